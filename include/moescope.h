@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope: what a program tells the profiler about itself.
+ *
+ * Link with libmoescope.so, call what you have, and run the program under `moescope run`.
+ * Without `moescope run` (or moescope_start) every call returns after one relaxed load.
+ *
+ * The contract, for every function here:
+ *   - safe from any thread, before start, after stop and in a forked child;
+ *   - never blocks on I/O, exits, prints to stdout or changes errno;
+ *   - when it cannot record it drops the record and counts the drop; the report shows the count.
+ *
+ * Three parts, in the order you will need them: simple, context, advanced.
+ */
+#ifndef MOESCOPE_H
+#define MOESCOPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MOESCOPE_API __attribute__((visibility("default")))
+#else
+#define MOESCOPE_API
+#endif
+
+#define MOESCOPE_VERSION_MAJOR 0
+#define MOESCOPE_VERSION_MINOR 1
+#define MOESCOPE_VERSION_PATCH 0
+
+/* ------------------------------------------------------------------ simple */
+
+/* Starts recording into the run directory `run_dir` (made when absent). NULL takes the directory
+ * of `moescope run`, or makes `moescope-PID.mscope` in the current directory. Returns 0, or
+ * -errno, in which case nothing is recorded and every other call stays a no-op. Starting twice
+ * is harmless. Programs under `moescope run` need not call it: loading the library starts it. */
+MOESCOPE_API int moescope_start(const char *run_dir);
+
+/* Writes what is pending, closes the run. Called at exit when you do not. */
+MOESCOPE_API void moescope_stop(void);
+
+/* One training or decoding step ends here and the next begins: call once per iteration. What
+ * came before the first call (loading, set-up) is no step. `tokens` is what the step that ends
+ * has processed (0: unknown). */
+MOESCOPE_API void moescope_step(uint64_t tokens);
+
+/* A named range of this thread; ranges nest, and a pop closes the innermost one. */
+MOESCOPE_API void moescope_range_push(const char *name);
+MOESCOPE_API void moescope_range_pop(void);
+
+/* An instant with a text; a sample of a numeric series. */
+MOESCOPE_API void moescope_mark(const char *text);
+MOESCOPE_API void moescope_counter(const char *name, double value);
+
+/* ----------------------------------------------------------------- context */
+
+/* What a range is part of. Values on disk: the list only grows. */
+enum moescope_phase {
+	MOESCOPE_PHASE_NONE = 0,
+	MOESCOPE_FORWARD = 1,
+	MOESCOPE_BACKWARD = 2,
+	MOESCOPE_OPTIMIZER = 3,
+	MOESCOPE_DATA = 4,
+	MOESCOPE_PREFILL = 5,
+	MOESCOPE_DECODE = 6,
+	MOESCOPE_RECOMPUTE = 7,
+	MOESCOPE_EVALUATION = 8,
+};
+
+/* Steps with their own number. A begin closes the step that is open; steps do not nest and are
+ * counted per process, whichever thread calls. */
+MOESCOPE_API void moescope_step_begin(int64_t step);
+MOESCOPE_API void moescope_step_end(uint64_t tokens);
+
+/* Names are interned once and then passed as ids: the cheapest way in a hot loop. The id stays
+ * valid for the process, over stop and start. 0 is "no name"; NULL and "" give 0. */
+typedef uint32_t moescope_name;
+MOESCOPE_API moescope_name moescope_intern(const char *text);
+
+/* A range with its place in the model. layer and expert: -1 takes the enclosing range's, as
+ * MOESCOPE_PHASE_NONE does for the phase. */
+MOESCOPE_API void moescope_range_begin(moescope_name name, int32_t layer, int32_t expert,
+				       enum moescope_phase phase);
+MOESCOPE_API void moescope_range_end(void);
+
+/* An operation is a range that did arithmetic (flops) and moved memory (bytes); `shape` is a
+ * short text such as "[2048,64]x[64,256]", or 0. Operations and ranges share one stack. */
+MOESCOPE_API void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert,
+				    moescope_name shape);
+MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
+
+/* Where the router sent the tokens of one layer in the current step.
+ *
+ * indices has tokens*k entries, row by row. An entry is an expert in [0, experts), or
+ *   MOESCOPE_SLOT_PADDING  no token here (a row of nothing else is padding and not a token),
+ *   MOESCOPE_SLOT_UNUSED   the token chose fewer than k experts (dynamic k),
+ *   MOESCOPE_SLOT_DROPPED  the chosen expert was full (capacity).
+ * Anything else is counted as invalid and shown at the top of the report.
+ * Arrays are read before the call returns and may then be reused. */
+#define MOESCOPE_SLOT_PADDING (-1)
+#define MOESCOPE_SLOT_UNUSED (-2)
+#define MOESCOPE_SLOT_DROPPED (-3)
+
+struct moescope_routing {
+	size_t struct_size;	   /* sizeof(struct moescope_routing) */
+	int32_t layer;		   /* index of the MoE layer, from 0 */
+	enum moescope_phase phase; /* MOESCOPE_PHASE_NONE: the enclosing range's */
+	uint32_t experts;	   /* E, at most 65535 */
+	uint32_t k;		   /* slots per token, at most 64 */
+	uint64_t tokens;	   /* rows, padding included */
+	const int32_t *indices;	   /* tokens*k */
+	const float *weights;	   /* tokens*k router weights of the chosen experts, or NULL */
+	const float *scores;	   /* tokens*experts, the full score row as probabilities, or NULL */
+};
+MOESCOPE_API void moescope_route(const struct moescope_routing *routing);
+
+/* The sizes of one MoE layer, once, for FLOPs and bytes per expert. matrices: 2 (up, down) or
+ * 3 (gated). */
+struct moescope_moe_layer {
+	size_t struct_size;
+	int32_t layer;
+	uint32_t experts, k, hidden, inner, matrices;
+	uint64_t expert_bytes;	/* weights of one expert */
+	double capacity_factor; /* 0: tokens are never dropped */
+};
+MOESCOPE_API void moescope_moe_layer(const struct moescope_moe_layer *layer);
+
+/* Inference: a request starts (with its prompt), each token as it is produced, the end. */
+MOESCOPE_API void moescope_request_begin(uint64_t request, uint64_t prompt_tokens);
+MOESCOPE_API void moescope_token(uint64_t request);
+MOESCOPE_API void moescope_request_end(uint64_t request);
+
+/* Memory as the program's own allocator sees it. `address` pairs a free with its allocation;
+ * device -1 is the host. Values on disk: the list only grows. */
+enum moescope_memory_use {
+	MOESCOPE_MEMORY_OTHER = 0,
+	MOESCOPE_MEMORY_PARAMETERS = 1,
+	MOESCOPE_MEMORY_GRADIENTS = 2,
+	MOESCOPE_MEMORY_OPTIMIZER = 3,
+	MOESCOPE_MEMORY_ACTIVATIONS = 4,
+	MOESCOPE_MEMORY_CACHE = 5,
+};
+MOESCOPE_API void moescope_alloc(const void *address, uint64_t bytes, int32_t device,
+				 enum moescope_memory_use use, moescope_name site);
+MOESCOPE_API void moescope_free(const void *address, int32_t device);
+
+/* A fact about the run, shown in the report: ("model", "tinymoe 4x64, 8 experts, top-2"). */
+MOESCOPE_API void moescope_info(const char *key, const char *value);
+
+/* ---------------------------------------------------------------- advanced */
+
+/* How much is recorded. Each level holds the ones before it. */
+enum moescope_level {
+	MOESCOPE_OFF = 0,
+	MOESCOPE_COUNTS = 1, /* steps, routing counts, counters, marks */
+	MOESCOPE_STEPS = 2,  /* and ranges that name a phase, tokens, memory */
+	MOESCOPE_TRACE = 3,  /* and every range and operation: the default */
+	MOESCOPE_FULL = 4,   /* and the experts of every token */
+};
+
+struct moescope_options {
+	size_t struct_size;
+	enum moescope_level level; /* MOESCOPE_OFF (0): MOESCOPE_TRACE */
+	uint32_t ring_bytes;	   /* per thread, rounded up to a power of two; 0: 1 MiB */
+	uint32_t flush_ms;	   /* records reach the file at least this often; 0: 250 */
+};
+MOESCOPE_API int moescope_start_with(const char *run_dir, const struct moescope_options *options);
+
+/* Recording stops at the next call of each thread and goes on at resume; steps are still
+ * counted, and marked as not recorded. */
+MOESCOPE_API void moescope_pause(void);
+MOESCOPE_API void moescope_resume(void);
+MOESCOPE_API void moescope_set_level(enum moescope_level level);
+
+/* True when ranges would be recorded now: lets a program skip work that only feeds them. */
+MOESCOPE_API int moescope_recording(void);
+
+/* Which steps are recorded, with the meaning of torch.profiler: skip_first steps, then cycles
+ * of wait (nothing), warmup (recorded by torch and thrown away; here: not recorded), active
+ * (recorded); after `repeat` cycles nothing (0: for ever). All of wait, warmup, active zero:
+ * every step. `sample` n > 1 then keeps every n-th of the recorded steps. */
+struct moescope_schedule {
+	size_t struct_size;
+	uint32_t skip_first, wait, warmup, active, repeat, sample;
+};
+MOESCOPE_API void moescope_set_schedule(const struct moescope_schedule *schedule);
+
+/* The same decision as a pure function (step counts from 0), and a decision of your own, asked
+ * once at each step begin. NULL goes back to the schedule. */
+MOESCOPE_API int moescope_schedule_records(const struct moescope_schedule *schedule, int64_t step);
+typedef int (*moescope_step_function)(int64_t step, void *arg);
+MOESCOPE_API void moescope_set_step_function(moescope_step_function function, void *arg);
+
+/* What the profiler has done so far in this process. */
+struct moescope_stats {
+	size_t struct_size;
+	uint64_t recorded;	/* records accepted from the program */
+	uint64_t dropped;	/* records refused: ring full, no memory, nesting too deep */
+	uint64_t written_bytes; /* of the shard */
+	uint64_t write_errors;	/* failed writes; their records are kept and tried again */
+	uint64_t drain_cpu_ns;	/* CPU time of the profiler's own thread */
+};
+MOESCOPE_API void moescope_get_stats(struct moescope_stats *stats);
+
+/* "0.1.0", and the directory being written (NULL when not recording). */
+MOESCOPE_API const char *moescope_version(void);
+MOESCOPE_API const char *moescope_run_dir(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

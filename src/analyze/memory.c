@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replay of allocations and frees; see memory.h. Pure, any thread.
+ *
+ * The records of a shard come by time per thread only, so they are sorted by time; equal times
+ * keep the order of the file. Live bytes per site are sampled at the ends of the last recorded
+ * steps, which is what the search for leaks looks at.
+ */
+#include "analyze/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/memory_live.h"
+
+#define POINTS 512
+#define SAMPLES (MEMORY_LEAK_STEPS + 1)
+
+struct event {
+	int64_t time_ns;
+	size_t row;
+	int32_t device;
+	uint16_t shard;
+};
+
+struct site_live {
+	uint32_t site;
+	uint64_t bytes;
+	uint64_t at_step[SAMPLES];
+};
+
+struct replay {
+	const struct run *run;
+	struct memory_device *out;
+	struct live_map live;
+	struct site_live *sites;
+	size_t n_sites, sites_capacity;
+	size_t *site_index; /* by string id: index into sites + 1; 0: none yet */
+	int64_t step_ends[SAMPLES]; /* of the last recorded steps, ascending */
+	size_t n_step_ends, next_step;
+	uint64_t use[MEMORY_USES];
+	int64_t first_ns, span_ns;
+	size_t max_points;
+};
+
+static int by_device_time(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int descending_time(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x > y ? -1 : x < y;
+}
+
+/* The ends of the last recorded, finished steps of the shard, ascending. */
+static int find_step_ends(struct replay *p, uint16_t shard)
+{
+	const struct table_step *step = &p->run->step;
+	int64_t *ends = calloc(step->n ? step->n : 1, sizeof(*ends));
+	size_t n = 0;
+
+	if (!ends)
+		return -ENOMEM;
+	for (size_t i = 0; i < step->n; i++)
+		if (step->shard[i] == shard && step->recorded[i] && !step->unfinished[i])
+			ends[n++] = step->start_ns[i] + step->duration_ns[i];
+	if (n)
+		qsort(ends, n, sizeof(*ends), descending_time);
+	p->n_step_ends = n < SAMPLES ? n : SAMPLES;
+	for (size_t i = 0; i < p->n_step_ends; i++)
+		p->step_ends[i] = ends[p->n_step_ends - 1 - i];
+	free(ends);
+	return 0;
+}
+
+/* Room for every site id that the records name. */
+static int init_sites(struct replay *p, const struct event *events, size_t n)
+{
+	uint32_t largest = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (p->run->memory.site[events[i].row] > largest)
+			largest = p->run->memory.site[events[i].row];
+	p->site_index = calloc((size_t)largest + 1, sizeof(*p->site_index));
+	return p->site_index ? 0 : -ENOMEM;
+}
+
+static struct site_live *site_of(struct replay *p, uint32_t site)
+{
+	if (p->site_index[site])
+		return &p->sites[p->site_index[site] - 1];
+	if (p->n_sites == p->sites_capacity) {
+		size_t capacity = p->sites_capacity ? p->sites_capacity * 2 : 16;
+		struct site_live *grown = reallocarray(p->sites, capacity, sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		p->sites = grown;
+		p->sites_capacity = capacity;
+	}
+	p->sites[p->n_sites] = (struct site_live){ .site = site };
+	p->site_index[site] = ++p->n_sites;
+	return &p->sites[p->n_sites - 1];
+}
+
+static void sample_steps(struct replay *p, int64_t until_ns)
+{
+	while (p->next_step < p->n_step_ends && p->step_ends[p->next_step] < until_ns) {
+		for (size_t i = 0; i < p->n_sites; i++)
+			p->sites[i].at_step[p->next_step] = p->sites[i].bytes;
+		p->next_step++;
+	}
+}
+
+static void note_point(struct replay *p, int64_t time_ns)
+{
+	struct memory_device *d = p->out;
+	size_t part = 0;
+
+	if (p->span_ns > 0)
+		part = (size_t)((double)(time_ns - p->first_ns) / (double)p->span_ns *
+				(double)(p->max_points - 1));
+	if (part >= p->max_points)
+		part = p->max_points - 1;
+	/* points[] is max_points parts of the time here, INT64_MIN for those that saw nothing, and
+	 * is packed at the end. */
+	if (d->points[part].time_ns == INT64_MIN || d->live_bytes >= d->points[part].live_bytes)
+		d->points[part] = (struct memory_point){ time_ns, d->live_bytes };
+}
+
+static void release_block(struct replay *p, const struct live_block *block)
+{
+	p->out->live_bytes -= block->bytes;
+	p->out->live_allocations--;
+	p->use[block->use] -= block->bytes;
+	/* The site exists since the block was allocated. */
+	p->sites[p->site_index[block->site] - 1].bytes -= block->bytes;
+}
+
+static int allocate(struct replay *p, size_t row, int64_t time_ns)
+{
+	const struct table_memory *t = &p->run->memory;
+	struct memory_device *d = p->out;
+	struct live_block block = { .address = t->address[row],
+				    .bytes = t->bytes[row],
+				    .site = t->site[row],
+				    .use = t->use[row] < MEMORY_USES ? t->use[row] : 0 };
+	struct site_live *site = site_of(p, block.site);
+	struct live_block old;
+
+	if (!site)
+		return -ENOMEM;
+	if (live_map_take(&p->live, block.address, &old)) {
+		d->replaced++;
+		release_block(p, &old);
+	}
+	if (live_map_put(&p->live, &block) < 0)
+		return -ENOMEM;
+	site->bytes += block.bytes;
+	d->allocations++;
+	d->allocated_bytes += block.bytes;
+	d->live_bytes += block.bytes;
+	d->live_allocations++;
+	p->use[block.use] += block.bytes;
+	if (p->use[block.use] > d->peak_use[block.use])
+		d->peak_use[block.use] = p->use[block.use];
+	if (d->live_bytes > d->peak_bytes) {
+		d->peak_bytes = d->live_bytes;
+		d->peak_ns = time_ns;
+		memcpy(d->use_at_peak, p->use, sizeof(p->use));
+	}
+	return 0;
+}
+
+static int apply(struct replay *p, const struct event *event)
+{
+	const struct table_memory *t = &p->run->memory;
+	struct live_block block;
+	int r = 0;
+
+	sample_steps(p, event->time_ns);
+	if (t->event[event->row] == 0) {
+		r = allocate(p, event->row, event->time_ns);
+	} else {
+		p->out->frees++;
+		if (live_map_take(&p->live, t->address[event->row], &block))
+			release_block(p, &block);
+		else
+			p->out->unmatched_frees++;
+	}
+	note_point(p, event->time_ns);
+	return r;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct memory_leak *x = a, *y = b;
+
+	if (x->bytes_per_step != y->bytes_per_step)
+		return x->bytes_per_step > y->bytes_per_step ? -1 : 1;
+	return x->site < y->site ? -1 : x->site > y->site;
+}
+
+static int find_leaks(struct replay *p)
+{
+	struct memory_device *d = p->out;
+
+	if (p->n_step_ends < SAMPLES) {
+		d->leaks_known = value_absent("fewer than 11 recorded steps");
+		return 0;
+	}
+	d->leaks = calloc(p->n_sites ? p->n_sites : 1, sizeof(*d->leaks));
+	if (!d->leaks)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n_sites; i++) {
+		const uint64_t *at = p->sites[i].at_step;
+		unsigned int grew = 0;
+
+		for (size_t s = 1; s < SAMPLES; s++)
+			grew += at[s] > at[s - 1];
+		if (grew < 8 || (double)at[SAMPLES - 1] <= 1.01 * (double)at[0])
+			continue;
+		d->leaks[d->n_leaks++] = (struct memory_leak){
+			.site = p->sites[i].site,
+			.first_bytes = at[0],
+			.last_bytes = at[SAMPLES - 1],
+			.grew_steps = grew,
+			.bytes_per_step = (double)(at[SAMPLES - 1] - at[0]) / MEMORY_LEAK_STEPS,
+		};
+	}
+	if (d->n_leaks)
+		qsort(d->leaks, d->n_leaks, sizeof(*d->leaks), by_growth);
+	d->leaks_known = value_of((double)d->n_leaks);
+	return 0;
+}
+
+static void order_uses(struct memory_device *d)
+{
+	for (unsigned int u = 0; u < MEMORY_USES; u++) {
+		unsigned int at = u;
+
+		while (at && d->use_at_peak[d->order_at_peak[at - 1]] < d->use_at_peak[u]) {
+			d->order_at_peak[at] = d->order_at_peak[at - 1];
+			at--;
+		}
+		d->order_at_peak[at] = u;
+	}
+}
+
+static int finish_device(struct replay *p)
+{
+	struct memory_device *d = p->out;
+
+	sample_steps(p, INT64_MAX);
+	for (size_t i = 0; i < p->max_points; i++)
+		if (d->points[i].time_ns != INT64_MIN)
+			d->points[d->n_points++] = d->points[i];
+	memcpy(d->use_at_end, p->use, sizeof(p->use));
+	order_uses(d);
+	d->reserved_bytes = value_absent("the program reports what it uses, not what it reserves");
+	d->device_used_bytes = value_absent(d->device < 0 ? "host memory is not sampled" :
+							    "the device was not sampled");
+	d->fragmentation_pct =
+		value_absent(d->device < 0 ?
+				     "host memory: the free blocks of malloc are not recorded" :
+				     "the allocator's segments are not recorded");
+	return find_leaks(p);
+}
+
+/* events[0..n): those of one shard and device, by time. */
+static int replay_device(const struct run *run, const struct event *events, size_t n,
+			 size_t max_points, struct memory_device *out)
+{
+	struct replay p = { .run = run,
+			    .out = out,
+			    .first_ns = events[0].time_ns,
+			    .span_ns = events[n - 1].time_ns - events[0].time_ns,
+			    .max_points = max_points };
+	int r;
+
+	*out = (struct memory_device){
+		.shard = events[0].shard,
+		.rank = events[0].shard < run->n_shards ? run->shards[events[0].shard].rank : 0,
+		.device = events[0].device,
+	};
+	out->points = calloc(max_points, sizeof(*out->points));
+	r = out->points ? find_step_ends(&p, out->shard) : -ENOMEM;
+	if (r >= 0)
+		r = init_sites(&p, events, n);
+	for (size_t i = 0; r >= 0 && i < max_points; i++)
+		out->points[i].time_ns = INT64_MIN;
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = apply(&p, &events[i]);
+	if (r >= 0)
+		r = finish_device(&p);
+	live_map_release(&p.live);
+	free(p.sites);
+	free(p.site_index);
+	return r;
+}
+
+static bool same_device(const struct event *x, const struct event *y)
+{
+	return x->shard == y->shard && x->device == y->device;
+}
+
+int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_memory)
+{
+	const struct table_memory *t = &run->memory;
+	struct memory out = { 0 };
+	struct event *events = calloc(t->n ? t->n : 1, sizeof(*events));
+	size_t n_devices = 0;
+	int r = 0;
+
+	if (!events)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n; i++)
+		events[i] = (struct event){ t->time_ns[i], i, t->device[i], t->shard[i] };
+	if (t->n)
+		qsort(events, t->n, sizeof(*events), by_device_time);
+	for (size_t i = 0; i < t->n; i++)
+		n_devices += !i || !same_device(&events[i - 1], &events[i]);
+	out.devices = calloc(n_devices ? n_devices : 1, sizeof(*out.devices));
+	if (!out.devices)
+		r = -ENOMEM;
+	for (size_t from = 0; r >= 0 && from < t->n;) {
+		size_t to = from;
+
+		while (to < t->n && same_device(&events[from], &events[to]))
+			to++;
+		r = replay_device(run, events + from, to - from, max_points ? max_points : POINTS,
+				  &out.devices[out.n++]);
+		from = to;
+	}
+	free(events);
+	if (r < 0) {
+		memory_release(&out);
+		return r;
+	}
+	*ret_memory = out;
+	return 0;
+}
+
+void memory_release(struct memory *memory)
+{
+	for (size_t i = 0; i < memory->n; i++) {
+		free(memory->devices[i].points);
+		free(memory->devices[i].leaks);
+	}
+	free(memory->devices);
+	*memory = (struct memory){ 0 };
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory as the program's own allocator reported it: allocations and frees replayed in order of
+ * time, per process and device. Memory the program does not report is not in it.
+ */
+#ifndef ANALYZE_MEMORY_H
+#define ANALYZE_MEMORY_H
+
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+#define MEMORY_USES 8 /* enum moescope_memory_use; values beyond count as other */
+#define MEMORY_LEAK_STEPS 10
+
+struct memory_point {
+	int64_t time_ns;
+	uint64_t live_bytes; /* the largest in its part of the time */
+};
+
+struct memory_leak {
+	uint32_t site; /* string id */
+	uint64_t first_bytes, last_bytes; /* live at the ends of the first and last step looked at */
+	unsigned int grew_steps;	  /* of MEMORY_LEAK_STEPS */
+	double bytes_per_step;
+};
+
+struct memory_device {
+	uint16_t shard;
+	uint32_t rank;
+	int32_t device; /* -1: the host */
+	uint64_t allocations, frees;
+	uint64_t unmatched_frees; /* frees of addresses never seen allocated */
+	uint64_t replaced;	  /* allocations at a live address: its free was not recorded */
+	uint64_t live_bytes, live_allocations; /* at the end */
+	uint64_t allocated_bytes;	       /* sum of all allocations */
+	uint64_t peak_bytes;
+	int64_t peak_ns; /* when the peak was first reached */
+	uint64_t use_at_peak[MEMORY_USES], use_at_end[MEMORY_USES];
+	uint64_t peak_use[MEMORY_USES]; /* the largest of each use, at its own time */
+	unsigned int order_at_peak[MEMORY_USES]; /* uses by their bytes at the peak, largest first */
+	struct memory_point *points;
+	size_t n_points;
+	struct value leaks_known; /* v: number of suspects */
+	struct memory_leak *leaks; /* by growth, largest first */
+	size_t n_leaks;
+	struct value reserved_bytes, device_used_bytes, fragmentation_pct;
+};
+
+struct memory {
+	struct memory_device *devices; /* by shard, then device */
+	size_t n;
+};
+
+/* max_points: of each series; 0: 512. Selections do not apply: a replay needs the beginning. */
+int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_memory);
+void memory_release(struct memory *memory);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the time of the threads went: averages by name over operations and ranges.
+ *
+ * self time   duration minus that of the direct children on the same thread
+ * total time  duration, of a record that is not inside another one of the same row: recursion
+ *             counts once
+ * Sums are over threads: with n busy threads they grow n seconds a second.
+ */
+#ifndef ANALYZE_OPS_H
+#define ANALYZE_OPS_H
+
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+struct ops_options {
+	/* Rows are kept apart by these beside name and kind. */
+	bool by_shape, by_layer, by_expert, by_phase;
+	bool without_ranges; /* list only operations; their self time is the same */
+};
+
+struct op_row {
+	uint32_t name;	/* string id */
+	uint32_t shape; /* string id; 0: none, or not kept apart */
+	int32_t layer, expert; /* -1: none, or not kept apart */
+	uint8_t phase;
+	bool is_op;
+	uint64_t count, unfinished;
+	int64_t self_cpu_ns, cpu_ns;
+	uint64_t flops, bytes;	  /* as the program gave them; 0 for ranges */
+	struct value flops_per_s; /* flops over total time of its records */
+	double self_share_pct;	  /* of the self time of all rows */
+	int64_t time_ns;	  /* sum of durations, recursion counted each time */
+};
+
+struct ops {
+	struct op_row *rows; /* by self time, largest first */
+	size_t n;
+	uint64_t count;
+	int64_t self_cpu_ns; /* sum over the rows */
+	uint64_t flops, bytes;
+	uint64_t unfinished;
+};
+
+int ops_analyze(const struct run *run, const struct selection *sel,
+		const struct ops_options *options, struct ops *ret_ops);
+void ops_release(struct ops *ops);
+
+#endif

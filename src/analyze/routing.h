@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the routers sent the tokens: per MoE layer and phase over a window of steps, and step by
+ * step. Formulas are in routing_metrics.h; k in the floors is the mean number of slots a token
+ * used, so that they hold for dynamic k.
+ */
+#ifndef ANALYZE_ROUTING_H
+#define ANALYZE_ROUTING_H
+
+#include "analyze/routing_metrics.h"
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+struct routing_options {
+	double capacity_factor; /* what-if; 0: 1.25 */
+	uint32_t tile_rows;	/* what-if; 0: 64 */
+	bool token_level;	/* also co-activation, affinity, repetition, from ROUTED records */
+};
+
+#define ROUTING_CAPACITY_FACTOR 1.25
+#define ROUTING_TILE_ROWS 64
+#define ROUTING_MATRIX_EXPERTS 1024 /* no E*E matrices above this many experts */
+
+struct routing_step {
+	int64_t step;
+	int64_t time_ns; /* of its last record */
+	uint64_t tokens, dropped;
+	struct load_metrics load;
+	struct value cv_floor, imbalance_floor, cv_excess;
+	uint64_t *n; /* assignments per expert */
+};
+
+struct routing_layer {
+	int32_t layer;
+	uint8_t phase;
+	uint32_t experts;
+	uint32_t k; /* slots per token; the largest seen */
+
+	struct routing_step *steps; /* ascending */
+	size_t n_steps;
+	size_t records;
+	uint64_t tokens, padding, assignments, unused, dropped, invalid;
+	uint64_t *n; /* assignments per expert over the window */
+	struct load_metrics load;
+	struct value cv_floor, imbalance_floor, cv_excess;
+	struct value max_violation_step_mean, max_violation_step_max;
+
+	uint64_t *k_hist; /* tokens that used 0..k slots */
+	uint32_t n_k_hist;
+	struct value k_mean, k_min, k_max;
+
+	struct value router_confidence, router_entropy, top1_prob, topk_mass, margin;
+	struct value drop_rate_measured; /* dropped / (assignments + dropped) */
+	/* What-ifs, per batch and summed over the window. */
+	double capacity_factor;
+	uint32_t tile_rows;
+	struct value drop_rate, pad_waste, tile_waste;
+
+	uint32_t hot_h; /* experts in the hot set; the distance is one step */
+	struct value hot_persistence;
+	struct value unique_step_mean, unique_step_expected;
+	struct value expert_bytes_touched;	     /* over the window */
+	struct value expert_bytes_touched_step_mean; /* per step */
+	struct value flops_router, flops_expert;
+
+	/* From ROUTED records. */
+	uint64_t routed_tokens;
+	struct value repeat_rate, repeat_null;
+	struct value coactivation_known; /* v is 1 when the matrix is there */
+	double *coactivation;		 /* [i * experts + j] */
+	struct value affinity_known;
+	double *affinity;      /* [i * affinity_experts + j]: layer -> affinity_layer */
+	int32_t affinity_layer;
+	uint32_t affinity_experts;
+};
+
+struct routing {
+	struct routing_layer *layers; /* by layer, phase, experts */
+	size_t n;
+	uint64_t records, invalid, dropped;
+	uint64_t failed_counts; /* records whose loads do not add up to the slots tokens used */
+	uint64_t failed_slots;	/* records whose slots do not add up */
+	char self_check[160];	/* "ok", or what failed */
+	bool self_check_ok;
+};
+
+int routing_analyze(const struct run *run, const struct selection *sel,
+		    const struct routing_options *options, struct routing *ret_routing);
+void routing_release(struct routing *routing);
+
+/* Fills the ROUTED part of the layers; used by routing_analyze. */
+int routing_tokens_fill(const struct run *run, const struct selection *sel,
+			struct routing *routing);
+
+#endif

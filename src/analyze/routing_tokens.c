@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What only the experts of every token can tell (ROUTED records, level full): repetition,
+ * co-activation, affinity between layers. Pure, any thread.
+ *
+ * Consecutive tokens are consecutive rows of one record; where a new sequence begins is not
+ * recorded, so repetition includes the seams. Affinity pairs the rows of two layers by shard,
+ * step and row number, and repeated batches of a step in their order.
+ */
+#include "analyze/routing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SET_MAX 64 /* slots per token that the API takes */
+
+struct set {
+	uint32_t experts[SET_MAX];
+	uint32_t n;
+};
+
+/* A ROUTED record and what its rows are paired by. */
+struct place {
+	int64_t step;
+	uint64_t first;
+	size_t row;
+	uint16_t shard;
+};
+
+struct places {
+	struct place *items;
+	size_t n;
+};
+
+/* The valid experts of token `token` of a record, each once. */
+static void read_set(const struct table_routed *t, size_t row, uint64_t token, uint32_t experts,
+		     struct set *set)
+{
+	const int32_t *slot = t->expert + t->expert_first[row] + token * t->k[row];
+
+	set->n = 0;
+	for (uint32_t j = 0; j < t->k[row] && j < SET_MAX; j++) {
+		bool seen = slot[j] < 0 || (uint32_t)slot[j] >= experts;
+
+		for (uint32_t i = 0; !seen && i < set->n; i++)
+			seen = set->experts[i] == (uint32_t)slot[j];
+		if (!seen)
+			set->experts[set->n++] = (uint32_t)slot[j];
+	}
+}
+
+static uint64_t tokens_of(const struct table_routed *t, size_t row)
+{
+	uint64_t slots = t->expert_first[row + 1] - t->expert_first[row];
+
+	return t->k[row] ? slots / t->k[row] : 0;
+}
+
+static bool intersect(const struct set *a, const struct set *b)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		for (uint32_t j = 0; j < b->n; j++)
+			if (a->experts[i] == b->experts[j])
+				return true;
+	return false;
+}
+
+static int compare_place(const struct place *x, const struct place *y)
+{
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->step != y->step)
+		return x->step < y->step ? -1 : 1;
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	int order = compare_place(x, y);
+
+	return order ? order : x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int collect(const struct run *run, const struct selection *sel,
+		   const struct routing_layer *layer, struct places *ret_places)
+{
+	const struct table_routed *t = &run->routed;
+	struct place *items;
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		n += t->layer[i] == layer->layer && t->phase[i] == layer->phase;
+	items = calloc(n ? n : 1, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	n = 0;
+	for (size_t i = 0; i < t->n; i++)
+		if (t->layer[i] == layer->layer && t->phase[i] == layer->phase &&
+		    selection_has_step(sel, t->step[i]))
+			items[n++] = (struct place){ t->step[i], t->first[i], i, t->shard[i] };
+	if (n)
+		qsort(items, n, sizeof(*items), by_place);
+	*ret_places = (struct places){ items, n };
+	return 0;
+}
+
+static void fill_repeat(const struct table_routed *t, const struct places *places,
+			struct routing_layer *layer)
+{
+	double pairs = 0, repeats = 0, expected = 0;
+
+	for (size_t p = 0; p < places->n; p++) {
+		size_t row = places->items[p].row;
+		uint64_t tokens = tokens_of(t, row);
+		struct set sets[2];
+
+		for (uint64_t token = 0; token < tokens; token++) {
+			struct set *now = &sets[token & 1], *before = &sets[~token & 1];
+
+			read_set(t, row, token, layer->experts, now);
+			layer->routed_tokens += now->n > 0;
+			if (!token || !now->n || !before->n)
+				continue;
+			pairs++;
+			repeats += intersect(before, now);
+			expected += routing_repeat_null(layer->experts, before->n, now->n);
+		}
+	}
+	if (!pairs)
+		return;
+	layer->repeat_rate = value_of(repeats / pairs);
+	layer->repeat_null = value_of(expected / pairs);
+}
+
+static int fill_coactivation(const struct table_routed *t, const struct places *places,
+			     struct routing_layer *layer)
+{
+	size_t experts = layer->experts;
+	double *together = calloc(experts * experts, sizeof(*together));
+
+	if (!together)
+		return -ENOMEM;
+	for (size_t p = 0; p < places->n; p++) {
+		size_t row = places->items[p].row;
+		uint64_t tokens = tokens_of(t, row);
+		struct set set;
+
+		for (uint64_t token = 0; token < tokens; token++) {
+			read_set(t, row, token, layer->experts, &set);
+			for (uint32_t i = 0; i < set.n; i++)
+				for (uint32_t j = 0; j < set.n; j++)
+					together[set.experts[i] * experts + set.experts[j]]++;
+		}
+	}
+	/* The diagonal holds the tokens sent to i; it ends as 1, or 0 for an unused expert. */
+	for (size_t i = 0; i < experts; i++) {
+		double sent = together[i * experts + i];
+
+		for (size_t j = 0; sent > 0 && j < experts; j++)
+			together[i * experts + j] /= sent;
+	}
+	layer->coactivation = together;
+	layer->coactivation_known = value_of(1);
+	return 0;
+}
+
+/* Adds the pairs of one record of a layer and the same tokens' record of the next. */
+static void add_affinity(const struct table_routed *t, size_t row, size_t next_row,
+			 struct routing_layer *layer, double *sent)
+{
+	uint64_t tokens = tokens_of(t, row), next_tokens = tokens_of(t, next_row);
+	struct set from, to;
+
+	for (uint64_t token = 0; token < tokens && token < next_tokens; token++) {
+		read_set(t, row, token, layer->experts, &from);
+		read_set(t, next_row, token, layer->affinity_experts, &to);
+		for (uint32_t i = 0; to.n && i < from.n; i++) {
+			double *line = layer->affinity +
+				       (size_t)from.experts[i] * layer->affinity_experts;
+
+			sent[from.experts[i]]++;
+			for (uint32_t j = 0; j < to.n; j++)
+				line[to.experts[j]] += 1.0 / to.n;
+		}
+	}
+}
+
+static int fill_affinity(const struct table_routed *t, const struct places *places,
+			 const struct places *next, const struct routing_layer *next_layer,
+			 struct routing_layer *layer)
+{
+	double *sent = calloc(layer->experts, sizeof(*sent));
+	size_t i = 0, j = 0;
+
+	layer->affinity_layer = next_layer->layer;
+	layer->affinity_experts = next_layer->experts;
+	layer->affinity =
+		calloc((size_t)layer->experts * next_layer->experts, sizeof(*layer->affinity));
+	if (!sent || !layer->affinity) {
+		free(sent);
+		return -ENOMEM;
+	}
+	while (i < places->n && j < next->n) {
+		int order = compare_place(&places->items[i], &next->items[j]);
+
+		if (order == 0)
+			add_affinity(t, places->items[i].row, next->items[j].row, layer, sent);
+		i += order <= 0;
+		j += order >= 0;
+	}
+	for (uint32_t e = 0; e < layer->experts; e++)
+		for (uint32_t f = 0; sent[e] > 0 && f < layer->affinity_experts; f++)
+			layer->affinity[(size_t)e * layer->affinity_experts + f] /= sent[e];
+	free(sent);
+	layer->affinity_known = value_of(1);
+	return 0;
+}
+
+/* The next MoE layer of the same phase; layers are sorted by layer first. */
+static const struct routing_layer *next_layer(const struct routing *routing, size_t at)
+{
+	for (size_t i = at + 1; i < routing->n; i++)
+		if (routing->layers[i].phase == routing->layers[at].phase &&
+		    routing->layers[i].layer > routing->layers[at].layer)
+			return &routing->layers[i];
+	return NULL;
+}
+
+static int fill_matrices(const struct run *run, const struct selection *sel,
+			 const struct places *places, const struct routing_layer *after,
+			 struct routing_layer *layer)
+{
+	static const char large[] = "more than 1024 experts: the matrix would be too large";
+	struct selection all_layers = *sel;
+	struct places next;
+	int r;
+
+	if (layer->experts > ROUTING_MATRIX_EXPERTS) {
+		layer->coactivation_known = layer->affinity_known = value_absent(large);
+		return 0;
+	}
+	r = fill_coactivation(&run->routed, places, layer);
+	if (r < 0)
+		return r;
+	if (!after || after->experts > ROUTING_MATRIX_EXPERTS) {
+		layer->affinity_known = value_absent(after ? large : "no MoE layer after this one");
+		return 0;
+	}
+	all_layers.layer = -1;
+	r = collect(run, &all_layers, after, &next);
+	if (r < 0)
+		return r;
+	r = fill_affinity(&run->routed, places, &next, after, layer);
+	free(next.items);
+	return r;
+}
+
+int routing_tokens_fill(const struct run *run, const struct selection *sel,
+			struct routing *routing)
+{
+	for (size_t i = 0; run->routed.n && i < routing->n; i++) {
+		struct routing_layer *layer = &routing->layers[i];
+		struct places places;
+		int r = collect(run, sel, layer, &places);
+
+		if (r < 0)
+			return r;
+		if (places.n) {
+			fill_repeat(&run->routed, &places, layer);
+			r = fill_matrices(run, sel, &places, next_layer(routing, i), layer);
+		}
+		free(places.items);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

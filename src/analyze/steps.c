@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Step times; see steps.h for the policy. Phases are in step_phases.c. Pure, any thread.
+ */
+#include "analyze/steps.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyze/step_phases.h"
+
+#define WARMUP_STEPS 5
+#define WARMUP_STEPS_TOTAL 15 /* fewer steps say nothing about a beginning */
+#define OUTLIER_MADS 3
+#define MAD_TO_STD 1.4826 /* of a normal distribution */
+#define OUTLIER_SHARE 0.10
+
+static void fill_row(const struct run *run, size_t i, struct step_row *row)
+{
+	const struct table_step *step = &run->step;
+
+	*row = (struct step_row){
+		.row = i,
+		.step = step->step[i],
+		.rank = step->shard[i] < run->n_shards ? run->shards[step->shard[i]].rank : 0,
+		.start_ns = step->start_ns[i],
+		.duration_ns = step->duration_ns[i],
+		.recorded = step->recorded[i],
+		.unfinished = step->unfinished[i],
+		.probe = step->probe[i],
+	};
+	if (!step->tokens_known[i]) {
+		row->tokens = value_absent("the program did not give the tokens of this step");
+		row->tokens_per_s = row->tokens;
+		return;
+	}
+	row->tokens = value_of((double)step->tokens[i]);
+	if (row->unfinished)
+		row->tokens_per_s = value_absent("the step was cut by the end of the process");
+	else if (row->duration_ns <= 0)
+		row->tokens_per_s = value_absent("no time passed");
+	else
+		row->tokens_per_s =
+			value_of((double)step->tokens[i] * 1e9 / (double)row->duration_ns);
+}
+
+/* Tokens per second of wall time: the steps of several ranks run side by side, so the time is
+ * that from the first to the last step of the window, less what lies between steps. */
+static void sum_tokens(struct steps *s, size_t n_shards)
+{
+	double tokens = 0, time_ns = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->rows[i].unfinished || !s->rows[i].tokens.known)
+			continue;
+		tokens += s->rows[i].tokens.v;
+		time_ns += (double)s->rows[i].duration_ns;
+		n++;
+	}
+	if (!n) {
+		s->tokens = value_absent(s->n ? "the program did not give the tokens of its steps" :
+						"no steps were recorded");
+		s->tokens_per_s = s->tokens;
+		return;
+	}
+	s->tokens = value_of(tokens);
+	s->tokens_per_s = time_ns > 0 ? value_of(tokens * 1e9 / (time_ns / (double)n_shards)) :
+					value_absent("no time passed");
+}
+
+static size_t shards_with_steps(const struct run *run, const struct steps *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		n += i == 0 || run->step.shard[s->rows[i].row] !=
+				       run->step.shard[s->rows[i - 1].row];
+	return n ? n : 1;
+}
+
+static void sum_phases(struct steps *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct step_row *row = &s->rows[i];
+
+		if (!row->phases_known || row->unfinished)
+			continue;
+		s->n_phased++;
+		s->phased_ns += row->duration_ns;
+		for (int p = 0; p < STEP_PHASES; p++)
+			s->phase_ns[p] += row->phase_ns[p];
+	}
+	for (int p = 0; p < STEP_PHASES; p++)
+		s->phase_pct[p] =
+			s->phased_ns > 0 ?
+				value_of(100.0 * (double)s->phase_ns[p] / (double)s->phased_ns) :
+				value_absent("no range names a phase");
+}
+
+/* x: the n sorted durations of the finished steps; scratch: as long. */
+static void find_outliers(struct steps *s, const double *x, double *scratch, size_t n)
+{
+	double median, mad, limit;
+
+	if (n < 8) {
+		s->outlier_limit_ns = value_absent("fewer than 8 steps");
+		return;
+	}
+	median = stats_percentile_sorted(x, n, 50);
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = fabs(x[i] - median);
+	mad = stats_median(scratch, n) * MAD_TO_STD;
+	limit = median + fmax(OUTLIER_MADS * mad, OUTLIER_SHARE * median);
+	s->outlier_limit_ns = value_of(limit);
+	for (size_t i = 0; i < s->n; i++) {
+		struct step_row *row = &s->rows[i];
+
+		row->outlier = !row->unfinished && (double)row->duration_ns > limit;
+		s->n_outliers += row->outlier;
+	}
+}
+
+/* x: scratch for durations, in row order. */
+static void find_warmup(struct steps *s, double *x)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->rows[i].unfinished)
+			x[n++] = (double)s->rows[i].duration_ns;
+	if (n < WARMUP_STEPS_TOTAL) {
+		s->warmup_mean_ns = value_absent("fewer than 15 steps");
+		s->warmup_ratio = s->warmup_mean_ns;
+		return;
+	}
+	s->n_warmup = WARMUP_STEPS;
+	s->warmup_mean_ns = value_of(stats_mean(x, WARMUP_STEPS));
+	s->warmup_ratio = value_of(s->warmup_mean_ns.v /
+				   stats_median(x + WARMUP_STEPS, n - WARMUP_STEPS));
+	if (!isfinite(s->warmup_ratio.v))
+		s->warmup_ratio = value_absent("no time passed");
+}
+
+static int summarize(struct steps *s)
+{
+	double *x = calloc(s->n ? s->n * 2 : 1, sizeof(*x));
+	size_t n = 0;
+
+	if (!x)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->rows[i].unfinished && s->rows[i].recorded)
+			x[n++] = (double)s->rows[i].duration_ns;
+	s->recorded = stats_summarize(x, n);
+	n = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		s->n_unfinished += s->rows[i].unfinished;
+		s->n_not_recorded += !s->rows[i].recorded;
+		if (!s->rows[i].unfinished)
+			x[n++] = (double)s->rows[i].duration_ns;
+	}
+	s->all = stats_summarize(x, n);
+	find_outliers(s, x, x + s->n, n);
+	find_warmup(s, x);
+	free(x);
+	return 0;
+}
+
+int steps_analyze(const struct run *run, const struct selection *sel, struct steps *ret_steps)
+{
+	struct steps s = { 0 };
+	struct step_index index;
+	int r = step_index_init(&index, run);
+
+	if (r < 0)
+		return r;
+	s.rows = calloc(index.n ? index.n : 1, sizeof(*s.rows));
+	r = s.rows ? 0 : -ENOMEM;
+	for (size_t i = 0; r >= 0 && i < index.n; i++)
+		if (selection_has_step(sel, run->step.step[index.rows[i]]))
+			fill_row(run, index.rows[i], &s.rows[s.n++]);
+	step_index_release(&index);
+	if (r >= 0)
+		r = step_phases_fill(run, s.rows, s.n);
+	if (r >= 0)
+		r = summarize(&s);
+	if (r < 0) {
+		steps_release(&s);
+		return r;
+	}
+	sum_tokens(&s, shards_with_steps(run, &s));
+	sum_phases(&s);
+	*ret_steps = s;
+	return 0;
+}
+
+void steps_release(struct steps *steps)
+{
+	free(steps->rows);
+	*steps = (struct steps){ 0 };
+}

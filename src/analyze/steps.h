@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Step times and what they are made of.
+ *
+ * Policy: every finished step of the window counts, the first ones too; nothing is dropped as
+ * warm-up. How much slower the beginning was is a number of its own (warmup_*). Steps cut by the
+ * end of the process are listed but in no statistic.
+ *
+ * Phases are wall time inside a step. The thread whose outermost phase ranges show the most
+ * different phases (then cover the most time) leads; other threads count only where it has no
+ * phase range open. So worker threads that carry the phase of their work add nothing twice.
+ */
+#ifndef ANALYZE_STEPS_H
+#define ANALYZE_STEPS_H
+
+#include "analyze/selection.h"
+#include "analyze/stats.h"
+#include "analyze/value.h"
+
+#define STEP_PHASES 16 /* more than enum moescope_phase has; phases beyond count as other */
+
+struct step_row {
+	size_t row; /* into run->step */
+	int64_t step;
+	uint32_t rank;
+	int64_t start_ns, duration_ns;
+	bool recorded, unfinished, outlier;
+	uint8_t probe;
+	bool phases_known; /* recorded, and at least one range with a phase in it */
+	int64_t phase_ns[STEP_PHASES]; /* [0]: other, the time outside all phases */
+	struct value tokens, tokens_per_s;
+};
+
+struct steps {
+	struct step_row *rows; /* by shard, then start */
+	size_t n;
+	size_t n_unfinished, n_not_recorded;
+	struct stats_summary all;      /* finished steps, ns */
+	struct stats_summary recorded; /* those of them with recording on */
+	struct value tokens, tokens_per_s; /* over the steps that gave their tokens */
+	size_t n_phased;
+	int64_t phase_ns[STEP_PHASES]; /* sum over the steps with phases_known; [0]: other */
+	int64_t phased_ns;	       /* their time */
+	struct value phase_pct[STEP_PHASES];
+	/* Outliers: more than 3 scaled median absolute deviations and more than 10% above the
+	 * median. */
+	size_t n_outliers;
+	struct value outlier_limit_ns;
+	/* Of the first up to 5 finished steps against the median of the rest; absent when fewer
+	 * than 15 steps. */
+	struct value warmup_mean_ns, warmup_ratio;
+	size_t n_warmup;
+};
+
+int steps_analyze(const struct run *run, const struct selection *sel, struct steps *ret_steps);
+void steps_release(struct steps *steps);
+
+#endif

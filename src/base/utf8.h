@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading UTF-8 that may be broken. Pure functions, any thread.
+ */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UTF8_REPLACEMENT 0xFFFDu
+
+/* Decodes one code point from text[0..length), length > 0. Returns the bytes it took. A byte that
+ * begins nothing valid (overlong, surrogate, above U+10FFFF, cut) is taken alone and gives
+ * UTF8_REPLACEMENT. *ret_valid says which it was: a literal U+FFFD is valid. */
+size_t utf8_decode(const char *text, size_t length, uint32_t *ret_point, int *ret_valid);
+
+/* Columns that a code point takes on a terminal: 0 for combining marks and control characters,
+ * 2 for East Asian wide ranges and emoji, else 1. */
+int utf8_point_width(uint32_t point);
+
+/* Columns of a whole NUL-terminated text. */
+size_t utf8_width(const char *text);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope doctor: what works on this machine, what does not, and what to do about it.
+ */
+#include <stddef.h>
+
+#include "base/json_write.h"
+#include "base/text_table.h"
+#include "cmd/command.h"
+#include "cmd/doctor.h"
+#include "cmd/output.h"
+
+struct values {
+	bool json;
+};
+
+static const struct option_desc own[] = {
+	{ .name = "json",
+	  .kind = OPTION_FLAG,
+	  .help = "print one JSON object",
+	  .offset = offsetof(struct values, json) },
+	{ 0 },
+};
+
+static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope doctor", "Look at this machine and record a little, for real." },
+	{ "moescope doctor --json", "The same for a script." },
+	{ NULL, NULL },
+};
+
+static const struct {
+	const char *word;
+	enum text_style style;
+} states[] = {
+	[CHECK_OK] = { "ok", TEXT_GREEN },
+	[CHECK_NOTE] = { "note", TEXT_YELLOW },
+	[CHECK_FAILED] = { "failed", TEXT_RED },
+};
+
+static void print_text(FILE *out, const struct check *checks, size_t n)
+{
+	struct terminal terminal = terminal_look();
+	size_t width = (size_t)terminal.columns;
+
+	for (size_t i = 0; i < n; i++) {
+		enum text_style style = states[checks[i].state].style;
+
+		fprintf(out, "%s%-6s%s  %-14s", text_style_on(style, terminal.color),
+			states[checks[i].state].word, text_style_off(style, terminal.color),
+			checks[i].name);
+		text_wrap(out, checks[i].text, width, 22, 22);
+		if (checks[i].fix[0]) {
+			fprintf(out, "%22s", "");
+			text_wrap(out, checks[i].fix, width, 22, 22);
+		}
+	}
+}
+
+static int print_json(FILE *out, const struct check *checks, size_t n)
+{
+	struct json json;
+
+	json_init_file(&json, out, 2);
+	json_object(&json);
+	json_key(&json, "schema");
+	json_string(&json, "moescope/doctor/1");
+	json_key(&json, "rows");
+	json_array(&json);
+	for (size_t i = 0; i < n; i++) {
+		json_object(&json);
+		json_key(&json, "name");
+		json_string(&json, checks[i].name);
+		json_key(&json, "state");
+		json_string(&json, states[checks[i].state].word);
+		json_key(&json, "text");
+		json_string(&json, checks[i].text);
+		json_key(&json, "fix");
+		json_string(&json, checks[i].fix[0] ? checks[i].fix : NULL);
+		if (checks[i].has_number) {
+			json_key(&json, checks[i].number_key);
+			json_double(&json, checks[i].number);
+		}
+		json_object_end(&json);
+	}
+	json_array_end(&json);
+	json_object_end(&json);
+	return json_finish(&json, NULL) < 0 ? fail("no memory for the output.") : EXIT_OK;
+}
+
+static int run_doctor(struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	struct check checks[DOCTOR_CHECKS_MAX];
+	size_t n = doctor_look(checks);
+	int r = EXIT_OK;
+
+	if (values->json)
+		r = print_json(inv->out->file, checks, n);
+	else
+		print_text(inv->out->file, checks, n);
+	for (size_t i = 0; i < n; i++)
+		if (checks[i].state == CHECK_FAILED)
+			r = EXIT_FAILED;
+	return r;
+}
+
+const struct command cmd_doctor = {
+	.name = "doctor",
+	.summary = "what works on this machine, what does not, and what fixes it",
+	.words = "",
+	.description = "Looks at the machine, finds the parts of moescope, and records and reads "
+		       "back a few thousand ranges. The exit status is 1 when something that "
+		       "recording needs does not work.",
+	.groups = groups,
+	.examples = examples,
+	.values_size = sizeof(struct values),
+	.run = run_doctor,
+};

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope export: a run in the format of another tool.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "cmd/output.h"
+#include "cmd/progress.h"
+#include "cmd/run_find.h"
+#include "present/present.h"
+
+struct values {
+	int to; /* index into formats */
+	const char *output;
+};
+
+static const struct {
+	const char *suffix;
+	int (*write)(const struct run *run, FILE *out, struct err *err);
+} formats[] = {
+	{ ".trace.json", present_chrome },
+};
+static const char *const format_names[] = { "chrome", NULL };
+
+static const struct option_desc own[] = {
+	{ .name = "to",
+	  .short_name = 't',
+	  .kind = OPTION_CHOICE,
+	  .metavar = "FORMAT",
+	  .choices = format_names,
+	  .help = "chrome: trace-event JSON for Perfetto and chrome://tracing",
+	  .default_text = "chrome",
+	  .offset = offsetof(struct values, to) },
+	{ .name = "output",
+	  .short_name = 'o',
+	  .kind = OPTION_STRING,
+	  .metavar = "FILE",
+	  .help = "the file to write; - is standard output",
+	  .default_text = "NAME.trace.json",
+	  .offset = offsetof(struct values, output),
+	  .completion = COMPLETE_FILE },
+	{ 0 },
+};
+
+static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope export a.mscope --to chrome",
+	  "Writes a.trace.json; open it in ui.perfetto.dev or chrome://tracing." },
+	{ "moescope export a.mscope --to chrome -o - | gzip > a.json.gz", "To a pipe." },
+	{ NULL, NULL },
+};
+
+/* Beside the target, so that the rename stays inside one file system. */
+static int open_temporary(const char *target, char **ret_path, FILE **ret_file)
+{
+	char *path;
+	int fd;
+
+	if (asprintf(&path, "%s.XXXXXX", target) < 0)
+		return -ENOMEM;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0) {
+		int code = errno;
+
+		free(path);
+		return -code;
+	}
+	*ret_file = fdopen(fd, "w");
+	if (!*ret_file) {
+		close(fd);
+		unlink(path);
+		free(path);
+		return -ENOMEM;
+	}
+	*ret_path = path;
+	return 0;
+}
+
+/* mkostemp makes files for the owner alone; a trace is meant to be passed on like any file. */
+static int usual_mode(int fd)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	return fchmod(fd, 0666 & ~mask);
+}
+
+static int write_file(const struct run *run, const struct values *values, const char *target)
+{
+	struct err err = { "" };
+	char *temporary = NULL;
+	FILE *file = NULL;
+	int r = open_temporary(target, &temporary, &file);
+
+	if (r < 0)
+		return fail("cannot write '%s': %s; choose another place with --output.", target,
+			    strerror(-r));
+	r = formats[values->to].write(run, file, &err);
+	if (r == 0 && (fflush(file) != 0 || usual_mode(fileno(file)) < 0))
+		r = err_set(&err, -errno, "cannot write '%s': %s.", target, strerror(errno));
+	if (fclose(file) != 0 && r == 0)
+		r = err_set(&err, -errno, "cannot write '%s': %s.", target, strerror(errno));
+	if (r == 0 && rename(temporary, target) < 0)
+		r = err_set(&err, -errno, "cannot write '%s': %s.", target, strerror(errno));
+	if (r < 0)
+		unlink(temporary);
+	free(temporary);
+	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
+}
+
+static int write_stdout(const struct run *run, const struct values *values)
+{
+	struct err err = { "" };
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	errno = 0;
+	r = formats[values->to].write(run, stdout, &err);
+	if (r == 0 && fflush(stdout) != 0)
+		r = err_sys(&err, -errno, "cannot write to standard output");
+	if (r < 0 && (r == -EPIPE || errno == EPIPE))
+		return EXIT_FAILED;
+	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
+}
+
+static int run_export(struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	struct run *run;
+	char *target = NULL;
+	int r = run_open(inv->n_args ? inv->args[0] : NULL, WANT_ALL, &run);
+
+	if (r != EXIT_OK)
+		return r;
+	if (values->output && strcmp(values->output, "-") == 0) {
+		r = write_stdout(run, values);
+	} else if (asprintf(&target, "%s%s", values->output ? values->output : run->info.name,
+			    values->output ? "" : formats[values->to].suffix) < 0) {
+		r = fail("no memory.");
+	} else {
+		progress_begin("writing the trace");
+		r = write_file(run, values, target);
+		progress_end();
+		if (r == EXIT_OK)
+			say("wrote %s; open it in ui.perfetto.dev or chrome://tracing.", target);
+		free(target);
+	}
+	run_free(run);
+	return r;
+}
+
+const struct command cmd_export = {
+	.name = "export",
+	.summary = "write a run in the format of another tool",
+	.words = "[RUN]",
+	.description = "Writes the run as trace-event JSON, which Perfetto and Chrome's tracing "
+		       "page open. The file appears when it is complete. Without RUN it is the "
+		       "newest *.mscope in the current directory.",
+	.groups = groups,
+	.examples = examples,
+	.values_size = sizeof(struct values),
+	.max_args = 1,
+	.completion = COMPLETE_RUN,
+	.run = run_export,
+};

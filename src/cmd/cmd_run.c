@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope run: a program under the profiler, with its own exit status.
+ */
+#include <stddef.h>
+
+#include "cmd/output.h"
+#include "cmd/record.h"
+#include "cmd/run_options.h"
+
+struct values {
+	const char *output, *schedule;
+	bool force, quiet;
+	int level; /* index into level_choices */
+	uint64_t sample, overhead_check, ring_kb;
+};
+
+static const char *const level_choices[] = { "counts", "steps", "trace", "full", NULL };
+enum { LEVEL_TRACE = 2 };
+
+static const struct option_desc own[] = {
+	{ .name = "output",
+	  .short_name = 'o',
+	  .kind = OPTION_STRING,
+	  .metavar = "DIR",
+	  .help = "the run directory to make",
+	  .default_text = "moescope-DATE-TIME-PID.mscope",
+	  .offset = offsetof(struct values, output),
+	  .completion = COMPLETE_DIR },
+	{ .name = "force",
+	  .short_name = 'f',
+	  .kind = OPTION_FLAG,
+	  .help = "replace the run in DIR if there is one",
+	  .offset = offsetof(struct values, force) },
+	{ .name = "level",
+	  .short_name = 'l',
+	  .kind = OPTION_CHOICE,
+	  .metavar = "LEVEL",
+	  .choices = level_choices,
+	  .help = "how much to record: counts (steps, routing counts, counters), steps (and "
+		  "phases, tokens, memory), trace (and every range and operation) or full (and "
+		  "the experts of every token)",
+	  .default_text = "trace",
+	  .offset = offsetof(struct values, level) },
+	{ .name = "schedule",
+	  .kind = OPTION_STRING,
+	  .metavar = "SPEC",
+	  .help = "which steps to record, as in skip_first=10,wait=5,warmup=2,active=3,repeat=1; "
+		  "repeat=0 goes on for ever",
+	  .default_text = "all",
+	  .offset = offsetof(struct values, schedule) },
+	{ .name = "sample",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = 1e9,
+	  .help = "of the steps to record, record every N-th",
+	  .default_text = "1",
+	  .offset = offsetof(struct values, sample) },
+	{ .name = "overhead-check",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 0,
+	  .max = 1e6,
+	  .help = "measure the profiler's cost: N pairs of steps, recorded and not recorded "
+		  "in turn",
+	  .default_text = "0",
+	  .offset = offsetof(struct values, overhead_check) },
+	{ .name = "ring-kb",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 16,
+	  .max = 1048576,
+	  .help = "buffer of each thread in KiB",
+	  .default_text = "1024",
+	  .offset = offsetof(struct values, ring_kb) },
+	{ .name = "quiet",
+	  .short_name = 'q',
+	  .kind = OPTION_FLAG,
+	  .help = "say nothing at the end when all went well",
+	  .offset = offsetof(struct values, quiet) },
+	{ 0 },
+};
+
+static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope run -- ./train --epochs 1", "Record a program, then 'moescope report'." },
+	{ "moescope run -o slow.mscope --level full -- ./train",
+	  "A name of your own, and the experts of every token." },
+	{ "moescope run --schedule wait=50,warmup=2,active=10,repeat=3 -- ./train",
+	  "Three windows of ten steps out of a long run." },
+	{ NULL, NULL },
+};
+
+static const struct values defaults = { .level = LEVEL_TRACE, .sample = 1 };
+
+static int run_run(struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	struct record_plan plan = {
+		.output = values->output,
+		.force = values->force,
+		.level = level_choices[values->level],
+		.overhead_pairs = values->overhead_check,
+		.ring_kb = values->ring_kb,
+	};
+	struct recording recording = { 0 };
+	struct err err = { "" };
+	char schedule[160];
+	enum launch_event event;
+	int status;
+
+	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err))
+		return usage_error(inv->command, "%s", err.message);
+	if (values->schedule || values->sample > 1)
+		plan.schedule = schedule;
+	status = recording_begin(&recording, &plan, inv->args);
+	if (status == EXIT_OK)
+		status = recording_launch(&recording, inv->args, -1);
+	if (status != EXIT_OK) {
+		recording_release(&recording);
+		return status;
+	}
+	while ((event = launch_wait(&recording.launch, -1)) != LAUNCH_ENDED)
+		if (event == LAUNCH_STOPPED)
+			launch_suspend(&recording.launch);
+	if (recording_end(&recording, inv->args[0]) && !values->quiet)
+		say("run in %s; next: moescope report %s", recording.name, recording.name);
+	recording_release(&recording);
+	launch_die_likewise(&recording.launch);
+	return launch_exit_status(&recording.launch);
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.summary = "profile a program; the exit status is the program's",
+	.words = "[--] PROGRAM [ARGUMENT]...",
+	.description =
+		"Runs a program that reports to moescope (see moescope.h) and records what it "
+		"reports in a run directory. The program keeps its terminal, its signals and its "
+		"exit status; a program that a signal kills ends moescope by the same signal. "
+		"Should the directory not be writable, the run goes to TMPDIR; failing that too, "
+		"the program runs unrecorded.\n"
+		"A program that cannot be found ends with status 127, one that cannot be executed "
+		"with 126, and neither leaves a run directory.",
+	.groups = groups,
+	.examples = examples,
+	.defaults = &defaults,
+	.values_size = sizeof(struct values),
+	.max_args = -1,
+	.min_args = 1,
+	.args_end_options = true,
+	.completion = COMPLETE_PROGRAM,
+	.run = run_run,
+};

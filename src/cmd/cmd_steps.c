@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope steps: one row for each step.
+ */
+#include "cmd/table.h"
+
+static const struct option_group groups[] = { { table_step_options, 0 },
+					      { table_row_options, 0 },
+					      { table_format_options, 0 },
+					      { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope steps", "The newest run here." },
+	{ "moescope steps a.mscope --sort time_ns --limit 5", "Its five longest steps." },
+	{ "moescope steps a.mscope --steps 100:199 --csv", "A hundred steps for a spreadsheet." },
+	{ NULL, NULL },
+};
+
+static const struct table_values defaults = TABLE_DEFAULTS;
+
+static int run_steps(struct invocation *inv)
+{
+	return table_show(inv, "steps", 20);
+}
+
+const struct command cmd_steps = {
+	.name = "steps",
+	.summary = "time, phases and tokens of each step",
+	.words = "[RUN]",
+	.description = "One row for each step: its time, the share of each phase (forward, "
+		       "backward, optimizer, data), its tokens and tokens per second. Without RUN "
+		       "it is the newest *.mscope in the current directory.",
+	.groups = groups,
+	.examples = examples,
+	.defaults = &defaults,
+	.values_size = sizeof(struct table_values),
+	.max_args = 1,
+	.completion = COMPLETE_RUN,
+	.run = run_steps,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of commands, in the order of the overview.
+ */
+#include "cmd/command.h"
+
+#include <string.h>
+
+#include "cmd/nearest.h"
+
+const struct command *const commands[] = {
+	&cmd_demo,    &cmd_run,	       &cmd_report, &cmd_ops,	  &cmd_steps,
+	&cmd_routing, &cmd_memory,     &cmd_export, &cmd_explain, &cmd_doctor,
+	&cmd_dump,    &cmd_completion, &cmd_help,   NULL,
+};
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; commands[i]; i++)
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	return NULL;
+}
+
+const char *command_nearest(const char *name)
+{
+	struct nearest nearest = nearest_to(name);
+
+	for (size_t i = 0; commands[i]; i++)
+		nearest_offer(&nearest, commands[i]->name);
+	return nearest.best;
+}

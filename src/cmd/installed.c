@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking around from /proc/self/exe. Any thread.
+ */
+#include "cmd/installed.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* From the directory of the executable: beside it, in the build directory, under a prefix. */
+static const char *const program_places[] = { "", "../tinymoe/", NULL };
+static const char *const library_places[] = {
+	"",
+	"../probe/",
+	"../lib/",
+	"../lib64/",
+#if defined(__x86_64__)
+	"../lib/x86_64-linux-gnu/",
+#elif defined(__aarch64__)
+	"../lib/aarch64-linux-gnu/",
+#endif
+	NULL,
+};
+
+static char *beside(const char *place, const char *name, int mode)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *path;
+
+	if (n < 0)
+		return NULL;
+	exe[n] = '\0';
+	if (strrchr(exe, '/'))
+		*strrchr(exe, '/') = '\0';
+	if (asprintf(&path, "%s/%s%s", exe, place, name) < 0)
+		return NULL;
+	if (access(path, mode) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+char *installed_program(const char *name)
+{
+	char *path = NULL;
+
+	for (size_t i = 0; !path && program_places[i]; i++)
+		path = beside(program_places[i], name, X_OK);
+	return path;
+}
+
+char *installed_library(const char *name)
+{
+	char *path = NULL;
+
+	for (size_t i = 0; !path && library_places[i]; i++)
+		path = beside(library_places[i], name, R_OK);
+	return path;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one table of definitions. {group, name, unit, definition, source, caveats}
+ *
+ * Symbols of the routing group: T valid tokens (padding excluded), E experts, k slots per token,
+ * n_e assignments to expert e, N their sum, m = N/E their mean, p_e = n_e/N, C the capacity of
+ * an expert, H hidden width, I inner width of an expert.
+ */
+#include "cmd/metrics.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define ROUTING "routing"
+#define TIMELINE "kernels and timeline"
+#define STEPS "steps"
+#define INFERENCE "inference"
+#define MEMORY "memory"
+#define OVERHEAD "overhead and loss"
+
+/* Where routing numbers come from. */
+#define COUNTED "derived from the assignments counted in each routing record"
+#define ROUTER_WEIGHTS "measured from the router weights that the program gives with its routing"
+#define ROUTER_SCORES "measured from the full score rows that the program gives with its routing"
+#define PER_TOKEN "derived from the experts of every token (level full)"
+/* Where device numbers come from. */
+#define DEVICE "measured by the device's activity records"
+#define COUNTERS "hardware counters only"
+#define NO_GPU "GPU collection is not in this version: n/a."
+#define ALLOCATOR "replay of the program's allocate and free records"
+
+const struct metric metrics[] = {
+	{ ROUTING, "load", "assignments", "n_e: the token slots sent to expert e.",
+	  "counted in each routing record",
+	  "Dropped, unused and padding slots are not assignments; they are counted apart." },
+	{ ROUTING, "utilization_pct", "%", "100 * n_e / N: the expert's share of all assignments.",
+	  COUNTED, "A share of tokens, not of time." },
+	{ ROUTING, "imbalance", "ratio",
+	  "max(n) / m. 1 is perfect; it bounds the speed of expert parallelism.", COUNTED,
+	  "Chance alone gives more than 1: compare with imbalance_floor." },
+	{ ROUTING, "balancedness", "0..1", "m / max(n), the inverse of imbalance.", COUNTED, "" },
+	{ ROUTING, "max_violation", "ratio",
+	  "(max(n) - m) / m; of one step as max_violation_step, over the window as "
+	  "max_violation_window.",
+	  COUNTED, "The two are never mixed: loads that differ step by step cancel in a window." },
+	{ ROUTING, "cv", "ratio", "population standard deviation of n, divided by m.", COUNTED,
+	  "At small batches mostly chance: compare with cv_floor, judge by cv_excess." },
+	{ ROUTING, "gini", "0..1",
+	  "sum over i of (2i - E - 1) * n_(i), divided by E * N; loads ascending, i from 1.",
+	  COUNTED, "" },
+	{ ROUTING, "entropy_norm", "0..1", "-sum(p ln p) / ln E over all E experts; 0 ln 0 is 0.",
+	  COUNTED, "1 is uniform; near 0 the router has collapsed." },
+	{ ROUTING, "dead", "experts", "experts with n_e = 0 in the whole window.", COUNTED,
+	  "Depends on the window: an expert can be silent for a step without being dead." },
+	{ ROUTING, "starved", "experts", "experts with n_e < 0.5 m.", COUNTED, "" },
+	{ ROUTING, "overloaded", "experts", "experts with n_e > 1.5 m.", COUNTED, "" },
+	{ ROUTING, "cv_floor", "ratio",
+	  "sqrt((E - k) / (T * k)): the cv that perfectly uniform routing shows by chance.",
+	  "derived from E, k and T", "Assumes independent tokens." },
+	{ ROUTING, "imbalance_floor", "ratio",
+	  "1 + sqrt(2 ln E * (1 - k/E) / m): the imbalance that uniform routing shows by chance.",
+	  "derived from E, k and m", "Assumes independent tokens." },
+	{ ROUTING, "cv_excess", "ratio",
+	  "sqrt(max(0, cv^2 - cv_floor^2)): the part of cv that can be fixed.", COUNTED,
+	  "Verdicts use this, never raw cv." },
+	{ ROUTING, "k", "slots",
+	  "k_t: the valid slots of token t (index at least 0 and less than E); mean, min, max and "
+	  "the number of tokens with 0, 1, 2... of them.",
+	  "counted in each routing record", "" },
+	{ ROUTING, "slots", "slots",
+	  "tokens * k = assignments + unused + dropped + invalid; padding rows are not tokens.",
+	  "counted in each routing record",
+	  "unused: dynamic k chose fewer; dropped: the expert was full; invalid: not an expert." },
+	{ ROUTING, "drop_rate_measured", "0..1", "dropped / (assignments + dropped).",
+	  "counted in each routing record", "What the program did drop." },
+	{ ROUTING, "router_confidence", "0..1",
+	  "1 - H(w_t) / ln E over the token's normalised router weights, mean over tokens.",
+	  ROUTER_WEIGHTS, "n/a when the program gives no weights." },
+	{ ROUTING, "router_entropy", "nats",
+	  "entropy of the token's full score row, mean over tokens.", ROUTER_SCORES,
+	  "n/a when the program gives no scores." },
+	{ ROUTING, "top1_prob", "0..1", "the largest score of the row, mean over tokens.",
+	  ROUTER_SCORES, "n/a when the program gives no scores." },
+	{ ROUTING, "topk_mass", "0..1", "the sum of the k largest scores, mean over tokens.",
+	  ROUTER_SCORES, "n/a when the program gives no scores." },
+	{ ROUTING, "margin", "score", "s_(k) - s_(k+1): how clearly the last chosen expert won.",
+	  ROUTER_SCORES, "n/a when the program gives no scores." },
+	{ ROUTING, "drop_rate", "0..1",
+	  "sum max(0, n_e - C) / N with C = ceil(cf * T * k / E): assignments over a capacity.",
+	  "estimated from the loads for the capacity factor cf asked for",
+	  "An estimate (est.): what would drop; what was dropped is counted as dropped." },
+	{ ROUTING, "pad_waste", "0..1",
+	  "sum max(0, C - n_e) / (E * C): empty rows when every expert is padded to C.",
+	  "estimated from the loads for the capacity factor cf asked for", "" },
+	{ ROUTING, "tile_waste", "0..1",
+	  "1 - N / sum(ceil(n_e / B) * B): rows a grouped GEMM computes in vain at tile height B.",
+	  "estimated from the loads for the tile height asked for", "" },
+	{ ROUTING, "coactivation", "0..1",
+	  "tokens sent to both i and j, divided by the tokens sent to i.", PER_TOKEN, "" },
+	{ ROUTING, "affinity", "0..1",
+	  "share of the tokens at i in layer l that go to j in layer l+1 (k*k pairs, divided "
+	  "by k).",
+	  PER_TOKEN, "" },
+	{ ROUTING, "repeat_rate", "0..1",
+	  "share of consecutive tokens whose expert sets intersect; uniform routing gives "
+	  "1 - C(E-k,k) / C(E,k).",
+	  PER_TOKEN, "" },
+	{ ROUTING, "hot_persistence", "0..1",
+	  "Jaccard index of the h most loaded experts at step s and at step s+d.", COUNTED, "" },
+	{ ROUTING, "unique_experts", "experts",
+	  "experts with n_e > 0; uniform routing expects E * (1 - (1 - k/E)^T).", COUNTED, "" },
+	{ ROUTING, "expert_bytes_touched", "bytes", "the weight bytes of the experts with n_e > 0.",
+	  "derived from the loads and the layer sizes the program gives",
+	  "n/a when the program gives no layer sizes." },
+	{ ROUTING, "flops_router", "FLOP", "2*T*H*E + 5*T*E.",
+	  "derived from the tokens and the layer sizes the program gives",
+	  "n/a when the program gives no layer sizes." },
+	{ ROUTING, "flops_expert", "FLOP",
+	  "sum over tokens of k_t * (4*H*I with two matrices, 6*H*I with three).",
+	  "derived from the tokens and the layer sizes the program gives",
+	  "The number of matrices is read from the program, never assumed; n/a without it." },
+	{ ROUTING, "self_check", "ok or what failed",
+	  "sum n_e = sum k_t for every layer and step, and every slot is accounted for.",
+	  "derived from each routing record", "A mismatch is at the top of every report." },
+	{ ROUTING, "load_balance_score", "ratio", "the same as cv.", COUNTED,
+	  "For compatibility only, under 'legacy'." },
+	{ ROUTING, "routing_efficiency", "0..100", "clamp(100 - 10 * cv, 0, 100).", COUNTED,
+	  "For compatibility only, under 'legacy'." },
+
+	{ TIMELINE, "kernel_time", "ns",
+	  "end - start of the device record. start = 0, end = 0 or end < start is untimed: counted "
+	  "apart, never a zero duration.",
+	  DEVICE, NO_GPU },
+	{ TIMELINE, "gpu_busy", "ns", "length of the union of all device intervals in the window.",
+	  DEVICE, NO_GPU },
+	{ TIMELINE, "gpu_idle", "ns",
+	  "the window without gpu_busy, split by cause: waiting for the host, for a copy, for a "
+	  "collective, for a synchronisation.",
+	  DEVICE, NO_GPU },
+	{ TIMELINE, "launch_latency", "ns", "device start - start of the launching API call.",
+	  DEVICE, NO_GPU },
+	{ TIMELINE, "launch_overhead", "ns",
+	  "duration of the launch calls; a kernel is launch-bound when it exceeds the device time.",
+	  "measured by API records", NO_GPU },
+	{ TIMELINE, "overlap_pct", "%",
+	  "length of (compute and copy at once) / length of copy; likewise for collectives.",
+	  DEVICE, NO_GPU },
+	{ TIMELINE, "self_time", "ns",
+	  "time of a range or operation without its children on the same thread.",
+	  "derived from the recorded ranges", "In JSON self_cpu_ns and self_gpu_ns." },
+	{ TIMELINE, "total_time", "ns", "time of a range or operation with its children.",
+	  "measured by the processor's counter, as CLOCK_MONOTONIC",
+	  "In JSON cpu_ns and gpu_ns. Threads add up: it can exceed the wall time." },
+	{ TIMELINE, "flops", "FLOP", "arithmetic of an operation: 2*m*n*k for a matrix product.",
+	  "as given by the program", "n/a for ranges, which do not say." },
+	{ TIMELINE, "bytes_moved", "bytes", "memory read and written by an operation.",
+	  "as given by the program", "In JSON self_bytes. n/a for ranges, which do not say." },
+	{ TIMELINE, "theoretical_occupancy", "%",
+	  "from registers, shared memory, block size and the device's limits.", "derived", NO_GPU },
+	{ TIMELINE, "achieved_occupancy", "%", "mean active warps / warps the device can hold.",
+	  COUNTERS, NO_GPU },
+	{ TIMELINE, "sm_pct", "%", "share of the peak issue rate of the multiprocessors.", COUNTERS,
+	  NO_GPU },
+	{ TIMELINE, "tensor_pct", "%", "share of the peak rate of the tensor cores.", COUNTERS,
+	  NO_GPU },
+	{ TIMELINE, "dram_pct", "%", "share of the peak device-memory bandwidth.", COUNTERS,
+	  NO_GPU },
+	{ TIMELINE, "l2_hit_pct", "%", "L2 cache hits / L2 accesses.", COUNTERS, NO_GPU },
+	{ TIMELINE, "warp_efficiency", "%", "mean active threads of an executed warp / 32.",
+	  COUNTERS, NO_GPU },
+	{ TIMELINE, "dram_bandwidth", "bytes/s", "counter bytes / time.", COUNTERS,
+	  "The driver's \"memory utilisation\" is a share of time, not a bandwidth. " NO_GPU },
+	{ TIMELINE, "copy_bandwidth", "bytes/s",
+	  "bytes / device time of the copy, by direction and by pinned or pageable memory; peer "
+	  "copies by device pair.",
+	  DEVICE, "A move between devices that is staged through the host is named so. " NO_GPU },
+	{ TIMELINE, "mfu", "%", "model FLOPs / (time * the device's peak for the data type).",
+	  "derived", "The peak is the vendor's figure: an assumption. " NO_GPU },
+
+	{ STEPS, "step_time", "ns",
+	  "end - begin of a step: mean, p50, p95, p99, min, max and coefficient of variation.",
+	  "measured",
+	  "Percentiles interpolate linearly between order statistics; deviations are population." },
+	{ STEPS, "step_cv", "ratio",
+	  "population standard deviation of the step times / their mean.",
+	  "derived from the step times", "Above 0.1 the steps vary more than they usually do." },
+	{ STEPS, "step_outlier", "yes or no",
+	  "a step much longer than the others; the limit is shown with the steps.",
+	  "derived from the step times", "Outliers count in every mean: they are only named." },
+	{ STEPS, "phase_share_pct", "%",
+	  "share of the step's time inside forward, backward, optimizer and data ranges; "
+	  "'other' is the rest.",
+	  "derived from ranges that name a phase",
+	  "Usual: forward 35-40, backward 40-45, optimizer below 15, data below 10." },
+	{ STEPS, "tokens_per_s", "1/s", "tokens of the steps / their time.",
+	  "derived from the tokens the program gives with each step",
+	  "n/a when the program gives none; never from a configured batch size." },
+
+	{ INFERENCE, "ttft", "ns", "time to first token: first token - begin of the request.",
+	  "measured per token", "Never includes loading the model." },
+	{ INFERENCE, "tpot", "ns",
+	  "time per output token: (last token - first token) / (tokens - 1) of a request.",
+	  "derived from per-token times", "n/a for requests of one token." },
+	{ INFERENCE, "itl", "ns",
+	  "inter-token latency: time between consecutive tokens of a request.",
+	  "measured per token", "" },
+	{ INFERENCE, "request_tokens_per_s", "1/s",
+	  "tokens produced / time from the begin of the request to its last token.",
+	  "derived from per-token times", "Never from max_tokens." },
+
+	{ MEMORY, "allocated_bytes", "bytes", "live bytes of the program's allocator.", ALLOCATOR,
+	  "What the program does not report is not in it." },
+	{ MEMORY, "reserved_bytes", "bytes", "bytes that the allocator holds from the driver.",
+	  "measured by the framework's allocator", "n/a for plain host memory." },
+	{ MEMORY, "peak_allocated_bytes", "bytes", "running maximum of allocated_bytes.", ALLOCATOR,
+	  "" },
+	{ MEMORY, "device_used_bytes", "bytes",
+	  "memory in use on the whole device and by this process; what exceeds reserved_bytes is "
+	  "outside the allocator.",
+	  "NVML", NO_GPU },
+	{ MEMORY, "cache_slack", "0..1", "(reserved - allocated) / reserved.",
+	  "derived from the allocator's figures", "This is not fragmentation." },
+	{ MEMORY, "fragmentation_pct", "%", "100 * (1 - largest free block / total free bytes).",
+	  ALLOCATOR, "n/a for host memory, whose free blocks are not known." },
+	{ MEMORY, "allocations", "count",
+	  "allocate and free records; live ones, those freed without an allocation (unmatched) and "
+	  "addresses allocated twice without a free (replaced) apart.",
+	  ALLOCATOR, "" },
+	{ MEMORY, "leak_suspect", "bytes/step",
+	  "an allocation site whose live bytes, at the same phase of successive steps, grow in at "
+	  "least 8 of the last 10 steps and by more than 1% in all.",
+	  ALLOCATOR, "A suspicion: caches that are still filling look the same." },
+	{ MEMORY, "composition", "bytes",
+	  "live bytes by use: parameters, gradients, optimizer, activations, cache, other.",
+	  ALLOCATOR, "The use is what the program says it is." },
+	{ MEMORY, "expert_memory", "bytes",
+	  "bytes allocated inside an expert's or layer's range, and its parameter, gradient and "
+	  "optimizer bytes.",
+	  ALLOCATOR, "" },
+
+	{ OVERHEAD, "overhead_pct", "%",
+	  "median difference of neighbouring steps recorded and not recorded / median time of the "
+	  "steps not recorded, with a 95% interval.",
+	  "measured in the run itself (run --overhead-check)", "n/a with fewer than 8 pairs." },
+	{ OVERHEAD, "drain_cpu_ns", "ns",
+	  "CPU time of the profiler's own thread inside the program.", "measured",
+	  "On a machine with idle cores it costs the program nothing." },
+	{ OVERHEAD, "loss", "records",
+	  "everything dropped, cut off, damaged or not understood, each cause counted apart.",
+	  "counted where it happens", "All zero: nothing was lost. Shown first in every report." },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+/* Keys of JSON and CSV that are not the name of their metric. */
+static const struct {
+	const char *key, *metric;
+} keys[] = {
+	{ "self_cpu_ns", "self_time" },
+	{ "self_gpu_ns", "self_time" },
+	{ "self_cpu_pct", "self_time" },
+	{ "cpu_ns", "total_time" },
+	{ "gpu_ns", "total_time" },
+	{ "flops_per_s", "flops" },
+	{ "self_bytes", "bytes_moved" },
+	{ "time_ns", "step_time" },
+	{ "forward_ns", "phase_share_pct" },
+	{ "backward_ns", "phase_share_pct" },
+	{ "optimizer_ns", "phase_share_pct" },
+	{ "data_ns", "phase_share_pct" },
+	{ "phases", "phase_share_pct" },
+	{ "outlier", "step_outlier" },
+	{ "outliers", "step_outlier" },
+	{ "outlier_limit_ns", "step_outlier" },
+	{ "max_violation_window", "max_violation" },
+	{ "max_violation_step_mean", "max_violation" },
+	{ "max_violation_step_max", "max_violation" },
+	{ "k_mean", "k" },
+	{ "k_min", "k" },
+	{ "k_max", "k" },
+	{ "k_hist", "k" },
+	{ "unused", "slots" },
+	{ "dropped", "slots" },
+	{ "invalid", "slots" },
+	{ "padding", "slots" },
+	{ "assignments", "slots" },
+	{ "capacity_factor", "drop_rate" },
+	{ "tile_rows", "tile_waste" },
+	{ "repeat_rate_uniform", "repeat_rate" },
+	{ "hot_experts", "hot_persistence" },
+	{ "unique_experts_step_mean", "unique_experts" },
+	{ "unique_experts_step_uniform", "unique_experts" },
+	{ "expert_bytes_touched_step_mean", "expert_bytes_touched" },
+	{ "peak_ns", "peak_allocated_bytes" },
+	{ "frees", "allocations" },
+	{ "live_allocations", "allocations" },
+	{ "unmatched_frees", "allocations" },
+	{ "replaced", "allocations" },
+	{ "allocated_total_bytes", "allocations" },
+	{ "leak_suspects", "leak_suspect" },
+	{ "leaks", "leak_suspect" },
+	{ "composition_at_peak", "composition" },
+	{ "measured_pct", "overhead_pct" },
+	{ "measured_low_pct", "overhead_pct" },
+	{ "measured_high_pct", "overhead_pct" },
+	{ "on_median_ns", "overhead_pct" },
+	{ "off_median_ns", "overhead_pct" },
+	{ "pairs", "overhead_pct" },
+	{ "own_cpu_ns", "drain_cpu_ns" },
+	{ "own_cpu_pct", "drain_cpu_ns" },
+	{ "unfinished", "loss" },
+	{ "ttft_ns", "ttft" },
+	{ "tpot_ns", "tpot" },
+	{ "itl_ns", "itl" },
+};
+
+static const struct metric *by_name(const char *name)
+{
+	for (const struct metric *m = metrics; m->name; m++)
+		if (strcmp(m->name, name) == 0)
+			return m;
+	return NULL;
+}
+
+const struct metric *metric_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (strcmp(keys[i].key, name) == 0)
+			return by_name(keys[i].metric);
+	return by_name(name);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run directory around a program. One thread.
+ *
+ * The program comes first: whatever goes wrong with the directory is said, and the program runs.
+ * The exceptions are mistakes in the command itself (a program that does not exist, a directory
+ * that is in use), which are found before anything is touched.
+ */
+#include "cmd/record.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "cmd/output.h"
+#include "cmd/run_files.h"
+#include "trace/rundir.h"
+
+/* Whether a run may be made at `path`. EXIT_OK (it is not there, or empty, or may be replaced and
+ * then is emptied by make_dir), or EXIT_FAILED with a word. */
+static int check_output(const char *path, bool force)
+{
+	struct run_files files;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return EXIT_OK; /* making it will tell */
+	if (!S_ISDIR(st.st_mode))
+		return fail("'%s' is a file; name another directory with --output.", path);
+	if (run_files_look(path, &files) < 0)
+		return EXIT_OK;
+	if (files.foreign)
+		return fail("'%s' holds files that are not a run; name another directory with "
+			    "--output.",
+			    path);
+	if (files.run && !force)
+		return fail("'%s' holds a run already; name another directory, or replace it with "
+			    "--force.",
+			    path);
+	return EXIT_OK;
+}
+
+static int find_program(const char *program)
+{
+	switch (program_find(program)) {
+	case 0:
+		return EXIT_OK;
+	case -ENOENT:
+		fail("cannot run '%s': there is no such program%s.", program,
+		     strchr(program, '/') ? "" : " in PATH");
+		return 127;
+	default:
+		fail("cannot run '%s': it is not an executable file.", program);
+		return 126;
+	}
+}
+
+static int make_name(char *out, size_t size)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char text[32];
+
+	if (!localtime_r(&now, &tm))
+		return -EOVERFLOW;
+	strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &tm);
+	snprintf(out, size, "moescope-%s-%ld.mscope", text, (long)getpid());
+	return 0;
+}
+
+static int make_dir(struct recording *recording, const char *path, const struct record_plan *plan,
+		    char **argv, const char *note, struct err *err)
+{
+	struct rundir_meta meta = {
+		.argv = argv,
+		.level = plan->level,
+		.schedule = plan->schedule,
+		.notes = note,
+	};
+	bool was_there = access(path, F_OK) == 0;
+	int r;
+
+	while (argv[meta.argc])
+		meta.argc++;
+	if (was_there && plan->force) {
+		r = run_files_remove(path, false);
+		if (r < 0)
+			return err_sys(err, r, "cannot empty '%s'", path);
+	}
+	recording->name = strdup(path);
+	if (!recording->name)
+		return -ENOMEM;
+	r = rundir_create(path, &meta, &recording->path, err);
+	if (r < 0) {
+		free(recording->name);
+		recording->name = NULL;
+	}
+	recording->made_directory = r == 0 && !was_there;
+	return r;
+}
+
+/* The directory asked for, else one in TMPDIR, else none; only the latter two say so. */
+static void make_some_dir(struct recording *recording, const struct record_plan *plan, char **argv)
+{
+	struct err first = { "" }, second = { "" };
+	const char *tmp = getenv("TMPDIR");
+	const char *wanted = plan->output;
+	char name[64], fallback[PATH_MAX];
+	char *note = NULL;
+	const char *base;
+	int r = make_name(name, sizeof(name));
+
+	if (!wanted)
+		wanted = name;
+	if (r == 0)
+		r = make_dir(recording, wanted, plan, argv, NULL, &first);
+	if (r == 0)
+		return;
+	base = strrchr(wanted, '/') ? strrchr(wanted, '/') + 1 : wanted;
+	snprintf(fallback, sizeof(fallback), "%s/%s", tmp && *tmp ? tmp : "/tmp",
+		 *base ? base : name);
+	/* A fallback never replaces anything. */
+	if (access(fallback, F_OK) == 0)
+		snprintf(fallback, sizeof(fallback), "%s/%s", tmp && *tmp ? tmp : "/tmp", name);
+	if (asprintf(&note, "the run is in %s because it could not be made in %s (%s).", fallback,
+		     wanted, first.message[0] ? first.message : strerror(-r)) < 0)
+		note = NULL;
+	r = note ? make_dir(recording, fallback, plan, argv, note, &second) : -ENOMEM;
+	if (r == 0)
+		say("%s", note);
+	else
+		say("nothing is recorded: no run could be made in %s (%s) nor in %s (%s).", wanted,
+		    first.message, fallback, second.message[0] ? second.message : strerror(-r));
+	free(note);
+}
+
+static int set_or_unset(const char *name, const char *value)
+{
+	return value ? setenv(name, value, 1) : unsetenv(name);
+}
+
+static int set_number(const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	return set_or_unset(name, value ? text : NULL);
+}
+
+/* What an outer run or the user left there must not reach the program: unset is as firm as set. */
+static int set_environment(const struct recording *recording, const struct record_plan *plan)
+{
+	bool on = recording->path != NULL;
+
+	if (set_or_unset("MOESCOPE_RUN", recording->path) < 0 ||
+	    set_or_unset("MOESCOPE_LEVEL", on ? plan->level : NULL) < 0 ||
+	    set_or_unset("MOESCOPE_SCHEDULE", on ? plan->schedule : NULL) < 0 ||
+	    set_number("MOESCOPE_OVERHEAD_CHECK", on ? plan->overhead_pairs : 0) < 0 ||
+	    set_number("MOESCOPE_RING_KB", on ? plan->ring_kb : 0) < 0)
+		return fail("cannot set the program's environment: %s.", strerror(errno));
+	return EXIT_OK;
+}
+
+int recording_begin(struct recording *recording, const struct record_plan *plan, char **argv)
+{
+	int status = find_program(argv[0]);
+
+	if (status == EXIT_OK && plan->output)
+		status = check_output(plan->output, plan->force);
+	if (status != EXIT_OK)
+		return status;
+	make_some_dir(recording, plan, argv);
+	return set_environment(recording, plan);
+}
+
+static void remove_dir(struct recording *recording)
+{
+	int r = recording->path ? run_files_remove(recording->path, recording->made_directory) : 0;
+
+	if (r < 0)
+		say("cannot remove '%s': %s.", recording->name, strerror(-r));
+}
+
+int recording_launch(struct recording *recording, char **argv, int output_fd)
+{
+	bool exec;
+	int r;
+
+	recording->start_ns = clock_monotonic_ns();
+	r = launch_start(&recording->launch, argv, output_fd, &exec);
+	if (r == 0)
+		return EXIT_OK;
+	remove_dir(recording);
+	fail("cannot run '%s': %s.", argv[0], strerror(-r));
+	if (!exec)
+		return EXIT_FAILED;
+	return r == -ENOENT ? 127 : 126;
+}
+
+bool recording_end(struct recording *recording, const char *program)
+{
+	int status = recording->launch.status;
+	struct rundir_end end = {
+		.exited = WIFEXITED(status),
+		.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+		.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+		.duration_ns = clock_monotonic_ns() - recording->start_ns,
+	};
+	struct run_files files = { 0 };
+	struct err err = { "" };
+	int r;
+
+	if (!recording->path)
+		return false;
+	r = rundir_finish(recording->path, &end, &err);
+	if (r < 0)
+		say("the run in %s has no end noted: %s", recording->name,
+		    err.message[0] ? err.message : strerror(-r));
+	r = run_files_look(recording->path, &files);
+	if (r < 0 || files.shards)
+		return r == 0;
+	say("nothing was recorded: no process of '%s' reported to moescope; link it with "
+	    "libmoescope and call it as moescope.h says (run in %s).",
+	    program, recording->name);
+	return false;
+}
+
+void recording_release(struct recording *recording)
+{
+	free(recording->path);
+	free(recording->name);
+	recording->path = NULL;
+	recording->name = NULL;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding runs by name. Main thread.
+ */
+#include "cmd/run_find.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/command.h"
+#include "cmd/output.h"
+#include "cmd/progress.h"
+#include "cmd/run_files.h"
+
+/* Newest by its run.json, which is written when the run begins and again when it ends. */
+static bool run_time(const char *dir, const char *name, struct timespec *ret_time)
+{
+	struct stat st;
+	char path[4096];
+	int n;
+
+	n = snprintf(path, sizeof(path), "%s/%s/run.json", dir, name);
+	if (n < 0 || (size_t)n >= sizeof(path) || stat(path, &st) < 0)
+		return false;
+	*ret_time = st.st_mtim;
+	return true;
+}
+
+static bool later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+/* The newest run in a directory, or NULL; the caller frees it. */
+static char *newest_run(const char *dir)
+{
+	struct timespec best_time = { 0 }, time;
+	struct dirent *entry;
+	char *best = NULL;
+	DIR *d = opendir(dir);
+
+	if (!d)
+		return NULL;
+	while ((entry = readdir(d))) {
+		if (!ends_with(entry->d_name, ".mscope") || !run_time(dir, entry->d_name, &time))
+			continue;
+		if (!best || later(time, best_time)) {
+			free(best);
+			best = strdup(entry->d_name);
+			best_time = time;
+		}
+	}
+	closedir(d);
+	return best;
+}
+
+static bool holds_a_run(const char *dir)
+{
+	struct run_files files;
+
+	/* When it cannot be read, the loader says why. */
+	return run_files_look(dir, &files) < 0 || files.run;
+}
+
+static int no_run_in(const char *dir, struct err *err)
+{
+	char *inside = newest_run(dir);
+
+	if (inside)
+		err_set(err, -EINVAL, "'%s' is a directory of runs, not a run; try '%s%s%s'.", dir,
+			dir, ends_with(dir, "/") ? "" : "/", inside);
+	else
+		err_set(err, -EINVAL,
+			"'%s' is not a run: it has neither run.json nor shards; "
+			"'moescope run -- COMMAND' makes one.",
+			dir);
+	free(inside);
+	return -EINVAL;
+}
+
+static int keep(const char *path, char **ret_path)
+{
+	char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	*ret_path = copy;
+	return 0;
+}
+
+int run_find(const char *given, char **ret_path, struct err *err)
+{
+	struct stat st;
+	char *longer;
+
+	if (!given) {
+		*ret_path = newest_run(".");
+		if (*ret_path)
+			return 0;
+		return err_set(err, -ENOENT,
+			       "no run (*.mscope) in the current directory; name one, or make one "
+			       "with 'moescope run -- COMMAND' or 'moescope demo'.");
+	}
+	if (stat(given, &st) == 0) {
+		if (S_ISDIR(st.st_mode) && !holds_a_run(given))
+			return no_run_in(given, err);
+		return keep(given, ret_path);
+	}
+	if (errno != ENOENT)
+		return err_set(err, -errno, "cannot open the run '%s': %s.", given,
+			       strerror(errno));
+	if (asprintf(&longer, "%s.mscope", given) < 0)
+		return -ENOMEM;
+	if (stat(longer, &st) == 0) {
+		*ret_path = longer;
+		return 0;
+	}
+	free(longer);
+	return err_set(err, -ENOENT,
+		       "there is no run '%s'; 'ls -d *.mscope' lists the runs here, and "
+		       "'moescope run -- COMMAND' makes one.",
+		       given);
+}
+
+int run_open(const char *given, uint64_t kinds, struct run **ret_run)
+{
+	struct run_want want = { .kinds = kinds };
+	struct err err = { "" };
+	char what[300];
+	char *path = NULL;
+	int r;
+
+	r = run_find(given, &path, &err);
+	if (r < 0)
+		return fail("%s", err.message[0] ? err.message : strerror(-r));
+	if (!given)
+		say("the newest run here is %s.", path);
+	snprintf(what, sizeof(what), "reading %s", path);
+	progress_begin(what);
+	r = run_load(path, &want, ret_run, &err);
+	progress_end();
+	if (r < 0)
+		fail("%s", err.message[0] ? err.message : strerror(-r));
+	free(path);
+	return r < 0 ? EXIT_FAILED : EXIT_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which run a command is about, and reading it with the words a user needs when it is none.
+ */
+#ifndef CMD_RUN_FIND_H
+#define CMD_RUN_FIND_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "tables/tables.h"
+
+/* The directory (or shard) for what the user gave; NULL: the newest *.mscope in the current
+ * directory. The caller frees *ret_path. */
+int run_find(const char *given, char **ret_path, struct err *err);
+
+/* run_find and run_load with progress; says on stderr which run was taken when none was given,
+ * and what is wrong otherwise. EXIT_OK or EXIT_FAILED. */
+int run_open(const char *given, uint64_t kinds, struct run **ret_run);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the table commands (report, ops, steps, routing, memory) have in common: the options, and
+ * loading runs and rendering one view of each.
+ */
+#ifndef CMD_TABLE_H
+#define CMD_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/command.h"
+#include "cmd/options.h"
+#include "present/present.h"
+
+/* The values of every table command. */
+struct table_values {
+	bool json, csv, by_shape, dashboard;
+	int64_t limit; /* -1: the view's own in text, all in JSON and CSV */
+	const char *sort;
+	uint64_t width; /* 0: the terminal's */
+	int color;	/* index into auto, always, never */
+	int64_t layer;
+	int phase; /* 0: all, else enum moescope_phase */
+	struct step_window steps;
+	double capacity_factor;
+	uint64_t tile_rows;
+};
+#define TABLE_DEFAULTS                                                                             \
+	{                                                                                          \
+		.limit = -1, .layer = -1, .steps = STEP_WINDOW_ALL                                 \
+	}
+
+extern const struct option_desc table_format_options[]; /* --json … --color: every command */
+extern const struct option_desc table_row_options[];	/* --csv, --sort, --limit: one table */
+extern const struct option_desc table_step_options[];	/* --steps */
+extern const struct option_desc table_place_options[];	/* --layer, --phase */
+
+/* Colour, width and character set by the options and the terminal. */
+struct present_options table_present_options(const struct table_values *values);
+
+/* Renders one view of the run inv->args names. */
+int table_show(struct invocation *inv, const char *view_name, size_t text_limit);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory as text, for the memory view and the report.
+ */
+#ifndef PRESENT_MEMORY_TEXT_H
+#define PRESENT_MEMORY_TEXT_H
+
+#include "present/scene.h"
+
+/* The uses at the peak, live bytes over time, leak suspects and what does not match. */
+int memory_text_device(const struct scene *scene, const struct memory_device *device, FILE *out);
+
+#endif

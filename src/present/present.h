@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Findings out: every view of a run as text, JSON or CSV, and the Chrome trace. Views never
+ * compute; they ask src/analyze. One thread at a time per run.
+ */
+#ifndef PRESENT_PRESENT_H
+#define PRESENT_PRESENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "tables/tables.h"
+
+struct present_options {
+	bool json, csv, color, utf8;   /* csv: the rows of the table as CSV */
+	int width;		       /* columns of the terminal, 80 when not a terminal */
+	size_t limit;		       /* rows; 0: all */
+	const char *sort;	       /* column key, NULL: default */
+	bool by_shape;
+	int layer;		       /* -1 all */
+	int64_t step_first, step_last; /* inclusive window; INT64_MIN/MAX: open */
+	int phase;		       /* -1 all */
+	double capacity_factor;	       /* routing what-ifs; 0: 1.25 and 64 */
+	unsigned int tile_rows;
+};
+
+struct view {
+	const char *name;
+	uint64_t want_kinds; /* for struct run_want */
+	/* 0 or -errno with err filled. Write errors stay in ferror(out). */
+	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
+		      struct err *err);
+};
+
+/* "report" "ops" "steps" "routing" "memory" "dashboard"; NULL when there is no such view. */
+const struct view *view_find(const char *name);
+
+/* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */
+int present_chrome(const struct run *run, FILE *out, struct err *err);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The report as text, 80 columns or wider: trouble first, verdicts, then the figures.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "present/memory_text.h"
+#include "present/routing_text.h"
+#include "present/whole_views.h"
+
+#define TOP_OPS 12
+#define TOP_LAYERS 16
+
+static void run_line(const struct scene *scene, FILE *out)
+{
+	const struct run_info *info = &scene->run->info;
+	size_t width = (size_t)scene_layout(scene, 0).width;
+	bool color = scene->options->color;
+	char line[512];
+
+	fprintf(out, "%smoescope report%s  ", text_style_on(TEXT_BOLD, color),
+		text_style_off(TEXT_BOLD, color));
+	text_wrap(out, info->name, width, 17, 2);
+	fputs("  ", out);
+	text_wrap(out, info->command[0] ? info->command : "(command not known)", width, 2, 4);
+	snprintf(line, sizeof(line), "%s, %s, %d CPUs", info->host[0] ? info->host : "host n/a",
+		 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
+	fputs("  ", out);
+	text_wrap(out, line, width, 2, 4);
+	fprintf(out, "  %s, ", format_date(info->started_realtime_ns).text);
+	if (info->duration_known)
+		fprintf(out, "ran %s, ", format_ns((double)info->duration_ns).text);
+	if (!strcmp(info->status, "exited"))
+		fprintf(out, "exit status %d", info->exit_status);
+	else if (!strcmp(info->status, "killed"))
+		fprintf(out, "killed by signal %d", info->signal);
+	else
+		fprintf(out, "%s",
+			!strcmp(info->status, "running") ? "still running" : "end not known");
+	fprintf(out, ", level %s, %zu process%s\n", info->level[0] ? info->level : "n/a",
+		scene->run->n_shards, scene->run->n_shards == 1 ? "" : "es");
+}
+
+/* What the program said about itself, each key once: the last value of the first shard. */
+static void facts(const struct scene *scene, FILE *out)
+{
+	const struct table_fact *fact = &scene->run->fact;
+	size_t width = (size_t)scene_layout(scene, 0).width;
+
+	for (size_t i = 0; i < fact->n; i++) {
+		bool later = false;
+		char line[512];
+
+		for (size_t j = i + 1; j < fact->n && !later; j++)
+			later = fact->key[j] == fact->key[i] && fact->shard[j] == fact->shard[i];
+		if (later || fact->shard[i] != fact->shard[0])
+			continue;
+		snprintf(line, sizeof(line), "%s: %s", run_string(scene->run, fact->key[i]),
+			 run_string(scene->run, fact->value[i]));
+		fputs("  ", out);
+		text_wrap(out, line, width, 2, 4);
+	}
+}
+
+static void trouble(const struct scene *scene, FILE *out)
+{
+	if (!scene_trouble(scene, true, out))
+		return;
+	scene_title(scene, "Before you trust the figures", out);
+	scene_trouble(scene, false, out);
+}
+
+static void evidence_line(const struct verdict *v, char *line, size_t size)
+{
+	size_t at = 0;
+
+	line[0] = '\0';
+	for (size_t i = 0; i < v->n_evidence && at < size; i++) {
+		const struct evidence *e = &v->evidence[i];
+		struct format text = e->unit == EVIDENCE_NS    ? format_ns(e->v) :
+				     e->unit == EVIDENCE_BYTES ? format_bytes(e->v) :
+				     e->unit == EVIDENCE_PCT   ? format_pct(e->v) :
+				     e->unit == EVIDENCE_COUNT ? format_count(e->v) :
+								 format_ratio(e->v);
+		char key[48];
+		char *unit;
+
+		/* The value carries its unit here: "p50 12.3 ms", not "p50_ns 12.3 ms". */
+		snprintf(key, sizeof(key), "%s", e->key);
+		unit = strrchr(key, '_');
+		if (unit && (!strcmp(unit, "_ns") || !strcmp(unit, "_pct") || !strcmp(unit, "_bytes")))
+			*unit = '\0';
+		for (char *c = key; *c; c++)
+			*c = *c == '_' && e->unit != EVIDENCE_NUMBER ? ' ' : *c;
+		at += (size_t)snprintf(line + at, size - at, "%s%s %s", i ? ", " : "", key,
+				       text.text);
+	}
+}
+
+static void verdict_text(const struct scene *scene, const struct verdict *v, FILE *out)
+{
+	static const enum text_style styles[] = { TEXT_RED, TEXT_YELLOW, TEXT_CYAN, TEXT_GREEN };
+	size_t width = (size_t)scene_layout(scene, 0).width;
+	bool color = scene->options->color;
+	char line[512];
+
+	fprintf(out, "  %s%-8s%s ", text_style_on(styles[v->severity], color),
+		severity_name(v->severity), text_style_off(styles[v->severity], color));
+	text_wrap(out, v->title, width, 11, 11);
+	if (v->severity == SEVERITY_OK)
+		return;
+	evidence_line(v, line, sizeof(line));
+	if (line[0]) {
+		fprintf(out, "%11s%s", "", text_style_on(TEXT_DIM, color));
+		text_wrap(out, line, width, 11, 11);
+		fputs(text_style_off(TEXT_DIM, color), out);
+	}
+	if (v->gain_pct.known && v->gain_assumption) {
+		snprintf(line, sizeof(line), "est. gain %s of the step, if %s",
+			 format_pct(v->gain_pct.v).text, v->gain_assumption);
+		fprintf(out, "%11s", "");
+		text_wrap(out, line, width, 11, 11);
+	}
+	fprintf(out, "%11s", "");
+	text_wrap(out, v->advice, width, 11, 11);
+}
+
+static void steps_text(const struct scene *scene, FILE *out)
+{
+	const struct steps *s = &scene->f->steps;
+
+	scene_title(scene, "Steps", out);
+	if (!s->all.n) {
+		fputs("  n/a: no finished step in this run or window\n", out);
+		return;
+	}
+	fprintf(out, "  %zu steps, mean %s, p50 %s, p95 %s, p99 %s, variation %s\n", s->all.n,
+		format_ns(s->all.mean).text, format_ns(s->all.p50).text, format_ns(s->all.p95).text,
+		format_ns(s->all.p99).text, format_pct(100 * s->all.cv).text);
+	if (s->tokens_per_s.known)
+		fprintf(out, "  %s tokens/s, %s tokens in all\n",
+			format_count(s->tokens_per_s.v).text, format_count(s->tokens.v).text);
+	else
+		fprintf(out, "  tokens/s n/a: %s\n", s->tokens_per_s.reason);
+	if (s->n_phased) {
+		fputs("  ", out);
+		scene_phase_bar(scene, scene_layout(scene, 0).width - 4, out);
+		scene_phase_legend(scene, 2, out);
+	} else {
+		fputs("  phases n/a: no range names a phase\n", out);
+	}
+	if (s->n_not_recorded)
+		fprintf(out, "  %zu of %zu steps were not recorded in detail; their time counts\n",
+			s->n_not_recorded, s->n);
+}
+
+static int ops_text(const struct scene *scene, FILE *out)
+{
+	struct text_layout layout = scene_layout(scene, 2);
+	struct grid grid;
+	int r;
+
+	scene_title(scene, "Operations, by self time over all threads", out);
+	if (!scene->f->ops.n) {
+		fputs("  n/a: no operations or ranges were recorded\n", out);
+		return 0;
+	}
+	r = section_ops.grid(scene, &grid);
+	if (r >= 0)
+		r = grid_print(&grid, TOP_OPS, &layout, out);
+	if (r >= 0 && grid.n > TOP_OPS)
+		fprintf(out, "  ... %zu more: moescope ops\n", grid.n - TOP_OPS);
+	grid_release(&grid);
+	return r;
+}
+
+static int routing_text(const struct scene *scene, FILE *out)
+{
+	const struct routing *routing = &scene->f->routing;
+	struct grid grid;
+	int r;
+
+	scene_title(scene, "Routing", out);
+	if (!routing->n) {
+		fputs("  n/a: no routing was recorded\n", out);
+		return 0;
+	}
+	r = section_routing.grid(scene, &grid);
+	if (r >= 0)
+		r = routing_text_table(scene, &grid, TOP_LAYERS, out);
+	grid_release(&grid);
+	if (r >= 0)
+		routing_text_heat(scene, out);
+	fputs("  self-check: ", out);
+	text_wrap(out, routing->self_check, (size_t)scene_layout(scene, 0).width, 14, 4);
+	return r;
+}
+
+static int memory_text(const struct scene *scene, FILE *out)
+{
+	int r = 0;
+
+	scene_title(scene, "Memory, as the program reported it", out);
+	if (!scene->f->memory.n)
+		fputs("  n/a: no allocations were recorded\n", out);
+	for (size_t i = 0; r >= 0 && i < scene->f->memory.n; i++)
+		r = memory_text_device(scene, &scene->f->memory.devices[i], out);
+	return r;
+}
+
+static void latency(FILE *out, const char *name, const struct stats_summary *s)
+{
+	if (s->n)
+		fprintf(out, "  %-5s p50 %s, p95 %s, p99 %s, max %s\n", name,
+			format_ns(s->p50).text, format_ns(s->p95).text, format_ns(s->p99).text,
+			format_ns(s->max).text);
+	else
+		fprintf(out, "  %-5s n/a\n", name);
+}
+
+static void inference_text(const struct scene *scene, FILE *out)
+{
+	const struct inference *f = &scene->f->inference;
+
+	if (!f->requests && !f->without_begin)
+		return;
+	scene_title(scene, "Inference", out);
+	fprintf(out, "  %zu requests (%zu finished), %s prompt tokens, %s tokens generated", f->requests,
+		f->finished, format_count((double)f->prompt_tokens).text,
+		format_count((double)f->tokens).text);
+	if (f->tokens_per_s.known)
+		fprintf(out, ", %s tokens/s", format_count(f->tokens_per_s.v).text);
+	fputc('\n', out);
+	latency(out, "TTFT", &f->ttft_ns);
+	latency(out, "TPOT", &f->tpot_ns);
+	latency(out, "ITL", &f->itl_ns);
+	if (f->without_begin)
+		fprintf(out, "  %zu token records belong to requests whose begin is missing\n",
+			f->without_begin);
+}
+
+static void overhead_text(const struct scene *scene, FILE *out)
+{
+	const struct overhead *o = &scene->f->overhead;
+
+	scene_title(scene, "What profiling cost", out);
+	if (o->measured_pct.known)
+		fprintf(out, "  on against off: %s of the step time (95%%: %s to %s, %zu pairs)\n",
+			format_pct(o->measured_pct.v).text, format_pct(o->low_pct.v).text,
+			format_pct(o->high_pct.v).text, o->pairs);
+	else
+		fprintf(out, "  on against off: n/a (%s)\n", o->measured_pct.reason);
+	if (o->own_cpu_pct.known)
+		fprintf(out, "  its own thread: %s of one core, %s records, %s written\n",
+			format_pct(o->own_cpu_pct.v).text, format_count((double)o->records).text,
+			format_bytes((double)o->bytes).text);
+	else
+		fprintf(out, "  its own thread: n/a (%s)\n", o->own_cpu_pct.reason);
+}
+
+int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE *out)
+{
+	int r;
+
+	run_line(scene, out);
+	facts(scene, out);
+	trouble(scene, out);
+	scene_title(scene, "Verdicts", out);
+	for (size_t i = 0; i < verdicts->n; i++)
+		verdict_text(scene, &verdicts->items[i], out);
+	if (!verdicts->n)
+		fputs("  none: too little was recorded to judge\n", out);
+	steps_text(scene, out);
+	r = ops_text(scene, out);
+	if (r >= 0)
+		r = routing_text(scene, out);
+	if (r >= 0)
+		r = memory_text(scene, out);
+	if (r < 0)
+		return r;
+	inference_text(scene, out);
+	overhead_text(scene, out);
+	fputs("\nUnits are decimal: 1 MB is 10^6 bytes. 'moescope explain NAME' defines a number.\n",
+	      out);
+	return 0;
+}

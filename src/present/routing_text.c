@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routing as text; see routing_text.h.
+ */
+#include "present/routing_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/format.h"
+
+static void place_text(char *out, size_t size, const struct routing_layer *layer)
+{
+	snprintf(out, size, "%d%s%s", layer->layer, layer->phase ? " " : "",
+		 phase_name(layer->phase));
+}
+
+static void cell_of(struct text_table *table, struct value value, enum text_style style)
+{
+	if (value.known)
+		text_table_cell(table, format_ratio(value.v).text, style);
+	else
+		text_table_cell(table, "n/a", TEXT_DIM);
+}
+
+static void count_cell(struct text_table *table, const struct load_metrics *load, uint32_t count,
+		       enum text_style style)
+{
+	if (load->known)
+		text_table_cellf(table, style, "%u", count);
+	else
+		text_table_cell(table, "n/a", TEXT_DIM);
+}
+
+int routing_text_table(const struct scene *scene, const struct grid *grid, size_t limit, FILE *out)
+{
+	static const struct text_column columns[] = {
+		{ "layer", TEXT_LEFT, true },	{ "k", TEXT_RIGHT, false },
+		{ "max/mean", TEXT_RIGHT, false }, { "chance", TEXT_RIGHT, false },
+		{ "cv", TEXT_RIGHT, false },	{ "chance", TEXT_RIGHT, false },
+		{ "excess", TEXT_RIGHT, false }, { "gini", TEXT_RIGHT, false },
+		{ "entr.", TEXT_RIGHT, false }, { "dead", TEXT_RIGHT, false },
+		{ "low", TEXT_RIGHT, false },	{ "high", TEXT_RIGHT, false },
+	};
+	struct text_layout layout = scene_layout(scene, 2);
+	struct text_table *table = text_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	size_t n = limit && limit < grid->n ? limit : grid->n;
+	int r;
+
+	if (!table)
+		return -ENOMEM;
+	layout.gap = layout.width < 92 ? 1 : 2;
+	for (size_t i = 0; i < n; i++) {
+		const struct routing_layer *layer = grid->rows[i].item;
+		const struct load_metrics *m = &layer->load;
+		struct value absent = value_absent("");
+		char place[64];
+
+		place_text(place, sizeof(place), layer);
+		text_table_cell(table, place, TEXT_PLAIN);
+		cell_of(table, layer->k_mean, TEXT_PLAIN);
+		cell_of(table, m->known ? value_of(m->imbalance) : absent, TEXT_PLAIN);
+		cell_of(table, layer->imbalance_floor, TEXT_DIM);
+		cell_of(table, m->known ? value_of(m->cv) : absent, TEXT_PLAIN);
+		cell_of(table, layer->cv_floor, TEXT_DIM);
+		cell_of(table, layer->cv_excess,
+			layer->cv_excess.known && layer->cv_excess.v > 0.3 ? TEXT_RED : TEXT_PLAIN);
+		cell_of(table, m->known ? value_of(m->gini) : absent, TEXT_PLAIN);
+		cell_of(table, m->known ? value_of(m->entropy_norm) : absent, TEXT_PLAIN);
+		count_cell(table, m, m->dead, m->dead ? TEXT_RED : TEXT_PLAIN);
+		count_cell(table, m, m->starved, TEXT_PLAIN);
+		count_cell(table, m, m->overloaded, TEXT_PLAIN);
+	}
+	r = text_table_print(table, &layout, out);
+	text_table_free(table);
+	scene_more(n, grid->n, out);
+	return r;
+}
+
+#define HEAT_LAYERS 32 /* lines of the heat strip */
+
+void routing_text_heat(const struct scene *scene, FILE *out)
+{
+	const struct routing *routing = &scene->f->routing;
+	int width = scene_layout(scene, 0).width - 26;
+	size_t n = routing->n < HEAT_LAYERS ? routing->n : HEAT_LAYERS;
+
+	fputs("\n  Load per expert, from expert 0 (half height: the mean)\n", out);
+	for (size_t i = 0; i < n; i++) {
+		const struct routing_layer *layer = &routing->layers[i];
+		char place[64];
+
+		place_text(place, sizeof(place), layer);
+		fputs("  ", out);
+		text_fit(out, place, 13, false, scene->options->utf8);
+		fputc(' ', out);
+		scene_heat_strip(scene, layer->n, layer->experts, layer->load.mean, width, out);
+		fprintf(out, "  %u\n", layer->experts);
+	}
+	if (n < routing->n)
+		fprintf(out, "  ... %zu more layers (--layer N shows one)\n", routing->n - n);
+	fputs("  chance: uniform routing of as many tokens would show this; excess: cv beyond.\n"
+	      "  low, high: experts under half and over one and a half times the mean.\n",
+	      out);
+}
+
+static void line(const struct scene *scene, FILE *out, const char *name, struct value value,
+		 const char *after)
+{
+	bool color = scene->options->color;
+
+	fprintf(out, "    %-24s ", name);
+	if (value.known)
+		fprintf(out, "%s%s%s\n", format_ratio(value.v).text, *after ? "  " : "", after);
+	else
+		fprintf(out, "%sn/a (%s)%s\n", text_style_on(TEXT_DIM, color), value.reason,
+			text_style_off(TEXT_DIM, color));
+}
+
+static void expert_bars(const struct scene *scene, const struct routing_layer *layer, FILE *out)
+{
+	int width = scene_layout(scene, 0).width - 34;
+	bool color = scene->options->color;
+
+	for (uint32_t e = 0; e < layer->experts; e++) {
+		double load = (double)layer->n[e];
+		enum text_style style = load > 1.5 * layer->load.mean ? TEXT_RED :
+					load < 0.5 * layer->load.mean ? TEXT_YELLOW :
+									TEXT_GREEN;
+
+		fprintf(out, "    expert %-5u %8s %6s  %s", e, format_count(load).text,
+			format_pct(layer->load.known ? 100 * load / (double)layer->load.total : 0)
+				.text,
+			text_style_on(style, color));
+		if (layer->load.known)
+			scene_bar(scene, load / (double)layer->load.max, width, out);
+		fprintf(out, "%s\n", text_style_off(style, color));
+	}
+}
+
+static void what_ifs(const struct scene *scene, const struct routing_layer *layer, FILE *out)
+{
+	char name[64], after[64];
+
+	snprintf(name, sizeof(name), "drops at capacity %.4g", layer->capacity_factor);
+	line(scene, out, name, layer->drop_rate, "of the assignments (est.)");
+	snprintf(name, sizeof(name), "padding at capacity %.4g", layer->capacity_factor);
+	line(scene, out, name, layer->pad_waste, "of the places (est.)");
+	snprintf(name, sizeof(name), "waste in tiles of %u", layer->tile_rows);
+	line(scene, out, name, layer->tile_waste, "of grouped GEMM rows (est.)");
+	line(scene, out, "dropped, measured", layer->drop_rate_measured, "of the assignments");
+	snprintf(after, sizeof(after), "uniform: %s",
+		 layer->repeat_null.known ? format_ratio(layer->repeat_null.v).text : "n/a");
+	line(scene, out, "repeat rate", layer->repeat_rate, after);
+	snprintf(after, sizeof(after), "of the %u busiest experts, step to step", layer->hot_h);
+	line(scene, out, "hot persistence", layer->hot_persistence, after);
+	snprintf(after, sizeof(after), "uniform: %s",
+		 layer->unique_step_expected.known ? format_ratio(layer->unique_step_expected.v).text :
+						     "n/a");
+	line(scene, out, "experts used per step", layer->unique_step_mean, after);
+}
+
+int routing_text_layer(const struct scene *scene, const struct routing_layer *layer, FILE *out)
+{
+	char title[160], place[64];
+
+	place_text(place, sizeof(place), layer);
+	snprintf(title, sizeof(title), "Layer %s: %s tokens in %zu steps", place,
+		 format_count((double)layer->tokens).text, layer->n_steps);
+	scene_title(scene, title, out);
+	expert_bars(scene, layer, out);
+	fputc('\n', out);
+	fputs("    slots used per token    ", out);
+	for (uint32_t j = 0; j < layer->n_k_hist; j++)
+		if (layer->k_hist[j])
+			fprintf(out, " %u: %s", j, format_count((double)layer->k_hist[j]).text);
+	fputc('\n', out);
+	line(scene, out, "router confidence", layer->router_confidence, "");
+	line(scene, out, "router entropy", layer->router_entropy, "");
+	line(scene, out, "top-1 probability", layer->top1_prob, "");
+	line(scene, out, "top-k mass", layer->topk_mass, "");
+	line(scene, out, "margin", layer->margin, "");
+	what_ifs(scene, layer, out);
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routing as text, in pieces that the routing view, the report and the dashboard share.
+ */
+#ifndef PRESENT_ROUTING_TEXT_H
+#define PRESENT_ROUTING_TEXT_H
+
+#include "present/scene.h"
+
+/* One line per layer and phase, in the order of the grid of section_routing. */
+int routing_text_table(const struct scene *scene, const struct grid *grid, size_t limit, FILE *out);
+/* Layers by experts, one character each. */
+void routing_text_heat(const struct scene *scene, FILE *out);
+/* Everything about one layer. */
+int routing_text_layer(const struct scene *scene, const struct routing_layer *layer, FILE *out);
+
+#endif

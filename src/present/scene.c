@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What views share; see scene.h.
+ */
+#include "present/scene.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/format.h"
+
+int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
+		  struct findings *ret_findings, struct err *err)
+{
+	struct findings_options fo = {
+		.want = want,
+		.sel = { options->step_first, options->step_last, options->layer, options->phase },
+		.ops = { .by_shape = options->by_shape },
+		.routing = { .capacity_factor = options->capacity_factor,
+			     .tile_rows = options->tile_rows,
+			     .token_level = true },
+	};
+	int r = findings_analyze(run, &fo, ret_findings);
+
+	return r < 0 ? err_sys(err, r, "cannot analyse run '%s'", run->info.name) : 0;
+}
+
+int section_json(const struct section *section, const struct scene *scene, const char *sort,
+		 struct json *json, struct err *err)
+{
+	struct grid grid;
+	int r = section->grid(scene, &grid);
+
+	if (r >= 0)
+		r = grid_sort(&grid, sort, err);
+	if (r >= 0) {
+		json_key(json, "total");
+		json_object(json);
+		section->total(scene, json);
+		json_object_end(json);
+		json_key(json, "rows");
+		grid_json(&grid, scene->options->limit, json, section->extra, scene);
+	}
+	grid_release(&grid);
+	return r;
+}
+
+static int render_json(const struct section *section, const struct scene *scene, FILE *out,
+		       struct err *err)
+{
+	struct json json;
+	int r;
+
+	json_init_file(&json, out, 2);
+	json_object(&json);
+	scene_json_head(&json, scene->run, section->name);
+	r = section_json(section, scene, scene->options->sort, &json, err);
+	if (r < 0)
+		return r;
+	json_object_end(&json);
+	r = json_finish(&json, NULL);
+	return r < 0 ? err_sys(err, r, "cannot write the JSON of '%s'", section->name) : 0;
+}
+
+/* Sort keys are checked before a byte is written. */
+static int render_rows(const struct section *section, const struct scene *scene, FILE *out,
+		       struct err *err)
+{
+	struct grid grid;
+	int r = section->grid(scene, &grid);
+
+	if (r < 0)
+		err_sys(err, r, "cannot make the table '%s'", section->name);
+	else
+		r = grid_sort(&grid, scene->options->sort, err);
+	if (r >= 0 && scene->options->json) {
+		r = render_json(section, scene, out, err);
+	} else if (r >= 0 && scene->options->csv) {
+		grid_csv(&grid, scene->options->limit, out);
+	} else if (r >= 0) {
+		scene_heading(scene, section->name, out);
+		r = section->text(scene, &grid, out);
+		if (r < 0)
+			err_sys(err, r, "cannot print the table '%s'", section->name);
+	}
+	grid_release(&grid);
+	return r;
+}
+
+int section_render(const struct section *section, const struct run *run,
+		   const struct present_options *options, FILE *out, struct err *err)
+{
+	struct findings findings;
+	struct scene scene = { run, options, &findings };
+	int r = scene_analyze(run, options, section->want, &findings, err);
+
+	if (r < 0)
+		return r;
+	r = render_rows(section, &scene, out, err);
+	findings_release(&findings);
+	return r;
+}
+
+static void json_devices(struct json *json, const struct run *run)
+{
+	uint64_t seen[4] = { 0 };
+
+	json_key(json, "devices");
+	json_array_line(json);
+	for (size_t i = 0; i < run->kernel.n; i++) {
+		uint32_t device = run->kernel.device[i];
+
+		if (device >= 256 || seen[device / 64] >> (device % 64) & 1)
+			continue;
+		seen[device / 64] |= UINT64_C(1) << (device % 64);
+		json_uint(json, device);
+	}
+	json_array_end(json);
+}
+
+static void json_run(struct json *json, const struct run *run)
+{
+	const struct run_info *info = &run->info;
+	struct cell duration;
+
+	json_key(json, "run");
+	json_object(json);
+	json_key(json, "name");
+	json_string(json, info->name);
+	json_key(json, "command");
+	json_string(json, info->command);
+	duration = info->duration_known ? cell_int(info->duration_ns) :
+					  cell_absent("the program has not ended");
+	grid_json_cell(json, "duration_ns", &duration);
+	json_devices(json, run);
+	json_key(json, "ranks");
+	json_array_line(json);
+	for (size_t i = 0; i < run->n_shards; i++)
+		json_uint(json, run->shards[i].rank);
+	json_array_end(json);
+	json_key(json, "status");
+	json_string(json, info->status);
+	json_key(json, "exit_status");
+	if (!strcmp(info->status, "exited")) {
+		json_int(json, info->exit_status);
+	} else {
+		json_null(json);
+		json_key(json, "exit_status_reason");
+		json_string(json, "the program did not exit by itself");
+	}
+	json_key(json, "host");
+	json_string(json, info->host);
+	json_key(json, "cpu");
+	json_string(json, info->cpu);
+	json_key(json, "level");
+	json_string(json, info->level);
+	json_key(json, "version");
+	json_string(json, info->version);
+	json_key(json, "started_realtime_ns");
+	json_int(json, info->started_realtime_ns);
+	json_key(json, "notes");
+	json_string(json, info->notes);
+	json_object_end(json);
+}
+
+void scene_json_head(struct json *json, const struct run *run, const char *name)
+{
+	char schema[64];
+
+	snprintf(schema, sizeof(schema), "moescope/%s/1", name);
+	json_key(json, "schema");
+	json_string(json, schema);
+	json_run(json, run);
+	json_key(json, "loss");
+	json_object(json);
+#define LOSS(field, words)                                                                         \
+	json_key(json, #field);                                                                    \
+	json_uint(json, run->loss.field);
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
+	json_object_end(json);
+}
+
+struct text_layout scene_layout(const struct scene *scene, int indent)
+{
+	return (struct text_layout){ .width = scene->options->width > 0 ? scene->options->width : 80,
+				     .indent = indent,
+				     .color = scene->options->color,
+				     .utf8 = scene->options->utf8 };
+}
+
+void scene_title(const struct scene *scene, const char *title, FILE *out)
+{
+	bool color = scene->options->color;
+
+	fprintf(out, "\n%s%s%s\n", text_style_on(TEXT_BOLD, color), title,
+		text_style_off(TEXT_BOLD, color));
+}
+
+void scene_more(size_t shown, size_t n, FILE *out)
+{
+	if (shown < n)
+		fprintf(out, "  ... %zu more rows (--limit 0 shows all)\n", n - shown);
+}
+
+void scene_heading(const struct scene *scene, const char *title, FILE *out)
+{
+	bool color = scene->options->color;
+
+	fprintf(out, "%smoescope %s%s  ", text_style_on(TEXT_BOLD, color), title,
+		text_style_off(TEXT_BOLD, color));
+	text_wrap(out, scene->run->info.name, 1000, 0, 0);
+	if (scene_trouble(scene, true, out)) {
+		scene_trouble(scene, false, out);
+		fputc('\n', out);
+	}
+}
+
+static void trouble_line(const struct scene *scene, const char *text, FILE *out)
+{
+	bool color = scene->options->color;
+
+	fprintf(out, "%s!%s ", text_style_on(TEXT_YELLOW, color),
+		text_style_off(TEXT_YELLOW, color));
+	text_wrap(out, text, (size_t)scene_layout(scene, 0).width, 2, 2);
+}
+
+static size_t trouble_notes(const struct scene *scene, bool count_only, FILE *out)
+{
+	const char *at = scene->run->info.notes;
+	size_t n = 0;
+
+	while (*at) {
+		size_t length = strcspn(at, "\n");
+		char line[1024];
+
+		if (length) {
+			snprintf(line, sizeof(line), "%.*s", (int)(length < 1000 ? length : 1000),
+				 at);
+			if (!count_only)
+				trouble_line(scene, line, out);
+			n++;
+		}
+		at += length;
+		at += *at == '\n';
+	}
+	return n;
+}
+
+static size_t trouble_shards(const struct scene *scene, bool count_only, FILE *out)
+{
+	const struct run *run = scene->run;
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->n_shards; i++) {
+		const struct run_shard *shard = &run->shards[i];
+		char line[1400];
+
+		if (shard->trouble.message[0])
+			snprintf(line, sizeof(line), "rank %u, process %u: %s", shard->rank,
+				 shard->pid, shard->trouble.message);
+		else if (shard->state == SHARD_CRASHED)
+			snprintf(line, sizeof(line),
+				 "rank %u, process %u ended without closing its recording; %" PRIu64
+				 " records were salvaged from its buffers",
+				 shard->rank, shard->pid, shard->loss.salvaged);
+		else
+			continue;
+		if (!count_only)
+			trouble_line(scene, line, out);
+		n++;
+	}
+	return n;
+}
+
+size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
+{
+	const struct routing *routing = &scene->f->routing;
+	size_t n = 0;
+	char line[256];
+
+	if (routing->records && !routing->self_check_ok) {
+		snprintf(line, sizeof(line), "routing self-check failed: %s", routing->self_check);
+		if (!count_only)
+			trouble_line(scene, line, out);
+		n++;
+	}
+#define LOSS(field, words)                                                                         \
+	if (scene->run->loss.field) {                                                              \
+		snprintf(line, sizeof(line), "%" PRIu64 " %s", scene->run->loss.field, words);     \
+		if (!count_only)                                                                   \
+			trouble_line(scene, line, out);                                            \
+		n++;                                                                               \
+	}
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
+	n += trouble_shards(scene, count_only, out);
+	n += trouble_notes(scene, count_only, out);
+	return n;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of operations and ranges: where the time of the threads went.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/format.h"
+#include "present/scene.h"
+
+static const struct grid_column columns[] = {
+	{ .key = "name", .title = "name", .unit = GRID_TEXT, .flexible = true },
+	{ .key = "kind", .unit = GRID_TEXT },
+	{ .key = "count", .title = "count", .unit = GRID_INT },
+	{ .key = "self_cpu_ns", .title = "self", .unit = GRID_NS },
+	{ .key = "self_cpu_pct", .title = "self %", .unit = GRID_PCT },
+	{ .key = "cpu_ns", .title = "total", .unit = GRID_NS },
+	{ .key = "self_gpu_ns", .unit = GRID_NS },
+	{ .key = "gpu_ns", .unit = GRID_NS },
+	{ .key = "flops", .unit = GRID_COUNT },
+	{ .key = "flops_per_s", .title = "speed", .unit = GRID_FLOPS },
+	{ .key = "self_bytes", .title = "bytes", .unit = GRID_BYTES },
+	{ .key = "unfinished", .unit = GRID_INT },
+	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
+};
+
+static const struct grid_column columns_by_shape[] = {
+	{ .key = "name", .title = "name", .unit = GRID_TEXT, .flexible = true },
+	{ .key = "kind", .unit = GRID_TEXT },
+	{ .key = "count", .title = "count", .unit = GRID_INT },
+	{ .key = "self_cpu_ns", .title = "self", .unit = GRID_NS },
+	{ .key = "self_cpu_pct", .title = "self %", .unit = GRID_PCT },
+	{ .key = "cpu_ns", .unit = GRID_NS },
+	{ .key = "self_gpu_ns", .unit = GRID_NS },
+	{ .key = "gpu_ns", .unit = GRID_NS },
+	{ .key = "flops", .unit = GRID_COUNT },
+	{ .key = "flops_per_s", .title = "speed", .unit = GRID_FLOPS },
+	{ .key = "self_bytes", .unit = GRID_BYTES },
+	{ .key = "unfinished", .unit = GRID_INT },
+	{ .key = "shapes", .title = "shape", .unit = GRID_TEXT },
+};
+
+static int fill(const struct scene *scene, struct grid *grid)
+{
+	static const char no_gpu[] = "no device records in this run";
+	static const char range[] = "a range carries no arithmetic";
+
+	if (scene->options->by_shape)
+		grid_init(grid, columns_by_shape, sizeof(columns_by_shape) / sizeof(columns[0]));
+	else
+		grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
+	for (size_t i = 0; i < scene->f->ops.n; i++) {
+		const struct op_row *row = &scene->f->ops.rows[i];
+		struct cell *cell = grid_add(grid, row);
+
+		if (!cell)
+			return -ENOMEM;
+		*cell++ = cell_text(row->name ? run_string(scene->run, row->name) : "(no name)");
+		*cell++ = cell_text(row->is_op ? "op" : "range");
+		*cell++ = cell_uint(row->count);
+		*cell++ = cell_int(row->self_cpu_ns);
+		*cell++ = cell_real(row->self_share_pct);
+		*cell++ = cell_int(row->cpu_ns);
+		*cell++ = cell_absent(no_gpu);
+		*cell++ = cell_absent(no_gpu);
+		*cell++ = row->is_op ? cell_uint(row->flops) : cell_absent(range);
+		*cell++ = cell_value(row->flops_per_s);
+		*cell++ = row->is_op ? cell_uint(row->bytes) : cell_absent(range);
+		*cell++ = cell_uint(row->unfinished);
+		*cell++ = !scene->options->by_shape ? cell_absent("not asked for") :
+			  row->shape ? cell_text(run_string(scene->run, row->shape)) :
+				       cell_absent("the program gave no shape");
+	}
+	return 0;
+}
+
+static void total(const struct scene *scene, struct json *json)
+{
+	const struct ops *ops = &scene->f->ops;
+
+	json_key(json, "count");
+	json_uint(json, ops->count);
+	json_key(json, "names");
+	json_uint(json, ops->n);
+	json_key(json, "self_cpu_ns");
+	json_int(json, ops->self_cpu_ns);
+	json_key(json, "flops");
+	json_uint(json, ops->flops);
+	json_key(json, "self_bytes");
+	json_uint(json, ops->bytes);
+	json_key(json, "unfinished");
+	json_uint(json, ops->unfinished);
+}
+
+static int text(const struct scene *scene, const struct grid *grid, FILE *out)
+{
+	const struct ops *ops = &scene->f->ops;
+	struct text_layout layout = scene_layout(scene, 2);
+	size_t limit = scene->options->limit;
+	int r;
+
+	if (!grid->n) {
+		fputs("  no operations or ranges in this run or window (recorded from level trace "
+		      "on)\n",
+		      out);
+		return 0;
+	}
+	r = grid_print(grid, limit, &layout, out);
+	scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
+	fprintf(out, "  %s of thread time in %s records, %s FLOPs\n",
+		format_ns((double)ops->self_cpu_ns).text, format_count((double)ops->count).text,
+		format_count((double)ops->flops).text);
+	if (ops->unfinished)
+		fprintf(out, "  %" PRIu64 " records were cut by the end of the process\n",
+			ops->unfinished);
+	return r;
+}
+
+const struct section section_ops = {
+	.name = "ops",
+	.want = FIND_OPS,
+	.grid = fill,
+	.total = total,
+	.text = text,
+};

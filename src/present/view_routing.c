@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routing: rows for JSON and CSV. The text is in routing_text.c.
+ */
+#include <errno.h>
+
+#include "present/routing_text.h"
+#include "present/scene.h"
+
+static const struct grid_column columns[] = {
+	{ .key = "layer" },
+	{ .key = "phase" },
+	{ .key = "steps" },
+	{ .key = "tokens" },
+	{ .key = "assignments" },
+	{ .key = "experts" },
+	{ .key = "k_mean" },
+	{ .key = "imbalance" },
+	{ .key = "imbalance_floor" },
+	{ .key = "cv" },
+	{ .key = "cv_floor" },
+	{ .key = "cv_excess" },
+	{ .key = "gini" },
+	{ .key = "entropy_norm" },
+	{ .key = "dead" },
+	{ .key = "starved" },
+	{ .key = "overloaded" },
+	{ .key = "balancedness" },
+	{ .key = "max_violation_window" },
+	{ .key = "max_violation_step_mean" },
+	{ .key = "max_violation_step_max" },
+	{ .key = "k_min" },
+	{ .key = "k_max" },
+	{ .key = "padding" },
+	{ .key = "unused" },
+	{ .key = "dropped" },
+	{ .key = "invalid" },
+	{ .key = "drop_rate_measured" },
+	{ .key = "capacity_factor" },
+	{ .key = "drop_rate" },
+	{ .key = "pad_waste" },
+	{ .key = "tile_rows" },
+	{ .key = "tile_waste" },
+	{ .key = "router_confidence" },
+	{ .key = "router_entropy" },
+	{ .key = "top1_prob" },
+	{ .key = "topk_mass" },
+	{ .key = "margin" },
+	{ .key = "repeat_rate" },
+	{ .key = "repeat_rate_uniform" },
+	{ .key = "hot_experts" },
+	{ .key = "hot_persistence" },
+	{ .key = "unique_experts" },
+	{ .key = "unique_experts_step_mean" },
+	{ .key = "unique_experts_step_uniform" },
+	{ .key = "expert_bytes_touched" },
+	{ .key = "expert_bytes_touched_step_mean" },
+	{ .key = "flops_router" },
+	{ .key = "flops_expert" },
+};
+
+static struct cell load_cell(const struct routing_layer *layer, double value)
+{
+	return layer->load.known ? cell_real(value) : cell_absent("no assignments");
+}
+
+static struct cell load_count(const struct routing_layer *layer, uint64_t value)
+{
+	return layer->load.known ? cell_uint(value) : cell_absent("no assignments");
+}
+
+static struct cell *fill_load(const struct routing_layer *layer, struct cell *cell)
+{
+	const struct load_metrics *m = &layer->load;
+
+	*cell++ = cell_int(layer->layer);
+	*cell++ = cell_text(phase_name(layer->phase));
+	*cell++ = cell_uint(layer->n_steps);
+	*cell++ = cell_uint(layer->tokens);
+	*cell++ = cell_uint(layer->assignments);
+	*cell++ = cell_uint(layer->experts);
+	*cell++ = cell_value(layer->k_mean);
+	*cell++ = load_cell(layer, m->imbalance);
+	*cell++ = cell_value(layer->imbalance_floor);
+	*cell++ = load_cell(layer, m->cv);
+	*cell++ = cell_value(layer->cv_floor);
+	*cell++ = cell_value(layer->cv_excess);
+	*cell++ = load_cell(layer, m->gini);
+	*cell++ = load_cell(layer, m->entropy_norm);
+	*cell++ = load_count(layer, m->dead);
+	*cell++ = load_count(layer, m->starved);
+	*cell++ = load_count(layer, m->overloaded);
+	*cell++ = load_cell(layer, m->balancedness);
+	*cell++ = load_cell(layer, m->max_violation);
+	*cell++ = cell_value(layer->max_violation_step_mean);
+	*cell++ = cell_value(layer->max_violation_step_max);
+	return cell;
+}
+
+static void fill_rest(const struct routing_layer *layer, struct cell *cell)
+{
+	*cell++ = cell_value(layer->k_min);
+	*cell++ = cell_value(layer->k_max);
+	*cell++ = cell_uint(layer->padding);
+	*cell++ = cell_uint(layer->unused);
+	*cell++ = cell_uint(layer->dropped);
+	*cell++ = cell_uint(layer->invalid);
+	*cell++ = cell_value(layer->drop_rate_measured);
+	*cell++ = cell_real(layer->capacity_factor);
+	*cell++ = cell_value(layer->drop_rate);
+	*cell++ = cell_value(layer->pad_waste);
+	*cell++ = cell_uint(layer->tile_rows);
+	*cell++ = cell_value(layer->tile_waste);
+	*cell++ = cell_value(layer->router_confidence);
+	*cell++ = cell_value(layer->router_entropy);
+	*cell++ = cell_value(layer->top1_prob);
+	*cell++ = cell_value(layer->topk_mass);
+	*cell++ = cell_value(layer->margin);
+	*cell++ = cell_value(layer->repeat_rate);
+	*cell++ = cell_value(layer->repeat_null);
+	*cell++ = cell_uint(layer->hot_h);
+	*cell++ = cell_value(layer->hot_persistence);
+	*cell++ = load_count(layer, layer->load.unique);
+	*cell++ = cell_value(layer->unique_step_mean);
+	*cell++ = cell_value(layer->unique_step_expected);
+	*cell++ = cell_value(layer->expert_bytes_touched);
+	*cell++ = cell_value(layer->expert_bytes_touched_step_mean);
+	*cell++ = cell_value(layer->flops_router);
+	*cell++ = cell_value(layer->flops_expert);
+}
+
+static int fill(const struct scene *scene, struct grid *grid)
+{
+	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
+	for (size_t i = 0; i < scene->f->routing.n; i++) {
+		const struct routing_layer *layer = &scene->f->routing.layers[i];
+		struct cell *cell = grid_add(grid, layer);
+
+		if (!cell)
+			return -ENOMEM;
+		fill_rest(layer, fill_load(layer, cell));
+	}
+	return 0;
+}
+
+static void counts(struct json *json, const char *key, const uint64_t *n, size_t size)
+{
+	json_key(json, key);
+	json_array_line(json);
+	for (size_t i = 0; i < size; i++)
+		json_uint(json, n[i]);
+	json_array_end(json);
+}
+
+static void matrix(struct json *json, const char *key, struct value known, const double *cells,
+		   size_t rows, size_t columns_n)
+{
+	if (!known.known) {
+		grid_json_value(json, key, known);
+		return;
+	}
+	json_key(json, key);
+	json_array_line(json);
+	for (size_t i = 0; i < rows; i++) {
+		json_array_line(json);
+		for (size_t j = 0; j < columns_n; j++)
+			json_double(json, cells[i * columns_n + j]);
+		json_array_end(json);
+	}
+	json_array_end(json);
+}
+
+static void series(struct json *json, const struct routing_layer *layer)
+{
+	json_key(json, "series");
+	json_array_line(json);
+	for (size_t i = 0; i < layer->n_steps; i++) {
+		const struct routing_step *step = &layer->steps[i];
+
+		json_object_line(json);
+		json_key(json, "step");
+		json_int(json, step->step);
+		json_key(json, "tokens");
+		json_uint(json, step->tokens);
+		json_key(json, "dropped");
+		json_uint(json, step->dropped);
+		if (step->load.known) {
+			json_key(json, "imbalance");
+			json_double(json, step->load.imbalance);
+			json_key(json, "cv");
+			json_double(json, step->load.cv);
+		}
+		grid_json_value(json, "imbalance_floor", step->imbalance_floor);
+		grid_json_value(json, "cv_floor", step->cv_floor);
+		grid_json_value(json, "cv_excess", step->cv_excess);
+		counts(json, "load", step->n, layer->experts);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void extra(struct json *json, const void *item, const void *context)
+{
+	const struct routing_layer *layer = item;
+	const struct scene *scene = context;
+
+	counts(json, "load", layer->n, layer->experts);
+	json_key(json, "utilization_pct");
+	json_array_line(json);
+	for (uint32_t e = 0; e < layer->experts; e++)
+		/* 0/0 without assignments: NaN, which is null. */
+		json_double(json, 100.0 * (double)layer->n[e] / (double)layer->load.total);
+	json_array_end(json);
+	counts(json, "k_hist", layer->k_hist, layer->n_k_hist);
+	json_key(json, "legacy");
+	json_object_line(json);
+	if (layer->load.known) {
+		json_key(json, "load_balance_score");
+		json_double(json, layer->load.cv);
+		json_key(json, "routing_efficiency");
+		json_double(json, routing_legacy_efficiency(layer->load.cv));
+	}
+	json_object_end(json);
+	/* The long ones only for a layer that was asked for. */
+	if (scene->options->layer < 0)
+		return;
+	matrix(json, "coactivation", layer->coactivation_known, layer->coactivation, layer->experts,
+	       layer->experts);
+	matrix(json, "affinity", layer->affinity_known, layer->affinity, layer->experts,
+	       layer->affinity_experts);
+	series(json, layer);
+}
+
+static void total(const struct scene *scene, struct json *json)
+{
+	const struct routing *routing = &scene->f->routing;
+
+	json_key(json, "self_check");
+	json_string(json, routing->self_check);
+	json_key(json, "records");
+	json_uint(json, routing->records);
+	json_key(json, "layers");
+	json_uint(json, routing->n);
+	json_key(json, "dropped");
+	json_uint(json, routing->dropped);
+	json_key(json, "invalid");
+	json_uint(json, routing->invalid);
+}
+
+static int text(const struct scene *scene, const struct grid *grid, FILE *out)
+{
+	int r;
+
+	if (!grid->n) {
+		fputs("  no routing in this run or window: the program reports it with "
+		      "moescope_route()\n",
+		      out);
+		return 0;
+	}
+	r = routing_text_table(scene, grid, scene->options->limit, out);
+	if (r < 0)
+		return r;
+	routing_text_heat(scene, out);
+	if (scene->options->layer >= 0)
+		for (size_t i = 0; r >= 0 && i < grid->n; i++)
+			r = routing_text_layer(scene, grid->rows[i].item, out);
+	return r;
+}
+
+const struct section section_routing = {
+	.name = "routing",
+	.want = FIND_ROUTING,
+	.grid = fill,
+	.total = total,
+	.extra = extra,
+	.text = text,
+};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of views: a new one is one file and one line here.
+ */
+#include <string.h>
+
+#include "present/present.h"
+#include "present/scene.h"
+#include "present/whole_views.h"
+
+static int render_ops(const struct run *run, const struct present_options *options, FILE *out,
+		      struct err *err)
+{
+	return section_render(&section_ops, run, options, out, err);
+}
+
+static int render_steps(const struct run *run, const struct present_options *options, FILE *out,
+			struct err *err)
+{
+	return section_render(&section_steps, run, options, out, err);
+}
+
+static int render_routing(const struct run *run, const struct present_options *options, FILE *out,
+			  struct err *err)
+{
+	return section_render(&section_routing, run, options, out, err);
+}
+
+static int render_memory(const struct run *run, const struct present_options *options, FILE *out,
+			 struct err *err)
+{
+	return section_render(&section_memory, run, options, out, err);
+}
+
+static const struct view views[] = {
+	{ "report", WANT_ALL, view_report },
+	{ "dashboard",
+	  WANT(STEP) | WANT(RANGE) | WANT(ROUTING) | WANT(MEMORY) | WANT(COUNTER) | WANT(COST) |
+		  WANT(TOKEN),
+	  view_dashboard },
+	{ "ops", WANT(OP) | WANT(RANGE) | WANT(STEP) | WANT(KERNEL), render_ops },
+	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL), render_steps },
+	{ "routing", WANT(ROUTING) | WANT(ROUTED) | WANT(MOE_LAYER) | WANT(KERNEL),
+	  render_routing },
+	{ "memory", WANT(MEMORY) | WANT(STEP) | WANT(KERNEL), render_memory },
+};
+
+const struct view *view_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
+		if (!strcmp(views[i].name, name))
+			return &views[i];
+	return NULL;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The views that are more than one table.
+ */
+#ifndef PRESENT_WHOLE_VIEWS_H
+#define PRESENT_WHOLE_VIEWS_H
+
+#include "present/present.h"
+#include "present/scene.h"
+
+int view_report(const struct run *run, const struct present_options *options, FILE *out,
+		struct err *err);
+int view_dashboard(const struct run *run, const struct present_options *options, FILE *out,
+		   struct err *err);
+
+/* The report's two forms. */
+int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE *out);
+int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE *out,
+		struct err *err);
+
+#endif

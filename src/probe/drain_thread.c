@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recorder's thread: rings to shard, every flush_ms or when a ring is half full. It never
+ * makes the program wait; when the file cannot be written it leaves the records in the rings and
+ * tries again, and producers count what finds no room.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "probe/probe.h"
+
+_Atomic uint64_t probe_dropped_no_ring;
+
+/* Counters into the header page, where they are safe from anything that comes. */
+static void publish_counters(struct recorder *recorder)
+{
+	struct shard_header *header = recorder->writer->header;
+	uint32_t n = atomic_load_explicit(&recorder->rings->header->n_regions,
+					  memory_order_acquire);
+	uint64_t dropped[DROP_SLOTS] = { 0 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct ring_control *control = rings_control(recorder->rings, i);
+
+		if (recorder->rings->header->regions[i].type != REGION_RING)
+			continue;
+		for (int d = 0; d < DROP_SLOTS; d++)
+			dropped[d] += atomic_load_explicit(&control->dropped[d],
+							   memory_order_relaxed);
+	}
+	dropped[DROP_NO_MEMORY] += atomic_load(&probe_dropped_no_ring);
+	dropped[DROP_NAMES] += names_dropped();
+	for (int d = 0; d < DROP_SLOTS; d++)
+		atomic_store_explicit(&header->live.dropped[d], dropped[d], memory_order_relaxed);
+	atomic_store_explicit(&header->live.recorded, recorder->recorded, memory_order_relaxed);
+	atomic_store_explicit(&header->live.alive_ns, clock_monotonic_ns(), memory_order_relaxed);
+}
+
+/* The other copy first, then the switch: a kill in between leaves a whole map. */
+static void publish_clock(struct recorder *recorder)
+{
+	struct ring_header *header = recorder->rings->header;
+	uint32_t next = (atomic_load_explicit(&header->map_current, memory_order_relaxed) + 1) & 1;
+
+	tick_map_update(&recorder->map);
+	header->maps[next] = recorder->map;
+	atomic_store_explicit(&header->map_current, next, memory_order_release);
+	atomic_store_explicit(&header->alive_ticks, clock_ticks(), memory_order_relaxed);
+}
+
+static int append_cost(struct recorder *recorder, uint64_t rows)
+{
+	int64_t cpu = clock_thread_cpu_ns();
+	struct row_cost row = { .time_ns = clock_monotonic_ns(),
+				.drain_cpu_ns = (uint64_t)(cpu - recorder->cpu_ns),
+				.records = rows,
+				.bytes = recorder->written_bytes - recorder->bytes_told };
+
+	recorder->cpu_ns = cpu;
+	recorder->bytes_told = recorder->written_bytes;
+	atomic_store_explicit(&recorder->writer->header->live.drain_cpu_ns, (uint64_t)cpu,
+			      memory_order_relaxed);
+	return encoder_append(&recorder->encoder, RECORD_COST, &row);
+}
+
+/* One flush. `last`: also what is still open, as unfinished. */
+static int flush(struct recorder *recorder, bool last)
+{
+	struct encoder *encoder = &recorder->encoder;
+	struct drain_result result;
+	uint64_t rows, bytes, unfinished = 0;
+	int r;
+
+	publish_clock(recorder);
+	r = drain_collect(recorder->rings, &recorder->map, &recorder->done, encoder, &result);
+	rows = encoder->rows;
+	if (r == 0 && last) {
+		r = drain_unfinished(recorder->rings, &recorder->map, clock_ticks(), encoder);
+		unfinished = encoder->rows - rows;
+	}
+	if (r == 0 && encoder->rows)
+		r = append_cost(recorder, rows);
+	if (r == 0 && encoder->rows) {
+		r = encoder_finish(encoder);
+		if (r == 0)
+			r = drain_checkpoint(encoder, &result.to);
+		bytes = encoder->out.size;
+		if (r == 0)
+			r = shard_write(recorder->writer, encoder);
+		if (r == 0) {
+			atomic_fetch_add(&recorder->recorded, rows);
+			atomic_fetch_add(&recorder->written_bytes, bytes);
+			atomic_fetch_add(&recorder->writer->header->live.unfinished, unfinished);
+		}
+	}
+	if (r < 0)
+		encoder_rollback(encoder);
+	else
+		recorder->done = result.to;
+	if (r == 0)
+		drain_release(recorder->rings, &recorder->done);
+	publish_counters(recorder);
+	return r;
+}
+
+static void *drain_thread(void *arg)
+{
+	struct recorder *recorder = arg;
+	struct pollfd wake = { .fd = recorder->wake_fd, .events = POLLIN };
+	int r = 0;
+
+	pthread_setname_np(pthread_self(), "moescope");
+	while (!atomic_load_explicit(&recorder->stopping, memory_order_acquire)) {
+		uint64_t count;
+
+		/* After a failure wait the full time: the ring may be full and keep waking us. */
+		if (poll(r < 0 ? NULL : &wake, r < 0 ? 0 : 1, (int)recorder->flush_ms) > 0 &&
+		    read(recorder->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			wake.fd = -1; /* polling by time alone */
+		r = flush(recorder, false);
+	}
+	recorder->all_written = flush(recorder, true) == 0;
+	return NULL;
+}
+
+int recorder_start(struct recorder *recorder)
+{
+	sigset_t all, before;
+	int r;
+
+	/* The program's signals are for the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&recorder->thread, NULL, drain_thread, recorder);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
+void recorder_stop(struct recorder *recorder)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	atomic_store_explicit(&recorder->stopping, true, memory_order_release);
+	n = write(recorder->wake_fd, &one, sizeof(one));
+	(void)n; /* fails only when a wake-up is pending already */
+	pthread_join(recorder->thread, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the profiled process: what the files of src/probe share.
+ *
+ * Threads: the program's own threads run the API calls; one drain thread encodes and writes.
+ * The gate is the only thing an API call looks at when nothing is recorded.
+ *
+ * Phases: off -> started -> off. Starting and stopping hold session_lock; the hot path takes no
+ * lock. Rings outlive their session as addresses (rings_retire), so a call that has passed the
+ * gate when the session stops writes into memory that nobody reads.
+ */
+#ifndef PROBE_PROBE_H
+#define PROBE_PROBE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "moescope.h"
+#include "trace/drain.h"
+#include "trace/ring.h"
+#include "trace/shard.h"
+
+/* One word: bits 0-7 the level recorded now (0 when paused or outside the schedule), bits 8-15
+ * the level of the session whatever the schedule says, bits 16-31 a count of switches. */
+extern _Atomic uint32_t probe_gate;
+#define GATE_NOW(gate) ((gate)&0xff)
+#define GATE_SESSION(gate) ((gate) >> 8 & 0xff)
+#define GATE_EPOCH(gate) ((gate) >> 16)
+
+static inline uint32_t gate_load(void)
+{
+	return atomic_load_explicit(&probe_gate, memory_order_relaxed);
+}
+
+/* The calling thread's ring, or NULL with the drop counted. */
+extern __thread struct ring *thread_ring __attribute__((tls_model("initial-exec")));
+extern __thread uint32_t thread_session __attribute__((tls_model("initial-exec")));
+extern _Atomic uint32_t probe_session; /* number of the session, 0: none */
+struct ring *probe_attach(void);
+
+static inline struct ring *probe_ring(void)
+{
+	if (__builtin_expect(thread_ring && thread_session == atomic_load_explicit(
+									&probe_session,
+									memory_order_relaxed), 1))
+		return thread_ring;
+	return probe_attach();
+}
+
+/* A row of a kind into the ring, its lists (in the order of their columns) copied behind it. */
+struct probe_list {
+	const void *data;
+	size_t bytes;
+};
+void probe_push(enum record_kind kind, const void *row, size_t row_size,
+		const struct probe_list *lists, int n_lists);
+
+/* The phase and layer of the innermost open range of this thread. */
+uint32_t probe_phase(const struct ring *ring);
+
+/* names.c: interned for the process; logged into the session's string log. */
+int names_log_all(struct rings *rings);	    /* when a session starts; holds the names lock */
+void names_set_log(struct rings *rings);    /* NULL: no session */
+uint64_t names_dropped(void);
+void names_before_fork(void);
+void names_after_fork(bool child);
+
+/* steps.c: which steps are recorded. */
+void steps_start(enum moescope_level level, struct rings *rings);
+void steps_stop(void);
+void steps_before_fork(void);
+void steps_after_fork(bool child);
+int64_t steps_current(void);
+int schedule_parse(const char *text, struct moescope_schedule *ret_schedule);
+void steps_set_overhead_check(uint32_t pairs);
+
+/* drain_thread.c */
+struct recorder {
+	struct rings *rings;
+	struct shard_writer *writer;
+	struct encoder encoder;
+	struct tick_map map;
+	struct drain_positions done;
+	pthread_t thread;
+	int wake_fd;
+	uint32_t flush_ms;
+	_Atomic bool stopping;
+	bool all_written; /* after the thread ended: the rings are empty and on disk */
+	int64_t cpu_ns;	  /* of the thread, and bytes written, at the last cost row */
+	uint64_t bytes_told;
+	_Atomic uint64_t recorded, written_bytes;
+};
+int recorder_start(struct recorder *recorder);
+void recorder_stop(struct recorder *recorder);
+/* Drops for which there was no ring to count them in. */
+extern _Atomic uint64_t probe_dropped_no_ring;
+
+#endif

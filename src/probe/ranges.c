@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranges and operations: the hot path. Runs on the program's threads; no lock, no system call
+ * unless the ring is half full, no allocation after the thread's first record.
+ *
+ * An open range is a frame in the thread's shared control page, so that it is known even when
+ * the process is killed inside it; only its end makes a record.
+ */
+#include <errno.h>
+
+#include "probe/probe.h"
+
+#define RELAXED memory_order_relaxed
+
+/* Recording was switched while ranges were open: they cannot be closed with a true time. */
+static void restack(struct ring *ring, uint32_t epoch)
+{
+	if (ring->epoch && ring->depth)
+		atomic_fetch_add_explicit(&ring->control->dropped[DROP_UNBALANCED], ring->depth,
+					  RELAXED);
+	ring->epoch = epoch;
+	ring->depth = ring->too_deep = 0;
+	atomic_store_explicit(&ring->control->depth, 0, RELAXED);
+}
+
+static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t name,
+							int32_t layer, int32_t expert,
+							uint32_t shape, uint64_t bits)
+{
+	struct ring *ring = probe_ring();
+	struct ring_frame *frame;
+
+	if (__builtin_expect(!ring, 0))
+		return;
+	if (__builtin_expect(ring->epoch != GATE_EPOCH(gate), 0))
+		restack(ring, GATE_EPOCH(gate));
+	if (__builtin_expect(ring->depth == RING_MAX_DEPTH, 0)) {
+		ring->too_deep++;
+		ring_drop(ring, DROP_TOO_DEEP);
+		return;
+	}
+	frame = &ring->control->frames[ring->depth];
+	if (ring->depth) {
+		const struct ring_frame *outer = frame - 1;
+
+		if (layer < 0)
+			layer = (int32_t)(atomic_load_explicit(&outer->name_layer, RELAXED) >> 32);
+		if (expert < 0)
+			expert = (int32_t)atomic_load_explicit(&outer->expert_shape, RELAXED);
+		if (!(bits & 0xff))
+			bits |= atomic_load_explicit(&outer->bits, RELAXED) & 0xff;
+	}
+	atomic_store_explicit(&frame->name_layer, name | (uint64_t)(uint32_t)layer << 32, RELAXED);
+	atomic_store_explicit(&frame->expert_shape, (uint32_t)expert | (uint64_t)shape << 32,
+			      RELAXED);
+	atomic_store_explicit(&frame->bits, bits, RELAXED);
+	atomic_store_explicit(&frame->start_ticks, clock_ticks(), RELAXED);
+	atomic_store_explicit(&ring->control->depth, ++ring->depth, memory_order_release);
+}
+
+/* The frame that an end closes, or NULL when there is none to close. */
+static inline __attribute__((always_inline)) const struct ring_frame *pop(struct ring *ring,
+									 uint32_t gate)
+{
+	if (__builtin_expect(ring->epoch != GATE_EPOCH(gate), 0)) {
+		restack(ring, GATE_EPOCH(gate));
+		return NULL;
+	}
+	if (__builtin_expect(ring->too_deep, 0)) {
+		ring->too_deep--;
+		return NULL;
+	}
+	if (__builtin_expect(!ring->depth, 0)) {
+		/* After a switch this is the end of a range that began unrecorded. */
+		if (ring->epoch <= 1)
+			ring_drop(ring, DROP_UNBALANCED);
+		return NULL;
+	}
+	atomic_store_explicit(&ring->control->depth, --ring->depth, RELAXED);
+	return &ring->control->frames[ring->depth];
+}
+
+static inline __attribute__((always_inline)) void fill(const struct ring *ring,
+						       const struct ring_frame *frame,
+						       uint64_t now, uint8_t kind, uint16_t bytes,
+						       struct ring_range *to)
+{
+	uint64_t name = atomic_load_explicit(&frame->name_layer, RELAXED);
+	uint64_t start = atomic_load_explicit(&frame->start_ticks, RELAXED);
+
+	to->record = (struct ring_record){ .words = bytes / 8,
+					   .kind = kind,
+					   .depth = (uint8_t)ring->depth,
+					   .name = (uint32_t)name };
+	to->layer = (int32_t)(name >> 32);
+	to->expert = (int32_t)atomic_load_explicit(&frame->expert_shape, RELAXED);
+	to->start_ticks = start;
+	to->duration_phase = (now - start) << 8 |
+			     (atomic_load_explicit(&frame->bits, RELAXED) & 0xff);
+}
+
+void moescope_range_begin(moescope_name name, int32_t layer, int32_t expert,
+			  enum moescope_phase phase)
+{
+	uint32_t gate = gate_load();
+	uint64_t bits = (uint8_t)phase;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return;
+	if (GATE_NOW(gate) < MOESCOPE_TRACE && !phase)
+		bits |= FRAME_SILENT;
+	begin(gate, name, layer, expert, 0, bits);
+}
+
+void moescope_range_end(void)
+{
+	uint32_t gate = gate_load();
+	const struct ring_frame *frame;
+	struct ring_range *record;
+	struct ring *ring;
+	uint64_t now;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return;
+	now = clock_ticks();
+	ring = probe_ring();
+	if (!ring || !(frame = pop(ring, gate)) ||
+	    atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
+		return;
+	record = ring_reserve(ring, sizeof(*record));
+	if (!record)
+		return;
+	fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+	ring_commit(ring, sizeof(*record));
+}
+
+void moescope_range_push(const char *name)
+{
+	uint32_t gate = gate_load();
+	uint64_t bits = GATE_NOW(gate) < MOESCOPE_TRACE ? FRAME_SILENT : 0;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return;
+	begin(gate, moescope_intern(name), -1, -1, 0, bits);
+}
+
+void moescope_range_pop(void)
+{
+	moescope_range_end();
+}
+
+void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moescope_name shape)
+{
+	uint32_t gate = gate_load();
+	uint64_t bits = GATE_NOW(gate) < MOESCOPE_TRACE ? FRAME_OP | FRAME_SILENT : FRAME_OP;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return;
+	begin(gate, name, layer, expert, shape, bits);
+}
+
+void moescope_op_end(uint64_t flops, uint64_t bytes)
+{
+	uint32_t gate = gate_load();
+	const struct ring_frame *frame;
+	struct ring_op *record;
+	struct ring *ring;
+	uint64_t now;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return;
+	now = clock_ticks();
+	ring = probe_ring();
+	if (!ring || !(frame = pop(ring, gate)) ||
+	    atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
+		return;
+	record = ring_reserve(ring, sizeof(*record));
+	if (!record)
+		return;
+	fill(ring, frame, now, RECORD_OP, sizeof(*record), &record->range);
+	record->shape = atomic_load_explicit(&frame->expert_shape, RELAXED) >> 32;
+	record->flops = flops;
+	record->bytes = bytes;
+	ring_commit(ring, sizeof(*record));
+}
+
+uint32_t probe_phase(const struct ring *ring)
+{
+	if (!ring->depth || ring->epoch != GATE_EPOCH(gate_load()))
+		return MOESCOPE_PHASE_NONE;
+	return atomic_load_explicit(&ring->control->frames[ring->depth - 1].bits, RELAXED) & 0xff;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routing given by the program: counted here, on the caller's thread, straight into its ring, so
+ * that the arrays can be reused when the call returns.
+ *
+ * The slots are counted twice over: per expert, and per token as k; the reader checks that both
+ * sums agree.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "probe/probe.h"
+
+#define MAX_K 64
+#define SCORE_STRIDE 8 /* below MOESCOPE_FULL every eighth token's score row is read */
+
+struct counts {
+	uint32_t *load, *k_hist;
+	struct row_routing *row;
+};
+
+static void count_slots(const struct moescope_routing *routing, struct counts *to)
+{
+	const int32_t *slot = routing->indices;
+	struct row_routing *row = to->row;
+
+	for (uint64_t t = 0; t < routing->tokens; t++) {
+		uint32_t used = 0, padding = 0;
+
+		for (uint32_t s = 0; s < routing->k; s++, slot++) {
+			if ((uint32_t)*slot < routing->experts) {
+				to->load[*slot]++;
+				used++;
+			} else if (*slot == MOESCOPE_SLOT_PADDING) {
+				padding++;
+			} else if (*slot == MOESCOPE_SLOT_UNUSED) {
+				row->unused++;
+			} else if (*slot == MOESCOPE_SLOT_DROPPED) {
+				row->dropped++;
+			} else {
+				row->invalid++;
+			}
+		}
+		if (padding == routing->k) {
+			row->padding++;
+			continue;
+		}
+		row->unused += padding; /* of a real token: a slot it did not use */
+		row->tokens++;
+		to->k_hist[used]++;
+	}
+}
+
+static bool is_padding(const int32_t *slots, uint32_t k)
+{
+	for (uint32_t s = 0; s < k; s++)
+		if (slots[s] != MOESCOPE_SLOT_PADDING)
+			return false;
+	return true;
+}
+
+/* 1 - H(w)/ln E over the token's normalised weights, summed over the tokens that have any. */
+static void sum_confidence(const struct moescope_routing *routing, struct row_routing *row)
+{
+	float per_nat = 1.0f / logf((float)routing->experts);
+
+	for (uint64_t t = 0; t < routing->tokens; t++) {
+		const int32_t *slots = routing->indices + t * routing->k;
+		const float *weights = routing->weights + t * routing->k;
+		float sum = 0, entropy = 0;
+
+		for (uint32_t s = 0; s < routing->k; s++)
+			if (slots[s] >= 0 && weights[s] > 0)
+				sum += weights[s];
+		if (!(sum > 0))
+			continue;
+		for (uint32_t s = 0; s < routing->k; s++)
+			if (slots[s] >= 0 && weights[s] > 0)
+				entropy -= weights[s] / sum * logf(weights[s] / sum);
+		row->confidence_sum += 1.0f - entropy * per_nat;
+		row->weighted_tokens++;
+	}
+}
+
+/* The k + 1 largest of a score row, descending. */
+static void largest(const float *scores, uint32_t n, uint32_t k, float *top)
+{
+	uint32_t have = 0;
+
+	for (uint32_t e = 0; e < n; e++) {
+		uint32_t at = have;
+
+		if (have == k + 1 && scores[e] <= top[k])
+			continue;
+		if (have <= k)
+			have++;
+		else
+			at = k;
+		for (; at > 0 && top[at - 1] < scores[e]; at--)
+			top[at] = top[at - 1];
+		top[at] = scores[e];
+	}
+	for (; have <= k; have++)
+		top[have] = 0;
+}
+
+static void sum_scores(const struct moescope_routing *routing, uint64_t stride,
+		       struct row_routing *row)
+{
+	float top[MAX_K + 1];
+
+	for (uint64_t t = 0; t < routing->tokens; t += stride) {
+		const float *scores = routing->scores + t * routing->experts;
+		float entropy = 0, mass = 0;
+
+		if (is_padding(routing->indices + t * routing->k, routing->k))
+			continue;
+		for (uint32_t e = 0; e < routing->experts; e++)
+			if (scores[e] > 0)
+				entropy -= scores[e] * logf(scores[e]);
+		largest(scores, routing->experts, routing->k, top);
+		for (uint32_t s = 0; s < routing->k; s++)
+			mass += top[s];
+		row->entropy_sum += entropy;
+		row->top1_sum += top[0];
+		row->topk_mass_sum += mass;
+		row->margin_sum += top[routing->k - 1] - top[routing->k];
+		row->scored_tokens++;
+	}
+}
+
+static void push_slots(const struct moescope_routing *routing, int64_t step, uint32_t phase,
+		       const struct ring *ring)
+{
+	/* Pieces small enough that a full ring loses few of them. */
+	uint64_t piece = ring->size / 16 / (sizeof(int32_t) * routing->k);
+
+	for (uint64_t first = 0; first < routing->tokens; first += piece) {
+		uint64_t rows = routing->tokens - first < piece ? routing->tokens - first : piece;
+		struct row_routed row = { .step = step,
+					  .layer = routing->layer,
+					  .phase = (uint8_t)phase,
+					  .k = routing->k,
+					  .first = first,
+					  .slots = (uint32_t)(rows * routing->k) };
+		struct probe_list list = { routing->indices + first * routing->k,
+					   row.slots * sizeof(int32_t) };
+
+		probe_push(RECORD_ROUTED, &row, sizeof(row), &list, 1);
+	}
+}
+
+static bool valid(const struct moescope_routing *routing)
+{
+	return routing && routing->struct_size >= sizeof(*routing) && routing->indices &&
+	       routing->experts && routing->experts <= UINT16_MAX && routing->k &&
+	       routing->k <= MAX_K && routing->k <= routing->experts;
+}
+
+void moescope_route(const struct moescope_routing *routing)
+{
+	uint32_t gate = gate_load(), level = GATE_NOW(gate);
+	struct ring *ring;
+	struct ring_record *record;
+	struct row_routing row = { 0 };
+	struct counts to = { .row = &row };
+	size_t load_bytes, bytes;
+
+	if (level < MOESCOPE_COUNTS || !(ring = probe_ring()))
+		return;
+	if (!valid(routing)) {
+		ring_drop(ring, DROP_TOO_LARGE);
+		return;
+	}
+	load_bytes = (routing->experts * sizeof(uint32_t) + 7) & ~(size_t)7;
+	bytes = sizeof(*record) + sizeof(row) + load_bytes +
+		(((routing->k + 1) * sizeof(uint32_t) + 7) & ~(size_t)7);
+	record = ring_reserve(ring, (uint32_t)bytes);
+	if (!record)
+		return;
+	memset(record, 0, bytes);
+	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8), .kind = RECORD_ROUTING };
+	to.load = (uint32_t *)((char *)(record + 1) + sizeof(row));
+	to.k_hist = (uint32_t *)((char *)to.load + load_bytes);
+	row.time_ns = (int64_t)clock_ticks();
+	row.step = steps_current();
+	row.layer = routing->layer;
+	row.phase = (uint8_t)(routing->phase ? routing->phase : probe_phase(ring));
+	row.k = routing->k;
+	row.experts = routing->experts;
+	row.k_slots = routing->k + 1;
+	count_slots(routing, &to);
+	if (level >= MOESCOPE_TRACE && routing->weights && routing->experts > 1)
+		sum_confidence(routing, &row);
+	if (level >= MOESCOPE_TRACE && routing->scores)
+		sum_scores(routing, level >= MOESCOPE_FULL ? 1 : SCORE_STRIDE, &row);
+	memcpy(record + 1, &row, sizeof(row));
+	ring_commit(ring, (uint32_t)bytes);
+	if (level >= MOESCOPE_FULL)
+		push_slots(routing, row.step, row.phase, ring);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Start, stop, threads that come and go, fork, and the library's own beginning and end.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "probe/probe.h"
+#include "trace/rundir.h"
+
+__thread struct ring *thread_ring;
+__thread uint32_t thread_session;
+_Atomic uint32_t probe_session;
+
+static pthread_mutex_t session_lock = PTHREAD_MUTEX_INITIALIZER; /* start, stop, attach, fork */
+static struct recorder *recorder;				  /* NULL: no session */
+static struct moescope_stats last_stats;			  /* of the session that ended */
+static char *run_dir;
+static bool own_run_dir; /* made here, so run.json is ours to finish */
+static int64_t started_ns;
+static uint32_t sessions;
+static pthread_key_t thread_key;
+static __thread uint32_t refused_session; /* in which this thread could not get a ring */
+static int wake_fd = -1; /* kept for the life of the process: late calls may still write to it */
+
+static void thread_ends(void *arg)
+{
+	struct ring *ring = arg;
+
+	/* The ring of a session that is over is only memory of ours. */
+	pthread_mutex_lock(&session_lock);
+	if (thread_session == atomic_load(&probe_session))
+		ring_detach(ring);
+	else
+		free(ring);
+	pthread_mutex_unlock(&session_lock);
+	thread_ring = NULL;
+}
+
+static void announce_thread(uint32_t thread)
+{
+	struct row_thread row = { .thread = thread };
+	char name[32] = "";
+
+	if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0)
+		return;
+	row.name = moescope_intern(name);
+	probe_push(RECORD_THREAD, &row, sizeof(row), NULL, 0);
+}
+
+struct ring *probe_attach(void)
+{
+	uint32_t thread = (uint32_t)syscall(SYS_gettid), session = 0;
+	struct ring *ring = NULL, *old = thread_ring;
+	int saved = errno;
+
+	if (refused_session && refused_session == atomic_load(&probe_session)) {
+		atomic_fetch_add(&probe_dropped_no_ring, 1);
+		return NULL;
+	}
+	pthread_mutex_lock(&session_lock);
+	if (recorder) {
+		session = atomic_load(&probe_session);
+		ring = rings_attach(recorder->rings, thread);
+		if (!ring) {
+			refused_session = session;
+			atomic_fetch_add(&probe_dropped_no_ring, 1);
+		}
+	}
+	pthread_mutex_unlock(&session_lock);
+	if (ring) {
+		free(old);
+		thread_ring = ring;
+		thread_session = session;
+		pthread_setspecific(thread_key, ring);
+		announce_thread(thread);
+	}
+	errno = saved;
+	return ring;
+}
+
+static struct recorder *recorder_new(const char *shard, uint32_t rank,
+				     const struct moescope_options *options, struct err *err)
+{
+	struct recorder *made = calloc(1, sizeof(*made));
+	char *ring_path = shard_ring_path(shard);
+	uint32_t ring_bytes = options->ring_bytes ? options->ring_bytes : 1u << 20;
+	int r = -ENOMEM, why;
+
+	if (!made || !ring_path)
+		goto fail;
+	tick_map_init(&made->map);
+	encoder_init(&made->encoder, 1, 1, 0);
+	made->wake_fd = wake_fd;
+	r = shard_create(shard, rank, made->map.first_ticks, &made->writer, err);
+	if (r < 0)
+		goto fail;
+	r = rings_create(ring_path, ring_bytes, wake_fd, &made->rings, &why);
+	if (r < 0)
+		goto fail;
+	/* Without a buffer file a kill loses what is not in the shard: write more often. */
+	made->flush_ms = options->flush_ms ? options->flush_ms : why ? 100 : 250;
+	made->rings->header->maps[0] = made->map;
+	free(ring_path);
+	return made;
+fail:
+	if (made && made->writer) {
+		shard_abandon(made->writer);
+		unlink(shard);
+	}
+	free(made);
+	free(ring_path);
+	errno = -r;
+	return NULL;
+}
+
+static void recorder_free(struct recorder *old)
+{
+	if (old->all_written) {
+		/* An index that cannot be written is no loss: readers scan without it. */
+		shard_close(old->writer, &old->encoder);
+	} else {
+		atomic_fetch_add(&old->writer->header->live.dropped[DROP_UNWRITTEN],
+				 drain_unsalvageable(old->rings, &old->done));
+		shard_abandon(old->writer);
+	}
+	/* What could not be written stays in the buffer file, where readers find it. */
+	rings_retire(old->rings, old->all_written);
+	encoder_release(&old->encoder);
+	free(old);
+}
+
+/* Makes the run directory of a program that was not started by `moescope run`. */
+static int make_run_dir(const char *path, enum moescope_level level)
+{
+	static const char *const levels[] = { "off", "counts", "steps", "trace", "full" };
+	char name[256] = "program", *argv[] = { name };
+	struct rundir_meta meta = { .argc = 1, .argv = argv, .level = levels[level] };
+	char fallback[64];
+	FILE *f = fopen("/proc/self/comm", "re");
+	int r;
+
+	if (f) {
+		if (fgets(name, sizeof(name), f))
+			name[strcspn(name, "\n")] = 0;
+		fclose(f);
+	}
+	if (!path) {
+		snprintf(fallback, sizeof(fallback), "moescope-%d" RUNDIR_SUFFIX, (int)getpid());
+		path = fallback;
+	}
+	r = rundir_create(path, &meta, &run_dir, NULL);
+	own_run_dir = r == 0;
+	if (r == -EEXIST) { /* a run that other processes share */
+		run_dir = realpath(path, NULL);
+		r = run_dir ? 0 : -errno;
+	}
+	return r;
+}
+
+static int start_locked(const char *path, const struct moescope_options *options)
+{
+	const char *inherited = getenv("MOESCOPE_RUN");
+	uint32_t rank;
+	char *shard;
+	int r = 0;
+
+	if (!path && inherited && *inherited) {
+		run_dir = strdup(inherited);
+		r = run_dir ? 0 : -ENOMEM;
+	} else {
+		r = make_run_dir(path, options->level);
+	}
+	if (r < 0)
+		return r;
+	if (wake_fd < 0)
+		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	shard = rundir_shard_path(run_dir, &rank);
+	recorder = shard ? recorder_new(shard, rank, options, NULL) : NULL;
+	r = recorder ? 0 : -errno;
+	free(shard);
+	if (r == 0) {
+		names_log_all(recorder->rings);
+		r = recorder_start(recorder);
+		if (r < 0) {
+			names_set_log(NULL);
+			recorder->all_written = true; /* nothing was recorded yet */
+			recorder_free(recorder);
+			recorder = NULL;
+		}
+	}
+	if (r < 0) {
+		free(run_dir);
+		run_dir = NULL;
+		return r;
+	}
+	started_ns = clock_monotonic_ns();
+	atomic_store(&probe_session, ++sessions);
+	steps_start(options->level, recorder->rings);
+	return 0;
+}
+
+int moescope_start_with(const char *path, const struct moescope_options *options)
+{
+	struct moescope_options wanted = { 0 };
+	int saved = errno, r = 0;
+
+	if (options && options->struct_size >= sizeof(*options))
+		wanted = *options;
+	if (!wanted.level || wanted.level > MOESCOPE_FULL)
+		wanted.level = MOESCOPE_TRACE;
+	pthread_mutex_lock(&session_lock);
+	if (!recorder)
+		r = start_locked(path, &wanted);
+	pthread_mutex_unlock(&session_lock);
+	errno = saved;
+	return r;
+}
+
+int moescope_start(const char *path)
+{
+	return moescope_start_with(path, NULL);
+}
+
+static void fill_stats(struct moescope_stats *stats)
+{
+	const struct shard_header *header = recorder->writer->header;
+
+	stats->recorded = atomic_load(&recorder->recorded);
+	stats->written_bytes = atomic_load(&recorder->written_bytes);
+	stats->dropped = 0;
+	for (int d = 0; d < DROP_SLOTS; d++)
+		stats->dropped += atomic_load(&header->live.dropped[d]);
+	stats->write_errors = atomic_load(&header->live.write_errors);
+	stats->drain_cpu_ns = atomic_load(&header->live.drain_cpu_ns);
+}
+
+void moescope_stop(void)
+{
+	int saved = errno;
+
+	pthread_mutex_lock(&session_lock);
+	if (recorder) {
+		steps_stop();
+		names_set_log(NULL);
+		recorder_stop(recorder);
+		fill_stats(&last_stats);
+		atomic_store(&probe_session, 0);
+		recorder_free(recorder);
+		recorder = NULL;
+		if (own_run_dir) {
+			struct rundir_end end = { .exited = true,
+						  .duration_ns = clock_monotonic_ns() - started_ns };
+
+			rundir_finish(run_dir, &end, NULL);
+		}
+		free(run_dir);
+		run_dir = NULL;
+		own_run_dir = false;
+	}
+	pthread_mutex_unlock(&session_lock);
+	errno = saved;
+}
+
+void moescope_get_stats(struct moescope_stats *stats)
+{
+	size_t size;
+
+	if (!stats || stats->struct_size < sizeof(*stats))
+		return;
+	size = stats->struct_size;
+	pthread_mutex_lock(&session_lock);
+	*stats = last_stats;
+	if (recorder)
+		fill_stats(stats);
+	pthread_mutex_unlock(&session_lock);
+	stats->struct_size = size;
+}
+
+const char *moescope_version(void)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "%d.%d.%d", MOESCOPE_VERSION_MAJOR, MOESCOPE_VERSION_MINOR,
+		 MOESCOPE_VERSION_PATCH);
+	return text;
+}
+
+const char *moescope_run_dir(void)
+{
+	return run_dir;
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&session_lock);
+	steps_before_fork();
+	names_before_fork();
+}
+
+static void parent_forked(void)
+{
+	names_after_fork(false);
+	steps_after_fork(false);
+	pthread_mutex_unlock(&session_lock);
+}
+
+/* The child records nothing until it starts a session of its own. The mapping is the parent's
+ * too: nothing here may write to it. */
+static void child_forked(void)
+{
+	names_after_fork(true);
+	steps_after_fork(true);
+	if (recorder) {
+		if (recorder->rings->fd >= 0)
+			close(recorder->rings->fd);
+		recorder = NULL; /* its thread does not exist here; its memory is left alone */
+	}
+	if (wake_fd >= 0)
+		close(wake_fd);
+	wake_fd = -1;
+	atomic_store(&probe_session, 0);
+	thread_ring = NULL;
+	run_dir = NULL;
+	own_run_dir = false;
+	pthread_mutex_unlock(&session_lock);
+}
+
+static uint32_t environment_number(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value ? (uint32_t)strtoul(value, NULL, 10) : 0;
+}
+
+static enum moescope_level environment_level(void)
+{
+	static const char *const names[] = { "", "counts", "steps", "trace", "full" };
+	const char *value = getenv("MOESCOPE_LEVEL");
+
+	for (int i = 1; value && i <= MOESCOPE_FULL; i++)
+		if (!strcmp(value, names[i]))
+			return (enum moescope_level)i;
+	return MOESCOPE_TRACE;
+}
+
+__attribute__((constructor)) static void library_begins(void)
+{
+	const char *run = getenv("MOESCOPE_RUN"), *schedule = getenv("MOESCOPE_SCHEDULE");
+	struct moescope_options options = { .struct_size = sizeof(options) };
+	struct moescope_schedule parsed;
+
+	clock_init();
+	pthread_key_create(&thread_key, thread_ends);
+	pthread_atfork(before_fork, parent_forked, child_forked);
+	if (!run || !*run)
+		return;
+	if (schedule && schedule_parse(schedule, &parsed) == 0)
+		moescope_set_schedule(&parsed);
+	steps_set_overhead_check(environment_number("MOESCOPE_OVERHEAD_CHECK"));
+	options.level = environment_level();
+	options.ring_bytes = environment_number("MOESCOPE_RING_KB") << 10;
+	moescope_start_with(NULL, &options);
+}
+
+__attribute__((destructor)) static void library_ends(void)
+{
+	moescope_stop();
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps, and the gate: which of them are recorded. Step calls are rare and take a lock that only
+ * other step and control calls take; every other call sees the result through the gate alone.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/probe.h"
+
+_Atomic uint32_t probe_gate;
+
+#define CHECK_WARMUP 4 /* steps before the overhead check: first touches and caches */
+
+static struct {
+	pthread_mutex_t lock;
+	struct rings *rings; /* NULL: no session */
+	enum moescope_level level;
+	struct moescope_schedule schedule;
+	moescope_step_function function;
+	void *function_arg;
+	uint32_t check_pairs; /* of the overhead check, 0: none */
+	uint32_t pauses;
+	bool step_recorded; /* what the schedule says of now */
+	uint8_t probe;
+	int64_t seen; /* steps begun in this session */
+	bool open;
+	int64_t step;
+	uint64_t start_ticks;
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .step_recorded = true };
+
+static _Atomic int64_t current_step = -1;
+
+int64_t steps_current(void)
+{
+	return atomic_load_explicit(&current_step, memory_order_relaxed);
+}
+
+static bool has_cycle(const struct moescope_schedule *s)
+{
+	return s->wait || s->warmup || s->active;
+}
+
+int moescope_schedule_records(const struct moescope_schedule *s, int64_t step)
+{
+	int64_t cycle, in_cycle, nth;
+
+	if (!s || s->struct_size < sizeof(*s))
+		return 1;
+	step -= s->skip_first;
+	if (step < 0)
+		return 0;
+	nth = step;
+	if (has_cycle(s)) {
+		cycle = (int64_t)s->wait + s->warmup + s->active;
+		in_cycle = step % cycle - s->wait - s->warmup;
+		if (in_cycle < 0 || (s->repeat && step / cycle >= s->repeat))
+			return 0;
+		nth = step / cycle * s->active + in_cycle;
+	}
+	return s->sample < 2 || nth % s->sample == 0;
+}
+
+int schedule_parse(const char *text, struct moescope_schedule *ret_schedule)
+{
+	struct moescope_schedule s = { .struct_size = sizeof(s) };
+	const struct {
+		const char *name;
+		uint32_t *value;
+	} fields[] = { { "skip_first", &s.skip_first }, { "wait", &s.wait },
+		       { "warmup", &s.warmup },		{ "active", &s.active },
+		       { "repeat", &s.repeat },		{ "sample", &s.sample } };
+
+	while (*text) {
+		size_t name = strcspn(text, "=,"), i = 0, n = sizeof(fields) / sizeof(fields[0]);
+		unsigned long value;
+		char *end;
+
+		while (i < n && (strlen(fields[i].name) != name ||
+				 strncmp(fields[i].name, text, name) != 0))
+			i++;
+		if (i == n || text[name] != '=')
+			return -EINVAL;
+		errno = 0;
+		value = strtoul(text + name + 1, &end, 10);
+		if (errno || end == text + name + 1 || value > UINT32_MAX || (*end && *end != ','))
+			return -EINVAL;
+		*fields[i].value = (uint32_t)value;
+		text = *end ? end + 1 : end;
+	}
+	*ret_schedule = s;
+	return 0;
+}
+
+/* Sets the gate from the state; the lock is held. */
+static void update_gate(void)
+{
+	uint32_t old = gate_load(), epoch = GATE_EPOCH(old);
+	uint32_t session = state.rings && !state.pauses ? (uint32_t)state.level : 0;
+	uint32_t now = state.step_recorded ? session : 0;
+
+	if (now != GATE_NOW(old))
+		epoch = epoch == UINT16_MAX ? 1 : epoch + 1;
+	atomic_store_explicit(&probe_gate, now | session << 8 | epoch << 16, memory_order_relaxed);
+}
+
+/* on, off, off, on, on, off, …: neighbours differ and a drift cancels. */
+static uint8_t overhead_probe(int64_t seen)
+{
+	uint64_t i = (uint64_t)(seen - CHECK_WARMUP);
+
+	if (seen < CHECK_WARMUP || i >= (uint64_t)state.check_pairs * 2)
+		return 0;
+	return (i + 1) / 2 % 2 == 0 ? 1 : 2;
+}
+
+static void decide(int64_t step)
+{
+	bool recorded = state.function ? state.function(step, state.function_arg) != 0 :
+			state.schedule.struct_size ?
+					 moescope_schedule_records(&state.schedule, state.seen) != 0 :
+					 true;
+
+	state.probe = recorded ? overhead_probe(state.seen) : 0;
+	state.step_recorded = recorded && state.probe != 2;
+	update_gate();
+}
+
+/* Ends the open step, if any, into *row; true when there is something to push. Pushing is for
+ * after the lock: it may need a ring, and getting one takes the session's lock. */
+static bool close_step(uint64_t tokens, uint64_t now, struct row_step *row)
+{
+	if (!state.rings || !state.open)
+		return false;
+	*row = (struct row_step){ .step = state.step,
+				  .start_ns = (int64_t)state.start_ticks,
+				  .duration_ns = (int64_t)(now - state.start_ticks),
+				  .tokens = tokens,
+				  .tokens_known = tokens != 0,
+				  .recorded = state.step_recorded && !state.pauses,
+				  .probe = state.probe };
+	state.open = false;
+	atomic_store_explicit(&state.rings->header->step.open, 0, memory_order_release);
+	return true;
+}
+
+static void open_step(int64_t step)
+{
+	struct open_step *shared = &state.rings->header->step;
+	uint64_t flags;
+
+	decide(step);
+	state.seen++;
+	state.step = step;
+	state.open = true;
+	atomic_store_explicit(&current_step, step, memory_order_relaxed);
+	flags = (uint64_t)(state.step_recorded && !state.pauses) | (uint64_t)state.probe << 8;
+	state.start_ticks = clock_ticks();
+	atomic_store_explicit(&shared->step, step, memory_order_relaxed);
+	atomic_store_explicit(&shared->start_ticks, state.start_ticks, memory_order_relaxed);
+	atomic_store_explicit(&shared->flags, flags, memory_order_relaxed);
+	atomic_store_explicit(&shared->open, 1, memory_order_release);
+}
+
+enum step_call { STEP_BEGIN, STEP_END, STEP_NEXT };
+
+static void step_call(enum step_call call, int64_t step, uint64_t tokens)
+{
+	struct row_step row;
+	uint64_t now;
+	bool closed;
+
+	/* One relaxed load without a session. The gate does not do here: a pause closes it, and
+	 * steps are still counted then. */
+	if (!atomic_load_explicit(&probe_session, memory_order_relaxed))
+		return;
+	now = clock_ticks();
+	pthread_mutex_lock(&state.lock);
+	if (call == STEP_NEXT)
+		step = state.open ? state.step + 1 : state.seen;
+	closed = close_step(tokens, now, &row);
+	if (state.rings && call != STEP_END)
+		open_step(step);
+	pthread_mutex_unlock(&state.lock);
+	if (closed)
+		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
+}
+
+void moescope_step_begin(int64_t step)
+{
+	step_call(STEP_BEGIN, step, 0);
+}
+
+void moescope_step_end(uint64_t tokens)
+{
+	step_call(STEP_END, 0, tokens);
+}
+
+void moescope_step(uint64_t tokens)
+{
+	step_call(STEP_NEXT, 0, tokens);
+}
+
+void moescope_pause(void)
+{
+	pthread_mutex_lock(&state.lock);
+	state.pauses = 1;
+	update_gate();
+	pthread_mutex_unlock(&state.lock);
+}
+
+void moescope_resume(void)
+{
+	pthread_mutex_lock(&state.lock);
+	state.pauses = 0;
+	update_gate();
+	pthread_mutex_unlock(&state.lock);
+}
+
+void moescope_set_level(enum moescope_level level)
+{
+	pthread_mutex_lock(&state.lock);
+	state.level = level > MOESCOPE_FULL ? MOESCOPE_FULL : level;
+	update_gate();
+	pthread_mutex_unlock(&state.lock);
+}
+
+int moescope_recording(void)
+{
+	return GATE_NOW(gate_load()) >= MOESCOPE_TRACE;
+}
+
+void moescope_set_schedule(const struct moescope_schedule *schedule)
+{
+	pthread_mutex_lock(&state.lock);
+	state.schedule = schedule && schedule->struct_size >= sizeof(*schedule) ?
+				 *schedule :
+				 (struct moescope_schedule){ 0 };
+	/* Before the first step nothing is recorded that the schedule would skip. */
+	if (!state.seen)
+		state.step_recorded = !state.schedule.struct_size ||
+				      moescope_schedule_records(&state.schedule, 0);
+	update_gate();
+	pthread_mutex_unlock(&state.lock);
+}
+
+void moescope_set_step_function(moescope_step_function function, void *arg)
+{
+	pthread_mutex_lock(&state.lock);
+	state.function = function;
+	state.function_arg = arg;
+	pthread_mutex_unlock(&state.lock);
+}
+
+void steps_set_overhead_check(uint32_t pairs)
+{
+	pthread_mutex_lock(&state.lock);
+	state.check_pairs = pairs;
+	pthread_mutex_unlock(&state.lock);
+}
+
+void steps_start(enum moescope_level level, struct rings *rings)
+{
+	pthread_mutex_lock(&state.lock);
+	state.rings = rings;
+	state.level = level;
+	state.seen = 0;
+	state.open = false;
+	state.pauses = 0;
+	state.step_recorded = !state.schedule.struct_size ||
+			      moescope_schedule_records(&state.schedule, 0);
+	atomic_store_explicit(&current_step, -1, memory_order_relaxed);
+	update_gate();
+	pthread_mutex_unlock(&state.lock);
+}
+
+void steps_stop(void)
+{
+	pthread_mutex_lock(&state.lock);
+	state.rings = NULL;
+	update_gate();
+	pthread_mutex_unlock(&state.lock);
+}
+
+void steps_before_fork(void)
+{
+	pthread_mutex_lock(&state.lock);
+}
+
+void steps_after_fork(bool child)
+{
+	if (child) {
+		state.rings = NULL;
+		update_gate();
+	}
+	pthread_mutex_unlock(&state.lock);
+}

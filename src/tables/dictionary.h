@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Things by id, each once: the merged strings, sites and launches of a run. Keys are bytes;
+ * ids are dense from 1. One thread.
+ */
+#ifndef TABLES_DICTIONARY_H
+#define TABLES_DICTIONARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct interned {
+	char **keys; /* index id - 1; NUL-terminated, each a block of its own */
+	size_t *lengths;
+	uint32_t *slots;
+	size_t n, keys_capacity, lengths_capacity, n_slots;
+};
+
+void interned_release(struct interned *interned);
+/* The id of these bytes; 0: no memory. */
+uint32_t interned_id(struct interned *interned, const void *bytes, size_t length);
+/* NULL for 0 and ids that were never given out. */
+const char *interned_key(const struct interned *interned, uint32_t id);
+
+#endif

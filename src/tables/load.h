@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chunks into the columns of a run; the inner half of tables.c.
+ */
+#ifndef TABLES_LOAD_H
+#define TABLES_LOAD_H
+
+#include "tables/dictionary.h"
+#include "tables/tables.h"
+#include "trace/shard.h"
+
+/* Ids of one shard to ids of the run, by local id. */
+struct id_map {
+	uint32_t *to;
+	size_t capacity;
+};
+
+struct shard_state_internal {
+	struct id_map maps[RECORD_LAUNCH + 1]; /* by dictionary kind */
+	size_t loaded_chunks;		       /* of the reader's list */
+	int64_t shift_ns;		       /* added to its times: hosts differ in their clock */
+	uint64_t damaged_chunks, unknown_kinds, unknown_columns, bad_references;
+};
+
+struct table_capacity {
+	size_t rows;	 /* of shard[] and every column */
+	size_t values[2]; /* of its lists */
+};
+
+struct run_internal {
+	struct interned dictionaries[RECORD_LAUNCH + 1]; /* by kind */
+	struct table_capacity capacity[RECORD_KIND_LIMIT];
+	uint64_t rows[RECORD_KIND_LIMIT];
+	struct run_want want;
+	struct shard_state_internal *shards;
+	bool single_file;
+};
+
+/* Takes the chunks of shard s that were not loaded yet. 0 or -ENOMEM, -EIO…; damage is counted. */
+int load_shard(struct run *run, size_t s);
+void load_free_tables(struct run *run);
+
+#endif

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening, following and closing a loaded run; see tables.h. One thread.
+ */
+#include "tables/tables.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "moescope.h"
+#include "tables/load.h"
+#include "trace/rundir.h"
+
+uint64_t loss_total(const struct loss *loss)
+{
+	uint64_t total = 0;
+
+#define LOSS(field, words) total += loss->field;
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
+	return total - loss->salvaged;
+}
+
+static void shard_loss(const struct run *run, size_t s, struct loss *ret)
+{
+	const struct shard_reader *reader = run->shards[s].reader;
+	const struct shard_state_internal *state = &run->internal->shards[s];
+	const struct shard_header *header = &reader->header;
+	const uint64_t *salvaged = reader->has_rings ? reader->salvaged_dropped : NULL;
+	uint64_t *fields[DROP_REASONS] = {
+		[DROP_RING_FULL] = &ret->dropped_ring_full,
+		[DROP_NO_MEMORY] = &ret->dropped_no_memory,
+		[DROP_TOO_DEEP] = &ret->dropped_too_deep,
+		[DROP_UNBALANCED] = &ret->dropped_unbalanced,
+		[DROP_TOO_LARGE] = &ret->dropped_too_large,
+		[DROP_NAMES] = &ret->dropped_names,
+		[DROP_UNWRITTEN] = &ret->dropped_unwritten,
+	};
+
+	*ret = (struct loss){ 0 };
+	for (int d = 0; d < DROP_REASONS; d++) {
+		uint64_t written = header->live.dropped[d];
+
+		/* The rings know of drops since the header was written; the header knows of
+		 * those that no ring counts. */
+		*fields[d] = salvaged && salvaged[d] > written ? salvaged[d] : written;
+	}
+	ret->write_errors = header->live.write_errors;
+	ret->unfinished = header->live.unfinished + reader->salvaged_unfinished;
+	ret->corrupt_chunks = reader->corrupt_chunks + state->damaged_chunks;
+	ret->cut_bytes = reader->cut_bytes;
+	ret->unknown_kinds = state->unknown_kinds;
+	ret->unknown_columns = state->unknown_columns;
+	ret->bad_references = state->bad_references;
+	ret->salvaged = header->live.salvaged + reader->salvaged_records;
+}
+
+static void shard_span(struct run_shard *shard, int64_t shift_ns)
+{
+	const struct shard_reader *reader = shard->reader;
+
+	shard->start_ns = reader->header.monotonic_ns;
+	shard->end_ns = reader->header.live.alive_ns;
+	for (size_t i = 0; i < reader->n_chunks; i++) {
+		const struct chunk_header *chunk = &reader->chunks[i].header;
+
+		if (!chunk->time_min_ns && !chunk->time_max_ns)
+			continue;
+		if (chunk->time_min_ns < shard->start_ns)
+			shard->start_ns = chunk->time_min_ns;
+		if (chunk->time_max_ns > shard->end_ns)
+			shard->end_ns = chunk->time_max_ns;
+	}
+	if (shard->end_ns < shard->start_ns)
+		shard->end_ns = shard->start_ns;
+	shard->start_ns = (int64_t)((uint64_t)shard->start_ns + (uint64_t)shift_ns);
+	shard->end_ns = (int64_t)((uint64_t)shard->end_ns + (uint64_t)shift_ns);
+}
+
+static int64_t clock_offset(const struct shard_header *header)
+{
+	return (int64_t)((uint64_t)header->realtime_ns - (uint64_t)header->monotonic_ns);
+}
+
+/* CLOCK_MONOTONIC is one clock for all processes of a host. Another host's differs by more than
+ * any measuring error: those shards are moved by the wall clock. */
+static int64_t clock_shift(const struct run *run, size_t s)
+{
+	const int64_t same_host_ns = 1000000000;
+	uint64_t mine = (uint64_t)run->shards[s].realtime_offset_ns, first = mine;
+	int64_t shift;
+
+	for (size_t i = 0; i < run->n_shards; i++) {
+		if (run->shards[i].reader) {
+			first = (uint64_t)run->shards[i].realtime_offset_ns;
+			break;
+		}
+	}
+	shift = (int64_t)(mine - first);
+	return shift > same_host_ns || shift < -same_host_ns ? shift : 0;
+}
+
+static void describe_shard(struct run *run, size_t s)
+{
+	struct run_shard *shard = &run->shards[s];
+	const struct shard_reader *reader = shard->reader;
+
+	shard->rank = reader->header.rank;
+	shard->pid = reader->header.pid;
+	shard->realtime_offset_ns = clock_offset(&reader->header);
+	shard->file_bytes = reader->file_bytes;
+	shard->trouble = reader->trouble;
+	shard->state = reader->alive ? SHARD_LIVE :
+		       reader->header.live.closed == SHARD_CLEAN ? SHARD_CLOSED :
+								   SHARD_CRASHED;
+	run->internal->shards[s].shift_ns = clock_shift(run, s);
+	shard_span(shard, run->internal->shards[s].shift_ns);
+}
+
+/* Sums over the shards. */
+static void summarise(struct run *run)
+{
+	bool any = false;
+
+	run->loss = (struct loss){ 0 };
+	for (size_t s = 0; s < run->n_shards; s++) {
+		struct run_shard *shard = &run->shards[s];
+
+		if (!shard->reader) {
+			run->loss.unreadable_shards++;
+			continue;
+		}
+		shard_loss(run, s, &shard->loss);
+#define LOSS(field, words) run->loss.field += shard->loss.field;
+		LOSS_COUNTERS(LOSS)
+#undef LOSS
+		if (!any || shard->start_ns < run->start_ns)
+			run->start_ns = shard->start_ns;
+		if (!any || shard->end_ns > run->end_ns)
+			run->end_ns = shard->end_ns;
+		any = true;
+	}
+}
+
+static int add_shard(struct run *run, const char *path, struct err *err)
+{
+	struct run_shard *shards;
+	struct shard_state_internal *internal;
+	size_t n = run->n_shards;
+
+	if (n == UINT16_MAX)
+		return err_set(err, -E2BIG, "%s: more than %u shards in one run", run->info.path,
+			       UINT16_MAX);
+	shards = realloc(run->shards, (n + 1) * sizeof(*shards));
+	if (shards)
+		run->shards = shards;
+	internal = realloc(run->internal->shards, (n + 1) * sizeof(*internal));
+	if (internal)
+		run->internal->shards = internal;
+	if (!shards || !internal)
+		return err_sys(err, -ENOMEM, "%s: cannot load", path);
+	memset(&shards[n], 0, sizeof(shards[n]));
+	memset(&internal[n], 0, sizeof(internal[n]));
+	shards[n].path = strdup(path);
+	if (!shards[n].path)
+		return err_sys(err, -ENOMEM, "%s: cannot load", path);
+	run->n_shards++;
+	/* A shard that cannot be read is a loss, not the end of the run. */
+	if (shard_open(path, &shards[n].reader, &shards[n].trouble) == 0)
+		describe_shard(run, n);
+	return 0;
+}
+
+static bool have_shard(const struct run *run, const char *path)
+{
+	for (size_t s = 0; s < run->n_shards; s++)
+		if (!strcmp(run->shards[s].path, path))
+			return true;
+	return false;
+}
+
+static int find_shards(struct run *run, struct err *err)
+{
+	char **paths;
+	size_t n;
+	int r;
+
+	if (run->internal->single_file)
+		return run->n_shards ? 0 : add_shard(run, run->info.path, err);
+	r = rundir_shards(run->info.path, &paths, &n, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		if (r == 0 && !have_shard(run, paths[i]))
+			r = add_shard(run, paths[i], err);
+		free(paths[i]);
+	}
+	free(paths);
+	return r;
+}
+
+static void info_release(struct run_info *info)
+{
+	free(info->name);
+	free(info->path);
+	free(info->command);
+	free(info->status);
+	free(info->host);
+	free(info->cpu);
+	free(info->version);
+	free(info->level);
+	free(info->notes);
+	*info = (struct run_info){ 0 };
+}
+
+static char *run_name(const char *path)
+{
+	size_t length = strlen(path), suffix = strlen(RUNDIR_SUFFIX);
+	const char *from;
+
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	for (from = path + length; from > path && from[-1] != '/';)
+		from--;
+	length -= (size_t)(from - path);
+	if (length > suffix && !strncmp(from + length - suffix, RUNDIR_SUFFIX, suffix))
+		length -= suffix;
+	return strndup(from, length);
+}
+
+/* run.json, or what is known without one. */
+static int read_info(struct run *run, const char *path, struct err *err)
+{
+	struct rundir_info from = { 0 };
+	struct run_info info;
+	int r = run->internal->single_file ? -ENOENT : rundir_read(path, &from, err);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	info = (struct run_info){
+		.name = run_name(path),
+		.path = strdup(path),
+		.command = r == 0 ? from.command : strdup(""),
+		.status = r == 0 ? from.status : strdup("unknown"),
+		.host = r == 0 ? from.host : strdup(""),
+		.cpu = r == 0 ? from.cpu : strdup(""),
+		.version = r == 0 ? from.version : strdup(""),
+		.level = r == 0 ? from.level : strdup(""),
+		.notes = r == 0 ? from.notes : strdup(""),
+		.cpus = from.cpus,
+		.exit_status = from.exit_status,
+		.signal = from.signal,
+		.started_realtime_ns = from.started_realtime_ns,
+		.duration_ns = from.duration_ns,
+		.duration_known = from.duration_known,
+	};
+	free(from.schedule);
+	info_release(&run->info);
+	run->info = info;
+	if (!info.name || !info.path || !info.command || !info.status || !info.host || !info.cpu ||
+	    !info.version || !info.level || !info.notes)
+		return err_sys(err, -ENOMEM, "%s: cannot load", path);
+	return 0;
+}
+
+static int check_readable(const struct run *run, struct err *err)
+{
+	for (size_t s = 0; s < run->n_shards; s++)
+		if (run->shards[s].reader)
+			return 0;
+	if (run->n_shards)
+		return err_set(err, -EBADMSG, "%s", run->shards[0].trouble.message);
+	if (!strcmp(run->info.status, "unknown"))
+		return err_set(err, -ENOENT,
+			       "%s: not a moescope run (neither run.json nor a shard in it); make one "
+			       "with 'moescope run -- PROGRAM'", run->info.path);
+	return 0;
+}
+
+static int load_all(struct run *run, struct err *err)
+{
+	for (size_t s = 0; s < run->n_shards; s++) {
+		int r = run->shards[s].reader ? load_shard(run, s) : 0;
+
+		if (r < 0)
+			return err_sys(err, r, "%s: cannot load", run->shards[s].path);
+	}
+	summarise(run);
+	return 0;
+}
+
+int run_load(const char *path, const struct run_want *want, struct run **ret_run, struct err *err)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	struct stat st;
+	int r;
+
+	if (!run || !(run->internal = calloc(1, sizeof(*run->internal)))) {
+		free(run);
+		return err_sys(err, -ENOMEM, "%s: cannot load", path);
+	}
+	run->internal->want = want ? *want : (struct run_want){ .kinds = WANT_ALL };
+	if (stat(path, &st) < 0) {
+		r = errno == ENOENT ? err_set(err, -ENOENT, "%s: no such run; 'ls -d *.mscope' lists "
+							     "the runs of this directory", path) :
+				      err_sys(err, -errno, "%s: cannot open", path);
+		goto fail;
+	}
+	run->internal->single_file = !S_ISDIR(st.st_mode);
+	r = read_info(run, path, err);
+	if (r == 0)
+		r = find_shards(run, err);
+	if (r == 0)
+		r = check_readable(run, err);
+	if (r == 0)
+		r = load_all(run, err);
+	if (r < 0)
+		goto fail;
+	*ret_run = run;
+	return 0;
+fail:
+	run_free(run);
+	return r;
+}
+
+static uint64_t rows_known(const struct run *run)
+{
+	uint64_t n = 0;
+
+	for (int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++)
+		n += run->internal->rows[k];
+	return n;
+}
+
+int run_refresh(struct run *run, uint64_t *ret_new, struct err *err)
+{
+	uint64_t before = rows_known(run);
+	char *path = strdup(run->info.path);
+	int r = path ? read_info(run, path, err) : -ENOMEM;
+
+	free(path);
+	for (size_t s = 0; r == 0 && s < run->n_shards; s++) {
+		if (run->shards[s].reader) {
+			r = shard_refresh(run->shards[s].reader, err);
+			if (r == 0)
+				describe_shard(run, s);
+		}
+	}
+	if (r == 0)
+		r = find_shards(run, err);
+	if (r == 0)
+		r = load_all(run, err);
+	if (r < 0)
+		return r;
+	*ret_new = rows_known(run) - before;
+	return 0;
+}
+
+void run_free(struct run *run)
+{
+	if (!run)
+		return;
+	load_free_tables(run);
+	for (size_t s = 0; s < run->n_shards; s++) {
+		shard_reader_free(run->shards[s].reader);
+		free(run->shards[s].path);
+		for (int k = 0; k <= RECORD_LAUNCH; k++)
+			free(run->internal->shards[s].maps[k].to);
+	}
+	for (int k = 0; k <= RECORD_LAUNCH; k++)
+		interned_release(&run->internal->dictionaries[k]);
+	free(run->internal->shards);
+	free(run->internal);
+	free(run->shards);
+	info_release(&run->info);
+	free(run);
+}
+
+uint64_t run_rows(const struct run *run, enum record_kind kind)
+{
+	return run->internal->rows[kind];
+}
+
+const char *run_string(const struct run *run, uint32_t id)
+{
+	const char *text = interned_key(&run->internal->dictionaries[RECORD_STRING], id);
+
+	return text ? text : "";
+}
+
+struct site run_site(const struct run *run, uint32_t id)
+{
+	const char *key = interned_key(&run->internal->dictionaries[RECORD_SITE], id);
+	struct row_site row = { .layer = -1, .expert = -1 };
+
+	if (key)
+		memcpy(&row, key, sizeof(row));
+	return (struct site){ row.name, row.layer, row.expert, row.phase };
+}
+
+struct row_launch run_launch(const struct run *run, uint32_t id)
+{
+	const char *key = interned_key(&run->internal->dictionaries[RECORD_LAUNCH], id);
+	struct row_launch row = { 0 };
+
+	if (key)
+		memcpy(&row, key, sizeof(row));
+	row.id = id;
+	return row;
+}
+
+const char *phase_name(unsigned int phase)
+{
+	static const char *const names[] = { "",	 "forward", "backward",	 "optimizer", "data",
+					     "prefill", "decode",  "recompute", "evaluation" };
+
+	return phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";
+}
+
+const char *memory_use_name(unsigned int use)
+{
+	static const char *const names[] = { "other",	  "parameters",	 "gradients",
+					     "optimizer", "activations", "cache" };
+
+	return use < sizeof(names) / sizeof(names[0]) ? names[use] : "?";
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A loaded run: the columns of every record kind, all shards (processes) together, ids of
+ * strings, sites and launches merged over the shards. Read-only after loading but for
+ * run_refresh, which appends what a growing run has gained; one thread at a time.
+ *
+ * Rows of a kind are grouped by shard and, within a shard, in file order: ranges and operations
+ * of a thread by their end, everything else by time per thread. Nothing is sorted by start.
+ */
+#ifndef TABLES_TABLES_H
+#define TABLES_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "trace/records.h"
+
+/* struct table_NAME: n rows; shard[i] is the index into run->shards of row i; one array per
+ * column (NULL when not asked for); list f of row i is f[f_first[i]] .. f[f_first[i + 1]]. */
+#define TABLE_C(id, field, TYPE, CODING) RECORD_CTYPE_##TYPE *field;
+#define TABLE_L(id, field, TYPE, count)                                                            \
+	RECORD_CTYPE_##TYPE *field;                                                                \
+	uint64_t *field##_first;
+#define TABLE_B(id, field, count)                                                                  \
+	char *field;                                                                               \
+	uint64_t *field##_first;
+#define KIND(id, NAME, name)                                                                       \
+	struct table_##name {                                                                      \
+		size_t n;                                                                          \
+		uint16_t *shard;                                                                   \
+		RECORD_COLUMNS_##name(TABLE_C, TABLE_L, TABLE_B)                                   \
+	};
+RECORD_KINDS(KIND)
+#undef KIND
+
+/* Everything that was dropped, cut or not understood, in one place; all zero: nothing was lost.
+ * LOSS(field, "key for people and JSON", "what it means") */
+#define LOSS_COUNTERS(LOSS)                                                                        \
+	LOSS(dropped_ring_full, "records dropped: buffer full")                                    \
+	LOSS(dropped_no_memory, "records dropped: no memory for a buffer")                         \
+	LOSS(dropped_too_deep, "ranges dropped: nested too deep")                                  \
+	LOSS(dropped_unbalanced, "range ends without a beginning")                                 \
+	LOSS(dropped_too_large, "records dropped: larger than the buffer")                         \
+	LOSS(dropped_names, "names dropped: name table full")                                      \
+	LOSS(dropped_unwritten, "records that could not be written before the end")                \
+	LOSS(write_errors, "failed writes (retried)")                                              \
+	LOSS(unfinished, "ranges and steps cut by the end of the process")                         \
+	LOSS(corrupt_chunks, "damaged chunks skipped")                                             \
+	LOSS(cut_bytes, "bytes of an incomplete last chunk")                                       \
+	LOSS(unknown_kinds, "chunks of a kind this version does not know")                         \
+	LOSS(unknown_columns, "columns this version does not know")                                \
+	LOSS(bad_references, "records that refer to a missing name or site")                       \
+	LOSS(unreadable_shards, "shards that could not be opened")                                 \
+	LOSS(salvaged, "records salvaged from the buffers of a killed process (not lost)")
+
+struct loss {
+#define LOSS(field, words) uint64_t field;
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
+};
+/* The number of things lost; `salvaged` is not a loss. */
+uint64_t loss_total(const struct loss *loss);
+
+enum shard_state {
+	SHARD_CLOSED,  /* the process stopped recording in order */
+	SHARD_LIVE,    /* the process is still recording */
+	SHARD_CRASHED, /* the process ended without closing; its buffers were salvaged if present */
+};
+
+struct run_shard {
+	char *path;
+	uint32_t rank;
+	uint32_t pid;
+	enum shard_state state;
+	int64_t realtime_offset_ns; /* CLOCK_REALTIME minus CLOCK_MONOTONIC at start */
+	int64_t start_ns;	    /* first and last sign of life, CLOCK_MONOTONIC */
+	int64_t end_ns;
+	uint64_t file_bytes;
+	struct loss loss;
+	struct err trouble; /* message not empty: why the shard could not be read, or not wholly */
+	struct shard_reader *reader;
+};
+
+/* What run.json says; strings are never NULL, numbers carry a _known flag where absence differs. */
+struct run_info {
+	char *name;	/* directory name without .mscope */
+	char *path;
+	char *command;	/* shell-quoted */
+	char *status;	/* "running", "exited", "killed", "unknown" */
+	int exit_status; /* of the program; valid when status is "exited" */
+	int signal;	 /* valid when status is "killed" */
+	char *host;
+	char *cpu;
+	int cpus;
+	char *version;	 /* of moescope that made the run */
+	char *level;
+	char *notes;	 /* trouble while recording, one sentence a line; "" when none */
+	int64_t started_realtime_ns;
+	int64_t duration_ns; /* of the program; 0 and not known while running */
+	bool duration_known;
+};
+
+struct run {
+	struct run_info info;
+	struct run_shard *shards;
+	size_t n_shards;
+	struct loss loss; /* sum over the shards */
+	int64_t start_ns; /* smallest and largest time over the shards; both 0 when empty */
+	int64_t end_ns;
+#define KIND(id, NAME, name) struct table_##name name;
+	RECORD_KINDS(KIND) /* string, site and launch stay empty: use run_string and so on */
+#undef KIND
+	struct run_internal *internal;
+};
+
+/* Which kinds to load. Dictionaries (string, site, launch) always are. */
+#define WANT(NAME) (UINT64_C(1) << RECORD_##NAME)
+#define WANT_ALL (~UINT64_C(0))
+struct run_want {
+	uint64_t kinds;
+	/* Bit i: the i-th column of the kind in records.h; 0: all of them. Kinds whose bit is not
+	 * set in `kinds` only count rows (run_rows). */
+	uint64_t columns[RECORD_KIND_LIMIT];
+};
+
+/* `path`: a run directory, or a single shard file. want NULL: everything. Damage inside a run is
+ * not a failure: what can be read is, and `loss` says the rest. */
+int run_load(const char *path, const struct run_want *want, struct run **ret_run, struct err *err);
+void run_free(struct run *run);
+
+/* Follows a run that grows: appends new rows to the tables, opens new shards, reads run.json
+ * again. Column pointers may move. *ret_new: rows gained. */
+int run_refresh(struct run *run, uint64_t *ret_new, struct err *err);
+
+/* Rows of a kind on disk, loaded or not. */
+uint64_t run_rows(const struct run *run, enum record_kind kind);
+
+/* Dictionary look-ups; id 0 gives "" or the zero site. Strings are NUL-terminated. */
+const char *run_string(const struct run *run, uint32_t id);
+struct site {
+	uint32_t name; /* string id */
+	int32_t layer, expert;
+	uint8_t phase;
+};
+struct site run_site(const struct run *run, uint32_t id);
+struct row_launch run_launch(const struct run *run, uint32_t id);
+
+/* "forward", "backward"…; "" for none, "?" for a value this version does not know. */
+const char *phase_name(unsigned int phase);
+const char *memory_use_name(unsigned int use);
+
+#endif

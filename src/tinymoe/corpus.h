@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The text that the model learns from, and batches of it.
+ */
+#ifndef TINYMOE_CORPUS_H
+#define TINYMOE_CORPUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "rng.h"
+
+struct failure;
+
+struct corpus {
+	char *path;
+	uint8_t *text;
+	size_t bytes;
+};
+
+/* `path` NULL takes the text that comes with the program. Fails when there is no whole context
+ * and the byte after it. */
+int corpus_load(struct corpus *corpus, const char *path, int32_t context, struct failure *failure);
+void corpus_release(struct corpus *corpus);
+
+/* config->batch random windows: tokens, and targets one byte further. */
+void corpus_batch(const struct corpus *corpus, const struct config *config, struct rng *rng,
+		  uint8_t *tokens, uint8_t *targets);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tinymoe: trains a small MoE language model on the CPU, saves it, generates from it. The only
+ * file here that prints messages and decides the exit status: 0, 1 (failed), 2 (usage).
+ */
+#include <errno.h>
+#include <moescope.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "checkpoint.h"
+#include "corpus.h"
+#include "decoder.h"
+#include "failure.h"
+#include "options.h"
+#include "outfile.h"
+#include "trainer.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, FINAL_STEPS = 20 };
+
+/* Set by SIGINT and SIGTERM: the step in progress is finished, files are cleaned up. */
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+	interrupted = number;
+}
+
+/* Everything a run may hold; program_release takes any half of it. */
+struct program {
+	struct settings settings;
+	struct checkpoint_reader reader;
+	struct corpus corpus;
+	struct outfile counts;
+	struct trainer *trainer;
+	struct model *generator; /* without a trainer */
+};
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void write_counts(FILE *out, const struct model *model, int64_t step)
+{
+	const struct config *c = &model->config;
+
+	for (int32_t layer = 0; layer < c->layers; layer++)
+		for (int32_t expert = 0; expert < c->experts; expert++)
+			fprintf(out, "%lld,%d,%d,%lld\n", (long long)step, layer, expert,
+				(long long)model->executed[layer * c->experts + expert]);
+}
+
+/* The steps of this run and what the progress lines say about them. */
+struct progress {
+	double start_s, line_s, last[FINAL_STEPS];
+	int32_t done, line_done;
+};
+
+static void print_step(struct progress *progress, const struct settings *settings, int64_t step,
+		       double loss)
+{
+	double now = now_s();
+	double tokens = (double)config_tokens(&settings->config);
+	int last = progress->done == settings->steps;
+
+	if (settings->quiet || (step % settings->log_every && !last))
+		return;
+	printf("step %lld  loss %.4f  tokens/s %.0f\n", (long long)step, loss,
+	       tokens * (progress->done - progress->line_done) / (now - progress->line_s));
+	fflush(stdout);
+	progress->line_s = now;
+	progress->line_done = progress->done;
+}
+
+static void print_summary(const struct progress *progress, const struct settings *settings)
+{
+	int32_t count = progress->done < FINAL_STEPS ? progress->done : FINAL_STEPS;
+	double sum = 0;
+
+	for (int32_t i = 0; i < count; i++)
+		sum += progress->last[i];
+	if (!settings->quiet)
+		printf("trained %d steps in %.1f s, loss %.4f (mean of the last %d steps)\n",
+		       progress->done, now_s() - progress->start_s, sum / count, count);
+}
+
+static int train(struct program *program, struct failure *failure)
+{
+	const struct settings *settings = &program->settings;
+	struct trainer *trainer = program->trainer;
+	struct progress progress = {.start_s = now_s()};
+
+	progress.line_s = progress.start_s;
+	if (program->counts.stream)
+		fputs("step,layer,expert,count\n", program->counts.stream);
+	while (progress.done < settings->steps && !interrupted) {
+		int64_t step = trainer->step;
+		struct step_result result;
+		int error = trainer_step(trainer, &result, failure);
+
+		if (error)
+			return error;
+		progress.last[progress.done++ % FINAL_STEPS] = result.losses.cross_entropy;
+		if (program->counts.stream)
+			write_counts(program->counts.stream, trainer->model, step);
+		print_step(&progress, settings, step, result.losses.cross_entropy);
+	}
+	if (interrupted)
+		return failure_set(failure, EINTR, "stopped by a signal after %d of %d steps",
+				   progress.done, settings->steps);
+	print_summary(&progress, settings);
+	return 0;
+}
+
+/* Training needs gradients and moments; so does saving, even after no step. */
+static int needs_trainer(const struct settings *settings)
+{
+	return settings->steps > 0 || settings->save;
+}
+
+/* The settings against the checkpoint and the machine: what is wrong here is usage. */
+static int check(struct program *program, struct failure *failure)
+{
+	struct settings *settings = &program->settings;
+	int uses = (needs_trainer(settings) ? CONFIG_TRAINS : 0) |
+		   (settings->generate > 0 ? CONFIG_GENERATES : 0);
+
+	if (settings->load) {
+		int error = options_merge(settings, &program->reader.header.config, failure);
+
+		if (error)
+			return error;
+	}
+	return config_check(&settings->config, uses, config_machine_bytes(), failure);
+}
+
+static int prepare(struct program *program, struct failure *failure)
+{
+	struct settings *settings = &program->settings;
+	struct model *model;
+	int error = 0;
+
+	if (settings->steps > 0)
+		error = corpus_load(&program->corpus, settings->corpus, settings->config.context,
+				    failure);
+	if (!error && settings->save)
+		error = outfile_probe(settings->save, failure);
+	if (!error && settings->counts)
+		error = outfile_open(&program->counts, settings->counts, failure);
+	if (error)
+		return error;
+	if (needs_trainer(settings)) {
+		error = trainer_new(&settings->config, settings->threads, &program->corpus,
+				    &program->trainer, failure);
+		if (!error && settings->load)
+			error = trainer_load(program->trainer, &program->reader, failure);
+	} else {
+		error = model_new(&settings->config, settings->threads, false,
+				  &program->generator, failure);
+		if (!error && settings->load)
+			error = checkpoint_read(&program->reader, program->generator->params, NULL,
+						NULL, failure);
+	}
+	if (error)
+		return error;
+	model = program->trainer ? program->trainer->model : program->generator;
+	report_model(&settings->config, settings->threads, model->layout.total);
+	if (program->corpus.path)
+		moescope_info("corpus", program->corpus.path);
+	return 0;
+}
+
+static int run(struct program *program, struct failure *failure)
+{
+	const struct settings *settings = &program->settings;
+	struct generation generation = {
+		.prompt = settings->prompt,
+		.tokens = (size_t)settings->generate,
+		.temperature = settings->temperature,
+		.seed = settings->config.seed,
+	};
+	int error = 0;
+
+	if (settings->steps > 0)
+		error = train(program, failure);
+	if (!error && settings->save)
+		error = trainer_save(program->trainer, settings->save, failure);
+	if (!error && program->counts.stream)
+		error = outfile_commit(&program->counts, failure);
+	if (!error && settings->generate > 0)
+		error = generate(program->trainer ? program->trainer->model : program->generator,
+				 &generation, stdout, failure);
+	if (!error && (fflush(stdout) || ferror(stdout)))
+		error = failure_set(failure, errno, "cannot write to standard output: %s",
+				    strerror(errno));
+	return error;
+}
+
+static void program_release(struct program *program)
+{
+	trainer_free(program->trainer);
+	model_free(program->generator);
+	outfile_abandon(&program->counts);
+	corpus_release(&program->corpus);
+	checkpoint_close(&program->reader);
+}
+
+static int complain(const struct failure *failure, int status)
+{
+	fprintf(stderr, "tinymoe: %s\n", failure->text);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct program program = {0};
+	struct settings *settings = &program.settings;
+	/* Once: a second signal ends the program at once. */
+	const struct sigaction on_signal = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND};
+	struct failure failure;
+	int status = 0;
+
+	if (options_parse(argc, argv, settings, &failure) < 0)
+		return complain(&failure, EXIT_USAGE);
+	if (settings->help) {
+		options_help(stdout);
+		return 0;
+	}
+	sigaction(SIGINT, &on_signal, NULL);
+	sigaction(SIGTERM, &on_signal, NULL);
+	if (settings->load && checkpoint_open(&program.reader, settings->load, &failure) < 0)
+		return complain(&failure, EXIT_FAILED);
+	if (check(&program, &failure) < 0)
+		status = complain(&failure, EXIT_USAGE);
+	else if (prepare(&program, &failure) < 0 || run(&program, &failure) < 0)
+		status = complain(&failure, EXIT_FAILED);
+	program_release(&program);
+	/* The parent should see the signal itself, as from any program. */
+	if (interrupted) {
+		signal(interrupted, SIG_DFL);
+		raise(interrupted);
+	}
+	return status;
+}

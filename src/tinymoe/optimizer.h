@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * AdamW with gradient clipping by global norm, and the learning-rate schedule: linear warm-up,
+ * then a cosine down to a tenth over config.schedule steps, and that floor afterwards. The
+ * schedule does not know how many steps this run makes, so that N steps and M resumed ones are the
+ * same as N + M.
+ */
+#ifndef TINYMOE_OPTIMIZER_H
+#define TINYMOE_OPTIMIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model.h"
+#include "real.h"
+
+struct segment;
+
+struct optimizer {
+	real *mean, *square; /* moments, laid out as the parameters */
+	struct segment *segments;
+	size_t segment_count;
+	double *partial; /* [segment_count] */
+};
+
+int optimizer_init(struct optimizer *optimizer, const struct model *model);
+void optimizer_release(struct optimizer *optimizer);
+
+/* Learning rate of a step, counted from 0. */
+double optimizer_rate(const struct config *config, int64_t step);
+
+/* One update; clears the gradients. Returns the gradient's global norm before clipping. */
+double optimizer_step(struct optimizer *optimizer, struct model *model, int64_t step);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The column codec; see codec.h. Pure computation on the caller's buffers.
+ */
+#include "trace/codec.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <zstd.h>
+
+/* Below this a zstd frame's own bytes eat the gain. */
+#define PLANE_MIN_ZSTD 48
+
+static uint64_t zigzag(uint64_t v)
+{
+	return v << 1 ^ (0 - (v >> 63));
+}
+
+static uint64_t unzigzag(uint64_t v)
+{
+	return v >> 1 ^ (0 - (v & 1));
+}
+
+void codec_release(struct codec *codec)
+{
+	ZSTD_freeCCtx(codec->compress);
+	ZSTD_freeDCtx(codec->decompress);
+	buf_release(&codec->plane);
+	buf_release(&codec->scratch);
+	*codec = (struct codec){ 0 };
+}
+
+/* Replaces values by small unsigned numbers; returns the base that undoes it. */
+static uint64_t transform(enum column_coding coding, uint64_t *values, const uint64_t *duration,
+			  size_t n)
+{
+	uint64_t base = values[0], previous = base;
+
+	switch (coding) {
+	case CODING_DELTA:
+		for (size_t i = 0; i < n; i++) {
+			uint64_t v = values[i];
+
+			values[i] = zigzag(v - previous);
+			previous = v;
+		}
+		return base;
+	case CODING_START:
+		for (size_t i = 0; i < n; i++) {
+			uint64_t v = values[i];
+
+			values[i] = zigzag(v - previous);
+			previous = v + duration[i];
+		}
+		return base;
+	case CODING_FLOAT:
+	case CODING_BYTES:
+		return 0;
+	default:
+		for (size_t i = 1; i < n; i++)
+			if ((int64_t)values[i] < (int64_t)base)
+				base = values[i];
+		if (base)
+			for (size_t i = 0; i < n; i++)
+				values[i] -= base;
+		return base;
+	}
+}
+
+static int restore(enum column_coding coding, uint64_t base, uint64_t *values,
+		   const uint64_t *duration, size_t n)
+{
+	uint64_t previous = base;
+
+	switch (coding) {
+	case CODING_DELTA:
+		for (size_t i = 0; i < n; i++)
+			values[i] = previous += unzigzag(values[i]);
+		return 0;
+	case CODING_START:
+		if (!duration)
+			return -EBADMSG;
+		for (size_t i = 0; i < n; i++) {
+			values[i] = previous + unzigzag(values[i]);
+			previous = values[i] + duration[i];
+		}
+		return 0;
+	case CODING_PLAIN:
+	case CODING_DUR:
+	case CODING_FLOAT:
+	case CODING_LIST:
+	case CODING_BYTES:
+		if (base)
+			for (size_t i = 0; i < n; i++)
+				values[i] += base;
+		return 0;
+	}
+	return -EBADMSG;
+}
+
+/* Plane p of n values goes to planes + p * n; in blocks, so that the values are read once. */
+static void planes_cut(const uint64_t *values, size_t n, unsigned int width, uint8_t *planes)
+{
+	const size_t block = 512;
+
+	for (size_t from = 0; from < n; from += block) {
+		size_t to = n - from < block ? n : from + block;
+
+		for (unsigned int p = 0; p < width; p++) {
+			uint8_t *plane = planes + p * n;
+
+			for (size_t i = from; i < to; i++)
+				plane[i] = (uint8_t)(values[i] >> 8 * p);
+		}
+	}
+}
+
+#define BYTE(p) ((uint64_t)planes[p][i] << 8 * (p))
+#define JOIN(expression)                                                                           \
+	do {                                                                                       \
+		for (size_t i = 0; i < n; i++)                                                     \
+			values[i] = expression;                                                    \
+	} while (0)
+
+static void planes_join(const uint8_t *const *planes, size_t n, unsigned int width,
+			uint64_t *values)
+{
+	switch (width) {
+	case 0:
+		memset(values, 0, n * sizeof(values[0]));
+		break;
+	case 1:
+		JOIN(BYTE(0));
+		break;
+	case 2:
+		JOIN(BYTE(0) | BYTE(1));
+		break;
+	case 3:
+		JOIN(BYTE(0) | BYTE(1) | BYTE(2));
+		break;
+	case 4:
+		JOIN(BYTE(0) | BYTE(1) | BYTE(2) | BYTE(3));
+		break;
+	default:
+		JOIN(BYTE(0) | BYTE(1) | BYTE(2) | BYTE(3) | BYTE(4));
+		for (unsigned int p = 5; p < width; p++)
+			JOIN(values[i] | BYTE(p));
+		break;
+	}
+}
+
+static bool all_equal(const uint64_t *values, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (values[i] != values[0])
+			return false;
+	return true;
+}
+
+static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n, struct buf *data)
+{
+	size_t bound, packed;
+	void *to;
+
+	if (n > 1 && plane[0] == plane[n - 1] && !memcmp(plane, plane + 1, n - 1)) {
+		buf_append(data, plane, 1);
+		return PLANE_ENTRY(PLANE_CONSTANT, 1u);
+	}
+	if (n >= PLANE_MIN_ZSTD) {
+		bound = ZSTD_compressBound(n);
+		to = buf_reserve(data, bound);
+		if (!to)
+			return 0;
+		packed = ZSTD_compressCCtx(codec->compress, to, bound, plane, n, 1);
+		if (!ZSTD_isError(packed) && packed < n) {
+			data->size += packed;
+			return PLANE_ENTRY(PLANE_ZSTD, (uint32_t)packed);
+		}
+	}
+	buf_append(data, plane, n);
+	return PLANE_ENTRY(PLANE_RAW, (uint32_t)n);
+}
+
+int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t *values,
+		 const uint64_t *duration, size_t n, struct buf *entries, struct buf *data)
+{
+	struct column_entry entry = { .id = column->id,
+				      .coding = column->coding,
+				      .n_values = (uint32_t)n };
+	uint64_t all = 0, base = 0;
+	uint32_t planes[8];
+	uint8_t *cut;
+
+	if (!codec->compress && !(codec->compress = ZSTD_createCCtx()))
+		return -ENOMEM;
+	if (n && column->coding != CODING_START && all_equal(values, n)) {
+		base = values[0]; /* also right for differences, which are then all zero */
+	} else if (n) {
+		base = transform(column->coding, values, duration, n);
+		for (size_t i = 0; i < n; i++)
+			all |= values[i];
+	}
+	memcpy(&entry.base, &base, sizeof(base));
+	while (entry.width < 8 && all >> (8 * entry.width))
+		entry.width++;
+	codec->plane.size = 0;
+	cut = buf_reserve(&codec->plane, n * entry.width + 1);
+	if (!cut)
+		return -ENOMEM;
+	planes_cut(values, n, entry.width, cut);
+	for (unsigned int p = 0; p < entry.width; p++)
+		planes[p] = plane_encode(codec, cut + p * n, n, data);
+	buf_append(entries, &entry, sizeof(entry));
+	buf_append(entries, planes, entry.width * sizeof(planes[0]));
+	return entries->failed || data->failed ? -ENOMEM : 0;
+}
+
+/* The bytes of one plane: in place when stored raw, else in `to`. NULL on damage. */
+static const uint8_t *plane_decode(struct codec *codec, uint32_t stored, const uint8_t *data,
+				   size_t n, uint8_t *to)
+{
+	size_t bytes = PLANE_BYTES(stored);
+
+	switch (PLANE_MODE(stored)) {
+	case PLANE_RAW:
+		return bytes == n ? data : NULL;
+	case PLANE_CONSTANT:
+		if (bytes != 1)
+			return NULL;
+		memset(to, data[0], n);
+		return to;
+	case PLANE_ZSTD:
+		if (ZSTD_decompressDCtx(codec->decompress, to, n, data, bytes) != n)
+			return NULL;
+		return to;
+	}
+	return NULL;
+}
+
+int codec_decode(struct codec *codec, const struct column_view *view, const uint64_t *duration,
+		 uint64_t *values)
+{
+	size_t n = view->entry.n_values;
+	const uint8_t *data = view->data, *planes[8] = { 0 };
+	uint64_t base;
+	uint8_t *room;
+
+	memcpy(&base, &view->entry.base, sizeof(base));
+	if (!codec->decompress && !(codec->decompress = ZSTD_createDCtx()))
+		return -ENOMEM;
+	codec->plane.size = 0;
+	room = buf_reserve(&codec->plane, n * view->entry.width + 1);
+	if (!room) {
+		codec->plane.failed = false;
+		return -ENOMEM;
+	}
+	for (unsigned int p = 0; p < view->entry.width; p++) {
+		uint32_t stored;
+
+		memcpy(&stored, view->planes + p * sizeof(stored), sizeof(stored));
+		planes[p] = plane_decode(codec, stored, data, n, room + p * n);
+		if (!planes[p])
+			return -EBADMSG;
+		data += PLANE_BYTES(stored);
+	}
+	planes_join(planes, n, view->entry.width, values);
+	return restore(view->entry.coding, base, values, duration, n);
+}
+
+#define NARROW(ctype)                                                                              \
+	do {                                                                                       \
+		ctype *typed = to;                                                                 \
+		for (size_t i = 0; i < n; i++)                                                     \
+			typed[i] = (ctype)values[i];                                               \
+	} while (0)
+
+void column_narrow(enum column_type type, const uint64_t *values, size_t n, void *to)
+{
+	switch (type) {
+	case COLUMN_U8:
+		NARROW(uint8_t);
+		break;
+	case COLUMN_U16:
+		NARROW(uint16_t);
+		break;
+	case COLUMN_U32:
+	case COLUMN_I32:
+		NARROW(uint32_t);
+		break;
+	case COLUMN_U64:
+	case COLUMN_I64:
+	case COLUMN_F64:
+		memcpy(to, values, n * sizeof(values[0]));
+		break;
+	}
+}
+
+#define GATHER(ctype)                                                                              \
+	do {                                                                                       \
+		for (size_t i = 0; i < n; i++) {                                                   \
+			ctype v;                                                                   \
+			memcpy(&v, rows + i * stride, sizeof(v));                                  \
+			to[i] = (uint64_t)v;                                                       \
+		}                                                                                  \
+	} while (0)
+
+void column_gather(enum column_type type, const char *rows, size_t stride, size_t n, uint64_t *to)
+{
+	switch (type) {
+	case COLUMN_U8:
+		GATHER(uint8_t);
+		break;
+	case COLUMN_U16:
+		GATHER(uint16_t);
+		break;
+	case COLUMN_U32:
+		GATHER(uint32_t);
+		break;
+	case COLUMN_I32:
+		GATHER(int32_t);
+		break;
+	case COLUMN_U64:
+	case COLUMN_I64:
+	case COLUMN_F64:
+		GATHER(uint64_t);
+		break;
+	}
+}

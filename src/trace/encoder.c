@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows to chunks; see encoder.h. Runs on the owner's thread, never on a recording one.
+ */
+#include "trace/encoder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+
+void encoder_init(struct encoder *encoder, uint32_t first_site, uint32_t first_launch,
+		  uint64_t next_sequence)
+{
+	memset(encoder, 0, sizeof(*encoder));
+	encoder->sites.first = first_site;
+	encoder->launches.first = first_launch;
+	encoder->next_sequence = encoder->committed_sequence = next_sequence;
+	encoder->time_min_ns = INT64_MAX;
+	encoder->time_max_ns = INT64_MIN;
+}
+
+static void dictionary_release(struct dictionary *dictionary)
+{
+	buf_release(&dictionary->rows);
+	free(dictionary->slots);
+}
+
+void encoder_release(struct encoder *encoder)
+{
+	codec_release(&encoder->codec);
+	for (int k = 0; k < RECORD_KIND_LIMIT; k++) {
+		free(encoder->pending[k].block);
+		free(encoder->pending[k].columns);
+		for (size_t l = 0; l < sizeof(encoder->pending[k].lists) / sizeof(struct buf); l++)
+			buf_release(&encoder->pending[k].lists[l]);
+	}
+	dictionary_release(&encoder->sites);
+	dictionary_release(&encoder->launches);
+	buf_release(&encoder->out);
+	buf_release(&encoder->durations);
+	buf_release(&encoder->entries);
+	buf_release(&encoder->data);
+}
+
+static bool is_list(const struct column_desc *column)
+{
+	return column->count_column >= 0;
+}
+
+static uint64_t row_value(const struct column_desc *column, const char *row)
+{
+	uint64_t value;
+
+	column_gather(column->type, row + column->row_offset, 0, 1, &value);
+	return value;
+}
+
+/* Copies the lists of one row behind those already pending. */
+static int append_lists(struct pending *pending, const struct kind_desc *desc, const char *row)
+{
+	int list = 0;
+
+	for (int c = 0; c < desc->n_columns; c++) {
+		const struct column_desc *column = &desc->columns[c];
+		const char *from;
+		uint64_t n;
+		uint64_t *to;
+
+		if (!is_list(column))
+			continue;
+		memcpy(&from, row + column->row_offset, sizeof(from));
+		n = row_value(&desc->columns[column->count_column], row);
+		to = buf_reserve(&pending->lists[list], (n + 1) * sizeof(*to));
+		if (!to) {
+			pending->lists[list].failed = false;
+			return -ENOMEM;
+		}
+		column_gather(column->type, from, column_type_size(column->type), n, to);
+		pending->lists[list++].size += n * sizeof(*to);
+	}
+	return 0;
+}
+
+/* Room for `need` rows in the columns of a kind. */
+static int grow_columns(struct pending *pending, const struct kind_desc *desc, size_t need)
+{
+	size_t capacity = pending->capacity ? pending->capacity : ENCODER_BLOCK_ROWS;
+	uint64_t *columns;
+
+	if (need <= pending->capacity)
+		return 0;
+	while (capacity < need)
+		capacity *= 2;
+	columns = malloc(desc->n_columns * capacity * sizeof(*columns));
+	if (!columns)
+		return -ENOMEM;
+	for (unsigned int c = 0; c < desc->n_columns && pending->n; c++)
+		memcpy(columns + c * capacity, pending->columns + c * pending->capacity,
+		       pending->n * sizeof(*columns));
+	free(pending->columns);
+	pending->columns = columns;
+	pending->capacity = capacity;
+	return 0;
+}
+
+static int block_to_columns(struct pending *pending, const struct kind_desc *desc)
+{
+	int r = grow_columns(pending, desc, pending->n + pending->in_block);
+
+	if (r < 0)
+		return r;
+	for (int c = 0; c < desc->n_columns; c++) {
+		const struct column_desc *column = &desc->columns[c];
+
+		if (!is_list(column))
+			column_gather(column->type, pending->block + column->row_offset,
+				      desc->row_size, pending->in_block,
+				      pending->columns + (size_t)c * pending->capacity + pending->n);
+	}
+	pending->n += pending->in_block;
+	pending->in_block = 0;
+	return 0;
+}
+
+/* The times that the pending rows span; before the columns are encoded, which destroys them. */
+static void time_span(const struct pending *pending, const struct kind_desc *desc,
+		      struct chunk_header *header)
+{
+	int64_t min = INT64_MAX, max = INT64_MIN;
+	const uint64_t *start, *duration = NULL;
+
+	if (desc->time_column < 0)
+		return;
+	start = pending->columns + (size_t)desc->time_column * pending->capacity;
+	if (desc->duration_column >= 0)
+		duration = pending->columns + (size_t)desc->duration_column * pending->capacity;
+	for (uint32_t i = 0; i < pending->n; i++) {
+		int64_t from = (int64_t)start[i];
+		int64_t to = duration ? (int64_t)(start[i] + duration[i]) : from;
+
+		min = from < min ? from : min;
+		max = to > max ? to : max;
+	}
+	header->time_min_ns = min;
+	header->time_max_ns = max;
+}
+
+static int encode_columns(struct encoder *encoder, struct pending *pending,
+			  const struct kind_desc *desc)
+{
+	const uint64_t *durations = NULL;
+	int list = 0;
+
+	if (desc->duration_column >= 0) {
+		/* Encoding a column destroys it, and the starts need the durations. */
+		encoder->durations.size = 0;
+		buf_append(&encoder->durations,
+			   pending->columns + (size_t)desc->duration_column * pending->capacity,
+			   pending->n * sizeof(*durations));
+		if (encoder->durations.failed) {
+			encoder->durations.failed = false;
+			return -ENOMEM;
+		}
+		durations = (const uint64_t *)encoder->durations.data;
+	}
+	for (int c = 0; c < desc->n_columns; c++) {
+		const struct column_desc *column = &desc->columns[c];
+		uint64_t *values = pending->columns + (size_t)c * pending->capacity;
+		size_t n = pending->n;
+		int r;
+
+		if (is_list(column)) {
+			values = (uint64_t *)pending->lists[list].data;
+			n = pending->lists[list++].size / sizeof(*values);
+		}
+		r = codec_encode(&encoder->codec, column, values, durations, n, &encoder->entries,
+				 &encoder->data);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void pending_reset(struct pending *pending)
+{
+	pending->n = pending->in_block = 0;
+	for (size_t l = 0; l < sizeof(pending->lists) / sizeof(pending->lists[0]); l++)
+		pending->lists[l].size = 0;
+}
+
+static int emit(struct encoder *encoder, struct chunk_header *header, const struct buf *a,
+		const struct buf *b)
+{
+	size_t before = encoder->out.size, bytes = a->size + b->size;
+	uint32_t crc;
+
+	if (bytes > CHUNK_MAX_PAYLOAD)
+		return -EFBIG;
+	header->magic = CHUNK_MAGIC;
+	header->payload_bytes = (uint32_t)bytes;
+	header->sequence = encoder->next_sequence;
+	crc = crc32c(0, a->data, a->size);
+	header->payload_crc = crc32c(crc, b->data, b->size);
+	header->header_crc = crc32c(0, header, offsetof(struct chunk_header, header_crc));
+	buf_append(&encoder->out, header, sizeof(*header));
+	buf_append(&encoder->out, a->data, a->size);
+	buf_append(&encoder->out, b->data, b->size);
+	if (encoder->out.failed) {
+		encoder->out.failed = false;
+		encoder->out.size = before;
+		return -ENOMEM;
+	}
+	encoder->next_sequence++;
+	return 0;
+}
+
+static int encode_chunk(struct encoder *encoder, enum record_kind kind)
+{
+	struct pending *pending = &encoder->pending[kind];
+	const struct kind_desc *desc = kind_desc(kind);
+	struct chunk_header header = { .kind = (uint16_t)kind, .n_columns = desc->n_columns };
+	int r = block_to_columns(pending, desc);
+
+	if (r < 0)
+		return r;
+	header.n_records = pending->n;
+	encoder->entries.size = encoder->data.size = 0;
+	encoder->entries.failed = encoder->data.failed = false;
+	time_span(pending, desc, &header);
+	r = encode_columns(encoder, pending, desc);
+	if (r < 0)
+		return r;
+	if (desc->time_column >= 0) {
+		if (header.time_min_ns < encoder->time_min_ns)
+			encoder->time_min_ns = header.time_min_ns;
+		if (header.time_max_ns > encoder->time_max_ns)
+			encoder->time_max_ns = header.time_max_ns;
+	}
+	r = emit(encoder, &header, &encoder->entries, &encoder->data);
+	if (r < 0)
+		return r;
+	pending_reset(pending);
+	return 0;
+}
+
+static int append_with_lists(struct pending *pending, const struct kind_desc *desc,
+			     const void *row)
+{
+	size_t sizes[2] = { pending->lists[0].size, pending->lists[1].size };
+	int r = append_lists(pending, desc, row);
+
+	if (r < 0) {
+		pending->lists[0].size = sizes[0];
+		pending->lists[1].size = sizes[1];
+	}
+	return r;
+}
+
+/* Makes room in the block: into the columns with it, and those into a chunk when they are full. */
+static int make_room(struct encoder *encoder, enum record_kind kind)
+{
+	struct pending *pending = &encoder->pending[kind];
+	const struct kind_desc *desc = kind_desc(kind);
+	size_t list_bytes = pending->lists[0].size + pending->lists[1].size;
+
+	if (!pending->block) {
+		pending->block = malloc((size_t)ENCODER_BLOCK_ROWS * desc->row_size);
+		return pending->block ? 0 : -ENOMEM;
+	}
+	if (pending->n + pending->in_block >= ENCODER_CHUNK_ROWS ||
+	    list_bytes >= (CHUNK_MAX_VALUES / 4) * sizeof(uint64_t))
+		return encode_chunk(encoder, kind);
+	return block_to_columns(pending, desc);
+}
+
+int encoder_append(struct encoder *encoder, enum record_kind kind, const void *row)
+{
+	const struct kind_desc *desc = kind_desc(kind);
+	struct pending *pending = &encoder->pending[kind];
+	int r = 0;
+
+	if (!pending->block || pending->in_block == ENCODER_BLOCK_ROWS)
+		r = make_room(encoder, kind);
+	if (r == 0 && desc->n_lists)
+		r = append_with_lists(pending, desc, row);
+	if (r < 0)
+		return r;
+	memcpy(pending->block + (size_t)pending->in_block * desc->row_size, row, desc->row_size);
+	pending->in_block++;
+	encoder->rows++;
+	return 0;
+}
+
+static uint32_t hash_bytes(const void *data, size_t size)
+{
+	const char *p = data;
+	uint64_t h = 0x9e3779b97f4a7c15u;
+
+	for (; size >= 4; size -= 4, p += 4) {
+		uint32_t word;
+
+		memcpy(&word, p, sizeof(word));
+		h = (h ^ word) * 0xd6e8feb86659fd93u;
+		h ^= h >> 32;
+	}
+	return (uint32_t)(h ^ h >> 16);
+}
+
+static int dictionary_grow(struct dictionary *dictionary, size_t row_size, size_t key)
+{
+	size_t n_slots = dictionary->n_slots ? dictionary->n_slots * 2 : 256;
+	uint32_t *slots = calloc(n_slots, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < dictionary->n; i++) {
+		const char *row = dictionary->rows.data + i * row_size;
+		size_t at = hash_bytes(row + key, row_size - key) & (n_slots - 1);
+
+		while (slots[at])
+			at = (at + 1) & (n_slots - 1);
+		slots[at] = i + 1;
+	}
+	free(dictionary->slots);
+	dictionary->slots = slots;
+	dictionary->n_slots = n_slots;
+	return 0;
+}
+
+/* Rows start with their id; everything behind it is the key. */
+static uint32_t dictionary_id(struct dictionary *dictionary, void *row, size_t row_size)
+{
+	const size_t key = sizeof(uint32_t);
+	uint32_t id;
+	size_t at;
+
+	if (dictionary->n * 2 >= dictionary->n_slots &&
+	    dictionary_grow(dictionary, row_size, key) < 0)
+		return 0;
+	at = hash_bytes((char *)row + key, row_size - key) & (dictionary->n_slots - 1);
+	for (; dictionary->slots[at]; at = (at + 1) & (dictionary->n_slots - 1)) {
+		uint32_t i = dictionary->slots[at] - 1;
+
+		if (!memcmp(dictionary->rows.data + i * row_size + key, (char *)row + key,
+			    row_size - key))
+			return dictionary->first + i;
+	}
+	id = dictionary->first + dictionary->n;
+	memcpy(row, &id, sizeof(id));
+	buf_append(&dictionary->rows, row, row_size);
+	if (dictionary->rows.failed) {
+		dictionary->rows.failed = false;
+		return 0;
+	}
+	dictionary->slots[at] = ++dictionary->n;
+	return id;
+}
+
+uint32_t encoder_site(struct encoder *encoder, const struct row_site *site)
+{
+	struct row_site row;
+
+	memset(&row, 0, sizeof(row)); /* padding is part of the key */
+	row.name = site->name;
+	row.layer = site->layer;
+	row.expert = site->expert;
+	row.phase = site->phase;
+	return dictionary_id(&encoder->sites, &row, sizeof(row));
+}
+
+uint32_t encoder_launch(struct encoder *encoder, const struct row_launch *launch)
+{
+	struct row_launch row = *launch; /* all of it 32-bit fields: no padding */
+
+	return dictionary_id(&encoder->launches, &row, sizeof(row));
+}
+
+static int append_new(struct encoder *encoder, enum record_kind kind,
+		      const struct dictionary *dictionary)
+{
+	size_t row_size = kind_desc(kind)->row_size;
+
+	for (uint32_t i = dictionary->committed; i < dictionary->n; i++) {
+		int r = encoder_append(encoder, kind, dictionary->rows.data + i * row_size);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int encoder_finish(struct encoder *encoder)
+{
+	int r = append_new(encoder, RECORD_SITE, &encoder->sites);
+
+	if (r == 0)
+		r = append_new(encoder, RECORD_LAUNCH, &encoder->launches);
+	for (int kind = 1; r == 0 && kind < RECORD_KIND_LIMIT; kind++)
+		if (encoder->pending[kind].n + encoder->pending[kind].in_block)
+			r = encode_chunk(encoder, (enum record_kind)kind);
+	return r;
+}
+
+int encoder_raw_chunk(struct encoder *encoder, uint16_t kind, const void *payload, size_t bytes,
+		      uint32_t n_records)
+{
+	struct chunk_header header = { .kind = kind, .n_records = n_records };
+	struct buf body = { .data = (char *)payload, .size = bytes }, none = { 0 };
+
+	return emit(encoder, &header, &body, &none);
+}
+
+void encoder_commit(struct encoder *encoder)
+{
+	encoder->sites.committed = encoder->sites.n;
+	encoder->launches.committed = encoder->launches.n;
+	encoder->committed_sequence = encoder->next_sequence;
+	encoder->out.size = 0;
+	encoder->rows = 0;
+	encoder->time_min_ns = INT64_MAX;
+	encoder->time_max_ns = INT64_MIN;
+}
+
+void encoder_rollback(struct encoder *encoder)
+{
+	for (int k = 0; k < RECORD_KIND_LIMIT; k++)
+		pending_reset(&encoder->pending[k]);
+	encoder->next_sequence = encoder->committed_sequence;
+	encoder->out.size = 0;
+	encoder->rows = 0;
+	encoder->time_min_ns = INT64_MAX;
+	encoder->time_max_ns = INT64_MIN;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bytes of a shard file; docs/format.md is the same in prose. Little-endian throughout.
+ *
+ *   header page | chunk | chunk | … | index chunk | trailer
+ *
+ * A chunk is a header, one column entry after another, and the columns' planes. The index and
+ * the trailer are there only after a clean close, and no reader needs them.
+ */
+#ifndef TRACE_FORMAT_H
+#define TRACE_FORMAT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define SHARD_MAGIC "MSCOPE\r\n"
+#define SHARD_MAJOR 1 /* a reader refuses a newer one */
+#define SHARD_MINOR 0 /* a reader takes a newer one */
+#define SHARD_HEADER_BYTES 4096
+
+/* Why records were not taken; indexes of the counters in the header page and in each ring. */
+enum drop_reason {
+	DROP_RING_FULL,
+	DROP_NO_MEMORY,
+	DROP_TOO_DEEP,
+	DROP_UNBALANCED,
+	DROP_TOO_LARGE,
+	DROP_NAMES,
+	DROP_UNWRITTEN,
+	DROP_REASONS
+};
+#define DROP_SLOTS 16
+
+#define SHARD_OPEN 0   /* being written, or the process was killed */
+#define SHARD_CLEAN 1  /* closed in order */
+#define SHARD_SEALED 2 /* the process was killed; its buffers have been taken in since */
+
+/* The first 64 bytes are written once; what follows `live` is kept current in place by the
+ * recording process (a shared mapping), so that it is right even after SIGKILL or on a full
+ * disk. Zero means "none" for every counter. */
+struct shard_header {
+	char magic[8];
+	uint16_t major, minor;
+	uint32_t header_bytes;
+	uint32_t pid, rank;
+	int64_t monotonic_ns, realtime_ns; /* one moment on both clocks, at start */
+	uint64_t start_ticks;
+	uint32_t reserved[3];
+	uint32_t crc; /* CRC-32C of the 60 bytes before */
+	struct {
+		_Atomic uint64_t closed; /* SHARD_OPEN, SHARD_CLEAN or SHARD_SEALED */
+		_Atomic int64_t alive_ns;
+		_Atomic uint64_t dropped[DROP_SLOTS];
+		_Atomic uint64_t write_errors;
+		_Atomic uint64_t recorded;
+		_Atomic uint64_t drain_cpu_ns;
+		_Atomic uint64_t unfinished; /* ranges and steps cut by the end */
+		_Atomic uint64_t salvaged;   /* records taken from the buffers afterwards */
+	} live;
+};
+
+#define CHUNK_MAGIC 0x4843534du /* "MSCH" */
+#define CHUNK_CHECKPOINT 0xfff0 /* positions of the rings; see ring.h */
+#define CHUNK_INDEX 0xfff1
+#define CHUNK_MAX_PAYLOAD (64u << 20)
+#define CHUNK_MAX_RECORDS (1u << 16)
+#define CHUNK_MAX_VALUES (1u << 24) /* of a list column */
+#define CHUNK_MAX_COLUMNS 64
+
+struct chunk_header {
+	uint32_t magic;
+	uint16_t kind, n_columns;
+	uint32_t payload_bytes;
+	uint32_t n_records;
+	int64_t time_min_ns, time_max_ns; /* both 0: the kind has no time */
+	uint64_t sequence;		  /* of the chunk in its shard, from 0 */
+	uint32_t reserved[4];
+	uint32_t payload_crc;
+	uint32_t header_crc; /* CRC-32C of the 60 bytes before */
+};
+
+/* Followed by `width` plane entries of 4 bytes: mode in the top two bits, stored bytes below. */
+struct column_entry {
+	uint8_t id;
+	uint8_t coding;
+	uint8_t width; /* planes: bytes per value; 0: every value equals base */
+	uint8_t reserved;
+	uint32_t n_values; /* n_records, but for lists and bytes */
+	int64_t base;
+};
+
+#define PLANE_RAW 0u
+#define PLANE_CONSTANT 1u /* one byte stored */
+#define PLANE_ZSTD 2u
+#define PLANE_ENTRY(mode, bytes) ((mode) << 30 | (bytes))
+#define PLANE_MODE(entry) ((entry) >> 30)
+#define PLANE_BYTES(entry) ((entry)&0x3fffffffu)
+
+struct index_entry {
+	uint64_t offset;
+	uint32_t n_records;
+	uint16_t kind, reserved;
+	int64_t time_min_ns, time_max_ns;
+};
+
+struct checkpoint_entry {
+	uint32_t ring;
+	uint32_t reserved;
+	uint64_t position;
+};
+
+#define TRAILER_MAGIC 0x454d5344u /* "DSME" */
+struct shard_trailer {
+	uint64_t index_offset;
+	uint64_t reserved;
+	uint32_t magic;
+	uint32_t crc; /* CRC-32C of the 20 bytes before */
+};
+
+_Static_assert(sizeof(struct shard_header) <= SHARD_HEADER_BYTES, "header fits its page");
+_Static_assert(sizeof(struct chunk_header) == 64, "chunk header is 64 bytes");
+_Static_assert(sizeof(struct column_entry) == 16, "column entry is 16 bytes");
+_Static_assert(sizeof(struct index_entry) == 32, "index entry is 32 bytes");
+_Static_assert(sizeof(struct shard_trailer) == 24, "trailer is 24 bytes");
+_Static_assert(sizeof(struct checkpoint_entry) == 16, "checkpoint entry is 16 bytes");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-endian");
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The record kinds of a run: the one list from which the enumeration, the row structures, the
+ * codec's column tables, the loaded tables and `docs/format.md` are made.
+ *
+ * Ids of kinds and columns are on disk and never change or get reused; both lists only grow.
+ * A reader skips (and counts) kinds and columns that it does not know, and gives a column that
+ * a file does not have its default, 0.
+ *
+ * KIND(id, NAME, name): the columns of it are in RECORD_COLUMNS_name.
+ * Column: C(id, field, TYPE, CODING)
+ *   TYPE    U8 U16 U32 U64 I32 I64 F64   how a row and a loaded table hold it
+ *   CODING  PLAIN  values minus the chunk's smallest
+ *           DELTA  difference to the row before
+ *           START  a start time: difference to the end (start + the START column's duration) of
+ *                  the row before; back-to-back work then costs almost nothing
+ *           DUR    the duration that goes with START; there is at most one pair in a kind
+ *           FLOAT  the bits of a double
+ *           STRING SITE LAUNCH  the id of a row of that dictionary; stored as PLAIN
+ *   L(id, field, TYPE, count_field): a list; row i has count_field[i] values
+ *   B(id, field, count_field): bytes, likewise
+ *
+ * Times are CLOCK_MONOTONIC nanoseconds of the recording host.
+ */
+#ifndef TRACE_RECORDS_H
+#define TRACE_RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RECORD_KINDS(KIND)                                                                         \
+	KIND(1, STRING, string)                                                                    \
+	KIND(2, SITE, site)                                                                        \
+	KIND(3, LAUNCH, launch)                                                                    \
+	KIND(4, KERNEL, kernel)                                                                    \
+	KIND(5, RANGE, range)                                                                      \
+	KIND(6, OP, op)                                                                            \
+	KIND(7, STEP, step)                                                                        \
+	KIND(8, MEMORY, memory)                                                                    \
+	KIND(9, COUNTER, counter)                                                                  \
+	KIND(10, MARK, mark)                                                                       \
+	KIND(11, ROUTING, routing)                                                                 \
+	KIND(12, ROUTED, routed)                                                                   \
+	KIND(13, MOE_LAYER, moe_layer)                                                             \
+	KIND(14, TOKEN, token)                                                                     \
+	KIND(15, FACT, fact)                                                                       \
+	KIND(16, THREAD, thread)                                                                   \
+	KIND(17, COST, cost)
+
+/* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
+#define RECORD_COLUMNS_string(C, L, B)                                                             \
+	C(1, id, U32, DELTA)                                                                       \
+	C(2, length, U32, PLAIN)                                                                   \
+	B(3, text, length)
+/* Where in the program: a name with its place in the model. layer, expert -1: none. */
+#define RECORD_COLUMNS_site(C, L, B)                                                               \
+	C(1, id, U32, DELTA)                                                                       \
+	C(2, name, U32, STRING)                                                                    \
+	C(3, layer, I32, PLAIN)                                                                    \
+	C(4, expert, I32, PLAIN)                                                                   \
+	C(5, phase, U8, PLAIN)
+/* How a kernel was launched: real programs have a few hundred of these. */
+#define RECORD_COLUMNS_launch(C, L, B)                                                             \
+	C(1, id, U32, DELTA)                                                                       \
+	C(2, name, U32, STRING)                                                                    \
+	C(3, grid_x, U32, PLAIN)                                                                   \
+	C(4, grid_y, U32, PLAIN)                                                                   \
+	C(5, grid_z, U32, PLAIN)                                                                   \
+	C(6, block_x, U32, PLAIN)                                                                  \
+	C(7, block_y, U32, PLAIN)                                                                  \
+	C(8, block_z, U32, PLAIN)                                                                  \
+	C(9, registers, U32, PLAIN)                                                                \
+	C(10, static_shared_bytes, U32, PLAIN)                                                     \
+	C(11, dynamic_shared_bytes, U32, PLAIN)
+/* untimed: the device gave no times; start_ns is then the delivery time and duration_ns 0. */
+#define RECORD_COLUMNS_kernel(C, L, B)                                                             \
+	C(1, launch, U32, LAUNCH)                                                                  \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, stream, U32, PLAIN)                                                                   \
+	C(5, device, U32, PLAIN)                                                                   \
+	C(6, correlation, U64, DELTA)                                                              \
+	C(7, untimed, U8, PLAIN)
+/* unfinished: the process ended inside the range; its duration is up to the last sign of life. */
+#define RECORD_COLUMNS_range(C, L, B)                                                              \
+	C(1, site, U32, SITE)                                                                      \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, depth, U8, PLAIN)                                                                     \
+	C(6, unfinished, U8, PLAIN)
+#define RECORD_COLUMNS_op(C, L, B)                                                                 \
+	C(1, site, U32, SITE)                                                                      \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, depth, U8, PLAIN)                                                                     \
+	C(6, unfinished, U8, PLAIN)                                                                \
+	C(7, shape, U32, STRING)                                                                   \
+	C(8, flops, U64, PLAIN)                                                                    \
+	C(9, bytes, U64, PLAIN)
+/* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was
+ * not given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. */
+#define RECORD_COLUMNS_step(C, L, B)                                                               \
+	C(1, step, I64, DELTA)                                                                     \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, tokens, U64, PLAIN)                                                                   \
+	C(5, tokens_known, U8, PLAIN)                                                              \
+	C(6, recorded, U8, PLAIN)                                                                  \
+	C(7, probe, U8, PLAIN)                                                                     \
+	C(8, unfinished, U8, PLAIN)
+/* An allocation (event 0) or free (event 1; bytes 0) in the program's own allocator. */
+#define RECORD_COLUMNS_memory(C, L, B)                                                             \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, event, U8, PLAIN)                                                                     \
+	C(3, address, U64, DELTA)                                                                  \
+	C(4, bytes, U64, PLAIN)                                                                    \
+	C(5, device, I32, PLAIN)                                                                   \
+	C(6, use, U8, PLAIN)                                                                       \
+	C(7, site, U32, STRING)                                                                    \
+	C(8, thread, U32, PLAIN)
+#define RECORD_COLUMNS_counter(C, L, B)                                                            \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, name, U32, STRING)                                                                    \
+	C(3, value, F64, FLOAT)
+#define RECORD_COLUMNS_mark(C, L, B)                                                               \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, text, U32, STRING)                                                                    \
+	C(3, thread, U32, PLAIN)
+/* One layer of one step. load: assignments per expert. k_hist: tokens that used 0..k slots.
+ * Slots: tokens*k = sum(load) + unused + dropped + invalid. The *_sum columns are over
+ * weighted_tokens and scored_tokens (0: not captured). */
+#define RECORD_COLUMNS_routing(C, L, B)                                                            \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, step, I64, DELTA)                                                                     \
+	C(3, layer, I32, PLAIN)                                                                    \
+	C(4, phase, U8, PLAIN)                                                                     \
+	C(5, k, U32, PLAIN)                                                                        \
+	C(6, tokens, U64, PLAIN)                                                                   \
+	C(7, padding, U64, PLAIN)                                                                  \
+	C(8, unused, U64, PLAIN)                                                                   \
+	C(9, dropped, U64, PLAIN)                                                                  \
+	C(10, invalid, U64, PLAIN)                                                                 \
+	C(11, experts, U32, PLAIN)                                                                 \
+	C(12, k_slots, U32, PLAIN)                                                                 \
+	C(13, weighted_tokens, U64, PLAIN)                                                         \
+	C(14, confidence_sum, F64, FLOAT)                                                          \
+	C(15, scored_tokens, U64, PLAIN)                                                           \
+	C(16, entropy_sum, F64, FLOAT)                                                             \
+	C(17, top1_sum, F64, FLOAT)                                                                \
+	C(18, topk_mass_sum, F64, FLOAT)                                                           \
+	C(19, margin_sum, F64, FLOAT)                                                              \
+	L(20, load, U32, experts)                                                                  \
+	L(21, k_hist, U32, k_slots)
+/* The slots of consecutive tokens of one layer and step (level full), as given to the API;
+ * first: row of the first one; slots = rows*k. */
+#define RECORD_COLUMNS_routed(C, L, B)                                                             \
+	C(1, step, I64, DELTA)                                                                     \
+	C(2, layer, I32, PLAIN)                                                                    \
+	C(3, phase, U8, PLAIN)                                                                     \
+	C(4, k, U32, PLAIN)                                                                        \
+	C(5, first, U64, PLAIN)                                                                    \
+	C(6, slots, U32, PLAIN)                                                                    \
+	L(7, expert, I32, slots)
+#define RECORD_COLUMNS_moe_layer(C, L, B)                                                          \
+	C(1, layer, I32, PLAIN)                                                                    \
+	C(2, experts, U32, PLAIN)                                                                  \
+	C(3, k, U32, PLAIN)                                                                        \
+	C(4, hidden, U32, PLAIN)                                                                   \
+	C(5, inner, U32, PLAIN)                                                                    \
+	C(6, matrices, U32, PLAIN)                                                                 \
+	C(7, expert_bytes, U64, PLAIN)                                                             \
+	C(8, capacity_factor, F64, FLOAT)
+/* event 0: request begins, count = prompt tokens; 1: a token; 2: request ends. */
+#define RECORD_COLUMNS_token(C, L, B)                                                              \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, request, U64, PLAIN)                                                                  \
+	C(3, event, U8, PLAIN)                                                                     \
+	C(4, count, U64, PLAIN)
+#define RECORD_COLUMNS_fact(C, L, B)                                                               \
+	C(1, key, U32, STRING)                                                                     \
+	C(2, value, U32, STRING)
+#define RECORD_COLUMNS_thread(C, L, B)                                                             \
+	C(1, thread, U32, PLAIN)                                                                   \
+	C(2, name, U32, STRING)
+/* The profiler's own cost since the row before: CPU time of its thread, records taken. */
+#define RECORD_COLUMNS_cost(C, L, B)                                                               \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, drain_cpu_ns, U64, PLAIN)                                                             \
+	C(3, records, U64, PLAIN)                                                                  \
+	C(4, bytes, U64, PLAIN)
+
+enum record_kind {
+#define KIND(id, NAME, name) RECORD_##NAME = id,
+	RECORD_KINDS(KIND)
+#undef KIND
+	RECORD_KIND_LIMIT /* one past the last known kind */
+};
+
+#define RECORD_CTYPE_U8 uint8_t
+#define RECORD_CTYPE_U16 uint16_t
+#define RECORD_CTYPE_U32 uint32_t
+#define RECORD_CTYPE_U64 uint64_t
+#define RECORD_CTYPE_I32 int32_t
+#define RECORD_CTYPE_I64 int64_t
+#define RECORD_CTYPE_F64 double
+
+/* struct row_NAME: one record as the writer takes it; lists by pointer. */
+#define RECORD_ROW_C(id, field, TYPE, CODING) RECORD_CTYPE_##TYPE field;
+#define RECORD_ROW_L(id, field, TYPE, count) const RECORD_CTYPE_##TYPE *field;
+#define RECORD_ROW_B(id, field, count) const char *field;
+#define KIND(id, NAME, name)                                                                       \
+	struct row_##name {                                                                        \
+		RECORD_COLUMNS_##name(RECORD_ROW_C, RECORD_ROW_L, RECORD_ROW_B)                    \
+	};
+RECORD_KINDS(KIND)
+#undef KIND
+
+enum column_type { COLUMN_U8, COLUMN_U16, COLUMN_U32, COLUMN_U64, COLUMN_I32, COLUMN_I64, COLUMN_F64 };
+enum column_coding {
+	CODING_PLAIN = 0,
+	CODING_DELTA = 1,
+	CODING_START = 2,
+	CODING_DUR = 3,
+	CODING_FLOAT = 4,
+	CODING_LIST = 5,
+	CODING_BYTES = 6,
+};
+
+struct column_desc {
+	const char *name;
+	uint8_t id;
+	uint8_t type;	/* enum column_type */
+	uint8_t coding; /* enum column_coding */
+	uint8_t refers;	      /* enum record_kind of the dictionary it refers to, or 0 */
+	int8_t count_column;  /* of a list: index of the column that holds its lengths; else -1 */
+	uint16_t row_offset;
+};
+
+struct kind_desc {
+	const char *name;
+	const struct column_desc *columns;
+	uint16_t n_columns;
+	uint16_t row_size;
+	int8_t time_column; /* index of start_ns or time_ns; -1: the kind has no time */
+	int8_t duration_column;
+	uint8_t n_lists;
+};
+
+/* NULL for a kind that this version does not know. */
+const struct kind_desc *kind_desc(unsigned int kind);
+size_t column_type_size(enum column_type type);
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Run directories; see rundir.h. run.json is always replaced whole (temporary file, rename), so
+ * that a reader never sees half of one.
+ */
+#include "trace/rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json_read.h"
+#include "base/json_write.h"
+#include "moescope.h"
+#include "trace/shard.h"
+
+#define VERSION_TEXT2(a, b, c) #a "." #b "." #c
+#define VERSION_TEXT(a, b, c) VERSION_TEXT2(a, b, c)
+static const char version[] =
+	VERSION_TEXT(MOESCOPE_VERSION_MAJOR, MOESCOPE_VERSION_MINOR, MOESCOPE_VERSION_PATCH);
+
+/* A word as a shell would need it. */
+static void quote(struct buf *out, const char *word)
+{
+	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					"0123456789_-+=./,:@%")]) {
+		buf_append(out, word, strlen(word));
+		return;
+	}
+	buf_append(out, "'", 1);
+	for (; *word; word++)
+		buf_append(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+	buf_append(out, "'", 1);
+}
+
+static char *command_text(const struct rundir_meta *meta)
+{
+	struct buf out = { 0 };
+
+	for (int i = 0; i < meta->argc; i++) {
+		if (i)
+			buf_append(&out, " ", 1);
+		quote(&out, meta->argv[i]);
+	}
+	buf_append(&out, "", 1);
+	if (out.failed) {
+		buf_release(&out);
+		return NULL;
+	}
+	return out.data;
+}
+
+static char *cpu_name(void)
+{
+	char line[512], *name = NULL;
+	FILE *f = fopen("/proc/cpuinfo", "re");
+
+	while (f && !name && fgets(line, sizeof(line), f)) {
+		char *colon = strchr(line, ':');
+
+		if (colon && !strncmp(line, "model name", 10)) {
+			colon[strcspn(colon, "\n")] = 0;
+			name = strdup(colon + 1 + strspn(colon + 1, " "));
+		}
+	}
+	if (f)
+		fclose(f);
+	if (name)
+		return name;
+#if defined(__aarch64__)
+	return strdup("AArch64 processor");
+#else
+	return strdup("unknown processor");
+#endif
+}
+
+static int write_file(const char *path, const char *text, struct err *err)
+{
+	size_t left = strlen(text);
+	char *temporary;
+	int fd, r = 0;
+
+	if (asprintf(&temporary, "%s.%d.tmp", path, (int)getpid()) < 0)
+		return err_sys(err, -ENOMEM, "%s: cannot write", path);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0)
+		r = -errno;
+	while (r == 0 && left) {
+		ssize_t n = write(fd, text, left);
+
+		if (n < 0 && errno != EINTR)
+			r = -errno;
+		if (n > 0) {
+			text += n;
+			left -= (size_t)n;
+		}
+	}
+	if (fd >= 0 && close(fd) < 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(temporary, path) < 0)
+		r = -errno;
+	if (r < 0) {
+		err_sys(err, r, "%s: cannot write", path);
+		if (fd >= 0)
+			unlink(temporary);
+	}
+	free(temporary);
+	return r;
+}
+
+static void put_string(struct json *json, const char *key, const char *value)
+{
+	json_key(json, key);
+	json_string(json, value);
+}
+
+static void put_int(struct json *json, const char *key, int64_t value)
+{
+	json_key(json, key);
+	json_int(json, value);
+}
+
+static int write_info(const char *path, const struct rundir_info *info, struct err *err)
+{
+	struct json json;
+	char *file = NULL, *text = NULL;
+	int r;
+
+	json_init_buffer(&json, 2);
+	json_object(&json);
+	put_int(&json, "format", RUNDIR_FORMAT);
+	put_string(&json, "version", info->version);
+	put_string(&json, "command", info->command);
+	put_string(&json, "status", info->status);
+	if (!strcmp(info->status, "exited"))
+		put_int(&json, "exit_status", info->exit_status);
+	if (!strcmp(info->status, "killed"))
+		put_int(&json, "signal", info->signal);
+	put_int(&json, "started_realtime_ns", info->started_realtime_ns);
+	if (info->duration_known)
+		put_int(&json, "duration_ns", info->duration_ns);
+	put_string(&json, "host", info->host);
+	put_string(&json, "cpu", info->cpu);
+	put_int(&json, "cpus", info->cpus);
+	put_string(&json, "level", info->level);
+	put_string(&json, "schedule", info->schedule);
+	put_string(&json, "notes", info->notes);
+	json_object_end(&json);
+	r = json_finish(&json, &text);
+	if (r == 0 && asprintf(&file, "%s/run.json", path) < 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = write_file(file, text, err);
+	else
+		err_sys(err, r, "%s: cannot write run.json", path);
+	free(file);
+	free(text);
+	return r;
+}
+
+void rundir_info_release(struct rundir_info *info)
+{
+	free(info->command);
+	free(info->status);
+	free(info->host);
+	free(info->cpu);
+	free(info->version);
+	free(info->level);
+	free(info->schedule);
+	free(info->notes);
+	*info = (struct rundir_info){ 0 };
+}
+
+static bool info_complete(const struct rundir_info *info)
+{
+	return info->command && info->status && info->host && info->cpu && info->version &&
+	       info->level && info->schedule && info->notes;
+}
+
+static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
+{
+	char host[256] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	*info = (struct rundir_info){
+		.command = command_text(meta),
+		.status = strdup("running"),
+		.host = strdup(host),
+		.cpu = cpu_name(),
+		.version = strdup(version),
+		.level = strdup(meta->level ? meta->level : "trace"),
+		.schedule = strdup(meta->schedule ? meta->schedule : ""),
+		.notes = strdup(meta->notes ? meta->notes : ""),
+		.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN),
+		.started_realtime_ns = clock_realtime_ns(),
+	};
+	return info_complete(info) ? 0 : -ENOMEM;
+}
+
+static char *default_name(void)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char stamp[32], *name;
+
+	localtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	return asprintf(&name, "moescope-%s-%d%s", stamp, (int)getpid(), RUNDIR_SUFFIX) < 0 ? NULL :
+											       name;
+}
+
+static bool is_empty(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	bool empty = dir != NULL;
+
+	while (empty && (entry = readdir(dir)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	if (dir)
+		closedir(dir);
+	return empty;
+}
+
+static int make_directory(const char *path, bool *ret_made, struct err *err)
+{
+	*ret_made = mkdir(path, 0755) == 0;
+	if (*ret_made || (errno == EEXIST && is_empty(path)))
+		return 0;
+	if (errno == EEXIST)
+		return err_set(err, -EEXIST,
+			       "%s: exists already and is not an empty directory; choose another "
+			       "name with -o", path);
+	return err_sys(err, -errno, "%s: cannot make the run directory", path);
+}
+
+int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
+		  struct err *err)
+{
+	struct rundir_info info = { 0 };
+	char *name = path ? strdup(path) : default_name(), *full = NULL;
+	bool made = false;
+	int r;
+
+	r = name ? fill_info(&info, meta) : -ENOMEM;
+	if (r < 0)
+		err_sys(err, r, "cannot make a run directory");
+	if (r == 0)
+		r = make_directory(name, &made, err);
+	if (r == 0) {
+		full = realpath(name, NULL);
+		r = full ? write_info(full, &info, err) : err_sys(err, -errno, "%s", name);
+		if (r < 0 && made)
+			rmdir(name);
+	}
+	rundir_info_release(&info);
+	free(name);
+	if (r < 0) {
+		free(full);
+		return r;
+	}
+	*ret_path = full;
+	return 0;
+}
+
+static char *join_notes(const char *a, const char *b)
+{
+	char *joined;
+
+	if (!b || !*b)
+		return strdup(a);
+	return asprintf(&joined, "%s%s%s", a, *a ? "\n" : "", b) < 0 ? NULL : joined;
+}
+
+static void seal_shards(const char *path, struct buf *notes)
+{
+	struct err err = { "" };
+	char **shards;
+	size_t n;
+
+	if (rundir_shards(path, &shards, &n, &err) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (shard_seal(shards[i], &err) < 0)
+			buf_printf(notes, "%s%s", notes->size ? "\n" : "", err.message);
+		free(shards[i]);
+	}
+	free(shards);
+}
+
+int rundir_finish(const char *path, const struct rundir_end *end, struct err *err)
+{
+	struct buf notes = { 0 };
+	struct rundir_info info;
+	char *joined;
+	int r;
+
+	seal_shards(path, &notes);
+	r = rundir_read(path, &info, err);
+	if (r < 0) {
+		buf_release(&notes);
+		return r;
+	}
+	if (end->notes)
+		buf_printf(&notes, "%s%s", notes.size ? "\n" : "", end->notes);
+	joined = join_notes(info.notes, notes.failed ? NULL : notes.data);
+	buf_release(&notes);
+	if (joined) {
+		free(info.notes);
+		info.notes = joined;
+	}
+	free(info.status);
+	info.status = strdup(end->exited ? "exited" : "killed");
+	info.exit_status = end->exit_status;
+	info.signal = end->signal;
+	info.duration_ns = end->duration_ns;
+	info.duration_known = true;
+	r = info.status ? write_info(path, &info, err) : err_sys(err, -ENOMEM, "%s", path);
+	rundir_info_release(&info);
+	return r;
+}
+
+static int read_text(const char *path, char **ret_text, size_t *ret_length)
+{
+	struct buf text = { 0 };
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		void *to = text.size < 1 << 20 ? buf_reserve(&text, 4096) : NULL;
+
+		n = to ? read(fd, to, 4096) : 0;
+		if (!to)
+			r = -EFBIG;
+		else if (n < 0)
+			r = -errno;
+		else
+			text.size += (size_t)n;
+	} while (r == 0 && n > 0);
+	close(fd);
+	if (r < 0) {
+		buf_release(&text);
+		return r;
+	}
+	*ret_text = text.data;
+	*ret_length = text.size;
+	return 0;
+}
+
+int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
+{
+	struct rundir_info info;
+	struct json_node *root = NULL;
+	char *file, *text = NULL;
+	size_t length = 0;
+	int r;
+
+	if (asprintf(&file, "%s/run.json", path) < 0)
+		return err_sys(err, -ENOMEM, "%s", path);
+	r = read_text(file, &text, &length);
+	if (r < 0)
+		err_sys(err, r, "%s: cannot read", file);
+	else
+		r = json_parse(file, text, length, &root, err);
+	if (r == 0 && json_get_int(root, "format", 0) > RUNDIR_FORMAT)
+		r = err_set(err, -EPROTONOSUPPORT,
+			    "%s: made by a newer moescope (%s); use that version or a newer one",
+			    file, json_get_string(root, "version", "?"));
+	if (r < 0)
+		goto out;
+	info = (struct rundir_info){
+		.command = strdup(json_get_string(root, "command", "")),
+		.status = strdup(json_get_string(root, "status", "unknown")),
+		.host = strdup(json_get_string(root, "host", "")),
+		.cpu = strdup(json_get_string(root, "cpu", "")),
+		.version = strdup(json_get_string(root, "version", "")),
+		.level = strdup(json_get_string(root, "level", "")),
+		.schedule = strdup(json_get_string(root, "schedule", "")),
+		.notes = strdup(json_get_string(root, "notes", "")),
+		.cpus = (int)json_get_int(root, "cpus", 0),
+		.exit_status = (int)json_get_int(root, "exit_status", 0),
+		.signal = (int)json_get_int(root, "signal", 0),
+		.started_realtime_ns = json_get_int(root, "started_realtime_ns", 0),
+		.duration_ns = json_get_int(root, "duration_ns", 0),
+		.duration_known = json_get(root, "duration_ns") != NULL,
+	};
+	if (info_complete(&info)) {
+		*ret_info = info;
+	} else {
+		rundir_info_release(&info);
+		r = err_sys(err, -ENOMEM, "%s: cannot read", file);
+	}
+out:
+	json_node_free(root);
+	free(text);
+	free(file);
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_shard(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 4 && !strcmp(name + length - 4, ".mst");
+}
+
+int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err *err)
+{
+	DIR *dir = opendir(path);
+	char **paths = NULL;
+	size_t n = 0, capacity = 0;
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir)
+		return err_sys(err, -errno, "%s: cannot open the run directory", path);
+	while (r == 0 && (entry = readdir(dir))) {
+		if (!is_shard(entry->d_name))
+			continue;
+		r = array_grow(&paths, &capacity, n + 1, sizeof(paths[0]));
+		if (r == 0 && asprintf(&paths[n], "%s/%s", path, entry->d_name) < 0)
+			r = -ENOMEM;
+		n += r == 0;
+	}
+	closedir(dir);
+	if (r < 0) {
+		while (n > 0)
+			free(paths[--n]);
+		free(paths);
+		return err_sys(err, r, "%s: cannot list", path);
+	}
+	if (n)
+		qsort(paths, n, sizeof(paths[0]), by_name);
+	*ret_paths = paths;
+	*ret_n = n;
+	return 0;
+}
+
+char *rundir_shard_path(const char *path, uint32_t *ret_rank)
+{
+	static const char *const names[] = { "MOESCOPE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
+					     "PMI_RANK", "SLURM_PROCID" };
+	uint32_t rank = 0;
+	char *name;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value >= '0' && *value <= '9') {
+			rank = (uint32_t)strtoul(value, NULL, 10);
+			break;
+		}
+	}
+	*ret_rank = rank;
+	return asprintf(&name, "%s/%u-%d.mst", path, rank, (int)getpid()) < 0 ? NULL : name;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The run directory NAME.mscope and its run.json. Written by `moescope run`, or by the library in
+ * a program that starts itself; read by everybody. Not thread-safe, not on a hot path.
+ */
+#ifndef TRACE_RUNDIR_H
+#define TRACE_RUNDIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define RUNDIR_SUFFIX ".mscope"
+#define RUNDIR_FORMAT 1 /* of run.json; a newer one is refused */
+
+struct rundir_meta {
+	int argc;
+	char *const *argv;    /* of the program */
+	const char *level;    /* "trace" */
+	const char *schedule; /* canonical text, or NULL */
+	const char *notes;    /* what went wrong while preparing, or NULL */
+};
+
+struct rundir_end {
+	bool exited; /* else killed by `signal` */
+	int exit_status, signal;
+	int64_t duration_ns; /* of the program */
+	const char *notes;   /* what is missing and why, one sentence a line, or NULL */
+};
+
+/* Makes the directory (`path` NULL: moescope-YYYYmmdd-HHMMSS-PID.mscope in the current one; an
+ * existing empty directory is taken) and its first run.json, status "running".
+ * *ret_path: absolute, caller frees. On failure nothing is left behind. */
+int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
+		  struct err *err);
+/* Takes in what killed processes left in their buffers, then writes how it ended. */
+int rundir_finish(const char *path, const struct rundir_end *end, struct err *err);
+
+struct rundir_info {
+	char *command, *status, *host, *cpu, *version, *level, *schedule, *notes; /* never NULL */
+	int cpus, exit_status, signal;
+	int64_t started_realtime_ns, duration_ns;
+	bool duration_known;
+};
+/* -ENOENT: no run.json. */
+int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err);
+void rundir_info_release(struct rundir_info *info);
+
+/* The shard files in a run directory, sorted by name; caller frees each and the array. */
+int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err *err);
+/* RANK-PID.mst in `path` for this process; the rank is that of the usual launchers, else 0. */
+char *rundir_shard_path(const char *path, uint32_t *ret_rank);
+
+#endif

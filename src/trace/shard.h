@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A shard file: written by one owner, read by anybody, at any time.
+ */
+#ifndef TRACE_SHARD_H
+#define TRACE_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "trace/encoder.h"
+#include "trace/format.h"
+
+/* ---- writing */
+
+struct shard_writer {
+	int fd;
+	uint64_t offset; /* behind the last whole flush */
+	struct shard_header *header; /* mapped; counters in it may be set at any time */
+	bool header_is_mapped;
+	struct buf index; /* struct index_entry */
+};
+
+/* Creates the file (which must not exist). start_ticks may be 0 when there are none. */
+int shard_create(const char *path, uint32_t rank, uint64_t start_ticks,
+		 struct shard_writer **ret_writer, struct err *err);
+/* Goes on behind the last whole chunk of an existing shard that nobody writes. */
+int shard_append(const char *path, uint64_t offset, struct shard_writer **ret_writer,
+		 struct err *err);
+/* Writes encoder->out and commits it, or leaves the file as it was and rolls back. */
+int shard_write(struct shard_writer *writer, struct encoder *encoder);
+/* Index, trailer, `closed`. Frees the writer whatever happens; -errno when the close is not
+ * clean on disk (the file is readable all the same). */
+int shard_close(struct shard_writer *writer, struct encoder *encoder);
+/* Frees without closing the shard: it reads as crashed. */
+void shard_abandon(struct shard_writer *writer);
+
+/* ---- reading: untrusted input, every length is checked */
+
+struct chunk {
+	struct chunk_header header;
+	uint64_t offset; /* of the header in the file, or in the salvaged part */
+	bool salvaged;	 /* lies in shard_reader.salvage */
+};
+
+struct shard_reader {
+	int fd;
+	char *path;
+	struct shard_header header; /* as of the last refresh */
+	struct chunk *chunks;
+	size_t n_chunks, capacity;
+	uint64_t scanned; /* file offset behind the last chunk looked at */
+	uint64_t file_bytes;
+	bool alive;	/* its process is recording */
+	bool has_rings; /* its process was killed and its buffers are still beside it */
+	bool finished;	/* nothing more will come */
+	uint64_t corrupt_chunks, cut_bytes;
+	struct err trouble; /* not empty: why something could not be read */
+	/* The last checkpoint: what it covers, and where the file goes on behind it. */
+	size_t covered_chunks;
+	uint64_t covered_bytes;
+	uint64_t checkpoint_offset; /* 0: none */
+	/* Taken from the buffers of a killed process. */
+	struct buf salvage;
+	uint64_t salvaged_records, salvaged_unfinished;
+	uint64_t salvaged_dropped[DROP_SLOTS];
+	/* Scratch of the chunk laid out last. */
+	struct codec codec;
+	struct buf payload, values, durations;
+};
+
+/* Opens and scans. -EPROTONOSUPPORT for a newer major version, -EBADMSG for a foreign file. */
+int shard_open(const char *path, struct shard_reader **ret_reader, struct err *err);
+void shard_reader_free(struct shard_reader *reader);
+/* Looks for chunks that were added; when the process has gone, salvages its buffers. */
+int shard_refresh(struct shard_reader *reader, struct err *err);
+/* Path of the buffer file of a shard ("….mst" to "….ring"); NULL without memory. Caller frees. */
+char *shard_ring_path(const char *shard_path);
+
+/* Reads and checks the payload of a chunk and lays out its columns, `ret_views` having room for
+ * CHUNK_MAX_COLUMNS. *ret_n of them. Valid until the next call. -EBADMSG: damaged. */
+int shard_chunk_columns(struct shard_reader *reader, const struct chunk *chunk,
+			struct column_view *ret_views, unsigned int *ret_n);
+/* Decodes a column of the chunk laid out last into 64-bit values (valid until the next call).
+ * `views`: all of the chunk's columns, since a start time needs its durations. */
+int shard_decode(struct shard_reader *reader, const struct column_view *views, unsigned int n,
+		 unsigned int column, const uint64_t **ret_values);
+
+/* Takes what a dead process left in its buffers into the shard for good and removes them.
+ * 1: sealed, 0: there was nothing to do, -errno: left as it was, still readable. */
+int shard_seal(const char *path, struct err *err);
+
+#endif

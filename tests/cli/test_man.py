@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manual and the help say the same: the same pages, options, short forms and metavars."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from cli import Skip, check, commands, equal, main, moescope, test
+
+MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
+
+
+def page(name):
+    return (MANUAL / f"{name}.1.md").read_text(encoding="utf-8")
+
+
+def section(text, title):
+    found = re.search(rf"^# {title}\n\n(.*?)(?=^# |\Z)", text, re.M | re.S)
+    check(found, f"no section {title}")
+    return found.group(1)
+
+
+def help_options(command):
+    text = moescope(command, "--help").out.split("\noptions:\n")[1].split("\nexamples:\n")[0]
+    return set(re.findall(r"^  (?:-(\w), |    )--([a-z-]+)(?: ([A-Z:]+))?(?:  |$)", text, re.M))
+
+
+def manual_options(text):
+    return set(re.findall(r"^(?:`-(\w)`, )?`--([a-z-]+)`(?: \*([A-Z:]+)\*)?\n: ",
+                          section(text, "OPTIONS"), re.M))
+
+
+@test
+def every_command_has_a_page_and_every_page_a_command():
+    pages = {path.name for path in MANUAL.glob("*.md")}
+    equal(pages, {"moescope.1.md"} | {f"moescope-{c}.1.md" for c in commands()})
+    built = re.findall(r"^  '(moescope[a-z-]*)',$",
+                       (MANUAL / "meson.build").read_text(encoding="utf-8"), re.M)
+    equal({f"{name}.1.md" for name in built}, pages)
+
+
+@test
+def options_are_the_same():
+    for command in commands():
+        wanted = help_options(command)
+        check(("h", "help", "") in wanted, command, wanted)
+        equal(manual_options(page(f"moescope-{command}")), wanted, command)
+    equal(manual_options(page("moescope")), {("h", "help", ""), ("", "version", "")})
+
+
+@test
+def names_and_synopses_are_the_same():
+    overview = dict(re.findall(r"^  (\w+) +(\S.*)$", moescope("--help").out.split("options:")[0],
+                               re.M))
+    main_page = section(page("moescope"), "COMMANDS")
+    for command in commands():
+        text = page(f"moescope-{command}")
+        check(text.startswith(f"title: MOESCOPE-{command.upper()}\n"), command)
+        equal(section(text, "NAME").strip(), f"moescope-{command} - {overview[command]}")
+        usage = re.match(r"usage: moescope (.*)", moescope(command, "--help").out).group(1)
+        equal(re.sub(r"[*`]", "", section(text, "SYNOPSIS")).strip(), f"moescope {usage}")
+        check(f"**moescope-{command}**(1)\n" in main_page, command)
+
+
+@test
+def examples_are_the_same():
+    for command in commands():
+        lines = moescope(command, "--help").out.split("\nexamples:\n")[1].splitlines()
+        wanted = [line.strip() for line in lines if re.match(r"  \S", line)]
+        equal(re.findall(r"^    (\S.*)$", section(page(f"moescope-{command}"), "EXAMPLES"), re.M),
+              wanted)
+
+
+@test
+def pages_build():
+    if not shutil.which("lowdown"):
+        raise Skip("lowdown is not installed")
+    for path in sorted(MANUAL.glob("*.md")):
+        r = subprocess.run(["lowdown", "-s", "-Tman", "--out-no-smarty", str(path)],
+                           stdout=subprocess.PIPE, text=True, check=True)
+        check(r.stdout.startswith(".\\\"") or ".TH" in r.stdout[:400], path)
+        if shutil.which("man"):
+            with open("page.1", "w", encoding="utf-8") as file:
+                file.write(r.stdout)
+            shown = subprocess.run(["man", "--warnings", "-l", "page.1"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, check=False,
+                                   env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "80"})
+            equal((shown.returncode, shown.stderr), (0, ""), path)
+            check("NAME" in shown.stdout, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""moescope run: the program's status, signals, files and environment, and the run directory."""
+
+import errno
+import json
+import os
+import pathlib
+import pty
+import resource
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+
+from cli import (MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need,
+                 one_sentence, record, test)
+
+
+def run_json(name="a.mscope"):
+    return json.loads(pathlib.Path(name, "run.json").read_text(encoding="utf-8"))
+
+
+def start(*words, **kwargs):
+    return subprocess.Popen([MOESCOPE, "run", "-q", "-o", "a.mscope", *words],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment(), **kwargs)
+
+
+# A program that says when it is ready, then waits for a signal and names it.
+AWAIT = """
+import signal, sys
+wanted = {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGUSR1,
+          signal.SIGUSR2}
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+print("ready", flush=True)
+print(signal.Signals(signal.sigwait(wanted)).name, flush=True)
+sys.exit(9)
+"""
+
+
+@test
+def exit_status_is_the_programs():
+    for status in (0, 1, 2, 7, 125, 255):
+        r = moescope("run", "-o", f"{status}.mscope", "--", "sh", "-c", f"exit {status}")
+        equal(r.status, status, r)
+        info = run_json(f"{status}.mscope")
+        equal(info["status"], "exited")
+        equal(info["exit_status"], status)
+        check(info["duration_ns"] > 0, info)
+
+
+@test
+def death_by_signal_is_the_programs():
+    for number in (signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM, signal.SIGABRT, signal.SIGPIPE):
+        name = f"{int(number)}.mscope"
+        r = moescope("run", "-o", name, "--", "sh", "-c", f"kill -{int(number)} $$")
+        equal(r.status, -number, r)
+        info = run_json(name)
+        equal(info["status"], "killed")
+        equal(info["signal"], int(number))
+
+
+@test
+def no_core_of_our_own():
+    resource_limit = resource.getrlimit(resource.RLIMIT_CORE)
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text(encoding="ascii")
+    if resource_limit[1] == 0 or "core" not in pattern or pattern[0] in "|/":
+        raise Skip("cores do not appear in the current directory here")
+
+    def allow_cores():
+        resource.setrlimit(resource.RLIMIT_CORE, (resource_limit[1], resource_limit[1]))
+
+    # The program forbids its own core; ours must not appear in its place.
+    r = subprocess.run([MOESCOPE, "run", "-o", "a.mscope", "--", "sh", "-c",
+                        "ulimit -c 0; kill -SEGV $$"], env=environment(), check=False,
+                       preexec_fn=allow_cores, stderr=subprocess.DEVNULL)
+    equal(r.returncode, -signal.SIGSEGV)
+    equal([f for f in os.listdir(".") if "core" in f], [])
+
+
+@test
+def signals_sent_to_us_reach_the_program():
+    for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGINT", "SIGUSR1", "SIGUSR2"):
+        with start("-f", "--", sys.executable, "-c", AWAIT) as p:
+            equal(p.stdout.readline(), "ready\n")
+            p.send_signal(getattr(signal, name))
+            out, err = p.communicate(timeout=30)
+        equal(out, name + "\n", err)
+        equal(p.returncode, 9, err)
+
+
+@test
+def death_by_a_forwarded_signal():
+    with start("--", sys.executable, "-c",
+               "import time; print('ready', flush=True); time.sleep(60)") as p:
+        equal(p.stdout.readline(), "ready\n")
+        p.terminate()
+        p.communicate(timeout=30)
+    equal(p.returncode, -signal.SIGTERM)
+    equal(run_json()["signal"], int(signal.SIGTERM))
+
+
+@test
+def stop_and_continue_go_together():
+    code = ("import os, signal; print(os.getpid(), flush=True); "
+            "os.kill(os.getpid(), signal.SIGSTOP); print('on', flush=True)")
+    with start("--", sys.executable, "-c", code) as p:
+        program = int(p.stdout.readline())
+        # The program stops itself; waitpid returns when moescope has followed.
+        pid, status = os.waitpid(p.pid, os.WUNTRACED)
+        equal(pid, p.pid)
+        check(os.WIFSTOPPED(status), status)
+        state = pathlib.Path(f"/proc/{program}/stat").read_text(encoding="ascii").split()[2]
+        equal(state, "T")
+        os.kill(p.pid, signal.SIGCONT)
+        equal(p.stdout.readline(), "on\n")
+        p.communicate(timeout=30)
+    equal(p.returncode, 0)
+
+
+# Counts the interrupts that reach it. The request to moescope to pass a SIGUSR1 on comes behind
+# whatever moescope was passing on before: when it is back, there is nothing more to come.
+COUNT_INTERRUPTS = """
+import os, signal
+wanted = {signal.SIGINT, signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+print("ready", flush=True)
+first = signal.sigwait(wanted)
+os.kill(os.getppid(), signal.SIGUSR1)
+while signal.SIGUSR1 not in signal.sigpending():
+    pass
+print(signal.Signals(first).name, signal.SIGINT in signal.sigpending(), flush=True)
+"""
+
+
+def read_until(fd, wanted):
+    text = b""
+    while wanted not in text:
+        check(select.select([fd], [], [], 30)[0], f"no {wanted} in {text}")
+        try:
+            text += os.read(fd, 4096)
+        except OSError:
+            raise AssertionError(f"no {wanted} in {text}") from None
+    return text
+
+
+@test
+def the_terminals_interrupt_arrives_once():
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execve(MOESCOPE, [MOESCOPE, "run", "-q", "-o", "a.mscope", "--", sys.executable, "-c",
+                             COUNT_INTERRUPTS], environment())
+    read_until(master, b"ready")
+    os.write(master, b"\x03")
+    read_until(master, b"SIGINT False")
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    os.close(master)
+
+
+@test
+def job_control_of_a_shell():
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment(PS1="$ "))
+    read_until(master, b"$ ")
+    os.write(master, f"stty -echo; {MOESCOPE} run -q -o a.mscope -- cat\n".encode())
+    os.write(master, b"one\n")
+    read_until(master, b"one\r\n")
+    os.write(master, b"\x1a")
+    read_until(master, b"Stopped")
+    os.write(master, b"fg\n")
+    read_until(master, b"cat\r\n")
+    os.write(master, b"two\n")
+    read_until(master, b"two\r\n")
+    os.write(master, b"\x04")
+    read_until(master, b"$ ")
+    os.write(master, b"echo status=$?; exit\n")
+    read_until(master, b"status=0")
+    os.waitpid(pid, 0)
+    os.close(master)
+
+
+@test
+def inherited_dispositions_and_mask_reach_the_program():
+    code = ("import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN, "
+            "sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))))")
+
+    def before():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
+
+    with start("--", sys.executable, "-c", code, preexec_fn=before) as p:
+        out, err = p.communicate(timeout=30)
+    equal(out, f"True [{int(signal.SIGUSR1)}]\n", err)
+    equal(p.returncode, 0, err)
+
+
+@test
+def sigpipe_is_as_inherited():
+    # sh leaves it alone, and dies of it only if nobody has set it to be ignored.
+    r = moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", "kill -PIPE $$; echo alive")
+    equal(r.status, -signal.SIGPIPE, r)
+
+
+@test
+def standard_files_pass_through():
+    r = moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", "cat; echo err >&2",
+                 stdin="one\ntwo\n")
+    equal(r.status, 0, r)
+    equal(r.out, "one\ntwo\n")
+    check(r.err.startswith("err\n"), r)
+    r = subprocess.run([MOESCOPE, "run", "-q", "-f", "-o", "a.mscope", "--", "sh", "-c",
+                        "ls /proc/$$/fd > fds"], stdin=subprocess.DEVNULL, env=environment(),
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    listed = pathlib.Path("fds").read_text(encoding="ascii").split()
+    check(not [fd for fd in listed if int(fd) > 2 and int(fd) != 10], listed)
+
+
+@test
+def closed_files_stay_closed():
+    r = subprocess.run(["sh", "-c", '"$0" run -q -o a.mscope -- sh -c '
+                                    '"test ! -e /proc/self/fd/0" <&-', MOESCOPE],
+                       env=environment(), stderr=subprocess.PIPE, check=False)
+    equal(r.returncode, 0, r)
+
+
+@test
+def dashes_end_the_options():
+    equal(moescope("run", "-q", "-o", "a.mscope", "echo", "-n", "--json").out, "--json")
+    equal(moescope("run", "-q", "-o", "b.mscope", "--", "echo", "--", "x").out, "-- x\n")
+
+
+@test
+def environment_of_the_program():
+    script = "env | grep ^MOESCOPE_ | sort"
+    outer = environment(MOESCOPE_RING_KB="77", MOESCOPE_SCHEDULE="nonsense", MOESCOPE_RUN="/x")
+    r = moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", script, env=outer)
+    equal(r.out, f"MOESCOPE_LEVEL=trace\nMOESCOPE_RUN={os.path.realpath('a.mscope')}\n")
+    r = moescope("run", "-q", "-o", "b.mscope", "--level", "full", "--overhead-check", "12",
+                 "--ring-kb", "256", "--sample", "3",
+                 "--schedule", "wait=5,warmup=2,active=3,repeat=1", "--", "sh", "-c", script)
+    equal(r.out.splitlines(), [
+        "MOESCOPE_LEVEL=full", "MOESCOPE_OVERHEAD_CHECK=12", "MOESCOPE_RING_KB=256",
+        f"MOESCOPE_RUN={os.path.realpath('b.mscope')}",
+        "MOESCOPE_SCHEDULE=skip_first=0,wait=5,warmup=2,active=3,repeat=1,sample=3"])
+    equal(run_json("b.mscope")["level"], "full")
+
+
+@test
+def wrong_schedules():
+    for schedule, word in (("wat=3", "'wait'"), ("wait", "NAME=STEPS"), ("wait=x", "'x'"),
+                           ("wait=-1,active=1", "'-1'"), ("wait=1,wait=2,active=1", "twice"),
+                           ("wait=5", "active"), ("wait=1,,active=2", "NAME=STEPS")):
+        one_sentence(moescope("run", "--schedule", schedule, "--", "true"), 2, word)
+    equal(os.listdir("."), [])
+
+
+@test
+def exec_failures_leave_nothing():
+    pathlib.Path("data").write_text("no program", encoding="ascii")
+    pathlib.Path("bad").write_text("#!/no/such/interpreter\n", encoding="ascii")
+    os.chmod("bad", 0o755)
+    one_sentence(moescope("run", "--", "no-such-program-here"), 127, "no-such-program-here",
+                 "PATH")
+    one_sentence(moescope("run", "--", "./nothing"), 127, "./nothing")
+    one_sentence(moescope("run", "--", "./data"), 126, "not an executable")
+    one_sentence(moescope("run", "--", "/"), 126)
+    # Only the kernel finds this one out, when the directory is already made.
+    one_sentence(moescope("run", "--", "./bad"), 127, "./bad")
+    equal(sorted(os.listdir(".")), ["bad", "data"])
+    os.mkdir("mine.mscope")
+    moescope("run", "-o", "mine.mscope", "--", "./bad")
+    equal(os.listdir("mine.mscope"), [], "a directory that was there stays")
+
+
+@test
+def existing_directories():
+    os.mkdir("empty.mscope")
+    equal(moescope("run", "-q", "-o", "empty.mscope", "--", "true").status, 0)
+    one_sentence(moescope("run", "-o", "empty.mscope", "--", "touch", "ran"), 1, "--force")
+    check(not os.path.exists("ran"), "the program must not have run")
+    pathlib.Path("empty.mscope/0-1.mst").write_text("old", encoding="ascii")
+    equal(moescope("run", "-f", "-o", "empty.mscope", "--", "sh", "-c", "exit 3").status, 3)
+    equal(os.listdir("empty.mscope"), ["run.json"])
+    os.mkdir("other")
+    pathlib.Path("other/thesis.txt").write_text("dear", encoding="ascii")
+    one_sentence(moescope("run", "-f", "-o", "other", "--", "true"), 1, "not a run")
+    equal(os.listdir("other"), ["thesis.txt"])
+    one_sentence(moescope("run", "-o", "other/thesis.txt", "--", "true"), 1, "is a file")
+
+
+@test
+def a_failed_force_keeps_the_old_run():
+    moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", "exit 5")
+    equal(moescope("run", "-f", "-o", "a.mscope", "--", "no-such-program-here").status, 127)
+    equal(run_json()["exit_status"], 5)
+
+
+@test
+def unwritable_directory_falls_back():
+    os.mkdir("tmp")
+    r = moescope("run", "-o", "/proc/b.mscope", "--", "sh", "-c", "echo out; exit 4",
+                 env=environment(TMPDIR=os.path.abspath("tmp")))
+    equal(r.status, 4, r)
+    equal(r.out, "out\n")
+    check("tmp/b.mscope because" in r.err.splitlines()[0], r)
+    info = run_json("tmp/b.mscope")
+    equal(info["exit_status"], 4)
+    check("/proc/b.mscope" in info["notes"], info)
+
+
+@test
+def no_directory_at_all_runs_unrecorded():
+    r = moescope("run", "-o", "/proc/b.mscope", "--", "sh", "-c",
+                 "echo out $MOESCOPE_RUN; exit 4", env=environment(TMPDIR="/proc"))
+    equal(r.status, 4, r)
+    equal(r.out, "out\n")
+    equal(len(r.err.splitlines()), 1, r)
+    check("nothing is recorded" in r.err, r)
+
+
+@test
+def full_disk_falls_back():
+    if os.geteuid() != 0:
+        raise Skip("mounting a small file system needs root")
+    os.mkdir("small")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", "small"],
+                      stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Skip("cannot mount here")
+    try:
+        fill = os.open("small/fill", os.O_WRONLY | os.O_CREAT)
+        try:
+            while True:
+                os.write(fill, b"x" * 4096)
+        except OSError as full:
+            equal(full.errno, errno.ENOSPC)
+        finally:
+            os.close(fill)
+        os.mkdir("tmp")
+        r = moescope("run", "-o", "small/b.mscope", "--", "sh", "-c", "echo out; exit 4",
+                     env=environment(TMPDIR=os.path.abspath("tmp")))
+        equal(r.status, 4, r)
+        equal(r.out, "out\n")
+        equal(os.listdir("small"), ["fill"])
+        equal(run_json("tmp/b.mscope")["exit_status"], 4)
+    finally:
+        subprocess.run(["umount", "small"], check=False)
+
+
+@test
+def disk_full_while_recording_leaves_the_program_alone():
+    need(TINYMOE)
+    if os.geteuid() != 0:
+        raise Skip("mounting a small file system needs root")
+    os.mkdir("small")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", "small"],
+                      stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Skip("cannot mount here")
+    try:
+        plain = subprocess.run([TINYMOE, *TINY, "--steps", "40", "--log-every", "10"],
+                               stdout=subprocess.PIPE, text=True, env=environment(), check=True)
+        r = moescope("run", "-o", "small/b.mscope", "--", TINYMOE, *TINY, "--steps", "40",
+                     "--log-every", "10")
+        equal(r.status, 0, r)
+        equal([line.split("tokens/s")[0] for line in r.out.splitlines()],
+              [line.split("tokens/s")[0] for line in plain.stdout.splitlines()])
+    finally:
+        subprocess.run(["umount", "small"], check=False)
+
+
+@test
+def default_name_and_last_line():
+    need(TINYMOE)
+    r = moescope("run", "--", TINYMOE, *TINY, "--steps", "3")
+    equal(r.status, 0, r)
+    names = [n for n in os.listdir(".") if n.endswith(".mscope")]
+    equal(len(names), 1)
+    check(names[0].startswith("moescope-"), names)
+    equal(r.err, f"moescope: run in {names[0]}; next: moescope report {names[0]}\n")
+
+
+@test
+def quiet_says_nothing():
+    need(TINYMOE)
+    r = moescope("run", "-q", "--", TINYMOE, *TINY, "--steps", "3")
+    equal((r.status, r.err), (0, ""), r)
+
+
+@test
+def a_program_that_records_nothing_is_told_so():
+    r = moescope("run", "-o", "a.mscope", "--", "true")
+    equal(r.status, 0, r)
+    equal(len(r.err.splitlines()), 1, r)
+    check("nothing was recorded" in r.err and "'true'" in r.err, r)
+
+
+@test
+def temporary_files_are_not_left():
+    before = set(os.listdir(tempfile.gettempdir()))
+    record()
+    left = {n for n in set(os.listdir(tempfile.gettempdir())) - before
+            if n.startswith("moescope") and not n.startswith("moescope-cli-")}
+    equal(left, set())
+    check(not [n for n in os.listdir("a.mscope") if n.endswith((".tmp", ".ring"))],
+          os.listdir("a.mscope"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report, ops, steps, routing, memory, export and dump on real runs and on what is none."""
+
+import csv
+import glob
+import io
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import time
+
+from cli import (MOESCOPE, TINY, TINYMOE, check, environment, equal, main, moescope, one_sentence,
+                 record, test)
+
+TABLES = ("report", "ops", "steps", "routing", "memory")
+
+
+def on_terminal(*words, env=None):
+    """What a command writes to a terminal of 80x24, and its status."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.environ.clear()
+        os.environ.update(env or environment(TERM="xterm"))
+        os.execv(MOESCOPE, [MOESCOPE, *words])
+    output = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if not select.select([master], [], [], 1)[0]:
+            continue
+        try:
+            piece = os.read(master, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        output += piece
+    os.close(master)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.decode()
+
+
+@test
+def text_of_all_tables():
+    record()
+    for table in TABLES:
+        r = moescope(table, "a.mscope")
+        equal(r.status, 0, r)
+        equal(r.err, "", table)
+        check(len(r.out) > 100, r)
+        check("\033" not in r.out, f"{table}: colour without a terminal")
+        check(max(map(len, r.out.splitlines())) <= 80, f"{table}: lines over 80 columns")
+
+
+@test
+def json_of_all_tables_parses():
+    record()
+    for table in TABLES:
+        r = moescope(table, "a.mscope", "--json")
+        equal(r.status, 0, r)
+        data = json.loads(r.out)
+        equal(data["schema"].split("/")[:2], ["moescope", table])
+    for words in (["explain"], ["doctor"], ["dump", *glob.glob("a.mscope/*.mst")]):
+        data = json.loads(moescope(*words, "--json").out)
+        equal(data["schema"].split("/")[:2], ["moescope", words[0]])
+
+
+@test
+def report_of_several_runs():
+    record("a.mscope")
+    record("b.mscope")
+    data = json.loads(moescope("report", "a.mscope", "b.mscope", "--json").out)
+    equal([report["run"]["name"] for report in data], ["a", "b"])
+    r = moescope("report", "a.mscope", "missing.mscope")
+    equal((r.status, "'missing.mscope'" in r.err), (1, True), r)
+
+
+@test
+def csv_has_the_rows():
+    record()
+    for table in ("ops", "steps", "routing"):
+        rows = list(csv.DictReader(io.StringIO(moescope(table, "a.mscope", "--csv").out)))
+        wanted = json.loads(moescope(table, "a.mscope", "--json").out)["rows"]
+        equal(len(rows), len(wanted), table)
+
+
+@test
+def limit_and_sort():
+    record()
+    for table in ("ops", "steps"):
+        rows = json.loads(moescope(table, "a.mscope", "--json", "--limit", "2").out)["rows"]
+        equal(len(rows), 2, table)
+    counts = [row["count"] for row in json.loads(
+        moescope("ops", "a.mscope", "--json", "--sort", "count").out)["rows"]]
+    equal(counts, sorted(counts, reverse=True))
+    check(len(counts) > 20, "all rows without --limit")
+    one_sentence(moescope("ops", "a.mscope", "--sort", "colour"), 2, "colour", "count")
+
+
+@test
+def windows_choose_steps():
+    record()
+    for window, wanted in (("2", [2]), ("2:3", [2, 3]), ("4:", [4, 5]), (":1", [0, 1])):
+        rows = json.loads(moescope("steps", "a.mscope", "--json", "--steps", window).out)["rows"]
+        equal([row["step"] for row in rows], wanted, window)
+
+
+@test
+def layers_and_phases_choose_rows():
+    record()
+    rows = json.loads(moescope("routing", "a.mscope", "--json", "--layer", "1").out)["rows"]
+    equal({row["layer"] for row in rows}, {1})
+    everything = json.loads(moescope("ops", "a.mscope", "--json").out)["rows"]
+    backward = json.loads(moescope("ops", "a.mscope", "--json", "--phase", "backward").out)["rows"]
+    check(0 < len(backward) < len(everything), len(backward), len(everything))
+
+
+@test
+def dashboard_fits_a_screen():
+    record()
+    r = moescope("report", "a.mscope", "--dashboard")
+    equal(r.status, 0, r)
+    lines = r.out.splitlines()
+    check(5 < len(lines) <= 24 and max(map(len, lines)) <= 80, r.out)
+
+
+@test
+def color_only_on_a_terminal():
+    record()
+    check("\033[" in moescope("report", "a.mscope", "--color", "always").out)
+    status, text = on_terminal("report", "a.mscope")
+    equal(status, 0)
+    check("\033[" in text, "a terminal gets colour")
+    for env in (environment(TERM="xterm", NO_COLOR="1"), environment(TERM="dumb")):
+        check("\033[" not in on_terminal("report", "a.mscope", env=env)[1], env.get("TERM"))
+    check("\033[" in on_terminal("report", "a.mscope", "--color", "always",
+                                 env=environment(TERM="xterm", NO_COLOR="1"))[1])
+    check("\033[" not in on_terminal("report", "a.mscope", "--color", "never")[1])
+
+
+@test
+def ascii_locales_get_ascii():
+    record()
+    for table in TABLES:
+        moescope(table, "a.mscope", env=environment(LC_ALL="C")).out.encode("ascii")
+
+
+@test
+def newest_run_by_default():
+    record("old.mscope")
+    record("new.mscope")
+    os.utime("old.mscope/run.json", (1, 1))
+    for table in TABLES:
+        r = moescope(table)
+        equal(r.status, 0, r)
+        equal(r.err, "moescope: the newest run here is new.mscope.\n")
+    os.utime("new.mscope/run.json", (0, 0))
+    equal(moescope("ops").err, "moescope: the newest run here is old.mscope.\n")
+    equal(moescope("ops", "new").out, moescope("ops", "new.mscope").out)
+
+
+@test
+def what_is_no_run():
+    pathlib.Path("file.mscope").write_text("just text\n" * 100, encoding="ascii")
+    pathlib.Path("empty").write_text("", encoding="ascii")
+    os.mkdir("dir.mscope")
+    os.mkdir("runs")
+    for command in (*TABLES, "export"):
+        one_sentence(moescope(command, cwd="runs"), 1, "moescope run", "moescope demo")
+        one_sentence(moescope(command, "missing.mscope"), 1, "'missing.mscope'", "moescope run")
+        one_sentence(moescope(command, "file.mscope"), 1, "file.mscope")
+        one_sentence(moescope(command, "empty"), 1, "empty")
+        one_sentence(moescope(command, "dir.mscope"), 1, "'dir.mscope'", "moescope run")
+        one_sentence(moescope(command, "file.mscope/x"), 1, "file.mscope/x")
+    one_sentence(moescope("dump", "file.mscope"), 1, "file.mscope")
+    one_sentence(moescope("dump", "missing.mst"), 1, "missing.mst")
+
+
+@test
+def directory_of_runs_names_the_run():
+    record()
+    os.mkdir("runs")
+    os.rename("a.mscope", "runs/a.mscope")
+    one_sentence(moescope("ops", "runs"), 1, "'runs/a.mscope'")
+    one_sentence(moescope("ops", "runs/"), 1, "'runs/a.mscope'")
+
+
+@test
+def newer_run_is_refused():
+    record()
+    path = pathlib.Path("a.mscope/run.json")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r'"format": \d+', '"format": 99', text), encoding="utf-8")
+    one_sentence(moescope("report", "a.mscope"), 1, "newer")
+
+
+@test
+def export_to_chrome():
+    record()
+    r = moescope("export", "a.mscope", "--to", "chrome")
+    equal(r.status, 0, r)
+    with open("a.trace.json", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    names = {event["name"] for event in events}
+    check(len(events) > 100 and any("expert" in name for name in names), sorted(names)[:20])
+    equal(sorted(os.listdir(".")), ["a.mscope", "a.trace.json"])
+    equal(json.loads(moescope("export", "a.mscope", "-o", "-").out)["traceEvents"], events)
+    equal(moescope("export", "a.mscope", "-o", "x.json").status, 0)
+    equal(os.stat("x.json").st_mode & 0o777, 0o666 & ~_umask())
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@test
+def failed_export_leaves_nothing():
+    record()
+    os.mkdir("d")
+    one_sentence(moescope("export", "a.mscope", "-o", "no/such/dir.json"), 1, "no/such/dir.json")
+    one_sentence(moescope("export", "a.mscope", "-o", "d"), 1, "'d'")
+    one_sentence(moescope("export", "a.mscope", "--to", "chorme"), 2, "'chrome'")
+    equal(sorted(os.listdir(".")), ["a.mscope", "d"])
+    with open("/dev/full", "w", encoding="ascii") as full:
+        r = moescope("export", "a.mscope", "-o", "-", stdout=full)
+    equal(r.status, 1, r)
+    check("No space left" in r.err and len(r.err.splitlines()) == 1, r)
+
+
+@test
+def dump_lists_chunks():
+    record()
+    shard = glob.glob("a.mscope/*.mst")[0]
+    r = moescope("dump", shard)
+    equal(r.status, 0, r)
+    for word in ("step", "routing", "range", "duration_ns", "closed"):
+        check(word in r.out, word)
+    data = json.loads(moescope("dump", shard, "--json").out)
+    steps = sum(row["records"] for row in data["rows"] if row["kind"] == "step")
+    equal(steps, 6)
+    equal(data["file_bytes"], os.path.getsize(shard))
+
+
+@test
+def progress_on_a_terminal_when_it_takes_long():
+    record()
+    text = pathlib.Path("a.mscope/run.json").read_text(encoding="utf-8")
+    # A pipe in place of run.json keeps the reader waiting until it is written.
+    os.unlink("a.mscope/run.json")
+    os.mkfifo("a.mscope/run.json")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.environ.clear()
+        os.environ.update(environment(TERM="xterm"))
+        os.execv(MOESCOPE, [MOESCOPE, "steps", "a.mscope", "--json"])
+    output = b""
+    while b"reading a.mscope (1 s)" not in output:
+        check(select.select([master], [], [], 30)[0], output)
+        output += os.read(master, 4096)
+    pathlib.Path("a.mscope/run.json").write_text(text, encoding="utf-8")
+    while True:
+        try:
+            output += os.read(master, 65536)
+        except OSError:
+            break
+    os.close(master)
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, output)
+    check(b"\r\x1b[K{" in output, output[:300])
+
+
+@test
+def schedule_and_level_reach_the_recording():
+    record("b.mscope", 10, "--schedule", "wait=2,warmup=1,active=2,repeat=1")
+    rows = json.loads(moescope("routing", "b.mscope", "--json").out)["rows"]
+    equal({row["steps"] for row in rows}, {2})
+    record("c.mscope", 6, "--level", "counts")
+    equal(json.loads(moescope("ops", "c.mscope", "--json").out)["rows"], [])
+    check(json.loads(moescope("routing", "c.mscope", "--json").out)["rows"])
+
+
+@test
+def routing_equals_the_models_own_counts():
+    r = moescope("run", "-q", "-o", "a.mscope", "--", TINYMOE, *TINY, "--steps", "5",
+                 "--counts", "counts.csv")
+    equal(r.status, 0, r)
+    wanted = {}
+    with open("counts.csv", encoding="ascii") as file:
+        for row in csv.DictReader(file):
+            key = (int(row["step"]), int(row["layer"]))
+            wanted.setdefault(key, {})[int(row["expert"])] = int(row["count"])
+    check(len(wanted) == 10, len(wanted))
+    for (step, layer), counts in wanted.items():
+        rows = json.loads(moescope("routing", "a.mscope", "--json", "--steps", step,
+                                   "--layer", layer, "--phase", "forward").out)["rows"]
+        equal(len(rows), 1)
+        equal(rows[0]["load"], [counts[e] for e in sorted(counts)], step, layer)
+
+
+if __name__ == "__main__":
+    main()

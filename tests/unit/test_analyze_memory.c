@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replay of allocations: by hand, and the map of live blocks against a plain array.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "analyze/memory.h"
+#include "analyze/memory_live.h"
+#include "analyze/stats.h"
+#include "fake_run.h"
+#include "moescope.h"
+
+static void event(struct run *run, int64_t time_ns, uint8_t kind, uint64_t address, uint64_t bytes,
+		  int32_t device, uint8_t use, const char *site)
+{
+	fake_add_memory(run, 0,
+			&(struct row_memory){ .time_ns = time_ns,
+					      .event = kind,
+					      .address = address,
+					      .bytes = bytes,
+					      .device = device,
+					      .use = use,
+					      .site = fake_string(run, site) });
+}
+
+static struct memory analyzed(const struct run *run)
+{
+	struct memory memory;
+
+	assert_int_equal(memory_analyze(run, 0, &memory), 0);
+	return memory;
+}
+
+static void test_replay(void **state)
+{
+	struct run *run = fake_run_new();
+	const struct memory_device *d;
+	struct memory m;
+
+	(void)state;
+	/* Not in order of time: two threads. */
+	event(run, 30, 1, 0xA, 0, -1, 0, "");
+	event(run, 10, 0, 0xA, 100, -1, MOESCOPE_MEMORY_PARAMETERS, "p");
+	event(run, 20, 0, 0xB, 50, -1, MOESCOPE_MEMORY_ACTIVATIONS, "a");
+	event(run, 40, 0, 0xC, 70, -1, 200, "unknown use");
+	event(run, 50, 1, 0xD, 0, -1, 0, "");
+	event(run, 60, 0, 0xB, 10, -1, MOESCOPE_MEMORY_CACHE, "c");
+	event(run, 15, 0, 0xA, 7, 0, 0, "gpu");
+	m = analyzed(run);
+	assert_int_equal(m.n, 2);
+	d = &m.devices[0];
+	assert_int_equal(d->device, -1);
+	assert_int_equal(d->peak_bytes, 150);
+	assert_int_equal(d->peak_ns, 20);
+	assert_int_equal(d->use_at_peak[MOESCOPE_MEMORY_PARAMETERS], 100);
+	assert_int_equal(d->use_at_peak[MOESCOPE_MEMORY_ACTIVATIONS], 50);
+	assert_int_equal(d->order_at_peak[0], MOESCOPE_MEMORY_PARAMETERS);
+	assert_int_equal(d->live_bytes, 80);
+	assert_int_equal(d->live_allocations, 2);
+	assert_int_equal(d->use_at_end[0], 70);
+	assert_int_equal(d->use_at_end[MOESCOPE_MEMORY_CACHE], 10);
+	assert_int_equal(d->unmatched_frees, 1);
+	assert_int_equal(d->replaced, 1);
+	assert_int_equal(d->allocations, 4);
+	assert_int_equal(d->allocated_bytes, 230);
+	assert_int_equal(d->n_points, 6);
+	assert_int_equal(d->points[1].live_bytes, 150);
+	assert_false(d->leaks_known.known);
+	assert_false(d->fragmentation_pct.known);
+	assert_int_equal(m.devices[1].live_bytes, 7);
+	memory_release(&m);
+	fake_run_free(run);
+}
+
+static void test_series_is_short_and_keeps_the_peak(void **state)
+{
+	struct run *run = fake_run_new();
+	uint64_t largest = 0;
+	struct memory m;
+
+	(void)state;
+	for (uint64_t i = 0; i < 5000; i++) {
+		event(run, (int64_t)i * 10, 0, 0x1000 + i, i == 2500 ? 100000 : 1, -1, 0, "x");
+		event(run, (int64_t)i * 10 + 5, 1, 0x1000 + i, 0, -1, 0, "x");
+	}
+	m = analyzed(run);
+	assert_true(m.devices[0].n_points <= 512 && m.devices[0].n_points > 400);
+	for (size_t i = 0; i < m.devices[0].n_points; i++)
+		if (m.devices[0].points[i].live_bytes > largest)
+			largest = m.devices[0].points[i].live_bytes;
+	assert_int_equal(largest, 100000);
+	assert_int_equal(m.devices[0].live_bytes, 0);
+	memory_release(&m);
+	fake_run_free(run);
+}
+
+static void test_leaks(void **state)
+{
+	struct run *run = fake_run_new();
+	struct memory m;
+
+	(void)state;
+	event(run, 1, 0, 0x1, 1000000, -1, 0, "slow");
+	for (int64_t step = 0; step < 14; step++) {
+		fake_step(run, step, step * 100, step * 100 + 100, 1);
+		/* grows every step; grows every step by far too little; grows every other step;
+		 * is freed again. */
+		event(run, step * 100 + 10, 0, 0x1000 + (uint64_t)step, 64, -1, 0, "leak");
+		event(run, step * 100 + 20, 0, 0x2000 + (uint64_t)step, 1, -1, 0, "slow");
+		if (step % 2)
+			event(run, step * 100 + 30, 0, 0x3000 + (uint64_t)step, 64, -1, 0, "half");
+		event(run, step * 100 + 40, 0, 0x4000, 64, -1, 0, "fine");
+		event(run, step * 100 + 50, 1, 0x4000, 0, -1, 0, "");
+	}
+	m = analyzed(run);
+	assert_true(m.devices[0].leaks_known.known);
+	assert_int_equal(m.devices[0].n_leaks, 1);
+	assert_string_equal(run_string(run, m.devices[0].leaks[0].site), "leak");
+	assert_int_equal(m.devices[0].leaks[0].grew_steps, 10);
+	assert_true(m.devices[0].leaks[0].bytes_per_step == 64);
+	assert_int_equal(m.devices[0].leaks[0].last_bytes, 14 * 64);
+	memory_release(&m);
+	fake_run_free(run);
+}
+
+#define ADDRESSES 300
+
+static void test_live_map_against_array(void **state)
+{
+	struct live_map map = { 0 };
+	uint64_t bytes[ADDRESSES] = { 0 }, random = 3;
+	size_t live = 0;
+
+	(void)state;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t address = stats_random(&random) % ADDRESSES;
+		struct live_block block;
+		/* Addresses that collide: far apart by a large power of two. */
+		uint64_t wide = address << 44;
+
+		if (live_map_take(&map, wide, &block)) {
+			assert_int_equal(block.bytes, bytes[address]);
+			assert_int_not_equal(bytes[address], 0);
+			bytes[address] = 0;
+			live--;
+		} else {
+			assert_int_equal(bytes[address], 0);
+			bytes[address] = (uint64_t)i + 1;
+			assert_int_equal(live_map_put(&map,
+						      &(struct live_block){ .address = wide,
+									    .bytes = bytes[address] }),
+					 0);
+			live++;
+		}
+		assert_int_equal(map.n, live);
+	}
+	live_map_release(&map);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_series_is_short_and_keeps_the_peak),
+		cmocka_unit_test(test_leaks),
+		cmocka_unit_test(test_live_map_against_array),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Routing metrics: the reference values of the definitions, and small cases by hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "analyze/routing.h"
+#include "fake_run.h"
+#include "moescope.h"
+
+#define WITHIN(a, b, eps) assert_true(fabs((a) - (b)) < (eps))
+#define NEAR(a, b) WITHIN(a, b, 1e-9)
+
+static void test_reference_loads(void **state)
+{
+	static const struct {
+		uint64_t n[12];
+		double imbalance, gini, entropy, cv;
+	} cases[] = {
+		{ { 90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86 },
+		  2.12585, 0.329703, 0.924249, 0.588993 },
+		{ { 20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27 },
+		  2.04498, 0.386678, 0.895816, 0.684339 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct load_metrics m;
+
+		assert_int_equal(load_metrics_compute(cases[i].n, 12, &m), 0);
+		WITHIN(m.imbalance, cases[i].imbalance, 5e-6);
+		WITHIN(m.gini, cases[i].gini, 5e-7);
+		WITHIN(m.entropy_norm, cases[i].entropy, 5e-7);
+		WITHIN(m.cv, cases[i].cv, 5e-7);
+		NEAR(m.balancedness, 1 / m.imbalance);
+		NEAR(m.max_violation, m.imbalance - 1);
+	}
+}
+
+static void test_reference_floors(void **state)
+{
+	static const double unique[][2] = { { 1, 8 }, { 8, 57 }, { 32, 163 }, { 128, 252 } };
+
+	(void)state;
+	WITHIN(routing_cv_floor(256, 8, 128), 0.492, 5e-4);
+	WITHIN(routing_imbalance_floor(256, 8, 4), 2.64, 5e-3);
+	for (size_t i = 0; i < 4; i++)
+		WITHIN(routing_unique_expected(256, 8, unique[i][0]), unique[i][1], 0.5);
+	NEAR(routing_cv_excess(0.5, 0.3), 0.4);
+	NEAR(routing_cv_excess(0.3, 0.5), 0);
+	/* 1 - C(6,2)/C(8,2) = 1 - 15/28; every set meets every other when they cannot avoid it. */
+	NEAR(routing_repeat_null(8, 2, 2), 13.0 / 28);
+	NEAR(routing_repeat_null(4, 3, 2), 1);
+	NEAR(routing_repeat_null(8, 0, 2), 0);
+}
+
+static void test_capacity_and_tiles(void **state)
+{
+	/* 12 rows in three experts at tile height 4 need 16: one quarter is waste. */
+	uint64_t n[] = { 5, 4, 3 };
+	uint64_t capacity = routing_capacity(1.0, 6, 2, 3);
+
+	(void)state;
+	NEAR(1 - 12.0 / (double)routing_tile_rows(n, 3, 4), 0.25);
+	assert_int_equal(capacity, 4);
+	assert_int_equal(routing_over_capacity(n, 3, capacity), 1);
+	assert_int_equal(routing_under_capacity(n, 3, capacity), 1);
+	assert_int_equal(routing_capacity(1.25, 6, 2, 3), 5);
+	assert_int_equal(routing_capacity(1.1, 6, 2, 3), 5);
+}
+
+static void test_degenerate_loads(void **state)
+{
+	uint64_t none[] = { 0, 0, 0, 0 }, one[] = { 0, 8, 0, 0 }, even[] = { 5, 5, 5, 5 };
+	uint64_t edges[] = { 5, 15, 10, 10 };
+	struct load_metrics m;
+
+	(void)state;
+	assert_int_equal(load_metrics_compute(none, 4, &m), 0);
+	assert_false(m.known);
+	assert_int_equal(load_metrics_compute(one, 4, &m), 0);
+	NEAR(m.imbalance, 4);
+	NEAR(m.entropy_norm, 0);
+	NEAR(m.gini, 0.75);
+	NEAR(m.cv, sqrt(3));
+	assert_int_equal(m.dead, 3);
+	assert_int_equal(m.starved, 3);
+	assert_int_equal(m.overloaded, 1);
+	assert_int_equal(m.unique, 1);
+	assert_int_equal(load_metrics_compute(even, 4, &m), 0);
+	NEAR(m.entropy_norm, 1);
+	NEAR(m.gini, 0);
+	NEAR(m.cv, 0);
+	/* Exactly half and one and a half times the mean are neither starved nor overloaded. */
+	assert_int_equal(load_metrics_compute(edges, 4, &m), 0);
+	assert_int_equal(m.starved, 0);
+	assert_int_equal(m.overloaded, 0);
+	NEAR(routing_legacy_efficiency(0.5), 95);
+	NEAR(routing_legacy_efficiency(11), 0);
+}
+
+static void test_hot_sets(void **state)
+{
+	uint64_t a[] = { 9, 8, 1, 1 }, b[] = { 9, 1, 8, 1 }, flat[] = { 1, 1, 1, 1 };
+	double jaccard;
+
+	(void)state;
+	assert_int_equal(routing_hot_jaccard(a, b, 4, 2, &jaccard), 0);
+	NEAR(jaccard, 1.0 / 3);
+	assert_int_equal(routing_hot_jaccard(flat, flat, 4, 2, &jaccard), 0);
+	NEAR(jaccard, 1);
+	assert_int_equal(routing_hot_jaccard(a, b, 4, 9, &jaccard), 0);
+	NEAR(jaccard, 1);
+}
+
+static struct routing analyzed(const struct run *run, struct selection sel,
+			       struct routing_options options)
+{
+	struct routing routing;
+
+	assert_int_equal(routing_analyze(run, &sel, &options, &routing), 0);
+	return routing;
+}
+
+static void test_layers_and_windows(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t a[] = { 6, 2, 0, 0 }, b[] = { 2, 2, 2, 2 };
+	const struct routing_layer *layer;
+	struct routing r;
+
+	(void)state;
+	fake_routing(run, 1, 20, 0, 2, 4, b);
+	fake_routing(run, 0, 10, 1, 2, 4, a);
+	fake_routing(run, 0, 10, 0, 2, 4, a);
+	fake_routing(run, 1, 20, 0, 2, 4, a); /* a second batch of the same step */
+	fake_add_moe_layer(run, 0,
+			   &(struct row_moe_layer){ .layer = 0,
+						    .experts = 4,
+						    .k = 2,
+						    .hidden = 16,
+						    .inner = 32,
+						    .matrices = 3,
+						    .expert_bytes = 1000 });
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ .tile_rows = 4 });
+	assert_true(r.self_check_ok);
+	assert_string_equal(r.self_check, "ok");
+	assert_int_equal(r.n, 2);
+	layer = &r.layers[0];
+	assert_int_equal(layer->layer, 0);
+	assert_int_equal(layer->n_steps, 2);
+	assert_int_equal(layer->records, 3);
+	assert_int_equal(layer->tokens, 12);
+	assert_int_equal(layer->assignments, 24);
+	assert_int_equal(layer->n[0], 14);
+	assert_int_equal(layer->n[1], 6);
+	assert_int_equal(layer->n[2], 2);
+	assert_int_equal(layer->load.dead, 0);
+	assert_int_equal(r.layers[1].load.dead, 2);
+	NEAR(layer->load.imbalance, 14.0 / 6);
+	NEAR(layer->cv_floor.v, sqrt((4 - 2) / (12.0 * 2)));
+	NEAR(layer->imbalance_floor.v, 1 + sqrt(2 * log(4) * 0.5 / 6));
+	NEAR(layer->cv_excess.v, sqrt(layer->load.cv * layer->load.cv - 2 / 24.0));
+	/* Step 0: max 6, mean 2; step 1: max 8, mean 4. */
+	NEAR(layer->max_violation_step_mean.v, (2.0 + 1.0) / 2);
+	NEAR(layer->max_violation_step_max.v, 2);
+	NEAR(layer->load.max_violation, 14.0 / 6 - 1);
+	NEAR(layer->k_mean.v, 2);
+	assert_int_equal(layer->k_hist[2], 12);
+	/* Per batch of 4 tokens: C = ceil(1.25*4*2/4) = 3; over: 3, 0, 3 of 24; under in a: 1+3+3,
+	 * in b: 4, of 12 places each. */
+	NEAR(layer->drop_rate.v, 6.0 / 24);
+	NEAR(layer->pad_waste.v, (7 + 7 + 4) / 36.0);
+	/* Tiles of 4: a needs 8+4, b 16. */
+	NEAR(layer->tile_waste.v, 1 - 24.0 / 40);
+	NEAR(layer->unique_step_mean.v, 3);
+	NEAR(layer->hot_persistence.v, 1);
+	NEAR(layer->flops_router.v, 2.0 * 12 * 16 * 4 + 5.0 * 12 * 4);
+	NEAR(layer->flops_expert.v, 24.0 * 6 * 16 * 32);
+	NEAR(layer->expert_bytes_touched.v, 4000);
+	NEAR(layer->expert_bytes_touched_step_mean.v, 3000);
+	assert_false(r.layers[1].flops_expert.known);
+	assert_false(layer->router_confidence.known);
+	assert_false(layer->repeat_rate.known);
+	routing_release(&r);
+	r = analyzed(run, (struct selection){ 1, 1, 0, -1 }, (struct routing_options){ 0 });
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.layers[0].assignments, 16);
+	assert_int_equal(r.layers[0].steps[0].n[0], 8);
+	routing_release(&r);
+	fake_run_free(run);
+}
+
+static void test_self_check(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t load[] = { 3, 3 }, hist[] = { 0, 2, 2 };
+	struct row_routing row = { .k = 2,
+				   .tokens = 4,
+				   .unused = 1,
+				   .dropped = 1,
+				   .experts = 2,
+				   .k_slots = 3,
+				   .weighted_tokens = 4,
+				   .confidence_sum = 2,
+				   .scored_tokens = 2,
+				   .entropy_sum = 1,
+				   .top1_sum = 1.5,
+				   .topk_mass_sum = 1.8,
+				   .margin_sum = 0.4,
+				   .load = load,
+				   .k_hist = hist };
+	struct routing r;
+
+	(void)state;
+	fake_add_routing(run, 0, &row);
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ 0 });
+	assert_true(r.self_check_ok);
+	NEAR(r.layers[0].k_mean.v, 1.5);
+	NEAR(r.layers[0].k_min.v, 1);
+	NEAR(r.layers[0].drop_rate_measured.v, 1.0 / 7);
+	NEAR(r.layers[0].router_confidence.v, 0.5);
+	NEAR(r.layers[0].router_entropy.v, 0.5);
+	NEAR(r.layers[0].top1_prob.v, 0.75);
+	NEAR(r.layers[0].topk_mass.v, 0.9);
+	NEAR(r.layers[0].margin.v, 0.2);
+	routing_release(&r);
+	row.dropped = 2; /* slots no longer add up */
+	fake_add_routing(run, 0, &row);
+	row.dropped = 1;
+	load[0] = 4; /* neither slots nor counts do */
+	fake_add_routing(run, 0, &row);
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ 0 });
+	assert_false(r.self_check_ok);
+	assert_int_equal(r.failed_counts, 1);
+	assert_int_equal(r.failed_slots, 2);
+	assert_non_null(strstr(r.self_check, "of 3 records"));
+	routing_release(&r);
+	fake_run_free(run);
+}
+
+static void add_tokens(struct run *run, int32_t layer, uint64_t first, const int32_t *slots,
+		       uint32_t n)
+{
+	fake_add_routed(run, 0,
+			&(struct row_routed){ .layer = layer,
+					      .phase = MOESCOPE_FORWARD,
+					      .k = 2,
+					      .first = first,
+					      .slots = n,
+					      .expert = slots });
+}
+
+static void test_tokens(void **state)
+{
+	static const int32_t zero[] = { 0, 1, 0, 2, 3, MOESCOPE_SLOT_UNUSED, -1, -1, 2, 3 };
+	static const int32_t one[] = { 0, 1, 0, 1, 2, 3, -1, -1, 2, MOESCOPE_SLOT_DROPPED };
+	struct run *run = fake_run_new();
+	uint32_t load[] = { 2, 2, 2, 2 };
+	const struct routing_layer *layer;
+	struct routing r;
+
+	(void)state;
+	fake_routing(run, 0, 10, 0, 2, 4, load);
+	fake_routing(run, 0, 10, 1, 2, 4, load);
+	/* Layer 1 comes first in the file: rows are paired by their number, not by order. */
+	add_tokens(run, 1, 0, one, 10);
+	add_tokens(run, 0, 0, zero, 10);
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ .token_level = true });
+	layer = &r.layers[0];
+	assert_int_equal(layer->routed_tokens, 4);
+	/* Pairs of neighbours: {0,1}{0,2} meet, {0,2}{3} do not; padding breaks the chain. */
+	NEAR(layer->repeat_rate.v, 0.5);
+	NEAR(layer->repeat_null.v, (routing_repeat_null(4, 2, 2) + routing_repeat_null(4, 2, 1)) / 2);
+	NEAR(layer->coactivation[0 * 4 + 1], 0.5);
+	NEAR(layer->coactivation[1 * 4 + 0], 1);
+	NEAR(layer->coactivation[0 * 4 + 3], 0);
+	NEAR(layer->coactivation[3 * 4 + 2], 0.5);
+	NEAR(layer->coactivation[0 * 4 + 0], 1);
+	assert_int_equal(layer->affinity_layer, 1);
+	NEAR(layer->affinity[0 * 4 + 0], 0.5);
+	NEAR(layer->affinity[0 * 4 + 1], 0.5);
+	/* Expert 3: token 2 goes to {2,3}, token 4 to {2}. */
+	NEAR(layer->affinity[3 * 4 + 2], (0.5 + 1) / 2);
+	NEAR(layer->affinity[3 * 4 + 3], 0.25);
+	for (int i = 0; i < 4; i++) {
+		double sum = 0;
+
+		for (int j = 0; j < 4; j++)
+			sum += layer->affinity[i * 4 + j];
+		NEAR(sum, 1);
+	}
+	assert_false(r.layers[1].affinity_known.known);
+	routing_release(&r);
+	fake_run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reference_loads),	   cmocka_unit_test(test_reference_floors),
+		cmocka_unit_test(test_capacity_and_tiles), cmocka_unit_test(test_degenerate_loads),
+		cmocka_unit_test(test_hot_sets),	   cmocka_unit_test(test_layers_and_windows),
+		cmocka_unit_test(test_self_check),	   cmocka_unit_test(test_tokens),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Views of a run built by hand against files in tests/golden, byte for byte.
+ * MOESCOPE_UPDATE_GOLDEN=1 writes the files instead; look at the difference before keeping it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "fake_run.h"
+#include "json_check.h"
+#include "present/present.h"
+
+#ifndef MOESCOPE_GOLDEN_DIR
+#define MOESCOPE_GOLDEN_DIR "tests/golden"
+#endif
+
+enum form { TEXT, ASCII, WIDE, JSON, CSV };
+
+static char *rendered(const char *view, enum form form, int layer)
+{
+	struct present_options options = { .width = form == WIDE ? 120 : 80,
+					   .utf8 = form != ASCII,
+					   .json = form == JSON,
+					   .csv = form == CSV,
+					   .layer = layer,
+					   .phase = -1,
+					   .step_first = INT64_MIN,
+					   .step_last = INT64_MAX };
+	struct run *run = fake_training_run();
+	struct err err = { "" };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, &err) :
+					 present_chrome(run, out, &err);
+
+	assert_int_equal(r, 0);
+	assert_string_equal(err.message, "");
+	fclose(out);
+	fake_run_free(run);
+	return text;
+}
+
+static char *read_file(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char *text;
+	long size;
+
+	if (!file)
+		fail_msg("cannot open %s; MOESCOPE_UPDATE_GOLDEN=1 makes it", path);
+	assert_int_equal(fseek(file, 0, SEEK_END), 0);
+	size = ftell(file);
+	rewind(file);
+	text = calloc(1, (size_t)size + 1);
+	assert_int_equal(fread(text, 1, (size_t)size, file), size);
+	fclose(file);
+	return text;
+}
+
+static void compare(const char *name, const char *text)
+{
+	const char *dir = getenv("MOESCOPE_GOLDEN_DIR");
+	char path[512];
+	char *expected;
+
+	snprintf(path, sizeof(path), "%s/%s", dir ? dir : MOESCOPE_GOLDEN_DIR, name);
+	if (getenv("MOESCOPE_UPDATE_GOLDEN")) {
+		FILE *file = fopen(path, "w");
+
+		assert_non_null(file);
+		assert_int_equal(fputs(text, file) < 0, 0);
+		assert_int_equal(fclose(file), 0);
+		return;
+	}
+	expected = read_file(path);
+	assert_string_equal(text, expected);
+	free(expected);
+}
+
+static void test_golden(void **state)
+{
+	static const struct {
+		const char *file, *view;
+		enum form form;
+		int layer;
+	} cases[] = {
+		{ "report.txt", "report", TEXT, -1 },
+		{ "report-ascii.txt", "report", ASCII, -1 },
+		{ "report-120.txt", "report", WIDE, -1 },
+		{ "report.json", "report", JSON, -1 },
+		{ "dashboard.txt", "dashboard", TEXT, -1 },
+		{ "ops.txt", "ops", TEXT, -1 },
+		{ "ops.json", "ops", JSON, -1 },
+		{ "ops.csv", "ops", CSV, -1 },
+		{ "steps.txt", "steps", TEXT, -1 },
+		{ "steps.json", "steps", JSON, -1 },
+		{ "routing.txt", "routing", TEXT, -1 },
+		{ "routing-layer.txt", "routing", TEXT, 1 },
+		{ "routing-layer.json", "routing", JSON, 1 },
+		{ "memory.txt", "memory", TEXT, -1 },
+		{ "memory.json", "memory", JSON, -1 },
+		{ "chrome.json", "chrome", JSON, -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = rendered(cases[i].view, cases[i].form, cases[i].layer);
+
+		print_message("%s\n", cases[i].file);
+		if (cases[i].form == JSON)
+			assert_true(json_check(text));
+		compare(cases[i].file, text);
+		free(text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What must hold for every view whatever the run holds: valid JSON, lines that fit, no control
+ * characters, clear errors.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "fake_run.h"
+#include "json_check.h"
+#include "moescope.h"
+#include "present/grid.h"
+#include "present/present.h"
+
+static const char *const names[] = { "report", "dashboard", "ops", "steps", "routing", "memory" };
+#define N_NAMES 6
+
+static struct present_options plain(void)
+{
+	return (struct present_options){ .width = 80,
+					 .utf8 = true,
+					 .layer = -1,
+					 .phase = -1,
+					 .step_first = INT64_MIN,
+					 .step_last = INT64_MAX };
+}
+
+static int render(const struct run *run, const char *view, struct present_options options,
+		  char **ret_text, struct err *err)
+{
+	size_t size;
+	FILE *out = open_memstream(ret_text, &size);
+	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, err) :
+					 present_chrome(run, out, err);
+
+	fclose(out);
+	return r;
+}
+
+static char *text_of(const struct run *run, const char *view, struct present_options options)
+{
+	struct err err = { "" };
+	char *text = NULL;
+	int r = render(run, view, options, &text, &err);
+
+	if (r < 0)
+		fail_msg("%s: %s", view, err.message);
+	return text;
+}
+
+/* Strings that break quoting, terminals and decoders. */
+static struct run *hostile_run(void)
+{
+	struct run *run = fake_training_run();
+	uint32_t name = fake_string(run, "\"\\ \033[2J\x07\n\xFF\xC0 \xE6\xBC\xA2\x01");
+
+	for (size_t i = 0; i < run->site.n; i++)
+		run->site.name[i] = name;
+	for (size_t i = 0; i < run->memory.n; i++)
+		run->memory.site[i] = name;
+	run->mark.text[0] = name;
+	run->fact.value[0] = name;
+	run->op.shape[0] = name;
+	run->thread.name[0] = name;
+	for (size_t i = 0; i < run->counter.n; i += 2)
+		run->counter.value[i] = i % 4 ? NAN : INFINITY;
+	run->op.site[1] = 9999;
+	free(run->info.command);
+	run->info.command = strdup("sh -c 'echo \"\033[31m\xFE\"'");
+	free(run->info.notes);
+	run->info.notes = strdup("a note\n\033]0;title\x07 second\n");
+	run->loss.dropped_ring_full = 3;
+	run->shards[0].state = SHARD_CRASHED;
+	run->op.unfinished[2] = 1;
+	return run;
+}
+
+static void check_text(const char *view, const char *text, size_t width)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+		char line[2048];
+
+		assert_true(n < sizeof(line));
+		memcpy(line, text, n);
+		line[n] = '\0';
+		for (size_t i = 0; i < n; i++)
+			if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F)
+				fail_msg("%s prints control character %d", view, line[i]);
+		if (utf8_width(line) > width)
+			fail_msg("%s is %zu wide: %s", view, utf8_width(line), line);
+		text += n + (text[n] == '\n');
+	}
+}
+
+static void test_hostile_text(void **state)
+{
+	struct run *run = hostile_run();
+
+	(void)state;
+	for (size_t i = 0; i < N_NAMES; i++) {
+		struct present_options options = plain();
+		char *text = text_of(run, names[i], options);
+
+		check_text(names[i], text, 80);
+		free(text);
+		options.by_shape = true;
+		options.layer = 1;
+		options.utf8 = false;
+		options.width = 120;
+		text = text_of(run, names[i], options);
+		check_text(names[i], text, 120);
+		free(text);
+	}
+	fake_run_free(run);
+}
+
+static void test_hostile_json(void **state)
+{
+	static const char *const views[] = { "report", "ops", "steps", "routing", "memory", "chrome" };
+	struct run *runs[] = { hostile_run(), fake_run_new() };
+
+	(void)state;
+	for (size_t k = 0; k < 2; k++) {
+		for (size_t i = 0; i < 6; i++)
+			for (int layer = -1; layer < 2; layer++) {
+				struct present_options options = plain();
+				char *text;
+
+				options.json = true;
+				options.layer = layer;
+				options.by_shape = layer == 0;
+				text = text_of(runs[k], views[i], options);
+				if (!json_check(text))
+					fail_msg("%s: not JSON: %s", views[i], text);
+				free(text);
+			}
+		fake_run_free(runs[k]);
+	}
+}
+
+static void test_dashboard_is_one_screen(void **state)
+{
+	struct run *run = fake_training_run();
+	uint32_t load[200];
+	char *text;
+	size_t lines = 0;
+
+	(void)state;
+	for (uint32_t e = 0; e < 200; e++)
+		load[e] = e;
+	for (int32_t layer = 2; layer < 40; layer++)
+		fake_routing(run, 11, 1, layer, 1, 200, load);
+	text = text_of(run, "dashboard", plain());
+	check_text("dashboard", text, 80);
+	for (const char *c = text; *c; c++)
+		lines += *c == '\n';
+	assert_true(lines <= 24);
+	assert_non_null(strstr(text, "32 more layers"));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_growing_run(void **state)
+{
+	struct run *run = fake_run_new();
+	char *text;
+
+	(void)state;
+	free(run->info.status);
+	run->info.status = strdup("running");
+	run->info.duration_known = false;
+	for (size_t i = 0; i < N_NAMES; i++)
+		free(text_of(run, names[i], plain()));
+	fake_add_step(run, 0, &(struct row_step){ .step = 0, .unfinished = 1, .recorded = 1 });
+	text = text_of(run, "dashboard", plain());
+	assert_non_null(strstr(text, "no step has ended"));
+	assert_non_null(strstr(text, "running"));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_errors(void **state)
+{
+	struct run *run = fake_training_run();
+	struct present_options options = plain();
+	struct err err = { "" };
+	char *text = NULL;
+
+	(void)state;
+	assert_null(view_find("nonsense"));
+	options.sort = "speed";
+	assert_int_equal(render(run, "ops", options, &text, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "'speed'"));
+	assert_non_null(strstr(err.message, "self_cpu_ns, "));
+	assert_string_equal(text, ""); /* nothing half-written */
+	free(text);
+	options.json = true;
+	assert_int_equal(render(run, "ops", options, &text, &err), -EINVAL);
+	assert_string_equal(text, "");
+	free(text);
+	options = plain();
+	options.csv = true;
+	assert_int_equal(render(run, "report", options, &text, &err), -EINVAL);
+	free(text);
+	options.csv = false;
+	options.json = true;
+	assert_int_equal(render(run, "dashboard", options, &text, &err), -EINVAL);
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_sort_and_limit(void **state)
+{
+	struct run *run = fake_training_run();
+	struct present_options options = plain();
+	char *text;
+
+	(void)state;
+	options.csv = true;
+	options.sort = "name";
+	options.limit = 2;
+	text = text_of(run, "ops", options);
+	assert_non_null(strstr(text, "\nadamw,op,12,"));
+	assert_non_null(strstr(text, "\nattention,range,24,"));
+	assert_null(strstr(text, "backward"));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_csv_quotes(void **state)
+{
+	static const struct grid_column columns[] = { { .key = "a" }, { .key = "b" } };
+	struct grid grid;
+	struct cell *cells;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	grid_init(&grid, columns, 2);
+	cells = grid_add(&grid, NULL);
+	cells[0] = cell_text("x,\"y\"\n");
+	cells[1] = cell_absent("why");
+	cells = grid_add(&grid, NULL);
+	cells[0] = cell_real(0.5);
+	cells[1] = cell_uint(UINT64_MAX);
+	grid_csv(&grid, 0, out);
+	fclose(out);
+	assert_string_equal(text, "a,b\n\"x,\"\"y\"\"\n\",\n0.5,18446744073709551615\n");
+	free(text);
+	grid_release(&grid);
+}
+
+static void test_absent_has_a_reason(void **state)
+{
+	struct run *run = fake_run_new();
+	struct present_options options = plain();
+	char *text;
+
+	(void)state;
+	fake_step(run, 0, 0, 10, 0);
+	options.json = true;
+	text = text_of(run, "steps", options);
+	assert_non_null(strstr(text, "\"tokens\": null, \"tokens_reason\": \"the program did not"));
+	assert_non_null(strstr(text, "\"phases\": null, \"phases_reason\":"));
+	free(text);
+	text = text_of(run, "report", options);
+	assert_non_null(strstr(text, "\"timeline\": null,\n  \"timeline_reason\": \"no device"));
+	free(text);
+	fake_run_free(run);
+}
+
+/* Reads "KEY":<digits>.<3 digits> of an event as nanoseconds. */
+static int64_t trace_ns(const char *event, const char *key)
+{
+	char pattern[16];
+	const char *at;
+	long long whole;
+	int part, used = 0;
+
+	snprintf(pattern, sizeof(pattern), "\"%s\":", key);
+	at = strstr(event, pattern);
+	assert_non_null(at);
+	assert_int_equal(sscanf(at + strlen(pattern), "%lld.%3d%n", &whole, &part, &used), 2);
+	return (int64_t)whole * 1000 + part;
+}
+
+static void test_chrome_keeps_nanoseconds_and_nesting(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t a = fake_site(run, "outer", -1, -1, 0), b = fake_site(run, "inner", 3, 4, 1);
+	int64_t base = INT64_C(9007199254740993), last; /* 2^53 + 1: no double holds it */
+	struct present_options options = plain();
+	char *text;
+	const char *outer, *inner;
+
+	(void)state;
+	last = base + INT64_C(8007199254740991);
+	fake_op(run, b, base, last, 1, 1, 8); /* same span: only depth tells them apart */
+	fake_range(run, a, base, last, 1, 0);
+	fake_span(run, base - 1, last);
+	text = text_of(run, "chrome", options);
+	assert_true(json_check(text));
+	outer = strstr(text, "\"name\":\"outer\"");
+	inner = strstr(text, "\"name\":\"inner\"");
+	assert_true(outer && inner && outer < inner);
+	assert_int_equal(trace_ns(outer, "ts"), 1);
+	assert_int_equal(trace_ns(inner, "dur"), INT64_C(8007199254740991));
+	assert_non_null(strstr(inner, "\"layer\":3,\"expert\":4,\"phase\":\"forward\""));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_chrome_kernels(void **state)
+{
+	struct run *run = fake_run_new();
+	char *text;
+
+	(void)state;
+	fake_add_launch(run, 0, &(struct row_launch){ .id = 1, .name = fake_string(run, "gemm") });
+	fake_add_kernel(run, 0,
+			&(struct row_kernel){
+				.launch = 1, .start_ns = 5, .duration_ns = 7, .device = 2, .stream = 9 });
+	fake_add_kernel(run, 0, &(struct row_kernel){ .launch = 1, .start_ns = 5, .untimed = 1 });
+	run->loss.dropped_names = 4;
+	text = text_of(run, "chrome", plain());
+	assert_true(json_check(text));
+	assert_non_null(strstr(text, "\"name\":\"GPU 2\""));
+	assert_non_null(strstr(text, "\"name\":\"gemm\",\"pid\":4000000002,\"tid\":9"));
+	assert_non_null(strstr(text, "\"untimed_kernels\":1"));
+	assert_non_null(strstr(text, "\"lost\":4"));
+	free(text);
+	fake_run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hostile_text),
+		cmocka_unit_test(test_hostile_json),
+		cmocka_unit_test(test_dashboard_is_one_screen),
+		cmocka_unit_test(test_growing_run),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_sort_and_limit),
+		cmocka_unit_test(test_csv_quotes),
+		cmocka_unit_test(test_absent_has_a_reason),
+		cmocka_unit_test(test_chrome_keeps_nanoseconds_and_nesting),
+		cmocka_unit_test(test_chrome_kernels),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
