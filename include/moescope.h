@@ -210,6 +210,63 @@ MOESCOPE_API void moescope_get_stats(struct moescope_stats *stats);
 MOESCOPE_API const char *moescope_version(void);
 MOESCOPE_API const char *moescope_run_dir(void);
 
+/* The gate: the level recorded now in its low byte. Read it, never write it. With it the calls
+ * that stand in hot loops cost one load and no call while nothing is recorded. Define
+ * MOESCOPE_NO_INLINE before including this header to have plain functions. */
+MOESCOPE_API extern uint32_t moescope_gate;
+
+#if defined(__GNUC__) && !defined(MOESCOPE_NO_INLINE)
+static inline int moescope_gate_open(void)
+{
+	return __builtin_expect((__atomic_load_n(&moescope_gate, __ATOMIC_RELAXED) & 0xff) != 0, 0);
+}
+
+static inline void moescope_inline_range_begin(moescope_name name, int32_t layer, int32_t expert,
+					       enum moescope_phase phase)
+{
+	if (moescope_gate_open())
+		moescope_range_begin(name, layer, expert, phase);
+}
+
+static inline void moescope_inline_range_end(void)
+{
+	if (moescope_gate_open())
+		moescope_range_end();
+}
+
+static inline void moescope_inline_range_push(const char *name)
+{
+	if (moescope_gate_open())
+		moescope_range_push(name);
+}
+
+static inline void moescope_inline_range_pop(void)
+{
+	if (moescope_gate_open())
+		moescope_range_pop();
+}
+
+static inline void moescope_inline_op_begin(moescope_name name, int32_t layer, int32_t expert,
+					    moescope_name shape)
+{
+	if (moescope_gate_open())
+		moescope_op_begin(name, layer, expert, shape);
+}
+
+static inline void moescope_inline_op_end(uint64_t flops, uint64_t bytes)
+{
+	if (moescope_gate_open())
+		moescope_op_end(flops, bytes);
+}
+
+#define moescope_range_begin moescope_inline_range_begin
+#define moescope_range_end moescope_inline_range_end
+#define moescope_range_push moescope_inline_range_push
+#define moescope_range_pop moescope_inline_range_pop
+#define moescope_op_begin moescope_inline_op_begin
+#define moescope_op_end moescope_inline_op_end
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,8 +68,8 @@ static void add_request(const struct table_token *t, const struct event *events,
 		l->rate[l->n_rate++] = (double)tokens * 1e9 / (double)(last - begin);
 }
 
-static void walk(const struct table_token *t, const struct event *events, size_t n,
-		 struct lists *l, struct inference *out)
+static void walk(const struct table_token *t, const struct event *events, size_t n, struct lists *l,
+		 struct inference *out)
 {
 	for (size_t from = 0; from < n;) {
 		size_t to = from + 1;

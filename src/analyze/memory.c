@@ -36,7 +36,7 @@ struct replay {
 	struct live_map live;
 	struct site_live *sites;
 	size_t n_sites, sites_capacity;
-	size_t *site_index; /* by string id: index into sites + 1; 0: none yet */
+	size_t *site_index;	    /* by string id: index into sites + 1; 0: none yet */
 	int64_t step_ends[SAMPLES]; /* of the last recorded steps, ascending */
 	size_t n_step_ends, next_step;
 	uint64_t use[MEMORY_USES];
@@ -270,12 +270,11 @@ static int finish_device(struct replay *p)
 	memcpy(d->use_at_end, p->use, sizeof(p->use));
 	order_uses(d);
 	d->reserved_bytes = value_absent("the program reports what it uses, not what it reserves");
-	d->device_used_bytes = value_absent(d->device < 0 ? "host memory is not sampled" :
-							    "the device was not sampled");
-	d->fragmentation_pct =
-		value_absent(d->device < 0 ?
-				     "host memory: the free blocks of malloc are not recorded" :
-				     "the allocator's segments are not recorded");
+	d->device_used_bytes = value_absent(d->device < 0 ? "host memory is not sampled"
+							  : "the device was not sampled");
+	d->fragmentation_pct = value_absent(
+		d->device < 0 ? "host memory: the free blocks of malloc are not recorded"
+			      : "the allocator's segments are not recorded");
 	return find_leaks(p);
 }
 

@@ -19,8 +19,9 @@ struct memory_point {
 
 struct memory_leak {
 	uint32_t site; /* string id */
-	uint64_t first_bytes, last_bytes; /* live at the ends of the first and last step looked at */
-	unsigned int grew_steps;	  /* of MEMORY_LEAK_STEPS */
+	uint64_t first_bytes,
+		last_bytes;	 /* live at the ends of the first and last step looked at */
+	unsigned int grew_steps; /* of MEMORY_LEAK_STEPS */
 	double bytes_per_step;
 };
 
@@ -37,10 +38,11 @@ struct memory_device {
 	int64_t peak_ns; /* when the peak was first reached */
 	uint64_t use_at_peak[MEMORY_USES], use_at_end[MEMORY_USES];
 	uint64_t peak_use[MEMORY_USES]; /* the largest of each use, at its own time */
-	unsigned int order_at_peak[MEMORY_USES]; /* uses by their bytes at the peak, largest first */
+	unsigned int
+		order_at_peak[MEMORY_USES]; /* uses by their bytes at the peak, largest first */
 	struct memory_point *points;
 	size_t n_points;
-	struct value leaks_known; /* v: number of suspects */
+	struct value leaks_known;  /* v: number of suspects */
 	struct memory_leak *leaks; /* by growth, largest first */
 	size_t n_leaks;
 	struct value reserved_bytes, device_used_bytes, fragmentation_pct;

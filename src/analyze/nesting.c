@@ -79,13 +79,14 @@ int nesting_collect(const struct run *run, enum nesting_order order, struct nest
 					   .shard = range->shard[i],
 					   .depth = range->depth[i] };
 	for (size_t i = 0; i < op->n; i++)
-		list[range->n + i] = (struct nested){ .start_ns = op->start_ns[i],
-						      .end_ns = op->start_ns[i] + op->duration_ns[i],
-						      .row = i,
-						      .thread = op->thread[i],
-						      .shard = op->shard[i],
-						      .depth = op->depth[i],
-						      .is_op = true };
+		list[range->n + i] =
+			(struct nested){ .start_ns = op->start_ns[i],
+					 .end_ns = op->start_ns[i] + op->duration_ns[i],
+					 .row = i,
+					 .thread = op->thread[i],
+					 .shard = op->shard[i],
+					 .depth = op->depth[i],
+					 .is_op = true };
 	qsort(list, n, sizeof(*list), order == NESTING_BY_START ? by_start : latest_first);
 	*ret_list = list;
 	*ret_n = n;

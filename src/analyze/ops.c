@@ -180,8 +180,8 @@ static int walk(struct builder *b, const struct nested *list, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct nested *item = &list[i];
-		bool new_thread = i == 0 || item[-1].thread != item->thread ||
-				  item[-1].shard != item->shard;
+		bool new_thread =
+			i == 0 || item[-1].thread != item->thread || item[-1].shard != item->shard;
 		size_t row;
 		int r = row_of(b, item, &row);
 
@@ -240,10 +240,10 @@ static void finish(struct ops *ops)
 				value_of((double)row->flops * 1e9 / (double)row->time_ns);
 	}
 	for (size_t i = 0; i < ops->n; i++)
-		ops->rows[i].self_share_pct =
-			ops->self_cpu_ns > 0 ? 100.0 * (double)ops->rows[i].self_cpu_ns /
-						       (double)ops->self_cpu_ns :
-					       0;
+		ops->rows[i].self_share_pct = ops->self_cpu_ns > 0
+						      ? 100.0 * (double)ops->rows[i].self_cpu_ns /
+								(double)ops->self_cpu_ns
+						      : 0;
 	if (ops->n)
 		qsort(ops->rows, ops->n, sizeof(*ops->rows), by_self);
 }

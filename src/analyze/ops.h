@@ -20,8 +20,8 @@ struct ops_options {
 };
 
 struct op_row {
-	uint32_t name;	/* string id */
-	uint32_t shape; /* string id; 0: none, or not kept apart */
+	uint32_t name;	       /* string id */
+	uint32_t shape;	       /* string id; 0: none, or not kept apart */
 	int32_t layer, expert; /* -1: none, or not kept apart */
 	uint8_t phase;
 	bool is_op;

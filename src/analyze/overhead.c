@@ -97,9 +97,10 @@ static int measure(const struct pairs *p, struct overhead *out)
 
 	out->pairs = p->n;
 	if (p->n < OVERHEAD_PAIRS_MIN) {
-		out->measured_pct = value_absent(p->n ? "fewer than 8 pairs of steps with recording "
-							"on and off" :
-							"no overhead check in this run");
+		out->measured_pct =
+			value_absent(p->n ? "fewer than 8 pairs of steps with recording "
+					    "on and off"
+					  : "no overhead check in this run");
 		out->low_pct = out->high_pct = out->off_median_ns = out->on_median_ns =
 			out->measured_pct;
 		return 0;
@@ -138,8 +139,8 @@ static void sum_own_cost(const struct run *run, struct overhead *out)
 		out->bytes += t->bytes[i];
 	}
 	out->own_cpu_ns = value_of(cpu_ns);
-	out->own_cpu_pct = wall_ns > 0 ? value_of(100 * cpu_ns / wall_ns) :
-					 value_absent("the run has no duration");
+	out->own_cpu_pct = wall_ns > 0 ? value_of(100 * cpu_ns / wall_ns)
+				       : value_absent("the run has no duration");
 }
 
 int overhead_analyze(const struct run *run, struct overhead *ret_overhead)

@@ -21,7 +21,7 @@ struct overhead {
 	struct value off_median_ns, on_median_ns;
 	struct value own_cpu_pct; /* CPU time of the profiler's thread over the time of the run */
 	struct value own_cpu_ns;
-	uint64_t records, bytes;  /* taken and written, by the profiler's own count */
+	uint64_t records, bytes; /* taken and written, by the profiler's own count */
 };
 
 int overhead_analyze(const struct run *run, struct overhead *ret_overhead);

@@ -2,7 +2,7 @@
  *
  * Routing per layer and phase from the ROUTING records; see routing.h. Pure, any thread.
  *
- * Records are sorted by (layer, phase, experts, step); a group of equal first three is a
+ * Records are sorted by (phase, layer, experts, step); a group of equal first three is a
  * routing_layer, a group of all four one of its steps: several ranks and micro-batches of a step
  * are summed. Capacity and tiles apply to each batch, so their what-ifs are summed per record.
  */
@@ -38,10 +38,10 @@ static int by_layer_step(const void *a, const void *b)
 {
 	const struct key *x = a, *y = b;
 
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
 	if (x->phase != y->phase)
 		return x->phase < y->phase ? -1 : 1;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
 	if (x->experts != y->experts)
 		return x->experts < y->experts ? -1 : 1;
 	if (x->step != y->step)
@@ -81,8 +81,8 @@ static void check_record(const struct table_routing *t, size_t i, struct routing
 		tokens += t->k_hist[j];
 	}
 	out->failed_counts += load != used || tokens != t->tokens[i];
-	out->failed_slots += t->tokens[i] * t->k[i] !=
-			     load + t->unused[i] + t->dropped[i] + t->invalid[i];
+	out->failed_slots +=
+		t->tokens[i] * t->k[i] != load + t->unused[i] + t->dropped[i] + t->invalid[i];
 	out->records++;
 	out->invalid += t->invalid[i];
 	out->dropped += t->dropped[i];
@@ -195,11 +195,11 @@ static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 
 	layer->drop_rate = ratio(sums->over, (double)layer->assignments, none);
 	layer->pad_waste = ratio(sums->under, sums->capacity_places, none);
-	layer->tile_waste = sums->tile_rows > 0 ?
-				    value_of(1 - (double)layer->assignments / sums->tile_rows) :
-				    value_absent(none);
-	layer->drop_rate_measured = ratio((double)layer->dropped,
-					  (double)(layer->assignments + layer->dropped), none);
+	layer->tile_waste = sums->tile_rows > 0
+				    ? value_of(1 - (double)layer->assignments / sums->tile_rows)
+				    : value_absent(none);
+	layer->drop_rate_measured =
+		ratio((double)layer->dropped, (double)(layer->assignments + layer->dropped), none);
 	layer->router_confidence = ratio(sums->confidence, (double)sums->weighted, no_weights);
 	layer->router_entropy = ratio(sums->entropy, scored, no_scores);
 	layer->top1_prob = ratio(sums->top1, scored, no_scores);
@@ -292,8 +292,8 @@ static int open_layer(struct routing_layer *layer, const struct key *key, size_t
 		.layer = key->layer,
 		.phase = key->phase,
 		.experts = key->experts,
-		.capacity_factor = options->capacity_factor > 0 ? options->capacity_factor :
-								  ROUTING_CAPACITY_FACTOR,
+		.capacity_factor = options->capacity_factor > 0 ? options->capacity_factor
+								: ROUTING_CAPACITY_FACTOR,
 		.tile_rows = options->tile_rows ? options->tile_rows : ROUTING_TILE_ROWS,
 		.repeat_rate = value_absent("needs the experts of every token (level full)"),
 		.repeat_null = value_absent("needs the experts of every token (level full)"),
@@ -329,8 +329,8 @@ static int build_layer(const struct run *run, const struct key *keys, size_t n,
 				break;
 			}
 		}
-		r = add_record(&run->routing, keys[i].row, layer,
-			       &layer->steps[layer->n_steps - 1], &sums, scratch);
+		r = add_record(&run->routing, keys[i].row, layer, &layer->steps[layer->n_steps - 1],
+			       &sums, scratch);
 	}
 	free(scratch);
 	if (r >= 0)

@@ -69,13 +69,13 @@ struct routing_layer {
 	struct value coactivation_known; /* v is 1 when the matrix is there */
 	double *coactivation;		 /* [i * experts + j] */
 	struct value affinity_known;
-	double *affinity;      /* [i * affinity_experts + j]: layer -> affinity_layer */
+	double *affinity; /* [i * affinity_experts + j]: layer -> affinity_layer */
 	int32_t affinity_layer;
 	uint32_t affinity_experts;
 };
 
 struct routing {
-	struct routing_layer *layers; /* by layer, phase, experts */
+	struct routing_layer *layers; /* by phase, layer, experts */
 	size_t n;
 	uint64_t records, invalid, dropped;
 	uint64_t failed_counts; /* records whose loads do not add up to the slots tokens used */

@@ -145,6 +145,8 @@ static void mark_hot(const uint64_t *n, uint32_t experts, uint32_t h, uint8_t bi
 		for (uint32_t e = 0; e < experts; e++)
 			if (!(marks[e] & bit) && (best == UINT32_MAX || n[e] > n[best]))
 				best = e;
+		if (best == UINT32_MAX)
+			break;
 		marks[best] |= bit;
 	}
 }

@@ -14,12 +14,12 @@ struct load_metrics {
 	bool known; /* false: no assignments, nothing else is defined */
 	uint64_t total, max;
 	double mean;
-	double imbalance;	/* max n / m */
-	double balancedness;	/* m / max n */
-	double max_violation;	/* (max n - m) / m */
-	double cv;		/* population std(n) / m */
+	double imbalance;     /* max n / m */
+	double balancedness;  /* m / max n */
+	double max_violation; /* (max n - m) / m */
+	double cv;	      /* population std(n) / m */
 	double gini;
-	double entropy_norm;	/* 1 when E is 1 */
+	double entropy_norm; /* 1 when E is 1 */
 	uint32_t dead, starved, overloaded, unique;
 };
 

@@ -3,9 +3,9 @@
  * What only the experts of every token can tell (ROUTED records, level full): repetition,
  * co-activation, affinity between layers. Pure, any thread.
  *
- * Consecutive tokens are consecutive rows of one record; where a new sequence begins is not
- * recorded, so repetition includes the seams. Affinity pairs the rows of two layers by shard,
- * step and row number, and repeated batches of a step in their order.
+ * Consecutive tokens are consecutive rows of one record, and records of one row each; where a new
+ * sequence begins is not recorded, so repetition includes the seams. Affinity pairs the rows of two
+ * layers by shard, step and row number, and repeated batches of a step in their order.
  */
 #include "analyze/routing.h"
 
@@ -107,26 +107,35 @@ static int collect(const struct run *run, const struct selection *sel,
 	return 0;
 }
 
+/* A record of one row is a token of one sequence being decoded: it follows the record before. */
+static bool goes_on(const struct table_routed *t, const struct places *places, size_t p)
+{
+	return p && places->items[p].shard == places->items[p - 1].shard &&
+	       tokens_of(t, places->items[p].row) == 1 &&
+	       tokens_of(t, places->items[p - 1].row) == 1;
+}
+
 static void fill_repeat(const struct table_routed *t, const struct places *places,
 			struct routing_layer *layer)
 {
 	double pairs = 0, repeats = 0, expected = 0;
+	struct set before = { .n = 0 }, now;
 
 	for (size_t p = 0; p < places->n; p++) {
 		size_t row = places->items[p].row;
 		uint64_t tokens = tokens_of(t, row);
-		struct set sets[2];
 
+		if (!goes_on(t, places, p))
+			before.n = 0;
 		for (uint64_t token = 0; token < tokens; token++) {
-			struct set *now = &sets[token & 1], *before = &sets[~token & 1];
-
-			read_set(t, row, token, layer->experts, now);
-			layer->routed_tokens += now->n > 0;
-			if (!token || !now->n || !before->n)
-				continue;
-			pairs++;
-			repeats += intersect(before, now);
-			expected += routing_repeat_null(layer->experts, before->n, now->n);
+			read_set(t, row, token, layer->experts, &now);
+			layer->routed_tokens += now.n > 0;
+			if (now.n && before.n) {
+				pairs++;
+				repeats += intersect(&before, &now);
+				expected += routing_repeat_null(layer->experts, before.n, now.n);
+			}
+			before = now;
 		}
 	}
 	if (!pairs)
@@ -178,8 +187,8 @@ static void add_affinity(const struct table_routed *t, size_t row, size_t next_r
 		read_set(t, row, token, layer->experts, &from);
 		read_set(t, next_row, token, layer->affinity_experts, &to);
 		for (uint32_t i = 0; to.n && i < from.n; i++) {
-			double *line = layer->affinity +
-				       (size_t)from.experts[i] * layer->affinity_experts;
+			double *line =
+				layer->affinity + (size_t)from.experts[i] * layer->affinity_experts;
 
 			sent[from.experts[i]]++;
 			for (uint32_t j = 0; j < to.n; j++)
@@ -219,7 +228,7 @@ static int fill_affinity(const struct table_routed *t, const struct places *plac
 	return 0;
 }
 
-/* The next MoE layer of the same phase; layers are sorted by layer first. */
+/* The next MoE layer of the same phase; layers are sorted by phase, then layer. */
 static const struct routing_layer *next_layer(const struct routing *routing, size_t at)
 {
 	for (size_t i = at + 1; i < routing->n; i++)
@@ -258,8 +267,7 @@ static int fill_matrices(const struct run *run, const struct selection *sel,
 	return r;
 }
 
-int routing_tokens_fill(const struct run *run, const struct selection *sel,
-			struct routing *routing)
+int routing_tokens_fill(const struct run *run, const struct selection *sel, struct routing *routing)
 {
 	for (size_t i = 0; run->routed.n && i < routing->n; i++) {
 		struct routing_layer *layer = &routing->layers[i];

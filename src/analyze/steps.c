@@ -60,14 +60,14 @@ static void sum_tokens(struct steps *s, size_t n_shards)
 		n++;
 	}
 	if (!n) {
-		s->tokens = value_absent(s->n ? "the program did not give the tokens of its steps" :
-						"no steps were recorded");
+		s->tokens = value_absent(s->n ? "the program did not give the tokens of its steps"
+					      : "no steps were recorded");
 		s->tokens_per_s = s->tokens;
 		return;
 	}
 	s->tokens = value_of(tokens);
-	s->tokens_per_s = time_ns > 0 ? value_of(tokens * 1e9 / (time_ns / (double)n_shards)) :
-					value_absent("no time passed");
+	s->tokens_per_s = time_ns > 0 ? value_of(tokens * 1e9 / (time_ns / (double)n_shards))
+				      : value_absent("no time passed");
 }
 
 static size_t shards_with_steps(const struct run *run, const struct steps *s)
@@ -75,8 +75,8 @@ static size_t shards_with_steps(const struct run *run, const struct steps *s)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++)
-		n += i == 0 || run->step.shard[s->rows[i].row] !=
-				       run->step.shard[s->rows[i - 1].row];
+		n += i == 0 ||
+		     run->step.shard[s->rows[i].row] != run->step.shard[s->rows[i - 1].row];
 	return n ? n : 1;
 }
 
@@ -94,9 +94,9 @@ static void sum_phases(struct steps *s)
 	}
 	for (int p = 0; p < STEP_PHASES; p++)
 		s->phase_pct[p] =
-			s->phased_ns > 0 ?
-				value_of(100.0 * (double)s->phase_ns[p] / (double)s->phased_ns) :
-				value_absent("no range names a phase");
+			s->phased_ns > 0
+				? value_of(100.0 * (double)s->phase_ns[p] / (double)s->phased_ns)
+				: value_absent("no range names a phase");
 }
 
 /* x: the n sorted durations of the finished steps; scratch: as long. */
@@ -137,8 +137,8 @@ static void find_warmup(struct steps *s, double *x)
 	}
 	s->n_warmup = WARMUP_STEPS;
 	s->warmup_mean_ns = value_of(stats_mean(x, WARMUP_STEPS));
-	s->warmup_ratio = value_of(s->warmup_mean_ns.v /
-				   stats_median(x + WARMUP_STEPS, n - WARMUP_STEPS));
+	s->warmup_ratio =
+		value_of(s->warmup_mean_ns.v / stats_median(x + WARMUP_STEPS, n - WARMUP_STEPS));
 	if (!isfinite(s->warmup_ratio.v))
 		s->warmup_ratio = value_absent("no time passed");
 }

@@ -26,7 +26,7 @@ struct step_row {
 	int64_t start_ns, duration_ns;
 	bool recorded, unfinished, outlier;
 	uint8_t probe;
-	bool phases_known; /* recorded, and at least one range with a phase in it */
+	bool phases_known;	       /* recorded, and at least one range with a phase in it */
 	int64_t phase_ns[STEP_PHASES]; /* [0]: other, the time outside all phases */
 	struct value tokens, tokens_per_s;
 };
@@ -35,8 +35,8 @@ struct steps {
 	struct step_row *rows; /* by shard, then start */
 	size_t n;
 	size_t n_unfinished, n_not_recorded;
-	struct stats_summary all;      /* finished steps, ns */
-	struct stats_summary recorded; /* those of them with recording on */
+	struct stats_summary all;	   /* finished steps, ns */
+	struct stats_summary recorded;	   /* those of them with recording on */
 	struct value tokens, tokens_per_s; /* over the steps that gave their tokens */
 	size_t n_phased;
 	int64_t phase_ns[STEP_PHASES]; /* sum over the steps with phases_known; [0]: other */

@@ -194,8 +194,7 @@ static bool dead_experts(const struct run *run, const struct findings *f, struct
 /* True when cv is within two standard deviations of what uniform routing shows. */
 static bool within_chance(const struct routing_layer *layer)
 {
-	return layer->load.cv <=
-	       layer->cv_floor.v * (1 + 2 / sqrt(2.0 * (layer->experts - 1.0)));
+	return layer->load.cv <= layer->cv_floor.v * (1 + 2 / sqrt(2.0 * (layer->experts - 1.0)));
 }
 
 static void say_balanced(const struct routing_layer *worst, size_t n, bool chance,
@@ -246,8 +245,9 @@ static bool routing_imbalance(const struct run *run, const struct findings *f, s
 	      worst->layer);
 	v->gain_pct = value_absent("depends on where the experts run: one device does the same "
 				   "work either way");
-	ADVICE(v, "With experts spread over devices the busiest one sets the pace (%.2f times the "
-		  "mean here). Raise the balancing loss, or place or replicate the hot experts.",
+	ADVICE(v,
+	       "With experts spread over devices the busiest one sets the pace (%.2f times the "
+	       "mean here). Raise the balancing loss, or place or replicate the hot experts.",
 	       worst->load.imbalance);
 	return true;
 }
@@ -272,7 +272,7 @@ static bool capacity_drops(const struct run *run, const struct findings *f, stru
 	share = 100 * dropped / (kept + dropped);
 	v->severity = share > 1 ? SEVERITY_WARNING : SEVERITY_NOTE;
 	TITLE(v, "full experts dropped %.2f%% of all assignments", share);
-	evidence(v, "dropped", EVIDENCE_COUNT, dropped);
+	evidence(v, "dropped_assignments", EVIDENCE_COUNT, dropped);
 	evidence(v, "dropped_pct", EVIDENCE_PCT, share);
 	evidence(v, "worst_layer", EVIDENCE_COUNT, worst->layer);
 	evidence(v, "worst_layer_dropped_pct", EVIDENCE_PCT, 100 * worst->drop_rate_measured.v);
@@ -326,8 +326,12 @@ static bool step_variation(const struct run *run, const struct findings *f, stru
 	}
 	v->severity = SEVERITY_WARNING;
 	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
-	v->gain_pct = value_of(fmax(0, 100 * (s->mean - s->p50) / s->mean));
-	v->gain_assumption = "every step could be as fast as the median one";
+	if (s->mean > s->p50) {
+		v->gain_pct = value_of(100 * (s->mean - s->p50) / s->mean);
+		v->gain_assumption = "every step could be as fast as the median one";
+	} else {
+		v->gain_pct = value_absent("the mean step is not above the median one");
+	}
 	ADVICE(v, "Look at the slow steps with 'moescope steps --sort time_ns': other programs on "
 		  "the machine, input of different size, checkpoints, or a busy data loader.");
 	return true;
@@ -356,8 +360,8 @@ static bool slow_start(const struct run *run, const struct findings *f, struct v
 	if (!f->steps.warmup_ratio.known || f->steps.warmup_ratio.v < WARMUP_RATIO)
 		return false;
 	v->severity = SEVERITY_NOTE;
-	TITLE(v, "the first %zu steps are %.1f times as long as the later ones",
-	      f->steps.n_warmup, f->steps.warmup_ratio.v);
+	TITLE(v, "the first %zu steps are %.1f times as long as the later ones", f->steps.n_warmup,
+	      f->steps.warmup_ratio.v);
 	evidence(v, "warmup_mean_ns", EVIDENCE_NS, f->steps.warmup_mean_ns.v);
 	evidence(v, "p50_ns", EVIDENCE_NS, f->steps.all.p50);
 	ADVICE(v, "They are part of every statistic here; give a step window to leave them out.");
@@ -379,6 +383,13 @@ static bool profiler_cost(const struct run *run, const struct findings *f, struc
 		v->severity = SEVERITY_OK;
 		TITLE(v, "profiling costs less than 1%% of the step time");
 		ADVICE(v, "Nothing to do.");
+	} else if (o->low_pct.v <= 0) {
+		v->severity = SEVERITY_NOTE;
+		TITLE(v,
+		      "the cost of profiling is lost in the noise of the steps (95%%: %.1f to "
+		      "%.1f%%)",
+		      o->low_pct.v, o->high_pct.v);
+		ADVICE(v, "More pairs (run --overhead-check N) or a quieter machine narrow it.");
 	} else if (o->measured_pct.v <= COST_PCT) {
 		v->severity = SEVERITY_OK;
 		TITLE(v, "profiling costs about %.1f%% of the step time (95%%: %.1f to %.1f%%)",

@@ -14,13 +14,13 @@ struct format {
 	char text[32];
 };
 
-struct format format_ns(double ns);	      /* "412 ns" "12.3 ms" "1.24 s" "3m 05s" "2h 07m" */
-struct format format_bytes(double bytes);     /* "512 B" "1.24 GB" */
-struct format format_count(double count);     /* "812" "3.40 M" "1.20 G" */
-struct format format_rate(double per_second); /* "12.3 k/s" */
-struct format format_flops(double per_second);/* "12.3 GFLOP/s" */
-struct format format_pct(double pct);	      /* "0.04%" "3.1%" "42%" */
-struct format format_ratio(double value);     /* "0.0312" "1.07" "12.3" */
+struct format format_ns(double ns);	       /* "412 ns" "12.3 ms" "1.24 s" "3m 05s" "2h 07m" */
+struct format format_bytes(double bytes);      /* "512 B" "1.24 GB" */
+struct format format_count(double count);      /* "812" "3.40 M" "1.20 G" */
+struct format format_rate(double per_second);  /* "12.3 k/s" */
+struct format format_flops(double per_second); /* "12.3 GFLOP/s" */
+struct format format_pct(double pct);	       /* "0.04%" "3.1%" "42%" */
+struct format format_ratio(double value);      /* "0.0312" "1.07" "12.3" */
 
 /* UTC "2026-01-31 14:03:07 UTC" from nanoseconds since 1970. */
 struct format format_date(int64_t realtime_ns);

@@ -19,7 +19,7 @@ struct json {
 	FILE *file; /* NULL: into buffer */
 	char *buffer;
 	size_t length, capacity;
-	int indent;	      /* spaces per level; 0: no white space at all */
+	int indent; /* spaces per level; 0: no white space at all */
 	unsigned int depth;
 	unsigned int compact; /* depth at which one-line output began; 0: not */
 	uint64_t filled;      /* bit d: the container at depth d has an element */

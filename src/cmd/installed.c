@@ -11,11 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From the directory of the executable: beside it, in the build directory, under a prefix. */
-static const char *const program_places[] = { "", "../tinymoe/", NULL };
+/* From the directory of the executable: beside it, as in the build directory, or under a prefix. */
 static const char *const library_places[] = {
 	"",
-	"../probe/",
 	"../lib/",
 	"../lib64/",
 #if defined(__x86_64__)
@@ -47,11 +45,7 @@ static char *beside(const char *place, const char *name, int mode)
 
 char *installed_program(const char *name)
 {
-	char *path = NULL;
-
-	for (size_t i = 0; !path && program_places[i]; i++)
-		path = beside(program_places[i], name, X_OK);
-	return path;
+	return beside("", name, X_OK);
 }
 
 char *installed_library(const char *name)

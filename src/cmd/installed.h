@@ -5,8 +5,7 @@
 #ifndef CMD_INSTALLED_H
 #define CMD_INSTALLED_H
 
-/* The path of `name` beside this executable, or in the build directory; NULL when it is not
- * there. Caller frees. */
+/* The path of `name` beside this executable; NULL when it is not there. Caller frees. */
 char *installed_program(const char *name);
 /* The same for a shared library: beside the executable, or in the lib directories next to it. */
 char *installed_library(const char *name);

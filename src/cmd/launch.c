@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { EXEC_LOOK_MS = 50 };
 
 static const int forwarded[] = { SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP };
 
@@ -101,45 +104,6 @@ static void unwatch_signals(struct launch *launch)
 	sigprocmask(SIG_SETMASK, &launch->given_mask, NULL);
 }
 
-int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_exec)
-{
-	int report[2], code = 0;
-	ssize_t n;
-
-	*ret_exec = false;
-	if (pipe2(report, O_CLOEXEC) < 0)
-		return -errno;
-	watch_signals(launch);
-	launch->pid = fork();
-	if (launch->pid == 0)
-		become(launch, argv, output_fd, report[1]);
-	if (launch->pid < 0)
-		code = errno;
-	close(report[1]);
-	if (launch->pid > 0) {
-		do
-			n = read(report[0], &code, sizeof(code));
-		while (n < 0 && errno == EINTR);
-		*ret_exec = n == (ssize_t)sizeof(code);
-		if (*ret_exec)
-			while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
-				;
-		else
-			code = 0;
-	}
-	close(report[0]);
-	if (code)
-		unwatch_signals(launch);
-	return -code;
-}
-
-/* Whether the program has a signal that reached us already: the terminal's driver sends to the
- * whole foreground group, and the program is in ours unless it has left. */
-static bool has_it_already(const struct launch *launch, const siginfo_t *info)
-{
-	return info->si_code == SI_KERNEL && getpgid(launch->pid) == getpgrp();
-}
-
 static bool look_at_child(struct launch *launch, enum launch_event *ret_event)
 {
 	siginfo_t info = { 0 };
@@ -158,6 +122,57 @@ static bool look_at_child(struct launch *launch, enum launch_event *ret_event)
 		;
 	*ret_event = LAUNCH_ENDED;
 	return true;
+}
+
+/* Waits until the child has become the program (false) or has told why not (true). A stop that
+ * catches it in between would otherwise leave us waiting beside a stopped job. */
+static bool exec_failed(struct launch *launch, int fd, int *ret_code)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	siginfo_t info;
+	ssize_t n;
+
+	while (poll(&poll_fd, 1, EXEC_LOOK_MS) <= 0) {
+		info.si_pid = 0;
+		if (waitid(P_PID, (id_t)launch->pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid)
+			launch_suspend(launch);
+	}
+	do
+		n = read(fd, ret_code, sizeof(*ret_code));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(*ret_code);
+}
+
+int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_exec)
+{
+	int report[2], code = 0;
+
+	*ret_exec = false;
+	if (pipe2(report, O_CLOEXEC) < 0)
+		return -errno;
+	watch_signals(launch);
+	launch->pid = fork();
+	if (launch->pid == 0)
+		become(launch, argv, output_fd, report[1]);
+	if (launch->pid < 0)
+		code = errno;
+	close(report[1]);
+	if (launch->pid > 0 && exec_failed(launch, report[0], &code)) {
+		*ret_exec = true;
+		while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(report[0]);
+	if (code)
+		unwatch_signals(launch);
+	return -code;
+}
+
+/* Whether the program has a signal that reached us already: the terminal's driver sends to the
+ * whole foreground group, and the program is in ours unless it has left. */
+static bool has_it_already(const struct launch *launch, const siginfo_t *info)
+{
+	return info->si_code == SI_KERNEL && getpgid(launch->pid) == getpgrp();
 }
 
 static bool time_left(const struct timespec *deadline, struct timespec *ret_left)

@@ -32,9 +32,9 @@ void scene_heat(const struct scene *scene, double load_to_mean, FILE *out)
 	static const char *const heights[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
 	static const char letters[] = " .:-=+*%@";
 	bool color = scene->options->color;
-	enum text_style style = load_to_mean > 1.5 ? TEXT_RED :
-				load_to_mean < 0.5 ? TEXT_YELLOW :
-						     TEXT_GREEN;
+	enum text_style style = load_to_mean > 1.5   ? TEXT_RED
+				: load_to_mean < 0.5 ? TEXT_YELLOW
+						     : TEXT_GREEN;
 	/* Height 4 of 8 is the mean, 8 is twice it or more; only zero is empty. */
 	int level = load_to_mean <= 0 ? 0 : (int)lround(load_to_mean * 4);
 

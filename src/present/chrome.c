@@ -179,8 +179,8 @@ static int put_nested(struct trace *t)
 		return r;
 	for (size_t i = 0; i < n; i++) {
 		const struct nested *item = &list[i];
-		struct site site = run_site(t->run, item->is_op ? t->run->op.site[item->row] :
-								  t->run->range.site[item->row]);
+		struct site site = run_site(t->run, item->is_op ? t->run->op.site[item->row]
+								: t->run->range.site[item->row]);
 
 		begin_event(t, "X", site.name ? run_string(t->run, site.name) : "(no name)",
 			    process_of(t->run, item->shard), item->thread);

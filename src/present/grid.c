@@ -106,8 +106,7 @@ static int by_cell(const void *a, const void *b)
 	else if (x->cell->kind == CELL_TEXT && y->cell->kind == CELL_TEXT)
 		order = strcmp(x->cell->s, y->cell->s);
 	else
-		order = number(x->cell) > number(y->cell) ? -1 :
-							     number(x->cell) < number(y->cell);
+		order = number(x->cell) > number(y->cell) ? -1 : number(x->cell) < number(y->cell);
 	return order ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
@@ -213,8 +212,8 @@ int grid_print(const struct grid *grid, size_t limit, const struct text_layout *
 		if (grid->columns[c].title)
 			columns[n++] = (struct text_column){
 				.title = grid->columns[c].title,
-				.align = grid->columns[c].unit == GRID_TEXT ? TEXT_LEFT :
-									      TEXT_RIGHT,
+				.align =
+					grid->columns[c].unit == GRID_TEXT ? TEXT_LEFT : TEXT_RIGHT,
 				.flexible = grid->columns[c].flexible,
 			};
 	table = text_table_new(columns, n);

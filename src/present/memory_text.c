@@ -26,8 +26,8 @@ static void timeline(const struct scene *scene, const struct memory_device *d, i
 			before = d->points[point++].live_bytes;
 			largest = before > largest ? before : largest;
 		}
-		level = d->peak_bytes ? (int)(7.0 * (double)largest / (double)d->peak_bytes + 0.5) :
-					0;
+		level = d->peak_bytes ? (int)(7.0 * (double)largest / (double)d->peak_bytes + 0.5)
+				      : 0;
 		if (scene->options->utf8)
 			fputs(heights[level], out);
 		else
@@ -47,9 +47,8 @@ int memory_text_device(const struct scene *scene, const struct memory_device *d,
 	fprintf(out, ": peak %s, made of\n", format_bytes((double)d->peak_bytes).text);
 	for (size_t i = 0; i < MEMORY_USES; i++) {
 		unsigned int u = d->order_at_peak[i];
-		double share = d->peak_bytes ?
-				       (double)d->use_at_peak[u] / (double)d->peak_bytes :
-				       0;
+		double share =
+			d->peak_bytes ? (double)d->use_at_peak[u] / (double)d->peak_bytes : 0;
 
 		if (!d->use_at_peak[u])
 			continue;

@@ -92,18 +92,19 @@ static void overhead(struct json *json, const struct overhead *o)
 	grid_json_value(json, "off_median_ns", o->off_median_ns);
 	grid_json_value(json, "own_cpu_pct", o->own_cpu_pct);
 	grid_json_value(json, "own_cpu_ns", o->own_cpu_ns);
-	json_key(json, "level_changes");
-	json_array_line(json);
-	json_array_end(json);
+	json_key(json, "records");
+	json_uint(json, o->records);
+	grid_json_value(json, "level_changes",
+			value_absent("level changes are not recorded by this version"));
 	json_object_end(json);
 }
 
 static void timeline(struct json *json, const struct run *run)
 {
 	grid_json_value(json, "timeline",
-			value_absent(run->kernel.n ?
-					     "device timelines are not analysed by this version" :
-					     "no device records in this run"));
+			value_absent(run->kernel.n
+					     ? "device timelines are not analysed by this version"
+					     : "no device records in this run"));
 }
 
 int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE *out,

@@ -80,18 +80,19 @@ static void evidence_line(const struct verdict *v, char *line, size_t size)
 	line[0] = '\0';
 	for (size_t i = 0; i < v->n_evidence && at < size; i++) {
 		const struct evidence *e = &v->evidence[i];
-		struct format text = e->unit == EVIDENCE_NS    ? format_ns(e->v) :
-				     e->unit == EVIDENCE_BYTES ? format_bytes(e->v) :
-				     e->unit == EVIDENCE_PCT   ? format_pct(e->v) :
-				     e->unit == EVIDENCE_COUNT ? format_count(e->v) :
-								 format_ratio(e->v);
+		struct format text = e->unit == EVIDENCE_NS	 ? format_ns(e->v)
+				     : e->unit == EVIDENCE_BYTES ? format_bytes(e->v)
+				     : e->unit == EVIDENCE_PCT	 ? format_pct(e->v)
+				     : e->unit == EVIDENCE_COUNT ? format_count(e->v)
+								 : format_ratio(e->v);
 		char key[48];
 		char *unit;
 
 		/* The value carries its unit here: "p50 12.3 ms", not "p50_ns 12.3 ms". */
 		snprintf(key, sizeof(key), "%s", e->key);
 		unit = strrchr(key, '_');
-		if (unit && (!strcmp(unit, "_ns") || !strcmp(unit, "_pct") || !strcmp(unit, "_bytes")))
+		if (unit &&
+		    (!strcmp(unit, "_ns") || !strcmp(unit, "_pct") || !strcmp(unit, "_bytes")))
 			*unit = '\0';
 		for (char *c = key; *c; c++)
 			*c = *c == '_' && e->unit != EVIDENCE_NUMBER ? ' ' : *c;
@@ -228,9 +229,9 @@ static void inference_text(const struct scene *scene, FILE *out)
 	if (!f->requests && !f->without_begin)
 		return;
 	scene_title(scene, "Inference", out);
-	fprintf(out, "  %zu requests (%zu finished), %s prompt tokens, %s tokens generated", f->requests,
-		f->finished, format_count((double)f->prompt_tokens).text,
-		format_count((double)f->tokens).text);
+	fprintf(out, "  %zu request%s (%zu finished), %s prompt tokens, %s tokens generated",
+		f->requests, f->requests == 1 ? "" : "s", f->finished,
+		format_count((double)f->prompt_tokens).text, format_count((double)f->tokens).text);
 	if (f->tokens_per_s.known)
 		fprintf(out, ", %s tokens/s", format_count(f->tokens_per_s.v).text);
 	fputc('\n', out);
@@ -245,7 +246,10 @@ static void inference_text(const struct scene *scene, FILE *out)
 static void overhead_text(const struct scene *scene, FILE *out)
 {
 	const struct overhead *o = &scene->f->overhead;
+	double file_bytes = 0;
 
+	for (size_t i = 0; i < scene->run->n_shards; i++)
+		file_bytes += (double)scene->run->shards[i].file_bytes;
 	scene_title(scene, "What profiling cost", out);
 	if (o->measured_pct.known)
 		fprintf(out, "  on against off: %s of the step time (95%%: %s to %s, %zu pairs)\n",
@@ -254,9 +258,9 @@ static void overhead_text(const struct scene *scene, FILE *out)
 	else
 		fprintf(out, "  on against off: n/a (%s)\n", o->measured_pct.reason);
 	if (o->own_cpu_pct.known)
-		fprintf(out, "  its own thread: %s of one core, %s records, %s written\n",
+		fprintf(out, "  its own thread: %s of one core, %s records, %s on disk\n",
 			format_pct(o->own_cpu_pct.v).text, format_count((double)o->records).text,
-			format_bytes((double)o->bytes).text);
+			format_bytes(file_bytes).text);
 	else
 		fprintf(out, "  its own thread: n/a (%s)\n", o->own_cpu_pct.reason);
 }
@@ -283,7 +287,8 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 		return r;
 	inference_text(scene, out);
 	overhead_text(scene, out);
-	fputs("\nUnits are decimal: 1 MB is 10^6 bytes. 'moescope explain NAME' defines a number.\n",
+	fputs("\nUnits are decimal: 1 MB is 10^6 bytes. "
+	      "'moescope explain NAME' defines a number.\n",
 	      out);
 	return 0;
 }

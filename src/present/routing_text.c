@@ -36,12 +36,12 @@ static void count_cell(struct text_table *table, const struct load_metrics *load
 int routing_text_table(const struct scene *scene, const struct grid *grid, size_t limit, FILE *out)
 {
 	static const struct text_column columns[] = {
-		{ "layer", TEXT_LEFT, true },	{ "k", TEXT_RIGHT, false },
+		{ "layer", TEXT_LEFT, true },	   { "k", TEXT_RIGHT, false },
 		{ "max/mean", TEXT_RIGHT, false }, { "chance", TEXT_RIGHT, false },
-		{ "cv", TEXT_RIGHT, false },	{ "chance", TEXT_RIGHT, false },
-		{ "excess", TEXT_RIGHT, false }, { "gini", TEXT_RIGHT, false },
-		{ "entr.", TEXT_RIGHT, false }, { "dead", TEXT_RIGHT, false },
-		{ "low", TEXT_RIGHT, false },	{ "high", TEXT_RIGHT, false },
+		{ "cv", TEXT_RIGHT, false },	   { "chance", TEXT_RIGHT, false },
+		{ "excess", TEXT_RIGHT, false },   { "gini", TEXT_RIGHT, false },
+		{ "entr.", TEXT_RIGHT, false },	   { "dead", TEXT_RIGHT, false },
+		{ "low", TEXT_RIGHT, false },	   { "high", TEXT_RIGHT, false },
 	};
 	struct text_layout layout = scene_layout(scene, 2);
 	struct text_table *table = text_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -125,9 +125,9 @@ static void expert_bars(const struct scene *scene, const struct routing_layer *l
 
 	for (uint32_t e = 0; e < layer->experts; e++) {
 		double load = (double)layer->n[e];
-		enum text_style style = load > 1.5 * layer->load.mean ? TEXT_RED :
-					load < 0.5 * layer->load.mean ? TEXT_YELLOW :
-									TEXT_GREEN;
+		enum text_style style = load > 1.5 * layer->load.mean	? TEXT_RED
+					: load < 0.5 * layer->load.mean ? TEXT_YELLOW
+									: TEXT_GREEN;
 
 		fprintf(out, "    expert %-5u %8s %6s  %s", e, format_count(load).text,
 			format_pct(layer->load.known ? 100 * load / (double)layer->load.total : 0)
@@ -156,8 +156,9 @@ static void what_ifs(const struct scene *scene, const struct routing_layer *laye
 	snprintf(after, sizeof(after), "of the %u busiest experts, step to step", layer->hot_h);
 	line(scene, out, "hot persistence", layer->hot_persistence, after);
 	snprintf(after, sizeof(after), "uniform: %s",
-		 layer->unique_step_expected.known ? format_ratio(layer->unique_step_expected.v).text :
-						     "n/a");
+		 layer->unique_step_expected.known
+			 ? format_ratio(layer->unique_step_expected.v).text
+			 : "n/a");
 	line(scene, out, "experts used per step", layer->unique_step_mean, after);
 }
 
@@ -166,8 +167,9 @@ int routing_text_layer(const struct scene *scene, const struct routing_layer *la
 	char title[160], place[64];
 
 	place_text(place, sizeof(place), layer);
-	snprintf(title, sizeof(title), "Layer %s: %s tokens in %zu steps", place,
-		 format_count((double)layer->tokens).text, layer->n_steps);
+	snprintf(title, sizeof(title), "Layer %s: %s tokens in %zu step%s", place,
+		 format_count((double)layer->tokens).text, layer->n_steps,
+		 layer->n_steps == 1 ? "" : "s");
 	scene_title(scene, title, out);
 	expert_bars(scene, layer, out);
 	fputc('\n', out);

@@ -132,8 +132,8 @@ static void json_run(struct json *json, const struct run *run)
 	json_string(json, info->name);
 	json_key(json, "command");
 	json_string(json, info->command);
-	duration = info->duration_known ? cell_int(info->duration_ns) :
-					  cell_absent("the program has not ended");
+	duration = info->duration_known ? cell_int(info->duration_ns)
+					: cell_absent("the program has not ended");
 	grid_json_cell(json, "duration_ns", &duration);
 	json_devices(json, run);
 	json_key(json, "ranks");
@@ -186,7 +186,8 @@ void scene_json_head(struct json *json, const struct run *run, const char *name)
 
 struct text_layout scene_layout(const struct scene *scene, int indent)
 {
-	return (struct text_layout){ .width = scene->options->width > 0 ? scene->options->width : 80,
+	return (struct text_layout){ .width =
+					     scene->options->width > 0 ? scene->options->width : 80,
 				     .indent = indent,
 				     .color = scene->options->color,
 				     .utf8 = scene->options->utf8 };
@@ -264,9 +265,13 @@ static size_t trouble_shards(const struct scene *scene, bool count_only, FILE *o
 				 shard->pid, shard->trouble.message);
 		else if (shard->state == SHARD_CRASHED)
 			snprintf(line, sizeof(line),
-				 "rank %u, process %u ended without closing its recording; %" PRIu64
-				 " records were salvaged from its buffers",
-				 shard->rank, shard->pid, shard->loss.salvaged);
+				 "rank %u, process %u ended without closing its recording",
+				 shard->rank, shard->pid);
+		else if (shard->state == SHARD_LIVE && strcmp(run->info.status, "running") != 0)
+			snprintf(line, sizeof(line),
+				 "rank %u, process %u still records although the command has "
+				 "ended; figures may grow",
+				 shard->rank, shard->pid);
 		else
 			continue;
 		if (!count_only)

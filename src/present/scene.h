@@ -18,11 +18,11 @@ struct scene {
 
 /* One table of a view or a section of the report. */
 struct section {
-	const char *name; /* "ops": schema "moescope/ops/1", key in the report */
+	const char *name;  /* "ops": schema "moescope/ops/1", key in the report */
 	unsigned int want; /* enum finding */
 	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
 	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
-	grid_extra extra; /* may be NULL */
+	grid_extra extra;					       /* may be NULL */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
 

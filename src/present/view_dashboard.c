@@ -142,8 +142,7 @@ static void memory(const struct scene *scene, FILE *out)
 			if (!d->use_at_peak[u])
 				continue;
 			n = (size_t)snprintf(part, sizeof(part), "%s %s %s",
-					     strchr(line, ':') ? "," : ":",
-					     memory_use_name(u),
+					     strchr(line, ':') ? "," : ":", memory_use_name(u),
 					     format_bytes((double)d->use_at_peak[u]).text);
 			if (at + n <= width) {
 				memcpy(line + at, part, n + 1);
@@ -163,22 +162,22 @@ static void ratio(const struct value *value, int width, FILE *out)
 static void layer_line(const struct scene *scene, const struct routing_layer *layer, FILE *out)
 {
 	int strip = scene_layout(scene, 0).width - 12 - 36;
-	struct value imbalance = layer->load.known ? value_of(layer->load.imbalance) :
-						     value_absent("");
+	struct value imbalance =
+		layer->load.known ? value_of(layer->load.imbalance) : value_absent("");
 	char place[32];
 	int used;
 
-	snprintf(place, sizeof(place), "layer %d", layer->layer);
-	fprintf(out, " %-10.10s", place);
+	snprintf(place, sizeof(place), "%d %s", layer->layer, phase_name(layer->phase));
+	fprintf(out, " %-9.9s ", place);
 	used = scene_heat_strip(scene, layer->n, layer->experts, layer->load.mean, strip, out);
 	fprintf(out, "%*s", strip - used, "");
 	ratio(&imbalance, 9, out);
 	ratio(&layer->imbalance_floor, 8, out);
 	ratio(&layer->cv_excess, 8, out);
 	fprintf(out, "%5u", layer->load.dead);
-	fprintf(out, "%6s\n", layer->drop_rate_measured.known ?
-				      format_pct(100 * layer->drop_rate_measured.v).text :
-				      "n/a");
+	fprintf(out, "%6s\n",
+		layer->drop_rate_measured.known ? format_pct(100 * layer->drop_rate_measured.v).text
+						: "n/a");
 }
 
 static void experts(const struct scene *scene, FILE *out)
@@ -223,8 +222,9 @@ static void cost(const struct scene *scene, FILE *out)
 	fputc('\n', out);
 	label(scene, "Losses", out);
 	if (lost)
-		fprintf(out, "%s%" PRIu64 "%s (see the report)\n", text_style_on(TEXT_YELLOW, color),
-			lost, text_style_off(TEXT_YELLOW, color));
+		fprintf(out, "%s%" PRIu64 "%s (see the report)\n",
+			text_style_on(TEXT_YELLOW, color), lost,
+			text_style_off(TEXT_YELLOW, color));
 	else
 		fputs("none\n", out);
 	if (scene->f->routing.records && !scene->f->routing.self_check_ok) {

@@ -40,8 +40,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_int(d->device);
 		*cell++ = cell_uint(d->live_bytes);
 		*cell++ = cell_uint(d->peak_bytes);
-		*cell++ = d->peak_bytes ? cell_int(d->peak_ns - scene->run->start_ns) :
-					  cell_absent("nothing was allocated");
+		*cell++ = d->peak_bytes ? cell_int(d->peak_ns - scene->run->start_ns)
+					: cell_absent("nothing was allocated");
 		*cell++ = cell_uint(d->live_allocations);
 		*cell++ = cell_uint(d->allocations);
 		*cell++ = cell_uint(d->frees);

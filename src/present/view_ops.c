@@ -42,8 +42,10 @@ static const struct grid_column columns_by_shape[] = {
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	static const char no_gpu[] = "no device records in this run";
 	static const char range[] = "a range carries no arithmetic";
+	const char *no_gpu = scene->run->kernel.n
+				     ? "device time is not attributed to operations by this version"
+				     : "no device records in this run";
 
 	if (scene->options->by_shape)
 		grid_init(grid, columns_by_shape, sizeof(columns_by_shape) / sizeof(columns[0]));
@@ -67,9 +69,9 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(row->flops_per_s);
 		*cell++ = row->is_op ? cell_uint(row->bytes) : cell_absent(range);
 		*cell++ = cell_uint(row->unfinished);
-		*cell++ = !scene->options->by_shape ? cell_absent("not asked for") :
-			  row->shape ? cell_text(run_string(scene->run, row->shape)) :
-				       cell_absent("the program gave no shape");
+		*cell++ = !scene->options->by_shape ? cell_absent("not asked for")
+			  : row->shape		    ? cell_text(run_string(scene->run, row->shape))
+						    : cell_absent("the program gave no shape");
 	}
 	return 0;
 }

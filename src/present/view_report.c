@@ -19,15 +19,16 @@ int view_report(const struct run *run, const struct present_options *options, FI
 			       "the report is not one table; ask for ops, steps, routing or memory "
 			       "as CSV");
 	if (options->sort)
-		return err_set(err, -EINVAL,
-			       "the report cannot be sorted; ask for ops, steps, routing or memory");
+		return err_set(
+			err, -EINVAL,
+			"the report cannot be sorted; ask for ops, steps, routing or memory");
 	r = scene_analyze(run, options, FIND_ALL, &findings, err);
 	if (r < 0)
 		return r;
 	r = verdicts_analyze(run, &findings, &verdicts);
 	if (r >= 0) {
-		r = options->json ? report_json(&scene, &verdicts, out, err) :
-				    report_text(&scene, &verdicts, out);
+		r = options->json ? report_json(&scene, &verdicts, out, err)
+				  : report_text(&scene, &verdicts, out);
 		verdicts_release(&verdicts);
 	}
 	findings_release(&findings);

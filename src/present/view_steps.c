@@ -28,8 +28,8 @@ static const struct grid_column columns[] = {
 
 static struct cell phase_cell(const struct step_row *row, unsigned int phase)
 {
-	return row->phases_known ? cell_int(row->phase_ns[phase]) :
-				   cell_absent("no range in this step names a phase");
+	return row->phases_known ? cell_int(row->phase_ns[phase])
+				 : cell_absent("no range in this step names a phase");
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -85,8 +85,8 @@ static void extra(struct json *json, const void *item, const void *context)
 	}
 	json_null(json);
 	json_key(json, "phases_reason");
-	json_string(json, row->recorded ? "no range in this step names a phase" :
-					  "the step was not recorded");
+	json_string(json, row->recorded ? "no range in this step names a phase"
+					: "the step was not recorded");
 }
 
 static void summary(struct json *json, const char *key, const struct stats_summary *s)

@@ -107,21 +107,57 @@ static uint32_t add(const char *text, uint32_t length, uint32_t hash)
 	return name->id;
 }
 
+/* Most names are literals: what this thread saw last at an address, checked by its text. Names
+ * live for ever, so an entry is never stale. */
+#define RECENT 64
+static __thread struct {
+	const char *at;
+	const struct name *name;
+} recent[RECENT];
+
+static size_t recent_slot(const char *text)
+{
+	return ((uintptr_t)text ^ (uintptr_t)text >> 6) % RECENT;
+}
+
+static moescope_name intern(const char *text);
+
 moescope_name moescope_intern(const char *text)
+{
+	size_t slot;
+
+	if (!text || !*text)
+		return 0;
+	slot = recent_slot(text);
+	if (recent[slot].at == text && !strcmp(recent[slot].name->text, text))
+		return recent[slot].name->id;
+	return intern(text);
+}
+
+static void remember(const char *text, const struct name *name)
+{
+	size_t slot = recent_slot(text);
+
+	recent[slot].at = text;
+	recent[slot].name = name;
+}
+
+static moescope_name intern(const char *text)
 {
 	struct name_table *in;
 	struct name *name = NULL;
 	uint32_t length, hash, id;
 	int saved;
 
-	if (!text || !*text)
-		return 0;
 	hash = hash_text(text, &length);
 	in = atomic_load_explicit(&table, memory_order_acquire);
 	if (in)
 		name = find(in, text, length, hash);
-	if (name)
+	if (name) {
+		if (length < STRING_MAX)
+			remember(text, name);
 		return name->id;
+	}
 	saved = errno;
 	pthread_mutex_lock(&lock);
 	in = atomic_load_explicit(&table, memory_order_relaxed);

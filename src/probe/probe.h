@@ -17,22 +17,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Here the functions themselves are defined. */
+#define MOESCOPE_NO_INLINE
 #include "base/clock.h"
 #include "moescope.h"
 #include "trace/drain.h"
 #include "trace/ring.h"
 #include "trace/shard.h"
 
-/* One word: bits 0-7 the level recorded now (0 when paused or outside the schedule), bits 8-15
- * the level of the session whatever the schedule says, bits 16-31 a count of switches. */
-extern _Atomic uint32_t probe_gate;
+/* moescope_gate, one word: bits 0-7 the level recorded now (0 when paused or outside the
+ * schedule), bits 8-15 the level of the session whatever the schedule says, bits 16-31 a count of
+ * switches. */
 #define GATE_NOW(gate) ((gate)&0xff)
 #define GATE_SESSION(gate) ((gate) >> 8 & 0xff)
 #define GATE_EPOCH(gate) ((gate) >> 16)
 
 static inline uint32_t gate_load(void)
 {
-	return atomic_load_explicit(&probe_gate, memory_order_relaxed);
+	return __atomic_load_n(&moescope_gate, __ATOMIC_RELAXED);
 }
 
 /* The calling thread's ring, or NULL with the drop counted. */

@@ -10,7 +10,7 @@
 
 #include "probe/probe.h"
 
-_Atomic uint32_t probe_gate;
+uint32_t moescope_gate;
 
 #define CHECK_WARMUP 4 /* steps before the overhead check: first touches and caches */
 
@@ -103,7 +103,7 @@ static void update_gate(void)
 
 	if (now != GATE_NOW(old))
 		epoch = epoch == UINT16_MAX ? 1 : epoch + 1;
-	atomic_store_explicit(&probe_gate, now | session << 8 | epoch << 16, memory_order_relaxed);
+	__atomic_store_n(&moescope_gate, now | session << 8 | epoch << 16, __ATOMIC_RELAXED);
 }
 
 /* on, off, off, on, on, off, …: neighbours differ and a drift cancels. */

@@ -2,7 +2,6 @@
  *
  * Finding, reading and sampling the corpus. Main thread.
  */
-#define _GNU_SOURCE /* asprintf */
 #include "corpus.h"
 
 #include <errno.h>

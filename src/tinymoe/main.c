@@ -193,6 +193,9 @@ static int run(struct program *program, struct failure *failure)
 		error = trainer_save(program->trainer, settings->save, failure);
 	if (!error && program->counts.stream)
 		error = outfile_commit(&program->counts, failure);
+	/* There is nothing left to clean up: a signal may end the program from here on. */
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
 	if (!error && settings->generate > 0)
 		error = generate(program->trainer ? program->trainer->model : program->generator,
 				 &generation, stdout, failure);

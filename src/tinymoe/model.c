@@ -47,7 +47,6 @@ int model_new(const struct config *config, int threads, bool training, struct mo
 	if (!model)
 		return failure_set(failure, ENOMEM, "there is not enough memory for the model");
 	model->config = *config;
-	model->threads = threads;
 	param_layout_init(&model->layout, config);
 	gemm_init();
 	error = pool_new(threads, &model->pool);

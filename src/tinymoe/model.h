@@ -48,7 +48,6 @@ struct model {
 	struct config config;
 	struct param_layout layout;
 	struct pool *pool;
-	int threads;
 	real *params;
 	real *grads; /* NULL in a model that only generates */
 	struct report report;

@@ -2,7 +2,6 @@
  *
  * Whole files or none. Main thread.
  */
-#define _GNU_SOURCE /* asprintf */
 #include "outfile.h"
 
 #include <errno.h>

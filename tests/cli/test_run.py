@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from cli import (MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need,
                  one_sentence, record, test)
@@ -164,21 +165,51 @@ def job_control_of_a_shell():
     if pid == 0:
         os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment(PS1="$ "))
     read_until(master, b"$ ")
-    os.write(master, f"stty -echo; {MOESCOPE} run -q -o a.mscope -- cat\n".encode())
-    os.write(master, b"one\n")
-    read_until(master, b"one\r\n")
+    # What is awaited is never what is typed, since the terminal shows that too.
+    program = "'echo rea''dy; read x; echo \"got $x\"; exit 6'"
+    os.write(master, f"{MOESCOPE} run -q -o a.mscope -- sh -c {program}\n".encode())
+    read_until(master, b"ready\r\n")
     os.write(master, b"\x1a")
     read_until(master, b"Stopped")
     os.write(master, b"fg\n")
-    read_until(master, b"cat\r\n")
+    read_until(master, b"run -q")
     os.write(master, b"two\n")
-    read_until(master, b"two\r\n")
-    os.write(master, b"\x04")
-    read_until(master, b"$ ")
+    read_until(master, b"got two")
     os.write(master, b"echo status=$?; exit\n")
-    read_until(master, b"status=0")
+    read_until(master, b"status=6")
     os.waitpid(pid, 0)
     os.close(master)
+
+
+def wait_for_a_change(p):
+    """The wait status of a process in a group of its own that stops or ends; soon, or it dies."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        pid, status = os.waitpid(p.pid, os.WUNTRACED | os.WNOHANG)
+        if pid:
+            return status
+        time.sleep(0.001)
+    os.killpg(p.pid, signal.SIGKILL)
+    p.wait()
+    raise AssertionError("it neither stops nor ends")
+
+
+@test
+def stopping_at_any_moment_stops_the_whole_job():
+    def own_group():
+        os.setpgid(0, 0)
+
+    for i in range(40):
+        with start("-f", "--", "true", preexec_fn=own_group) as p:
+            # Not to wait for anything, but to hit every stage of the start.
+            time.sleep(i * 0.0001)
+            os.killpg(p.pid, signal.SIGTSTP)
+            status = wait_for_a_change(p)
+            while os.WIFSTOPPED(status):
+                os.killpg(p.pid, signal.SIGCONT)
+                status = wait_for_a_change(p)
+            p.returncode = os.waitstatus_to_exitcode(status)
+        equal(p.returncode, 0, i)
 
 
 @test

@@ -269,7 +269,8 @@ void fake_routing(struct run *run, int64_t step, int64_t time_ns, int32_t layer,
 #define TOKENS 64
 
 struct places {
-	uint32_t data, forward, backward, optimizer, worker, attention[2], expert[2], matmul[2], adam;
+	uint32_t data, forward, backward, optimizer, worker, attention[2], expert[2], matmul[2],
+		adam;
 	uint32_t shape;
 };
 
@@ -369,8 +370,8 @@ static struct places make_places(struct run *run)
 	for (int l = 0; l < 2; l++) {
 		p.attention[l] = fake_site(run, "attention", l, -1, MOESCOPE_FORWARD);
 		p.matmul[l] = fake_site(run, "qkv projection", l, -1, MOESCOPE_FORWARD);
-		p.expert[l] = fake_site(run, "expert gate and up projection", l, 3,
-					MOESCOPE_FORWARD);
+		p.expert[l] =
+			fake_site(run, "expert gate and up projection", l, 3, MOESCOPE_FORWARD);
 	}
 	return p;
 }
@@ -438,6 +439,7 @@ struct run *fake_training_run(void)
 	uint32_t loss = fake_string(run, "loss");
 
 	fake_span(run, 0, 1500 * MS);
+	run->shards[0].file_bytes = 1500;
 	add_once(run);
 	for (int64_t step = 0; step < STEPS; step++) {
 		int64_t at = 10 * MS + step * 100 * MS;

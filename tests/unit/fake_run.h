@@ -15,8 +15,7 @@ void fake_run_free(struct run *run);
 uint16_t fake_shard(struct run *run, uint32_t rank, uint32_t pid);
 
 uint32_t fake_string(struct run *run, const char *text);
-uint32_t fake_site(struct run *run, const char *name, int32_t layer, int32_t expert,
-		   uint8_t phase);
+uint32_t fake_site(struct run *run, const char *name, int32_t layer, int32_t expert, uint8_t phase);
 
 /* fake_add_range(run, shard, &(struct row_range){…}) and so on for every kind. Widens
  * run->start_ns and end_ns is up to the test (fake_span). */

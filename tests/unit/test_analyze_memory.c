@@ -152,10 +152,10 @@ static void test_live_map_against_array(void **state)
 		} else {
 			assert_int_equal(bytes[address], 0);
 			bytes[address] = (uint64_t)i + 1;
-			assert_int_equal(live_map_put(&map,
-						      &(struct live_block){ .address = wide,
-									    .bytes = bytes[address] }),
-					 0);
+			assert_int_equal(
+				live_map_put(&map, &(struct live_block){ .address = wide,
+									 .bytes = bytes[address] }),
+				0);
 			live++;
 		}
 		assert_int_equal(map.n, live);

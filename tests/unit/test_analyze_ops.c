@@ -87,7 +87,8 @@ static void test_lost_parent_adopts_no_stranger(void **state)
 	struct ops ops;
 
 	(void)state;
-	/* The parent of the first one (depth 0) was dropped; the later depth-0 range began after. */
+	/* The parent of the first one (depth 0) was dropped; the later depth-0 range began after.
+	 */
 	fake_range(run, b, 0, 10, 1, 1);
 	fake_range(run, a, 20, 30, 1, 0);
 	ops = analyzed(run, SELECT_ALL, (struct ops_options){ 0 });

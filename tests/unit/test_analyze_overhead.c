@@ -108,11 +108,10 @@ static void test_own_cost(void **state)
 
 static void token(struct run *run, uint64_t request, int64_t time_ns, uint8_t event, uint64_t count)
 {
-	fake_add_token(run, 0,
-		       &(struct row_token){ .time_ns = time_ns,
-					    .request = request,
-					    .event = event,
-					    .count = count });
+	fake_add_token(
+		run, 0,
+		&(struct row_token){
+			.time_ns = time_ns, .request = request, .event = event, .count = count });
 }
 
 static void test_inference(void **state)

@@ -25,9 +25,15 @@ static void test_reference_loads(void **state)
 		double imbalance, gini, entropy, cv;
 	} cases[] = {
 		{ { 90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86 },
-		  2.12585, 0.329703, 0.924249, 0.588993 },
+		  2.12585,
+		  0.329703,
+		  0.924249,
+		  0.588993 },
 		{ { 20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27 },
-		  2.04498, 0.386678, 0.895816, 0.684339 },
+		  2.04498,
+		  0.386678,
+		  0.895816,
+		  0.684339 },
 	};
 
 	(void)state;
@@ -278,7 +284,8 @@ static void test_tokens(void **state)
 	assert_int_equal(layer->routed_tokens, 4);
 	/* Pairs of neighbours: {0,1}{0,2} meet, {0,2}{3} do not; padding breaks the chain. */
 	NEAR(layer->repeat_rate.v, 0.5);
-	NEAR(layer->repeat_null.v, (routing_repeat_null(4, 2, 2) + routing_repeat_null(4, 2, 1)) / 2);
+	NEAR(layer->repeat_null.v,
+	     (routing_repeat_null(4, 2, 2) + routing_repeat_null(4, 2, 1)) / 2);
 	NEAR(layer->coactivation[0 * 4 + 1], 0.5);
 	NEAR(layer->coactivation[1 * 4 + 0], 1);
 	NEAR(layer->coactivation[0 * 4 + 3], 0);
@@ -302,13 +309,35 @@ static void test_tokens(void **state)
 	fake_run_free(run);
 }
 
+static void test_decoding_goes_on(void **state)
+{
+	static const int32_t tokens[3][2] = { { 0, 1 }, { 1, 2 }, { 0, 3 } };
+	struct run *run = fake_run_new();
+	uint32_t load[] = { 2, 2, 2, 2 };
+	struct routing r;
+
+	(void)state;
+	fake_routing(run, 0, 10, 0, 2, 4, load);
+	for (int i = 0; i < 3; i++)
+		add_tokens(run, 0, 0, tokens[i], 2);
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ .token_level = true });
+	NEAR(r.layers[0].repeat_rate.v, 0.5);
+	routing_release(&r);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reference_loads),	   cmocka_unit_test(test_reference_floors),
-		cmocka_unit_test(test_capacity_and_tiles), cmocka_unit_test(test_degenerate_loads),
-		cmocka_unit_test(test_hot_sets),	   cmocka_unit_test(test_layers_and_windows),
-		cmocka_unit_test(test_self_check),	   cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_reference_loads),
+		cmocka_unit_test(test_reference_floors),
+		cmocka_unit_test(test_capacity_and_tiles),
+		cmocka_unit_test(test_degenerate_loads),
+		cmocka_unit_test(test_hot_sets),
+		cmocka_unit_test(test_layers_and_windows),
+		cmocka_unit_test(test_self_check),
+		cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_decoding_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

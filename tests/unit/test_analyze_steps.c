@@ -39,7 +39,8 @@ static void test_statistics(void **state)
 					  .duration_ns = 9000,
 					  .unfinished = 1,
 					  .recorded = 1 });
-	fake_add_step(run, 0, &(struct row_step){ .step = 4, .start_ns = 9600, .duration_ns = 400 });
+	fake_add_step(run, 0,
+		      &(struct row_step){ .step = 4, .start_ns = 9600, .duration_ns = 400 });
 	s = analyzed(run, SELECT_ALL);
 	assert_int_equal(s.n, 5);
 	assert_int_equal(s.all.n, 4);

@@ -212,8 +212,8 @@ static void test_fit(void **state)
 	fit_is((struct fit){ "\xC3\xA4", 2, false, false }, "? ");
 	/* Wide characters never overflow, whatever the width. */
 	for (size_t width = 0; width < 14; width++) {
-		struct fit fit = { "\xE6\xBC\xA2\xE5\xAD\x97\xE6\xBC\xA2\xE5\xAD\x97\xE6\xBC\xA2", width,
-				   false, true };
+		struct fit fit = { "\xE6\xBC\xA2\xE5\xAD\x97\xE6\xBC\xA2\xE5\xAD\x97\xE6\xBC\xA2",
+				   width, false, true };
 		char *text = printed(print_fit, &fit);
 
 		assert_int_equal(utf8_width(text), width);
@@ -276,11 +276,15 @@ static void test_wrap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_json_strings),  cmocka_unit_test(test_json_numbers),
+		cmocka_unit_test(test_json_strings),
+		cmocka_unit_test(test_json_numbers),
 		cmocka_unit_test(test_json_doubles_read_back),
-		cmocka_unit_test(test_json_layout),   cmocka_unit_test(test_json_failures),
-		cmocka_unit_test(test_formats),	      cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_fit),	      cmocka_unit_test(test_table),
+		cmocka_unit_test(test_json_layout),
+		cmocka_unit_test(test_json_failures),
+		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_fit),
+		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_wrap),
 	};
 

@@ -36,8 +36,8 @@ static char *rendered(const char *view, enum form form, int layer)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, &err) :
-					 present_chrome(run, out, &err);
+	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, &err)
+				       : present_chrome(run, out, &err);
 
 	assert_int_equal(r, 0);
 	assert_string_equal(err.message, "");

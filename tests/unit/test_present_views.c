@@ -38,8 +38,8 @@ static int render(const struct run *run, const char *view, struct present_option
 {
 	size_t size;
 	FILE *out = open_memstream(ret_text, &size);
-	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, err) :
-					 present_chrome(run, out, err);
+	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, err)
+				       : present_chrome(run, out, err);
 
 	fclose(out);
 	return r;
@@ -125,7 +125,9 @@ static void test_hostile_text(void **state)
 
 static void test_hostile_json(void **state)
 {
-	static const char *const views[] = { "report", "ops", "steps", "routing", "memory", "chrome" };
+	static const char *const views[] = {
+		"report", "ops", "steps", "routing", "memory", "chrome"
+	};
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
@@ -184,6 +186,30 @@ static void test_growing_run(void **state)
 	text = text_of(run, "dashboard", plain());
 	assert_non_null(strstr(text, "no step has ended"));
 	assert_non_null(strstr(text, "running"));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_trouble_comes_first(void **state)
+{
+	struct run *run = fake_training_run();
+	const char *trouble, *verdicts;
+	char *text;
+
+	(void)state;
+	run->loss.cut_bytes = 17;
+	run->routing.tokens[0]++;
+	run->shards[0].state = SHARD_LIVE;
+	text = text_of(run, "report", plain());
+	trouble = strstr(text, "! 17 bytes of an incomplete last chunk");
+	verdicts = strstr(text, "Verdicts");
+	assert_true(trouble && verdicts && trouble < verdicts);
+	assert_non_null(strstr(text, "! routing self-check failed: of 24 records, 1"));
+	assert_non_null(strstr(text, "still records although the command has ended"));
+	free(text);
+	run->shards[0].state = SHARD_CRASHED;
+	text = text_of(run, "ops", plain());
+	assert_non_null(strstr(text, "! rank 0, process 4242 ended without closing"));
 	free(text);
 	fake_run_free(run);
 }
@@ -327,9 +353,10 @@ static void test_chrome_kernels(void **state)
 
 	(void)state;
 	fake_add_launch(run, 0, &(struct row_launch){ .id = 1, .name = fake_string(run, "gemm") });
-	fake_add_kernel(run, 0,
-			&(struct row_kernel){
-				.launch = 1, .start_ns = 5, .duration_ns = 7, .device = 2, .stream = 9 });
+	fake_add_kernel(
+		run, 0,
+		&(struct row_kernel){
+			.launch = 1, .start_ns = 5, .duration_ns = 7, .device = 2, .stream = 9 });
 	fake_add_kernel(run, 0, &(struct row_kernel){ .launch = 1, .start_ns = 5, .untimed = 1 });
 	run->loss.dropped_names = 4;
 	text = text_of(run, "chrome", plain());
@@ -349,6 +376,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_json),
 		cmocka_unit_test(test_dashboard_is_one_screen),
 		cmocka_unit_test(test_growing_run),
+		cmocka_unit_test(test_trouble_comes_first),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_sort_and_limit),
 		cmocka_unit_test(test_csv_quotes),

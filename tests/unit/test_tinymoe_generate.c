@@ -4,7 +4,6 @@
  * pass at every position, however the tokens are fed; sampled text depends on the seed and on
  * nothing else; command-line options and configurations that cannot work are refused.
  */
-#define _GNU_SOURCE /* open_memstream */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

@@ -25,9 +25,10 @@ static char directory[64];
 static char checkpoint_path[96];
 
 static const char text[] =
-	"A scale tells the truth to anyone who asks it twice. The first answer may be the wind, the "
-	"second is the weight, and the third is only there to be sure. So the old baker weighed the "
-	"flour, emptied the bowl, and weighed it again, and nobody ever found a bad loaf.\n";
+	"A scale tells the truth to anyone who asks it twice. The first answer may be the wind, "
+	"the second is the weight, and the third is only there to be sure. So the old baker "
+	"weighed the flour, emptied the bowl, and weighed it again, and nobody ever found a bad "
+	"loaf.\n";
 
 static struct corpus corpus = {.text = (uint8_t *)text, .bytes = sizeof(text) - 1};
 
@@ -226,6 +227,37 @@ static void test_not_a_number(void **state)
 	assert_non_null(strstr(failure.text, "--lr"));
 	assert_int_equal(trainer->step, 0);
 	trainer_free(trainer);
+}
+
+/* The figures reported to the profiler against the definitions of the metrics: 6*H*I per expert
+ * row and 2*H*E + 5*E per routed token, 2*m*n*k for every product, twice that backward. */
+static void test_costs(void **state)
+{
+	struct config config = small_config();
+	uint64_t width = (uint64_t)config.width, inner = (uint64_t)config.expert_width;
+	uint64_t experts = (uint64_t)config.experts, value = sizeof(real);
+	const struct report_cost *cost;
+	struct report report;
+
+	(void)state;
+	assert_int_equal(report_init(&report, &config, config_tokens(&config), 1), 0);
+	cost = report.cost;
+	assert_int_equal(cost[OP_EXPERT_GATE].row_flops + cost[OP_EXPERT_UP].row_flops +
+				 cost[OP_EXPERT_DOWN].row_flops,
+			 6 * width * inner);
+	assert_int_equal(cost[OP_EXPERT_DOWN_BACKWARD].row_flops, 4 * width * inner);
+	assert_int_equal(cost[OP_ROUTER].row_flops, 2 * width * experts + 5 * experts);
+	assert_int_equal(cost[OP_QKV].row_flops, 6 * width * width);
+	assert_int_equal(cost[OP_QKV_BACKWARD].row_flops, 12 * width * width);
+	assert_int_equal(cost[OP_HEAD].row_flops, 2 * width * 256);
+	/* One query and one key of every head: a dot product of the whole width. */
+	assert_int_equal(cost[OP_SCORES].pair_flops, 2 * width);
+	assert_int_equal(cost[OP_VALUES].pair_flops, 2 * width);
+	assert_int_equal(cost[OP_EXPERT_UP].fixed_bytes, width * inner * value);
+	assert_int_equal(cost[OP_EXPERT_UP].row_bytes, (width + inner) * value);
+	for (int op = 0; op < OP_COUNT; op++)
+		assert_true(cost[op].row_bytes + cost[op].pair_bytes > 0);
+	report_release(&report);
 }
 
 static struct trainer *load(const char *path, int threads, int *ret_error, struct failure *failure)
@@ -439,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_collapse),
 		cmocka_unit_test(test_not_a_number),
+		cmocka_unit_test(test_costs),
 		cmocka_unit_test(test_resume),
 		cmocka_unit_test(test_cut_checkpoint),
 		cmocka_unit_test(test_flipped_checkpoint),

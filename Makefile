@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A thin front for Meson. `make demo` and `make test` work on a bare Debian 12 or Ubuntu 24.04.
+
+BUILD ?= build
+FUZZ_SECONDS ?= 600
+BENCH_LARGEST ?= 10000000
+
+.PHONY: all demo test check gpu-test bench lint fuzz install deps clean
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@tools/deps.sh build
+	meson setup $(BUILD)
+
+# Installs what is missing (by apt) and says so; nothing, and no network, when nothing is.
+deps:
+	@tools/deps.sh build test
+
+demo: all
+	$(BUILD)/moescope demo
+
+test:
+	@tools/deps.sh build test
+	@python3 tools/run_tests.py --build $(BUILD)
+
+# Fast: the C unit tests alone.
+check:
+	@tools/deps.sh build unit
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	@python3 tools/run_tests.py --build $(BUILD) --only unit
+
+gpu-test: all
+	@if [ -e /dev/nvidia0 ]; then \
+		echo "gpu-test: skipped: this version records no GPU work"; \
+	else \
+		echo "gpu-test: skipped: no NVIDIA GPU on this machine (/dev/nvidia0 is not there)"; \
+	fi
+
+bench: all
+	@bench/run.sh $(BUILD) $(BENCH_LARGEST)
+
+lint:
+	@tools/deps.sh build test
+	@python3 tools/run_tests.py --build $(BUILD) --only lint
+
+fuzz:
+	@tools/deps.sh build test
+	@tests/fuzz/run.sh $(FUZZ_SECONDS)
+
+install: all
+	meson install -C $(BUILD)
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-*

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# deps.sh GROUP…: installs the Debian or Ubuntu packages of the groups that are not there yet, and
+# names them first. Does nothing, and needs no network, when all are.
+set -eu
+
+packages=
+for group in "$@"; do
+	case $group in
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 libzstd-dev libopenblas-dev lowdown" ;;
+	unit) packages="$packages libcmocka-dev" ;;
+	test) packages="$packages libcmocka-dev clang clang-format clang-tidy" ;;
+	*) echo "deps.sh: unknown group '$group'; use build, unit or test" >&2; exit 2 ;;
+	esac
+done
+
+if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
+	echo "deps.sh: no apt on this system; these Debian packages are expected:$packages" >&2
+	exit 0
+fi
+
+missing() {
+	for package in "$@"; do
+		state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+		[ "$state" = installed ] || printf ' %s' "$package"
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null 2>&1; then
+		sudo -n "$@" 2>/dev/null || sudo "$@"
+	else
+		echo "deps.sh: cannot install without root: run 'apt-get install$packages' as root" >&2
+		exit 1
+	fi
+}
+
+install() {
+	[ $# -gt 0 ] || return 0
+	echo "Installing with apt: $*"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# shellcheck disable=SC2046,SC2086 # lists of words
+install $(missing $packages)
+# The sanitizers' and fuzzer's run time has clang's version in its package's name.
+case " $* " in
+*" test "*)
+	version=$(clang --version | sed -n 's/.*version \([0-9]*\).*/\1/p' | head -n 1)
+	# shellcheck disable=SC2046
+	install $(missing "libclang-rt-$version-dev")
+	;;
+esac

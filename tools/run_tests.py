@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every layer of tests and ends with the line 'N passed, N failed'.
+
+A layer builds what it needs and runs programs that print one line a test: cmocka's
+'[       OK ] name' and '[  FAILED  ] name', or 'ok NAME', 'FAIL NAME: why', 'skip NAME: why'.
+A program that exits with a failure but names no failed test counts as one.
+"""
+
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+JOBS = os.cpu_count() or 2
+CMOCKA = re.compile(r"^\[\s+(OK|FAILED|SKIPPED)\s+\] ([\w.-]+)$", re.M)
+LINES = re.compile(r"^(ok|FAIL|skip) (.+)$", re.M)
+
+
+class Results:
+    def __init__(self):
+        self.passed = 0
+        self.failed = []
+        self.skipped = []
+
+    def record(self, name, good, why=""):
+        if good:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+            print(f"FAIL {name}" + (f": {why}" if why else ""), flush=True)
+
+    def take(self, name, status, output):
+        """Counts what one test program printed."""
+        failed = 0
+        seen = 0
+        for verdict, test in CMOCKA.findall(output) + LINES.findall(output):
+            seen += 1
+            if verdict in ("OK", "ok"):
+                self.passed += 1
+            elif verdict in ("SKIPPED", "skip"):
+                self.skipped.append(f"{name}: {test}")
+            else:
+                failed += 1
+                if f"{name}: {test}" not in self.failed:
+                    self.failed.append(f"{name}: {test}")
+        if status != 0 and not failed:
+            failed = 1
+            self.failed.append(f"{name}: exit status {status}")
+        elif not seen:
+            failed = 1
+            self.failed.append(f"{name}: ran no test")
+        if failed:
+            print(f"---- {name}\n{output}\n----", flush=True)
+
+
+def run(command, timeout=1800, env=None):
+    merged = dict(os.environ, **(env or {}))
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=merged, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace",
+                              timeout=timeout)
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired as late:
+        out = late.stdout or b""
+        return 124, (out if isinstance(out, str) else out.decode(errors="replace")) + \
+            f"\ntimed out after {timeout} s"
+
+
+def build(results, directory, options=(), env=None):
+    """Configures (once) and builds; false when that failed."""
+    name = "build " + os.path.basename(directory)
+    if not os.path.exists(os.path.join(directory, "build.ninja")):
+        status, output = run(["meson", "setup", directory, *options], env=env)
+        if status != 0:
+            print(output)
+            results.record(name, False, "meson setup failed")
+            return False
+    status, output = run(["ninja", "-C", directory])
+    if status != 0:
+        print(output[-6000:])
+    results.record(name, status == 0)
+    return status == 0
+
+
+def unit(results, directory, prefix, only=None, env=None):
+    """Runs the unit test programs of a build, several at a time."""
+    programs = sorted(p for p in glob.glob(os.path.join(directory, "tests", "test_*"))
+                      if os.access(p, os.X_OK) and os.path.isfile(p))
+    if only:
+        programs = [p for p in programs if re.search(only, os.path.basename(p))]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        jobs = {p: pool.submit(run, [p], 900, env) for p in programs}
+    for program, job in jobs.items():
+        status, output = job.result()
+        results.take(f"{prefix} {os.path.basename(program)}", status, output)
+
+
+def scripts(results, directory, folder, env=None):
+    base = {"MOESCOPE": os.path.join(directory, "moescope"), "MOESCOPE_BUILD": directory}
+    for script in sorted(glob.glob(os.path.join(ROOT, "tests", folder, "*.py"))):
+        if os.path.basename(script) in ("cli.py", "harness.py"):
+            continue
+        status, output = run([sys.executable, script], env=dict(base, **(env or {})))
+        results.take(f"{folder} {os.path.basename(script)}", status, output)
+
+
+def layer_unit(results, args):
+    if build(results, args.build, ["-Dwerror=true"]):
+        unit(results, args.build, "unit")
+
+
+def layer_cli(results, args):
+    if build(results, args.build):
+        scripts(results, args.build, "cli")
+
+
+def layer_fault(results, args):
+    if build(results, args.build):
+        scripts(results, args.build, "fault")
+
+
+# Leaks matter in the libraries; the profiled program's exit is not ours to slow down.
+ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+
+
+def layer_asan(results, args):
+    directory = args.build + "-asan"
+    if build(results, directory, ["-Db_sanitize=address,undefined", "-Db_lundef=false",
+                                  "-Dwerror=true"]):
+        unit(results, directory, "asan", env=ASAN)
+
+
+def layer_tsan(results, args):
+    directory = args.build + "-tsan"
+    if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false"]):
+        unit(results, directory, "tsan", only="probe|ring|shard|tinymoe_train",
+             env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"})
+
+
+def layer_clang(results, args):
+    directory = args.build + "-clang"
+    if build(results, directory, ["-Dwerror=true"], env={"CC": "clang"}):
+        unit(results, directory, "clang", only="trace|probe|tables|base")
+
+
+def layer_bare(results, args):
+    """Only a compiler and zstd: no BLAS, no test library, no man pages."""
+    directory = args.build + "-bare"
+    if build(results, directory, ["-Dauto_features=disabled", "-Dwerror=true"]):
+        scripts(results, directory, "bare")
+
+
+def layer_fuzz(results, args):
+    status, output = run(["tests/fuzz/run.sh", "20"])
+    results.take("fuzz", status, output)
+
+
+def layer_lint(results, args):
+    if not build(results, args.build):
+        return
+    for check in ("check_includes.py", "check_format_doc.py"):
+        status, output = run([sys.executable, os.path.join("tools", check)])
+        results.record(f"lint {check}", status == 0, output.strip())
+    lint_format(results)
+    lint_tidy(results, args.build)
+
+
+def sources():
+    found = []
+    for folder in ("src", "include", "bench", "tests", "examples"):
+        for base, _, names in os.walk(os.path.join(ROOT, folder)):
+            found += [os.path.join(base, n) for n in names if n.endswith((".c", ".h"))]
+    return sorted(found)
+
+
+def lint_format(results):
+    """Versions of clang-format differ in taste; the files follow version 14 (Debian 12)."""
+    version = run(["clang-format", "--version"])[1]
+    if " 14." not in version:
+        results.skipped.append(f"lint clang-format: wants version 14, this is {version.strip()}")
+        return
+    status, output = run(["clang-format", "--dry-run", "-Werror", *sources()])
+    results.record("lint clang-format", status == 0, output[:2000])
+
+
+def lint_tidy(results, directory):
+    with open(os.path.join(directory, "compile_commands.json")) as f:
+        files = sorted({os.path.normpath(os.path.join(directory, entry["file"]))
+                        for entry in json.load(f)})
+    files = [f for f in files if os.sep + "src" + os.sep in f]
+    size = max(1, (len(files) + JOBS * 4 - 1) // (JOBS * 4))
+    parts = [files[i:i + size] for i in range(0, len(files), size)]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        done = list(pool.map(lambda part: run(["clang-tidy", "-quiet", "-p", directory, *part]),
+                             parts))
+    bad = [output for status, output in done if status != 0]
+    results.record("lint clang-tidy", not bad, "\n".join(bad)[:6000])
+
+
+LAYERS = {name[6:]: function for name, function in list(globals().items())
+          if name.startswith("layer_")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the tests.")
+    parser.add_argument("--build", default="build", help="build directory")
+    parser.add_argument("--only", help="comma-separated layers: " + ", ".join(LAYERS))
+    args = parser.parse_args()
+    args.build = os.path.join(ROOT, args.build)
+    names = args.only.split(",") if args.only else list(LAYERS)
+    unknown = [n for n in names if n not in LAYERS]
+    if unknown:
+        parser.error(f"no layer '{unknown[0]}'; there are {', '.join(LAYERS)}")
+    if not shutil.which("meson"):
+        sys.exit("run_tests: meson is not installed; 'make deps' installs what is needed")
+    results = Results()
+    for name in names:
+        start = time.monotonic()
+        before = results.passed, len(results.failed)
+        LAYERS[name](results, args)
+        print(f"{name}: {results.passed - before[0]} passed, "
+              f"{len(results.failed) - before[1]} failed in {time.monotonic() - start:.0f} s",
+              flush=True)
+    for line in results.skipped:
+        print(f"skipped {line}")
+    for line in results.failed:
+        print(f"failed {line}")
+    print(f"{results.passed} passed, {len(results.failed)} failed")
+    sys.exit(1 if results.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
