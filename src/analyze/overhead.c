@@ -26,13 +26,15 @@ static int collect_pairs(const struct run *run, struct pairs *ret_pairs)
 	const struct table_step *step = &run->step;
 	struct step_index index;
 	double *numbers = calloc(step->n ? step->n * 2 : 1, sizeof(*numbers));
-	struct pairs pairs = { .on = numbers, .off = numbers + step->n };
+	struct pairs pairs = { 0 };
 	int r = numbers ? step_index_init(&index, run) : -ENOMEM;
 
 	if (r < 0) {
 		free(numbers);
 		return r;
 	}
+	pairs.on = numbers;
+	pairs.off = numbers + step->n;
 	for (size_t i = 0; i + 1 < index.n; i++) {
 		size_t a = index.rows[i], b = index.rows[i + 1];
 
@@ -69,7 +71,7 @@ static int bootstrap(const struct pairs *p, double *ret_low, double *ret_high)
 {
 	double *scratch = calloc(2 * p->n + RESAMPLES, sizeof(*scratch));
 	size_t *pick = calloc(p->n, sizeof(*pick));
-	double *results = scratch + 2 * p->n;
+	double *results;
 	uint64_t state = SEED;
 
 	if (!scratch || !pick) {
@@ -77,6 +79,7 @@ static int bootstrap(const struct pairs *p, double *ret_low, double *ret_high)
 		free(pick);
 		return -ENOMEM;
 	}
+	results = scratch + 2 * p->n;
 	for (size_t i = 0; i < RESAMPLES; i++) {
 		for (size_t j = 0; j < p->n; j++)
 			pick[j] = (size_t)(stats_random(&state) % p->n);

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -63,19 +62,6 @@ static int find_program(const char *program)
 	}
 }
 
-static int make_name(char *out, size_t size)
-{
-	time_t now = time(NULL);
-	struct tm tm;
-	char text[32];
-
-	if (!localtime_r(&now, &tm))
-		return -EOVERFLOW;
-	strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &tm);
-	snprintf(out, size, "moescope-%s-%ld.mscope", text, (long)getpid());
-	return 0;
-}
-
 static int make_dir(struct recording *recording, const char *path, const struct record_plan *plan,
 		    char **argv, const char *note, struct err *err)
 {
@@ -113,17 +99,21 @@ static void make_some_dir(struct recording *recording, const struct record_plan 
 	struct err first = { "" }, second = { "" };
 	const char *tmp = getenv("TMPDIR");
 	const char *wanted = plan->output;
-	char name[64], fallback[PATH_MAX];
-	char *note = NULL;
+	char *name = rundir_default_name(), *note = NULL;
+	char fallback[PATH_MAX];
 	const char *base;
-	int r = make_name(name, sizeof(name));
+	int r = name ? 0 : -ENOMEM;
 
 	if (!wanted)
 		wanted = name;
 	if (r == 0)
 		r = make_dir(recording, wanted, plan, argv, NULL, &first);
 	if (r == 0)
+		goto out;
+	if (!name) {
+		say("nothing is recorded: there is no memory for the name of a run.");
 		return;
+	}
 	base = strrchr(wanted, '/') ? strrchr(wanted, '/') + 1 : wanted;
 	snprintf(fallback, sizeof(fallback), "%s/%s", tmp && *tmp ? tmp : "/tmp",
 		 *base ? base : name);
@@ -140,6 +130,8 @@ static void make_some_dir(struct recording *recording, const struct record_plan 
 		say("nothing is recorded: no run could be made in %s (%s) nor in %s (%s).", wanted,
 		    first.message, fallback, second.message[0] ? second.message : strerror(-r));
 	free(note);
+out:
+	free(name);
 }
 
 static int set_or_unset(const char *name, const char *value)

@@ -124,10 +124,14 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 		verdict(&json, &verdicts->items[i]);
 	json_array_end(&json);
 	for (size_t i = 0; r >= 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
+		struct grid grid;
+
+		r = sections[i]->grid(scene, &grid);
 		json_key(&json, sections[i]->name);
 		json_object(&json);
-		r = section_json(sections[i], scene, NULL, &json, err);
+		section_json(sections[i], scene, &grid, &json);
 		json_object_end(&json);
+		grid_release(&grid);
 	}
 	if (r < 0)
 		return r;

@@ -28,28 +28,19 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 	return r < 0 ? err_sys(err, r, "cannot analyse run '%s'", run->info.name) : 0;
 }
 
-int section_json(const struct section *section, const struct scene *scene, const char *sort,
-		 struct json *json, struct err *err)
+void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
+		  struct json *json)
 {
-	struct grid grid;
-	int r = section->grid(scene, &grid);
-
-	if (r >= 0)
-		r = grid_sort(&grid, sort, err);
-	if (r >= 0) {
-		json_key(json, "total");
-		json_object(json);
-		section->total(scene, json);
-		json_object_end(json);
-		json_key(json, "rows");
-		grid_json(&grid, scene->options->limit, json, section->extra, scene);
-	}
-	grid_release(&grid);
-	return r;
+	json_key(json, "total");
+	json_object(json);
+	section->total(scene, json);
+	json_object_end(json);
+	json_key(json, "rows");
+	grid_json(grid, scene->options->limit, json, section->extra, scene);
 }
 
-static int render_json(const struct section *section, const struct scene *scene, FILE *out,
-		       struct err *err)
+static int render_json(const struct section *section, const struct scene *scene,
+		       const struct grid *grid, FILE *out, struct err *err)
 {
 	struct json json;
 	int r;
@@ -57,9 +48,7 @@ static int render_json(const struct section *section, const struct scene *scene,
 	json_init_file(&json, out, 2);
 	json_object(&json);
 	scene_json_head(&json, scene->run, section->name);
-	r = section_json(section, scene, scene->options->sort, &json, err);
-	if (r < 0)
-		return r;
+	section_json(section, scene, grid, &json);
 	json_object_end(&json);
 	r = json_finish(&json, NULL);
 	return r < 0 ? err_sys(err, r, "cannot write the JSON of '%s'", section->name) : 0;
@@ -77,7 +66,7 @@ static int render_rows(const struct section *section, const struct scene *scene,
 	else
 		r = grid_sort(&grid, scene->options->sort, err);
 	if (r >= 0 && scene->options->json) {
-		r = render_json(section, scene, out, err);
+		r = render_json(section, scene, &grid, out, err);
 	} else if (r >= 0 && scene->options->csv) {
 		grid_csv(&grid, scene->options->limit, out);
 	} else if (r >= 0) {

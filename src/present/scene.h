@@ -31,9 +31,9 @@ extern const struct section section_ops, section_steps, section_routing, section
 /* A whole view of one section: analyses, then text, JSON or CSV as the options say. */
 int section_render(const struct section *section, const struct run *run,
 		   const struct present_options *options, FILE *out, struct err *err);
-/* "total" and "rows" into the object that is open. sort NULL: the section's own order. */
-int section_json(const struct section *section, const struct scene *scene, const char *sort,
-		 struct json *json, struct err *err);
+/* "total" and "rows" into the object that is open. */
+void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
+		  struct json *json);
 /* The findings that a view needs, by the options. */
 int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
 		  struct findings *ret_findings, struct err *err);

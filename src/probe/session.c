@@ -310,21 +310,24 @@ static void parent_forked(void)
 	pthread_mutex_unlock(&session_lock);
 }
 
-/* The child records nothing until it starts a session of its own. The mapping is the parent's
- * too: nothing here may write to it. */
+/* The child records nothing until it starts a session of its own. The mappings are the parent's
+ * too: they are let go, not written to, and with them the lock that tells readers that the parent
+ * lives. The encoder is left as it is: the drain thread was inside it, perhaps. */
 static void child_forked(void)
 {
 	names_after_fork(true);
 	steps_after_fork(true);
+	atomic_store(&probe_session, 0);
 	if (recorder) {
-		if (recorder->rings->fd >= 0)
-			close(recorder->rings->fd);
-		recorder = NULL; /* its thread does not exist here; its memory is left alone */
+		rings_free(recorder->rings, false);
+		shard_abandon(recorder->writer);
+		recorder = NULL;
 	}
 	if (wake_fd >= 0)
 		close(wake_fd);
 	wake_fd = -1;
-	atomic_store(&probe_session, 0);
+	pthread_setspecific(thread_key, NULL);
+	free(thread_ring);
 	thread_ring = NULL;
 	run_dir = NULL;
 	own_run_dir = false;

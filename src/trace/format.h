@@ -98,9 +98,9 @@ struct column_entry {
 
 struct index_entry {
 	uint64_t offset;
-	uint32_t n_records;
-	uint16_t kind, reserved;
+	uint32_t n_records, payload_bytes;
 	int64_t time_min_ns, time_max_ns;
+	uint16_t kind, reserved[3];
 };
 
 struct checkpoint_entry {
@@ -120,7 +120,7 @@ struct shard_trailer {
 _Static_assert(sizeof(struct shard_header) <= SHARD_HEADER_BYTES, "header fits its page");
 _Static_assert(sizeof(struct chunk_header) == 64, "chunk header is 64 bytes");
 _Static_assert(sizeof(struct column_entry) == 16, "column entry is 16 bytes");
-_Static_assert(sizeof(struct index_entry) == 32, "index entry is 32 bytes");
+_Static_assert(sizeof(struct index_entry) == 40, "index entry is 40 bytes");
 _Static_assert(sizeof(struct shard_trailer) == 24, "trailer is 24 bytes");
 _Static_assert(sizeof(struct checkpoint_entry) == 16, "checkpoint entry is 16 bytes");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-endian");

@@ -206,7 +206,7 @@ static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
 	return info_complete(info) ? 0 : -ENOMEM;
 }
 
-static char *default_name(void)
+char *rundir_default_name(void)
 {
 	time_t now = time(NULL);
 	struct tm tm;
@@ -247,23 +247,21 @@ int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_p
 		  struct err *err)
 {
 	struct rundir_info info = { 0 };
-	char *name = path ? strdup(path) : default_name(), *full = NULL;
+	char *full = NULL;
 	bool made = false;
-	int r;
+	int r = fill_info(&info, meta);
 
-	r = name ? fill_info(&info, meta) : -ENOMEM;
 	if (r < 0)
-		err_sys(err, r, "cannot make a run directory");
+		err_sys(err, r, "%s: cannot make the run directory", path);
 	if (r == 0)
-		r = make_directory(name, &made, err);
+		r = make_directory(path, &made, err);
 	if (r == 0) {
-		full = realpath(name, NULL);
-		r = full ? write_info(full, &info, err) : err_sys(err, -errno, "%s", name);
+		full = realpath(path, NULL);
+		r = full ? write_info(full, &info, err) : err_sys(err, -errno, "%s", path);
 		if (r < 0 && made)
-			rmdir(name);
+			rmdir(path);
 	}
 	rundir_info_release(&info);
-	free(name);
 	if (r < 0) {
 		free(full);
 		return r;

@@ -30,8 +30,9 @@ struct rundir_end {
 	const char *notes;   /* what is missing and why, one sentence a line, or NULL */
 };
 
-/* Makes the directory (`path` NULL: moescope-YYYYmmdd-HHMMSS-PID.mscope in the current one; an
- * existing empty directory is taken) and its first run.json, status "running".
+/* moescope-YYYYmmdd-HHMMSS-PID.mscope; NULL without memory. Caller frees. */
+char *rundir_default_name(void);
+/* Makes the directory (an existing empty one is taken) and its first run.json, status "running".
  * *ret_path: absolute, caller frees. On failure nothing is left behind. */
 int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
 		  struct err *err);

@@ -177,6 +177,7 @@ static bool take_index(struct shard_reader *reader)
 		memcpy(&entry, payload.data + i * sizeof(entry), sizeof(entry));
 		chunk.kind = entry.kind;
 		chunk.n_records = entry.n_records;
+		chunk.payload_bytes = entry.payload_bytes;
 		chunk.time_min_ns = entry.time_min_ns;
 		chunk.time_max_ns = entry.time_max_ns;
 		if (entry.kind >= CHUNK_CHECKPOINT)

@@ -150,6 +150,7 @@ static void index_chunks(struct shard_writer *writer, const struct buf *out)
 		memcpy(&header, out->data + at, sizeof(header));
 		entry.kind = header.kind;
 		entry.n_records = header.n_records;
+		entry.payload_bytes = header.payload_bytes;
 		entry.time_min_ns = header.time_min_ns;
 		entry.time_max_ns = header.time_max_ns;
 		buf_append(&writer->index, &entry, sizeof(entry));

@@ -77,6 +77,27 @@ static void test_drift_cancels(void **state)
 	fake_run_free(run);
 }
 
+static void test_a_step_is_in_one_pair(void **state)
+{
+	struct run *run = fake_run_new();
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		fake_add_step(run, 0,
+			      &(struct row_step){ .step = i,
+						  .start_ns = i * 100,
+						  .duration_ns = 100,
+						  .probe = i % 2 ? 2 : 1 });
+	/* A gap without a check, then another pair. */
+	fake_step(run, 20, 2000, 2100, 0);
+	fake_add_step(run, 0,
+		      &(struct row_step){ .start_ns = 2100, .duration_ns = 100, .probe = 2 });
+	fake_add_step(run, 0,
+		      &(struct row_step){ .start_ns = 2200, .duration_ns = 100, .probe = 1 });
+	assert_int_equal(analyzed(run).pairs, 11);
+	fake_run_free(run);
+}
+
 static void test_too_few_pairs(void **state)
 {
 	struct run *run = probed(7, 110, 100, 0);
@@ -178,8 +199,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_on_against_off), cmocka_unit_test(test_drift_cancels),
-		cmocka_unit_test(test_too_few_pairs),  cmocka_unit_test(test_own_cost),
-		cmocka_unit_test(test_inference),      cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_too_few_pairs),  cmocka_unit_test(test_a_step_is_in_one_pair),
+		cmocka_unit_test(test_own_cost),       cmocka_unit_test(test_inference),
+		cmocka_unit_test(test_counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,6 +259,14 @@ static void test_sort_and_limit(void **state)
 	assert_non_null(strstr(text, "\nattention,range,24,"));
 	assert_null(strstr(text, "backward"));
 	free(text);
+	/* Ranges have no speed: they come after the three operations. */
+	options.sort = "flops_per_s";
+	options.limit = 3;
+	text = text_of(run, "ops", options);
+	assert_non_null(strstr(text, "\nadamw,op,"));
+	assert_non_null(strstr(text, "\nqkv projection,op,"));
+	assert_null(strstr(text, ",range,"));
+	free(text);
 	fake_run_free(run);
 }
 

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh BUILD LARGEST: every benchmark of docs/benchmarks.md, with the machine it ran on.
+set -eu
+build=$(cd "$1" && pwd)
+largest=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d "${TMPDIR:-/tmp}/moescope-bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT INT TERM
+
+echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(uname -sr)"
+echo "load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+echo
+echo "== cost of a call =="
+"$build/bench/bench-hot-path" "$work/hot.mscope"
+echo
+echo "== the run on disk =="
+"$build/bench/bench-codec" "$here/data" "$work" "$largest"
+echo
+echo "== training under the profiler, recorded and unrecorded steps in turn =="
+cd "$work"
+start=$(date +%s)
+"$build/moescope" run -q -o train.mscope --overhead-check 128 -- "$build/tinymoe" --quiet
+end=$(date +%s)
+"$build/moescope" report --json train.mscope | python3 "$here/training.py" "$((end - start))"

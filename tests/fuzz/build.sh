@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the fuzz targets with clang into the directory given: build.sh DIRECTORY
+# Not part of the ordinary build: libFuzzer wants every object instrumented.
+set -eu
+[ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+clang=${CLANG:-clang}
+command -v "$clang" >/dev/null || { echo "$0: no clang; install it or set CLANG" >&2; exit 1; }
+mkdir -p "$1/objects"
+flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
+	-Wall -Wextra -Wshadow -Wno-missing-field-initializers
+	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+objects=
+for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
+	"$root"/src/probe/*.c "$here/load_all.c"; do
+	object=$1/objects/$(echo "${source#"$root"/}" | tr / _).o
+	if [ ! -e "$object" ] || [ -n "$(find "$root/src" "$root/include" "$here" -name '*.[ch]' \
+		-newer "$object" -print -quit)" ]; then
+		# shellcheck disable=SC2086
+		"$clang" $flags -fsanitize=fuzzer-no-link -c "$source" -o "$object"
+	fi
+	objects="$objects $object"
+done
+for target in shard ring json schedule; do
+	# shellcheck disable=SC2086
+	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" $objects \
+		-o "$1/fuzz_$target" -lzstd -lpthread -lm
+done
