@@ -80,7 +80,8 @@ static void read_data(const char *dir)
 		struct sample *s = &samples[n_samples];
 
 		if (sscanf(line, "%u,%" SCNd64 ",%" SCNd64 ",%" SCNd64, &s->launch, &s->gap_ns,
-			   &s->duration_ns, &s->correlation_step) == 4 && s->launch < n_launches) {
+			   &s->duration_ns, &s->correlation_step) == 4 &&
+		    s->launch < n_launches) {
 			pool[s->launch][pool_size[s->launch]++] = n_samples;
 			n_samples++;
 		}
@@ -217,8 +218,8 @@ static void write_run(const char *path, bool kernels, uint64_t n, struct figures
 		}
 		start = clock_thread_cpu_ns();
 		for (uint64_t i = 0; i < part; i++) {
-			r = kernels ? encoder_append(&encoder, RECORD_KERNEL, &kernel_rows[i]) :
-				      encoder_append(&encoder, RECORD_RANGE, &range_rows[i]);
+			r = kernels ? encoder_append(&encoder, RECORD_KERNEL, &kernel_rows[i])
+				    : encoder_append(&encoder, RECORD_RANGE, &range_rows[i]);
 			if (r < 0)
 				die("append", r);
 		}

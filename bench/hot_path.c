@@ -105,7 +105,8 @@ static void clock_floor(void)
 	for (int i = 0; i < 1000000; i++)
 		clock_gettime(CLOCK_MONOTONIC, &t);
 	end = now_ns(CLOCK_MONOTONIC);
-	printf("%-44s %7.1f\n", "two clock_gettime calls (for comparison)", 2 * (end - start) / 1e6);
+	printf("%-44s %7.1f\n", "two clock_gettime calls (for comparison)",
+	       2 * (end - start) / 1e6);
 }
 
 int main(int argc, char **argv)

@@ -114,7 +114,7 @@ struct moescope_routing {
 	uint64_t tokens;	   /* rows, padding included */
 	const int32_t *indices;	   /* tokens*k */
 	const float *weights;	   /* tokens*k router weights of the chosen experts, or NULL */
-	const float *scores;	   /* tokens*experts, the full score row as probabilities, or NULL */
+	const float *scores; /* tokens*experts, the full score row as probabilities, or NULL */
 };
 MOESCOPE_API void moescope_route(const struct moescope_routing *routing);
 

@@ -130,8 +130,8 @@ static int row_of(struct builder *b, const struct nested *item, size_t *ret_row)
 {
 	const struct ops_options *options = b->options;
 	const struct table_op *op = &b->run->op;
-	struct site site =
-		run_site(b->run, item->is_op ? op->site[item->row] : b->run->range.site[item->row]);
+	struct site site = run_site(b->run, item->is_op ? op->site[item->row]
+							: b->run->range.site[item->row]);
 	struct op_row key = {
 		.name = site.name,
 		.shape = item->is_op && options->by_shape ? op->shape[item->row] : 0,
@@ -180,8 +180,8 @@ static int walk(struct builder *b, const struct nested *list, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct nested *item = &list[i];
-		bool new_thread =
-			i == 0 || item[-1].thread != item->thread || item[-1].shard != item->shard;
+		bool new_thread = i == 0 || item[-1].thread != item->thread ||
+				  item[-1].shard != item->shard;
 		size_t row;
 		int r = row_of(b, item, &row);
 

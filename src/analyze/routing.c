@@ -81,8 +81,8 @@ static void check_record(const struct table_routing *t, size_t i, struct routing
 		tokens += t->k_hist[j];
 	}
 	out->failed_counts += load != used || tokens != t->tokens[i];
-	out->failed_slots +=
-		t->tokens[i] * t->k[i] != load + t->unused[i] + t->dropped[i] + t->invalid[i];
+	out->failed_slots += t->tokens[i] * t->k[i] !=
+			     load + t->unused[i] + t->dropped[i] + t->invalid[i];
 	out->records++;
 	out->invalid += t->invalid[i];
 	out->dropped += t->dropped[i];
@@ -198,8 +198,8 @@ static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 	layer->tile_waste = sums->tile_rows > 0
 				    ? value_of(1 - (double)layer->assignments / sums->tile_rows)
 				    : value_absent(none);
-	layer->drop_rate_measured =
-		ratio((double)layer->dropped, (double)(layer->assignments + layer->dropped), none);
+	layer->drop_rate_measured = ratio((double)layer->dropped,
+					  (double)(layer->assignments + layer->dropped), none);
 	layer->router_confidence = ratio(sums->confidence, (double)sums->weighted, no_weights);
 	layer->router_entropy = ratio(sums->entropy, scored, no_scores);
 	layer->top1_prob = ratio(sums->top1, scored, no_scores);

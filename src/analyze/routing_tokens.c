@@ -187,8 +187,8 @@ static void add_affinity(const struct table_routed *t, size_t row, size_t next_r
 		read_set(t, row, token, layer->experts, &from);
 		read_set(t, next_row, token, layer->affinity_experts, &to);
 		for (uint32_t i = 0; to.n && i < from.n; i++) {
-			double *line =
-				layer->affinity + (size_t)from.experts[i] * layer->affinity_experts;
+			double *line = layer->affinity +
+				       (size_t)from.experts[i] * layer->affinity_experts;
 
 			sent[from.experts[i]]++;
 			for (uint32_t j = 0; j < to.n; j++)
@@ -206,8 +206,8 @@ static int fill_affinity(const struct table_routed *t, const struct places *plac
 
 	layer->affinity_layer = next_layer->layer;
 	layer->affinity_experts = next_layer->experts;
-	layer->affinity =
-		calloc((size_t)layer->experts * next_layer->experts, sizeof(*layer->affinity));
+	layer->affinity = calloc((size_t)layer->experts * next_layer->experts,
+				 sizeof(*layer->affinity));
 	if (!sent || !layer->affinity) {
 		free(sent);
 		return -ENOMEM;

@@ -93,10 +93,9 @@ static void sum_phases(struct steps *s)
 			s->phase_ns[p] += row->phase_ns[p];
 	}
 	for (int p = 0; p < STEP_PHASES; p++)
-		s->phase_pct[p] =
-			s->phased_ns > 0
-				? value_of(100.0 * (double)s->phase_ns[p] / (double)s->phased_ns)
-				: value_absent("no range names a phase");
+		s->phase_pct[p] = s->phased_ns > 0 ? value_of(100.0 * (double)s->phase_ns[p] /
+							      (double)s->phased_ns)
+						   : value_absent("no range names a phase");
 }
 
 /* x: the n sorted durations of the finished steps; scratch: as long. */

@@ -58,10 +58,10 @@ static int hex4(struct parser *p, uint32_t *ret)
 		return bad(p, "cut \\u escape");
 	for (int i = 0; i < 4; i++) {
 		char c = p->text[p->at++];
-		uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') :
-				 c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) :
-				 c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10) :
-							16;
+		uint32_t digit = c >= '0' && c <= '9'	? (uint32_t)(c - '0')
+				 : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+				 : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+							: 16;
 
 		if (digit > 15)
 			return bad(p, "bad \\u escape");
@@ -109,8 +109,8 @@ static int unicode_escape(struct parser *p, struct buf *out)
 		r = hex4(p, &low);
 		if (r < 0)
 			return r;
-		c = low >= 0xdc00 && low < 0xe000 ? 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00) :
-						    0xfffd;
+		c = low >= 0xdc00 && low < 0xe000 ? 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00)
+						  : 0xfffd;
 	} else if (c >= 0xd800 && c < 0xe000) {
 		c = 0xfffd;
 	}
@@ -176,11 +176,14 @@ static size_t digits(struct parser *p)
 
 static int parse_number(struct parser *p, char **ret_text)
 {
-	size_t from = p->at;
+	size_t from = p->at, whole;
 
 	take_word(p, "-");
+	whole = p->at;
 	if (!digits(p))
 		return bad(p, "expected a value");
+	if (p->text[whole] == '0' && p->at > whole + 1)
+		return bad(p, "a number must not begin with 0");
 	if (take_word(p, ".") && !digits(p))
 		return bad(p, "digits must follow the point");
 	if (take_word(p, "e") || take_word(p, "E")) {
@@ -225,8 +228,9 @@ static int parse_members(struct parser *p, int depth, struct json_node *node)
 		*tail = member;
 		tail = &member->next;
 	} while (take(p, ','));
-	return take(p, object ? '}' : ']') ? 0 : bad(p, object ? "expected ',' or '}'" :
-							 "expected ',' or ']'");
+	return take(p, object ? '}' : ']')
+		       ? 0
+		       : bad(p, object ? "expected ',' or '}'" : "expected ',' or ']'");
 }
 
 static int parse_value(struct parser *p, int depth, struct json_node **ret_node)

@@ -12,14 +12,22 @@
 
 #include "base/err.h"
 
-enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_type {
+	JSON_NULL,
+	JSON_FALSE,
+	JSON_TRUE,
+	JSON_NUMBER,
+	JSON_STRING,
+	JSON_ARRAY,
+	JSON_OBJECT
+};
 
 struct json_node {
 	enum json_type type;
-	char *text;		   /* of a string (UTF-8, NUL-terminated) or a number as written */
-	char *key;		   /* inside an object */
-	struct json_node *next;	   /* sibling */
-	struct json_node *child;   /* first element */
+	char *text;		 /* of a string (UTF-8, NUL-terminated) or a number as written */
+	char *key;		 /* inside an object */
+	struct json_node *next;	 /* sibling */
+	struct json_node *child; /* first element */
 };
 
 /* The message names the byte offset. `what` names the document in it. */

@@ -262,8 +262,8 @@ static void measure(const struct text_table *table, const struct text_layout *la
 	size_t total = (size_t)layout->indent, flexible = table->n_columns;
 
 	for (size_t c = 0; c < table->n_columns; c++) {
-		widths[c] =
-			layout->no_header ? 0 : safe_width(table->columns[c].title, layout->utf8);
+		widths[c] = layout->no_header ? 0
+					      : safe_width(table->columns[c].title, layout->utf8);
 		for (size_t i = c; i < table->n_cells; i += table->n_columns) {
 			size_t w = safe_width(table->cells[i].text, layout->utf8);
 

@@ -209,9 +209,9 @@ static void show_next(const char *name, FILE *out)
 
 	fprintf(out, "\nYour run is in %s. What to type next:\n", name);
 	for (size_t i = 0; i < sizeof(next) / sizeof(*next); i++) {
-		int used =
-			fprintf(out, "  moescope %s %s %s", next[i].before, name, next[i].after) -
-			(int)strlen("  moescope ");
+		int used = fprintf(out, "  moescope %s %s %s", next[i].before, name,
+				   next[i].after) -
+			   (int)strlen("  moescope ");
 
 		fprintf(out, "%*s  %s\n", used < width ? width - used : 0, "", next[i].what);
 	}

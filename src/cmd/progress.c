@@ -52,8 +52,8 @@ void progress_begin(const char *what)
 	n = snprintf(text, sizeof(text), "\r\033[Kmoescope: %s (", what);
 	text_size = n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1;
 	seconds = 0;
-	running =
-		sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0;
+	running = sigaction(SIGALRM, &action, NULL) == 0 &&
+		  setitimer(ITIMER_REAL, &every, NULL) == 0;
 }
 
 void progress_end(void)

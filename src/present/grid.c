@@ -212,8 +212,8 @@ int grid_print(const struct grid *grid, size_t limit, const struct text_layout *
 		if (grid->columns[c].title)
 			columns[n++] = (struct text_column){
 				.title = grid->columns[c].title,
-				.align =
-					grid->columns[c].unit == GRID_TEXT ? TEXT_LEFT : TEXT_RIGHT,
+				.align = grid->columns[c].unit == GRID_TEXT ? TEXT_LEFT
+									    : TEXT_RIGHT,
 				.flexible = grid->columns[c].flexible,
 			};
 	table = text_table_new(columns, n);

@@ -47,8 +47,8 @@ int memory_text_device(const struct scene *scene, const struct memory_device *d,
 	fprintf(out, ": peak %s, made of\n", format_bytes((double)d->peak_bytes).text);
 	for (size_t i = 0; i < MEMORY_USES; i++) {
 		unsigned int u = d->order_at_peak[i];
-		double share =
-			d->peak_bytes ? (double)d->use_at_peak[u] / (double)d->peak_bytes : 0;
+		double share = d->peak_bytes ? (double)d->use_at_peak[u] / (double)d->peak_bytes
+					     : 0;
 
 		if (!d->use_at_peak[u])
 			continue;

@@ -175,8 +175,8 @@ void scene_json_head(struct json *json, const struct run *run, const char *name)
 
 struct text_layout scene_layout(const struct scene *scene, int indent)
 {
-	return (struct text_layout){ .width =
-					     scene->options->width > 0 ? scene->options->width : 80,
+	return (struct text_layout){ .width = scene->options->width > 0 ? scene->options->width
+									: 80,
 				     .indent = indent,
 				     .color = scene->options->color,
 				     .utf8 = scene->options->utf8 };

@@ -162,8 +162,8 @@ static void ratio(const struct value *value, int width, FILE *out)
 static void layer_line(const struct scene *scene, const struct routing_layer *layer, FILE *out)
 {
 	int strip = scene_layout(scene, 0).width - 12 - 36;
-	struct value imbalance =
-		layer->load.known ? value_of(layer->load.imbalance) : value_absent("");
+	struct value imbalance = layer->load.known ? value_of(layer->load.imbalance)
+						   : value_absent("");
 	char place[32];
 	int used;
 

@@ -45,9 +45,10 @@ struct ring *probe_attach(void);
 
 static inline struct ring *probe_ring(void)
 {
-	if (__builtin_expect(thread_ring && thread_session == atomic_load_explicit(
-									&probe_session,
-									memory_order_relaxed), 1))
+	if (__builtin_expect(thread_ring &&
+				     thread_session == atomic_load_explicit(&probe_session,
+									    memory_order_relaxed),
+			     1))
 		return thread_ring;
 	return probe_attach();
 }
@@ -64,8 +65,8 @@ void probe_push(enum record_kind kind, const void *row, size_t row_size,
 uint32_t probe_phase(const struct ring *ring);
 
 /* names.c: interned for the process; logged into the session's string log. */
-int names_log_all(struct rings *rings);	    /* when a session starts; holds the names lock */
-void names_set_log(struct rings *rings);    /* NULL: no session */
+int names_log_all(struct rings *rings);	 /* when a session starts; holds the names lock */
+void names_set_log(struct rings *rings); /* NULL: no session */
 uint64_t names_dropped(void);
 void names_before_fork(void);
 void names_after_fork(bool child);

@@ -23,9 +23,9 @@ static void restack(struct ring *ring, uint32_t epoch)
 	atomic_store_explicit(&ring->control->depth, 0, RELAXED);
 }
 
-static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t name,
-							int32_t layer, int32_t expert,
-							uint32_t shape, uint64_t bits)
+static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t name, int32_t layer,
+							int32_t expert, uint32_t shape,
+							uint64_t bits)
 {
 	struct ring *ring = probe_ring();
 	struct ring_frame *frame;
@@ -60,7 +60,7 @@ static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t 
 
 /* The frame that an end closes, or NULL when there is none to close. */
 static inline __attribute__((always_inline)) const struct ring_frame *pop(struct ring *ring,
-									 uint32_t gate)
+									  uint32_t gate)
 {
 	if (__builtin_expect(ring->epoch != GATE_EPOCH(gate), 0)) {
 		restack(ring, GATE_EPOCH(gate));
@@ -81,8 +81,8 @@ static inline __attribute__((always_inline)) const struct ring_frame *pop(struct
 }
 
 static inline __attribute__((always_inline)) void fill(const struct ring *ring,
-						       const struct ring_frame *frame,
-						       uint64_t now, uint8_t kind, uint16_t bytes,
+						       const struct ring_frame *frame, uint64_t now,
+						       uint8_t kind, uint16_t bytes,
 						       struct ring_range *to)
 {
 	uint64_t name = atomic_load_explicit(&frame->name_layer, RELAXED);

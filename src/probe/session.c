@@ -18,8 +18,8 @@ __thread uint32_t thread_session;
 _Atomic uint32_t probe_session;
 
 static pthread_mutex_t session_lock = PTHREAD_MUTEX_INITIALIZER; /* start, stop, attach, fork */
-static struct recorder *recorder;				  /* NULL: no session */
-static struct moescope_stats last_stats;			  /* of the session that ended */
+static struct recorder *recorder;				 /* NULL: no session */
+static struct moescope_stats last_stats;			 /* of the session that ended */
 static char *run_dir;
 static bool own_run_dir; /* made here, so run.json is ours to finish */
 static int64_t started_ns;
@@ -254,8 +254,9 @@ void moescope_stop(void)
 		recorder_free(recorder);
 		recorder = NULL;
 		if (own_run_dir) {
-			struct rundir_end end = { .exited = true,
-						  .duration_ns = clock_monotonic_ns() - started_ns };
+			struct rundir_end end = {
+				.exited = true, .duration_ns = clock_monotonic_ns() - started_ns
+			};
 
 			rundir_finish(run_dir, &end, NULL);
 		}

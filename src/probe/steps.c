@@ -49,9 +49,9 @@ int moescope_schedule_records(const struct moescope_schedule *s, int64_t step)
 
 	if (!s || s->struct_size < sizeof(*s))
 		return 1;
-	step -= s->skip_first;
-	if (step < 0)
+	if (step < (int64_t)s->skip_first)
 		return 0;
+	step -= s->skip_first;
 	nth = step;
 	if (has_cycle(s)) {
 		cycle = (int64_t)s->wait + s->warmup + s->active;
@@ -78,8 +78,8 @@ int schedule_parse(const char *text, struct moescope_schedule *ret_schedule)
 		unsigned long value;
 		char *end;
 
-		while (i < n && (strlen(fields[i].name) != name ||
-				 strncmp(fields[i].name, text, name) != 0))
+		while (i < n &&
+		       (strlen(fields[i].name) != name || strncmp(fields[i].name, text, name) != 0))
 			i++;
 		if (i == n || text[name] != '=')
 			return -EINVAL;
@@ -116,13 +116,13 @@ static uint8_t overhead_probe(int64_t seen)
 	return (i + 1) / 2 % 2 == 0 ? 1 : 2;
 }
 
-static void decide(int64_t step)
+static bool scheduled(int64_t step)
 {
-	bool recorded = state.function ? state.function(step, state.function_arg) != 0 :
-			state.schedule.struct_size ?
-					 moescope_schedule_records(&state.schedule, state.seen) != 0 :
-					 true;
+	return !state.schedule.struct_size || moescope_schedule_records(&state.schedule, step);
+}
 
+static void decide(bool recorded)
+{
 	state.probe = recorded ? overhead_probe(state.seen) : 0;
 	state.step_recorded = recorded && state.probe != 2;
 	update_gate();
@@ -146,12 +146,12 @@ static bool close_step(uint64_t tokens, uint64_t now, struct row_step *row)
 	return true;
 }
 
-static void open_step(int64_t step)
+static void open_step(int64_t step, bool recorded)
 {
 	struct open_step *shared = &state.rings->header->step;
 	uint64_t flags;
 
-	decide(step);
+	decide(recorded);
 	state.seen++;
 	state.step = step;
 	state.open = true;
@@ -168,9 +168,11 @@ enum step_call { STEP_BEGIN, STEP_END, STEP_NEXT };
 
 static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 {
+	moescope_step_function function;
 	struct row_step row;
 	uint64_t now;
-	bool closed;
+	bool closed, recorded;
+	void *arg;
 
 	/* One relaxed load without a session. The gate does not do here: a pause closes it, and
 	 * steps are still counted then. */
@@ -181,8 +183,17 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	if (call == STEP_NEXT)
 		step = state.open ? state.step + 1 : state.seen;
 	closed = close_step(tokens, now, &row);
+	recorded = scheduled(state.seen);
+	function = call == STEP_END ? NULL : state.function;
+	arg = state.function_arg;
+	if (function) {
+		/* The program's own code: it may call back, so no lock is held. */
+		pthread_mutex_unlock(&state.lock);
+		recorded = function(step, arg) != 0;
+		pthread_mutex_lock(&state.lock);
+	}
 	if (state.rings && call != STEP_END)
-		open_step(step);
+		open_step(step, recorded);
 	pthread_mutex_unlock(&state.lock);
 	if (closed)
 		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
@@ -235,13 +246,12 @@ int moescope_recording(void)
 void moescope_set_schedule(const struct moescope_schedule *schedule)
 {
 	pthread_mutex_lock(&state.lock);
-	state.schedule = schedule && schedule->struct_size >= sizeof(*schedule) ?
-				 *schedule :
-				 (struct moescope_schedule){ 0 };
+	state.schedule = schedule && schedule->struct_size >= sizeof(*schedule)
+				 ? *schedule
+				 : (struct moescope_schedule){ 0 };
 	/* Before the first step nothing is recorded that the schedule would skip. */
 	if (!state.seen)
-		state.step_recorded = !state.schedule.struct_size ||
-				      moescope_schedule_records(&state.schedule, 0);
+		state.step_recorded = scheduled(0);
 	update_gate();
 	pthread_mutex_unlock(&state.lock);
 }
@@ -269,8 +279,7 @@ void steps_start(enum moescope_level level, struct rings *rings)
 	state.seen = 0;
 	state.open = false;
 	state.pauses = 0;
-	state.step_recorded = !state.schedule.struct_size ||
-			      moescope_schedule_records(&state.schedule, 0);
+	state.step_recorded = scheduled(0);
 	atomic_store_explicit(&current_step, -1, memory_order_relaxed);
 	update_gate();
 	pthread_mutex_unlock(&state.lock);

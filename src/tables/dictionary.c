@@ -54,7 +54,8 @@ uint32_t interned_id(struct interned *interned, const void *bytes, size_t length
 		if (interned->lengths[i] == length && !memcmp(interned->keys[i], bytes, length))
 			return (uint32_t)i + 1;
 	}
-	if (array_grow(&interned->keys, &interned->keys_capacity, interned->n + 1, sizeof(char *)) ||
+	if (array_grow(&interned->keys, &interned->keys_capacity, interned->n + 1,
+		       sizeof(char *)) ||
 	    array_grow(&interned->lengths, &interned->lengths_capacity, interned->n + 1,
 		       sizeof(size_t)) ||
 	    !(key = malloc(length + 1)))

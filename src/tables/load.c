@@ -278,13 +278,17 @@ static int take_columns(struct taking *t)
 	return 0;
 }
 
-static int map_id(struct id_map *map, uint64_t local, uint32_t id)
+/* Ids are dense: one far beyond what the file can hold is damage, and would cost its size in
+ * memory. */
+static int map_id(struct id_map *map, uint64_t local, uint32_t id, uint64_t file_bytes)
 {
 	size_t old = map->capacity;
 	int r;
 
-	if (local > UINT32_MAX / 16 || !id)
-		return local > UINT32_MAX / 16 ? -EBADMSG : -ENOMEM;
+	if (local > UINT32_MAX / 16 || (local > 1u << 20 && local / 8 > file_bytes))
+		return -EBADMSG;
+	if (!id)
+		return -ENOMEM;
 	r = array_grow(&map->to, &map->capacity, (size_t)local + 1, sizeof(map->to[0]));
 	if (r < 0)
 		return r;
@@ -334,7 +338,7 @@ static int take_strings(struct taking *t)
 			break;
 		}
 		r = map_id(&t->state->maps[RECORD_STRING], columns[0][i],
-			   interned_id(strings, text + at, columns[1][i]));
+			   interned_id(strings, text + at, columns[1][i]), t->reader->file_bytes);
 		at += columns[1][i];
 	}
 	free(text);
@@ -366,9 +370,10 @@ static int take_rows(struct taking *t)
 		for (unsigned int c = 1; c < desc->n_columns; c++)
 			column_narrow(desc->columns[c].type, &columns[c][i], 1,
 				      (char *)&row + desc->columns[c].row_offset);
-		r = map_id(&t->state->maps[t->kind], columns[0][i],
-			   interned_id(&t->run->internal->dictionaries[t->kind], &row,
-				       desc->row_size));
+		r = map_id(
+			&t->state->maps[t->kind], columns[0][i],
+			interned_id(&t->run->internal->dictionaries[t->kind], &row, desc->row_size),
+			t->reader->file_bytes);
 	}
 	for (size_t c = 0; c < sizeof(columns) / sizeof(columns[0]); c++)
 		free(columns[c]);
@@ -395,6 +400,8 @@ static int take_chunk(struct run *run, size_t s, const struct chunk *chunk)
 			c++;
 		t.state->unknown_columns += c == desc->n_columns;
 	}
+	if (!t.rows) /* no writer makes one, and there is no room reserved for it */
+		return 0;
 	if (t.kind == RECORD_STRING)
 		return take_strings(&t);
 	if (t.kind <= RECORD_LAUNCH)
@@ -406,9 +413,9 @@ static int take_chunk(struct run *run, size_t s, const struct chunk *chunk)
 /* Dictionaries first, strings before what refers to them; then the rest in file order. */
 static bool in_pass(unsigned int kind, int pass)
 {
-	return pass == 0 ? kind == RECORD_STRING :
-	       pass == 1 ? kind == RECORD_SITE || kind == RECORD_LAUNCH :
-			   kind > RECORD_LAUNCH;
+	return pass == 0   ? kind == RECORD_STRING
+	       : pass == 1 ? kind == RECORD_SITE || kind == RECORD_LAUNCH
+			   : kind > RECORD_LAUNCH;
 }
 
 /* One reservation for all chunks to come, as far as the file's size makes their claims likely:

@@ -23,7 +23,7 @@ struct shard_state_internal {
 };
 
 struct table_capacity {
-	size_t rows;	 /* of shard[] and every column */
+	size_t rows;	  /* of shard[] and every column */
 	size_t values[2]; /* of its lists */
 };
 

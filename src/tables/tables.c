@@ -114,9 +114,9 @@ static void describe_shard(struct run *run, size_t s)
 	shard->realtime_offset_ns = clock_offset(&reader->header);
 	shard->file_bytes = reader->file_bytes;
 	shard->trouble = reader->trouble;
-	shard->state = reader->alive ? SHARD_LIVE :
-		       reader->header.live.closed == SHARD_CLEAN ? SHARD_CLOSED :
-								   SHARD_CRASHED;
+	shard->state = reader->alive				   ? SHARD_LIVE
+		       : reader->header.live.closed == SHARD_CLEAN ? SHARD_CLOSED
+								   : SHARD_CRASHED;
 	run->internal->shards[s].shift_ns = clock_shift(run, s);
 	shard_span(shard, run->internal->shards[s].shift_ns);
 }
@@ -275,9 +275,11 @@ static int check_readable(const struct run *run, struct err *err)
 	if (run->n_shards)
 		return err_set(err, -EBADMSG, "%s", run->shards[0].trouble.message);
 	if (!strcmp(run->info.status, "unknown"))
-		return err_set(err, -ENOENT,
-			       "%s: not a moescope run (neither run.json nor a shard in it); make one "
-			       "with 'moescope run -- PROGRAM'", run->info.path);
+		return err_set(
+			err, -ENOENT,
+			"%s: not a moescope run (neither run.json nor a shard in it); make one "
+			"with 'moescope run -- PROGRAM'",
+			run->info.path);
 	return 0;
 }
 
@@ -305,9 +307,11 @@ int run_load(const char *path, const struct run_want *want, struct run **ret_run
 	}
 	run->internal->want = want ? *want : (struct run_want){ .kinds = WANT_ALL };
 	if (stat(path, &st) < 0) {
-		r = errno == ENOENT ? err_set(err, -ENOENT, "%s: no such run; 'ls -d *.mscope' lists "
-							     "the runs of this directory", path) :
-				      err_sys(err, -errno, "%s: cannot open", path);
+		r = errno == ENOENT ? err_set(err, -ENOENT,
+					      "%s: no such run; 'ls -d *.mscope' lists "
+					      "the runs of this directory",
+					      path)
+				    : err_sys(err, -errno, "%s: cannot open", path);
 		goto fail;
 	}
 	run->internal->single_file = !S_ISDIR(st.st_mode);
@@ -415,7 +419,7 @@ struct row_launch run_launch(const struct run *run, uint32_t id)
 
 const char *phase_name(unsigned int phase)
 {
-	static const char *const names[] = { "",	 "forward", "backward",	 "optimizer", "data",
+	static const char *const names[] = { "",	"forward", "backward",	"optimizer", "data",
 					     "prefill", "decode",  "recompute", "evaluation" };
 
 	return phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";

@@ -85,18 +85,18 @@ struct run_shard {
 
 /* What run.json says; strings are never NULL, numbers carry a _known flag where absence differs. */
 struct run_info {
-	char *name;	/* directory name without .mscope */
+	char *name; /* directory name without .mscope */
 	char *path;
-	char *command;	/* shell-quoted */
-	char *status;	/* "running", "exited", "killed", "unknown" */
+	char *command;	 /* shell-quoted */
+	char *status;	 /* "running", "exited", "killed", "unknown" */
 	int exit_status; /* of the program; valid when status is "exited" */
 	int signal;	 /* valid when status is "killed" */
 	char *host;
 	char *cpu;
 	int cpus;
-	char *version;	 /* of moescope that made the run */
+	char *version; /* of moescope that made the run */
 	char *level;
-	char *notes;	 /* trouble while recording, one sentence a line; "" when none */
+	char *notes; /* trouble while recording, one sentence a line; "" when none */
 	int64_t started_realtime_ns;
 	int64_t duration_ns; /* of the program; 0 and not known while running */
 	bool duration_known;

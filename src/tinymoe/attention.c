@@ -145,9 +145,8 @@ static void scores_gradient_task(void *arg, size_t task)
 	const struct attention *a = &g->forward;
 	struct place at = place_of(a, task);
 
-	gemm(a->queries, a->head_width, a->keys, score_scale(a),
-	     plain(g->dprob + at.prob, a->keys), plain(a->k + at.kv, a->kv_stride), false,
-	     g->dq + at.q, a->q_stride);
+	gemm(a->queries, a->head_width, a->keys, score_scale(a), plain(g->dprob + at.prob, a->keys),
+	     plain(a->k + at.kv, a->kv_stride), false, g->dq + at.q, a->q_stride);
 	gemm(a->keys, a->head_width, a->queries, score_scale(a),
 	     transposed(g->dprob + at.prob, a->keys), plain(a->q + at.q, a->q_stride), false,
 	     g->dk + at.kv, a->kv_stride);

@@ -14,7 +14,7 @@
 
 struct attention {
 	size_t batch, heads, head_width, queries, keys;
-	const real *q, *k, *v; /* of sequence 0, head 0 */
+	const real *q, *k, *v;	    /* of sequence 0, head 0 */
 	size_t q_stride, kv_stride; /* from one token to the next */
 	real *prob;		    /* [batch, heads, queries, keys] */
 	real *out;		    /* [batch*queries, heads*head_width] */

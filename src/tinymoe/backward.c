@@ -14,8 +14,8 @@
 #include "ops.h"
 
 struct scratch {
-	real *stream;	/* [tokens, width] */
-	real *dnormed;	/* [tokens, width] gradient behind a norm */
+	real *stream;  /* [tokens, width] */
+	real *dnormed; /* [tokens, width] gradient behind a norm */
 	real *dattended;
 	real *dqkv;
 	real *dprob;
@@ -47,7 +47,7 @@ static void scratch_layout(struct scratch *s, struct carver *carver, const struc
 size_t backward_bytes(const struct config *config)
 {
 	struct scratch scratch;
-	struct carver carver = {0};
+	struct carver carver = { 0 };
 
 	scratch_layout(&scratch, &carver, config);
 	return carver.used;
@@ -81,9 +81,9 @@ static void head_gradient(struct model *model, struct scratch *s, const real *x)
 	struct edge_activations *at = &model->edge;
 
 	report_begin(report, OP_CROSS_ENTROPY_BACKWARD);
-	cross_entropy_backward(model->pool, &(struct cross_entropy){.rows = tokens,
-								    .targets = model->targets,
-								    .logits = at->logits});
+	cross_entropy_backward(model->pool, &(struct cross_entropy){ .rows = tokens,
+								     .targets = model->targets,
+								     .logits = at->logits });
 	report_end(report, OP_CROSS_ENTROPY_BACKWARD, tokens, 0);
 
 	report_begin(report, OP_HEAD_BACKWARD);
@@ -263,7 +263,7 @@ void model_backward(struct model *model)
 {
 	const struct report *report = &model->report;
 	void *block = arena_push(&model->scratch, backward_bytes(&model->config));
-	struct carver carver = {.base = block};
+	struct carver carver = { .base = block };
 	struct scratch scratch;
 
 	scratch_layout(&scratch, &carver, &model->config);

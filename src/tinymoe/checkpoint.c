@@ -17,7 +17,7 @@
 #error "checkpoints are little-endian: this machine needs a conversion in checkpoint.c"
 #endif
 
-static const char magic[8] = {'t', 'i', 'n', 'y', 'm', 'o', 'e', '\n'};
+static const char magic[8] = { 't', 'i', 'n', 'y', 'm', 'o', 'e', '\n' };
 
 #define SUM_START UINT64_C(0xcbf29ce484222325)
 
@@ -53,12 +53,12 @@ struct prefix {
 
 static void walk_header(struct walk *walk, struct prefix *prefix, struct checkpoint *c)
 {
-	int32_t *sizes[] = {&c->config.layers,	     &c->config.width,	 &c->config.heads,
-			    &c->config.experts,	     &c->config.top_k,	 &c->config.expert_width,
-			    &c->config.context,	     &c->config.batch,	 &c->config.schedule,
-			    &c->config.collapse};
-	double *values[] = {&c->config.learning_rate, &c->config.capacity_factor,
-			    &c->config.dynamic_k, &c->config.balance, &c->config.z_loss};
+	int32_t *sizes[] = { &c->config.layers,	 &c->config.width, &c->config.heads,
+			     &c->config.experts, &c->config.top_k, &c->config.expert_width,
+			     &c->config.context, &c->config.batch, &c->config.schedule,
+			     &c->config.collapse };
+	double *values[] = { &c->config.learning_rate, &c->config.capacity_factor,
+			     &c->config.dynamic_k, &c->config.balance, &c->config.z_loss };
 
 	walk_bytes(walk, prefix->magic, sizeof(prefix->magic));
 	walk_bytes(walk, &prefix->version, sizeof(prefix->version));
@@ -79,10 +79,10 @@ enum { HEADER_SUM_AT = CHECKPOINT_HEADER_BYTES - 8 };
 int checkpoint_write(const char *path, const struct checkpoint *checkpoint, const real *params,
 		     const real *mean, const real *square, struct failure *failure)
 {
-	const real *arrays[] = {params, mean, square};
-	unsigned char header[CHECKPOINT_HEADER_BYTES] = {0};
-	struct walk walk = {.at = header, .writing = 1};
-	struct prefix prefix = {.version = CHECKPOINT_VERSION, .value_bytes = sizeof(real)};
+	const real *arrays[] = { params, mean, square };
+	unsigned char header[CHECKPOINT_HEADER_BYTES] = { 0 };
+	struct walk walk = { .at = header, .writing = 1 };
+	struct prefix prefix = { .version = CHECKPOINT_VERSION, .value_bytes = sizeof(real) };
 	struct checkpoint copy = *checkpoint;
 	size_t bytes = checkpoint->parameters * sizeof(real);
 	struct outfile file;
@@ -129,8 +129,8 @@ static int check_prefix(const char *path, const struct prefix *prefix, struct fa
 
 static int check_length(const struct checkpoint_reader *reader, struct failure *failure)
 {
-	uint64_t expected = CHECKPOINT_HEADER_BYTES +
-			    3 * reader->header.parameters * sizeof(real) + sizeof(uint64_t);
+	uint64_t expected = CHECKPOINT_HEADER_BYTES + 3 * reader->header.parameters * sizeof(real) +
+			    sizeof(uint64_t);
 	struct stat status;
 
 	if (fstat(fileno(reader->stream), &status))
@@ -144,8 +144,7 @@ static int check_length(const struct checkpoint_reader *reader, struct failure *
 	if ((uint64_t)status.st_size > expected)
 		return failure_set(failure, EINVAL,
 				   "%s is damaged: it has %lld bytes after its end at %llu",
-				   reader->path,
-				   (long long)status.st_size - (long long)expected,
+				   reader->path, (long long)status.st_size - (long long)expected,
 				   (unsigned long long)expected);
 	return 0;
 }
@@ -154,7 +153,7 @@ static int read_header(struct checkpoint_reader *reader, struct failure *failure
 {
 	unsigned char header[CHECKPOINT_HEADER_BYTES];
 	size_t got = fread(header, 1, sizeof(header), reader->stream);
-	struct walk walk = {.at = header};
+	struct walk walk = { .at = header };
 	struct param_layout layout;
 	struct prefix prefix;
 	uint64_t sum;
@@ -164,8 +163,7 @@ static int read_header(struct checkpoint_reader *reader, struct failure *failure
 		return failure_set(failure, errno, "cannot read %s: %s", reader->path,
 				   strerror(errno));
 	if (got < sizeof(magic) || memcmp(header, magic, sizeof(magic)))
-		return failure_set(failure, EINVAL, "%s is not a tinymoe checkpoint",
-				   reader->path);
+		return failure_set(failure, EINVAL, "%s is not a tinymoe checkpoint", reader->path);
 	if (got < sizeof(header))
 		return failure_set(failure, EINVAL,
 				   "%s is cut short: it has %zu bytes, less than its header; use "
@@ -199,7 +197,7 @@ int checkpoint_open(struct checkpoint_reader *reader, const char *path, struct f
 {
 	int error;
 
-	*reader = (struct checkpoint_reader){.path = strdup(path)};
+	*reader = (struct checkpoint_reader){ .path = strdup(path) };
 	if (!reader->path)
 		return failure_set(failure, ENOMEM, "there is not enough memory to read %s", path);
 	reader->stream = fopen(path, "re");
@@ -247,7 +245,7 @@ static int read_array(struct checkpoint_reader *reader, real *to, struct failure
 int checkpoint_read(struct checkpoint_reader *reader, real *params, real *mean, real *square,
 		    struct failure *failure)
 {
-	real *arrays[] = {params, mean, square};
+	real *arrays[] = { params, mean, square };
 	uint64_t sum;
 	int error = 0;
 
@@ -268,5 +266,5 @@ void checkpoint_close(struct checkpoint_reader *reader)
 	if (reader->stream)
 		fclose(reader->stream);
 	free(reader->path);
-	*reader = (struct checkpoint_reader){0};
+	*reader = (struct checkpoint_reader){ 0 };
 }

@@ -120,8 +120,7 @@ static int check_memory(const struct config *c, int uses, uint64_t memory_bytes,
 	return 0;
 }
 
-int config_check(const struct config *c, int uses, uint64_t memory_bytes,
-		 struct failure *failure)
+int config_check(const struct config *c, int uses, uint64_t memory_bytes, struct failure *failure)
 {
 	if (c->width % c->heads)
 		return failure_set(failure, EINVAL,

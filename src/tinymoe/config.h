@@ -19,8 +19,8 @@ struct config {
 
 	/* The training, which a resumed run may change. */
 	int32_t batch;
-	int32_t schedule;	/* steps over which the learning rate falls to its floor */
-	int32_t collapse;	/* bool: a fixed bias draws the tokens to two experts */
+	int32_t schedule; /* steps over which the learning rate falls to its floor */
+	int32_t collapse; /* bool: a fixed bias draws the tokens to two experts */
 	double learning_rate;
 	double capacity_factor; /* 0: no token is ever dropped */
 	double dynamic_k;	/* least probability of a slot after the first; 0: always top_k */

@@ -25,7 +25,7 @@ static const char *const built_in_paths[] = {
 };
 
 /* Relative to the directory of the program, for trees that were moved. */
-static const char *const beside_program[] = {"corpus.txt", "../share/moescope/corpus.txt", NULL};
+static const char *const beside_program[] = { "corpus.txt", "../share/moescope/corpus.txt", NULL };
 
 static char *program_directory(void)
 {
@@ -108,7 +108,7 @@ int corpus_load(struct corpus *corpus, const char *path, int32_t context, struct
 	size_t needed = (size_t)context + 1;
 	int error;
 
-	*corpus = (struct corpus){.path = path ? strdup(path) : find_default()};
+	*corpus = (struct corpus){ .path = path ? strdup(path) : find_default() };
 	if (!corpus->path)
 		return failure_set(failure, ENOENT,
 				   "the text that comes with the program (corpus.txt) is not where "
@@ -128,7 +128,7 @@ void corpus_release(struct corpus *corpus)
 {
 	free(corpus->text);
 	free(corpus->path);
-	*corpus = (struct corpus){0};
+	*corpus = (struct corpus){ 0 };
 }
 
 void corpus_batch(const struct corpus *corpus, const struct config *config, struct rng *rng,

@@ -29,18 +29,16 @@ int decoder_new(const struct model *model, struct decoder **ret_decoder, struct 
 {
 	const struct config *c = &model->config;
 	struct decoder *decoder = calloc(1, sizeof(*decoder));
-	struct carver carver = {0};
-	size_t cache_values =
-		(size_t)c->layers * 2 * (size_t)c->context * (size_t)c->width;
+	struct carver carver = { 0 };
+	size_t cache_values = (size_t)c->layers * 2 * (size_t)c->context * (size_t)c->width;
 
 	if (!decoder)
 		return failure_set(failure, ENOMEM, "there is not enough memory to generate");
 	decoder->model = model;
 	decoder_layout(decoder, &carver);
-	decoder->block =
-		memory_new(carver.used, MOESCOPE_MEMORY_ACTIVATIONS, "decoder activations");
-	decoder->cache =
-		memory_new(cache_values * sizeof(real), MOESCOPE_MEMORY_CACHE, "kv cache");
+	decoder->block = memory_new(carver.used, MOESCOPE_MEMORY_ACTIVATIONS,
+				    "decoder activations");
+	decoder->cache = memory_new(cache_values * sizeof(real), MOESCOPE_MEMORY_CACHE, "kv cache");
 	if (!decoder->block || !decoder->cache ||
 	    report_init(&decoder->report, c, (size_t)c->context, 0) < 0) {
 		decoder_free(decoder);
@@ -48,7 +46,7 @@ int decoder_new(const struct model *model, struct decoder **ret_decoder, struct 
 				   "there is not enough memory to generate with --context %d",
 				   c->context);
 	}
-	carver = (struct carver){.base = decoder->block};
+	carver = (struct carver){ .base = decoder->block };
 	decoder_layout(decoder, &carver);
 	*ret_decoder = decoder;
 	return 0;
@@ -131,20 +129,20 @@ static void feed_head(struct decoder *decoder, const real *x, size_t count)
 	size_t width = (size_t)model->config.width;
 
 	report_begin(report, OP_NORM);
-	norm_forward(model->pool, &(struct norm){.rows = 1,
-						 .width = width,
-						 .x = x + (count - 1) * width,
-						 .gain = model_param(model, PARAM_FINAL_NORM, 0),
-						 .y = decoder->last_normed,
-						 .scale = decoder->last_scale});
+	norm_forward(model->pool, &(struct norm){ .rows = 1,
+						  .width = width,
+						  .x = x + (count - 1) * width,
+						  .gain = model_param(model, PARAM_FINAL_NORM, 0),
+						  .y = decoder->last_normed,
+						  .scale = decoder->last_scale });
 	report_end(report, OP_NORM, 1, 0);
 	report_begin(report, OP_HEAD);
-	linear_forward(model->pool, &(struct linear){.rows = 1,
-						     .inputs = width,
-						     .outputs = VOCABULARY,
-						     .x = decoder->last_normed,
-						     .w = model_param(model, PARAM_HEAD, 0),
-						     .y = decoder->logits});
+	linear_forward(model->pool, &(struct linear){ .rows = 1,
+						      .inputs = width,
+						      .outputs = VOCABULARY,
+						      .x = decoder->last_normed,
+						      .w = model_param(model, PARAM_HEAD, 0),
+						      .y = decoder->logits });
 	report_end(report, OP_HEAD, 1, 0);
 }
 
@@ -159,17 +157,16 @@ void decoder_feed(struct decoder *decoder, const uint8_t *tokens, size_t count,
 		     phase);
 	decoder->at.route.tokens = count;
 	report_begin(report, OP_EMBEDDING);
-	embedding_forward(model->pool,
-			  &(struct embedding){
-				  .rows = count,
-				  .width = (size_t)model->config.width,
-				  .context = (size_t)model->config.context,
-				  .first_position = decoder->filled,
-				  .tokens = tokens,
-				  .embedding = model_param(model, PARAM_EMBEDDING, 0),
-				  .position = model_param(model, PARAM_POSITION, 0),
-				  .y = decoder->embedded,
-			  });
+	embedding_forward(model->pool, &(struct embedding){
+					       .rows = count,
+					       .width = (size_t)model->config.width,
+					       .context = (size_t)model->config.context,
+					       .first_position = decoder->filled,
+					       .tokens = tokens,
+					       .embedding = model_param(model, PARAM_EMBEDDING, 0),
+					       .position = model_param(model, PARAM_POSITION, 0),
+					       .y = decoder->embedded,
+				       });
 	report_end(report, OP_EMBEDDING, count, 0);
 	for (int32_t layer = 0; layer < model->config.layers; layer++) {
 		feed_layer(decoder, layer, x, count, phase);

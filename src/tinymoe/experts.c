@@ -120,8 +120,7 @@ static void combine_task(void *arg, size_t task)
 
 void experts_combine(struct pool *pool, const struct experts *experts)
 {
-	pool_run(pool, pool_tiles(experts->route->tokens, ROW_TILE), combine_task,
-		 (void *)experts);
+	pool_run(pool, pool_tiles(experts->route->tokens, ROW_TILE), combine_task, (void *)experts);
 }
 
 static void combine_gradient_task(void *arg, size_t task)
@@ -174,8 +173,7 @@ static void expert_linear_backward(size_t rows, size_t inputs, size_t outputs, c
 {
 	gemm(rows, inputs, outputs, 1, plain(dy, outputs), plain(w, inputs), accumulate, dx,
 	     inputs);
-	gemm(outputs, inputs, rows, 1, transposed(dy, outputs), plain(x, inputs), true, dw,
-	     inputs);
+	gemm(outputs, inputs, rows, 1, transposed(dy, outputs), plain(x, inputs), true, dw, inputs);
 }
 
 static void expert_gradient_task(void *arg, size_t expert)

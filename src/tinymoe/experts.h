@@ -42,13 +42,13 @@ void experts_combine(struct pool *pool, const struct experts *experts);
 
 struct experts_gradient {
 	struct experts forward;
-	const real *dy;			/* [tokens, width] */
-	real *dweight;			/* [slots] */
-	real *dexpert_out;		/* [rows, width] */
+	const real *dy;			     /* [tokens, width] */
+	real *dweight;			     /* [slots] */
+	real *dexpert_out;		     /* [rows, width] */
 	real *dhidden, *dgate_out, *dup_out; /* [rows, inner] */
-	real *dgathered;		/* [rows, width] */
-	real *dx;			/* [tokens, width] */
-	real *dgate, *dup, *ddown;	/* added to */
+	real *dgathered;		     /* [rows, width] */
+	real *dx;			     /* [tokens, width] */
+	real *dgate, *dup, *ddown;	     /* added to */
 };
 
 /* In this order: dy to dexpert_out and dweight, then to dgathered, then to dx. */

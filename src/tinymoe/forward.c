@@ -31,7 +31,7 @@ size_t forward_pairs(const struct config *config)
 static size_t input_bytes(const struct config *config)
 {
 	struct edge_activations at;
-	struct carver carver = {0};
+	struct carver carver = { 0 };
 
 	input_layout(&at, &carver, config);
 	return carver.used;
@@ -40,7 +40,7 @@ static size_t input_bytes(const struct config *config)
 static size_t layer_bytes(const struct config *config)
 {
 	struct layer_activations at;
-	struct carver carver = {0};
+	struct carver carver = { 0 };
 
 	layer_layout(&at, &carver, config, config_tokens(config), forward_pairs(config));
 	return carver.used;
@@ -49,7 +49,7 @@ static size_t layer_bytes(const struct config *config)
 static size_t head_bytes(const struct config *config)
 {
 	struct edge_activations at;
-	struct carver carver = {0};
+	struct carver carver = { 0 };
 
 	head_layout(&at, &carver, config);
 	return carver.used;
@@ -104,7 +104,7 @@ static void embed(struct model *model)
 	struct embedding embedding;
 
 	model->edge.input_block = arena_push(&model->activations, input_bytes(c));
-	carver = (struct carver){.base = model->edge.input_block};
+	carver = (struct carver){ .base = model->edge.input_block };
 	input_layout(&model->edge, &carver, c);
 	embedding = (struct embedding){
 		.rows = config_tokens(c),
@@ -129,32 +129,32 @@ static void head(struct model *model, const real *x)
 	struct carver carver;
 
 	at->head_block = arena_push(&model->activations, head_bytes(c));
-	carver = (struct carver){.base = at->head_block};
+	carver = (struct carver){ .base = at->head_block };
 	head_layout(at, &carver, c);
 
 	report_begin(report, OP_NORM);
-	norm_forward(model->pool, &(struct norm){.rows = tokens,
-						 .width = width,
-						 .x = x,
-						 .gain = model_param(model, PARAM_FINAL_NORM, 0),
-						 .y = at->normed,
-						 .scale = at->norm_scale});
+	norm_forward(model->pool, &(struct norm){ .rows = tokens,
+						  .width = width,
+						  .x = x,
+						  .gain = model_param(model, PARAM_FINAL_NORM, 0),
+						  .y = at->normed,
+						  .scale = at->norm_scale });
 	report_end(report, OP_NORM, tokens, 0);
 
 	report_begin(report, OP_HEAD);
-	linear_forward(model->pool, &(struct linear){.rows = tokens,
-						     .inputs = width,
-						     .outputs = VOCABULARY,
-						     .x = at->normed,
-						     .w = model_param(model, PARAM_HEAD, 0),
-						     .y = at->logits});
+	linear_forward(model->pool, &(struct linear){ .rows = tokens,
+						      .inputs = width,
+						      .outputs = VOCABULARY,
+						      .x = at->normed,
+						      .w = model_param(model, PARAM_HEAD, 0),
+						      .y = at->logits });
 	report_end(report, OP_HEAD, tokens, 0);
 
 	report_begin(report, OP_CROSS_ENTROPY);
-	cross_entropy_forward(model->pool, &(struct cross_entropy){.rows = tokens,
-								   .targets = model->targets,
-								   .logits = at->logits,
-								   .loss = at->loss});
+	cross_entropy_forward(model->pool, &(struct cross_entropy){ .rows = tokens,
+								    .targets = model->targets,
+								    .logits = at->logits,
+								    .loss = at->loss });
 	report_end(report, OP_CROSS_ENTROPY, tokens, 0);
 }
 
@@ -163,7 +163,7 @@ static void sum_losses(struct model *model, struct losses *losses)
 	const struct config *c = &model->config;
 	size_t tokens = config_tokens(c);
 
-	*losses = (struct losses){0};
+	*losses = (struct losses){ 0 };
 	for (size_t i = 0; i < tokens; i++)
 		losses->cross_entropy += model->edge.loss[i];
 	losses->cross_entropy /= (double)tokens;
@@ -173,8 +173,8 @@ static void sum_losses(struct model *model, struct losses *losses)
 		losses->balance += router.balance;
 		losses->z += router.z;
 	}
-	losses->total =
-		losses->cross_entropy + c->balance * losses->balance + c->z_loss * losses->z;
+	losses->total = losses->cross_entropy + c->balance * losses->balance +
+			c->z_loss * losses->z;
 }
 
 static const real *run_layer(struct model *model, int32_t layer, const real *x)
@@ -196,7 +196,7 @@ static const real *run_layer(struct model *model, int32_t layer, const real *x)
 	struct attention attention;
 
 	at->block = arena_push(&model->activations, layer_bytes(c));
-	carver = (struct carver){.base = at->block};
+	carver = (struct carver){ .base = at->block };
 	layer_layout(at, &carver, c, config_tokens(c), forward_pairs(c));
 	attention = forward_attention(model, at);
 

@@ -82,10 +82,10 @@ static inline size_t min_size(size_t a, size_t b)
 }
 
 /* tile = a panel * b panel. Inlined into one function per instruction set. */
-static inline __attribute__((always_inline)) void kernel(size_t depth, const real *a,
-							  const real *b, real *tile)
+static inline __attribute__((always_inline)) void kernel(size_t depth, const real *a, const real *b,
+							 real *tile)
 {
-	vector sum[ROWS][2] = {0};
+	vector sum[ROWS][2] = { 0 };
 
 	for (size_t p = 0; p < depth; p++) {
 		const vector *row = (const vector *)__builtin_assume_aligned(b + p * COLUMNS, 32);
@@ -109,7 +109,7 @@ static kernel_function *best_kernel = kernel_generic;
 
 #ifdef __x86_64__
 __attribute__((target("avx2,fma"))) static void kernel_avx2(size_t depth, const real *a,
-							     const real *b, real *tile)
+							    const real *b, real *tile)
 {
 	kernel(depth, a, b, tile);
 }
@@ -186,15 +186,15 @@ void gemm(size_t m, size_t n, size_t k, real alpha, struct matrix a, struct matr
 		for (size_t p = 0; p < k; p += DEPTH_BLOCK) {
 			size_t depth = min_size(DEPTH_BLOCK, k - p);
 
-			pack(packed_b, b.data + j * b_across + p * b_along, columns, depth,
-			     COLUMNS, b_across, b_along);
+			pack(packed_b, b.data + j * b_across + p * b_along, columns, depth, COLUMNS,
+			     b_across, b_along);
 			for (size_t i = 0; i < m; i += ROW_BLOCK) {
 				size_t rows = min_size(ROW_BLOCK, m - i);
 
 				pack(packed_a, a.data + i * a_across + p * a_along, rows, depth,
 				     ROWS, a_across, a_along);
-				multiply_block(rows, columns, depth, alpha,
-					       c + i * c_stride + j, c_stride);
+				multiply_block(rows, columns, depth, alpha, c + i * c_stride + j,
+					       c_stride);
 			}
 		}
 	}

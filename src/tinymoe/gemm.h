@@ -22,12 +22,12 @@ struct matrix {
 
 static inline struct matrix plain(const real *data, size_t stride)
 {
-	return (struct matrix){data, stride, false};
+	return (struct matrix){ data, stride, false };
 }
 
 static inline struct matrix transposed(const real *data, size_t stride)
 {
-	return (struct matrix){data, stride, true};
+	return (struct matrix){ data, stride, true };
 }
 
 /* Once, before the first gemm and before any thread starts. */

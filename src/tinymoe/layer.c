@@ -44,27 +44,26 @@ void layer_project(const struct layer_block *block, const real *x)
 
 	report_begin(report, OP_NORM);
 	norm_forward(model->pool,
-		     &(struct norm){.rows = block->tokens,
-				    .width = width,
-				    .x = x,
-				    .gain = model_param(model, PARAM_ATTENTION_NORM, block->layer),
-				    .y = at->normed,
-				    .scale = at->norm_scale});
+		     &(struct norm){ .rows = block->tokens,
+				     .width = width,
+				     .x = x,
+				     .gain = model_param(model, PARAM_ATTENTION_NORM, block->layer),
+				     .y = at->normed,
+				     .scale = at->norm_scale });
 	report_end(report, OP_NORM, block->tokens, 0);
 
 	report_begin(report, OP_QKV);
 	linear_forward(model->pool,
-		       &(struct linear){.rows = block->tokens,
-					.inputs = width,
-					.outputs = 3 * width,
-					.x = at->normed,
-					.w = model_param(model, PARAM_QUERY, block->layer),
-					.y = at->qkv});
+		       &(struct linear){ .rows = block->tokens,
+					 .inputs = width,
+					 .outputs = 3 * width,
+					 .x = at->normed,
+					 .w = model_param(model, PARAM_QUERY, block->layer),
+					 .y = at->qkv });
 	report_end(report, OP_QKV, block->tokens, 0);
 }
 
-void layer_attend(const struct layer_block *block, const struct attention *attention,
-		  const real *x)
+void layer_attend(const struct layer_block *block, const struct attention *attention, const real *x)
 {
 	const struct model *model = block->model;
 	const struct report *report = block->report;
@@ -85,13 +84,13 @@ void layer_attend(const struct layer_block *block, const struct attention *atten
 	report_begin(report, OP_OUTPUT);
 	memcpy(at->middle, x, block->tokens * width * sizeof(real));
 	linear_forward(model->pool,
-		       &(struct linear){.rows = block->tokens,
-					.inputs = width,
-					.outputs = width,
-					.x = at->attended,
-					.w = model_param(model, PARAM_OUTPUT, block->layer),
-					.y = at->middle,
-					.accumulate = true});
+		       &(struct linear){ .rows = block->tokens,
+					 .inputs = width,
+					 .outputs = width,
+					 .x = at->attended,
+					 .w = model_param(model, PARAM_OUTPUT, block->layer),
+					 .y = at->middle,
+					 .accumulate = true });
 	report_end(report, OP_OUTPUT, block->tokens, 0);
 }
 
@@ -133,12 +132,12 @@ void layer_moe(const struct layer_block *block)
 	report_range(report, RANGE_ROUTING, -1, -1, MOESCOPE_PHASE_NONE);
 	report_begin(report, OP_NORM);
 	norm_forward(model->pool,
-		     &(struct norm){.rows = block->tokens,
-				    .width = experts.width,
-				    .x = at->middle,
-				    .gain = model_param(model, PARAM_MOE_NORM, block->layer),
-				    .y = at->moe_normed,
-				    .scale = at->moe_norm_scale});
+		     &(struct norm){ .rows = block->tokens,
+				     .width = experts.width,
+				     .x = at->middle,
+				     .gain = model_param(model, PARAM_MOE_NORM, block->layer),
+				     .y = at->moe_normed,
+				     .scale = at->moe_norm_scale });
 	report_end(report, OP_NORM, block->tokens, 0);
 
 	report_begin(report, OP_ROUTER);

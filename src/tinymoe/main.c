@@ -94,7 +94,7 @@ static int train(struct program *program, struct failure *failure)
 {
 	const struct settings *settings = &program->settings;
 	struct trainer *trainer = program->trainer;
-	struct progress progress = {.start_s = now_s()};
+	struct progress progress = { .start_s = now_s() };
 
 	progress.line_s = progress.start_s;
 	if (program->counts.stream)
@@ -161,8 +161,8 @@ static int prepare(struct program *program, struct failure *failure)
 		if (!error && settings->load)
 			error = trainer_load(program->trainer, &program->reader, failure);
 	} else {
-		error = model_new(&settings->config, settings->threads, false,
-				  &program->generator, failure);
+		error = model_new(&settings->config, settings->threads, false, &program->generator,
+				  failure);
 		if (!error && settings->load)
 			error = checkpoint_read(&program->reader, program->generator->params, NULL,
 						NULL, failure);
@@ -222,10 +222,10 @@ static int complain(const struct failure *failure, int status)
 
 int main(int argc, char **argv)
 {
-	struct program program = {0};
+	struct program program = { 0 };
 	struct settings *settings = &program.settings;
 	/* Once: a second signal ends the program at once. */
-	const struct sigaction on_signal = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND};
+	const struct sigaction on_signal = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
 	struct failure failure;
 	int status = 0;
 

@@ -36,8 +36,7 @@ void memory_free(void *memory)
 	free(memory);
 }
 
-int arena_init(struct arena *arena, size_t capacity, enum moescope_memory_use use,
-	       const char *site)
+int arena_init(struct arena *arena, size_t capacity, enum moescope_memory_use use, const char *site)
 {
 	*arena = (struct arena){
 		.capacity = aligned_size(capacity ? capacity : 1),
@@ -51,7 +50,7 @@ int arena_init(struct arena *arena, size_t capacity, enum moescope_memory_use us
 void arena_release(struct arena *arena)
 {
 	free(arena->base);
-	*arena = (struct arena){0};
+	*arena = (struct arena){ 0 };
 }
 
 void *arena_push(struct arena *arena, size_t bytes)

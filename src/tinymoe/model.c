@@ -31,8 +31,8 @@ static int take_memory(struct model *model, bool training)
 		return -ENOMEM;
 	if (arena_init(&model->activations, forward_bytes(&model->config),
 		       MOESCOPE_MEMORY_ACTIVATIONS, "activations") < 0 ||
-	    arena_init(&model->scratch, backward_bytes(&model->config),
-		       MOESCOPE_MEMORY_ACTIVATIONS, "backward scratch") < 0)
+	    arena_init(&model->scratch, backward_bytes(&model->config), MOESCOPE_MEMORY_ACTIVATIONS,
+		       "backward scratch") < 0)
 		return -ENOMEM;
 	return report_init(&model->report, &model->config, config_tokens(&model->config), 1);
 }

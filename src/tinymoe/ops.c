@@ -214,6 +214,5 @@ static void cross_entropy_gradient_task(void *arg, size_t task)
 
 void cross_entropy_backward(struct pool *pool, const struct cross_entropy *loss)
 {
-	pool_run(pool, pool_tiles(loss->rows, ROW_TILE), cross_entropy_gradient_task,
-		 (void *)loss);
+	pool_run(pool, pool_tiles(loss->rows, ROW_TILE), cross_entropy_gradient_task, (void *)loss);
 }

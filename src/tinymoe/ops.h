@@ -24,7 +24,7 @@ static inline struct tile tile_at(size_t tile, size_t rows)
 {
 	size_t first = tile * ROW_TILE;
 
-	return (struct tile){first, rows - first < ROW_TILE ? rows - first : ROW_TILE};
+	return (struct tile){ first, rows - first < ROW_TILE ? rows - first : ROW_TILE };
 }
 
 /* y[rows,outputs] = x[rows,inputs] * w[outputs,inputs]^T, or += with `accumulate`. */

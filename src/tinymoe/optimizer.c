@@ -54,13 +54,12 @@ int optimizer_init(struct optimizer *optimizer, const struct model *model)
 {
 	size_t bytes = model->layout.total * sizeof(real);
 
-	*optimizer = (struct optimizer){.segment_count = cut(&model->layout, NULL)};
+	*optimizer = (struct optimizer){ .segment_count = cut(&model->layout, NULL) };
 	optimizer->mean = memory_new(bytes, MOESCOPE_MEMORY_OPTIMIZER, "first moments");
 	optimizer->square = memory_new(bytes, MOESCOPE_MEMORY_OPTIMIZER, "second moments");
 	optimizer->segments = calloc(optimizer->segment_count, sizeof(*optimizer->segments));
 	optimizer->partial = calloc(optimizer->segment_count, sizeof(*optimizer->partial));
-	if (!optimizer->mean || !optimizer->square || !optimizer->segments ||
-	    !optimizer->partial) {
+	if (!optimizer->mean || !optimizer->square || !optimizer->segments || !optimizer->partial) {
 		optimizer_release(optimizer);
 		return -ENOMEM;
 	}
@@ -74,7 +73,7 @@ void optimizer_release(struct optimizer *optimizer)
 	memory_free(optimizer->square);
 	free(optimizer->segments);
 	free(optimizer->partial);
-	*optimizer = (struct optimizer){0};
+	*optimizer = (struct optimizer){ 0 };
 }
 
 double optimizer_rate(const struct config *config, int64_t step)

@@ -29,60 +29,60 @@ static const struct option {
 	double least, most;
 	const char *help;
 } options[] = {
-	{"layers", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.layers), 1, CONFIG_MAX_LAYERS,
-	 "layers, each with attention and experts"},
-	{"width", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.width), 1, CONFIG_MAX_SIZE,
-	 "width of the residual stream"},
-	{"heads", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.heads), 1, CONFIG_MAX_SIZE,
-	 "attention heads; divides --width"},
-	{"experts", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.experts), 1, CONFIG_MAX_EXPERTS,
-	 "experts per layer"},
-	{"top-k", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.top_k), 1, CONFIG_MAX_TOP_K,
-	 "experts per token"},
-	{"expert-width", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.expert_width), 1,
-	 CONFIG_MAX_SIZE, "inner width of an expert"},
-	{"context", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.context), 1, CONFIG_MAX_SIZE,
-	 "tokens (bytes) that the model sees at once"},
-	{"batch", "N", KIND_INT, OWNER_TRAINING, AT(config.batch), 1, CONFIG_MAX_SIZE,
-	 "sequences per step"},
-	{"steps", "N", KIND_INT, OWNER_PROGRAM, AT(steps), 0, INT32_MAX,
-	 "training steps to make now; 0: only generate"},
-	{"lr", "X", KIND_REAL, OWNER_TRAINING, AT(config.learning_rate), 0, ANY,
-	 "highest learning rate"},
-	{"schedule", "N", KIND_INT, OWNER_TRAINING, AT(config.schedule), 1, INT32_MAX,
-	 "steps over which the learning rate falls to a tenth"},
-	{"balance", "X", KIND_REAL, OWNER_TRAINING, AT(config.balance), 0, ANY,
-	 "coefficient of the load-balancing loss"},
-	{"z-loss", "X", KIND_REAL, OWNER_TRAINING, AT(config.z_loss), 0, ANY,
-	 "coefficient of the router z-loss"},
-	{"capacity-factor", "X", KIND_REAL, OWNER_TRAINING, AT(config.capacity_factor), 0, ANY,
-	 "an expert takes X times its fair share of tokens; 0: no limit"},
-	{"dynamic-k", "P", KIND_REAL, OWNER_TRAINING, AT(config.dynamic_k), 0, 1,
-	 "further experts only with this probability; 0: always --top-k"},
-	{"collapse", NULL, KIND_FLAG, OWNER_TRAINING, AT(config.collapse), 0, 1,
-	 "a router gone wrong: tokens go to two experts, no balancing"},
-	{"seed", "N", KIND_SEED, OWNER_TRAINING, AT(config.seed), 0, ANY,
-	 "of all random numbers; with --load only of generation"},
-	{"threads", "N", KIND_INT, OWNER_PROGRAM, AT(threads), 1, 1024,
-	 "threads to compute with; the results do not depend on it"},
-	{"corpus", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(corpus), 0, 0,
-	 "text to learn; a handbook comes with the program"},
-	{"load", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(load), 0, 0,
-	 "go on from this checkpoint, with its sizes and settings"},
-	{"save", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(save), 0, 0,
-	 "write a checkpoint after the last step"},
-	{"counts", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(counts), 0, 0,
-	 "write what each expert computed: step,layer,expert,count"},
-	{"generate", "N", KIND_INT, OWNER_PROGRAM, AT(generate), 0, INT32_MAX,
-	 "bytes to generate after training"},
-	{"prompt", "TEXT", KIND_TEXT, OWNER_PROGRAM, AT(prompt), 0, 0,
-	 "text that generation continues"},
-	{"temperature", "X", KIND_REAL, OWNER_PROGRAM, AT(temperature), 0, ANY,
-	 "of the sampling; 0: always the most probable byte"},
-	{"log-every", "N", KIND_INT, OWNER_PROGRAM, AT(log_every), 1, INT32_MAX,
-	 "steps between progress lines"},
-	{"quiet", NULL, KIND_FLAG, OWNER_PROGRAM, AT(quiet), 0, 1, "no progress lines"},
-	{"help", NULL, KIND_FLAG, OWNER_PROGRAM, AT(help), 0, 1, "this text"},
+	{ "layers", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.layers), 1, CONFIG_MAX_LAYERS,
+	  "layers, each with attention and experts" },
+	{ "width", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.width), 1, CONFIG_MAX_SIZE,
+	  "width of the residual stream" },
+	{ "heads", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.heads), 1, CONFIG_MAX_SIZE,
+	  "attention heads; divides --width" },
+	{ "experts", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.experts), 1, CONFIG_MAX_EXPERTS,
+	  "experts per layer" },
+	{ "top-k", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.top_k), 1, CONFIG_MAX_TOP_K,
+	  "experts per token" },
+	{ "expert-width", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.expert_width), 1,
+	  CONFIG_MAX_SIZE, "inner width of an expert" },
+	{ "context", "N", KIND_INT, OWNER_ARCHITECTURE, AT(config.context), 1, CONFIG_MAX_SIZE,
+	  "tokens (bytes) that the model sees at once" },
+	{ "batch", "N", KIND_INT, OWNER_TRAINING, AT(config.batch), 1, CONFIG_MAX_SIZE,
+	  "sequences per step" },
+	{ "steps", "N", KIND_INT, OWNER_PROGRAM, AT(steps), 0, INT32_MAX,
+	  "training steps to make now; 0: only generate" },
+	{ "lr", "X", KIND_REAL, OWNER_TRAINING, AT(config.learning_rate), 0, ANY,
+	  "highest learning rate" },
+	{ "schedule", "N", KIND_INT, OWNER_TRAINING, AT(config.schedule), 1, INT32_MAX,
+	  "steps over which the learning rate falls to a tenth" },
+	{ "balance", "X", KIND_REAL, OWNER_TRAINING, AT(config.balance), 0, ANY,
+	  "coefficient of the load-balancing loss" },
+	{ "z-loss", "X", KIND_REAL, OWNER_TRAINING, AT(config.z_loss), 0, ANY,
+	  "coefficient of the router z-loss" },
+	{ "capacity-factor", "X", KIND_REAL, OWNER_TRAINING, AT(config.capacity_factor), 0, ANY,
+	  "an expert takes X times its fair share of tokens; 0: no limit" },
+	{ "dynamic-k", "P", KIND_REAL, OWNER_TRAINING, AT(config.dynamic_k), 0, 1,
+	  "further experts only with this probability; 0: always --top-k" },
+	{ "collapse", NULL, KIND_FLAG, OWNER_TRAINING, AT(config.collapse), 0, 1,
+	  "a router gone wrong: tokens go to two experts, no balancing" },
+	{ "seed", "N", KIND_SEED, OWNER_TRAINING, AT(config.seed), 0, ANY,
+	  "of all random numbers; with --load only of generation" },
+	{ "threads", "N", KIND_INT, OWNER_PROGRAM, AT(threads), 1, 1024,
+	  "threads to compute with; the results do not depend on it" },
+	{ "corpus", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(corpus), 0, 0,
+	  "text to learn; a handbook comes with the program" },
+	{ "load", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(load), 0, 0,
+	  "go on from this checkpoint, with its sizes and settings" },
+	{ "save", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(save), 0, 0,
+	  "write a checkpoint after the last step" },
+	{ "counts", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(counts), 0, 0,
+	  "write what each expert computed: step,layer,expert,count" },
+	{ "generate", "N", KIND_INT, OWNER_PROGRAM, AT(generate), 0, INT32_MAX,
+	  "bytes to generate after training" },
+	{ "prompt", "TEXT", KIND_TEXT, OWNER_PROGRAM, AT(prompt), 0, 0,
+	  "text that generation continues" },
+	{ "temperature", "X", KIND_REAL, OWNER_PROGRAM, AT(temperature), 0, ANY,
+	  "of the sampling; 0: always the most probable byte" },
+	{ "log-every", "N", KIND_INT, OWNER_PROGRAM, AT(log_every), 1, INT32_MAX,
+	  "steps between progress lines" },
+	{ "quiet", NULL, KIND_FLAG, OWNER_PROGRAM, AT(quiet), 0, 1, "no progress lines" },
+	{ "help", NULL, KIND_FLAG, OWNER_PROGRAM, AT(help), 0, 1, "this text" },
 };
 
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
@@ -93,7 +93,9 @@ static struct settings defaults(void)
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	struct settings settings = {
 		.config = config_default(),
-		.threads = processors < 1 ? 1 : processors > 8 ? 8 : (int32_t)processors,
+		.threads = processors < 1   ? 1
+			   : processors > 8 ? 8
+					    : (int32_t)processors,
 		.temperature = 0.8,
 		.log_every = 10,
 		.prompt = "The ",
@@ -210,8 +212,8 @@ static int parse_option(int argc, char **argv, int *at, struct settings *setting
 		return failure_set(failure, EINVAL, "--%s takes no value", option->name);
 	if (option->kind != KIND_FLAG && !value) {
 		if (*at + 1 >= argc)
-			return failure_set(failure, EINVAL, "--%s needs a value (%s)",
-					   option->name, option->argument);
+			return failure_set(failure, EINVAL, "--%s needs a value (%s)", option->name,
+					   option->argument);
 		value = argv[++*at];
 	}
 	settings->given |= UINT64_C(1) << (option - options);
@@ -254,7 +256,7 @@ static size_t kind_bytes(enum kind kind)
 int options_merge(struct settings *settings, const struct config *checkpoint,
 		  struct failure *failure)
 {
-	struct settings stored = {.config = *checkpoint};
+	struct settings stored = { .config = *checkpoint };
 
 	for (int i = 0; i < OPTION_COUNT; i++) {
 		const struct option *option = &options[i];

@@ -15,11 +15,10 @@
 
 int outfile_open(struct outfile *file, const char *path, struct failure *failure)
 {
-	*file = (struct outfile){.path = strdup(path)};
-	if (!file->path ||
-	    asprintf(&file->temporary, "%s.tmp.%ld", path, (long)getpid()) < 0) {
+	*file = (struct outfile){ .path = strdup(path) };
+	if (!file->path || asprintf(&file->temporary, "%s.tmp.%ld", path, (long)getpid()) < 0) {
 		free(file->path);
-		*file = (struct outfile){0};
+		*file = (struct outfile){ 0 };
 		return failure_set(failure, ENOMEM, "there is not enough memory to write %s", path);
 	}
 	file->stream = fopen(file->temporary, "wxe");
@@ -92,5 +91,5 @@ void outfile_abandon(struct outfile *file)
 		unlink(file->temporary);
 	free(file->temporary);
 	free(file->path);
-	*file = (struct outfile){0};
+	*file = (struct outfile){ 0 };
 }

@@ -22,20 +22,20 @@ static const struct param_info {
 	bool in_layers;
 	enum spread spread;
 } params[PARAM_COUNT] = {
-	[PARAM_EMBEDDING] = {"embedding", false, SPREAD_WIDE},
-	[PARAM_POSITION] = {"position", false, SPREAD_WIDE},
-	[PARAM_ATTENTION_NORM] = {"attention norm", true, SPREAD_ONES},
-	[PARAM_QUERY] = {"query", true, SPREAD_INPUTS},
-	[PARAM_KEY] = {"key", true, SPREAD_INPUTS},
-	[PARAM_VALUE] = {"value", true, SPREAD_INPUTS},
-	[PARAM_OUTPUT] = {"output", true, SPREAD_RESIDUAL},
-	[PARAM_MOE_NORM] = {"moe norm", true, SPREAD_ONES},
-	[PARAM_ROUTER] = {"router", true, SPREAD_SMALL},
-	[PARAM_GATE] = {"expert gate", true, SPREAD_INPUTS},
-	[PARAM_UP] = {"expert up", true, SPREAD_INPUTS},
-	[PARAM_DOWN] = {"expert down", true, SPREAD_RESIDUAL},
-	[PARAM_FINAL_NORM] = {"final norm", false, SPREAD_ONES},
-	[PARAM_HEAD] = {"head", false, SPREAD_SMALL},
+	[PARAM_EMBEDDING] = { "embedding", false, SPREAD_WIDE },
+	[PARAM_POSITION] = { "position", false, SPREAD_WIDE },
+	[PARAM_ATTENTION_NORM] = { "attention norm", true, SPREAD_ONES },
+	[PARAM_QUERY] = { "query", true, SPREAD_INPUTS },
+	[PARAM_KEY] = { "key", true, SPREAD_INPUTS },
+	[PARAM_VALUE] = { "value", true, SPREAD_INPUTS },
+	[PARAM_OUTPUT] = { "output", true, SPREAD_RESIDUAL },
+	[PARAM_MOE_NORM] = { "moe norm", true, SPREAD_ONES },
+	[PARAM_ROUTER] = { "router", true, SPREAD_SMALL },
+	[PARAM_GATE] = { "expert gate", true, SPREAD_INPUTS },
+	[PARAM_UP] = { "expert up", true, SPREAD_INPUTS },
+	[PARAM_DOWN] = { "expert down", true, SPREAD_RESIDUAL },
+	[PARAM_FINAL_NORM] = { "final norm", false, SPREAD_ONES },
+	[PARAM_HEAD] = { "head", false, SPREAD_SMALL },
 };
 
 static size_t param_size(enum param param, const struct config *c)
@@ -68,7 +68,7 @@ void param_layout_init(struct param_layout *layout, const struct config *config)
 {
 	size_t at = 0, first_in_layers = 0;
 
-	*layout = (struct param_layout){.layers = config->layers};
+	*layout = (struct param_layout){ .layers = config->layers };
 	for (int i = 0; i < PARAM_COUNT; i++) {
 		bool starts = params[i].in_layers && !params[i - 1].in_layers;
 		bool ends = params[i].in_layers && !params[i + 1].in_layers;

@@ -134,7 +134,7 @@ static void costs_moe(struct report *report, const struct config *c)
 	cost[OP_ROUTER_BACKWARD].row_flops += 5 * experts + 6 * top_k;
 	cost[OP_ROUTER_BACKWARD].row_bytes += (experts + 2 * top_k) * sizeof(real);
 	/* Rows of dispatch and combine are slots that have a row. */
-	cost[OP_DISPATCH] = (struct report_cost){.row_bytes = 2 * width * sizeof(real)};
+	cost[OP_DISPATCH] = (struct report_cost){ .row_bytes = 2 * width * sizeof(real) };
 	cost[OP_DISPATCH_BACKWARD] = (struct report_cost){
 		.row_flops = width,
 		.row_bytes = 3 * width * sizeof(real),
@@ -186,18 +186,18 @@ static void shapes_linear(struct report *report, const struct config *c, const c
 		const char *rows;
 		int32_t inputs, outputs;
 	} linear[] = {
-		{OP_QKV, OP_QKV_BACKWARD, rows, c->width, 3 * c->width},
-		{OP_OUTPUT, OP_OUTPUT_BACKWARD, rows, c->width, c->width},
-		{OP_ROUTER, OP_ROUTER_BACKWARD, rows, c->width, c->experts},
-		{OP_EXPERT_GATE, OP_EXPERT_GATE_BACKWARD, "*", c->width, c->expert_width},
-		{OP_EXPERT_UP, OP_EXPERT_UP_BACKWARD, "*", c->width, c->expert_width},
-		{OP_EXPERT_DOWN, OP_EXPERT_DOWN_BACKWARD, "*", c->expert_width, c->width},
-		{OP_HEAD, OP_HEAD_BACKWARD, rows, c->width, VOCABULARY},
+		{ OP_QKV, OP_QKV_BACKWARD, rows, c->width, 3 * c->width },
+		{ OP_OUTPUT, OP_OUTPUT_BACKWARD, rows, c->width, c->width },
+		{ OP_ROUTER, OP_ROUTER_BACKWARD, rows, c->width, c->experts },
+		{ OP_EXPERT_GATE, OP_EXPERT_GATE_BACKWARD, "*", c->width, c->expert_width },
+		{ OP_EXPERT_UP, OP_EXPERT_UP_BACKWARD, "*", c->width, c->expert_width },
+		{ OP_EXPERT_DOWN, OP_EXPERT_DOWN_BACKWARD, "*", c->expert_width, c->width },
+		{ OP_HEAD, OP_HEAD_BACKWARD, rows, c->width, VOCABULARY },
 	};
 
 	for (size_t i = 0; i < sizeof(linear) / sizeof(linear[0]); i++) {
-		moescope_name shape =
-			shape_linear(linear[i].rows, linear[i].inputs, linear[i].outputs);
+		moescope_name shape = shape_linear(linear[i].rows, linear[i].inputs,
+						   linear[i].outputs);
 
 		report->op_shape[linear[i].op] = report->op_shape[linear[i].backward] = shape;
 	}
@@ -210,12 +210,12 @@ static void shapes_rows(struct report *report, const struct config *c, const cha
 		const char *rows;
 		int32_t columns;
 	} other[] = {
-		{OP_EMBEDDING, OP_EMBEDDING_BACKWARD, rows, c->width},
-		{OP_NORM, OP_NORM_BACKWARD, rows, c->width},
-		{OP_DISPATCH, OP_DISPATCH_BACKWARD, "*", c->width},
-		{OP_COMBINE, OP_COMBINE_BACKWARD, rows, c->width},
-		{OP_EXPERT_ACTIVATION, OP_EXPERT_ACTIVATION_BACKWARD, "*", c->expert_width},
-		{OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BACKWARD, rows, VOCABULARY},
+		{ OP_EMBEDDING, OP_EMBEDDING_BACKWARD, rows, c->width },
+		{ OP_NORM, OP_NORM_BACKWARD, rows, c->width },
+		{ OP_DISPATCH, OP_DISPATCH_BACKWARD, "*", c->width },
+		{ OP_COMBINE, OP_COMBINE_BACKWARD, rows, c->width },
+		{ OP_EXPERT_ACTIVATION, OP_EXPERT_ACTIVATION_BACKWARD, "*", c->expert_width },
+		{ OP_CROSS_ENTROPY, OP_CROSS_ENTROPY_BACKWARD, rows, VOCABULARY },
 	};
 
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
@@ -250,7 +250,7 @@ int report_init(struct report *report, const struct config *config, size_t token
 {
 	char rows[24] = "*";
 
-	*report = (struct report){0};
+	*report = (struct report){ 0 };
 	report->weights = calloc(tokens * (size_t)config->top_k, sizeof(float));
 	report->scores = calloc(tokens * (size_t)config->experts, sizeof(float));
 	if (!report->weights || !report->scores) {

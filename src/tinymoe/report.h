@@ -18,67 +18,67 @@
 #include "router.h"
 
 /* enumerator, name in the report */
-#define REPORT_OPS(OP)                                           \
-	OP(EMBEDDING, "embedding")                               \
-	OP(NORM, "rmsnorm")                                      \
-	OP(QKV, "qkv_projection")                                \
-	OP(SCORES, "attention_scores")                           \
-	OP(SOFTMAX, "attention_softmax")                         \
-	OP(VALUES, "attention_values")                           \
-	OP(OUTPUT, "output_projection")                          \
-	OP(ROUTER, "router")                                     \
-	OP(DISPATCH, "dispatch")                                 \
-	OP(EXPERT_GATE, "expert_gate")                           \
-	OP(EXPERT_UP, "expert_up")                               \
-	OP(EXPERT_ACTIVATION, "expert_activation")               \
-	OP(EXPERT_DOWN, "expert_down")                           \
-	OP(COMBINE, "combine")                                   \
-	OP(HEAD, "head")                                         \
-	OP(CROSS_ENTROPY, "cross_entropy")                       \
-	OP(EMBEDDING_BACKWARD, "embedding_backward")             \
-	OP(NORM_BACKWARD, "rmsnorm_backward")                    \
-	OP(QKV_BACKWARD, "qkv_projection_backward")              \
-	OP(SCORES_BACKWARD, "attention_scores_backward")         \
-	OP(SOFTMAX_BACKWARD, "attention_softmax_backward")       \
-	OP(VALUES_BACKWARD, "attention_values_backward")         \
-	OP(OUTPUT_BACKWARD, "output_projection_backward")        \
-	OP(ROUTER_BACKWARD, "router_backward")                   \
-	OP(DISPATCH_BACKWARD, "dispatch_backward")               \
-	OP(EXPERT_GATE_BACKWARD, "expert_gate_backward")         \
-	OP(EXPERT_UP_BACKWARD, "expert_up_backward")             \
-	OP(EXPERT_ACTIVATION_BACKWARD, "expert_activation_backward") \
-	OP(EXPERT_DOWN_BACKWARD, "expert_down_backward")         \
-	OP(COMBINE_BACKWARD, "combine_backward")                 \
-	OP(HEAD_BACKWARD, "head_backward")                       \
-	OP(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward")     \
-	OP(GRADIENT_NORM, "gradient_norm")                       \
+#define REPORT_OPS(OP)                                                                             \
+	OP(EMBEDDING, "embedding")                                                                 \
+	OP(NORM, "rmsnorm")                                                                        \
+	OP(QKV, "qkv_projection")                                                                  \
+	OP(SCORES, "attention_scores")                                                             \
+	OP(SOFTMAX, "attention_softmax")                                                           \
+	OP(VALUES, "attention_values")                                                             \
+	OP(OUTPUT, "output_projection")                                                            \
+	OP(ROUTER, "router")                                                                       \
+	OP(DISPATCH, "dispatch")                                                                   \
+	OP(EXPERT_GATE, "expert_gate")                                                             \
+	OP(EXPERT_UP, "expert_up")                                                                 \
+	OP(EXPERT_ACTIVATION, "expert_activation")                                                 \
+	OP(EXPERT_DOWN, "expert_down")                                                             \
+	OP(COMBINE, "combine")                                                                     \
+	OP(HEAD, "head")                                                                           \
+	OP(CROSS_ENTROPY, "cross_entropy")                                                         \
+	OP(EMBEDDING_BACKWARD, "embedding_backward")                                               \
+	OP(NORM_BACKWARD, "rmsnorm_backward")                                                      \
+	OP(QKV_BACKWARD, "qkv_projection_backward")                                                \
+	OP(SCORES_BACKWARD, "attention_scores_backward")                                           \
+	OP(SOFTMAX_BACKWARD, "attention_softmax_backward")                                         \
+	OP(VALUES_BACKWARD, "attention_values_backward")                                           \
+	OP(OUTPUT_BACKWARD, "output_projection_backward")                                          \
+	OP(ROUTER_BACKWARD, "router_backward")                                                     \
+	OP(DISPATCH_BACKWARD, "dispatch_backward")                                                 \
+	OP(EXPERT_GATE_BACKWARD, "expert_gate_backward")                                           \
+	OP(EXPERT_UP_BACKWARD, "expert_up_backward")                                               \
+	OP(EXPERT_ACTIVATION_BACKWARD, "expert_activation_backward")                               \
+	OP(EXPERT_DOWN_BACKWARD, "expert_down_backward")                                           \
+	OP(COMBINE_BACKWARD, "combine_backward")                                                   \
+	OP(HEAD_BACKWARD, "head_backward")                                                         \
+	OP(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward")                                       \
+	OP(GRADIENT_NORM, "gradient_norm")                                                         \
 	OP(ADAMW, "adamw")
 
-#define REPORT_RANGES(RANGE)            \
-	RANGE(BATCH, "batch")           \
-	RANGE(FORWARD, "forward")       \
-	RANGE(BACKWARD, "backward")     \
-	RANGE(OPTIMIZER, "optimizer")   \
-	RANGE(PREFILL, "prefill")       \
-	RANGE(DECODE, "decode")         \
-	RANGE(LAYER, "layer")           \
-	RANGE(ATTENTION, "attention")   \
-	RANGE(ROUTING, "routing")       \
-	RANGE(EXPERTS, "experts")       \
+#define REPORT_RANGES(RANGE)                                                                       \
+	RANGE(BATCH, "batch")                                                                      \
+	RANGE(FORWARD, "forward")                                                                  \
+	RANGE(BACKWARD, "backward")                                                                \
+	RANGE(OPTIMIZER, "optimizer")                                                              \
+	RANGE(PREFILL, "prefill")                                                                  \
+	RANGE(DECODE, "decode")                                                                    \
+	RANGE(LAYER, "layer")                                                                      \
+	RANGE(ATTENTION, "attention")                                                              \
+	RANGE(ROUTING, "routing")                                                                  \
+	RANGE(EXPERTS, "experts")                                                                  \
 	RANGE(EXPERT, "expert")
 
 enum report_op {
 #define OP(id, name) OP_##id,
 	REPORT_OPS(OP)
 #undef OP
-	OP_COUNT
+		OP_COUNT
 };
 
 enum report_range {
 #define RANGE(id, name) RANGE_##id,
 	REPORT_RANGES(RANGE)
 #undef RANGE
-	RANGE_COUNT
+		RANGE_COUNT
 };
 
 /* The cost of an operation on n rows (tokens, or the rows of an expert; parameters for the

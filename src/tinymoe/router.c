@@ -13,7 +13,7 @@
 
 /* --collapse: added to the logits of two experts of each layer. The first then takes a slot of
  * nearly every token, the second most of the others. */
-static const real collapse_bias[2] = {8, 4};
+static const real collapse_bias[2] = { 8, 4 };
 
 void route_layout(struct route *route, struct carver *carver, const struct config *config,
 		  size_t tokens)
@@ -118,7 +118,7 @@ void router_forward(struct pool *pool, const struct config *config, const real *
 		.w = w,
 		.y = route->prob,
 	};
-	struct router_job job = {.config = config, .route = route, .layer = layer};
+	struct router_job job = { .config = config, .route = route, .layer = layer };
 
 	linear_forward(pool, &linear);
 	pool_run(pool, pool_tiles(route->tokens, ROW_TILE), router_task, &job);
@@ -174,7 +174,7 @@ void router_dispatch(struct route *route, int32_t capacity)
 struct router_loss router_losses(const struct config *config, struct route *route)
 {
 	double tokens = (double)route->tokens, experts = (double)route->experts, slots = 0;
-	struct router_loss loss = {0};
+	struct router_loss loss = { 0 };
 
 	for (size_t e = 0; e < route->experts; e++)
 		slots += route->load[e];

@@ -92,8 +92,7 @@ int trainer_save(const struct trainer *trainer, const char *path, struct failure
 				trainer->optimizer.square, failure);
 }
 
-int trainer_load(struct trainer *trainer, struct checkpoint_reader *reader,
-		 struct failure *failure)
+int trainer_load(struct trainer *trainer, struct checkpoint_reader *reader, struct failure *failure)
 {
 	int error = checkpoint_read(reader, trainer->model->params, trainer->optimizer.mean,
 				    trainer->optimizer.square, failure);

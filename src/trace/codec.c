@@ -226,8 +226,10 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 		entry.width++;
 	codec->plane.size = 0;
 	cut = buf_reserve(&codec->plane, n * entry.width + 1);
-	if (!cut)
+	if (!cut) {
+		codec->plane.failed = false;
 		return -ENOMEM;
+	}
 	planes_cut(values, n, entry.width, cut);
 	for (unsigned int p = 0; p < entry.width; p++)
 		planes[p] = plane_encode(codec, cut + p * n, n, data);

@@ -31,9 +31,9 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 /* A column as it lies in a chunk, lengths already checked against the payload. */
 struct column_view {
 	struct column_entry entry;
-	const uint8_t *planes;	    /* the plane entries, unaligned */
-	const uint8_t *data;	    /* the first plane's bytes */
-	size_t stored_bytes;	    /* of all planes */
+	const uint8_t *planes; /* the plane entries, unaligned */
+	const uint8_t *data;   /* the first plane's bytes */
+	size_t stored_bytes;   /* of all planes */
 };
 
 /* Decodes into values[entry.n_values]; duration as above. 0, -EBADMSG on damage, -ENOMEM. */

@@ -112,8 +112,8 @@ static int take_record(struct sink *sink, const struct ring_record *record, size
 	if (!desc)
 		return -EBADMSG;
 	if (record->kind == RECORD_RANGE || record->kind == RECORD_OP) {
-		if (bytes != (record->kind == RECORD_OP ? sizeof(struct ring_op) :
-							  sizeof(struct ring_range)))
+		if (bytes != (record->kind == RECORD_OP ? sizeof(struct ring_op)
+							: sizeof(struct ring_range)))
 			return -EBADMSG;
 		return take_range(sink, (const struct ring_range *)record, 0);
 	}
@@ -178,8 +178,7 @@ static int take_strings(struct encoder *encoder, const uint8_t *data, uint64_t p
 }
 
 /* One region; *position moves to its end. */
-static int take_region(const struct rings *rings, uint32_t i, struct sink *sink,
-		       uint64_t *position)
+static int take_region(const struct rings *rings, uint32_t i, struct sink *sink, uint64_t *position)
 {
 	uint32_t bytes = rings->header->regions[i].bytes;
 	uint64_t from = *position;
@@ -253,8 +252,8 @@ static int take_frame(struct sink *sink, const struct ring_frame *frame, uint32_
 	return take_range(sink, &op.range, 1);
 }
 
-static int take_open_step(const struct rings *rings, const struct tick_map *map,
-			  uint64_t end_ticks, struct encoder *encoder)
+static int take_open_step(const struct rings *rings, const struct tick_map *map, uint64_t end_ticks,
+			  struct encoder *encoder)
 {
 	const struct open_step *step = &rings->header->step;
 	uint64_t start = atomic_load_explicit(&step->start_ticks, memory_order_relaxed);
@@ -333,8 +332,9 @@ uint64_t drain_unsalvageable(const struct rings *rings, const struct drain_posit
 			continue;
 		head = atomic_load_explicit(&rings_control(rings, i)->head, memory_order_acquire);
 		while (at < head) {
-			const struct ring_record *record = (const struct ring_record *)(
-				rings_data(rings, i) + (at & (region->bytes - 1)));
+			const struct ring_record *record =
+				(const struct ring_record *)(rings_data(rings, i) +
+							     (at & (region->bytes - 1)));
 
 			records += record->kind != 0;
 			at += (uint64_t)record->words * 8;

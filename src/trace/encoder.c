@@ -118,7 +118,8 @@ static int block_to_columns(struct pending *pending, const struct kind_desc *des
 		if (!is_list(column))
 			column_gather(column->type, pending->block + column->row_offset,
 				      desc->row_size, pending->in_block,
-				      pending->columns + (size_t)c * pending->capacity + pending->n);
+				      pending->columns + (size_t)c * pending->capacity +
+					      pending->n);
 	}
 	pending->n += pending->in_block;
 	pending->in_block = 0;
@@ -246,8 +247,7 @@ static int encode_chunk(struct encoder *encoder, enum record_kind kind)
 	return 0;
 }
 
-static int append_with_lists(struct pending *pending, const struct kind_desc *desc,
-			     const void *row)
+static int append_with_lists(struct pending *pending, const struct kind_desc *desc, const void *row)
 {
 	size_t sizes[2] = { pending->lists[0].size, pending->lists[1].size };
 	int r = append_lists(pending, desc, row);

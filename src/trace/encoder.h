@@ -27,13 +27,13 @@ struct pending {
 	char *block;	   /* ENCODER_BLOCK_ROWS rows */
 	uint64_t *columns; /* column c at columns + c * capacity; lists are apart */
 	size_t capacity;
-	uint32_t n, in_block;	    /* rows in the columns; rows in the block */
-	struct buf lists[2];	    /* 64-bit values; no kind has more list columns than this */
+	uint32_t n, in_block; /* rows in the columns; rows in the block */
+	struct buf lists[2];  /* 64-bit values; no kind has more list columns than this */
 };
 
 struct dictionary {
-	struct buf rows;       /* every row made so far, id i + 1 at index i - first + 1 */
-	uint32_t *slots;       /* open addressing: index + 1 into rows, 0 empty */
+	struct buf rows; /* every row made so far, id i + 1 at index i - first + 1 */
+	uint32_t *slots; /* open addressing: index + 1 into rows, 0 empty */
 	size_t n_slots;
 	uint32_t n, committed; /* rows made; of them safely written */
 	uint32_t first;	       /* id of row 0 */
@@ -43,7 +43,7 @@ struct encoder {
 	struct codec codec;
 	struct pending pending[RECORD_KIND_LIMIT];
 	struct dictionary sites, launches;
-	struct buf out;		/* finished chunks */
+	struct buf out; /* finished chunks */
 	struct buf durations, entries, data;
 	uint64_t next_sequence, committed_sequence;
 	int64_t time_min_ns, time_max_ns; /* of all rows appended since the last commit */

@@ -63,8 +63,8 @@ __attribute__((constructor)) static void make_kinds(void)
 			if (column->coding == CODING_DUR)
 				kinds[k].duration_column = (int8_t)c;
 			/* A kind without a span has its time first. */
-			if (c == 0 && column->type == COLUMN_I64 && column->coding == CODING_DELTA &&
-			    column->name[0] == 't')
+			if (c == 0 && column->type == COLUMN_I64 &&
+			    column->coding == CODING_DELTA && column->name[0] == 't')
 				kinds[k].time_column = 0;
 		}
 	}

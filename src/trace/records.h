@@ -195,7 +195,7 @@ enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,
 	RECORD_KINDS(KIND)
 #undef KIND
-	RECORD_KIND_LIMIT /* one past the last known kind */
+		RECORD_KIND_LIMIT /* one past the last known kind */
 };
 
 #define RECORD_CTYPE_U8 uint8_t
@@ -217,7 +217,15 @@ enum record_kind {
 RECORD_KINDS(KIND)
 #undef KIND
 
-enum column_type { COLUMN_U8, COLUMN_U16, COLUMN_U32, COLUMN_U64, COLUMN_I32, COLUMN_I64, COLUMN_F64 };
+enum column_type {
+	COLUMN_U8,
+	COLUMN_U16,
+	COLUMN_U32,
+	COLUMN_U64,
+	COLUMN_I32,
+	COLUMN_I64,
+	COLUMN_F64
+};
 enum column_coding {
 	CODING_PLAIN = 0,
 	CODING_DELTA = 1,
@@ -231,10 +239,10 @@ enum column_coding {
 struct column_desc {
 	const char *name;
 	uint8_t id;
-	uint8_t type;	/* enum column_type */
-	uint8_t coding; /* enum column_coding */
-	uint8_t refers;	      /* enum record_kind of the dictionary it refers to, or 0 */
-	int8_t count_column;  /* of a list: index of the column that holds its lengths; else -1 */
+	uint8_t type;	     /* enum column_type */
+	uint8_t coding;	     /* enum column_coding */
+	uint8_t refers;	     /* enum record_kind of the dictionary it refers to, or 0 */
+	int8_t count_column; /* of a list: index of the column that holds its lengths; else -1 */
 	uint16_t row_offset;
 };
 

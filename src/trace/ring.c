@@ -76,8 +76,10 @@ int rings_create(const char *path, uint32_t ring_bytes, int wake_fd, struct ring
 		rings->path = strdup(path);
 	if (rings->fd < 0 || !rings->path) {
 		*ret_why = rings->fd < 0 ? -rings->fd : ENOMEM;
-		if (rings->fd >= 0)
+		if (rings->fd >= 0) {
 			close(rings->fd);
+			unlink(path);
+		}
 		rings->fd = -1;
 	}
 	rings->header = map(rings->fd, 0, RING_HEADER_BYTES);
@@ -193,6 +195,9 @@ struct ring *rings_attach(struct rings *rings, uint32_t thread)
 
 void ring_detach(struct ring *ring)
 {
+	/* Ranges that the thread left open: nobody will end them. */
+	atomic_fetch_add_explicit(&ring->control->dropped[DROP_UNBALANCED], ring->depth,
+				  memory_order_relaxed);
 	atomic_store_explicit(&ring->control->depth, 0, memory_order_relaxed);
 	atomic_store_explicit(&ring->control->state, RING_RELEASED, memory_order_release);
 	free(ring);
@@ -282,7 +287,8 @@ static int map_regions(struct rings *rings, uint64_t file_bytes, struct err *err
 	uint32_t n = rings->header->n_regions;
 
 	if (n > RING_REGIONS)
-		return err_set(err, -EBADMSG, "%s: damaged buffer file (%u regions)", rings->path, n);
+		return err_set(err, -EBADMSG, "%s: damaged buffer file (%u regions)", rings->path,
+			       n);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct ring_region *region = &rings->header->regions[i];
 		uint64_t total = RING_CONTROL_BYTES + (uint64_t)region->bytes;
@@ -331,7 +337,8 @@ static int open_dead(struct rings *rings, struct err *err)
 	    rings->header->version != RING_VERSION)
 		return err_set(err, -EPROTONOSUPPORT,
 			       "%s: buffer file of another moescope version; its records cannot be "
-			       "salvaged by this one", rings->path);
+			       "salvaged by this one",
+			       rings->path);
 	if (!tick_map_valid(&rings->header->maps[rings->header->map_current & 1]))
 		return err_set(err, -EBADMSG, "%s: damaged buffer file (clock)", rings->path);
 	return map_regions(rings, (uint64_t)st.st_size, err);

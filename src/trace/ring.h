@@ -123,8 +123,8 @@ struct ring_string {
 struct rings {
 	pthread_mutex_t lock; /* regions are added and rings handed out under it */
 	struct ring_header *header;
-	int fd;		   /* -1: anonymous memory, nothing to salvage */
-	int wake_fd;	   /* eventfd of the drain; -1: none */
+	int fd;	     /* -1: anonymous memory, nothing to salvage */
+	int wake_fd; /* eventfd of the drain; -1: none */
 	uint64_t file_bytes;
 	char *path;
 	uint32_t ring_bytes;

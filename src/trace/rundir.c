@@ -25,8 +25,8 @@
 
 #define VERSION_TEXT2(a, b, c) #a "." #b "." #c
 #define VERSION_TEXT(a, b, c) VERSION_TEXT2(a, b, c)
-static const char version[] =
-	VERSION_TEXT(MOESCOPE_VERSION_MAJOR, MOESCOPE_VERSION_MINOR, MOESCOPE_VERSION_PATCH);
+static const char version[] = VERSION_TEXT(MOESCOPE_VERSION_MAJOR, MOESCOPE_VERSION_MINOR,
+					   MOESCOPE_VERSION_PATCH);
 
 /* A word as a shell would need it. */
 static void quote(struct buf *out, const char *word)
@@ -214,8 +214,8 @@ char *rundir_default_name(void)
 
 	localtime_r(&now, &tm);
 	strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
-	return asprintf(&name, "moescope-%s-%d%s", stamp, (int)getpid(), RUNDIR_SUFFIX) < 0 ? NULL :
-											       name;
+	return asprintf(&name, "moescope-%s-%d%s", stamp, (int)getpid(), RUNDIR_SUFFIX) < 0 ? NULL
+											    : name;
 }
 
 static bool is_empty(const char *path)
@@ -239,7 +239,8 @@ static int make_directory(const char *path, bool *ret_made, struct err *err)
 	if (errno == EEXIST)
 		return err_set(err, -EEXIST,
 			       "%s: exists already and is not an empty directory; choose another "
-			       "name with -o", path);
+			       "name with -o",
+			       path);
 	return err_sys(err, -errno, "%s: cannot make the run directory", path);
 }
 

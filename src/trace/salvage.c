@@ -106,7 +106,8 @@ static uint64_t last_ticks(const struct rings *rings, uint64_t newest_record)
 		if (!control || rings->header->regions[i].type != REGION_RING)
 			continue;
 		depth = control->depth;
-		if (depth && depth <= RING_MAX_DEPTH && control->frames[depth - 1].start_ticks > last)
+		if (depth && depth <= RING_MAX_DEPTH &&
+		    control->frames[depth - 1].start_ticks > last)
 			last = control->frames[depth - 1].start_ticks;
 	}
 	return last;
@@ -142,8 +143,8 @@ int salvage(struct shard_reader *reader, struct rings *rings, struct err *troubl
 			reader->corrupt_chunks += result.damaged;
 			err_set(trouble, -EBADMSG,
 				"%s: %llu of the killed process's buffers are damaged; what could be "
-				"read of them is in the tables", rings->path,
-				(unsigned long long)result.damaged);
+				"read of them is in the tables",
+				rings->path, (unsigned long long)result.damaged);
 		}
 	}
 	encoder_release(&encoder);
@@ -153,8 +154,8 @@ int salvage(struct shard_reader *reader, struct rings *rings, struct err *troubl
 /* Moves what the reader salvaged into the file. */
 static int seal(struct shard_reader *reader, struct err *err)
 {
-	uint64_t offset = reader->covered_bytes ? reader->covered_bytes :
-						  reader->header.header_bytes;
+	uint64_t offset = reader->covered_bytes ? reader->covered_bytes
+						: reader->header.header_bytes;
 	struct shard_writer *writer;
 	struct encoder encoder;
 	char *rings = shard_ring_path(reader->path);
@@ -169,8 +170,10 @@ static int seal(struct shard_reader *reader, struct err *err)
 	if (r == 0 && ftruncate(writer->fd, (off_t)writer->offset) < 0)
 		r = -errno;
 	if (r == 0) {
+		/* The header also has those that no ring counts. */
 		for (int d = 0; d < DROP_SLOTS; d++)
-			writer->header->live.dropped[d] = reader->salvaged_dropped[d];
+			if (reader->salvaged_dropped[d] > writer->header->live.dropped[d])
+				writer->header->live.dropped[d] = reader->salvaged_dropped[d];
 		writer->header->live.unfinished += reader->salvaged_unfinished;
 		writer->header->live.salvaged = reader->salvaged_records;
 		writer->header->live.closed = SHARD_SEALED;

@@ -16,7 +16,7 @@
 
 struct shard_writer {
 	int fd;
-	uint64_t offset; /* behind the last whole flush */
+	uint64_t offset;	     /* behind the last whole flush */
 	struct shard_header *header; /* mapped; counters in it may be set at any time */
 	bool header_is_mapped;
 	struct buf index; /* struct index_entry */

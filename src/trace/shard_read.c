@@ -40,8 +40,7 @@ static int read_at(const struct shard_reader *reader, void *to, size_t bytes, ui
 static bool header_valid(const struct chunk_header *header)
 {
 	return header->magic == CHUNK_MAGIC &&
-	       header->header_crc ==
-		       crc32c(0, header, offsetof(struct chunk_header, header_crc)) &&
+	       header->header_crc == crc32c(0, header, offsetof(struct chunk_header, header_crc)) &&
 	       header->payload_bytes <= CHUNK_MAX_PAYLOAD &&
 	       (header->kind >= CHUNK_CHECKPOINT || header->n_records <= CHUNK_MAX_RECORDS);
 }
@@ -125,8 +124,9 @@ static int scan(struct shard_reader *reader, bool growing)
 			reader->scanned = reader->file_bytes;
 			break;
 		}
-		r = left < sizeof(header) ? -EBADMSG :
-					    read_at(reader, &header, sizeof(header), reader->scanned);
+		r = left < sizeof(header)
+			    ? -EBADMSG
+			    : read_at(reader, &header, sizeof(header), reader->scanned);
 		if (r < 0 && r != -EBADMSG)
 			return r;
 		if (r == 0 && header_valid(&header)) {
@@ -227,18 +227,21 @@ static int read_header(struct shard_reader *reader, struct err *err)
 	if (r == -EBADMSG || memcmp(header->magic, SHARD_MAGIC, sizeof(header->magic)) != 0)
 		return err_set(err, -EBADMSG,
 			       "%s: not a moescope shard (no shard header at byte 0); give a run "
-			       "directory made by 'moescope run'", reader->path);
+			       "directory made by 'moescope run'",
+			       reader->path);
 	if (header->major > SHARD_MAJOR)
 		return err_set(err, -EPROTONOSUPPORT,
 			       "%s: shard format %u.%u is newer than this moescope reads (%u.%u); "
 			       "use the moescope version that made it, or a newer one",
-			       reader->path, header->major, header->minor, SHARD_MAJOR, SHARD_MINOR);
+			       reader->path, header->major, header->minor, SHARD_MAJOR,
+			       SHARD_MINOR);
 	if (header->crc != crc32c(0, header, offsetof(struct shard_header, crc)) ||
 	    header->header_bytes < SHARD_HEADER_BYTES)
-		return err_set(err, -EBADMSG,
-			       "%s: the shard header is damaged (checksum at byte %zu); restore the "
-			       "file from a copy", reader->path,
-			       offsetof(struct shard_header, crc));
+		return err_set(
+			err, -EBADMSG,
+			"%s: the shard header is damaged (checksum at byte %zu); restore the "
+			"file from a copy",
+			reader->path, offsetof(struct shard_header, crc));
 	return 0;
 }
 
@@ -349,14 +352,14 @@ static int load_payload(struct shard_reader *reader, const struct chunk *chunk,
 	if (r < 0)
 		return r;
 	*ret_payload = reader->payload.data;
-	return crc32c(0, reader->payload.data, header->payload_bytes) == header->payload_crc ?
-		       0 :
-		       -EBADMSG;
+	return crc32c(0, reader->payload.data, header->payload_bytes) == header->payload_crc
+		       ? 0
+		       : -EBADMSG;
 }
 
 /* One column entry with its planes at *at; the planes' bytes are placed by the caller. */
-static int view_entry(const char *payload, size_t bytes, size_t *at, const struct chunk_header *header,
-		      struct column_view *view)
+static int view_entry(const char *payload, size_t bytes, size_t *at,
+		      const struct chunk_header *header, struct column_view *view)
 {
 	size_t planes_bytes;
 
@@ -367,9 +370,9 @@ static int view_entry(const char *payload, size_t bytes, size_t *at, const struc
 	planes_bytes = view->entry.width * sizeof(uint32_t);
 	if (view->entry.width > 8 || bytes - *at < planes_bytes)
 		return -EBADMSG;
-	if (view->entry.coding == CODING_LIST || view->entry.coding == CODING_BYTES ?
-		    view->entry.n_values > CHUNK_MAX_VALUES :
-		    view->entry.n_values != header->n_records)
+	if (view->entry.coding == CODING_LIST || view->entry.coding == CODING_BYTES
+		    ? view->entry.n_values > CHUNK_MAX_VALUES
+		    : view->entry.n_values != header->n_records)
 		return -EBADMSG;
 	view->planes = (const uint8_t *)payload + *at;
 	*at += planes_bytes;

@@ -40,7 +40,8 @@ static int write_at(int fd, const void *data, size_t bytes, uint64_t offset)
  * written at close. */
 static void map_header(struct shard_writer *writer)
 {
-	void *at = mmap(NULL, SHARD_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, writer->fd, 0);
+	void *at = mmap(NULL, SHARD_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, writer->fd,
+			0);
 
 	if (at != MAP_FAILED) {
 		writer->header = at;

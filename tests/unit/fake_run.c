@@ -370,8 +370,8 @@ static struct places make_places(struct run *run)
 	for (int l = 0; l < 2; l++) {
 		p.attention[l] = fake_site(run, "attention", l, -1, MOESCOPE_FORWARD);
 		p.matmul[l] = fake_site(run, "qkv projection", l, -1, MOESCOPE_FORWARD);
-		p.expert[l] =
-			fake_site(run, "expert gate and up projection", l, 3, MOESCOPE_FORWARD);
+		p.expert[l] = fake_site(run, "expert gate and up projection", l, 3,
+					MOESCOPE_FORWARD);
 	}
 	return p;
 }

@@ -83,7 +83,7 @@ static double largest_difference(const real *a, const real *b)
 static void test_cache_equals_full(void **state)
 {
 	/* How many tokens are fed first; the rest comes one by one. */
-	static const size_t prefills[] = {1, 2, 7, CONTEXT - 1, CONTEXT};
+	static const size_t prefills[] = { 1, 2, 7, CONTEXT - 1, CONTEXT };
 	static real logits[CONTEXT * VOCABULARY];
 	struct config config = small_config();
 	struct model *model = new_model(&config, 2);
@@ -168,7 +168,8 @@ static void test_text_depends_on_seed_only(void **state)
 static void test_long_and_empty_prompts(void **state)
 {
 	static const char *const prompts[] = {
-		"", "a prompt that is a good deal longer than the context of this model"};
+		"", "a prompt that is a good deal longer than the context of this model"
+	};
 	struct config config = small_config();
 	struct model *model;
 
@@ -177,7 +178,7 @@ static void test_long_and_empty_prompts(void **state)
 		config.context = context;
 		model = new_model(&config, 1);
 		for (int i = 0; i < 2; i++) {
-			struct generation generation = {.prompt = prompts[i], .tokens = 9};
+			struct generation generation = { .prompt = prompts[i], .tokens = 9 };
 			char *text = text_of(model, &generation);
 
 			assert_true(strlen(text) >= strlen(prompts[i]) + 10);
@@ -190,7 +191,7 @@ static void test_long_and_empty_prompts(void **state)
 static void assert_usage(const char *says, int argc, char **argv)
 {
 	struct settings settings;
-	struct failure failure = {0};
+	struct failure failure = { 0 };
 	int error = options_parse(argc, argv, &settings, &failure);
 
 	if (!error)
@@ -205,33 +206,33 @@ static void test_impossible_options(void **state)
 	static const struct {
 		const char *says, *option, *value;
 	} cases[] = {
-		{"--layers", "--layers", "0"},
-		{"--layers", "--layers", "x"},
-		{"--layers", "--layers", ""},
-		{"--width", "--width", "99999999999999999999"},
-		{"--batch", "--batch", "-4"},
-		{"--batch", "--batch", "1000000"},
-		{"--heads 5 does not divide --width", "--heads", "5"},
-		{"--top-k 9 is more than --experts 8", "--top-k", "9"},
-		{"GiB", "--width", "1000000"},
-		{"GiB", "--context", "1000000"},
-		{"GiB", "--experts", "65535"},
-		{"--lr", "--lr", "nan"},
-		{"--lr", "--lr", "-1"},
-		{"--dynamic-k", "--dynamic-k", "1.5"},
-		{"--seed", "--seed", "-1"},
-		{"no option", "--nonsense", "1"},
-		{"not an option", "nonsense", "1"},
+		{ "--layers", "--layers", "0" },
+		{ "--layers", "--layers", "x" },
+		{ "--layers", "--layers", "" },
+		{ "--width", "--width", "99999999999999999999" },
+		{ "--batch", "--batch", "-4" },
+		{ "--batch", "--batch", "1000000" },
+		{ "--heads 5 does not divide --width", "--heads", "5" },
+		{ "--top-k 9 is more than --experts 8", "--top-k", "9" },
+		{ "GiB", "--width", "1000000" },
+		{ "GiB", "--context", "1000000" },
+		{ "GiB", "--experts", "65535" },
+		{ "--lr", "--lr", "nan" },
+		{ "--lr", "--lr", "-1" },
+		{ "--dynamic-k", "--dynamic-k", "1.5" },
+		{ "--seed", "--seed", "-1" },
+		{ "no option", "--nonsense", "1" },
+		{ "not an option", "nonsense", "1" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *argv[] = {"tinymoe", (char *)cases[i].option, (char *)cases[i].value};
+		char *argv[] = { "tinymoe", (char *)cases[i].option, (char *)cases[i].value };
 
 		assert_usage(cases[i].says, 3, argv);
 	}
-	assert_usage("needs a value", 2, (char *[]){"tinymoe", "--width"});
-	assert_usage("takes no value", 2, (char *[]){"tinymoe", "--quiet=1"});
+	assert_usage("needs a value", 2, (char *[]){ "tinymoe", "--width" });
+	assert_usage("takes no value", 2, (char *[]){ "tinymoe", "--quiet=1" });
 }
 
 /* A configuration that fits when it only holds parameters may not fit what it is used for. */
@@ -254,7 +255,7 @@ static void test_memory_by_use(void **state)
 
 static void test_merge_with_checkpoint(void **state)
 {
-	char *argv[] = {"tinymoe", "--load", "x", "--lr=0.5", "--width", "32"};
+	char *argv[] = { "tinymoe", "--load", "x", "--lr=0.5", "--width", "32" };
 	struct config stored = small_config();
 	struct settings settings;
 	struct failure failure;

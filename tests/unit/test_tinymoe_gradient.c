@@ -138,15 +138,14 @@ static void check_param(struct fixture *f, enum param param, struct rng *rng)
 			largest = fmax(largest, fabs(f->model->grads[first + i]));
 		for (int i = 0; i < PROBES; i++) {
 			/* Of the embedding, the rows that occur. */
-			size_t span = param == PARAM_EMBEDDING
-					      ? 6 * (size_t)f->model->config.width
-					      : layout->size[param];
+			size_t span = param == PARAM_EMBEDDING ? 6 * (size_t)f->model->config.width
+							       : layout->size[param];
 
 			worst = fmax(worst, probe(f, first + rng_below(rng, span)));
 		}
 	}
-	print_message("  %-15s max relative error %.2e, largest gradient %.2e\n",
-		      param_name(param), worst, largest);
+	print_message("  %-15s max relative error %.2e, largest gradient %.2e\n", param_name(param),
+		      worst, largest);
 	assert_true(largest > 1e-4);
 	assert_true(worst < TOLERANCE);
 }

@@ -30,7 +30,7 @@ static const char text[] =
 	"weighed the flour, emptied the bowl, and weighed it again, and nobody ever found a bad "
 	"loaf.\n";
 
-static struct corpus corpus = {.text = (uint8_t *)text, .bytes = sizeof(text) - 1};
+static struct corpus corpus = { .text = (uint8_t *)text, .bytes = sizeof(text) - 1 };
 
 static struct config small_config(void)
 {
@@ -61,7 +61,7 @@ static struct trainer *new_trainer(const struct config *config, int threads)
 
 static double train(struct trainer *trainer, int steps)
 {
-	struct step_result result = {0};
+	struct step_result result = { 0 };
 	struct failure failure;
 
 	for (int i = 0; i < steps; i++)
@@ -113,7 +113,7 @@ static void test_learns(void **state)
 
 static void test_threads_change_nothing(void **state)
 {
-	static const int threads[] = {2, 3, 8};
+	static const int threads[] = { 2, 3, 8 };
 	struct config config = small_config();
 	struct trainer *one = new_trainer(&config, 1);
 	double loss = train(one, 12);
@@ -136,7 +136,7 @@ static void check_layer_counts(const struct model *model, int32_t layer)
 	const struct route *route = &model->layers[layer].route;
 	const int64_t *executed = model->executed + layer * model->config.experts;
 	int32_t capacity = router_capacity(&model->config, route->tokens);
-	int64_t expected[8] = {0};
+	int64_t expected[8] = { 0 };
 	size_t slots = route->tokens * route->top_k;
 
 	for (size_t slot = 0; slot < slots; slot++) {
@@ -311,7 +311,7 @@ struct image {
 static struct image read_image(void)
 {
 	FILE *stream = fopen(checkpoint_path, "re");
-	struct image image = {0};
+	struct image image = { 0 };
 	struct stat status;
 
 	assert_non_null(stream);
@@ -336,7 +336,7 @@ static void write_image(const struct image *image, size_t bytes)
 /* Refused, with one line that names the file. */
 static void assert_refused(const char *what)
 {
-	struct failure failure = {0};
+	struct failure failure = { 0 };
 	int error;
 
 	assert_null(load(checkpoint_path, 1, &error, &failure));
