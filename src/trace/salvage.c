@@ -76,7 +76,8 @@ static uint32_t next_id(const struct shard_reader *reader, enum record_kind kind
 	for (size_t i = 0; i < reader->covered_chunks; i++)
 		if (reader->chunks[i].header.kind == kind)
 			n += reader->chunks[i].header.n_records;
-	return n;
+	/* A chunk that was skipped may have had ids, which must not be given again. */
+	return reader->corrupt_chunks ? n + (1u << 19) : n;
 }
 
 static void sum_drops(struct shard_reader *reader, const struct rings *rings)
@@ -122,7 +123,10 @@ int salvage(struct shard_reader *reader, struct rings *rings, struct err *troubl
 	int r = checkpoint_positions(reader, &from);
 
 	if (r < 0)
-		return r;
+		return err_set(trouble, r,
+			       "%s: the checkpoint at byte %llu is damaged, so nothing can be taken "
+			       "from the buffers of the killed process", reader->path,
+			       (unsigned long long)reader->checkpoint_offset);
 	encoder_init(&encoder, next_id(reader, RECORD_SITE), next_id(reader, RECORD_LAUNCH),
 		     reader->covered_chunks);
 	r = drain_collect(rings, map, &from, &encoder, &result);

@@ -16,7 +16,7 @@ int salvage_state(const char *shard_path, struct rings **ret_rings, struct err *
 void salvage_close(struct rings *rings);
 
 /* Fills reader->salvage with chunks of what the last checkpoint does not cover. Damage in the
- * buffers goes to `trouble`. */
+ * buffers goes to `trouble`; -EBADMSG when the checkpoint itself is damaged. */
 int salvage(struct shard_reader *reader, struct rings *rings, struct err *trouble);
 
 #endif

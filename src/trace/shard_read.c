@@ -273,10 +273,19 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		err_sys(err, r, "%s: cannot read", reader->path);
 		goto out;
 	}
+	/* A cut between two chunks leaves no trace but this. */
+	if (!reader->alive && reader->header.live.file_bytes > reader->file_bytes)
+		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
 	if (rings) {
 		r = salvage(reader, rings, &reader->trouble);
-		if (r == 0)
+		if (r == 0) {
 			r = add_salvaged(reader);
+		} else if (r == -EBADMSG) {
+			/* The file is still good for all that is in it. */
+			reader->corrupt_chunks++;
+			reader->has_rings = false;
+			r = 0;
+		}
 		if (r < 0)
 			err_sys(err, r, "%s: cannot salvage the buffers", reader->path);
 	}

@@ -84,6 +84,7 @@ static int write_header(int fd, uint32_t rank, uint64_t start_ticks)
 	first.header.start_ticks = start_ticks;
 	first.header.crc = crc32c(0, &first.header, offsetof(struct shard_header, crc));
 	first.header.live.alive_ns = first.header.monotonic_ns;
+	first.header.live.file_bytes = SHARD_HEADER_BYTES;
 	return write_at(fd, &first, sizeof(first), 0);
 }
 
@@ -174,6 +175,7 @@ int shard_write(struct shard_writer *writer, struct encoder *encoder)
 	}
 	index_chunks(writer, &encoder->out);
 	writer->offset += encoder->out.size;
+	atomic_store(&writer->header->live.file_bytes, writer->offset);
 	encoder_commit(encoder);
 	return 0;
 }
@@ -195,7 +197,11 @@ static int write_index(struct shard_writer *writer, struct encoder *encoder)
 	buf_append(&encoder->out, &trailer, sizeof(trailer));
 	if (encoder->out.failed)
 		return -ENOMEM;
-	return write_at(writer->fd, encoder->out.data, encoder->out.size, writer->offset);
+	r = write_at(writer->fd, encoder->out.data, encoder->out.size, writer->offset);
+	if (r == 0)
+		atomic_store(&writer->header->live.file_bytes,
+			     writer->offset + encoder->out.size);
+	return r;
 }
 
 int shard_close(struct shard_writer *writer, struct encoder *encoder)

@@ -2,11 +2,11 @@
  *
  * Replay of allocations: by hand, and the map of live blocks against a plain array.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <math.h>
 

@@ -2,11 +2,11 @@
  *
  * Self and total times: by hand, and against a slow search of all pairs on random trees.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>

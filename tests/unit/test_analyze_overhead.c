@@ -2,11 +2,11 @@
  *
  * Overhead, inference and counters, by hand.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <math.h>
 

@@ -2,11 +2,11 @@
  *
  * Routing metrics: the reference values of the definitions, and small cases by hand.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <math.h>
 #include <string.h>

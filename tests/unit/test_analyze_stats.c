@@ -2,11 +2,11 @@
  *
  * Statistics against values worked out by hand (percentiles: those of numpy).
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <math.h>
 

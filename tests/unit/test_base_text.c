@@ -2,11 +2,11 @@
  *
  * The writers of src/base: JSON, tables, numbers for people, UTF-8.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <errno.h>
 #include <math.h>

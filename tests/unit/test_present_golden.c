@@ -3,11 +3,11 @@
  * Views of a run built by hand against files in tests/golden, byte for byte.
  * MOESCOPE_UPDATE_GOLDEN=1 writes the files instead; look at the difference before keeping it.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <stdlib.h>
 

@@ -3,11 +3,11 @@
  * Every allocation of every view fails once, in turn: the view must say so, and under the
  * sanitizers neither crash nor leak. Linked with --wrap for the allocators.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <errno.h>
 #include <stdlib.h>

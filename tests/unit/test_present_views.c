@@ -3,11 +3,11 @@
  * What must hold for every view whatever the run holds: valid JSON, lines that fit, no control
  * characters, clear errors.
  */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
 
 #include <errno.h>
 #include <inttypes.h>
