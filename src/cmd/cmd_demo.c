@@ -80,7 +80,7 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-/* tinymoe's argument vector in `argv`, which has room for n_args + 6; the first is on the heap. */
+/* tinymoe's argument vector in `argv`, which has room for n_args + 8; the first is on the heap. */
 static int tinymoe_arguments(const struct invocation *inv, char **argv, char *steps, char *threads)
 {
 	const struct values *values = inv->values;
@@ -102,6 +102,9 @@ static int tinymoe_arguments(const struct invocation *inv, char **argv, char *st
 		argv[n++] = (char *)"--threads";
 		argv[n++] = threads;
 	}
+	/* Some inference at the end; what the user gives comes later and counts. */
+	argv[n++] = (char *)"--generate";
+	argv[n++] = (char *)"200";
 	for (int i = 0; i < inv->n_args; i++)
 		argv[n++] = inv->args[i];
 	argv[n] = NULL;
@@ -304,7 +307,7 @@ static int run_demo(struct invocation *inv)
 	};
 	struct recording recording = { 0 };
 	char steps[24], threads[24];
-	char **argv = calloc((size_t)inv->n_args + 6, sizeof(*argv));
+	char **argv = calloc((size_t)inv->n_args + 8, sizeof(*argv));
 	int status;
 
 	if (!argv)

@@ -23,7 +23,7 @@
 #include "cmd/launch.h"
 #include "cmd/output.h"
 #include "cmd/selftest.h"
-#include "cmd/version.h"
+#include "base/version.h"
 
 #define LIBRARY "libmoescope.so"
 

@@ -14,7 +14,7 @@
 #include "cmd/command.h"
 #include "cmd/options.h"
 #include "cmd/output.h"
-#include "cmd/version.h"
+#include "base/version.h"
 
 /* With 0, 1 or 2 closed, the next file opened would take its number and be mistaken for the
  * terminal. Read-only, so that output still fails as it should; close-on-exec, so that a program

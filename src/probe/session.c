@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/version.h"
 #include "probe/probe.h"
 #include "trace/rundir.h"
 
@@ -285,11 +286,7 @@ void moescope_get_stats(struct moescope_stats *stats)
 
 const char *moescope_version(void)
 {
-	static char text[32];
-
-	snprintf(text, sizeof(text), "%d.%d.%d", MOESCOPE_VERSION_MAJOR, MOESCOPE_VERSION_MINOR,
-		 MOESCOPE_VERSION_PATCH);
-	return text;
+	return VERSION_TEXT;
 }
 
 const char *moescope_run_dir(void)

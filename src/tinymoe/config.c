@@ -23,7 +23,7 @@ struct config config_default(void)
 		.expert_width = 128,
 		.context = 64,
 		.batch = 32,
-		.schedule = 320,
+		.schedule = 240,
 		.learning_rate = 4e-3,
 		.balance = 0.01,
 		.z_loss = 1e-3,

@@ -20,13 +20,8 @@
 #include "base/clock.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
-#include "moescope.h"
+#include "base/version.h"
 #include "trace/shard.h"
-
-#define VERSION_TEXT2(a, b, c) #a "." #b "." #c
-#define VERSION_TEXT(a, b, c) VERSION_TEXT2(a, b, c)
-static const char version[] = VERSION_TEXT(MOESCOPE_VERSION_MAJOR, MOESCOPE_VERSION_MINOR,
-					   MOESCOPE_VERSION_PATCH);
 
 /* A word as a shell would need it. */
 static void quote(struct buf *out, const char *word)
@@ -196,7 +191,7 @@ static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
 		.status = strdup("running"),
 		.host = strdup(host),
 		.cpu = cpu_name(),
-		.version = strdup(version),
+		.version = strdup(VERSION_TEXT),
 		.level = strdup(meta->level ? meta->level : "trace"),
 		.schedule = strdup(meta->schedule ? meta->schedule : ""),
 		.notes = strdup(meta->notes ? meta->notes : ""),

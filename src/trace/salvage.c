@@ -80,6 +80,19 @@ static uint32_t next_id(const struct shard_reader *reader, enum record_kind kind
 	return reader->corrupt_chunks ? n + (1u << 19) : n;
 }
 
+/* In a file that was cut the last checkpoint is an old one, and what lay behind it in the rings
+ * has been given back to the producers since. */
+static void skip_reused(const struct rings *rings, struct drain_positions *from)
+{
+	for (uint32_t i = 0; i < rings->header->n_regions; i++) {
+		struct ring_control *control = rings_control(rings, i);
+
+		if (control && rings->header->regions[i].type == REGION_RING &&
+		    control->tail > from->at[i])
+			from->at[i] = control->tail;
+	}
+}
+
 static void sum_drops(struct shard_reader *reader, const struct rings *rings)
 {
 	for (uint32_t i = 0; i < rings->header->n_regions; i++) {
@@ -127,6 +140,7 @@ int salvage(struct shard_reader *reader, struct rings *rings, struct err *troubl
 			       "%s: the checkpoint at byte %llu is damaged, so nothing can be taken "
 			       "from the buffers of the killed process", reader->path,
 			       (unsigned long long)reader->checkpoint_offset);
+	skip_reused(rings, &from);
 	encoder_init(&encoder, next_id(reader, RECORD_SITE), next_id(reader, RECORD_LAUNCH),
 		     reader->covered_chunks);
 	r = drain_collect(rings, map, &from, &encoder, &result);

@@ -273,12 +273,10 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		err_sys(err, r, "%s: cannot read", reader->path);
 		goto out;
 	}
-	/* A cut between two chunks leaves no trace but this. */
-	if (!reader->alive && reader->header.live.file_bytes > reader->file_bytes)
-		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
 	if (rings) {
 		r = salvage(reader, rings, &reader->trouble);
 		if (r == 0) {
+			reader->cut_bytes = 0; /* a flush that the kill cut is in the buffers */
 			r = add_salvaged(reader);
 		} else if (r == -EBADMSG) {
 			/* The file is still good for all that is in it. */
@@ -289,6 +287,9 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		if (r < 0)
 			err_sys(err, r, "%s: cannot salvage the buffers", reader->path);
 	}
+	/* A cut between two chunks leaves no trace but this. */
+	if (!reader->alive && reader->header.live.file_bytes > reader->file_bytes)
+		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
 	reader->finished = !reader->alive;
 out:
 	salvage_close(rings);

@@ -2,8 +2,8 @@
  *
  * The version as text, from the numbers in the public header.
  */
-#ifndef CMD_VERSION_H
-#define CMD_VERSION_H
+#ifndef BASE_VERSION_H
+#define BASE_VERSION_H
 
 #include "moescope.h"
 
