@@ -100,7 +100,7 @@ static void put_utf8(struct buf *out, uint32_t c)
 
 static int unicode_escape(struct parser *p, struct buf *out)
 {
-	uint32_t c, low;
+	uint32_t c = 0, low = 0;
 	int r = hex4(p, &c);
 
 	if (r < 0)

@@ -127,8 +127,10 @@ static int tell(struct live *live, struct err *err)
 		return 0;
 	r = live_line(live->run, live->steps_told, line, sizeof(line) - 1);
 	if (r == 0 && line[0]) {
-		strcat(line, "\n");
-		r = write_all(live->options.fd, line, strlen(line));
+		size_t length = strlen(line);
+
+		line[length] = '\n';
+		r = write_all(live->options.fd, line, length + 1);
 	}
 	live->steps_told = live->run->step.n;
 	return r < 0 ? err_sys(err, r, "cannot write the progress") : 0;

@@ -85,8 +85,8 @@ struct ring *probe_attach(void)
 	return ring;
 }
 
-static struct recorder *recorder_new(const char *shard, uint32_t rank,
-				     const struct moescope_options *options, struct err *err)
+static int recorder_new(const char *shard, uint32_t rank, const struct moescope_options *options,
+			struct recorder **ret_recorder)
 {
 	struct recorder *made = calloc(1, sizeof(*made));
 	char *ring_path = shard_ring_path(shard);
@@ -98,7 +98,7 @@ static struct recorder *recorder_new(const char *shard, uint32_t rank,
 	tick_map_init(&made->map);
 	encoder_init(&made->encoder, 1, 1, 0);
 	made->wake_fd = wake_fd;
-	r = shard_create(shard, rank, made->map.first_ticks, &made->writer, err);
+	r = shard_create(shard, rank, made->map.first_ticks, &made->writer, NULL);
 	if (r < 0)
 		goto fail;
 	r = rings_create(ring_path, ring_bytes, wake_fd, &made->rings, &why);
@@ -108,7 +108,8 @@ static struct recorder *recorder_new(const char *shard, uint32_t rank,
 	made->flush_ms = options->flush_ms ? options->flush_ms : why ? 100 : 250;
 	made->rings->header->maps[0] = made->map;
 	free(ring_path);
-	return made;
+	*ret_recorder = made;
+	return 0;
 fail:
 	if (made && made->writer) {
 		shard_abandon(made->writer);
@@ -116,8 +117,7 @@ fail:
 	}
 	free(made);
 	free(ring_path);
-	errno = -r;
-	return NULL;
+	return r;
 }
 
 static void recorder_free(struct recorder *old)
@@ -182,8 +182,7 @@ static int start_locked(const char *path, const struct moescope_options *options
 	if (wake_fd < 0)
 		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	shard = rundir_shard_path(run_dir, &rank);
-	recorder = shard ? recorder_new(shard, rank, options, NULL) : NULL;
-	r = recorder ? 0 : -errno;
+	r = shard ? recorder_new(shard, rank, options, &recorder) : -ENOMEM;
 	free(shard);
 	if (r == 0) {
 		names_log_all(recorder->rings);

@@ -159,7 +159,6 @@ static int decode(struct taking *t, const struct column_desc *column, uint64_t *
 {
 	unsigned int index;
 	const struct column_view *view = find_view(t->views, t->n_views, column->id, &index);
-	const uint64_t *values;
 	bool list;
 	int r;
 
@@ -170,11 +169,9 @@ static int decode(struct taking *t, const struct column_desc *column, uint64_t *
 	list = view->entry.coding == CODING_LIST || view->entry.coding == CODING_BYTES;
 	if (list != is_list(column))
 		return -EBADMSG;
-	r = shard_decode(t->reader, t->views, t->n_views, index, &values);
+	r = shard_decode(t->reader, t->views, t->n_views, index, ret_values);
 	if (r < 0)
 		return r;
-	/* The reader's scratch: ours until its next decode. */
-	*ret_values = (uint64_t *)(uintptr_t)values;
 	*ret_n = view->entry.n_values;
 	return 0;
 }

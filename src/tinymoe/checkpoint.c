@@ -110,7 +110,7 @@ int checkpoint_write(const char *path, const struct checkpoint *checkpoint, cons
 
 static int check_prefix(const char *path, const struct prefix *prefix, struct failure *failure)
 {
-	if (memcmp(prefix->magic, magic, sizeof(magic)))
+	if (memcmp(prefix->magic, magic, sizeof(magic)) != 0)
 		return failure_set(failure, EINVAL, "%s is not a tinymoe checkpoint", path);
 	if (prefix->version > CHECKPOINT_VERSION)
 		return failure_set(failure, EINVAL,
@@ -162,7 +162,7 @@ static int read_header(struct checkpoint_reader *reader, struct failure *failure
 	if (ferror(reader->stream))
 		return failure_set(failure, errno, "cannot read %s: %s", reader->path,
 				   strerror(errno));
-	if (got < sizeof(magic) || memcmp(header, magic, sizeof(magic)))
+	if (got < sizeof(magic) || memcmp(header, magic, sizeof(magic)) != 0)
 		return failure_set(failure, EINVAL, "%s is not a tinymoe checkpoint", reader->path);
 	if (got < sizeof(header))
 		return failure_set(failure, EINVAL,

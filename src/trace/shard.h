@@ -82,10 +82,11 @@ char *shard_ring_path(const char *shard_path);
  * CHUNK_MAX_COLUMNS. *ret_n of them. Valid until the next call. -EBADMSG: damaged. */
 int shard_chunk_columns(struct shard_reader *reader, const struct chunk *chunk,
 			struct column_view *ret_views, unsigned int *ret_n);
-/* Decodes a column of the chunk laid out last into 64-bit values (valid until the next call).
+/* Decodes a column of the chunk laid out last into 64-bit values (the caller's to change, valid
+ * until the next call).
  * `views`: all of the chunk's columns, since a start time needs its durations. */
 int shard_decode(struct shard_reader *reader, const struct column_view *views, unsigned int n,
-		 unsigned int column, const uint64_t **ret_values);
+		 unsigned int column, uint64_t **ret_values);
 
 /* Takes what a dead process left in its buffers into the shard for good and removes them.
  * 1: sealed, 0: there was nothing to do, -errno: left as it was, still readable. */

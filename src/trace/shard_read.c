@@ -433,7 +433,7 @@ static uint64_t *room(struct buf *buf, size_t n)
 }
 
 int shard_decode(struct shard_reader *reader, const struct column_view *views, unsigned int n,
-		 unsigned int column, const uint64_t **ret_values)
+		 unsigned int column, uint64_t **ret_values)
 {
 	const struct column_view *view = &views[column];
 	uint64_t *values = room(&reader->values, view->entry.n_values), *durations = NULL;
