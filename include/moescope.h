@@ -166,7 +166,7 @@ struct moescope_options {
 	size_t struct_size;
 	enum moescope_level level; /* MOESCOPE_OFF (0): MOESCOPE_TRACE */
 	uint32_t ring_bytes;	   /* per thread, rounded up to a power of two; 0: 1 MiB */
-	uint32_t flush_ms;	   /* records reach the file at least this often; 0: 250 */
+	uint32_t flush_ms;	   /* records reach the file this often; 0: 250, or 1000 when few */
 };
 MOESCOPE_API int moescope_start_with(const char *run_dir, const struct moescope_options *options);
 

@@ -136,15 +136,16 @@ ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
 def layer_asan(results, args):
     directory = args.build + "-asan"
     if build(results, directory, ["-Db_sanitize=address,undefined", "-Db_lundef=false",
-                                  "-Dwerror=true"]):
+                                  "-Doptimization=1"]):
         unit(results, directory, "asan", env=ASAN)
 
 
 def layer_tsan(results, args):
     directory = args.build + "-tsan"
-    if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false"]):
+    if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false",
+                                  "-Doptimization=1"]):
         unit(results, directory, "tsan", only="probe|ring|shard|tinymoe_train",
-             env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"})
+             env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"})
 
 
 def layer_clang(results, args):

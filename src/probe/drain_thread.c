@@ -107,20 +107,33 @@ static int flush(struct recorder *recorder, bool last)
 	return r;
 }
 
+/* Waits for flush_ms or a ring half full; true when there is reason to write. Small chunks are
+ * mostly header, and in a buffer file records are as safe as in the shard, so few of them wait. */
+static bool wait_for_work(struct recorder *recorder, bool failed, uint32_t *waits)
+{
+	struct pollfd wake = { .fd = failed ? -1 : recorder->wake_fd, .events = POLLIN };
+	const uint64_t enough_bytes = 64 << 10;
+	uint64_t count;
+
+	/* After a failure the full time: the ring may be full and keep waking us. */
+	if (poll(&wake, 1, (int)recorder->flush_ms) > 0 &&
+	    read(recorder->wake_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+		return true;
+	return ++*waits >= recorder->patience ||
+	       drain_pending(recorder->rings, &recorder->done) >= enough_bytes;
+}
+
 static void *drain_thread(void *arg)
 {
 	struct recorder *recorder = arg;
-	struct pollfd wake = { .fd = recorder->wake_fd, .events = POLLIN };
+	uint32_t waits = 0;
 	int r = 0;
 
 	pthread_setname_np(pthread_self(), "moescope");
 	while (!atomic_load_explicit(&recorder->stopping, memory_order_acquire)) {
-		uint64_t count;
-
-		/* After a failure wait the full time: the ring may be full and keep waking us. */
-		if (poll(r < 0 ? NULL : &wake, r < 0 ? 0 : 1, (int)recorder->flush_ms) > 0 &&
-		    read(recorder->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-			wake.fd = -1; /* polling by time alone */
+		if (!wait_for_work(recorder, r < 0, &waits))
+			continue;
+		waits = 0;
 		r = flush(recorder, false);
 	}
 	recorder->all_written = flush(recorder, true) == 0;

@@ -90,6 +90,7 @@ struct recorder {
 	pthread_t thread;
 	int wake_fd;
 	uint32_t flush_ms;
+	uint32_t patience; /* waits that few records may be left in the rings */
 	_Atomic bool stopping;
 	bool all_written; /* after the thread ended: the rings are empty and on disk */
 	int64_t cpu_ns;	  /* of the thread, and bytes written, at the last cost row */

@@ -71,12 +71,12 @@ static void sum_confidence(const struct moescope_routing *routing, struct row_ro
 		float sum = 0, entropy = 0;
 
 		for (uint32_t s = 0; s < routing->k; s++)
-			if (slots[s] >= 0 && weights[s] > 0)
+			if ((uint32_t)slots[s] < routing->experts && weights[s] > 0)
 				sum += weights[s];
 		if (!(sum > 0))
 			continue;
 		for (uint32_t s = 0; s < routing->k; s++)
-			if (slots[s] >= 0 && weights[s] > 0)
+			if ((uint32_t)slots[s] < routing->experts && weights[s] > 0)
 				entropy -= weights[s] / sum * logf(weights[s] / sum);
 		row->confidence_sum += 1.0f - entropy * per_nat;
 		row->weighted_tokens++;

@@ -106,6 +106,7 @@ static int recorder_new(const char *shard, uint32_t rank, const struct moescope_
 		goto fail;
 	/* Without a buffer file a kill loses what is not in the shard: write more often. */
 	made->flush_ms = options->flush_ms ? options->flush_ms : why ? 100 : 250;
+	made->patience = options->flush_ms || why ? 1 : 4;
 	made->rings->header->maps[0] = made->map;
 	free(ring_path);
 	*ret_recorder = made;

@@ -342,3 +342,16 @@ uint64_t drain_unsalvageable(const struct rings *rings, const struct drain_posit
 	}
 	return records;
 }
+
+uint64_t drain_pending(const struct rings *rings, const struct drain_positions *from)
+{
+	uint32_t n = atomic_load_explicit(&rings->header->n_regions, memory_order_acquire);
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (rings->mapped[i] && rings->header->regions[i].type == REGION_RING)
+			bytes += atomic_load_explicit(&rings_control(rings, i)->head,
+						      memory_order_relaxed) -
+				 from->at[i];
+	return bytes;
+}

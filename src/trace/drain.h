@@ -33,6 +33,8 @@ int drain_unfinished(const struct rings *rings, const struct tick_map *map, uint
 int drain_checkpoint(struct encoder *encoder, const struct drain_positions *positions);
 /* Records behind `from` in rings that are in memory alone: gone when the process is. */
 uint64_t drain_unsalvageable(const struct rings *rings, const struct drain_positions *from);
+/* Bytes of records behind `from`. */
+uint64_t drain_pending(const struct rings *rings, const struct drain_positions *from);
 /* Gives the space back to the producers, and rings of ended threads to new ones. */
 void drain_release(struct rings *rings, const struct drain_positions *positions);
 

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading a run: shards merged, columns chosen, a run that grows, hosts with other clocks.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/crc32c.h"
+#include "table_rows.h"
+#include "trace/ring.h"
+#include "trace/rundir.h"
+
+static char *directory;
+
+static int set_up(void **state)
+{
+	(void)state;
+	directory = temporary_directory();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	remove_directory(directory);
+	return 0;
+}
+
+struct shard {
+	struct shard_writer *writer;
+	struct encoder encoder;
+	char *path;
+};
+
+static void open_shard(struct shard *shard, const char *name, uint32_t rank)
+{
+	shard->path = path_in(directory, name);
+	encoder_init(&shard->encoder, 1, 1, 0);
+	assert_int_equal(shard_create(shard->path, rank, 0, &shard->writer, NULL), 0);
+}
+
+static void flush(struct shard *shard)
+{
+	assert_int_equal(encoder_finish(&shard->encoder), 0);
+	assert_int_equal(shard_write(shard->writer, &shard->encoder), 0);
+}
+
+static void close_shard(struct shard *shard)
+{
+	flush(shard);
+	assert_int_equal(shard_close(shard->writer, &shard->encoder), 0);
+	encoder_release(&shard->encoder);
+	free(shard->path);
+}
+
+static void add_string(struct shard *shard, uint32_t id, const char *text)
+{
+	struct row_string row = { .id = id, .length = (uint32_t)strlen(text), .text = text };
+
+	assert_int_equal(encoder_append(&shard->encoder, RECORD_STRING, &row), 0);
+}
+
+static void add_range(struct shard *shard, uint32_t name, int32_t layer, int64_t start_ns)
+{
+	struct row_site site = { .name = name, .layer = layer, .expert = -1 };
+	struct row_range row = { .start_ns = start_ns, .duration_ns = 5 };
+
+	row.site = encoder_site(&shard->encoder, &site);
+	assert_int_equal(encoder_append(&shard->encoder, RECORD_RANGE, &row), 0);
+}
+
+/* The same names under other ids in each process: one id each in the run. */
+static void test_shards_are_merged(void **state)
+{
+	struct row_launch launch = { .name = 2, .grid_x = 9 };
+	struct row_kernel kernel = { .start_ns = 1 };
+	struct shard a, b;
+	struct run *run;
+
+	(void)state;
+	open_shard(&a, "0-1.mst", 0);
+	open_shard(&b, "1-2.mst", 1);
+	add_string(&a, 1, "alpha");
+	add_string(&a, 2, "beta");
+	add_string(&b, 1, "beta");
+	add_string(&b, 2, "gamma");
+	add_string(&b, 3, "alpha");
+	add_range(&a, 1, 0, 100);
+	add_range(&a, 2, 1, 200);
+	add_range(&b, 2, 1, 300);
+	add_range(&b, 1, 1, 400);
+	add_range(&b, 3, 0, 500);
+	kernel.launch = encoder_launch(&a.encoder, &launch);
+	encoder_append(&a.encoder, RECORD_KERNEL, &kernel);
+	launch.grid_x = 8;
+	encoder_launch(&b.encoder, &launch);
+	launch.grid_x = 9;
+	launch.name = 1;
+	kernel.launch = encoder_launch(&b.encoder, &launch);
+	assert_int_equal(kernel.launch, 2);
+	encoder_append(&b.encoder, RECORD_KERNEL, &kernel);
+	close_shard(&a);
+	close_shard(&b);
+	run = load(directory);
+	assert_int_equal(run->n_shards, 2);
+	assert_int_equal(run->shards[1].rank, 1);
+	assert_int_equal(run->range.n, 5);
+	for (size_t i = 0; i < 5; i++) {
+		static const char *const names[] = { "alpha", "beta", "gamma", "beta", "alpha" };
+
+		assert_int_equal(run->range.shard[i], i >= 2);
+		assert_int_equal(run->range.start_ns[i], 100 * (i + 1));
+		assert_string_equal(run_string(run, run_site(run, run->range.site[i]).name),
+				    names[i]);
+	}
+	assert_int_equal(run->range.site[0], run->range.site[4]);
+	assert_int_equal(run->range.site[1], run->range.site[3]);
+	assert_int_not_equal(run->range.site[1], run->range.site[2]);
+	assert_int_equal(run->kernel.n, 2);
+	assert_int_equal(run->kernel.launch[0], run->kernel.launch[1]); /* "beta" in both */
+	assert_int_equal(run_launch(run, run->kernel.launch[0]).grid_x, 9);
+	assert_int_equal(loss_total(&run->loss), 0);
+	run_free(run);
+}
+
+static void test_columns_are_chosen(void **state)
+{
+	struct run_want want = { .kinds = WANT(RANGE) | WANT(ROUTING) | WANT(STEP) };
+	struct expected expected = { 0 };
+	struct rng rng = { 5 };
+	struct shard shard;
+	struct run *run, *all;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 0);
+	append_dictionaries(&shard.encoder, ROW_IDS);
+	append_every_kind(&shard.encoder, &expected, 300, &rng);
+	close_shard(&shard);
+	want.columns[RECORD_RANGE] = 1u << 1 | 1u << 2; /* start, duration */
+	want.columns[RECORD_ROUTING] = UINT64_C(1) << 20; /* k_hist, without its counts */
+	assert_int_equal(run_load(directory, &want, &run, NULL), 0);
+	all = load(directory);
+	assert_all_rows(all, &expected);
+	assert_int_equal(run->range.n, 300);
+	assert_non_null(run->range.start_ns);
+	assert_non_null(run->range.duration_ns);
+	assert_null(run->range.site);
+	assert_null(run->range.thread);
+	assert_non_null(run->routing.k_hist);
+	assert_null(run->routing.load);
+	assert_null(run->routing.load_first);
+	assert_null(run->routing.experts);
+	assert_non_null(run->step.probe); /* no choice: all of them */
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
+		/* Rows of kinds that were not asked for are counted all the same. */
+		assert_int_equal(run_rows(run, (enum record_kind)k), 300);
+		assert_int_equal(table_n(run, k), want.kinds >> k & 1 ? 300 : 0);
+		if (want.kinds >> k & 1)
+			assert_rows_but(run, &expected, k, 0, 0);
+	}
+	run_free(run);
+	run_free(all);
+	expected_release(&expected);
+}
+
+static void test_growing_run(void **state)
+{
+	char *const argv[] = { "prog" };
+	struct rundir_meta meta = { .argc = 1, .argv = argv };
+	struct rundir_end end = { .exited = true, .exit_status = 4 };
+	struct expected expected = { 0 };
+	struct rng rng = { 6 };
+	struct shard shard, second;
+	struct err err = { "" };
+	struct run *run;
+	uint64_t gained;
+	char *path;
+
+	(void)state;
+	assert_int_equal(rundir_create(directory, &meta, &path, &err), 0);
+	run = load(path);
+	assert_int_equal(run->n_shards, 0); /* nothing yet */
+	assert_string_equal(run->info.status, "running");
+	open_shard(&shard, "0-1.mst", 0);
+	append_dictionaries(&shard.encoder, ROW_IDS);
+	/* A lock on a buffer file, as a living process has it. */
+	{
+		char *ring_path = path_in(directory, "0-1.ring");
+		struct rings *rings;
+		int why;
+
+		assert_int_equal(rings_create(ring_path, 1, -1, &rings, &why), 0);
+		for (int i = 0; i < 30; i++) {
+			append_every_kind(&shard.encoder, &expected, (size_t)i, &rng);
+			flush(&shard);
+			assert_int_equal(run_refresh(run, &gained, &err), 0);
+			assert_int_equal(gained,
+					 (uint64_t)i * (RECORD_KIND_LIMIT - 1 - RECORD_LAUNCH));
+			assert_int_equal(run->n_shards, 1);
+			assert_int_equal(run->shards[0].state, SHARD_LIVE);
+			assert_all_rows(run, &expected);
+			assert_int_equal(run_refresh(run, &gained, &err), 0);
+			assert_int_equal(gained, 0);
+		}
+		/* Half a chunk is in the file: the next look finds the whole of it. */
+		append_random(&shard.encoder, &expected, RECORD_MARK, 50, &rng);
+		assert_int_equal(encoder_finish(&shard.encoder), 0);
+		assert_int_equal(pwrite(shard.writer->fd, shard.encoder.out.data, 100,
+					(off_t)shard.writer->offset),
+				 100);
+		assert_int_equal(run_refresh(run, &gained, &err), 0);
+		assert_int_equal(gained, 0);
+		assert_int_equal(run->loss.cut_bytes, 0);
+		assert_int_equal(shard_write(shard.writer, &shard.encoder), 0);
+		assert_int_equal(run_refresh(run, &gained, &err), 0);
+		assert_int_equal(gained, 50);
+		rings_free(rings, true);
+		free(ring_path);
+	}
+	close_shard(&shard);
+	/* A second process appears, and the run ends. */
+	open_shard(&second, "0-0.mst", 0);
+	add_string(&second, 1, "late");
+	add_range(&second, 1, 1, 77);
+	close_shard(&second);
+	assert_int_equal(rundir_finish(path, &end, &err), 0);
+	assert_int_equal(run_refresh(run, &gained, &err), 0);
+	assert_int_equal(gained, 1);
+	assert_int_equal(run->n_shards, 2);
+	assert_int_equal(run->range.start_ns[run->range.n - 1], 77);
+	assert_string_equal(run_string(run, run_site(run, run->range.site[run->range.n - 1]).name),
+			    "late");
+	assert_string_equal(run->info.status, "exited");
+	assert_int_equal(run->info.exit_status, 4);
+	assert_int_equal(run->shards[0].state, SHARD_CLOSED);
+	assert_int_equal(loss_total(&run->loss), 0);
+	run_free(run);
+	expected_release(&expected);
+	free(path);
+}
+
+/* Moves the clocks that a shard says it was recorded by. */
+static void set_clocks(const char *name, int64_t monotonic_ns, int64_t realtime_ns)
+{
+	char *path = path_in(directory, name);
+	struct bytes file = file_read(path);
+	struct shard_header header;
+
+	memcpy(&header, file.data, sizeof(header));
+	header.monotonic_ns = monotonic_ns;
+	header.realtime_ns = realtime_ns;
+	header.live.alive_ns = monotonic_ns;
+	header.crc = crc32c(0, &header, offsetof(struct shard_header, crc));
+	memcpy(file.data, &header, sizeof(header));
+	file_write(path, file.data, file.size);
+	free(file.data);
+	free(path);
+}
+
+static void test_clocks_of_other_hosts(void **state)
+{
+	const int64_t s = 1000000000, boot = 1700000000 * s;
+	struct run *run;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		static const char *const names[] = { "0-1.mst", "1-2.mst", "2-3.mst" };
+		struct shard shard;
+
+		open_shard(&shard, names[i], (uint32_t)i);
+		add_string(&shard, 1, "x");
+		add_range(&shard, 1, 0, 50 * s + 10);
+		close_shard(&shard);
+	}
+	set_clocks("0-1.mst", 50 * s, boot + 50 * s);
+	set_clocks("1-2.mst", 50 * s, boot + 50 * s + s / 100); /* same host: error of measuring */
+	set_clocks("2-3.mst", 50 * s, boot + 80 * s);		 /* booted 30 s later */
+	run = load(directory);
+	assert_int_equal(run->range.start_ns[0], 50 * s + 10);
+	assert_int_equal(run->range.start_ns[1], 50 * s + 10);
+	assert_int_equal(run->range.start_ns[2], 80 * s + 10);
+	assert_int_equal(run->range.duration_ns[2], 5);
+	assert_int_equal(run->shards[2].start_ns, 80 * s);
+	assert_int_equal(run->start_ns, 50 * s);
+	assert_int_equal(run->end_ns, 80 * s + 15);
+	run_free(run);
+}
+
+static void test_unreadable_shard_is_a_loss(void **state)
+{
+	char *bad = path_in(directory, "0-0.mst");
+	struct err err = { "" };
+	struct shard shard;
+	struct run *run;
+
+	(void)state;
+	file_write(bad, "no shard", 8);
+	assert_int_equal(run_load(directory, NULL, &run, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "not a moescope shard"));
+	open_shard(&shard, "0-1.mst", 0);
+	add_string(&shard, 1, "x");
+	add_range(&shard, 1, 0, 1);
+	close_shard(&shard);
+	run = load(directory);
+	assert_int_equal(run->range.n, 1);
+	assert_int_equal(run->loss.unreadable_shards, 1);
+	assert_true(run->shards[0].trouble.message[0]);
+	run_free(run);
+	free(bad);
+}
+
+static void test_not_a_run(void **state)
+{
+	struct err err = { "" };
+	struct run *run;
+	char *path = path_in(directory, "absent");
+
+	(void)state;
+	assert_int_equal(run_load(path, NULL, &run, &err), -ENOENT);
+	assert_non_null(strstr(err.message, "no such run"));
+	assert_int_equal(run_load(directory, NULL, &run, &err), -ENOENT);
+	assert_non_null(strstr(err.message, "not a moescope run"));
+	free(path);
+	run_free(NULL);
+}
+
+/* Ids far beyond what the file can hold are damage, not a reason to take a gigabyte. */
+static void test_absurd_ids(void **state)
+{
+	struct shard shard;
+	struct run *run;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 0);
+	add_string(&shard, 200000000, "far");
+	close_shard(&shard);
+	run = load(directory);
+	assert_int_equal(run->loss.corrupt_chunks, 1);
+	run_free(run);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_shards_are_merged),
+		TEST(test_columns_are_chosen),
+		TEST(test_growing_run),
+		TEST(test_clocks_of_other_hosts),
+		TEST(test_unreadable_shard_is_a_loss),
+		TEST(test_not_a_run),
+		TEST(test_absurd_ids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
