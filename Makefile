@@ -47,7 +47,8 @@ lint:
 
 fuzz:
 	@tools/deps.sh build test
-	@tests/fuzz/run.sh $(FUZZ_SECONDS)
+	@tests/fuzz/build.sh $(BUILD)-fuzz
+	@MOESCOPE_FUZZ_BUILD=$(BUILD)-fuzz tests/fuzz/run.sh $(FUZZ_SECONDS)
 
 install: all
 	meson install -C $(BUILD)

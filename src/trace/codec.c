@@ -31,41 +31,44 @@ void codec_release(struct codec *codec)
 	*codec = (struct codec){ 0 };
 }
 
-/* Replaces values by small unsigned numbers; returns the base that undoes it. */
+/* Replaces values by small unsigned numbers; returns the base that undoes it and, in *ret_all, the
+ * bits that occur in any of them. */
 static uint64_t transform(enum column_coding coding, uint64_t *values, const uint64_t *duration,
-			  size_t n)
+			  size_t n, uint64_t *ret_all)
 {
-	uint64_t base = values[0], previous = base;
+	uint64_t base = values[0], previous = base, all = 0;
 
 	switch (coding) {
 	case CODING_DELTA:
 		for (size_t i = 0; i < n; i++) {
 			uint64_t v = values[i];
 
-			values[i] = zigzag(v - previous);
+			all |= values[i] = zigzag(v - previous);
 			previous = v;
 		}
-		return base;
+		break;
 	case CODING_START:
 		for (size_t i = 0; i < n; i++) {
 			uint64_t v = values[i];
 
-			values[i] = zigzag(v - previous);
+			all |= values[i] = zigzag(v - previous);
 			previous = v + duration[i];
 		}
-		return base;
+		break;
 	case CODING_FLOAT:
 	case CODING_BYTES:
-		return 0;
+		base = 0;
+		for (size_t i = 0; i < n; i++)
+			all |= values[i];
+		break;
 	default:
 		for (size_t i = 1; i < n; i++)
-			if ((int64_t)values[i] < (int64_t)base)
-				base = values[i];
-		if (base)
-			for (size_t i = 0; i < n; i++)
-				values[i] -= base;
-		return base;
+			base = (int64_t)values[i] < (int64_t)base ? values[i] : base;
+		for (size_t i = 0; i < n; i++)
+			all |= values[i] -= base;
 	}
+	*ret_all = all;
+	return base;
 }
 
 static int restore(enum column_coding coding, uint64_t base, uint64_t *values,
@@ -217,9 +220,7 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 	if (n && column->coding != CODING_START && all_equal(values, n)) {
 		base = values[0]; /* also right for differences, which are then all zero */
 	} else if (n) {
-		base = transform(column->coding, values, duration, n);
-		for (size_t i = 0; i < n; i++)
-			all |= values[i];
+		base = transform(column->coding, values, duration, n, &all);
 	}
 	memcpy(&entry.base, &base, sizeof(base));
 	while (entry.width < 8 && all >> (8 * entry.width))

@@ -228,15 +228,18 @@ static bool is_empty(const char *path)
 
 static int make_directory(const char *path, bool *ret_made, struct err *err)
 {
+	int r;
+
 	*ret_made = mkdir(path, 0755) == 0;
-	if (*ret_made || (errno == EEXIST && is_empty(path)))
+	r = *ret_made ? 0 : -errno;
+	if (*ret_made || (r == -EEXIST && is_empty(path)))
 		return 0;
-	if (errno == EEXIST)
+	if (r == -EEXIST)
 		return err_set(err, -EEXIST,
 			       "%s: exists already and is not an empty directory; choose another "
 			       "name with -o",
 			       path);
-	return err_sys(err, -errno, "%s: cannot make the run directory", path);
+	return err_sys(err, r, "%s: cannot make the run directory", path);
 }
 
 int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,

@@ -224,6 +224,7 @@ static void test_read_refuses(void **state)
 		{ "", -EBADMSG, "not valid JSON at byte 0" },
 		{ "\xff\xfe", -EBADMSG, "not valid JSON" },
 	};
+	static const char defaults[] = "{\"format\":1,\"command\":5,\"cpus\":\"x\"}";
 	char *file = path_in(directory, "run.json");
 	struct rundir_info info;
 	struct run *run;
@@ -240,7 +241,7 @@ static void test_read_refuses(void **state)
 		assert_int_equal(run_load(directory, NULL, &run, &err), cases[i].code);
 	}
 	/* Whatever is missing or of another type has its default. */
-	file_write(file, "{\"format\":1,\"command\":5,\"cpus\":\"x\"}", 36);
+	file_write(file, defaults, strlen(defaults));
 	assert_int_equal(rundir_read(directory, &info, &err), 0);
 	assert_string_equal(info.command, "");
 	assert_string_equal(info.status, "unknown");
