@@ -18,10 +18,20 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = routing_analyze(run, &options->sel, &options->routing, &f.routing);
 	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = memory_analyze(run, 0, &f.memory);
+	if (r >= 0 && (options->want & FIND_MEMORY))
+		r = device_memory_analyze(run, &f.device_memory);
 	if (r >= 0 && (options->want & FIND_INFERENCE))
 		r = inference_analyze(run, &f.inference);
 	if (r >= 0 && (options->want & FIND_OVERHEAD))
 		r = overhead_analyze(run, &f.overhead);
+	if (r >= 0 && (options->want & FIND_KERNELS))
+		r = kernels_analyze(run, &options->sel, &options->kernels, &f.kernels);
+	if (r >= 0 && (options->want & FIND_API))
+		r = api_calls_analyze(run, &options->sel, &f.api);
+	if (r >= 0 && (options->want & FIND_TRANSFERS))
+		r = transfers_analyze(run, &options->sel, &f.transfers);
+	if (r >= 0 && (options->want & FIND_TIMELINE))
+		r = timeline_analyze(run, &options->sel, &f.timeline);
 	if (r < 0) {
 		findings_release(&f);
 		return r;
@@ -36,5 +46,10 @@ void findings_release(struct findings *findings)
 	steps_release(&findings->steps);
 	routing_release(&findings->routing);
 	memory_release(&findings->memory);
+	device_memory_release(&findings->device_memory);
+	kernels_release(&findings->kernels);
+	api_calls_release(&findings->api);
+	transfers_release(&findings->transfers);
+	timeline_release(&findings->timeline);
 	*findings = (struct findings){ 0 };
 }

@@ -5,20 +5,30 @@
 #ifndef ANALYZE_FINDINGS_H
 #define ANALYZE_FINDINGS_H
 
+#include "analyze/api_calls.h"
+#include "analyze/device_memory.h"
 #include "analyze/inference.h"
+#include "analyze/kernels.h"
 #include "analyze/memory.h"
 #include "analyze/ops.h"
 #include "analyze/overhead.h"
 #include "analyze/routing.h"
 #include "analyze/steps.h"
+#include "analyze/timeline.h"
+#include "analyze/transfers.h"
 
 struct findings {
 	struct ops ops;
 	struct steps steps;
 	struct routing routing;
 	struct memory memory;
+	struct device_memory device_memory; /* with FIND_MEMORY */
 	struct inference inference;
 	struct overhead overhead;
+	struct kernels kernels;
+	struct api_calls api;
+	struct transfers transfers;
+	struct timeline timeline;
 };
 
 enum finding {
@@ -28,7 +38,11 @@ enum finding {
 	FIND_MEMORY = 1 << 3,
 	FIND_INFERENCE = 1 << 4,
 	FIND_OVERHEAD = 1 << 5,
-	FIND_ALL = (1 << 6) - 1,
+	FIND_KERNELS = 1 << 6,
+	FIND_API = 1 << 7,
+	FIND_TRANSFERS = 1 << 8,
+	FIND_TIMELINE = 1 << 9,
+	FIND_ALL = (1 << 10) - 1,
 };
 
 struct findings_options {
@@ -36,6 +50,7 @@ struct findings_options {
 	struct selection sel;
 	struct ops_options ops;
 	struct routing_options routing;
+	struct kernels_options kernels;
 };
 
 int findings_analyze(const struct run *run, const struct findings_options *options,

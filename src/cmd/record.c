@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cmd/installed.h"
 #include "cmd/output.h"
 #include "cmd/run_files.h"
 #include "trace/rundir.h"
@@ -147,6 +148,27 @@ static int set_number(const char *name, uint64_t value)
 	return set_or_unset(name, value ? text : NULL);
 }
 
+/* The driver and NVTX load the library named here at the first CUDA or NVTX call, so a program
+ * that makes none is not touched. A variable that another tool has set is left to it. */
+static int set_injection(void)
+{
+	static const char *const names[] = { "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH" };
+	char *library = installed_library("libmoescope.so");
+	int r = 0;
+
+	for (size_t i = 0; library && r == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *given = getenv(names[i]);
+
+		if (given && *given && strcmp(given, library) != 0)
+			say("%s is set to '%s' by another tool; unset it to record GPU work.",
+			    names[i], given);
+		else
+			r = setenv(names[i], library, 1);
+	}
+	free(library);
+	return r;
+}
+
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
 static int set_environment(const struct recording *recording, const struct record_plan *plan)
 {
@@ -156,7 +178,8 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_or_unset("MOESCOPE_LEVEL", on ? plan->level : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_SCHEDULE", on ? plan->schedule : NULL) < 0 ||
 	    set_number("MOESCOPE_OVERHEAD_CHECK", on ? plan->overhead_pairs : 0) < 0 ||
-	    set_number("MOESCOPE_RING_KB", on ? plan->ring_kb : 0) < 0)
+	    set_number("MOESCOPE_RING_KB", on ? plan->ring_kb : 0) < 0 ||
+	    (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
 }

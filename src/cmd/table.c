@@ -111,6 +111,8 @@ struct present_options table_present_options(const struct table_values *values)
 		.phase = values->phase ? values->phase : -1,
 		.capacity_factor = values->capacity_factor,
 		.tile_rows = (unsigned int)values->tile_rows,
+		.kernels_by = values->kernels_by,
+		.classes = values->classes,
 	};
 }
 

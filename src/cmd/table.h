@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the table commands (report, ops, steps, routing, memory) have in common: the options, and
- * loading runs and rendering one view of each.
+ * What the table commands (report, kernels, ops, api, steps, routing,
+ * transfers, memory) have in common: the options, and loading runs and
+ * rendering one view of each.
  */
 #ifndef CMD_TABLE_H
 #define CMD_TABLE_H
@@ -25,6 +26,8 @@ struct table_values {
 	struct step_window steps;
 	double capacity_factor;
 	uint64_t tile_rows;
+	int kernels_by;	     /* enum kernels_by */
+	const char *classes; /* file; NULL: none */
 };
 #define TABLE_DEFAULTS                                                                             \
 	{                                                                                          \

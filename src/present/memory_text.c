@@ -35,6 +35,30 @@ static void timeline(const struct scene *scene, const struct memory_device *d, i
 	}
 }
 
+void memory_text_driver(const struct scene *scene, FILE *out)
+{
+	const struct device_memory *m = &scene->f->device_memory;
+
+	for (size_t i = 0; i < m->n_driver; i++) {
+		const struct driver_memory *d = &m->driver[i];
+
+		fprintf(out,
+			"  rank %u, gpu %u, %s memory of the driver: peak %s, live %s\n"
+			"    allocations %" PRIu64 ", frees %" PRIu64,
+			d->rank, d->device, d->memory, format_bytes((double)d->peak_bytes).text,
+			format_bytes((double)d->live_bytes).text, d->allocations, d->frees);
+		if (d->unmatched_frees)
+			fprintf(out, ", frees without their allocation: %" PRIu64,
+				d->unmatched_frees);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < m->n_used; i++)
+		fprintf(out, "  rank %u, gpu %u, in use on the whole device: peak %s, last %s\n",
+			m->used[i].rank, m->used[i].device,
+			format_bytes(m->used[i].peak_bytes).text,
+			format_bytes(m->used[i].last_bytes).text);
+}
+
 int memory_text_device(const struct scene *scene, const struct memory_device *d, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);

@@ -10,4 +10,7 @@
 /* The uses at the peak, live bytes over time, leak suspects and what does not match. */
 int memory_text_device(const struct scene *scene, const struct memory_device *device, FILE *out);
 
+/* What the driver handed out and the devices say is in use; nothing without such records. */
+void memory_text_driver(const struct scene *scene, FILE *out);
+
 #endif

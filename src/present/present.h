@@ -25,6 +25,8 @@ struct present_options {
 	int phase;		       /* -1 all */
 	double capacity_factor;	       /* routing what-ifs; 0: 1.25 and 64 */
 	unsigned int tile_rows;
+	int kernels_by;	     /* enum kernels_by */
+	const char *classes; /* file of kernel classes; NULL: the built-in ones alone */
 };
 
 struct view {
@@ -35,7 +37,7 @@ struct view {
 		      struct err *err);
 };
 
-/* "report" "ops" "steps" "routing" "memory" "dashboard"; NULL when there is no such view. */
+/* "report" "ops" "steps" "routing" "memory" "kernels" "api" "transfers" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */

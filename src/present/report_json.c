@@ -4,6 +4,8 @@
  */
 #include "present/whole_views.h"
 
+#define FIRST_DEVICE_SECTION 4 /* kernels and what follows it */
+
 static void summary(struct json *json, const char *key, const struct stats_summary *s,
 		    const char *reason)
 {
@@ -99,19 +101,90 @@ static void overhead(struct json *json, const struct overhead *o)
 	json_object_end(json);
 }
 
-static void timeline(struct json *json, const struct run *run)
+static void timeline_device(struct json *json, const struct timeline_device *d)
 {
-	grid_json_value(json, "timeline",
-			value_absent(run->kernel.n
-					     ? "device timelines are not analysed by this version"
-					     : "no device records in this run"));
+	json_object_line(json);
+	json_key(json, "rank");
+	json_uint(json, d->rank);
+	json_key(json, "device");
+	json_uint(json, d->device);
+	json_key(json, "window_ns");
+	json_int(json, d->end_ns - d->start_ns);
+	json_key(json, "busy_ns");
+	json_int(json, d->busy_ns);
+	json_key(json, "idle_ns");
+	json_int(json, d->idle_ns);
+	json_key(json, "busy_pct");
+	json_double(json, d->busy_pct);
+	grid_json_value(json, "idle_by_cause",
+			value_absent("causes of idle time are not told apart by this version"));
+	json_key(json, "kernel_ns");
+	json_int(json, d->kernel_ns);
+	json_key(json, "copy_ns");
+	json_int(json, d->copy_ns);
+	json_key(json, "set_ns");
+	json_int(json, d->set_ns);
+	json_key(json, "overlap");
+	json_object_line(json);
+	json_key(json, "compute_copy_ns");
+	json_int(json, d->overlap_ns);
+	grid_json_value(json, "compute_copy_pct", d->overlap_pct);
+	json_object_end(json);
+	json_object_end(json);
+}
+
+static void timeline(struct json *json, const struct scene *scene)
+{
+	const struct timeline *t = &scene->f->timeline;
+	int64_t copy_ns = 0, overlap_ns = 0;
+
+	if (!t->n) {
+		grid_json_value(json, "timeline",
+				value_absent(t->untimed ? "no device record was timed"
+							: "no device records in this run"));
+		return;
+	}
+	json_key(json, "timeline");
+	json_object(json);
+	json_key(json, "devices");
+	json_array(json);
+	for (size_t i = 0; i < t->n; i++) {
+		timeline_device(json, &t->devices[i]);
+		copy_ns += t->devices[i].copy_ns;
+		overlap_ns += t->devices[i].overlap_ns;
+	}
+	json_array_end(json);
+	json_key(json, "overlap");
+	json_object_line(json);
+	grid_json_value(json, "compute_copy_pct",
+			copy_ns ? value_of(100.0 * (double)overlap_ns / (double)copy_ns)
+				: value_absent("nothing was copied"));
+	json_object_end(json);
+	json_key(json, "untimed");
+	json_uint(json, t->untimed);
+	json_object_end(json);
+}
+
+static int put_section(struct json *json, const struct scene *scene, const struct section *section)
+{
+	struct grid grid;
+	int r = section->grid(scene, &grid);
+
+	json_key(json, section->name);
+	json_object(json);
+	section_json(section, scene, &grid, json);
+	json_object_end(json);
+	grid_release(&grid);
+	return r;
 }
 
 int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE *out,
 		struct err *err)
 {
-	static const struct section *const sections[] = { &section_ops, &section_steps,
-							  &section_routing, &section_memory };
+	static const struct section *const sections[] = { &section_ops,	     &section_steps,
+							  &section_routing,  &section_memory,
+							  &section_kernels,  &section_api,
+							  &section_transfers };
 	struct json json;
 	int r = 0;
 
@@ -124,19 +197,16 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 		verdict(&json, &verdicts->items[i]);
 	json_array_end(&json);
 	for (size_t i = 0; r >= 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
-		struct grid grid;
-
-		r = sections[i]->grid(scene, &grid);
-		json_key(&json, sections[i]->name);
-		json_object(&json);
-		section_json(sections[i], scene, &grid, &json);
-		json_object_end(&json);
-		grid_release(&grid);
+		if (i >= FIRST_DEVICE_SECTION && !scene_has_device(scene->run))
+			grid_json_value(&json, sections[i]->name,
+					value_absent("no device records in this run"));
+		else
+			r = put_section(&json, scene, sections[i]);
 	}
 	if (r < 0)
 		return r;
 	inference(&json, &scene->f->inference);
-	timeline(&json, scene->run);
+	timeline(&json, scene);
 	overhead(&json, &scene->f->overhead);
 	json_object_end(&json);
 	r = json_finish(&json, NULL);

@@ -12,6 +12,7 @@
 #include "present/whole_views.h"
 
 #define TOP_OPS 12
+#define TOP_KERNELS 10
 #define TOP_LAYERS 16
 
 static void run_line(const struct scene *scene, FILE *out)
@@ -178,6 +179,76 @@ static int ops_text(const struct scene *scene, FILE *out)
 	return r;
 }
 
+static void timeline_text(const struct scene *scene, FILE *out)
+{
+	const struct timeline *t = &scene->f->timeline;
+
+	scene_title(scene, "Devices", out);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct timeline_device *d = &t->devices[i];
+
+		fprintf(out, "  rank %u, gpu %u: busy %s (%s), idle %s\n", d->rank, d->device,
+			format_ns((double)d->busy_ns).text, format_pct(d->busy_pct).text,
+			format_ns((double)d->idle_ns).text);
+		fprintf(out, "    kernels %s, copies %s, sets %s",
+			format_ns((double)d->kernel_ns).text, format_ns((double)d->copy_ns).text,
+			format_ns((double)d->set_ns).text);
+		if (d->overlap_pct.known)
+			fprintf(out, "\n    %s of the copy time beside kernels",
+				format_pct(d->overlap_pct.v).text);
+		fputc('\n', out);
+	}
+	if (!t->n)
+		fputs("  n/a: no device record of this run or window was timed\n", out);
+	if (t->untimed)
+		fprintf(out, "  without times: %" PRIu64 " device records, in no duration\n",
+			t->untimed);
+}
+
+static int kernels_text(const struct scene *scene, FILE *out)
+{
+	struct text_layout layout = scene_layout(scene, 2);
+	struct grid grid;
+	int r;
+
+	scene_title(scene, "Kernels, by device time", out);
+	if (!scene->f->kernels.n) {
+		fputs("  n/a: no kernels in this run or window\n", out);
+		return 0;
+	}
+	r = section_kernels.grid(scene, &grid);
+	if (r >= 0)
+		r = grid_print(&grid, TOP_KERNELS, &layout, out);
+	if (r >= 0 && grid.n > TOP_KERNELS)
+		fprintf(out, "  ... %zu more: moescope kernels\n", grid.n - TOP_KERNELS);
+	grid_release(&grid);
+	return r;
+}
+
+static int transfers_text(const struct scene *scene, FILE *out)
+{
+	struct grid grid;
+	int r = section_transfers.grid(scene, &grid);
+
+	scene_title(scene, "Copies and sets", out);
+	if (r >= 0)
+		r = section_transfers.text(scene, &grid, out);
+	grid_release(&grid);
+	return r;
+}
+
+/* What only a run with device records has. */
+static int device_text(const struct scene *scene, FILE *out)
+{
+	int r;
+
+	if (!scene_has_device(scene->run))
+		return 0;
+	timeline_text(scene, out);
+	r = kernels_text(scene, out);
+	return r < 0 ? r : transfers_text(scene, out);
+}
+
 static int routing_text(const struct scene *scene, FILE *out)
 {
 	const struct routing *routing = &scene->f->routing;
@@ -209,6 +280,7 @@ static int memory_text(const struct scene *scene, FILE *out)
 		fputs("  n/a: no allocations were recorded\n", out);
 	for (size_t i = 0; r >= 0 && i < scene->f->memory.n; i++)
 		r = memory_text_device(scene, &scene->f->memory.devices[i], out);
+	memory_text_driver(scene, out);
 	return r;
 }
 
@@ -279,6 +351,8 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 		fputs("  none: too little was recorded to judge\n", out);
 	steps_text(scene, out);
 	r = ops_text(scene, out);
+	if (r >= 0)
+		r = device_text(scene, out);
 	if (r >= 0)
 		r = routing_text(scene, out);
 	if (r >= 0)

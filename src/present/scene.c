@@ -22,10 +22,31 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 		.routing = { .capacity_factor = options->capacity_factor,
 			     .tile_rows = options->tile_rows,
 			     .token_level = true },
+		.kernels = { .by = (enum kernels_by)options->kernels_by },
 	};
-	int r = findings_analyze(run, &fo, ret_findings);
+	struct kernel_classes *classes = NULL;
+	int r = want & FIND_KERNELS ? kernel_classes_new(options->classes, &classes, err) : 0;
 
+	if (r < 0)
+		return r;
+	fo.kernels.classes = classes;
+	r = findings_analyze(run, &fo, ret_findings);
+	kernel_classes_free(classes);
 	return r < 0 ? err_sys(err, r, "cannot analyse run '%s'", run->info.name) : 0;
+}
+
+bool scene_has_device(const struct run *run)
+{
+	return run->kernel.n || run->copy.n || run->set.n || run->api.n;
+}
+
+void scene_no_device(const struct scene *scene, FILE *out)
+{
+	fputs("  ", out);
+	text_wrap(out,
+		  "no device records in this run: the program used no GPU, or its GPU was not "
+		  "recorded ('moescope doctor' says what works here)",
+		  (size_t)scene_layout(scene, 0).width, 2, 2);
 }
 
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,

@@ -26,7 +26,13 @@ struct section {
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
 
-extern const struct section section_ops, section_steps, section_routing, section_memory;
+extern const struct section section_ops, section_steps, section_routing, section_memory,
+	section_kernels, section_api, section_transfers;
+
+/* Kernels, copies, sets or calls: the run used a GPU that was recorded. */
+bool scene_has_device(const struct run *run);
+/* The sentence for a table of a run without them. */
+void scene_no_device(const struct scene *scene, FILE *out);
 
 /* A whole view of one section: analyses, then text, JSON or CSV as the options say. */
 int section_render(const struct section *section, const struct run *run,

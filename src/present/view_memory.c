@@ -104,6 +104,73 @@ static void extra(struct json *json, const void *item, const void *context)
 	json_array_end(json);
 }
 
+static void driver_row(struct json *json, const struct scene *scene, const struct driver_memory *d)
+{
+	json_object_line(json);
+	json_key(json, "rank");
+	json_uint(json, d->rank);
+	json_key(json, "device");
+	json_uint(json, d->device);
+	json_key(json, "memory");
+	json_string(json, d->memory);
+	json_key(json, "live_bytes");
+	json_uint(json, d->live_bytes);
+	json_key(json, "peak_bytes");
+	json_uint(json, d->peak_bytes);
+	grid_json_value(json, "peak_ns",
+			d->peak_bytes ? value_of((double)(d->peak_ns - scene->run->start_ns))
+				      : value_absent("nothing was allocated"));
+	json_key(json, "allocations");
+	json_uint(json, d->allocations);
+	json_key(json, "frees");
+	json_uint(json, d->frees);
+	json_key(json, "unmatched_frees");
+	json_uint(json, d->unmatched_frees);
+	json_object_end(json);
+}
+
+static void used_row(struct json *json, const struct device_used *used)
+{
+	json_object_line(json);
+	json_key(json, "rank");
+	json_uint(json, used->rank);
+	json_key(json, "device");
+	json_uint(json, used->device);
+	json_key(json, "samples");
+	json_uint(json, used->samples);
+	json_key(json, "device_used_bytes");
+	json_double(json, used->last_bytes);
+	json_key(json, "peak_device_used_bytes");
+	json_double(json, used->peak_bytes);
+	json_object_end(json);
+}
+
+static void driver_json(struct json *json, const struct scene *scene)
+{
+	const struct device_memory *m = &scene->f->device_memory;
+
+	if (m->n_driver) {
+		json_key(json, "driver");
+		json_array(json);
+		for (size_t i = 0; i < m->n_driver; i++)
+			driver_row(json, scene, &m->driver[i]);
+		json_array_end(json);
+	} else {
+		grid_json_value(json, "driver",
+				value_absent("no allocations of the driver in this run"));
+	}
+	if (m->n_used) {
+		json_key(json, "device_used");
+		json_array(json);
+		for (size_t i = 0; i < m->n_used; i++)
+			used_row(json, &m->used[i]);
+		json_array_end(json);
+	} else {
+		grid_json_value(json, "device_used",
+				value_absent("no samples of device memory in this run"));
+	}
+}
+
 static void total(const struct scene *scene, struct json *json)
 {
 	uint64_t allocations = 0, frees = 0, unmatched = 0;
@@ -119,6 +186,7 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, frees);
 	json_key(json, "unmatched_frees");
 	json_uint(json, unmatched);
+	driver_json(json, scene);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -126,6 +194,10 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	struct text_layout layout = scene_layout(scene, 2);
 	int r;
 
+	if (!grid->n && (scene->f->device_memory.n_driver || scene->f->device_memory.n_used)) {
+		memory_text_driver(scene, out);
+		return 0;
+	}
 	if (!grid->n) {
 		fputs("  no allocations in this run: the program reports them with "
 		      "moescope_alloc()\n",
@@ -137,6 +209,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		fputc('\n', out);
 		r = memory_text_device(scene, grid->rows[i].item, out);
 	}
+	memory_text_driver(scene, out);
 	return r;
 }
 

@@ -32,6 +32,28 @@ static int render_memory(const struct run *run, const struct present_options *op
 	return section_render(&section_memory, run, options, out, err);
 }
 
+static int render_kernels(const struct run *run, const struct present_options *options, FILE *out,
+			  struct err *err)
+{
+	return section_render(&section_kernels, run, options, out, err);
+}
+
+static int render_api(const struct run *run, const struct present_options *options, FILE *out,
+		      struct err *err)
+{
+	return section_render(&section_api, run, options, out, err);
+}
+
+static int render_transfers(const struct run *run, const struct present_options *options, FILE *out,
+			    struct err *err)
+{
+	return section_render(&section_transfers, run, options, out, err);
+}
+
+/* Device records and what places them in the program. */
+#define WANT_DEVICE                                                                                \
+	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP))
+
 static const struct view views[] = {
 	{ "report", WANT_ALL, view_report },
 	{ "dashboard",
@@ -42,7 +64,11 @@ static const struct view views[] = {
 	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL), render_steps },
 	{ "routing", WANT(ROUTING) | WANT(ROUTED) | WANT(MOE_LAYER) | WANT(KERNEL),
 	  render_routing },
-	{ "memory", WANT(MEMORY) | WANT(STEP) | WANT(KERNEL), render_memory },
+	{ "memory", WANT(MEMORY) | WANT(STEP) | WANT(KERNEL) | WANT(DEVICE_MEMORY) | WANT(SAMPLE),
+	  render_memory },
+	{ "kernels", WANT_DEVICE, render_kernels },
+	{ "api", WANT_DEVICE, render_api },
+	{ "transfers", WANT_DEVICE, render_transfers },
 };
 
 const struct view *view_find(const char *name)

@@ -11,9 +11,27 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "probe/gpu.h"
 #include "probe/probe.h"
 
 _Atomic uint64_t probe_dropped_no_ring;
+
+/* Signalled when the drain has given space back; for threads that are not the program's. */
+static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t space = PTHREAD_COND_INITIALIZER;
+
+void probe_wait_for_space(unsigned int ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)ms * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&space_lock);
+	pthread_cond_timedwait(&space, &space_lock, &until);
+	pthread_mutex_unlock(&space_lock);
+}
 
 /* Counters into the header page, where they are safe from anything that comes. */
 static void publish_counters(struct recorder *recorder)
@@ -34,6 +52,8 @@ static void publish_counters(struct recorder *recorder)
 	}
 	dropped[DROP_NO_MEMORY] += atomic_load(&probe_dropped_no_ring);
 	dropped[DROP_NAMES] += names_dropped();
+	dropped[DROP_DEVICE] += atomic_load(&gpu_dropped);
+	dropped[DROP_DEVICE_UNKNOWN] += atomic_load(&gpu_unknown);
 	for (int d = 0; d < DROP_SLOTS; d++)
 		atomic_store_explicit(&header->live.dropped[d], dropped[d], memory_order_relaxed);
 	atomic_store_explicit(&header->live.recorded, recorder->recorded, memory_order_relaxed);
@@ -101,8 +121,12 @@ static int flush(struct recorder *recorder, bool last)
 		encoder_rollback(encoder);
 	else
 		recorder->done = result.to;
-	if (r == 0)
+	if (r == 0) {
 		drain_release(recorder->rings, &recorder->done);
+		pthread_mutex_lock(&space_lock);
+		pthread_cond_broadcast(&space);
+		pthread_mutex_unlock(&space_lock);
+	}
 	publish_counters(recorder);
 	return r;
 }

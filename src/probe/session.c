@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/version.h"
+#include "probe/gpu.h"
 #include "probe/probe.h"
 #include "trace/rundir.h"
 
@@ -54,7 +55,9 @@ static void announce_thread(uint32_t thread)
 	probe_push(RECORD_THREAD, &row, sizeof(row), NULL, 0);
 }
 
-struct ring *probe_attach(void)
+#define LARGE_RING_BYTES (16u << 20)
+
+static struct ring *attach(uint32_t bytes)
 {
 	uint32_t thread = (uint32_t)syscall(SYS_gettid), session = 0;
 	struct ring *ring = NULL, *old = thread_ring;
@@ -67,7 +70,8 @@ struct ring *probe_attach(void)
 	pthread_mutex_lock(&session_lock);
 	if (recorder) {
 		session = atomic_load(&probe_session);
-		ring = rings_attach(recorder->rings, thread);
+		ring = bytes ? rings_attach_sized(recorder->rings, thread, bytes)
+			     : rings_attach(recorder->rings, thread);
 		if (!ring) {
 			refused_session = session;
 			atomic_fetch_add(&probe_dropped_no_ring, 1);
@@ -83,6 +87,17 @@ struct ring *probe_attach(void)
 	}
 	errno = saved;
 	return ring;
+}
+
+struct ring *probe_attach(void)
+{
+	return attach(0);
+}
+
+void probe_attach_large(void)
+{
+	if (!thread_ring || thread_session != atomic_load(&probe_session))
+		attach(LARGE_RING_BYTES);
 }
 
 static int recorder_new(const char *shard, uint32_t rank, const struct moescope_options *options,
@@ -245,6 +260,8 @@ void moescope_stop(void)
 {
 	int saved = errno;
 
+	/* Without the lock: what CUPTI delivers now may need a ring. */
+	gpu_stop();
 	pthread_mutex_lock(&session_lock);
 	if (recorder) {
 		steps_stop();
@@ -313,6 +330,7 @@ static void parent_forked(void)
  * lives. The encoder is left as it is: the drain thread was inside it, perhaps. */
 static void child_forked(void)
 {
+	gpu_after_fork();
 	names_after_fork(true);
 	steps_after_fork(true);
 	atomic_store(&probe_session, 0);

@@ -39,6 +39,8 @@ static void shard_loss(const struct run *run, size_t s, struct loss *ret)
 		[DROP_TOO_LARGE] = &ret->dropped_too_large,
 		[DROP_NAMES] = &ret->dropped_names,
 		[DROP_UNWRITTEN] = &ret->dropped_unwritten,
+		[DROP_DEVICE] = &ret->dropped_device,
+		[DROP_DEVICE_UNKNOWN] = &ret->unknown_device,
 	};
 
 	*ret = (struct loss){ 0 };

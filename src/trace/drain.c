@@ -125,7 +125,8 @@ static int take_record(struct sink *sink, const struct ring_record *record, size
 		      bytes - desc->row_size);
 	if (r < 0)
 		return r;
-	fix_times(sink, desc, (char *)&row);
+	if (!(record->depth & RING_TIMES_NS))
+		fix_times(sink, desc, (char *)&row);
 	return encoder_append(sink->encoder, record->kind, &row);
 }
 

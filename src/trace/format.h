@@ -27,6 +27,8 @@ enum drop_reason {
 	DROP_TOO_LARGE,
 	DROP_NAMES,
 	DROP_UNWRITTEN,
+	DROP_DEVICE,	     /* by CUPTI */
+	DROP_DEVICE_UNKNOWN, /* records of a kind that was not asked for */
 	DROP_REASONS
 };
 #define DROP_SLOTS 16

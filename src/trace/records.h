@@ -45,7 +45,14 @@
 	KIND(14, TOKEN, token)                                                                     \
 	KIND(15, FACT, fact)                                                                       \
 	KIND(16, THREAD, thread)                                                                   \
-	KIND(17, COST, cost)
+	KIND(17, COST, cost)                                                                       \
+	KIND(18, COPY, copy)                                                                       \
+	KIND(19, SET, set)                                                                         \
+	KIND(20, API, api)                                                                         \
+	KIND(21, SYNC, sync)                                                                       \
+	KIND(22, DEVICE, device)                                                                   \
+	KIND(23, SAMPLE, sample)                                                                   \
+	KIND(24, DEVICE_MEMORY, device_memory)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -80,7 +87,10 @@
 	C(4, stream, U32, PLAIN)                                                                   \
 	C(5, device, U32, PLAIN)                                                                   \
 	C(6, correlation, U64, DELTA)                                                              \
-	C(7, untimed, U8, PLAIN)
+	C(7, untimed, U8, PLAIN)                                                                   \
+	C(8, context, U32, PLAIN)                                                                  \
+	C(9, graph, U32, PLAIN)                                                                    \
+	C(10, graph_node, U64, DELTA)
 /* unfinished: the process ended inside the range; its duration is up to the last sign of life. */
 #define RECORD_COLUMNS_range(C, L, B)                                                              \
 	C(1, site, U32, SITE)                                                                      \
@@ -190,6 +200,87 @@
 	C(2, drain_cpu_ns, U64, PLAIN)                                                             \
 	C(3, records, U64, PLAIN)                                                                  \
 	C(4, bytes, U64, PLAIN)
+
+/* A copy by a device's engine. kind, source and target as CUPTI numbers them: kind 1 host to device,
+ * 2 device to host, 8 device to device, 10 peer to peer; memory 1 pageable, 2 pinned, 3 device,
+ * 4 array, 5 managed. The devices of a copy that is not peer to peer are both `device`. */
+#define RECORD_COLUMNS_copy(C, L, B)                                                               \
+	C(1, start_ns, I64, START)                                                                 \
+	C(2, duration_ns, I64, DUR)                                                                \
+	C(3, bytes, U64, PLAIN)                                                                    \
+	C(4, kind, U8, PLAIN)                                                                      \
+	C(5, source_memory, U8, PLAIN)                                                             \
+	C(6, target_memory, U8, PLAIN)                                                             \
+	C(7, device, U32, PLAIN)                                                                   \
+	C(8, stream, U32, PLAIN)                                                                   \
+	C(9, correlation, U64, DELTA)                                                              \
+	C(10, source_device, U32, PLAIN)                                                           \
+	C(11, target_device, U32, PLAIN)                                                           \
+	C(12, asynchronous, U8, PLAIN)                                                             \
+	C(13, untimed, U8, PLAIN)                                                                  \
+	C(14, context, U32, PLAIN)                                                                 \
+	C(15, graph, U32, PLAIN)                                                                   \
+	C(16, graph_node, U64, DELTA)
+#define RECORD_COLUMNS_set(C, L, B)                                                                \
+	C(1, start_ns, I64, START)                                                                 \
+	C(2, duration_ns, I64, DUR)                                                                \
+	C(3, bytes, U64, PLAIN)                                                                    \
+	C(4, memory, U8, PLAIN)                                                                    \
+	C(5, device, U32, PLAIN)                                                                   \
+	C(6, stream, U32, PLAIN)                                                                   \
+	C(7, correlation, U64, DELTA)                                                              \
+	C(8, untimed, U8, PLAIN)                                                                   \
+	C(9, context, U32, PLAIN)                                                                  \
+	C(10, graph, U32, PLAIN)                                                                   \
+	C(11, graph_node, U64, DELTA)
+/* A call into the CUDA runtime (driver 0) or driver (1); status 0 is success. */
+#define RECORD_COLUMNS_api(C, L, B)                                                                \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, correlation, U64, DELTA)                                                              \
+	C(6, driver, U8, PLAIN)                                                                    \
+	C(7, status, U32, PLAIN)
+/* The host waits. type: 1 event, 2 stream waits for event, 3 stream, 4 context. */
+#define RECORD_COLUMNS_sync(C, L, B)                                                               \
+	C(1, start_ns, I64, START)                                                                 \
+	C(2, duration_ns, I64, DUR)                                                                \
+	C(3, type, U8, PLAIN)                                                                      \
+	C(4, context, U32, PLAIN)                                                                  \
+	C(5, stream, U32, PLAIN)                                                                   \
+	C(6, correlation, U64, DELTA)
+/* What a device is; 0 in a number: the driver did not say. */
+#define RECORD_COLUMNS_device(C, L, B)                                                             \
+	C(1, device, U32, PLAIN)                                                                   \
+	C(2, name, U32, STRING)                                                                    \
+	C(3, uuid, U32, STRING)                                                                    \
+	C(4, memory_bytes, U64, PLAIN)                                                             \
+	C(5, multiprocessors, U32, PLAIN)                                                          \
+	C(6, capability, U32, PLAIN)                                                               \
+	C(7, clock_khz, U32, PLAIN)                                                                \
+	C(8, memory_bytes_per_s, U64, PLAIN)                                                       \
+	C(9, l2_bytes, U32, PLAIN)                                                                 \
+	C(10, threads_per_multiprocessor, U32, PLAIN)                                              \
+	C(11, registers_per_multiprocessor, U32, PLAIN)                                            \
+	C(12, shared_bytes_per_multiprocessor, U32, PLAIN)                                         \
+	C(13, blocks_per_multiprocessor, U32, PLAIN)
+/* One reading of one device metric; the unit is in the metric's name. */
+#define RECORD_COLUMNS_sample(C, L, B)                                                             \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, device, U32, PLAIN)                                                                   \
+	C(3, metric, U32, STRING)                                                                  \
+	C(4, value, F64, FLOAT)
+/* An allocation (event 0) or free (event 1) by the CUDA driver; memory as in copy. */
+#define RECORD_COLUMNS_device_memory(C, L, B)                                                      \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, event, U8, PLAIN)                                                                     \
+	C(3, address, U64, DELTA)                                                                  \
+	C(4, bytes, U64, PLAIN)                                                                    \
+	C(5, memory, U8, PLAIN)                                                                    \
+	C(6, device, U32, PLAIN)                                                                   \
+	C(7, correlation, U64, DELTA)                                                              \
+	C(8, pool, U64, PLAIN)
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,

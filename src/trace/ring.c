@@ -58,6 +58,15 @@ static int open_file(const char *path)
 	return fd;
 }
 
+static uint32_t ring_size(uint32_t wanted)
+{
+	uint32_t bytes = RING_MIN_BYTES;
+
+	while (bytes < wanted && bytes < RING_MAX_BYTES)
+		bytes *= 2;
+	return bytes;
+}
+
 int rings_create(const char *path, uint32_t ring_bytes, int wake_fd, struct rings **ret_rings,
 		 int *ret_why)
 {
@@ -68,9 +77,7 @@ int rings_create(const char *path, uint32_t ring_bytes, int wake_fd, struct ring
 		return -ENOMEM;
 	pthread_mutex_init(&rings->lock, NULL);
 	rings->wake_fd = wake_fd;
-	rings->ring_bytes = RING_MIN_BYTES;
-	while (rings->ring_bytes < ring_bytes && rings->ring_bytes < RING_MAX_BYTES)
-		rings->ring_bytes *= 2;
+	rings->ring_bytes = ring_size(ring_bytes);
 	rings->fd = path ? open_file(path) : -EINVAL;
 	if (rings->fd >= 0)
 		rings->path = strdup(path);
@@ -153,29 +160,31 @@ static int add_region(struct rings *rings, enum region_type type, uint32_t bytes
 	return (int)i;
 }
 
-static int find_free(struct rings *rings)
+static int find_free(struct rings *rings, uint32_t bytes)
 {
 	uint32_t n = atomic_load_explicit(&rings->header->n_regions, memory_order_relaxed);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (rings->header->regions[i].type == REGION_RING &&
+		    rings->header->regions[i].bytes == bytes &&
 		    atomic_load_explicit(&rings_control(rings, i)->state, memory_order_acquire) ==
 			    RING_FREE)
 			return (int)i;
 	return -ENOENT;
 }
 
-struct ring *rings_attach(struct rings *rings, uint32_t thread)
+struct ring *rings_attach_sized(struct rings *rings, uint32_t thread, uint32_t bytes)
 {
 	struct ring *ring = calloc(1, sizeof(*ring));
 	int i;
 
 	if (!ring)
 		return NULL;
+	bytes = ring_size(bytes);
 	pthread_mutex_lock(&rings->lock);
-	i = find_free(rings);
+	i = find_free(rings, bytes);
 	if (i < 0)
-		i = add_region(rings, REGION_RING, rings->ring_bytes);
+		i = add_region(rings, REGION_RING, bytes);
 	if (i >= 0)
 		atomic_store(&rings_control(rings, (uint32_t)i)->state, RING_USED);
 	pthread_mutex_unlock(&rings->lock);
@@ -191,6 +200,11 @@ struct ring *rings_attach(struct rings *rings, uint32_t thread)
 	atomic_store(&ring->control->thread, thread);
 	atomic_store(&ring->control->depth, 0);
 	return ring;
+}
+
+struct ring *rings_attach(struct rings *rings, uint32_t thread)
+{
+	return rings_attach_sized(rings, thread, rings->ring_bytes);
 }
 
 void ring_detach(struct ring *ring)
@@ -243,6 +257,18 @@ void *ring_reserve_slow(struct ring *ring, uint32_t bytes)
 		at = 0;
 	}
 	return ring->data + at;
+}
+
+bool ring_has_room(struct ring *ring, uint32_t bytes)
+{
+	uint64_t at = ring->head & (ring->size - 1);
+	uint64_t skip = at + bytes > ring->size ? ring->size - at : 0;
+	uint64_t tail = atomic_load_explicit(&ring->control->tail, memory_order_acquire);
+
+	if (ring->head - tail + skip + bytes <= ring->size)
+		return true;
+	wake(ring);
+	return false;
 }
 
 int rings_log_string(struct rings *rings, uint32_t id, const char *text, uint32_t length)

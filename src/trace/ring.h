@@ -98,9 +98,11 @@ struct strings_control {
 struct ring_record {
 	uint16_t words; /* of 8 bytes, header included */
 	uint8_t kind;	/* 0: padding up to the end of the ring */
-	uint8_t depth;
+	uint8_t depth; /* ranges and operations; in other kinds RING_TIMES_NS or 0 */
 	uint32_t name; /* ranges and operations */
 };
+
+#define RING_TIMES_NS 1 /* the times of the row are nanoseconds already */
 
 struct ring_range {
 	struct ring_record record;
@@ -154,8 +156,9 @@ void rings_free(struct rings *rings, bool remove_file);
 /* The same while threads may still be inside a call: the addresses stay, on empty memory. */
 void rings_retire(struct rings *rings, bool remove_file);
 
-/* A ring for the calling thread. NULL: no memory. */
+/* A ring for the calling thread, of the usual size or of at least `bytes`. NULL: no memory. */
 struct ring *rings_attach(struct rings *rings, uint32_t thread);
+struct ring *rings_attach_sized(struct rings *rings, uint32_t thread, uint32_t bytes);
 /* Hands the ring back when its thread ends; it is used again once drained. Frees `ring`. */
 void ring_detach(struct ring *ring);
 
@@ -173,6 +176,9 @@ static inline void *ring_reserve(struct ring *ring, uint32_t bytes)
 		return ring_reserve_slow(ring, bytes);
 	return ring->data + at;
 }
+
+/* Whether ring_reserve would succeed; wakes the drain when it would not. */
+bool ring_has_room(struct ring *ring, uint32_t bytes);
 
 static inline void ring_commit(struct ring *ring, uint32_t bytes)
 {

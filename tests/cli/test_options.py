@@ -22,8 +22,8 @@ def overview_lists_all_commands():
     for words in (["--help"], ["-h"], ["help"]):
         r = moescope(*words)
         equal(r.status, 0, r)
-        for command in ("demo", "run", "report", "ops", "steps", "routing", "memory", "export",
-                        "explain", "doctor", "dump", "completion", "help"):
+        for command in ("demo", "run", "report", "kernels", "ops", "api", "steps", "routing",
+                        "transfers", "memory", "export", "explain", "doctor", "dump", "completion", "help"):
             check(f"\n  {command} " in r.out, command)
 
 

@@ -15,7 +15,7 @@ import time
 from cli import (MOESCOPE, TINY, TINYMOE, check, environment, equal, main, moescope, one_sentence,
                  record, test)
 
-TABLES = ("report", "ops", "steps", "routing", "memory")
+TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "memory")
 
 
 def on_terminal(*words, env=None):
@@ -64,6 +64,30 @@ def json_of_all_tables_parses():
     for words in (["explain"], ["doctor"], ["dump", *glob.glob("a.mscope/*.mst")]):
         data = json.loads(moescope(*words, "--json").out)
         equal(data["schema"].split("/")[:2], ["moescope", words[0]])
+
+
+@test
+def runs_without_a_gpu_say_so_in_one_sentence():
+    record()
+    for table in ("kernels", "api", "transfers"):
+        r = moescope(table, "a.mscope")
+        equal((r.status, r.err), (0, ""), r)
+        check("no device records in this run" in r.out, r)
+        equal(json.loads(moescope(table, "a.mscope", "--json").out)["rows"], [])
+    data = json.loads(moescope("report", "a.mscope", "--json").out)
+    equal((data["kernels"], data["timeline"]), (None, None))
+    check(data["kernels_reason"] and data["timeline_reason"], data)
+
+
+@test
+def classes_files_are_checked():
+    record()
+    pathlib.Path("good").write_text("# mine\nfused\t^my_\n", encoding="utf-8")
+    pathlib.Path("bad").write_text("fused\t^my_\nfused my_\n", encoding="utf-8")
+    equal(moescope("kernels", "a.mscope", "--classes", "good", "--by", "class").status, 0)
+    one_sentence(moescope("kernels", "a.mscope", "--classes", "bad"), 2, "line 2 of 'bad'", "tab")
+    one_sentence(moescope("kernels", "a.mscope", "--classes", "none"), 1, "'none'")
+    one_sentence(moescope("kernels", "a.mscope", "--by", "colour"), 2, "class", "range")
 
 
 @test

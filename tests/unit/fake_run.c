@@ -263,6 +263,57 @@ void fake_routing(struct run *run, int64_t step, int64_t time_ns, int32_t layer,
 						.k_hist = hist });
 }
 
+uint32_t fake_launch(struct run *run, const char *name)
+{
+	struct row_launch row = { .id = (uint32_t)run->launch.n + 1,
+				  .name = fake_string(run, name) };
+
+	for (size_t i = 0; i < run->launch.n; i++)
+		if (run->launch.name[i] == row.name)
+			return run->launch.id[i];
+	fake_add_launch(run, 0, &row);
+	return row.id;
+}
+
+void fake_kernel(struct run *run, const char *name, int64_t start_ns, int64_t end_ns,
+		 uint64_t correlation)
+{
+	fake_add_kernel(run, 0,
+			&(struct row_kernel){ .launch = fake_launch(run, name),
+					      .start_ns = start_ns,
+					      .duration_ns = end_ns < 0 ? 0 : end_ns - start_ns,
+					      .stream = 7,
+					      .correlation = correlation,
+					      .untimed = end_ns < 0 });
+}
+
+void fake_copy(struct run *run, uint8_t kind, uint8_t host_memory, uint64_t bytes, int64_t start_ns,
+	       int64_t end_ns, uint64_t correlation)
+{
+	fake_add_copy(run, 0,
+		      &(struct row_copy){ .start_ns = start_ns,
+					  .duration_ns = end_ns < 0 ? 0 : end_ns - start_ns,
+					  .bytes = bytes,
+					  .kind = kind,
+					  .source_memory = kind == 1 ? host_memory : 3,
+					  .target_memory = kind == 2 ? host_memory : 3,
+					  .stream = 7,
+					  .correlation = correlation,
+					  .asynchronous = host_memory == 2,
+					  .untimed = end_ns < 0 });
+}
+
+void fake_call(struct run *run, const char *name, int64_t start_ns, int64_t end_ns,
+	       uint64_t correlation)
+{
+	fake_add_api(run, 0,
+		     &(struct row_api){ .name = fake_string(run, name),
+					.start_ns = start_ns,
+					.duration_ns = end_ns - start_ns,
+					.thread = 1,
+					.correlation = correlation });
+}
+
 #define MS INT64_C(1000000)
 #define STEPS 12
 #define EXPERTS 8
@@ -456,5 +507,100 @@ struct run *fake_training_run(void)
 	for (size_t i = 0; i < run->op.n; i++)
 		run->op.shape[i] = run->op.site[i] == p.adam ? 0 : p.shape;
 	add_requests(run);
+	return run;
+}
+
+#define US INT64_C(1000)
+#define LAUNCH "cudaLaunchKernel"
+#define COPY_CALL "cudaMemcpyAsync"
+#define ADD_KERNEL                                                                                 \
+	"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "   \
+	"std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
+
+/* A launch of 5 us at `at`; the kernel begins 20 us after it. */
+static void launch(struct run *run, const char *name, int64_t at, int64_t duration, uint64_t id)
+{
+	fake_call(run, LAUNCH, at, at + 5 * US, id);
+	fake_kernel(run, name, at + 20 * US, at + 20 * US + duration, id);
+}
+
+static void add_gpu_step(struct run *run, const uint32_t *sites, int64_t step)
+{
+	int64_t at = step * 10 * MS;
+	uint64_t id = (uint64_t)step * 100;
+
+	fake_call(run, COPY_CALL, at + 100 * US, at + 110 * US, id + 1);
+	fake_copy(run, 1, 2, 1000000, at + 120 * US, at + 170 * US, id + 1);
+	for (int l = 0; l < 2; l++) {
+		int64_t t = at + MS + l * MS;
+
+		launch(run, "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NTN", t + 100 * US,
+		       300 * US, id + 10 + (uint64_t)l);
+		launch(run, "flash_fwd_kernel", t + 450 * US, 200 * US, id + 20 + (uint64_t)l);
+		fake_range(run, sites[1 + l], t, t + 900 * US, 1, 1);
+	}
+	fake_range(run, sites[0], at + 50 * US, at + 4 * MS, 1, 0);
+	launch(run, ADD_KERNEL, at + 5 * MS, 100 * US, id + 30);
+	fake_range(run, sites[3], at + 4 * MS, at + 6 * MS, 1, 0);
+	launch(run, ADD_KERNEL, at + 7 * MS, 50 * US, id + 40); /* outside all ranges */
+	/* Half of it beside the kernel above: 7.02 .. 7.07 ms. */
+	fake_call(run, "cudaMemcpy", at + 7020 * US, at + 7200 * US, id + 50);
+	fake_copy(run, 2, 1, 4000, at + 7045 * US, at + 7095 * US, id + 50);
+	fake_step(run, step, at, at + 9 * MS, 64);
+}
+
+/* 8 MB on the device, of which 2 MB are freed; 1 MB pinned; a free of something older. */
+static void add_device_memory(struct run *run)
+{
+	static const struct row_device_memory rows[] = {
+		{ .time_ns = 1 * MS, .address = 0x1000, .bytes = 6000000, .memory = 3 },
+		{ .time_ns = 2 * MS, .address = 0x9000, .bytes = 2000000, .memory = 3 },
+		{ .time_ns = 3 * MS, .address = 0x5000, .bytes = 1000000, .memory = 2 },
+		{ .time_ns = 4 * MS, .event = 1, .address = 0x9000, .bytes = 2000000 },
+		{ .time_ns = 5 * MS, .event = 1, .address = 0x7777, .memory = 3 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		fake_add_device_memory(run, 0, &rows[i]);
+	for (int i = 0; i < 3; i++)
+		fake_add_sample(
+			run, 0,
+			&(struct row_sample){
+				.time_ns = i * 10 * MS,
+				.metric = fake_string(run, i ? "memory_used_bytes" : "power_w"),
+				.value = i == 1 ? 9e9 : 7e9 });
+}
+
+struct run *fake_gpu_run(void)
+{
+	struct run *run = fake_run_new();
+	uint32_t sites[] = {
+		fake_site(run, "forward", -1, -1, MOESCOPE_FORWARD),
+		fake_site(run, "block", 0, -1, 0),
+		fake_site(run, "block", 1, -1, 0),
+		fake_site(run, "backward", -1, -1, MOESCOPE_BACKWARD),
+	};
+
+	fake_span(run, 0, 30 * MS);
+	for (int64_t step = 0; step < 3; step++)
+		add_gpu_step(run, sites, step);
+	add_device_memory(run);
+	fake_add_set(run, 0,
+		     &(struct row_set){ .start_ns = 29 * MS,
+					.duration_ns = 2 * US,
+					.bytes = 65536,
+					.memory = 3,
+					.stream = 7,
+					.correlation = 900 });
+	fake_kernel(run, ADD_KERNEL, 29 * MS + 10 * US, 29 * MS + 20 * US, 901); /* no call */
+	fake_kernel(run, "flash_fwd_kernel", 29 * MS + 500 * US, -1, 902);	 /* untimed */
+	fake_add_api(run, 0,
+		     &(struct row_api){ .name = fake_string(run, "cuMemAlloc"),
+					.start_ns = 9500 * US,
+					.duration_ns = 40 * US,
+					.thread = 1,
+					.correlation = 999,
+					.driver = 1,
+					.status = 2 });
 	return run;
 }

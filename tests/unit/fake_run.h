@@ -36,6 +36,23 @@ void fake_step(struct run *run, int64_t step, int64_t start_ns, int64_t end_ns, 
 void fake_routing(struct run *run, int64_t step, int64_t time_ns, int32_t layer, uint32_t k,
 		  uint32_t experts, const uint32_t *load);
 
+/* A launch of that name; the same id for the same name. */
+uint32_t fake_launch(struct run *run, const char *name);
+/* On device 0, stream 7. end_ns < 0: untimed. */
+void fake_kernel(struct run *run, const char *name, int64_t start_ns, int64_t end_ns,
+		 uint64_t correlation);
+/* kind and memory as in records.h; device 0. */
+void fake_copy(struct run *run, uint8_t kind, uint8_t host_memory, uint64_t bytes, int64_t start_ns,
+	       int64_t end_ns, uint64_t correlation);
+/* A successful runtime call of thread 1. */
+void fake_call(struct run *run, const char *name, int64_t start_ns, int64_t end_ns,
+	       uint64_t correlation);
+
+/* Three training steps on one GPU: kernels of several classes in ranges, layers and phases,
+ * copies beside them, a set, a failed call, an untimed kernel and one without its call,
+ * memory of the driver. */
+struct run *fake_gpu_run(void);
+
 /* A small training run of 12 steps with everything in it: phases, worker threads, two MoE layers
  * with all tokens, memory with a leak, requests, counters, an overhead check. */
 struct run *fake_training_run(void);

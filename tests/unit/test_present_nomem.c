@@ -104,11 +104,26 @@ static void test_views_without_memory(void **state)
 		{ "routing", true, NULL },    { "memory", false, "device" },
 		{ "memory", true, NULL },     { "chrome", true, NULL },
 	};
+	static const struct {
+		const char *view;
+		bool json;
+		const char *sort;
+	} gpu_cases[] = {
+		{ "kernels", false, "count" },	{ "kernels", true, NULL },
+		{ "api", false, "count" },	{ "api", true, NULL },
+		{ "transfers", false, "kind" }, { "transfers", true, NULL },
+		{ "report", false, NULL },	{ "report", true, NULL },
+		{ "memory", false, NULL },	{ "memory", true, NULL },
+	};
 	struct run *run = fake_training_run();
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		fail_in_turn(run, cases[i].view, cases[i].json, cases[i].sort);
+	fake_run_free(run);
+	run = fake_gpu_run();
+	for (size_t i = 0; i < sizeof(gpu_cases) / sizeof(gpu_cases[0]); i++)
+		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
 	fake_run_free(run);
 }
 

@@ -20,8 +20,9 @@
 #include "present/grid.h"
 #include "present/present.h"
 
-static const char *const names[] = { "report", "dashboard", "ops", "steps", "routing", "memory" };
-#define N_NAMES 6
+static const char *const names[] = { "report", "dashboard", "ops", "steps",    "routing",
+				     "memory", "kernels",   "api", "transfers" };
+#define N_NAMES 9
 
 static struct present_options plain(void)
 {
@@ -73,6 +74,14 @@ static struct run *hostile_run(void)
 	for (size_t i = 0; i < run->counter.n; i += 2)
 		run->counter.value[i] = i % 4 ? NAN : INFINITY;
 	run->op.site[1] = 9999;
+	fake_call(run, "f", 40000000, 40001000, 1);
+	fake_call(run, "f", 140000000, 140001000, 2);
+	fake_kernel(run, "k", 41000000, 42000000, 1);
+	fake_kernel(run, "k", 43000000, -1, 2);
+	fake_kernel(run, "m", 43000000, 44000000, 3);
+	run->launch.name[0] = run->api.name[0] = name;
+	run->kernel.launch[2] = 9999;
+	fake_copy(run, 200, 250, UINT64_MAX, 41000000, 42000000, 1);
 	free(run->info.command);
 	run->info.command = strdup("sh -c 'echo \"\033[31m\xFE\"'");
 	free(run->info.notes);
@@ -125,14 +134,13 @@ static void test_hostile_text(void **state)
 
 static void test_hostile_json(void **state)
 {
-	static const char *const views[] = {
-		"report", "ops", "steps", "routing", "memory", "chrome"
-	};
+	static const char *const views[] = { "report", "ops",	  "steps", "routing",  "memory",
+					     "chrome", "kernels", "api",   "transfers" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
 	for (size_t k = 0; k < 2; k++) {
-		for (size_t i = 0; i < 6; i++)
+		for (size_t i = 0; i < 9; i++)
 			for (int layer = -1; layer < 2; layer++) {
 				struct present_options options = plain();
 				char *text;
@@ -140,6 +148,7 @@ static void test_hostile_json(void **state)
 				options.json = true;
 				options.layer = layer;
 				options.by_shape = layer == 0;
+				options.kernels_by = (int)(i + k) % 8;
 				text = text_of(runs[k], views[i], options);
 				if (!json_check(text))
 					fail_msg("%s: not JSON: %s", views[i], text);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls into the CUDA runtime and driver, by name, and how long after them the device began.
+ */
+#ifndef ANALYZE_API_CALLS_H
+#define ANALYZE_API_CALLS_H
+
+#include "analyze/selection.h"
+#include "analyze/stats.h"
+#include "analyze/value.h"
+
+struct api_row {
+	uint32_t name; /* string id */
+	bool driver;
+	uint64_t count, errors; /* errors: calls whose status is not 0 */
+	int64_t time_ns;
+	struct stats_summary summary; /* of the calls, ns */
+	double share_pct;
+	/* Median of device start - call start, of the first timed record of each call. */
+	struct value latency_ns;
+	uint64_t launches; /* calls that the median is over */
+};
+
+struct api_calls {
+	struct api_row *rows; /* by time, largest first */
+	size_t n;
+	uint64_t count, errors;
+	int64_t time_ns;
+	struct value latency_ns; /* over all calls */
+	uint64_t launches;
+};
+
+int api_calls_analyze(const struct run *run, const struct selection *sel,
+		      struct api_calls *ret_calls);
+void api_calls_release(struct api_calls *calls);
+
+#endif

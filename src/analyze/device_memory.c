@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replay of the driver's allocations; see device_memory.h.
+ *
+ * A free often does not say what kind of memory it frees, so blocks are found by their address in
+ * the process and counted where they were allocated.
+ */
+#include "analyze/device_memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/memory_live.h"
+#include "base/buf.h"
+
+struct event {
+	int64_t time_ns;
+	size_t row;
+	uint16_t shard;
+};
+
+struct replay {
+	const struct run *run;
+	struct device_memory out;
+	size_t driver_capacity, used_capacity;
+	struct live_map live; /* of the process at hand; site: index into out.driver */
+};
+
+const char *device_memory_name(unsigned int memory)
+{
+	static const char *const names[] = { "unknown",	      "pageable",      "pinned",
+					     "device",	      "array",	       "managed",
+					     "device static", "managed static" };
+
+	return memory < sizeof(names) / sizeof(names[0]) ? names[memory] : "unknown";
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows are few: devices times kinds of memory. */
+static int find_row(struct replay *p, size_t at, uint32_t *ret_row)
+{
+	const struct table_device_memory *t = &p->run->device_memory;
+	const char *memory = device_memory_name(t->memory[at]);
+	size_t i = 0;
+
+	while (i < p->out.n_driver && (p->out.driver[i].shard != t->shard[at] ||
+				       p->out.driver[i].device != t->device[at] ||
+				       strcmp(p->out.driver[i].memory, memory) != 0))
+		i++;
+	if (i == p->out.n_driver) {
+		if (array_grow(&p->out.driver, &p->driver_capacity, i + 1, sizeof(*p->out.driver)) <
+		    0)
+			return -ENOMEM;
+		p->out.driver[p->out.n_driver++] =
+			(struct driver_memory){ .shard = t->shard[at],
+						.rank = p->run->shards[t->shard[at]].rank,
+						.device = t->device[at],
+						.memory = memory };
+	}
+	*ret_row = (uint32_t)i;
+	return 0;
+}
+
+static int replay_one(struct replay *p, size_t at)
+{
+	const struct table_device_memory *t = &p->run->device_memory;
+	struct live_block block = { 0 };
+	bool was_live = live_map_take(&p->live, t->address[at], &block);
+	struct driver_memory *row;
+
+	/* An allocation at a live address means that its free was not recorded. */
+	if (was_live)
+		p->out.driver[block.site].live_bytes -= block.bytes;
+	if (t->event[at]) {
+		if (!was_live && find_row(p, at, &block.site) < 0)
+			return -ENOMEM;
+		p->out.driver[block.site].frees += was_live;
+		p->out.driver[block.site].unmatched_frees += !was_live;
+		return 0;
+	}
+	block = (struct live_block){ .address = t->address[at], .bytes = t->bytes[at] };
+	if (find_row(p, at, &block.site) < 0 || live_map_put(&p->live, &block) < 0)
+		return -ENOMEM;
+	row = &p->out.driver[block.site];
+	row->allocations++;
+	row->live_bytes += block.bytes;
+	if (row->live_bytes > row->peak_bytes) {
+		row->peak_bytes = row->live_bytes;
+		row->peak_ns = t->time_ns[at];
+	}
+	return 0;
+}
+
+static int replay_driver(struct replay *p)
+{
+	const struct table_device_memory *t = &p->run->device_memory;
+	struct event *events;
+	int r = 0;
+
+	if (!t->n)
+		return 0;
+	events = calloc(t->n, sizeof(*events));
+	if (!events)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n; i++)
+		events[i] = (struct event){ t->time_ns[i], i, t->shard[i] };
+	qsort(events, t->n, sizeof(*events), by_time);
+	for (size_t i = 0; r >= 0 && i < t->n; i++) {
+		if (i && events[i].shard != events[i - 1].shard) {
+			live_map_release(&p->live);
+			p->live = (struct live_map){ 0 };
+		}
+		r = replay_one(p, events[i].row);
+	}
+	live_map_release(&p->live);
+	free(events);
+	return r;
+}
+
+static int take_sample(struct replay *p, size_t at)
+{
+	const struct table_sample *t = &p->run->sample;
+	struct device_used *row;
+	size_t i = 0;
+
+	while (i < p->out.n_used &&
+	       (p->out.used[i].shard != t->shard[at] || p->out.used[i].device != t->device[at]))
+		i++;
+	if (i == p->out.n_used) {
+		if (array_grow(&p->out.used, &p->used_capacity, i + 1, sizeof(*p->out.used)) < 0)
+			return -ENOMEM;
+		p->out.used[p->out.n_used++] =
+			(struct device_used){ .shard = t->shard[at],
+					      .rank = p->run->shards[t->shard[at]].rank,
+					      .device = t->device[at] };
+	}
+	row = &p->out.used[i];
+	row->last_bytes = t->value[at];
+	if (!row->samples++ || t->value[at] > row->peak_bytes)
+		row->peak_bytes = t->value[at];
+	return 0;
+}
+
+static int replay_samples(struct replay *p)
+{
+	const struct table_sample *t = &p->run->sample;
+	uint32_t metric = 0; /* string ids are one for one text: compare it once */
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < t->n; i++) {
+		if (!metric && !strcmp(run_string(p->run, t->metric[i]), DEVICE_USED_METRIC))
+			metric = t->metric[i];
+		if (metric && t->metric[i] == metric)
+			r = take_sample(p, i);
+	}
+	return r;
+}
+
+static int driver_order(const void *a, const void *b)
+{
+	const struct driver_memory *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return strcmp(x->memory, y->memory);
+}
+
+static int used_order(const void *a, const void *b)
+{
+	const struct device_used *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	return x->device < y->device ? -1 : x->device > y->device;
+}
+
+int device_memory_analyze(const struct run *run, struct device_memory *ret_memory)
+{
+	struct replay p = { .run = run };
+	int r = replay_driver(&p);
+
+	if (r >= 0)
+		r = replay_samples(&p);
+	if (r < 0) {
+		device_memory_release(&p.out);
+		return r;
+	}
+	if (p.out.n_driver)
+		qsort(p.out.driver, p.out.n_driver, sizeof(*p.out.driver), driver_order);
+	if (p.out.n_used)
+		qsort(p.out.used, p.out.n_used, sizeof(*p.out.used), used_order);
+	*ret_memory = p.out;
+	return 0;
+}
+
+void device_memory_release(struct device_memory *memory)
+{
+	free(memory->driver);
+	free(memory->used);
+	*memory = (struct device_memory){ 0 };
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels by name, class or place; see kernels.h. Pure, any thread.
+ *
+ * A first pass gives each kernel its row, a second one lays the durations of a row side by side
+ * for the percentiles.
+ */
+#include "analyze/kernels.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/attribution.h"
+#include "analyze/kernel_name.h"
+#include "base/buf.h"
+
+#define NO_ROW UINT32_MAX
+
+/* What rows are kept apart by. major, minor: as `by` needs them. */
+struct key {
+	uint64_t major, minor;
+	const char *class;    /* told apart by its address */
+	const char *no_place; /* likewise */
+};
+
+struct builder {
+	const struct run *run;
+	const struct selection *sel;
+	enum kernels_by by;
+	const struct kernel_classes *classes;
+	struct demangler demangler;
+	struct attribution at;
+	bool placed; /* `at` is set up */
+	struct kernel_row *rows;
+	struct key *keys;
+	size_t n, rows_capacity, keys_capacity;
+	uint32_t *slots; /* hash of keys: row + 1; 0: free */
+	size_t n_slots;
+	uint32_t *row_of;      /* of each kernel */
+	const char **class_of; /* by string id, NULL: not asked for yet */
+	size_t class_capacity;
+	uint64_t without_call, outside;
+};
+
+static uint64_t hash_key(const struct key *key)
+{
+	uint64_t h = (key->major ^ (uintptr_t)key->no_place ^ (uintptr_t)key->class) *
+		     UINT64_C(0x9E3779B97F4A7C15);
+
+	h = ((h ^ h >> 32) + key->minor) * UINT64_C(0x9E3779B97F4A7C15);
+	return h ^ h >> 32;
+}
+
+static size_t find_slot(const struct builder *b, const uint32_t *slots, size_t n_slots,
+			const struct key *key)
+{
+	size_t at = hash_key(key) & (n_slots - 1);
+
+	while (slots[at]) {
+		const struct key *other = &b->keys[slots[at] - 1];
+
+		if (other->major == key->major && other->minor == key->minor &&
+		    other->class == key->class && other->no_place == key->no_place)
+			break;
+		at = (at + 1) & (n_slots - 1);
+	}
+	return at;
+}
+
+static int grow_hash(struct builder *b)
+{
+	size_t n_slots = b->n_slots ? b->n_slots * 2 : 1024;
+	uint32_t *slots = calloc(n_slots, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n; i++)
+		slots[find_slot(b, slots, n_slots, &b->keys[i])] = (uint32_t)i + 1;
+	free(b->slots);
+	b->slots = slots;
+	b->n_slots = n_slots;
+	return 0;
+}
+
+static uint32_t name_of(const struct builder *b, size_t i)
+{
+	return run_launch(b->run, b->run->kernel.launch[i]).name;
+}
+
+/* The class of a name, matched once: patterns cost more than everything else here. */
+static int class_of(struct builder *b, uint32_t name, const char **ret_class)
+{
+	if (name >= b->class_capacity) {
+		size_t old = b->class_capacity;
+
+		if (array_grow(&b->class_of, &b->class_capacity, (size_t)name + 1,
+			       sizeof(*b->class_of)) < 0)
+			return -ENOMEM;
+		memset(b->class_of + old, 0, (b->class_capacity - old) * sizeof(*b->class_of));
+	}
+	if (!b->class_of[name]) {
+		char *text;
+
+		if (demangler_name(&b->demangler, run_string(b->run, name), &text) < 0)
+			return -ENOMEM;
+		b->class_of[name] = kernel_class_of(b->classes, text);
+		free(text);
+	}
+	*ret_class = b->class_of[name];
+	return 0;
+}
+
+static bool known_place(enum kernels_by by, const struct place *place, struct key *key)
+{
+	static const char *const reasons[] = {
+		[KERNELS_BY_RANGE] = "launched outside all ranges",
+		[KERNELS_BY_LAYER] = "no range around the launch names a layer",
+		[KERNELS_BY_PHASE] = "no range around the launch names a phase",
+		[KERNELS_BY_STEP] = "launched outside all steps",
+	};
+	bool known = by == KERNELS_BY_RANGE   ? place->path != 0
+		     : by == KERNELS_BY_LAYER ? place->layer >= 0
+		     : by == KERNELS_BY_PHASE ? place->phase != 0
+					      : place->step != NO_STEP;
+
+	if (!known)
+		key->no_place = reasons[by];
+	return known;
+}
+
+/* False: the selection leaves the kernel out. */
+static bool place_key(struct builder *b, size_t i, struct key *key)
+{
+	const struct table_kernel *kernel = &b->run->kernel;
+	size_t call = attribution_call(&b->at, kernel->shard[i], kernel->correlation[i],
+				       kernel->start_ns[i]);
+	struct place place;
+
+	if (call == NO_CALL) {
+		b->without_call++;
+		key->no_place = "its launch call was not recorded";
+		return selection_is_all(b->sel);
+	}
+	place = attribution_place(&b->at, call);
+	if (!attribution_selects(&b->at, b->sel, &place))
+		return false;
+	b->outside += place.path == 0;
+	if (b->by < KERNELS_BY_RANGE || b->by > KERNELS_BY_STEP || !known_place(b->by, &place, key))
+		return true;
+	key->major = b->by == KERNELS_BY_RANGE	 ? place.path
+		     : b->by == KERNELS_BY_LAYER ? (uint64_t)place.layer
+		     : b->by == KERNELS_BY_PHASE ? place.phase
+						 : (uint64_t)b->run->step.step[place.step];
+	return true;
+}
+
+static int key_of(struct builder *b, size_t i, struct key *ret_key, bool *ret_selected)
+{
+	const struct table_kernel *kernel = &b->run->kernel;
+	struct key key = { 0 };
+	const char *class;
+	int r = 0;
+
+	*ret_selected = !b->placed || place_key(b, i, &key);
+	switch (b->by) {
+	case KERNELS_BY_NAME:
+		key = (struct key){ .major = name_of(b, i) };
+		break;
+	case KERNELS_BY_CLASS:
+		r = class_of(b, name_of(b, i), &class);
+		if (r >= 0)
+			key = (struct key){ .class = class };
+		break;
+	case KERNELS_BY_STREAM:
+	case KERNELS_BY_DEVICE:
+		key = (struct key){
+			.major = (uint64_t)kernel->shard[i] << 32 | kernel->device[i],
+			.minor = b->by == KERNELS_BY_STREAM ? kernel->stream[i] : 0,
+		};
+		break;
+	case KERNELS_BY_RANGE:
+	case KERNELS_BY_LAYER:
+	case KERNELS_BY_PHASE:
+	case KERNELS_BY_STEP:
+		break;
+	}
+	*ret_key = key;
+	return r;
+}
+
+static int named_row(struct builder *b, uint32_t name, struct kernel_row *row)
+{
+	const char *text = name ? run_string(b->run, name) : "(no name)", *class;
+
+	if (demangler_name(&b->demangler, text, &row->name) < 0 ||
+	    kernel_short_name(row->name, &row->short_name) < 0 || class_of(b, name, &class) < 0)
+		return -ENOMEM;
+	row->class = strdup(class);
+	return row->class ? 0 : -ENOMEM;
+}
+
+static int describe(struct builder *b, const struct key *key, struct kernel_row *row)
+{
+	row->no_place = key->no_place;
+	if (key->no_place)
+		return 0;
+	switch (b->by) {
+	case KERNELS_BY_NAME:
+		return named_row(b, (uint32_t)key->major, row);
+	case KERNELS_BY_CLASS:
+		row->class = strdup(key->class);
+		return row->class ? 0 : -ENOMEM;
+	case KERNELS_BY_RANGE:
+		return attribution_path_text(&b->at, (uint32_t)key->major, &row->range);
+	case KERNELS_BY_LAYER:
+		row->layer = (int32_t)key->major;
+		break;
+	case KERNELS_BY_PHASE:
+		row->phase = (uint8_t)key->major;
+		break;
+	case KERNELS_BY_STEP:
+		row->step = (int64_t)key->major;
+		break;
+	case KERNELS_BY_STREAM:
+	case KERNELS_BY_DEVICE:
+		row->rank = b->run->shards[key->major >> 32].rank;
+		row->device = (uint32_t)key->major;
+		row->stream = (uint32_t)key->minor;
+		break;
+	}
+	return 0;
+}
+
+static int find_row(struct builder *b, const struct key *key, uint32_t *ret_row)
+{
+	size_t slot;
+
+	if (b->n * 2 >= b->n_slots && grow_hash(b) < 0)
+		return -ENOMEM;
+	slot = find_slot(b, b->slots, b->n_slots, key);
+	if (!b->slots[slot]) {
+		if (array_grow(&b->rows, &b->rows_capacity, b->n + 1, sizeof(*b->rows)) < 0 ||
+		    array_grow(&b->keys, &b->keys_capacity, b->n + 1, sizeof(*b->keys)) < 0)
+			return -ENOMEM;
+		b->keys[b->n] = *key;
+		b->rows[b->n] = (struct kernel_row){ .layer = -1 };
+		b->n++;
+		b->slots[slot] = (uint32_t)b->n;
+		if (describe(b, key, &b->rows[b->n - 1]) < 0)
+			return -ENOMEM;
+	}
+	*ret_row = b->slots[slot] - 1;
+	return 0;
+}
+
+static int assign_rows(struct builder *b)
+{
+	const struct table_kernel *kernel = &b->run->kernel;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < kernel->n; i++) {
+		struct key key;
+		bool selected;
+
+		b->row_of[i] = NO_ROW;
+		r = key_of(b, i, &key, &selected);
+		if (r < 0 || !selected)
+			continue;
+		r = find_row(b, &key, &b->row_of[i]);
+		if (r < 0)
+			continue;
+		b->rows[b->row_of[i]].count++;
+		if (kernel->untimed[i])
+			b->rows[b->row_of[i]].untimed++;
+		else
+			b->rows[b->row_of[i]].time_ns += kernel->duration_ns[i];
+	}
+	return r;
+}
+
+static int summarize(struct builder *b)
+{
+	const struct table_kernel *kernel = &b->run->kernel;
+	double *durations = calloc(kernel->n, sizeof(*durations));
+	size_t *next = calloc(b->n + 1, sizeof(*next)), first = 0;
+
+	if (!durations || !next) {
+		free(durations);
+		free(next);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < b->n; i++)
+		next[i + 1] = next[i] + (size_t)(b->rows[i].count - b->rows[i].untimed);
+	for (size_t i = 0; i < kernel->n; i++)
+		if (b->row_of[i] != NO_ROW && !kernel->untimed[i])
+			durations[next[b->row_of[i]]++] = (double)kernel->duration_ns[i];
+	for (size_t i = 0; i < b->n; i++) {
+		b->rows[i].summary = stats_summarize(durations + first, next[i] - first);
+		first = next[i];
+	}
+	free(durations);
+	free(next);
+	return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct kernel_row *x = a, *y = b;
+	int order;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns > y->time_ns ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	order = strcmp(x->name ? x->name : "", y->name ? y->name : "");
+	if (!order)
+		order = strcmp(x->class ? x->class : "", y->class ? y->class : "");
+	if (!order)
+		order = strcmp(x->range ? x->range : "", y->range ? y->range : "");
+	if (order)
+		return order;
+	if (x->step != y->step)
+		return x->step < y->step ? -1 : 1;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return x->stream < y->stream ? -1 : x->stream > y->stream;
+}
+
+static void finish(const struct builder *b, struct kernels *kernels)
+{
+	static const char not_asked[] = "kernels were not looked up by their place in the program";
+
+	for (size_t i = 0; i < kernels->n; i++) {
+		kernels->count += kernels->rows[i].count;
+		kernels->untimed += kernels->rows[i].untimed;
+		kernels->time_ns += kernels->rows[i].time_ns;
+	}
+	for (size_t i = 0; i < kernels->n; i++)
+		kernels->rows[i].share_pct = kernels->time_ns > 0
+						     ? 100.0 * (double)kernels->rows[i].time_ns /
+							       (double)kernels->time_ns
+						     : 0;
+	if (kernels->n)
+		qsort(kernels->rows, kernels->n, sizeof(*kernels->rows), by_time);
+	kernels->without_call = b->placed ? value_of((double)b->without_call)
+					  : value_absent(not_asked);
+	kernels->outside_ranges = b->placed ? value_of((double)b->outside)
+					    : value_absent(not_asked);
+}
+
+static int build(struct builder *b)
+{
+	int r = 0;
+
+	b->placed = !selection_is_all(b->sel) ||
+		    (b->by >= KERNELS_BY_RANGE && b->by <= KERNELS_BY_STEP);
+	if (!b->run->kernel.n)
+		return 0;
+	b->row_of = calloc(b->run->kernel.n, sizeof(*b->row_of));
+	if (!b->row_of)
+		return -ENOMEM;
+	if (b->placed)
+		r = attribution_init(&b->at, b->run);
+	if (r >= 0)
+		r = assign_rows(b);
+	return r < 0 ? r : summarize(b);
+}
+
+int kernels_analyze(const struct run *run, const struct selection *sel,
+		    const struct kernels_options *options, struct kernels *ret_kernels)
+{
+	struct builder b = { .run = run, .sel = sel, .by = options->by };
+	struct kernel_classes *own = NULL;
+	struct kernels kernels;
+	int r = options->classes ? 0 : kernel_classes_new(NULL, &own, NULL);
+
+	if (r < 0)
+		return r;
+	b.classes = own ? own : options->classes;
+	demangler_init(&b.demangler);
+	r = build(&b);
+	kernels = (struct kernels){ .rows = b.rows, .n = b.n };
+	if (r >= 0)
+		finish(&b, &kernels);
+	else
+		kernels_release(&kernels);
+	if (b.placed)
+		attribution_release(&b.at);
+	demangler_release(&b.demangler);
+	kernel_classes_free(own);
+	free(b.keys);
+	free(b.slots);
+	free(b.row_of);
+	free(b.class_of);
+	if (r < 0)
+		return r;
+	*ret_kernels = kernels;
+	return 0;
+}
+
+void kernels_release(struct kernels *kernels)
+{
+	for (size_t i = 0; i < kernels->n; i++) {
+		free(kernels->rows[i].name);
+		free(kernels->rows[i].short_name);
+		free(kernels->rows[i].class);
+		free(kernels->rows[i].range);
+	}
+	free(kernels->rows);
+	*kernels = (struct kernels){ 0 };
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the time of the devices went: kernels by name, class, or place in the program.
+ *
+ * count   every execution; `untimed` are those of them that the device gave no times for: they
+ *         are in no duration
+ * share   of the time of all rows
+ */
+#ifndef ANALYZE_KERNELS_H
+#define ANALYZE_KERNELS_H
+
+#include "analyze/kernel_class.h"
+#include "analyze/selection.h"
+#include "analyze/stats.h"
+#include "analyze/value.h"
+
+enum kernels_by {
+	KERNELS_BY_NAME,
+	KERNELS_BY_CLASS,
+	KERNELS_BY_RANGE,
+	KERNELS_BY_LAYER,
+	KERNELS_BY_PHASE,
+	KERNELS_BY_STEP,
+	KERNELS_BY_STREAM, /* of a device of a process */
+	KERNELS_BY_DEVICE, /* of a process */
+};
+
+struct kernels_options {
+	enum kernels_by by;
+	const struct kernel_classes *classes; /* NULL: the built-in ones */
+};
+
+struct kernel_row {
+	/* What the rows are by; the rest is not set. */
+	char *name, *short_name; /* owned; demangled */
+	char *class;		 /* owned */
+	char *range;		 /* owned; "outer/inner" */
+	int32_t layer;
+	uint8_t phase;
+	int64_t step;
+	uint32_t rank, device, stream;
+	const char *no_place; /* why range, layer, phase or step is not known; NULL: it is */
+
+	uint64_t count, untimed;
+	int64_t time_ns;
+	struct stats_summary summary; /* of the timed ones, ns; n 0: none was timed */
+	double share_pct;
+};
+
+struct kernels {
+	struct kernel_row *rows; /* by time, largest first */
+	size_t n;
+	uint64_t count, untimed;
+	int64_t time_ns;
+	/* Only when a place was asked for or selected. */
+	struct value without_call;   /* kernels whose launch call was not recorded */
+	struct value outside_ranges; /* launched outside all ranges */
+};
+
+/* Classes are made from the table when the options have none. With a selection, kernels without
+ * a launch call are left out. */
+int kernels_analyze(const struct run *run, const struct selection *sel,
+		    const struct kernels_options *options, struct kernels *ret_kernels);
+void kernels_release(struct kernels *kernels);
+
+#endif

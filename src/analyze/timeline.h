@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How busy the devices were. One row a device of a process: processes number their devices
+ * themselves, and see only their own work.
+ *
+ * busy     length of the union of its kernels, copies and sets
+ * window   from the first to the last of them; with chosen steps, from the begin of the first
+ *          to the end of the last
+ * idle     window - busy
+ * overlap  length of (kernels and copies at once) / length of copies
+ * Untimed records are in none of these.
+ */
+#ifndef ANALYZE_TIMELINE_H
+#define ANALYZE_TIMELINE_H
+
+#include "analyze/intervals.h"
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+struct timeline_device {
+	uint16_t shard;
+	uint32_t rank, device;
+	int64_t start_ns, end_ns; /* the window */
+	int64_t busy_ns, idle_ns, kernel_ns, copy_ns, set_ns, overlap_ns;
+	double busy_pct;
+	struct value overlap_pct;
+};
+
+struct timeline {
+	struct timeline_device *devices; /* by process, then device */
+	size_t n;
+	uint64_t untimed;
+};
+
+/* Layers and phases of the selection do not apply: a device is busy or not. */
+int timeline_analyze(const struct run *run, const struct selection *sel,
+		     struct timeline *ret_timeline);
+void timeline_release(struct timeline *timeline);
+
+/* Kernels, copies or sets in the group of their kind, merged; free() it. */
+enum span_group { SPAN_KERNEL, SPAN_COPY, SPAN_SET, SPAN_ALL };
+int device_spans(const struct run *run, struct span **ret_spans, size_t *ret_n);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies and sets; see transfers.h. Pure, any thread.
+ */
+#include "analyze/transfers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/attribution.h"
+#include "analyze/device_memory.h"
+#include "analyze/timeline.h"
+#include "base/buf.h"
+
+/* As CUPTI numbers them. */
+enum { COPY_HTOD = 1, COPY_DTOH, COPY_HTOA, COPY_ATOH, COPY_HTOH = 9, COPY_PTOP };
+
+struct builder {
+	const struct run *run;
+	const struct selection *sel;
+	struct attribution at;
+	bool placed;
+	struct transfer_row *rows;
+	size_t n, capacity;
+	uint64_t *timed_bytes; /* of each row */
+	size_t timed_capacity;
+	struct span *spans; /* of what was selected and timed; group: the row */
+	size_t n_spans;
+	uint64_t without_call;
+};
+
+static const char *copy_kind_name(unsigned int kind)
+{
+	static const char *const names[] = { "unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+					     "AtoD",	"DtoA", "DtoD", "HtoH", "PtoP" };
+
+	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "unknown";
+}
+
+static bool same_row(const struct transfer_row *a, const struct transfer_row *b)
+{
+	return a->is_set == b->is_set && a->src == b->src && a->dst == b->dst &&
+	       !strcmp(a->kind, b->kind) && !strcmp(a->memory, b->memory);
+}
+
+/* Rows are few: kinds times devices. */
+static int find_row(struct builder *b, const struct transfer_row *key, size_t *ret_row)
+{
+	size_t i = 0;
+
+	while (i < b->n && !same_row(&b->rows[i], key))
+		i++;
+	if (i == b->n) {
+		if (array_grow(&b->rows, &b->capacity, b->n + 1, sizeof(*b->rows)) < 0 ||
+		    array_grow(&b->timed_bytes, &b->timed_capacity, b->n + 1,
+			       sizeof(*b->timed_bytes)) < 0)
+			return -ENOMEM;
+		b->rows[b->n] = *key;
+		b->timed_bytes[b->n++] = 0;
+	}
+	*ret_row = i;
+	return 0;
+}
+
+static bool is_selected(struct builder *b, uint16_t shard, uint64_t correlation, int64_t start_ns)
+{
+	struct place place;
+	size_t call;
+
+	if (!b->placed)
+		return true;
+	call = attribution_call(&b->at, shard, correlation, start_ns);
+	if (call == NO_CALL) {
+		b->without_call++;
+		return false;
+	}
+	place = attribution_place(&b->at, call);
+	return attribution_selects(&b->at, b->sel, &place);
+}
+
+static void account(struct builder *b, size_t at, uint64_t bytes, bool untimed,
+		    const struct span *span)
+{
+	struct transfer_row *row = &b->rows[at];
+
+	row->count++;
+	row->bytes += bytes;
+	row->small += bytes < TRANSFER_SMALL_BYTES;
+	if (untimed) {
+		row->untimed++;
+		return;
+	}
+	row->time_ns += span->end_ns - span->start_ns;
+	b->timed_bytes[at] += bytes;
+	b->spans[b->n_spans] = *span;
+	b->spans[b->n_spans++].group = (uint32_t)at;
+}
+
+static int add_copy(struct builder *b, size_t i)
+{
+	const struct table_copy *copy = &b->run->copy;
+	uint8_t kind = copy->kind[i];
+	bool from_host = kind == COPY_HTOD || kind == COPY_HTOA || kind == COPY_HTOH;
+	bool to_host = kind == COPY_DTOH || kind == COPY_ATOH || kind == COPY_HTOH;
+	struct transfer_row key = {
+		.kind = copy_kind_name(kind),
+		.memory = device_memory_name(to_host && !from_host ? copy->target_memory[i]
+								   : copy->source_memory[i]),
+		.src = from_host ? TRANSFER_HOST : (int64_t)copy->source_device[i],
+		.dst = to_host ? TRANSFER_HOST : (int64_t)copy->target_device[i],
+	};
+	struct span span = { copy->start_ns[i], copy->start_ns[i] + copy->duration_ns[i], 0,
+			     copy->device[i], copy->shard[i] };
+	size_t row;
+
+	if (!is_selected(b, copy->shard[i], copy->correlation[i], copy->start_ns[i]))
+		return 0;
+	if (find_row(b, &key, &row) < 0)
+		return -ENOMEM;
+	account(b, row, copy->bytes[i], copy->untimed[i], &span);
+	b->rows[row].asynchronous += copy->asynchronous[i] != 0;
+	return 0;
+}
+
+static int add_set(struct builder *b, size_t i)
+{
+	const struct table_set *set = &b->run->set;
+	struct transfer_row key = { .kind = "memset",
+				    .memory = device_memory_name(set->memory[i]),
+				    .is_set = true,
+				    .src = TRANSFER_HOST,
+				    .dst = set->device[i] };
+	struct span span = { set->start_ns[i], set->start_ns[i] + set->duration_ns[i], 0,
+			     set->device[i], set->shard[i] };
+	size_t row;
+
+	if (!is_selected(b, set->shard[i], set->correlation[i], set->start_ns[i]))
+		return 0;
+	if (find_row(b, &key, &row) < 0)
+		return -ENOMEM;
+	account(b, row, set->bytes[i], set->untimed[i], &span);
+	return 0;
+}
+
+/* `kernels`: merged spans of the run. */
+static void overlap_rows(struct builder *b, const struct span *kernels, size_t n_kernels)
+{
+	size_t n = spans_merge(b->spans, b->n_spans), at = 0;
+
+	for (uint32_t row = 0; row < b->n; row++) {
+		int64_t length = 0, shared = 0;
+
+		for (size_t size; at < n && b->spans[at].group == row; at += size) {
+			struct span lane = b->spans[at];
+			const struct span *found;
+			size_t n_found;
+
+			size = spans_lane_size(b->spans, n, at);
+			lane.group = SPAN_KERNEL;
+			found = spans_lane(kernels, n_kernels, &lane, &n_found);
+			length += spans_length(b->spans + at, size);
+			shared += spans_overlap(b->spans + at, size, found, n_found);
+		}
+		b->rows[row].overlap_pct =
+			length ? value_of(100.0 * (double)shared / (double)length)
+			       : value_absent("none was timed");
+		b->rows[row].bandwidth_bytes_per_s =
+			b->rows[row].time_ns > 0 ? value_of((double)b->timed_bytes[row] * 1e9 /
+							    (double)b->rows[row].time_ns)
+						 : value_absent("none was timed");
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct transfer_row *x = a, *y = b;
+	int order;
+
+	if (x->is_set != y->is_set)
+		return x->is_set ? 1 : -1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns > y->time_ns ? -1 : 1;
+	order = strcmp(x->kind, y->kind);
+	if (!order)
+		order = strcmp(x->memory, y->memory);
+	if (order)
+		return order;
+	if (x->src != y->src)
+		return x->src < y->src ? -1 : 1;
+	return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
+static void name_end(char *out, size_t size, int64_t device)
+{
+	if (device == TRANSFER_HOST)
+		snprintf(out, size, "host");
+	else
+		snprintf(out, size, "gpu %" PRId64, device);
+}
+
+static void finish(struct transfers *transfers)
+{
+	for (size_t i = 0; i < transfers->n; i++) {
+		struct transfer_row *row = &transfers->rows[i];
+
+		name_end(row->src_name, sizeof(row->src_name), row->src);
+		name_end(row->dst_name, sizeof(row->dst_name), row->dst);
+		if (row->is_set) {
+			transfers->sets += row->count;
+			transfers->set_bytes += row->bytes;
+			transfers->set_time_ns += row->time_ns;
+			transfers->sets_untimed += row->untimed;
+		} else {
+			transfers->count += row->count;
+			transfers->small += row->small;
+			transfers->bytes += row->bytes;
+			transfers->time_ns += row->time_ns;
+			transfers->untimed += row->untimed;
+		}
+	}
+	if (transfers->n)
+		qsort(transfers->rows, transfers->n, sizeof(*transfers->rows), by_time);
+}
+
+static int build(struct builder *b)
+{
+	size_t all = b->run->copy.n + b->run->set.n, n_kernels = 0;
+	struct span *kernels = NULL;
+	int r = 0;
+
+	if (!all)
+		return 0;
+	b->spans = calloc(all, sizeof(*b->spans));
+	if (!b->spans)
+		return -ENOMEM;
+	if (!selection_is_all(b->sel)) {
+		r = attribution_init(&b->at, b->run);
+		b->placed = r >= 0;
+	}
+	for (size_t i = 0; r >= 0 && i < b->run->copy.n; i++)
+		r = add_copy(b, i);
+	for (size_t i = 0; r >= 0 && i < b->run->set.n; i++)
+		r = add_set(b, i);
+	if (r >= 0)
+		r = device_spans(b->run, &kernels, &n_kernels);
+	if (r >= 0)
+		overlap_rows(b, kernels, n_kernels);
+	free(kernels);
+	return r;
+}
+
+int transfers_analyze(const struct run *run, const struct selection *sel,
+		      struct transfers *ret_transfers)
+{
+	struct builder b = { .run = run, .sel = sel };
+	int r = build(&b);
+
+	if (b.placed)
+		attribution_release(&b.at);
+	free(b.spans);
+	free(b.timed_bytes);
+	if (r < 0) {
+		free(b.rows);
+		return r;
+	}
+	*ret_transfers =
+		(struct transfers){ .rows = b.rows, .n = b.n, .without_call = b.without_call };
+	finish(ret_transfers);
+	return 0;
+}
+
+void transfers_release(struct transfers *transfers)
+{
+	free(transfers->rows);
+	*transfers = (struct transfers){ 0 };
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies and sets by kind, host memory and devices.
+ *
+ * bandwidth  bytes / device time of the timed ones
+ * overlap    length of (these and kernels of the same device at once) / length of these
+ */
+#ifndef ANALYZE_TRANSFERS_H
+#define ANALYZE_TRANSFERS_H
+
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+#define TRANSFER_SMALL_BYTES 65536 /* below it a copy takes its fixed cost, whatever its size */
+#define TRANSFER_HOST (-1)
+
+struct transfer_row {
+	const char *kind;   /* "HtoD" "DtoH" "DtoD" "PtoP" …, "memset" */
+	const char *memory; /* "pageable" "pinned" "device" …: the host's side where there is one */
+	bool is_set;
+	int64_t src, dst;		 /* device, or TRANSFER_HOST; a set has no src */
+	char src_name[24], dst_name[24]; /* "host" or "gpu 0" */
+	uint64_t count, small, untimed, asynchronous;
+	uint64_t bytes;
+	int64_t time_ns;
+	struct value bandwidth_bytes_per_s, overlap_pct;
+};
+
+struct transfers {
+	struct transfer_row *rows; /* copies before sets, by time, largest first */
+	size_t n;
+	/* Copies only; sets beside them. */
+	uint64_t count, small, bytes, untimed;
+	int64_t time_ns;
+	uint64_t sets, set_bytes, sets_untimed;
+	int64_t set_time_ns;
+	uint64_t without_call; /* left out: a part of the run was chosen, and no call says which */
+};
+
+int transfers_analyze(const struct run *run, const struct selection *sel,
+		      struct transfers *ret_transfers);
+void transfers_release(struct transfers *transfers);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of copies and sets.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/format.h"
+#include "present/scene.h"
+
+static const struct grid_column columns[] = {
+	{ .key = "kind", .title = "kind", .unit = GRID_TEXT },
+	{ .key = "memory", .title = "memory", .unit = GRID_TEXT },
+	{ .key = "src", .title = "from", .unit = GRID_TEXT },
+	{ .key = "dst", .title = "to", .unit = GRID_TEXT },
+	{ .key = "count", .title = "count", .unit = GRID_INT },
+	{ .key = "bytes", .title = "bytes", .unit = GRID_BYTES },
+	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
+	{ .key = "bandwidth_bytes_per_s", .title = "per s", .unit = GRID_BYTES },
+	{ .key = "overlap_pct", .title = "overlap", .unit = GRID_PCT },
+	{ .key = "small", .unit = GRID_INT },
+	{ .key = "asynchronous", .unit = GRID_INT },
+	{ .key = "untimed", .unit = GRID_INT },
+};
+
+static int fill(const struct scene *scene, struct grid *grid)
+{
+	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
+	for (size_t i = 0; i < scene->f->transfers.n; i++) {
+		const struct transfer_row *row = &scene->f->transfers.rows[i];
+		struct cell *cell = grid_add(grid, row);
+		bool timed = row->count > row->untimed;
+
+		if (!cell)
+			return -ENOMEM;
+		*cell++ = cell_text(row->kind);
+		*cell++ = cell_text(row->memory);
+		*cell++ = row->is_set ? cell_absent("a set has no source")
+				      : cell_text(row->src_name);
+		*cell++ = cell_text(row->dst_name);
+		*cell++ = cell_uint(row->count);
+		*cell++ = cell_uint(row->bytes);
+		*cell++ = timed ? cell_int(row->time_ns) : cell_absent("none was timed");
+		*cell++ = cell_value(row->bandwidth_bytes_per_s);
+		*cell++ = cell_value(row->overlap_pct);
+		*cell++ = cell_uint(row->small);
+		*cell++ = row->is_set ? cell_absent("sets do not say")
+				      : cell_uint(row->asynchronous);
+		*cell++ = cell_uint(row->untimed);
+	}
+	return 0;
+}
+
+static void total(const struct scene *scene, struct json *json)
+{
+	const struct transfers *t = &scene->f->transfers;
+
+	json_key(json, "count");
+	json_uint(json, t->count);
+	json_key(json, "bytes");
+	json_uint(json, t->bytes);
+	json_key(json, "time_ns");
+	json_int(json, t->time_ns);
+	json_key(json, "small");
+	json_uint(json, t->small);
+	json_key(json, "small_limit_bytes");
+	json_uint(json, TRANSFER_SMALL_BYTES);
+	json_key(json, "untimed");
+	json_uint(json, t->untimed);
+	json_key(json, "sets");
+	json_uint(json, t->sets);
+	json_key(json, "set_bytes");
+	json_uint(json, t->set_bytes);
+	json_key(json, "set_time_ns");
+	json_int(json, t->set_time_ns);
+	json_key(json, "sets_untimed");
+	json_uint(json, t->sets_untimed);
+	json_key(json, "without_call");
+	json_uint(json, t->without_call);
+}
+
+static void sums(const struct transfers *t, FILE *out)
+{
+	fprintf(out, "  copies: %s, %s in %s, %s of them below %d bytes\n",
+		format_count((double)t->count).text, format_bytes((double)t->bytes).text,
+		format_ns((double)t->time_ns).text, format_count((double)t->small).text,
+		TRANSFER_SMALL_BYTES);
+	if (t->sets)
+		fprintf(out, "  sets: %s, %s in %s\n", format_count((double)t->sets).text,
+			format_bytes((double)t->set_bytes).text,
+			format_ns((double)t->set_time_ns).text);
+	if (t->untimed || t->sets_untimed)
+		fprintf(out, "  without times: %" PRIu64 "; they count, their time does not\n",
+			t->untimed + t->sets_untimed);
+}
+
+static int text(const struct scene *scene, const struct grid *grid, FILE *out)
+{
+	const struct transfers *t = &scene->f->transfers;
+	struct text_layout layout = scene_layout(scene, 2);
+	size_t limit = scene->options->limit;
+	int r = 0;
+
+	if (!scene_has_device(scene->run)) {
+		scene_no_device(scene, out);
+		return 0;
+	}
+	if (grid->n) {
+		r = grid_print(grid, limit, &layout, out);
+		scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
+		sums(t, out);
+	} else {
+		fputs("  no copies or sets in this run or window\n", out);
+	}
+	if (t->without_call)
+		fprintf(out, "  left out: %" PRIu64 " whose call was not recorded\n",
+			t->without_call);
+	return r;
+}
+
+const struct section section_transfers = {
+	.name = "transfers",
+	.want = FIND_TRANSFERS,
+	.grid = fill,
+	.total = total,
+	.text = text,
+};

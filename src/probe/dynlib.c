@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dlopen and dlsym; see dynlib.h. Any thread.
+ */
+#include "probe/dynlib.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *dynlib_open(const char *const *names, const char *variable)
+{
+	const char *given = variable ? getenv(variable) : NULL;
+	void *library = NULL;
+
+	if (given && *given)
+		library = dlopen(given, RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; !library && names[i]; i++)
+		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	for (size_t i = 0; !library && names[i]; i++)
+		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	return library;
+}
+
+size_t dynlib_symbols(void *library, const struct dynlib_symbol *symbols, size_t n)
+{
+	size_t missing = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		void *address = dlsym(library, symbols[i].name);
+
+		missing += address == NULL;
+		memcpy(symbols[i].to, &address, sizeof(address));
+	}
+	return missing;
+}

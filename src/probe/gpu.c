@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GPU collection: when it starts and stops, and its own thread, which has CUPTI hand over what it
+ * holds and reads NVML. See gpu.h for the threads.
+ */
+#include "probe/gpu.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "probe/probe.h"
+
+#define SAMPLE_MS 100
+#define SAMPLES_PER_FLUSH 5
+#define SPACE_WAIT_MS 200
+#define NO_THREAD "no thread or descriptor to be had; raise the limits (ulimit -u, ulimit -n)"
+#define SPACE_WAITS 10 /* then the drain is not slow but stuck */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t thread;
+static int stop_fd = -1;
+static bool running, have_cupti, have_nvml;
+_Atomic uint64_t gpu_dropped, gpu_unknown;
+
+void gpu_lost(uint64_t dropped, uint64_t unknown)
+{
+	atomic_fetch_add(&gpu_dropped, dropped);
+	atomic_fetch_add(&gpu_unknown, unknown);
+}
+
+/* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
+ * cannot write, waiting for every record would never end: then none waits until there is room. */
+static void wait_for_room(struct ring *ring, uint32_t bytes)
+{
+	static __thread bool stuck;
+	int waits = 0;
+
+	while (!ring_has_room(ring, bytes)) {
+		if (stuck || waits++ == SPACE_WAITS) {
+			stuck = true;
+			return;
+		}
+		probe_wait_for_space(SPACE_WAIT_MS);
+	}
+	stuck = false;
+}
+
+void gpu_push(enum record_kind kind, const void *row, size_t row_size)
+{
+	size_t bytes = (sizeof(struct ring_record) + row_size + 7) & ~(size_t)7;
+	struct ring *ring = probe_ring();
+	struct ring_record *record;
+
+	if (!ring)
+		return;
+	/* Twice: at the end of the ring a record may have to skip almost its own size. */
+	if (ring->head + 2 * bytes > ring->limit)
+		wait_for_room(ring, (uint32_t)bytes);
+	record = ring_reserve(ring, (uint32_t)bytes);
+	if (!record)
+		return;
+	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8),
+					.kind = (uint8_t)kind,
+					.depth = RING_TIMES_NS };
+	memcpy(record + 1, row, row_size);
+	ring_commit(ring, (uint32_t)bytes);
+}
+
+static void *gpu_thread(void *arg)
+{
+	struct pollfd stop = { .fd = stop_fd, .events = POLLIN };
+	unsigned int samples = 0;
+
+	(void)arg;
+	pthread_setname_np(pthread_self(), "moescope-gpu");
+	probe_attach_large();
+	if (have_nvml)
+		nvml_describe();
+	while (poll(&stop, 1, SAMPLE_MS) == 0) {
+		if (have_nvml)
+			nvml_sample();
+		if (have_cupti && ++samples % SAMPLES_PER_FLUSH == 0)
+			cupti_flush(false);
+	}
+	return NULL;
+}
+
+static void start_thread(void)
+{
+	sigset_t all, before;
+
+	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	running = stop_fd >= 0 && pthread_create(&thread, NULL, gpu_thread, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!running && stop_fd >= 0) {
+		close(stop_fd);
+		stop_fd = -1;
+	}
+}
+
+void gpu_start(void)
+{
+	uint32_t level = GATE_SESSION(gate_load());
+	char words[256];
+
+	pthread_mutex_lock(&lock);
+	if (!running && level) {
+		/* What the session before has lost is in its own shard. */
+		atomic_store(&gpu_dropped, 0);
+		atomic_store(&gpu_unknown, 0);
+		have_nvml = nvml_open(words, sizeof(words)) == 0;
+		if (!have_nvml)
+			moescope_info("NVML", words);
+		if (level >= MOESCOPE_TRACE)
+			have_cupti = cupti_attach(level >= MOESCOPE_FULL, words, sizeof(words)) ==
+				     0;
+		if (have_cupti || have_nvml)
+			start_thread();
+		if (!running && have_nvml)
+			moescope_info("NVML", "device metrics off: " NO_THREAD);
+		if (!running && have_cupti) { /* nobody would ever flush */
+			cupti_detach();
+			snprintf(words, sizeof(words), "GPU collection off: " NO_THREAD);
+		}
+		if (level >= MOESCOPE_TRACE)
+			moescope_info("GPU", words);
+		if (!running)
+			have_cupti = have_nvml = false;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void gpu_stop(void)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&lock);
+	if (running) {
+		ssize_t n = write(stop_fd, &one, sizeof(one));
+
+		(void)n; /* an eventfd of ours with room */
+		pthread_join(thread, NULL);
+		close(stop_fd);
+		stop_fd = -1;
+		if (have_cupti)
+			cupti_detach();
+		running = have_cupti = have_nvml = false;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void gpu_after_fork(void)
+{
+	/* CUDA does not survive a fork: nothing here may be called in the child. */
+	pthread_mutex_init(&lock, NULL);
+	running = have_cupti = have_nvml = false;
+	if (stop_fd >= 0)
+		close(stop_fd);
+	stop_fd = -1;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GPU collection inside the process: CUPTI activity records, NVTX ranges, NVML readings.
+ *
+ * Threads: the driver calls InitializeInjection on the program's thread; CUPTI hands finished
+ * buffers over on a thread of its own or inside a flush; the GPU thread of ours flushes and reads
+ * NVML. Records go through the rings like everything else, so that they survive a kill.
+ */
+#ifndef PROBE_GPU_H
+#define PROBE_GPU_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/records.h"
+
+/* Starts collection once a session runs and CUDA is in the process. Safe to call again. */
+void gpu_start(void);
+/* Delivers what CUPTI still holds, and stops collecting. Before the session's last flush. */
+void gpu_stop(void);
+void gpu_after_fork(void);
+
+/* Records that CUPTI dropped, and records of a kind that nothing here asks for. */
+void gpu_lost(uint64_t dropped, uint64_t unknown);
+extern _Atomic uint64_t gpu_dropped, gpu_unknown;
+
+/* A row whose times are nanoseconds of CLOCK_MONOTONIC, from a thread that is not the program's:
+ * waits a moment for the drain when the ring is full, then counts a drop. */
+void gpu_push(enum record_kind kind, const void *row, size_t row_size);
+
+/* cupti.c. words: what is collected, or what is off, why, and the remedy. */
+int cupti_attach(bool with_memory, char *words, size_t size);
+void cupti_detach(void);
+void cupti_flush(bool forced);
+
+/* nvml.c: devices once, then one reading of every metric. */
+int nvml_open(char *words, size_t size);
+void nvml_describe(void);
+void nvml_sample(void);
+
+/* The large ring of a thread that carries device records. */
+void probe_attach_large(void);
+/* Waits until the drain has given space back, at most ms. */
+void probe_wait_for_space(unsigned int ms);
+
+#endif

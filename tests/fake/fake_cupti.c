@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A libcupti without a GPU: the activity functions that the probe uses, driven by the table in
+ * fake_cupti.h. Built once more with FAKE_CUPTI_LACKS_FLUSH, as a library too old to have a call.
+ *
+ * Threads: any thread controls; two workers hand over buffers, and so does a flush on its caller.
+ * The lock is not held while the probe's callbacks run, because they call back into here.
+ */
+#include "fake_cupti.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KINDS CUPTI_ACTIVITY_KIND_COUNT
+#define CALLBACKS 2048
+
+struct buffer {
+	struct buffer *next;
+	uint8_t *data;
+	size_t size, valid;
+};
+
+struct worker {
+	pthread_t thread;
+	bool started;
+	struct buffer *queue;
+	bool busy;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct worker workers[FAKE_WORKERS];
+static struct buffer *held;
+static CUpti_BuffersCallbackRequestFunc on_request;
+static CUpti_BuffersCallbackCompleteFunc on_complete;
+static bool enabled[KINDS], runtime_calls[CALLBACKS], driver_calls[CALLBACKS];
+static struct {
+	CUptiResult result;
+	CUpti_ActivityKind kind;
+} failures[FAKE_CALLS];
+static struct fake_state counted;
+static size_t dropped;
+static int64_t clock_offset_ns;
+
+static size_t size_of(CUpti_ActivityKind kind)
+{
+	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		return sizeof(CUpti_ActivityKernel10);
+	case CUPTI_ACTIVITY_KIND_MEMCPY:
+		return sizeof(CUpti_ActivityMemcpy6);
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		return sizeof(CUpti_ActivityMemcpyPtoP4);
+	case CUPTI_ACTIVITY_KIND_MEMSET:
+		return sizeof(CUpti_ActivityMemset4);
+	case CUPTI_ACTIVITY_KIND_RUNTIME:
+	case CUPTI_ACTIVITY_KIND_DRIVER:
+		return sizeof(CUpti_ActivityAPI);
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+		return sizeof(CUpti_ActivitySynchronization2);
+	case CUPTI_ACTIVITY_KIND_DEVICE:
+		return sizeof(CUpti_ActivityDevice5);
+	case CUPTI_ACTIVITY_KIND_MEMORY2:
+		return sizeof(CUpti_ActivityMemory4);
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		return sizeof(CUpti_ActivityOverhead3);
+	default:
+		abort(); /* a test delivers what is not in struct fake_record */
+	}
+}
+
+static bool wanted(const struct fake_record *record)
+{
+	if (record->uninvited)
+		return true;
+	if (record->any.kind == CUPTI_ACTIVITY_KIND_RUNTIME)
+		return runtime_calls[record->call.cbid % CALLBACKS];
+	if (record->any.kind == CUPTI_ACTIVITY_KIND_DRIVER)
+		return driver_calls[record->call.cbid % CALLBACKS];
+	return enabled[record->any.kind];
+}
+
+static struct buffer *request(void)
+{
+	struct buffer *buffer = calloc(1, sizeof(*buffer));
+	CUpti_BuffersCallbackRequestFunc call;
+	size_t max_records = 0;
+
+	if (!buffer)
+		abort();
+	pthread_mutex_lock(&lock);
+	call = on_request;
+	counted.buffers_requested++;
+	pthread_mutex_unlock(&lock);
+	call(&buffer->data, &buffer->size, &max_records);
+	return buffer;
+}
+
+/* The records in buffers from the probe, in a list. */
+static struct buffer *fill(const struct fake_record *records, size_t n, size_t per_buffer)
+{
+	struct buffer *first = NULL, *last = NULL;
+	size_t in_last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t bytes = size_of(records[i].any.kind);
+		bool take;
+
+		pthread_mutex_lock(&lock);
+		take = on_complete && wanted(&records[i]);
+		counted.not_enabled += !take;
+		pthread_mutex_unlock(&lock);
+		if (!take)
+			continue;
+		if (!last || last->valid + bytes > last->size ||
+		    (per_buffer && in_last == per_buffer)) {
+			struct buffer *buffer = request();
+
+			*(last ? &last->next : &first) = buffer;
+			last = buffer;
+			in_last = 0;
+		}
+		if (last->valid + bytes > last->size) { /* the probe had no memory */
+			pthread_mutex_lock(&lock);
+			dropped++;
+			pthread_mutex_unlock(&lock);
+			continue;
+		}
+		memcpy(last->data + last->valid, &records[i], bytes);
+		last->valid += bytes;
+		in_last++;
+	}
+	return first;
+}
+
+static void complete(struct buffer *buffers)
+{
+	CUpti_BuffersCallbackCompleteFunc call;
+
+	pthread_mutex_lock(&lock);
+	call = on_complete;
+	pthread_mutex_unlock(&lock);
+	while (buffers) {
+		struct buffer *buffer = buffers;
+
+		buffers = buffer->next;
+		call(NULL, 0, buffer->data, buffer->size, buffer->valid);
+		free(buffer);
+		pthread_mutex_lock(&lock);
+		counted.buffers_completed++;
+		pthread_mutex_unlock(&lock);
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		struct buffer *buffers;
+
+		while (!worker->queue)
+			pthread_cond_wait(&changed, &lock);
+		buffers = worker->queue;
+		worker->queue = NULL;
+		pthread_mutex_unlock(&lock);
+		complete(buffers);
+		pthread_mutex_lock(&lock);
+		worker->busy = false;
+		pthread_cond_broadcast(&changed);
+	}
+	return NULL;
+}
+
+static void hand_over(unsigned int index, struct buffer *buffers)
+{
+	struct worker *worker = &workers[index];
+
+	if (!buffers)
+		return;
+	pthread_mutex_lock(&lock);
+	if (!worker->started && pthread_create(&worker->thread, NULL, work, worker) != 0)
+		abort();
+	worker->started = true;
+	while (worker->busy)
+		pthread_cond_wait(&changed, &lock);
+	worker->busy = true;
+	worker->queue = buffers;
+	pthread_cond_broadcast(&changed);
+	while (worker->busy)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void deliver(unsigned int worker, const struct fake_record *records, size_t n,
+		    size_t per_buffer)
+{
+	hand_over(worker, fill(records, n, per_buffer));
+}
+
+static void deliver_empty(void)
+{
+	hand_over(0, request());
+}
+
+static void hold(const struct fake_record *records, size_t n, size_t per_buffer)
+{
+	struct buffer *buffers = fill(records, n, per_buffer), **end = &held;
+
+	pthread_mutex_lock(&lock);
+	while (*end)
+		end = &(*end)->next;
+	*end = buffers;
+	pthread_mutex_unlock(&lock);
+}
+
+static void reverse_held(void)
+{
+	struct buffer *reversed = NULL;
+
+	pthread_mutex_lock(&lock);
+	while (held) {
+		struct buffer *buffer = held;
+
+		held = buffer->next;
+		buffer->next = reversed;
+		reversed = buffer;
+	}
+	held = reversed;
+	pthread_mutex_unlock(&lock);
+}
+
+static void drop(size_t n)
+{
+	pthread_mutex_lock(&lock);
+	dropped += n;
+	pthread_mutex_unlock(&lock);
+}
+
+static void refuse(enum fake_call call, CUptiResult result, CUpti_ActivityKind on_kind)
+{
+	pthread_mutex_lock(&lock);
+	failures[call].result = result;
+	failures[call].kind = on_kind;
+	pthread_mutex_unlock(&lock);
+}
+
+static CUptiResult failure(enum fake_call call)
+{
+	CUptiResult result;
+
+	pthread_mutex_lock(&lock);
+	result = failures[call].result;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static void set_clock(int64_t offset_ns)
+{
+	pthread_mutex_lock(&lock);
+	clock_offset_ns = offset_ns;
+	pthread_mutex_unlock(&lock);
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+	int64_t offset_ns;
+
+	pthread_mutex_lock(&lock);
+	offset_ns = clock_offset_ns;
+	pthread_mutex_unlock(&lock);
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)(t.tv_sec * INT64_C(1000000000) + t.tv_nsec + offset_ns);
+}
+
+static struct fake_state state(void)
+{
+	struct fake_state copy;
+
+	pthread_mutex_lock(&lock);
+	copy = counted;
+	for (int i = 0; i < KINDS; i++)
+		copy.kinds += enabled[i];
+	for (int i = 0; i < CALLBACKS; i++)
+		copy.api_calls += runtime_calls[i] + driver_calls[i];
+	pthread_mutex_unlock(&lock);
+	return copy;
+}
+
+static bool wait_flushes(unsigned int n)
+{
+	struct timespec until;
+	bool reached;
+	int r = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_lock(&lock);
+	while (counted.flushes < n && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&changed, &lock, &until);
+	reached = counted.flushes >= n;
+	pthread_mutex_unlock(&lock);
+	return reached;
+}
+
+/* A scenario that forks may look at the state in the child. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void library_begins(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+extern const struct fake_cupti fake_cupti;
+const struct fake_cupti fake_cupti = {
+	.deliver = deliver,
+	.hold = hold,
+	.reverse_held = reverse_held,
+	.deliver_empty = deliver_empty,
+	.drop = drop,
+	.refuse = refuse,
+	.set_clock = set_clock,
+	.now = now,
+	.state = state,
+	.wait_flushes = wait_flushes,
+};
+
+CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requested,
+						    CUpti_BuffersCallbackCompleteFunc completed)
+{
+	CUptiResult result = failure(FAKE_REGISTER);
+
+	if (result != CUPTI_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	on_request = requested;
+	on_complete = completed;
+	counted.registered++;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= KINDS)
+		return CUPTI_ERROR_INVALID_KIND;
+	pthread_mutex_lock(&lock);
+	if (!failures[FAKE_ENABLE].kind || failures[FAKE_ENABLE].kind == kind)
+		result = failures[FAKE_ENABLE].result;
+	if (result == CUPTI_SUCCESS)
+		enabled[kind] = true;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
+{
+	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= KINDS)
+		return CUPTI_ERROR_INVALID_KIND;
+	pthread_mutex_lock(&lock);
+	enabled[kind] = false;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
+						CUpti_Activity **record)
+{
+	uint8_t *next = *record ? (uint8_t *)*record + size_of((*record)->kind) : buffer;
+
+	if (next >= buffer + valid)
+		return CUPTI_ERROR_MAX_LIMIT_REACHED;
+	*record = (CUpti_Activity *)next;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream,
+						       size_t *ret_dropped)
+{
+	(void)context;
+	(void)stream;
+	pthread_mutex_lock(&lock);
+	*ret_dropped = dropped;
+	dropped = 0;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_SUCCESS;
+}
+
+#ifndef FAKE_CUPTI_LACKS_FLUSH
+CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag)
+{
+	CUptiResult result = failure(FAKE_FLUSH_ALL);
+	struct buffer *buffers = NULL;
+
+	if (result == CUPTI_SUCCESS) {
+		pthread_mutex_lock(&lock);
+		buffers = held;
+		held = NULL;
+		pthread_mutex_unlock(&lock);
+		complete(buffers);
+	}
+	pthread_mutex_lock(&lock);
+	counted.flushes++;
+	counted.forced_flushes += (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+#endif
+
+CUptiResult CUPTIAPI cuptiActivityFlushPeriod(uint32_t time)
+{
+	(void)time;
+	return CUPTI_SUCCESS;
+}
+
+static CUptiResult enable_call(bool *calls, CUpti_CallbackId cbid, uint8_t enable)
+{
+	if (cbid >= CALLBACKS)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&lock);
+	calls[cbid] = enable != 0;
+	pthread_mutex_unlock(&lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t enable)
+{
+	return enable_call(runtime_calls, cbid, enable);
+}
+
+CUptiResult CUPTIAPI cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t enable)
+{
+	return enable_call(driver_calls, cbid, enable);
+}
+
+CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t *timestamp)
+{
+	CUptiResult result = failure(FAKE_TIMESTAMP);
+
+	if (result == CUPTI_SUCCESS)
+		*timestamp = now();
+	return result;
+}
+
+CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid,
+					  const char **name)
+{
+	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API &&
+	    cbid == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000)
+		*name = "cudaLaunchKernel_v7000";
+	else if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
+		 cbid == CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2)
+		*name = "cuMemAlloc_v2";
+	else
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result, const char **text)
+{
+	switch (result) {
+	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
+		*text = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES";
+		return CUPTI_SUCCESS;
+	case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
+		*text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
+		return CUPTI_SUCCESS;
+	case CUPTI_ERROR_NOT_INITIALIZED:
+		*text = "CUPTI_ERROR_NOT_INITIALIZED";
+		return CUPTI_SUCCESS;
+	default:
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	}
+}
+
+CUptiResult CUPTIAPI cuptiGetVersion(uint32_t *version)
+{
+	CUptiResult result = failure(FAKE_VERSION);
+
+	if (result == CUPTI_SUCCESS)
+		*version = CUPTI_API_VERSION;
+	return result;
+}

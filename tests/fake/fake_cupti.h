@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a test drives the scripted CUPTI with: records go in as CUPTI's own structures, and the
+ * probe gets them as it would from the real library. A test reaches the same library by dlopen of
+ * the path in MOESCOPE_CUPTI and takes the symbol `fake_cupti` from it.
+ */
+#ifndef FAKE_CUPTI_H
+#define FAKE_CUPTI_H
+
+#include <cuda.h>
+#include <cupti.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_WORKERS 2 /* threads of the library's own that hand buffers over */
+
+struct fake_record {
+	union {
+		CUpti_Activity any;
+		CUpti_ActivityKernel10 kernel;
+		CUpti_ActivityMemcpy6 copy;
+		CUpti_ActivityMemcpyPtoP4 peer_copy;
+		CUpti_ActivityMemset4 set;
+		CUpti_ActivityAPI call;
+		CUpti_ActivitySynchronization2 sync;
+		CUpti_ActivityDevice5 device;
+		CUpti_ActivityMemory4 memory;
+		CUpti_ActivityOverhead3 overhead;
+	};
+	bool uninvited; /* comes although its kind is not enabled */
+};
+
+/* Calls that can be made to fail. */
+enum fake_call {
+	FAKE_REGISTER,
+	FAKE_ENABLE,
+	FAKE_FLUSH_ALL,
+	FAKE_TIMESTAMP,
+	FAKE_VERSION,
+	FAKE_CALLS,
+};
+
+struct fake_state {
+	unsigned int registered;       /* times the callbacks were registered */
+	unsigned int kinds, api_calls; /* enabled now */
+	unsigned int flushes, forced_flushes;
+	unsigned int buffers_requested, buffers_completed;
+	uint64_t not_enabled; /* records that nobody gets because their kind is off */
+};
+
+struct fake_cupti {
+	/* Into buffers of at most per_buffer records (0: as many as fit), handed over on a thread of
+	 * the library's own; returns when the probe has them. */
+	void (*deliver)(unsigned int worker, const struct fake_record *records, size_t n,
+			size_t per_buffer);
+	/* The same buffers wait, and the next flush hands them over on its thread. */
+	void (*hold)(const struct fake_record *records, size_t n, size_t per_buffer);
+	/* Reverses the order of the waiting buffers. */
+	void (*reverse_held)(void);
+	/* A buffer with no record in it, on worker 0. */
+	void (*deliver_empty)(void);
+	/* Reported with the next buffer. */
+	void (*drop)(size_t n);
+	/* on_kind: of FAKE_ENABLE, the kind that fails; 0: the first. */
+	void (*refuse)(enum fake_call call, CUptiResult result, CUpti_ActivityKind on_kind);
+	/* CUPTI's clock is CLOCK_REALTIME plus this. */
+	void (*set_clock)(int64_t offset_ns);
+	uint64_t (*now)(void);
+	struct fake_state (*state)(void);
+	/* Returns when there have been n flushes; false after ten seconds. */
+	bool (*wait_flushes)(unsigned int n);
+};
+
+#endif

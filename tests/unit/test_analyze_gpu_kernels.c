@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels of the run of fake_gpu_run, by hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/kernels.h"
+#include "fake_run.h"
+
+#define US INT64_C(1000)
+
+static struct kernels analyzed(const struct run *run, struct selection sel, enum kernels_by by)
+{
+	struct kernels_options options = { .by = by };
+	struct kernels kernels;
+
+	assert_int_equal(kernels_analyze(run, &sel, &options, &kernels), 0);
+	return kernels;
+}
+
+static void check_row(const struct kernel_row *row, uint64_t count, int64_t time_us)
+{
+	assert_int_equal(row->count, count);
+	assert_int_equal(row->time_ns, time_us * US);
+}
+
+static void test_by_name(void **state)
+{
+	struct run *run = fake_gpu_run();
+	struct kernels k = analyzed(run, SELECT_ALL, KERNELS_BY_NAME);
+	const struct kernel_row *add;
+
+	(void)state;
+	assert_int_equal(k.n, 3);
+	assert_int_equal(k.count, 20);
+	assert_int_equal(k.untimed, 1);
+	assert_int_equal(k.time_ns, 3460 * US);
+	assert_false(k.without_call.known);
+	check_row(&k.rows[0], 6, 1800);
+	assert_string_equal(k.rows[0].class, "gemm");
+	assert_true(fabs(k.rows[0].share_pct - 100.0 * 1800 / 3460) < 1e-9);
+	check_row(&k.rows[1], 7, 1200);
+	assert_string_equal(k.rows[1].short_name, "flash_fwd_kernel");
+	assert_string_equal(k.rows[1].class, "attention");
+	assert_int_equal(k.rows[1].untimed, 1);
+	assert_int_equal(k.rows[1].summary.n, 6);
+	assert_true(k.rows[1].summary.min == 200000); /* an untimed one is no zero */
+	add = &k.rows[2];
+	check_row(add, 7, 460);
+	assert_string_equal(add->short_name, "at::native::vectorized_elementwise_kernel");
+	assert_non_null(strstr(add->name, "CUDAFunctor_add<float>"));
+	/* 10, 50, 50, 50, 100, 100, 100 us */
+	assert_true(add->summary.p50 == 50000);
+	assert_true(add->summary.p95 == 100000);
+	assert_true(add->summary.min == 10000);
+	assert_true(fabs(add->summary.mean - 460000.0 / 7) < 1e-6);
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+static void test_by_place(void **state)
+{
+	struct run *run = fake_gpu_run();
+	struct kernels k = analyzed(run, SELECT_ALL, KERNELS_BY_RANGE);
+
+	(void)state;
+	assert_int_equal(k.n, 4);
+	check_row(&k.rows[0], 12, 3000);
+	assert_string_equal(k.rows[0].range, "forward/block");
+	check_row(&k.rows[1], 3, 300);
+	assert_string_equal(k.rows[1].range, "backward");
+	check_row(&k.rows[2], 3, 150);
+	assert_string_equal(k.rows[2].no_place, "launched outside all ranges");
+	check_row(&k.rows[3], 2, 10);
+	assert_string_equal(k.rows[3].no_place, "its launch call was not recorded");
+	assert_true(k.without_call.v == 2 && k.outside_ranges.v == 3);
+	assert_int_equal(k.count, 20);
+	kernels_release(&k);
+
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_LAYER);
+	assert_int_equal(k.n, 4);
+	check_row(&k.rows[0], 6, 1500);
+	check_row(&k.rows[1], 6, 1500);
+	assert_int_equal(k.rows[0].layer, 0);
+	assert_int_equal(k.rows[1].layer, 1);
+	check_row(&k.rows[2], 6, 450);
+	kernels_release(&k);
+
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_PHASE);
+	assert_int_equal(k.n, 4);
+	check_row(&k.rows[0], 12, 3000);
+	assert_int_equal(k.rows[0].phase, 1);
+	check_row(&k.rows[1], 3, 300);
+	assert_int_equal(k.rows[1].phase, 2);
+	kernels_release(&k);
+
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_STEP);
+	assert_int_equal(k.n, 4);
+	for (int i = 0; i < 3; i++) {
+		check_row(&k.rows[i], 6, 1150);
+		assert_int_equal(k.rows[i].step, i);
+	}
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+static void test_by_class_stream_device(void **state)
+{
+	struct run *run = fake_gpu_run();
+	uint16_t other = fake_shard(run, 5, 77);
+	struct row_kernel row = {
+		.launch = 1, .start_ns = 1, .duration_ns = 9, .stream = 8, .device = 2
+	};
+	struct kernels k;
+
+	(void)state;
+	fake_add_kernel(run, other, &row);
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_CLASS);
+	assert_int_equal(k.n, 3);
+	assert_string_equal(k.rows[0].class, "gemm");
+	assert_int_equal(k.rows[0].count, 7);
+	assert_string_equal(k.rows[2].class, "elementwise");
+	kernels_release(&k);
+	for (enum kernels_by by = KERNELS_BY_STREAM; by <= KERNELS_BY_DEVICE; by++) {
+		k = analyzed(run, SELECT_ALL, by);
+		assert_int_equal(k.n, 2);
+		check_row(&k.rows[0], 20, 3460);
+		assert_int_equal(k.rows[1].rank, 5);
+		assert_int_equal(k.rows[1].device, 2);
+		assert_int_equal(k.rows[1].stream, by == KERNELS_BY_STREAM ? 8 : 0);
+		kernels_release(&k);
+	}
+	fake_run_free(run);
+}
+
+static void test_selection(void **state)
+{
+	struct run *run = fake_gpu_run();
+	struct selection sel = SELECT_ALL;
+	struct kernels k;
+
+	(void)state;
+	sel.layer = 1;
+	k = analyzed(run, sel, KERNELS_BY_NAME);
+	assert_int_equal(k.n, 2);
+	assert_int_equal(k.count, 6);
+	assert_int_equal(k.time_ns, 1500 * US);
+	assert_true(k.without_call.v == 2);
+	kernels_release(&k);
+	sel.step_first = sel.step_last = 2;
+	k = analyzed(run, sel, KERNELS_BY_CLASS);
+	assert_int_equal(k.count, 2);
+	kernels_release(&k);
+	sel = SELECT_ALL;
+	sel.step_first = 77;
+	k = analyzed(run, sel, KERNELS_BY_NAME);
+	assert_int_equal(k.n, 0);
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+static void test_nothing(void **state)
+{
+	struct run *run = fake_run_new();
+	struct kernels k = analyzed(run, SELECT_ALL, KERNELS_BY_RANGE);
+
+	(void)state;
+	assert_int_equal(k.n, 0);
+	assert_int_equal(k.count, 0);
+	kernels_release(&k);
+	/* All untimed: no statistics. */
+	fake_kernel(run, "k", 5, -1, 1);
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_NAME);
+	assert_int_equal(k.n, 1);
+	assert_int_equal(k.rows[0].summary.n, 0);
+	assert_int_equal(k.untimed, 1);
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_name),
+		cmocka_unit_test(test_by_place),
+		cmocka_unit_test(test_by_class_stream_device),
+		cmocka_unit_test(test_selection),
+		cmocka_unit_test(test_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Classes and short forms of real kernel names: those of bench/data/h200-launches.csv (two
+ * training steps of a Mixtral-shaped model on an H200; names cut at 80 characters, with ';' for
+ * ',') with the class that each must have, and some that programs of other kinds run.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/kernel_class.h"
+#include "analyze/kernel_name.h"
+
+static const struct {
+	const char *class, *name;
+} real[] = {
+	{ "gemm",
+	  "_ZN7cutlass13device_kernelIN2at4cuda6detail25enable_3x_kernel_for_sm9xINS_4gemm6" },
+	{ "attention",
+	  "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x64_1x4" },
+	{ "attention",
+	  "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1" },
+	{ "gemm", "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NTN" },
+	{ "gemm", "nvjet_sm90_tst_128x64_64x8_1x2_h_bz_splitK_NNT" },
+	{ "gemm", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT" },
+	{ "gemm", "nvjet_sm90_tst_32x64_64x16_2x1_v_bz_NTN" },
+	{ "gemm", "nvjet_sm90_tst_32x64_64x16_4x1_v_bz_NTN" },
+	{ "gemm", "nvjet_sm90_tst_32x64_64x16_4x2_h_bz_NTN" },
+	{ "gemm", "nvjet_sm90_tst_64x48_64x15_2x4_h_bz_TNT" },
+	{ "gemm", "nvjet_sm90_tst_64x64_64x13_2x1_v_bz_NNT" },
+	{ "gemm", "nvjet_sm90_tst_64x64_64x13_2x1_v_bz_TNT" },
+	{ "gemm", "nvjet_sm90_tst_8x64_64x16_1x4_h_bz_TNN" },
+	{ "elementwise",
+	  "void (anonymous namespace)::elementwise_kernel_with_index<int; at::native::arang" },
+	{ "permute",
+	  "void (anonymous namespace)::indexing_backward_kernel<c10::BFloat16; 4>(long cons" },
+	{ "permute",
+	  "void (anonymous namespace)::indexing_backward_kernel<float; 4>(long const*; long" },
+	{ "permute",
+	  "void (anonymous namespace)::indexing_backward_kernel_stride_1<float>(long const*" },
+	{ "normalisation",
+	  "void (anonymous namespace)::softmax_warp_backward<float; float; float; 3; false;" },
+	{ "normalisation",
+	  "void (anonymous namespace)::softmax_warp_forward<float; float; float; 3; false; " },
+	{ "grouped_gemm",
+	  "void at::cuda::detail::prepare_grouped_gemm_data<cutlass::bfloat16_t; cutlass::b" },
+	{ "routing",
+	  "void at::cuda::kernelHistogram1D<int; int; long; 1; 2; -1; (at::cuda::CUDAHistog" },
+	{ "routing",
+	  "void at::cuda::kernelHistogram1D<long; long; long; 1; 2; -1; (at::cuda::CUDAHist" },
+	{ "copy",
+	  "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymo" },
+	{ "copy",
+	  "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::nativ" },
+	{ "normalisation",
+	  "void at::native::(anonymous namespace)::cunn_SoftMaxBackwardSmem<4; float; float" },
+	{ "normalisation",
+	  "void at::native::(anonymous namespace)::cunn_SoftMaxForwardReg<float; float; flo" },
+	{ "permute",
+	  "void at::native::(anonymous namespace)::embedding_backward_feature_kernel<c10::B" },
+	{ "elementwise",
+	  "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(a" },
+	{ "reduction",
+	  "void at::native::(anonymous namespace)::nll_loss_backward_reduce_cuda_kernel_2d<" },
+	{ "reduction",
+	  "void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d<f" },
+	{ "permute",
+	  "void at::native::_scatter_gather_elementwise_kernel<128; 8; at::native::_cuda_sc" },
+	{ "routing",
+	  "void at::native::bitonicSortKVInPlace<2; -1; 16; 16; float; long; at::native::GT" },
+	{ "elementwise",
+	  "void at::native::elementwise_kernel<128; 2; at::native::gpu_kernel_impl_nocast<a" },
+	{ "elementwise",
+	  "void at::native::elementwise_kernel<128; 4; at::native::gpu_kernel_impl<at::nati" },
+	{ "elementwise",
+	  "void at::native::elementwise_kernel<128; 4; at::native::gpu_kernel_impl_nocast<a" },
+	{ "permute",
+	  "void at::native::index_elementwise_kernel<128; 4; at::native::gpu_index_kernel<a" },
+	{ "routing",
+	  "void at::native::radixSortKVInPlace<-2; -1; 64; 32; long; long; unsigned int>(at" },
+	{ "reduction",
+	  "void at::native::reduce_kernel<128; 4; at::native::ReduceOp<c10::BFloat16; at::n" },
+	{ "reduction",
+	  "void at::native::reduce_kernel<128; 4; at::native::ReduceOp<float; at::native::f" },
+	{ "reduction",
+	  "void at::native::reduce_kernel<512; 1; at::native::ReduceOp<float; at::native::M" },
+	{ "reduction",
+	  "void at::native::reduce_kernel<512; 1; at::native::ReduceOp<float; at::native::f" },
+	{ "reduction",
+	  "void at::native::reduce_kernel<512; 1; at::native::ReduceOp<long; at::native::fu" },
+	{ "routing",
+	  "void at::native::sbtopk::gatherTopK<float; unsigned int; 2; false>(at::cuda::det" },
+	{ "elementwise",
+	  "void at::native::unrolled_elementwise_kernel<at::native::BinaryFunctor<float; fl" },
+	{ "copy",
+	  "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<2; at::native::(anonymous namespa" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<2; at::native::AUnaryFunctor<long" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<2; at::native::BUnaryFunctor<long" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<2; at::native::CUDAFunctorOnSelf_" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<2; at::native::FillFunctor<long>;" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::(anonymous namespa" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::AUnaryFunctor<floa" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::BinaryFunctor<floa" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::CUDAFunctorOnSelf_" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::CUDAFunctor_add<fl" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::FillFunctor<float>" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::FillFunctor<int>; " },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::compare_scalar_ker" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::cos_kernel_cuda(at" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::neg_kernel_cuda(at" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::rsqrt_kernel_cuda(" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<4; at::native::sin_kernel_cuda(at" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<8; at::native::BinaryFunctor<c10:" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<8; at::native::CUDAFunctor_add<c1" },
+	{ "elementwise",
+	  "void at::native::vectorized_elementwise_kernel<8; at::native::FillFunctor<c10::B" },
+	{ "copy",
+	  "void at::native::vectorized_elementwise_kernel<8; at::native::bfloat16_copy_kern" },
+	{ "permute",
+	  "void at::native::vectorized_gather_kernel<16; long>(char*; char*; long*; int; lo" },
+	{ "routing",
+	  "void at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortSingleTileKernel<at" },
+	{ "reduction",
+	  "void at_cuda_detail::cub::detail::scan::DeviceScanInitKernel<at_cuda_detail::cub" },
+	{ "reduction",
+	  "void at_cuda_detail::cub::detail::scan::DeviceScanKernel<at_cuda_detail::cub::de" },
+	{ "gemm",
+	  "void cublasLt::splitKreduce_kernel<32; 16; int; float; __nv_bfloat16; float; __n" },
+	{ "attention",
+	  "void cudnn::fusion::compute_dot_do_o_specialized<true; 64>(void const*; void con" },
+	{ "attention",
+	  "void cudnn::fusion::convert_dq_to_16bits<true>(void const*; void*; unsigned int;" },
+	{ "attention",
+	  "void cudnn::fusion::fmha_reduce_head<true>(void const*; void*; unsigned int; uns" },
+	{ "gemm",
+	  "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_sim" },
+};
+#define N_REAL (sizeof(real) / sizeof(real[0]))
+
+/* Whole names, mangled or not, of what the file above does not have. */
+static const struct {
+	const char *class, *name;
+} others[] = {
+	{ "grouped_gemm",
+	  "void cutlass::device_kernel<at::cuda::detail::enable_3x_kernel_for_sm9x<cutlass::gemm::"
+	  "kernel::GemmUniversal<cutlass::gemm::GroupProblemShape<cute::tuple<int, int, int> >, "
+	  "cutlass::gemm::collective::CollectiveMma<> > > >()" },
+	{ "grouped_gemm", "fused_moe_kernel" },
+	{ "attention",
+	  "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsEEv16Flash_fwd_params" },
+	{ "attention", "paged_attention_v2_kernel" },
+	{ "collective",
+	  "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" },
+	{ "routing", "void vllm::moe::topkGatingSoftmax<8, 64, 4, 16, int>(float const*)" },
+	{ "routing", "void vllm::moe::moe_align_block_size_kernel<int>(int*)" },
+	{ "normalisation", "void vllm::rms_norm_kernel<c10::BFloat16>(c10::BFloat16*)" },
+	{ "normalisation", "triton_red_fused_native_layer_norm_3" },
+	{ "reduction", "triton_red_fused_sum_7" },
+	{ "elementwise", "triton_poi_fused_silu_2" },
+	{ "elementwise", "void vllm::act_and_mul_kernel<c10::BFloat16>(c10::BFloat16*)" },
+	{ "permute", "void moe_permute_kernel<float>(float*)" },
+	{ "gemm", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn" },
+	{ "other", "my_kernel" },
+	{ "other", "" },
+};
+
+static struct kernel_classes *classes_of(const char *path)
+{
+	struct kernel_classes *classes;
+	struct err err = { "" };
+
+	if (kernel_classes_new(path, &classes, &err) < 0)
+		fail_msg("%s", err.message);
+	return classes;
+}
+
+static void assert_class(const struct kernel_classes *classes, const char *name, const char *class)
+{
+	if (strcmp(kernel_class_of(classes, name), class) != 0)
+		fail_msg("%s: %s, not %s", name, kernel_class_of(classes, name), class);
+}
+
+static void test_real_names(void **state)
+{
+	struct kernel_classes *classes = classes_of(NULL);
+
+	(void)state;
+	for (size_t i = 0; i < N_REAL; i++)
+		assert_class(classes, real[i].name, real[i].class);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_class(classes, others[i].name, others[i].class);
+	kernel_classes_free(classes);
+}
+
+/* No name of the file is missing above. */
+static void test_the_list_is_whole(void **state)
+{
+	FILE *file = fopen(MOESCOPE_BENCH_DIR "/data/h200-launches.csv", "r");
+	size_t size = 0, n = 0;
+	char *line = NULL;
+
+	(void)state;
+	assert_non_null(file);
+	while (getline(&line, &size, file) > 0) {
+		size_t found = 0;
+
+		if (line[0] == '#')
+			continue;
+		for (int i = 0; i < 8; i++)
+			*strrchr(line, ',') = '\0';
+		while (found < N_REAL && strcmp(real[found].name, line) != 0)
+			found++;
+		if (found == N_REAL)
+			fail_msg("no class is given for %s", line);
+		n++;
+	}
+	assert_int_equal(n, 133);
+	free(line);
+	fclose(file);
+}
+
+static char *file_of(const char *text)
+{
+	char *path = strdup("/tmp/moescope-classes-XXXXXX");
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	return path;
+}
+
+static void test_own_classes_come_first(void **state)
+{
+	char *path =
+		file_of("# mine\n\nfused\t^my_(fused|other)_\nother\tnvjet\ngemm\tmy_kernel\r\n");
+	struct kernel_classes *classes = classes_of(path);
+	const char *gemm = kernel_class_of(classes, "my_kernel");
+
+	(void)state;
+	assert_class(classes, "my_fused_gemm", "fused");
+	assert_class(classes, "nvjet_sm90", "other");
+	assert_string_equal(gemm, "gemm");
+	/* One address for a class, wherever its rules are from. */
+	assert_ptr_equal(gemm, kernel_class_of(classes, "cutlass_80_simt_sgemm"));
+	assert_ptr_equal(kernel_class_of(classes, "nvjet_sm90"), kernel_class_of(classes, "xyz"));
+	kernel_classes_free(classes);
+	unlink(path);
+	free(path);
+}
+
+static void test_bad_files(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} bad[] = {
+		{ "a\tb\nno tab here\n", "line 2 of" },
+		{ "\tpattern\n", "line 1 of" },
+		{ "class\t\n", "line 1 of" },
+		{ "class\t(open\n", "no regular expression" },
+	};
+	struct kernel_classes *classes;
+	struct err err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char *path = file_of(bad[i].text);
+
+		err.message[0] = '\0';
+		assert_int_equal(kernel_classes_new(path, &classes, &err), -EINVAL);
+		assert_non_null(strstr(err.message, bad[i].words));
+		assert_non_null(strstr(err.message, path));
+		unlink(path);
+		free(path);
+	}
+	assert_int_equal(kernel_classes_new("/nonexistent/classes", &classes, &err), -ENOENT);
+	assert_non_null(strstr(err.message, "/nonexistent/classes"));
+	assert_int_equal(kernel_classes_new("/", &classes, &err), -EISDIR);
+}
+
+static void test_short_names(void **state)
+{
+	static const struct {
+		const char *name, *wanted;
+	} cases[] = {
+		{ "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)",
+		  "at::native::vectorized_gather_kernel" },
+		{ "void at::native::(anonymous namespace)::cat<A<(B)1, C<2> > >(int)",
+		  "at::native::cat" },
+		{ "nvjet_sm90_tst_128x256", "nvjet_sm90_tst_128x256" },
+		{ "kernel(int, float)", "kernel" },
+		{ "unsigned int f<int>()", "f" },
+		{ "void g<A>::operator()(int) const", "g::operator()" },
+		{ "void outer<T>::{lambda(int)#1}::run(int)", "outer::{lambda(int)#1}::run" },
+		{ "void cut<float; at::nat", "cut" },
+		{ "<>", "<>" },
+		{ "", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text;
+
+		assert_int_equal(kernel_short_name(cases[i].name, &text), 0);
+		assert_string_equal(text, cases[i].wanted);
+		free(text);
+	}
+}
+
+static void assert_name(const struct demangler *demangler, const char *name, const char *wanted)
+{
+	char *text;
+
+	assert_int_equal(demangler_name(demangler, name, &text), 0);
+	assert_string_equal(text, wanted);
+	free(text);
+}
+
+static void test_demangling(void **state)
+{
+	struct demangler demangler = { 0 };
+
+	(void)state;
+	/* Without the C++ runtime names stay as they are. */
+	assert_name(&demangler, "_ZN2ns6kernelIiEEvPT_", "_ZN2ns6kernelIiEEvPT_");
+	demangler_init(&demangler);
+	assert_name(&demangler, "plain_kernel", "plain_kernel");
+	assert_name(&demangler, "_Znonsense", "_Znonsense");
+	if (demangler.demangle)
+		assert_name(&demangler, "_ZN2ns6kernelIiEEvPT_", "void ns::kernel<int>(int*)");
+	demangler_release(&demangler);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_real_names),
+		cmocka_unit_test(test_the_list_is_whole),
+		cmocka_unit_test(test_own_classes_come_first),
+		cmocka_unit_test(test_bad_files),
+		cmocka_unit_test(test_short_names),
+		cmocka_unit_test(test_demangling),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
