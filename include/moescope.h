@@ -109,7 +109,7 @@ struct moescope_routing {
 	size_t struct_size;	   /* sizeof(struct moescope_routing) */
 	int32_t layer;		   /* index of the MoE layer, from 0 */
 	enum moescope_phase phase; /* MOESCOPE_PHASE_NONE: the enclosing range's */
-	uint32_t experts;	   /* E, at most 65535 */
+	uint32_t experts;	   /* E, at most 32768 */
 	uint32_t k;		   /* slots per token, at most 64 */
 	uint64_t tokens;	   /* rows, padding included */
 	const int32_t *indices;	   /* tokens*k */

@@ -13,7 +13,8 @@
 #include "probe/probe.h"
 
 #define MAX_K 64
-#define SCORE_STRIDE 8 /* below MOESCOPE_FULL every eighth token's score row is read */
+#define MAX_EXPERTS 32768 /* their counts fit the usual ring */
+#define SCORE_STRIDE 8	  /* below MOESCOPE_FULL every eighth token's score row is read */
 
 struct counts {
 	uint32_t *load, *k_hist;
@@ -154,7 +155,7 @@ static void push_slots(const struct moescope_routing *routing, int64_t step, uin
 static bool valid(const struct moescope_routing *routing)
 {
 	return routing && routing->struct_size >= sizeof(*routing) && routing->indices &&
-	       routing->experts && routing->experts <= UINT16_MAX && routing->k &&
+	       routing->experts && routing->experts <= MAX_EXPERTS && routing->k &&
 	       routing->k <= MAX_K && routing->k <= routing->experts;
 }
 

@@ -137,6 +137,18 @@ static void recorder_free(struct recorder *old)
 	free(old);
 }
 
+static bool is_run(const char *path)
+{
+	char *info;
+	bool found;
+
+	if (asprintf(&info, "%s/run.json", path) < 0)
+		return false;
+	found = access(info, F_OK) == 0;
+	free(info);
+	return found;
+}
+
 /* Makes the run directory of a program that was not started by `moescope run`. */
 static int make_run_dir(const char *path, enum moescope_level level)
 {
@@ -158,11 +170,23 @@ static int make_run_dir(const char *path, enum moescope_level level)
 	}
 	r = rundir_create(path, &meta, &run_dir, NULL);
 	own_run_dir = r == 0;
-	if (r == -EEXIST) { /* a run that other processes share */
+	if (r == -EEXIST && is_run(path)) { /* that other processes share */
 		run_dir = realpath(path, NULL);
 		r = run_dir ? 0 : -errno;
 	}
 	return r;
+}
+
+/* A run that could not be started is not left behind. */
+static void remove_run_dir(void)
+{
+	char *info;
+
+	if (asprintf(&info, "%s/run.json", run_dir) < 0)
+		return;
+	unlink(info);
+	rmdir(run_dir);
+	free(info);
 }
 
 static int start_locked(const char *path, const struct moescope_options *options)
@@ -196,6 +220,9 @@ static int start_locked(const char *path, const struct moescope_options *options
 		}
 	}
 	if (r < 0) {
+		if (own_run_dir)
+			remove_run_dir();
+		own_run_dir = false;
 		free(run_dir);
 		run_dir = NULL;
 		return r;
