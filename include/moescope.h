@@ -100,7 +100,8 @@ MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
  *   MOESCOPE_SLOT_UNUSED   the token chose fewer than k experts (dynamic k),
  *   MOESCOPE_SLOT_DROPPED  the chosen expert was full (capacity).
  * Anything else is counted as invalid and shown at the top of the report.
- * Arrays are read before the call returns and may then be reused. */
+ * Arrays are read before the call returns and may then be reused. Below MOESCOPE_FULL the
+ * statistics of weights and scores are those of every eighth token. */
 #define MOESCOPE_SLOT_PADDING (-1)
 #define MOESCOPE_SLOT_UNUSED (-2)
 #define MOESCOPE_SLOT_DROPPED (-3)

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+/* For ZSTD_c_literalCompressionMode, which is not in the stable part of the interface. */
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 /* Below this a zstd frame's own bytes eat the gain. */
@@ -159,9 +161,21 @@ static void planes_join(const uint8_t *const *planes, size_t n, unsigned int wid
 	}
 }
 
+/* In blocks without a branch inside, which vectorise; most columns differ in the first one. */
 static bool all_equal(const uint64_t *values, size_t n)
 {
-	for (size_t i = 1; i < n; i++)
+	const size_t block = 64;
+	size_t i = 0;
+
+	for (; i + block <= n; i += block) {
+		uint64_t differ = 0;
+
+		for (size_t j = 0; j < block; j++)
+			differ |= values[i + j] ^ values[0];
+		if (differ)
+			return false;
+	}
+	for (; i < n; i++)
 		if (values[i] != values[0])
 			return false;
 	return true;
@@ -191,17 +205,23 @@ static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n
 	return PLANE_ENTRY(PLANE_RAW, (uint32_t)n);
 }
 
-/* Level 1, but no match shorter than 6 bytes: planes of times are noise, in which short matches
- * take long to find, longer to write down, and save nothing. */
+/* Planes of times are noise: short matches in them take long to find and save nothing, but
+ * Huffman coding does. So a fast level with long matches only, and literals compressed all the
+ * same, which the fast levels leave out unless told. A zstd that does not take that gets level 1. */
 static int prepare_compress(struct codec *codec)
 {
+	const int long_matches = 6, fast = -7, huffman = 1;
+
 	if (codec->compress)
 		return 0;
 	codec->compress = ZSTD_createCCtx();
 	if (!codec->compress)
 		return -ENOMEM;
-	ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, 1);
-	ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_minMatch, 6);
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_literalCompressionMode,
+						huffman)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, fast)))
+		ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, 1);
+	ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_minMatch, long_matches);
 	return 0;
 }
 

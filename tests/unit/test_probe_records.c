@@ -439,6 +439,8 @@ static struct routing_sums sum_routing(const struct routing_case *c, int stride)
 			sums.invalid += slots[s] >= EXPERTS || slots[s] < -3;
 		}
 		sums.k_hist[used]++;
+		if (t % stride)
+			continue;
 		for (int s = 0; s < K && weight > 0; s++) {
 			double p = c->weights[t * K + s] / weight;
 
@@ -449,8 +451,6 @@ static struct routing_sums sum_routing(const struct routing_case *c, int stride)
 			sums.weighted++;
 			sums.confidence += 1 - h / log(EXPERTS);
 		}
-		if (t % stride)
-			continue;
 		sums.scored++;
 		for (int e = 0; e < EXPERTS; e++) {
 			sorted[e] = c->scores[t * EXPERTS + e];
