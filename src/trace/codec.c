@@ -29,7 +29,6 @@ void codec_release(struct codec *codec)
 	ZSTD_freeCCtx(codec->compress);
 	ZSTD_freeDCtx(codec->decompress);
 	buf_release(&codec->plane);
-	buf_release(&codec->scratch);
 	*codec = (struct codec){ 0 };
 }
 
@@ -181,8 +180,12 @@ static bool all_equal(const uint64_t *values, size_t n)
 	return true;
 }
 
-static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n, struct buf *data)
+/* `skip` belongs to the plane of a column: after a plane that did not shrink, the next few are
+ * not tried. */
+static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n, uint8_t *skip,
+			     struct buf *data)
 {
+	const uint8_t skip_after_failure = 7;
 	size_t bound, packed;
 	void *to;
 
@@ -190,7 +193,9 @@ static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n
 		buf_append(data, plane, 1);
 		return PLANE_ENTRY(PLANE_CONSTANT, 1u);
 	}
-	if (n >= PLANE_MIN_ZSTD) {
+	if (*skip) {
+		--*skip;
+	} else if (n >= PLANE_MIN_ZSTD) {
 		bound = ZSTD_compressBound(n);
 		to = buf_reserve(data, bound);
 		if (!to)
@@ -198,8 +203,10 @@ static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n
 		packed = ZSTD_compress2(codec->compress, to, bound, plane, n);
 		if (!ZSTD_isError(packed) && packed < n) {
 			data->size += packed;
+			*skip = packed > n - n / 64 ? skip_after_failure : 0;
 			return PLANE_ENTRY(PLANE_ZSTD, (uint32_t)packed);
 		}
+		*skip = skip_after_failure;
 	}
 	buf_append(data, plane, n);
 	return PLANE_ENTRY(PLANE_RAW, (uint32_t)n);
@@ -253,7 +260,8 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 	}
 	planes_cut(values, n, entry.width, cut);
 	for (unsigned int p = 0; p < entry.width; p++)
-		planes[p] = plane_encode(codec, cut + p * n, n, data);
+		planes[p] = plane_encode(codec, cut + p * n, n,
+					 &codec->skip[column->id % CODEC_COLUMNS][p], data);
 	buf_append(entries, &entry, sizeof(entry));
 	buf_append(entries, planes, entry.width * sizeof(planes[0]));
 	return entries->failed || data->failed ? -ENOMEM : 0;
@@ -339,12 +347,25 @@ void column_narrow(enum column_type type, const uint64_t *values, size_t n, void
 	}
 }
 
+/* Unrolled by hand: the stride is not known, so the compiler does not. */
 #define GATHER(ctype)                                                                              \
 	do {                                                                                       \
-		for (size_t i = 0; i < n; i++) {                                                   \
-			ctype v;                                                                   \
-			memcpy(&v, rows + i * stride, sizeof(v));                                  \
-			to[i] = (uint64_t)v;                                                       \
+		const char *from = rows;                                                           \
+		ctype v[4];                                                                        \
+		size_t i = 0;                                                                      \
+		for (; i + 4 <= n; i += 4, from += 4 * stride) {                                   \
+			memcpy(&v[0], from, sizeof(v[0]));                                         \
+			memcpy(&v[1], from + stride, sizeof(v[0]));                                \
+			memcpy(&v[2], from + 2 * stride, sizeof(v[0]));                            \
+			memcpy(&v[3], from + 3 * stride, sizeof(v[0]));                            \
+			to[i] = (uint64_t)v[0];                                                    \
+			to[i + 1] = (uint64_t)v[1];                                                \
+			to[i + 2] = (uint64_t)v[2];                                                \
+			to[i + 3] = (uint64_t)v[3];                                                \
+		}                                                                                  \
+		for (; i < n; i++, from += stride) {                                               \
+			memcpy(&v[0], from, sizeof(v[0]));                                         \
+			to[i] = (uint64_t)v[0];                                                    \
 		}                                                                                  \
 	} while (0)
 
