@@ -40,7 +40,6 @@ void encoder_release(struct encoder *encoder)
 	dictionary_release(&encoder->sites);
 	dictionary_release(&encoder->launches);
 	buf_release(&encoder->out);
-	buf_release(&encoder->durations);
 	buf_release(&encoder->entries);
 	buf_release(&encoder->data);
 }
@@ -155,18 +154,10 @@ static int encode_columns(struct encoder *encoder, struct pending *pending,
 	const uint64_t *durations = NULL;
 	int list = 0;
 
-	if (desc->duration_column >= 0) {
-		/* Encoding a column destroys it, and the starts need the durations. */
-		encoder->durations.size = 0;
-		buf_append(&encoder->durations,
-			   pending->columns + (size_t)desc->duration_column * pending->capacity,
-			   pending->n * sizeof(*durations));
-		if (encoder->durations.failed) {
-			encoder->durations.failed = false;
-			return -ENOMEM;
-		}
-		durations = (const uint64_t *)encoder->durations.data;
-	}
+	/* Encoding a column destroys it; a start column comes before its durations in every kind,
+	 * so they are still there when it needs them. */
+	if (desc->duration_column >= 0)
+		durations = pending->columns + (size_t)desc->duration_column * pending->capacity;
 	for (int c = 0; c < desc->n_columns; c++) {
 		const struct column_desc *column = &desc->columns[c];
 		uint64_t *values = pending->columns + (size_t)c * pending->capacity;

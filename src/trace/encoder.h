@@ -46,7 +46,7 @@ struct encoder {
 	struct pending pending[RECORD_KIND_LIMIT];
 	struct dictionary sites, launches;
 	struct buf out; /* finished chunks */
-	struct buf durations, entries, data;
+	struct buf entries, data;
 	uint64_t next_sequence, committed_sequence;
 	int64_t time_min_ns, time_max_ns; /* of all rows appended since the last commit */
 	uint64_t rows;			  /* appended since the last commit */
