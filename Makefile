@@ -6,7 +6,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
-.PHONY: all demo test check gpu-test bench lint fuzz install deps clean
+.PHONY: all demo test check gpu-test gpu-bench bench lint fuzz install deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -31,12 +31,12 @@ check:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@python3 tools/run_tests.py --build $(BUILD) --only unit
 
+# On a machine with a GPU and PyTorch; says why it skips on others.
 gpu-test: all
-	@if [ -e /dev/nvidia0 ]; then \
-		echo "gpu-test: skipped: this version records no GPU work"; \
-	else \
-		echo "gpu-test: skipped: no NVIDIA GPU on this machine (/dev/nvidia0 is not there)"; \
-	fi
+	@python3 tests/gpu/check.py $(BUILD)
+
+gpu-bench: all
+	@python3 bench/gpu/run.py $(BUILD)/moescope 5
 
 bench: all
 	@bench/run.sh $(BUILD) $(BENCH_LARGEST)

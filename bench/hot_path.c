@@ -2,7 +2,7 @@
  *
  * The cost of a call inside the program: a range begin and end, recording on and off, with one
  * thread and with many. Bursts that fit the ring, with a pause for the drain between them, so
- * that what is timed was recorded; drops are printed. Times are of bursts of 64 pairs, read from
+ * that what is timed was recorded; drops are printed. Times are of bursts of 512 pairs, read from
  * the thread's CPU clock for many threads on few cores: waiting for a core is not a cost of the
  * call.
  */
@@ -15,8 +15,8 @@
 
 #include "moescope.h"
 
-#define BURST 64
-#define BURSTS_PER_PAUSE 96 /* 64 * 96 * 32 bytes: a fifth of a 1 MiB ring */
+#define BURST 512	    /* the CPU clock of a thread is a system call: little of it per pair */
+#define BURSTS_PER_PAUSE 12 /* 512 * 12 * 32 bytes: a fifth of a 1 MiB ring */
 #define PAUSES 40
 
 struct worker {

@@ -100,7 +100,8 @@ MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
  *   MOESCOPE_SLOT_UNUSED   the token chose fewer than k experts (dynamic k),
  *   MOESCOPE_SLOT_DROPPED  the chosen expert was full (capacity).
  * Anything else is counted as invalid and shown at the top of the report.
- * Arrays are read before the call returns and may then be reused. */
+ * Arrays are read before the call returns and may then be reused. Below MOESCOPE_FULL the
+ * statistics of weights and scores are those of every eighth token. */
 #define MOESCOPE_SLOT_PADDING (-1)
 #define MOESCOPE_SLOT_UNUSED (-2)
 #define MOESCOPE_SLOT_DROPPED (-3)
@@ -109,7 +110,7 @@ struct moescope_routing {
 	size_t struct_size;	   /* sizeof(struct moescope_routing) */
 	int32_t layer;		   /* index of the MoE layer, from 0 */
 	enum moescope_phase phase; /* MOESCOPE_PHASE_NONE: the enclosing range's */
-	uint32_t experts;	   /* E, at most 65535 */
+	uint32_t experts;	   /* E, at most 32768 */
 	uint32_t k;		   /* slots per token, at most 64 */
 	uint64_t tokens;	   /* rows, padding included */
 	const int32_t *indices;	   /* tokens*k */

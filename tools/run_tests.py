@@ -21,6 +21,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = os.cpu_count() or 2
 CMOCKA = re.compile(r"^\[\s+(OK|FAILED|SKIPPED)\s+\] ([\w.-]+)$", re.M)
+ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 LINES = re.compile(r"^(ok|FAIL|skip) (.+)$", re.M)
 
 
@@ -103,10 +105,20 @@ def unit(results, directory, prefix, only=None, env=None):
         results.take(f"{prefix} {os.path.basename(program)}", status, output)
 
 
+def replay(results, directory):
+    """Every kept fuzz input through its target, built with the sanitizers."""
+    for target in ("json", "ring", "schedule", "shard"):
+        inputs = [os.path.join(ROOT, "tests", "fuzz", kind, target) for kind in
+                  ("corpus", "regress")]
+        status, output = run([os.path.join(directory, "tests", "fuzz-replay-" + target),
+                              *filter(os.path.isdir, inputs)], env=ASAN)
+        results.record(f"replay fuzz_{target}", status == 0, output[-3000:])
+
+
 def scripts(results, directory, folder, only="", env=None):
     base = {"MOESCOPE": os.path.join(directory, "moescope"), "MOESCOPE_BUILD": directory}
     for script in sorted(glob.glob(os.path.join(ROOT, "tests", folder, "*.py"))):
-        if os.path.basename(script) in ("cli.py", "harness.py") or only not in script:
+        if os.path.basename(script) in ("cli.py", "fault.py") or only not in script:
             continue
         status, output = run([sys.executable, script], env=dict(base, **(env or {})))
         results.take(f"{os.path.basename(directory)} {folder} {os.path.basename(script)}", status,
@@ -128,16 +140,12 @@ def layer_fault(results, args):
         scripts(results, args.build, "fault")
 
 
-# Leaks matter in the libraries; the profiled program's exit is not ours to slow down.
-ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
-
-
 def layer_asan(results, args):
     directory = args.build + "-asan"
     if build(results, directory, ["-Db_sanitize=address,undefined", "-Db_lundef=false",
                                   "-Doptimization=1"]):
         unit(results, directory, "asan", env=ASAN)
+        replay(results, directory)
 
 
 def layer_tsan(results, args):
@@ -155,9 +163,10 @@ def layer_clang(results, args):
 
 
 def layer_bare(results, args):
-    """Only a compiler and zstd: no BLAS, no test library, no man pages."""
+    """Only a compiler and zstd: no BLAS, no test library, no man pages, no CUDA headers."""
     directory = args.build + "-bare"
-    if build(results, directory, ["-Dauto_features=disabled", "-Dwerror=true"]):
+    if build(results, directory, ["-Dauto_features=disabled", "-Dgpu_headers=none",
+                                  "-Dwerror=true"]):
         scripts(results, directory, "cli", only="test_tables.py")
 
 
@@ -208,8 +217,9 @@ def lint_tidy(results, directory):
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         done = list(pool.map(lambda part: run(["clang-tidy", "-quiet", "-p", directory, *part]),
                              parts))
-    bad = [output for status, output in done if status != 0]
-    results.record("lint clang-tidy", not bad, "\n".join(bad)[:6000])
+    bad = [line for status, output in done if status != 0
+           for line in output.splitlines() if " error: " in line]
+    results.record("lint clang-tidy", all(status == 0 for status, _ in done), "\n".join(bad))
 
 
 LAYERS = {name[6:]: function for name, function in list(globals().items())

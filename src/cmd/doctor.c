@@ -4,6 +4,7 @@
  */
 #include "cmd/doctor.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdarg.h>
@@ -19,11 +20,11 @@
 
 #include "base/clock.h"
 #include "base/format.h"
+#include "base/version.h"
 #include "cmd/installed.h"
 #include "cmd/launch.h"
 #include "cmd/output.h"
 #include "cmd/selftest.h"
-#include "base/version.h"
 
 #define LIBRARY "libmoescope.so"
 
@@ -213,16 +214,52 @@ static void check_gpu(struct check *check)
 
 	globfree(&devices);
 	proc_value("/proc/driver/nvidia/version", "NVRM version", version, sizeof(version));
+	number(check, "devices", (double)n);
 	if (n == 0 && !version[0])
 		found(check, CHECK_NOTE,
 		      "no NVIDIA device (/dev/nvidia*) or driver here; everything on the host "
-		      "works. GPU collection: not in this version");
+		      "works");
 	else
+		found(check, CHECK_OK, "%zu NVIDIA devices, driver %s", n,
+		      version[0] ? version : "not loaded");
+}
+
+/* Whether a program under `run` would have its GPU work recorded. */
+static void check_gpu_collection(struct check *check)
+{
+	char *path = installed_library("libmoescope.so"), admin_only[32];
+	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	bool built = library && dlsym(library, "InitializeInjection");
+	const char *cupti = getenv("MOESCOPE_CUPTI");
+	void *loaded = NULL;
+	static const char *const names[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so",
+					     "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+					     "/usr/local/cuda/lib64/libcupti.so" };
+
+	free(path);
+	if (!built) {
 		found(check, CHECK_NOTE,
-		      "%zu NVIDIA devices, driver %s. GPU collection: not in "
-		      "this version; host ranges, routing and memory are recorded",
-		      n, version[0] ? version : "not loaded");
-	number(check, "devices", (double)n);
+		      "off: this build has none; fetch the CUDA headers with "
+		      "'tools/cuda_headers.sh --fetch' and build again");
+		return;
+	}
+	if (cupti && *cupti)
+		loaded = dlopen(cupti, RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; !loaded && i < sizeof(names) / sizeof(names[0]); i++)
+		loaded = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	proc_value("/proc/driver/nvidia/params", "RmProfilingAdminOnly", admin_only,
+		   sizeof(admin_only));
+	if (!loaded)
+		found(check, CHECK_NOTE,
+		      "built in; no libcupti in the library path: a program that loads its own "
+		      "(PyTorch does) is recorded, others need MOESCOPE_CUPTI=PATH or the CUDA "
+		      "toolkit");
+	else if (admin_only[0] == '1' && geteuid() != 0)
+		found(check, CHECK_NOTE,
+		      "built in, libcupti found; hardware counters are for root only here: set "
+		      "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module");
+	else
+		found(check, CHECK_OK, "built in, libcupti found");
 }
 
 static void limit_text(int resource, char *out, size_t size)
@@ -299,6 +336,7 @@ static const struct {
 	{ "tinymoe", check_tinymoe },
 	{ "terminal", check_terminal },
 	{ "GPU", check_gpu },
+	{ "GPU records", check_gpu_collection },
 	{ "limits", check_limits },
 	{ "shared memory", check_shared_memory },
 	{ "self-test", check_recording },

@@ -391,6 +391,9 @@ static void measure_clock(void)
 	atomic_store_explicit(&to_monotonic_ns, offset, memory_order_relaxed);
 }
 
+/* In every CUPTI since 10; NULL: calls carry pthread ids, and no call finds its range. */
+static __typeof__(cuptiSetThreadIdType) *set_thread_id_type;
+
 static bool load(void)
 {
 	static const char *const names[] = {
@@ -406,6 +409,7 @@ static bool load(void)
 		CUPTI_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 	};
+	const struct dynlib_symbol thread_ids = { "cuptiSetThreadIdType", &set_thread_id_type };
 	static bool loaded; /* once: a late buffer of an earlier session may be using the calls */
 	void *library;
 
@@ -413,6 +417,8 @@ static bool load(void)
 		return true;
 	library = dynlib_open(names, "MOESCOPE_CUPTI");
 	loaded = library && dynlib_symbols(library, symbols, COUNT(symbols)) == 0;
+	if (loaded)
+		dynlib_symbols(library, &thread_ids, 1);
 	return loaded;
 }
 
@@ -488,6 +494,9 @@ int cupti_attach(bool with_memory, char *words, size_t size)
 	atomic_store_explicit(&to_monotonic_ns, clock_monotonic_ns() - clock_realtime_ns(),
 			      memory_order_relaxed);
 	measure_clock();
+	/* The kernel's thread ids, as in the ranges. */
+	if (set_thread_id_type)
+		set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	result = api.cuptiActivityRegisterCallbacks(buffer_requested, buffer_completed);
 	if (result == CUPTI_SUCCESS)
 		result = enable(with_memory);
@@ -514,7 +523,9 @@ void cupti_detach(void)
 {
 	if (!attached)
 		return;
-	cupti_flush(true);
+	/* What is complete, then what comes in until nothing more is recorded. */
+	cupti_flush(false);
 	disable();
+	cupti_flush(true);
 	attached = false;
 }

@@ -5,6 +5,7 @@
  */
 #include "probe/gpu.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -135,6 +136,16 @@ void gpu_start(void)
 			have_cupti = have_nvml = false;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+void gpu_join(void)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+	if (!cuda)
+		return; /* the driver will call InitializeInjection, if it was told to */
+	dlclose(cuda);
+	gpu_start();
 }
 
 void gpu_stop(void)

@@ -18,6 +18,8 @@
 
 /* Starts collection once a session runs and CUDA is in the process. Safe to call again. */
 void gpu_start(void);
+/* The same for a session that begins when CUDA may be in the process already. */
+void gpu_join(void);
 /* Delivers what CUPTI still holds, and stops collecting. Before the session's last flush. */
 void gpu_stop(void);
 void gpu_after_fork(void);

@@ -10,6 +10,10 @@ void gpu_start(void)
 {
 }
 
+void gpu_join(void)
+{
+}
+
 void gpu_stop(void)
 {
 }

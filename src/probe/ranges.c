@@ -63,8 +63,11 @@ static inline __attribute__((always_inline)) const struct ring_frame *pop(struct
 									  uint32_t gate)
 {
 	if (__builtin_expect(ring->epoch != GATE_EPOCH(gate), 0)) {
+		bool first = ring->epoch == 0; /* no range before this on the thread */
+
 		restack(ring, GATE_EPOCH(gate));
-		return NULL;
+		if (!first)
+			return NULL;
 	}
 	if (__builtin_expect(ring->too_deep, 0)) {
 		ring->too_deep--;

@@ -13,7 +13,8 @@
 #include "probe/probe.h"
 
 #define MAX_K 64
-#define SCORE_STRIDE 8 /* below MOESCOPE_FULL every eighth token's score row is read */
+#define MAX_EXPERTS 32768 /* their counts fit the usual ring */
+#define LOOK_STRIDE 8	  /* below MOESCOPE_FULL weights and scores of every eighth token count */
 
 struct counts {
 	uint32_t *load, *k_hist;
@@ -61,11 +62,12 @@ static bool is_padding(const int32_t *slots, uint32_t k)
 }
 
 /* 1 - H(w)/ln E over the token's normalised weights, summed over the tokens that have any. */
-static void sum_confidence(const struct moescope_routing *routing, struct row_routing *row)
+static void sum_confidence(const struct moescope_routing *routing, uint64_t stride,
+			   struct row_routing *row)
 {
 	float per_nat = 1.0f / logf((float)routing->experts);
 
-	for (uint64_t t = 0; t < routing->tokens; t++) {
+	for (uint64_t t = 0; t < routing->tokens; t += stride) {
 		const int32_t *slots = routing->indices + t * routing->k;
 		const float *weights = routing->weights + t * routing->k;
 		float sum = 0, entropy = 0;
@@ -154,7 +156,7 @@ static void push_slots(const struct moescope_routing *routing, int64_t step, uin
 static bool valid(const struct moescope_routing *routing)
 {
 	return routing && routing->struct_size >= sizeof(*routing) && routing->indices &&
-	       routing->experts && routing->experts <= UINT16_MAX && routing->k &&
+	       routing->experts && routing->experts <= MAX_EXPERTS && routing->k &&
 	       routing->k <= MAX_K && routing->k <= routing->experts;
 }
 
@@ -165,6 +167,7 @@ void moescope_route(const struct moescope_routing *routing)
 	struct ring_record *record;
 	struct row_routing row = { 0 };
 	struct counts to = { .row = &row };
+	uint64_t stride = level >= MOESCOPE_FULL ? 1 : LOOK_STRIDE;
 	size_t load_bytes, bytes;
 
 	if (level < MOESCOPE_COUNTS || !(ring = probe_ring()))
@@ -192,9 +195,9 @@ void moescope_route(const struct moescope_routing *routing)
 	row.k_slots = routing->k + 1;
 	count_slots(routing, &to);
 	if (level >= MOESCOPE_TRACE && routing->weights && routing->experts > 1)
-		sum_confidence(routing, &row);
+		sum_confidence(routing, stride, &row);
 	if (level >= MOESCOPE_TRACE && routing->scores)
-		sum_scores(routing, level >= MOESCOPE_FULL ? 1 : SCORE_STRIDE, &row);
+		sum_scores(routing, stride, &row);
 	memcpy(record + 1, &row, sizeof(row));
 	ring_commit(ring, (uint32_t)bytes);
 	if (level >= MOESCOPE_FULL)

@@ -152,6 +152,18 @@ static void recorder_free(struct recorder *old)
 	free(old);
 }
 
+static bool is_run(const char *path)
+{
+	char *info;
+	bool found;
+
+	if (asprintf(&info, "%s/run.json", path) < 0)
+		return false;
+	found = access(info, F_OK) == 0;
+	free(info);
+	return found;
+}
+
 /* Makes the run directory of a program that was not started by `moescope run`. */
 static int make_run_dir(const char *path, enum moescope_level level)
 {
@@ -173,11 +185,23 @@ static int make_run_dir(const char *path, enum moescope_level level)
 	}
 	r = rundir_create(path, &meta, &run_dir, NULL);
 	own_run_dir = r == 0;
-	if (r == -EEXIST) { /* a run that other processes share */
+	if (r == -EEXIST && is_run(path)) { /* that other processes share */
 		run_dir = realpath(path, NULL);
 		r = run_dir ? 0 : -errno;
 	}
 	return r;
+}
+
+/* A run that could not be started is not left behind. */
+static void remove_run_dir(void)
+{
+	char *info;
+
+	if (asprintf(&info, "%s/run.json", run_dir) < 0)
+		return;
+	unlink(info);
+	rmdir(run_dir);
+	free(info);
 }
 
 static int start_locked(const char *path, const struct moescope_options *options)
@@ -211,6 +235,9 @@ static int start_locked(const char *path, const struct moescope_options *options
 		}
 	}
 	if (r < 0) {
+		if (own_run_dir)
+			remove_run_dir();
+		own_run_dir = false;
 		free(run_dir);
 		run_dir = NULL;
 		return r;
@@ -221,7 +248,7 @@ static int start_locked(const char *path, const struct moescope_options *options
 	return 0;
 }
 
-int moescope_start_with(const char *path, const struct moescope_options *options)
+static int start(const char *path, const struct moescope_options *options)
 {
 	struct moescope_options wanted = { 0 };
 	int saved = errno, r = 0;
@@ -235,6 +262,15 @@ int moescope_start_with(const char *path, const struct moescope_options *options
 		r = start_locked(path, &wanted);
 	pthread_mutex_unlock(&session_lock);
 	errno = saved;
+	return r;
+}
+
+int moescope_start_with(const char *path, const struct moescope_options *options)
+{
+	int r = start(path, options);
+
+	if (r == 0)
+		gpu_join();
 	return r;
 }
 
@@ -384,7 +420,8 @@ __attribute__((constructor)) static void library_begins(void)
 	steps_set_overhead_check(environment_number("MOESCOPE_OVERHEAD_CHECK"));
 	options.level = environment_level();
 	options.ring_bytes = environment_number("MOESCOPE_RING_KB") << 10;
-	moescope_start_with(NULL, &options);
+	/* Not moescope_start_with: the driver may be loading us right now, and will call again. */
+	start(NULL, &options);
 }
 
 __attribute__((destructor)) static void library_ends(void)

@@ -231,7 +231,7 @@ int options_parse(int argc, char **argv, struct settings *ret_settings, struct f
 			settings.help = 1;
 			continue;
 		}
-		if (strncmp(argv[i], "--", 2))
+		if (strncmp(argv[i], "--", 2) != 0)
 			return failure_set(failure, EINVAL,
 					   "'%s' is not an option; see tinymoe --help", argv[i]);
 		error = parse_option(argc, argv, &i, &settings, failure);
@@ -267,7 +267,7 @@ int options_merge(struct settings *settings, const struct config *checkpoint,
 		if (!is_given(settings, option)) {
 			memcpy(wanted, found, kind_bytes(option->kind));
 		} else if (option->owner == OWNER_ARCHITECTURE &&
-			   memcmp(wanted, found, sizeof(int32_t))) {
+			   memcmp(wanted, found, sizeof(int32_t)) != 0) {
 			return failure_set(failure, EINVAL,
 					   "--%s %d contradicts the checkpoint %s, which has %d: "
 					   "leave the option out",

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+/* For ZSTD_c_literalCompressionMode, which is not in the stable part of the interface. */
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 /* Below this a zstd frame's own bytes eat the gain. */
@@ -27,7 +29,6 @@ void codec_release(struct codec *codec)
 	ZSTD_freeCCtx(codec->compress);
 	ZSTD_freeDCtx(codec->decompress);
 	buf_release(&codec->plane);
-	buf_release(&codec->scratch);
 	*codec = (struct codec){ 0 };
 }
 
@@ -159,16 +160,32 @@ static void planes_join(const uint8_t *const *planes, size_t n, unsigned int wid
 	}
 }
 
+/* In blocks without a branch inside, which vectorise; most columns differ in the first one. */
 static bool all_equal(const uint64_t *values, size_t n)
 {
-	for (size_t i = 1; i < n; i++)
+	const size_t block = 64;
+	size_t i = 0;
+
+	for (; i + block <= n; i += block) {
+		uint64_t differ = 0;
+
+		for (size_t j = 0; j < block; j++)
+			differ |= values[i + j] ^ values[0];
+		if (differ)
+			return false;
+	}
+	for (; i < n; i++)
 		if (values[i] != values[0])
 			return false;
 	return true;
 }
 
-static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n, struct buf *data)
+/* `skip` belongs to the plane of a column: after a plane that did not shrink, the next few are
+ * not tried. */
+static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n, uint8_t *skip,
+			     struct buf *data)
 {
+	const uint8_t skip_after_failure = 7;
 	size_t bound, packed;
 	void *to;
 
@@ -176,7 +193,9 @@ static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n
 		buf_append(data, plane, 1);
 		return PLANE_ENTRY(PLANE_CONSTANT, 1u);
 	}
-	if (n >= PLANE_MIN_ZSTD) {
+	if (*skip) {
+		--*skip;
+	} else if (n >= PLANE_MIN_ZSTD) {
 		bound = ZSTD_compressBound(n);
 		to = buf_reserve(data, bound);
 		if (!to)
@@ -184,24 +203,32 @@ static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n
 		packed = ZSTD_compress2(codec->compress, to, bound, plane, n);
 		if (!ZSTD_isError(packed) && packed < n) {
 			data->size += packed;
+			*skip = packed > n - n / 64 ? skip_after_failure : 0;
 			return PLANE_ENTRY(PLANE_ZSTD, (uint32_t)packed);
 		}
+		*skip = skip_after_failure;
 	}
 	buf_append(data, plane, n);
 	return PLANE_ENTRY(PLANE_RAW, (uint32_t)n);
 }
 
-/* Level 1, but no match shorter than 6 bytes: planes of times are noise, in which short matches
- * take long to find, longer to write down, and save nothing. */
+/* Planes of times are noise: short matches in them take long to find and save nothing, but
+ * Huffman coding does. So a fast level with long matches only, and literals compressed all the
+ * same, which the fast levels leave out unless told. A zstd that does not take that gets level 1. */
 static int prepare_compress(struct codec *codec)
 {
+	const int long_matches = 6, fast = -7, huffman = 1;
+
 	if (codec->compress)
 		return 0;
 	codec->compress = ZSTD_createCCtx();
 	if (!codec->compress)
 		return -ENOMEM;
-	ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, 1);
-	ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_minMatch, 6);
+	if (ZSTD_isError(ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_literalCompressionMode,
+						huffman)) ||
+	    ZSTD_isError(ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, fast)))
+		ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, 1);
+	ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_minMatch, long_matches);
 	return 0;
 }
 
@@ -233,7 +260,8 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 	}
 	planes_cut(values, n, entry.width, cut);
 	for (unsigned int p = 0; p < entry.width; p++)
-		planes[p] = plane_encode(codec, cut + p * n, n, data);
+		planes[p] = plane_encode(codec, cut + p * n, n,
+					 &codec->skip[column->id % CODEC_COLUMNS][p], data);
 	buf_append(entries, &entry, sizeof(entry));
 	buf_append(entries, planes, entry.width * sizeof(planes[0]));
 	return entries->failed || data->failed ? -ENOMEM : 0;
@@ -319,12 +347,25 @@ void column_narrow(enum column_type type, const uint64_t *values, size_t n, void
 	}
 }
 
+/* Unrolled by hand: the stride is not known, so the compiler does not. */
 #define GATHER(ctype)                                                                              \
 	do {                                                                                       \
-		for (size_t i = 0; i < n; i++) {                                                   \
-			ctype v;                                                                   \
-			memcpy(&v, rows + i * stride, sizeof(v));                                  \
-			to[i] = (uint64_t)v;                                                       \
+		const char *from = rows;                                                           \
+		ctype v[4];                                                                        \
+		size_t i = 0;                                                                      \
+		for (; i + 4 <= n; i += 4, from += 4 * stride) {                                   \
+			memcpy(&v[0], from, sizeof(v[0]));                                         \
+			memcpy(&v[1], from + stride, sizeof(v[0]));                                \
+			memcpy(&v[2], from + 2 * stride, sizeof(v[0]));                            \
+			memcpy(&v[3], from + 3 * stride, sizeof(v[0]));                            \
+			to[i] = (uint64_t)v[0];                                                    \
+			to[i + 1] = (uint64_t)v[1];                                                \
+			to[i + 2] = (uint64_t)v[2];                                                \
+			to[i + 3] = (uint64_t)v[3];                                                \
+		}                                                                                  \
+		for (; i < n; i++, from += stride) {                                               \
+			memcpy(&v[0], from, sizeof(v[0]));                                         \
+			to[i] = (uint64_t)v[0];                                                    \
 		}                                                                                  \
 	} while (0)
 

@@ -14,10 +14,14 @@
 #include "trace/format.h"
 #include "trace/records.h"
 
+#define CODEC_COLUMNS 32
+
 struct codec {
 	struct ZSTD_CCtx_s *compress;
 	struct ZSTD_DCtx_s *decompress;
-	struct buf plane, scratch;
+	struct buf plane;
+	/* Planes that did not shrink lately, by column id; kinds share it, which costs a try. */
+	uint8_t skip[CODEC_COLUMNS][8];
 };
 
 void codec_release(struct codec *codec);

@@ -40,7 +40,6 @@ void encoder_release(struct encoder *encoder)
 	dictionary_release(&encoder->sites);
 	dictionary_release(&encoder->launches);
 	buf_release(&encoder->out);
-	buf_release(&encoder->durations);
 	buf_release(&encoder->entries);
 	buf_release(&encoder->data);
 }
@@ -155,18 +154,10 @@ static int encode_columns(struct encoder *encoder, struct pending *pending,
 	const uint64_t *durations = NULL;
 	int list = 0;
 
-	if (desc->duration_column >= 0) {
-		/* Encoding a column destroys it, and the starts need the durations. */
-		encoder->durations.size = 0;
-		buf_append(&encoder->durations,
-			   pending->columns + (size_t)desc->duration_column * pending->capacity,
-			   pending->n * sizeof(*durations));
-		if (encoder->durations.failed) {
-			encoder->durations.failed = false;
-			return -ENOMEM;
-		}
-		durations = (const uint64_t *)encoder->durations.data;
-	}
+	/* Encoding a column destroys it; a start column comes before its durations in every kind,
+	 * so they are still there when it needs them. */
+	if (desc->duration_column >= 0)
+		durations = pending->columns + (size_t)desc->duration_column * pending->capacity;
 	for (int c = 0; c < desc->n_columns; c++) {
 		const struct column_desc *column = &desc->columns[c];
 		uint64_t *values = pending->columns + (size_t)c * pending->capacity;
@@ -268,7 +259,11 @@ static int make_room(struct encoder *encoder, enum record_kind kind)
 
 	if (!pending->block) {
 		pending->block = malloc((size_t)ENCODER_BLOCK_ROWS * desc->row_size);
-		return pending->block ? 0 : -ENOMEM;
+		if (!pending->block)
+			return -ENOMEM;
+		pending->desc = desc;
+		pending->block_rows = ENCODER_BLOCK_ROWS;
+		return 0;
 	}
 	if (pending->n + pending->in_block >= ENCODER_CHUNK_ROWS ||
 	    list_bytes >= (CHUNK_MAX_VALUES / 4) * sizeof(uint64_t))
@@ -276,28 +271,24 @@ static int make_room(struct encoder *encoder, enum record_kind kind)
 	return block_to_columns(pending, desc);
 }
 
-/* Rows are a few words: a loop costs less than a call of memcpy for a size unknown to it. */
-static void copy_row(char *to, const char *from, size_t bytes)
-{
-	for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
-		memcpy(to, from, 8);
-	if (bytes)
-		memcpy(to, from, bytes);
-}
-
 int encoder_append(struct encoder *encoder, enum record_kind kind, const void *row)
 {
-	const struct kind_desc *desc = kind_desc(kind);
 	struct pending *pending = &encoder->pending[kind];
-	int r = 0;
+	const struct kind_desc *desc;
+	int r;
 
-	if (!pending->block || pending->in_block == ENCODER_BLOCK_ROWS)
+	if (pending->in_block == pending->block_rows) {
 		r = make_room(encoder, kind);
-	if (r == 0 && desc->n_lists)
+		if (r < 0)
+			return r;
+	}
+	desc = pending->desc;
+	if (desc->n_lists) {
 		r = append_with_lists(pending, desc, row);
-	if (r < 0)
-		return r;
-	copy_row(pending->block + (size_t)pending->in_block * desc->row_size, row, desc->row_size);
+		if (r < 0)
+			return r;
+	}
+	memcpy(pending->block + (size_t)pending->in_block * desc->row_size, row, desc->row_size);
 	pending->in_block++;
 	encoder->rows++;
 	return 0;

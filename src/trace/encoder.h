@@ -24,10 +24,12 @@
 #define ENCODER_BLOCK_ROWS 128
 
 struct pending {
-	char *block;	   /* ENCODER_BLOCK_ROWS rows */
+	const struct kind_desc *desc;
+	char *block;	   /* ENCODER_BLOCK_ROWS rows; NULL until the first */
 	uint64_t *columns; /* column c at columns + c * capacity; lists are apart */
 	size_t capacity;
 	uint32_t n, in_block; /* rows in the columns; rows in the block */
+	uint32_t block_rows;  /* 0 until there is a block */
 	struct buf lists[2];  /* 64-bit values; no kind has more list columns than this */
 };
 
@@ -44,7 +46,7 @@ struct encoder {
 	struct pending pending[RECORD_KIND_LIMIT];
 	struct dictionary sites, launches;
 	struct buf out; /* finished chunks */
-	struct buf durations, entries, data;
+	struct buf entries, data;
 	uint64_t next_sequence, committed_sequence;
 	int64_t time_min_ns, time_max_ns; /* of all rows appended since the last commit */
 	uint64_t rows;			  /* appended since the last commit */

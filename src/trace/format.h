@@ -58,7 +58,7 @@ struct shard_header {
 		_Atomic uint64_t drain_cpu_ns;
 		_Atomic uint64_t unfinished; /* ranges and steps cut by the end */
 		_Atomic uint64_t salvaged;   /* records taken from the buffers afterwards */
-		_Atomic uint64_t file_bytes; /* up to the last whole flush; a shorter file was cut */
+		_Atomic uint64_t file_bytes; /* after the last whole flush; shorter: cut */
 	} live;
 };
 

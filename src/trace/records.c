@@ -60,7 +60,8 @@ __attribute__((constructor)) static void make_kinds(void)
 			kinds[k].n_lists += column->count_column >= 0;
 			if (column->coding == CODING_START)
 				kinds[k].time_column = (int8_t)c;
-			if (column->coding == CODING_DUR)
+			/* The encoder relies on it: starts first, durations behind them. */
+			if (column->coding == CODING_DUR && kinds[k].time_column >= 0)
 				kinds[k].duration_column = (int8_t)c;
 			/* A kind without a span has its time first. */
 			if (c == 0 && column->type == COLUMN_I64 &&

@@ -465,5 +465,13 @@ char *rundir_shard_path(const char *path, uint32_t *ret_rank)
 		}
 	}
 	*ret_rank = rank;
-	return asprintf(&name, "%s/%u-%d.mst", path, rank, (int)getpid()) < 0 ? NULL : name;
+	if (asprintf(&name, "%s/%u-%d.mst", path, rank, (int)getpid()) < 0)
+		return NULL;
+	/* Taken by an earlier session of this process, or by the program it was before an exec. */
+	for (int n = 2; n < 1000 && access(name, F_OK) == 0; n++) {
+		free(name);
+		if (asprintf(&name, "%s/%u-%d-%d.mst", path, rank, (int)getpid(), n) < 0)
+			return NULL;
+	}
+	return name;
 }

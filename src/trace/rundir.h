@@ -51,7 +51,8 @@ void rundir_info_release(struct rundir_info *info);
 
 /* The shard files in a run directory, sorted by name; caller frees each and the array. */
 int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err *err);
-/* RANK-PID.mst in `path` for this process; the rank is that of the usual launchers, else 0. */
+/* RANK-PID.mst in `path` for this process, RANK-PID-2.mst and so on when that exists; the rank is
+ * that of the usual launchers, else 0. */
 char *rundir_shard_path(const char *path, uint32_t *ret_rank);
 
 #endif

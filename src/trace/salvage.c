@@ -136,10 +136,11 @@ int salvage(struct shard_reader *reader, struct rings *rings, struct err *troubl
 	int r = checkpoint_positions(reader, &from);
 
 	if (r < 0)
-		return err_set(trouble, r,
-			       "%s: the checkpoint at byte %llu is damaged, so nothing can be taken "
-			       "from the buffers of the killed process", reader->path,
-			       (unsigned long long)reader->checkpoint_offset);
+		return err_set(
+			trouble, r,
+			"%s: the checkpoint at byte %llu is damaged, so nothing can be taken "
+			"from the buffers of the killed process",
+			reader->path, (unsigned long long)reader->checkpoint_offset);
 	skip_reused(rings, &from);
 	encoder_init(&encoder, next_id(reader, RECORD_SITE), next_id(reader, RECORD_LAUNCH),
 		     reader->covered_chunks);

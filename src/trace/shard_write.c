@@ -199,8 +199,7 @@ static int write_index(struct shard_writer *writer, struct encoder *encoder)
 		return -ENOMEM;
 	r = write_at(writer->fd, encoder->out.data, encoder->out.size, writer->offset);
 	if (r == 0)
-		atomic_store(&writer->header->live.file_bytes,
-			     writer->offset + encoder->out.size);
+		atomic_store(&writer->header->live.file_bytes, writer->offset + encoder->out.size);
 	return r;
 }
 

@@ -63,9 +63,10 @@ def explain_unknown_metric_names_near_ones():
 def doctor_looks_at_the_machine():
     rows = {row["name"]: row for row in json.loads(moescope("doctor", "--json").out)["rows"]}
     for name in ("version", "processor", "memory", "clock", "disk", "run directory", "library",
-                 "tinymoe", "terminal", "GPU", "limits", "shared memory", "self-test"):
+                 "tinymoe", "terminal", "GPU", "GPU records", "limits", "shared memory", "self-test"):
         check(rows[name]["text"], name)
-    check("not in this version" in rows["GPU"]["text"], rows["GPU"])
+    check(rows["GPU records"]["text"].startswith(("built in", "off: this build")),
+          rows["GPU records"])
     equal(rows["processor"]["cores"], os.cpu_count())
     equal(os.listdir("."), [])
 

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include <sys/types.h>
 
 static void *(*real_malloc)(size_t);
+static void (*real_free)(void *);
 static void *(*real_calloc)(size_t, size_t);
 static void *(*real_realloc)(void *, size_t);
 static void *(*real_reallocarray)(void *, size_t, size_t);
@@ -32,7 +32,6 @@ static void *(*real_mmap)(void *, size_t, int, int, int, off_t);
 
 static _Atomic unsigned long calls, failed;
 static unsigned long fail_at, fail_from;
-static uintptr_t library_from, library_to; /* where libmoescope.so lies */
 static _Atomic int ready;
 
 /* dlsym may itself allocate before the real functions are known. */
@@ -68,6 +67,7 @@ static void find_all(void)
 
 	if (atomic_exchange(&finding, 1))
 		return;
+	find(&real_free, "free");
 	find(&real_calloc, "calloc");
 	find(&real_realloc, "realloc");
 	find(&real_reallocarray, "reallocarray");
@@ -82,20 +82,16 @@ static void find_all(void)
 	atomic_store(&ready, 1);
 }
 
-static int from_library(uintptr_t address)
+static int from_library(const void *address)
 {
 	Dl_info info;
 
-	if (library_to)
-		return address >= library_from && address < library_to;
-	/* dladdr once per caller would do; the library's own extent is cheaper to ask for often. */
-	if (!dladdr((void *)address, &info) || !info.dli_fname)
-		return 0;
-	return strstr(info.dli_fname, "libmoescope.so") != NULL;
+	return dladdr(address, &info) && info.dli_fname &&
+	       strstr(info.dli_fname, "libmoescope.so") != NULL;
 }
 
 /* Whether this call, made from `address`, is to fail. */
-static int fails(void *address)
+static int fails(const void *address)
 {
 	static __thread int inside; /* dladdr may allocate */
 	unsigned long n;
@@ -106,7 +102,7 @@ static int fails(void *address)
 	if (inside || !(fail_at || fail_from || getenv("FAIL_COUNT")))
 		return 0;
 	inside = 1;
-	mine = from_library((uintptr_t)address);
+	mine = from_library(address);
 	inside = 0;
 	if (!mine)
 		return 0;
@@ -126,6 +122,12 @@ void *malloc(size_t size)
 	if (fails(CALLER))
 		return NULL;
 	return real_malloc ? real_malloc(size) : early_alloc(size);
+}
+
+void free(void *p)
+{
+	if (!is_early(p) && real_free)
+		real_free(p);
 }
 
 void *calloc(size_t n, size_t size)

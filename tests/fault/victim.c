@@ -6,8 +6,8 @@
  * the checksum and how many rounds there were, and exits with status 7, whatever the profiler
  * could or could not do. Without SECONDS the amount of work is fixed, so that two outputs can be
  * compared. With SECONDS it records until then, and a thread that has recorded number n writes
- * "THREAD n" lines into the descriptor named by VICTIM_FD, after the call has returned: what is
- * in that pipe has been recorded.
+ * "THREAD n TIME" lines into the descriptor named by VICTIM_FD, after the call has returned: what
+ * is in that pipe has been recorded. The first line is "pid PID".
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -50,8 +50,11 @@ static uint64_t work(uint64_t x)
 static void record_routing(uint64_t x)
 {
 	int32_t indices[TOKENS * K];
-	struct moescope_routing routing = { .struct_size = sizeof(routing), .layer = 1,
-					    .experts = EXPERTS, .k = K, .tokens = TOKENS,
+	struct moescope_routing routing = { .struct_size = sizeof(routing),
+					    .layer = 1,
+					    .experts = EXPERTS,
+					    .k = K,
+					    .tokens = TOKENS,
 					    .indices = indices };
 
 	for (int i = 0; i < TOKENS * K; i++)
@@ -84,6 +87,9 @@ static void *run_thread(void *arg)
 		moescope_range_begin(range, thread, -1, MOESCOPE_FORWARD);
 		moescope_op_begin(op, -1, (int32_t)(n % EXPERTS), 0);
 		x = work(x);
+		/* Timed runs go at a pace that the drain can follow on one core. */
+		for (int i = 0; seconds > 0 && i < 200; i++)
+			x = work(x);
 		moescope_op_end(100, 8);
 		moescope_range_end();
 		moescope_counter(names[thread], (double)n);
@@ -112,6 +118,8 @@ int main(int argc, char **argv)
 	seconds = argc > 1 ? atof(argv[1]) : 0;
 	if (getenv("VICTIM_FD"))
 		told_fd = atoi(getenv("VICTIM_FD"));
+	if (told_fd >= 0)
+		dprintf(told_fd, "pid %d\n", (int)getpid());
 	moescope_info("model", "fault-victim");
 	for (intptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, run_thread, (void *)i) != 0)
@@ -121,8 +129,8 @@ int main(int argc, char **argv)
 		checksum = work(checksum ^ checksums[i]);
 	}
 	if (seconds > 0)
-		printf("%llu rounds\n", (unsigned long long)(rounds[0] + rounds[1] + rounds[2] +
-							    rounds[3]));
+		printf("%llu rounds\n",
+		       (unsigned long long)(rounds[0] + rounds[1] + rounds[2] + rounds[3]));
 	else
 		printf("checksum %016llx\n", (unsigned long long)checksum);
 	fflush(stdout);

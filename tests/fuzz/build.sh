@@ -13,9 +13,20 @@ mkdir -p "$1/objects"
 flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
 	-Wall -Wextra -Wshadow -Wno-missing-field-initializers
 	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+# The probe as it is built: with GPU collection where the CUDA headers are.
+headers=$("$root/tools/cuda_headers.sh" --find)
+without=gpu_off
+if [ -n "$headers" ]; then
+	flags="$flags -isystem $headers"
+else
+	without='cupti|dynlib|gpu|inject|launches|nvml|nvtx'
+fi
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$here/load_all.c"; do
+	if echo "$source" | grep -qE "/probe/($without)\.c$"; then
+		continue
+	fi
 	object=$1/objects/$(echo "${source#"$root"/}" | tr / _).o
 	if [ ! -e "$object" ] || [ -n "$(find "$root/src" "$root/include" "$here" -name '*.[ch]' \
 		-newer "$object" -print -quit)" ]; then

@@ -15,7 +15,8 @@ static size_t walk(const struct json_node *node)
 	for (; node; node = node->next) {
 		n += node->text ? strlen(node->text) : 0;
 		n += node->key ? strlen(node->key) : 0;
-		if ((node->type == JSON_STRING || node->type == JSON_NUMBER) != (node->text != NULL))
+		if ((node->type == JSON_STRING || node->type == JSON_NUMBER) !=
+		    (node->text != NULL))
 			abort();
 		n += walk(node->child) + 1;
 	}

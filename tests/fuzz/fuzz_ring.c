@@ -86,8 +86,9 @@ static void put_range(char *data, uint64_t *head, enum record_kind kind, uint64_
 static uint64_t fill_ring(char *data)
 {
 	struct row_step step = { .step = 3, .start_ns = 2000, .duration_ns = 500 };
-	struct row_routing routing = { .time_ns = 2100, .k = 2, .tokens = 4, .experts = 4,
-				       .k_slots = 3 };
+	struct row_routing routing = {
+		.time_ns = 2100, .k = 2, .tokens = 4, .experts = 4, .k_slots = 3
+	};
 	struct row_routed routed = { .k = 2, .slots = 4 };
 	struct row_mark mark = { .time_ns = 2200, .text = 1 };
 	uint64_t head = 0;

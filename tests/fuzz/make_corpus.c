@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes the seeds of fuzz_shard: make-corpus DIRECTORY. Small shards with rows of every kind,
- * as inputs of that target (a mode byte in front; most without the header page).
+ * as inputs of that target (a mode byte in front; most without the header page). To be run again
+ * when the format grows:
+ *   cc -D_GNU_SOURCE -Isrc -Iinclude tests/fuzz/make_corpus.c src/base/[a-z]*.c src/trace/[a-z]*.c \
+ *      -lzstd -lm -lpthread -o make-corpus && ./make-corpus tests/fuzz/corpus/shard
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -28,8 +31,8 @@ static void write_seed(const char *directory, const char *name, int mode, const 
 }
 
 /* One shard: dictionaries, then `rows` of each kind in kinds. Returns its bytes. */
-static size_t make_shard(const char *directory, uint64_t kinds, int rows, int close,
-			 char *to, size_t room)
+static size_t make_shard(const char *directory, uint64_t kinds, int rows, int close, char *to,
+			 size_t room)
 {
 	struct drain_positions positions = { .n = 2 };
 	struct rng rng = { kinds * 31 + (uint64_t)rows };

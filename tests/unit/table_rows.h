@@ -107,7 +107,8 @@ static inline void assert_row(const struct run *run, unsigned int kind, size_t a
 			uint64_t n;
 
 			column_gather(desc->columns[column->count_column].type,
-				      row + desc->columns[column->count_column].row_offset, 0, 1, &n);
+				      row + desc->columns[column->count_column].row_offset, 0, 1,
+				      &n);
 			assert_int_equal(first[at + 1] - first[at], n);
 			if (n && memcmp(array + first[at] * size, want->lists[list], n * size) != 0)
 				fail_msg("%s.%s of row %zu differs", desc->name, column->name, at);

@@ -141,7 +141,7 @@ static void test_columns_are_chosen(void **state)
 	append_dictionaries(&shard.encoder, ROW_IDS);
 	append_every_kind(&shard.encoder, &expected, 300, &rng);
 	close_shard(&shard);
-	want.columns[RECORD_RANGE] = 1u << 1 | 1u << 2; /* start, duration */
+	want.columns[RECORD_RANGE] = 1u << 1 | 1u << 2;	  /* start, duration */
 	want.columns[RECORD_ROUTING] = UINT64_C(1) << 20; /* k_hist, without its counts */
 	assert_int_equal(run_load(directory, &want, &run, NULL), 0);
 	all = load(directory);
@@ -279,7 +279,7 @@ static void test_clocks_of_other_hosts(void **state)
 	}
 	set_clocks("0-1.mst", 50 * s, boot + 50 * s);
 	set_clocks("1-2.mst", 50 * s, boot + 50 * s + s / 100); /* same host: error of measuring */
-	set_clocks("2-3.mst", 50 * s, boot + 80 * s);		 /* booted 30 s later */
+	set_clocks("2-3.mst", 50 * s, boot + 80 * s);		/* booted 30 s later */
 	run = load(directory);
 	assert_int_equal(run->range.start_ns[0], 50 * s + 10);
 	assert_int_equal(run->range.start_ns[1], 50 * s + 10);

@@ -12,7 +12,7 @@
 #include "trace_rows.h"
 
 static const enum column_coding codings[] = { CODING_PLAIN, CODING_DELTA, CODING_START, CODING_DUR,
-					      CODING_FLOAT, CODING_LIST, CODING_BYTES };
+					      CODING_FLOAT, CODING_LIST,  CODING_BYTES };
 #define N_CODINGS (sizeof(codings) / sizeof(codings[0]))
 
 static const size_t lengths[] = { 0, 1, 2, 47, 48, 49, 511, 512, 513, 8192 };
@@ -72,16 +72,10 @@ static void round_trip(struct coded *coded, enum column_coding coding, const uin
 
 static uint64_t pattern(int which, size_t i)
 {
-	static const uint64_t edges[] = { 0,
-					  1,
-					  UINT64_MAX,
-					  (uint64_t)INT64_MAX,
-					  (uint64_t)INT64_MIN,
-					  255,
-					  256,
-					  UINT64_C(1) << 32,
-					  0 - UINT64_C(256),
-					  0x7ff8000000000000u };
+	static const uint64_t edges[] = {
+		0,   1,	  UINT64_MAX,	     (uint64_t)INT64_MAX, (uint64_t)INT64_MIN,
+		255, 256, UINT64_C(1) << 32, 0 - UINT64_C(256),	  0x7ff8000000000000u
+	};
 	const size_t n = sizeof(edges) / sizeof(edges[0]);
 
 	switch (which) {
@@ -169,8 +163,8 @@ static void test_random(void **state)
 		unsigned int shift = (unsigned int)rng_below(&rng, 64);
 
 		for (size_t i = 0; i < n; i++) {
-			values[i] = rng_below(&rng, 16) ? rng_next(&rng) >> shift :
-							  random_value(&rng);
+			values[i] = rng_below(&rng, 16) ? rng_next(&rng) >> shift
+							: random_value(&rng);
 			duration[i] = rng_next(&rng) >> rng_below(&rng, 64);
 		}
 		round_trip(&coded, codings[seed % N_CODINGS], values, duration, n);

@@ -59,11 +59,16 @@ static char *make_run(const char *name, const struct rundir_meta *meta)
 
 static void test_round_trip(void **state)
 {
-	char *const argv[] = { "python", "train.py", "a b", "it's", "", "$HOME;*?\"\\", "\xc3\xa9\n\t",
-			       "x=1,y:2" };
-	struct rundir_meta meta = { .argc = 8, .argv = argv, .level = "full",
-				    .schedule = "wait=1,active=2", .notes = "one\ntwo" };
-	struct rundir_end end = { .exited = true, .exit_status = 7, .duration_ns = INT64_C(1) << 61,
+	char *const argv[] = { "python", "train.py",	 "a b",		 "it's",
+			       "",	 "$HOME;*?\"\\", "\xc3\xa9\n\t", "x=1,y:2" };
+	struct rundir_meta meta = { .argc = 8,
+				    .argv = argv,
+				    .level = "full",
+				    .schedule = "wait=1,active=2",
+				    .notes = "one\ntwo" };
+	struct rundir_end end = { .exited = true,
+				  .exit_status = 7,
+				  .duration_ns = INT64_C(1) << 61,
 				  .notes = "three \"quoted\"" };
 	struct rundir_info info;
 	struct err err = { "" };
@@ -74,14 +79,16 @@ static void test_round_trip(void **state)
 	assert_int_equal(path[0], '/');
 	assert_int_equal(entries(path), 1);
 	assert_int_equal(rundir_read(path, &info, &err), 0);
-	assert_string_equal(info.command,
-			    "python train.py 'a b' 'it'\\''s' '' '$HOME;*?\"\\' '\xc3\xa9\n\t' x=1,y:2");
+	assert_string_equal(
+		info.command,
+		"python train.py 'a b' 'it'\\''s' '' '$HOME;*?\"\\' '\xc3\xa9\n\t' x=1,y:2");
 	assert_string_equal(info.status, "running");
 	assert_string_equal(info.level, "full");
 	assert_string_equal(info.schedule, "wait=1,active=2");
 	assert_string_equal(info.notes, "one\ntwo");
 	assert_true(info.host[0] && info.cpu[0] && info.version[0] && info.cpus > 0);
-	assert_true(info.started_realtime_ns >= now && info.started_realtime_ns < now + 60000000000);
+	assert_true(info.started_realtime_ns >= now &&
+		    info.started_realtime_ns < now + 60000000000);
 	assert_false(info.duration_known);
 	rundir_info_release(&info);
 	assert_int_equal(rundir_finish(path, &end, &err), 0);
@@ -99,7 +106,9 @@ static void test_round_trip(void **state)
 /* The shell reads the command back as the words it was made of. */
 static void test_quoting_by_a_shell(void **state)
 {
-	char *const argv[] = { "printf", "%s|", "a b", "'", "\"x\"", "$(echo no)", "`no`", "\\n", "" };
+	char *const argv[] = {
+		"printf", "%s|", "a b", "'", "\"x\"", "$(echo no)", "`no`", "\\n", ""
+	};
 	struct rundir_meta meta = { .argc = 9, .argv = argv };
 	char *path = make_run("q", &meta), out[200] = "";
 	struct rundir_info info;
@@ -219,7 +228,8 @@ static void test_read_refuses(void **state)
 		int code;
 		const char *words;
 	} cases[] = {
-		{ "{\"format\": 2, \"version\": \"9.9\"}", -EPROTONOSUPPORT, "newer moescope (9.9)" },
+		{ "{\"format\": 2, \"version\": \"9.9\"}", -EPROTONOSUPPORT,
+		  "newer moescope (9.9)" },
 		{ "{\"format\": ", -EBADMSG, "not valid JSON at byte" },
 		{ "", -EBADMSG, "not valid JSON at byte 0" },
 		{ "\xff\xfe", -EBADMSG, "not valid JSON" },
@@ -252,8 +262,8 @@ static void test_read_refuses(void **state)
 
 static void test_shards_are_listed(void **state)
 {
-	static const char *const names[] = { "1-7.mst", "0-9.mst", "0-9.ring", "run.json", ".mst",
-					     "x.mst.tmp" };
+	static const char *const names[] = { "1-7.mst",	 "0-9.mst", "0-9.ring",
+					     "run.json", ".mst",    "x.mst.tmp" };
 	char **paths;
 	size_t n;
 	uint32_t rank = 99;
@@ -278,10 +288,17 @@ static void test_shards_are_listed(void **state)
 	unsetenv("MOESCOPE_RANK");
 	setenv("RANK", "12", 1);
 	own = rundir_shard_path(directory, &rank);
-	unsetenv("RANK");
 	assert_int_equal(rank, 12);
 	assert_true(asprintf(&expected, "%s/12-%d.mst", directory, (int)getpid()) > 0);
 	assert_string_equal(own, expected);
+	/* A second session of the process, or a program after an exec, has a file of its own. */
+	file_write(own, "", 0);
+	free(own);
+	free(expected);
+	own = rundir_shard_path(directory, &rank);
+	assert_true(asprintf(&expected, "%s/12-%d-2.mst", directory, (int)getpid()) > 0);
+	assert_string_equal(own, expected);
+	unsetenv("RANK");
 	free(own);
 	free(expected);
 }

@@ -153,8 +153,8 @@ static void test_time_spans(void **state)
 			const struct row_op *op = &f->expected.rows[RECORD_OP][r].row.op;
 
 			min = op->start_ns < min ? op->start_ns : min;
-			max = op->start_ns + op->duration_ns > max ? op->start_ns + op->duration_ns :
-								     max;
+			max = op->start_ns + op->duration_ns > max ? op->start_ns + op->duration_ns
+								   : max;
 		}
 		assert_int_equal(header->time_min_ns, min);
 		assert_int_equal(header->time_max_ns, max);
@@ -295,7 +295,8 @@ static void put_chunk(struct fixture *f, uint16_t kind, uint16_t columns, struct
 	size_t at = f->encoder.out.size;
 
 	buf_append(entries, data->data, data->size);
-	assert_int_equal(encoder_raw_chunk(&f->encoder, kind, entries->data, entries->size, rows), 0);
+	assert_int_equal(encoder_raw_chunk(&f->encoder, kind, entries->data, entries->size, rows),
+			 0);
 	memcpy(&header, f->encoder.out.data + at, sizeof(header));
 	header.n_columns = columns;
 	header.header_crc = crc32c(0, &header, offsetof(struct chunk_header, header_crc));
@@ -319,8 +320,8 @@ static void test_unknown_kind_and_column(void **state)
 	for (int c = 0; c < 3; c++) {
 		uint64_t values[4] = { 10, 20, 30, 40 };
 
-		assert_int_equal(codec_encode(&codec, &columns[c], values, NULL, 4, &entries, &data),
-				 0);
+		assert_int_equal(
+			codec_encode(&codec, &columns[c], values, NULL, 4, &entries, &data), 0);
 	}
 	put_chunk(f, RECORD_MARK, 3, &entries, &data, 4);
 	assert_int_equal(shard_write(f->writer, &f->encoder), 0);

@@ -111,8 +111,9 @@ static inline int append_dictionaries(struct encoder *encoder, uint32_t n)
 	for (uint32_t i = 1; i <= n; i++) {
 		char text[16];
 		struct row_string string = { .id = i, .text = text };
-		struct row_site site = { .name = i, .layer = (int32_t)i - 2, .expert = -1,
-					 .phase = (uint8_t)(i % 4) };
+		struct row_site site = {
+			.name = i, .layer = (int32_t)i - 2, .expert = -1, .phase = (uint8_t)(i % 4)
+		};
 		struct row_launch launch = { .name = i, .grid_x = i, .block_x = 32 };
 		int r;
 
