@@ -154,48 +154,39 @@ static void take_kernel(const CUpti_ActivityKernel10 *from)
 	gpu_push(RECORD_KERNEL, &row, sizeof(row));
 }
 
+/* What both kinds of copy records have under the same names. */
+#define COPY_ROW(from)                                                                             \
+	{                                                                                          \
+		.bytes = (from)->bytes, .kind = (from)->copyKind,                                  \
+		.source_memory = (from)->srcKind, .target_memory = (from)->dstKind,                \
+		.device = (from)->deviceId, .source_device = (from)->deviceId,                     \
+		.target_device = (from)->deviceId, .stream = (from)->streamId,                     \
+		.correlation = (from)->correlationId,                                              \
+		.asynchronous = ((from)->flags & CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC) != 0,           \
+		.context = (from)->contextId, .graph = (from)->graphId,                            \
+		.graph_node = (from)->graphNodeId                                                  \
+	}
+
+static void push_copy(struct row_copy *row, uint64_t start, uint64_t end)
+{
+	row->untimed = !device_times(start, end, &row->start_ns, &row->duration_ns);
+	gpu_push(RECORD_COPY, row, sizeof(*row));
+}
+
 static void take_copy(const CUpti_ActivityMemcpy6 *from)
 {
-	struct row_copy row = {
-		.bytes = from->bytes,
-		.kind = from->copyKind,
-		.source_memory = from->srcKind,
-		.target_memory = from->dstKind,
-		.device = from->deviceId,
-		.source_device = from->deviceId,
-		.target_device = from->deviceId,
-		.stream = from->streamId,
-		.correlation = from->correlationId,
-		.asynchronous = from->flags & CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC ? 1 : 0,
-		.context = from->contextId,
-		.graph = from->graphId,
-		.graph_node = from->graphNodeId,
-	};
+	struct row_copy row = COPY_ROW(from);
 
-	row.untimed = !device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
-	gpu_push(RECORD_COPY, &row, sizeof(row));
+	push_copy(&row, from->start, from->end);
 }
 
 static void take_peer_copy(const CUpti_ActivityMemcpyPtoP4 *from)
 {
-	struct row_copy row = {
-		.bytes = from->bytes,
-		.kind = from->copyKind,
-		.source_memory = from->srcKind,
-		.target_memory = from->dstKind,
-		.device = from->deviceId,
-		.source_device = from->srcDeviceId,
-		.target_device = from->dstDeviceId,
-		.stream = from->streamId,
-		.correlation = from->correlationId,
-		.asynchronous = from->flags & CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC ? 1 : 0,
-		.context = from->contextId,
-		.graph = from->graphId,
-		.graph_node = from->graphNodeId,
-	};
+	struct row_copy row = COPY_ROW(from);
 
-	row.untimed = !device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
-	gpu_push(RECORD_COPY, &row, sizeof(row));
+	row.source_device = from->srcDeviceId;
+	row.target_device = from->dstDeviceId;
+	push_copy(&row, from->start, from->end);
 }
 
 static void take_set(const CUpti_ActivityMemset4 *from)

@@ -98,8 +98,8 @@ struct strings_control {
 struct ring_record {
 	uint16_t words; /* of 8 bytes, header included */
 	uint8_t kind;	/* 0: padding up to the end of the ring */
-	uint8_t depth; /* ranges and operations; in other kinds RING_TIMES_NS or 0 */
-	uint32_t name; /* ranges and operations */
+	uint8_t depth;	/* ranges and operations; in other kinds RING_TIMES_NS or 0 */
+	uint32_t name;	/* ranges and operations */
 };
 
 #define RING_TIMES_NS 1 /* the times of the row are nanoseconds already */

@@ -19,7 +19,7 @@ static struct {
 	uint64_t cupti_ns; /* one moment on both clocks */
 	int64_t monotonic_ns;
 	struct fake_state state;
-} *shared;
+} * shared;
 
 static int64_t monotonic_ns(void)
 {
@@ -55,51 +55,109 @@ static void assert_time(int64_t got_ns, uint64_t cupti_ns)
 		fail_msg("%lld ns is not near %lld ns", (long long)got_ns, (long long)want_ns);
 }
 
-enum { KERNEL, COPY, PEER_COPY, SET, RUNTIME, DRIVER, UNNAMED, SYNC, DEVICE, ALLOC, RELEASE, KINDS };
+enum {
+	KERNEL,
+	COPY,
+	PEER_COPY,
+	SET,
+	RUNTIME,
+	DRIVER,
+	UNNAMED,
+	SYNC,
+	DEVICE,
+	ALLOC,
+	RELEASE,
+	KINDS
+};
 
 /* One record of each kind, no two fields the same. */
 static void make_records(uint64_t now, struct fake_record *r)
 {
 	memset(r, 0, KINDS * sizeof(*r));
 	r[KERNEL].kernel = (CUpti_ActivityKernel10){
-		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, .registersPerThread = 168,
-		.start = now - 90000, .end = now - 88766, .deviceId = 1, .contextId = 2,
-		.streamId = 13, .gridX = 101, .gridY = 102, .gridZ = 103, .blockX = 104,
-		.blockY = 5, .blockZ = 6, .staticSharedMemory = 1024, .dynamicSharedMemory = 99000,
-		.correlationId = 0xfffffff0, .name = "_Z4gemmPfS_", .graphId = 77,
+		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+		.registersPerThread = 168,
+		.start = now - 90000,
+		.end = now - 88766,
+		.deviceId = 1,
+		.contextId = 2,
+		.streamId = 13,
+		.gridX = 101,
+		.gridY = 102,
+		.gridZ = 103,
+		.blockX = 104,
+		.blockY = 5,
+		.blockZ = 6,
+		.staticSharedMemory = 1024,
+		.dynamicSharedMemory = 99000,
+		.correlationId = 0xfffffff0,
+		.name = "_Z4gemmPfS_",
+		.graphId = 77,
 		.graphNodeId = 0x123456789abcull,
 	};
 	r[COPY].copy = (CUpti_ActivityMemcpy6){
-		.kind = CUPTI_ACTIVITY_KIND_MEMCPY, .copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD,
+		.kind = CUPTI_ACTIVITY_KIND_MEMCPY,
+		.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD,
 		.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_PINNED,
 		.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE,
-		.flags = CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC, .bytes = 5000000001ull,
-		.start = now - 80000, .end = now - 79000, .deviceId = 3, .contextId = 4,
-		.streamId = 14, .correlationId = 201, .graphNodeId = 202, .graphId = 203,
+		.flags = CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC,
+		.bytes = 5000000001ull,
+		.start = now - 80000,
+		.end = now - 79000,
+		.deviceId = 3,
+		.contextId = 4,
+		.streamId = 14,
+		.correlationId = 201,
+		.graphNodeId = 202,
+		.graphId = 203,
 	};
 	r[PEER_COPY].peer_copy = (CUpti_ActivityMemcpyPtoP4){
-		.kind = CUPTI_ACTIVITY_KIND_MEMCPY2, .copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP,
+		.kind = CUPTI_ACTIVITY_KIND_MEMCPY2,
+		.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP,
 		.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE,
-		.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_MANAGED, .bytes = 301,
-		.start = now - 70000, .end = now - 68000, .deviceId = 5, .contextId = 6,
-		.streamId = 15, .srcDeviceId = 7, .dstDeviceId = 8, .correlationId = 302,
-		.graphNodeId = 303, .graphId = 304,
+		.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_MANAGED,
+		.bytes = 301,
+		.start = now - 70000,
+		.end = now - 68000,
+		.deviceId = 5,
+		.contextId = 6,
+		.streamId = 15,
+		.srcDeviceId = 7,
+		.dstDeviceId = 8,
+		.correlationId = 302,
+		.graphNodeId = 303,
+		.graphId = 304,
 	};
 	r[SET].set = (CUpti_ActivityMemset4){
-		.kind = CUPTI_ACTIVITY_KIND_MEMSET, .bytes = 401, .start = now - 60000,
-		.end = now - 57000, .deviceId = 9, .contextId = 10, .streamId = 16,
-		.correlationId = 402, .memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE,
-		.graphNodeId = 403, .graphId = 404,
+		.kind = CUPTI_ACTIVITY_KIND_MEMSET,
+		.bytes = 401,
+		.start = now - 60000,
+		.end = now - 57000,
+		.deviceId = 9,
+		.contextId = 10,
+		.streamId = 16,
+		.correlationId = 402,
+		.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE,
+		.graphNodeId = 403,
+		.graphId = 404,
 	};
 	r[RUNTIME].call = (CUpti_ActivityAPI){
 		.kind = CUPTI_ACTIVITY_KIND_RUNTIME,
-		.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, .start = now - 50000,
-		.end = now - 46000, .processId = 1, .threadId = 501, .correlationId = 502,
+		.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
+		.start = now - 50000,
+		.end = now - 46000,
+		.processId = 1,
+		.threadId = 501,
+		.correlationId = 502,
 		.returnValue = 2,
 	};
 	r[DRIVER].call = (CUpti_ActivityAPI){
-		.kind = CUPTI_ACTIVITY_KIND_DRIVER, .cbid = CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2,
-		.start = now - 45000, .end = now - 40000, .processId = 1, .threadId = 511,
+		.kind = CUPTI_ACTIVITY_KIND_DRIVER,
+		.cbid = CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2,
+		.start = now - 45000,
+		.end = now - 40000,
+		.processId = 1,
+		.threadId = 511,
 		.correlationId = 512,
 	};
 	r[UNNAMED].call = r[RUNTIME].call;
@@ -107,16 +165,27 @@ static void make_records(uint64_t now, struct fake_record *r)
 	r[SYNC].sync = (CUpti_ActivitySynchronization2){
 		.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
 		.type = CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE,
-		.start = now - 30000, .end = now - 24000, .correlationId = 601, .contextId = 602,
+		.start = now - 30000,
+		.end = now - 24000,
+		.correlationId = 601,
+		.contextId = 602,
 		.streamId = 603,
 	};
 	r[DEVICE].device = (CUpti_ActivityDevice5){
-		.kind = CUPTI_ACTIVITY_KIND_DEVICE, .globalMemoryBandwidth = 4800000000ull,
-		.globalMemorySize = 150000000000ull, .l2CacheSize = 62914560,
-		.numThreadsPerWarp = 32, .coreClockRate = 1980000, .numMultiprocessors = 132,
-		.maxWarpsPerMultiprocessor = 64, .maxBlocksPerMultiprocessor = 31,
-		.maxSharedMemoryPerMultiprocessor = 233472, .maxRegistersPerMultiprocessor = 65536,
-		.computeCapabilityMajor = 9, .computeCapabilityMinor = 3, .id = 11,
+		.kind = CUPTI_ACTIVITY_KIND_DEVICE,
+		.globalMemoryBandwidth = 4800000000ull,
+		.globalMemorySize = 150000000000ull,
+		.l2CacheSize = 62914560,
+		.numThreadsPerWarp = 32,
+		.coreClockRate = 1980000,
+		.numMultiprocessors = 132,
+		.maxWarpsPerMultiprocessor = 64,
+		.maxBlocksPerMultiprocessor = 31,
+		.maxSharedMemoryPerMultiprocessor = 233472,
+		.maxRegistersPerMultiprocessor = 65536,
+		.computeCapabilityMajor = 9,
+		.computeCapabilityMinor = 3,
+		.id = 11,
 		.name = "Some GPU",
 	};
 	for (int i = 0; i < 16; i++)
@@ -124,9 +193,13 @@ static void make_records(uint64_t now, struct fake_record *r)
 	r[ALLOC].memory = (CUpti_ActivityMemory4){
 		.kind = CUPTI_ACTIVITY_KIND_MEMORY2,
 		.memoryOperationType = CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION,
-		.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE, .correlationId = 701,
-		.address = 0x7f0000000200ull, .bytes = 6000000001ull, .timestamp = now - 20000,
-		.deviceId = 12, .memoryPoolConfig = { .address = 0x7f0000000300ull },
+		.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE,
+		.correlationId = 701,
+		.address = 0x7f0000000200ull,
+		.bytes = 6000000001ull,
+		.timestamp = now - 20000,
+		.deviceId = 12,
+		.memoryPoolConfig = { .address = 0x7f0000000300ull },
 	};
 	r[RELEASE] = r[ALLOC];
 	r[RELEASE].memory.memoryOperationType = CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE;
@@ -266,7 +339,8 @@ static void assert_device(const struct run *run)
 	assert_int_equal(d->n, 1);
 	assert_int_equal(d->device[0], 11);
 	assert_string_equal(run_string(run, d->name[0]), "Some GPU");
-	assert_string_equal(run_string(run, d->uuid[0]), "GPU-f0efeeed-eceb-eae9-e8e7-e6e5e4e3e2e1");
+	assert_string_equal(run_string(run, d->uuid[0]),
+			    "GPU-f0efeeed-eceb-eae9-e8e7-e6e5e4e3e2e1");
 	assert_int_equal(d->memory_bytes[0], 150000000000ull);
 	assert_int_equal(d->multiprocessors[0], 132);
 	assert_int_equal(d->capability[0], 93);
@@ -524,12 +598,8 @@ static void test_losses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_every_kind),
-		TEST(test_levels),
-		TEST(test_untimed),
-		TEST(test_clock_is_set),
-		TEST(test_no_clock),
-		TEST(test_buffers_in_any_order),
+		TEST(test_every_kind),	 TEST(test_levels),   TEST(test_untimed),
+		TEST(test_clock_is_set), TEST(test_no_clock), TEST(test_buffers_in_any_order),
 		TEST(test_losses),
 	};
 
