@@ -243,7 +243,11 @@ static void take_call(const CUpti_ActivityAPI *from)
 		.status = from->returnValue,
 	};
 
-	device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
+	/* Without times it says nothing, and a zero would say something wrong. */
+	if (!device_times(from->start, from->end, &row.start_ns, &row.duration_ns)) {
+		gpu_lost(1, 0);
+		return;
+	}
 	gpu_push(RECORD_API, &row, sizeof(row));
 }
 
@@ -256,7 +260,11 @@ static void take_sync(const CUpti_ActivitySynchronization2 *from)
 		.correlation = from->correlationId,
 	};
 
-	device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
+	/* Without times it says nothing, and a zero would say something wrong. */
+	if (!device_times(from->start, from->end, &row.start_ns, &row.duration_ns)) {
+		gpu_lost(1, 0);
+		return;
+	}
 	gpu_push(RECORD_SYNC, &row, sizeof(row));
 }
 

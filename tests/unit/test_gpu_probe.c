@@ -419,7 +419,15 @@ static void test_levels(void **state)
 	}
 }
 
-enum { UNTIMED_COPY = 5, UNTIMED_PEER_COPY, UNTIMED_SET, UNTIMED_MEMORY, UNTIMED };
+enum {
+	UNTIMED_COPY = 5,
+	UNTIMED_PEER_COPY,
+	UNTIMED_SET,
+	UNTIMED_MEMORY,
+	UNTIMED_CALL,
+	UNTIMED_SYNC,
+	UNTIMED
+};
 
 static void untimed(void)
 {
@@ -442,6 +450,10 @@ static void untimed(void)
 	records[UNTIMED_SET].set.end = timed[SET].set.start - 1;
 	records[UNTIMED_MEMORY] = timed[ALLOC];
 	records[UNTIMED_MEMORY].memory.timestamp = 0;
+	records[UNTIMED_CALL] = timed[RUNTIME];
+	records[UNTIMED_CALL].call.start = 0;
+	records[UNTIMED_SYNC] = timed[SYNC];
+	records[UNTIMED_SYNC].sync.end = 0;
 	cupti->deliver(0, records, UNTIMED, 0);
 	moescope_stop();
 }
@@ -478,6 +490,10 @@ static void test_untimed(void **state)
 	assert_delivery(run, run->set.start_ns[0]);
 	assert_int_equal(run->device_memory.n, 1);
 	assert_delivery(run, run->device_memory.time_ns[0]);
+	/* A call or a wait without times is no call of no time: it is counted as lost. */
+	assert_int_equal(run->api.n, 0);
+	assert_int_equal(run->sync.n, 0);
+	assert_int_equal(run->loss.dropped_device, 2);
 	run_free(run);
 }
 
