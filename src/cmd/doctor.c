@@ -19,6 +19,7 @@
 #include <zstd.h>
 
 #include "base/clock.h"
+#include "base/cupti_names.h"
 #include "base/format.h"
 #include "base/version.h"
 #include "cmd/installed.h"
@@ -227,15 +228,16 @@ static void check_gpu(struct check *check)
 /* Whether a program under `run` would have its GPU work recorded. */
 static void check_gpu_collection(struct check *check)
 {
+	static const char *const names[] = { CUPTI_LIBRARY_NAMES };
 	char *path = installed_library("libmoescope.so"), admin_only[32];
-	void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	bool built = library && dlsym(library, "InitializeInjection");
 	const char *cupti = getenv("MOESCOPE_CUPTI");
-	void *loaded = NULL;
-	static const char *const names[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so",
-					     "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-					     "/usr/local/cuda/lib64/libcupti.so" };
+	void *library, *loaded = NULL;
+	bool built;
 
+	/* Under `run` the library would begin to record us. */
+	unsetenv("MOESCOPE_RUN");
+	library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	built = library && dlsym(library, "InitializeInjection");
 	free(path);
 	if (!built) {
 		found(check, CHECK_NOTE,

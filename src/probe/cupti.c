@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cupti_names.h"
 #include "moescope.h"
 #include "probe/dynlib.h"
 #include "probe/gpu.h"
@@ -395,14 +396,7 @@ static __typeof__(cuptiSetThreadIdType) *set_thread_id_type;
 
 static bool load(void)
 {
-	static const char *const names[] = {
-		"libcupti.so.13",
-		"libcupti.so.12",
-		"libcupti.so",
-		"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-		"/usr/local/cuda/lib64/libcupti.so",
-		NULL,
-	};
+	static const char *const names[] = { CUPTI_LIBRARY_NAMES, NULL };
 	const struct dynlib_symbol symbols[] = {
 #define FUNCTION(name) { #name, &api.name },
 		CUPTI_FUNCTIONS(FUNCTION)
