@@ -52,7 +52,14 @@
 	KIND(21, SYNC, sync)                                                                       \
 	KIND(22, DEVICE, device)                                                                   \
 	KIND(23, SAMPLE, sample)                                                                   \
-	KIND(24, DEVICE_MEMORY, device_memory)
+	KIND(24, DEVICE_MEMORY, device_memory)                                                     \
+	KIND(25, GEAR, gear)                                                                       \
+	KIND(26, GRAPH_NODE, graph_node)                                                           \
+	KIND(27, PROCESS, process)                                                                 \
+	KIND(28, POOL, pool)                                                                       \
+	KIND(29, DEVICE_COST, device_cost)                                                         \
+	KIND(30, SPAN, span)                                                                       \
+	KIND(31, PAYLOAD, payload)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -281,6 +288,73 @@
 	C(6, device, U32, PLAIN)                                                                   \
 	C(7, correlation, U64, DELTA)                                                              \
 	C(8, pool, U64, PLAIN)
+/* From time_ns on device records are collected in this gear, until the next row of the process.
+ * gear: 0 none, 1 counts (no device records), 2 windows, 3 always, 4 yielded to another client.
+ * attached 1: they are being collected right now. cost_pct: what it costs the program while
+ * attached, in percent of wall time; 0: not known yet. */
+#define RECORD_COLUMNS_gear(C, L, B)                                                               \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, gear, U8, PLAIN)                                                                      \
+	C(3, attached, U8, PLAIN)                                                                  \
+	C(4, why, U32, STRING)                                                                     \
+	C(5, cost_pct, F64, FLOAT)                                                                 \
+	C(6, device_bytes, U64, PLAIN)
+/* A node of a CUDA graph came to be on this thread: what its kernels belong to. source: the node
+ * that it is a copy of, 0: none. */
+#define RECORD_COLUMNS_graph_node(C, L, B)                                                         \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, thread, U32, PLAIN)                                                                   \
+	C(3, graph, U32, PLAIN)                                                                    \
+	C(4, node, U64, DELTA)                                                                     \
+	C(5, source, U64, DELTA)
+/* A process that uses a device, as the driver lists it; kind 0 compute, 1 graphics. bytes 0: the
+ * driver does not tell. */
+#define RECORD_COLUMNS_process(C, L, B)                                                            \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, device, U32, PLAIN)                                                                   \
+	C(3, pid, U32, PLAIN)                                                                      \
+	C(4, name, U32, STRING)                                                                    \
+	C(5, bytes, U64, PLAIN)                                                                    \
+	C(6, kind, U8, PLAIN)
+/* A memory pool of the driver: event 0 created, 1 destroyed, 2 trimmed. */
+#define RECORD_COLUMNS_pool(C, L, B)                                                               \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, event, U8, PLAIN)                                                                     \
+	C(3, address, U64, DELTA)                                                                  \
+	C(4, device, U32, PLAIN)                                                                   \
+	C(5, bytes, U64, PLAIN)                                                                    \
+	C(6, used_bytes, U64, PLAIN)                                                               \
+	C(7, release_bytes, U64, PLAIN)
+/* What collecting device records cost since the row before: CUPTI's own account of its overhead,
+ * CPU time spent on translating, time in which calls of the program were held, time of attaching
+ * and detaching; kernels and calls seen meanwhile. */
+#define RECORD_COLUMNS_device_cost(C, L, B)                                                        \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, cupti_ns, U64, PLAIN)                                                                 \
+	C(3, translate_ns, U64, PLAIN)                                                             \
+	C(4, held_ns, U64, PLAIN)                                                                  \
+	C(5, switch_ns, U64, PLAIN)                                                                \
+	C(6, kernels, U64, PLAIN)                                                                  \
+	C(7, calls, U64, PLAIN)
+/* A range that may end on another thread than it began on (NVTX start and end). */
+#define RECORD_COLUMNS_span(C, L, B)                                                               \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, end_thread, U32, PLAIN)                                                               \
+	C(6, domain, U32, STRING)                                                                  \
+	C(7, unfinished, U8, PLAIN)
+/* The number that an NVTX range or mark carries, with its domain and category. type: 1 unsigned,
+ * 2 signed, 3 floating point; bits: the value as the program gave it, widened to 64 bits. */
+#define RECORD_COLUMNS_payload(C, L, B)                                                            \
+	C(1, time_ns, I64, DELTA)                                                                  \
+	C(2, thread, U32, PLAIN)                                                                   \
+	C(3, name, U32, STRING)                                                                    \
+	C(4, domain, U32, STRING)                                                                  \
+	C(5, category, U32, PLAIN)                                                                 \
+	C(6, type, U8, PLAIN)                                                                      \
+	C(7, bits, U64, PLAIN)
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,
