@@ -1,53 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUPTI: the one file that reads its structures. Buffers come in, neutral rows go out.
- *
- * Versions: CUPTI's records only grow at their end, and the fields read here are in every version
- * since 11.0, so one build serves them all; symbols are looked up by name.
+ * CUPTI: the library, what is asked of it, attaching and detaching; see cupti.h. The lock is held
+ * for every change of state; a callback on the program's thread only tries it.
  */
-#include <cuda.h>
-#include <cupti.h>
+#include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/cupti_names.h"
-#include "moescope.h"
+#include "probe/cupti_inside.h"
 #include "probe/dynlib.h"
 #include "probe/gpu.h"
-#include "probe/launches.h"
 
-#define BUFFER_BYTES (1u << 20)
-#define BUFFER_ALIGN 8
+#define QUIET_POLLS 3		     /* without a record, then all that was under way has come */
+#define LEAVE_NS INT64_C(1000000000) /* then what is still under way stays untimed */
+#define IDLE_MOMENT_NS INT64_C(200000000)	/* that long a wait for the device is waited for */
+#define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
+#define DEVICE_BUFFERS_MIN 4
 
-/* FUNCTION(name): the CUPTI calls that are used. */
-#define CUPTI_FUNCTIONS(FUNCTION)                                                                  \
-	FUNCTION(cuptiActivityRegisterCallbacks)                                                   \
-	FUNCTION(cuptiActivityEnable)                                                              \
-	FUNCTION(cuptiActivityDisable)                                                             \
-	FUNCTION(cuptiActivityGetNextRecord)                                                       \
-	FUNCTION(cuptiActivityGetNumDroppedRecords)                                                \
-	FUNCTION(cuptiActivityFlushAll)                                                            \
-	FUNCTION(cuptiActivityFlushPeriod)                                                         \
-	FUNCTION(cuptiActivityEnableRuntimeApi)                                                    \
-	FUNCTION(cuptiActivityEnableDriverApi)                                                     \
-	FUNCTION(cuptiGetTimestamp)                                                                \
-	FUNCTION(cuptiGetCallbackName)                                                             \
-	FUNCTION(cuptiGetResultString)                                                             \
-	FUNCTION(cuptiGetVersion)
+struct cupti_api cupti_api;
 
-static struct {
-#define FUNCTION(name) __typeof__(name) *name;
-	CUPTI_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-} api;
-
-static _Atomic int64_t to_monotonic_ns; /* CLOCK_MONOTONIC minus CUPTI's clock */
-static pthread_mutex_t translating = PTHREAD_MUTEX_INITIALIZER;
-static bool attached, memory_enabled;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic enum cupti_state state;
+static struct cupti_wish wish;
+static bool can_finalize, graphs_proved;
+static uint32_t version;
+static int64_t leave_since_ns;
+static uint64_t leave_delivered;
+static unsigned int leave_quiet;
 
 /* Launches, waits, copies, allocations, graphs: what explains device time. Everything else would
  * cost ten times as much and say little. */
@@ -98,277 +80,12 @@ static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
 	CUPTI_ACTIVITY_KIND_MEMCPY2,	       CUPTI_ACTIVITY_KIND_MEMSET,
 	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_DEVICE,
+	CUPTI_ACTIVITY_KIND_OVERHEAD,
 };
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static void CUPTIAPI buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records)
-{
-	void *memory = NULL;
-
-	*max_records = 0;
-	/* Without memory CUPTI drops the records and counts them. */
-	*size = posix_memalign(&memory, BUFFER_ALIGN, BUFFER_BYTES) == 0 ? BUFFER_BYTES : 0;
-	*buffer = memory;
-}
-
-/* start and duration of a device record. Untimed records get the moment of their delivery. */
-static bool device_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t *ret_duration)
-{
-	int64_t offset = atomic_load_explicit(&to_monotonic_ns, memory_order_relaxed);
-
-	if (!start || end < start) {
-		*ret_start = clock_monotonic_ns();
-		*ret_duration = 0;
-		return false;
-	}
-	*ret_start = (int64_t)start + offset;
-	*ret_duration = (int64_t)(end - start);
-	return true;
-}
-
-static void take_kernel(const CUpti_ActivityKernel10 *from)
-{
-	struct row_launch launch = {
-		.name = moescope_intern(from->name),
-		.grid_x = (uint32_t)from->gridX,
-		.grid_y = (uint32_t)from->gridY,
-		.grid_z = (uint32_t)from->gridZ,
-		.block_x = (uint32_t)from->blockX,
-		.block_y = (uint32_t)from->blockY,
-		.block_z = (uint32_t)from->blockZ,
-		.registers = from->registersPerThread,
-		.static_shared_bytes = (uint32_t)from->staticSharedMemory,
-		.dynamic_shared_bytes = (uint32_t)from->dynamicSharedMemory,
-	};
-	struct row_kernel row = {
-		.stream = from->streamId,
-		.device = from->deviceId,
-		.correlation = from->correlationId,
-		.context = from->contextId,
-		.graph = from->graphId,
-		.graph_node = from->graphNodeId,
-	};
-
-	row.launch = launch_id(&launch);
-	row.untimed = !device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
-	gpu_push(RECORD_KERNEL, &row, sizeof(row));
-}
-
-/* What both kinds of copy records have under the same names. */
-#define COPY_ROW(from)                                                                             \
-	{                                                                                          \
-		.bytes = (from)->bytes, .kind = (from)->copyKind,                                  \
-		.source_memory = (from)->srcKind, .target_memory = (from)->dstKind,                \
-		.device = (from)->deviceId, .source_device = (from)->deviceId,                     \
-		.target_device = (from)->deviceId, .stream = (from)->streamId,                     \
-		.correlation = (from)->correlationId,                                              \
-		.asynchronous = ((from)->flags & CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC) != 0,           \
-		.context = (from)->contextId, .graph = (from)->graphId,                            \
-		.graph_node = (from)->graphNodeId                                                  \
-	}
-
-static void push_copy(struct row_copy *row, uint64_t start, uint64_t end)
-{
-	row->untimed = !device_times(start, end, &row->start_ns, &row->duration_ns);
-	gpu_push(RECORD_COPY, row, sizeof(*row));
-}
-
-static void take_copy(const CUpti_ActivityMemcpy6 *from)
-{
-	struct row_copy row = COPY_ROW(from);
-
-	push_copy(&row, from->start, from->end);
-}
-
-static void take_peer_copy(const CUpti_ActivityMemcpyPtoP4 *from)
-{
-	struct row_copy row = COPY_ROW(from);
-
-	row.source_device = from->srcDeviceId;
-	row.target_device = from->dstDeviceId;
-	push_copy(&row, from->start, from->end);
-}
-
-static void take_set(const CUpti_ActivityMemset4 *from)
-{
-	struct row_set row = {
-		.bytes = from->bytes,
-		.memory = (uint8_t)from->memoryKind,
-		.device = from->deviceId,
-		.stream = from->streamId,
-		.correlation = from->correlationId,
-		.context = from->contextId,
-		.graph = from->graphId,
-		.graph_node = from->graphNodeId,
-	};
-
-	row.untimed = !device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
-	gpu_push(RECORD_SET, &row, sizeof(row));
-}
-
-static uint32_t call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	/* Ids are small and names do not change: each is asked for once. */
-	static uint32_t names[2][2048];
-	uint32_t *known = id < 2048 ? &names[domain == CUPTI_CB_DOMAIN_DRIVER_API][id] : NULL;
-	const char *text = NULL;
-	char plain[128];
-	char *suffix;
-	uint32_t name;
-
-	if (known && *known)
-		return *known;
-	if (api.cuptiGetCallbackName(domain, id, &text) != CUPTI_SUCCESS || !text)
-		text = "(unnamed call)";
-	snprintf(plain, sizeof(plain), "%s", text);
-	/* "cudaMemcpy_v3020" is cudaMemcpy to everybody else. */
-	suffix = strstr(plain, "_v");
-	if (suffix && suffix[2] >= '0' && suffix[2] <= '9')
-		*suffix = 0;
-	name = moescope_intern(plain);
-	if (known)
-		*known = name;
-	return name;
-}
-
-static void take_call(const CUpti_ActivityAPI *from)
-{
-	bool driver = from->kind == CUPTI_ACTIVITY_KIND_DRIVER;
-	struct row_api row = {
-		.name = call_name(driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API,
-				  from->cbid),
-		.thread = from->threadId,
-		.correlation = from->correlationId,
-		.driver = driver,
-		.status = from->returnValue,
-	};
-
-	/* Without times it says nothing, and a zero would say something wrong. */
-	if (!device_times(from->start, from->end, &row.start_ns, &row.duration_ns)) {
-		gpu_lost(1, 0);
-		return;
-	}
-	gpu_push(RECORD_API, &row, sizeof(row));
-}
-
-static void take_sync(const CUpti_ActivitySynchronization2 *from)
-{
-	struct row_sync row = {
-		.type = (uint8_t)from->type,
-		.context = from->contextId,
-		.stream = from->streamId,
-		.correlation = from->correlationId,
-	};
-
-	/* Without times it says nothing, and a zero would say something wrong. */
-	if (!device_times(from->start, from->end, &row.start_ns, &row.duration_ns)) {
-		gpu_lost(1, 0);
-		return;
-	}
-	gpu_push(RECORD_SYNC, &row, sizeof(row));
-}
-
-static void take_device(const CUpti_ActivityDevice5 *from)
-{
-	char uuid[48] = "GPU-";
-	struct row_device row = {
-		.device = from->id,
-		.name = moescope_intern(from->name),
-		.memory_bytes = from->globalMemorySize,
-		.multiprocessors = from->numMultiprocessors,
-		.capability = from->computeCapabilityMajor * 10 + from->computeCapabilityMinor,
-		.clock_khz = from->coreClockRate,
-		.memory_bytes_per_s = from->globalMemoryBandwidth * 1000, /* given in kB/s */
-		.l2_bytes = from->l2CacheSize,
-		.threads_per_multiprocessor = from->maxWarpsPerMultiprocessor *
-					      from->numThreadsPerWarp,
-		.registers_per_multiprocessor = from->maxRegistersPerMultiprocessor,
-		.shared_bytes_per_multiprocessor = from->maxSharedMemoryPerMultiprocessor,
-		.blocks_per_multiprocessor = from->maxBlocksPerMultiprocessor,
-	};
-
-	for (int i = 0; i < 16; i++)
-		sprintf(uuid + strlen(uuid), "%s%02x",
-			i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			(unsigned char)from->uuid.bytes[i]);
-	row.uuid = moescope_intern(uuid);
-	gpu_push(RECORD_DEVICE, &row, sizeof(row));
-}
-
-static void take_memory(const CUpti_ActivityMemory4 *from)
-{
-	struct row_device_memory row = {
-		.event = from->memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE,
-		.address = from->address,
-		.bytes = from->bytes,
-		.memory = (uint8_t)from->memoryKind,
-		.device = from->deviceId,
-		.correlation = from->correlationId,
-		.pool = from->memoryPoolConfig.address,
-	};
-	int64_t none;
-
-	device_times(from->timestamp, from->timestamp, &row.time_ns, &none);
-	gpu_push(RECORD_DEVICE_MEMORY, &row, sizeof(row));
-}
-
-/* Returns false for a kind that nothing here asks for. */
-static bool take_record(const CUpti_Activity *record)
-{
-	switch (record->kind) {
-	case CUPTI_ACTIVITY_KIND_KERNEL:
-	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-		take_kernel((const CUpti_ActivityKernel10 *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_MEMCPY:
-		take_copy((const CUpti_ActivityMemcpy6 *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_MEMCPY2:
-		take_peer_copy((const CUpti_ActivityMemcpyPtoP4 *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_MEMSET:
-		take_set((const CUpti_ActivityMemset4 *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_RUNTIME:
-	case CUPTI_ACTIVITY_KIND_DRIVER:
-		take_call((const CUpti_ActivityAPI *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-		take_sync((const CUpti_ActivitySynchronization2 *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_DEVICE:
-		take_device((const CUpti_ActivityDevice5 *)record);
-		return true;
-	case CUPTI_ACTIVITY_KIND_MEMORY2:
-		take_memory((const CUpti_ActivityMemory4 *)record);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
-				      size_t size, size_t valid)
-{
-	CUpti_Activity *record = NULL;
-	uint64_t unknown = 0;
-	size_t dropped = 0;
-
-	(void)size;
-	/* Two deliveries at once are rare; the launch table and the ring want one at a time. */
-	pthread_mutex_lock(&translating);
-	probe_attach_large();
-	while (valid && api.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS)
-		unknown += !take_record(record);
-	if (api.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS &&
-	    dropped)
-		gpu_lost(dropped, 0);
-	if (unknown)
-		gpu_lost(0, unknown);
-	pthread_mutex_unlock(&translating);
-	free(buffer);
-}
+static const CUpti_ActivityKind memory_kinds[] = {
+	CUPTI_ACTIVITY_KIND_MEMORY2,
+	CUPTI_ACTIVITY_KIND_MEMORY_POOL,
+};
 
 /* CUPTI keeps wall-clock nanoseconds; the run keeps CLOCK_MONOTONIC. When CUPTI cannot be asked,
  * what was known before stays. */
@@ -380,7 +97,7 @@ static void measure_clock(void)
 		int64_t before = clock_monotonic_ns(), after;
 		uint64_t theirs;
 
-		if (api.cuptiGetTimestamp(&theirs) != CUPTI_SUCCESS)
+		if (cupti_api.cuptiGetTimestamp(&theirs) != CUPTI_SUCCESS)
 			return;
 		after = clock_monotonic_ns();
 		if (after - before < best) {
@@ -388,30 +105,29 @@ static void measure_clock(void)
 			offset = before + best / 2 - (int64_t)theirs;
 		}
 	}
-	atomic_store_explicit(&to_monotonic_ns, offset, memory_order_relaxed);
+	cupti_set_clock(offset);
 }
-
-/* In every CUPTI since 10; NULL: calls carry pthread ids, and no call finds its range. */
-static __typeof__(cuptiSetThreadIdType) *set_thread_id_type;
 
 static bool load(void)
 {
 	static const char *const names[] = { CUPTI_LIBRARY_NAMES, NULL };
-	const struct dynlib_symbol symbols[] = {
-#define FUNCTION(name) { #name, &api.name },
+	const struct dynlib_symbol needed[] = {
+#define FUNCTION(name) { #name, &cupti_api.name },
 		CUPTI_FUNCTIONS(FUNCTION)
+	};
+	const struct dynlib_symbol optional[] = { CUPTI_OPTIONAL(FUNCTION)
 #undef FUNCTION
 	};
-	const struct dynlib_symbol thread_ids = { "cuptiSetThreadIdType", &set_thread_id_type };
 	static bool loaded; /* once: a late buffer of an earlier session may be using the calls */
 	void *library;
 
 	if (loaded)
 		return true;
 	library = dynlib_open(names, "MOESCOPE_CUPTI");
-	loaded = library && dynlib_symbols(library, symbols, COUNT(symbols)) == 0;
+	loaded = library && dynlib_symbols(library, needed, COUNT(needed)) == 0;
 	if (loaded)
-		dynlib_symbols(library, &thread_ids, 1);
+		dynlib_symbols(library, optional, COUNT(optional));
+	can_finalize = loaded && cupti_api.cuptiFinalize;
 	return loaded;
 }
 
@@ -419,8 +135,9 @@ static const char *words_of(CUptiResult result)
 {
 	const char *text = NULL;
 
-	return api.cuptiGetResultString(result, &text) == CUPTI_SUCCESS && text ? text
-										: "unknown error";
+	return cupti_api.cuptiGetResultString(result, &text) == CUPTI_SUCCESS && text
+		       ? text
+		       : "unknown error";
 }
 
 static const char *remedy(CUptiResult result)
@@ -439,32 +156,29 @@ static const char *remedy(CUptiResult result)
 static void switch_calls(uint8_t on)
 {
 	for (size_t i = 0; i < COUNT(runtime_calls); i++)
-		api.cuptiActivityEnableRuntimeApi(runtime_calls[i], on);
+		cupti_api.cuptiActivityEnableRuntimeApi(runtime_calls[i], on);
 	for (size_t i = 0; i < COUNT(driver_calls); i++)
-		api.cuptiActivityEnableDriverApi(driver_calls[i], on);
+		cupti_api.cuptiActivityEnableDriverApi(driver_calls[i], on);
 }
 
 static void disable(void)
 {
 	switch_calls(0);
 	for (size_t i = 0; i < COUNT(kinds); i++)
-		api.cuptiActivityDisable(kinds[i]);
-	if (memory_enabled)
-		api.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMORY2);
-	memory_enabled = false;
+		cupti_api.cuptiActivityDisable(kinds[i]);
+	for (size_t i = 0; wish.memory && i < COUNT(memory_kinds); i++)
+		cupti_api.cuptiActivityDisable(memory_kinds[i]);
 }
 
 /* All of it or, when CUPTI refuses, nothing: what stays on slows the program down. */
-static CUptiResult enable(bool with_memory)
+static CUptiResult enable(void)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < COUNT(kinds); i++)
-		result = api.cuptiActivityEnable(kinds[i]);
-	if (result == CUPTI_SUCCESS && with_memory) {
-		result = api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMORY2);
-		memory_enabled = result == CUPTI_SUCCESS;
-	}
+		result = cupti_api.cuptiActivityEnable(kinds[i]);
+	for (size_t i = 0; result == CUPTI_SUCCESS && wish.memory && i < COUNT(memory_kinds); i++)
+		result = cupti_api.cuptiActivityEnable(memory_kinds[i]);
 	if (result == CUPTI_SUCCESS)
 		switch_calls(1);
 	else
@@ -472,53 +186,251 @@ static CUptiResult enable(bool with_memory)
 	return result;
 }
 
-int cupti_attach(bool with_memory, char *words, size_t size)
+/* Before the first context is made, or CUPTI has its buffers already. */
+static void limit_device_buffers(void)
+{
+	size_t limit = (size_t)(wish.allowance_bytes / 2 / DEVICE_BUFFER_BYTES),
+	       size = sizeof(limit);
+
+	if (!cupti_api.cuptiActivitySetAttribute || !wish.allowance_bytes)
+		return;
+	if (limit < DEVICE_BUFFERS_MIN)
+		limit = DEVICE_BUFFERS_MIN;
+	cupti_api.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT, &size,
+					    &limit);
+}
+
+static CUptiResult attach(void)
 {
 	CUptiResult result;
-	uint32_t version = 0;
+
+	/* The wall clock is CUPTI's default. */
+	cupti_set_clock(clock_monotonic_ns() - clock_realtime_ns());
+	measure_clock();
+	/* The kernel's thread ids, as in the ranges. */
+	if (cupti_api.cuptiSetThreadIdType)
+		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	limit_device_buffers();
+	result = cupti_subscribe();
+	if (result != CUPTI_SUCCESS)
+		return result;
+	result = cupti_api.cuptiActivityRegisterCallbacks(cupti_buffer_requested,
+							  cupti_buffer_completed);
+	if (result == CUPTI_SUCCESS)
+		result = enable();
+	if (result != CUPTI_SUCCESS)
+		cupti_unsubscribe();
+	return result;
+}
+
+int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
+{
+	int64_t start_ns = clock_monotonic_ns();
+	CUptiResult result = CUPTI_SUCCESS;
 
 	if (!load()) {
 		snprintf(words, size,
 			 "GPU collection off: no usable libcupti; install the CUDA toolkit or the "
 			 "nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its path");
-		return -1;
+		return -ENOENT;
 	}
-	/* The wall clock is CUPTI's default. */
-	atomic_store_explicit(&to_monotonic_ns, clock_monotonic_ns() - clock_realtime_ns(),
-			      memory_order_relaxed);
-	measure_clock();
-	/* The kernel's thread ids, as in the ranges. */
-	if (set_thread_id_type)
-		set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-	result = api.cuptiActivityRegisterCallbacks(buffer_requested, buffer_completed);
-	if (result == CUPTI_SUCCESS)
-		result = enable(with_memory);
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_OFF || state == CUPTI_RESTING) {
+		wish = *wanted;
+		result = attach();
+		if (result == CUPTI_SUCCESS)
+			atomic_store(&state, CUPTI_ON);
+	}
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&cupti_added.attach_ns, (uint64_t)(clock_monotonic_ns() - start_ns));
 	if (result != CUPTI_SUCCESS) {
 		snprintf(words, size, "GPU collection off: CUPTI says %s; %s", words_of(result),
 			 remedy(result));
-		return -1;
+		return result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? -EBUSY : -EIO;
 	}
-	api.cuptiGetVersion(&version);
+	if (!version)
+		cupti_api.cuptiGetVersion(&version);
 	snprintf(words, size, "GPU records by CUPTI API version %u", version);
-	attached = true;
 	return 0;
 }
 
-void cupti_flush(bool forced)
+enum cupti_state cupti_state(void)
 {
-	if (!attached)
-		return;
-	api.cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
-	measure_clock();
+	return atomic_load(&state);
 }
 
-void cupti_detach(void)
+uint32_t cupti_version(void)
 {
-	if (!attached)
+	return version;
+}
+
+static void flush(bool forced)
+{
+	atomic_store(&cupti_closing, forced);
+	cupti_api.cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	atomic_store(&cupti_closing, false);
+}
+
+void cupti_flush(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		flush(false);
+		measure_clock();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* The lock is held, and records are off or about to be. */
+static void finalize(void)
+{
+	cupti_api.cuptiFinalize();
+	cupti_subscription_ended();
+	atomic_store(&cupti_leave_wanted, false);
+	atomic_store(&state, CUPTI_OFF);
+}
+
+static void rest(void)
+{
+	atomic_store(&cupti_leave_wanted, false);
+	atomic_store(&state, CUPTI_RESTING);
+}
+
+void cupti_trust_graphs(bool proved)
+{
+	graphs_proved = proved;
+}
+
+int cupti_leave(void)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON && cupti_saw_graphs() && !graphs_proved) {
+		r = -EPERM;
+	} else if (state == CUPTI_ON) {
+		leave_since_ns = clock_monotonic_ns();
+		leave_delivered = cupti_delivered();
+		leave_quiet = 0;
+		atomic_store(&state, CUPTI_LEAVING);
+		if (cupti_saw_graphs() && can_finalize && cupti_graph_threads() < 2)
+			atomic_store(&cupti_leave_wanted, true);
+		else
+			disable();
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/* Records are off. What was under way comes in first; then the rest goes. */
+static void poll_disabled(void)
+{
+	int64_t now_ns = clock_monotonic_ns();
+
+	flush(false);
+	leave_quiet = cupti_delivered() == leave_delivered ? leave_quiet + 1 : 0;
+	leave_delivered = cupti_delivered();
+	if (leave_quiet < QUIET_POLLS && now_ns - leave_since_ns < LEAVE_NS)
 		return;
-	/* What is complete, then what comes in until nothing more is recorded. */
-	cupti_flush(false);
-	disable();
-	cupti_flush(true);
-	attached = false;
+	flush(true);
+	if (can_finalize && !cupti_saw_graphs()) {
+		now_ns = clock_monotonic_ns();
+		cupti_unsubscribe();
+		finalize();
+		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)(clock_monotonic_ns() - now_ns));
+	} else {
+		rest();
+	}
+}
+
+enum cupti_state cupti_poll(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_LEAVING) {
+		/* A second thread with graphs came up while waiting for the first. */
+		if (cupti_leave_wanted && cupti_graph_threads() > 1) {
+			atomic_store(&cupti_leave_wanted, false);
+			disable();
+		}
+		if (!cupti_leave_wanted)
+			poll_disabled();
+	}
+	pthread_mutex_unlock(&lock);
+	return cupti_state();
+}
+
+void cupti_leave_in_callback(bool idle)
+{
+	int64_t start_ns = clock_monotonic_ns();
+
+	/* After a wait for the device nothing is cut off. */
+	if (!idle && start_ns - leave_since_ns < IDLE_MOMENT_NS)
+		return;
+	if (pthread_mutex_trylock(&lock) != 0)
+		return;
+	if (cupti_leave_wanted && cupti_graph_threads() == 1) {
+		gpu_on_program_thread = true;
+		disable();
+		flush(true);
+		gpu_on_program_thread = false;
+		finalize();
+		start_ns = clock_monotonic_ns() - start_ns;
+		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
+		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void cupti_leave_now(void)
+{
+	bool alone = cupti_graphs_only_here();
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		atomic_store(&cupti_leave_wanted, false);
+		flush(false);
+		disable();
+		flush(true);
+		cupti_unsubscribe();
+		if (can_finalize && (!cupti_saw_graphs() || alone))
+			finalize();
+		else
+			rest();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void cupti_end(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		atomic_store(&cupti_leave_wanted, false);
+		/* What is complete, then what comes in until nothing more is recorded. */
+		flush(false);
+		disable();
+		flush(true);
+		rest();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+struct cupti_sums cupti_sums(void)
+{
+	return (struct cupti_sums){
+		.counts = { .launches = cupti_added.launches,
+			    .nodes = cupti_added.nodes,
+			    .calls = cupti_added.calls },
+		.overhead_ns = cupti_added.overhead_ns,
+		.translate_ns = cupti_added.translate_ns,
+		.held_ns = cupti_added.held_ns,
+		.attach_ns = cupti_added.attach_ns,
+		.detach_ns = cupti_added.detach_ns,
+	};
+}
+
+void cupti_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	atomic_store(&cupti_leave_wanted, false);
+	atomic_store(&state, CUPTI_OFF);
 }

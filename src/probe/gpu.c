@@ -10,14 +10,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "probe/gears.h"
 #include "probe/probe.h"
 
-#define SAMPLE_MS 100
-#define SAMPLES_PER_FLUSH 5
+#define SAMPLE_NS INT64_C(100000000)
 #define SPACE_WAIT_MS 200
 #define NO_THREAD "no thread or descriptor to be had; raise the limits (ulimit -u, ulimit -n)"
 #define SPACE_WAITS 10 /* then the drain is not slow but stuck */
@@ -26,6 +28,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t thread;
 static int stop_fd = -1;
 static bool running, have_cupti, have_nvml;
+static _Atomic bool process_ends;
+__thread bool gpu_on_program_thread;
 _Atomic uint64_t gpu_dropped, gpu_unknown;
 
 void gpu_lost(uint64_t dropped, uint64_t unknown)
@@ -60,7 +64,7 @@ void gpu_push(enum record_kind kind, const void *row, size_t row_size)
 	if (!ring)
 		return;
 	/* Twice: at the end of the ring a record may have to skip almost its own size. */
-	if (ring->head + 2 * bytes > ring->limit)
+	if (!gpu_on_program_thread && ring->head + 2 * bytes > ring->limit)
 		wait_for_room(ring, (uint32_t)bytes);
 	record = ring_reserve(ring, (uint32_t)bytes);
 	if (!record)
@@ -75,19 +79,22 @@ void gpu_push(enum record_kind kind, const void *row, size_t row_size)
 static void *gpu_thread(void *arg)
 {
 	struct pollfd stop = { .fd = stop_fd, .events = POLLIN };
-	unsigned int samples = 0;
+	int64_t sampled_ns = 0, now_ns;
+	unsigned int wait_ms;
 
 	(void)arg;
 	pthread_setname_np(pthread_self(), "moescope-gpu");
 	probe_attach_large();
 	if (have_nvml)
 		nvml_describe();
-	while (poll(&stop, 1, SAMPLE_MS) == 0) {
-		if (have_nvml)
+	do {
+		now_ns = clock_monotonic_ns();
+		if (have_nvml && now_ns - sampled_ns >= SAMPLE_NS) {
+			sampled_ns = now_ns;
 			nvml_sample();
-		if (have_cupti && ++samples % SAMPLES_PER_FLUSH == 0)
-			cupti_flush(false);
-	}
+		}
+		wait_ms = have_cupti ? gears_tick() : (unsigned int)(SAMPLE_NS / 1000000);
+	} while (poll(&stop, 1, (int)wait_ms) == 0);
 	return NULL;
 }
 
@@ -120,14 +127,15 @@ void gpu_start(void)
 		if (!have_nvml)
 			moescope_info("NVML", words);
 		if (level >= MOESCOPE_TRACE)
-			have_cupti = cupti_attach(level >= MOESCOPE_FULL, words, sizeof(words)) ==
-				     0;
-		if (have_cupti || have_nvml)
+			have_cupti = gears_start(level >= MOESCOPE_FULL, words, sizeof(words)) == 0;
+		if (have_cupti || have_nvml) {
+			gpu_watch_exit();
 			start_thread();
+		}
 		if (!running && have_nvml)
 			moescope_info("NVML", "device metrics off: " NO_THREAD);
 		if (!running && have_cupti) { /* nobody would ever flush */
-			cupti_detach();
+			gears_stop(false);
 			snprintf(words, sizeof(words), "GPU collection off: " NO_THREAD);
 		}
 		if (level >= MOESCOPE_TRACE)
@@ -161,10 +169,21 @@ void gpu_stop(void)
 		close(stop_fd);
 		stop_fd = -1;
 		if (have_cupti)
-			cupti_detach();
+			gears_stop(atomic_load(&process_ends));
 		running = have_cupti = have_nvml = false;
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+static void at_exit(void)
+{
+	atomic_store(&process_ends, true);
+	moescope_stop();
+}
+
+void gpu_watch_exit(void)
+{
+	atexit(at_exit);
 }
 
 void gpu_after_fork(void)
@@ -172,6 +191,7 @@ void gpu_after_fork(void)
 	/* CUDA does not survive a fork: nothing here may be called in the child. */
 	pthread_mutex_init(&lock, NULL);
 	running = have_cupti = have_nvml = false;
+	gears_after_fork();
 	if (stop_fd >= 0)
 		close(stop_fd);
 	stop_fd = -1;

@@ -3,8 +3,8 @@
  * GPU collection inside the process: CUPTI activity records, NVTX ranges, NVML readings.
  *
  * Threads: the driver calls InitializeInjection on the program's thread; CUPTI hands finished
- * buffers over on a thread of its own or inside a flush; the GPU thread of ours flushes and reads
- * NVML. Records go through the rings like everything else, so that they survive a kill.
+ * buffers over on a thread of its own or inside a flush; the GPU thread of ours flushes, reads NVML
+ * and does what the governor says (gears.h). Records go through the rings like everything else, so that they survive a kill.
  */
 #ifndef PROBE_GPU_H
 #define PROBE_GPU_H
@@ -22,20 +22,19 @@ void gpu_start(void);
 void gpu_join(void);
 /* Delivers what CUPTI still holds, and stops collecting. Before the session's last flush. */
 void gpu_stop(void);
+/* To be called once CUPTI and NVML are loaded: what is registered later runs earlier, and so the
+ * session ends before the destructors of those libraries run. */
+void gpu_watch_exit(void);
 void gpu_after_fork(void);
 
 /* Records that CUPTI dropped, and records of a kind that nothing here asks for. */
 void gpu_lost(uint64_t dropped, uint64_t unknown);
 extern _Atomic uint64_t gpu_dropped, gpu_unknown;
 
-/* A row whose times are nanoseconds of CLOCK_MONOTONIC, from a thread that is not the program's:
+/* A row whose times are nanoseconds of CLOCK_MONOTONIC. On a thread that is not the program's it
  * waits a moment for the drain when the ring is full, then counts a drop. */
+extern __thread bool gpu_on_program_thread; /* then it never waits */
 void gpu_push(enum record_kind kind, const void *row, size_t row_size);
-
-/* cupti.c. words: what is collected, or what is off, why, and the remedy. */
-int cupti_attach(bool with_memory, char *words, size_t size);
-void cupti_detach(void);
-void cupti_flush(bool forced);
 
 /* nvml.c: devices once, then one reading of every metric. */
 int nvml_open(char *words, size_t size);

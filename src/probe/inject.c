@@ -3,24 +3,15 @@
  * Where the CUDA driver and NVTX come in: CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH name
  * this library, and these functions are called at the first CUDA or NVTX call of the process.
  */
-#include <stdlib.h>
-
 #include "moescope.h"
 #include "probe/gpu.h"
 #include "probe/nvtx.h"
-
-static void at_exit(void)
-{
-	/* Before the libraries' destructors, while CUPTI can still deliver. */
-	moescope_stop();
-}
 
 MOESCOPE_API int InitializeInjection(void);
 MOESCOPE_API int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
 
 int InitializeInjection(void)
 {
-	atexit(at_exit);
 	gpu_start();
 	return 1;
 }

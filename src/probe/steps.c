@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/gears.h"
 #include "probe/probe.h"
 
 uint32_t moescope_gate;
@@ -24,11 +25,13 @@ static struct {
 	uint32_t check_pairs; /* of the overhead check, 0: none */
 	uint32_t pauses;
 	bool step_recorded; /* what the schedule says of now */
+	bool device;	    /* device records are wanted */
 	uint8_t probe;
 	int64_t seen; /* steps begun in this session */
 	bool open;
 	int64_t step;
 	uint64_t start_ticks;
+	int64_t start_ns; /* the same moment, for the governor */
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .step_recorded = true };
 
 static _Atomic int64_t current_step = -1;
@@ -121,6 +124,25 @@ static bool scheduled(int64_t step)
 	return !state.schedule.struct_size || moescope_schedule_records(&state.schedule, step);
 }
 
+/* Whether device records are wanted around step `nth` of the session: they are turned on for the
+ * steps of the warm-up, too, and stay on between steps of a sample. A step function decides when
+ * the step has come, so they stay on. */
+static bool device_wanted(int64_t nth)
+{
+	const struct moescope_schedule *s = &state.schedule;
+	int64_t ahead = s->warmup > s->sample ? s->warmup : s->sample;
+
+	if (state.pauses)
+		return false;
+	if (!s->struct_size || state.function)
+		return true;
+	/* A sample of every millionth step is no reason to look a million steps ahead. */
+	for (int64_t i = 0; i <= ahead && i < 1000; i++)
+		if (moescope_schedule_records(s, nth + i))
+			return true;
+	return false;
+}
+
 static void decide(bool recorded)
 {
 	state.probe = recorded ? overhead_probe(state.seen) : 0;
@@ -158,6 +180,7 @@ static void open_step(int64_t step, bool recorded)
 	atomic_store_explicit(&current_step, step, memory_order_relaxed);
 	flags = (uint64_t)(state.step_recorded && !state.pauses) | (uint64_t)state.probe << 8;
 	state.start_ticks = clock_ticks();
+	state.start_ns = clock_monotonic_ns();
 	atomic_store_explicit(&shared->step, step, memory_order_relaxed);
 	atomic_store_explicit(&shared->start_ticks, state.start_ticks, memory_order_relaxed);
 	atomic_store_explicit(&shared->flags, flags, memory_order_relaxed);
@@ -170,8 +193,9 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 {
 	moescope_step_function function;
 	struct row_step row;
+	int64_t start_ns;
 	uint64_t now;
-	bool closed, recorded;
+	bool closed, recorded, device;
 	void *arg;
 
 	/* One relaxed load without a session. The gate does not do here: a pause closes it, and
@@ -182,8 +206,17 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	pthread_mutex_lock(&state.lock);
 	if (call == STEP_NEXT)
 		step = state.open ? state.step + 1 : state.seen;
+	start_ns = state.start_ns;
 	closed = close_step(tokens, now, &row);
 	recorded = scheduled(state.seen);
+	device = call == STEP_END ? state.device : device_wanted(state.seen);
+	if (device != state.device) {
+		/* Before the step begins, and without the lock: attaching takes a while. */
+		state.device = device;
+		pthread_mutex_unlock(&state.lock);
+		gears_want(device);
+		pthread_mutex_lock(&state.lock);
+	}
 	function = call == STEP_END ? NULL : state.function;
 	arg = state.function_arg;
 	if (function) {
@@ -195,8 +228,10 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	if (state.rings && call != STEP_END)
 		open_step(step, recorded);
 	pthread_mutex_unlock(&state.lock);
-	if (closed)
+	if (closed) {
 		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
+		gears_step(start_ns, clock_monotonic_ns());
+	}
 }
 
 void moescope_step_begin(int64_t step)
@@ -219,15 +254,21 @@ void moescope_pause(void)
 	pthread_mutex_lock(&state.lock);
 	state.pauses = 1;
 	update_gate();
+	state.device = false;
 	pthread_mutex_unlock(&state.lock);
+	gears_want(false);
 }
 
 void moescope_resume(void)
 {
+	bool device;
+
 	pthread_mutex_lock(&state.lock);
 	state.pauses = 0;
 	update_gate();
+	device = state.device = device_wanted(state.open ? state.seen - 1 : state.seen);
 	pthread_mutex_unlock(&state.lock);
+	gears_want(device);
 }
 
 void moescope_set_level(enum moescope_level level)
@@ -273,6 +314,8 @@ void steps_set_overhead_check(uint32_t pairs)
 
 void steps_start(enum moescope_level level, struct rings *rings)
 {
+	bool device;
+
 	pthread_mutex_lock(&state.lock);
 	state.rings = rings;
 	state.level = level;
@@ -282,7 +325,9 @@ void steps_start(enum moescope_level level, struct rings *rings)
 	state.step_recorded = scheduled(0);
 	atomic_store_explicit(&current_step, -1, memory_order_relaxed);
 	update_gate();
+	device = state.device = device_wanted(0);
 	pthread_mutex_unlock(&state.lock);
+	gears_want(device);
 }
 
 void steps_stop(void)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUPTI behind a neutral face. Only cupti.c (the library, attaching and detaching),
+ * cupti_records.c (activity records) and cupti_calls.c (callbacks) know its types.
+ *
+ * Detaching means cuptiFinalize, for merely attached CUPTI keeps slowing launches down. How it
+ * may be done depends on CUDA graphs, see the table in docs/design.md: without graphs at any time
+ * from any thread; with graphs only on the one thread that launches them, inside an exit callback
+ * of a call of its own, so that no graph can be launched meanwhile; when several threads launch
+ * graphs not at all, and then records are only switched off (resting).
+ */
+#ifndef PROBE_CUPTI_H
+#define PROBE_CUPTI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "probe/governor.h"
+
+enum cupti_state {
+	CUPTI_OFF,     /* not attached */
+	CUPTI_ON,      /* records come */
+	CUPTI_LEAVING, /* told to detach; the last records may still come */
+	CUPTI_RESTING, /* attached, but records are off: detaching would not be safe */
+};
+
+struct cupti_wish {
+	bool memory;		  /* allocations and pools, too */
+	uint64_t allowance_bytes; /* of device memory */
+};
+
+/* 0; -EBUSY: another client has CUPTI; -ENOENT: no library; -EIO: CUPTI refuses. words: what is
+ * collected, or what is off, why, and the remedy. */
+int cupti_attach(const struct cupti_wish *wish, char *words, size_t size);
+enum cupti_state cupti_state(void);
+/* Whether detaching beside CUDA graphs is known to be safe here. */
+void cupti_trust_graphs(bool proved);
+/* Begins to detach. Then cupti_poll every LEAVE_POLL_MS until it is over. -EPERM: there are
+ * graphs, and it is not known to be safe; nothing has changed. */
+int cupti_leave(void);
+enum cupti_state cupti_poll(void);
+#define LEAVE_POLL_MS 10
+/* The same at once, on a thread of the program: at its stop, and before another client comes.
+ * Leaves CUPTI off, or resting where graphs forbid more. */
+void cupti_leave_now(void);
+/* The process ends: everything is delivered, and CUPTI stays as it is. */
+void cupti_end(void);
+/* Has CUPTI hand over what is complete. */
+void cupti_flush(void);
+/* CUDA graphs have been made or launched while attached. */
+bool cupti_saw_graphs(void);
+/* Of CUPTI's API; 0: not loaded. */
+uint32_t cupti_version(void);
+
+/* Sums since the process began. held_ns: time in which calls of the program waited for us. */
+struct cupti_sums {
+	struct governor_counts counts;
+	uint64_t overhead_ns, translate_ns, held_ns, attach_ns, detach_ns;
+};
+struct cupti_sums cupti_sums(void);
+
+void cupti_after_fork(void);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the three files that know CUPTI's types share; see cupti.h.
+ */
+#ifndef PROBE_CUPTI_INSIDE_H
+#define PROBE_CUPTI_INSIDE_H
+
+#include <cuda.h>
+#include <cupti.h>
+#include <stdatomic.h>
+
+#include "probe/cupti.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* FUNCTION(name): the CUPTI calls that are used; OPTIONAL: not in every version. */
+#define CUPTI_FUNCTIONS(FUNCTION)                                                                  \
+	FUNCTION(cuptiActivityRegisterCallbacks)                                                   \
+	FUNCTION(cuptiActivityEnable)                                                              \
+	FUNCTION(cuptiActivityDisable)                                                             \
+	FUNCTION(cuptiActivityGetNextRecord)                                                       \
+	FUNCTION(cuptiActivityGetNumDroppedRecords)                                                \
+	FUNCTION(cuptiActivityFlushAll)                                                            \
+	FUNCTION(cuptiActivityEnableRuntimeApi)                                                    \
+	FUNCTION(cuptiActivityEnableDriverApi)                                                     \
+	FUNCTION(cuptiGetTimestamp)                                                                \
+	FUNCTION(cuptiGetCallbackName)                                                             \
+	FUNCTION(cuptiGetResultString)                                                             \
+	FUNCTION(cuptiGetVersion)
+#define CUPTI_OPTIONAL(FUNCTION)                                                                   \
+	FUNCTION(cuptiSetThreadIdType)                                                             \
+	FUNCTION(cuptiActivitySetAttribute)                                                        \
+	FUNCTION(cuptiSubscribe)                                                                   \
+	FUNCTION(cuptiUnsubscribe)                                                                 \
+	FUNCTION(cuptiEnableCallback)                                                              \
+	FUNCTION(cuptiGetGraphNodeId)                                                              \
+	FUNCTION(cuptiGetGraphId)                                                                  \
+	FUNCTION(cuptiFinalize)
+
+struct cupti_api {
+#define FUNCTION(name) __typeof__(name) *name;
+	CUPTI_FUNCTIONS(FUNCTION)
+	CUPTI_OPTIONAL(FUNCTION)
+#undef FUNCTION
+};
+extern struct cupti_api cupti_api;
+
+/* cupti_records.c */
+void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
+void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
+				     size_t size, size_t valid);
+void cupti_set_clock(int64_t to_monotonic_ns);
+/* While the last buffers of a window are taken: a call that has not ended is outside the window
+ * and not lost. */
+extern _Atomic bool cupti_closing;
+/* Records delivered so far, of any kind: tells whether more came. */
+uint64_t cupti_delivered(void);
+
+/* cupti_calls.c: the subscriber. */
+CUptiResult cupti_subscribe(void);
+/* Not after cuptiFinalize, which ends the subscription with everything else. */
+void cupti_unsubscribe(void);
+void cupti_subscription_ended(void);
+/* How many threads have launched CUDA graphs while attached: 0, 1, 2 for several. */
+unsigned int cupti_graph_threads(void);
+/* The calling thread is the only one that does: none is launched while it is elsewhere. */
+bool cupti_graphs_only_here(void);
+void cupti_note_graphs(void);
+/* cupti.c, on the thread that launches graphs, in an exit callback; idle: it has just waited for
+ * the device. */
+void cupti_leave_in_callback(bool idle);
+extern _Atomic bool cupti_leave_wanted;
+
+/* cupti_records.c and cupti.c add, cupti_sums reads. */
+struct cupti_atomic_sums {
+	_Atomic uint64_t launches, nodes, calls, overhead_ns, translate_ns, held_ns;
+	_Atomic uint64_t attach_ns, detach_ns;
+};
+extern struct cupti_atomic_sums cupti_added;
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attaching and detaching as the governor says; see gears.h.
+ */
+#include "probe/gears.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "moescope.h"
+#include "probe/cupti.h"
+#include "probe/gpu.h"
+#include "probe/proved.h"
+
+#define MS INT64_C(1000000)
+#define FLUSH_NS (500 * MS)
+#define RETRY_NS (1000 * MS) /* after another client had CUPTI */
+#define COST_NS (1000 * MS)
+#define TICK_NS (100 * MS)
+#define ALLOWANCE_MB 128
+#define BUDGET_PCT 1.0
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool running, wanted = true, proved;
+static bool attached; /* as far as the governor and the run have been told */
+static bool yielded;  /* another client has CUPTI */
+static struct cupti_wish wish;
+static struct governor governor;
+static int64_t changed_ns; /* of `attached` */
+static int64_t flushed_ns, retry_ns, cost_ns;
+static struct cupti_sums before; /* of the last attaching or detaching */
+static struct cupti_sums told;	 /* in the last cost row */
+
+static void write_gear(enum gear gear, const char *why)
+{
+	struct row_gear row = { .time_ns = clock_monotonic_ns(),
+				.gear = (uint8_t)gear,
+				.attached = attached,
+				.why = moescope_intern(why),
+				.cost_pct = governor.cost > 0 ? 100 * governor.cost : 0,
+				.device_bytes = governor_device_bytes(&governor) };
+
+	gpu_push(RECORD_GEAR, &row, sizeof(row));
+}
+
+static void write_cost(void)
+{
+	struct cupti_sums now = cupti_sums();
+	struct row_device_cost row = {
+		.time_ns = clock_monotonic_ns(),
+		.cupti_ns = now.overhead_ns - told.overhead_ns,
+		.translate_ns = now.translate_ns - told.translate_ns,
+		.held_ns = now.held_ns - told.held_ns,
+		.switch_ns = now.attach_ns - told.attach_ns + now.detach_ns - told.detach_ns,
+		.kernels = now.counts.launches - told.counts.launches + now.counts.nodes -
+			   told.counts.nodes,
+		.calls = now.counts.calls - told.counts.calls,
+	};
+
+	cost_ns = row.time_ns;
+	if (!memcmp(&now, &told, sizeof(now)))
+		return;
+	told = now;
+	gpu_push(RECORD_DEVICE_COST, &row, sizeof(row));
+}
+
+/* What the program's environment asks for; `moescope run` has checked it. */
+static struct governor_limits limits(void)
+{
+	const char *budget = getenv("MOESCOPE_BUDGET"), *memory = getenv("MOESCOPE_DEVICE_MB");
+	const char *shifts = getenv("MOESCOPE_SHIFTS");
+	struct governor_limits l = { .budget = BUDGET_PCT / 100, .may_detach = true };
+	uint64_t mb = memory ? strtoull(memory, NULL, 10) : 0;
+
+	if (budget && *budget)
+		l.budget = strcmp(budget, "off") == 0 ? 0 : strtod(budget, NULL) / 100;
+	l.allowance_bytes = (mb ? mb : ALLOWANCE_MB) << 20;
+	l.shifts = shifts ? (unsigned int)strtoul(shifts, NULL, 10) : 0;
+	return l;
+}
+
+/* Once CUPTI is there, and with it its version. */
+static void find_proof(void)
+{
+	char driver[64];
+	struct proof proof;
+
+	driver_version(driver, sizeof(driver));
+	proof = proof_find(cupti_version(), driver);
+	cupti_trust_graphs(proof.graphs);
+	governor.prices = proof.prices;
+	proved = true;
+}
+
+static void note_attached(const char *why)
+{
+	struct cupti_sums now = cupti_sums();
+
+	if (!proved) {
+		find_proof();
+		gpu_watch_exit(); /* it may just have been loaded */
+	}
+	attached = true;
+	yielded = false;
+	changed_ns = clock_monotonic_ns();
+	governor_attached(&governor, changed_ns, (int64_t)(now.attach_ns - before.attach_ns),
+			  &now.counts);
+	before = now;
+	write_gear(governor.gear, why);
+}
+
+static void note_detached(enum gear gear, const char *why)
+{
+	struct cupti_sums now = cupti_sums();
+
+	attached = false;
+	changed_ns = clock_monotonic_ns();
+	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns));
+	before = now;
+	write_gear(gear, why);
+}
+
+static void yield_to(const char *why)
+{
+	yielded = true;
+	retry_ns = clock_monotonic_ns() + RETRY_NS;
+	attached = false;
+	write_gear(GEAR_YIELDED, why);
+}
+
+int gears_start(bool memory, char *words, size_t size)
+{
+	struct governor_limits l = limits();
+	int r = 0;
+
+	pthread_mutex_lock(&lock);
+	wish = (struct cupti_wish){ .memory = memory, .allowance_bytes = l.allowance_bytes };
+	before = told = cupti_sums();
+	flushed_ns = cost_ns = clock_monotonic_ns();
+	yielded = attached = proved = false;
+	governor_start(&governor, &l, clock_monotonic_ns());
+	snprintf(words, size, "GPU records as the schedule asks for them");
+	if (wanted)
+		r = cupti_attach(&wish, words, size);
+	running = r == 0 || r == -EBUSY;
+	if (r == -EBUSY)
+		yield_to(words);
+	else if (r == 0 && wanted)
+		note_attached(governor.why);
+	pthread_mutex_unlock(&lock);
+	return running ? 0 : r;
+}
+
+/* Attaches when it was not; the lock is held. */
+static void attach(const char *why)
+{
+	char words[256];
+	int r = cupti_attach(&wish, words, sizeof(words));
+
+	if (r == 0)
+		note_attached(why);
+	else if (!yielded)
+		yield_to(words);
+	else
+		retry_ns = clock_monotonic_ns() + RETRY_NS;
+}
+
+static void tick_off(int64_t now_ns, int64_t *wait_ns)
+{
+	struct cupti_sums sums = cupti_sums();
+
+	if (yielded) {
+		if (wanted && now_ns >= retry_ns)
+			attach("the other client has gone");
+		return;
+	}
+	if (wanted && governor_ask(&governor, now_ns, &sums.counts, wait_ns) == GOVERNOR_ATTACH)
+		attach(governor.why);
+}
+
+static void tick_on(int64_t now_ns, int64_t *wait_ns)
+{
+	struct cupti_sums sums = cupti_sums();
+	enum governor_order order;
+	enum gear gear = governor.gear;
+
+	if (!wanted) {
+		governor.why = "outside the schedule, or paused";
+		cupti_leave();
+		return;
+	}
+	/* What the governor counts has been delivered up to now. */
+	if (now_ns - flushed_ns >= FLUSH_NS || governor_is_due(&governor, now_ns)) {
+		flushed_ns = now_ns;
+		cupti_flush();
+		sums = cupti_sums();
+		now_ns = clock_monotonic_ns();
+	}
+	order = governor_ask(&governor, now_ns, &sums.counts, wait_ns);
+	if (order == GOVERNOR_DETACH) {
+		if (cupti_leave() < 0) {
+			governor_cannot_detach(
+				&governor, "detaching beside CUDA graphs is not proved for this "
+					   "CUPTI and driver: run moescope doctor --stress");
+			write_gear(governor.gear, governor.why);
+		}
+	} else if (governor.gear != gear) {
+		write_gear(governor.gear, governor.why);
+	}
+}
+
+unsigned int gears_tick(void)
+{
+	int64_t now_ns = clock_monotonic_ns(), wait_ns = TICK_NS;
+	enum cupti_state state;
+
+	pthread_mutex_lock(&lock);
+	if (running) {
+		state = cupti_state() == CUPTI_LEAVING ? cupti_poll() : cupti_state();
+		if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
+			note_detached(wanted ? governor.gear : GEAR_NONE, governor.why);
+		if (state == CUPTI_LEAVING)
+			wait_ns = LEAVE_POLL_MS * MS;
+		else if (state == CUPTI_ON)
+			tick_on(now_ns, &wait_ns);
+		else
+			tick_off(now_ns, &wait_ns);
+		if (now_ns - cost_ns >= COST_NS)
+			write_cost();
+	}
+	pthread_mutex_unlock(&lock);
+	if (wait_ns > TICK_NS)
+		wait_ns = TICK_NS;
+	return wait_ns > MS ? (unsigned int)(wait_ns / MS) : 1;
+}
+
+void gears_stop(bool ending)
+{
+	pthread_mutex_lock(&lock);
+	if (running) {
+		if (ending)
+			cupti_end();
+		else
+			cupti_leave_now();
+		if (attached)
+			note_detached(GEAR_NONE, "the session ends");
+		write_cost();
+	}
+	running = false;
+	pthread_mutex_unlock(&lock);
+}
+
+void gears_want(bool on)
+{
+	pthread_mutex_lock(&lock);
+	wanted = on;
+	if (on && running && !yielded && cupti_state() != CUPTI_ON) {
+		gpu_on_program_thread = true;
+		while (cupti_state() == CUPTI_LEAVING) /* it was told to go a moment ago */
+			cupti_leave_now();
+		if (attached)
+			note_detached(GEAR_NONE, governor.why);
+		attach("the schedule begins, or a pause ends");
+		gpu_on_program_thread = false;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void gears_step(int64_t start_ns, int64_t end_ns)
+{
+	/* Which steps are compared hardly matters: one that comes at a bad moment is left out. */
+	if (pthread_mutex_trylock(&lock) != 0)
+		return;
+	if (running && changed_ns <= start_ns && cupti_state() == (attached ? CUPTI_ON : CUPTI_OFF))
+		governor_step(&governor, attached, end_ns - start_ns);
+	pthread_mutex_unlock(&lock);
+}
+
+void gears_yield(const char *to)
+{
+	pthread_mutex_lock(&lock);
+	if (running && !yielded) {
+		gpu_on_program_thread = true;
+		cupti_leave_now();
+		attached = false;
+		yield_to(to);
+		retry_ns = INT64_MAX; /* until it has gone */
+		gpu_on_program_thread = false;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void gears_resume(void)
+{
+	pthread_mutex_lock(&lock);
+	if (yielded)
+		retry_ns = clock_monotonic_ns() + RETRY_NS;
+	pthread_mutex_unlock(&lock);
+}
+
+void gears_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	running = attached = yielded = false;
+	cupti_after_fork();
+}

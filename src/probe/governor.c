@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The governor's arithmetic; see governor.h.
+ */
+#include "probe/governor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+#define LOOK_NS (250 * MS)	/* counts over less than this say little */
+#define LOOKS_OVER 2		/* in a row before it shifts down */
+#define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */
+#define WINDOW_MAX_NS (30000 * MS)
+#define GAP_MAX_NS (600000 * MS)
+#define SWITCH_NS (16 * MS) /* until one has been measured: 11 to attach, 5 to detach */
+#define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
+#define UP_AGAIN 0.6	    /* of that: when windows are given up for always */
+#define STEPS_NEEDED 8	    /* of each sort before their comparison is believed */
+
+void governor_start(struct governor *g, const struct governor_limits *limits, int64_t now_ns)
+{
+	*g = (struct governor){ .limits = *limits,
+				.gear = GEAR_ALWAYS,
+				.why = limits->budget > 0 ? "collecting starts" : "no budget",
+				.cost = -1,
+				.switch_ns = SWITCH_NS,
+				.since_ns = now_ns,
+				.looked_ns = now_ns };
+}
+
+uint64_t governor_device_bytes(const struct governor *g)
+{
+	return g->windows ? g->prices.attach_bytes + (g->windows - 1) * g->prices.window_bytes : 0;
+}
+
+/* Windows that the allowance still has room for. */
+static uint64_t windows_left(const struct governor *g)
+{
+	uint64_t used = governor_device_bytes(g);
+
+	if (!g->prices.window_bytes)
+		return UINT64_MAX;
+	return used < g->limits.allowance_bytes
+		       ? (g->limits.allowance_bytes - used) / g->prices.window_bytes
+		       : 0;
+}
+
+/* As the allowance is used up windows become longer and rarer in the same proportion, so that a
+ * run of any length ends with some left. */
+static double stretch(const struct governor *g)
+{
+	uint64_t left = windows_left(g);
+	double all, share;
+
+	if (left == UINT64_MAX || !left)
+		return 1;
+	all = (double)(left + g->windows);
+	share = all / (double)left;
+	return share * share;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(const double *values, unsigned int n)
+{
+	double sorted[GOVERNOR_STEPS];
+
+	if (n > GOVERNOR_STEPS)
+		n = GOVERNOR_STEPS;
+	memcpy(sorted, values, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), by_size);
+	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+void governor_step(struct governor *g, bool with, int64_t duration_ns)
+{
+	g->steps[with][g->n_steps[with]++ % GOVERNOR_STEPS] = (double)duration_ns;
+}
+
+/* Of a stretch of attached time the part that attaching has added, as slowdown. */
+static double slowdown(double added_ns, double elapsed_ns)
+{
+	double part = added_ns / elapsed_ns;
+
+	return part < 0.9 ? part / (1 - part) : 9;
+}
+
+static void measure(struct governor *g, int64_t now_ns, const struct governor_counts *counts)
+{
+	double elapsed_ns = (double)(now_ns - g->looked_ns), added_ns, cost;
+
+	added_ns = (double)(counts->launches - g->looked.launches) * g->prices.launch_ns +
+		   (double)(counts->nodes - g->looked.nodes) * g->prices.node_ns +
+		   (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
+	cost = slowdown(added_ns, elapsed_ns);
+	g->cost_by_steps = g->n_steps[0] >= STEPS_NEEDED && g->n_steps[1] >= STEPS_NEEDED;
+	if (g->cost_by_steps) {
+		double by_steps =
+			median(g->steps[1], g->n_steps[1]) / median(g->steps[0], g->n_steps[0]) - 1;
+
+		/* Noise must not say that it is free. */
+		cost = by_steps > cost / 4 ? by_steps : cost / 4;
+	}
+	g->cost = cost;
+	/* A window is looked at as a whole, whatever its length. */
+	if (g->gear == GEAR_ALWAYS) {
+		g->looked = *counts;
+		g->looked_ns = now_ns;
+	}
+}
+
+/* The longer a window the less its switching counts, but when that is a quarter of what the window
+ * itself costs there is little to be gained. */
+static void plan_windows(struct governor *g)
+{
+	double cost = g->cost > 1e-4 ? g->cost : 1e-4;
+	double window_ns = 4 * (double)g->switch_ns / cost, step_ns;
+
+	if (window_ns < WINDOW_MIN_NS)
+		window_ns = WINDOW_MIN_NS;
+	if (window_ns > WINDOW_MAX_NS)
+		window_ns = WINDOW_MAX_NS;
+	/* At least one whole step fits, wherever the window begins. */
+	step_ns = g->n_steps[0] ? 2.5 * median(g->steps[0], g->n_steps[0]) : 0;
+	if (window_ns < step_ns)
+		window_ns = step_ns;
+	window_ns *= stretch(g);
+	g->window_ns = (int64_t)window_ns;
+}
+
+/* The gap that pays for a window of that length and its switching. */
+static int64_t gap_for(const struct governor *g, int64_t window_ns)
+{
+	double target = g->limits.budget * MARGIN, cost = g->cost > 1e-4 ? g->cost : 1e-4;
+	/* Without records the program would have done the same work in window / (1 + cost). */
+	double lost_ns = (double)window_ns * cost / (1 + cost) + (double)g->switch_ns;
+	double gap_ns = lost_ns / target - (double)window_ns;
+
+	if (gap_ns < 0)
+		return 0;
+	return gap_ns < (double)GAP_MAX_NS ? (int64_t)gap_ns : GAP_MAX_NS;
+}
+
+static enum governor_order end_window(struct governor *g, const char *why)
+{
+	g->why = why;
+	if (!windows_left(g)) {
+		g->gear = GEAR_COUNTS;
+		g->why = "the allowance of device memory is used up: no more device records";
+	}
+	return GOVERNOR_DETACH;
+}
+
+/* While attached always: down to windows when it costs too much. */
+static enum governor_order ask_always(struct governor *g)
+{
+	if (g->cost <= g->limits.budget * MARGIN) {
+		g->over = 0;
+		return GOVERNOR_KEEP;
+	}
+	if (++g->over < LOOKS_OVER || !g->limits.may_detach)
+		return GOVERNOR_KEEP;
+	g->gear = GEAR_WINDOWS;
+	plan_windows(g);
+	/* What it took to find out is not held against the windows to come. */
+	g->since_ns = g->looked_ns - g->window_ns;
+	return end_window(g, "collecting costs more than the budget: windows");
+}
+
+static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_t *wait_ns)
+{
+	int64_t left_ns;
+
+	plan_windows(g);
+	if (g->cost < g->limits.budget * MARGIN * UP_AGAIN) {
+		g->gear = GEAR_ALWAYS;
+		g->over = 0;
+		g->why = "collecting costs less than the budget: always";
+		return GOVERNOR_KEEP;
+	}
+	left_ns = g->since_ns + g->window_ns - now_ns;
+	if (left_ns <= 0)
+		return end_window(g, "window ends");
+	*wait_ns = left_ns;
+	return GOVERNOR_KEEP;
+}
+
+static enum governor_order ask_shifts(struct governor *g, int64_t now_ns, int64_t *wait_ns)
+{
+	int64_t left_ns = g->since_ns + 10 * MS - now_ns;
+
+	*wait_ns = left_ns;
+	if (left_ns > 0)
+		return GOVERNOR_KEEP;
+	g->gear = GEAR_WINDOWS;
+	g->why = "test of the transitions";
+	if (g->attached)
+		return GOVERNOR_DETACH;
+	*wait_ns = 100 * MS;
+	return g->windows < g->limits.shifts ? GOVERNOR_ATTACH : GOVERNOR_KEEP;
+}
+
+bool governor_is_due(const struct governor *g, int64_t now_ns)
+{
+	return g->limits.budget > 0 && g->attached &&
+	       now_ns - g->looked_ns >= (g->gear == GEAR_ALWAYS ? LOOK_NS : WINDOW_MIN_NS);
+}
+
+enum governor_order governor_ask(struct governor *g, int64_t now_ns,
+				 const struct governor_counts *counts, int64_t *ret_wait_ns)
+{
+	*ret_wait_ns = LOOK_NS;
+	if (g->limits.shifts)
+		return ask_shifts(g, now_ns, ret_wait_ns);
+	if (g->limits.budget <= 0 || g->gear == GEAR_COUNTS)
+		return GOVERNOR_KEEP;
+	if (!g->attached) {
+		int64_t left_ns = g->since_ns + g->gap_ns - now_ns;
+
+		if (left_ns > 0) {
+			*ret_wait_ns = left_ns;
+			return GOVERNOR_KEEP;
+		}
+		g->why = "window";
+		return GOVERNOR_ATTACH;
+	}
+	if (governor_is_due(g, now_ns)) {
+		measure(g, now_ns, counts);
+		if (g->gear == GEAR_ALWAYS)
+			return ask_always(g);
+	}
+	if (g->gear == GEAR_WINDOWS && g->cost >= 0)
+		return ask_window(g, now_ns, ret_wait_ns);
+	return GOVERNOR_KEEP;
+}
+
+void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
+		       const struct governor_counts *counts)
+{
+	g->attached = true;
+	g->windows++;
+	g->since_ns = g->looked_ns = now_ns;
+	g->looked = *counts;
+	g->switch_ns = took_ns;
+}
+
+void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns)
+{
+	g->attached = false;
+	g->switch_ns += took_ns;
+	g->gap_ns = gap_for(g, now_ns - g->since_ns);
+	g->since_ns = now_ns;
+}
+
+void governor_cannot_detach(struct governor *g, const char *why)
+{
+	g->limits.may_detach = false;
+	g->limits.shifts = 0;
+	g->gear = GEAR_ALWAYS;
+	g->why = why;
+}
