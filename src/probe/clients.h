@@ -33,9 +33,9 @@ struct clients_hooks {
 };
 
 /* Redirects the calls; again: also those of modules that were missed while they were being loaded.
- * `hooks` must stay valid for ever. 0 or -errno: -ECANCELED when MOESCOPE_SHARE=off forbids it,
+ * `with` must stay valid for ever. 0 or -errno: -ECANCELED when MOESCOPE_SHARE=off forbids it,
  * -ENOTSUP on an architecture without rules, -ENOENT without the functions in the library. */
-int clients_watch(void *libcupti, const struct clients_hooks *hooks);
+int clients_watch(void *libcupti, const struct clients_hooks *with);
 /* No hook is called any more, and the calls are put back, unless the other holds something: then
  * they stay, so that the next session knows (ask clients_active after clients_watch). Clients that
  * keep addresses from dlsym still come through here, and are passed on. */

@@ -23,12 +23,14 @@ static bool on[CUPTI_ACTIVITY_KIND_COUNT];
 static uint8_t *current;
 static size_t current_size, current_valid;
 static unsigned int n_calls;
+static int found;
 
 static void called(void)
 {
 	pthread_mutex_lock(&lock);
 	n_calls++;
-	errno = EDOM; /* what a call leaves in errno is its own affair, and stays */
+	found = errno;
+	errno = EDOM;
 }
 
 static CUptiResult leave(CUptiResult result)
@@ -221,5 +223,15 @@ static unsigned int calls(void)
 	return n;
 }
 
+static int errno_found(void)
+{
+	int value;
+
+	pthread_mutex_lock(&lock);
+	value = found;
+	pthread_mutex_unlock(&lock);
+	return value;
+}
+
 extern const struct fake_clients fake_clients;
-const struct fake_clients fake_clients = { work, enabled, subscribed, calls };
+const struct fake_clients fake_clients = { work, enabled, subscribed, calls, errno_found };

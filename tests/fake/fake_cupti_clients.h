@@ -18,6 +18,8 @@ struct fake_clients {
 	bool (*subscribed)(void);
 	/* Calls that arrived in all. */
 	unsigned int (*calls)(void);
+	/* errno as the last of them found it; each leaves EDOM. */
+	int (*errno_found)(void);
 };
 
 #endif

@@ -106,6 +106,7 @@ static void arrives(const char *name)
 	detach();
 	atomic_fetch_add(&arrivals, 1);
 	snprintf(arrived, sizeof(arrived), "%s", name);
+	errno = EIO;
 }
 
 static void leaves(void)
@@ -129,7 +130,8 @@ static void load(const char *client_path)
 			{ "cuptiActivityFlushAll", &api.flush } };
 	void *second;
 
-	library = dlopen(FAKE_CLIENTS_GNU_PATH, RTLD_NOW | RTLD_LOCAL);
+	/* Lazily: its calls of its own functions are bound when they are redirected already. */
+	library = dlopen(FAKE_CLIENTS_GNU_PATH, RTLD_LAZY | RTLD_LOCAL);
 	CHECK(library);
 	cupti = dlsym(library, "fake_clients");
 	CHECK(cupti);
@@ -257,7 +259,10 @@ static void proton(const char *path)
 {
 	begin_with(path);
 	for (size_t session = 1; session <= 3; session++) {
+		unsigned int calls = cupti->calls();
+
 		OK(client->proton_start());
+		CHECK(cupti->calls() == calls + 4 + 3); /* the probe's detach, its own */
 		CHECK(atomic_load(&arrivals) == session && clients_hold_subscription());
 		cupti->work(30);
 		OK(client->proton_stop());
@@ -310,6 +315,21 @@ TEST(returns_a_late_buffer_to_its_owner)
 	OK(client->kineto_fetch());
 	CHECK(client->received() == 20 && client->unknown() == 0 && atomic_load(&received) == 0);
 	CHECK(probe_gets(6) == 6);
+}
+
+TEST(waits_for_buffers_after_unsubscribe)
+{
+	begin();
+	OK(client->kineto_init());
+	OK(client->kineto_start(true));
+	cupti->work(20);
+	OK(client->kineto_stop());
+	OK(client->unsubscribe());
+	settle(1);
+	CHECK(clients_active());
+	OK(client->kineto_fetch());
+	settle(1);
+	CHECK(!clients_active() && client->received() == 20);
 }
 
 TEST(takes_back_a_buffer_of_the_probe)
@@ -375,8 +395,10 @@ TEST(forgets_what_the_probe_finalized)
 	OK(client->kineto_init());
 	OK(client->kineto_start(true));
 	OK(client->kineto_stop());
+	settle(1); /* no buffer is out, but records may still come */
+	CHECK(clients_active());
 	settle(11);
-	CHECK(clients_hold_subscription() && clients_clock());
+	CHECK(!clients_active() && clients_hold_subscription() && clients_clock());
 	clients_after_finalize();
 	CHECK(!clients_hold_subscription() && !clients_clock());
 }
@@ -384,12 +406,12 @@ TEST(forgets_what_the_probe_finalized)
 TEST(keeps_errno)
 {
 	begin();
-	errno = 0;
-	OK(client->enable(KERNELS));
-	CHECK(errno == EDOM); /* what the call left, not what came after */
 	errno = ERANGE;
-	OK(client->disable(SETS));
-	CHECK(errno == EDOM);
+	OK(client->disable(SETS)); /* not passed on */
+	CHECK(errno == ERANGE);
+	OK(client->enable(KERNELS));
+	CHECK(atomic_load(&arrivals) == 1 && cupti->errno_found() == ERANGE);
+	CHECK(errno == EDOM); /* what the call left, not what came after */
 	clients_unwatch();
 	CHECK(errno == EDOM);
 }
@@ -502,6 +524,54 @@ TEST(names_the_holder)
 	CHECK(!strcmp(name, "libsecond_client_now.so"));
 }
 
+/* A second thread of the other calls while the probe is still detaching. */
+static atomic_int second_tid;
+
+static void *second_thread(void *arg)
+{
+	(void)arg;
+	atomic_store(&second_tid, gettid());
+	OK(client->enable(COPIES));
+	return NULL;
+}
+
+static bool sleeps(int tid)
+{
+	char path[64], text[512] = "";
+	const char *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "r");
+	CHECK(file && fgets(text, sizeof(text), file));
+	fclose(file);
+	state = strrchr(text, ')');
+	return state && state[2] == 'S';
+}
+
+static pthread_t second;
+
+static void arrives_slowly(const char *name)
+{
+	CHECK(pthread_create(&second, NULL, second_thread, NULL) == 0);
+	while (!atomic_load(&second_tid) || !sleeps(atomic_load(&second_tid)))
+		CHECK(!cupti->enabled(COPIES));
+	CHECK(!cupti->enabled(COPIES));
+	arrives(name);
+}
+
+static const struct clients_hooks slow_hooks = { arrives_slowly, leaves, completed };
+
+TEST(holds_other_threads_until_the_probe_is_gone)
+{
+	load(CLIENT_NOW_PATH);
+	CHECK(clients_watch(library, &slow_hooks) == 0);
+	attach();
+	OK(client->enable(KERNELS));
+	CHECK(pthread_join(second, NULL) == 0);
+	CHECK(atomic_load(&arrivals) == 1 && cupti->enabled(COPIES) && cupti->enabled(KERNELS));
+}
+
 /* Threads of the other start and stop as they like while the probe's thread settles. attach() and
  * detach() check that the hooks alternate. */
 static atomic_bool stop_settling;
@@ -570,6 +640,7 @@ int main(void)
 		cmocka_unit_test(yields_to_proton_bound_at_load),
 		cmocka_unit_test(protects_what_the_probe_records),
 		cmocka_unit_test(returns_a_late_buffer_to_its_owner),
+		cmocka_unit_test(waits_for_buffers_after_unsubscribe),
 		cmocka_unit_test(takes_back_a_buffer_of_the_probe),
 		cmocka_unit_test(yields_before_a_finalize),
 		cmocka_unit_test(counts_contexts_and_kinds),
@@ -582,6 +653,7 @@ int main(void)
 		cmocka_unit_test(wants_the_functions_of_cupti),
 		cmocka_unit_test(only_passes_on_after_fork),
 		cmocka_unit_test(names_the_holder),
+		cmocka_unit_test(holds_other_threads_until_the_probe_is_gone),
 		cmocka_unit_test(stands_many_threads),
 		cmocka_unit_test(names_known_files),
 	};

@@ -153,6 +153,17 @@ static void bound_scenario(void)
 	redirects_and_restores_with(FAKE_CLIENTS_GNU_PATH, CLIENT_NOW_PATH);
 }
 
+static void noplt_scenario(void)
+{
+	redirects_and_restores_with(FAKE_CLIENTS_GNU_PATH, CLIENT_NOPLT_PATH);
+}
+
+static void redirects_imports_without_plt(void **state)
+{
+	(void)state;
+	assert_in_child(noplt_scenario);
+}
+
 static void lazy_scenario(void)
 {
 	redirects_and_restores_with(FAKE_CLIENTS_GNU_PATH, CLIENT_LAZY_PATH);
@@ -168,6 +179,23 @@ static void redirects_lazy_imports(void **state)
 {
 	(void)state;
 	assert_in_child(lazy_scenario);
+}
+
+static void bound_lazy_scenario(void)
+{
+	const struct second_client *client = open_client(CLIENT_LAZY_PATH);
+
+	open_cupti(FAKE_CLIENTS_GNU_PATH);
+	client->enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+	CHECK(imports_redirect(table, COUNT(table)) > 2);
+	client->enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+	CHECK(redirected_calls == 1);
+}
+
+static void redirects_lazy_imports_that_are_bound(void **state)
+{
+	(void)state;
+	assert_in_child(bound_lazy_scenario);
 }
 
 /* Whatever the kind of hash table: the symbols of the library itself. */
@@ -320,7 +348,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(redirects_bound_imports),
+		cmocka_unit_test(redirects_imports_without_plt),
 		cmocka_unit_test(redirects_lazy_imports),
+		cmocka_unit_test(redirects_lazy_imports_that_are_bound),
 		cmocka_unit_test(redirects_symbols),
 		cmocka_unit_test(reaches_libraries_that_come_later),
 		cmocka_unit_test(leaves_another_copy_alone),
