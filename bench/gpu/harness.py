@@ -100,7 +100,8 @@ class Bench:
         self.alternations, self.quick = alternations, quick
         self.deadline = time.monotonic() + time_limit
         self.json_path = json_path
-        self.folder = tempfile.mkdtemp(prefix="moescope-bench-")
+        self._folder = tempfile.TemporaryDirectory(prefix="moescope-bench-")
+        self.folder = self._folder.name
         self.results = {"schema": "moescope/gpu-bench/1", "machine": {}, "rows": {}}
         if os.path.exists(json_path):
             with open(json_path) as f:
@@ -199,33 +200,30 @@ class Bench:
     def alternate(self, name, methods, measure, seconds):
         """Measures every method in turn, in alternating order, until there are enough rounds.
 
-        measure(method, i) gives what is kept; `seconds` is about how long one takes. A method that
-        fails is noted with its whole message and left out for the rest of this call."""
+        measure(method, i) gives what is kept; `seconds` is about how long one takes. What an earlier
+        call has measured stays. A method that fails is noted with its whole message and left out
+        for the rest of this call."""
         row = self.row(name)
+        rounds = row["alternations"]
         failed = set()
-        while len(row["alternations"]) < self.alternations:
-            i = len(row["alternations"])
+        for i in range(self.alternations):
+            if i == len(rounds):
+                rounds.append({})
             order = list(methods) if i % 2 == 0 else list(reversed(methods))
-            self.need(seconds * max(1, len(set(methods) - failed)))
-            kept = {}
-            row["alternations"].append(kept)
             for method in order:
-                if method in failed:
+                if method in failed or method in rounds[i]:
                     continue
+                self.need(seconds)
                 say(f"  {name} {i + 1}/{self.alternations}: {method}  ({self.left():.0f} s left)")
                 try:
-                    kept[method] = measure(method, i)
+                    rounds[i][method] = measure(method, i)
                 except (Failed, Skipped) as error:
                     failed.add(method)
                     row["errors"].append(f"{method}: {error}")
                     say(f"  {method}: {error}")
-                except OutOfTime:
-                    self.save()
-                    raise
                 self.save()
-            if not kept:
-                row["alternations"].pop()
-                raise Failed("nothing could be measured")
+        if failed == set(methods):
+            raise Failed("nothing could be measured")
         return row
 
     def pairs(self, name, method, base="bare"):

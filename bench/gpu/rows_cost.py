@@ -212,6 +212,10 @@ def typical_us(kept):
     return statistics.median(r["median_us"] for r in from_fifth(kept))
 
 
+def most_device_bytes(kept):
+    return max(r["gpu_used_bytes"] for r in kept["seconds"])
+
+
 def micro_lines_of(name, title):
     def lines(bench):
         pairs = bench.pairs(name, "moescope-1%")
@@ -220,12 +224,16 @@ def micro_lines_of(name, title):
         launched = sum(b["sums"]["launched_kernels"] for _, b in pairs)
         seen = sum(b["run"]["kernels"] for _, b in pairs)
         wrong = [k for pair in pairs for k in pair if not k["sums"]["correct"]]
+        device = [(most_device_bytes(b) - most_device_bytes(a)) / 2**20 for a, b in pairs]
         return [(f"{title}, budget 1%, from the fifth second on", "≤ 1.5%",
                  f"bare {base:.0f} µs a replay; {spread(mean)}; coverage "
                  f"{100 * seen / launched:.2f}% of the kernels",
                  interval(mean)[0] <= 1.5 and not wrong),
                 ("the same, between windows", "not measurable", spread(between),
-                 interval(between)[1] <= 0.5)]
+                 interval(between)[0] <= 0.5),
+                ("the same, GPU memory of the profiler", "≤ 128 MB",
+                 f"{max(device):.0f} MiB at most after {pairs[0][1]['sums']['seconds']:.0f} s",
+                 max(device) <= 128)]
     return lines
 
 

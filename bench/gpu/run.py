@@ -13,7 +13,6 @@ that is in the file comes last, as Markdown on standard output; progress is on s
 import argparse
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -116,20 +115,17 @@ def main():
         os.remove(path)
     bench = Bench(args.build, path, args.alternations or (2 if args.quick else 6), args.quick,
                   args.time_limit)
-    try:
-        if not args.table:
-            if not os.path.exists("/dev/nvidia0"):
-                print("gpu-bench: no NVIDIA GPU on this machine (/dev/nvidia0 is not there); "
-                      "nothing measured.")
-                return
-            if not os.path.exists(bench.moescope):
-                sys.exit(f"gpu-bench: there is no {bench.moescope}; build it with 'make'.")
-            bench.results["machine"] = machine()
-            bench.save()
-            measure_rows(bench, names)
-        print_table(bench)
-    finally:
-        shutil.rmtree(bench.folder, ignore_errors=True)
+    if not args.table:
+        if not os.path.exists("/dev/nvidia0"):
+            print("gpu-bench: no NVIDIA GPU on this machine (/dev/nvidia0 is not there); "
+                  "nothing measured.")
+            return
+        if not os.path.exists(bench.moescope):
+            sys.exit(f"gpu-bench: there is no {bench.moescope}; build it with 'make'.")
+        bench.results["machine"] = machine()
+        bench.save()
+        measure_rows(bench, names)
+    print_table(bench)
 
 
 if __name__ == "__main__":

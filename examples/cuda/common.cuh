@@ -27,8 +27,7 @@
 		cudaError_t check_status = (call);                                                 \
 		if (check_status != cudaSuccess) {                                                 \
 			fprintf(stderr, "%s:%d: %s failed: %s (%s).\n", __FILE__, __LINE__, #call, \
-				cudaGetErrorString(check_status),                                  \
-				cudaGetErrorName(check_status));                                   \
+				cudaGetErrorString(check_status), cudaGetErrorName(check_status)); \
 			exit(1);                                                                   \
 		}                                                                                  \
 	} while (0)

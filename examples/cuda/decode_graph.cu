@@ -192,7 +192,8 @@ static void decode(worker *w)
 	while (!finished(w, now_s() - began)) {
 		double start = now_s(), us;
 
-		if (options.recapture && w->rounds && w->rounds % (uint64_t)options.recapture == 0) {
+		if (options.recapture && w->rounds &&
+		    w->rounds % (uint64_t)options.recapture == 0) {
 			for (lane &l : w->lanes)
 				capture(&l);
 			w->captures += w->lanes.size();

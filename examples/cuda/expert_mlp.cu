@@ -32,9 +32,9 @@ static struct {
 } options = { 16u << 20, 20 };
 
 enum copy_kind { H2D_PINNED, H2D_PAGEABLE, D2H_PINNED, D2H_PAGEABLE, D2D, PEER, COPY_KINDS };
-static const char *const copy_names[COPY_KINDS] = { "HtoD pinned",   "HtoD pageable",
-						    "DtoH pinned",   "DtoH pageable",
-						    "DtoD device",   "PtoP device" };
+static const char *const copy_names[COPY_KINDS] = {
+	"HtoD pinned", "HtoD pageable", "DtoH pinned", "DtoH pageable", "DtoD device", "PtoP device"
+};
 static uint64_t copy_bytes[COPY_KINDS], copy_count[COPY_KINDS];
 
 enum kernel_range { LINEAR1, GELU, LINEAR2, VERIFY, FILL, KERNEL_RANGES };
@@ -107,7 +107,7 @@ static unsigned int blocks(uint64_t n)
 static void copy(enum copy_kind kind, void *to, const void *from, size_t n, bool async,
 		 cudaStream_t stream)
 {
-	enum cudaMemcpyKind direction = kind <= H2D_PAGEABLE ? cudaMemcpyHostToDevice
+	enum cudaMemcpyKind direction = kind <= H2D_PAGEABLE   ? cudaMemcpyHostToDevice
 					: kind <= D2H_PAGEABLE ? cudaMemcpyDeviceToHost
 							       : cudaMemcpyDeviceToDevice;
 
@@ -338,7 +338,8 @@ static double error_against_cpu(const expert *e, const float *in, const float *o
 		std::copy(e->b1.begin(), e->b1.end(), inner.begin());
 		for (int i = 0; i < HIDDEN; i++)
 			for (int o = 0; o < INNER; o++)
-				inner[o] += (double)in[b * HIDDEN + i] * e->w1[(size_t)i * INNER + o];
+				inner[o] += (double)in[b * HIDDEN + i] *
+					    e->w1[(size_t)i * INNER + o];
 		for (double &x : inner)
 			x = 0.5 * x * (1.0 + erf(x * M_SQRT1_2));
 		std::copy(e->b2.begin(), e->b2.end(), result.begin());
@@ -441,8 +442,8 @@ static void parse(int argc, char **argv)
 				(size_t)number_option("expert_mlp", "--mib", optarg, 1, 4096) << 20;
 			break;
 		case 'r':
-			options.repeat =
-				(int)number_option("expert_mlp", "--repeat", optarg, 1, 1000000);
+			options.repeat = (int)number_option("expert_mlp", "--repeat", optarg, 1,
+							    1000000);
 			break;
 		case 'h':
 			fputs(usage, stdout);
