@@ -77,7 +77,7 @@ TITLES = {"moescope-1%": "moescope, budget 1%", "moescope-off": "moescope, compl
 def gpu_bound(bench):
     def measure(method, i):
         governed = method in ("bare", "moescope-1%")
-        seconds = SETTLE_S + 8 if governed else 8
+        seconds = SETTLE_S + 7 if governed else 6
         return train(bench, "gpu_bound", method, i, ["--batch", "32"], seconds,
                      SETTLE_S if governed else 1)
 

@@ -46,11 +46,13 @@ if [ -z "$nvcc" ]; then
 fi
 
 # A compiler out of a Python package has its libraries in lib, and NVTX may be in the fetched headers.
+# It finds its own parts beside itself, so not through a link.
+nvcc=$(readlink -f "$nvcc")
 top=$(cd "$(dirname "$nvcc")/.." && pwd)
 flags="-O3 -std=c++17 -cudart static -Xcompiler -pthread"
-[ ! -d "$top/lib" ] || flags="$flags -L$top/lib"
+[ ! -e "$top/lib/libcudart_static.a" ] || flags="$flags -L$top/lib"
 headers=$("$here/../../tools/cuda_headers.sh" --find)
-[ -e "$top/include/nvtx3/nvToolsExt.h" ] || [ -z "$headers" ] || flags="$flags -idirafter $headers"
+[ -e "$top/include/nvtx3/nvToolsExt.h" ] || [ -z "$headers" ] || flags="$flags -isystem $headers"
 arch=${CUDA_ARCH:-"-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
 	-gencode arch=compute_90,code=compute_90"}
 for name in $wanted; do
