@@ -200,8 +200,8 @@ class Bench:
     def alternate(self, name, methods, measure, seconds):
         """Measures every method in turn, in alternating order, until there are enough rounds.
 
-        measure(method, i) gives what is kept; `seconds` is about how long one takes. What an earlier
-        call has measured stays. A method that fails is noted with its whole message and left out
+        measure(method, i) gives what is kept; `seconds` is about how long one takes. What an
+        earlier call has measured stays. A method that fails is noted with its whole message and left out
         for the rest of this call."""
         row = self.row(name)
         rounds = row["alternations"]

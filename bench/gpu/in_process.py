@@ -4,7 +4,7 @@
 
   pairs moescope LIBMOESCOPE FOLDER   training in blocks of steps, recorded and not in turn
   pairs count LIBCOUNT_KERNELS FOLDER the same with the bare CUPTI client
-  stop moescope LIBMOESCOPE FOLDER    training and graph replays before a recording, during and after
+  stop moescope LIBMOESCOPE FOLDER    training and graph replays before, during, after recording
 
 Blocks in turn see the same clocks and neighbours, so that small costs show. The first step of a
 block, where attaching and detaching fall, is left out. The last line is one JSON object.
@@ -29,7 +29,8 @@ class Moescope:
         self.folder, self.runs = folder, []
 
     def on(self):
-        self.runs.append(os.path.join(self.folder, f"in-process-{os.getpid()}-{len(self.runs)}.mscope"))
+        name = f"in-process-{os.getpid()}-{len(self.runs)}.mscope"
+        self.runs.append(os.path.join(self.folder, name))
         status = self.library.moescope_start(self.runs[-1].encode())
         if status != 0:
             raise SystemExit(f"moescope_start: {os.strerror(-status)}")

@@ -166,7 +166,7 @@ def launch_bound_lines_of(name, title):
         walls, cpus = added_pct(pairs, wall), added_pct(pairs, lambda k: k["cpu_ms"])
         base = statistics.median(a["median_ms"] for a, _ in pairs)
         added_us = [(b["cpu_ms"] - a["cpu_ms"]) * 1e3 for a, b in pairs]
-        # Added CPU time against the time of a step: what it would cost if all of it were waited for.
+        # Added CPU time against the time of a step: the cost if all of it were waited for.
         share = [100 * us / 1e3 / base for us in added_us]
         met = min(interval(walls)[0], interval(share)[0]) <= 1.5 if walls else None
         return [(f"{title}, budget 1%", "≤ 1.5% of wall time, or by added CPU time",

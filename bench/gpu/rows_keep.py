@@ -209,7 +209,8 @@ def kill_once(bench, program, run, wait_s):
         finally:
             if child.poll() is None:
                 child.kill()
-    after = bench.run([bench.moescope, "kernels", run, "--json", "--limit", "1"], 60, check=False)[0]
+    after = bench.run([bench.moescope, "kernels", run, "--json", "--limit", "1"], 60,
+                      check=False)[0]
     counts = [json.loads(r.stdout)["total"]["count"] or 0 if r.returncode == 0 else None
               for r in (before, after)]
     return {"wait_s": wait_s, "status": status, "finished_kernels": done, "before": counts[0],
@@ -236,8 +237,8 @@ def sigkill_lines(bench):
     late = [k for k in kills if k["wait_s"] >= 2 and not k["after"]]
     missing = [k["finished_kernels"] - k["after"] for k in some]
     return [(f"SIGKILL at random, {len(kills)} times", "every run opens, delivered records kept",
-             f"{len(opened)} open, {len(kept)} hold what a reader saw just before, {len(some)} have "
-             f"kernels; not yet delivered at the kill: median "
+             f"{len(opened)} open, {len(kept)} hold what a reader saw just before, {len(some)} "
+             f"have kernels; not yet delivered at the kill: median "
              f"{statistics.median(missing) if missing else 'unknown'} kernels",
              len(opened) == len(kept) == len(kills) and not late)]
 

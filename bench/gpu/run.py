@@ -5,7 +5,7 @@
 run.py BUILD [--only NAME,NAME] [--alternations N] [--quick] [--time-limit SECONDS] [--json FILE]
              [--fresh] [--list] [--table]
 
-Each measurement is a process of its own; the methods of a row are run in turn, in alternating order.
+Each measurement is a process of its own; the methods of a row run in turn, in alternating order.
 Results are written to the JSON file after every measurement, and a later call goes on where the one
 before ended (--fresh begins again), so that rows can be measured in several calls. The table of all
 that is in the file comes last, as Markdown on standard output; progress is on standard error.

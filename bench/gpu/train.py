@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A Mixtral-shaped model (795 M parameters, bf16) that trains or decodes; prints the time of each step.
+"""A Mixtral-shaped model (795 M parameters, bf16) that trains or decodes; prints step times.
 
 train.py [--mode train|decode] [--batch N] [--context N] [--steps N | --seconds S]
          [--profiler none|torch-cuda|torch-both|torch-full|proton] [--kernels FILE]
   --kernels: with a torch profiler, write its kernel names, counts and time there as JSON.
 
 The last line of the output is one JSON object; each of its steps is
-[seconds since the first measured step began, milliseconds of wall time, of CPU time of the process].
+[seconds since the first measured step began, ms of wall time, ms of CPU time of the process].
 A step ends with a wait that blocks instead of spinning, so that CPU time is work.
 """
 import argparse

@@ -4,8 +4,8 @@
 
 train_moe.py [--steps N] [--batch N] [--context N] [--layers N] [--experts N] [--device cpu|cuda]
 
-Needs PyTorch and nothing else: the text it learns is this file. On a GPU the parts of a step are NVTX
-ranges (step, forward, backward, optimizer, layer_N, router, experts), so that
+Needs PyTorch and nothing else: the text it learns is this file. On a GPU the parts of a step are
+NVTX ranges (step, forward, backward, optimizer, layer_N, router, experts), so that
 
     moescope run -- python3 examples/pytorch/train_moe.py
 

@@ -189,7 +189,8 @@ def examples_without_a_compiler():
                   PATH=os.path.abspath("bin"), CUDA_HOME="/nowhere", NVCC=None)
     equal(done.returncode, 1, done)
     check("there is no CUDA compiler" in done.stderr and "NVCC=" in done.stderr, done)
-    done = script("/bin/sh", ROOT / "examples" / "cuda" / "build.sh", os.path.abspath("out"), "none")
+    done = script("/bin/sh", ROOT / "examples" / "cuda" / "build.sh", os.path.abspath("out"),
+                  "none")
     equal(done.returncode, 2, done)
 
 

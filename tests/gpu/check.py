@@ -163,8 +163,9 @@ def graph(c):
     c.check("a graph's results are right", done.returncode == 0, done.stderr[-2000:])
     said = last_json(done)
     everything = c.kernels(path)
-    c.check("every kernel of a graph, once", everything["total"]["count"] == said["launched_kernels"],
-            f"{everything['total']['count']} of {said['launched_kernels']}, {lost(everything)}")
+    count, launched = everything["total"]["count"], said["launched_kernels"]
+    c.check("every kernel of a graph, once", count == launched,
+            f"{count} of {launched}, {lost(everything)}")
     ranges = c.by_range(path, r"layer_\d\d")
     c.check("graph kernels by the range of their capture", ranges == said["ranges"],
             f"{ranges}, wanted {said['ranges']}")
@@ -202,7 +203,8 @@ def copies(c):
     c.check("copies by kind and memory: count and bytes", dict(found) == want,
             f"{dict(found)}, wanted {want}")
     ranges = c.by_range(path, "|".join(said["kernels"]))
-    c.check("kernels by NVTX range", ranges == said["kernels"], f"{ranges}, wanted {said['kernels']}")
+    c.check("kernels by NVTX range", ranges == said["kernels"],
+            f"{ranges}, wanted {said['kernels']}")
 
 
 def programs(c):
@@ -284,8 +286,8 @@ def other_client(c):
     c.check("torch.profiler inside a run: the program is unharmed", done.returncode == 0,
             done.stderr[-2000:])
     said = last_json(done)
-    c.check("torch.profiler inside a run: it sees what it sees alone", said["seen"] == alone["seen"],
-            f"{said['seen']}, alone {alone['seen']}")
+    c.check("torch.profiler inside a run: it sees what it sees alone",
+            said["seen"] == alone["seen"], f"{said['seen']}, alone {alone['seen']}")
     ranges = c.by_range(path, "before|inside|after")
     c.check("torch.profiler inside a run: kernels before it", ranges.get("before"), ranges)
     c.check("torch.profiler inside a run: kernels after it", ranges.get("after"), ranges)
@@ -298,9 +300,8 @@ def training(c):
     """The PyTorch example under the default budget."""
     c.torch()
     path = c.new_path()
-    done = c.run(*c.under(path, sys.executable,
-                          os.path.join(ROOT, "examples", "pytorch", "train_moe.py"), "--steps", "20",
-                          options=[]))
+    script = os.path.join(ROOT, "examples", "pytorch", "train_moe.py")
+    done = c.run(*c.under(path, sys.executable, script, "--steps", "20", options=[]))
     c.check("train_moe.py under the default budget", done.returncode == 0, done.stderr[-2000:])
     ranges = c.by_range(path, "forward|optimizer|router|experts")
     c.check("train_moe.py: kernels by range", {"router", "experts"} <= set(ranges), ranges)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that uses torch.profiler for some of its steps: two_profilers.py STEPS SECONDS
 
-STEPS steps in the NVTX range 'before', STEPS under torch.profiler in 'inside', then steps in 'after'
-for SECONDS. Prints one JSON object: the kernels that torch.profiler saw, by name, and how many steps
-came after.
+STEPS steps in the NVTX range 'before', STEPS under torch.profiler in 'inside', then steps in
+'after' for SECONDS. Prints one JSON object: the kernels that torch.profiler saw, by name, and how
+many steps came after.
 """
 import collections
 import json
