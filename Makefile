@@ -6,7 +6,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
-.PHONY: all demo test check gpu-test gpu-bench bench lint fuzz install deps clean
+.PHONY: all demo test check examples gpu-test gpu-bench bench lint fuzz install deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -31,12 +31,17 @@ check:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
 	@python3 tools/run_tests.py --build $(BUILD) --only unit
 
-# On a machine with a GPU and PyTorch; says why it skips on others.
-gpu-test: all
-	@python3 tests/gpu/check.py $(BUILD)
+# The CUDA examples, with nvcc; says what is missing without it.
+examples:
+	@examples/cuda/build.sh $(BUILD)/examples
 
+# On a machine with a GPU and PyTorch; both say why they skip on others.
+gpu-test: all
+	@python3 tests/gpu/check.py $(BUILD) $(GPU_TEST_OPTIONS)
+
+# GPU_BENCH_OPTIONS="--only NAME,NAME --alternations N --quick --time-limit SECONDS --json FILE"
 gpu-bench: all
-	@python3 bench/gpu/run.py $(BUILD)/moescope 5
+	@python3 bench/gpu/run.py $(BUILD) $(GPU_BENCH_OPTIONS)
 
 bench: all
 	@bench/run.sh $(BUILD) $(BENCH_LARGEST)

@@ -193,7 +193,7 @@ def sources():
     found = []
     for folder in ("src", "include", "bench", "tests", "examples"):
         for base, _, names in os.walk(os.path.join(ROOT, folder)):
-            found += [os.path.join(base, n) for n in names if n.endswith((".c", ".h"))]
+            found += [os.path.join(base, n) for n in names if n.endswith((".c", ".h", ".cu", ".cuh"))]
     return sorted(found)
 
 

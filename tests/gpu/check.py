@@ -1,113 +1,358 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU probe on a real device, against torch.profiler: check.py BUILD
+"""The GPU probe on a real device: check.py BUILD [--only NAME,NAME]
 
-Prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why', and ends with 'N passed, N failed'.
+Prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why', and ends with 'N passed, N failed'. Programs
+have a time limit; one that hangs is a failure, not a wait.
 """
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
-MOESCOPE = os.path.join(BUILD, "moescope")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import compare  # noqa: E402
+
 PROGRAM = [sys.executable, os.path.join(HERE, "program.py")]
+DRIVER = [sys.executable, os.path.join(HERE, "driver.py")]
 STEPS = 20
-passed = failed = 0
 
 
-def check(name, good, why=""):
-    global passed, failed
-    passed += bool(good)
-    failed += not good
-    print(f"ok {name}" if good else f"FAIL {name}: {why}", flush=True)
+class Skip(Exception):
+    pass
 
 
-def run(*words, **kwargs):
-    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          **kwargs)
+class Trouble(Exception):
+    pass
 
 
-def table(command, path, *options):
-    done = run(MOESCOPE, command, path, "--json", "--limit", "0", *options)
-    if done.returncode != 0:
-        sys.exit(f"moescope {command}: {done.stderr}")
-    return json.loads(done.stdout)
+class Checks:
+    def __init__(self, build, folder):
+        self.build = os.path.abspath(build)
+        self.moescope = os.path.join(self.build, "moescope")
+        self.folder = folder
+        self.passed = self.failed = 0
+        self.runs = 0
+        done = self.run(self.moescope, "run", "--help")
+        self.complete = ["--budget", "off"] if "--budget" in done.stdout else []
+
+    def check(self, name, good, why=""):
+        self.passed += bool(good)
+        self.failed += not good
+        print(f"ok {name}" if good else f"FAIL {name}: {why}", flush=True)
+
+    def run(self, *words, limit=60, env=None):
+        """Status 124: it was not done in time."""
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              errors="replace", start_new_session=True,
+                              env=dict(os.environ, **(env or {}))) as child:
+            try:
+                out, err = child.communicate(timeout=limit)
+                status = child.returncode
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                out, err = child.communicate()
+                status, err = 124, err + f"\nnot done after {limit} s"
+        return subprocess.CompletedProcess(words, status, out, err)
+
+    def must(self, done):
+        if done.returncode != 0:
+            raise Trouble(f"{' '.join(done.args)}: status {done.returncode}\n{done.stdout[-1000:]}"
+                          f"\n{done.stderr[-3000:]}")
+        return done
+
+    def new_path(self):
+        self.runs += 1
+        return os.path.join(self.folder, f"{self.runs}.mscope")
+
+    def under(self, path, *words, options=None):
+        """The words that run a program under moescope, everything recorded unless told."""
+        options = self.complete if options is None else options
+        return [self.moescope, "run", "-q", "-o", path, *options, "--", *words]
+
+    def table(self, command, path, *options):
+        done = self.must(self.run(self.moescope, command, path, "--json", *options))
+        return json.loads(done.stdout)
+
+    def kernels(self, path, *options):
+        return self.table("kernels", path, "--limit", "0", *options)
+
+    def by_range(self, path, pattern):
+        """Kernels by the part of their range path that matches."""
+        counts = collections.Counter()
+        for row in self.kernels(path, "--by", "range")["rows"]:
+            found = re.findall(pattern, str(row.get("range") or ""))
+            if found:
+                counts[found[-1]] += row["count"]
+        return dict(counts)
+
+    def example(self, name):
+        folder = os.path.join(self.build, "examples")
+        done = self.run(os.path.join(ROOT, "examples", "cuda", "build.sh"), folder, name, limit=120)
+        path = os.path.join(folder, name)
+        if not os.path.exists(path):
+            raise Skip(done.stderr.strip().replace("\n", " "))
+        return path
+
+    def torch(self):
+        done = self.run(sys.executable, "-c", "import torch; torch.zeros(1).cuda()")
+        if done.returncode != 0:
+            raise Skip("python3 has no PyTorch that reaches the GPU: " +
+                       (done.stderr.strip().splitlines() or ["no message"])[-1])
 
 
-def against_torch(folder):
+def last_json(done):
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("{"):
+            return json.loads(line)
+    raise Trouble(f"{' '.join(done.args)}: no JSON object\n{done.stdout[-1000:]}\n"
+                  f"{done.stderr[-2000:]}")
+
+
+def lost(kernels):
+    return {k: v for k, v in kernels["loss"].items() if v and k != "salvaged"}
+
+
+def against_torch(c):
     """Kernels of the same steps, by name and count, and their total time."""
-    path = os.path.join(folder, "r.mscope")
-    done = run(MOESCOPE, "run", "-q", "-o", path, "--", *PROGRAM, str(STEPS))
-    plain = run(*PROGRAM, str(STEPS))
-    check("the program is unharmed", done.returncode == 0 and done.stdout == plain.stdout,
-          done.stderr[-500:])
-    profile = os.path.join(folder, "torch.json")
-    run(*PROGRAM, str(STEPS), profile)
+    c.torch()
+    path, setup = c.new_path(), c.new_path()
+    done = c.run(*c.under(path, *PROGRAM, str(STEPS)))
+    plain = c.must(c.run(*PROGRAM, str(STEPS)))
+    c.check("the program is unharmed", done.returncode == 0 and done.stdout == plain.stdout,
+            f"{done.stdout} {done.stderr[-2000:]}")
+    c.must(c.run(*c.under(setup, *PROGRAM, "0")))
+    profile = os.path.join(c.folder, "torch.json")
+    c.must(c.run(*PROGRAM, str(STEPS), profile))
+    theirs = collections.defaultdict(lambda: (0, 0))
     with open(profile) as f:
-        events = [e for e in json.load(f) if not e[0].startswith("Mem")]
-    theirs = collections.Counter(name for name, _ in events)
-    everything = table("kernels", path)
-    ours = {row["name"]: row for row in everything["rows"]}
-    setup = {name: ours[name]["count"] - STEPS * (theirs[name] // STEPS)
-             for name in theirs if name in ours}
-    wrong = [name for name, rest in setup.items()
-             if rest != 10 * (theirs[name] // STEPS) and theirs[name] >= STEPS]
-    check("the same kernels by name", set(theirs) <= set(ours), set(theirs) - set(ours))
-    check("the same counts a step", not wrong, wrong)
-    per_step = sum(time for _, time in events) / STEPS * 1e3
-    mine = sum(row["time_ns"] / row["count"] * theirs[row["name"]] / STEPS
-               for row in everything["rows"] if row["name"] in theirs)
-    check("total time a step within 2%", abs(mine / per_step - 1) < 0.02,
-          f"{mine:.0f} against {per_step:.0f} ns")
-    check("nothing lost", not any(everything["loss"].values()), everything["loss"])
-    check("no kernel untimed", everything["total"]["untimed"] == 0)
-    ranges = {row["range"]: row["count"] for row in table("kernels", path, "--by", "range")["rows"]
-              if "range" in row}
-    found = " ".join(str(r) for r in ranges)
-    check("kernels belong to NVTX ranges", "forward" in found and "measured" in found, ranges)
-    copies = table("transfers", path)["rows"]
+        for name, us in json.load(f):
+            if compare.is_kernel(name):
+                theirs[name] = (theirs[name][0] + 1, theirs[name][1] + us * 1e3)
+    everything = c.kernels(path)
+    ours = compare.steps_alone(compare.by_name(everything), compare.by_name(c.kernels(setup)))
+    wrong = compare.differences(ours, theirs)
+    c.check("the same kernels, by name and count", theirs and not wrong, f"(ours, theirs): {wrong}")
+    ratio = compare.total_ns(ours) / compare.total_ns(theirs)
+    c.check("total time within 2%", abs(ratio - 1) < 0.02, f"{ratio:.4f} of torch.profiler's")
+    c.check("nothing lost", not lost(everything), lost(everything))
+    c.check("no kernel untimed", everything["total"]["untimed"] == 0, everything["total"])
+    ranges = c.by_range(path, r"forward|measured")
+    c.check("kernels belong to NVTX ranges", ranges.get("forward") and len(ranges) == 2, ranges)
+    copies = c.table("transfers", path)["rows"]
     moved = {row["memory"]: row["bytes"] for row in copies if row["kind"] == "HtoD"}
     want = (STEPS + 10) * (16 << 20)
-    check("bytes copied from pinned memory", moved.get("pinned", 0) >= want, moved)
-    check("bytes copied from pageable memory", moved.get("pageable", 0) >= want, moved)
+    c.check("bytes copied from pinned memory", moved.get("pinned", 0) >= want, moved)
+    c.check("bytes copied from pageable memory", moved.get("pageable", 0) >= want, moved)
 
 
-def killed(folder):
+def graph(c):
+    """Kernels of a CUDA graph belong to the ranges of their capture, also after a re-capture."""
+    program = c.example("decode_graph")
+    path = c.new_path()
+    done = c.run(*c.under(path, program, "--kernels", "60", "--layers", "6", "--replays", "300",
+                          "--recapture", "100"))
+    c.check("a graph's results are right", done.returncode == 0, done.stderr[-2000:])
+    said = last_json(done)
+    everything = c.kernels(path)
+    count, launched = everything["total"]["count"], said["launched_kernels"]
+    c.check("every kernel of a graph, once", count == launched,
+            f"{count} of {launched}, {lost(everything)}")
+    ranges = c.by_range(path, r"layer_\d\d")
+    c.check("graph kernels by the range of their capture", ranges == said["ranges"],
+            f"{ranges}, wanted {said['ranges']}")
+
+
+def threads(c):
+    """Several threads and streams, each with a graph of its own."""
+    program = c.example("decode_graph")
+    path = c.new_path()
+    done = c.run(*c.under(path, program, "--kernels", "40", "--layers", "4", "--replays", "100",
+                          "--threads", "3", "--streams", "2", "--recapture", "30"))
+    c.check("threads and streams: results are right", done.returncode == 0, done.stderr[-2000:])
+    said = last_json(done)
+    streams = [row["count"] for row in c.kernels(path, "--by", "stream")["rows"]]
+    c.check("threads and streams: kernels of each stream",
+            streams == [said["launched_kernels"] // 6] * 6, f"{streams}, wanted 6 alike of {said}")
+    ranges = c.by_range(path, r"layer_\d\d")
+    c.check("threads and streams: by range", ranges == said["ranges"], f"{ranges}, wanted {said}")
+
+
+def copies(c):
+    """The expert MLP says what it copied and launched; the run must say the same."""
+    program = c.example("expert_mlp")
+    path = c.new_path()
+    done = c.run(*c.under(path, program, "--mib", "4", "--repeat", "5"))
+    c.check("expert_mlp: results and copied bytes are right", done.returncode == 0,
+            done.stderr[-2000:])
+    said = last_json(done)
+    want = {kind: (v["count"], v["bytes"]) for kind, v in said["copies"].items() if v["count"]}
+    found = collections.defaultdict(lambda: (0, 0))
+    for row in c.table("transfers", path)["rows"]:
+        if row["kind"] in ("HtoD", "DtoH", "DtoD", "PtoP"):
+            key = f"{row['kind']} {row['memory']}"
+            found[key] = (found[key][0] + row["count"], found[key][1] + row["bytes"])
+    c.check("copies by kind and memory: count and bytes", dict(found) == want,
+            f"{dict(found)}, wanted {want}")
+    ranges = c.by_range(path, "|".join(said["kernels"]))
+    c.check("kernels by NVTX range", ranges == said["kernels"],
+            f"{ranges}, wanted {said['kernels']}")
+
+
+def programs(c):
+    """Two contexts, CUDA loaded late or never, forks: every kernel is there, nothing hangs."""
+    for way in ("contexts", "late", "fork", "fork-exec"):
+        path = c.new_path()
+        done = c.run(*c.under(path, *DRIVER, way), limit=40)
+        c.check(f"{way}: the program is unharmed", done.returncode == 0,
+                f"status {done.returncode}: {done.stderr[-1500:]}")
+        if done.returncode != 0:
+            continue
+        launched, everything = last_json(done)["launched"], c.kernels(path)
+        c.check(f"{way}: every kernel", everything["total"]["count"] == launched,
+                f"{everything['total']['count']} of {launched}, {lost(everything)}")
+    path = c.new_path()
+    done = c.run(*c.under(path, *DRIVER, "never"), limit=40)
+    c.check("never: a program without CUDA is unharmed", done.returncode == 0, done.stderr[-1500:])
+
+
+def endings(c):
+    """However a program ends, its status is its own and the run opens."""
+    for words, status in ((["exit", "3"], 3), (["raise"], 1),
+                          (["signal", str(int(signal.SIGSEGV))], -signal.SIGSEGV),
+                          (["signal", str(int(signal.SIGINT))], None)):
+        name = " ".join(words)
+        plain = c.run(*DRIVER, *words, limit=40)
+        path = c.new_path()
+        done = c.run(*c.under(path, *DRIVER, *words), limit=40)
+        c.check(f"{name}: the status is the program's",
+                done.returncode == plain.returncode and status in (None, plain.returncode),
+                f"{done.returncode}, alone {plain.returncode}: {done.stderr[-1500:]}")
+        read = c.run(c.moescope, "kernels", path, "--json")
+        c.check(f"{name}: the run opens", read.returncode == 0, read.stderr[-1000:])
+        if words[0] == "raise" and read.returncode == 0:
+            count = json.loads(read.stdout)["total"]["count"]
+            c.check(f"{name}: every kernel", count == last_json(done)["launched"], count)
+
+
+def children_of(pid):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as f:
+                if int(f.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
+
+
+def killed(c):
     """What CUPTI had delivered is there after a SIGKILL."""
-    path = os.path.join(folder, "k.mscope")
-    child = subprocess.Popen([MOESCOPE, "run", "-q", "-o", path, "--", *PROGRAM, "1000000"],
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        done = run(MOESCOPE, "kernels", path, "--json", "--limit", "1")
-        if done.returncode == 0 and (json.loads(done.stdout)["total"].get("count") or 0) > 20000:
-            break
-        time.sleep(0.5)
-    workers = run("pgrep", "-P", str(child.pid)).stdout.split()
-    for pid in workers:
-        os.kill(int(pid), signal.SIGKILL)
-    status = child.wait()
-    check("run ends as the program did", status == -signal.SIGKILL, status)
-    check("delivered kernels are kept", table("kernels", path)["total"]["count"] > 20000)
+    program = c.example("decode_graph")
+    path = c.new_path()
+    with subprocess.Popen(c.under(path, program, "--eager", "--seconds", "60"),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        seen, deadline = 0, time.monotonic() + 30
+        while seen <= 20000 and time.monotonic() < deadline:
+            done = c.run(c.moescope, "kernels", path, "--json", "--limit", "1")
+            if done.returncode == 0:
+                seen = json.loads(done.stdout)["total"].get("count") or 0
+            time.sleep(0.1)
+        for pid in children_of(child.pid):
+            os.kill(pid, signal.SIGKILL)
+        status = child.wait(timeout=30)
+    c.check("kernels can be read while the program runs", seen > 20000, seen)
+    c.check("run ends as the program did", status == -signal.SIGKILL, status)
+    count = c.kernels(path)["total"]["count"]
+    c.check("delivered kernels are kept", count >= seen, f"{count}, before the kill {seen}")
+
+
+def other_client(c):
+    """torch.profiler inside a run: it sees all its kernels, and moescope goes on afterwards."""
+    c.torch()
+    script = [sys.executable, os.path.join(HERE, "two_profilers.py"), str(STEPS), "6"]
+    alone = last_json(c.must(c.run(*script[:-1], "0.1")))
+    path = c.new_path()
+    done = c.run(*c.under(path, *script))
+    c.check("torch.profiler inside a run: the program is unharmed", done.returncode == 0,
+            done.stderr[-2000:])
+    said = last_json(done)
+    c.check("torch.profiler inside a run: it sees what it sees alone",
+            said["seen"] == alone["seen"], f"{said['seen']}, alone {alone['seen']}")
+    ranges = c.by_range(path, "before|inside|after")
+    c.check("torch.profiler inside a run: kernels before it", ranges.get("before"), ranges)
+    c.check("torch.profiler inside a run: kernels after it", ranges.get("after"), ranges)
+    report = c.must(c.run(c.moescope, "report", path, "--json")).stdout
+    c.check("torch.profiler inside a run: the report names it", "torch.profiler" in report,
+            "no 'torch.profiler' in report --json")
+
+
+def training(c):
+    """The PyTorch example under the default budget."""
+    c.torch()
+    path = c.new_path()
+    script = os.path.join(ROOT, "examples", "pytorch", "train_moe.py")
+    done = c.run(*c.under(path, sys.executable, script, "--steps", "20", options=[]))
+    c.check("train_moe.py under the default budget", done.returncode == 0, done.stderr[-2000:])
+    ranges = c.by_range(path, "forward|optimizer|router|experts")
+    c.check("train_moe.py: kernels by range", {"router", "experts"} <= set(ranges), ranges)
+
+
+def stress(c):
+    """The transitions of the governor, as `doctor` proves them for a machine."""
+    if "--stress" not in c.run(c.moescope, "doctor", "--help").stdout:
+        raise Skip("this build's 'doctor' has no --stress")
+    done = c.run(c.moescope, "doctor", "--stress", limit=90)
+    c.check("doctor --stress", done.returncode == 0,
+            f"status {done.returncode}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
+
+
+TESTS = [against_torch, graph, threads, copies, programs, endings, killed, other_client, training,
+         stress]
 
 
 def main():
+    words = sys.argv[1:]
+    only = None
+    if "--only" in words:
+        at = words.index("--only")
+        only = words[at + 1].split(",") if at + 1 < len(words) else []
+        del words[at:at + 2]
+        unknown = set(only) - {test.__name__ for test in TESTS}
+        if unknown or not only:
+            print(f"check.py: --only wants names of {', '.join(t.__name__ for t in TESTS)}",
+                  file=sys.stderr)
+            sys.exit(2)
     if not os.path.exists("/dev/nvidia0"):
         print("skip gpu: no NVIDIA GPU on this machine (/dev/nvidia0 is not there)")
-    elif run(sys.executable, "-c", "import torch; torch.zeros(1).cuda()").returncode != 0:
-        print("skip gpu: python3 has no PyTorch that reaches the GPU")
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            against_torch(folder)
-            killed(folder)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+        print("0 passed, 0 failed")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        c = Checks(words[0] if words else "build", folder)
+        for test in TESTS:
+            if only and test.__name__ not in only:
+                continue
+            begin = time.monotonic()
+            try:
+                test(c)
+            except Skip as why:
+                print(f"skip {test.__name__}: {why}", flush=True)
+            except Exception as why:  # the next test goes on, this one has failed
+                c.check(test.__name__, False, why if isinstance(why, Trouble)
+                        else traceback.format_exc())
+            print(f"-- {test.__name__}: {time.monotonic() - begin:.1f} s", file=sys.stderr,
+                  flush=True)
+    print(f"{c.passed} passed, {c.failed} failed")
+    sys.exit(1 if c.failed else 0)
 
 
 if __name__ == "__main__":

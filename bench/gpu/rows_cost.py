@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the GPU benchmark: what profiling costs. A row is (measure, lines): the first measures,
+the second makes lines (what, asked, measured, met) of what is in the results."""
+import os
+import statistics
+import sys
+
+from harness import HERE, Failed, added_pct, find_keys, interval, json_lines, last_json, spread
+
+SETTLE_S = 5  # until then the governor may still be finding its gear
+TRAIN = [sys.executable, os.path.join(HERE, "train.py")]
+IN_PROCESS = [sys.executable, os.path.join(HERE, "in_process.py")]
+START_S = 25  # PyTorch, the model, warm-up
+
+
+def steps_summary(result, skip_s):
+    rows = [row for row in result["steps"] if row[0] >= skip_s]
+    if len(rows) < 3:
+        raise Failed(f"only {len(rows)} steps after {skip_s} s")
+    walls, cpus = [row[1] for row in rows], [row[2] for row in rows]
+    return {"median_ms": statistics.median(walls), "mean_ms": statistics.mean(walls),
+            "cpu_ms": statistics.mean(cpus), "cpu_median_ms": statistics.median(cpus),
+            "steps": len(rows)}
+
+
+def of_run(bench, run):
+    """What the run itself says: kernels, coverage, losses."""
+    kernels = bench.kernels(run)
+    found = {"kernels": kernels["total"]["count"], "untimed": kernels["total"]["untimed"],
+             "lost": {k: v for k, v in kernels["loss"].items() if v}}
+    try:
+        report = bench.table("report", run)
+    except Failed as why:
+        found["report"] = str(why)
+    else:
+        found["coverage"] = find_keys(report, "coverage")[:8]
+        found["overhead"] = report.get("overhead")
+    return found
+
+
+def train(bench, name, method, i, arguments, seconds, skip_s):
+    """One process of training or decoding by one method."""
+    command = [*TRAIN, *arguments, "--seconds", str(seconds)]
+    run = bench.path(f"{name}-{method}-{i}.mscope")
+    env = {}
+    if method.startswith("moescope"):
+        command = [*bench.under(run, "off" if method.endswith("off") else "1%"), *command]
+    elif method == "count":
+        env = {"CUDA_INJECTION64_PATH": bench.built("libcount_kernels.so"),
+               "COUNT_KERNELS_OUT": bench.path("count.json")}
+    elif method != "bare":
+        command += ["--profiler", method]
+    done, wall_s = bench.run(command, seconds + 150, env)
+    kept = steps_summary(last_json(done.stdout), skip_s)
+    kept["process_s"] = wall_s
+    if method.startswith("moescope"):
+        kept["run"] = of_run(bench, run)
+        if method.endswith("off") and not kept["run"]["kernels"]:
+            raise Failed("moescope recorded no kernel")
+    if method == "count":
+        with open(bench.path("count.json")) as f:
+            kept["counted"] = f.read().strip()
+        if '"kernels": 0' in kept["counted"]:
+            raise Failed(f"the bare CUPTI client counted nothing: {kept['counted']}")
+    return kept
+
+
+GPU_BOUND = ["bare", "moescope-1%", "moescope-off", "count", "torch-cuda", "torch-both",
+             "torch-full", "proton"]
+TITLES = {"moescope-1%": "moescope, budget 1%", "moescope-off": "moescope, complete trace",
+          "count": "bare CUPTI client that counts kernels", "torch-cuda": "torch.profiler, CUDA",
+          "torch-both": "torch.profiler, CPU + CUDA",
+          "torch-full": "torch.profiler, shapes, memory, stacks, FLOPs",
+          "proton": "Triton Proton"}
+
+
+def gpu_bound(bench):
+    def measure(method, i):
+        governed = method in ("bare", "moescope-1%")
+        seconds = SETTLE_S + 7 if governed else 6
+        return train(bench, "gpu_bound", method, i, ["--batch", "32"], seconds,
+                     SETTLE_S if governed else 1)
+
+    bench.alternate("gpu_bound", GPU_BOUND, measure, START_S + 10)
+
+
+def wall(kept):
+    return kept["median_ms"]
+
+
+def kept_coverage(bench, name, method="moescope-1%"):
+    """Coverage in words: what the last run says, or how many kernels it holds."""
+    for kept in reversed(bench.row(name)["alternations"]):
+        run = kept.get(method, {}).get("run")
+        if run:
+            said = "; ".join(f"{key} {value:.3g}" for key, value in run.get("coverage") or [])
+            return f"{run['kernels']} kernels kept" + (f", {said}" if said else "")
+    return "coverage unknown"
+
+
+def gpu_bound_lines(bench):
+    kept = [k["bare"] for k in bench.row("gpu_bound")["alternations"] if "bare" in k]
+    lines = [("GPU-bound training, batch 32×1024, bare", "",
+              f"{statistics.median(map(wall, kept)):.2f} ms a step", None)]
+    for method in GPU_BOUND[1:]:
+        costs = added_pct(bench.pairs("gpu_bound", method), wall)
+        met, asked, words = None, "", spread(costs)
+        if method == "moescope-1%":
+            asked, met = "≤ 1.0%", interval(costs)[0] <= 1.0 if costs else None
+            words += "; " + kept_coverage(bench, "gpu_bound")
+        lines.append((f"the same, {TITLES[method]}", asked, words, met))
+    return lines
+
+
+def floor(bench):
+    """The complete trace against the bare CUPTI client, switched on and off inside a process."""
+    pairs = 6 if bench.quick else 12
+    rounds = 1 if bench.quick else 2
+    env = bench.environment("off")
+    row = bench.row("floor")
+
+    def measure(method, i):
+        library = bench.library if method == "moescope-off" else bench.built("libcount_kernels.so")
+        command = [*IN_PROCESS, "pairs", "moescope" if method == "moescope-off" else "count",
+                   library, bench.folder, "--pairs", str(pairs), "--steps", "8"]
+        done, _ = bench.run(command, 240, env if method == "moescope-off" else {})
+        kept = last_json(done.stdout)
+        if kept["runs"]:
+            kept["kernels"] = bench.kernels(kept["runs"][-1])["total"]["count"]
+        if not kept.get("kernels"):
+            raise Failed(f"{method} recorded no kernel inside the process")
+        return kept
+
+    wanted, bench.alternations = bench.alternations, max(len(row["alternations"]), rounds)
+    try:
+        bench.alternate("floor", ["count", "moescope-off"], measure, START_S + pairs * 4)
+    finally:
+        bench.alternations = wanted
+
+
+def floor_lines(bench):
+    costs = {method: [c for kept in bench.row("floor")["alternations"] if method in kept
+                      for c in kept[method]["costs_pct"]] for method in ("count", "moescope-off")}
+    lines = [("GPU-bound training, on and off in one process, bare CUPTI client", "",
+              spread(costs["count"], digits=3), None)]
+    if costs["count"] and costs["moescope-off"]:
+        theirs, ours = (statistics.median(costs[m]) for m in ("count", "moescope-off"))
+        lines.append(("the same, moescope, complete trace", "≤ 1.15 × the bare client",
+                      f"{spread(costs['moescope-off'], digits=3)}; {ours / theirs:.2f} ×",
+                      ours <= 1.15 * theirs))
+    return lines
+
+
+def launch_bound_of(name, arguments):
+    def measure_row(bench):
+        seconds = SETTLE_S + (6 if bench.quick else 12)
+        bench.alternate(name, ["bare", "moescope-1%"],
+                        lambda method, i: train(bench, name, method, i, arguments, seconds,
+                                                SETTLE_S), START_S + seconds)
+    return measure_row
+
+
+def launch_bound_lines_of(name, title):
+    def lines(bench):
+        pairs = bench.pairs(name, "moescope-1%")
+        walls, cpus = added_pct(pairs, wall), added_pct(pairs, lambda k: k["cpu_ms"])
+        base = statistics.median(a["median_ms"] for a, _ in pairs)
+        added_us = [(b["cpu_ms"] - a["cpu_ms"]) * 1e3 for a, b in pairs]
+        # Added CPU time against the time of a step: the cost if all of it were waited for.
+        share = [100 * us / 1e3 / base for us in added_us]
+        met = min(interval(walls)[0], interval(share)[0]) <= 1.5 if walls else None
+        return [(f"{title}, budget 1%", "≤ 1.5% of wall time, or by added CPU time",
+                 f"bare {base:.2f} ms; wall {spread(walls)}; CPU {spread(added_us, ' µs', 0)} a "
+                 f"step = {spread(share)} of the step ({spread(cpus)} of its CPU time); "
+                 f"{kept_coverage(bench, name)}", met)]
+    return lines
+
+
+def micro_of(name, options):
+    def measure_row(bench):
+        program = bench.example("decode_graph")
+        seconds = 12 if bench.quick else 22
+
+        def measure(method, i):
+            command = [program, "--seconds", str(seconds), *options]
+            run = bench.path(f"{name}-{i}.mscope")
+            if method != "bare":
+                command = [*bench.under(run, "1%"), *command]
+            done, _ = bench.run(command, seconds + 60)
+            rows = json_lines(done.stdout)
+            kept = {"seconds": [r for r in rows if "second" in r], "sums": rows[-1]}
+            if method != "bare":
+                kept["run"] = of_run(bench, run)
+            return kept
+
+        bench.alternate(name, ["bare", "moescope-1%"], measure, seconds + 8)
+    return measure_row
+
+
+def from_fifth(kept):
+    # The last line may be of a part of a second.
+    return [r for r in kept["seconds"][:-1] if r["second"] >= SETTLE_S] or kept["seconds"][-1:]
+
+
+def mean_us(kept):
+    rows = from_fifth(kept)
+    return sum(r["us_per_replay"] * r["replays"] for r in rows) / sum(r["replays"] for r in rows)
+
+
+def typical_us(kept):
+    """Windows are shorter than half a second, so the median of a second is outside them."""
+    return statistics.median(r["median_us"] for r in from_fifth(kept))
+
+
+def most_device_bytes(kept):
+    return max(r["gpu_used_bytes"] for r in kept["seconds"])
+
+
+def micro_lines_of(name, title):
+    def lines(bench):
+        pairs = bench.pairs(name, "moescope-1%")
+        mean, between = added_pct(pairs, mean_us), added_pct(pairs, typical_us)
+        base = statistics.median(mean_us(a) for a, _ in pairs)
+        launched = sum(b["sums"]["launched_kernels"] for _, b in pairs)
+        seen = sum(b["run"]["kernels"] for _, b in pairs)
+        wrong = [k for pair in pairs for k in pair if not k["sums"]["correct"]]
+        device = [(most_device_bytes(b) - most_device_bytes(a)) / 2**20 for a, b in pairs]
+        return [(f"{title}, budget 1%, from the fifth second on", "≤ 1.5%",
+                 f"bare {base:.0f} µs a replay; {spread(mean)}; coverage "
+                 f"{100 * seen / launched:.2f}% of the kernels",
+                 interval(mean)[0] <= 1.5 and not wrong),
+                ("the same, between windows", "not measurable", spread(between),
+                 interval(between)[0] <= 0.5),
+                ("the same, GPU memory of the profiler", "≤ 128 MB",
+                 f"{max(device):.0f} MiB at most after {pairs[0][1]['sums']['seconds']:.0f} s",
+                 max(device) <= 128)]
+    return lines
+
+
+ROWS = {
+    "gpu_bound": (gpu_bound, gpu_bound_lines),
+    "floor": (floor, floor_lines),
+    "launch_bound": (launch_bound_of("launch_bound", ["--batch", "8"]),
+                     launch_bound_lines_of("launch_bound", "launch-bound training, batch 8×1024")),
+    "decode": (launch_bound_of("decode", ["--mode", "decode", "--batch", "1"]),
+               launch_bound_lines_of("decode", "eager decode, batch 1")),
+    "micro_eager": (micro_of("micro_eager", ["--eager"]),
+                    micro_lines_of("micro_eager", "900 tiny kernels, eager")),
+    "micro_graph": (micro_of("micro_graph", []),
+                    micro_lines_of("micro_graph", "CUDA graph of 900 tiny kernels")),
+}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of the GPU benchmark, the GPU tests and the examples, as far as no GPU is needed."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from cli import MOESCOPE, check, environment, equal, main, test
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bench" / "gpu"), str(ROOT / "tests" / "gpu")]
+import compare  # noqa: E402
+import harness  # noqa: E402
+import rows_cost  # noqa: E402
+import rows_keep  # noqa: E402
+
+BUILD = os.path.dirname(MOESCOPE)
+
+
+def script(*words, **env):
+    return subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=120, env=environment(**env), check=False)
+
+
+def bench(**changes):
+    settings = {"alternations": 2, "quick": True, "time_limit": 100, **changes}
+    return harness.Bench(BUILD, os.path.abspath("results.json"), **settings)
+
+
+@test
+def intervals_by_order_statistics():
+    # Coverage of (smallest, largest) is 1 - 2/2^n; of (2nd, 2nd last) 1 - 2(n+1)/2^n.
+    equal(harness.interval([5, 1, 3]), (3, 1, 5, 0.75))
+    equal(harness.interval([6, 1, 2, 3, 4, 5]), (3.5, 1, 6, 1 - 2 / 64))
+    equal(harness.interval(range(1, 9)), (4.5, 1, 8, 1 - 2 / 256))
+    equal(harness.interval(range(1, 10)), (5, 2, 8, 1 - 2 * 10 / 512))
+    equal(harness.spread([1.0, 2.0, 3.0]), "+2.00% (75%: +1.00 to +3.00, n=3)")
+    equal(harness.spread([]), "not measured")
+
+
+@test
+def alternations_change_their_order_and_go_on():
+    order = []
+
+    def measure(method, i):
+        order.append(f"{method}{i}")
+        if method == "b" and i == 1 and len(order) < 5:
+            raise harness.OutOfTime()
+        return 1
+
+    first = bench()
+    try:
+        first.alternate("row", ["a", "b"], measure, 1)
+        check(False, "the time limit was not seen")
+    except harness.OutOfTime:
+        first.save()
+    equal(order, ["a0", "b0", "b1"])
+    order[:] = ["x"] * 5
+    bench().alternate("row", ["a", "b"], measure, 1)
+    equal(order[5:], ["b1", "a1"], "a later call measures what is missing")
+    with open("results.json") as f:
+        equal(json.load(f)["rows"]["row"]["alternations"], [{"a": 1, "b": 1}] * 2)
+
+
+@test
+def a_method_that_fails_is_named_and_the_others_go_on():
+    def measure(method, _i):
+        if method == "bad":
+            raise harness.Failed("no such thing")
+        return {"ms": 2}
+
+    row = bench().alternate("row", ["good", "bad"], measure, 1)
+    equal(row["alternations"], [{"good": {"ms": 2}}] * 2)
+    equal(row["errors"], ["bad: no such thing"])
+
+
+@test
+def programs_of_the_benchmark_have_a_limit():
+    b = bench()
+    try:
+        b.run(["sh", "-c", "echo begun; exec sleep 60"], 1)
+        check(False, "it came back")
+    except harness.Failed as why:
+        check("not done after 1 s" in str(why) and "begun" in str(why), why)
+    try:
+        b.run(["sh", "-c", "echo wrong >&2; exit 3"], 10)
+        check(False, "the status was not seen")
+    except harness.Failed as why:
+        check("status 3" in str(why) and "wrong" in str(why), why)
+
+
+@test
+def costs_of_training():
+    b = bench()
+    b.row("gpu_bound")["alternations"] = [
+        {"bare": {"median_ms": 100.0}, "moescope-1%": {"median_ms": 100.0 + cost},
+         "torch-cuda": {"median_ms": 108.0}} for cost in (0.4, 0.5, 0.9)]
+    lines = {line[0]: line for line in rows_cost.gpu_bound_lines(b)}
+    ours = lines["the same, moescope, budget 1%"]
+    check(ours[2].startswith("+0.50% (75%: +0.40 to +0.90, n=3)") and ours[3] is True, ours)
+    check(lines["the same, torch.profiler, CUDA"][2].startswith("+8.00%"), lines)
+    equal(lines["the same, Triton Proton"][2], "not measured")
+
+
+@test
+def the_micro_benchmark_begins_at_the_fifth_second():
+    def kept(us):
+        return {"seconds": [{"second": i, "us_per_replay": us[i], "median_us": us[0], "replays": 10,
+                             "gpu_used_bytes": 1 << 30} for i in range(len(us))],
+                "sums": {"launched_kernels": 1000, "correct": True, "seconds": len(us)},
+                "run": {"kernels": 25}}
+
+    b = bench()
+    slow_start = [200.0] * 5 + [101.0, 103.0, 500.0]  # the last second is not a whole one
+    b.row("micro_graph")["alternations"] = [
+        {"bare": kept([100.0] * 8), "moescope-1%": kept([100.0] + slow_start[1:])}] * 6
+    first, between, memory = rows_cost.ROWS["micro_graph"][1](b)
+    check("+2.00%" in first[2] and first[3] is False and "2.50% of the kernels" in first[2], first)
+    check("+0.00%" in between[2] and between[3] is True, between)
+    check(memory[3] is True, memory)
+
+
+@test
+def thirty_million_kernels_must_add_up():
+    b = bench()
+    found = {"launched": 1000, "correct": True, "wall_s": 1, "recorded": 990, "untimed": 5,
+             "lost": {"dropped_device": 10}, "bare_gpu_bytes": 1 << 30,
+             "gpu_bytes": [(1 << 30) + (200 << 20)], "rss_bytes": [100 << 20] * 9 + [300 << 20] * 9,
+             "shard_bytes": 1}
+    b.row("graph_30m")["alternations"] = [found]
+    equal([line[3] for line in rows_keep.graph_30m_lines(b)], [True, False, False])
+    found["lost"] = {}
+    found["gpu_bytes"], found["rss_bytes"] = [(1 << 30) + (64 << 20)], [100 << 20] * 9
+    equal([line[3] for line in rows_keep.graph_30m_lines(b)], [False, True, True])
+
+
+@test
+def steps_are_compared_without_the_set_up():
+    whole = {"gemm": (30, 300), "init": (1, 5), "relu": (20, 40)}
+    ours = compare.steps_alone(whole, {"gemm": (10, 100), "init": (1, 5)})
+    equal(ours, {"gemm": (20, 200), "relu": (20, 40)})
+    equal(compare.differences(ours, {"gemm": (20, 199), "relu": (20, 41)}), {})
+    equal(compare.differences(ours, {"gemm": (19, 0), "add": (1, 0)}),
+          {"gemm": (20, 19), "relu": (20, 0), "add": (0, 1)})
+    equal(compare.total_ns(ours), 240)
+
+
+@test
+def the_benchmark_says_what_it_cannot_do():
+    run = ROOT / "bench" / "gpu" / "run.py"
+    done = script(sys.executable, run, BUILD, "--only", "nothing")
+    equal(done.returncode, 2)
+    check("there is no row 'nothing'" in done.stderr and "micro_graph" in done.stderr, done.stderr)
+    equal(script(sys.executable, run, BUILD, "--list").stdout.split(), list(rows_cost.ROWS) +
+          list(rows_keep.ROWS))
+    if not os.path.exists("/dev/nvidia0"):
+        done = script(sys.executable, run, BUILD, "--json", "r.json")
+        equal(done.returncode, 0)
+        check("no NVIDIA GPU" in done.stdout, done)
+        done = script(sys.executable, ROOT / "tests" / "gpu" / "check.py", BUILD)
+        equal(done.stdout.splitlines()[-1], "0 passed, 0 failed")
+        check(done.stdout.startswith("skip gpu: no NVIDIA GPU"), done)
+
+
+@test
+def the_table_is_made_of_what_there_is():
+    with open("r.json", "w") as f:
+        json.dump({"machine": {"gpu": "a GPU"}, "rows": {
+            "after_stop": {"alternations": [], "errors": ["first line\nsecond line"]},
+            "startup": {"alternations": [], "errors": [], "skipped": "no program"}}}, f)
+    done = script(sys.executable, ROOT / "bench" / "gpu" / "run.py", BUILD, "--json", "r.json",
+                  "--table")
+    equal(done.returncode, 0, done)
+    check("| startup | | not measured: no program | |" in done.stdout, done.stdout)
+    check("| after_stop |  | no result:" in done.stdout and "trouble: first line" in done.stdout,
+          done.stdout)
+
+
+@test
+def examples_without_a_compiler():
+    # PATH with the shell's own tools and nothing of CUDA.
+    os.mkdir("bin")
+    for tool in ("sh", "dirname", "mkdir", "cat"):
+        os.symlink(f"/bin/{tool}" if os.path.exists(f"/bin/{tool}") else f"/usr/bin/{tool}",
+                   f"bin/{tool}")
+    done = script("/bin/sh", ROOT / "examples" / "cuda" / "build.sh", os.path.abspath("out"),
+                  PATH=os.path.abspath("bin"), CUDA_HOME="/nowhere", NVCC=None)
+    equal(done.returncode, 1, done)
+    check("there is no CUDA compiler" in done.stderr and "NVCC=" in done.stderr, done)
+    done = script("/bin/sh", ROOT / "examples" / "cuda" / "build.sh", os.path.abspath("out"),
+                  "none")
+    equal(done.returncode, 2, done)
+
+
+if __name__ == "__main__":
+    main()
