@@ -10,8 +10,10 @@
 
 #include "base/clock.h"
 #include "base/cupti_names.h"
+#include "probe/clients.h"
 #include "probe/cupti_inside.h"
 #include "probe/dynlib.h"
+#include "probe/gears.h"
 #include "probe/gpu.h"
 
 #define QUIET_POLLS 3		     /* without a record, then all that was under way has come */
@@ -25,7 +27,7 @@ struct cupti_api cupti_api;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic enum cupti_state state;
 static struct cupti_wish wish;
-static bool can_finalize, graphs_proved;
+static bool graphs_proved;
 static uint32_t version;
 static int64_t leave_since_ns;
 static uint64_t leave_delivered;
@@ -87,26 +89,10 @@ static const CUpti_ActivityKind memory_kinds[] = {
 	CUPTI_ACTIVITY_KIND_MEMORY_POOL,
 };
 
-/* CUPTI keeps wall-clock nanoseconds; the run keeps CLOCK_MONOTONIC. When CUPTI cannot be asked,
- * what was known before stays. */
-static void measure_clock(void)
-{
-	int64_t best = INT64_MAX, offset = 0;
-
-	for (int i = 0; i < 5; i++) {
-		int64_t before = clock_monotonic_ns(), after;
-		uint64_t theirs;
-
-		if (cupti_api.cuptiGetTimestamp(&theirs) != CUPTI_SUCCESS)
-			return;
-		after = clock_monotonic_ns();
-		if (after - before < best) {
-			best = after - before;
-			offset = before + best / 2 - (int64_t)theirs;
-		}
-	}
-	cupti_set_clock(offset);
-}
+static const struct clients_hooks hooks = { .arrives = gears_yield,
+					    .leaves = gears_resume,
+					    .completed = cupti_buffer_completed };
+static void *library;
 
 static bool load(void)
 {
@@ -119,7 +105,6 @@ static bool load(void)
 #undef FUNCTION
 	};
 	static bool loaded; /* once: a late buffer of an earlier session may be using the calls */
-	void *library;
 
 	if (loaded)
 		return true;
@@ -127,7 +112,6 @@ static bool load(void)
 	loaded = library && dynlib_symbols(library, needed, COUNT(needed)) == 0;
 	if (loaded)
 		dynlib_symbols(library, optional, COUNT(optional));
-	can_finalize = loaded && cupti_api.cuptiFinalize;
 	return loaded;
 }
 
@@ -145,8 +129,6 @@ static const char *remedy(CUptiResult result)
 	switch (result) {
 	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
 		return "set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module";
-	case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
-		return "another profiler is in the process; run without it";
 	default:
 		return "it may not fit the driver: set MOESCOPE_CUPTI to the path of another libcupti";
 	}
@@ -204,15 +186,18 @@ static CUptiResult attach(void)
 {
 	CUptiResult result;
 
-	/* The wall clock is CUPTI's default. */
-	cupti_set_clock(clock_monotonic_ns() - clock_realtime_ns());
-	measure_clock();
+	/* Each time: libraries that use CUPTI may have been loaded since. */
+	clients_watch(library, &hooks);
+	if (clients_active())
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	cupti_clock_start();
 	/* The kernel's thread ids, as in the ranges. */
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	limit_device_buffers();
 	result = cupti_subscribe();
-	if (result != CUPTI_SUCCESS)
+	/* One that is idle keeps its subscription; records can be had without. */
+	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
 	result = cupti_api.cuptiActivityRegisterCallbacks(cupti_buffer_requested,
 							  cupti_buffer_completed);
@@ -243,10 +228,17 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	}
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_add(&cupti_added.attach_ns, (uint64_t)(clock_monotonic_ns() - start_ns));
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+		char name[128];
+
+		clients_name_holder(name, sizeof(name));
+		snprintf(words, size, "GPU records are left to %s while it uses CUPTI", name);
+		return -EBUSY;
+	}
 	if (result != CUPTI_SUCCESS) {
 		snprintf(words, size, "GPU collection off: CUPTI says %s; %s", words_of(result),
 			 remedy(result));
-		return result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? -EBUSY : -EIO;
+		return -EIO;
 	}
 	if (!version)
 		cupti_api.cuptiGetVersion(&version);
@@ -276,7 +268,7 @@ void cupti_flush(void)
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		flush(false);
-		measure_clock();
+		cupti_clock_measure();
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -286,8 +278,16 @@ static void finalize(void)
 {
 	cupti_api.cuptiFinalize();
 	cupti_subscription_ended();
+	clients_after_finalize();
+	clients_after_fork();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
+}
+
+/* It would take another client's subscription away as well. */
+static bool can_finalize(void)
+{
+	return cupti_api.cuptiFinalize && !clients_hold_subscription();
 }
 
 static void rest(void)
@@ -313,7 +313,7 @@ int cupti_leave(void)
 		leave_delivered = cupti_delivered();
 		leave_quiet = 0;
 		atomic_store(&state, CUPTI_LEAVING);
-		if (cupti_saw_graphs() && can_finalize && cupti_graph_threads() < 2)
+		if (cupti_saw_graphs() && can_finalize() && cupti_graph_threads() < 2)
 			atomic_store(&cupti_leave_wanted, true);
 		else
 			disable();
@@ -333,7 +333,7 @@ static void poll_disabled(void)
 	if (leave_quiet < QUIET_POLLS && now_ns - leave_since_ns < LEAVE_NS)
 		return;
 	flush(true);
-	if (can_finalize && !cupti_saw_graphs()) {
+	if (can_finalize() && !cupti_saw_graphs()) {
 		now_ns = clock_monotonic_ns();
 		cupti_unsubscribe();
 		finalize();
@@ -392,7 +392,7 @@ void cupti_leave_now(void)
 		disable();
 		flush(true);
 		cupti_unsubscribe();
-		if (can_finalize && (!cupti_saw_graphs() || alone))
+		if (can_finalize() && (!cupti_saw_graphs() || alone))
 			finalize();
 		else
 			rest();
@@ -414,6 +414,11 @@ void cupti_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
+void cupti_settle_clients(void)
+{
+	clients_settle(clock_monotonic_ns());
+}
+
 struct cupti_sums cupti_sums(void)
 {
 	return (struct cupti_sums){
@@ -431,6 +436,7 @@ struct cupti_sums cupti_sums(void)
 void cupti_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
+	clients_after_fork();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }

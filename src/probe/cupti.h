@@ -48,6 +48,8 @@ void cupti_leave_now(void);
 void cupti_end(void);
 /* Has CUPTI hand over what is complete. */
 void cupti_flush(void);
+/* Now and then: whether another client has gone. Calls gears_resume. */
+void cupti_settle_clients(void);
 /* CUDA graphs have been made or launched while attached. */
 bool cupti_saw_graphs(void);
 /* Of CUPTI's API; 0: not loaded. */

@@ -49,12 +49,17 @@ extern struct cupti_api cupti_api;
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
 void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
 				     size_t size, size_t valid);
-void cupti_set_clock(int64_t to_monotonic_ns);
 /* While the last buffers of a window are taken: a call that has not ended is outside the window
  * and not lost. */
 extern _Atomic bool cupti_closing;
 /* Records delivered so far, of any kind: tells whether more came. */
 uint64_t cupti_delivered(void);
+
+/* cupti_clock.c: at each attaching, then now and then. */
+void cupti_clock_start(void);
+void cupti_clock_measure(void);
+int64_t cupti_clock_ns(uint64_t theirs);
+int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
 /* cupti_calls.c: the subscriber. */
 CUptiResult cupti_subscribe(void);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "moescope.h"
+#include "probe/clients.h"
 #include "probe/cupti_inside.h"
 #include "probe/gpu.h"
 #include "probe/launches.h"
@@ -24,14 +25,8 @@
 struct cupti_atomic_sums cupti_added;
 _Atomic bool cupti_closing;
 
-static _Atomic int64_t to_monotonic_ns; /* CLOCK_MONOTONIC minus CUPTI's clock */
 static _Atomic uint64_t delivered;
 static pthread_mutex_t translating = PTHREAD_MUTEX_INITIALIZER;
-
-void cupti_set_clock(int64_t offset_ns)
-{
-	atomic_store_explicit(&to_monotonic_ns, offset_ns, memory_order_relaxed);
-}
 
 uint64_t cupti_delivered(void)
 {
@@ -56,15 +51,13 @@ void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max
 /* start and duration of a device record. Untimed records get the moment of their delivery. */
 static bool device_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t *ret_duration)
 {
-	int64_t offset = atomic_load_explicit(&to_monotonic_ns, memory_order_relaxed);
-
 	if (!start || end < start) {
 		*ret_start = clock_monotonic_ns();
 		*ret_duration = 0;
 		return false;
 	}
-	*ret_start = (int64_t)start + offset;
-	*ret_duration = (int64_t)(end - start);
+	*ret_start = cupti_clock_ns(start);
+	*ret_duration = cupti_clock_duration_ns(start, end);
 	return true;
 }
 
@@ -369,7 +362,8 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 	uint64_t unknown = 0, n = 0;
 	size_t dropped = 0;
 
-	(void)size;
+	if (clients_deliver(context, stream, buffer, size, valid))
+		return;
 	/* Two deliveries at once are rare; the launch table and the ring want one at a time. */
 	pthread_mutex_lock(&translating);
 	if (!gpu_on_program_thread)

@@ -218,6 +218,7 @@ unsigned int gears_tick(void)
 	int64_t now_ns = clock_monotonic_ns(), wait_ns = TICK_NS;
 	enum cupti_state state;
 
+	cupti_settle_clients();
 	pthread_mutex_lock(&lock);
 	if (running) {
 		state = cupti_state() == CUPTI_LEAVING ? cupti_poll() : cupti_state();
