@@ -101,6 +101,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_api = {
 	.name = "api",
 	.want = FIND_API,
+	.device = true,
 	.grid = fill,
 	.total = total,
 	.text = text,
