@@ -104,7 +104,7 @@ void device_text_timeline(const struct scene *scene, FILE *out)
 	const struct timeline *t = &scene->f->timeline;
 	const struct device_states *states = &scene->f->device_states;
 
-	scene_sampled(scene, out);
+	scene_sampled(scene, "", out);
 	for (size_t i = 0; i < t->n; i++) {
 		const struct timeline_device *d = &t->devices[i];
 
@@ -173,10 +173,10 @@ static void gear_lines(const struct scene *scene, FILE *out)
 			    format_pct(change->cost_pct.v).text);
 		if (change->why)
 			put(&line, ": %s", run_string(scene->run, change->why));
-		print(scene, &line, 4, out);
+		print(scene, &line, 2, out);
 	}
 	if (n > GEAR_LINES)
-		fprintf(out, "    ... %zu more changes of gear: moescope report --json\n",
+		fprintf(out, "  ... %zu more changes of gear: moescope report --json\n",
 			n - GEAR_LINES);
 }
 

@@ -169,7 +169,7 @@ static int ops_text(const struct scene *scene, FILE *out)
 
 	scene_title(scene, "Operations, by self time over all threads", out);
 	if (scene->f->ops.gpu_ns.known)
-		scene_sampled(scene, out);
+		scene_sampled(scene, "device time ", out);
 	if (!scene->f->ops.n) {
 		fputs("  n/a: no operations or ranges were recorded\n", out);
 		return 0;
@@ -190,7 +190,7 @@ static int kernels_text(const struct scene *scene, FILE *out)
 	int r;
 
 	scene_title(scene, "Kernels, by device time", out);
-	scene_sampled(scene, out);
+	scene_sampled(scene, "", out);
 	if (!scene->f->kernels.n) {
 		fputs("  n/a: no kernels in this run or window\n", out);
 		return 0;
@@ -210,7 +210,6 @@ static int transfers_text(const struct scene *scene, FILE *out)
 	int r = section_transfers.grid(scene, &grid);
 
 	scene_title(scene, "Copies and sets", out);
-	scene_sampled(scene, out);
 	if (r >= 0)
 		r = section_transfers.text(scene, &grid, out);
 	grid_release(&grid);

@@ -49,13 +49,13 @@ void scene_no_device(const struct scene *scene, FILE *out)
 		  (size_t)scene_layout(scene, 0).width, 2, 2);
 }
 
-void scene_sampled(const struct scene *scene, FILE *out)
+void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 {
 	const struct coverage *c = &scene->f->coverage;
 
 	if (!c->sampled)
 		return;
-	fprintf(out, "  sampled: %zu window%s, %s of the run", c->n_windows,
+	fprintf(out, "  %ssampled: %zu window%s, %s of the run", what, c->n_windows,
 		c->n_windows == 1 ? "" : "s", format_pct(c->coverage_pct.v).text);
 	if (c->steps)
 		fprintf(out, ", %zu of %zu steps", c->steps_covered, c->steps);
@@ -131,8 +131,6 @@ static int render_rows(const struct section *section, const struct scene *scene,
 		grid_csv(&grid, scene->options->limit, out);
 	} else if (r >= 0) {
 		scene_heading(scene, section->name, out);
-		if (section->device)
-			scene_sampled(scene, out);
 		r = section->text(scene, &grid, out);
 		if (r < 0)
 			err_sys(err, r, "cannot print the table '%s'", section->name);

@@ -22,7 +22,7 @@ struct section {
 	unsigned int want; /* enum finding */
 	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
 	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
-	bool device; /* made from device records: says when they are sampled */
+	bool device; /* has figures from device records: "sampled" in its JSON */
 	grid_extra extra;					       /* may be NULL */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
@@ -35,8 +35,9 @@ bool scene_has_device(const struct run *run);
 /* The sentence for a table of a run without them. */
 void scene_no_device(const struct scene *scene, FILE *out);
 
-/* "sampled: 3 windows, …" when device records were collected for a part of the run; else nothing. */
-void scene_sampled(const struct scene *scene, FILE *out);
+/* "sampled: 3 windows, …" when device records were collected for a part of the run; else nothing.
+ * what: "", or "device time " and the like when that is not all that the table shows. */
+void scene_sampled(const struct scene *scene, const char *what, FILE *out);
 /* The same as the key "sampled": an object, or null with the reason. */
 void scene_json_sampled(const struct scene *scene, struct json *json);
 

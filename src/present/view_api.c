@@ -80,6 +80,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		scene_no_device(scene, out);
 		return 0;
 	}
+	scene_sampled(scene, "", out);
 	if (!grid->n) {
 		fputs("  no calls into CUDA in this run or window\n", out);
 		return 0;

@@ -170,6 +170,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	size_t limit = scene->options->limit;
 	int r;
 
+	scene_sampled(scene, "", out);
 	if (!scene->run->kernel.n) {
 		if (scene_has_device(scene->run))
 			fputs("  no kernels in this run\n", out);

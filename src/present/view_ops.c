@@ -127,6 +127,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		      out);
 		return 0;
 	}
+	if (ops->gpu_ns.known)
+		scene_sampled(scene, "device time ", out);
 	r = grid_print(grid, limit, &layout, out);
 	scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
 	fprintf(out, "  %s of thread time in %s records, %s FLOPs\n",

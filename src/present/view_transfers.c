@@ -142,6 +142,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		scene_no_device(scene, out);
 		return 0;
 	}
+	scene_sampled(scene, "", out);
 	if (grid->n) {
 		r = grid_print(grid, limit, &layout, out);
 		scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
