@@ -84,7 +84,7 @@ static void cut_process(const struct run *run, struct coverage *c, size_t first,
 		return;
 	watched.start_ns = changes[first].time_ns;
 	watched.end_ns = changes[end - 1].gear == GEAR_NONE ? changes[end - 1].time_ns
-							     : process_end;
+							    : process_end;
 	if (watched.end_ns < changes[end - 1].time_ns)
 		watched.end_ns = changes[end - 1].time_ns; /* the last sign of life is older */
 	for (size_t i = first; i < end; i++) {
@@ -190,9 +190,9 @@ static void measure(struct coverage *c, const struct governed *governed)
 	c->covered_ns = spans_length(c->windows, c->n_windows);
 	c->watched_ns = spans_length(c->watched, c->n_watched);
 	c->sampled = c->covered_ns < c->watched_ns;
-	c->coverage_pct = c->watched_ns > 0 ? value_of(100.0 * (double)c->covered_ns /
-						       (double)c->watched_ns)
-					    : value_absent(none);
+	c->coverage_pct = c->watched_ns > 0
+				  ? value_of(100.0 * (double)c->covered_ns / (double)c->watched_ns)
+				  : value_absent(none);
 	if (!c->n_changes)
 		c->governed_pct = value_absent("no gear records in this run");
 	else if (governed->unknown)

@@ -49,7 +49,7 @@ struct coverage {
 	int64_t covered_ns, watched_ns;
 	bool sampled;
 	struct value coverage_pct;
-	size_t steps_covered, steps; /* of the watched processes */
+	size_t steps_covered, steps;  /* of the watched processes */
 	struct level_change *changes; /* by process, then time */
 	size_t n_changes;
 	struct yielded *yields; /* likewise */

@@ -235,7 +235,7 @@ static void take_pool(const struct table_pool *t, size_t row, struct memory_pool
 	pool->release_bytes = t->release_bytes[row];
 	pool->peak_bytes = pool->bytes > pool->peak_bytes ? pool->bytes : pool->peak_bytes;
 	pool->peak_used_bytes = pool->used_bytes > pool->peak_used_bytes ? pool->used_bytes
-									  : pool->peak_used_bytes;
+									 : pool->peak_used_bytes;
 }
 
 /* An address comes again when its pool was destroyed: that is another pool. */

@@ -54,8 +54,8 @@ static int find_device(const struct run *run, struct device_states *out, size_t 
 	const struct table_sample *t = &run->sample;
 	size_t i = 0;
 
-	while (i < out->n && (out->devices[i].shard != t->shard[row] ||
-			      out->devices[i].device != t->device[row]))
+	while (i < out->n &&
+	       (out->devices[i].shard != t->shard[row] || out->devices[i].device != t->device[row]))
 		i++;
 	if (i == out->n) {
 		if (array_grow(&out->devices, capacity, i + 1, sizeof(*out->devices)) < 0)
@@ -160,8 +160,8 @@ static int take_process(const struct run *run, struct device_states *out, size_t
 	if (i == out->n_others) {
 		if (array_grow(&out->others, capacity, i + 1, sizeof(*out->others)) < 0)
 			return -ENOMEM;
-		out->others[out->n_others++] =
-			(struct other_process){ .device = t->device[row], .pid = t->pid[row] };
+		out->others[out->n_others++] = (struct other_process){ .device = t->device[row],
+								       .pid = t->pid[row] };
 	}
 	p = &out->others[i];
 	p->name = t->name[row] ? t->name[row] : p->name;

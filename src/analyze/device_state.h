@@ -9,8 +9,13 @@
 
 #include "tables/tables.h"
 
-enum device_metric { METRIC_POWER, METRIC_CLOCK_SM, METRIC_CLOCK_MEMORY, METRIC_TEMPERATURE,
-		     DEVICE_METRICS };
+enum device_metric {
+	METRIC_POWER,
+	METRIC_CLOCK_SM,
+	METRIC_CLOCK_MEMORY,
+	METRIC_TEMPERATURE,
+	DEVICE_METRICS
+};
 
 const char *device_metric_key(enum device_metric metric); /* "power_w" … */
 

@@ -50,22 +50,27 @@ static int name_groups(const struct run *run, uint8_t **ret_groups)
 	return 0;
 }
 
+/* Group after group, so that what was recorded in order needs no sorting. */
 static void add_calls(const struct run *run, const uint8_t *groups, struct idle_index *index)
 {
 	const struct table_api *api = &run->api;
+
+	for (uint32_t group = HOST_CALL; group <= HOST_COPY; group++)
+		for (size_t i = 0; i < api->n; i++)
+			/* A call that took no time still says that calls were recorded then. */
+			if (group == HOST_CALL || groups[api->name[i]] == 1 + group)
+				index->host[index->n_host++] = (struct span){
+					api->start_ns[i],
+					api->start_ns[i] +
+						(api->duration_ns[i] > 0 ? api->duration_ns[i] : 1),
+					group, 0, api->shard[i]
+				};
+}
+
+static void add_syncs(const struct run *run, struct idle_index *index)
+{
 	const struct table_sync *sync = &run->sync;
 
-	for (size_t i = 0; i < api->n; i++) {
-		struct span span = { api->start_ns[i], api->start_ns[i] + api->duration_ns[i],
-				     HOST_CALL, 0, api->shard[i] };
-
-		/* A call that took no time still says that calls were recorded then. */
-		span.end_ns += span.end_ns == span.start_ns;
-		index->host[index->n_host++] = span;
-		span.group = groups[api->name[i]] - 1U;
-		if (span.group != HOST_CALL)
-			index->host[index->n_host++] = span;
-	}
 	for (size_t i = 0; i < sync->n; i++)
 		if (sync->type[i] != SYNC_STREAM_WAITS)
 			index->host[index->n_host++] =
@@ -85,7 +90,7 @@ static void add_peer_copies(const struct run *run, struct idle_index *index)
 		if (copy->kind[i] != COPY_PTOP || copy->untimed[i])
 			continue;
 		span.device = copy->device[i] == copy->source_device[i] ? copy->target_device[i]
-									 : copy->source_device[i];
+									: copy->source_device[i];
 		index->host[index->n_host++] = span;
 	}
 }
@@ -107,6 +112,7 @@ int idle_index_init(struct idle_index *index, const struct run *run)
 		return r;
 	}
 	add_calls(run, groups, index);
+	add_syncs(run, index);
 	add_peer_copies(run, index);
 	free(groups);
 	index->n_host = spans_merge(index->host, index->n_host);
@@ -139,7 +145,7 @@ static const struct span *first_after(const struct idle_index *index, const stru
 			high = middle;
 	}
 	return low < index->n_host && !span_lane_order(&index->host[low], &lane) ? index->host + low
-										  : NULL;
+										 : NULL;
 }
 
 /* The end of the last call that began before the moment; INT64_MIN: none. */
@@ -159,7 +165,7 @@ static int64_t last_call_end(const struct idle_index *index, const struct idle_g
 			high = middle;
 	}
 	return low && !span_lane_order(&index->host[low - 1], &lane) ? index->host[low - 1].end_ns
-								      : INT64_MIN;
+								     : INT64_MIN;
 }
 
 static int64_t at_most(int64_t a, int64_t b)
@@ -182,7 +188,7 @@ static int64_t copy_time(const struct idle_index *index, const struct idle_gap *
 		const struct span *call = first_after(index, gap, HOST_COPY, start);
 		const struct span *peer = first_after(index, gap, PEER_COPY, start);
 		const struct span *next = !call || (peer && peer->start_ns < call->start_ns) ? peer
-											      : call;
+											     : call;
 		int64_t from;
 
 		if (!next || next->start_ns >= end)
@@ -215,9 +221,9 @@ static void cut_edges(const struct idle_index *index, struct idle_gap *gap, int6
 		gap->start_ns = seen;
 	}
 	if (gap->edge_after) {
-		int64_t seen = at_most(
-			at_least(last_call_end(index, gap, gap->end_ns), gap->start_ns),
-			gap->end_ns);
+		int64_t seen =
+			at_most(at_least(last_call_end(index, gap, gap->end_ns), gap->start_ns),
+				gap->end_ns);
 
 		causes[IDLE_PROFILER] += gap->end_ns - seen;
 		gap->end_ns = seen;

@@ -33,10 +33,10 @@ struct op_row {
 	uint64_t count, unfinished;
 	int64_t self_cpu_ns, cpu_ns;
 	int64_t self_gpu_ns, gpu_ns; /* when ops.gpu_ns is known */
-	uint64_t flops, bytes;	  /* as the program gave them; 0 for ranges */
-	struct value flops_per_s; /* flops over total time of its records */
-	double self_share_pct;	  /* of the self time of all rows */
-	int64_t time_ns;	  /* sum of durations, recursion counted each time */
+	uint64_t flops, bytes;	     /* as the program gave them; 0 for ranges */
+	struct value flops_per_s;    /* flops over total time of its records */
+	double self_share_pct;	     /* of the self time of all rows */
+	int64_t time_ns;	     /* sum of durations, recursion counted each time */
 };
 
 struct ops {

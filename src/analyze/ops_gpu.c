@@ -12,9 +12,8 @@
 
 #include "analyze/attribution.h"
 
-static void add_work(struct ops_gpu *gpu, const struct attribution *at,
-		     const struct selection *sel, const struct device_work *work,
-		     int64_t duration_ns)
+static void add_work(struct ops_gpu *gpu, const struct attribution *at, const struct selection *sel,
+		     const struct device_work *work, int64_t duration_ns)
 {
 	const struct nested *item;
 	struct place place;

@@ -169,12 +169,12 @@ static void sum_device_cost(const struct run *run, struct overhead *out)
 		if (!i || t->shard[i] != t->shard[i - 1])
 			wall_ns += (double)(shard->end_ns - shard->start_ns);
 	}
-	out->device_account_pct =
-		wall_ns > 0 ? value_of(100.0 *
-				       (double)(out->cupti_ns + out->translate_ns + out->held_ns +
-						out->switch_ns) /
-				       wall_ns)
-			    : value_absent("the run has no duration");
+	out->device_account_pct = wall_ns > 0
+					  ? value_of(100.0 *
+						     (double)(out->cupti_ns + out->translate_ns +
+							      out->held_ns + out->switch_ns) /
+						     wall_ns)
+					  : value_absent("the run has no duration");
 }
 
 int overhead_analyze(const struct run *run, struct overhead *ret_overhead)

@@ -27,7 +27,7 @@ struct overhead {
 	struct value off_median_ns, on_median_ns;
 	struct value own_cpu_pct; /* CPU time of the profiler's thread over the time of the run */
 	struct value own_cpu_ns;
-	uint64_t records, bytes; /* taken and written, by the profiler's own count */
+	uint64_t records, bytes;	 /* taken and written, by the profiler's own count */
 	struct value device_account_pct; /* of device records: the sum of these, over the time */
 	uint64_t cupti_ns, translate_ns, held_ns, switch_ns;
 	uint64_t device_kernels, device_calls; /* seen meanwhile */

@@ -111,8 +111,9 @@ struct measuring {
 static void note_starter(struct measuring *m, uint16_t shard, uint32_t device, int64_t start_ns,
 			 uint64_t correlation)
 {
-	struct span key = { .start_ns = start_ns, .group = SPAN_ALL, .device = device,
-			    .shard = shard };
+	struct span key = {
+		.start_ns = start_ns, .group = SPAN_ALL, .device = device, .shard = shard
+	};
 	size_t low = 0, high = m->n_busy;
 
 	while (low < high) {
@@ -148,8 +149,8 @@ static void watch(struct measuring *m, const struct timeline_device *d)
 	struct span window = { d->start_ns, d->end_ns, SPAN_ALL, d->device, d->shard };
 	struct span lane = { .shard = d->shard };
 	size_t n;
-	const struct span *windows =
-		spans_lane(m->coverage->windows, m->coverage->n_windows, &lane, &n);
+	const struct span *windows = spans_lane(m->coverage->windows, m->coverage->n_windows, &lane,
+						&n);
 
 	/* A process without a governor is covered from its first record to its last. */
 	if (!d->governed) {

@@ -135,8 +135,8 @@ static int add_copy(struct builder *b, size_t i)
 	b->rows[row].asynchronous += copy->asynchronous[i] != 0;
 	if (!copy->untimed[i] && (kind == COPY_HTOD || kind == COPY_DTOH) &&
 	    copy->bytes[i] >= TRANSFER_STAGED_BYTES)
-		b->moves[b->n_moves++] = (struct move){ copy->bytes[i],	 span.start_ns,
-							span.end_ns,	 copy->device[i],
+		b->moves[b->n_moves++] = (struct move){ copy->bytes[i], span.start_ns,
+							span.end_ns,	copy->device[i],
 							copy->shard[i], kind == COPY_DTOH };
 	return 0;
 }
@@ -215,8 +215,8 @@ static int add_staged(struct builder *b, const struct move *out, const struct mo
 	if (i == b->n_staged) {
 		if (array_grow(&b->staged, &b->staged_capacity, i + 1, sizeof(*b->staged)) < 0)
 			return -ENOMEM;
-		b->staged[b->n_staged++] =
-			(struct staged_row){ .src = out->device, .dst = in->device };
+		b->staged[b->n_staged++] = (struct staged_row){ .src = out->device,
+								.dst = in->device };
 	}
 	b->staged[i].count++;
 	b->staged[i].bytes += in->bytes;
@@ -244,8 +244,7 @@ static int find_staged(struct builder *b)
 
 			if (out->shard != in->shard || out->bytes != in->bytes)
 				break;
-			if (!out->out || out->device == in->device ||
-			    out->end_ns > in->start_ns ||
+			if (!out->out || out->device == in->device || out->end_ns > in->start_ns ||
 			    in->start_ns - out->end_ns > TRANSFER_STAGED_NS)
 				continue;
 			r = add_staged(b, out, in);
@@ -317,8 +316,7 @@ static void finish(struct transfers *transfers)
 		transfers->staged_bytes += transfers->staged[i].bytes;
 	}
 	if (transfers->n_staged)
-		qsort(transfers->staged, transfers->n_staged, sizeof(*transfers->staged),
-		      by_pair);
+		qsort(transfers->staged, transfers->n_staged, sizeof(*transfers->staged), by_pair);
 	if (transfers->n)
 		qsort(transfers->rows, transfers->n, sizeof(*transfers->rows), by_time);
 }

@@ -46,8 +46,7 @@ static void idle_line(const struct scene *scene, const struct timeline_device *d
 	put(&line, "idle because of");
 	for (int c = 0, n = 0; c < IDLE_CAUSES; c++)
 		if (d->idle_by_cause[c] > 0)
-			put(&line, "%s %s %s", n++ ? "," : ":",
-			    idle_cause_name((enum idle_cause)c),
+			put(&line, "%s %s %s", n++ ? "," : ":", idle_cause_name((enum idle_cause)c),
 			    format_pct(100.0 * (double)d->idle_by_cause[c] / (double)d->idle_ns)
 				    .text);
 	if (d->idle_ns > 0)
@@ -66,8 +65,7 @@ static void reasons_line(const struct scene *scene, const struct device_state *d
 		if (!d->reasons[bit])
 			continue;
 		snprintf(unknown, sizeof(unknown), "reason bit %u", bit);
-		put(&line, "%s%s %s", n++ ? ", " : "clocks held down by: ",
-		    words ? words : unknown,
+		put(&line, "%s%s %s", n++ ? ", " : "clocks held down by: ", words ? words : unknown,
 		    format_pct(100.0 * (double)d->reasons[bit] / (double)d->reason_samples).text);
 	}
 	if (!n)

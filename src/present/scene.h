@@ -22,8 +22,8 @@ struct section {
 	unsigned int want; /* enum finding */
 	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
 	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
-	bool device; /* has figures from device records: "sampled" in its JSON */
-	grid_extra extra;					       /* may be NULL */
+	bool device;	  /* has figures from device records: "sampled" in its JSON */
+	grid_extra extra; /* may be NULL */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
 

@@ -58,9 +58,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_bool(row->unfinished);
 		*cell++ = cell_bool(row->outlier);
 		*cell++ = cell_uint(row->probe);
-		*cell++ = c->watched_ns > 0
-				  ? cell_bool(coverage_has_step(c, scene->run, row->row))
-				  : cell_value(c->coverage_pct);
+		*cell++ = c->watched_ns > 0 ? cell_bool(coverage_has_step(c, scene->run, row->row))
+					    : cell_value(c->coverage_pct);
 	}
 	return 0;
 }

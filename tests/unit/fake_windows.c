@@ -119,10 +119,18 @@ static void add_state(struct run *run)
 	};
 	static const struct row_pool pools[] = {
 		{ .time_ns = 7 * MS, .address = 0x10, .release_bytes = 16000000 },
-		{ .time_ns = 50 * MS, .event = 2, .address = 0x10, .bytes = 64000000,
-		  .used_bytes = 48000000, .release_bytes = 16000000 },
-		{ .time_ns = 60 * MS, .event = 2, .address = 0x10, .bytes = 32000000,
-		  .used_bytes = 30000000, .release_bytes = 16000000 },
+		{ .time_ns = 50 * MS,
+		  .event = 2,
+		  .address = 0x10,
+		  .bytes = 64000000,
+		  .used_bytes = 48000000,
+		  .release_bytes = 16000000 },
+		{ .time_ns = 60 * MS,
+		  .event = 2,
+		  .address = 0x10,
+		  .bytes = 32000000,
+		  .used_bytes = 30000000,
+		  .release_bytes = 16000000 },
 	};
 
 	for (size_t i = 0; i < sizeof(processes) / sizeof(processes[0]); i++) {

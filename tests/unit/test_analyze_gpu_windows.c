@@ -204,18 +204,18 @@ static void test_idle_causes(void **state)
 	assert_int_equal(d.idle_by_cause[IDLE_UNKNOWN], 100 * US);
 
 	run = fake_run_new(); /* a wait that a sync record shows, without a call */
-	fake_add_sync(run, 0,
-		      &(struct row_sync){
-			      .start_ns = 1050 * US, .duration_ns = 60 * US, .type = 3 });
+	fake_add_sync(
+		run, 0,
+		&(struct row_sync){ .start_ns = 1050 * US, .duration_ns = 60 * US, .type = 3 });
 	fake_call(run, "cudaLaunchKernel", 1190 * US, 1195 * US, 2);
 	d = gap(run);
 	assert_int_equal(d.idle_by_cause[IDLE_SYNC], 90 * US);
 	assert_int_equal(d.idle_by_cause[IDLE_LAUNCH], 10 * US);
 
 	run = fake_run_new(); /* a stream that waits for an event is not the host */
-	fake_add_sync(run, 0,
-		      &(struct row_sync){
-			      .start_ns = 1050 * US, .duration_ns = 60 * US, .type = 2 });
+	fake_add_sync(
+		run, 0,
+		&(struct row_sync){ .start_ns = 1050 * US, .duration_ns = 60 * US, .type = 2 });
 	fake_call(run, "cudaLaunchKernel", 1190 * US, 1195 * US, 2);
 	d = gap(run);
 	assert_int_equal(d.idle_by_cause[IDLE_SYNC], 0);
@@ -291,9 +291,10 @@ static void test_graph_kernels(void **state)
 
 static void add_node(struct run *run, int64_t time_ns, uint64_t node, uint64_t source)
 {
-	fake_add_graph_node(run, 0,
-			    &(struct row_graph_node){
-				    .time_ns = time_ns, .thread = 1, .node = node, .source = source });
+	fake_add_graph_node(
+		run, 0,
+		&(struct row_graph_node){
+			.time_ns = time_ns, .thread = 1, .node = node, .source = source });
 }
 
 static int layer_of(const struct attribution *at, uint64_t node, int64_t start_ns)
@@ -449,20 +450,20 @@ static void test_staged(void **state)
 
 	(void)state;
 	copy(run, 2, 0, 8192, 0);
-	copy(run, 1, 1, 8192, 20);	/* staged, 0 to 1: 30 us */
-	copy(run, 1, 2, 8192, 40);	/* its other half is taken */
+	copy(run, 1, 1, 8192, 20); /* staged, 0 to 1: 30 us */
+	copy(run, 1, 2, 8192, 40); /* its other half is taken */
 	copy(run, 2, 0, 8192, 100);
-	copy(run, 1, 1, 8192, 1110);	/* exactly as late as it may be: 1020 us */
+	copy(run, 1, 1, 8192, 1110); /* exactly as late as it may be: 1020 us */
 	copy(run, 2, 1, 9000, 2000);
-	copy(run, 1, 0, 9000, 3011);	/* too late */
+	copy(run, 1, 0, 9000, 3011); /* too late */
 	copy(run, 2, 0, 10000, 4000);
-	copy(run, 1, 0, 10000, 4020);	/* the same device */
+	copy(run, 1, 0, 10000, 4020); /* the same device */
 	copy(run, 2, 0, 4000, 5000);
-	copy(run, 1, 1, 4000, 5020);	/* too small */
+	copy(run, 1, 1, 4000, 5020); /* too small */
 	copy(run, 2, 0, 12000, 6000);
-	copy(run, 1, 1, 12000, 6005);	/* begins before the other ends */
+	copy(run, 1, 1, 12000, 6005); /* begins before the other ends */
 	copy(run, 2, 1, 16384, 7000);
-	copy(run, 1, 0, 16384, 7010);	/* staged, 1 to 0: 20 us */
+	copy(run, 1, 0, 16384, 7010); /* staged, 1 to 0: 20 us */
 	assert_int_equal(transfers_analyze(run, &sel, &t), 0);
 	assert_int_equal(t.n_staged, 2);
 	assert_int_equal(t.staged_count, 3);
@@ -485,7 +486,8 @@ static void test_pools(void **state)
 
 	(void)state;
 	/* Gone, and another one at the same address. */
-	fake_add_pool(run, 0, &(struct row_pool){ .time_ns = 70 * MS, .event = 1, .address = 0x10 });
+	fake_add_pool(run, 0,
+		      &(struct row_pool){ .time_ns = 70 * MS, .event = 1, .address = 0x10 });
 	fake_add_pool(run, 0,
 		      &(struct row_pool){ .time_ns = 71 * MS, .address = 0x10, .bytes = 1000 });
 	assert_int_equal(device_memory_analyze(run, &m), 0);

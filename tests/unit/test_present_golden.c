@@ -150,8 +150,8 @@ static void test_golden(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *text = rendered(cases[i].view, cases[i].form, cases[i].layer,
-				      cases[i].which, cases[i].kernels_by);
+		char *text = rendered(cases[i].view, cases[i].form, cases[i].layer, cases[i].which,
+				      cases[i].kernels_by);
 
 		print_message("%s\n", cases[i].file);
 		if (cases[i].form == JSON)
