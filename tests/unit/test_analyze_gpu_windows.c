@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyze/findings.h"
+#include "base/clock_reasons.h"
 #include "fake_windows.h"
 
 #define US INT64_C(1000)
@@ -535,6 +536,16 @@ static void test_states(void **state)
 	fake_run_free(run);
 }
 
+static void test_clock_reasons(void **state)
+{
+	(void)state;
+	assert_string_equal(clock_reason_words(0), "idle");
+	assert_string_equal(clock_reason_words(2), "power cap");
+	assert_string_equal(clock_reason_words(8), "display clocks");
+	assert_null(clock_reason_words(9));
+	assert_null(clock_reason_words(63));
+}
+
 static void test_spans(void **state)
 {
 	struct run *run = fake_windows_run();
@@ -590,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_staged),
 		cmocka_unit_test(test_pools),
 		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_clock_reasons),
 		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_device_cost),
 	};
