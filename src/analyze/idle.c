@@ -230,28 +230,28 @@ static void cut_edges(const struct idle_index *index, struct idle_gap *gap, int6
 	}
 }
 
-void idle_account(const struct idle_index *index, const struct idle_gap *whole, int64_t *causes)
+void idle_account(const struct idle_index *index, const struct idle_gap *gap, int64_t *causes)
 {
-	struct idle_gap gap = *whole;
+	struct idle_gap rest = *gap;
 	const struct span *sync;
 	int64_t begin, called;
 	size_t call = NO_CALL;
 
-	cut_edges(index, &gap, causes);
-	if (gap.end_ns <= gap.start_ns)
+	cut_edges(index, &rest, causes);
+	if (rest.end_ns <= rest.start_ns)
 		return;
-	if (gap.has_next)
-		call = attribution_call(&index->at, gap.shard, gap.correlation, gap.end_ns);
-	called = call == NO_CALL ? gap.end_ns : index->at.run->api.start_ns[call];
-	begin = at_least(gap.start_ns, at_most(called, gap.end_ns));
-	sync = first_after(index, &gap, HOST_SYNC, gap.start_ns);
-	if (sync && sync->start_ns <= gap.start_ns)
-		causes[IDLE_SYNC] += begin - gap.start_ns;
-	else if (!first_after(index, &gap, HOST_CALL, INT64_MIN) ||
-		 (gap.has_next && call == NO_CALL))
-		split(index, &gap, gap.start_ns, begin, IDLE_UNKNOWN, causes);
+	if (rest.has_next)
+		call = attribution_call(&index->at, rest.shard, rest.correlation, rest.end_ns);
+	called = call == NO_CALL ? rest.end_ns : index->at.run->api.start_ns[call];
+	begin = at_least(rest.start_ns, at_most(called, rest.end_ns));
+	sync = first_after(index, &rest, HOST_SYNC, rest.start_ns);
+	if (sync && sync->start_ns <= rest.start_ns)
+		causes[IDLE_SYNC] += begin - rest.start_ns;
+	else if (!first_after(index, &rest, HOST_CALL, INT64_MIN) ||
+		 (rest.has_next && call == NO_CALL))
+		split(index, &rest, rest.start_ns, begin, IDLE_UNKNOWN, causes);
 	else
-		split(index, &gap, gap.start_ns, begin, IDLE_HOST, causes);
-	split(index, &gap, begin, gap.end_ns,
-	      called >= gap.start_ns - IDLE_LAUNCH_NS ? IDLE_LAUNCH : IDLE_QUEUED, causes);
+		split(index, &rest, rest.start_ns, begin, IDLE_HOST, causes);
+	split(index, &rest, begin, rest.end_ns,
+	      called >= rest.start_ns - IDLE_LAUNCH_NS ? IDLE_LAUNCH : IDLE_QUEUED, causes);
 }
