@@ -177,7 +177,7 @@ int api_calls_analyze(const struct run *run, const struct selection *sel,
 		*ret_calls = result;
 		return 0;
 	}
-	r = attribution_init(&at, run);
+	r = selection_is_all(sel) ? attribution_init_calls(&at, run) : attribution_init(&at, run);
 	if (r < 0)
 		return r;
 	latency = calloc(n, sizeof(*latency));

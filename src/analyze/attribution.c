@@ -4,6 +4,9 @@
  *
  * Ranges in order of their start, outer before inner, with a link to the one that was open below:
  * those that hold a moment are all on the chain of the last one that began by then.
+ *
+ * Graph nodes are placed once, when all is set up: graphs replay the same few nodes millions of
+ * times.
  */
 #include "analyze/attribution.h"
 
@@ -14,6 +17,9 @@
 #include "base/buf.h"
 
 #define NOTHING SIZE_MAX
+/* A node is a copy of a copy at most: captured, put into a parent, instantiated, cloned again.
+ * The bound is for damaged files, whose nodes may name each other in a circle. */
+#define COPIES_MAX 8
 
 struct call_entry {
 	uint64_t correlation;
@@ -33,6 +39,14 @@ struct path_node {
 	uint32_t parent, name;
 };
 
+struct node_entry {
+	uint64_t node;
+	int64_t time_ns;
+	size_t row;   /* of run->graph_node */
+	size_t range; /* that it was made in, or NOTHING */
+	uint16_t shard;
+};
+
 static int by_id(const void *a, const void *b)
 {
 	const struct call_entry *x = a, *y = b;
@@ -44,6 +58,19 @@ static int by_id(const void *a, const void *b)
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Rows of one thread come in the order of their ids: often there is nothing to sort. */
+static void sort_unless_sorted(void *items, size_t n, size_t size,
+			       int (*order)(const void *, const void *))
+{
+	const char *at = items;
+	size_t i = 1;
+
+	while (i < n && order(at + (i - 1) * size, at + i * size) <= 0)
+		i++;
+	if (i < n)
+		qsort(items, n, size, order);
 }
 
 static int collect_calls(struct attribution *at)
@@ -58,7 +85,7 @@ static int collect_calls(struct attribution *at)
 	for (size_t i = 0; i < api->n; i++)
 		at->calls[i] = (struct call_entry){ api->correlation[i], api->start_ns[i], i,
 						    api->shard[i] };
-	qsort(at->calls, api->n, sizeof(*at->calls), by_id);
+	sort_unless_sorted(at->calls, api->n, sizeof(*at->calls), by_id);
 	at->n_calls = api->n;
 	return 0;
 }
@@ -156,6 +183,114 @@ static int place_ranges(struct attribution *at)
 	return r;
 }
 
+/* The innermost range of the thread that holds the moment. */
+static size_t innermost(const struct attribution *at, uint16_t shard, uint32_t thread,
+			int64_t time_ns)
+{
+	size_t low = 0, high = at->n_ranges;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct nested *item = &at->ranges[middle];
+		bool before = item->shard != shard     ? item->shard < shard
+			      : item->thread != thread ? item->thread < thread
+						       : item->start_ns <= time_ns;
+
+		if (before)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low-- || at->ranges[low].shard != shard || at->ranges[low].thread != thread)
+		return NOTHING;
+	while (low != NOTHING && at->ranges[low].end_ns <= time_ns)
+		low = at->range_places[low].below;
+	return low;
+}
+
+static int by_node(const void *a, const void *b)
+{
+	const struct node_entry *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Ids come again when graphs are destroyed: the last node of that id made by then. */
+static const struct node_entry *find_node(const struct attribution *at, uint16_t shard,
+					  uint64_t node, int64_t time_ns)
+{
+	struct node_entry key = { node, time_ns, SIZE_MAX, 0, shard };
+	size_t low = 0, high = at->n_nodes;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (by_node(&at->nodes[middle], &key) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || at->nodes[low - 1].shard != shard || at->nodes[low - 1].node != node)
+		return NULL;
+	return &at->nodes[low - 1];
+}
+
+/* Where a node was first made: instantiation copies nodes far from the code that they stand for,
+ * so what a node is a copy of counts before the copy. */
+static size_t node_range(const struct attribution *at, const struct node_entry *node)
+{
+	const struct table_graph_node *t = &at->run->graph_node;
+	size_t range = NOTHING;
+
+	for (int i = 0; node && i < COPIES_MAX; i++) {
+		uint64_t source = t->source[node->row];
+		size_t here = innermost(at, node->shard, t->thread[node->row], node->time_ns);
+
+		if (here != NOTHING)
+			range = here;
+		node = source && source != node->node
+			       ? find_node(at, node->shard, source, node->time_ns)
+			       : NULL;
+	}
+	return range;
+}
+
+static int collect_nodes(struct attribution *at)
+{
+	const struct table_graph_node *t = &at->run->graph_node;
+
+	if (!t->n)
+		return 0;
+	at->nodes = calloc(t->n, sizeof(*at->nodes));
+	if (!at->nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n; i++)
+		at->nodes[i] = (struct node_entry){ t->node[i], t->time_ns[i], i, NOTHING,
+						    t->shard[i] };
+	sort_unless_sorted(at->nodes, t->n, sizeof(*at->nodes), by_node);
+	at->n_nodes = t->n;
+	for (size_t i = 0; i < t->n; i++)
+		at->nodes[i].range = node_range(at, &at->nodes[i]);
+	return 0;
+}
+
+int attribution_init_calls(struct attribution *at, const struct run *run)
+{
+	int r;
+
+	*at = (struct attribution){ .run = run };
+	r = collect_calls(at);
+	if (r < 0)
+		attribution_release(at);
+	return r;
+}
+
 int attribution_init(struct attribution *at, const struct run *run)
 {
 	int r;
@@ -168,6 +303,8 @@ int attribution_init(struct attribution *at, const struct run *run)
 		r = nesting_collect(run, NESTING_BY_START, &at->ranges, &at->n_ranges);
 	if (r >= 0 && at->n_ranges)
 		r = place_ranges(at);
+	if (r >= 0)
+		r = collect_nodes(at);
 	if (r < 0)
 		attribution_release(at);
 	return r;
@@ -180,6 +317,7 @@ void attribution_release(struct attribution *at)
 	free(at->ranges);
 	free(at->range_places);
 	free(at->paths);
+	free(at->nodes);
 	*at = (struct attribution){ 0 };
 }
 
@@ -219,47 +357,50 @@ size_t attribution_call(const struct attribution *at, uint16_t shard, uint64_t c
 	return at->calls[low - 1].row;
 }
 
-/* The innermost range of the call's thread that holds its start. */
-static size_t innermost(const struct attribution *at, size_t call)
+static void enter_range(const struct attribution *at, size_t range, struct place *place)
 {
-	const struct table_api *api = &at->run->api;
-	size_t low = 0, high = at->n_ranges;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct nested *item = &at->ranges[middle];
-		bool before = item->shard != api->shard[call] ? item->shard < api->shard[call]
-			      : item->thread != api->thread[call]
-				      ? item->thread < api->thread[call]
-				      : item->start_ns <= api->start_ns[call];
-
-		if (before)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low-- || at->ranges[low].shard != api->shard[call] ||
-	    at->ranges[low].thread != api->thread[call])
-		return NOTHING;
-	while (low != NOTHING && at->ranges[low].end_ns <= api->start_ns[call])
-		low = at->range_places[low].below;
-	return low;
+	place->range = range;
+	if (range == NOTHING)
+		return;
+	place->path = at->range_places[range].path;
+	place->layer = at->range_places[range].layer;
+	place->expert = at->range_places[range].expert;
+	place->phase = at->range_places[range].phase;
 }
 
 struct place attribution_place(const struct attribution *at, size_t call)
 {
 	const struct table_api *api = &at->run->api;
 	struct place place = { .layer = -1, .expert = -1 };
-	size_t range = innermost(at, call);
 
 	place.step = step_index_find(&at->steps, at->run, api->shard[call], api->start_ns[call]);
-	if (range != NOTHING) {
-		place.path = at->range_places[range].path;
-		place.layer = at->range_places[range].layer;
-		place.expert = at->range_places[range].expert;
-		place.phase = at->range_places[range].phase;
-	}
+	enter_range(at, innermost(at, api->shard[call], api->thread[call], api->start_ns[call]),
+		    &place);
 	return place;
+}
+
+bool attribution_find(const struct attribution *at, const struct device_work *work,
+		      struct place *ret_place)
+{
+	size_t call = attribution_call(at, work->shard, work->correlation, work->start_ns);
+	const struct node_entry *node =
+		work->graph_node ? find_node(at, work->shard, work->graph_node, work->start_ns)
+				 : NULL;
+	struct place place = { .layer = -1, .expert = -1, .range = NO_RANGE };
+
+	if (call == NO_CALL && !node)
+		return false;
+	if (call != NO_CALL)
+		place = attribution_place(at, call);
+	else
+		place.step = step_index_find(&at->steps, at->run, work->shard, work->start_ns);
+	if (node && node->range != NOTHING) {
+		place.layer = place.expert = -1;
+		place.phase = 0;
+		enter_range(at, node->range, &place);
+	}
+	*ret_place = place;
+	return true;
 }
 
 bool attribution_selects(const struct attribution *at, const struct selection *sel,

@@ -7,6 +7,11 @@
  * Correlation ids may start again when recording was off for a while: of several calls with the
  * same id, the last one that began before the record is taken. A driver call inside a runtime
  * call of the same id stands back for it.
+ *
+ * Work of a CUDA graph has the call that launched the graph, which says its step; its range is the
+ * one in which its node was made (of a copied node, its original), for that is the code that it
+ * stands for. Without a record of the node, or when that was made outside all ranges, the launch
+ * says the range too. Without a record of the call, the start on the device says the step.
  */
 #ifndef ANALYZE_ATTRIBUTION_H
 #define ANALYZE_ATTRIBUTION_H
@@ -16,14 +21,23 @@
 
 #define NO_CALL SIZE_MAX
 #define NO_STEP SIZE_MAX
+#define NO_RANGE SIZE_MAX
 
-/* Where in the program a call was made. path 0: outside all ranges. layer, expert -1 and phase 0:
+/* Where in the program work comes from. path 0: outside all ranges. layer, expert -1 and phase 0:
  * no range around it names one; the innermost that does counts. */
 struct place {
 	uint32_t path;
 	int32_t layer, expert;
 	uint8_t phase;
-	size_t step; /* row of run->step, or NO_STEP */
+	size_t step;  /* row of run->step, or NO_STEP */
+	size_t range; /* index into the attribution's ranges, or NO_RANGE */
+};
+
+/* What a kernel, copy or set says of its origin. */
+struct device_work {
+	uint64_t correlation, graph_node;
+	int64_t start_ns;
+	uint16_t shard;
 };
 
 struct attribution {
@@ -36,9 +50,13 @@ struct attribution {
 	size_t n_ranges;
 	struct path_node *paths; /* path i is paths[i - 1] */
 	size_t n_paths, paths_capacity;
+	struct node_entry *nodes; /* by process, id, time */
+	size_t n_nodes;
 };
 
 int attribution_init(struct attribution *at, const struct run *run);
+/* Only for attribution_call: no steps, ranges and nodes. */
+int attribution_init_calls(struct attribution *at, const struct run *run);
 void attribution_release(struct attribution *at);
 
 /* The row of run->api that launched a device record; NO_CALL when none was recorded. */
@@ -46,6 +64,9 @@ size_t attribution_call(const struct attribution *at, uint16_t shard, uint64_t c
 			int64_t start_ns);
 /* Where a call of run->api was made. */
 struct place attribution_place(const struct attribution *at, size_t call);
+/* Where the work of a device comes from; false: neither its call nor its node was recorded. */
+bool attribution_find(const struct attribution *at, const struct device_work *work,
+		      struct place *ret_place);
 /* "outer/inner" of a path. *ret_text: free() it. */
 int attribution_path_text(const struct attribution *at, uint32_t path, char **ret_text);
 

@@ -187,6 +187,91 @@ static int used_order(const void *a, const void *b)
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
+struct pool_event {
+	uint64_t address;
+	int64_t time_ns;
+	size_t row;
+	uint16_t shard;
+};
+
+static int by_pool(const void *a, const void *b)
+{
+	const struct pool_event *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int pool_order(const void *a, const void *b)
+{
+	const struct memory_pool *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	if (x->peak_bytes != y->peak_bytes)
+		return x->peak_bytes > y->peak_bytes ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+enum { POOL_CREATED, POOL_DESTROYED, POOL_TRIMMED };
+
+static void take_pool(const struct table_pool *t, size_t row, struct memory_pool *pool)
+{
+	/* A pool that goes reports nothing any more. */
+	if (t->event[row] == POOL_DESTROYED) {
+		pool->destroyed = true;
+		return;
+	}
+	pool->trims += t->event[row] == POOL_TRIMMED;
+	pool->bytes = t->bytes[row];
+	pool->used_bytes = t->used_bytes[row];
+	pool->release_bytes = t->release_bytes[row];
+	pool->peak_bytes = pool->bytes > pool->peak_bytes ? pool->bytes : pool->peak_bytes;
+	pool->peak_used_bytes = pool->used_bytes > pool->peak_used_bytes ? pool->used_bytes
+									 : pool->peak_used_bytes;
+}
+
+/* An address comes again when its pool was destroyed: that is another pool. */
+static int replay_pools(struct replay *p)
+{
+	const struct table_pool *t = &p->run->pool;
+	struct pool_event *events;
+
+	if (!t->n)
+		return 0;
+	events = calloc(t->n, sizeof(*events));
+	p->out.pools = calloc(t->n, sizeof(*p->out.pools));
+	if (!events || !p->out.pools) {
+		free(events);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < t->n; i++)
+		events[i] = (struct pool_event){ t->address[i], t->time_ns[i], i, t->shard[i] };
+	qsort(events, t->n, sizeof(*events), by_pool);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct pool_event *e = &events[i];
+		bool same = i && e[-1].shard == e->shard && e[-1].address == e->address;
+
+		if (!same || p->out.pools[p->out.n_pools - 1].destroyed)
+			p->out.pools[p->out.n_pools++] =
+				(struct memory_pool){ .shard = e->shard,
+						      .rank = p->run->shards[e->shard].rank,
+						      .device = t->device[e->row],
+						      .address = e->address };
+		take_pool(t, e->row, &p->out.pools[p->out.n_pools - 1]);
+	}
+	free(events);
+	qsort(p->out.pools, p->out.n_pools, sizeof(*p->out.pools), pool_order);
+	return 0;
+}
+
 int device_memory_analyze(const struct run *run, struct device_memory *ret_memory)
 {
 	struct replay p = { .run = run };
@@ -194,6 +279,8 @@ int device_memory_analyze(const struct run *run, struct device_memory *ret_memor
 
 	if (r >= 0)
 		r = replay_samples(&p);
+	if (r >= 0)
+		r = replay_pools(&p);
 	if (r < 0) {
 		device_memory_release(&p.out);
 		return r;
@@ -210,5 +297,6 @@ void device_memory_release(struct device_memory *memory)
 {
 	free(memory->driver);
 	free(memory->used);
+	free(memory->pools);
 	*memory = (struct device_memory){ 0 };
 }

@@ -29,11 +29,25 @@ struct device_used {
 	double last_bytes, peak_bytes;
 };
 
+/* A memory pool of the driver (cudaMallocAsync and the like) as it last reported itself. */
+struct memory_pool {
+	uint16_t shard;
+	uint32_t rank, device;
+	uint64_t address;
+	bool destroyed;
+	uint64_t bytes, used_bytes; /* held from the device; handed out to the program */
+	uint64_t peak_bytes, peak_used_bytes;
+	uint64_t release_bytes; /* it keeps this much when it is trimmed */
+	uint64_t trims;
+};
+
 struct device_memory {
 	struct driver_memory *driver; /* by process, device, kind */
 	size_t n_driver;
 	struct device_used *used; /* by process, device */
 	size_t n_used;
+	struct memory_pool *pools; /* by process, device, peak, largest first */
+	size_t n_pools;
 };
 
 #define DEVICE_USED_METRIC "memory_used_bytes"

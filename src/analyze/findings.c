@@ -8,9 +8,9 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		     struct findings *ret_findings)
 {
 	struct findings f = { 0 };
-	int r = 0;
+	int r = coverage_analyze(run, &f.coverage);
 
-	if (options->want & FIND_OPS)
+	if (r >= 0 && (options->want & FIND_OPS))
 		r = ops_analyze(run, &options->sel, &options->ops, &f.ops);
 	if (r >= 0 && (options->want & FIND_STEPS))
 		r = steps_analyze(run, &options->sel, &f.steps);
@@ -20,6 +20,8 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = memory_analyze(run, 0, &f.memory);
 	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = device_memory_analyze(run, &f.device_memory);
+	if (r >= 0 && (options->want & FIND_MEMORY))
+		r = device_states_analyze(run, &f.device_states);
 	if (r >= 0 && (options->want & FIND_INFERENCE))
 		r = inference_analyze(run, &f.inference);
 	if (r >= 0 && (options->want & FIND_OVERHEAD))
@@ -32,6 +34,8 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = transfers_analyze(run, &options->sel, &f.transfers);
 	if (r >= 0 && (options->want & FIND_TIMELINE))
 		r = timeline_analyze(run, &options->sel, &f.timeline);
+	if (r >= 0 && (options->want & FIND_SPANS))
+		r = named_spans_analyze(run, &f.spans);
 	if (r < 0) {
 		findings_release(&f);
 		return r;
@@ -47,9 +51,12 @@ void findings_release(struct findings *findings)
 	routing_release(&findings->routing);
 	memory_release(&findings->memory);
 	device_memory_release(&findings->device_memory);
+	device_states_release(&findings->device_states);
 	kernels_release(&findings->kernels);
 	api_calls_release(&findings->api);
 	transfers_release(&findings->transfers);
 	timeline_release(&findings->timeline);
+	coverage_release(&findings->coverage);
+	named_spans_release(&findings->spans);
 	*findings = (struct findings){ 0 };
 }

@@ -6,10 +6,13 @@
 #define ANALYZE_FINDINGS_H
 
 #include "analyze/api_calls.h"
+#include "analyze/coverage.h"
 #include "analyze/device_memory.h"
+#include "analyze/device_state.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
 #include "analyze/memory.h"
+#include "analyze/named_spans.h"
 #include "analyze/ops.h"
 #include "analyze/overhead.h"
 #include "analyze/routing.h"
@@ -23,12 +26,15 @@ struct findings {
 	struct routing routing;
 	struct memory memory;
 	struct device_memory device_memory; /* with FIND_MEMORY */
+	struct device_states device_states; /* likewise */
 	struct inference inference;
 	struct overhead overhead;
 	struct kernels kernels;
 	struct api_calls api;
 	struct transfers transfers;
 	struct timeline timeline;
+	struct coverage coverage; /* always */
+	struct named_spans spans;
 };
 
 enum finding {
@@ -42,7 +48,8 @@ enum finding {
 	FIND_API = 1 << 7,
 	FIND_TRANSFERS = 1 << 8,
 	FIND_TIMELINE = 1 << 9,
-	FIND_ALL = (1 << 10) - 1,
+	FIND_SPANS = 1 << 10,
+	FIND_ALL = (1 << 11) - 1,
 };
 
 struct findings_options {

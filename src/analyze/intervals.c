@@ -27,9 +27,12 @@ static int by_start(const void *a, const void *b)
 
 size_t spans_merge(struct span *spans, size_t n)
 {
-	size_t kept = 0;
+	size_t kept = 0, sorted = 1;
 
-	if (n)
+	/* Records of one stream come in order: often there is nothing to sort. */
+	while (sorted < n && by_start(&spans[sorted - 1], &spans[sorted]) <= 0)
+		sorted++;
+	if (sorted < n)
 		qsort(spans, n, sizeof(*spans), by_start);
 	for (size_t i = 0; i < n; i++) {
 		struct span *last = kept ? &spans[kept - 1] : NULL;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analyze/attribution.h"
+#include "analyze/coverage.h"
 #include "analyze/kernel_name.h"
 #include "base/buf.h"
 
@@ -133,16 +134,15 @@ static bool known_place(enum kernels_by by, const struct place *place, struct ke
 static bool place_key(struct builder *b, size_t i, struct key *key)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
-	size_t call = attribution_call(&b->at, kernel->shard[i], kernel->correlation[i],
-				       kernel->start_ns[i]);
+	struct device_work work = { kernel->correlation[i], kernel->graph_node[i],
+				    kernel->start_ns[i], kernel->shard[i] };
 	struct place place;
 
-	if (call == NO_CALL) {
+	if (!attribution_find(&b->at, &work, &place)) {
 		b->without_call++;
 		key->no_place = "its launch call was not recorded";
 		return selection_is_all(b->sel);
 	}
-	place = attribution_place(&b->at, call);
 	if (!attribution_selects(&b->at, b->sel, &place))
 		return false;
 	b->outside += place.path == 0;
@@ -178,6 +178,12 @@ static int key_of(struct builder *b, size_t i, struct key *ret_key, bool *ret_se
 			.major = (uint64_t)kernel->shard[i] << 32 | kernel->device[i],
 			.minor = b->by == KERNELS_BY_STREAM ? kernel->stream[i] : 0,
 		};
+		break;
+	case KERNELS_BY_GRAPH:
+		key = (struct key){ .no_place = "not launched by a CUDA graph" };
+		if (kernel->graph[i])
+			key = (struct key){ .major = (uint64_t)kernel->shard[i] << 32 |
+						     kernel->graph[i] };
 		break;
 	case KERNELS_BY_RANGE:
 	case KERNELS_BY_LAYER:
@@ -227,6 +233,10 @@ static int describe(struct builder *b, const struct key *key, struct kernel_row 
 		row->rank = b->run->shards[key->major >> 32].rank;
 		row->device = (uint32_t)key->major;
 		row->stream = (uint32_t)key->minor;
+		break;
+	case KERNELS_BY_GRAPH:
+		row->rank = b->run->shards[key->major >> 32].rank;
+		row->graph = (uint32_t)key->major;
 		break;
 	}
 	return 0;
@@ -328,7 +338,29 @@ static int by_time(const void *a, const void *b)
 		return x->rank < y->rank ? -1 : 1;
 	if (x->device != y->device)
 		return x->device < y->device ? -1 : 1;
+	if (x->graph != y->graph)
+		return x->graph < y->graph ? -1 : 1;
 	return x->stream < y->stream ? -1 : x->stream > y->stream;
+}
+
+static void sum_whole_steps(struct kernels *kernels)
+{
+	static const char none[] = "no step of these kernels was covered wholly";
+	double count = 0, time_ns = 0;
+
+	for (size_t i = 0; i < kernels->n; i++) {
+		if (!kernels->rows[i].whole_step)
+			continue;
+		kernels->whole_steps++;
+		count += (double)kernels->rows[i].count;
+		time_ns += (double)kernels->rows[i].time_ns;
+	}
+	kernels->step_count_mean = kernels->whole_steps
+					   ? value_of(count / (double)kernels->whole_steps)
+					   : value_absent(none);
+	kernels->step_time_mean_ns = kernels->whole_steps
+					     ? value_of(time_ns / (double)kernels->whole_steps)
+					     : value_absent(none);
 }
 
 static void finish(const struct builder *b, struct kernels *kernels)
@@ -347,10 +379,33 @@ static void finish(const struct builder *b, struct kernels *kernels)
 						     : 0;
 	if (kernels->n)
 		qsort(kernels->rows, kernels->n, sizeof(*kernels->rows), by_time);
+	sum_whole_steps(kernels);
 	kernels->without_call = b->placed ? value_of((double)b->without_call)
 					  : value_absent(not_asked);
 	kernels->outside_ranges = b->placed ? value_of((double)b->outside)
 					    : value_absent(not_asked);
+}
+
+/* Steps that several ranks took together are one row: whole when all of them were covered. */
+static int mark_whole_steps(struct builder *b)
+{
+	const struct table_step *step = &b->run->step;
+	struct coverage coverage;
+	int r = coverage_analyze(b->run, &coverage);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < b->n; i++)
+		b->rows[i].whole_step = !b->rows[i].no_place;
+	for (size_t i = 0; b->n && i < step->n; i++) {
+		struct key key = { .major = (uint64_t)step->step[i] };
+		size_t slot = find_slot(b, b->slots, b->n_slots, &key);
+
+		if (b->slots[slot] && !coverage_has_step(&coverage, b->run, i))
+			b->rows[b->slots[slot] - 1].whole_step = false;
+	}
+	coverage_release(&coverage);
+	return 0;
 }
 
 static int build(struct builder *b)
@@ -368,6 +423,8 @@ static int build(struct builder *b)
 		r = attribution_init(&b->at, b->run);
 	if (r >= 0)
 		r = assign_rows(b);
+	if (r >= 0 && b->by == KERNELS_BY_STEP)
+		r = mark_whole_steps(b);
 	return r < 0 ? r : summarize(b);
 }
 

@@ -5,6 +5,7 @@
  * count   every execution; `untimed` are those of them that the device gave no times for: they
  *         are in no duration
  * share   of the time of all rows
+ * Means a step are over the steps that were covered wholly (coverage.h) and had kernels.
  */
 #ifndef ANALYZE_KERNELS_H
 #define ANALYZE_KERNELS_H
@@ -23,6 +24,7 @@ enum kernels_by {
 	KERNELS_BY_STEP,
 	KERNELS_BY_STREAM, /* of a device of a process */
 	KERNELS_BY_DEVICE, /* of a process */
+	KERNELS_BY_GRAPH,  /* CUDA graph of a process */
 };
 
 struct kernels_options {
@@ -38,8 +40,9 @@ struct kernel_row {
 	int32_t layer;
 	uint8_t phase;
 	int64_t step;
-	uint32_t rank, device, stream;
-	const char *no_place; /* why range, layer, phase or step is not known; NULL: it is */
+	uint32_t rank, device, stream, graph;
+	const char *no_place; /* why range, layer, phase, step or graph is not known; NULL: it is */
+	bool whole_step;      /* by step: device records cover all of it */
 
 	uint64_t count, untimed;
 	int64_t time_ns;
@@ -55,6 +58,9 @@ struct kernels {
 	/* Only when a place was asked for or selected. */
 	struct value without_call;   /* kernels whose launch call was not recorded */
 	struct value outside_ranges; /* launched outside all ranges */
+	/* By step only. */
+	size_t whole_steps;
+	struct value step_count_mean, step_time_mean_ns;
 };
 
 /* Classes are made from the table when the options have none. With a selection, kernels without

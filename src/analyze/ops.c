@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyze/nesting.h"
+#include "analyze/ops_gpu.h"
 
 #define STACK_MAX 256 /* depth is one byte */
 #define NO_ROW SIZE_MAX
@@ -21,6 +22,12 @@ struct frame {
 	int64_t start_ns;
 	size_t row; /* NO_ROW: not selected */
 	uint8_t depth;
+	bool counts; /* its own time does */
+};
+
+/* Frames of a row on the stack: all of them, and those whose own time counts. */
+struct active {
+	uint32_t frames, counted;
 };
 
 struct builder {
@@ -28,8 +35,9 @@ struct builder {
 	const struct selection *sel;
 	const struct ops_options *options;
 	struct step_index steps;
+	struct ops_gpu gpu;
 	struct op_row *rows;
-	uint32_t *active; /* frames of the row on the stack */
+	struct active *active; /* of each row */
 	size_t n, capacity;
 	size_t *slots; /* hash of row keys: row + 1; 0: free */
 	size_t n_slots;
@@ -79,7 +87,7 @@ static int grow_rows(struct builder *b)
 {
 	size_t capacity = b->capacity ? b->capacity * 2 : 256;
 	struct op_row *rows = reallocarray(b->rows, capacity, sizeof(*rows));
-	uint32_t *active;
+	struct active *active;
 
 	if (!rows)
 		return -ENOMEM;
@@ -109,7 +117,7 @@ static int find_row(struct builder *b, const struct op_row *key, size_t *ret_row
 	if (b->n == b->capacity && grow_rows(b) < 0)
 		return -ENOMEM;
 	b->rows[b->n] = *key;
-	b->active[b->n] = 0;
+	b->active[b->n] = (struct active){ 0 };
 	b->slots[at] = b->n + 1;
 	*ret_row = b->n++;
 	return 0;
@@ -125,8 +133,9 @@ static bool in_window(const struct builder *b, const struct nested *item)
 	return row != SIZE_MAX && selection_has_step(b->sel, b->run->step.step[row]);
 }
 
-/* The row that a record adds to; NO_ROW when the selection leaves it out. */
-static int row_of(struct builder *b, const struct nested *item, size_t *ret_row)
+/* The row that a record adds to; NO_ROW when the selection leaves it out. A record outside the
+ * window may still have device time in it, that of a graph made in it. */
+static int row_of(struct builder *b, const struct nested *item, bool counts, size_t *ret_row)
 {
 	const struct ops_options *options = b->options;
 	const struct table_op *op = &b->run->op;
@@ -143,20 +152,26 @@ static int row_of(struct builder *b, const struct nested *item, size_t *ret_row)
 
 	*ret_row = NO_ROW;
 	if ((options->without_ranges && !item->is_op) ||
-	    !selection_has_place(b->sel, site.layer, site.phase) || !in_window(b, item))
+	    !selection_has_place(b->sel, site.layer, site.phase) ||
+	    (!counts && !ops_gpu_total(&b->gpu, item)))
 		return 0;
 	return find_row(b, &key, ret_row);
 }
 
-static void account(struct builder *b, const struct nested *item, size_t index)
+static void account(struct builder *b, const struct nested *item, bool counts, size_t index)
 {
 	struct op_row *row = &b->rows[index];
 	int64_t duration = item->end_ns - item->start_ns;
 
+	row->self_gpu_ns += ops_gpu_self(&b->gpu, item);
+	if (!b->active[index].frames)
+		row->gpu_ns += ops_gpu_total(&b->gpu, item);
+	if (!counts)
+		return;
 	row->count++;
 	row->self_cpu_ns += duration;
 	row->time_ns += duration;
-	if (!b->active[index])
+	if (!b->active[index].counted)
 		row->cpu_ns += duration;
 	if (item->is_op) {
 		row->flops += b->run->op.flops[item->row];
@@ -169,8 +184,10 @@ static void account(struct builder *b, const struct nested *item, size_t index)
 
 static void pop(struct builder *b, const struct frame *frame)
 {
-	if (frame->row != NO_ROW)
-		b->active[frame->row]--;
+	if (frame->row == NO_ROW)
+		return;
+	b->active[frame->row].frames--;
+	b->active[frame->row].counted -= frame->counts;
 }
 
 static int walk(struct builder *b, const struct nested *list, size_t n)
@@ -182,8 +199,9 @@ static int walk(struct builder *b, const struct nested *list, size_t n)
 		const struct nested *item = &list[i];
 		bool new_thread = i == 0 || item[-1].thread != item->thread ||
 				  item[-1].shard != item->shard;
+		bool counts = in_window(b, item);
 		size_t row;
-		int r = row_of(b, item, &row);
+		int r = row_of(b, item, counts, &row);
 
 		if (r < 0)
 			return r;
@@ -191,13 +209,15 @@ static int walk(struct builder *b, const struct nested *list, size_t n)
 			       stack[top - 1].start_ns > item->start_ns))
 			pop(b, &stack[--top]);
 		if (row != NO_ROW)
-			account(b, item, row);
-		if (top && stack[top - 1].row != NO_ROW)
+			account(b, item, counts, row);
+		if (top && stack[top - 1].row != NO_ROW && stack[top - 1].counts)
 			b->rows[stack[top - 1].row].self_cpu_ns -= item->end_ns - item->start_ns;
 		/* Depths on the stack strictly grow, so it cannot hold more than 256 frames. */
-		stack[top++] = (struct frame){ item->start_ns, row, item->depth };
-		if (row != NO_ROW)
-			b->active[row]++;
+		stack[top++] = (struct frame){ item->start_ns, row, item->depth, counts };
+		if (row != NO_ROW) {
+			b->active[row].frames++;
+			b->active[row].counted += counts;
+		}
 	}
 	while (top)
 		pop(b, &stack[--top]);
@@ -248,6 +268,22 @@ static void finish(struct ops *ops)
 		qsort(ops->rows, ops->n, sizeof(*ops->rows), by_self);
 }
 
+static void sum_gpu(const struct ops_gpu *gpu, struct ops *ops)
+{
+	int64_t time_ns = 0;
+
+	if (!gpu->known) {
+		ops->gpu_ns = ops->gpu_outside_ns = ops->gpu_unplaced_ns =
+			value_absent(gpu->reason);
+		return;
+	}
+	for (size_t i = 0; i < ops->n; i++)
+		time_ns += ops->rows[i].self_gpu_ns;
+	ops->gpu_ns = value_of((double)time_ns);
+	ops->gpu_outside_ns = value_of((double)gpu->outside_ns);
+	ops->gpu_unplaced_ns = value_of((double)gpu->unplaced_ns);
+}
+
 int ops_analyze(const struct run *run, const struct selection *sel,
 		const struct ops_options *options, struct ops *ret_ops)
 {
@@ -260,18 +296,22 @@ int ops_analyze(const struct run *run, const struct selection *sel,
 	if (r >= 0 && selection_is_window(sel))
 		r = step_index_init(&b.steps, run);
 	if (r >= 0)
+		r = ops_gpu_init(&b.gpu, run, sel, list, n);
+	if (r >= 0)
 		r = walk(&b, list, n);
 	free(list);
 	free(b.slots);
 	free(b.active);
 	step_index_release(&b.steps);
-	if (r < 0) {
+	if (r >= 0) {
+		*ret_ops = (struct ops){ .rows = b.rows, .n = b.n };
+		finish(ret_ops);
+		sum_gpu(&b.gpu, ret_ops);
+	} else {
 		free(b.rows);
-		return r;
 	}
-	*ret_ops = (struct ops){ .rows = b.rows, .n = b.n };
-	finish(ret_ops);
-	return 0;
+	ops_gpu_release(&b.gpu);
+	return r;
 }
 
 void ops_release(struct ops *ops)

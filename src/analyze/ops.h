@@ -6,6 +6,11 @@
  * total time  duration, of a record that is not inside another one of the same row: recursion
  *             counts once
  * Sums are over threads: with n busy threads they grow n seconds a second.
+ *
+ * Device time is that of the timed kernels, copies and sets: self of those launched inside the
+ * record and not inside a child, total with the children. What a CUDA graph runs counts where its
+ * nodes were made (attribution.h); with chosen steps, that of replays in them, so that a row can
+ * have device time and no record in the window.
  */
 #ifndef ANALYZE_OPS_H
 #define ANALYZE_OPS_H
@@ -27,10 +32,11 @@ struct op_row {
 	bool is_op;
 	uint64_t count, unfinished;
 	int64_t self_cpu_ns, cpu_ns;
-	uint64_t flops, bytes;	  /* as the program gave them; 0 for ranges */
-	struct value flops_per_s; /* flops over total time of its records */
-	double self_share_pct;	  /* of the self time of all rows */
-	int64_t time_ns;	  /* sum of durations, recursion counted each time */
+	int64_t self_gpu_ns, gpu_ns; /* when ops.gpu_ns is known */
+	uint64_t flops, bytes;	     /* as the program gave them; 0 for ranges */
+	struct value flops_per_s;    /* flops over total time of its records */
+	double self_share_pct;	     /* of the self time of all rows */
+	int64_t time_ns;	     /* sum of durations, recursion counted each time */
 };
 
 struct ops {
@@ -40,6 +46,9 @@ struct ops {
 	int64_t self_cpu_ns; /* sum over the rows */
 	uint64_t flops, bytes;
 	uint64_t unfinished;
+	/* Device time launched inside any of the rows, outside all ranges, and without a record of
+	 * its launch. */
+	struct value gpu_ns, gpu_outside_ns, gpu_unplaced_ns;
 };
 
 int ops_analyze(const struct run *run, const struct selection *sel,

@@ -146,6 +146,37 @@ static void sum_own_cost(const struct run *run, struct overhead *out)
 				       : value_absent("the run has no duration");
 }
 
+/* Over the time of the processes that have such records. */
+static void sum_device_cost(const struct run *run, struct overhead *out)
+{
+	const struct table_device_cost *t = &run->device_cost;
+	double wall_ns = 0;
+
+	if (!t->n) {
+		out->device_account_pct = value_absent("no cost of device records in this run");
+		return;
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		const struct run_shard *shard = &run->shards[t->shard[i]];
+
+		out->cupti_ns += t->cupti_ns[i];
+		out->translate_ns += t->translate_ns[i];
+		out->held_ns += t->held_ns[i];
+		out->switch_ns += t->switch_ns[i];
+		out->device_kernels += t->kernels[i];
+		out->device_calls += t->calls[i];
+		/* Rows of a process are together. */
+		if (!i || t->shard[i] != t->shard[i - 1])
+			wall_ns += (double)(shard->end_ns - shard->start_ns);
+	}
+	out->device_account_pct = wall_ns > 0
+					  ? value_of(100.0 *
+						     (double)(out->cupti_ns + out->translate_ns +
+							      out->held_ns + out->switch_ns) /
+						     wall_ns)
+					  : value_absent("the run has no duration");
+}
+
 int overhead_analyze(const struct run *run, struct overhead *ret_overhead)
 {
 	struct overhead out = { 0 };
@@ -159,6 +190,7 @@ int overhead_analyze(const struct run *run, struct overhead *ret_overhead)
 	if (r < 0)
 		return r;
 	sum_own_cost(run, &out);
+	sum_device_cost(run, &out);
 	*ret_overhead = out;
 	return 0;
 }

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analyze/coverage.h"
+
 #define ADD_SPANS(table, which)                                                                    \
 	for (size_t i = 0; i < (table)->n; i++)                                                    \
 		if (!(table)->untimed[i])                                                          \
@@ -69,106 +71,243 @@ static bool step_window(const struct run *run, const struct selection *sel, uint
 	return any;
 }
 
-/* Cuts the spans of a lane, copied to `out`, to the window; how many remain. */
-static size_t cut(const struct span *lane, size_t n, const struct timeline_device *d,
-		  struct span *out)
+/* What is in both lanes of `a` and `b`, into `out`; how many. */
+static size_t intersect(const struct span *a, size_t n_a, const struct span *b, size_t n_b,
+			struct span *out)
 {
-	size_t kept = 0;
+	size_t i = 0, j = 0, n = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		struct span span = lane[i];
+	while (i < n_a && j < n_b) {
+		struct span span = a[i];
 
-		span.start_ns = span.start_ns < d->start_ns ? d->start_ns : span.start_ns;
-		span.end_ns = span.end_ns > d->end_ns ? d->end_ns : span.end_ns;
+		span.start_ns = span.start_ns < b[j].start_ns ? b[j].start_ns : span.start_ns;
+		span.end_ns = span.end_ns > b[j].end_ns ? b[j].end_ns : span.end_ns;
 		if (span.end_ns > span.start_ns)
-			out[kept++] = span;
+			out[n++] = span;
+		if (a[i].end_ns < b[j].end_ns)
+			i++;
+		else
+			j++;
 	}
-	return kept;
+	return n;
 }
 
-/* `work` has room for twice all spans: the kernels and copies of a device. */
-static void measure(const struct span *spans, size_t n, const struct span *busy, size_t n_busy,
-		    struct timeline_device *d, struct span *work)
+struct measuring {
+	const struct run *run;
+	const struct selection *sel;
+	const struct coverage *coverage;
+	struct idle_index idle;
+	const struct span *spans; /* by kind */
+	size_t n;
+	const struct span *busy; /* all kinds together */
+	uint64_t *starter;	 /* correlation id of the record that begins each of them */
+	size_t n_busy;
+	struct span *watched; /* of the device at hand: where its records are complete */
+	size_t n_watched;
+	struct span *work; /* room for any intersection */
+};
+
+/* The correlation ids of the records that begin a busy span. */
+static void note_starter(struct measuring *m, uint16_t shard, uint32_t device, int64_t start_ns,
+			 uint64_t correlation)
 {
-	struct span lane = { .device = d->device, .shard = d->shard };
-	size_t n_kernel, n_copy, n_set;
-	const struct span *found;
+	struct span key = {
+		.start_ns = start_ns, .group = SPAN_ALL, .device = device, .shard = shard
+	};
+	size_t low = 0, high = m->n_busy;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = span_lane_order(&m->busy[middle], &key);
+
+		if (order < 0 || (!order && m->busy[middle].start_ns < start_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < m->n_busy && !span_lane_order(&m->busy[low], &key) &&
+	    m->busy[low].start_ns == start_ns)
+		m->starter[low] = correlation;
+}
+
+#define NOTE_STARTERS(table)                                                                       \
+	for (size_t i = 0; i < (table)->n; i++)                                                    \
+		if (!(table)->untimed[i])                                                          \
+	note_starter(m, (table)->shard[i], (table)->device[i], (table)->start_ns[i],               \
+		     (table)->correlation[i])
+
+static void note_starters(struct measuring *m)
+{
+	NOTE_STARTERS(&m->run->set);
+	NOTE_STARTERS(&m->run->copy);
+	NOTE_STARTERS(&m->run->kernel);
+}
+
+/* Where the window of the device was covered by records. */
+static void watch(struct measuring *m, const struct timeline_device *d)
+{
+	struct span window = { d->start_ns, d->end_ns, SPAN_ALL, d->device, d->shard };
+	struct span lane = { .shard = d->shard };
+	size_t n;
+	const struct span *windows = spans_lane(m->coverage->windows, m->coverage->n_windows, &lane,
+						&n);
+
+	/* A process without a governor is covered from its first record to its last. */
+	if (!d->governed) {
+		windows = &window;
+		n = 1;
+	}
+	m->n_watched = intersect(windows, n, &window, 1, m->watched);
+	for (size_t i = 0; i < m->n_watched; i++)
+		m->watched[i].group = SPAN_ALL;
+}
+
+static size_t lane_in_window(struct measuring *m, const struct timeline_device *d, uint32_t group,
+			     struct span *out)
+{
+	struct span lane = { .group = group, .device = d->device, .shard = d->shard };
+	size_t n;
+	const struct span *found = spans_lane(m->spans, m->n, &lane, &n);
+
+	return intersect(found, n, m->watched, m->n_watched, out);
+}
+
+/* Gaps between the busy spans [first, end) inside what was watched. */
+static void find_gaps(struct measuring *m, struct timeline_device *d, size_t first, size_t end)
+{
+	for (size_t i = 0, j = first; i < m->n_watched; i++) {
+		const struct span *piece = &m->watched[i];
+		int64_t at = piece->start_ns;
+
+		while (j < end && m->busy[j].end_ns <= at)
+			j++;
+		while (at < piece->end_ns) {
+			bool next = j < end && m->busy[j].start_ns < piece->end_ns;
+			struct idle_gap gap = {
+				.start_ns = at,
+				.end_ns = next ? m->busy[j].start_ns : piece->end_ns,
+				.shard = d->shard,
+				.device = d->device,
+				.edge_before = d->governed && at == piece->start_ns &&
+					       at > d->start_ns,
+				.edge_after = d->governed && !next && piece->end_ns < d->end_ns,
+				.has_next = next,
+				.correlation = next ? m->starter[j] : 0,
+			};
+
+			if (gap.end_ns > gap.start_ns)
+				idle_account(&m->idle, &gap, d->idle_by_cause);
+			if (!next)
+				break;
+			at = m->busy[j].end_ns;
+			/* One that goes on in the next piece is looked at again there. */
+			j += at <= piece->end_ns;
+		}
+	}
+}
+
+static void measure(struct measuring *m, struct timeline_device *d, size_t first, size_t end)
+{
+	size_t n_kernel, n_copy;
 	struct span *copies;
 
-	d->busy_ns = spans_length(work, cut(busy, n_busy, d, work));
-	lane.group = SPAN_SET;
-	found = spans_lane(spans, n, &lane, &n_set);
-	d->set_ns = spans_length(work, cut(found, n_set, d, work));
-	lane.group = SPAN_KERNEL;
-	found = spans_lane(spans, n, &lane, &n_kernel);
-	n_kernel = cut(found, n_kernel, d, work);
-	d->kernel_ns = spans_length(work, n_kernel);
-	copies = work + n_kernel;
-	lane.group = SPAN_COPY;
-	found = spans_lane(spans, n, &lane, &n_copy);
-	n_copy = cut(found, n_copy, d, copies);
+	watch(m, d);
+	d->window_ns = spans_length(m->watched, m->n_watched);
+	d->busy_ns = spans_length(m->work, intersect(m->busy + first, end - first, m->watched,
+						     m->n_watched, m->work));
+	d->set_ns = spans_length(m->work, lane_in_window(m, d, SPAN_SET, m->work));
+	n_kernel = lane_in_window(m, d, SPAN_KERNEL, m->work);
+	d->kernel_ns = spans_length(m->work, n_kernel);
+	copies = m->work + n_kernel;
+	n_copy = lane_in_window(m, d, SPAN_COPY, copies);
 	d->copy_ns = spans_length(copies, n_copy);
-	d->overlap_ns = spans_overlap(work, n_kernel, copies, n_copy);
+	d->overlap_ns = spans_overlap(m->work, n_kernel, copies, n_copy);
 	d->overlap_pct = d->copy_ns ? value_of(100.0 * (double)d->overlap_ns / (double)d->copy_ns)
 				    : value_absent("nothing was copied");
-	d->idle_ns = d->end_ns - d->start_ns - d->busy_ns;
-	d->busy_pct = d->end_ns > d->start_ns
-			      ? 100.0 * (double)d->busy_ns / (double)(d->end_ns - d->start_ns)
-			      : 0;
+	d->idle_ns = d->window_ns - d->busy_ns;
+	d->busy_pct = d->window_ns > 0 ? 100.0 * (double)d->busy_ns / (double)d->window_ns : 0;
+	find_gaps(m, d, first, end);
 }
 
-static int measure_all(const struct run *run, const struct selection *sel, const struct span *spans,
-		       size_t n, struct span *busy, size_t n_busy, struct timeline *timeline)
+static bool is_governed(const struct run *run, uint16_t shard)
 {
-	struct span *work = calloc(n + n_busy, sizeof(*work));
-	size_t lanes = 0;
+	for (size_t i = 0; i < run->gear.n; i++)
+		if (run->gear.shard[i] == shard)
+			return true;
+	return false;
+}
 
-	for (size_t i = 0; i < n_busy; i += spans_lane_size(busy, n_busy, i))
+static int measure_all(struct measuring *m, struct timeline *timeline)
+{
+	size_t lanes = 0, room = m->n + m->n_busy + 2 * m->coverage->n_windows + 2;
+
+	for (size_t i = 0; i < m->n_busy; i += spans_lane_size(m->busy, m->n_busy, i))
 		lanes++;
 	timeline->devices = calloc(lanes, sizeof(*timeline->devices));
-	if (!work || !timeline->devices) {
-		free(work);
+	m->work = calloc(room, sizeof(*m->work));
+	m->watched = calloc(m->coverage->n_windows + 2, sizeof(*m->watched));
+	m->starter = calloc(m->n_busy, sizeof(*m->starter));
+	if (!m->work || !m->watched || !m->starter || !timeline->devices)
 		return -ENOMEM;
-	}
-	for (size_t i = 0, size; i < n_busy; i += size) {
-		struct timeline_device d = { .shard = busy[i].shard,
-					     .rank = run->shards[busy[i].shard].rank,
-					     .device = busy[i].device };
+	note_starters(m);
+	for (size_t i = 0, size; i < m->n_busy; i += size) {
+		struct timeline_device d = { .shard = m->busy[i].shard,
+					     .rank = m->run->shards[m->busy[i].shard].rank,
+					     .device = m->busy[i].device };
 
-		size = spans_lane_size(busy, n_busy, i);
-		d.start_ns = busy[i].start_ns;
-		d.end_ns = busy[i + size - 1].end_ns;
-		if (selection_is_window(sel) &&
-		    !step_window(run, sel, d.shard, &d.start_ns, &d.end_ns))
+		size = spans_lane_size(m->busy, m->n_busy, i);
+		d.start_ns = m->busy[i].start_ns;
+		d.end_ns = m->busy[i + size - 1].end_ns;
+		d.governed = is_governed(m->run, d.shard);
+		if (selection_is_window(m->sel) &&
+		    !step_window(m->run, m->sel, d.shard, &d.start_ns, &d.end_ns))
 			continue;
-		measure(spans, n, busy + i, size, &d, work);
+		measure(m, &d, i, i + size);
 		timeline->devices[timeline->n++] = d;
 	}
-	free(work);
 	return 0;
+}
+
+/* `spans`: merged, by kind. */
+static int analyze_spans(struct measuring *m, struct timeline *timeline)
+{
+	struct span *busy = calloc(m->n, sizeof(*busy));
+	struct coverage coverage = { 0 };
+	int r = busy ? idle_index_init(&m->idle, m->run) : -ENOMEM;
+
+	if (r >= 0)
+		r = coverage_analyze(m->run, &coverage);
+	if (r >= 0) {
+		for (size_t i = 0; i < m->n; i++) {
+			busy[i] = m->spans[i];
+			busy[i].group = SPAN_ALL;
+		}
+		m->n_busy = spans_merge(busy, m->n);
+		m->busy = busy;
+		m->coverage = &coverage;
+		r = measure_all(m, timeline);
+	}
+	free(busy);
+	free(m->work);
+	free(m->watched);
+	free(m->starter);
+	coverage_release(&coverage);
+	idle_index_release(&m->idle);
+	return r;
 }
 
 int timeline_analyze(const struct run *run, const struct selection *sel,
 		     struct timeline *ret_timeline)
 {
 	struct timeline timeline = { .untimed = count_untimed(run) };
-	struct span *spans, *busy = NULL;
-	size_t n;
-	int r = device_spans(run, &spans, &n);
+	struct measuring m = { .run = run, .sel = sel };
+	struct span *spans;
+	int r = device_spans(run, &spans, &m.n);
 
-	if (r >= 0 && n) {
-		busy = calloc(n, sizeof(*busy));
-		r = busy ? 0 : -ENOMEM;
-	}
-	if (r >= 0 && n) {
-		for (size_t i = 0; i < n; i++) {
-			busy[i] = spans[i];
-			busy[i].group = SPAN_ALL;
-		}
-		r = measure_all(run, sel, spans, n, busy, spans_merge(busy, n), &timeline);
-	}
+	m.spans = spans;
+	if (r >= 0 && m.n)
+		r = analyze_spans(&m, &timeline);
 	free(spans);
-	free(busy);
 	if (r < 0) {
 		timeline_release(&timeline);
 		return r;

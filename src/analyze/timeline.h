@@ -5,14 +5,15 @@
  *
  * busy     length of the union of its kernels, copies and sets
  * window   from the first to the last of them; with chosen steps, from the begin of the first
- *          to the end of the last
- * idle     window - busy
+ *          to the end of the last; of that, only what lies in windows of records (coverage.h)
+ * idle     window - busy, each moment with one cause (idle.h)
  * overlap  length of (kernels and copies at once) / length of copies
  * Untimed records are in none of these.
  */
 #ifndef ANALYZE_TIMELINE_H
 #define ANALYZE_TIMELINE_H
 
+#include "analyze/idle.h"
 #include "analyze/intervals.h"
 #include "analyze/selection.h"
 #include "analyze/value.h"
@@ -20,7 +21,10 @@
 struct timeline_device {
 	uint16_t shard;
 	uint32_t rank, device;
-	int64_t start_ns, end_ns; /* the window */
+	bool governed;		  /* the process has a governor, and so windows of records */
+	int64_t start_ns, end_ns; /* the ends of the window */
+	int64_t window_ns;	  /* its length, without what was not covered */
+	int64_t idle_by_cause[IDLE_CAUSES];
 	int64_t busy_ns, idle_ns, kernel_ns, copy_ns, set_ns, overlap_ns;
 	double busy_pct;
 	struct value overlap_pct;

@@ -18,6 +18,15 @@
 /* As CUPTI numbers them. */
 enum { COPY_HTOD = 1, COPY_DTOH, COPY_HTOA, COPY_ATOH, COPY_HTOH = 9, COPY_PTOP };
 
+/* A copy between a device and the host. */
+struct move {
+	uint64_t bytes;
+	int64_t start_ns, end_ns;
+	uint32_t device;
+	uint16_t shard;
+	bool out; /* from the device */
+};
+
 struct builder {
 	const struct run *run;
 	const struct selection *sel;
@@ -29,6 +38,10 @@ struct builder {
 	size_t timed_capacity;
 	struct span *spans; /* of what was selected and timed; group: the row */
 	size_t n_spans;
+	struct move *moves; /* that may be half of a staged one */
+	size_t n_moves;
+	struct staged_row *staged;
+	size_t n_staged, staged_capacity;
 	uint64_t without_call;
 };
 
@@ -65,19 +78,16 @@ static int find_row(struct builder *b, const struct transfer_row *key, size_t *r
 	return 0;
 }
 
-static bool is_selected(struct builder *b, uint16_t shard, uint64_t correlation, int64_t start_ns)
+static bool is_selected(struct builder *b, const struct device_work *work)
 {
 	struct place place;
-	size_t call;
 
 	if (!b->placed)
 		return true;
-	call = attribution_call(&b->at, shard, correlation, start_ns);
-	if (call == NO_CALL) {
+	if (!attribution_find(&b->at, work, &place)) {
 		b->without_call++;
 		return false;
 	}
-	place = attribution_place(&b->at, call);
 	return attribution_selects(&b->at, b->sel, &place);
 }
 
@@ -116,12 +126,18 @@ static int add_copy(struct builder *b, size_t i)
 			     copy->device[i], copy->shard[i] };
 	size_t row;
 
-	if (!is_selected(b, copy->shard[i], copy->correlation[i], copy->start_ns[i]))
+	if (!is_selected(b, &(struct device_work){ copy->correlation[i], copy->graph_node[i],
+						   copy->start_ns[i], copy->shard[i] }))
 		return 0;
 	if (find_row(b, &key, &row) < 0)
 		return -ENOMEM;
 	account(b, row, copy->bytes[i], copy->untimed[i], &span);
 	b->rows[row].asynchronous += copy->asynchronous[i] != 0;
+	if (!copy->untimed[i] && (kind == COPY_HTOD || kind == COPY_DTOH) &&
+	    copy->bytes[i] >= TRANSFER_STAGED_BYTES)
+		b->moves[b->n_moves++] = (struct move){ copy->bytes[i], span.start_ns,
+							span.end_ns,	copy->device[i],
+							copy->shard[i], kind == COPY_DTOH };
 	return 0;
 }
 
@@ -137,7 +153,8 @@ static int add_set(struct builder *b, size_t i)
 			     set->device[i], set->shard[i] };
 	size_t row;
 
-	if (!is_selected(b, set->shard[i], set->correlation[i], set->start_ns[i]))
+	if (!is_selected(b, &(struct device_work){ set->correlation[i], set->graph_node[i],
+						   set->start_ns[i], set->shard[i] }))
 		return 0;
 	if (find_row(b, &key, &row) < 0)
 		return -ENOMEM;
@@ -174,6 +191,70 @@ static void overlap_rows(struct builder *b, const struct span *kernels, size_t n
 	}
 }
 
+static int by_size(const void *a, const void *b)
+{
+	const struct move *x = a, *y = b;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return (int)y->out - (int)x->out;
+}
+
+/* Pairs of devices are few. */
+static int add_staged(struct builder *b, const struct move *out, const struct move *in)
+{
+	size_t i = 0;
+
+	while (i < b->n_staged &&
+	       (b->staged[i].src != out->device || b->staged[i].dst != in->device))
+		i++;
+	if (i == b->n_staged) {
+		if (array_grow(&b->staged, &b->staged_capacity, i + 1, sizeof(*b->staged)) < 0)
+			return -ENOMEM;
+		b->staged[b->n_staged++] = (struct staged_row){ .src = out->device,
+								.dst = in->device };
+	}
+	b->staged[i].count++;
+	b->staged[i].bytes += in->bytes;
+	b->staged[i].time_ns += in->end_ns - out->start_ns;
+	return 0;
+}
+
+/* Same process and size side by side, by start: each copy in takes the latest copy out of another
+ * device that ended before it and is not taken yet. Only a few are looked at, so that a program
+ * that moves the same size all the time costs no more. */
+static int find_staged(struct builder *b)
+{
+	enum { LOOK_BACK = 32 };
+	int r = 0;
+
+	if (b->n_moves)
+		qsort(b->moves, b->n_moves, sizeof(*b->moves), by_size);
+	for (size_t i = 0; r >= 0 && i < b->n_moves; i++) {
+		const struct move *in = &b->moves[i];
+
+		if (in->out)
+			continue;
+		for (size_t j = i, looked = 0; j-- > 0 && looked < LOOK_BACK; looked++) {
+			struct move *out = &b->moves[j];
+
+			if (out->shard != in->shard || out->bytes != in->bytes)
+				break;
+			if (!out->out || out->device == in->device || out->end_ns > in->start_ns ||
+			    in->start_ns - out->end_ns > TRANSFER_STAGED_NS)
+				continue;
+			r = add_staged(b, out, in);
+			out->out = false; /* taken: no later copy may have it */
+			break;
+		}
+	}
+	return r;
+}
+
 static int by_time(const void *a, const void *b)
 {
 	const struct transfer_row *x = a, *y = b;
@@ -188,6 +269,15 @@ static int by_time(const void *a, const void *b)
 		order = strcmp(x->memory, y->memory);
 	if (order)
 		return order;
+	if (x->src != y->src)
+		return x->src < y->src ? -1 : 1;
+	return x->dst < y->dst ? -1 : x->dst > y->dst;
+}
+
+static int by_pair(const void *a, const void *b)
+{
+	const struct staged_row *x = a, *y = b;
+
 	if (x->src != y->src)
 		return x->src < y->src ? -1 : 1;
 	return x->dst < y->dst ? -1 : x->dst > y->dst;
@@ -221,6 +311,12 @@ static void finish(struct transfers *transfers)
 			transfers->untimed += row->untimed;
 		}
 	}
+	for (size_t i = 0; i < transfers->n_staged; i++) {
+		transfers->staged_count += transfers->staged[i].count;
+		transfers->staged_bytes += transfers->staged[i].bytes;
+	}
+	if (transfers->n_staged)
+		qsort(transfers->staged, transfers->n_staged, sizeof(*transfers->staged), by_pair);
 	if (transfers->n)
 		qsort(transfers->rows, transfers->n, sizeof(*transfers->rows), by_time);
 }
@@ -234,7 +330,8 @@ static int build(struct builder *b)
 	if (!all)
 		return 0;
 	b->spans = calloc(all, sizeof(*b->spans));
-	if (!b->spans)
+	b->moves = calloc(b->run->copy.n + 1, sizeof(*b->moves));
+	if (!b->spans || !b->moves)
 		return -ENOMEM;
 	if (!selection_is_all(b->sel)) {
 		r = attribution_init(&b->at, b->run);
@@ -249,7 +346,7 @@ static int build(struct builder *b)
 	if (r >= 0)
 		overlap_rows(b, kernels, n_kernels);
 	free(kernels);
-	return r;
+	return r < 0 ? r : find_staged(b);
 }
 
 int transfers_analyze(const struct run *run, const struct selection *sel,
@@ -261,13 +358,18 @@ int transfers_analyze(const struct run *run, const struct selection *sel,
 	if (b.placed)
 		attribution_release(&b.at);
 	free(b.spans);
+	free(b.moves);
 	free(b.timed_bytes);
 	if (r < 0) {
 		free(b.rows);
+		free(b.staged);
 		return r;
 	}
-	*ret_transfers =
-		(struct transfers){ .rows = b.rows, .n = b.n, .without_call = b.without_call };
+	*ret_transfers = (struct transfers){ .rows = b.rows,
+					     .n = b.n,
+					     .staged = b.staged,
+					     .n_staged = b.n_staged,
+					     .without_call = b.without_call };
 	finish(ret_transfers);
 	return 0;
 }
@@ -275,5 +377,6 @@ int transfers_analyze(const struct run *run, const struct selection *sel,
 void transfers_release(struct transfers *transfers)
 {
 	free(transfers->rows);
+	free(transfers->staged);
 	*transfers = (struct transfers){ 0 };
 }

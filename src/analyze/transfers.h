@@ -4,6 +4,9 @@
  *
  * bandwidth  bytes / device time of the timed ones
  * overlap    length of (these and kernels of the same device at once) / length of these
+ * staged     a copy from a device to the host and, at most TRANSFER_STAGED_NS after its end, one of
+ *            as many bytes from the host to another device, both of one process: taken for one move
+ *            between the devices by way of the host. Each copy is in one move at most.
  */
 #ifndef ANALYZE_TRANSFERS_H
 #define ANALYZE_TRANSFERS_H
@@ -12,6 +15,8 @@
 #include "analyze/value.h"
 
 #define TRANSFER_SMALL_BYTES 65536 /* below it a copy takes its fixed cost, whatever its size */
+#define TRANSFER_STAGED_NS 1000000
+#define TRANSFER_STAGED_BYTES 4096 /* below it equal sizes say nothing: scalars, flags */
 #define TRANSFER_HOST (-1)
 
 struct transfer_row {
@@ -26,6 +31,13 @@ struct transfer_row {
 	struct value bandwidth_bytes_per_s, overlap_pct;
 };
 
+/* Moves between two devices by way of the host. */
+struct staged_row {
+	uint32_t src, dst;
+	uint64_t count, bytes; /* bytes once, not out and in */
+	int64_t time_ns;       /* sum, from the begin of the copy out to the end of the copy in */
+};
+
 struct transfers {
 	struct transfer_row *rows; /* copies before sets, by time, largest first */
 	size_t n;
@@ -34,6 +46,9 @@ struct transfers {
 	int64_t time_ns;
 	uint64_t sets, set_bytes, sets_untimed;
 	int64_t set_time_ns;
+	struct staged_row *staged; /* by src, then dst */
+	size_t n_staged;
+	uint64_t staged_count, staged_bytes;
 	uint64_t without_call; /* left out: a part of the run was chosen, and no call says which */
 };
 

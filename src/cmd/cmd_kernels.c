@@ -6,7 +6,7 @@
 
 /* In the order of enum kernels_by. */
 static const char *const by_choices[] = { "name", "class",  "range",  "layer", "phase",
-					  "step", "stream", "device", NULL };
+					  "step", "stream", "device", "graph", NULL };
 
 static const struct option_desc own[] = {
 	{ .name = "by",
@@ -14,7 +14,8 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_CHOICE,
 	  .metavar = "WHAT",
 	  .choices = by_choices,
-	  .help = "a row for each name, class, range, layer, phase, step, stream or device",
+	  .help = "a row for each name, class, range, layer, phase, step, stream, device or CUDA "
+		  "graph",
 	  .default_text = "name",
 	  .offset = offsetof(struct table_values, kernels_by) },
 	{ .name = "classes",

@@ -8,6 +8,8 @@
 
 #include "base/format.h"
 
+#define POOL_LINES 8
+
 /* Live bytes over time in `width` columns: the largest of each column's points. */
 static void timeline(const struct scene *scene, const struct memory_device *d, int width, FILE *out)
 {
@@ -35,6 +37,26 @@ static void timeline(const struct scene *scene, const struct memory_device *d, i
 	}
 }
 
+static void pools(const struct device_memory *m, FILE *out)
+{
+	for (size_t i = 0; i < m->n_pools && i < POOL_LINES; i++) {
+		const struct memory_pool *pool = &m->pools[i];
+
+		fprintf(out,
+			"  rank %u, gpu %u, pool: holds %s (peak %s)%s\n"
+			"    handed out %s (peak %s), keeps %s, trimmed %" PRIu64 " times\n",
+			pool->rank, pool->device, format_bytes((double)pool->bytes).text,
+			format_bytes((double)pool->peak_bytes).text,
+			pool->destroyed ? ", destroyed" : "",
+			format_bytes((double)pool->used_bytes).text,
+			format_bytes((double)pool->peak_used_bytes).text,
+			format_bytes((double)pool->release_bytes).text, pool->trims);
+	}
+	if (m->n_pools > POOL_LINES)
+		fprintf(out, "  ... %zu more pools: moescope memory --json\n",
+			m->n_pools - POOL_LINES);
+}
+
 void memory_text_driver(const struct scene *scene, FILE *out)
 {
 	const struct device_memory *m = &scene->f->device_memory;
@@ -57,6 +79,7 @@ void memory_text_driver(const struct scene *scene, FILE *out)
 			m->used[i].rank, m->used[i].device,
 			format_bytes(m->used[i].peak_bytes).text,
 			format_bytes(m->used[i].last_bytes).text);
+	pools(m, out);
 }
 
 int memory_text_device(const struct scene *scene, const struct memory_device *d, FILE *out)

@@ -2,6 +2,7 @@
  *
  * The report as one JSON object: every table under its name, and what only the report has.
  */
+#include "present/device_text.h"
 #include "present/whole_views.h"
 
 #define FIRST_DEVICE_SECTION 4 /* kernels and what follows it */
@@ -80,11 +81,16 @@ static void verdict(struct json *json, const struct verdict *v)
 	json_object_end(json);
 }
 
-static void overhead(struct json *json, const struct overhead *o)
+static void overhead(struct json *json, const struct scene *scene)
 {
+	const struct overhead *o = &scene->f->overhead;
+	const struct run_info *info = &scene->run->info;
+
 	json_key(json, "overhead");
 	json_object(json);
-	grid_json_value(json, "budget_pct", value_absent("no budget was set for this run"));
+	grid_json_value(json, "budget_pct",
+			info->budget_known ? value_of(info->budget_pct)
+					   : value_absent("no budget was set for this run"));
 	grid_json_value(json, "measured_pct", o->measured_pct);
 	grid_json_value(json, "measured_low_pct", o->low_pct);
 	grid_json_value(json, "measured_high_pct", o->high_pct);
@@ -96,73 +102,38 @@ static void overhead(struct json *json, const struct overhead *o)
 	grid_json_value(json, "own_cpu_ns", o->own_cpu_ns);
 	json_key(json, "records");
 	json_uint(json, o->records);
-	grid_json_value(json, "level_changes",
-			value_absent("level changes are not recorded by this version"));
+	device_json_cost(scene, json);
 	json_object_end(json);
 }
 
-static void timeline_device(struct json *json, const struct timeline_device *d)
+static void spans(struct json *json, const struct scene *scene)
 {
-	json_object_line(json);
-	json_key(json, "rank");
-	json_uint(json, d->rank);
-	json_key(json, "device");
-	json_uint(json, d->device);
-	json_key(json, "window_ns");
-	json_int(json, d->end_ns - d->start_ns);
-	json_key(json, "busy_ns");
-	json_int(json, d->busy_ns);
-	json_key(json, "idle_ns");
-	json_int(json, d->idle_ns);
-	json_key(json, "busy_pct");
-	json_double(json, d->busy_pct);
-	grid_json_value(json, "idle_by_cause",
-			value_absent("causes of idle time are not told apart by this version"));
-	json_key(json, "kernel_ns");
-	json_int(json, d->kernel_ns);
-	json_key(json, "copy_ns");
-	json_int(json, d->copy_ns);
-	json_key(json, "set_ns");
-	json_int(json, d->set_ns);
-	json_key(json, "overlap");
-	json_object_line(json);
-	json_key(json, "compute_copy_ns");
-	json_int(json, d->overlap_ns);
-	grid_json_value(json, "compute_copy_pct", d->overlap_pct);
-	json_object_end(json);
-	json_object_end(json);
-}
+	const struct named_spans *spans = &scene->f->spans;
 
-static void timeline(struct json *json, const struct scene *scene)
-{
-	const struct timeline *t = &scene->f->timeline;
-	int64_t copy_ns = 0, overlap_ns = 0;
-
-	if (!t->n) {
-		grid_json_value(json, "timeline",
-				value_absent(t->untimed ? "no device record was timed"
-							: "no device records in this run"));
-		return;
-	}
-	json_key(json, "timeline");
-	json_object(json);
-	json_key(json, "devices");
+	json_key(json, "spans");
 	json_array(json);
-	for (size_t i = 0; i < t->n; i++) {
-		timeline_device(json, &t->devices[i]);
-		copy_ns += t->devices[i].copy_ns;
-		overlap_ns += t->devices[i].overlap_ns;
+	for (size_t i = 0; i < spans->n; i++) {
+		const struct named_span *span = &spans->rows[i];
+		struct cell domain = span->domain ? cell_text(run_string(scene->run, span->domain))
+						  : cell_absent("the default domain");
+
+		json_object_line(json);
+		json_key(json, "name");
+		json_string(json, run_string(scene->run, span->name));
+		grid_json_cell(json, "domain", &domain);
+		json_key(json, "count");
+		json_uint(json, span->count);
+		json_key(json, "time_ns");
+		json_int(json, span->time_ns);
+		json_key(json, "max_ns");
+		json_int(json, span->max_ns);
+		json_key(json, "moved");
+		json_uint(json, span->moved);
+		json_key(json, "unfinished");
+		json_uint(json, span->unfinished);
+		json_object_end(json);
 	}
 	json_array_end(json);
-	json_key(json, "overlap");
-	json_object_line(json);
-	grid_json_value(json, "compute_copy_pct",
-			copy_ns ? value_of(100.0 * (double)overlap_ns / (double)copy_ns)
-				: value_absent("nothing was copied"));
-	json_object_end(json);
-	json_key(json, "untimed");
-	json_uint(json, t->untimed);
-	json_object_end(json);
 }
 
 static int put_section(struct json *json, const struct scene *scene, const struct section *section)
@@ -206,8 +177,10 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 	if (r < 0)
 		return r;
 	inference(&json, &scene->f->inference);
-	timeline(&json, scene);
-	overhead(&json, &scene->f->overhead);
+	device_json_timeline(scene, &json);
+	device_json_state(scene, &json);
+	spans(&json, scene);
+	overhead(&json, scene);
 	json_object_end(&json);
 	r = json_finish(&json, NULL);
 	return r < 0 ? err_sys(err, r, "cannot write the JSON of the report") : 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/format.h"
+#include "present/device_text.h"
 #include "present/memory_text.h"
 #include "present/routing_text.h"
 #include "present/whole_views.h"
@@ -14,6 +15,7 @@
 #define TOP_OPS 12
 #define TOP_KERNELS 10
 #define TOP_LAYERS 16
+#define TOP_SPANS 10
 
 static void run_line(const struct scene *scene, FILE *out)
 {
@@ -166,6 +168,8 @@ static int ops_text(const struct scene *scene, FILE *out)
 	int r;
 
 	scene_title(scene, "Operations, by self time over all threads", out);
+	if (scene->f->ops.gpu_ns.known)
+		scene_sampled(scene, "device time ", out);
 	if (!scene->f->ops.n) {
 		fputs("  n/a: no operations or ranges were recorded\n", out);
 		return 0;
@@ -179,32 +183,6 @@ static int ops_text(const struct scene *scene, FILE *out)
 	return r;
 }
 
-static void timeline_text(const struct scene *scene, FILE *out)
-{
-	const struct timeline *t = &scene->f->timeline;
-
-	scene_title(scene, "Devices", out);
-	for (size_t i = 0; i < t->n; i++) {
-		const struct timeline_device *d = &t->devices[i];
-
-		fprintf(out, "  rank %u, gpu %u: busy %s (%s), idle %s\n", d->rank, d->device,
-			format_ns((double)d->busy_ns).text, format_pct(d->busy_pct).text,
-			format_ns((double)d->idle_ns).text);
-		fprintf(out, "    kernels %s, copies %s, sets %s",
-			format_ns((double)d->kernel_ns).text, format_ns((double)d->copy_ns).text,
-			format_ns((double)d->set_ns).text);
-		if (d->overlap_pct.known)
-			fprintf(out, "\n    %s of the copy time beside kernels",
-				format_pct(d->overlap_pct.v).text);
-		fputc('\n', out);
-	}
-	if (!t->n)
-		fputs("  n/a: no device record of this run or window was timed\n", out);
-	if (t->untimed)
-		fprintf(out, "  without times: %" PRIu64 " device records, in no duration\n",
-			t->untimed);
-}
-
 static int kernels_text(const struct scene *scene, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
@@ -212,6 +190,7 @@ static int kernels_text(const struct scene *scene, FILE *out)
 	int r;
 
 	scene_title(scene, "Kernels, by device time", out);
+	scene_sampled(scene, "", out);
 	if (!scene->f->kernels.n) {
 		fputs("  n/a: no kernels in this run or window\n", out);
 		return 0;
@@ -237,16 +216,43 @@ static int transfers_text(const struct scene *scene, FILE *out)
 	return r;
 }
 
-/* What only a run with device records has. */
+/* What only a run with device records has, or with samples of devices. */
 static int device_text(const struct scene *scene, FILE *out)
 {
 	int r;
 
+	if (!scene_has_device(scene->run) && !scene->f->device_states.n &&
+	    !scene->f->device_states.n_others)
+		return 0;
+	scene_title(scene, "Devices", out);
+	device_text_timeline(scene, out);
 	if (!scene_has_device(scene->run))
 		return 0;
-	timeline_text(scene, out);
 	r = kernels_text(scene, out);
 	return r < 0 ? r : transfers_text(scene, out);
+}
+
+static void spans_text(const struct scene *scene, FILE *out)
+{
+	const struct named_spans *spans = &scene->f->spans;
+
+	if (!spans->n)
+		return;
+	scene_title(scene, "Spans that threads pass on, by time", out);
+	for (size_t i = 0; i < spans->n && i < TOP_SPANS; i++) {
+		const struct named_span *span = &spans->rows[i];
+		char line[512];
+
+		snprintf(line, sizeof(line), "%s%s%s: %s in %" PRIu64 ", longest %s",
+			 span->domain ? run_string(scene->run, span->domain) : "",
+			 span->domain ? "/" : "", run_string(scene->run, span->name),
+			 format_ns((double)span->time_ns).text, span->count,
+			 format_ns((double)span->max_ns).text);
+		fputs("  ", out);
+		text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
+	}
+	if (spans->n > TOP_SPANS)
+		fprintf(out, "  ... %zu more: moescope report --json\n", spans->n - TOP_SPANS);
 }
 
 static int routing_text(const struct scene *scene, FILE *out)
@@ -335,6 +341,7 @@ static void overhead_text(const struct scene *scene, FILE *out)
 			format_bytes(file_bytes).text);
 	else
 		fprintf(out, "  its own thread: n/a (%s)\n", o->own_cpu_pct.reason);
+	device_text_cost(scene, out);
 }
 
 int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE *out)
@@ -351,6 +358,7 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 		fputs("  none: too little was recorded to judge\n", out);
 	steps_text(scene, out);
 	r = ops_text(scene, out);
+	spans_text(scene, out);
 	if (r >= 0)
 		r = device_text(scene, out);
 	if (r >= 0)

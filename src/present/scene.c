@@ -49,9 +49,48 @@ void scene_no_device(const struct scene *scene, FILE *out)
 		  (size_t)scene_layout(scene, 0).width, 2, 2);
 }
 
+void scene_sampled(const struct scene *scene, const char *what, FILE *out)
+{
+	const struct coverage *c = &scene->f->coverage;
+
+	if (!c->sampled)
+		return;
+	fprintf(out, "  %ssampled: %zu window%s, %s of the run", what, c->n_windows,
+		c->n_windows == 1 ? "" : "s", format_pct(c->coverage_pct.v).text);
+	if (c->steps)
+		fprintf(out, ", %zu of %zu steps", c->steps_covered, c->steps);
+	fputc('\n', out);
+}
+
+void scene_json_sampled(const struct scene *scene, struct json *json)
+{
+	const struct coverage *c = &scene->f->coverage;
+
+	if (!c->sampled) {
+		grid_json_value(json, "sampled",
+				c->watched_ns > 0
+					? value_absent("device records cover the whole run")
+					: c->coverage_pct);
+		return;
+	}
+	json_key(json, "sampled");
+	json_object_line(json);
+	json_key(json, "coverage_pct");
+	json_double(json, c->coverage_pct.v);
+	json_key(json, "windows");
+	json_uint(json, c->n_windows);
+	json_key(json, "steps_covered");
+	json_uint(json, c->steps_covered);
+	json_key(json, "steps");
+	json_uint(json, c->steps);
+	json_object_end(json);
+}
+
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json)
 {
+	if (section->device)
+		scene_json_sampled(scene, json);
 	json_key(json, "total");
 	json_object(json);
 	section->total(scene, json);

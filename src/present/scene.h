@@ -22,7 +22,8 @@ struct section {
 	unsigned int want; /* enum finding */
 	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
 	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
-	grid_extra extra;					       /* may be NULL */
+	bool device;	  /* has figures from device records: "sampled" in its JSON */
+	grid_extra extra; /* may be NULL */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
 
@@ -33,6 +34,12 @@ extern const struct section section_ops, section_steps, section_routing, section
 bool scene_has_device(const struct run *run);
 /* The sentence for a table of a run without them. */
 void scene_no_device(const struct scene *scene, FILE *out);
+
+/* "sampled: 3 windows, …" when device records were collected for a part of the run; else nothing.
+ * what: "", or "device time " and the like when that is not all that the table shows. */
+void scene_sampled(const struct scene *scene, const char *what, FILE *out);
+/* The same as the key "sampled": an object, or null with the reason. */
+void scene_json_sampled(const struct scene *scene, struct json *json);
 
 /* A whole view of one section: analyses, then text, JSON or CSV as the options say. */
 int section_render(const struct section *section, const struct run *run,

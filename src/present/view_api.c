@@ -80,6 +80,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		scene_no_device(scene, out);
 		return 0;
 	}
+	scene_sampled(scene, "", out);
 	if (!grid->n) {
 		fputs("  no calls into CUDA in this run or window\n", out);
 		return 0;
@@ -101,6 +102,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_api = {
 	.name = "api",
 	.want = FIND_API,
+	.device = true,
 	.grid = fill,
 	.total = total,
 	.text = text,

@@ -259,6 +259,8 @@ static int analyze(const struct run *run, const struct present_options *options,
 	}
 	*ret_findings = steps;
 	ret_findings->routing = routing.routing;
+	routing.routing = (struct routing){ 0 };
+	findings_release(&routing);
 	return 0;
 }
 

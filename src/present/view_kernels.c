@@ -36,12 +36,15 @@ static const struct {
 	{ COLUMNS({ .key = "range", .title = "range", .unit = GRID_TEXT, .flexible = true }) },
 	{ COLUMNS({ .key = "layer", .title = "layer", .unit = GRID_INT }) },
 	{ COLUMNS({ .key = "phase", .title = "phase", .unit = GRID_TEXT }) },
-	{ COLUMNS({ .key = "step", .title = "step", .unit = GRID_INT }) },
+	{ COLUMNS({ .key = "step", .title = "step", .unit = GRID_INT },
+		  { .key = "whole", .title = "whole", .unit = GRID_TEXT }) },
 	{ COLUMNS({ .key = "rank", .title = "rank", .unit = GRID_INT },
 		  { .key = "device", .title = "device", .unit = GRID_INT },
 		  { .key = "stream", .title = "stream", .unit = GRID_INT }) },
 	{ COLUMNS({ .key = "rank", .title = "rank", .unit = GRID_INT },
 		  { .key = "device", .title = "device", .unit = GRID_INT }) },
+	{ COLUMNS({ .key = "rank", .title = "rank", .unit = GRID_INT },
+		  { .key = "graph", .title = "graph", .unit = GRID_INT }) },
 };
 /* clang-format on */
 
@@ -68,6 +71,11 @@ static struct cell *fill_key(enum kernels_by by, const struct kernel_row *row, s
 		break;
 	case KERNELS_BY_STEP:
 		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_int(row->step);
+		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_bool(row->whole_step);
+		break;
+	case KERNELS_BY_GRAPH:
+		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_uint(row->rank);
+		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_uint(row->graph);
 		break;
 	case KERNELS_BY_STREAM:
 	case KERNELS_BY_DEVICE:
@@ -128,6 +136,12 @@ static void total(const struct scene *scene, struct json *json)
 	json_int(json, kernels->time_ns);
 	json_key(json, "untimed");
 	json_uint(json, kernels->untimed);
+	if (scene->options->kernels_by == KERNELS_BY_STEP) {
+		json_key(json, "whole_steps");
+		json_uint(json, kernels->whole_steps);
+		grid_json_value(json, "count_per_step", kernels->step_count_mean);
+		grid_json_value(json, "time_per_step_ns", kernels->step_time_mean_ns);
+	}
 	grid_json_value(json, "without_call", kernels->without_call);
 	grid_json_value(json, "outside_ranges", kernels->outside_ranges);
 }
@@ -156,6 +170,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	size_t limit = scene->options->limit;
 	int r;
 
+	scene_sampled(scene, "", out);
 	if (!scene->run->kernel.n) {
 		if (scene_has_device(scene->run))
 			fputs("  no kernels in this run\n", out);
@@ -173,6 +188,11 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	fprintf(out, "  %s of device time in %s kernels\n",
 		format_ns((double)kernels->time_ns).text,
 		format_count((double)kernels->count).text);
+	if (scene->options->kernels_by == KERNELS_BY_STEP && kernels->whole_steps)
+		fprintf(out, "  a step: %s in %s kernels, mean of %zu whole step%s\n",
+			format_ns(kernels->step_time_mean_ns.v).text,
+			format_count(kernels->step_count_mean.v).text, kernels->whole_steps,
+			kernels->whole_steps == 1 ? "" : "s");
 	doubts(scene, out);
 	return r;
 }
@@ -180,6 +200,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_kernels = {
 	.name = "kernels",
 	.want = FIND_KERNELS,
+	.device = true,
 	.grid = fill,
 	.total = total,
 	.text = text,

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/format.h"
+#include "present/device_text.h"
 #include "present/memory_text.h"
 #include "present/scene.h"
 
@@ -187,29 +188,35 @@ static void total(const struct scene *scene, struct json *json)
 	json_key(json, "unmatched_frees");
 	json_uint(json, unmatched);
 	driver_json(json, scene);
+	device_json_memory(scene, json);
+}
+
+static bool has_device_memory(const struct scene *scene)
+{
+	const struct device_memory *m = &scene->f->device_memory;
+
+	return m->n_driver || m->n_used || m->n_pools || scene->f->device_states.n_others;
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
-	int r;
+	int r = 0;
 
-	if (!grid->n && (scene->f->device_memory.n_driver || scene->f->device_memory.n_used)) {
-		memory_text_driver(scene, out);
-		return 0;
-	}
-	if (!grid->n) {
+	if (!grid->n && !has_device_memory(scene)) {
 		fputs("  no allocations in this run: the program reports them with "
 		      "moescope_alloc()\n",
 		      out);
 		return 0;
 	}
-	r = grid_print(grid, scene->options->limit, &layout, out);
+	if (grid->n)
+		r = grid_print(grid, scene->options->limit, &layout, out);
 	for (size_t i = 0; r >= 0 && i < grid->n; i++) {
 		fputc('\n', out);
 		r = memory_text_device(scene, grid->rows[i].item, out);
 	}
 	memory_text_driver(scene, out);
+	device_text_processes(scene, out);
 	return r;
 }
 

@@ -24,6 +24,23 @@ static const struct grid_column columns[] = {
 	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
 };
 
+/* With device records their time takes the place of arithmetic in text. */
+static const struct grid_column columns_gpu[] = {
+	{ .key = "name", .title = "name", .unit = GRID_TEXT, .flexible = true },
+	{ .key = "kind", .unit = GRID_TEXT },
+	{ .key = "count", .title = "count", .unit = GRID_INT },
+	{ .key = "self_cpu_ns", .title = "self", .unit = GRID_NS },
+	{ .key = "self_cpu_pct", .title = "self %", .unit = GRID_PCT },
+	{ .key = "cpu_ns", .title = "total", .unit = GRID_NS },
+	{ .key = "self_gpu_ns", .title = "gpu self", .unit = GRID_NS },
+	{ .key = "gpu_ns", .title = "gpu total", .unit = GRID_NS },
+	{ .key = "flops", .unit = GRID_COUNT },
+	{ .key = "flops_per_s", .unit = GRID_FLOPS },
+	{ .key = "self_bytes", .unit = GRID_BYTES },
+	{ .key = "unfinished", .unit = GRID_INT },
+	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
+};
+
 static const struct grid_column columns_by_shape[] = {
 	{ .key = "name", .title = "name", .unit = GRID_TEXT, .flexible = true },
 	{ .key = "kind", .unit = GRID_TEXT },
@@ -43,12 +60,12 @@ static const struct grid_column columns_by_shape[] = {
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	static const char range[] = "a range carries no arithmetic";
-	const char *no_gpu = scene->run->kernel.n
-				     ? "device time is not attributed to operations by this version"
-				     : "no device records in this run";
+	struct value gpu = scene->f->ops.gpu_ns;
 
 	if (scene->options->by_shape)
 		grid_init(grid, columns_by_shape, sizeof(columns_by_shape) / sizeof(columns[0]));
+	else if (gpu.known)
+		grid_init(grid, columns_gpu, sizeof(columns_gpu) / sizeof(columns[0]));
 	else
 		grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
 	for (size_t i = 0; i < scene->f->ops.n; i++) {
@@ -63,8 +80,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_int(row->self_cpu_ns);
 		*cell++ = cell_real(row->self_share_pct);
 		*cell++ = cell_int(row->cpu_ns);
-		*cell++ = cell_absent(no_gpu);
-		*cell++ = cell_absent(no_gpu);
+		*cell++ = gpu.known ? cell_int(row->self_gpu_ns) : cell_value(gpu);
+		*cell++ = gpu.known ? cell_int(row->gpu_ns) : cell_value(gpu);
 		*cell++ = row->is_op ? cell_uint(row->flops) : cell_absent(range);
 		*cell++ = cell_value(row->flops_per_s);
 		*cell++ = row->is_op ? cell_uint(row->bytes) : cell_absent(range);
@@ -86,6 +103,9 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, ops->n);
 	json_key(json, "self_cpu_ns");
 	json_int(json, ops->self_cpu_ns);
+	grid_json_value(json, "self_gpu_ns", ops->gpu_ns);
+	grid_json_value(json, "gpu_outside_ns", ops->gpu_outside_ns);
+	grid_json_value(json, "gpu_unplaced_ns", ops->gpu_unplaced_ns);
 	json_key(json, "flops");
 	json_uint(json, ops->flops);
 	json_key(json, "self_bytes");
@@ -107,11 +127,19 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		      out);
 		return 0;
 	}
+	if (ops->gpu_ns.known)
+		scene_sampled(scene, "device time ", out);
 	r = grid_print(grid, limit, &layout, out);
 	scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
 	fprintf(out, "  %s of thread time in %s records, %s FLOPs\n",
 		format_ns((double)ops->self_cpu_ns).text, format_count((double)ops->count).text,
 		format_count((double)ops->flops).text);
+	if (ops->gpu_ns.known)
+		fprintf(out, "  %s of device time in them, %s outside all ranges\n",
+			format_ns(ops->gpu_ns.v).text, format_ns(ops->gpu_outside_ns.v).text);
+	if (ops->gpu_unplaced_ns.known && ops->gpu_unplaced_ns.v > 0)
+		fprintf(out, "  not attributed: %s whose launch call was not recorded\n",
+			format_ns(ops->gpu_unplaced_ns.v).text);
 	if (ops->unfinished)
 		fprintf(out, "  %" PRIu64 " records were cut by the end of the process\n",
 			ops->unfinished);
@@ -121,6 +149,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_ops = {
 	.name = "ops",
 	.want = FIND_OPS,
+	.device = true,
 	.grid = fill,
 	.total = total,
 	.text = text,

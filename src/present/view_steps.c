@@ -24,6 +24,7 @@ static const struct grid_column columns[] = {
 	{ .key = "unfinished", .unit = GRID_TEXT },
 	{ .key = "outlier", .unit = GRID_TEXT },
 	{ .key = "probe", .unit = GRID_INT },
+	{ .key = "device_covered", .unit = GRID_TEXT },
 };
 
 static struct cell phase_cell(const struct step_row *row, unsigned int phase)
@@ -34,6 +35,8 @@ static struct cell phase_cell(const struct step_row *row, unsigned int phase)
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
+	const struct coverage *c = &scene->f->coverage;
+
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
 	for (size_t i = 0; i < scene->f->steps.n; i++) {
 		const struct step_row *row = &scene->f->steps.rows[i];
@@ -55,6 +58,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_bool(row->unfinished);
 		*cell++ = cell_bool(row->outlier);
 		*cell++ = cell_uint(row->probe);
+		*cell++ = c->watched_ns > 0 ? cell_bool(coverage_has_step(c, scene->run, row->row))
+					    : cell_value(c->coverage_pct);
 	}
 	return 0;
 }
@@ -183,6 +188,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_steps = {
 	.name = "steps",
 	.want = FIND_STEPS,
+	.device = true,
 	.grid = fill,
 	.total = total,
 	.extra = extra,

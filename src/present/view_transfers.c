@@ -51,6 +51,36 @@ static int fill(const struct scene *scene, struct grid *grid)
 	return 0;
 }
 
+static void staged_json(struct json *json, const struct transfers *t)
+{
+	json_key(json, "staged");
+	json_object(json);
+	json_key(json, "count");
+	json_uint(json, t->staged_count);
+	json_key(json, "bytes");
+	json_uint(json, t->staged_bytes);
+	json_key(json, "pairs");
+	json_array(json);
+	for (size_t i = 0; i < t->n_staged; i++) {
+		const struct staged_row *row = &t->staged[i];
+
+		json_object_line(json);
+		json_key(json, "src");
+		json_uint(json, row->src);
+		json_key(json, "dst");
+		json_uint(json, row->dst);
+		json_key(json, "count");
+		json_uint(json, row->count);
+		json_key(json, "bytes");
+		json_uint(json, row->bytes);
+		json_key(json, "time_ns");
+		json_int(json, row->time_ns);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	json_object_end(json);
+}
+
 static void total(const struct scene *scene, struct json *json)
 {
 	const struct transfers *t = &scene->f->transfers;
@@ -77,6 +107,7 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, t->sets_untimed);
 	json_key(json, "without_call");
 	json_uint(json, t->without_call);
+	staged_json(json, t);
 }
 
 static void sums(const struct transfers *t, FILE *out)
@@ -89,6 +120,12 @@ static void sums(const struct transfers *t, FILE *out)
 		fprintf(out, "  sets: %s, %s in %s\n", format_count((double)t->sets).text,
 			format_bytes((double)t->set_bytes).text,
 			format_ns((double)t->set_time_ns).text);
+	for (size_t i = 0; i < t->n_staged; i++)
+		fprintf(out, "  staged through the host: gpu %u to gpu %u, %s moves, %s in %s\n",
+			t->staged[i].src, t->staged[i].dst,
+			format_count((double)t->staged[i].count).text,
+			format_bytes((double)t->staged[i].bytes).text,
+			format_ns((double)t->staged[i].time_ns).text);
 	if (t->untimed || t->sets_untimed)
 		fprintf(out, "  without times: %" PRIu64 "; they count, their time does not\n",
 			t->untimed + t->sets_untimed);
@@ -105,6 +142,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		scene_no_device(scene, out);
 		return 0;
 	}
+	scene_sampled(scene, "", out);
 	if (grid->n) {
 		r = grid_print(grid, limit, &layout, out);
 		scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
@@ -121,6 +159,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_transfers = {
 	.name = "transfers",
 	.want = FIND_TRANSFERS,
+	.device = true,
 	.grid = fill,
 	.total = total,
 	.text = text,

@@ -50,9 +50,10 @@ static int render_transfers(const struct run *run, const struct present_options 
 	return section_render(&section_transfers, run, options, out, err);
 }
 
-/* Device records and what places them in the program. */
+/* Device records, what places them in the program, and when they were collected. */
 #define WANT_DEVICE                                                                                \
-	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP))
+	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
+	 WANT(GRAPH_NODE) | WANT(GEAR))
 
 static const struct view views[] = {
 	{ "report", WANT_ALL, view_report },
@@ -60,11 +61,13 @@ static const struct view views[] = {
 	  WANT(STEP) | WANT(RANGE) | WANT(ROUTING) | WANT(MEMORY) | WANT(COUNTER) | WANT(COST) |
 		  WANT(TOKEN),
 	  view_dashboard },
-	{ "ops", WANT(OP) | WANT(RANGE) | WANT(STEP) | WANT(KERNEL), render_ops },
-	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL), render_steps },
+	{ "ops", WANT_DEVICE, render_ops },
+	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL) | WANT(GEAR), render_steps },
 	{ "routing", WANT(ROUTING) | WANT(ROUTED) | WANT(MOE_LAYER) | WANT(KERNEL),
 	  render_routing },
-	{ "memory", WANT(MEMORY) | WANT(STEP) | WANT(KERNEL) | WANT(DEVICE_MEMORY) | WANT(SAMPLE),
+	{ "memory",
+	  WANT(MEMORY) | WANT(STEP) | WANT(KERNEL) | WANT(DEVICE_MEMORY) | WANT(SAMPLE) |
+		  WANT(POOL) | WANT(PROCESS),
 	  render_memory },
 	{ "kernels", WANT_DEVICE, render_kernels },
 	{ "api", WANT_DEVICE, render_api },

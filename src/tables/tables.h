@@ -102,6 +102,8 @@ struct run_info {
 	int64_t started_realtime_ns;
 	int64_t duration_ns; /* of the program; 0 and not known while running */
 	bool duration_known;
+	double budget_pct; /* of wall time that profiling may cost */
+	bool budget_known; /* false: none was set, or an older version made the run */
 };
 
 struct run {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,10 @@ static int write_info(const char *path, const struct rundir_info *info, struct e
 	put_int(&json, "started_realtime_ns", info->started_realtime_ns);
 	if (info->duration_known)
 		put_int(&json, "duration_ns", info->duration_ns);
+	if (info->budget_known) {
+		json_key(&json, "budget_pct");
+		json_double(&json, info->budget_pct);
+	}
 	put_string(&json, "host", info->host);
 	put_string(&json, "cpu", info->cpu);
 	put_int(&json, "cpus", info->cpus);
@@ -355,6 +360,20 @@ static int read_text(const char *path, char **ret_text, size_t *ret_length)
 	return 0;
 }
 
+/* False: not there, null, or not a number that makes sense. */
+static bool read_number(const struct json_node *node, double *ret_value)
+{
+	double value;
+
+	if (!node || node->type != JSON_NUMBER)
+		return false;
+	value = strtod(node->text, NULL);
+	if (!isfinite(value))
+		return false;
+	*ret_value = value;
+	return true;
+}
+
 int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 {
 	struct rundir_info info;
@@ -392,6 +411,7 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 		.duration_ns = json_get_int(root, "duration_ns", 0),
 		.duration_known = json_get(root, "duration_ns") != NULL,
 	};
+	info.budget_known = read_number(json_get(root, "budget_pct"), &info.budget_pct);
 	if (info_complete(&info)) {
 		*ret_info = info;
 	} else {

@@ -44,6 +44,8 @@ struct rundir_info {
 	int cpus, exit_status, signal;
 	int64_t started_realtime_ns, duration_ns;
 	bool duration_known;
+	double budget_pct;
+	bool budget_known;
 };
 /* -ENOENT: no run.json. */
 int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err);

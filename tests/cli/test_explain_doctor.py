@@ -19,7 +19,8 @@ routing_efficiency kernel_time gpu_busy gpu_idle launch_latency launch_overhead 
 self_time total_time theoretical_occupancy achieved_occupancy sm_pct tensor_pct dram_pct l2_hit_pct
 warp_efficiency dram_bandwidth copy_bandwidth mfu step_time phase_share_pct tokens_per_s ttft tpot
 itl allocated_bytes reserved_bytes peak_allocated_bytes device_used_bytes cache_slack
-fragmentation_pct leak_suspect expert_memory overhead_pct loss""".split()
+fragmentation_pct leak_suspect expert_memory overhead_pct loss coverage_pct steps_covered staged
+device_account_pct device_estimate_pct""".split()
 
 
 @test

@@ -62,6 +62,7 @@ static inline void use_fakes(void)
 
 	setenv("MOESCOPE_CUPTI", FAKE_CUPTI_PATH, 1);
 	setenv("MOESCOPE_NVML", FAKE_NVML_PATH, 1);
+	setenv("MOESCOPE_BUDGET", "off", 0);
 	library = dlopen(FAKE_CUPTI_PATH, RTLD_NOW | RTLD_LOCAL);
 	CHECK(library);
 	cupti = dlsym(library, "fake_cupti");

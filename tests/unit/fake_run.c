@@ -568,7 +568,9 @@ static void add_device_memory(struct run *run)
 			&(struct row_sample){
 				.time_ns = i * 10 * MS,
 				.metric = fake_string(run, i ? "memory_used_bytes" : "power_w"),
-				.value = i == 1 ? 9e9 : 7e9 });
+				.value = i == 0	  ? 700
+					 : i == 1 ? 9e9
+						  : 7e9 });
 }
 
 struct run *fake_gpu_run(void)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "analyze/kernels.h"
-#include "fake_run.h"
+#include "fake_windows.h"
 #include "json_check.h"
 #include "present/present.h"
 
@@ -22,18 +22,27 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
-static char *rendered(const char *view, enum form form, int layer, int kernels_by)
+enum which { TRAINING, GPU, WINDOWS };
+
+static struct run *make_run(enum which which)
+{
+	return which == TRAINING ? fake_training_run()
+	       : which == GPU	 ? fake_gpu_run()
+				 : fake_windows_run();
+}
+
+static char *rendered(const char *view, enum form form, int layer, enum which which, int kernels_by)
 {
 	struct present_options options = { .width = form == WIDE ? 120 : 80,
 					   .utf8 = form != ASCII,
 					   .json = form == JSON,
 					   .csv = form == CSV,
 					   .layer = layer,
-					   .kernels_by = kernels_by < 0 ? 0 : kernels_by,
+					   .kernels_by = kernels_by,
 					   .phase = -1,
 					   .step_first = INT64_MIN,
 					   .step_last = INT64_MAX };
-	struct run *run = kernels_by < 0 ? fake_training_run() : fake_gpu_run();
+	struct run *run = make_run(which);
 	struct err err = { "" };
 	char *text = NULL;
 	size_t size;
@@ -91,45 +100,57 @@ static void test_golden(void **state)
 		const char *file, *view;
 		enum form form;
 		int layer;
-		int kernels_by; /* -1: the run without a GPU */
+		enum which which;
+		int kernels_by;
 	} cases[] = {
-		{ "report.txt", "report", TEXT, -1, -1 },
-		{ "report-ascii.txt", "report", ASCII, -1, -1 },
-		{ "report-120.txt", "report", WIDE, -1, -1 },
-		{ "report.json", "report", JSON, -1, -1 },
-		{ "dashboard.txt", "dashboard", TEXT, -1, -1 },
-		{ "ops.txt", "ops", TEXT, -1, -1 },
-		{ "ops.json", "ops", JSON, -1, -1 },
-		{ "ops.csv", "ops", CSV, -1, -1 },
-		{ "steps.txt", "steps", TEXT, -1, -1 },
-		{ "steps.json", "steps", JSON, -1, -1 },
-		{ "routing.txt", "routing", TEXT, -1, -1 },
-		{ "routing-layer.txt", "routing", TEXT, 1, -1 },
-		{ "routing-layer.json", "routing", JSON, 1, -1 },
-		{ "memory.txt", "memory", TEXT, -1, -1 },
-		{ "memory.json", "memory", JSON, -1, -1 },
-		{ "chrome.json", "chrome", JSON, -1, -1 },
-		{ "kernels-none.txt", "kernels", TEXT, -1, -1 },
-		{ "kernels-none.json", "kernels", JSON, -1, -1 },
-		{ "kernels.txt", "kernels", TEXT, -1, KERNELS_BY_NAME },
-		{ "kernels.json", "kernels", JSON, -1, KERNELS_BY_NAME },
-		{ "kernels.csv", "kernels", CSV, -1, KERNELS_BY_NAME },
-		{ "kernels-range.txt", "kernels", TEXT, -1, KERNELS_BY_RANGE },
-		{ "kernels-range.json", "kernels", JSON, -1, KERNELS_BY_RANGE },
-		{ "kernels-stream.txt", "kernels", TEXT, 1, KERNELS_BY_STREAM },
-		{ "api.txt", "api", TEXT, -1, 0 },
-		{ "api.json", "api", JSON, -1, 0 },
-		{ "transfers.txt", "transfers", TEXT, -1, 0 },
-		{ "transfers.json", "transfers", JSON, -1, 0 },
-		{ "memory-gpu.txt", "memory", TEXT, -1, 0 },
-		{ "memory-gpu.json", "memory", JSON, -1, 0 },
-		{ "report-gpu.txt", "report", TEXT, -1, 0 },
-		{ "report-gpu.json", "report", JSON, -1, 0 },
+		{ "report.txt", "report", TEXT, -1, TRAINING, 0 },
+		{ "report-ascii.txt", "report", ASCII, -1, TRAINING, 0 },
+		{ "report-120.txt", "report", WIDE, -1, TRAINING, 0 },
+		{ "report.json", "report", JSON, -1, TRAINING, 0 },
+		{ "dashboard.txt", "dashboard", TEXT, -1, TRAINING, 0 },
+		{ "ops.txt", "ops", TEXT, -1, TRAINING, 0 },
+		{ "ops.json", "ops", JSON, -1, TRAINING, 0 },
+		{ "ops.csv", "ops", CSV, -1, TRAINING, 0 },
+		{ "steps.txt", "steps", TEXT, -1, TRAINING, 0 },
+		{ "steps.json", "steps", JSON, -1, TRAINING, 0 },
+		{ "routing.txt", "routing", TEXT, -1, TRAINING, 0 },
+		{ "routing-layer.txt", "routing", TEXT, 1, TRAINING, 0 },
+		{ "routing-layer.json", "routing", JSON, 1, TRAINING, 0 },
+		{ "memory.txt", "memory", TEXT, -1, TRAINING, 0 },
+		{ "memory.json", "memory", JSON, -1, TRAINING, 0 },
+		{ "chrome.json", "chrome", JSON, -1, TRAINING, 0 },
+		{ "kernels-none.txt", "kernels", TEXT, -1, TRAINING, 0 },
+		{ "kernels-none.json", "kernels", JSON, -1, TRAINING, 0 },
+		{ "kernels.txt", "kernels", TEXT, -1, GPU, KERNELS_BY_NAME },
+		{ "kernels.json", "kernels", JSON, -1, GPU, KERNELS_BY_NAME },
+		{ "kernels.csv", "kernels", CSV, -1, GPU, KERNELS_BY_NAME },
+		{ "kernels-range.txt", "kernels", TEXT, -1, GPU, KERNELS_BY_RANGE },
+		{ "kernels-range.json", "kernels", JSON, -1, GPU, KERNELS_BY_RANGE },
+		{ "kernels-stream.txt", "kernels", TEXT, 1, GPU, KERNELS_BY_STREAM },
+		{ "api.txt", "api", TEXT, -1, GPU, 0 },
+		{ "api.json", "api", JSON, -1, GPU, 0 },
+		{ "transfers.txt", "transfers", TEXT, -1, GPU, 0 },
+		{ "transfers.json", "transfers", JSON, -1, GPU, 0 },
+		{ "memory-gpu.txt", "memory", TEXT, -1, GPU, 0 },
+		{ "memory-gpu.json", "memory", JSON, -1, GPU, 0 },
+		{ "report-gpu.txt", "report", TEXT, -1, GPU, 0 },
+		{ "report-gpu.json", "report", JSON, -1, GPU, 0 },
+		{ "ops-gpu.txt", "ops", TEXT, -1, GPU, 0 },
+		{ "ops-gpu.csv", "ops", CSV, -1, GPU, 0 },
+		{ "report-windows.txt", "report", TEXT, -1, WINDOWS, 0 },
+		{ "report-windows.json", "report", JSON, -1, WINDOWS, 0 },
+		{ "kernels-windows.txt", "kernels", TEXT, -1, WINDOWS, KERNELS_BY_RANGE },
+		{ "kernels-step.txt", "kernels", TEXT, -1, WINDOWS, KERNELS_BY_STEP },
+		{ "kernels-step.json", "kernels", JSON, -1, WINDOWS, KERNELS_BY_STEP },
+		{ "kernels-graph.txt", "kernels", TEXT, -1, WINDOWS, KERNELS_BY_GRAPH },
+		{ "steps-windows.txt", "steps", TEXT, -1, WINDOWS, 0 },
+		{ "memory-windows.txt", "memory", TEXT, -1, WINDOWS, 0 },
+		{ "memory-windows.json", "memory", JSON, -1, WINDOWS, 0 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *text = rendered(cases[i].view, cases[i].form, cases[i].layer,
+		char *text = rendered(cases[i].view, cases[i].form, cases[i].layer, cases[i].which,
 				      cases[i].kernels_by);
 
 		print_message("%s\n", cases[i].file);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_run.h"
+#include "fake_windows.h"
 #include "present/present.h"
 
 static long countdown = -1; /* allocations until one fails; -1: none fails */
@@ -124,6 +124,12 @@ static void test_views_without_memory(void **state)
 	run = fake_gpu_run();
 	for (size_t i = 0; i < sizeof(gpu_cases) / sizeof(gpu_cases[0]); i++)
 		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
+	fake_run_free(run);
+	run = fake_windows_run();
+	for (size_t i = 0; i < sizeof(gpu_cases) / sizeof(gpu_cases[0]); i++)
+		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
+	fail_in_turn(run, "ops", false, "gpu_ns");
+	fail_in_turn(run, "steps", true, NULL);
 	fake_run_free(run);
 }
 

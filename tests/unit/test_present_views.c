@@ -386,6 +386,37 @@ static void test_chrome_kernels(void **state)
 	fake_run_free(run);
 }
 
+static void test_staged_moves_are_named(void **state)
+{
+	struct run *run = fake_run_new();
+	char *text;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++)
+		fake_add_copy(run, 0,
+			      &(struct row_copy){ .start_ns = i * 20000,
+						  .duration_ns = 10000,
+						  .bytes = 8000,
+						  .kind = i ? 1 : 2,
+						  .device = i,
+						  .source_device = i,
+						  .target_device = i });
+	fake_add_copy(run, 0,
+		      &(struct row_copy){ .start_ns = 50000,
+					  .duration_ns = 10000,
+					  .bytes = 4000,
+					  .kind = 10,
+					  .source_device = 0,
+					  .target_device = 3 });
+	text = text_of(run, "transfers", plain());
+	assert_non_null(strstr(text, "  staged through the host: gpu 0 to gpu 1, 1 moves, 8.00 kB "
+				     "in 30.0 us\n"));
+	assert_non_null(strstr(text, "PtoP"));
+	assert_non_null(strstr(text, "gpu 0  gpu 3"));
+	free(text);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_sort_and_limit),
 		cmocka_unit_test(test_csv_quotes),
 		cmocka_unit_test(test_absent_has_a_reason),
+		cmocka_unit_test(test_staged_moves_are_named),
 		cmocka_unit_test(test_chrome_keeps_nanoseconds_and_nesting),
 		cmocka_unit_test(test_chrome_kernels),
 	};

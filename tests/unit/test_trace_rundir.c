@@ -260,6 +260,40 @@ static void test_read_refuses(void **state)
 	free(file);
 }
 
+/* The budget outlives the end of the run; what is no number is no budget. */
+static void test_budget(void **state)
+{
+	static const struct {
+		const char *text;
+		bool known;
+		double pct;
+	} cases[] = { { "{\"format\": 1, \"budget_pct\": 2.5}", true, 2.5 },
+		      { "{\"format\": 1, \"budget_pct\": 0}", true, 0 },
+		      { "{\"format\": 1, \"budget_pct\": null}", false, 0 },
+		      { "{\"format\": 1, \"budget_pct\": \"1\"}", false, 0 },
+		      { "{\"format\": 1, \"budget_pct\": 1e999}", false, 0 },
+		      { "{\"format\": 1}", false, 0 } };
+	struct rundir_end end = { .exited = true };
+	char *file = path_in(directory, "run.json");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int finished = 0; finished < 2; finished++) {
+			struct rundir_info info;
+
+			if (!finished)
+				file_write(file, cases[i].text, strlen(cases[i].text));
+			else
+				assert_int_equal(rundir_finish(directory, &end, NULL), 0);
+			assert_int_equal(rundir_read(directory, &info, NULL), 0);
+			assert_int_equal(info.budget_known, cases[i].known);
+			assert_true(info.budget_pct == cases[i].pct);
+			rundir_info_release(&info);
+		}
+	}
+	free(file);
+}
+
 static void test_shards_are_listed(void **state)
 {
 	static const char *const names[] = { "1-7.mst",	 "0-9.mst", "0-9.ring",
@@ -315,6 +349,7 @@ int main(void)
 		TEST(test_failures_leave_nothing),
 		TEST(test_finish_keeps_the_old_file),
 		TEST(test_read_refuses),
+		TEST(test_budget),
 		TEST(test_shards_are_listed),
 	};
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device time of single ranges and operations, for ops.c.
+ */
+#ifndef ANALYZE_OPS_GPU_H
+#define ANALYZE_OPS_GPU_H
+
+#include "analyze/nesting.h"
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+struct ops_gpu {
+	bool known;
+	const char *reason; /* when not known */
+	/* By row of the two tables: device time launched inside, without and with children. */
+	int64_t *range_self, *op_self;
+	int64_t *range_total, *op_total;
+	int64_t outside_ns, unplaced_ns;
+};
+
+/* `list`: NESTING_LATEST_FIRST. Only work of the selected steps counts. */
+int ops_gpu_init(struct ops_gpu *gpu, const struct run *run, const struct selection *sel,
+		 const struct nested *list, size_t n);
+void ops_gpu_release(struct ops_gpu *gpu);
+
+static inline int64_t ops_gpu_self(const struct ops_gpu *gpu, const struct nested *item)
+{
+	return !gpu->known ? 0 : item->is_op ? gpu->op_self[item->row] : gpu->range_self[item->row];
+}
+
+static inline int64_t ops_gpu_total(const struct ops_gpu *gpu, const struct nested *item)
+{
+	return !gpu->known   ? 0
+	       : item->is_op ? gpu->op_total[item->row]
+			     : gpu->range_total[item->row];
+}
+
+#endif

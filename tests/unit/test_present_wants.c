@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The records that a view asks for are all that it needs: it says the same of a run loaded whole.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "analyze/kernels.h"
+#include "present/present.h"
+#include "table_rows.h"
+
+static struct encoder encoder;
+
+static void add(enum record_kind kind, const void *row)
+{
+	assert_int_equal(encoder_append(&encoder, kind, row), 0);
+}
+
+#define ADD(NAME, name, ...) add(RECORD_##NAME, &(struct row_##name){ __VA_ARGS__ })
+
+static void add_strings(void)
+{
+	static const char *const names[] = {
+		"work",	 "cudaGraphLaunch",    "k", "power_w", "memory_used_bytes",
+		"other", "clock_limit_reasons"
+	};
+
+	for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		ADD(STRING, string, .id = i + 1, .length = (uint32_t)strlen(names[i]),
+		    .text = names[i]);
+}
+
+/* A step with a replayed graph, half of the run covered, another process on the device. */
+static void add_rows(void)
+{
+	uint32_t site = encoder_site(&encoder,
+				     &(struct row_site){ .name = 1, .layer = 3, .expert = -1 });
+	uint32_t launch = encoder_launch(&encoder, &(struct row_launch){ .name = 3 });
+
+	ADD(STEP, step, .start_ns = 1000, .duration_ns = 4000, .recorded = 1);
+	ADD(STEP, step, .step = 1, .start_ns = 5000, .duration_ns = 5000, .recorded = 1);
+	ADD(GEAR, gear, .time_ns = 1000, .gear = 2, .attached = 1, .cost_pct = 4);
+	ADD(GEAR, gear, .time_ns = 5500, .gear = 2, .cost_pct = 4, .device_bytes = 7);
+	ADD(RANGE, range, .site = site, .start_ns = 1000, .duration_ns = 500, .thread = 1);
+	ADD(GRAPH_NODE, graph_node, .time_ns = 1100, .thread = 1, .graph = 2, .node = 9);
+	ADD(API, api, .name = 2, .start_ns = 2000, .duration_ns = 50, .thread = 1,
+	    .correlation = 5);
+	ADD(KERNEL, kernel, .launch = launch, .start_ns = 2100, .duration_ns = 900,
+	    .correlation = 5, .graph = 2, .graph_node = 9);
+	ADD(KERNEL, kernel, .launch = launch, .start_ns = 3200, .duration_ns = 700,
+	    .correlation = 5, .graph = 2, .graph_node = 9);
+	ADD(COPY, copy, .start_ns = 4000, .duration_ns = 100, .bytes = 64, .kind = 1,
+	    .correlation = 5, .graph_node = 9);
+	ADD(SET, set, .start_ns = 4200, .duration_ns = 100, .bytes = 64, .correlation = 5,
+	    .graph_node = 9);
+	ADD(DEVICE_MEMORY, device_memory, .time_ns = 1500, .address = 64, .bytes = 4096);
+	ADD(POOL, pool, .time_ns = 1500, .address = 64, .bytes = 4096, .used_bytes = 96);
+	ADD(PROCESS, process, .time_ns = 1500, .pid = 1, .name = 6, .bytes = 4096);
+	for (uint32_t i = 0; i < 3; i++)
+		ADD(SAMPLE, sample, .time_ns = 1500, .metric = i == 2 ? 7 : 4 + i, .value = 4);
+	ADD(MEMORY, memory, .time_ns = 9000, .address = 4, .bytes = 10);
+}
+
+static char *rendered(const char *path, const char *view, bool whole, int kernels_by)
+{
+	struct present_options options = { .json = strcmp(view, "dashboard") != 0,
+					   .width = 80,
+					   .layer = -1,
+					   .phase = -1,
+					   .kernels_by = kernels_by,
+					   .step_first = INT64_MIN,
+					   .step_last = INT64_MAX };
+	struct run_want want = { .kinds = view_find(view)->want_kinds };
+	struct err err = { "" };
+	struct run *run = NULL;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(run_load(path, whole ? NULL : &want, &run, &err), 0);
+	assert_int_equal(view_find(view)->render(run, &options, out, &err), 0);
+	fclose(out);
+	run_free(run);
+	return text;
+}
+
+static void test_views_load_what_they_need(void **state)
+{
+	static const char *const views[] = { "ops", "steps",	 "routing", "memory",
+					     "api", "transfers", "report",  "dashboard" };
+	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
+	size_t n = sizeof(views) / sizeof(views[0]);
+	struct shard_writer *writer;
+
+	(void)state;
+	encoder_init(&encoder, 1, 1, 0);
+	assert_int_equal(shard_create(path, 0, 0, &writer, NULL), 0);
+	add_strings();
+	add_rows();
+	assert_int_equal(encoder_finish(&encoder), 0);
+	assert_int_equal(shard_write(writer, &encoder), 0);
+	assert_int_equal(shard_close(writer, &encoder), 0);
+	encoder_release(&encoder);
+	for (size_t i = 0; i < n + KERNELS_BY_GRAPH + 1; i++) {
+		const char *view = i < n ? views[i] : "kernels";
+		int by = i < n ? 0 : (int)(i - n);
+		char *whole = rendered(directory, view, true, by);
+		char *part = rendered(directory, view, false, by);
+
+		assert_string_equal(part, whole);
+		if (!strcmp(view, "ops"))
+			assert_non_null(strstr(part, "\"self_gpu_ns\": 1800"));
+		if (!strcmp(view, "kernels"))
+			assert_non_null(strstr(part, "\"windows\": 1, \"steps_covered\": 1"));
+		free(whole);
+		free(part);
+	}
+	free(path);
+	remove_directory(directory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_views_load_what_they_need),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
