@@ -23,21 +23,21 @@ static void restack(struct ring *ring, uint32_t epoch)
 	atomic_store_explicit(&ring->control->depth, 0, RELAXED);
 }
 
-static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t name, int32_t layer,
-							int32_t expert, uint32_t shape,
-							uint64_t bits)
+/* The frame, or NULL when there was no room for it. */
+static inline __attribute__((always_inline)) const struct ring_frame *begin(
+	uint32_t gate, uint32_t name, int32_t layer, int32_t expert, uint32_t shape, uint64_t bits)
 {
 	struct ring *ring = probe_ring();
 	struct ring_frame *frame;
 
 	if (__builtin_expect(!ring, 0))
-		return;
+		return NULL;
 	if (__builtin_expect(ring->epoch != GATE_EPOCH(gate), 0))
 		restack(ring, GATE_EPOCH(gate));
 	if (__builtin_expect(ring->depth == RING_MAX_DEPTH, 0)) {
 		ring->too_deep++;
 		ring_drop(ring, DROP_TOO_DEEP);
-		return;
+		return NULL;
 	}
 	frame = &ring->control->frames[ring->depth];
 	if (ring->depth) {
@@ -56,6 +56,7 @@ static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t 
 	atomic_store_explicit(&frame->bits, bits, RELAXED);
 	atomic_store_explicit(&frame->start_ticks, clock_ticks(), RELAXED);
 	atomic_store_explicit(&ring->control->depth, ++ring->depth, memory_order_release);
+	return frame;
 }
 
 /* The frame that an end closes, or NULL when there is none to close. */
@@ -150,6 +151,92 @@ void moescope_range_push(const char *name)
 void moescope_range_pop(void)
 {
 	moescope_range_end();
+}
+
+uint32_t probe_range_open(moescope_name name, uint64_t *ret_start_ticks)
+{
+	uint32_t gate = gate_load(), place = GATE_EPOCH(gate) << 16;
+	const struct ring_frame *frame;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return 0;
+	frame = begin(gate, name, -1, -1, 0, GATE_NOW(gate) < MOESCOPE_TRACE ? FRAME_SILENT : 0);
+	if (!frame)
+		return thread_ring ? place | PLACE_TOO_DEEP : 0;
+	*ret_start_ticks = atomic_load_explicit(&frame->start_ticks, RELAXED);
+	return place | thread_ring->depth;
+}
+
+static void copy_frame(struct ring_frame *to, const struct ring_frame *from)
+{
+	atomic_store_explicit(&to->start_ticks, atomic_load_explicit(&from->start_ticks, RELAXED),
+			      RELAXED);
+	atomic_store_explicit(&to->name_layer, atomic_load_explicit(&from->name_layer, RELAXED),
+			      RELAXED);
+	atomic_store_explicit(&to->expert_shape, atomic_load_explicit(&from->expert_shape, RELAXED),
+			      RELAXED);
+	atomic_store_explicit(&to->bits, atomic_load_explicit(&from->bits, RELAXED), RELAXED);
+}
+
+/* Takes a frame out of the middle of the stack. A kill meanwhile loses the frames above it, which
+ * are unfinished anyway, rather than find half of one in the place of another. */
+static void take_out(struct ring *ring, uint32_t index)
+{
+	struct ring_frame *frames = ring->control->frames;
+
+	atomic_store_explicit(&ring->control->depth, index, memory_order_release);
+	ring->depth--;
+	for (uint32_t i = index; i < ring->depth; i++)
+		copy_frame(&frames[i], &frames[i + 1]);
+	atomic_store_explicit(&ring->control->depth, ring->depth, memory_order_release);
+}
+
+/* The record of a frame that lies below others. */
+static void end_below(struct ring *ring, uint32_t index, uint64_t now)
+{
+	const struct ring_frame *frame = &ring->control->frames[index];
+	struct ring_range *record = NULL;
+
+	if (!(atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT))
+		record = ring_reserve(ring, sizeof(*record));
+	if (record) {
+		fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+		record->record.depth = (uint8_t)index;
+		ring_commit(ring, sizeof(*record));
+	}
+	take_out(ring, index);
+}
+
+bool probe_range_close(uint32_t place)
+{
+	uint32_t gate = gate_load(), at = place & 0xffff;
+	struct ring *ring;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return false;
+	ring = probe_ring();
+	if (!ring)
+		return false;
+	if (ring->epoch != GATE_EPOCH(gate)) {
+		restack(ring, GATE_EPOCH(gate));
+		return false;
+	}
+	if (place >> 16 != ring->epoch)
+		return false; /* it began unrecorded, or is counted already */
+	if (at == PLACE_TOO_DEEP) {
+		ring->too_deep -= ring->too_deep != 0;
+		return false;
+	}
+	if (at > ring->depth) { /* a call of the program's own has closed it */
+		ring_drop(ring, DROP_UNBALANCED);
+		return false;
+	}
+	if (at < ring->depth || ring->too_deep) {
+		end_below(ring, at - 1, clock_ticks());
+		return true;
+	}
+	moescope_range_end();
+	return false;
 }
 
 void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moescope_name shape)

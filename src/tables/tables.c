@@ -259,6 +259,8 @@ static int read_info(struct run *run, const char *path, struct err *err)
 		.started_realtime_ns = from.started_realtime_ns,
 		.duration_ns = from.duration_ns,
 		.duration_known = from.duration_known,
+		.budget_pct = from.budget_pct,
+		.budget_known = from.budget_known,
 	};
 	free(from.schedule);
 	info_release(&run->info);
