@@ -156,6 +156,10 @@ static int write_info(const char *path, const struct rundir_info *info, struct e
 		else
 			json_null(&json);
 	}
+	if (*info->kernel)
+		put_string(&json, "kernel", info->kernel);
+	if (*info->ranks)
+		put_string(&json, "ranks", info->ranks);
 	put_string(&json, "notes", info->notes);
 	json_object_end(&json);
 	r = json_finish(&json, &text);
@@ -179,6 +183,8 @@ void rundir_info_release(struct rundir_info *info)
 	free(info->version);
 	free(info->level);
 	free(info->schedule);
+	free(info->kernel);
+	free(info->ranks);
 	free(info->notes);
 	*info = (struct rundir_info){ 0 };
 }
@@ -186,7 +192,7 @@ void rundir_info_release(struct rundir_info *info)
 static bool info_complete(const struct rundir_info *info)
 {
 	return info->command && info->status && info->host && info->cpu && info->version &&
-	       info->level && info->schedule && info->notes;
+	       info->level && info->schedule && info->kernel && info->ranks && info->notes;
 }
 
 static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
@@ -202,6 +208,8 @@ static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
 		.version = strdup(VERSION_TEXT),
 		.level = strdup(meta->level ? meta->level : "trace"),
 		.schedule = strdup(meta->schedule ? meta->schedule : ""),
+		.kernel = strdup(meta->kernel ? meta->kernel : ""),
+		.ranks = strdup(meta->ranks ? meta->ranks : ""),
 		.notes = strdup(meta->notes ? meta->notes : ""),
 		.budget_pct = meta->budget_pct,
 		.budget_known = meta->budget_known,
@@ -415,6 +423,8 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 		.version = strdup(json_get_string(root, "version", "")),
 		.level = strdup(json_get_string(root, "level", "")),
 		.schedule = strdup(json_get_string(root, "schedule", "")),
+		.kernel = strdup(json_get_string(root, "kernel", "")),
+		.ranks = strdup(json_get_string(root, "ranks", "")),
 		.notes = strdup(json_get_string(root, "notes", "")),
 		.cpus = (int)json_get_int(root, "cpus", 0),
 		.exit_status = (int)json_get_int(root, "exit_status", 0),

@@ -23,6 +23,8 @@ struct rundir_meta {
 	const char *notes;    /* what went wrong while preparing, or NULL */
 	double budget_pct;    /* of wall time, for the profiler; 0: off, a complete trace */
 	bool budget_known;    /* false: nobody set one */
+	const char *kernel;   /* expression that recorded kernels match, or NULL: all */
+	const char *ranks;    /* recorded ranks, or NULL: all */
 };
 
 struct rundir_end {
@@ -42,7 +44,8 @@ int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_p
 int rundir_finish(const char *path, const struct rundir_end *end, struct err *err);
 
 struct rundir_info {
-	char *command, *status, *host, *cpu, *version, *level, *schedule, *notes; /* never NULL */
+	char *command, *status, *host, *cpu, *version, *level, *schedule, *kernel, *ranks,
+		*notes; /* never NULL */
 	int cpus, exit_status, signal;
 	int64_t started_realtime_ns, duration_ns;
 	bool duration_known;
