@@ -12,6 +12,7 @@
 #include "probe/nvtx.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "probe/labels.h"
@@ -27,11 +28,16 @@ struct open_range {
 	uint32_t level; /* in its domain's stack: what push returns */
 };
 
-static __thread struct {
+struct stack {
 	struct open_range ranges[OPEN_MAX];
 	uint32_t n;
 	uint32_t beyond; /* open ones that found no room in the list */
-} stack;
+};
+
+/* From the thread's first push to its end. Behind a pointer: a library that is loaded late has only
+ * a few hundred bytes of thread-local storage, and is not loaded at all when it wants more. */
+static __thread struct stack *stack;
+static pthread_key_t stack_key;
 
 struct event {
 	const struct nvtx_domain *domain;	 /* NULL: the default one */
@@ -116,12 +122,28 @@ static void payload(const struct event *event, const char *text, uint64_t ticks)
 	probe_push(RECORD_PAYLOAD, &row, sizeof(row), NULL, 0);
 }
 
+static bool have_stack(void)
+{
+	if (!stack) {
+		stack = calloc(1, sizeof(*stack));
+		if (stack)
+			pthread_setspecific(stack_key, stack);
+	}
+	return stack != NULL;
+}
+
+static void free_stack(void *arg)
+{
+	free(arg);
+	stack = NULL;
+}
+
 /* How many ranges of the domain are open on this thread. */
 static uint32_t level_in(const struct nvtx_domain *domain)
 {
-	for (uint32_t i = stack.n; i-- > 0;)
-		if (stack.ranges[i].domain == domain)
-			return stack.ranges[i].level + 1;
+	for (uint32_t i = stack->n; i-- > 0;)
+		if (stack->ranges[i].domain == domain)
+			return stack->ranges[i].level + 1;
 	return 0;
 }
 
@@ -136,11 +158,16 @@ static void drop(enum drop_reason reason)
 static int push(struct event event)
 {
 	char text[NVTX_TEXT_MAX], name[NVTX_TEXT_MAX];
-	uint32_t level = level_in(event.domain), place = 0;
+	uint32_t level, place = 0;
 
-	if (stack.n == OPEN_MAX) {
+	if (!have_stack()) {
+		drop(DROP_NO_MEMORY);
+		return -1;
+	}
+	level = level_in(event.domain);
+	if (stack->n == OPEN_MAX) {
 		drop(DROP_TOO_DEEP);
-		return (int)(level + stack.beyond++);
+		return (int)(level + stack->beyond++);
 	}
 	if (GATE_NOW(gate_load()) >= MOESCOPE_STEPS) {
 		const char *plain = nvtx_text(&event.message, text);
@@ -151,34 +178,34 @@ static int push(struct event event)
 		if (start)
 			payload(&event, plain, start);
 	}
-	stack.ranges[stack.n++] = (struct open_range){ event.domain, place, level };
+	stack->ranges[stack->n++] = (struct open_range){ event.domain, place, level };
 	return (int)level;
 }
 
 /* Closes the i-th open range; those above it move down. */
 static int close_at(uint32_t i)
 {
-	struct open_range range = stack.ranges[i];
+	struct open_range range = stack->ranges[i];
 
-	stack.n--;
-	for (uint32_t j = i; j < stack.n; j++)
-		stack.ranges[j] = stack.ranges[j + 1];
+	stack->n--;
+	for (uint32_t j = i; j < stack->n; j++)
+		stack->ranges[j] = stack->ranges[j + 1];
 	if (range.place && probe_range_close(range.place))
-		for (uint32_t j = i; j < stack.n; j++)
-			if (stack.ranges[j].place >> 16 == range.place >> 16 &&
-			    (stack.ranges[j].place & 0xffff) != PLACE_TOO_DEEP)
-				stack.ranges[j].place--;
+		for (uint32_t j = i; j < stack->n; j++)
+			if (stack->ranges[j].place >> 16 == range.place >> 16 &&
+			    (stack->ranges[j].place & 0xffff) != PLACE_TOO_DEEP)
+				stack->ranges[j].place--;
 	return (int)range.level;
 }
 
 static int pop(const struct nvtx_domain *domain)
 {
-	if (stack.beyond) {
-		stack.beyond--;
-		return (int)(level_in(domain) + stack.beyond);
+	if (stack && stack->beyond) {
+		stack->beyond--;
+		return (int)(level_in(domain) + stack->beyond);
 	}
-	for (uint32_t i = stack.n; i-- > 0;)
-		if (stack.ranges[i].domain == domain)
+	for (uint32_t i = stack ? stack->n : 0; i-- > 0;)
+		if (stack->ranges[i].domain == domain)
 			return close_at(i);
 	/* What is open now, if anything, is not this domain's to close. */
 	drop(DROP_UNBALANCED);
@@ -434,8 +461,9 @@ static bool install(const NvtxExportTableCallbacks *callbacks, NvtxCallbackModul
 	return true;
 }
 
-static void watch_forks(void)
+static void prepare(void)
 {
+	pthread_key_create(&stack_key, free_stack);
 	pthread_atfork(NULL, NULL, nvtx_text_after_fork);
 }
 
@@ -446,7 +474,7 @@ int nvtx_install(NvtxGetExportTableFunc_t get_table)
 
 	if (!callbacks || callbacks->struct_size < sizeof(*callbacks))
 		return 0;
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, prepare);
 	return install(callbacks, NVTX_CB_MODULE_CORE, core, sizeof(core) / sizeof(core[0])) &&
 	       install(callbacks, NVTX_CB_MODULE_CORE2, core2, sizeof(core2) / sizeof(core2[0]));
 }
