@@ -36,7 +36,7 @@ struct stack {
 
 /* From the thread's first push to its end. Behind a pointer: a library that is loaded late has only
  * a few hundred bytes of thread-local storage, and is not loaded at all when it wants more. */
-static __thread struct stack *stack;
+static __thread struct stack *stack __attribute__((tls_model("initial-exec")));
 static pthread_key_t stack_key;
 
 struct event {
@@ -155,7 +155,7 @@ static void drop(enum drop_reason reason)
 		ring_drop(ring, reason);
 }
 
-static int push(struct event event)
+static int push(const struct event *event)
 {
 	char text[NVTX_TEXT_MAX], name[NVTX_TEXT_MAX];
 	uint32_t level, place = 0;
@@ -164,21 +164,21 @@ static int push(struct event event)
 		drop(DROP_NO_MEMORY);
 		return -1;
 	}
-	level = level_in(event.domain);
+	level = level_in(event->domain);
 	if (stack->n == OPEN_MAX) {
 		drop(DROP_TOO_DEEP);
 		return (int)(level + stack->beyond++);
 	}
 	if (GATE_NOW(gate_load()) >= MOESCOPE_STEPS) {
-		const char *plain = nvtx_text(&event.message, text);
+		const char *plain = nvtx_text(&event->message, text);
 		uint64_t start = 0;
 
-		place = probe_range_open(moescope_intern(nvtx_full_name(event.domain, plain, name)),
-					 &start);
+		place = probe_range_open(
+			moescope_intern(nvtx_full_name(event->domain, plain, name)), &start);
 		if (start)
-			payload(&event, plain, start);
+			payload(event, plain, start);
 	}
-	stack->ranges[stack->n++] = (struct open_range){ event.domain, place, level };
+	stack->ranges[stack->n++] = (struct open_range){ event->domain, place, level };
 	return (int)level;
 }
 
@@ -212,7 +212,7 @@ static int pop(const struct nvtx_domain *domain)
 	return -1;
 }
 
-static void mark(struct event event)
+static void mark(const struct event *event)
 {
 	char text[NVTX_TEXT_MAX], name[NVTX_TEXT_MAX];
 	struct row_mark row = { 0 };
@@ -221,15 +221,15 @@ static void mark(struct event event)
 
 	if (!GATE_NOW(gate_load()) || !(ring = probe_ring()))
 		return;
-	plain = nvtx_text(&event.message, text);
-	row.text = moescope_intern(nvtx_full_name(event.domain, plain, name));
+	plain = nvtx_text(&event->message, text);
+	row.text = moescope_intern(nvtx_full_name(event->domain, plain, name));
 	row.time_ns = (int64_t)clock_ticks();
 	row.thread = thread_of(ring);
 	probe_push(RECORD_MARK, &row, sizeof(row), NULL, 0);
-	payload(&event, plain, (uint64_t)row.time_ns);
+	payload(event, plain, (uint64_t)row.time_ns);
 }
 
-static nvtxRangeId_t range_start(struct event event)
+static nvtxRangeId_t range_start(const struct event *event)
 {
 	char text[NVTX_TEXT_MAX];
 	const char *plain;
@@ -237,10 +237,10 @@ static nvtxRangeId_t range_start(struct event event)
 
 	if (GATE_NOW(gate_load()) < MOESCOPE_TRACE)
 		return span_unrecorded();
-	plain = nvtx_text(&event.message, text);
+	plain = nvtx_text(&event->message, text);
 	now = clock_ticks();
-	id = span_start(moescope_intern(plain), event.domain ? event.domain->name_id : 0, now);
-	payload(&event, plain, now);
+	id = span_start(moescope_intern(plain), event->domain ? event->domain->name_id : 0, now);
+	payload(event, plain, now);
 	return id;
 }
 
@@ -258,34 +258,46 @@ static void name_thread(uint32_t thread, const char *name)
 
 /* ---- the functions NVTX calls, one per entry of its tables */
 
-static void NVTX_API mark_ex(const nvtxEventAttributes_t *event)
+static void NVTX_API mark_ex(const nvtxEventAttributes_t *attributes)
 {
-	mark(event_ex(NULL, event));
+	struct event event = event_ex(NULL, attributes);
+
+	mark(&event);
 }
 
 static void NVTX_API mark_a(const char *text)
 {
-	mark(event_a(text));
+	struct event event = event_a(text);
+
+	mark(&event);
 }
 
 static void NVTX_API mark_w(const wchar_t *text)
 {
-	mark(event_w(text));
+	struct event event = event_w(text);
+
+	mark(&event);
 }
 
-static nvtxRangeId_t NVTX_API start_ex(const nvtxEventAttributes_t *event)
+static nvtxRangeId_t NVTX_API start_ex(const nvtxEventAttributes_t *attributes)
 {
-	return range_start(event_ex(NULL, event));
+	struct event event = event_ex(NULL, attributes);
+
+	return range_start(&event);
 }
 
 static nvtxRangeId_t NVTX_API start_a(const char *text)
 {
-	return range_start(event_a(text));
+	struct event event = event_a(text);
+
+	return range_start(&event);
 }
 
 static nvtxRangeId_t NVTX_API start_w(const wchar_t *text)
 {
-	return range_start(event_w(text));
+	struct event event = event_w(text);
+
+	return range_start(&event);
 }
 
 static void NVTX_API range_end(nvtxRangeId_t id)
@@ -293,19 +305,25 @@ static void NVTX_API range_end(nvtxRangeId_t id)
 	span_end(id);
 }
 
-static int NVTX_API push_ex(const nvtxEventAttributes_t *event)
+static int NVTX_API push_ex(const nvtxEventAttributes_t *attributes)
 {
-	return push(event_ex(NULL, event));
+	struct event event = event_ex(NULL, attributes);
+
+	return push(&event);
 }
 
 static int NVTX_API push_a(const char *text)
 {
-	return push(event_a(text));
+	struct event event = event_a(text);
+
+	return push(&event);
 }
 
 static int NVTX_API push_w(const wchar_t *text)
 {
-	return push(event_w(text));
+	struct event event = event_w(text);
+
+	return push(&event);
 }
 
 static int NVTX_API pop_default(void)
@@ -337,15 +355,19 @@ static void NVTX_API name_thread_w(uint32_t thread, const wchar_t *name)
 	name_thread(thread, nvtx_narrow(name, plain, sizeof(plain)));
 }
 
-static void NVTX_API domain_mark(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event)
+static void NVTX_API domain_mark(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
 {
-	mark(event_ex(domain, event));
+	struct event event = event_ex(domain, attributes);
+
+	mark(&event);
 }
 
 static nvtxRangeId_t NVTX_API domain_start(nvtxDomainHandle_t domain,
-					   const nvtxEventAttributes_t *event)
+					   const nvtxEventAttributes_t *attributes)
 {
-	return range_start(event_ex(domain, event));
+	struct event event = event_ex(domain, attributes);
+
+	return range_start(&event);
 }
 
 static void NVTX_API domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
@@ -354,9 +376,11 @@ static void NVTX_API domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
 	span_end(id);
 }
 
-static int NVTX_API domain_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event)
+static int NVTX_API domain_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes)
 {
-	return push(event_ex(domain, event));
+	struct event event = event_ex(domain, attributes);
+
+	return push(&event);
 }
 
 static int NVTX_API domain_pop(nvtxDomainHandle_t domain)

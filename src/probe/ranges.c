@@ -116,11 +116,24 @@ void moescope_range_begin(moescope_name name, int32_t layer, int32_t expert,
 	begin(gate, name, layer, expert, 0, bits);
 }
 
+static inline __attribute__((always_inline)) void end(struct ring *ring,
+						      const struct ring_frame *frame, uint64_t now)
+{
+	struct ring_range *record;
+
+	if (atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
+		return;
+	record = ring_reserve(ring, sizeof(*record));
+	if (!record)
+		return;
+	fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+	ring_commit(ring, sizeof(*record));
+}
+
 void moescope_range_end(void)
 {
 	uint32_t gate = gate_load();
 	const struct ring_frame *frame;
-	struct ring_range *record;
 	struct ring *ring;
 	uint64_t now;
 
@@ -128,14 +141,8 @@ void moescope_range_end(void)
 		return;
 	now = clock_ticks();
 	ring = probe_ring();
-	if (!ring || !(frame = pop(ring, gate)) ||
-	    atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
-		return;
-	record = ring_reserve(ring, sizeof(*record));
-	if (!record)
-		return;
-	fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
-	ring_commit(ring, sizeof(*record));
+	if (ring && (frame = pop(ring, gate)))
+		end(ring, frame, now);
 }
 
 void moescope_range_push(const char *name)
@@ -207,21 +214,15 @@ static void end_below(struct ring *ring, uint32_t index, uint64_t now)
 	take_out(ring, index);
 }
 
-bool probe_range_close(uint32_t place)
+/* Every other case of closing a place: true when frames above it have moved. */
+static bool close_below(struct ring *ring, uint32_t epoch, uint32_t place_epoch, uint32_t at,
+			uint64_t now)
 {
-	uint32_t gate = gate_load(), at = place & 0xffff;
-	struct ring *ring;
-
-	if (GATE_NOW(gate) < MOESCOPE_STEPS)
-		return false;
-	ring = probe_ring();
-	if (!ring)
-		return false;
-	if (ring->epoch != GATE_EPOCH(gate)) {
-		restack(ring, GATE_EPOCH(gate));
+	if (ring->epoch != epoch) {
+		restack(ring, epoch);
 		return false;
 	}
-	if (place >> 16 != ring->epoch)
+	if (place_epoch != epoch)
 		return false; /* it began unrecorded, or is counted already */
 	if (at == PLACE_TOO_DEEP) {
 		ring->too_deep -= ring->too_deep != 0;
@@ -231,12 +232,29 @@ bool probe_range_close(uint32_t place)
 		ring_drop(ring, DROP_UNBALANCED);
 		return false;
 	}
-	if (at < ring->depth || ring->too_deep) {
-		end_below(ring, at - 1, clock_ticks());
-		return true;
+	end_below(ring, at - 1, now);
+	return true;
+}
+
+bool probe_range_close(uint32_t place)
+{
+	uint32_t gate = gate_load(), at = place & 0xffff;
+	struct ring *ring;
+	uint64_t now;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return false;
+	now = clock_ticks();
+	ring = probe_ring();
+	if (!ring)
+		return false;
+	if (__builtin_expect(place == (ring->epoch << 16 | ring->depth) && !ring->too_deep &&
+				     ring->epoch == GATE_EPOCH(gate),
+			     1)) {
+		end(ring, pop(ring, gate), now);
+		return false;
 	}
-	moescope_range_end();
-	return false;
+	return close_below(ring, GATE_EPOCH(gate), place >> 16, at, now);
 }
 
 void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moescope_name shape)
