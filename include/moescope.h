@@ -37,7 +37,8 @@ extern "C" {
 /* Starts recording into the run directory `run_dir` (made when absent). NULL takes the directory
  * of `moescope run`, or makes `moescope-PID.mscope` in the current directory. Returns 0, or
  * -errno, in which case nothing is recorded and every other call stays a no-op. Starting twice
- * is harmless. Programs under `moescope run` need not call it: loading the library starts it. */
+ * is harmless. Programs under `moescope run` need not call it: loading the library starts it.
+ * In a process that `moescope run --ranks` leaves out, NULL starts nothing and returns 0. */
 MOESCOPE_API int moescope_start(const char *run_dir);
 
 /* Writes what is pending, closes the run. Called at exit when you do not. */

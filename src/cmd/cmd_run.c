@@ -9,7 +9,7 @@
 #include "cmd/run_options.h"
 
 struct values {
-	const char *output, *schedule;
+	const char *output, *schedule, *budget, *kernel, *ranks, *allowance;
 	bool force, quiet;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb;
@@ -57,6 +57,33 @@ static const struct option_desc own[] = {
 	  .help = "of the steps to record, record every N-th",
 	  .default_text = "1",
 	  .offset = offsetof(struct values, sample) },
+	{ .name = "budget",
+	  .kind = OPTION_STRING,
+	  .metavar = "PERCENT",
+	  .help = "what recording GPU work may cost, in percent of wall time, as in 0.5%; off "
+		  "records everything whatever it costs",
+	  .default_text = "1%",
+	  .offset = offsetof(struct values, budget) },
+	{ .name = "memory-allowance",
+	  .kind = OPTION_STRING,
+	  .metavar = "SIZE",
+	  .help = "GPU memory that recording may take, as in 128MB or 1GB",
+	  .default_text = "128MB",
+	  .offset = offsetof(struct values, allowance) },
+	{ .name = "kernel",
+	  .kind = OPTION_STRING,
+	  .metavar = "REGEX",
+	  .help = "record only kernels whose name matches, an extended regular expression; names "
+		  "are matched as the compiler wrote them, so 'gemm' rather than '^gemm'",
+	  .default_text = "all",
+	  .offset = offsetof(struct values, kernel) },
+	{ .name = "ranks",
+	  .kind = OPTION_STRING,
+	  .metavar = "LIST",
+	  .help = "record only processes of these ranks, as in 0,2-3, by the variables that "
+		  "torchrun, Open MPI, PMI and Slurm set; a process without one is rank 0",
+	  .default_text = "all",
+	  .offset = offsetof(struct values, ranks) },
 	{ .name = "overhead-check",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",
@@ -90,10 +117,32 @@ static const struct example examples[] = {
 	  "A name of your own, and the experts of every token." },
 	{ "moescope run --schedule wait=50,warmup=2,active=10,repeat=3 -- ./train",
 	  "Three windows of ten steps out of a long run." },
+	{ "moescope run --budget off --kernel 'gemm|flash' -- python train.py",
+	  "Every call of some kernels, whatever it costs." },
+	{ "moescope run --ranks 0,7 -- torchrun --nproc-per-node 8 train.py",
+	  "Two of eight processes; the others run untouched." },
 	{ NULL, NULL },
 };
 
-static const struct values defaults = { .level = LEVEL_TRACE, .sample = 1 };
+static const struct values defaults = {
+	.level = LEVEL_TRACE, .sample = 1, .budget = "1%", .allowance = "128MB"
+};
+
+static int check_values(const struct values *values, struct record_plan *plan, struct err *err)
+{
+	int r = budget_parse(values->budget, &plan->budget_pct, err);
+
+	plan->budget_known = r == 0;
+	if (r == 0)
+		r = allowance_parse(values->allowance, &plan->device_mb, err);
+	if (r == 0 && values->kernel)
+		r = kernel_check(values->kernel, err);
+	if (r == 0 && values->ranks)
+		r = ranks_check(values->ranks, err);
+	plan->kernel = values->kernel;
+	plan->ranks = values->ranks;
+	return r;
+}
 
 static int run_run(struct invocation *inv)
 {
@@ -111,7 +160,9 @@ static int run_run(struct invocation *inv)
 	enum launch_event event;
 	int status;
 
-	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err))
+	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err) <
+		    0 ||
+	    check_values(values, &plan, &err) < 0)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->schedule || values->sample > 1)
 		plan.schedule = schedule;
@@ -137,8 +188,9 @@ const struct command cmd_run = {
 	.summary = "profile a program; the exit status is the program's",
 	.words = "[--] PROGRAM [ARGUMENT]...",
 	.description =
-		"Runs a program that reports to moescope (see moescope.h) and records what it "
-		"reports in a run directory. The program keeps its terminal, its signals and its "
+		"Runs a program and records in a run directory what it and the processes that it "
+		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h). A process "
+		"that does neither is not touched. The program keeps its terminal, its signals and its "
 		"exit status; a program that a signal kills ends moescope by the same signal. "
 		"Should the directory not be writable, the run goes to TMPDIR; failing that too, "
 		"the program runs unrecorded.\n"

@@ -71,6 +71,10 @@ static int make_dir(struct recording *recording, const char *path, const struct 
 		.level = plan->level,
 		.schedule = plan->schedule,
 		.notes = note,
+		.budget_pct = plan->budget_pct,
+		.budget_known = plan->budget_known,
+		.kernel = plan->kernel,
+		.ranks = plan->ranks,
 	};
 	bool was_there = access(path, F_OK) == 0;
 	int r;
@@ -169,6 +173,15 @@ static int set_injection(void)
 	return r;
 }
 
+static int set_budget(const struct record_plan *plan, bool on)
+{
+	char text[32] = "off";
+
+	if (plan->budget_pct > 0)
+		snprintf(text, sizeof(text), "%.15g", plan->budget_pct);
+	return set_or_unset("MOESCOPE_BUDGET", on && plan->budget_known ? text : NULL);
+}
+
 /* What an outer run or the user left there must not reach the program: unset is as firm as set. */
 static int set_environment(const struct recording *recording, const struct record_plan *plan)
 {
@@ -179,6 +192,10 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_or_unset("MOESCOPE_SCHEDULE", on ? plan->schedule : NULL) < 0 ||
 	    set_number("MOESCOPE_OVERHEAD_CHECK", on ? plan->overhead_pairs : 0) < 0 ||
 	    set_number("MOESCOPE_RING_KB", on ? plan->ring_kb : 0) < 0 ||
+	    set_budget(plan, on) < 0 ||
+	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
+	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
+	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||
 	    (on && set_injection() < 0))
 		return fail("cannot set the program's environment: %s.", strerror(errno));
 	return EXIT_OK;
@@ -192,6 +209,7 @@ int recording_begin(struct recording *recording, const struct record_plan *plan,
 		status = check_output(plan->output, plan->force);
 	if (status != EXIT_OK)
 		return status;
+	recording->some_ranks = plan->ranks != NULL;
 	make_some_dir(recording, plan, argv);
 	return set_environment(recording, plan);
 }
@@ -242,9 +260,9 @@ bool recording_end(struct recording *recording, const char *program)
 	r = run_files_look(recording->path, &files);
 	if (r < 0 || files.shards)
 		return r == 0;
-	say("nothing was recorded: no process of '%s' reported to moescope; link it with "
-	    "libmoescope and call it as moescope.h says (run in %s).",
-	    program, recording->name);
+	say("nothing was recorded: no process of '%s' %sused CUDA or NVTX or reported to moescope "
+	    "as moescope.h says (run in %s).",
+	    program, recording->some_ranks ? "with a rank of --ranks " : "", recording->name);
 	return false;
 }
 

@@ -19,12 +19,18 @@ struct record_plan {
 	const char *schedule;	 /* canonical text, or NULL: every step */
 	uint64_t overhead_pairs; /* 0: no overhead check */
 	uint64_t ring_kb;	 /* 0: the library's own */
+	bool budget_known;	 /* false: none is set */
+	double budget_pct;	 /* 0: off, a complete trace */
+	uint64_t device_mb;	 /* of GPU memory for the profiler; 0: the library's own */
+	const char *kernel;	 /* expression that names of kernels match, or NULL: all */
+	const char *ranks;	 /* "0,2-3", or NULL: all */
 };
 
 struct recording {
 	char *path; /* absolute; NULL: nowhere to record to, the program runs all the same */
 	char *name; /* as to show it: relative when it was given so */
 	bool made_directory; /* it was not there before */
+	bool some_ranks;     /* not all are wanted */
 	int64_t start_ns;
 	struct launch launch;
 };

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parsing schedules. Pure functions.
+ * Parsing schedules, budgets, sizes, expressions and lists of ranks. Pure functions.
  */
 #include "cmd/run_options.h"
 
 #include <errno.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/nearest.h"
+#include "trace/rundir.h"
 
 enum { SKIP_FIRST, WAIT, WARMUP, ACTIVE, REPEAT, N_PARTS };
 static const char *const part_names[N_PARTS] = { "skip_first", "wait", "warmup", "active",
@@ -88,4 +90,93 @@ int schedule_canonical(const char *text, uint64_t sample, char *out, size_t size
 		 parts[SKIP_FIRST], parts[WAIT], parts[WARMUP], parts[ACTIVE], parts[REPEAT],
 		 (unsigned long long)sample);
 	return 0;
+}
+
+#define BUDGET_MAX_PCT 50
+#define ALLOWANCE_MAX_MB (1u << 20)
+
+/* A plain decimal number at the beginning of a text: no sign, no hexadecimal, no infinity. The
+ * rest of the text, or NULL. */
+static const char *take_decimal(const char *text, double *ret_value)
+{
+	size_t length = strspn(text, "0123456789.");
+	char *end;
+
+	*ret_value = strtod(text, &end);
+	return length && end == text + length ? end : NULL;
+}
+
+int budget_parse(const char *text, double *ret_pct, struct err *err)
+{
+	const char *rest;
+	double pct;
+
+	if (strcmp(text, "off") == 0) {
+		*ret_pct = 0;
+		return 0;
+	}
+	rest = take_decimal(text, &pct);
+	if (!rest || (*rest && strcmp(rest, "%") != 0))
+		return err_set(
+			err, -EINVAL,
+			"'--budget' needs a percentage such as 1%% or 0.5%%, or off, not '%s'.",
+			text);
+	if (!(pct > 0 && pct <= BUDGET_MAX_PCT))
+		return err_set(
+			err, -EINVAL,
+			"'--budget %s' is out of range; it is above 0 and at most %d%%, or off "
+			"for a complete trace.",
+			text, BUDGET_MAX_PCT);
+	*ret_pct = pct;
+	return 0;
+}
+
+int allowance_parse(const char *text, uint64_t *ret_mb, struct err *err)
+{
+	static const struct {
+		const char *name;
+		double mb;
+	} units[] = { { "", 1 },      { "MB", 1 },     { "MiB", 1 }, { "M", 1 },
+		      { "GB", 1024 }, { "GiB", 1024 }, { "G", 1024 } };
+	size_t n = sizeof(units) / sizeof(units[0]), i = 0;
+	const char *rest;
+	double value;
+
+	rest = take_decimal(text, &value);
+	while (rest && i < n && strcmp(rest, units[i].name) != 0)
+		i++;
+	if (!rest || i == n)
+		return err_set(err, -EINVAL,
+			       "'--memory-allowance' needs a size such as 128MB or 1GB, not '%s'.",
+			       text);
+	value *= units[i].mb;
+	if (!(value >= 1 && value <= ALLOWANCE_MAX_MB))
+		return err_set(err, -EINVAL,
+			       "'--memory-allowance %s' is out of range; it goes from 1MB to %uGB.",
+			       text, ALLOWANCE_MAX_MB / 1024);
+	*ret_mb = (uint64_t)value;
+	return 0;
+}
+
+int kernel_check(const char *text, struct err *err)
+{
+	regex_t pattern;
+	char why[128];
+	int r = regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB);
+
+	if (r == 0) {
+		regfree(&pattern);
+		return 0;
+	}
+	regerror(r, &pattern, why, sizeof(why));
+	return err_set(err, -EINVAL,
+		       "'--kernel' needs an extended regular expression, and '%s' is none: %s.",
+		       text, why);
+}
+
+int ranks_check(const char *text, struct err *err)
+{
+	if (rank_in_list(0, text) >= 0)
+		return 0;
+	return err_set(err, -EINVAL, "'--ranks' needs a list such as 0,2-3, not '%s'.", text);
 }

@@ -3,7 +3,7 @@
  * The run as Chrome trace JSON, for Perfetto and chrome://tracing.
  *
  * One process per shard, one track per thread, one for the steps, one process per device with a
- * track per stream. Times are microseconds since the start of the run, printed from integers:
+ * track per stream. Spans are asynchronous events: they begin and end where they like. Times are microseconds since the start of the run, printed from integers:
  * doubles would lose nanoseconds, and with them the nesting. Within a thread outer events come
  * before inner ones.
  */
@@ -307,6 +307,97 @@ static void put_counters_and_marks(struct trace *t)
 	}
 }
 
+static void put_span_event(struct trace *t, size_t i, const char *phase, uint32_t thread,
+			   int64_t time_ns)
+{
+	const struct table_span *span = &t->run->span;
+
+	begin_event(t, phase, run_string(t->run, span->name[i]), process_of(t->run, span->shard[i]),
+		    thread);
+	put_text(t, "cat", "span");
+	put_uint(t, "id", i + 1);
+	put_start(t, time_ns);
+	json_key(&t->json, "args");
+	json_object(&t->json);
+	if (span->domain[i])
+		put_text(t, "domain", run_string(t->run, span->domain[i]));
+	if (span->unfinished[i])
+		put_text(t, "unfinished", "cut by the end of the process");
+	json_object_end(&t->json);
+	json_object_end(&t->json);
+}
+
+static void put_spans(struct trace *t)
+{
+	const struct table_span *span = &t->run->span;
+
+	for (size_t i = 0; i < span->n; i++) {
+		uint32_t ends_on = span->unfinished[i] ? span->thread[i] : span->end_thread[i];
+
+		put_span_event(t, i, "b", span->thread[i], span->start_ns[i]);
+		put_span_event(t, i, "e", ends_on, span->start_ns[i] + span->duration_ns[i]);
+	}
+}
+
+/* The name that the program gave to a category of a domain: a fact of the run. NULL: none. */
+static const char *category_name(const struct run *run, uint16_t shard, const char *domain,
+				 uint32_t category)
+{
+	const struct table_fact *fact = &run->fact;
+	char key[128];
+
+	snprintf(key, sizeof(key), "NVTX category %s%s%u", domain, *domain ? "/" : "", category);
+	for (size_t i = 0; i < fact->n; i++)
+		if (fact->shard[i] == shard && !strcmp(run_string(run, fact->key[i]), key))
+			return run_string(run, fact->value[i]);
+	return NULL;
+}
+
+static void put_payload_value(struct trace *t, uint8_t type, uint64_t bits)
+{
+	double real;
+
+	if (!type)
+		return; /* a category alone, or a payload that the probe cannot read */
+	json_key(&t->json, "payload");
+	memcpy(&real, &bits, sizeof(real));
+	if (type == 1)
+		json_uint(&t->json, bits);
+	else if (type == 2)
+		json_int(&t->json, (int64_t)bits);
+	else
+		json_double(&t->json, real);
+}
+
+static void put_payloads(struct trace *t)
+{
+	const struct table_payload *payload = &t->run->payload;
+
+	for (size_t i = 0; i < payload->n; i++) {
+		const char *domain = run_string(t->run, payload->domain[i]), *name;
+
+		begin_event(t, "i", run_string(t->run, payload->name[i]),
+			    process_of(t->run, payload->shard[i]), payload->thread[i]);
+		put_text(t, "cat", "payload");
+		put_start(t, payload->time_ns[i]);
+		put_text(t, "s", "t");
+		json_key(&t->json, "args");
+		json_object(&t->json);
+		put_payload_value(t, payload->type[i], payload->bits[i]);
+		if (*domain)
+			put_text(t, "domain", domain);
+		if (payload->category[i]) {
+			put_uint(t, "category", payload->category[i]);
+			name = category_name(t->run, payload->shard[i], domain,
+					     payload->category[i]);
+			if (name)
+				put_text(t, "category_name", name);
+		}
+		json_object_end(&t->json);
+		json_object_end(&t->json);
+	}
+}
+
 static void put_metadata(struct trace *t, uint64_t untimed)
 {
 	const struct run *run = t->run;
@@ -353,6 +444,8 @@ int present_chrome(const struct run *run, FILE *out, struct err *err)
 	if (r < 0)
 		return err_sys(err, r, "cannot make the trace of '%s'", run->info.name);
 	put_counters_and_marks(&t);
+	put_spans(&t);
+	put_payloads(&t);
 	json_array_end(&t.json);
 	put_metadata(&t, untimed);
 	json_object_end(&t.json);

@@ -186,8 +186,10 @@ void device_text_cost(const struct scene *scene, FILE *out)
 	struct line line = { 0 };
 	int64_t yielded_ns = 0;
 
-	if (info->budget_known)
+	if (info->budget_known && info->budget_pct > 0)
 		fprintf(out, "  budget: %s of wall time\n", format_pct(info->budget_pct).text);
+	else if (info->budget_known)
+		fprintf(out, "  budget: off, everything is recorded\n");
 	if (o->device_account_pct.known) {
 		put(&line,
 		    "device records, by account: %s of the time (CUPTI %s, translating %s, calls "

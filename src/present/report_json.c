@@ -89,8 +89,9 @@ static void overhead(struct json *json, const struct scene *scene)
 	json_key(json, "overhead");
 	json_object(json);
 	grid_json_value(json, "budget_pct",
-			info->budget_known ? value_of(info->budget_pct)
-					   : value_absent("no budget was set for this run"));
+			!info->budget_known    ? value_absent("no budget was set for this run")
+			: info->budget_pct > 0 ? value_of(info->budget_pct)
+					       : value_absent("the budget is off"));
 	grid_json_value(json, "measured_pct", o->measured_pct);
 	grid_json_value(json, "measured_low_pct", o->low_pct);
 	grid_json_value(json, "measured_high_pct", o->high_pct);

@@ -191,6 +191,7 @@ static CUptiResult attach(void)
 	if (clients_active())
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
+	cupti_records_start();
 	/* The kernel's thread ids, as in the ranges. */
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);

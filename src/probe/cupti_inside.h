@@ -46,6 +46,7 @@ struct cupti_api {
 extern struct cupti_api cupti_api;
 
 /* cupti_records.c */
+void cupti_records_start(void); /* at each attaching */
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
 void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
 				     size_t size, size_t valid);

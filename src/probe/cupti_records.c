@@ -16,6 +16,7 @@
 #include "probe/clients.h"
 #include "probe/cupti_inside.h"
 #include "probe/gpu.h"
+#include "probe/kernel_filter.h"
 #include "probe/launches.h"
 #include "probe/probe.h"
 
@@ -31,6 +32,17 @@ static pthread_mutex_t translating = PTHREAD_MUTEX_INITIALIZER;
 uint64_t cupti_delivered(void)
 {
 	return atomic_load_explicit(&delivered, memory_order_relaxed);
+}
+
+void cupti_records_start(void)
+{
+	static uint32_t session;
+
+	pthread_mutex_lock(&translating);
+	if (session != atomic_load(&probe_session))
+		kernel_filter_start();
+	session = atomic_load(&probe_session);
+	pthread_mutex_unlock(&translating);
 }
 
 static void add(_Atomic uint64_t *sum, uint64_t value)
@@ -72,8 +84,9 @@ static bool host_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t
 
 static void take_kernel(const CUpti_ActivityKernel10 *from)
 {
+	uint32_t name = moescope_intern(from->name);
 	struct row_launch launch = {
-		.name = moescope_intern(from->name),
+		.name = name,
 		.grid_x = (uint32_t)from->gridX,
 		.grid_y = (uint32_t)from->gridY,
 		.grid_z = (uint32_t)from->gridZ,
@@ -96,6 +109,8 @@ static void take_kernel(const CUpti_ActivityKernel10 *from)
 	add(from->graphNodeId ? &cupti_added.nodes : &cupti_added.launches, 1);
 	if (from->graphNodeId)
 		cupti_note_graphs();
+	if (!kernel_filter_keeps(name, from->name))
+		return;
 	row.launch = launch_id(&launch);
 	row.untimed = !device_times(from->start, from->end, &row.start_ns, &row.duration_ns);
 	gpu_push(RECORD_KERNEL, &row, sizeof(row));

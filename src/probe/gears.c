@@ -14,6 +14,7 @@
 #include "moescope.h"
 #include "probe/cupti.h"
 #include "probe/gpu.h"
+#include "probe/kernel_filter.h"
 #include "probe/proved.h"
 
 #define MS INT64_C(1000000)
@@ -239,6 +240,17 @@ unsigned int gears_tick(void)
 	return wait_ns > MS ? (unsigned int)(wait_ns / MS) : 1;
 }
 
+static void tell_skipped(void)
+{
+	char words[64];
+
+	if (!kernel_filter_skipped())
+		return;
+	snprintf(words, sizeof(words), "%llu do not match --kernel and are not in the run",
+		 (unsigned long long)kernel_filter_skipped());
+	moescope_info("kernels", words);
+}
+
 void gears_stop(bool ending)
 {
 	pthread_mutex_lock(&lock);
@@ -250,6 +262,7 @@ void gears_stop(bool ending)
 		if (attached)
 			note_detached(GEAR_NONE, "the session ends");
 		write_cost();
+		tell_skipped();
 	}
 	running = false;
 	pthread_mutex_unlock(&lock);

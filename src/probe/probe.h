@@ -64,6 +64,13 @@ void probe_push(enum record_kind kind, const void *row, size_t row_size,
 /* The phase and layer of the innermost open range of this thread. */
 uint32_t probe_phase(const struct ring *ring);
 
+/* Ranges of a caller that knows which one it closes (ranges.c). A place is the frame's height in
+ * the thread's stack, from 1, below the epoch; 0: nothing was recorded. Closing one below the top
+ * moves those above it down by one: then true. */
+#define PLACE_TOO_DEEP 0xffffu
+uint32_t probe_range_open(moescope_name name, uint64_t *ret_start_ticks);
+bool probe_range_close(uint32_t place);
+
 /* names.c: interned for the process; logged into the session's string log. */
 int names_log_all(struct rings *rings);	 /* when a session starts; holds the names lock */
 void names_set_log(struct rings *rings); /* NULL: no session */

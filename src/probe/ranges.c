@@ -23,21 +23,21 @@ static void restack(struct ring *ring, uint32_t epoch)
 	atomic_store_explicit(&ring->control->depth, 0, RELAXED);
 }
 
-static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t name, int32_t layer,
-							int32_t expert, uint32_t shape,
-							uint64_t bits)
+/* The frame, or NULL when there was no room for it. */
+static inline __attribute__((always_inline)) const struct ring_frame *begin(
+	uint32_t gate, uint32_t name, int32_t layer, int32_t expert, uint32_t shape, uint64_t bits)
 {
 	struct ring *ring = probe_ring();
 	struct ring_frame *frame;
 
 	if (__builtin_expect(!ring, 0))
-		return;
+		return NULL;
 	if (__builtin_expect(ring->epoch != GATE_EPOCH(gate), 0))
 		restack(ring, GATE_EPOCH(gate));
 	if (__builtin_expect(ring->depth == RING_MAX_DEPTH, 0)) {
 		ring->too_deep++;
 		ring_drop(ring, DROP_TOO_DEEP);
-		return;
+		return NULL;
 	}
 	frame = &ring->control->frames[ring->depth];
 	if (ring->depth) {
@@ -56,6 +56,7 @@ static inline __attribute__((always_inline)) void begin(uint32_t gate, uint32_t 
 	atomic_store_explicit(&frame->bits, bits, RELAXED);
 	atomic_store_explicit(&frame->start_ticks, clock_ticks(), RELAXED);
 	atomic_store_explicit(&ring->control->depth, ++ring->depth, memory_order_release);
+	return frame;
 }
 
 /* The frame that an end closes, or NULL when there is none to close. */
@@ -115,11 +116,24 @@ void moescope_range_begin(moescope_name name, int32_t layer, int32_t expert,
 	begin(gate, name, layer, expert, 0, bits);
 }
 
+static inline __attribute__((always_inline)) void end(struct ring *ring,
+						      const struct ring_frame *frame, uint64_t now)
+{
+	struct ring_range *record;
+
+	if (atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
+		return;
+	record = ring_reserve(ring, sizeof(*record));
+	if (!record)
+		return;
+	fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+	ring_commit(ring, sizeof(*record));
+}
+
 void moescope_range_end(void)
 {
 	uint32_t gate = gate_load();
 	const struct ring_frame *frame;
-	struct ring_range *record;
 	struct ring *ring;
 	uint64_t now;
 
@@ -127,14 +141,8 @@ void moescope_range_end(void)
 		return;
 	now = clock_ticks();
 	ring = probe_ring();
-	if (!ring || !(frame = pop(ring, gate)) ||
-	    atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
-		return;
-	record = ring_reserve(ring, sizeof(*record));
-	if (!record)
-		return;
-	fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
-	ring_commit(ring, sizeof(*record));
+	if (ring && (frame = pop(ring, gate)))
+		end(ring, frame, now);
 }
 
 void moescope_range_push(const char *name)
@@ -150,6 +158,103 @@ void moescope_range_push(const char *name)
 void moescope_range_pop(void)
 {
 	moescope_range_end();
+}
+
+uint32_t probe_range_open(moescope_name name, uint64_t *ret_start_ticks)
+{
+	uint32_t gate = gate_load(), place = GATE_EPOCH(gate) << 16;
+	const struct ring_frame *frame;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return 0;
+	frame = begin(gate, name, -1, -1, 0, GATE_NOW(gate) < MOESCOPE_TRACE ? FRAME_SILENT : 0);
+	if (!frame)
+		return thread_ring ? place | PLACE_TOO_DEEP : 0;
+	*ret_start_ticks = atomic_load_explicit(&frame->start_ticks, RELAXED);
+	return place | thread_ring->depth;
+}
+
+static void copy_frame(struct ring_frame *to, const struct ring_frame *from)
+{
+	atomic_store_explicit(&to->start_ticks, atomic_load_explicit(&from->start_ticks, RELAXED),
+			      RELAXED);
+	atomic_store_explicit(&to->name_layer, atomic_load_explicit(&from->name_layer, RELAXED),
+			      RELAXED);
+	atomic_store_explicit(&to->expert_shape, atomic_load_explicit(&from->expert_shape, RELAXED),
+			      RELAXED);
+	atomic_store_explicit(&to->bits, atomic_load_explicit(&from->bits, RELAXED), RELAXED);
+}
+
+/* Takes a frame out of the middle of the stack. A kill meanwhile loses the frames above it, which
+ * are unfinished anyway, rather than find half of one in the place of another. */
+static void take_out(struct ring *ring, uint32_t index)
+{
+	struct ring_frame *frames = ring->control->frames;
+
+	atomic_store_explicit(&ring->control->depth, index, memory_order_release);
+	ring->depth--;
+	for (uint32_t i = index; i < ring->depth; i++)
+		copy_frame(&frames[i], &frames[i + 1]);
+	atomic_store_explicit(&ring->control->depth, ring->depth, memory_order_release);
+}
+
+/* The record of a frame that lies below others. */
+static void end_below(struct ring *ring, uint32_t index, uint64_t now)
+{
+	const struct ring_frame *frame = &ring->control->frames[index];
+	struct ring_range *record = NULL;
+
+	if (!(atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT))
+		record = ring_reserve(ring, sizeof(*record));
+	if (record) {
+		fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+		record->record.depth = (uint8_t)index;
+		ring_commit(ring, sizeof(*record));
+	}
+	take_out(ring, index);
+}
+
+/* Every other case of closing a place: true when frames above it have moved. */
+static bool close_below(struct ring *ring, uint32_t epoch, uint32_t place_epoch, uint32_t at,
+			uint64_t now)
+{
+	if (ring->epoch != epoch) {
+		restack(ring, epoch);
+		return false;
+	}
+	if (place_epoch != epoch)
+		return false; /* it began unrecorded, or is counted already */
+	if (at == PLACE_TOO_DEEP) {
+		ring->too_deep -= ring->too_deep != 0;
+		return false;
+	}
+	if (at > ring->depth) { /* a call of the program's own has closed it */
+		ring_drop(ring, DROP_UNBALANCED);
+		return false;
+	}
+	end_below(ring, at - 1, now);
+	return true;
+}
+
+bool probe_range_close(uint32_t place)
+{
+	uint32_t gate = gate_load(), at = place & 0xffff;
+	struct ring *ring;
+	uint64_t now;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return false;
+	now = clock_ticks();
+	ring = probe_ring();
+	if (!ring)
+		return false;
+	if (__builtin_expect(place == (ring->epoch << 16 | ring->depth) && !ring->too_deep &&
+				     ring->epoch == GATE_EPOCH(gate),
+			     1)) {
+		end(ring, pop(ring, gate), now);
+		return false;
+	}
+	return close_below(ring, GATE_EPOCH(gate), place >> 16, at, now);
 }
 
 void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moescope_name shape)

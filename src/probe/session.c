@@ -12,7 +12,9 @@
 
 #include "base/version.h"
 #include "probe/gpu.h"
+#include "probe/labels.h"
 #include "probe/probe.h"
+#include "probe/spans.h"
 #include "trace/rundir.h"
 
 __thread struct ring *thread_ring;
@@ -34,6 +36,7 @@ static void thread_ends(void *arg)
 {
 	struct ring *ring = arg;
 
+	labels_forget_thread((uint32_t)syscall(SYS_gettid));
 	/* The ring of a session that is over is only memory of ours. */
 	pthread_mutex_lock(&session_lock);
 	if (thread_session == atomic_load(&probe_session))
@@ -49,9 +52,11 @@ static void announce_thread(uint32_t thread)
 	struct row_thread row = { .thread = thread };
 	char name[32] = "";
 
-	if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0)
+	row.name = labels_thread(thread);
+	if (!row.name && pthread_getname_np(pthread_self(), name, sizeof(name)) != 0)
 		return;
-	row.name = moescope_intern(name);
+	if (!row.name)
+		row.name = moescope_intern(name);
 	probe_push(RECORD_THREAD, &row, sizeof(row), NULL, 0);
 }
 
@@ -192,6 +197,14 @@ static int make_run_dir(const char *path, enum moescope_level level)
 	return r;
 }
 
+/* Whether `run --ranks` wants this process; without that option all are wanted. */
+static bool rank_is_wanted(void)
+{
+	const char *wanted = getenv("MOESCOPE_RANKS");
+
+	return !wanted || !*wanted || rank_in_list(rundir_rank(), wanted) != 0;
+}
+
 /* A run that could not be started is not left behind. */
 static void remove_run_dir(void)
 {
@@ -212,6 +225,8 @@ static int start_locked(const char *path, const struct moescope_options *options
 	int r = 0;
 
 	if (!path && inherited && *inherited) {
+		if (!rank_is_wanted())
+			return 0; /* every call stays a no-op */
 		run_dir = strdup(inherited);
 		r = run_dir ? 0 : -ENOMEM;
 	} else {
@@ -252,15 +267,20 @@ static int start(const char *path, const struct moescope_options *options)
 {
 	struct moescope_options wanted = { 0 };
 	int saved = errno, r = 0;
+	bool started = false;
 
 	if (options && options->struct_size >= sizeof(*options))
 		wanted = *options;
 	if (!wanted.level || wanted.level > MOESCOPE_FULL)
 		wanted.level = MOESCOPE_TRACE;
 	pthread_mutex_lock(&session_lock);
-	if (!recorder)
+	if (!recorder) {
 		r = start_locked(path, &wanted);
+		started = recorder != NULL;
+	}
 	pthread_mutex_unlock(&session_lock);
+	if (started)
+		labels_announce();
 	errno = saved;
 	return r;
 }
@@ -295,11 +315,14 @@ static void fill_stats(struct moescope_stats *stats)
 void moescope_stop(void)
 {
 	int saved = errno;
+	uint32_t open_spans;
 
-	/* Without the lock: what CUPTI delivers now may need a ring. */
+	/* Without the lock: what CUPTI delivers now, and what is open, may need a ring. */
 	gpu_stop();
+	open_spans = spans_finish();
 	pthread_mutex_lock(&session_lock);
 	if (recorder) {
+		atomic_fetch_add(&recorder->writer->header->live.unfinished, open_spans);
 		steps_stop();
 		names_set_log(NULL);
 		recorder_stop(recorder);
@@ -367,6 +390,8 @@ static void parent_forked(void)
 static void child_forked(void)
 {
 	gpu_after_fork();
+	spans_after_fork();
+	labels_after_fork();
 	names_after_fork(true);
 	steps_after_fork(true);
 	atomic_store(&probe_session, 0);

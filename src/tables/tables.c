@@ -263,6 +263,8 @@ static int read_info(struct run *run, const char *path, struct err *err)
 		.budget_known = from.budget_known,
 	};
 	free(from.schedule);
+	free(from.kernel);
+	free(from.ranks);
 	info_release(&run->info);
 	run->info = info;
 	if (!info.name || !info.path || !info.command || !info.status || !info.host || !info.cpu ||

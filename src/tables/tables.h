@@ -40,7 +40,7 @@ RECORD_KINDS(KIND)
 #define LOSS_COUNTERS(LOSS)                                                                        \
 	LOSS(dropped_ring_full, "records dropped: buffer full")                                    \
 	LOSS(dropped_no_memory, "records dropped: no memory for a buffer")                         \
-	LOSS(dropped_too_deep, "ranges dropped: nested too deep")                                  \
+	LOSS(dropped_too_deep, "ranges dropped: nested too deep or too many open")                 \
 	LOSS(dropped_unbalanced, "range ends without a beginning")                                 \
 	LOSS(dropped_too_large, "records dropped: larger than the buffer")                         \
 	LOSS(dropped_names, "names dropped: name table full")                                      \
@@ -102,8 +102,10 @@ struct run_info {
 	int64_t started_realtime_ns;
 	int64_t duration_ns; /* of the program; 0 and not known while running */
 	bool duration_known;
-	double budget_pct; /* of wall time that profiling may cost */
-	bool budget_known; /* false: none was set, or an older version made the run */
+	/* What the profiler was allowed to cost, in percent of wall time; 0 and known: no limit,
+	 * the trace is complete. Not known: nobody set one, or the run is older than budgets. */
+	double budget_pct;
+	bool budget_known;
 };
 
 struct run {

@@ -336,7 +336,8 @@
 	C(5, switch_ns, U64, PLAIN)                                                                \
 	C(6, kernels, U64, PLAIN)                                                                  \
 	C(7, calls, U64, PLAIN)
-/* A range that may end on another thread than it began on (NVTX start and end). */
+/* A range that may end on another thread than it began on (NVTX start and end). unfinished: the
+ * session ended inside it; end_thread is then 0. */
 #define RECORD_COLUMNS_span(C, L, B)                                                               \
 	C(1, name, U32, STRING)                                                                    \
 	C(2, start_ns, I64, START)                                                                 \
@@ -345,8 +346,9 @@
 	C(5, end_thread, U32, PLAIN)                                                               \
 	C(6, domain, U32, STRING)                                                                  \
 	C(7, unfinished, U8, PLAIN)
-/* The number that an NVTX range or mark carries, with its domain and category. type: 1 unsigned,
- * 2 signed, 3 floating point; bits: the value as the program gave it, widened to 64 bits. */
+/* The number that an NVTX range or mark carries, with its domain and category, at its beginning.
+ * type: 1 unsigned, 2 signed, 3 floating point, 0 a category alone or a payload of a schema; bits:
+ * the value as the program gave it, widened to 64 bits. */
 #define RECORD_COLUMNS_payload(C, L, B)                                                            \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, thread, U32, PLAIN)                                                                   \

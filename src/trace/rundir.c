@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <math.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,15 +144,22 @@ static int write_info(const char *path, const struct rundir_info *info, struct e
 	put_int(&json, "started_realtime_ns", info->started_realtime_ns);
 	if (info->duration_known)
 		put_int(&json, "duration_ns", info->duration_ns);
-	if (info->budget_known) {
-		json_key(&json, "budget_pct");
-		json_double(&json, info->budget_pct);
-	}
 	put_string(&json, "host", info->host);
 	put_string(&json, "cpu", info->cpu);
 	put_int(&json, "cpus", info->cpus);
 	put_string(&json, "level", info->level);
 	put_string(&json, "schedule", info->schedule);
+	if (info->budget_known) {
+		json_key(&json, "budget_pct");
+		if (info->budget_pct > 0)
+			json_double(&json, info->budget_pct);
+		else
+			json_null(&json);
+	}
+	if (*info->kernel)
+		put_string(&json, "kernel", info->kernel);
+	if (*info->ranks)
+		put_string(&json, "ranks", info->ranks);
 	put_string(&json, "notes", info->notes);
 	json_object_end(&json);
 	r = json_finish(&json, &text);
@@ -176,6 +183,8 @@ void rundir_info_release(struct rundir_info *info)
 	free(info->version);
 	free(info->level);
 	free(info->schedule);
+	free(info->kernel);
+	free(info->ranks);
 	free(info->notes);
 	*info = (struct rundir_info){ 0 };
 }
@@ -183,7 +192,7 @@ void rundir_info_release(struct rundir_info *info)
 static bool info_complete(const struct rundir_info *info)
 {
 	return info->command && info->status && info->host && info->cpu && info->version &&
-	       info->level && info->schedule && info->notes;
+	       info->level && info->schedule && info->kernel && info->ranks && info->notes;
 }
 
 static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
@@ -199,7 +208,11 @@ static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
 		.version = strdup(VERSION_TEXT),
 		.level = strdup(meta->level ? meta->level : "trace"),
 		.schedule = strdup(meta->schedule ? meta->schedule : ""),
+		.kernel = strdup(meta->kernel ? meta->kernel : ""),
+		.ranks = strdup(meta->ranks ? meta->ranks : ""),
 		.notes = strdup(meta->notes ? meta->notes : ""),
+		.budget_pct = meta->budget_pct,
+		.budget_known = meta->budget_known,
 		.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN),
 		.started_realtime_ns = clock_realtime_ns(),
 	};
@@ -360,17 +373,24 @@ static int read_text(const char *path, char **ret_text, size_t *ret_length)
 	return 0;
 }
 
-/* False: not there, null, or not a number that makes sense. */
-static bool read_number(const struct json_node *node, double *ret_value)
+/* True when it makes sense; null is off. */
+static bool read_budget(const struct json_node *node, double *ret_pct)
 {
-	double value;
+	double pct = 0;
 
-	if (!node || node->type != JSON_NUMBER)
+	if (!node || (node->type != JSON_NUMBER && node->type != JSON_NULL))
 		return false;
-	value = strtod(node->text, NULL);
-	if (!isfinite(value))
-		return false;
-	*ret_value = value;
+	if (node->type == JSON_NUMBER) {
+		/* The program we may be in may have set a locale with a decimal comma. */
+		locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+
+		pct = plain ? strtod_l(node->text, NULL, plain) : 0;
+		if (plain)
+			freelocale(plain);
+		if (!(pct > 0 && pct <= 100))
+			return false;
+	}
+	*ret_pct = pct;
 	return true;
 }
 
@@ -403,6 +423,8 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 		.version = strdup(json_get_string(root, "version", "")),
 		.level = strdup(json_get_string(root, "level", "")),
 		.schedule = strdup(json_get_string(root, "schedule", "")),
+		.kernel = strdup(json_get_string(root, "kernel", "")),
+		.ranks = strdup(json_get_string(root, "ranks", "")),
 		.notes = strdup(json_get_string(root, "notes", "")),
 		.cpus = (int)json_get_int(root, "cpus", 0),
 		.exit_status = (int)json_get_int(root, "exit_status", 0),
@@ -411,7 +433,7 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 		.duration_ns = json_get_int(root, "duration_ns", 0),
 		.duration_known = json_get(root, "duration_ns") != NULL,
 	};
-	info.budget_known = read_number(json_get(root, "budget_pct"), &info.budget_pct);
+	info.budget_known = read_budget(json_get(root, "budget_pct"), &info.budget_pct);
 	if (info_complete(&info)) {
 		*ret_info = info;
 	} else {
@@ -469,21 +491,64 @@ int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err
 	return 0;
 }
 
-char *rundir_shard_path(const char *path, uint32_t *ret_rank)
+uint32_t rundir_rank(void)
 {
 	static const char *const names[] = { "MOESCOPE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
 					     "PMI_RANK", "SLURM_PROCID" };
-	uint32_t rank = 0;
-	char *name;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *value = getenv(names[i]);
 
-		if (value && *value >= '0' && *value <= '9') {
-			rank = (uint32_t)strtoul(value, NULL, 10);
-			break;
-		}
+		if (value && *value >= '0' && *value <= '9')
+			return (uint32_t)strtoul(value, NULL, 10);
 	}
+	return 0;
+}
+
+static bool take_number(const char **text, uint32_t *ret_value)
+{
+	unsigned long value;
+	char *end;
+
+	if (**text < '0' || **text > '9')
+		return false;
+	errno = 0;
+	value = strtoul(*text, &end, 10);
+	if (errno || value > UINT32_MAX)
+		return false;
+	*text = end;
+	*ret_value = (uint32_t)value;
+	return true;
+}
+
+int rank_in_list(uint32_t rank, const char *list)
+{
+	int found = 0;
+
+	for (;; list++) {
+		uint32_t first, last;
+
+		if (!take_number(&list, &first))
+			return -EINVAL;
+		last = first;
+		if (*list == '-') {
+			list++;
+			if (!take_number(&list, &last) || last < first)
+				return -EINVAL;
+		}
+		found |= rank >= first && rank <= last;
+		if (!*list)
+			return found;
+		if (*list != ',')
+			return -EINVAL;
+	}
+}
+
+char *rundir_shard_path(const char *path, uint32_t *ret_rank)
+{
+	uint32_t rank = rundir_rank();
+	char *name;
+
 	*ret_rank = rank;
 	if (asprintf(&name, "%s/%u-%d.mst", path, rank, (int)getpid()) < 0)
 		return NULL;

@@ -21,6 +21,10 @@ struct rundir_meta {
 	const char *level;    /* "trace" */
 	const char *schedule; /* canonical text, or NULL */
 	const char *notes;    /* what went wrong while preparing, or NULL */
+	double budget_pct;    /* of wall time, for the profiler; 0: off, a complete trace */
+	bool budget_known;    /* false: nobody set one */
+	const char *kernel;   /* expression that recorded kernels match, or NULL: all */
+	const char *ranks;    /* recorded ranks, or NULL: all */
 };
 
 struct rundir_end {
@@ -40,11 +44,12 @@ int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_p
 int rundir_finish(const char *path, const struct rundir_end *end, struct err *err);
 
 struct rundir_info {
-	char *command, *status, *host, *cpu, *version, *level, *schedule, *notes; /* never NULL */
+	char *command, *status, *host, *cpu, *version, *level, *schedule, *kernel, *ranks,
+		*notes; /* never NULL */
 	int cpus, exit_status, signal;
 	int64_t started_realtime_ns, duration_ns;
 	bool duration_known;
-	double budget_pct;
+	double budget_pct; /* 0 and known: off */
 	bool budget_known;
 };
 /* -ENOENT: no run.json. */
@@ -53,8 +58,11 @@ void rundir_info_release(struct rundir_info *info);
 
 /* The shard files in a run directory, sorted by name; caller frees each and the array. */
 int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err *err);
-/* RANK-PID.mst in `path` for this process, RANK-PID-2.mst and so on when that exists; the rank is
- * that of the usual launchers, else 0. */
+/* The process's rank over all hosts, as the usual launchers tell it; 0 when none does. */
+uint32_t rundir_rank(void);
+/* 1 when the rank is in a list such as "0,2-3", 0 when not, -EINVAL when it is no such list. */
+int rank_in_list(uint32_t rank, const char *list);
+/* RANK-PID.mst in `path` for this process, RANK-PID-2.mst and so on when that exists. */
 char *rundir_shard_path(const char *path, uint32_t *ret_rank);
 
 #endif

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import select
 import signal
@@ -266,17 +267,90 @@ def dashes_end_the_options():
 @test
 def environment_of_the_program():
     script = "env | grep ^MOESCOPE_ | sort"
-    outer = environment(MOESCOPE_RING_KB="77", MOESCOPE_SCHEDULE="nonsense", MOESCOPE_RUN="/x")
+    outer = environment(MOESCOPE_RING_KB="77", MOESCOPE_SCHEDULE="nonsense", MOESCOPE_RUN="/x",
+                        MOESCOPE_KERNEL="x", MOESCOPE_RANKS="5", MOESCOPE_BUDGET="off")
     r = moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", script, env=outer)
-    equal(r.out, f"MOESCOPE_LEVEL=trace\nMOESCOPE_RUN={os.path.realpath('a.mscope')}\n")
+    equal(r.out.splitlines(), ["MOESCOPE_BUDGET=1", "MOESCOPE_DEVICE_MB=128",
+                               "MOESCOPE_LEVEL=trace",
+                               f"MOESCOPE_RUN={os.path.realpath('a.mscope')}"])
     r = moescope("run", "-q", "-o", "b.mscope", "--level", "full", "--overhead-check", "12",
-                 "--ring-kb", "256", "--sample", "3",
+                 "--ring-kb", "256", "--sample", "3", "--budget", "off", "--kernel", "a|b$",
+                 "--ranks", "0,2-3", "--memory-allowance", "1.5GB",
                  "--schedule", "wait=5,warmup=2,active=3,repeat=1", "--", "sh", "-c", script)
     equal(r.out.splitlines(), [
-        "MOESCOPE_LEVEL=full", "MOESCOPE_OVERHEAD_CHECK=12", "MOESCOPE_RING_KB=256",
+        "MOESCOPE_BUDGET=off", "MOESCOPE_DEVICE_MB=1536", "MOESCOPE_KERNEL=a|b$",
+        "MOESCOPE_LEVEL=full", "MOESCOPE_OVERHEAD_CHECK=12", "MOESCOPE_RANKS=0,2-3",
+        "MOESCOPE_RING_KB=256",
         f"MOESCOPE_RUN={os.path.realpath('b.mscope')}",
         "MOESCOPE_SCHEDULE=skip_first=0,wait=5,warmup=2,active=3,repeat=1,sample=3"])
-    equal(run_json("b.mscope")["level"], "full")
+    info = run_json("b.mscope")
+    equal((info["level"], info["kernel"], info["ranks"]), ("full", "a|b$", "0,2-3"))
+
+
+@test
+def budgets():
+    for text, pct in (("1%", 1), ("0.5%", 0.5), ("2", 2), ("2.25%", 2.25), ("50", 50), ("off", None)):
+        r = moescope("run", "-q", "-f", "-o", "a.mscope", f"--budget={text}", "--", "sh", "-c",
+                     "echo $MOESCOPE_BUDGET")
+        equal(r.out, "off\n" if pct is None else f"{pct}\n")
+        equal(run_json()["budget_pct"], pct)
+    record("b.mscope")
+    equal(run_json("b.mscope")["budget_pct"], 1)
+    for text in ("0", "0%", "51", "-1", "x", "1%%", "", "1 %", "0x1", "inf", "nan", ".", "1.2.3"):
+        r = moescope("run", f"--budget={text}", "--", "touch", "ran")
+        one_sentence(r, 2, "--budget")
+    check(not os.path.exists("ran"), "the program must not have run")
+
+
+@test
+def wrong_values():
+    for option, values in (
+            ("--kernel", ("[a", "a(b", "*a{")),
+            ("--ranks", ("x", "1,", ",1", "3-2", "1-", "-1", "1;2", "0 ,1", "99999999999")),
+            ("--memory-allowance", ("0", "128TB", "-1", "x", "0.5MB", "5000GB", "MB"))):
+        for value in values:
+            one_sentence(moescope("run", f"{option}={value}", "--", "true"), 2, option)
+    equal(os.listdir("."), [])
+
+
+@test
+def only_the_ranks_asked_for():
+    need(TINYMOE)
+    script = ('for rank in 0 1 2 3 4; do RANK=$rank "$@" > out.$rank || exit 1; done; '
+              'OMPI_COMM_WORLD_RANK=7 "$@" > out.7 && SLURM_PROCID=8 "$@" > out.8 && '
+              'PMI_RANK=9 "$@" > out.9 && "$@" > out.none')
+    program = [TINYMOE, *TINY, "--steps", "2"]
+    r = moescope("run", "-q", "-o", "a.mscope", "--ranks", "1,3-4,7", "--", "sh", "-c", script, "sh",
+                 *program)
+    equal((r.status, r.err), (0, ""), r)
+    shards = [n for n in os.listdir("a.mscope") if n.endswith(".mst")]
+    equal(sorted(int(n.split("-")[0]) for n in shards), [1, 3, 4, 7])
+    # The others did their work all the same.
+    texts = {re.sub(r"[0-9.]+ tokens/s", "", pathlib.Path(f"out.{r}").read_text(encoding="utf-8"))
+             for r in (0, 2, 3, 8, 9, "none")}
+    check(all("loss" in t for t in texts), texts)
+    # A process without a rank is rank 0.
+    r = moescope("run", "-q", "-o", "b.mscope", "--ranks", "0", "--", *program)
+    equal(len([n for n in os.listdir("b.mscope") if n.endswith(".mst")]), 1)
+    r = moescope("run", "-o", "c.mscope", "--ranks", "5", "--", *program)
+    equal(r.status, 0, r)
+    check("nothing was recorded" in r.err and "--ranks" in r.err, r)
+
+
+@test
+def schedules_are_those_of_torch_profiler():
+    # What torch.profiler.schedule gives for steps 0 to 11, with RECORD and RECORD_AND_SAVE as 1.
+    for schedule, recorded in (("wait=1,warmup=1,active=2,repeat=2", "001100110000"),
+                               ("wait=1,warmup=1,active=2", "001100110011"),
+                               ("skip_first=3,wait=1,warmup=1,active=2,repeat=1", "000001100000"),
+                               ("skip_first=2,active=1,wait=2,repeat=0", "000010010010"),
+                               ("active=3,repeat=2", "111111000000")):
+        record("a.mscope", 12, "-f", "--schedule", schedule)
+        rows = json.loads(moescope("steps", "a.mscope", "--json").out)["rows"]
+        equal("".join("1" if row["recorded"] else "0" for row in rows), recorded, schedule)
+    record("a.mscope", 12, "-f", "--schedule", "wait=2,active=4,repeat=2", "--sample", "2")
+    rows = json.loads(moescope("steps", "a.mscope", "--json").out)["rows"]
+    equal("".join("1" if row["recorded"] else "0" for row in rows), "001010001010")
 
 
 @test

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <locale.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -101,6 +102,99 @@ static void test_round_trip(void **state)
 	rundir_info_release(&info);
 	assert_int_equal(entries(path), 1);
 	free(path);
+}
+
+static struct rundir_info info_of(const char *path)
+{
+	struct rundir_info info;
+	struct err err = { "" };
+
+	if (rundir_read(path, &info, &err) < 0)
+		fail_msg("%s", err.message);
+	return info;
+}
+
+/* A budget survives the end of the run, whatever the locale; off is not the same as none. */
+static void test_budget(void **state)
+{
+	static const struct {
+		bool known;
+		double pct;
+		const char *text;
+	} cases[] = { { true, 0.5, "\"budget_pct\": 0.5" },
+		      { true, 0, "\"budget_pct\": null" },
+		      { false, 0, NULL } };
+	char *const argv[] = { "x" };
+	struct rundir_end end = { .exited = true };
+
+	(void)state;
+	setlocale(LC_NUMERIC, "de_DE.UTF-8"); /* where it is installed */
+	for (size_t i = 0; i < 3; i++) {
+		struct rundir_meta meta = { .argc = 1,
+					    .argv = argv,
+					    .budget_known = cases[i].known,
+					    .budget_pct = cases[i].pct,
+					    .kernel = i ? NULL : "a|b",
+					    .ranks = i ? NULL : "0,2-3" };
+		char name[16], *path;
+		struct rundir_info info;
+		struct err err = { "" };
+
+		snprintf(name, sizeof(name), "%zu.mscope", i);
+		path = make_run(name, &meta);
+		for (int ended = 0; ended < 2; ended++) {
+			info = info_of(path);
+			assert_int_equal(info.budget_known, cases[i].known);
+			assert_true(info.budget_pct == cases[i].pct);
+			assert_string_equal(info.kernel, i ? "" : "a|b");
+			assert_string_equal(info.ranks, i ? "" : "0,2-3");
+			rundir_info_release(&info);
+			assert_int_equal(rundir_finish(path, &end, &err), 0);
+		}
+		free(path);
+	}
+	setlocale(LC_NUMERIC, "C");
+}
+
+static void test_wrong_budgets(void **state)
+{
+	static const char *const wrong[] = { "\"1\"", "-1", "0", "1e999", "true", "[1]" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char *file = path_in(directory, "run.json");
+		FILE *f = fopen(file, "w");
+		struct rundir_info info;
+
+		assert_non_null(f);
+		fprintf(f, "{\"format\": 1, \"budget_pct\": %s}", wrong[i]);
+		fclose(f);
+		free(file);
+		info = info_of(directory);
+		assert_false(info.budget_known);
+		assert_true(info.budget_pct == 0);
+		rundir_info_release(&info);
+	}
+}
+
+static void test_rank_lists(void **state)
+{
+	static const char *const wrong[] = { "",   ",",	  "1,",	   ",1", "1,,2", "-",	      "1-",
+					     "-1", "3-2", "1-2-3", "x",	 "1 ",	 "4294967296" };
+
+	(void)state;
+	assert_int_equal(rank_in_list(0, "0"), 1);
+	assert_int_equal(rank_in_list(1, "0"), 0);
+	assert_int_equal(rank_in_list(2, "0,2-3"), 1);
+	assert_int_equal(rank_in_list(3, "0,2-3"), 1);
+	assert_int_equal(rank_in_list(4, "0,2-3"), 0);
+	assert_int_equal(rank_in_list(1, "0,2-3"), 0);
+	assert_int_equal(rank_in_list(7, "7-7,1"), 1);
+	assert_int_equal(rank_in_list(12, "1,2"), 0);
+	assert_int_equal(rank_in_list(UINT32_MAX, "0-4294967295"), 1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (rank_in_list(1, wrong[i]) != -EINVAL)
+			fail_msg("'%s' is no list", wrong[i]);
 }
 
 /* The shell reads the command back as the words it was made of. */
@@ -260,40 +354,6 @@ static void test_read_refuses(void **state)
 	free(file);
 }
 
-/* The budget outlives the end of the run; what is no number is no budget. */
-static void test_budget(void **state)
-{
-	static const struct {
-		const char *text;
-		bool known;
-		double pct;
-	} cases[] = { { "{\"format\": 1, \"budget_pct\": 2.5}", true, 2.5 },
-		      { "{\"format\": 1, \"budget_pct\": 0}", true, 0 },
-		      { "{\"format\": 1, \"budget_pct\": null}", false, 0 },
-		      { "{\"format\": 1, \"budget_pct\": \"1\"}", false, 0 },
-		      { "{\"format\": 1, \"budget_pct\": 1e999}", false, 0 },
-		      { "{\"format\": 1}", false, 0 } };
-	struct rundir_end end = { .exited = true };
-	char *file = path_in(directory, "run.json");
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		for (int finished = 0; finished < 2; finished++) {
-			struct rundir_info info;
-
-			if (!finished)
-				file_write(file, cases[i].text, strlen(cases[i].text));
-			else
-				assert_int_equal(rundir_finish(directory, &end, NULL), 0);
-			assert_int_equal(rundir_read(directory, &info, NULL), 0);
-			assert_int_equal(info.budget_known, cases[i].known);
-			assert_true(info.budget_pct == cases[i].pct);
-			rundir_info_release(&info);
-		}
-	}
-	free(file);
-}
-
 static void test_shards_are_listed(void **state)
 {
 	static const char *const names[] = { "1-7.mst",	 "0-9.mst", "0-9.ring",
@@ -343,13 +403,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_round_trip),
+		TEST(test_budget),
+		TEST(test_wrong_budgets),
+		cmocka_unit_test(test_rank_lists),
 		TEST(test_quoting_by_a_shell),
 		TEST(test_killed),
 		TEST(test_existing_directories),
 		TEST(test_failures_leave_nothing),
 		TEST(test_finish_keeps_the_old_file),
 		TEST(test_read_refuses),
-		TEST(test_budget),
 		TEST(test_shards_are_listed),
 	};
 
