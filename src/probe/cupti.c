@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/cupti_names.h"
+#include "base/dynlib.h"
 #include "moescope.h"
-#include "probe/dynlib.h"
 #include "probe/gpu.h"
 #include "probe/launches.h"
 
@@ -478,9 +478,18 @@ int cupti_attach(bool with_memory, char *words, size_t size)
 	uint32_t version = 0;
 
 	if (!load()) {
-		snprintf(words, size,
-			 "GPU collection off: no usable libcupti; install the CUDA toolkit or the "
-			 "nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its path");
+		const char *given = getenv("MOESCOPE_CUPTI");
+
+		if (given && *given)
+			snprintf(words, size,
+				 "GPU collection off: MOESCOPE_CUPTI names no usable libcupti; "
+				 "unset it or give another path than '%s'",
+				 given);
+		else
+			snprintf(words, size,
+				 "GPU collection off: no usable libcupti; install the CUDA toolkit "
+				 "or the nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its "
+				 "path");
 		return -1;
 	}
 	/* The wall clock is CUPTI's default. */

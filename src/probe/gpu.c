@@ -88,6 +88,8 @@ static void *gpu_thread(void *arg)
 		if (have_cupti && ++samples % SAMPLES_PER_FLUSH == 0)
 			cupti_flush(false);
 	}
+	if (have_nvml)
+		nvml_end();
 	return NULL;
 }
 

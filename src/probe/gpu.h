@@ -37,10 +37,11 @@ int cupti_attach(bool with_memory, char *words, size_t size);
 void cupti_detach(void);
 void cupti_flush(bool forced);
 
-/* nvml.c: devices once, then one reading of every metric. */
+/* nvml.c: what is there, then one reading after the other, then what was missing. */
 int nvml_open(char *words, size_t size);
 void nvml_describe(void);
 void nvml_sample(void);
+void nvml_end(void);
 
 /* The large ring of a thread that carries device records. */
 void probe_attach_large(void);
