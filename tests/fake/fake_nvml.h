@@ -3,7 +3,8 @@
  * What a test drives the scripted NVML with, and what its two devices read. A test reaches the
  * library by dlopen of the path in MOESCOPE_NVML and takes the symbol `fake_nvml` from it. Tests of
  * the tool say it by environment: FAKE_NVML_INIT is the number that nvmlInit answers,
- * FAKE_NVML_COUNT the number of devices, FAKE_NVML_MIG=1 puts device 1 into MIG mode.
+ * FAKE_NVML_COUNT the number of devices, FAKE_NVML_CUDA the version of CUDA that the driver supports;
+ * FAKE_NVML_MIG=1 puts device 1 into MIG mode.
  *
  * Device 0 has everything but a fan, and GPM. Device 1 has a fan, but neither power readings, ECC,
  * the newer memory call nor GPM.
