@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/nvml_api.h"
 #include "probe/cuda_order.h"
 #include "probe/gpu.h"
 #include "probe/probe.h"
@@ -39,11 +40,12 @@ void nvml_push(const struct nvml_source *source, int64_t time_ns, const char *me
 	gpu_push(RECORD_SAMPLE, &row, sizeof(row));
 }
 
+/* On a thread of the program, inside its first CUDA call: the devices are looked at later. */
 int nvml_open(char *words, size_t size)
 {
 	struct err err = { "" };
 
-	if (gpu_devices_open(&devices, &err) == 0)
+	if (nvml_api_open(&err) == 0)
 		return 0;
 	snprintf(words, size, "device metrics off: %s", err.message);
 	return -1;
@@ -115,12 +117,17 @@ static void look_for_order(void)
 
 void nvml_describe(void)
 {
-	if (devices.driver[0])
+	struct err err = { "" };
+	int r = gpu_devices_open(&devices, &err);
+
+	if (r < 0)
+		moescope_info("NVML", err.message);
+	else if (devices.driver[0])
 		moescope_info("NVIDIA driver", devices.driver);
 	/* Nothing of an earlier session is a beginning for this one. */
 	n_sources = 0;
 	samples = 0;
-	ordered = false;
+	ordered = r < 0; /* without devices there is no order to wait for */
 	nvml_processes_begin();
 }
 

@@ -146,6 +146,13 @@ def what_is_missing_is_said():
 
 
 @test
+def a_build_without_gpu_support_says_so():
+    if "off: this build" not in moescope("doctor").out:
+        raise Skip("this build has GPU support")
+    one_sentence(moescope("smi"), 1, "no GPU support", "tools/cuda_headers.sh --fetch")
+
+
+@test
 def wrong_usage_is_said():
     one_sentence(smi("-c", "memory.usd"), 2, "did you mean 'memory.used'?")
     one_sentence(smi("-c", "index,"), 2, "empty name")

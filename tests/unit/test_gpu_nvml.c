@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock_reasons.h"
 #include "gpu_child.h"
 
 struct expectation {
@@ -458,6 +459,18 @@ static void test_processes(void **state)
 	run_free(run);
 }
 
+/* The table of words has NVML's bits, all of them and no other. */
+static void test_clock_reasons(void **state)
+{
+	(void)state;
+	for (unsigned int bit = 0; bit < CLOCK_REASON_BITS; bit++)
+		assert_int_equal(clock_reason_words(bit) != NULL,
+				 (unsigned long long)nvmlClocksEventReasonAll >> bit & 1);
+	assert_string_equal(clock_reason_words((unsigned int)__builtin_ctzll(
+				    nvmlClocksThrottleReasonHwThermalSlowdown)),
+			    "thermal slowdown by hardware");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -469,7 +482,7 @@ int main(void)
 		TEST(test_hidden),	   TEST(test_mig),
 		TEST(test_unknown_device), TEST(test_no_order),
 		TEST(test_late),	   TEST(test_never),
-		TEST(test_processes),
+		TEST(test_processes),	   cmocka_unit_test(test_clock_reasons),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
