@@ -403,8 +403,8 @@ static int make_plan(const struct values *v, struct smi_plan *ret_plan, struct e
 static int run_smi(struct invocation *inv)
 {
 	const struct values *values = inv->values;
+	struct smi_plan plan = { .interval_ns = 1000000000 };
 	struct err err = { "" };
-	struct smi_plan plan;
 
 	if (values->help_columns) {
 		smi_print_columns(inv->out->file);

@@ -44,7 +44,7 @@ void check_found(struct check *check, enum check_state state, const char *format
 void check_fix(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_number(struct check *check, const char *key, double value);
 /* The value behind "key : value" in a file of /proc, or "". */
-void proc_value(const char *file, const char *key, char *out, size_t size);
+void proc_value(const char *name, const char *key, char *out, size_t size);
 const char *proc_root(void);
 
 /* doctor_gpu.c: driver, devices, libraries, permissions, other profilers, what each level gives. */

@@ -92,7 +92,7 @@ static void add_all(const char *why)
 
 	snprintf(words, sizeof(words),
 		 "readings are of all devices, numbered as nvidia-smi does and not as the program "
-		 "does: %s",
+		 "does: %.300s",
 		 why);
 	moescope_info("NVML", words);
 	for (size_t i = 0; i < devices.n; i++)

@@ -257,7 +257,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
 	if (room < n_processes) {
 		result = NVML_ERROR_INSUFFICIENT_SIZE;
 	} else {
-		memcpy(infos, processes, n_processes * sizeof(*infos));
+		if (n_processes)
+			memcpy(infos, processes, n_processes * sizeof(*infos));
 		process_lists++;
 		pthread_cond_broadcast(&changed);
 	}
