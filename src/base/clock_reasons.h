@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a device's clocks are not at their highest, in words: the bits of NVML's clock event (once
- * throttle) reasons, as the sample metric clock_limit_reasons holds them. Pure, any thread.
+ * Why a device's clocks are below their maximum: the bits of the sample "clock_limit_reasons",
+ * which are NVML's, in words.
  */
 #ifndef BASE_CLOCK_REASONS_H
 #define BASE_CLOCK_REASONS_H
 
-#include <stddef.h>
+#define CLOCK_REASON_BITS 64
 
-/* bit: its number, 0 the lowest. NULL: NVML gives it no meaning that this version knows. */
-static inline const char *clock_reason_words(unsigned int bit)
-{
-	static const char *const words[] = {
-		"idle",			  /* nvmlClocksEventReasonGpuIdle */
-		"application clocks",	  /* ApplicationsClocksSetting */
-		"power cap",		  /* SwPowerCap */
-		"hardware slowdown",	  /* HwSlowdown */
-		"sync boost",		  /* SyncBoost */
-		"thermal slowdown",	  /* SwThermalSlowdown */
-		"hardware thermal limit", /* HwThermalSlowdown */
-		"power brake",		  /* HwPowerBrakeSlowdown */
-		"display clocks",	  /* DisplayClockSetting */
-	};
-
-	return bit < sizeof(words) / sizeof(words[0]) ? words[bit] : NULL;
-}
+/* bit: its number, 0 to CLOCK_REASON_BITS - 1. NULL: NVML has given that bit no meaning. */
+const char *clock_reason_words(unsigned int bit);
 
 #endif

@@ -39,26 +39,27 @@ static const struct {
 	[CHECK_FAILED] = { "failed", TEXT_RED },
 };
 
-static void print_text(FILE *out, const struct check *checks, size_t n)
+static void print_text(FILE *out, const struct checks *checks)
 {
 	struct terminal terminal = terminal_look();
 	size_t width = (size_t)terminal.columns;
 
-	for (size_t i = 0; i < n; i++) {
-		enum text_style style = states[checks[i].state].style;
+	for (size_t i = 0; i < checks->n; i++) {
+		const struct check *check = &checks->check[i];
+		enum text_style style = states[check->state].style;
 
 		fprintf(out, "%s%-6s%s  %-14s", text_style_on(style, terminal.color),
-			states[checks[i].state].word, text_style_off(style, terminal.color),
-			checks[i].name);
-		text_wrap(out, checks[i].text, width, 22, 22);
-		if (checks[i].fix[0]) {
+			states[check->state].word, text_style_off(style, terminal.color),
+			check->name);
+		text_wrap(out, check->text, width, 22, 22);
+		if (check->fix[0]) {
 			fprintf(out, "%22s", "");
-			text_wrap(out, checks[i].fix, width, 22, 22);
+			text_wrap(out, check->fix, width, 22, 22);
 		}
 	}
 }
 
-static int print_json(FILE *out, const struct check *checks, size_t n)
+static int print_json(FILE *out, const struct checks *checks)
 {
 	struct json json;
 
@@ -68,19 +69,21 @@ static int print_json(FILE *out, const struct check *checks, size_t n)
 	json_string(&json, "moescope/doctor/1");
 	json_key(&json, "rows");
 	json_array(&json);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < checks->n; i++) {
+		const struct check *check = &checks->check[i];
+
 		json_object(&json);
 		json_key(&json, "name");
-		json_string(&json, checks[i].name);
+		json_string(&json, check->name);
 		json_key(&json, "state");
-		json_string(&json, states[checks[i].state].word);
+		json_string(&json, states[check->state].word);
 		json_key(&json, "text");
-		json_string(&json, checks[i].text);
+		json_string(&json, check->text);
 		json_key(&json, "fix");
-		json_string(&json, checks[i].fix[0] ? checks[i].fix : NULL);
-		if (checks[i].has_number) {
-			json_key(&json, checks[i].number_key);
-			json_double(&json, checks[i].number);
+		json_string(&json, check->fix[0] ? check->fix : NULL);
+		if (check->has_number) {
+			json_key(&json, check->number_key);
+			json_double(&json, check->number);
 		}
 		json_object_end(&json);
 	}
@@ -92,16 +95,16 @@ static int print_json(FILE *out, const struct check *checks, size_t n)
 static int run_doctor(struct invocation *inv)
 {
 	const struct values *values = inv->values;
-	struct check checks[DOCTOR_CHECKS_MAX];
-	size_t n = doctor_look(checks);
+	static struct checks checks;
 	int r = EXIT_OK;
 
+	doctor_look(&checks);
 	if (values->json)
-		r = print_json(inv->out->file, checks, n);
+		r = print_json(inv->out->file, &checks);
 	else
-		print_text(inv->out->file, checks, n);
-	for (size_t i = 0; i < n; i++)
-		if (checks[i].state == CHECK_FAILED)
+		print_text(inv->out->file, &checks);
+	for (size_t i = 0; i < checks.n; i++)
+		if (checks.check[i].state == CHECK_FAILED)
 			r = EXIT_FAILED;
 	return r;
 }
@@ -110,8 +113,9 @@ const struct command cmd_doctor = {
 	.name = "doctor",
 	.summary = "what works on this machine, what does not, and what fixes it",
 	.words = "",
-	.description = "Looks at the machine, finds the parts of moescope, and records and reads "
-		       "back a few thousand ranges. The exit status is 1 when something that "
+	.description = "Looks at the machine, its GPUs and their libraries, finds the parts of "
+		       "moescope, and records and reads back a few thousand ranges. Says what each "
+		       "level of 'run' can collect here. The exit status is 1 when something that "
 		       "recording needs does not work.",
 	.groups = groups,
 	.examples = examples,

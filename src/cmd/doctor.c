@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checks of `doctor`, each a function that fills one struct check. Main thread.
+ * The checks of `doctor` on the host, each a function that fills one struct check. Main thread.
  */
 #include "cmd/doctor.h"
 
-#include <dlfcn.h>
+#include <assert.h>
 #include <errno.h>
-#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@
 #include <zstd.h>
 
 #include "base/clock.h"
-#include "base/cupti_names.h"
 #include "base/format.h"
 #include "base/version.h"
 #include "cmd/installed.h"
@@ -29,10 +27,18 @@
 
 #define LIBRARY "libmoescope.so"
 
-static void found(struct check *check, enum check_state state, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+struct check *checks_add(struct checks *checks, const char *name)
+{
+	struct check *check;
 
-static void found(struct check *check, enum check_state state, const char *format, ...)
+	assert(checks->n < DOCTOR_CHECKS_MAX);
+	check = &checks->check[checks->n++];
+	*check = (struct check){ .state = CHECK_OK };
+	snprintf(check->name, sizeof(check->name), "%s", name);
+	return check;
+}
+
+void check_found(struct check *check, enum check_state state, const char *format, ...)
 {
 	va_list args;
 
@@ -42,12 +48,16 @@ static void found(struct check *check, enum check_state state, const char *forma
 	va_end(args);
 }
 
-static void fix(struct check *check, const char *text)
+void check_fix(struct check *check, const char *format, ...)
 {
-	snprintf(check->fix, sizeof(check->fix), "%s", text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(check->fix, sizeof(check->fix), format, args);
+	va_end(args);
 }
 
-static void number(struct check *check, const char *key, double value)
+void check_number(struct check *check, const char *key, double value)
 {
 	check->has_number = true;
 	check->number_key = key;
@@ -61,8 +71,8 @@ static void check_version(struct check *check)
 #else
 	const char *compiler = "gcc " __VERSION__;
 #endif
-	found(check, CHECK_OK, "moescope %s, built with %s, zstd %s", VERSION_TEXT, compiler,
-	      ZSTD_versionString());
+	check_found(check, CHECK_OK, "moescope %s, built with %s, zstd %s", VERSION_TEXT, compiler,
+		    ZSTD_versionString());
 }
 
 static void check_system(struct check *check)
@@ -70,17 +80,25 @@ static void check_system(struct check *check)
 	struct utsname name;
 
 	if (uname(&name) < 0)
-		found(check, CHECK_NOTE, "unknown: %s", strerror(errno));
+		check_found(check, CHECK_NOTE, "unknown: %s", strerror(errno));
 	else
-		found(check, CHECK_OK, "%s %s, %s", name.sysname, name.release, name.machine);
+		check_found(check, CHECK_OK, "%s %s, %s", name.sysname, name.release, name.machine);
 }
 
-/* The value behind "key : value" in a file of /proc, or "". */
-static void proc_value(const char *path, const char *key, char *out, size_t size)
+const char *proc_root(void)
 {
-	FILE *file = fopen(path, "re");
-	char line[512];
+	const char *given = getenv("MOESCOPE_PROC");
 
+	return given && *given ? given : "/proc";
+}
+
+void proc_value(const char *name, const char *key, char *out, size_t size)
+{
+	char path[4096], line[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", proc_root(), name);
+	file = fopen(path, "re");
 	out[0] = '\0';
 	while (file && !out[0] && fgets(line, sizeof(line), file)) {
 		char *colon = strchr(line, ':');
@@ -99,37 +117,38 @@ static void check_cpu(struct check *check)
 	char model[256];
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 
-	proc_value("/proc/cpuinfo", "model name", model, sizeof(model));
-	found(check, CHECK_OK, "%s, %ld cores online", model[0] ? model : "model not known",
-	      online);
-	number(check, "cores", (double)online);
+	proc_value("cpuinfo", "model name", model, sizeof(model));
+	check_found(check, CHECK_OK, "%s, %ld cores online", model[0] ? model : "model not known",
+		    online);
+	check_number(check, "cores", (double)online);
 }
 
 static void check_memory(struct check *check)
 {
 	char total[64], available[64];
 
-	proc_value("/proc/meminfo", "MemTotal", total, sizeof(total));
-	proc_value("/proc/meminfo", "MemAvailable", available, sizeof(available));
+	proc_value("meminfo", "MemTotal", total, sizeof(total));
+	proc_value("meminfo", "MemAvailable", available, sizeof(available));
 	if (!total[0] || !available[0]) {
-		found(check, CHECK_NOTE, "not known: /proc/meminfo cannot be read");
+		check_found(check, CHECK_NOTE, "not known: /proc/meminfo cannot be read");
 		return;
 	}
-	found(check, CHECK_OK, "%s, %s available", format_bytes(strtod(total, NULL) * 1024).text,
-	      format_bytes(strtod(available, NULL) * 1024).text);
+	check_found(check, CHECK_OK, "%s, %s available",
+		    format_bytes(strtod(total, NULL) * 1024).text,
+		    format_bytes(strtod(available, NULL) * 1024).text);
 }
 
 static void check_clock(struct check *check)
 {
 	clock_init();
 	if (clock_has_counter) {
-		found(check, CHECK_OK, "%s", clock_source_name());
+		check_found(check, CHECK_OK, "%s", clock_source_name());
 		return;
 	}
-	found(check, CHECK_NOTE, "%s: ranges cost some 20 ns more than with a steady counter",
-	      clock_source_name());
-	fix(check, "See /sys/devices/system/clocksource; virtual machines can often be given "
-		   "an invariant TSC.");
+	check_found(check, CHECK_NOTE, "%s: ranges cost some 20 ns more than with a steady counter",
+		    clock_source_name());
+	check_fix(check, "See /sys/devices/system/clocksource; virtual machines can often be given "
+			 "an invariant TSC.");
 }
 
 static void check_disk(struct check *check)
@@ -138,16 +157,17 @@ static void check_disk(struct check *check)
 	double bytes;
 
 	if (statvfs(".", &fs) < 0) {
-		found(check, CHECK_FAILED, "the current directory cannot be looked at: %s",
-		      strerror(errno));
+		check_found(check, CHECK_FAILED, "the current directory cannot be looked at: %s",
+			    strerror(errno));
 		return;
 	}
 	bytes = (double)fs.f_bavail * (double)fs.f_frsize;
-	found(check, bytes < 1e8 ? CHECK_NOTE : CHECK_OK, "%s free in the current directory",
-	      format_bytes(bytes).text);
-	number(check, "free_bytes", bytes);
+	check_found(check, bytes < 1e8 ? CHECK_NOTE : CHECK_OK, "%s free in the current directory",
+		    format_bytes(bytes).text);
+	check_number(check, "free_bytes", bytes);
 	if (bytes < 1e8)
-		fix(check, "Free some space, or record elsewhere: moescope run -o DIR -- PROGRAM");
+		check_fix(check,
+			  "Free some space, or record elsewhere: moescope run -o DIR -- PROGRAM");
 }
 
 static void check_writable(struct check *check)
@@ -155,12 +175,13 @@ static void check_writable(struct check *check)
 	char dir[] = "moescope-doctor-XXXXXX";
 
 	if (mkdtemp(dir) && rmdir(dir) == 0) {
-		found(check, CHECK_OK, "runs can be made in the current directory");
+		check_found(check, CHECK_OK, "runs can be made in the current directory");
 		return;
 	}
-	found(check, CHECK_FAILED, "runs cannot be made in the current directory: %s",
-	      strerror(errno));
-	fix(check, "Change to another directory, or name one: moescope run -o DIR -- PROGRAM");
+	check_found(check, CHECK_FAILED, "runs cannot be made in the current directory: %s",
+		    strerror(errno));
+	check_fix(check,
+		  "Change to another directory, or name one: moescope run -o DIR -- PROGRAM");
 }
 
 static void check_library(struct check *check)
@@ -168,12 +189,13 @@ static void check_library(struct check *check)
 	char *path = installed_library(LIBRARY);
 
 	if (path) {
-		found(check, CHECK_OK, "%s", path);
+		check_found(check, CHECK_OK, "%s", path);
 	} else {
-		found(check, CHECK_NOTE,
-		      LIBRARY " is not beside this program; the self-test "
-			      "tries the loader's path");
-		fix(check, "Install it (make install), or add its directory to LD_LIBRARY_PATH.");
+		check_found(check, CHECK_NOTE,
+			    LIBRARY " is not beside this program; the self-test "
+				    "tries the loader's path");
+		check_fix(check,
+			  "Install it (make install), or add its directory to LD_LIBRARY_PATH.");
 	}
 	free(path);
 }
@@ -183,12 +205,12 @@ static void check_tinymoe(struct check *check)
 	char *path = installed_program("tinymoe");
 
 	if (path) {
-		found(check, CHECK_OK, "%s", path);
+		check_found(check, CHECK_OK, "%s", path);
 	} else if (program_find("tinymoe") == 0) {
-		found(check, CHECK_OK, "in PATH");
+		check_found(check, CHECK_OK, "in PATH");
 	} else {
-		found(check, CHECK_NOTE, "not found: 'moescope demo' will not work");
-		fix(check, "Build it (make), or add its directory to PATH.");
+		check_found(check, CHECK_NOTE, "not found: 'moescope demo' will not work");
+		check_fix(check, "Build it (make), or add its directory to PATH.");
 	}
 	free(path);
 }
@@ -198,70 +220,14 @@ static void check_terminal(struct check *check)
 	struct terminal t = terminal_look();
 
 	if (!t.stdout_is_terminal)
-		found(check, CHECK_OK, "standard output is no terminal: plain text, 80 columns%s",
-		      t.utf8 ? ", UTF-8" : ", ASCII");
+		check_found(check, CHECK_OK,
+			    "standard output is no terminal: plain text, 80 columns%s",
+			    t.utf8 ? ", UTF-8" : ", ASCII");
 	else
-		found(check, CHECK_OK, "%d columns, %d rows, %s, %s", t.columns, t.rows,
-		      t.color ? "colour" : "no colour", t.utf8 ? "UTF-8" : "ASCII");
+		check_found(check, CHECK_OK, "%d columns, %d rows, %s, %s", t.columns, t.rows,
+			    t.color ? "colour" : "no colour", t.utf8 ? "UTF-8" : "ASCII");
 	if (!t.utf8)
-		fix(check, "For finer bars use a UTF-8 locale: export LC_ALL=C.UTF-8");
-}
-
-static void check_gpu(struct check *check)
-{
-	char version[256];
-	glob_t devices = { 0 };
-	size_t n = glob("/dev/nvidia[0-9]*", 0, NULL, &devices) == 0 ? devices.gl_pathc : 0;
-
-	globfree(&devices);
-	proc_value("/proc/driver/nvidia/version", "NVRM version", version, sizeof(version));
-	number(check, "devices", (double)n);
-	if (n == 0 && !version[0])
-		found(check, CHECK_NOTE,
-		      "no NVIDIA device (/dev/nvidia*) or driver here; everything on the host "
-		      "works");
-	else
-		found(check, CHECK_OK, "%zu NVIDIA devices, driver %s", n,
-		      version[0] ? version : "not loaded");
-}
-
-/* Whether a program under `run` would have its GPU work recorded. */
-static void check_gpu_collection(struct check *check)
-{
-	static const char *const names[] = { CUPTI_LIBRARY_NAMES };
-	char *path = installed_library("libmoescope.so"), admin_only[32];
-	const char *cupti = getenv("MOESCOPE_CUPTI");
-	void *library, *loaded = NULL;
-	bool built;
-
-	/* Under `run` the library would begin to record us. */
-	unsetenv("MOESCOPE_RUN");
-	library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	built = library && dlsym(library, "InitializeInjection");
-	free(path);
-	if (!built) {
-		found(check, CHECK_NOTE,
-		      "off: this build has none; fetch the CUDA headers with "
-		      "'tools/cuda_headers.sh --fetch' and build again");
-		return;
-	}
-	if (cupti && *cupti)
-		loaded = dlopen(cupti, RTLD_NOW | RTLD_LOCAL);
-	for (size_t i = 0; !loaded && i < sizeof(names) / sizeof(names[0]); i++)
-		loaded = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-	proc_value("/proc/driver/nvidia/params", "RmProfilingAdminOnly", admin_only,
-		   sizeof(admin_only));
-	if (!loaded)
-		found(check, CHECK_NOTE,
-		      "built in; no libcupti in the library path: a program that loads its own "
-		      "(PyTorch does) is recorded, others need MOESCOPE_CUPTI=PATH or the CUDA "
-		      "toolkit");
-	else if (admin_only[0] == '1' && geteuid() != 0)
-		found(check, CHECK_NOTE,
-		      "built in, libcupti found; hardware counters are for root only here: set "
-		      "NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module");
-	else
-		found(check, CHECK_OK, "built in, libcupti found");
+		check_fix(check, "For finer bars use a UTF-8 locale: export LC_ALL=C.UTF-8");
 }
 
 static void limit_text(int resource, char *out, size_t size)
@@ -284,11 +250,11 @@ static void check_limits(struct check *check)
 	limit_text(RLIMIT_NOFILE, files, sizeof(files));
 	limit_text(RLIMIT_FSIZE, size, sizeof(size));
 	limit_text(RLIMIT_MEMLOCK, locked, sizeof(locked));
-	found(check, CHECK_OK, "open files %s, file size %s, locked memory %s", files, size,
-	      locked);
+	check_found(check, CHECK_OK, "open files %s, file size %s, locked memory %s", files, size,
+		    locked);
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
 		check->state = CHECK_NOTE;
-		fix(check, "Long runs may exceed the file size: ulimit -f unlimited");
+		check_fix(check, "Long runs may exceed the file size: ulimit -f unlimited");
 	}
 }
 
@@ -297,11 +263,12 @@ static void check_shared_memory(struct check *check)
 	struct statvfs fs;
 
 	if (statvfs("/dev/shm", &fs) < 0)
-		found(check, CHECK_NOTE, "/dev/shm: %s; buffers lie in the run directory",
-		      strerror(errno));
+		check_found(check, CHECK_NOTE, "/dev/shm: %s; buffers lie in the run directory",
+			    strerror(errno));
 	else
-		found(check, CHECK_OK, "/dev/shm has %s free; buffers lie in the run directory",
-		      format_bytes((double)fs.f_bavail * (double)fs.f_frsize).text);
+		check_found(check, CHECK_OK,
+			    "/dev/shm has %s free; buffers lie in the run directory",
+			    format_bytes((double)fs.f_bavail * (double)fs.f_frsize).text);
 }
 
 static void check_recording(struct check *check)
@@ -313,14 +280,14 @@ static void check_recording(struct check *check)
 
 	free(path);
 	if (r < 0) {
-		found(check, CHECK_FAILED, "recording does not work: %s", err.message);
-		fix(check,
-		    "Build and install again (make, make install); TMPDIR must be writable.");
+		check_found(check, CHECK_FAILED, "recording does not work: %s", err.message);
+		check_fix(check,
+			  "Build and install again (make, make install); TMPDIR must be writable.");
 		return;
 	}
-	found(check, CHECK_OK, "%u ranges recorded and read back equal, %.0f ns each",
-	      result.ranges, result.ns_per_range);
-	number(check, "range_ns", result.ns_per_range);
+	check_found(check, CHECK_OK, "%u ranges recorded and read back equal, %.0f ns each",
+		    result.ranges, result.ns_per_range);
+	check_number(check, "range_ns", result.ns_per_range);
 }
 
 static const struct {
@@ -337,21 +304,18 @@ static const struct {
 	{ "library", check_library },
 	{ "tinymoe", check_tinymoe },
 	{ "terminal", check_terminal },
-	{ "GPU", check_gpu },
-	{ "GPU records", check_gpu_collection },
+	{ NULL, NULL }, /* the GPU's */
 	{ "limits", check_limits },
 	{ "shared memory", check_shared_memory },
 	{ "self-test", check_recording },
 };
-_Static_assert(sizeof(all_checks) / sizeof(*all_checks) <= DOCTOR_CHECKS_MAX, "checks fit");
 
-size_t doctor_look(struct check *checks)
+void doctor_look(struct checks *ret_checks)
 {
-	size_t n = sizeof(all_checks) / sizeof(*all_checks);
-
-	for (size_t i = 0; i < n; i++) {
-		checks[i] = (struct check){ .name = all_checks[i].name };
-		all_checks[i].look(&checks[i]);
-	}
-	return n;
+	ret_checks->n = 0;
+	for (size_t i = 0; i < sizeof(all_checks) / sizeof(*all_checks); i++)
+		if (all_checks[i].look)
+			all_checks[i].look(checks_add(ret_checks, all_checks[i].name));
+		else
+			doctor_look_gpu(ret_checks);
 }

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "probe/client_buffers.h"
 #include "probe/client_names.h"
-#include "probe/dynlib.h"
+#include "base/dynlib.h"
 #include "probe/imports.h"
 
 #define ENABLED_MAX 256

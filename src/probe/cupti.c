@@ -6,13 +6,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/cupti_names.h"
+#include "base/dynlib.h"
 #include "probe/clients.h"
 #include "probe/cupti_inside.h"
-#include "probe/dynlib.h"
 #include "probe/gears.h"
 #include "probe/gpu.h"
 
@@ -215,9 +216,18 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	CUptiResult result = CUPTI_SUCCESS;
 
 	if (!load()) {
-		snprintf(words, size,
-			 "GPU collection off: no usable libcupti; install the CUDA toolkit or the "
-			 "nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its path");
+		const char *given = getenv("MOESCOPE_CUPTI");
+
+		if (given && *given)
+			snprintf(words, size,
+				 "GPU collection off: MOESCOPE_CUPTI names no usable libcupti; "
+				 "unset it or give another path than '%s'",
+				 given);
+		else
+			snprintf(words, size,
+				 "GPU collection off: no usable libcupti; install the CUDA toolkit "
+				 "or the nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its "
+				 "path");
 		return -ENOENT;
 	}
 	pthread_mutex_lock(&lock);

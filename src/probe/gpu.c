@@ -95,6 +95,8 @@ static void *gpu_thread(void *arg)
 		}
 		wait_ms = have_cupti ? gears_tick() : (unsigned int)(SAMPLE_NS / 1000000);
 	} while (poll(&stop, 1, (int)wait_ms) == 0);
+	if (have_nvml)
+		nvml_end();
 	return NULL;
 }
 

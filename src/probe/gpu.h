@@ -36,10 +36,11 @@ extern _Atomic uint64_t gpu_dropped, gpu_unknown;
 extern __thread bool gpu_on_program_thread; /* then it never waits */
 void gpu_push(enum record_kind kind, const void *row, size_t row_size);
 
-/* nvml.c: devices once, then one reading of every metric. */
+/* nvml.c: what is there, then one reading after the other, then what was missing. */
 int nvml_open(char *words, size_t size);
 void nvml_describe(void);
 void nvml_sample(void);
+void nvml_end(void);
 
 /* The large ring of a thread that carries device records. */
 void probe_attach_large(void);

@@ -1,197 +1,190 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVML: what the devices say of themselves, ten times a second. On the GPU thread alone. A metric
- * that a device does not have is not recorded; it is absent, not zero.
+ * NVML: what the program's devices say of themselves. On the GPU thread, but for nvml_open. A
+ * metric that a device does not have is not recorded; it is absent, not zero.
+ *
+ * A sample is short: ten times a second only what changes that fast is asked for. What changes
+ * seldom, and the process table, come once a second, one device at a time. All readings of a
+ * device in one sample carry the same time.
+ *
+ * Devices have CUDA's numbers. Those are known once the program has initialised CUDA; until then
+ * nothing is read, since it would have a number that means another device later.
  */
-#include <nvml.h>
+#include "probe/nvml.h"
+
+#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "moescope.h"
-#include "probe/dynlib.h"
+#include "base/nvml_api.h"
+#include "probe/cuda_order.h"
 #include "probe/gpu.h"
+#include "probe/probe.h"
 
-#define MAX_DEVICES 16
+#define SAMPLES_PER_SECOND 10
 
-#define NVML_FUNCTIONS(FUNCTION)                                                                   \
-	FUNCTION(nvmlInit_v2)                                                                      \
-	FUNCTION(nvmlErrorString)                                                                  \
-	FUNCTION(nvmlSystemGetDriverVersion)                                                       \
-	FUNCTION(nvmlDeviceGetCount_v2)                                                            \
-	FUNCTION(nvmlDeviceGetHandleByIndex_v2)                                                    \
-	FUNCTION(nvmlDeviceGetUtilizationRates)                                                    \
-	FUNCTION(nvmlDeviceGetMemoryInfo)                                                          \
-	FUNCTION(nvmlDeviceGetPowerUsage)                                                          \
-	FUNCTION(nvmlDeviceGetTemperature)                                                         \
-	FUNCTION(nvmlDeviceGetClockInfo)
+static struct gpu_devices devices;
+static struct nvml_source sources[GPU_DEVICES_MAX];
+static size_t n_sources;
+static bool ordered;
+static uint64_t samples;
 
-static struct {
-#define FUNCTION(name) __typeof__(name) *name;
-	NVML_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-	/* In newer drivers only; NULL elsewhere. */
-	__typeof__(nvmlGpmQueryDeviceSupport) *nvmlGpmQueryDeviceSupport;
-	__typeof__(nvmlGpmSampleAlloc) *nvmlGpmSampleAlloc;
-	__typeof__(nvmlGpmSampleGet) *nvmlGpmSampleGet;
-	__typeof__(nvmlGpmMetricsGet) *nvmlGpmMetricsGet;
-	__typeof__(nvmlDeviceGetCurrentClocksThrottleReasons)
-		*nvmlDeviceGetCurrentClocksThrottleReasons;
-} api;
-
-/* Averages of hardware counters over the time between two samples. */
-static const struct {
-	unsigned int id;
-	const char *name;
-} gpm_metrics[] = {
-	{ NVML_GPM_METRIC_SM_UTIL, "sm_active_pct" },
-	{ NVML_GPM_METRIC_SM_OCCUPANCY, "sm_occupancy_pct" },
-	{ NVML_GPM_METRIC_ANY_TENSOR_UTIL, "tensor_active_pct" },
-	{ NVML_GPM_METRIC_DRAM_BW_UTIL, "dram_bandwidth_pct" },
-	{ NVML_GPM_METRIC_PCIE_TX_PER_SEC, "pcie_tx_mib_per_s" },
-	{ NVML_GPM_METRIC_PCIE_RX_PER_SEC, "pcie_rx_mib_per_s" },
-	{ NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, "nvlink_tx_mib_per_s" },
-	{ NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, "nvlink_rx_mib_per_s" },
-};
-
-static struct {
-	nvmlDevice_t handle;
-	nvmlGpmSample_t gpm[2]; /* the last and the next; NULL: not supported */
-	unsigned int taken;
-} devices[MAX_DEVICES];
-static unsigned int n_devices;
-
-static void push(unsigned int device, const char *metric, double value)
+void nvml_push(const struct nvml_source *source, int64_t time_ns, const char *metric,
+	       moescope_name *name, double value)
 {
-	struct row_sample row = { .time_ns = clock_monotonic_ns(),
-				  .device = device,
-				  .metric = moescope_intern(metric),
-				  .value = value };
+	struct row_sample row = { .time_ns = time_ns, .device = source->ordinal, .value = value };
 
+	if (!*name)
+		*name = moescope_intern(metric);
+	row.metric = *name;
 	gpu_push(RECORD_SAMPLE, &row, sizeof(row));
 }
 
+/* On a thread of the program, inside its first CUDA call: the devices are looked at later. */
 int nvml_open(char *words, size_t size)
 {
-	static const char *const names[] = { "libnvidia-ml.so.1", "libnvidia-ml.so", NULL };
-	const struct dynlib_symbol needed[] = {
-#define FUNCTION(name) { #name, &api.name },
-		NVML_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-	};
-	const struct dynlib_symbol extra[] = {
-		{ "nvmlGpmQueryDeviceSupport", &api.nvmlGpmQueryDeviceSupport },
-		{ "nvmlGpmSampleAlloc", &api.nvmlGpmSampleAlloc },
-		{ "nvmlGpmSampleGet", &api.nvmlGpmSampleGet },
-		{ "nvmlGpmMetricsGet", &api.nvmlGpmMetricsGet },
-		{ "nvmlDeviceGetCurrentClocksThrottleReasons",
-		  &api.nvmlDeviceGetCurrentClocksThrottleReasons },
-	};
-	void *library = dynlib_open(names, "MOESCOPE_NVML");
-	nvmlReturn_t r;
+	struct err err = { "" };
 
-	if (!library || dynlib_symbols(library, needed, sizeof(needed) / sizeof(needed[0])) != 0) {
-		snprintf(
-			words, size,
-			"device metrics off: no usable libnvidia-ml.so.1; it comes with the driver "
-			"(in a container: NVIDIA_DRIVER_CAPABILITIES=utility)");
-		return -1;
+	if (nvml_api_open(&err) == 0)
+		return 0;
+	snprintf(words, size, "device metrics off: %s", err.message);
+	return -1;
+}
+
+static void add(const struct gpu_device *device, uint32_t ordinal, bool mig)
+{
+	struct nvml_source *source = &sources[n_sources++];
+
+	/* Counters of the whole device would pass for those of the instance. */
+	*source = (struct nvml_source){ device, ordinal, mig, device->gpm && !mig };
+	if (source->gpm)
+		nvml_gpm_begin(source);
+}
+
+static void add_cuda(const struct cuda_device *cuda, uint32_t ordinal)
+{
+	bool mig;
+	const struct gpu_device *device = gpu_devices_find(&devices, cuda->uuid, &mig);
+	char words[256];
+
+	if (!device && cuda->parent[0]) {
+		device = gpu_devices_find(&devices, cuda->parent, &mig);
+		mig = device != NULL;
 	}
-	dynlib_symbols(library, extra, sizeof(extra) / sizeof(extra[0]));
-	r = api.nvmlInit_v2();
-	if (r == NVML_SUCCESS)
-		r = api.nvmlDeviceGetCount_v2(&n_devices);
-	if (r != NVML_SUCCESS) {
-		snprintf(words, size, "device metrics off: NVML says %s", api.nvmlErrorString(r));
-		return -1;
+	if (!device) {
+		snprintf(words, sizeof(words), "no readings of device %u: NVML has no device %s",
+			 ordinal, cuda->uuid);
+		moescope_info("NVML", words);
+		return;
 	}
-	if (n_devices > MAX_DEVICES)
-		n_devices = MAX_DEVICES;
-	return 0;
+	if (mig) {
+		snprintf(words, sizeof(words),
+			 "device %u is a MIG instance; its readings are those of the whole %s",
+			 ordinal, device->uuid);
+		moescope_info("NVML", words);
+	}
+	add(device, ordinal, mig);
+}
+
+static void add_all(const char *why)
+{
+	char words[512];
+
+	snprintf(words, sizeof(words),
+		 "readings are of all devices, numbered as nvidia-smi does and not as the program "
+		 "does: %.300s",
+		 why);
+	moescope_info("NVML", words);
+	for (size_t i = 0; i < devices.n; i++)
+		if (devices.device[i].handle)
+			add(&devices.device[i], devices.device[i].index, false);
+}
+
+static void look_for_order(void)
+{
+	struct cuda_device cuda[GPU_DEVICES_MAX];
+	struct err err = { "" };
+	int n = cuda_order_read(cuda, GPU_DEVICES_MAX, &err);
+
+	if (n == -EAGAIN)
+		return;
+	ordered = true;
+	if (n < 0)
+		add_all(err.message);
+	for (int i = 0; i < n && i < GPU_DEVICES_MAX; i++)
+		add_cuda(&cuda[i], (uint32_t)i);
 }
 
 void nvml_describe(void)
 {
-	char driver[80] = "";
+	struct err err = { "" };
+	int r = gpu_devices_open(&devices, &err);
 
-	if (api.nvmlSystemGetDriverVersion(driver, sizeof(driver)) == NVML_SUCCESS)
-		moescope_info("NVIDIA driver", driver);
-	for (unsigned int i = 0; i < n_devices; i++) {
-		nvmlGpmSupport_t support = { .version = NVML_GPM_SUPPORT_VERSION };
-
-		if (api.nvmlDeviceGetHandleByIndex_v2(i, &devices[i].handle) != NVML_SUCCESS)
-			devices[i].handle = NULL;
-		/* The last sample of an earlier session is no beginning for this one. */
-		devices[i].taken = 0;
-		if (devices[i].gpm[0])
-			continue;
-		if (!devices[i].handle || !api.nvmlGpmQueryDeviceSupport ||
-		    !api.nvmlGpmMetricsGet || !api.nvmlGpmSampleAlloc || !api.nvmlGpmSampleGet ||
-		    api.nvmlGpmQueryDeviceSupport(devices[i].handle, &support) != NVML_SUCCESS ||
-		    !support.isSupportedDevice)
-			continue;
-		if (api.nvmlGpmSampleAlloc(&devices[i].gpm[0]) != NVML_SUCCESS ||
-		    api.nvmlGpmSampleAlloc(&devices[i].gpm[1]) != NVML_SUCCESS)
-			devices[i].gpm[0] = NULL;
-	}
+	if (r < 0)
+		moescope_info("NVML", err.message);
+	else if (devices.driver[0])
+		moescope_info("NVIDIA driver", devices.driver);
+	/* Nothing of an earlier session is a beginning for this one. */
+	n_sources = 0;
+	samples = 0;
+	ordered = r < 0; /* without devices there is no order to wait for */
+	nvml_processes_begin();
 }
 
-static void sample_gpm(unsigned int i)
+/* Where CUPTI is not there to describe the devices. */
+static void push_device(const struct nvml_source *source, const struct gpu_values *values)
 {
-	const size_t n = sizeof(gpm_metrics) / sizeof(gpm_metrics[0]);
-	nvmlGpmMetricsGet_t get = { .version = NVML_GPM_METRICS_GET_VERSION };
-	nvmlGpmSample_t last = devices[i].gpm[devices[i].taken & 1];
-	nvmlGpmSample_t next = devices[i].gpm[(devices[i].taken + 1) & 1];
+	struct row_device row = { .device = source->ordinal,
+				  .name = moescope_intern(source->device->name),
+				  .uuid = moescope_intern(source->device->uuid) };
 
-	if (!devices[i].gpm[0] || api.nvmlGpmSampleGet(devices[i].handle, next) != NVML_SUCCESS)
-		return;
-	if (devices[i].taken++ == 0)
-		return;
-	get.numMetrics = (unsigned int)n;
-	get.sample1 = last;
-	get.sample2 = next;
-	for (size_t m = 0; m < n; m++)
-		get.metrics[m].metricId = gpm_metrics[m].id;
-	if (api.nvmlGpmMetricsGet(&get) != NVML_SUCCESS)
-		return;
-	for (size_t m = 0; m < n; m++)
-		if (get.metrics[m].nvmlReturn == NVML_SUCCESS)
-			push(i, gpm_metrics[m].name, get.metrics[m].value);
+	if (values->known & GPU_BIT(GPU_MEMORY_TOTAL))
+		row.memory_bytes = (uint64_t)values->value[GPU_MEMORY_TOTAL];
+	gpu_push(RECORD_DEVICE, &row, sizeof(row));
 }
 
-static void sample_device(unsigned int i)
+static void sample_source(const struct nvml_source *source, bool first, bool seldom)
 {
-	nvmlDevice_t device = devices[i].handle;
-	nvmlUtilization_t utilization;
-	nvmlMemory_t memory;
-	unsigned long long reasons;
-	unsigned int value;
+	static moescope_name names[GPU_READING_COUNT];
+	const uint64_t pcie = GPU_BIT(GPU_PCIE_TX) | GPU_BIT(GPU_PCIE_RX);
+	uint64_t wanted = gpu_readings_of(GPU_OFTEN);
+	int64_t now_ns = clock_monotonic_ns();
+	struct gpu_values values;
 
-	if (api.nvmlDeviceGetUtilizationRates(device, &utilization) == NVML_SUCCESS) {
-		push(i, "utilization_gpu_pct", utilization.gpu);
-		push(i, "utilization_memory_pct", utilization.memory);
-	}
-	if (api.nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS) {
-		push(i, "memory_used_bytes", (double)memory.used);
-		push(i, "memory_free_bytes", (double)memory.free);
-	}
-	if (api.nvmlDeviceGetPowerUsage(device, &value) == NVML_SUCCESS)
-		push(i, "power_w", value / 1000.0);
-	if (api.nvmlDeviceGetTemperature(device, NVML_TEMPERATURE_GPU, &value) == NVML_SUCCESS)
-		push(i, "temperature_c", value);
-	if (api.nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
-		push(i, "clock_sm_mhz", value);
-	if (api.nvmlDeviceGetClockInfo(device, NVML_CLOCK_MEM, &value) == NVML_SUCCESS)
-		push(i, "clock_memory_mhz", value);
-	if (api.nvmlDeviceGetCurrentClocksThrottleReasons &&
-	    api.nvmlDeviceGetCurrentClocksThrottleReasons(device, &reasons) == NVML_SUCCESS)
-		push(i, "clock_limit_reasons", (double)reasons);
-	sample_gpm(i);
+	if (first)
+		wanted |= gpu_readings_of(GPU_ONCE);
+	/* NVML takes 20 ms to measure each direction of PCIe; GPM has it for nothing. */
+	if (seldom)
+		wanted |= gpu_readings_of(GPU_SELDOM) & ~(source->gpm ? pcie : 0);
+	gpu_device_read(source->device, wanted, &values);
+	for (int r = 0; r < GPU_READING_COUNT; r++)
+		if (values.known & GPU_BIT(r))
+			nvml_push(source, now_ns, gpu_readings[r].metric, &names[r],
+				  values.value[r]);
+	if (first && GATE_SESSION(gate_load()) < MOESCOPE_TRACE)
+		push_device(source, &values);
+	if (source->gpm)
+		nvml_gpm_sample(source);
+	if (seldom)
+		nvml_processes_look(source);
 }
 
 void nvml_sample(void)
 {
-	for (unsigned int i = 0; i < n_devices; i++)
-		if (devices[i].handle)
-			sample_device(i);
+	size_t period;
+
+	if (!ordered)
+		look_for_order();
+	if (!ordered)
+		return;
+	period = n_sources > SAMPLES_PER_SECOND ? n_sources : SAMPLES_PER_SECOND;
+	for (size_t i = 0; i < n_sources; i++)
+		sample_source(&sources[i], samples == 0, samples % period == i);
+	samples++;
+}
+
+void nvml_end(void)
+{
+	if (!ordered)
+		moescope_info("NVML", "no device readings: the program has not initialised CUDA");
 }

@@ -3,12 +3,16 @@
 
 import json
 import os
+import pathlib
+import re
 import tempfile
 
 from cli import (MOESCOPE, check, environment, equal, main, moescope, need, one_sentence, record,
                  test)
 
 LIBRARY = os.path.join(os.path.dirname(MOESCOPE), "libmoescope.so")
+NVML, CUPTI = (os.path.join(os.path.dirname(MOESCOPE), "tests", f"libfake_{name}.so")
+               for name in ("nvml", "cupti"))
 
 # Every metric that the project defines; explain must know each.
 METRICS = """load utilization_pct imbalance balancedness max_violation cv gini entropy_norm dead
@@ -64,7 +68,9 @@ def explain_unknown_metric_names_near_ones():
 def doctor_looks_at_the_machine():
     rows = {row["name"]: row for row in json.loads(moescope("doctor", "--json").out)["rows"]}
     for name in ("version", "processor", "memory", "clock", "disk", "run directory", "library",
-                 "tinymoe", "terminal", "GPU", "GPU records", "limits", "shared memory", "self-test"):
+                 "tinymoe", "terminal", "GPU", "CUDA toolkit", "CUPTI", "GPU records", "counters",
+                 "profilers", "level counts", "level steps", "level trace", "level full", "limits",
+                 "shared memory", "self-test"):
         check(rows[name]["text"], name)
     check(rows["GPU records"]["text"].startswith(("built in", "off: this build")),
           rows["GPU records"])
@@ -92,6 +98,148 @@ def doctor_fails_when_nothing_can_be_recorded():
     r = moescope("doctor", cwd="/proc")
     equal(r.status, 1, r)
     check("failed  run directory" in r.out and "-o DIR" in r.out, r)
+
+
+def proc(**files):
+    """A folder in place of /proc; names have __ for /."""
+    for name, text in {"driver__nvidia__version": "NVRM version: NVIDIA UNIX 580.65.06\n",
+                       "driver__nvidia__params": "RmProfilingAdminOnly: 0\n",
+                       "self__status": "CapEff:\t0000000000000000\n", **files}.items():
+        path = pathlib.Path("proc", *name.split("__"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return os.path.abspath("proc")
+
+
+def doctor(files=None, **env):
+    """The rows of doctor on a machine with the scripted libraries."""
+    need(NVML)
+    r = moescope("doctor", "--json",
+                 env=environment(**{"MOESCOPE_NVML": NVML, "MOESCOPE_CUPTI": CUPTI,
+                                    "MOESCOPE_PROC": proc(**(files or {})), **env}))
+    equal(r.status, 0, r)
+    return {row["name"]: row for row in json.loads(r.out)["rows"]}
+
+
+@test
+def doctor_says_the_same_in_text_and_json():
+    need(NVML)
+    env = environment(MOESCOPE_NVML=NVML, MOESCOPE_CUPTI=CUPTI, MOESCOPE_PROC=proc(),
+                      CUDA_INJECTION64_PATH="/opt/other.so", COLUMNS="80")
+    data = json.loads(moescope("doctor", "--json", env=env).out)
+    equal(data["schema"], "moescope/doctor/1")
+    text = moescope("doctor", env=env).out
+    heads = re.findall(r"^(ok|note|failed) +(\S.{12}) (?=\S)", text, re.M)
+    equal([(state, name.strip()) for state, name in heads],
+          [(row["state"], row["name"]) for row in data["rows"]])
+    flat = re.sub(r"\s+", " ", text)
+    numbers = {"cores", "free_bytes", "devices", "memory_bytes", "api_version", "range_ns"}
+    for row in data["rows"]:
+        equal(set(row) - numbers, {"name", "state", "text", "fix"}, row)
+        check(row["fix"] is None or row["fix"], row)
+        if row["name"] not in ("disk", "memory", "shared memory", "self-test"):  # these change
+            check(re.sub(r"\s+", " ", row["text"]) in flat, row)
+            check(re.sub(r"\s+", " ", row["fix"] or "") in flat, row)
+
+
+@test
+def doctor_knows_the_devices():
+    rows = doctor(FAKE_NVML_MIG=1)
+    equal((rows["GPU"]["text"], rows["GPU"]["devices"]),
+          ("driver 580.65.06 (CUDA 13.0), 2 devices", 2))
+    equal(rows["GPU 0"]["text"], "Scripted GPU, 80.6 GB, no MIG, GPM counters, "
+                                 "GPU-a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0")
+    equal(rows["GPU 0"]["memory_bytes"], 80600000000)
+    check("MIG on (readings are of the whole device), no GPM" in rows["GPU 1"]["text"], rows)
+    for level in ("counts", "steps", "trace", "full"):
+        row = rows[f"level {level}"]
+        equal(row["state"], "ok", row)
+        check("device readings with GPM counters" in row["text"], row)
+        equal("kernels" in row["text"], level in ("trace", "full"), row)
+    check("allocations" in rows["level full"]["text"], rows)
+
+
+@test
+def doctor_without_a_driver_says_what_is_left():
+    os.mkdir("empty")
+    rows = doctor(FAKE_NVML_INIT=9, MOESCOPE_PROC=os.path.abspath("empty"), MOESCOPE_CUPTI=None)
+    check("no NVIDIA driver here; everything on the host works" in rows["GPU"]["text"], rows["GPU"])
+    check("Driver Not Loaded" in rows["GPU"]["text"], rows["GPU"])
+    check("GPU 0" not in rows, rows)
+    check("of GPUs nothing" in rows["level trace"]["text"], rows["level trace"])
+    rows = doctor(FAKE_NVML_INIT=9)
+    check("driver is loaded" in rows["GPU"]["text"] and "cannot be asked" in rows["GPU"]["text"],
+          rows["GPU"])
+    equal((rows["GPU"]["state"], rows["level counts"]["state"]), ("note", "note"))
+    check("no device readings" in rows["level counts"]["text"], rows["level counts"])
+    rows = doctor(FAKE_NVML_COUNT=0)
+    check("--gpus all" in rows["GPU"]["fix"], rows["GPU"])
+
+
+@test
+def doctor_says_which_libcupti():
+    row = doctor()["CUPTI"]
+    check(os.path.realpath(CUPTI) in row["text"] and "named by MOESCOPE_CUPTI" in row["text"], row)
+    equal((row["state"], row["api_version"]), ("ok", 130001))
+    row = doctor(FAKE_NVML_CUDA=12040)["CUPTI"]
+    equal(row["state"], "note", row)
+    check("made for CUDA 13, the driver supports CUDA 12.4" in row["fix"] and
+          "nvidia-cuda-cupti-cu12" in row["fix"], row)
+    for wrong, why in (("/nonexistent/libcupti.so", "No such file"), (NVML, "cuptiGetVersion")):
+        rows = doctor(MOESCOPE_CUPTI=wrong)
+        check(f"'{wrong}'" in rows["CUPTI"]["text"] and why in rows["CUPTI"]["text"] and
+              "no other is tried" in rows["CUPTI"]["text"], rows["CUPTI"])
+        check("Unset MOESCOPE_CUPTI" in rows["CUPTI"]["fix"], rows["CUPTI"])
+        equal([rows[f"level {level}"]["state"] for level in ("counts", "steps", "trace", "full")],
+              ["ok", "ok", "note", "note"])
+
+
+@test
+def doctor_says_who_may_read_counters():
+    row = doctor()["counters"]
+    equal((row["state"], row["fix"]), ("ok", None), row)
+    row = doctor({"driver__nvidia__params": "RmProfilingAdminOnly: 1\n"})["counters"]
+    equal(row["state"], "note", row)
+    for word in ("options nvidia NVreg_RestrictProfilingToAdminUsers=0", "/etc/modprobe.d/",
+                 "update-initramfs -u", "reboot", "--cap-add=SYS_ADMIN"):
+        check(word in row["fix"], word, row)
+    row = doctor({"driver__nvidia__params": "RmProfilingAdminOnly: 1\n",
+                  "self__status": "CapEff:\t000001ffffffffff\n"})["counters"]
+    equal((row["state"], row["fix"]), ("ok", None), row)
+    row = doctor({"driver__nvidia__params": "Other: 1\n"})["counters"]
+    equal(row["state"], "note", row)
+
+
+@test
+def doctor_sees_other_profilers():
+    equal(doctor()["profilers"]["state"], "ok")
+    equal(doctor(CUDA_INJECTION64_PATH=os.path.realpath(LIBRARY))["profilers"]["state"], "ok")
+    row = doctor(NVTX_INJECTION64_PATH="/opt/other.so")["profilers"]
+    check("NVTX_INJECTION64_PATH is set to '/opt/other.so'" in row["text"], row)
+    check("Unset" in row["fix"] and "nsys" not in row["fix"], row)
+    row = doctor({"812__comm": "nv-hostengine\n", "9__comm": "python3\n",
+                  "77__comm": "nsys-launcher\n"})["profilers"]
+    equal(row["state"], "note", row)
+    check("nv-hostengine runs as process 812" in row["text"] and
+          "nsys-launcher runs as process 77" in row["text"] and "python3" not in row["text"], row)
+    check("dcgmi profmod --pause" in row["fix"], row)
+
+
+@test
+def doctor_finds_the_toolkit():
+    os.makedirs("cuda")
+    pathlib.Path("cuda/version.json").write_text(
+        '{"cuda": {"name": "CUDA SDK", "version": "13.0.1"}}', encoding="utf-8")
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        row = doctor(**{"CUDA_HOME": None, "CUDA_PATH": None,
+                        variable: os.path.abspath("cuda")})["CUDA toolkit"]
+        equal(row["text"], f"13.0.1 in {os.path.abspath('cuda')}")
+    os.makedirs("cuda/bin")
+    pathlib.Path("cuda/bin/nvcc").write_text("#!/bin/sh\n", encoding="utf-8")
+    os.chmod("cuda/bin/nvcc", 0o755)
+    row = doctor(CUDA_HOME=None, CUDA_PATH=None,
+                 PATH=f"/nonexistent:{os.path.abspath('cuda/bin')}")["CUDA toolkit"]
+    equal(row["text"], f"13.0.1 in {os.path.realpath('cuda')}")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fake_cuda.h"
 #include "fake_cupti.h"
 #include "fake_nvml.h"
 #include "moescope.h"
@@ -40,6 +41,7 @@ static char *directory; /* of the test that runs; scenarios run in it */
 /* Of the scenario's process. */
 static const struct fake_cupti *cupti;
 static const struct fake_nvml *nvml;
+static const struct fake_cuda *cuda;
 
 static inline int set_up(void **state)
 {
@@ -62,6 +64,7 @@ static inline void use_fakes(void)
 
 	setenv("MOESCOPE_CUPTI", FAKE_CUPTI_PATH, 1);
 	setenv("MOESCOPE_NVML", FAKE_NVML_PATH, 1);
+	setenv("MOESCOPE_CUDA", FAKE_CUDA_PATH, 1);
 	setenv("MOESCOPE_BUDGET", "off", 0);
 	library = dlopen(FAKE_CUPTI_PATH, RTLD_NOW | RTLD_LOCAL);
 	CHECK(library);
@@ -69,7 +72,10 @@ static inline void use_fakes(void)
 	library = dlopen(FAKE_NVML_PATH, RTLD_NOW | RTLD_LOCAL);
 	CHECK(library);
 	nvml = dlsym(library, "fake_nvml");
-	CHECK(cupti && nvml);
+	library = dlopen(FAKE_CUDA_PATH, RTLD_NOW | RTLD_LOCAL);
+	CHECK(library);
+	cuda = dlsym(library, "fake_cuda");
+	CHECK(cupti && nvml && cuda);
 }
 
 /* Runs a scenario in a process of its own; its exit status, or -signal. */

@@ -15,16 +15,17 @@ flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I$root/src -I$ro
 	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 # The probe as it is built: with GPU collection where the CUDA headers are.
 headers=$("$root/tools/cuda_headers.sh" --find)
-without=gpu_off
+without='probe/gpu_off|base/gpu_devices_off'
 if [ -n "$headers" ]; then
 	flags="$flags -isystem $headers"
 else
-	without='cupti|dynlib|gpu|inject|launches|nvml|nvtx'
+	without='probe/(cuda_order|cupti|gpu|inject|launches|nvml|nvml_gpm|nvml_processes|nvtx)'
+	without="$without|base/(gpu_devices|nvml_api)"
 fi
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$here/load_all.c"; do
-	if echo "$source" | grep -qE "/probe/($without)\.c$"; then
+	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
 	fi
 	object=$1/objects/$(echo "${source#"$root"/}" | tr / _).o

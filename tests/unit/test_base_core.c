@@ -16,7 +16,9 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/clock_reasons.h"
 #include "base/crc32c.h"
+#include "base/dynlib.h"
 #include "base/err.h"
 #include "base/json_read.h"
 
@@ -337,6 +339,39 @@ static void test_tick_map_hostile(void **state)
 	assert_false(tick_map_valid(&map));
 }
 
+static void test_clock_reasons(void **state)
+{
+	(void)state;
+	assert_string_equal(clock_reason_words(0), "idle");
+	assert_string_equal(clock_reason_words(2), "power limit");
+	assert_null(clock_reason_words(9));
+	assert_null(clock_reason_words(CLOCK_REASON_BITS));
+}
+
+static void test_dynlib(void **state)
+{
+	static const char *const names[] = { "libmoescope-not-there.so", "libc.so.6", NULL };
+	size_t (*length)(const char *) = NULL;
+	const struct dynlib_symbol symbols[] = { { "strlen", &length },
+						 { "no_such", &(void *){ 0 } } };
+	char path[400];
+	void *library;
+
+	(void)state;
+	unsetenv("MOESCOPE_TEST_LIBRARY");
+	library = dynlib_open(names, "MOESCOPE_TEST_LIBRARY");
+	assert_non_null(library);
+	assert_int_equal(dynlib_symbols(library, symbols, 2), 1);
+	assert_int_equal(length("four"), 4);
+	dynlib_path(library, path, sizeof(path));
+	assert_non_null(strstr(path, "/libc"));
+	/* What the user names is tried alone. */
+	setenv("MOESCOPE_TEST_LIBRARY", "/nonexistent.so", 1);
+	assert_null(dynlib_open(names, "MOESCOPE_TEST_LIBRARY"));
+	setenv("MOESCOPE_TEST_LIBRARY", "", 1);
+	assert_ptr_equal(dynlib_open(names, "MOESCOPE_TEST_LIBRARY"), library);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +388,8 @@ int main(void)
 		cmocka_unit_test(test_tick_map_converges),
 		cmocka_unit_test(test_tick_map_many_bends),
 		cmocka_unit_test(test_tick_map_hostile),
+		cmocka_unit_test(test_clock_reasons),
+		cmocka_unit_test(test_dynlib),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

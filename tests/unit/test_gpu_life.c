@@ -26,11 +26,11 @@ struct trouble {
 
 static const struct trouble troubles[] = {
 	{ .library = "/nonexistent/libcupti.so",
-	  .says = "no usable libcupti",
-	  .remedy = "MOESCOPE_CUPTI" },
+	  .says = "MOESCOPE_CUPTI names no usable libcupti",
+	  .remedy = "another path than '/nonexistent/libcupti.so'" },
 	{ .library = FAKE_CUPTI_OLD_PATH,
-	  .says = "no usable libcupti",
-	  .remedy = "MOESCOPE_CUPTI" },
+	  .says = "MOESCOPE_CUPTI names no usable libcupti",
+	  .remedy = "unset it" },
 	{ .call = FAKE_ENABLE,
 	  .result = CUPTI_ERROR_INSUFFICIENT_PRIVILEGES,
 	  .says = "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
@@ -70,11 +70,7 @@ static void in_trouble(void)
 
 static void test_trouble(void **state)
 {
-	/* Where the machine has CUPTI, a wrong path alone does not make it go away. */
-	bool installed = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL) ||
-			 dlopen("libcupti.so", RTLD_NOW | RTLD_LOCAL);
-
-	for (size_t i = installed; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
+	for (size_t i = 0; i < sizeof(troubles) / sizeof(troubles[0]); i++) {
 		struct run *run;
 		const char *fact;
 

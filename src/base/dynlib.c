@@ -2,9 +2,11 @@
  *
  * dlopen and dlsym; see dynlib.h. Any thread.
  */
-#include "probe/dynlib.h"
+#include "base/dynlib.h"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@ void *dynlib_open(const char *const *names, const char *variable)
 	void *library = NULL;
 
 	if (given && *given)
-		library = dlopen(given, RTLD_NOW | RTLD_LOCAL);
+		return dlopen(given, RTLD_NOW | RTLD_LOCAL);
 	for (size_t i = 0; !library && names[i]; i++)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	for (size_t i = 0; !library && names[i]; i++)
@@ -33,4 +35,15 @@ size_t dynlib_symbols(void *library, const struct dynlib_symbol *symbols, size_t
 		memcpy(symbols[i].to, &address, sizeof(address));
 	}
 	return missing;
+}
+
+void dynlib_path(void *library, char *path, size_t size)
+{
+	struct link_map *map = NULL;
+	char *real = NULL;
+
+	if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name)
+		real = realpath(map->l_name, NULL);
+	snprintf(path, size, "%s", real ? real : map && map->l_name ? map->l_name : "");
+	free(real);
 }
