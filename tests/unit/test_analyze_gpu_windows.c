@@ -540,8 +540,8 @@ static void test_clock_reasons(void **state)
 {
 	(void)state;
 	assert_string_equal(clock_reason_words(0), "idle");
-	assert_string_equal(clock_reason_words(2), "power cap");
-	assert_string_equal(clock_reason_words(8), "display clocks");
+	assert_string_equal(clock_reason_words(2), "power limit");
+	assert_string_equal(clock_reason_words(8), "display clock setting");
 	assert_null(clock_reason_words(9));
 	assert_null(clock_reason_words(63));
 }
