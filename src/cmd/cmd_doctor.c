@@ -9,9 +9,11 @@
 #include "cmd/command.h"
 #include "cmd/doctor.h"
 #include "cmd/output.h"
+#include "cmd/stress.h"
 
 struct values {
-	bool json;
+	bool json, stress;
+	uint64_t shifts;
 };
 
 static const struct option_desc own[] = {
@@ -19,6 +21,18 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_FLAG,
 	  .help = "print one JSON object",
 	  .offset = offsetof(struct values, json) },
+	{ .name = "stress",
+	  .kind = OPTION_FLAG,
+	  .help = "attach and detach GPU collection under load, some minutes; keep the proof",
+	  .offset = offsetof(struct values, stress) },
+	{ .name = "shifts",
+	  .metavar = "N",
+	  .kind = OPTION_UINT,
+	  .min = 8,
+	  .max = 1000000,
+	  .default_text = "2000",
+	  .help = "how often --stress attaches and detaches in all",
+	  .offset = offsetof(struct values, shifts) },
 	{ 0 },
 };
 
@@ -27,6 +41,8 @@ static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 static const struct example examples[] = {
 	{ "moescope doctor", "Look at this machine and record a little, for real." },
 	{ "moescope doctor --json", "The same for a script." },
+	{ "moescope doctor --stress",
+	  "Prove on this machine's GPU that collection can be shifted under load." },
 	{ NULL, NULL },
 };
 
@@ -99,6 +115,8 @@ static int run_doctor(struct invocation *inv)
 	int r = EXIT_OK;
 
 	doctor_look(&checks);
+	if (values->stress)
+		doctor_stress(&checks, values->shifts ? values->shifts : 2000);
 	if (values->json)
 		r = print_json(inv->out->file, &checks);
 	else

@@ -10,6 +10,7 @@
  */
 #include <getopt.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -182,7 +183,13 @@ static long resident_kb(void)
 	return pages * 4;
 }
 
-/* Until it is time; with --every a line for each second. */
+static void asked_to_end(int signal_number)
+{
+	(void)signal_number;
+	atomic_store(&stop, true);
+}
+
+/* Until it is time or a SIGTERM comes; with --every a line for each second. */
 static void wait_for_end(double start)
 {
 	uint64_t last_launched = 0, last_replayed = 0;
@@ -196,7 +203,7 @@ static void wait_for_end(double start)
 
 			nanosleep(&pause, NULL);
 			now = now_s();
-		} while (now < until && now < start + options.seconds &&
+		} while (!stop && now < until && now < start + options.seconds &&
 			 (!options.kernels || kernels_so_far() < options.kernels));
 		if (options.every) {
 			uint64_t l = launched, r = replayed;
@@ -211,7 +218,7 @@ static void wait_for_end(double start)
 			last_replayed = r;
 			last = now;
 		}
-		if (now >= start + options.seconds ||
+		if (stop || now >= start + options.seconds ||
 		    (options.kernels && kernels_so_far() >= options.kernels))
 			return;
 	}
@@ -286,6 +293,7 @@ int main(int argc, char **argv)
 	CUDA(cuCtxSetCurrent(context));
 	CUDA(cuModuleLoadData(&module, kernels));
 	CUDA(cuModuleGetFunction(&tick, module, "moescope_tick"));
+	signal(SIGTERM, asked_to_end);
 	before = free_bytes();
 	start = now_s();
 	n = options.eager + options.graphs;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/proof.h"
 #include "moescope.h"
 #include "probe/cupti.h"
 #include "probe/gpu.h"
@@ -92,7 +93,8 @@ static void find_proof(void)
 
 	driver_version(driver, sizeof(driver));
 	proof = proof_find(cupti_version(), driver);
-	cupti_trust_graphs(proof.graphs);
+	/* The stress test tries what is not proved yet. */
+	cupti_trust_graphs(proof.graphs || getenv("MOESCOPE_TRUST"));
 	governor.prices = proof.prices;
 	proved = true;
 }

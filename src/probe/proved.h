@@ -8,21 +8,16 @@
 #define PROBE_PROVED_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "probe/governor.h"
 
 struct proof {
 	bool graphs; /* detaching on the thread that launches graphs is safe */
-	bool own;    /* by this machine's own stress test */
 	struct governor_prices prices;
 };
 
 /* driver: as in "580.95.05", "" when it cannot be told. */
 struct proof proof_find(uint32_t cupti_version, const char *driver);
-void driver_version(char *version, size_t size);
-/* Where the stress test writes and proof_find reads; -ENOENT without a home. */
-int proof_path(char *path, size_t size);
 
 #endif

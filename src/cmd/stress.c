@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See stress.h. The load runs under `moescope run` in processes of its own, so what breaks is one
+ * of them and is seen in how it ends. One thread.
+ */
+#include "cmd/stress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json_read.h"
+#include "base/proof.h"
+#include "cmd/installed.h"
+#include "cmd/run_files.h"
+#include "tables/tables.h"
+
+#define MIX_SECONDS 150 /* then it hangs, or is too slow to be of use */
+#define POLL_NS 200000000
+#define ROUNDS 3 /* of each price, alternating */
+
+enum { MIXES = 4 };
+
+/* What the program does while gears are shifted. */
+static const struct mix {
+	const char *name;
+	const char *arguments[12];
+	bool graphs; /* what the governor must be allowed to do beside graphs */
+} mixes[MIXES] = {
+	{ "4 threads of launches and copies", { "--eager", "4", "--copies" }, false },
+	{ "a thread with graphs, recaptured",
+	  { "--graphs", "1", "--nodes", "200", "--recapture", "50" },
+	  true },
+	{ "the same beside 3 threads of launches",
+	  { "--graphs", "1", "--eager", "3", "--copies", "--nodes", "200", "--recapture", "50" },
+	  true },
+	{ "2 threads with graphs",
+	  { "--graphs", "2", "--eager", "1", "--nodes", "200", "--recapture", "50" },
+	  true },
+};
+
+/* Of one run of the load. */
+struct outcome {
+	int status; /* of wait */
+	uint64_t shifts;
+	uint64_t launches, replays, nodes, wrong;
+	double seconds;
+	int64_t lost_bytes; /* of device memory, while it ran */
+	uint32_t cupti;
+	char message[256]; /* what it complained about first, empty: nothing */
+};
+
+struct place {
+	char folder[64];
+	char run[96], out[96];
+	char *moescope, *load;
+};
+
+static void take_number(const struct json_node *root, const char *key, uint64_t *ret_value)
+{
+	*ret_value = (uint64_t)json_get_int(root, key, 0);
+}
+
+/* The last figures that it printed, and the first of what it said otherwise. */
+static void read_output(const struct place *place, struct outcome *outcome)
+{
+	char line[1024], last[1024] = "";
+	struct json_node *root = NULL;
+	const struct json_node *seconds;
+	FILE *f = fopen(place->out, "re");
+
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		if (*line == '{')
+			snprintf(last, sizeof(last), "%s", line);
+		else if (*line && !outcome->message[0])
+			snprintf(outcome->message, sizeof(outcome->message), "%.250s", line);
+	}
+	fclose(f);
+	if (!*last || json_parse("load", last, strlen(last), &root, NULL) < 0)
+		return;
+	take_number(root, "launches", &outcome->launches);
+	take_number(root, "replays", &outcome->replays);
+	take_number(root, "nodes", &outcome->nodes);
+	take_number(root, "wrong", &outcome->wrong);
+	outcome->lost_bytes = json_get_int(root, "free_bytes_before", 0) -
+			      json_get_int(root, "free_bytes_after", 0);
+	seconds = json_get(root, "seconds");
+	outcome->seconds = seconds && seconds->text ? strtod(seconds->text, NULL) : 0;
+	json_node_free(root);
+}
+
+static pid_t start(const struct place *place, char *const *argv)
+{
+	pid_t pid = fork();
+	int out;
+
+	if (pid != 0)
+		return pid;
+	out = open(place->out, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	if (out >= 0) {
+		dup2(out, STDOUT_FILENO);
+		dup2(out, STDERR_FILENO);
+	}
+	execv(argv[0], argv);
+	_exit(127);
+}
+
+static uint64_t count_shifts(const char *path, uint32_t *ret_cupti)
+{
+	struct run_want want = { .kinds = WANT(GEAR) | WANT(FACT) };
+	struct run *run;
+	uint64_t shifts;
+
+	if (run_load(path, &want, &run, NULL) < 0)
+		return 0;
+	shifts = run->gear.n;
+	for (size_t i = 0; i < run->fact.n; i++) {
+		const char *text = run_string(run, run->fact.value[i]);
+		const char *version = strstr(text, "CUPTI API version ");
+
+		if (version)
+			*ret_cupti = (uint32_t)strtoul(version + strlen("CUPTI API version "), NULL,
+						       10);
+	}
+	run_free(run);
+	return shifts;
+}
+
+/* Until it has shifted often enough, or has ended, or time is up. */
+static void watch(const struct place *place, pid_t pid, uint64_t shifts, struct outcome *outcome)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	int64_t end_ns = clock_monotonic_ns() + MIX_SECONDS * INT64_C(1000000000);
+	bool told = false;
+
+	while (waitpid(pid, &outcome->status, WNOHANG) == 0) {
+		nanosleep(&pause, NULL);
+		if (shifts)
+			outcome->shifts = count_shifts(place->run, &outcome->cupti);
+		if (shifts && !told && outcome->shifts >= shifts) {
+			told = true;
+			kill(pid, SIGTERM); /* it checks its results and ends */
+		}
+		if (clock_monotonic_ns() >= end_ns) {
+			kill(pid, SIGKILL);
+			waitpid(pid, &outcome->status, 0);
+			snprintf(outcome->message, sizeof(outcome->message),
+				 "it was still running after %d s", MIX_SECONDS);
+			return;
+		}
+	}
+}
+
+/* Runs the load, under the profiler when `under` names a budget. */
+static int run_load_program(struct place *place, const char *const *arguments, const char *under,
+			    uint64_t shifts, struct outcome *ret_outcome)
+{
+	char *argv[32], seconds[16], number[24];
+	struct outcome outcome = { 0 };
+	size_t n = 0;
+	pid_t pid;
+
+	snprintf(seconds, sizeof(seconds), "%d", shifts ? MIX_SECONDS : 2);
+	if (under) {
+		char *const words[] = { place->moescope, "run", "-q",	    "--force", "--budget",
+					(char *)under,	 "-o",	place->run, "--" };
+
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			argv[n++] = words[i];
+	}
+	argv[n++] = place->load;
+	for (size_t i = 0; arguments[i]; i++)
+		argv[n++] = (char *)arguments[i];
+	argv[n++] = "--seconds";
+	argv[n++] = seconds;
+	argv[n] = NULL;
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)(shifts / 2 + 1));
+	if (shifts)
+		setenv("MOESCOPE_SHIFTS", number, 1);
+	pid = start(place, argv);
+	unsetenv("MOESCOPE_SHIFTS");
+	if (pid < 0)
+		return -errno;
+	watch(place, pid, shifts, &outcome);
+	read_output(place, &outcome);
+	if (shifts)
+		outcome.shifts = count_shifts(place->run, &outcome.cupti);
+	*ret_outcome = outcome;
+	return 0;
+}
+
+static bool ended_well(const struct outcome *outcome)
+{
+	return WIFEXITED(outcome->status) && WEXITSTATUS(outcome->status) == 0 && !outcome->wrong &&
+	       outcome->launches + outcome->replays > 0;
+}
+
+static void tell_failure(struct check *check, const char *name, const struct outcome *outcome)
+{
+	char how[64];
+
+	if (WIFSIGNALED(outcome->status))
+		snprintf(how, sizeof(how), "signal %d", WTERMSIG(outcome->status));
+	else
+		snprintf(how, sizeof(how), "status %d", WEXITSTATUS(outcome->status));
+	if (!outcome->shifts) {
+		check_found(check, CHECK_FAILED, "the load could not run: %s",
+			    outcome->message[0] ? outcome->message : how);
+		check_fix(check, "see the lines about the GPU and CUPTI above");
+		return;
+	}
+	check_found(check, CHECK_FAILED, "%s: after %llu shifts the program ended with %s: %s",
+		    name, (unsigned long long)outcome->shifts, how,
+		    outcome->message[0] ? outcome->message : "no reason given");
+	check_fix(check,
+		  "use 'run --budget off' or '--level counts' for programs of this kind here");
+}
+
+static bool stress_mix(struct checks *checks, struct place *place, const struct mix *mix,
+		       uint64_t shifts, struct proof_line *proof)
+{
+	struct check *check = checks_add(checks, "stress");
+	struct outcome outcome = { 0 };
+	int r = run_load_program(place, mix->arguments, "1%", shifts, &outcome);
+
+	if (r < 0) {
+		check_found(check, CHECK_FAILED, "%s: no process to be had: %s", mix->name,
+			    strerror(-r));
+		return false;
+	}
+	if (!ended_well(&outcome)) {
+		tell_failure(check, mix->name, &outcome);
+		return false;
+	}
+	check_found(check, CHECK_OK, "%s: %llu shifts, %llu kernels, every result right", mix->name,
+		    (unsigned long long)outcome.shifts,
+		    (unsigned long long)(outcome.launches + outcome.replays * outcome.nodes));
+	check_number(check, "shifts", (double)outcome.shifts);
+	if (outcome.cupti)
+		proof->cupti = outcome.cupti;
+	if (!mix->graphs && outcome.lost_bytes > 0 && outcome.shifts > 20)
+		proof->window_bytes = (uint64_t)outcome.lost_bytes / (outcome.shifts / 2);
+	return true;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Nanoseconds that a complete trace adds to a kernel: the median of alternating pairs; negative
+ * when the load could not run. */
+static double price(struct place *place, const char *const *arguments)
+{
+	double added[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		double ns[2];
+
+		for (int j = 0; j < 2; j++) {
+			int with = i % 2 ? !j : j;
+			struct outcome o = { 0 };
+			uint64_t kernels;
+
+			if (run_load_program(place, arguments, with ? "off" : NULL, 0, &o) < 0 ||
+			    !ended_well(&o))
+				return -1;
+			kernels = o.launches + o.replays * o.nodes;
+			ns[with] = o.seconds * 1e9 / (double)kernels;
+		}
+		added[i] = ns[1] - ns[0];
+	}
+	qsort(added, ROUNDS, sizeof(added[0]), by_size);
+	return added[ROUNDS / 2];
+}
+
+static void measure_prices(struct checks *checks, struct place *place, struct proof_line *proof)
+{
+	static const char *const launches[] = { "--eager", "1", NULL };
+	static const char *const nodes[] = { "--graphs", "1", NULL };
+	struct check *check = checks_add(checks, "cost");
+
+	proof->launch_ns = price(place, launches);
+	proof->node_ns = price(place, nodes);
+	if (proof->launch_ns <= 0 || proof->node_ns <= 0) {
+		check_found(check, CHECK_NOTE, "the cost of attaching could not be measured");
+		return;
+	}
+	check_found(
+		check, CHECK_OK,
+		"a complete trace adds %.0f ns to a tiny kernel launched by the host, %.0f ns to "
+		"one of a graph; each window leaves %llu bytes of device memory behind",
+		proof->launch_ns, proof->node_ns, (unsigned long long)proof->window_bytes);
+	check_number(check, "launch_ns", proof->launch_ns);
+}
+
+static void remember(struct checks *checks, struct proof_line *proof)
+{
+	struct check *check = checks_add(checks, "proof");
+	char path[512];
+	int r;
+
+	driver_version(proof->driver, sizeof(proof->driver));
+	if (!proof->driver[0] || !proof->cupti) {
+		check_found(check, CHECK_NOTE,
+			    "not kept: the version of the driver or of CUPTI could not be told");
+		return;
+	}
+	r = proof_append(proof, path, sizeof(path));
+	if (r < 0) {
+		check_found(check, CHECK_NOTE, "not kept: cannot write its file: %s", strerror(-r));
+		check_fix(check, "set MOESCOPE_CACHE to a folder that can be written");
+		return;
+	}
+	check_found(check, CHECK_OK, "kept for CUPTI %u and driver %s in %s", proof->cupti,
+		    proof->driver, path);
+}
+
+void doctor_stress(struct checks *checks, uint64_t shifts)
+{
+	struct place place = { .folder = "/tmp/moescope-stress-XXXXXX" };
+	struct proof_line proof = { .graphs = true };
+	bool good = true;
+
+	place.moescope = installed_program("moescope");
+	place.load = installed_program("moescope-load");
+	if (!place.moescope || !place.load || !mkdtemp(place.folder)) {
+		check_found(
+			checks_add(checks, "stress"), CHECK_FAILED,
+			"moescope-load is not beside moescope, or /tmp cannot be written; build "
+			"with the CUDA headers (make deps)");
+		goto out;
+	}
+	snprintf(place.run, sizeof(place.run), "%s/run.mscope", place.folder);
+	snprintf(place.out, sizeof(place.out), "%s/out", place.folder);
+	/* What is not proved yet is to be tried all the same. */
+	setenv("MOESCOPE_TRUST", "1", 1);
+	for (int i = 0; i < MIXES && good; i++)
+		good = stress_mix(checks, &place, &mixes[i], shifts / MIXES, &proof);
+	unsetenv("MOESCOPE_TRUST");
+	if (good)
+		measure_prices(checks, &place, &proof);
+	if (good && proof.launch_ns > 0 && proof.node_ns > 0 && proof.window_bytes)
+		remember(checks, &proof);
+	run_files_remove(place.run, true);
+	unlink(place.out);
+	rmdir(place.folder);
+out:
+	free(place.moescope);
+	free(place.load);
+}
