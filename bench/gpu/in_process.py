@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Profiling switched on and off inside one process: in_process.py WHAT LIBRARY FOLDER [options]
+"""Profiling switched on and off inside one process: in_process.py WHAT METHODS FOLDER [options]
 
-  pairs moescope LIBMOESCOPE FOLDER   training in blocks of steps, recorded and not in turn
-  pairs count LIBCOUNT_KERNELS FOLDER the same with the bare CUPTI client
+  pairs METHOD,METHOD… LIBRARIES FOLDER   training in blocks of steps, profiled and not in turn,
+                                      method by method; methods: moescope, count (the bare CUPTI
+                                      client), proton, torch-cuda, torch-both, torch-full
   stop moescope LIBMOESCOPE FOLDER    training and graph replays before, during, after recording
 
 Blocks in turn see the same clocks and neighbours, so that small costs show. The first step of a
@@ -59,6 +60,50 @@ class Count:
         return self.library.count_kernels_so_far()
 
 
+class Torch:
+    """torch.profiler; what it makes of its records when it stops is not timed."""
+    runs = []
+
+    def __init__(self, kind):
+        from torch.profiler import ProfilerActivity
+        self.options = {"activities": [ProfilerActivity.CUDA]}
+        if kind != "torch-cuda":
+            self.options["activities"].append(ProfilerActivity.CPU)
+        if kind == "torch-full":
+            self.options.update(record_shapes=True, profile_memory=True, with_stack=True,
+                                with_flops=True)
+
+    def on(self):
+        self.profiler = torch.profiler.profile(**self.options)
+        self.profiler.__enter__()
+
+    def off(self):
+        self.profiler.__exit__(None, None, None)
+        self.profiler = None
+
+
+class Proton:
+    runs = []
+
+    def __init__(self, folder):
+        import triton.profiler
+        self.proton, self.folder = triton.profiler, folder
+
+    def on(self):
+        self.proton.start(os.path.join(self.folder, f"proton-{os.getpid()}"))
+
+    def off(self):
+        self.proton.finalize()
+
+
+def profiler_of(method, args):
+    if method == "moescope":
+        return Moescope(args.moescope, args.folder)
+    if method == "count":
+        return Count(args.count, args.folder)
+    return Proton(args.folder) if method == "proton" else Torch(method)
+
+
 def timed(work, wait, n):
     times = []
     for _ in range(n):
@@ -69,10 +114,8 @@ def timed(work, wait, n):
     return times
 
 
-def pairs(profiler, args, wait):
-    """Cost of each recorded block in percent of the blocks before and after it."""
-    step = training_step(args.batch, 1024)
-    timed(step, wait, 10)
+def pairs_of(profiler, args, step, wait):
+    """Cost of each profiled block in percent of the blocks before and after it."""
     before = statistics.mean(timed(step, wait, args.steps + 1)[1:])
     costs, plain = [], [before]
     for _ in range(args.pairs):
@@ -87,6 +130,20 @@ def pairs(profiler, args, wait):
     if isinstance(profiler, Count):
         result["kernels"] = profiler.counted()
     return result
+
+
+def pairs(args, wait):
+    """torch.profiler comes last: it stays attached when it has stopped."""
+    step = training_step(args.batch, 1024)
+    timed(step, wait, 10)
+    results = {}
+    for method in args.methods.split(","):
+        try:
+            results[method] = pairs_of(profiler_of(method, args), args, step, wait)
+        except Exception as why:  # one that does not run here is no reason to lose the others
+            results[method] = {"error": f"{type(why).__name__}: {why}"}
+        print(json.dumps({method: results[method]}), flush=True)
+    return results
 
 
 def replays():
@@ -122,16 +179,20 @@ def stop(profiler, args, wait):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=("pairs", "stop"))
-    parser.add_argument("kind", choices=("moescope", "count"))
-    parser.add_argument("library")
+    parser.add_argument("methods")
     parser.add_argument("folder")
+    parser.add_argument("--moescope", help="libmoescope.so")
+    parser.add_argument("--count", help="libcount_kernels.so")
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--batch", type=int, default=32)
     args = parser.parse_args()
     torch.zeros(1, device="cuda")
-    profiler = (Moescope if args.kind == "moescope" else Count)(args.library, args.folder)
-    print(json.dumps((pairs if args.what == "pairs" else stop)(profiler, args, Wait())), flush=True)
+    if args.what == "pairs":
+        result = pairs(args, Wait())
+    else:
+        result = stop(profiler_of(args.methods, args), args, Wait())
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

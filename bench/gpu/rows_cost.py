@@ -112,42 +112,96 @@ def gpu_bound_lines(bench):
     return lines
 
 
-def floor(bench):
-    """The complete trace against the bare CUPTI client, switched on and off inside a process."""
-    pairs = 6 if bench.quick else 12
-    rounds = 1 if bench.quick else 2
-    env = bench.environment("off")
-    row = bench.row("floor")
-
-    def measure(method, i):
-        library = bench.library if method == "moescope-off" else bench.built("libcount_kernels.so")
-        command = [*IN_PROCESS, "pairs", "moescope" if method == "moescope-off" else "count",
-                   library, bench.folder, "--pairs", str(pairs), "--steps", "8"]
-        done, _ = bench.run(command, 240, env if method == "moescope-off" else {})
-        kept = last_json(done.stdout)
-        if kept["runs"]:
-            kept["kernels"] = bench.kernels(kept["runs"][-1])["total"]["count"]
-        if not kept.get("kernels"):
-            raise Failed(f"{method} recorded no kernel inside the process")
-        return kept
-
-    wanted, bench.alternations = bench.alternations, max(len(row["alternations"]), rounds)
-    try:
-        bench.alternate("floor", ["count", "moescope-off"], measure, START_S + pairs * 4)
-    finally:
-        bench.alternations = wanted
+PEERS = ["count", "moescope", "proton", "torch-cuda", "torch-both", "torch-full"]
 
 
-def floor_lines(bench):
-    costs = {method: [c for kept in bench.row("floor")["alternations"] if method in kept
-                      for c in kept[method]["costs_pct"]] for method in ("count", "moescope-off")}
-    lines = [("GPU-bound training, on and off in one process, bare CUPTI client", "",
-              spread(costs["count"], digits=3), None)]
-    if costs["count"] and costs["moescope-off"]:
-        theirs, ours = (statistics.median(costs[m]) for m in ("count", "moescope-off"))
-        lines.append(("the same, moescope, complete trace", "≤ 1.15 × the bare client",
-                      f"{spread(costs['moescope-off'], digits=3)}; {ours / theirs:.2f} ×",
-                      ours <= 1.15 * theirs))
+def peers(bench):
+    """Profilers switched on and off inside one process, on the GPU-bound training."""
+    n = 4 if bench.quick else 6
+    bench.need(START_S + 60)
+    command = [*IN_PROCESS, "pairs", ",".join(PEERS), bench.folder, "--moescope", bench.library,
+               "--count", bench.built("libcount_kernels.so"), "--pairs", str(n), "--steps", "5"]
+    done, _ = bench.run(command, 300, bench.environment("off"), check=False)
+    kept = {}
+    for line in json_lines(done.stdout):
+        kept.update(line)
+    if not kept:
+        raise Failed(f"status {done.returncode}: {done.stderr[-3000:]}")
+    for run in kept.get("moescope", {}).get("runs", [])[-1:]:
+        kept["moescope"]["kernels"] = bench.kernels(run)["total"]["count"]
+    bench.row("peers")["alternations"].append(kept)
+
+
+def peers_lines(bench):
+    rounds = bench.row("peers")["alternations"]
+    costs = {m: [c for kept in rounds for c in kept.get(m, {}).get("costs_pct", [])] for m in PEERS}
+    titles = dict(TITLES, moescope="moescope, complete trace")
+    lines = []
+    for method in PEERS:
+        error = next((kept[method]["error"] for kept in rounds if "error" in kept.get(method, {})),
+                     None)
+        words = spread(costs[method]) if costs[method] else f"not measured: {error}"
+        asked, met = "", None
+        if method == "moescope" and costs["count"] and costs[method]:
+            times = statistics.median(costs[method]) / statistics.median(costs["count"])
+            asked, met = "≤ 1.15 × the bare client", times <= 1.15
+            words += f"; {times:.2f} ×"
+        lines.append((f"GPU-bound training, on and off in one process, {titles[method]}", asked,
+                      words, met))
+    return lines
+
+
+def periods(steps):
+    """Windows and the gaps after them, of steps that moescope was told about: for each the cost in
+    percent, all of its steps against those of the gap that no switching touches."""
+    found, i = [], 0
+    covered = [bool(step["device_covered"]) for step in steps]
+    while i < len(steps):
+        while i < len(steps) and not covered[i]:
+            i += 1
+        begin = i
+        while i < len(steps) and covered[i]:
+            i += 1
+        gap = i
+        while i < len(steps) and not covered[i]:
+            i += 1
+        if begin == gap or i == len(steps):  # the last one is not whole
+            break
+        # Its first step has the detaching, the last the attaching of the next window in it.
+        clean = [step["time_ns"] for step in steps[gap + 1:i - 1]]
+        if len(clean) >= 3:
+            every = [step["time_ns"] for step in steps[begin:i]]
+            found.append(100 * (statistics.mean(every) / statistics.mean(clean) - 1))
+    return found
+
+
+def governed_of(name, arguments, seconds):
+    """Budget 1% for a while: what the windows cost, against the time between them."""
+    def measure_row(bench):
+        length = seconds // 2 if bench.quick else seconds
+        bench.need(START_S + length)
+        run = bench.path(f"{name}.mscope")
+        bench.run([*bench.under(run, "1%"), *TRAIN, *arguments, "--seconds", str(length),
+                   "--tell-steps"], length + 120)
+        rows = bench.table("steps", run, "--limit", "0")["rows"]
+        begin = rows[0]["start_ns"]
+        late = [row for row in rows if row["start_ns"] - begin >= SETTLE_S * 1e9]
+        kept = {"steps": len(late), "covered": sum(bool(row["device_covered"]) for row in late),
+                "mean_ms": statistics.mean(row["time_ns"] for row in late) / 1e6,
+                "costs_pct": periods(late), "run": of_run(bench, run)}
+        bench.row(name)["alternations"].append(kept)
+    return measure_row
+
+
+def governed_lines_of(name, title, bound):
+    def lines(bench):
+        rounds = bench.row(name)["alternations"]
+        costs = [c for kept in rounds for c in kept["costs_pct"]]
+        covered = 100 * sum(k["covered"] for k in rounds) / sum(k["steps"] for k in rounds)
+        return [(f"{title}, budget 1%, windows against the time between them", f"≤ {bound}%",
+                 f"{spread(costs)}; {covered:.0f}% of the steps covered, "
+                 f"{rounds[-1]['mean_ms']:.2f} ms a step",
+                 interval(costs)[0] <= bound if costs else None)]
     return lines
 
 
@@ -239,7 +293,14 @@ def micro_lines_of(name, title):
 
 ROWS = {
     "gpu_bound": (gpu_bound, gpu_bound_lines),
-    "floor": (floor, floor_lines),
+    "peers": (peers, peers_lines),
+    "governed_gpu_bound": (governed_of("governed_gpu_bound", ["--batch", "32"], 90),
+                           governed_lines_of("governed_gpu_bound", "GPU-bound training", 1.0)),
+    "governed_launch_bound": (governed_of("governed_launch_bound", ["--batch", "8"], 60),
+                              governed_lines_of("governed_launch_bound",
+                                                "launch-bound training, batch 8×1024", 1.5)),
+    "governed_decode": (governed_of("governed_decode", ["--mode", "decode", "--batch", "1"], 60),
+                        governed_lines_of("governed_decode", "eager decode, batch 1", 1.5)),
     "launch_bound": (launch_bound_of("launch_bound", ["--batch", "8"]),
                      launch_bound_lines_of("launch_bound", "launch-bound training, batch 8×1024")),
     "decode": (launch_bound_of("decode", ["--mode", "decode", "--batch", "1"]),

@@ -300,8 +300,8 @@ def after_stop(bench):
     for i in range(1 if bench.quick else 3):
         bench.need(START_S + 40)
         say(f"  after_stop {i + 1}  ({bench.left():.0f} s left)")
-        done, _ = bench.run([*IN_PROCESS, "stop", "moescope", bench.library, bench.folder,
-                             "--steps", "24"], 200, env)
+        done, _ = bench.run([*IN_PROCESS, "stop", "moescope", bench.folder, "--moescope",
+                             bench.library, "--steps", "24"], 200, env)
         found = last_json(done.stdout)
         found["kernels"] = bench.kernels(found["runs"][0])["total"]["count"]
         rounds.append(found)

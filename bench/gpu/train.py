@@ -11,6 +11,7 @@ The last line of the output is one JSON object; each of its steps is
 A step ends with a wait that blocks instead of spinning, so that CPU time is work.
 """
 import argparse
+import ctypes
 import json
 import os
 import resource
@@ -111,13 +112,22 @@ def kernels_of(prof):
     return found
 
 
-def measure(step, wait, steps, seconds):
+def step_teller():
+    """Tells moescope, which the driver has put into the process, that a step ends."""
+    library = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
+    library.moescope_step.argtypes = [ctypes.c_uint64]
+    return lambda: library.moescope_step(0)
+
+
+def measure(step, wait, steps, seconds, tell=lambda: None):
     rows = []
+    tell()
     begin = time.perf_counter()
     while len(rows) < steps if seconds is None else time.perf_counter() - begin < seconds:
         start, cpu = time.perf_counter(), time.process_time()
         step()
         wait()
+        tell()
         end, cpu_end = time.perf_counter(), time.process_time()
         rows.append([round(start - begin, 4), round((end - start) * 1e3, 4),
                      round((cpu_end - cpu) * 1e3, 4)])
@@ -134,6 +144,7 @@ def main():
     parser.add_argument("--profiler", default="none", choices=(
         "none", "torch-cuda", "torch-both", "torch-full", "proton"))
     parser.add_argument("--kernels")
+    parser.add_argument("--tell-steps", action="store_true", help="under moescope run only")
     args = parser.parse_args()
     step = training_step(args.batch, args.context) if args.mode == "train" \
         else decoding_step(args.batch)
@@ -142,7 +153,8 @@ def main():
         step()
     wait()
     prof = start_profiler(args.profiler)
-    rows = measure(step, wait, args.steps, args.seconds)
+    rows = measure(step, wait, args.steps, args.seconds,
+                   step_teller() if args.tell_steps else lambda: None)
     if prof and args.kernels:
         prof.stop()
         with open(args.kernels, "w") as f:

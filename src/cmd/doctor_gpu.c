@@ -111,7 +111,7 @@ static void check_devices(struct checks *checks, struct gpu *gpu)
 	}
 }
 
-/* "13.0.1" from a toolkit's version.json; false: none there. */
+/* "13.0.1" from a toolkit's version.json; false: no toolkit there. */
 static bool toolkit_version(const char *dir, char *version, size_t size)
 {
 	const struct json_node *cuda;
@@ -123,8 +123,11 @@ static bool toolkit_version(const char *dir, char *version, size_t size)
 
 	snprintf(path, sizeof(path), "%s/version.json", dir);
 	file = fopen(path, "re");
-	if (!file)
-		return false;
+	if (!file) { /* distributions leave it out */
+		snprintf(path, sizeof(path), "%s/bin/nvcc", dir);
+		snprintf(version, size, "of unknown version");
+		return access(path, X_OK) == 0;
+	}
 	n = fread(text, 1, sizeof(text), file);
 	fclose(file);
 	if (json_parse(path, text, n, &root, &err) < 0)

@@ -425,6 +425,11 @@ void cupti_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
+void cupti_unwatch_clients(void)
+{
+	clients_unwatch();
+}
+
 void cupti_settle_clients(void)
 {
 	clients_settle(clock_monotonic_ns());

@@ -50,6 +50,8 @@ void cupti_end(void);
 void cupti_flush(void);
 /* Now and then: whether another client has gone. Calls gears_resume. */
 void cupti_settle_clients(void);
+/* A session ends in a process that goes on: the other's calls are its own again. */
+void cupti_unwatch_clients(void);
 /* CUDA graphs have been made or launched while attached. */
 bool cupti_saw_graphs(void);
 /* Of CUPTI's API; 0: not loaded. */

@@ -259,8 +259,10 @@ void gears_stop(bool ending)
 	if (running) {
 		if (ending)
 			cupti_end();
-		else
+		else {
 			cupti_leave_now();
+			cupti_unwatch_clients();
+		}
 		if (attached)
 			note_detached(GEAR_NONE, "the session ends");
 		write_cost();

@@ -11,7 +11,7 @@
 #define LOOK_NS (250 * MS)	/* counts over less than this say little */
 #define LOOKS_OVER 2		/* in a row before it shifts down */
 #define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */
-#define WINDOW_MAX_NS (30000 * MS)
+#define WINDOW_MAX_NS (8000 * MS)
 #define GAP_MAX_NS (600000 * MS)
 #define SWITCH_NS (16 * MS) /* until one has been measured: 11 to attach, 5 to detach */
 #define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
@@ -26,7 +26,8 @@ void governor_start(struct governor *g, const struct governor_limits *limits, in
 				.cost = -1,
 				.switch_ns = SWITCH_NS,
 				.since_ns = now_ns,
-				.looked_ns = now_ns };
+				.looked_ns = now_ns,
+				.look_ns = now_ns + LOOK_NS };
 }
 
 uint64_t governor_device_bytes(const struct governor *g)
@@ -108,10 +109,13 @@ static void measure(struct governor *g, int64_t now_ns, const struct governor_co
 		cost = by_steps > cost / 4 ? by_steps : cost / 4;
 	}
 	g->cost = cost;
-	/* A window is looked at as a whole, whatever its length. */
+	g->look_ns = now_ns + LOOK_NS;
 	if (g->gear == GEAR_ALWAYS) {
 		g->looked = *counts;
 		g->looked_ns = now_ns;
+	} else {
+		/* A window is looked at as a whole, and less often as it grows. */
+		g->look_ns = now_ns + (now_ns - g->looked_ns);
 	}
 }
 
@@ -185,6 +189,8 @@ static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_
 		return GOVERNOR_KEEP;
 	}
 	left_ns = g->since_ns + g->window_ns - now_ns;
+	if (g->look_ns > now_ns + left_ns)
+		g->look_ns = now_ns + left_ns; /* and once more at its end */
 	if (left_ns <= 0)
 		return end_window(g, "window ends");
 	*wait_ns = left_ns;
@@ -208,8 +214,7 @@ static enum governor_order ask_shifts(struct governor *g, int64_t now_ns, int64_
 
 bool governor_is_due(const struct governor *g, int64_t now_ns)
 {
-	return g->limits.budget > 0 && g->attached &&
-	       now_ns - g->looked_ns >= (g->gear == GEAR_ALWAYS ? LOOK_NS : WINDOW_MIN_NS);
+	return g->limits.budget > 0 && g->attached && now_ns >= g->look_ns;
 }
 
 enum governor_order governor_ask(struct governor *g, int64_t now_ns,
@@ -247,7 +252,9 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 	g->windows++;
 	g->since_ns = g->looked_ns = now_ns;
 	g->looked = *counts;
-	g->switch_ns = took_ns;
+	g->look_ns = now_ns + (g->gear == GEAR_ALWAYS ? LOOK_NS : WINDOW_MIN_NS);
+	/* The first one loads libraries, which is not what the next will take. */
+	g->switch_ns = g->windows > 1 ? took_ns : SWITCH_NS;
 }
 
 void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns)

@@ -56,6 +56,7 @@ struct governor {
 	int64_t switch_ns; /* what the last attaching and detaching took together */
 	int64_t window_ns, gap_ns;
 	uint64_t windows;
+	int64_t look_ns;   /* when it counts next */
 	int64_t looked_ns; /* of the counts below */
 	struct governor_counts looked;
 	unsigned int over;		 /* looks in a row above the budget */
