@@ -178,11 +178,10 @@ def periods(steps):
 def governed_of(name, arguments, seconds):
     """Budget 1% for a while: what the windows cost, against the time between them."""
     def measure_row(bench):
-        length = seconds // 2 if bench.quick else seconds
-        bench.need(START_S + length)
+        bench.need(START_S + seconds)
         run = bench.path(f"{name}.mscope")
-        bench.run([*bench.under(run, "1%"), *TRAIN, *arguments, "--seconds", str(length),
-                   "--tell-steps"], length + 120)
+        bench.run([*bench.under(run, "1%"), *TRAIN, *arguments, "--seconds", str(seconds),
+                   "--tell-steps"], seconds + 120)
         rows = bench.table("steps", run, "--limit", "0")["rows"]
         begin = rows[0]["start_ns"]
         late = [row for row in rows if row["start_ns"] - begin >= SETTLE_S * 1e9]

@@ -24,9 +24,10 @@
 #include "probe/imports.h"
 
 #define ENABLED_MAX 256
-#define QUIET_NS 500000000LL  /* between the calls that begin or end one session of a client */
-#define LOST_NS 10000000000LL /* a client that has disabled everything and never fetches it */
-#define HOOK_WAIT_S 5	      /* then something is stuck, and the program goes first */
+#define QUIET_NS 500000000LL	/* between the calls that begin or end one session of a client */
+#define FETCHED_NS 2000000000LL /* one of its buffers is still with CUPTI */
+#define LOST_NS 10000000000LL	/* a client that has disabled everything and never fetches it */
+#define HOOK_WAIT_S 5		/* then something is stuck, and the program goes first */
 
 /* FUNCTION(name of CUPTI's, its wrapper) */
 #define WRAPPED_FUNCTIONS(FUNCTION)                                                                \
@@ -488,14 +489,14 @@ void clients_unwatch(void)
 void clients_settle(int64_t now_ns)
 {
 	const struct clients_hooks *with = atomic_load(&hooks);
-	int64_t quiet_ns;
-	bool done;
+	int64_t quiet_ns, patience_ns;
 
 	pthread_mutex_lock(&lock);
+	/* What it has fetched it has; a buffer that is out then may be an empty one. */
+	patience_ns = !other.fetched ? LOST_NS : client_buffers_out() ? FETCHED_NS : QUIET_NS;
 	quiet_ns = now_ns - other.last_call_ns;
-	done = other.fetched && client_buffers_out() == 0;
 	if (other.state == TAKEN && !other.in_flight && !other.n_enabled && !other.too_many &&
-	    quiet_ns >= (done ? QUIET_NS : LOST_NS)) {
+	    quiet_ns >= patience_ns) {
 		other.state = IN_HOOK;
 		pthread_mutex_unlock(&lock);
 		in_hook = true;

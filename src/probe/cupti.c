@@ -83,11 +83,11 @@ static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
 	CUPTI_ACTIVITY_KIND_MEMCPY2,	       CUPTI_ACTIVITY_KIND_MEMSET,
 	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_DEVICE,
-	CUPTI_ACTIVITY_KIND_OVERHEAD,
 };
-static const CUpti_ActivityKind memory_kinds[] = {
+static const CUpti_ActivityKind full_kinds[] = {
 	CUPTI_ACTIVITY_KIND_MEMORY2,
 	CUPTI_ACTIVITY_KIND_MEMORY_POOL,
+	CUPTI_ACTIVITY_KIND_OVERHEAD,
 };
 
 static const struct clients_hooks hooks = { .arrives = gears_yield,
@@ -149,8 +149,8 @@ static void disable(void)
 	switch_calls(0);
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		cupti_api.cuptiActivityDisable(kinds[i]);
-	for (size_t i = 0; wish.memory && i < COUNT(memory_kinds); i++)
-		cupti_api.cuptiActivityDisable(memory_kinds[i]);
+	for (size_t i = 0; wish.full && i < COUNT(full_kinds); i++)
+		cupti_api.cuptiActivityDisable(full_kinds[i]);
 }
 
 /* All of it or, when CUPTI refuses, nothing: what stays on slows the program down. */
@@ -160,8 +160,8 @@ static CUptiResult enable(void)
 
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < COUNT(kinds); i++)
 		result = cupti_api.cuptiActivityEnable(kinds[i]);
-	for (size_t i = 0; result == CUPTI_SUCCESS && wish.memory && i < COUNT(memory_kinds); i++)
-		result = cupti_api.cuptiActivityEnable(memory_kinds[i]);
+	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
+		result = cupti_api.cuptiActivityEnable(full_kinds[i]);
 	if (result == CUPTI_SUCCESS)
 		switch_calls(1);
 	else
@@ -280,6 +280,8 @@ void cupti_flush(void)
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		flush(false);
 		cupti_clock_measure();
+		if (cupti_saw_graphs())
+			cupti_watch_calls();
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -324,6 +326,8 @@ int cupti_leave(void)
 		leave_delivered = cupti_delivered();
 		leave_quiet = 0;
 		atomic_store(&state, CUPTI_LEAVING);
+		if (cupti_saw_graphs())
+			cupti_watch_calls();
 		if (cupti_saw_graphs() && can_finalize() && cupti_graph_threads() < 2)
 			atomic_store(&cupti_leave_wanted, true);
 		else

@@ -26,7 +26,7 @@ enum cupti_state {
 };
 
 struct cupti_wish {
-	bool memory;		  /* allocations and pools, too */
+	bool full;		  /* allocations, pools and CUPTI's account of itself, too */
 	uint64_t allowance_bytes; /* of device memory */
 };
 

@@ -4,7 +4,8 @@
  * thread launches graphs, and the moment at which CUPTI can be detached. See cupti.h.
  *
  * A callback never waits: a thread that is inside one when CUPTI is finalised comes back into
- * memory that has been freed.
+ * memory that has been freed. For the same reason calls are watched only in programs that have
+ * graphs; others are detached from outside, with none of their threads in a callback.
  */
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 _Atomic bool cupti_leave_wanted;
 
 static CUpti_SubscriberHandle subscriber;
-static bool subscribed;
+static bool subscribed, watching;
 static _Atomic unsigned int subscriptions;
 static _Atomic bool graphs_seen;
 static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none yet */
@@ -167,21 +168,30 @@ CUptiResult cupti_subscribe(void)
 	for (size_t i = 0; i < COUNT(resources); i++)
 		cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 					      resources[i]);
+	if (cupti_saw_graphs())
+		cupti_watch_calls();
+	return CUPTI_SUCCESS;
+}
+
+void cupti_watch_calls(void)
+{
+	if (!subscribed || watching)
+		return;
+	watching = true;
 	for (size_t i = 0; i < COUNT(calls); i++)
 		cupti_api.cuptiEnableCallback(1, subscriber, calls[i].domain, calls[i].id);
-	return CUPTI_SUCCESS;
 }
 
 void cupti_unsubscribe(void)
 {
 	if (subscribed)
 		cupti_api.cuptiUnsubscribe(subscriber);
-	subscribed = false;
+	cupti_subscription_ended();
 }
 
 void cupti_subscription_ended(void)
 {
-	subscribed = false;
+	subscribed = watching = false;
 }
 
 void cupti_note_graphs(void)

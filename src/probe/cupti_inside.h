@@ -45,6 +45,9 @@ struct cupti_api {
 };
 extern struct cupti_api cupti_api;
 
+/* cupti_buffers.c: unfinished: CUPTI may still write to it. */
+void cupti_buffer_release(uint8_t *buffer, bool unfinished);
+
 /* cupti_records.c */
 void cupti_records_start(void); /* at each attaching */
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
@@ -67,6 +70,8 @@ CUptiResult cupti_subscribe(void);
 /* Not after cuptiFinalize, which ends the subscription with everything else. */
 void cupti_unsubscribe(void);
 void cupti_subscription_ended(void);
+/* Once there are graphs: who launches them, and the moments at which it can be detached. */
+void cupti_watch_calls(void);
 /* How many threads have launched CUDA graphs while attached: 0, 1, 2 for several. */
 unsigned int cupti_graph_threads(void);
 /* The calling thread is the only one that does: none is launched while it is elsewhere. */

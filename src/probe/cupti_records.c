@@ -20,14 +20,12 @@
 #include "probe/launches.h"
 #include "probe/probe.h"
 
-#define BUFFER_BYTES (1u << 20)
-#define BUFFER_ALIGN 8
-
 struct cupti_atomic_sums cupti_added;
 _Atomic bool cupti_closing;
 
 static _Atomic uint64_t delivered;
 static pthread_mutex_t translating = PTHREAD_MUTEX_INITIALIZER;
+static bool unfinished; /* a record of the buffer in hand; under the lock */
 
 uint64_t cupti_delivered(void)
 {
@@ -50,22 +48,13 @@ static void add(_Atomic uint64_t *sum, uint64_t value)
 	atomic_fetch_add_explicit(sum, value, memory_order_relaxed);
 }
 
-void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records)
-{
-	void *memory = NULL;
-
-	*max_records = 0;
-	/* Without memory CUPTI drops the records and counts them. */
-	*size = posix_memalign(&memory, BUFFER_ALIGN, BUFFER_BYTES) == 0 ? BUFFER_BYTES : 0;
-	*buffer = memory;
-}
-
 /* start and duration of a device record. Untimed records get the moment of their delivery. */
 static bool device_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t *ret_duration)
 {
 	if (!start || end < start) {
 		*ret_start = clock_monotonic_ns();
 		*ret_duration = 0;
+		unfinished = true;
 		return false;
 	}
 	*ret_start = cupti_clock_ns(start);
@@ -77,8 +66,10 @@ static bool device_times(uint64_t start, uint64_t end, int64_t *ret_start, int64
  * moment from now. */
 static bool host_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t *ret_duration)
 {
-	if (gpu_on_program_thread && !end)
+	if (gpu_on_program_thread && !end) {
+		unfinished = true;
 		cupti_api.cuptiGetTimestamp(&end);
+	}
 	return device_times(start, end, ret_start, ret_duration);
 }
 
@@ -376,6 +367,7 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 	CUpti_Activity *record = NULL;
 	uint64_t unknown = 0, n = 0;
 	size_t dropped = 0;
+	bool keep;
 
 	if (clients_deliver(context, stream, buffer, size, valid))
 		return;
@@ -394,7 +386,8 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 		gpu_lost(dropped, 0);
 	if (unknown)
 		gpu_lost(0, unknown);
+	keep = unfinished;
 	pthread_mutex_unlock(&translating);
-	free(buffer);
+	cupti_buffer_release(buffer, keep);
 	add(&cupti_added.translate_ns, (uint64_t)(clock_thread_cpu_ns() - start_ns));
 }

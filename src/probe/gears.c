@@ -135,13 +135,13 @@ static void yield_to(const char *why)
 	write_gear(GEAR_YIELDED, why);
 }
 
-int gears_start(bool memory, char *words, size_t size)
+int gears_start(bool full, char *words, size_t size)
 {
 	struct governor_limits l = limits();
 	int r = 0;
 
 	pthread_mutex_lock(&lock);
-	wish = (struct cupti_wish){ .memory = memory, .allowance_bytes = l.allowance_bytes };
+	wish = (struct cupti_wish){ .full = full, .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
 	flushed_ns = cost_ns = clock_monotonic_ns();
 	yielded = attached = proved = false;

@@ -13,7 +13,7 @@
 
 /* Attaches for a session. words as in cupti_attach. Returns 0, also when another client has CUPTI
  * and it will be tried again. */
-int gears_start(bool memory, char *words, size_t size);
+int gears_start(bool full, char *words, size_t size);
 /* Returns after how many milliseconds to come again at the latest. */
 unsigned int gears_tick(void);
 /* The session ends; ending: the process does, too. */
