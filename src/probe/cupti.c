@@ -33,6 +33,7 @@ static uint32_t version;
 static int64_t leave_since_ns;
 static uint64_t leave_delivered;
 static unsigned int leave_quiet;
+static _Atomic bool leave_disabled; /* records are off already */
 
 /* Launches, waits, copies, allocations, graphs: what explains device time. Everything else would
  * cost ten times as much and say little. */
@@ -197,7 +198,7 @@ static CUptiResult attach(void)
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	limit_device_buffers();
-	result = cupti_subscribe();
+	result = cupti_subscribe(wish.may_leave);
 	/* One that is idle keeps its subscription; records can be had without. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
@@ -280,13 +281,17 @@ void cupti_flush(void)
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		flush(false);
 		cupti_clock_measure();
-		if (cupti_saw_graphs())
-			cupti_watch_calls();
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-/* The lock is held, and records are off or about to be. */
+/* It would take another client's subscription away as well. */
+static bool can_finalize(void)
+{
+	return cupti_api.cuptiFinalize && !clients_hold_subscription();
+}
+
+/* The lock is held, and records are off. */
 static void finalize(void)
 {
 	cupti_api.cuptiFinalize();
@@ -295,12 +300,6 @@ static void finalize(void)
 	clients_after_fork();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
-}
-
-/* It would take another client's subscription away as well. */
-static bool can_finalize(void)
-{
-	return cupti_api.cuptiFinalize && !clients_hold_subscription();
 }
 
 static void rest(void)
@@ -314,6 +313,9 @@ void cupti_trust_graphs(bool proved)
 	graphs_proved = proved;
 }
 
+/* With graphs records go off and CUPTI goes in one callback: a graph that is launched between the
+ * two takes the context with it. Without graphs records go off first, so that what is under way
+ * is still timed. */
 int cupti_leave(void)
 {
 	int r = 0;
@@ -325,80 +327,90 @@ int cupti_leave(void)
 		leave_since_ns = clock_monotonic_ns();
 		leave_delivered = cupti_delivered();
 		leave_quiet = 0;
+		leave_disabled = !cupti_saw_graphs() || !can_finalize() ||
+				 cupti_graph_threads() > 1;
 		atomic_store(&state, CUPTI_LEAVING);
-		if (cupti_saw_graphs())
-			cupti_watch_calls();
-		if (cupti_saw_graphs() && can_finalize() && cupti_graph_threads() < 2)
-			atomic_store(&cupti_leave_wanted, true);
-		else
+		if (leave_disabled)
 			disable();
+		else
+			atomic_store(&cupti_leave_wanted, true);
 	}
 	pthread_mutex_unlock(&lock);
 	return r;
 }
 
-/* Records are off. What was under way comes in first; then the rest goes. */
+/* Records are off: what was under way comes in, then the next callback finalises. */
 static void poll_disabled(void)
 {
-	int64_t now_ns = clock_monotonic_ns();
-
+	if (cupti_leave_wanted)
+		return;
 	flush(false);
 	leave_quiet = cupti_delivered() == leave_delivered ? leave_quiet + 1 : 0;
 	leave_delivered = cupti_delivered();
-	if (leave_quiet < QUIET_POLLS && now_ns - leave_since_ns < LEAVE_NS)
+	if (leave_quiet < QUIET_POLLS && clock_monotonic_ns() - leave_since_ns < LEAVE_NS)
 		return;
 	flush(true);
-	if (can_finalize() && !cupti_saw_graphs()) {
-		now_ns = clock_monotonic_ns();
-		cupti_unsubscribe();
-		finalize();
-		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)(clock_monotonic_ns() - now_ns));
-	} else {
+	if (can_finalize() && cupti_sees_calls() && !cupti_saw_graphs())
+		atomic_store(&cupti_leave_wanted, true);
+	else
 		rest();
-	}
+}
+
+bool cupti_records_come(void)
+{
+	enum cupti_state now = cupti_state();
+
+	return now == CUPTI_ON || (now == CUPTI_LEAVING && !leave_disabled);
 }
 
 enum cupti_state cupti_poll(void)
 {
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_LEAVING) {
-		/* A second thread with graphs came up while waiting for the first. */
-		if (cupti_leave_wanted && cupti_graph_threads() > 1) {
+		/* The first graph, or a second thread with graphs, came up while waiting. */
+		if (cupti_leave_wanted && cupti_saw_graphs() &&
+		    (leave_disabled || cupti_graph_threads() > 1)) {
 			atomic_store(&cupti_leave_wanted, false);
-			disable();
+			if (!leave_disabled)
+				disable();
+			leave_disabled = true;
 		}
-		if (!cupti_leave_wanted)
+		if (leave_disabled)
 			poll_disabled();
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
 }
 
-void cupti_leave_in_callback(bool idle)
+bool cupti_leave_in_callback(bool idle)
 {
 	int64_t start_ns = clock_monotonic_ns();
+	bool left = false;
 
 	/* After a wait for the device nothing is cut off. */
-	if (!idle && start_ns - leave_since_ns < IDLE_MOMENT_NS)
-		return;
+	if (!leave_disabled && !idle && start_ns - leave_since_ns < IDLE_MOMENT_NS)
+		return false;
 	if (pthread_mutex_trylock(&lock) != 0)
-		return;
-	if (cupti_leave_wanted && cupti_graph_threads() == 1) {
+		return false;
+	if (cupti_leave_wanted && cupti_graphs_only_here() &&
+	    !(leave_disabled && cupti_saw_graphs())) {
 		gpu_on_program_thread = true;
 		disable();
 		flush(true);
 		gpu_on_program_thread = false;
 		finalize();
+		left = true;
 		start_ns = clock_monotonic_ns() - start_ns;
 		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
 		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
 	}
 	pthread_mutex_unlock(&lock);
+	return left;
 }
 
 void cupti_leave_now(void)
 {
-	bool alone = cupti_graphs_only_here();
+	bool alone = cupti_graphs_only_here() && !cupti_calls_under_way();
 
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
@@ -407,7 +419,7 @@ void cupti_leave_now(void)
 		disable();
 		flush(true);
 		cupti_unsubscribe();
-		if (can_finalize() && (!cupti_saw_graphs() || alone))
+		if (can_finalize() && alone)
 			finalize();
 		else
 			rest();

@@ -3,11 +3,12 @@
  * CUPTI behind a neutral face. Only cupti.c (the library, attaching and detaching),
  * cupti_records.c (activity records) and cupti_calls.c (callbacks) know its types.
  *
- * Detaching means cuptiFinalize, for merely attached CUPTI keeps slowing launches down. How it
- * may be done depends on CUDA graphs, see the table in docs/design.md: without graphs at any time
- * from any thread; with graphs only on the one thread that launches them, inside an exit callback
- * of a call of its own, so that no graph can be launched meanwhile; when several threads launch
- * graphs not at all, and then records are only switched off (resting).
+ * Detaching means cuptiFinalize, for merely attached CUPTI keeps slowing launches down. It is done
+ * at the end of a call of the program, inside its callback, at a moment when no other thread of it
+ * is in a call: from outside it meets threads that load modules, and the heap is lost. Beside CUDA
+ * graphs it is done only by the one thread that launches them, so that none is launched meanwhile;
+ * when several threads launch graphs not at all, and then records are only switched off (resting).
+ * docs/design.md has the table of what was tried.
  */
 #ifndef PROBE_CUPTI_H
 #define PROBE_CUPTI_H
@@ -27,6 +28,7 @@ enum cupti_state {
 
 struct cupti_wish {
 	bool full;		  /* allocations, pools and CUPTI's account of itself, too */
+	bool may_leave;		  /* it may be detached before the end */
 	uint64_t allowance_bytes; /* of device memory */
 };
 
@@ -34,6 +36,8 @@ struct cupti_wish {
  * collected, or what is off, why, and the remedy. */
 int cupti_attach(const struct cupti_wish *wish, char *words, size_t size);
 enum cupti_state cupti_state(void);
+/* Of work that is launched now. */
+bool cupti_records_come(void);
 /* Whether detaching beside CUDA graphs is known to be safe here. */
 void cupti_trust_graphs(bool proved);
 /* Begins to detach. Then cupti_poll every LEAVE_POLL_MS until it is over. -EPERM: there are

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CUPTI's callbacks, on the program's threads: where the nodes of CUDA graphs were made, which
- * thread launches graphs, and the moment at which CUPTI can be detached. See cupti.h.
+ * thread launches graphs, and the moment at which CUPTI can be detached: the end of a call, with no
+ * other thread inside one. See cupti.h.
  *
  * A callback never waits: a thread that is inside one when CUPTI is finalised comes back into
- * memory that has been freed. For the same reason calls are watched only in programs that have
- * graphs; others are detached from outside, with none of their threads in a callback.
+ * memory that has been freed.
  */
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,35 +19,37 @@ _Atomic bool cupti_leave_wanted;
 static CUpti_SubscriberHandle subscriber;
 static bool subscribed, watching;
 static _Atomic unsigned int subscriptions;
+static _Atomic unsigned int inside; /* threads that are in a call */
 static _Atomic bool graphs_seen;
 static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none yet */
 static _Atomic bool several_threads;
 
-static const struct watched_call {
+/* The calls that mean something here; of the others only begin and end count. */
+static const struct {
 	CUpti_CallbackDomain domain;
 	CUpti_CallbackId id;
-	bool graph; /* launches one; else the call waits for the device */
+	enum { CALL_OTHER, CALL_GRAPH, CALL_WAIT } what;
 } calls[] = {
-#define RUNTIME(name, graph)                                                                       \
+#define RUNTIME(name, what)                                                                        \
 	{                                                                                          \
-		CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##name, graph                \
+		CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##name, what                 \
 	}
-#define DRIVER(name, graph)                                                                        \
+#define DRIVER(name, what)                                                                         \
 	{                                                                                          \
-		CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, graph                  \
+		CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, what                   \
 	}
-	RUNTIME(cudaGraphLaunch_v10000, true),
-	RUNTIME(cudaGraphLaunch_ptsz_v10000, true),
-	RUNTIME(cudaDeviceSynchronize_v3020, false),
-	RUNTIME(cudaStreamSynchronize_v3020, false),
-	RUNTIME(cudaStreamSynchronize_ptsz_v7000, false),
-	RUNTIME(cudaEventSynchronize_v3020, false),
-	DRIVER(cuGraphLaunch, true),
-	DRIVER(cuGraphLaunch_ptsz, true),
-	DRIVER(cuCtxSynchronize, false),
-	DRIVER(cuStreamSynchronize, false),
-	DRIVER(cuStreamSynchronize_ptsz, false),
-	DRIVER(cuEventSynchronize, false),
+	RUNTIME(cudaGraphLaunch_v10000, CALL_GRAPH),
+	RUNTIME(cudaGraphLaunch_ptsz_v10000, CALL_GRAPH),
+	RUNTIME(cudaDeviceSynchronize_v3020, CALL_WAIT),
+	RUNTIME(cudaStreamSynchronize_v3020, CALL_WAIT),
+	RUNTIME(cudaStreamSynchronize_ptsz_v7000, CALL_WAIT),
+	RUNTIME(cudaEventSynchronize_v3020, CALL_WAIT),
+	DRIVER(cuGraphLaunch, CALL_GRAPH),
+	DRIVER(cuGraphLaunch_ptsz, CALL_GRAPH),
+	DRIVER(cuCtxSynchronize, CALL_WAIT),
+	DRIVER(cuStreamSynchronize, CALL_WAIT),
+	DRIVER(cuStreamSynchronize_ptsz, CALL_WAIT),
+	DRIVER(cuEventSynchronize, CALL_WAIT),
 #undef RUNTIME
 #undef DRIVER
 };
@@ -99,44 +101,50 @@ static void note_launch(void)
 		atomic_store(&several_threads, true);
 }
 
-static const struct watched_call *find_call(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+#define CALL_IDS 2048
+static uint8_t call_kinds[2][CALL_IDS]; /* by domain; filled before the first subscription */
+
+static void fill_call_kinds(void)
 {
 	for (size_t i = 0; i < COUNT(calls); i++)
-		if (calls[i].domain == domain && calls[i].id == id)
-			return &calls[i];
-	return NULL;
+		if (calls[i].id < CALL_IDS)
+			call_kinds[calls[i].domain == CUPTI_CB_DOMAIN_DRIVER_API][calls[i].id] =
+				(uint8_t)calls[i].what;
 }
 
 /* A runtime call may contain a driver call, whose end is not the end of it all. A call that was
- * under way when the subscription began counts as none. */
-static bool leaves_outermost(bool enter)
+ * under way when the subscription began counts as none: CUPTI knows nothing of it. */
+static struct thread_calls {
+	unsigned int depth, subscription;
+} * calls_here(void)
 {
-	static __thread unsigned int depth, depth_of;
+	static __thread struct thread_calls here;
 	unsigned int now = atomic_load_explicit(&subscriptions, memory_order_relaxed);
 
-	if (depth_of != now) {
-		depth_of = now;
-		depth = 0;
-	}
-	if (enter)
-		depth++;
-	else if (depth)
-		return --depth == 0;
-	return false;
+	if (here.subscription != now)
+		here = (struct thread_calls){ .subscription = now };
+	return &here;
 }
 
-static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
-		      const CUpti_CallbackData *data)
+static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id, bool enter)
 {
-	const struct watched_call *call = find_call(domain, id);
+	unsigned int what = id < CALL_IDS ? call_kinds[domain == CUPTI_CB_DOMAIN_DRIVER_API][id]
+					  : CALL_OTHER;
+	struct thread_calls *here = calls_here();
 
-	if (!call)
-		return;
-	if (call->graph)
+	if (what == CALL_GRAPH)
 		note_launch();
-	if (leaves_outermost(data->callbackSite == CUPTI_API_ENTER) &&
-	    atomic_load(&cupti_leave_wanted) && atomic_load(&graph_thread) == thread_id())
-		cupti_leave_in_callback(!call->graph);
+	if (enter) {
+		if (here->depth++ == 0)
+			atomic_fetch_add(&inside, 1);
+		return;
+	}
+	if (!here->depth || --here->depth)
+		return;
+	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed) &&
+	    atomic_load(&inside) == 1 && cupti_leave_in_callback(what == CALL_WAIT))
+		return; /* and with CUPTI the counting has ended */
+	atomic_fetch_sub(&inside, 1);
 }
 
 static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -148,38 +156,42 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 
 		node_made(resource->resourceDescriptor, id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 	} else {
-		call_made(domain, id, data);
+		const CUpti_CallbackData *call = data;
+
+		call_made(domain, id, call->callbackSite == CUPTI_API_ENTER);
 	}
 }
 
 /* Callbacks that this CUPTI does not know are left out. */
-CUptiResult cupti_subscribe(void)
+CUptiResult cupti_subscribe(bool with_calls)
 {
 	CUptiResult result;
 
 	if (subscribed || !cupti_api.cuptiSubscribe || !cupti_api.cuptiEnableCallback ||
-	    !cupti_api.cuptiGetGraphNodeId || !cupti_api.cuptiUnsubscribe)
+	    !cupti_api.cuptiGetGraphNodeId || !cupti_api.cuptiUnsubscribe ||
+	    !cupti_api.cuptiEnableDomain)
 		return CUPTI_SUCCESS;
+	fill_call_kinds();
 	result = cupti_api.cuptiSubscribe(&subscriber, callback, NULL);
 	if (result != CUPTI_SUCCESS)
 		return result;
 	subscribed = true;
 	atomic_fetch_add(&subscriptions, 1);
+	atomic_store(&inside, 0);
 	for (size_t i = 0; i < COUNT(resources); i++)
 		cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 					      resources[i]);
-	if (cupti_saw_graphs())
-		cupti_watch_calls();
+	watching = with_calls &&
+		   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) ==
+			   CUPTI_SUCCESS &&
+		   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ==
+			   CUPTI_SUCCESS;
 	return CUPTI_SUCCESS;
 }
 
-void cupti_watch_calls(void)
+bool cupti_sees_calls(void)
 {
-	if (!subscribed || watching)
-		return;
-	watching = true;
-	for (size_t i = 0; i < COUNT(calls); i++)
-		cupti_api.cuptiEnableCallback(1, subscriber, calls[i].domain, calls[i].id);
+	return watching;
 }
 
 void cupti_unsubscribe(void)
@@ -207,12 +219,18 @@ bool cupti_saw_graphs(void)
 
 unsigned int cupti_graph_threads(void)
 {
-	if (atomic_load(&several_threads) || !subscribed)
+	if (atomic_load(&several_threads) || !watching)
 		return 2; /* unseen is as bad as several */
 	return atomic_load(&graph_thread) != 0;
 }
 
 bool cupti_graphs_only_here(void)
 {
-	return cupti_graph_threads() == 1 && atomic_load(&graph_thread) == thread_id();
+	return !cupti_saw_graphs() ||
+	       (cupti_graph_threads() == 1 && atomic_load(&graph_thread) == thread_id());
+}
+
+bool cupti_calls_under_way(void)
+{
+	return watching && atomic_load(&inside) > 0;
 }

@@ -33,6 +33,7 @@
 	FUNCTION(cuptiSubscribe)                                                                   \
 	FUNCTION(cuptiUnsubscribe)                                                                 \
 	FUNCTION(cuptiEnableCallback)                                                              \
+	FUNCTION(cuptiEnableDomain)                                                                \
 	FUNCTION(cuptiGetGraphNodeId)                                                              \
 	FUNCTION(cuptiGetGraphId)                                                                  \
 	FUNCTION(cuptiFinalize)
@@ -65,21 +66,21 @@ void cupti_clock_measure(void);
 int64_t cupti_clock_ns(uint64_t theirs);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
-/* cupti_calls.c: the subscriber. */
-CUptiResult cupti_subscribe(void);
+/* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. */
+CUptiResult cupti_subscribe(bool with_calls);
+bool cupti_sees_calls(void);
 /* Not after cuptiFinalize, which ends the subscription with everything else. */
 void cupti_unsubscribe(void);
 void cupti_subscription_ended(void);
-/* Once there are graphs: who launches them, and the moments at which it can be detached. */
-void cupti_watch_calls(void);
 /* How many threads have launched CUDA graphs while attached: 0, 1, 2 for several. */
 unsigned int cupti_graph_threads(void);
-/* The calling thread is the only one that does: none is launched while it is elsewhere. */
+/* No graph is launched while the calling thread is elsewhere. */
 bool cupti_graphs_only_here(void);
+bool cupti_calls_under_way(void);
 void cupti_note_graphs(void);
-/* cupti.c, on the thread that launches graphs, in an exit callback; idle: it has just waited for
- * the device. */
-void cupti_leave_in_callback(bool idle);
+/* cupti.c, at the end of a call with no other thread inside one; idle: it has just waited for the
+ * device. True: it has been detached. */
+bool cupti_leave_in_callback(bool idle);
 extern _Atomic bool cupti_leave_wanted;
 
 /* cupti_records.c and cupti.c add, cupti_sums reads. */

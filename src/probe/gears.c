@@ -110,8 +110,11 @@ static void note_attached(const char *why)
 	attached = true;
 	yielded = false;
 	changed_ns = clock_monotonic_ns();
-	governor_attached(&governor, changed_ns, (int64_t)(now.attach_ns - before.attach_ns),
-			  &now.counts);
+	/* With what was left of the detaching before. */
+	governor_attached(
+		&governor, changed_ns,
+		(int64_t)(now.attach_ns - before.attach_ns + now.detach_ns - before.detach_ns),
+		&now.counts);
 	before = now;
 	write_gear(governor.gear, why);
 }
@@ -141,7 +144,9 @@ int gears_start(bool full, char *words, size_t size)
 	int r = 0;
 
 	pthread_mutex_lock(&lock);
-	wish = (struct cupti_wish){ .full = full, .allowance_bytes = l.allowance_bytes };
+	wish = (struct cupti_wish){ .full = full,
+				    .may_leave = l.budget > 0 || l.shifts || !wanted,
+				    .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
 	flushed_ns = cost_ns = clock_monotonic_ns();
 	yielded = attached = proved = false;
@@ -225,7 +230,7 @@ unsigned int gears_tick(void)
 	pthread_mutex_lock(&lock);
 	if (running) {
 		state = cupti_state() == CUPTI_LEAVING ? cupti_poll() : cupti_state();
-		if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
+		if (attached && !cupti_records_come())
 			note_detached(wanted ? governor.gear : GEAR_NONE, governor.why);
 		if (state == CUPTI_LEAVING)
 			wait_ns = LEAVE_POLL_MS * MS;
