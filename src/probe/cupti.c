@@ -297,7 +297,6 @@ static void finalize(void)
 	cupti_api.cuptiFinalize();
 	cupti_subscription_ended();
 	clients_after_finalize();
-	clients_after_fork();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }
