@@ -147,7 +147,7 @@ static size_t select_calls(const struct attribution *at, const struct selection 
 			   const int64_t *latency, struct call *calls)
 {
 	const struct table_api *api = &at->run->api;
-	bool all = selection_is_all(sel);
+	bool all = !attribution_needed(at->run, sel);
 	size_t n = 0;
 
 	for (size_t i = 0; i < api->n; i++) {
@@ -177,7 +177,8 @@ int api_calls_analyze(const struct run *run, const struct selection *sel,
 		*ret_calls = result;
 		return 0;
 	}
-	r = selection_is_all(sel) ? attribution_init_calls(&at, run) : attribution_init(&at, run);
+	r = attribution_needed(run, sel) ? attribution_init(&at, run)
+					 : attribution_init_calls(&at, run);
 	if (r < 0)
 		return r;
 	latency = calloc(n, sizeof(*latency));

@@ -403,9 +403,19 @@ bool attribution_find(const struct attribution *at, const struct device_work *wo
 	return true;
 }
 
+bool attribution_needed(const struct run *run, const struct selection *sel)
+{
+	for (size_t i = 0; run->step.recorded && i < run->step.n; i++)
+		if (!run->step.recorded[i])
+			return true;
+	return !selection_is_all(sel);
+}
+
 bool attribution_selects(const struct attribution *at, const struct selection *sel,
 			 const struct place *place)
 {
+	if (place->step != NO_STEP && !at->run->step.recorded[place->step])
+		return false;
 	if (!selection_has_place(sel, place->layer, place->phase))
 		return false;
 	return !selection_is_window(sel) ||

@@ -75,6 +75,10 @@ static inline bool selection_is_all(const struct selection *sel)
 {
 	return !selection_is_window(sel) && sel->layer < 0 && sel->phase < 0;
 }
+/* False when neither the selection nor the schedule of steps leaves anything out. */
+bool attribution_needed(const struct run *run, const struct selection *sel);
+/* Work launched in a step that is not recorded (wait, warm-up, pause) is never selected: it is there
+ * only because collecting cannot begin and end at a kernel. */
 bool attribution_selects(const struct attribution *at, const struct selection *sel,
 			 const struct place *place);
 

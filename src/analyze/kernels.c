@@ -412,7 +412,7 @@ static int build(struct builder *b)
 {
 	int r = 0;
 
-	b->placed = !selection_is_all(b->sel) ||
+	b->placed = attribution_needed(b->run, b->sel) ||
 		    (b->by >= KERNELS_BY_RANGE && b->by <= KERNELS_BY_STEP);
 	if (!b->run->kernel.n)
 		return 0;

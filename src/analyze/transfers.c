@@ -86,7 +86,7 @@ static bool is_selected(struct builder *b, const struct device_work *work)
 		return true;
 	if (!attribution_find(&b->at, work, &place)) {
 		b->without_call++;
-		return false;
+		return selection_is_all(b->sel);
 	}
 	return attribution_selects(&b->at, b->sel, &place);
 }
@@ -333,7 +333,7 @@ static int build(struct builder *b)
 	b->moves = calloc(b->run->copy.n + 1, sizeof(*b->moves));
 	if (!b->spans || !b->moves)
 		return -ENOMEM;
-	if (!selection_is_all(b->sel)) {
+	if (attribution_needed(b->run, b->sel)) {
 		r = attribution_init(&b->at, b->run);
 		b->placed = r >= 0;
 	}

@@ -186,6 +186,35 @@ static void test_nothing(void **state)
 	fake_run_free(run);
 }
 
+/* Wait and warm-up: collecting is on a little before the steps that count. */
+static void test_steps_outside_the_schedule(void **state)
+{
+	struct selection sel = SELECT_ALL;
+	struct kernels_options options = { .by = KERNELS_BY_NAME };
+	struct run *run = fake_run_new();
+	struct kernels kernels;
+
+	(void)state;
+	fake_add_step(run, 0, &(struct row_step){ .step = 0, .start_ns = 0, .duration_ns = 100 });
+	fake_add_step(run, 0,
+		      &(struct row_step){
+			      .step = 1, .start_ns = 100, .duration_ns = 100, .recorded = 1 });
+	fake_call(run, "cudaLaunchKernel", 50, 60, 1);
+	fake_call(run, "cudaLaunchKernel", 150, 160, 2);
+	/* Launched in the step before, and running in the one that counts. */
+	fake_kernel(run, "warm", 110, 120, 1);
+	/* The other way round. */
+	fake_kernel(run, "counts", 210, 230, 2);
+	/* Nobody can tell. */
+	fake_kernel(run, "lost", 300, 310, 3);
+	assert_int_equal(kernels_analyze(run, &sel, &options, &kernels), 0);
+	assert_int_equal(kernels.n, 2);
+	assert_int_equal(kernels.count, 2);
+	assert_int_equal(kernels.time_ns, 30);
+	kernels_release(&kernels);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +222,7 @@ int main(void)
 		cmocka_unit_test(test_by_place),
 		cmocka_unit_test(test_by_class_stream_device),
 		cmocka_unit_test(test_selection),
+		cmocka_unit_test(test_steps_outside_the_schedule),
 		cmocka_unit_test(test_nothing),
 	};
 
