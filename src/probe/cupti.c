@@ -346,7 +346,8 @@ static void poll_disabled(void)
 	flush(false);
 	leave_quiet = cupti_delivered() == leave_delivered ? leave_quiet + 1 : 0;
 	leave_delivered = cupti_delivered();
-	if (leave_quiet < QUIET_POLLS && clock_monotonic_ns() - leave_since_ns < LEAVE_NS)
+	if (!wish.brief && leave_quiet < QUIET_POLLS &&
+	    clock_monotonic_ns() - leave_since_ns < LEAVE_NS)
 		return;
 	flush(true);
 	if (can_finalize() && cupti_sees_calls() && !cupti_saw_graphs())

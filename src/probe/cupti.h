@@ -27,8 +27,9 @@ enum cupti_state {
 };
 
 struct cupti_wish {
-	bool full;		  /* allocations, pools and CUPTI's account of itself, too */
-	bool may_leave;		  /* it may be detached before the end */
+	bool full;	/* allocations, pools and CUPTI's account of itself, too */
+	bool may_leave; /* it may be detached before the end */
+	bool brief;	/* the test of the transitions does not wait for work that is under way */
 	uint64_t allowance_bytes; /* of device memory */
 };
 

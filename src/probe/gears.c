@@ -145,6 +145,7 @@ int gears_start(bool full, char *words, size_t size)
 
 	pthread_mutex_lock(&lock);
 	wish = (struct cupti_wish){ .full = full,
+				    .brief = l.shifts > 0,
 				    .may_leave = l.budget > 0 || l.shifts || !wanted,
 				    .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
