@@ -105,21 +105,32 @@ def costs_of_training():
 
 
 @test
-def the_micro_benchmark_begins_at_the_fifth_second():
-    def kept(us):
-        return {"seconds": [{"second": i, "us_per_replay": us[i], "median_us": us[0], "replays": 10,
-                             "gpu_used_bytes": 1 << 30} for i in range(len(us))],
-                "sums": {"launched_kernels": 1000, "correct": True, "seconds": len(us)},
-                "run": {"kernels": 25}}
+def the_micro_benchmark_is_of_means_and_medians():
+    def kept(rates, device_mb, kernels):
+        return {"rates": rates, "device_bytes": device_mb << 20,
+                "sums": {"launches": 0, "replays": 10, "nodes": 100, "wrong": 0, "seconds": 9},
+                "run": {"kernels": kernels}}
 
     b = bench()
-    slow_start = [200.0] * 5 + [101.0, 103.0, 500.0]  # the last second is not a whole one
     b.row("micro_graph")["alternations"] = [
-        {"bare": kept([100.0] * 8), "moescope-1%": kept([100.0] + slow_start[1:])}] * 6
+        {"bare": kept([100.0] * 5, 1, 0), "moescope-1%": kept([100.0] * 4 + [90.0], 15, 25)}] * 6
     first, between, memory = rows_cost.ROWS["micro_graph"][1](b)
-    check("+2.00%" in first[2] and first[3] is False and "2.50% of the kernels" in first[2], first)
+    check("+2.04%" in first[2] and first[3] is False and "2.50% of the kernels" in first[2], first)
     check("+0.00%" in between[2] and between[3] is True, between)
-    check(memory[3] is True, memory)
+    check("14 MiB" in memory[2] and memory[3] is True, memory)
+
+
+@test
+def windows_are_compared_with_the_gaps_after_them():
+    def steps(*parts):
+        return [{"device_covered": covered, "time_ns": ns} for covered, n, ns in parts
+                for _ in range(n)]
+
+    # Of each gap the first step has the detaching, the last the attaching in it.
+    one = [(True, 2, 110), (False, 1, 120), (False, 5, 100), (False, 1, 130)]
+    found = rows_cost.periods(steps((False, 3, 999), *one, *one, (True, 4, 500)))
+    equal([round(cost, 3) for cost in found], [round(100 * (970 / 900 - 1), 3)] * 2)
+    equal(rows_cost.periods(steps((True, 5, 100))), [])
 
 
 @test
