@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/cupti_names.h"
@@ -30,7 +31,8 @@ static _Atomic enum cupti_state state;
 static struct cupti_wish wish;
 static bool graphs_proved;
 static uint32_t version;
-static int64_t leave_since_ns;
+static _Atomic int64_t leave_since_ns;
+static int64_t leave_flushed_ns;
 static uint64_t leave_delivered;
 static unsigned int leave_quiet;
 
@@ -284,13 +286,17 @@ void cupti_flush(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The lock is held, and records are off or about to be. */
-static void finalize(void)
+/* The lock is held, and records are off. What it took is told before the state: whoever sees that
+ * may ask. */
+static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
 	cupti_subscription_ended();
 	clients_after_finalize();
-	clients_after_fork();
+	start_ns = clock_monotonic_ns() - start_ns;
+	atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
+	if (held)
+		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }
@@ -347,8 +353,11 @@ static void poll_disabled(void)
 	if (can_finalize() && !cupti_saw_graphs()) {
 		now_ns = clock_monotonic_ns();
 		cupti_unsubscribe();
-		finalize();
-		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)(clock_monotonic_ns() - now_ns));
+		if (cupti_inside())
+			return; /* they do not wait: the next time it is over */
+	}
+	if (can_finalize() && !cupti_saw_graphs()) {
+		finalize(now_ns, false);
 	} else {
 		rest();
 	}
@@ -356,6 +365,8 @@ static void poll_disabled(void)
 
 enum cupti_state cupti_poll(void)
 {
+	int64_t now_ns = clock_monotonic_ns();
+
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_LEAVING) {
 		/* A second thread with graphs came up while waiting for the first. */
@@ -363,8 +374,15 @@ enum cupti_state cupti_poll(void)
 			atomic_store(&cupti_leave_wanted, false);
 			disable();
 		}
-		if (!cupti_leave_wanted)
+		if (!cupti_leave_wanted) {
 			poll_disabled();
+		} else if (now_ns - leave_since_ns < LEAVE_NS ||
+			   now_ns - leave_flushed_ns >= LEAVE_NS) {
+			/* What comes now need not be translated on the program's thread. That
+			 * thread may not come for a long time. */
+			leave_flushed_ns = now_ns;
+			flush(false);
+		}
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
@@ -379,35 +397,49 @@ void cupti_leave_in_callback(bool idle)
 		return;
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
-	if (cupti_leave_wanted && cupti_graph_threads() == 1) {
+	/* Only this thread may be in a callback. */
+	if (cupti_leave_wanted && cupti_graph_threads() == 1 && cupti_inside() == 1) {
 		gpu_on_program_thread = true;
 		disable();
 		flush(true);
 		gpu_on_program_thread = false;
-		finalize();
-		start_ns = clock_monotonic_ns() - start_ns;
-		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
-		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
+		finalize(start_ns, true);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
+/* Callbacks that began before the subscription ended come to their end; false: one does not. */
+static bool callbacks_end(void)
+{
+	struct timespec moment = { .tv_nsec = 50000 };
+
+	for (int i = 0; cupti_inside() && i < 200; i++)
+		nanosleep(&moment, NULL);
+	return !cupti_inside();
+}
+
 void cupti_leave_now(void)
 {
+	int64_t start_ns = clock_monotonic_ns();
 	bool alone = cupti_graphs_only_here();
 
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		/* Records are off already: graphs may have been launched since. */
+		if (state == CUPTI_LEAVING && !cupti_leave_wanted)
+			alone = false;
 		atomic_store(&cupti_leave_wanted, false);
 		flush(false);
 		disable();
 		flush(true);
 		cupti_unsubscribe();
-		if (can_finalize() && (!cupti_saw_graphs() || alone))
-			finalize();
+		if (can_finalize() && callbacks_end() && (!cupti_saw_graphs() || alone))
+			finalize(start_ns, false);
 		else
 			rest();
 	}
+	/* Resting it is still subscribed, and another client could not be. */
+	cupti_unsubscribe();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -448,6 +480,9 @@ void cupti_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	clients_after_fork();
+	cupti_clock_after_fork();
+	cupti_records_after_fork();
+	cupti_subscription_ended();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }

@@ -21,6 +21,7 @@ static _Atomic unsigned int subscriptions;
 static _Atomic bool graphs_seen;
 static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none yet */
 static _Atomic bool several_threads;
+static _Atomic unsigned int inside;
 
 static const struct watched_call {
 	CUpti_CallbackDomain domain;
@@ -142,6 +143,7 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 			      const void *data)
 {
 	(void)arg;
+	atomic_fetch_add(&inside, 1);
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		const CUpti_ResourceData *resource = data;
 
@@ -149,6 +151,12 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 	} else {
 		call_made(domain, id, data);
 	}
+	atomic_fetch_sub(&inside, 1);
+}
+
+unsigned int cupti_inside(void)
+{
+	return atomic_load(&inside);
 }
 
 /* Callbacks that this CUPTI does not know are left out. */

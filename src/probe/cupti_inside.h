@@ -46,6 +46,7 @@ struct cupti_api {
 extern struct cupti_api cupti_api;
 
 /* cupti_records.c */
+void cupti_records_after_fork(void);
 void cupti_records_start(void); /* at each attaching */
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
 void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
@@ -60,6 +61,7 @@ uint64_t cupti_delivered(void);
 void cupti_clock_start(void);
 void cupti_clock_measure(void);
 int64_t cupti_clock_ns(uint64_t theirs);
+void cupti_clock_after_fork(void);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
 /* cupti_calls.c: the subscriber. */
@@ -72,6 +74,8 @@ unsigned int cupti_graph_threads(void);
 /* The calling thread is the only one that does: none is launched while it is elsewhere. */
 bool cupti_graphs_only_here(void);
 void cupti_note_graphs(void);
+/* Threads that are in our callback now. When CUPTI is finalised no other may be. */
+unsigned int cupti_inside(void);
 /* cupti.c, on the thread that launches graphs, in an exit callback; idle: it has just waited for
  * the device. */
 void cupti_leave_in_callback(bool idle);
