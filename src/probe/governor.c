@@ -11,6 +11,7 @@
 #define LOOK_NS (250 * MS)	 /* counts over less than this say little */
 #define LOOKS_OVER 2		 /* in a row before it shifts down */
 #define DEBT_MAX_NS (100.0 * MS) /* the same for what costs too much only now and then */
+#define PART_MAX 0.9		 /* of attached time that is lost: beyond, the prices are wrong */
 #define GAP_MAX_NS 1e18
 #define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */
 #define WINDOW_MAX_NS (30000 * MS)
@@ -99,17 +100,22 @@ static double slowdown(double added_ns, double elapsed_ns)
 {
 	double part = added_ns / elapsed_ns;
 
-	return part < 0.9 ? part / (1 - part) : 9;
+	return part < PART_MAX ? part / (1 - part) : PART_MAX / (1 - PART_MAX);
+}
+
+/* What the prices say that collecting has added. */
+static double added_since_look(const struct governor *g, const struct governor_counts *counts)
+{
+	return (double)(counts->launches - g->looked.launches) * g->prices.launch_ns +
+	       (double)(counts->nodes - g->looked.nodes) * g->prices.node_ns +
+	       (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
 }
 
 static void measure(struct governor *g, int64_t now_ns, const struct governor_counts *counts)
 {
-	double elapsed_ns = (double)(now_ns - g->looked_ns), added_ns, cost;
+	double elapsed_ns = (double)(now_ns - g->looked_ns);
+	double cost = slowdown(added_since_look(g, counts), elapsed_ns);
 
-	added_ns = (double)(counts->launches - g->looked.launches) * g->prices.launch_ns +
-		   (double)(counts->nodes - g->looked.nodes) * g->prices.node_ns +
-		   (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
-	cost = slowdown(added_ns, elapsed_ns);
 	g->cost_by_steps = g->n_steps[0] >= STEPS_NEEDED && g->n_steps[1] >= STEPS_NEEDED;
 	if (g->cost_by_steps) {
 		double by_steps =
@@ -154,15 +160,16 @@ static void plan_windows(struct governor *g)
 	g->window_ns = (int64_t)(longer * window_ns < most_ns ? longer * window_ns : most_ns);
 }
 
-/* The gap that pays for a window of that length, its switching, and what is owed. */
-static int64_t gap_for(const struct governor *g, int64_t window_ns)
+/* The gap that pays for a window of that length in which so much was lost, for its switching, and
+ * for what is owed. */
+static int64_t gap_for(const struct governor *g, double window_ns, double lost_ns)
 {
-	double target = g->limits.budget * MARGIN, cost = g->cost > 1e-4 ? g->cost : 1e-4;
-	/* Without records the program would have done the same work in window / (1 + cost). */
-	double lost_ns = (double)window_ns * cost / (1 + cost) + (double)g->switch_ns + g->debt_ns;
-	double gap_ns = (lost_ns / target - (double)window_ns) * g->rarer;
+	double target = g->limits.budget * MARGIN, gap_ns;
 
-	if (g->limits.budget <= 0 || gap_ns < 0)
+	if (target <= 0)
+		return 0;
+	gap_ns = ((lost_ns + (double)g->switch_ns + g->debt_ns) / target - window_ns) * g->rarer;
+	if (gap_ns < 0)
 		return 0;
 	return (int64_t)(gap_ns < GAP_MAX_NS ? gap_ns : GAP_MAX_NS);
 }
@@ -279,16 +286,22 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts)
 {
-	int64_t from_ns;
+	/* Of a stretch of time what it takes from the program; without records it would have done
+	 * the same work in time / (1 + cost). */
+	double share = g->cost > 0 ? g->cost / (1 + g->cost) : 0;
+	double window_ns = (double)(now_ns - took_ns - g->looked_ns);
+	double lost_ns = g->cost_by_steps ? window_ns * share : added_since_look(g, counts);
 
-	/* It may have taken a while, and the program another turn. */
-	if (now_ns - took_ns - g->looked_ns >= WINDOW_MIN_NS)
-		measure(g, now_ns - took_ns, counts);
+	if (lost_ns > window_ns * PART_MAX)
+		lost_ns = window_ns * PART_MAX;
 	/* While always attached, all up to the last look is in the debt. */
-	from_ns = g->gear == GEAR_ALWAYS ? g->looked_ns : g->since_ns;
+	if (g->gear != GEAR_ALWAYS && g->since_ns < g->looked_ns) {
+		window_ns += (double)(g->looked_ns - g->since_ns);
+		lost_ns += (double)(g->looked_ns - g->since_ns) * share;
+	}
 	g->attached = false;
 	g->switch_ns += took_ns;
-	g->gap_ns = gap_for(g, now_ns - took_ns - from_ns);
+	g->gap_ns = gap_for(g, window_ns, lost_ns);
 	g->debt_ns = 0;
 	g->since_ns = now_ns;
 }

@@ -20,7 +20,7 @@
 struct buffer {
 	struct buffer *next;
 	uint8_t *data;
-	size_t size, valid;
+	size_t size, valid, records;
 };
 
 struct worker {
@@ -136,6 +136,7 @@ static struct buffer *fill(const struct fake_record *records, size_t n, size_t p
 		}
 		memcpy(last->data + last->valid, &records[i], bytes);
 		last->valid += bytes;
+		last->records++;
 		in_last++;
 	}
 	return first;
@@ -149,7 +150,7 @@ static void complete(struct buffer *buffers)
 
 		pthread_mutex_lock(&fake_lock);
 		call = on_complete;
-		fake_counted.buffers_forgotten += !call;
+		fake_counted.forgotten += call ? 0 : buffer->records;
 		pthread_mutex_unlock(&fake_lock);
 		buffers = buffer->next;
 		if (call)
@@ -346,7 +347,7 @@ void fake_forget_records(void)
 		struct buffer *buffer = held;
 
 		held = buffer->next;
-		fake_counted.buffers_forgotten++;
+		fake_counted.forgotten += buffer->records;
 		free(buffer->data);
 		free(buffer);
 	}

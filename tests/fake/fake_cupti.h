@@ -53,7 +53,8 @@ struct fake_state {
 	/* cuptiFinalize; in a callback, in that of a call inside another, with records on. */
 	unsigned int finalized, finalized_in_callback, finalized_in_nested, finalized_with_records;
 	pid_t finalized_by;
-	unsigned int buffers_forgotten; /* that it found undelivered */
+	unsigned int finalized_in_wait; /* in a callback of a wait for the device */
+	uint64_t forgotten;		/* records that it found undelivered */
 	size_t device_buffers;		/* the limit that was set */
 	bool system_thread_ids;
 };

@@ -35,7 +35,8 @@ static CUpti_TimestampCallbackFunc clock_function;
 static unsigned int in_callbacks; /* threads */
 static __thread bool in_callback;
 static __thread unsigned int call_depth;
-static pid_t graph_thread; /* that has launched one */
+static __thread bool waits; /* the call is a wait for the device */
+static pid_t graph_thread;  /* that has launched one */
 static bool several_threads, graphs_exist;
 static bool launched_off; /* a graph, since kernel records were switched off */
 static bool hold_nodes;
@@ -145,10 +146,12 @@ void fake_launch_graph(void)
 
 void fake_wait_device(void)
 {
+	waits = true;
 	enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
 	enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
 	leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
 	leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
+	waits = false;
 }
 
 /* Graphs and nodes are their ids. */
@@ -312,6 +315,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 		deadly("a graph was launched between switching records off and cuptiFinalize");
 	fake_counted.finalized++;
 	fake_counted.finalized_in_callback += in_callback;
+	fake_counted.finalized_in_wait += in_callback && waits;
 	fake_counted.finalized_in_nested += in_callback && call_depth > 1;
 	fake_counted.finalized_with_records += fake_kernels_on();
 	fake_counted.finalized_by = (pid_t)syscall(SYS_gettid);
