@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/cupti_names.h"
@@ -30,7 +31,8 @@ static _Atomic enum cupti_state state;
 static struct cupti_wish wish;
 static bool graphs_proved;
 static uint32_t version;
-static int64_t leave_since_ns;
+static _Atomic int64_t leave_since_ns;
+static int64_t leave_flushed_ns;
 static uint64_t leave_delivered;
 static unsigned int leave_quiet;
 static _Atomic bool leave_disabled; /* records are off already */
@@ -291,12 +293,17 @@ static bool can_finalize(void)
 	return cupti_api.cuptiFinalize && !clients_hold_subscription();
 }
 
-/* The lock is held, and records are off. */
-static void finalize(void)
+/* The lock is held, and records are off. What it took is told before the state: whoever sees that
+ * may ask. */
+static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
 	cupti_subscription_ended();
 	clients_after_finalize();
+	start_ns = clock_monotonic_ns() - start_ns;
+	atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
+	if (held)
+		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }
@@ -356,15 +363,10 @@ static void poll_disabled(void)
 		rest();
 }
 
-bool cupti_records_come(void)
-{
-	enum cupti_state now = cupti_state();
-
-	return now == CUPTI_ON || (now == CUPTI_LEAVING && !leave_disabled);
-}
-
 enum cupti_state cupti_poll(void)
 {
+	int64_t now_ns = clock_monotonic_ns();
+
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_LEAVING) {
 		/* The first graph, or a second thread with graphs, came up while waiting. */
@@ -375,8 +377,15 @@ enum cupti_state cupti_poll(void)
 				disable();
 			leave_disabled = true;
 		}
-		if (leave_disabled)
+		if (leave_disabled && !cupti_leave_wanted) {
 			poll_disabled();
+		} else if (now_ns - leave_since_ns < LEAVE_NS ||
+			   now_ns - leave_flushed_ns >= LEAVE_NS) {
+			/* What comes now need not be translated on the program's thread. That
+			 * thread may not come for a long time. */
+			leave_flushed_ns = now_ns;
+			flush(false);
+		}
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
@@ -392,38 +401,51 @@ bool cupti_leave_in_callback(bool idle)
 		return false;
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	if (cupti_leave_wanted && cupti_graphs_only_here() &&
+	if (cupti_leave_wanted && cupti_graphs_only_here() && cupti_in_callbacks() == 1 &&
 	    !(leave_disabled && cupti_saw_graphs())) {
 		gpu_on_program_thread = true;
 		disable();
 		flush(true);
 		gpu_on_program_thread = false;
-		finalize();
+		finalize(start_ns, true);
 		left = true;
-		start_ns = clock_monotonic_ns() - start_ns;
-		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
-		atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
 	}
 	pthread_mutex_unlock(&lock);
 	return left;
 }
 
+/* Callbacks that began before the subscription ended come to their end; false: one does not. */
+static bool callbacks_end(void)
+{
+	struct timespec moment = { .tv_nsec = 50000 };
+
+	for (int i = 0; cupti_in_callbacks() && i < 200; i++)
+		nanosleep(&moment, NULL);
+	return !cupti_in_callbacks();
+}
+
 void cupti_leave_now(void)
 {
+	int64_t start_ns = clock_monotonic_ns();
 	bool alone = cupti_graphs_only_here() && !cupti_calls_under_way();
 
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		/* Records are off already: graphs may have been launched since. */
+		if (state == CUPTI_LEAVING && leave_disabled && cupti_saw_graphs())
+			alone = false;
 		atomic_store(&cupti_leave_wanted, false);
 		flush(false);
 		disable();
 		flush(true);
 		cupti_unsubscribe();
-		if (can_finalize() && alone)
-			finalize();
+		if (can_finalize() && alone && callbacks_end())
+			finalize(start_ns, false);
 		else
 			rest();
 	}
+	/* Resting it is still subscribed, and another client could not be. */
+	cupti_unsubscribe();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -469,6 +491,9 @@ void cupti_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	clients_after_fork();
+	cupti_clock_after_fork();
+	cupti_records_after_fork();
+	cupti_subscription_ended();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }

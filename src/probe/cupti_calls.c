@@ -19,10 +19,11 @@ _Atomic bool cupti_leave_wanted;
 static CUpti_SubscriberHandle subscriber;
 static bool subscribed, watching;
 static _Atomic unsigned int subscriptions;
-static _Atomic unsigned int inside; /* threads that are in a call */
+static _Atomic unsigned int inside; /* threads that are in a call of the program's */
 static _Atomic bool graphs_seen;
 static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none yet */
 static _Atomic bool several_threads;
+static _Atomic unsigned int in_callbacks;
 
 /* The calls that mean something here; of the others only begin and end count. */
 static const struct {
@@ -151,6 +152,7 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 			      const void *data)
 {
 	(void)arg;
+	atomic_fetch_add(&in_callbacks, 1);
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
 		const CUpti_ResourceData *resource = data;
 
@@ -160,6 +162,12 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 
 		call_made(domain, id, call->callbackSite == CUPTI_API_ENTER);
 	}
+	atomic_fetch_sub(&in_callbacks, 1);
+}
+
+unsigned int cupti_in_callbacks(void)
+{
+	return atomic_load(&in_callbacks);
 }
 
 /* Callbacks that this CUPTI does not know are left out. */

@@ -91,17 +91,31 @@ int64_t cupti_clock_ns(uint64_t theirs)
 {
 	struct pair at;
 	double r;
+	bool f;
 
 	pthread_mutex_lock(&lock);
 	at = now;
 	r = rate;
+	f = foreign;
 	pthread_mutex_unlock(&lock);
-	if (!foreign)
+	if (!f)
 		return at.ours_ns + (int64_t)(theirs - at.theirs);
 	return at.ours_ns + (int64_t)((double)(int64_t)(theirs - at.theirs) * r);
 }
 
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end)
 {
-	return foreign ? (int64_t)((double)(end - start) * rate) : (int64_t)(end - start);
+	double r;
+	bool f;
+
+	pthread_mutex_lock(&lock);
+	r = rate;
+	f = foreign;
+	pthread_mutex_unlock(&lock);
+	return f ? (int64_t)((double)(end - start) * r) : (int64_t)(end - start);
+}
+
+void cupti_clock_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
 }

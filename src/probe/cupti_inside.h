@@ -50,6 +50,7 @@ extern struct cupti_api cupti_api;
 void cupti_buffer_release(uint8_t *buffer, bool unfinished);
 
 /* cupti_records.c */
+void cupti_records_after_fork(void);
 void cupti_records_start(void); /* at each attaching */
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
 void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
@@ -64,6 +65,7 @@ uint64_t cupti_delivered(void);
 void cupti_clock_start(void);
 void cupti_clock_measure(void);
 int64_t cupti_clock_ns(uint64_t theirs);
+void cupti_clock_after_fork(void);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
 /* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. */
@@ -78,6 +80,8 @@ unsigned int cupti_graph_threads(void);
 bool cupti_graphs_only_here(void);
 bool cupti_calls_under_way(void);
 void cupti_note_graphs(void);
+/* Threads that are in our callback now. When CUPTI is finalised no other may be. */
+unsigned int cupti_in_callbacks(void);
 /* cupti.c, at the end of a call with no other thread inside one; idle: it has just waited for the
  * device. True: it has been detached. */
 bool cupti_leave_in_callback(bool idle);

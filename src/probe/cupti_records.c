@@ -43,6 +43,11 @@ void cupti_records_start(void)
 	pthread_mutex_unlock(&translating);
 }
 
+void cupti_records_after_fork(void)
+{
+	pthread_mutex_init(&translating, NULL);
+}
+
 static void add(_Atomic uint64_t *sum, uint64_t value)
 {
 	atomic_fetch_add_explicit(sum, value, memory_order_relaxed);

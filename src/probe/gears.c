@@ -125,7 +125,8 @@ static void note_detached(enum gear gear, const char *why)
 
 	attached = false;
 	changed_ns = clock_monotonic_ns();
-	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns));
+	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns),
+			  &now.counts);
 	before = now;
 	write_gear(gear, why);
 }
@@ -134,8 +135,10 @@ static void yield_to(const char *why)
 {
 	yielded = true;
 	retry_ns = clock_monotonic_ns() + RETRY_NS;
-	attached = false;
-	write_gear(GEAR_YIELDED, why);
+	if (attached)
+		note_detached(GEAR_YIELDED, why);
+	else
+		write_gear(GEAR_YIELDED, why);
 }
 
 int gears_start(bool full, char *words, size_t size)
@@ -167,9 +170,17 @@ int gears_start(bool full, char *words, size_t size)
 /* Attaches when it was not; the lock is held. */
 static void attach(const char *why)
 {
+	enum gear gear = governor.gear;
 	char words[256];
-	int r = cupti_attach(&wish, words, sizeof(words));
+	int r;
 
+	if (!governor_may_attach(&governor)) {
+		if (yielded || gear != GEAR_COUNTS)
+			write_gear(governor.gear, governor.why);
+		yielded = false;
+		return;
+	}
+	r = cupti_attach(&wish, words, sizeof(words));
 	if (r == 0)
 		note_attached(why);
 	else if (!yielded)
@@ -191,6 +202,20 @@ static void tick_off(int64_t now_ns, int64_t *wait_ns)
 		attach(governor.why);
 }
 
+/* False when it stays attached, which is written down once. */
+static bool leave(void)
+{
+	if (cupti_leave() == 0)
+		return true;
+	if (governor.limits.may_detach) {
+		governor_cannot_detach(&governor,
+				       "detaching beside CUDA graphs is not proved for this CUPTI "
+				       "and driver: run moescope doctor --stress");
+		write_gear(governor.gear, governor.why);
+	}
+	return false;
+}
+
 static void tick_on(int64_t now_ns, int64_t *wait_ns)
 {
 	struct cupti_sums sums = cupti_sums();
@@ -198,9 +223,12 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 	enum gear gear = governor.gear;
 
 	if (!wanted) {
+		const char *why = governor.why;
+
 		governor.why = "outside the schedule, or paused";
-		cupti_leave();
-		return;
+		if (leave())
+			return;
+		governor.why = why;
 	}
 	/* What the governor counts has been delivered up to now. */
 	if (now_ns - flushed_ns >= FLUSH_NS || governor_is_due(&governor, now_ns)) {
@@ -210,16 +238,10 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 		now_ns = clock_monotonic_ns();
 	}
 	order = governor_ask(&governor, now_ns, &sums.counts, wait_ns);
-	if (order == GOVERNOR_DETACH) {
-		if (cupti_leave() < 0) {
-			governor_cannot_detach(
-				&governor, "detaching beside CUDA graphs is not proved for this "
-					   "CUPTI and driver: run moescope doctor --stress");
-			write_gear(governor.gear, governor.why);
-		}
-	} else if (governor.gear != gear) {
+	if (order == GOVERNOR_DETACH)
+		leave();
+	else if (governor.gear != gear)
 		write_gear(governor.gear, governor.why);
-	}
 }
 
 unsigned int gears_tick(void)
@@ -231,7 +253,7 @@ unsigned int gears_tick(void)
 	pthread_mutex_lock(&lock);
 	if (running) {
 		state = cupti_state() == CUPTI_LEAVING ? cupti_poll() : cupti_state();
-		if (attached && !cupti_records_come())
+		if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
 			note_detached(wanted ? governor.gear : GEAR_NONE, governor.why);
 		if (state == CUPTI_LEAVING)
 			wait_ns = LEAVE_POLL_MS * MS;
@@ -299,7 +321,9 @@ void gears_step(int64_t start_ns, int64_t end_ns)
 	/* Which steps are compared hardly matters: one that comes at a bad moment is left out. */
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
-	if (running && changed_ns <= start_ns && cupti_state() == (attached ? CUPTI_ON : CUPTI_OFF))
+	/* While another client records, its cost is in the steps. */
+	if (running && !yielded && changed_ns <= start_ns &&
+	    cupti_state() == (attached ? CUPTI_ON : CUPTI_OFF))
 		governor_step(&governor, attached, end_ns - start_ns);
 	pthread_mutex_unlock(&lock);
 }
@@ -310,7 +334,6 @@ void gears_yield(const char *to)
 	if (running && !yielded) {
 		gpu_on_program_thread = true;
 		cupti_leave_now();
-		attached = false;
 		yield_to(to);
 		retry_ns = INT64_MAX; /* until it has gone */
 		gpu_on_program_thread = false;

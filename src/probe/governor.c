@@ -8,11 +8,13 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-#define LOOK_NS (250 * MS)	/* counts over less than this say little */
-#define LOOKS_OVER 2		/* in a row before it shifts down */
+#define LOOK_NS (250 * MS)	 /* counts over less than this say little */
+#define LOOKS_OVER 2		 /* in a row before it shifts down */
+#define DEBT_MAX_NS (100.0 * MS) /* the same for what costs too much only now and then */
+#define PART_MAX 0.9		 /* of attached time that is lost: beyond, the prices are wrong */
+#define GAP_MAX_NS 1e18
 #define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */
 #define WINDOW_MAX_NS (8000 * MS)
-#define GAP_MAX_NS (600000 * MS)
 #define SWITCH_NS (16 * MS) /* until one has been measured: 11 to attach, 5 to detach */
 #define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
 #define UP_AGAIN 0.6	    /* of that: when windows are given up for always */
@@ -25,6 +27,7 @@ void governor_start(struct governor *g, const struct governor_limits *limits, in
 				.why = limits->budget > 0 ? "collecting starts" : "no budget",
 				.cost = -1,
 				.switch_ns = SWITCH_NS,
+				.rarer = 1,
 				.since_ns = now_ns,
 				.looked_ns = now_ns,
 				.look_ns = now_ns + LOOK_NS };
@@ -47,8 +50,17 @@ static uint64_t windows_left(const struct governor *g)
 		       : 0;
 }
 
-/* As the allowance is used up windows become longer and rarer in the same proportion, so that a
- * run of any length ends with some left. */
+bool governor_may_attach(struct governor *g)
+{
+	if (g->limits.shifts || !g->windows || windows_left(g))
+		return true;
+	g->gear = GEAR_COUNTS;
+	g->why = "the allowance of device memory is used up: no more device records";
+	return false;
+}
+
+/* As the allowance is used up windows become longer, up to a limit, and rarer, so that a run of any
+ * length ends with some left. */
 static double stretch(const struct governor *g)
 {
 	uint64_t left = windows_left(g);
@@ -89,17 +101,22 @@ static double slowdown(double added_ns, double elapsed_ns)
 {
 	double part = added_ns / elapsed_ns;
 
-	return part < 0.9 ? part / (1 - part) : 9;
+	return part < PART_MAX ? part / (1 - part) : PART_MAX / (1 - PART_MAX);
+}
+
+/* What the prices say that collecting has added. */
+static double added_since_look(const struct governor *g, const struct governor_counts *counts)
+{
+	return (double)(counts->launches - g->looked.launches) * g->prices.launch_ns +
+	       (double)(counts->nodes - g->looked.nodes) * g->prices.node_ns +
+	       (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
 }
 
 static void measure(struct governor *g, int64_t now_ns, const struct governor_counts *counts)
 {
-	double elapsed_ns = (double)(now_ns - g->looked_ns), added_ns, cost;
+	double elapsed_ns = (double)(now_ns - g->looked_ns);
+	double cost = slowdown(added_since_look(g, counts), elapsed_ns);
 
-	added_ns = (double)(counts->launches - g->looked.launches) * g->prices.launch_ns +
-		   (double)(counts->nodes - g->looked.nodes) * g->prices.node_ns +
-		   (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
-	cost = slowdown(added_ns, elapsed_ns);
 	g->cost_by_steps = g->n_steps[0] >= STEPS_NEEDED && g->n_steps[1] >= STEPS_NEEDED;
 	if (g->cost_by_steps) {
 		double by_steps =
@@ -111,6 +128,10 @@ static void measure(struct governor *g, int64_t now_ns, const struct governor_co
 	g->cost = cost;
 	g->look_ns = now_ns + LOOK_NS;
 	if (g->gear == GEAR_ALWAYS) {
+		/* Cheap times pay for dear ones that were before, and not in advance. */
+		g->debt_ns += elapsed_ns * (cost / (1 + cost) - g->limits.budget * MARGIN);
+		if (g->debt_ns < 0)
+			g->debt_ns = 0;
 		g->looked = *counts;
 		g->looked_ns = now_ns;
 	} else {
@@ -124,56 +145,62 @@ static void measure(struct governor *g, int64_t now_ns, const struct governor_co
 static void plan_windows(struct governor *g)
 {
 	double cost = g->cost > 1e-4 ? g->cost : 1e-4;
-	double window_ns = 4 * (double)g->switch_ns / cost, step_ns;
+	double window_ns = 4 * (double)g->switch_ns / cost, most_ns = WINDOW_MAX_NS, step_ns;
+	double longer = stretch(g);
 
 	if (window_ns < WINDOW_MIN_NS)
 		window_ns = WINDOW_MIN_NS;
-	if (window_ns > WINDOW_MAX_NS)
-		window_ns = WINDOW_MAX_NS;
+	if (window_ns > most_ns)
+		window_ns = most_ns;
 	/* At least one whole step fits, wherever the window begins. */
 	step_ns = g->n_steps[0] ? 2.5 * median(g->steps[0], g->n_steps[0]) : 0;
 	if (window_ns < step_ns)
 		window_ns = step_ns;
-	window_ns *= stretch(g);
-	g->window_ns = (int64_t)window_ns;
+	if (most_ns < window_ns)
+		most_ns = window_ns;
+	/* The program is slower for as long as a window lasts, so what goes beyond the longest
+	 * makes windows rarer only. */
+	g->rarer = longer * window_ns > most_ns ? longer * window_ns / most_ns : 1;
+	g->window_ns = (int64_t)(longer * window_ns < most_ns ? longer * window_ns : most_ns);
 }
 
-/* The gap that pays for a window of that length and its switching. */
-static int64_t gap_for(const struct governor *g, int64_t window_ns)
+/* The gap that pays for a window of that length in which so much was lost, for its switching, and
+ * for what is owed. */
+static int64_t gap_for(const struct governor *g, double window_ns, double lost_ns)
 {
-	double target = g->limits.budget * MARGIN, cost = g->cost > 1e-4 ? g->cost : 1e-4;
-	/* Without records the program would have done the same work in window / (1 + cost). */
-	double lost_ns = (double)window_ns * cost / (1 + cost) + (double)g->switch_ns;
-	double gap_ns = lost_ns / target - (double)window_ns;
+	double target = g->limits.budget * MARGIN, gap_ns;
 
+	if (target <= 0)
+		return 0;
+	gap_ns = ((lost_ns + (double)g->switch_ns + g->debt_ns) / target - window_ns) * g->rarer;
 	if (gap_ns < 0)
 		return 0;
-	return gap_ns < (double)GAP_MAX_NS ? (int64_t)gap_ns : GAP_MAX_NS;
+	return (int64_t)(gap_ns < GAP_MAX_NS ? gap_ns : GAP_MAX_NS);
 }
 
 static enum governor_order end_window(struct governor *g, const char *why)
 {
 	g->why = why;
-	if (!windows_left(g)) {
-		g->gear = GEAR_COUNTS;
-		g->why = "the allowance of device memory is used up: no more device records";
-	}
+	governor_may_attach(g);
 	return GOVERNOR_DETACH;
 }
 
 /* While attached always: down to windows when it costs too much. */
 static enum governor_order ask_always(struct governor *g)
 {
-	if (g->cost <= g->limits.budget * MARGIN) {
-		g->over = 0;
-		return GOVERNOR_KEEP;
-	}
-	if (++g->over < LOOKS_OVER || !g->limits.may_detach)
+	g->over = g->cost > g->limits.budget * MARGIN ? g->over + 1 : 0;
+	if ((g->over < LOOKS_OVER && g->debt_ns < DEBT_MAX_NS) || !g->limits.may_detach)
 		return GOVERNOR_KEEP;
 	g->gear = GEAR_WINDOWS;
 	plan_windows(g);
-	/* What it took to find out is not held against the windows to come. */
-	g->since_ns = g->looked_ns - g->window_ns;
+	g->since_ns = g->looked_ns;
+	if (!g->tried) {
+		/* What it took to find out is not held against the windows to come, beyond the
+		 * length of one: else they would begin after minutes. But only once. */
+		g->since_ns -= g->window_ns;
+		g->debt_ns = 0;
+		g->tried = true;
+	}
 	return end_window(g, "collecting costs more than the budget: windows");
 }
 
@@ -185,6 +212,7 @@ static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_
 	if (g->cost < g->limits.budget * MARGIN * UP_AGAIN) {
 		g->gear = GEAR_ALWAYS;
 		g->over = 0;
+		g->debt_ns += (double)g->switch_ns;
 		g->why = "collecting costs less than the budget: always";
 		return GOVERNOR_KEEP;
 	}
@@ -248,6 +276,11 @@ enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts)
 {
+	/* It was asked for before the gap was over: the rest of that is owed. */
+	if (!g->attached && g->since_ns + g->gap_ns > now_ns)
+		g->debt_ns += (double)(g->since_ns + g->gap_ns - now_ns) * g->limits.budget *
+			      MARGIN / g->rarer;
+	g->gap_ns = 0;
 	g->attached = true;
 	g->windows++;
 	g->since_ns = g->looked_ns = now_ns;
@@ -257,11 +290,26 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 	g->switch_ns = g->windows > 1 ? took_ns : SWITCH_NS;
 }
 
-void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns)
+void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
+		       const struct governor_counts *counts)
 {
+	/* Of a stretch of time what it takes from the program; without records it would have done
+	 * the same work in time / (1 + cost). */
+	double share = g->cost > 0 ? g->cost / (1 + g->cost) : 0;
+	double window_ns = (double)(now_ns - took_ns - g->looked_ns);
+	double lost_ns = g->cost_by_steps ? window_ns * share : added_since_look(g, counts);
+
+	if (lost_ns > window_ns * PART_MAX)
+		lost_ns = window_ns * PART_MAX;
+	/* While always attached, all up to the last look is in the debt. */
+	if (g->gear != GEAR_ALWAYS && g->since_ns < g->looked_ns) {
+		window_ns += (double)(g->looked_ns - g->since_ns);
+		lost_ns += (double)(g->looked_ns - g->since_ns) * share;
+	}
 	g->attached = false;
 	g->switch_ns += took_ns;
-	g->gap_ns = gap_for(g, now_ns - g->since_ns);
+	g->gap_ns = gap_for(g, window_ns, lost_ns);
+	g->debt_ns = 0;
 	g->since_ns = now_ns;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The governor: when device records are collected, so that collecting them costs the program no
- * more than its budget. It only decides; gpu.c acts. No clock, no CUPTI, no lock of its own: the
+ * more than its budget. It only decides; gears.c acts. No clock, no CUPTI, no lock of its own: the
  * GPU thread alone uses it, and tests feed it by hand.
  *
  * Gears: always (attached), windows (attached for a while now and then, detached between), counts
@@ -55,6 +55,9 @@ struct governor {
 	int64_t since_ns;  /* when it was attached or detached */
 	int64_t switch_ns; /* what the last attaching and detaching took together */
 	int64_t window_ns, gap_ns;
+	double rarer;	/* how much longer than it must be a gap is, to save device memory */
+	double debt_ns; /* what collecting has cost beyond the budget and no gap has paid for */
+	bool tried;	/* the first shift down is over */
 	uint64_t windows;
 	int64_t look_ns;   /* when it counts next */
 	int64_t looked_ns; /* of the counts below */
@@ -78,9 +81,13 @@ enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 /* It has been done, and took that long; refused: it could not be done and will not be. */
 void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts);
-void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns);
+void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
+		       const struct governor_counts *counts);
 void governor_cannot_detach(struct governor *g, const char *why);
 
+/* False when the allowance of device memory has no room for one more time: then the gear is counts,
+ * and why says so. */
+bool governor_may_attach(struct governor *g);
 uint64_t governor_device_bytes(const struct governor *g);
 
 #endif

@@ -6,7 +6,7 @@
  * Threads: any thread controls; two workers hand over buffers, and so does a flush on its caller.
  * The lock is not held while the probe's callbacks run, because they call back into here.
  */
-#include "fake_cupti.h"
+#include "fake_cupti_inside.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 struct buffer {
 	struct buffer *next;
 	uint8_t *data;
-	size_t size, valid;
+	size_t size, valid, records;
 };
 
 struct worker {
@@ -30,8 +30,9 @@ struct worker {
 	bool busy;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
+struct fake_state fake_counted;
 static struct worker workers[FAKE_WORKERS];
 static struct buffer *held;
 static CUpti_BuffersCallbackRequestFunc on_request;
@@ -41,7 +42,7 @@ static struct {
 	CUptiResult result;
 	CUpti_ActivityKind kind;
 } failures[FAKE_CALLS];
-static struct fake_state counted;
+static uint32_t library_version = CUPTI_API_VERSION;
 static size_t dropped;
 static int64_t clock_offset_ns;
 
@@ -65,6 +66,8 @@ static size_t size_of(CUpti_ActivityKind kind)
 		return sizeof(CUpti_ActivityDevice5);
 	case CUPTI_ACTIVITY_KIND_MEMORY2:
 		return sizeof(CUpti_ActivityMemory4);
+	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
+		return sizeof(CUpti_ActivityMemoryPool3);
 	case CUPTI_ACTIVITY_KIND_OVERHEAD:
 	case CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER: /* stands for any that nobody knows */
 		return sizeof(CUpti_ActivityOverhead3);
@@ -92,11 +95,12 @@ static struct buffer *request(void)
 
 	if (!buffer)
 		abort();
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	call = on_request;
-	counted.buffers_requested++;
-	pthread_mutex_unlock(&lock);
-	call(&buffer->data, &buffer->size, &max_records);
+	fake_counted.buffers_requested++;
+	pthread_mutex_unlock(&fake_lock);
+	if (call) /* else everything has been finalised a moment ago */
+		call(&buffer->data, &buffer->size, &max_records);
 	return buffer;
 }
 
@@ -110,10 +114,10 @@ static struct buffer *fill(const struct fake_record *records, size_t n, size_t p
 		size_t bytes = size_of(records[i].any.kind);
 		bool take;
 
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&fake_lock);
 		take = on_complete && wanted(&records[i]);
-		counted.not_enabled += !take;
-		pthread_mutex_unlock(&lock);
+		fake_counted.not_enabled += !take;
+		pthread_mutex_unlock(&fake_lock);
 		if (!take)
 			continue;
 		if (!last || last->valid + bytes > last->size ||
@@ -125,13 +129,14 @@ static struct buffer *fill(const struct fake_record *records, size_t n, size_t p
 			in_last = 0;
 		}
 		if (last->valid + bytes > last->size) { /* the probe had no memory */
-			pthread_mutex_lock(&lock);
+			pthread_mutex_lock(&fake_lock);
 			dropped++;
-			pthread_mutex_unlock(&lock);
+			pthread_mutex_unlock(&fake_lock);
 			continue;
 		}
 		memcpy(last->data + last->valid, &records[i], bytes);
 		last->valid += bytes;
+		last->records++;
 		in_last++;
 	}
 	return first;
@@ -139,20 +144,23 @@ static struct buffer *fill(const struct fake_record *records, size_t n, size_t p
 
 static void complete(struct buffer *buffers)
 {
-	CUpti_BuffersCallbackCompleteFunc call;
-
-	pthread_mutex_lock(&lock);
-	call = on_complete;
-	pthread_mutex_unlock(&lock);
 	while (buffers) {
 		struct buffer *buffer = buffers;
+		CUpti_BuffersCallbackCompleteFunc call;
 
+		pthread_mutex_lock(&fake_lock);
+		call = on_complete;
+		fake_counted.forgotten += call ? 0 : buffer->records;
+		pthread_mutex_unlock(&fake_lock);
 		buffers = buffer->next;
-		call(NULL, 0, buffer->data, buffer->size, buffer->valid);
+		if (call)
+			call(NULL, 0, buffer->data, buffer->size, buffer->valid);
+		else
+			free(buffer->data);
 		free(buffer);
-		pthread_mutex_lock(&lock);
-		counted.buffers_completed++;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_lock(&fake_lock);
+		fake_counted.buffers_completed++;
+		pthread_mutex_unlock(&fake_lock);
 	}
 }
 
@@ -160,19 +168,19 @@ static void *work(void *arg)
 {
 	struct worker *worker = arg;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	for (;;) {
 		struct buffer *buffers;
 
 		while (!worker->queue)
-			pthread_cond_wait(&changed, &lock);
+			pthread_cond_wait(&fake_changed, &fake_lock);
 		buffers = worker->queue;
 		worker->queue = NULL;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&fake_lock);
 		complete(buffers);
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&fake_lock);
 		worker->busy = false;
-		pthread_cond_broadcast(&changed);
+		pthread_cond_broadcast(&fake_changed);
 	}
 	return NULL;
 }
@@ -183,18 +191,18 @@ static void hand_over(unsigned int index, struct buffer *buffers)
 
 	if (!buffers)
 		return;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	if (!worker->started && pthread_create(&worker->thread, NULL, work, worker) != 0)
 		abort();
 	worker->started = true;
 	while (worker->busy)
-		pthread_cond_wait(&changed, &lock);
+		pthread_cond_wait(&fake_changed, &fake_lock);
 	worker->busy = true;
 	worker->queue = buffers;
-	pthread_cond_broadcast(&changed);
+	pthread_cond_broadcast(&fake_changed);
 	while (worker->busy)
-		pthread_cond_wait(&changed, &lock);
-	pthread_mutex_unlock(&lock);
+		pthread_cond_wait(&fake_changed, &fake_lock);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static void deliver(unsigned int worker, const struct fake_record *records, size_t n,
@@ -212,18 +220,18 @@ static void hold(const struct fake_record *records, size_t n, size_t per_buffer)
 {
 	struct buffer *buffers = fill(records, n, per_buffer), **end = &held;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	while (*end)
 		end = &(*end)->next;
 	*end = buffers;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static void reverse_held(void)
 {
 	struct buffer *reversed = NULL;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	while (held) {
 		struct buffer *buffer = held;
 
@@ -232,64 +240,83 @@ static void reverse_held(void)
 		reversed = buffer;
 	}
 	held = reversed;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static void drop(size_t n)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	dropped += n;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static void refuse(enum fake_call call, CUptiResult result, CUpti_ActivityKind on_kind)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	failures[call].result = result;
 	failures[call].kind = on_kind;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static CUptiResult failure(enum fake_call call)
 {
 	CUptiResult result;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	result = failures[call].result;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 	return result;
 }
 
 static void set_clock(int64_t offset_ns)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	clock_offset_ns = offset_ns;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void set_version(uint32_t version)
+{
+	pthread_mutex_lock(&fake_lock);
+	library_version = version;
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static uint64_t now(void)
 {
+	CUpti_TimestampCallbackFunc function = fake_clock();
 	struct timespec t;
 	int64_t offset_ns;
 
-	pthread_mutex_lock(&lock);
+	if (function)
+		return function();
+
+	pthread_mutex_lock(&fake_lock);
 	offset_ns = clock_offset_ns;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (uint64_t)(t.tv_sec * INT64_C(1000000000) + t.tv_nsec + offset_ns);
+}
+
+/* With the lock. */
+static struct fake_state snapshot(void)
+{
+	struct fake_state copy = fake_counted;
+
+	for (int i = 0; i < KINDS; i++)
+		copy.kinds += enabled[i];
+	for (int i = 0; i < CALLBACKS; i++)
+		copy.api_calls += runtime_calls[i] + driver_calls[i];
+	return copy;
 }
 
 static struct fake_state state(void)
 {
 	struct fake_state copy;
 
-	pthread_mutex_lock(&lock);
-	copy = counted;
-	for (int i = 0; i < KINDS; i++)
-		copy.kinds += enabled[i];
-	for (int i = 0; i < CALLBACKS; i++)
-		copy.api_calls += runtime_calls[i] + driver_calls[i];
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&fake_lock);
+	copy = snapshot();
+	pthread_mutex_unlock(&fake_lock);
 	return copy;
 }
 
@@ -301,23 +328,66 @@ static bool wait_flushes(unsigned int n)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += 10;
-	pthread_mutex_lock(&lock);
-	while (counted.flushes < n && r != ETIMEDOUT)
-		r = pthread_cond_timedwait(&changed, &lock, &until);
-	reached = counted.flushes >= n;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&fake_lock);
+	while (fake_counted.flushes < n && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
+	reached = fake_counted.flushes >= n;
+	pthread_mutex_unlock(&fake_lock);
 	return reached;
+}
+
+void fake_forget_records(void)
+{
+	on_request = NULL;
+	on_complete = NULL;
+	memset(enabled, 0, sizeof(enabled));
+	memset(runtime_calls, 0, sizeof(runtime_calls));
+	memset(driver_calls, 0, sizeof(driver_calls));
+	while (held) {
+		struct buffer *buffer = held;
+
+		held = buffer->next;
+		fake_counted.forgotten += buffer->records;
+		free(buffer->data);
+		free(buffer);
+	}
+}
+
+bool fake_kernels_on(void)
+{
+	return enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL];
+}
+
+static bool wait_state(bool (*reached)(const struct fake_state *))
+{
+	struct timespec until;
+	struct fake_state now_is;
+	bool is;
+	int r = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	pthread_mutex_lock(&fake_lock);
+	for (;;) {
+		now_is = snapshot();
+		is = reached(&now_is);
+		if (is || r == ETIMEDOUT)
+			break;
+		r = pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return is;
 }
 
 /* A scenario that forks may look at the state in the child. */
 static void before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 }
 
 static void after_fork(void)
 {
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 __attribute__((constructor)) static void library_begins(void)
@@ -337,6 +407,15 @@ const struct fake_cupti fake_cupti = {
 	.now = now,
 	.state = state,
 	.wait_flushes = wait_flushes,
+	.wait_state = wait_state,
+	.set_version = set_version,
+	.hold_subscription = fake_hold_subscription,
+	.call = fake_call,
+	.launch_graph = fake_launch_graph,
+	.wait_device = fake_wait_device,
+	.make_node = fake_make_node,
+	.hold_nodes = fake_hold_nodes,
+	.wait_held_node = fake_wait_held_node,
 };
 
 CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requested,
@@ -346,11 +425,11 @@ CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequest
 
 	if (result != CUPTI_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	on_request = requested;
 	on_complete = completed;
-	counted.registered++;
-	pthread_mutex_unlock(&lock);
+	fake_counted.registered++;
+	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;
 }
 
@@ -360,12 +439,16 @@ CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind)
 
 	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= KINDS)
 		return CUPTI_ERROR_INVALID_KIND;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	if (!failures[FAKE_ENABLE].kind || failures[FAKE_ENABLE].kind == kind)
 		result = failures[FAKE_ENABLE].result;
-	if (result == CUPTI_SUCCESS)
+	if (result == CUPTI_SUCCESS) {
 		enabled[kind] = true;
-	pthread_mutex_unlock(&lock);
+		if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+			fake_kernels_switched();
+		pthread_cond_broadcast(&fake_changed);
+	}
+	pthread_mutex_unlock(&fake_lock);
 	return result;
 }
 
@@ -373,9 +456,12 @@ CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 {
 	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= KINDS)
 		return CUPTI_ERROR_INVALID_KIND;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && enabled[kind])
+		fake_kernels_switched();
 	enabled[kind] = false;
-	pthread_mutex_unlock(&lock);
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;
 }
 
@@ -395,10 +481,10 @@ CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext context, uint32
 {
 	(void)context;
 	(void)stream;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	*ret_dropped = dropped;
 	dropped = 0;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;
 }
 
@@ -409,17 +495,17 @@ CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag)
 	struct buffer *buffers = NULL;
 
 	if (result == CUPTI_SUCCESS) {
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&fake_lock);
 		buffers = held;
 		held = NULL;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&fake_lock);
 		complete(buffers);
 	}
-	pthread_mutex_lock(&lock);
-	counted.flushes++;
-	counted.forced_flushes += (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&fake_lock);
+	fake_counted.flushes++;
+	fake_counted.forced_flushes += (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0;
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
 	return result;
 }
 #endif
@@ -434,9 +520,10 @@ static CUptiResult enable_call(bool *calls, CUpti_CallbackId cbid, uint8_t enabl
 {
 	if (cbid >= CALLBACKS)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&fake_lock);
 	calls[cbid] = enable != 0;
-	pthread_mutex_unlock(&lock);
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;
 }
 
@@ -495,6 +582,6 @@ CUptiResult CUPTIAPI cuptiGetVersion(uint32_t *version)
 	CUptiResult result = failure(FAKE_VERSION);
 
 	if (result == CUPTI_SUCCESS)
-		*version = CUPTI_API_VERSION;
+		*version = library_version;
 	return result;
 }

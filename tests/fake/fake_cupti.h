@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define FAKE_WORKERS 2 /* threads of the library's own that hand buffers over */
 
@@ -26,6 +27,7 @@ struct fake_record {
 		CUpti_ActivitySynchronization2 sync;
 		CUpti_ActivityDevice5 device;
 		CUpti_ActivityMemory4 memory;
+		CUpti_ActivityMemoryPool3 pool;
 		CUpti_ActivityOverhead3 overhead;
 	};
 	bool uninvited; /* comes although its kind is not enabled */
@@ -47,6 +49,14 @@ struct fake_state {
 	unsigned int flushes, forced_flushes;
 	unsigned int buffers_requested, buffers_completed;
 	uint64_t not_enabled; /* records that nobody gets because their kind is off */
+	unsigned int graph_launches;
+	/* cuptiFinalize; in a callback, in that of a call inside another, with records on. */
+	unsigned int finalized, finalized_in_callback, finalized_in_nested, finalized_with_records;
+	pid_t finalized_by;
+	unsigned int finalized_in_wait; /* in a callback of a wait for the device */
+	uint64_t forgotten;		/* records that it found undelivered */
+	size_t device_buffers;		/* the limit that was set */
+	bool system_thread_ids;
 };
 
 struct fake_cupti {
@@ -70,6 +80,21 @@ struct fake_cupti {
 	struct fake_state (*state)(void);
 	/* Returns when there have been n flushes; false after ten seconds. */
 	bool (*wait_flushes)(unsigned int n);
+	/* Returns when the state is as wanted; false after twenty seconds. */
+	bool (*wait_state)(bool (*reached)(const struct fake_state *state));
+
+	void (*set_version)(uint32_t version);
+	/* A client that nobody sees coming has the subscription; NULL: it goes. */
+	void (*hold_subscription)(const char *name);
+	/* What the calling thread does with CUDA, with the subscriber's callbacks around it. */
+	void (*call)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+	void (*launch_graph)(void);
+	void (*wait_device)(void);
+	/* source: the node that it is a copy of, or 0. */
+	void (*make_node)(uint32_t graph, uint64_t node, uint64_t source);
+	/* Threads stay in cuptiGetGraphNodeId; returns when one does, false after ten seconds. */
+	void (*hold_nodes)(bool hold);
+	bool (*wait_held_node)(void);
 };
 
 #endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scripted CUPTI's subscriber and the program's calls, graphs and finalising. What has lost the
+ * context or crashed the program on a real device ends the test with a message:
+ *
+ * - cuptiFinalize while another thread is in a callback,
+ * - cuptiFinalize with CUDA graphs, on another thread than the one that launches them, or when
+ *   several threads do,
+ * - kernel records off, a graph launched, cuptiFinalize.
+ *
+ * Any thread; callbacks run on the thread that makes the call, without the lock.
+ */
+#include "fake_cupti_inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALLBACKS 2048
+
+struct CUpti_Subscriber_st {
+	CUpti_CallbackFunc callback;
+	void *arg;
+	char name[64];
+	bool used;
+	bool enabled[CUPTI_CB_DOMAIN_SIZE][CALLBACKS];
+};
+
+static struct CUpti_Subscriber_st the_subscriber;
+static CUpti_TimestampCallbackFunc clock_function;
+static unsigned int in_callbacks; /* threads */
+static __thread bool in_callback;
+static __thread unsigned int call_depth;
+static __thread bool waits; /* the call is a wait for the device */
+static pid_t graph_thread;  /* that has launched one */
+static bool several_threads, graphs_exist;
+static bool launched_off; /* a graph, since kernel records were switched off */
+static bool hold_nodes;
+static unsigned int held_nodes;
+
+static void deadly(const char *what)
+{
+	fprintf(stderr, "fake cupti: on a real device this is the end of the program: %s\n", what);
+	abort();
+}
+
+void fake_kernels_switched(void)
+{
+	launched_off = false; /* either way what was launched before does not matter any more */
+}
+
+CUpti_TimestampCallbackFunc fake_clock(void)
+{
+	CUpti_TimestampCallbackFunc function;
+
+	pthread_mutex_lock(&fake_lock);
+	function = clock_function;
+	pthread_mutex_unlock(&fake_lock);
+	return function;
+}
+
+static bool begin_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+			   CUpti_CallbackFunc *ret_function, void **ret_arg)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&fake_lock);
+	wanted = the_subscriber.used && the_subscriber.callback &&
+		 the_subscriber.enabled[domain][id % CALLBACKS];
+	if (wanted) {
+		*ret_function = the_subscriber.callback;
+		*ret_arg = the_subscriber.arg;
+		in_callbacks++;
+		in_callback = true;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return wanted;
+}
+
+static void end_callback(void)
+{
+	pthread_mutex_lock(&fake_lock);
+	in_callbacks--;
+	in_callback = false;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+	CUpti_CallbackFunc function;
+	void *arg;
+
+	if (!begin_callback(domain, id, &function, &arg))
+		return;
+	function(arg, domain, id, data);
+	end_callback();
+}
+
+static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
+
+	call_depth++;
+	call_back(domain, id, &data);
+}
+
+static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	CUpti_CallbackData data = { .callbackSite = CUPTI_API_EXIT };
+
+	call_back(domain, id, &data);
+	call_depth--;
+}
+
+void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	enter(domain, id);
+	leave(domain, id);
+}
+
+static void note_launch(void)
+{
+	pid_t me = (pid_t)syscall(SYS_gettid);
+
+	pthread_mutex_lock(&fake_lock);
+	fake_counted.graph_launches++;
+	graphs_exist = true;
+	several_threads |= graph_thread && graph_thread != me;
+	graph_thread = me;
+	launched_off |= !fake_kernels_on();
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_launch_graph(void)
+{
+	enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
+	enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
+	note_launch();
+	leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
+	leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
+}
+
+void fake_wait_device(void)
+{
+	waits = true;
+	enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
+	enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
+	leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
+	leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
+	waits = false;
+}
+
+/* Graphs and nodes are their ids. */
+void fake_make_node(uint32_t graph, uint64_t node, uint64_t source)
+{
+	CUpti_GraphData graph_data = { .graph = (CUgraph)(uintptr_t)graph,
+				       .node = (CUgraphNode)(uintptr_t)node,
+				       .originalNode = (CUgraphNode)(uintptr_t)source };
+	CUpti_ResourceData data = { .resourceDescriptor = &graph_data };
+
+	pthread_mutex_lock(&fake_lock);
+	graphs_exist = true;
+	pthread_mutex_unlock(&fake_lock);
+	call_back(CUPTI_CB_DOMAIN_RESOURCE,
+		  source ? CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED
+			 : CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+		  &data);
+}
+
+void fake_hold_nodes(bool hold)
+{
+	pthread_mutex_lock(&fake_lock);
+	hold_nodes = hold;
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+bool fake_wait_held_node(void)
+{
+	struct timespec until;
+	bool held;
+	int r = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_lock(&fake_lock);
+	while (!held_nodes && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
+	held = held_nodes != 0;
+	pthread_mutex_unlock(&fake_lock);
+	return held;
+}
+
+CUptiResult CUPTIAPI cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
+{
+	pthread_mutex_lock(&fake_lock);
+	held_nodes++;
+	pthread_cond_broadcast(&fake_changed);
+	while (hold_nodes)
+		pthread_cond_wait(&fake_changed, &fake_lock);
+	held_nodes--;
+	pthread_mutex_unlock(&fake_lock);
+	*id = (uint64_t)(uintptr_t)node;
+	return node ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+CUptiResult CUPTIAPI cuptiGetGraphId(CUgraph graph, uint32_t *id)
+{
+	*id = (uint32_t)(uintptr_t)graph;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
+				       CUpti_CallbackFunc callback, void *arg,
+				       CUpti_SubscriberParams *params)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	pthread_mutex_lock(&fake_lock);
+	if (the_subscriber.used) {
+		if (params && params->oldSubscriberName)
+			snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s",
+				 the_subscriber.name);
+		result = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	} else {
+		the_subscriber = (struct CUpti_Subscriber_st){ .callback = callback,
+							       .arg = arg,
+							       .used = true };
+		*subscriber = &the_subscriber;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return result;
+}
+
+CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
+				    void *arg)
+{
+	return cuptiSubscribe_v2(subscriber, callback, arg, NULL);
+}
+
+CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
+{
+	CUptiResult result = CUPTI_ERROR_INVALID_PARAMETER;
+
+	pthread_mutex_lock(&fake_lock);
+	if (subscriber == &the_subscriber && the_subscriber.used) {
+		the_subscriber.used = false;
+		result = CUPTI_SUCCESS;
+	}
+	pthread_mutex_unlock(&fake_lock);
+	return result;
+}
+
+/* A tool that was there before anybody could watch it. */
+void fake_hold_subscription(const char *name)
+{
+	pthread_mutex_lock(&fake_lock);
+	the_subscriber = (struct CUpti_Subscriber_st){ .used = name != NULL };
+	if (name)
+		snprintf(the_subscriber.name, sizeof(the_subscriber.name), "%s", name);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
+					 CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	if (subscriber != &the_subscriber || domain >= CUPTI_CB_DOMAIN_SIZE || id >= CALLBACKS)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&fake_lock);
+	the_subscriber.enabled[domain][id] = enable != 0;
+	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle subscriber,
+				       CUpti_CallbackDomain domain)
+{
+	if (subscriber != &the_subscriber || domain >= CUPTI_CB_DOMAIN_SIZE)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	pthread_mutex_lock(&fake_lock);
+	memset(the_subscriber.enabled[domain], enable != 0, sizeof(the_subscriber.enabled[domain]));
+	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc function)
+{
+	pthread_mutex_lock(&fake_lock);
+	clock_function = function;
+	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size,
+					       void *value)
+{
+	pthread_mutex_lock(&fake_lock);
+	if (attribute == CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT && *size == sizeof(size_t))
+		memcpy(&fake_counted.device_buffers, value, sizeof(size_t));
+	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake_counted.system_thread_ids = type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM;
+	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiFinalize(void)
+{
+	pthread_mutex_lock(&fake_lock);
+	if (in_callbacks > in_callback)
+		deadly("cuptiFinalize while another thread is in a callback");
+	if (graphs_exist && several_threads)
+		deadly("cuptiFinalize when several threads launch graphs");
+	if (graphs_exist && graph_thread != (pid_t)syscall(SYS_gettid))
+		deadly("cuptiFinalize beside graphs, not on the thread that launches them");
+	if (launched_off)
+		deadly("a graph was launched between switching records off and cuptiFinalize");
+	fake_counted.finalized++;
+	fake_counted.finalized_in_callback += in_callback;
+	fake_counted.finalized_in_wait += in_callback && waits;
+	fake_counted.finalized_in_nested += in_callback && call_depth > 1;
+	fake_counted.finalized_with_records += fake_kernels_on();
+	fake_counted.finalized_by = (pid_t)syscall(SYS_gettid);
+	the_subscriber.used = false;
+	clock_function = NULL;
+	fake_forget_records();
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
+	return CUPTI_SUCCESS;
+}

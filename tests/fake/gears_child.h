@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For tests of attaching and detaching: gpu_child.h with a driver that says what it is, a file of
+ * proofs, programs that launch, and the gear rows of a run. Include after cmocka.h, once a program.
+ */
+#ifndef FAKE_GEARS_CHILD_H
+#define FAKE_GEARS_CHILD_H
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "gpu_child.h"
+#include "probe/governor.h"
+
+/* The driver tells its version in a file. The probe opens it through here, because a program's own
+ * functions come before the C library's. */
+static const char *driver = "580.95.05"; /* NULL: there is none */
+
+#define TEST_FOPEN(name)                                                                           \
+	FILE *test_##name(const char *path, const char *mode) __asm__(#name);                      \
+	FILE *test_##name(const char *path, const char *mode)                                      \
+	{                                                                                          \
+		void *next = dlsym(RTLD_NEXT, #name);                                              \
+		FILE *(*call)(const char *, const char *);                                         \
+                                                                                                   \
+		if (!strcmp(path, "/sys/module/nvidia/version"))                                   \
+			return driver ? fmemopen((char *)driver, strlen(driver), "r") : NULL;      \
+		memcpy(&call, &next, sizeof(call));                                                \
+		return call(path, mode);                                                           \
+	}
+TEST_FOPEN(fopen)
+TEST_FOPEN(fopen64)
+
+/* What `doctor --stress` has found on this machine: a launch costs a millisecond, so that a handful
+ * is over any budget. */
+#define DEAR "graphs 1 launch_ns 900000 node_ns 900000 window_bytes 614400\n"
+
+static inline void prove(const char *line)
+{
+	FILE *f = fopen("stress", "w");
+
+	CHECK(f && fputs(line, f) >= 0 && fclose(f) == 0);
+	setenv("MOESCOPE_CACHE", ".", 1);
+}
+
+/* Under a budget of a quarter of the time windows of 50 ms come a few times a second. */
+static inline void start_dear(enum moescope_level level)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), "cupti %u driver %s " DEAR, (unsigned int)CUPTI_API_VERSION,
+		 driver);
+	prove(line);
+	setenv("MOESCOPE_BUDGET", "25", 1);
+	start_at(level);
+}
+
+static uint32_t next_kernel = 1; /* its correlation */
+
+/* 16 kernels, of a graph or not. */
+static inline void launch_some(uint64_t node)
+{
+	struct fake_record records[16];
+
+	for (int i = 0; i < 16; i++) {
+		records[i] = kernel_record("some_kernel", next_kernel++);
+		records[i].kernel.graphNodeId = node;
+		records[i].kernel.graphId = node ? 1 : 0;
+	}
+	cupti->deliver(0, records, 16, 0);
+}
+
+static unsigned int enough;
+
+static inline bool is_off(const struct fake_state *s)
+{
+	return s->kinds == 0 && s->api_calls == 0;
+}
+
+static inline bool is_on(const struct fake_state *s)
+{
+	return s->kinds != 0 && s->api_calls != 0;
+}
+
+static inline bool is_finalized_enough(const struct fake_state *s)
+{
+	return s->finalized >= enough;
+}
+
+static inline pid_t thread_id(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+static inline int64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* What a scenario lets its test know. */
+static struct gears_shared {
+	struct fake_state state;
+	uint32_t launched; /* kernels */
+	uint32_t threads[2];
+	uint64_t theirs[2];
+	int64_t ours_ns[2];
+	uint64_t rss_kb[2];
+} * shared;
+
+static inline bool share_memory(void)
+{
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	return shared != MAP_FAILED;
+}
+
+static inline void note_state(void)
+{
+	shared->state = cupti->state();
+	shared->launched = next_kernel - 1;
+}
+
+/* Each kernel that the library had for the probe is in the run, once. */
+static inline void assert_all_kept(const struct run *run)
+{
+	unsigned char *seen = calloc(shared->launched + 1, 1);
+
+	assert_non_null(seen);
+	assert_int_equal(run->kernel.n + shared->state.not_enabled + shared->state.forgotten,
+			 shared->launched);
+	for (size_t i = 0; i < run->kernel.n; i++) {
+		assert_in_range(run->kernel.correlation[i], 1, shared->launched);
+		assert_int_equal(seen[run->kernel.correlation[i]]++, 0);
+	}
+	assert_int_equal(loss_total(&run->loss), 0);
+	free(seen);
+}
+
+static inline const char *why_of(const struct run *run, size_t row)
+{
+	return run_string(run, run->gear.why[row]);
+}
+
+#define assert_gear(run, row, wanted_gear, wanted_attached, words)                                 \
+	do {                                                                                       \
+		assert_true((row) < (run)->gear.n);                                                \
+		assert_int_equal((run)->gear.gear[row], wanted_gear);                              \
+		assert_int_equal((run)->gear.attached[row], wanted_attached);                      \
+		if (!strstr(why_of(run, row), words))                                              \
+			fail_msg("gear row %zu says \"%s\", not \"%s\"", (size_t)(row),            \
+				 why_of(run, row), words);                                         \
+	} while (0)
+
+/* Rows with these words. */
+static inline size_t count_gears(const struct run *run, enum gear gear, const char *words)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->gear.n; i++)
+		n += run->gear.gear[i] == gear && strstr(why_of(run, i), words);
+	return n;
+}
+
+/* Whether a row says that records were collected then. A row follows the attaching that it tells
+ * of, so that the first records may be a moment older. */
+static inline bool in_window(const struct run *run, int64_t time_ns)
+{
+	for (size_t i = 0; i < run->gear.n; i++)
+		if (run->gear.attached[i] && run->gear.time_ns[i] - 50000000 <= time_ns &&
+		    (i + 1 == run->gear.n || time_ns <= run->gear.time_ns[i + 1]))
+			return true;
+	return false;
+}
+
+static inline void assert_in_windows(const struct run *run)
+{
+	for (size_t i = 0; i < run->kernel.n; i++)
+		assert_true(in_window(run, run->kernel.start_ns[i]));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+#endif

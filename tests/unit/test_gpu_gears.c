@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attaching and detaching in a program: windows, CUDA graphs, schedules, pauses, the end of a
+ * session. The scripted CUPTI ends the test when a sequence of calls would end a real program.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "gears_child.h"
+
+static void budget_off(void)
+{
+	start_at(MOESCOPE_TRACE);
+	for (int i = 0; i < 100; i++)
+		launch_some(0);
+	CHECK(cupti->wait_flushes(3));
+	CHECK(cupti->state().finalized == 0 && cupti->state().kinds != 0);
+	CHECK(cupti->state().device_buffers == 16); /* of 4 MiB: half the allowance */
+	CHECK(cupti->state().system_thread_ids);
+	moescope_stop();
+	CHECK(cupti->state().finalized == 1 && cupti->state().finalized_with_records == 0);
+	CHECK(cupti->state().kinds == 0 && cupti->state().finalized_by == thread_id());
+	note_state();
+}
+
+static void test_budget_off(void **state)
+{
+	struct run *run = run_of(budget_off);
+
+	(void)state;
+	assert_int_equal(run->kernel.n, 1600);
+	assert_all_kept(run);
+	assert_int_equal(run->gear.n, 2);
+	assert_gear(run, 0, GEAR_ALWAYS, 1, "no budget");
+	assert_int_equal(run->gear.device_bytes[0], 14 << 20);
+	assert_gear(run, 1, GEAR_NONE, 0, "the session ends");
+	run_free(run);
+}
+
+#define WINDOWS 4
+
+static void eager_windows(void)
+{
+	start_dear(MOESCOPE_TRACE);
+	for (enough = WINDOWS; cupti->state().finalized < WINDOWS;)
+		launch_some(0);
+	CHECK(cupti->state().finalized_in_callback == 0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_eager_windows(void **state)
+{
+	struct run *run = run_of(eager_windows);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_in_windows(run);
+	assert_true(shared->state.not_enabled > 0);
+	assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
+	assert_true(run->gear.cost_pct[1] > 25);
+	for (size_t i = 2; i + 1 < 2 * WINDOWS; i += 2) {
+		assert_gear(run, i, GEAR_WINDOWS, 1, "window");
+		assert_gear(run, i + 1, GEAR_WINDOWS, 0, "window ends");
+		assert_int_equal(run->gear.device_bytes[i], (14 << 20) + i / 2 * 614400);
+	}
+	run_free(run);
+}
+
+/* A budget that the program keeps: nothing changes. */
+static void cheap(void)
+{
+	setenv("MOESCOPE_BUDGET", "90", 1);
+	start_at(MOESCOPE_TRACE);
+	for (unsigned int i = 1; i < 8; i++) {
+		launch_some(0);
+		CHECK(cupti->wait_flushes(i));
+	}
+	CHECK(cupti->state().finalized == 0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_cheap(void **state)
+{
+	struct run *run = run_of(cheap);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_int_equal(run->gear.n, 2);
+	assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+	run_free(run);
+}
+
+/* One thread that launches a graph, and perhaps waits for it, until it was detached often enough. */
+static void replay(bool waits, unsigned int times)
+{
+	cupti->make_node(1, 11, 0);
+	for (enough = times; cupti->state().finalized < times;) {
+		cupti->launch_graph();
+		launch_some(11);
+		if (waits)
+			cupti->wait_device();
+	}
+}
+
+static void graphs_with_waits(void)
+{
+	struct fake_state s;
+
+	start_dear(MOESCOPE_TRACE);
+	replay(true, WINDOWS);
+	s = cupti->state();
+	CHECK(s.finalized_in_callback == s.finalized && s.finalized_by == thread_id());
+	CHECK(s.finalized_in_nested == 0 && s.finalized_with_records == 0);
+	CHECK(s.finalized_in_wait == s.finalized); /* where nothing is cut off */
+	moescope_stop();
+	note_state();
+}
+
+static void graphs_without_waits(void)
+{
+	start_dear(MOESCOPE_TRACE);
+	replay(false, 2);
+	CHECK(cupti->state().finalized_in_callback == 2 && cupti->state().finalized_in_wait == 0);
+	CHECK(cupti->state().finalized_in_nested == 0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_graphs(void **state)
+{
+	struct run *run = run_of(graphs_with_waits);
+
+	assert_all_kept(run);
+	assert_in_windows(run);
+	/* The stop may be faster than the row of the last. */
+	assert_true(count_gears(run, GEAR_WINDOWS, "window ends") >= WINDOWS - 2);
+	run_free(run);
+	tear_down(state);
+	set_up(state);
+	run = run_of(graphs_without_waits);
+	assert_all_kept(run);
+	assert_true(run->device_cost.n > 0);
+	run_free(run);
+}
+
+static _Atomic bool over;
+
+static void *replay_until_over(void *arg)
+{
+	while (!over)
+		cupti->launch_graph();
+	return arg;
+}
+
+/* An eager thread beside the one with the graphs: its calls are no place to detach. */
+static void *wait_until_over(void *arg)
+{
+	while (!over) {
+		cupti->wait_device();
+		cupti->call(CUPTI_CB_DOMAIN_RUNTIME_API,
+			    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+	}
+	return arg;
+}
+
+/* The graphs' thread does not come: it stays attached, whatever the others do, and records go on
+ * being delivered. */
+static void graph_thread_is_away(void)
+{
+	struct fake_record records[16];
+	unsigned int flushes;
+	pthread_t other;
+
+	start_dear(MOESCOPE_TRACE);
+	cupti->make_node(1, 11, 0);
+	cupti->launch_graph();
+	CHECK(pthread_create(&other, NULL, wait_until_over, NULL) == 0);
+	while (cupti->state().flushes < 4) /* the second look has been */
+		launch_some(11);
+	for (uint32_t round = 0; round < 400; round++) {
+		for (int i = 0; i < 16; i++)
+			records[i] = kernel_record("some_kernel", next_kernel++);
+		cupti->hold(records, 16, 0);
+	}
+	flushes = cupti->state().flushes;
+	CHECK(cupti->wait_flushes(flushes + 10));
+	over = true;
+	pthread_join(other, NULL);
+	CHECK(cupti->state().finalized == 0 && cupti->state().kinds != 0);
+	enough = 1;
+	while (cupti->state().finalized == 0)
+		cupti->wait_device();
+	moescope_stop();
+	note_state();
+}
+
+static void test_graph_thread_is_away(void **state)
+{
+	struct run *run = run_of(graph_thread_is_away);
+
+	(void)state;
+	assert_all_kept(run);
+	run_free(run);
+}
+
+static void several_graph_threads(void)
+{
+	pthread_t other;
+
+	start_dear(MOESCOPE_TRACE);
+	CHECK(pthread_create(&other, NULL, replay_until_over, NULL) == 0);
+	for (int i = 0; i < 3; i++) {
+		while (cupti->state().kinds) {
+			cupti->launch_graph();
+			launch_some(11);
+		}
+		CHECK(cupti->wait_state(is_on));
+	}
+	over = true;
+	pthread_join(other, NULL);
+	CHECK(cupti->state().finalized == 0);
+	moescope_stop();
+	CHECK(cupti->state().finalized == 0);
+	note_state();
+	CHECK(is_off(&shared->state));
+}
+
+static void test_several_graph_threads(void **state)
+{
+	struct run *run = run_of(several_graph_threads);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_in_windows(run);
+	assert_true(count_gears(run, GEAR_WINDOWS, "window ends") >= 2);
+	run_free(run);
+}
+
+static const char *unproved_driver;
+
+static void unproved(void)
+{
+	char line[256];
+
+	driver = unproved_driver;
+	snprintf(line, sizeof(line), "cupti %u driver 580.95.05 " DEAR,
+		 (unsigned int)CUPTI_API_VERSION + 1000);
+	prove(line);
+	if (driver)
+		cupti->set_version(CUPTI_API_VERSION + 1000);
+	setenv("MOESCOPE_BUDGET", "0.001", 1);
+	start_at(MOESCOPE_TRACE);
+	cupti->make_node(1, 11, 0);
+	while (cupti->state().flushes < 8) {
+		cupti->launch_graph();
+		launch_some(11);
+		cupti->wait_device();
+	}
+	/* Nor is it when nothing is wanted. */
+	moescope_pause();
+	CHECK(cupti->wait_flushes(cupti->state().flushes + 2));
+	CHECK(cupti->state().finalized == 0 && cupti->state().kinds != 0);
+	launch_some(11);
+	moescope_resume();
+	CHECK(cupti->state().kinds != 0);
+	launch_some(11);
+	moescope_stop(); /* on the thread of the graphs */
+	note_state();
+}
+
+static void test_unproved(void **state)
+{
+	static const char *const drivers[] = { "575.10", NULL };
+
+	for (int i = 0; i < 2; i++) {
+		struct run *run;
+
+		unproved_driver = drivers[i];
+		run = run_of(unproved);
+		assert_all_kept(run);
+		assert_int_equal(run->gear.n, 3);
+		assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+		assert_gear(run, 1, GEAR_ALWAYS, 1, "run moescope doctor --stress");
+		assert_gear(run, 2, GEAR_NONE, 0, "the session ends");
+		run_free(run);
+		tear_down(state);
+		set_up(state);
+	}
+}
+
+/* Without graphs there is nothing to prove. */
+static void unproved_eager(void)
+{
+	driver = NULL;
+	cupti->set_version(7);
+	setenv("MOESCOPE_BUDGET", "0.001", 1);
+	start_at(MOESCOPE_TRACE);
+	for (enough = 1; cupti->state().finalized < 1;)
+		launch_some(0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_unproved_eager(void **state)
+{
+	struct run *run = run_of(unproved_eager);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_int_equal(run->gear.n, 2);
+	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
+	run_free(run);
+}
+
+/* Another thread is making a node when the graphs' thread could detach. */
+static void *make_node(void *arg)
+{
+	cupti->make_node(2, 21, 0);
+	return arg;
+}
+
+static void callback_under_way(void)
+{
+	pthread_t other;
+
+	start_dear(MOESCOPE_TRACE);
+	cupti->make_node(1, 11, 0);
+	cupti->hold_nodes(true);
+	CHECK(pthread_create(&other, NULL, make_node, NULL) == 0);
+	CHECK(cupti->wait_held_node());
+	while (cupti->state().flushes < 20) { /* it has been leaving for a while */
+		cupti->launch_graph();
+		launch_some(11);
+		cupti->wait_device();
+	}
+	CHECK(cupti->state().finalized == 0);
+	cupti->hold_nodes(false);
+	pthread_join(other, NULL);
+	while (cupti->state().finalized == 0)
+		cupti->wait_device();
+	moescope_stop();
+	note_state();
+}
+
+static void test_callback_under_way(void **state)
+{
+	struct run *run = run_of(callback_under_way);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_int_equal(run->graph_node.n, 2);
+	run_free(run);
+}
+
+#define SHIFTS 50
+
+static void shifts(void)
+{
+	setenv("MOESCOPE_SHIFTS", "50", 1);
+	start_at(MOESCOPE_TRACE);
+	replay(true, SHIFTS);
+	/* And no more. */
+	for (int i = 0; i < 1000; i++)
+		cupti->launch_graph();
+	CHECK(cupti->state().finalized == SHIFTS && cupti->state().kinds == 0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_shifts(void **state)
+{
+	struct run *run = run_of(shifts);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_int_equal(run->gear.n, 2 * SHIFTS);
+	for (size_t i = 1; i + 1 < run->gear.n; i++)
+		assert_gear(run, i, GEAR_WINDOWS, i % 2 == 0, "test of the transitions");
+	assert_int_equal(run->gear.attached[2 * SHIFTS - 1], 0);
+	run_free(run);
+}
+
+static void allowance(void)
+{
+	setenv("MOESCOPE_DEVICE_MB", "15", 1); /* the first attaching, and one window more */
+	start_dear(MOESCOPE_TRACE);
+	CHECK(cupti->state().device_buffers == 4);
+	for (enough = 2; cupti->state().finalized < 2;)
+		launch_some(0);
+	/* Nothing brings records back. */
+	moescope_pause();
+	moescope_resume();
+	CHECK(cupti->state().kinds == 0);
+	CHECK(nvml->wait_readings(10));
+	CHECK(cupti->state().kinds == 0 && cupti->state().finalized == 2);
+	launch_some(0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_allowance(void **state)
+{
+	struct run *run = run_of(allowance);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_int_equal(run->gear.n, 4);
+	assert_gear(run, 3, GEAR_COUNTS, 0, "allowance of device memory is used up");
+	for (size_t i = 0; i < run->gear.n; i++)
+		assert_true(run->gear.device_bytes[i] <= 15 << 20);
+	run_free(run);
+}
+
+static void *make_other_node(void *arg)
+{
+	shared->threads[1] = (uint32_t)thread_id();
+	cupti->make_node(6, 600, 500);
+	return arg;
+}
+
+static void graph_nodes(void)
+{
+	pthread_t other;
+
+	start_at(MOESCOPE_TRACE);
+	shared->threads[0] = (uint32_t)thread_id();
+	shared->ours_ns[0] = monotonic_ns();
+	cupti->make_node(5, 500, 0);
+	CHECK(pthread_create(&other, NULL, make_other_node, NULL) == 0);
+	pthread_join(other, NULL);
+	shared->ours_ns[1] = monotonic_ns();
+	moescope_stop();
+}
+
+static void test_graph_nodes(void **state)
+{
+	struct run *run = run_of(graph_nodes);
+	size_t first = run->graph_node.n == 2 && run->graph_node.node[0] == 600;
+
+	(void)state;
+	assert_int_equal(run->graph_node.n, 2);
+	for (size_t i = 0; i < 2; i++) {
+		size_t at = i ^ first;
+
+		assert_int_equal(run->graph_node.thread[at], shared->threads[i]);
+		assert_int_equal(run->graph_node.graph[at], i ? 6 : 5);
+		assert_int_equal(run->graph_node.node[at], i ? 600 : 500);
+		assert_int_equal(run->graph_node.source[at], i ? 500 : 0);
+		assert_in_range(run->graph_node.time_ns[at], shared->ours_ns[0],
+				shared->ours_ns[1]);
+	}
+	run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_budget_off),
+		TEST(test_eager_windows),
+		TEST(test_cheap),
+		TEST(test_graphs),
+		TEST(test_graph_thread_is_away),
+		TEST(test_several_graph_threads),
+		TEST(test_unproved),
+		TEST(test_unproved_eager),
+		TEST(test_callback_under_way),
+		TEST(test_shifts),
+		TEST(test_allowance),
+		TEST(test_graph_nodes),
+	};
+
+	return share_memory() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+}
