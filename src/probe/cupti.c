@@ -33,6 +33,8 @@ static bool graphs_proved;
 static uint32_t version;
 static _Atomic int64_t leave_since_ns;
 static int64_t leave_flushed_ns;
+static bool records_on;
+static _Atomic int64_t off_ns; /* when they were switched off */
 static uint64_t leave_delivered;
 static unsigned int leave_quiet;
 static _Atomic bool leave_disabled; /* records are off already */
@@ -154,6 +156,9 @@ static void disable(void)
 		cupti_api.cuptiActivityDisable(kinds[i]);
 	for (size_t i = 0; wish.full && i < COUNT(full_kinds); i++)
 		cupti_api.cuptiActivityDisable(full_kinds[i]);
+	if (records_on)
+		atomic_store(&off_ns, clock_monotonic_ns());
+	records_on = false;
 }
 
 /* All of it or, when CUPTI refuses, nothing: what stays on slows the program down. */
@@ -165,10 +170,12 @@ static CUptiResult enable(void)
 		result = cupti_api.cuptiActivityEnable(kinds[i]);
 	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
 		result = cupti_api.cuptiActivityEnable(full_kinds[i]);
-	if (result == CUPTI_SUCCESS)
+	if (result == CUPTI_SUCCESS) {
 		switch_calls(1);
-	else
+		records_on = true;
+	} else {
 		disable();
+	}
 	return result;
 }
 
@@ -263,6 +270,11 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 enum cupti_state cupti_state(void)
 {
 	return atomic_load(&state);
+}
+
+int64_t cupti_off_ns(void)
+{
+	return atomic_load(&off_ns);
 }
 
 uint32_t cupti_version(void)

@@ -37,6 +37,9 @@ struct cupti_wish {
  * collected, or what is off, why, and the remedy. */
 int cupti_attach(const struct cupti_wish *wish, char *words, size_t size);
 enum cupti_state cupti_state(void);
+/* When records were last switched off. That is before it is off, or rests: what was under way is
+ * waited for. */
+int64_t cupti_off_ns(void);
 /* Whether detaching beside CUDA graphs is known to be safe here. */
 void cupti_trust_graphs(bool proved);
 /* Begins to detach. Then cupti_poll every LEAVE_POLL_MS until it is over. -EPERM: there are

@@ -37,9 +37,9 @@ static int64_t flushed_ns, retry_ns, cost_ns;
 static struct cupti_sums before; /* of the last attaching or detaching */
 static struct cupti_sums told;	 /* in the last cost row */
 
-static void write_gear(enum gear gear, const char *why)
+static void write_gear_at(int64_t time_ns, enum gear gear, const char *why)
 {
-	struct row_gear row = { .time_ns = clock_monotonic_ns(),
+	struct row_gear row = { .time_ns = time_ns,
 				.gear = (uint8_t)gear,
 				.attached = attached,
 				.why = moescope_intern(why),
@@ -47,6 +47,11 @@ static void write_gear(enum gear gear, const char *why)
 				.device_bytes = governor_device_bytes(&governor) };
 
 	gpu_push(RECORD_GEAR, &row, sizeof(row));
+}
+
+static void write_gear(enum gear gear, const char *why)
+{
+	write_gear_at(clock_monotonic_ns(), gear, why);
 }
 
 static void write_cost(void)
@@ -128,7 +133,8 @@ static void note_detached(enum gear gear, const char *why)
 	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns),
 			  &now.counts);
 	before = now;
-	write_gear(gear, why);
+	/* Time in which nothing was recorded is no part of the window. */
+	write_gear_at(cupti_off_ns(), gear, why);
 }
 
 static void yield_to(const char *why)

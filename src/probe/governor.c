@@ -236,7 +236,7 @@ static enum governor_order ask_shifts(struct governor *g, int64_t now_ns, int64_
 	g->why = "test of the transitions";
 	if (g->attached)
 		return GOVERNOR_DETACH;
-	*wait_ns = 100 * MS;
+	*wait_ns = 10 * MS;
 	return g->windows < g->limits.shifts ? GOVERNOR_ATTACH : GOVERNOR_KEEP;
 }
 
@@ -261,6 +261,7 @@ enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 			return GOVERNOR_KEEP;
 		}
 		g->why = "window";
+		*ret_wait_ns = WINDOW_MIN_NS;
 		return GOVERNOR_ATTACH;
 	}
 	if (governor_is_due(g, now_ns)) {

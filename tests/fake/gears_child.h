@@ -58,6 +58,28 @@ static inline void start_dear(enum moescope_level level)
 
 static uint32_t next_kernel = 1; /* its correlation */
 
+/* A call of the program: only at the end of one can it be detached. */
+static inline void call_once(void)
+{
+	cupti->call(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+}
+
+/* The program goes on until the library's state is as wanted; false after twenty seconds. */
+static inline bool runs_until(bool (*reached)(const struct fake_state *state))
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 20000; i++) {
+		struct fake_state now = cupti->state();
+
+		if (reached(&now))
+			return true;
+		call_once();
+		nanosleep(&moment, NULL);
+	}
+	return false;
+}
+
 /* 16 kernels, of a graph or not. */
 static inline void launch_some(uint64_t node)
 {
@@ -68,6 +90,8 @@ static inline void launch_some(uint64_t node)
 		records[i].kernel.graphNodeId = node;
 		records[i].kernel.graphId = node ? 1 : 0;
 	}
+	if (!node)
+		call_once();
 	cupti->deliver(0, records, 16, 0);
 }
 
@@ -140,6 +164,41 @@ static inline void assert_all_kept(const struct run *run)
 	free(seen);
 }
 
+/* Rows come from several threads: into the order of time. */
+static inline void sort_gears(struct table_gear *t)
+{
+#define SWAP(column)                                                                               \
+	do {                                                                                       \
+		__typeof__(t->column[0]) saved_ = t->column[i];                                    \
+		t->column[i] = t->column[i - 1];                                                   \
+		t->column[i - 1] = saved_;                                                         \
+	} while (0)
+	for (size_t n = 1; n < t->n; n++)
+		for (size_t i = n; i > 0 && t->time_ns[i] < t->time_ns[i - 1]; i--) {
+			SWAP(time_ns);
+			SWAP(gear);
+			SWAP(attached);
+			SWAP(why);
+			SWAP(cost_pct);
+			SWAP(device_bytes);
+		}
+#undef SWAP
+}
+
+static inline struct run *load_gears(const char *name)
+{
+	struct run *run = load_run(name);
+
+	sort_gears(&run->gear);
+	return run;
+}
+
+static inline struct run *gears_of(void (*scenario)(void))
+{
+	assert_int_equal(in_child(scenario), 0);
+	return load_gears("run.mscope");
+}
+
 static inline const char *why_of(const struct run *run, size_t row)
 {
 	return run_string(run, run->gear.why[row]);
@@ -171,7 +230,7 @@ static inline bool in_window(const struct run *run, int64_t time_ns)
 {
 	for (size_t i = 0; i < run->gear.n; i++)
 		if (run->gear.attached[i] && run->gear.time_ns[i] - 50000000 <= time_ns &&
-		    (i + 1 == run->gear.n || time_ns <= run->gear.time_ns[i + 1]))
+		    (i + 1 == run->gear.n || time_ns <= run->gear.time_ns[i + 1] + 1000000))
 			return true;
 	return false;
 }

@@ -29,7 +29,7 @@ static void budget_off(void)
 
 static void test_budget_off(void **state)
 {
-	struct run *run = run_of(budget_off);
+	struct run *run = gears_of(budget_off);
 
 	(void)state;
 	assert_int_equal(run->kernel.n, 1600);
@@ -55,7 +55,7 @@ static void eager_windows(void)
 
 static void test_eager_windows(void **state)
 {
-	struct run *run = run_of(eager_windows);
+	struct run *run = gears_of(eager_windows);
 
 	(void)state;
 	assert_all_kept(run);
@@ -88,7 +88,7 @@ static void cheap(void)
 
 static void test_cheap(void **state)
 {
-	struct run *run = run_of(cheap);
+	struct run *run = gears_of(cheap);
 
 	(void)state;
 	assert_all_kept(run);
@@ -135,7 +135,7 @@ static void graphs_without_waits(void)
 
 static void test_graphs(void **state)
 {
-	struct run *run = run_of(graphs_with_waits);
+	struct run *run = gears_of(graphs_with_waits);
 
 	assert_all_kept(run);
 	assert_in_windows(run);
@@ -144,7 +144,7 @@ static void test_graphs(void **state)
 	run_free(run);
 	tear_down(state);
 	set_up(state);
-	run = run_of(graphs_without_waits);
+	run = gears_of(graphs_without_waits);
 	assert_all_kept(run);
 	assert_true(run->device_cost.n > 0);
 	run_free(run);
@@ -203,7 +203,7 @@ static void graph_thread_is_away(void)
 
 static void test_graph_thread_is_away(void **state)
 {
-	struct run *run = run_of(graph_thread_is_away);
+	struct run *run = gears_of(graph_thread_is_away);
 
 	(void)state;
 	assert_all_kept(run);
@@ -221,7 +221,7 @@ static void several_graph_threads(void)
 			cupti->launch_graph();
 			launch_some(11);
 		}
-		CHECK(cupti->wait_state(is_on));
+		CHECK(runs_until(is_on));
 	}
 	over = true;
 	pthread_join(other, NULL);
@@ -234,7 +234,7 @@ static void several_graph_threads(void)
 
 static void test_several_graph_threads(void **state)
 {
-	struct run *run = run_of(several_graph_threads);
+	struct run *run = gears_of(several_graph_threads);
 
 	(void)state;
 	assert_all_kept(run);
@@ -283,7 +283,7 @@ static void test_unproved(void **state)
 		struct run *run;
 
 		unproved_driver = drivers[i];
-		run = run_of(unproved);
+		run = gears_of(unproved);
 		assert_all_kept(run);
 		assert_int_equal(run->gear.n, 3);
 		assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
@@ -310,7 +310,7 @@ static void unproved_eager(void)
 
 static void test_unproved_eager(void **state)
 {
-	struct run *run = run_of(unproved_eager);
+	struct run *run = gears_of(unproved_eager);
 
 	(void)state;
 	assert_all_kept(run);
@@ -351,7 +351,7 @@ static void callback_under_way(void)
 
 static void test_callback_under_way(void **state)
 {
-	struct run *run = run_of(callback_under_way);
+	struct run *run = gears_of(callback_under_way);
 
 	(void)state;
 	assert_all_kept(run);
@@ -376,7 +376,7 @@ static void shifts(void)
 
 static void test_shifts(void **state)
 {
-	struct run *run = run_of(shifts);
+	struct run *run = gears_of(shifts);
 
 	(void)state;
 	assert_all_kept(run);
@@ -407,7 +407,7 @@ static void allowance(void)
 
 static void test_allowance(void **state)
 {
-	struct run *run = run_of(allowance);
+	struct run *run = gears_of(allowance);
 
 	(void)state;
 	assert_all_kept(run);
@@ -441,7 +441,7 @@ static void graph_nodes(void)
 
 static void test_graph_nodes(void **state)
 {
-	struct run *run = run_of(graph_nodes);
+	struct run *run = gears_of(graph_nodes);
 	size_t first = run->graph_node.n == 2 && run->graph_node.node[0] == 600;
 
 	(void)state;
