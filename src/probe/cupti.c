@@ -241,7 +241,9 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 		return -ENOENT;
 	}
 	pthread_mutex_lock(&lock);
-	if (state == CUPTI_OFF || state == CUPTI_RESTING) {
+	/* The session before may have left it to a thread that has not come since. */
+	atomic_store(&cupti_leave_wanted, false);
+	if (state != CUPTI_ON) {
 		wish = *wanted;
 		result = attach();
 		if (result == CUPTI_SUCCESS)
@@ -345,6 +347,7 @@ int cupti_leave(void)
 		leave_since_ns = clock_monotonic_ns();
 		leave_delivered = cupti_delivered();
 		leave_quiet = 0;
+		cupti_watch_calls();
 		leave_disabled = !cupti_saw_graphs() || !can_finalize() ||
 				 cupti_graph_threads() > 1;
 		atomic_store(&state, CUPTI_LEAVING);
@@ -369,7 +372,7 @@ static void poll_disabled(void)
 	    clock_monotonic_ns() - leave_since_ns < LEAVE_NS)
 		return;
 	flush(true);
-	if (can_finalize() && cupti_sees_calls() && !cupti_saw_graphs())
+	if (can_finalize() && cupti_graph_threads() == 0)
 		atomic_store(&cupti_leave_wanted, true);
 	else
 		rest();
@@ -413,8 +416,8 @@ bool cupti_leave_in_callback(bool idle)
 		return false;
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	if (cupti_leave_wanted && cupti_graphs_only_here() && cupti_in_callbacks() == 1 &&
-	    !(leave_disabled && cupti_saw_graphs())) {
+	if (cupti_leave_wanted && cupti_sees_calls() && cupti_graphs_only_here() &&
+	    cupti_in_callbacks() == 1 && !(leave_disabled && cupti_saw_graphs())) {
 		gpu_on_program_thread = true;
 		disable();
 		flush(true);
@@ -458,6 +461,33 @@ void cupti_leave_now(void)
 	}
 	/* Resting it is still subscribed, and another client could not be. */
 	cupti_unsubscribe();
+	pthread_mutex_unlock(&lock);
+}
+
+/* Nothing may be known of calls that other threads are in: then the end of a later call does it.
+ * What comes until then belongs to no session. */
+void cupti_stop(void)
+{
+	bool graphs = cupti_saw_graphs();
+
+	pthread_mutex_lock(&lock);
+	cupti_watch_calls();
+	if (state != CUPTI_ON || !can_finalize() ||
+	    (cupti_sees_calls() && cupti_graphs_only_here()) ||
+	    (graphs && (!graphs_proved || cupti_graph_threads() > 1))) {
+		pthread_mutex_unlock(&lock);
+		cupti_leave_now();
+		return;
+	}
+	flush(false);
+	if (!graphs) {
+		disable();
+		flush(true);
+	}
+	leave_since_ns = clock_monotonic_ns();
+	leave_disabled = !graphs;
+	atomic_store(&state, CUPTI_LEAVING);
+	atomic_store(&cupti_leave_wanted, true);
 	pthread_mutex_unlock(&lock);
 }
 

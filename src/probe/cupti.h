@@ -47,9 +47,12 @@ void cupti_trust_graphs(bool proved);
 int cupti_leave(void);
 enum cupti_state cupti_poll(void);
 #define LEAVE_POLL_MS 10
-/* The same at once, on a thread of the program: at its stop, and before another client comes.
+/* The same at once, on a thread of the program, before another client comes.
  * Leaves CUPTI off, or resting where graphs forbid more. */
 void cupti_leave_now(void);
+/* The session ends and the process goes on: detached now, or by the thread with graphs at the end
+ * of its next call. */
+void cupti_stop(void);
 /* The process ends: everything is delivered, and CUPTI stays as it is. */
 void cupti_end(void);
 /* Has CUPTI hand over what is complete. */

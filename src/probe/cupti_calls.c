@@ -17,7 +17,10 @@
 _Atomic bool cupti_leave_wanted;
 
 static CUpti_SubscriberHandle subscriber;
+#define CALL_GRACE_NS INT64_C(500000000)
+
 static bool subscribed, watching;
+static int64_t watching_since_ns;
 static _Atomic unsigned int subscriptions;
 static _Atomic unsigned int inside; /* threads that are in a call of the program's */
 static _Atomic bool graphs_seen;
@@ -189,17 +192,29 @@ CUptiResult cupti_subscribe(bool with_calls)
 	for (size_t i = 0; i < COUNT(resources); i++)
 		cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 					      resources[i]);
-	watching = with_calls &&
-		   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) ==
+	if (with_calls) {
+		cupti_watch_calls();
+		watching_since_ns -= CALL_GRACE_NS; /* what began before, CUPTI has not seen */
+	}
+	return CUPTI_SUCCESS;
+}
+
+/* Of a call that is under way CUPTI has a record, and the beginning was not seen here: it is given
+ * some time to end. */
+void cupti_watch_calls(void)
+{
+	if (!subscribed || watching)
+		return;
+	watching = cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) ==
 			   CUPTI_SUCCESS &&
 		   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ==
 			   CUPTI_SUCCESS;
-	return CUPTI_SUCCESS;
+	watching_since_ns = clock_monotonic_ns();
 }
 
 bool cupti_sees_calls(void)
 {
-	return watching;
+	return watching && clock_monotonic_ns() - watching_since_ns >= CALL_GRACE_NS;
 }
 
 void cupti_unsubscribe(void)

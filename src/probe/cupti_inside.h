@@ -70,6 +70,8 @@ int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
 /* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. */
 CUptiResult cupti_subscribe(bool with_calls);
+void cupti_watch_calls(void);
+/* Calls are followed, and have been for long enough. */
 bool cupti_sees_calls(void);
 /* Not after cuptiFinalize, which ends the subscription with everything else. */
 void cupti_unsubscribe(void);

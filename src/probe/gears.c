@@ -127,14 +127,15 @@ static void note_attached(const char *why)
 static void note_detached(enum gear gear, const char *why)
 {
 	struct cupti_sums now = cupti_sums();
+	/* Time in which nothing was recorded is no part of the window. */
+	bool off = cupti_off_ns() > changed_ns;
 
 	attached = false;
 	changed_ns = clock_monotonic_ns();
 	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns),
 			  &now.counts);
 	before = now;
-	/* Time in which nothing was recorded is no part of the window. */
-	write_gear_at(cupti_off_ns(), gear, why);
+	write_gear_at(off ? cupti_off_ns() : changed_ns, gear, why);
 }
 
 static void yield_to(const char *why)
@@ -250,6 +251,15 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 		write_gear(governor.gear, governor.why);
 }
 
+/* The thread that detaches does not tell anybody. */
+static void note_if_gone(void)
+{
+	enum cupti_state state = cupti_state();
+
+	if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
+		note_detached(wanted ? governor.gear : GEAR_NONE, governor.why);
+}
+
 unsigned int gears_tick(void)
 {
 	int64_t now_ns = clock_monotonic_ns(), wait_ns = TICK_NS;
@@ -259,8 +269,7 @@ unsigned int gears_tick(void)
 	pthread_mutex_lock(&lock);
 	if (running) {
 		state = cupti_state() == CUPTI_LEAVING ? cupti_poll() : cupti_state();
-		if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
-			note_detached(wanted ? governor.gear : GEAR_NONE, governor.why);
+		note_if_gone();
 		if (state == CUPTI_LEAVING)
 			wait_ns = LEAVE_POLL_MS * MS;
 		else if (state == CUPTI_ON)
@@ -291,10 +300,11 @@ void gears_stop(bool ending)
 {
 	pthread_mutex_lock(&lock);
 	if (running) {
+		note_if_gone();
 		if (ending)
 			cupti_end();
 		else {
-			cupti_leave_now();
+			cupti_stop();
 			cupti_unwatch_clients();
 		}
 		if (attached)
@@ -309,6 +319,8 @@ void gears_stop(bool ending)
 void gears_want(bool on)
 {
 	pthread_mutex_lock(&lock);
+	if (running)
+		note_if_gone();
 	wanted = on;
 	if (on && running && !yielded && cupti_state() != CUPTI_ON) {
 		gpu_on_program_thread = true;
