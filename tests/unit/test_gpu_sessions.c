@@ -110,6 +110,35 @@ static void test_pauses(void **state)
 	run_free(run);
 }
 
+/* Records of work under way come for a while after they were switched off. */
+static void leaves_slowly(void)
+{
+	struct fake_record late = kernel_record("late_kernel", 1);
+
+	late.uninvited = true;
+	start_at(MOESCOPE_TRACE);
+	moescope_pause();
+	CHECK(cupti->wait_state(is_off));
+	shared->ours_ns[0] = monotonic_ns();
+	while (monotonic_ns() < shared->ours_ns[0] + 200000000)
+		cupti->deliver(0, &late, 1, 0);
+	CHECK(cupti->state().finalized == 0);
+	enough = 1;
+	CHECK(cupti->wait_state(is_finalized_enough));
+	moescope_stop();
+}
+
+static void test_window_ends_with_records(void **state)
+{
+	struct run *run = gears_of(leaves_slowly);
+
+	(void)state;
+	assert_int_equal(run->gear.n, 2);
+	assert_gear(run, 1, GEAR_NONE, 0, "paused");
+	assert_true(run->gear.time_ns[1] < shared->ours_ns[0] + 100000000);
+	run_free(run);
+}
+
 /* Records are off already and the first graph is launched: it is too late to finalise. */
 static void first_graph_while_leaving(void)
 {
@@ -446,6 +475,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_schedule),
 		TEST(test_pauses),
+		TEST(test_window_ends_with_records),
 		TEST(test_first_graph_while_leaving),
 		TEST(test_stops),
 		TEST(test_exit_leaves_cupti),
