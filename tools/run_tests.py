@@ -152,7 +152,8 @@ def layer_tsan(results, args):
     directory = args.build + "-tsan"
     if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false",
                                   "-Doptimization=1"]):
-        unit(results, directory, "tsan", only="probe|ring|shard|tinymoe_train",
+        unit(results, directory, "tsan",
+             only="probe|ring|shard|tinymoe_train|gpu_(clients|gears|governor|many|sessions|sharing)",
              env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"})
 
 

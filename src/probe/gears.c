@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,11 @@
 #define BUDGET_PCT 1.0
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool running, wanted = true, proved;
-static bool attached; /* as far as the governor and the run have been told */
-static bool yielded;  /* another client has CUPTI */
+static _Atomic bool running, wanted = true; /* stored with the lock, but for gears_want */
+static bool proved;
+static bool attached;	     /* as far as the governor and the run have been told */
+static enum gear leaving_to; /* of the row, once it has left */
+static bool yielded;	     /* another client has CUPTI */
 static struct cupti_wish wish;
 static struct governor governor;
 static int64_t changed_ns; /* of `attached` */
@@ -210,8 +213,9 @@ static void tick_off(int64_t now_ns, int64_t *wait_ns)
 }
 
 /* False when it stays attached, which is written down once. */
-static bool leave(void)
+static bool leave(enum gear gear)
 {
+	leaving_to = gear;
 	if (cupti_leave() == 0)
 		return true;
 	if (governor.limits.may_detach) {
@@ -233,7 +237,7 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 		const char *why = governor.why;
 
 		governor.why = "outside the schedule, or paused";
-		if (leave())
+		if (leave(GEAR_NONE))
 			return;
 		governor.why = why;
 	}
@@ -246,7 +250,7 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 	}
 	order = governor_ask(&governor, now_ns, &sums.counts, wait_ns);
 	if (order == GOVERNOR_DETACH)
-		leave();
+		leave(governor.gear);
 	else if (governor.gear != gear)
 		write_gear(governor.gear, governor.why);
 }
@@ -257,7 +261,7 @@ static void note_if_gone(void)
 	enum cupti_state state = cupti_state();
 
 	if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
-		note_detached(wanted ? governor.gear : GEAR_NONE, governor.why);
+		note_detached(leaving_to, governor.why);
 }
 
 unsigned int gears_tick(void)
@@ -318,16 +322,19 @@ void gears_stop(bool ending)
 
 void gears_want(bool on)
 {
+	/* A session starts with its own lock held, and a row may need that under this one: so this
+	 * is not taken before something runs. Turning off is left to the GPU thread. */
+	atomic_store(&wanted, on);
+	if (!on || !atomic_load(&running))
+		return;
 	pthread_mutex_lock(&lock);
-	if (running)
-		note_if_gone();
-	wanted = on;
-	if (on && running && !yielded && cupti_state() != CUPTI_ON) {
+	note_if_gone();
+	if (wanted && running && !yielded && cupti_state() != CUPTI_ON) {
 		gpu_on_program_thread = true;
 		while (cupti_state() == CUPTI_LEAVING) /* it was told to go a moment ago */
 			cupti_leave_now();
 		if (attached)
-			note_detached(GEAR_NONE, governor.why);
+			note_detached(leaving_to, governor.why);
 		attach("the schedule begins, or a pause ends");
 		gpu_on_program_thread = false;
 	}

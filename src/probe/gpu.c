@@ -28,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t thread;
 static int stop_fd = -1;
 static bool running, have_cupti, have_nvml;
+static bool cuda_used, cuda_lost; /* in this process; in the one that it was forked from */
 static _Atomic bool process_ends;
 __thread bool gpu_on_program_thread;
 _Atomic uint64_t gpu_dropped, gpu_unknown;
@@ -121,7 +122,12 @@ void gpu_start(void)
 	char words[256];
 
 	pthread_mutex_lock(&lock);
-	if (!running && level) {
+	cuda_used |= !cuda_lost;
+	if (cuda_lost && level) {
+		/* And what CUPTI does in such a child has been seen to hang. */
+		moescope_info("GPU", "GPU collection off: CUDA does not survive a fork; let the "
+				     "child start a program of its own (exec, spawn)");
+	} else if (!running && level) {
 		/* What the session before has lost is in its own shard. */
 		atomic_store(&gpu_dropped, 0);
 		atomic_store(&gpu_unknown, 0);
@@ -192,6 +198,7 @@ void gpu_after_fork(void)
 {
 	/* CUDA does not survive a fork: nothing here may be called in the child. */
 	pthread_mutex_init(&lock, NULL);
+	cuda_lost |= cuda_used;
 	running = have_cupti = have_nvml = false;
 	gears_after_fork();
 	if (stop_fd >= 0)

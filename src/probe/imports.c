@@ -31,6 +31,9 @@
 #define IS_FUNCTION_SLOT(type) ((void)(type), false)
 #endif
 
+/* To AddressSanitizer the gaps between a module's variables are no memory; slots may lie there. */
+#define NOT_ASAN __attribute__((no_sanitize("address")))
+
 struct module {
 	uintptr_t base, start, end;
 	const Elf64_Phdr *headers;
@@ -279,8 +282,8 @@ static uintptr_t given(const struct walk *walk, size_t i)
 
 /* The slot's value is looked at before the name: of millions of relocations hardly one is left, and
  * the pages with the names stay untouched. It also leaves another copy of the library alone. */
-static void walk_slot(struct walk *walk, const struct module *m, const struct tables *t,
-		      const Elf64_Rela *rela)
+NOT_ASAN static void walk_slot(struct walk *walk, const struct module *m, const struct tables *t,
+			       const Elf64_Rela *rela)
 {
 	uintptr_t at = m->base + rela->r_offset, value;
 	const Elf64_Sym *symbol = t->symbols + ELF64_R_SYM(rela->r_info);

@@ -272,8 +272,8 @@ static void test_trial_is_free(void **state)
 	run_until(&b, GOVERNOR_DETACH);
 	assert_true(b.now_ns - b.start_ns > 20 * SECOND);
 	assert_true(llabs(a.governor.gap_ns - b.governor.gap_ns) < a.governor.gap_ns / 10);
-	/* 88 ms at 50% and 16 ms of switching, at 0.8%. */
-	assert_true(llabs(a.governor.gap_ns - 5600 * MS) < 400 * MS);
+	/* 128 ms at 50% and 21 ms of switching, at 0.8%. */
+	assert_true(llabs(a.governor.gap_ns - 7800 * MS) < 400 * MS);
 }
 
 /* A program that rests whenever it is looked at, and works when it is attached for good. */

@@ -215,6 +215,12 @@ static void *replay_until_over(void *arg)
 	return arg;
 }
 
+/* The last of a window is fetched with force. */
+static bool rests_twice(const struct fake_state *s)
+{
+	return s->forced_flushes >= 2;
+}
+
 /* It comes while the probe may not detach, and only rests. */
 static void comes_at_rest(void)
 {
@@ -231,6 +237,7 @@ static void comes_at_rest(void)
 		if (!i)
 			CHECK(runs_until(is_on));
 	}
+	CHECK(cupti->wait_state(rests_twice));
 	OK(client->kineto_init());
 	client_session(true);
 	CHECK(runs_until(is_on));
