@@ -33,56 +33,11 @@ static bool graphs_proved;
 static uint32_t version;
 static _Atomic int64_t leave_since_ns;
 static int64_t leave_flushed_ns;
-static bool records_on;
+static bool records_on, was_finalized;
 static _Atomic int64_t off_ns; /* when they were switched off */
 static uint64_t leave_delivered;
 static unsigned int leave_quiet;
 static _Atomic bool leave_disabled; /* records are off already */
-
-/* Launches, waits, copies, allocations, graphs: what explains device time. Everything else would
- * cost ten times as much and say little. */
-static const CUpti_CallbackId runtime_calls[] = {
-	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
-	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060,
-	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeer_v4000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync_v4000,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemset_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMallocAsync_v11020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaFreeAsync_v11020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaMallocHost_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaHostAlloc_v3020,
-	CUPTI_RUNTIME_TRACE_CBID_cudaFreeHost_v3020,
-};
-
-static const CUpti_CallbackId driver_calls[] = {
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-	CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-	CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize,
-	CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz,
-	CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize,
-	CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2,
-	CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2,
-};
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -140,18 +95,9 @@ static const char *remedy(CUptiResult result)
 	}
 }
 
-/* Calls that this CUPTI does not know yet are left out. */
-static void switch_calls(uint8_t on)
-{
-	for (size_t i = 0; i < COUNT(runtime_calls); i++)
-		cupti_api.cuptiActivityEnableRuntimeApi(runtime_calls[i], on);
-	for (size_t i = 0; i < COUNT(driver_calls); i++)
-		cupti_api.cuptiActivityEnableDriverApi(driver_calls[i], on);
-}
-
 static void disable(void)
 {
-	switch_calls(0);
+	cupti_chosen_calls(false);
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		cupti_api.cuptiActivityDisable(kinds[i]);
 	for (size_t i = 0; wish.full && i < COUNT(full_kinds); i++)
@@ -171,7 +117,7 @@ static CUptiResult enable(void)
 	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
 		result = cupti_api.cuptiActivityEnable(full_kinds[i]);
 	if (result == CUPTI_SUCCESS) {
-		switch_calls(1);
+		cupti_chosen_calls(true);
 		records_on = true;
 	} else {
 		disable();
@@ -207,7 +153,8 @@ static CUptiResult attach(void)
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	limit_device_buffers();
-	result = cupti_subscribe(wish.may_leave);
+	/* Once finalised CUPTI gives no records of calls any more: callbacks do, then. */
+	result = cupti_subscribe(wish.may_leave || was_finalized);
 	/* One that is idle keeps its subscription; records can be had without. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
@@ -312,6 +259,7 @@ static bool can_finalize(void)
 static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
+	was_finalized = true;
 	cupti_subscription_ended();
 	clients_after_finalize();
 	start_ns = clock_monotonic_ns() - start_ns;

@@ -19,7 +19,7 @@ _Atomic bool cupti_leave_wanted;
 static CUpti_SubscriberHandle subscriber;
 #define CALL_GRACE_NS INT64_C(500000000)
 
-static bool subscribed, watching;
+static bool subscribed, watching, by_callback;
 static int64_t watching_since_ns;
 static _Atomic unsigned int subscriptions;
 static _Atomic unsigned int inside; /* threads that are in a call of the program's */
@@ -106,6 +106,7 @@ static void note_launch(void)
 }
 
 #define CALL_IDS 2048
+#define MAX_DEPTH 3			/* a runtime call, a driver call in it, and one to spare */
 static uint8_t call_kinds[2][CALL_IDS]; /* by domain; filled before the first subscription */
 
 static void fill_call_kinds(void)
@@ -120,6 +121,7 @@ static void fill_call_kinds(void)
  * under way when the subscription began counts as none: CUPTI knows nothing of it. */
 static struct thread_calls {
 	unsigned int depth, subscription;
+	int64_t start_ns[MAX_DEPTH];
 } * calls_here(void)
 {
 	static __thread struct thread_calls here;
@@ -130,7 +132,17 @@ static struct thread_calls {
 	return &here;
 }
 
-static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id, bool enter)
+static void call_begins(struct thread_calls *here, bool recorded)
+{
+	if (here->depth == 0)
+		atomic_fetch_add(&inside, 1);
+	if (here->depth < MAX_DEPTH)
+		here->start_ns[here->depth] = recorded ? clock_monotonic_ns() : 0;
+	here->depth++;
+}
+
+static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
+		      const CUpti_CallbackData *data)
 {
 	unsigned int what = id < CALL_IDS ? call_kinds[domain == CUPTI_CB_DOMAIN_DRIVER_API][id]
 					  : CALL_OTHER;
@@ -138,12 +150,16 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id, bool ent
 
 	if (what == CALL_GRAPH)
 		note_launch();
-	if (enter) {
-		if (here->depth++ == 0)
-			atomic_fetch_add(&inside, 1);
+	if (data->callbackSite == CUPTI_API_ENTER) {
+		call_begins(here, by_callback && cupti_is_chosen(domain, id));
 		return;
 	}
-	if (!here->depth || --here->depth)
+	if (!here->depth)
+		return;
+	here->depth--;
+	if (here->depth < MAX_DEPTH && here->start_ns[here->depth])
+		cupti_call_ended(domain, id, here->start_ns[here->depth], thread_id(), data);
+	if (here->depth)
 		return;
 	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed) &&
 	    atomic_load(&inside) == 1 && cupti_leave_in_callback(what == CALL_WAIT))
@@ -161,9 +177,7 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 
 		node_made(resource->resourceDescriptor, id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 	} else {
-		const CUpti_CallbackData *call = data;
-
-		call_made(domain, id, call->callbackSite == CUPTI_API_ENTER);
+		call_made(domain, id, data);
 	}
 	atomic_fetch_sub(&in_callbacks, 1);
 }
@@ -183,6 +197,7 @@ CUptiResult cupti_subscribe(bool with_calls)
 	    !cupti_api.cuptiEnableDomain)
 		return CUPTI_SUCCESS;
 	fill_call_kinds();
+	cupti_choose_calls();
 	result = cupti_api.cuptiSubscribe(&subscriber, callback, NULL);
 	if (result != CUPTI_SUCCESS)
 		return result;
@@ -195,6 +210,7 @@ CUptiResult cupti_subscribe(bool with_calls)
 	if (with_calls) {
 		cupti_watch_calls();
 		watching_since_ns -= CALL_GRACE_NS; /* what began before, CUPTI has not seen */
+		by_callback = watching;
 	}
 	return CUPTI_SUCCESS;
 }
@@ -226,13 +242,18 @@ void cupti_unsubscribe(void)
 
 void cupti_subscription_ended(void)
 {
-	subscribed = watching = false;
+	subscribed = watching = by_callback = false;
 }
 
 void cupti_note_graphs(void)
 {
 	if (!atomic_load_explicit(&graphs_seen, memory_order_relaxed))
 		atomic_store(&graphs_seen, true);
+}
+
+bool cupti_calls_by_callback(void)
+{
+	return by_callback;
 }
 
 bool cupti_saw_graphs(void)

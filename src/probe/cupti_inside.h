@@ -68,8 +68,19 @@ int64_t cupti_clock_ns(uint64_t theirs);
 void cupti_clock_after_fork(void);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
+/* cupti_chosen.c: the calls that are recorded, as activity unless callbacks record them. */
+void cupti_choose_calls(void);
+void cupti_chosen_calls(bool on);
+bool cupti_is_chosen(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+/* Of a chosen call that began at start_ns, in its exit callback. */
+void cupti_call_ended(CUpti_CallbackDomain domain, CUpti_CallbackId id, int64_t start_ns,
+		      uint32_t thread, const CUpti_CallbackData *data);
+
 /* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. */
 CUptiResult cupti_subscribe(bool with_calls);
+/* Chosen calls are recorded by callbacks. */
+bool cupti_calls_by_callback(void);
 void cupti_watch_calls(void);
 /* Calls are followed, and have been for long enough. */
 bool cupti_sees_calls(void);

@@ -164,37 +164,13 @@ static void take_set(const CUpti_ActivityMemset4 *from)
 	gpu_push(RECORD_SET, &row, sizeof(row));
 }
 
-static uint32_t call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id)
-{
-	/* Ids are small and names do not change: each is asked for once. */
-	static uint32_t names[2][2048];
-	uint32_t *known = id < 2048 ? &names[domain == CUPTI_CB_DOMAIN_DRIVER_API][id] : NULL;
-	const char *text = NULL;
-	char plain[128];
-	char *suffix;
-	uint32_t name;
-
-	if (known && *known)
-		return *known;
-	if (cupti_api.cuptiGetCallbackName(domain, id, &text) != CUPTI_SUCCESS || !text)
-		text = "(unnamed call)";
-	snprintf(plain, sizeof(plain), "%s", text);
-	/* "cudaMemcpy_v3020" is cudaMemcpy to everybody else. */
-	suffix = strstr(plain, "_v");
-	if (suffix && suffix[2] >= '0' && suffix[2] <= '9')
-		*suffix = 0;
-	name = moescope_intern(plain);
-	if (known)
-		*known = name;
-	return name;
-}
-
 static void take_call(const CUpti_ActivityAPI *from)
 {
 	bool driver = from->kind == CUPTI_ACTIVITY_KIND_DRIVER;
 	struct row_api row = {
-		.name = call_name(driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API,
-				  from->cbid),
+		.name = cupti_call_name(driver ? CUPTI_CB_DOMAIN_DRIVER_API
+					       : CUPTI_CB_DOMAIN_RUNTIME_API,
+					from->cbid),
 		.thread = from->threadId,
 		.correlation = from->correlationId,
 		.driver = driver,

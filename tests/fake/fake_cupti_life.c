@@ -13,6 +13,7 @@
 #include "fake_cupti_inside.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,8 @@ static CUpti_TimestampCallbackFunc clock_function;
 static unsigned int in_callbacks; /* threads */
 static __thread bool in_callback;
 static __thread unsigned int call_depth;
+static __thread uint32_t correlation; /* of the outermost call */
+static _Atomic uint32_t correlations = 1000000;
 static __thread bool waits; /* the call is a wait for the device */
 static pid_t graph_thread;  /* that has launched one */
 static bool several_threads, graphs_exist;
@@ -103,14 +106,22 @@ static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const vo
 static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
+	const struct timespec moment = { .tv_nsec = 2000 };
 
-	call_depth++;
+	if (call_depth++ == 0) {
+		nanosleep(&moment, NULL); /* no call takes no time */
+		correlation = atomic_fetch_add(&correlations, 1);
+	}
+	data.correlationId = correlation;
 	call_back(domain, id, &data);
 }
 
 static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	CUpti_CallbackData data = { .callbackSite = CUPTI_API_EXIT };
+	int status = 0;
+	CUpti_CallbackData data = { .callbackSite = CUPTI_API_EXIT,
+				    .functionReturnValue = &status,
+				    .correlationId = correlation };
 
 	call_back(domain, id, &data);
 	call_depth--;

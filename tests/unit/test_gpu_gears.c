@@ -53,6 +53,30 @@ static void eager_windows(void)
 	CHECK(cupti->state().finalized_in_callback == cupti->state().finalized);
 	moescope_stop();
 	note_state();
+	shared->threads[0] = (uint32_t)thread_id();
+}
+
+/* Calls are there in every window: CUPTI gives none of its own once it was finalised. */
+static void assert_calls(const struct run *run)
+{
+	size_t windows = 0;
+
+	for (size_t g = 0; g < run->gear.n; g++) {
+		size_t n = 0;
+
+		for (size_t i = 0; run->gear.attached[g] && i < run->api.n; i++)
+			n += run->api.start_ns[i] >= run->gear.time_ns[g] &&
+			     (g + 1 == run->gear.n ||
+			      run->api.start_ns[i] < run->gear.time_ns[g + 1]);
+		windows += n > 0;
+	}
+	assert_true(windows >= WINDOWS);
+	for (size_t i = 0; i < run->api.n; i++) {
+		assert_string_equal(run_string(run, run->api.name[i]), "cudaLaunchKernel");
+		assert_int_equal(run->api.thread[i], shared->threads[0]);
+		assert_true(run->api.correlation[i] >= 1000000 && run->api.duration_ns[i] > 0);
+		assert_int_equal(run->api.driver[i] + run->api.status[i], 0);
+	}
 }
 
 static void test_eager_windows(void **state)
@@ -62,6 +86,7 @@ static void test_eager_windows(void **state)
 	(void)state;
 	assert_all_kept(run);
 	assert_in_windows(run);
+	assert_calls(run);
 	assert_true(shared->state.not_enabled > 0);
 	assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
 	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
