@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,14 +64,48 @@ static int ends_with(const char *text, size_t n, const char *end)
 	return n >= length && !memcmp(text + n - length, end, length);
 }
 
+/* Of a name that nobody could demangle (C++ runtimes give up on the longest ones) the function with
+ * its namespaces, which come first: "_ZN7cutlass13device_kernelI…" is cutlass::device_kernel. False:
+ * it is no such name. */
+static bool mangled_function(const char *name, char *out)
+{
+	size_t n = 0;
+
+	if (strncmp(name, "_Z", 2) != 0)
+		return false;
+	name += 2 + (name[2] == 'N');
+	while (*name >= '1' && *name <= '9') {
+		char *part;
+		unsigned long length = strtoul(name, &part, 10);
+
+		if (length > strlen(part))
+			return false;
+		if (strncmp(part, "_GLOBAL__N", strlen("_GLOBAL__N")) != 0) {
+			if (n) {
+				memcpy(out + n, "::", 2);
+				n += 2;
+			}
+			memcpy(out + n, part, length);
+			n += length;
+		}
+		name = part + length;
+	}
+	out[n] = '\0';
+	return n > 0;
+}
+
 int kernel_short_name(const char *name, char **ret_short)
 {
-	char *out = strdup(name);
+	char *out = malloc(2 * strlen(name) + 1); /* "1a1b1c" becomes a::b::c */
 	const char *at = name;
 	size_t n = 0;
 
 	if (!out)
 		return -ENOMEM;
+	if (mangled_function(name, out)) {
+		*ret_short = out;
+		return 0;
+	}
 	while (*at) {
 		if (!strncmp(at, ANONYMOUS, strlen(ANONYMOUS))) {
 			at += strlen(ANONYMOUS);

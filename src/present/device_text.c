@@ -207,7 +207,7 @@ void device_text_cost(const struct scene *scene, FILE *out)
 			"    collecting, times the share of the time)\n",
 			format_pct(c->governed_pct.v).text);
 	else
-		fprintf(out, "  device records, by the governor: n/a (%s)\n",
+		fprintf(out, "  device records, by the governor: n/a\n    (%s)\n",
 			c->governed_pct.reason);
 	fprintf(out, "  collected in %zu window%s, %s of the run; device memory for it %s\n",
 		c->n_windows, c->n_windows == 1 ? "" : "s",
