@@ -35,7 +35,7 @@ struct cupti_wish {
 
 /* 0; -EBUSY: another client has CUPTI; -ENOENT: no library; -EIO: CUPTI refuses. words: what is
  * collected, or what is off, why, and the remedy. */
-int cupti_attach(const struct cupti_wish *wish, char *words, size_t size);
+int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size);
 enum cupti_state cupti_state(void);
 /* When records were last switched off. That is before it is off, or rests: what was under way is
  * waited for. */

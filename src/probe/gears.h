@@ -22,7 +22,7 @@ void gears_after_fork(void);
 
 /* steps.c: whether the schedule and pauses want device records now. Turning them on is done when
  * it returns; turning them off follows. Safe without a session. */
-void gears_want(bool wanted);
+void gears_want(bool on);
 /* Another client comes, or has gone; on its thread. */
 void gears_yield(const char *to);
 void gears_resume(void);
