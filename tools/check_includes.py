@@ -32,6 +32,7 @@ ROOMS = {
     "lab": OUTPUT,
     "cmd": OUTPUT | {"ingest", "live", "lab"},
     "tinymoe": set(),
+    "load": set(),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?:"([^"]+)"|<([^>]+)>|(.*))')

@@ -20,7 +20,8 @@
 
 #define QUIET_POLLS 3		     /* without a record, then all that was under way has come */
 #define LEAVE_NS INT64_C(1000000000) /* then what is still under way stays untimed */
-#define IDLE_MOMENT_NS INT64_C(200000000)	/* that long a wait for the device is waited for */
+#define IDLE_MOMENT_NS INT64_C(200000000) /* that long a wait for the device is waited for */
+#define UNUSED_NS INT64_C(2000000000)
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
 
@@ -357,15 +358,18 @@ enum cupti_state cupti_poll(void)
 bool cupti_leave_in_callback(bool idle)
 {
 	int64_t start_ns = clock_monotonic_ns();
-	bool left = false;
+	bool left = false, here;
 
 	/* After a wait for the device nothing is cut off. */
 	if (!leave_disabled && !idle && start_ns - leave_since_ns < IDLE_MOMENT_NS)
 		return false;
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	if (cupti_leave_wanted && cupti_sees_calls() && cupti_graphs_only_here() &&
-	    cupti_in_callbacks() == 1 && !(leave_disabled && cupti_saw_graphs())) {
+	/* Graphs that are made and not launched for so long are launched later, or never. */
+	here = cupti_graphs_only_here() || (cupti_sees_calls() && cupti_graph_threads() == 0 &&
+					    start_ns - leave_since_ns >= UNUSED_NS);
+	if (cupti_leave_wanted && cupti_sees_calls() && here && cupti_in_callbacks() == 1 &&
+	    !(leave_disabled && cupti_saw_graphs())) {
 		gpu_on_program_thread = true;
 		disable();
 		flush(true);

@@ -331,7 +331,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 		deadly("cuptiFinalize while another thread is in a callback");
 	if (graphs_exist && several_threads)
 		deadly("cuptiFinalize when several threads launch graphs");
-	if (graphs_exist && graph_thread != (pid_t)syscall(SYS_gettid))
+	if (graphs_exist && graph_thread && graph_thread != (pid_t)syscall(SYS_gettid))
 		deadly("cuptiFinalize beside graphs, not on the thread that launches them");
 	if (launched_off)
 		deadly("a graph was launched between switching records off and cuptiFinalize");

@@ -466,6 +466,28 @@ static void graph_nodes(void)
 	moescope_stop();
 }
 
+/* Made while attached and never launched: nobody waits for it for ever. */
+static void unused_graph(void)
+{
+	start_dear(MOESCOPE_TRACE);
+	cupti->make_node(1, 11, 0);
+	for (enough = 1; cupti->state().finalized < 1;)
+		launch_some(0);
+	CHECK(cupti->state().finalized_in_callback == 1);
+	moescope_stop();
+	note_state();
+}
+
+static void test_unused_graph(void **state)
+{
+	struct run *run = gears_of(unused_graph);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
+	run_free(run);
+}
+
 static void test_graph_nodes(void **state)
 {
 	struct run *run = gears_of(graph_nodes);
@@ -500,6 +522,7 @@ int main(void)
 		TEST(test_callback_under_way),
 		TEST(test_shifts),
 		TEST(test_allowance),
+		TEST(test_unused_graph),
 		TEST(test_graph_nodes),
 	};
 

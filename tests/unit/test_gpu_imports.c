@@ -96,7 +96,8 @@ static void *open_cupti(const char *path)
 	return library;
 }
 
-/* Protections of every mapping, without the addresses of what may grow. */
+/* The protection of every page of the libraries that are touched; how the kernel groups them may
+ * change. */
 static char *mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -104,9 +105,17 @@ static char *mappings(void)
 	size_t used = 0;
 
 	CHECK(file && text);
-	while (fgets(line, sizeof(line), file))
-		if (strstr(line, ".so"))
-			used += (size_t)snprintf(text + used, (1 << 20) - used, "%s", line);
+	while (fgets(line, sizeof(line), file)) {
+		unsigned long from, to;
+		char protection[8];
+
+		if ((!strstr(line, "fake_cupti") && !strstr(line, "second_client")) ||
+		    sscanf(line, "%lx-%lx %7s", &from, &to, protection) != 3)
+			continue;
+		for (; from < to; from += 4096)
+			used += (size_t)snprintf(text + used, (1 << 20) - used, "%lx %s\n", from,
+						 protection);
+	}
 	fclose(file);
 	CHECK(used > 0 && used < 1 << 20);
 	return text;
