@@ -19,8 +19,8 @@ _Atomic bool cupti_leave_wanted;
 static CUpti_SubscriberHandle subscriber;
 #define CALL_GRACE_NS INT64_C(500000000)
 
-static bool subscribed, watching, by_callback;
-static int64_t watching_since_ns;
+static _Atomic bool subscribed, watching, by_callback;
+static _Atomic int64_t watching_since_ns;
 static _Atomic unsigned int subscriptions;
 static _Atomic unsigned int inside; /* threads that are in a call of the program's */
 static _Atomic bool graphs_seen;
