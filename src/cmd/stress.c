@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,7 +186,7 @@ static int run_load_program(struct place *place, const char *const *arguments, c
 	argv[n++] = "--seconds";
 	argv[n++] = seconds;
 	argv[n] = NULL;
-	snprintf(number, sizeof(number), "%llu", (unsigned long long)(shifts / 2 + 1));
+	snprintf(number, sizeof(number), "%" PRIu64, shifts / 2 + 1);
 	if (shifts)
 		setenv("MOESCOPE_SHIFTS", number, 1);
 	pid = start(place, argv);
@@ -243,9 +244,9 @@ static bool stress_mix(struct checks *checks, struct place *place, const struct 
 		tell_failure(check, mix->name, &outcome);
 		return false;
 	}
-	check_found(check, CHECK_OK, "%s: %llu shifts, %llu kernels, every result right", mix->name,
-		    (unsigned long long)outcome.shifts,
-		    (unsigned long long)(outcome.launches + outcome.replays * outcome.nodes));
+	check_found(check, CHECK_OK,
+		    "%s: %" PRIu64 " shifts, %" PRIu64 " kernels, every result right", mix->name,
+		    outcome.shifts, outcome.launches + outcome.replays * outcome.nodes);
 	check_number(check, "shifts", (double)outcome.shifts);
 	if (outcome.cupti)
 		proof->cupti = outcome.cupti;

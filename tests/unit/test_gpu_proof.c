@@ -110,8 +110,7 @@ static void test_broken(void **state)
 		"cupti -1 driver 590.1 graphs 1 launch_ns 1 node_ns 1 window_bytes 1\n",
 		"cupti 130500 driver 590.10 graphs 1 launch_ns 1 node_ns 1 window_bytes 1\n",
 		"CUPTI 130500 DRIVER 590.1 GRAPHS 1 LAUNCH_NS 1 NODE_NS 1 WINDOW_BYTES 1\n",
-		"\x7f"
-		"ELF\x01\xff\xfe",
+		"\x7f\x45LF\x01\xff\xfe",
 	};
 	char large[4096];
 	struct proof proof;
