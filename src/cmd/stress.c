@@ -21,6 +21,7 @@
 #include "base/json_read.h"
 #include "base/proof.h"
 #include "cmd/installed.h"
+#include "cmd/progress.h"
 #include "cmd/run_files.h"
 #include "tables/tables.h"
 
@@ -233,8 +234,11 @@ static bool stress_mix(struct checks *checks, struct place *place, const struct 
 {
 	struct check *check = checks_add(checks, "stress");
 	struct outcome outcome = { 0 };
-	int r = run_load_program(place, mix->arguments, "1%", shifts, &outcome);
+	int r;
 
+	progress_begin(mix->name);
+	r = run_load_program(place, mix->arguments, "1%", shifts, &outcome);
+	progress_end();
 	if (r < 0) {
 		check_found(check, CHECK_FAILED, "%s: no process to be had: %s", mix->name,
 			    strerror(-r));
@@ -294,8 +298,10 @@ static void measure_prices(struct checks *checks, struct place *place, struct pr
 	static const char *const nodes[] = { "--graphs", "1", NULL };
 	struct check *check = checks_add(checks, "cost");
 
+	progress_begin("what a complete trace adds");
 	proof->launch_ns = price(place, launches);
 	proof->node_ns = price(place, nodes);
+	progress_end();
 	if (proof->launch_ns <= 0 || proof->node_ns <= 0) {
 		check_found(check, CHECK_NOTE, "the cost of attaching could not be measured");
 		return;

@@ -78,6 +78,18 @@ static void write_cost(void)
 	gpu_push(RECORD_DEVICE_COST, &row, sizeof(row));
 }
 
+/* "0.5" whatever the program's locale says of commas. */
+static double parse_pct(const char *text)
+{
+	char *end;
+	double value = (double)strtoul(text, &end, 10), place = 0.1;
+
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++, place /= 10)
+			value += (*end - '0') * place;
+	return value;
+}
+
 /* What the program's environment asks for; `moescope run` has checked it. */
 static struct governor_limits limits(void)
 {
@@ -87,7 +99,7 @@ static struct governor_limits limits(void)
 	uint64_t mb = memory ? strtoull(memory, NULL, 10) : 0;
 
 	if (budget && *budget)
-		l.budget = strcmp(budget, "off") == 0 ? 0 : strtod(budget, NULL) / 100;
+		l.budget = strcmp(budget, "off") == 0 ? 0 : parse_pct(budget) / 100;
 	l.allowance_bytes = (mb ? mb : ALLOWANCE_MB) << 20;
 	l.shifts = shifts ? (unsigned int)strtoul(shifts, NULL, 10) : 0;
 	return l;
