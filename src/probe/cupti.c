@@ -394,7 +394,8 @@ static bool callbacks_end(void)
 void cupti_leave_now(void)
 {
 	int64_t start_ns = clock_monotonic_ns();
-	bool alone = cupti_graphs_only_here() && !cupti_calls_under_way();
+	/* Not knowing what other threads are doing is as bad as knowing that they are in a call. */
+	bool alone = cupti_graphs_only_here() && cupti_sees_calls() && !cupti_calls_under_way();
 
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {

@@ -386,6 +386,11 @@ void gears_resume(void)
 	pthread_mutex_unlock(&lock);
 }
 
+void gears_process_ends(void)
+{
+	cupti_end();
+}
+
 void gears_after_fork(void)
 {
 	pthread_mutex_init(&lock, NULL);

@@ -18,6 +18,8 @@ int gears_start(bool full, char *words, size_t size);
 unsigned int gears_tick(void);
 /* The session ends; ending: the process does, too. */
 void gears_stop(bool ending);
+/* Nothing is detached any more. */
+void gears_process_ends(void);
 void gears_after_fork(void);
 
 /* steps.c: whether the schedule and pauses want device records now. Turning them on is done when

@@ -187,6 +187,8 @@ static void at_exit(void)
 {
 	atomic_store(&process_ends, true);
 	moescope_stop();
+	/* Without a session, too: one that has stopped may have left detaching to a later call. */
+	gears_process_ends();
 }
 
 void gpu_watch_exit(void)

@@ -258,6 +258,31 @@ static void exits(void)
 	exit(0);
 }
 
+/* Detaching was left to a later call; those that come while the process ends are too late. */
+static void calls_at_the_end(void)
+{
+	const struct timespec moment = { .tv_nsec = 700000000 }; /* longer than calls are given */
+
+	nanosleep(&moment, NULL);
+	call_once();
+	_exit(cupti->state().finalized == 0 ? 7 : 1);
+}
+
+static void exits_after_stop(void)
+{
+	CHECK(atexit(calls_at_the_end) == 0);
+	start_at(MOESCOPE_TRACE);
+	launch(1);
+	moescope_stop();
+	exit(0);
+}
+
+static void test_exit_after_stop(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(exits_after_stop), 7);
+}
+
 static void test_exit_leaves_cupti(void **state)
 {
 	struct run *run;
@@ -496,6 +521,7 @@ int main(void)
 		TEST(test_first_graph_while_leaving),
 		TEST(test_stops),
 		TEST(test_exit_leaves_cupti),
+		TEST(test_exit_after_stop),
 		TEST(test_forks_into_session),
 		TEST(test_kernel_filter),
 		TEST(test_overheads),
