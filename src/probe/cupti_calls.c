@@ -161,6 +161,8 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 		cupti_call_ended(domain, id, here->start_ns[here->depth], thread_id(), data);
 	if (here->depth)
 		return;
+	/* Each costs a little, recorded or not; PyTorch makes ten for every kernel. */
+	atomic_fetch_add_explicit(&cupti_added.calls, 1, memory_order_relaxed);
 	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed) &&
 	    atomic_load(&inside) == 1 && cupti_leave_in_callback(what == CALL_WAIT))
 		return; /* and with CUPTI the counting has ended */

@@ -129,7 +129,6 @@ void cupti_call_ended(CUpti_CallbackDomain domain, CUpti_CallbackId id, int64_t 
 		.status = status ? (uint32_t)*status : 0,
 	};
 
-	atomic_fetch_add_explicit(&cupti_added.calls, 1, memory_order_relaxed);
 	gpu_on_program_thread = true;
 	gpu_push(RECORD_API, &row, sizeof(row));
 	gpu_on_program_thread = false;

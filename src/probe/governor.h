@@ -23,7 +23,7 @@ enum gear { GEAR_NONE, GEAR_COUNTS, GEAR_WINDOWS, GEAR_ALWAYS, GEAR_YIELDED };
 struct governor_prices {
 	double launch_ns; /* a kernel launched by the host: calls and copies around it included */
 	double node_ns;	  /* a kernel of a CUDA graph */
-	double call_ns;	  /* a call that launches nothing */
+	double call_ns;	  /* a call that is followed, beside what it launches */
 	uint64_t attach_bytes; /* device memory of the first attaching */
 	uint64_t window_bytes; /* device memory that each further window leaves behind */
 };
