@@ -30,6 +30,8 @@ class Terminal:
         if self.pid == 0:
             os.environ.clear()
             os.environ.update(environment(TERM=term))
+            # Whoever runs the tests may ignore it (nohup), and the program would, too.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             # The size must be there before the first look at it.
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.execv(MOESCOPE, [MOESCOPE, *words])
