@@ -28,12 +28,7 @@ static const struct option_desc own[] = {
 	{ 0 },
 };
 
-static const struct option_group groups[] = { { own, 0 },
-					      { table_place_options, 0 },
-					      { table_step_options, 0 },
-					      { table_row_options, 0 },
-					      { table_format_options, 0 },
-					      { NULL, 0 } };
+static const struct option_group groups[] = { { own, 0 }, TABLE_OPTION_GROUPS };
 
 static const struct example examples[] = {
 	{ "moescope kernels", "The newest run here, by time." },
@@ -43,26 +38,14 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-static const struct table_values defaults = TABLE_DEFAULTS;
-
-static int run_kernels(struct invocation *inv)
-{
-	return table_show(inv, "kernels", 20);
-}
-
 const struct command cmd_kernels = {
 	.name = "kernels",
 	.summary = "device time by kernel, class or place in the program",
-	.words = "[RUN]",
 	.description = "One row for each kernel: how often it ran, its time on the device, and "
 		       "what kind of work it is. Kernels belong to the range, layer, phase and "
 		       "step in which they were launched. Without RUN it is the newest *.mscope "
 		       "in the current directory.",
 	.groups = groups,
 	.examples = examples,
-	.defaults = &defaults,
-	.values_size = sizeof(struct table_values),
-	.max_args = 1,
-	.completion = COMPLETE_RUN,
-	.run = run_kernels,
+	TABLE_COMMAND,
 };

@@ -12,12 +12,7 @@ static const struct option_desc own[] = {
 	{ 0 },
 };
 
-static const struct option_group groups[] = { { own, 0 },
-					      { table_place_options, 0 },
-					      { table_step_options, 0 },
-					      { table_row_options, 0 },
-					      { table_format_options, 0 },
-					      { NULL, 0 } };
+static const struct option_group groups[] = { { own, 0 }, TABLE_OPTION_GROUPS };
 
 static const struct example examples[] = {
 	{ "moescope ops", "The newest run here, by time without children." },
@@ -27,25 +22,13 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-static const struct table_values defaults = TABLE_DEFAULTS;
-
-static int run_ops(struct invocation *inv)
-{
-	return table_show(inv, "ops", 20);
-}
-
 const struct command cmd_ops = {
 	.name = "ops",
 	.summary = "time, FLOPs and bytes by operation",
-	.words = "[RUN]",
 	.description = "One row for each operation and range: how often it ran, its time with and "
 		       "without what ran inside it, its arithmetic and the memory it moved. "
 		       "Without RUN it is the newest *.mscope in the current directory.",
 	.groups = groups,
 	.examples = examples,
-	.defaults = &defaults,
-	.values_size = sizeof(struct table_values),
-	.max_args = 1,
-	.completion = COMPLETE_RUN,
-	.run = run_ops,
+	TABLE_COMMAND,
 };

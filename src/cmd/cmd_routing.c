@@ -24,12 +24,7 @@ static const struct option_desc own[] = {
 	{ 0 },
 };
 
-static const struct option_group groups[] = { { own, 0 },
-					      { table_place_options, 0 },
-					      { table_step_options, 0 },
-					      { table_row_options, 0 },
-					      { table_format_options, 0 },
-					      { NULL, 0 } };
+static const struct option_group groups[] = { { own, 0 }, TABLE_OPTION_GROUPS };
 
 static const struct example examples[] = {
 	{ "moescope routing", "Every layer of the newest run here." },
@@ -39,26 +34,14 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-static const struct table_values defaults = TABLE_DEFAULTS;
-
-static int run_routing(struct invocation *inv)
-{
-	return table_show(inv, "routing", 20);
-}
-
 const struct command cmd_routing = {
 	.name = "routing",
 	.summary = "where the router sent the tokens, layer by layer",
-	.words = "[RUN]",
 	.description = "One row for each MoE layer and phase: how evenly the experts are used, "
 		       "beside what chance alone would show, and how many of them are dead, "
 		       "starved or overloaded. With --layer, every expert of that layer. Without "
 		       "RUN it is the newest *.mscope in the current directory.",
 	.groups = groups,
 	.examples = examples,
-	.defaults = &defaults,
-	.values_size = sizeof(struct table_values),
-	.max_args = 1,
-	.completion = COMPLETE_RUN,
-	.run = run_routing,
+	TABLE_COMMAND,
 };

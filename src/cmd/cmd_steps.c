@@ -16,25 +16,13 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-static const struct table_values defaults = TABLE_DEFAULTS;
-
-static int run_steps(struct invocation *inv)
-{
-	return table_show(inv, "steps", 20);
-}
-
 const struct command cmd_steps = {
 	.name = "steps",
 	.summary = "time, phases and tokens of each step",
-	.words = "[RUN]",
 	.description = "One row for each step: its time, the share of each phase (forward, "
 		       "backward, optimizer, data), its tokens and tokens per second. Without RUN "
 		       "it is the newest *.mscope in the current directory.",
 	.groups = groups,
 	.examples = examples,
-	.defaults = &defaults,
-	.values_size = sizeof(struct table_values),
-	.max_args = 1,
-	.completion = COMPLETE_RUN,
-	.run = run_steps,
+	TABLE_COMMAND,
 };

@@ -160,3 +160,10 @@ int table_show(struct invocation *inv, const char *view_name, size_t text_limit)
 		fputs("]\n", out);
 	return r;
 }
+
+const struct table_values table_defaults = TABLE_DEFAULTS;
+
+int table_run(struct invocation *inv)
+{
+	return table_show(inv, inv->command->name, 20);
+}

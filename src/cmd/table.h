@@ -39,6 +39,21 @@ extern const struct option_desc table_row_options[];	/* --csv, --sort, --limit: 
 extern const struct option_desc table_step_options[];	/* --steps */
 extern const struct option_desc table_place_options[];	/* --layer, --phase */
 
+/* The options of a table with places, steps and rows, behind a command's own ones. */
+#define TABLE_OPTION_GROUPS                                                                        \
+	{ table_place_options, 0 }, { table_step_options, 0 }, { table_row_options, 0 },           \
+		{ table_format_options, 0 },                                                       \
+	{                                                                                          \
+		NULL, 0                                                                            \
+	}
+
+/* What every table command of one run has in common; its view has the command's name. */
+extern const struct table_values table_defaults;
+int table_run(struct invocation *inv);
+#define TABLE_COMMAND                                                                              \
+	.words = "[RUN]", .defaults = &table_defaults, .values_size = sizeof(struct table_values), \
+	.max_args = 1, .completion = COMPLETE_RUN, .run = table_run
+
 /* Colour, width and character set by the options and the terminal. */
 struct present_options table_present_options(const struct table_values *values);
 
