@@ -18,18 +18,10 @@
 #include <unistd.h>
 
 #include "fake_cuda.h"
+#include "child.h"
 #include "fake_cupti.h"
 #include "fake_nvml.h"
 #include "moescope.h"
-#include "table_rows.h"
-
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
@@ -37,25 +29,10 @@
 #define SANITIZED 0
 #endif
 
-static char *directory; /* of the test that runs; scenarios run in it */
 /* Of the scenario's process. */
 static const struct fake_cupti *cupti;
 static const struct fake_nvml *nvml;
 static const struct fake_cuda *cuda;
-
-static inline int set_up(void **state)
-{
-	(void)state;
-	directory = temporary_directory();
-	return 0;
-}
-
-static inline int tear_down(void **state)
-{
-	(void)state;
-	remove_directory(directory);
-	return 0;
-}
 
 /* Puts the scripted libraries where the probe looks, and opens them for the scenario too. */
 static inline void use_fakes(void)
@@ -78,40 +55,9 @@ static inline void use_fakes(void)
 	CHECK(cupti && nvml && cuda);
 }
 
-/* Runs a scenario in a process of its own; its exit status, or -signal. */
-static inline int in_child(void (*scenario)(void))
+__attribute__((constructor)) static void scenarios_use_fakes(void)
 {
-	pid_t pid;
-	int status;
-
-	fflush(NULL);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		alarm(120);
-		CHECK(chdir(directory) == 0);
-		use_fakes();
-		scenario();
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static inline struct run *load_run(const char *name)
-{
-	char *path = path_in(directory, name);
-	struct run *run = load(path);
-
-	free(path);
-	return run;
-}
-
-/* The run that a scenario left in "run.mscope". */
-static inline struct run *run_of(void (*scenario)(void))
-{
-	assert_int_equal(in_child(scenario), 0);
-	return load_run("run.mscope");
+	prepare = use_fakes;
 }
 
 /* What the CUDA driver does at the first CUDA call of a process. */
