@@ -61,8 +61,8 @@ struct outcome {
 };
 
 struct place {
-	char folder[64];
-	char run[96], out[96];
+	char folder[512];
+	char run[544], out[544];
 	char *moescope, *load;
 };
 
@@ -338,16 +338,19 @@ static void remember(struct checks *checks, struct proof_line *proof)
 
 void doctor_stress(struct checks *checks, uint64_t shifts)
 {
-	struct place place = { .folder = "/tmp/moescope-stress-XXXXXX" };
+	const char *tmp = getenv("TMPDIR");
+	struct place place = { 0 };
 	struct proof_line proof = { .graphs = true };
 	bool good = true;
 
+	snprintf(place.folder, sizeof(place.folder), "%s/moescope-stress-XXXXXX",
+		 tmp && *tmp ? tmp : "/tmp");
 	place.moescope = installed_program("moescope");
 	place.load = installed_program("moescope-load");
 	if (!place.moescope || !place.load || !mkdtemp(place.folder)) {
 		check_found(
 			checks_add(checks, "stress"), CHECK_FAILED,
-			"moescope-load is not beside moescope, or /tmp cannot be written; build "
+			"moescope-load is not beside moescope, or TMPDIR cannot be written; build "
 			"with the CUDA headers (make deps)");
 		goto out;
 	}
