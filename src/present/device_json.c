@@ -291,7 +291,7 @@ void device_json_cost(const struct scene *scene, struct json *json)
 			c->watched_ns > 0 ? value_of((double)c->steps_covered) : c->coverage_pct);
 	grid_json_value(json, "steps",
 			c->watched_ns > 0 ? value_of((double)c->steps) : c->coverage_pct);
-	grid_json_value(json, "device_memory_bytes", c->device_bytes);
+	grid_json_value(json, "device_memory_estimate_bytes", c->device_bytes);
 	if (c->n_changes) {
 		level_changes(json, scene);
 	} else {

@@ -209,7 +209,7 @@ void device_text_cost(const struct scene *scene, FILE *out)
 	else
 		fprintf(out, "  device records, by the governor: n/a\n    (%s)\n",
 			c->governed_pct.reason);
-	fprintf(out, "  collected in %zu window%s, %s of the run; device memory for it %s\n",
+	fprintf(out, "  collected in %zu window%s, %s of the run; device memory for it est. %s\n",
 		c->n_windows, c->n_windows == 1 ? "" : "s",
 		c->coverage_pct.known ? format_pct(c->coverage_pct.v).text : "n/a",
 		format_bytes(c->device_bytes.v).text);

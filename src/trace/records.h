@@ -291,7 +291,8 @@
 /* From time_ns on device records are collected in this gear, until the next row of the process.
  * gear: 0 none, 1 counts (no device records), 2 windows, 3 always, 4 yielded to another client.
  * attached 1: they are being collected right now. cost_pct: what it costs the program while
- * attached, in percent of wall time; 0: not known yet. */
+ * attached, in percent of wall time, by the governor's estimate; 0: not known yet. device_bytes is an
+ * estimate, too. */
 #define RECORD_COLUMNS_gear(C, L, B)                                                               \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, gear, U8, PLAIN)                                                                      \
