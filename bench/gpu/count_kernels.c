@@ -27,6 +27,7 @@ int InitializeInjection(void);
 int count_kernels_on(void);
 int count_kernels_off(void);
 unsigned long long count_kernels_so_far(void);
+extern int count_copies;
 
 #define CUPTI_FUNCTIONS(FUNCTION)                                                                  \
 	FUNCTION(cuptiActivityRegisterCallbacks)                                                   \
@@ -48,6 +49,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *spare[MAX_SPARE];
 static unsigned int n_spare;
 static bool enabled;
+/* Copies and sets are work of the device as well, and have their price. */
+static const CUpti_ActivityKind copies[] = { CUPTI_ACTIVITY_KIND_MEMCPY,
+					     CUPTI_ACTIVITY_KIND_MEMSET };
+#define COPIES (sizeof(copies) / sizeof(copies[0]))
+int count_copies; /* a program that loads this may set it */
 
 static void CUPTIAPI buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records)
 {
@@ -120,6 +126,8 @@ int count_kernels_on(void)
 	r = api.cuptiActivityRegisterCallbacks(buffer_requested, buffer_completed);
 	if (r == CUPTI_SUCCESS)
 		r = api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	for (size_t i = 0; r == CUPTI_SUCCESS && count_copies && i < COPIES; i++)
+		r = api.cuptiActivityEnable(copies[i]);
 	enabled = r == CUPTI_SUCCESS;
 	return (int)r;
 }
@@ -133,6 +141,8 @@ int count_kernels_off(void)
 		return 0;
 	enabled = false;
 	r = api.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	for (size_t i = 0; count_copies && i < COPIES; i++)
+		api.cuptiActivityDisable(copies[i]);
 	api.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	if (r == CUPTI_SUCCESS)
 		r = api.cuptiFinalize();

@@ -4,7 +4,8 @@
 
   pairs METHOD,METHOD… LIBRARIES FOLDER   training in blocks of steps, profiled and not in turn,
                                       method by method; methods: moescope, count (the bare CUPTI
-                                      client), proton, torch-cuda, torch-both, torch-full
+                                      client), count-copies (also of copies and sets), proton,
+                                      torch-cuda, torch-both, torch-full
   stop moescope LIBMOESCOPE FOLDER    training and graph replays before, during, after recording
 
 Blocks in turn see the same clocks and neighbours, so that small costs show. The first step of a
@@ -41,8 +42,9 @@ class Moescope:
 
 
 class Count:
-    def __init__(self, library, _folder):
+    def __init__(self, library, copies):
         self.library = ctypes.CDLL(library)
+        ctypes.c_int.in_dll(self.library, "count_copies").value = copies
         self.library.count_kernels_so_far.restype = ctypes.c_ulonglong
         self.runs = []
 
@@ -99,8 +101,8 @@ class Proton:
 def profiler_of(method, args):
     if method == "moescope":
         return Moescope(args.moescope, args.folder)
-    if method == "count":
-        return Count(args.count, args.folder)
+    if method in ("count", "count-copies"):
+        return Count(args.count, method == "count-copies")
     return Proton(args.folder) if method == "proton" else Torch(method)
 
 

@@ -8,6 +8,7 @@
  * so a kernel that did not run, or ran twice, is seen. Exit 0: all right; 1: a wrong result or
  * wrong use; 3: a CUDA call failed.
  */
+#include <dlfcn.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #define LAUNCHES 100	     /* of an eager thread between two looks at the clock */
 #define ROUNDS_PER_CHECK 128 /* after which a thread compares its counter */
 #define ROUNDS_PER_WAIT 4
+#define ROUNDS_PER_STEP 16
 #define COPY_BYTES 65536
 /* Counters are spread over the device's memory, or the cost of a kernel would be that of the one
  * place where its counter happens to lie. */
@@ -41,12 +43,13 @@ static struct {
 	int eager, graphs, nodes, recapture;
 	double seconds;
 	uint64_t kernels; /* stop after that many; 0: after the seconds */
-	bool every, copies;
+	bool every, copies, tell_steps;
 } options = { .nodes = 900, .seconds = 2 };
 
 static CUcontext context;
 static CUfunction tick;
 static _Atomic bool stop;
+static void (*tell_step)(uint64_t tokens); /* moescope_step of the profiler, or NULL */
 static _Atomic uint64_t launched, replayed, wrong;
 
 struct worker {
@@ -152,9 +155,25 @@ static void *work(void *arg)
 			check(w);
 		else if (w->rounds % ROUNDS_PER_WAIT == 0)
 			CUDA(cuStreamSynchronize(w->stream));
+		if (tell_step && w->rounds % ROUNDS_PER_STEP == 0)
+			tell_step(0);
 	}
 	check(w);
 	return NULL;
+}
+
+/* The profiler is in this process when the driver was told to load it. */
+static int find_profiler(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+
+	if (library)
+		*(void **)&tell_step = dlsym(library, "moescope_step");
+	if (tell_step)
+		return 0;
+	fprintf(stderr, "moescope-load: --tell-steps wants 'moescope run' around it\n");
+	return -1;
 }
 
 static uint64_t kernels_so_far(void)
@@ -227,11 +246,11 @@ static void wait_for_end(double start)
 static int parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "eager", 1, NULL, 'e' },   { "graphs", 1, NULL, 'g' },
-		{ "nodes", 1, NULL, 'n' },   { "recapture", 1, NULL, 'r' },
-		{ "seconds", 1, NULL, 's' }, { "kernels", 1, NULL, 'k' },
-		{ "every", 0, NULL, 'v' },   { "copies", 0, NULL, 'c' },
-		{ NULL, 0, NULL, 0 },
+		{ "eager", 1, NULL, 'e' },	{ "graphs", 1, NULL, 'g' },
+		{ "nodes", 1, NULL, 'n' },	{ "recapture", 1, NULL, 'r' },
+		{ "seconds", 1, NULL, 's' },	{ "kernels", 1, NULL, 'k' },
+		{ "every", 0, NULL, 'v' },	{ "copies", 0, NULL, 'c' },
+		{ "tell-steps", 0, NULL, 't' }, { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -261,16 +280,20 @@ static int parse(int argc, char **argv)
 		case 'c':
 			options.copies = true;
 			break;
+		case 't':
+			options.tell_steps = true;
+			break;
 		default:
 			return -1;
 		}
 	}
 	if (optind < argc || options.eager < 0 || options.graphs < 0 || options.nodes < 1 ||
 	    options.eager + options.graphs < 1 || options.eager + options.graphs > MAX_THREADS ||
-	    !(options.seconds > 0)) {
+	    !(options.seconds > 0) || (options.tell_steps && options.eager + options.graphs > 1)) {
 		fprintf(stderr,
 			"usage: moescope-load [--eager THREADS] [--graphs THREADS] [--nodes N] "
-			"[--recapture REPLAYS] [--seconds S] [--kernels N] [--copies] [--every]\n");
+			"[--recapture REPLAYS] [--seconds S] [--kernels N] [--copies] [--every] "
+			"[--tell-steps (one thread)]\n");
 		return -1;
 	}
 	return 0;
@@ -288,6 +311,8 @@ int main(int argc, char **argv)
 	if (parse(argc, argv) < 0 || cuda_open() < 0)
 		return 1;
 	CUDA(cuInit(0));
+	if (options.tell_steps && find_profiler() < 0)
+		return 1;
 	CUDA(cuDeviceGet(&device, 0));
 	CUDA(cuDevicePrimaryCtxRetain(&context, device));
 	CUDA(cuCtxSetCurrent(context));

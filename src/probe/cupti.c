@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/cupti_names.h"
 #include "base/dynlib.h"
+#include "moescope.h"
 #include "probe/clients.h"
 #include "probe/cupti_inside.h"
 #include "probe/gears.h"
@@ -22,6 +23,8 @@
 #define LEAVE_NS INT64_C(1000000000) /* then what is still under way stays untimed */
 #define IDLE_MOMENT_NS INT64_C(200000000) /* that long a wait for the device is waited for */
 #define UNUSED_NS INT64_C(2000000000)
+#define NO_MOMENT_NS INT64_C(5000000000) /* so long, and so many calls, without a safe moment */
+#define NO_MOMENT_CALLS 1000
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
 
@@ -150,12 +153,13 @@ static CUptiResult attach(void)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
 	cupti_records_start();
+	cupti_choose_calls();
 	/* The kernel's thread ids, as in the ranges. */
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	limit_device_buffers();
 	/* Once finalised CUPTI gives no records of calls any more: callbacks do, then. */
-	result = cupti_subscribe(wish.may_leave || was_finalized);
+	result = cupti_subscribe(wish.may_leave || was_finalized, state == CUPTI_OFF);
 	/* One that is idle keeps its subscription; records can be had without. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
@@ -282,6 +286,12 @@ void cupti_trust_graphs(bool proved)
 	graphs_proved = proved;
 }
 
+static void want_callback(void)
+{
+	atomic_store(&cupti_passed, 0);
+	atomic_store(&cupti_leave_wanted, true);
+}
+
 /* With graphs records go off and CUPTI goes in one callback: a graph that is launched between the
  * two takes the context with it. Without graphs records go off first, so that what is under way
  * is still timed. */
@@ -303,7 +313,7 @@ int cupti_leave(void)
 		if (leave_disabled)
 			disable();
 		else
-			atomic_store(&cupti_leave_wanted, true);
+			want_callback();
 	}
 	pthread_mutex_unlock(&lock);
 	return r;
@@ -322,9 +332,28 @@ static void poll_disabled(void)
 		return;
 	flush(true);
 	if (can_finalize() && cupti_graph_threads() == 0)
-		atomic_store(&cupti_leave_wanted, true);
+		want_callback();
 	else
 		rest();
+}
+
+/* Threads are always inside calls, or the end of one was missed, and the count of them is wrong
+ * until the next subscription. */
+static void give_up_detaching(void)
+{
+	char words[128];
+
+	snprintf(words, sizeof(words),
+		 "no safe moment to detach from CUPTI in %u calls, %u threads inside one: records "
+		 "are switched off instead",
+		 atomic_load(&cupti_passed), cupti_calls_under_way());
+	moescope_info("CUPTI", words);
+	atomic_store(&cupti_leave_wanted, false);
+	flush(false);
+	disable();
+	flush(true);
+	cupti_unsubscribe();
+	rest();
 }
 
 enum cupti_state cupti_poll(void)
@@ -341,7 +370,10 @@ enum cupti_state cupti_poll(void)
 				disable();
 			leave_disabled = true;
 		}
-		if (leave_disabled && !cupti_leave_wanted) {
+		if (cupti_leave_wanted && now_ns - leave_since_ns >= NO_MOMENT_NS &&
+		    atomic_load(&cupti_passed) >= NO_MOMENT_CALLS) {
+			give_up_detaching();
+		} else if (leave_disabled && !cupti_leave_wanted) {
 			poll_disabled();
 		} else if (now_ns - leave_since_ns < LEAVE_NS ||
 			   now_ns - leave_flushed_ns >= LEAVE_NS) {
@@ -440,7 +472,7 @@ void cupti_stop(void)
 	leave_since_ns = clock_monotonic_ns();
 	leave_disabled = !graphs;
 	atomic_store(&state, CUPTI_LEAVING);
-	atomic_store(&cupti_leave_wanted, true);
+	want_callback();
 	pthread_mutex_unlock(&lock);
 }
 

@@ -15,6 +15,7 @@
 #include "probe/gpu.h"
 
 _Atomic bool cupti_leave_wanted;
+_Atomic unsigned int cupti_passed;
 
 static CUpti_SubscriberHandle subscriber;
 #define CALL_GRACE_NS INT64_C(500000000)
@@ -106,7 +107,7 @@ static void note_launch(void)
 }
 
 #define CALL_IDS 2048
-#define MAX_DEPTH 3			/* a runtime call, a driver call in it, and one to spare */
+#define MAX_DEPTH 4			/* a runtime call, a driver call in it, and two to spare */
 static uint8_t call_kinds[2][CALL_IDS]; /* by domain; filled before the first subscription */
 
 static void fill_call_kinds(void)
@@ -121,7 +122,12 @@ static void fill_call_kinds(void)
  * under way when the subscription began counts as none: CUPTI knows nothing of it. */
 static struct thread_calls {
 	unsigned int depth, subscription;
-	int64_t start_ns[MAX_DEPTH];
+	struct call {
+		CUpti_CallbackDomain domain;
+		CUpti_CallbackId id;
+		uint32_t correlation;
+		int64_t start_ns; /* 0: not recorded */
+	} calls[MAX_DEPTH];
 } * calls_here(void)
 {
 	static __thread struct thread_calls here;
@@ -132,13 +138,27 @@ static struct thread_calls {
 	return &here;
 }
 
-static void call_begins(struct thread_calls *here, bool recorded)
+static void call_begins(struct thread_calls *here, const struct call *call)
 {
 	if (here->depth == 0)
 		atomic_fetch_add(&inside, 1);
-	if (here->depth < MAX_DEPTH)
-		here->start_ns[here->depth] = recorded ? clock_monotonic_ns() : 0;
-	here->depth++;
+	/* Nothing nests so deep: the ends of those below have been missed. */
+	if (here->depth == MAX_DEPTH)
+		here->depth = 0;
+	here->calls[here->depth++] = *call;
+}
+
+/* The call whose end this is, or NULL when its beginning was not seen. Calls that began inside it
+ * and have not ended never will. */
+static const struct call *call_ends(struct thread_calls *here, const struct call *call)
+{
+	for (unsigned int i = here->depth; i-- > 0;)
+		if (here->calls[i].domain == call->domain && here->calls[i].id == call->id &&
+		    here->calls[i].correlation == call->correlation) {
+			here->depth = i;
+			return &here->calls[i];
+		}
+	return NULL;
 }
 
 static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -146,19 +166,25 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 {
 	unsigned int what = id < CALL_IDS ? call_kinds[domain == CUPTI_CB_DOMAIN_DRIVER_API][id]
 					  : CALL_OTHER;
+	struct call call = { .domain = domain, .id = id, .correlation = data->correlationId };
 	struct thread_calls *here = calls_here();
+	const struct call *ended;
 
 	if (what == CALL_GRAPH)
 		note_launch();
 	if (data->callbackSite == CUPTI_API_ENTER) {
-		call_begins(here, by_callback && cupti_is_chosen(domain, id));
+		if (by_callback && cupti_is_chosen(domain, id))
+			call.start_ns = clock_monotonic_ns();
+		call_begins(here, &call);
 		return;
 	}
-	if (!here->depth)
+	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed))
+		atomic_fetch_add_explicit(&cupti_passed, 1, memory_order_relaxed);
+	ended = call_ends(here, &call);
+	if (!ended)
 		return;
-	here->depth--;
-	if (here->depth < MAX_DEPTH && here->start_ns[here->depth])
-		cupti_call_ended(domain, id, here->start_ns[here->depth], thread_id(), data);
+	if (ended->start_ns)
+		cupti_call_ended(domain, id, ended->start_ns, thread_id(), data);
 	if (here->depth)
 		return;
 	/* Each costs a little, recorded or not; PyTorch makes ten for every kernel. */
@@ -190,7 +216,7 @@ unsigned int cupti_in_callbacks(void)
 }
 
 /* Callbacks that this CUPTI does not know are left out. */
-CUptiResult cupti_subscribe(bool with_calls)
+CUptiResult cupti_subscribe(bool with_calls, bool fresh)
 {
 	CUptiResult result;
 
@@ -199,7 +225,6 @@ CUptiResult cupti_subscribe(bool with_calls)
 	    !cupti_api.cuptiEnableDomain)
 		return CUPTI_SUCCESS;
 	fill_call_kinds();
-	cupti_choose_calls();
 	result = cupti_api.cuptiSubscribe(&subscriber, callback, NULL);
 	if (result != CUPTI_SUCCESS)
 		return result;
@@ -211,7 +236,8 @@ CUptiResult cupti_subscribe(bool with_calls)
 					      resources[i]);
 	if (with_calls) {
 		cupti_watch_calls();
-		watching_since_ns -= CALL_GRACE_NS; /* what began before, CUPTI has not seen */
+		if (fresh) /* what began before, CUPTI has not seen */
+			watching_since_ns -= CALL_GRACE_NS;
 		by_callback = watching;
 	}
 	return CUPTI_SUCCESS;
@@ -247,6 +273,11 @@ void cupti_subscription_ended(void)
 	subscribed = watching = by_callback = false;
 }
 
+bool cupti_subscribed(void)
+{
+	return subscribed;
+}
+
 void cupti_note_graphs(void)
 {
 	if (!atomic_load_explicit(&graphs_seen, memory_order_relaxed))
@@ -276,7 +307,7 @@ bool cupti_graphs_only_here(void)
 	       (cupti_graph_threads() == 1 && atomic_load(&graph_thread) == thread_id());
 }
 
-bool cupti_calls_under_way(void)
+unsigned int cupti_calls_under_way(void)
 {
-	return watching && atomic_load(&inside) > 0;
+	return watching ? atomic_load(&inside) : 0;
 }

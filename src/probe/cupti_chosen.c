@@ -62,12 +62,32 @@ static const CUpti_CallbackId driver_calls[] = {
 };
 
 static bool chosen[2][CALL_IDS]; /* by domain; filled before the first subscription */
+static bool all_on;
+
+/* Without a subscription of its own, beside one that another client has left behind, CUPTI delivers
+ * no records of single calls; all of them it does, and those that are not chosen are left out. */
+static void all_calls(bool on)
+{
+	static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_RUNTIME,
+						    CUPTI_ACTIVITY_KIND_DRIVER };
+
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		if (on)
+			cupti_api.cuptiActivityEnable(kinds[i]);
+		else
+			cupti_api.cuptiActivityDisable(kinds[i]);
+	all_on = on;
+}
 
 /* Calls that this CUPTI does not know yet are left out. */
 void cupti_chosen_calls(bool on)
 {
 	if (on && cupti_calls_by_callback())
 		return;
+	if (all_on || (on && !cupti_subscribed())) {
+		all_calls(on);
+		return;
+	}
 	for (size_t i = 0; i < COUNT(runtime_calls); i++)
 		cupti_api.cuptiActivityEnableRuntimeApi(runtime_calls[i], on);
 	for (size_t i = 0; i < COUNT(driver_calls); i++)

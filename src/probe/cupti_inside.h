@@ -77,8 +77,10 @@ uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 void cupti_call_ended(CUpti_CallbackDomain domain, CUpti_CallbackId id, int64_t start_ns,
 		      uint32_t thread, const CUpti_CallbackData *data);
 
-/* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. */
-CUptiResult cupti_subscribe(bool with_calls);
+/* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. fresh:
+ * CUPTI was not attached before. */
+CUptiResult cupti_subscribe(bool with_calls, bool fresh);
+bool cupti_subscribed(void);
 /* Chosen calls are recorded by callbacks. */
 bool cupti_calls_by_callback(void);
 void cupti_watch_calls(void);
@@ -91,7 +93,7 @@ void cupti_subscription_ended(void);
 unsigned int cupti_graph_threads(void);
 /* No graph is launched while the calling thread is elsewhere. */
 bool cupti_graphs_only_here(void);
-bool cupti_calls_under_way(void);
+unsigned int cupti_calls_under_way(void); /* threads that are in one */
 void cupti_note_graphs(void);
 /* Threads that are in our callback now. When CUPTI is finalised no other may be. */
 unsigned int cupti_in_callbacks(void);
@@ -99,6 +101,7 @@ unsigned int cupti_in_callbacks(void);
  * device. True: it has been detached. */
 bool cupti_leave_in_callback(bool idle);
 extern _Atomic bool cupti_leave_wanted;
+extern _Atomic unsigned int cupti_passed; /* ends of calls, of any thread, since it is wanted */
 
 /* cupti_records.c and cupti.c add, cupti_sums reads. */
 struct cupti_atomic_sums {

@@ -167,10 +167,10 @@ static void take_set(const CUpti_ActivityMemset4 *from)
 static void take_call(const CUpti_ActivityAPI *from)
 {
 	bool driver = from->kind == CUPTI_ACTIVITY_KIND_DRIVER;
+	CUpti_CallbackDomain domain = driver ? CUPTI_CB_DOMAIN_DRIVER_API
+					     : CUPTI_CB_DOMAIN_RUNTIME_API;
 	struct row_api row = {
-		.name = cupti_call_name(driver ? CUPTI_CB_DOMAIN_DRIVER_API
-					       : CUPTI_CB_DOMAIN_RUNTIME_API,
-					from->cbid),
+		.name = cupti_call_name(domain, from->cbid),
 		.thread = from->threadId,
 		.correlation = from->correlationId,
 		.driver = driver,
@@ -178,6 +178,8 @@ static void take_call(const CUpti_ActivityAPI *from)
 	};
 
 	add(&cupti_added.calls, 1);
+	if (!cupti_is_chosen(domain, from->cbid))
+		return;
 	/* Without times it says nothing, and a zero would say something wrong. */
 	if (!host_times(from->start, from->end, &row.start_ns, &row.duration_ns)) {
 		gpu_lost(!atomic_load(&cupti_closing), 0);
@@ -356,6 +358,7 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 	pthread_mutex_lock(&translating);
 	if (!gpu_on_program_thread)
 		probe_attach_large();
+	unfinished = false;
 	for (;
 	     valid && cupti_api.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS;
 	     n++)

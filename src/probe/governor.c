@@ -19,6 +19,7 @@
 #define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
 #define UP_AGAIN 0.6	    /* of that: when windows are given up for always */
 #define STEPS_NEEDED 8	    /* of each sort before their comparison is believed */
+#define FACTOR_MAX 4.0	    /* beyond, steps differ for another reason than collecting */
 
 void governor_start(struct governor *g, const struct governor_limits *limits, int64_t now_ns)
 {
@@ -91,9 +92,17 @@ static double median(const double *values, unsigned int n)
 	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
+/* A step with records counts as a multiple of those just before its window: steps of other times may
+ * have had other work, or a machine that others used as well. */
 void governor_step(struct governor *g, bool with, int64_t duration_ns)
 {
-	g->steps[with][g->n_steps[with]++ % GOVERNOR_STEPS] = (double)duration_ns;
+	double value = (double)duration_ns;
+
+	if (with && (g->gear != GEAR_WINDOWS || g->n_steps[0] < STEPS_NEEDED))
+		return;
+	if (with)
+		value /= median(g->steps[0], g->n_steps[0]);
+	g->steps[with][g->n_steps[with]++ % GOVERNOR_STEPS] = value;
 }
 
 /* Of a stretch of attached time the part that attaching has added, as slowdown. */
@@ -112,19 +121,25 @@ static double added_since_look(const struct governor *g, const struct governor_c
 	       (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
 }
 
+/* What the steps say corrects the prices, which noise can neither make free nor many times as
+ * dear. */
+static double corrected(struct governor *g, double cost)
+{
+	double by_steps = median(g->steps[1], g->n_steps[1]) - 1;
+
+	if (by_steps > FACTOR_MAX * cost)
+		return FACTOR_MAX * cost;
+	return by_steps < cost / FACTOR_MAX ? cost / FACTOR_MAX : by_steps;
+}
+
 static void measure(struct governor *g, int64_t now_ns, const struct governor_counts *counts)
 {
 	double elapsed_ns = (double)(now_ns - g->looked_ns);
 	double cost = slowdown(added_since_look(g, counts), elapsed_ns);
 
-	g->cost_by_steps = g->n_steps[0] >= STEPS_NEEDED && g->n_steps[1] >= STEPS_NEEDED;
-	if (g->cost_by_steps) {
-		double by_steps =
-			median(g->steps[1], g->n_steps[1]) / median(g->steps[0], g->n_steps[0]) - 1;
-
-		/* Noise must not say that it is free. */
-		cost = by_steps > cost / 4 ? by_steps : cost / 4;
-	}
+	g->cost_by_steps = g->n_steps[1] >= STEPS_NEEDED;
+	if (g->cost_by_steps)
+		cost = corrected(g, cost);
 	g->cost = cost;
 	g->look_ns = now_ns + LOOK_NS;
 	if (g->gear == GEAR_ALWAYS) {

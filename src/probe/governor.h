@@ -63,7 +63,7 @@ struct governor {
 	int64_t looked_ns; /* of the counts below */
 	struct governor_counts looked;
 	unsigned int over;		 /* looks in a row above the budget */
-	double steps[2][GOVERNOR_STEPS]; /* durations: without records, with */
+	double steps[2][GOVERNOR_STEPS]; /* without records: ns; with: multiples of those */
 	unsigned int n_steps[2];
 };
 

@@ -411,6 +411,7 @@ const struct fake_cupti fake_cupti = {
 	.set_version = set_version,
 	.hold_subscription = fake_hold_subscription,
 	.call = fake_call,
+	.call_without_end = fake_call_without_end,
 	.launch_graph = fake_launch_graph,
 	.wait_device = fake_wait_device,
 	.make_node = fake_make_node,

@@ -88,6 +88,8 @@ struct fake_cupti {
 	void (*hold_subscription)(const char *name);
 	/* What the calling thread does with CUDA, with the subscriber's callbacks around it. */
 	void (*call)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+	/* A call whose end no callback tells. */
+	void (*call_without_end)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 	void (*launch_graph)(void);
 	void (*wait_device)(void);
 	/* source: the node that it is a copy of, or 0. */

@@ -386,6 +386,36 @@ static void test_callback_under_way(void **state)
 	run_free(run);
 }
 
+/* The end of a call was missed, so that a thread counts as inside one for ever: CUPTI stays, without
+ * records, and the window after that begins with a new count. */
+static void missed_end(void)
+{
+	start_dear(MOESCOPE_TRACE);
+	cupti->call_without_end(CUPTI_CB_DOMAIN_DRIVER_API,
+				CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+	while (cupti->state().kinds)
+		launch_some(0);
+	CHECK(cupti->state().finalized == 0);
+	CHECK(runs_until(is_on) && cupti->state().finalized == 0);
+	while (cupti->state().finalized == 0)
+		launch_some(0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_missed_end(void **state)
+{
+	struct run *run = gears_of(missed_end);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
+	assert_gear(run, 2, GEAR_WINDOWS, 1, "window");
+	assert_gear(run, 3, GEAR_WINDOWS, 0, "window ends");
+	assert_non_null(strstr(fact_of(run, "CUPTI"), "no safe moment to detach"));
+	run_free(run);
+}
+
 #define SHIFTS 50
 
 static void shifts(void)
@@ -520,6 +550,7 @@ int main(void)
 		TEST(test_unproved),
 		TEST(test_unproved_eager),
 		TEST(test_callback_under_way),
+		TEST(test_missed_end),
 		TEST(test_shifts),
 		TEST(test_allowance),
 		TEST(test_unused_graph),

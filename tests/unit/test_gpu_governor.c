@@ -349,13 +349,14 @@ static struct governor with_steps(unsigned int n_without, unsigned int n_with, d
 
 	governor_start(&g, &usual, 0);
 	g.prices = prices;
+	g.gear = GEAR_WINDOWS;
 	governor_attached(&g, 0, 11 * MS, &none);
 	for (unsigned int i = 0; i < n_without; i++)
 		governor_step(&g, false, 10 * MS + (i % 3) * MS / 10);
 	for (unsigned int i = 0; i < n_with; i++)
 		governor_step(&g, true, (int64_t)(ratio * (10 * MS + (i % 3) * MS / 10)));
-	/* 2% by the prices. */
-	look(&g, 300 * MS, (uint64_t)(300 * MS / 1.02 * 0.02 / LAUNCH_NS));
+	/* 20% by the prices. */
+	look(&g, 300 * MS, (uint64_t)(300 * MS / 1.2 * 0.2 / LAUNCH_NS));
 	return g;
 }
 
@@ -365,7 +366,7 @@ static void test_steps_decide(void **state)
 
 	(void)state;
 	assert_false(g.cost_by_steps);
-	assert_true(fabs(g.cost - 0.02) < 1e-3);
+	assert_true(fabs(g.cost - 0.2) < 1e-2);
 	g = with_steps(32, 7, 1.3);
 	assert_false(g.cost_by_steps);
 	g = with_steps(8, 8, 1.3);
@@ -375,7 +376,32 @@ static void test_steps_decide(void **state)
 	assert_true(fabs(g.cost - 0.3) < 1e-2);
 	/* Steps that got faster are noise: it is not free. */
 	g = with_steps(32, 32, 0.9);
-	assert_true(fabs(g.cost - 0.02 / 4) < 1e-3);
+	assert_true(fabs(g.cost - 0.2 / 4) < 1e-2);
+	/* And not many times as dear as the prices say. */
+	g = with_steps(32, 32, 5);
+	assert_true(fabs(g.cost - 0.2 * 4) < 1e-2);
+}
+
+/* The program's steps became five times as short between two windows: that is not a cost. */
+static void test_steps_of_another_time(void **state)
+{
+	const struct governor_counts none = { 0 };
+	struct governor g;
+
+	(void)state;
+	governor_start(&g, &usual, 0);
+	g.prices = prices;
+	g.gear = GEAR_WINDOWS;
+	for (int64_t length = 50 * MS; length >= 10 * MS; length -= 40 * MS) {
+		for (unsigned int i = 0; i < GOVERNOR_STEPS; i++)
+			governor_step(&g, false, length);
+		governor_attached(&g, 0, 11 * MS, &none);
+		for (unsigned int i = 0; i < 4; i++)
+			governor_step(&g, true, length * 13 / 10);
+	}
+	look(&g, 300 * MS, (uint64_t)(300 * MS / 1.2 * 0.2 / LAUNCH_NS));
+	assert_true(g.cost_by_steps);
+	assert_true(fabs(g.cost - 0.3) < 1e-2);
 }
 
 /* Steps are long: a window has room for a whole one. */
@@ -387,7 +413,7 @@ static void test_window_holds_a_step(void **state)
 	(void)state;
 	p.step_ns = 700 * MS;
 	begin(&w, &p, &usual);
-	run_for(&w, 600 * SECOND);
+	run_for(&w, HOUR);
 	assert_true(w.governor.n_steps[1] >= 8 && w.governor.cost_by_steps);
 	assert_true(w.governor.window_ns >= 2 * p.step_ns);
 	assert_true(mean_cost(&w) <= BUDGET);
@@ -651,6 +677,7 @@ int main(void)
 		cmocka_unit_test(test_long_window_long_gap),
 		cmocka_unit_test(test_cut_gap_is_owed),
 		cmocka_unit_test(test_steps_decide),
+		cmocka_unit_test(test_steps_of_another_time),
 		cmocka_unit_test(test_window_holds_a_step),
 		cmocka_unit_test(test_up_again),
 		cmocka_unit_test(test_no_swinging),

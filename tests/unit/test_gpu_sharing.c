@@ -110,6 +110,7 @@ static void shares(void)
 	CHECK(cupti->state().kinds == 0 && cupti->state().api_calls == 0);
 	client_session(true);
 	CHECK(runs_until(is_on));
+	CHECK(cupti->state().kinds == 8 && cupti->state().api_calls == 0); /* all calls */
 	note_clocks(0);
 	launch_by_their_clock(next_kernel++);
 	client_session(false); /* with the callbacks of the first time */
