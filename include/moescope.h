@@ -212,6 +212,70 @@ MOESCOPE_API void moescope_get_stats(struct moescope_stats *stats);
 MOESCOPE_API const char *moescope_version(void);
 MOESCOPE_API const char *moescope_run_dir(void);
 
+/* Routing in the memory of a CUDA device.
+ *
+ * A recorder counts there, by one small kernel on the stream that made the indices: nothing waits,
+ * nothing is copied back on that stream, and all of it can stand in a CUDA graph, whose replays are
+ * then recorded too. What a step has counted waits on the device in one of `slots` places until a
+ * thread of the profiler has fetched it; when all of them are full the step is dropped and counted.
+ *
+ * A recorder belongs to the CUDA context that is current when it is opened. Calls return 0 or
+ * -errno: -ENOTSUP without a CUDA driver, without a context or without a compiler for the kernel
+ * (libnvrtc), and moescope_recorder_words() says which and what helps; -EINVAL for numbers beyond
+ * those given at opening. */
+struct moescope_recorder;
+
+enum moescope_number {
+	MOESCOPE_I32 = 0,
+	MOESCOPE_I64 = 1,
+	MOESCOPE_F32 = 2,
+	MOESCOPE_F16 = 3,
+	MOESCOPE_BF16 = 4,
+};
+
+struct moescope_recorder_options {
+	size_t struct_size;
+	uint32_t layers;  /* MoE layers, numbered from 0; at most 1024 */
+	uint32_t experts; /* the largest E, at most 1024 */
+	uint32_t k;	  /* the largest k, at most 64 */
+	uint64_t tokens;  /* of a layer in one step whose experts are kept one by one; 0: counts */
+	uint32_t slots;	  /* steps that may wait to be fetched; 0: 64, fewer when tokens are kept */
+	uint32_t weights; /* not 0: of kept tokens the router weights too, in 8 bits */
+};
+MOESCOPE_API int moescope_recorder_open(const struct moescope_recorder_options *options,
+					struct moescope_recorder **ret_recorder);
+
+struct moescope_device_routing {
+	size_t struct_size;
+	int32_t layer;
+	enum moescope_phase phase;
+	uint32_t experts, k;
+	uint64_t tokens;
+	const void *indices;		   /* tokens*k, as in struct moescope_routing */
+	enum moescope_number indices_type; /* I32 or I64 */
+	enum moescope_number weights_type; /* F32, F16 or BF16 */
+	const void *weights;		   /* tokens*k, or NULL */
+	const uint32_t *valid; /* how many of the rows are tokens, read by the kernel; NULL: all */
+	const uint8_t *mask;   /* a byte for each row, 0: padding; NULL: none is */
+	void *stream;	       /* CUstream; NULL: the default one */
+};
+/* May be called while a stream is captured. Several calls for one layer and step add up. */
+MOESCOPE_API int moescope_recorder_route(struct moescope_recorder *recorder,
+					 const struct moescope_device_routing *routing);
+
+/* The step is complete once the stream has come here, and the next begins. A captured call counts
+ * on from the step before at each replay; `step` -1 does so everywhere. */
+MOESCOPE_API int moescope_recorder_step(struct moescope_recorder *recorder, int64_t step,
+					void *stream);
+/* Off: the kernels return at once until it is on again, replays included. Not while capturing. */
+MOESCOPE_API int moescope_recorder_gate(struct moescope_recorder *recorder, int on, void *stream);
+/* Waits until the profiler has all steps that the device has completed so far. */
+MOESCOPE_API int moescope_recorder_flush(struct moescope_recorder *recorder);
+/* Flushes and frees. Graphs that hold calls of it must not be replayed afterwards. */
+MOESCOPE_API void moescope_recorder_close(struct moescope_recorder *recorder);
+/* Why the last call of this thread failed, in words; "" when it did not. */
+MOESCOPE_API const char *moescope_recorder_words(void);
+
 /* The gate: the level recorded now in its low byte. Read it, never write it. With it the calls
  * that stand in hot loops cost one load and no call while nothing is recorded. Define
  * MOESCOPE_NO_INLINE before including this header to have plain functions. */

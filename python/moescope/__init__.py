@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""moescope: where time, memory and tokens go in language models and mixtures of experts.
+
+Names are imported when they are first used, so that `import moescope` costs nothing: neither torch
+nor the C library is loaded by it.
+"""
+import importlib
+from typing import Any, List
+
+__version__ = "0.1.0"
+
+# name: the module that has it
+_HOME = {
+    **dict.fromkeys(("start", "stop", "step", "range", "ranged", "mark", "counter", "info",
+                     "recording", "run_dir"), "api"),
+    **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
+                     "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",
+                     "NotCaptured", "ToolError"), "errors"),
+}
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'moescope' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted(__all__)

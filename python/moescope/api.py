@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program tells the profiler: start and stop, steps, ranges, marks. The C API in Python."""
+import functools
+import os
+from contextlib import contextmanager
+from ctypes import byref
+from typing import Any, Callable, Iterator, Optional
+
+from . import _library as lib
+from . import errors
+
+LEVELS = {"counts": lib.COUNTS, "steps": lib.STEPS, "trace": lib.TRACE, "full": lib.FULL}
+PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
+          "optimizer": lib.OPTIMIZER, "data": lib.DATA, "prefill": lib.PREFILL,
+          "decode": lib.DECODE, "recompute": lib.RECOMPUTE, "evaluation": lib.EVALUATION}
+
+
+def start(run: Optional[str] = None, level: str = "trace") -> str:
+    """Starts recording into the run directory `run` and gives its path.
+
+    None: the run of `moescope run`, or a new one in the current directory. Starting twice is
+    harmless: the first run goes on."""
+    if level not in LEVELS:
+        raise ValueError(f"level '{level}' is not one of {', '.join(LEVELS)}")
+    library = lib.load()
+    options = lib.Options(level=LEVELS[level])
+    status = library.moescope_start_with(lib.encoded(run), byref(options))
+    if status != 0:
+        raise errors.StartError(-status, f"recording could not start: {os.strerror(-status)}; "
+                                f"choose another run directory than '{run}'")
+    return run_dir() or ""
+
+
+def stop() -> None:
+    """Writes what is pending and closes the run."""
+    lib.load().moescope_stop()
+
+
+def run_dir() -> Optional[str]:
+    """The run being written, or None."""
+    path = lib.load().moescope_run_dir()
+    return os.fsdecode(path) if path else None
+
+
+def recording() -> bool:
+    return bool(lib.load().moescope_recording())
+
+
+def step(tokens: int = 0) -> None:
+    """One step ends here and the next begins; `tokens` it has processed, 0: unknown."""
+    lib.load().moescope_step(tokens)
+
+
+@functools.lru_cache(maxsize=65536)
+def intern(name: str) -> int:
+    return lib.load().moescope_intern(name.encode(errors="replace"))
+
+
+@contextmanager
+def range(name: str, layer: int = -1, expert: int = -1,  # noqa: A001
+          phase: Optional[str] = None) -> Iterator[None]:
+    """A named range of this thread; ranges nest."""
+    library = lib.load()
+    library.moescope_range_begin(intern(name), layer, expert, PHASES[phase])
+    try:
+        yield
+    finally:
+        library.moescope_range_end()
+
+
+def ranged(name: Optional[str] = None) -> Callable[[Callable], Callable]:
+    """Decorator: each call of the function is a range."""
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with range(name or function.__qualname__):
+                return function(*args, **kwargs)
+        return call
+    return decorate
+
+
+def mark(text: str) -> None:
+    """An instant with a text."""
+    lib.load().moescope_mark(text.encode(errors="replace"))
+
+
+def counter(name: str, value: float) -> None:
+    """A sample of a numeric series."""
+    lib.load().moescope_counter(name.encode(errors="replace"), value)
+
+
+def info(key: str, value: str) -> None:
+    """A fact about the run, shown in the report."""
+    lib.load().moescope_info(key.encode(errors="replace"), value.encode(errors="replace"))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moescope raises. Every message names the remedy."""
+
+
+class MoescopeError(Exception):
+    """Base of all errors of this package."""
+
+
+class LibraryNotFound(MoescopeError, OSError):
+    """libmoescope.so is not where it is looked for."""
+
+
+class LibraryMismatch(MoescopeError):
+    """The library is of another version than this package."""
+
+
+class StartError(MoescopeError, OSError):
+    """Recording could not start: the run directory cannot be made or written."""
+
+
+class NoExpertsFound(MoescopeError, ValueError):
+    """The model has no part that looks like a mixture of experts."""
+
+
+class UnknownRouter(MoescopeError, ValueError):
+    """The model has experts, but how its router chooses them is not known: register it."""
+
+
+class BadDimensions(MoescopeError, ValueError):
+    """Dimensions that were given do not fit the model or each other."""
+
+
+class ProfilerClosed(MoescopeError, RuntimeError):
+    """The profiler has been closed and cannot be used any more."""
+
+
+class NotCaptured(MoescopeError, RuntimeError):
+    """What the model does cannot be recorded this way (a compiled or captured part)."""
+
+
+class ToolError(MoescopeError, RuntimeError):
+    """The moescope program failed; the message is its own."""
