@@ -208,9 +208,8 @@ static int open_in_context(struct moescope_recorder *r, bool weights, struct err
 	return e < 0 ? err_sys(err, e, "no thread for a recorder") : 0;
 }
 
-/* Gives back what a recorder has, whole or half-built. Its context is current. When the driver has
- * shut down already these calls fail, and there is nothing to give back. */
-static void release(struct moescope_recorder *r)
+/* Gives back what a recorder has on the device, whole or half-built. Its context is current. */
+static void release_device(struct moescope_recorder *r)
 {
 	if (r->stream) {
 		recorder_cuda.cuStreamSynchronize(r->stream);
@@ -231,6 +230,10 @@ static void release(struct moescope_recorder *r)
 	}
 	if (r->module)
 		recorder_cuda.cuModuleUnload(r->module);
+}
+
+static void free_recorder(struct moescope_recorder *r)
+{
 	free(r->shapes);
 	free(r->slot_row);
 	free(r);
@@ -287,7 +290,8 @@ static int open_recorder(const struct moescope_recorder_options *options,
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 	}
 	if (e < 0) {
-		release(r);
+		release_device(r);
+		free_recorder(r);
 		return e;
 	}
 	pthread_once(&exit_once, watch_exit);
@@ -545,11 +549,13 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 		unlist(recorder);
 		recorder_drain_stop(recorder);
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
+		/* Fails when the driver has shut down, and took everything with it. */
 		if (recorder_cuda.cuCtxPushCurrent_v2(recorder->context) == CUDA_SUCCESS) {
-			release(recorder);
+			release_device(recorder);
 			recorder_cuda.cuCtxPopCurrent_v2(&before);
 		}
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
+		free_recorder(recorder);
 	}
 	errno = saved;
 }
