@@ -33,7 +33,7 @@ def c_text(name: str, text: str) -> str:
     """As numbers: string literals have a length limit, and any byte may be in there."""
     data = text.encode() + b"\0"
     rows = (", ".join(str(b) for b in data[i:i + 20]) for i in range(0, len(data), 20))
-    return f"static const char {name}[] = {{\n" + ",\n".join(rows) + "\n};\n"
+    return f"const char {name}[] = {{\n" + ",\n".join(rows) + "\n};\n"
 
 
 def main() -> None:
@@ -44,7 +44,8 @@ def main() -> None:
             texts[name] = file.read()
     texts["recorder_kernel_ptx"] = ptx_of(*compiler, kernel) if compiler else ""
     with open(out, "w") as file:
-        file.write("/* Made from the recorder's kernel by embed_kernel.py. */\n")
+        file.write("/* Made from the recorder's kernel by embed_kernel.py. */\n"
+                   '#include "probe/recorder_inside.h"\n\n')
         file.write("\n".join(c_text(name, text) for name, text in texts.items()))
 
 

@@ -67,6 +67,9 @@ int recorder_cuda_open(struct err *err);
 /* 0, or -errno with the call's name and CUDA's name of the error. */
 int recorder_cuda_check(CUresult result, const char *call, struct err *err);
 
+/* The sources of the kernels, and their PTX, "" without an nvcc: made by tools/embed_kernel.py. */
+extern const char recorder_layout_text[], recorder_kernel_text[], recorder_kernel_ptx[];
+
 /* The kernels for the device, as an image that cuModuleLoadData takes, loaded in the current
  * context. -ENOTSUP without a compiler. */
 int recorder_kernel_load(CUdevice device, CUmodule *ret_module, struct err *err);

@@ -11,7 +11,6 @@
 
 #include "base/dynlib.h"
 #include "probe/recorder_inside.h"
-#include "recorder_text.h"
 
 /* NVRTC by hand: its header is not among those that every build has. */
 typedef struct nvrtc_program *nvrtc_program;

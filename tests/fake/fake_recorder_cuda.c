@@ -184,7 +184,7 @@ static bool wait_queries(unsigned int n)
 
 extern EXPORTED const struct fake_recorder_cuda fake_recorder_cuda;
 const struct fake_recorder_cuda fake_recorder_cuda = {
-	set_context, other_context, set_failure, set_held, set_capture,	      replay,
+	set_context, other_context, set_failure, set_held,	     set_capture,  replay,
 	live,	     calls,	    launches,	 waited_for_program, wait_queries,
 };
 
@@ -192,7 +192,8 @@ const struct fake_recorder_cuda fake_recorder_cuda = {
 
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
-	*name = error == CUDA_ERROR_DEINITIALIZED ? "CUDA_ERROR_DEINITIALIZED" : "CUDA_ERROR_SCRIPTED";
+	*name = error == CUDA_ERROR_DEINITIALIZED ? "CUDA_ERROR_DEINITIALIZED"
+						  : "CUDA_ERROR_SCRIPTED";
 	return CUDA_SUCCESS;
 }
 

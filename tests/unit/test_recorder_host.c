@@ -66,7 +66,8 @@ static void make_given(uint32_t experts, int64_t step, uint32_t layer, struct gi
 		given_mask(given, &seed);
 }
 
-static int route_given(struct moescope_recorder *recorder, uint32_t layer, const struct given *given)
+static int route_given(struct moescope_recorder *recorder, uint32_t layer,
+		       const struct given *given)
 {
 	struct moescope_device_routing routing = { .struct_size = sizeof(routing),
 						   .layer = (int32_t)layer,
@@ -429,10 +430,9 @@ static void forks(void)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		struct moescope_recorder_options options = { .struct_size = sizeof(options),
-							     .layers = 1,
-							     .experts = 4,
-							     .k = 1 };
+		struct moescope_recorder_options options = {
+			.struct_size = sizeof(options), .layers = 1, .experts = 4, .k = 1
+		};
 		struct moescope_recorder *another;
 		unsigned int before = cuda->calls();
 
@@ -544,12 +544,18 @@ static void opens_badly(void)
 	struct moescope_recorder_options bad = good;
 	struct moescope_recorder *recorder;
 	/* Each of what opening calls. */
-	static const char *const calls[] = {
-		"cuCtxGetDevice", "cuDeviceGetAttribute", "cuThreadExchangeStreamCaptureMode",
-		"cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemHostAlloc",
-		"cuMemHostGetDevicePointer_v2", "cuMemsetD32Async", "cuStreamCreate",
-		"cuStreamSynchronize", "cuEventCreate"
-	};
+	static const char *const calls[] = { "cuCtxGetDevice",
+					     "cuDeviceGetAttribute",
+					     "cuThreadExchangeStreamCaptureMode",
+					     "cuModuleLoadData",
+					     "cuModuleGetFunction",
+					     "cuMemAlloc_v2",
+					     "cuMemHostAlloc",
+					     "cuMemHostGetDevicePointer_v2",
+					     "cuMemsetD32Async",
+					     "cuStreamCreate",
+					     "cuStreamSynchronize",
+					     "cuEventCreate" };
 
 	bad.layers = 1025;
 	refused(&bad, -EINVAL, "layers");
