@@ -537,6 +537,14 @@ static void unlist(struct moescope_recorder *recorder)
 	pthread_mutex_unlock(&list_lock);
 }
 
+static void close_in_context(struct moescope_recorder *r)
+{
+	/* Freeing would wait for the device in any case; this way its last steps are fetched. */
+	recorder_cuda.cuCtxSynchronize();
+	recorder_drain_stop(r);
+	release_device(r);
+}
+
 void moescope_recorder_close(struct moescope_recorder *recorder)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -547,12 +555,12 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 	/* In a forked child, and when the process ends, the memory stays: it is not ours to free. */
 	if (usable(recorder, err) == 0) {
 		unlist(recorder);
-		recorder_drain_stop(recorder);
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
-		/* Fails when the driver has shut down, and took everything with it. */
 		if (recorder_cuda.cuCtxPushCurrent_v2(recorder->context) == CUDA_SUCCESS) {
-			release_device(recorder);
+			close_in_context(recorder);
 			recorder_cuda.cuCtxPopCurrent_v2(&before);
+		} else { /* the driver has shut down, and took everything with it */
+			recorder_drain_stop(recorder);
 		}
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 		free_recorder(recorder);

@@ -30,6 +30,7 @@
 	FUNCTION(cuCtxGetCurrent)                                                                  \
 	FUNCTION(cuCtxSetCurrent)                                                                  \
 	FUNCTION(cuCtxGetDevice)                                                                   \
+	FUNCTION(cuCtxSynchronize)                                                                 \
 	FUNCTION(cuCtxPushCurrent_v2)                                                              \
 	FUNCTION(cuCtxPopCurrent_v2)                                                               \
 	FUNCTION(cuDeviceGetAttribute)                                                             \

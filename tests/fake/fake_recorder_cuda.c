@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t queried = PTHREAD_COND_INITIALIZER;
 static const char *failing;
 static CUresult failure;
-static bool held, capturing, capture_spoiled, waited;
+static bool held, capturing, deferring, capture_spoiled, waited;
 static unsigned int n_live, n_calls, n_launches, n_queries;
 static __thread CUcontext current = CONTEXT;
 static __thread CUcontext below;
@@ -134,6 +134,14 @@ static void replay(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static void defer(void)
+{
+	pthread_mutex_lock(&lock);
+	deferring = true;
+	n_nodes = 0;
+	pthread_mutex_unlock(&lock);
+}
+
 static unsigned int read_locked(const unsigned int *value)
 {
 	unsigned int now;
@@ -184,8 +192,18 @@ static bool wait_queries(unsigned int n)
 
 extern EXPORTED const struct fake_recorder_cuda fake_recorder_cuda;
 const struct fake_recorder_cuda fake_recorder_cuda = {
-	set_context, other_context, set_failure, set_held,	     set_capture,  replay,
-	live,	     calls,	    launches,	 waited_for_program, wait_queries,
+	.set_context = set_context,
+	.other_context = other_context,
+	.fail_call = set_failure,
+	.hold = set_held,
+	.capture = set_capture,
+	.replay = replay,
+	.defer = defer,
+	.live = live,
+	.calls = calls,
+	.launches = launches,
+	.waited_for_program = waited_for_program,
+	.wait_queries = wait_queries,
 };
 
 /* ---- the driver */
@@ -231,6 +249,17 @@ CUresult cuCtxGetDevice(CUdevice *device)
 {
 	ENTER();
 	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	ENTER();
+	if (unsafe() != CUDA_SUCCESS)
+		return unsafe();
+	if (deferring)
+		replay();
+	deferring = false;
 	return CUDA_SUCCESS;
 }
 
@@ -469,7 +498,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 		node.call = *(struct recorder_call *)arguments[0];
 	pthread_mutex_lock(&lock);
 	n_launches++;
-	if (capturing && n_nodes < MAX_NODES)
+	if ((capturing || deferring) && n_nodes < MAX_NODES)
 		nodes[n_nodes++] = node;
 	else
 		run_node(&node);

@@ -20,6 +20,8 @@ struct fake_recorder_cuda {
 	/* Launches are kept instead of run, and run by each replay. */
 	void (*capture)(bool on);
 	void (*replay)(void);
+	/* Launches are kept until somebody waits for the whole context. */
+	void (*defer)(void);
 	/* Objects not given back, and calls and launches so far. */
 	unsigned int (*live)(void);
 	unsigned int (*calls)(void);

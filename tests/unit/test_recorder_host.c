@@ -355,6 +355,34 @@ static void test_sessions(void **state)
 	run_free(run);
 }
 
+/* A step that the device has not come to is recorded all the same when the recorder is closed. */
+static void closes_early(void)
+{
+	struct moescope_recorder *recorder;
+	struct given given;
+
+	make_given(EXPERTS, 1, 0, &given);
+	start_at(MOESCOPE_COUNTS);
+	recorder = opened(EXPERTS, 0, 0);
+	cuda->defer();
+	CHECK(route_given(recorder, 0, &given) == 0);
+	CHECK(moescope_recorder_step(recorder, 1, STREAM) == 0);
+	CHECK(moescope_recorder_flush(recorder) == 0); /* does not wait for it */
+	moescope_recorder_close(recorder);
+	moescope_stop();
+	given_release(&given);
+}
+
+static void test_close_waits_for_the_device(void **state)
+{
+	struct run *run = run_of(closes_early);
+
+	(void)state;
+	assert_int_equal(run->routing.n, 1);
+	assert_routing(run, 0, EXPERTS, 1, 0);
+	run_free(run);
+}
+
 /* The hook of another device's module runs with that device's context or with none. */
 static void other_contexts(void)
 {
@@ -668,6 +696,7 @@ int main(void)
 		TEST(test_gate),
 		TEST(test_every_replay_is_recorded),
 		TEST(test_sessions),
+		TEST(test_close_waits_for_the_device),
 		TEST(test_other_contexts),
 		TEST(test_phase_of_the_range),
 		TEST(test_fork),
