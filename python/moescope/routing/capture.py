@@ -126,13 +126,24 @@ def trouble(indices: Tensor, experts: int) -> str:
     return ""
 
 
+def _lifeless(kind: type) -> Any:
+    """The hooks of a copied or unpickled model: they are there, but they belong to nobody."""
+    one = object.__new__(kind)
+    one.running = False
+    return one
+
+
 class Site:
     """One MoE layer while a session runs."""
+
+    def __reduce__(self) -> Any:
+        return _lifeless, (Site,)
 
     def __init__(self, session: "Session", router: Router, number: int, watcher: Watcher,
                  weights: bool, scores: bool) -> None:
         self.session, self.router, self.layer = session, router, number
         self.watchers = [watcher]
+        self.running = True
         self.broken = ""
         self.recorded = False
         self._weights, self._scores = weights, scores
@@ -173,6 +184,8 @@ class Site:
 
     def _hand_over(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any],
                    output: Any) -> None:
+        if not self.running:
+            return
         if torch.compiler.is_compiling():
             with torch.no_grad():
                 choice = self.router.found.read(module, args, kwargs, output)
@@ -196,12 +209,14 @@ class Site:
                     choice.experts)
 
     def _enter(self, _module: nn.Module, _args: Tuple) -> None:
-        if not torch.compiler.is_compiling() and not self.broken and self.wanted():
+        if torch.compiler.is_compiling() or not self.running or self.broken:
+            return
+        if not self.session.inside or self.wanted():
             self._inside = _SeeOneHot()
             self._inside.__enter__()
 
     def _leave(self, _module: nn.Module, _args: Tuple, _output: Any) -> None:
-        if torch.compiler.is_compiling() or self._inside is None:
+        if torch.compiler.is_compiling() or not self.running or self._inside is None:
             return
         mode, self._inside = self._inside, None
         mode.__exit__(None, None, None)
@@ -209,7 +224,7 @@ class Site:
             self.record(families.flat(mode.seen), None, None, 0)
 
     def _gate_before(self, _module: nn.Module, _args: Tuple) -> None:
-        if torch.compiler.is_compiling() or not self.wanted():
+        if torch.compiler.is_compiling() or not self.running or not self.wanted():
             return
         if self.router_device().type == "cuda":
             if not torch.cuda.is_current_stream_capturing():
@@ -218,7 +233,7 @@ class Site:
             self._began = time.perf_counter()
 
     def _gate_after(self, module: nn.Module, _args: Tuple, output: Any) -> None:
-        if torch.compiler.is_compiling() or self._began is None:
+        if torch.compiler.is_compiling() or not self.running or self._began is None:
             return
         began, self._began = self._began, None
         if isinstance(began, float):
@@ -313,11 +328,15 @@ def running_session(model: nn.Module) -> Optional["Session"]:
 class Session:
     """One model from start to stop."""
 
+    def __reduce__(self) -> Any:
+        return _lifeless, (Session,)
+
     def __init__(self, model: nn.Module, recording: Recording, manual: bool, max_tokens: int,
                  weights: bool) -> None:
         self.recording, self.manual = recording, manual
         self.model = weakref.ref(model)
         self.sites: List[Site] = []
+        self.owners = 1
         self.step: Optional[int] = None
         self.index = 0
         self.phase = lib.NO_PHASE
@@ -387,6 +406,8 @@ class Session:
     # Hooks of the whole model.
 
     def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
+        if not self.running:
+            return
         mask, rows, new = self._describe(args, kwargs)
         training = module.training and torch.is_grad_enabled()
         if torch.compiler.is_compiling():
@@ -395,6 +416,8 @@ class Session:
             self.step_begin(mask, rows, new, training)
 
     def _after(self, _module: nn.Module, _args: Tuple, _output: Any) -> None:
+        if not self.running:
+            return
         if torch.compiler.is_compiling():
             ops.step_end(self.state, self._op)
         else:

@@ -28,7 +28,6 @@ class _State:
     def __init__(self, temporary: Optional[str]) -> None:
         self.temporary = temporary
         self.session: Optional[capture.Session] = None
-        self.shared = False
         self.watchers: List[capture.Watcher] = []
         self.recording: Optional[recording.Recording] = None
         self.compiled = False
@@ -39,7 +38,8 @@ class _State:
             return
         for site in session.sites:
             site.watchers = [w for w in site.watchers if w not in self.watchers]
-        if not any(site.watchers for site in session.sites):
+        session.owners -= 1
+        if session.owners == 0:
             session.detach()
         if self.compiled:
             torch._dynamo.reset()
@@ -127,6 +127,7 @@ class MoEProfiler:
                     site = known[view.name]
                     site.watchers.append(view.watcher)
                     view.place = (where, site.layer)
+                session.owners += 1
                 return session
         if where.path not in self._base:
             self._base[where.path] = where.take_layers(len(self.wrappers))
