@@ -180,7 +180,9 @@ class MoEProfiler:
     def __enter__(self) -> "MoEProfiler":
         return self.start()
 
-    def __exit__(self, *_exc: Any) -> None:
+    def __exit__(self, kind: Any, *_exc: Any) -> None:
+        if kind is not None:
+            self._state.stop()  # the model's own exception says what is wrong
         self.stop()
 
     def _check_open(self) -> None:
