@@ -26,14 +26,14 @@ class RouterMetrics:
         source = view.source()
         if source is None:
             return []
-        key = (source, len(view.watcher.samples), view.first_row)
+        steps = view.watcher.samples
+        key = (source, len(steps), max(steps, default=-1), view.first_row)
         if self._read[0] != key or source[0].live:
             recording, layer, manual = source
             if manual:
                 rows = series(recording, layer, None)[view.first_row:]
             else:
-                wanted = set(view.watcher.samples)
-                rows = series(recording, layer, wanted) if wanted else []
+                rows = series(recording, layer, set(steps)) if steps else []
             self._read = (key, rows)
         return self._read[1]
 

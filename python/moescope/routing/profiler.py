@@ -2,12 +2,12 @@
 """MoEProfiler: where the tokens of a model go, layer by layer and step by step."""
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 import weakref
 from typing import Any, Dict, Iterable, List, Optional, Union
 
-import torch
 from torch import nn
 
 from .. import api, errors, frames
@@ -22,6 +22,13 @@ _SUMMARY = [("steps", "total_steps"), ("tokens", "total_tokens_profiled"), ("k",
             ("gate ms", "latency_mean_ms"), ("confidence", "router_confidence_mean")]
 
 
+def _forget_compiled() -> None:
+    """Code that torch.compile made does not look for hooks that came or went: it is made again."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None and dynamo.utils.counters:
+        dynamo.reset()
+
+
 class _State:
     """What must be undone, held apart from the profiler so that losing that undoes it."""
 
@@ -30,7 +37,6 @@ class _State:
         self.session: Optional[capture.Session] = None
         self.watchers: List[capture.Watcher] = []
         self.recording: Optional[recording.Recording] = None
-        self.compiled = False
 
     def stop(self) -> None:
         session, self.session = self.session, None
@@ -41,8 +47,7 @@ class _State:
         session.owners -= 1
         if session.owners == 0:
             session.detach()
-        if self.compiled:
-            torch._dynamo.reset()
+            _forget_compiled()
         recording.release(self.recording)
 
     def dispose(self) -> None:
@@ -140,18 +145,9 @@ class MoEProfiler:
                                               self._weights, self._scores))
             view.place = (where, number)
             api.info(f"moe layer {number}", f"{view.name} ({view.router.source})")
-        self._state.compiled = self._reset_compiled()
+        _forget_compiled()
         session.attach()
         return session
-
-    def _reset_compiled(self) -> bool:
-        """Code compiled before has no hooks in it and does not look for them: compile it again."""
-        compiled = any(getattr(m, "_compiled_call_impl", None) is not None or
-                       hasattr(m, "_orig_mod") for m in self._model.modules())
-        loaded = hasattr(torch, "_dynamo") and "torch._dynamo" in __import__("sys").modules
-        if compiled or loaded:
-            torch._dynamo.reset()
-        return compiled or loaded
 
     def stop(self) -> "MoEProfiler":
         """Ends capturing and leaves the model as it was before start."""
