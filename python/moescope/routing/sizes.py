@@ -25,7 +25,8 @@ def _cube(module: nn.Module, name: str) -> Optional[Any]:
 
 
 def of_cubes(module: nn.Module, experts: int) -> Sizes:
-    """gate_up_proj or up_proj, and down_proj, each [E, ., .], either way round."""
+    """gate_up_proj or up_proj, and down_proj, each [E, ., .], either way round. Where both ways fit
+    the shapes, the module's own word for its hidden dimension decides."""
     down = _cube(module, "down_proj")
     fused, up = _cube(module, "gate_up_proj"), _cube(module, "up_proj")
     first = fused if fused is not None else up
@@ -36,7 +37,8 @@ def of_cubes(module: nn.Module, experts: int) -> Sizes:
     plain = a == d and c in (b, 2 * b)
     turned = b == c and d in (a, 2 * a)
     if plain and turned:
-        plain = not getattr(module, "is_transposed", False)
+        hint = getattr(module, "hidden_dim", getattr(module, "hidden_size", None))
+        plain = a == hint if hint in (a, b) else not getattr(module, "is_transposed", False)
     if plain:
         hidden, inner, wide = a, b, c
     elif turned:
