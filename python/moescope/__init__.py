@@ -16,6 +16,10 @@ _HOME = {
     **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
                      "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",
                      "NotCaptured", "ToolError"), "errors"),
+    "MoEProfiler": "routing.profiler",
+    **dict.fromkeys(("register_router", "unregister_router", "find_routers"), "routing.detect"),
+    "SimpleRouterWrapper": "routing.wrapper",
+    **dict.fromkeys(("SimpleBenchmark", "quick_profile"), "routing.benchmark"),
 }
 __all__ = ["__version__", *_HOME]
 
