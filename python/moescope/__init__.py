@@ -16,6 +16,15 @@ _HOME = {
     **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
                      "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",
                      "NotCaptured", "ToolError"), "errors"),
+    "profile": "torchlike.profile",
+    "record_function": "torchlike.ranges",
+    "tensorboard_trace_handler": "torchlike.export",
+    **dict.fromkeys(("schedule", "ProfilerAction", "ProfilerActivity"), "torchlike.schedule"),
+    **dict.fromkeys(("MoescopeProfilerCallback", "MoescopeMemoryCallback", "ProfilerCallback",
+                     "SimpleGPUMemoryCallback"), "integrations.transformers"),
+    "LightningCallback": "integrations.lightning",
+    "AccelerateProfiler": "integrations.accelerate",
+    **dict.fromkeys(("add_arguments", "callbacks_from_arguments"), "integrations.arguments"),
 }
 __all__ = ["__version__", *_HOME]
 
