@@ -27,7 +27,13 @@ class MoescopeProfilerCallback(TrainerCallback):
     def output_dir(self) -> str:
         return self._training.output_dir
 
+    def stop(self) -> None:
+        """Ends the profile now. The Trainer tells no callback that its training has failed: after
+        an exception call this, or train again."""
+        self._training.stop()
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.stop()
         self._training.start(args.process_index)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

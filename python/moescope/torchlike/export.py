@@ -9,9 +9,13 @@ from typing import Any, Callable, Optional
 from .. import _library as lib
 
 
-def write_chrome_trace(collector: Any, path: str, run: Optional[str]) -> None:
+def name_run(collector: Any, run: Optional[str]) -> None:
+    """Traces of a torch profiler that has not started yet will say which run they belong to."""
+    collector.preset_metadata_json("moescope", json.dumps({"version": lib.VERSION, "run": run}))
+
+
+def write_chrome_trace(collector: Any, path: str) -> None:
     """The window of a torch profiler; the file appears when it is whole."""
-    collector.add_metadata_json("moescope", json.dumps({"version": lib.VERSION, "run": run}))
     root, ext = (path[:-3], ".gz") if path.endswith(".gz") else (path, "")
     partial = f"{root}.part{ext}"  # torch compresses by the end of the name
     try:

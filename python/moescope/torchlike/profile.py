@@ -12,7 +12,7 @@ from .. import _library as lib
 from .. import api, errors
 from . import operations
 from .events import Averages
-from .export import write_chrome_trace
+from .export import name_run, write_chrome_trace
 from .phases import Phases
 from .schedule import ProfilerAction
 
@@ -56,6 +56,7 @@ class profile:
             return
         operations.check_free()
         self._open_run()
+        name_run(self._collector, self.run)
         try:
             self._collector.start()
         except BaseException:
@@ -114,7 +115,7 @@ class profile:
     def export_chrome_trace(self, path: str) -> None:
         """The last window as trace-event JSON, compressed when the name ends with .gz."""
         self._check_recorded()
-        write_chrome_trace(self._collector, path, self.run)
+        write_chrome_trace(self._collector, path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Folded stacks for flame graphs."""
