@@ -118,6 +118,29 @@ def test_sort_names_of_torch(ours, name):
     assert "aten::add" in profiler.key_averages().table(sort_by=name, row_limit=10)
 
 
+def test_device_columns():
+    from torch.autograd.profiler_util import FunctionEventAvg
+
+    from moescope.torchlike.events import Averages
+
+    def average(key, cpu, device):
+        one = FunctionEventAvg()
+        one.key, one.count, one.cpu_time_total, one.self_cpu_time_total = key, 2, cpu, cpu
+        one.device_time_total = one.self_device_time_total = device
+        one.device_memory_usage = one.self_device_memory_usage = 3 << 20
+        return one
+    flags = dict.fromkeys(("record_shapes", "with_stack", "with_flops", "with_modules"), False)
+    averages = Averages([average("a", 30.0, 1000.0), average("b", 10.0, 3000.0)],
+                        {**flags, "profile_memory": True})
+    table = averages.table(sort_by="cuda_time_total").splitlines()
+    assert table[3].split()[0] == "b" and "75.00%" in table[3] and "3.00 MB" in table[3]
+    assert table[-1] == "Self CUDA time total: 4.000ms"
+    assert averages[1].cuda_time == 1500.0 == averages[1].device_time
+    assert averages[1].self_cuda_memory_usage == 3 << 20
+    with pytest.raises(AttributeError):
+        averages[0].cuda_speed
+
+
 def test_tables_are_sorted_and_cut(ours):
     profiler, _ = train(ours, mlp, profile_memory=True)
     averages = profiler.key_averages()

@@ -17,7 +17,8 @@ CPU = [torch.profiler.ProfilerActivity.CPU]
 
 def state_of_torch():
     """Everything that phases change."""
-    return (torch.autograd.backward, torch.autograd.grad, torch.Tensor.backward,
+    return (vars(torch.nn.Module)["__call__"], torch.nn.Module.__call__,
+            torch.autograd.backward, torch.autograd.grad, torch.Tensor.backward,
             vars(dataloader._BaseDataLoaderIter)["__next__"],
             dict(modules._global_forward_hooks), dict(modules._global_forward_pre_hooks),
             dict(modules._global_forward_hooks_always_called),
@@ -152,6 +153,49 @@ def test_an_exception_in_the_block_stops_everything(run):
             1 / 0
     assert not moescope.recording() and not torch.autograd._profiler_enabled()
     assert ranges(run)["forward"] == 1
+
+
+def test_a_tool_that_came_later_keeps_its_place(run):
+    original, calls = torch.autograd.backward, []
+    with moescope.profile(activities=CPU, run=run):
+        ours = torch.autograd.backward
+
+        def theirs(*args, **kwargs):
+            calls.append(1)
+            return ours(*args, **kwargs)
+        torch.autograd.backward = theirs
+        torch.ones(1, requires_grad=True).backward()
+    try:
+        assert torch.autograd.backward is theirs
+        torch.ones(1, requires_grad=True).backward()
+        assert len(calls) == 2 and ranges(run)["backward"] == 1
+    finally:
+        torch.autograd.backward = original
+
+
+def test_compiled_modules(run):
+    """Compiled before and inside; nothing of the profiler is in their graphs."""
+    from torch._dynamo.utils import counters
+    counters.clear()
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    before = torch.compile(layers, backend=backend, fullgraph=True)
+    inside = torch.compile(torch.nn.Linear(4, 4), backend=backend, fullgraph=True)
+    x = torch.ones(2, 4)
+    before(x)
+    with moescope.profile(activities=CPU, run=run, schedule=moescope.schedule(
+            wait=1, warmup=0, active=2, repeat=1)) as profiler:
+        for _ in range(4):
+            inside(before(x)).sum().backward()
+            profiler.step()
+    inside(before(x))
+    assert len(graphs) == 2 and not counters["graph_break"]
+    assert ranges(run) == {"forward": 4, "backward": 2}
 
 
 def test_the_program_is_as_before_between_windows(run):

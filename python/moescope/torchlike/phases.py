@@ -2,9 +2,10 @@
 """Forward, backward, optimizer and data of a training step, found without the program's help.
 
 Installed for the steps that are recorded and taken out after them:
-  forward    hooks that torch calls for every module; the outermost call on a thread is the phase.
-             Inside a backward pass it is recompute (activation checkpointing). Without gradients
-             and in eval mode, once a backward pass has been seen, it is evaluation.
+  forward    Module.__call__, replaced while installed; the outermost call on a thread is the
+             phase. Inside a backward pass it is recompute (activation checkpointing). Without
+             gradients and in eval mode, once a backward pass has been seen, it is evaluation.
+             (Global module hooks would make torch.compile warn, and slow every module down.)
   backward   torch.autograd.backward and torch.autograd.grad, replaced while installed;
              Tensor.backward looks the first one up at each call
   optimizer  torch.optim's global step hooks
@@ -22,15 +23,14 @@ class _Thread(threading.local):
     """What is open on this thread."""
 
     def __init__(self) -> None:
-        self.modules = 0
-        self.forward: Any = None
+        self.in_module = False
         self.optimizers: List[Range] = []
 
 
 class Phases:
     def __init__(self) -> None:
         self._handles: List[Any] = []
-        self._replaced: List[Tuple[Any, str, Any]] = []
+        self._replaced: List[Tuple[Any, str, Any, Any]] = []
         self._thread = _Thread()
         self._backwards = 0  # open now, on whichever thread
         self._trained = False
@@ -43,48 +43,44 @@ class Phases:
         if self.installed:
             return
         import torch
-        from torch.nn.modules import module
         from torch.optim import optimizer
         from torch.utils.data import dataloader
 
         self._thread = _Thread()
         self._handles = [
-            module.register_module_forward_pre_hook(self._before_module),
-            module.register_module_forward_hook(self._after_module, always_call=True),
             optimizer.register_optimizer_step_pre_hook(self._before_optimizer),
             optimizer.register_optimizer_step_post_hook(self._after_optimizer),
         ]
+        self._replace(torch.nn.Module, "__call__", self._module)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._data)
 
     def remove(self) -> None:
-        """Everything is as before install(). Ranges that are open stay so: their end still comes
-        when it was wrapped here, and those of a failed optimizer are closed."""
+        """Everything is as before install(). A phase that is open ends where it would have, but for
+        that of an optimizer that failed, which torch does not tell: it ends here."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        for owner, name, original in reversed(self._replaced):
-            setattr(owner, name, original)
+        for owner, name, original, ours in reversed(self._replaced):
+            if vars(owner)[name] is ours:
+                setattr(owner, name, original)
+            # else another tool has wrapped it meanwhile: ours stays inside and passes calls on
         self._replaced = []
-        self.close()
-
-    def close(self) -> None:
-        """Closes what an exception has left open on this thread."""
         while self._thread.optimizers:
             self._thread.optimizers.pop().end()
-        if self._thread.forward is not None:
-            self._thread.forward.end()
-            self._thread.forward, self._thread.modules = None, 0
 
     def _replace(self, owner: Any, name: str, wrap: Callable) -> None:
         original = vars(owner)[name]
-        self._replaced.append((owner, name, original))
-        setattr(owner, name, wrap(original))
+        ours = wrap(original)
+        self._replaced.append((owner, name, original, ours))
+        setattr(owner, name, ours)
 
     def _backward(self, original: Callable) -> Callable:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
+            if not self.installed:
+                return original(*args, **kwargs)
             open_range = Range("backward", "backward").begin()
             self._backwards += 1
             self._trained = True
@@ -98,6 +94,8 @@ class Phases:
     def _data(self, original: Callable) -> Callable:
         @functools.wraps(original)
         def __next__(iterator: Any) -> Any:
+            if not self.installed:
+                return original(iterator)
             open_range = Range("data", "data", annotate=False).begin()
             try:
                 return original(iterator)
@@ -105,21 +103,25 @@ class Phases:
                 open_range.end()
         return __next__
 
-    def _before_module(self, module: Any, args: Any) -> None:
-        thread = self._thread
-        thread.modules += 1
-        if thread.modules == 1:
-            phase = self._phase_of(module)
-            thread.forward = Range(phase, phase).begin()
+    def _module(self, original: Callable) -> Callable:
+        from torch.compiler import is_compiling
 
-    def _after_module(self, module: Any, args: Any, result: Any) -> None:
         thread = self._thread
-        if not thread.modules:  # installed while this module ran
-            return
-        thread.modules -= 1
-        if not thread.modules:
-            thread.forward.end()
-            thread.forward = None
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            # Nothing of this may end up in a compiled graph.
+            if is_compiling() or thread.in_module or not self.installed:
+                return original(module, *args, **kwargs)
+            phase = self._phase_of(module)
+            open_range = Range(phase, phase).begin()
+            thread.in_module = True
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                thread.in_module = False
+                open_range.end()
+        return __call__
 
     def _phase_of(self, module: Any) -> str:
         import torch
