@@ -44,6 +44,23 @@ def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == ["a.mscope"]
 
 
+def test_a_trace_can_be_written_twice(tmp_path):
+    profiler = profiled(str(tmp_path / "a.mscope"))
+    first, second, third = (str(tmp_path / name) for name in ("1.json.gz", "2.json", "3.json.gz"))
+    profiler.export_chrome_trace(first)
+    profiler.export_chrome_trace(second)
+    profiler.export_chrome_trace(third)
+    with open(second, "rb") as file:
+        text = file.read()
+    assert json.loads(text)["traceEvents"]
+    for path in (first, third):
+        with gzip.open(path, "rb") as file:
+            assert file.read() == text
+    os.unlink(first)
+    with pytest.raises(moescope.NotCaptured, match="keep that file"):
+        profiler.export_chrome_trace(third)
+
+
 @pytest.mark.parametrize("use_gzip", [False, True])
 def test_tensorboard_handler_writes_a_file_a_window(tmp_path, use_gzip):
     folder = tmp_path / "new" / "log"

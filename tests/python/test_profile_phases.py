@@ -143,7 +143,7 @@ def test_exceptions_pass_and_close_their_phase(run):
     assert counted == {"forward": 2, "backward": 1, "optimizer": 1, "data": 1}
     document = _library.table("steps", run)
     assert document["loss"]["dropped_unbalanced"] == 0
-    assert document["rows"][1]["phases"].get("optimizer", 0) == 0  # the broken one ended with its step
+    assert document["rows"][1]["phases"].get("optimizer", 0) == 0  # it ended before
 
 
 def test_an_exception_in_the_block_stops_everything(run):

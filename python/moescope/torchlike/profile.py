@@ -12,7 +12,7 @@ from .. import _library as lib
 from .. import api, errors
 from . import operations
 from .events import Averages
-from .export import name_run, write_chrome_trace
+from .export import TraceFile, name_run
 from .phases import Phases
 from .schedule import ProfilerAction
 
@@ -37,6 +37,7 @@ class profile:
                       "with_modules": with_modules}
         self.run: Optional[str] = run
         self._collector = operations.collector(activities, schedule, self._trace_ready, self.flags)
+        self._trace = TraceFile(self._collector)  # of the last window
         self._phases = Phases()
         self._started = self._owns_run = self._paused = False
         self._step_of_run = 0
@@ -115,7 +116,7 @@ class profile:
     def export_chrome_trace(self, path: str) -> None:
         """The last window as trace-event JSON, compressed when the name ends with .gz."""
         self._check_recorded()
-        write_chrome_trace(self._collector, path)
+        self._trace.write(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Folded stacks for flame graphs."""
@@ -130,6 +131,7 @@ class profile:
         return self.key_averages()._repr_html_()
 
     def _trace_ready(self, collector: Any) -> None:
+        self._trace = TraceFile(collector)
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
