@@ -20,6 +20,15 @@ _HOME = {
     **dict.fromkeys(("register_router", "unregister_router", "find_routers"), "routing.detect"),
     "SimpleRouterWrapper": "routing.wrapper",
     **dict.fromkeys(("SimpleBenchmark", "quick_profile"), "routing.benchmark"),
+    "profile": "torchlike.profile",
+    "record_function": "torchlike.ranges",
+    "tensorboard_trace_handler": "torchlike.export",
+    **dict.fromkeys(("schedule", "ProfilerAction", "ProfilerActivity"), "torchlike.schedule"),
+    **dict.fromkeys(("MoescopeProfilerCallback", "MoescopeMemoryCallback", "ProfilerCallback",
+                     "SimpleGPUMemoryCallback"), "integrations.transformers"),
+    "LightningCallback": "integrations.lightning",
+    "AccelerateProfiler": "integrations.accelerate",
+    **dict.fromkeys(("add_arguments", "callbacks_from_arguments"), "integrations.arguments"),
 }
 __all__ = ["__version__", *_HOME]
 
