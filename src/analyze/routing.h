@@ -21,6 +21,13 @@ struct routing_options {
 #define ROUTING_TILE_ROWS 64
 #define ROUTING_MATRIX_EXPERTS 1024 /* no E*E matrices above this many experts */
 
+/* Tokens by how many slots they used: hist[j] used j. */
+struct k_counts {
+	uint64_t *hist;
+	uint32_t n;
+	struct value mean, min, max;
+};
+
 struct routing_step {
 	int64_t step;
 	int64_t time_ns; /* of its last record */
@@ -28,6 +35,11 @@ struct routing_step {
 	struct load_metrics load;
 	struct value cv_floor, imbalance_floor, cv_excess;
 	uint64_t *n; /* assignments per expert */
+	struct k_counts k;
+	uint64_t weighted; /* tokens whose router weights were read, and their summed confidence */
+	double confidence;
+	struct value router_confidence;
+	struct value flops_router, flops_expert;
 };
 
 struct routing_layer {
@@ -45,9 +57,7 @@ struct routing_layer {
 	struct value cv_floor, imbalance_floor, cv_excess;
 	struct value max_violation_step_mean, max_violation_step_max;
 
-	uint64_t *k_hist; /* tokens that used 0..k slots */
-	uint32_t n_k_hist;
-	struct value k_mean, k_min, k_max;
+	struct k_counts slots;
 
 	struct value router_confidence, router_entropy, top1_prob, topk_mass, margin;
 	struct value drop_rate_measured; /* dropped / (assignments + dropped) */

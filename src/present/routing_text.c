@@ -59,7 +59,7 @@ int routing_text_table(const struct scene *scene, const struct grid *grid, size_
 
 		place_text(place, sizeof(place), layer);
 		text_table_cell(table, place, TEXT_PLAIN);
-		cell_of(table, layer->k_mean, TEXT_PLAIN);
+		cell_of(table, layer->slots.mean, TEXT_PLAIN);
 		cell_of(table, m->known ? value_of(m->imbalance) : absent, TEXT_PLAIN);
 		cell_of(table, layer->imbalance_floor, TEXT_DIM);
 		cell_of(table, m->known ? value_of(m->cv) : absent, TEXT_PLAIN);
@@ -174,9 +174,9 @@ int routing_text_layer(const struct scene *scene, const struct routing_layer *la
 	expert_bars(scene, layer, out);
 	fputc('\n', out);
 	fputs("    slots used per token    ", out);
-	for (uint32_t j = 0; j < layer->n_k_hist; j++)
-		if (layer->k_hist[j])
-			fprintf(out, " %u: %s", j, format_count((double)layer->k_hist[j]).text);
+	for (uint32_t j = 0; j < layer->slots.n; j++)
+		if (layer->slots.hist[j])
+			fprintf(out, " %u: %s", j, format_count((double)layer->slots.hist[j]).text);
 	fputc('\n', out);
 	line(scene, out, "router confidence", layer->router_confidence, "");
 	line(scene, out, "router entropy", layer->router_entropy, "");

@@ -79,7 +79,7 @@ static struct cell *fill_load(const struct routing_layer *layer, struct cell *ce
 	*cell++ = cell_uint(layer->tokens);
 	*cell++ = cell_uint(layer->assignments);
 	*cell++ = cell_uint(layer->experts);
-	*cell++ = cell_value(layer->k_mean);
+	*cell++ = cell_value(layer->slots.mean);
 	*cell++ = load_cell(layer, m->imbalance);
 	*cell++ = cell_value(layer->imbalance_floor);
 	*cell++ = load_cell(layer, m->cv);
@@ -99,8 +99,8 @@ static struct cell *fill_load(const struct routing_layer *layer, struct cell *ce
 
 static void fill_rest(const struct routing_layer *layer, struct cell *cell)
 {
-	*cell++ = cell_value(layer->k_min);
-	*cell++ = cell_value(layer->k_max);
+	*cell++ = cell_value(layer->slots.min);
+	*cell++ = cell_value(layer->slots.max);
 	*cell++ = cell_uint(layer->padding);
 	*cell++ = cell_uint(layer->unused);
 	*cell++ = cell_uint(layer->dropped);
@@ -170,7 +170,7 @@ static void matrix(struct json *json, const char *key, struct value known, const
 	json_array_end(json);
 }
 
-static void series(struct json *json, const struct routing_layer *layer)
+static void series(struct json *json, const struct scene *scene, const struct routing_layer *layer)
 {
 	json_key(json, "series");
 	json_array_line(json);
@@ -180,6 +180,8 @@ static void series(struct json *json, const struct routing_layer *layer)
 		json_object_line(json);
 		json_key(json, "step");
 		json_int(json, step->step);
+		json_key(json, "time_ns");
+		json_int(json, step->time_ns - scene->run->start_ns);
 		json_key(json, "tokens");
 		json_uint(json, step->tokens);
 		json_key(json, "dropped");
@@ -193,7 +195,12 @@ static void series(struct json *json, const struct routing_layer *layer)
 		grid_json_value(json, "imbalance_floor", step->imbalance_floor);
 		grid_json_value(json, "cv_floor", step->cv_floor);
 		grid_json_value(json, "cv_excess", step->cv_excess);
+		grid_json_value(json, "k_mean", step->k.mean);
+		grid_json_value(json, "router_confidence", step->router_confidence);
+		grid_json_value(json, "flops_router", step->flops_router);
+		grid_json_value(json, "flops_expert", step->flops_expert);
 		counts(json, "load", step->n, layer->experts);
+		counts(json, "k_hist", step->k.hist, step->k.n);
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -211,7 +218,7 @@ static void extra(struct json *json, const void *item, const void *context)
 		/* 0/0 without assignments: NaN, which is null. */
 		json_double(json, 100.0 * (double)layer->n[e] / (double)layer->load.total);
 	json_array_end(json);
-	counts(json, "k_hist", layer->k_hist, layer->n_k_hist);
+	counts(json, "k_hist", layer->slots.hist, layer->slots.n);
 	json_key(json, "legacy");
 	json_object_line(json);
 	if (layer->load.known) {
@@ -228,7 +235,7 @@ static void extra(struct json *json, const void *item, const void *context)
 	       layer->experts);
 	matrix(json, "affinity", layer->affinity_known, layer->affinity, layer->experts,
 	       layer->affinity_experts);
-	series(json, layer);
+	series(json, scene, layer);
 }
 
 static void total(const struct scene *scene, struct json *json)

@@ -178,8 +178,8 @@ static void test_layers_and_windows(void **state)
 	NEAR(layer->max_violation_step_mean.v, (2.0 + 1.0) / 2);
 	NEAR(layer->max_violation_step_max.v, 2);
 	NEAR(layer->load.max_violation, 14.0 / 6 - 1);
-	NEAR(layer->k_mean.v, 2);
-	assert_int_equal(layer->k_hist[2], 12);
+	NEAR(layer->slots.mean.v, 2);
+	assert_int_equal(layer->slots.hist[2], 12);
 	/* Per batch of 4 tokens: C = ceil(1.25*4*2/4) = 3; over: 3, 0, 3 of 24; under in a: 1+3+3,
 	 * in b: 4, of 12 places each. */
 	NEAR(layer->drop_rate.v, 6.0 / 24);
@@ -192,7 +192,17 @@ static void test_layers_and_windows(void **state)
 	NEAR(layer->flops_expert.v, 24.0 * 6 * 16 * 32);
 	NEAR(layer->expert_bytes_touched.v, 4000);
 	NEAR(layer->expert_bytes_touched_step_mean.v, 3000);
+	/* Step by step the same formulas: 4 tokens in step 0, 8 in step 1, two slots each. */
+	assert_int_equal(layer->steps[0].k.n, 3);
+	assert_int_equal(layer->steps[0].k.hist[2], 4);
+	assert_int_equal(layer->steps[1].k.hist[2], 8);
+	assert_int_equal(layer->steps[1].k.hist[0], 0);
+	NEAR(layer->steps[1].k.mean.v, 2);
+	NEAR(layer->steps[0].flops_router.v, 2.0 * 4 * 16 * 4 + 5.0 * 4 * 4);
+	NEAR(layer->steps[1].flops_expert.v, 16.0 * 6 * 16 * 32);
+	assert_false(layer->steps[0].router_confidence.known);
 	assert_false(r.layers[1].flops_expert.known);
+	assert_false(r.layers[1].steps[0].flops_router.known);
 	assert_false(layer->router_confidence.known);
 	assert_false(layer->repeat_rate.known);
 	routing_release(&r);
@@ -229,10 +239,12 @@ static void test_self_check(void **state)
 	fake_add_routing(run, 0, &row);
 	r = analyzed(run, SELECT_ALL, (struct routing_options){ 0 });
 	assert_true(r.self_check_ok);
-	NEAR(r.layers[0].k_mean.v, 1.5);
-	NEAR(r.layers[0].k_min.v, 1);
+	NEAR(r.layers[0].slots.mean.v, 1.5);
+	NEAR(r.layers[0].slots.min.v, 1);
 	NEAR(r.layers[0].drop_rate_measured.v, 1.0 / 7);
 	NEAR(r.layers[0].router_confidence.v, 0.5);
+	NEAR(r.layers[0].steps[0].router_confidence.v, 0.5);
+	assert_int_equal(r.layers[0].steps[0].k.hist[1], 2);
 	NEAR(r.layers[0].router_entropy.v, 0.5);
 	NEAR(r.layers[0].top1_prob.v, 0.75);
 	NEAR(r.layers[0].topk_mass.v, 0.9);
