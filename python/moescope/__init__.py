@@ -16,6 +16,10 @@ _HOME = {
     **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
                      "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",
                      "NotCaptured", "ToolError"), "errors"),
+    **dict.fromkeys(("AdvancedGPUProfiler", "ProfilerContext", "profile_function"),
+                    "gpu_profiler.advanced"),
+    "memory_snapshot": "memory.allocator",
+    "model_memory": "memory.parts",
 }
 __all__ = ["__version__", *_HOME]
 
