@@ -20,7 +20,8 @@ from .. import _library as lib
 from .. import api, errors
 from ..memory import allocator
 from . import dashboard, indices, reports
-from .statistics import (MB, Allocations, Execution, Executions, LeakSuspects, LeakWatch, Routings,
+from .memory_figures import memory_summary
+from .statistics import (Allocations, Execution, Executions, LeakSuspects, LeakWatch, Routings,
                          Sample, Transfers)
 from .timing import Clock, Timed
 
@@ -230,7 +231,7 @@ class AdvancedGPUProfiler:
             if self._active:
                 self._arrived()
                 self._clock.collect()
-            return {"memory": self._memory_stats(),
+            return {"memory": memory_summary(self._allocations, self._leaks.suspects()),
                     "kernel": dict(self._executions.summary(), lost_times=self._clock.lost),
                     "data_movement": self._transfers.summary(),
                     "expert_routing": self._routings.summary()}
@@ -346,39 +347,6 @@ class AdvancedGPUProfiler:
                 self._arrived()
                 self._clock.collect()
             pause = max(SAMPLE_S, 100 * (time.perf_counter() - begun))
-
-    def _memory_stats(self) -> Dict[str, Any]:
-        reported = self._allocations
-        found = allocator.memory_snapshot()
-        torch_counts = found["allocated_bytes"] is not None
-        none = "no allocation was reported, and " + allocator.why_no_cuda()
-        put = allocator.put
-        out: Dict[str, Any] = {"source": "PyTorch's allocator" if torch_counts else
-                               "reported by the program" if reported.allocations else None}
-        live, peak = ((found["allocated_bytes"], found["peak_allocated_bytes"]) if torch_counts
-                      else (reported.live_bytes, reported.peak_bytes) if reported.allocations
-                      else (None, None))
-        put(out, "peak_memory_mb", None if peak is None else peak / MB, none)
-        put(out, "current_allocated_mb", None if live is None else live / MB, none)
-        reserved, total = found["reserved_bytes"], found.get("total_bytes")
-        put(out, "reserved_mb", None if reserved is None else reserved / MB,
-            found.get("reserved_bytes_reason", ""))
-        put(out, "total_memory_mb", None if total is None else total / MB,
-            found.get("total_bytes_reason", ""))
-        put(out, "fragmentation_percent", found["fragmentation_pct"],
-            found.get("fragmentation_pct_reason", ""))
-        slack = found["cache_slack_pct"]
-        put(out, "cache_slack_percent", slack, found.get("cache_slack_pct_reason", ""))
-        put(out, "allocation_efficiency", None if slack is None else 100 - slack,
-            found.get("cache_slack_pct_reason", ""))
-        out["expert_memory_distribution"] = [n / MB for n in reported.expert_bytes]
-        out["reported"] = {"allocations": reported.allocations, "frees": reported.frees,
-                           "unmatched_frees": reported.unmatched_frees,
-                           "live_mb": reported.live_bytes / MB, "peak_mb": reported.peak_bytes / MB}
-        leaks = self._leaks.suspects()
-        put(out, "leak_suspects", [leak._asdict() for leak in leaks] if leaks.known else None,
-            leaks.reason or "")
-        return out
 
 
 class ProfilerContext:
