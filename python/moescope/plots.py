@@ -74,7 +74,7 @@ def expert_utilization(percent: Sequence[float], path: str) -> None:
             axes.annotate(f"{p:.1f}" if n <= 16 else f"{p:.0f}", (expert, p), ha="center",
                           va="bottom", fontsize=8)
     axes.legend(handles=_legend(colors, mean), loc="upper right", frameon=False, fontsize=9,
-                ncols=2)
+                ncol=2)
     fig.savefig(path)
 
 

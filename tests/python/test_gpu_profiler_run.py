@@ -164,6 +164,8 @@ def test_a_run_that_goes_already_is_shared_and_left_open(tmp_path):
             p.profile_expert_routing([0, 1], token_count=5)
             assert p.run == run
         assert moescope.run_dir() == run
+        with open(p.report_files["report"], encoding="utf-8") as text:
+            assert "still being recorded" in json.load(text)["devices_reason"]
     finally:
         moescope.stop()
     assert lib.table("routing", run)["rows"][0]["load"] == [5, 5]

@@ -192,6 +192,36 @@ def test_the_run_shows_what_memory_is_made_of(tmp_path):
     assert "activations" not in uses  # freed by the backward pass
 
 
+SMALL = dict(vocab_size=VOCAB, hidden_size=H, intermediate_size=I, num_hidden_layers=1,
+             num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=64,
+             num_experts_per_tok=2)
+DEEPSEEK = dict(n_routed_experts=E, moe_intermediate_size=8, first_k_dense_replace=0, n_group=1,
+                topk_group=1, n_shared_experts=1)
+FAMILIES = {
+    "Qwen2Moe": dict(num_experts=E, moe_intermediate_size=8, shared_expert_intermediate_size=8),
+    "Qwen3Moe": dict(num_experts=E, moe_intermediate_size=8, head_dim=8),
+    "GptOss": dict(num_local_experts=E, head_dim=8),
+    "GraniteMoe": dict(num_local_experts=E),
+    "DeepseekV3": dict(DEEPSEEK, q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=4,
+                       qk_nope_head_dim=4, v_head_dim=8),
+    "Glm4Moe": dict(DEEPSEEK, head_dim=8),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_experts_of_a_family(family):
+    """Stacked, transposed, with biases, with shared experts: all routed weights, and only those."""
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, family + "Config")(**dict(SMALL, **FAMILIES[family]))
+    model = getattr(transformers, family + "ForCausalLM")(config)
+    memory = ModelMemory(model)
+    routed = sum(p.numel() * p.element_size() for name, p in model.named_parameters()
+                 if "shared" not in name and (".experts." in name or "put_linear" in name))
+    rows = memory.experts()
+    assert len(rows) == E and len({row["parameters_bytes"] for row in rows}) == 1
+    assert sum(row["parameters_bytes"] for row in rows) == routed > 0
+
+
 def test_data_frame(mixtral):
     pandas = pytest.importorskip("pandas")
     frame = moescope.model_memory(mixtral).to_df()

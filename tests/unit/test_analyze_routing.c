@@ -374,8 +374,11 @@ static void test_tokens(void **state)
 	assert_int_equal(layer->coactivation_pairs[0].to, 0);
 	NEAR(layer->coactivation_pairs[0].share, 1);
 	NEAR(layer->coactivation_pairs[0].chance, 0.75 * 2 / 6);
-	/* Beyond chance by tokens: 3 to 2 has 0.75 of two tokens, where the pairs' loads give 2's
-	 * share of what arrived: 0 1, 1 1.5 (tokens 1 and 2), 2 2, 3 1 ... of 7. */
+	/* Of the 7 slots of layer 1 that follow a token's slots, 2.5 are expert 2's: 3 to 2 has
+	 * three quarters of its own two. */
+	assert_int_equal(layer->affinity_pairs[0].from, 3);
+	assert_int_equal(layer->affinity_pairs[0].to, 2);
+	NEAR(layer->affinity_pairs[0].chance, 2.5 / 7);
 	assert_true(layer->n_affinity_pairs > 0);
 	for (unsigned int i = 0; i < layer->n_affinity_pairs; i++) {
 		const struct routing_pair *pair = &layer->affinity_pairs[i];

@@ -48,6 +48,9 @@ def write(folder: str, stats: Dict[str, Any], duration_s: float, histories: Hist
                                 "profiling_duration": duration_s, "stats": stats, "run": run}
     if closed_run is not None:
         _device_figures(closed_run, document)
+    else:
+        put(document, "devices", None, "the run is still being recorded; 'moescope report' shows "
+            "them when it is closed")
     plots = _plots(path, stats, histories, document)
     with open(files["report"], "w", encoding="utf-8") as out:
         json.dump(document, out, indent=2, allow_nan=False)
