@@ -29,6 +29,10 @@ _HOME = {
     "LightningCallback": "integrations.lightning",
     "AccelerateProfiler": "integrations.accelerate",
     **dict.fromkeys(("add_arguments", "callbacks_from_arguments"), "integrations.arguments"),
+    **dict.fromkeys(("AdvancedGPUProfiler", "ProfilerContext", "profile_function"),
+                    "gpu_profiler.advanced"),
+    "memory_snapshot": "memory.allocator",
+    "model_memory": "memory.parts",
 }
 __all__ = ["__version__", *_HOME]
 
