@@ -15,9 +15,8 @@ NO_CUDA = "PyTorch counts memory on CUDA devices only, and none is in use"
 def cuda() -> Optional[Any]:
     """torch.cuda when the program uses it already; looking must not create a CUDA context."""
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "cuda") or not torch.cuda.is_available():
-        return None
-    return torch.cuda if torch.cuda.is_initialized() else None
+    # Not is_available(): that asks the driver, and this stands in hot paths.
+    return torch.cuda if hasattr(torch, "cuda") and torch.cuda.is_initialized() else None
 
 
 def why_no_cuda() -> str:
