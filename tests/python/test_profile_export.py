@@ -44,6 +44,16 @@ def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == ["a.mscope"]
 
 
+@pytest.mark.parametrize("name, told", [("größe.mscope", True), ('a"b.mscope', False)])
+def test_names_of_runs_leave_the_trace_readable(tmp_path, name, told):
+    path = str(tmp_path / "trace.json")
+    profiler = profiled(str(tmp_path / name))
+    profiler.export_chrome_trace(path)
+    with open(path, encoding="utf-8") as file:
+        run = json.load(file)["moescope"]["run"]
+    assert run == (profiler.run if told else None)
+
+
 def test_a_trace_can_be_written_twice(tmp_path):
     profiler = profiled(str(tmp_path / "a.mscope"))
     first, second, third = (str(tmp_path / name) for name in ("1.json.gz", "2.json", "3.json.gz"))

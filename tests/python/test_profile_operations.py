@@ -75,6 +75,7 @@ def test_shapes_and_flops(ours):
     profiler, _ = train(ours, mlp, record_shapes=True, with_flops=True)
     rows = {(row.key, str(row.input_shapes)): row
             for row in profiler.key_averages(group_by_input_shape=True)}
+    assert "Input Shapes" in profiler.key_averages(group_by_input_shape=True).table()
     first = rows["aten::addmm", "[[16], [3, 8], [8, 16], [], []]"]
     assert first.count == 2 and first.flops == 2 * (2 * 3 * 8 * 16)
     assert profiler.key_averages()[0].input_shapes is not None

@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any, Iterable, Optional
 
+from .. import api
 from ..torchlike.export import tensorboard_trace_handler
 from ..torchlike.profile import profile
 from ..torchlike.ranges import Range
@@ -52,8 +53,7 @@ class TrainingProfile:
                            f"rank{rank}_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}.mscope")
         handler = tensorboard_trace_handler(self.output_dir, f"rank{rank}_{os.getpid()}",
                                             self.use_gzip)
-        from ..api import run_dir
-        self.profiler = profile(on_trace_ready=handler, run=None if run_dir() else run,
+        self.profiler = profile(on_trace_ready=handler, run=None if api.run_dir() else run,
                                 **self._options)
         self.profiler.start()
         self._running = True

@@ -100,11 +100,11 @@ def _cut(text: str, width: Optional[int]) -> str:
 class Averages:
     """Rows in torch's order; sortable as text or HTML."""
 
-    def __init__(self, averages: Sequence[Any], flags: Dict[str, bool], stacks: int = 0) -> None:
+    def __init__(self, averages: Sequence[Any], flags: Dict[str, bool], shapes: bool = False,
+                 stacks: int = 0) -> None:
         self.has_device = any(a.self_device_time_total > 0 for a in averages)
-        self.flags, self.stacks = flags, stacks
+        self.flags, self.shapes, self.stacks = flags, shapes, stacks
         self.rows = [Row(a, flags, self.has_device) for a in averages]
-        self._by_shape = len({r.key for r in self.rows}) < len(self.rows) and not stacks
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -163,7 +163,7 @@ class Averages:
         columns.append(("# of Calls", lambda r: str(r.count)))
         if self.flags["with_flops"]:
             columns.append(("Total FLOPs", lambda r: _number(r.flops)))
-        if self._by_shape:
+        if self.shapes:
             columns.append(("Input Shapes", lambda r: _cut(str(r.input_shapes), shape_width)))
         if self.stacks:
             columns.append(("Source Location",

@@ -14,7 +14,10 @@ from .. import errors
 
 def name_run(collector: Any, run: Optional[str]) -> None:
     """Traces of a torch profiler that has not started yet will say which run they belong to."""
-    collector.preset_metadata_json("moescope", json.dumps({"version": lib.VERSION, "run": run}))
+    text = json.dumps({"version": lib.VERSION, "run": run}, ensure_ascii=False)
+    if "\\" in text:  # torch writes a slash for each backslash, and the file is no JSON any more
+        text = json.dumps({"version": lib.VERSION, "run": None})
+    collector.preset_metadata_json("moescope", text)
 
 
 class TraceFile:

@@ -111,7 +111,7 @@ class profile:
         if group_by_stack_n and not self.flags["with_stack"]:
             raise ValueError("stacks were not recorded; use profile(with_stack=True)")
         return Averages(self._collector.key_averages(group_by_input_shape, group_by_stack_n),
-                        self.flags, stacks=group_by_stack_n)
+                        self.flags, group_by_input_shape, group_by_stack_n)
 
     def export_chrome_trace(self, path: str) -> None:
         """The last window as trace-event JSON, compressed when the name ends with .gz."""
