@@ -94,6 +94,20 @@ MOESCOPE_API void moescope_op_begin(moescope_name name, int32_t layer, int32_t e
 				    moescope_name shape);
 MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
 
+/* Operations that something else has timed (a framework's own collector), once they are over. Times
+ * are CLOCK_MONOTONIC nanoseconds, `thread` is the kernel's id of the thread that they ran on, depth
+ * how many operations they lay in. Waits for the profiler's own thread where its buffers are full,
+ * so call it between steps. */
+struct moescope_past_op {
+	moescope_name name, shape;
+	int32_t layer, expert; /* -1: none */
+	enum moescope_phase phase;
+	uint32_t thread, depth;
+	int64_t start_ns, duration_ns;
+	uint64_t flops, bytes;
+};
+MOESCOPE_API void moescope_past_ops(const struct moescope_past_op *ops, size_t n);
+
 /* Where the router sent the tokens of one layer in the current step.
  *
  * indices has tokens*k entries, row by row. An entry is an expert in [0, experts), or

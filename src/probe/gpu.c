@@ -21,9 +21,7 @@
 #include "probe/recorder.h"
 
 #define SAMPLE_NS INT64_C(100000000)
-#define SPACE_WAIT_MS 200
 #define NO_THREAD "no thread or descriptor to be had; raise the limits (ulimit -u, ulimit -n)"
-#define SPACE_WAITS 10 /* then the drain is not slow but stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t thread;
@@ -38,23 +36,6 @@ void gpu_lost(uint64_t dropped, uint64_t unknown)
 {
 	atomic_fetch_add(&gpu_dropped, dropped);
 	atomic_fetch_add(&gpu_unknown, unknown);
-}
-
-/* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
- * cannot write, waiting for every record would never end: then none waits until there is room. */
-static void wait_for_room(struct ring *ring, uint32_t bytes)
-{
-	static __thread bool stuck;
-	int waits = 0;
-
-	while (!ring_has_room(ring, bytes)) {
-		if (stuck || waits++ == SPACE_WAITS) {
-			stuck = true;
-			return;
-		}
-		probe_wait_for_space(SPACE_WAIT_MS);
-	}
-	stuck = false;
 }
 
 void gpu_push(enum record_kind kind, const void *row, size_t row_size)
@@ -80,7 +61,7 @@ void gpu_push_lists(enum record_kind kind, const void *row, size_t row_size,
 	}
 	/* Twice: at the end of the ring a record may have to skip almost its own size. */
 	if (!gpu_on_program_thread && ring->head + 2 * bytes > ring->limit)
-		wait_for_room(ring, (uint32_t)bytes);
+		probe_wait_for_room(ring, (uint32_t)bytes);
 	record = ring_reserve(ring, (uint32_t)bytes);
 	if (!record)
 		return;

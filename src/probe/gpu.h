@@ -47,7 +47,5 @@ void nvml_end(void);
 
 /* The large ring of a thread that carries device records. */
 void probe_attach_large(void);
-/* Waits until the drain has given space back, at most ms. */
-void probe_wait_for_space(unsigned int ms);
 
 #endif
