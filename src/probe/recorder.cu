@@ -16,6 +16,7 @@
 #define ADD(to, n) atomicAdd(to, n)
 #define TAKE_TICKET(to) atomicAdd(to, 1u)
 #define FENCE() __threadfence()
+#define PREFETCH(from) asm volatile("prefetch.global.L1 [%0];" ::"l"(from))
 #define READ_SHARED(from) (*(from))
 /* What the host reads: it must not see it before what was written until here. */
 #define PUBLISH(to, value)                                                                         \
@@ -218,6 +219,18 @@ ON_DEVICE void route_rows(const struct recorder_call *call, unsigned int first, 
 	}
 }
 
+/* A call of a few rows is nothing but latency: its first lines are asked for before the state says
+ * whether they are needed. */
+ON_DEVICE void route_prefetch(const struct recorder_call *call, unsigned int row)
+{
+	if (row >= call->rows)
+		return;
+	PREFETCH((const char *)call->indices + (size_t)row * call->k * (call->indices_64 ? 8 : 4));
+	if (call->weights)
+		PREFETCH((const char *)call->weights +
+			 (size_t)row * call->k * (call->weights_type == 2 ? 4 : 2));
+}
+
 /* Whether this call counts at all. The same for every thread of the call. */
 ON_DEVICE int route_opens(const struct recorder_call *call, int first)
 {
@@ -284,13 +297,14 @@ ON_DEVICE void block_merge(const struct recorder_call *call, const unsigned int 
 ON_DEVICE void route_ends(const struct recorder_call *call, struct recorder_layer *to,
 			  unsigned int blocks)
 {
-	if (blocks > 1) {
+	if (blocks > 1 && call->kept) {
 		FENCE();
 		if (TAKE_TICKET(&to->ticket) != blocks - 1)
 			return;
 		to->ticket = 0;
 	}
-	to->rows += call->rows;
+	if (call->kept)
+		to->rows += call->rows;
 	to->phase = call->phase;
 }
 
@@ -332,13 +346,14 @@ extern "C" __global__ void __launch_bounds__(RECORDER_THREADS)
 	unsigned int *block = (unsigned int *)block_words, thread = threadIdx.x, base;
 	struct recorder_layer *to;
 
+	route_prefetch(&call, blockIdx.x * blockDim.x + thread);
 	if (!route_opens(&call, blockIdx.x == 0 && thread == 0))
 		return;
 	to = layer_of(&call);
-	base = to->rows;
+	base = call.kept ? to->rows : 0;
 	if (call.rows <= RECORDER_DIRECT_ROWS) {
 		route_rows(&call, thread, blockDim.x, to, k_hist_of(to) + call.max_k + 1, base);
-		__syncthreads();
+		__syncthreads(); /* all have read the base */
 	} else {
 		unsigned int copy = thread / 32 % call.copies;
 

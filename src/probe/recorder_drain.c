@@ -15,6 +15,7 @@
 #include "probe/recorder_inside.h"
 
 #define BUSY_NS INT64_C(1000000)       /* between two looks at the head while steps come */
+#define GATHER_NS INT64_C(10000000)    /* that few slots may wait for others, to be one copy */
 #define IDLE_NS INT64_C(5000000)       /* and when none has come for a while */
 #define BUSY_FOR_NS INT64_C(200000000) /* how long that is */
 #define COPY_NS INT64_C(50000)	       /* between two looks at a copy */
@@ -159,12 +160,19 @@ static void count_dropped(struct moescope_recorder *r)
 	r->dropped_calls = now;
 }
 
-/* All that is complete. True: there was something. */
-static bool look(struct moescope_recorder *r)
+/* All that is complete, once it is worth a copy or `all` is wanted. True: there was something. */
+static bool look(struct moescope_recorder *r, bool all)
 {
 	uint64_t head = __atomic_load_n(&r->shared->head, __ATOMIC_ACQUIRE), before = r->tail;
 	int64_t seen_ns = clock_monotonic_ns();
 
+	if (head == r->tail)
+		r->waiting_ns = 0;
+	else if (!r->waiting_ns)
+		r->waiting_ns = seen_ns;
+	if (!all && head - r->tail < r->slots / 4 && seen_ns - r->waiting_ns < GATHER_NS)
+		return head != r->tail;
+	r->waiting_ns = 0;
 	while (!r->broken && r->tail < head) {
 		uint64_t n = head - r->tail, to_end = r->slots - r->tail % r->slots;
 
@@ -193,7 +201,7 @@ static void *drain(void *arg)
 		uint64_t asked = r->asked;
 
 		last = r->stopping; /* before the look: what came until then is fetched */
-		if (look(r))
+		if (look(r, last || asked != r->answered))
 			busy_ns = clock_monotonic_ns();
 		r->answered = asked;
 		pthread_cond_broadcast(&r->answer);

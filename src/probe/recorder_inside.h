@@ -108,6 +108,7 @@ struct moescope_recorder {
 	uint64_t asked, answered; /* flushes */
 
 	/* The drain's alone. */
+	int64_t waiting_ns; /* since when completed slots wait for a copy; 0: none does */
 	uint64_t tail, dropped_calls;
 	int64_t offset_ns; /* from the device's timer to CLOCK_MONOTONIC, at most */
 	int64_t offset_at_ns;

@@ -32,7 +32,7 @@ struct recorder_slot {
 };
 
 struct recorder_layer {
-	unsigned int rows;   /* seen in this step: where the tokens of the next call go */
+	unsigned int rows;   /* seen in this step: where the tokens of the next call are kept */
 	unsigned int ticket; /* blocks of the running call that are done */
 	unsigned int phase;  /* of the last call */
 	unsigned int tokens, padding, unused, dropped, invalid, weighted;

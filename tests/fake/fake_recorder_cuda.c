@@ -73,11 +73,44 @@ static CUresult unsafe(void)
 	return result;
 }
 
-static void live_add(int n)
+/* What the driver has handed out. It lies in a list: a driver that ends keeps it, and no checker
+ * of memory may call that a leak. */
+struct object {
+	struct object *next;
+	_Alignas(16) char memory[];
+};
+static struct object *objects;
+
+/* Not zero, as on a device. */
+static void *object_new(size_t bytes)
 {
+	struct object *object = malloc(sizeof(*object) + bytes);
+
+	if (!object)
+		abort();
+	memset(object->memory, 0xa5, bytes);
 	pthread_mutex_lock(&lock);
-	n_live += (unsigned int)n;
+	object->next = objects;
+	objects = object;
+	n_live++;
 	pthread_mutex_unlock(&lock);
+	return object->memory;
+}
+
+static void object_free(void *memory)
+{
+	struct object **at = &objects, *found;
+
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->memory != memory)
+		at = &(*at)->next;
+	found = *at;
+	if (!found)
+		abort(); /* never handed out, or given back twice */
+	*at = found->next;
+	n_live--;
+	pthread_mutex_unlock(&lock);
+	free(found);
 }
 
 static void run_node(const struct node *node)
@@ -288,16 +321,14 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	ENTER();
 	if (strcmp(image, CUBIN) != 0)
 		return CUDA_ERROR_INVALID_IMAGE;
-	*module = malloc(1);
-	live_add(1);
+	*module = object_new(1);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module)
 {
 	ENTER();
-	free(module);
-	live_add(-1);
+	object_free(module);
 	return CUDA_SUCCESS;
 }
 
@@ -309,32 +340,19 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 	return CUDA_SUCCESS;
 }
 
-/* Not zero, as on a device. */
-static void *memory_of(size_t bytes)
-{
-	void *memory = malloc(bytes);
-
-	if (!memory)
-		abort();
-	memset(memory, 0xa5, bytes);
-	live_add(1);
-	return memory;
-}
-
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
 {
 	ENTER();
 	if (unsafe() != CUDA_SUCCESS)
 		return unsafe();
-	*memory = (CUdeviceptr)(uintptr_t)memory_of(bytes);
+	*memory = (CUdeviceptr)(uintptr_t)object_new(bytes);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr memory)
 {
 	ENTER();
-	free((void *)(uintptr_t)memory);
-	live_add(-1);
+	object_free((void *)(uintptr_t)memory);
 	return CUDA_SUCCESS;
 }
 
@@ -344,15 +362,14 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags)
 	(void)flags;
 	if (unsafe() != CUDA_SUCCESS)
 		return unsafe();
-	*memory = memory_of(bytes);
+	*memory = object_new(bytes);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeHost(void *memory)
 {
 	ENTER();
-	free(memory);
-	live_add(-1);
+	object_free(memory);
 	return CUDA_SUCCESS;
 }
 
@@ -403,16 +420,14 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 	ENTER();
 	if (flags != CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE; /* it would wait for the program's default stream */
-	*stream = malloc(1);
-	live_add(1);
+	*stream = object_new(1);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
 	ENTER();
-	free(stream);
-	live_add(-1);
+	object_free(stream);
 	return CUDA_SUCCESS;
 }
 
@@ -439,16 +454,14 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
 {
 	ENTER();
 	(void)flags;
-	*event = malloc(1);
-	live_add(1);
+	*event = object_new(1);
 	return CUDA_SUCCESS;
 }
 
 CUresult cuEventDestroy_v2(CUevent event)
 {
 	ENTER();
-	free(event);
-	live_add(-1);
+	object_free(event);
 	return CUDA_SUCCESS;
 }
 
@@ -527,15 +540,13 @@ int nvrtcCreateProgram(void **program, const char *source, const char *name, int
 	(void)name;
 	if (n != 1 || !strstr(source, names[0]) || !strstr(headers[0], "struct recorder_call"))
 		return 1;
-	*program = malloc(1);
-	live_add(1);
+	*program = object_new(1);
 	return 0;
 }
 
 int nvrtcDestroyProgram(void **program)
 {
-	free(*program);
-	live_add(-1);
+	object_free(*program);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #define ADD(to, n) (*(to) += (n))
 #define TAKE_TICKET(to) ((*(to))++)
 #define FENCE()
+#define PREFETCH(from) (void)(from)
 #define READ_SHARED(from) __atomic_load_n(from, __ATOMIC_ACQUIRE)
 #define PUBLISH(to, value) __atomic_store_n(to, value, __ATOMIC_RELEASE)
 
@@ -48,6 +49,8 @@ static inline void shim_route(const struct recorder_call *call, unsigned int blo
 		struct recorder_layer *to = layer_of(call);
 		unsigned int base = to->rows;
 
+		for (unsigned int t = 0; t < threads; t++)
+			route_prefetch(call, b * threads + t);
 		if (!route_opens(call, b == 0))
 			return;
 		memset(block_words, 0xa5, sizeof(block_words)); /* nobody clears it for a kernel */
