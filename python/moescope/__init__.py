@@ -20,6 +20,19 @@ _HOME = {
     **dict.fromkeys(("register_router", "unregister_router", "find_routers"), "routing.detect"),
     "SimpleRouterWrapper": "routing.wrapper",
     **dict.fromkeys(("SimpleBenchmark", "quick_profile"), "routing.benchmark"),
+    "profile": "torchlike.profile",
+    "record_function": "torchlike.ranges",
+    "tensorboard_trace_handler": "torchlike.export",
+    **dict.fromkeys(("schedule", "ProfilerAction", "ProfilerActivity"), "torchlike.schedule"),
+    **dict.fromkeys(("MoescopeProfilerCallback", "MoescopeMemoryCallback", "ProfilerCallback",
+                     "SimpleGPUMemoryCallback"), "integrations.transformers"),
+    "LightningCallback": "integrations.lightning",
+    "AccelerateProfiler": "integrations.accelerate",
+    **dict.fromkeys(("add_arguments", "callbacks_from_arguments"), "integrations.arguments"),
+    **dict.fromkeys(("AdvancedGPUProfiler", "ProfilerContext", "profile_function"),
+                    "gpu_profiler.advanced"),
+    "memory_snapshot": "memory.allocator",
+    "model_memory": "memory.parts",
 }
 __all__ = ["__version__", *_HOME]
 

@@ -24,7 +24,8 @@ struct key {
 
 /* Sums of what-ifs and router statistics over the records of a layer. */
 struct sums {
-	double capacity_places, over, under, tile_rows;
+	double capacity_places[ROUTING_FACTORS_MAX], over[ROUTING_FACTORS_MAX];
+	double under[ROUTING_FACTORS_MAX], tile_rows;
 	uint64_t weighted, scored;
 	double confidence, entropy, top1, topk_mass, margin;
 };
@@ -111,7 +112,7 @@ static int add_k_hist(struct k_counts *counts, const struct table_routing *t, si
 static int add_record(const struct table_routing *t, size_t i, struct routing_layer *layer,
 		      struct routing_step *step, struct sums *sums, uint64_t *n)
 {
-	uint64_t first = t->load_first[i], capacity;
+	uint64_t first = t->load_first[i];
 	int r;
 
 	for (uint32_t e = 0; e < layer->experts; e++) {
@@ -133,10 +134,14 @@ static int add_record(const struct table_routing *t, size_t i, struct routing_la
 	layer->invalid += t->invalid[i];
 	if (t->k[i] > layer->k)
 		layer->k = t->k[i];
-	capacity = routing_capacity(layer->capacity_factor, t->tokens[i], t->k[i], layer->experts);
-	sums->capacity_places += (double)capacity * layer->experts;
-	sums->over += (double)routing_over_capacity(n, layer->experts, capacity);
-	sums->under += (double)routing_under_capacity(n, layer->experts, capacity);
+	for (unsigned int c = 0; c < layer->n_capacity; c++) {
+		uint64_t capacity = routing_capacity(layer->capacity[c].factor, t->tokens[i],
+						     t->k[i], layer->experts);
+
+		sums->capacity_places[c] += (double)capacity * layer->experts;
+		sums->over[c] += (double)routing_over_capacity(n, layer->experts, capacity);
+		sums->under[c] += (double)routing_under_capacity(n, layer->experts, capacity);
+	}
 	sums->tile_rows += (double)routing_tile_rows(n, layer->experts, layer->tile_rows);
 	sums->weighted += t->weighted_tokens[i];
 	sums->confidence += t->confidence_sum[i];
@@ -198,8 +203,12 @@ static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 	static const char no_scores[] = "the program gave no router scores";
 	double scored = (double)sums->scored;
 
-	layer->drop_rate = ratio(sums->over, (double)layer->assignments, none);
-	layer->pad_waste = ratio(sums->under, sums->capacity_places, none);
+	for (unsigned int c = 0; c < layer->n_capacity; c++) {
+		layer->capacity[c].drop_rate = ratio(sums->over[c], (double)layer->assignments,
+						     none);
+		layer->capacity[c].pad_waste = ratio(sums->under[c], sums->capacity_places[c],
+						     none);
+	}
 	layer->tile_waste = sums->tile_rows > 0
 				    ? value_of(1 - (double)layer->assignments / sums->tile_rows)
 				    : value_absent(none);
@@ -260,14 +269,18 @@ static void set_costs(const struct run *run, struct routing_layer *layer)
 		set_flops(t, row, s->tokens, s->load.total, &s->flops_router, &s->flops_expert);
 	}
 	layer->expert_bytes_touched = layer->expert_bytes_touched_step_mean =
-		value_absent("the program did not give the sizes of this layer");
+		layer->expert_bytes_touched_step_uniform =
+			value_absent("the program did not give the sizes of this layer");
 	if (row != SIZE_MAX && t->expert_bytes[row]) {
 		double bytes = (double)t->expert_bytes[row];
 
 		layer->expert_bytes_touched = value_of(layer->load.unique * bytes);
-		if (layer->unique_step_mean.known)
+		if (layer->unique_step_mean.known) {
 			layer->expert_bytes_touched_step_mean =
 				value_of(layer->unique_step_mean.v * bytes);
+			layer->expert_bytes_touched_step_uniform =
+				value_of(layer->unique_step_expected.v * bytes);
+		}
 	}
 }
 
@@ -320,17 +333,28 @@ static int open_layer(struct routing_layer *layer, const struct key *key, size_t
 		.layer = key->layer,
 		.phase = key->phase,
 		.experts = key->experts,
-		.capacity_factor = options->capacity_factor > 0 ? options->capacity_factor
-								: ROUTING_CAPACITY_FACTOR,
+		.capacity = { { .factor = ROUTING_CAPACITY_FACTOR } },
+		.n_capacity = 1,
 		.tile_rows = options->tile_rows ? options->tile_rows : ROUTING_TILE_ROWS,
 		.repeat_rate = value_absent("needs the experts of every token (level full)"),
 		.repeat_null = value_absent("needs the experts of every token (level full)"),
 		.coactivation_known = value_absent("needs the experts of every token (level full)"),
 		.affinity_known = value_absent("needs the experts of every token (level full)"),
 	};
+	if (options->n_capacity_factors)
+		layer->n_capacity = options->n_capacity_factors;
+	for (unsigned int c = 0; c < options->n_capacity_factors; c++)
+		layer->capacity[c].factor = options->capacity_factors[c];
 	layer->n = calloc(key->experts, sizeof(*layer->n));
 	layer->steps = calloc(n_records, sizeof(*layer->steps));
 	return layer->n && layer->steps ? 0 : -ENOMEM;
+}
+
+static int64_t realtime_offset(const struct run *run, size_t row)
+{
+	uint16_t shard = run->routing.shard[row];
+
+	return shard < run->n_shards ? run->shards[shard].realtime_offset_ns : 0;
 }
 
 /* keys[0..n): the records of one layer. */
@@ -351,6 +375,8 @@ static int build_layer(const struct run *run, const struct key *keys, size_t n,
 			struct routing_step *step = &layer->steps[layer->n_steps++];
 
 			step->step = keys[i].step;
+			step->router_ns = value_absent("no range named 'router' in this layer and "
+						       "step");
 			step->n = calloc(layer->experts, sizeof(*step->n));
 			if (!step->n) {
 				r = -ENOMEM;
@@ -359,6 +385,8 @@ static int build_layer(const struct run *run, const struct key *keys, size_t n,
 		}
 		r = add_record(&run->routing, keys[i].row, layer, &layer->steps[layer->n_steps - 1],
 			       &sums, scratch);
+		layer->steps[layer->n_steps - 1].realtime_ns = run->routing.time_ns[keys[i].row] +
+							       realtime_offset(run, keys[i].row);
 	}
 	free(scratch);
 	if (r >= 0)
@@ -428,6 +456,8 @@ int routing_analyze(const struct run *run, const struct selection *sel,
 	free(keys);
 	if (r >= 0 && options->token_level)
 		r = routing_tokens_fill(run, sel, &out);
+	if (r >= 0 && options->router_time)
+		r = routing_times_fill(run, &out);
 	if (r < 0) {
 		routing_release(&out);
 		return r;

@@ -112,4 +112,4 @@ def memory_mb(device: torch.device) -> Optional[float]:
     """Live bytes of torch's allocator; the host has no such figure."""
     if device.type != "cuda":
         return None
-    return torch.cuda.memory_allocated(device) / 2**20
+    return torch.cuda.memory_allocated(device) / 1e6

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""profile in the training loops of others: Hugging Face Trainer, Lightning, Accelerate."""

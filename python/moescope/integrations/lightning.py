@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A callback for Lightning, under either of its package names."""
+import sys
+from typing import Any
+
+from .training import TrainingProfile
+
+# The program's own package decides: a callback of the other one is a stranger to its Trainer.
+if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
+    from pytorch_lightning import Callback
+else:
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        from pytorch_lightning import Callback
+
+
+class LightningCallback(Callback):
+    """Profiles the optimizer steps of the schedule; arguments are TrainingProfile's."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__()
+        self._training = TrainingProfile(*args, **options)
+        self._seen = 0
+
+    @property
+    def profile(self) -> Any:
+        """The profiler; None before the training begins, and on ranks that were not chosen."""
+        return self._training.profiler
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._seen = trainer.global_step
+        self._training.start(trainer.global_rank)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any,
+                             batch_idx: int) -> None:
+        self._training.micro_batch()
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any,
+                           batch_idx: int) -> None:
+        self._training.micro_batch_end()
+        if trainer.global_step != self._seen:
+            self._seen = trainer.global_step
+            self._training.step()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._training.stop()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._training.stop()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the callbacks of all training frameworks share: a scheduled profile on chosen ranks.
+
+A step is an optimizer step; the micro-batches of gradient accumulation are ranges inside it.
+"""
+import os
+import time
+from typing import Any, Iterable, Optional
+
+from ..torchlike.export import tensorboard_trace_handler
+from ..torchlike.profile import profile
+from ..torchlike.ranges import Range
+from ..torchlike.schedule import schedule
+
+
+def global_rank() -> int:
+    """The rank among all processes: torch.distributed's, the launcher's, or 0."""
+    import torch
+
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    return int(os.environ.get("RANK", 0))
+
+
+class TrainingProfile:
+    """A profile that writes one trace a cycle, and its run, into `output_dir`."""
+
+    def __init__(self, output_dir: str = "./profiler_traces", wait_steps: int = 5,
+                 warmup_steps: int = 2, active_steps: int = 3, repeat_times: int = 1,
+                 record_shapes: bool = True, profile_memory: bool = True, with_stack: bool = False,
+                 with_flops: bool = True, ranks: Optional[Iterable[int]] = (0,),
+                 activities: Optional[Iterable[Any]] = None, use_gzip: bool = False) -> None:
+        self.output_dir = output_dir
+        self.ranks = None if ranks is None else frozenset(ranks)
+        self.use_gzip = use_gzip
+        self.profiler: Optional[profile] = None  # stays after stop(), with the last window
+        self._options = {
+            "schedule": schedule(wait=wait_steps, warmup=warmup_steps, active=active_steps,
+                                 repeat=repeat_times),
+            "record_shapes": record_shapes, "profile_memory": profile_memory,
+            "with_stack": with_stack, "with_flops": with_flops, "activities": activities}
+        self._micro: Optional[Range] = None
+        self._running = False
+
+    def start(self, rank: Optional[int] = None) -> None:
+        """Nothing on the ranks that are not chosen; `ranks` None chooses all."""
+        rank = global_rank() if rank is None else rank
+        if self._running or (self.ranks is not None and rank not in self.ranks):
+            return
+        os.makedirs(self.output_dir, exist_ok=True)
+        run = os.path.join(self.output_dir,
+                           f"rank{rank}_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}.mscope")
+        handler = tensorboard_trace_handler(self.output_dir, f"rank{rank}_{os.getpid()}",
+                                            self.use_gzip)
+        from ..api import run_dir
+        self.profiler = profile(on_trace_ready=handler, run=None if run_dir() else run,
+                                **self._options)
+        self.profiler.start()
+        self._running = True
+
+    def micro_batch(self) -> None:
+        """A micro-batch begins, and the one before it ends."""
+        self.micro_batch_end()
+        if self._running:
+            self._micro = Range("micro_batch").begin()
+
+    def micro_batch_end(self) -> None:
+        if self._micro is not None:
+            self._micro.end()
+            self._micro = None
+
+    def step(self, tokens: int = 0) -> None:
+        self.micro_batch_end()
+        if self._running and self.profiler is not None:
+            self.profiler.step(tokens)
+
+    def stop(self) -> None:
+        self.micro_batch_end()
+        if self._running and self.profiler is not None:
+            self._running = False
+            self.profiler.stop()

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks for Hugging Face's Trainer, transformers 4.x and 5.x."""
+from typing import Any, Callable, Optional
+
+from transformers import TrainerCallback
+
+from . import memory
+from .training import TrainingProfile
+
+
+class MoescopeProfilerCallback(TrainerCallback):
+    """Profiles the steps of the schedule, and writes traces and a run into `output_dir`.
+
+    Arguments are TrainingProfile's: output_dir, wait_steps, warmup_steps, active_steps,
+    repeat_times, record_shapes, profile_memory, with_stack, with_flops, ranks, activities,
+    use_gzip. `.profile` has the profiler, with key_averages() of the last window."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._training = TrainingProfile(*args, **options)
+
+    @property
+    def profile(self) -> Any:
+        """The profiler; None before the training begins, and on ranks that were not chosen."""
+        return self._training.profiler
+
+    @property
+    def output_dir(self) -> str:
+        return self._training.output_dir
+
+    def stop(self) -> None:
+        """Ends the profile now. The Trainer tells no callback that its training has failed: after
+        an exception call this, or train again."""
+        self._training.stop()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.stop()
+        self._training.start(args.process_index)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.micro_batch()
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.micro_batch()
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.micro_batch_end()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.step()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._training.stop()
+
+
+class MoescopeMemoryCallback(TrainerCallback):
+    """Prints memory of GPUs and host every `log_steps` steps."""
+
+    def __init__(self, log_steps: int = 10, log: Optional[Callable[[str], Any]] = None) -> None:
+        if log_steps < 1:
+            raise ValueError(f"log_steps is {log_steps}; give at least 1")
+        self.log_steps = log_steps
+        self._log = log or (lambda text: print(text, flush=True))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            self._log("no GPU here: there is no GPU memory to log, only that of the host")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step % self.log_steps == 0:
+            for line in (*memory.gpu_lines(state.global_step),
+                         memory.host_line(state.global_step)):
+                self._log(line)
+
+
+ProfilerCallback = MoescopeProfilerCallback
+SimpleGPUMemoryCallback = MoescopeMemoryCallback

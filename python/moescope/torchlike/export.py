@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trace files: Chrome's format, with the names that TensorBoard's profiler plugin looks for."""
+import gzip
+import json
+import os
+import shutil
+import socket
+import time
+from typing import Any, Callable, Optional
+
+from .. import _library as lib
+from .. import errors
+
+
+def name_run(collector: Any, run: Optional[str]) -> None:
+    """Traces of a torch profiler that has not started yet will say which run they belong to."""
+    collector.preset_metadata_json("moescope", json.dumps({"version": lib.VERSION, "run": run}))
+
+
+class TraceFile:
+    """The trace of one window. torch gives it out once; later files are copies of the first."""
+
+    def __init__(self, collector: Any) -> None:
+        self._collector = collector
+        self._first: Optional[str] = None
+
+    def write(self, path: str) -> None:
+        """Compressed when the name ends with .gz. The file appears when it is whole."""
+        root, end = (path[:-3], ".gz") if path.endswith(".gz") else (path, "")
+        partial = f"{root}.part{end}"  # torch compresses by the end of the name
+        try:
+            if self._first is None:
+                self._collector.export_chrome_trace(partial)
+            else:
+                self._copy(partial)
+            os.replace(partial, path)
+        except BaseException:
+            if os.path.exists(partial):
+                os.unlink(partial)
+            raise
+        self._first = self._first or os.path.abspath(path)
+
+    def _copy(self, path: str) -> None:
+        if not os.path.exists(self._first or ""):
+            raise errors.NotCaptured(f"the trace of this window was written to {self._first}, which "
+                                     "is gone; torch keeps no second copy, so keep that file")
+        with _open(self._first, "rb") as source, _open(path, "wb") as target:
+            shutil.copyfileobj(source, target)
+
+
+def _open(path: Any, mode: str) -> Any:
+    return gzip.open(path, mode) if path.endswith(".gz") else open(path, mode)
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: Optional[str] = None,
+                              use_gzip: bool = False) -> Callable[[Any], None]:
+    """For on_trace_ready: each window becomes DIR/WORKER.TIME.pt.trace.json, or .json.gz.
+
+    `worker_name` must differ between processes; it is HOST_PID unless given."""
+    def handle(profiler: Any) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")
+        profiler.export_chrome_trace(os.path.join(dir_name, name))
+    return handle

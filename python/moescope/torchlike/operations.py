@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of the recorded steps, by torch's own collector.
+
+Only torch's record functions see every operator, also those that others are made of and those of
+the backward pass, with torch's names; from Python they can be reached through torch's profiler
+alone (a dispatch mode sees the innermost operators only, and costs several times as much: see
+docs/python/profile.md). So a torch.profiler.profile runs underneath, and its order of actions,
+step names and windows are torch's by construction.
+"""
+from typing import Any, Callable, Iterable, Optional
+
+from .. import errors
+from .schedule import to_torch
+
+FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+
+
+def activities_of_torch(activities: Optional[Iterable[Any]]) -> Optional[list]:
+    """torch's activities for ours, torch's or their names; None: all that this torch has here."""
+    if activities is None:
+        return None
+    from torch.profiler import ProfilerActivity
+
+    found = []
+    for one in activities:
+        name = one if isinstance(one, str) else getattr(one, "name", repr(one))
+        if not hasattr(ProfilerActivity, name):
+            raise ValueError(f"activity {one!r} is not known; use ProfilerActivity.CPU or "
+                             "ProfilerActivity.CUDA")
+        found.append(getattr(ProfilerActivity, name))
+    if not found:
+        raise ValueError("activities is empty; give ProfilerActivity.CPU, or nothing for all")
+    return found
+
+
+def collector(activities: Optional[Iterable[Any]], schedule: Optional[Callable[[int], Any]],
+              on_trace_ready: Optional[Callable[[Any], Any]], flags: dict) -> Any:
+    """A torch.profiler.profile that is not yet started."""
+    import torch
+
+    config = None
+    if flags["with_stack"]:  # without it torch throws the stacks of operations away
+        config = torch._C._profiler._ExperimentalConfig(verbose=True)
+    return torch.profiler.profile(
+        activities=activities_of_torch(activities),
+        schedule=None if schedule is None else to_torch(schedule),
+        on_trace_ready=on_trace_ready, experimental_config=config, **flags)
+
+
+def check_free() -> None:
+    """torch has one profiler at a time; starting another would end the first one's records."""
+    import torch
+
+    if torch.autograd._profiler_enabled():
+        raise errors.NotCaptured("another profiler of torch is on in this thread; stop it before "
+                                 "moescope's profile starts")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forward, backward, optimizer and data of a training step, found without the program's help.
+
+Installed for the steps that are recorded and taken out after them:
+  forward    Module.__call__, replaced while installed; the outermost call on a thread is the
+             phase. Inside a backward pass it is recompute (activation checkpointing). Without
+             gradients and in eval mode, once a backward pass has been seen, it is evaluation.
+             (Global module hooks would make torch.compile warn, and slow every module down.)
+  backward   torch.autograd.backward and torch.autograd.grad, replaced while installed;
+             Tensor.backward looks the first one up at each call
+  optimizer  torch.optim's global step hooks
+  data       __next__ of DataLoader's iterators, replaced while installed
+Times are those of the host: on a GPU the work may still be queued when a phase ends.
+"""
+import functools
+import threading
+from typing import Any, Callable, List, Tuple
+
+from .ranges import Range
+
+
+class _Thread(threading.local):
+    """What is open on this thread."""
+
+    def __init__(self) -> None:
+        self.in_module = False
+        self.optimizers: List[Range] = []
+
+
+class Phases:
+    def __init__(self) -> None:
+        self._handles: List[Any] = []
+        self._replaced: List[Tuple[Any, str, Any, Any]] = []
+        self._thread = _Thread()
+        self._backwards = 0  # open now, on whichever thread
+        self._trained = False
+
+    @property
+    def installed(self) -> bool:
+        return bool(self._handles)
+
+    def install(self) -> None:
+        if self.installed:
+            return
+        import torch
+        from torch.optim import optimizer
+        from torch.utils.data import dataloader
+
+        self._thread = _Thread()
+        self._handles = [
+            optimizer.register_optimizer_step_pre_hook(self._before_optimizer),
+            optimizer.register_optimizer_step_post_hook(self._after_optimizer),
+        ]
+        self._replace(torch.nn.Module, "__call__", self._module)
+        self._replace(torch.autograd, "backward", self._backward)
+        self._replace(torch.autograd, "grad", self._backward)
+        self._replace(dataloader._BaseDataLoaderIter, "__next__", self._data)
+
+    def remove(self) -> None:
+        """Everything is as before install(). A phase that is open ends where it would have, but for
+        that of an optimizer that failed, which torch does not tell: it ends here."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        for owner, name, original, ours in reversed(self._replaced):
+            if vars(owner)[name] is ours:
+                setattr(owner, name, original)
+            # else another tool has wrapped it meanwhile: ours stays inside and passes calls on
+        self._replaced = []
+        while self._thread.optimizers:
+            self._thread.optimizers.pop().end()
+
+    def _replace(self, owner: Any, name: str, wrap: Callable) -> None:
+        original = vars(owner)[name]
+        ours = wrap(original)
+        self._replaced.append((owner, name, original, ours))
+        setattr(owner, name, ours)
+
+    def _backward(self, original: Callable) -> Callable:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if not self.installed:
+                return original(*args, **kwargs)
+            open_range = Range("backward", "backward").begin()
+            self._backwards += 1
+            self._trained = True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._backwards -= 1
+                open_range.end()
+        return backward
+
+    def _data(self, original: Callable) -> Callable:
+        @functools.wraps(original)
+        def __next__(iterator: Any) -> Any:
+            if not self.installed:
+                return original(iterator)
+            open_range = Range("data", "data", annotate=False).begin()
+            try:
+                return original(iterator)
+            finally:
+                open_range.end()
+        return __next__
+
+    def _module(self, original: Callable) -> Callable:
+        from torch.compiler import is_compiling
+
+        thread = self._thread
+
+        @functools.wraps(original)
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            # Nothing of this may end up in a compiled graph.
+            if is_compiling() or thread.in_module or not self.installed:
+                return original(module, *args, **kwargs)
+            phase = self._phase_of(module)
+            open_range = Range(phase, phase).begin()
+            thread.in_module = True
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                thread.in_module = False
+                open_range.end()
+        return __call__
+
+    def _phase_of(self, module: Any) -> str:
+        import torch
+
+        if self._backwards:
+            return "recompute"
+        if self._trained and not module.training and not torch.is_grad_enabled():
+            return "evaluation"
+        return "forward"
+
+    def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        # torch annotates optimizers and data loaders itself
+        self._thread.optimizers.append(Range("optimizer", "optimizer", annotate=False).begin())
+
+    def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._thread.optimizers:
+            self._thread.optimizers.pop().end()

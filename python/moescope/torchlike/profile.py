@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""profile: torch.profiler.profile's shape, over a run of moescope.
+
+Two records are made of each step in the schedule. The run has steps, phases and ranges, read by
+`moescope report`, `steps`, `ops` and `export`; other parts of moescope add routing and device work
+to it. The operations are collected by torch (operations.py) and shown by key_averages().
+"""
+import os
+from typing import Any, Callable, Iterable, Optional
+
+from .. import _library as lib
+from .. import api, errors
+from . import operations
+from .events import Averages
+from .export import TraceFile, name_run
+from .phases import Phases
+from .schedule import ProfilerAction
+
+_RECORDED = (ProfilerAction.RECORD.value, ProfilerAction.RECORD_AND_SAVE.value)
+
+
+class profile:
+    """Records operations, phases and steps; use it like torch.profiler.profile.
+
+    `run` is the run directory to write; without it the one that is being written already, or a new
+    one in the current directory. A run that was started here ends with stop()."""
+
+    def __init__(self, *, activities: Optional[Iterable[Any]] = None,
+                 schedule: Optional[Callable[[int], Any]] = None,
+                 on_trace_ready: Optional[Callable[["profile"], Any]] = None,
+                 record_shapes: bool = False, profile_memory: bool = False,
+                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False,
+                 run: Optional[str] = None) -> None:
+        self.on_trace_ready = on_trace_ready
+        self.flags = {"record_shapes": record_shapes, "profile_memory": profile_memory,
+                      "with_stack": with_stack, "with_flops": with_flops,
+                      "with_modules": with_modules}
+        self.run: Optional[str] = run
+        self._collector = operations.collector(activities, schedule, self._trace_ready, self.flags)
+        self._trace = TraceFile(self._collector)  # of the last window
+        self._phases = Phases()
+        self._started = self._owns_run = self._paused = False
+        self._step_of_run = 0
+
+    @property
+    def step_num(self) -> int:
+        """Steps that have ended since the profiler was made."""
+        return self._collector.step_num
+
+    @property
+    def current_action(self) -> ProfilerAction:
+        return ProfilerAction(self._collector.current_action.value)
+
+    def start(self) -> None:
+        """Begins with step 0. A second start changes nothing."""
+        if self._started:
+            return
+        operations.check_free()
+        self._open_run()
+        name_run(self._collector, self.run)
+        try:
+            self._collector.start()
+        except BaseException:
+            self._close_run()
+            raise
+        self._started = True
+        self._begin_step()
+
+    def step(self, tokens: int = 0) -> None:
+        """One step has ended, the next begins; `tokens` it has processed, 0: unknown.
+
+        What on_trace_ready does lies between the two steps."""
+        if not self._started:
+            raise errors.ProfilerClosed("the profiler is not running; call start() or use 'with'")
+        self._phases.remove()
+        lib.load().moescope_step_end(tokens)
+        self._collector.step()
+        self._begin_step()
+
+    def stop(self) -> None:
+        """Ends recording; the program is as it was before start()."""
+        if not self._started:
+            return
+        self._started = False
+        self._phases.remove()
+        if self.step_num == 0:  # no step() in the whole block: the block is the step
+            lib.load().moescope_step_end(0)
+        try:
+            self._collector.stop()
+        finally:
+            self._close_run()
+
+    def __enter__(self) -> "profile":
+        self.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.stop()
+
+    def events(self) -> Any:
+        """Each operation with its times: torch's EventList."""
+        self._check_recorded()
+        return self._collector.events()
+
+    def key_averages(self, group_by_input_shape: bool = False,
+                     group_by_stack_n: int = 0) -> Averages:
+        """Operations of the last window of recorded steps, summed by name."""
+        self._check_recorded()
+        if group_by_input_shape and not self.flags["record_shapes"]:
+            raise ValueError("shapes were not recorded; use profile(record_shapes=True)")
+        if group_by_stack_n and not self.flags["with_stack"]:
+            raise ValueError("stacks were not recorded; use profile(with_stack=True)")
+        return Averages(self._collector.key_averages(group_by_input_shape, group_by_stack_n),
+                        self.flags, stacks=group_by_stack_n)
+
+    def export_chrome_trace(self, path: str) -> None:
+        """The last window as trace-event JSON, compressed when the name ends with .gz."""
+        self._check_recorded()
+        self._trace.write(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Folded stacks for flame graphs."""
+        self._check_recorded()
+        if not self.flags["with_stack"]:
+            raise ValueError("stacks were not recorded; use profile(with_stack=True)")
+        self._collector.export_stacks(path, metric)
+
+    def _repr_html_(self) -> str:
+        if self._collector.profiler is None or self._started:
+            return f"<p>moescope profile, run {self.run or 'not started'}: no window closed yet</p>"
+        return self.key_averages()._repr_html_()
+
+    def _trace_ready(self, collector: Any) -> None:
+        self._trace = TraceFile(collector)
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
+    def _check_recorded(self) -> None:
+        inner = self._collector.profiler
+        if inner is None or inner.kineto_results is None:
+            raise errors.NotCaptured("no recorded step has ended yet; call this in on_trace_ready "
+                                     "or after stop(), and see that the schedule has active steps")
+
+    def _begin_step(self) -> None:
+        library = lib.load()
+        recorded = self._collector.current_action.value in _RECORDED
+        if self._owns_run and recorded == self._paused:
+            (library.moescope_resume if recorded else library.moescope_pause)()
+            self._paused = not recorded
+        if recorded:
+            self._phases.install()
+        library.moescope_step_begin(self._step_of_run)
+        self._step_of_run += 1
+
+    def _open_run(self) -> None:
+        open_already = api.run_dir()
+        if self.run is not None and open_already is not None \
+                and os.path.abspath(self.run) != os.path.abspath(open_already):
+            raise errors.StartError(f"{open_already} is being recorded in this process; stop it "
+                                    f"before a profile with run='{self.run}' starts")
+        self._owns_run = open_already is None
+        self.run = api.start(self.run) or None
+
+    def _close_run(self) -> None:
+        if self._paused:
+            lib.load().moescope_resume()
+            self._paused = False
+        if self._owns_run:
+            api.stop()
+            self._owns_run = False
