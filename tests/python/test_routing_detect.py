@@ -218,3 +218,39 @@ def test_an_experts_interface_without_indices_is_given_up():
     model = Odd(True, False)
     with pytest.warns(RuntimeWarning, match="integer indices"), moescope.MoEProfiler(model):
         assert model(torch.zeros(3, 8)).shape == (3, 8)
+
+
+def test_two_sets_of_experts_in_one_block():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.text, self.vision = Stacked(True, False), Stacked(True, False)
+    assert [r.name for r in moescope.find_routers(Two())] == ["text", "vision"]
+    with pytest.raises(moescope.UnknownRouter, match="odd.experts"):
+        two = Two()
+        two.odd = StrangeBlock()
+        moescope.find_routers(two)
+
+
+def test_a_block_whose_forward_is_another_is_refused():
+    transformers = pytest.importorskip("transformers")
+    from transformers.models.llama4 import modeling_llama4
+    config = transformers.Llama4TextConfig(hidden_size=8, intermediate_size=4, num_local_experts=4,
+                                           num_experts_per_tok=1)
+
+    class Same(modeling_llama4.Llama4TextMoe):
+        pass
+
+    class Changed(modeling_llama4.Llama4TextMoe):
+        def forward(self, hidden_states):
+            return hidden_states, None
+    assert len(moescope.find_routers(nn.Sequential(Same(config)))) == 1
+    with pytest.raises(moescope.UnknownRouter):
+        moescope.find_routers(nn.Sequential(Changed(config)))
+    patched = Same(config)
+    patched.forward = lambda hidden_states: (hidden_states, None)
+    with pytest.raises(moescope.UnknownRouter):
+        moescope.find_routers(nn.Sequential(patched))
+    pretender = type("DeepseekV3MoE", (StrangeBlock,), {})()
+    with pytest.raises(moescope.UnknownRouter):
+        moescope.find_routers(nn.Sequential(pretender))

@@ -347,6 +347,7 @@ class Session:
         self._mask: Optional[Tensor] = None
         self._masks: Dict[torch.device, Tensor] = {}
         self._rows = 0
+        self._odd_rows = False
         self._depth = 0
         self._implicit = -1
         self._borrowed = False
@@ -505,7 +506,13 @@ class Session:
     def rows_mask(self, indices: Tensor) -> Optional[Tensor]:
         """True for tokens, False for padding; None when no padding is known for these rows."""
         mask = self._mask
-        if mask is None or mask.numel() != indices.shape[0]:
+        if mask is None:
+            return None
+        if mask.numel() != indices.shape[0]:
+            if not self._odd_rows:
+                self._odd_rows = True
+                api.info("routing padding", f"a layer routed {indices.shape[0]} rows of "
+                         f"{mask.numel()} positions: padding among them is counted as tokens")
             return None
         if indices.device not in self._masks:
             there = mask.to(indices.device, non_blocking=True)

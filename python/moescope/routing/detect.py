@@ -120,8 +120,10 @@ def _parent(names: Dict[str, nn.Module], name: str) -> Optional[nn.Module]:
 def _suspects(names: Dict[str, nn.Module], claimed: List[str]) -> List[str]:
     """Parts that look like a mixture of experts and belong to no layer that was found."""
     def known(name: str) -> bool:
-        return any(name == c or name.startswith(c + ".") or c.startswith(name + ".") or not c
-                   for c in claimed)
+        if "" in claimed and "." not in name:
+            return True  # neighbours of a router at the top of the model
+        return any(name == c or name.startswith(c + ".") or c.startswith(name + ".")
+                   for c in claimed if c)
     found = []
     for name, module in names.items():
         if not name or known(name):
@@ -131,6 +133,18 @@ def _suspects(names: Dict[str, nn.Module], claimed: List[str]) -> List[str]:
                 not many and _LOOKS_LIKE.search(type(module).__name__)):
             found.append(name)
     return found
+
+
+def _family(module: nn.Module) -> Optional[Callable[[nn.Module], Found]]:
+    """The table's way for this block; none when its forward is not the one that the table knows."""
+    kind = next((k for k in type(module).__mro__ if k.__name__ in families.BLOCKS), None)
+    if kind is None or not kind.__module__.startswith("transformers.models."):
+        return None
+    forward = type(module).forward
+    replaced = "forward" in vars(module) and not hasattr(module, "_hf_hook")  # accelerate's is fine
+    if replaced or forward is not kind.forward or forward.__module__ != kind.__module__:
+        return None
+    return families.BLOCKS[kind.__name__]
 
 
 def _find_one(names: Dict[str, nn.Module], name: str,
@@ -143,7 +157,7 @@ def _find_one(names: Dict[str, nn.Module], name: str,
     found = _interface(module, _parent(names, name))
     if found:
         return block, found, "experts interface"
-    family = families.BLOCKS.get(type(module).__name__)
+    family = _family(module)
     experts = getattr(module, "experts", None)
     if family and not (isinstance(experts, nn.Module) and _interface(experts, module)):
         try:
@@ -167,15 +181,15 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
             where, source = (one[1], one[2]) if one else (_given(module), "given")
             found.append(Router(len(found), name, where, source))
         return found
-    claimed: List[str] = []
+    claimed: List[str] = []  # blocks that are understood
+    done: List[str] = []  # modules whose parts are not looked at any more
     for name, module in names.items():
-        if any(c and name.startswith(c + ".") for c in claimed):
+        if any(name.startswith(d + ".") for d in done):
             continue
         one = _find_one(names, name, module)
         if one:
-            claimed.append(one[0] if one[2] != "registered" else name)
-            if one[2] == "registered":
-                claimed.append(one[0])  # the router's neighbours are its experts
+            done.append(name)
+            claimed += [name, one[0]]
             found.append(Router(len(found), name, one[1], one[2]))
     doubt = _suspects(names, claimed)
     if doubt:
