@@ -104,14 +104,20 @@ class MoEProfiler:
     def running(self) -> bool:
         return self._state.session is not None
 
+    def _level(self) -> str:
+        """On a device the recorder keeps what it was opened for, whatever the level; a higher one
+        would only switch on device records, which have a price and nothing to do with routing."""
+        if all(wrapper.router.device.startswith("cuda") for wrapper in self.wrappers):
+            return "counts"
+        return "full" if self._mode == "tokens" else "trace" if self._weights else "counts"
+
     def start(self) -> "MoEProfiler":
         """Begins to capture. A second start is harmless."""
         if self._closed:
             raise errors.ProfilerClosed("this profiler is closed; make a new MoEProfiler")
         if self.running:
             return self
-        level = "full" if self._mode == "tokens" else "trace" if self._weights else "counts"
-        where = recording.acquire(self._wanted_run, level)
+        where = recording.acquire(self._wanted_run, self._level())
         if self._given and os.path.abspath(where.path) != os.path.abspath(self._wanted_run):
             warnings.warn(f"recording goes to {where.path}, which is open already; stop that first "
                           f"to record to {self._wanted_run}", RuntimeWarning, stacklevel=2)
