@@ -355,6 +355,38 @@ static void test_sessions(void **state)
 	run_free(run);
 }
 
+/* A pause takes nothing from the step before it, and gives nothing to the one after it. */
+static void paused(void)
+{
+	struct moescope_recorder *recorder;
+	struct given given;
+
+	make_given(EXPERTS, 1, 0, &given);
+	start_at(MOESCOPE_COUNTS);
+	recorder = opened(EXPERTS, 0, 0);
+	CHECK(route_given(recorder, 0, &given) == 0);
+	moescope_pause();
+	CHECK(route_given(recorder, 0, &given) == 0); /* not recorded */
+	CHECK(moescope_recorder_step(recorder, 1, STREAM) == 0);
+	CHECK(moescope_recorder_flush(recorder) == 0);
+	moescope_resume();
+	route_step(recorder, EXPERTS, 2);
+	moescope_stop();
+	moescope_recorder_close(recorder);
+	given_release(&given);
+}
+
+static void test_pause(void **state)
+{
+	struct run *run = run_of(paused);
+
+	(void)state;
+	assert_int_equal(run->routing.n, 1 + LAYERS);
+	assert_routing(run, 0, EXPERTS, 1, 0);
+	assert_routing(run, 1, EXPERTS, 2, 0);
+	run_free(run);
+}
+
 /* A step that the device has not come to is recorded all the same when the recorder is closed. */
 static void closes_early(void)
 {
@@ -700,6 +732,7 @@ int main(void)
 		TEST(test_gate),
 		TEST(test_every_replay_is_recorded),
 		TEST(test_sessions),
+		TEST(test_pause),
 		TEST(test_close_waits_for_the_device),
 		TEST(test_other_contexts),
 		TEST(test_phase_of_the_range),
