@@ -74,22 +74,14 @@ static void *open_beside_runtime(void)
 static int open_nvrtc(struct err *err)
 {
 	const char *given = getenv("MOESCOPE_NVRTC");
-#define SYMBOL(name)                                                                               \
-	{                                                                                          \
-#name, &nvrtc.name                                                                 \
-	}
+#define SYMBOL(name) { #name, &nvrtc.name },
 	const struct dynlib_symbol symbols[] = {
-		SYMBOL(nvrtcCreateProgram),
-		SYMBOL(nvrtcDestroyProgram),
-		SYMBOL(nvrtcCompileProgram),
-		SYMBOL(nvrtcGetProgramLogSize),
-		SYMBOL(nvrtcGetProgramLog),
-		SYMBOL(nvrtcGetPTXSize),
-		SYMBOL(nvrtcGetPTX),
-		SYMBOL(nvrtcGetCUBINSize),
-		SYMBOL(nvrtcGetCUBIN),
-		SYMBOL(nvrtcGetNumSupportedArchs),
-		SYMBOL(nvrtcGetSupportedArchs),
+		SYMBOL(nvrtcCreateProgram) SYMBOL(nvrtcDestroyProgram) SYMBOL(nvrtcCompileProgram)
+			SYMBOL(nvrtcGetProgramLogSize) SYMBOL(nvrtcGetProgramLog)
+				SYMBOL(nvrtcGetPTXSize) SYMBOL(nvrtcGetPTX)
+					SYMBOL(nvrtcGetCUBINSize) SYMBOL(nvrtcGetCUBIN)
+						SYMBOL(nvrtcGetNumSupportedArchs)
+							SYMBOL(nvrtcGetSupportedArchs)
 	};
 #undef SYMBOL
 	void *library;
