@@ -74,16 +74,19 @@ static void *open_beside_runtime(void)
 static int open_nvrtc(struct err *err)
 {
 	const char *given = getenv("MOESCOPE_NVRTC");
-#define SYMBOL(name) { #name, &nvrtc.name },
 	const struct dynlib_symbol symbols[] = {
-		SYMBOL(nvrtcCreateProgram) SYMBOL(nvrtcDestroyProgram) SYMBOL(nvrtcCompileProgram)
-			SYMBOL(nvrtcGetProgramLogSize) SYMBOL(nvrtcGetProgramLog)
-				SYMBOL(nvrtcGetPTXSize) SYMBOL(nvrtcGetPTX)
-					SYMBOL(nvrtcGetCUBINSize) SYMBOL(nvrtcGetCUBIN)
-						SYMBOL(nvrtcGetNumSupportedArchs)
-							SYMBOL(nvrtcGetSupportedArchs)
+		{ "nvrtcCreateProgram", &nvrtc.nvrtcCreateProgram },
+		{ "nvrtcDestroyProgram", &nvrtc.nvrtcDestroyProgram },
+		{ "nvrtcCompileProgram", &nvrtc.nvrtcCompileProgram },
+		{ "nvrtcGetProgramLogSize", &nvrtc.nvrtcGetProgramLogSize },
+		{ "nvrtcGetProgramLog", &nvrtc.nvrtcGetProgramLog },
+		{ "nvrtcGetPTXSize", &nvrtc.nvrtcGetPTXSize },
+		{ "nvrtcGetPTX", &nvrtc.nvrtcGetPTX },
+		{ "nvrtcGetCUBINSize", &nvrtc.nvrtcGetCUBINSize },
+		{ "nvrtcGetCUBIN", &nvrtc.nvrtcGetCUBIN },
+		{ "nvrtcGetNumSupportedArchs", &nvrtc.nvrtcGetNumSupportedArchs },
+		{ "nvrtcGetSupportedArchs", &nvrtc.nvrtcGetSupportedArchs },
 	};
-#undef SYMBOL
 	void *library;
 
 	if (have_nvrtc)
