@@ -465,9 +465,11 @@ static int end_step(struct moescope_recorder *r, int64_t step, void *stream, str
 				      .step = step < 0 ? -1 : step,
 				      .slots = r->slots,
 				      .slot_words = r->slot_words };
-	bool in_graph = (step >= 0 || !GATE_SESSION(gate_load())) && capturing(stream);
+	/* Not the gate: a step that a pause or the schedule cuts short ends here all the same. */
+	bool session = atomic_load_explicit(&probe_session, memory_order_relaxed) != 0;
+	bool in_graph = (step >= 0 || !session) && capturing(stream);
 
-	if (!in_graph && !GATE_SESSION(gate_load()))
+	if (!in_graph && !session)
 		return 0;
 	if (in_graph)
 		args.step = -1; /* the number would be the same at each replay */

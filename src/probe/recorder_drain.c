@@ -105,14 +105,15 @@ static CUresult copy_kept(struct moescope_recorder *r, uint32_t slot, const uint
 	return CUDA_SUCCESS;
 }
 
-/* Rows of fetched slots; without a session nobody wants them. The lock is given up: a full ring
+/* Rows of fetched slots; without a session nobody wants them, in a pause they are from before it. The lock is given up: a full ring
  * makes this thread wait for the session's drain. */
 static void push(struct moescope_recorder *r, uint32_t first, uint32_t n, int64_t seen_ns)
 {
-	if (GATE_SESSION(gate_load()) < MOESCOPE_COUNTS)
+	if (!atomic_load(&probe_session))
 		return;
 	pthread_mutex_unlock(&r->lock);
-	probe_attach_large();
+	if (r->kept)
+		probe_attach_large();
 	for (uint32_t i = 0; i < n; i++) {
 		const uint32_t *counts = r->fetched + (size_t)(first + i) * r->slot_words;
 		const struct recorder_slot *slot = (const struct recorder_slot *)counts;
@@ -155,7 +156,7 @@ static void count_dropped(struct moescope_recorder *r)
 {
 	uint64_t now = r->shared->dropped_calls;
 
-	if (GATE_SESSION(gate_load()) >= MOESCOPE_COUNTS)
+	if (atomic_load(&probe_session))
 		gpu_lost(now - r->dropped_calls, 0);
 	r->dropped_calls = now;
 }

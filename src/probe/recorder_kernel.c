@@ -4,7 +4,9 @@
  * the driver takes it, else the source, compiled by libnvrtc. Called when a recorder is opened, on
  * the program's thread; what was compiled is kept for the process.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,33 +37,63 @@ static bool have_nvrtc;
 static int compiled_for; /* the capability of `compiled`, 0: none */
 static char *compiled;
 
+static const char *const nvrtc_names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+					   "libnvrtc.so", NULL };
+
+/* Python packages keep it where the loader does not look: beside the CUDA runtime that the program
+ * has loaded (CUDA 13), or in a package of its own next to that one's (CUDA 11 and 12). */
+static void *open_beside_runtime(void)
+{
+	static const char *const runtimes[] = { "libcudart.so.13", "libcudart.so.12",
+						"libcudart.so.11.0" };
+	static const char *const folders[] = { "", "../../cuda_nvrtc/lib/" };
+	char folder[PATH_MAX], path[PATH_MAX + 64];
+
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+		void *runtime = dlopen(runtimes[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD), *library;
+		char *slash;
+
+		if (!runtime)
+			continue;
+		dynlib_path(runtime, folder, sizeof(folder));
+		dlclose(runtime);
+		slash = strrchr(folder, '/');
+		if (!slash)
+			continue;
+		slash[1] = '\0';
+		for (size_t f = 0; f < sizeof(folders) / sizeof(folders[0]); f++) {
+			snprintf(path, sizeof(path), "%s%s%s", folder, folders[f], nvrtc_names[i]);
+			library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+			if (library)
+				return library;
+		}
+	}
+	return NULL;
+}
+
 static int open_nvrtc(struct err *err)
 {
-	static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-					     "libnvrtc.so", NULL };
-#define SYMBOL(name)                                                                               \
-	{                                                                                          \
-#name, &nvrtc.name                                                                 \
-	}
+	const char *given = getenv("MOESCOPE_NVRTC");
 	const struct dynlib_symbol symbols[] = {
-		SYMBOL(nvrtcCreateProgram),
-		SYMBOL(nvrtcDestroyProgram),
-		SYMBOL(nvrtcCompileProgram),
-		SYMBOL(nvrtcGetProgramLogSize),
-		SYMBOL(nvrtcGetProgramLog),
-		SYMBOL(nvrtcGetPTXSize),
-		SYMBOL(nvrtcGetPTX),
-		SYMBOL(nvrtcGetCUBINSize),
-		SYMBOL(nvrtcGetCUBIN),
-		SYMBOL(nvrtcGetNumSupportedArchs),
-		SYMBOL(nvrtcGetSupportedArchs),
+		{ "nvrtcCreateProgram", &nvrtc.nvrtcCreateProgram },
+		{ "nvrtcDestroyProgram", &nvrtc.nvrtcDestroyProgram },
+		{ "nvrtcCompileProgram", &nvrtc.nvrtcCompileProgram },
+		{ "nvrtcGetProgramLogSize", &nvrtc.nvrtcGetProgramLogSize },
+		{ "nvrtcGetProgramLog", &nvrtc.nvrtcGetProgramLog },
+		{ "nvrtcGetPTXSize", &nvrtc.nvrtcGetPTXSize },
+		{ "nvrtcGetPTX", &nvrtc.nvrtcGetPTX },
+		{ "nvrtcGetCUBINSize", &nvrtc.nvrtcGetCUBINSize },
+		{ "nvrtcGetCUBIN", &nvrtc.nvrtcGetCUBIN },
+		{ "nvrtcGetNumSupportedArchs", &nvrtc.nvrtcGetNumSupportedArchs },
+		{ "nvrtcGetSupportedArchs", &nvrtc.nvrtcGetSupportedArchs },
 	};
-#undef SYMBOL
 	void *library;
 
 	if (have_nvrtc)
 		return 0;
-	library = dynlib_open(names, "MOESCOPE_NVRTC");
+	library = dynlib_open(nvrtc_names, "MOESCOPE_NVRTC");
+	if (!library && (!given || !*given))
+		library = open_beside_runtime();
 	if (!library)
 		return err_set(
 			err, -ENOTSUP,

@@ -52,8 +52,9 @@ def model_of(family, device):
     import transformers
     config = getattr(transformers, family + "Config", None)
     kind = getattr(transformers, family + "ForCausalLM", None)
-    if config is None or kind is None:
-        raise Skip(f"transformers {transformers.__version__} has no {family}")
+    if config is None or kind is None or int(transformers.__version__.split(".")[0]) < 5:
+        raise Skip(f"transformers {transformers.__version__} has no {family} with the experts "
+                   "interface")
     torch.manual_seed(1)
     model = kind(config(**SMALL, **FAMILIES[family])).to(device, torch.bfloat16)
     return model, FAMILIES[family]["num_experts_per_tok"]
