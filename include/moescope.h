@@ -94,6 +94,20 @@ MOESCOPE_API void moescope_op_begin(moescope_name name, int32_t layer, int32_t e
 				    moescope_name shape);
 MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
 
+/* Operations that something else has timed (a framework's own collector), once they are over. Times
+ * are CLOCK_MONOTONIC nanoseconds, `thread` is the kernel's id of the thread that they ran on, depth
+ * how many operations they lay in. Waits for the profiler's own thread where its buffers are full,
+ * so call it between steps. */
+struct moescope_past_op {
+	moescope_name name, shape;
+	int32_t layer, expert; /* -1: none */
+	enum moescope_phase phase;
+	uint32_t thread, depth;
+	int64_t start_ns, duration_ns;
+	uint64_t flops, bytes;
+};
+MOESCOPE_API void moescope_past_ops(const struct moescope_past_op *ops, size_t n);
+
 /* Where the router sent the tokens of one layer in the current step.
  *
  * indices has tokens*k entries, row by row. An entry is an expert in [0, experts), or
@@ -217,7 +231,12 @@ MOESCOPE_API const char *moescope_run_dir(void);
  * A recorder counts there, by one small kernel on the stream that made the indices: nothing waits,
  * nothing is copied back on that stream, and all of it can stand in a CUDA graph, whose replays are
  * then recorded too. What a step has counted waits on the device in one of `slots` places until a
- * thread of the profiler has fetched it; when all of them are full the step is dropped and counted.
+ * thread of the profiler has fetched it; when all of them are full the step is dropped and its calls
+ * are counted as lost.
+ *
+ * The calls of a step may be on several streams if the program orders them by events: calls of one
+ * layer one behind the other, the step's end behind all of them. A layer has the same experts and k
+ * in all its calls. Rows have the time at which the device ended the step.
  *
  * A recorder belongs to the CUDA context that is current when it is opened. Calls return 0 or
  * -errno: -ENOTSUP without a CUDA driver, without a context or without a compiler for the kernel
@@ -239,8 +258,8 @@ struct moescope_recorder_options {
 	uint32_t experts; /* the largest E, at most 1024 */
 	uint32_t k;	  /* the largest k, at most 64 */
 	uint64_t tokens;  /* of a layer in one step whose experts are kept one by one; 0: counts */
-	uint32_t slots;	  /* steps that may wait to be fetched; 0: 64, fewer when tokens are kept */
-	uint32_t weights; /* not 0: of kept tokens the router weights too, in 8 bits */
+	uint32_t slots; /* steps that may wait to be fetched; 0: 64 to 1024, with tokens 2 to 64 */
+	uint32_t weights; /* not 0: of kept tokens the router weights too, as 8-bit shares */
 };
 MOESCOPE_API int moescope_recorder_open(const struct moescope_recorder_options *options,
 					struct moescope_recorder **ret_recorder);
@@ -259,19 +278,25 @@ struct moescope_device_routing {
 	const uint8_t *mask;   /* a byte for each row, 0: padding; NULL: none is */
 	void *stream;	       /* CUstream; NULL: the default one */
 };
-/* May be called while a stream is captured. Several calls for one layer and step add up. */
+/* May be called while a stream is captured. Several calls for one layer and step add up, and the
+ * phase is that of the last. Rows past `valid` and rows that the mask leaves out are padding. While
+ * nothing is recorded nothing is launched, but in a capture. */
 MOESCOPE_API int moescope_recorder_route(struct moescope_recorder *recorder,
 					 const struct moescope_device_routing *routing);
 
-/* The step is complete once the stream has come here, and the next begins. A captured call counts
- * on from the step before at each replay; `step` -1 does so everywhere. */
+/* The step with the number `step` is complete once the stream has come here, and the next begins.
+ * A captured call counts on from the step before at each replay; `step` -1 does so everywhere. A step
+ * in which nothing was counted takes no place. */
 MOESCOPE_API int moescope_recorder_step(struct moescope_recorder *recorder, int64_t step,
 					void *stream);
-/* Off: the kernels return at once until it is on again, replays included. Not while capturing. */
+/* Off: nothing is counted until it is on again, replays included; steps keep their numbers. From
+ * where the stream is now. -EBUSY while it is captured. */
 MOESCOPE_API int moescope_recorder_gate(struct moescope_recorder *recorder, int on, void *stream);
-/* Waits until the profiler has all steps that the device has completed so far. */
+/* Waits until the profiler has all steps that the device has completed so far; to have those that
+ * are still under way, wait for their stream first. moescope_stop does this for every recorder. */
 MOESCOPE_API int moescope_recorder_flush(struct moescope_recorder *recorder);
-/* Flushes and frees. Graphs that hold calls of it must not be replayed afterwards. */
+/* Waits for the device, flushes and frees. Graphs that hold calls of it must not be replayed
+ * afterwards. */
 MOESCOPE_API void moescope_recorder_close(struct moescope_recorder *recorder);
 /* Why the last call of this thread failed, in words; "" when it did not. */
 MOESCOPE_API const char *moescope_recorder_words(void);

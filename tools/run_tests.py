@@ -16,7 +16,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = os.cpu_count() or 2
@@ -169,6 +171,51 @@ def layer_bare(results, args):
     if build(results, directory, ["-Dauto_features=disabled", "-Dgpu_headers=none",
                                   "-Dwerror=true"]):
         scripts(results, directory, "cli", only="test_tables.py")
+
+
+def pytest(results, name, python, files, env):
+    """Runs test files under pytest and counts by its JUnit report."""
+    report = os.path.join(tempfile.mkdtemp(prefix="moescope-pytest-"), "report.xml")
+    status, output = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
+                          f"--junitxml={report}", *files], env=env)
+    before = len(results.failed)
+    if os.path.exists(report):
+        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
+            test = f"{name} {case.get('classname', '').split('.')[-1]}: {case.get('name')}"
+            if case.find("skipped") is not None:
+                results.skipped.append(f"{test}: {case.find('skipped').get('message', '')[:200]}")
+            elif case.find("failure") is not None or case.find("error") is not None:
+                results.failed.append(test)
+            else:
+                results.passed += 1
+    shutil.rmtree(os.path.dirname(report))
+    if status != 0:
+        print(f"---- {name}\n{output[-20000:]}\n----", flush=True)
+        if len(results.failed) == before:
+            results.failed.append(f"{name}: exit status {status}")
+
+
+def layer_python(results, args):
+    if not build(results, args.build):
+        return
+    status, output = run(["tools/python_env.sh"])
+    results.record("python environment", status == 0, output[-3000:])
+    if status != 0:
+        return
+    folder = output.strip().splitlines()[-1]
+    python = os.path.join(folder, "bin", "python")
+    path = os.path.join(ROOT, "python")
+    env = {"PYTHONPATH": path, "MOESCOPE_BUILD": args.build, "OMP_NUM_THREADS": "1",
+           "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg"}
+    files = sorted(glob.glob(os.path.join(ROOT, "tests", "python", "**", "test_*.py"),
+                             recursive=True))
+    older = dict(env, PYTHONPATH=os.pathsep.join([os.path.join(folder, "transformers4"), path]))
+    jobs = [("python " + os.path.basename(f)[5:-3], [f], env) for f in files]
+    # What looks into models must hold for both generations of the library.
+    jobs += [("transformers 4 " + os.path.basename(f)[5:-3], [f], older) for f in files
+             if "routing_families" in f]
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(lambda job: pytest(results, job[0], python, job[1], job[2]), jobs))
 
 
 def layer_fuzz(results, args):

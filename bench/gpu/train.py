@@ -39,6 +39,11 @@ def build():
 
 def training_step(batch, context):
     """A function that does one step of training."""
+    return training(batch, context)[1]
+
+
+def training(batch, context):
+    """The model, and a function that does one step of its training."""
     model, config = build()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     tokens = torch.randint(0, config.vocab_size, (batch, context), device="cuda")
@@ -49,7 +54,7 @@ def training_step(batch, context):
         optimizer.step()
         optimizer.zero_grad()
 
-    return step
+    return model, step
 
 
 def decoding_step(batch):

@@ -16,6 +16,10 @@ _HOME = {
     **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
                      "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",
                      "NotCaptured", "ToolError"), "errors"),
+    "MoEProfiler": "routing.profiler",
+    **dict.fromkeys(("register_router", "unregister_router", "find_routers"), "routing.detect"),
+    "SimpleRouterWrapper": "routing.wrapper",
+    **dict.fromkeys(("SimpleBenchmark", "quick_profile"), "routing.benchmark"),
     "profile": "torchlike.profile",
     "record_function": "torchlike.ranges",
     "tensorboard_trace_handler": "torchlike.export",
@@ -25,6 +29,10 @@ _HOME = {
     "LightningCallback": "integrations.lightning",
     "AccelerateProfiler": "integrations.accelerate",
     **dict.fromkeys(("add_arguments", "callbacks_from_arguments"), "integrations.arguments"),
+    **dict.fromkeys(("AdvancedGPUProfiler", "ProfilerContext", "profile_function"),
+                    "gpu_profiler.advanced"),
+    "memory_snapshot": "memory.allocator",
+    "model_memory": "memory.parts",
 }
 __all__ = ["__version__", *_HOME]
 

@@ -50,6 +50,7 @@ enum finding {
 	FIND_TIMELINE = 1 << 9,
 	FIND_SPANS = 1 << 10,
 	FIND_ALL = (1 << 11) - 1,
+	FIND_ROUTER_TIME = 1 << 11, /* a part of routing that only some views show */
 };
 
 struct findings_options {

@@ -24,7 +24,8 @@ struct key {
 
 /* Sums of what-ifs and router statistics over the records of a layer. */
 struct sums {
-	double capacity_places, over, under, tile_rows;
+	double capacity_places[ROUTING_FACTORS_MAX], over[ROUTING_FACTORS_MAX];
+	double under[ROUTING_FACTORS_MAX], tile_rows;
 	uint64_t weighted, scored;
 	double confidence, entropy, top1, topk_mass, margin;
 };
@@ -88,22 +89,22 @@ static void check_record(const struct table_routing *t, size_t i, struct routing
 	out->dropped += t->dropped[i];
 }
 
-static int add_k_hist(struct routing_layer *layer, const struct table_routing *t, size_t i)
+static int add_k_hist(struct k_counts *counts, const struct table_routing *t, size_t i)
 {
 	uint64_t first = t->k_hist_first[i], n = t->k_hist_first[i + 1] - first;
 
-	if (n > layer->n_k_hist) {
-		uint64_t *grown = reallocarray(layer->k_hist, n, sizeof(*grown));
+	if (n > counts->n) {
+		uint64_t *grown = reallocarray(counts->hist, n, sizeof(*grown));
 
 		if (!grown)
 			return -ENOMEM;
-		for (uint64_t j = layer->n_k_hist; j < n; j++)
+		for (uint64_t j = counts->n; j < n; j++)
 			grown[j] = 0;
-		layer->k_hist = grown;
-		layer->n_k_hist = (uint32_t)n;
+		counts->hist = grown;
+		counts->n = (uint32_t)n;
 	}
 	for (uint64_t j = 0; j < n; j++)
-		layer->k_hist[j] += t->k_hist[first + j];
+		counts->hist[j] += t->k_hist[first + j];
 	return 0;
 }
 
@@ -111,7 +112,8 @@ static int add_k_hist(struct routing_layer *layer, const struct table_routing *t
 static int add_record(const struct table_routing *t, size_t i, struct routing_layer *layer,
 		      struct routing_step *step, struct sums *sums, uint64_t *n)
 {
-	uint64_t first = t->load_first[i], capacity;
+	uint64_t first = t->load_first[i];
+	int r;
 
 	for (uint32_t e = 0; e < layer->experts; e++) {
 		n[e] = first + e < t->load_first[i + 1] ? t->load[first + e] : 0;
@@ -122,6 +124,8 @@ static int add_record(const struct table_routing *t, size_t i, struct routing_la
 	step->time_ns = t->time_ns[i];
 	step->tokens += t->tokens[i];
 	step->dropped += t->dropped[i];
+	step->weighted += t->weighted_tokens[i];
+	step->confidence += t->confidence_sum[i];
 	layer->records++;
 	layer->tokens += t->tokens[i];
 	layer->padding += t->padding[i];
@@ -130,10 +134,14 @@ static int add_record(const struct table_routing *t, size_t i, struct routing_la
 	layer->invalid += t->invalid[i];
 	if (t->k[i] > layer->k)
 		layer->k = t->k[i];
-	capacity = routing_capacity(layer->capacity_factor, t->tokens[i], t->k[i], layer->experts);
-	sums->capacity_places += (double)capacity * layer->experts;
-	sums->over += (double)routing_over_capacity(n, layer->experts, capacity);
-	sums->under += (double)routing_under_capacity(n, layer->experts, capacity);
+	for (unsigned int c = 0; c < layer->n_capacity; c++) {
+		uint64_t capacity = routing_capacity(layer->capacity[c].factor, t->tokens[i],
+						     t->k[i], layer->experts);
+
+		sums->capacity_places[c] += (double)capacity * layer->experts;
+		sums->over[c] += (double)routing_over_capacity(n, layer->experts, capacity);
+		sums->under[c] += (double)routing_under_capacity(n, layer->experts, capacity);
+	}
 	sums->tile_rows += (double)routing_tile_rows(n, layer->experts, layer->tile_rows);
 	sums->weighted += t->weighted_tokens[i];
 	sums->confidence += t->confidence_sum[i];
@@ -142,7 +150,8 @@ static int add_record(const struct table_routing *t, size_t i, struct routing_la
 	sums->top1 += t->top1_sum[i];
 	sums->topk_mass += t->topk_mass_sum[i];
 	sums->margin += t->margin_sum[i];
-	return add_k_hist(layer, t, i);
+	r = add_k_hist(&step->k, t, i);
+	return r < 0 ? r : add_k_hist(&layer->slots, t, i);
 }
 
 static void set_floors(const struct load_metrics *load, uint32_t experts, uint64_t tokens,
@@ -166,35 +175,40 @@ static struct value ratio(double part, double whole, const char *reason)
 	return whole > 0 ? value_of(part / whole) : value_absent(reason);
 }
 
-static void set_k(struct routing_layer *layer)
+static void set_k(struct k_counts *k)
 {
 	double tokens = 0, used = 0;
 	bool any = false;
 
-	layer->k_min = layer->k_max = layer->k_mean = value_absent("no tokens");
-	for (uint32_t j = 0; j < layer->n_k_hist; j++) {
-		if (!layer->k_hist[j])
+	k->min = k->max = k->mean = value_absent("no tokens");
+	for (uint32_t j = 0; j < k->n; j++) {
+		if (!k->hist[j])
 			continue;
-		tokens += (double)layer->k_hist[j];
-		used += (double)j * (double)layer->k_hist[j];
+		tokens += (double)k->hist[j];
+		used += (double)j * (double)k->hist[j];
 		if (!any)
-			layer->k_min = value_of(j);
-		layer->k_max = value_of(j);
+			k->min = value_of(j);
+		k->max = value_of(j);
 		any = true;
 	}
 	if (any)
-		layer->k_mean = value_of(used / tokens);
+		k->mean = value_of(used / tokens);
 }
+
+static const char no_weights[] = "the program gave no router weights";
 
 static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 {
 	static const char none[] = "no assignments";
-	static const char no_weights[] = "the program gave no router weights";
 	static const char no_scores[] = "the program gave no router scores";
 	double scored = (double)sums->scored;
 
-	layer->drop_rate = ratio(sums->over, (double)layer->assignments, none);
-	layer->pad_waste = ratio(sums->under, sums->capacity_places, none);
+	for (unsigned int c = 0; c < layer->n_capacity; c++) {
+		layer->capacity[c].drop_rate = ratio(sums->over[c], (double)layer->assignments,
+						     none);
+		layer->capacity[c].pad_waste = ratio(sums->under[c], sums->capacity_places[c],
+						     none);
+	}
 	layer->tile_waste = sums->tile_rows > 0
 				    ? value_of(1 - (double)layer->assignments / sums->tile_rows)
 				    : value_absent(none);
@@ -207,41 +221,66 @@ static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 	layer->margin = ratio(sums->margin, scored, no_scores);
 }
 
-/* Sizes of the layer, from its MOE_LAYER record (the last one that fits). */
-static void set_costs(const struct run *run, struct routing_layer *layer)
+/* Row of the layer's MOE_LAYER record (the last one that fits), or SIZE_MAX. */
+static size_t find_sizes(const struct table_moe_layer *t, const struct routing_layer *layer)
 {
-	const struct table_moe_layer *t = &run->moe_layer;
 	size_t found = SIZE_MAX;
-	double tokens = (double)layer->tokens, experts = layer->experts, hidden, inner;
 
 	for (size_t i = 0; i < t->n; i++)
 		if (t->layer[i] == layer->layer && t->experts[i] == layer->experts)
 			found = i;
-	layer->flops_router = layer->flops_expert = layer->expert_bytes_touched =
-		layer->expert_bytes_touched_step_mean =
-			value_absent("the program did not give the sizes of this layer");
-	if (found == SIZE_MAX)
+	return found;
+}
+
+static void set_flops(const struct table_moe_layer *t, size_t row, uint64_t tokens_n,
+		      uint64_t assignments, struct value *ret_router, struct value *ret_expert)
+{
+	double tokens = (double)tokens_n, experts, hidden, inner;
+
+	*ret_router = *ret_expert = value_absent("the program did not give the sizes of this "
+						 "layer");
+	if (row == SIZE_MAX)
 		return;
-	hidden = t->hidden[found];
-	inner = t->inner[found];
+	experts = t->experts[row];
+	hidden = t->hidden[row];
+	inner = t->inner[row];
 	if (hidden > 0)
-		layer->flops_router =
-			value_of(2 * tokens * hidden * experts + 5 * tokens * experts);
-	if (hidden > 0 && inner > 0) {
-		if (t->matrices[found] == 2 || t->matrices[found] == 3)
-			layer->flops_expert = value_of((double)layer->assignments * 2 *
-						       t->matrices[found] * hidden * inner);
-		else
-			layer->flops_expert = value_absent(
-				"experts with neither two nor three matrices have no formula");
+		*ret_router = value_of(2 * tokens * hidden * experts + 5 * tokens * experts);
+	if (hidden <= 0 || inner <= 0)
+		return;
+	if (t->matrices[row] == 2 || t->matrices[row] == 3)
+		*ret_expert = value_of((double)assignments * 2 * t->matrices[row] * hidden * inner);
+	else
+		*ret_expert = value_absent("experts with neither two nor three matrices have no "
+					   "formula");
+}
+
+/* What needs the layer's sizes. */
+static void set_costs(const struct run *run, struct routing_layer *layer)
+{
+	const struct table_moe_layer *t = &run->moe_layer;
+	size_t row = find_sizes(t, layer);
+
+	set_flops(t, row, layer->tokens, layer->assignments, &layer->flops_router,
+		  &layer->flops_expert);
+	for (size_t i = 0; i < layer->n_steps; i++) {
+		struct routing_step *s = &layer->steps[i];
+
+		set_flops(t, row, s->tokens, s->load.total, &s->flops_router, &s->flops_expert);
 	}
-	if (t->expert_bytes[found]) {
-		double bytes = (double)t->expert_bytes[found];
+	layer->expert_bytes_touched = layer->expert_bytes_touched_step_mean =
+		layer->expert_bytes_touched_step_uniform =
+			value_absent("the program did not give the sizes of this layer");
+	if (row != SIZE_MAX && t->expert_bytes[row]) {
+		double bytes = (double)t->expert_bytes[row];
 
 		layer->expert_bytes_touched = value_of(layer->load.unique * bytes);
-		if (layer->unique_step_mean.known)
+		if (layer->unique_step_mean.known) {
 			layer->expert_bytes_touched_step_mean =
 				value_of(layer->unique_step_mean.v * bytes);
+			layer->expert_bytes_touched_step_uniform =
+				value_of(layer->unique_step_expected.v * bytes);
+		}
 	}
 }
 
@@ -260,6 +299,8 @@ static int set_series(struct routing_layer *layer)
 			return r;
 		set_floors(&s->load, layer->experts, s->tokens, &s->cv_floor, &s->imbalance_floor,
 			   &s->cv_excess);
+		set_k(&s->k);
+		s->router_confidence = ratio(s->confidence, (double)s->weighted, no_weights);
 		if (!s->load.known)
 			continue;
 		violation += s->load.max_violation;
@@ -292,17 +333,28 @@ static int open_layer(struct routing_layer *layer, const struct key *key, size_t
 		.layer = key->layer,
 		.phase = key->phase,
 		.experts = key->experts,
-		.capacity_factor = options->capacity_factor > 0 ? options->capacity_factor
-								: ROUTING_CAPACITY_FACTOR,
+		.capacity = { { .factor = ROUTING_CAPACITY_FACTOR } },
+		.n_capacity = 1,
 		.tile_rows = options->tile_rows ? options->tile_rows : ROUTING_TILE_ROWS,
 		.repeat_rate = value_absent("needs the experts of every token (level full)"),
 		.repeat_null = value_absent("needs the experts of every token (level full)"),
 		.coactivation_known = value_absent("needs the experts of every token (level full)"),
 		.affinity_known = value_absent("needs the experts of every token (level full)"),
 	};
+	if (options->n_capacity_factors)
+		layer->n_capacity = options->n_capacity_factors;
+	for (unsigned int c = 0; c < options->n_capacity_factors; c++)
+		layer->capacity[c].factor = options->capacity_factors[c];
 	layer->n = calloc(key->experts, sizeof(*layer->n));
 	layer->steps = calloc(n_records, sizeof(*layer->steps));
 	return layer->n && layer->steps ? 0 : -ENOMEM;
+}
+
+static int64_t realtime_offset(const struct run *run, size_t row)
+{
+	uint16_t shard = run->routing.shard[row];
+
+	return shard < run->n_shards ? run->shards[shard].realtime_offset_ns : 0;
 }
 
 /* keys[0..n): the records of one layer. */
@@ -323,6 +375,8 @@ static int build_layer(const struct run *run, const struct key *keys, size_t n,
 			struct routing_step *step = &layer->steps[layer->n_steps++];
 
 			step->step = keys[i].step;
+			step->router_ns = value_absent("no range named 'router' in this layer and "
+						       "step");
 			step->n = calloc(layer->experts, sizeof(*step->n));
 			if (!step->n) {
 				r = -ENOMEM;
@@ -331,6 +385,8 @@ static int build_layer(const struct run *run, const struct key *keys, size_t n,
 		}
 		r = add_record(&run->routing, keys[i].row, layer, &layer->steps[layer->n_steps - 1],
 			       &sums, scratch);
+		layer->steps[layer->n_steps - 1].realtime_ns = run->routing.time_ns[keys[i].row] +
+							       realtime_offset(run, keys[i].row);
 	}
 	free(scratch);
 	if (r >= 0)
@@ -339,7 +395,7 @@ static int build_layer(const struct run *run, const struct key *keys, size_t n,
 		return r;
 	set_floors(&layer->load, layer->experts, layer->tokens, &layer->cv_floor,
 		   &layer->imbalance_floor, &layer->cv_excess);
-	set_k(layer);
+	set_k(&layer->slots);
 	set_what_ifs(layer, &sums);
 	r = set_series(layer);
 	if (r >= 0)
@@ -400,6 +456,8 @@ int routing_analyze(const struct run *run, const struct selection *sel,
 	free(keys);
 	if (r >= 0 && options->token_level)
 		r = routing_tokens_fill(run, sel, &out);
+	if (r >= 0 && options->router_time)
+		r = routing_times_fill(run, &out);
 	if (r < 0) {
 		routing_release(&out);
 		return r;
@@ -414,11 +472,13 @@ void routing_release(struct routing *routing)
 	for (size_t i = 0; i < routing->n; i++) {
 		struct routing_layer *layer = &routing->layers[i];
 
-		for (size_t s = 0; s < layer->n_steps; s++)
+		for (size_t s = 0; s < layer->n_steps; s++) {
 			free(layer->steps[s].n);
+			free(layer->steps[s].k.hist);
+		}
 		free(layer->steps);
 		free(layer->n);
-		free(layer->k_hist);
+		free(layer->slots.hist);
 		free(layer->coactivation);
 		free(layer->affinity);
 	}

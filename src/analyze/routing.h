@@ -11,23 +11,55 @@
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
+#define ROUTING_FACTORS_MAX 8
+#define ROUTING_PAIRS 6 /* of experts, the most remarkable ones */
+
 struct routing_options {
-	double capacity_factor; /* what-if; 0: 1.25 */
-	uint32_t tile_rows;	/* what-if; 0: 64 */
-	bool token_level;	/* also co-activation, affinity, repetition, from ROUTED records */
+	double capacity_factors[ROUTING_FACTORS_MAX]; /* what-ifs */
+	unsigned int n_capacity_factors;	      /* 0: 1.25 alone */
+	uint32_t tile_rows;			      /* what-if; 0: 64 */
+	bool token_level; /* also co-activation, affinity, repetition, from ROUTED records */
+	bool router_time; /* also the time of the ranges named "router" */
 };
 
 #define ROUTING_CAPACITY_FACTOR 1.25
 #define ROUTING_TILE_ROWS 64
 #define ROUTING_MATRIX_EXPERTS 1024 /* no E*E matrices above this many experts */
 
+/* Tokens by how many slots they used: hist[j] used j. */
+struct k_counts {
+	uint64_t *hist;
+	uint32_t n;
+	struct value mean, min, max;
+};
+
 struct routing_step {
 	int64_t step;
-	int64_t time_ns; /* of its last record */
+	int64_t time_ns;     /* of its last record */
+	int64_t realtime_ns; /* the same since 1970 */
 	uint64_t tokens, dropped;
 	struct load_metrics load;
 	struct value cv_floor, imbalance_floor, cv_excess;
 	uint64_t *n; /* assignments per expert */
+	struct k_counts k;
+	uint64_t weighted; /* tokens whose router weights were read, and their summed confidence */
+	double confidence;
+	struct value router_confidence;
+	struct value flops_router, flops_expert;
+	struct value router_ns; /* with router_time */
+};
+
+/* What a capacity of factor * T * k / E would do, per batch and summed over the window. */
+struct routing_capacity_case {
+	double factor;
+	struct value drop_rate, pad_waste;
+};
+
+/* Two experts that tokens visit together, or one after the other. */
+struct routing_pair {
+	uint32_t from, to;
+	double share;  /* of the tokens of `from`, as in the matrix */
+	double chance; /* what the loads alone would give */
 };
 
 struct routing_layer {
@@ -45,33 +77,36 @@ struct routing_layer {
 	struct value cv_floor, imbalance_floor, cv_excess;
 	struct value max_violation_step_mean, max_violation_step_max;
 
-	uint64_t *k_hist; /* tokens that used 0..k slots */
-	uint32_t n_k_hist;
-	struct value k_mean, k_min, k_max;
+	struct k_counts slots;
 
 	struct value router_confidence, router_entropy, top1_prob, topk_mass, margin;
 	struct value drop_rate_measured; /* dropped / (assignments + dropped) */
-	/* What-ifs, per batch and summed over the window. */
-	double capacity_factor;
+	struct routing_capacity_case capacity[ROUTING_FACTORS_MAX];
+	unsigned int n_capacity; /* at least 1 */
 	uint32_t tile_rows;
-	struct value drop_rate, pad_waste, tile_waste;
+	struct value tile_waste;
 
 	uint32_t hot_h; /* experts in the hot set; the distance is one step */
 	struct value hot_persistence;
 	struct value unique_step_mean, unique_step_expected;
 	struct value expert_bytes_touched;	     /* over the window */
 	struct value expert_bytes_touched_step_mean; /* per step */
+	struct value expert_bytes_touched_step_uniform;
 	struct value flops_router, flops_expert;
 
 	/* From ROUTED records. */
 	uint64_t routed_tokens;
 	struct value repeat_rate, repeat_null;
-	struct value coactivation_known; /* v is 1 when the matrix is there */
-	double *coactivation;		 /* [i * experts + j] */
+	struct value coactivation_known;		       /* v is 1 when the matrix is there */
+	double *coactivation;				       /* [i * experts + j] */
+	struct routing_pair coactivation_pairs[ROUTING_PAIRS]; /* most tokens beyond chance first */
+	unsigned int n_coactivation_pairs;
 	struct value affinity_known;
 	double *affinity; /* [i * affinity_experts + j]: layer -> affinity_layer */
 	int32_t affinity_layer;
 	uint32_t affinity_experts;
+	struct routing_pair affinity_pairs[ROUTING_PAIRS];
+	unsigned int n_affinity_pairs;
 };
 
 struct routing {
@@ -91,5 +126,7 @@ void routing_release(struct routing *routing);
 /* Fills the ROUTED part of the layers; used by routing_analyze. */
 int routing_tokens_fill(const struct run *run, const struct selection *sel,
 			struct routing *routing);
+/* Fills router_ns of the steps; likewise. */
+int routing_times_fill(const struct run *run, struct routing *routing);
 
 #endif

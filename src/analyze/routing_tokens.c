@@ -32,6 +32,13 @@ struct places {
 	size_t n;
 };
 
+/* The MoE layer that tokens come to after another. */
+struct following {
+	int32_t layer;
+	uint32_t experts;
+	uint8_t phase;
+};
+
 /* The valid experts of token `token` of a record, each once. */
 static void read_set(const struct table_routed *t, size_t row, uint64_t token, uint32_t experts,
 		     struct set *set)
@@ -84,21 +91,21 @@ static int by_place(const void *a, const void *b)
 	return order ? order : x->row < y->row ? -1 : x->row > y->row;
 }
 
-static int collect(const struct run *run, const struct selection *sel,
-		   const struct routing_layer *layer, struct places *ret_places)
+static int collect(const struct run *run, const struct selection *sel, int32_t layer, uint8_t phase,
+		   struct places *ret_places)
 {
 	const struct table_routed *t = &run->routed;
 	struct place *items;
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		n += t->layer[i] == layer->layer && t->phase[i] == layer->phase;
+		n += t->layer[i] == layer && t->phase[i] == phase;
 	items = calloc(n ? n : 1, sizeof(*items));
 	if (!items)
 		return -ENOMEM;
 	n = 0;
 	for (size_t i = 0; i < t->n; i++)
-		if (t->layer[i] == layer->layer && t->phase[i] == layer->phase &&
+		if (t->layer[i] == layer && t->phase[i] == phase &&
 		    selection_has_step(sel, t->step[i]))
 			items[n++] = (struct place){ t->step[i], t->first[i], i, t->shard[i] };
 	if (n)
@@ -144,14 +151,77 @@ static void fill_repeat(const struct table_routed *t, const struct places *place
 	layer->repeat_null = value_of(expected / pairs);
 }
 
+/* Keeps the pairs with the most tokens beyond chance; `tokens`: of the expert `from`. */
+static void offer_pair(struct routing_pair *pairs, unsigned int *n, double *beyond,
+		       struct routing_pair pair, double tokens)
+{
+	double score = (pair.share - pair.chance) * tokens;
+	unsigned int at;
+
+	if (score <= 0 || (*n == ROUTING_PAIRS && score <= beyond[*n - 1]))
+		return;
+	if (*n < ROUTING_PAIRS)
+		(*n)++;
+	for (at = *n - 1; at && beyond[at - 1] < score; at--) {
+		beyond[at] = beyond[at - 1];
+		pairs[at] = pairs[at - 1];
+	}
+	beyond[at] = score;
+	pairs[at] = pair;
+}
+
+/* The other slots of a token at i, drawn by the loads of the other experts. */
+static void pick_coactivation(struct routing_layer *layer, const double *sent)
+{
+	size_t experts = layer->experts;
+	double beyond[ROUTING_PAIRS], total = 0, tokens = (double)layer->routed_tokens;
+
+	for (size_t e = 0; e < experts; e++)
+		total += sent[e];
+	for (uint32_t i = 0; tokens > 0 && i < experts; i++)
+		for (uint32_t j = 0; j < experts; j++) {
+			double rest = total - sent[i];
+			double chance = rest > 0 ? (total / tokens - 1) * sent[j] / rest : 0;
+
+			/* Once for the two: seen from the expert that has fewer tokens. */
+			if (i == j || sent[i] > sent[j] || (sent[i] == sent[j] && i > j))
+				continue;
+			offer_pair(layer->coactivation_pairs, &layer->n_coactivation_pairs, beyond,
+				   (struct routing_pair){ i, j,
+							  layer->coactivation[i * experts + j],
+							  chance < 1 ? chance : 1 },
+				   sent[i]);
+		}
+}
+
+/* The next layer's experts, drawn by their loads. */
+static void pick_affinity(struct routing_layer *layer, const double *sent, const double *next,
+			  double next_total)
+{
+	double beyond[ROUTING_PAIRS];
+
+	for (uint32_t i = 0; next_total > 0 && i < layer->experts; i++)
+		for (uint32_t j = 0; sent[i] > 0 && j < layer->affinity_experts; j++)
+			offer_pair(layer->affinity_pairs, &layer->n_affinity_pairs, beyond,
+				   (struct routing_pair){
+					   i, j,
+					   layer->affinity[(size_t)i * layer->affinity_experts + j],
+					   next[j] / next_total },
+				   sent[i]);
+}
+
 static int fill_coactivation(const struct table_routed *t, const struct places *places,
 			     struct routing_layer *layer)
 {
 	size_t experts = layer->experts;
 	double *together = calloc(experts * experts, sizeof(*together));
+	double *tokens_at = calloc(experts, sizeof(*tokens_at));
 
-	if (!together)
+	if (!together || !tokens_at) {
+		free(together);
+		free(tokens_at);
 		return -ENOMEM;
+	}
 	for (size_t p = 0; p < places->n; p++) {
 		size_t row = places->items[p].row;
 		uint64_t tokens = tokens_of(t, row);
@@ -166,13 +236,14 @@ static int fill_coactivation(const struct table_routed *t, const struct places *
 	}
 	/* The diagonal holds the tokens sent to i; it ends as 1, or 0 for an unused expert. */
 	for (size_t i = 0; i < experts; i++) {
-		double sent = together[i * experts + i];
-
-		for (size_t j = 0; sent > 0 && j < experts; j++)
-			together[i * experts + j] /= sent;
+		tokens_at[i] = together[i * experts + i];
+		for (size_t j = 0; tokens_at[i] > 0 && j < experts; j++)
+			together[i * experts + j] /= tokens_at[i];
 	}
 	layer->coactivation = together;
 	layer->coactivation_known = value_of(1);
+	pick_coactivation(layer, tokens_at);
+	free(tokens_at);
 	return 0;
 }
 
@@ -197,21 +268,12 @@ static void add_affinity(const struct table_routed *t, size_t row, size_t next_r
 	}
 }
 
-static int fill_affinity(const struct table_routed *t, const struct places *places,
-			 const struct places *next, const struct routing_layer *next_layer,
-			 struct routing_layer *layer)
+static void walk_affinity(const struct table_routed *t, const struct places *places,
+			  const struct places *next, struct routing_layer *layer, double *sent,
+			  double *arrived)
 {
-	double *sent = calloc(layer->experts, sizeof(*sent));
 	size_t i = 0, j = 0;
 
-	layer->affinity_layer = next_layer->layer;
-	layer->affinity_experts = next_layer->experts;
-	layer->affinity = calloc((size_t)layer->experts * next_layer->experts,
-				 sizeof(*layer->affinity));
-	if (!sent || !layer->affinity) {
-		free(sent);
-		return -ENOMEM;
-	}
 	while (i < places->n && j < next->n) {
 		int order = compare_place(&places->items[i], &next->items[j]);
 
@@ -220,31 +282,63 @@ static int fill_affinity(const struct table_routed *t, const struct places *plac
 		i += order <= 0;
 		j += order >= 0;
 	}
+	/* The columns still hold tokens: their sums are the loads that the pairs saw. */
+	for (uint32_t e = 0; e < layer->experts; e++)
+		for (uint32_t f = 0; f < layer->affinity_experts; f++)
+			arrived[f] += layer->affinity[(size_t)e * layer->affinity_experts + f];
+}
+
+static int fill_affinity(const struct table_routed *t, const struct places *places,
+			 const struct places *next, const struct following *after,
+			 struct routing_layer *layer)
+{
+	double *sent = calloc(layer->experts, sizeof(*sent));
+	double *arrived = calloc(after->experts, sizeof(*arrived)), total = 0;
+
+	layer->affinity_layer = after->layer;
+	layer->affinity_experts = after->experts;
+	layer->affinity = calloc((size_t)layer->experts * after->experts, sizeof(*layer->affinity));
+	if (!sent || !arrived || !layer->affinity) {
+		free(sent);
+		free(arrived);
+		return -ENOMEM;
+	}
+	walk_affinity(t, places, next, layer, sent, arrived);
 	for (uint32_t e = 0; e < layer->experts; e++)
 		for (uint32_t f = 0; sent[e] > 0 && f < layer->affinity_experts; f++)
 			layer->affinity[(size_t)e * layer->affinity_experts + f] /= sent[e];
+	for (uint32_t f = 0; f < layer->affinity_experts; f++)
+		total += arrived[f];
+	pick_affinity(layer, sent, arrived, total);
 	free(sent);
+	free(arrived);
 	layer->affinity_known = value_of(1);
 	return 0;
 }
 
-/* The next MoE layer of the same phase; layers are sorted by phase, then layer. */
-static const struct routing_layer *next_layer(const struct routing *routing, size_t at)
+/* The next MoE layer of the same phase in the run, whichever layer was asked for. */
+static bool find_following(const struct run *run, const struct routing_layer *layer,
+			   struct following *ret)
 {
-	for (size_t i = at + 1; i < routing->n; i++)
-		if (routing->layers[i].phase == routing->layers[at].phase &&
-		    routing->layers[i].layer > routing->layers[at].layer)
-			return &routing->layers[i];
-	return NULL;
+	const struct table_routing *t = &run->routing;
+	bool found = false;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->phase[i] == layer->phase && t->layer[i] > layer->layer && t->experts[i] &&
+		    (!found || t->layer[i] < ret->layer)) {
+			*ret = (struct following){ t->layer[i], t->experts[i], layer->phase };
+			found = true;
+		}
+	return found;
 }
 
 static int fill_matrices(const struct run *run, const struct selection *sel,
-			 const struct places *places, const struct routing_layer *after,
-			 struct routing_layer *layer)
+			 const struct places *places, struct routing_layer *layer)
 {
 	static const char large[] = "more than 1024 experts: the matrix would be too large";
-	struct selection all_layers = *sel;
+	struct following after = { 0 };
 	struct places next;
+	bool last = !find_following(run, layer, &after);
 	int r;
 
 	if (layer->experts > ROUTING_MATRIX_EXPERTS) {
@@ -254,15 +348,14 @@ static int fill_matrices(const struct run *run, const struct selection *sel,
 	r = fill_coactivation(&run->routed, places, layer);
 	if (r < 0)
 		return r;
-	if (!after || after->experts > ROUTING_MATRIX_EXPERTS) {
-		layer->affinity_known = value_absent(after ? large : "no MoE layer after this one");
+	if (last || after.experts > ROUTING_MATRIX_EXPERTS) {
+		layer->affinity_known = value_absent(last ? "no MoE layer after this one" : large);
 		return 0;
 	}
-	all_layers.layer = -1;
-	r = collect(run, &all_layers, after, &next);
+	r = collect(run, sel, after.layer, after.phase, &next);
 	if (r < 0)
 		return r;
-	r = fill_affinity(&run->routed, places, &next, after, layer);
+	r = fill_affinity(&run->routed, places, &next, &after, layer);
 	free(next.items);
 	return r;
 }
@@ -272,13 +365,13 @@ int routing_tokens_fill(const struct run *run, const struct selection *sel, stru
 	for (size_t i = 0; run->routed.n && i < routing->n; i++) {
 		struct routing_layer *layer = &routing->layers[i];
 		struct places places;
-		int r = collect(run, sel, layer, &places);
+		int r = collect(run, sel, layer->layer, layer->phase, &places);
 
 		if (r < 0)
 			return r;
 		if (places.n) {
 			fill_repeat(&run->routed, &places, layer);
-			r = fill_matrices(run, sel, &places, next_layer(routing, i), layer);
+			r = fill_matrices(run, sel, &places, layer);
 		}
 		free(places.items);
 		if (r < 0)

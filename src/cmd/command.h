@@ -27,13 +27,14 @@ enum completion {
 };
 
 enum option_kind {
-	OPTION_FLAG,   /* bool */
-	OPTION_STRING, /* const char * */
-	OPTION_CHOICE, /* int: index into choices */
-	OPTION_INT,    /* int64_t in [min, max] */
-	OPTION_UINT,   /* uint64_t in [min, max] */
-	OPTION_DOUBLE, /* double in [min, max] */
-	OPTION_WINDOW, /* struct step_window: "A", "A:B", "A:", ":B" */
+	OPTION_FLAG,	/* bool */
+	OPTION_STRING,	/* const char * */
+	OPTION_CHOICE,	/* int: index into choices */
+	OPTION_INT,	/* int64_t in [min, max] */
+	OPTION_UINT,	/* uint64_t in [min, max] */
+	OPTION_DOUBLE,	/* double in [min, max] */
+	OPTION_WINDOW,	/* struct step_window: "A", "A:B", "A:", ":B" */
+	OPTION_NUMBERS, /* struct number_list: "X,X,..." in [min, max] */
 };
 
 struct option_desc {

@@ -179,6 +179,33 @@ static enum parse_result set_window(const struct command *command, const struct 
 	return PARSE_OK;
 }
 
+static enum parse_result set_numbers(const struct command *command, const struct option_desc *o,
+				     const char *text, struct number_list *destination)
+{
+	struct number_list list = { .n = 0 };
+	const char *at = text;
+
+	for (;;) {
+		char *end;
+		double real = strtod(at, &end);
+
+		if (end == at || (*end && *end != ',') || !isfinite(real) ||
+		    list.n == NUMBERS_MAX) {
+			usage_error(command, "'--%s' needs up to %d numbers as X or X,X, not '%s'.",
+				    o->name, NUMBERS_MAX, text);
+			return PARSE_WRONG;
+		}
+		if (real < o->min || real > o->max)
+			return out_of_range(command, o, text);
+		list.v[list.n++] = real;
+		if (!*end)
+			break;
+		at = end + 1;
+	}
+	*destination = list;
+	return PARSE_OK;
+}
+
 static enum parse_result set_value(const struct command *command, struct found found,
 				   const char *text)
 {
@@ -198,6 +225,8 @@ static enum parse_result set_value(const struct command *command, struct found f
 		return set_choice(command, found.option, text, found.destination);
 	case OPTION_WINDOW:
 		return set_window(command, found.option, text, found.destination);
+	case OPTION_NUMBERS:
+		return set_numbers(command, found.option, text, found.destination);
 	case OPTION_INT:
 	case OPTION_UINT:
 	case OPTION_DOUBLE:

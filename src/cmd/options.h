@@ -19,6 +19,12 @@ struct step_window {
 		INT64_MIN, INT64_MAX                                                               \
 	}
 
+#define NUMBERS_MAX 8
+struct number_list {
+	double v[NUMBERS_MAX];
+	unsigned int n;
+};
+
 enum parse_result { PARSE_OK, PARSE_HELP, PARSE_WRONG };
 
 /* Fills inv->values by the tables and inv->args (in place of argv, which it reorders). Says what

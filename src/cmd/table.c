@@ -95,8 +95,7 @@ const struct option_desc table_place_options[] = {
 struct present_options table_present_options(const struct table_values *values)
 {
 	struct terminal terminal = terminal_look();
-
-	return (struct present_options){
+	struct present_options options = {
 		.json = values->json,
 		.csv = values->csv,
 		.color = values->color == 0 ? terminal.color : values->color == 1,
@@ -109,11 +108,17 @@ struct present_options table_present_options(const struct table_values *values)
 		.step_first = values->steps.first,
 		.step_last = values->steps.last,
 		.phase = values->phase ? values->phase : -1,
-		.capacity_factor = values->capacity_factor,
+		.n_capacity_factors = values->capacity_factors.n,
 		.tile_rows = (unsigned int)values->tile_rows,
 		.kernels_by = values->kernels_by,
 		.classes = values->classes,
 	};
+
+	_Static_assert(sizeof(options.capacity_factors) == sizeof(values->capacity_factors.v),
+		       "as many as an option can hold");
+	memcpy(options.capacity_factors, values->capacity_factors.v,
+	       sizeof(options.capacity_factors));
+	return options;
 }
 
 static int show_run(struct invocation *inv, const char *given, const struct view *view,

@@ -24,9 +24,10 @@ struct table_values {
 	int64_t layer;
 	int phase; /* 0: all, else enum moescope_phase */
 	struct step_window steps;
-	double capacity_factor;
+	struct number_list capacity_factors;
 	uint64_t tile_rows;
 	int kernels_by;	     /* enum kernels_by */
+	int columns;	     /* of routing: layers, steps, experts */
 	const char *classes; /* file; NULL: none */
 };
 #define TABLE_DEFAULTS                                                                             \

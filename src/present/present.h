@@ -20,13 +20,14 @@ struct present_options {
 	size_t limit;		     /* rows; 0: all */
 	const char *sort;	     /* column key, NULL: default */
 	bool by_shape;
-	int layer;		       /* -1 all */
-	int64_t step_first, step_last; /* inclusive window; INT64_MIN/MAX: open */
-	int phase;		       /* -1 all */
-	double capacity_factor;	       /* routing what-ifs; 0: 1.25 and 64 */
-	unsigned int tile_rows;
-	int kernels_by;	     /* enum kernels_by */
-	const char *classes; /* file of kernel classes; NULL: the built-in ones alone */
+	int layer;			 /* -1 all */
+	int64_t step_first, step_last;	 /* inclusive window; INT64_MIN/MAX: open */
+	int phase;			 /* -1 all */
+	double capacity_factors[8];	 /* routing what-ifs */
+	unsigned int n_capacity_factors; /* 0: 1.25 alone */
+	unsigned int tile_rows;		 /* 0: 64 */
+	int kernels_by;			 /* enum kernels_by */
+	const char *classes;		 /* file of kernel classes; NULL: the built-in ones alone */
 };
 
 struct view {
@@ -37,7 +38,8 @@ struct view {
 		      struct err *err);
 };
 
-/* "report" "ops" "steps" "routing" "memory" "kernels" "api" "transfers" "dashboard"; NULL when there is no such view. */
+/* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
+ * "transfers" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */

@@ -59,7 +59,7 @@ int routing_text_table(const struct scene *scene, const struct grid *grid, size_
 
 		place_text(place, sizeof(place), layer);
 		text_table_cell(table, place, TEXT_PLAIN);
-		cell_of(table, layer->k_mean, TEXT_PLAIN);
+		cell_of(table, layer->slots.mean, TEXT_PLAIN);
 		cell_of(table, m->known ? value_of(m->imbalance) : absent, TEXT_PLAIN);
 		cell_of(table, layer->imbalance_floor, TEXT_DIM);
 		cell_of(table, m->known ? value_of(m->cv) : absent, TEXT_PLAIN);
@@ -143,10 +143,18 @@ static void what_ifs(const struct scene *scene, const struct routing_layer *laye
 {
 	char name[64], after[64];
 
-	snprintf(name, sizeof(name), "drops at capacity %.4g", layer->capacity_factor);
-	line(scene, out, name, layer->drop_rate, "of the assignments (est.)");
-	snprintf(name, sizeof(name), "padding at capacity %.4g", layer->capacity_factor);
-	line(scene, out, name, layer->pad_waste, "of the places (est.)");
+	for (unsigned int i = 0; i < layer->n_capacity; i++) {
+		const struct routing_capacity_case *c = &layer->capacity[i];
+
+		snprintf(name, sizeof(name), "at capacity factor %.4g", c->factor);
+		fprintf(out, "    %-24s ", name);
+		if (c->drop_rate.known && c->pad_waste.known)
+			fprintf(out, "%s dropped, %s of the places empty (est.)\n",
+				format_pct(100 * c->drop_rate.v).text,
+				format_pct(100 * c->pad_waste.v).text);
+		else
+			fputs("n/a (no assignments)\n", out);
+	}
 	snprintf(name, sizeof(name), "waste in tiles of %u", layer->tile_rows);
 	line(scene, out, name, layer->tile_waste, "of grouped GEMM rows (est.)");
 	line(scene, out, "dropped, measured", layer->drop_rate_measured, "of the assignments");
@@ -160,6 +168,49 @@ static void what_ifs(const struct scene *scene, const struct routing_layer *laye
 			 ? format_ratio(layer->unique_step_expected.v).text
 			 : "n/a");
 	line(scene, out, "experts used per step", layer->unique_step_mean, after);
+	if (layer->expert_bytes_touched_step_mean.known)
+		fprintf(out, "    %-24s %s a step  uniform: %s\n", "expert bytes touched",
+			format_bytes(layer->expert_bytes_touched_step_mean.v).text,
+			format_bytes(layer->expert_bytes_touched_step_uniform.v).text);
+	else
+		line(scene, out, "expert bytes touched", layer->expert_bytes_touched_step_mean, "");
+}
+
+/* `words` stand between the two experts. */
+static void pair_lines(const struct scene *scene, const char *name, struct value known,
+		       const struct routing_pair *pairs, unsigned int n, const char *words,
+		       FILE *out)
+{
+	if (!known.known) {
+		line(scene, out, name, known, "");
+		return;
+	}
+	if (!n)
+		fprintf(out, "    %-24s none beyond chance\n", name);
+	for (unsigned int i = 0; i < n; i++) {
+		char both[48];
+
+		snprintf(both, sizeof(both), "%u%s%u", pairs[i].from, words, pairs[i].to);
+		fprintf(out, "    %-24s %-12s %5s  chance: %s\n", i ? "" : name, both,
+			format_pct(100 * pairs[i].share).text,
+			format_pct(100 * pairs[i].chance).text);
+	}
+}
+
+static void pair_tables(const struct scene *scene, const struct routing_layer *layer, FILE *out)
+{
+	char next[48] = "on to the next layer";
+
+	pair_lines(scene, "experts chosen together", layer->coactivation_known,
+		   layer->coactivation_pairs, layer->n_coactivation_pairs, " and ", out);
+	if (layer->affinity_known.known)
+		snprintf(next, sizeof(next), "on to layer %d", layer->affinity_layer);
+	pair_lines(scene, next, layer->affinity_known, layer->affinity_pairs,
+		   layer->n_affinity_pairs, " to ", out);
+	if (layer->n_coactivation_pairs || layer->n_affinity_pairs)
+		fputs("    Shares of the first expert's tokens, or of their slots in the next "
+		      "layer;\n    chance: the loads alone would give this.\n",
+		      out);
 }
 
 int routing_text_layer(const struct scene *scene, const struct routing_layer *layer, FILE *out)
@@ -174,9 +225,9 @@ int routing_text_layer(const struct scene *scene, const struct routing_layer *la
 	expert_bars(scene, layer, out);
 	fputc('\n', out);
 	fputs("    slots used per token    ", out);
-	for (uint32_t j = 0; j < layer->n_k_hist; j++)
-		if (layer->k_hist[j])
-			fprintf(out, " %u: %s", j, format_count((double)layer->k_hist[j]).text);
+	for (uint32_t j = 0; j < layer->slots.n; j++)
+		if (layer->slots.hist[j])
+			fprintf(out, " %u: %s", j, format_count((double)layer->slots.hist[j]).text);
 	fputc('\n', out);
 	line(scene, out, "router confidence", layer->router_confidence, "");
 	line(scene, out, "router entropy", layer->router_entropy, "");
@@ -184,5 +235,18 @@ int routing_text_layer(const struct scene *scene, const struct routing_layer *la
 	line(scene, out, "top-k mass", layer->topk_mass, "");
 	line(scene, out, "margin", layer->margin, "");
 	what_ifs(scene, layer, out);
+	pair_tables(scene, layer, out);
 	return 0;
+}
+
+void routing_text_check(const struct scene *scene, FILE *out)
+{
+	const struct routing *routing = &scene->f->routing;
+
+	fputs(scene->options->layer >= 0 ? "\n  self-check: " : "  self-check: ", out);
+	if (routing->self_check_ok)
+		fprintf(out, "ok, the loads of %" PRIu64 " records add up to the tokens' choices\n",
+			routing->records);
+	else
+		text_wrap(out, routing->self_check, (size_t)scene_layout(scene, 0).width, 14, 4);
 }

@@ -13,5 +13,7 @@ int routing_text_table(const struct scene *scene, const struct grid *grid, size_
 void routing_text_heat(const struct scene *scene, FILE *out);
 /* Everything about one layer. */
 int routing_text_layer(const struct scene *scene, const struct routing_layer *layer, FILE *out);
+/* Whether every choice of every token was counted once. */
+void routing_text_check(const struct scene *scene, FILE *out);
 
 #endif

@@ -19,9 +19,10 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 		.want = want,
 		.sel = { options->step_first, options->step_last, options->layer, options->phase },
 		.ops = { .by_shape = options->by_shape },
-		.routing = { .capacity_factor = options->capacity_factor,
+		.routing = { .n_capacity_factors = options->n_capacity_factors,
 			     .tile_rows = options->tile_rows,
-			     .token_level = true },
+			     .token_level = true,
+			     .router_time = want & FIND_ROUTER_TIME },
 		.kernels = { .by = (enum kernels_by)options->kernels_by },
 	};
 	struct kernel_classes *classes = NULL;
@@ -29,6 +30,10 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 
 	if (r < 0)
 		return r;
+	_Static_assert(sizeof(fo.routing.capacity_factors) == sizeof(options->capacity_factors),
+		       "as many as the options can hold");
+	memcpy(fo.routing.capacity_factors, options->capacity_factors,
+	       sizeof(fo.routing.capacity_factors));
 	fo.kernels.classes = classes;
 	r = findings_analyze(run, &fo, ret_findings);
 	kernel_classes_free(classes);

@@ -27,8 +27,8 @@ struct section {
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
 
-extern const struct section section_ops, section_steps, section_routing, section_memory,
-	section_kernels, section_api, section_transfers;
+extern const struct section section_ops, section_steps, section_routing, section_routing_steps,
+	section_routing_experts, section_memory, section_kernels, section_api, section_transfers;
 
 /* Kernels, copies, sets or calls: the run used a GPU that was recorded. */
 bool scene_has_device(const struct run *run);

@@ -55,6 +55,7 @@ static const struct grid_column columns[] = {
 	{ .key = "unique_experts_step_uniform" },
 	{ .key = "expert_bytes_touched" },
 	{ .key = "expert_bytes_touched_step_mean" },
+	{ .key = "expert_bytes_touched_step_uniform" },
 	{ .key = "flops_router" },
 	{ .key = "flops_expert" },
 };
@@ -79,7 +80,7 @@ static struct cell *fill_load(const struct routing_layer *layer, struct cell *ce
 	*cell++ = cell_uint(layer->tokens);
 	*cell++ = cell_uint(layer->assignments);
 	*cell++ = cell_uint(layer->experts);
-	*cell++ = cell_value(layer->k_mean);
+	*cell++ = cell_value(layer->slots.mean);
 	*cell++ = load_cell(layer, m->imbalance);
 	*cell++ = cell_value(layer->imbalance_floor);
 	*cell++ = load_cell(layer, m->cv);
@@ -99,16 +100,16 @@ static struct cell *fill_load(const struct routing_layer *layer, struct cell *ce
 
 static void fill_rest(const struct routing_layer *layer, struct cell *cell)
 {
-	*cell++ = cell_value(layer->k_min);
-	*cell++ = cell_value(layer->k_max);
+	*cell++ = cell_value(layer->slots.min);
+	*cell++ = cell_value(layer->slots.max);
 	*cell++ = cell_uint(layer->padding);
 	*cell++ = cell_uint(layer->unused);
 	*cell++ = cell_uint(layer->dropped);
 	*cell++ = cell_uint(layer->invalid);
 	*cell++ = cell_value(layer->drop_rate_measured);
-	*cell++ = cell_real(layer->capacity_factor);
-	*cell++ = cell_value(layer->drop_rate);
-	*cell++ = cell_value(layer->pad_waste);
+	*cell++ = cell_real(layer->capacity[0].factor);
+	*cell++ = cell_value(layer->capacity[0].drop_rate);
+	*cell++ = cell_value(layer->capacity[0].pad_waste);
 	*cell++ = cell_uint(layer->tile_rows);
 	*cell++ = cell_value(layer->tile_waste);
 	*cell++ = cell_value(layer->router_confidence);
@@ -125,6 +126,7 @@ static void fill_rest(const struct routing_layer *layer, struct cell *cell)
 	*cell++ = cell_value(layer->unique_step_expected);
 	*cell++ = cell_value(layer->expert_bytes_touched);
 	*cell++ = cell_value(layer->expert_bytes_touched_step_mean);
+	*cell++ = cell_value(layer->expert_bytes_touched_step_uniform);
 	*cell++ = cell_value(layer->flops_router);
 	*cell++ = cell_value(layer->flops_expert);
 }
@@ -170,7 +172,7 @@ static void matrix(struct json *json, const char *key, struct value known, const
 	json_array_end(json);
 }
 
-static void series(struct json *json, const struct routing_layer *layer)
+static void series(struct json *json, const struct scene *scene, const struct routing_layer *layer)
 {
 	json_key(json, "series");
 	json_array_line(json);
@@ -180,6 +182,8 @@ static void series(struct json *json, const struct routing_layer *layer)
 		json_object_line(json);
 		json_key(json, "step");
 		json_int(json, step->step);
+		json_key(json, "time_ns");
+		json_int(json, step->time_ns - scene->run->start_ns);
 		json_key(json, "tokens");
 		json_uint(json, step->tokens);
 		json_key(json, "dropped");
@@ -193,7 +197,47 @@ static void series(struct json *json, const struct routing_layer *layer)
 		grid_json_value(json, "imbalance_floor", step->imbalance_floor);
 		grid_json_value(json, "cv_floor", step->cv_floor);
 		grid_json_value(json, "cv_excess", step->cv_excess);
+		grid_json_value(json, "k_mean", step->k.mean);
+		grid_json_value(json, "router_confidence", step->router_confidence);
+		grid_json_value(json, "flops_router", step->flops_router);
+		grid_json_value(json, "flops_expert", step->flops_expert);
 		counts(json, "load", step->n, layer->experts);
+		counts(json, "k_hist", step->k.hist, step->k.n);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void pairs(struct json *json, const char *key, const struct routing_pair *pairs_of,
+		  unsigned int n)
+{
+	json_key(json, key);
+	json_array_line(json);
+	for (unsigned int i = 0; i < n; i++) {
+		json_object_line(json);
+		json_key(json, "from");
+		json_uint(json, pairs_of[i].from);
+		json_key(json, "to");
+		json_uint(json, pairs_of[i].to);
+		json_key(json, "share");
+		json_double(json, pairs_of[i].share);
+		json_key(json, "chance");
+		json_double(json, pairs_of[i].chance);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void capacities(struct json *json, const struct routing_layer *layer)
+{
+	json_key(json, "capacity");
+	json_array_line(json);
+	for (unsigned int i = 0; i < layer->n_capacity; i++) {
+		json_object_line(json);
+		json_key(json, "factor");
+		json_double(json, layer->capacity[i].factor);
+		grid_json_value(json, "drop_rate", layer->capacity[i].drop_rate);
+		grid_json_value(json, "pad_waste", layer->capacity[i].pad_waste);
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -211,7 +255,8 @@ static void extra(struct json *json, const void *item, const void *context)
 		/* 0/0 without assignments: NaN, which is null. */
 		json_double(json, 100.0 * (double)layer->n[e] / (double)layer->load.total);
 	json_array_end(json);
-	counts(json, "k_hist", layer->k_hist, layer->n_k_hist);
+	counts(json, "k_hist", layer->slots.hist, layer->slots.n);
+	capacities(json, layer);
 	json_key(json, "legacy");
 	json_object_line(json);
 	if (layer->load.known) {
@@ -226,9 +271,17 @@ static void extra(struct json *json, const void *item, const void *context)
 		return;
 	matrix(json, "coactivation", layer->coactivation_known, layer->coactivation, layer->experts,
 	       layer->experts);
+	if (layer->coactivation_known.known)
+		pairs(json, "coactivation_pairs", layer->coactivation_pairs,
+		      layer->n_coactivation_pairs);
 	matrix(json, "affinity", layer->affinity_known, layer->affinity, layer->experts,
 	       layer->affinity_experts);
-	series(json, layer);
+	if (layer->affinity_known.known) {
+		json_key(json, "affinity_layer");
+		json_int(json, layer->affinity_layer);
+		pairs(json, "affinity_pairs", layer->affinity_pairs, layer->n_affinity_pairs);
+	}
+	series(json, scene, layer);
 }
 
 static void total(const struct scene *scene, struct json *json)
@@ -264,6 +317,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	if (scene->options->layer >= 0)
 		for (size_t i = 0; r >= 0 && i < grid->n; i++)
 			r = routing_text_layer(scene, grid->rows[i].item, out);
+	routing_text_check(scene, out);
 	return r;
 }
 

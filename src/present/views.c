@@ -26,6 +26,18 @@ static int render_routing(const struct run *run, const struct present_options *o
 	return section_render(&section_routing, run, options, out, err);
 }
 
+static int render_routing_steps(const struct run *run, const struct present_options *options,
+				FILE *out, struct err *err)
+{
+	return section_render(&section_routing_steps, run, options, out, err);
+}
+
+static int render_routing_experts(const struct run *run, const struct present_options *options,
+				  FILE *out, struct err *err)
+{
+	return section_render(&section_routing_experts, run, options, out, err);
+}
+
 static int render_memory(const struct run *run, const struct present_options *options, FILE *out,
 			 struct err *err)
 {
@@ -65,6 +77,10 @@ static const struct view views[] = {
 	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL) | WANT(GEAR), render_steps },
 	{ "routing", WANT(ROUTING) | WANT(ROUTED) | WANT(MOE_LAYER) | WANT(KERNEL),
 	  render_routing },
+	{ "routing-steps",
+	  WANT(ROUTING) | WANT(MOE_LAYER) | WANT(RANGE) | WANT(OP) | WANT(STEP) | WANT(KERNEL),
+	  render_routing_steps },
+	{ "routing-experts", WANT(ROUTING) | WANT(KERNEL), render_routing_experts },
 	{ "memory",
 	  WANT(MEMORY) | WANT(STEP) | WANT(KERNEL) | WANT(DEVICE_MEMORY) | WANT(SAMPLE) |
 		  WANT(POOL) | WANT(PROCESS),

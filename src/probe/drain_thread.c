@@ -16,11 +16,15 @@
 
 _Atomic uint64_t probe_dropped_no_ring;
 
-/* Signalled when the drain has given space back; for threads that are not the program's. */
+#define SPACE_WAIT_MS 200
+#define SPACE_WAITS 10 /* then the drain is not slow but stuck */
+
+/* Signalled when the drain has given space back. */
 static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t space = PTHREAD_COND_INITIALIZER;
 
-void probe_wait_for_space(unsigned int ms)
+/* Until the drain has given space back, at most ms. */
+static void wait_for_space(unsigned int ms)
 {
 	struct timespec until;
 
@@ -31,6 +35,23 @@ void probe_wait_for_space(unsigned int ms)
 	pthread_mutex_lock(&space_lock);
 	pthread_cond_timedwait(&space, &space_lock, &until);
 	pthread_mutex_unlock(&space_lock);
+}
+
+/* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
+ * cannot write, waiting for every record would never end: then none waits until there is room. */
+void probe_wait_for_room(struct ring *ring, uint32_t bytes)
+{
+	static __thread bool stuck;
+	int waits = 0;
+
+	while (!ring_has_room(ring, bytes)) {
+		if (stuck || waits++ == SPACE_WAITS) {
+			stuck = true;
+			return;
+		}
+		wait_for_space(SPACE_WAIT_MS);
+	}
+	stuck = false;
 }
 
 /* Counters into the header page, where they are safe from anything that comes. */

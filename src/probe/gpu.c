@@ -18,11 +18,10 @@
 #include "base/clock.h"
 #include "probe/gears.h"
 #include "probe/probe.h"
+#include "probe/recorder.h"
 
 #define SAMPLE_NS INT64_C(100000000)
-#define SPACE_WAIT_MS 200
 #define NO_THREAD "no thread or descriptor to be had; raise the limits (ulimit -u, ulimit -n)"
-#define SPACE_WAITS 10 /* then the drain is not slow but stuck */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t thread;
@@ -39,41 +38,44 @@ void gpu_lost(uint64_t dropped, uint64_t unknown)
 	atomic_fetch_add(&gpu_unknown, unknown);
 }
 
-/* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
- * cannot write, waiting for every record would never end: then none waits until there is room. */
-static void wait_for_room(struct ring *ring, uint32_t bytes)
+void gpu_push(enum record_kind kind, const void *row, size_t row_size)
 {
-	static __thread bool stuck;
-	int waits = 0;
-
-	while (!ring_has_room(ring, bytes)) {
-		if (stuck || waits++ == SPACE_WAITS) {
-			stuck = true;
-			return;
-		}
-		probe_wait_for_space(SPACE_WAIT_MS);
-	}
-	stuck = false;
+	gpu_push_lists(kind, row, row_size, NULL, 0);
 }
 
-void gpu_push(enum record_kind kind, const void *row, size_t row_size)
+void gpu_push_lists(enum record_kind kind, const void *row, size_t row_size,
+		    const struct probe_list *lists, int n_lists)
 {
 	size_t bytes = (sizeof(struct ring_record) + row_size + 7) & ~(size_t)7;
 	struct ring *ring = probe_ring();
 	struct ring_record *record;
+	char *to;
 
 	if (!ring)
 		return;
+	for (int i = 0; i < n_lists; i++)
+		bytes += (lists[i].bytes + 7) & ~(size_t)7;
+	if (bytes > ring->size / 4 || bytes / 8 > UINT16_MAX) {
+		ring_drop(ring, DROP_TOO_LARGE);
+		return;
+	}
 	/* Twice: at the end of the ring a record may have to skip almost its own size. */
 	if (!gpu_on_program_thread && ring->head + 2 * bytes > ring->limit)
-		wait_for_room(ring, (uint32_t)bytes);
+		probe_wait_for_room(ring, (uint32_t)bytes);
 	record = ring_reserve(ring, (uint32_t)bytes);
 	if (!record)
 		return;
 	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8),
 					.kind = (uint8_t)kind,
 					.depth = RING_TIMES_NS };
-	memcpy(record + 1, row, row_size);
+	to = (char *)(record + 1);
+	memcpy(to, row, row_size);
+	to += row_size;
+	for (int i = 0; i < n_lists; i++) {
+		if (lists[i].bytes)
+			memcpy(to, lists[i].data, lists[i].bytes);
+		to += (lists[i].bytes + 7) & ~(size_t)7;
+	}
 	ring_commit(ring, (uint32_t)bytes);
 }
 
@@ -168,6 +170,7 @@ void gpu_stop(void)
 {
 	uint64_t one = 1;
 
+	recorders_flush();
 	pthread_mutex_lock(&lock);
 	if (running) {
 		ssize_t n = write(stop_fd, &one, sizeof(one));
@@ -199,6 +202,7 @@ void gpu_watch_exit(void)
 void gpu_after_fork(void)
 {
 	/* CUDA does not survive a fork: nothing here may be called in the child. */
+	recorders_after_fork();
 	pthread_mutex_init(&lock, NULL);
 	cuda_lost |= cuda_used;
 	running = have_cupti = have_nvml = false;

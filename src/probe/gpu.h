@@ -27,7 +27,7 @@ void gpu_stop(void);
 void gpu_watch_exit(void);
 void gpu_after_fork(void);
 
-/* Records that CUPTI dropped, and records of a kind that nothing here asks for. */
+/* Records that CUPTI or a recorder on the device dropped, and records of a kind that nothing here asks for. */
 void gpu_lost(uint64_t dropped, uint64_t unknown);
 extern _Atomic uint64_t gpu_dropped, gpu_unknown;
 
@@ -35,6 +35,9 @@ extern _Atomic uint64_t gpu_dropped, gpu_unknown;
  * waits a moment for the drain when the ring is full, then counts a drop. */
 extern __thread bool gpu_on_program_thread; /* then it never waits */
 void gpu_push(enum record_kind kind, const void *row, size_t row_size);
+struct probe_list;
+void gpu_push_lists(enum record_kind kind, const void *row, size_t row_size,
+		    const struct probe_list *lists, int n_lists);
 
 /* nvml.c: what is there, then one reading after the other, then what was missing. */
 int nvml_open(char *words, size_t size);
@@ -44,7 +47,5 @@ void nvml_end(void);
 
 /* The large ring of a thread that carries device records. */
 void probe_attach_large(void);
-/* Waits until the drain has given space back, at most ms. */
-void probe_wait_for_space(unsigned int ms);
 
 #endif

@@ -106,6 +106,9 @@ struct recorder {
 };
 int recorder_start(struct recorder *recorder);
 void recorder_stop(struct recorder *recorder);
+/* Waits until the drain has made room, but not for ever. Not in a call that a program makes in its
+ * hot path. */
+void probe_wait_for_room(struct ring *ring, uint32_t bytes);
 /* Drops for which there was no ring to count them in. */
 extern _Atomic uint64_t probe_dropped_no_ring;
 

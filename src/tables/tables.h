@@ -45,7 +45,8 @@ RECORD_KINDS(KIND)
 	LOSS(dropped_too_large, "records dropped: larger than the buffer")                         \
 	LOSS(dropped_names, "names dropped: name table full")                                      \
 	LOSS(dropped_unwritten, "records that could not be written before the end")                \
-	LOSS(dropped_device, "device records dropped by CUPTI, and calls without times")           \
+	LOSS(dropped_device,                                                                       \
+	     "device records dropped (CUPTI, full recorders), calls without times")                \
 	LOSS(unknown_device, "device records of a kind this version does not know")                \
 	LOSS(write_errors, "failed writes (retried)")                                              \
 	LOSS(unfinished, "ranges and steps cut by the end of the process")                         \

@@ -36,11 +36,18 @@ static int take_range(struct sink *sink, const struct ring_range *from, uint32_t
 				 .layer = from->layer,
 				 .expert = from->expert,
 				 .phase = (uint8_t)from->duration_phase };
-	int64_t end_ns = to_ns(sink, from->start_ticks + duration);
+	bool past = from->record.kind == RECORD_OP && from->record.depth & RING_OP_TIMES_NS;
 	struct row_op row = { .thread = sink->thread, .depth = from->record.depth };
 
-	row.start_ns = to_ns(sink, from->start_ticks);
-	row.duration_ns = end_ns - row.start_ns;
+	if (past) {
+		row.thread = (uint32_t)(((const struct ring_op *)from)->shape >> 32);
+		row.depth = from->record.depth & ~RING_OP_TIMES_NS;
+		row.start_ns = (int64_t)from->start_ticks;
+		row.duration_ns = (int64_t)duration;
+	} else {
+		row.start_ns = to_ns(sink, from->start_ticks);
+		row.duration_ns = to_ns(sink, from->start_ticks + duration) - row.start_ns;
+	}
 	row.unfinished = (uint8_t)unfinished;
 	row.site = encoder_site(sink->encoder, &site);
 	if (!row.site)

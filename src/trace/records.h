@@ -171,7 +171,8 @@
 	L(20, load, U32, experts)                                                                  \
 	L(21, k_hist, U32, k_slots)
 /* The slots of consecutive tokens of one layer and step (level full), as given to the API;
- * first: row of the first one; slots = rows*k. */
+ * first: row of the first one; slots = rows*k. weight: of each slot its share of the token's router
+ * weights, in 255ths; weights is slots, or 0 when they were not kept. */
 #define RECORD_COLUMNS_routed(C, L, B)                                                             \
 	C(1, step, I64, DELTA)                                                                     \
 	C(2, layer, I32, PLAIN)                                                                    \
@@ -179,7 +180,9 @@
 	C(4, k, U32, PLAIN)                                                                        \
 	C(5, first, U64, PLAIN)                                                                    \
 	C(6, slots, U32, PLAIN)                                                                    \
-	L(7, expert, I32, slots)
+	L(7, expert, I32, slots)                                                                   \
+	C(8, weights, U32, PLAIN)                                                                  \
+	L(9, weight, U8, weights)
 #define RECORD_COLUMNS_moe_layer(C, L, B)                                                          \
 	C(1, layer, I32, PLAIN)                                                                    \
 	C(2, experts, U32, PLAIN)                                                                  \

@@ -103,6 +103,8 @@ struct ring_record {
 };
 
 #define RING_TIMES_NS 1 /* the times of the row are nanoseconds already */
+/* In the depth of an operation, likewise; its thread is then in the upper half of `shape`. */
+#define RING_OP_TIMES_NS 0x80
 
 struct ring_range {
 	struct ring_record record;

@@ -44,14 +44,15 @@ def explain_knows_every_metric():
 
 # Keys of rows that say what a row is about, not how much of something there is.
 IDENTITIES = set("""name kind count shapes step rank start_ns tokens recorded probe layer phase steps
-experts legacy device series""".split())
+experts legacy device series timestamp memory_mb expert""".split())
 
 
 @test
 def explain_knows_every_key_of_the_tables():
     record()
-    for table in ("ops", "steps", "routing", "memory"):
-        row = json.loads(moescope(table, "a.mscope", "--json").out)["rows"][0]
+    for table in (["ops"], ["steps"], ["routing"], ["routing", "--layer", "0"], ["memory"],
+                  ["routing", "--columns", "steps"], ["routing", "--columns", "experts"]):
+        row = json.loads(moescope(*table, "a.mscope", "--json").out)["rows"][0]
         for key in row:
             if key not in IDENTITIES and not key.endswith("_reason"):
                 equal(moescope("explain", key).status, 0, table, key)

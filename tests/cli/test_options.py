@@ -80,6 +80,8 @@ def wrong_values_say_what_is_wanted():
     one_sentence(moescope("ops", "--width", "7"), 2, "out of range", "40")
     one_sentence(moescope("routing", "--capacity-factor", "nan"), 2, "number")
     one_sentence(moescope("routing", "--capacity-factor", "0"), 2, "out of range")
+    one_sentence(moescope("routing", "--capacity-factor", "1,2,"), 2, "X,X")
+    one_sentence(moescope("routing", "--columns", "rows"), 2, "layers, steps, experts")
     one_sentence(moescope("ops", "--color", "allways"), 2, "did you mean 'always'")
     one_sentence(moescope("ops", "--phase", "sideways"), 2, "forward", "backward")
     one_sentence(moescope("ops", "--json=yes"), 2, "takes no value")

@@ -323,5 +323,63 @@ def routing_equals_the_models_own_counts():
         equal(rows[0]["load"], [counts[e] for e in sorted(counts)], step, layer)
 
 
+@test
+def routing_by_step_has_the_columns_of_router_profilers():
+    record()
+    rows = list(csv.DictReader(io.StringIO(moescope(
+        "routing", "a.mscope", "--columns", "steps", "--csv", "--phase", "forward").out)))
+    equal(list(rows[0])[:12], ["step", "flops_total", "flops_router", "flops_expert",
+                               "active_experts", "k_avg", "latency_ms", "router_conf",
+                               "memory_mb", "timestamp", "device", "layer"])
+    layers = json.loads(moescope("routing", "a.mscope", "--json", "--phase",
+                                 "forward").out)["rows"]
+    equal(len(rows), sum(layer["steps"] for layer in layers))
+    for layer in layers:
+        mine = [row for row in rows if row["layer"] == str(layer["layer"])]
+        equal(sum(int(row["tokens"]) for row in mine), layer["tokens"])
+        equal(sum(float(row["flops_expert"]) for row in mine), layer["flops_expert"])
+        check(all(float(row["latency_ms"]) > 0 for row in mine), mine)
+        check(all(row["memory_mb"] == row["device"] == "" for row in mine), "absent, not zero")
+    experts = list(csv.DictReader(io.StringIO(moescope(
+        "routing", "a.mscope", "--columns", "experts", "--csv", "--phase", "forward",
+        "--layer", "1").out)))
+    for expert, load in enumerate(layers[1]["load"]):
+        equal(sum(int(row["tokens"]) for row in experts if row["expert"] == str(expert)), load)
+
+
+@test
+def routing_at_several_capacities_and_steps():
+    record()
+    words = ("routing", "a.mscope", "--json", "--layer", "1", "--phase", "forward")
+    row = json.loads(moescope(*words, "--step", "2:3", "--capacity-factor", "1,1.5,2").out)
+    row = row["rows"][0]
+    equal(row, json.loads(moescope(*words, "--steps", "2:3", "--capacity-factor",
+                                   "1,1.5,2").out)["rows"][0])
+    equal([step["step"] for step in row["series"]], [2, 3])
+    equal([case["factor"] for case in row["capacity"]], [1, 1.5, 2])
+    equal((row["capacity_factor"], row["drop_rate"]), (1, row["capacity"][0]["drop_rate"]))
+    drops = [case["drop_rate"] for case in row["capacity"]]
+    check(drops == sorted(drops, reverse=True) and drops[0] > 0, drops)
+    for step in row["series"]:
+        equal(sum(step["load"]), sum(k * n for k, n in enumerate(step["k_hist"])))
+
+
+@test
+def routing_pairs_need_the_experts_of_every_token():
+    r = moescope("run", "-q", "--level", "full", "-o", "full.mscope", "--", TINYMOE, *TINY,
+                 "--steps", "4")
+    equal(r.status, 0, r)
+    row = json.loads(moescope("routing", "full.mscope", "--json", "--layer", "0", "--phase",
+                              "forward").out)["rows"][0]
+    equal(row["affinity_layer"], 1)
+    for pair in row["coactivation_pairs"]:
+        equal(pair["share"], row["coactivation"][pair["from"]][pair["to"]])
+        check(pair["share"] > pair["chance"] > 0, pair)
+    text = moescope("routing", "full.mscope", "--layer", "0", "--width", "80").out
+    check("experts chosen together" in text and "on to layer 1" in text, text)
+    check("self-check: ok" in text, text)
+    check(max(map(len, text.splitlines())) <= 80, text)
+
+
 if __name__ == "__main__":
     main()

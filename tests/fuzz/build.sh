@@ -15,16 +15,20 @@ flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I$root/src -I$ro
 	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 # The probe as it is built: with GPU collection where the CUDA headers are.
 headers=$("$root/tools/cuda_headers.sh" --find)
-without='probe/gpu_off|base/gpu_devices_off'
+without='probe/(gpu_off|recorder_off)|base/gpu_devices_off'
+text=
 if [ -n "$headers" ]; then
 	flags="$flags -isystem $headers"
+	text=$1/recorder_text.c
+	"$root/tools/embed_kernel.py" "$text" "$root/src/probe/recorder_layout.h" \
+		"$root/src/probe/recorder.cu"
 else
-	without='probe/(cuda_order|cupti|gpu|inject|launches|nvml|nvml_gpm|nvml_processes|nvtx)'
-	without="$without|base/(gpu_devices|nvml_api)"
+	without='probe/(cuda_order|cupti|gpu|inject|launches|nvml|nvml_gpm|nvml_processes|nvtx'
+	without="$without|recorder|recorder_(cuda|drain|kernel|rows))|base/(gpu_devices|nvml_api)"
 fi
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
-	"$root"/src/probe/*.c "$here/load_all.c"; do
+	"$root"/src/probe/*.c "$here/load_all.c" ${text:+"$text"}; do
 	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
 	fi

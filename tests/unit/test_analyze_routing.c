@@ -178,12 +178,12 @@ static void test_layers_and_windows(void **state)
 	NEAR(layer->max_violation_step_mean.v, (2.0 + 1.0) / 2);
 	NEAR(layer->max_violation_step_max.v, 2);
 	NEAR(layer->load.max_violation, 14.0 / 6 - 1);
-	NEAR(layer->k_mean.v, 2);
-	assert_int_equal(layer->k_hist[2], 12);
+	NEAR(layer->slots.mean.v, 2);
+	assert_int_equal(layer->slots.hist[2], 12);
 	/* Per batch of 4 tokens: C = ceil(1.25*4*2/4) = 3; over: 3, 0, 3 of 24; under in a: 1+3+3,
 	 * in b: 4, of 12 places each. */
-	NEAR(layer->drop_rate.v, 6.0 / 24);
-	NEAR(layer->pad_waste.v, (7 + 7 + 4) / 36.0);
+	NEAR(layer->capacity[0].drop_rate.v, 6.0 / 24);
+	NEAR(layer->capacity[0].pad_waste.v, (7 + 7 + 4) / 36.0);
 	/* Tiles of 4: a needs 8+4, b 16. */
 	NEAR(layer->tile_waste.v, 1 - 24.0 / 40);
 	NEAR(layer->unique_step_mean.v, 3);
@@ -192,7 +192,20 @@ static void test_layers_and_windows(void **state)
 	NEAR(layer->flops_expert.v, 24.0 * 6 * 16 * 32);
 	NEAR(layer->expert_bytes_touched.v, 4000);
 	NEAR(layer->expert_bytes_touched_step_mean.v, 3000);
+	/* Uniform: 4 tokens of two slots in step 0, 8 in step 1. */
+	NEAR(layer->expert_bytes_touched_step_uniform.v,
+	     1000 * (routing_unique_expected(4, 2, 4) + routing_unique_expected(4, 2, 8)) / 2);
+	/* Step by step the same formulas: 4 tokens in step 0, 8 in step 1, two slots each. */
+	assert_int_equal(layer->steps[0].k.n, 3);
+	assert_int_equal(layer->steps[0].k.hist[2], 4);
+	assert_int_equal(layer->steps[1].k.hist[2], 8);
+	assert_int_equal(layer->steps[1].k.hist[0], 0);
+	NEAR(layer->steps[1].k.mean.v, 2);
+	NEAR(layer->steps[0].flops_router.v, 2.0 * 4 * 16 * 4 + 5.0 * 4 * 4);
+	NEAR(layer->steps[1].flops_expert.v, 16.0 * 6 * 16 * 32);
+	assert_false(layer->steps[0].router_confidence.known);
 	assert_false(r.layers[1].flops_expert.known);
+	assert_false(r.layers[1].steps[0].flops_router.known);
 	assert_false(layer->router_confidence.known);
 	assert_false(layer->repeat_rate.known);
 	routing_release(&r);
@@ -200,6 +213,54 @@ static void test_layers_and_windows(void **state)
 	assert_int_equal(r.n, 1);
 	assert_int_equal(r.layers[0].assignments, 16);
 	assert_int_equal(r.layers[0].steps[0].n[0], 8);
+	routing_release(&r);
+	fake_run_free(run);
+}
+
+static void test_several_capacities(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t a[] = { 6, 2, 0, 0 };
+	struct routing_options options = { .capacity_factors = { 1, 2, 3 },
+					   .n_capacity_factors = 3 };
+	struct routing r;
+
+	(void)state;
+	fake_routing(run, 0, 10, 0, 2, 4, a);
+	r = analyzed(run, SELECT_ALL, options);
+	assert_int_equal(r.layers[0].n_capacity, 3);
+	/* Four tokens, two slots, four experts: 2, 4 and 6 places an expert. */
+	NEAR(r.layers[0].capacity[0].drop_rate.v, 4.0 / 8);
+	NEAR(r.layers[0].capacity[0].pad_waste.v, 4.0 / 8);
+	NEAR(r.layers[0].capacity[1].drop_rate.v, 2.0 / 8);
+	NEAR(r.layers[0].capacity[1].pad_waste.v, 10.0 / 16);
+	NEAR(r.layers[0].capacity[2].factor, 3);
+	NEAR(r.layers[0].capacity[2].drop_rate.v, 0);
+	routing_release(&r);
+	fake_run_free(run);
+}
+
+static void test_router_times(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t a[] = { 6, 2, 0, 0 };
+	struct routing r;
+
+	(void)state;
+	fake_step(run, 5, 0, 100, 4);
+	fake_step(run, 6, 100, 200, 4);
+	fake_routing(run, 5, 50, 0, 2, 4, a);
+	fake_routing(run, 6, 150, 0, 2, 4, a);
+	fake_routing(run, 6, 150, 1, 2, 4, a);
+	fake_range(run, fake_site(run, "router", 0, -1, MOESCOPE_FORWARD), 10, 17, 1, 0);
+	fake_op(run, fake_site(run, "router", 0, -1, MOESCOPE_FORWARD), 20, 23, 1, 0, 8);
+	fake_range(run, fake_site(run, "router", 0, -1, MOESCOPE_BACKWARD), 110, 119, 1, 0);
+	fake_range(run, fake_site(run, "attention", 0, -1, MOESCOPE_FORWARD), 120, 130, 1, 0);
+	fake_range(run, fake_site(run, "router", 1, -1, MOESCOPE_FORWARD), 140, 145, 1, 0);
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ .router_time = true });
+	NEAR(r.layers[0].steps[0].router_ns.v, 7 + 3);
+	assert_false(r.layers[0].steps[1].router_ns.known);
+	NEAR(r.layers[1].steps[0].router_ns.v, 5);
 	routing_release(&r);
 	fake_run_free(run);
 }
@@ -229,10 +290,12 @@ static void test_self_check(void **state)
 	fake_add_routing(run, 0, &row);
 	r = analyzed(run, SELECT_ALL, (struct routing_options){ 0 });
 	assert_true(r.self_check_ok);
-	NEAR(r.layers[0].k_mean.v, 1.5);
-	NEAR(r.layers[0].k_min.v, 1);
+	NEAR(r.layers[0].slots.mean.v, 1.5);
+	NEAR(r.layers[0].slots.min.v, 1);
 	NEAR(r.layers[0].drop_rate_measured.v, 1.0 / 7);
 	NEAR(r.layers[0].router_confidence.v, 0.5);
+	NEAR(r.layers[0].steps[0].router_confidence.v, 0.5);
+	assert_int_equal(r.layers[0].steps[0].k.hist[1], 2);
 	NEAR(r.layers[0].router_entropy.v, 0.5);
 	NEAR(r.layers[0].top1_prob.v, 0.75);
 	NEAR(r.layers[0].topk_mass.v, 0.9);
@@ -305,6 +368,32 @@ static void test_tokens(void **state)
 		NEAR(sum, 1);
 	}
 	assert_false(r.layers[1].affinity_known.known);
+	/* Loads of the sets: 2 1 2 2, so k is 7/4. {0,1}: all of the one token at 1, where two of
+	 * the six other places give 0.75 * 2 / 6. */
+	assert_int_equal(layer->coactivation_pairs[0].from, 1);
+	assert_int_equal(layer->coactivation_pairs[0].to, 0);
+	NEAR(layer->coactivation_pairs[0].share, 1);
+	NEAR(layer->coactivation_pairs[0].chance, 0.75 * 2 / 6);
+	/* Of the 7 slots of layer 1 that follow a token's slots, 2.5 are expert 2's: 3 to 2 has
+	 * three quarters of its own two. */
+	assert_int_equal(layer->affinity_pairs[0].from, 3);
+	assert_int_equal(layer->affinity_pairs[0].to, 2);
+	NEAR(layer->affinity_pairs[0].chance, 2.5 / 7);
+	assert_true(layer->n_affinity_pairs > 0);
+	for (unsigned int i = 0; i < layer->n_affinity_pairs; i++) {
+		const struct routing_pair *pair = &layer->affinity_pairs[i];
+
+		NEAR(pair->share, layer->affinity[pair->from * 4 + pair->to]);
+		assert_true(pair->share > pair->chance);
+	}
+	routing_release(&r);
+	/* One layer asked for: its successor is still found. */
+	r = analyzed(run, (struct selection){ INT64_MIN, INT64_MAX, 0, -1 },
+		     (struct routing_options){ .token_level = true });
+	assert_int_equal(r.n, 1);
+	assert_true(r.layers[0].affinity_known.known);
+	assert_int_equal(r.layers[0].affinity_layer, 1);
+	NEAR(r.layers[0].affinity[3 * 4 + 2], (0.5 + 1) / 2);
 	routing_release(&r);
 	fake_run_free(run);
 }
@@ -335,6 +424,8 @@ int main(void)
 		cmocka_unit_test(test_degenerate_loads),
 		cmocka_unit_test(test_hot_sets),
 		cmocka_unit_test(test_layers_and_windows),
+		cmocka_unit_test(test_several_capacities),
+		cmocka_unit_test(test_router_times),
 		cmocka_unit_test(test_self_check),
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_decoding_goes_on),

@@ -25,6 +25,7 @@ struct values {
 	uint64_t count;
 	double factor;
 	struct step_window window;
+	struct number_list numbers;
 	struct shared shared;
 };
 
@@ -63,6 +64,12 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_WINDOW,
 	  .metavar = "A:B",
 	  .offset = offsetof(struct values, window) },
+	{ .name = "numbers",
+	  .kind = OPTION_NUMBERS,
+	  .metavar = "X,...",
+	  .min = 0.5,
+	  .max = 2,
+	  .offset = offsetof(struct values, numbers) },
 	{ 0 },
 };
 
@@ -132,6 +139,9 @@ static void every_kind(void **state)
 	assert_int_equal(v.window.first, -3);
 	assert_int_equal(v.window.last, 9);
 	assert_int_equal(v.shared.color, 2);
+	assert_int_equal(parse(&plain, &v, "--numbers=1,1.25,2", NULL), PARSE_OK);
+	assert_int_equal(v.numbers.n, 3);
+	assert_true(v.numbers.v[0] == 1 && v.numbers.v[1] == 1.25 && v.numbers.v[2] == 2);
 }
 
 static void short_forms(void **state)
@@ -189,6 +199,13 @@ static void wrong_values(void **state)
 		{ "--factor", "inf" },
 		{ "--factor", "nan" },
 		{ "--factor", "1,5" },
+		{ "--numbers", "" },
+		{ "--numbers", "1," },
+		{ "--numbers", ",1" },
+		{ "--numbers", "1,3" },
+		{ "--numbers", "1;2" },
+		{ "--numbers", "1,nan" },
+		{ "--numbers", "1,1,1,1,1,1,1,1,1" },
 		{ "--color", "pink" },
 		{ "--color", "" },
 		{ "--text", "" },

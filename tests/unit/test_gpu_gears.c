@@ -391,8 +391,7 @@ static void test_callback_under_way(void **state)
 static void missed_end(void)
 {
 	start_dear(MOESCOPE_TRACE);
-	cupti->call_without_end(CUPTI_CB_DOMAIN_DRIVER_API,
-				CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+	cupti->call_without_end(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
 	while (cupti->state().kinds)
 		launch_some(0);
 	CHECK(cupti->state().finalized == 0);

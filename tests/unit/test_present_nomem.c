@@ -97,12 +97,20 @@ static void test_views_without_memory(void **state)
 		bool json;
 		const char *sort;
 	} cases[] = {
-		{ "report", false, NULL },    { "report", true, NULL },
-		{ "dashboard", false, NULL }, { "ops", false, "count" },
-		{ "ops", true, NULL },	      { "steps", false, "time_ns" },
-		{ "steps", true, NULL },      { "routing", false, "cv" },
-		{ "routing", true, NULL },    { "memory", false, "device" },
-		{ "memory", true, NULL },     { "chrome", true, NULL },
+		{ "report", false, NULL },
+		{ "report", true, NULL },
+		{ "dashboard", false, NULL },
+		{ "ops", false, "count" },
+		{ "ops", true, NULL },
+		{ "steps", false, "time_ns" },
+		{ "steps", true, NULL },
+		{ "routing", false, "cv" },
+		{ "routing", true, NULL },
+		{ "memory", false, "device" },
+		{ "memory", true, NULL },
+		{ "chrome", true, NULL },
+		{ "routing-steps", true, "k_avg" },
+		{ "routing-experts", false, NULL },
 	};
 	static const struct {
 		const char *view;

@@ -20,9 +20,11 @@
 #include "present/grid.h"
 #include "present/present.h"
 
-static const char *const names[] = { "report", "dashboard", "ops", "steps",    "routing",
-				     "memory", "kernels",   "api", "transfers" };
-#define N_NAMES 9
+static const char *const names[] = {
+	"report",	   "dashboard", "ops",	   "steps", "routing",	"routing-steps",
+	"routing-experts", "memory",	"kernels", "api",   "transfers"
+};
+#define N_NAMES 11
 
 static struct present_options plain(void)
 {
@@ -134,13 +136,15 @@ static void test_hostile_text(void **state)
 
 static void test_hostile_json(void **state)
 {
-	static const char *const views[] = { "report", "ops",	  "steps", "routing",  "memory",
-					     "chrome", "kernels", "api",   "transfers" };
+	static const char *const views[] = { "report",	"ops",		 "steps",
+					     "routing", "routing-steps", "routing-experts",
+					     "memory",	"chrome",	 "kernels",
+					     "api",	"transfers" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
 	for (size_t k = 0; k < 2; k++) {
-		for (size_t i = 0; i < 9; i++)
+		for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
 			for (int layer = -1; layer < 2; layer++) {
 				struct present_options options = plain();
 				char *text;

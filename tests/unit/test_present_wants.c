@@ -89,8 +89,10 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 
 static void test_views_load_what_they_need(void **state)
 {
-	static const char *const views[] = { "ops", "steps",	 "routing", "memory",
-					     "api", "transfers", "report",  "dashboard" };
+	static const char *const views[] = {
+		"ops", "steps",	    "routing", "routing-steps", "memory",
+		"api", "transfers", "report",  "dashboard",	"routing-experts"
+	};
 	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
 	size_t n = sizeof(views) / sizeof(views[0]);
 	struct shard_writer *writer;

@@ -57,6 +57,51 @@ static void test_nested_ranges_inherit(void **state)
 	run_free(run);
 }
 
+#define PAST 60000 /* several times what a ring holds */
+
+static void past_ops(void)
+{
+	static struct moescope_past_op ops[PAST];
+
+	start_at(MOESCOPE_TRACE);
+	for (size_t i = 0; i < PAST; i++)
+		ops[i] = (struct moescope_past_op){ .name = moescope_intern(i % 2 ? "odd" : "even"),
+						    .shape = moescope_intern("[3]"),
+						    .layer = 2,
+						    .expert = -1,
+						    .phase = MOESCOPE_BACKWARD,
+						    .thread = 4242,
+						    .depth = (uint32_t)(i % 3),
+						    .start_ns = 1000000 + (int64_t)i * 10,
+						    .duration_ns = 7,
+						    .flops = i,
+						    .bytes = 5 };
+	moescope_past_ops(ops, PAST);
+	ops[0].duration_ns = -1;
+	moescope_past_ops(ops, 1);
+	moescope_stop();
+	moescope_past_ops(ops, 1); /* nobody listens */
+}
+
+static void test_past_ops(void **state)
+{
+	struct run *run = run_of(past_ops);
+
+	(void)state;
+	assert_int_equal(run->op.n, PAST);
+	for (size_t i = 0; i < PAST; i += 777) {
+		assert_site(run, run->op.site[i], i % 2 ? "odd" : "even", 2, -1, MOESCOPE_BACKWARD);
+		assert_int_equal(run->op.start_ns[i], 1000000 + (int64_t)i * 10);
+		assert_int_equal(run->op.duration_ns[i], 7);
+		assert_int_equal(run->op.thread[i], 4242);
+		assert_int_equal(run->op.depth[i], i % 3);
+		assert_int_equal(run->op.flops[i], i);
+		assert_int_equal(run->op.bytes[i], 5);
+		assert_string_equal(run_string(run, run->op.shape[i]), "[3]");
+	}
+	run_free(run);
+}
+
 static void too_deep_and_unbalanced(void)
 {
 	start_at(MOESCOPE_TRACE);
@@ -570,11 +615,17 @@ static void test_bad_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_nested_ranges_inherit), TEST(test_too_deep_and_unbalanced),
-		TEST(test_pause_and_resume),	  TEST(test_levels),
-		TEST(test_level_switched),	  cmocka_unit_test(test_schedule_table),
-		TEST(test_schedule_in_a_session), TEST(test_step_function),
-		TEST(test_plain_steps),		  TEST(test_routing),
+		TEST(test_nested_ranges_inherit),
+		TEST(test_past_ops),
+		TEST(test_too_deep_and_unbalanced),
+		TEST(test_pause_and_resume),
+		TEST(test_levels),
+		TEST(test_level_switched),
+		cmocka_unit_test(test_schedule_table),
+		TEST(test_schedule_in_a_session),
+		TEST(test_step_function),
+		TEST(test_plain_steps),
+		TEST(test_routing),
 		TEST(test_bad_arguments),
 	};
 

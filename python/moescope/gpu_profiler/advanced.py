@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AdvancedGPUProfiler: the program reports allocations, kernels, transfers and routing by calls.
+
+Every report goes to the C library, into a run inside the output directory that the moescope tool
+reads, and into live figures that can be asked for at any time from any thread. Without CUDA, NVML
+or matplotlib it works with what is there and says what is missing. One lock guards the figures; a
+thread samples PyTorch's allocator and keeps its own cost below 1%.
+"""
+import functools
+import logging
+import os
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from typing import Any, Callable, Deque, Dict, Optional
+
+from .. import _library as lib
+from .. import api, errors
+from ..memory import allocator
+from . import dashboard, indices, reports
+from .memory_figures import memory_summary
+from .statistics import (Allocations, Execution, Executions, LeakSuspects, LeakWatch, Routings,
+                         Sample, Transfers)
+from .timing import Clock, Timed
+
+_log = logging.getLogger("moescope.gpu_profiler")
+SAMPLE_S = 0.5
+TORCH_SITE = "PyTorch's allocator, device"
+
+
+class AdvancedGPUProfiler:
+    """A profiler that the program reports to.
+
+    num_experts: experts of a layer, at most 32768. enable_profiling: when False every call does
+    nothing. output_dir: where the reports and the run go. max_history: how many samples, kernel
+    executions and routings are kept one by one; sums are over all. level: how much of it goes into
+    the run (counts, steps, trace, full)."""
+
+    def __init__(self, num_experts: int = 8, enable_profiling: bool = True,
+                 output_dir: str = "profiler_output", max_history: int = 1000,
+                 level: str = "trace") -> None:
+        if not 1 <= num_experts <= 32768:
+            raise errors.BadDimensions(f"num_experts is {num_experts}; give the number of experts "
+                                       "of a layer, from 1 to 32768")
+        if max_history < 1:
+            raise errors.BadDimensions(f"max_history is {max_history}; give 1 or more")
+        self.num_experts = num_experts
+        self.enable_profiling = enable_profiling
+        self.output_dir = output_dir
+        self.max_history = max_history
+        self.level = level
+        self.debug = False
+        self.run: Optional[str] = None  # the run directory, once started
+        self.report_files: Dict[str, str] = {}
+        self._lock = threading.RLock()
+        self._active = False
+        self._owns_run = False
+        self._quit = threading.Event()
+        self._sampler: Optional[threading.Thread] = None
+        self._started = self._stopped = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._allocations = Allocations(self.num_experts)
+        self._executions = Executions(self.max_history)
+        self._transfers = Transfers()
+        self._routings = Routings(self.num_experts, self.max_history)
+        self._memory: Deque[Sample] = deque(maxlen=self.max_history)
+        self._leaks = LeakWatch()
+        self._clock = Clock(self.max_history)
+        self._arriving: Deque[Any] = deque()
+
+    # ------------------------------------------------------------- life
+
+    @property
+    def is_profiling(self) -> bool:
+        return self._active
+
+    def start_profiling(self) -> None:
+        """Starts recording. Started already: nothing happens. After a stop: figures begin anew."""
+        with self._lock:
+            if self._active or not self.enable_profiling:
+                return
+            os.makedirs(self.output_dir, exist_ok=True)
+            running = api.run_dir()
+            self.run = running or api.start(_fresh_run(self.output_dir), self.level)
+            self._owns_run = running is None
+            self._library = lib.load()
+            self._reset()
+            self._started, self._stopped = time.time(), 0.0
+            self._active = True
+            self._quit.clear()
+            self._sampler = threading.Thread(target=self._sample_for_ever, daemon=True,
+                                             name="moescope-memory")
+            self._sampler.start()
+        self._say(f"recording into {self.run}"
+                  + ("" if allocator.cuda() else "; " + allocator.why_no_cuda()))
+
+    def stop_profiling(self) -> Dict[str, str]:
+        """Stops, and writes the reports; their paths by kind. Stopped already: nothing happens."""
+        with self._lock:
+            if not self._active:
+                return {}
+            self._sample()
+            self._arrived(wait=True)
+            self._clock.collect(wait=True)
+            self._active = False
+            self._stopped = time.time()
+            sampler, self._sampler = self._sampler, None
+            self._quit.set()
+            if self._owns_run:
+                api.stop()
+        if sampler is not None and sampler is not threading.current_thread():
+            sampler.join()
+        return self.generate_reports()
+
+    def __enter__(self) -> "AdvancedGPUProfiler":
+        self.start_profiling()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.stop_profiling()
+            return
+        try:
+            self.stop_profiling()
+        except Exception as why:  # the program's own exception must be the one that is seen
+            warnings.warn(f"moescope: the profiler could not write its reports: {why}",
+                          RuntimeWarning, stacklevel=2)
+
+    # ---------------------------------------------------------- reports
+
+    def profile_memory_allocation(self, size_bytes: int, expert_id: Optional[int] = None,
+                                  operation: str = "unknown") -> None:
+        """The program has allocated `size_bytes` for this expert and operation."""
+        if not self._active:
+            return
+        expert = self._expert(expert_id)
+        size = _size(size_bytes)
+        with self._lock:
+            address = self._allocations.add(size, expert, operation)
+            self._library.moescope_alloc(
+                address, size, -1, lib.MEMORY_USES.get(operation, 0),
+                api.intern(Allocations.site(expert, operation)))
+            self._note_reported()
+        self._say(f"allocated {size} bytes, {Allocations.site(expert, operation)}")
+
+    def profile_memory_deallocation(self, size_bytes: int, expert_id: Optional[int] = None,
+                                    operation: str = "unknown") -> None:
+        """The program has freed what it reported with the same size, expert and operation."""
+        if not self._active:
+            return
+        expert = self._expert(expert_id)
+        size = _size(size_bytes)
+        with self._lock:
+            for address in self._allocations.remove(size, expert, operation):
+                self._library.moescope_free(address, -1)
+            self._note_reported()
+
+    def profile_kernel_execution(self, kernel_name: str, expert_id: Optional[int] = None,
+                                 operation_type: str = "unknown") -> Timed:
+        """Counts an execution; `with` it, the body is timed and is a range of the run.
+
+        Called plainly its time stays unknown: the profiler was not told when the work began."""
+        if not self._active:
+            return Timed()
+        execution = Execution(kernel_name, self._expert(expert_id), operation_type)
+        with self._lock:
+            calls = self._executions.begin(execution)
+        self._library.moescope_counter(f"executions of {kernel_name}".encode(errors="replace"),
+                                       calls)
+
+        def done(ms: float) -> None:
+            with self._lock:
+                self._executions.time(execution, ms)
+        return self._timed(kernel_name, execution.expert, operation_type, done)
+
+    def profile_data_transfer(self, size_bytes: int, transfer_type: str) -> Timed:
+        """Bytes moved: host_to_device, device_to_host, device_to_device, or another word.
+
+        `with` it, the body is timed, which gives the bandwidth."""
+        if not self._active:
+            return Timed()
+        size = _size(size_bytes)
+        with self._lock:
+            total = self._transfers.add(transfer_type, size)
+        self._library.moescope_counter(f"{transfer_type} bytes".encode(errors="replace"), total)
+
+        def done(ms: float) -> None:
+            with self._lock:
+                self._transfers.time(transfer_type, size, ms, allocator.cuda() is not None)
+        return self._timed(transfer_type, None, "transfer", done)
+
+    def profile_expert_routing(self, expert_indices: Any, token_count: int,
+                               layer: int = 0) -> None:
+        """Where `token_count` tokens went.
+
+        expert_indices: an expert for each token and slot, row by row (list, array or tensor); or,
+        when they are fewer than the tokens, the experts that all of them went to. A CUDA tensor is
+        fetched without waiting."""
+        if not self._active:
+            return
+        tokens = int(token_count)
+        if indices.on_device(expert_indices):
+            self._fetch(expert_indices, tokens, layer)
+        else:
+            self._route(expert_indices, tokens, layer)
+
+    def step(self, tokens: int = 0) -> None:
+        """One iteration ends here. Leaks are looked for from step to step."""
+        if not self._active:
+            return
+        with self._lock:
+            self._arrived()
+            live = dict(self._allocations.site_bytes)
+            device = allocator.counts()
+            if device["allocated_bytes"] is not None:
+                live[f"{TORCH_SITE} {device['device']}"] = device["allocated_bytes"]
+            self._leaks.step(live)
+            self._library.moescope_step(tokens)
+
+    # ---------------------------------------------------------- results
+
+    def get_current_stats(self) -> Dict[str, Any]:
+        """memory, kernel, data_movement and expert_routing, as of now.
+
+        What is not known is None, with the reason in a key of the same name and `_reason`."""
+        with self._lock:
+            if self._active:
+                self._arrived()
+                self._clock.collect()
+            return {"memory": memory_summary(self._allocations, self._leaks.suspects()),
+                    "kernel": dict(self._executions.summary(), lost_times=self._clock.lost),
+                    "data_movement": self._transfers.summary(),
+                    "expert_routing": self._routings.summary()}
+
+    def detect_memory_leaks(self) -> LeakSuspects:
+        """Places whose live bytes grew in 8 of the last 10 steps, and by over 1% in all.
+
+        Empty and `.known` False, with a `.reason`, before eleven calls of step()."""
+        with self._lock:
+            return self._leaks.suspects()
+
+    def print_dashboard(self) -> None:
+        print(dashboard.text(self.get_current_stats()))
+
+    def generate_reports(self) -> Dict[str, str]:
+        """Writes JSON, CSV and plots into the output directory; their paths by kind."""
+        if not self.enable_profiling:
+            return {}
+        stats = self.get_current_stats()
+        with self._lock:
+            histories = reports.Histories(list(self._memory), list(self._executions.history),
+                                          list(self._routings.history), self.num_experts)
+            duration = (self._stopped or time.time()) - self._started if self._started else 0.0
+            closed = self.run if self.run and self._owns_run and not self._active else None
+        self.report_files = reports.write(self.output_dir, stats, duration, histories, closed,
+                                          self.run)
+        for path in self.report_files.values():
+            self._say(f"wrote {path}")
+        return self.report_files
+
+    # ----------------------------------------------------------- inside
+
+    def _say(self, words: str) -> None:
+        if self.debug:
+            print(f"moescope: {words}", file=sys.stderr)
+        _log.debug(words)
+
+    def _expert(self, expert: Optional[int]) -> Optional[int]:
+        if expert is None:
+            return None
+        if not 0 <= expert < self.num_experts:
+            raise errors.BadDimensions(f"expert_id {expert} is not one of {self.num_experts} "
+                                       "experts; give num_experts to the profiler")
+        return int(expert)
+
+    def _timed(self, name: str, expert: Optional[int], operation: str,
+               done: Callable[[float], None]) -> Timed:
+        library = self._library
+
+        def begin() -> Any:
+            library.moescope_range_begin(api.intern(name), -1, -1 if expert is None else expert,
+                                         api.PHASES.get(operation, lib.NO_PHASE))
+            return self._clock.begin()
+
+        def end(begun: Any) -> None:
+            with self._lock:
+                self._clock.end(begun, done)
+            library.moescope_range_end()
+        return Timed(begin, end)
+
+    def _route(self, chosen: Any, tokens: int, layer: int) -> None:
+        *counts, invalid = indices.count(chosen, tokens, self.num_experts)
+        indices.route(self._library, chosen, tokens, self.num_experts, layer)
+        with self._lock:
+            self._routings.add(tokens, counts, invalid)
+
+    def _fetch(self, tensor: Any, tokens: int, layer: int) -> None:
+        indices.slots_of(tensor.numel(), tokens)  # bad input is refused here, not later
+        device = allocator.cuda()
+        with self._lock:
+            if len(self._arriving) >= self.max_history:
+                self._arrived()
+            if len(self._arriving) >= self.max_history or (
+                    device is not None and device.is_current_stream_capturing()):
+                self._routings.lost += 1
+                return
+            self._arriving.append((indices.Waiting(tensor, tokens), layer))
+
+    def _arrived(self, wait: bool = False) -> None:
+        """Takes the routing that the device has delivered, in order."""
+        while self._arriving:
+            waiting, layer = self._arriving[0]
+            if wait:
+                waiting.wait()
+            elif not waiting.ready():
+                return
+            self._arriving.popleft()
+            self._route(waiting.host, waiting.tokens, layer)
+
+    def _note_reported(self) -> None:
+        """A row of the history for each report, where PyTorch has no account of its own."""
+        if allocator.cuda() is None:
+            self._memory.append(Sample(time.time(), self._allocations.live_bytes, None,
+                                       self._allocations.peak_bytes, None))
+
+    def _sample(self) -> None:
+        if allocator.cuda() is None:
+            return
+        found = allocator.memory_snapshot()
+        self._memory.append(Sample(time.time(), found["allocated_bytes"], found["reserved_bytes"],
+                                   found["peak_allocated_bytes"], found["fragmentation_pct"]))
+        for name in ("allocated_bytes", "reserved_bytes"):
+            api.counter(f"torch {name}", found[name])
+
+    def _sample_for_ever(self) -> None:
+        pause = SAMPLE_S
+        while not self._quit.wait(pause):
+            begun = time.perf_counter()
+            with self._lock:
+                if not self._active:
+                    return
+                self._sample()
+                self._arrived()
+                self._clock.collect()
+            pause = max(SAMPLE_S, 100 * (time.perf_counter() - begun))
+
+
+class ProfilerContext:
+    """`with ProfilerContext(profiler) as p:` starts it, and stops it with its reports at the end."""
+
+    def __init__(self, profiler: AdvancedGPUProfiler) -> None:
+        self.profiler = profiler
+
+    def __enter__(self) -> AdvancedGPUProfiler:
+        return self.profiler.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.profiler.__exit__(kind, error, trace)
+
+
+def profile_function(profiler: AdvancedGPUProfiler,
+                     name: Optional[str] = None) -> Callable[[Callable], Callable]:
+    """Decorator: each call of the function is a timed execution of that name."""
+    def decorate(function: Callable) -> Callable:
+        label = name or function.__qualname__
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with profiler.profile_kernel_execution(label, operation_type="function"):
+                return function(*args, **kwargs)
+        return call
+    return decorate
+
+
+def _size(size: int) -> int:
+    if size < 0:
+        raise errors.BadDimensions(f"a size of {size} bytes; sizes are not negative, a free is "
+                                   "reported with profile_memory_deallocation")
+    return int(size)
+
+
+def _fresh_run(folder: str) -> str:
+    """run.mscope, or run-2.mscope and so on: a run of an earlier session is never added to."""
+    path, n = os.path.join(folder, "run.mscope"), 1
+    while os.path.exists(path):
+        n += 1
+        path = os.path.join(folder, f"run-{n}.mscope")
+    return path

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of AdvancedGPUProfiler: a JSON report, three CSV tables, two plots.
+
+All of one call carry the same time in their names. Empty cells and null are unknown values. Figures
+of the device (copies, busy time) are read from the run with the moescope tool once it is closed.
+"""
+import csv
+import json
+import os
+import time
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+
+from .. import _library as lib
+from ..memory.allocator import put
+from .statistics import MB, Execution, Routed, Sample, coefficient_of_variation
+
+NO_COUNTERS = "needs hardware counters, which were not collected"
+
+
+class Histories(NamedTuple):
+    memory: List[Sample]
+    kernels: List[Execution]
+    routing: List[Routed]
+    experts: int
+
+
+def write(folder: str, stats: Dict[str, Any], duration_s: float, histories: Histories,
+          closed_run: Optional[str], run: Optional[str]) -> Dict[str, str]:
+    """The paths written, by kind: report, memory, kernels, routing, and the plots that were made."""
+    os.makedirs(folder, exist_ok=True)
+    now = time.localtime()
+    stamp = _stamp(folder, time.strftime("%Y%m%d_%H%M%S", now))
+
+    def path(name: str, suffix: str) -> str:
+        return os.path.join(folder, f"{name}_{stamp}.{suffix}")
+
+    files = {"memory": path("memory_stats", "csv"), "kernels": path("kernel_stats", "csv"),
+             "routing": path("expert_routing", "csv"), "report": path("profiler_report", "json")}
+    _csv(files["memory"], ("timestamp", "allocated_mb", "reserved_mb", "peak_mb",
+                           "fragmentation_percent"), map(_memory_row, histories.memory))
+    _csv(files["kernels"], ("timestamp", "kernel_name", "execution_time_ms", "occupancy_percent",
+                            "memory_bandwidth_gbps", "expert_id", "operation_type"),
+         map(_kernel_row, histories.kernels))
+    _csv(files["routing"], ("timestamp", "token_count", "active_experts", "load_balance_score",
+                            *(f"expert_{e}" for e in range(histories.experts))),
+         map(_routing_row, histories.routing))
+    document: Dict[str, Any] = {"timestamp": time.strftime("%Y-%m-%d_%H:%M:%S", now),
+                                "profiling_duration": duration_s, "stats": stats, "run": run}
+    if closed_run is not None:
+        _device_figures(closed_run, document)
+    else:
+        put(document, "devices", None, "the run is still being recorded; 'moescope report' shows "
+            "them when it is closed")
+    plots = _plots(path, stats, histories, document)
+    with open(files["report"], "w", encoding="utf-8") as out:
+        json.dump(document, out, indent=2, allow_nan=False)
+        out.write("\n")
+    return {**files, **plots}
+
+
+def _stamp(folder: str, stamp: str) -> str:
+    """Two reports within a second must not overwrite each other."""
+    name, n = stamp, 1
+    while os.path.exists(os.path.join(folder, f"profiler_report_{name}.json")):
+        n += 1
+        name = f"{stamp}_{n}"
+    return name
+
+
+def _csv(path: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+
+
+def _memory_row(sample: Sample) -> List[Any]:
+    reserved = sample.reserved_bytes
+    return [sample.timestamp, sample.allocated_bytes / MB,
+            None if reserved is None else reserved / MB, sample.peak_bytes / MB,
+            sample.fragmentation_pct]
+
+
+def _kernel_row(execution: Execution) -> List[Any]:
+    # Occupancy and bandwidth of a kernel need counters that nobody collected: empty.
+    return [execution.timestamp, execution.name, execution.time_ms, None, None, execution.expert,
+            execution.operation]
+
+
+def _routing_row(routed: Routed) -> List[Any]:
+    return [routed.timestamp, routed.tokens, sum(n > 0 for n in routed.counts),
+            coefficient_of_variation(routed.counts), *routed.counts]
+
+
+def _device_figures(run: str, document: Dict[str, Any]) -> None:
+    """What the run recorded on the device, where it was recorded there."""
+    report = lib.table("report", run)
+    moved = document["stats"]["data_movement"]
+    copies = [row for row in (report["transfers"] or {"rows": []})["rows"]
+              if row["kind"] in ("HtoD", "DtoH") and row["time_ns"]]
+    if copies:
+        moved["pcie_bandwidth_gbps"] = (sum(row["bytes"] for row in copies)
+                                        / sum(row["time_ns"] for row in copies))
+        moved.pop("pcie_bandwidth_gbps_reason", None)
+    devices = report["timeline"]["devices"] if report.get("timeline") else []
+    put(document, "devices", devices or None,
+        "no device was recorded: run the program under 'moescope run' on a machine with a GPU")
+    document["verdicts"] = report["verdicts"]
+    document["loss"] = {name: n for name, n in report["loss"].items() if n}
+    kernel = document["stats"]["kernel"]
+    put(kernel, "occupancy_percent", None, NO_COUNTERS)
+    put(kernel, "memory_bandwidth_gbps", None, NO_COUNTERS)
+
+
+def _plots(path: Any, stats: Dict[str, Any], histories: Histories,
+           document: Dict[str, Any]) -> Dict[str, str]:
+    from .. import plots
+    made: Dict[str, str] = {}
+    if not plots.available():
+        put(document, "plots", None, "matplotlib is not installed, so no plots were made; 'pip "
+            "install matplotlib' and generate_reports() again")
+        return made
+    utilization = stats["expert_routing"]["expert_utilization"]
+    if histories.memory:
+        made["memory_plot"] = path("memory_usage", "png")
+        plots.memory_usage(histories.memory, made["memory_plot"])
+    if utilization is not None:
+        made["expert_plot"] = path("expert_utilization", "png")
+        plots.expert_utilization(utilization, made["expert_plot"])
+    document["plots"] = [os.path.basename(name) for name in made.values()]
+    missing = [why for have, why in ((histories.memory, "no memory was reported or sampled"),
+                                     (utilization, "no routing was reported")) if not have]
+    if missing:
+        document["plots_reason"] = "not all plots were made: " + "; ".join(missing)
+    return made

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of PyTorch programs: the allocator's own account, and bytes by layer and expert."""

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the router's choice is read, family by family.
+
+Best is to see the very indices that the experts are called with. Where a block keeps them to itself,
+the same operations are done on the same numbers as in the published block: the result is then the
+same, not merely alike. A family that is in no table here is refused, not guessed.
+"""
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from . import sizes
+from .sizes import Sizes
+
+
+class Choice(NamedTuple):
+    """What a router chose: [tokens, k] experts and weights, [tokens, experts] probabilities, and out
+    of how many (0: as found in the model)."""
+    indices: Tensor
+    weights: Optional[Tensor] = None
+    scores: Optional[Tensor] = None
+    experts: int = 0
+
+
+# read(hooked module, positional arguments, keyword arguments, output or None)
+Read = Callable[[nn.Module, Tuple, Dict[str, Any], Any], Choice]
+
+
+class Found(NamedTuple):
+    """Where to listen in one block: `when` is before or after the module's forward, or inside it."""
+    module: nn.Module
+    when: str
+    read: Read
+    gate: Optional[nn.Module]
+    experts: int
+    k: int
+    sizes: Sizes
+
+
+def integer(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and not (tensor.is_floating_point() or tensor.is_complex()
+                                               or tensor.dtype == torch.bool)
+
+
+def flat(tensor: Tensor) -> Tensor:
+    return tensor.reshape(-1, tensor.shape[-1])
+
+
+def chosen_weights(weights: Optional[Tensor], indices: Tensor, experts: int) -> Optional[Tensor]:
+    """[tokens, k], also from a row over all experts."""
+    if weights is None or not weights.is_floating_point():
+        return None
+    weights = flat(weights)
+    if weights.shape == indices.shape:
+        return weights
+    if weights.shape == (indices.shape[0], experts):
+        return weights.gather(1, indices.long().clamp(0, experts - 1))
+    return None
+
+
+def experts_call(names: List[str], experts: int) -> Read:
+    """experts(hidden_states, indices, weights), by position or by name, in either order."""
+    def read(_module: nn.Module, args: Tuple, kwargs: Dict[str, Any], _output: Any) -> Choice:
+        given = list(args) + [kwargs[name] for name in names[len(args):] if name in kwargs]
+        indices, weights = given[1], given[2]
+        if not integer(indices) and integer(weights):
+            indices, weights = weights, indices
+        if not integer(indices):
+            raise ValueError("the experts were called without a tensor of integer indices")
+        indices = flat(indices)
+        return Choice(indices, chosen_weights(weights, indices, experts))
+    return read
+
+
+def returned(experts: int) -> Read:
+    """The router's output holds exactly one integer tensor: the chosen experts."""
+    def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+        parts = [p for p in (output if isinstance(output, (tuple, list)) else (output,))
+                 if isinstance(p, Tensor)]
+        whole = [p for p in parts if integer(p) and p.dim() >= 2]
+        if len(whole) != 1:
+            raise ValueError(f"its output has {len(whole)} integer tensors in place of one")
+        indices = flat(whole[0])
+        like = [p for p in parts if p.is_floating_point() and p.shape == whole[0].shape]
+        return Choice(indices, flat(like[0]) if like else None)
+    return read
+
+
+def softmax_top_k(k: int, normalise: bool) -> Read:
+    """Softmax in float32, top-k, and the division where the block does it."""
+    def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], logits: Any) -> Choice:
+        scores = F.softmax(flat(logits), dim=1, dtype=torch.float)
+        weights, indices = torch.topk(scores, k, dim=-1)
+        if normalise:
+            weights = weights / weights.sum(dim=-1, keepdim=True)
+        return Choice(indices, weights, scores)
+    return read
+
+
+def _granite(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    logits = output[-1]
+    top, indices = logits.topk(module.top_k, dim=1)
+    return Choice(indices, torch.softmax(top, dim=1), torch.softmax(logits, dim=1))
+
+
+def _llama4(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    logits = output[1]
+    top, indices = torch.topk(logits, module.top_k, dim=1)
+    scores = torch.sigmoid(logits.float())
+    return Choice(indices, torch.sigmoid(top.float()), scores / scores.sum(dim=1, keepdim=True))
+
+
+def _one_hot(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    """`output` is what the block gave to one_hot: a sampling router cannot be done again."""
+    return Choice(flat(output))
+
+
+def _linear_block(normalise: Optional[bool] = None, gate: str = "gate") -> Callable:
+    def find(block: nn.Module) -> Found:
+        router = getattr(block, gate)
+        divide = block.norm_topk_prob if normalise is None else normalise
+        experts = len(block.experts)
+        return Found(router, "after", softmax_top_k(block.top_k, bool(divide)), router, experts,
+                     block.top_k, sizes.of_list(block.experts, _columns(router)))
+    return find
+
+
+def _returning_block(gate: str = "gate") -> Callable:
+    def find(block: nn.Module) -> Found:
+        router, experts = getattr(block, gate), len(block.experts)
+        return Found(router, "after", returned(experts), router, experts, router.top_k,
+                     sizes.of_list(block.experts, _columns(router)))
+    return find
+
+
+def _columns(router: nn.Module) -> int:
+    weight = getattr(router, "weight", None)
+    return weight.shape[-1] if isinstance(weight, Tensor) and weight.dim() == 2 else 0
+
+
+def _find_phimoe(block: nn.Module) -> Found:
+    return Found(block, "inside", _one_hot, block.gate, len(block.experts), block.top_k,
+                 sizes.of_list(block.experts, block.gate.in_features))
+
+
+def _find_granite(block: nn.Module) -> Found:
+    router = block.router
+    return Found(router, "after", _granite, router, router.num_experts, router.top_k,
+                 sizes.of_pair(block.input_linear.weight, block.output_linear.weight))
+
+
+def _find_llama4(block: nn.Module) -> Found:
+    router = block.router
+    return Found(router, "after", _llama4, router, block.num_experts, block.top_k,
+                 sizes.of_cubes(block.experts, block.num_experts))
+
+
+def _find_dbrx(block: nn.Module) -> Found:
+    mlp = block.experts.mlp
+    size = sizes.of_glu(mlp, mlp.moe_num_experts)
+    if hasattr(block.router, "moe_top_k"):  # 4.x: the router returns the choice
+        return Found(block.router, "after", returned(mlp.moe_num_experts), block.router,
+                     mlp.moe_num_experts, block.router.moe_top_k, size)
+    names = ["hidden_states", "top_k_index", "top_k_weights"]
+    return Found(block.experts, "before", experts_call(names, mlp.moe_num_experts), block.router,
+                 mlp.moe_num_experts, getattr(block, "top_k", 0) or 0, size)
+
+
+# Class of the block: how to listen to it, for blocks whose experts have no common interface.
+BLOCKS: Dict[str, Callable[[nn.Module], Found]] = {
+    "MixtralSparseMoeBlock": _linear_block(normalise=True),
+    "MiniMaxSparseMoeBlock": _linear_block(normalise=True),
+    "Qwen2MoeSparseMoeBlock": _linear_block(),
+    "Qwen3MoeSparseMoeBlock": _linear_block(),
+    "Qwen3NextSparseMoeBlock": _linear_block(),
+    "Qwen3OmniMoeThinkerTextSparseMoeBlock": _linear_block(),
+    "OlmoeSparseMoeBlock": _linear_block(),
+    "FlexOlmoSparseMoeBlock": _linear_block(),
+    "JambaSparseMoeBlock": _linear_block(normalise=False, gate="router"),
+    "PhimoeSparseMoeBlock": _find_phimoe,
+    "DeepseekV2MoE": _returning_block(),
+    "DeepseekV3MoE": _returning_block(),
+    "Glm4MoeMoE": _returning_block(),
+    "Glm4vMoeTextMoE": _returning_block(),
+    "Dots1MoE": _returning_block(),
+    "GraniteMoeMoE": _find_granite,
+    "GraniteMoeSharedMoE": _find_granite,
+    "GraniteMoeHybridMoE": _find_granite,
+    "DbrxFFN": _find_dbrx,
+    "Llama4TextMoe": _find_llama4,
+}
+
+# Class of a gate that returns its logits first: how they become probabilities.
+_SOFTMAX = ("MixtralTopKRouter", "Qwen2MoeTopKRouter", "Qwen3MoeTopKRouter", "OlmoeTopKRouter",
+            "JambaTopKRouter", "GraniteMoeTopKRouter", "GptOssTopKRouter", "DeepseekV2TopkRouter",
+            "PhimoeTopKRouter")
+_SIGMOID = ("DeepseekV3TopkRouter", "Glm4MoeTopkRouter")
+
+
+def gate_scores(gate: nn.Module, output: Any) -> Optional[Tensor]:
+    """The full row of probabilities behind a choice that is seen at the experts; None: not known."""
+    kind = type(gate).__name__
+    if not isinstance(output, tuple) or kind not in _SOFTMAX + _SIGMOID:
+        return None
+    logits = flat(output[0]).float()
+    if kind in _SOFTMAX:
+        return torch.softmax(logits, dim=-1)
+    scores = logits.sigmoid()
+    return scores / scores.sum(dim=-1, keepdim=True)

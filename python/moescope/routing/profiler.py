@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MoEProfiler: where the tokens of a model go, layer by layer and step by step."""
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+import weakref
+from typing import Any, Dict, Iterable, List, Optional, Union
+
+from torch import nn
+
+from .. import api, errors, frames
+from . import capture, recording
+from .detect import find_routers
+from .metrics import COLUMNS, LayerProfile
+
+MODES = ("counts", "tokens")
+_SUMMARY = [("steps", "total_steps"), ("tokens", "total_tokens_profiled"), ("k", "k_mean"),
+            ("load cv", "expert_load_cv"), ("gini", "expert_load_gini"),
+            ("entropy", "expert_load_entropy"), ("FLOPs/step", "flops_total_mean"),
+            ("gate ms", "latency_mean_ms"), ("confidence", "router_confidence_mean")]
+
+
+def _forget_compiled() -> None:
+    """Code that torch.compile made does not look for hooks that came or went: it is made again."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None and dynamo.utils.counters:
+        dynamo.reset()
+
+
+class _State:
+    """What must be undone, held apart from the profiler so that losing that undoes it."""
+
+    def __init__(self, temporary: Optional[str]) -> None:
+        self.temporary = temporary
+        self.session: Optional[capture.Session] = None
+        self.watchers: List[capture.Watcher] = []
+        self.recording: Optional[recording.Recording] = None
+
+    def stop(self) -> None:
+        session, self.session = self.session, None
+        if session is None:
+            return
+        for site in session.sites:
+            site.watchers = [w for w in site.watchers if w not in self.watchers]
+        session.owners -= 1
+        if session.owners == 0:
+            session.detach()
+            _forget_compiled()
+        recording.release(self.recording)
+
+    def dispose(self) -> None:
+        self.stop()
+        if self.temporary:
+            recording.forget(os.path.join(self.temporary, "routing.mscope"))
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            self.temporary = None
+
+
+class MoEProfiler:
+    """Finds the routers of a model and records what they choose.
+
+    mode: "counts" keeps the load of every expert in every step, "tokens" also the experts of each
+    token. run: the run directory; None makes one that lives as long as this object, and under
+    `moescope run` it is that run. routers, pattern: see find_routers. warmup_steps, sampling_rate:
+    which steps; each of `wrappers` can be set apart. weights: also the router's weights (confidence);
+    scores: in mode "tokens" also the full rows of probabilities. steps: "auto" makes each forward of
+    the model a step, "manual" leaves steps to the program (moescope.step). max_tokens: of a layer and
+    step that are kept one by one on a CUDA device."""
+
+    def __init__(self, model: nn.Module, mode: str = "counts", run: Optional[str] = None,
+                 routers: Optional[Iterable[Union[str, nn.Module]]] = None,
+                 pattern: Optional[str] = None, warmup_steps: int = 0, sampling_rate: int = 1,
+                 weights: bool = True, scores: bool = False, steps: str = "auto",
+                 max_tokens: int = 16384) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode '{mode}' is not one of {', '.join(MODES)}")
+        if steps not in ("auto", "manual"):
+            raise ValueError(f"steps '{steps}' is not one of auto, manual")
+        self._model = getattr(model, "_orig_mod", model)
+        self._mode, self._weights = mode, weights
+        self._scores = scores and mode == "tokens"
+        self._manual, self._max_tokens = steps == "manual", max_tokens
+        found = find_routers(self._model, routers, pattern)
+        self.wrappers = [LayerProfile(r, self._manual, warmup_steps, sampling_rate) for r in found]
+        temporary = None
+        if run is None:
+            temporary = tempfile.mkdtemp(prefix="moescope-")
+            run = os.path.join(temporary, "routing.mscope")
+        self._wanted_run, self._given = run, temporary is None
+        self._base: Dict[str, int] = {}
+        self._closed = False
+        self._state = _State(temporary)
+        self._state.watchers = [w.watcher for w in self.wrappers]
+        self._end = weakref.finalize(self, self._state.dispose)
+
+    @property
+    def run(self) -> str:
+        """The run directory that holds the results."""
+        return self._state.recording.path if self._state.recording else self._wanted_run
+
+    @property
+    def running(self) -> bool:
+        return self._state.session is not None
+
+    def _level(self) -> str:
+        """On a device the recorder keeps what it was opened for, whatever the level; a higher one
+        would only switch on device records, which have a price and nothing to do with routing."""
+        if all(wrapper.router.device.startswith("cuda") for wrapper in self.wrappers):
+            return "counts"
+        return "full" if self._mode == "tokens" else "trace" if self._weights else "counts"
+
+    def start(self) -> "MoEProfiler":
+        """Begins to capture. A second start is harmless."""
+        if self._closed:
+            raise errors.ProfilerClosed("this profiler is closed; make a new MoEProfiler")
+        if self.running:
+            return self
+        where = recording.acquire(self._wanted_run, self._level())
+        if self._given and os.path.abspath(where.path) != os.path.abspath(self._wanted_run):
+            warnings.warn(f"recording goes to {where.path}, which is open already; stop that first "
+                          f"to record to {self._wanted_run}", RuntimeWarning, stacklevel=2)
+        try:
+            self._state.recording = where
+            self._state.session = self._attach(where)
+        except BaseException:
+            recording.release(where)
+            raise
+        return self
+
+    def _attach(self, where: recording.Recording) -> capture.Session:
+        session = capture.running_session(self._model)
+        if session is not None:
+            known = {site.router.name: site for site in session.sites}
+            if all(w.name in known for w in self.wrappers):
+                for view in self.wrappers:
+                    site = known[view.name]
+                    site.watchers.append(view.watcher)
+                    view.place = (where, site.layer)
+                session.owners += 1
+                return session
+        if where.path not in self._base:
+            self._base[where.path] = where.take_layers(len(self.wrappers))
+        base = self._base[where.path]
+        session = capture.Session(self._model, where, self._manual,
+                                  self._max_tokens if self._mode == "tokens" else 0, self._weights)
+        for view in self.wrappers:
+            number = base + view.router.layer
+            session.sites.append(capture.Site(session, view.router, number, view.watcher,
+                                              self._weights, self._scores))
+            view.place = (where, number)
+            api.info(f"moe layer {number}", f"{view.name} ({view.router.source})")
+        _forget_compiled()
+        session.attach()
+        return session
+
+    def stop(self) -> "MoEProfiler":
+        """Ends capturing and leaves the model as it was before start."""
+        session = self._state.session
+        if session is None:
+            return self
+        silent = [s for s in session.sites if session.index > 0 and not s.recorded and not s.broken
+                  and any(w.wants(i) for w in s.watchers for i in range(session.index))]
+        for view, site in zip(self.wrappers, session.sites):
+            view.not_captured = site.broken
+        self._state.stop()
+        if silent:
+            warnings.warn(
+                f"MoE layer {silent[0].layer} ('{silent[0].router.name}')"
+                + (f" and {len(silent) - 1} more" if len(silent) > 1 else "")
+                + " recorded nothing: it did not run, or it ran in compiled code that cannot be "
+                "listened to; profile without torch.compile", RuntimeWarning, stacklevel=2)
+        return self
+
+    def close(self) -> None:
+        """Stops, and removes the run when it was a temporary one."""
+        self.stop()
+        self._closed = True
+        self._end()
+
+    def __enter__(self) -> "MoEProfiler":
+        return self.start()
+
+    def __exit__(self, kind: Any, *_exc: Any) -> None:
+        if kind is not None:
+            self._state.stop()  # the model's own exception says what is wrong
+        self.stop()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.ProfilerClosed("this profiler is closed and its figures with it; read them "
+                                        "before close()")
+
+    def get_metrics(self) -> Dict[str, Any]:
+        """{"layer_0": metrics, …}; each has to_df()."""
+        self._check_open()
+        return {view.key: view.metrics for view in self.wrappers}
+
+    def to_df(self) -> Any:
+        """All layers in one table."""
+        self._check_open()
+        return frames.frame([row for v in self.wrappers for row in v.metrics.rows()], COLUMNS)
+
+    def save_csv(self, path: Any) -> None:
+        """One line for each layer and step."""
+        self.to_df().to_csv(path, index=False)
+
+    def _table(self) -> List[List[Any]]:
+        self._check_open()
+        rows = []
+        for view in self.wrappers:
+            figures = view.get_summary()
+            rows.append([view.key, view.name, *(figures[key] for _, key in _SUMMARY)])
+        return rows
+
+    def print_summary(self) -> None:
+        """One line for each layer."""
+        print(frames.text_table(["layer", "name", *(title for title, _ in _SUMMARY)],
+                                self._table()))
+        for view in self.wrappers:
+            if view.not_captured:
+                print(f"{view.key}: not captured: {view.not_captured}")
+
+    def _repr_html_(self) -> str:
+        return frames.html_table(["layer", "name", *(t for t, _ in _SUMMARY)], self._table())
+
+    def plot(self, kind: str = "sheet", layer: int = 0) -> Any:
+        """A matplotlib figure: flops, latency, k, loads, k_histogram or sheet."""
+        from . import plots
+        self._check_open()
+        return plots.draw(kind, self.wrappers[layer])

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SimpleRouterWrapper: a module that stands where a router stood and captures what it returns."""
+import os
+import shutil
+import tempfile
+import time
+import warnings
+import weakref
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from .. import _library as lib
+from .. import errors
+from . import capture, families, recording
+from .detect import _experts_of, _registration, _top_k
+from .metrics import RouterMetrics, View
+from .sizes import Sizes
+
+
+class _Own:
+    """A run of the wrapper's own, for routers outside a profiled model."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="moescope-")
+        self.path = os.path.join(self.folder, "router.mscope")
+        self.recording: Optional[recording.Recording] = None
+        self.open = False
+        self.layer = 0
+
+    def acquire(self) -> None:
+        if self.open:
+            return
+        where = recording.acquire(self.path, "trace")
+        if where is not self.recording:
+            self.recording, self.layer = where, where.take_layers(1)
+        self.open = True
+
+    def release(self) -> None:
+        if self.open:
+            self.open = False
+            recording.release(self.recording)
+
+    def dispose(self) -> None:
+        self.release()
+        recording.forget(self.path)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class SimpleRouterWrapper(nn.Module, View):
+    """Calls `original_router`, returns what it returns, and keeps what it chose.
+
+    Inside a model that a MoEProfiler captures it shows that layer; elsewhere each call of the router
+    is a step of its own. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs) are
+    checked against the router; expert_dim None: FLOPs of the experts are not known. top_k is needed
+    for a router that returns only logits, since their k is the block's. matrices: 2, or 3 for gated
+    experts."""
+
+    def __init__(self, original_router: nn.Module, num_experts: int = 8,
+                 expert_dim: Optional[int] = None, hidden_dim: Optional[int] = None,
+                 warmup_steps: int = 5, sampling_rate: int = 1, top_k: Optional[int] = None,
+                 matrices: int = 3) -> None:
+        super().__init__()
+        if not isinstance(original_router, nn.Module):
+            raise TypeError("SimpleRouterWrapper takes a module, the router")
+        self.original_router = original_router
+        self.watcher = capture.Watcher()
+        self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
+        self.num_experts = _checked_experts(original_router, num_experts)
+        self.hidden_dim = _checked_hidden(original_router, hidden_dim)
+        if expert_dim is not None and expert_dim < 1:
+            raise errors.BadDimensions("expert_dim is 1 or more: the inner dimension of an expert")
+        self.expert_dim, self.matrices = expert_dim, matrices
+        self._k = top_k or _top_k(original_router)
+        self.metrics = RouterMetrics(self)
+        self.device = next((str(p.device) for p in original_router.parameters()), "cpu")
+        self.key = "layer_0"
+        self._place: Optional[Tuple[recording.Recording, int, bool]] = None
+        self._site: Any = None
+        self._sent = False
+        self.not_captured = ""
+        self._index = 0
+        self._own = _Own()
+        weakref.finalize(self, self._own.dispose)
+
+    def __getattr__(self, name: str) -> Any:
+        """What this module does not have is the router's: blocks read top_k and weight of it."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "original_router":
+                raise
+            return getattr(super().__getattr__("original_router"), name)
+
+    # The state keeps the router's own keys: a checkpoint does not know of the wrapper.
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "",
+                   keep_vars: bool = False) -> Dict[str, Any]:
+        return self.original_router.state_dict(*args, destination=destination, prefix=prefix,
+                                               keep_vars=keep_vars)
+
+    def _load_from_state_dict(self, state: Dict[str, Any], prefix: str, *_rest: Any) -> None:
+        """Gives the router's keys the place where load_state_dict will look for them next."""
+        inner = prefix + "original_router."
+        for name in self.original_router.state_dict():
+            if prefix + name in state:
+                state[inner + name] = state.pop(prefix + name)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return self.original_router(*args, **kwargs)
+        site = capture.site_of(self.original_router)
+        if site is None:
+            site = capture.site_of(self)
+        if site is not None:
+            return self._watch(site, args, kwargs)
+        began = time.perf_counter()
+        output = self.original_router(*args, **kwargs)
+        latency = (time.perf_counter() - began) * 1e3
+        if torch._C._current_graph_task_id() == -1 and not self.not_captured:
+            self._keep(args, output, latency)
+        return output
+
+    def _watch(self, site: Any, args: Tuple, kwargs: Dict[str, Any]) -> Any:
+        """The profiler captures this layer already: look at its steps, do not count them twice."""
+        if self._site is not site:
+            self._site = site
+            self._place = (site.session.recording, site.layer, site.session.manual)
+            self.manual = site.session.manual
+            sizes = site.router.found.sizes
+            self.hidden_dim = self.hidden_dim or sizes.hidden or None
+            self.expert_dim = self.expert_dim or sizes.inner or None
+        if self.watcher not in site.watchers:
+            site.watchers.append(self.watcher)
+        return self.original_router(*args, **kwargs)
+
+    def _keep(self, args: Tuple, output: Any, latency: float) -> None:
+        index, self._index = self._index, self._index + 1
+        if not self.watcher.wants(index):
+            return
+        try:
+            with torch.no_grad():
+                choice = self._read(args, output)
+            why = capture.trouble(choice.indices, choice.experts or self.num_experts)
+        except Exception as error:  # the model goes on, whatever its router returned
+            why = str(error)
+        if why:
+            self.not_captured = why
+            warnings.warn(f"the router is not captured: {why}", RuntimeWarning, stacklevel=3)
+            return
+        self._own.acquire()
+        where = self._own.recording
+        self._place = (where, self._own.layer, False)
+        self._send(where, choice, latency)
+
+    def _read(self, args: Tuple, output: Any) -> families.Choice:
+        router = self.original_router
+        function = _registration("", router)
+        if function:
+            return families.Choice(*function(router, args, output))
+        parts = output if isinstance(output, (tuple, list)) else (output,)
+        if any(families.integer(part) for part in parts):
+            return families.returned(self.num_experts)(router, args, {}, output)
+        logits = parts[0]
+        if len(parts) == 1 and isinstance(logits, Tensor) and logits.shape[-1] == self.num_experts:
+            if not self._k:
+                raise errors.UnknownRouter(
+                    "it returns logits and the block around it takes the top k: give top_k=")
+            return families.softmax_top_k(self._k, True)(router, args, {}, logits)
+        raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it with "
+                                   "moescope.register_router")
+
+    def _send(self, where: recording.Recording, choice: families.Choice, latency: float) -> None:
+        step = capture.open_step()
+        own = step is None
+        library = lib.load()
+        step = where.take_step() if own else step
+        indices, weights = choice.indices, choice.weights
+        if indices.device.type != "cpu":
+            self.not_captured = "its choice is on a device: profile the model with MoEProfiler"
+            warnings.warn(self.not_captured, RuntimeWarning, stacklevel=4)
+            return
+        experts = choice.experts or self.num_experts
+        if not self._sent:
+            self._sent = True
+            capture.send_sizes(self._own.layer, experts, indices.shape[1],
+                               Sizes(self.hidden_dim or 0, self.expert_dim or 0, self.matrices, 0))
+        if own:
+            library.moescope_step_begin(step)
+        unused = (indices < 0) | (indices >= experts)
+        capture.send(self._own.layer, experts, lib.NO_PHASE,
+                     indices.masked_fill(unused, lib.SLOT_UNUSED), weights, None)
+        if own:
+            library.moescope_step_end(indices.shape[0])
+        self.watcher.samples.setdefault(step, capture.Sample()).add(indices.device, latency)
+
+    def source(self) -> Optional[Tuple[recording.Recording, int, bool]]:
+        self._own.release()
+        return self._place
+
+    def extra_repr(self) -> str:
+        return f"num_experts={self.num_experts}"
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "SimpleRouterWrapper":
+        """A copy of the router with a wrapper of its own: figures belong to one of them."""
+        from copy import deepcopy
+        return SimpleRouterWrapper(
+            deepcopy(self.original_router, memo), self.num_experts, self.expert_dim,
+            self.hidden_dim, self.warmup_steps, self.sampling_rate, self._k, self.matrices)
+
+    def __reduce__(self) -> Tuple[Any, Tuple]:
+        return (SimpleRouterWrapper,
+                (self.original_router, self.num_experts, self.expert_dim, self.hidden_dim,
+                 self.warmup_steps, self.sampling_rate, self._k, self.matrices))
+
+
+def _checked_experts(router: nn.Module, given: int) -> int:
+    """8 is the signature's default and gives way to what the router says."""
+    known = _experts_of(router)
+    if known and given not in (known, 8):
+        raise errors.BadDimensions(f"num_experts={given}, but the router has {known}; leave it out")
+    if given < 1:
+        raise errors.BadDimensions("num_experts is 1 or more")
+    return known or given
+
+
+def _checked_hidden(router: nn.Module, given: Optional[int]) -> Optional[int]:
+    weight = getattr(router, "weight", None)
+    known = weight.shape[1] if isinstance(weight, Tensor) and weight.dim() == 2 else None
+    if known and given not in (None, known):
+        raise errors.BadDimensions(f"hidden_dim={given}, but the router takes {known}; leave it out")
+    return known or given

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations that somebody else has timed. On the program's thread, between its steps: here, unlike
+ * in every other call, it waits for the drain, because a window of them is larger than a ring.
+ */
+#include "probe/probe.h"
+
+static void push(struct ring *ring, const struct moescope_past_op *op)
+{
+	const uint8_t deepest = RING_OP_TIMES_NS - 1;
+	struct ring_op *to;
+
+	probe_wait_for_room(ring, sizeof(*to));
+	to = ring_reserve(ring, sizeof(*to));
+	if (!to)
+		return;
+	*to = (struct ring_op){
+		.range = { .record = { .words = sizeof(*to) / 8,
+				       .kind = RECORD_OP,
+				       .depth = RING_OP_TIMES_NS |
+						(uint8_t)(op->depth < deepest ? op->depth
+									      : deepest),
+				       .name = op->name },
+			   .layer = op->layer,
+			   .expert = op->expert,
+			   .start_ticks = (uint64_t)op->start_ns,
+			   .duration_phase = (uint64_t)op->duration_ns << 8 | (uint8_t)op->phase },
+		.shape = op->shape | (uint64_t)op->thread << 32,
+		.flops = op->flops,
+		.bytes = op->bytes,
+	};
+	ring_commit(ring, sizeof(*to));
+}
+
+void moescope_past_ops(const struct moescope_past_op *ops, size_t n)
+{
+	struct ring *ring;
+
+	if (GATE_SESSION(gate_load()) < MOESCOPE_TRACE || !(ring = probe_ring()))
+		return;
+	for (size_t i = 0; ops && i < n; i++)
+		if (ops[i].duration_ns >= 0)
+			push(ring, &ops[i]);
+		else
+			ring_drop(ring, DROP_UNBALANCED);
+}

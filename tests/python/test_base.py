@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binding itself: import, where the library is found, the errors of a wrong one."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import moescope
+from moescope import _library, errors
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(moescope.__file__)))
+
+
+def child(code, **variables):
+    env = {**os.environ, "PYTHONPATH": PACKAGE, **variables}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+
+
+def test_import_is_light():
+    """At most 50 ms beyond an empty program, and nothing heavy; the best of five of each."""
+    code = ("import time, sys; a = time.perf_counter(); import moescope; "
+            "b = time.perf_counter(); assert not {'torch', 'numpy', 'pandas', 'ctypes'} & "
+            "set(sys.modules), sys.modules.keys(); print((b - a) * 1e3)")
+    times = [float(child(code).stdout) for _ in range(5)]
+    assert min(times) <= 50, times
+
+
+def test_every_public_name_is_there():
+    pytest.importorskip("torch")
+    for name in moescope.__all__:
+        assert getattr(moescope, name) is not None, name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        moescope.nothing
+
+
+def test_steps_and_ranges_reach_the_run(tmp_path):
+    code = f"""
+import moescope
+moescope.start({str(tmp_path / 'a.mscope')!r})
+moescope.step()
+for _ in range(3):
+    with moescope.range("outer", phase="forward"):
+        with moescope.range("inner", layer=2, expert=1):
+            moescope.mark("here")
+    moescope.step(7)
+moescope.info("model", "none")
+moescope.stop()
+"""
+    done = child(code)
+    assert done.returncode == 0, done.stderr
+    steps = _library.table("steps", str(tmp_path / "a.mscope"))["rows"]
+    assert [row["tokens"] for row in steps][:3] == [7, 7, 7]
+    ops = _library.table("ops", str(tmp_path / "a.mscope"))["rows"]
+    assert {row["name"]: row["count"] for row in ops}["inner"] == 3
+
+
+def test_start_where_nothing_can_be_written():
+    done = child("import moescope; moescope.start('/proc/none.mscope')")
+    assert "StartError" in done.stderr and "choose another run directory" in done.stderr
+
+
+def test_missing_library(tmp_path):
+    done = child("import moescope; moescope.step()", MOESCOPE_LIBRARY=str(tmp_path / "no.so"))
+    assert "LibraryNotFound" in done.stderr and "MOESCOPE_LIBRARY" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_library_of_another_version(tmp_path):
+    source = tmp_path / "other.c"
+    source.write_text('const char *moescope_version(void) { return "9.9.9"; }\n')
+    library = tmp_path / "libmoescope.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    done = child("import moescope; moescope.step()", MOESCOPE_LIBRARY=str(library))
+    assert "LibraryMismatch" in done.stderr and "version 9.9.9" in done.stderr
+
+
+def test_tool_errors_are_its_own(tmp_path):
+    with pytest.raises(errors.ToolError, match="missing.mscope"):
+        _library.table("steps", str(tmp_path / "missing.mscope"))
+
+
+def test_structures_are_those_of_the_header(tmp_path):
+    """Sizes and offsets as the C compiler sees them."""
+    header = os.path.join(HERE, "..", "..", "include", "moescope.h")
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    names = {"moescope_routing": _library.Routing, "moescope_moe_layer": _library.MoeLayer,
+             "moescope_options": _library.Options, "moescope_schedule": _library.Schedule,
+             "moescope_stats": _library.Stats,
+             "moescope_recorder_options": _library.RecorderOptions,
+             "moescope_device_routing": _library.DeviceRouting}
+    lines = []
+    for name, python in names.items():
+        lines.append(f'printf("\\"{name}\\": [%zu", sizeof(struct {name}));')
+        lines += [f'printf(", %zu", offsetof(struct {name}, {field[0]}));'
+                  for field in python._fields_]
+        lines.append('printf("],\\n");')
+    source = tmp_path / "sizes.c"
+    source.write_text(f'#include "{os.path.abspath(header)}"\n#include <stdio.h>\n'
+                      'int main(void) { printf("{");\n' + "\n".join(lines) +
+                      '\nprintf("\\"end\\": 0}"); return 0; }\n')
+    subprocess.run(["cc", "-o", tmp_path / "sizes", source], check=True)
+    found = json.loads(subprocess.run([tmp_path / "sizes"], capture_output=True, text=True,
+                                      check=True).stdout)
+    import ctypes
+    for name, python in names.items():
+        offsets = [getattr(python, field[0]).offset for field in python._fields_]
+        assert found[name] == [ctypes.sizeof(python), *offsets], name
+
+
+def test_functions_are_those_of_the_header():
+    with open(os.path.join(HERE, "..", "..", "include", "moescope.h")) as f:
+        text = f.read()
+    for name in _library.FUNCTIONS:
+        assert f"{name}(" in text, name

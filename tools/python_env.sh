@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# python_env.sh: makes the environment of the Python tests when it is not there, and prints its
+# folder: bin/python has what tests/python/requirements.txt names, transformers4/ goes before it on
+# PYTHONPATH. It lies in the user's cache, named after the requirements, so that a machine pays for it
+# once. Some gigabytes: PyTorch from PyPI brings the CUDA libraries along.
+set -eu
+here=$(cd "$(dirname "$0")/../tests/python" && pwd)
+python=${PYTHON:-python3}
+key=$(cat "$here"/requirements*.txt | { cat; "$python" --version; } | sha256sum | cut -c 1-16)
+cache=${MOESCOPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/moescope}
+folder=$cache/python-$key
+if [ ! -e "$folder/complete" ]; then
+	echo "python_env.sh: making the Python environment of the tests; some minutes, once" >&2
+	rm -rf "$folder"
+	mkdir -p "$cache"
+	"$python" -m venv "$folder" >&2 || {
+		echo "python_env.sh: '$python -m venv' failed; install python3-venv" >&2
+		exit 1
+	}
+	"$folder/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir \
+		-r "$here/requirements.txt" >&2
+	"$folder/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir \
+		--target "$folder/transformers4" -r "$here/requirements-transformers4.txt" >&2
+	touch "$folder/complete"
+fi
+echo "$folder"
