@@ -65,6 +65,15 @@ def test_lightning(tmp_path, package):
     assert len(glob.glob(str(tmp_path / "a" / "*.pt.trace.json"))) == 1
 
 
+@pytest.mark.parametrize("name, package", [
+    ("LightningCallback", "lightning"), ("ProfilerCallback", "transformers")])
+def test_a_framework_that_is_not_there_is_named(name, package):
+    hidden = "import sys; sys.modules.update({n: None for n in ('lightning', 'lightning.pytorch', " \
+             "'pytorch_lightning', 'transformers')}); import moescope; moescope." + name
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True)
+    assert f"pip install {package}" in done.stderr.splitlines()[-1]
+
+
 def steps(run):
     return [r for r in _library.table("steps", run)["rows"] if not r["unfinished"]]
 

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A callback for Lightning, under either of its package names."""
+import importlib
 import sys
 from typing import Any
 
 from .training import TrainingProfile
 
 # The program's own package decides: a callback of the other one is a stranger to its Trainer.
+_names = ["lightning.pytorch", "pytorch_lightning"]
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
-    from pytorch_lightning import Callback
-else:
+    _names.reverse()
+try:
+    Callback: Any = importlib.import_module(_names[0]).Callback
+except ImportError:
     try:
-        from lightning.pytorch import Callback
-    except ImportError:
-        from pytorch_lightning import Callback
+        Callback = importlib.import_module(_names[1]).Callback
+    except ImportError as why:
+        raise ImportError("LightningCallback needs Lightning; install it with 'pip install "
+                          "lightning'") from why
 
 
 class LightningCallback(Callback):

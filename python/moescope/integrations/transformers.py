@@ -2,7 +2,11 @@
 """Callbacks for Hugging Face's Trainer, transformers 4.x and 5.x."""
 from typing import Any, Callable, Optional
 
-from transformers import TrainerCallback
+try:
+    from transformers import TrainerCallback
+except ImportError as why:
+    raise ImportError("the Trainer's callbacks need transformers; install it with 'pip install "
+                      "transformers accelerate'") from why
 
 from . import memory
 from .training import TrainingProfile

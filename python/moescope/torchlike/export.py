@@ -45,8 +45,8 @@ class TraceFile:
 
     def _copy(self, path: str) -> None:
         if not os.path.exists(self._first or ""):
-            raise errors.NotCaptured(f"the trace of this window was written to {self._first}, which "
-                                     "is gone; torch keeps no second copy, so keep that file")
+            raise errors.NotCaptured(f"the trace of this window was in {self._first} and is "
+                                     "gone from there; torch has no second copy: keep that file")
         with _open(self._first, "rb") as source, _open(path, "wb") as target:
             shutil.copyfileobj(source, target)
 

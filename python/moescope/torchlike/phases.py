@@ -34,6 +34,7 @@ class Phases:
         self._thread = _Thread()
         self._backwards = 0  # open now, on whichever thread
         self._trained = False
+        self.spans: List[Tuple[int, int, int]] = []  # of the window: start, end, phase
 
     @property
     def installed(self) -> bool:
@@ -70,6 +71,9 @@ class Phases:
         while self._thread.optimizers:
             self._thread.optimizers.pop().end()
 
+    def _open(self, phase: str, annotate: bool = True) -> Range:
+        return Range(phase, phase, annotate=annotate, spans=self.spans).begin()
+
     def _replace(self, owner: Any, name: str, wrap: Callable) -> None:
         original = vars(owner)[name]
         ours = wrap(original)
@@ -81,7 +85,7 @@ class Phases:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if not self.installed:
                 return original(*args, **kwargs)
-            open_range = Range("backward", "backward").begin()
+            open_range = self._open("backward")
             self._backwards += 1
             self._trained = True
             try:
@@ -96,7 +100,7 @@ class Phases:
         def __next__(iterator: Any) -> Any:
             if not self.installed:
                 return original(iterator)
-            open_range = Range("data", "data", annotate=False).begin()
+            open_range = self._open("data", annotate=False)
             try:
                 return original(iterator)
             finally:
@@ -114,7 +118,7 @@ class Phases:
             if is_compiling() or thread.in_module or not self.installed:
                 return original(module, *args, **kwargs)
             phase = self._phase_of(module)
-            open_range = Range(phase, phase).begin()
+            open_range = self._open(phase)
             thread.in_module = True
             try:
                 return original(module, *args, **kwargs)
@@ -134,7 +138,7 @@ class Phases:
 
     def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         # torch annotates optimizers and data loaders itself
-        self._thread.optimizers.append(Range("optimizer", "optimizer", annotate=False).begin())
+        self._thread.optimizers.append(self._open("optimizer", annotate=False))
 
     def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._thread.optimizers:

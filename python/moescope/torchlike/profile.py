@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """profile: torch.profiler.profile's shape, over a run of moescope.
 
-Two records are made of each step in the schedule. The run has steps, phases and ranges, read by
-`moescope report`, `steps`, `ops` and `export`; other parts of moescope add routing and device work
-to it. The operations are collected by torch (operations.py) and shown by key_averages().
+The run has steps, phases, ranges and operations, read by `moescope report`, `steps`, `ops` and
+`export`; other parts of moescope add routing and device work to it. Operations are collected by
+torch (operations.py) and go into the run when their window closes (into_run.py). key_averages()
+shows what torch has of them, with memory and stacks, which the run has no place for.
 """
 import os
 from typing import Any, Callable, Iterable, Optional
 
 from .. import _library as lib
 from .. import api, errors
-from . import operations
+from . import into_run, operations
 from .events import Averages
 from .export import TraceFile, name_run
 from .phases import Phases
+from .ranges import annotated
 from .schedule import ProfilerAction
 
 _RECORDED = (ProfilerAction.RECORD.value, ProfilerAction.RECORD_AND_SAVE.value)
@@ -132,6 +134,8 @@ class profile:
 
     def _trace_ready(self, collector: Any) -> None:
         self._trace = TraceFile(collector)
+        into_run.write(collector.profiler.kineto_results.events(), annotated, self._phases.spans)
+        self._phases.spans.clear()
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 

@@ -2,10 +2,15 @@
 """record_function: a range of the run that other profilers of torch see as well."""
 import contextlib
 import sys
-from typing import Any, Optional
+import time
+from typing import Any, List, Optional, Set
 
 from .. import _library as lib
 from .. import api
+
+
+# Names that are ranges of the run as well as annotations of torch.
+annotated: Set[str] = set()
 
 
 class Range:
@@ -14,8 +19,9 @@ class Range:
     Begin and end may stand in different functions (hooks, callbacks) of one thread."""
 
     def __init__(self, name: str, phase: Optional[str] = None, args: Optional[str] = None,
-                 annotate: bool = True) -> None:
+                 annotate: bool = True, spans: Optional[List] = None) -> None:
         self.name, self.phase, self.args, self.annotate = name, phase, args, annotate
+        self._spans, self._start = spans, 0  # where (start, end, phase) goes at the end
         self._annotation: Any = None
 
     def begin(self) -> "Range":
@@ -23,11 +29,15 @@ class Range:
         if torch is not None and self.annotate:
             self._annotation = torch.profiler.record_function(self.name, self.args)
             self._annotation.__enter__()
+            annotated.add(self.name)
+        self._start = time.monotonic_ns()
         lib.load().moescope_range_begin(api.intern(self.name), -1, -1, api.PHASES[self.phase])
         return self
 
     def end(self) -> None:
         lib.load().moescope_range_end()
+        if self._spans is not None:
+            self._spans.append((self._start, time.monotonic_ns(), api.PHASES[self.phase]))
         if self._annotation is not None:
             self._annotation.__exit__(None, None, None)
             self._annotation = None

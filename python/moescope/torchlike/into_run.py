@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operations of a window, from torch's collector into the run, with their own times.
+
+Ranges lie in the run as they were recorded live, and the operations inside them. What an operation
+itself holds of ranges (modules that are computed again in a backward pass) stays in its own time.
+"""
+import bisect
+import time
+from collections import defaultdict
+from ctypes import Structure, byref, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+from .. import _library as lib
+from .. import api
+
+Span = Tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
+_STEP = "ProfilerStep#"  # steps of the run are steps already
+# Live ranges of a thread lie at depths below this, so that operations are inside all of them.
+_BELOW_RANGES = 64
+
+
+class PastOp(Structure):
+    """struct moescope_past_op"""
+    _fields_ = [("name", c_uint32), ("shape", c_uint32), ("layer", c_int32), ("expert", c_int32),
+                ("phase", c_int), ("thread", c_uint32), ("depth", c_uint32),
+                ("start_ns", c_int64), ("duration_ns", c_int64), ("flops", c_uint64),
+                ("bytes", c_uint64)]
+
+
+def _to_monotonic() -> int:
+    """What to add to torch's times, which are those of the wall clock."""
+    def pair() -> Tuple[int, int]:
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        after = time.monotonic_ns()
+        return after - before, (before + after) // 2 - wall
+    return min(pair() for _ in range(5))[1]
+
+
+def _phase_changes(spans: List[Span]) -> Tuple[List[int], List[int]]:
+    """When the innermost open phase changes, and to which."""
+    edges = sorted([(start, 1, i) for i, (start, _, _) in enumerate(spans)]
+                   + [(end, 0, i) for i, (_, end, _) in enumerate(spans)])
+    times, phases, open_now = [0], [lib.NO_PHASE], []  # type: List[int], List[int], List[int]
+    for moment, begins, index in edges:
+        if begins:
+            open_now.append(index)
+        else:
+            open_now.remove(index)
+        times.append(moment)
+        phases.append(spans[open_now[-1]][2] if open_now else lib.NO_PHASE)
+    return times, phases
+
+
+def _is_operation(event: Any) -> bool:
+    if event.is_async():
+        return False
+    if hasattr(event, "activity_type"):
+        return event.activity_type() in ("cpu_op", "user_annotation")
+    # an older torch: allocations and lines of Python are among the operators
+    return event.device_type().name == "CPU" and event.name() != "[memory]" \
+        and ".py(" not in event.name()
+
+
+def _operations(events: List[Any], ranges: Set[str]) -> List[Tuple[int, Any]]:
+    """Those that key_averages() counts, each with how many of them it lies in, but for what is in
+    the run as a range already. As there, an operator that only calls its namesake is one with
+    it."""
+    threads: Dict[int, List[Any]] = defaultdict(list)
+    for event in events:
+        if not _is_operation(event):
+            continue
+        name = event.name()
+        if not event.is_user_annotation() or not (name in ranges or name.startswith(_STEP)):
+            threads[event.device_resource_id()].append(event)
+    return [one for found in threads.values() for one in _nested(found)]
+
+
+def _nested(found: List[Any]) -> Iterator[Tuple[int, Any]]:
+    found.sort(key=lambda e: (e.start_ns(), -e.end_ns()))
+    parents, children = [], [0] * len(found)
+    stack: List[int] = []
+    for i, event in enumerate(found):
+        while stack and found[stack[-1]].end_ns() < event.end_ns():
+            stack.pop()
+        parents.append(stack[-1] if stack else -1)
+        if stack:
+            children[stack[-1]] += 1
+        stack.append(i)
+    depths: List[int] = []
+    for event, parent in zip(found, parents):
+        same = parent >= 0 and children[parent] == 1 and found[parent].name() == event.name()
+        depths.append((depths[parent] + (not same)) if parent >= 0 else 0)
+        if not same:
+            yield depths[-1], event
+
+
+def write(events: List[Any], ranges: Set[str], spans: List[Span]) -> None:
+    """`events` of torch's collector; `ranges`: names that are live ranges. Waits while the run's
+    buffers are full, so it is for the time between two steps."""
+    found = _operations(events, ranges)
+    times, phases = _phase_changes(spans)
+    offset = _to_monotonic()
+    rows = (PastOp * len(found))()
+    for row, (depth, event) in zip(rows, found):
+        shapes = event.shapes()
+        row.name = api.intern(event.name())
+        row.shape = api.intern("x".join(str(s).replace(" ", "") for s in shapes if s)) \
+            if shapes else 0
+        row.layer = row.expert = -1
+        row.start_ns, row.duration_ns = event.start_ns() + offset, event.duration_ns()
+        row.phase = phases[bisect.bisect_right(times, row.start_ns) - 1]
+        row.thread, row.depth = event.device_resource_id(), _BELOW_RANGES + depth
+        row.flops = event.flops()
+    lib.load().moescope_past_ops(byref(rows), c_size_t(len(rows)))
