@@ -45,7 +45,8 @@ MOESCOPE_API int moescope_start(const char *run_dir);
 MOESCOPE_API void moescope_stop(void);
 
 /* One training or decoding step ends here and the next begins: call once per iteration. What
- * came before the first call (loading, set-up) is no step. `tokens` is what the step that ends
+ * came before the first call (loading, set-up) is no step, nor is what comes between the last call
+ * and moescope_stop. `tokens` is what the step that ends
  * has processed (0: unknown). */
 MOESCOPE_API void moescope_step(uint64_t tokens);
 
@@ -76,6 +77,8 @@ enum moescope_phase {
  * counted per process, whichever thread calls. */
 MOESCOPE_API void moescope_step_begin(int64_t step);
 MOESCOPE_API void moescope_step_end(uint64_t tokens);
+/* What has begun is no step after all: nothing is written of it, and its number is free again. */
+MOESCOPE_API void moescope_step_cancel(void);
 
 /* Names are interned once and then passed as ids: the cheapest way in a hot loop. The id stays
  * valid for the process, over stop and start. 0 is "no name"; NULL and "" give 0. */
@@ -96,7 +99,7 @@ MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
 
 /* Operations that something else has timed (a framework's own collector), once they are over. Times
  * are CLOCK_MONOTONIC nanoseconds, `thread` is the kernel's id of the thread that they ran on, depth
- * how many operations they lay in. Waits for the profiler's own thread where its buffers are full,
+ * how many operations and ranges they lay in; from 64 on they are placed by their times. Waits for the profiler's own thread where its buffers are full,
  * so call it between steps. */
 struct moescope_past_op {
 	moescope_name name, shape;

@@ -77,6 +77,14 @@ class DeviceRouting(Sized):
                 ("stream", c_void_p)]
 
 
+class PastOp(Structure):
+    """struct moescope_past_op"""
+    _fields_ = [("name", c_uint32), ("shape", c_uint32), ("layer", c_int32), ("expert", c_int32),
+                ("phase", c_int), ("thread", c_uint32), ("depth", c_uint32),
+                ("start_ns", c_int64), ("duration_ns", c_int64), ("flops", c_uint64),
+                ("bytes", c_uint64)]
+
+
 # name: (result, arguments), as in moescope.h
 FUNCTIONS = {
     "moescope_start": (c_int, [c_char_p]),
@@ -85,12 +93,14 @@ FUNCTIONS = {
     "moescope_step": (None, [c_uint64]),
     "moescope_step_begin": (None, [c_int64]),
     "moescope_step_end": (None, [c_uint64]),
+    "moescope_step_cancel": (None, []),
     "moescope_range_push": (None, [c_char_p]),
     "moescope_range_pop": (None, []),
     "moescope_range_begin": (None, [c_uint32, c_int32, c_int32, c_int]),
     "moescope_range_end": (None, []),
     "moescope_op_begin": (None, [c_uint32, c_int32, c_int32, c_uint32]),
     "moescope_op_end": (None, [c_uint64, c_uint64]),
+    "moescope_past_ops": (None, [POINTER(PastOp), c_size_t]),
     "moescope_intern": (c_uint32, [c_char_p]),
     "moescope_mark": (None, [c_char_p]),
     "moescope_counter": (None, [c_char_p, c_double]),

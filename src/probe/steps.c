@@ -29,6 +29,7 @@ static struct {
 	uint8_t probe;
 	int64_t seen; /* steps begun in this session */
 	bool open;
+	bool open_by_next; /* moescope_step began it, with the end of the one before */
 	int64_t step;
 	uint64_t start_ticks;
 	int64_t start_ns; /* the same moment, for the governor */
@@ -227,6 +228,7 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	}
 	if (state.rings && call != STEP_END)
 		open_step(step, recorded);
+	state.open_by_next = call == STEP_NEXT;
 	pthread_mutex_unlock(&state.lock);
 	if (closed) {
 		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
@@ -247,6 +249,23 @@ void moescope_step_end(uint64_t tokens)
 void moescope_step(uint64_t tokens)
 {
 	step_call(STEP_NEXT, 0, tokens);
+}
+
+/* The lock is held. */
+static void cancel_step(void)
+{
+	if (!state.rings || !state.open)
+		return;
+	state.open = false;
+	state.seen--;
+	atomic_store_explicit(&state.rings->header->step.open, 0, memory_order_release);
+}
+
+void moescope_step_cancel(void)
+{
+	pthread_mutex_lock(&state.lock);
+	cancel_step();
+	pthread_mutex_unlock(&state.lock);
 }
 
 void moescope_pause(void)
@@ -333,6 +352,8 @@ void steps_start(enum moescope_level level, struct rings *rings)
 void steps_stop(void)
 {
 	pthread_mutex_lock(&state.lock);
+	if (state.open_by_next)
+		cancel_step();
 	state.rings = NULL;
 	update_gate();
 	pthread_mutex_unlock(&state.lock);

@@ -108,3 +108,21 @@ def test_names_of_torchs_own_annotations_are_operations_and_ours_are_ranges(tmp_
                 torch.ones(2) + 1
     kinds = {row["name"]: row["kind"] for row in _library.table("ops", run)["rows"]}
     assert kinds["theirs"] == "op" and kinds["ours"] == "range"
+
+
+def test_ranges_inside_operations(tmp_path):
+    """An annotation of torch around a module, and a module computed again in a backward pass."""
+    from torch.utils.checkpoint import checkpoint
+    run = str(tmp_path / "a.mscope")
+    layer = torch.nn.Linear(256, 256)
+    with moescope.profile(activities=CPU, run=run):
+        with torch.profiler.record_function("theirs"):
+            loss = checkpoint(layer, torch.ones(64, 256, requires_grad=True),
+                              use_reentrant=False).sum()
+        loss.backward()
+    rows = {row["name"]: row for row in _library.table("ops", run)["rows"]}
+    assert rows["theirs"]["self_cpu_ns"] <= rows["theirs"]["cpu_ns"] - rows["forward"]["cpu_ns"]
+    outermost = rows["theirs"]["cpu_ns"] + rows["backward"]["cpu_ns"]
+    inside = sum(row["self_cpu_ns"] for row in rows.values())
+    assert outermost <= inside <= outermost * 1.2 and all(
+        row["self_cpu_ns"] >= 0 for row in rows.values())

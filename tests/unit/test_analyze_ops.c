@@ -98,6 +98,33 @@ static void test_lost_parent_adopts_no_stranger(void **state)
 	fake_run_free(run);
 }
 
+/* Operations of another collector have no depth: ranges inside them and around them are placed by
+ * time, and one that overlaps by the clocks' error is nobody's parent. */
+static void test_operations_placed_by_time(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t step = fake_site(run, "step", -1, -1, 0), fn = fake_site(run, "fn", -1, -1, 0);
+	uint32_t op = fake_site(run, "op", -1, -1, 0), late = fake_site(run, "late", -1, -1, 0);
+	struct ops ops;
+
+	(void)state;
+	fake_range(run, fn, 20, 40, 1, 1); /* inside the operation, though its own depth is 1 */
+	fake_range(run, step, 0, 100, 1, 0);
+	fake_op(run, op, 25, 30, 1, 64, 0);
+	fake_op(run, op, 10, 50, 1, 64, 0);
+	fake_op(run, late, 95, 105, 1, 64, 0);
+	fake_range(run, fn, 0, 100, 2, 1); /* a thread without any keeps its depths */
+	fake_range(run, step, 50, 60, 2, 0);
+	ops = analyzed(run, SELECT_ALL, (struct ops_options){ 0 });
+	assert_int_equal(find(run, &ops, "op")->self_cpu_ns, (40 - 20) + 5);
+	assert_int_equal(find(run, &ops, "op")->cpu_ns, 40);
+	assert_int_equal(find(run, &ops, "fn")->self_cpu_ns, (20 - 5) + 100);
+	assert_int_equal(find(run, &ops, "step")->self_cpu_ns, (100 - 40) + 10);
+	assert_int_equal(find(run, &ops, "late")->self_cpu_ns, 10);
+	ops_release(&ops);
+	fake_run_free(run);
+}
+
 static void test_window_and_grouping(void **state)
 {
 	struct run *run = fake_training_run();
@@ -218,6 +245,7 @@ int main(void)
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_recursion_counts_once),
 		cmocka_unit_test(test_lost_parent_adopts_no_stranger),
+		cmocka_unit_test(test_operations_placed_by_time),
 		cmocka_unit_test(test_window_and_grouping),
 		cmocka_unit_test(test_random_trees),
 	};

@@ -365,19 +365,46 @@ static void plain_steps(void)
 	moescope_stop();
 }
 
-/* moescope_step: the call ends one and begins the next; the last is cut by the end. */
+/* moescope_step: the call ends one and begins the next; what comes after the last is none. */
 static void test_plain_steps(void **state)
 {
 	struct run *run = run_of(plain_steps);
 
 	(void)state;
-	assert_int_equal(run->step.n, 5);
-	for (size_t i = 0; i < 5; i++) {
+	assert_int_equal(run->step.n, 4);
+	for (size_t i = 0; i < 4; i++) {
 		assert_int_equal(run->step.step[i], i);
-		assert_int_equal(run->step.unfinished[i], i == 4);
-		if (i < 4)
-			assert_int_equal(run->step.tokens[i], 10 * (i + 1));
+		assert_int_equal(run->step.unfinished[i], 0);
+		assert_int_equal(run->step.tokens[i], 10 * (i + 1));
 	}
+	assert_int_equal(run->loss.unfinished, 0);
+	run_free(run);
+}
+
+static void cancelled_steps(void)
+{
+	start_at(MOESCOPE_TRACE);
+	moescope_step_cancel(); /* there is none */
+	for (int i = 0; i < 3; i++) {
+		moescope_step_begin(i);
+		if (i == 1)
+			moescope_step_cancel();
+		moescope_step_end(0);
+	}
+	moescope_step_begin(7); /* this one is cut by the end */
+	moescope_stop();
+}
+
+static void test_cancelled_steps(void **state)
+{
+	struct run *run = run_of(cancelled_steps);
+
+	(void)state;
+	assert_int_equal(run->step.n, 3);
+	assert_int_equal(run->step.step[0], 0);
+	assert_int_equal(run->step.step[1], 2);
+	assert_int_equal(run->step.step[2], 7);
+	assert_int_equal(run->step.unfinished[2], 1);
 	assert_int_equal(run->loss.unfinished, 1);
 	run_free(run);
 }
@@ -625,6 +652,7 @@ int main(void)
 		TEST(test_schedule_in_a_session),
 		TEST(test_step_function),
 		TEST(test_plain_steps),
+		TEST(test_cancelled_steps),
 		TEST(test_routing),
 		TEST(test_bad_arguments),
 	};

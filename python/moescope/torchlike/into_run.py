@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of a window, from torch's collector into the run, with their own times.
 
-Ranges lie in the run as they were recorded live, and the operations inside them. What an operation
-itself holds of ranges (modules that are computed again in a backward pass) stays in its own time.
+Ranges lie in the run as they were recorded live; the reader places the operations among them by time.
 """
 import bisect
 import time
 from collections import defaultdict
-from ctypes import Structure, byref, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
 from .. import _library as lib
@@ -15,16 +13,7 @@ from .. import api
 
 Span = Tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
 _STEP = "ProfilerStep#"  # steps of the run are steps already
-# Live ranges of a thread lie at depths below this, so that operations are inside all of them.
-_BELOW_RANGES = 64
-
-
-class PastOp(Structure):
-    """struct moescope_past_op"""
-    _fields_ = [("name", c_uint32), ("shape", c_uint32), ("layer", c_int32), ("expert", c_int32),
-                ("phase", c_int), ("thread", c_uint32), ("depth", c_uint32),
-                ("start_ns", c_int64), ("duration_ns", c_int64), ("flops", c_uint64),
-                ("bytes", c_uint64)]
+_BELOW_RANGES = 64  # live ranges lie at smaller depths; from here on a reader goes by time
 
 
 def _to_monotonic() -> int:
@@ -101,7 +90,7 @@ def write(events: List[Any], ranges: Set[str], spans: List[Span]) -> None:
     found = _operations(events, ranges)
     times, phases = _phase_changes(spans)
     offset = _to_monotonic()
-    rows = (PastOp * len(found))()
+    rows = (lib.PastOp * len(found))()
     for row, (depth, event) in zip(rows, found):
         shapes = event.shapes()
         row.name = api.intern(event.name())
@@ -112,4 +101,4 @@ def write(events: List[Any], ranges: Set[str], spans: List[Span]) -> None:
         row.phase = phases[bisect.bisect_right(times, row.start_ns) - 1]
         row.thread, row.depth = event.device_resource_id(), _BELOW_RANGES + depth
         row.flops = event.flops()
-    lib.load().moescope_past_ops(byref(rows), c_size_t(len(rows)))
+    lib.load().moescope_past_ops(rows, len(rows))

@@ -87,6 +87,8 @@ class profile:
         self._phases.remove()
         if self.step_num == 0:  # no step() in the whole block: the block is the step
             lib.load().moescope_step_end(0)
+        else:  # what has begun with the last step() is none
+            lib.load().moescope_step_cancel()
         try:
             self._collector.stop()
         finally:
