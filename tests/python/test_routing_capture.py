@@ -207,6 +207,19 @@ def test_steps_of_the_program(model, tmp_path):
     assert profiler.run == str(tmp_path / "r.mscope")
 
 
+def test_steps_of_the_program_are_noticed(model):
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        for _ in range(2):
+            moescope.step()
+            model(ids(1, 5))
+            model(ids(1, 6))
+    assert [row["tokens"] for row in profiler.wrappers[0].metrics._series()] == [11, 11]
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        model(ids(1, 5))
+        model(ids(1, 6))
+    assert [row["tokens"] for row in profiler.wrappers[0].metrics._series()] == [5, 6]
+
+
 def test_tokens_mode_keeps_order_weights_and_scores(model, tmp_path):
     profiler = moescope.MoEProfiler(model, mode="tokens", scores=True,
                                     run=str(tmp_path / "t.mscope"))

@@ -476,6 +476,7 @@ class Session:
     def _open_step(self) -> None:
         """A step of its own, unless a model around this one has one open."""
         outer = open_step()
+        self.manual = self.manual or api.stepping
         self._borrowed = outer is not None
         self.step = outer if self._borrowed else self.recording.take_step()
         self._implicit = -1

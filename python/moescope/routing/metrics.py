@@ -158,7 +158,8 @@ class LayerProfile(View):
     """One MoE layer of a profiled model."""
 
     def __init__(self, router: Any, manual: bool, warmup_steps: int, sampling_rate: int) -> None:
-        self.router, self.manual = router, manual
+        self.router, self._manual = router, manual
+        self.session: Any = None
         self.watcher = Watcher()
         self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
         self.key, self.name = f"layer_{router.layer}", router.name
@@ -169,6 +170,11 @@ class LayerProfile(View):
         self.metrics = RouterMetrics(self)
         self.place: Optional[Tuple[Recording, int]] = None
         self.not_captured = ""
+
+    @property
+    def manual(self) -> bool:  # type: ignore[override]
+        """Steps are the program's own: it was said so, or the program turned out to make them."""
+        return self._manual or (self.session is not None and self.session.manual)
 
     def source(self) -> Optional[Tuple[Recording, int, bool]]:
         return None if self.place is None else (*self.place, self.manual)

@@ -66,7 +66,8 @@ class MoEProfiler:
     `moescope run` it is that run. routers, pattern: see find_routers. warmup_steps, sampling_rate:
     which steps; each of `wrappers` can be set apart. weights: also the router's weights (confidence);
     scores: in mode "tokens" also the full rows of probabilities. steps: "auto" makes each forward of
-    the model a step, "manual" leaves steps to the program (moescope.step). max_tokens: of a layer and
+    the model a step unless the program calls moescope.step, "manual" leaves steps to the program from
+    the beginning. max_tokens: of a layer and
     step that are kept one by one on a CUDA device."""
 
     def __init__(self, model: nn.Module, mode: str = "counts", run: Optional[str] = None,
@@ -131,7 +132,7 @@ class MoEProfiler:
                 for view in self.wrappers:
                     site = known[view.name]
                     site.watchers.append(view.watcher)
-                    view.place = (where, site.layer)
+                    view.place, view.session = (where, site.layer), session
                 session.owners += 1
                 return session
         if where.path not in self._base:
@@ -143,7 +144,7 @@ class MoEProfiler:
             number = base + view.router.layer
             session.sites.append(capture.Site(session, view.router, number, view.watcher,
                                               self._weights, self._scores))
-            view.place = (where, number)
+            view.place, view.session = (where, number), session
             api.info(f"moe layer {number}", f"{view.name} ({view.router.source})")
         _forget_compiled()
         session.attach()

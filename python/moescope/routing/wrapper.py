@@ -76,7 +76,7 @@ class SimpleRouterWrapper(nn.Module, View):
         self.metrics = RouterMetrics(self)
         self.device = next((str(p.device) for p in original_router.parameters()), "cpu")
         self.key = "layer_0"
-        self._place: Optional[Tuple[recording.Recording, int, bool]] = None
+        self._place: Optional[Tuple[recording.Recording, int]] = None
         self._site: Any = None
         self._sent = False
         self.not_captured = ""
@@ -126,11 +126,10 @@ class SimpleRouterWrapper(nn.Module, View):
         """The profiler captures this layer already: look at its steps, do not count them twice."""
         if self._site is not site:
             self._site = site
-            self._place = (site.session.recording, site.layer, site.session.manual)
-            self.manual = site.session.manual
             sizes = site.router.found.sizes
             self.hidden_dim = self.hidden_dim or sizes.hidden or None
             self.expert_dim = self.expert_dim or sizes.inner or None
+            self._place = (site.session.recording, site.layer)
         if self.watcher not in site.watchers:
             site.watchers.append(self.watcher)
         return self.original_router(*args, **kwargs)
@@ -151,7 +150,7 @@ class SimpleRouterWrapper(nn.Module, View):
             return
         self._own.acquire()
         where = self._own.recording
-        self._place = (where, self._own.layer, False)
+        self._place, self._site = (where, self._own.layer), None
         self._send(where, choice, latency)
 
     def _read(self, args: Tuple, output: Any) -> families.Choice:
@@ -197,7 +196,11 @@ class SimpleRouterWrapper(nn.Module, View):
 
     def source(self) -> Optional[Tuple[recording.Recording, int, bool]]:
         self._own.release()
-        return self._place
+        return None if self._place is None else (*self._place, self.manual)
+
+    @property
+    def manual(self) -> bool:  # type: ignore[override]
+        return self._site is not None and self._site.session.manual
 
     def extra_repr(self) -> str:
         return f"num_experts={self.num_experts}"
