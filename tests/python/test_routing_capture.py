@@ -53,7 +53,7 @@ def picture(model):
     """Everything that hooks could have changed."""
     hooks = [key for key in vars(torch.nn.Module()) if "hook" in key]
     return [(name, sorted(vars(m)), type(m), id(m.forward.__func__),
-             {key: dict(getattr(m, key) or {}) for key in hooks if hasattr(getattr(m, key), "keys")},
+             {key: dict(vars(m)[key]) for key in hooks if hasattr(vars(m).get(key), "keys")},
              {k: id(v) for k, v in vars(m).items() if not k.startswith("_")})
             for name, m in model.named_modules()]
 

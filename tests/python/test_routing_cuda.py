@@ -90,7 +90,7 @@ def test_counts_are_exact(model, mode):
 def test_every_replay_of_a_graph_is_recorded(model):
     tokens = torch.zeros(1, 4, dtype=torch.long, device="cuda")
     inputs = [torch.randint(0, 64, (1, 4), device="cuda") for _ in range(5)]
-    profiler = moescope.MoEProfiler(model, steps="manual")
+    profiler = moescope.MoEProfiler(model)
     with profiler, torch.no_grad():
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):

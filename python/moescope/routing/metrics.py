@@ -173,8 +173,9 @@ class LayerProfile(View):
 
     @property
     def manual(self) -> bool:  # type: ignore[override]
-        """Steps are the program's own: it was said so, or the program turned out to make them."""
-        return self._manual or (self.session is not None and self.session.manual)
+        """Steps are not made here: the program makes them, or the replays of a CUDA graph."""
+        session = self.session
+        return self._manual or (session is not None and (session.manual or session.graphs))
 
     def source(self) -> Optional[Tuple[Recording, int, bool]]:
         return None if self.place is None else (*self.place, self.manual)

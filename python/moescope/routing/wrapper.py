@@ -16,6 +16,7 @@ from .. import errors
 from . import capture, families, recording
 from .detect import _experts_of, _registration, _top_k
 from .metrics import RouterMetrics, View
+from .session import open_step
 from .sizes import Sizes
 
 
@@ -51,11 +52,11 @@ class _Own:
 class SimpleRouterWrapper(nn.Module, View):
     """Calls `original_router`, returns what it returns, and keeps what it chose.
 
-    Inside a model that a MoEProfiler captures it shows that layer; elsewhere each call of the router
-    is a step of its own. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs) are
-    checked against the router; expert_dim None: FLOPs of the experts are not known. top_k is needed
-    for a router that returns only logits, since their k is the block's. matrices: 2, or 3 for gated
-    experts."""
+    Inside a model that a MoEProfiler captures it shows that layer; elsewhere each call of the
+    router is a step of its own. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs)
+    are checked against the router; expert_dim None: FLOPs of the experts are not known. top_k is
+    needed for a router that returns only logits, since their k is the block's. matrices: 2, or 3
+    for gated experts."""
 
     def __init__(self, original_router: nn.Module, num_experts: int = 8,
                  expert_dim: Optional[int] = None, hidden_dim: Optional[int] = None,
@@ -167,11 +168,11 @@ class SimpleRouterWrapper(nn.Module, View):
                 raise errors.UnknownRouter(
                     "it returns logits and the block around it takes the top k: give top_k=")
             return families.softmax_top_k(self._k, True)(router, args, {}, logits)
-        raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it with "
-                                   "moescope.register_router")
+        raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it "
+                                   "with moescope.register_router")
 
     def _send(self, where: recording.Recording, choice: families.Choice, latency: float) -> None:
-        step = capture.open_step()
+        step = open_step()
         own = step is None
         library = lib.load()
         step = where.take_step() if own else step
@@ -200,7 +201,8 @@ class SimpleRouterWrapper(nn.Module, View):
 
     @property
     def manual(self) -> bool:  # type: ignore[override]
-        return self._site is not None and self._site.session.manual
+        session = self._site.session if self._site is not None else None
+        return session is not None and (session.manual or session.graphs)
 
     def extra_repr(self) -> str:
         return f"num_experts={self.num_experts}"
@@ -232,5 +234,6 @@ def _checked_hidden(router: nn.Module, given: Optional[int]) -> Optional[int]:
     weight = getattr(router, "weight", None)
     known = weight.shape[1] if isinstance(weight, Tensor) and weight.dim() == 2 else None
     if known and given not in (None, known):
-        raise errors.BadDimensions(f"hidden_dim={given}, but the router takes {known}; leave it out")
+        raise errors.BadDimensions(f"hidden_dim={given}, but the router takes {known}; "
+                                   "leave it out")
     return known or given
