@@ -17,7 +17,7 @@ from .. import _library as lib
 from .. import api
 from . import families, ops
 from .detect import HOW, Router
-from .device import Latencies, memory_mb
+from .device import Latencies
 
 _by_gate: "weakref.WeakValueDictionary[int, Site]" = weakref.WeakValueDictionary()
 MAX_K, MAX_EXPERTS = 64, 32768
@@ -33,9 +33,9 @@ class Sample:
         self._latency_ms: Optional[float] = None
         self._events = Latencies()
 
-    def add(self, device: torch.device, latency: Any = None) -> None:
+    def add(self, device: torch.device, latency: Any, memory: Optional[float]) -> None:
         """One call of the layer; latency in milliseconds, or two events of a device."""
-        self.device, self.memory_mb = str(device), memory_mb(device)
+        self.device, self.memory_mb = str(device), memory
         if isinstance(latency, float):
             self._latency_ms = (self._latency_ms or 0.0) + latency
         elif latency is not None:
@@ -270,7 +270,8 @@ class Site:
         latency, self._latency = self._latency, None
         for watcher in self.watchers:
             if watcher.wants(self.session.index):
-                watcher.samples.setdefault(self.session.step, Sample()).add(indices.device, latency)
+                sample = watcher.samples.setdefault(self.session.step, Sample())
+                sample.add(indices.device, latency, self.session.memory(indices.device))
         with torch.no_grad():
             self._send(indices, weights, scores, experts)
 

@@ -13,7 +13,7 @@ from .. import _library as lib
 from .. import api
 from . import ops
 from .capture import MAX_K, Site, lifeless
-from .device import DeviceRecorder
+from .device import DeviceRecorder, memory_mb
 from .recording import Recording
 
 _sessions: List["weakref.ref[Session]"] = []
@@ -59,6 +59,7 @@ class Session:
         self._names = [n for n in inspect.signature(model.forward).parameters]
         self._mask: Optional[Tensor] = None
         self._masks: Dict[torch.device, Tensor] = {}
+        self._memory: Dict[torch.device, Optional[float]] = {}
         self._rows = 0
         self._odd_rows = False
         self._depth = 0
@@ -204,7 +205,7 @@ class Session:
             self.graphs = self.graphs or recorder.captured
         if not self.manual and not self._borrowed:
             self._library.moescope_step_end(tokens)
-        self.step, self._mask, self._masks = None, None, {}
+        self.step, self._mask, self._masks, self._memory = None, None, {}, {}
         self._implicit = -1
         self.index += 1
 
@@ -218,6 +219,12 @@ class Session:
             self.phase, self._mask, self._rows = lib.NO_PHASE, None, 0
             self._open_step()
         self._implicit = layer
+
+    def memory(self, device: torch.device) -> Optional[float]:
+        """Asked once a step: the allocator takes its time to answer."""
+        if device not in self._memory:
+            self._memory[device] = memory_mb(device)
+        return self._memory[device]
 
     def rows_mask(self, indices: Tensor) -> Optional[Tensor]:
         """True for tokens, False for padding; None when no padding is known for these rows."""

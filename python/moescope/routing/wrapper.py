@@ -193,7 +193,7 @@ class SimpleRouterWrapper(nn.Module, View):
                      indices.masked_fill(unused, lib.SLOT_UNUSED), weights, None)
         if own:
             library.moescope_step_end(indices.shape[0])
-        self.watcher.samples.setdefault(step, capture.Sample()).add(indices.device, latency)
+        self.watcher.samples.setdefault(step, capture.Sample()).add(indices.device, latency, None)
 
     def source(self) -> Optional[Tuple[recording.Recording, int, bool]]:
         self._own.release()
