@@ -15,6 +15,10 @@ PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
           "decode": lib.DECODE, "recompute": lib.RECOMPUTE, "evaluation": lib.EVALUATION}
 
 
+# The program numbers its steps itself in this run: integrations then make none of their own.
+stepping = False
+
+
 def start(run: Optional[str] = None, level: str = "trace") -> str:
     """Starts recording into the run directory `run` and gives its path.
 
@@ -33,6 +37,8 @@ def start(run: Optional[str] = None, level: str = "trace") -> str:
 
 def stop() -> None:
     """Writes what is pending and closes the run."""
+    global stepping
+    stepping = False
     lib.load().moescope_stop()
 
 
@@ -48,6 +54,8 @@ def recording() -> bool:
 
 def step(tokens: int = 0) -> None:
     """One step ends here and the next begins; `tokens` it has processed, 0: unknown."""
+    global stepping
+    stepping = True
     lib.load().moescope_step(tokens)
 
 

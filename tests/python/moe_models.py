@@ -53,7 +53,7 @@ FAMILIES: Dict[str, Tuple[str, dict]] = {
 
 
 def make(family: str, **more: object) -> nn.Module:
-    """A model of the family with random weights; a bias that changes the choice where there is one."""
+    """A model of the family with random weights, and with a correction bias where it has one."""
     import transformers
     prefix, special = FAMILIES[family]
     torch.manual_seed(7)
@@ -100,7 +100,7 @@ class Recount(TorchFunctionMode):
                     self._sized(module)
             elif kind == "DbrxExpertGLU":
                 self._first.append((module.w1, module.moe_num_experts))
-            elif getattr(module, "gate_up_proj", None) is not None and module.gate_up_proj.dim() == 3:
+            elif getattr(getattr(module, "gate_up_proj", None), "ndim", 0) == 3:
                 self._first.append((module.gate_up_proj, module.gate_up_proj.shape[0]))
         self.reset()
 

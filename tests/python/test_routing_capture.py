@@ -53,7 +53,7 @@ def picture(model):
     """Everything that hooks could have changed."""
     hooks = [key for key in vars(torch.nn.Module()) if "hook" in key]
     return [(name, sorted(vars(m)), type(m), id(m.forward.__func__),
-             {key: dict(getattr(m, key) or {}) for key in hooks if hasattr(getattr(m, key), "keys")},
+             {key: dict(vars(m)[key]) for key in hooks if hasattr(vars(m).get(key), "keys")},
              {k: id(v) for k, v in vars(m).items() if not k.startswith("_")})
             for name, m in model.named_modules()]
 
@@ -205,6 +205,19 @@ def test_steps_of_the_program(model, tmp_path):
     assert [row["step"] for row in rows] == [0, 1]
     assert profiler.wrappers[0].get_summary()["total_tokens_profiled"] == 22
     assert profiler.run == str(tmp_path / "r.mscope")
+
+
+def test_steps_of_the_program_are_noticed(model):
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        for _ in range(2):
+            moescope.step()
+            model(ids(1, 5))
+            model(ids(1, 6))
+    assert [row["tokens"] for row in profiler.wrappers[0].metrics._series()] == [11, 11]
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        model(ids(1, 5))
+        model(ids(1, 6))
+    assert [row["tokens"] for row in profiler.wrappers[0].metrics._series()] == [5, 6]
 
 
 def test_tokens_mode_keeps_order_weights_and_scores(model, tmp_path):

@@ -52,7 +52,7 @@ def test_compiled_counts_are_exact(family, backend):
 
 
 def test_code_compiled_before_start_is_captured():
-    model = make("Llama4")
+    model = make("Llama4", num_hidden_layers=1)
     expected = eager(model, [batch(1)])
     compiled = torch.compile(model, backend="aot_eager")
     with torch.no_grad():
@@ -77,7 +77,7 @@ def test_a_compiled_layer_alone():
 
 
 def test_compiled_training_counts_once():
-    model = make("Llama4").train()
+    model = make("Llama4", num_hidden_layers=1).train()
     tokens = ids(2, 6)
     with moescope.MoEProfiler(model) as profiler:
         model(input_ids=tokens, labels=tokens, use_cache=False).loss.backward()
@@ -91,7 +91,7 @@ def test_compiled_training_counts_once():
 
 
 def test_nothing_is_recorded_after_stop():
-    model = make("Llama4")
+    model = make("Llama4", num_hidden_layers=1)
     compiled = torch.compile(model, backend="eager")
     profiler = moescope.MoEProfiler(model)
     with torch.no_grad():

@@ -117,7 +117,8 @@ def test_plots(profiler, kind, tmp_path):
     if kind == "k_histogram":
         assert [t.get_text() for t in figure.axes[0].texts] == ["0", "0", "21"]
     if kind == "loads":
-        assert [int(t.get_text()) for t in figure.axes[0].texts] == profiler.wrappers[0].metrics.loads
+        shown = [int(t.get_text()) for t in figure.axes[0].texts]
+        assert shown == profiler.wrappers[0].metrics.loads
     with pytest.raises(ValueError):
         profiler.plot("pie")
 

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks on a model, from which its routing goes to the C library.
+"""Hooks on one MoE layer, from which its routing goes to the C library.
 
-A Session lives from start to stop. It has the hooks of the whole model (steps, padding) and a Site
-for each MoE layer. Hooks run in the model's own thread; nothing they do may change a result, wait
-for a device, or raise: a layer that cannot be read is given up, with a warning and a note in the
-run."""
-import inspect
+Hooks run in the model's own thread; nothing they do may change a result, wait for a device, or
+raise: a layer that cannot be read is given up, with a warning and a note in the run."""
 import time
 import warnings
 import weakref
@@ -20,11 +17,9 @@ from .. import _library as lib
 from .. import api
 from . import families, ops
 from .detect import HOW, Router
-from .device import DeviceRecorder, Latencies, memory_mb
-from .recording import Recording
+from .device import Latencies
 
 _by_gate: "weakref.WeakValueDictionary[int, Site]" = weakref.WeakValueDictionary()
-_sessions: List["weakref.ref[Session]"] = []
 MAX_K, MAX_EXPERTS = 64, 32768
 
 
@@ -38,9 +33,9 @@ class Sample:
         self._latency_ms: Optional[float] = None
         self._events = Latencies()
 
-    def add(self, device: torch.device, latency: Any = None) -> None:
+    def add(self, device: torch.device, latency: Any, memory: Optional[float]) -> None:
         """One call of the layer; latency in milliseconds, or two events of a device."""
-        self.device, self.memory_mb = str(device), memory_mb(device)
+        self.device, self.memory_mb = str(device), memory
         if isinstance(latency, float):
             self._latency_ms = (self._latency_ms or 0.0) + latency
         elif latency is not None:
@@ -77,15 +72,6 @@ class _SeeOneHot(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def open_step() -> Optional[int]:
-    """The step that some session has open."""
-    for ref in reversed(_sessions):
-        session = ref()
-        if session is not None and session.step is not None:
-            return session.step
-    return None
-
-
 def site_of(gate: nn.Module) -> Optional["Site"]:
     """The active site whose router this is."""
     site = _by_gate.get(id(gate))
@@ -111,9 +97,10 @@ def send_sizes(layer: int, experts: int, k: int, sizes: Any) -> None:
 
 
 def trouble(indices: Tensor, experts: int) -> str:
-    """Why these cannot be the experts of tokens; "" when they can. Looks at values on the CPU only."""
+    """Why these cannot be the experts of tokens; "" when they can. Values only on the CPU."""
     if not families.integer(indices) or indices.dim() != 2:
-        return f"indices are {indices.dtype} of shape {tuple(indices.shape)}, not integers [tokens, k]"
+        return (f"indices are {indices.dtype} of shape {tuple(indices.shape)}, not integers "
+                "[tokens, k]")
     if not 1 <= experts <= MAX_EXPERTS:
         return f"the number of experts is {experts}, not 1 to {MAX_EXPERTS}"
     if not 1 <= indices.shape[1] <= min(MAX_K, experts):
@@ -126,7 +113,7 @@ def trouble(indices: Tensor, experts: int) -> str:
     return ""
 
 
-def _lifeless(kind: type) -> Any:
+def lifeless(kind: type) -> Any:
     """The hooks of a copied or unpickled model: they are there, but they belong to nobody."""
     one = object.__new__(kind)
     one.running = False
@@ -137,9 +124,9 @@ class Site:
     """One MoE layer while a session runs."""
 
     def __reduce__(self) -> Any:
-        return _lifeless, (Site,)
+        return lifeless, (Site,)
 
-    def __init__(self, session: "Session", router: Router, number: int, watcher: Watcher,
+    def __init__(self, session: Any, router: Router, number: int, watcher: Watcher,
                  weights: bool, scores: bool) -> None:
         self.session, self.router, self.layer = session, router, number
         self.watchers = [watcher]
@@ -283,7 +270,8 @@ class Site:
         latency, self._latency = self._latency, None
         for watcher in self.watchers:
             if watcher.wants(self.session.index):
-                watcher.samples.setdefault(self.session.step, Sample()).add(indices.device, latency)
+                sample = watcher.samples.setdefault(self.session.step, Sample())
+                sample.add(indices.device, latency, self.session.memory(indices.device))
         with torch.no_grad():
             self._send(indices, weights, scores, experts)
 
@@ -295,9 +283,10 @@ class Site:
             scores = None
         mask = self.session.rows_mask(indices)
         if indices.device.type == "cuda":
-            why = self.session.recorder(indices.device).route(
-                self.layer, self.session.phase, experts, self._local(indices, experts), weights,
-                mask)
+            with torch.cuda.device(indices.device):
+                why = self.session.recorder(indices.device).route(
+                    self.layer, self.session.phase, experts, self._local(indices, experts),
+                    weights, mask)
             if why:
                 self.fail(why)
             return
@@ -314,208 +303,3 @@ class Site:
         if getattr(gate, "num_experts", experts) == experts:
             return indices
         return indices.masked_fill((indices < 0) | (indices >= experts), lib.SLOT_UNUSED)
-
-
-def running_session(model: nn.Module) -> Optional["Session"]:
-    """The session that has its hooks on this model already."""
-    for ref in _sessions:
-        session = ref()
-        if session is not None and session.running and session.model() is model:
-            return session
-    return None
-
-
-class Session:
-    """One model from start to stop."""
-
-    def __reduce__(self) -> Any:
-        return _lifeless, (Session,)
-
-    def __init__(self, model: nn.Module, recording: Recording, manual: bool, max_tokens: int,
-                 weights: bool) -> None:
-        self.recording, self.manual = recording, manual
-        self.model = weakref.ref(model)
-        self.sites: List[Site] = []
-        self.owners = 1
-        self.step: Optional[int] = None
-        self.index = 0
-        self.phase = lib.NO_PHASE
-        self.running = False
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        self.state = torch.zeros(1, device="cpu" if device.type == "meta" else device)
-        self._names = [n for n in inspect.signature(model.forward).parameters]
-        self._mask: Optional[Tensor] = None
-        self._masks: Dict[torch.device, Tensor] = {}
-        self._rows = 0
-        self._odd_rows = False
-        self._depth = 0
-        self._implicit = -1
-        self._borrowed = False
-        self._library = lib.load()
-        self._recorders: Dict[torch.device, DeviceRecorder] = {}
-        self._max_tokens, self._weights = max_tokens, weights
-        self._handles: List[Any] = []
-        self._op = ops.number(self)
-
-    def attach(self) -> None:
-        """Puts the hooks on; on trouble none is left."""
-        model = self.model()
-        try:
-            for device in {torch.device(s.router.device) for s in self.sites}:
-                if device.type == "cuda":
-                    self.recorder(device)
-            for site in self.sites:
-                self._handles += site.attach()
-            self._handles.append(model.register_forward_pre_hook(self._before, with_kwargs=True))
-            self._handles.append(model.register_forward_hook(self._after, always_call=True))
-        except BaseException:
-            self.detach()
-            raise
-        self.running = True
-        _sessions.append(weakref.ref(self))
-
-    def detach(self) -> None:
-        """Takes the hooks off and fetches what is on devices. Doing it twice is fine."""
-        if self.running and self.step is not None and self._implicit >= 0:
-            self._close_step(0)
-        self.running = False
-        _sessions[:] = [ref for ref in _sessions if ref() not in (None, self)]
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        for site in self.sites:
-            site.detach()
-        for recorder in self._recorders.values():
-            recorder.close()
-        self._recorders = {}
-
-    def recorder(self, device: torch.device) -> DeviceRecorder:
-        if device not in self._recorders:
-            found = [site.router.found for site in self.sites]
-            experts = max((f.experts for f in found), default=1)
-            self._recorders[device] = DeviceRecorder(
-                device, layers=1 + max(site.layer for site in self.sites), experts=experts,
-                k=max((f.k or min(MAX_K, experts)) for f in found), tokens=self._max_tokens,
-                weights=self._weights)
-        return self._recorders[device]
-
-    @property
-    def inside(self) -> bool:
-        """The model's forward is running."""
-        return self._depth > 0
-
-    # Hooks of the whole model.
-
-    def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
-        if not self.running:
-            return
-        mask, rows, new = self._describe(args, kwargs)
-        training = module.training and torch.is_grad_enabled()
-        if torch.compiler.is_compiling():
-            ops.step_begin(self.state, self._op, mask, rows, new, training)
-        else:
-            self.step_begin(mask, rows, new, training)
-
-    def _after(self, _module: nn.Module, _args: Tuple, _output: Any) -> None:
-        if not self.running:
-            return
-        if torch.compiler.is_compiling():
-            ops.step_end(self.state, self._op)
-        else:
-            self.step_end()
-
-    def _describe(self, args: Tuple, kwargs: Dict[str, Any]) -> Tuple[Optional[Tensor], int, int]:
-        """(padding mask of the new positions or None, rows, new positions of a sequence)."""
-        given = dict(zip(self._names, args))
-        given.update(kwargs)
-        ids = given.get("input_ids")
-        if ids is None:
-            ids = given.get("inputs_embeds")
-        if ids is None:
-            ids = next((a for a in args if isinstance(a, Tensor)), None)
-        if not isinstance(ids, Tensor) or ids.dim() < 2:
-            return None, 0, 2
-        batch, new = ids.shape[0], ids.shape[1]
-        mask = given.get("attention_mask")
-        if not isinstance(mask, Tensor) or mask.dim() != 2 or mask.shape[0] != batch \
-                or mask.shape[1] < new or mask.is_floating_point():
-            return None, batch * new, new
-        return mask[:, mask.shape[1] - new:], batch * new, new
-
-    # At run time; also called by the operators of compiled code.
-
-    def step_begin(self, mask: Optional[Tensor], rows: int, new: int, training: bool) -> None:
-        if not self.running or torch._C._current_graph_task_id() != -1:
-            return
-        self._depth += 1
-        if self._depth > 1:
-            return
-        if self._implicit >= 0 and self.step is not None:
-            self._close_step(0)
-        if training:
-            self.phase = lib.FORWARD
-        else:
-            self.phase = lib.PREFILL if new > 1 else lib.DECODE
-        self._masks = {}
-        self._mask = None if mask is None else mask.reshape(-1) != 0
-        self._rows = rows
-        self._open_step()
-
-    def step_end(self) -> None:
-        if not self.running or self._depth == 0 or torch._C._current_graph_task_id() != -1:
-            return
-        self._depth -= 1
-        if self._depth:
-            return
-        tokens = self._rows
-        if self._mask is not None:
-            # Counting on a device would wait for it: then the step's tokens stay unknown.
-            tokens = int(self._mask.sum()) if self._mask.device.type == "cpu" else 0
-        self._close_step(tokens)
-
-    def _open_step(self) -> None:
-        """A step of its own, unless a model around this one has one open."""
-        outer = open_step()
-        self._borrowed = outer is not None
-        self.step = outer if self._borrowed else self.recording.take_step()
-        self._implicit = -1
-        if not self.manual and not self._borrowed:
-            self._library.moescope_step_begin(self.step)
-
-    def _close_step(self, tokens: int) -> None:
-        for device, recorder in self._recorders.items():
-            with torch.cuda.device(device):
-                recorder.step(-1 if self.manual else self.step)
-        if not self.manual and not self._borrowed:
-            self._library.moescope_step_end(tokens)
-        self.step, self._mask, self._masks = None, None, {}
-        self._implicit = -1
-        self.index += 1
-
-    def ensure_step(self, layer: int) -> None:
-        """A part of the model was called by itself: a step ends where the layers start over."""
-        if self._depth:
-            return
-        if self._implicit < 0 or layer <= self._implicit:
-            if self._implicit >= 0:
-                self._close_step(0)
-            self.phase, self._mask, self._rows = lib.NO_PHASE, None, 0
-            self._open_step()
-        self._implicit = layer
-
-    def rows_mask(self, indices: Tensor) -> Optional[Tensor]:
-        """True for tokens, False for padding; None when no padding is known for these rows."""
-        mask = self._mask
-        if mask is None:
-            return None
-        if mask.numel() != indices.shape[0]:
-            if not self._odd_rows:
-                self._odd_rows = True
-                api.info("routing padding", f"a layer routed {indices.shape[0]} rows of "
-                         f"{mask.numel()} positions: padding among them is counted as tokens")
-            return None
-        if indices.device not in self._masks:
-            there = mask.to(indices.device, non_blocking=True)
-            # The recorder reads bytes, torch's bool is one.
-            self._masks[indices.device] = there.contiguous()
-        return self._masks[indices.device]

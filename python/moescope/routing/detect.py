@@ -13,7 +13,7 @@ from .families import Choice, Found
 RegisteredFunction = Callable[[nn.Module, Tuple, Any], Tuple]
 _registered: Dict[Union[type, str], RegisteredFunction] = {}
 
-_LOOKS_LIKE = re.compile(r"(Experts?|MoE|Moe|MOE|Router|TopKGating|MixtureOfExperts|SparseMoeBlock)$")
+_LOOKS_LIKE = re.compile(r"(Experts?|MoE|Moe|MOE|Router|TopKGating|SparseMoeBlock)$")
 HOW = ("register it: moescope.register_router(ClassOrName, function), where function(module, args, "
        "output) gives (indices, weights or None, scores or None, num_experts)")
 
@@ -84,7 +84,7 @@ def _top_k(*modules: Optional[nn.Module]) -> int:
 
 
 def _interface(module: nn.Module, parent: Optional[nn.Module]) -> Optional[Found]:
-    """experts(hidden_states, indices, weights) with stacked weights: the indices in use are seen."""
+    """experts(hidden_states, indices, weights) with stacked weights: it sees the indices in use."""
     experts, down = getattr(module, "num_experts", None), getattr(module, "down_proj", None)
     if not isinstance(experts, int) or not isinstance(down, Tensor) or down.dim() != 3:
         return None
@@ -171,8 +171,8 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
                  pattern: Optional[str] = None) -> List[Router]:
     """The MoE layers of `model`, in its order.
 
-    routers: the routers themselves or their names; pattern: a regular expression that finds in their
-    names. Both stand for routers whose output holds the indices, or that are registered."""
+    routers: the routers themselves or their names; pattern: a regular expression that finds in
+    their names. Both stand for routers whose output holds the indices, or that are registered."""
     names = dict(model.named_modules())
     found: List[Router] = []
     if routers is not None or pattern is not None:

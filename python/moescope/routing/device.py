@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routing that lies in the memory of a CUDA device: the recorder of the C library.
 
-Nothing here waits for the device or reads a number from it, and what is launched may stand in a CUDA
-graph. A recorder that a graph holds calls of is kept for the life of the process: a replay after
-stop() must find it, and finds it switched off."""
+Nothing here waits for the device or reads a number from it, and what is launched may stand in a
+CUDA graph. A recorder that a graph holds calls of is kept for the life of the process: a replay
+after stop() must find it, and finds it switched off."""
 from ctypes import byref, c_void_p
 from typing import Any, List, Optional
 
@@ -50,7 +50,7 @@ class DeviceRecorder:
 
     def route(self, layer: int, phase: int, experts: int, indices: Tensor,
               weights: Optional[Tensor], mask: Optional[Tensor]) -> str:
-        """"" or why not."""
+        """"" or why not. The current device is this one."""
         self._capturing()
         if indices.dtype not in _INDICES:
             indices = indices.to(torch.int32)
@@ -69,7 +69,9 @@ class DeviceRecorder:
         return "" if status == 0 else self._words(status)
 
     def step(self, step: int) -> None:
-        number = -1 if self._capturing() else step
+        """Once a graph holds calls, only the device knows the number: replays count on there."""
+        self._capturing()
+        number = -1 if self.captured else step
         self._library.moescope_recorder_step(self._handle, number, self._stream())
 
     def close(self) -> None:

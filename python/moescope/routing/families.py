@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the router's choice is read, family by family.
 
-Best is to see the very indices that the experts are called with. Where a block keeps them to itself,
-the same operations are done on the same numbers as in the published block: the result is then the
-same, not merely alike. A family that is in no table here is refused, not guessed.
+Best is to see the very indices that the experts are called with. Where a block keeps them to
+itself, the same operations are done on the same numbers as in the published block: the result is
+then the same, not merely alike. A family that is in no table here is refused, not guessed.
 """
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -16,8 +16,8 @@ from .sizes import Sizes
 
 
 class Choice(NamedTuple):
-    """What a router chose: [tokens, k] experts and weights, [tokens, experts] probabilities, and out
-    of how many (0: as found in the model)."""
+    """What a router chose: [tokens, k] experts and weights, [tokens, experts] probabilities, and
+    out of how many (0: as found in the model)."""
     indices: Tensor
     weights: Optional[Tensor] = None
     scores: Optional[Tensor] = None
@@ -29,7 +29,7 @@ Read = Callable[[nn.Module, Tuple, Dict[str, Any], Any], Choice]
 
 
 class Found(NamedTuple):
-    """Where to listen in one block: `when` is before or after the module's forward, or inside it."""
+    """Where to listen in a block: `when` is before or after the module's forward, or inside it."""
     module: nn.Module
     when: str
     read: Read
@@ -200,7 +200,7 @@ _SIGMOID = ("DeepseekV3TopkRouter", "Glm4MoeTopkRouter")
 
 
 def gate_scores(gate: nn.Module, output: Any) -> Optional[Tensor]:
-    """The full row of probabilities behind a choice that is seen at the experts; None: not known."""
+    """The row of probabilities behind a choice that is seen at the experts; None: not known."""
     kind = type(gate).__name__
     if not isinstance(output, tuple) or kind not in _SOFTMAX + _SIGMOID:
         return None

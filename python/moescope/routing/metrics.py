@@ -158,7 +158,8 @@ class LayerProfile(View):
     """One MoE layer of a profiled model."""
 
     def __init__(self, router: Any, manual: bool, warmup_steps: int, sampling_rate: int) -> None:
-        self.router, self.manual = router, manual
+        self.router, self._manual = router, manual
+        self.session: Any = None
         self.watcher = Watcher()
         self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
         self.key, self.name = f"layer_{router.layer}", router.name
@@ -169,6 +170,12 @@ class LayerProfile(View):
         self.metrics = RouterMetrics(self)
         self.place: Optional[Tuple[Recording, int]] = None
         self.not_captured = ""
+
+    @property
+    def manual(self) -> bool:  # type: ignore[override]
+        """Steps are not made here: the program makes them, or the replays of a CUDA graph."""
+        session = self.session
+        return self._manual or (session is not None and (session.manual or session.graphs))
 
     def source(self) -> Optional[Tuple[Recording, int, bool]]:
         return None if self.place is None else (*self.place, self.manual)

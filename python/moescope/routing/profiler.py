@@ -14,6 +14,7 @@ from .. import api, errors, frames
 from . import capture, recording
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
+from .session import Session, running_session
 
 MODES = ("counts", "tokens")
 _SUMMARY = [("steps", "total_steps"), ("tokens", "total_tokens_profiled"), ("k", "k_mean"),
@@ -34,7 +35,7 @@ class _State:
 
     def __init__(self, temporary: Optional[str]) -> None:
         self.temporary = temporary
-        self.session: Optional[capture.Session] = None
+        self.session: Optional[Session] = None
         self.watchers: List[capture.Watcher] = []
         self.recording: Optional[recording.Recording] = None
 
@@ -64,10 +65,11 @@ class MoEProfiler:
     mode: "counts" keeps the load of every expert in every step, "tokens" also the experts of each
     token. run: the run directory; None makes one that lives as long as this object, and under
     `moescope run` it is that run. routers, pattern: see find_routers. warmup_steps, sampling_rate:
-    which steps; each of `wrappers` can be set apart. weights: also the router's weights (confidence);
-    scores: in mode "tokens" also the full rows of probabilities. steps: "auto" makes each forward of
-    the model a step, "manual" leaves steps to the program (moescope.step). max_tokens: of a layer and
-    step that are kept one by one on a CUDA device."""
+    which steps; each of `wrappers` can be set apart. weights: also the router's weights, for its
+    confidence; scores: in mode "tokens" also the full rows of probabilities. steps: "auto" makes
+    each forward of the model a step unless the program calls moescope.step, "manual" leaves steps
+    to the program from the beginning. max_tokens: of a layer and step that are kept one by one on
+    a CUDA device."""
 
     def __init__(self, model: nn.Module, mode: str = "counts", run: Optional[str] = None,
                  routers: Optional[Iterable[Union[str, nn.Module]]] = None,
@@ -129,27 +131,27 @@ class MoEProfiler:
             raise
         return self
 
-    def _attach(self, where: recording.Recording) -> capture.Session:
-        session = capture.running_session(self._model)
+    def _attach(self, where: recording.Recording) -> Session:
+        session = running_session(self._model)
         if session is not None:
             known = {site.router.name: site for site in session.sites}
             if all(w.name in known for w in self.wrappers):
                 for view in self.wrappers:
                     site = known[view.name]
                     site.watchers.append(view.watcher)
-                    view.place = (where, site.layer)
+                    view.place, view.session = (where, site.layer), session
                 session.owners += 1
                 return session
         if where.path not in self._base:
             self._base[where.path] = where.take_layers(len(self.wrappers))
         base = self._base[where.path]
-        session = capture.Session(self._model, where, self._manual,
-                                  self._max_tokens if self._mode == "tokens" else 0, self._weights)
+        session = Session(self._model, where, self._manual,
+                          self._max_tokens if self._mode == "tokens" else 0, self._weights)
         for view in self.wrappers:
             number = base + view.router.layer
             session.sites.append(capture.Site(session, view.router, number, view.watcher,
                                               self._weights, self._scores))
-            view.place = (where, number)
+            view.place, view.session = (where, number), session
             api.info(f"moe layer {number}", f"{view.name} ({view.router.source})")
         _forget_compiled()
         session.attach()
@@ -162,8 +164,9 @@ class MoEProfiler:
             return self
         silent = [s for s in session.sites if session.index > 0 and not s.recorded and not s.broken
                   and any(w.wants(i) for w in s.watchers for i in range(session.index))]
-        for view, site in zip(self.wrappers, session.sites):
-            view.not_captured = site.broken
+        broken = {site.router.name: site.broken for site in session.sites}
+        for view in self.wrappers:
+            view.not_captured = broken[view.name]
         self._state.stop()
         if silent:
             warnings.warn(
@@ -189,8 +192,8 @@ class MoEProfiler:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise errors.ProfilerClosed("this profiler is closed and its figures with it; read them "
-                                        "before close()")
+            raise errors.ProfilerClosed("this profiler is closed and its figures with it; read "
+                                        "them before close()")
 
     def get_metrics(self) -> Dict[str, Any]:
         """{"layer_0": metrics, …}; each has to_df()."""

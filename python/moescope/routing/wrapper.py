@@ -16,6 +16,7 @@ from .. import errors
 from . import capture, families, recording
 from .detect import _experts_of, _registration, _top_k
 from .metrics import RouterMetrics, View
+from .session import open_step
 from .sizes import Sizes
 
 
@@ -51,11 +52,11 @@ class _Own:
 class SimpleRouterWrapper(nn.Module, View):
     """Calls `original_router`, returns what it returns, and keeps what it chose.
 
-    Inside a model that a MoEProfiler captures it shows that layer; elsewhere each call of the router
-    is a step of its own. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs) are
-    checked against the router; expert_dim None: FLOPs of the experts are not known. top_k is needed
-    for a router that returns only logits, since their k is the block's. matrices: 2, or 3 for gated
-    experts."""
+    Inside a model that a MoEProfiler captures it shows that layer; elsewhere each call of the
+    router is a step of its own. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs)
+    are checked against the router; expert_dim None: FLOPs of the experts are not known. top_k is
+    needed for a router that returns only logits, since their k is the block's. matrices: 2, or 3
+    for gated experts."""
 
     def __init__(self, original_router: nn.Module, num_experts: int = 8,
                  expert_dim: Optional[int] = None, hidden_dim: Optional[int] = None,
@@ -76,7 +77,7 @@ class SimpleRouterWrapper(nn.Module, View):
         self.metrics = RouterMetrics(self)
         self.device = next((str(p.device) for p in original_router.parameters()), "cpu")
         self.key = "layer_0"
-        self._place: Optional[Tuple[recording.Recording, int, bool]] = None
+        self._place: Optional[Tuple[recording.Recording, int]] = None
         self._site: Any = None
         self._sent = False
         self.not_captured = ""
@@ -126,11 +127,10 @@ class SimpleRouterWrapper(nn.Module, View):
         """The profiler captures this layer already: look at its steps, do not count them twice."""
         if self._site is not site:
             self._site = site
-            self._place = (site.session.recording, site.layer, site.session.manual)
-            self.manual = site.session.manual
             sizes = site.router.found.sizes
             self.hidden_dim = self.hidden_dim or sizes.hidden or None
             self.expert_dim = self.expert_dim or sizes.inner or None
+            self._place = (site.session.recording, site.layer)
         if self.watcher not in site.watchers:
             site.watchers.append(self.watcher)
         return self.original_router(*args, **kwargs)
@@ -151,7 +151,7 @@ class SimpleRouterWrapper(nn.Module, View):
             return
         self._own.acquire()
         where = self._own.recording
-        self._place = (where, self._own.layer, False)
+        self._place, self._site = (where, self._own.layer), None
         self._send(where, choice, latency)
 
     def _read(self, args: Tuple, output: Any) -> families.Choice:
@@ -168,11 +168,11 @@ class SimpleRouterWrapper(nn.Module, View):
                 raise errors.UnknownRouter(
                     "it returns logits and the block around it takes the top k: give top_k=")
             return families.softmax_top_k(self._k, True)(router, args, {}, logits)
-        raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it with "
-                                   "moescope.register_router")
+        raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it "
+                                   "with moescope.register_router")
 
     def _send(self, where: recording.Recording, choice: families.Choice, latency: float) -> None:
-        step = capture.open_step()
+        step = open_step()
         own = step is None
         library = lib.load()
         step = where.take_step() if own else step
@@ -193,11 +193,16 @@ class SimpleRouterWrapper(nn.Module, View):
                      indices.masked_fill(unused, lib.SLOT_UNUSED), weights, None)
         if own:
             library.moescope_step_end(indices.shape[0])
-        self.watcher.samples.setdefault(step, capture.Sample()).add(indices.device, latency)
+        self.watcher.samples.setdefault(step, capture.Sample()).add(indices.device, latency, None)
 
     def source(self) -> Optional[Tuple[recording.Recording, int, bool]]:
         self._own.release()
-        return self._place
+        return None if self._place is None else (*self._place, self.manual)
+
+    @property
+    def manual(self) -> bool:  # type: ignore[override]
+        session = self._site.session if self._site is not None else None
+        return session is not None and (session.manual or session.graphs)
 
     def extra_repr(self) -> str:
         return f"num_experts={self.num_experts}"
@@ -229,5 +234,6 @@ def _checked_hidden(router: nn.Module, given: Optional[int]) -> Optional[int]:
     weight = getattr(router, "weight", None)
     known = weight.shape[1] if isinstance(weight, Tensor) and weight.dim() == 2 else None
     if known and given not in (None, known):
-        raise errors.BadDimensions(f"hidden_dim={given}, but the router takes {known}; leave it out")
+        raise errors.BadDimensions(f"hidden_dim={given}, but the router takes {known}; "
+                                   "leave it out")
     return known or given

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The notebook guide for router profiling, cell by cell, with a tiny random model in place of a
-download. What a cell of the guide imports from its profiler comes from moescope; nothing else differs.
+download. What a cell of the guide imports from its profiler comes from moescope; that is all.
 """
 import importlib.machinery
 import json
