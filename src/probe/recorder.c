@@ -335,6 +335,16 @@ static int launch(struct moescope_recorder *r, CUfunction function, uint32_t blo
 	return e;
 }
 
+/* The kernels' arguments hold pointers, the driver hands out numbers. */
+static void *on_device(CUdeviceptr at)
+{
+	void *pointer;
+
+	_Static_assert(sizeof(pointer) == sizeof(at), "a device pointer is a pointer");
+	memcpy(&pointer, &at, sizeof(pointer));
+	return pointer;
+}
+
 static bool capturing(void *stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -411,10 +421,10 @@ static int route(struct moescope_recorder *r, const struct moescope_device_routi
 	    (GATE_NOW(gate_load()) < MOESCOPE_COUNTS && !capturing(routing->stream)))
 		return 0;
 	call = (struct recorder_call){
-		.state = (void *)(uintptr_t)r->state,
-		.counts = (void *)(uintptr_t)r->counts,
-		.kept = (void *)(uintptr_t)r->kept,
-		.kept_weights = (void *)(uintptr_t)r->kept_weights,
+		.state = on_device(r->state),
+		.counts = on_device(r->counts),
+		.kept = on_device(r->kept),
+		.kept_weights = on_device(r->kept_weights),
 		.indices = routing->indices,
 		.weights = routing->weights,
 		.valid = routing->valid,
@@ -459,9 +469,9 @@ int moescope_recorder_route(struct moescope_recorder *recorder,
 
 static int end_step(struct moescope_recorder *r, int64_t step, void *stream, struct err *err)
 {
-	struct recorder_step args = { .state = (void *)(uintptr_t)r->state,
-				      .shared = (void *)(uintptr_t)r->shared_device,
-				      .counts = (void *)(uintptr_t)r->counts,
+	struct recorder_step args = { .state = on_device(r->state),
+				      .shared = on_device(r->shared_device),
+				      .counts = on_device(r->counts),
 				      .step = step < 0 ? -1 : step,
 				      .slots = r->slots,
 				      .slot_words = r->slot_words };

@@ -213,7 +213,7 @@ static int load_compiled(int capability, CUmodule *ret_module, struct err *err)
 
 	pthread_mutex_lock(&lock);
 	if (compiled_for != capability) {
-		char *image;
+		char *image = NULL;
 
 		r = compile_locked(capability, &image, &bytes, err);
 		if (r == 0) {

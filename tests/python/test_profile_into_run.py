@@ -126,3 +126,21 @@ def test_ranges_inside_operations(tmp_path):
     inside = sum(row["self_cpu_ns"] for row in rows.values())
     assert outermost <= inside <= outermost * 1.2 and all(
         row["self_cpu_ns"] >= 0 for row in rows.values())
+
+
+def test_routing_belongs_to_the_profiles_steps(tmp_path):
+    """A MoEProfiler inside makes no steps of its own."""
+    transformers = pytest.importorskip("transformers")
+    run = str(tmp_path / "a.mscope")
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=2, num_local_experts=4))
+    with moescope.profile(activities=CPU, run=run) as prof, moescope.MoEProfiler(model):
+        for _ in range(3):
+            model(torch.ones(1, 5, dtype=torch.long))
+            model(torch.ones(1, 5, dtype=torch.long))
+            prof.step()
+    assert [row["step"] for row in _library.table("steps", run)["rows"]] == [0, 1, 2]
+    rows = _library.table("routing", run, "--layer", "0")["rows"]
+    assert [(s["step"], s["tokens"]) for row in rows for s in row["series"]] == \
+        [(0, 10), (1, 10), (2, 10)]

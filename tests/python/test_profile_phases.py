@@ -140,6 +140,7 @@ def test_exceptions_pass_and_close_their_phase(run):
         with pytest.raises(OSError, match="no disk"):
             next(iter(DataLoader(BrokenData())))
         torch.nn.Identity()(x)
+        profiler.step()
     counted = ranges(run)
     assert counted == {"forward": 2, "backward": 1, "optimizer": 1, "data": 1}
     document = _library.table("steps", run)

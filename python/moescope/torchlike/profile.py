@@ -65,7 +65,7 @@ class profile:
         except BaseException:
             self._close_run()
             raise
-        self._started = True
+        self._started = api.stepping = True  # steps are made here, not by others in the run
         self._begin_step()
 
     def step(self, tokens: int = 0) -> None:
@@ -83,7 +83,7 @@ class profile:
         """Ends recording; the program is as it was before start()."""
         if not self._started:
             return
-        self._started = False
+        self._started = api.stepping = False
         self._phases.remove()
         if self.step_num == 0:  # no step() in the whole block: the block is the step
             lib.load().moescope_step_end(0)
