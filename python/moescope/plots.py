@@ -84,7 +84,8 @@ def _legend(colors: List[str], mean: float) -> List[Any]:
 
     handles: List[Any] = [Line2D([], [], color=GREY, linestyle="--",
                                  label=f"even share, {mean:.1f}%")]
-    for color, words in ((RED, "over 1.5 times"), (ORANGE, "under half"), (BLUE, "between")):
+    for color, words in ((RED, "over 1.5 times"), (ORANGE, "under half"),
+                         (BLUE, "half to 1.5 times")):
         if color in colors:
             handles.append(Patch(color=color, label=words))
     return handles
