@@ -77,6 +77,8 @@ enum moescope_phase {
  * counted per process, whichever thread calls. */
 MOESCOPE_API void moescope_step_begin(int64_t step);
 MOESCOPE_API void moescope_step_end(uint64_t tokens);
+/* The number of the step that is open, or was last; -1 before the first. */
+MOESCOPE_API int64_t moescope_current_step(void);
 /* What has begun is no step after all: nothing is written of it, and its number is free again. */
 MOESCOPE_API void moescope_step_cancel(void);
 

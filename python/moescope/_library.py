@@ -94,6 +94,7 @@ FUNCTIONS = {
     "moescope_step_begin": (None, [c_int64]),
     "moescope_step_end": (None, [c_uint64]),
     "moescope_step_cancel": (None, []),
+    "moescope_current_step": (c_int64, []),
     "moescope_range_push": (None, [c_char_p]),
     "moescope_range_pop": (None, []),
     "moescope_range_begin": (None, [c_uint32, c_int32, c_int32, c_int]),

@@ -42,6 +42,11 @@ int64_t steps_current(void)
 	return atomic_load_explicit(&current_step, memory_order_relaxed);
 }
 
+int64_t moescope_current_step(void)
+{
+	return steps_current();
+}
+
 static bool has_cycle(const struct moescope_schedule *s)
 {
 	return s->wait || s->warmup || s->active;

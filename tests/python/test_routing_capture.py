@@ -270,3 +270,33 @@ def test_import_does_not_import_torch():
     code = ("import sys, moescope; from moescope import frames; "
             "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules), 'heavy'")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_steps_of_the_program_reach_a_device(model, tmp_path, monkeypatch):
+    """Several forwards in one step of the program: the recorder is told that step each time."""
+    from contextlib import nullcontext
+
+    class Told:
+        captured = False
+
+        def __init__(self):
+            self.steps = []
+
+        def step(self, number):
+            self.steps.append(number)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
+    told = Told()
+    moescope.start(str(tmp_path / "a.mscope"))
+    moescope.step()
+    with moescope.MoEProfiler(model) as profiler:
+        profiler._state.session._recorders["cuda:0"] = told
+        for forwards in (2, 1):
+            for _ in range(forwards):
+                model(ids(1, 4))
+            moescope.step()
+    moescope.stop()
+    assert told.steps == [0, 0, 1]

@@ -385,6 +385,7 @@ static void cancelled_steps(void)
 {
 	start_at(MOESCOPE_TRACE);
 	moescope_step_cancel(); /* there is none */
+	CHECK(moescope_current_step() == -1);
 	for (int i = 0; i < 3; i++) {
 		moescope_step_begin(i);
 		if (i == 1)
@@ -392,6 +393,7 @@ static void cancelled_steps(void)
 		moescope_step_end(0);
 	}
 	moescope_step_begin(7); /* this one is cut by the end */
+	CHECK(moescope_current_step() == 7);
 	moescope_stop();
 }
 

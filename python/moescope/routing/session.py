@@ -201,7 +201,8 @@ class Session:
     def _close_step(self, tokens: int) -> None:
         for device, recorder in self._recorders.items():
             with torch.cuda.device(device):
-                recorder.step(-1 if self.manual else self.step)
+                recorder.step(self._library.moescope_current_step() if self.manual
+                              else self.step)
             self.graphs = self.graphs or recorder.captured
         if not self.manual and not self._borrowed:
             self._library.moescope_step_end(tokens)
