@@ -27,7 +27,8 @@ def start(run: Optional[str] = None, level: str = "trace") -> str:
     if level not in LEVELS:
         raise ValueError(f"level '{level}' is not one of {', '.join(LEVELS)}")
     library = lib.load()
-    options = lib.Options(level=LEVELS[level])
+    # The experts of each token are megabytes a step, and the usual ring holds one.
+    options = lib.Options(level=LEVELS[level], ring_bytes=16 << 20 if level == "full" else 0)
     status = library.moescope_start_with(lib.encoded(run), byref(options))
     if status != 0:
         raise errors.StartError(-status, f"recording could not start: {os.strerror(-status)}; "
