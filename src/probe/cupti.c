@@ -75,8 +75,10 @@ static bool load(void)
 		return true;
 	library = dynlib_open(names, "MOESCOPE_CUPTI");
 	loaded = library && dynlib_symbols(library, needed, COUNT(needed)) == 0;
-	if (loaded)
+	if (loaded) {
 		dynlib_symbols(library, optional, COUNT(optional));
+		cupti_choose_calls();
+	}
 	return loaded;
 }
 
@@ -153,7 +155,6 @@ static CUptiResult attach(void)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
 	cupti_records_start();
-	cupti_choose_calls();
 	/* The kernel's thread ids, as in the ranges. */
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);

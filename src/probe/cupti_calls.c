@@ -110,12 +110,16 @@ static void note_launch(void)
 #define MAX_DEPTH 4			/* a runtime call, a driver call in it, and two to spare */
 static uint8_t call_kinds[2][CALL_IDS]; /* by domain; filled before the first subscription */
 
+/* Once: callbacks of an earlier subscription may be reading. */
 static void fill_call_kinds(void)
 {
-	for (size_t i = 0; i < COUNT(calls); i++)
+	static bool filled;
+
+	for (size_t i = 0; !filled && i < COUNT(calls); i++)
 		if (calls[i].id < CALL_IDS)
 			call_kinds[calls[i].domain == CUPTI_CB_DOMAIN_DRIVER_API][calls[i].id] =
 				(uint8_t)calls[i].what;
+	filled = true;
 }
 
 /* A runtime call may contain a driver call, whose end is not the end of it all. A call that was

@@ -61,7 +61,7 @@ static const CUpti_CallbackId driver_calls[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2,
 };
 
-static bool chosen[2][CALL_IDS]; /* by domain; filled before the first subscription */
+static bool chosen[2][CALL_IDS]; /* by domain; filled when CUPTI is loaded */
 static bool all_on;
 
 /* Without a subscription of its own, beside one that another client has left behind, CUPTI delivers

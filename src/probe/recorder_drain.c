@@ -154,7 +154,7 @@ static CUresult fetch(struct moescope_recorder *r, uint32_t n, int64_t seen_ns)
 
 static void count_dropped(struct moescope_recorder *r)
 {
-	uint64_t now = r->shared->dropped_calls;
+	uint64_t now = __atomic_load_n(&r->shared->dropped_calls, __ATOMIC_RELAXED);
 
 	if (atomic_load(&probe_session))
 		gpu_lost(now - r->dropped_calls, 0);
