@@ -38,10 +38,12 @@ examples:
 # On a machine with a GPU and PyTorch; both say why they skip on others.
 gpu-test: all
 	@python3 tests/gpu/check.py $(BUILD) $(GPU_TEST_OPTIONS)
+	@test ! -e /dev/nvidia0 || MOESCOPE_BUILD=$(abspath $(BUILD)) python3 tests/gpu/routing_check.py
 
 # GPU_BENCH_OPTIONS="--only NAME,NAME --alternations N --quick --time-limit SECONDS --json FILE"
 gpu-bench: all
 	@python3 bench/gpu/run.py $(BUILD) $(GPU_BENCH_OPTIONS)
+	@test ! -e /dev/nvidia0 || MOESCOPE_BUILD=$(abspath $(BUILD)) python3 bench/gpu/routing.py
 
 bench: all
 	@bench/run.sh $(BUILD) $(BENCH_LARGEST)
