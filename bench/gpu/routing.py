@@ -28,7 +28,7 @@ import torch
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import interval, spread  # noqa: E402
 from routing_parts import (Log, Recorder, StaticDecode, captured, experts_of, lib, lost,  # noqa: E402
-                           series)
+                           recorded_graph, series)
 from train import Wait, training  # noqa: E402
 
 TRAINING = ("recorder-counts", "counts", "recorder-tokens", "tokens", "plain-hook", "synchronising")
@@ -182,14 +182,7 @@ def exact_replays(model, recorder, folder):
     """"" when each replay's counts equal the recount by plain operations in the same graph."""
     run = os.path.join(folder, "exact.mscope")
     log = Log(model, EXACT_REPLAYS + 8, "cuda")
-
-    def step():
-        model()
-        recorder.step()
-        log.step()
-
-    graph = captured(step)
-    log.restart()
+    graph = recorded_graph(model, recorder, log)
     start(run)
     recorder.step(99)  # nothing is in it; the replays count on from here
     for _ in range(EXACT_REPLAYS):
@@ -218,11 +211,7 @@ def decode(args, folder):
     recorder = Recorder(model, K).attach()
     wrong = exact_replays(model, recorder, folder)
 
-    def step():
-        model()
-        recorder.step()
-
-    with_counts = captured(step)
+    with_counts = recorded_graph(model, recorder)
     recorder.detach()
     run = os.path.join(folder, "decode.mscope")
     start(run)

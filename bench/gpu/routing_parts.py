@@ -219,6 +219,20 @@ def captured(work):
     return graph
 
 
+def recorded_graph(model, recorder, log=None):
+    """A graph of one step that is recorded, and with a log also recounted, from its beginning."""
+    def step():
+        model()
+        recorder.step()
+        if log:
+            log.step()
+
+    graph = captured(step)
+    if log:
+        log.restart()
+    return graph
+
+
 class Log:
     """What the experts were called with, step by step, kept by plain torch operations that may stand
     in a graph: the recount of the checks."""

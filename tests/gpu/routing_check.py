@@ -20,8 +20,8 @@ import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "bench", "gpu"))
-from routing_parts import (Log, Recorder, StaticDecode, captured, experts_of, lib, lost,  # noqa: E402
-                           series)
+from routing_parts import (Log, Recorder, StaticDecode, experts_of, lib, lost,  # noqa: E402
+                           recorded_graph, series)
 
 SMALL = {"vocab_size": 128, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
          "num_key_value_heads": 4, "max_position_embeddings": 128}
@@ -181,14 +181,7 @@ def replays_are_exact(device, folder):
     model, replays = small_decode(device), 3000
     recorder = Recorder(model, 2).attach()
     log = Log(model, replays + 8, device)
-
-    def step():
-        model()
-        recorder.step()
-        log.step()
-
-    graph = captured(step)
-    log.restart()
+    graph = recorded_graph(model, recorder, log)
     with Session(folder, "replays") as run:
         recorder.step(-1)
         first = 1  # the graph was captured, never run, when nothing was recorded
@@ -205,14 +198,7 @@ def gate_holds_in_replays(device, folder):
     model, replays = small_decode(device), 40
     recorder = Recorder(model, 2).attach()
     log = Log(model, replays + 8, device)
-
-    def step():
-        model()
-        recorder.step()
-        log.step()
-
-    graph = captured(step)
-    log.restart()
+    graph = recorded_graph(model, recorder, log)
     with Session(folder, "gate") as run:
         recorder.step(9)
         for i in range(replays):
