@@ -10,6 +10,13 @@
 
 #include "base/format.h"
 
+void routing_text_none(FILE *out)
+{
+	fputs("  no routing in this run or window: a program reports it with moescope_route(), a "
+	      "PyTorch\n  model by moescope.MoEProfiler\n",
+	      out);
+}
+
 static void place_text(char *out, size_t size, const struct routing_layer *layer)
 {
 	snprintf(out, size, "%d%s%s", layer->layer, layer->phase ? " " : "",

@@ -305,9 +305,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	int r;
 
 	if (!grid->n) {
-		fputs("  no routing in this run or window: the program reports it with "
-		      "moescope_route()\n",
-		      out);
+		routing_text_none(out);
 		return 0;
 	}
 	r = routing_text_table(scene, grid, scene->options->limit, out);

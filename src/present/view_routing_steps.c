@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "present/routing_text.h"
 #include "present/scene.h"
 
 static const struct grid_column step_columns[] = {
@@ -126,9 +127,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	int r;
 
 	if (!grid->n) {
-		fputs("  no routing in this run or window: the program reports it with "
-		      "moescope_route()\n",
-		      out);
+		routing_text_none(out);
 		return 0;
 	}
 	layout.gap = layout.width < 92 ? 1 : 2;
