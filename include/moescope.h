@@ -98,11 +98,12 @@ MOESCOPE_API void moescope_range_end(void);
 MOESCOPE_API void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert,
 				    moescope_name shape);
 MOESCOPE_API void moescope_op_end(uint64_t flops, uint64_t bytes);
+#define MOESCOPE_UNKNOWN UINT64_MAX /* in place of flops or bytes that nobody has counted */
 
 /* Operations that something else has timed (a framework's own collector), once they are over. Times
  * are CLOCK_MONOTONIC nanoseconds, `thread` is the kernel's id of the thread that they ran on, depth
- * how many operations and ranges they lay in; from 64 on they are placed by their times. Waits for the profiler's own thread where its buffers are full,
- * so call it between steps. */
+ * how many operations and ranges they lay in; from 64 on they are placed by their times. Waits for
+ * the profiler's own thread where its buffers are full, so call it between steps. */
 struct moescope_past_op {
 	moescope_name name, shape;
 	int32_t layer, expert; /* -1: none */

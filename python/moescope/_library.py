@@ -23,6 +23,7 @@ NO_PHASE, FORWARD, BACKWARD, OPTIMIZER, DATA, PREFILL, DECODE, RECOMPUTE, EVALUA
 OFF, COUNTS, STEPS, TRACE, FULL = range(5)
 SLOT_PADDING, SLOT_UNUSED, SLOT_DROPPED = -1, -2, -3
 I32, I64, F32, F16, BF16 = range(5)
+UNKNOWN = 2**64 - 1
 MEMORY_USES = {"other": 0, "parameters": 1, "gradients": 2, "optimizer": 3, "activations": 4,
                "cache": 5}
 

@@ -176,6 +176,8 @@ static void account(struct builder *b, const struct nested *item, bool counts, s
 	if (item->is_op) {
 		row->flops += b->run->op.flops[item->row];
 		row->bytes += b->run->op.bytes[item->row];
+		row->no_flops += (b->run->op.unknown[item->row] & OP_FLOPS_UNKNOWN) != 0;
+		row->no_bytes += (b->run->op.unknown[item->row] & OP_BYTES_UNKNOWN) != 0;
 		row->unfinished += b->run->op.unfinished[item->row] != 0;
 	} else {
 		row->unfinished += b->run->range.unfinished[item->row] != 0;
@@ -248,10 +250,12 @@ static void finish(struct ops *ops)
 		ops->self_cpu_ns += row->self_cpu_ns;
 		ops->flops += row->flops;
 		ops->bytes += row->bytes;
+		ops->no_flops += row->no_flops;
+		ops->no_bytes += row->no_bytes;
 		ops->unfinished += row->unfinished;
 		if (!row->is_op)
 			row->flops_per_s = value_absent("a range carries no arithmetic");
-		else if (!row->flops)
+		else if (!row->flops || row->no_flops)
 			row->flops_per_s = value_absent("the program gave no FLOPs");
 		else if (row->time_ns <= 0)
 			row->flops_per_s = value_absent("no time passed");

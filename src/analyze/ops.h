@@ -33,7 +33,8 @@ struct op_row {
 	uint64_t count, unfinished;
 	int64_t self_cpu_ns, cpu_ns;
 	int64_t self_gpu_ns, gpu_ns; /* when ops.gpu_ns is known */
-	uint64_t flops, bytes;	     /* as the program gave them; 0 for ranges */
+	uint64_t flops, bytes;	     /* of the records that told them; 0 for ranges */
+	uint64_t no_flops, no_bytes; /* records that did not tell */
 	struct value flops_per_s;    /* flops over total time of its records */
 	double self_share_pct;	     /* of the self time of all rows */
 	int64_t time_ns;	     /* sum of durations, recursion counted each time */
@@ -44,7 +45,7 @@ struct ops {
 	size_t n;
 	uint64_t count;
 	int64_t self_cpu_ns; /* sum over the rows */
-	uint64_t flops, bytes;
+	uint64_t flops, bytes, no_flops, no_bytes;
 	uint64_t unfinished;
 	/* Device time launched inside any of the rows, outside all ranges, and without a record of
 	 * its launch. */

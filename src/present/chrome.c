@@ -161,8 +161,10 @@ static void put_args(struct trace *t, const struct nested *item, const struct si
 	if (item->is_op) {
 		if (op->shape[item->row])
 			put_text(t, "shape", run_string(t->run, op->shape[item->row]));
-		put_uint(t, "flops", op->flops[item->row]);
-		put_uint(t, "bytes", op->bytes[item->row]);
+		if (!(op->unknown[item->row] & OP_FLOPS_UNKNOWN))
+			put_uint(t, "flops", op->flops[item->row]);
+		if (!(op->unknown[item->row] & OP_BYTES_UNKNOWN))
+			put_uint(t, "bytes", op->bytes[item->row]);
 	}
 	if (item->is_op ? op->unfinished[item->row] : t->run->range.unfinished[item->row])
 		put_text(t, "unfinished", "cut by the end of the process");

@@ -57,9 +57,22 @@ static const struct grid_column columns_by_shape[] = {
 	{ .key = "shapes", .title = "shape", .unit = GRID_TEXT },
 };
 
+/* Of a row or of all: a sum that lacks some of the records is none. */
+static struct value told(uint64_t sum, uint64_t untold)
+{
+	return untold ? value_absent("not told for all of these operations")
+		      : value_of((double)sum);
+}
+
+static struct cell told_cell(const struct op_row *row, uint64_t sum, uint64_t untold)
+{
+	if (!row->is_op)
+		return cell_absent("a range carries no arithmetic");
+	return untold ? cell_value(told(sum, untold)) : cell_uint(sum);
+}
+
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	static const char range[] = "a range carries no arithmetic";
 	struct value gpu = scene->f->ops.gpu_ns;
 
 	if (scene->options->by_shape)
@@ -82,15 +95,25 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_int(row->cpu_ns);
 		*cell++ = gpu.known ? cell_int(row->self_gpu_ns) : cell_value(gpu);
 		*cell++ = gpu.known ? cell_int(row->gpu_ns) : cell_value(gpu);
-		*cell++ = row->is_op ? cell_uint(row->flops) : cell_absent(range);
+		*cell++ = told_cell(row, row->flops, row->no_flops);
 		*cell++ = cell_value(row->flops_per_s);
-		*cell++ = row->is_op ? cell_uint(row->bytes) : cell_absent(range);
+		*cell++ = told_cell(row, row->bytes, row->no_bytes);
 		*cell++ = cell_uint(row->unfinished);
 		*cell++ = !scene->options->by_shape ? cell_absent("not asked for")
 			  : row->shape		    ? cell_text(run_string(scene->run, row->shape))
 						    : cell_absent("the program gave no shape");
 	}
 	return 0;
+}
+
+static void json_told(struct json *json, const char *key, uint64_t sum, uint64_t untold)
+{
+	if (untold) {
+		grid_json_value(json, key, told(sum, untold));
+		return;
+	}
+	json_key(json, key);
+	json_uint(json, sum);
 }
 
 static void total(const struct scene *scene, struct json *json)
@@ -106,10 +129,8 @@ static void total(const struct scene *scene, struct json *json)
 	grid_json_value(json, "self_gpu_ns", ops->gpu_ns);
 	grid_json_value(json, "gpu_outside_ns", ops->gpu_outside_ns);
 	grid_json_value(json, "gpu_unplaced_ns", ops->gpu_unplaced_ns);
-	json_key(json, "flops");
-	json_uint(json, ops->flops);
-	json_key(json, "self_bytes");
-	json_uint(json, ops->bytes);
+	json_told(json, "flops", ops->flops, ops->no_flops);
+	json_told(json, "self_bytes", ops->bytes, ops->no_bytes);
 	json_key(json, "unfinished");
 	json_uint(json, ops->unfinished);
 }
@@ -133,7 +154,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
 	fprintf(out, "  %s of thread time in %s records, %s FLOPs\n",
 		format_ns((double)ops->self_cpu_ns).text, format_count((double)ops->count).text,
-		format_count((double)ops->flops).text);
+		ops->no_flops ? "n/a" : format_count((double)ops->flops).text);
 	if (ops->gpu_ns.known)
 		fprintf(out, "  %s of device time in them, %s outside all ranges\n",
 			format_ns(ops->gpu_ns.v).text, format_ns(ops->gpu_outside_ns.v).text);

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "moescope.h"
+
 /* The largest fixed part of a row, and room for its alignment. */
 union any_row {
 #define KIND(id, NAME, name) struct row_##name name;
@@ -56,8 +58,14 @@ static int take_range(struct sink *sink, const struct ring_range *from, uint32_t
 		const struct ring_op *op = (const struct ring_op *)from;
 
 		row.shape = (uint32_t)op->shape;
-		row.flops = op->flops;
-		row.bytes = op->bytes;
+		if (op->flops == MOESCOPE_UNKNOWN)
+			row.unknown |= OP_FLOPS_UNKNOWN;
+		else
+			row.flops = op->flops;
+		if (op->bytes == MOESCOPE_UNKNOWN)
+			row.unknown |= OP_BYTES_UNKNOWN;
+		else
+			row.bytes = op->bytes;
 		return encoder_append(sink->encoder, RECORD_OP, &row);
 	}
 	return encoder_append(sink->encoder, RECORD_RANGE,

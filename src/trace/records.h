@@ -106,6 +106,7 @@
 	C(4, thread, U32, PLAIN)                                                                   \
 	C(5, depth, U8, PLAIN)                                                                     \
 	C(6, unfinished, U8, PLAIN)
+/* unknown: bit 0 flops, bit 1 bytes were not told; the column is then 0. */
 #define RECORD_COLUMNS_op(C, L, B)                                                                 \
 	C(1, site, U32, SITE)                                                                      \
 	C(2, start_ns, I64, START)                                                                 \
@@ -115,7 +116,10 @@
 	C(6, unfinished, U8, PLAIN)                                                                \
 	C(7, shape, U32, STRING)                                                                   \
 	C(8, flops, U64, PLAIN)                                                                    \
-	C(9, bytes, U64, PLAIN)
+	C(9, bytes, U64, PLAIN)                                                                    \
+	C(10, unknown, U8, PLAIN)
+#define OP_FLOPS_UNKNOWN 1
+#define OP_BYTES_UNKNOWN 2
 /* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was
  * not given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. */
 #define RECORD_COLUMNS_step(C, L, B)                                                               \

@@ -98,6 +98,31 @@ static void test_lost_parent_adopts_no_stranger(void **state)
 	fake_run_free(run);
 }
 
+/* Records that do not tell their FLOPs are counted, so that no sum of the others passes for all. */
+static void test_untold_is_not_zero(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t op = fake_site(run, "op", -1, -1, 0);
+	struct ops ops;
+
+	(void)state;
+	fake_op(run, op, 0, 10, 1, 0, 40);
+	fake_add_op(run, 0,
+		    &(struct row_op){ .site = op,
+				      .start_ns = 20,
+				      .duration_ns = 5,
+				      .thread = 1,
+				      .unknown = OP_FLOPS_UNKNOWN });
+	ops = analyzed(run, SELECT_ALL, (struct ops_options){ 0 });
+	assert_int_equal(find(run, &ops, "op")->flops, 40);
+	assert_int_equal(find(run, &ops, "op")->no_flops, 1);
+	assert_int_equal(find(run, &ops, "op")->no_bytes, 0);
+	assert_int_equal(ops.no_flops, 1);
+	assert_false(find(run, &ops, "op")->flops_per_s.known);
+	ops_release(&ops);
+	fake_run_free(run);
+}
+
 /* Operations of another collector have no depth: ranges inside them and around them are placed by
  * time, and one that overlaps by the clocks' error is nobody's parent. */
 static void test_operations_placed_by_time(void **state)
@@ -245,6 +270,7 @@ int main(void)
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_recursion_counts_once),
 		cmocka_unit_test(test_lost_parent_adopts_no_stranger),
+		cmocka_unit_test(test_untold_is_not_zero),
 		cmocka_unit_test(test_operations_placed_by_time),
 		cmocka_unit_test(test_window_and_grouping),
 		cmocka_unit_test(test_random_trees),

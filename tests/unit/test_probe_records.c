@@ -74,7 +74,7 @@ static void past_ops(void)
 						    .depth = (uint32_t)(i % 3),
 						    .start_ns = 1000000 + (int64_t)i * 10,
 						    .duration_ns = 7,
-						    .flops = i,
+						    .flops = i % 5 ? i : MOESCOPE_UNKNOWN,
 						    .bytes = 5 };
 	moescope_past_ops(ops, PAST);
 	ops[0].duration_ns = -1;
@@ -95,7 +95,8 @@ static void test_past_ops(void **state)
 		assert_int_equal(run->op.duration_ns[i], 7);
 		assert_int_equal(run->op.thread[i], 4242);
 		assert_int_equal(run->op.depth[i], i % 3);
-		assert_int_equal(run->op.flops[i], i);
+		assert_int_equal(run->op.flops[i], i % 5 ? i : 0);
+		assert_int_equal(run->op.unknown[i], i % 5 ? 0 : OP_FLOPS_UNKNOWN);
 		assert_int_equal(run->op.bytes[i], 5);
 		assert_string_equal(run_string(run, run->op.shape[i]), "[3]");
 	}

@@ -100,5 +100,6 @@ def write(events: List[Any], ranges: Set[str], spans: List[Span]) -> None:
         row.start_ns, row.duration_ns = event.start_ns() + offset, event.duration_ns()
         row.phase = phases[bisect.bisect_right(times, row.start_ns) - 1]
         row.thread, row.depth = event.device_resource_id(), _BELOW_RANGES + depth
-        row.flops = event.flops()
+        # torch has 0 for operators that it has no formula for, and tells no bytes
+        row.flops, row.bytes = event.flops() or lib.UNKNOWN, lib.UNKNOWN
     lib.load().moescope_past_ops(rows, len(rows))
