@@ -5,15 +5,16 @@ import pytest
 from moescope import errors
 from moescope.gpu_profiler import dashboard, indices
 from moescope.gpu_profiler.statistics import (Allocations, Execution, Executions, LeakWatch,
-                                              Routings, Transfers, coefficient_of_variation)
+                                              Routings, Transfers)
+from moescope.routing.summary import cv as variation
 from moescope.gpu_profiler.timing import Clock
 
 REFERENCE = [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86]
 
 
 def test_reference_value_of_cv():
-    assert coefficient_of_variation(REFERENCE) == pytest.approx(0.588993, abs=1e-6)
-    assert coefficient_of_variation([0, 0]) is None
+    assert variation(REFERENCE) == pytest.approx(0.588993, abs=1e-6)
+    assert variation([0, 0]) is None
 
 
 def test_routing_summary():
@@ -23,7 +24,7 @@ def test_routing_summary():
     routings.add(8, [12, 4, 0, 0], 2)
     found = routings.summary()
     assert found["expert_utilization"] == [75.0, 25.0, 0.0, 0.0]
-    cv = coefficient_of_variation([12, 4, 0, 0])
+    cv = variation([12, 4, 0, 0])
     assert found["load_balance_score"] == cv
     assert found["routing_efficiency"] == pytest.approx(100 - 10 * cv)
     assert found["imbalanced_experts"] == [0, 2, 3]  # under half or over 1.5 of the mean, 4

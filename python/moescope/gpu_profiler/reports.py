@@ -12,7 +12,8 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import _library as lib
 from ..memory.allocator import put
-from .statistics import MB, Execution, Routed, Sample, coefficient_of_variation
+from ..routing import summary
+from .statistics import MB, Execution, Routed, Sample
 
 NO_COUNTERS = "needs hardware counters, which were not collected"
 
@@ -89,7 +90,7 @@ def _kernel_row(execution: Execution) -> List[Any]:
 
 def _routing_row(routed: Routed) -> List[Any]:
     return [routed.timestamp, routed.tokens, sum(n > 0 for n in routed.counts),
-            coefficient_of_variation(routed.counts), *routed.counts]
+            summary.cv(routed.counts), *routed.counts]
 
 
 def _device_figures(run: str, document: Dict[str, Any]) -> None:

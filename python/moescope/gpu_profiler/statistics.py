@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from ..memory.allocator import put
+from ..routing import summary
 
 MB = 1e6
 LEAK_STEPS = 10
@@ -295,15 +296,6 @@ class Routed(NamedTuple):
     counts: List[int]
 
 
-def coefficient_of_variation(counts: List[int]) -> Optional[float]:
-    """Population standard deviation over the mean; None without assignments."""
-    total = sum(counts)
-    if not total:
-        return None
-    mean = total / len(counts)
-    return math.sqrt(sum((n - mean) ** 2 for n in counts) / len(counts)) / mean
-
-
 class Routings:
     """Assignments of tokens to experts."""
 
@@ -321,7 +313,7 @@ class Routings:
 
     def excess(self) -> Optional[float]:
         """cv beyond what uniform routing of as many tokens would show by chance."""
-        cv = coefficient_of_variation(self.counts)
+        cv = summary.cv(self.counts)
         if cv is None or not self.tokens:
             return None
         k = sum(self.counts) / self.tokens
@@ -331,7 +323,7 @@ class Routings:
     def summary(self) -> Dict[str, Any]:
         total, none = sum(self.counts), "no routing was reported"
         mean = total / len(self.counts)
-        cv = coefficient_of_variation(self.counts)
+        cv = summary.cv(self.counts)
         out: Dict[str, Any] = {}
         put(out, "expert_utilization",
             [100.0 * n / total for n in self.counts] if total else None, none)

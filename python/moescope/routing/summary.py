@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics over the steps of a layer, by the definitions of docs/metrics: population deviations,
+"""Statistics over the steps of a layer, as `moescope explain` defines them: population deviations,
 percentiles between order statistics, absent where nothing was measured."""
 import math
 from typing import Any, Dict, List, Optional, Sequence
