@@ -25,6 +25,7 @@
 #define UNUSED_NS INT64_C(2000000000)
 #define NO_MOMENT_NS INT64_C(5000000000) /* so long, and so many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
+#define NO_MOMENT_DOUBLINGS 4 /* of the windows that end without waiting for one again */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
 
@@ -42,6 +43,9 @@ static _Atomic int64_t off_ns; /* when they were switched off */
 static uint64_t leave_delivered;
 static unsigned int leave_quiet;
 static _Atomic bool leave_disabled; /* records are off already */
+static bool leave_at_once;	    /* no moment to detach is waited for */
+static unsigned int moments_missed; /* in a row */
+static unsigned int leaves_at_once; /* still to come */
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -266,6 +270,7 @@ static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
 	was_finalized = true;
+	moments_missed = 0;
 	cupti_subscription_ended();
 	clients_after_finalize();
 	start_ns = clock_monotonic_ns() - start_ns;
@@ -308,8 +313,10 @@ int cupti_leave(void)
 		leave_delivered = cupti_delivered();
 		leave_quiet = 0;
 		cupti_watch_calls();
+		leave_at_once = leaves_at_once > 0;
+		leaves_at_once -= leave_at_once;
 		leave_disabled = !cupti_saw_graphs() || !can_finalize() ||
-				 cupti_graph_threads() > 1;
+				 cupti_graph_threads() > 1 || leave_at_once;
 		atomic_store(&state, CUPTI_LEAVING);
 		if (leave_disabled)
 			disable();
@@ -332,14 +339,17 @@ static void poll_disabled(void)
 	    clock_monotonic_ns() - leave_since_ns < LEAVE_NS)
 		return;
 	flush(true);
-	if (can_finalize() && cupti_graph_threads() == 0)
+	if (leave_at_once)
+		cupti_unsubscribe();
+	if (!leave_at_once && can_finalize() && cupti_graph_threads() == 0)
 		want_callback();
 	else
 		rest();
 }
 
 /* Threads are always inside calls, or the end of one was missed, and the count of them is wrong
- * until the next subscription. */
+ * until the next subscription. While a moment is waited for records cost, so a program that has
+ * none is asked for one less and less often. */
 static void give_up_detaching(void)
 {
 	char words[128];
@@ -349,6 +359,9 @@ static void give_up_detaching(void)
 		 "are switched off instead",
 		 atomic_load(&cupti_passed), cupti_calls_under_way());
 	moescope_info("CUPTI", words);
+	leaves_at_once = (1u << moments_missed) - 1;
+	if (moments_missed < NO_MOMENT_DOUBLINGS)
+		moments_missed++;
 	atomic_store(&cupti_leave_wanted, false);
 	flush(false);
 	disable();

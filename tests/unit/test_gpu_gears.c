@@ -415,6 +415,36 @@ static void test_missed_end(void **state)
 	run_free(run);
 }
 
+/* Twice no moment to detach comes: the third window does not even look for one, though there would
+ * be many; the fourth does. */
+static void missed_twice(void)
+{
+	setenv("MOESCOPE_SHIFTS", "4", 1);
+	start_at(MOESCOPE_TRACE);
+	for (int window = 1; window <= 3; window++) {
+		if (window < 3)
+			cupti->call_without_end(CUPTI_CB_DOMAIN_DRIVER_API,
+						CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+		while (cupti->state().kinds)
+			launch_some(0);
+		CHECK(runs_until(is_on) && cupti->state().finalized == 0);
+	}
+	while (cupti->state().finalized == 0)
+		launch_some(0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_missed_twice(void **state)
+{
+	struct run *run = gears_of(missed_twice);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_int_equal(run->gear.n, 8);
+	run_free(run);
+}
+
 #define SHIFTS 50
 
 static void shifts(void)
@@ -550,6 +580,7 @@ int main(void)
 		TEST(test_unproved_eager),
 		TEST(test_callback_under_way),
 		TEST(test_missed_end),
+		TEST(test_missed_twice),
 		TEST(test_shifts),
 		TEST(test_allowance),
 		TEST(test_unused_graph),
