@@ -23,7 +23,7 @@
 #define LEAVE_NS INT64_C(1000000000) /* then what is still under way stays untimed */
 #define IDLE_MOMENT_NS INT64_C(200000000) /* that long a wait for the device is waited for */
 #define UNUSED_NS INT64_C(2000000000)
-#define NO_MOMENT_NS INT64_C(5000000000) /* so long, and so many calls, without a safe moment */
+#define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
 #define NO_MOMENT_DOUBLINGS 4 /* of the windows that end without waiting for one again */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
@@ -44,7 +44,7 @@ static uint64_t leave_delivered;
 static unsigned int leave_quiet;
 static _Atomic bool leave_disabled; /* records are off already */
 static bool leave_at_once;	    /* no moment to detach is waited for */
-static unsigned int moments_missed; /* in a row */
+static unsigned int moments_missed; /* more of them than found, of late */
 static unsigned int leaves_at_once; /* still to come */
 
 static const CUpti_ActivityKind kinds[] = {
@@ -270,7 +270,8 @@ static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
 	was_finalized = true;
-	moments_missed = 0;
+	if (moments_missed)
+		moments_missed--;
 	cupti_subscription_ended();
 	clients_after_finalize();
 	start_ns = clock_monotonic_ns() - start_ns;
@@ -370,6 +371,15 @@ static void give_up_detaching(void)
 	rest();
 }
 
+/* Graphs that nobody launches are waited for before there can be a moment at all. */
+static bool no_moment_comes(int64_t now_ns)
+{
+	bool unused = cupti_saw_graphs() && cupti_graph_threads() == 0;
+
+	return now_ns - leave_since_ns >= NO_MOMENT_NS + (unused ? UNUSED_NS : 0) &&
+	       atomic_load(&cupti_passed) >= NO_MOMENT_CALLS;
+}
+
 enum cupti_state cupti_poll(void)
 {
 	int64_t now_ns = clock_monotonic_ns();
@@ -384,8 +394,7 @@ enum cupti_state cupti_poll(void)
 				disable();
 			leave_disabled = true;
 		}
-		if (cupti_leave_wanted && now_ns - leave_since_ns >= NO_MOMENT_NS &&
-		    atomic_load(&cupti_passed) >= NO_MOMENT_CALLS) {
+		if (cupti_leave_wanted && no_moment_comes(now_ns)) {
 			give_up_detaching();
 		} else if (leave_disabled && !cupti_leave_wanted) {
 			poll_disabled();
