@@ -6,9 +6,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "base/cache.h"
 
 void driver_version(char *version, size_t size)
 {
@@ -20,22 +20,6 @@ void driver_version(char *version, size_t size)
 	if (fgets(version, (int)size, f))
 		version[strcspn(version, "\n")] = 0;
 	fclose(f);
-}
-
-/* The folder; -ENOENT without a home. */
-static int find_folder(char *path, size_t size)
-{
-	const char *cache = getenv("MOESCOPE_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
-	const char *home = getenv("HOME");
-	int n = -1;
-
-	if (cache && *cache)
-		n = snprintf(path, size, "%s", cache);
-	else if (xdg && *xdg)
-		n = snprintf(path, size, "%s/moescope", xdg);
-	else if (home && *home)
-		n = snprintf(path, size, "%s/.cache/moescope", home);
-	return n > 0 && (size_t)n + sizeof("/stress") <= size ? 0 : -ENOENT;
 }
 
 static bool parse(const char *text, struct proof_line *line)
@@ -63,9 +47,8 @@ bool proof_read(uint32_t cupti, const char *driver, struct proof_line *ret_line)
 	bool found = false;
 	FILE *f;
 
-	if (!*driver || find_folder(path, sizeof(path)) < 0)
+	if (!*driver || cache_path("stress", path, sizeof(path)) < 0)
 		return false;
-	strcat(path, "/stress");
 	f = fopen(path, "re");
 	if (!f)
 		return false;
@@ -81,15 +64,11 @@ bool proof_read(uint32_t cupti, const char *driver, struct proof_line *ret_line)
 
 int proof_append(const struct proof_line *line, char *path, size_t size)
 {
-	int r = find_folder(path, size);
+	int r = cache_path_made("stress", path, size);
 	FILE *f;
 
 	if (r < 0)
 		return r;
-	/* The folder above is the user's; only the last part is ours to make. */
-	if (mkdir(path, 0777) < 0 && errno != EEXIST)
-		return -errno;
-	strcat(path, "/stress");
 	f = fopen(path, "ae");
 	if (!f)
 		return -errno;

@@ -169,7 +169,7 @@ static void test_no_file(void **state)
 /* What is written is found, in each of the places. */
 static void test_written(void **state)
 {
-	static const char *const names[] = { "MOESCOPE_CACHE", "XDG_CACHE_HOME" };
+	static const char *const names[] = { "MOESCOPE_CACHE", "XDG_CACHE_HOME", "HOME" };
 	struct proof_line line = { .cupti = CUPTI,
 				   .driver = DRIVER,
 				   .graphs = true,
@@ -179,12 +179,14 @@ static void test_written(void **state)
 	char path[512];
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		char *folder = path_in(directory, names[i]);
 		struct proof proof;
 
-		assert_int_equal(mkdir(folder, 0700), 0);
+		if (i == 2) /* a new home has no .cache */
+			assert_int_equal(mkdir(folder, 0700), 0);
 		unsetenv("MOESCOPE_CACHE");
+		unsetenv("XDG_CACHE_HOME");
 		setenv(names[i], folder, 1);
 		assert_int_equal(proof_append(&line, path, sizeof(path)), 0);
 		proof = proof_find(CUPTI, DRIVER);
