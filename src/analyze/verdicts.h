@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the findings mean and what to do about it. The rules are one table in verdicts.c.
+ * What the findings mean and what to do about it. The rules are one table in rules.h.
  */
 #ifndef ANALYZE_VERDICTS_H
 #define ANALYZE_VERDICTS_H

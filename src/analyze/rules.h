@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules that turn findings into verdicts: one line each here, one function rule_NAME each in
+ * rules_SUBJECT.c. A rule returns false when it has nothing to say; what is not known makes no
+ * verdict. Rules are pure: a live view may ask them on a growing run. Any thread.
+ *
+ * Thresholds come from what users of step profilers go by (data loading under 10% of the step,
+ * variation under 10%, optimizer under 15%) and from chance.
+ */
+#ifndef ANALYZE_RULES_H
+#define ANALYZE_RULES_H
+
+#include "analyze/verdicts.h"
+
+/* RULE("id", name) */
+#define VERDICT_RULES(RULE)                                                                        \
+	RULE("program-failed", program_failed)                                                     \
+	RULE("self-check-failed", self_check_failed)                                               \
+	RULE("records-lost", records_lost)                                                         \
+	RULE("routing-invalid", routing_invalid)                                                   \
+	RULE("router-collapsed", router_collapsed)                                                 \
+	RULE("dead-experts", dead_experts)                                                         \
+	RULE("routing-imbalance", routing_imbalance)                                               \
+	RULE("capacity-drops", capacity_drops)                                                     \
+	RULE("data-loading", data_loading)                                                         \
+	RULE("step-variation", step_variation)                                                     \
+	RULE("memory-leak", memory_leak)                                                           \
+	RULE("profiler-cost", profiler_cost)                                                       \
+	RULE("optimizer-share", optimizer_share)                                                   \
+	RULE("slow-start", slow_start)
+
+#define RULE(id, name)                                                                             \
+	bool rule_##name(const struct run *run, const struct findings *f, struct verdict *v);
+VERDICT_RULES(RULE)
+#undef RULE
+
+#define TITLE(v, ...) rule_words((v)->title, sizeof((v)->title), __VA_ARGS__)
+#define ADVICE(v, ...) rule_words((v)->advice, sizeof((v)->advice), __VA_ARGS__)
+
+void rule_words(char *out, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void rule_evidence(struct verdict *v, const char *key, enum evidence_unit unit, double value);
+
+#endif

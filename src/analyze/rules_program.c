@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules about whether the run can be trusted, and what recording it cost. See rules.h.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "analyze/rules.h"
+
+#define COST_PCT 1.0
+
+bool rule_program_failed(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct run_info *info = &run->info;
+
+	(void)f;
+	v->severity = SEVERITY_CRITICAL;
+	if (!strcmp(info->status, "exited") && info->exit_status) {
+		TITLE(v, "the program failed: exit status %d", info->exit_status);
+		rule_evidence(v, "exit_status", EVIDENCE_COUNT, info->exit_status);
+	} else if (!strcmp(info->status, "killed")) {
+		TITLE(v, "the program was killed by signal %d (%s)", info->signal,
+		      strsignal(info->signal));
+		rule_evidence(v, "signal", EVIDENCE_COUNT, info->signal);
+	} else if (!strcmp(info->status, "unknown")) {
+		v->severity = SEVERITY_WARNING;
+		TITLE(v, "how the program ended is not known");
+	} else {
+		return false;
+	}
+	ADVICE(v, "Figures cover what ran before the end; read the program's own output first.");
+	return true;
+}
+
+bool rule_records_lost(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	uint64_t lost = loss_total(&run->loss);
+
+	(void)f;
+	if (!lost)
+		return false;
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "%" PRIu64 " losses while recording: sums below are too small", lost);
+	rule_evidence(v, "lost", EVIDENCE_COUNT, (double)lost);
+	if (run->loss.dropped_ring_full) {
+		rule_evidence(v, "dropped_ring_full", EVIDENCE_COUNT,
+			      (double)run->loss.dropped_ring_full);
+		ADVICE(v, "Give the threads larger buffers (run --ring-kb 4096), or record less "
+			  "(run --level steps, or a schedule).");
+	} else {
+		ADVICE(v, "The counters at the top say what was lost and where.");
+	}
+	return true;
+}
+
+bool rule_profiler_cost(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct overhead *o = &f->overhead;
+
+	(void)run;
+	if (!o->measured_pct.known)
+		return false;
+	rule_evidence(v, "measured_pct", EVIDENCE_PCT, o->measured_pct.v);
+	rule_evidence(v, "low_pct", EVIDENCE_PCT, o->low_pct.v);
+	rule_evidence(v, "high_pct", EVIDENCE_PCT, o->high_pct.v);
+	rule_evidence(v, "pairs", EVIDENCE_COUNT, (double)o->pairs);
+	if (o->high_pct.v <= COST_PCT) {
+		v->severity = SEVERITY_OK;
+		TITLE(v, "profiling costs less than 1%% of the step time");
+		ADVICE(v, "Nothing to do.");
+	} else if (o->low_pct.v <= 0) {
+		v->severity = SEVERITY_NOTE;
+		TITLE(v,
+		      "the cost of profiling is lost in the noise of the steps (95%%: %.1f to "
+		      "%.1f%%)",
+		      o->low_pct.v, o->high_pct.v);
+		ADVICE(v, "More pairs (run --overhead-check N) or a quieter machine narrow it.");
+	} else if (o->measured_pct.v <= COST_PCT) {
+		v->severity = SEVERITY_OK;
+		TITLE(v, "profiling costs about %.1f%% of the step time (95%%: %.1f to %.1f%%)",
+		      o->measured_pct.v, o->low_pct.v, o->high_pct.v);
+		ADVICE(v, "More pairs (run --overhead-check N) narrow the interval.");
+	} else {
+		v->severity = o->low_pct.v > COST_PCT ? SEVERITY_WARNING : SEVERITY_NOTE;
+		TITLE(v, "profiling costs about %.1f%% of the step time (95%%: %.1f to %.1f%%)",
+		      o->measured_pct.v, o->low_pct.v, o->high_pct.v);
+		ADVICE(v, "Record less: run --level steps, a schedule, or --sample N.");
+	}
+	return true;
+}

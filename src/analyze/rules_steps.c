@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules about steps and their phases. See rules.h.
+ */
+#include "analyze/rules.h"
+#include "moescope.h"
+
+#define DATA_PCT 10.0
+#define VARIATION 0.10
+#define OPTIMIZER_PCT 15.0
+#define WARMUP_RATIO 1.5
+#define STEPS_MIN 8 /* fewer steps say nothing about variation */
+
+bool rule_data_loading(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	struct value share = f->steps.phase_pct[MOESCOPE_DATA];
+
+	(void)run;
+	if (!share.known || share.v <= 0)
+		return false;
+	rule_evidence(v, "data_pct", EVIDENCE_PCT, share.v);
+	rule_evidence(v, "data_ns_per_step", EVIDENCE_NS,
+		      (double)f->steps.phase_ns[MOESCOPE_DATA] / (double)f->steps.n_phased);
+	if (share.v <= DATA_PCT) {
+		v->severity = SEVERITY_OK;
+		TITLE(v, "data loading takes %.1f%% of the step", share.v);
+		ADVICE(v, "Nothing to do.");
+		return true;
+	}
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "data loading takes %.0f%% of the step", share.v);
+	v->gain_pct = value_of(share.v);
+	v->gain_assumption = "all of it can be hidden behind computation";
+	ADVICE(v, "Load the next batch on another thread while this one computes.");
+	return true;
+}
+
+bool rule_step_variation(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct stats_summary *s = &f->steps.all;
+
+	(void)run;
+	if (s->n < STEPS_MIN)
+		return false;
+	rule_evidence(v, "cv_pct", EVIDENCE_PCT, 100 * s->cv);
+	rule_evidence(v, "p50_ns", EVIDENCE_NS, s->p50);
+	rule_evidence(v, "p95_ns", EVIDENCE_NS, s->p95);
+	rule_evidence(v, "max_ns", EVIDENCE_NS, s->max);
+	rule_evidence(v, "outliers", EVIDENCE_COUNT, (double)f->steps.n_outliers);
+	if (s->cv <= VARIATION) {
+		v->severity = SEVERITY_OK;
+		TITLE(v, "step time is steady: variation %.1f%%", 100 * s->cv);
+		ADVICE(v, "Nothing to do.");
+		return true;
+	}
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
+	if (s->mean > s->p50) {
+		v->gain_pct = value_of(100 * (s->mean - s->p50) / s->mean);
+		v->gain_assumption = "every step could be as fast as the median one";
+	} else {
+		v->gain_pct = value_absent("the mean step is not above the median one");
+	}
+	ADVICE(v, "Look at the slow steps with 'moescope steps --sort time_ns': other programs on "
+		  "the machine, input of different size, checkpoints, or a busy data loader.");
+	return true;
+}
+
+bool rule_optimizer_share(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	struct value share = f->steps.phase_pct[MOESCOPE_OPTIMIZER];
+
+	(void)run;
+	if (!share.known || share.v <= OPTIMIZER_PCT)
+		return false;
+	v->severity = SEVERITY_NOTE;
+	TITLE(v, "the optimizer takes %.0f%% of the step (usual: under 15%%)", share.v);
+	rule_evidence(v, "optimizer_pct", EVIDENCE_PCT, share.v);
+	v->gain_pct = value_of(share.v - OPTIMIZER_PCT);
+	v->gain_assumption = "it can be brought to 15% of the present step";
+	ADVICE(v, "Its cost does not depend on the batch: a larger batch or a fused optimizer "
+		  "makes its share smaller.");
+	return true;
+}
+
+bool rule_slow_start(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	(void)run;
+	if (!f->steps.warmup_ratio.known || f->steps.warmup_ratio.v < WARMUP_RATIO)
+		return false;
+	v->severity = SEVERITY_NOTE;
+	TITLE(v, "the first %zu steps are %.1f times as long as the later ones", f->steps.n_warmup,
+	      f->steps.warmup_ratio.v);
+	rule_evidence(v, "warmup_mean_ns", EVIDENCE_NS, f->steps.warmup_mean_ns.v);
+	rule_evidence(v, "p50_ns", EVIDENCE_NS, f->steps.all.p50);
+	ADVICE(v, "They are part of every statistic here; give a step window to leave them out.");
+	return true;
+}
