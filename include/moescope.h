@@ -170,6 +170,30 @@ MOESCOPE_API void moescope_alloc(const void *address, uint64_t bytes, int32_t de
 				 enum moescope_memory_use use, moescope_name site);
 MOESCOPE_API void moescope_free(const void *address, int32_t device);
 
+/* What an allocator did, told later from its own history, like moescope_past_ops. A reserve is memory
+ * that it took from the driver to hand out in pieces, a release what it gave back. Values on disk:
+ * the list only grows. */
+enum moescope_memory_event {
+	MOESCOPE_EVENT_ALLOC = 0,
+	MOESCOPE_EVENT_FREE = 1,
+	MOESCOPE_EVENT_RESERVE = 2,
+	MOESCOPE_EVENT_RELEASE = 3,
+};
+struct moescope_past_memory {
+	int64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t address, bytes;
+	int32_t device;
+	enum moescope_memory_event event;
+	enum moescope_memory_use use;
+	moescope_name site;
+};
+MOESCOPE_API void moescope_past_memory(const struct moescope_past_memory *events, size_t n);
+
+/* A reading of a device, now; the unit is in the metric's name. An allocator's own account goes by
+ * the names "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes" and
+ * "peak_requested_bytes". */
+MOESCOPE_API void moescope_device_sample(uint32_t device, moescope_name metric, double value);
+
 /* A fact about the run, shown in the report: ("model", "tinymoe 4x64, 8 experts, top-2"). */
 MOESCOPE_API void moescope_info(const char *key, const char *value);
 

@@ -33,6 +33,7 @@ _HOME = {
                     "gpu_profiler.advanced"),
     "memory_snapshot": "memory.allocator",
     "model_memory": "memory.parts",
+    "record_memory": "memory.history",
 }
 __all__ = ["__version__", *_HOME]
 

@@ -86,6 +86,12 @@ class PastOp(Structure):
                 ("bytes", c_uint64)]
 
 
+class PastMemory(Structure):
+    """struct moescope_past_memory"""
+    _fields_ = [("time_ns", c_int64), ("address", c_uint64), ("bytes", c_uint64),
+                ("device", c_int32), ("event", c_int), ("use", c_int), ("site", c_uint32)]
+
+
 # name: (result, arguments), as in moescope.h
 FUNCTIONS = {
     "moescope_start": (c_int, [c_char_p]),
@@ -113,6 +119,8 @@ FUNCTIONS = {
     "moescope_request_end": (None, [c_uint64]),
     "moescope_alloc": (None, [c_void_p, c_uint64, c_int32, c_int, c_uint32]),
     "moescope_free": (None, [c_void_p, c_int32]),
+    "moescope_past_memory": (None, [POINTER(PastMemory), c_size_t]),
+    "moescope_device_sample": (None, [c_uint32, c_uint32, c_double]),
     "moescope_info": (None, [c_char_p, c_char_p]),
     "moescope_pause": (None, []),
     "moescope_resume": (None, []),

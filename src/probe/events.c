@@ -106,6 +106,16 @@ void moescope_free(const void *address, int32_t device)
 	PUSH(RECORD_MEMORY, row);
 }
 
+void moescope_device_sample(uint32_t device, moescope_name metric, double value)
+{
+	struct row_sample row = { .device = device, .metric = metric, .value = value };
+
+	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS)
+		return;
+	row.time_ns = (int64_t)clock_ticks();
+	PUSH(RECORD_SAMPLE, row);
+}
+
 static void token_event(uint64_t request, uint8_t event, uint64_t count)
 {
 	struct row_token row = { .request = request, .event = event, .count = count };

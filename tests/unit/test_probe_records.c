@@ -103,6 +103,49 @@ static void test_past_ops(void **state)
 	run_free(run);
 }
 
+static void past_memory(void)
+{
+	struct moescope_past_memory events[] = {
+		{ 5000, 0x1000, 4096, 1, MOESCOPE_EVENT_RESERVE, MOESCOPE_MEMORY_OTHER, 0 },
+		{ 6000, 0x1000, 512, 1, MOESCOPE_EVENT_ALLOC, MOESCOPE_MEMORY_GRADIENTS, 0 },
+		{ 7000, 0x1000, 512, 1, MOESCOPE_EVENT_FREE, MOESCOPE_MEMORY_OTHER, 0 },
+		{ 8000, 0x1000, 4096, 1, MOESCOPE_EVENT_RELEASE, MOESCOPE_MEMORY_OTHER, 0 },
+	};
+
+	start_at(MOESCOPE_STEPS);
+	events[1].site = moescope_intern("train.py:7");
+	moescope_past_memory(events, 4);
+	moescope_device_sample(3, moescope_intern("allocated_bytes"), 512.5);
+	moescope_stop();
+	moescope_past_memory(events, 4); /* nobody listens */
+	moescope_device_sample(3, moescope_intern("allocated_bytes"), 1);
+}
+
+static void test_past_memory(void **state)
+{
+	struct run *run = run_of(past_memory);
+
+	(void)state;
+	assert_int_equal(run->memory.n, 4);
+	for (size_t i = 0; i < 4; i++) {
+		static const uint64_t bytes[] = { 4096, 512, 0, 4096 };
+		static const uint8_t events[] = { 2, 0, 1, 3 };
+
+		assert_int_equal(run->memory.time_ns[i], 5000 + 1000 * (int64_t)i);
+		assert_int_equal(run->memory.event[i], events[i]);
+		assert_int_equal(run->memory.bytes[i], bytes[i]);
+		assert_int_equal(run->memory.address[i], 0x1000);
+		assert_int_equal(run->memory.device[i], 1);
+	}
+	assert_int_equal(run->memory.use[1], MOESCOPE_MEMORY_GRADIENTS);
+	assert_string_equal(run_string(run, run->memory.site[1]), "train.py:7");
+	assert_int_equal(run->sample.n, 1);
+	assert_int_equal(run->sample.device[0], 3);
+	assert_string_equal(run_string(run, run->sample.metric[0]), "allocated_bytes");
+	assert_true(run->sample.value[0] == 512.5);
+	run_free(run);
+}
+
 static void too_deep_and_unbalanced(void)
 {
 	start_at(MOESCOPE_TRACE);
@@ -647,6 +690,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_nested_ranges_inherit),
 		TEST(test_past_ops),
+		TEST(test_past_memory),
 		TEST(test_too_deep_and_unbalanced),
 		TEST(test_pause_and_resume),
 		TEST(test_levels),

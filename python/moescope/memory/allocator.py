@@ -118,12 +118,12 @@ def block_rows(segments: List[dict], device: int) -> List[dict]:
             rows.append({"address": block.get("address", address), "bytes": block["size"],
                          "requested_bytes": block.get("requested_size"),
                          "state": block["state"], "stream": segment.get("stream"),
-                         "site": _site(block.get("frames") or [])})
+                         "site": python_site(block.get("frames") or [])})
             address += block["size"]
     return rows
 
 
-def _site(frames: List[dict]) -> Optional[str]:
+def python_site(frames: List[dict]) -> Optional[str]:
     """The first frame of a Python file: frames of C++ libraries say little to a user."""
     for frame in frames:
         if str(frame.get("filename", "")).endswith(".py"):

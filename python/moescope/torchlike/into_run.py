@@ -4,26 +4,15 @@
 Ranges lie in the run as they were recorded live; the reader places the operations among them by time.
 """
 import bisect
-import time
 from collections import defaultdict
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
 from .. import _library as lib
-from .. import api
+from .. import api, clock
 
 Span = Tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
 _STEP = "ProfilerStep#"  # steps of the run are steps already
 _BELOW_RANGES = 64  # live ranges lie at smaller depths; from here on a reader goes by time
-
-
-def _to_monotonic() -> int:
-    """What to add to torch's times, which are those of the wall clock."""
-    def pair() -> Tuple[int, int]:
-        before = time.monotonic_ns()
-        wall = time.time_ns()
-        after = time.monotonic_ns()
-        return after - before, (before + after) // 2 - wall
-    return min(pair() for _ in range(5))[1]
 
 
 def _phase_changes(spans: List[Span]) -> Tuple[List[int], List[int]]:
@@ -89,7 +78,7 @@ def write(events: List[Any], ranges: Set[str], spans: List[Span]) -> None:
     buffers are full, so it is for the time between two steps."""
     found = _operations(events, ranges)
     times, phases = _phase_changes(spans)
-    offset = _to_monotonic()
+    offset = clock.to_monotonic_ns()
     rows = (lib.PastOp * len(found))()
     for row, (depth, event) in zip(rows, found):
         shapes = event.shapes()

@@ -2,15 +2,18 @@
 """profile: torch.profiler.profile's shape, over a run of moescope.
 
 The run has steps, phases, ranges and operations, read by `moescope report`, `steps`, `ops` and
-`export`; other parts of moescope add routing and device work to it. Operations are collected by
-torch (operations.py) and go into the run when their window closes (into_run.py). key_averages()
-shows what torch has of them, with memory and stacks, which the run has no place for.
+`export`; other parts of moescope add routing and device work to it. With profile_memory the
+allocator's history is in it too, where there is a CUDA device (memory/history.py). Operations are
+collected by torch (operations.py) and go into the run when their window closes (into_run.py).
+key_averages() shows what torch has of them, with memory and stacks, which the run has no place for.
 """
 import os
 from typing import Any, Callable, Iterable, Optional
 
 from .. import _library as lib
 from .. import api, errors
+from ..memory.allocator import cuda
+from ..memory.history import record_memory
 from . import into_run, operations
 from .events import Averages
 from .export import TraceFile, name_run
@@ -41,6 +44,7 @@ class profile:
         self._collector = operations.collector(activities, schedule, self._trace_ready, self.flags)
         self._trace = TraceFile(self._collector)  # of the last window
         self._phases = Phases()
+        self._memory = record_memory() if profile_memory else None
         self._started = self._owns_run = self._paused = False
         self._step_of_run = 0
 
@@ -76,6 +80,8 @@ class profile:
             raise errors.ProfilerClosed("the profiler is not running; call start() or use 'with'")
         self._phases.remove()
         lib.load().moescope_step_end(tokens)
+        if self._memory:
+            self._memory.note()
         self._collector.step()
         self._begin_step()
 
@@ -90,6 +96,8 @@ class profile:
         else:  # what has begun with the last step() is none
             lib.load().moescope_step_cancel()
         try:
+            if self._memory:
+                self._memory.stop()
             self._collector.stop()
         finally:
             self._close_run()
@@ -155,6 +163,8 @@ class profile:
             self._paused = not recorded
         if recorded:
             self._phases.install()
+            if self._memory and cuda():  # from the first recorded step on which there is a device
+                self._memory.start()
         library.moescope_step_begin(self._step_of_run)
         self._step_of_run += 1
 

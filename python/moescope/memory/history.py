@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of PyTorch's caching allocator, into the run.
+
+PyTorch writes down what its allocator does when it is asked to, which costs well under a microsecond
+a call without stacks. Here that is switched on for a part of the program and, at the end of it, put
+into the run with PyTorch's own times: what was live before, every allocation and free, and the
+segments that the allocator takes from the driver. So `moescope memory` can replay it.
+
+Bytes of allocations are those that the program asked for, as in PyTorch's requested_bytes;
+allocated_bytes, of which PyTorch's max_memory_allocated is the peak, has them rounded up to blocks.
+Both peaks are in the run as the allocator's own account, beside the replay.
+"""
+import sys
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+
+from .. import _library as lib
+from .. import api, clock, errors
+from .allocator import cuda, python_site, why_no_cuda
+
+MAX_ENTRIES = 4_000_000  # about 1 GB of host memory in PyTorch, when all are used
+
+ALLOC, FREE, RESERVE, RELEASE = range(4)
+# free_requested is when the program lets go, and when PyTorch takes it off its account
+_EVENTS = {"alloc": ALLOC, "free_requested": FREE, "segment_alloc": RESERVE,
+           "segment_map": RESERVE, "segment_free": RELEASE, "segment_unmap": RELEASE}
+# of the allocator's account: name in the run, name of PyTorch
+_ACCOUNT = (("allocated_bytes", "allocated_bytes.all.current"),
+            ("reserved_bytes", "reserved_bytes.all.current"),
+            ("peak_allocated_bytes", "allocated_bytes.all.peak"),
+            ("peak_reserved_bytes", "reserved_bytes.all.peak"),
+            ("peak_requested_bytes", "requested_bytes.all.peak"))
+
+Row = Tuple[int, int, int, int, int, Optional[str]]  # ns, event, address, bytes, device, site
+
+
+def live_rows(segments: Iterable[dict], now_ns: int) -> Iterator[Row]:
+    """What the allocator held before its history began."""
+    for segment in segments:
+        device = segment.get("device", 0)
+        yield (now_ns, RESERVE, segment["address"], segment["total_size"], device, None)
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                yield (now_ns, ALLOC, block.get("address", address),
+                       block.get("requested_size", block["size"]), device,
+                       python_site(block.get("frames") or []))
+            address += block["size"]
+
+
+def trace_rows(traces: List[List[dict]], to_monotonic_ns: int) -> Iterator[Row]:
+    for device, trace in enumerate(traces):
+        for entry in trace:
+            event = _EVENTS.get(entry["action"])
+            if event is not None:
+                yield (int(entry["time_us"]) * 1000 + to_monotonic_ns, event, entry["addr"],
+                       entry["size"], device, python_site(entry.get("frames") or []))
+
+
+def uses_of(model: Any, optimizer: Any) -> Dict[int, int]:
+    """Addresses of parameters, gradients and optimizer state that live now."""
+    uses: Dict[int, int] = {}
+
+    def note(tensor: Any, use: str) -> None:
+        if hasattr(tensor, "untyped_storage"):
+            uses[tensor.untyped_storage().data_ptr()] = lib.MEMORY_USES[use]
+
+    for parameter in model.parameters() if model is not None else ():
+        note(parameter, "parameters")
+        if parameter.grad is not None:
+            note(parameter.grad, "gradients")
+    for state in optimizer.state.values() if optimizer is not None else ():
+        for value in state.values():
+            note(value, "optimizer")
+    return uses
+
+
+def write_rows(rows: List[Row], uses: Dict[int, int]) -> None:
+    """Into the run. The use is known of what lives at the end: of the last allocation of an
+    address."""
+    array = (lib.PastMemory * len(rows))()
+    seen = set()
+    for i in range(len(rows) - 1, -1, -1):
+        time_ns, event, address, size, device, site = rows[i]
+        use = 0
+        if event in (ALLOC, FREE) and address not in seen:
+            seen.add(address)
+            use = uses.get(address, 0) if event == ALLOC else 0
+        array[i] = lib.PastMemory(time_ns=time_ns, address=address, bytes=size, device=device,
+                                  event=event, use=use, site=api.intern(site) if site else 0)
+    lib.load().moescope_past_memory(array, len(rows))
+
+
+class record_memory:
+    """Records the allocator's history while its body runs; `with moescope.record_memory(): …`.
+
+    sites: with the line of Python that asked for each block, which costs a microsecond or two an
+    allocation. model, optimizer: whose parameters, gradients and state are told apart. note() puts
+    the allocator's own account into the run, once a step, say; the end does it too. A history that
+    the program has switched on itself stays on and is read only."""
+
+    def __init__(self, model: Any = None, optimizer: Any = None, sites: bool = False,
+                 max_entries: int = MAX_ENTRIES) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.sites, self.max_entries = sites, max_entries
+        self._running = self._theirs = False
+        self._before: List[Row] = []
+        self._begin_ns = 0
+
+    def start(self) -> "record_memory":
+        if self._running:
+            return self
+        if cuda() is None:
+            raise errors.NotCaptured(f"no history of the allocator: {why_no_cuda()}")
+        memory = sys.modules["torch"].cuda.memory
+        self._theirs = _history_is_on()
+        if not self._theirs:
+            memory._record_memory_history(enabled="all", context="alloc" if self.sites else None,
+                                          stacks="python", max_entries=self.max_entries)
+        self._begin_ns = clock.monotonic_ns()
+        self._before = list(live_rows(cuda().memory_snapshot(), self._begin_ns))
+        self._running = True
+        self.note()
+        return self
+
+    def note(self) -> None:
+        """The allocator's own account, as readings of its devices."""
+        found = cuda()
+        for device in range(found.device_count()) if self._running and found else ():
+            stats = found.memory_stats(device)
+            if stats.get("allocated_bytes.all.peak"):
+                for name, key in _ACCOUNT:
+                    lib.load().moescope_device_sample(device, api.intern(name),
+                                                      float(stats.get(key, 0)))
+
+    def stop(self) -> None:
+        if not self._running:
+            return
+        self.note()
+        self._running = False
+        memory = sys.modules["torch"].cuda.memory
+        traces = memory._snapshot()["device_traces"]
+        if not self._theirs:
+            memory._record_memory_history(enabled=None)
+        # A history that was on before goes further back than the list of what lived here.
+        rows = [row for row in trace_rows(traces, clock.to_monotonic_ns())
+                if row[0] >= self._begin_ns]
+        if not self._theirs and any(len(trace) >= self.max_entries for trace in traces):
+            api.info("memory", f"the allocator's history holds {self.max_entries} events; older "
+                               "ones are lost, so that what lived then is not seen freed")
+        rows.sort(key=lambda row: row[0])
+        write_rows(self._before + rows, uses_of(self.model, self.optimizer))
+        self._before = []
+
+    def __enter__(self) -> "record_memory":
+        return self.start()
+
+    def __exit__(self, *exception: Any) -> None:
+        self.stop()
+
+
+def _history_is_on() -> bool:
+    asked = getattr(sys.modules["torch"]._C, "_cuda_isHistoryEnabled", None)
+    return bool(asked and asked())
