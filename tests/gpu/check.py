@@ -121,6 +121,33 @@ def lost(kernels):
     return {k: v for k, v in kernels["loss"].items() if v and k != "salvaged"}
 
 
+def agreement(c):
+    """Shares of the phases against CUDA events, memory against the allocator's own account."""
+    c.torch()
+    path = c.new_path()
+    done = c.must(c.run(*c.under(path, sys.executable, os.path.join(HERE, "training_program.py"),
+                                 "12"), limit=120,
+                        env={"PYTHONPATH": os.path.join(ROOT, "python"),
+                             "MOESCOPE_BUILD": c.build}))
+    theirs = last_json(done)
+    whole_ms = sum(theirs["ms"].values())
+    rows = {row["phase"]: row for row in c.kernels(path, "--by", "phase", "--steps", "1:")["rows"]}
+    for phase, ms in theirs["ms"].items():
+        ours, events = rows.get(phase, {}).get("share_pct", 0), 100 * ms / whole_ms
+        c.check(f"share of {phase} within 2% of CUDA events", abs(ours - events) <= 2,
+                f"{ours:.2f}% and {events:.2f}%")
+        print(f"   {phase}: {ours:.2f}% of kernel time, {events:.2f}% by events", flush=True)
+    memory = [row for row in c.table("memory", path)["rows"] if row["device"] == 0][0]
+    for name, key in (("account_peak_allocated_bytes", "max_memory_allocated"),
+                      ("account_peak_reserved_bytes", "max_memory_reserved"),
+                      ("peak_allocated_bytes", "requested_peak")):
+        c.check(f"{name} is torch's {key}", memory.get(name) == theirs[key],
+                f"{memory.get(name)} and {theirs[key]}")
+    c.check("parameters in the composition",
+            memory["composition"].get("parameters") == theirs["parameter_bytes"],
+            f"{memory['composition']} and {theirs['parameter_bytes']}")
+
+
 def against_torch(c):
     """Kernels of the same steps, by name and count, and their total time."""
     c.torch()
@@ -316,8 +343,8 @@ def stress(c):
             f"status {done.returncode}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
 
 
-TESTS = [against_torch, graph, threads, copies, programs, endings, killed, other_client, training,
-         stress]
+TESTS = [against_torch, agreement, graph, threads, copies, programs, endings, killed, other_client,
+         training, stress]
 
 
 def main():
