@@ -21,6 +21,8 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = device_memory_analyze(run, &f.device_memory);
 	if (r >= 0 && (options->want & FIND_MEMORY))
+		memory_join(&f.memory, &f.device_memory);
+	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = device_states_analyze(run, &f.device_states);
 	if (r >= 0 && (options->want & FIND_INFERENCE))
 		r = inference_analyze(run, &f.inference);

@@ -83,7 +83,8 @@ static const struct view views[] = {
 	{ "routing-experts", WANT(ROUTING) | WANT(KERNEL), render_routing_experts },
 	{ "memory",
 	  WANT(MEMORY) | WANT(STEP) | WANT(KERNEL) | WANT(DEVICE_MEMORY) | WANT(SAMPLE) |
-		  WANT(POOL) | WANT(PROCESS),
+		  WANT(POOL) | WANT(PROCESS) | WANT(RANGE) | WANT(OP) | WANT(COUNTER) |
+		  WANT(DEVICE),
 	  render_memory },
 	{ "kernels", WANT_DEVICE, render_kernels },
 	{ "api", WANT_DEVICE, render_api },
