@@ -65,7 +65,7 @@ static int render_transfers(const struct run *run, const struct present_options 
 /* Device records, what places them in the program, and when they were collected. */
 #define WANT_DEVICE                                                                                \
 	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
-	 WANT(GRAPH_NODE) | WANT(GEAR))
+	 WANT(GRAPH_NODE) | WANT(GEAR) | WANT(DEVICE))
 
 static const struct view views[] = {
 	{ "report", WANT_ALL, view_report },
