@@ -173,9 +173,9 @@ void memory_text_parts(const struct scene *scene, const struct memory_device *d,
 		char where[80];
 
 		place(where, sizeof(where), p->layer, p->expert, 0);
-		fprintf(out, "      %-24s %9s at the peak, %9s in all, %" PRIu64 " blocks\n",
-			where + 2, format_bytes((double)p->at_peak_bytes).text,
-			format_bytes((double)p->allocated_bytes).text, p->allocations);
+		fprintf(out, "      %-24s %9s at the peak, %9s in all\n", where + 2,
+			format_bytes((double)p->at_peak_bytes).text,
+			format_bytes((double)p->allocated_bytes).text);
 	}
 	if (d->n_parts > PART_LINES)
 		fprintf(out, "      ... %zu more: moescope memory --json\n",

@@ -62,6 +62,12 @@ static int render_transfers(const struct run *run, const struct present_options 
 	return section_render(&section_transfers, run, options, out, err);
 }
 
+static int render_efficiency(const struct run *run, const struct present_options *options,
+			     FILE *out, struct err *err)
+{
+	return section_render(&section_efficiency, run, options, out, err);
+}
+
 /* Device records, what places them in the program, and when they were collected. */
 #define WANT_DEVICE                                                                                \
 	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
@@ -89,6 +95,8 @@ static const struct view views[] = {
 	{ "kernels", WANT_DEVICE, render_kernels },
 	{ "api", WANT_DEVICE, render_api },
 	{ "transfers", WANT_DEVICE, render_transfers },
+	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
+	  render_efficiency },
 };
 
 const struct view *view_find(const char *name)
