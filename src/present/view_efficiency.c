@@ -153,8 +153,8 @@ static void model_line(const struct scene *scene, FILE *out)
 		snprintf(words, sizeof(words), "MFU n/a: %s", e->mfu_pct.reason);
 	line(scene, words, out);
 	if (!e->mfu_pct.known && e->model_flops_per_s.known) {
-		snprintf(words, sizeof(words), "model: %s FLOP/s in %zu steps (%s)",
-			 format_count(e->model_flops_per_s.v).text, e->steps, e->flops_source);
+		snprintf(words, sizeof(words), "model: %s in %zu steps (%s)",
+			 format_flops(e->model_flops_per_s.v).text, e->steps, e->flops_source);
 		line(scene, words, out);
 	}
 }
