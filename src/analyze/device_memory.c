@@ -25,6 +25,14 @@ struct replay {
 	struct device_memory out;
 	size_t driver_capacity, used_capacity;
 	struct live_map live; /* of the process at hand; site: index into out.driver */
+	struct held *held;    /* bytes of a row after each event, in order of time per process */
+	size_t n_held, held_capacity;
+};
+
+struct held {
+	int64_t time_ns;
+	uint64_t live_bytes;
+	uint32_t row;
 };
 
 const char *device_memory_name(unsigned int memory)
@@ -72,6 +80,17 @@ static int find_row(struct replay *p, size_t at, uint32_t *ret_row)
 	return 0;
 }
 
+/* One after another: the row whose bytes an event changed, and how many it has then. */
+static int note_held(struct replay *p, size_t at, uint32_t row)
+{
+	if (array_grow(&p->held, &p->held_capacity, p->n_held + 1, sizeof(*p->held)) < 0)
+		return -ENOMEM;
+	p->held[p->n_held++] = (struct held){ .time_ns = p->run->device_memory.time_ns[at],
+					      .live_bytes = p->out.driver[row].live_bytes,
+					      .row = row };
+	return 0;
+}
+
 static int replay_one(struct replay *p, size_t at)
 {
 	const struct table_device_memory *t = &p->run->device_memory;
@@ -82,6 +101,8 @@ static int replay_one(struct replay *p, size_t at)
 	/* An allocation at a live address means that its free was not recorded. */
 	if (was_live)
 		p->out.driver[block.site].live_bytes -= block.bytes;
+	if (was_live && note_held(p, at, block.site) < 0)
+		return -ENOMEM;
 	if (t->event[at]) {
 		if (!was_live && find_row(p, at, &block.site) < 0)
 			return -ENOMEM;
@@ -99,7 +120,7 @@ static int replay_one(struct replay *p, size_t at)
 		row->peak_bytes = row->live_bytes;
 		row->peak_ns = t->time_ns[at];
 	}
-	return 0;
+	return note_held(p, at, block.site);
 }
 
 static int replay_driver(struct replay *p)
@@ -147,8 +168,10 @@ static int take_sample(struct replay *p, size_t at)
 	}
 	row = &p->out.used[i];
 	row->last_bytes = t->value[at];
-	if (!row->samples++ || t->value[at] > row->peak_bytes)
+	if (!row->samples++ || t->value[at] > row->peak_bytes) {
 		row->peak_bytes = t->value[at];
+		row->peak_ns = t->time_ns[at];
+	}
 	return 0;
 }
 
@@ -165,6 +188,67 @@ static int replay_samples(struct replay *p)
 			r = take_sample(p, i);
 	}
 	return r;
+}
+
+static uint64_t device_total(const struct run *run, const struct device_used *used)
+{
+	const struct table_device *t = &run->device;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->shard[i] == used->shard && t->device[i] == used->device)
+			return t->memory_bytes[i];
+	return 0;
+}
+
+/* What the driver had handed out on the device at that moment; false: it recorded nothing there. */
+static bool handed_out(const struct replay *p, const struct device_used *used, double *ret_bytes)
+{
+	uint64_t bytes = 0;
+	bool any = false;
+
+	for (uint32_t row = 0; row < p->out.n_driver; row++) {
+		const struct driver_memory *d = &p->out.driver[row];
+		uint64_t live = 0;
+
+		if (d->shard != used->shard || d->device != used->device ||
+		    strcmp(d->memory, device_memory_name(3)) != 0)
+			continue;
+		any = true;
+		for (size_t i = 0; i < p->n_held; i++)
+			if (p->held[i].row == row && p->held[i].time_ns <= used->peak_ns)
+				live = p->held[i].live_bytes;
+		bytes += live;
+	}
+	*ret_bytes = (double)bytes;
+	return any;
+}
+
+/* Before the rows are sorted: `held` knows them by their index. */
+static void finish_used(struct replay *p)
+{
+	for (size_t i = 0; i < p->out.n_used; i++) {
+		struct device_used *used = &p->out.used[i];
+		double total = (double)device_total(p->run, used), driver;
+
+		used->total_bytes = total > 0 ? value_of(total)
+					      : value_absent("the run does not say how much memory "
+							     "the device has");
+		used->headroom_bytes = used->peak_pct = used->total_bytes;
+		if (total > 0) {
+			used->headroom_bytes = value_of(total - used->peak_bytes);
+			used->peak_pct = value_of(100 * used->peak_bytes / total);
+		}
+		used->driver_at_peak_bytes = used->outside_bytes =
+			value_absent("no allocations of the driver in this run");
+		if (!handed_out(p, used, &driver))
+			continue;
+		used->driver_at_peak_bytes = value_of(driver);
+		used->outside_bytes =
+			used->peak_bytes >= driver
+				? value_of(used->peak_bytes - driver)
+				: value_absent(
+					  "more was handed out than the device says is in use");
+	}
 }
 
 static int driver_order(const void *a, const void *b)
@@ -281,6 +365,8 @@ int device_memory_analyze(const struct run *run, struct device_memory *ret_memor
 		r = replay_samples(&p);
 	if (r >= 0)
 		r = replay_pools(&p);
+	finish_used(&p);
+	free(p.held);
 	if (r < 0) {
 		device_memory_release(&p.out);
 		return r;

@@ -27,6 +27,13 @@ struct device_used {
 	uint32_t rank, device;
 	uint64_t samples;
 	double last_bytes, peak_bytes;
+	int64_t peak_ns;
+	struct value total_bytes;    /* that the device has */
+	struct value headroom_bytes; /* total - peak */
+	struct value peak_pct;	     /* of the total */
+	/* At the peak: what the driver had handed out to this process as device memory, and the
+	 * rest: contexts, libraries, the profiler, other processes. */
+	struct value driver_at_peak_bytes, outside_bytes;
 };
 
 /* A memory pool of the driver (cudaMallocAsync and the like) as it last reported itself. */

@@ -21,6 +21,8 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = device_memory_analyze(run, &f.device_memory);
 	if (r >= 0 && (options->want & FIND_MEMORY))
+		memory_join(&f.memory, &f.device_memory);
+	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = device_states_analyze(run, &f.device_states);
 	if (r >= 0 && (options->want & FIND_INFERENCE))
 		r = inference_analyze(run, &f.inference);
@@ -32,10 +34,17 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = api_calls_analyze(run, &options->sel, &f.api);
 	if (r >= 0 && (options->want & FIND_TRANSFERS))
 		r = transfers_analyze(run, &options->sel, &f.transfers);
+	if (r >= 0 && (options->want & FIND_TRANSFERS))
+		transfer_limits_fill(run, options->peaks, &f.transfers);
 	if (r >= 0 && (options->want & FIND_TIMELINE))
 		r = timeline_analyze(run, &options->sel, &f.timeline);
 	if (r >= 0 && (options->want & FIND_SPANS))
 		r = named_spans_analyze(run, &f.spans);
+	if (r >= 0 && (options->want & FIND_EFFICIENCY))
+		r = efficiency_analyze(
+			run, &options->sel,
+			&(struct efficiency_options){ options->peaks, options->kernels.classes },
+			&f.ops, &f.routing, &f.efficiency);
 	if (r < 0) {
 		findings_release(&f);
 		return r;
@@ -58,5 +67,6 @@ void findings_release(struct findings *findings)
 	timeline_release(&findings->timeline);
 	coverage_release(&findings->coverage);
 	named_spans_release(&findings->spans);
+	efficiency_release(&findings->efficiency);
 	*findings = (struct findings){ 0 };
 }

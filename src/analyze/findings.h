@@ -9,6 +9,7 @@
 #include "analyze/coverage.h"
 #include "analyze/device_memory.h"
 #include "analyze/device_state.h"
+#include "analyze/efficiency.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
 #include "analyze/memory.h"
@@ -35,6 +36,7 @@ struct findings {
 	struct timeline timeline;
 	struct coverage coverage; /* always */
 	struct named_spans spans;
+	struct efficiency efficiency; /* needs FIND_OPS and FIND_ROUTING */
 };
 
 enum finding {
@@ -49,7 +51,8 @@ enum finding {
 	FIND_TRANSFERS = 1 << 8,
 	FIND_TIMELINE = 1 << 9,
 	FIND_SPANS = 1 << 10,
-	FIND_ALL = (1 << 11) - 1,
+	FIND_EFFICIENCY = 1 << 12,
+	FIND_ALL = ((1 << 11) - 1) | FIND_EFFICIENCY,
 	FIND_ROUTER_TIME = 1 << 11, /* a part of routing that only some views show */
 };
 
@@ -59,6 +62,7 @@ struct findings_options {
 	struct ops_options ops;
 	struct routing_options routing;
 	struct kernels_options kernels;
+	const struct peaks_file *peaks; /* NULL: none were measured */
 };
 
 int findings_analyze(const struct run *run, const struct findings_options *options,

@@ -14,6 +14,7 @@
 #include "analyze/attribution.h"
 #include "analyze/coverage.h"
 #include "analyze/kernel_name.h"
+#include "analyze/occupancy.h"
 #include "base/buf.h"
 
 #define NO_ROW UINT32_MAX
@@ -314,6 +315,31 @@ static int summarize(struct builder *b)
 	return 0;
 }
 
+static int add_occupancy(struct builder *b)
+{
+	const struct table_kernel *kernel = &b->run->kernel;
+	struct occupancy_mean *means = calloc(b->n ? b->n : 1, sizeof(*means));
+	struct occupancy_lookup lookup;
+	int r = means ? occupancy_lookup_init(&lookup, b->run) : -ENOMEM;
+
+	if (r < 0) {
+		free(means);
+		return r;
+	}
+	for (size_t i = 0; i < kernel->n; i++)
+		if (b->row_of[i] != NO_ROW && !kernel->untimed[i])
+			occupancy_mean_add(&means[b->row_of[i]],
+					   occupancy_lookup_kernel(&lookup, i),
+					   kernel->duration_ns[i]);
+	for (size_t i = 0; i < b->n; i++) {
+		b->rows[i].occupancy_pct = occupancy_mean_pct(&means[i]);
+		b->rows[i].occupancy_limiter = occupancy_mean_limiter(&means[i]);
+	}
+	occupancy_lookup_release(&lookup);
+	free(means);
+	return 0;
+}
+
 static int by_time(const void *a, const void *b)
 {
 	const struct kernel_row *x = a, *y = b;
@@ -425,6 +451,8 @@ static int build(struct builder *b)
 		r = assign_rows(b);
 	if (r >= 0 && b->by == KERNELS_BY_STEP)
 		r = mark_whole_steps(b);
+	if (r >= 0)
+		r = add_occupancy(b);
 	return r < 0 ? r : summarize(b);
 }
 

@@ -48,6 +48,8 @@ struct kernel_row {
 	int64_t time_ns;
 	struct stats_summary summary; /* of the timed ones, ns; n 0: none was timed */
 	double share_pct;
+	struct value occupancy_pct;    /* theoretical, weighted by time; see occupancy.h */
+	const char *occupancy_limiter; /* of most of that time; NULL: not known */
 };
 
 struct kernels {

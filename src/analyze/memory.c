@@ -12,17 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/device_memory.h"
+#include "analyze/memory_inside.h"
 #include "analyze/memory_live.h"
 
 #define POINTS 512
 #define SAMPLES (MEMORY_LEAK_STEPS + 1)
-
-struct event {
-	int64_t time_ns;
-	size_t row;
-	int32_t device;
-	uint16_t shard;
-};
 
 struct site_live {
 	uint32_t site;
@@ -42,11 +37,12 @@ struct replay {
 	uint64_t use[MEMORY_USES];
 	int64_t first_ns, span_ns;
 	size_t max_points;
+	size_t at, peak; /* index of the event at hand, of the one that reached the peak */
 };
 
 static int by_device_time(const void *a, const void *b)
 {
-	const struct event *x = a, *y = b;
+	const struct memory_event *x = a, *y = b;
 
 	if (x->shard != y->shard)
 		return x->shard < y->shard ? -1 : 1;
@@ -86,7 +82,7 @@ static int find_step_ends(struct replay *p, uint16_t shard)
 }
 
 /* Room for every site id that the records name. */
-static int init_sites(struct replay *p, const struct event *events, size_t n)
+static int init_sites(struct replay *p, const struct memory_event *events, size_t n)
 {
 	uint32_t largest = 0;
 
@@ -137,7 +133,8 @@ static void note_point(struct replay *p, int64_t time_ns)
 	/* points[] is max_points parts of the time here, INT64_MIN for those that saw nothing, and
 	 * is packed at the end. */
 	if (d->points[part].time_ns == INT64_MIN || d->live_bytes >= d->points[part].live_bytes)
-		d->points[part] = (struct memory_point){ time_ns, d->live_bytes };
+		d->points[part] = (struct memory_point){ .time_ns = time_ns,
+							 .live_bytes = d->live_bytes };
 }
 
 static void release_block(struct replay *p, const struct live_block *block)
@@ -179,12 +176,13 @@ static int allocate(struct replay *p, size_t row, int64_t time_ns)
 	if (d->live_bytes > d->peak_bytes) {
 		d->peak_bytes = d->live_bytes;
 		d->peak_ns = time_ns;
+		p->peak = p->at;
 		memcpy(d->use_at_peak, p->use, sizeof(p->use));
 	}
 	return 0;
 }
 
-static int apply(struct replay *p, const struct event *event)
+static int apply(struct replay *p, const struct memory_event *event)
 {
 	const struct table_memory *t = &p->run->memory;
 	struct live_block block;
@@ -269,18 +267,16 @@ static int finish_device(struct replay *p)
 			d->points[d->n_points++] = d->points[i];
 	memcpy(d->use_at_end, p->use, sizeof(p->use));
 	order_uses(d);
-	d->reserved_bytes = value_absent("the program reports what it uses, not what it reserves");
-	d->device_used_bytes = value_absent(d->device < 0 ? "host memory is not sampled"
-							  : "the device was not sampled");
-	d->fragmentation_pct = value_absent(
-		d->device < 0 ? "host memory: the free blocks of malloc are not recorded"
-			      : "the allocator's segments are not recorded");
+	d->device_used_bytes = d->device_total_bytes = d->headroom_bytes = value_absent(
+		d->device < 0 ? "host memory is not sampled" : "the device was not sampled");
+	d->oom_steps = d->headroom_bytes;
 	return find_leaks(p);
 }
 
 /* events[0..n): those of one shard and device, by time. */
-static int replay_device(const struct run *run, const struct event *events, size_t n,
-			 size_t max_points, struct memory_device *out)
+static int replay_device(const struct run *run, const struct memory_place *places,
+			 const struct memory_event *events, size_t n, size_t max_points,
+			 struct memory_device *out)
 {
 	struct replay p = { .run = run,
 			    .out = out,
@@ -300,17 +296,21 @@ static int replay_device(const struct run *run, const struct event *events, size
 		r = init_sites(&p, events, n);
 	for (size_t i = 0; r >= 0 && i < max_points; i++)
 		out->points[i].time_ns = INT64_MIN;
-	for (size_t i = 0; r >= 0 && i < n; i++)
-		r = apply(&p, &events[i]);
+	for (p.at = 0; r >= 0 && p.at < n; p.at++)
+		r = apply(&p, &events[p.at]);
 	if (r >= 0)
 		r = finish_device(&p);
+	if (r >= 0)
+		r = memory_sites_fill(run, places, events, n, p.peak, out);
+	if (r >= 0)
+		r = memory_held_fill(run, events, n, p.peak, out);
 	live_map_release(&p.live);
 	free(p.sites);
 	free(p.site_index);
 	return r;
 }
 
-static bool same_device(const struct event *x, const struct event *y)
+static bool same_device(const struct memory_event *x, const struct memory_event *y)
 {
 	return x->shard == y->shard && x->device == y->device;
 }
@@ -319,14 +319,17 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 {
 	const struct table_memory *t = &run->memory;
 	struct memory out = { 0 };
-	struct event *events = calloc(t->n ? t->n : 1, sizeof(*events));
+	struct memory_event *events = calloc(t->n ? t->n : 1, sizeof(*events));
+	struct memory_place *places = NULL;
 	size_t n_devices = 0;
-	int r = 0;
+	int r = events ? memory_places_find(run, &places) : -ENOMEM;
 
-	if (!events)
-		return -ENOMEM;
+	if (r < 0) {
+		free(events);
+		return r;
+	}
 	for (size_t i = 0; i < t->n; i++)
-		events[i] = (struct event){ t->time_ns[i], i, t->device[i], t->shard[i] };
+		events[i] = (struct memory_event){ t->time_ns[i], i, t->device[i], t->shard[i] };
 	if (t->n)
 		qsort(events, t->n, sizeof(*events), by_device_time);
 	for (size_t i = 0; i < t->n; i++)
@@ -339,11 +342,12 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 
 		while (to < t->n && same_device(&events[from], &events[to]))
 			to++;
-		r = replay_device(run, events + from, to - from, max_points ? max_points : POINTS,
-				  &out.devices[out.n++]);
+		r = replay_device(run, places, events + from, to - from,
+				  max_points ? max_points : POINTS, &out.devices[out.n++]);
 		from = to;
 	}
 	free(events);
+	free(places);
 	if (r < 0) {
 		memory_release(&out);
 		return r;
@@ -352,11 +356,48 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 	return 0;
 }
 
+static struct value steps_left(const struct memory_device *d, const struct device_used *used)
+{
+	double growth = 0, left;
+
+	if (!d->leaks_known.known)
+		return value_absent(d->leaks_known.reason);
+	for (size_t i = 0; i < d->n_leaks; i++)
+		growth += d->leaks[i].bytes_per_step;
+	if (growth <= 0)
+		return value_absent("nothing grows with the steps");
+	left = used->total_bytes.v - used->last_bytes;
+	return value_of(left > 0 ? left / growth : 0);
+}
+
+void memory_join(struct memory *memory, const struct device_memory *devices)
+{
+	for (size_t i = 0; i < memory->n; i++) {
+		struct memory_device *d = &memory->devices[i];
+
+		for (size_t u = 0; u < devices->n_used; u++) {
+			const struct device_used *used = &devices->used[u];
+
+			if (used->shard != d->shard || d->device < 0 ||
+			    used->device != (uint32_t)d->device)
+				continue;
+			d->device_used_bytes = value_of(used->last_bytes);
+			d->device_total_bytes = used->total_bytes;
+			d->headroom_bytes = used->headroom_bytes;
+			d->oom_steps = used->total_bytes.known
+					       ? steps_left(d, used)
+					       : value_absent(used->total_bytes.reason);
+		}
+	}
+}
+
 void memory_release(struct memory *memory)
 {
 	for (size_t i = 0; i < memory->n; i++) {
 		free(memory->devices[i].points);
 		free(memory->devices[i].leaks);
+		free(memory->devices[i].sites);
+		free(memory->devices[i].parts);
 	}
 	free(memory->devices);
 	*memory = (struct memory){ 0 };

@@ -14,7 +14,25 @@
 
 struct memory_point {
 	int64_t time_ns;
-	uint64_t live_bytes; /* the largest in its part of the time */
+	uint64_t live_bytes;	     /* the largest in its part of the time */
+	struct value reserved_bytes; /* held from the driver at that moment */
+};
+
+/* Blocks live at the peak that one place in the program allocated. */
+struct memory_site {
+	uint32_t site;	       /* string id */
+	int32_t layer, expert; /* of the range at the allocation; -1: none names one */
+	uint8_t phase, use;    /* phase 0: none */
+	uint64_t bytes, count;
+	int64_t oldest_ns, youngest_ns; /* age at the peak */
+};
+
+/* What was allocated inside the ranges of a layer or an expert. */
+struct memory_part {
+	int32_t layer, expert;		       /* -1: none */
+	uint64_t allocations, allocated_bytes; /* all of them, freed or not */
+	uint64_t at_peak_bytes;		       /* live at the peak of the device */
+	uint64_t peak_use[MEMORY_USES];	       /* the same by use */
 };
 
 struct memory_leak {
@@ -45,7 +63,20 @@ struct memory_device {
 	struct value leaks_known;  /* v: number of suspects */
 	struct memory_leak *leaks; /* by growth, largest first */
 	size_t n_leaks;
-	struct value reserved_bytes, device_used_bytes, fragmentation_pct;
+	/* At the last record, and the largest. */
+	struct value reserved_bytes, peak_reserved_bytes;
+	struct value cache_slack_pct; /* (reserved - allocated) / reserved at the last record */
+	/* 1 - largest free block / free bytes in the segments, at the last record and the peak. */
+	struct value fragmentation_pct, fragmentation_at_peak_pct;
+	struct value free_at_peak_bytes, largest_free_at_peak_bytes;
+	struct memory_site *sites; /* live at the peak, by bytes, largest first */
+	size_t n_sites;
+	struct memory_part *parts; /* by layer, then expert */
+	size_t n_parts;
+	/* From the samples of the device; see memory_join. */
+	struct value device_used_bytes, device_total_bytes;
+	struct value headroom_bytes; /* device total - the most that was ever in use */
+	struct value oom_steps; /* est.: steps until it is full, if leak suspects grow as before */
 };
 
 struct memory {
@@ -55,6 +86,9 @@ struct memory {
 
 /* max_points: of each series; 0: 512. Selections do not apply: a replay needs the beginning. */
 int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_memory);
+/* Adds what the devices themselves say. */
+struct device_memory;
+void memory_join(struct memory *memory, const struct device_memory *devices);
 void memory_release(struct memory *memory);
 
 #endif

@@ -12,6 +12,7 @@
 
 struct live_block {
 	uint64_t address, bytes;
+	size_t row; /* the caller's */
 	uint32_t site;
 	uint8_t use;
 	bool used; /* the slot holds a block */

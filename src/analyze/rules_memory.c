@@ -29,3 +29,100 @@ bool rule_memory_leak(const struct run *run, const struct findings *f, struct ve
 		  "a loss value, caches without a limit.");
 	return true;
 }
+
+#define PRESSURE_PCT 90
+#define FRAGMENTED_PCT 30
+#define WASTED_PCT 5 /* of the device */
+#define OUTSIDE_PCT 15
+
+bool rule_memory_pressure(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct device_used *worst = NULL;
+
+	(void)run;
+	for (size_t i = 0; i < f->device_memory.n_used; i++) {
+		const struct device_used *used = &f->device_memory.used[i];
+
+		if (used->peak_pct.known && used->peak_pct.v > PRESSURE_PCT &&
+		    (!worst || used->peak_pct.v > worst->peak_pct.v))
+			worst = used;
+	}
+	if (!worst)
+		return false;
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "gpu %u of rank %u was nearly full", worst->device, worst->rank);
+	rule_evidence(v, "peak_device_used_pct", EVIDENCE_PCT, worst->peak_pct.v);
+	rule_evidence(v, "headroom_bytes", EVIDENCE_BYTES, worst->headroom_bytes.v);
+	rule_evidence(v, "device_total_bytes", EVIDENCE_BYTES, worst->total_bytes.v);
+	ADVICE(v,
+	       "A longer sequence or a worse routed batch ends it. See what was live at the peak "
+	       "('moescope memory'); recompute activations, shard the optimizer, or use a "
+	       "smaller batch.");
+	return true;
+}
+
+bool rule_fragmentation(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct memory_device *worst = NULL;
+	double worst_wasted = 0;
+
+	(void)run;
+	for (size_t i = 0; i < f->memory.n; i++) {
+		const struct memory_device *d = &f->memory.devices[i];
+		double wasted;
+
+		if (!d->fragmentation_at_peak_pct.known || !d->device_total_bytes.known ||
+		    d->fragmentation_at_peak_pct.v <= FRAGMENTED_PCT)
+			continue;
+		wasted = d->free_at_peak_bytes.v - d->largest_free_at_peak_bytes.v;
+		if (wasted <= WASTED_PCT / 100.0 * d->device_total_bytes.v ||
+		    wasted <= worst_wasted)
+			continue;
+		worst = d;
+		worst_wasted = wasted;
+	}
+	if (!worst)
+		return false;
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "free memory of gpu %d is cut into pieces", worst->device);
+	rule_evidence(v, "fragmentation_at_peak_pct", EVIDENCE_PCT,
+		      worst->fragmentation_at_peak_pct.v);
+	rule_evidence(v, "free_at_peak_bytes", EVIDENCE_BYTES, worst->free_at_peak_bytes.v);
+	rule_evidence(v, "largest_free_at_peak_bytes", EVIDENCE_BYTES,
+		      worst->largest_free_at_peak_bytes.v);
+	rule_evidence(v, "wasted_bytes", EVIDENCE_BYTES, worst_wasted);
+	ADVICE(v,
+	       "Large requests fail although enough is free. With PyTorch set "
+	       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep shapes the same from step "
+	       "to step; allocate what lives long first.");
+	return true;
+}
+
+bool rule_outside_allocator(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct device_used *worst = NULL;
+
+	(void)run;
+	for (size_t i = 0; i < f->device_memory.n_used; i++) {
+		const struct device_used *used = &f->device_memory.used[i];
+
+		if (!used->outside_bytes.known || !used->total_bytes.known ||
+		    used->outside_bytes.v <= OUTSIDE_PCT / 100.0 * used->total_bytes.v)
+			continue;
+		if (!worst || used->outside_bytes.v > worst->outside_bytes.v)
+			worst = used;
+	}
+	if (!worst)
+		return false;
+	v->severity = SEVERITY_NOTE;
+	TITLE(v, "much of gpu %u is used by nothing the driver handed out to rank %u",
+	      worst->device, worst->rank);
+	rule_evidence(v, "outside_allocator_bytes", EVIDENCE_BYTES, worst->outside_bytes.v);
+	rule_evidence(v, "driver_at_peak_bytes", EVIDENCE_BYTES, worst->driver_at_peak_bytes.v);
+	rule_evidence(v, "peak_device_used_bytes", EVIDENCE_BYTES, worst->peak_bytes);
+	ADVICE(v,
+	       "Other processes, contexts, libraries, virtual memory (expandable segments) or what "
+	       "was allocated before recording began. 'moescope memory' lists the other "
+	       "processes.");
+	return true;
+}

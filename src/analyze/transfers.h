@@ -29,6 +29,8 @@ struct transfer_row {
 	uint64_t bytes;
 	int64_t time_ns;
 	struct value bandwidth_bytes_per_s, overlap_pct;
+	/* The most that this way can do, and the share of it that was reached. */
+	struct value limit_bytes_per_s, limit_pct;
 };
 
 /* Moves between two devices by way of the host. */
@@ -54,6 +56,12 @@ struct transfers {
 
 int transfers_analyze(const struct run *run, const struct selection *sel,
 		      struct transfers *ret_transfers);
+/* Fills limit_*: with the host, what was measured for pinned memory, which the way can do whatever
+ * memory is used; within a device, half of its memory's rate, since each byte is read and written;
+ * of sets all of it. Nothing is known of ways between devices. */
+struct peaks_file;
+void transfer_limits_fill(const struct run *run, const struct peaks_file *peaks,
+			  struct transfers *transfers);
 void transfers_release(struct transfers *transfers);
 
 #endif

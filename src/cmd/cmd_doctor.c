@@ -6,13 +6,14 @@
 
 #include "base/json_write.h"
 #include "base/text_table.h"
+#include "cmd/calibrate.h"
 #include "cmd/command.h"
 #include "cmd/doctor.h"
 #include "cmd/output.h"
 #include "cmd/stress.h"
 
 struct values {
-	bool json, stress;
+	bool json, stress, calibrate;
 	uint64_t shifts;
 };
 
@@ -33,6 +34,10 @@ static const struct option_desc own[] = {
 	  .default_text = "2000",
 	  .help = "how often --stress attaches and detaches in all",
 	  .offset = offsetof(struct values, shifts) },
+	{ .name = "calibrate",
+	  .kind = OPTION_FLAG,
+	  .help = "measure the most that processor and GPUs can do; keep it for the analyses",
+	  .offset = offsetof(struct values, calibrate) },
 	{ 0 },
 };
 
@@ -43,6 +48,8 @@ static const struct example examples[] = {
 	{ "moescope doctor --json", "The same for a script." },
 	{ "moescope doctor --stress",
 	  "Prove on this machine's GPU that collection can be shifted under load." },
+	{ "moescope doctor --calibrate",
+	  "Measure its peaks, for 'moescope efficiency' and 'transfers'." },
 	{ NULL, NULL },
 };
 
@@ -117,6 +124,8 @@ static int run_doctor(struct invocation *inv)
 	doctor_look(&checks);
 	if (values->stress)
 		doctor_stress(&checks, values->shifts ? values->shifts : 2000);
+	if (values->calibrate)
+		doctor_calibrate(&checks);
 	if (values->json)
 		r = print_json(inv->out->file, &checks);
 	else

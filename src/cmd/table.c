@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cache.h"
 #include "cmd/output.h"
 #include "cmd/run_find.h"
 
@@ -94,6 +95,7 @@ const struct option_desc table_place_options[] = {
 
 struct present_options table_present_options(const struct table_values *values)
 {
+	static char peaks[512]; /* outlives the options */
 	struct terminal terminal = terminal_look();
 	struct present_options options = {
 		.json = values->json,
@@ -112,6 +114,7 @@ struct present_options table_present_options(const struct table_values *values)
 		.tile_rows = (unsigned int)values->tile_rows,
 		.kernels_by = values->kernels_by,
 		.classes = values->classes,
+		.peaks = cache_path("peaks", peaks, sizeof(peaks)) < 0 ? NULL : peaks,
 	};
 
 	_Static_assert(sizeof(options.capacity_factors) == sizeof(values->capacity_factors.v),

@@ -9,6 +9,8 @@
 #include "base/format.h"
 
 #define POOL_LINES 8
+#define SITE_LINES 5
+#define PART_LINES 16
 
 /* Live bytes over time in `width` columns: the largest of each column's points. */
 static void timeline(const struct scene *scene, const struct memory_device *d, int width, FILE *out)
@@ -74,12 +76,110 @@ void memory_text_driver(const struct scene *scene, FILE *out)
 				d->unmatched_frees);
 		fputc('\n', out);
 	}
-	for (size_t i = 0; i < m->n_used; i++)
+	for (size_t i = 0; i < m->n_used; i++) {
+		const struct device_used *used = &m->used[i];
+
 		fprintf(out, "  rank %u, gpu %u, in use on the whole device: peak %s, last %s\n",
-			m->used[i].rank, m->used[i].device,
-			format_bytes(m->used[i].peak_bytes).text,
-			format_bytes(m->used[i].last_bytes).text);
+			used->rank, used->device, format_bytes(used->peak_bytes).text,
+			format_bytes(used->last_bytes).text);
+		if (used->headroom_bytes.known)
+			fprintf(out, "    %s of %s left at the peak (%s used)\n",
+				format_bytes(used->headroom_bytes.v).text,
+				format_bytes(used->total_bytes.v).text,
+				format_pct(used->peak_pct.v).text);
+		if (used->outside_bytes.known)
+			fprintf(out, "    %s of the peak is outside what the driver handed out\n",
+				format_bytes(used->outside_bytes.v).text);
+	}
 	pools(m, out);
+}
+
+static void place(char *out, size_t size, int32_t layer, int32_t expert, unsigned int phase)
+{
+	int n = 0;
+
+	*out = '\0';
+	if (layer >= 0)
+		n += snprintf(out + n, size - (size_t)n, ", layer %d", layer);
+	if (expert >= 0)
+		n += snprintf(out + n, size - (size_t)n, ", expert %d", expert);
+	if (phase)
+		snprintf(out + n, size - (size_t)n, ", %s", phase_name(phase));
+}
+
+static void sites(const struct scene *scene, const struct memory_device *d, FILE *out)
+{
+	size_t width = (size_t)scene_layout(scene, 0).width;
+
+	if (d->n_sites)
+		fputs("    live at the peak\n", out);
+	for (size_t i = 0; i < d->n_sites && i < SITE_LINES; i++) {
+		const struct memory_site *s = &d->sites[i];
+		char line[512], where[80];
+
+		place(where, sizeof(where), s->layer, s->expert, s->phase);
+		snprintf(line, sizeof(line), "%s%s, %s, %" PRIu64 " block%s, oldest %s",
+			 s->site ? run_string(scene->run, s->site) : "(no name)", where,
+			 memory_use_name(s->use), s->count, s->count == 1 ? "" : "s",
+			 format_ns((double)s->oldest_ns).text);
+		fprintf(out, "      %9s  ", format_bytes((double)s->bytes).text);
+		text_wrap(out, line, width, 17, 19);
+	}
+	if (d->n_sites > SITE_LINES)
+		fprintf(out, "      ... %zu more: moescope memory --json\n",
+			d->n_sites - SITE_LINES);
+}
+
+static void share(FILE *out, struct value value)
+{
+	if (value.known)
+		fputs(format_pct(value.v).text, out);
+	else
+		fprintf(out, "n/a (%s)", value.reason);
+}
+
+/* What the allocator holds from the driver; nothing for the host, which has no driver. */
+static void held(const struct memory_device *d, FILE *out)
+{
+	if (d->device < 0)
+		return;
+	if (!d->reserved_bytes.known) {
+		fprintf(out, "    reserved: n/a (%s)\n", d->reserved_bytes.reason);
+	} else {
+		fprintf(out, "    reserved: peak %s, last %s, slack ",
+			format_bytes(d->peak_reserved_bytes.v).text,
+			format_bytes(d->reserved_bytes.v).text);
+		share(out, d->cache_slack_pct);
+		fputs("\n    fragmentation at the peak: ", out);
+		share(out, d->fragmentation_at_peak_pct);
+		if (d->fragmentation_at_peak_pct.known)
+			fprintf(out, " of %s free, largest block %s",
+				format_bytes(d->free_at_peak_bytes.v).text,
+				format_bytes(d->largest_free_at_peak_bytes.v).text);
+		fputc('\n', out);
+	}
+	if (d->oom_steps.known)
+		fprintf(out, "    est. full in %s steps, if the leak suspects grow as before\n",
+			format_count(d->oom_steps.v).text);
+}
+
+void memory_text_parts(const struct scene *scene, const struct memory_device *d, FILE *out)
+{
+	(void)scene;
+	if (d->n_parts)
+		fputs("    allocated inside ranges of\n", out);
+	for (size_t i = 0; i < d->n_parts && i < PART_LINES; i++) {
+		const struct memory_part *p = &d->parts[i];
+		char where[80];
+
+		place(where, sizeof(where), p->layer, p->expert, 0);
+		fprintf(out, "      %-24s %9s at the peak, %9s in all\n", where + 2,
+			format_bytes((double)p->at_peak_bytes).text,
+			format_bytes((double)p->allocated_bytes).text);
+	}
+	if (d->n_parts > PART_LINES)
+		fprintf(out, "      ... %zu more: moescope memory --json\n",
+			d->n_parts - PART_LINES);
 }
 
 int memory_text_device(const struct scene *scene, const struct memory_device *d, FILE *out)
@@ -107,6 +207,8 @@ int memory_text_device(const struct scene *scene, const struct memory_device *d,
 	fputs("    over time      ", out);
 	timeline(scene, d, layout.width - 21, out);
 	fputc('\n', out);
+	sites(scene, d, out);
+	held(d, out);
 	for (size_t i = 0; i < d->n_leaks && i < 5; i++) {
 		char line[512];
 

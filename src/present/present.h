@@ -28,6 +28,7 @@ struct present_options {
 	unsigned int tile_rows;		 /* 0: 64 */
 	int kernels_by;			 /* enum kernels_by */
 	const char *classes;		 /* file of kernel classes; NULL: the built-in ones alone */
+	const char *peaks; /* file of measured peaks (base/peaks.h); NULL: data sheets alone */
 };
 
 struct view {
@@ -39,7 +40,7 @@ struct view {
 };
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "dashboard"; NULL when there is no such view. */
+ * "transfers" "efficiency" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */

@@ -5,7 +5,7 @@
 #include "present/device_text.h"
 #include "present/whole_views.h"
 
-#define FIRST_DEVICE_SECTION 4 /* kernels and what follows it */
+#define FIRST_DEVICE_SECTION 5 /* kernels and what follows it */
 
 static void summary(struct json *json, const char *key, const struct stats_summary *s,
 		    const char *reason)
@@ -153,10 +153,10 @@ static int put_section(struct json *json, const struct scene *scene, const struc
 int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE *out,
 		struct err *err)
 {
-	static const struct section *const sections[] = { &section_ops,	     &section_steps,
-							  &section_routing,  &section_memory,
-							  &section_kernels,  &section_api,
-							  &section_transfers };
+	static const struct section *const sections[] = { &section_ops,	       &section_steps,
+							  &section_routing,    &section_memory,
+							  &section_efficiency, &section_kernels,
+							  &section_api,	       &section_transfers };
 	struct json json;
 	int r = 0;
 

@@ -16,6 +16,7 @@
 #define TOP_KERNELS 10
 #define TOP_LAYERS 16
 #define TOP_SPANS 10
+#define TOP_WORK 6
 
 static void run_line(const struct scene *scene, FILE *out)
 {
@@ -204,6 +205,22 @@ static int kernels_text(const struct scene *scene, FILE *out)
 	return r;
 }
 
+static int efficiency_text(const struct scene *scene, FILE *out)
+{
+	struct grid grid, top;
+	int r = section_efficiency.grid(scene, &grid);
+
+	scene_title(scene, "Efficiency", out);
+	top = grid;
+	top.n = top.n < TOP_WORK ? top.n : TOP_WORK;
+	if (r >= 0)
+		r = section_efficiency.text(scene, &top, out);
+	if (r >= 0 && grid.n > TOP_WORK)
+		fprintf(out, "  ... %zu more: moescope efficiency\n", grid.n - TOP_WORK);
+	grid_release(&grid);
+	return r;
+}
+
 static int transfers_text(const struct scene *scene, FILE *out)
 {
 	struct grid grid;
@@ -361,6 +378,8 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 	spans_text(scene, out);
 	if (r >= 0)
 		r = device_text(scene, out);
+	if (r >= 0)
+		r = efficiency_text(scene, out);
 	if (r >= 0)
 		r = routing_text(scene, out);
 	if (r >= 0)

@@ -26,17 +26,28 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 		.kernels = { .by = (enum kernels_by)options->kernels_by },
 	};
 	struct kernel_classes *classes = NULL;
-	int r = want & FIND_KERNELS ? kernel_classes_new(options->classes, &classes, err) : 0;
+	struct peaks_file peaks = { 0 };
+	int r = want & (FIND_KERNELS | FIND_EFFICIENCY)
+			? kernel_classes_new(options->classes, &classes, err)
+			: 0;
 
 	if (r < 0)
 		return r;
+	if (options->peaks && want & (FIND_EFFICIENCY | FIND_TRANSFERS))
+		r = peaks_read(options->peaks, &peaks);
+	if (r < 0) {
+		kernel_classes_free(classes);
+		return err_sys(err, r, "cannot read the measured peaks in '%s'", options->peaks);
+	}
 	_Static_assert(sizeof(fo.routing.capacity_factors) == sizeof(options->capacity_factors),
 		       "as many as the options can hold");
 	memcpy(fo.routing.capacity_factors, options->capacity_factors,
 	       sizeof(fo.routing.capacity_factors));
 	fo.kernels.classes = classes;
+	fo.peaks = &peaks;
 	r = findings_analyze(run, &fo, ret_findings);
 	kernel_classes_free(classes);
+	peaks_release(&peaks);
 	return r < 0 ? err_sys(err, r, "cannot analyse run '%s'", run->info.name) : 0;
 }
 

@@ -19,7 +19,9 @@
 	{ .key = "p50_ns", .unit = GRID_NS },                                                      \
 	{ .key = "p95_ns", .unit = GRID_NS },                                                      \
 	{ .key = "p99_ns", .unit = GRID_NS },                                                      \
-	{ .key = "untimed", .unit = GRID_INT }
+	{ .key = "untimed", .unit = GRID_INT },                                                    \
+	{ .key = "occupancy_pct", .title = "occ", .unit = GRID_PCT },                              \
+	{ .key = "occupancy_limiter", .unit = GRID_TEXT }
 #define COLUMNS(...)                                                                               \
 	(const struct grid_column[]){ __VA_ARGS__, FIGURES },                                      \
 	sizeof((const struct grid_column[]){ __VA_ARGS__, FIGURES }) / sizeof(struct grid_column)
@@ -116,6 +118,9 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = of_timed(row, row->summary.p95);
 		*cell++ = of_timed(row, row->summary.p99);
 		*cell++ = cell_uint(row->untimed);
+		*cell++ = cell_value(row->occupancy_pct);
+		*cell++ = row->occupancy_limiter ? cell_text(row->occupancy_limiter)
+						 : cell_absent(row->occupancy_pct.reason);
 	}
 	return 0;
 }

@@ -25,6 +25,14 @@ static const struct grid_column columns[] = {
 	{ .key = "reserved_bytes", .unit = GRID_BYTES },
 	{ .key = "device_used_bytes", .unit = GRID_BYTES },
 	{ .key = "fragmentation_pct", .unit = GRID_PCT },
+	{ .key = "peak_reserved_bytes", .unit = GRID_BYTES },
+	{ .key = "cache_slack_pct", .unit = GRID_PCT },
+	{ .key = "fragmentation_at_peak_pct", .unit = GRID_PCT },
+	{ .key = "free_at_peak_bytes", .unit = GRID_BYTES },
+	{ .key = "largest_free_at_peak_bytes", .unit = GRID_BYTES },
+	{ .key = "device_total_bytes", .unit = GRID_BYTES },
+	{ .key = "headroom_bytes", .unit = GRID_BYTES },
+	{ .key = "oom_steps", .unit = GRID_COUNT },
 	{ .key = "leak_suspects", .unit = GRID_INT },
 };
 
@@ -52,124 +60,17 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(d->reserved_bytes);
 		*cell++ = cell_value(d->device_used_bytes);
 		*cell++ = cell_value(d->fragmentation_pct);
+		*cell++ = cell_value(d->peak_reserved_bytes);
+		*cell++ = cell_value(d->cache_slack_pct);
+		*cell++ = cell_value(d->fragmentation_at_peak_pct);
+		*cell++ = cell_value(d->free_at_peak_bytes);
+		*cell++ = cell_value(d->largest_free_at_peak_bytes);
+		*cell++ = cell_value(d->device_total_bytes);
+		*cell++ = cell_value(d->headroom_bytes);
+		*cell++ = cell_value(d->oom_steps);
 		*cell++ = cell_value(d->leaks_known);
 	}
 	return 0;
-}
-
-static void composition(struct json *json, const char *key, const uint64_t *use)
-{
-	json_key(json, key);
-	json_object_line(json);
-	for (unsigned int u = 0; u < MEMORY_USES; u++) {
-		if (!use[u])
-			continue;
-		json_key(json, memory_use_name(u));
-		json_uint(json, use[u]);
-	}
-	json_object_end(json);
-}
-
-static void extra(struct json *json, const void *item, const void *context)
-{
-	const struct memory_device *d = item;
-	const struct scene *scene = context;
-
-	composition(json, "composition", d->use_at_end);
-	composition(json, "composition_at_peak", d->use_at_peak);
-	json_key(json, "leaks");
-	json_array_line(json);
-	for (size_t i = 0; i < d->n_leaks; i++) {
-		json_object_line(json);
-		json_key(json, "site");
-		json_string(json, run_string(scene->run, d->leaks[i].site));
-		json_key(json, "bytes_per_step");
-		json_double(json, d->leaks[i].bytes_per_step);
-		json_key(json, "live_bytes");
-		json_uint(json, d->leaks[i].last_bytes);
-		json_key(json, "grew_steps");
-		json_uint(json, d->leaks[i].grew_steps);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	json_key(json, "series");
-	json_array_line(json);
-	for (size_t i = 0; i < d->n_points; i++) {
-		json_object_line(json);
-		json_key(json, "time_ns");
-		json_int(json, d->points[i].time_ns - scene->run->start_ns);
-		json_key(json, "allocated_bytes");
-		json_uint(json, d->points[i].live_bytes);
-		json_object_end(json);
-	}
-	json_array_end(json);
-}
-
-static void driver_row(struct json *json, const struct scene *scene, const struct driver_memory *d)
-{
-	json_object_line(json);
-	json_key(json, "rank");
-	json_uint(json, d->rank);
-	json_key(json, "device");
-	json_uint(json, d->device);
-	json_key(json, "memory");
-	json_string(json, d->memory);
-	json_key(json, "live_bytes");
-	json_uint(json, d->live_bytes);
-	json_key(json, "peak_bytes");
-	json_uint(json, d->peak_bytes);
-	grid_json_value(json, "peak_ns",
-			d->peak_bytes ? value_of((double)(d->peak_ns - scene->run->start_ns))
-				      : value_absent("nothing was allocated"));
-	json_key(json, "allocations");
-	json_uint(json, d->allocations);
-	json_key(json, "frees");
-	json_uint(json, d->frees);
-	json_key(json, "unmatched_frees");
-	json_uint(json, d->unmatched_frees);
-	json_object_end(json);
-}
-
-static void used_row(struct json *json, const struct device_used *used)
-{
-	json_object_line(json);
-	json_key(json, "rank");
-	json_uint(json, used->rank);
-	json_key(json, "device");
-	json_uint(json, used->device);
-	json_key(json, "samples");
-	json_uint(json, used->samples);
-	json_key(json, "device_used_bytes");
-	json_double(json, used->last_bytes);
-	json_key(json, "peak_device_used_bytes");
-	json_double(json, used->peak_bytes);
-	json_object_end(json);
-}
-
-static void driver_json(struct json *json, const struct scene *scene)
-{
-	const struct device_memory *m = &scene->f->device_memory;
-
-	if (m->n_driver) {
-		json_key(json, "driver");
-		json_array(json);
-		for (size_t i = 0; i < m->n_driver; i++)
-			driver_row(json, scene, &m->driver[i]);
-		json_array_end(json);
-	} else {
-		grid_json_value(json, "driver",
-				value_absent("no allocations of the driver in this run"));
-	}
-	if (m->n_used) {
-		json_key(json, "device_used");
-		json_array(json);
-		for (size_t i = 0; i < m->n_used; i++)
-			used_row(json, &m->used[i]);
-		json_array_end(json);
-	} else {
-		grid_json_value(json, "device_used",
-				value_absent("no samples of device memory in this run"));
-	}
 }
 
 static void total(const struct scene *scene, struct json *json)
@@ -187,7 +88,7 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, frees);
 	json_key(json, "unmatched_frees");
 	json_uint(json, unmatched);
-	driver_json(json, scene);
+	memory_json_driver(json, scene);
 	device_json_memory(scene, json);
 }
 
@@ -214,6 +115,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	for (size_t i = 0; r >= 0 && i < grid->n; i++) {
 		fputc('\n', out);
 		r = memory_text_device(scene, grid->rows[i].item, out);
+		memory_text_parts(scene, grid->rows[i].item, out);
 	}
 	memory_text_driver(scene, out);
 	device_text_processes(scene, out);
@@ -225,6 +127,6 @@ const struct section section_memory = {
 	.want = FIND_MEMORY,
 	.grid = fill,
 	.total = total,
-	.extra = extra,
+	.extra = memory_json_device,
 	.text = text,
 };

@@ -17,12 +17,12 @@ int view_report(const struct run *run, const struct present_options *options, FI
 	if (options->csv)
 		return err_set(err, -EINVAL,
 			       "the report is not one table; ask for kernels, ops, api, steps, "
-			       "routing, transfers or memory as CSV");
+			       "routing, transfers, memory or efficiency as CSV");
 	if (options->sort)
 		return err_set(
 			err, -EINVAL,
 			"the report cannot be sorted; ask for kernels, ops, api, steps, routing, "
-			"transfers or memory");
+			"transfers, memory or efficiency");
 	r = scene_analyze(run, options, FIND_ALL, &findings, err);
 	if (r < 0)
 		return r;

@@ -21,6 +21,8 @@ static const struct grid_column columns[] = {
 	{ .key = "small", .unit = GRID_INT },
 	{ .key = "asynchronous", .unit = GRID_INT },
 	{ .key = "untimed", .unit = GRID_INT },
+	{ .key = "limit_bytes_per_s", .unit = GRID_BYTES },
+	{ .key = "limit_pct", .unit = GRID_PCT },
 };
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -47,6 +49,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = row->is_set ? cell_absent("sets do not say")
 				      : cell_uint(row->asynchronous);
 		*cell++ = cell_uint(row->untimed);
+		*cell++ = cell_value(row->limit_bytes_per_s);
+		*cell++ = cell_value(row->limit_pct);
 	}
 	return 0;
 }
@@ -120,6 +124,11 @@ static void sums(const struct transfers *t, FILE *out)
 		fprintf(out, "  sets: %s, %s in %s\n", format_count((double)t->sets).text,
 			format_bytes((double)t->set_bytes).text,
 			format_ns((double)t->set_time_ns).text);
+	for (size_t i = 0; i < t->n; i++)
+		if (t->rows[i].limit_pct.known)
+			fprintf(out, "  against the limit: %s %s, %s of %s/s\n", t->rows[i].kind,
+				t->rows[i].memory, format_pct(t->rows[i].limit_pct.v).text,
+				format_bytes(t->rows[i].limit_bytes_per_s.v).text);
 	for (size_t i = 0; i < t->n_staged; i++)
 		fprintf(out, "  staged through the host: gpu %u to gpu %u, %s moves, %s in %s\n",
 			t->staged[i].src, t->staged[i].dst,

@@ -62,10 +62,16 @@ static int render_transfers(const struct run *run, const struct present_options 
 	return section_render(&section_transfers, run, options, out, err);
 }
 
+static int render_efficiency(const struct run *run, const struct present_options *options,
+			     FILE *out, struct err *err)
+{
+	return section_render(&section_efficiency, run, options, out, err);
+}
+
 /* Device records, what places them in the program, and when they were collected. */
 #define WANT_DEVICE                                                                                \
 	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
-	 WANT(GRAPH_NODE) | WANT(GEAR))
+	 WANT(GRAPH_NODE) | WANT(GEAR) | WANT(DEVICE))
 
 static const struct view views[] = {
 	{ "report", WANT_ALL, view_report },
@@ -83,11 +89,14 @@ static const struct view views[] = {
 	{ "routing-experts", WANT(ROUTING) | WANT(KERNEL), render_routing_experts },
 	{ "memory",
 	  WANT(MEMORY) | WANT(STEP) | WANT(KERNEL) | WANT(DEVICE_MEMORY) | WANT(SAMPLE) |
-		  WANT(POOL) | WANT(PROCESS),
+		  WANT(POOL) | WANT(PROCESS) | WANT(RANGE) | WANT(OP) | WANT(COUNTER) |
+		  WANT(DEVICE),
 	  render_memory },
 	{ "kernels", WANT_DEVICE, render_kernels },
 	{ "api", WANT_DEVICE, render_api },
 	{ "transfers", WANT_DEVICE, render_transfers },
+	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
+	  render_efficiency },
 };
 
 const struct view *view_find(const char *name)

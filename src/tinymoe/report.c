@@ -292,6 +292,7 @@ void report_model(const struct config *config, int threads, size_t parameters)
 	snprintf(text, sizeof(text), "%d", threads);
 	moescope_info("threads", text);
 	moescope_info("matrix products", gemm_name());
+	moescope_info("dtype", sizeof(real) == sizeof(float) ? "fp32" : "fp64");
 	for (int32_t layer = 0; layer < config->layers; layer++) {
 		struct moescope_moe_layer moe = {
 			.struct_size = sizeof(moe),

@@ -15,7 +15,7 @@ import time
 from cli import (MOESCOPE, TINY, TINYMOE, check, environment, equal, main, moescope, one_sentence,
                  record, test)
 
-TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "memory")
+TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "memory", "efficiency")
 
 
 def on_terminal(*words, env=None):

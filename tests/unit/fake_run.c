@@ -167,7 +167,10 @@ struct row_launch run_launch(const struct run *run, uint32_t id)
 {
 	if (!id || id > run->launch.n)
 		return (struct row_launch){ 0 };
-	return (struct row_launch){ .id = id, .name = run->launch.name[id - 1] };
+	id--;
+#define LAUNCH_C(n, field, TYPE, CODING) .field = run->launch.field[id],
+	return (struct row_launch){ RECORD_COLUMNS_launch(LAUNCH_C, LAUNCH_C, LAUNCH_C) };
+#undef LAUNCH_C
 }
 
 const char *phase_name(unsigned int phase)

@@ -117,11 +117,12 @@ static void test_views_without_memory(void **state)
 		bool json;
 		const char *sort;
 	} gpu_cases[] = {
-		{ "kernels", false, "count" },	{ "kernels", true, NULL },
-		{ "api", false, "count" },	{ "api", true, NULL },
-		{ "transfers", false, "kind" }, { "transfers", true, NULL },
-		{ "report", false, NULL },	{ "report", true, NULL },
-		{ "memory", false, NULL },	{ "memory", true, NULL },
+		{ "kernels", false, "count" },	    { "kernels", true, NULL },
+		{ "api", false, "count" },	    { "api", true, NULL },
+		{ "transfers", false, "kind" },	    { "transfers", true, NULL },
+		{ "efficiency", false, "time_ns" }, { "efficiency", true, NULL },
+		{ "report", false, NULL },	    { "report", true, NULL },
+		{ "memory", false, NULL },	    { "memory", true, NULL },
 	};
 	struct run *run = fake_training_run();
 

@@ -23,10 +23,18 @@ static void add(enum record_kind kind, const void *row)
 
 static void add_strings(void)
 {
-	static const char *const names[] = {
-		"work",	 "cudaGraphLaunch",    "k", "power_w", "memory_used_bytes",
-		"other", "clock_limit_reasons"
-	};
+	static const char *const names[] = { "work",
+					     "cudaGraphLaunch",
+					     "k",
+					     "power_w",
+					     "memory_used_bytes",
+					     "other",
+					     "clock_limit_reasons",
+					     "sm_active_pct",
+					     "NVIDIA H200",
+					     "dtype",
+					     "bf16",
+					     "torch reserved_bytes" };
 
 	for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		ADD(STRING, string, .id = i + 1, .length = (uint32_t)strlen(names[i]),
@@ -38,7 +46,10 @@ static void add_rows(void)
 {
 	uint32_t site = encoder_site(&encoder,
 				     &(struct row_site){ .name = 1, .layer = 3, .expert = -1 });
-	uint32_t launch = encoder_launch(&encoder, &(struct row_launch){ .name = 3 });
+	uint32_t launch = encoder_launch(
+		&encoder,
+		&(struct row_launch){
+			.name = 3, .block_x = 64, .block_y = 1, .block_z = 1, .registers = 32 });
 
 	ADD(STEP, step, .start_ns = 1000, .duration_ns = 4000, .recorded = 1);
 	ADD(STEP, step, .step = 1, .start_ns = 5000, .duration_ns = 5000, .recorded = 1);
@@ -62,6 +73,14 @@ static void add_rows(void)
 	for (uint32_t i = 0; i < 3; i++)
 		ADD(SAMPLE, sample, .time_ns = 1500, .metric = i == 2 ? 7 : 4 + i, .value = 4);
 	ADD(MEMORY, memory, .time_ns = 9000, .address = 4, .bytes = 10);
+	/* What occupancy, efficiency and memory look up besides. */
+	ADD(SAMPLE, sample, .time_ns = 1500, .metric = 8, .value = 40);
+	ADD(DEVICE, device, .name = 9, .memory_bytes = 140000000000, .capability = 90);
+	ADD(FACT, fact, .key = 10, .value = 11);
+	ADD(COUNTER, counter, .time_ns = 1600, .name = 12, .value = 4096);
+	ADD(OP, op, .site = site, .start_ns = 1900, .duration_ns = 500, .thread = 1, .depth = 1,
+	    .flops = 1000, .bytes = 100);
+	ADD(MEMORY, memory, .time_ns = 9001, .address = 1 << 20, .bytes = 10, .thread = 1);
 }
 
 static char *rendered(const char *path, const char *view, bool whole, int kernels_by)
@@ -89,10 +108,10 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 
 static void test_views_load_what_they_need(void **state)
 {
-	static const char *const views[] = {
-		"ops", "steps",	    "routing", "routing-steps", "memory",
-		"api", "transfers", "report",  "dashboard",	"routing-experts"
-	};
+	static const char *const views[] = { "ops",	      "steps",		"routing",
+					     "routing-steps", "memory",		"api",
+					     "transfers",     "efficiency",	"report",
+					     "dashboard",     "routing-experts" };
 	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
 	size_t n = sizeof(views) / sizeof(views[0]);
 	struct shard_writer *writer;

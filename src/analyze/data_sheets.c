@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of data sheets; see data_sheets.h. Dense rates (without sparsity), in TFLOP/s, with
+ * accumulation in 32 bits; memory in GB/s. 0: the device has no such unit, or its sheet is silent.
+ */
+#include "analyze/data_sheets.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct sheet {
+	const char *name; /* without "NVIDIA ", "Tesla " and "GeForce " */
+	double least_gb;  /* of memory that the driver reports */
+	double tflops[PEAK_DTYPES];
+	double memory_gb_per_s;
+	const char *source;
+} sheets[] = {
+	/*                          fp64  fp32   tf32   bf16   fp16    fp8 */
+	{ "B200", 0, { 37, 75, 1125, 2250, 2250, 4500 }, 8000, "NVIDIA HGX B200 data sheet" },
+	{ "H200", 0, { 67, 67, 494.5, 989, 989, 1979 }, 4800, "NVIDIA H200 data sheet (SXM)" },
+	{ "H200 NVL",
+	  0,
+	  { 60, 60, 418, 835.5, 835.5, 1671 },
+	  4800,
+	  "NVIDIA H200 data sheet (NVL)" },
+	{ "H100 80GB HBM3",
+	  0,
+	  { 67, 67, 494.5, 989, 989, 1979 },
+	  3350,
+	  "NVIDIA H100 data sheet (SXM)" },
+	{ "H100 NVL",
+	  0,
+	  { 60, 60, 417.5, 835.5, 835.5, 1670.5 },
+	  3900,
+	  "NVIDIA H100 data sheet (NVL)" },
+	{ "H100 PCIe", 0, { 51, 51, 378, 756, 756, 1513 }, 2000, "NVIDIA H100 data sheet (PCIe)" },
+	{ "A100-SXM4-80GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 2039, "NVIDIA A100 data sheet" },
+	{ "A100-SXM4-40GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1555, "NVIDIA A100 data sheet" },
+	{ "A100 80GB PCIe", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1935, "NVIDIA A100 data sheet" },
+	{ "A100-PCIE-40GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1555, "NVIDIA A100 data sheet" },
+	{ "L40S", 0, { 0, 91.6, 183, 362, 362, 733 }, 864, "NVIDIA L40S data sheet" },
+	{ "L4", 0, { 0, 30.3, 60, 121, 121, 242.5 }, 300, "NVIDIA L4 data sheet" },
+	{ "A10", 0, { 0, 31.2, 62.5, 125, 125, 0 }, 600, "NVIDIA A10 data sheet" },
+	{ "T4", 0, { 0, 8.1, 0, 0, 65, 0 }, 320, "NVIDIA T4 data sheet" },
+	{ "V100-SXM2-16GB", 0, { 7.8, 15.7, 0, 0, 125, 0 }, 900, "NVIDIA V100 data sheet" },
+	{ "V100-SXM2-32GB", 0, { 7.8, 15.7, 0, 0, 125, 0 }, 900, "NVIDIA V100 data sheet" },
+	{ "RTX 5090",
+	  30,
+	  { 0, 104.8, 104.8, 209.5, 209.5, 419 },
+	  1792,
+	  "NVIDIA RTX Blackwell architecture white paper" },
+	{ "RTX 4090",
+	  20,
+	  { 0, 82.6, 82.6, 165.2, 165.2, 330.3 },
+	  1008,
+	  "NVIDIA Ada architecture white paper" },
+	{ "RTX 3090",
+	  20,
+	  { 0, 35.6, 35.6, 71, 71, 0 },
+	  936,
+	  "NVIDIA Ampere GA102 architecture white paper" },
+};
+
+#define SHEETS (sizeof(sheets) / sizeof(sheets[0]))
+
+static struct peaks peaks_of(const struct sheet *sheet)
+{
+	struct peaks peaks = { .memory_bytes_per_s = sheet->memory_gb_per_s * 1e9 };
+
+	snprintf(peaks.name, sizeof(peaks.name), "%s", sheet->name);
+	for (unsigned int d = 0; d < PEAK_DTYPES; d++)
+		peaks.flops_per_s[d] = sheet->tflops[d] * 1e12;
+	/* A copy reads and writes each byte. */
+	peaks.copy_bytes_per_s = peaks.memory_bytes_per_s / 2;
+	return peaks;
+}
+
+static const char *bare(const char *name)
+{
+	static const char *const words[] = { "NVIDIA ", "Tesla ", "GeForce " };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strncmp(name, words[i], strlen(words[i])))
+			name += strlen(words[i]);
+	return name;
+}
+
+bool data_sheet_find(const char *name, double memory_bytes, struct peaks *ret_peaks,
+		     const char **ret_source)
+{
+	const char *wanted = bare(name);
+
+	for (size_t i = 0; i < SHEETS; i++) {
+		if (strcmp(sheets[i].name, wanted) != 0)
+			continue;
+		/* A card of that name with less memory is another one (a laptop's). */
+		if (memory_bytes > 0 && memory_bytes < sheets[i].least_gb * 1e9)
+			continue;
+		*ret_peaks = peaks_of(&sheets[i]);
+		*ret_source = sheets[i].source;
+		return true;
+	}
+	return false;
+}

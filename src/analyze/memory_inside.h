@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the memory analysis share; see memory.h. Pure, any thread.
+ */
+#ifndef ANALYZE_MEMORY_INSIDE_H
+#define ANALYZE_MEMORY_INSIDE_H
+
+#include "analyze/memory.h"
+
+struct memory_event {
+	int64_t time_ns;
+	size_t row; /* of run->memory */
+	int32_t device;
+	uint16_t shard;
+};
+
+/* Where in the program an allocation was made: the innermost range around it that names one. */
+struct memory_place {
+	int32_t layer, expert; /* -1: none */
+	uint8_t phase;	       /* 0: none */
+};
+
+/* By row of run->memory. *ret_places: free() it. */
+int memory_places_find(const struct run *run, struct memory_place **ret_places);
+
+/* events[0..n): those of one shard and device, by time; events[peak] reached the peak. */
+int memory_sites_fill(const struct run *run, const struct memory_place *places,
+		      const struct memory_event *events, size_t n, size_t peak,
+		      struct memory_device *device);
+
+/* What the allocator holds from the driver, and how its free bytes are cut up. Likewise. */
+int memory_held_fill(const struct run *run, const struct memory_event *events, size_t n,
+		     size_t peak, struct memory_device *device);
+
+#endif

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MFU, roofs and limits, by hand; the file of measured peaks, good and bad.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyze/data_sheets.h"
+#include "analyze/findings.h"
+#include "fake_run.h"
+#include "moescope.h"
+
+#define US INT64_C(1000)
+
+static struct findings analyzed(const struct run *run, const struct peaks_file *peaks,
+				struct selection sel)
+{
+	struct findings_options options = { .want = FIND_EFFICIENCY | FIND_OPS | FIND_ROUTING |
+						    FIND_TRANSFERS,
+					    .sel = sel,
+					    .peaks = peaks };
+	struct findings f;
+
+	assert_int_equal(findings_analyze(run, &options, &f), 0);
+	return f;
+}
+
+static void near(struct value value, double expected)
+{
+	if (!value.known)
+		fail_msg("absent: %s", value.reason);
+	if (fabs(value.v - expected) > 1e-9 * (1 + fabs(expected)))
+		fail_msg("%.17g is not %.17g", value.v, expected);
+}
+
+static void absent(struct value value, const char *word)
+{
+	assert_false(value.known);
+	if (!strstr(value.reason, word))
+		fail_msg("'%s' is not in '%s'", word, value.reason);
+}
+
+static void h200(struct run *run, uint16_t shard)
+{
+	fake_add_device(run, shard,
+			&(struct row_device){ .name = fake_string(run, "NVIDIA H200"),
+					      .memory_bytes = UINT64_C(150000000000) });
+}
+
+static void fact(struct run *run, const char *key, const char *value)
+{
+	fake_add_fact(run, 0,
+		      &(struct row_fact){ .key = fake_string(run, key),
+					  .value = fake_string(run, value) });
+}
+
+/* An operation that launches a kernel of `us` microseconds at its begin. */
+static void work(struct run *run, uint32_t site, const char *kernel, int64_t at, int64_t us,
+		 uint64_t flops, uint64_t bytes, uint64_t id)
+{
+	fake_add_op(run, 0,
+		    &(struct row_op){ .site = site,
+				      .start_ns = at,
+				      .duration_ns = 50 * US,
+				      .thread = 1,
+				      .flops = flops,
+				      .bytes = bytes,
+				      .unknown = flops ? 0 : OP_FLOPS_UNKNOWN | OP_BYTES_UNKNOWN });
+	fake_call(run, "cudaLaunchKernel", at + US, at + 2 * US, id);
+	fake_kernel(run, kernel, at + 10 * US, at + (10 + us) * US, id);
+}
+
+/* Two steps of 1 ms. A product of 10 GFLOP in 100 us, one of 2 GFLOP and 100 MB in 100 us, a kernel
+ * whose operation says nothing. */
+static struct run *gpu_run(void)
+{
+	struct run *run = fake_run_new();
+	uint32_t mm = fake_site(run, "mm", -1, -1, 0), add = fake_site(run, "add", -1, -1, 0);
+
+	h200(run, 0);
+	fake_step(run, 0, 0, 1000 * US, 0);
+	fake_step(run, 1, 1000 * US, 2000 * US, 0);
+	work(run, mm, "nvjet_tst_128x128_gemm", 100 * US, 100, 10000000000, 10000000, 1);
+	work(run, add, "vectorized_elementwise_kernel", 300 * US, 100, 2000000000, 100000000, 2);
+	work(run, mm, "nvjet_tst_128x128_gemm", 1100 * US, 300, 0, 0, 3);
+	return run;
+}
+
+static const struct efficiency_row *row_of(const struct efficiency *e, const char *name)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (!strcmp(e->rows[i].name, name))
+			return &e->rows[i];
+	fail_msg("no row '%s'", name);
+	return NULL;
+}
+
+static void test_mfu_and_roof_of_a_gpu(void **state)
+{
+	struct run *run = gpu_run();
+	struct findings f = analyzed(run, NULL, SELECT_ALL);
+	const struct efficiency *e = &f.efficiency;
+	const struct efficiency_row *row;
+
+	(void)state;
+	assert_true(e->on_device);
+	near(e->dtype, PEAK_BF16);
+	assert_non_null(strstr(e->dtype_source, "est."));
+	assert_int_equal(e->n_devices, 1);
+	assert_non_null(strstr(e->devices[0].source, "data sheet"));
+	assert_false(e->devices[0].calibrated);
+	near(e->model_flops, 12e9);
+	assert_int_equal(e->steps, 2);
+	/* 12 GFLOP in 2 ms are 6 TFLOP/s of 989. */
+	near(e->model_flops_per_s, 6e12);
+	near(e->mfu_pct, 100 * 6.0 / 989);
+	row = row_of(e, "gemm");
+	assert_int_equal(row->time_ns, 400 * US);
+	near(row->covered_pct, 25);
+	near(row->flops_per_s, 1e14);
+	near(row->flops_per_byte, 1000);
+	assert_string_equal(row->bound, "compute"); /* 1000 * 4.8e12 > 989e12 */
+	near(row->roof_pct, 100 * 1e14 / 989e12);
+	row = row_of(e, "elementwise");
+	near(row->flops_per_s, 2e13);
+	near(row->bytes_per_s, 1e12);
+	near(row->flops_per_byte, 20);
+	assert_string_equal(row->bound, "memory");
+	near(row->roof_flops_per_s, 20 * 4.8e12);
+	near(row->roof_pct, 100 * 2e13 / (20 * 4.8e12));
+	assert_int_equal(e->n_points, 2);
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_window_and_parts(void **state)
+{
+	struct run *run = gpu_run();
+	struct selection sel = SELECT_ALL;
+	struct findings f;
+
+	(void)state;
+	sel.step_first = sel.step_last = 0;
+	f = analyzed(run, NULL, sel);
+	near(f.efficiency.mfu_pct, 100 * 12.0 / 989);
+	near(row_of(&f.efficiency, "gemm")->covered_pct, 100);
+	findings_release(&f);
+	sel.step_first = sel.step_last = 7;
+	f = analyzed(run, NULL, sel);
+	absent(f.efficiency.mfu_pct, "no finished, recorded step");
+	findings_release(&f);
+	sel = SELECT_ALL;
+	sel.layer = 3;
+	f = analyzed(run, NULL, sel);
+	absent(f.efficiency.mfu_pct, "layer or phase");
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_kernels_share_their_operation(void **state)
+{
+	struct run *run = gpu_run();
+	struct findings f;
+
+	(void)state;
+	/* A second kernel in the first product: a quarter of its time, so of its FLOPs. */
+	fake_call(run, "cudaLaunchKernel", 110 * US, 111 * US, 9);
+	fake_kernel(run, "some_reduce_kernel", 220 * US, 220 * US + 33334, 9);
+	f = analyzed(run, NULL, SELECT_ALL);
+	near(row_of(&f.efficiency, "reduction")->flops, 1e10 * 33334 / 133334);
+	near(row_of(&f.efficiency, "gemm")->flops, 1e10 * 100000 / 133334);
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_two_ranks(void **state)
+{
+	struct run *run = gpu_run();
+	uint16_t other = fake_shard(run, 1, 4243);
+	struct findings f;
+
+	(void)state;
+	h200(run, other);
+	fake_add_step(run, other, &(struct row_step){ .duration_ns = 4000 * US, .recorded = 1 });
+	fake_add_kernel(run, other,
+			&(struct row_kernel){ .launch = fake_launch(run, "x"), .duration_ns = 5 });
+	f = analyzed(run, NULL, SELECT_ALL);
+	assert_int_equal(f.efficiency.n_devices, 2);
+	/* 12 GFLOP over 2 ms of one and 4 ms of the other. */
+	near(f.efficiency.mfu_pct, 100 * 12e9 / (0.006 * 989e12));
+	/* A rank whose device nobody knows: nothing is said. */
+	run->device.name[1] = fake_string(run, "Something else");
+	findings_release(&f);
+	f = analyzed(run, NULL, SELECT_ALL);
+	absent(f.efficiency.mfu_pct, "--calibrate");
+	absent(f.efficiency.rows[0].roof_pct, "differ");
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_what_is_missing_is_said(void **state)
+{
+	struct run *run = fake_run_new();
+	struct findings f = analyzed(run, NULL, SELECT_ALL);
+
+	(void)state;
+	absent(f.efficiency.mfu_pct, "no finished, recorded step");
+	absent(f.efficiency.dtype, "moescope_info");
+	assert_int_equal(f.efficiency.n, 0);
+	findings_release(&f);
+	fake_step(run, 0, 0, 1000, 0);
+	f = analyzed(run, NULL, SELECT_ALL);
+	absent(f.efficiency.mfu_pct, "told its FLOPs");
+	findings_release(&f);
+	fake_op(run, fake_site(run, "mm", -1, -1, 0), 0, 500, 1, 0, 1000);
+	fact(run, "dtype", "torch.bfloat16");
+	f = analyzed(run, NULL, SELECT_ALL);
+	near(f.efficiency.dtype, PEAK_BF16);
+	assert_string_equal(f.efficiency.dtype_source, "told by the program");
+	absent(f.efficiency.mfu_pct, "processor");
+	near(f.efficiency.model_flops_per_s, 1e9);
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_words_of_data_types(void **state)
+{
+	static const struct {
+		const char *words;
+		enum peak_dtype dtype;
+	} cases[] = { { "float16", PEAK_FP16 },
+		      { "BF16", PEAK_BF16 },
+		      { "torch.float8_e4m3fn", PEAK_FP8 },
+		      { "float32", PEAK_FP32 },
+		      { "tf32", PEAK_TF32 },
+		      { "half", PEAK_FP16 },
+		      { "double", PEAK_FP64 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct run *run = fake_run_new();
+		struct findings f;
+
+		fact(run, "precision", cases[i].words);
+		f = analyzed(run, NULL, SELECT_ALL);
+		near(f.efficiency.dtype, cases[i].dtype);
+		findings_release(&f);
+		fake_run_free(run);
+	}
+}
+
+static void test_experts_alone(void **state)
+{
+	static const uint32_t load[4] = { 10, 10, 10, 10 };
+	struct run *run = fake_run_new();
+	struct findings f;
+
+	(void)state;
+	h200(run, 0);
+	fact(run, "dtype", "bf16");
+	fake_step(run, 0, 0, 1000, 0);
+	fake_kernel(run, "x", 10, 20, 1);
+	fake_routing(run, 0, 5, 0, 2, 4, load);
+	fake_add_moe_layer(run, 0,
+			   &(struct row_moe_layer){
+				   .experts = 4, .k = 2, .hidden = 8, .inner = 16, .matrices = 3 });
+	f = analyzed(run, NULL, SELECT_ALL);
+	/* T = 20: router 2*20*8*4 + 5*20*4, experts 40 * 6*8*16. */
+	near(f.efficiency.model_flops, 1280 + 400 + 30720);
+	assert_non_null(strstr(f.efficiency.flops_source, "lower bound"));
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_processor(void **state)
+{
+	struct run *run = fake_run_new();
+	struct peaks cpu = { .name = "Test CPU",
+			     .cpu = 1,
+			     .cores = 2,
+			     .flops_per_s[PEAK_FP32] = 8e9,
+			     .memory_bytes_per_s = 1e9 };
+	struct peaks_file file = { &cpu, 1 };
+	struct findings f;
+
+	(void)state;
+	fact(run, "dtype", "fp32");
+	fake_step(run, 0, 0, 1000000, 0);
+	/* 1 MFLOP, 250 kB in 0.5 ms of a thread: 2 GFLOP/s at 4 FLOP a byte. */
+	fake_op(run, fake_site(run, "mm", -1, -1, 0), 0, 500000, 1, 0, 1000000);
+	f = analyzed(run, &file, SELECT_ALL);
+	assert_true(f.efficiency.devices[0].calibrated);
+	near(f.efficiency.mfu_pct, 100 * 1e6 / (0.001 * 8e9));
+	near(f.efficiency.rows[0].flops_per_s, 2e9);
+	/* Of one core: 4 GFLOP/s, 0.5 GB/s; at 4 FLOP a byte 2 GFLOP/s. */
+	assert_string_equal(f.efficiency.rows[0].bound, "memory");
+	near(f.efficiency.rows[0].roof_pct, 100);
+	findings_release(&f);
+	fake_shard(run, 1, 7);
+	fake_add_step(run, 1, &(struct row_step){ .duration_ns = 5, .recorded = 1 });
+	f = analyzed(run, &file, SELECT_ALL);
+	absent(f.efficiency.mfu_pct, "share the processor");
+	findings_release(&f);
+	run->info.cpus = 64; /* another machine of that name */
+	f = analyzed(run, &file, SELECT_ALL);
+	absent(f.efficiency.mfu_pct, "were not measured");
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_measured_before_sheet_and_limits(void **state)
+{
+	struct run *run = gpu_run();
+	struct peaks gpu = { .name = "NVIDIA H200",
+			     .memory_bytes = 150e9,
+			     .flops_per_s[PEAK_BF16] = 800e12,
+			     .memory_bytes_per_s = 4e12,
+			     .copy_bytes_per_s = 1.9e12,
+			     .htod_pinned_bytes_per_s = 40e9 };
+	struct peaks_file file = { &gpu, 1 };
+	struct findings f;
+
+	(void)state;
+	fake_copy(run, 1, 1, 1000000, 500 * US, 600 * US, 50); /* pageable, 10 GB/s */
+	fake_copy(run, 2, 2, 1000000, 700 * US, 800 * US, 51);
+	fake_copy(run, 8, 3, 95000000, 700 * US, 800 * US, 52); /* 0.95 TB/s */
+	f = analyzed(run, &file, SELECT_ALL);
+	near(f.efficiency.mfu_pct, 100 * 6.0 / 800);
+	assert_true(f.efficiency.devices[0].calibrated);
+	for (size_t i = 0; i < f.transfers.n; i++) {
+		const struct transfer_row *row = &f.transfers.rows[i];
+
+		if (!strcmp(row->kind, "HtoD"))
+			near(row->limit_pct, 25);
+		else if (!strcmp(row->kind, "DtoD"))
+			near(row->limit_pct, 50);
+		else
+			absent(row->limit_pct, "--calibrate");
+	}
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_counters_of_the_driver(void **state)
+{
+	struct run *run = gpu_run();
+	struct findings f;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		fake_add_sample(
+			run, 0,
+			&(struct row_sample){ .time_ns = i,
+					      .metric = fake_string(run, "dram_bandwidth_pct"),
+					      .value = 20 + 20 * i });
+	f = analyzed(run, NULL, SELECT_ALL);
+	near(f.efficiency.devices[0].gpm[GPM_DRAM], 30);
+	near(f.efficiency.devices[0].dram_bytes_per_s, 0.3 * 4.8e12);
+	absent(f.efficiency.devices[0].gpm[GPM_TENSOR], "GPM");
+	findings_release(&f);
+	fake_run_free(run);
+}
+
+static void test_data_sheets(void **state)
+{
+	const char *source = NULL;
+	struct peaks p;
+
+	(void)state;
+	assert_true(data_sheet_find("NVIDIA A100-SXM4-80GB", 85e9, &p, &source));
+	assert_true(p.flops_per_s[PEAK_BF16] == 312e12 && p.flops_per_s[PEAK_FP8] == 0);
+	assert_true(data_sheet_find("NVIDIA GeForce RTX 4090", 25e9, &p, &source));
+	assert_true(p.memory_bytes_per_s == 1008e9);
+	/* A laptop's. */
+	assert_false(data_sheet_find("NVIDIA GeForce RTX 4090", 16e9, &p, &source));
+	assert_false(data_sheet_find("NVIDIA H200 something", 0, &p, &source));
+	assert_false(data_sheet_find("", 0, &p, &source));
+}
+
+static char path[] = "/tmp/moescope-peaks-XXXXXX";
+
+static void write_text(const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void test_file_of_peaks(void **state)
+{
+	struct peaks cpu = { .name = "Some CPU @ 2.0GHz",
+			     .cpu = 1,
+			     .cores = 8,
+			     .memory_bytes_per_s = 12345678901.0 };
+	struct peaks_file file;
+	const struct peaks *found;
+
+	(void)state;
+	close(mkstemp(path));
+	/* Later lines add and replace; bad ones and bad words are left out. */
+	write_text(
+		"moescope-peaks 1 memory_bytes=150e9 bf16_flops_per_s=7e14 fp8_flops_per_s=1e15 "
+		"name=NVIDIA H200\n"
+		"moescope-peaks 2 bf16_flops_per_s=1 name=NVIDIA H200\n"
+		"rubbish\n\n"
+		"moescope-peaks 1 bf16_flops_per_s=1 name=\n"
+		"moescope-peaks 1 memory_bytes=150e9 bf16_flops_per_s=8e14 fp16_flops_per_s=nan "
+		"fp32_flops_per_s=-4 tf32_flops_per_s=1e300 memory_bytes_per_s=4e12x new_key=3 = x= "
+		"name=NVIDIA H200\n");
+	assert_int_equal(peaks_append(path, &cpu), 0);
+	assert_int_equal(peaks_read(path, &file), 0);
+	assert_int_equal(file.n, 2);
+	found = peaks_find_gpu(&file, "NVIDIA H200", 151e9);
+	assert_non_null(found);
+	assert_true(found->flops_per_s[PEAK_BF16] == 8e14);
+	assert_true(found->flops_per_s[PEAK_FP8] == 1e15);
+	assert_true(found->flops_per_s[PEAK_FP16] == 0 && found->flops_per_s[PEAK_FP32] == 0);
+	assert_true(found->flops_per_s[PEAK_TF32] == 0 && found->memory_bytes_per_s == 0);
+	assert_null(peaks_find_gpu(&file, "NVIDIA H200", 80e9));
+	assert_null(peaks_find_gpu(&file, "NVIDIA H100", 150e9));
+	found = peaks_find_cpu(&file, "Some CPU @ 2.0GHz", 8);
+	assert_non_null(found);
+	assert_true(fabs(found->memory_bytes_per_s / 12345678901.0 - 1) < 1e-5);
+	assert_null(peaks_find_cpu(&file, "Some CPU @ 2.0GHz", 4));
+	assert_null(peaks_find_cpu(&file, "NVIDIA H200", 0));
+	peaks_release(&file);
+	unlink(path);
+	assert_int_equal(peaks_read(path, &file), 0); /* not there: nothing measured */
+	assert_int_equal(file.n, 0);
+	assert_int_not_equal(peaks_read("/proc/self", &file), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_mfu_and_roof_of_a_gpu),
+		cmocka_unit_test(test_window_and_parts),
+		cmocka_unit_test(test_kernels_share_their_operation),
+		cmocka_unit_test(test_two_ranks),
+		cmocka_unit_test(test_what_is_missing_is_said),
+		cmocka_unit_test(test_words_of_data_types),
+		cmocka_unit_test(test_experts_alone),
+		cmocka_unit_test(test_processor),
+		cmocka_unit_test(test_measured_before_sheet_and_limits),
+		cmocka_unit_test(test_counters_of_the_driver),
+		cmocka_unit_test(test_data_sheets),
+		cmocka_unit_test(test_file_of_peaks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
