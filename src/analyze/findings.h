@@ -11,6 +11,7 @@
 #include "analyze/device_state.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
+#include "analyze/launches.h"
 #include "analyze/memory.h"
 #include "analyze/named_spans.h"
 #include "analyze/ops.h"
@@ -30,6 +31,7 @@ struct findings {
 	struct inference inference;
 	struct overhead overhead;
 	struct kernels kernels;
+	struct launches launches; /* with FIND_LAUNCHES */
 	struct api_calls api;
 	struct transfers transfers;
 	struct timeline timeline;
@@ -51,6 +53,7 @@ enum finding {
 	FIND_SPANS = 1 << 10,
 	FIND_ALL = (1 << 11) - 1,
 	FIND_ROUTER_TIME = 1 << 11, /* a part of routing that only some views show */
+	FIND_LAUNCHES = 1 << 12,    /* likewise of kernels: it looks up the call of every one */
 };
 
 struct findings_options {
