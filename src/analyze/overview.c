@@ -189,9 +189,32 @@ static struct value larger(struct value a, struct value b)
 	return !b.known || (a.known && a.v >= b.v) ? a : b;
 }
 
-static void bandwidths(const struct device_states *states, struct overview *out)
+static struct value peak_bandwidth(const struct run *run, const struct device_state *d)
+{
+	for (size_t i = 0; i < run->device.n; i++)
+		if (run->device.shard[i] == d->shard && run->device.device[i] == d->device &&
+		    run->device.memory_bytes_per_s[i])
+			return value_of((double)run->device.memory_bytes_per_s[i]);
+	return value_absent("the peak of the device's memory bandwidth was not recorded");
+}
+
+static void dram(const struct run *run, const struct device_state *d, struct overview *out)
+{
+	const struct metric_summary *m = &d->metrics[METRIC_DRAM_BANDWIDTH];
+	struct value peak;
+
+	if (!m->samples || (out->dram_pct.known && out->dram_pct.v >= m->mean))
+		return;
+	peak = peak_bandwidth(run, d);
+	out->dram_pct = value_of(m->mean);
+	out->dram_bytes_per_s = peak.known ? value_of(m->mean / 100 * peak.v) : peak;
+}
+
+static void bandwidths(const struct run *run, const struct device_states *states,
+		       struct overview *out)
 {
 	out->dram_pct = value_absent("needs hardware counters, which were not sampled");
+	out->dram_bytes_per_s = out->dram_pct;
 	out->pcie_pct = value_absent("PCIe traffic was not sampled");
 	for (size_t i = 0; i < states->n; i++) {
 		const struct metric_summary *m = states->devices[i].metrics;
@@ -199,9 +222,7 @@ static void bandwidths(const struct device_states *states, struct overview *out)
 		struct value link = pcie_bytes_per_s(m[METRIC_PCIE_GENERATION].max,
 						     m[METRIC_PCIE_WIDTH].max);
 
-		if (m[METRIC_DRAM_BANDWIDTH].samples)
-			out->dram_pct = larger(out->dram_pct,
-					       value_of(m[METRIC_DRAM_BANDWIDTH].mean));
+		dram(run, &states->devices[i], out);
 		if (!tx->samples && !rx->samples)
 			continue;
 		if (link.known)
@@ -226,7 +247,7 @@ int overview_make(const struct run *run, const struct findings *findings,
 	}
 	memory(run, findings, &out);
 	device_time(findings, by_class, by_expert, &out);
-	bandwidths(&findings->device_states, &out);
+	bandwidths(run, &findings->device_states, &out);
 	*ret_overview = out;
 	return 0;
 }

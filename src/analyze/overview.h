@@ -34,8 +34,9 @@ struct overview {
 
 	struct value attention_ns, expert_ns; /* mean time of a kernel */
 	bool expert_by_class;
-	struct value busy_pct; /* of all devices together */
-	struct value dram_pct, pcie_pct;
+	struct value busy_pct;			 /* of all devices together */
+	struct value dram_pct, dram_bytes_per_s; /* the second: of the device's peak */
+	struct value pcie_pct;
 };
 
 /* kernels by class and by expert, of the same selection as the findings. */

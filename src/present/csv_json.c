@@ -23,6 +23,8 @@ const struct csv_column csv_profiler_report[] = {
 	  "as the program told" },
 	{ "stats.kernel", "kernels.csv: mean time in ms by name and by expert" },
 	{ "stats.data_movement", "transfers.csv: bytes / device time of timed copies" },
+	{ "stats.data_movement.gpu_memory_bandwidth_gbps",
+	  "mean share of the peak by hardware counters, times the peak of the device" },
 	{ "stats.expert_routing", "routing.csv summed over layers, by expert number; "
 				  "load_balance_score and routing_efficiency are legacy" },
 	{ NULL, NULL },
@@ -183,7 +185,7 @@ static void data_movement(struct json *json, const struct csv_book *book)
 	put_value(json, "pcie_bandwidth_gbps",
 		  link_ns > 0 ? value_of(link_bytes / link_ns)
 			      : value_absent("no copy from or to the host was timed"));
-	put_value(json, "gpu_memory_bandwidth_gbps", value_absent(NO_COUNTERS));
+	put_value(json, "gpu_memory_bandwidth_gbps", scaled(book->overview.dram_bytes_per_s, 1e-9));
 	put_value(json, "total_transfers_mb",
 		  scene_has_device(book->run) ? value_of((double)t->bytes / 1e6)
 					      : value_absent("no device records in this run"));

@@ -13,12 +13,9 @@
 
 #include "analyze/kernels.h"
 #include "fake_windows.h"
+#include "golden.h"
 #include "json_check.h"
 #include "present/present.h"
-
-#ifndef MOESCOPE_GOLDEN_DIR
-#define MOESCOPE_GOLDEN_DIR "tests/golden"
-#endif
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
@@ -55,43 +52,6 @@ static char *rendered(const char *view, enum form form, int layer, enum which wh
 	fclose(out);
 	fake_run_free(run);
 	return text;
-}
-
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	char *text;
-	long size;
-
-	if (!file)
-		fail_msg("cannot open %s; MOESCOPE_UPDATE_GOLDEN=1 makes it", path);
-	assert_int_equal(fseek(file, 0, SEEK_END), 0);
-	size = ftell(file);
-	rewind(file);
-	text = calloc(1, (size_t)size + 1);
-	assert_int_equal(fread(text, 1, (size_t)size, file), size);
-	fclose(file);
-	return text;
-}
-
-static void compare(const char *name, const char *text)
-{
-	const char *dir = getenv("MOESCOPE_GOLDEN_DIR");
-	char path[512];
-	char *expected;
-
-	snprintf(path, sizeof(path), "%s/%s", dir ? dir : MOESCOPE_GOLDEN_DIR, name);
-	if (getenv("MOESCOPE_UPDATE_GOLDEN")) {
-		FILE *file = fopen(path, "w");
-
-		assert_non_null(file);
-		assert_int_equal(fputs(text, file) < 0, 0);
-		assert_int_equal(fclose(file), 0);
-		return;
-	}
-	expected = read_file(path);
-	assert_string_equal(text, expected);
-	free(expected);
 }
 
 static void test_golden(void **state)
@@ -164,7 +124,7 @@ static void test_golden(void **state)
 		print_message("%s\n", cases[i].file);
 		if (cases[i].form == JSON)
 			assert_true(json_check(text));
-		compare(cases[i].file, text);
+		golden_compare(cases[i].file, text);
 		free(text);
 	}
 }
