@@ -143,8 +143,6 @@ int csv_dir_write(struct invocation *inv, const char *directory)
 
 	if (values->json || values->dashboard)
 		return usage_error(inv->command, "'--csv' excludes '--json' and '--dashboard'.");
-	if (!*directory)
-		return usage_error(inv->command, "'--csv' needs the name of a directory.");
 	r = make_directory(directory);
 	if (r != EXIT_OK)
 		return r;
