@@ -105,14 +105,17 @@ static void expert_weights(const struct run *run, struct overview *out)
 
 static int experts(const struct run *run, const struct routing *routing, struct overview *out)
 {
+	struct load_metrics load;
 	int r;
 
 	out->cv_excess = value_absent("the program reports no routing");
 	for (size_t i = 0; i < routing->n; i++)
 		if (routing->layers[i].experts > out->experts)
 			out->experts = routing->layers[i].experts;
-	out->n = calloc(out->experts ? out->experts : 1, sizeof(*out->n));
-	out->expert_bytes = calloc(out->experts ? out->experts : 1, sizeof(*out->expert_bytes));
+	if (!out->experts)
+		return 0;
+	out->n = calloc(out->experts, sizeof(*out->n));
+	out->expert_bytes = calloc(out->experts, sizeof(*out->expert_bytes));
 	if (!out->n || !out->expert_bytes)
 		return -ENOMEM;
 	for (size_t i = 0; i < routing->n; i++) {
@@ -125,14 +128,17 @@ static int experts(const struct run *run, const struct routing *routing, struct 
 			out->n[e] += layer->n[e];
 	}
 	expert_weights(run, out);
-	r = load_metrics_compute(out->n, out->experts, &out->load);
-	if (r >= 0 && out->load.known && out->tokens) {
-		double k = (double)out->load.total / (double)out->tokens;
+	r = load_metrics_compute(out->n, out->experts, &load);
+	if (r < 0)
+		return r;
+	out->load = load;
+	if (load.known && out->tokens) {
+		double k = (double)load.total / (double)out->tokens;
 
 		out->cv_excess = value_of(routing_cv_excess(
-			out->load.cv, routing_cv_floor(out->experts, k, (double)out->tokens)));
+			load.cv, routing_cv_floor(out->experts, k, (double)out->tokens)));
 	}
-	return r;
+	return 0;
 }
 
 static struct value mean_of(const struct kernels *kernels, const char *class, const char *reason)

@@ -25,7 +25,7 @@ struct overview {
 	struct value peak_bytes, total_bytes;
 	bool peak_by_driver;
 
-	uint64_t *n; /* of each expert number */
+	uint64_t *n; /* of each expert number; NULL: no experts */
 	uint32_t experts;
 	uint64_t tokens;
 	struct load_metrics load; /* not known: no routing */
