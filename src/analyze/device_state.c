@@ -5,6 +5,7 @@
 #include "analyze/device_state.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,19 @@
 
 enum { REASONS = DEVICE_METRICS, OTHER_METRIC, NOT_LOOKED };
 
-static const char *const keys[] = { "power_w", "clock_sm_mhz", "clock_memory_mhz", "temperature_c",
-				    "clock_limit_reasons" };
+static const char *const keys[] = {
+	"power_w",
+	"clock_sm_mhz",
+	"clock_memory_mhz",
+	"temperature_c",
+	"dram_bandwidth_pct",
+	"pcie_tx_mib_per_s",
+	"pcie_rx_mib_per_s",
+	"pcie_link_generation",
+	"pcie_link_width",
+	"memory_total_bytes",
+	"clock_limit_reasons",
+};
 
 const char *device_metric_key(enum device_metric metric)
 {
@@ -82,6 +94,8 @@ static void take_sample(struct device_state *d, unsigned int metric, double valu
 			d->reasons[bit] += (uint64_t)value >> bit & 1;
 		return;
 	}
+	if (!isfinite(value))
+		return;
 	m = &d->metrics[metric];
 	m->min = !m->samples || value < m->min ? value : m->min;
 	m->max = !m->samples || value > m->max ? value : m->max;

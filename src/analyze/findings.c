@@ -7,7 +7,9 @@
 int findings_analyze(const struct run *run, const struct findings_options *options,
 		     struct findings *ret_findings)
 {
-	struct findings f = { 0 };
+	struct findings f = {
+		.launches = launches_absent("not looked at here; 'moescope kernels' does"),
+	};
 	int r = coverage_analyze(run, &f.coverage);
 
 	if (r >= 0 && (options->want & FIND_OPS))
@@ -30,6 +32,8 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = overhead_analyze(run, &f.overhead);
 	if (r >= 0 && (options->want & FIND_KERNELS))
 		r = kernels_analyze(run, &options->sel, &options->kernels, &f.kernels);
+	if (r >= 0 && (options->want & FIND_LAUNCHES))
+		r = launches_analyze(run, &options->sel, &f.launches);
 	if (r >= 0 && (options->want & FIND_API))
 		r = api_calls_analyze(run, &options->sel, &f.api);
 	if (r >= 0 && (options->want & FIND_TRANSFERS))
@@ -62,6 +66,7 @@ void findings_release(struct findings *findings)
 	device_memory_release(&findings->device_memory);
 	device_states_release(&findings->device_states);
 	kernels_release(&findings->kernels);
+	launches_release(&findings->launches);
 	api_calls_release(&findings->api);
 	transfers_release(&findings->transfers);
 	timeline_release(&findings->timeline);

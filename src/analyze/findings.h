@@ -12,6 +12,7 @@
 #include "analyze/efficiency.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
+#include "analyze/launches.h"
 #include "analyze/memory.h"
 #include "analyze/named_spans.h"
 #include "analyze/ops.h"
@@ -31,6 +32,7 @@ struct findings {
 	struct inference inference;
 	struct overhead overhead;
 	struct kernels kernels;
+	struct launches launches; /* with FIND_LAUNCHES */
 	struct api_calls api;
 	struct transfers transfers;
 	struct timeline timeline;
@@ -54,6 +56,7 @@ enum finding {
 	FIND_EFFICIENCY = 1 << 12,
 	FIND_ALL = ((1 << 11) - 1) | FIND_EFFICIENCY,
 	FIND_ROUTER_TIME = 1 << 11, /* a part of routing that only some views show */
+	FIND_LAUNCHES = 1 << 12,    /* likewise of kernels: it looks up the call of every one */
 };
 
 struct findings_options {

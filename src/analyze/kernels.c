@@ -118,13 +118,15 @@ static bool known_place(enum kernels_by by, const struct place *place, struct ke
 	static const char *const reasons[] = {
 		[KERNELS_BY_RANGE] = "launched outside all ranges",
 		[KERNELS_BY_LAYER] = "no range around the launch names a layer",
+		[KERNELS_BY_EXPERT] = "no range around the launch names an expert",
 		[KERNELS_BY_PHASE] = "no range around the launch names a phase",
 		[KERNELS_BY_STEP] = "launched outside all steps",
 	};
-	bool known = by == KERNELS_BY_RANGE   ? place->path != 0
-		     : by == KERNELS_BY_LAYER ? place->layer >= 0
-		     : by == KERNELS_BY_PHASE ? place->phase != 0
-					      : place->step != NO_STEP;
+	bool known = by == KERNELS_BY_RANGE    ? place->path != 0
+		     : by == KERNELS_BY_LAYER  ? place->layer >= 0
+		     : by == KERNELS_BY_EXPERT ? place->expert >= 0
+		     : by == KERNELS_BY_PHASE  ? place->phase != 0
+					       : place->step != NO_STEP;
 
 	if (!known)
 		key->no_place = reasons[by];
@@ -149,10 +151,13 @@ static bool place_key(struct builder *b, size_t i, struct key *key)
 	b->outside += place.path == 0;
 	if (b->by < KERNELS_BY_RANGE || b->by > KERNELS_BY_STEP || !known_place(b->by, &place, key))
 		return true;
-	key->major = b->by == KERNELS_BY_RANGE	 ? place.path
-		     : b->by == KERNELS_BY_LAYER ? (uint64_t)place.layer
-		     : b->by == KERNELS_BY_PHASE ? place.phase
-						 : (uint64_t)b->run->step.step[place.step];
+	key->major = b->by == KERNELS_BY_RANGE	  ? place.path
+		     : b->by == KERNELS_BY_LAYER  ? (uint64_t)place.layer
+		     : b->by == KERNELS_BY_EXPERT ? (uint64_t)place.expert
+		     : b->by == KERNELS_BY_PHASE  ? place.phase
+						  : (uint64_t)b->run->step.step[place.step];
+	if (b->by == KERNELS_BY_EXPERT)
+		key->minor = (uint32_t)place.layer;
 	return true;
 }
 
@@ -188,6 +193,7 @@ static int key_of(struct builder *b, size_t i, struct key *ret_key, bool *ret_se
 		break;
 	case KERNELS_BY_RANGE:
 	case KERNELS_BY_LAYER:
+	case KERNELS_BY_EXPERT:
 	case KERNELS_BY_PHASE:
 	case KERNELS_BY_STEP:
 		break;
@@ -203,6 +209,7 @@ static int named_row(struct builder *b, uint32_t name, struct kernel_row *row)
 	if (demangler_name(&b->demangler, text, &row->name) < 0 ||
 	    kernel_short_name(row->name, &row->short_name) < 0 || class_of(b, name, &class) < 0)
 		return -ENOMEM;
+	row->name_id = name;
 	row->class = strdup(class);
 	return row->class ? 0 : -ENOMEM;
 }
@@ -222,6 +229,10 @@ static int describe(struct builder *b, const struct key *key, struct kernel_row 
 		return attribution_path_text(&b->at, (uint32_t)key->major, &row->range);
 	case KERNELS_BY_LAYER:
 		row->layer = (int32_t)key->major;
+		break;
+	case KERNELS_BY_EXPERT:
+		row->expert = (int32_t)key->major;
+		row->layer = (int32_t)(uint32_t)key->minor;
 		break;
 	case KERNELS_BY_PHASE:
 		row->phase = (uint8_t)key->major;
@@ -255,7 +266,7 @@ static int find_row(struct builder *b, const struct key *key, uint32_t *ret_row)
 		    array_grow(&b->keys, &b->keys_capacity, b->n + 1, sizeof(*b->keys)) < 0)
 			return -ENOMEM;
 		b->keys[b->n] = *key;
-		b->rows[b->n] = (struct kernel_row){ .layer = -1 };
+		b->rows[b->n] = (struct kernel_row){ .layer = -1, .expert = -1 };
 		b->n++;
 		b->slots[slot] = (uint32_t)b->n;
 		if (describe(b, key, &b->rows[b->n - 1]) < 0)
@@ -360,6 +371,8 @@ static int by_time(const void *a, const void *b)
 		return x->step < y->step ? -1 : 1;
 	if (x->layer != y->layer)
 		return x->layer < y->layer ? -1 : 1;
+	if (x->expert != y->expert)
+		return x->expert < y->expert ? -1 : 1;
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
 	if (x->device != y->device)

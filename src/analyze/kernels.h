@@ -20,6 +20,7 @@ enum kernels_by {
 	KERNELS_BY_CLASS,
 	KERNELS_BY_RANGE,
 	KERNELS_BY_LAYER,
+	KERNELS_BY_EXPERT, /* of a layer */
 	KERNELS_BY_PHASE,
 	KERNELS_BY_STEP,
 	KERNELS_BY_STREAM, /* of a device of a process */
@@ -37,11 +38,12 @@ struct kernel_row {
 	char *name, *short_name; /* owned; demangled */
 	char *class;		 /* owned */
 	char *range;		 /* owned; "outer/inner" */
-	int32_t layer;
+	int32_t layer, expert;
+	uint32_t name_id; /* string id, by name */
 	uint8_t phase;
 	int64_t step;
 	uint32_t rank, device, stream, graph;
-	const char *no_place; /* why range, layer, phase, step or graph is not known; NULL: it is */
+	const char *no_place; /* why range, layer, … or graph is not known; NULL: it is */
 	bool whole_step;      /* by step: device records cover all of it */
 
 	uint64_t count, untimed;

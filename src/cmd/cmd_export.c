@@ -3,18 +3,16 @@
  * moescope export: a run in the format of another tool.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
+#include "cmd/whole_file.h"
 #include "present/present.h"
 
 struct values {
@@ -59,61 +57,16 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-/* Beside the target, so that the rename stays inside one file system. */
-static int open_temporary(const char *target, char **ret_path, FILE **ret_file)
-{
-	char *path;
-	int fd;
-
-	if (asprintf(&path, "%s.XXXXXX", target) < 0)
-		return -ENOMEM;
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0) {
-		int code = errno;
-
-		free(path);
-		return -code;
-	}
-	*ret_file = fdopen(fd, "w");
-	if (!*ret_file) {
-		close(fd);
-		unlink(path);
-		free(path);
-		return -ENOMEM;
-	}
-	*ret_path = path;
-	return 0;
-}
-
-/* mkostemp makes files for the owner alone; a trace is meant to be passed on like any file. */
-static int usual_mode(int fd)
-{
-	mode_t mask = umask(0);
-
-	umask(mask);
-	return fchmod(fd, 0666 & ~mask);
-}
-
 static int write_file(const struct run *run, const struct values *values, const char *target)
 {
 	struct err err = { "" };
-	char *temporary = NULL;
-	FILE *file = NULL;
-	int r = open_temporary(target, &temporary, &file);
+	struct whole_file whole;
+	int r = whole_file_open(&whole, target);
 
 	if (r < 0)
 		return fail("cannot write '%s': %s; choose another place with --output.", target,
 			    strerror(-r));
-	r = formats[values->to].write(run, file, &err);
-	if (r == 0 && (fflush(file) != 0 || usual_mode(fileno(file)) < 0))
-		r = err_set(&err, -errno, "cannot write '%s': %s.", target, strerror(errno));
-	if (fclose(file) != 0 && r == 0)
-		r = err_set(&err, -errno, "cannot write '%s': %s.", target, strerror(errno));
-	if (r == 0 && rename(temporary, target) < 0)
-		r = err_set(&err, -errno, "cannot write '%s': %s.", target, strerror(errno));
-	if (r < 0)
-		unlink(temporary);
-	free(temporary);
+	r = whole_file_close(&whole, formats[values->to].write(run, whole.file, &err), &err);
 	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
 }
 

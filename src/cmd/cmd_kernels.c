@@ -5,7 +5,7 @@
 #include "cmd/table.h"
 
 /* In the order of enum kernels_by. */
-static const char *const by_choices[] = { "name", "class",  "range",  "layer", "phase",
+static const char *const by_choices[] = { "name", "class",  "range",  "layer", "expert", "phase",
 					  "step", "stream", "device", "graph", NULL };
 
 static const struct option_desc own[] = {
@@ -14,7 +14,7 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_CHOICE,
 	  .metavar = "WHAT",
 	  .choices = by_choices,
-	  .help = "a row for each name, class, range, layer, phase, step, stream, device or CUDA "
+	  .help = "a row for each name, class, range, layer, expert, phase, step, stream, device or CUDA "
 		  "graph",
 	  .default_text = "name",
 	  .offset = offsetof(struct table_values, kernels_by) },

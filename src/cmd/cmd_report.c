@@ -2,13 +2,19 @@
  *
  * moescope report: the whole story of a run, verdicts first.
  */
-#include "cmd/table.h"
+#include "cmd/csv_dir.h"
 
 static const struct option_desc own[] = {
 	{ .name = "dashboard",
 	  .kind = OPTION_FLAG,
 	  .help = "one screen in place of the whole report",
 	  .offset = offsetof(struct table_values, dashboard) },
+	{ .name = "csv",
+	  .kind = OPTION_STRING,
+	  .metavar = "DIR",
+	  .help = "write every table as a file in this directory, in place of a report",
+	  .offset = offsetof(struct table_values, csv_directory),
+	  .completion = COMPLETE_DIR },
 	{ .name = "limit",
 	  .short_name = 'n',
 	  .kind = OPTION_INT,
@@ -27,6 +33,7 @@ static const struct option_group groups[] = {
 static const struct example examples[] = {
 	{ "moescope report", "The newest run in this directory." },
 	{ "moescope report a.mscope --dashboard", "One screen of it." },
+	{ "moescope report a.mscope --csv tables", "Every table as a file in tables/." },
 	{ "moescope report a.mscope --json | jq .verdicts", "What a script needs to know." },
 	{ NULL, NULL },
 };
@@ -37,6 +44,8 @@ static int run_report(struct invocation *inv)
 {
 	const struct table_values *values = inv->values;
 
+	if (values->csv_directory)
+		return csv_dir_write(inv, values->csv_directory);
 	return table_show(inv, values->dashboard ? "dashboard" : "report", 0);
 }
 

@@ -26,9 +26,10 @@ struct table_values {
 	struct step_window steps;
 	struct number_list capacity_factors;
 	uint64_t tile_rows;
-	int kernels_by;	     /* enum kernels_by */
-	int columns;	     /* of routing: layers, steps, experts */
-	const char *classes; /* file; NULL: none */
+	int kernels_by;		   /* enum kernels_by */
+	int columns;		   /* of routing: layers, steps, experts */
+	const char *classes;	   /* file; NULL: none */
+	const char *csv_directory; /* of report; NULL: none */
 };
 #define TABLE_DEFAULTS                                                                             \
 	{                                                                                          \

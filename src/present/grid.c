@@ -278,6 +278,21 @@ static void csv_cell(const struct cell *cell, FILE *out)
 	}
 }
 
+void grid_csv_cells(const struct cell *cells, size_t n, FILE *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			fputc(',', out);
+		csv_cell(&cells[i], out);
+	}
+}
+
+void grid_csv_row(const struct cell *cells, size_t n, FILE *out)
+{
+	grid_csv_cells(cells, n, out);
+	fputc('\n', out);
+}
+
 static bool column_is_used(const struct grid *grid, size_t column)
 {
 	if (!grid->columns[column].data_only_when_set)

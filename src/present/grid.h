@@ -85,6 +85,9 @@ int grid_sort(struct grid *grid, const char *key, struct err *err);
 /* limit 0: all rows. */
 int grid_print(const struct grid *grid, size_t limit, const struct text_layout *layout, FILE *out);
 void grid_csv(const struct grid *grid, size_t limit, FILE *out);
+/* Cells with commas between them, and a line of them, for rows too many to hold in a grid. */
+void grid_csv_cells(const struct cell *cells, size_t n, FILE *out);
+void grid_csv_row(const struct cell *cells, size_t n, FILE *out);
 typedef void (*grid_extra)(struct json *json, const void *item, const void *context);
 /* The rows as an array; `extra` (may be NULL) adds keys to each object. */
 void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_extra extra,

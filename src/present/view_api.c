@@ -67,6 +67,8 @@ static void total(const struct scene *scene, struct json *json)
 	grid_json_value(json, "launch_latency_ns", api->latency_ns);
 	json_key(json, "launches");
 	json_uint(json, api->launches);
+	grid_json_value(json, "launch_overhead_ns", scene->f->launches.overhead_ns);
+	grid_json_value(json, "launch_bound_pct", scene->f->launches.bound_pct);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -94,6 +96,12 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 			"  from the call to the begin of its work on the device: median %s "
 			"over %" PRIu64 "\n",
 			format_ns(api->latency_ns.v).text, api->launches);
+	if (scene->f->launches.count)
+		fprintf(out,
+			"  launch-bound (the call takes longer than the kernel): %s of %s, %s\n",
+			format_count((double)scene->f->launches.bound).text,
+			format_count((double)scene->f->launches.count).text,
+			format_pct(scene->f->launches.bound_pct.v).text);
 	if (api->errors)
 		fprintf(out, "  calls that failed: %" PRIu64 "\n", api->errors);
 	return r;
@@ -101,7 +109,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_api = {
 	.name = "api",
-	.want = FIND_API,
+	.want = FIND_API | FIND_LAUNCHES,
 	.device = true,
 	.grid = fill,
 	.total = total,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One screen (80 x 24) of a run that may be growing or empty: only what is known, n/a for the
- * rest. Repainted several times a second by live views, so it looks at the last steps only.
+ * rest. Repainted several times a second by live views, so steps and routing are the last ones.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,28 +10,12 @@
 #include "analyze/counters.h"
 #include "base/format.h"
 #include "base/utf8.h"
+#include "present/dashboard_lines.h"
 #include "present/whole_views.h"
 
 #define RECENT_STEPS 50
 #define RECENT_ROUTING 20
-#define LAYERS 8
-#define LABEL "%-10s"
-
-static void label(const struct scene *scene, const char *text, FILE *out)
-{
-	bool color = scene->options->color;
-
-	fprintf(out, " %s" LABEL "%s", text_style_on(TEXT_BOLD, color), text,
-		text_style_off(TEXT_BOLD, color));
-}
-
-static void absent(const struct scene *scene, const char *reason, FILE *out)
-{
-	bool color = scene->options->color;
-
-	fprintf(out, "%sn/a (%s)%s\n", text_style_on(TEXT_DIM, color), reason,
-		text_style_off(TEXT_DIM, color));
-}
+#define LAYERS 4
 
 static bool last_step(const struct run *run, int64_t *ret_step)
 {
@@ -74,10 +58,10 @@ static void loss(const struct scene *scene, FILE *out)
 	static const char letters[] = "_.,-=+*#";
 	struct counter_series s;
 
-	label(scene, "Loss", out);
+	dashboard_label(scene, "Loss", out);
 	counter_series_read(scene->run, "loss", (size_t)scene_layout(scene, 0).width - 52, &s);
 	if (!s.n) {
-		absent(scene, "the program has no counter named loss", out);
+		dashboard_absent(scene, "the program has no counter named loss", out);
 		return;
 	}
 	fprintf(out, "%-9.4g from %-8.4g lowest %-8.4g ", s.last, s.first, s.min);
@@ -97,9 +81,9 @@ static void speed(const struct scene *scene, FILE *out)
 {
 	const struct steps *s = &scene->f->steps;
 
-	label(scene, "Speed", out);
+	dashboard_label(scene, "Speed", out);
 	if (!s->all.n) {
-		absent(scene, "no step has ended", out);
+		dashboard_absent(scene, "no step has ended", out);
 	} else {
 		if (s->tokens_per_s.known)
 			fprintf(out, "%s tokens/s, ", format_count(s->tokens_per_s.v).text);
@@ -107,51 +91,13 @@ static void speed(const struct scene *scene, FILE *out)
 			format_ns(s->all.p50).text, format_ns(s->all.p95).text,
 			format_pct(100 * s->all.cv).text, s->all.n);
 	}
-	label(scene, "Phases", out);
+	dashboard_label(scene, "Phases", out);
 	if (!s->n_phased) {
-		absent(scene, "no range names a phase", out);
+		dashboard_absent(scene, "no range names a phase", out);
 		return;
 	}
 	scene_phase_bar(scene, scene_layout(scene, 0).width - 13, out);
 	scene_phase_legend(scene, 5, out);
-}
-
-static void memory(const struct scene *scene, FILE *out)
-{
-	const struct memory *memory = &scene->f->memory;
-	size_t width = (size_t)scene_layout(scene, 0).width - 12;
-
-	if (!memory->n) {
-		label(scene, "Memory", out);
-		absent(scene, "the program reports no allocations", out);
-		return;
-	}
-	for (size_t i = 0; i < memory->n && i < 2; i++) {
-		const struct memory_device *d = &memory->devices[i];
-		char line[256];
-		size_t at;
-
-		at = (size_t)snprintf(line, sizeof(line), "%s live, peak %s",
-				      format_bytes((double)d->live_bytes).text,
-				      format_bytes((double)d->peak_bytes).text);
-		for (size_t j = 0; j < MEMORY_USES; j++) {
-			unsigned int u = d->order_at_peak[j];
-			char part[64];
-			size_t n;
-
-			if (!d->use_at_peak[u])
-				continue;
-			n = (size_t)snprintf(part, sizeof(part), "%s %s %s",
-					     strchr(line, ':') ? "," : ":", memory_use_name(u),
-					     format_bytes((double)d->use_at_peak[u]).text);
-			if (at + n <= width) {
-				memcpy(line + at, part, n + 1);
-				at += n;
-			}
-		}
-		label(scene, d->device < 0 ? "Memory" : "GPU mem", out);
-		fprintf(out, "%s\n", line);
-	}
 }
 
 static void ratio(const struct value *value, int width, FILE *out)
@@ -188,9 +134,9 @@ static void experts(const struct scene *scene, FILE *out)
 	size_t most = 0;
 
 	fputc('\n', out);
-	label(scene, "Experts", out);
+	dashboard_label(scene, "Experts", out);
 	if (!routing->n) {
-		absent(scene, "the program reports no routing", out);
+		dashboard_absent(scene, "the program reports no routing", out);
 		return;
 	}
 	for (size_t i = 0; i < routing->n; i++)
@@ -210,8 +156,7 @@ static void cost(const struct scene *scene, FILE *out)
 	uint64_t lost = loss_total(&scene->run->loss);
 	bool color = scene->options->color;
 
-	fputc('\n', out);
-	label(scene, "Overhead", out);
+	dashboard_label(scene, "Overhead", out);
 	if (o->measured_pct.known)
 		fprintf(out, "%s of the step (95%%: %s to %s)", format_pct(o->measured_pct.v).text,
 			format_pct(o->low_pct.v).text, format_pct(o->high_pct.v).text);
@@ -220,7 +165,7 @@ static void cost(const struct scene *scene, FILE *out)
 	if (o->own_cpu_pct.known)
 		fprintf(out, ", own thread %s of a core", format_pct(o->own_cpu_pct.v).text);
 	fputc('\n', out);
-	label(scene, "Losses", out);
+	dashboard_label(scene, "Losses", out);
 	if (lost)
 		fprintf(out, "%s%" PRIu64 "%s (see the report)\n",
 			text_style_on(TEXT_YELLOW, color), lost,
@@ -228,11 +173,43 @@ static void cost(const struct scene *scene, FILE *out)
 	else
 		fputs("none\n", out);
 	if (scene->f->routing.records && !scene->f->routing.self_check_ok) {
-		label(scene, "Check", out);
+		dashboard_label(scene, "Check", out);
 		text_fit(out, scene->f->routing.self_check,
 			 (size_t)scene_layout(scene, 0).width - 12, false, scene->options->utf8);
 		fputc('\n', out);
 	}
+}
+
+/* Whether any range names an expert: looking up the place of every kernel is dear. */
+static bool names_experts(const struct run *run)
+{
+	uint32_t last = 0;
+
+	for (size_t i = 0; i < run->range.n; i++) {
+		uint32_t site = run->range.site[i];
+
+		if (site != last && run_site(run, site).expert >= 0)
+			return true;
+		last = site;
+	}
+	return false;
+}
+
+/* Times of kernels are those of the whole run. */
+static int overview(const struct run *run, const struct findings *f, struct overview *ret)
+{
+	struct kernels by_class = { 0 }, by_expert = { 0 };
+	struct kernels_options by = { .by = KERNELS_BY_CLASS };
+	int r = kernels_analyze(run, &SELECT_ALL, &by, &by_class);
+
+	by.by = KERNELS_BY_EXPERT;
+	if (r >= 0 && names_experts(run))
+		r = kernels_analyze(run, &SELECT_ALL, &by, &by_expert);
+	if (r >= 0)
+		r = overview_make(run, f, &by_class, &by_expert, ret);
+	kernels_release(&by_class);
+	kernels_release(&by_expert);
+	return r;
 }
 
 /* Two windows, both ending at the last step: a longer one for times, a shorter for routing. */
@@ -247,7 +224,8 @@ static int analyze(const struct run *run, const struct present_options *options,
 
 	if (!window && last_step(run, &last))
 		recent.step_first = last - RECENT_STEPS + 1;
-	r = scene_analyze(run, &recent, FIND_STEPS | FIND_MEMORY | FIND_OVERHEAD, &steps, err);
+	r = scene_analyze(run, &recent, FIND_STEPS | FIND_MEMORY | FIND_OVERHEAD | FIND_TIMELINE,
+			  &steps, err);
 	if (r < 0)
 		return r;
 	if (!window && run->step.n)
@@ -269,6 +247,7 @@ int view_dashboard(const struct run *run, const struct present_options *options,
 {
 	struct present_options fitted = *options;
 	struct findings findings;
+	struct overview o;
 	struct scene scene = { run, &fitted, &findings };
 	int r;
 
@@ -280,12 +259,20 @@ int view_dashboard(const struct run *run, const struct present_options *options,
 	r = analyze(run, &fitted, &findings, err);
 	if (r < 0)
 		return r;
+	r = overview(run, &findings, &o);
+	if (r < 0) {
+		findings_release(&findings);
+		return err_sys(err, r, "cannot make the dashboard of '%s'", run->info.name);
+	}
 	head(&scene, out);
 	loss(&scene, out);
 	speed(&scene, out);
-	memory(&scene, out);
+	dashboard_memory(&scene, &o, out);
+	dashboard_device(&scene, &o, out);
 	experts(&scene, out);
+	dashboard_experts(&scene, &o, out);
 	cost(&scene, out);
+	overview_release(&o);
 	findings_release(&findings);
 	return 0;
 }

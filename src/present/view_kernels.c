@@ -26,17 +26,29 @@
 	(const struct grid_column[]){ __VA_ARGS__, FIGURES },                                      \
 	sizeof((const struct grid_column[]){ __VA_ARGS__, FIGURES }) / sizeof(struct grid_column)
 
+/* By name alone, and only where launches were looked at. */
+#define LAUNCHES                                                                                   \
+	{ .key = "launch_latency_ns", .unit = GRID_NS, .data_only_when_set = true },               \
+	{ .key = "launch_overhead_ns", .unit = GRID_NS, .data_only_when_set = true },              \
+	{ .key = "launch_bound", .unit = GRID_INT, .data_only_when_set = true }
+#define COLUMNS_LAUNCHES(...)                                                                      \
+	(const struct grid_column[]){ __VA_ARGS__, FIGURES, LAUNCHES },                            \
+	sizeof((const struct grid_column[]){ __VA_ARGS__, FIGURES, LAUNCHES }) /                   \
+		sizeof(struct grid_column)
+
 /* In the order of enum kernels_by. */
 static const struct {
 	const struct grid_column *columns;
 	size_t n;
 } tables[] = {
-	{ COLUMNS({ .key = "name", .unit = GRID_TEXT },
+	{ COLUMNS_LAUNCHES({ .key = "name", .unit = GRID_TEXT },
 		  { .key = "short_name", .title = "kernel", .unit = GRID_TEXT, .flexible = true },
 		  { .key = "class", .title = "class", .unit = GRID_TEXT }) },
 	{ COLUMNS({ .key = "class", .title = "class", .unit = GRID_TEXT }) },
 	{ COLUMNS({ .key = "range", .title = "range", .unit = GRID_TEXT, .flexible = true }) },
 	{ COLUMNS({ .key = "layer", .title = "layer", .unit = GRID_INT }) },
+	{ COLUMNS({ .key = "layer", .title = "layer", .unit = GRID_INT },
+		  { .key = "expert", .title = "expert", .unit = GRID_INT }) },
 	{ COLUMNS({ .key = "phase", .title = "phase", .unit = GRID_TEXT }) },
 	{ COLUMNS({ .key = "step", .title = "step", .unit = GRID_INT },
 		  { .key = "whole", .title = "whole", .unit = GRID_TEXT }) },
@@ -50,8 +62,22 @@ static const struct {
 };
 /* clang-format on */
 
-static struct cell *fill_key(enum kernels_by by, const struct kernel_row *row, struct cell *cell)
+static void fill_launches(const struct scene *scene, const struct kernel_row *row,
+			  struct cell *cell)
 {
+	const struct launch_row *launch = launches_find(&scene->f->launches, row->name_id);
+	static const char none[] = "no timed kernel of it has its launch call recorded";
+
+	*cell++ = launch ? cell_value(launch->latency_ns) : cell_absent(none);
+	*cell++ = launch ? cell_value(launch->overhead_ns) : cell_absent(none);
+	*cell = launch ? cell_uint(launch->bound) : cell_absent(none);
+}
+
+static struct cell *fill_key(const struct scene *scene, const struct kernel_row *row,
+			     struct cell *cell)
+{
+	enum kernels_by by = (enum kernels_by)scene->options->kernels_by;
+
 	switch (by) {
 	case KERNELS_BY_NAME:
 		*cell++ = cell_text(row->name);
@@ -66,6 +92,12 @@ static struct cell *fill_key(enum kernels_by by, const struct kernel_row *row, s
 		break;
 	case KERNELS_BY_LAYER:
 		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_int(row->layer);
+		break;
+	case KERNELS_BY_EXPERT:
+		*cell++ = row->no_place	   ? cell_absent(row->no_place)
+			  : row->layer < 0 ? cell_absent("no range around the launch names a layer")
+					   : cell_int(row->layer);
+		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_int(row->expert);
 		break;
 	case KERNELS_BY_PHASE:
 		*cell++ = row->no_place ? cell_absent(row->no_place)
@@ -106,7 +138,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 		if (!cell)
 			return -ENOMEM;
-		cell = fill_key(by, row, cell);
+		cell = fill_key(scene, row, cell);
 		*cell++ = cell_uint(row->count);
 		*cell++ = row->summary.n ? cell_int(row->time_ns)
 					 : cell_absent("no execution was timed");
@@ -121,6 +153,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(row->occupancy_pct);
 		*cell++ = row->occupancy_limiter ? cell_text(row->occupancy_limiter)
 						 : cell_absent(row->occupancy_pct.reason);
+		if (by == KERNELS_BY_NAME)
+			fill_launches(scene, row, cell);
 	}
 	return 0;
 }
@@ -147,6 +181,9 @@ static void total(const struct scene *scene, struct json *json)
 		grid_json_value(json, "count_per_step", kernels->step_count_mean);
 		grid_json_value(json, "time_per_step_ns", kernels->step_time_mean_ns);
 	}
+	grid_json_value(json, "launch_latency_ns", scene->f->launches.latency_ns);
+	grid_json_value(json, "launch_overhead_ns", scene->f->launches.overhead_ns);
+	grid_json_value(json, "launch_bound_pct", scene->f->launches.bound_pct);
 	grid_json_value(json, "without_call", kernels->without_call);
 	grid_json_value(json, "outside_ranges", kernels->outside_ranges);
 }
@@ -166,6 +203,19 @@ static void doubts(const struct scene *scene, FILE *out)
 	    kernels->outside_ranges.v > 0)
 		fprintf(out, "  not attributed: %.0f launched outside all ranges\n",
 			kernels->outside_ranges.v);
+}
+
+static void launch_line(const struct scene *scene, FILE *out)
+{
+	const struct launches *l = &scene->f->launches;
+
+	if (!l->count)
+		return;
+	fprintf(out, "  a launch (medians): call %s, to the device %s\n",
+		format_ns(l->overhead_ns.v).text, format_ns(l->latency_ns.v).text);
+	fprintf(out, "  launch-bound (the call takes longer than the kernel): %s of %s, %s\n",
+		format_count((double)l->bound).text, format_count((double)l->count).text,
+		format_pct(l->bound_pct.v).text);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -198,13 +248,14 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 			format_ns(kernels->step_time_mean_ns.v).text,
 			format_count(kernels->step_count_mean.v).text, kernels->whole_steps,
 			kernels->whole_steps == 1 ? "" : "s");
+	launch_line(scene, out);
 	doubts(scene, out);
 	return r;
 }
 
 const struct section section_kernels = {
 	.name = "kernels",
-	.want = FIND_KERNELS,
+	.want = FIND_KERNELS | FIND_LAUNCHES,
 	.device = true,
 	.grid = fill,
 	.total = total,

@@ -76,8 +76,9 @@ static int render_efficiency(const struct run *run, const struct present_options
 static const struct view views[] = {
 	{ "report", WANT_ALL, view_report },
 	{ "dashboard",
-	  WANT(STEP) | WANT(RANGE) | WANT(ROUTING) | WANT(MEMORY) | WANT(COUNTER) | WANT(COST) |
-		  WANT(TOKEN),
+	  WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(MEMORY) | WANT(COUNTER) |
+		  WANT(COST) | WANT(TOKEN) | WANT(SAMPLE) | WANT(DEVICE) | WANT(DEVICE_MEMORY) |
+		  WANT(POOL) | WANT(PROCESS),
 	  view_dashboard },
 	{ "ops", WANT_DEVICE, render_ops },
 	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL) | WANT(GEAR), render_steps },

@@ -13,12 +13,9 @@
 
 #include "analyze/kernels.h"
 #include "fake_windows.h"
+#include "golden.h"
 #include "json_check.h"
 #include "present/present.h"
-
-#ifndef MOESCOPE_GOLDEN_DIR
-#define MOESCOPE_GOLDEN_DIR "tests/golden"
-#endif
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
@@ -57,43 +54,6 @@ static char *rendered(const char *view, enum form form, int layer, enum which wh
 	return text;
 }
 
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	char *text;
-	long size;
-
-	if (!file)
-		fail_msg("cannot open %s; MOESCOPE_UPDATE_GOLDEN=1 makes it", path);
-	assert_int_equal(fseek(file, 0, SEEK_END), 0);
-	size = ftell(file);
-	rewind(file);
-	text = calloc(1, (size_t)size + 1);
-	assert_int_equal(fread(text, 1, (size_t)size, file), size);
-	fclose(file);
-	return text;
-}
-
-static void compare(const char *name, const char *text)
-{
-	const char *dir = getenv("MOESCOPE_GOLDEN_DIR");
-	char path[512];
-	char *expected;
-
-	snprintf(path, sizeof(path), "%s/%s", dir ? dir : MOESCOPE_GOLDEN_DIR, name);
-	if (getenv("MOESCOPE_UPDATE_GOLDEN")) {
-		FILE *file = fopen(path, "w");
-
-		assert_non_null(file);
-		assert_int_equal(fputs(text, file) < 0, 0);
-		assert_int_equal(fclose(file), 0);
-		return;
-	}
-	expected = read_file(path);
-	assert_string_equal(text, expected);
-	free(expected);
-}
-
 static void test_golden(void **state)
 {
 	static const struct {
@@ -108,6 +68,9 @@ static void test_golden(void **state)
 		{ "report-120.txt", "report", WIDE, -1, TRAINING, 0 },
 		{ "report.json", "report", JSON, -1, TRAINING, 0 },
 		{ "dashboard.txt", "dashboard", TEXT, -1, TRAINING, 0 },
+		{ "dashboard-ascii.txt", "dashboard", ASCII, -1, TRAINING, 0 },
+		{ "dashboard-gpu.txt", "dashboard", TEXT, -1, GPU, 0 },
+		{ "dashboard-windows.txt", "dashboard", WIDE, -1, WINDOWS, 0 },
 		{ "ops.txt", "ops", TEXT, -1, TRAINING, 0 },
 		{ "ops.json", "ops", JSON, -1, TRAINING, 0 },
 		{ "ops.csv", "ops", CSV, -1, TRAINING, 0 },
@@ -130,6 +93,7 @@ static void test_golden(void **state)
 		{ "kernels.csv", "kernels", CSV, -1, GPU, KERNELS_BY_NAME },
 		{ "kernels-range.txt", "kernels", TEXT, -1, GPU, KERNELS_BY_RANGE },
 		{ "kernels-range.json", "kernels", JSON, -1, GPU, KERNELS_BY_RANGE },
+		{ "kernels-expert.json", "kernels", JSON, -1, GPU, KERNELS_BY_EXPERT },
 		{ "kernels-stream.txt", "kernels", TEXT, 1, GPU, KERNELS_BY_STREAM },
 		{ "api.txt", "api", TEXT, -1, GPU, 0 },
 		{ "api.json", "api", JSON, -1, GPU, 0 },
@@ -164,7 +128,7 @@ static void test_golden(void **state)
 		print_message("%s\n", cases[i].file);
 		if (cases[i].form == JSON)
 			assert_true(json_check(text));
-		compare(cases[i].file, text);
+		golden_compare(cases[i].file, text);
 		free(text);
 	}
 }

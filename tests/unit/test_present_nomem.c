@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "fake_windows.h"
-#include "present/present.h"
+#include "present/csv_files.h"
 
 static long countdown = -1; /* allocations until one fails; -1: none fails */
 
@@ -142,10 +142,66 @@ static void test_views_without_memory(void **state)
 	fake_run_free(run);
 }
 
+/* A book with all of its files; the first failure ends it. */
+static int write_book(const struct run *run, FILE *out, struct err *err)
+{
+	struct present_options options = {
+		.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
+	};
+	struct csv_book *book;
+	struct csv_comparison *comparison = NULL;
+	int r = csv_book_new(run, &options, &book, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r >= 0 && i < csv_book_files(); i++)
+		r = csv_book_write(book, i, out, err);
+	if (r >= 0) {
+		comparison = csv_comparison_new();
+		r = comparison ? csv_comparison_add(comparison, "x", book) : -ENOMEM;
+		if (r < 0)
+			err_sys(err, r, "no comparison");
+		else
+			csv_comparison_write(comparison, out);
+	}
+	csv_comparison_free(comparison);
+	csv_book_free(book);
+	return r;
+}
+
+static void test_books_without_memory(void **state)
+{
+	struct run *runs[] = { fake_training_run(), fake_gpu_run() };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		FILE *out = fopen("/dev/null", "w");
+		bool reached = true;
+		long n = 0;
+
+		assert_non_null(out);
+		for (; reached; n++) {
+			struct err err = { "" };
+			int r;
+
+			countdown = n;
+			r = write_book(runs[i], out, &err);
+			reached = countdown < 0;
+			countdown = -1;
+			assert_int_equal(r, reached ? -ENOMEM : 0);
+			assert_int_equal(err.message[0] != '\0', reached);
+		}
+		fclose(out);
+		assert_true(n > 50);
+		fake_run_free(runs[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_views_without_memory),
+		cmocka_unit_test(test_books_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands print as JSON is what docs/schema and docs/json.md say, key by key."""
+
+import copy
+import glob
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from cli import Skip, TINY, TINYMOE, check, equal, main, moescope, test
+from json_schema import errors
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SCHEMA = json.loads((ROOT / "docs/schema/moescope.schema.json").read_text(encoding="utf-8"))
+DEFS = SCHEMA["$defs"]
+KERNELS_BY = ("name", "class", "range", "layer", "expert", "phase", "step", "stream", "device",
+              "graph")
+# Null by itself: the reason is that of the figure beside it.
+NO_REASON = {"gain_assumption"}
+
+
+def schema_of(document):
+    name, version = document["schema"].split("/")[1:]
+    check(f"document_{name}" in DEFS, f"no schema for {document['schema']}")
+    equal(DEFS[f"document_{name}"]["properties"]["schema"]["const"], f"moescope/{name}/{version}")
+    return {"$ref": f"#/$defs/document_{name}"}
+
+
+def reasons(value, place=""):
+    """Absent values without a reason, and reasons without an absent value."""
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from reasons(item, f"{place}[{i}]")
+    if not isinstance(value, dict):
+        return
+    for key, item in value.items():
+        here = f"{place}.{key}"
+        if item is None and key not in NO_REASON and not value.get(f"{key}_reason"):
+            yield f"{here} is null without a reason"
+        if key.endswith("_reason") and value.get(key.removesuffix("_reason"), 0) is not None:
+            yield f"{here} is the reason of nothing"
+        yield from reasons(item, here)
+
+
+def valid(document, what):
+    found = list(errors(schema_of(document), document, DEFS)) + list(reasons(document))
+    check(not found, what, *found[:5])
+
+
+def commands():
+    """Every document that a run can be asked for."""
+    for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers"):
+        yield [table]
+    yield ["ops", "--by-shape"]
+    yield from (["kernels", "--by", by] for by in KERNELS_BY)
+    yield from (["routing", "--layer", "0"], ["routing", "--columns", "steps"],
+                ["routing", "--columns", "experts"])
+
+
+def all_valid(run):
+    for words in commands():
+        r = moescope(words[0], run, *words[1:], "--json")
+        equal((r.status, r.err), (0, ""), r)
+        valid(json.loads(r.out), f"{' '.join(words)} of {run}")
+
+
+@test
+def documents_of_the_embedded_model():
+    r = moescope("run", "-q", "--level", "full", "-o", "a.mscope", "--", TINYMOE, *TINY,
+                 "--steps", "20")
+    equal(r.status, 0, r)
+    all_valid("a.mscope")
+    r = moescope("run", "-q", "--level", "counts", "-o", "b.mscope", "--", TINYMOE, *TINY,
+                 "--steps", "3")
+    equal(r.status, 0, r)
+    all_valid("b.mscope")
+    for document in json.loads(moescope("report", "a.mscope", "b.mscope", "--json").out):
+        valid(document, "several")
+
+
+@test
+def documents_of_a_recorded_gpu():
+    shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
+    all_valid("h.mscope")
+
+
+@test
+def documents_of_hand_built_runs():
+    paths = [path for path in sorted(glob.glob(str(ROOT / "tests/golden/*.json")))
+             if not os.path.basename(path).startswith(("chrome", "csv-"))]
+    check(len(paths) > 10, paths)
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            valid(json.load(file), os.path.basename(path))
+
+
+@test
+def what_is_wrong_is_found():
+    """The check can fail: an unknown key, a missing one, a wrong type, a null without reason."""
+    with open(ROOT / "tests/golden/report-gpu.json", encoding="utf-8") as file:
+        good = json.load(file)
+
+    def broken(change):
+        document = copy.deepcopy(good)
+        change(document)
+        found = list(errors(schema_of(good), document, DEFS)) + list(reasons(document))
+        check(found, "not found")
+        return found[0]
+
+    check("not in the schema" in broken(lambda d: d["kernels"]["rows"][0].update(colour=1)))
+    check("missing" in broken(lambda d: d["steps"]["total"].pop("outliers")))
+    check("is not integer" in broken(lambda d: d["loss"].update(salvaged="none")))
+    check("without a reason" in broken(lambda d: d["memory"]["total"].pop("pools_reason")))
+    check("is not 'moescope" in broken(lambda d: d.update(schema="moescope/report/2")))
+
+
+@test
+def every_key_is_described():
+    for name, schema in DEFS.items():
+        check(schema.get("description"), name)
+        for key, value in schema.get("properties", {}).items():
+            check(value.get("description"), f"{name}.{key} has no description")
+    used = set()
+
+    def walk(value):
+        if isinstance(value, dict):
+            used.add(value.get("$ref", "").removeprefix("#/$defs/"))
+            value = list(value.values())
+        if isinstance(value, list):
+            for item in value:
+                walk(item)
+
+    walk(SCHEMA)
+    equal(set(DEFS) - used, set(), "parts of the schema that nothing uses")
+
+
+@test
+def page_is_current():
+    r = subprocess.run([sys.executable, ROOT / "tools/json_doc.py", "--check"], check=False,
+                       capture_output=True, text=True)
+    equal(r.returncode, 0, r.stderr)
+
+
+@test
+def schema_is_a_json_schema():
+    """By the reference implementation, where it is installed."""
+    try:
+        from jsonschema import Draft202012Validator
+    except ImportError as error:
+        raise Skip("python's jsonschema is not installed") from error
+    Draft202012Validator.check_schema(SCHEMA)
+    with open(ROOT / "tests/golden/report-gpu.json", encoding="utf-8") as file:
+        document = json.load(file)
+    equal(list(Draft202012Validator(SCHEMA).iter_errors(document)), [])
+    document["colour"] = 1
+    check(list(Draft202012Validator(SCHEMA).iter_errors(document)))
+
+
+if __name__ == "__main__":
+    main()
