@@ -9,6 +9,8 @@
 #include "analyze/coverage.h"
 #include "analyze/device_memory.h"
 #include "analyze/device_state.h"
+#include "analyze/device_use.h"
+#include "analyze/imbalance_tax.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
 #include "analyze/memory.h"
@@ -16,6 +18,7 @@
 #include "analyze/ops.h"
 #include "analyze/overhead.h"
 #include "analyze/routing.h"
+#include "analyze/slow_steps.h"
 #include "analyze/steps.h"
 #include "analyze/timeline.h"
 #include "analyze/transfers.h"
@@ -23,7 +26,9 @@
 struct findings {
 	struct ops ops;
 	struct steps steps;
+	struct slow_steps slow; /* with FIND_SLOW and FIND_STEPS */
 	struct routing routing;
+	struct imbalance_tax tax; /* with FIND_TAX, FIND_STEPS and FIND_ROUTING */
 	struct memory memory;
 	struct device_memory device_memory; /* with FIND_MEMORY */
 	struct device_states device_states; /* likewise */
@@ -33,6 +38,7 @@ struct findings {
 	struct api_calls api;
 	struct transfers transfers;
 	struct timeline timeline;
+	struct device_use use;	  /* with FIND_TIMELINE */
 	struct coverage coverage; /* always */
 	struct named_spans spans;
 };
@@ -49,8 +55,10 @@ enum finding {
 	FIND_TRANSFERS = 1 << 8,
 	FIND_TIMELINE = 1 << 9,
 	FIND_SPANS = 1 << 10,
-	FIND_ALL = (1 << 11) - 1,
-	FIND_ROUTER_TIME = 1 << 11, /* a part of routing that only some views show */
+	FIND_SLOW = 1 << 11,
+	FIND_TAX = 1 << 12,
+	FIND_ALL = (1 << 13) - 1,
+	FIND_ROUTER_TIME = 1 << 13, /* a part of routing that only some views show */
 };
 
 struct findings_options {
