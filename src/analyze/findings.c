@@ -18,6 +18,10 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = steps_analyze(run, &options->sel, &f.steps);
 	if (r >= 0 && (options->want & FIND_ROUTING))
 		r = routing_analyze(run, &options->sel, &options->routing, &f.routing);
+	if (r >= 0 && (options->want & FIND_SLOW))
+		r = slow_steps_analyze(run, &f.steps, &f.coverage, &f.slow);
+	if (r >= 0 && (options->want & FIND_TAX))
+		r = imbalance_tax_analyze(run, &f.steps, &f.routing, &f.coverage, &f.tax);
 	if (r >= 0 && (options->want & FIND_MEMORY))
 		r = memory_analyze(run, 0, &f.memory);
 	if (r >= 0 && (options->want & FIND_MEMORY))
@@ -42,6 +46,8 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		transfer_limits_fill(run, options->peaks, &f.transfers);
 	if (r >= 0 && (options->want & FIND_TIMELINE))
 		r = timeline_analyze(run, &options->sel, &f.timeline);
+	if (r >= 0 && (options->want & FIND_TIMELINE))
+		r = device_use_analyze(run, &options->sel, &f.timeline, &f.coverage, &f.use);
 	if (r >= 0 && (options->want & FIND_SPANS))
 		r = named_spans_analyze(run, &f.spans);
 	if (r >= 0 && (options->want & FIND_EFFICIENCY))
@@ -61,7 +67,9 @@ void findings_release(struct findings *findings)
 {
 	ops_release(&findings->ops);
 	steps_release(&findings->steps);
+	slow_steps_release(&findings->slow);
 	routing_release(&findings->routing);
+	imbalance_tax_release(&findings->tax);
 	memory_release(&findings->memory);
 	device_memory_release(&findings->device_memory);
 	device_states_release(&findings->device_states);

@@ -10,6 +10,8 @@
 #include "analyze/device_memory.h"
 #include "analyze/device_state.h"
 #include "analyze/efficiency.h"
+#include "analyze/device_use.h"
+#include "analyze/imbalance_tax.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
 #include "analyze/launches.h"
@@ -18,6 +20,7 @@
 #include "analyze/ops.h"
 #include "analyze/overhead.h"
 #include "analyze/routing.h"
+#include "analyze/slow_steps.h"
 #include "analyze/steps.h"
 #include "analyze/timeline.h"
 #include "analyze/transfers.h"
@@ -25,7 +28,9 @@
 struct findings {
 	struct ops ops;
 	struct steps steps;
+	struct slow_steps slow; /* with FIND_SLOW and FIND_STEPS */
 	struct routing routing;
+	struct imbalance_tax tax; /* with FIND_TAX, FIND_STEPS and FIND_ROUTING */
 	struct memory memory;
 	struct device_memory device_memory; /* with FIND_MEMORY */
 	struct device_states device_states; /* likewise */
@@ -36,6 +41,7 @@ struct findings {
 	struct api_calls api;
 	struct transfers transfers;
 	struct timeline timeline;
+	struct device_use use;	  /* with FIND_TIMELINE */
 	struct coverage coverage; /* always */
 	struct named_spans spans;
 	struct efficiency efficiency; /* needs FIND_OPS and FIND_ROUTING */
@@ -53,10 +59,13 @@ enum finding {
 	FIND_TRANSFERS = 1 << 8,
 	FIND_TIMELINE = 1 << 9,
 	FIND_SPANS = 1 << 10,
-	FIND_EFFICIENCY = 1 << 12,
-	FIND_ALL = ((1 << 11) - 1) | FIND_EFFICIENCY,
-	FIND_ROUTER_TIME = 1 << 11, /* a part of routing that only some views show */
-	FIND_LAUNCHES = 1 << 12,    /* likewise of kernels: it looks up the call of every one */
+	FIND_SLOW = 1 << 11,
+	FIND_TAX = 1 << 12,
+	FIND_EFFICIENCY = 1 << 13,
+	FIND_ALL = (1 << 14) - 1,
+	/* Parts that only some views show. */
+	FIND_ROUTER_TIME = 1 << 14,
+	FIND_LAUNCHES = 1 << 15, /* of kernels: it looks up the call of every one */
 };
 
 struct findings_options {

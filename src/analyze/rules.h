@@ -5,7 +5,10 @@
  * verdict. Rules are pure: a live view may ask them on a growing run. Any thread.
  *
  * Thresholds come from what users of step profilers go by (data loading under 10% of the step,
- * variation under 10%, optimizer under 15%) and from chance.
+ * variation under 10%, optimizer under 15%, GPU busy over 80%) and from chance.
+ *
+ * What a rule's advice would gain, as a share of the time of the steps, gives its severity. No gain
+ * is larger than the time that the rule is about, and no time is in the gain of two rules.
  */
 #ifndef ANALYZE_RULES_H
 #define ANALYZE_RULES_H
@@ -22,6 +25,15 @@
 	RULE("dead-experts", dead_experts)                                                         \
 	RULE("routing-imbalance", routing_imbalance)                                               \
 	RULE("capacity-drops", capacity_drops)                                                     \
+	RULE("tile-waste", tile_waste)                                                             \
+	RULE("gpu-starved-data", gpu_starved_data)                                                 \
+	RULE("gpu-starved-host", gpu_starved_host)                                                 \
+	RULE("gpu-starved-sync", gpu_starved_sync)                                                 \
+	RULE("gpu-starved-launch", gpu_starved_launch)                                             \
+	RULE("transfer-bound", transfer_bound)                                                     \
+	RULE("clock-throttled", clock_throttled)                                                   \
+	RULE("bandwidth-bound", bandwidth_bound)                                                   \
+	RULE("gpu-busy", gpu_busy)                                                                 \
 	RULE("data-loading", data_loading)                                                         \
 	RULE("step-variation", step_variation)                                                     \
 	RULE("memory-leak", memory_leak)                                                           \
@@ -42,6 +54,10 @@ VERDICT_RULES(RULE)
 
 void rule_words(char *out, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* >= 20% critical, >= 5% warning, else note. */
+enum severity rule_severity_of_gain(double gain_pct);
+/* The gain and the severity that it makes. assumption: "it happens if …". */
+void rule_gain(struct verdict *v, double gain_pct, const char *assumption);
 void rule_evidence(struct verdict *v, const char *key, enum evidence_unit unit, double value);
 
 #endif

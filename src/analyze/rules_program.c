@@ -53,13 +53,34 @@ bool rule_records_lost(const struct run *run, const struct findings *f, struct v
 	return true;
 }
 
+/* Without a measurement of on against off, the governor's own estimate. */
+static bool governor_cost(const struct coverage *c, struct verdict *v)
+{
+	if (!c->governed_pct.known)
+		return false;
+	rule_evidence(v, "governed_pct", EVIDENCE_PCT, c->governed_pct.v);
+	if (c->coverage_pct.known)
+		rule_evidence(v, "coverage_pct", EVIDENCE_PCT, c->coverage_pct.v);
+	if (c->governed_pct.v <= COST_PCT) {
+		v->severity = SEVERITY_OK;
+		TITLE(v, "profiling costs less than 1%% of the time (est. by the governor)");
+		ADVICE(v, "Nothing to do.");
+		return true;
+	}
+	v->severity = SEVERITY_WARNING;
+	TITLE(v, "profiling costs est. %.1f%% of the time", c->governed_pct.v);
+	ADVICE(v, "Give it a budget (run --budget 1), or record less: a schedule, --level steps. "
+		  "'run --overhead-check' measures it.");
+	return true;
+}
+
 bool rule_profiler_cost(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct overhead *o = &f->overhead;
 
 	(void)run;
 	if (!o->measured_pct.known)
-		return false;
+		return governor_cost(&f->coverage, v);
 	rule_evidence(v, "measured_pct", EVIDENCE_PCT, o->measured_pct.v);
 	rule_evidence(v, "low_pct", EVIDENCE_PCT, o->low_pct.v);
 	rule_evidence(v, "high_pct", EVIDENCE_PCT, o->high_pct.v);

@@ -12,6 +12,7 @@
 #define COLLAPSED_ENTROPY 0.75 /* entropy_norm under which a router counts as collapsed */
 #define EXCESS_WARNING 0.30
 #define EXCESS_NOTE 0.10
+#define TILE_WASTE 0.25
 
 bool rule_self_check_failed(const struct run *run, const struct findings *f, struct verdict *v)
 {
@@ -45,6 +46,38 @@ static bool judged(const struct routing_layer *layer)
 	       layer->cv_excess.known;
 }
 
+static bool collapsed(const struct routing_layer *layer)
+{
+	return judged(layer) && layer->load.entropy_norm < COLLAPSED_ENTROPY;
+}
+
+static bool uneven(const struct routing_layer *layer)
+{
+	return judged(layer) && !collapsed(layer) && layer->cv_excess.v > EXCESS_NOTE;
+}
+
+/* What the imbalance of the layers that `which` holds for costs, as the gain of the verdict; only
+ * where it was measured. A layer counts once, whatever phases it was routed in. */
+static void tax_gain(const struct findings *f, bool (*which)(const struct routing_layer *),
+		     struct verdict *v)
+{
+	double sum = 0;
+
+	if (!f->tax.tax_ns.known || !f->tax.step_ns.known)
+		return;
+	for (size_t i = 0; i < f->tax.n; i++)
+		for (size_t l = 0; l < f->routing.n; l++)
+			if (f->routing.layers[l].layer == f->tax.layers[i].layer &&
+			    which(&f->routing.layers[l])) {
+				sum += f->tax.layers[i].tax_ns.v;
+				break;
+			}
+	rule_evidence(v, "tax_per_step_ns", EVIDENCE_NS, sum);
+	rule_gain(v, 100 * sum / f->tax.step_ns.v,
+		  f->tax.on_device ? "the devices get equal shares of the experts' work"
+				   : "the threads get equal shares of the experts' work");
+}
+
 bool rule_router_collapsed(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct routing_layer *worst = NULL;
@@ -54,7 +87,7 @@ bool rule_router_collapsed(const struct run *run, const struct findings *f, stru
 	for (size_t i = 0; i < f->routing.n; i++) {
 		const struct routing_layer *layer = &f->routing.layers[i];
 
-		if (!judged(layer) || layer->load.entropy_norm >= COLLAPSED_ENTROPY)
+		if (!collapsed(layer))
 			continue;
 		n++;
 		if (!worst || layer->load.entropy_norm < worst->load.entropy_norm)
@@ -62,7 +95,6 @@ bool rule_router_collapsed(const struct run *run, const struct findings *f, stru
 	}
 	if (!worst)
 		return false;
-	v->severity = SEVERITY_CRITICAL;
 	TITLE(v, "collapsed router: layer %d%s sends %.0f%% of its work to one of %u experts",
 	      worst->layer, n > 1 ? " (the worst)" : "",
 	      100 * (double)worst->load.max / (double)worst->load.total, worst->experts);
@@ -71,6 +103,9 @@ bool rule_router_collapsed(const struct run *run, const struct findings *f, stru
 	rule_evidence(v, "imbalance", EVIDENCE_NUMBER, worst->load.imbalance);
 	rule_evidence(v, "dead", EVIDENCE_COUNT, worst->load.dead);
 	v->gain_pct = value_absent("it costs model quality, not time, on one device");
+	tax_gain(f, collapsed, v);
+	/* Whatever it costs in time: the model does not learn what it could. */
+	v->severity = SEVERITY_CRITICAL;
 	ADVICE(v, "Raise the load-balancing loss (or its bias update), lower the router's learning "
 		  "rate, add router z-loss; check that router inputs are normalised.");
 	return true;
@@ -138,7 +173,8 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 	for (size_t i = 0; i < f->routing.n; i++) {
 		const struct routing_layer *layer = &f->routing.layers[i];
 
-		if (!judged(layer))
+		/* A collapsed one has its own verdict. */
+		if (!judged(layer) || collapsed(layer))
 			continue;
 		n++;
 		over += layer->cv_excess.v > EXCESS_NOTE;
@@ -153,7 +189,6 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 	rule_evidence(v, "cv", EVIDENCE_NUMBER, worst->load.cv);
 	rule_evidence(v, "cv_floor", EVIDENCE_NUMBER, worst->cv_floor.v);
 	rule_evidence(v, "imbalance", EVIDENCE_NUMBER, worst->load.imbalance);
-	rule_evidence(v, "imbalance_floor", EVIDENCE_NUMBER, worst->imbalance_floor.v);
 	if (worst->cv_excess.v <= EXCESS_NOTE) {
 		say_balanced(worst, n, chance, v);
 		return true;
@@ -161,12 +196,20 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 	v->severity = worst->cv_excess.v > EXCESS_WARNING ? SEVERITY_WARNING : SEVERITY_NOTE;
 	TITLE(v, "routing is uneven beyond chance in %zu of %zu layers (worst: layer %d)", over, n,
 	      worst->layer);
-	v->gain_pct = value_absent("depends on where the experts run: one device does the same "
-				   "work either way");
-	ADVICE(v,
-	       "With experts spread over devices the busiest one sets the pace (%.2f times the "
-	       "mean here). Raise the balancing loss, or place or replicate the hot experts.",
-	       worst->load.imbalance);
+	v->gain_pct = value_absent("one device does the same work however it is spread");
+	tax_gain(f, uneven, v);
+	if (v->gain_pct.known)
+		ADVICE(v,
+		       "The busiest of the %zu %s that run experts sets the pace. Raise the "
+		       "balancing loss, or place or replicate the hot experts; 'moescope routing' "
+		       "has each layer's cost.",
+		       f->tax.workers, f->tax.on_device ? "devices" : "threads");
+	else
+		ADVICE(v,
+		       "With experts spread over devices the busiest one sets the pace (%.2f times "
+		       "the mean here). Raise the balancing loss, or place or replicate the hot "
+		       "experts.",
+		       worst->load.imbalance);
 	return true;
 }
 
@@ -198,5 +241,46 @@ bool rule_capacity_drops(const struct run *run, const struct findings *f, struct
 	v->gain_pct = value_absent("drops cost quality, not time");
 	ADVICE(v, "Raise the capacity factor, or balance the router; 'moescope routing "
 		  "--capacity-factor X' shows what another factor would drop and pad.");
+	return true;
+}
+
+bool rule_tile_waste(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct routing_layer *worst = NULL;
+	double waste_ns = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->routing.n; i++) {
+		const struct routing_layer *layer = &f->routing.layers[i];
+
+		if (!layer->tile_waste.known || layer->tile_waste.v < TILE_WASTE)
+			continue;
+		n++;
+		if (!worst || layer->tile_waste.v > worst->tile_waste.v)
+			worst = layer;
+	}
+	/* Tiles are a matter of devices. */
+	if (!worst || !run->kernel.n || !worst->n_steps)
+		return false;
+	for (size_t i = 0; i < f->tax.n; i++)
+		waste_ns += f->tax.layers[i].tile_ns.known ? f->tax.layers[i].tile_ns.v : 0;
+	TITLE(v, "small batches fill only %.0f%% of the %u-row tiles of layer %d%s",
+	      100 * (1 - worst->tile_waste.v), worst->tile_rows, worst->layer,
+	      n > 1 ? " (the worst)" : "");
+	rule_evidence(v, "layers", EVIDENCE_COUNT, (double)n);
+	rule_evidence(v, "tile_waste", EVIDENCE_NUMBER, worst->tile_waste.v);
+	rule_evidence(v, "tokens_per_expert_step", EVIDENCE_NUMBER,
+		      (double)worst->assignments / (double)worst->n_steps / worst->experts);
+	if (f->tax.step_ns.known && waste_ns > 0)
+		rule_gain(
+			v, 100 * waste_ns / f->tax.step_ns.v,
+			"the experts' kernels run full tiles of that height, and time follows rows");
+	else
+		v->gain_pct = value_absent("no time of experts was recorded");
+	/* The tile height is a guess. */
+	v->severity = SEVERITY_NOTE;
+	ADVICE(v,
+	       "Batch more tokens together (larger decode batches, merged micro-batches), or use "
+	       "grouped GEMMs with lower tiles; 'moescope routing --tile-rows N' shows others.");
 	return true;
 }

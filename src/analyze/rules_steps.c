@@ -16,7 +16,8 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 	struct value share = f->steps.phase_pct[MOESCOPE_DATA];
 
 	(void)run;
-	if (!share.known || share.v <= 0)
+	/* With a device, what counts is whether it waits: gpu-starved-data. */
+	if (!share.known || share.v <= 0 || f->use.devices)
 		return false;
 	rule_evidence(v, "data_pct", EVIDENCE_PCT, share.v);
 	rule_evidence(v, "data_ns_per_step", EVIDENCE_NS,
@@ -27,11 +28,12 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 		ADVICE(v, "Nothing to do.");
 		return true;
 	}
-	v->severity = SEVERITY_WARNING;
 	TITLE(v, "data loading takes %.0f%% of the step", share.v);
-	v->gain_pct = value_of(share.v);
-	v->gain_assumption = "all of it can be hidden behind computation";
-	ADVICE(v, "Load the next batch on another thread while this one computes.");
+	rule_gain(v, share.v < 50 ? share.v : 100 - share.v,
+		  share.v < 50 ? "all of it is hidden behind computation"
+			       : "it is loaded while the rest of the step computes");
+	ADVICE(v, "Load the next batch on another thread or process while this one computes; "
+		  "cache or simplify what is done to each sample.");
 	return true;
 }
 
@@ -53,16 +55,17 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 		ADVICE(v, "Nothing to do.");
 		return true;
 	}
-	v->severity = SEVERITY_WARNING;
 	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
-	if (s->mean > s->p50) {
-		v->gain_pct = value_of(100 * (s->mean - s->p50) / s->mean);
-		v->gain_assumption = "every step could be as fast as the median one";
-	} else {
+	if (s->mean > s->p50)
+		rule_gain(v, 100 * (s->mean - s->p50) / s->mean,
+			  "every step could be as fast as the median one");
+	else
 		v->gain_pct = value_absent("the mean step is not above the median one");
-	}
-	ADVICE(v, "Look at the slow steps with 'moescope steps --sort time_ns': other programs on "
-		  "the machine, input of different size, checkpoints, or a busy data loader.");
+	/* Variation is worth a look whatever it costs. */
+	if (!v->gain_pct.known || v->severity > SEVERITY_WARNING)
+		v->severity = SEVERITY_WARNING;
+	ADVICE(v, "'moescope steps' says what the slow steps did longer: other programs on the "
+		  "machine, input of different size, checkpoints, a busy data loader.");
 	return true;
 }
 
@@ -73,11 +76,11 @@ bool rule_optimizer_share(const struct run *run, const struct findings *f, struc
 	(void)run;
 	if (!share.known || share.v <= OPTIMIZER_PCT)
 		return false;
-	v->severity = SEVERITY_NOTE;
 	TITLE(v, "the optimizer takes %.0f%% of the step (usual: under 15%%)", share.v);
 	rule_evidence(v, "optimizer_pct", EVIDENCE_PCT, share.v);
-	v->gain_pct = value_of(share.v - OPTIMIZER_PCT);
-	v->gain_assumption = "it can be brought to 15% of the present step";
+	rule_gain(v, share.v - OPTIMIZER_PCT, "it can be brought to 15% of the present step");
+	/* Usual is a habit, not a measurement: never more than a note. */
+	v->severity = SEVERITY_NOTE;
 	ADVICE(v, "Its cost does not depend on the batch: a larger batch or a fused optimizer "
 		  "makes its share smaller.");
 	return true;

@@ -172,6 +172,17 @@ static size_t lane_in_window(struct measuring *m, const struct timeline_device *
 	return intersect(found, n, m->watched, m->n_watched, out);
 }
 
+static void account_gap(struct measuring *m, struct timeline_device *d, const struct idle_gap *gap)
+{
+	int64_t host = d->idle_by_cause[IDLE_HOST];
+
+	idle_account(&m->idle, gap, d->idle_by_cause);
+	if (gap->end_ns - gap->start_ns > TIMELINE_SHORT_GAP_NS)
+		return;
+	d->short_gaps++;
+	d->short_host_ns += d->idle_by_cause[IDLE_HOST] - host;
+}
+
 /* Gaps between the busy spans [first, end) inside what was watched. */
 static void find_gaps(struct measuring *m, struct timeline_device *d, size_t first, size_t end)
 {
@@ -196,7 +207,7 @@ static void find_gaps(struct measuring *m, struct timeline_device *d, size_t fir
 			};
 
 			if (gap.end_ns > gap.start_ns)
-				idle_account(&m->idle, &gap, d->idle_by_cause);
+				account_gap(m, d, &gap);
 			if (!next)
 				break;
 			at = m->busy[j].end_ns;

@@ -8,6 +8,8 @@
  *          to the end of the last; of that, only what lies in windows of records (coverage.h)
  * idle     window - busy, each moment with one cause (idle.h)
  * overlap  length of (kernels and copies at once) / length of copies
+ * short    gaps of at most TIMELINE_SHORT_GAP_NS: what one launch after the other costs, where
+ *          kernels are shorter than the code that launches them
  * Untimed records are in none of these.
  */
 #ifndef ANALYZE_TIMELINE_H
@@ -18,6 +20,8 @@
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
+#define TIMELINE_SHORT_GAP_NS 50000
+
 struct timeline_device {
 	uint16_t shard;
 	uint32_t rank, device;
@@ -26,6 +30,8 @@ struct timeline_device {
 	int64_t window_ns;	  /* its length, without what was not covered */
 	int64_t idle_by_cause[IDLE_CAUSES];
 	int64_t busy_ns, idle_ns, kernel_ns, copy_ns, set_ns, overlap_ns;
+	uint64_t short_gaps;
+	int64_t short_host_ns; /* of idle_by_cause[IDLE_HOST], what lies in short gaps */
 	double busy_pct;
 	struct value overlap_pct;
 };

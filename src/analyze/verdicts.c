@@ -18,6 +18,8 @@ static const struct rule {
 #undef RULE
 };
 
+#define GAIN_CRITICAL_PCT 20.0
+#define GAIN_WARNING_PCT 5.0
 #define N_RULES (sizeof(rules) / sizeof(rules[0]))
 
 void rule_words(char *out, size_t size, const char *format, ...)
@@ -33,6 +35,21 @@ void rule_evidence(struct verdict *v, const char *key, enum evidence_unit unit, 
 {
 	if (v->n_evidence < VERDICT_EVIDENCE)
 		v->evidence[v->n_evidence++] = (struct evidence){ key, value, unit };
+}
+
+enum severity rule_severity_of_gain(double gain_pct)
+{
+	return gain_pct >= GAIN_CRITICAL_PCT  ? SEVERITY_CRITICAL
+	       : gain_pct >= GAIN_WARNING_PCT ? SEVERITY_WARNING
+					      : SEVERITY_NOTE;
+}
+
+void rule_gain(struct verdict *v, double gain_pct, const char *assumption)
+{
+	gain_pct = gain_pct < 0 ? 0 : gain_pct > 100 ? 100 : gain_pct;
+	v->gain_pct = value_of(gain_pct);
+	v->gain_assumption = assumption;
+	v->severity = rule_severity_of_gain(gain_pct);
 }
 
 const char *severity_name(enum severity severity)

@@ -16,7 +16,14 @@ enum severity {
 
 const char *severity_name(enum severity severity); /* "critical" "warning" "note" "ok" */
 
-enum evidence_unit { EVIDENCE_NUMBER, EVIDENCE_COUNT, EVIDENCE_PCT, EVIDENCE_NS, EVIDENCE_BYTES };
+enum evidence_unit {
+	EVIDENCE_NUMBER,
+	EVIDENCE_COUNT,
+	EVIDENCE_PCT,
+	EVIDENCE_NS,
+	EVIDENCE_BYTES,
+	EVIDENCE_MHZ
+};
 
 struct evidence {
 	const char *key; /* with its unit, as in JSON */
@@ -32,7 +39,9 @@ struct verdict {
 	char title[160];
 	struct evidence evidence[VERDICT_EVIDENCE];
 	size_t n_evidence;
-	struct value gain_pct;	     /* of the step time; an estimate under gain_assumption */
+	/* Of the time of the steps, without steps of the devices' windows; an estimate under
+	 * gain_assumption. */
+	struct value gain_pct;
 	const char *gain_assumption; /* NULL when absent */
 	char advice[320];
 };

@@ -10,6 +10,8 @@
 #include "present/device_text.h"
 #include "present/memory_text.h"
 #include "present/routing_text.h"
+#include "present/slow_text.h"
+#include "present/tax_text.h"
 #include "present/whole_views.h"
 
 #define TOP_OPS 12
@@ -17,6 +19,7 @@
 #define TOP_LAYERS 16
 #define TOP_SPANS 10
 #define TOP_WORK 6
+#define TOP_SLOW 3
 
 static void run_line(const struct scene *scene, FILE *out)
 {
@@ -95,13 +98,13 @@ static void evidence_line(const struct verdict *v, char *line, size_t size)
 		/* The value carries its unit here: "p50 12.3 ms", not "p50_ns 12.3 ms". */
 		snprintf(key, sizeof(key), "%s", e->key);
 		unit = strrchr(key, '_');
-		if (unit &&
-		    (!strcmp(unit, "_ns") || !strcmp(unit, "_pct") || !strcmp(unit, "_bytes")))
+		if (unit && (!strcmp(unit, "_ns") || !strcmp(unit, "_pct") ||
+			     !strcmp(unit, "_bytes") || !strcmp(unit, "_mhz")))
 			*unit = '\0';
 		for (char *c = key; *c; c++)
 			*c = *c == '_' && e->unit != EVIDENCE_NUMBER ? ' ' : *c;
-		at += (size_t)snprintf(line + at, size - at, "%s%s %s", i ? ", " : "", key,
-				       text.text);
+		at += (size_t)snprintf(line + at, size - at, "%s%s %s%s", i ? ", " : "", key,
+				       text.text, e->unit == EVIDENCE_MHZ ? " MHz" : "");
 	}
 }
 
@@ -124,8 +127,10 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 		fputs(text_style_off(TEXT_DIM, color), out);
 	}
 	if (v->gain_pct.known && v->gain_assumption) {
-		snprintf(line, sizeof(line), "est. gain %s of the step, if %s",
-			 format_pct(v->gain_pct.v).text, v->gain_assumption);
+		snprintf(line, sizeof(line), "est. gain %s of %s, if %s",
+			 format_pct(v->gain_pct.v).text,
+			 scene->f->steps.all.n ? "the step time" : "the time of the device",
+			 v->gain_assumption);
 		fprintf(out, "%11s", "");
 		text_wrap(out, line, width, 11, 11);
 	}
@@ -289,6 +294,8 @@ static int routing_text(const struct scene *scene, FILE *out)
 	grid_release(&grid);
 	if (r >= 0)
 		routing_text_heat(scene, out);
+	if (r >= 0)
+		r = tax_text(scene, out);
 	fputs("  self-check: ", out);
 	text_wrap(out, routing->self_check, (size_t)scene_layout(scene, 0).width, 14, 4);
 	return r;
@@ -374,6 +381,7 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 	if (!verdicts->n)
 		fputs("  none: too little was recorded to judge\n", out);
 	steps_text(scene, out);
+	slow_text(scene, TOP_SLOW, out);
 	r = ops_text(scene, out);
 	spans_text(scene, out);
 	if (r >= 0)

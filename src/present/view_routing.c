@@ -6,6 +6,7 @@
 
 #include "present/routing_text.h"
 #include "present/scene.h"
+#include "present/tax_text.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "layer" },
@@ -298,6 +299,7 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, routing->dropped);
 	json_key(json, "invalid");
 	json_uint(json, routing->invalid);
+	tax_json(scene, json);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -312,6 +314,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	if (r < 0)
 		return r;
 	routing_text_heat(scene, out);
+	if (r >= 0)
+		r = tax_text(scene, out);
 	if (scene->options->layer >= 0)
 		for (size_t i = 0; r >= 0 && i < grid->n; i++)
 			r = routing_text_layer(scene, grid->rows[i].item, out);
@@ -321,7 +325,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_routing = {
 	.name = "routing",
-	.want = FIND_ROUTING,
+	.want = FIND_ROUTING | FIND_STEPS | FIND_TAX,
 	.grid = fill,
 	.total = total,
 	.extra = extra,

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "moescope.h"
 #include "present/scene.h"
+#include "present/slow_text.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "step", .title = "step", .unit = GRID_INT },
@@ -145,6 +146,7 @@ static void total(const struct scene *scene, struct json *json)
 	json_string(json, "all finished steps count; none is left out as warm-up");
 	grid_json_value(json, "warmup_mean_ns", s->warmup_mean_ns);
 	grid_json_value(json, "warmup_ratio", s->warmup_ratio);
+	slow_json(scene, json);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -182,12 +184,13 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 			s->n_not_recorded);
 	if (s->n_unfinished)
 		fprintf(out, "  %zu steps were cut by the end of the process.\n", s->n_unfinished);
+	slow_text(scene, SLOW_STEPS, out);
 	return r;
 }
 
 const struct section section_steps = {
 	.name = "steps",
-	.want = FIND_STEPS,
+	.want = FIND_STEPS | FIND_SLOW,
 	.device = true,
 	.grid = fill,
 	.total = total,

@@ -216,7 +216,7 @@ static void test_step_rules(void **state)
 	SILENT(run, "slow-start");
 	fake_run_free(run);
 	run = steps_run(30, 25, 900);
-	SAYS(run, "data-loading", SEVERITY_WARNING);
+	SAYS(run, "data-loading", SEVERITY_CRITICAL);
 	SAYS(run, "step-variation", SEVERITY_WARNING);
 	SAYS(run, "optimizer-share", SEVERITY_NOTE);
 	j = judge(run);

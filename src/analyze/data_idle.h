@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long devices had nothing to do while the program was loading data; see device_use.h for what
+ * counts. Pure, any thread.
+ */
+#ifndef ANALYZE_DATA_IDLE_H
+#define ANALYZE_DATA_IDLE_H
+
+#include "analyze/coverage.h"
+#include "analyze/timeline.h"
+
+/* ret_idle_ns: one for each device of the timeline. */
+int data_idle_measure(const struct run *run, const struct timeline *timeline,
+		      const struct coverage *coverage, int64_t *ret_idle_ns);
+
+#endif
