@@ -67,6 +67,26 @@ void series_cover(const struct span *merged, size_t n_spans, int64_t start_ns, i
 		share[i] = share[i] > 1 ? 1 : share[i];
 }
 
+size_t series_clip(const struct span *a, size_t n_a, const struct span *b, size_t n_b,
+		   struct span *out)
+{
+	size_t i = 0, j = 0, n = 0;
+
+	while (i < n_a && j < n_b) {
+		struct span both = a[i];
+
+		both.start_ns = b[j].start_ns > both.start_ns ? b[j].start_ns : both.start_ns;
+		both.end_ns = b[j].end_ns < both.end_ns ? b[j].end_ns : both.end_ns;
+		if (both.end_ns > both.start_ns)
+			out[n++] = both;
+		if (a[i].end_ns < b[j].end_ns)
+			i++;
+		else
+			j++;
+	}
+	return n;
+}
+
 static int by_step_slowest(const void *a, const void *b)
 {
 	const struct step_row *x = *(const struct step_row *const *)a;
@@ -111,6 +131,19 @@ static size_t steps_in_order(const struct steps *steps, const struct step_row **
 	return kept;
 }
 
+/* 1, 2, 5, 10, 20, … at or above it, so that bins begin at round numbers. */
+static size_t round_count(size_t n)
+{
+	size_t power = 1;
+
+	while (power < n / 10 + (n % 10 != 0))
+		power *= 10;
+	return n <= power	? power
+	       : n <= 2 * power ? 2 * power
+	       : n <= 5 * power ? 5 * power
+				: 10 * power;
+}
+
 int step_bins_make(const struct steps *steps, size_t max_bins, struct step_bins *ret_bins)
 {
 	const struct step_row **rows = calloc(steps->n ? steps->n : 1, sizeof(*rows));
@@ -119,7 +152,7 @@ int step_bins_make(const struct steps *steps, size_t max_bins, struct step_bins 
 	if (!rows)
 		return -ENOMEM;
 	b.steps = steps_in_order(steps, rows, &b.ranks);
-	b.per_bin = max_bins && b.steps > max_bins ? (b.steps + max_bins - 1) / max_bins : 1;
+	b.per_bin = round_count(max_bins ? (b.steps + max_bins - 1) / max_bins : 1);
 	b.bins = calloc(b.steps ? b.steps : 1, sizeof(*b.bins));
 	if (!b.bins) {
 		free(rows);

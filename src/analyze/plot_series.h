@@ -24,6 +24,10 @@ size_t series_reduce(struct series_point *points, size_t n, size_t max);
 void series_cover(const struct span *merged, size_t n_spans, int64_t start_ns, int64_t end_ns,
 		  double *share, size_t n);
 
+/* What two merged lanes have in common; out has room for n_a + n_b. The number of spans. */
+size_t series_clip(const struct span *a, size_t n_a, const struct span *b, size_t n_b,
+		   struct span *out);
+
 /* Neighbouring finished steps. Of several ranks the slowest stands for a step: it is over when the
  * last of them is. */
 struct step_bin {

@@ -2,6 +2,7 @@
  *
  * Horizontal bars: kernels by time, and the share of API calls.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "present/plot_draw.h"
 
 #define KERNELS 10
+#define NAME_PART 28
 #define API_MAX 14
 #define API_SMALL_PCT 2
 
@@ -62,12 +64,48 @@ static void rest_bar(struct plot_bar *bar, size_t count, double value, double sh
 	snprintf(bar->name, sizeof(bar->name), "%zu others", count);
 }
 
+static bool in_word(char letter)
+{
+	return isalnum((unsigned char)letter) || letter == '_' || (letter & 0x80);
+}
+
+/* The short name; where several of the kernels that are drawn are called the same in short, with
+ * the word of the whole name in which it differs from the one that is most like it. */
+static void kernel_name(const struct kernels *k, size_t row, char *out, size_t size)
+{
+	const char *name = k->rows[row].name ? k->rows[row].name : "?";
+	const char *short_name = k->rows[row].short_name;
+	size_t same = 0, from;
+	bool twice = false;
+
+	for (size_t i = 0; short_name && i < k->n && i < KERNELS; i++) {
+		const char *other = k->rows[i].name;
+		size_t alike = 0;
+
+		if (i == row || !other || !k->rows[i].short_name ||
+		    strcmp(k->rows[i].short_name, short_name) != 0)
+			continue;
+		twice = true;
+		while (name[alike] && name[alike] == other[alike])
+			alike++;
+		same = alike > same ? alike : same;
+	}
+	if (!twice) {
+		snprintf(out, size, "%s", short_name && *short_name ? short_name : name);
+		return;
+	}
+	for (from = same; from > 0 && same - from < NAME_PART / 2 && in_word(name[from - 1]);)
+		from--;
+	snprintf(out, size, "%s …%.*s%s", short_name, NAME_PART, name + from,
+		 strlen(name + from) > NAME_PART ? "…" : "");
+}
+
 int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
 	const struct kernels *k = &scene->f->kernels;
 	struct plot_bar *bars = calloc(KERNELS + 1, sizeof(*bars));
 	size_t n = 0, timed = 0;
-	char sampled[128], subtitle[512];
+	char sampled[128], subtitle[512], untimed[64] = "";
 	double rest = 0, rest_pct = 0;
 
 	if (!bars)
@@ -79,8 +117,7 @@ int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *sce
 		if (n < KERNELS) {
 			bars[n].value = (double)k->rows[i].time_ns;
 			bars[n].share_pct = k->rows[i].share_pct;
-			snprintf(bars[n].name, sizeof(bars[n].name), "%s",
-				 k->rows[i].short_name ? k->rows[i].short_name : "?");
+			kernel_name(k, i, bars[n].name, sizeof(bars[n].name));
 			n++;
 		} else {
 			rest += (double)k->rows[i].time_ns;
@@ -92,9 +129,12 @@ int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *sce
 		n++;
 	}
 	plot_sampled(scene, sampled, sizeof(sampled));
+	if (k->untimed)
+		snprintf(untimed, sizeof(untimed), " (%s more without times)",
+			 format_count((double)k->untimed).text);
 	snprintf(subtitle, sizeof(subtitle), "%s kernels, %s of device time%s%s%s",
-		 format_count((double)k->count).text, format_ns((double)k->time_ns).text,
-		 k->untimed ? "; some untimed" : "", *sampled ? "; " : "", sampled);
+		 format_count((double)(k->count - k->untimed)).text,
+		 format_ns((double)k->time_ns).text, untimed, *sampled ? "; " : "", sampled);
 	box = plot_panel(c, box, "Kernel time", n ? subtitle : NULL);
 	if (n)
 		plot_bars(c, box, bars, n, "device time");

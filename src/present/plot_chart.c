@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/format.h"
+#include "moescope.h"
 
 static const struct text_style_desc title_style = { .size = TEXT_TITLE, .bold = true };
 static const struct text_style_desc usual = { .size = TEXT_USUAL };
@@ -59,11 +60,12 @@ void plot_tick_text(double value, double step, char *out, size_t size)
 {
 	static const char *const suffixes[] = { "", "k", "M", "G", "T", "P" };
 	size_t suffix = 0;
+	double most = step == 0 ? 999.5 : 9999.5; /* powers of ten alone stay shorter */
 	int decimals;
 
 	if (step == 0)
 		step = fabs(value);
-	while (fabs(value) >= 10000 && suffix + 1 < 6) {
+	while (fabs(value) >= most && suffix + 1 < 6) {
 		/* A step below 1 of the suffix needs its decimals, so both are scaled. */
 		value /= 1000;
 		step /= 1000;
@@ -94,7 +96,7 @@ static struct plot_unit unit_of(double max, double base, const char *const *name
 
 struct plot_unit plot_unit_ns(double max)
 {
-	static const char *const names[] = { "ns", "µs", "ms", "s" };
+	static const char *const names[] = { "ns", "us", "ms", "s" };
 
 	return unit_of(max, 1000, names, 4);
 }
@@ -114,6 +116,30 @@ struct plot_unit plot_unit_flops(double max)
 	return unit_of(max, 1000, names, 7);
 }
 
+static const struct text_style_desc reason_style = { .size = 14, .align = ALIGN_CENTER };
+
+/* How many bytes of the text make one line: whole words, but for one that is too long. */
+static int line_length(struct canvas *c, struct text_style_desc style, const char *text,
+		       double width)
+{
+	size_t length = 0, all = strlen(text);
+
+	while (length < all) {
+		size_t longer = length + strspn(text + length, " ");
+		char line[512];
+
+		longer += strcspn(text + longer, " ");
+		if (longer >= sizeof(line))
+			break;
+		memcpy(line, text, longer);
+		line[longer] = '\0';
+		if (length && canvas_text_width(c, style, line) > width)
+			break;
+		length = longer;
+	}
+	return (int)(length ? length : all);
+}
+
 struct rect plot_panel(struct canvas *c, struct rect box, const char *title, const char *subtitle)
 {
 	const struct plot_theme *theme = canvas_theme(c);
@@ -122,10 +148,17 @@ struct rect plot_panel(struct canvas *c, struct rect box, const char *title, con
 
 	canvas_fit(c, title_style, title, box.w, false, text, sizeof(text));
 	canvas_text(c, box.x, box.y + 10, title_style, theme->text, text);
-	if (subtitle && *subtitle) {
-		canvas_fit(c, usual, subtitle, box.w, false, text, sizeof(text));
-		canvas_text(c, box.x, box.y + 31, usual, theme->muted, text);
-		used = 44;
+	/* Two lines at most; the second is cut. */
+	for (int line = 0; subtitle && *subtitle && line < 2; line++) {
+		int length = line ? (int)strlen(subtitle) : line_length(c, usual, subtitle, box.w);
+		char part[1024];
+
+		snprintf(part, sizeof(part), "%.*s", length < 1000 ? length : 1000, subtitle);
+		canvas_fit(c, usual, part, box.w, false, text, sizeof(text));
+		canvas_text(c, box.x, box.y + 31 + 16 * line, usual, theme->muted, text);
+		used = 44 + 16 * line;
+		subtitle += length;
+		subtitle += strspn(subtitle, " ");
 	}
 	return (struct rect){ box.x, box.y + used, box.w, box.h - used };
 }
@@ -179,29 +212,6 @@ struct rect plot_legend(struct canvas *c, struct rect box, const struct legend_i
 	return (struct rect){ box.x, y + 14, box.w, box.y + box.h - y - 14 };
 }
 
-static const struct text_style_desc reason_style = { .size = 14, .align = ALIGN_CENTER };
-
-/* How many bytes of the text make one line: whole words, but for one that is too long. */
-static int line_length(struct canvas *c, const char *text, double width)
-{
-	size_t length = 0, all = strlen(text);
-
-	while (length < all) {
-		size_t longer = length + strspn(text + length, " ");
-		char line[512];
-
-		longer += strcspn(text + longer, " ");
-		if (longer >= sizeof(line))
-			break;
-		memcpy(line, text, longer);
-		line[longer] = '\0';
-		if (length && canvas_text_width(c, reason_style, line) > width)
-			break;
-		length = longer;
-	}
-	return (int)(length ? length : all);
-}
-
 /* Lines of words from height y on; the number of lines. With draw false only counts. */
 static size_t paragraph(struct canvas *c, double x, double y, double width, const char *text,
 			bool draw)
@@ -209,7 +219,7 @@ static size_t paragraph(struct canvas *c, double x, double y, double width, cons
 	size_t lines = 0;
 
 	for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
-		int length = line_length(c, text, width);
+		int length = line_length(c, reason_style, text, width);
 		char line[512];
 
 		snprintf(line, sizeof(line), "%.*s", length < 500 ? length : 500, text);
@@ -413,6 +423,17 @@ int plot_series_line(const struct chart *chart, struct series_point *points, siz
 		canvas_dot(chart->canvas, path[i].x, path[i].y, 3, color);
 	free(path);
 	return 0;
+}
+
+plot_color plot_phase_color(const struct plot_theme *theme, unsigned int phase)
+{
+	static const unsigned char order[] = {
+		[0] = PLOT_SERIES - 1,	  [MOESCOPE_FORWARD] = 0,   [MOESCOPE_BACKWARD] = 1,
+		[MOESCOPE_OPTIMIZER] = 2, [MOESCOPE_DATA] = 3,	    [MOESCOPE_PREFILL] = 4,
+		[MOESCOPE_DECODE] = 5,	  [MOESCOPE_RECOMPUTE] = 6, [MOESCOPE_EVALUATION] = 4
+	};
+
+	return theme->series[phase < sizeof(order) ? order[phase] : PLOT_SERIES - 1];
 }
 
 void plot_sampled(const struct plot_scene *scene, char *out, size_t size)

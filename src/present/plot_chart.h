@@ -91,6 +91,9 @@ int plot_series_line(const struct chart *chart, struct series_point *points, siz
 		     plot_color color, double width);
 void plot_cross(struct canvas *canvas, double x, double y, double radius, plot_color color);
 
+/* Phases keep their colour whichever of them a run has. */
+plot_color plot_phase_color(const struct plot_theme *theme, unsigned int phase);
+
 /* "", or that device records cover a part of the run, for the subtitle. */
 void plot_sampled(const struct plot_scene *scene, char *out, size_t size);
 /* Why there are no device records. */

@@ -47,18 +47,36 @@ static void place_name(const struct run *run, uint32_t rank, int64_t device, con
 	snprintf(out, size, "%s (%s%s)", what, place, of_rank);
 }
 
+/* What is live at the last record is so until the end. The points have room for one more. */
+static void to_end(struct line *line, const struct run *run)
+{
+	double end = (double)(run->end_ns - run->start_ns);
+
+	if (line->n && line->points[line->n - 1].x < end) {
+		line->points[line->n] = (struct series_point){ end, line->points[line->n - 1].y };
+		line->n++;
+	}
+}
+
 static int add_live(struct lines *lines, const struct run *run, const struct memory_device *d,
 		    const struct plot_theme *theme)
 {
 	struct line *line = &lines->line[lines->n];
 
-	line->points = calloc(d->n_points ? d->n_points : 1, sizeof(*line->points));
+	line->points = calloc(2 * d->n_points + 2, sizeof(*line->points));
 	if (!line->points)
 		return -ENOMEM;
-	for (size_t i = 0; i < d->n_points; i++)
-		line->points[line->n++] =
-			(struct series_point){ (double)(d->points[i].time_ns - run->start_ns),
-					       (double)d->points[i].live_bytes };
+	/* A level until the next point: memory is taken at once, not little by little. */
+	for (size_t i = 0; i < d->n_points; i++) {
+		double time = (double)(d->points[i].time_ns - run->start_ns);
+
+		if (i)
+			line->points[line->n++] =
+				(struct series_point){ time, (double)d->points[i - 1].live_bytes };
+		line->points[line->n++] = (struct series_point){ time,
+								 (double)d->points[i].live_bytes };
+	}
+	to_end(line, run);
 	line->color = theme->series[lines->n];
 	line->width = d == lines->main ? 2.5 : 1.5;
 	place_name(run, d->rank, d->device, "live", line->name, sizeof(line->name));
@@ -83,6 +101,8 @@ static int add_device(struct lines *lines, const struct run *run, uint16_t shard
 			free(line->points);
 			continue;
 		}
+		if (series[i] == series_driver_held)
+			to_end(line, run);
 		line->color = theme->series[OTHERS + 1 + i];
 		line->width = 1.5;
 		place_name(run, run->shards[shard].rank, device, names[i], line->name,

@@ -163,12 +163,15 @@ static void cell_count(struct canvas *c, struct rect cell, uint64_t count, plot_
 static void heat_row(const struct chart *chart, const struct routing_layer *l, struct rect row,
 		     size_t n, size_t per, double max)
 {
-	double slot = row.w / (double)n, gap = slot > 8 && row.h > 8 ? 1 : 0;
+	double slot = row.w / (double)n, gap = slot > 10 && row.h > 10 ? 1 : 0;
 
 	for (size_t i = 0; i * per < l->experts; i++) {
 		uint64_t most = 0;
 		plot_color color;
-		struct rect cell = { row.x + (double)i * slot, row.y, slot - gap, row.h - gap };
+		/* Whole pixels, or the background would show between cells without a gap. */
+		double left = floor(row.x + (double)i * slot), top = floor(row.y);
+		struct rect cell = { left, top, floor(row.x + (double)(i + 1) * slot) - left - gap,
+				     floor(row.y + row.h) - top - gap };
 
 		for (size_t e = i * per; e < (i + 1) * per && e < l->experts; e++)
 			most = l->n[e] > most ? l->n[e] : most;
@@ -280,7 +283,7 @@ static int k_counts(const struct plot_scene *scene, uint64_t **ret_hist, size_t 
 }
 
 static void k_bars(struct canvas *c, struct rect box, const uint64_t *hist, size_t n,
-		   uint64_t tokens)
+		   uint64_t tokens, const char *label)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_CENTER };
@@ -294,9 +297,8 @@ static void k_bars(struct canvas *c, struct rect box, const uint64_t *hist, size
 	chart = plot_axes(
 		c, box,
 		(struct plot_axis){ .label = "experts that a token used (k)", .hidden = true },
-		(struct plot_axis){ .max = plot_round_up((double)most * 1.12),
-				    .label = "tokens × layers",
-				    .whole = true });
+		(struct plot_axis){
+			.max = plot_round_up((double)most * 1.12), .label = label, .whole = true });
 	slot = chart.data.w / (double)n;
 	width = fmin(slot * 0.7, 90);
 	for (size_t j = 0; j < n; j++) {
@@ -325,6 +327,7 @@ static void k_bars(struct canvas *c, struct rect box, const uint64_t *hist, size
 int plot_k_histogram(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
 	uint64_t *hist, tokens, slots = 0;
+	const char *label = scene->layer < 0 ? "tokens, counted in each layer" : "tokens";
 	char subtitle[160];
 	size_t n;
 	int r = k_counts(scene, &hist, &n, &tokens);
@@ -334,12 +337,12 @@ int plot_k_histogram(struct canvas *c, struct rect box, const struct plot_scene 
 	for (size_t j = 0; j < n; j++)
 		slots += j * hist[j];
 	if (tokens)
-		snprintf(subtitle, sizeof(subtitle), "%s tokens, mean k %s",
-			 format_count((double)tokens).text,
+		snprintf(subtitle, sizeof(subtitle), "%s %s, mean k %s",
+			 format_count((double)tokens).text, label,
 			 format_ratio((double)slots / (double)tokens).text);
 	box = plot_panel(c, box, "Experts per token", tokens ? subtitle : NULL);
 	if (tokens)
-		k_bars(c, box, hist, n, tokens);
+		k_bars(c, box, hist, n, tokens, label);
 	else
 		plot_no_data(c, box,
 			     scene->f->routing.records ? "no token was routed" : no_records);

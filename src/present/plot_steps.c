@@ -7,22 +7,9 @@
 #include <stdlib.h>
 
 #include "base/format.h"
-#include "moescope.h"
 #include "present/plot_draw.h"
 
 #define BAR_PIXELS 4 /* the narrowest bar with its gap */
-
-/* Phases keep their colour whichever of them a run has. */
-static plot_color phase_color(const struct plot_theme *theme, unsigned int phase)
-{
-	static const unsigned char order[] = {
-		[0] = PLOT_SERIES - 1,	  [MOESCOPE_FORWARD] = 0,   [MOESCOPE_BACKWARD] = 1,
-		[MOESCOPE_OPTIMIZER] = 2, [MOESCOPE_DATA] = 3,	    [MOESCOPE_PREFILL] = 4,
-		[MOESCOPE_DECODE] = 5,	  [MOESCOPE_RECOMPUTE] = 6, [MOESCOPE_EVALUATION] = 4
-	};
-
-	return theme->series[phase < sizeof(order) ? order[phase] : PLOT_SERIES - 1];
-}
 
 static int64_t bin_number(const void *context, size_t index)
 {
@@ -31,7 +18,15 @@ static int64_t bin_number(const void *context, size_t index)
 	return bins->bins[index].first->step;
 }
 
-static void step_bar(const struct chart *chart, const struct step_bin *bin, double x, double width)
+/* Time outside all phases is grey; where a run has no phases it is all there is. */
+static plot_color part_color(const struct plot_theme *theme, const struct steps *s,
+			     unsigned int phase)
+{
+	return s->n_phased || phase ? plot_phase_color(theme, phase) : theme->series[0];
+}
+
+static void step_bar(const struct chart *chart, const struct steps *s, const struct step_bin *bin,
+		     double x, double width)
 {
 	const struct plot_theme *theme = canvas_theme(chart->canvas);
 	const struct step_row *row = bin->median;
@@ -45,7 +40,7 @@ static void step_bar(const struct chart *chart, const struct step_bin *bin, doub
 		double y = chart_y(chart, from + part);
 
 		canvas_fill(chart->canvas, (struct rect){ x, y, width, chart_y(chart, from) - y },
-			    phase_color(theme, phase), 1);
+			    part_color(theme, s, phase), 1);
 		from += part;
 	}
 	if (bin->slowest != bin->median)
@@ -68,7 +63,7 @@ static size_t step_legend(const struct plot_theme *theme, const struct steps *s,
 
 		if (s->phase_ns[phase] || (!phase && s->n_phased < s->n))
 			items[n++] = (struct legend_item){
-				.color = phase_color(theme, phase),
+				.color = part_color(theme, s, phase),
 				.text = phase	      ? phase_name(phase)
 					: s->n_phased ? "other"
 						      : "whole step (no range names a phase)",
@@ -102,7 +97,7 @@ static void step_bars(struct canvas *c, struct rect box, const struct steps *s,
 	slot = chart.data.w / (double)bins->n;
 	gap = slot > 60 ? slot - 48 : slot * 0.2;
 	for (size_t i = 0; i < bins->n; i++)
-		step_bar(&chart, &bins->bins[i], chart.data.x + (double)i * slot + gap / 2,
+		step_bar(&chart, s, &bins->bins[i], chart.data.x + (double)i * slot + gap / 2,
 			 slot - gap);
 	if (s->outlier_limit_ns.known && s->outlier_limit_ns.v <= chart.y.max) {
 		double y = chart_y(&chart, s->outlier_limit_ns.v);

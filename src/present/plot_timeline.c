@@ -107,7 +107,8 @@ static int collect_phases(const struct plot_scene *scene, const struct plot_them
 		if (scene->run->n_shards > 1)
 			snprintf(name + strlen(name), sizeof(name) - strlen(name), " rank %" PRIu32,
 				 scene->run->shards[shard].rank);
-		add_lane(lanes, lanes->phase_spans, n, of, theme->series[2], false, name);
+		add_lane(lanes, lanes->phase_spans, n, of, plot_phase_color(theme, phase), false,
+			 name);
 	}
 	return 0;
 }
@@ -127,39 +128,94 @@ static int collect_steps(const struct plot_scene *scene, struct lanes *lanes)
 	return 0;
 }
 
-static void draw_lane(struct canvas *c, const struct chart *chart, struct rect row,
-		      const struct lanes *lanes, const struct lane *lane, double *share,
-		      struct plot_point *points)
+/* The windows of records of the lane's process; NULL: it was recorded all the time. */
+static const struct span *windows_of(const struct plot_scene *scene, const struct lane *lane,
+				     size_t *ret_n)
+{
+	const struct coverage *c = &scene->f->coverage;
+	struct span of = { .shard = lane->shard };
+
+	return lane->device && c->sampled ? spans_lane(c->windows, c->n_windows, &of, ret_n) : NULL;
+}
+
+/* Of each pixel the share that was busy, of its time or, in windows, of its recorded time; grey
+ * where nothing was recorded. A pixel with a mere sliver of a window says nothing and is grey, too.
+ * *ret_busy: the share of all of that time. */
+static int lane_shares(struct canvas *c, const struct plot_scene *scene, struct rect row,
+		       const struct lanes *lanes, const struct lane *lane, double *share,
+		       double *recorded, double *ret_busy)
+{
+	size_t n = (size_t)row.w, n_windows = 0, n_spans = lane->n;
+	const struct span *windows = windows_of(scene, lane, &n_windows);
+	struct span *clipped = NULL;
+	double busy = 0, time = 0, most = 0;
+
+	if (windows) {
+		clipped = calloc(lane->n + n_windows, sizeof(*clipped));
+		if (!clipped)
+			return -ENOMEM;
+		n_spans = series_clip(lane->spans, lane->n, windows, n_windows, clipped);
+	}
+	series_cover(clipped ? clipped : lane->spans, n_spans, lanes->start_ns, lanes->end_ns,
+		     share, n);
+	free(clipped);
+	series_cover(windows, n_windows, lanes->start_ns, lanes->end_ns, recorded, n);
+	for (size_t i = 0; i < n; i++) {
+		recorded[i] = windows ? recorded[i] : 1;
+		most = fmax(most, recorded[i]);
+		busy += share[i];
+		time += recorded[i];
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (recorded[i] > 0 && recorded[i] >= most / 4) {
+			share[i] = fmin(share[i] / recorded[i], 1);
+			continue;
+		}
+		share[i] = 0;
+		canvas_fill(c,
+			    (struct rect){ row.x + row.w * (double)i / (double)n, row.y,
+					   row.w / (double)n, row.h },
+			    canvas_theme(c)->shade, 1);
+	}
+	*ret_busy = time > 0 ? fmin(busy / time, 1) : 0;
+	return 0;
+}
+
+static int draw_lane(struct canvas *c, const struct plot_scene *scene, struct rect row,
+		     const struct lanes *lanes, const struct lane *lane, double *share,
+		     struct plot_point *points)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	size_t n = (size_t)row.w, at = 0;
 	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
 	struct text_style_desc figure = { .size = TEXT_USUAL };
-	double busy = 0;
-	char text[96];
+	double busy;
+	int r = lane_shares(c, scene, row, lanes, lane, share, share + n, &busy);
 
-	series_cover(lane->spans, lane->n, lanes->start_ns, lanes->end_ns, share, n);
+	if (r < 0)
+		return r;
 	points[at++] = (struct plot_point){ row.x, row.y + row.h };
 	for (size_t i = 0; i < n; i++) {
-		double y = row.y + row.h * (1 - share[i]),
-		       x = row.x + row.w * (double)i / (double)n;
+		/* What there was is seen, however short: one pixel at least. */
+		double tall = share[i] > 0 ? fmax(row.h * share[i], 1) : 0;
+		double y = row.y + row.h - tall;
 
 		/* A level, not a slope: two points a pixel, where the level changes. */
 		if (i && share[i] == share[i - 1])
 			at--;
 		else
-			points[at++] = (struct plot_point){ x, y };
+			points[at++] = (struct plot_point){ row.x + row.w * (double)i / (double)n,
+							    y };
 		points[at++] = (struct plot_point){ row.x + row.w * (double)(i + 1) / (double)n,
 						    y };
-		busy += share[i];
 	}
 	points[at++] = (struct plot_point){ row.x + row.w, row.y + row.h };
 	canvas_area(c, points, at, lane->color, 1);
 	canvas_line(c, row.x, row.y + row.h, row.x + row.w, row.y + row.h, theme->grid, 1, false);
-	canvas_fit(c, style, lane->name, chart->data.x, true, text, sizeof(text));
-	canvas_text(c, row.x - 8, row.y + row.h / 2, style, theme->text, text);
+	canvas_text(c, row.x - 8, row.y + row.h / 2, style, theme->text, lane->name);
 	canvas_text(c, row.x + row.w + 6, row.y + row.h / 2, figure, theme->muted,
-		    format_pct(n ? 100 * busy / (double)n : 0).text);
+		    format_pct(100 * busy).text);
+	return 0;
 }
 
 static void draw_steps(struct canvas *c, struct rect row, const struct chart *chart,
@@ -168,6 +224,8 @@ static void draw_steps(struct canvas *c, struct rect row, const struct chart *ch
 	const struct plot_theme *theme = canvas_theme(c);
 	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
 	bool apart = (double)lanes->n_steps * 4 < row.w;
+	plot_color shades[] = { plot_mix(theme->background, theme->muted, 0.45),
+				plot_mix(theme->background, theme->muted, 0.75) };
 
 	for (size_t i = 0; i < lanes->n_steps; i++) {
 		double from = chart_x(chart, (double)(lanes->steps[i].start_ns - lanes->start_ns));
@@ -176,7 +234,7 @@ static void draw_steps(struct canvas *c, struct rect row, const struct chart *ch
 		if (apart || i == 0 || i + 1 == lanes->n_steps)
 			canvas_fill(c,
 				    (struct rect){ from, row.y, fmax(to - from - 1, 0.5), row.h },
-				    theme->series[i % 2 ? 5 : 4], 1);
+				    shades[i % 2], 1);
 	}
 	if (!apart) {
 		double from = chart_x(chart, (double)(lanes->steps[0].start_ns - lanes->start_ns));
@@ -185,36 +243,12 @@ static void draw_steps(struct canvas *c, struct rect row, const struct chart *ch
 		struct text_style_desc middle = { .size = TEXT_USUAL, .align = ALIGN_CENTER };
 		char text[64];
 
-		canvas_fill(c, (struct rect){ from, row.y, to - from, row.h }, theme->series[4], 1);
+		canvas_fill(c, (struct rect){ from, row.y, to - from, row.h }, shades[0], 1);
 		snprintf(text, sizeof(text), "%zu steps", lanes->n_steps);
-		canvas_text(c, (from + to) / 2, row.y + row.h / 2, middle,
-			    plot_text_on(theme->series[4]), text);
+		canvas_text(c, (from + to) / 2, row.y + row.h / 2, middle, plot_text_on(shades[0]),
+			    text);
 	}
 	canvas_text(c, row.x - 8, row.y + row.h / 2, style, theme->text, "steps");
-}
-
-/* Where no device records were collected: grey behind the lanes of devices. */
-static void shade_gaps(struct canvas *c, const struct plot_scene *scene, struct rect row,
-		       const struct lanes *lanes, const struct lane *lane, double *share)
-{
-	size_t n = (size_t)row.w, found;
-	struct span of = { .shard = lane->shard };
-	const struct span *windows = spans_lane(scene->f->coverage.windows,
-						scene->f->coverage.n_windows, &of, &found);
-
-	series_cover(windows, found, lanes->start_ns, lanes->end_ns, share, n);
-	for (size_t i = 0; i < n;) {
-		size_t to = i;
-
-		while (to < n && share[to] == 0)
-			to++;
-		if (to > i)
-			canvas_fill(c,
-				    (struct rect){ row.x + row.w * (double)i / (double)n, row.y,
-						   row.w * (double)(to - i) / (double)n, row.h },
-				    canvas_theme(c)->shade, 1);
-		i = to > i ? to : i + 1;
-	}
 }
 
 static int draw(struct canvas *c, struct rect box, const struct plot_scene *scene,
@@ -226,6 +260,7 @@ static int draw(struct canvas *c, struct rect box, const struct plot_scene *scen
 	struct plot_point *points;
 	struct chart chart;
 	double *share;
+	int r = 0;
 
 	for (size_t i = 0; i < lanes->n; i++)
 		names = fmax(names, canvas_text_width(c, style, lanes->lane[i].name));
@@ -235,10 +270,12 @@ static int draw(struct canvas *c, struct rect box, const struct plot_scene *scen
 					      .label = "time since the begin of the run" },
 			  (struct plot_axis){ .max = 1, .hidden = true });
 	room = (size_t)fmax(chart.data.w, 1) + 1;
-	share = calloc(room, sizeof(*share));
+	share = calloc(2 * room, sizeof(*share)); /* busy, and recorded */
 	points = calloc(2 * room + 2, sizeof(*points));
-	height = fmin(chart.data.h / (double)rows, 90);
-	for (size_t i = 0; share && points && i < rows; i++) {
+	height = fmin(chart.data.h / (double)rows, 200);
+	if (!share || !points)
+		r = -ENOMEM;
+	for (size_t i = 0; r >= 0 && i < rows; i++) {
 		struct rect row = { chart.data.x, chart.data.y + (double)i * height + 3,
 				    chart.data.w, height - 6 };
 
@@ -246,13 +283,11 @@ static int draw(struct canvas *c, struct rect box, const struct plot_scene *scen
 			draw_steps(c, row, &chart, lanes);
 			continue;
 		}
-		if (lanes->lane[i].device && scene->f->coverage.sampled)
-			shade_gaps(c, scene, row, lanes, &lanes->lane[i], share);
-		draw_lane(c, &chart, row, lanes, &lanes->lane[i], share, points);
+		r = draw_lane(c, scene, row, lanes, &lanes->lane[i], share, points);
 	}
 	free(points);
 	free(share);
-	return share && points ? 0 : -ENOMEM;
+	return r;
 }
 
 int plot_timeline(struct canvas *c, struct rect box, const struct plot_scene *scene)
@@ -270,9 +305,14 @@ int plot_timeline(struct canvas *c, struct rect box, const struct plot_scene *sc
 	if (lanes.devices_left_out)
 		snprintf(more, sizeof(more), "; %zu more devices are not drawn",
 			 lanes.devices_left_out);
-	snprintf(subtitle, sizeof(subtitle),
-		 "height: share of a pixel's time that was busy; right: of the whole run%s%s%s%s",
-		 *sampled ? "; " : "", sampled, *sampled ? " (grey: no device records)" : "", more);
+	if (*sampled)
+		snprintf(subtitle, sizeof(subtitle),
+			 "%s (grey: no device records); height: busy share of a pixel's recorded "
+			 "time, right: of all of it%s",
+			 sampled, more);
+	else
+		snprintf(subtitle, sizeof(subtitle),
+			 "height: busy share of a pixel's time, right: of the whole run%s", more);
 	if (r >= 0 && (lanes.n || lanes.n_steps) && lanes.end_ns > lanes.start_ns) {
 		box = plot_panel(c, box, "Timeline", subtitle);
 		r = draw(c, box, scene, &lanes);
