@@ -31,7 +31,7 @@ struct plot_options {
 	int layer;    /* of the routing plots; -1: all, or the most uneven */
 };
 
-/* NULL, or why this build cannot draw, one sentence. */
+/* NULL, or why plots cannot be drawn here, one sentence. */
 const char *plot_unavailable(void);
 /* NULL, or what is missing for a good picture, one sentence. */
 const char *plot_trouble(void);

@@ -8,7 +8,6 @@
  */
 #include "present/plot_canvas.h"
 
-#include <cairo.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "present/plot_cairo.h"
 
 #define TEXT_MAX 1024
 #define BASELINE 0.36 /* of the size: from the middle of small letters to their baseline */
@@ -24,48 +24,53 @@ struct canvas {
 	const struct plot_theme *theme;
 	cairo_surface_t *surface;
 	cairo_t *cr;
-	double width, height;
+	const struct cairo_calls *cairo;
 	bool is_svg, fonts;
 	struct buf svg;
 };
 
 static void choose_font(struct canvas *c, struct text_style_desc style)
 {
-	cairo_select_font_face(c->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-			       style.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-	cairo_set_font_size(c->cr, style.size);
+	c->cairo->select_font_face(c->cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+				   style.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+	c->cairo->set_font_size(c->cr, style.size);
 }
 
 static bool find_fonts(struct canvas *c)
 {
 	choose_font(c, (struct text_style_desc){ .size = 12 });
 	/* Without any font cairo takes letters of its own, which are of the kind USER. */
-	return cairo_scaled_font_get_type(cairo_get_scaled_font(c->cr)) != CAIRO_FONT_TYPE_USER;
+	return c->cairo->scaled_font_get_type(c->cairo->get_scaled_font(c->cr)) !=
+	       CAIRO_FONT_TYPE_USER;
 }
 
 int canvas_new(double width, double height, double scale, bool svg, const struct plot_theme *theme,
 	       struct canvas **ret_canvas)
 {
-	struct canvas *c = calloc(1, sizeof(*c));
+	const struct cairo_calls *cairo = cairo_open();
 	cairo_font_options_t *options;
+	struct canvas *c;
 
+	if (!cairo)
+		return -ENOTSUP;
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	*c = (struct canvas){ .theme = theme, .width = width, .height = height, .is_svg = svg };
-	c->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24,
-						svg ? 1 : (int)lround(width * scale),
-						svg ? 1 : (int)lround(height * scale));
-	c->cr = cairo_create(c->surface);
-	options = cairo_font_options_create();
+	*c = (struct canvas){ .theme = theme, .cairo = cairo, .is_svg = svg };
+	c->surface = c->cairo->image_surface_create(CAIRO_FORMAT_RGB24,
+						    svg ? 1 : (int)lround(width * scale),
+						    svg ? 1 : (int)lround(height * scale));
+	c->cr = c->cairo->create(c->surface);
+	options = c->cairo->font_options_create();
 	/* Widths must not depend on the scale or on the machine's taste in hinting. */
-	cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-	cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
-	cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
-	cairo_set_font_options(c->cr, options);
-	cairo_font_options_destroy(options);
+	c->cairo->font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
+	c->cairo->font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
+	c->cairo->font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
+	c->cairo->set_font_options(c->cr, options);
+	c->cairo->font_options_destroy(options);
 	if (!svg)
-		cairo_scale(c->cr, scale, scale);
-	if (cairo_status(c->cr) != CAIRO_STATUS_SUCCESS) {
+		c->cairo->scale(c->cr, scale, scale);
+	if (c->cairo->status(c->cr) != CAIRO_STATUS_SUCCESS) {
 		canvas_free(c);
 		return -ENOMEM;
 	}
@@ -86,8 +91,8 @@ void canvas_free(struct canvas *c)
 {
 	if (!c)
 		return;
-	cairo_destroy(c->cr);
-	cairo_surface_destroy(c->surface);
+	c->cairo->destroy(c->cr);
+	c->cairo->surface_destroy(c->surface);
 	buf_release(&c->svg);
 	free(c);
 }
@@ -110,7 +115,7 @@ static cairo_status_t png_bytes(void *to, const unsigned char *data, unsigned in
 
 int canvas_write(struct canvas *c, FILE *out)
 {
-	cairo_status_t status = cairo_status(c->cr);
+	cairo_status_t status = c->cairo->status(c->cr);
 
 	errno = 0;
 	if (status == CAIRO_STATUS_SUCCESS && c->is_svg) {
@@ -122,8 +127,8 @@ int canvas_write(struct canvas *c, FILE *out)
 		return 0;
 	}
 	if (status == CAIRO_STATUS_SUCCESS) {
-		cairo_surface_flush(c->surface);
-		status = cairo_surface_write_to_png_stream(c->surface, png_bytes, out);
+		c->cairo->surface_flush(c->surface);
+		status = c->cairo->surface_write_to_png_stream(c->surface, png_bytes, out);
 	}
 	if (status == CAIRO_STATUS_SUCCESS)
 		return 0;
@@ -134,8 +139,8 @@ int canvas_write(struct canvas *c, FILE *out)
 
 static void use_color(struct canvas *c, plot_color color, double alpha)
 {
-	cairo_set_source_rgba(c->cr, (color >> 16 & 255) / 255.0, (color >> 8 & 255) / 255.0,
-			      (color & 255) / 255.0, alpha);
+	c->cairo->set_source_rgba(c->cr, (color >> 16 & 255) / 255.0, (color >> 8 & 255) / 255.0,
+				  (color & 255) / 255.0, alpha);
 }
 
 static void svg_paint(struct canvas *c, const char *what, plot_color color, double alpha)
@@ -157,8 +162,8 @@ void canvas_fill(struct canvas *c, struct rect r, plot_color color, double alpha
 		return;
 	}
 	use_color(c, color, alpha);
-	cairo_rectangle(c->cr, r.x, r.y, r.w, r.h);
-	cairo_fill(c->cr);
+	c->cairo->rectangle(c->cr, r.x, r.y, r.w, r.h);
+	c->cairo->fill(c->cr);
 }
 
 /* Ends a path that is begun on cairo's side, as a stroke. */
@@ -167,10 +172,10 @@ static void stroke(struct canvas *c, plot_color color, double width, bool dashed
 	static const double dash[] = { 5, 4 };
 
 	use_color(c, color, 1);
-	cairo_set_line_width(c->cr, width);
-	cairo_set_line_join(c->cr, CAIRO_LINE_JOIN_ROUND);
-	cairo_set_dash(c->cr, dash, dashed ? 2 : 0, 0);
-	cairo_stroke(c->cr);
+	c->cairo->set_line_width(c->cr, width);
+	c->cairo->set_line_join(c->cr, CAIRO_LINE_JOIN_ROUND);
+	c->cairo->set_dash(c->cr, dash, dashed ? 2 : 0, 0);
+	c->cairo->stroke(c->cr);
 }
 
 static void svg_stroke(struct canvas *c, plot_color color, double width, bool dashed)
@@ -190,7 +195,7 @@ void canvas_frame(struct canvas *c, struct rect r, plot_color color, double widt
 		svg_stroke(c, color, width, false);
 		return;
 	}
-	cairo_rectangle(c->cr, r.x, r.y, r.w, r.h);
+	c->cairo->rectangle(c->cr, r.x, r.y, r.w, r.h);
 	stroke(c, color, width, false);
 }
 
@@ -203,8 +208,8 @@ void canvas_line(struct canvas *c, double x0, double y0, double x1, double y1, p
 		svg_stroke(c, color, width, dashed);
 		return;
 	}
-	cairo_move_to(c->cr, x0, y0);
-	cairo_line_to(c->cr, x1, y1);
+	c->cairo->move_to(c->cr, x0, y0);
+	c->cairo->line_to(c->cr, x1, y1);
 	stroke(c, color, width, dashed);
 }
 
@@ -214,7 +219,7 @@ static void path(struct canvas *c, const struct plot_point *points, size_t n)
 		if (c->is_svg)
 			buf_printf(&c->svg, "%s%.2f,%.2f", i ? " " : "", points[i].x, points[i].y);
 		else
-			cairo_line_to(c->cr, points[i].x, points[i].y);
+			c->cairo->line_to(c->cr, points[i].x, points[i].y);
 	}
 }
 
@@ -248,9 +253,9 @@ void canvas_area(struct canvas *c, const struct plot_point *points, size_t n, pl
 		return;
 	}
 	path(c, points, n);
-	cairo_close_path(c->cr);
+	c->cairo->close_path(c->cr);
 	use_color(c, color, alpha);
-	cairo_fill(c->cr);
+	c->cairo->fill(c->cr);
 }
 
 void canvas_dot(struct canvas *c, double x, double y, double radius, plot_color color)
@@ -262,9 +267,9 @@ void canvas_dot(struct canvas *c, double x, double y, double radius, plot_color 
 		return;
 	}
 	use_color(c, color, 1);
-	cairo_new_sub_path(c->cr);
-	cairo_arc(c->cr, x, y, radius, 0, 2 * M_PI);
-	cairo_fill(c->cr);
+	c->cairo->new_sub_path(c->cr);
+	c->cairo->arc(c->cr, x, y, radius, 0, 2 * M_PI);
+	c->cairo->fill(c->cr);
 }
 
 /* Whether the font that is chosen has a glyph for these bytes, which are one code point. */
@@ -276,10 +281,11 @@ static bool has_glyph(struct canvas *c, const char *bytes, size_t length)
 
 	if (!c->fonts)
 		return length == 1;
-	if (cairo_scaled_font_text_to_glyphs(cairo_get_scaled_font(c->cr), 0, 0, bytes, (int)length,
-					     &glyphs, &n, NULL, NULL, NULL) == CAIRO_STATUS_SUCCESS)
+	if (c->cairo->scaled_font_text_to_glyphs(c->cairo->get_scaled_font(c->cr), 0, 0, bytes,
+						 (int)length, &glyphs, &n, NULL, NULL,
+						 NULL) == CAIRO_STATUS_SUCCESS)
 		has = n > 0 && glyphs[0].index != 0;
-	cairo_glyph_free(glyphs);
+	c->cairo->glyph_free(glyphs);
 	return has;
 }
 
@@ -312,7 +318,7 @@ double canvas_text_width(struct canvas *c, struct text_style_desc style, const c
 
 	choose_font(c, style);
 	clean(c, text, false, safe, sizeof(safe));
-	cairo_text_extents(c->cr, safe, &extents);
+	c->cairo->text_extents(c->cr, safe, &extents);
 	return extents.x_advance;
 }
 
@@ -355,9 +361,9 @@ void canvas_text(struct canvas *c, double x, double y, struct text_style_desc st
 	}
 	x -= canvas_text_width(c, style, safe) * style.align / 2;
 	use_color(c, color, 1);
-	cairo_move_to(c->cr, x, y + BASELINE * style.size);
-	cairo_show_text(c->cr, safe);
-	cairo_new_path(c->cr);
+	c->cairo->move_to(c->cr, x, y + BASELINE * style.size);
+	c->cairo->show_text(c->cr, safe);
+	c->cairo->new_path(c->cr);
 }
 
 /* The first `head` and last `tail` code points with an ellipsis between them. */

@@ -56,23 +56,26 @@ struct plot_ticks plot_ticks(double min, double max, size_t most, bool log)
 	return ticks;
 }
 
-void plot_tick_text(double value, double step, char *out, size_t size)
+void plot_tick_text(const struct plot_ticks *ticks, size_t index, char *out, size_t size)
 {
 	static const char *const suffixes[] = { "", "k", "M", "G", "T", "P" };
+	double value = ticks->at[index], step = ticks->step, largest = fabs(value);
 	size_t suffix = 0;
-	double most = step == 0 ? 999.5 : 9999.5; /* powers of ten alone stay shorter */
 	int decimals;
 
-	if (step == 0)
-		step = fabs(value);
-	while (fabs(value) >= most && suffix + 1 < 6) {
-		/* A step below 1 of the suffix needs its decimals, so both are scaled. */
-		value /= 1000;
-		step /= 1000;
-		suffix++;
-	}
+	/* All labels of an axis alike; of a logarithmic one each by itself. */
+	if (step > 0)
+		largest = fmax(fabs(ticks->at[0]), fabs(ticks->at[ticks->n - 1]));
+	else
+		step = largest;
+	if (largest >= (ticks->step > 0 ? 9999.5 : 999.5))
+		for (; largest >= 999.5 && suffix + 1 < 6; suffix++)
+			largest /= 1000;
+	value /= pow(1000, (double)suffix);
+	step /= pow(1000, (double)suffix);
 	decimals = step > 0 && step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
-	snprintf(out, size, "%.*f%s", decimals < 9 ? decimals : 9, value, suffixes[suffix]);
+	snprintf(out, size, "%.*f%s", decimals < 9 ? decimals : 9, value,
+		 value == 0 ? "" : suffixes[suffix]);
 }
 
 double plot_round_up(double max)
@@ -308,7 +311,7 @@ static struct plot_ticks x_ticks(struct chart *chart)
 
 		ticks = ticks_of(&chart->x, most);
 		for (size_t i = 0; i < ticks.n; i++) {
-			plot_tick_text(ticks.at[i], ticks.step, text, sizeof(text));
+			plot_tick_text(&ticks, i, text, sizeof(text));
 			wide = fmax(wide, canvas_text_width(chart->canvas, usual, text));
 		}
 		if (ticks.n < 2 || (wide + 10) * (double)ticks.n <= chart->data.w + wide)
@@ -331,7 +334,7 @@ static void draw_x(struct chart *chart)
 		double x = chart_x(chart, ticks.at[i] * divisor(&chart->x));
 
 		canvas_line(chart->canvas, x, d.y + d.h, x, d.y + d.h + 4, theme->axis, 1, false);
-		plot_tick_text(ticks.at[i], ticks.step, text, sizeof(text));
+		plot_tick_text(&ticks, i, text, sizeof(text));
 		canvas_text(chart->canvas, x, d.y + d.h + 14, style, theme->muted, text);
 	}
 	axis_label(&chart->x, text, sizeof(text));
@@ -350,7 +353,7 @@ static void draw_y(struct chart *chart, const struct plot_ticks *ticks)
 		double y = chart_y(chart, ticks->at[i] * divisor(&chart->y));
 
 		canvas_line(chart->canvas, d.x, y, d.x + d.w, y, theme->grid, 1, false);
-		plot_tick_text(ticks->at[i], ticks->step, text, sizeof(text));
+		plot_tick_text(ticks, i, text, sizeof(text));
 		canvas_text(chart->canvas, d.x - 8, y, right, theme->muted, text);
 	}
 }
@@ -366,7 +369,7 @@ struct chart plot_axes(struct canvas *c, struct rect box, struct plot_axis x, st
 	if (!y.hidden)
 		ticks = ticks_of(&y, (size_t)fmax((box.h - top - bottom) / 36, 2));
 	for (size_t i = 0; i < ticks.n; i++) {
-		plot_tick_text(ticks.at[i], ticks.step, text, sizeof(text));
+		plot_tick_text(&ticks, i, text, sizeof(text));
 		wide = fmax(wide, canvas_text_width(c, usual, text));
 	}
 	chart.data = (struct rect){ box.x + wide + 12, box.y + top, box.w - wide - 12 - 16,

@@ -34,8 +34,8 @@ struct plot_ticks {
 /* Multiples of 1, 2 or 5 times a power of ten in [min, max], at most `most` of them; powers of ten
  * when log. Never more than PLOT_TICKS_MAX; none when min and max are not finite and in order. */
 struct plot_ticks plot_ticks(double min, double max, size_t most, bool log);
-/* "0.25" for a step of 0.05; "10⁴" never: plain digits, with k, M, G from 10000 on. */
-void plot_tick_text(double value, double step, char *out, size_t size);
+/* "0.25" for a step of 0.05; with k, M, G where the axis reaches 10000. */
+void plot_tick_text(const struct plot_ticks *ticks, size_t index, char *out, size_t size);
 /* The smallest value that ticks well and is not below max; 1 when max is not above 0. */
 double plot_round_up(double max);
 

@@ -14,28 +14,28 @@ plot_function plot_memory, plot_steps, plot_kernels, plot_api, plot_experts, plo
 	plot_k_histogram, plot_flops, plot_latency, plot_timeline, plot_roofline;
 
 /* A kernel, class or operation in the roofline. */
-struct roofline_point {
+struct roof_point {
 	const char *name;
 	double flops_per_byte, flops_per_s;
 	double time_ns; /* the size of its dot */
 };
 
 /* A peak of arithmetic; the slope is the device's memory bandwidth. */
-struct roofline_peak {
+struct roof_peak {
 	const char *name;
 	double flops_per_s;
 };
 
-struct roofline_data {
-	const struct roofline_point *points;
+struct roof_data {
+	const struct roof_point *points;
 	size_t n_points;
-	const struct roofline_peak *peaks;
+	const struct roof_peak *peaks;
 	size_t n_peaks;
 	double bytes_per_s;
 	const char *subtitle; /* where the peaks are from */
 	const char *reason;   /* why there are no points */
 };
 
-void plot_roofline_of(struct canvas *canvas, struct rect box, const struct roofline_data *data);
+void plot_roofline_of(struct canvas *canvas, struct rect box, const struct roof_data *data);
 
 #endif

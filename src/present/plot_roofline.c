@@ -8,13 +8,13 @@
 #include "base/format.h"
 #include "present/plot_draw.h"
 
-static bool usable(const struct roofline_point *p)
+static bool usable(const struct roof_point *p)
 {
 	return p->flops_per_byte > 0 && p->flops_per_s > 0 && isfinite(p->flops_per_byte) &&
 	       isfinite(p->flops_per_s);
 }
 
-static void roofs(struct canvas *c, const struct chart *chart, const struct roofline_data *data)
+static void roofs(struct canvas *c, const struct chart *chart, const struct roof_data *data)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
@@ -32,7 +32,7 @@ static void roofs(struct canvas *c, const struct chart *chart, const struct roof
 	}
 }
 
-static void slope(struct canvas *c, const struct chart *chart, const struct roofline_data *data)
+static void slope(struct canvas *c, const struct chart *chart, const struct roof_data *data)
 {
 	double highest = 0, low = chart->x.min, high;
 
@@ -46,7 +46,7 @@ static void slope(struct canvas *c, const struct chart *chart, const struct roof
 		    false);
 }
 
-void plot_roofline_of(struct canvas *c, struct rect box, const struct roofline_data *data)
+void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data *data)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	struct plot_axis x = { .log = true, .label = "FLOPs per byte (logarithmic)" };
@@ -57,7 +57,7 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roofline_d
 	size_t n = 0;
 
 	for (size_t i = 0; i < data->n_points; i++) {
-		const struct roofline_point *p = &data->points[i];
+		const struct roof_point *p = &data->points[i];
 
 		if (!usable(p))
 			continue;
@@ -89,7 +89,7 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roofline_d
 	roofs(c, &chart, data);
 	n = 0;
 	for (size_t i = 0; i < data->n_points; i++) {
-		const struct roofline_point *p = &data->points[i];
+		const struct roof_point *p = &data->points[i];
 
 		if (!usable(p))
 			continue;
@@ -102,7 +102,7 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roofline_d
 
 int plot_roofline(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct roofline_data none = {
+	const struct roof_data none = {
 		.reason = scene->run->kernel.n
 				  ? "no FLOPs and bytes of kernels are known in this run"
 				  : plot_no_device(scene),

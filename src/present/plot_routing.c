@@ -138,7 +138,7 @@ static void colour_bar(struct canvas *c, struct rect bar, double max)
 		double y = bar.y + bar.h * (1 - ticks.at[i] / max);
 
 		canvas_line(c, bar.x + bar.w, y, bar.x + bar.w + 4, y, theme->axis, 1, false);
-		plot_tick_text(ticks.at[i], ticks.step, text, sizeof(text));
+		plot_tick_text(&ticks, i, text, sizeof(text));
 		canvas_text(c, bar.x + bar.w + 7, y, style, theme->muted, text);
 	}
 	canvas_text(c, bar.x - 20, bar.y - 15, style, theme->text, "load / mean");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "present/plot.h"
+#include "present/plot_cairo.h"
 #include "present/plot_draw.h"
 #include "present/scene.h"
 
@@ -65,7 +66,10 @@ const uint64_t plot_want_kinds = WANT(STEP) | WANT(RANGE) | WANT(OP) | WANT(ROUT
 
 const char *plot_unavailable(void)
 {
-	return NULL;
+	return cairo_open()
+		       ? NULL
+		       : "plots are drawn by cairo, which this machine lacks; install libcairo2 "
+			 "(Debian, Ubuntu) or cairo (Fedora).";
 }
 
 const char *plot_trouble(void)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing_alloc.h"
 #include "fake_windows.h"
 #include "moescope.h"
 #include "present/plot.h"
