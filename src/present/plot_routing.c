@@ -59,7 +59,7 @@ static void expert_bars(struct canvas *c, struct rect box, const struct routing_
 	double slot, gap;
 	struct legend_item items[] = {
 		{ theme->series[0], "share of the assignments", LEGEND_FILL },
-		{ theme->warning, "even share, 1/E", LEGEND_DASH },
+		{ theme->text, "even share, 1/E", LEGEND_DASH },
 		{ theme->warning, "dead: no token in the whole window", LEGEND_CROSS },
 	};
 	struct chart chart;
@@ -90,7 +90,7 @@ static void expert_bars(struct canvas *c, struct rect box, const struct routing_
 				   fmin(4, fmax(slot / 2, 2)), theme->warning);
 	}
 	canvas_line(c, chart.data.x, chart_y(&chart, even), chart.data.x + chart.data.w,
-		    chart_y(&chart, even), theme->warning, 1.5, true);
+		    chart_y(&chart, even), theme->text, 1.5, true);
 	plot_index_labels(&chart, n, same_number, &step);
 }
 

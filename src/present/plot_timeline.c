@@ -211,7 +211,8 @@ static int draw_lane(struct canvas *c, const struct plot_scene *scene, struct re
 	}
 	points[at++] = (struct plot_point){ row.x + row.w, row.y + row.h };
 	canvas_area(c, points, at, lane->color, 1);
-	canvas_line(c, row.x, row.y + row.h, row.x + row.w, row.y + row.h, theme->grid, 1, false);
+	canvas_line(c, row.x, row.y + row.h + 1, row.x + row.w, row.y + row.h + 1, theme->grid, 1,
+		    false);
 	canvas_text(c, row.x - 8, row.y + row.h / 2, style, theme->text, lane->name);
 	canvas_text(c, row.x + row.w + 6, row.y + row.h / 2, figure, theme->muted,
 		    format_pct(100 * busy).text);
