@@ -83,17 +83,21 @@ static int run_report(struct invocation *inv)
 {
 	const struct values *values = inv->values;
 	struct present_options options = table_present_options(&values->table);
-	int r;
 
 	if (!values->plots.directory &&
 	    (values->plots.format || values->plots.theme || values->plots.scale > 0))
 		return usage_error(inv->command, "'--plot-…' needs '--plots DIR'.");
 	if (values->plots.directory && inv->n_args > 1)
 		return usage_error(inv->command, "'--plots' draws one run at a time.");
-	r = table_show(inv, values->table.dashboard ? "dashboard" : "report", 0);
-	if (r == EXIT_OK && values->plots.directory)
-		r = plot_files_write(inv->n_args ? inv->args[0] : NULL, &options, &values->plots);
-	return r;
+	/* First, so that a directory that cannot be written to leaves nothing half done. */
+	if (values->plots.directory) {
+		int r = plot_files_write(inv->n_args ? inv->args[0] : NULL, &options,
+					 &values->plots);
+
+		if (r != EXIT_OK)
+			return r;
+	}
+	return table_show(inv, values->table.dashboard ? "dashboard" : "report", 0);
 }
 
 const struct command cmd_report = {

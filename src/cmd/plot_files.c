@@ -99,16 +99,24 @@ int plot_files_write(const char *given, const struct present_options *options,
 	struct err err = { "" };
 	struct findings findings;
 	struct run *run;
+	char *path;
 	int r;
 
 	if (plot_unavailable())
 		return fail("%s", plot_unavailable());
-	if (mkdir(choices->directory, 0777) < 0 && errno != EEXIST)
-		return fail("cannot make the directory '%s': %s.", choices->directory,
-			    strerror(errno));
-	r = run_open(given, plot_want_kinds, &run);
+	/* The report names the run that it takes; once is enough. */
+	if (run_find(given, &path, &err) < 0)
+		return fail("%s", err.message);
+	r = run_open(path, plot_want_kinds, &run);
+	free(path);
 	if (r != EXIT_OK)
 		return r;
+	if (mkdir(choices->directory, 0777) < 0 && errno != EEXIST) {
+		r = fail("cannot make the directory '%s': %s.", choices->directory,
+			 strerror(errno));
+		run_free(run);
+		return r;
+	}
 	progress_begin("drawing");
 	if (plot_analyze(run, options, &findings, &err) < 0) {
 		r = fail("%s", err.message);

@@ -353,7 +353,7 @@ void canvas_text(struct canvas *c, double x, double y, struct text_style_desc st
 
 	choose_font(c, style);
 	clean(c, text, !c->is_svg, safe, sizeof(safe));
-	if (!*safe)
+	if (!safe[strspn(safe, " ")])
 		return;
 	if (c->is_svg) {
 		svg_text(c, x, y, style, color, safe);
