@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope plot: one picture of a run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/nearest.h"
+#include "cmd/output.h"
+#include "cmd/plot_files.h"
+#include "cmd/run_find.h"
+#include "cmd/table.h"
+
+struct values {
+	struct table_values table;
+	const char *output;
+	bool list;
+	int format; /* 0: by the name of the file, else 1 + PLOT_PNG … */
+	int theme;
+	double scale;
+};
+
+static const char *const formats[] = { "auto", "png", "svg", NULL };
+static const char *const themes[] = { "light", "dark", NULL };
+
+static const struct option_desc own[] = {
+	{ .name = "list",
+	  .kind = OPTION_FLAG,
+	  .help = "list the plots and what each shows",
+	  .offset = offsetof(struct values, list) },
+	{ .name = "output",
+	  .short_name = 'o',
+	  .kind = OPTION_STRING,
+	  .metavar = "FILE",
+	  .help = "the file to write; - is standard output",
+	  .default_text = "NAME.png",
+	  .offset = offsetof(struct values, output),
+	  .completion = COMPLETE_FILE },
+	{ .name = "format",
+	  .kind = OPTION_CHOICE,
+	  .metavar = "FORMAT",
+	  .choices = formats,
+	  .help = "auto (svg for a FILE that ends with .svg, else png), png or svg",
+	  .default_text = "auto",
+	  .offset = offsetof(struct values, format) },
+	{ .name = "theme",
+	  .kind = OPTION_CHOICE,
+	  .metavar = "THEME",
+	  .choices = themes,
+	  .help = "light or dark",
+	  .default_text = "light",
+	  .offset = offsetof(struct values, theme) },
+	{ .name = "scale",
+	  .kind = OPTION_DOUBLE,
+	  .metavar = "X",
+	  .min = 0.5,
+	  .max = 8,
+	  .help = "size of the picture: 2 gives twice as many pixels each way",
+	  .default_text = "1",
+	  .offset = offsetof(struct values, scale) },
+	{ .name = "layer",
+	  .short_name = 'l',
+	  .kind = OPTION_INT,
+	  .metavar = "N",
+	  .max = 1e6,
+	  .help = "of the routing plots, only this layer, counted from 0",
+	  .default_text = "all; experts: the most uneven",
+	  .offset = offsetof(struct values, table.layer) },
+	{ 0 },
+};
+
+static const struct option_group groups[] = {
+	{ own, 0 }, { table_step_options, offsetof(struct values, table) }, { NULL, 0 }
+};
+
+static const struct example examples[] = {
+	{ "moescope plot --list", "What there is to draw." },
+	{ "moescope plot a.mscope memory", "Writes memory.png." },
+	{ "moescope plot a.mscope experts --layer 2 -o layer2.svg --theme dark",
+	  "One layer's experts, as SVG, for a dark page." },
+	{ NULL, NULL },
+};
+
+static const struct values defaults = { .table = TABLE_DEFAULTS, .scale = 1 };
+
+static int list_plots(FILE *out)
+{
+	for (size_t i = 0; plots[i].name; i++)
+		fprintf(out, "%-12s  %s\n", plots[i].name, plots[i].what);
+	return EXIT_OK;
+}
+
+static bool is_plot(const char *name)
+{
+	for (size_t i = 0; plots[i].name; i++)
+		if (strcmp(plots[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static int unknown_plot(struct invocation *inv, const char *name)
+{
+	struct nearest nearest = nearest_to(name);
+
+	for (size_t i = 0; plots[i].name; i++)
+		nearest_offer(&nearest, plots[i].name);
+	if (nearest.best)
+		return usage_error(inv->command, "there is no plot '%s'; did you mean '%s'?", name,
+				   nearest.best);
+	return usage_error(inv->command,
+			   "there is no plot '%s'; 'moescope plot --list' names them.", name);
+}
+
+static bool ends_with_svg(const char *path)
+{
+	size_t length = strlen(path);
+
+	return length >= 4 && strcmp(path + length - 4, ".svg") == 0;
+}
+
+static int draw(struct invocation *inv, const char *given, const char *name, const char *path,
+		bool svg)
+{
+	const struct values *values = inv->values;
+	struct plot_options options = { .svg = svg,
+					.dark = values->theme == PLOT_DARK,
+					.scale = values->scale,
+					.layer = (int)values->table.layer };
+	struct present_options present = table_present_options(&values->table);
+	struct err err = { "" };
+	struct findings findings;
+	struct run *run;
+	int r = run_open(given, plot_want_kinds, &run);
+
+	if (r != EXIT_OK)
+		return r;
+	present.layer = -1; /* other plots show the whole run, whatever the layer */
+	if (plot_analyze(run, &present, &findings, &err) < 0) {
+		r = fail("%s", err.message);
+	} else {
+		r = plot_file_write(run, &findings, name, &options, path);
+		findings_release(&findings);
+	}
+	run_free(run);
+	if (r == EXIT_OK && plot_trouble())
+		say("%s", plot_trouble());
+	if (r == EXIT_OK && strcmp(path, "-") != 0)
+		say("wrote %s.", path);
+	return r;
+}
+
+static int run_plot(struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	const char *name = inv->n_args ? inv->args[inv->n_args - 1] : NULL;
+	char path[64];
+	bool svg;
+
+	if (plot_unavailable())
+		return fail("%s", plot_unavailable());
+	if (values->list)
+		return list_plots(inv->out->file);
+	if (!name)
+		return usage_error(inv->command, "which plot? 'moescope plot --list' names them.");
+	if (!is_plot(name))
+		return unknown_plot(inv, name);
+	svg = values->format ? values->format == 1 + PLOT_SVG
+			     : values->output && ends_with_svg(values->output);
+	snprintf(path, sizeof(path), "%s.%s", name, svg ? "svg" : "png");
+	return draw(inv, inv->n_args > 1 ? inv->args[0] : NULL, name,
+		    values->output ? values->output : path, svg);
+}
+
+const struct command cmd_plot = {
+	.name = "plot",
+	.summary = "draw one picture of a run, as PNG or SVG",
+	.words = "[RUN] NAME",
+	.description = "Draws the plot of that name into a file. A plot without data says in words "
+		       "why there is none. Without RUN it is the newest *.mscope in the current "
+		       "directory. 'moescope report --plots DIR' draws them all.",
+	.groups = groups,
+	.examples = examples,
+	.defaults = &defaults,
+	.values_size = sizeof(struct values),
+	.max_args = 2,
+	.completion = COMPLETE_RUN,
+	.run = run_plot,
+};
