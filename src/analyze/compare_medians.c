@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Medians of two series against each other: a test on ranks and a block bootstrap. See
- * compare_stats.h.
+ * Medians of two series against each other: a test on ranks and a bootstrap. See compare_stats.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -93,28 +92,15 @@ static double median_of(double *x, size_t n)
 	return (lower + upper) / 2;
 }
 
-static size_t block_length(const struct moments *m)
-{
-	double n = (double)m->n, length;
-
-	if (m->rho <= 0)
-		return 1;
-	length = pow(2 * m->rho / (1 - m->rho * m->rho), 2.0 / 3) * cbrt(1.5 * n);
-	return (size_t)fmax(1, fmin(round(length), n / 4));
-}
-
-/* Medians of `times` resamples of x in blocks; scratch: n figures. */
-static void resample(const double *x, size_t n, size_t block, uint64_t *state, double *scratch,
-		     double *medians, size_t times)
+/* Medians of `times` resamples of x, with their deviations from the median made larger by
+ * `wider`; scratch: n figures. */
+static void resample(const double *x, size_t n, double median, double wider, uint64_t *state,
+		     double *scratch, double *medians, size_t times)
 {
 	for (size_t t = 0; t < times; t++) {
-		for (size_t at = 0; at < n;) {
-			size_t from = (size_t)(stats_random(state) % n);
-
-			for (size_t j = 0; j < block && at < n; j++)
-				scratch[at++] = x[(from + j) % n];
-		}
-		medians[t] = median_of(scratch, n);
+		for (size_t i = 0; i < n; i++)
+			scratch[i] = x[(size_t)(stats_random(state) % n)];
+		medians[t] = median + wider * (median_of(scratch, n) - median);
 	}
 }
 
@@ -136,7 +122,7 @@ static void interval(double *x, size_t n, double share, double *ret_low, double 
 struct side {
 	const double *x;
 	size_t n;
-	struct moments moments, ranks;
+	struct moments ranks;  /* of its figures among all: a few slow steps weigh little there */
 	double median, error2; /* of the median, squared, by the resamples */
 	double *medians;
 };
@@ -144,8 +130,8 @@ struct side {
 static double df_of(const struct side *a, const struct side *b)
 {
 	double top = a->error2 + b->error2;
-	double bottom = a->error2 * a->error2 / fmax(1, a->moments.n_eff - 1) +
-			b->error2 * b->error2 / fmax(1, b->moments.n_eff - 1);
+	double bottom = a->error2 * a->error2 / fmax(1, a->ranks.n_eff - 1) +
+			b->error2 * b->error2 / fmax(1, b->ranks.n_eff - 1);
 
 	return bottom > 0 ? fmax(1, top * top / bottom) : 1;
 }
@@ -153,7 +139,7 @@ static double df_of(const struct side *a, const struct side *b)
 static void judge(struct side *a, struct side *b, double *work, size_t times, struct contrast *c)
 {
 	double df = df_of(a, b), error = sqrt(a->error2 + b->error2);
-	double n_eff = fmin(a->moments.n_eff, b->moments.n_eff);
+	double n_eff = fmin(a->ranks.n_eff, b->ranks.n_eff);
 	double share = tail(df, n_eff), wider = sqrt(n_eff / fmax(1, n_eff - 1));
 	bool positive = a->median > 0;
 
@@ -178,8 +164,8 @@ static void judge(struct side *a, struct side *b, double *work, size_t times, st
 		c->low_pct = value_of(low);
 		c->high_pct = value_of(high);
 	}
-	interval(b->medians, times, tail(fmax(1, b->moments.n_eff - 1), b->moments.n_eff),
-		 &c->b_low, &c->b_high);
+	interval(b->medians, times, tail(fmax(1, b->ranks.n_eff - 1), b->ranks.n_eff), &c->b_low,
+		 &c->b_high);
 }
 
 int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
@@ -205,12 +191,9 @@ int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
 
 		memcpy(numbers, s->x, s->n * sizeof(*numbers));
 		s->median = median_of(numbers, s->n);
-		s->moments = moments_of(s->x, s->n);
-		/* Steps with a few slow ones among them hide their memory; their ranks do not. */
-		if (s->ranks.n_eff < s->moments.n_eff)
-			s->moments = s->ranks;
 		s->medians = numbers + n + i * times;
-		resample(s->x, s->n, block_length(&s->moments), &state, numbers, s->medians, times);
+		resample(s->x, s->n, s->median, sqrt((double)s->n / s->ranks.n_eff), &state,
+			 numbers, s->medians, times);
 		std = stats_std(s->medians, times);
 		s->error2 = std * std;
 	}

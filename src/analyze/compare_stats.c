@@ -11,7 +11,8 @@
 
 #include "analyze/stats.h"
 
-#define RHO_MAX 0.95 /* beyond it a short series says nothing about its own memory */
+#define PHI_MAX 0.95 /* beyond it a short series says nothing about its own memory */
+#define PHI_STEPS 10 /* fewer figures give no phi of their own */
 
 /* The continued fraction of the incomplete beta function, by Lentz's method. */
 static double beta_fraction(double a, double b, double x)
@@ -86,10 +87,39 @@ double stats_normal_cdf(double z)
 	return 0.5 * erfc(-z / sqrt(2));
 }
 
+/* Autocorrelation at lag 1 or 2; squares: sum of (x - mean)^2. */
+static double autocorrelation(const struct moment_sums *s, double mean, double squares, int lag)
+{
+	double n = (double)s->n, ends = s->head[0] + s->tail[0];
+
+	if (lag == 2)
+		ends += s->head[1] + s->tail[1];
+	return ((lag == 1 ? s->lag1 : s->lag2) - mean * (2 * s->x - ends) +
+		(n - lag) * mean * mean) /
+	       squares;
+}
+
+/* How many figures of the series are worth one independent one. */
+static double redundancy(const struct moment_sums *s, double mean, double squares, double *ret_rho)
+{
+	double n = (double)s->n, r1, r2, phi;
+
+	if (s->n < 4)
+		return 1;
+	r1 = (n * autocorrelation(s, mean, squares, 1) + 1) / (n - 3);
+	r1 = fmin(PHI_MAX, fmax(0, r1));
+	*ret_rho = phi = r1;
+	if (s->n >= PHI_STEPS && r1 > 2 / sqrt(n)) {
+		r2 = autocorrelation(s, mean, squares, 2) + ((1 + r1) * (1 + r1) + 4 * r1 * r1) / n;
+		phi = fmin(PHI_MAX, fmax(r1, r2 / r1));
+	}
+	return 1 + 2 * r1 / (1 - phi);
+}
+
 struct moments moments_from_sums(const struct moment_sums *s)
 {
 	struct moments m = { .n = s->n, .n_eff = (double)s->n };
-	double n = (double)s->n, squares, lag;
+	double n = (double)s->n, squares;
 
 	if (!s->n)
 		return m;
@@ -98,10 +128,7 @@ struct moments moments_from_sums(const struct moment_sums *s)
 	if (s->n < 2 || s->constant || squares <= 0)
 		return m;
 	m.var = squares / (n - 1);
-	lag = s->lag - m.mean * (2 * s->x - s->first - s->last) + (n - 1) * m.mean * m.mean;
-	if (s->n > 3)
-		m.rho = fmin(RHO_MAX, fmax(0, (n * (lag / squares) + 1) / (n - 3)));
-	m.n_eff = fmax(2, n * (1 - m.rho) / (1 + m.rho));
+	m.n_eff = fmax(2, n / redundancy(s, m.mean, squares, &m.rho));
 	/* A series with a memory wanders less around its own mean than around the true one. */
 	m.var *= (n - 1) / fmax(n - n / m.n_eff, (n - 1) / 2);
 	return m;
@@ -119,12 +146,14 @@ struct moments moments_of(const double *x, size_t n)
 
 		s.x += v;
 		s.xx += v * v;
-		if (i + 1 < n)
-			s.lag += v * (x[i + 1] - shift);
+		s.lag1 += i >= 1 ? v * (x[i - 1] - shift) : 0;
+		s.lag2 += i >= 2 ? v * (x[i - 2] - shift) : 0;
 		s.constant = s.constant && v == 0;
 	}
-	s.first = 0;
-	s.last = n ? x[n - 1] - shift : 0;
+	for (size_t i = 0; i < 2 && i < n; i++) {
+		s.head[i] = x[i] - shift;
+		s.tail[i] = x[n - 1 - i] - shift;
+	}
 	m = moments_from_sums(&s);
 	m.mean += shift;
 	return m;

@@ -3,17 +3,18 @@
  * Two series of figures against each other: is the difference more than chance? Pure, any thread;
  * the same input gives the same output.
  *
- * Neighbouring steps are not independent. A series of n figures with lag-1 autocorrelation rho
- * counts as n_eff = n (1 - rho) / (1 + rho) independent ones, which is exact for a series whose
- * memory is that of its last figure (AR(1)). rho is freed of its bias in short series,
- * (n r + 1) / (n - 3), and never taken below 0: order that makes a series look better than chance
- * is not relied on.
+ * Neighbouring steps are not independent. Their autocorrelation is taken to fall off by a factor phi
+ * a step, r_k = r_1 phi^(k-1): that holds for a series which remembers its last figure, and for a
+ * slow drift under independent jitter, where phi = r_2 / r_1. n figures then count as
+ * n_eff = n / (1 + 2 r_1 / (1 - phi)) independent ones. r_1 and r_2 are freed of their bias in short
+ * series. r_1 below 0 counts as 0: order that makes a mean look better than chance is not relied
+ * on. phi is r_1 where r_1 is within chance (2 / sqrt(n)).
  *
  * means    Welch's t test with n_eff; the interval of the ratio by the delta method
  * medians  the same test on the ranks of all figures together (Mann-Whitney's question, without its
- *          assumption of equal spread); the interval by a circular block bootstrap whose blocks are
- *          (2 rho / (1 - rho^2))^(2/3) (1.5 n)^(1/3) figures long, with its percentiles moved outwards
- *          for small n (Hesterberg's expanded percentiles)
+ *          assumption of equal spread); the interval by bootstrap, with the deviations of the
+ *          resampled medians made larger by sqrt(n / n_eff), and its percentiles moved outwards for
+ *          small n_eff (Hesterberg's expanded percentiles)
  */
 #ifndef ANALYZE_COMPARE_STATS_H
 #define ANALYZE_COMPARE_STATS_H
@@ -36,16 +37,18 @@ double stats_normal_cdf(double z);
 struct moments {
 	size_t n;
 	double mean, var; /* var: of the sample, n - 1; made larger by what autocorrelation hides */
-	double rho, n_eff;
+	double rho;	  /* r_1, without its bias */
+	double n_eff;
 };
 
 struct moments moments_of(const double *x, size_t n);
 /* Of figures taken as independent: one a run. */
 struct moments moments_of_runs(const double *x, size_t n);
-/* From sums over x: of x, x^2 and x[i] x[i+1], with the ends of the series. */
+/* From sums over x: of x, x^2, x[i] x[i+1] and x[i] x[i+2], with the two figures at each end. */
 struct moment_sums {
 	size_t n;
-	double x, xx, lag, first, last;
+	double x, xx, lag1, lag2;
+	double head[2], tail[2]; /* x[0], x[1]; x[n-1], x[n-2] */
 	bool constant;
 };
 struct moments moments_from_sums(const struct moment_sums *sums);

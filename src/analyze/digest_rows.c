@@ -59,11 +59,15 @@ static struct digest_row sum_row(const struct part *parts, size_t n, size_t step
 
 		s.x += v;
 		s.xx += v * v;
-		if (i + 1 < n && parts[i + 1].step == parts[i].step + 1)
-			s.lag += v * (parts[i + 1].time_ns / ranks - shift);
+		/* Steps without the name have 0 and add nothing. */
+		for (size_t j = i + 1; j < n && parts[j].step <= parts[i].step + 2; j++)
+			*(parts[j].step == parts[i].step + 1 ? &s.lag1 : &s.lag2) +=
+				v * (parts[j].time_ns / ranks - shift);
 		s.constant = s.constant && v == 0;
-		s.first = parts[i].step == 0 ? v : s.first;
-		s.last = parts[i].step + 1 == steps ? v : s.last;
+		if (parts[i].step < 2)
+			s.head[parts[i].step] = v;
+		if (parts[i].step + 2 >= steps)
+			s.tail[steps - 1 - parts[i].step] = v;
 		row.count += (double)parts[i].count;
 	}
 	row.time = moments_from_sums(&s);

@@ -332,6 +332,14 @@ static int render_csv(const struct compare_scene *scene, FILE *out, struct err *
 
 int present_compare(const struct compare_scene *scene, FILE *out, struct err *err)
 {
+	struct grid none;
+	int r;
+
+	/* A wrong key is one also where there is nothing to sort. */
+	start(&none);
+	r = grid_sort(&none, scene->options->sort, err);
+	if (r < 0)
+		return r;
 	if (scene->options->json)
 		return render_json(scene, out, err);
 	if (scene->options->csv)

@@ -122,25 +122,25 @@ static void method_note(const struct compare_scene *scene, FILE *out)
 static void print_check(const struct compare_scene *scene, const struct compare_check *check,
 			FILE *out)
 {
-	static const char *const words[] = { "FAILED", "ok", "UNKNOWN" };
+	static const char *const words[] = { "FAILED ", "ok     ", "UNKNOWN" };
 	const struct judgement *j = &check->judgement;
 	enum text_style style = j->result == CONDITION_NOT ? TEXT_GREEN : TEXT_RED;
 	bool color = scene->options->color;
+	const char *of = j->figure ? j->figure->of : "";
 	char text[500], detail[200] = "";
 
 	if (j->result == CONDITION_UNKNOWN)
 		snprintf(detail, sizeof(detail), ": %s", j->reason);
 	else if (check->condition->relative)
-		snprintf(detail, sizeof(detail), ": %s%s%s at least",
-			 j->figure && j->figure->of[0] ? j->figure->of : "",
-			 j->figure && j->figure->of[0] ? ", " : "",
+		snprintf(detail, sizeof(detail), ": %s%s%s%s", of, *of ? ", " : "",
+			 j->figure->d.low_pct.known ? "near edge of the interval " : "",
 			 format_pct(j->near_edge.v).text);
 	fprintf(out, "  %s%s%s  ", text_style_on(style, color), words[j->result],
 		text_style_off(style, color));
 	snprintf(text, sizeof(text), "%s (%s)%s", check->condition->text, check->pair->other->name,
 		 detail);
-	text_wrap(out, text, (size_t)(scene->options->width > 0 ? scene->options->width : 80), 10,
-		  10);
+	text_wrap(out, text, (size_t)(scene->options->width > 0 ? scene->options->width : 80), 11,
+		  11);
 }
 
 void compare_text_notes(const struct compare_scene *scene, FILE *out)

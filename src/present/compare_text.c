@@ -257,35 +257,64 @@ static void print_explanation(const struct compare_pair *pair, FILE *out)
 	}
 }
 
-static int print_facts(const struct compare_scene *scene, FILE *out)
+#define FACT_KEY 16
+
+static bool fits(const struct comparison *c, const struct compare_fact *fact, size_t each)
+{
+	for (size_t g = 0; g < c->n_groups; g++)
+		if (strlen(fact->values[g]) > each)
+			return false;
+	return true;
+}
+
+/* Side by side, or one below the other where the values are long: a value that is cut in its middle
+ * would hide the difference. */
+static void print_fact(const struct compare_scene *scene, const struct compare_fact *fact,
+		       FILE *out)
 {
 	const struct comparison *c = scene->comparison;
-	size_t each = (size_t)(width_of(scene) - 20) / (c->n_groups ? c->n_groups : 1);
+	size_t width = (size_t)width_of(scene);
+	size_t each = (width - FACT_KEY - 2) / c->n_groups - 2;
+	bool beside = fits(c, fact, each);
+
+	text_fit(out, fact->key, beside ? FACT_KEY : strlen(fact->key), false,
+		 scene->options->utf8);
+	for (size_t g = 0; g < c->n_groups; g++) {
+		const char *value = fact->values[g];
+
+		if (beside) {
+			bool last = g + 1 == c->n_groups;
+
+			fputs("  ", out);
+			text_fit(out, value, last ? strlen(value) : each, false,
+				 scene->options->utf8);
+		} else {
+			fputs(g ? "    " : "\n    ", out);
+			text_fit(out, c->groups[g].name, 12, false, scene->options->utf8);
+			fputs("  ", out);
+			text_wrap(out, value, width, 18, 18); /* ends the line */
+		}
+	}
+	if (beside)
+		fputc('\n', out);
+}
+
+static void print_facts(const struct compare_scene *scene, FILE *out)
+{
+	const struct comparison *c = scene->comparison;
 	bool color = scene->options->color;
 
 	if (!c->n_facts)
-		return 0;
-	fprintf(out, "\n  these differ:\n");
+		return;
+	fputs("\n  these differ:\n", out);
 	for (size_t i = 0; i < c->n_facts; i++) {
-		fprintf(out, "%s%s%s ",
-			text_style_on(c->facts[i].doubtful ? TEXT_YELLOW : TEXT_PLAIN, color),
-			c->facts[i].doubtful ? "!" : " ",
-			text_style_off(c->facts[i].doubtful ? TEXT_YELLOW : TEXT_PLAIN, color));
-		text_fit(out, c->facts[i].key, 16, false, scene->options->utf8);
-		for (size_t g = 0; g < c->n_groups; g++) {
-			bool last = g + 1 == c->n_groups;
-			size_t length = strlen(c->facts[i].values[g]);
+		bool doubtful = c->facts[i].doubtful;
 
-			fputs("  ", out);
-			text_fit(out, c->facts[i].values[g],
-				 last && length < each - 2 ? length
-				 : each > 10		   ? each - 2
-							   : 8,
-				 false, scene->options->utf8);
-		}
-		fputc('\n', out);
+		fprintf(out, "%s%s%s ", text_style_on(doubtful ? TEXT_YELLOW : TEXT_PLAIN, color),
+			doubtful ? "!" : " ",
+			text_style_off(doubtful ? TEXT_YELLOW : TEXT_PLAIN, color));
+		print_fact(scene, &c->facts[i], out);
 	}
-	return 0;
 }
 
 static const struct compare_figure *same_figure(const struct compare_pair *pair,
@@ -391,9 +420,8 @@ int compare_text(const struct compare_scene *scene, FILE *out, struct err *err)
 	int r;
 
 	heading(scene, out);
-	r = print_facts(scene, out);
-	if (r >= 0)
-		r = print_overview(scene, out);
+	print_facts(scene, out);
+	r = print_overview(scene, out);
 	for (size_t i = 0; r >= 0 && i + 1 < c->n_groups; i++) {
 		const struct compare_pair *pair = &c->pairs[i];
 
