@@ -42,7 +42,7 @@ void difference_untested(struct difference *d, double a, double b, const char *r
 	d->a = value_of(a);
 	d->b = value_of(b);
 	d->diff = value_of(b - a);
-	d->pct = a > 0 ? value_of(100 * (b / a - 1)) : value_absent("the baseline is 0");
+	d->pct = a > 0 ? value_of(100 * (b - a) / a) : value_absent("the baseline is 0");
 	d->low = d->high = d->low_pct = d->high_pct = d->b_low = d->b_high = d->p = d->p_adjusted =
 		d->visible = d->visible_pct = value_absent(reason);
 	d->verdict = COMPARE_UNTESTED;

@@ -160,7 +160,7 @@ static void judge(struct side *a, struct side *b, double *work, size_t times, st
 		for (size_t i = 0; i < times; i++)
 			work[i] = 100 * (b->medians[i] / a->medians[i] - 1);
 		interval(work, times, share, &low, &high);
-		c->pct = value_of(100 * (c->b / c->a - 1));
+		c->pct = value_of(100 * c->diff / c->a);
 		c->low_pct = value_of(low);
 		c->high_pct = value_of(high);
 	}

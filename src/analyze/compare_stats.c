@@ -215,7 +215,7 @@ struct contrast contrast_means(const struct moments *a, const struct moments *b)
 		double ratio = c.b / c.a;
 		double ratio_error = sqrt(e2_b + ratio * ratio * e2_a) / c.a;
 
-		c.pct = value_of(100 * (ratio - 1));
+		c.pct = value_of(100 * c.diff / c.a);
 		c.low_pct = value_of(100 * (ratio - 1 - t * ratio_error));
 		c.high_pct = value_of(100 * (ratio - 1 + t * ratio_error));
 	} else {

@@ -83,7 +83,7 @@ static int add_layers(struct digest_builder *b)
 				   text.size ? "; " : "", same, t->experts[i], t->k[i],
 				   t->hidden[i], t->inner[i]);
 	}
-	return text.size ? add_text(b, "moe_layers", &text) : 0;
+	return text.size || text.failed ? add_text(b, "moe_layers", &text) : 0;
 }
 
 /* What the program said of itself; the last word on a key counts. */

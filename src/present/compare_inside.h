@@ -15,8 +15,6 @@ int compare_grid_rows(const struct compare_scene *scene, const struct compare_pa
 
 int compare_text(const struct compare_scene *scene, FILE *out, struct err *err);
 void compare_text_notes(const struct compare_scene *scene, FILE *out);
-/* "faster" "slower" where it is about speed, else "better" "worse"; "noise, <1.2%". */
-void compare_verdict_text(char *out, size_t size, const struct difference *d, bool speed);
 const char *compare_result_name(enum condition_result result);
 
 #endif

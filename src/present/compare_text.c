@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/format.h"
 #include "present/compare_inside.h"
 
@@ -43,29 +44,27 @@ static void title(const struct compare_scene *scene, const char *a, const char *
 	fprintf(out, "%s\n", text_style_off(TEXT_BOLD, color));
 }
 
-void compare_verdict_text(char *out, size_t size, const struct difference *d, bool speed)
+/* "faster" "slower" where it is about speed, else "better" "worse"; "noise, <1.2%" is made in
+ * `work`. */
+static const char *verdict_word(const struct difference *d, bool speed, char work[40])
 {
 	switch (d->verdict) {
 	case COMPARE_BETTER:
-		snprintf(out, size, "%s", speed ? "faster" : "better");
-		return;
+		return speed ? "faster" : "better";
 	case COMPARE_WORSE:
-		snprintf(out, size, "%s", speed ? "slower" : "worse");
-		return;
+		return speed ? "slower" : "worse";
 	case COMPARE_NOISE:
-		if (d->visible_pct.known && d->visible_pct.v < 1000) {
-			snprintf(out, size, "noise, <%s", format_pct(d->visible_pct.v).text);
-			return;
-		}
-		break;
+		if (!d->visible_pct.known || d->visible_pct.v >= 1000)
+			break;
+		snprintf(work, 40, "noise, <%s", format_pct(d->visible_pct.v).text);
+		return work;
 	case COMPARE_ABSENT:
-		snprintf(out, size, "n/a");
-		return;
+		return "n/a";
 	case COMPARE_SAME:
 	case COMPARE_UNTESTED:
 		break;
 	}
-	snprintf(out, size, "%s", compare_verdict_name(d->verdict));
+	return compare_verdict_name(d->verdict);
 }
 
 static enum text_style verdict_style(enum compare_verdict verdict)
@@ -107,7 +106,7 @@ static void interval_cell(struct text_table *table, const struct difference *d)
 }
 
 static void difference_cells(const struct compare_scene *scene, struct text_table *table,
-			     const struct difference *d, enum grid_unit unit, bool speed)
+			     const struct difference *d, enum grid_unit unit, const char *verdict)
 {
 	char text[64];
 
@@ -124,25 +123,26 @@ static void difference_cells(const struct compare_scene *scene, struct text_tabl
 		else
 			text_table_cell(table, "n/a", TEXT_DIM);
 	}
-	compare_verdict_text(text, sizeof(text), d, speed);
-	text_table_cell(table, text, verdict_style(d->verdict));
+	text_table_cell(table, verdict, verdict_style(d->verdict));
 }
 
-/* Titles of the columns of two groups; they outlive the table. */
-struct names {
-	char base[13], other[13];
-};
+#define NAME_MAX_COLUMNS 10
+
+/* The title of a group's column; a long name is in the heading above. */
+static const char *column_title(const char *name, const char *instead)
+{
+	return strlen(name) <= NAME_MAX_COLUMNS ? name : instead;
+}
 
 /* A table whose rows begin with a name and go on with a difference. */
 static struct text_table *difference_table(const struct compare_scene *scene,
-					   const struct compare_pair *pair, const char *first,
-					   struct names *names)
+					   const struct compare_pair *pair, const char *first)
 {
 	bool wide = width_of(scene) >= NARROW;
 	const struct text_column columns[] = {
 		{ first, TEXT_LEFT, true },
-		{ names->base, TEXT_RIGHT, false },
-		{ names->other, TEXT_RIGHT, false },
+		{ column_title(pair->base->name, "baseline"), TEXT_RIGHT, false },
+		{ column_title(pair->other->name, "compared"), TEXT_RIGHT, false },
 		{ "diff", TEXT_RIGHT, false },
 		{ "95% interval", TEXT_RIGHT, false },
 		{ "p", TEXT_RIGHT, false },
@@ -151,8 +151,6 @@ static struct text_table *difference_table(const struct compare_scene *scene,
 	const struct text_column narrow[] = { columns[0], columns[1], columns[2],
 					      columns[3], columns[4], columns[6] };
 
-	snprintf(names->base, sizeof(names->base), "%s", pair->base->name);
-	snprintf(names->other, sizeof(names->other), "%s", pair->other->name);
 	return wide ? text_table_new(columns, 7) : text_table_new(narrow, 6);
 }
 
@@ -175,22 +173,86 @@ static void name_figure(char *out, size_t size, const struct compare_figure *f)
 		snprintf(out, size, "%s", name);
 }
 
+/* The text of `buf` as a paragraph; releases it. */
+static int print_buf(const struct compare_scene *scene, struct buf *text, FILE *out)
+{
+	bool failed;
+
+	if (text->size) {
+		buf_append(text, "", 1);
+		if (!text->failed) {
+			fputs("  ", out);
+			text_wrap(out, text->data, (size_t)width_of(scene), 2, 2);
+		}
+	}
+	failed = text->failed;
+	buf_release(text);
+	return failed ? -ENOMEM : 0;
+}
+
+/* Metrics that one side lacks, by the reason. */
+static int print_absent(const struct compare_scene *scene, const struct compare_pair *pair,
+			FILE *out)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < pair->n; i++) {
+		const struct compare_figure *first = &pair->figures[i];
+		struct buf text = { 0 };
+		bool named = false;
+
+		if (first->d.verdict != COMPARE_ABSENT)
+			continue;
+		for (size_t j = 0; j < i && !named; j++)
+			named = pair->figures[j].d.verdict == COMPARE_ABSENT &&
+				!strcmp(pair->figures[j].d.diff.reason, first->d.diff.reason);
+		for (size_t j = i; j < pair->n && !named; j++) {
+			const struct compare_figure *f = &pair->figures[j];
+			char name[80];
+
+			if (f->d.verdict != COMPARE_ABSENT ||
+			    strcmp(f->d.diff.reason, first->d.diff.reason) != 0)
+				continue;
+			name_figure(name, sizeof(name), f);
+			buf_printf(&text, "%s%s", text.size ? ", " : "not compared: ", name);
+		}
+		if (text.size)
+			buf_printf(&text, "; '%s': %s.",
+				   first->d.a.known ? pair->other->name : pair->base->name,
+				   first->d.diff.reason);
+		r = print_buf(scene, &text, out);
+	}
+	return r;
+}
+
 static int print_figures(const struct compare_scene *scene, const struct compare_pair *pair,
 			 FILE *out)
 {
-	struct names names;
-	struct text_table *table = difference_table(scene, pair, "figure", &names);
+	struct text_table *table = difference_table(scene, pair, "figure");
+	size_t rows = 0;
+	int r;
 
 	for (size_t i = 0; table && i < pair->n; i++) {
 		const struct compare_figure *f = &pair->figures[i];
 		const struct compare_metric *metric = &compare_metrics[f->metric];
-		char name[80];
+		char name[80], word[40];
 
+		if (f->d.verdict == COMPARE_ABSENT)
+			continue;
 		name_figure(name, sizeof(name), f);
 		text_table_cell(table, name, TEXT_PLAIN);
-		difference_cells(scene, table, &f->d, grid_units[metric->unit], metric->speed);
+		difference_cells(scene, table, &f->d, grid_units[metric->unit],
+				 verdict_word(&f->d, metric->speed, word));
+		rows++;
 	}
-	return print_table(scene, table, out);
+	if (rows || !table) {
+		r = print_table(scene, table, out);
+	} else {
+		text_table_free(table);
+		fputs("  nothing can be compared\n", out);
+		r = 0;
+	}
+	return r < 0 ? r : print_absent(scene, pair, out);
 }
 
 static int print_rows(const struct compare_scene *scene, const struct compare_pair *pair, bool host,
@@ -199,8 +261,8 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 	const struct compare_rows *rows = host ? &pair->host : &pair->kernels;
 	size_t limit = scene->options->limit;
 	struct text_table *table;
-	struct names names;
 	struct grid grid;
+	char word[40];
 	int r;
 
 	fprintf(out, "\n  %s\n",
@@ -211,13 +273,15 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 		return 0;
 	}
 	r = compare_grid_rows(scene, pair, host, &grid, err);
-	table = r >= 0 ? difference_table(scene, pair, "name", &names) : NULL;
+	table = r >= 0 ? difference_table(scene, pair, "name") : NULL;
 	for (size_t i = 0; table && i < grid.n && (!limit || i < limit); i++) {
 		const struct compare_row *row = grid.rows[i].item;
-		const char *mark = row->is_new ? "new: " : row->is_gone ? "gone: " : "";
 
-		text_table_cellf(table, TEXT_PLAIN, "%s%s", mark, row->short_name);
-		difference_cells(scene, table, &row->d, GRID_NS, true);
+		text_table_cell(table, row->short_name, TEXT_PLAIN);
+		difference_cells(scene, table, &row->d, GRID_NS,
+				 row->is_new	? "new"
+				 : row->is_gone ? "gone"
+						: verdict_word(&row->d, true, word));
 	}
 	if (r >= 0) {
 		r = print_table(scene, table, out);
@@ -228,33 +292,34 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 	return r;
 }
 
-/* The rows that explain the difference of the step time, largest first, while they are 1% of it. */
-static void print_explanation(const struct compare_pair *pair, FILE *out)
+/* The three rows of each table that explain most of the difference of the step time. */
+static int print_explanation(const struct compare_scene *scene, const struct compare_pair *pair,
+			     FILE *out)
 {
 	const struct compare_rows *tables[] = { &pair->kernels, &pair->host };
+	int r = 0;
 
-	for (size_t t = 0; t < 2; t++) {
+	for (size_t t = 0; r >= 0 && t < 2; t++) {
+		struct buf text = { 0 };
 		size_t shown = 0;
 
 		for (size_t i = 0; i < tables[t]->n && shown < 3; i++) {
 			const struct compare_row *row = &tables[t]->rows[i];
-			char name[33];
 
 			if (!row->explains_pct.known || row->d.verdict == COMPARE_NOISE ||
-			    (row->explains_pct.v < 1 && row->explains_pct.v > -1))
+			    row->d.verdict == COMPARE_SAME)
 				continue;
-			snprintf(name, sizeof(name), "%s", row->short_name);
-			fprintf(out, "%s %s %s (%s%s)",
-				shown ? ","
-				: t   ? "  host:"
-				      : "  kernels:",
-				name, format_pct(row->explains_pct.v).text,
-				row->d.diff.v > 0 ? "+" : "", format_ns(row->d.diff.v).text);
-			shown++;
+			buf_printf(&text, "%s%s %s%s (%s%s)",
+				   shown++ ? ", "
+				   : t	   ? "Of the step's difference, host: "
+					   : "Of the step's difference, kernels: ",
+				   row->short_name, row->explains_pct.v > 0 ? "+" : "",
+				   format_pct(row->explains_pct.v).text,
+				   row->d.diff.v > 0 ? "+" : "", format_ns(row->d.diff.v).text);
 		}
-		if (shown)
-			fputs(" of the step's difference\n", out);
+		r = print_buf(scene, &text, out);
 	}
+	return r;
 }
 
 #define FACT_KEY 16
@@ -338,8 +403,8 @@ static void side_cell(struct text_table *table, const struct compare_figure *f)
 	if (f && f->d.verdict == COMPARE_NOISE)
 		text_table_cellf(table, TEXT_DIM, "%s noise", value);
 	else
-		text_table_cellf(table, f ? verdict_style(f->d.verdict) : TEXT_DIM, "%s %s", value,
-				 f && f->d.pct.known ? pct : "");
+		text_table_cellf(table, f ? verdict_style(f->d.verdict) : TEXT_DIM, "%s%s%s", value,
+				 f && f->d.pct.known ? " " : "", f && f->d.pct.known ? pct : "");
 }
 
 /* The groups [first, first + n) beside the baseline. */
@@ -427,7 +492,8 @@ int compare_text(const struct compare_scene *scene, FILE *out, struct err *err)
 
 		title(scene, pair->other->name, " against ", pair->base->name, out);
 		r = print_figures(scene, pair, out);
-		print_explanation(pair, out);
+		if (r >= 0)
+			r = print_explanation(scene, pair, out);
 		if (r >= 0)
 			r = print_rows(scene, pair, false, out, err);
 		if (r >= 0)
