@@ -17,8 +17,7 @@ struct event {
 };
 
 struct lists {
-	double *ttft, *tpot, *itl, *rate;
-	size_t n_ttft, n_tpot, n_itl, n_rate;
+	struct inference_samples s;
 	int64_t first_begin_ns, last_token_ns;
 };
 
@@ -53,7 +52,7 @@ static void add_request(const struct table_token *t, const struct event *events,
 		if (!tokens++)
 			first = events[i].time_ns;
 		else
-			l->itl[l->n_itl++] = (double)(events[i].time_ns - last);
+			l->s.itl[l->s.n_itl++] = (double)(events[i].time_ns - last);
 		last = events[i].time_ns;
 	}
 	out->tokens += tokens;
@@ -61,11 +60,11 @@ static void add_request(const struct table_token *t, const struct event *events,
 		return;
 	if (last > l->last_token_ns || out->tokens == tokens)
 		l->last_token_ns = last;
-	l->ttft[l->n_ttft++] = (double)(first - begin);
+	l->s.ttft[l->s.n_ttft++] = (double)(first - begin);
 	if (tokens > 1)
-		l->tpot[l->n_tpot++] = (double)(last - first) / (double)(tokens - 1);
+		l->s.tpot[l->s.n_tpot++] = (double)(last - first) / (double)(tokens - 1);
 	if (last > begin)
-		l->rate[l->n_rate++] = (double)tokens * 1e9 / (double)(last - begin);
+		l->s.rate[l->s.n_rate++] = (double)tokens * 1e9 / (double)(last - begin);
 }
 
 static void walk(const struct table_token *t, const struct event *events, size_t n, struct lists *l,
@@ -88,10 +87,9 @@ static void walk(const struct table_token *t, const struct event *events, size_t
 	}
 }
 
-int inference_analyze(const struct run *run, struct inference *ret_inference)
+static int collect(const struct run *run, struct lists *ret_lists, struct inference *out)
 {
 	const struct table_token *t = &run->token;
-	struct inference out = { 0 };
 	struct lists l = { 0 };
 	size_t n = t->n;
 	struct event *events = calloc(n ? n : 1, sizeof(*events));
@@ -102,26 +100,55 @@ int inference_analyze(const struct run *run, struct inference *ret_inference)
 		free(numbers);
 		return -ENOMEM;
 	}
-	l.ttft = numbers;
-	l.tpot = numbers + n;
-	l.itl = numbers + 2 * n;
-	l.rate = numbers + 3 * n;
+	l.s.ttft = numbers;
+	l.s.tpot = numbers + n;
+	l.s.itl = numbers + 2 * n;
+	l.s.rate = numbers + 3 * n;
 	for (size_t i = 0; i < n; i++)
 		events[i] = (struct event){ t->request[i], t->time_ns[i], i, t->shard[i] };
 	if (n)
 		qsort(events, n, sizeof(*events), by_request_time);
-	walk(t, events, n, &l, &out);
-	out.ttft_ns = stats_summarize(l.ttft, l.n_ttft);
-	out.tpot_ns = stats_summarize(l.tpot, l.n_tpot);
-	out.itl_ns = stats_summarize(l.itl, l.n_itl);
-	out.request_tokens_per_s = stats_summarize(l.rate, l.n_rate);
+	walk(t, events, n, &l, out);
+	free(events);
+	*ret_lists = l;
+	return 0;
+}
+
+int inference_analyze(const struct run *run, struct inference *ret_inference)
+{
+	struct inference out = { 0 };
+	struct lists l;
+	int r = collect(run, &l, &out);
+
+	if (r < 0)
+		return r;
+	out.ttft_ns = stats_summarize(l.s.ttft, l.s.n_ttft);
+	out.tpot_ns = stats_summarize(l.s.tpot, l.s.n_tpot);
+	out.itl_ns = stats_summarize(l.s.itl, l.s.n_itl);
+	out.request_tokens_per_s = stats_summarize(l.s.rate, l.s.n_rate);
 	if (out.tokens && l.last_token_ns > l.first_begin_ns)
 		out.tokens_per_s = value_of((double)out.tokens * 1e9 /
 					    (double)(l.last_token_ns - l.first_begin_ns));
 	else
 		out.tokens_per_s = value_absent("no tokens were generated");
-	free(events);
-	free(numbers);
+	inference_samples_release(&l.s);
 	*ret_inference = out;
 	return 0;
+}
+
+int inference_samples_take(const struct run *run, struct inference_samples *ret_samples)
+{
+	struct inference out = { 0 };
+	struct lists l;
+	int r = collect(run, &l, &out);
+
+	if (r >= 0)
+		*ret_samples = l.s;
+	return r;
+}
+
+void inference_samples_release(struct inference_samples *samples)
+{
+	free(samples->ttft); /* all four in one */
+	*samples = (struct inference_samples){ 0 };
 }

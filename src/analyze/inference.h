@@ -23,6 +23,15 @@ struct inference {
 	struct value tokens_per_s;
 };
 
+/* The figures behind the summaries, request after request; ns, and tokens per second. */
+struct inference_samples {
+	double *ttft, *tpot, *itl, *rate;
+	size_t n_ttft, n_tpot, n_itl, n_rate;
+};
+
+int inference_samples_take(const struct run *run, struct inference_samples *ret_samples);
+void inference_samples_release(struct inference_samples *samples);
+
 int inference_analyze(const struct run *run, struct inference *ret_inference);
 
 #endif

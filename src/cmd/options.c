@@ -206,6 +206,17 @@ static enum parse_result set_numbers(const struct command *command, const struct
 	return PARSE_OK;
 }
 
+static enum parse_result add_string(const struct command *command, const struct option_desc *o,
+				    const char *text, struct string_list *destination)
+{
+	if (destination->n == STRINGS_MAX) {
+		usage_error(command, "'--%s' can be given %d times at most.", o->name, STRINGS_MAX);
+		return PARSE_WRONG;
+	}
+	destination->v[destination->n++] = text;
+	return PARSE_OK;
+}
+
 static enum parse_result set_value(const struct command *command, struct found found,
 				   const char *text)
 {
@@ -214,11 +225,14 @@ static enum parse_result set_value(const struct command *command, struct found f
 		*(bool *)found.destination = true;
 		return PARSE_OK;
 	case OPTION_STRING:
+	case OPTION_STRINGS:
 		if (!*text) {
 			usage_error(command, "'--%s' needs a %s, not an empty word.",
 				    found.option->name, found.option->metavar);
 			return PARSE_WRONG;
 		}
+		if (found.option->kind == OPTION_STRINGS)
+			return add_string(command, found.option, text, found.destination);
 		*(const char **)found.destination = text;
 		return PARSE_OK;
 	case OPTION_CHOICE:

@@ -25,6 +25,12 @@ struct number_list {
 	unsigned int n;
 };
 
+#define STRINGS_MAX 64
+struct string_list {
+	const char *v[STRINGS_MAX];
+	unsigned int n;
+};
+
 enum parse_result { PARSE_OK, PARSE_HELP, PARSE_WRONG };
 
 /* Fills inv->values by the tables and inv->args (in place of argv, which it reorders). Says what

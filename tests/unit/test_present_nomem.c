@@ -16,6 +16,8 @@
 #include "failing_alloc.h"
 #include "fake_windows.h"
 #include "present/csv_files.h"
+#include "present/compare.h"
+#include "present/present.h"
 
 static void fail_in_turn(const struct run *run, const char *name, bool json, const char *sort)
 {
@@ -155,11 +157,72 @@ static void test_books_without_memory(void **state)
 	}
 }
 
+/* A digest, a comparison and its output, as one. */
+static int compare_once(struct run *const *runs, const struct present_options *options, FILE *out,
+			struct err *err)
+{
+	struct selection sel = SELECT_ALL;
+	struct run_digest digests[2] = { 0 };
+	struct compare_group groups[] = { { "a", &digests[0], 1 }, { "b", &digests[1], 1 } };
+	struct comparison comparison;
+	struct compare_scene scene = { .comparison = &comparison, .options = options };
+	int r = digest_take(runs[0], &sel, &digests[0]);
+
+	if (r >= 0)
+		r = digest_take(runs[1], &sel, &digests[1]);
+	if (r >= 0)
+		r = compare_groups(groups, 2, &comparison);
+	if (r >= 0) {
+		r = present_compare(&scene, out, err);
+		comparison_release(&comparison);
+	}
+	digest_release(&digests[0]);
+	digest_release(&digests[1]);
+	return r;
+}
+
+static void test_comparison_without_memory(void **state)
+{
+	struct run *const runs[] = { fake_training_run(), fake_windows_run() };
+	struct run *const gpu[] = { fake_gpu_run(), fake_windows_run() };
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		struct present_options options = { .json = i % 3 == 1,
+						   .csv = i % 3 == 2,
+						   .utf8 = true,
+						   .width = 80,
+						   .sort = "p" };
+		FILE *out = fopen("/dev/null", "w");
+		bool reached = true;
+		long n = 0;
+
+		assert_non_null(out);
+		for (; reached; n++) {
+			struct err err = { "" };
+			int r;
+
+			countdown = n;
+			r = compare_once(i < 3 ? runs : gpu, &options, out, &err);
+			reached = countdown < 0;
+			countdown = -1;
+			assert_int_equal(r, reached ? -ENOMEM : 0);
+		}
+		fclose(out);
+		assert_true(n > 50);
+	}
+	for (int i = 0; i < 2; i++) {
+		fake_run_free(runs[i]);
+		fake_run_free(gpu[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_views_without_memory),
 		cmocka_unit_test(test_books_without_memory),
+		cmocka_unit_test(test_comparison_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a comparison keeps of a run: each figure step by step, kernels and operations by name, and
+ * the facts that say whether runs can be compared at all. The run itself can be freed. Pure, any
+ * thread.
+ *
+ * A step is one figure whatever the number of ranks: times, counts and bytes are the mean over the
+ * ranks, tokens their sum. Left out are steps that not every rank has finished and, when no steps
+ * were chosen, the first ones as warm-up (steps.h). Figures from device records are those of steps
+ * that were recorded and covered wholly (coverage.h) on every rank.
+ */
+#ifndef ANALYZE_DIGEST_H
+#define ANALYZE_DIGEST_H
+
+#include "analyze/compare_metrics.h"
+#include "analyze/compare_stats.h"
+#include "analyze/selection.h"
+#include "analyze/value.h"
+
+#define DIGEST_OF 40
+
+struct digest_figure {
+	enum compare_metric_id metric;
+	char of[DIGEST_OF]; /* "forward", "gpu 0", "layer 3 decode"; "": the run */
+	int order;	    /* among those of the metric */
+	double *x;	    /* step after step */
+	size_t n;
+	struct value value; /* the run's statistic of them */
+};
+
+/* A kernel or an operation, by name: time a step. */
+struct digest_row {
+	char *name, *short_name;
+	bool is_op; /* of a host row: an operation and not a range */
+	struct moments time;
+	double count; /* a step */
+};
+
+struct digest_rows {
+	struct digest_row *rows; /* by name, then operations before ranges */
+	size_t n;
+	size_t steps;	    /* that the means are over */
+	const char *reason; /* why there are none; NULL: they are known */
+};
+
+struct digest_fact {
+	char *key, *value;
+	bool doubtful; /* a difference here makes the figures themselves differ: level, budget … */
+};
+
+struct run_digest {
+	char *name, *path;
+	struct digest_figure *figures; /* by metric, then order */
+	size_t n;
+	const char *missing[COMPARE_METRICS]; /* why a metric has no figures; NULL: it has some */
+	struct digest_rows kernels, host;     /* device time; self time of operations and ranges */
+	struct digest_fact *facts;	      /* in the order to show */
+	size_t n_facts;
+	size_t steps, warmup, unfinished; /* used; left out */
+	size_t partial;			  /* left out: not on every rank */
+	size_t covered;			  /* of the used ones, by device records */
+	bool sampled;
+	uint64_t lost;
+};
+
+int digest_take(const struct run *run, const struct selection *sel, struct run_digest *ret_digest);
+void digest_release(struct run_digest *digest);
+
+#endif

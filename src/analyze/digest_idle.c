@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How busy the devices were in each step, and why not, for a comparison: the mean over the devices
+ * of the ranks. Causes are those of idle.h; a gap is cut where the step begins and ends. See
+ * digest.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "analyze/digest_inside.h"
+#include "analyze/idle.h"
+
+/* Work of a device, then stretches without a pause. */
+struct stretch {
+	int64_t start_ns, end_ns;
+	uint64_t correlation; /* of the work that begins it */
+	uint32_t device;
+	uint16_t shard;
+};
+
+struct lanes {
+	struct stretch *stretches; /* by process, device, start */
+	size_t n;
+};
+
+static int order_lane(const struct stretch *x, const struct stretch *y)
+{
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	return x->device < y->device ? -1 : x->device > y->device;
+}
+
+static int by_lane(const void *a, const void *b)
+{
+	const struct stretch *x = a, *y = b;
+	int order = order_lane(x, y);
+
+	if (order)
+		return order;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+}
+
+#define ADD_WORK(table)                                                                            \
+	for (size_t i = 0; i < (table)->n; i++)                                                    \
+		if (!(table)->untimed[i] && (table)->duration_ns[i] > 0)                           \
+			list[n++] = (struct stretch)                                               \
+			{                                                                          \
+				(table)->start_ns[i],                                              \
+					(table)->start_ns[i] + (table)->duration_ns[i],            \
+					(table)->correlation[i], (table)->device[i],               \
+					(table)->shard[i]                                          \
+			}
+
+static int collect(const struct run *run, struct lanes *ret_lanes)
+{
+	size_t most = run->kernel.n + run->copy.n + run->set.n, n = 0, kept = 0;
+	struct stretch *list = calloc(most + 1, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	ADD_WORK(&run->kernel);
+	ADD_WORK(&run->copy);
+	ADD_WORK(&run->set);
+	if (n)
+		qsort(list, n, sizeof(*list), by_lane);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && !order_lane(&list[kept - 1], &list[i]) &&
+		    list[i].start_ns <= list[kept - 1].end_ns) {
+			if (list[i].end_ns > list[kept - 1].end_ns)
+				list[kept - 1].end_ns = list[i].end_ns;
+		} else {
+			list[kept++] = list[i];
+		}
+	}
+	*ret_lanes = (struct lanes){ list, kept };
+	return 0;
+}
+
+/* The first stretch of [first, end), one lane, that ends after the time. */
+static size_t first_after(const struct lanes *l, size_t first, size_t end, int64_t time_ns)
+{
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+
+		if (l->stretches[middle].end_ns <= time_ns)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return first;
+}
+
+struct idle_sums {
+	double *busy_pct, *idle_ns[IDLE_CAUSES], *devices; /* by covered unit */
+};
+
+/* One step of one rank on one of its devices. */
+static void measure(const struct idle_index *index, const struct lanes *l, size_t first, size_t end,
+		    const struct step_row *row, size_t u, struct idle_sums *sums)
+{
+	int64_t at = row->start_ns, stop = row->start_ns + row->duration_ns, busy = 0;
+	int64_t causes[IDLE_CAUSES] = { 0 };
+
+	for (size_t i = first_after(l, first, end, at); at < stop; i++) {
+		bool next = i < end && l->stretches[i].start_ns < stop;
+		struct idle_gap gap = { .start_ns = at,
+					.end_ns = next ? l->stretches[i].start_ns : stop,
+					.shard = l->stretches[first].shard,
+					.device = l->stretches[first].device,
+					.has_next = next,
+					.correlation = next ? l->stretches[i].correlation : 0 };
+		int64_t from, until;
+
+		if (gap.end_ns > gap.start_ns)
+			idle_account(index, &gap, causes);
+		if (!next)
+			break;
+		from = l->stretches[i].start_ns > at ? l->stretches[i].start_ns : at;
+		until = l->stretches[i].end_ns < stop ? l->stretches[i].end_ns : stop;
+		busy += until - from;
+		at = until;
+	}
+	sums->busy_pct[u] += 100.0 * (double)busy / (double)row->duration_ns;
+	for (int c = 0; c < IDLE_CAUSES; c++)
+		sums->idle_ns[c][u] += (double)causes[c];
+	sums->devices[u] += 1;
+}
+
+static void measure_lane(const struct digest_builder *b, const struct idle_index *index,
+			 const struct lanes *l, size_t first, size_t end, struct idle_sums *sums)
+{
+	for (size_t i = 0; i < b->steps.n; i++) {
+		const struct step_row *row = &b->steps.rows[i];
+		size_t unit = b->unit_of[row->row];
+		size_t u = unit == NO_UNIT ? NO_UNIT : b->covered_at[unit];
+
+		if (u != NO_UNIT && row->duration_ns > 0 &&
+		    b->run->step.shard[row->row] == l->stretches[first].shard)
+			measure(index, l, first, end, row, u, sums);
+	}
+}
+
+/* Means over the devices, without the steps of which no device was seen. */
+static size_t mean(const struct digest_builder *b, const double *devices, double *x)
+{
+	size_t n = 0;
+
+	for (size_t u = 0; u < b->n_covered; u++)
+		if (devices[u] > 0)
+			x[n++] = x[u] / devices[u];
+	return n;
+}
+
+static bool is_used(const double *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (x[i] > 0)
+			return true;
+	return false;
+}
+
+static int add_all(struct digest_builder *b, struct idle_sums *sums)
+{
+	size_t n = mean(b, sums->devices, sums->busy_pct);
+	int r = digest_add(b, COMPARE_GPU_BUSY_PCT, "", 0, sums->busy_pct, n);
+
+	sums->busy_pct = NULL;
+	for (int c = 0; r >= 0 && c < IDLE_CAUSES; c++) {
+		n = mean(b, sums->devices, sums->idle_ns[c]);
+		/* A cause that never was is 0 only beside one of the other run: see compare.c. */
+		if (is_used(sums->idle_ns[c], n)) {
+			r = digest_add(b, COMPARE_IDLE_TIME, idle_cause_name((enum idle_cause)c), c,
+				       sums->idle_ns[c], n);
+			sums->idle_ns[c] = NULL;
+		}
+	}
+	return r;
+}
+
+static int measure_all(struct digest_builder *b, const struct lanes *l, struct idle_sums *sums)
+{
+	struct idle_index index;
+	int r = idle_index_init(&index, b->run);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0, end; i < l->n; i = end) {
+		for (end = i; end < l->n && !order_lane(&l->stretches[i], &l->stretches[end]);)
+			end++;
+		measure_lane(b, &index, l, i, end, sums);
+	}
+	idle_index_release(&index);
+	return add_all(b, sums);
+}
+
+int digest_idle(struct digest_builder *b)
+{
+	struct idle_sums sums = { 0 };
+	struct lanes lanes = { 0 };
+	int r;
+
+	if (!b->has_device || !b->n_covered)
+		return 0;
+	r = collect(b->run, &lanes);
+	sums.busy_pct = calloc(b->n_covered, sizeof(double));
+	sums.devices = calloc(b->n_covered, sizeof(double));
+	if (r >= 0 && (!sums.busy_pct || !sums.devices))
+		r = -ENOMEM;
+	for (int c = 0; c < IDLE_CAUSES; c++) {
+		sums.idle_ns[c] = calloc(b->n_covered, sizeof(double));
+		r = r >= 0 && !sums.idle_ns[c] ? -ENOMEM : r;
+	}
+	if (r >= 0 && lanes.n)
+		r = measure_all(b, &lanes, &sums);
+	free(lanes.stretches);
+	free(sums.busy_pct);
+	free(sums.devices);
+	for (int c = 0; c < IDLE_CAUSES; c++)
+		free(sums.idle_ns[c]);
+	return r;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files that make a digest share; see digest.h.
+ */
+#ifndef ANALYZE_DIGEST_INSIDE_H
+#define ANALYZE_DIGEST_INSIDE_H
+
+#include "analyze/coverage.h"
+#include "analyze/digest.h"
+#include "analyze/steps.h"
+
+#define NO_UNIT SIZE_MAX
+
+struct digest_unit {
+	int64_t step, start_ns;
+	size_t first; /* of its ranks, while units are made */
+	bool recorded, covered;
+	double time_ns, tokens; /* mean and sum over the ranks */
+	bool tokens_known, phases_known;
+	double phase_ns[STEP_PHASES];
+};
+
+struct digest_builder {
+	const struct run *run;
+	const struct selection *sel;
+	struct coverage coverage;
+	struct steps steps;
+	struct step_index index;
+	struct digest_unit *units; /* by start */
+	size_t n_units, ranks;
+	size_t *unit_of;		 /* by row of run->step: index into units or NO_UNIT */
+	size_t n_covered;		 /* units with records of every rank */
+	size_t *covered_at;		 /* by unit: among those, or NO_UNIT */
+	size_t n_recorded, *recorded_at; /* likewise, recorded on every rank */
+	bool has_device;
+	size_t *kernel_at; /* of each kernel: among the covered units, or NO_UNIT */
+	struct run_digest *digest;
+	size_t figures_capacity, facts_capacity;
+};
+
+/* Takes x over, also on failure; n 0 adds nothing. */
+int digest_add(struct digest_builder *b, enum compare_metric_id metric, const char *of, int order,
+	       double *x, size_t n);
+
+int digest_units(struct digest_builder *b);
+int digest_steps(struct digest_builder *b);
+int digest_program(struct digest_builder *b); /* routing, requests, memory */
+int digest_device(struct digest_builder *b);  /* kernels, copies, calls; fills kernel_at */
+int digest_idle(struct digest_builder *b);
+int digest_kernels(struct digest_builder *b);
+int digest_host(struct digest_builder *b);
+int digest_facts(struct digest_builder *b);
+
+#endif

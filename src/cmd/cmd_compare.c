@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope compare: runs, or groups of repeated runs, against the first.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/compare_runs.h"
+#include "cmd/output.h"
+#include "cmd/table.h"
+#include "present/compare.h"
+
+struct compare_values {
+	struct table_values table; /* first: the shared options write into it */
+	struct string_list groups, conditions;
+};
+
+static const struct option_desc own[] = {
+	{ .name = "group",
+	  .short_name = 'g',
+	  .kind = OPTION_STRINGS,
+	  .metavar = "NAME=RUN,...",
+	  .help = "repeated runs of one configuration, each a run or a directory of runs; give it "
+		  "once for each group, the baseline first",
+	  .offset = offsetof(struct compare_values, groups) },
+	{ .name = "fail-if",
+	  .short_name = 'f',
+	  .kind = OPTION_STRINGS,
+	  .metavar = "CONDITION",
+	  .help = "exit with 1 when this holds beyond noise, as 'step_time > 5%' (worse than the "
+		  "baseline by more than that) or 'step_time > 12ms'; may be given several times",
+	  .offset = offsetof(struct compare_values, conditions) },
+	{ 0 },
+};
+
+static const struct option_group groups[] = { { own, 0 },
+					      { table_step_options, 0 },
+					      { table_row_options, 0 },
+					      { table_format_options, 0 },
+					      { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope compare a.mscope b.mscope", "b against a." },
+	{ "moescope compare a.mscope b.mscope c.mscope",
+	  "Two candidates against a, side by side." },
+	{ "moescope compare -g old=a1,a2,a3 -g new=b1,b2,b3",
+	  "Three runs of each: what differs from run to run counts as noise." },
+	{ "moescope compare old/ new/ --fail-if 'step_time > 5%'",
+	  "In CI: fails when steps are surely more than 5% slower." },
+	{ NULL, NULL },
+};
+
+static const struct compare_values defaults = { .table = TABLE_DEFAULTS };
+
+/* Exit 1: a condition holds, or cannot be judged. A gate that lets pass what it could not see is
+ * none. */
+static int report_checks(const struct compare_check *checks, size_t n)
+{
+	int r = EXIT_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct compare_check *check = &checks[i];
+
+		if (check->judgement.result == CONDITION_HOLDS)
+			r = fail("the condition '%s' holds for '%s'.", check->condition->text,
+				 check->pair->other->name);
+		else if (check->judgement.result == CONDITION_UNKNOWN)
+			r = fail("the condition '%s' cannot be judged for '%s': %s.",
+				 check->condition->text, check->pair->other->name,
+				 check->judgement.reason);
+	}
+	return r;
+}
+
+static int show(struct invocation *inv, const struct comparison *comparison,
+		const struct condition *conditions)
+{
+	const struct compare_values *values = inv->values;
+	struct present_options options = table_present_options(&values->table);
+	size_t pairs = comparison->n_groups - 1, n = pairs * values->conditions.n;
+	struct compare_check *checks = calloc(n + 1, sizeof(*checks));
+	struct compare_scene scene = { comparison, checks, n, &options };
+	struct err err = { "" };
+	int r;
+
+	if (!checks)
+		return fail("no memory for the comparison.");
+	if (values->table.limit < 0 && !values->table.json && !values->table.csv)
+		options.limit = 10;
+	for (size_t i = 0; i < n; i++) {
+		checks[i].condition = &conditions[i / pairs];
+		checks[i].pair = &comparison->pairs[i % pairs];
+		checks[i].judgement = condition_judge(checks[i].condition, checks[i].pair);
+	}
+	r = present_compare(&scene, inv->out->file, &err);
+	if (r == -EINVAL)
+		r = usage_error(inv->command, "%s", err.message);
+	else if (r < 0)
+		r = fail("%s", err.message[0] ? err.message : strerror(-r));
+	else
+		r = report_checks(checks, n);
+	free(checks);
+	return r;
+}
+
+static int load(struct invocation *inv, struct compare_runs *runs)
+{
+	const struct compare_values *values = inv->values;
+	int r = EXIT_OK;
+
+	for (unsigned int i = 0; r == EXIT_OK && i < values->groups.n; i++)
+		r = compare_runs_add_group(runs, inv->command, values->groups.v[i]);
+	for (int i = 0; r == EXIT_OK && i < inv->n_args; i++)
+		r = compare_runs_add(runs, inv->args[i]);
+	return r;
+}
+
+static int compare(struct invocation *inv, const struct condition *conditions)
+{
+	const struct compare_values *values = inv->values;
+	struct compare_runs runs = { .sel = SELECT_ALL };
+	struct comparison comparison;
+	int r;
+
+	runs.sel.step_first = values->table.steps.first;
+	runs.sel.step_last = values->table.steps.last;
+	r = load(inv, &runs);
+	if (r == EXIT_OK) {
+		int code = compare_groups(runs.groups, runs.n, &comparison);
+
+		if (code < 0) {
+			r = fail("cannot compare the runs: %s.", strerror(-code));
+		} else {
+			r = show(inv, &comparison, conditions);
+			comparison_release(&comparison);
+		}
+	}
+	compare_runs_release(&runs);
+	return r;
+}
+
+static int run_compare(struct invocation *inv)
+{
+	const struct compare_values *values = inv->values;
+	struct condition conditions[STRINGS_MAX];
+	struct err err = { "" };
+
+	if (values->table.json && values->table.csv)
+		return usage_error(inv->command, "'--json' and '--csv' exclude each other.");
+	if (values->groups.n && inv->n_args)
+		return usage_error(inv->command,
+				   "runs come as arguments or with '--group', not both ways.");
+	if (values->groups.n + (unsigned int)inv->n_args < 2)
+		return usage_error(inv->command, "'compare' needs two runs or groups at least.");
+	for (unsigned int i = 0; i < values->conditions.n; i++)
+		if (condition_parse(values->conditions.v[i], &conditions[i], &err) < 0)
+			return usage_error(inv->command, "%s", err.message);
+	return compare(inv, conditions);
+}
+
+const struct command cmd_compare = {
+	.name = "compare",
+	.summary = "runs or groups of runs side by side; noise is called noise",
+	.words = "[RUN]...",
+	.description =
+		"Compares each run with the first: step time, tokens per second, phases, "
+		"device time and idle time by cause, memory, routing, latencies, and kernels "
+		"and operations by name. Each difference has a 95% interval and a test, so "
+		"that noise is called noise; what differs between the runs themselves is "
+		"listed first. RUN is a run, or a directory of repeated runs, which are one "
+		"group.",
+	.groups = groups,
+	.examples = examples,
+	.defaults = &defaults,
+	.values_size = sizeof(struct compare_values),
+	.max_args = -1,
+	.completion = COMPLETE_RUN,
+	.run = run_compare,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Comparisons of runs built by hand against files in tests/golden, byte for byte.
+ * MOESCOPE_UPDATE_GOLDEN=1 writes the files instead; look at the difference before keeping it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_run.h"
+#include "json_check.h"
+#include "moescope.h"
+#include "present/compare.h"
+
+#ifndef MOESCOPE_GOLDEN_DIR
+#define MOESCOPE_GOLDEN_DIR "tests/golden"
+#endif
+
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+#define STEPS 24
+
+/* Steps of 1 ms and some jitter; one kernel grows from 200 us to `gemm_us`, one is renamed. */
+static struct run *make_run(const char *name, int64_t gemm_us, const char *other_kernel, bool gpu)
+{
+	static const int64_t jitter_us[] = { 0, 7, 3, 9, 1, 4, 8, 2 };
+	struct run *run = fake_run_new();
+	uint32_t forward = fake_site(run, "forward", -1, -1, MOESCOPE_FORWARD);
+	uint32_t matmul = fake_site(run, "matmul", 0, -1, 0);
+
+	free(run->info.name);
+	run->info.name = strdup(name);
+	fake_span(run, 0, 300 * MS);
+	for (int64_t i = 0; i < STEPS; i++) {
+		int64_t at = i * 10 * MS, more = jitter_us[(i * 5 + gemm_us) % 8] * US;
+		int64_t gemm = gemm_us * US + more;
+		uint32_t load[4] = { 40, 24, 32, 32 };
+		uint64_t id = (uint64_t)i * 10;
+
+		if (gpu) {
+			fake_call(run, "cudaLaunchKernel", at + 100 * US, at + 105 * US, id + 1);
+			fake_kernel(run, "gemm_kernel", at + 110 * US, at + 110 * US + gemm,
+				    id + 1);
+			fake_call(run, "cudaLaunchKernel", at + 600 * US, at + 605 * US, id + 2);
+			fake_kernel(run, other_kernel, at + 610 * US, at + 650 * US, id + 2);
+		}
+		load[0] += (uint32_t)(i % 3) * 4;
+		load[3] -= (uint32_t)(i % 3) * 4;
+		fake_routing(run, i, at + 20 * US, 0, 2, 4, load);
+		fake_op(run, matmul, at + 200 * US, at + 400 * US + more, 1, 1, 1000);
+		fake_range(run, forward, at + 50 * US, at + 800 * US + gemm, 1, 0);
+		fake_step(run, i, at, at + 800 * US + gemm, 64);
+	}
+	fake_add_memory(run, 0,
+			&(struct row_memory){ .time_ns = MS,
+					      .address = 1,
+					      .bytes = 1000000 + (uint64_t)gemm_us * 1000,
+					      .device = 0 });
+	return run;
+}
+
+enum form { TEXT, WIDE, JSON, CSV };
+
+struct runs {
+	struct run_digest digests[8];
+	struct compare_group groups[4];
+	size_t n_digests, n_groups;
+};
+
+static void add_run(struct runs *r, struct run *run)
+{
+	struct selection sel = SELECT_ALL;
+
+	assert_int_equal(digest_take(run, &sel, &r->digests[r->n_digests++]), 0);
+	fake_run_free(run);
+}
+
+static void add_group(struct runs *r, const char *name, size_t n)
+{
+	r->groups[r->n_groups++] = (struct compare_group){ name, &r->digests[r->n_digests - n], n };
+}
+
+static void release(struct runs *r)
+{
+	for (size_t i = 0; i < r->n_digests; i++)
+		digest_release(&r->digests[i]);
+}
+
+static char *rendered(const struct runs *r, enum form form, const char *const *conditions,
+		      size_t n_conditions)
+{
+	struct present_options options = { .width = form == WIDE ? 120 : 80,
+					   .utf8 = true,
+					   .json = form == JSON,
+					   .csv = form == CSV,
+					   .limit = form == TEXT || form == WIDE ? 10 : 0 };
+	struct condition parsed[4];
+	struct compare_check checks[4];
+	struct comparison c;
+	struct compare_scene scene = { &c, checks, n_conditions, &options };
+	struct err err = { "" };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(compare_groups(r->groups, r->n_groups, &c), 0);
+	for (size_t i = 0; i < n_conditions; i++) {
+		assert_int_equal(condition_parse(conditions[i], &parsed[i], &err), 0);
+		checks[i] = (struct compare_check){ &parsed[i], &c.pairs[0],
+						    condition_judge(&parsed[i], &c.pairs[0]) };
+	}
+	assert_int_equal(present_compare(&scene, out, &err), 0);
+	assert_string_equal(err.message, "");
+	fclose(out);
+	comparison_release(&c);
+	return text;
+}
+
+static char *read_file(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char *text;
+	long size;
+
+	if (!file)
+		fail_msg("cannot open %s; MOESCOPE_UPDATE_GOLDEN=1 makes it", path);
+	assert_int_equal(fseek(file, 0, SEEK_END), 0);
+	size = ftell(file);
+	rewind(file);
+	text = calloc(1, (size_t)size + 1);
+	assert_int_equal(fread(text, 1, (size_t)size, file), size);
+	fclose(file);
+	return text;
+}
+
+static void check(const char *name, char *text)
+{
+	const char *dir = getenv("MOESCOPE_GOLDEN_DIR");
+	char path[512];
+	char *expected;
+
+	print_message("%s\n", name);
+	snprintf(path, sizeof(path), "%s/%s", dir ? dir : MOESCOPE_GOLDEN_DIR, name);
+	if (getenv("MOESCOPE_UPDATE_GOLDEN")) {
+		FILE *file = fopen(path, "w");
+
+		assert_non_null(file);
+		assert_int_equal(fputs(text, file) < 0, 0);
+		assert_int_equal(fclose(file), 0);
+	} else {
+		expected = read_file(path);
+		assert_string_equal(text, expected);
+		free(expected);
+	}
+	free(text);
+}
+
+static void test_two_runs(void **state)
+{
+	static const char *const conditions[] = { "step_time > 1%", "tokens_per_s > 50%",
+						  "ttft > 1%", "peak_allocated > 1%" };
+	struct runs r = { 0 };
+	char *json;
+
+	(void)state;
+	add_run(&r, make_run("before", 200, "old_kernel", true));
+	add_group(&r, "before", 1);
+	add_run(&r, make_run("after", 260, "new_kernel", true));
+	add_group(&r, "after", 1);
+	check("compare.txt", rendered(&r, TEXT, conditions, 4));
+	check("compare-120.txt", rendered(&r, WIDE, NULL, 0));
+	json = rendered(&r, JSON, conditions, 4);
+	assert_true(json_check(json));
+	check("compare.json", json);
+	check("compare.csv", rendered(&r, CSV, NULL, 0));
+	release(&r);
+}
+
+static void test_groups_and_what_is_missing(void **state)
+{
+	struct runs r = { 0 };
+	struct run *odd = make_run("odd", 200, "old_kernel", false);
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		add_run(&r, make_run("old", 200 + i, "old_kernel", true));
+	add_group(&r, "old", 3);
+	for (int i = 0; i < 3; i++)
+		add_run(&r, make_run("new", 230 + i, "old_kernel", true));
+	add_group(&r, "new", 3);
+	strcpy(odd->info.level, "step");
+	odd->loss.dropped_ring_full = 12;
+	add_run(&r, odd);
+	add_group(&r, "odd", 1);
+	add_run(&r, fake_run_new());
+	add_group(&r, "empty", 1);
+	check("compare-groups.txt", rendered(&r, TEXT, NULL, 0));
+	release(&r);
+}
+
+static void test_wrong_sort(void **state)
+{
+	struct present_options options = { .width = 80, .sort = "colour" };
+	struct runs r = { 0 };
+	struct comparison c;
+	struct compare_scene scene = { &c, NULL, 0, &options };
+	struct err err = { "" };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		add_run(&r, fake_run_new());
+		add_group(&r, i ? "b" : "a", 1);
+	}
+	assert_int_equal(compare_groups(r.groups, 2, &c), 0);
+	assert_int_equal(present_compare(&scene, stdout, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "difference_pct"));
+	comparison_release(&c);
+	release(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two_runs),
+		cmocka_unit_test(test_groups_and_what_is_missing),
+		cmocka_unit_test(test_wrong_sort),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
