@@ -10,43 +10,41 @@
 #include "analyze/attribution.h"
 #include "analyze/stats.h"
 
-/* A timed kernel with its call. */
-struct launched {
-	uint32_t name;
-	bool first; /* of its call, by device start */
-	int64_t duration_ns, latency_ns;
-	size_t call;
-};
+#define NONE UINT32_MAX
 
+/* Per kernel and call as little as will do: runs have millions of both. */
 struct builder {
 	const struct run *run;
 	struct attribution at;
-	struct launched *items;
-	size_t n;
+	uint32_t *call_of;  /* of each kernel; NONE: it does not count */
 	uint32_t *per_call; /* kernels of each call */
-	size_t *first;	    /* of each call: item + 1 */
-	double *work;
+	uint32_t *first;    /* of each call: the kernel that began first, or NONE */
+	uint32_t *order;    /* the kernels that count, by name */
+	size_t n;
+	double *work; /* for n numbers */
 };
 
-static bool selected(const struct builder *b, const struct selection *sel, bool all, size_t kernel)
+static bool selected(const struct builder *b, const struct selection *sel, size_t kernel)
 {
 	const struct table_kernel *t = &b->run->kernel;
 	struct device_work work = { t->correlation[kernel], t->graph_node[kernel],
 				    t->start_ns[kernel], t->shard[kernel] };
 	struct place place;
 
-	return all || (attribution_find(&b->at, &work, &place) &&
-		       attribution_selects(&b->at, sel, &place));
+	return attribution_find(&b->at, &work, &place) && attribution_selects(&b->at, sel, &place);
 }
 
-static void collect(struct builder *b, const struct selection *sel, bool all, uint64_t *ret_without)
+static void find_calls(struct builder *b, const struct selection *sel, bool all,
+		       uint64_t *ret_without)
 {
 	const struct table_kernel *t = &b->run->kernel;
 
+	for (size_t c = 0; c < b->run->api.n; c++)
+		b->first[c] = NONE;
 	for (size_t i = 0; i < t->n; i++) {
 		size_t call;
-		struct launched *item;
 
+		b->call_of[i] = NONE;
 		if (t->untimed[i])
 			continue;
 		call = attribution_call(&b->at, t->shard[i], t->correlation[i], t->start_ns[i]);
@@ -54,31 +52,47 @@ static void collect(struct builder *b, const struct selection *sel, bool all, ui
 			*ret_without += 1;
 			continue;
 		}
-		if (!selected(b, sel, all, i))
+		if (!all && !selected(b, sel, i))
 			continue;
-		item = &b->items[b->n++];
-		*item = (struct launched){ run_launch(b->run, t->launch[i]).name, false,
-					   t->duration_ns[i],
-					   t->start_ns[i] - b->run->api.start_ns[call], call };
+		b->call_of[i] = (uint32_t)call;
 		b->per_call[call]++;
-		if (!b->first[call] || item->latency_ns < b->items[b->first[call] - 1].latency_ns)
-			b->first[call] = b->n;
+		if (b->first[call] == NONE || t->start_ns[i] < t->start_ns[b->first[call]])
+			b->first[call] = (uint32_t)i;
+		b->n++;
 	}
-	for (size_t c = 0; c < b->run->api.n; c++)
-		if (b->first[c])
-			b->items[b->first[c] - 1].first = true;
 }
 
-static double overhead(const struct builder *b, const struct launched *item)
+static uint32_t name_of(const struct builder *b, size_t kernel)
 {
-	return (double)b->run->api.duration_ns[item->call] / b->per_call[item->call];
+	return run_launch(b->run, b->run->kernel.launch[kernel]).name;
 }
 
-static int by_name(const void *a, const void *b)
+/* Fills `order` and gives the ends of the names' parts of it; names are few and dense. */
+static int order_by_name(struct builder *b, size_t **ret_ends, size_t *ret_names)
 {
-	const struct launched *x = a, *y = b;
+	size_t names = 0, sum = 0, *at;
 
-	return x->name < y->name ? -1 : x->name > y->name;
+	for (size_t i = 0; i < b->run->kernel.n; i++)
+		if (b->call_of[i] != NONE && name_of(b, i) >= names)
+			names = (size_t)name_of(b, i) + 1;
+	at = calloc(names ? names : 1, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->run->kernel.n; i++)
+		if (b->call_of[i] != NONE)
+			at[name_of(b, i)]++;
+	for (size_t name = 0; name < names; name++) {
+		size_t count = at[name];
+
+		at[name] = sum;
+		sum += count;
+	}
+	for (size_t i = 0; i < b->run->kernel.n; i++)
+		if (b->call_of[i] != NONE)
+			b->order[at[name_of(b, i)]++] = (uint32_t)i;
+	*ret_ends = at;
+	*ret_names = names;
+	return 0;
 }
 
 static struct value median(double *x, size_t n)
@@ -87,77 +101,91 @@ static struct value median(double *x, size_t n)
 		 : value_absent("no timed kernel of these has its launch call recorded");
 }
 
-/* Medians of n items; the row's sums with them. */
-static struct launch_row make_row(const struct builder *b, const struct launched *items, size_t n)
+/* Sums and medians over n kernels. */
+static struct launch_row make_row(const struct builder *b, const uint32_t *kernels, size_t n)
 {
-	struct launch_row row = { .name = n ? items->name : 0, .count = n };
+	const struct table_kernel *t = &b->run->kernel;
+	const struct table_api *api = &b->run->api;
+	struct launch_row row = { .name = n ? name_of(b, *kernels) : 0, .count = n };
 	size_t firsts = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		b->work[i] = overhead(b, &items[i]);
-		row.call_ns += b->work[i];
-		row.time_ns += items[i].duration_ns;
-		row.bound += b->work[i] > (double)items[i].duration_ns;
+		uint32_t call = b->call_of[kernels[i]];
+		double overhead = (double)api->duration_ns[call] / b->per_call[call];
+
+		b->work[i] = overhead;
+		row.call_ns += overhead;
+		row.time_ns += t->duration_ns[kernels[i]];
+		row.bound += overhead > (double)t->duration_ns[kernels[i]];
 	}
 	row.overhead_ns = median(b->work, n);
-	for (size_t i = 0; i < n; i++)
-		if (items[i].first)
-			b->work[firsts++] = (double)items[i].latency_ns;
-	row.latency_ns = firsts ? median(b->work, firsts)
-				: value_absent("other kernels of their calls began before them");
-	if (!n)
-		row.latency_ns = row.overhead_ns;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t call = b->call_of[kernels[i]];
+
+		if (b->first[call] == kernels[i])
+			b->work[firsts++] = (double)(t->start_ns[kernels[i]] - api->start_ns[call]);
+	}
+	row.calls = firsts;
+	row.latency_ns = firsts || !n
+				 ? median(b->work, firsts)
+				 : value_absent("other kernels of their calls began before them");
 	return row;
 }
 
 static int make_rows(struct builder *b, struct launches *out)
 {
+	size_t *ends, names, rows = 0, from = 0;
 	struct launch_row all;
-	size_t rows = 0;
+	int r = order_by_name(b, &ends, &names);
 
-	if (b->n)
-		qsort(b->items, b->n, sizeof(*b->items), by_name);
-	for (size_t i = 0; i < b->n; i++)
-		rows += !i || b->items[i].name != b->items[i - 1].name;
+	if (r < 0)
+		return r;
+	for (size_t name = 0; name < names; name++)
+		rows += ends[name] > (name ? ends[name - 1] : 0);
 	out->rows = calloc(rows ? rows : 1, sizeof(*out->rows));
-	if (!out->rows)
+	if (!out->rows) {
+		free(ends);
 		return -ENOMEM;
-	for (size_t i = 0, end; i < b->n; i = end) {
-		for (end = i; end < b->n && b->items[end].name == b->items[i].name;)
-			end++;
-		out->rows[out->n++] = make_row(b, b->items + i, end - i);
 	}
-	all = make_row(b, b->items, b->n);
+	for (size_t name = 0; name < names; from = ends[name++])
+		if (ends[name] > from)
+			out->rows[out->n++] = make_row(b, b->order + from, ends[name] - from);
+	free(ends);
+	all = make_row(b, b->order, b->n);
 	out->count = all.count;
 	out->bound = all.bound;
+	out->calls = all.calls;
 	out->call_ns = all.call_ns;
 	out->time_ns = all.time_ns;
 	out->latency_ns = all.latency_ns;
 	out->overhead_ns = all.overhead_ns;
-	for (size_t i = 0; i < b->n; i++)
-		out->calls += b->items[i].first;
 	return 0;
 }
 
 static int build(struct builder *b, const struct selection *sel, struct launches *out)
 {
 	bool all = !attribution_needed(b->run, sel);
-	size_t kernels = b->run->kernel.n, calls = b->run->api.n;
-	int r = all ? attribution_init_calls(&b->at, b->run) : attribution_init(&b->at, b->run);
+	size_t kernels = b->run->kernel.n + 1, calls = b->run->api.n + 1;
+	int r;
 
+	if (kernels >= NONE || calls >= NONE)
+		return -E2BIG;
+	r = all ? attribution_init_calls(&b->at, b->run) : attribution_init(&b->at, b->run);
 	if (r < 0)
 		return r;
-	b->items = calloc(kernels ? kernels : 1, sizeof(*b->items));
-	b->work = calloc(kernels ? kernels : 1, sizeof(*b->work));
-	b->per_call = calloc(calls ? calls : 1, sizeof(*b->per_call));
-	b->first = calloc(calls ? calls : 1, sizeof(*b->first));
-	r = b->items && b->work && b->per_call && b->first ? 0 : -ENOMEM;
+	b->call_of = calloc(kernels, sizeof(*b->call_of));
+	b->order = calloc(kernels, sizeof(*b->order));
+	b->work = calloc(kernels, sizeof(*b->work));
+	b->per_call = calloc(calls, sizeof(*b->per_call));
+	b->first = calloc(calls, sizeof(*b->first));
+	r = b->call_of && b->order && b->work && b->per_call && b->first ? 0 : -ENOMEM;
 	if (r >= 0) {
-		collect(b, sel, all, &out->without_call);
+		find_calls(b, sel, all, &out->without_call);
 		r = make_rows(b, out);
 	}
 	attribution_release(&b->at);
-	free(b->items);
+	free(b->call_of);
+	free(b->order);
 	free(b->work);
 	free(b->per_call);
 	free(b->first);

@@ -20,6 +20,7 @@ struct launch_row {
 	uint32_t name;			      /* string id of the kernel */
 	uint64_t count;			      /* timed kernels with their call */
 	uint64_t bound;			      /* of them */
+	uint64_t calls;			      /* whose first kernel is one of them */
 	double call_ns;			      /* sum of their overheads */
 	int64_t time_ns;		      /* sum of their device times */
 	struct value latency_ns, overhead_ns; /* medians */
