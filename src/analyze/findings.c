@@ -73,6 +73,7 @@ void findings_release(struct findings *findings)
 	memory_release(&findings->memory);
 	device_memory_release(&findings->device_memory);
 	device_states_release(&findings->device_states);
+	inference_release(&findings->inference);
 	kernels_release(&findings->kernels);
 	launches_release(&findings->launches);
 	api_calls_release(&findings->api);

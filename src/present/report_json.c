@@ -33,9 +33,24 @@ static void summary(struct json *json, const char *key, const struct stats_summa
 	json_object_end(json);
 }
 
-static void inference(struct json *json, const struct inference *f)
+static void stage(struct json *json, const char *key, const struct inference_stage *stage)
+{
+	json_key(json, key);
+	json_object(json);
+	grid_json_value(json, "time_ns", stage->time_ns);
+	grid_json_value(json, "tokens", stage->tokens);
+	grid_json_value(json, "tokens_per_s", stage->tokens_per_s);
+	grid_json_value(json, "range_ns", stage->range_ns);
+	grid_json_value(json, "device_ns", stage->device_ns);
+	json_object_end(json);
+}
+
+static int inference(struct json *json, const struct scene *scene)
 {
 	static const char none[] = "no tokens were generated";
+	const struct inference *f = &scene->f->inference;
+	struct grid grid;
+	int r = requests_grid(scene, &grid);
 
 	json_key(json, "inference");
 	json_object(json);
@@ -54,7 +69,13 @@ static void inference(struct json *json, const struct inference *f)
 	summary(json, "tpot_ns", &f->tpot_ns, "no request has two tokens");
 	summary(json, "itl_ns", &f->itl_ns, "no request has two tokens");
 	summary(json, "request_tokens_per_s", &f->request_tokens_per_s, none);
+	stage(json, "prefill", &f->stages[STAGE_PREFILL]);
+	stage(json, "decode", &f->stages[STAGE_DECODE]);
+	json_key(json, "rows");
+	grid_json(&grid, 0, json, NULL, NULL);
 	json_object_end(json);
+	grid_release(&grid);
+	return r;
 }
 
 static void verdict(struct json *json, const struct verdict *v)
@@ -175,9 +196,10 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 		else
 			r = put_section(&json, scene, sections[i]);
 	}
+	if (r >= 0)
+		r = inference(&json, scene);
 	if (r < 0)
 		return r;
-	inference(&json, &scene->f->inference);
 	device_json_timeline(scene, &json);
 	device_json_state(scene, &json);
 	spans(&json, scene);

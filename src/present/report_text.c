@@ -20,6 +20,7 @@
 #define TOP_SPANS 10
 #define TOP_WORK 6
 #define TOP_SLOW 3
+#define TOP_REQUESTS 8
 
 static void run_line(const struct scene *scene, FILE *out)
 {
@@ -324,12 +325,43 @@ static void latency(FILE *out, const char *name, const struct stats_summary *s)
 		fprintf(out, "  %-5s n/a\n", name);
 }
 
-static void inference_text(const struct scene *scene, FILE *out)
+static void stage_text(FILE *out, const char *name, const struct inference_stage *stage)
+{
+	if (!stage->time_ns.known) {
+		fprintf(out, "  %-7s n/a: %s\n", name, stage->time_ns.reason);
+		return;
+	}
+	fprintf(out, "  %-7s %s, %s tokens", name, format_ns(stage->time_ns.v).text,
+		format_count(stage->tokens.v).text);
+	if (stage->tokens_per_s.known)
+		fprintf(out, ", %s tokens/s", format_count(stage->tokens_per_s.v).text);
+	if (stage->range_ns.known)
+		fprintf(out, "; in its ranges %s", format_ns(stage->range_ns.v).text);
+	if (stage->device_ns.known)
+		fprintf(out, ", on devices %s", format_ns(stage->device_ns.v).text);
+	fputc('\n', out);
+}
+
+static int requests_text(const struct scene *scene, FILE *out)
+{
+	struct text_layout layout = scene_layout(scene, 2);
+	struct grid grid;
+	int r = requests_grid(scene, &grid);
+
+	if (r >= 0)
+		r = grid_print(&grid, TOP_REQUESTS, &layout, out);
+	if (r >= 0 && grid.n > TOP_REQUESTS)
+		fprintf(out, "  ... %zu more: moescope report --json\n", grid.n - TOP_REQUESTS);
+	grid_release(&grid);
+	return r;
+}
+
+static int inference_text(const struct scene *scene, FILE *out)
 {
 	const struct inference *f = &scene->f->inference;
 
 	if (!f->requests && !f->without_begin)
-		return;
+		return 0;
 	scene_title(scene, "Inference", out);
 	fprintf(out, "  %zu request%s (%zu finished), %s prompt tokens, %s tokens generated",
 		f->requests, f->requests == 1 ? "" : "s", f->finished,
@@ -340,9 +372,12 @@ static void inference_text(const struct scene *scene, FILE *out)
 	latency(out, "TTFT", &f->ttft_ns);
 	latency(out, "TPOT", &f->tpot_ns);
 	latency(out, "ITL", &f->itl_ns);
+	stage_text(out, "prefill", &f->stages[STAGE_PREFILL]);
+	stage_text(out, "decode", &f->stages[STAGE_DECODE]);
 	if (f->without_begin)
 		fprintf(out, "  %zu token records belong to requests whose begin is missing\n",
 			f->without_begin);
+	return f->n_rows ? requests_text(scene, out) : 0;
 }
 
 static void overhead_text(const struct scene *scene, FILE *out)
@@ -392,9 +427,10 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 		r = routing_text(scene, out);
 	if (r >= 0)
 		r = memory_text(scene, out);
+	if (r >= 0)
+		r = inference_text(scene, out);
 	if (r < 0)
 		return r;
-	inference_text(scene, out);
 	overhead_text(scene, out);
 	fputs("\nUnits are decimal: 1 MB is 10^6 bytes. "
 	      "'moescope explain NAME' defines a number.\n",

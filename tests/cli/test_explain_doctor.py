@@ -24,7 +24,8 @@ self_time total_time theoretical_occupancy achieved_occupancy sm_pct tensor_pct 
 warp_efficiency dram_bandwidth copy_bandwidth mfu step_time phase_share_pct tokens_per_s ttft tpot
 itl allocated_bytes reserved_bytes peak_allocated_bytes device_used_bytes cache_slack
 fragmentation_pct leak_suspect expert_memory overhead_pct loss coverage_pct steps_covered staged
-device_account_pct device_estimate_pct""".split()
+device_account_pct device_estimate_pct copy_limit peak_flops_per_s flops_per_byte roof_pct
+covered_pct prefill decode headroom_bytes outside_allocator oom_steps live_at_peak""".split()
 
 
 @test
@@ -51,7 +52,7 @@ experts legacy device series timestamp memory_mb expert""".split())
 def explain_knows_every_key_of_the_tables():
     record()
     for table in (["ops"], ["steps"], ["routing"], ["routing", "--layer", "0"], ["memory"],
-                  ["routing", "--columns", "steps"], ["routing", "--columns", "experts"]):
+                  ["efficiency"], ["routing", "--columns", "steps"], ["routing", "--columns", "experts"]):
         row = json.loads(moescope(*table, "a.mscope", "--json").out)["rows"][0]
         for key in row:
             if key not in IDENTITIES and not key.endswith("_reason"):

@@ -163,10 +163,12 @@ static void test_inference(void **state)
 	NEAR(f.itl_ns.max, 40);
 	NEAR(f.tokens_per_s.v, 4 * 1e9 / 160);
 	NEAR(f.request_tokens_per_s.max, 3 * 1e9 / 160);
+	inference_release(&f);
 	fake_run_free(run);
 	run = fake_run_new();
 	assert_int_equal(inference_analyze(run, &f), 0);
 	assert_false(f.tokens_per_s.known);
+	inference_release(&f);
 	fake_run_free(run);
 }
 
