@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_slow.h"
 #include "fake_windows.h"
 #include "present/present.h"
 
@@ -138,6 +139,11 @@ static void test_views_without_memory(void **state)
 		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
 	fail_in_turn(run, "ops", false, "gpu_ns");
 	fail_in_turn(run, "steps", true, NULL);
+	fake_run_free(run);
+	run = fake_slow_run();
+	fail_in_turn(run, "report", false, NULL);
+	fail_in_turn(run, "steps", true, NULL);
+	fail_in_turn(run, "routing", false, NULL);
 	fake_run_free(run);
 }
 
