@@ -65,8 +65,8 @@ def steps(count, step):
 
 
 def loader(fixed, count, device):
-    rows, width, rounds = 512, 1024, 2
-    model = Mlp(4096, 12, device)
+    rows, width, rounds = 128, 1024, 1
+    model = Mlp(4096, 24, device)
     torch.set_num_threads(1)
     batches = queue.Queue(maxsize=8)
 
@@ -85,7 +85,7 @@ def loader(fixed, count, device):
             batch = batches.get() if fixed else prepare(generator, rows, width, rounds).pin_memory()
         with moescope.range("forward", phase="forward"), torch.no_grad():
             x = batch.to(device, non_blocking=True).to(torch.bfloat16)
-            model(x.repeat(4, 4))
+            model(x.repeat(16, 4))
 
     steps(count, step)
 
@@ -152,8 +152,9 @@ def pageable(fixed, count, device):
 
 
 def sync(fixed, count, device):
-    model = Mlp(1024, 60, device)
-    x = torch.randn(512, 1024, device=device, dtype=torch.bfloat16)
+    # Kernels long enough that the host can queue those of a layer while its first one runs.
+    model = Mlp(2048, 40, device)
+    x = torch.randn(2048, 2048, device=device, dtype=torch.bfloat16)
     seen = []
 
     def step(_):
