@@ -20,7 +20,7 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 	if (!share.known || share.v <= 0 || f->use.devices)
 		return false;
 	rule_evidence(v, "data_pct", EVIDENCE_PCT, share.v);
-	rule_evidence(v, "data_ns_per_step", EVIDENCE_NS,
+	rule_evidence(v, "data_per_step_ns", EVIDENCE_NS,
 		      (double)f->steps.phase_ns[MOESCOPE_DATA] / (double)f->steps.n_phased);
 	if (share.v <= DATA_PCT) {
 		v->severity = SEVERITY_OK;
@@ -56,14 +56,13 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 		return true;
 	}
 	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
-	if (s->mean > s->p50)
+	if (s->mean > s->p50) {
 		rule_gain(v, 100 * (s->mean - s->p50) / s->mean,
 			  "every step could be as fast as the median one");
-	else
-		v->gain_pct = value_absent("the mean step is not above the median one");
-	/* Variation is worth a look whatever it costs. */
-	if (!v->gain_pct.known || v->severity > SEVERITY_WARNING)
+	} else {
 		v->severity = SEVERITY_WARNING;
+		v->gain_pct = value_absent("the mean step is not above the median one");
+	}
 	ADVICE(v, "'moescope steps' says what the slow steps did longer: other programs on the "
 		  "machine, input of different size, checkpoints, a busy data loader.");
 	return true;

@@ -16,6 +16,7 @@
 #define STEPS "steps"
 #define INFERENCE "inference"
 #define MEMORY "memory"
+#define VERDICTS "verdicts"
 #define OVERHEAD "overhead and loss"
 
 /* Where routing numbers come from. */
@@ -74,6 +75,19 @@ const struct metric metrics[] = {
 	  "unused: dynamic k chose fewer; dropped: the expert was full; invalid: not an expert." },
 	{ ROUTING, "drop_rate_measured", "0..1", "dropped / (assignments + dropped).",
 	  "counted in each routing record", "What the program did drop." },
+	{ ROUTING, "imbalance_tax", "ns/step",
+	  "per step, layer and phase: time of expert work of the busiest worker less the mean over "
+	  "all workers; a worker is a device, or a thread where no kernels were recorded. Over up "
+	  "to 64 steps.",
+	  "measured: kernels (else ranges) that name a layer and an expert, grouped GEMMs of a layer",
+	  "n/a with one worker. tax_tokens_per_s: tokens/s won without it. Chance makes a part." },
+	{ ROUTING, "what_if_ns", "ns/step",
+	  "est.: the tax if one worker's experts were spread in order over D devices: (busiest share "
+	  "* D - 1) * expert time / D, D the largest of 8, 4, 2 that divides the experts.",
+	  "estimated from loads and expert time", "Assumes that time grows with load." },
+	{ ROUTING, "tile_ns", "ns/step", "est.: tile_waste * time of expert work on the device.",
+	  "estimated from loads and expert time",
+	  "Assumes that time follows rows, and the height." },
 	{ ROUTING, "router_confidence", "0..1",
 	  "1 - H(w_t) / ln E over the token's normalised router weights, mean over tokens.",
 	  ROUTER_WEIGHTS,
@@ -264,6 +278,13 @@ const struct metric metrics[] = {
 	  "derived from the tokens the program gives with each step",
 	  "n/a when the program gives none; never from a configured batch size." },
 
+	{ STEPS, "slow_step", "ns",
+	  "extra time of an outlier: its time less the mean of up to 16 usual steps, nearest to the "
+	  "median; by what the device did (kernels, copies without kernels, idle by cause) and by "
+	  "phase, each less its mean in the usual steps.",
+	  "derived from the steps, device records and ranges",
+	  "The parts of the device add up to the extra time; n/a where records do not cover it." },
+
 	{ INFERENCE, "ttft", "ns", "time to first token: first token - begin of the request.",
 	  "measured per token", "Never includes loading the model." },
 	{ INFERENCE, "tpot", "ns",
@@ -336,6 +357,27 @@ const struct metric metrics[] = {
 	  "peak by use.",
 	  ALLOCATOR, "In JSON parts. By the innermost range of the allocating thread." },
 
+	{ VERDICTS, "gain_pct", "%",
+	  "est.: the time that a verdict is about, as a share of the time of the steps (without "
+	  "steps, of the devices' windows), that is won if its assumption holds.",
+	  "estimated from measured times",
+	  "From 20 on the verdict is critical, from 5 on a warning, else a note." },
+	{ VERDICTS, "gpu_starved", "%",
+	  "idle time of the devices by what they wait for: launches (the cause launch, and gaps of at "
+	  "most 50 us of the cause host), data (a thread that makes a tenth of the calls or more is "
+	  "in a range of phase data), synchronisation, and the rest of the host.",
+	  DEVICE ", of calls and ranges",
+	  "From the first step to the last, only what records cover; means over the devices." },
+	{ VERDICTS, "copies_alone_pct", "%",
+	  "time in which a device only copies, or is idle and waits on a copy.", DEVICE,
+	  "The gain is at most the time of kernels that the copies could hide behind, unless most "
+	  "of them are pageable." },
+	{ VERDICTS, "clock_throttled", "%",
+	  "est.: (1 - mean SM clock / the device's maximum) * share of the time with kernels, where "
+	  "samples of a working device name the power or thermal limit.",
+	  "NVML samples in the time of the steps",
+	  "Assumes that kernels take longer by as much as the clock is lower." },
+
 	{ OVERHEAD, "overhead_pct", "%",
 	  "median difference of neighbouring steps recorded and not recorded / median time of the "
 	  "steps not recorded, with a 95% interval.",
@@ -405,6 +447,18 @@ static const struct {
 	{ "outlier", "step_outlier" },
 	{ "outliers", "step_outlier" },
 	{ "outlier_limit_ns", "step_outlier" },
+	{ "slow", "slow_step" },
+	{ "usual", "slow_step" },
+	{ "extra_ns", "slow_step" },
+	{ "gap_ns", "slow_step" },
+	{ "tax_ns", "imbalance_tax" },
+	{ "tax_pct", "imbalance_tax" },
+	{ "tax_tokens_per_s", "imbalance_tax" },
+	{ "expert_ns", "imbalance_tax" },
+	{ "idle_data_pct", "gpu_starved" },
+	{ "idle_host_pct", "gpu_starved" },
+	{ "idle_sync_pct", "gpu_starved" },
+	{ "idle_launch_pct", "gpu_starved" },
 	{ "max_violation_window", "max_violation" },
 	{ "max_violation_step_mean", "max_violation" },
 	{ "max_violation_step_max", "max_violation" },

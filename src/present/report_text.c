@@ -122,7 +122,8 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 	if (v->severity == SEVERITY_OK)
 		return;
 	evidence_line(v, line, sizeof(line));
-	if (line[0]) {
+	/* Notes are short, so that what matters fits a screen; the JSON has their evidence. */
+	if (line[0] && v->severity < SEVERITY_NOTE) {
 		fprintf(out, "%11s%s", "", text_style_on(TEXT_DIM, color));
 		text_wrap(out, line, width, 11, 11);
 		fputs(text_style_off(TEXT_DIM, color), out);

@@ -76,16 +76,17 @@ static void around(const struct scene *scene, const struct slow_step *step, FILE
 	struct words words = { 0 };
 
 	if (step->gap_ns.known && step->gap_ns.v > PART_SHARE * step->extra_ns)
-		put(&words, "longest gap %s, %s into the step", format_ns(step->gap_ns.v).text,
-		    format_ns(step->gap_at_ns.v).text);
+		put(&words, "longest gap of the device: %s, %s after the begin",
+		    format_ns(step->gap_ns.v).text, format_ns(step->gap_at_ns.v).text);
 	if (step->clock_mhz.known && slow->usual_clock_mhz.known &&
 	    fabs(step->clock_mhz.v - slow->usual_clock_mhz.v) > 0.02 * slow->usual_clock_mhz.v)
 		put(&words, "%sclock %.0f MHz, usually %.0f", words.length ? "; " : "",
 		    step->clock_mhz.v, slow->usual_clock_mhz.v);
 	if (step->allocation_ns.known && slow->usual_allocation_ns.known &&
 	    step->allocation_ns.v - slow->usual_allocation_ns.v > PART_SHARE * step->extra_ns)
-		put(&words, "%s%" PRIu64 " allocation calls took %s", words.length ? "; " : "",
-		    step->allocation_calls, format_ns(step->allocation_ns.v).text);
+		put(&words, "%sallocating (%" PRIu64 " call%s) %s", words.length ? "; " : "",
+		    step->allocation_calls, step->allocation_calls == 1 ? "" : "s",
+		    format_ns(step->allocation_ns.v).text);
 	if (row->tokens.known && slow->usual_tokens.known &&
 	    fabs(row->tokens.v - slow->usual_tokens.v) > 0.02 * slow->usual_tokens.v)
 		put(&words, "%s%s tokens, usually %s", words.length ? "; " : "",

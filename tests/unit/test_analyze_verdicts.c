@@ -11,62 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/verdicts.h"
-#include "fake_run.h"
+#include "analyze/rules.h"
+#include "judge.h"
 #include "moescope.h"
-
-struct judged {
-	struct findings f;
-	struct verdicts v;
-};
-
-static struct judged judge(const struct run *run)
-{
-	struct findings_options options = { .want = FIND_ALL, .sel = SELECT_ALL };
-	struct judged j;
-
-	assert_int_equal(findings_analyze(run, &options, &j.f), 0);
-	assert_int_equal(verdicts_analyze(run, &j.f, &j.v), 0);
-	return j;
-}
-
-static void release(struct judged *j)
-{
-	verdicts_release(&j->v);
-	findings_release(&j->f);
-}
-
-static const struct verdict *find(const struct judged *j, const char *id)
-{
-	for (size_t i = 0; i < j->v.n; i++)
-		if (!strcmp(j->v.items[i].id, id))
-			return &j->v.items[i];
-	return NULL;
-}
-
-static enum severity severity_of(const struct run *run, const char *id, int *ret_found)
-{
-	struct judged j = judge(run);
-	const struct verdict *v = find(&j, id);
-	enum severity severity = v ? v->severity : SEVERITY_OK;
-
-	*ret_found = v != NULL;
-	release(&j);
-	return severity;
-}
-
-#define SAYS(run, id, severity)                                                                    \
-	do {                                                                                       \
-		int found;                                                                         \
-		assert_int_equal(severity_of(run, id, &found), severity);                          \
-		assert_true(found);                                                                \
-	} while (0)
-#define SILENT(run, id)                                                                            \
-	do {                                                                                       \
-		int found;                                                                         \
-		severity_of(run, id, &found);                                                      \
-		assert_false(found);                                                               \
-	} while (0)
 
 static void set_status(struct run *run, const char *status, int exit_status, int signal)
 {
@@ -83,7 +30,7 @@ static void test_empty_run_says_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(j.v.n, 0);
-	release(&j);
+	judged_release(&j);
 	fake_run_free(run);
 }
 
@@ -154,9 +101,9 @@ static void test_chance_is_named(void **state)
 	(void)state;
 	fake_routing(run, 0, 0, 0, 1, 4, even);
 	j = judge(run);
-	assert_string_equal(find(&j, "routing-imbalance")->title,
+	assert_string_equal(judged_find(&j, "routing-imbalance")->title,
 			    "routing is balanced to within chance in all 1 layer");
-	release(&j);
+	judged_release(&j);
 	fake_run_free(run);
 }
 
@@ -226,7 +173,7 @@ static void test_step_rules(void **state)
 	assert_non_null(j.v.items[0].gain_assumption);
 	for (size_t i = 1; i < j.v.n; i++)
 		assert_true(j.v.items[i - 1].severity <= j.v.items[i].severity);
-	release(&j);
+	judged_release(&j);
 	fake_run_free(run);
 }
 
@@ -262,13 +209,121 @@ static void test_cost_and_slow_start(void **state)
 	}
 }
 
+/* 20 steps; each keeps 1 MB more on the device. */
+static struct run *leaking_run(void)
+{
+	struct run *run = fake_run_new();
+
+	for (int i = 0; i < 20; i++) {
+		fake_add_memory(run, 0,
+				&(struct row_memory){ .time_ns = i * 1000 + 500,
+						      .address = 0x1000 + (uint64_t)i * 0x100000,
+						      .bytes = 1000000,
+						      .site = fake_string(run, "history") });
+		fake_step(run, i, i * 1000, i * 1000 + 1000, 1);
+	}
+	return run;
+}
+
+/* A device of 1 GB of which `used` bytes are taken at last. */
+static void add_device(struct run *run, double used)
+{
+	fake_add_device(run, 0, &(struct row_device){ .memory_bytes = 1000000000 });
+	fake_add_sample(run, 0,
+			&(struct row_sample){ .time_ns = 19900,
+					      .metric = fake_string(run, "memory_used_bytes"),
+					      .value = used });
+}
+
 static void test_leak(void **state)
 {
 	struct run *run = fake_training_run();
+	struct judged j;
 
 	(void)state;
 	SAYS(run, "memory-leak", SEVERITY_WARNING);
 	fake_run_free(run);
+	run = leaking_run();
+	SAYS(run, "memory-leak", SEVERITY_WARNING);
+	add_device(run, 2.5e8);
+	/* 750 MB are left: at 1 MB a step they last 750 steps. */
+	j = judge(run);
+	assert_string_equal(j.v.items[0].id, "memory-leak");
+	assert_int_equal(j.v.items[0].severity, SEVERITY_CRITICAL);
+	assert_non_null(strstr(j.v.items[0].title, "out of memory in est. 750 steps"));
+	assert_false(j.v.items[0].gain_pct.known);
+	judged_release(&j);
+	fake_run_free(run);
+	/* Ten thousand steps are far away. */
+	run = leaking_run();
+	add_device(run, 2.5e8);
+	run->device.memory_bytes[0] = 20000000000;
+	SAYS(run, "memory-leak", SEVERITY_WARNING);
+	fake_run_free(run);
+	/* What is given back is no leak. */
+	run = fake_gpu_run();
+	SILENT(run, "memory-leak");
+	fake_run_free(run);
+}
+
+static void test_collapsed_router(void **state)
+{
+	uint32_t collapsed[] = { 9700, 100, 100, 100 };
+	struct run *run = steps_run(30, 10, 0);
+	struct judged j;
+
+	(void)state;
+	fake_routing(run, 0, 0, 0, 1, 4, collapsed);
+	j = judge(run);
+	/* Among equals the gains decide: here it has none. */
+	assert_string_equal(j.v.items[0].id, "data-loading");
+	assert_string_equal(j.v.items[1].id, "router-collapsed");
+	assert_int_equal(j.v.items[1].severity, SEVERITY_CRITICAL);
+	assert_false(j.v.items[1].gain_pct.known);
+	judged_release(&j);
+	fake_run_free(run);
+	/* Two threads take turns: in each step one has all the work, 800 of 1000 ns. */
+	run = steps_run(5, 10, 0);
+	fake_routing(run, 0, 0, 0, 1, 4, collapsed);
+	for (int i = 0; i < 20; i++)
+		fake_range(run, fake_site(run, "expert", 0, 0, MOESCOPE_FORWARD), i * 1000 + 100,
+			   i * 1000 + 900, 1 + i % 2, 1);
+	FIRST(run, "router-collapsed", 40); /* 800 less the mean of 400 */
+	j = judge(run);
+	/* Its time is in no other verdict. */
+	assert_null(judged_find(&j, "routing-imbalance"));
+	judged_release(&j);
+	fake_run_free(run);
+}
+
+static void test_severity_follows_gain(void **state)
+{
+	(void)state;
+	assert_int_equal(rule_severity_of_gain(20), SEVERITY_CRITICAL);
+	assert_int_equal(rule_severity_of_gain(19.9), SEVERITY_WARNING);
+	assert_int_equal(rule_severity_of_gain(5), SEVERITY_WARNING);
+	assert_int_equal(rule_severity_of_gain(4.9), SEVERITY_NOTE);
+}
+
+static void test_governor_says_the_cost(void **state)
+{
+	static const struct {
+		double cost_pct;
+		enum severity severity;
+	} cases[] = { { 0.5, SEVERITY_OK }, { 4, SEVERITY_WARNING } };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct run *run = fake_run_new();
+
+		fake_span(run, 0, 1000);
+		SILENT(run, "profiler-cost");
+		fake_add_gear(run, 0,
+			      &(struct row_gear){
+				      .gear = 3, .attached = 1, .cost_pct = cases[i].cost_pct });
+		SAYS(run, "profiler-cost", cases[i].severity);
+		fake_run_free(run);
+	}
 }
 
 int main(void)
@@ -282,6 +337,9 @@ int main(void)
 		cmocka_unit_test(test_step_rules),
 		cmocka_unit_test(test_cost_and_slow_start),
 		cmocka_unit_test(test_leak),
+		cmocka_unit_test(test_collapsed_router),
+		cmocka_unit_test(test_severity_follows_gain),
+		cmocka_unit_test(test_governor_says_the_cost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

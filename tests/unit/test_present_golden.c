@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "analyze/kernels.h"
+#include "fake_slow.h"
 #include "fake_windows.h"
 #include "golden.h"
 #include "json_check.h"
@@ -19,12 +20,13 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
-enum which { TRAINING, GPU, WINDOWS };
+enum which { TRAINING, GPU, WINDOWS, SLOW };
 
 static struct run *make_run(enum which which)
 {
 	return which == TRAINING ? fake_training_run()
 	       : which == GPU	 ? fake_gpu_run()
+	       : which == SLOW	 ? fake_slow_run()
 				 : fake_windows_run();
 }
 
@@ -117,6 +119,10 @@ static void test_golden(void **state)
 		{ "kernels-graph.txt", "kernels", TEXT, -1, WINDOWS, KERNELS_BY_GRAPH },
 		{ "steps-windows.txt", "steps", TEXT, -1, WINDOWS, 0 },
 		{ "memory-windows.txt", "memory", TEXT, -1, WINDOWS, 0 },
+		{ "report-slow.txt", "report", TEXT, -1, SLOW, 0 },
+		{ "report-slow.json", "report", JSON, -1, SLOW, 0 },
+		{ "steps-slow.txt", "steps", TEXT, -1, SLOW, 0 },
+		{ "routing-slow.txt", "routing", TEXT, -1, SLOW, 0 },
 		{ "memory-windows.json", "memory", JSON, -1, WINDOWS, 0 },
 	};
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "failing_alloc.h"
+#include "fake_slow.h"
 #include "fake_windows.h"
 #include "present/csv_files.h"
 #include "present/compare.h"
@@ -99,6 +100,11 @@ static void test_views_without_memory(void **state)
 		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
 	fail_in_turn(run, "ops", false, "gpu_ns");
 	fail_in_turn(run, "steps", true, NULL);
+	fake_run_free(run);
+	run = fake_slow_run();
+	fail_in_turn(run, "report", false, NULL);
+	fail_in_turn(run, "steps", true, NULL);
+	fail_in_turn(run, "routing", false, NULL);
 	fake_run_free(run);
 }
 
