@@ -267,7 +267,7 @@ static struct rect find_rect(const char *svg, plot_color color, size_t n)
 {
 	char fill[32];
 	const char *at = svg;
-	struct rect r;
+	struct rect r = { 0 };
 
 	snprintf(fill, sizeof(fill), "fill=\"#%06x\"", color);
 	while ((at = strstr(at, "<rect "))) {
