@@ -166,11 +166,12 @@ def layer_clang(results, args):
 
 
 def layer_bare(results, args):
-    """Only a compiler and zstd: no BLAS, no test library, no man pages, no CUDA headers."""
+    """Only a compiler and zstd: no BLAS, no cairo, no test library, no man pages, no CUDA headers."""
     directory = args.build + "-bare"
     if build(results, directory, ["-Dauto_features=disabled", "-Dgpu_headers=none",
                                   "-Dwerror=true"]):
-        scripts(results, directory, "cli", only="test_tables.py")
+        for script in ("test_tables.py", "test_plots.py"):
+            scripts(results, directory, "cli", only=script)
 
 
 def pytest(results, name, python, files, env):

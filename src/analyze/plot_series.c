@@ -5,6 +5,7 @@
 #include "analyze/plot_series.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,7 +259,7 @@ int series_device_used(const struct run *run, uint16_t shard, uint32_t device,
 		if (!metric && !strcmp(run_string(run, t->metric[i]), DEVICE_USED_METRIC))
 			metric = t->metric[i];
 		if (metric && t->metric[i] == metric && t->shard[i] == shard &&
-		    t->device[i] == device)
+		    t->device[i] == device && isfinite(t->value[i]))
 			points[n++] = (struct series_point){
 				(double)(t->time_ns[i] - run->start_ns), t->value[i]
 			};

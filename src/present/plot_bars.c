@@ -42,7 +42,7 @@ void plot_bars(struct canvas *c, struct rect box, const struct plot_bar *bars, s
 					      .label = label },
 			  (struct plot_axis){ .max = 1, .hidden = true });
 	row = chart.data.h / (double)n;
-	thick = fmin(row * 0.72, 34);
+	thick = fmin(row * 0.72, 56);
 	for (size_t i = 0; i < n; i++) {
 		double y = chart.data.y + ((double)i + 0.5) * row;
 		double end = chart_x(&chart, bars[i].value);

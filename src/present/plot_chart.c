@@ -260,7 +260,7 @@ static double place(const struct plot_axis *axis, double value)
 	} else {
 		value = span > 0 ? (value - axis->min) / span : 0;
 	}
-	return value < 0 ? 0 : value > 1 ? 1 : value;
+	return value >= 0 ? fmin(value, 1) : 0; /* also what is not a number */
 }
 
 double chart_x(const struct chart *chart, double value)
@@ -409,7 +409,7 @@ void plot_index_labels(const struct chart *chart, size_t n,
 }
 
 int plot_series_line(const struct chart *chart, struct series_point *points, size_t n,
-		     plot_color color, double width)
+		     plot_color color, double width, bool dots)
 {
 	struct plot_point *path;
 
@@ -422,8 +422,8 @@ int plot_series_line(const struct chart *chart, struct series_point *points, siz
 					       chart_y(chart, points[i].y) };
 	canvas_polyline(chart->canvas, path, n, color, width);
 	/* Few points: say where they are; and one alone makes no line. */
-	for (size_t i = 0; n * 12 <= chart->data.w && i < n; i++)
-		canvas_dot(chart->canvas, path[i].x, path[i].y, 3, color);
+	for (size_t i = 0; (dots || n == 1) && (double)n * 12 <= chart->data.w && i < n; i++)
+		canvas_dot(chart->canvas, path[i].x, path[i].y, width + 1.5, color);
 	free(path);
 	return 0;
 }

@@ -85,10 +85,10 @@ double chart_y(const struct chart *chart, double value);
 /* Labels under n bars that fill the data area, every 1st, 2nd, 5th, 10th … as there is room. */
 void plot_index_labels(const struct chart *chart, size_t n,
 		       int64_t (*number)(const void *context, size_t index), const void *context);
-/* A line through points in the data's units, at most twice as many as there are pixels. The points
- * are changed. -ENOMEM when there is no memory. */
+/* A line through points in the data's units, at most twice as many as there are pixels; with dots
+ * where they are few. The points are changed. 0 or -ENOMEM. */
 int plot_series_line(const struct chart *chart, struct series_point *points, size_t n,
-		     plot_color color, double width);
+		     plot_color color, double width, bool dots);
 void plot_cross(struct canvas *canvas, double x, double y, double radius, plot_color color);
 
 /* Phases keep their colour whichever of them a run has. */

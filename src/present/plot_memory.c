@@ -20,6 +20,7 @@ struct line {
 	size_t n;
 	plot_color color;
 	double width;
+	bool samples; /* readings, not levels */
 	char name[64];
 };
 
@@ -101,7 +102,8 @@ static int add_device(struct lines *lines, const struct run *run, uint16_t shard
 			free(line->points);
 			continue;
 		}
-		if (series[i] == series_driver_held)
+		line->samples = series[i] == series_device_used;
+		if (!line->samples)
 			to_end(line, run);
 		line->color = theme->series[OTHERS + 1 + i];
 		line->width = 1.5;
@@ -228,7 +230,8 @@ static int draw(struct canvas *c, struct rect box, const struct plot_scene *scen
 					      .label = "memory" });
 	for (size_t i = 0; r >= 0 && i < lines->n; i++)
 		r = plot_series_line(&chart, lines->line[i].points, lines->line[i].n,
-				     lines->line[i].color, lines->line[i].width);
+				     lines->line[i].color, lines->line[i].width,
+				     lines->line[i].samples);
 	if (r >= 0 && lines->main)
 		mark_peak(c, &chart, scene->run, lines->main);
 	if (r >= 0 && stack)

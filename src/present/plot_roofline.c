@@ -54,6 +54,7 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data 
 	double low_x = INFINITY, high_x = 0, low_y = INFINITY, high_y = 0, time = 0;
 	struct legend_item items[PLOT_SERIES + 1];
 	struct chart chart;
+	char subtitle[256];
 	size_t n = 0;
 
 	for (size_t i = 0; i < data->n_points; i++) {
@@ -70,7 +71,10 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data 
 			items[n] = (struct legend_item){ theme->series[n], p->name, LEGEND_DOT };
 		n++;
 	}
-	box = plot_panel(c, box, "Roofline", n ? data->subtitle : NULL);
+	snprintf(subtitle, sizeof(subtitle), "%s%sslope: %s/s of memory",
+		 data->subtitle ? data->subtitle : "", data->subtitle ? "; " : "",
+		 format_bytes(data->bytes_per_s).text);
+	box = plot_panel(c, box, "Roofline", n && data->bytes_per_s > 0 ? subtitle : NULL);
 	if (!n || !data->n_peaks || !(data->bytes_per_s > 0)) {
 		plot_no_data(c, box, n ? "the peaks of this device are not known" : data->reason);
 		return;

@@ -64,9 +64,10 @@ static size_t step_legend(const struct plot_theme *theme, const struct steps *s,
 		if (s->phase_ns[phase] || (!phase && s->n_phased < s->n))
 			items[n++] = (struct legend_item){
 				.color = part_color(theme, s, phase),
-				.text = phase	      ? phase_name(phase)
-					: s->n_phased ? "other"
-						      : "whole step (no range names a phase)",
+				.text = phase	       ? phase_name(phase)
+					: !s->n_phased ? "whole step (no range names a phase)"
+					: s->n_phased < s->all.n ? "other, or no phase known"
+								 : "other",
 			};
 	}
 	if (bins->per_bin > 1)
@@ -191,7 +192,7 @@ static int draw_flops(struct canvas *c, struct rect box, const struct routing_to
 			points[i] = (struct series_point){ (double)t[i].step,
 							   flops_of(&t[i], part) };
 		r = plot_series_line(&chart, points, n, theme->series[part],
-				     part == FLOPS_TOTAL ? 3 : 1.5);
+				     part == FLOPS_TOTAL ? 3 : 1.5, true);
 	}
 	free(points);
 	return r;
@@ -252,7 +253,7 @@ static int draw_latency(struct canvas *c, struct rect box, const struct plot_axi
 			  (struct plot_axis){ .max = plot_round_up(max * 1.04),
 					      .unit = plot_unit_ns(max),
 					      .label = label });
-	return plot_series_line(&chart, points, n, theme->series[0], 1.5);
+	return plot_series_line(&chart, points, n, theme->series[0], 1.5, true);
 }
 
 /* Of the routers where they were timed, else of the steps. */

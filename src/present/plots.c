@@ -113,9 +113,9 @@ static int draw_sheet(struct canvas *c, const struct sheet *sheet, const struct 
 	int r = 0;
 
 	for (unsigned int i = 0; r >= 0 && i < sheet->columns * sheet->rows; i++) {
-		struct rect box = { MARGIN + i % sheet->columns * (width + MARGIN),
-				    MARGIN + i / sheet->columns * (height + MARGIN), width,
-				    height };
+		unsigned int column = i % sheet->columns, row = i / sheet->columns;
+		struct rect box = { MARGIN + column * (width + MARGIN),
+				    MARGIN + row * (height + MARGIN), width, height };
 
 		r = sheet->draw[i](c, box, scene);
 	}

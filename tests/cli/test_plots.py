@@ -39,6 +39,16 @@ def has(found, words):
 
 
 @test
+def a_build_without_cairo_says_so():
+    if "no cairo" not in moescope("plot", "--list").err:
+        raise Skip("built with cairo")
+    run = record()
+    for command in (["plot", "--list"], ["plot", run, "steps"], ["report", run, "--plots", "p"]):
+        one_sentence(moescope(*command), 1, "this build has no cairo", "libcairo2-dev")
+    equal(os.path.exists("p"), False)
+
+
+@test
 def the_list_names_every_plot():
     lines = can_draw().out.splitlines()
     equal([line.split()[0] for line in lines], NAMES)

@@ -16,6 +16,7 @@
 
 #include "failing_alloc.h"
 #include "fake_run.h"
+#include "fontconfig_leaks.h"
 #include "moescope.h"
 #include "present/plot_draw.h"
 

@@ -18,6 +18,7 @@
 
 #include "failing_alloc.h"
 #include "fake_windows.h"
+#include "fontconfig_leaks.h"
 #include "moescope.h"
 #include "present/plot.h"
 #include "present/plot_draw.h"
@@ -266,7 +267,7 @@ static struct rect find_rect(const char *svg, plot_color color, size_t n)
 {
 	char fill[32];
 	const char *at = svg;
-	struct rect r;
+	struct rect r = { 0 };
 
 	snprintf(fill, sizeof(fill), "fill=\"#%06x\"", color);
 	while ((at = strstr(at, "<rect "))) {
@@ -394,6 +395,65 @@ static void test_experts_of_a_layer(void **state)
 	fake_run_free(run);
 }
 
+/* More experts than pixels: neighbours together, by the largest, and the dead one is seen. */
+static void test_more_experts_than_pixels(void **state)
+{
+	struct run *run = fake_run_new();
+	static uint32_t load[5000];
+	struct picture svg;
+	size_t bars = 0;
+
+	(void)state;
+	for (int e = 0; e < 5000; e++)
+		load[e] = 4;
+	load[1] = 0;
+	load[4998] = 804;
+	fake_routing(run, 0, MS, 0, 4, 5000, load);
+	svg = draw(run, "experts", true, false);
+	for (const char *at = svg.data; (at = strstr(at, "<rect ")); at++)
+		bars++;
+	assert_true(bars > 500 && bars < 1200);
+	/* 100 * 804 / 20796 = 3.87% of all: the highest bar is the last. */
+	near(find_rect(svg.data, plot_light.series[0], bars - 2).h /
+		     find_rect(svg.data, plot_light.series[0], 1).h,
+	     201, 5);
+	assert_non_null(strstr(svg.data, ">dead: no token in the whole window<"));
+	free(svg.data);
+	svg = draw(run, "heatmap", true, false);
+	assert_null(strstr(svg.data, "nan"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
+/* Readings that are no numbers, times that run backwards: drawn as far as they make sense. */
+static void test_nonsense_makes_no_nonsense(void **state)
+{
+	struct run *run = fake_run_new();
+	const double values[] = { NAN, 3e9, INFINITY, -INFINITY };
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		fake_add_sample(
+			run, 0,
+			&(struct row_sample){ .time_ns = i * MS,
+					      .metric = fake_string(run, "memory_used_bytes"),
+					      .value = values[i] });
+	fake_step(run, INT64_MAX, 5 * MS, 5 * MS, 0);
+	fake_step(run, INT64_MIN, 4 * MS, 3 * MS, 0);
+	fake_kernel(run, "", 9 * MS, 7 * MS, 1);
+	fake_call(run, "", 9 * MS, 7 * MS, 1);
+	fake_span(run, 10 * MS, 2 * MS);
+	for (size_t i = 0; plots[i].name; i++) {
+		struct picture svg = draw(run, plots[i].name, true, false);
+
+		assert_null(strstr(svg.data, "nan"));
+		assert_null(strstr(svg.data, "inf"));
+		free(svg.data);
+		free(draw(run, plots[i].name, false, false).data);
+	}
+	fake_run_free(run);
+}
+
 /* Names come from the program: whatever they hold, the page stays a page. */
 static void test_names_of_all_sorts(void **state)
 {
@@ -478,6 +538,22 @@ static void test_a_failed_write_is_told(void **state)
 	fake_run_free(run);
 }
 
+static void keep_png(const struct roof_data *data, struct rect box)
+{
+	struct picture p = { 0 };
+	FILE *out = open_memstream(&p.data, &p.size);
+	struct canvas *c;
+
+	assert_int_equal(canvas_new(1200, 700, 1, false, &plot_dark, &c), 0);
+	plot_roofline_of(c, box, data);
+	assert_int_equal(canvas_write(c, out), 0);
+	assert_int_equal(fclose(out), 0);
+	canvas_free(c);
+	keep(&p, "hand", "roofline", false, true);
+	check_png(&p, "roofline", true);
+	free(p.data);
+}
+
 /* 10 TFLOP/s and 1 TB/s: the ridge is at 10. */
 static void test_roofline(void **state)
 {
@@ -508,7 +584,9 @@ static void test_roofline(void **state)
 	assert_int_equal(fclose(out), 0);
 	canvas_free(c);
 	keep(&p, "hand", "roofline", true, false);
+	keep_png(&data, box);
 	assert_non_null(strstr(p.data, ">tensor cores 10.0 TFLOP/s<"));
+	assert_non_null(strstr(p.data, ">by hand; slope: 1.00 TB/s of memory<"));
 	assert_null(strstr(p.data, ">unknown<"));
 	/* After the two marks of the legend: 2.3 decades apart in x, 1.3 in y, on one scale each. */
 	at = strstr(p.data, "<circle");
@@ -577,6 +655,8 @@ int main(void)
 		cmocka_unit_test(test_bars_have_the_length_of_their_values),
 		cmocka_unit_test(test_phases_are_stacked),
 		cmocka_unit_test(test_experts_of_a_layer),
+		cmocka_unit_test(test_more_experts_than_pixels),
+		cmocka_unit_test(test_nonsense_makes_no_nonsense),
 		cmocka_unit_test(test_names_of_all_sorts),
 		cmocka_unit_test(test_the_same_run_gives_the_same_bytes),
 		cmocka_unit_test(test_scale),
