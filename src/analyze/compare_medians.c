@@ -12,9 +12,7 @@
 #include "analyze/stats.h"
 
 #define SEED UINT64_C(0x6D6F6573636F7065)
-#define RESAMPLES_MAX 2000
-#define RESAMPLES_MIN 200
-#define FIGURES_MAX 40000000.0 /* drawn in all: long series need fewer resamples */
+#define RESAMPLES 4000
 
 struct ranked {
 	double x;
@@ -49,59 +47,60 @@ static int rank_all(const double *a, size_t n_a, const double *b, size_t n_b, do
 	return 0;
 }
 
-/* The k-th smallest of x, counted from 0; smaller ones then lie before it. */
-static double pick(double *x, size_t n, size_t k)
+static double draw_uniform(uint64_t *state)
 {
-	size_t low = 0, high = n - 1;
-
-	while (low < high) {
-		double pivot = x[low + (high - low) / 2];
-		size_t i = low, j = high;
-
-		for (;; i++, j--) {
-			double other;
-
-			while (x[i] < pivot)
-				i++;
-			while (x[j] > pivot)
-				j--;
-			if (i >= j)
-				break;
-			other = x[i];
-			x[i] = x[j];
-			x[j] = other;
-		}
-		if (k <= j)
-			high = j;
-		else
-			low = j + 1;
-	}
-	return x[k];
+	return ((double)(stats_random(state) >> 11) + 0.5) / 9007199254740992.0; /* 2^53 */
 }
 
-/* Reorders x. */
-static double median_of(double *x, size_t n)
+static double draw_normal(uint64_t *state)
 {
-	double upper = pick(x, n, n / 2), lower;
+	double u = draw_uniform(state), v = draw_uniform(state);
+
+	return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
+}
+
+/* Marsaglia and Tsang's method; shape at least 1. */
+static double draw_gamma(uint64_t *state, double shape)
+{
+	double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
+
+	for (;;) {
+		double x = draw_normal(state), v = 1 + c * x;
+
+		v = v * v * v;
+		if (v > 0 && log(draw_uniform(state)) < x * x / 2 + d - d * v + d * log(v))
+			return d * v;
+	}
+}
+
+static double at_share(const double *sorted, size_t n, double share)
+{
+	size_t i = (size_t)(share * (double)n);
+
+	return sorted[i < n ? i : n - 1];
+}
+
+/* The median of a resample of n figures, without drawing them: the k-th of n figures drawn from n
+ * sorted ones lies where the k-th of n uniform numbers does, and that one has a beta distribution.
+ * Of an even n the next one follows as the smallest of the rest. */
+static double draw_median(const double *sorted, size_t n, uint64_t *state)
+{
+	size_t k = (n + 1) / 2;
+	double a = draw_gamma(state, (double)k), b = draw_gamma(state, (double)(n - k + 1));
+	double share = a / (a + b), next;
 
 	if (n % 2)
-		return upper;
-	lower = x[0];
-	for (size_t i = 1; i < n / 2; i++)
-		lower = x[i] > lower ? x[i] : lower;
-	return (lower + upper) / 2;
+		return at_share(sorted, n, share);
+	next = share + (1 - share) * (1 - pow(draw_uniform(state), 1.0 / (double)(n - k)));
+	return (at_share(sorted, n, share) + at_share(sorted, n, next)) / 2;
 }
 
-/* Medians of `times` resamples of x, with their deviations from the median made larger by
- * `wider`; scratch: n figures. */
-static void resample(const double *x, size_t n, double median, double wider, uint64_t *state,
-		     double *scratch, double *medians, size_t times)
+/* Medians of resamples, with their deviations from the median made larger by `wider`. */
+static void resample(const double *sorted, size_t n, double median, double wider, uint64_t *state,
+		     double *medians)
 {
-	for (size_t t = 0; t < times; t++) {
-		for (size_t i = 0; i < n; i++)
-			scratch[i] = x[(size_t)(stats_random(state) % n)];
-		medians[t] = median + wider * (median_of(scratch, n) - median);
-	}
+	for (size_t t = 0; t < RESAMPLES; t++)
+		medians[t] = median + wider * (draw_median(sorted, n, state) - median);
 }
 
 /* The share of resamples to leave out at each end. */
@@ -136,7 +135,7 @@ static double df_of(const struct side *a, const struct side *b)
 	return bottom > 0 ? fmax(1, top * top / bottom) : 1;
 }
 
-static void judge(struct side *a, struct side *b, double *work, size_t times, struct contrast *c)
+static void judge(struct side *a, struct side *b, double *work, struct contrast *c)
 {
 	double df = df_of(a, b), error = sqrt(a->error2 + b->error2);
 	double n_eff = fmin(a->ranks.n_eff, b->ranks.n_eff);
@@ -145,11 +144,11 @@ static void judge(struct side *a, struct side *b, double *work, size_t times, st
 
 	*c = (struct contrast){ .a = a->median, .b = b->median, .diff = b->median - a->median };
 	c->p = contrast_means(&a->ranks, &b->ranks).p;
-	for (size_t i = 0; i < times; i++) {
+	for (size_t i = 0; i < RESAMPLES; i++) {
 		work[i] = b->medians[i] - a->medians[i];
 		positive = positive && a->medians[i] > 0;
 	}
-	interval(work, times, share, &c->low, &c->high);
+	interval(work, RESAMPLES, share, &c->low, &c->high);
 	c->visible =
 		wider * error *
 		(stats_t_quantile(1 - COMPARE_ALPHA / 2, df) + stats_t_quantile(COMPARE_POWER, df));
@@ -157,15 +156,15 @@ static void judge(struct side *a, struct side *b, double *work, size_t times, st
 	if (positive) {
 		double low, high;
 
-		for (size_t i = 0; i < times; i++)
+		for (size_t i = 0; i < RESAMPLES; i++)
 			work[i] = 100 * (b->medians[i] / a->medians[i] - 1);
-		interval(work, times, share, &low, &high);
+		interval(work, RESAMPLES, share, &low, &high);
 		c->pct = value_of(100 * c->diff / c->a);
 		c->low_pct = value_of(low);
 		c->high_pct = value_of(high);
 	}
-	interval(b->medians, times, tail(fmax(1, b->ranks.n_eff - 1), b->ranks.n_eff), &c->b_low,
-		 &c->b_high);
+	interval(b->medians, RESAMPLES, tail(fmax(1, b->ranks.n_eff - 1), b->ranks.n_eff),
+		 &c->b_low, &c->b_high);
 }
 
 int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
@@ -173,9 +172,8 @@ int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
 {
 	struct side sides[2] = { { .x = a, .n = n_a }, { .x = b, .n = n_b } };
 	size_t n = n_a + n_b;
-	size_t times = (size_t)fmax(RESAMPLES_MIN, fmin(RESAMPLES_MAX, FIGURES_MAX / (double)n));
-	/* ranks or scratch, the medians of both, and what is made of them */
-	double *numbers = calloc(n + 3 * times, sizeof(*numbers));
+	/* ranks, then sorted figures; the medians of both, and what is made of them */
+	double *numbers = calloc(n + (size_t)3 * RESAMPLES, sizeof(*numbers));
 	uint64_t state = SEED;
 	int r = numbers ? rank_all(a, n_a, b, n_b, numbers) : -ENOMEM;
 
@@ -190,14 +188,14 @@ int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
 		double std;
 
 		memcpy(numbers, s->x, s->n * sizeof(*numbers));
-		s->median = median_of(numbers, s->n);
-		s->medians = numbers + n + i * times;
-		resample(s->x, s->n, s->median, sqrt((double)s->n / s->ranks.n_eff), &state,
-			 numbers, s->medians, times);
-		std = stats_std(s->medians, times);
+		s->median = stats_median(numbers, s->n); /* sorts */
+		s->medians = numbers + n + i * RESAMPLES;
+		resample(numbers, s->n, s->median, sqrt((double)s->n / s->ranks.n_eff), &state,
+			 s->medians);
+		std = stats_std(s->medians, RESAMPLES);
 		s->error2 = std * std;
 	}
-	judge(&sides[0], &sides[1], numbers + n + 2 * times, times, ret_contrast);
+	judge(&sides[0], &sides[1], numbers + n + (size_t)2 * RESAMPLES, ret_contrast);
 	free(numbers);
 	return 0;
 }

@@ -20,9 +20,9 @@ static const struct option_desc own[] = {
 	{ .name = "group",
 	  .short_name = 'g',
 	  .kind = OPTION_STRINGS,
-	  .metavar = "NAME=RUN,...",
-	  .help = "repeated runs of one configuration, each a run or a directory of runs; give it "
-		  "once for each group, the baseline first",
+	  .metavar = "GROUP",
+	  .help = "repeated runs of one configuration as NAME=RUN,RUN,..., each a run or a "
+		  "directory of runs; once for each group, the baseline first",
 	  .offset = offsetof(struct compare_values, groups) },
 	{ .name = "fail-if",
 	  .short_name = 'f',
@@ -87,7 +87,7 @@ static int show(struct invocation *inv, const struct comparison *comparison,
 	if (!checks)
 		return fail("no memory for the comparison.");
 	if (values->table.limit < 0 && !values->table.json && !values->table.csv)
-		options.limit = 10;
+		options.limit = 20;
 	for (size_t i = 0; i < n; i++) {
 		checks[i].condition = &conditions[i / pairs];
 		checks[i].pair = &comparison->pairs[i % pairs];

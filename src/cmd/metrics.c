@@ -18,6 +18,7 @@
 #define MEMORY "memory"
 #define VERDICTS "verdicts"
 #define OVERHEAD "overhead and loss"
+#define COMPARISON "comparison"
 
 /* Where routing numbers come from. */
 #define COUNTED "derived from the assignments counted in each routing record"
@@ -29,6 +30,8 @@
 #define COUNTERS "hardware counters only"
 #define NO_RECORDS "n/a in runs without device records."
 #define NOT_YET "Not computed by this version: n/a."
+#define COVERED_STEPS "Mean over the steps that device records cover wholly, and over the ranks."
+#define TWO_SIDES "derived from the figures of both sides"
 #define ALLOCATOR "replay of the program's allocate and free records"
 
 const struct metric metrics[] = {
@@ -397,6 +400,53 @@ const struct metric metrics[] = {
 	{ OVERHEAD, "loss", "records",
 	  "everything dropped, cut off, damaged or not understood, each cause counted apart.",
 	  "counted where it happens", "All zero: nothing was lost. Shown first in every report." },
+	{ COMPARISON, "step_time_mean", "ns", "mean of the step times.",
+	  "derived from the step times",
+	  "compare shows it beside step_time, which is there the median: a few slow steps move "
+	  "the mean alone." },
+	{ COMPARISON, "phase_time", "ns", "wall time of a phase in a step, mean over the steps.",
+	  "measured by the ranges that name a phase", "" },
+	{ COMPARISON, "gpu_busy_pct", "%",
+	  "gpu_busy of a step over its time, mean over the devices.", DEVICE, COVERED_STEPS },
+	{ COMPARISON, "idle_time", "ns", "gpu_idle of a step by cause, mean over the devices.",
+	  DEVICE, COVERED_STEPS " A gap is cut where the step begins and ends." },
+	{ COMPARISON, "kernel_count", "kernels", "kernels launched in a step.", DEVICE,
+	  COVERED_STEPS },
+	{ COMPARISON, "api_time", "ns", "time in recorded CUDA calls that began in a step.", DEVICE,
+	  COVERED_STEPS " Sum over the threads." },
+	{ COMPARISON, "copy_time", "ns", "device time of the copies launched in a step.", DEVICE,
+	  COVERED_STEPS },
+	{ COMPARISON, "copy_bytes", "bytes", "bytes of the copies launched in a step.", DEVICE,
+	  COVERED_STEPS },
+	{ COMPARISON, "difference", "as the metric",
+	  "value - baseline; difference_pct is 100 * difference / baseline.", TWO_SIDES,
+	  "Percent are n/a where the baseline is 0." },
+	{ COMPARISON, "interval", "as the metric, %",
+	  "95% confidence interval of the difference (difference_low, difference_high, low_pct, "
+	  "high_pct) or of the value (value_low, value_high): over runs by Welch's t where both "
+	  "sides have 3 or more, else over steps. Of means by Welch's t with the effective number "
+	  "of steps, of medians by bootstrap with a fixed seed.",
+	  TWO_SIDES,
+	  "n steps count as n / (1 + 2 r1 / (1 - phi)), r1 and phi from their autocorrelation at "
+	  "lags 1 and 2. Over steps it leaves out what differs from run to run." },
+	{ COMPARISON, "p", "0..1",
+	  "probability of a difference as large by chance alone: Welch's t test with the effective "
+	  "number of steps, for medians on the ranks of all figures. p_adjusted is that of "
+	  "Benjamini and Hochberg over the rows of one metric, or all kernels or operations.",
+	  TWO_SIDES, "n/a where neither side varies at all." },
+	{ COMPARISON, "visible", "as the metric, %",
+	  "the smallest difference that would have been found 4 times in 5; visible_pct is at "
+	  "least 0.5.",
+	  TWO_SIDES, "What is noise may still be a difference smaller than this." },
+	{ COMPARISON, "verdict", "word",
+	  "better or worse (faster, slower): the interval leaves out 0, p_adjusted is at most 0.05 "
+	  "and the difference is more than 0.5%. Else noise. same: nothing differs or varies. "
+	  "untested: too few figures.",
+	  TWO_SIDES, "" },
+	{ COMPARISON, "explains_pct", "%",
+	  "100 * difference of the row's time a step / difference of step_time_mean.", TWO_SIDES,
+	  "n/a when the step times differ by noise only. Kernels and threads that run side by side "
+	  "add up to more than 100." },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -530,6 +580,18 @@ static const struct {
 	{ "outside_allocator_bytes", "outside_allocator" },
 	{ "live_at_peak_sites", "live_at_peak" },
 	{ "parts", "expert_memory" },
+	{ "peak_allocated", "peak_allocated_bytes" },
+	{ "peak_reserved", "reserved_bytes" },
+	{ "peak_device_used", "device_used_bytes" },
+	{ "difference_pct", "difference" },
+	{ "difference_low", "interval" },
+	{ "difference_high", "interval" },
+	{ "low_pct", "interval" },
+	{ "high_pct", "interval" },
+	{ "value_low", "interval" },
+	{ "value_high", "interval" },
+	{ "p_adjusted", "p" },
+	{ "visible_pct", "visible" },
 	{ "ttft_ns", "ttft" },
 	{ "tpot_ns", "tpot" },
 	{ "itl_ns", "itl" },

@@ -47,16 +47,35 @@ const char *compare_result_name(enum condition_result result)
 	return names[result];
 }
 
+/* Six digits of what is an estimate itself: more would be noise, and not the same on every
+ * machine. */
+static struct cell rounded(struct value value)
+{
+	char text[32];
+
+	if (!value.known)
+		return cell_absent(value.reason);
+	snprintf(text, sizeof(text), "%.6g", value.v);
+	return cell_real(strtod(text, NULL));
+}
+
 static struct cell *difference_cells(struct cell *cell, const struct difference *d,
 				     const char *what)
 {
-	const struct value values[] = { d->a,	    d->b,	   d->diff,    d->low,
-					d->high,    d->pct,	   d->low_pct, d->high_pct,
-					d->b_low,   d->b_high,	   d->p,       d->p_adjusted,
-					d->visible, d->visible_pct };
-
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-		*cell++ = cell_value(values[i]);
+	*cell++ = cell_value(d->a);
+	*cell++ = cell_value(d->b);
+	*cell++ = cell_value(d->diff);
+	*cell++ = rounded(d->low);
+	*cell++ = rounded(d->high);
+	*cell++ = rounded(d->pct);
+	*cell++ = rounded(d->low_pct);
+	*cell++ = rounded(d->high_pct);
+	*cell++ = rounded(d->b_low);
+	*cell++ = rounded(d->b_high);
+	*cell++ = rounded(d->p);
+	*cell++ = rounded(d->p_adjusted);
+	*cell++ = rounded(d->visible);
+	*cell++ = rounded(d->visible_pct);
 	*cell++ = cell_text(d->by_runs ? "runs" : what);
 	*cell++ = cell_uint(d->n_a);
 	*cell++ = cell_uint(d->n_b);
@@ -113,7 +132,7 @@ static int add_rows(const struct compare_pair *pair, bool host, struct grid *gri
 		*cell++ = cell_text(row->is_new ? "new" : row->is_gone ? "gone" : "both");
 		*cell++ = cell_value(row->count_a);
 		*cell++ = cell_value(row->count_b);
-		*cell++ = cell_value(row->explains_pct);
+		*cell++ = rounded(row->explains_pct);
 	}
 	return 0;
 }
@@ -201,6 +220,7 @@ static void json_checks(const struct compare_scene *scene, struct json *json)
 	for (size_t i = 0; i < scene->n_checks; i++) {
 		const struct compare_check *check = &scene->checks[i];
 		const struct judgement *j = &check->judgement;
+		struct cell edge;
 
 		json_object_line(json);
 		json_key(json, "condition");
@@ -215,8 +235,8 @@ static void json_checks(const struct compare_scene *scene, struct json *json)
 		json_bool(json, check->condition->relative);
 		json_key(json, "limit");
 		json_double(json, check->condition->value);
-		grid_json_value(json, "compared_value",
-				j->near_edge.known ? j->near_edge : value_absent(j->reason));
+		edge = rounded(j->near_edge.known ? j->near_edge : value_absent(j->reason));
+		grid_json_cell(json, "compared_value", &edge);
 		json_object_end(json);
 	}
 	json_array_end(json);

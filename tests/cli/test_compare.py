@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compare on real runs of the embedded model: text, JSON, CSV, groups, conditions and their status."""
+
+import csv
+import io
+import json
+import os
+import shutil
+
+from cli import (TINY, TINYMOE, check, equal, main, moescope, need, one_sentence, record, test)
+
+METRICS = ("step_time", "step_time_mean", "tokens_per_s", "phase_time", "ttft", "tpot", "itl",
+           "gpu_busy_pct", "idle_time", "kernel_time", "kernel_count", "api_time", "copy_time",
+           "copy_bytes", "peak_allocated", "peak_reserved", "peak_device_used", "cv_excess",
+           "imbalance")
+
+
+def record_large(name, steps=30):
+    """The same model with sixteen times the tokens a step: slower whatever the machine does."""
+    need(TINYMOE)
+    larger = [*TINY]
+    larger[larger.index("--batch") + 1] = "32"
+    r = moescope("run", "-q", "-o", name, "--", TINYMOE, *larger, "--steps", steps)
+    equal(r.status, 0, r)
+
+
+def compared(*args):
+    r = moescope("compare", *args, "--json")
+    equal(r.status, 0, r)
+    return json.loads(r.out)
+
+
+def figures(document, which=0):
+    return {(f["metric"], f.get("of")): f for f in document["comparisons"][which]["figures"]}
+
+
+@test
+def a_run_with_itself_is_noise():
+    record("a.mscope", 30)
+    document = compared("a.mscope", "a.mscope")
+    equal(document["schema"], "moescope/compare/1")
+    equal(document["differ"], [])
+    rows = document["comparisons"][0]["figures"] + document["comparisons"][0]["host"]
+    check(len(rows) > 20, len(rows))
+    for row in rows:
+        check(row["verdict"] in ("noise", "same"), row)
+        equal(row["difference"], 0, row)
+    equal(moescope("compare", "a.mscope", "a.mscope", "--fail-if", "step_time > 0%",
+                   "--fail-if", "peak_allocated > 0%").status, 0)
+
+
+@test
+def more_work_is_slower_and_fails_a_condition():
+    record("a.mscope", 30)
+    record_large("b.mscope")
+    document = compared("a", "b")
+    rows = figures(document)
+    equal(rows["step_time", None]["verdict"], "worse")
+    check(rows["step_time", None]["low_pct"] > 100, rows["step_time", None])
+    equal(rows["peak_allocated", "host"]["verdict"], "untested")
+    differ = {fact["fact"]: fact for fact in document["differ"]}
+    check({"command", "tokens_per_step"} <= set(differ), differ)
+    equal(differ["tokens_per_step"]["values"], ["32", "512"])
+    check(differ["tokens_per_step"]["doubtful"])
+    equal(document["groups"][0]["runs"][0]["warmup_steps"], 5)
+    equal(document["groups"][0]["runs"][0]["steps"], 25)
+    r = moescope("compare", "a", "b", "-f", "step_time > 5%")
+    equal(r.status, 1, r)
+    equal(r.err, "moescope: the condition 'step_time > 5%' holds for 'b'.\n")
+    check("FAILED   step_time > 5% (b)" in r.out, r.out)
+    check("slower" in r.out, r.out)
+    # The other way round it is an improvement.
+    r = moescope("compare", "b", "a", "-f", "step_time > 5%", "-f", "step_time > 10s")
+    equal(r.status, 0, r)
+    equal(r.err, "")
+    r = moescope("compare", "a", "b", "-f", "step_time > 1ns")
+    equal(r.status, 1, r)
+
+
+@test
+def conditions_that_cannot_be_judged_fail():
+    record("a.mscope", 10)
+    r = moescope("compare", "a", "a", "--fail-if", "kernel_time > 5%")
+    equal(r.status, 1, r)
+    check("cannot be judged for 'a': no run has such a figure" in r.err, r)
+    condition = json.loads(moescope("compare", "a", "a", "--json", "--fail-if",
+                                    "kernel_time > 5%").out)["conditions"][0]
+    equal(condition["result"], "unknown")
+
+
+@test
+def wrong_conditions_are_usage_errors():
+    record("a.mscope", 6)
+    one_sentence(moescope("compare", "a", "a", "--fail-if", "steptime > 5%"), 2, "steptime", *METRICS)
+    one_sentence(moescope("compare", "a", "a", "--fail-if", "step_time > 5kg"), 2, "kg", "ms")
+    one_sentence(moescope("compare", "a", "a", "--fail-if", "step_time ~ 5%"), 2, ">=")
+    one_sentence(moescope("compare", "a", "a", "--fail-if", "step_time > x%"), 2, "number")
+    one_sentence(moescope("compare", "a", "a", "--sort", "colour"), 2, "colour", "difference_pct")
+    one_sentence(moescope("compare", "a", "a", "--json", "--csv"), 2, "--json")
+
+
+@test
+def arguments_are_runs_groups_or_directories():
+    for i in (1, 2, 3):
+        record(f"a{i}.mscope", 20)
+    os.mkdir("old")
+    for i in (1, 2, 3):
+        shutil.copytree(f"a{i}.mscope", f"old/r{i}.mscope")
+    document = compared("-g", "base=a1,a2,a3", "-g", "new=old")
+    equal([g["name"] for g in document["groups"]], ["base", "new"])
+    equal([len(g["runs"]) for g in document["groups"]], [3, 3])
+    row = figures(document)["step_time", None]
+    equal((row["compared"], row["n"], row["difference"]), ("runs", 3, 0))
+    # Equal in all three runs of both sides: nothing varies.
+    equal(figures(document)["peak_allocated", "host"]["verdict"], "same")
+    document = compared("a1", "old/")
+    equal([g["name"] for g in document["groups"]], ["a1", "old"])
+    equal(figures(document)["step_time", None]["compared"], "steps")
+    equal([g["name"] for g in compared("a1", "a1", "a2")["groups"]], ["a1", "a1", "a2"])
+    one_sentence(moescope("compare", "a1"), 2, "two")
+    one_sentence(moescope("compare", "-g", "base=a1"), 2, "two")
+    one_sentence(moescope("compare", "-g", "base=a1", "-g", "a2"), 2, "NAME=RUN")
+    one_sentence(moescope("compare", "-g", "base=a1", "a2", "a3"), 2, "not both")
+    one_sentence(moescope("compare", "a1", "nowhere"), 1, "nowhere")
+    one_sentence(moescope("compare", "a1", "-g", "base=,"), 2, "not both")
+    one_sentence(moescope("compare", "-g", "base=,", "-g", "new=a1"), 2, "no run")
+
+
+@test
+def steps_choose_and_leave_no_warmup_out():
+    record("a.mscope", 30)
+    runs = compared("a", "a", "--steps", "2:11")["groups"][0]["runs"][0]
+    equal((runs["steps"], runs["warmup_steps"]), (10, 0))
+    r = moescope("compare", "a", "a", "--steps", "2:4")
+    equal(r.status, 0, r)
+    check("untested" in r.out, r.out)
+
+
+@test
+def text_fits_and_csv_has_every_row():
+    record("a.mscope", 20)
+    record("a-run-with-a-rather-long-name.mscope", 20)
+    record("c.mscope", 20)
+    for runs in (("a", "a-run-with-a-rather-long-name"), ("a", "c", "a-run-with-a-rather-long-name")):
+        r = moescope("compare", *runs)
+        equal(r.status, 0, r)
+        equal(r.err, "")
+        check(max(map(len, r.out.splitlines())) <= 80, r.out)
+        check("\033" not in r.out)
+    check("nan" not in r.out.lower() and "inf%" not in r.out.lower(), r.out)
+    rows = list(csv.DictReader(io.StringIO(moescope("compare", "a", "c", "--csv").out)))
+    document = compared("a", "c")["comparisons"][0]
+    equal(len(rows), len(document["figures"]) + len(document["host"]))
+    equal({row["table"] for row in rows}, {"figures", "operations", "ranges"})
+    limited = compared("a", "c", "--limit", "3", "--sort", "baseline")["comparisons"][0]
+    equal(len(limited["host"]), 3)
+    equal(limited["host"][0]["baseline"], max(row["baseline"] for row in document["host"]))
+
+
+@test
+def runs_without_steps_or_with_one():
+    moescope("run", "-q", "-o", "none.mscope", "--", "true")
+    record("one.mscope", 1)
+    record("a.mscope", 20)
+    for other in ("none", "one"):
+        for runs in (("a", other), (other, "a"), (other, other)):
+            r = moescope("compare", *runs)
+            equal(r.status, 0, r)
+            json.loads(moescope("compare", *runs, "--json").out)
+    r = moescope("compare", "a", "none")
+    check("no steps were recorded" in r.out, r.out)
+    equal(moescope("compare", "a", "none", "-f", "step_time > 5%").status, 1)
+
+
+if __name__ == "__main__":
+    main()
