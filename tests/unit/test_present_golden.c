@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "analyze/kernels.h"
+#include "fake_h200.h"
 #include "fake_windows.h"
 #include "json_check.h"
 #include "present/present.h"
@@ -22,12 +23,13 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
-enum which { TRAINING, GPU, WINDOWS };
+enum which { TRAINING, GPU, WINDOWS, H200 };
 
 static struct run *make_run(enum which which)
 {
 	return which == TRAINING ? fake_training_run()
 	       : which == GPU	 ? fake_gpu_run()
+	       : which == H200	 ? fake_h200_run()
 				 : fake_windows_run();
 }
 
@@ -139,6 +141,12 @@ static void test_golden(void **state)
 		{ "efficiency.json", "efficiency", JSON, -1, TRAINING, 0 },
 		{ "efficiency-gpu.txt", "efficiency", TEXT, -1, GPU, 0 },
 		{ "efficiency-gpu.json", "efficiency", JSON, -1, GPU, 0 },
+		{ "efficiency-h200.txt", "efficiency", TEXT, -1, H200, 0 },
+		{ "efficiency-h200.json", "efficiency", JSON, -1, H200, 0 },
+		{ "memory-h200.txt", "memory", TEXT, -1, H200, 0 },
+		{ "memory-h200.json", "memory", JSON, -1, H200, 0 },
+		{ "kernels-h200.txt", "kernels", TEXT, -1, H200, KERNELS_BY_NAME },
+		{ "report-h200.txt", "report", TEXT, -1, H200, 0 },
 		{ "memory-gpu.txt", "memory", TEXT, -1, GPU, 0 },
 		{ "memory-gpu.json", "memory", JSON, -1, GPU, 0 },
 		{ "report-gpu.txt", "report", TEXT, -1, GPU, 0 },
