@@ -145,7 +145,7 @@ static void model_line(const struct scene *scene, FILE *out)
 	char words[640];
 
 	if (e->mfu_pct.known)
-		snprintf(words, sizeof(words), "MFU %s of %s (%s): %sFLOP in %zu step%s (%s)",
+		snprintf(words, sizeof(words), "MFU %s of %s (%s): %s FLOP in %zu step%s (%s)",
 			 format_pct(e->mfu_pct.v).text,
 			 peak_dtype_name((enum peak_dtype)(int)e->dtype.v), e->dtype_source,
 			 format_count(e->model_flops.v).text, e->steps, e->steps == 1 ? "" : "s",
@@ -154,7 +154,7 @@ static void model_line(const struct scene *scene, FILE *out)
 		snprintf(words, sizeof(words), "MFU n/a: %s", e->mfu_pct.reason);
 	line(scene, words, out);
 	if (!e->mfu_pct.known && e->model_flops_per_s.known) {
-		snprintf(words, sizeof(words), "model: %s in %zu steps (%s)",
+		snprintf(words, sizeof(words), "model: %s in %zu step%s (%s)",
 			 format_flops(e->model_flops_per_s.v).text, e->steps,
 			 e->steps == 1 ? "" : "s", e->flops_source);
 		line(scene, words, out);
