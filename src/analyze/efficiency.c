@@ -66,7 +66,7 @@ static struct value routing_flops(const struct routing *routing)
 	}
 	return flops > 0 ? value_of(flops)
 			 : value_absent("no operation of a recorded step told its FLOPs: see "
-					"moescope_op()");
+					"moescope_op_end()");
 }
 
 /* time * peak of the devices of one process. */

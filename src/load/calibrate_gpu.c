@@ -97,6 +97,10 @@ int driver_failed(int status, const char *call, char *why, size_t size)
 
 	if (!status)
 		return 0;
+	if (status < 0) {
+		snprintf(why, size, "cublasLtMatmul: status %d", -status);
+		return status;
+	}
 	if (driver.cuGetErrorName(status, &name) != 0 || !name)
 		name = "an unknown error";
 	snprintf(why, size, "%.*s: %s", (int)strcspn(call, "("), call, name);

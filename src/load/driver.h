@@ -62,7 +62,8 @@ extern struct stream {
 int driver_failed(int status, const char *call, char *why, size_t size);
 #define DRIVER(call, why, size) driver_failed(driver.call, #call, why, size)
 
-/* The seconds on the device of n times `once`, between two events. 0, or -1 with the sentence. */
+/* The seconds on the device of n times `once`, between two events. 0, or -1 with the sentence. `once`
+ * returns a status of the driver, or one of cuBLASLt with its sign turned. */
 int driver_time(int (*once)(void *), void *argument, int n, double *ret_s, char *why, size_t size);
 /* REPEATS rates of `amount` a time, after a warm-up, each over at least SAMPLE_S. Likewise. */
 int driver_rates(int (*once)(void *), void *argument, double amount, double *rates, char *why,

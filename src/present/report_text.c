@@ -326,21 +326,28 @@ static void latency(FILE *out, const char *name, const struct stats_summary *s)
 		fprintf(out, "  %-5s n/a\n", name);
 }
 
-static void stage_text(FILE *out, const char *name, const struct inference_stage *stage)
+static void stage_text(const struct scene *scene, const char *name,
+		       const struct inference_stage *stage, FILE *out)
 {
-	if (!stage->time_ns.known) {
-		fprintf(out, "  %-7s n/a: %s\n", name, stage->time_ns.reason);
-		return;
-	}
-	fprintf(out, "  %-7s %s, %s tokens", name, format_ns(stage->time_ns.v).text,
-		format_count(stage->tokens.v).text);
+	char rate[48] = "", ranges[64] = "", devices[64] = "", line[320];
+
 	if (stage->tokens_per_s.known)
-		fprintf(out, ", %s tokens/s", format_count(stage->tokens_per_s.v).text);
+		snprintf(rate, sizeof(rate), ", %s tokens/s",
+			 format_count(stage->tokens_per_s.v).text);
 	if (stage->range_ns.known)
-		fprintf(out, "; in its ranges %s", format_ns(stage->range_ns.v).text);
+		snprintf(ranges, sizeof(ranges), "; in its ranges %s",
+			 format_ns(stage->range_ns.v).text);
 	if (stage->device_ns.known)
-		fprintf(out, ", on devices %s", format_ns(stage->device_ns.v).text);
-	fputc('\n', out);
+		snprintf(devices, sizeof(devices), ", on devices %s",
+			 format_ns(stage->device_ns.v).text);
+	if (stage->time_ns.known)
+		snprintf(line, sizeof(line), "%s, %s tokens%s%s%s",
+			 format_ns(stage->time_ns.v).text, format_count(stage->tokens.v).text, rate,
+			 ranges, devices);
+	else
+		snprintf(line, sizeof(line), "n/a: %s", stage->time_ns.reason);
+	fprintf(out, "  %-7s ", name);
+	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 10, 10);
 }
 
 static int requests_text(const struct scene *scene, FILE *out)
@@ -373,8 +380,8 @@ static int inference_text(const struct scene *scene, FILE *out)
 	latency(out, "TTFT", &f->ttft_ns);
 	latency(out, "TPOT", &f->tpot_ns);
 	latency(out, "ITL", &f->itl_ns);
-	stage_text(out, "prefill", &f->stages[STAGE_PREFILL]);
-	stage_text(out, "decode", &f->stages[STAGE_DECODE]);
+	stage_text(scene, "prefill", &f->stages[STAGE_PREFILL], out);
+	stage_text(scene, "decode", &f->stages[STAGE_DECODE], out);
 	if (f->without_begin)
 		fprintf(out, "  %zu token records belong to requests whose begin is missing\n",
 			f->without_begin);

@@ -145,16 +145,18 @@ static void model_line(const struct scene *scene, FILE *out)
 	char words[640];
 
 	if (e->mfu_pct.known)
-		snprintf(words, sizeof(words), "MFU %s of %s (%s): %s FLOP in %zu steps (%s)",
+		snprintf(words, sizeof(words), "MFU %s of %s (%s): %s FLOP in %zu step%s (%s)",
 			 format_pct(e->mfu_pct.v).text,
 			 peak_dtype_name((enum peak_dtype)(int)e->dtype.v), e->dtype_source,
-			 format_count(e->model_flops.v).text, e->steps, e->flops_source);
+			 format_count(e->model_flops.v).text, e->steps, e->steps == 1 ? "" : "s",
+			 e->flops_source);
 	else
 		snprintf(words, sizeof(words), "MFU n/a: %s", e->mfu_pct.reason);
 	line(scene, words, out);
 	if (!e->mfu_pct.known && e->model_flops_per_s.known) {
-		snprintf(words, sizeof(words), "model: %s in %zu steps (%s)",
-			 format_flops(e->model_flops_per_s.v).text, e->steps, e->flops_source);
+		snprintf(words, sizeof(words), "model: %s in %zu step%s (%s)",
+			 format_flops(e->model_flops_per_s.v).text, e->steps,
+			 e->steps == 1 ? "" : "s", e->flops_source);
 		line(scene, words, out);
 	}
 }
@@ -171,7 +173,7 @@ static void device_line(const struct scene *scene, const struct efficiency_devic
 		return;
 	}
 	if (d->peak_flops_per_s.known)
-		snprintf(peak, sizeof(peak), "%s FLOP/s", format_count(d->peak_flops_per_s.v).text);
+		snprintf(peak, sizeof(peak), "%s", format_flops(d->peak_flops_per_s.v).text);
 	snprintf(words, sizeof(words), "%s: %s, peak %s, memory %s/s; %s", where, d->name, peak,
 		 d->memory_bytes_per_s.known ? format_bytes(d->memory_bytes_per_s.v).text : "n/a",
 		 d->source);
@@ -203,7 +205,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		scene_sampled(scene, "", out);
 	if (!grid->n) {
 		fputs(e->on_device ? "  no kernels in this run or window\n"
-				   : "  no operation told FLOPs or bytes: see moescope_op()\n",
+				   : "  no operation told FLOPs or bytes: see moescope_op_end()\n",
 		      out);
 		return 0;
 	}

@@ -54,6 +54,12 @@ def what_fails_is_said_and_the_rest_is_measured():
     rows = lines("gpu", FAKE_CALIBRATE_FAIL="cublasLtCreate")
     equal(rows["bf16_flops_per_s"]["absent"], "cublasLtCreate: status 2")
     near(rows["copy_bytes_per_s"]["value"], 1.5e12)
+    rows = lines("gpu", FAKE_CALIBRATE_FAIL="cublasLtMatmul")
+    equal(rows["fp32_flops_per_s"]["absent"], "cublasLtMatmul: status 2")
+    rows = lines("gpu", FAKE_CALIBRATE_FAIL="cuMemcpyHtoDAsync_v2")
+    equal(rows["htod_pinned_bytes_per_s"]["absent"],
+          "the measured call: CUDA_ERROR_OUT_OF_MEMORY")
+    near(rows["dtoh_pinned_bytes_per_s"]["value"], 40e9)
     rows = lines("gpu", FAKE_CALIBRATE_FAIL="cuInit")
     equal(rows[""]["absent"], "cuInit: CUDA_ERROR_OUT_OF_MEMORY")
     rows = lines("gpu", FAKE_CALIBRATE_FAIL="cuDevicePrimaryCtxRetain")

@@ -13,6 +13,7 @@
 
 #include "analyze/kernels.h"
 #include "fake_slow.h"
+#include "fake_h200.h"
 #include "fake_windows.h"
 #include "golden.h"
 #include "json_check.h"
@@ -20,13 +21,14 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
-enum which { TRAINING, GPU, WINDOWS, SLOW };
+enum which { TRAINING, GPU, WINDOWS, SLOW, H200 };
 
 static struct run *make_run(enum which which)
 {
 	return which == TRAINING ? fake_training_run()
 	       : which == GPU	 ? fake_gpu_run()
 	       : which == SLOW	 ? fake_slow_run()
+	       : which == H200	 ? fake_h200_run()
 				 : fake_windows_run();
 }
 
@@ -105,6 +107,12 @@ static void test_golden(void **state)
 		{ "efficiency.json", "efficiency", JSON, -1, TRAINING, 0 },
 		{ "efficiency-gpu.txt", "efficiency", TEXT, -1, GPU, 0 },
 		{ "efficiency-gpu.json", "efficiency", JSON, -1, GPU, 0 },
+		{ "efficiency-h200.txt", "efficiency", TEXT, -1, H200, 0 },
+		{ "efficiency-h200.json", "efficiency", JSON, -1, H200, 0 },
+		{ "memory-h200.txt", "memory", TEXT, -1, H200, 0 },
+		{ "memory-h200.json", "memory", JSON, -1, H200, 0 },
+		{ "kernels-h200.txt", "kernels", TEXT, -1, H200, KERNELS_BY_NAME },
+		{ "report-h200.txt", "report", TEXT, -1, H200, 0 },
 		{ "memory-gpu.txt", "memory", TEXT, -1, GPU, 0 },
 		{ "memory-gpu.json", "memory", JSON, -1, GPU, 0 },
 		{ "report-gpu.txt", "report", TEXT, -1, GPU, 0 },

@@ -15,6 +15,7 @@
 
 #include "failing_alloc.h"
 #include "fake_slow.h"
+#include "fake_h200.h"
 #include "fake_windows.h"
 #include "present/csv_files.h"
 #include "present/compare.h"
@@ -98,6 +99,12 @@ static void test_views_without_memory(void **state)
 	run = fake_windows_run();
 	for (size_t i = 0; i < sizeof(gpu_cases) / sizeof(gpu_cases[0]); i++)
 		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
+	fake_run_free(run);
+	run = fake_h200_run();
+	for (size_t i = 0; i < sizeof(gpu_cases) / sizeof(gpu_cases[0]); i++)
+		fail_in_turn(run, gpu_cases[i].view, gpu_cases[i].json, gpu_cases[i].sort);
+	fake_run_free(run);
+	run = fake_windows_run();
 	fail_in_turn(run, "ops", false, "gpu_ns");
 	fail_in_turn(run, "steps", true, NULL);
 	fake_run_free(run);
