@@ -107,7 +107,7 @@ static void add_device(struct device_use *use, const struct timeline_device *d, 
 static int measure(const struct run *run, const struct timeline *timeline,
 		   const struct coverage *coverage, struct device_use *use)
 {
-	int64_t *data_idle = calloc(timeline->n, sizeof(*data_idle));
+	int64_t *data_idle = calloc(timeline->n + 1, sizeof(*data_idle));
 	int r = data_idle ? data_idle_measure(run, timeline, coverage, data_idle) : -ENOMEM;
 
 	for (size_t i = 0; r >= 0 && i < timeline->n; i++)
@@ -132,8 +132,11 @@ int device_use_analyze(const struct run *run, const struct selection *sel,
 	use.of_steps = timeline->n && steps_window(run, sel, &steps, &start, &end);
 	if (use.of_steps && !selection_is_window(sel) && much_outside(timeline, start, end))
 		r = timeline_analyze(run, &steps, &stepped);
+	/* Steps of a process without a device say nothing about the others' windows. */
+	if (r >= 0 && stepped.devices && !stepped.n)
+		use.of_steps = false;
 	if (r >= 0 && timeline->n)
-		r = measure(run, stepped.devices ? &stepped : timeline, coverage, &use);
+		r = measure(run, stepped.n ? &stepped : timeline, coverage, &use);
 	timeline_release(&stepped);
 	if (r < 0)
 		return r;

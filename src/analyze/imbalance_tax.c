@@ -17,8 +17,6 @@
 #include "analyze/run_slice.h"
 #include "base/buf.h"
 
-#define LAUNCHED_BEFORE_NS INT64_C(1000000000) /* calls that long before a step still count */
-
 struct piece {
 	int64_t step, time_ns;
 	uint32_t worker; /* thread or device */
@@ -113,7 +111,7 @@ static int slice_steps(const struct run *run, const struct steps *steps,
 							   run->step.shard[row->row] };
 	}
 	if (r >= 0)
-		r = run_slice_init(ret_slice, run, stretches, n, LAUNCHED_BEFORE_NS);
+		r = run_slice_init(ret_slice, run, stretches, n, run_slice_calls_before(run));
 	free(numbers);
 	free(stretches);
 	*ret_n = n_numbers;

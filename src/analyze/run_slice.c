@@ -9,6 +9,8 @@
 
 #include "base/buf.h"
 
+#define QUEUE_LAUNCHES 1024
+
 /* Kinds whose rows are chosen, and whether they have a duration; none of them has lists. */
 #define SLICED_KINDS(KIND)                                                                         \
 	KIND(kernel, duration_ns, 0)                                                               \
@@ -38,16 +40,24 @@ static int stretch_order(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* The first stretch of the process that ends after the moment, or the end of all. */
-static size_t first_after(const struct chooser *c, uint16_t shard, int64_t time_ns)
+static bool is_before(const struct stretch *s, uint16_t shard, int64_t time_ns)
+{
+	return s->shard < shard || (s->shard == shard && s->end_ns <= time_ns);
+}
+
+/* The first stretch of the process that ends after the moment, or the end of all. Rows are mostly in
+ * order: nearly always it is the one of the row before, `hint`. */
+static size_t first_after(const struct chooser *c, uint16_t shard, int64_t time_ns, size_t hint)
 {
 	size_t low = 0, high = c->n;
 
+	if ((hint == 0 || is_before(&c->stretches[hint - 1], shard, time_ns)) &&
+	    (hint == c->n || !is_before(&c->stretches[hint], shard, time_ns)))
+		return hint;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct stretch *s = &c->stretches[middle];
 
-		if (s->shard < shard || (s->shard == shard && s->end_ns <= time_ns))
+		if (is_before(&c->stretches[middle], shard, time_ns))
 			low = middle + 1;
 		else
 			high = middle;
@@ -59,11 +69,13 @@ static size_t first_after(const struct chooser *c, uint16_t shard, int64_t time_
 static int choose(const struct chooser *c, const uint16_t *shard, const int64_t *start_ns,
 		  const int64_t *duration_ns, size_t n, int64_t before_ns, struct rows *rows)
 {
+	size_t at = 0;
+
 	rows->n = 0;
 	for (size_t i = 0; i < n; i++) {
 		int64_t end = start_ns[i] + (duration_ns ? duration_ns[i] : 0) + before_ns;
-		size_t at = first_after(c, shard[i], start_ns[i]);
 
+		at = first_after(c, shard[i], start_ns[i], at);
 		if (at == c->n || c->stretches[at].shard != shard[i] ||
 		    (c->stretches[at].start_ns >= end && c->stretches[at].start_ns > start_ns[i]))
 			continue;
@@ -79,7 +91,7 @@ static int choose_steps(const struct chooser *c, const struct table_step *t, str
 {
 	rows->n = 0;
 	for (size_t i = 0; i < t->n; i++) {
-		size_t at = first_after(c, t->shard[i], t->start_ns[i]);
+		size_t at = first_after(c, t->shard[i], t->start_ns[i], 0);
 
 		if (at == c->n || c->stretches[at].shard != t->shard[i] ||
 		    t->start_ns[i] < c->stretches[at].start_ns ||
@@ -189,6 +201,18 @@ int run_slice_init(struct run *slice, const struct run *run, struct stretch *str
 	if (r < 0)
 		run_slice_release(slice);
 	return r;
+}
+
+int64_t run_slice_calls_before(const struct run *run)
+{
+	const struct table_api *api = &run->api;
+	int64_t first = INT64_MAX, last = INT64_MIN;
+
+	for (size_t i = 0; i < api->n; i++) {
+		first = api->start_ns[i] < first ? api->start_ns[i] : first;
+		last = api->start_ns[i] > last ? api->start_ns[i] : last;
+	}
+	return api->n ? (int64_t)((double)(last - first) / (double)api->n * QUEUE_LAUNCHES) : 0;
 }
 
 void run_slice_release(struct run *slice)

@@ -21,6 +21,9 @@ struct stretch {
 /* stretches: of one process disjoint; in any order. Sorts them. */
 int run_slice_init(struct run *slice, const struct run *run, struct stretch *stretches, size_t n,
 		   int64_t calls_before_ns);
+/* How long before a step its work may have been launched: the time that a full queue of the driver's
+ * (1024 launches) takes to fill, at the mean rate of calls. */
+int64_t run_slice_calls_before(const struct run *run);
 void run_slice_release(struct run *slice);
 
 #endif

@@ -17,8 +17,6 @@
 #include "analyze/run_slice.h"
 #include "analyze/timeline.h"
 
-#define LAUNCHED_BEFORE_NS INT64_C(1000000000) /* calls that long before a step still count */
-
 static const char no_records[] = "device records do not cover the step";
 static const char no_phases[] = "no range in the step names a phase";
 
@@ -37,6 +35,7 @@ struct looking {
 	const struct steps *steps;
 	const struct coverage *coverage;
 	struct run slice; /* all steps at hand */
+	int64_t calls_before_ns;
 	size_t n_names;
 };
 
@@ -174,7 +173,7 @@ static int look_at(const struct looking *l, const struct step_row *row, struct a
 {
 	struct stretch stretch = stretch_of(l, row);
 	struct run one;
-	int r = run_slice_init(&one, &l->slice, &stretch, 1, LAUNCHED_BEFORE_NS);
+	int r = run_slice_init(&one, &l->slice, &stretch, 1, l->calls_before_ns);
 
 	if (r < 0)
 		return r;
@@ -421,7 +420,8 @@ int slow_steps_analyze(const struct run *run, const struct steps *steps,
 		for (size_t i = 0; i < n_slow + n_usual; i++)
 			stretches[i] = stretch_of(
 				&l, &steps->rows[i < n_slow ? slow[i] : usual[i - n_slow]]);
-		r = run_slice_init(&l.slice, run, stretches, n_slow + n_usual, LAUNCHED_BEFORE_NS);
+		l.calls_before_ns = run_slice_calls_before(run);
+		r = run_slice_init(&l.slice, run, stretches, n_slow + n_usual, l.calls_before_ns);
 		if (r >= 0)
 			r = compare(&l, slow, n_slow, usual, n_usual, &out);
 		run_slice_release(&l.slice);

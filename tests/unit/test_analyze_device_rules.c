@@ -323,6 +323,21 @@ static void test_shares_are_of_the_covered_time(void **state)
 	fake_run_free(run);
 }
 
+static void test_steps_of_another_process(void **state)
+{
+	struct run *run = new_run();
+	uint16_t other = fake_shard(run, 1, 4243);
+
+	(void)state;
+	for (int i = 0; i < STEPS; i++)
+		work(run, i * STEP + 3990 * US, i * STEP + 4 * MS, (i + 1) * STEP);
+	/* One step of a process without a device, in the middle of it all. */
+	fake_add_step(run, other,
+		      &(struct row_step){ .start_ns = 50 * MS, .duration_ns = MS, .recorded = 1 });
+	FIRST(run, "gpu-starved-host", LATE_PCT);
+	fake_run_free(run);
+}
+
 static void test_two_devices_are_a_mean(void **state)
 {
 	struct run *run = late_run();
@@ -385,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_loading_a_model_is_not_starvation),
 		cmocka_unit_test(test_without_steps_the_window_counts),
 		cmocka_unit_test(test_shares_are_of_the_covered_time),
+		cmocka_unit_test(test_steps_of_another_process),
 		cmocka_unit_test(test_two_devices_are_a_mean),
 		cmocka_unit_test(test_tiles),
 	};

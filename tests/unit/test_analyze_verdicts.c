@@ -296,6 +296,40 @@ static void test_collapsed_router(void **state)
 	fake_run_free(run);
 }
 
+static void test_imbalance_costs_what_was_measured(void **state)
+{
+	uint32_t uneven[] = { 4000, 3000, 2000, 1000 }, even[] = { 2510, 2490, 2500, 2500 };
+	struct run *run = steps_run(5, 10, 0);
+
+	(void)state;
+	/* Layer 0: 400 beside 200 of 1000 ns; layer 1 likewise, but its routing is even. */
+	for (int i = 0; i < 20; i++)
+		for (int layer = 0; layer < 2; layer++) {
+			uint32_t site = fake_site(run, "expert", layer, 0, MOESCOPE_FORWARD);
+			int64_t at = i * 1000 + 50 + layer * 400;
+
+			fake_range(run, site, at, at + 400, 1, 1);
+			fake_range(run, site, at, at + 200, 2, 1);
+			fake_routing(run, i, at, layer, 1, 4, layer ? even : uneven);
+		}
+	FIRST(run, "routing-imbalance", 10); /* 400 less the mean of 300 */
+	SAYS(run, "routing-imbalance", SEVERITY_WARNING);
+	fake_run_free(run);
+}
+
+static void test_few_steps_do_not_vary(void **state)
+{
+	struct run *run = fake_run_new();
+
+	(void)state;
+	for (int i = 0; i < 7; i++)
+		fake_step(run, i, i * 1000, i * 1000 + (i % 2 ? 900 : 100), 1);
+	SILENT(run, "step-variation");
+	SILENT(run, "data-loading");
+	SILENT(run, "slow-start");
+	fake_run_free(run);
+}
+
 static void test_severity_follows_gain(void **state)
 {
 	(void)state;
@@ -338,6 +372,8 @@ int main(void)
 		cmocka_unit_test(test_cost_and_slow_start),
 		cmocka_unit_test(test_leak),
 		cmocka_unit_test(test_collapsed_router),
+		cmocka_unit_test(test_imbalance_costs_what_was_measured),
+		cmocka_unit_test(test_few_steps_do_not_vary),
 		cmocka_unit_test(test_severity_follows_gain),
 		cmocka_unit_test(test_governor_says_the_cost),
 	};
