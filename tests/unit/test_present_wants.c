@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records that a view asks for are all that it needs: it says the same of a run loaded whole.
+ * The records that a view or the plots ask for are all that they need: they say the same of a run
+ * loaded whole.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 #include <cmocka.h>
 
 #include "analyze/kernels.h"
+#include "fontconfig_leaks.h"
+#include "present/plot.h"
 #include "present/present.h"
 #include "table_rows.h"
 
@@ -106,6 +109,41 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 	return text;
 }
 
+static char *drawn(const char *path, const char *plot, bool whole)
+{
+	struct present_options present = {
+		.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
+	};
+	struct plot_options options = { .svg = true, .scale = 1, .layer = -1 };
+	struct run_want want = { .kinds = plot_want_kinds };
+	struct err err = { "" };
+	struct findings findings;
+	struct run *run = NULL;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(run_load(path, whole ? NULL : &want, &run, &err), 0);
+	assert_int_equal(plot_analyze(run, &present, &findings, &err), 0);
+	assert_int_equal(plot_draw(plot, run, &findings, &options, out, &err), 0);
+	fclose(out);
+	findings_release(&findings);
+	run_free(run);
+	return text;
+}
+
+static void compare_plots(const char *path)
+{
+	for (size_t i = 0; plots[i].name && !plot_unavailable(); i++) {
+		char *whole = drawn(path, plots[i].name, true);
+		char *part = drawn(path, plots[i].name, false);
+
+		assert_string_equal(part, whole);
+		free(whole);
+		free(part);
+	}
+}
+
 static void test_views_load_what_they_need(void **state)
 {
 	static const char *const views[] = { "ops",	      "steps",		"routing",
@@ -139,6 +177,7 @@ static void test_views_load_what_they_need(void **state)
 		free(whole);
 		free(part);
 	}
+	compare_plots(directory);
 	free(path);
 	remove_directory(directory);
 }

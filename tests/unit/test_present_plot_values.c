@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What plots show against values computed by hand: lengths of bars, places of points, numbers.
+ */
+#include "plot_pictures.h"
+
+/* The n-th rectangle of that colour: its attributes. */
+static struct rect find_rect(const char *svg, plot_color color, size_t n)
+{
+	char fill[32];
+	const char *at = svg;
+	struct rect r = { 0 };
+
+	snprintf(fill, sizeof(fill), "fill=\"#%06x\"", color);
+	while ((at = strstr(at, "<rect "))) {
+		const char *end = strchr(at, '>'), *found = strstr(at, fill);
+
+		assert_non_null(end);
+		if (found && found < end && n-- == 0) {
+			assert_int_equal(sscanf(at,
+						"<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" "
+						"height=\"%lf\"",
+						&r.x, &r.y, &r.w, &r.h),
+					 4);
+			return r;
+		}
+		at = end;
+	}
+	fail_msg("no rectangle %s", fill);
+	return r;
+}
+
+static void near(double got, double wanted, double within)
+{
+	if (!(fabs(got - wanted) <= within))
+		fail_msg("%g is not %g", got, wanted);
+}
+
+/* Three kernels of 8, 4 and 1 ms: bars in that proportion, in the SVG and in the PNG. */
+static void test_bars_have_the_length_of_their_values(void **state)
+{
+	struct run *run = fake_run_new();
+	struct picture svg, png;
+	cairo_surface_t *surface;
+	struct rect a, b, c;
+
+	(void)state;
+	fake_kernel(run, "largest", 0, 8 * MS, 1);
+	fake_kernel(run, "middle", 10 * MS, 14 * MS, 2);
+	fake_kernel(run, "smallest", 20 * MS, 21 * MS, 3);
+	fake_span(run, 0, 30 * MS);
+	svg = draw(run, "kernels", true, false);
+	a = find_rect(svg.data, plot_light.series[0], 0);
+	b = find_rect(svg.data, plot_light.series[0], 1);
+	c = find_rect(svg.data, plot_light.series[0], 2);
+	near(a.w / b.w, 2, 0.001);
+	near(a.w / c.w, 8, 0.01);
+	near(a.x, c.x, 0.001);
+	assert_true(a.y < b.y && b.y < c.y);
+	assert_non_null(strstr(svg.data, ">8.00 ms  61.5%<"));
+	assert_non_null(strstr(svg.data, ">4.00 ms  30.8%<"));
+	assert_non_null(strstr(svg.data, ">smallest<"));
+	/* The axis says 8 at the end of the bar of 8 ms. */
+	assert_non_null(strstr(svg.data, ">8</text>"));
+	png = draw(run, "kernels", false, false);
+	surface = decoded(&png);
+	for (int i = 0; i < 3; i++) {
+		struct rect r = i == 0 ? a : i == 1 ? b : c;
+		int y = (int)(r.y + r.h / 2);
+
+		assert_int_equal(pixel(surface, (int)r.x + 2, y), plot_light.series[0]);
+		assert_int_equal(pixel(surface, (int)(r.x + r.w) - 2, y), plot_light.series[0]);
+		assert_int_equal(pixel(surface, (int)(r.x + r.w) + 3, y), plot_light.background);
+	}
+	cairo_surface_destroy(surface);
+	free(svg.data);
+	free(png.data);
+	fake_run_free(run);
+}
+
+/* Forward 40, backward 45, optimizer 8, data 4, other 3 ms of each 100 ms step. */
+static void test_phases_are_stacked(void **state)
+{
+	struct run *run = fake_training_run();
+	struct picture svg = draw(run, "steps", true, true);
+	const plot_color *series = plot_dark.series;
+	/* The first rectangle of a colour is its mark in the legend. */
+	struct rect forward = find_rect(svg.data, series[0], 1);
+	struct rect backward = find_rect(svg.data, series[1], 1);
+	struct rect data = find_rect(svg.data, series[3], 1);
+
+	(void)state;
+	near(forward.h / backward.h, 40.0 / 45, 0.001);
+	near(forward.h / data.h, 10, 0.01);
+	near(backward.y + backward.h, forward.y, 0.02);
+	near(forward.x, backward.x, 0.001);
+	free(svg.data);
+	fake_run_free(run);
+}
+
+static void test_experts_of_a_layer(void **state)
+{
+	struct run *run = fake_run_new();
+	const uint32_t load[2][4] = { { 40, 40, 40, 40 }, { 120, 30, 10, 0 } };
+	struct picture svg;
+	struct rect first, second;
+
+	(void)state;
+	for (int32_t layer = 0; layer < 2; layer++)
+		fake_routing(run, 0, MS, layer, 2, 4, load[layer]);
+	svg = draw(run, "experts", true, false);
+	assert_non_null(strstr(svg.data, ">Expert utilisation, layer 1 (the most uneven)<"));
+	assert_non_null(strstr(svg.data, "max/mean 3.00, 1 dead, 2 starved, 1 overloaded"));
+	assert_non_null(strstr(svg.data, ">dead: no token in the whole window<"));
+	first = find_rect(svg.data, plot_light.series[0], 1);
+	second = find_rect(svg.data, plot_light.series[0], 2);
+	near(first.h / second.h, 4, 0.01);
+	free(svg.data);
+	svg = draw_layer(run, "experts", true, false, 0);
+	assert_non_null(strstr(svg.data, ">Expert utilisation, layer 0<"));
+	assert_null(strstr(svg.data, "dead: no token"));
+	free(svg.data);
+	svg = draw_layer(run, "experts", true, false, 9);
+	assert_non_null(strstr(svg.data, "no data: the chosen layer has no assignments"));
+	free(svg.data);
+	/* 120 / 40 is the top of the scale, 40 / 40 a third of it. */
+	svg = draw(run, "heatmap", true, false);
+	first = find_rect(svg.data, plot_heat(1), 0);
+	second = find_rect(svg.data, plot_heat(1.0 / 3), 0);
+	assert_true(first.y > second.y);
+	assert_non_null(strstr(svg.data, ">120<"));
+	free(svg.data);
+	svg = draw_layer(run, "k_histogram", true, false, 1);
+	assert_non_null(strstr(svg.data, ">80<"));
+	assert_non_null(strstr(svg.data, ">80 tokens, mean k 2.00<"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
+/* More experts than pixels: neighbours together, by the largest, and the dead one is seen. */
+static void test_more_experts_than_pixels(void **state)
+{
+	struct run *run = fake_run_new();
+	static uint32_t load[5000];
+	struct picture svg;
+	size_t bars = 0;
+
+	(void)state;
+	for (int e = 0; e < 5000; e++)
+		load[e] = 4;
+	load[1] = 0;
+	load[4998] = 804;
+	fake_routing(run, 0, MS, 0, 4, 5000, load);
+	svg = draw(run, "experts", true, false);
+	for (const char *at = svg.data; (at = strstr(at, "<rect ")); at++)
+		bars++;
+	assert_true(bars > 500 && bars < 1200);
+	/* 100 * 804 / 20796 = 3.87% of all: the highest bar is the last. */
+	near(find_rect(svg.data, plot_light.series[0], bars - 2).h /
+		     find_rect(svg.data, plot_light.series[0], 1).h,
+	     201, 5);
+	assert_non_null(strstr(svg.data, ">dead: no token in the whole window<"));
+	free(svg.data);
+	svg = draw(run, "heatmap", true, false);
+	assert_null(strstr(svg.data, "nan"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
+static void test_scale(void **state)
+{
+	struct plot_options options = { .scale = 2, .layer = -1 };
+	struct run *run = fake_training_run();
+	struct picture p = { 0 };
+	struct findings findings;
+	struct err err = { "" };
+	cairo_surface_t *surface;
+	FILE *out = open_memstream(&p.data, &p.size);
+
+	(void)state;
+	assert_int_equal(plot_analyze(run, &everything, &findings, &err), 0);
+	assert_int_equal(plot_draw("steps", run, &findings, &options, out, &err), 0);
+	assert_int_equal(fclose(out), 0);
+	surface = decoded(&p);
+	assert_int_equal(cairo_image_surface_get_width(surface), 2400);
+	assert_int_equal(cairo_image_surface_get_height(surface), 1400);
+	cairo_surface_destroy(surface);
+	free(p.data);
+	assert_int_equal(plot_draw("nonsense", run, &findings, &options, stdout, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "'nonsense'"));
+	findings_release(&findings);
+	fake_run_free(run);
+}
+
+static void keep_png(const struct roof_data *data, struct rect box)
+{
+	struct picture p = { 0 };
+	FILE *out = open_memstream(&p.data, &p.size);
+	struct canvas *c;
+
+	assert_int_equal(canvas_new(1200, 700, 1, false, &plot_dark, &c), 0);
+	plot_roofline_of(c, box, data);
+	assert_int_equal(canvas_write(c, out), 0);
+	assert_int_equal(fclose(out), 0);
+	canvas_free(c);
+	keep(&p, "hand", "roofline", false, true);
+	check_png(&p, "roofline", true);
+	free(p.data);
+}
+
+/* 10 TFLOP/s and 1 TB/s: the ridge is at 10. */
+static void test_roofline(void **state)
+{
+	const struct roof_point points[] = {
+		{ "gemm", 100, 8e12, 4e6 },
+		{ "norm", 0.5, 4e11, 1e6 },
+		{ "unknown", 0, 0, 1e6 },
+	};
+	const struct roof_peak peak = { "tensor cores", 1e13 };
+	struct roof_data data = { .points = points,
+				  .n_points = 3,
+				  .peaks = &peak,
+				  .n_peaks = 1,
+				  .bytes_per_s = 1e12,
+				  .subtitle = "by hand",
+				  .reason = "none" };
+	struct rect box = { 24, 24, 1152, 640 };
+	struct canvas *c;
+	struct picture p = { 0 };
+	double x[2], y[2];
+	const char *at;
+	FILE *out = open_memstream(&p.data, &p.size);
+
+	(void)state;
+	assert_int_equal(canvas_new(1200, 700, 1, true, &plot_light, &c), 0);
+	plot_roofline_of(c, box, &data);
+	assert_int_equal(canvas_write(c, out), 0);
+	assert_int_equal(fclose(out), 0);
+	canvas_free(c);
+	keep(&p, "hand", "roofline", true, false);
+	keep_png(&data, box);
+	assert_non_null(strstr(p.data, ">tensor cores 10.0 TFLOP/s<"));
+	assert_non_null(strstr(p.data, ">by hand; slope: 1.00 TB/s of memory<"));
+	assert_null(strstr(p.data, ">unknown<"));
+	/* After the two marks of the legend: 2.3 decades apart in x, 1.3 in y, on one scale each. */
+	at = strstr(p.data, "<circle");
+	at = strstr(at + 1, "<circle");
+	for (int i = 0; i < 2; i++) {
+		at = strstr(at + 1, "<circle");
+		assert_non_null(at);
+		assert_int_equal(sscanf(at, "<circle cx=\"%lf\" cy=\"%lf\"", &x[i], &y[i]), 2);
+	}
+	assert_true(x[0] > x[1] && y[0] < y[1]);
+	free(p.data);
+	/* Without points or peaks it says so. */
+	for (int i = 0; i < 2; i++) {
+		out = open_memstream(&p.data, &p.size);
+		data.n_points = i ? 3 : 0;
+		data.n_peaks = 0;
+		assert_int_equal(canvas_new(1200, 700, 1, true, &plot_light, &c), 0);
+		plot_roofline_of(c, box, &data);
+		assert_int_equal(canvas_write(c, out), 0);
+		assert_int_equal(fclose(out), 0);
+		canvas_free(c);
+		assert_non_null(strstr(p.data, i ? ">no data: the peaks" : ">no data: none<"));
+		free(p.data);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bars_have_the_length_of_their_values),
+		cmocka_unit_test(test_phases_are_stacked),
+		cmocka_unit_test(test_experts_of_a_layer),
+		cmocka_unit_test(test_more_experts_than_pixels),
+		cmocka_unit_test(test_scale),
+		cmocka_unit_test(test_roofline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
