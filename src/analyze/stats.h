@@ -20,6 +20,8 @@ double stats_std(const double *x, size_t n);
 void stats_sort(double *x, size_t n);
 /* p in 0..100, x ascending, n > 0. */
 double stats_percentile_sorted(const double *x, size_t n, double p);
+/* p in 0..100, n > 0; changes the order of x, which need not be sorted. */
+double stats_percentile(double *x, size_t n, double p);
 /* Sorts x. */
 double stats_median(double *x, size_t n);
 /* Sorts x. cv is 0 when the mean is. */
