@@ -1,46 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All analyses of a run together; see findings.h.
+ *
+ * What several of them need is made first. Then each is a task of its own, and large runs have them
+ * done by several threads: they only read the run and what was made.
  */
 #include "analyze/findings.h"
+
+#include "analyze/attribution.h"
+#include "analyze/lanes.h"
+#include "base/parallel.h"
+
+/* Runs with fewer device records, calls and ranges are done before a thread has begun. */
+#define PARALLEL_ROWS 100000
+
+struct work {
+	const struct run *run;
+	const struct findings_options *options;
+	struct findings f;
+	struct attribution at;
+	struct device_lanes lanes;
+	const struct analysis *tasks[32];
+	size_t n_tasks;
+};
+
+/* What an analysis needs of what is shared. */
+enum { NEEDS_CALLS = 1, NEEDS_PLACES = 2, NEEDS_PLACES_SELECTED = 4, NEEDS_LANES = 8 };
+
+struct analysis {
+	enum finding wanted;
+	unsigned int needs;
+	int (*analyze)(struct work *work);
+};
+
+#define ANALYSIS(name, call)                                                                       \
+	static int find_##name(struct work *w)                                                     \
+	{                                                                                          \
+		return call;                                                                       \
+	}
+ANALYSIS(ops, ops_analyze_at(&w->at, &w->options->sel, &w->options->ops, &w->f.ops))
+ANALYSIS(steps, steps_analyze(w->run, &w->options->sel, &w->f.steps))
+ANALYSIS(routing, routing_analyze(w->run, &w->options->sel, &w->options->routing, &w->f.routing))
+ANALYSIS(memory, memory_analyze(w->run, 0, &w->f.memory))
+ANALYSIS(device_memory, device_memory_analyze(w->run, &w->f.device_memory))
+ANALYSIS(device_states, device_states_analyze(w->run, &w->f.device_states))
+ANALYSIS(inference, inference_analyze(w->run, &w->f.inference))
+ANALYSIS(overhead, overhead_analyze(w->run, &w->f.overhead))
+ANALYSIS(kernels, kernels_analyze_at(&w->at, &w->options->sel, &w->options->kernels, &w->f.kernels))
+ANALYSIS(api, api_calls_analyze_at(&w->at, &w->options->sel, &w->f.api))
+ANALYSIS(transfers, transfers_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.transfers))
+ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.timeline))
+ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
+
+/* The longest first, so that none is left over for one thread at the end. */
+static const struct analysis analyses[] = {
+	{ FIND_API, NEEDS_CALLS | NEEDS_PLACES_SELECTED, find_api },
+	{ FIND_TIMELINE, NEEDS_CALLS | NEEDS_LANES, find_timeline },
+	{ FIND_KERNELS, NEEDS_PLACES_SELECTED, find_kernels },
+	{ FIND_OPS, NEEDS_PLACES, find_ops },
+	{ FIND_TRANSFERS, NEEDS_LANES | NEEDS_PLACES_SELECTED, find_transfers },
+	{ FIND_STEPS, 0, find_steps },
+	{ FIND_ROUTING, 0, find_routing },
+	{ FIND_MEMORY, 0, find_memory },
+	{ FIND_MEMORY, 0, find_device_memory },
+	{ FIND_MEMORY, 0, find_device_states },
+	{ FIND_INFERENCE, 0, find_inference },
+	{ FIND_OVERHEAD, 0, find_overhead },
+	{ FIND_SPANS, 0, find_spans },
+};
+
+/* Chooses the analyses, and makes what they share. */
+static int prepare(struct work *w)
+{
+	const struct run *run = w->run;
+	bool device = run->kernel.n || run->copy.n || run->set.n;
+	unsigned int needs = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(analyses) / sizeof(analyses[0]); i++) {
+		if (!(w->options->want & analyses[i].wanted))
+			continue;
+		w->tasks[w->n_tasks++] = &analyses[i];
+		needs |= analyses[i].needs;
+	}
+	if ((needs & NEEDS_PLACES_SELECTED) && attribution_needed(run, &w->options->sel))
+		needs |= NEEDS_PLACES;
+	if ((w->options->want & FIND_KERNELS) && kernels_need_places(&w->options->kernels))
+		needs |= NEEDS_PLACES;
+	w->at.run = run;
+	if ((needs & NEEDS_PLACES) && (device || run->api.n))
+		r = attribution_init(&w->at, run);
+	else if ((needs & NEEDS_CALLS) && (device || run->api.n))
+		r = attribution_init_calls(&w->at, run);
+	if (r >= 0 && (needs & NEEDS_LANES))
+		r = device_lanes_init(&w->lanes, run);
+	return r;
+}
+
+static int do_task(void *context, size_t i, unsigned int worker)
+{
+	struct work *w = context;
+
+	(void)worker;
+	return w->tasks[i]->analyze(w);
+}
 
 int findings_analyze(const struct run *run, const struct findings_options *options,
 		     struct findings *ret_findings)
 {
-	struct findings f = { 0 };
-	int r = coverage_analyze(run, &f.coverage);
+	size_t rows = run->kernel.n + run->api.n + run->range.n + run->op.n + run->routing.n +
+		      run->memory.n;
+	struct work w = { .run = run, .options = options };
+	int r = coverage_analyze(run, &w.f.coverage);
 
-	if (r >= 0 && (options->want & FIND_OPS))
-		r = ops_analyze(run, &options->sel, &options->ops, &f.ops);
-	if (r >= 0 && (options->want & FIND_STEPS))
-		r = steps_analyze(run, &options->sel, &f.steps);
-	if (r >= 0 && (options->want & FIND_ROUTING))
-		r = routing_analyze(run, &options->sel, &options->routing, &f.routing);
-	if (r >= 0 && (options->want & FIND_MEMORY))
-		r = memory_analyze(run, 0, &f.memory);
-	if (r >= 0 && (options->want & FIND_MEMORY))
-		r = device_memory_analyze(run, &f.device_memory);
-	if (r >= 0 && (options->want & FIND_MEMORY))
-		r = device_states_analyze(run, &f.device_states);
-	if (r >= 0 && (options->want & FIND_INFERENCE))
-		r = inference_analyze(run, &f.inference);
-	if (r >= 0 && (options->want & FIND_OVERHEAD))
-		r = overhead_analyze(run, &f.overhead);
-	if (r >= 0 && (options->want & FIND_KERNELS))
-		r = kernels_analyze(run, &options->sel, &options->kernels, &f.kernels);
-	if (r >= 0 && (options->want & FIND_API))
-		r = api_calls_analyze(run, &options->sel, &f.api);
-	if (r >= 0 && (options->want & FIND_TRANSFERS))
-		r = transfers_analyze(run, &options->sel, &f.transfers);
-	if (r >= 0 && (options->want & FIND_TIMELINE))
-		r = timeline_analyze(run, &options->sel, &f.timeline);
-	if (r >= 0 && (options->want & FIND_SPANS))
-		r = named_spans_analyze(run, &f.spans);
+	if (r >= 0)
+		r = prepare(&w);
+	if (r >= 0)
+		r = parallel_run(w.n_tasks, rows < PARALLEL_ROWS ? 1 : parallel_workers(w.n_tasks),
+				 do_task, &w);
+	attribution_release(&w.at);
+	device_lanes_release(&w.lanes);
 	if (r < 0) {
-		findings_release(&f);
+		findings_release(&w.f);
 		return r;
 	}
-	*ret_findings = f;
+	*ret_findings = w.f;
 	return 0;
 }
 

@@ -449,9 +449,9 @@ static int mark_whole_steps(struct builder *b)
 	return 0;
 }
 
-static bool places_needed(const struct run *run, const struct selection *sel, enum kernels_by by)
+bool kernels_need_places(const struct kernels_options *options)
 {
-	return attribution_needed(run, sel) || (by >= KERNELS_BY_RANGE && by <= KERNELS_BY_STEP);
+	return options->by >= KERNELS_BY_RANGE && options->by <= KERNELS_BY_STEP;
 }
 
 static int build(struct builder *b)
@@ -504,7 +504,7 @@ int kernels_analyze_at(const struct attribution *at, const struct selection *sel
 
 	if (r < 0)
 		return r;
-	b.placed = places_needed(b.run, sel, b.by);
+	b.placed = attribution_needed(b.run, sel) || kernels_need_places(options);
 	b.at = b.placed ? at : NULL;
 	b.classes = own ? own : options->classes;
 	r = analyze(&b, ret_kernels);
@@ -518,7 +518,7 @@ int kernels_analyze(const struct run *run, const struct selection *sel,
 	struct attribution at = { .run = run };
 	int r = 0;
 
-	if (run->kernel.n && places_needed(run, sel, options->by))
+	if (run->kernel.n && (attribution_needed(run, sel) || kernels_need_places(options)))
 		r = attribution_init(&at, run);
 	if (r >= 0)
 		r = kernels_analyze_at(&at, sel, options, ret_kernels);

@@ -69,6 +69,8 @@ struct kernels {
  * a launch call are left out. */
 int kernels_analyze(const struct run *run, const struct selection *sel,
 		    const struct kernels_options *options, struct kernels *ret_kernels);
+/* Whether rows are by something that has to be looked up. */
+bool kernels_need_places(const struct kernels_options *options);
 /* With an attribution of the run that is there already. */
 int kernels_analyze_at(const struct attribution *at, const struct selection *sel,
 		       const struct kernels_options *options, struct kernels *ret_kernels);
