@@ -54,7 +54,7 @@ static int find_first_work(struct builder *b)
 
 	if (sets + run->set.n >= NO_WORK)
 		return -EFBIG;
-	b->first_work = malloc(run->api.n * sizeof(*b->first_work));
+	b->first_work = array_new(run->api.n, sizeof(*b->first_work));
 	if (!b->first_work)
 		return -ENOMEM;
 	memset(b->first_work, 0xff, run->api.n * sizeof(*b->first_work));
@@ -99,7 +99,7 @@ static int leave_out(struct builder *b)
 
 	if (!attribution_needed(run, b->sel))
 		return 0;
-	b->left_out = malloc(run->api.n);
+	b->left_out = array_new(run->api.n, 1);
 	if (!b->left_out)
 		return -ENOMEM;
 	for (size_t i = 0; i < run->api.n; i++) {
@@ -170,7 +170,7 @@ static int summarize(struct builder *b, struct api_calls *result)
 {
 	size_t first = 0;
 
-	b->work = malloc((b->n_work + 1) * sizeof(*b->work));
+	b->work = array_new(b->n_work + 1, sizeof(*b->work));
 	b->next = calloc(b->n + 1, sizeof(*b->next));
 	if (!b->work || !b->next)
 		return -ENOMEM;

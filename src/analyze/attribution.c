@@ -81,7 +81,7 @@ static int collect_calls(struct attribution *at)
 	at->n_calls = api->n;
 	if (calls_in_order(api))
 		return 0;
-	at->calls = malloc(api->n * sizeof(*at->calls));
+	at->calls = array_new(api->n, sizeof(*at->calls));
 	if (!at->calls)
 		return -ENOMEM;
 	r = order_rows(&keys, 0, api->n, at->calls);
@@ -186,7 +186,7 @@ static int join_table(const struct attribution *at, const struct join *table, ui
 	join.at = at;
 	if (!join.n)
 		return 0;
-	*ret_call = join.call = malloc(join.n * sizeof(*join.call));
+	*ret_call = join.call = array_new(join.n, sizeof(*join.call));
 	if (!join.call)
 		return -ENOMEM;
 	return parallel_run(parts, parallel_workers(parts), join_part, &join);
@@ -284,7 +284,7 @@ static int place_ranges(struct attribution *at)
 	size_t open = NOTHING;
 	int r = 0;
 
-	at->range_places = calloc(at->n_ranges, sizeof(*at->range_places));
+	at->range_places = array_new(at->n_ranges, sizeof(*at->range_places));
 	if (!at->range_places)
 		return -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < at->n_ranges; i++) {
@@ -430,6 +430,13 @@ int attribution_init(struct attribution *at, const struct run *run)
 	if (r < 0)
 		attribution_release(at);
 	return r;
+}
+
+void attribution_close(struct attribution *at)
+{
+	free(at->calls);
+	at->calls = NULL;
+	at->n_calls = 0;
 }
 
 void attribution_release(struct attribution *at)

@@ -62,6 +62,8 @@ struct attribution {
 int attribution_init(struct attribution *at, const struct run *run);
 /* Only for the calls of device records: no steps, ranges and nodes. */
 int attribution_init_calls(struct attribution *at, const struct run *run);
+/* Gives back what attribution_call and attribution_find need: they find no call afterwards. */
+void attribution_close(struct attribution *at);
 void attribution_release(struct attribution *at);
 
 /* The row of run->api that launched a device record; NO_CALL when none was recorded. */

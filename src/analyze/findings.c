@@ -22,6 +22,7 @@ struct work {
 	struct device_lanes lanes;
 	const struct analysis *tasks[32];
 	size_t n_tasks;
+	unsigned int needs; /* of all of them */
 };
 
 /* What an analysis needs of what is shared. */
@@ -69,13 +70,12 @@ static const struct analysis analyses[] = {
 	{ FIND_SPANS, 0, find_spans },
 };
 
-/* Chooses the analyses, and makes what they share. */
-static int prepare(struct work *w)
+/* Chooses the analyses, and with them what they share. */
+static void choose(struct work *w)
 {
 	const struct run *run = w->run;
 	bool device = run->kernel.n || run->copy.n || run->set.n;
 	unsigned int needs = 0;
-	int r = 0;
 
 	for (size_t i = 0; i < sizeof(analyses) / sizeof(analyses[0]); i++) {
 		if (!(w->options->want & analyses[i].wanted))
@@ -88,12 +88,25 @@ static int prepare(struct work *w)
 	if ((w->options->want & FIND_KERNELS) && kernels_need_places(&w->options->kernels))
 		needs |= NEEDS_PLACES;
 	w->at.run = run;
-	if ((needs & NEEDS_PLACES) && (device || run->api.n))
-		r = attribution_init(&w->at, run);
-	else if ((needs & NEEDS_CALLS) && (device || run->api.n))
-		r = attribution_init_calls(&w->at, run);
-	if (r >= 0 && (needs & NEEDS_LANES))
-		r = device_lanes_init(&w->lanes, run);
+	w->needs = device || run->api.n ? needs : 0;
+}
+
+/* The two things that are shared do not need each other. */
+static int make_shared(void *context, size_t i, unsigned int worker)
+{
+	struct work *w = context;
+	int r = 0;
+
+	(void)worker;
+	if (i == 1)
+		return w->needs & NEEDS_LANES ? device_lanes_init(&w->lanes, w->run) : 0;
+	if (w->needs & NEEDS_PLACES)
+		r = attribution_init(&w->at, w->run);
+	else if (w->needs & NEEDS_CALLS)
+		r = attribution_init_calls(&w->at, w->run);
+	/* Every device record has its call by now. */
+	if (r >= 0)
+		attribution_close(&w->at);
 	return r;
 }
 
@@ -111,13 +124,15 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 	size_t rows = run->kernel.n + run->api.n + run->range.n + run->op.n + run->routing.n +
 		      run->memory.n;
 	struct work w = { .run = run, .options = options };
+	unsigned int workers;
 	int r = coverage_analyze(run, &w.f.coverage);
 
+	choose(&w);
+	workers = rows < PARALLEL_ROWS ? 1 : parallel_workers(w.n_tasks);
 	if (r >= 0)
-		r = prepare(&w);
+		r = parallel_run(2, workers < 2 ? workers : 2, make_shared, &w);
 	if (r >= 0)
-		r = parallel_run(w.n_tasks, rows < PARALLEL_ROWS ? 1 : parallel_workers(w.n_tasks),
-				 do_task, &w);
+		r = parallel_run(w.n_tasks, workers, do_task, &w);
 	attribution_release(&w.at);
 	device_lanes_release(&w.lanes);
 	if (r < 0) {

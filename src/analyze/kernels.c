@@ -330,7 +330,7 @@ static int assign_rows(struct builder *b)
 static int summarize(struct builder *b)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
-	double *durations = malloc(kernel->n * sizeof(*durations));
+	double *durations = array_new(kernel->n, sizeof(*durations));
 	size_t *next = calloc(b->n + 1, sizeof(*next)), first = 0;
 
 	if (!durations || !next) {
@@ -462,7 +462,7 @@ static int build(struct builder *b)
 		return 0;
 	b->by_launch = !b->at && (b->by == KERNELS_BY_NAME || b->by == KERNELS_BY_CLASS);
 	if (!b->by_launch) {
-		b->row_of = malloc(b->run->kernel.n * sizeof(*b->row_of));
+		b->row_of = array_new(b->run->kernel.n, sizeof(*b->row_of));
 		if (!b->row_of)
 			return -ENOMEM;
 	}

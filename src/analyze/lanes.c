@@ -99,7 +99,7 @@ static int group_rows(struct lane_order *order)
 
 	if (has_one_lane(t))
 		return 0;
-	number = malloc(t->n * sizeof(*number));
+	number = array_new(t->n, sizeof(*number));
 	if (!number)
 		return -ENOMEM;
 	number_lanes(t, number, &n);
@@ -140,7 +140,7 @@ int lane_order_init(struct lane_order *order, const struct lane_table *table)
 
 	*order = (struct lane_order){ .table = *table };
 	if (!in_order(table)) {
-		order->rows = malloc(table->n * sizeof(*order->rows));
+		order->rows = array_new(table->n, sizeof(*order->rows));
 		r = order->rows ? order_rows(&keys, 0, table->n, order->rows) : -ENOMEM;
 		if (r >= 0)
 			r = group_rows(order);

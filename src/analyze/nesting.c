@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "analyze/order.h"
+#include "base/buf.h"
 
 static int by_thread(const struct nested *x, const struct nested *y)
 {
@@ -203,11 +204,11 @@ static int sort(struct nested **list, size_t n, enum nesting_order by)
 	if (in_order(*list, n, order))
 		return 0;
 	threads = calloc(1, sizeof(*threads));
-	keys = malloc(n * sizeof(*keys));
-	rows = malloc(n * sizeof(*rows));
-	sorted = malloc(n * sizeof(*sorted));
+	keys = array_new(n, sizeof(*keys));
+	rows = array_new(n, sizeof(*rows));
+	sorted = array_new(n, sizeof(*sorted));
 	if (threads)
-		threads->of = malloc(n * sizeof(*threads->of));
+		threads->of = array_new(n, sizeof(*threads->of));
 	if (!threads || !threads->of || !keys || !rows || !sorted)
 		goto out;
 	r = 0;
@@ -244,7 +245,7 @@ int nesting_collect(const struct run *run, enum nesting_order order, struct nest
 	*ret_n = 0;
 	if (!n)
 		return 0;
-	list = malloc(n * sizeof(*list));
+	list = array_new(n, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
 	if (collect(run, list)) {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+
 #define BUCKET_ROWS 8	  /* on average */
 #define INSERTION_ROWS 48 /* more are merged */
 
@@ -122,7 +124,7 @@ static int sort_buckets(const struct order_keys *keys, const struct buckets *b, 
 	for (size_t i = 0; i < b->n; from = b->next[i++])
 		most = b->next[i] - from > most ? b->next[i] - from : most;
 	if (most > INSERTION_ROWS) {
-		room = malloc(most * sizeof(*room));
+		room = array_new(most, sizeof(*room));
 		if (!room)
 			return -ENOMEM;
 	}
@@ -172,7 +174,7 @@ int order_group(const uint16_t *group, uint32_t *order, size_t n)
 	if (sorted >= n)
 		return 0;
 	next = calloc(UINT16_MAX + 1, sizeof(*next));
-	room = malloc(n * sizeof(*room));
+	room = array_new(n, sizeof(*room));
 	if (!next || !room) {
 		free(next);
 		free(room);

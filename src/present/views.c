@@ -67,13 +67,20 @@ static int render_transfers(const struct run *run, const struct present_options 
 	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
 	 WANT(GRAPH_NODE) | WANT(GEAR))
 
+/* Without what only rows by stream, context or graph are made of. */
+#define KERNEL_COLUMNS                                                                             \
+	(WANT_COLUMN(kernel, launch) | WANT_COLUMN(kernel, start_ns) |                             \
+	 WANT_COLUMN(kernel, duration_ns) | WANT_COLUMN(kernel, device) |                          \
+	 WANT_COLUMN(kernel, correlation) | WANT_COLUMN(kernel, untimed) |                         \
+	 WANT_COLUMN(kernel, graph_node))
+
 static const struct view views[] = {
-	{ "report", WANT_ALL, view_report },
+	{ "report", WANT_ALL, view_report, KERNEL_COLUMNS },
 	{ "dashboard",
 	  WANT(STEP) | WANT(RANGE) | WANT(ROUTING) | WANT(MEMORY) | WANT(COUNTER) | WANT(COST) |
 		  WANT(TOKEN),
 	  view_dashboard },
-	{ "ops", WANT_DEVICE, render_ops },
+	{ "ops", WANT_DEVICE, render_ops, KERNEL_COLUMNS },
 	{ "steps", WANT(STEP) | WANT(RANGE) | WANT(KERNEL) | WANT(GEAR), render_steps },
 	{ "routing", WANT(ROUTING) | WANT(ROUTED) | WANT(MOE_LAYER) | WANT(KERNEL),
 	  render_routing },
@@ -86,8 +93,8 @@ static const struct view views[] = {
 		  WANT(POOL) | WANT(PROCESS),
 	  render_memory },
 	{ "kernels", WANT_DEVICE, render_kernels },
-	{ "api", WANT_DEVICE, render_api },
-	{ "transfers", WANT_DEVICE, render_transfers },
+	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
+	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
 };
 
 const struct view *view_find(const char *name)

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HUGE_BYTES ((size_t)2 << 20)
+#include "base/buf.h"
 
 /* Every struct table_NAME is a row count, the shard array, and then one pointer per column, two
  * for a list (values, first): an array of 8-byte slots. */
@@ -55,19 +55,17 @@ bool room_wanted(const struct run *run, unsigned int kind, unsigned int column)
 /* What is large comes from the system by the page, and is zero. */
 static bool is_large(size_t capacity, size_t size)
 {
-	return capacity * size >= 2 * HUGE_BYTES;
+	return capacity * size >= ARRAY_LARGE;
 }
 
-/* Large arrays ask for huge pages: their page faults would otherwise cost as much as the decoding.
- * Pages that nobody writes take no memory, so columns that are zero throughout cost nothing. */
+/* Pages that nobody writes take no memory, so columns that are zero throughout cost nothing. */
 static int large_new(size_t bytes, void **ret_data)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = bytes / page * page;
-	void *data;
+	void *data = array_new(bytes, 1);
 
-	if (posix_memalign(&data, HUGE_BYTES, bytes) != 0)
+	if (!data)
 		return -ENOMEM;
-	madvise(data, whole, MADV_HUGEPAGE);
 	/* It may have been used before: this gives the pages back, to come as zeros. */
 	if (madvise(data, whole, MADV_DONTNEED) < 0)
 		memset(data, 0, whole);
