@@ -44,6 +44,7 @@ struct builder {
 	size_t row_of_capacity;
 	const char **class_of; /* by string id, NULL: not asked for yet */
 	size_t class_capacity;
+	bool long_ones; /* a duration that does not fit into 32 bits, or a negative one */
 	uint64_t without_call, outside;
 };
 
@@ -323,36 +324,68 @@ static int assign_rows(struct builder *b)
 			b->rows[row].untimed++;
 		else
 			b->rows[row].time_ns += kernel->duration_ns[i];
+		b->long_ones |= (uint64_t)kernel->duration_ns[i] > UINT32_MAX;
 	}
 	return r;
 }
 
-static int summarize(struct builder *b)
-{
-	const struct table_kernel *kernel = &b->run->kernel;
-	double *durations = array_new(kernel->n, sizeof(*durations));
-	size_t *next = calloc(b->n + 1, sizeof(*next)), first = 0;
+/* The durations of a row side by side, from next[row] on; next[row] is then its end. */
+#define LAY_OUT(b, next, durations)                                                                \
+	for (size_t i = 0; i < (b)->run->kernel.n; i++) {                                          \
+		uint32_t row = row_at(b, i);                                                       \
+		if (row != NO_ROW && !(b)->run->kernel.untimed[i])                                 \
+			(durations)[(next)[row]++] = (b)->run->kernel.duration_ns[i];              \
+	}
 
-	if (!durations || !next) {
+static int summarize_doubles(struct builder *b, size_t *next)
+{
+	double *durations = array_new(b->run->kernel.n, sizeof(*durations));
+	size_t first = 0;
+
+	if (!durations)
+		return -ENOMEM;
+	LAY_OUT(b, next, durations)
+	for (size_t i = 0; i < b->n; first = next[i++])
+		b->rows[i].summary = stats_summarize(durations + first, next[i] - first);
+	free(durations);
+	return 0;
+}
+
+/* Nearly always durations are below four seconds: half of the memory. */
+static int summarize_words(struct builder *b, size_t *next)
+{
+	uint32_t *durations = array_new(b->run->kernel.n, sizeof(*durations)), *room;
+	size_t first = 0, most = 1;
+
+	for (size_t i = 0; i < b->n; i++)
+		most = b->rows[i].count > most ? (size_t)b->rows[i].count : most;
+	room = array_new(most, sizeof(*room));
+	if (!durations || !room) {
 		free(durations);
-		free(next);
+		free(room);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < b->n; i++)
-		next[i + 1] = next[i] + (size_t)(b->rows[i].count - b->rows[i].untimed);
-	for (size_t i = 0; i < kernel->n; i++) {
-		uint32_t row = row_at(b, i);
-
-		if (row != NO_ROW && !kernel->untimed[i])
-			durations[next[row]++] = (double)kernel->duration_ns[i];
-	}
-	for (size_t i = 0; i < b->n; i++) {
-		b->rows[i].summary = stats_summarize(durations + first, next[i] - first);
-		first = next[i];
-	}
+	LAY_OUT(b, next, durations)
+	for (size_t i = 0; i < b->n; first = next[i++])
+		b->rows[i].summary = stats_summarize_words(durations + first, next[i] - first,
+							   room);
 	free(durations);
-	free(next);
+	free(room);
 	return 0;
+}
+
+static int summarize(struct builder *b)
+{
+	size_t *next = calloc(b->n + 1, sizeof(*next));
+	int r;
+
+	if (!next)
+		return -ENOMEM;
+	for (size_t i = 0; i + 1 < b->n; i++)
+		next[i + 1] = next[i] + (size_t)(b->rows[i].count - b->rows[i].untimed);
+	r = b->long_ones ? summarize_doubles(b, next) : summarize_words(b, next);
+	free(next);
+	return r;
 }
 
 static int by_time(const void *a, const void *b)

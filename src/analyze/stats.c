@@ -151,14 +151,20 @@ void stats_sort(double *x, size_t n)
 		qsort(x, n, sizeof(*x), ascending);
 }
 
+/* Between x[i] and x[i + 1] of n sorted numbers of any type. */
+#define PERCENTILE(x, n, p)                                                                        \
+	({                                                                                         \
+		double at = (p) / 100.0 * (double)((n)-1), below = floor(at);                      \
+		size_t i_low = (size_t)below;                                                      \
+		i_low + 1 >= (n)                                                                   \
+			? (double)(x)[(n)-1]                                                       \
+			: (double)(x)[i_low] +                                                     \
+				  ((double)(x)[i_low + 1] - (double)(x)[i_low]) * (at - below);    \
+	})
+
 double stats_percentile_sorted(const double *x, size_t n, double p)
 {
-	double at = p / 100 * (double)(n - 1), below = floor(at);
-	size_t i = (size_t)below;
-
-	if (i + 1 >= n)
-		return x[n - 1];
-	return x[i] + (x[i + 1] - x[i]) * (at - below);
+	return PERCENTILE(x, n, p);
 }
 
 /* The upper bits of a number, such that a larger number never has a smaller one. */
@@ -218,23 +224,40 @@ double stats_median(double *x, size_t n)
 	return stats_percentile_sorted(x, n, 50);
 }
 
+/* Of n sorted numbers of any type. */
+#define SUMMARIZE(x, n, total)                                                                     \
+	struct stats_summary s = { .n = n, .sum = total };                                         \
+	double squares = 0;                                                                        \
+	s.mean = s.sum / (double)(n);                                                              \
+	for (size_t i = 0; i < (n); i++)                                                           \
+		squares += ((double)(x)[i] - s.mean) * ((double)(x)[i] - s.mean);                  \
+	s.std = sqrt(squares / (double)(n));                                                       \
+	s.cv = s.mean != 0 ? s.std / s.mean : 0;                                                   \
+	s.min = (double)(x)[0];                                                                    \
+	s.max = (double)(x)[(n)-1];                                                                \
+	s.p50 = PERCENTILE(x, n, 50);                                                              \
+	s.p95 = PERCENTILE(x, n, 95);                                                              \
+	s.p99 = PERCENTILE(x, n, 99);                                                              \
+	return s
+
 struct stats_summary stats_summarize(double *x, size_t n)
 {
-	struct stats_summary s = { .n = n };
+	if (!n)
+		return (struct stats_summary){ 0 };
+	stats_sort(x, n);
+	SUMMARIZE(x, n, sum(x, n));
+}
+
+struct stats_summary stats_summarize_words(uint32_t *x, size_t n, uint32_t *room)
+{
+	uint64_t total = 0;
 
 	if (!n)
-		return s;
-	stats_sort(x, n);
-	s.sum = sum(x, n);
-	s.mean = s.sum / (double)n;
-	s.std = std_around(x, n, s.mean);
-	s.cv = s.mean != 0 ? s.std / s.mean : 0;
-	s.min = x[0];
-	s.max = x[n - 1];
-	s.p50 = stats_percentile_sorted(x, n, 50);
-	s.p95 = stats_percentile_sorted(x, n, 95);
-	s.p99 = stats_percentile_sorted(x, n, 99);
-	return s;
+		return (struct stats_summary){ 0 };
+	x = radix_sort(x, room, n);
+	for (size_t i = 0; i < n; i++)
+		total += x[i];
+	SUMMARIZE(x, n, (double)total);
 }
 
 uint64_t stats_random(uint64_t *state)

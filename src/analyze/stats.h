@@ -26,6 +26,8 @@ double stats_percentile(double *x, size_t n, double p);
 double stats_median(double *x, size_t n);
 /* Sorts x. cv is 0 when the mean is. */
 struct stats_summary stats_summarize(double *x, size_t n);
+/* The same of whole numbers below 2^32, in half of the memory. room: n more. */
+struct stats_summary stats_summarize_words(uint32_t *x, size_t n, uint32_t *room);
 
 /* A small generator (xorshift64*) for resampling: the same seed gives the same interval. */
 uint64_t stats_random(uint64_t *state);
