@@ -17,78 +17,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "samples.h"
 #include "tables/tables.h"
 #include "trace/shard.h"
 
-#define MAX_KERNELS 8192
-#define MAX_LAUNCHES 1024
 #define FLUSH_ROWS 262144
-
-struct sample {
-	uint32_t launch;
-	int64_t gap_ns, duration_ns, correlation_step;
-};
-
-static struct sample samples[MAX_KERNELS];
-static struct row_launch launches[MAX_LAUNCHES];
-static char *names[MAX_LAUNCHES];
-static size_t n_samples, n_launches;
-static size_t pool[MAX_LAUNCHES][MAX_KERNELS], pool_size[MAX_LAUNCHES];
-static uint64_t rng_state = 88172645463325252u;
-
-static uint64_t rng(void)
-{
-	rng_state ^= rng_state << 13;
-	rng_state ^= rng_state >> 7;
-	return rng_state ^= rng_state << 17;
-}
 
 static void die(const char *what, int r)
 {
 	fprintf(stderr, "codec: %s: %s\n", what, strerror(-r));
 	exit(1);
-}
-
-static void read_data(const char *dir)
-{
-	char path[4096], line[512];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/h200-launches.csv", dir);
-	f = fopen(path, "re");
-	if (!f)
-		die(path, -errno);
-	while (fgets(line, sizeof(line), f) && n_launches < MAX_LAUNCHES) {
-		struct row_launch *l = &launches[n_launches];
-		const char *comma = strchr(line, ',');
-
-		if (line[0] == '#' || !comma)
-			continue;
-		if (sscanf(comma, ",%u,%u,%u,%u,%u,%u,%u,%u", &l->grid_x, &l->grid_y, &l->grid_z,
-			   &l->block_x, &l->block_y, &l->block_z, &l->registers,
-			   &l->dynamic_shared_bytes) == 8) {
-			names[n_launches] = strndup(line, (size_t)(comma - line));
-			l->name = (uint32_t)++n_launches;
-		}
-	}
-	fclose(f);
-	snprintf(path, sizeof(path), "%s/h200-kernels.csv", dir);
-	f = fopen(path, "re");
-	if (!f)
-		die(path, -errno);
-	while (fgets(line, sizeof(line), f) && n_samples < MAX_KERNELS) {
-		struct sample *s = &samples[n_samples];
-
-		if (sscanf(line, "%u,%" SCNd64 ",%" SCNd64 ",%" SCNd64, &s->launch, &s->gap_ns,
-			   &s->duration_ns, &s->correlation_step) == 4 &&
-		    s->launch < n_launches) {
-			pool[s->launch][pool_size[s->launch]++] = n_samples;
-			n_samples++;
-		}
-	}
-	fclose(f);
-	if (!n_samples)
-		die(dir, -ENODATA);
 }
 
 /* ---- making records */
@@ -97,27 +35,23 @@ struct maker {
 	size_t at;
 	int64_t time_ns;
 	uint64_t correlation;
-	uint32_t launch_ids[MAX_LAUNCHES];
+	uint32_t launch_ids[SAMPLES_LAUNCHES];
 };
-
-static const struct sample *alike(const struct sample *s)
-{
-	return &samples[pool[s->launch][rng() % pool_size[s->launch]]];
-}
 
 static void make_kernel(struct maker *maker, struct row_kernel *row)
 {
-	const struct sample *s = &samples[maker->at++ % n_samples];
+	const struct sample *s = &samples.kernels[maker->at++ % samples.n];
 
 	*row = (struct row_kernel){ .launch = maker->launch_ids[s->launch], .stream = 7 };
-	maker->time_ns += alike(s)->gap_ns;
+	maker->time_ns += samples_alike(s)->gap_ns;
 	row->start_ns = maker->time_ns;
 	/* Device clocks tick in 32 ns; a single recorded value still varies by a tick or two. */
-	row->duration_ns = alike(s)->duration_ns + (int64_t)(rng() % 3) * 32 - 32;
+	row->duration_ns = samples_alike(s)->duration_ns + (int64_t)(samples_random() % 3) * 32 -
+			   32;
 	if (row->duration_ns < 32)
 		row->duration_ns = 32;
 	maker->time_ns += row->duration_ns;
-	maker->correlation += (uint64_t)s->correlation_step + (rng() % 64 == 0);
+	maker->correlation += (uint64_t)s->correlation_step + (samples_random() % 64 == 0);
 	row->correlation = maker->correlation;
 }
 
@@ -138,8 +72,9 @@ static void make_range(struct range_maker *m, struct row_range *row)
 	if (m->op < 8) {
 		int64_t typical = typical_ns[m->op];
 
-		row->start_ns = m->time_ns + 150 + (int64_t)(rng() % 120);
-		row->duration_ns = typical + (int64_t)(rng() % (uint64_t)(typical / 8 + 1));
+		row->start_ns = m->time_ns + 150 + (int64_t)(samples_random() % 120);
+		row->duration_ns = typical +
+				   (int64_t)(samples_random() % (uint64_t)(typical / 8 + 1));
 		m->time_ns = row->start_ns + row->duration_ns;
 		row->site = m->sites[m->phase][m->layer][m->op++];
 		row->depth = 3;
@@ -148,7 +83,7 @@ static void make_range(struct range_maker *m, struct row_range *row)
 	if (m->op == 8) {
 		m->op = 9;
 		row->start_ns = m->layer_start;
-		m->time_ns += 90 + (int64_t)(rng() % 60);
+		m->time_ns += 90 + (int64_t)(samples_random() % 60);
 		row->duration_ns = m->time_ns - m->layer_start;
 		row->site = m->sites[m->phase][m->layer][0] + 200;
 		row->depth = 2;
@@ -194,12 +129,12 @@ static void write_run(const char *path, bool kernels, uint64_t n, struct figures
 	if (r < 0 || !kernel_rows || !range_rows)
 		die(path, r < 0 ? r : -ENOMEM);
 	encoder_init(&encoder, 1, 1, 0);
-	for (size_t l = 0; l < n_launches; l++) {
-		struct row_string name = { .id = (uint32_t)l + 1, .text = names[l] };
+	for (size_t l = 0; l < samples.n_launches; l++) {
+		struct row_string name = { .id = (uint32_t)l + 1, .text = samples.names[l] };
 
-		name.length = (uint32_t)strlen(names[l]);
+		name.length = (uint32_t)strlen(samples.names[l]);
 		encoder_append(&encoder, RECORD_STRING, &name);
-		maker.launch_ids[l] = encoder_launch(&encoder, &launches[l]);
+		maker.launch_ids[l] = encoder_launch(&encoder, &samples.launches[l]);
 	}
 	for (int s = 0; s < 2 * 16 * 8 + 300; s++)
 		encoder_site(&encoder, &(struct row_site){ .name = (uint32_t)(s % 100) + 1,
@@ -279,12 +214,15 @@ static void one(const char *dir, bool kernels, uint64_t n)
 int main(int argc, char **argv)
 {
 	uint64_t largest = argc > 3 ? strtoull(argv[3], NULL, 10) : 10000000;
+	int r;
 
 	if (argc < 3) {
 		fprintf(stderr, "usage: codec DATA_DIR WORK_DIR [LARGEST]\n");
 		return 2;
 	}
-	read_data(argv[1]);
+	r = samples_read(argv[1]);
+	if (r < 0)
+		die(argv[1], r);
 	printf("%-8s %12s %10s %12s %14s\n", "record", "records", "bytes each", "encode ns",
 	       "read M/s/core");
 	for (int kernels = 1; kernels >= 0; kernels--)

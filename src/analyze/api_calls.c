@@ -6,57 +6,68 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/attribution.h"
+#include "base/buf.h"
 
-#define NO_LATENCY INT64_MIN
+#define NO_WORK UINT32_MAX
+#define NO_ROW UINT32_MAX
 
-/* One call that the selection keeps. */
-struct call {
-	uint64_t key; /* name and driver */
-	int64_t duration_ns, latency_ns;
-	bool failed;
+struct builder {
+	const struct attribution *at;
+	const struct selection *sel;
+	/* Of each call the device record that it launched first. A graph launch has many. Kernels
+	 * by their row, copies and sets behind them. */
+	uint32_t *first_work;
+	uint32_t *row_of; /* by name and driver */
+	struct api_row *rows;
+	size_t n, capacity;
+	size_t *next;	   /* where the next number of a row goes */
+	double *work;	   /* a number of each selected call, row after row */
+	uint8_t *left_out; /* calls that are not selected; NULL: none */
+	size_t n_work;
 };
 
-static void note_start(const struct attribution *at, int64_t *latency, uint16_t shard,
-		       uint64_t correlation, int64_t start_ns)
+static int64_t work_start(const struct run *run, uint32_t work)
 {
-	size_t call = attribution_call(at, shard, correlation, start_ns);
-	int64_t after;
+	if (work < run->kernel.n)
+		return run->kernel.start_ns[work];
+	work -= (uint32_t)run->kernel.n;
+	return work < run->copy.n ? run->copy.start_ns[work]
+				  : run->set.start_ns[work - run->copy.n];
+}
 
-	if (call == NO_CALL)
+static void note_start(struct builder *b, uint32_t call, size_t work, int64_t start_ns)
+{
+	if (call == NO_CALL32)
 		return;
-	after = start_ns - at->run->api.start_ns[call];
-	if (latency[call] == NO_LATENCY || after < latency[call])
-		latency[call] = after;
+	if (b->first_work[call] == NO_WORK ||
+	    start_ns < work_start(b->at->run, b->first_work[call]))
+		b->first_work[call] = (uint32_t)work;
 }
 
-/* Of each call, the time to its first device record. A graph launch has many. */
-static void note_latencies(const struct attribution *at, int64_t *latency)
+static int find_first_work(struct builder *b)
 {
-	const struct table_kernel *kernel = &at->run->kernel;
-	const struct table_copy *copy = &at->run->copy;
-	const struct table_set *set = &at->run->set;
+	const struct run *run = b->at->run;
+	size_t copies = run->kernel.n, sets = copies + run->copy.n;
 
-	for (size_t i = 0; i < kernel->n; i++)
-		if (!kernel->untimed[i])
-			note_start(at, latency, kernel->shard[i], kernel->correlation[i],
-				   kernel->start_ns[i]);
-	for (size_t i = 0; i < copy->n; i++)
-		if (!copy->untimed[i])
-			note_start(at, latency, copy->shard[i], copy->correlation[i],
-				   copy->start_ns[i]);
-	for (size_t i = 0; i < set->n; i++)
-		if (!set->untimed[i])
-			note_start(at, latency, set->shard[i], set->correlation[i],
-				   set->start_ns[i]);
-}
-
-static int by_key(const void *a, const void *b)
-{
-	const struct call *x = a, *y = b;
-
-	return x->key < y->key ? -1 : x->key > y->key;
+	if (sets + run->set.n >= NO_WORK)
+		return -EFBIG;
+	b->first_work = array_new(run->api.n, sizeof(*b->first_work));
+	if (!b->first_work)
+		return -ENOMEM;
+	memset(b->first_work, 0xff, run->api.n * sizeof(*b->first_work));
+	for (size_t i = 0; i < run->kernel.n; i++)
+		if (!run->kernel.untimed[i])
+			note_start(b, b->at->kernel_call[i], i, run->kernel.start_ns[i]);
+	for (size_t i = 0; i < run->copy.n; i++)
+		if (!run->copy.untimed[i])
+			note_start(b, b->at->copy_call[i], copies + i, run->copy.start_ns[i]);
+	for (size_t i = 0; i < run->set.n; i++)
+		if (!run->set.untimed[i])
+			note_start(b, b->at->set_call[i], sets + i, run->set.start_ns[i]);
+	return 0;
 }
 
 static int by_time(const void *a, const void *b)
@@ -72,58 +83,107 @@ static int by_time(const void *a, const void *b)
 
 static struct value median(double *x, size_t n)
 {
-	return n ? value_of(stats_median(x, n))
+	return n ? value_of(stats_percentile(x, n, 50))
 		 : value_absent("no timed device record belongs to these calls");
 }
 
-/* The n calls of one row; `work` holds n numbers. */
-static struct api_row make_row(const struct call *calls, size_t n, double *work)
+static size_t key_of(const struct table_api *api, size_t i)
 {
-	struct api_row row = { .name = (uint32_t)(calls->key >> 1),
-			       .driver = calls->key & 1,
-			       .count = n };
-	size_t with_latency = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		work[i] = (double)calls[i].duration_ns;
-		row.time_ns += calls[i].duration_ns;
-		row.errors += calls[i].failed;
-	}
-	row.summary = stats_summarize(work, n);
-	for (size_t i = 0; i < n; i++)
-		if (calls[i].latency_ns != NO_LATENCY)
-			work[with_latency++] = (double)calls[i].latency_ns;
-	row.launches = with_latency;
-	row.latency_ns = median(work, with_latency);
-	return row;
+	return (size_t)api->name[i] << 1 | (api->driver[i] != 0);
 }
 
-static int make_rows(struct call *calls, size_t n, struct api_calls *ret)
+static int leave_out(struct builder *b)
 {
-	struct api_calls result = { 0 };
-	double *work = calloc(n, sizeof(*work));
-	size_t rows = 0;
+	const struct run *run = b->at->run;
+	struct attribution_cursor cursor = { 0 };
 
-	qsort(calls, n, sizeof(*calls), by_key);
-	for (size_t i = 0; i < n; i++)
-		rows += !i || calls[i].key != calls[i - 1].key;
-	result.rows = calloc(rows, sizeof(*result.rows));
-	if (!work || !result.rows) {
-		free(work);
-		free(result.rows);
+	if (!attribution_needed(run, b->sel))
+		return 0;
+	b->left_out = array_new(run->api.n, 1);
+	if (!b->left_out)
 		return -ENOMEM;
+	for (size_t i = 0; i < run->api.n; i++) {
+		struct place place = attribution_place_near(b->at, &cursor, i);
+
+		b->left_out[i] = !attribution_selects(b->at, b->sel, &place);
 	}
-	for (size_t i = 0, end; i < n; i = end) {
-		for (end = i; end < n && calls[end].key == calls[i].key;)
-			end++;
-		result.rows[result.n++] = make_row(calls + i, end - i, work);
+	return 0;
+}
+
+static int make_rows(struct builder *b)
+{
+	const struct table_api *api = &b->at->run->api;
+	size_t most = 0;
+
+	for (size_t i = 0; i < api->n; i++)
+		most = key_of(api, i) > most ? key_of(api, i) : most;
+	b->row_of = malloc((most + 1) * sizeof(*b->row_of));
+	if (!b->row_of)
+		return -ENOMEM;
+	memset(b->row_of, 0xff, (most + 1) * sizeof(*b->row_of));
+	for (size_t i = 0; i < api->n; i++) {
+		uint32_t *row = &b->row_of[key_of(api, i)];
+
+		if (b->left_out && b->left_out[i])
+			continue;
+		if (*row == NO_ROW) {
+			if (array_grow(&b->rows, &b->capacity, b->n + 1, sizeof(*b->rows)) < 0)
+				return -ENOMEM;
+			*row = (uint32_t)b->n;
+			b->rows[b->n++] = (struct api_row){ .name = api->name[i],
+							    .driver = api->driver[i] != 0 };
+		}
+		b->rows[*row].count++;
+		b->rows[*row].time_ns += api->duration_ns[i];
+		b->rows[*row].errors += api->status[i] != 0;
+		b->rows[*row].launches += b->first_work[i] != NO_WORK;
+		b->n_work++;
 	}
-	for (size_t i = 0; i < n; i++)
-		if (calls[i].latency_ns != NO_LATENCY)
-			work[result.launches++] = (double)calls[i].latency_ns;
-	result.latency_ns = median(work, result.launches);
-	free(work);
-	*ret = result;
+	return 0;
+}
+
+/* Puts the durations, or the latencies, of each row side by side; next[i]: the end of row i. */
+static void lay_out(struct builder *b, bool latencies)
+{
+	const struct table_api *api = &b->at->run->api;
+	size_t first = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		b->next[i] = first;
+		first += (size_t)(latencies ? b->rows[i].launches : b->rows[i].count);
+	}
+	for (size_t i = 0; i < api->n; i++) {
+		uint32_t row = b->row_of[key_of(api, i)];
+
+		if (b->left_out && b->left_out[i])
+			continue;
+		if (!latencies)
+			b->work[b->next[row]++] = (double)api->duration_ns[i];
+		else if (b->first_work[i] != NO_WORK)
+			b->work[b->next[row]++] =
+				(double)(work_start(b->at->run, b->first_work[i]) -
+					 api->start_ns[i]);
+	}
+}
+
+static int summarize(struct builder *b, struct api_calls *result)
+{
+	size_t first = 0;
+
+	b->work = array_new(b->n_work + 1, sizeof(*b->work));
+	b->next = calloc(b->n + 1, sizeof(*b->next));
+	if (!b->work || !b->next)
+		return -ENOMEM;
+	lay_out(b, false);
+	for (size_t i = 0; i < b->n; first = b->next[i++])
+		b->rows[i].summary = stats_summarize(b->work + first, b->next[i] - first);
+	lay_out(b, true);
+	first = 0;
+	for (size_t i = 0; i < b->n; first = b->next[i++])
+		b->rows[i].latency_ns = median(b->work + first, b->next[i] - first);
+	result->launches = first;
+	if (b->n_work)
+		result->latency_ns = median(b->work, first);
 	return 0;
 }
 
@@ -143,63 +203,50 @@ static void finish(struct api_calls *calls)
 		qsort(calls->rows, calls->n, sizeof(*calls->rows), by_time);
 }
 
-static size_t select_calls(const struct attribution *at, const struct selection *sel,
-			   const int64_t *latency, struct call *calls)
+int api_calls_analyze_at(const struct attribution *at, const struct selection *sel,
+			 struct api_calls *ret_calls)
 {
-	const struct table_api *api = &at->run->api;
-	bool all = !attribution_needed(at->run, sel);
-	size_t n = 0;
+	struct api_calls result = { .latency_ns = value_absent("no calls in this run or window") };
+	struct builder b = { .at = at, .sel = sel };
+	int r = 0;
 
-	for (size_t i = 0; i < api->n; i++) {
-		if (!all) {
-			struct place place = attribution_place(at, i);
-
-			if (!attribution_selects(at, sel, &place))
-				continue;
-		}
-		calls[n++] = (struct call){ (uint64_t)api->name[i] << 1 | (api->driver[i] != 0),
-					    api->duration_ns[i], latency[i], api->status[i] != 0 };
+	if (at->run->api.n) {
+		r = find_first_work(&b);
+		if (r >= 0)
+			r = leave_out(&b);
+		if (r >= 0)
+			r = make_rows(&b);
+		if (r >= 0)
+			r = summarize(&b, &result);
 	}
-	return n;
+	free(b.first_work);
+	free(b.row_of);
+	free(b.left_out);
+	free(b.next);
+	free(b.work);
+	if (r < 0) {
+		free(b.rows);
+		return r;
+	}
+	result.rows = b.rows;
+	result.n = b.n;
+	finish(&result);
+	*ret_calls = result;
+	return 0;
 }
 
 int api_calls_analyze(const struct run *run, const struct selection *sel,
 		      struct api_calls *ret_calls)
 {
-	struct api_calls result = { .latency_ns = value_absent("no calls in this run or window") };
-	size_t n = run->api.n, selected;
 	struct attribution at;
-	int64_t *latency;
-	struct call *calls;
-	int r;
+	int r = attribution_needed(run, sel) ? attribution_init(&at, run)
+					     : attribution_init_calls(&at, run);
 
-	if (!n) {
-		*ret_calls = result;
-		return 0;
-	}
-	r = attribution_needed(run, sel) ? attribution_init(&at, run)
-					 : attribution_init_calls(&at, run);
 	if (r < 0)
 		return r;
-	latency = calloc(n, sizeof(*latency));
-	calls = calloc(n, sizeof(*calls));
-	r = latency && calls ? 0 : -ENOMEM;
-	if (r >= 0) {
-		for (size_t i = 0; i < n; i++)
-			latency[i] = NO_LATENCY;
-		note_latencies(&at, latency);
-		selected = select_calls(&at, sel, latency, calls);
-		if (selected)
-			r = make_rows(calls, selected, &result);
-	}
-	free(latency);
-	free(calls);
+	r = api_calls_analyze_at(&at, sel, ret_calls);
 	attribution_release(&at);
-	if (r < 0)
-		return r;
-	finish(&result);
-	*ret_calls = result;
-	return 0;
+	return r;
 }
 
 void api_calls_release(struct api_calls *calls)

@@ -9,6 +9,8 @@
 #include "analyze/stats.h"
 #include "analyze/value.h"
 
+struct attribution;
+
 struct api_row {
 	uint32_t name; /* string id */
 	bool driver;
@@ -32,6 +34,9 @@ struct api_calls {
 
 int api_calls_analyze(const struct run *run, const struct selection *sel,
 		      struct api_calls *ret_calls);
+/* With an attribution of the run that is there already; of its calls at least. */
+int api_calls_analyze_at(const struct attribution *at, const struct selection *sel,
+			 struct api_calls *ret_calls);
 void api_calls_release(struct api_calls *calls);
 
 #endif

@@ -15,18 +15,12 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/parallel.h"
 
 #define NOTHING SIZE_MAX
 /* A node is a copy of a copy at most: captured, put into a parent, instantiated, cloned again.
  * The bound is for damaged files, whose nodes may name each other in a circle. */
 #define COPIES_MAX 8
-
-struct call_entry {
-	uint64_t correlation;
-	int64_t start_ns;
-	size_t row;
-	uint16_t shard;
-};
 
 struct range_place {
 	size_t below; /* NOTHING: none */
@@ -47,20 +41,7 @@ struct node_entry {
 	uint16_t shard;
 };
 
-static int by_id(const void *a, const void *b)
-{
-	const struct call_entry *x = a, *y = b;
-
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->correlation != y->correlation)
-		return x->correlation < y->correlation ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* Rows of one thread come in the order of their ids: often there is nothing to sort. */
+/* Nodes come in the order of their making: often there is nothing to sort. */
 static void sort_unless_sorted(void *items, size_t n, size_t size,
 			       int (*order)(const void *, const void *))
 {
@@ -73,21 +54,158 @@ static void sort_unless_sorted(void *items, size_t n, size_t size,
 		qsort(items, n, size, order);
 }
 
+static bool calls_in_order(const struct table_api *api)
+{
+	for (size_t i = 1; i < api->n; i++) {
+		if (api->shard[i - 1] != api->shard[i]) {
+			if (api->shard[i - 1] > api->shard[i])
+				return false;
+		} else if (api->correlation[i - 1] != api->correlation[i]) {
+			if (api->correlation[i - 1] > api->correlation[i])
+				return false;
+		} else if (api->start_ns[i - 1] > api->start_ns[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
 static int collect_calls(struct attribution *at)
 {
 	const struct table_api *api = &at->run->api;
+	struct order_keys keys = { .key = api->correlation, .then = api->start_ns };
+	int r;
 
-	if (!api->n)
+	if (api->n >= ORDER_MOST)
+		return -EFBIG;
+	at->n_calls = api->n;
+	if (calls_in_order(api))
 		return 0;
-	at->calls = calloc(api->n, sizeof(*at->calls));
+	at->calls = array_new(api->n, sizeof(*at->calls));
 	if (!at->calls)
 		return -ENOMEM;
-	for (size_t i = 0; i < api->n; i++)
-		at->calls[i] = (struct call_entry){ api->correlation[i], api->start_ns[i], i,
-						    api->shard[i] };
-	sort_unless_sorted(at->calls, api->n, sizeof(*at->calls), by_id);
-	at->n_calls = api->n;
+	r = order_rows(&keys, 0, api->n, at->calls);
+	return r < 0 ? r : order_group(api->shard, at->calls, api->n);
+}
+
+static size_t call_row(const struct attribution *at, size_t i)
+{
+	return at->calls ? at->calls[i] : i;
+}
+
+struct call_key {
+	uint64_t correlation;
+	int64_t start_ns;
+	uint16_t shard;
+};
+
+static bool same_id(const struct attribution *at, size_t i, const struct call_key *key)
+{
+	size_t row = call_row(at, i);
+
+	return at->run->api.shard[row] == key->shard &&
+	       at->run->api.correlation[row] == key->correlation;
+}
+
+/* Whether the i-th call comes before all of that id that began later. */
+static inline bool begun_by(const struct attribution *at, size_t i, const struct call_key *key)
+{
+	const struct table_api *api = &at->run->api;
+	size_t row = call_row(at, i);
+
+	if (api->shard[row] != key->shard)
+		return api->shard[row] < key->shard;
+	if (api->correlation[row] != key->correlation)
+		return api->correlation[row] < key->correlation;
+	return api->start_ns[row] <= key->start_ns;
+}
+
+/* *hint: where the last one was found. */
+static size_t find_call(const struct attribution *at, const struct call_key *key, size_t *hint)
+{
+	const struct table_api *api = &at->run->api;
+	size_t low, last;
+
+	ORDER_FIND(low, at->n_calls, *hint, begun_by(at, probe, key));
+	*hint = low;
+	if (!low || !same_id(at, low - 1, key))
+		/* Clocks of host and device differ a little: one that began just after counts. */
+		return low < at->n_calls && same_id(at, low, key) ? call_row(at, low) : NO_CALL;
+	last = call_row(at, low - 1);
+	for (size_t i = low; api->driver[last] && i-- > 0;) {
+		size_t row = call_row(at, i);
+
+		if (!same_id(at, i, key))
+			break;
+		if (!api->driver[row] &&
+		    api->duration_ns[row] >= api->start_ns[last] - api->start_ns[row])
+			return row;
+	}
+	return last;
+}
+
+size_t attribution_call(const struct attribution *at, uint16_t shard, uint64_t correlation,
+			int64_t start_ns)
+{
+	size_t hint = at->n_calls;
+
+	return find_call(at, &(struct call_key){ correlation, start_ns, shard }, &hint);
+}
+
+/* A part of a table of device records, of which one thread finds the calls. */
+#define JOIN_ROWS 262144
+struct join {
+	const struct attribution *at;
+	const uint64_t *correlation;
+	const int64_t *start_ns;
+	const uint16_t *shard;
+	size_t n;
+	uint32_t *call;
+};
+
+static int join_part(void *context, size_t part, unsigned int worker)
+{
+	const struct join *join = context;
+	size_t from = part * JOIN_ROWS, hint = join->at->n_calls;
+	size_t to = join->n - from < JOIN_ROWS ? join->n : from + JOIN_ROWS;
+
+	(void)worker;
+	for (size_t i = from; i < to; i++) {
+		struct call_key key = { join->correlation[i], join->start_ns[i], join->shard[i] };
+
+		join->call[i] = (uint32_t)find_call(join->at, &key, &hint);
+	}
 	return 0;
+}
+
+static int join_table(const struct attribution *at, const struct join *table, uint32_t **ret_call)
+{
+	size_t parts = (table->n + JOIN_ROWS - 1) / JOIN_ROWS;
+	struct join join = *table;
+
+	join.at = at;
+	if (!join.n)
+		return 0;
+	*ret_call = join.call = array_new(join.n, sizeof(*join.call));
+	if (!join.call)
+		return -ENOMEM;
+	return parallel_run(parts, parallel_workers(parts), join_part, &join);
+}
+
+#define JOIN(table)                                                                                \
+	&(struct join)                                                                             \
+	{                                                                                          \
+		.correlation = (table)->correlation, .start_ns = (table)->start_ns,                \
+		.shard = (table)->shard, .n = (table)->n                                           \
+	}
+
+static int join_calls(struct attribution *at)
+{
+	int r = join_table(at, JOIN(&at->run->kernel), &at->kernel_call);
+
+	if (r >= 0)
+		r = join_table(at, JOIN(&at->run->copy), &at->copy_call);
+	return r < 0 ? r : join_table(at, JOIN(&at->run->set), &at->set_call);
 }
 
 /* Paths by parent and name, found again through an open hash. */
@@ -166,7 +284,7 @@ static int place_ranges(struct attribution *at)
 	size_t open = NOTHING;
 	int r = 0;
 
-	at->range_places = calloc(at->n_ranges, sizeof(*at->range_places));
+	at->range_places = array_new(at->n_ranges, sizeof(*at->range_places));
 	if (!at->range_places)
 		return -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < at->n_ranges; i++) {
@@ -183,24 +301,22 @@ static int place_ranges(struct attribution *at)
 	return r;
 }
 
+static inline bool begins_by(const struct nested *item, uint16_t shard, uint32_t thread,
+			     int64_t time_ns)
+{
+	return item->shard != shard	? item->shard < shard
+	       : item->thread != thread ? item->thread < thread
+					: item->start_ns <= time_ns;
+}
+
 /* The innermost range of the thread that holds the moment. */
 static size_t innermost(const struct attribution *at, uint16_t shard, uint32_t thread,
-			int64_t time_ns)
+			int64_t time_ns, size_t *hint)
 {
-	size_t low = 0, high = at->n_ranges;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct nested *item = &at->ranges[middle];
-		bool before = item->shard != shard     ? item->shard < shard
-			      : item->thread != thread ? item->thread < thread
-						       : item->start_ns <= time_ns;
-
-		if (before)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, at->n_ranges, *hint, begins_by(&at->ranges[probe], shard, thread, time_ns));
+	*hint = low;
 	if (!low-- || at->ranges[low].shard != shard || at->ranges[low].thread != thread)
 		return NOTHING;
 	while (low != NOTHING && at->ranges[low].end_ns <= time_ns)
@@ -250,7 +366,9 @@ static size_t node_range(const struct attribution *at, const struct node_entry *
 
 	for (int i = 0; node && i < COPIES_MAX; i++) {
 		uint64_t source = t->source[node->row];
-		size_t here = innermost(at, node->shard, t->thread[node->row], node->time_ns);
+		size_t hint = at->n_ranges;
+		size_t here = innermost(at, node->shard, t->thread[node->row], node->time_ns,
+					&hint);
 
 		if (here != NOTHING)
 			range = here;
@@ -286,6 +404,8 @@ int attribution_init_calls(struct attribution *at, const struct run *run)
 
 	*at = (struct attribution){ .run = run };
 	r = collect_calls(at);
+	if (r >= 0)
+		r = join_calls(at);
 	if (r < 0)
 		attribution_release(at);
 	return r;
@@ -305,56 +425,32 @@ int attribution_init(struct attribution *at, const struct run *run)
 		r = place_ranges(at);
 	if (r >= 0)
 		r = collect_nodes(at);
+	if (r >= 0)
+		r = join_calls(at);
 	if (r < 0)
 		attribution_release(at);
 	return r;
+}
+
+void attribution_close(struct attribution *at)
+{
+	free(at->calls);
+	at->calls = NULL;
+	at->n_calls = 0;
 }
 
 void attribution_release(struct attribution *at)
 {
 	step_index_release(&at->steps);
 	free(at->calls);
+	free(at->kernel_call);
+	free(at->copy_call);
+	free(at->set_call);
 	free(at->ranges);
 	free(at->range_places);
 	free(at->paths);
 	free(at->nodes);
 	*at = (struct attribution){ 0 };
-}
-
-static bool same_id(const struct call_entry *a, const struct call_entry *b)
-{
-	return a->shard == b->shard && a->correlation == b->correlation;
-}
-
-size_t attribution_call(const struct attribution *at, uint16_t shard, uint64_t correlation,
-			int64_t start_ns)
-{
-	const struct table_api *api = &at->run->api;
-	struct call_entry key = { correlation, start_ns, SIZE_MAX, shard };
-	size_t low = 0, high = at->n_calls; /* one past the last that began by then */
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (by_id(&at->calls[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || !same_id(&at->calls[low - 1], &key))
-		/* Clocks of host and device differ a little: one that began just after counts. */
-		return low < at->n_calls && same_id(&at->calls[low], &key) ? at->calls[low].row
-									   : NO_CALL;
-	for (size_t i = low; api->driver[at->calls[low - 1].row] && i-- > 0;) {
-		const struct call_entry *call = &at->calls[i];
-
-		if (!same_id(call, &key))
-			break;
-		if (!api->driver[call->row] &&
-		    api->duration_ns[call->row] >= at->calls[low - 1].start_ns - call->start_ns)
-			return call->row;
-	}
-	return at->calls[low - 1].row;
 }
 
 static void enter_range(const struct attribution *at, size_t range, struct place *place)
@@ -368,32 +464,43 @@ static void enter_range(const struct attribution *at, size_t range, struct place
 	place->phase = at->range_places[range].phase;
 }
 
-struct place attribution_place(const struct attribution *at, size_t call)
+struct place attribution_place_near(const struct attribution *at, struct attribution_cursor *cursor,
+				    size_t call)
 {
 	const struct table_api *api = &at->run->api;
 	struct place place = { .layer = -1, .expert = -1 };
 
-	place.step = step_index_find(&at->steps, at->run, api->shard[call], api->start_ns[call]);
-	enter_range(at, innermost(at, api->shard[call], api->thread[call], api->start_ns[call]),
+	place.step = step_index_find_near(&at->steps, at->run, api->shard[call],
+					  api->start_ns[call], &cursor->step);
+	enter_range(at,
+		    innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
+			      &cursor->range),
 		    &place);
 	return place;
 }
 
-bool attribution_find(const struct attribution *at, const struct device_work *work,
-		      struct place *ret_place)
+struct place attribution_place(const struct attribution *at, size_t call)
 {
-	size_t call = attribution_call(at, work->shard, work->correlation, work->start_ns);
+	struct attribution_cursor cursor = { at->n_ranges, at->steps.n };
+
+	return attribution_place_near(at, &cursor, call);
+}
+
+bool attribution_find_near(const struct attribution *at, struct attribution_cursor *cursor,
+			   const struct device_work *work, uint32_t call, struct place *ret_place)
+{
 	const struct node_entry *node =
 		work->graph_node ? find_node(at, work->shard, work->graph_node, work->start_ns)
 				 : NULL;
 	struct place place = { .layer = -1, .expert = -1, .range = NO_RANGE };
 
-	if (call == NO_CALL && !node)
+	if (call == NO_CALL32 && !node)
 		return false;
-	if (call != NO_CALL)
-		place = attribution_place(at, call);
+	if (call != NO_CALL32)
+		place = attribution_place_near(at, cursor, call);
 	else
-		place.step = step_index_find(&at->steps, at->run, work->shard, work->start_ns);
+		place.step = step_index_find_near(&at->steps, at->run, work->shard, work->start_ns,
+						  &cursor->step);
 	if (node && node->range != NOTHING) {
 		place.layer = place.expert = -1;
 		place.phase = 0;
@@ -401,6 +508,15 @@ bool attribution_find(const struct attribution *at, const struct device_work *wo
 	}
 	*ret_place = place;
 	return true;
+}
+
+bool attribution_find(const struct attribution *at, const struct device_work *work,
+		      struct place *ret_place)
+{
+	struct attribution_cursor cursor = { at->n_ranges, at->steps.n };
+	size_t call = attribution_call(at, work->shard, work->correlation, work->start_ns);
+
+	return attribution_find_near(at, &cursor, work, (uint32_t)call, ret_place);
 }
 
 bool attribution_needed(const struct run *run, const struct selection *sel)

@@ -2,7 +2,8 @@
  *
  * Which part of the program a device record belongs to: the call that launched it (same process,
  * same correlation id), and by the start of that call the step and the innermost range or
- * operation of its thread. Pure, any thread; n log n to set up, log n a look-up.
+ * operation of its thread. Pure, any thread; linear to set up for records in the order in which they
+ * are delivered, n log n for others, log n a look-up. Large runs are joined by several threads.
  *
  * Correlation ids may start again when recording was off for a while: of several calls with the
  * same id, the last one that began before the record is taken. A driver call inside a runtime
@@ -17,9 +18,11 @@
 #define ANALYZE_ATTRIBUTION_H
 
 #include "analyze/nesting.h"
+#include "analyze/order.h"
 #include "analyze/selection.h"
 
 #define NO_CALL SIZE_MAX
+#define NO_CALL32 UINT32_MAX
 #define NO_STEP SIZE_MAX
 #define NO_RANGE SIZE_MAX
 
@@ -43,8 +46,10 @@ struct device_work {
 struct attribution {
 	const struct run *run;
 	struct step_index steps;
-	struct call_entry *calls; /* by process, correlation id, start */
+	uint32_t *calls; /* rows of run->api by process, correlation id, start; NULL: they are so */
 	size_t n_calls;
+	/* Of each row of the tables the one of run->api that launched it, or NO_CALL32. */
+	uint32_t *kernel_call, *copy_call, *set_call;
 	struct nested *ranges; /* by process, thread, start */
 	struct range_place *range_places;
 	size_t n_ranges;
@@ -55,8 +60,10 @@ struct attribution {
 };
 
 int attribution_init(struct attribution *at, const struct run *run);
-/* Only for attribution_call: no steps, ranges and nodes. */
+/* Only for the calls of device records: no steps, ranges and nodes. */
 int attribution_init_calls(struct attribution *at, const struct run *run);
+/* Gives back what attribution_call and attribution_find need: they find no call afterwards. */
+void attribution_close(struct attribution *at);
 void attribution_release(struct attribution *at);
 
 /* The row of run->api that launched a device record; NO_CALL when none was recorded. */
@@ -67,6 +74,16 @@ struct place attribution_place(const struct attribution *at, size_t call);
 /* Where the work of a device comes from; false: neither its call nor its node was recorded. */
 bool attribution_find(const struct attribution *at, const struct device_work *work,
 		      struct place *ret_place);
+
+/* Where the last look-ups ended: the next ones are mostly near. Zero to begin with. */
+struct attribution_cursor {
+	size_t range, step;
+};
+/* As attribution_place and attribution_find. `call`: the work's of kernel_call and so on. */
+struct place attribution_place_near(const struct attribution *at, struct attribution_cursor *cursor,
+				    size_t call);
+bool attribution_find_near(const struct attribution *at, struct attribution_cursor *cursor,
+			   const struct device_work *work, uint32_t call, struct place *ret_place);
 /* "outer/inner" of a path. *ret_text: free() it. */
 int attribution_path_text(const struct attribution *at, uint32_t path, char **ret_text);
 

@@ -9,11 +9,13 @@
 
 #include "analyze/digest_inside.h"
 #include "analyze/idle.h"
+#include "analyze/lanes.h"
+#include "base/buf.h"
 
-/* Work of a device, then stretches without a pause. */
+/* A stretch of work without a pause. */
 struct stretch {
 	int64_t start_ns, end_ns;
-	uint64_t correlation; /* of the work that begins it */
+	uint32_t call; /* that launched the work which begins it, or NO_CALL32 */
 	uint32_t device;
 	uint16_t shard;
 };
@@ -30,52 +32,58 @@ static int order_lane(const struct stretch *x, const struct stretch *y)
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
-static int by_lane(const void *a, const void *b)
+static uint32_t starting_call(const struct attribution *at, const struct lane_span *span)
 {
-	const struct stretch *x = a, *y = b;
-	int order = order_lane(x, y);
+	const uint32_t *calls[LANE_KINDS] = { at->kernel_call, at->copy_call, at->set_call };
 
-	if (order)
-		return order;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->correlation < y->correlation ? -1 : x->correlation > y->correlation;
+	return calls[span->kind][span->row];
 }
 
-#define ADD_WORK(table)                                                                            \
-	for (size_t i = 0; i < (table)->n; i++)                                                    \
-		if (!(table)->untimed[i] && (table)->duration_ns[i] > 0)                           \
-			list[n++] = (struct stretch)                                               \
-			{                                                                          \
-				(table)->start_ns[i],                                              \
-					(table)->start_ns[i] + (table)->duration_ns[i],            \
-					(table)->correlation[i], (table)->device[i],               \
-					(table)->shard[i]                                          \
-			}
-
-static int collect(const struct run *run, struct lanes *ret_lanes)
+static int collect_device(const struct attribution *at, const struct device_lanes *work,
+			  const struct lane *lane, struct lanes *lanes, size_t *capacity)
 {
-	size_t most = run->kernel.n + run->copy.n + run->set.n, n = 0, kept = 0;
-	struct stretch *list = calloc(most + 1, sizeof(*list));
+	struct busy_stream stream = busy_stream(work, lane->shard, lane->device);
+	struct lane_span span;
 
-	if (!list)
-		return -ENOMEM;
-	ADD_WORK(&run->kernel);
-	ADD_WORK(&run->copy);
-	ADD_WORK(&run->set);
-	if (n)
-		qsort(list, n, sizeof(*list), by_lane);
-	for (size_t i = 0; i < n; i++) {
-		if (kept && !order_lane(&list[kept - 1], &list[i]) &&
-		    list[i].start_ns <= list[kept - 1].end_ns) {
-			if (list[i].end_ns > list[kept - 1].end_ns)
-				list[kept - 1].end_ns = list[i].end_ns;
-		} else {
-			list[kept++] = list[i];
-		}
+	while (busy_stream_next(&stream, &span)) {
+		if (array_grow(&lanes->stretches, capacity, lanes->n + 1,
+			       sizeof(*lanes->stretches)) < 0)
+			return -ENOMEM;
+		lanes->stretches[lanes->n++] = (struct stretch){ span.start_ns, span.end_ns,
+								 starting_call(at, &span),
+								 lane->device, lane->shard };
 	}
-	*ret_lanes = (struct lanes){ list, kept };
 	return 0;
+}
+
+static int collect_all(const struct attribution *at, const struct device_lanes *work,
+		       struct lanes *lanes)
+{
+	struct lane *devices = calloc(device_lanes_room(work) + 1, sizeof(*devices));
+	size_t n = devices ? device_lanes_list(work, devices) : 0, capacity = 0;
+	int r = devices ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = collect_device(at, work, &devices[i], lanes, &capacity);
+	free(devices);
+	return r;
+}
+
+static int collect(const struct run *run, struct lanes *lanes)
+{
+	struct device_lanes work;
+	struct attribution at;
+	int r = attribution_init_calls(&at, run);
+
+	if (r < 0)
+		return r;
+	r = device_lanes_init(&work, run);
+	if (r >= 0) {
+		r = collect_all(&at, &work, lanes);
+		device_lanes_release(&work);
+	}
+	attribution_release(&at);
+	return r;
 }
 
 /* The first stretch of [first, end), one lane, that ends after the time. */
@@ -97,7 +105,7 @@ struct idle_sums {
 };
 
 /* One step of one rank on one of its devices. */
-static void measure(const struct idle_index *index, const struct lanes *l, size_t first, size_t end,
+static void measure(struct idle_device *idle, const struct lanes *l, size_t first, size_t end,
 		    const struct step_row *row, size_t u, struct idle_sums *sums)
 {
 	int64_t at = row->start_ns, stop = row->start_ns + row->duration_ns, busy = 0;
@@ -107,14 +115,12 @@ static void measure(const struct idle_index *index, const struct lanes *l, size_
 		bool next = i < end && l->stretches[i].start_ns < stop;
 		struct idle_gap gap = { .start_ns = at,
 					.end_ns = next ? l->stretches[i].start_ns : stop,
-					.shard = l->stretches[first].shard,
-					.device = l->stretches[first].device,
 					.has_next = next,
-					.correlation = next ? l->stretches[i].correlation : 0 };
+					.call = next ? l->stretches[i].call : NO_CALL32 };
 		int64_t from, until;
 
 		if (gap.end_ns > gap.start_ns)
-			idle_account(index, &gap, causes);
+			idle_account(idle, &gap, causes);
 		if (!next)
 			break;
 		from = l->stretches[i].start_ns > at ? l->stretches[i].start_ns : at;
@@ -131,6 +137,9 @@ static void measure(const struct idle_index *index, const struct lanes *l, size_
 static void measure_lane(const struct digest_builder *b, const struct idle_index *index,
 			 const struct lanes *l, size_t first, size_t end, struct idle_sums *sums)
 {
+	struct idle_device idle = idle_device(index, l->stretches[first].shard,
+					      l->stretches[first].device);
+
 	for (size_t i = 0; i < b->steps.n; i++) {
 		const struct step_row *row = &b->steps.rows[i];
 		size_t unit = b->unit_of[row->row];
@@ -138,7 +147,7 @@ static void measure_lane(const struct digest_builder *b, const struct idle_index
 
 		if (u != NO_UNIT && row->duration_ns > 0 &&
 		    b->run->step.shard[row->row] == l->stretches[first].shard)
-			measure(index, l, first, end, row, u, sums);
+			measure(&idle, l, first, end, row, u, sums);
 	}
 }
 
@@ -182,7 +191,7 @@ static int add_all(struct digest_builder *b, struct idle_sums *sums)
 static int measure_all(struct digest_builder *b, const struct lanes *l, struct idle_sums *sums)
 {
 	struct idle_index index;
-	int r = idle_index_init(&index, b->run);
+	int r = idle_index_init(&index, b->run, &b->coverage);
 
 	if (r < 0)
 		return r;

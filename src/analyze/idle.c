@@ -8,10 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/coverage.h"
+#include "base/buf.h"
+
 /* Groups of idle_index.host. Only peer copies have a device. */
-enum { HOST_CALL, HOST_SYNC, HOST_COPY, PEER_COPY };
-enum { SYNC_STREAM_WAITS = 2 }; /* of a sync record: the host does not */
+enum { HOST_CALL, HOST_SYNC, HOST_COPY, PEER_COPY }; /* plain calls are not in it */
+enum { SYNC_STREAM_WAITS = 2 };			     /* of a sync record: the host does not */
 enum { COPY_PTOP = 10 };
+
+struct idle_edge {
+	int64_t first_ns, last_ns;
+};
 
 const char *idle_cause_name(enum idle_cause cause)
 {
@@ -50,40 +57,55 @@ static int name_groups(const struct run *run, uint8_t **ret_groups)
 	return 0;
 }
 
+static int add_span(struct idle_index *index, size_t *capacity, const struct span *span)
+{
+	if (array_grow(&index->host, capacity, index->n_host + 1, sizeof(*index->host)) < 0)
+		return -ENOMEM;
+	index->host[index->n_host++] = *span;
+	return 0;
+}
+
+/* A call that took no time still says that calls were recorded then. */
+static int64_t call_end(const struct table_api *api, size_t i)
+{
+	return api->start_ns[i] + (api->duration_ns[i] > 0 ? api->duration_ns[i] : 1);
+}
+
 /* Group after group, so that what was recorded in order needs no sorting. */
-static void add_calls(const struct run *run, const uint8_t *groups, struct idle_index *index)
+static int add_calls(struct idle_index *index, const uint8_t *groups, size_t *capacity)
 {
-	const struct table_api *api = &run->api;
+	const struct table_api *api = &index->run->api;
+	int r = 0;
 
-	for (uint32_t group = HOST_CALL; group <= HOST_COPY; group++)
-		for (size_t i = 0; i < api->n; i++)
-			/* A call that took no time still says that calls were recorded then. */
-			if (group == HOST_CALL || groups[api->name[i]] == 1 + group)
-				index->host[index->n_host++] = (struct span){
-					api->start_ns[i],
-					api->start_ns[i] +
-						(api->duration_ns[i] > 0 ? api->duration_ns[i] : 1),
-					group, 0, api->shard[i]
-				};
+	for (uint32_t group = HOST_SYNC; group <= HOST_COPY; group++)
+		for (size_t i = 0; r >= 0 && i < api->n; i++)
+			if (groups[api->name[i]] == 1 + group)
+				r = add_span(index, capacity,
+					     &(struct span){ api->start_ns[i], call_end(api, i),
+							     group, 0, api->shard[i] });
+	return r;
 }
 
-static void add_syncs(const struct run *run, struct idle_index *index)
+static int add_syncs(struct idle_index *index, size_t *capacity)
 {
-	const struct table_sync *sync = &run->sync;
+	const struct table_sync *sync = &index->run->sync;
+	int r = 0;
 
-	for (size_t i = 0; i < sync->n; i++)
+	for (size_t i = 0; r >= 0 && i < sync->n; i++)
 		if (sync->type[i] != SYNC_STREAM_WAITS)
-			index->host[index->n_host++] =
-				(struct span){ sync->start_ns[i],
-					       sync->start_ns[i] + sync->duration_ns[i], HOST_SYNC,
-					       0, sync->shard[i] };
+			r = add_span(index, capacity,
+				     &(struct span){ sync->start_ns[i],
+						     sync->start_ns[i] + sync->duration_ns[i],
+						     HOST_SYNC, 0, sync->shard[i] });
+	return r;
 }
 
-static void add_peer_copies(const struct run *run, struct idle_index *index)
+static int add_peer_copies(struct idle_index *index, size_t *capacity)
 {
-	const struct table_copy *copy = &run->copy;
+	const struct table_copy *copy = &index->run->copy;
+	int r = 0;
 
-	for (size_t i = 0; i < copy->n; i++) {
+	for (size_t i = 0; r >= 0 && i < copy->n; i++) {
 		struct span span = { copy->start_ns[i], copy->start_ns[i] + copy->duration_ns[i],
 				     PEER_COPY, 0, copy->shard[i] };
 
@@ -91,81 +113,103 @@ static void add_peer_copies(const struct run *run, struct idle_index *index)
 			continue;
 		span.device = copy->device[i] == copy->source_device[i] ? copy->target_device[i]
 									: copy->source_device[i];
-		index->host[index->n_host++] = span;
+		r = add_span(index, capacity, &span);
+	}
+	return r;
+}
+
+static inline bool ends_by(const struct span *window, uint16_t shard, int64_t time_ns)
+{
+	return window->shard != shard ? window->shard < shard : window->end_ns <= time_ns;
+}
+
+/* What calls say of the windows that they lie in. */
+static void note_calls(struct idle_index *index)
+{
+	const struct table_api *api = &index->run->api;
+	const struct coverage *c = index->coverage;
+	size_t window = 0;
+
+	for (size_t w = 0; w < c->n_windows; w++)
+		index->edges[w] = (struct idle_edge){ INT64_MAX, INT64_MIN };
+	for (size_t i = 0; i < api->n; i++) {
+		int64_t start = api->start_ns[i], end = call_end(api, i);
+		uint16_t shard = api->shard[i];
+
+		index->has_calls[shard] = true;
+		ORDER_FIND(window, c->n_windows, window, ends_by(&c->windows[probe], shard, start));
+		for (size_t w = window; w < c->n_windows && c->windows[w].shard == shard &&
+					c->windows[w].start_ns < end;
+		     w++) {
+			struct idle_edge *edge = &index->edges[w];
+
+			edge->first_ns = start < edge->first_ns ? start : edge->first_ns;
+			edge->last_ns = end > edge->last_ns ? end : edge->last_ns;
+		}
 	}
 }
 
-int idle_index_init(struct idle_index *index, const struct run *run)
+int idle_index_init(struct idle_index *index, const struct run *run,
+		    const struct coverage *coverage)
 {
-	size_t most = run->api.n * 2 + run->sync.n + run->copy.n;
 	uint8_t *groups = NULL;
+	size_t capacity = 0;
 	int r;
 
-	*index = (struct idle_index){ 0 };
-	r = attribution_init_calls(&index->at, run);
-	if (r < 0)
-		return r;
-	index->host = calloc(most + 1, sizeof(*index->host));
-	r = index->host ? name_groups(run, &groups) : -ENOMEM;
+	*index = (struct idle_index){ .run = run, .coverage = coverage };
+	index->has_calls = calloc(run->n_shards + 1, sizeof(*index->has_calls));
+	index->edges = calloc(coverage->n_windows + 1, sizeof(*index->edges));
+	r = index->has_calls && index->edges ? name_groups(run, &groups) : -ENOMEM;
+	if (r >= 0)
+		r = add_calls(index, groups, &capacity);
+	if (r >= 0)
+		r = add_syncs(index, &capacity);
+	if (r >= 0)
+		r = add_peer_copies(index, &capacity);
+	free(groups);
 	if (r < 0) {
 		idle_index_release(index);
 		return r;
 	}
-	add_calls(run, groups, index);
-	add_syncs(run, index);
-	add_peer_copies(run, index);
-	free(groups);
 	index->n_host = spans_merge(index->host, index->n_host);
+	note_calls(index);
 	return 0;
 }
 
 void idle_index_release(struct idle_index *index)
 {
-	attribution_release(&index->at);
 	free(index->host);
+	free(index->has_calls);
+	free(index->edges);
 	*index = (struct idle_index){ 0 };
 }
 
-/* The first span of a group that ends after the moment; NULL: none. */
-static const struct span *first_after(const struct idle_index *index, const struct idle_gap *gap,
-				      uint32_t group, int64_t time_ns)
+static struct idle_lane lane_of(const struct idle_index *index, uint16_t shard, uint32_t group,
+				uint32_t device)
 {
-	struct span lane = { .group = group,
-			     .device = group == PEER_COPY ? gap->device : 0,
-			     .shard = gap->shard };
-	size_t low = 0, high = index->n_host;
+	struct span key = { .group = group, .device = device, .shard = shard };
+	struct idle_lane lane = { 0 };
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = span_lane_order(&index->host[middle], &lane);
-
-		if (order < 0 || (!order && index->host[middle].end_ns <= time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < index->n_host && !span_lane_order(&index->host[low], &lane) ? index->host + low
-										 : NULL;
+	lane.spans = spans_lane(index->host, index->n_host, &key, &lane.n);
+	return lane;
 }
 
-/* The end of the last call that began before the moment; INT64_MIN: none. */
-static int64_t last_call_end(const struct idle_index *index, const struct idle_gap *gap,
-			     int64_t time_ns)
+struct idle_device idle_device(const struct idle_index *index, uint16_t shard, uint32_t device)
 {
-	struct span lane = { .group = HOST_CALL, .shard = gap->shard };
-	size_t low = 0, high = index->n_host;
+	return (struct idle_device){
+		.index = index,
+		.shard = shard,
+		.sync = lane_of(index, shard, HOST_SYNC, 0),
+		.copy = lane_of(index, shard, HOST_COPY, 0),
+		.peer = lane_of(index, shard, PEER_COPY, device),
+	};
+}
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = span_lane_order(&index->host[middle], &lane);
-
-		if (order < 0 || (!order && index->host[middle].start_ns < time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && !span_lane_order(&index->host[low - 1], &lane) ? index->host[low - 1].end_ns
-								     : INT64_MIN;
+/* The first span that ends after the moment; NULL: none. */
+static const struct span *first_after(struct idle_lane *lane, int64_t time_ns)
+{
+	ORDER_FIND(lane->hint, lane->n, lane->hint, lane->spans[probe].end_ns <= time_ns);
+	return lane->hint < lane->n ? &lane->spans[lane->hint] : NULL;
 }
 
 static int64_t at_most(int64_t a, int64_t b)
@@ -179,14 +223,13 @@ static int64_t at_least(int64_t a, int64_t b)
 }
 
 /* How much of [start, end) lies in copies that are waited for. */
-static int64_t copy_time(const struct idle_index *index, const struct idle_gap *gap, int64_t start,
-			 int64_t end)
+static int64_t copy_time(struct idle_device *device, int64_t start, int64_t end)
 {
 	int64_t length = 0;
 
 	while (start < end) {
-		const struct span *call = first_after(index, gap, HOST_COPY, start);
-		const struct span *peer = first_after(index, gap, PEER_COPY, start);
+		const struct span *call = first_after(&device->copy, start);
+		const struct span *peer = first_after(&device->peer, start);
 		const struct span *next = !call || (peer && peer->start_ns < call->start_ns) ? peer
 											     : call;
 		int64_t from;
@@ -200,58 +243,67 @@ static int64_t copy_time(const struct idle_index *index, const struct idle_gap *
 	return length;
 }
 
-static void split(const struct idle_index *index, const struct idle_gap *gap, int64_t start,
-		  int64_t end, enum idle_cause else_cause, int64_t *causes)
+static void split(struct idle_device *device, int64_t start, int64_t end,
+		  enum idle_cause else_cause, int64_t *causes)
 {
-	int64_t copy = copy_time(index, gap, start, end);
+	int64_t copy = copy_time(device, start, end);
 
 	causes[IDLE_COPY] += copy;
 	causes[else_cause] += end - start - copy;
 }
 
-/* Cuts what attaching and detaching hide off the gap. */
-static void cut_edges(const struct idle_index *index, struct idle_gap *gap, int64_t *causes)
+/* The window that holds the gap, whose edges are those of windows. */
+static const struct idle_edge *edge_at(const struct idle_device *device, int64_t start_ns)
 {
+	const struct coverage *c = device->index->coverage;
+	size_t low;
+
+	ORDER_FIND(low, c->n_windows, 0, ends_by(&c->windows[probe], device->shard, start_ns));
+	return &device->index->edges[low];
+}
+
+/* Cuts what attaching and detaching hide off the gap. */
+static void cut_edges(const struct idle_device *device, struct idle_gap *gap, int64_t *causes)
+{
+	const struct idle_edge *edge;
+
+	if (!gap->edge_before && !gap->edge_after)
+		return;
+	edge = edge_at(device, gap->start_ns);
 	if (gap->edge_before) {
-		const struct span *call = first_after(index, gap, HOST_CALL, gap->start_ns);
-		int64_t seen = call ? at_most(at_least(call->start_ns, gap->start_ns), gap->end_ns)
-				    : gap->end_ns;
+		int64_t seen = at_most(at_least(edge->first_ns, gap->start_ns), gap->end_ns);
 
 		causes[IDLE_PROFILER] += seen - gap->start_ns;
 		gap->start_ns = seen;
 	}
 	if (gap->edge_after) {
-		int64_t seen =
-			at_most(at_least(last_call_end(index, gap, gap->end_ns), gap->start_ns),
-				gap->end_ns);
+		int64_t seen = at_most(at_least(edge->last_ns, gap->start_ns), gap->end_ns);
 
 		causes[IDLE_PROFILER] += gap->end_ns - seen;
 		gap->end_ns = seen;
 	}
 }
 
-void idle_account(const struct idle_index *index, const struct idle_gap *gap, int64_t *causes)
+void idle_account(struct idle_device *device, const struct idle_gap *gap, int64_t *causes)
 {
 	struct idle_gap rest = *gap;
 	const struct span *sync;
 	int64_t begin, called;
-	size_t call = NO_CALL;
+	bool no_call;
 
-	cut_edges(index, &rest, causes);
+	cut_edges(device, &rest, causes);
 	if (rest.end_ns <= rest.start_ns)
 		return;
-	if (rest.has_next)
-		call = attribution_call(&index->at, rest.shard, rest.correlation, rest.end_ns);
-	called = call == NO_CALL ? rest.end_ns : index->at.run->api.start_ns[call];
+	no_call = !rest.has_next || rest.call == NO_CALL32;
+	called = no_call ? rest.end_ns : device->index->run->api.start_ns[rest.call];
 	begin = at_least(rest.start_ns, at_most(called, rest.end_ns));
-	sync = first_after(index, &rest, HOST_SYNC, rest.start_ns);
+	sync = first_after(&device->sync, rest.start_ns);
 	if (sync && sync->start_ns <= rest.start_ns)
 		causes[IDLE_SYNC] += begin - rest.start_ns;
-	else if (!first_after(index, &rest, HOST_CALL, INT64_MIN) ||
-		 (rest.has_next && call == NO_CALL))
-		split(index, &rest, rest.start_ns, begin, IDLE_UNKNOWN, causes);
+	else if (!device->index->has_calls[device->shard] || (rest.has_next && no_call))
+		split(device, rest.start_ns, begin, IDLE_UNKNOWN, causes);
 	else
-		split(index, &rest, rest.start_ns, begin, IDLE_HOST, causes);
-	split(index, &rest, begin, rest.end_ns,
+		split(device, rest.start_ns, begin, IDLE_HOST, causes);
+	split(device, begin, rest.end_ns,
 	      called >= rest.start_ns - IDLE_LAUNCH_NS ? IDLE_LAUNCH : IDLE_QUEUED, causes);
 }

@@ -44,25 +44,45 @@ enum idle_cause {
 
 const char *idle_cause_name(enum idle_cause cause);
 
+struct coverage;
+
+/* What the host and other devices were doing. */
 struct idle_index {
-	struct attribution at; /* calls only */
-	struct span *host;     /* merged: what the host and other devices were doing */
+	const struct run *run;
+	struct span *host; /* merged: synchronisations, blocking copies, copies of other devices */
 	size_t n_host;
+	bool *has_calls; /* of each process */
+	/* Of each window of records: begin of the first and end of the last call in it. */
+	const struct coverage *coverage;
+	struct idle_edge *edges;
 };
 
-int idle_index_init(struct idle_index *index, const struct run *run);
+/* The coverage must outlive the index. */
+int idle_index_init(struct idle_index *index, const struct run *run,
+		    const struct coverage *coverage);
 void idle_index_release(struct idle_index *index);
+
+/* A part of the index, and where it was looked at last. */
+struct idle_lane {
+	const struct span *spans;
+	size_t n, hint;
+};
+/* One device, whose gaps come in the order of time. */
+struct idle_device {
+	const struct idle_index *index;
+	uint16_t shard;
+	struct idle_lane sync, copy, peer;
+};
+struct idle_device idle_device(const struct idle_index *index, uint16_t shard, uint32_t device);
 
 struct idle_gap {
 	int64_t start_ns, end_ns;
-	uint16_t shard;
-	uint32_t device;
 	bool edge_before, edge_after; /* records begin or end here */
-	bool has_next;		      /* work ends it, of this correlation id */
-	uint64_t correlation;
+	bool has_next;		      /* work ends it */
+	uint32_t call;		      /* that launched that work, or NO_CALL32 */
 };
 
 /* Adds the gap's time to causes[IDLE_CAUSES]. */
-void idle_account(const struct idle_index *index, const struct idle_gap *gap, int64_t *causes);
+void idle_account(struct idle_device *device, const struct idle_gap *gap, int64_t *causes);
 
 #endif

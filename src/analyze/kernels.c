@@ -32,16 +32,20 @@ struct builder {
 	enum kernels_by by;
 	const struct kernel_classes *classes;
 	struct demangler demangler;
-	struct attribution at;
-	bool placed; /* `at` is set up */
+	const struct attribution *at; /* NULL: places are not looked up */
+	struct attribution_cursor cursor;
+	bool placed; /* places are asked for, if there are kernels */
 	struct kernel_row *rows;
 	struct key *keys;
 	size_t n, rows_capacity, keys_capacity;
 	uint32_t *slots; /* hash of keys: row + 1; 0: free */
 	size_t n_slots;
-	uint32_t *row_of;      /* of each kernel */
+	bool by_launch;	  /* what a kernel counts to follows from its launch alone */
+	uint32_t *row_of; /* of each launch id, or of each kernel */
+	size_t row_of_capacity;
 	const char **class_of; /* by string id, NULL: not asked for yet */
 	size_t class_capacity;
+	bool long_ones; /* a duration that does not fit into 32 bits, or a negative one */
 	uint64_t without_call, outside;
 };
 
@@ -141,12 +145,12 @@ static bool place_key(struct builder *b, size_t i, struct key *key)
 				    kernel->start_ns[i], kernel->shard[i] };
 	struct place place;
 
-	if (!attribution_find(&b->at, &work, &place)) {
+	if (!attribution_find_near(b->at, &b->cursor, &work, b->at->kernel_call[i], &place)) {
 		b->without_call++;
 		key->no_place = "its launch call was not recorded";
 		return selection_is_all(b->sel);
 	}
-	if (!attribution_selects(&b->at, b->sel, &place))
+	if (!attribution_selects(b->at, b->sel, &place))
 		return false;
 	b->outside += place.path == 0;
 	if (b->by < KERNELS_BY_RANGE || b->by > KERNELS_BY_STEP || !known_place(b->by, &place, key))
@@ -168,7 +172,7 @@ static int key_of(struct builder *b, size_t i, struct key *ret_key, bool *ret_se
 	const char *class;
 	int r = 0;
 
-	*ret_selected = !b->placed || place_key(b, i, &key);
+	*ret_selected = !b->at || place_key(b, i, &key);
 	switch (b->by) {
 	case KERNELS_BY_NAME:
 		key = (struct key){ .major = name_of(b, i) };
@@ -226,7 +230,7 @@ static int describe(struct builder *b, const struct key *key, struct kernel_row 
 		row->class = strdup(key->class);
 		return row->class ? 0 : -ENOMEM;
 	case KERNELS_BY_RANGE:
-		return attribution_path_text(&b->at, (uint32_t)key->major, &row->range);
+		return attribution_path_text(b->at, (uint32_t)key->major, &row->range);
 	case KERNELS_BY_LAYER:
 		row->layer = (int32_t)key->major;
 		break;
@@ -276,54 +280,138 @@ static int find_row(struct builder *b, const struct key *key, uint32_t *ret_row)
 	return 0;
 }
 
+static int row_of_kernel(struct builder *b, size_t i, uint32_t *ret_row)
+{
+	struct key key;
+	bool selected;
+	int r = key_of(b, i, &key, &selected);
+
+	*ret_row = NO_ROW;
+	return r < 0 || !selected ? r : find_row(b, &key, ret_row);
+}
+
+/* Launches are few, and each is looked at once. */
+static int row_of_launch(struct builder *b, size_t i, uint32_t *ret_row)
+{
+	uint32_t launch = b->run->kernel.launch[i];
+	int r = 0;
+
+	if (launch >= b->row_of_capacity) {
+		size_t old = b->row_of_capacity;
+
+		if (array_grow(&b->row_of, &b->row_of_capacity, (size_t)launch + 1,
+			       sizeof(*b->row_of)) < 0)
+			return -ENOMEM;
+		memset(b->row_of + old, 0xff, (b->row_of_capacity - old) * sizeof(*b->row_of));
+	}
+	if (b->row_of[launch] == NO_ROW)
+		r = row_of_kernel(b, i, &b->row_of[launch]);
+	*ret_row = b->row_of[launch];
+	return r;
+}
+
+static uint32_t row_at(const struct builder *b, size_t i)
+{
+	return b->row_of[b->by_launch ? b->run->kernel.launch[i] : i];
+}
+
 static int assign_rows(struct builder *b)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < kernel->n; i++) {
-		struct key key;
-		bool selected;
+		uint32_t row;
 
-		b->row_of[i] = NO_ROW;
-		r = key_of(b, i, &key, &selected);
-		if (r < 0 || !selected)
-			continue;
-		r = find_row(b, &key, &b->row_of[i]);
-		if (r < 0)
-			continue;
-		b->rows[b->row_of[i]].count++;
-		if (kernel->untimed[i])
-			b->rows[b->row_of[i]].untimed++;
+		if (b->by_launch)
+			r = row_of_launch(b, i, &row);
 		else
-			b->rows[b->row_of[i]].time_ns += kernel->duration_ns[i];
+			r = row_of_kernel(b, i, &row);
+		if (!b->by_launch)
+			b->row_of[i] = row;
+		if (r < 0 || row == NO_ROW)
+			continue;
+		b->rows[row].count++;
+		if (kernel->untimed[i])
+			b->rows[row].untimed++;
+		else
+			b->rows[row].time_ns += kernel->duration_ns[i];
+		b->long_ones |= (uint64_t)kernel->duration_ns[i] > UINT32_MAX;
 	}
 	return r;
 }
 
-static int summarize(struct builder *b)
-{
-	const struct table_kernel *kernel = &b->run->kernel;
-	double *durations = calloc(kernel->n, sizeof(*durations));
-	size_t *next = calloc(b->n + 1, sizeof(*next)), first = 0;
+/* The durations of a row side by side, from next[row] on; next[row] is then its end. */
+#define LAY_OUT(b, next, durations)                                                                \
+	for (size_t i = 0; i < (b)->run->kernel.n; i++) {                                          \
+		uint32_t row = row_at(b, i);                                                       \
+		if (row != NO_ROW && !(b)->run->kernel.untimed[i])                                 \
+			(durations)[(next)[row]++] = (b)->run->kernel.duration_ns[i];              \
+	}
 
-	if (!durations || !next) {
+static int summarize_doubles(struct builder *b, size_t *next)
+{
+	double *durations = array_new(b->run->kernel.n, sizeof(*durations));
+	size_t first = 0;
+
+	if (!durations)
+		return -ENOMEM;
+	LAY_OUT(b, next, durations)
+	for (size_t i = 0; i < b->n; first = next[i++])
+		b->rows[i].summary = stats_summarize(durations + first, next[i] - first);
+	free(durations);
+	return 0;
+}
+
+/* Nearly always durations are below four seconds: half of the memory. */
+static int summarize_words(struct builder *b, size_t *next)
+{
+	uint32_t *durations = array_new(b->run->kernel.n, sizeof(*durations)), *room;
+	size_t first = 0, most = 1;
+
+	for (size_t i = 0; i < b->n; i++)
+		most = b->rows[i].count > most ? (size_t)b->rows[i].count : most;
+	room = array_new(most, sizeof(*room));
+	if (!durations || !room) {
 		free(durations);
-		free(next);
+		free(room);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < b->n; i++)
-		next[i + 1] = next[i] + (size_t)(b->rows[i].count - b->rows[i].untimed);
-	for (size_t i = 0; i < kernel->n; i++)
-		if (b->row_of[i] != NO_ROW && !kernel->untimed[i])
-			durations[next[b->row_of[i]]++] = (double)kernel->duration_ns[i];
-	for (size_t i = 0; i < b->n; i++) {
-		b->rows[i].summary = stats_summarize(durations + first, next[i] - first);
-		first = next[i];
-	}
+	LAY_OUT(b, next, durations)
+	for (size_t i = 0; i < b->n; first = next[i++])
+		b->rows[i].summary = stats_summarize_words(durations + first, next[i] - first,
+							   room);
 	free(durations);
-	free(next);
+	free(room);
 	return 0;
+}
+
+/* With one kind of device the launch says all: its time is summed up, and looked at once. */
+static int add_occupancy_by_launch(struct builder *b, struct occupancy_lookup *lookup,
+				   struct occupancy_mean *means)
+{
+	const struct table_kernel *kernel = &b->run->kernel;
+	size_t *first = calloc(lookup->n_launches, sizeof(*first)); /* its first kernel + 1 */
+	int64_t *time_ns = calloc(lookup->n_launches, sizeof(*time_ns));
+	int r = first && time_ns ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r >= 0 && i < kernel->n; i++) {
+		uint32_t launch = kernel->launch[i];
+
+		if (kernel->untimed[i])
+			continue;
+		time_ns[launch] += kernel->duration_ns[i];
+		if (!first[launch])
+			first[launch] = i + 1;
+	}
+	for (size_t i = 0; r >= 0 && i < lookup->n_launches; i++)
+		if (first[i] && b->row_of[i] != NO_ROW)
+			occupancy_mean_add(&means[b->row_of[i]],
+					   occupancy_lookup_kernel(lookup, first[i] - 1),
+					   time_ns[i]);
+	free(first);
+	free(time_ns);
+	return r;
 }
 
 static int add_occupancy(struct builder *b)
@@ -337,18 +425,35 @@ static int add_occupancy(struct builder *b)
 		free(means);
 		return r;
 	}
-	for (size_t i = 0; i < kernel->n; i++)
-		if (b->row_of[i] != NO_ROW && !kernel->untimed[i])
-			occupancy_mean_add(&means[b->row_of[i]],
-					   occupancy_lookup_kernel(&lookup, i),
-					   kernel->duration_ns[i]);
-	for (size_t i = 0; i < b->n; i++) {
+	if (b->by_launch && lookup.n_kinds <= 1)
+		r = add_occupancy_by_launch(b, &lookup, means);
+	else
+		for (size_t i = 0; i < kernel->n; i++)
+			if (row_at(b, i) != NO_ROW && !kernel->untimed[i])
+				occupancy_mean_add(&means[row_at(b, i)],
+						   occupancy_lookup_kernel(&lookup, i),
+						   kernel->duration_ns[i]);
+	for (size_t i = 0; r >= 0 && i < b->n; i++) {
 		b->rows[i].occupancy_pct = occupancy_mean_pct(&means[i]);
 		b->rows[i].occupancy_limiter = occupancy_mean_limiter(&means[i]);
 	}
 	occupancy_lookup_release(&lookup);
 	free(means);
-	return 0;
+	return r;
+}
+
+static int summarize(struct builder *b)
+{
+	size_t *next = calloc(b->n + 1, sizeof(*next));
+	int r;
+
+	if (!next)
+		return -ENOMEM;
+	for (size_t i = 0; i + 1 < b->n; i++)
+		next[i + 1] = next[i] + (size_t)(b->rows[i].count - b->rows[i].untimed);
+	r = b->long_ones ? summarize_doubles(b, next) : summarize_words(b, next);
+	free(next);
+	return r;
 }
 
 static int by_time(const void *a, const void *b)
@@ -447,21 +552,24 @@ static int mark_whole_steps(struct builder *b)
 	return 0;
 }
 
+bool kernels_need_places(const struct kernels_options *options)
+{
+	return options->by >= KERNELS_BY_RANGE && options->by <= KERNELS_BY_STEP;
+}
+
 static int build(struct builder *b)
 {
-	int r = 0;
+	int r;
 
-	b->placed = attribution_needed(b->run, b->sel) ||
-		    (b->by >= KERNELS_BY_RANGE && b->by <= KERNELS_BY_STEP);
 	if (!b->run->kernel.n)
 		return 0;
-	b->row_of = calloc(b->run->kernel.n, sizeof(*b->row_of));
-	if (!b->row_of)
-		return -ENOMEM;
-	if (b->placed)
-		r = attribution_init(&b->at, b->run);
-	if (r >= 0)
-		r = assign_rows(b);
+	b->by_launch = !b->at && (b->by == KERNELS_BY_NAME || b->by == KERNELS_BY_CLASS);
+	if (!b->by_launch) {
+		b->row_of = array_new(b->run->kernel.n, sizeof(*b->row_of));
+		if (!b->row_of)
+			return -ENOMEM;
+	}
+	r = assign_rows(b);
 	if (r >= 0 && b->by == KERNELS_BY_STEP)
 		r = mark_whole_steps(b);
 	if (r >= 0)
@@ -469,36 +577,58 @@ static int build(struct builder *b)
 	return r < 0 ? r : summarize(b);
 }
 
-int kernels_analyze(const struct run *run, const struct selection *sel,
-		    const struct kernels_options *options, struct kernels *ret_kernels)
+static int analyze(struct builder *b, struct kernels *ret_kernels)
 {
-	struct builder b = { .run = run, .sel = sel, .by = options->by };
-	struct kernel_classes *own = NULL;
 	struct kernels kernels;
-	int r = options->classes ? 0 : kernel_classes_new(NULL, &own, NULL);
+	int r;
 
-	if (r < 0)
-		return r;
-	b.classes = own ? own : options->classes;
-	demangler_init(&b.demangler);
-	r = build(&b);
-	kernels = (struct kernels){ .rows = b.rows, .n = b.n };
+	demangler_init(&b->demangler);
+	r = build(b);
+	kernels = (struct kernels){ .rows = b->rows, .n = b->n };
 	if (r >= 0)
-		finish(&b, &kernels);
+		finish(b, &kernels);
 	else
 		kernels_release(&kernels);
-	if (b.placed)
-		attribution_release(&b.at);
-	demangler_release(&b.demangler);
-	kernel_classes_free(own);
-	free(b.keys);
-	free(b.slots);
-	free(b.row_of);
-	free(b.class_of);
+	demangler_release(&b->demangler);
+	free(b->keys);
+	free(b->slots);
+	free(b->row_of);
+	free(b->class_of);
 	if (r < 0)
 		return r;
 	*ret_kernels = kernels;
 	return 0;
+}
+
+int kernels_analyze_at(const struct attribution *at, const struct selection *sel,
+		       const struct kernels_options *options, struct kernels *ret_kernels)
+{
+	struct builder b = { .run = at->run, .sel = sel, .by = options->by };
+	struct kernel_classes *own = NULL;
+	int r = options->classes ? 0 : kernel_classes_new(NULL, &own, NULL);
+
+	if (r < 0)
+		return r;
+	b.placed = attribution_needed(b.run, sel) || kernels_need_places(options);
+	b.at = b.placed ? at : NULL;
+	b.classes = own ? own : options->classes;
+	r = analyze(&b, ret_kernels);
+	kernel_classes_free(own);
+	return r;
+}
+
+int kernels_analyze(const struct run *run, const struct selection *sel,
+		    const struct kernels_options *options, struct kernels *ret_kernels)
+{
+	struct attribution at = { .run = run };
+	int r = 0;
+
+	if (run->kernel.n && (attribution_needed(run, sel) || kernels_need_places(options)))
+		r = attribution_init(&at, run);
+	if (r >= 0)
+		r = kernels_analyze_at(&at, sel, options, ret_kernels);
+	attribution_release(&at);
+	return r;
 }
 
 void kernels_release(struct kernels *kernels)

@@ -15,6 +15,8 @@
 #include "analyze/stats.h"
 #include "analyze/value.h"
 
+struct attribution;
+
 enum kernels_by {
 	KERNELS_BY_NAME,
 	KERNELS_BY_CLASS,
@@ -71,6 +73,11 @@ struct kernels {
  * a launch call are left out. */
 int kernels_analyze(const struct run *run, const struct selection *sel,
 		    const struct kernels_options *options, struct kernels *ret_kernels);
+/* Whether rows are by something that has to be looked up. */
+bool kernels_need_places(const struct kernels_options *options);
+/* With an attribution of the run that is there already. */
+int kernels_analyze_at(const struct attribution *at, const struct selection *sel,
+		       const struct kernels_options *options, struct kernels *ret_kernels);
 void kernels_release(struct kernels *kernels);
 
 #endif

@@ -288,9 +288,10 @@ static void sum_gpu(const struct ops_gpu *gpu, struct ops *ops)
 	ops->gpu_unplaced_ns = value_of((double)gpu->unplaced_ns);
 }
 
-int ops_analyze(const struct run *run, const struct selection *sel,
-		const struct ops_options *options, struct ops *ret_ops)
+int ops_analyze_at(const struct attribution *at, const struct selection *sel,
+		   const struct ops_options *options, struct ops *ret_ops)
 {
+	const struct run *run = at->run;
 	struct builder b = { .run = run, .sel = sel, .options = options };
 	struct nested *list = NULL;
 	size_t n = 0;
@@ -300,7 +301,7 @@ int ops_analyze(const struct run *run, const struct selection *sel,
 	if (r >= 0 && selection_is_window(sel))
 		r = step_index_init(&b.steps, run);
 	if (r >= 0)
-		r = ops_gpu_init(&b.gpu, run, sel, list, n);
+		r = ops_gpu_init(&b.gpu, at, sel, list, n);
 	if (r >= 0)
 		r = walk(&b, list, n);
 	free(list);
@@ -315,6 +316,18 @@ int ops_analyze(const struct run *run, const struct selection *sel,
 		free(b.rows);
 	}
 	ops_gpu_release(&b.gpu);
+	return r;
+}
+
+int ops_analyze(const struct run *run, const struct selection *sel,
+		const struct ops_options *options, struct ops *ret_ops)
+{
+	struct attribution at = { .run = run };
+	int r = ops_gpu_unknown(run) ? 0 : attribution_init(&at, run);
+
+	if (r >= 0)
+		r = ops_analyze_at(&at, sel, options, ret_ops);
+	attribution_release(&at);
 	return r;
 }
 

@@ -18,6 +18,8 @@
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
+struct attribution;
+
 struct ops_options {
 	/* Rows are kept apart by these beside name and kind. */
 	bool by_shape, by_layer, by_expert, by_phase;
@@ -54,6 +56,9 @@ struct ops {
 
 int ops_analyze(const struct run *run, const struct selection *sel,
 		const struct ops_options *options, struct ops *ret_ops);
+/* With an attribution of the run that is there already. */
+int ops_analyze_at(const struct attribution *at, const struct selection *sel,
+		   const struct ops_options *options, struct ops *ret_ops);
 void ops_release(struct ops *ops);
 
 #endif

@@ -13,12 +13,13 @@
 #include "analyze/attribution.h"
 
 static void add_work(struct ops_gpu *gpu, const struct attribution *at, const struct selection *sel,
-		     const struct device_work *work, int64_t duration_ns)
+		     struct attribution_cursor *cursor, const struct device_work *work,
+		     uint32_t call, int64_t duration_ns)
 {
 	const struct nested *item;
 	struct place place;
 
-	if (!attribution_find(at, work, &place)) {
+	if (!attribution_find_near(at, cursor, work, call, &place)) {
 		gpu->unplaced_ns += duration_ns;
 		return;
 	}
@@ -33,26 +34,22 @@ static void add_work(struct ops_gpu *gpu, const struct attribution *at, const st
 	*(item->is_op ? &gpu->op_self[item->row] : &gpu->range_self[item->row]) += duration_ns;
 }
 
-#define ADD_WORK(table)                                                                            \
+#define ADD_WORK(table, calls)                                                                     \
 	for (size_t i = 0; i < (table)->n; i++)                                                    \
 		if (!(table)->untimed[i])                                                          \
-	add_work(gpu, &at, sel,                                                                    \
+	add_work(gpu, at, sel, &cursor,                                                            \
 		 &(struct device_work){ (table)->correlation[i], (table)->graph_node[i],           \
 					(table)->start_ns[i], (table)->shard[i] },                 \
-		 (table)->duration_ns[i])
+		 (calls)[i], (table)->duration_ns[i])
 
-static int place_work(struct ops_gpu *gpu, const struct run *run, const struct selection *sel)
+static void place_work(struct ops_gpu *gpu, const struct attribution *at,
+		       const struct selection *sel)
 {
-	struct attribution at;
-	int r = attribution_init(&at, run);
+	struct attribution_cursor cursor = { 0 };
 
-	if (r < 0)
-		return r;
-	ADD_WORK(&run->kernel);
-	ADD_WORK(&run->copy);
-	ADD_WORK(&run->set);
-	attribution_release(&at);
-	return 0;
+	ADD_WORK(&at->run->kernel, at->kernel_call);
+	ADD_WORK(&at->run->copy, at->copy_call);
+	ADD_WORK(&at->run->set, at->set_call);
 }
 
 static int64_t *total_of(struct ops_gpu *gpu, const struct nested *item)
@@ -86,22 +83,23 @@ static int add_children(struct ops_gpu *gpu, const struct nested *list, size_t n
 	return 0;
 }
 
-static bool no_device_time(struct ops_gpu *gpu, const struct run *run)
+const char *ops_gpu_unknown(const struct run *run)
 {
 	if (!run->kernel.n && !run->copy.n && !run->set.n)
-		gpu->reason = "no device records in this run";
-	else if (!run->api.n && !run->graph_node.n)
-		gpu->reason = "the calls that launched the device's work were not recorded";
-	return gpu->reason != NULL;
+		return "no device records in this run";
+	if (!run->api.n && !run->graph_node.n)
+		return "the calls that launched the device's work were not recorded";
+	return NULL;
 }
 
-int ops_gpu_init(struct ops_gpu *gpu, const struct run *run, const struct selection *sel,
+int ops_gpu_init(struct ops_gpu *gpu, const struct attribution *at, const struct selection *sel,
 		 const struct nested *list, size_t n)
 {
+	const struct run *run = at->run;
 	int r;
 
-	*gpu = (struct ops_gpu){ 0 };
-	if (no_device_time(gpu, run))
+	*gpu = (struct ops_gpu){ .reason = ops_gpu_unknown(run) };
+	if (gpu->reason)
 		return 0;
 	gpu->known = true;
 	gpu->range_self = calloc(run->range.n + 1, sizeof(*gpu->range_self));
@@ -109,10 +107,10 @@ int ops_gpu_init(struct ops_gpu *gpu, const struct run *run, const struct select
 	gpu->op_self = calloc(run->op.n + 1, sizeof(*gpu->op_self));
 	gpu->op_total = calloc(run->op.n + 1, sizeof(*gpu->op_total));
 	r = gpu->range_self && gpu->range_total && gpu->op_self && gpu->op_total ? 0 : -ENOMEM;
-	if (r >= 0)
-		r = place_work(gpu, run, sel);
-	if (r >= 0)
+	if (r >= 0) {
+		place_work(gpu, at, sel);
 		r = add_children(gpu, list, n);
+	}
 	if (r < 0)
 		ops_gpu_release(gpu);
 	return r;

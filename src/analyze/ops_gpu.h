@@ -5,6 +5,7 @@
 #ifndef ANALYZE_OPS_GPU_H
 #define ANALYZE_OPS_GPU_H
 
+#include "analyze/attribution.h"
 #include "analyze/nesting.h"
 #include "analyze/selection.h"
 #include "analyze/value.h"
@@ -18,8 +19,11 @@ struct ops_gpu {
 	int64_t outside_ns, unplaced_ns;
 };
 
-/* `list`: NESTING_LATEST_FIRST. Only work of the selected steps counts. */
-int ops_gpu_init(struct ops_gpu *gpu, const struct run *run, const struct selection *sel,
+/* Why the device time of operations is not known; NULL: it is. */
+const char *ops_gpu_unknown(const struct run *run);
+/* `at`: only its run is looked at when device time is not known. `list`: NESTING_LATEST_FIRST. Only
+ * work of the selected steps counts. */
+int ops_gpu_init(struct ops_gpu *gpu, const struct attribution *at, const struct selection *sel,
 		 const struct nested *list, size_t n);
 void ops_gpu_release(struct ops_gpu *gpu);
 

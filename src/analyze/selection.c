@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analyze/order.h"
+
 struct entry {
 	int64_t start_ns;
 	size_t row;
@@ -55,25 +57,33 @@ void step_index_release(struct step_index *index)
 	*index = (struct step_index){ 0 };
 }
 
-size_t step_index_find(const struct step_index *index, const struct run *run, uint16_t shard,
-		       int64_t time_ns)
+static inline bool begins_by(const struct table_step *step, size_t row, uint16_t shard,
+			     int64_t time_ns)
+{
+	return step->shard[row] < shard ||
+	       (step->shard[row] == shard && step->start_ns[row] <= time_ns);
+}
+
+size_t step_index_find_near(const struct step_index *index, const struct run *run, uint16_t shard,
+			    int64_t time_ns, size_t *hint)
 {
 	const struct table_step *step = &run->step;
-	size_t low = 0, high = index->n; /* the last entry that starts at or before the time */
+	size_t low; /* one past the last entry that starts at or before the time */
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2, row = index->rows[middle];
-
-		if (step->shard[row] < shard ||
-		    (step->shard[row] == shard && step->start_ns[row] <= time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, index->n, *hint, begins_by(step, index->rows[probe], shard, time_ns));
+	*hint = low;
 	if (!low)
 		return SIZE_MAX;
 	low = index->rows[low - 1];
 	if (step->shard[low] != shard || time_ns - step->start_ns[low] >= step->duration_ns[low])
 		return SIZE_MAX;
 	return low;
+}
+
+size_t step_index_find(const struct step_index *index, const struct run *run, uint16_t shard,
+		       int64_t time_ns)
+{
+	size_t hint = index->n;
+
+	return step_index_find_near(index, run, shard, time_ns, &hint);
 }

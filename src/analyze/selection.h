@@ -49,5 +49,8 @@ void step_index_release(struct step_index *index);
 /* The row of run->step whose [start, end) holds `time_ns`; SIZE_MAX when none. */
 size_t step_index_find(const struct step_index *index, const struct run *run, uint16_t shard,
 		       int64_t time_ns);
+/* The same; *hint: where the last one was found, index->n when none was. */
+size_t step_index_find_near(const struct step_index *index, const struct run *run, uint16_t shard,
+			    int64_t time_ns, size_t *hint);
 
 #endif

@@ -16,6 +16,7 @@
 #include "analyze/kernel_name.h"
 #include "analyze/run_slice.h"
 #include "analyze/timeline.h"
+#include "analyze/lanes.h"
 
 static const char no_records[] = "device records do not cover the step";
 static const char no_phases[] = "no range in the step names a phase";
@@ -82,36 +83,44 @@ static void sum_kernels(const struct run *one, const struct stretch *s, struct a
 	}
 }
 
-/* The longest time in which a device had nothing to do. */
+/* The longest time in which one device had nothing to do. */
+static void find_gap_of(const struct device_lanes *lanes, const struct lane *lane,
+			const struct stretch *s, struct account *a)
+{
+	struct busy_stream stream = busy_stream(lanes, lane->shard, lane->device);
+	int64_t at = s->start_ns;
+	struct lane_span busy;
+	bool more = true;
+
+	while (more && at < s->end_ns) {
+		int64_t next;
+
+		more = busy_stream_next(&stream, &busy);
+		next = more && busy.start_ns < s->end_ns ? busy.start_ns : s->end_ns;
+		if ((double)(next - at) > a->gap_ns) {
+			a->gap_ns = (double)(next - at);
+			a->gap_at_ns = (double)(at - s->start_ns);
+		}
+		at = more && busy.end_ns > at ? busy.end_ns : at;
+	}
+}
+
 static int find_gap(const struct run *one, const struct stretch *s, struct account *a)
 {
-	struct span *spans;
-	size_t n;
-	int r = device_spans(one, &spans, &n);
+	struct device_lanes lanes;
+	struct lane *devices;
+	int r = device_lanes_init(&lanes, one);
 
-	if (r < 0 || !n)
+	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i++)
-		spans[i].group = SPAN_ALL;
-	n = spans_merge(spans, n);
-	for (size_t i = 0, size; i < n; i += size) {
-		int64_t at = s->start_ns;
-
-		size = spans_lane_size(spans, n, i);
-		for (size_t j = i; j <= i + size && at < s->end_ns; j++) {
-			int64_t next = j < i + size && spans[j].start_ns < s->end_ns
-					       ? spans[j].start_ns
-					       : s->end_ns;
-
-			if ((double)(next - at) > a->gap_ns) {
-				a->gap_ns = (double)(next - at);
-				a->gap_at_ns = (double)(at - s->start_ns);
-			}
-			at = j < i + size && spans[j].end_ns > at ? spans[j].end_ns : at;
-		}
-	}
-	free(spans);
-	return 0;
+	devices = calloc(device_lanes_room(&lanes) + 1, sizeof(*devices));
+	if (devices)
+		for (size_t i = 0, n = device_lanes_list(&lanes, devices); i < n; i++)
+			find_gap_of(&lanes, &devices[i], s, a);
+	device_lanes_release(&lanes);
+	r = devices ? 0 : -ENOMEM;
+	free(devices);
+	return r;
 }
 
 static bool allocates(const char *call)

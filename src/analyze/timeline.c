@@ -9,36 +9,6 @@
 
 #include "analyze/coverage.h"
 
-#define ADD_SPANS(table, which)                                                                    \
-	for (size_t i = 0; i < (table)->n; i++)                                                    \
-		if (!(table)->untimed[i])                                                          \
-			spans[n++] = (struct span)                                                 \
-			{                                                                          \
-				(table)->start_ns[i],                                              \
-					(table)->start_ns[i] + (table)->duration_ns[i], which,     \
-					(table)->device[i], (table)->shard[i]                      \
-			}
-
-int device_spans(const struct run *run, struct span **ret_spans, size_t *ret_n)
-{
-	size_t all = run->kernel.n + run->copy.n + run->set.n, n = 0;
-	struct span *spans;
-
-	*ret_spans = NULL;
-	*ret_n = 0;
-	if (!all)
-		return 0;
-	spans = calloc(all, sizeof(*spans));
-	if (!spans)
-		return -ENOMEM;
-	ADD_SPANS(&run->kernel, SPAN_KERNEL);
-	ADD_SPANS(&run->copy, SPAN_COPY);
-	ADD_SPANS(&run->set, SPAN_SET);
-	*ret_spans = spans;
-	*ret_n = spans_merge(spans, n);
-	return 0;
-}
-
 static uint64_t count_untimed(const struct run *run)
 {
 	uint64_t untimed = 0;
@@ -94,62 +64,22 @@ static size_t intersect(const struct span *a, size_t n_a, const struct span *b, 
 
 struct measuring {
 	const struct run *run;
+	const struct attribution *at;
+	const struct device_lanes *lanes;
 	const struct selection *sel;
-	const struct coverage *coverage;
+	struct coverage coverage;
 	struct idle_index idle;
-	const struct span *spans; /* by kind */
-	size_t n;
-	const struct span *busy; /* all kinds together */
-	uint64_t *starter;	 /* correlation id of the record that begins each of them */
-	size_t n_busy;
 	struct span *watched; /* of the device at hand: where its records are complete */
 	size_t n_watched;
-	struct span *work; /* room for any intersection */
 };
-
-/* The correlation ids of the records that begin a busy span. */
-static void note_starter(struct measuring *m, uint16_t shard, uint32_t device, int64_t start_ns,
-			 uint64_t correlation)
-{
-	struct span key = {
-		.start_ns = start_ns, .group = SPAN_ALL, .device = device, .shard = shard
-	};
-	size_t low = 0, high = m->n_busy;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = span_lane_order(&m->busy[middle], &key);
-
-		if (order < 0 || (!order && m->busy[middle].start_ns < start_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < m->n_busy && !span_lane_order(&m->busy[low], &key) &&
-	    m->busy[low].start_ns == start_ns)
-		m->starter[low] = correlation;
-}
-
-#define NOTE_STARTERS(table)                                                                       \
-	for (size_t i = 0; i < (table)->n; i++)                                                    \
-		if (!(table)->untimed[i])                                                          \
-	note_starter(m, (table)->shard[i], (table)->device[i], (table)->start_ns[i],               \
-		     (table)->correlation[i])
-
-static void note_starters(struct measuring *m)
-{
-	NOTE_STARTERS(&m->run->set);
-	NOTE_STARTERS(&m->run->copy);
-	NOTE_STARTERS(&m->run->kernel);
-}
 
 /* Where the window of the device was covered by records. */
 static void watch(struct measuring *m, const struct timeline_device *d)
 {
-	struct span window = { d->start_ns, d->end_ns, SPAN_ALL, d->device, d->shard };
+	struct span window = { d->start_ns, d->end_ns, 0, d->device, d->shard };
 	struct span lane = { .shard = d->shard };
 	size_t n;
-	const struct span *windows = spans_lane(m->coverage->windows, m->coverage->n_windows, &lane,
+	const struct span *windows = spans_lane(m->coverage.windows, m->coverage.n_windows, &lane,
 						&n);
 
 	/* A process without a governor is covered from its first record to its last. */
@@ -158,86 +88,154 @@ static void watch(struct measuring *m, const struct timeline_device *d)
 		n = 1;
 	}
 	m->n_watched = intersect(windows, n, &window, 1, m->watched);
-	for (size_t i = 0; i < m->n_watched; i++)
-		m->watched[i].group = SPAN_ALL;
 }
 
-static size_t lane_in_window(struct measuring *m, const struct timeline_device *d, uint32_t group,
-			     struct span *out)
+/* What of a stream lies in the watched time, piece after piece. */
+struct pieces {
+	const struct measuring *m;
+	struct lane_stream stream;
+	struct lane_span span; /* the one at hand; not cut yet */
+	bool has;
+	size_t window;
+	int64_t length; /* of the pieces so far */
+};
+
+static struct pieces pieces_of(const struct measuring *m, enum lane_kind kind,
+			       const struct timeline_device *d)
 {
-	struct span lane = { .group = group, .device = d->device, .shard = d->shard };
-	size_t n;
-	const struct span *found = spans_lane(m->spans, m->n, &lane, &n);
+	struct pieces p = { .m = m, .stream = lane_stream(m->lanes, kind, d->shard, d->device) };
 
-	return intersect(found, n, m->watched, m->n_watched, out);
+	p.has = lane_stream_next(&p.stream, &p.span);
+	return p;
 }
 
-static void account_gap(struct measuring *m, struct timeline_device *d, const struct idle_gap *gap)
+static bool next_piece(struct pieces *p, struct lane_span *ret)
+{
+	while (p->has && p->window < p->m->n_watched) {
+		const struct span *window = &p->m->watched[p->window];
+		struct lane_span piece = p->span;
+
+		if (piece.start_ns < window->start_ns)
+			piece.start_ns = window->start_ns;
+		if (piece.end_ns > window->end_ns)
+			piece.end_ns = window->end_ns;
+		if (p->span.end_ns < window->end_ns)
+			p->has = lane_stream_next(&p->stream, &p->span);
+		else
+			p->window++;
+		if (piece.end_ns > piece.start_ns) {
+			p->length += piece.end_ns - piece.start_ns;
+			*ret = piece;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Lengths of kernels and copies, and of both at once. */
+static void measure_overlap(struct measuring *m, struct timeline_device *d)
+{
+	struct pieces kernels = pieces_of(m, LANE_KERNEL, d);
+	struct pieces copies = pieces_of(m, LANE_COPY, d);
+	struct lane_span kernel, copy;
+	bool more = next_piece(&kernels, &kernel) & next_piece(&copies, &copy);
+
+	while (more) {
+		int64_t start = kernel.start_ns > copy.start_ns ? kernel.start_ns : copy.start_ns;
+		int64_t end = kernel.end_ns < copy.end_ns ? kernel.end_ns : copy.end_ns;
+
+		d->overlap_ns += end > start ? end - start : 0;
+		more = kernel.end_ns < copy.end_ns ? next_piece(&kernels, &kernel)
+						   : next_piece(&copies, &copy);
+	}
+	while (next_piece(&kernels, &kernel))
+		;
+	while (next_piece(&copies, &copy))
+		;
+	d->kernel_ns = kernels.length;
+	d->copy_ns = copies.length;
+	d->overlap_pct = d->copy_ns ? value_of(100.0 * (double)d->overlap_ns / (double)d->copy_ns)
+				    : value_absent("nothing was copied");
+}
+
+static void measure_sets(struct measuring *m, struct timeline_device *d)
+{
+	struct pieces sets = pieces_of(m, LANE_SET, d);
+	struct lane_span set;
+
+	while (next_piece(&sets, &set))
+		;
+	d->set_ns = sets.length;
+}
+
+static uint32_t starting_call(const struct measuring *m, const struct lane_span *span)
+{
+	const uint32_t *calls[LANE_KINDS] = { m->at->kernel_call, m->at->copy_call,
+					      m->at->set_call };
+
+	return calls[span->kind][span->row];
+}
+
+static void account_gap(struct idle_device *idle, const struct idle_gap *gap,
+			struct timeline_device *d)
 {
 	int64_t host = d->idle_by_cause[IDLE_HOST];
 
-	idle_account(&m->idle, gap, d->idle_by_cause);
+	d->idle_ns += gap->end_ns - gap->start_ns;
+	idle_account(idle, gap, d->idle_by_cause);
 	if (gap->end_ns - gap->start_ns > TIMELINE_SHORT_GAP_NS)
 		return;
 	d->short_gaps++;
 	d->short_host_ns += d->idle_by_cause[IDLE_HOST] - host;
 }
 
-/* Gaps between the busy spans [first, end) inside what was watched. */
-static void find_gaps(struct measuring *m, struct timeline_device *d, size_t first, size_t end)
+/* Gaps between the busy stretches inside what was watched. */
+static void find_gaps(struct measuring *m, struct timeline_device *d)
 {
-	for (size_t i = 0, j = first; i < m->n_watched; i++) {
+	struct idle_device idle = idle_device(&m->idle, d->shard, d->device);
+	struct busy_stream stream = busy_stream(m->lanes, d->shard, d->device);
+	struct lane_span busy;
+	bool more = busy_stream_next(&stream, &busy);
+
+	for (size_t i = 0; i < m->n_watched; i++) {
 		const struct span *piece = &m->watched[i];
 		int64_t at = piece->start_ns;
 
-		while (j < end && m->busy[j].end_ns <= at)
-			j++;
+		while (more && busy.end_ns <= at)
+			more = busy_stream_next(&stream, &busy);
 		while (at < piece->end_ns) {
-			bool next = j < end && m->busy[j].start_ns < piece->end_ns;
+			bool next = more && busy.start_ns < piece->end_ns;
 			struct idle_gap gap = {
 				.start_ns = at,
-				.end_ns = next ? m->busy[j].start_ns : piece->end_ns,
-				.shard = d->shard,
-				.device = d->device,
+				.end_ns = next ? busy.start_ns : piece->end_ns,
 				.edge_before = d->governed && at == piece->start_ns &&
 					       at > d->start_ns,
 				.edge_after = d->governed && !next && piece->end_ns < d->end_ns,
 				.has_next = next,
-				.correlation = next ? m->starter[j] : 0,
+				.call = next ? starting_call(m, &busy) : NO_CALL32,
 			};
 
 			if (gap.end_ns > gap.start_ns)
-				account_gap(m, d, &gap);
+				account_gap(&idle, &gap, d);
 			if (!next)
 				break;
-			at = m->busy[j].end_ns;
+			at = busy.end_ns;
 			/* One that goes on in the next piece is looked at again there. */
-			j += at <= piece->end_ns;
+			if (at <= piece->end_ns)
+				more = busy_stream_next(&stream, &busy);
 		}
 	}
 }
 
-static void measure(struct measuring *m, struct timeline_device *d, size_t first, size_t end)
+static void measure(struct measuring *m, struct timeline_device *d)
 {
-	size_t n_kernel, n_copy;
-	struct span *copies;
-
 	watch(m, d);
 	d->window_ns = spans_length(m->watched, m->n_watched);
-	d->busy_ns = spans_length(m->work, intersect(m->busy + first, end - first, m->watched,
-						     m->n_watched, m->work));
-	d->set_ns = spans_length(m->work, lane_in_window(m, d, SPAN_SET, m->work));
-	n_kernel = lane_in_window(m, d, SPAN_KERNEL, m->work);
-	d->kernel_ns = spans_length(m->work, n_kernel);
-	copies = m->work + n_kernel;
-	n_copy = lane_in_window(m, d, SPAN_COPY, copies);
-	d->copy_ns = spans_length(copies, n_copy);
-	d->overlap_ns = spans_overlap(m->work, n_kernel, copies, n_copy);
-	d->overlap_pct = d->copy_ns ? value_of(100.0 * (double)d->overlap_ns / (double)d->copy_ns)
-				    : value_absent("nothing was copied");
-	d->idle_ns = d->window_ns - d->busy_ns;
+	measure_overlap(m, d);
+	measure_sets(m, d);
+	find_gaps(m, d);
+	d->busy_ns = d->window_ns - d->idle_ns;
 	d->busy_pct = d->window_ns > 0 ? 100.0 * (double)d->busy_ns / (double)d->window_ns : 0;
-	find_gaps(m, d, first, end);
 }
 
 static bool is_governed(const struct run *run, uint16_t shard)
@@ -248,83 +246,94 @@ static bool is_governed(const struct run *run, uint16_t shard)
 	return false;
 }
 
+/* From the first to the last record; false: none is timed. */
+static bool device_window(const struct device_lanes *lanes, struct timeline_device *d)
+{
+	struct busy_stream stream = busy_stream(lanes, d->shard, d->device);
+	struct lane_span span;
+
+	if (!busy_stream_next(&stream, &span))
+		return false;
+	d->start_ns = span.start_ns;
+	d->end_ns = span.end_ns;
+	for (int k = 0; k < LANE_KINDS; k++) {
+		int64_t end = lane_end(&lanes->of[k], d->shard, d->device);
+
+		d->end_ns = end > d->end_ns ? end : d->end_ns;
+	}
+	return true;
+}
+
 static int measure_all(struct measuring *m, struct timeline *timeline)
 {
-	size_t lanes = 0, room = m->n + m->n_busy + 2 * m->coverage->n_windows + 2;
+	size_t most = 0, n;
+	struct lane *devices;
 
-	for (size_t i = 0; i < m->n_busy; i += spans_lane_size(m->busy, m->n_busy, i))
-		lanes++;
-	timeline->devices = calloc(lanes, sizeof(*timeline->devices));
-	m->work = calloc(room, sizeof(*m->work));
-	m->watched = calloc(m->coverage->n_windows + 2, sizeof(*m->watched));
-	m->starter = calloc(m->n_busy, sizeof(*m->starter));
-	if (!m->work || !m->watched || !m->starter || !timeline->devices)
+	for (int k = 0; k < LANE_KINDS; k++)
+		most += m->lanes->of[k].n;
+	devices = calloc(most + 1, sizeof(*devices));
+	timeline->devices = calloc(most + 1, sizeof(*timeline->devices));
+	m->watched = calloc(m->coverage.n_windows + 2, sizeof(*m->watched));
+	if (!devices || !m->watched || !timeline->devices) {
+		free(devices);
 		return -ENOMEM;
-	note_starters(m);
-	for (size_t i = 0, size; i < m->n_busy; i += size) {
-		struct timeline_device d = { .shard = m->busy[i].shard,
-					     .rank = m->run->shards[m->busy[i].shard].rank,
-					     .device = m->busy[i].device };
+	}
+	n = device_lanes_list(m->lanes, devices);
+	for (size_t i = 0; i < n; i++) {
+		struct timeline_device d = { .shard = devices[i].shard,
+					     .rank = m->run->shards[devices[i].shard].rank,
+					     .device = devices[i].device };
 
-		size = spans_lane_size(m->busy, m->n_busy, i);
-		d.start_ns = m->busy[i].start_ns;
-		d.end_ns = m->busy[i + size - 1].end_ns;
 		d.governed = is_governed(m->run, d.shard);
-		if (selection_is_window(m->sel) &&
-		    !step_window(m->run, m->sel, d.shard, &d.start_ns, &d.end_ns))
+		if (!device_window(m->lanes, &d) ||
+		    (selection_is_window(m->sel) &&
+		     !step_window(m->run, m->sel, d.shard, &d.start_ns, &d.end_ns)))
 			continue;
-		measure(m, &d, i, i + size);
+		measure(m, &d);
 		timeline->devices[timeline->n++] = d;
 	}
+	free(devices);
 	return 0;
 }
 
-/* `spans`: merged, by kind. */
-static int analyze_spans(struct measuring *m, struct timeline *timeline)
+int timeline_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
+			const struct selection *sel, struct timeline *ret_timeline)
 {
-	struct span *busy = calloc(m->n, sizeof(*busy));
-	struct coverage coverage = { 0 };
-	int r = busy ? idle_index_init(&m->idle, m->run) : -ENOMEM;
+	struct timeline timeline = { .untimed = count_untimed(at->run) };
+	struct measuring m = { .run = at->run, .at = at, .lanes = lanes, .sel = sel };
+	int r = coverage_analyze(m.run, &m.coverage);
 
 	if (r >= 0)
-		r = coverage_analyze(m->run, &coverage);
-	if (r >= 0) {
-		for (size_t i = 0; i < m->n; i++) {
-			busy[i] = m->spans[i];
-			busy[i].group = SPAN_ALL;
-		}
-		m->n_busy = spans_merge(busy, m->n);
-		m->busy = busy;
-		m->coverage = &coverage;
-		r = measure_all(m, timeline);
-	}
-	free(busy);
-	free(m->work);
-	free(m->watched);
-	free(m->starter);
-	coverage_release(&coverage);
-	idle_index_release(&m->idle);
-	return r;
-}
-
-int timeline_analyze(const struct run *run, const struct selection *sel,
-		     struct timeline *ret_timeline)
-{
-	struct timeline timeline = { .untimed = count_untimed(run) };
-	struct measuring m = { .run = run, .sel = sel };
-	struct span *spans;
-	int r = device_spans(run, &spans, &m.n);
-
-	m.spans = spans;
-	if (r >= 0 && m.n)
-		r = analyze_spans(&m, &timeline);
-	free(spans);
+		r = idle_index_init(&m.idle, m.run, &m.coverage);
+	if (r >= 0)
+		r = measure_all(&m, &timeline);
+	free(m.watched);
+	idle_index_release(&m.idle);
+	coverage_release(&m.coverage);
 	if (r < 0) {
 		timeline_release(&timeline);
 		return r;
 	}
 	*ret_timeline = timeline;
 	return 0;
+}
+
+int timeline_analyze(const struct run *run, const struct selection *sel,
+		     struct timeline *ret_timeline)
+{
+	struct device_lanes lanes;
+	struct attribution at;
+	int r = attribution_init_calls(&at, run);
+
+	if (r < 0)
+		return r;
+	r = device_lanes_init(&lanes, run);
+	if (r >= 0) {
+		r = timeline_analyze_at(&at, &lanes, sel, ret_timeline);
+		device_lanes_release(&lanes);
+	}
+	attribution_release(&at);
+	return r;
 }
 
 void timeline_release(struct timeline *timeline)

@@ -17,6 +17,7 @@
 
 #include "analyze/idle.h"
 #include "analyze/intervals.h"
+#include "analyze/lanes.h"
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
@@ -45,10 +46,9 @@ struct timeline {
 /* Layers and phases of the selection do not apply: a device is busy or not. */
 int timeline_analyze(const struct run *run, const struct selection *sel,
 		     struct timeline *ret_timeline);
+/* With what is there already; of the attribution, calls at least. */
+int timeline_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
+			const struct selection *sel, struct timeline *ret_timeline);
 void timeline_release(struct timeline *timeline);
-
-/* Kernels, copies or sets in the group of their kind, merged; free() it. */
-enum span_group { SPAN_KERNEL, SPAN_COPY, SPAN_SET, SPAN_ALL };
-int device_spans(const struct run *run, struct span **ret_spans, size_t *ret_n);
 
 #endif

@@ -12,7 +12,8 @@
 
 #include "analyze/attribution.h"
 #include "analyze/device_memory.h"
-#include "analyze/timeline.h"
+#include "analyze/intervals.h"
+#include "analyze/lanes.h"
 #include "base/buf.h"
 
 /* As CUPTI numbers them. */
@@ -30,8 +31,9 @@ struct move {
 struct builder {
 	const struct run *run;
 	const struct selection *sel;
-	struct attribution at;
-	bool placed;
+	const struct attribution *at; /* NULL: everything is selected */
+	const struct device_lanes *lanes;
+	struct attribution_cursor cursor;
 	struct transfer_row *rows;
 	size_t n, capacity;
 	uint64_t *timed_bytes; /* of each row */
@@ -78,17 +80,18 @@ static int find_row(struct builder *b, const struct transfer_row *key, size_t *r
 	return 0;
 }
 
-static bool is_selected(struct builder *b, const struct device_work *work)
+static bool is_selected(struct builder *b, const struct device_work *work, const uint32_t *calls,
+			size_t i)
 {
 	struct place place;
 
-	if (!b->placed)
+	if (!b->at)
 		return true;
-	if (!attribution_find(&b->at, work, &place)) {
+	if (!attribution_find_near(b->at, &b->cursor, work, calls[i], &place)) {
 		b->without_call++;
 		return selection_is_all(b->sel);
 	}
-	return attribution_selects(&b->at, b->sel, &place);
+	return attribution_selects(b->at, b->sel, &place);
 }
 
 static void account(struct builder *b, size_t at, uint64_t bytes, bool untimed,
@@ -126,8 +129,10 @@ static int add_copy(struct builder *b, size_t i)
 			     copy->device[i], copy->shard[i] };
 	size_t row;
 
-	if (!is_selected(b, &(struct device_work){ copy->correlation[i], copy->graph_node[i],
-						   copy->start_ns[i], copy->shard[i] }))
+	if (!is_selected(b,
+			 &(struct device_work){ copy->correlation[i], copy->graph_node[i],
+						copy->start_ns[i], copy->shard[i] },
+			 b->at ? b->at->copy_call : NULL, i))
 		return 0;
 	if (find_row(b, &key, &row) < 0)
 		return -ENOMEM;
@@ -153,8 +158,10 @@ static int add_set(struct builder *b, size_t i)
 			     set->device[i], set->shard[i] };
 	size_t row;
 
-	if (!is_selected(b, &(struct device_work){ set->correlation[i], set->graph_node[i],
-						   set->start_ns[i], set->shard[i] }))
+	if (!is_selected(b,
+			 &(struct device_work){ set->correlation[i], set->graph_node[i],
+						set->start_ns[i], set->shard[i] },
+			 b->at ? b->at->set_call : NULL, i))
 		return 0;
 	if (find_row(b, &key, &row) < 0)
 		return -ENOMEM;
@@ -162,33 +169,117 @@ static int add_set(struct builder *b, size_t i)
 	return 0;
 }
 
-/* `kernels`: merged spans of the run. */
-static void overlap_rows(struct builder *b, const struct span *kernels, size_t n_kernels)
+/* The merged spans of one row on one device. */
+struct part {
+	const struct span *spans;
+	size_t n, at; /* at: the first that may still meet a kernel */
+	int64_t shared;
+};
+
+static int by_device(const void *a, const void *b)
 {
-	size_t n = spans_merge(b->spans, b->n_spans), at = 0;
+	const struct span *x = ((const struct part *)a)->spans,
+			  *y = ((const struct part *)b)->spans;
 
-	for (uint32_t row = 0; row < b->n; row++) {
-		int64_t length = 0, shared = 0;
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return x->group < y->group ? -1 : x->group > y->group;
+}
 
-		for (size_t size; at < n && b->spans[at].group == row; at += size) {
-			struct span lane = b->spans[at];
-			const struct span *found;
-			size_t n_found;
+/* Adds what the kernel shares with a part, of which the spans before it are done with. */
+static void meet(struct part *part, const struct lane_span *kernel)
+{
+	while (part->at < part->n && part->spans[part->at].end_ns <= kernel->start_ns)
+		part->at++;
+	for (size_t i = part->at; i < part->n && part->spans[i].start_ns < kernel->end_ns; i++) {
+		const struct span *span = &part->spans[i];
+		int64_t start = span->start_ns > kernel->start_ns ? span->start_ns
+								  : kernel->start_ns;
+		int64_t end = span->end_ns < kernel->end_ns ? span->end_ns : kernel->end_ns;
 
-			size = spans_lane_size(b->spans, n, at);
-			lane.group = SPAN_KERNEL;
-			found = spans_lane(kernels, n_kernels, &lane, &n_found);
-			length += spans_length(b->spans + at, size);
-			shared += spans_overlap(b->spans + at, size, found, n_found);
-		}
+		part->shared += end - start;
+	}
+}
+
+static int64_t next_start(const struct part *parts, size_t n)
+{
+	int64_t next = INT64_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].at < parts[i].n && parts[i].spans[parts[i].at].start_ns < next)
+			next = parts[i].spans[parts[i].at].start_ns;
+	return next;
+}
+
+/* The parts of one device against its kernels, of which most meet none. */
+static void meet_kernels(const struct builder *b, struct part *parts, size_t n)
+{
+	struct lane_stream stream = lane_stream(b->lanes, LANE_KERNEL, parts->spans->shard,
+						parts->spans->device);
+	int64_t next = next_start(parts, n);
+	struct lane_span kernel;
+
+	while (next != INT64_MAX && lane_stream_next(&stream, &kernel)) {
+		if (kernel.end_ns <= next)
+			continue;
+		for (size_t i = 0; i < n; i++)
+			meet(&parts[i], &kernel);
+		next = next_start(parts, n);
+	}
+}
+
+static void rate_rows(struct builder *b, const int64_t *length, const int64_t *shared)
+{
+	for (size_t row = 0; row < b->n; row++) {
 		b->rows[row].overlap_pct =
-			length ? value_of(100.0 * (double)shared / (double)length)
-			       : value_absent("none was timed");
+			length[row] ? value_of(100.0 * (double)shared[row] / (double)length[row])
+				    : value_absent("none was timed");
 		b->rows[row].bandwidth_bytes_per_s =
 			b->rows[row].time_ns > 0 ? value_of((double)b->timed_bytes[row] * 1e9 /
 							    (double)b->rows[row].time_ns)
 						 : value_absent("none was timed");
 	}
+}
+
+static int overlap_rows(struct builder *b)
+{
+	size_t n = spans_merge(b->spans, b->n_spans), n_parts = 0, most = 0;
+	int64_t *length = calloc(b->n + 1, sizeof(*length));
+	int64_t *shared = calloc(b->n + 1, sizeof(*shared));
+	struct part *parts;
+
+	for (size_t at = 0; at < n; at += spans_lane_size(b->spans, n, at))
+		most++;
+	parts = calloc(most + 1, sizeof(*parts));
+	if (!length || !shared || !parts) {
+		free(length);
+		free(shared);
+		free(parts);
+		return -ENOMEM;
+	}
+	for (size_t at = 0; at < n; at += parts[n_parts++].n)
+		parts[n_parts] = (struct part){ .spans = b->spans + at,
+						.n = spans_lane_size(b->spans, n, at) };
+	if (n_parts)
+		qsort(parts, n_parts, sizeof(*parts), by_device);
+	for (size_t from = 0, to; from < n_parts; from = to) {
+		for (to = from + 1; to < n_parts &&
+				    parts[to].spans->shard == parts[from].spans->shard &&
+				    parts[to].spans->device == parts[from].spans->device;)
+			to++;
+		meet_kernels(b, parts + from, to - from);
+	}
+	for (size_t i = 0; i < n_parts; i++) {
+		length[parts[i].spans->group] += spans_length(parts[i].spans, parts[i].n);
+		shared[parts[i].spans->group] += parts[i].shared;
+	}
+	rate_rows(b, length, shared);
+	free(length);
+	free(shared);
+	free(parts);
+	return 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -323,8 +414,7 @@ static void finish(struct transfers *transfers)
 
 static int build(struct builder *b)
 {
-	size_t all = b->run->copy.n + b->run->set.n, n_kernels = 0;
-	struct span *kernels = NULL;
+	size_t all = b->run->copy.n + b->run->set.n;
 	int r = 0;
 
 	if (!all)
@@ -333,30 +423,23 @@ static int build(struct builder *b)
 	b->moves = calloc(b->run->copy.n + 1, sizeof(*b->moves));
 	if (!b->spans || !b->moves)
 		return -ENOMEM;
-	if (attribution_needed(b->run, b->sel)) {
-		r = attribution_init(&b->at, b->run);
-		b->placed = r >= 0;
-	}
 	for (size_t i = 0; r >= 0 && i < b->run->copy.n; i++)
 		r = add_copy(b, i);
 	for (size_t i = 0; r >= 0 && i < b->run->set.n; i++)
 		r = add_set(b, i);
 	if (r >= 0)
-		r = device_spans(b->run, &kernels, &n_kernels);
-	if (r >= 0)
-		overlap_rows(b, kernels, n_kernels);
-	free(kernels);
+		r = overlap_rows(b);
 	return r < 0 ? r : find_staged(b);
 }
 
-int transfers_analyze(const struct run *run, const struct selection *sel,
-		      struct transfers *ret_transfers)
+int transfers_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
+			 const struct selection *sel, struct transfers *ret_transfers)
 {
-	struct builder b = { .run = run, .sel = sel };
-	int r = build(&b);
+	struct builder b = { .run = at->run, .sel = sel, .lanes = lanes };
+	int r;
 
-	if (b.placed)
-		attribution_release(&b.at);
+	b.at = attribution_needed(at->run, sel) ? at : NULL;
+	r = build(&b);
 	free(b.spans);
 	free(b.moves);
 	free(b.timed_bytes);
@@ -372,6 +455,23 @@ int transfers_analyze(const struct run *run, const struct selection *sel,
 					     .without_call = b.without_call };
 	finish(ret_transfers);
 	return 0;
+}
+
+int transfers_analyze(const struct run *run, const struct selection *sel,
+		      struct transfers *ret_transfers)
+{
+	bool any = run->copy.n || run->set.n;
+	struct attribution at = { .run = run };
+	struct device_lanes lanes = { 0 };
+	int r = any && attribution_needed(run, sel) ? attribution_init(&at, run) : 0;
+
+	if (r >= 0 && any)
+		r = device_lanes_init(&lanes, run);
+	if (r >= 0)
+		r = transfers_analyze_at(&at, &lanes, sel, ret_transfers);
+	device_lanes_release(&lanes);
+	attribution_release(&at);
+	return r;
 }
 
 void transfers_release(struct transfers *transfers)

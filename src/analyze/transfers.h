@@ -19,6 +19,9 @@
 #define TRANSFER_STAGED_BYTES 4096 /* below it equal sizes say nothing: scalars, flags */
 #define TRANSFER_HOST (-1)
 
+struct attribution;
+struct device_lanes;
+
 struct transfer_row {
 	const char *kind;   /* "HtoD" "DtoH" "DtoD" "PtoP" …, "memset" */
 	const char *memory; /* "pageable" "pinned" "device" …: the host's side where there is one */
@@ -62,6 +65,9 @@ int transfers_analyze(const struct run *run, const struct selection *sel,
 struct peaks_file;
 void transfer_limits_fill(const struct run *run, const struct peaks_file *peaks,
 			  struct transfers *transfers);
+/* With what is there already. */
+int transfers_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
+			 const struct selection *sel, struct transfers *ret_transfers);
 void transfers_release(struct transfers *transfers);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void buf_release(struct buf *buf)
 {
@@ -79,4 +80,19 @@ int array_grow(void *array, size_t *capacity, size_t need, size_t size)
 	memcpy(array, &data, sizeof(data));
 	*capacity = grown;
 	return 0;
+}
+
+void *array_new(size_t n, size_t size)
+{
+	const size_t huge = (size_t)2 << 20;
+	void *data;
+
+	if (n > SIZE_MAX / size)
+		return NULL;
+	if (n * size < ARRAY_LARGE)
+		return malloc(n * size);
+	if (posix_memalign(&data, huge, n * size) != 0)
+		return NULL;
+	madvise(data, n * size, MADV_HUGEPAGE);
+	return data;
 }

@@ -25,4 +25,9 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
 /* Grows *array (elements of `size` bytes) so that it holds at least `need`. 0 or -ENOMEM. */
 int array_grow(void *array, size_t *capacity, size_t need, size_t size);
 
+/* Memory for n elements, not cleared; free() it. Large ones ask the system for huge pages, whose
+ * faults cost less. NULL: there is none. */
+void *array_new(size_t n, size_t size);
+#define ARRAY_LARGE ((size_t)4 << 20) /* bytes */
+
 #endif

@@ -67,7 +67,7 @@ static bool has_columns(const struct chunk *chunk)
 	return chunk->header.kind != CHUNK_CHECKPOINT && chunk->header.kind != CHUNK_INDEX;
 }
 
-static void dump_text(struct shard_reader *reader, FILE *out)
+static void dump_text(const struct shard_reader *reader, struct shard_scratch *scratch, FILE *out)
 {
 	const struct shard_header *h = &reader->header;
 
@@ -90,7 +90,7 @@ static void dump_text(struct shard_reader *reader, FILE *out)
 				c->header.time_max_ns);
 		fputc('\n', out);
 		if (has_columns(c))
-			r = shard_chunk_columns(reader, c, views, &n);
+			r = shard_chunk_columns(reader, scratch, c, views, &n);
 		if (r < 0)
 			fprintf(out, "  damaged: %s\n", strerror(-r));
 		for (unsigned int k = 0; r == 0 && k < n; k++)
@@ -100,7 +100,8 @@ static void dump_text(struct shard_reader *reader, FILE *out)
 	}
 }
 
-static void dump_chunk_json(struct json *json, struct shard_reader *reader, const struct chunk *c)
+static void dump_chunk_json(struct json *json, const struct shard_reader *reader,
+			    struct shard_scratch *scratch, const struct chunk *c)
 {
 	struct column_view views[CHUNK_MAX_COLUMNS];
 	unsigned int n = 0;
@@ -124,7 +125,7 @@ static void dump_chunk_json(struct json *json, struct shard_reader *reader, cons
 	json_key(json, "time_max_ns");
 	json_int(json, c->header.time_max_ns);
 	if (has_columns(c))
-		r = shard_chunk_columns(reader, c, views, &n);
+		r = shard_chunk_columns(reader, scratch, c, views, &n);
 	json_key(json, "damaged");
 	json_bool(json, r < 0);
 	json_key(json, "columns");
@@ -143,7 +144,7 @@ static void dump_chunk_json(struct json *json, struct shard_reader *reader, cons
 	json_object_end(json);
 }
 
-static int dump_json(struct shard_reader *reader, FILE *out)
+static int dump_json(const struct shard_reader *reader, struct shard_scratch *scratch, FILE *out)
 {
 	struct json json;
 
@@ -164,7 +165,7 @@ static int dump_json(struct shard_reader *reader, FILE *out)
 	json_key(&json, "rows");
 	json_array(&json);
 	for (size_t i = 0; i < reader->n_chunks; i++)
-		dump_chunk_json(&json, reader, &reader->chunks[i]);
+		dump_chunk_json(&json, reader, scratch, &reader->chunks[i]);
 	json_array_end(&json);
 	json_object_end(&json);
 	return json_finish(&json, NULL) < 0 ? fail("no memory for the output.") : EXIT_OK;
@@ -173,6 +174,7 @@ static int dump_json(struct shard_reader *reader, FILE *out)
 static int run_dump(struct invocation *inv)
 {
 	const struct values *values = inv->values;
+	struct shard_scratch scratch = { 0 };
 	struct shard_reader *reader;
 	struct err err = { "" };
 	int r = shard_open(inv->args[0], &reader, &err);
@@ -180,13 +182,14 @@ static int run_dump(struct invocation *inv)
 	if (r < 0)
 		return fail("%s", err.message[0] ? err.message : strerror(-r));
 	if (values->json) {
-		r = dump_json(reader, inv->out->file);
+		r = dump_json(reader, &scratch, inv->out->file);
 	} else {
-		dump_text(reader, inv->out->file);
+		dump_text(reader, &scratch, inv->out->file);
 		r = EXIT_OK;
 	}
 	if (reader->trouble.message[0])
 		say("%s", reader->trouble.message);
+	shard_scratch_release(&scratch);
 	shard_reader_free(reader);
 	return r;
 }

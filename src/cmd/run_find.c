@@ -128,7 +128,11 @@ int run_find(const char *given, char **ret_path, struct err *err)
 
 int run_open(const char *given, uint64_t kinds, struct run **ret_run)
 {
-	struct run_want want = { .kinds = kinds };
+	return run_open_part(given, &(struct run_want){ .kinds = kinds }, ret_run);
+}
+
+int run_open_part(const char *given, const struct run_want *want, struct run **ret_run)
+{
 	struct err err = { "" };
 	char what[300];
 	char *path = NULL;
@@ -141,7 +145,7 @@ int run_open(const char *given, uint64_t kinds, struct run **ret_run)
 		say("the newest run here is %s.", path);
 	snprintf(what, sizeof(what), "reading %s", path);
 	progress_begin(what);
-	r = run_load(path, &want, ret_run, &err);
+	r = run_load(path, want, ret_run, &err);
 	progress_end();
 	if (r < 0)
 		fail("%s", err.message[0] ? err.message : strerror(-r));

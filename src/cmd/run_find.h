@@ -16,6 +16,8 @@ int run_find(const char *given, char **ret_path, struct err *err);
 
 /* run_find and run_load with progress; says on stderr which run was taken when none was given,
  * and what is wrong otherwise. EXIT_OK or EXIT_FAILED. */
+int run_open_part(const char *given, const struct run_want *want, struct run **ret_run);
+/* The same, with all columns of some kinds. */
 int run_open(const char *given, uint64_t kinds, struct run **ret_run);
 
 #endif

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/lanes.h"
 #include "base/format.h"
 #include "present/plot_draw.h"
 
 #define DEVICES 4
 #define LANES (2 * DEVICES + STEP_PHASES + 1)
 
-struct lane {
+struct band {
 	char name[64];
 	const struct span *spans;
 	size_t n;
@@ -26,7 +27,7 @@ struct lane {
 };
 
 struct lanes {
-	struct lane lane[LANES];
+	struct band lane[LANES];
 	size_t n, devices_left_out;
 	struct span *device_spans, *phase_spans;
 	struct span *steps;
@@ -44,13 +45,13 @@ static void lanes_release(struct lanes *lanes)
 static void add_lane(struct lanes *lanes, const struct span *merged, size_t n, struct span of,
 		     plot_color color, bool device, const char *name)
 {
-	struct lane *lane = &lanes->lane[lanes->n];
+	struct band *lane = &lanes->lane[lanes->n];
 	size_t found;
 	const struct span *spans = spans_lane(merged, n, &of, &found);
 
 	if (!found || lanes->n >= LANES)
 		return;
-	*lane = (struct lane){
+	*lane = (struct band){
 		.spans = spans, .n = found, .color = color, .device = device, .shard = of.shard
 	};
 	snprintf(lane->name, sizeof(lane->name), "%s", name);
@@ -78,10 +79,10 @@ static int collect_devices(const struct plot_scene *scene, const struct plot_the
 		snprintf(place, sizeof(place), "gpu %" PRIu32, d->device);
 		if (scene->run->n_shards > 1)
 			snprintf(rank, sizeof(rank), " rank %" PRIu32, d->rank);
-		of.group = SPAN_KERNEL;
+		of.group = LANE_KERNEL;
 		snprintf(name, sizeof(name), "%s%s kernels", place, rank);
 		add_lane(lanes, lanes->device_spans, n, of, theme->series[0], true, name);
-		of.group = SPAN_COPY;
+		of.group = LANE_COPY;
 		snprintf(name, sizeof(name), "%s%s copies", place, rank);
 		add_lane(lanes, lanes->device_spans, n, of, theme->series[1], true, name);
 	}
@@ -129,7 +130,7 @@ static int collect_steps(const struct plot_scene *scene, struct lanes *lanes)
 }
 
 /* The windows of records of the lane's process; NULL: it was recorded all the time. */
-static const struct span *windows_of(const struct plot_scene *scene, const struct lane *lane,
+static const struct span *windows_of(const struct plot_scene *scene, const struct band *lane,
 				     size_t *ret_n)
 {
 	const struct coverage *c = &scene->f->coverage;
@@ -142,7 +143,7 @@ static const struct span *windows_of(const struct plot_scene *scene, const struc
  * where nothing was recorded. A pixel with a mere sliver of a window says nothing and is grey, too.
  * *ret_busy: the share of all of that time. */
 static int lane_shares(struct canvas *c, const struct plot_scene *scene, struct rect row,
-		       const struct lanes *lanes, const struct lane *lane, double *share,
+		       const struct lanes *lanes, const struct band *lane, double *share,
 		       double *recorded, double *ret_busy)
 {
 	size_t n = (size_t)row.w, n_windows = 0, n_spans = lane->n;
@@ -182,7 +183,7 @@ static int lane_shares(struct canvas *c, const struct plot_scene *scene, struct 
 }
 
 static int draw_lane(struct canvas *c, const struct plot_scene *scene, struct rect row,
-		     const struct lanes *lanes, const struct lane *lane, double *share,
+		     const struct lanes *lanes, const struct band *lane, double *share,
 		     struct plot_point *points)
 {
 	const struct plot_theme *theme = canvas_theme(c);

@@ -37,7 +37,14 @@ struct view {
 	/* 0 or -errno with err filled. Write errors stay in ferror(out). */
 	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
 		      struct err *err);
+	uint64_t kernel_columns; /* that it looks at; 0: all. Kernels are most of a large run */
 };
+/* What a run must be loaded with for a view. */
+static inline struct run_want view_want(const struct view *view)
+{
+	return (struct run_want){ .kinds = view->want_kinds,
+				  .columns = { [RECORD_KERNEL] = view->kernel_columns } };
+}
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
  * "transfers" "efficiency" "dashboard"; NULL when there is no such view. */

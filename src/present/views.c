@@ -73,14 +73,21 @@ static int render_efficiency(const struct run *run, const struct present_options
 	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
 	 WANT(GRAPH_NODE) | WANT(GEAR) | WANT(DEVICE))
 
+/* Without what only rows by stream, context or graph are made of. */
+#define KERNEL_COLUMNS                                                                             \
+	(WANT_COLUMN(kernel, launch) | WANT_COLUMN(kernel, start_ns) |                             \
+	 WANT_COLUMN(kernel, duration_ns) | WANT_COLUMN(kernel, device) |                          \
+	 WANT_COLUMN(kernel, correlation) | WANT_COLUMN(kernel, untimed) |                         \
+	 WANT_COLUMN(kernel, graph_node))
+
 static const struct view views[] = {
-	{ "report", WANT_ALL, view_report },
+	{ "report", WANT_ALL, view_report, KERNEL_COLUMNS },
 	{ "dashboard",
 	  WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(MEMORY) | WANT(COUNTER) |
 		  WANT(COST) | WANT(TOKEN) | WANT(SAMPLE) | WANT(DEVICE) | WANT(DEVICE_MEMORY) |
 		  WANT(POOL) | WANT(PROCESS),
 	  view_dashboard },
-	{ "ops", WANT_DEVICE, render_ops },
+	{ "ops", WANT_DEVICE, render_ops, KERNEL_COLUMNS },
 	{ "steps", WANT_DEVICE | WANT(SYNC) | WANT(SAMPLE), render_steps },
 	{ "routing", WANT_DEVICE | WANT(ROUTING) | WANT(ROUTED) | WANT(MOE_LAYER), render_routing },
 	{ "routing-steps",
@@ -93,8 +100,8 @@ static const struct view views[] = {
 		  WANT(DEVICE),
 	  render_memory },
 	{ "kernels", WANT_DEVICE, render_kernels },
-	{ "api", WANT_DEVICE, render_api },
-	{ "transfers", WANT_DEVICE, render_transfers },
+	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
+	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
 	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
 	  render_efficiency },
 };

@@ -3,121 +3,23 @@
  * From chunks to columns; see load.h. A chunk is taken whole or, when any of its columns is
  * damaged, not at all. Dictionaries go first, so that references can be turned into the run's
  * own ids as the columns are copied.
+ *
+ * Where each chunk's rows go is settled before any is decoded, so that several threads can do it and
+ * the result is the same: what a damaged chunk would have taken is closed up afterwards. Lists go
+ * where those before them end, so kinds that have one are taken chunk by chunk.
  */
 #include "tables/load.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/buf.h"
+#include "base/parallel.h"
+#include "tables/room.h"
 
-/* Every struct table_NAME is a row count, the shard array, and then one pointer per column, two
- * for a list (values, first): an array of 8-byte slots. */
-#define SLOTS_C(id, field, TYPE, CODING) +1
-#define SLOTS_L(id, field, TYPE, count) +2
-#define SLOTS_B(id, field, count) +2
-#define KIND(id, NAME, name)                                                                       \
-	_Static_assert(sizeof(struct table_##name) ==                                              \
-			       8 * (2 RECORD_COLUMNS_##name(SLOTS_C, SLOTS_L, SLOTS_B)),           \
-		       "tables are arrays of slots");
-RECORD_KINDS(KIND)
-#undef KIND
-
-static char *table_at(struct run *run, unsigned int kind)
-{
-	static const size_t offsets[RECORD_KIND_LIMIT] = {
-#define KIND(id, NAME, name) [id] = offsetof(struct run, name),
-		RECORD_KINDS(KIND)
-#undef KIND
-	};
-
-	return (char *)run + offsets[kind];
-}
-
-static size_t *table_rows(struct run *run, unsigned int kind)
-{
-	return (size_t *)table_at(run, kind);
-}
-
-static void *slot(struct run *run, unsigned int kind, unsigned int index)
-{
-	return table_at(run, kind) + (size_t)index * 8;
-}
-
-static bool is_list(const struct column_desc *column)
-{
-	return column->count_column >= 0;
-}
-
-static bool wanted(const struct run *run, unsigned int kind, unsigned int column)
-{
-	uint64_t columns = run->internal->want.columns[kind];
-
-	return !columns || columns >> column & 1;
-}
-
-/* Moves an array of `used` elements to room for `capacity`. Large ones ask for huge pages: their
- * page faults would otherwise cost as much as the decoding. */
-static int move_array(void *array_slot, size_t used, size_t capacity, size_t size)
-{
-	const size_t huge = 2u << 20;
-	void *old, *data;
-
-	if (capacity > SIZE_MAX / size)
-		return -ENOMEM;
-	memcpy(&old, array_slot, sizeof(old));
-	if (capacity * size < 2 * huge) {
-		data = realloc(old, capacity * size);
-		if (!data)
-			return -ENOMEM;
-	} else {
-		if (posix_memalign(&data, huge, capacity * size) != 0)
-			return -ENOMEM;
-		madvise(data, capacity * size, MADV_HUGEPAGE);
-		if (used)
-			memcpy(data, old, used * size);
-		free(old);
-	}
-	memcpy(array_slot, &data, sizeof(data));
-	return 0;
-}
-
-/* Room for `need` rows in every wanted column of a kind. */
-static int reserve_rows(struct run *run, unsigned int kind, size_t need)
-{
-	const struct kind_desc *desc = kind_desc(kind);
-	struct table_capacity *capacity = &run->internal->capacity[kind];
-	size_t used = *table_rows(run, kind);
-	unsigned int at = 2;
-	int r;
-
-	if (need <= capacity->rows)
-		return 0;
-	if (need < capacity->rows * 2)
-		need = capacity->rows * 2;
-	/* On failure some columns are larger than the capacity says, which does no harm. */
-	r = move_array(slot(run, kind, 1), used, need, sizeof(uint16_t));
-	for (unsigned int c = 0; r == 0 && c < desc->n_columns; c++) {
-		const struct column_desc *column = &desc->columns[c];
-
-		if (is_list(column)) {
-			if (wanted(run, kind, c)) /* one more: the end of the last list */
-				r = move_array(slot(run, kind, at + 1), used ? used + 1 : 0,
-					       need + 1, sizeof(uint64_t));
-			at += 2;
-		} else {
-			if (wanted(run, kind, c))
-				r = move_array(slot(run, kind, at), used, need,
-					       column_type_size(column->type));
-			at++;
-		}
-	}
-	if (r == 0)
-		capacity->rows = need;
-	return r;
-}
+/* Fewer rows are decoded before another thread has begun. */
+#define PARALLEL_ROWS 65536
 
 static const struct column_view *find_view(const struct column_view *views, unsigned int n,
 					   uint8_t id, unsigned int *ret_index)
@@ -131,28 +33,31 @@ static const struct column_view *find_view(const struct column_view *views, unsi
 	return NULL;
 }
 
-static void remap(struct shard_state_internal *state, unsigned int kind, uint64_t *values, size_t n)
+/* The chunk being taken. */
+struct taking {
+	struct run *run;
+	struct shard_state_internal *state;
+	const struct shard_reader *reader;
+	struct load_worker *worker;
+	unsigned int kind, n_views;
+	size_t rows, before;
+	struct column_view views[CHUNK_MAX_COLUMNS];
+};
+
+/* Each value stands for that many rows. */
+static void remap(struct taking *t, unsigned int kind, uint64_t *values, size_t n, size_t rows)
 {
-	const struct id_map *map = &state->maps[kind];
+	const struct id_map *map = &t->state->maps[kind];
+	uint64_t bad = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t id = values[i];
 
 		values[i] = id < map->capacity ? map->to[id] : 0;
-		if (id && !values[i])
-			state->bad_references++;
+		bad += id && !values[i];
 	}
+	t->worker->bad_references += bad * rows;
 }
-
-/* The chunk being taken. */
-struct taking {
-	struct run *run;
-	struct shard_state_internal *state;
-	struct shard_reader *reader;
-	unsigned int kind, n_views;
-	size_t rows, before;
-	struct column_view views[CHUNK_MAX_COLUMNS];
-};
 
 static int decode(struct taking *t, const struct column_desc *column, uint64_t **ret_values,
 		  size_t *ret_n)
@@ -167,49 +72,64 @@ static int decode(struct taking *t, const struct column_desc *column, uint64_t *
 	if (!view)
 		return 0;
 	list = view->entry.coding == CODING_LIST || view->entry.coding == CODING_BYTES;
-	if (list != is_list(column))
+	if (list != column_is_list(column))
 		return -EBADMSG;
-	r = shard_decode(t->reader, t->views, t->n_views, index, ret_values);
+	r = shard_decode(&t->worker->scratch, t->views, t->n_views, index, ret_values);
 	if (r < 0)
 		return r;
 	*ret_n = view->entry.n_values;
 	return 0;
 }
 
-/* A column that holds zero throughout, as many do, needs no decoding. */
-static bool is_zero(struct taking *t, const struct column_desc *column)
+/* A column that holds one value throughout, as many do, needs no decoding. */
+static bool is_constant(struct taking *t, const struct column_desc *column, uint64_t *ret_value)
 {
 	unsigned int index;
 	const struct column_view *view = find_view(t->views, t->n_views, column->id, &index);
 
-	return !view || (view->entry.width == 0 && view->entry.base == 0 &&
-			 view->entry.coding == CODING_PLAIN && view->entry.n_values == t->rows);
+	*ret_value = 0;
+	if (!view)
+		return true;
+	memcpy(ret_value, &view->entry.base, sizeof(*ret_value));
+	return view->entry.width == 0 && view->entry.coding <= CODING_FLOAT &&
+	       view->entry.coding != CODING_START && view->entry.n_values == t->rows;
+}
+
+static void fill(enum column_type type, uint64_t value, size_t n, char *to)
+{
+	size_t size = column_type_size(type), filled = 1;
+
+	column_narrow(type, &value, 1, to);
+	for (; filled < n; filled *= 2)
+		memcpy(to + filled * size, to, (filled < n - filled ? filled : n - filled) * size);
 }
 
 static int take_scalar(struct taking *t, unsigned int c, unsigned int at)
 {
 	const struct kind_desc *desc = kind_desc(t->kind);
 	const struct column_desc *column = &desc->columns[c];
-	size_t size = column_type_size(column->type), n;
-	uint64_t *values;
+	size_t size = column_type_size(column->type), n = 1;
+	uint64_t constant, *values = &constant;
+	bool filled;
 	char *to;
-	int r;
+	int r = 0;
 
-	memcpy(&to, slot(t->run, t->kind, at), sizeof(to));
+	memcpy(&to, room_slot(t->run, t->kind, at), sizeof(to));
 	to += t->before * size;
-	if (is_zero(t, column)) {
-		memset(to, 0, t->rows * size);
-		return 0;
-	}
-	r = decode(t, column, &values, &n);
+	filled = is_constant(t, column, &constant);
+	if (!filled)
+		r = decode(t, column, &values, &n);
 	if (r < 0)
 		return r;
 	if (column->refers)
-		remap(t->state, column->refers, values, n);
+		remap(t, column->refers, values, n, filled ? t->rows : 1);
 	if ((int)c == desc->time_column && t->state->shift_ns)
 		for (size_t i = 0; i < n; i++)
 			values[i] += (uint64_t)t->state->shift_ns;
-	column_narrow(column->type, values, n, to);
+	if (!filled)
+		column_narrow(column->type, values, n, to);
+	else if (constant || !room_is_zero(t->run, t->kind, size))
+		fill(column->type, constant, t->rows, to);
 	return 0;
 }
 
@@ -224,7 +144,7 @@ static int take_list(struct taking *t, unsigned int c, unsigned int at, size_t *
 
 	if (r < 0)
 		return r;
-	memcpy(&first, slot(t->run, t->kind, at + 1), sizeof(first));
+	memcpy(&first, room_slot(t->run, t->kind, at + 1), sizeof(first));
 	if (!t->before)
 		first[0] = 0;
 	first += t->before;
@@ -242,47 +162,44 @@ static int take_list(struct taking *t, unsigned int c, unsigned int at, size_t *
 		return r;
 	if (total - first[0] != n)
 		return -EBADMSG;
-	if (total > *capacity) {
-		size_t need = total < 2 * *capacity ? 2 * *capacity : (size_t)total;
-
-		r = move_array(slot(t->run, t->kind, at), (size_t)first[0], need, size);
-		if (r < 0)
-			return r;
-		*capacity = need;
-	}
+	r = room_values(room_slot(t->run, t->kind, at), (size_t)first[0], (size_t)total, size,
+			capacity);
+	if (r < 0)
+		return r;
 	if (!n)
 		return 0;
-	memcpy(&to, slot(t->run, t->kind, at), sizeof(to));
+	memcpy(&to, room_slot(t->run, t->kind, at), sizeof(to));
 	column_narrow(column->type, values, n, to + first[0] * size);
 	return 0;
 }
 
+/* Into rows that are reserved already. */
 static int take_columns(struct taking *t)
 {
 	const struct kind_desc *desc = kind_desc(t->kind);
 	struct table_capacity *capacity = &t->run->internal->capacity[t->kind];
+	uint16_t *shards, shard = (uint16_t)(t->state - t->run->internal->shards);
 	unsigned int at = 2, list = 0;
-	uint16_t *shards;
-	int r = reserve_rows(t->run, t->kind, t->before + t->rows);
+	int r = 0;
 
 	for (unsigned int c = 0; r == 0 && c < desc->n_columns; c++) {
-		if (is_list(&desc->columns[c])) {
-			if (wanted(t->run, t->kind, c))
+		if (column_is_list(&desc->columns[c])) {
+			if (room_wanted(t->run, t->kind, c))
 				r = take_list(t, c, at, &capacity->values[list]);
 			list++;
 			at += 2;
 		} else {
-			if (wanted(t->run, t->kind, c))
+			if (room_wanted(t->run, t->kind, c))
 				r = take_scalar(t, c, at);
 			at++;
 		}
 	}
 	if (r < 0)
 		return r;
-	memcpy(&shards, slot(t->run, t->kind, 1), sizeof(shards));
-	for (size_t i = 0; i < t->rows; i++)
-		shards[t->before + i] = (uint16_t)(t->state - t->run->internal->shards);
-	*table_rows(t->run, t->kind) = t->before + t->rows;
+	memcpy(&shards, room_slot(t->run, t->kind, 1), sizeof(shards));
+	if (shard || !room_is_zero(t->run, t->kind, sizeof(*shards)))
+		for (size_t i = 0; i < t->rows; i++)
+			shards[t->before + i] = shard;
 	return 0;
 }
 
@@ -371,7 +288,7 @@ static int take_rows(struct taking *t)
 
 		r = dictionary_column(t, c, &columns[c], &n);
 		if (r == 0 && desc->columns[c].refers)
-			remap(t->state, desc->columns[c].refers, columns[c], n);
+			remap(t, desc->columns[c].refers, columns[c], n, 1);
 	}
 	for (size_t i = 0; r == 0 && i < t->rows; i++) {
 		memset(&row, 0, sizeof(row));
@@ -388,17 +305,20 @@ static int take_rows(struct taking *t)
 	return r;
 }
 
-static int take_chunk(struct run *run, size_t s, const struct chunk *chunk)
+static int take_chunk(struct run *run, size_t s, struct load_worker *worker,
+		      const struct chunk *chunk, size_t before)
 {
 	struct taking t = { .run = run,
 			    .state = &run->internal->shards[s],
 			    .reader = run->shards[s].reader,
+			    .worker = worker,
 			    .kind = chunk->header.kind,
-			    .rows = chunk->header.n_records };
+			    .rows = chunk->header.n_records,
+			    .before = before };
 	const struct kind_desc *desc = kind_desc(t.kind);
 	int r;
 
-	r = shard_chunk_columns(t.reader, chunk, t.views, &t.n_views);
+	r = shard_chunk_columns(t.reader, &worker->scratch, chunk, t.views, &t.n_views);
 	if (r < 0)
 		return r;
 	for (unsigned int v = 0; v < t.n_views; v++) {
@@ -406,90 +326,218 @@ static int take_chunk(struct run *run, size_t s, const struct chunk *chunk)
 
 		while (c < desc->n_columns && desc->columns[c].id != t.views[v].entry.id)
 			c++;
-		t.state->unknown_columns += c == desc->n_columns;
+		worker->unknown_columns += c == desc->n_columns;
 	}
 	if (!t.rows) /* no writer makes one, and there is no room reserved for it */
 		return 0;
 	if (t.kind == RECORD_STRING)
 		return take_strings(&t);
-	if (t.kind <= RECORD_LAUNCH)
-		return take_rows(&t);
-	t.before = *table_rows(run, t.kind);
-	return take_columns(&t);
+	return t.kind <= RECORD_LAUNCH ? take_rows(&t) : take_columns(&t);
 }
 
-/* Dictionaries first, strings before what refers to them; then the rest in file order. */
+/* A chunk of rows that has its place. */
+struct job {
+	const struct chunk *chunk;
+	size_t before;
+	int result;
+};
+
+struct loading {
+	struct run *run;
+	size_t shard;
+	struct job *jobs;
+	size_t n_jobs;
+	size_t rows[RECORD_KIND_LIMIT]; /* of the chunks to come */
+	bool placed[RECORD_KIND_LIMIT]; /* they have their places: can be taken in any order */
+};
+
+/* Strings before what refers to them. */
 static bool in_pass(unsigned int kind, int pass)
 {
-	return pass == 0   ? kind == RECORD_STRING
-	       : pass == 1 ? kind == RECORD_SITE || kind == RECORD_LAUNCH
-			   : kind > RECORD_LAUNCH;
+	return pass == 0 ? kind == RECORD_STRING : kind == RECORD_SITE || kind == RECORD_LAUNCH;
+}
+
+static int note_result(struct loading *l, int r)
+{
+	if (r == -EBADMSG) {
+		l->run->internal->shards[l->shard].damaged_chunks++;
+		return 0;
+	}
+	return r;
+}
+
+static int load_dictionaries(struct loading *l)
+{
+	struct shard_state_internal *state = &l->run->internal->shards[l->shard];
+	const struct shard_reader *reader = l->run->shards[l->shard].reader;
+	int r = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = state->loaded_chunks; r == 0 && i < reader->n_chunks; i++)
+			if (in_pass(reader->chunks[i].header.kind, pass))
+				r = note_result(l, take_chunk(l->run, l->shard,
+							      &l->run->internal->workers[0],
+							      &reader->chunks[i], 0));
+	}
+	return r;
 }
 
 /* One reservation for all chunks to come, as far as the file's size makes their claims likely:
  * real records take more than a byte. */
-static int reserve_all(struct run *run, size_t s)
+static int place_chunks(struct loading *l)
 {
-	const struct shard_reader *reader = run->shards[s].reader;
-	size_t rows[RECORD_KIND_LIMIT] = { 0 };
+	struct shard_state_internal *state = &l->run->internal->shards[l->shard];
+	const struct shard_reader *reader = l->run->shards[l->shard].reader;
+	size_t next[RECORD_KIND_LIMIT];
 	int r = 0;
 
-	for (size_t i = run->internal->shards[s].loaded_chunks; i < reader->n_chunks; i++)
-		if (kind_desc(reader->chunks[i].header.kind))
-			rows[reader->chunks[i].header.kind] += reader->chunks[i].header.n_records;
-	for (unsigned int k = RECORD_LAUNCH + 1; r == 0 && k < RECORD_KIND_LIMIT; k++)
-		if (rows[k] && rows[k] <= reader->file_bytes && run->internal->want.kinds >> k & 1)
-			r = reserve_rows(run, k, *table_rows(run, k) + rows[k]);
+	for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
+		unsigned int kind = reader->chunks[i].header.kind;
+
+		if (!kind_desc(kind)) {
+			state->unknown_kinds++;
+			continue;
+		}
+		l->rows[kind] += reader->chunks[i].header.n_records;
+		l->run->internal->rows[kind] += reader->chunks[i].header.n_records;
+	}
+	for (unsigned int k = RECORD_LAUNCH + 1; r == 0 && k < RECORD_KIND_LIMIT; k++) {
+		next[k] = *room_rows(l->run, k);
+		if (!l->rows[k] || l->rows[k] > reader->file_bytes ||
+		    !(l->run->internal->want.kinds >> k & 1))
+			continue;
+		r = room_reserve(l->run, k, next[k] + l->rows[k]);
+		l->placed[k] = !kind_desc(k)->n_lists;
+	}
+	l->jobs = r == 0 ? calloc(reader->n_chunks - state->loaded_chunks + 1, sizeof(*l->jobs))
+			 : NULL;
+	if (!l->jobs)
+		return -ENOMEM;
+	for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
+		const struct chunk *chunk = &reader->chunks[i];
+
+		if (!kind_desc(chunk->header.kind) || !l->placed[chunk->header.kind])
+			continue;
+		l->jobs[l->n_jobs++] = (struct job){ chunk, next[chunk->header.kind], 0 };
+		next[chunk->header.kind] += chunk->header.n_records;
+	}
+	return 0;
+}
+
+static int take_job(void *context, size_t i, unsigned int worker)
+{
+	struct loading *l = context;
+	struct job *job = &l->jobs[i];
+	int r = take_chunk(l->run, l->shard, &l->run->internal->workers[worker], job->chunk,
+			   job->before);
+
+	job->result = r;
+	return r == -EBADMSG ? 0 : r;
+}
+
+/* Rows behind a damaged chunk move up; what they leave is zero again, as room.h has it. */
+static void close_up(struct loading *l)
+{
+	for (size_t i = 0; i < l->n_jobs; i++) {
+		const struct chunk_header *header = &l->jobs[i].chunk->header;
+		size_t *n = room_rows(l->run, header->kind);
+
+		if (l->jobs[i].result < 0) {
+			note_result(l, l->jobs[i].result);
+			continue;
+		}
+		if (*n != l->jobs[i].before)
+			room_move(l->run, header->kind, *n, l->jobs[i].before, header->n_records);
+		*n += header->n_records;
+	}
+}
+
+static void clear_rest(struct loading *l, const size_t *before)
+{
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
+		size_t n = *room_rows(l->run, k), end = before[k] + l->rows[k];
+
+		if (l->placed[k] && n < end)
+			room_clear(l->run, k, n, end - n);
+	}
+}
+
+static int load_placed(struct loading *l)
+{
+	size_t before[RECORD_KIND_LIMIT] = { 0 }, rows = 0;
+	unsigned int workers;
+	int r;
+
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
+		before[k] = *room_rows(l->run, k);
+		rows += l->placed[k] ? l->rows[k] : 0;
+	}
+	workers = rows < PARALLEL_ROWS ? 1 : parallel_workers(l->n_jobs);
+	r = parallel_run(l->n_jobs, workers, take_job, l);
+	if (r == 0)
+		close_up(l);
+	clear_rest(l, before);
 	return r;
+}
+
+/* What has no place yet, chunk by chunk. */
+static int load_in_order(struct loading *l)
+{
+	struct shard_state_internal *state = &l->run->internal->shards[l->shard];
+	const struct shard_reader *reader = l->run->shards[l->shard].reader;
+
+	for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
+		const struct chunk *chunk = &reader->chunks[i];
+		unsigned int kind = chunk->header.kind;
+		size_t n;
+		int r;
+
+		if (!kind_desc(kind) || kind <= RECORD_LAUNCH || l->placed[kind] ||
+		    !(l->run->internal->want.kinds >> kind & 1))
+			continue;
+		n = *room_rows(l->run, kind);
+		r = room_reserve(l->run, kind, n + chunk->header.n_records);
+		if (r < 0)
+			return r;
+		r = take_chunk(l->run, l->shard, &l->run->internal->workers[0], chunk, n);
+		if (r == 0)
+			*room_rows(l->run, kind) = n + chunk->header.n_records;
+		else
+			room_clear(l->run, kind, n, chunk->header.n_records);
+		r = note_result(l, r);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 int load_shard(struct run *run, size_t s)
 {
-	struct shard_reader *reader = run->shards[s].reader;
+	struct loading l = { .run = run, .shard = s };
 	struct shard_state_internal *state = &run->internal->shards[s];
-	int reserved = reserve_all(run, s);
+	int r;
 
-	if (reserved < 0)
-		return reserved;
-	for (int pass = 0; pass < 3; pass++) {
-		for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
-			const struct chunk *chunk = &reader->chunks[i];
-			unsigned int kind = chunk->header.kind;
-			int r;
-
-			if (!kind_desc(kind)) {
-				state->unknown_kinds += pass == 0;
-				continue;
-			}
-			if (!in_pass(kind, pass))
-				continue;
-			run->internal->rows[kind] += chunk->header.n_records;
-			if (kind > RECORD_LAUNCH && !(run->internal->want.kinds >> kind & 1))
-				continue;
-			r = take_chunk(run, s, chunk);
-			if (r == -EBADMSG)
-				state->damaged_chunks++;
-			else if (r < 0)
-				return r;
-		}
+	/* Chunks that were salvaged since replace those behind the last checkpoint. */
+	if (state->loaded_chunks >= run->shards[s].reader->n_chunks) {
+		state->loaded_chunks = run->shards[s].reader->n_chunks;
+		return 0;
 	}
-	state->loaded_chunks = reader->n_chunks;
-	return 0;
-}
+	r = load_dictionaries(&l);
+	if (r == 0)
+		r = place_chunks(&l);
+	if (r == 0)
+		r = load_placed(&l);
+	if (r == 0)
+		r = load_in_order(&l);
+	free(l.jobs);
+	for (unsigned int w = 0; w < PARALLEL_MOST; w++) {
+		struct load_worker *worker = &run->internal->workers[w];
 
-void load_free_tables(struct run *run)
-{
-	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++) {
-		const struct kind_desc *desc = kind_desc(k);
-		unsigned int slots = 2;
-
-		for (unsigned int c = 0; c < desc->n_columns; c++)
-			slots += is_list(&desc->columns[c]) ? 2 : 1;
-		for (unsigned int i = 1; i < slots; i++) {
-			void *array;
-
-			memcpy(&array, slot(run, k, i), sizeof(array));
-			free(array);
-		}
+		state->bad_references += worker->bad_references;
+		state->unknown_columns += worker->unknown_columns;
+		worker->bad_references = worker->unknown_columns = 0;
 	}
+	if (r == 0)
+		state->loaded_chunks = run->shards[s].reader->n_chunks;
+	return r;
 }

@@ -5,6 +5,7 @@
 #ifndef TABLES_LOAD_H
 #define TABLES_LOAD_H
 
+#include "base/parallel.h"
 #include "tables/dictionary.h"
 #include "tables/tables.h"
 #include "trace/shard.h"
@@ -27,7 +28,14 @@ struct table_capacity {
 	size_t values[2]; /* of its lists */
 };
 
+/* One for each thread that decodes; counts go to the shard when it is loaded. */
+struct load_worker {
+	struct shard_scratch scratch;
+	uint64_t unknown_columns, bad_references;
+};
+
 struct run_internal {
+	struct load_worker workers[PARALLEL_MOST];
 	struct interned dictionaries[RECORD_LAUNCH + 1]; /* by kind */
 	struct table_capacity capacity[RECORD_KIND_LIMIT];
 	uint64_t rows[RECORD_KIND_LIMIT];
@@ -38,6 +46,5 @@ struct run_internal {
 
 /* Takes the chunks of shard s that were not loaded yet. 0 or -ENOMEM, -EIO…; damage is counted. */
 int load_shard(struct run *run, size_t s);
-void load_free_tables(struct run *run);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "moescope.h"
 #include "tables/load.h"
+#include "tables/room.h"
 #include "trace/rundir.h"
 
 uint64_t loss_total(const struct loss *loss)
@@ -374,13 +375,15 @@ void run_free(struct run *run)
 {
 	if (!run)
 		return;
-	load_free_tables(run);
+	room_free(run);
 	for (size_t s = 0; s < run->n_shards; s++) {
 		shard_reader_free(run->shards[s].reader);
 		free(run->shards[s].path);
 		for (int k = 0; k <= RECORD_LAUNCH; k++)
 			free(run->internal->shards[s].maps[k].to);
 	}
+	for (unsigned int w = 0; w < PARALLEL_MOST; w++)
+		shard_scratch_release(&run->internal->workers[w].scratch);
 	for (int k = 0; k <= RECORD_LAUNCH; k++)
 		interned_release(&run->internal->dictionaries[k]);
 	free(run->internal->shards);

@@ -132,6 +132,18 @@ struct run_want {
 	uint64_t columns[RECORD_KIND_LIMIT];
 };
 
+/* The bit of one column: WANT_COLUMN(kernel, start_ns). */
+#define COLUMN_C(id, field, TYPE, CODING) char field;
+#define COLUMN_L(id, field, TYPE, count) char field;
+#define COLUMN_B(id, field, count) char field;
+#define KIND(id, NAME, name)                                                                       \
+	struct columns_##name {                                                                    \
+		RECORD_COLUMNS_##name(COLUMN_C, COLUMN_L, COLUMN_B)                                \
+	};
+RECORD_KINDS(KIND)
+#undef KIND
+#define WANT_COLUMN(kind, field) (UINT64_C(1) << offsetof(struct columns_##kind, field))
+
 /* `path`: a run directory, or a single shard file. want NULL: everything. Damage inside a run is
  * not a failure: what can be read is, and `loss` says the rest. */
 int run_load(const char *path, const struct run_want *want, struct run **ret_run, struct err *err);

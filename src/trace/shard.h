@@ -65,10 +65,14 @@ struct shard_reader {
 	struct buf salvage;
 	uint64_t salvaged_records, salvaged_unfinished;
 	uint64_t salvaged_dropped[DROP_SLOTS];
-	/* Scratch of the chunk laid out last. */
+};
+
+/* What decoding a chunk needs; all zero to begin with. One for each thread that decodes. */
+struct shard_scratch {
 	struct codec codec;
 	struct buf payload, values, durations;
 };
+void shard_scratch_release(struct shard_scratch *scratch);
 
 /* Opens and scans. -EPROTONOSUPPORT for a newer major version, -EBADMSG for a foreign file. */
 int shard_open(const char *path, struct shard_reader **ret_reader, struct err *err);
@@ -79,13 +83,15 @@ int shard_refresh(struct shard_reader *reader, struct err *err);
 char *shard_ring_path(const char *shard_path);
 
 /* Reads and checks the payload of a chunk and lays out its columns, `ret_views` having room for
- * CHUNK_MAX_COLUMNS. *ret_n of them. Valid until the next call. -EBADMSG: damaged. */
-int shard_chunk_columns(struct shard_reader *reader, const struct chunk *chunk,
-			struct column_view *ret_views, unsigned int *ret_n);
+ * CHUNK_MAX_COLUMNS. *ret_n of them. Valid until the next call with that scratch. Several threads
+ * may do so at once. -EBADMSG: damaged. */
+int shard_chunk_columns(const struct shard_reader *reader, struct shard_scratch *scratch,
+			const struct chunk *chunk, struct column_view *ret_views,
+			unsigned int *ret_n);
 /* Decodes a column of the chunk laid out last into 64-bit values (the caller's to change, valid
  * until the next call).
  * `views`: all of the chunk's columns, since a start time needs its durations. */
-int shard_decode(struct shard_reader *reader, const struct column_view *views, unsigned int n,
+int shard_decode(struct shard_scratch *scratch, const struct column_view *views, unsigned int n,
 		 unsigned int column, uint64_t **ret_values);
 
 /* Takes what a dead process left in its buffers into the shard for good and removes them.

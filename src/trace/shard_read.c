@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading a shard: finding its chunks, with or without an index, in a file that may grow, end
- * anywhere, or be damaged anywhere. Untrusted input; one thread per reader. pread, not mmap: a
- * file that shrinks under the reader must be an error, not a SIGBUS.
+ * anywhere, or be damaged anywhere. Untrusted input; one thread per reader, but that several may
+ * decode chunks at once, each with a scratch of its own. pread, not mmap: a file that shrinks under
+ * the reader must be an error, not a SIGBUS.
  */
 #include "trace/shard.h"
 
@@ -328,16 +329,21 @@ void shard_reader_free(struct shard_reader *reader)
 	free(reader->path);
 	free(reader->chunks);
 	buf_release(&reader->salvage);
-	buf_release(&reader->payload);
-	buf_release(&reader->values);
-	buf_release(&reader->durations);
-	codec_release(&reader->codec);
 	free(reader);
 }
 
+void shard_scratch_release(struct shard_scratch *scratch)
+{
+	buf_release(&scratch->payload);
+	buf_release(&scratch->values);
+	buf_release(&scratch->durations);
+	codec_release(&scratch->codec);
+}
+
 /* Brings the payload of a chunk, whose header must say what the list said. */
-static int load_payload(struct shard_reader *reader, const struct chunk *chunk,
-			struct chunk_header *header, const char **ret_payload)
+static int load_payload(const struct shard_reader *reader, struct shard_scratch *scratch,
+			const struct chunk *chunk, struct chunk_header *header,
+			const char **ret_payload)
 {
 	int r;
 
@@ -352,17 +358,17 @@ static int load_payload(struct shard_reader *reader, const struct chunk *chunk,
 	if (!header_valid(header) || header->kind != chunk->header.kind ||
 	    header->n_records != chunk->header.n_records)
 		return -EBADMSG;
-	reader->payload.size = 0;
-	if (!buf_reserve(&reader->payload, header->payload_bytes + 1)) {
-		reader->payload.failed = false;
+	scratch->payload.size = 0;
+	if (!buf_reserve(&scratch->payload, header->payload_bytes + 1)) {
+		scratch->payload.failed = false;
 		return -ENOMEM;
 	}
-	r = read_at(reader, reader->payload.data, header->payload_bytes,
+	r = read_at(reader, scratch->payload.data, header->payload_bytes,
 		    chunk->offset + sizeof(*header));
 	if (r < 0)
 		return r;
-	*ret_payload = reader->payload.data;
-	return crc32c(0, reader->payload.data, header->payload_bytes) == header->payload_crc
+	*ret_payload = scratch->payload.data;
+	return crc32c(0, scratch->payload.data, header->payload_bytes) == header->payload_crc
 		       ? 0
 		       : -EBADMSG;
 }
@@ -398,13 +404,14 @@ static int view_entry(const char *payload, size_t bytes, size_t *at,
 	return 0;
 }
 
-int shard_chunk_columns(struct shard_reader *reader, const struct chunk *chunk,
-			struct column_view *ret_views, unsigned int *ret_n)
+int shard_chunk_columns(const struct shard_reader *reader, struct shard_scratch *scratch,
+			const struct chunk *chunk, struct column_view *ret_views,
+			unsigned int *ret_n)
 {
 	struct chunk_header header;
 	const char *payload;
 	size_t at = 0;
-	int r = load_payload(reader, chunk, &header, &payload);
+	int r = load_payload(reader, scratch, chunk, &header, &payload);
 
 	if (r < 0)
 		return r;
@@ -432,11 +439,11 @@ static uint64_t *room(struct buf *buf, size_t n)
 	return buf_reserve(buf, (n + 1) * sizeof(uint64_t));
 }
 
-int shard_decode(struct shard_reader *reader, const struct column_view *views, unsigned int n,
+int shard_decode(struct shard_scratch *scratch, const struct column_view *views, unsigned int n,
 		 unsigned int column, uint64_t **ret_values)
 {
 	const struct column_view *view = &views[column];
-	uint64_t *values = room(&reader->values, view->entry.n_values), *durations = NULL;
+	uint64_t *values = room(&scratch->values, view->entry.n_values), *durations = NULL;
 	int r;
 
 	if (!values)
@@ -448,14 +455,14 @@ int shard_decode(struct shard_reader *reader, const struct column_view *views, u
 			d++;
 		if (d == n)
 			return -EBADMSG;
-		durations = room(&reader->durations, views[d].entry.n_values);
+		durations = room(&scratch->durations, views[d].entry.n_values);
 		if (!durations)
 			return -ENOMEM;
-		r = codec_decode(&reader->codec, &views[d], NULL, durations);
+		r = codec_decode(&scratch->codec, &views[d], NULL, durations);
 		if (r < 0)
 			return r;
 	}
-	r = codec_decode(&reader->codec, view, durations, values);
+	r = codec_decode(&scratch->codec, view, durations, values);
 	if (r < 0)
 		return r;
 	*ret_values = values;
