@@ -37,8 +37,6 @@
 	RULE("data-loading", data_loading)                                                         \
 	RULE("step-variation", step_variation)                                                     \
 	RULE("memory-leak", memory_leak)                                                           \
-	RULE("memory-pressure", memory_pressure)                                                   \
-	RULE("memory-fragmented", memory_fragmented)                                               \
 	RULE("profiler-cost", profiler_cost)                                                       \
 	RULE("optimizer-share", optimizer_share)                                                   \
 	RULE("slow-start", slow_start)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyze/device_samples.h"
+#include "analyze/intervals.h"
 #include "analyze/kernel_name.h"
 #include "analyze/run_slice.h"
 #include "analyze/timeline.h"
@@ -82,18 +83,28 @@ static void sum_kernels(const struct run *one, const struct stretch *s, struct a
 	}
 }
 
+#define ADD_WORK(table)                                                                            \
+	for (size_t i = 0; i < (table)->n; i++)                                                    \
+		if (!(table)->untimed[i])                                                          \
+			spans[n++] = (struct span)                                                 \
+			{                                                                          \
+				(table)->start_ns[i],                                              \
+					(table)->start_ns[i] + (table)->duration_ns[i], 0,         \
+					(table)->device[i], (table)->shard[i]                      \
+			}
+
 /* The longest time in which a device had nothing to do. */
 static int find_gap(const struct run *one, const struct stretch *s, struct account *a)
 {
-	struct span *spans;
-	size_t n;
-	int r = device_spans(one, &spans, &n);
+	size_t n = 0;
+	struct span *spans = calloc(one->kernel.n + one->copy.n + one->set.n + 1, sizeof(*spans));
 
-	if (r < 0 || !n)
-		return r;
-	for (size_t i = 0; i < n; i++)
-		spans[i].group = SPAN_ALL;
-	n = spans_merge(spans, n);
+	if (!spans)
+		return -ENOMEM;
+	ADD_WORK(&one->kernel);
+	ADD_WORK(&one->copy);
+	ADD_WORK(&one->set);
+	n = n ? spans_merge(spans, n) : 0;
 	for (size_t i = 0, size; i < n; i += size) {
 		int64_t at = s->start_ns;
 

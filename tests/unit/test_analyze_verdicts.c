@@ -266,46 +266,6 @@ static void test_leak(void **state)
 	fake_run_free(run);
 }
 
-static void test_full_device(void **state)
-{
-	struct run *run = fake_run_new();
-
-	(void)state;
-	SILENT(run, "memory-pressure");
-	add_device(run, 9.4e8);
-	SAYS(run, "memory-pressure", SEVERITY_OK);
-	fake_run_free(run);
-	run = fake_run_new();
-	add_device(run, 9.6e8);
-	SAYS(run, "memory-pressure", SEVERITY_WARNING);
-	run->device.memory_bytes[0] = 0; /* the driver did not say */
-	SILENT(run, "memory-pressure");
-	fake_run_free(run);
-}
-
-static void test_fragmentation(void **state)
-{
-	struct run *run = leaking_run();
-	struct judged j = judge(run);
-	struct memory_device *d = &j.f.memory.devices[0];
-
-	(void)state;
-	assert_null(judged_find(&j, "memory-fragmented"));
-	/* 20 MB live of 40: half of it is free, the largest piece a quarter of that. */
-	d->reserved_bytes = value_of(4e7);
-	d->fragmentation_pct = value_of(75);
-	verdicts_release(&j.v);
-	assert_int_equal(verdicts_analyze(run, &j.f, &j.v), 0);
-	assert_int_equal(judged_find(&j, "memory-fragmented")->severity, SEVERITY_NOTE);
-	/* Pieces of next to nothing do not matter. */
-	d->reserved_bytes = value_of(2.1e7);
-	verdicts_release(&j.v);
-	assert_int_equal(verdicts_analyze(run, &j.f, &j.v), 0);
-	assert_null(judged_find(&j, "memory-fragmented"));
-	judged_release(&j);
-	fake_run_free(run);
-}
-
 static void test_collapsed_router(void **state)
 {
 	uint32_t collapsed[] = { 9700, 100, 100, 100 };
@@ -425,8 +385,6 @@ int main(void)
 		cmocka_unit_test(test_step_rules),
 		cmocka_unit_test(test_cost_and_slow_start),
 		cmocka_unit_test(test_leak),
-		cmocka_unit_test(test_full_device),
-		cmocka_unit_test(test_fragmentation),
 		cmocka_unit_test(test_collapsed_router),
 		cmocka_unit_test(test_imbalance_costs_what_was_measured),
 		cmocka_unit_test(test_variation_is_never_critical),
