@@ -39,6 +39,7 @@ examples:
 gpu-test: all
 	@python3 tests/gpu/check.py $(BUILD) $(GPU_TEST_OPTIONS)
 	@test ! -e /dev/nvidia0 || MOESCOPE_BUILD=$(abspath $(BUILD)) python3 tests/gpu/routing_check.py
+	@test ! -e /dev/nvidia0 || python3 tests/gpu/advice_check.py $(BUILD)
 
 # GPU_BENCH_OPTIONS="--only NAME,NAME --alternations N --quick --time-limit SECONDS --json FILE"
 gpu-bench: all

@@ -69,16 +69,17 @@ def loader(fixed, count, device):
     model = Mlp(4096, 24, device)
     torch.set_num_threads(1)
     batches = queue.Queue(maxsize=8)
+    done = threading.Event()
 
     def work(seed):
         generator = torch.Generator().manual_seed(seed)
-        while True:
+        while not done.is_set():
             batches.put(prepare(generator, rows, width, rounds).pin_memory())
 
     generator = torch.Generator().manual_seed(0)
-    if fixed:
-        for seed in range(4):
-            threading.Thread(target=work, args=(seed,), daemon=True).start()
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4 if fixed else 0)]
+    for worker in workers:
+        worker.start()
 
     def step(_):
         with moescope.range("next batch", phase="data"):
@@ -87,7 +88,15 @@ def loader(fixed, count, device):
             x = batch.to(device, non_blocking=True).to(torch.bfloat16)
             model(x.repeat(16, 4))
 
-    steps(count, step)
+    try:
+        steps(count, step)
+    finally:
+        done.set()
+        while any(worker.is_alive() for worker in workers):
+            try:
+                batches.get(timeout=0.1)  # room for those that wait to put one more
+            except queue.Empty:
+                pass
 
 
 def tiny(fixed, count, device):

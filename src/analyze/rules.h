@@ -8,7 +8,7 @@
  * variation under 10%, optimizer under 15%, GPU busy over 80%) and from chance.
  *
  * What a rule's advice would gain, as a share of the time of the steps, gives its severity. No gain
- * is larger than the time that the rule is about, and no time is in the gain of two rules.
+ * is larger than the time that the rule is about, and no idle moment of a device is in two gains.
  */
 #ifndef ANALYZE_RULES_H
 #define ANALYZE_RULES_H

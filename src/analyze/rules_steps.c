@@ -60,9 +60,11 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 		rule_gain(v, 100 * (s->mean - s->p50) / s->mean,
 			  "every step could be as fast as the median one");
 	} else {
-		v->severity = SEVERITY_WARNING;
 		v->gain_pct = value_absent("the mean step is not above the median one");
 	}
+	/* What made the slow steps slow may have a verdict of its own, which comes first. */
+	if (!v->gain_pct.known || v->severity < SEVERITY_WARNING)
+		v->severity = SEVERITY_WARNING;
 	ADVICE(v, "'moescope steps' says what the slow steps did longer: other programs on the "
 		  "machine, input of different size, checkpoints, a busy data loader.");
 	return true;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyze/device_samples.h"
+#include "analyze/intervals.h"
 #include "analyze/kernel_name.h"
 #include "analyze/run_slice.h"
 #include "analyze/timeline.h"

@@ -214,6 +214,43 @@ static void test_pinned_copies_hide_behind_kernels_only(void **state)
 	fake_run_free(run);
 }
 
+static void test_copies_by_way_of_the_host(void **state)
+{
+	struct run *run = new_run();
+	struct verdict v;
+
+	(void)state;
+	/* 2 ms out of device 0, 2 ms into device 1, then both compute until the step ends. */
+	for (int64_t i = 0; i < STEPS; i++) {
+		struct row_copy copy = { .start_ns = i * STEP,
+					 .duration_ns = 2 * MS,
+					 .bytes = 50000000,
+					 .kind = 2,
+					 .source_memory = 3,
+					 .target_memory = 2 };
+		struct row_kernel kernel = { .launch = fake_launch(run, "gemm"),
+					     .start_ns = i * STEP + 2 * MS,
+					     .duration_ns = 8 * MS };
+
+		fake_add_copy(run, 0, &copy);
+		fake_add_kernel(run, 0, &kernel);
+		copy.start_ns += 2 * MS;
+		copy.kind = 1;
+		copy.source_memory = 2;
+		copy.target_memory = 3;
+		kernel.start_ns += 2 * MS;
+		kernel.duration_ns -= 2 * MS;
+		copy.device = copy.source_device = copy.target_device = kernel.device = 1;
+		fake_add_copy(run, 0, &copy);
+		fake_add_kernel(run, 0, &kernel);
+	}
+	add_steps(run);
+	/* Of device 0's 200 ms and of device 1's 198 ms, 40 ms each. */
+	FIRST(run, "transfer-bound", 100 * 80.0 / 398);
+	assert_non_null(strstr(advice_of(run, "transfer-bound", &v), "peer access"));
+	fake_run_free(run);
+}
+
 static void test_hidden_copies_are_fine(void **state)
 {
 	struct run *run = busy_run();
@@ -394,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_tiny_kernels),
 		cmocka_unit_test(test_pageable_copies),
 		cmocka_unit_test(test_pinned_copies_hide_behind_kernels_only),
+		cmocka_unit_test(test_copies_by_way_of_the_host),
 		cmocka_unit_test(test_hidden_copies_are_fine),
 		cmocka_unit_test(test_clocks),
 		cmocka_unit_test(test_bandwidth_only_by_counters),

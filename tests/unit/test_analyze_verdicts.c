@@ -317,6 +317,20 @@ static void test_imbalance_costs_what_was_measured(void **state)
 	fake_run_free(run);
 }
 
+/* A third of the steps is ten times as long: the mean is four times the median. */
+static void test_variation_is_never_critical(void **state)
+{
+	struct run *run = fake_run_new();
+	int found;
+
+	(void)state;
+	for (int i = 0; i < 21; i++)
+		fake_step(run, i, i * 10000, i * 10000 + (i % 3 ? 1000 : 10000), 1);
+	assert_float_equal(verdict_of(run, "step-variation", &found).gain_pct.v, 75, 1e-6);
+	SAYS(run, "step-variation", SEVERITY_WARNING);
+	fake_run_free(run);
+}
+
 static void test_few_steps_do_not_vary(void **state)
 {
 	struct run *run = fake_run_new();
@@ -373,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_leak),
 		cmocka_unit_test(test_collapsed_router),
 		cmocka_unit_test(test_imbalance_costs_what_was_measured),
+		cmocka_unit_test(test_variation_is_never_critical),
 		cmocka_unit_test(test_few_steps_do_not_vary),
 		cmocka_unit_test(test_severity_follows_gain),
 		cmocka_unit_test(test_governor_says_the_cost),
