@@ -53,6 +53,15 @@ static int by_lane(const void *a, const void *b)
 					(table)->shard[i]                                          \
 			}
 
+/* Records of one stream come by their start, and most programs have few streams. */
+static bool is_sorted(const struct stretch *list, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (by_lane(&list[i - 1], &list[i]) > 0)
+			return false;
+	return true;
+}
+
 static int collect(const struct run *run, struct lanes *ret_lanes)
 {
 	size_t most = run->kernel.n + run->copy.n + run->set.n, n = 0, kept = 0;
@@ -63,7 +72,7 @@ static int collect(const struct run *run, struct lanes *ret_lanes)
 	ADD_WORK(&run->kernel);
 	ADD_WORK(&run->copy);
 	ADD_WORK(&run->set);
-	if (n)
+	if (!is_sorted(list, n))
 		qsort(list, n, sizeof(*list), by_lane);
 	for (size_t i = 0; i < n; i++) {
 		if (kept && !order_lane(&list[kept - 1], &list[i]) &&
