@@ -42,6 +42,14 @@ static double beta_fraction(double a, double b, double x)
 	return result;
 }
 
+/* lgamma() itself writes a global. */
+static double log_gamma(double x)
+{
+	int sign;
+
+	return lgamma_r(x, &sign);
+}
+
 /* The regularised incomplete beta function. */
 static double beta_share(double a, double b, double x)
 {
@@ -51,7 +59,7 @@ static double beta_share(double a, double b, double x)
 		return 0;
 	if (x >= 1)
 		return 1;
-	front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+	front = exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * log(x) + b * log1p(-x));
 	/* The fraction converges fast on this side of the mean only. */
 	if (x < (a + 1) / (a + b + 2))
 		return front * beta_fraction(a, b, x) / a;

@@ -10,6 +10,7 @@
 #include "analyze/digest_inside.h"
 #include "analyze/kernel_name.h"
 #include "analyze/nesting.h"
+#include "base/buf.h"
 
 /* Time of one name in one step: of one record, then of all of them. */
 struct part {
@@ -26,6 +27,45 @@ static int by_key_step(const void *a, const void *b)
 	if (x->key != y->key)
 		return x->key < y->key ? -1 : 1;
 	return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* Parts as they come: records of a name in one step mostly follow each other, so that few parts are
+ * left to sort. */
+struct parts {
+	struct part *list;
+	size_t n, capacity;
+	size_t *last; /* by key: 1 + the last part of it, 0: none */
+	size_t n_last;
+};
+
+static int add_part(struct parts *p, struct part part)
+{
+	struct part *last;
+
+	if (part.key >= p->n_last) {
+		size_t old = p->n_last;
+
+		if (array_grow(&p->last, &p->n_last, (size_t)part.key + 1, sizeof(*p->last)) < 0)
+			return -ENOMEM;
+		memset(p->last + old, 0, (p->n_last - old) * sizeof(*p->last));
+	}
+	last = p->last[part.key] ? &p->list[p->last[part.key] - 1] : NULL;
+	if (last && last->step == part.step) {
+		last->time_ns += part.time_ns;
+		last->count += part.count;
+		return 0;
+	}
+	if (array_grow(&p->list, &p->capacity, p->n + 1, sizeof(*p->list)) < 0)
+		return -ENOMEM;
+	p->list[p->n++] = part;
+	p->last[part.key] = p->n;
+	return 0;
+}
+
+static void parts_release(struct parts *p)
+{
+	free(p->list);
+	free(p->last);
 }
 
 /* Parts of the same name and step become one; how many remain. */
@@ -128,26 +168,25 @@ int digest_kernels(struct digest_builder *b)
 {
 	const struct table_kernel *t = &b->run->kernel;
 	struct demangler demangler;
-	struct part *parts;
-	size_t n = 0;
-	int r;
+	struct parts parts = { 0 };
+	int r = 0;
 
 	b->digest->kernels.reason = b->digest->missing[COMPARE_KERNEL_TIME];
 	if (!b->kernel_at)
 		return 0;
-	parts = calloc(t->n + 1, sizeof(*parts));
-	if (!parts)
-		return -ENOMEM;
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; r >= 0 && i < t->n; i++)
 		if (b->kernel_at[i] != NO_UNIT)
-			parts[n++] =
+			r = add_part(
+				&parts,
 				(struct part){ (uint64_t)run_launch(b->run, t->launch[i]).name << 1,
 					       b->kernel_at[i],
-					       t->untimed[i] ? 0 : (double)t->duration_ns[i], 1 };
+					       t->untimed[i] ? 0 : (double)t->duration_ns[i], 1 });
 	demangler_init(&demangler);
-	r = make_rows(b, parts, n, b->n_covered, name_kernel, &demangler, &b->digest->kernels);
+	if (r >= 0)
+		r = make_rows(b, parts.list, parts.n, b->n_covered, name_kernel, &demangler,
+			      &b->digest->kernels);
 	demangler_release(&demangler);
-	free(parts);
+	parts_release(&parts);
 	return r;
 }
 
@@ -168,43 +207,52 @@ static size_t recorded_of(const struct digest_builder *b, const struct nested *i
 	return unit == NO_UNIT ? NO_UNIT : b->recorded_at[unit];
 }
 
-/* One part a record: its duration without that of its direct children. list: by start. */
-static size_t self_times(const struct digest_builder *b, const struct nested *list, size_t n,
-			 struct part *parts, size_t *open)
+/* The duration of each record without that of its direct children. list: by start; open: room for
+ * as many. */
+static void self_times(const struct nested *list, size_t n, double *self, size_t *open)
 {
 	size_t depth = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct nested *item = &list[i];
-		double duration = (double)(item->end_ns - item->start_ns);
-		struct site site = run_site(b->run, item->is_op ? b->run->op.site[item->row]
-								: b->run->range.site[item->row]);
 
 		while (depth && (list[open[depth - 1]].shard != item->shard ||
 				 list[open[depth - 1]].thread != item->thread ||
 				 list[open[depth - 1]].end_ns < item->end_ns ||
 				 list[open[depth - 1]].end_ns <= item->start_ns))
 			depth--;
-		parts[i] = (struct part){ (uint64_t)site.name << 1 | item->is_op,
-					  recorded_of(b, item), duration, 1 };
+		self[i] = (double)(item->end_ns - item->start_ns);
 		if (depth)
-			parts[open[depth - 1]].time_ns -= duration;
+			self[open[depth - 1]] -= self[i];
 		open[depth++] = i;
 	}
-	/* Records outside the steps were needed as parents only. */
-	depth = 0;
-	for (size_t i = 0; i < n; i++)
-		if (parts[i].step != NO_UNIT)
-			parts[depth++] = parts[i];
-	return depth;
+}
+
+static int add_host(const struct digest_builder *b, const struct nested *list, size_t n,
+		    const double *self, struct parts *parts)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		const struct nested *item = &list[i];
+		struct site site = run_site(b->run, item->is_op ? b->run->op.site[item->row]
+								: b->run->range.site[item->row]);
+		size_t step = recorded_of(b, item);
+
+		if (step != NO_UNIT)
+			r = add_part(parts, (struct part){ (uint64_t)site.name << 1 | item->is_op,
+							   step, self[i], 1 });
+	}
+	return r;
 }
 
 int digest_host(struct digest_builder *b)
 {
 	struct digest_rows *host = &b->digest->host;
+	struct parts parts = { 0 };
 	struct nested *list;
-	struct part *parts;
 	size_t n, *open;
+	double *self;
 	int r;
 
 	host->reason = !b->n_units ? b->digest->missing[COMPARE_STEP_TIME]
@@ -214,18 +262,20 @@ int digest_host(struct digest_builder *b)
 	r = nesting_collect(b->run, NESTING_BY_START, &list, &n);
 	if (r < 0 || !n)
 		return r;
-	parts = calloc(n, sizeof(*parts));
+	self = calloc(n, sizeof(*self));
 	open = calloc(n, sizeof(*open));
-	r = parts && open ? 0 : -ENOMEM;
+	r = self && open ? 0 : -ENOMEM;
 	if (r >= 0) {
-		size_t kept = self_times(b, list, n, parts, open);
-
-		if (kept)
-			host->reason = NULL;
-		r = make_rows(b, parts, kept, b->n_recorded, name_host, NULL, host);
+		self_times(list, n, self, open);
+		r = add_host(b, list, n, self, &parts);
 	}
+	if (r >= 0 && parts.n) {
+		host->reason = NULL;
+		r = make_rows(b, parts.list, parts.n, b->n_recorded, name_host, NULL, host);
+	}
+	parts_release(&parts);
 	free(list);
-	free(parts);
+	free(self);
 	free(open);
 	return r;
 }

@@ -14,13 +14,6 @@
 #include "cmd/run_files.h"
 #include "cmd/run_find.h"
 
-/* What digest_take looks at. */
-#define WANT_DIGEST                                                                                \
-	(WANT(STEP) | WANT(RANGE) | WANT(OP) | WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | \
-	 WANT(GRAPH_NODE) | WANT(GEAR) | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(MEMORY) |          \
-	 WANT(DEVICE_MEMORY) | WANT(SAMPLE) | WANT(POOL) | WANT(TOKEN) | WANT(FACT) |              \
-	 WANT(DEVICE) | WANT(SYNC))
-
 static int no_memory(void)
 {
 	return fail("no memory for the comparison.");
@@ -35,7 +28,7 @@ static int add_run(struct compare_runs *runs, struct compare_group *group, const
 	if (!grown)
 		return no_memory();
 	group->runs = grown;
-	r = run_open(path, WANT_DIGEST, &run);
+	r = run_open(path, DIGEST_KINDS, &run);
 	if (r != EXIT_OK)
 		return r;
 	r = digest_take(run, &runs->sel, &group->runs[group->n]);

@@ -11,21 +11,20 @@
 #include "present/compare_inside.h"
 
 #define NARROW 100 /* from here on there is room for p */
-#define SIDE_COLUMN 21
 
-static const enum grid_unit grid_units[] = {
+const enum grid_unit compare_grid_units[] = {
 	[FIGURE_NS] = GRID_NS,	 [FIGURE_COUNT] = GRID_COUNT, [FIGURE_BYTES] = GRID_BYTES,
 	[FIGURE_PCT] = GRID_PCT, [FIGURE_RATIO] = GRID_RATIO, [FIGURE_RATE] = GRID_RATE,
 };
 
-static int width_of(const struct compare_scene *scene)
+int compare_width(const struct compare_scene *scene)
 {
 	return scene->options->width > 0 ? scene->options->width : 80;
 }
 
 static struct text_layout layout_of(const struct compare_scene *scene)
 {
-	return (struct text_layout){ .width = width_of(scene),
+	return (struct text_layout){ .width = compare_width(scene),
 				     .indent = 2,
 				     .color = scene->options->color,
 				     .utf8 = scene->options->utf8 };
@@ -67,14 +66,14 @@ static const char *verdict_word(const struct difference *d, bool speed, char wor
 	return compare_verdict_name(d->verdict);
 }
 
-static enum text_style verdict_style(enum compare_verdict verdict)
+enum text_style compare_verdict_style(enum compare_verdict verdict)
 {
 	return verdict == COMPARE_BETTER  ? TEXT_GREEN
 	       : verdict == COMPARE_WORSE ? TEXT_RED
 					  : TEXT_DIM;
 }
 
-static void pct_text(char *out, size_t size, struct value pct)
+void compare_pct_text(char *out, size_t size, struct value pct)
 {
 	if (pct.known)
 		snprintf(out, size, "%s%s", pct.v > 0 ? "+" : "", format_pct(pct.v).text);
@@ -82,7 +81,7 @@ static void pct_text(char *out, size_t size, struct value pct)
 		snprintf(out, size, "n/a");
 }
 
-static void value_cell(struct text_table *table, struct value value, enum grid_unit unit)
+void compare_value_cell(struct text_table *table, struct value value, enum grid_unit unit)
 {
 	struct cell cell = cell_value(value);
 	char text[64];
@@ -99,8 +98,8 @@ static void interval_cell(struct text_table *table, const struct difference *d)
 		text_table_cell(table, "n/a", TEXT_DIM);
 		return;
 	}
-	pct_text(low, sizeof(low), d->low_pct);
-	pct_text(high, sizeof(high), d->high_pct);
+	compare_pct_text(low, sizeof(low), d->low_pct);
+	compare_pct_text(high, sizeof(high), d->high_pct);
 	low[strcspn(low, "%")] = '\0';
 	text_table_cellf(table, TEXT_PLAIN, "%s..%s", low, high);
 }
@@ -110,12 +109,12 @@ static void difference_cells(const struct compare_scene *scene, struct text_tabl
 {
 	char text[64];
 
-	value_cell(table, d->a, unit);
-	value_cell(table, d->b, unit);
-	pct_text(text, sizeof(text), d->pct);
+	compare_value_cell(table, d->a, unit);
+	compare_value_cell(table, d->b, unit);
+	compare_pct_text(text, sizeof(text), d->pct);
 	text_table_cell(table, text, d->pct.known ? TEXT_PLAIN : TEXT_DIM);
 	interval_cell(table, d);
-	if (width_of(scene) >= NARROW) {
+	if (compare_width(scene) >= NARROW) {
 		if (d->p_adjusted.known && d->p_adjusted.v < 1e-4)
 			text_table_cell(table, "<0.0001", TEXT_PLAIN);
 		else if (d->p_adjusted.known)
@@ -123,7 +122,7 @@ static void difference_cells(const struct compare_scene *scene, struct text_tabl
 		else
 			text_table_cell(table, "n/a", TEXT_DIM);
 	}
-	text_table_cell(table, verdict, verdict_style(d->verdict));
+	text_table_cell(table, verdict, compare_verdict_style(d->verdict));
 }
 
 #define NAME_MAX_COLUMNS 10
@@ -138,7 +137,7 @@ static const char *column_title(const char *name, const char *instead)
 static struct text_table *difference_table(const struct compare_scene *scene,
 					   const struct compare_pair *pair, const char *first)
 {
-	bool wide = width_of(scene) >= NARROW;
+	bool wide = compare_width(scene) >= NARROW;
 	const struct text_column columns[] = {
 		{ first, TEXT_LEFT, true },
 		{ column_title(pair->base->name, "baseline"), TEXT_RIGHT, false },
@@ -154,7 +153,7 @@ static struct text_table *difference_table(const struct compare_scene *scene,
 	return wide ? text_table_new(columns, 7) : text_table_new(narrow, 6);
 }
 
-static int print_table(const struct compare_scene *scene, struct text_table *table, FILE *out)
+int compare_print(const struct compare_scene *scene, struct text_table *table, FILE *out)
 {
 	struct text_layout layout = layout_of(scene);
 	int r = table ? text_table_print(table, &layout, out) : -ENOMEM;
@@ -163,7 +162,7 @@ static int print_table(const struct compare_scene *scene, struct text_table *tab
 	return r;
 }
 
-static void name_figure(char *out, size_t size, const struct compare_figure *f)
+void compare_name(char *out, size_t size, const struct compare_figure *f)
 {
 	const char *name = compare_metrics[f->metric].name;
 
@@ -182,7 +181,7 @@ static int print_buf(const struct compare_scene *scene, struct buf *text, FILE *
 		buf_append(text, "", 1);
 		if (!text->failed) {
 			fputs("  ", out);
-			text_wrap(out, text->data, (size_t)width_of(scene), 2, 2);
+			text_wrap(out, text->data, (size_t)compare_width(scene), 2, 2);
 		}
 	}
 	failed = text->failed;
@@ -213,7 +212,7 @@ static int print_absent(const struct compare_scene *scene, const struct compare_
 			if (f->d.verdict != COMPARE_ABSENT ||
 			    strcmp(f->d.diff.reason, first->d.diff.reason) != 0)
 				continue;
-			name_figure(name, sizeof(name), f);
+			compare_name(name, sizeof(name), f);
 			buf_printf(&text, "%s%s", text.size ? ", " : "not compared: ", name);
 		}
 		if (text.size)
@@ -225,33 +224,64 @@ static int print_absent(const struct compare_scene *scene, const struct compare_
 	return r;
 }
 
+size_t compare_family_end(const struct compare_pair *pair, size_t first)
+{
+	size_t end = first;
+
+	while (end < pair->n && pair->figures[end].metric == pair->figures[first].metric)
+		end++;
+	return end;
+}
+
+static bool is_quiet(const struct compare_figure *f)
+{
+	return f->d.verdict == COMPARE_NOISE || f->d.verdict == COMPARE_SAME;
+}
+
+static void add_figure(const struct compare_scene *scene, struct text_table *table,
+		       const struct compare_figure *f)
+{
+	const struct compare_metric *metric = &compare_metrics[f->metric];
+	char name[80], word[40];
+
+	compare_name(name, sizeof(name), f);
+	text_table_cell(table, name, TEXT_PLAIN);
+	difference_cells(scene, table, &f->d, compare_grid_units[metric->unit],
+			 verdict_word(&f->d, metric->speed, word));
+}
+
 static int print_figures(const struct compare_scene *scene, const struct compare_pair *pair,
 			 FILE *out)
 {
 	struct text_table *table = difference_table(scene, pair, "figure");
-	size_t rows = 0;
+	size_t rows = 0, hidden[COMPARE_METRICS] = { 0 };
 	int r;
 
-	for (size_t i = 0; table && i < pair->n; i++) {
-		const struct compare_figure *f = &pair->figures[i];
-		const struct compare_metric *metric = &compare_metrics[f->metric];
-		char name[80], word[40];
+	for (size_t i = 0, end; table && i < pair->n; i = end) {
+		end = compare_family_end(pair, i);
+		for (size_t j = i; j < end; j++) {
+			const struct compare_figure *f = &pair->figures[j];
 
-		if (f->d.verdict == COMPARE_ABSENT)
-			continue;
-		name_figure(name, sizeof(name), f);
-		text_table_cell(table, name, TEXT_PLAIN);
-		difference_cells(scene, table, &f->d, grid_units[metric->unit],
-				 verdict_word(&f->d, metric->speed, word));
-		rows++;
+			if (f->d.verdict == COMPARE_ABSENT)
+				continue;
+			rows++;
+			if (end - i > COMPARE_FAMILY_ROWS && is_quiet(f))
+				hidden[f->metric]++;
+			else
+				add_figure(scene, table, f);
+		}
 	}
 	if (rows || !table) {
-		r = print_table(scene, table, out);
+		r = compare_print(scene, table, out);
 	} else {
 		text_table_free(table);
 		fputs("  nothing can be compared\n", out);
 		r = 0;
 	}
+	for (int m = 0; m < COMPARE_METRICS; m++)
+		if (hidden[m])
+			fprintf(out, "  %s: %zu rows of noise are not shown (--json has them)\n",
+				compare_metrics[m].name, hidden[m]);
 	return r < 0 ? r : print_absent(scene, pair, out);
 }
 
@@ -284,7 +314,7 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 						: verdict_word(&row->d, true, word));
 	}
 	if (r >= 0) {
-		r = print_table(scene, table, out);
+		r = compare_print(scene, table, out);
 		if (limit && limit < grid.n)
 			fprintf(out, "  ... %zu more rows (--limit 0 shows all)\n", grid.n - limit);
 	}
@@ -322,171 +352,12 @@ static int print_explanation(const struct compare_scene *scene, const struct com
 	return r;
 }
 
-#define FACT_KEY 16
-
-static bool fits(const struct comparison *c, const struct compare_fact *fact, size_t each)
-{
-	for (size_t g = 0; g < c->n_groups; g++)
-		if (strlen(fact->values[g]) > each)
-			return false;
-	return true;
-}
-
-/* Side by side, or one below the other where the values are long: a value that is cut in its middle
- * would hide the difference. */
-static void print_fact(const struct compare_scene *scene, const struct compare_fact *fact,
-		       FILE *out)
-{
-	const struct comparison *c = scene->comparison;
-	size_t width = (size_t)width_of(scene);
-	size_t each = (width - FACT_KEY - 2) / c->n_groups - 2;
-	bool beside = fits(c, fact, each);
-
-	text_fit(out, fact->key, beside ? FACT_KEY : strlen(fact->key), false,
-		 scene->options->utf8);
-	for (size_t g = 0; g < c->n_groups; g++) {
-		const char *value = fact->values[g];
-
-		if (beside) {
-			bool last = g + 1 == c->n_groups;
-
-			fputs("  ", out);
-			text_fit(out, value, last ? strlen(value) : each, false,
-				 scene->options->utf8);
-		} else {
-			fputs(g ? "    " : "\n    ", out);
-			text_fit(out, c->groups[g].name, 12, false, scene->options->utf8);
-			fputs("  ", out);
-			text_wrap(out, value, width, 18, 18); /* ends the line */
-		}
-	}
-	if (beside)
-		fputc('\n', out);
-}
-
-static void print_facts(const struct compare_scene *scene, FILE *out)
-{
-	const struct comparison *c = scene->comparison;
-	bool color = scene->options->color;
-
-	if (!c->n_facts)
-		return;
-	fputs("\n  these differ:\n", out);
-	for (size_t i = 0; i < c->n_facts; i++) {
-		bool doubtful = c->facts[i].doubtful;
-
-		fprintf(out, "%s%s%s ", text_style_on(doubtful ? TEXT_YELLOW : TEXT_PLAIN, color),
-			doubtful ? "!" : " ",
-			text_style_off(doubtful ? TEXT_YELLOW : TEXT_PLAIN, color));
-		print_fact(scene, &c->facts[i], out);
-	}
-}
-
-static const struct compare_figure *same_figure(const struct compare_pair *pair,
-						const struct compare_figure *f)
-{
-	for (size_t i = 0; i < pair->n; i++)
-		if (pair->figures[i].metric == f->metric && !strcmp(pair->figures[i].of, f->of))
-			return &pair->figures[i];
-	return NULL;
-}
-
-static void side_cell(struct text_table *table, const struct compare_figure *f)
-{
-	struct cell cell = f ? cell_value(f->d.b) : cell_absent(NULL);
-	char value[64], pct[40] = "";
-
-	if (f)
-		pct_text(pct, sizeof(pct), f->d.pct);
-	grid_cell_text(value, sizeof(value), &cell,
-		       f ? grid_units[compare_metrics[f->metric].unit] : GRID_TEXT);
-	if (f && f->d.verdict == COMPARE_NOISE)
-		text_table_cellf(table, TEXT_DIM, "%s noise", value);
-	else
-		text_table_cellf(table, f ? verdict_style(f->d.verdict) : TEXT_DIM, "%s%s%s", value,
-				 f && f->d.pct.known ? " " : "", f && f->d.pct.known ? pct : "");
-}
-
-/* The groups [first, first + n) beside the baseline. */
-static int print_side_by_side(const struct compare_scene *scene, size_t first, size_t n, FILE *out)
-{
-	const struct comparison *c = scene->comparison;
-	struct text_column *columns = calloc(n + 2, sizeof(*columns));
-	struct text_table *table;
-
-	if (!columns)
-		return -ENOMEM;
-	columns[0] = (struct text_column){ "figure", TEXT_LEFT, true };
-	columns[1] = (struct text_column){ c->groups[0].name, TEXT_RIGHT, false };
-	for (size_t g = 0; g < n; g++)
-		columns[2 + g] = (struct text_column){ c->groups[first + g].name, TEXT_RIGHT,
-						       false };
-	table = text_table_new(columns, n + 2);
-	for (size_t i = 0; table && i < c->pairs[first - 1].n; i++) {
-		const struct compare_figure *f = &c->pairs[first - 1].figures[i];
-		char name[80];
-
-		name_figure(name, sizeof(name), f);
-		text_table_cell(table, name, TEXT_PLAIN);
-		value_cell(table, f->d.a, grid_units[compare_metrics[f->metric].unit]);
-		for (size_t g = 0; g < n; g++)
-			side_cell(table, same_figure(&c->pairs[first - 1 + g], f));
-	}
-	free(columns);
-	return print_table(scene, table, out);
-}
-
-static int print_overview(const struct compare_scene *scene, FILE *out)
-{
-	size_t others = scene->comparison->n_groups - 1;
-	size_t fit = (size_t)(width_of(scene) - 32) / SIDE_COLUMN;
-	int r = 0;
-
-	if (others < 2)
-		return 0;
-	fit = fit ? fit : 1;
-	for (size_t first = 1; r >= 0 && first <= others; first += fit) {
-		fputc('\n', out);
-		r = print_side_by_side(scene, first,
-				       others - first + 1 < fit ? others - first + 1 : fit, out);
-	}
-	return r;
-}
-
-static void heading(const struct compare_scene *scene, FILE *out)
-{
-	const struct comparison *c = scene->comparison;
-	bool color = scene->options->color;
-
-	fprintf(out, "%smoescope compare%s\n", text_style_on(TEXT_BOLD, color),
-		text_style_off(TEXT_BOLD, color));
-	for (size_t g = 0; g < c->n_groups; g++) {
-		size_t steps = 0, covered = 0;
-
-		for (size_t i = 0; i < c->groups[g].n; i++) {
-			steps += c->groups[g].runs[i].steps;
-			covered += c->groups[g].runs[i].covered;
-		}
-		fputs(g ? "           " : "  baseline ", out);
-		text_fit(out, c->groups[g].name,
-			 strlen(c->groups[g].name) < 30 ? strlen(c->groups[g].name) : 30, false,
-			 scene->options->utf8);
-		fprintf(out, ": %zu run%s, %zu steps", c->groups[g].n,
-			c->groups[g].n == 1 ? "" : "s", steps);
-		if (covered && covered < steps)
-			fprintf(out, ", device records of %zu", covered);
-		fputc('\n', out);
-	}
-}
-
 int compare_text(const struct compare_scene *scene, FILE *out, struct err *err)
 {
 	const struct comparison *c = scene->comparison;
 	int r;
 
-	heading(scene, out);
-	print_facts(scene, out);
-	r = print_overview(scene, out);
+	r = compare_text_head(scene, out);
 	for (size_t i = 0; r >= 0 && i + 1 < c->n_groups; i++) {
 		const struct compare_pair *pair = &c->pairs[i];
 

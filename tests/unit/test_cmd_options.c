@@ -26,6 +26,7 @@ struct values {
 	double factor;
 	struct step_window window;
 	struct number_list numbers;
+	struct string_list words;
 	struct shared shared;
 };
 
@@ -70,6 +71,11 @@ static const struct option_desc own[] = {
 	  .min = 0.5,
 	  .max = 2,
 	  .offset = offsetof(struct values, numbers) },
+	{ .name = "word",
+	  .short_name = 'w',
+	  .kind = OPTION_STRINGS,
+	  .metavar = "W",
+	  .offset = offsetof(struct values, words) },
 	{ 0 },
 };
 
@@ -142,6 +148,12 @@ static void every_kind(void **state)
 	assert_int_equal(parse(&plain, &v, "--numbers=1,1.25,2", NULL), PARSE_OK);
 	assert_int_equal(v.numbers.n, 3);
 	assert_true(v.numbers.v[0] == 1 && v.numbers.v[1] == 1.25 && v.numbers.v[2] == 2);
+	assert_int_equal(parse(&plain, &v, "--word", "a", "-wb", "--word=c=d", NULL), PARSE_OK);
+	assert_int_equal(v.words.n, 3);
+	assert_string_equal(v.words.v[0], "a");
+	assert_string_equal(v.words.v[1], "b");
+	assert_string_equal(v.words.v[2], "c=d");
+	assert_int_equal(parse(&plain, &v, "--word=", NULL), PARSE_WRONG);
 }
 
 static void short_forms(void **state)

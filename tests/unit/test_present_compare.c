@@ -204,6 +204,35 @@ static void test_groups_and_what_is_missing(void **state)
 	release(&r);
 }
 
+/* Twelve layers of which one differs: the others are counted. */
+static void test_many_layers(void **state)
+{
+	struct runs r = { 0 };
+	char *text;
+
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct run *run = make_run(side ? "b" : "a", 200, "old_kernel", false);
+
+		for (int64_t i = 0; i < STEPS; i++)
+			for (int32_t layer = 1; layer < 12; layer++) {
+				uint32_t more = side && layer == 7 ? 20 : 0;
+				uint32_t load[4] = { 40 + more + (uint32_t)(i % 2), 24, 32,
+						     32 - more - (uint32_t)(i % 2) };
+
+				fake_routing(run, i, i * 10 * MS + 20 * US, layer, 2, 4, load);
+			}
+		add_run(&r, run);
+		add_group(&r, side ? "b" : "a", 1);
+	}
+	text = rendered(&r, TEXT, NULL, 0);
+	assert_non_null(strstr(text, "imbalance[layer 7] "));
+	assert_null(strstr(text, "imbalance[layer 8] "));
+	assert_non_null(strstr(text, "imbalance: 11 rows of noise are not shown"));
+	free(text);
+	release(&r);
+}
+
 static void test_wrong_sort(void **state)
 {
 	struct present_options options = { .width = 80, .sort = "colour" };
@@ -229,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_runs),
 		cmocka_unit_test(test_groups_and_what_is_missing),
+		cmocka_unit_test(test_many_layers),
 		cmocka_unit_test(test_wrong_sort),
 	};
 

@@ -12,6 +12,7 @@
 #include "analyze/kernels.h"
 #include "fontconfig_leaks.h"
 #include "present/plot.h"
+#include "present/compare.h"
 #include "present/present.h"
 #include "table_rows.h"
 
@@ -182,10 +183,91 @@ static void test_views_load_what_they_need(void **state)
 	remove_directory(directory);
 }
 
+/* What a comparison also looks at. */
+static void add_more_rows(void)
+{
+	static const uint32_t load[] = { 3, 1 }, hist[] = { 0, 4 };
+	uint32_t site = encoder_site(
+		&encoder, &(struct row_site){ .name = 1, .layer = -1, .expert = -1, .phase = 1 });
+
+	ADD(FACT, fact, .key = 1, .value = 6);
+	ADD(DEVICE, device, .name = 3);
+	ADD(MOE_LAYER, moe_layer, .layer = 1, .experts = 2, .k = 1, .hidden = 8, .inner = 8);
+	ADD(TOKEN, token, .time_ns = 6000, .request = 1, .count = 3);
+	ADD(TOKEN, token, .time_ns = 6500, .request = 1, .event = 1);
+	ADD(TOKEN, token, .time_ns = 6700, .request = 1, .event = 1);
+	ADD(ROUTING, routing, .time_ns = 2000, .layer = 1, .k = 1, .tokens = 4, .experts = 2,
+	    .k_slots = 2, .load = load, .k_hist = hist);
+	ADD(OP, op, .site = site, .start_ns = 1600, .duration_ns = 300, .thread = 1);
+	ADD(SYNC, sync, .start_ns = 3050, .duration_ns = 100, .type = 3);
+}
+
+static char *compared(const char *path, bool whole)
+{
+	struct present_options options = { .json = true };
+	struct run_want want = { .kinds = DIGEST_KINDS };
+	struct selection sel = SELECT_ALL;
+	struct run_digest digest;
+	struct compare_group groups[] = { { "a", &digest, 1 }, { "b", &digest, 1 } };
+	struct comparison comparison;
+	struct compare_scene scene = { .comparison = &comparison, .options = &options };
+	struct err err = { "" };
+	struct run *run = NULL;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(run_load(path, whole ? NULL : &want, &run, &err), 0);
+	assert_int_equal(digest_take(run, &sel, &digest), 0);
+	/* Facts that are the same everywhere are not shown: they are looked at here. */
+	for (size_t i = 0; i < digest.n_facts; i++)
+		fprintf(out, "%s %s\n", digest.facts[i].key, digest.facts[i].value);
+	assert_int_equal(compare_groups(groups, 2, &comparison), 0);
+	assert_int_equal(present_compare(&scene, out, &err), 0);
+	fclose(out);
+	comparison_release(&comparison);
+	digest_release(&digest);
+	run_free(run);
+	return text;
+}
+
+static void test_digests_load_what_they_need(void **state)
+{
+	static const char *const wanted[] = { "kernel_time",	  "copy_bytes", "api_time",
+					      "imbalance",	  "ttft",	"peak_allocated",
+					      "idle_time",	  "launch",	"moe_layers",
+					      "peak_device_used", "work other" };
+	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
+	char *whole, *part;
+	struct shard_writer *writer;
+
+	(void)state;
+	encoder_init(&encoder, 1, 1, 0);
+	assert_int_equal(shard_create(path, 0, 0, &writer, NULL), 0);
+	add_strings();
+	add_rows();
+	add_more_rows();
+	assert_int_equal(encoder_finish(&encoder), 0);
+	assert_int_equal(shard_write(writer, &encoder), 0);
+	assert_int_equal(shard_close(writer, &encoder), 0);
+	encoder_release(&encoder);
+	whole = compared(directory, true);
+	part = compared(directory, false);
+	assert_string_equal(part, whole);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (!strstr(part, wanted[i]))
+			fail_msg("no %s", wanted[i]);
+	free(whole);
+	free(part);
+	free(path);
+	remove_directory(directory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_views_load_what_they_need),
+		cmocka_unit_test(test_digests_load_what_they_need),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
