@@ -267,6 +267,30 @@ static void test_roofline(void **state)
 	}
 }
 
+/* Kernels of one template: the word that differs is named. */
+static void test_kernels_alike_are_told_apart(void **state)
+{
+	struct run *run = fake_run_new();
+	struct picture svg;
+
+	(void)state;
+	fake_kernel(run, "void at::elementwise_kernel<128, at::silu_kernel(at::T)>(int)", 0, 8 * MS,
+		    1);
+	fake_kernel(run, "void at::elementwise_kernel<128, at::mul_kernel(at::T)>(int)", 10 * MS,
+		    14 * MS, 2);
+	fake_kernel(run, "void at::elementwise_kernel<64, at::mul_kernel(at::T)>(int)", 20 * MS,
+		    22 * MS, 3);
+	fake_kernel(run, "void alone<4>(int)", 30 * MS, 31 * MS, 4);
+	fake_span(run, 0, 40 * MS);
+	svg = draw(run, "kernels", true, false);
+	assert_non_null(strstr(svg.data, ">at::elementwise_kernel …silu_kernel<"));
+	assert_non_null(strstr(svg.data, ">at::elementwise_kernel …mul_kernel<"));
+	assert_non_null(strstr(svg.data, ">at::elementwise_kernel …64, at::mul_<"));
+	assert_non_null(strstr(svg.data, ">alone<"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +298,7 @@ int main(void)
 		cmocka_unit_test(test_phases_are_stacked),
 		cmocka_unit_test(test_experts_of_a_layer),
 		cmocka_unit_test(test_more_experts_than_pixels),
+		cmocka_unit_test(test_kernels_alike_are_told_apart),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_roofline),
 	};
