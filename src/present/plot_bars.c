@@ -13,7 +13,7 @@
 
 #define KERNELS 10
 #define NAME_WORD 4  /* letters that say something */
-#define NAME_HALF 16 /* of them around the difference; mangled names are one word */
+#define NAME_HALF 24 /* of them around the difference; mangled names are one word */
 #define API_MAX 14
 #define API_SMALL_PCT 2
 

@@ -291,6 +291,28 @@ static void test_kernels_alike_are_told_apart(void **state)
 	fake_run_free(run);
 }
 
+/* 5 of the 10 ms between the first and the last record; phases are of the whole 20 ms. */
+static void test_shares_of_lanes(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "forward", -1, -1, MOESCOPE_FORWARD);
+	struct picture svg;
+
+	(void)state;
+	fake_kernel(run, "a", 2 * MS, 6 * MS, 1);
+	fake_kernel(run, "b", 11 * MS, 12 * MS, 2);
+	fake_copy(run, 1, 2, 4096, 7 * MS, 9 * MS, 3);
+	fake_range(run, site, 0, 7 * MS, 1, 0);
+	fake_range(run, site, 4 * MS, 9 * MS, 2, 0); /* another thread: counted once */
+	fake_span(run, 0, 20 * MS);
+	svg = draw(run, "timeline", true, false);
+	assert_non_null(strstr(svg.data, ">50.0%<"));
+	assert_non_null(strstr(svg.data, ">20.0%<"));
+	assert_non_null(strstr(svg.data, ">45.0%<"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_experts_of_a_layer),
 		cmocka_unit_test(test_more_experts_than_pixels),
 		cmocka_unit_test(test_kernels_alike_are_told_apart),
+		cmocka_unit_test(test_shares_of_lanes),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_roofline),
 	};
