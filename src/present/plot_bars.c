@@ -12,7 +12,8 @@
 #include "present/plot_draw.h"
 
 #define KERNELS 10
-#define NAME_PART 28
+#define NAME_WORD 4  /* letters that say something */
+#define NAME_HALF 24 /* of them around the difference; mangled names are one word */
 #define API_MAX 14
 #define API_SMALL_PCT 2
 
@@ -75,7 +76,7 @@ static void kernel_name(const struct kernels *k, size_t row, char *out, size_t s
 {
 	const char *name = k->rows[row].name ? k->rows[row].name : "?";
 	const char *short_name = k->rows[row].short_name;
-	size_t same = 0, from;
+	size_t same = 0, from, to;
 	bool twice = false;
 
 	for (size_t i = 0; short_name && i < k->n && i < KERNELS; i++) {
@@ -94,10 +95,13 @@ static void kernel_name(const struct kernels *k, size_t row, char *out, size_t s
 		snprintf(out, size, "%s", short_name && *short_name ? short_name : name);
 		return;
 	}
-	for (from = same; from > 0 && same - from < NAME_PART / 2 && in_word(name[from - 1]);)
+	for (from = same; from > 0 && same - from < NAME_HALF && in_word(name[from - 1]);)
 		from--;
-	snprintf(out, size, "%s …%.*s%s", short_name, NAME_PART, name + from,
-		 strlen(name + from) > NAME_PART ? "…" : "");
+	for (to = same; to - same < NAME_HALF && in_word(name[to]);)
+		to++;
+	if (to - from < NAME_WORD) /* a mere number: with what follows */
+		to = from + strnlen(name + from, 3 * NAME_WORD);
+	snprintf(out, size, "%s …%.*s", short_name, (int)(to - from), name + from);
 }
 
 int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *scene)

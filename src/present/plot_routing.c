@@ -32,13 +32,19 @@ static const struct routing_layer *layer_of(const struct plot_scene *scene)
 	return best;
 }
 
+static bool several_phases(const struct routing *routing)
+{
+	for (size_t i = 1; i < routing->n; i++)
+		if (routing->layers[i].phase != routing->layers[0].phase)
+			return true;
+	return false;
+}
+
 static void layer_name(const struct routing *routing, const struct routing_layer *l, bool words,
 		       char *out, size_t size)
 {
-	bool phases = false;
+	bool phases = several_phases(routing);
 
-	for (size_t i = 1; i < routing->n; i++)
-		phases |= routing->layers[i].phase != routing->layers[0].phase;
 	snprintf(out, size, "%s%" PRId32 "%s%s", words ? "layer " : "", l->layer, phases ? " " : "",
 		 phases ? phase_name(l->phase) : "");
 }
@@ -243,7 +249,8 @@ int plot_heatmap(struct canvas *c, struct rect box, const struct plot_scene *sce
 		max = fmax(max, l->load.imbalance);
 	}
 	snprintf(subtitle, sizeof(subtitle),
-		 "%zu layers; colour: assignments against the layer's mean, 1 is even", rows);
+		 "%zu %s; colour: assignments against the layer's mean, 1 is even", rows,
+		 several_phases(routing) ? "layers and phases" : "layers");
 	box = plot_panel(c, box, "Expert load by layer", rows ? subtitle : NULL);
 	if (rows)
 		heat_rows(c, box, routing, experts, rows, max);

@@ -23,6 +23,7 @@ struct band {
 	size_t n;
 	plot_color color;
 	bool device;
+	double busy_pct; /* in all; of devices as the report has it */
 	uint16_t shard;
 };
 
@@ -42,20 +43,33 @@ static void lanes_release(struct lanes *lanes)
 	free(lanes->steps);
 }
 
-static void add_lane(struct lanes *lanes, const struct span *merged, size_t n, struct span of,
-		     plot_color color, bool device, const char *name)
+/* A lane of these spans, when there are any; NULL: none. */
+static struct band *add_lane(struct lanes *lanes, const struct span *merged, size_t n,
+			     struct span of, plot_color color, const char *name)
 {
 	struct band *lane = &lanes->lane[lanes->n];
 	size_t found;
 	const struct span *spans = spans_lane(merged, n, &of, &found);
 
 	if (!found || lanes->n >= LANES)
-		return;
-	*lane = (struct band){
-		.spans = spans, .n = found, .color = color, .device = device, .shard = of.shard
-	};
+		return NULL;
+	*lane = (struct band){ .spans = spans, .n = found, .color = color, .shard = of.shard };
 	snprintf(lane->name, sizeof(lane->name), "%s", name);
 	lanes->n++;
+	return lane;
+}
+
+static void add_device_lane(struct lanes *lanes, const struct span *merged, size_t n,
+			    const struct timeline_device *d, enum lane_kind group, int64_t busy_ns,
+			    plot_color color, const char *name)
+{
+	struct span of = { .shard = d->shard, .device = d->device, .group = group };
+	struct band *lane = add_lane(lanes, merged, n, of, color, name);
+
+	if (!lane)
+		return;
+	lane->device = true;
+	lane->busy_pct = d->window_ns > 0 ? 100 * (double)busy_ns / (double)d->window_ns : 0;
 }
 
 static int collect_devices(const struct plot_scene *scene, const struct plot_theme *theme,
@@ -69,7 +83,6 @@ static int collect_devices(const struct plot_scene *scene, const struct plot_the
 		return r;
 	for (size_t i = 0; i < t->n; i++) {
 		const struct timeline_device *d = &t->devices[i];
-		struct span of = { .shard = d->shard, .device = d->device };
 		char place[24], rank[24] = "", name[64];
 
 		if (i >= DEVICES) {
@@ -79,12 +92,12 @@ static int collect_devices(const struct plot_scene *scene, const struct plot_the
 		snprintf(place, sizeof(place), "gpu %" PRIu32, d->device);
 		if (scene->run->n_shards > 1)
 			snprintf(rank, sizeof(rank), " rank %" PRIu32, d->rank);
-		of.group = LANE_KERNEL;
 		snprintf(name, sizeof(name), "%s%s kernels", place, rank);
-		add_lane(lanes, lanes->device_spans, n, of, theme->series[0], true, name);
-		of.group = LANE_COPY;
+		add_device_lane(lanes, lanes->device_spans, n, d, LANE_KERNEL, d->kernel_ns,
+				theme->series[0], name);
 		snprintf(name, sizeof(name), "%s%s copies", place, rank);
-		add_lane(lanes, lanes->device_spans, n, of, theme->series[1], true, name);
+		add_device_lane(lanes, lanes->device_spans, n, d, LANE_COPY, d->copy_ns,
+				theme->series[1], name);
 	}
 	return 0;
 }
@@ -102,14 +115,18 @@ static int collect_phases(const struct plot_scene *scene, const struct plot_them
 		shard = lanes->phase_spans[i].shard < shard ? lanes->phase_spans[i].shard : shard;
 	for (unsigned int phase = 1; n && phase < STEP_PHASES; phase++) {
 		struct span of = { .group = phase, .shard = shard };
+		struct band *lane;
 		char name[64];
 
 		snprintf(name, sizeof(name), "%s", phase_name(phase));
 		if (scene->run->n_shards > 1)
 			snprintf(name + strlen(name), sizeof(name) - strlen(name), " rank %" PRIu32,
 				 scene->run->shards[shard].rank);
-		add_lane(lanes, lanes->phase_spans, n, of, plot_phase_color(theme, phase), false,
-			 name);
+		lane = add_lane(lanes, lanes->phase_spans, n, of, plot_phase_color(theme, phase),
+				name);
+		if (lane && lanes->end_ns > lanes->start_ns)
+			lane->busy_pct = 100 * (double)spans_length(lane->spans, lane->n) /
+					 (double)(lanes->end_ns - lanes->start_ns);
 	}
 	return 0;
 }
@@ -140,16 +157,15 @@ static const struct span *windows_of(const struct plot_scene *scene, const struc
 }
 
 /* Of each pixel the share that was busy, of its time or, in windows, of its recorded time; grey
- * where nothing was recorded. A pixel with a mere sliver of a window says nothing and is grey, too.
- * *ret_busy: the share of all of that time. */
+ * where nothing was recorded. A pixel with a mere sliver of a window says nothing and is grey, too. */
 static int lane_shares(struct canvas *c, const struct plot_scene *scene, struct rect row,
 		       const struct lanes *lanes, const struct band *lane, double *share,
-		       double *recorded, double *ret_busy)
+		       double *recorded)
 {
 	size_t n = (size_t)row.w, n_windows = 0, n_spans = lane->n;
 	const struct span *windows = windows_of(scene, lane, &n_windows);
 	struct span *clipped = NULL;
-	double busy = 0, time = 0, most = 0;
+	double most = 0;
 
 	if (windows) {
 		clipped = calloc(lane->n + n_windows, sizeof(*clipped));
@@ -164,8 +180,6 @@ static int lane_shares(struct canvas *c, const struct plot_scene *scene, struct 
 	for (size_t i = 0; i < n; i++) {
 		recorded[i] = windows ? recorded[i] : 1;
 		most = fmax(most, recorded[i]);
-		busy += share[i];
-		time += recorded[i];
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (recorded[i] > 0 && recorded[i] >= most / 4) {
@@ -178,7 +192,6 @@ static int lane_shares(struct canvas *c, const struct plot_scene *scene, struct 
 					   row.w / (double)n, row.h },
 			    canvas_theme(c)->shade, 1);
 	}
-	*ret_busy = time > 0 ? fmin(busy / time, 1) : 0;
 	return 0;
 }
 
@@ -190,8 +203,7 @@ static int draw_lane(struct canvas *c, const struct plot_scene *scene, struct re
 	size_t n = (size_t)row.w, at = 0;
 	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
 	struct text_style_desc figure = { .size = TEXT_USUAL };
-	double busy;
-	int r = lane_shares(c, scene, row, lanes, lane, share, share + n, &busy);
+	int r = lane_shares(c, scene, row, lanes, lane, share, share + n);
 
 	if (r < 0)
 		return r;
@@ -216,7 +228,7 @@ static int draw_lane(struct canvas *c, const struct plot_scene *scene, struct re
 		    false);
 	canvas_text(c, row.x - 8, row.y + row.h / 2, style, theme->text, lane->name);
 	canvas_text(c, row.x + row.w + 6, row.y + row.h / 2, figure, theme->muted,
-		    format_pct(100 * busy).text);
+		    format_pct(lane->busy_pct).text);
 	return 0;
 }
 
@@ -295,7 +307,7 @@ static int draw(struct canvas *c, struct rect box, const struct plot_scene *scen
 int plot_timeline(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
 	struct lanes lanes = { .start_ns = scene->run->start_ns, .end_ns = scene->run->end_ns };
-	char subtitle[256], sampled[128], more[64] = "";
+	char subtitle[512], sampled[128], more[64] = "";
 	const struct plot_theme *theme = canvas_theme(c);
 	int r = collect_devices(scene, theme, &lanes);
 
@@ -307,14 +319,11 @@ int plot_timeline(struct canvas *c, struct rect box, const struct plot_scene *sc
 	if (lanes.devices_left_out)
 		snprintf(more, sizeof(more), "; %zu more devices are not drawn",
 			 lanes.devices_left_out);
-	if (*sampled)
-		snprintf(subtitle, sizeof(subtitle),
-			 "%s (grey: no device records); height: busy share of a pixel's recorded "
-			 "time, right: of all of it%s",
-			 sampled, more);
-	else
-		snprintf(subtitle, sizeof(subtitle),
-			 "height: busy share of a pixel's time, right: of the whole run%s", more);
+	snprintf(subtitle, sizeof(subtitle),
+		 "%s%sheight: busy share of a pixel's%s time; right: in all, of devices from their "
+		 "first record to the last%s",
+		 sampled, *sampled ? " (grey: no device records); " : "",
+		 *sampled ? " recorded" : "", more);
 	if (r >= 0 && (lanes.n || lanes.n_steps) && lanes.end_ns > lanes.start_ns) {
 		box = plot_panel(c, box, "Timeline", subtitle);
 		r = draw(c, box, scene, &lanes);

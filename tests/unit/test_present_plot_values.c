@@ -36,6 +36,32 @@ static void near(double got, double wanted, double within)
 		fail_msg("%g is not %g", got, wanted);
 }
 
+/* How many elements begin like that and have that attribute. */
+static size_t count(const char *svg, const char *begin, const char *attribute)
+{
+	size_t n = 0;
+
+	for (const char *at = svg; (at = strstr(at, begin)); at++) {
+		const char *found = strstr(at, attribute);
+
+		n += found && found < strchr(at, '>');
+	}
+	return n;
+}
+
+/* Where the text is, whose element ends so. */
+static double text_x(const char *svg, const char *ending)
+{
+	const char *at = strstr(svg, ending);
+	double x = 0;
+
+	assert_non_null(at);
+	while (strncmp(at, "<text", 5) != 0)
+		at--;
+	assert_int_equal(sscanf(at, "<text x=\"%lf\"", &x), 1);
+	return x;
+}
+
 /* Three kernels of 8, 4 and 1 ms: bars in that proportion, in the SVG and in the PNG. */
 static void test_bars_have_the_length_of_their_values(void **state)
 {
@@ -60,8 +86,11 @@ static void test_bars_have_the_length_of_their_values(void **state)
 	assert_non_null(strstr(svg.data, ">8.00 ms  61.5%<"));
 	assert_non_null(strstr(svg.data, ">4.00 ms  30.8%<"));
 	assert_non_null(strstr(svg.data, ">smallest<"));
-	/* The axis says 8 at the end of the bar of 8 ms. */
-	assert_non_null(strstr(svg.data, ">8</text>"));
+	/* The axis agrees: 0 where bars begin, 8, 4 and 1 where they end. */
+	near(text_x(svg.data, ">0</text>"), a.x, 0.02);
+	near(text_x(svg.data, ">8</text>"), a.x + a.w, 0.02);
+	near(text_x(svg.data, ">4</text>"), b.x + b.w, 0.02);
+	near(text_x(svg.data, ">1</text>"), c.x + c.w, 0.02);
 	png = draw(run, "kernels", false, false);
 	surface = decoded(&png);
 	for (int i = 0; i < 3; i++) {
@@ -98,6 +127,28 @@ static void test_phases_are_stacked(void **state)
 	fake_run_free(run);
 }
 
+/* 4 MB all the time, 6 MB in each step, 50 kB more after each: 10.55 MB at 1115 of 1500 ms. */
+static void test_the_peak_is_marked(void **state)
+{
+	struct run *run = fake_training_run();
+	struct picture svg = draw(run, "memory", true, false);
+	double x, from, to;
+	const char *at;
+
+	(void)state;
+	assert_int_equal(count(svg.data, "<circle", "fill=\"#c03000\""), 2); /* and in the legend */
+	at = strstr(strstr(svg.data, "<circle") + 1, "<circle");
+	assert_int_equal(sscanf(at, "<circle cx=\"%lf\"", &x), 1);
+	from = text_x(svg.data, ">0.0</text>");
+	to = text_x(svg.data, ">1.5</text>");
+	near((x - from) / (to - from), (double)run->end_ns / 1.5e9 * 1115 / 1500, 0.002);
+	assert_non_null(strstr(svg.data, ">parameters 4.00 MB<"));
+	assert_non_null(strstr(svg.data, ">activations 6.00 MB<"));
+	assert_non_null(strstr(svg.data, ">other 550 kB<"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
 static void test_experts_of_a_layer(void **state)
 {
 	struct run *run = fake_run_new();
@@ -115,6 +166,8 @@ static void test_experts_of_a_layer(void **state)
 	first = find_rect(svg.data, plot_light.series[0], 1);
 	second = find_rect(svg.data, plot_light.series[0], 2);
 	near(first.h / second.h, 4, 0.01);
+	/* Two lines a cross: one in the legend, one at the dead expert. */
+	assert_int_equal(count(svg.data, "<line", "stroke=\"#c03000\""), 4);
 	free(svg.data);
 	svg = draw_layer(run, "experts", true, false, 0);
 	assert_non_null(strstr(svg.data, ">Expert utilisation, layer 0<"));
@@ -267,13 +320,62 @@ static void test_roofline(void **state)
 	}
 }
 
+/* Kernels of one template: the word that differs is named. */
+static void test_kernels_alike_are_told_apart(void **state)
+{
+	struct run *run = fake_run_new();
+	struct picture svg;
+
+	(void)state;
+	fake_kernel(run, "void at::elementwise_kernel<128, at::silu_kernel(at::T)>(int)", 0, 8 * MS,
+		    1);
+	fake_kernel(run, "void at::elementwise_kernel<128, at::mul_kernel(at::T)>(int)", 10 * MS,
+		    14 * MS, 2);
+	fake_kernel(run, "void at::elementwise_kernel<64, at::mul_kernel(at::T)>(int)", 20 * MS,
+		    22 * MS, 3);
+	fake_kernel(run, "void alone<4>(int)", 30 * MS, 31 * MS, 4);
+	fake_span(run, 0, 40 * MS);
+	svg = draw(run, "kernels", true, false);
+	assert_non_null(strstr(svg.data, ">at::elementwise_kernel …silu_kernel<"));
+	assert_non_null(strstr(svg.data, ">at::elementwise_kernel …mul_kernel<"));
+	assert_non_null(strstr(svg.data, ">at::elementwise_kernel …64, at::mul_<"));
+	assert_non_null(strstr(svg.data, ">alone<"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
+/* 5 of the 10 ms between the first and the last record; phases are of the whole 20 ms. */
+static void test_shares_of_lanes(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "forward", -1, -1, MOESCOPE_FORWARD);
+	struct picture svg;
+
+	(void)state;
+	fake_kernel(run, "a", 2 * MS, 6 * MS, 1);
+	fake_kernel(run, "b", 11 * MS, 12 * MS, 2);
+	fake_copy(run, 1, 2, 4096, 7 * MS, 9 * MS, 3);
+	fake_range(run, site, 0, 7 * MS, 1, 0);
+	fake_range(run, site, 4 * MS, 9 * MS, 2, 0); /* another thread: counted once */
+	fake_span(run, 0, 20 * MS);
+	svg = draw(run, "timeline", true, false);
+	assert_non_null(strstr(svg.data, ">50.0%<"));
+	assert_non_null(strstr(svg.data, ">20.0%<"));
+	assert_non_null(strstr(svg.data, ">45.0%<"));
+	free(svg.data);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bars_have_the_length_of_their_values),
 		cmocka_unit_test(test_phases_are_stacked),
+		cmocka_unit_test(test_the_peak_is_marked),
 		cmocka_unit_test(test_experts_of_a_layer),
 		cmocka_unit_test(test_more_experts_than_pixels),
+		cmocka_unit_test(test_kernels_alike_are_told_apart),
+		cmocka_unit_test(test_shares_of_lanes),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_roofline),
 	};
