@@ -18,6 +18,9 @@ echo
 echo "== the run on disk =="
 "$build/bench/bench-codec" "$here/data" "$work" "$largest"
 echo
+echo "== views of a run, the best of three =="
+"$here/report.sh" "$build" "$work" "$largest"
+echo
 echo "== training under the profiler, recorded and unrecorded steps in turn =="
 cd "$work"
 start=$(date +%s)

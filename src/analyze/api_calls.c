@@ -9,17 +9,19 @@
 #include <string.h>
 
 #include "analyze/attribution.h"
+#include "analyze/lanes.h"
 #include "base/buf.h"
 
-#define NO_WORK UINT32_MAX
 #define NO_ROW UINT32_MAX
 
 struct builder {
 	const struct attribution *at;
 	const struct selection *sel;
-	/* Of each call the device record that it launched first. A graph launch has many. Kernels
-	 * by their row, copies and sets behind them. */
-	uint32_t *first_work;
+	/* Of each call, whether it launched any timed device record, and whether several, as a
+	 * graph launch does; of those the begin of the first, in the order of the calls. */
+	uint64_t *launched, *several;
+	uint32_t *several_before; /* of each 64 calls */
+	int64_t *first_ns;
 	uint32_t *row_of; /* by name and driver */
 	struct api_row *rows;
 	size_t n, capacity;
@@ -29,44 +31,89 @@ struct builder {
 	size_t n_work;
 };
 
-static int64_t work_start(const struct run *run, uint32_t work)
+static size_t key_of(const struct table_api *api, size_t i)
 {
-	if (work < run->kernel.n)
-		return run->kernel.start_ns[work];
-	work -= (uint32_t)run->kernel.n;
-	return work < run->copy.n ? run->copy.start_ns[work]
-				  : run->set.start_ns[work - run->copy.n];
+	return (size_t)api->name[i] << 1 | (api->driver[i] != 0);
 }
 
-static void note_start(struct builder *b, uint32_t call, size_t work, int64_t start_ns)
+static bool bit(const uint64_t *bits, size_t i)
 {
-	if (call == NO_CALL32)
+	return bits[i / 64] >> i % 64 & 1;
+}
+
+/* Which of the calls with several records it is. */
+static size_t several_index(const struct builder *b, size_t call)
+{
+	uint64_t before = b->several[call / 64] & ((UINT64_C(1) << call % 64) - 1);
+
+	return b->several_before[call / 64] + (size_t)__builtin_popcountll(before);
+}
+
+static void note_launch(struct builder *b, uint32_t call, int64_t start_ns)
+{
+	uint64_t mask = UINT64_C(1) << call % 64;
+
+	(void)start_ns;
+	if (b->launched[call / 64] & mask)
+		b->several[call / 64] |= mask;
+	b->launched[call / 64] |= mask;
+}
+
+static void note_first(struct builder *b, uint32_t call, int64_t start_ns)
+{
+	int64_t *first;
+
+	if (!bit(b->several, call))
 		return;
-	if (b->first_work[call] == NO_WORK ||
-	    start_ns < work_start(b->at->run, b->first_work[call]))
-		b->first_work[call] = (uint32_t)work;
+	first = &b->first_ns[several_index(b, call)];
+	*first = start_ns < *first ? start_ns : *first;
 }
 
-static int find_first_work(struct builder *b)
+/* A latency that is known without looking at other records of the call. */
+static void take_latency(struct builder *b, uint32_t call, int64_t start_ns)
+{
+	const struct table_api *api = &b->at->run->api;
+
+	if (bit(b->several, call) || (b->left_out && b->left_out[call]))
+		return;
+	b->work[b->next[b->row_of[key_of(api, call)]]++] = (double)(start_ns - api->start_ns[call]);
+}
+
+static void each_launch(struct builder *b,
+			void (*note)(struct builder *b, uint32_t call, int64_t start_ns))
 {
 	const struct run *run = b->at->run;
-	size_t copies = run->kernel.n, sets = copies + run->copy.n;
+	struct lane_table tables[] = { LANE_TABLE(&run->kernel), LANE_TABLE(&run->copy),
+				       LANE_TABLE(&run->set) };
+	const uint32_t *calls[] = { b->at->kernel_call, b->at->copy_call, b->at->set_call };
 
-	if (sets + run->set.n >= NO_WORK)
-		return -EFBIG;
-	b->first_work = array_new(run->api.n, sizeof(*b->first_work));
-	if (!b->first_work)
+	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
+		for (size_t i = 0; i < tables[t].n; i++)
+			if (!tables[t].untimed[i] && calls[t][i] != NO_CALL32)
+				note(b, calls[t][i], tables[t].start_ns[i]);
+}
+
+static int find_launches(struct builder *b)
+{
+	size_t words = b->at->run->api.n / 64 + 1, n = 0;
+
+	b->launched = calloc(words, sizeof(*b->launched));
+	b->several = calloc(words, sizeof(*b->several));
+	b->several_before = calloc(words, sizeof(*b->several_before));
+	if (!b->launched || !b->several || !b->several_before)
 		return -ENOMEM;
-	memset(b->first_work, 0xff, run->api.n * sizeof(*b->first_work));
-	for (size_t i = 0; i < run->kernel.n; i++)
-		if (!run->kernel.untimed[i])
-			note_start(b, b->at->kernel_call[i], i, run->kernel.start_ns[i]);
-	for (size_t i = 0; i < run->copy.n; i++)
-		if (!run->copy.untimed[i])
-			note_start(b, b->at->copy_call[i], copies + i, run->copy.start_ns[i]);
-	for (size_t i = 0; i < run->set.n; i++)
-		if (!run->set.untimed[i])
-			note_start(b, b->at->set_call[i], sets + i, run->set.start_ns[i]);
+	each_launch(b, note_launch);
+	for (size_t i = 0; i < words; i++) {
+		b->several_before[i] = (uint32_t)n;
+		n += (size_t)__builtin_popcountll(b->several[i]);
+	}
+	b->first_ns = array_new(n + 1, sizeof(*b->first_ns));
+	if (!b->first_ns)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		b->first_ns[i] = INT64_MAX;
+	if (n)
+		each_launch(b, note_first);
 	return 0;
 }
 
@@ -85,11 +132,6 @@ static struct value median(double *x, size_t n)
 {
 	return n ? value_of(stats_percentile(x, n, 50))
 		 : value_absent("no timed device record belongs to these calls");
-}
-
-static size_t key_of(const struct table_api *api, size_t i)
-{
-	return (size_t)api->name[i] << 1 | (api->driver[i] != 0);
 }
 
 static int leave_out(struct builder *b)
@@ -136,33 +178,48 @@ static int make_rows(struct builder *b)
 		b->rows[*row].count++;
 		b->rows[*row].time_ns += api->duration_ns[i];
 		b->rows[*row].errors += api->status[i] != 0;
-		b->rows[*row].launches += b->first_work[i] != NO_WORK;
+		b->rows[*row].launches += bit(b->launched, i);
 		b->n_work++;
 	}
 	return 0;
 }
 
-/* Puts the durations, or the latencies, of each row side by side; next[i]: the end of row i. */
-static void lay_out(struct builder *b, bool latencies)
+static void begin_rows(struct builder *b, bool latencies)
 {
-	const struct table_api *api = &b->at->run->api;
 	size_t first = 0;
 
 	for (size_t i = 0; i < b->n; i++) {
 		b->next[i] = first;
 		first += (size_t)(latencies ? b->rows[i].launches : b->rows[i].count);
 	}
-	for (size_t i = 0; i < api->n; i++) {
-		uint32_t row = b->row_of[key_of(api, i)];
+}
 
-		if (b->left_out && b->left_out[i])
-			continue;
-		if (!latencies)
-			b->work[b->next[row]++] = (double)api->duration_ns[i];
-		else if (b->first_work[i] != NO_WORK)
-			b->work[b->next[row]++] =
-				(double)(work_start(b->at->run, b->first_work[i]) -
-					 api->start_ns[i]);
+/* Puts the durations of each row side by side; next[i]: the end of row i. */
+static void lay_out_durations(struct builder *b)
+{
+	const struct table_api *api = &b->at->run->api;
+
+	begin_rows(b, false);
+	for (size_t i = 0; i < api->n; i++)
+		if (!b->left_out || !b->left_out[i])
+			b->work[b->next[b->row_of[key_of(api, i)]]++] = (double)api->duration_ns[i];
+}
+
+static void lay_out_latencies(struct builder *b)
+{
+	const struct table_api *api = &b->at->run->api;
+
+	begin_rows(b, true);
+	each_launch(b, take_latency);
+	for (size_t word = 0; word < api->n / 64 + 1; word++) {
+		for (uint64_t rest = b->several[word]; rest; rest &= rest - 1) {
+			size_t call = word * 64 + (size_t)__builtin_ctzll(rest);
+
+			if (b->left_out && b->left_out[call])
+				continue;
+			b->work[b->next[b->row_of[key_of(api, call)]]++] =
+				(double)(b->first_ns[several_index(b, call)] - api->start_ns[call]);
+		}
 	}
 }
 
@@ -174,10 +231,10 @@ static int summarize(struct builder *b, struct api_calls *result)
 	b->next = calloc(b->n + 1, sizeof(*b->next));
 	if (!b->work || !b->next)
 		return -ENOMEM;
-	lay_out(b, false);
+	lay_out_durations(b);
 	for (size_t i = 0; i < b->n; first = b->next[i++])
 		b->rows[i].summary = stats_summarize(b->work + first, b->next[i] - first);
-	lay_out(b, true);
+	lay_out_latencies(b);
 	first = 0;
 	for (size_t i = 0; i < b->n; first = b->next[i++])
 		b->rows[i].latency_ns = median(b->work + first, b->next[i] - first);
@@ -211,7 +268,7 @@ int api_calls_analyze_at(const struct attribution *at, const struct selection *s
 	int r = 0;
 
 	if (at->run->api.n) {
-		r = find_first_work(&b);
+		r = find_launches(&b);
 		if (r >= 0)
 			r = leave_out(&b);
 		if (r >= 0)
@@ -219,7 +276,10 @@ int api_calls_analyze_at(const struct attribution *at, const struct selection *s
 		if (r >= 0)
 			r = summarize(&b, &result);
 	}
-	free(b.first_work);
+	free(b.launched);
+	free(b.several);
+	free(b.several_before);
+	free(b.first_ns);
 	free(b.row_of);
 	free(b.left_out);
 	free(b.next);

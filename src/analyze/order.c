@@ -88,7 +88,7 @@ static int make_buckets(const struct order_keys *keys, size_t first, size_t n, s
 		largest = key > largest ? key : largest;
 	}
 	b.smallest = smallest;
-	while ((largest - smallest) >> b.shift >= n / BUCKET_ROWS + 1)
+	while (b.shift < 63 && (largest - smallest) >> b.shift >= n / BUCKET_ROWS + 1)
 		b.shift++;
 	b.n = (size_t)((largest - smallest) >> b.shift) + 1;
 	b.next = calloc(b.n, sizeof(*b.next));

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "analyze/intervals.h"
@@ -46,8 +47,18 @@ static void test_by_hand(void **state)
 	assert_int_equal(spans_merge(spans, 0), 0);
 }
 
-static void check_round(uint64_t *random)
+#define CASES 5000
+
+#define same(got, expected)                                                                        \
+	do {                                                                                       \
+		if ((got) != (expected))                                                           \
+			fail_msg("seed %llu: %s is %lld, not %lld", (unsigned long long)seed,      \
+				 #got, (long long)(got), (long long)(expected));                   \
+	} while (0)
+
+static void check_case(uint64_t seed)
 {
+	uint64_t state = seed, *random = &state;
 	uint8_t busy[LANES][TIME];
 	struct span spans[SPANS];
 	size_t n = stats_random(random) % SPANS;
@@ -75,18 +86,29 @@ static void check_round(uint64_t *random)
 				length += busy[a][t];
 				both += busy[a][t] && busy[b][t];
 			}
-			assert_int_equal(spans_length(in_x, n_x), length);
-			assert_int_equal(spans_overlap(in_x, n_x, in_y, n_y), both);
+			same(spans_length(in_x, n_x), length);
+			same(spans_overlap(in_x, n_x, in_y, n_y), both);
 		}
+	/* Sorted by lane and start, not empty, not touching. */
+	for (size_t i = 0; i < n; i++) {
+		same(spans[i].start_ns < spans[i].end_ns, true);
+		same(!i || span_lane_order(&spans[i - 1], &spans[i]) < 0 ||
+			     (span_lane_order(&spans[i - 1], &spans[i]) == 0 &&
+			      spans[i - 1].end_ns < spans[i].start_ns),
+		     true);
+	}
+	for (size_t i = 0, size, lanes = 0; i < n; i += size, lanes++) {
+		size = spans_lane_size(spans, n, i);
+		same(lanes < LANES, true);
+		same(i + size == n || span_lane_order(&spans[i], &spans[i + size]) < 0, true);
+	}
 }
 
 static void test_against_every_nanosecond(void **state)
 {
-	uint64_t random = 11;
-
 	(void)state;
-	for (int round = 0; round < 500; round++)
-		check_round(&random);
+	for (uint64_t seed = 1; seed <= CASES; seed++)
+		check_case(seed);
 }
 
 int main(void)

@@ -21,6 +21,7 @@
 #include "base/dynlib.h"
 #include "base/err.h"
 #include "base/json_read.h"
+#include "base/parallel.h"
 
 /* Vectors of RFC 3720, B.4, and the usual check value. */
 static void test_crc32c_vectors(void **state)
@@ -372,6 +373,44 @@ static void test_dynlib(void **state)
 	assert_ptr_equal(dynlib_open(names, "MOESCOPE_TEST_LIBRARY"), library);
 }
 
+struct tasks {
+	int done[1000];
+	int fails_from;
+};
+
+static int do_task(void *context, size_t i, unsigned int worker)
+{
+	struct tasks *tasks = context;
+
+	assert_true(worker < PARALLEL_MOST);
+	tasks->done[i]++;
+	return tasks->fails_from && (int)i >= tasks->fails_from ? -(int)i : 0;
+}
+
+static void test_parallel(void **state)
+{
+	struct tasks tasks = { 0 };
+	int done = 0;
+
+	(void)state;
+	for (unsigned int workers = 0; workers <= PARALLEL_MOST + 1; workers += 4) {
+		memset(&tasks, 0, sizeof(tasks));
+		assert_int_equal(parallel_run(1000, workers, do_task, &tasks), 0);
+		for (int i = 0; i < 1000; i++)
+			assert_int_equal(tasks.done[i], 1);
+	}
+	/* Tasks are begun in order, so that the first to fail is always among those done. */
+	memset(&tasks, 0, sizeof(tasks));
+	tasks.fails_from = 300;
+	assert_int_equal(parallel_run(1000, 4, do_task, &tasks), -300);
+	for (int i = 0; i < 1000; i++)
+		done += tasks.done[i];
+	assert_in_range(done, 301, 304);
+	assert_int_equal(parallel_run(0, 4, do_task, &tasks), 0);
+	assert_int_equal(parallel_workers(1), 1);
+	assert_in_range(parallel_workers(1000), 1, PARALLEL_MOST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_crc32c_hardware_agrees),
 		cmocka_unit_test(test_buf),
 		cmocka_unit_test(test_array_grow),
+		cmocka_unit_test(test_parallel),
 		cmocka_unit_test(test_err),
 		cmocka_unit_test(test_json_valid),
 		cmocka_unit_test(test_json_invalid),

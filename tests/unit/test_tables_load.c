@@ -346,6 +346,72 @@ static void test_absurd_ids(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* A byte in the payload of the chunk-th chunk of a kind. */
+static void damage(const char *path, unsigned int kind, size_t chunk)
+{
+	struct shard_reader *reader;
+	size_t seen = 0;
+
+	assert_int_equal(shard_open(path, &reader, NULL), 0);
+	for (size_t i = 0; i < reader->n_chunks; i++) {
+		if (reader->chunks[i].header.kind == kind && seen++ == chunk) {
+			FILE *file = fopen(path, "r+e");
+
+			assert_non_null(file);
+			assert_int_equal(fseek(file,
+					       (long)(reader->chunks[i].offset +
+						      sizeof(struct chunk_header) + 100),
+					       SEEK_SET),
+					 0);
+			assert_int_not_equal(fputc(0x5a, file), EOF);
+			assert_int_equal(fclose(file), 0);
+		}
+	}
+	assert_true(seen > chunk);
+	shard_reader_free(reader);
+}
+
+/* Enough rows for several threads and for arrays that come from the system as zeros. Row i of a
+ * table without the damaged chunk is row i of it, or the one as many rows behind. */
+static void test_damage_among_many(void **state)
+{
+	enum { ROWS = 1200000, CHUNK = ENCODER_CHUNK_ROWS, BAD = 3 };
+	struct shard shard;
+	struct run *run;
+	struct err err;
+	char *path;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 0);
+	for (int64_t i = 0; i < ROWS; i++) {
+		struct row_kernel row = { .start_ns = 1000 + i * 10 + i % 3,
+					  .duration_ns = 1 + i * 7 % 1000,
+					  .correlation = (uint64_t)i,
+					  .stream = 7,
+					  .graph = i >= ROWS - CHUNK ? 9 : 0 };
+
+		assert_int_equal(encoder_append(&shard.encoder, RECORD_KERNEL, &row), 0);
+	}
+	path = strdup(shard.path);
+	close_shard(&shard);
+	damage(path, RECORD_KERNEL, BAD);
+	free(path);
+	assert_int_equal(run_load(directory, NULL, &run, &err), 0);
+	assert_int_equal(run->loss.corrupt_chunks, 1);
+	assert_int_equal(run->kernel.n, ROWS - CHUNK);
+	for (size_t i = 0; i < run->kernel.n; i++) {
+		uint64_t row = i < BAD * CHUNK ? i : i + CHUNK;
+
+		if (run->kernel.correlation[i] != row || run->kernel.stream[i] != 7 ||
+		    run->kernel.start_ns[i] != (int64_t)(1000 + row * 10 + row % 3) ||
+		    run->kernel.duration_ns[i] != (int64_t)(1 + row * 7 % 1000) ||
+		    run->kernel.shard[i] != 0 || run->kernel.untimed[i] != 0 ||
+		    run->kernel.graph[i] != (row >= ROWS - CHUNK ? 9 : 0))
+			fail_msg("row %zu is not row %llu", i, (unsigned long long)row);
+	}
+	run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -356,6 +422,7 @@ int main(void)
 		TEST(test_unreadable_shard_is_a_loss),
 		TEST(test_not_a_run),
 		TEST(test_absurd_ids),
+		TEST(test_damage_among_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
