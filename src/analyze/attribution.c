@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/leaders.h"
 #include "base/buf.h"
 #include "base/parallel.h"
 
@@ -423,6 +424,8 @@ int attribution_init(struct attribution *at, const struct run *run)
 		r = nesting_collect(run, NESTING_BY_START, &at->ranges, &at->n_ranges);
 	if (r >= 0 && at->n_ranges)
 		r = place_ranges(at);
+	if (r >= 0 && at->n_ranges)
+		r = leaders_find(run, at->ranges, at->n_ranges, &at->leaders);
 	if (r >= 0)
 		r = collect_nodes(at);
 	if (r >= 0)
@@ -448,6 +451,7 @@ void attribution_release(struct attribution *at)
 	free(at->set_call);
 	free(at->ranges);
 	free(at->range_places);
+	free(at->leaders);
 	free(at->paths);
 	free(at->nodes);
 	*at = (struct attribution){ 0 };
@@ -464,18 +468,35 @@ static void enter_range(const struct attribution *at, size_t range, struct place
 	place->phase = at->range_places[range].phase;
 }
 
+/* A thread in none of its own ranges works for the one that leads the phases. */
+static size_t lent_range(const struct attribution *at, size_t call, size_t *hint)
+{
+	const struct table_api *api = &at->run->api;
+	uint32_t leader = at->leaders && api->shard[call] < at->run->n_shards
+				  ? at->leaders[api->shard[call]]
+				  : 0;
+	size_t range;
+
+	if (!leader || leader == api->thread[call])
+		return NOTHING;
+	range = innermost(at, api->shard[call], leader, api->start_ns[call], hint);
+	return range != NOTHING && at->range_places[range].phase ? range : NOTHING;
+}
+
 struct place attribution_place_near(const struct attribution *at, struct attribution_cursor *cursor,
 				    size_t call)
 {
 	const struct table_api *api = &at->run->api;
 	struct place place = { .layer = -1, .expert = -1 };
+	size_t range;
 
 	place.step = step_index_find_near(&at->steps, at->run, api->shard[call],
 					  api->start_ns[call], &cursor->step);
-	enter_range(at,
-		    innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
-			      &cursor->range),
-		    &place);
+	range = innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
+			  &cursor->range);
+	if (range == NOTHING)
+		range = lent_range(at, call, &cursor->lent);
+	enter_range(at, range, &place);
 	return place;
 }
 

@@ -9,6 +9,10 @@
  * same id, the last one that began before the record is taken. A driver call inside a runtime
  * call of the same id stands back for it.
  *
+ * A call on a thread that is in none of its own ranges belongs to the range that is open on the
+ * thread which leads the phases, if that has a phase: PyTorch's backward pass runs on threads of its
+ * own.
+ *
  * Work of a CUDA graph has the call that launched the graph, which says its step; its range is the
  * one in which its node was made (of a copied node, its original), for that is the code that it
  * stands for. Without a record of the node, or when that was made outside all ranges, the launch
@@ -53,6 +57,7 @@ struct attribution {
 	struct nested *ranges; /* by process, thread, start */
 	struct range_place *range_places;
 	size_t n_ranges;
+	uint32_t *leaders; /* of each process the thread that leads its phases; see leaders.h */
 	struct path_node *paths; /* path i is paths[i - 1] */
 	size_t n_paths, paths_capacity;
 	struct node_entry *nodes; /* by process, id, time */
@@ -77,7 +82,7 @@ bool attribution_find(const struct attribution *at, const struct device_work *wo
 
 /* Where the last look-ups ended: the next ones are mostly near. Zero to begin with. */
 struct attribution_cursor {
-	size_t range, step;
+	size_t range, step, lent;
 };
 /* As attribution_place and attribution_find. `call`: the work's of kernel_call and so on. */
 struct place attribution_place_near(const struct attribution *at, struct attribution_cursor *cursor,

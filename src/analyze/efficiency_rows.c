@@ -30,6 +30,7 @@ struct builder {
 	struct efficiency *out;
 	struct demangler demangler;
 	struct attribution at;
+	struct attribution_cursor cursor;
 	bool placed;
 	/* When placed. By kernel: row of run->op, NO_OP, or LEFT_OUT by the selection. */
 	uint32_t *op_of;
@@ -81,7 +82,7 @@ static uint32_t place_kernel(struct builder *b, size_t i)
 	const struct nested *item;
 	struct place place;
 
-	if (!attribution_find(&b->at, &work, &place))
+	if (!attribution_find_near(&b->at, &b->cursor, &work, b->at.kernel_call[i], &place))
 		return selection_is_all(b->sel) ? NO_OP : LEFT_OUT;
 	if (!attribution_selects(&b->at, b->sel, &place))
 		return LEFT_OUT;

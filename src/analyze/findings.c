@@ -54,7 +54,7 @@ ANALYSIS(api, api_calls_analyze_at(&w->at, &w->options->sel, &w->f.api))
 ANALYSIS(transfers, transfers_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.transfers))
 ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.timeline))
 ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
-ANALYSIS(launches, launches_analyze(w->run, &w->options->sel, &w->f.launches))
+ANALYSIS(launches, launches_analyze_at(&w->at, &w->options->sel, &w->f.launches))
 ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slow))
 ANALYSIS(tax, imbalance_tax_analyze(w->run, &w->f.steps, &w->f.routing, &w->f.coverage, &w->f.tax))
 ANALYSIS(use,
@@ -91,7 +91,7 @@ static const struct analysis analyses[] = {
 	{ FIND_INFERENCE, 0, find_inference },
 	{ FIND_OVERHEAD, 0, find_overhead },
 	{ FIND_SPANS, 0, find_spans },
-	{ FIND_LAUNCHES, 0, find_launches },
+	{ FIND_LAUNCHES, NEEDS_CALLS | NEEDS_PLACES_SELECTED, find_launches },
 };
 
 /* The second stage: what stands on findings of the first. */

@@ -57,6 +57,7 @@ static int device_time(const struct run *run, struct inference *out)
 {
 	const struct table_kernel *t = &run->kernel;
 	double sums[STAGES + 1] = { 0 };
+	struct attribution_cursor cursor = { 0 };
 	struct attribution at;
 	int r = attribution_init(&at, run);
 
@@ -67,7 +68,8 @@ static int device_time(const struct run *run, struct inference *out)
 					    t->shard[i] };
 		struct place place;
 
-		if (!t->untimed[i] && attribution_find(&at, &work, &place))
+		if (!t->untimed[i] &&
+		    attribution_find_near(&at, &cursor, &work, at.kernel_call[i], &place))
 			sums[stage_of(place.phase)] += (double)t->duration_ns[i];
 	}
 	attribution_release(&at);

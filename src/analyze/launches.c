@@ -15,7 +15,7 @@
 /* Per kernel and call as little as will do: runs have millions of both. */
 struct builder {
 	const struct run *run;
-	struct attribution at;
+	const struct attribution *at;
 	uint32_t *call_of;  /* of each kernel; NONE: it does not count */
 	uint32_t *per_call; /* kernels of each call */
 	uint32_t *first;    /* of each call: the kernel that began first, or NONE */
@@ -24,37 +24,40 @@ struct builder {
 	double *work; /* for n numbers */
 };
 
-static bool selected(const struct builder *b, const struct selection *sel, size_t kernel)
+static bool selected(const struct builder *b, const struct selection *sel, size_t kernel,
+		     struct attribution_cursor *cursor)
 {
 	const struct table_kernel *t = &b->run->kernel;
 	struct device_work work = { t->correlation[kernel], t->graph_node[kernel],
 				    t->start_ns[kernel], t->shard[kernel] };
 	struct place place;
 
-	return attribution_find(&b->at, &work, &place) && attribution_selects(&b->at, sel, &place);
+	return attribution_find_near(b->at, cursor, &work, b->at->kernel_call[kernel], &place) &&
+	       attribution_selects(b->at, sel, &place);
 }
 
 static void find_calls(struct builder *b, const struct selection *sel, bool all,
 		       uint64_t *ret_without)
 {
 	const struct table_kernel *t = &b->run->kernel;
+	struct attribution_cursor cursor = { 0 };
 
 	for (size_t c = 0; c < b->run->api.n; c++)
 		b->first[c] = NONE;
 	for (size_t i = 0; i < t->n; i++) {
-		size_t call;
+		uint32_t call;
 
 		b->call_of[i] = NONE;
 		if (t->untimed[i])
 			continue;
-		call = attribution_call(&b->at, t->shard[i], t->correlation[i], t->start_ns[i]);
-		if (call == NO_CALL) {
+		call = b->at->kernel_call[i];
+		if (call == NO_CALL32) {
 			*ret_without += 1;
 			continue;
 		}
-		if (!all && !selected(b, sel, i))
+		if (!all && !selected(b, sel, i, &cursor))
 			continue;
-		b->call_of[i] = (uint32_t)call;
+		b->call_of[i] = call;
 		b->per_call[call]++;
 		if (b->first[call] == NONE || t->start_ns[i] < t->start_ns[b->first[call]])
 			b->first[call] = (uint32_t)i;
@@ -97,7 +100,7 @@ static int order_by_name(struct builder *b, size_t **ret_ends, size_t *ret_names
 
 static struct value median(double *x, size_t n)
 {
-	return n ? value_of(stats_median(x, n))
+	return n ? value_of(stats_percentile(x, n, 50))
 		 : value_absent("no timed kernel of these has its launch call recorded");
 }
 
@@ -170,9 +173,6 @@ static int build(struct builder *b, const struct selection *sel, struct launches
 
 	if (kernels >= NONE || calls >= NONE)
 		return -E2BIG;
-	r = all ? attribution_init_calls(&b->at, b->run) : attribution_init(&b->at, b->run);
-	if (r < 0)
-		return r;
 	b->call_of = calloc(kernels, sizeof(*b->call_of));
 	b->order = calloc(kernels, sizeof(*b->order));
 	b->work = calloc(kernels, sizeof(*b->work));
@@ -183,7 +183,6 @@ static int build(struct builder *b, const struct selection *sel, struct launches
 		find_calls(b, sel, all, &out->without_call);
 		r = make_rows(b, out);
 	}
-	attribution_release(&b->at);
 	free(b->call_of);
 	free(b->order);
 	free(b->work);
@@ -192,11 +191,11 @@ static int build(struct builder *b, const struct selection *sel, struct launches
 	return r;
 }
 
-int launches_analyze(const struct run *run, const struct selection *sel,
-		     struct launches *ret_launches)
+int launches_analyze_at(const struct attribution *at, const struct selection *sel,
+			struct launches *ret_launches)
 {
 	struct launches result = { 0 };
-	struct builder b = { .run = run };
+	struct builder b = { .run = at->run, .at = at };
 	int r = build(&b, sel, &result);
 
 	if (r < 0)
@@ -206,6 +205,20 @@ int launches_analyze(const struct run *run, const struct selection *sel,
 				   : result.overhead_ns;
 	*ret_launches = result;
 	return 0;
+}
+
+int launches_analyze(const struct run *run, const struct selection *sel,
+		     struct launches *ret_launches)
+{
+	struct attribution at;
+	int r = attribution_needed(run, sel) ? attribution_init(&at, run)
+					     : attribution_init_calls(&at, run);
+
+	if (r < 0)
+		return r;
+	r = launches_analyze_at(&at, sel, ret_launches);
+	attribution_release(&at);
+	return r;
 }
 
 struct launches launches_absent(const char *reason)

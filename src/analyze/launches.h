@@ -37,6 +37,10 @@ struct launches {
 	struct value bound_pct;		      /* 100 * bound / count */
 };
 
+struct attribution;
+/* With what is there already. */
+int launches_analyze_at(const struct attribution *at, const struct selection *sel,
+			struct launches *ret_launches);
 int launches_analyze(const struct run *run, const struct selection *sel,
 		     struct launches *ret_launches);
 /* What stands for them where they were not asked for. */

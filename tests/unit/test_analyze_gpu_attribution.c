@@ -49,6 +49,49 @@ static void test_runtime_before_driver(void **state)
 	fake_run_free(run);
 }
 
+/* Backward runs on a thread that knows no range: its work is that of the thread which leads. */
+static void test_lent_phase(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t forward = fake_site(run, "forward", -1, -1, 1);
+	uint32_t backward = fake_site(run, "backward", -1, -1, 2);
+	uint32_t plain = fake_site(run, "log", -1, -1, 0), own = fake_site(run, "own", 3, -1, 0);
+	struct row_api call = { .duration_ns = 5, .thread = 9, .correlation = 1 };
+	static const struct {
+		int64_t start_ns;
+		const char *path;
+		uint8_t phase;
+	} calls[] = {
+		{ 250, "backward", 2 },
+		{ 350, "", 0 },	   /* the leader is in a range without a phase */
+		{ 450, "", 0 },	   /* in none */
+		{ 270, "own", 0 }, /* the thread is in a range of its own */
+	};
+	struct attribution at;
+
+	(void)state;
+	fake_range(run, forward, 100, 200, 1, 0);
+	fake_range(run, backward, 200, 300, 1, 0);
+	fake_range(run, plain, 300, 400, 1, 0);
+	fake_range(run, own, 260, 280, 9, 0);
+	/* Longer, but of one phase. */
+	fake_range(run, forward, 0, 1000, 7, 0);
+	for (size_t i = 0; i < 4; i++) {
+		call.start_ns = calls[i].start_ns;
+		call.correlation = i + 1;
+		fake_add_api(run, 0, &call);
+	}
+	assert_int_equal(attribution_init(&at, run), 0);
+	for (size_t i = 0; i < 4; i++) {
+		struct place place = attribution_place(&at, i);
+
+		assert_path(&at, place, calls[i].path);
+		assert_int_equal(place.phase, calls[i].phase);
+	}
+	attribution_release(&at);
+	fake_run_free(run);
+}
+
 static void test_ids_that_start_again(void **state)
 {
 	struct run *run = fake_run_new();
@@ -262,11 +305,9 @@ static void test_random_calls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_runtime_before_driver),
-		cmocka_unit_test(test_ids_that_start_again),
-		cmocka_unit_test(test_places),
-		cmocka_unit_test(test_random_trees),
-		cmocka_unit_test(test_random_calls),
+		cmocka_unit_test(test_runtime_before_driver), cmocka_unit_test(test_lent_phase),
+		cmocka_unit_test(test_ids_that_start_again),  cmocka_unit_test(test_places),
+		cmocka_unit_test(test_random_trees),	      cmocka_unit_test(test_random_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
