@@ -15,6 +15,7 @@
 #include "analyze/device_memory.h"
 #include "analyze/memory_inside.h"
 #include "analyze/memory_live.h"
+#include "moescope.h"
 
 #define POINTS 512
 #define SAMPLES (MEMORY_LEAK_STEPS + 1)
@@ -304,6 +305,8 @@ static int replay_device(const struct run *run, const struct memory_place *place
 		r = memory_sites_fill(run, places, events, n, p.peak, out);
 	if (r >= 0)
 		r = memory_held_fill(run, events, n, p.peak, out);
+	if (r >= 0)
+		memory_account_fill(run, out);
 	live_map_release(&p.live);
 	free(p.sites);
 	free(p.site_index);
@@ -321,7 +324,7 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 	struct memory out = { 0 };
 	struct memory_event *events = calloc(t->n ? t->n : 1, sizeof(*events));
 	struct memory_place *places = NULL;
-	size_t n_devices = 0;
+	size_t n = 0, n_devices = 0;
 	int r = events ? memory_places_find(run, &places) : -ENOMEM;
 
 	if (r < 0) {
@@ -329,18 +332,20 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 		return r;
 	}
 	for (size_t i = 0; i < t->n; i++)
-		events[i] = (struct memory_event){ t->time_ns[i], i, t->device[i], t->shard[i] };
-	if (t->n)
-		qsort(events, t->n, sizeof(*events), by_device_time);
-	for (size_t i = 0; i < t->n; i++)
+		if (t->event[i] <= MOESCOPE_EVENT_FREE)
+			events[n++] = (struct memory_event){ t->time_ns[i], i, t->device[i],
+							     t->shard[i] };
+	if (n)
+		qsort(events, n, sizeof(*events), by_device_time);
+	for (size_t i = 0; i < n; i++)
 		n_devices += !i || !same_device(&events[i - 1], &events[i]);
 	out.devices = calloc(n_devices ? n_devices : 1, sizeof(*out.devices));
 	if (!out.devices)
 		r = -ENOMEM;
-	for (size_t from = 0; r >= 0 && from < t->n;) {
+	for (size_t from = 0; r >= 0 && from < n;) {
 		size_t to = from;
 
-		while (to < t->n && same_device(&events[from], &events[to]))
+		while (to < n && same_device(&events[from], &events[to]))
 			to++;
 		r = replay_device(run, places, events + from, to - from,
 				  max_points ? max_points : POINTS, &out.devices[out.n++]);

@@ -73,6 +73,11 @@ struct memory_device {
 	size_t n_sites;
 	struct memory_part *parts; /* by layer, then expert */
 	size_t n_parts;
+	/* The allocator's own account (readings by these names): at the last one, and the largest of
+	 * the peaks. What it calls allocated may be rounded up; requested is what was asked for. */
+	struct value account_allocated_bytes, account_reserved_bytes;
+	struct value account_peak_allocated_bytes, account_peak_reserved_bytes,
+		account_peak_requested_bytes;
 	/* From the samples of the device; see memory_join. */
 	struct value device_used_bytes, device_total_bytes;
 	struct value headroom_bytes; /* device total - the most that was ever in use */

@@ -3,7 +3,8 @@
  * What the program's allocator holds from the driver, and how its free bytes are cut up. Pure, any
  * thread.
  *
- * A segment is an allocation of device memory by the driver in which at least one of the program's
+ * Segments are what the program's allocator says that it took from the driver. When it says nothing, a
+ * segment is an allocation of device memory by the driver in which at least one of the program's
  * blocks lay while it lived: what libraries take for themselves is none. Allocations out of the
  * driver's own pools are no segments either: where the pool keeps its free bytes is not recorded.
  * Free bytes are the segments less the live blocks in them, so fragmentation is known only where
@@ -17,6 +18,7 @@
 #include "analyze/memory_inside.h"
 #include "analyze/memory_live.h"
 #include "base/buf.h"
+#include "moescope.h"
 
 #define MEMORY_DEVICE 3 /* as CUPTI numbers them */
 #define MEMORY_MANAGED 5
@@ -26,7 +28,7 @@
 
 struct driver_event {
 	int64_t time_ns;
-	size_t row; /* of run->device_memory */
+	size_t row; /* of run->device_memory, or of run->memory when the program told it */
 };
 
 struct segment {
@@ -52,6 +54,7 @@ struct held {
 	const struct memory_device *device;
 	struct driver_event *driver;
 	size_t n_driver;
+	bool told;		  /* by the program's allocator itself: they are the segments */
 	struct segment *segments; /* in order of their allocation */
 	size_t n_segments, capacity;
 	size_t *live; /* indices of the live segments, by address */
@@ -76,16 +79,29 @@ static int by_time(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+static void collect_told(struct held *h)
+{
+	const struct table_memory *t = &h->run->memory;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->event[i] >= MOESCOPE_EVENT_RESERVE && t->shard[i] == h->device->shard &&
+		    t->device[i] == h->device->device)
+			h->driver[h->n_driver++] = (struct driver_event){ t->time_ns[i], i };
+	h->told = h->n_driver > 0;
+}
+
 /* Frees are of any device: they often do not say whose memory it is. */
 static int collect_driver(struct held *h)
 {
 	const struct table_device_memory *t = &h->run->device_memory;
+	size_t most = t->n + h->run->memory.n + 1;
 
-	h->driver = calloc(t->n ? t->n : 1, sizeof(*h->driver));
-	h->live = calloc(t->n ? t->n : 1, sizeof(*h->live));
+	h->driver = calloc(most, sizeof(*h->driver));
+	h->live = calloc(most, sizeof(*h->live));
 	if (!h->driver || !h->live)
 		return -ENOMEM;
-	for (size_t i = 0; i < t->n; i++) {
+	collect_told(h);
+	for (size_t i = 0; !h->told && i < t->n; i++) {
 		bool ours = t->event[i] ||
 			    (t->device[i] == (uint32_t)h->device->device &&
 			     (t->memory[i] == MEMORY_DEVICE || t->memory[i] == MEMORY_MANAGED) &&
@@ -134,22 +150,31 @@ static void end_segment(struct held *h, uint64_t address, int64_t time_ns)
 	h->n_live--;
 }
 
+static bool gives_back(const struct held *h, const struct driver_event *event)
+{
+	return h->told ? h->run->memory.event[event->row] == MOESCOPE_EVENT_RELEASE
+		       : h->run->device_memory.event[event->row] != 0;
+}
+
 static int apply_driver(struct held *h, const struct driver_event *event)
 {
-	const struct table_device_memory *t = &h->run->device_memory;
-	uint64_t address = t->address[event->row];
+	uint64_t address = h->told ? h->run->memory.address[event->row]
+				   : h->run->device_memory.address[event->row];
+	uint64_t bytes = h->told ? h->run->memory.bytes[event->row]
+				 : h->run->device_memory.bytes[event->row];
 	size_t at;
 
 	/* Also before an allocation: then its free was not recorded. */
 	end_segment(h, address, event->time_ns);
-	if (t->event[event->row])
+	if (gives_back(h, event))
 		return 0;
 	if (array_grow(&h->segments, &h->capacity, h->n_segments + 1, sizeof(*h->segments)) < 0)
 		return -ENOMEM;
 	h->segments[h->n_segments] = (struct segment){ .address = address,
-						       .bytes = t->bytes[event->row],
+						       .bytes = bytes,
 						       .start_ns = event->time_ns,
-						       .end_ns = INT64_MAX };
+						       .end_ns = INT64_MAX,
+						       .held = h->told };
 	at = upper(h, address);
 	memmove(h->live + at + 1, h->live + at, (h->n_live - at) * sizeof(*h->live));
 	h->live[at] = h->n_segments++;
@@ -212,7 +237,7 @@ static int replay(struct held *h, const struct memory_event *events, size_t n, s
 		while (r >= 0 && next < h->n_driver &&
 		       (h->driver[next].time_ns < events[i].time_ns ||
 			(h->driver[next].time_ns == events[i].time_ns &&
-			 !h->run->device_memory.event[h->driver[next].row])))
+			 !gives_back(h, &h->driver[next]))))
 			r = apply_driver(h, &h->driver[next++]);
 		if (r >= 0)
 			r = apply_program(h, &events[i]);

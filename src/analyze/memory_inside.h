@@ -32,4 +32,7 @@ int memory_sites_fill(const struct run *run, const struct memory_place *places,
 int memory_held_fill(const struct run *run, const struct memory_event *events, size_t n,
 		     size_t peak, struct memory_device *device);
 
+/* What the program's allocator says of itself. */
+void memory_account_fill(const struct run *run, struct memory_device *device);
+
 #endif

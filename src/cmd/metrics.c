@@ -322,6 +322,11 @@ const struct metric metrics[] = {
 	  "memory in use on the whole device and by this process; what exceeds reserved_bytes is "
 	  "outside the allocator.",
 	  "NVML", NO_RECORDS },
+	{ MEMORY, "account_peak_allocated_bytes", "bytes",
+	  "The largest of the peaks that the program's allocator has told of its allocated bytes.",
+	  "the allocator's own account (moescope_device_sample; record_memory() for PyTorch)",
+	  "PyTorch rounds blocks up: it is PyTorch's max_memory_allocated. peak_allocated_bytes is "
+	  "replayed from what was asked for, which the account calls requested." },
 	{ MEMORY, "headroom_bytes", "bytes",
 	  "memory of the device - the most that was in use on it, whoever used it.", "NVML",
 	  "How far the run was from running out. Peaks between two samples are missed." },
@@ -575,6 +580,10 @@ static const struct {
 	{ "free_at_peak_bytes", "fragmentation_pct" },
 	{ "largest_free_at_peak_bytes", "fragmentation_pct" },
 	{ "device_total_bytes", "headroom_bytes" },
+	{ "account_allocated_bytes", "account_peak_allocated_bytes" },
+	{ "account_reserved_bytes", "account_peak_allocated_bytes" },
+	{ "account_peak_reserved_bytes", "account_peak_allocated_bytes" },
+	{ "account_peak_requested_bytes", "account_peak_allocated_bytes" },
 	{ "peak_device_used_pct", "headroom_bytes" },
 	{ "driver_at_peak_bytes", "outside_allocator" },
 	{ "outside_allocator_bytes", "outside_allocator" },

@@ -158,6 +158,17 @@ static void held(const struct memory_device *d, FILE *out)
 				format_bytes(d->largest_free_at_peak_bytes.v).text);
 		fputc('\n', out);
 	}
+	if (d->account_peak_allocated_bytes.known)
+		fprintf(out, "    by its own account: allocated peak %s, last %s",
+			format_bytes(d->account_peak_allocated_bytes.v).text,
+			d->account_allocated_bytes.known
+				? format_bytes(d->account_allocated_bytes.v).text
+				: "n/a");
+	if (d->account_peak_allocated_bytes.known && d->account_peak_reserved_bytes.known)
+		fprintf(out, "; reserved peak %s",
+			format_bytes(d->account_peak_reserved_bytes.v).text);
+	if (d->account_peak_allocated_bytes.known)
+		fputc('\n', out);
 	if (d->oom_steps.known)
 		fprintf(out, "    est. full in %s steps, if the leak suspects grow as before\n",
 			format_count(d->oom_steps.v).text);

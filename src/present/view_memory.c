@@ -34,6 +34,11 @@ static const struct grid_column columns[] = {
 	{ .key = "headroom_bytes", .unit = GRID_BYTES },
 	{ .key = "oom_steps", .unit = GRID_COUNT },
 	{ .key = "leak_suspects", .unit = GRID_INT },
+	{ .key = "account_allocated_bytes", .unit = GRID_BYTES },
+	{ .key = "account_reserved_bytes", .unit = GRID_BYTES },
+	{ .key = "account_peak_allocated_bytes", .unit = GRID_BYTES },
+	{ .key = "account_peak_reserved_bytes", .unit = GRID_BYTES },
+	{ .key = "account_peak_requested_bytes", .unit = GRID_BYTES },
 };
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -69,6 +74,11 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(d->headroom_bytes);
 		*cell++ = cell_value(d->oom_steps);
 		*cell++ = cell_value(d->leaks_known);
+		*cell++ = cell_value(d->account_allocated_bytes);
+		*cell++ = cell_value(d->account_reserved_bytes);
+		*cell++ = cell_value(d->account_peak_allocated_bytes);
+		*cell++ = cell_value(d->account_peak_reserved_bytes);
+		*cell++ = cell_value(d->account_peak_requested_bytes);
 	}
 	return 0;
 }
