@@ -190,13 +190,22 @@ static int replay_samples(struct replay *p)
 	return r;
 }
 
-static uint64_t device_total(const struct run *run, const struct device_used *used)
+#define TOTAL_METRIC "memory_total_bytes"
+
+/* Of the device's own record, else what NVML says of it. 0: neither does. */
+static double device_total(const struct run *run, const struct device_used *used)
 {
 	const struct table_device *t = &run->device;
+	const struct table_sample *s = &run->sample;
 
 	for (size_t i = 0; i < t->n; i++)
-		if (t->shard[i] == used->shard && t->device[i] == used->device)
-			return t->memory_bytes[i];
+		if (t->shard[i] == used->shard && t->device[i] == used->device &&
+		    t->memory_bytes[i])
+			return (double)t->memory_bytes[i];
+	for (size_t i = 0; i < s->n; i++)
+		if (s->shard[i] == used->shard && s->device[i] == used->device &&
+		    !strcmp(run_string(run, s->metric[i]), TOTAL_METRIC))
+			return s->value[i];
 	return 0;
 }
 
@@ -228,7 +237,7 @@ static void finish_used(struct replay *p)
 {
 	for (size_t i = 0; i < p->out.n_used; i++) {
 		struct device_used *used = &p->out.used[i];
-		double total = (double)device_total(p->run, used), driver;
+		double total = device_total(p->run, used), driver;
 
 		used->total_bytes = total > 0 ? value_of(total)
 					      : value_absent("the run does not say how much memory "

@@ -62,6 +62,6 @@ int inference_analyze(const struct run *run, struct inference *ret_inference);
 void inference_release(struct inference *inference);
 
 /* Fills range_ns and device_ns of the stages; used by inference_analyze. */
-int inference_stages_fill(const struct run *run, struct inference *inference);
+int inference_stages_fill(const struct run *run, struct inference *out);
 
 #endif

@@ -54,6 +54,18 @@ static int by_device_time(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+void memory_sort(void *items, size_t n, size_t size, int (*order)(const void *, const void *))
+{
+	const char *at = items;
+
+	for (size_t i = 1; i < n; i++, at += size) {
+		if (order(at, at + size) <= 0)
+			continue;
+		qsort(items, n, size, order);
+		return;
+	}
+}
+
 static int descending_time(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -335,8 +347,7 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 		if (t->event[i] <= MOESCOPE_EVENT_FREE)
 			events[n++] = (struct memory_event){ t->time_ns[i], i, t->device[i],
 							     t->shard[i] };
-	if (n)
-		qsort(events, n, sizeof(*events), by_device_time);
+	memory_sort(events, n, sizeof(*events), by_device_time);
 	for (size_t i = 0; i < n; i++)
 		n_devices += !i || !same_device(&events[i - 1], &events[i]);
 	out.devices = calloc(n_devices ? n_devices : 1, sizeof(*out.devices));

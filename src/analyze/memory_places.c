@@ -100,8 +100,8 @@ int memory_places_find(const struct run *run, struct memory_place **ret_places)
 	w.ranges = ranges;
 	for (size_t i = 0; r >= 0 && i < t->n; i++)
 		moments[i] = (struct moment){ t->time_ns[i], i, t->thread[i], t->shard[i] };
-	if (r >= 0 && t->n)
-		qsort(moments, t->n, sizeof(*moments), by_thread_time);
+	if (r >= 0)
+		memory_sort(moments, t->n, sizeof(*moments), by_thread_time);
 	for (size_t i = 0; r >= 0 && i < t->n; i++) {
 		if (i && (moments[i].shard != moments[i - 1].shard ||
 			  moments[i].thread != moments[i - 1].thread))

@@ -176,8 +176,11 @@ static bool is_device(const struct run *run, size_t row, size_t kernel)
 	       run->device.device[row] == run->kernel.device[kernel];
 }
 
-struct occupancy occupancy_lookup_kernel(struct occupancy_lookup *lookup, size_t kernel)
+const struct occupancy *occupancy_lookup_kernel(struct occupancy_lookup *lookup, size_t kernel)
 {
+	static const struct occupancy no_device = {
+		.pct = { .reason = "the run does not say what the device is" }
+	};
 	const struct run *run = lookup->run;
 	uint32_t launch = run->kernel.launch[kernel];
 	size_t slot;
@@ -188,8 +191,7 @@ struct occupancy occupancy_lookup_kernel(struct occupancy_lookup *lookup, size_t
 			lookup->last++;
 	}
 	if (lookup->last == run->device.n)
-		return (struct occupancy){ .pct = value_absent("the run does not say what the "
-							       "device is") };
+		return &no_device;
 	slot = lookup->kind_of[lookup->last] * lookup->n_launches + launch;
 	if (!lookup->is_found[slot]) {
 		struct row_launch row = run_launch(run, launch);
@@ -198,18 +200,18 @@ struct occupancy occupancy_lookup_kernel(struct occupancy_lookup *lookup, size_t
 						   &lookup->kinds[lookup->kind_of[lookup->last]]);
 		lookup->is_found[slot] = true;
 	}
-	return lookup->found[slot];
+	return &lookup->found[slot];
 }
 
-void occupancy_mean_add(struct occupancy_mean *mean, struct occupancy one, int64_t time_ns)
+void occupancy_mean_add(struct occupancy_mean *mean, const struct occupancy *one, int64_t time_ns)
 {
-	if (!one.pct.known) {
-		mean->reason = one.pct.reason;
+	if (!one->pct.known) {
+		mean->reason = one->pct.reason;
 		return;
 	}
-	mean->pct_ns += one.pct.v * (double)time_ns;
+	mean->pct_ns += one->pct.v * (double)time_ns;
 	mean->time_ns += time_ns;
-	mean->by_limiter_ns[one.limiter] += time_ns;
+	mean->by_limiter_ns[one->limiter] += time_ns;
 }
 
 struct value occupancy_mean_pct(const struct occupancy_mean *mean)

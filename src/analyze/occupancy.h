@@ -31,7 +31,7 @@ struct occupancy {
 };
 
 /* Limits that the device does not tell (0) are those of its compute capability. */
-struct occupancy occupancy_of(const struct row_launch *launch, const struct row_device *device);
+struct occupancy occupancy_of(const struct row_launch *launch, const struct row_device *given);
 
 /* The same for kernels of a run, each launch computed once for each kind of device. */
 struct occupancy_lookup {
@@ -46,7 +46,8 @@ struct occupancy_lookup {
 
 int occupancy_lookup_init(struct occupancy_lookup *lookup, const struct run *run);
 void occupancy_lookup_release(struct occupancy_lookup *lookup);
-struct occupancy occupancy_lookup_kernel(struct occupancy_lookup *lookup, size_t kernel);
+/* Valid until the next call. */
+const struct occupancy *occupancy_lookup_kernel(struct occupancy_lookup *lookup, size_t kernel);
 
 /* The occupancy of several kernels, weighted by their time. Zero-initialised: of none. */
 struct occupancy_mean {
@@ -55,7 +56,7 @@ struct occupancy_mean {
 	const char *reason; /* why one of them has none */
 };
 
-void occupancy_mean_add(struct occupancy_mean *mean, struct occupancy one, int64_t time_ns);
+void occupancy_mean_add(struct occupancy_mean *mean, const struct occupancy *one, int64_t time_ns);
 struct value occupancy_mean_pct(const struct occupancy_mean *mean);
 /* What limits most of the time; NULL when none is known. */
 const char *occupancy_mean_limiter(const struct occupancy_mean *mean);

@@ -98,7 +98,7 @@ static void touch(int index)
 
 static void *work(void *argument)
 {
-	int index = (int)(intptr_t)argument;
+	int index = *(const int *)argument;
 
 	touch(index);
 	pthread_barrier_wait(&team.barrier);
@@ -205,6 +205,7 @@ void calibrate_cpu(void)
 {
 	struct device device = { .label = "cpu" };
 	static pthread_t threads[MAX_THREADS];
+	static int indices[MAX_THREADS];
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
 	find_name(&device);
@@ -216,7 +217,8 @@ void calibrate_cpu(void)
 		return;
 	}
 	for (int i = 0; i < team.threads; i++) {
-		if (pthread_create(&threads[i], NULL, work, (void *)(intptr_t)i) == 0)
+		indices[i] = i;
+		if (pthread_create(&threads[i], NULL, work, &indices[i]) == 0)
 			continue;
 		/* Those that wait at the barrier go with the process. */
 		tell_absent(&device, "fp32_flops_per_s", "not enough threads to be had");

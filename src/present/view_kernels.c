@@ -15,7 +15,7 @@
 	{ .key = "share_pct", .title = "share", .unit = GRID_PCT },                                \
 	{ .key = "mean_ns", .title = "mean", .unit = GRID_NS },                                    \
 	{ .key = "min_ns", .unit = GRID_NS },                                                      \
-	{ .key = "max_ns", .title = "max", .unit = GRID_NS },                                      \
+	{ .key = "max_ns", .unit = GRID_NS },                                                      \
 	{ .key = "p50_ns", .unit = GRID_NS },                                                      \
 	{ .key = "p95_ns", .unit = GRID_NS },                                                      \
 	{ .key = "p99_ns", .unit = GRID_NS },                                                      \

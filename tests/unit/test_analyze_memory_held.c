@@ -317,6 +317,14 @@ static void test_how_far_from_full(void **state)
 	absent(f.device_memory.used[0].headroom_bytes, "does not say");
 	absent(f.memory.devices[0].oom_steps, "does not say");
 	findings_release(&f);
+	/* NVML stands in for a record of the device. */
+	fake_add_sample(run, 0,
+			&(struct row_sample){ .time_ns = 6,
+					      .metric = fake_string(run, "memory_total_bytes"),
+					      .value = 5000 });
+	f = analyzed(run);
+	near(f.device_memory.used[0].headroom_bytes, 2500);
+	findings_release(&f);
 	fake_run_free(run);
 }
 
