@@ -89,10 +89,10 @@ def test_history_is_replayed(allocator, tmp_path):
     assert allocator.calls == ["all", None]
     moescope.stop()
     device = device_of(run)
-    assert device["live_peak_bytes"] == 8000 + 3000 + 100_000
-    assert device["live_bytes"] == 8000 + 100_000
+    assert device["peak_allocated_bytes"] == 8000 + 3000 + 100_000
+    assert device["allocated_bytes"] == 8000 + 100_000
     assert device["reserved_bytes"] == 192 * KB
-    assert device["peak_allocated_bytes"] == 111_104
+    assert device["account_peak_allocated_bytes"] == 111_104
     assert device["composition"]["parameters"] == 8000
 
 
@@ -105,7 +105,7 @@ def test_own_history_stays_on(allocator, tmp_path):
         pass
     assert allocator.calls == [] and allocator.on
     moescope.stop()
-    assert device_of(str(tmp_path / "b.mscope"))["live_bytes"] == 8000
+    assert device_of(str(tmp_path / "b.mscope"))["allocated_bytes"] == 8000
 
 
 def test_without_a_device_says_why(monkeypatch):
