@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training loops on a GPU with one planted problem each, and with it put right.
 
-cuda_bad.py loader|tiny|pageable|sync [--fixed] [--steps N]
+cuda_bad.py loader|tiny|pageable|sync|clocks [--fixed] [--steps N]
 
 loader    each batch is prepared by the thread that launches; fixed: by four threads, ahead
 tiny      hundreds of kernels of a few microseconds; fixed: the same ones in a CUDA graph
 pageable  each batch is copied from pageable memory; fixed: from pinned memory, on a stream of its
           own, one step ahead
 sync      each layer asks the device for a number (.item()); fixed: once, at the end
+clocks    for a device whose clocks are locked low ('nvidia-smi -lgc 345,900', as an administrator);
+          fixed: the same with 'nvidia-smi -rgc'
 
 Needs PyTorch with CUDA and the Python package of moescope (PYTHONPATH=python in a checkout):
 
@@ -161,9 +163,10 @@ def pageable(fixed, count, device):
 
 
 def sync(fixed, count, device):
-    # Kernels long enough that the host can queue those of a layer while its first one runs.
-    model = Mlp(2048, 40, device)
-    x = torch.randn(2048, 2048, device=device, dtype=torch.bfloat16)
+    # Products of about 100 us on an H200: the host can queue a layer's kernels while one runs, so
+    # that only waiting for the device leaves it idle.
+    model = Mlp(4096, 40, device)
+    x = torch.randn(2048, 4096, device=device, dtype=torch.bfloat16)
     seen = []
 
     def step(_):
@@ -171,17 +174,27 @@ def sync(fixed, count, device):
         norms = []
         with moescope.range("forward", phase="forward"), torch.no_grad():
             for layer in model.layers:
-                y = torch.nn.functional.relu(layer(y))
-                norm = y.abs().mean()
-                norms.append(norm if fixed else norm.item())
-                y = y / norm
+                y = layer(y)
+                norms.append(y[0, 0] if fixed else y[0, 0].item())
         seen.append(torch.stack(norms).sum() if fixed else sum(norms))
 
     steps(count, step)
     print(f"last sum of norms {float(seen[-1]):.4g}")
 
 
-PROBLEMS = {"loader": loader, "tiny": tiny, "pageable": pageable, "sync": sync}
+def clocks(_, count, device):
+    """Nothing but products: as fast as the clocks let them be. Put right outside of the program."""
+    model = Mlp(8192, 6, device)
+    x = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
+
+    def step(_):
+        with moescope.range("forward", phase="forward"), torch.no_grad():
+            model(x)
+
+    steps(count, step)
+
+
+PROBLEMS = {"loader": loader, "tiny": tiny, "pageable": pageable, "sync": sync, "clocks": clocks}
 
 
 def main():

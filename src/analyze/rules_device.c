@@ -12,7 +12,8 @@
 #define STAGED_SHARE 0.25
 #define LIMITED_PCT 10.0
 #define CLOCK_LOSS 0.03
-#define DRAM_PCT 60.0 /* of the peak, on average: few programs do more */
+#define LOCKED_LOSS 0.10 /* without a limit: clocks that somebody has set, not a moment of boost */
+#define DRAM_PCT 60.0	 /* of the peak, on average: few programs do more */
 
 static double pct(const struct device_use *use, double ns)
 {
@@ -185,26 +186,33 @@ bool rule_transfer_bound(const struct run *run, const struct findings *f, struct
 bool rule_clock_throttled(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct device_clock *clock = &f->use.clock;
+	bool limited, thermal;
 	double loss;
-	bool thermal;
 
 	(void)run;
-	if (!f->use.devices || !clock->samples || clock->max_mhz <= 0 ||
-	    !clock->limited_pct.known || clock->limited_pct.v < LIMITED_PCT)
+	if (!f->use.devices || !clock->samples || clock->max_mhz <= 0 || !clock->limited_pct.known)
 		return false;
+	limited = clock->limited_pct.v >= LIMITED_PCT;
 	loss = 1 - clock->mean_mhz / clock->max_mhz;
-	if (loss < CLOCK_LOSS)
+	if (loss < (limited ? CLOCK_LOSS : LOCKED_LOSS))
 		return false;
 	thermal = clock->thermal_pct.v > clock->power_pct.v;
-	TITLE(v, "the clocks are held down by the %s: %.0f of %.0f MHz",
-	      thermal ? "temperature" : "power limit", clock->mean_mhz, clock->max_mhz);
+	if (limited)
+		TITLE(v, "the clocks are held down by the %s: %.0f of %.0f MHz",
+		      thermal ? "temperature" : "power limit", clock->mean_mhz, clock->max_mhz);
+	else
+		TITLE(v, "the clocks stay at %.0f of %.0f MHz, and no limit is in force",
+		      clock->mean_mhz, clock->max_mhz);
 	rule_evidence(v, "clock_sm_mean_mhz", EVIDENCE_MHZ, clock->mean_mhz);
 	rule_evidence(v, "clock_sm_max_mhz", EVIDENCE_MHZ, clock->max_mhz);
 	rule_evidence(v, "limited_samples_pct", EVIDENCE_PCT, clock->limited_pct.v);
 	rule_evidence(v, "samples", EVIDENCE_COUNT, (double)clock->samples);
 	rule_gain(v, loss * pct(&f->use, f->use.kernel_ns),
 		  "kernels take less time by as much as the clock is higher");
-	if (thermal)
+	if (!limited)
+		ADVICE(v, "Somebody has set them lower, for comparable measurements maybe: "
+			  "'nvidia-smi -rgc' gives them free again (as an administrator).");
+	else if (thermal)
 		ADVICE(v, "Cool the device: airflow, other work in the same box, dust. Compare "
 			  "runs only at the same temperature.");
 	else
