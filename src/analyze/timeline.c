@@ -271,8 +271,10 @@ static int measure_all(struct measuring *m, struct timeline *timeline)
 
 	for (int k = 0; k < LANE_KINDS; k++)
 		most += m->lanes->of[k].n;
-	devices = calloc(most + 1, sizeof(*devices));
-	timeline->devices = calloc(most + 1, sizeof(*timeline->devices));
+	if (!most)
+		return 0;
+	devices = calloc(most, sizeof(*devices));
+	timeline->devices = calloc(most, sizeof(*timeline->devices));
 	m->watched = calloc(m->coverage.n_windows + 2, sizeof(*m->watched));
 	if (!devices || !m->watched || !timeline->devices) {
 		free(devices);
