@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
+
 struct span {
 	int64_t start_ns, end_ns;
 	uint32_t thread;
@@ -50,27 +52,52 @@ static bool same_thread(const struct span *x, const struct span *y)
 	return x->shard == y->shard && x->thread == y->thread;
 }
 
+/* The span that was kept last of each of a few threads: ranges lie in the order of their end, so
+ * that from the last one on outer ones come before those inside them. */
+#define THREADS_KNOWN 64
+struct kept {
+	size_t last[THREADS_KNOWN]; /* + 1; 0: none */
+};
+
+/* True when the span lies inside the one kept last of its thread; else that one it is. */
+static bool is_inside(struct kept *kept, const struct span *items, size_t n,
+		      const struct span *span)
+{
+	size_t *last = &kept->last[span->thread % THREADS_KNOWN];
+	const struct span *outer = *last ? &items[*last - 1] : NULL;
+
+	if (outer && same_thread(outer, span) && span->start_ns >= outer->start_ns &&
+	    span->end_ns <= outer->end_ns)
+		return true;
+	*last = n + 1;
+	return false;
+}
+
 /* The outermost spans with a phase of every thread that end after `from_ns`, sorted by shard,
  * thread and start. */
 static int collect_outermost(const struct run *run, int64_t from_ns, struct spans *ret_spans)
 {
 	const struct table_range *range = &run->range;
-	struct span *items = calloc(range->n ? range->n : 1, sizeof(*items));
-	size_t n = 0, kept = 0;
+	struct kept kept_last = { 0 };
+	size_t n = 0, kept = 0, capacity = 0;
+	struct span *items = NULL;
 
-	if (!items)
-		return -ENOMEM;
-	for (size_t i = 0; i < range->n; i++) {
-		uint8_t phase;
+	for (size_t i = range->n; i-- > 0;) {
+		struct span span = { range->start_ns[i], range->start_ns[i] + range->duration_ns[i],
+				     range->thread[i], range->shard[i], 0 };
 
 		/* A window of recent steps costs little however long the run is. */
-		if (range->start_ns[i] + range->duration_ns[i] <= from_ns)
+		if (span.end_ns <= from_ns)
 			continue;
-		phase = run_site(run, range->site[i]).phase;
-		if (phase && phase < STEP_PHASES)
-			items[n++] = (struct span){ range->start_ns[i],
-						    range->start_ns[i] + range->duration_ns[i],
-						    range->thread[i], range->shard[i], phase };
+		span.phase = run_site(run, range->site[i]).phase;
+		if (!span.phase || span.phase >= STEP_PHASES ||
+		    is_inside(&kept_last, items, n, &span))
+			continue;
+		if (array_grow(&items, &capacity, n + 1, sizeof(*items)) < 0) {
+			free(items);
+			return -ENOMEM;
+		}
+		items[n++] = span;
 	}
 	if (n)
 		qsort(items, n, sizeof(*items), by_thread_start);
