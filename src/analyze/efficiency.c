@@ -177,6 +177,14 @@ int efficiency_analyze(const struct run *run, const struct selection *sel,
 	return 0;
 }
 
+bool efficiency_is_told(const struct efficiency *efficiency)
+{
+	for (size_t i = 0; i < efficiency->n; i++)
+		if (efficiency->rows[i].covered_pct.known && efficiency->rows[i].covered_pct.v > 0)
+			return true;
+	return false;
+}
+
 void efficiency_release(struct efficiency *efficiency)
 {
 	for (size_t i = 0; i < efficiency->n; i++)

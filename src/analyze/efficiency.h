@@ -83,6 +83,8 @@ struct efficiency_options {
 int efficiency_analyze(const struct run *run, const struct selection *sel,
 		       const struct efficiency_options *options, const struct ops *ops,
 		       const struct routing *routing, struct efficiency *ret_efficiency);
+/* Whether any of the rows has FLOPs or bytes for a part of its time. */
+bool efficiency_is_told(const struct efficiency *efficiency);
 void efficiency_release(struct efficiency *efficiency);
 
 /* The peaks of a device of a process: of the file, else of a data sheet. */

@@ -140,6 +140,29 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 	text_wrap(out, v->advice, width, 11, 11);
 }
 
+/* The phases above are those of the host, which runs ahead of its devices. */
+static void device_phases(const struct scene *scene, FILE *out)
+{
+	const int64_t *ns = scene->f->ops.gpu_phase_ns;
+	int64_t all = 0;
+	int n = 0;
+
+	for (unsigned int phase = 0; phase < OPS_PHASES; phase++)
+		all += ns[phase];
+	if (all <= ns[0])
+		return;
+	fputs("  device time of the steps:", out);
+	for (unsigned int i = 1; i <= OPS_PHASES; i++) {
+		unsigned int phase = i % OPS_PHASES; /* other comes last */
+		double pct = 100.0 * (double)ns[phase] / (double)all;
+
+		if (ns[phase] > 0)
+			fprintf(out, "%s %s %.*f%%", n++ ? "," : "",
+				phase ? phase_name(phase) : "other", pct < 9.95 ? 1 : 0, pct);
+	}
+	fputc('\n', out);
+}
+
 static void steps_text(const struct scene *scene, FILE *out)
 {
 	const struct steps *s = &scene->f->steps;
@@ -161,6 +184,7 @@ static void steps_text(const struct scene *scene, FILE *out)
 		fputs("  ", out);
 		scene_phase_bar(scene, scene_layout(scene, 0).width - 4, out);
 		scene_phase_legend(scene, 2, out);
+		device_phases(scene, out);
 	} else {
 		fputs("  phases n/a: no range names a phase\n", out);
 	}
@@ -222,7 +246,7 @@ static int efficiency_text(const struct scene *scene, FILE *out)
 	top.n = top.n < TOP_WORK ? top.n : TOP_WORK;
 	if (r >= 0)
 		r = section_efficiency.text(scene, &top, out);
-	if (r >= 0 && grid.n > TOP_WORK)
+	if (r >= 0 && grid.n > TOP_WORK && efficiency_is_told(&scene->f->efficiency))
 		fprintf(out, "  ... %zu more: moescope efficiency\n", grid.n - TOP_WORK);
 	grid_release(&grid);
 	return r;

@@ -209,6 +209,11 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		      out);
 		return 0;
 	}
+	if (e->on_device && !efficiency_is_told(e)) {
+		fputs("  work against its roof: n/a (no kernel's operation told FLOPs or bytes)\n",
+		      out);
+		return 0;
+	}
 	r = grid_print(grid, limit, &layout, out);
 	scene_more(limit && limit < grid->n ? limit : grid->n, grid->n, out);
 	fputs(e->on_device ? "  rates are over the covered time: kernels whose operation told "
