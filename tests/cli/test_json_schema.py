@@ -18,8 +18,8 @@ SCHEMA = json.loads((ROOT / "docs/schema/moescope.schema.json").read_text(encodi
 DEFS = SCHEMA["$defs"]
 KERNELS_BY = ("name", "class", "range", "layer", "expert", "phase", "step", "stream", "device",
               "graph")
-# Null by itself: the reason is that of the figure beside it.
-NO_REASON = {"gain_assumption"}
+# Null by itself: there is nothing to say, or the reason is that of the figure beside it.
+NO_REASON = {"gain_assumption", "fix", "caveats"}
 
 
 def schema_of(document):
@@ -52,7 +52,8 @@ def valid(document, what):
 
 def commands():
     """Every document that a run can be asked for."""
-    for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers"):
+    for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers",
+                  "efficiency"):
         yield [table]
     yield ["ops", "--by-shape"]
     yield from (["kernels", "--by", by] for by in KERNELS_BY)
@@ -60,11 +61,17 @@ def commands():
                 ["routing", "--columns", "experts"])
 
 
+def one_valid(*words, status=(0,)):
+    r = moescope(*words, "--json")
+    check(r.status in status, r)
+    document = json.loads(r.out)
+    valid(document, " ".join(words))
+    return document
+
+
 def all_valid(run):
     for words in commands():
-        r = moescope(words[0], run, *words[1:], "--json")
-        equal((r.status, r.err), (0, ""), r)
-        valid(json.loads(r.out), f"{' '.join(words)} of {run}")
+        one_valid(words[0], run, *words[1:])
 
 
 @test
@@ -85,6 +92,53 @@ def documents_of_the_embedded_model():
 def documents_of_a_recorded_gpu():
     shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
     all_valid("h.mscope")
+    one_valid("dump", "h.mscope/0-423.mst")
+
+
+@test
+def documents_of_part_of_a_run():
+    """Steps that do not exist: nearly every figure is absent, and its key is there."""
+    shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
+    for words in commands():
+        if words[0] != "memory":  # always the whole run
+            one_valid(words[0], "h.mscope", *words[1:], "--steps", "100000:")
+
+
+@test
+def documents_of_a_program_that_says_nothing():
+    r = moescope("run", "-q", "-o", "empty.mscope", "--", "true")
+    equal(r.status, 0, r)
+    all_valid("empty.mscope")
+
+
+@test
+def documents_of_generation():
+    # What a model of three steps writes is not always UTF-8.
+    r = moescope("run", "-q", "-o", "g.mscope", "--", "sh", "-c", 'exec "$@" >/dev/null', "sh",
+                 TINYMOE, *TINY, "--steps", "3", "--generate", "12")
+    equal(r.status, 0, r)
+    document = one_valid("report", "g.mscope")
+    check(document["inference"]["rows"], "no requests")
+
+
+@test
+def documents_of_a_comparison():
+    for name in ("a", "b"):
+        r = moescope("run", "-q", "-o", f"{name}.mscope", "--", TINYMOE, *TINY, "--steps", "12")
+        equal(r.status, 0, r)
+    shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
+    document = one_valid("compare", "a.mscope", "b.mscope", "--fail-if", "step_time > 1000%",
+                         "--fail-if", "ttft > 5%", status=(0, 1))
+    equal([c["of"] for c in document["conditions"]], [None, None])
+    one_valid("compare", "a.mscope", "h.mscope")
+    one_valid("compare", "h.mscope", "h.mscope")
+
+
+@test
+def documents_without_a_run():
+    one_valid("doctor", status=(0, 1))
+    one_valid("explain")
+    one_valid("explain", "cv")
 
 
 @test
