@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -189,6 +190,23 @@ def every_key_is_described():
 
     walk(SCHEMA)
     equal(set(DEFS) - used, set(), "parts of the schema that nothing uses")
+
+
+@test
+def keys_of_the_code_are_in_the_schema():
+    """Also those that no run of these tests makes."""
+    known = {key for schema in DEFS.values() for key in schema.get("properties", {})}
+    known |= {key + "_reason" for key in known}
+    written = re.compile(r'\.key = "(\w+)"|json, "(\w+)"|check_number\(check, "(\w+)"')
+    seen = 0
+    for path in [*ROOT.glob("src/present/*.c"), *ROOT.glob("src/cmd/*.c")]:
+        if path.name.startswith(("csv_", "chrome", "dashboard")):
+            continue  # files with columns of their own
+        for found in written.finditer(path.read_text(encoding="utf-8")):
+            key = next(filter(None, found.groups()))
+            check(key in known, f"{path.name}: '{key}' is not in the schema")
+            seen += 1
+    check(seen > 300, seen)
 
 
 @test
