@@ -220,7 +220,7 @@ static void json_checks(const struct compare_scene *scene, struct json *json)
 	for (size_t i = 0; i < scene->n_checks; i++) {
 		const struct compare_check *check = &scene->checks[i];
 		const struct judgement *j = &check->judgement;
-		struct cell edge;
+		struct cell edge, of;
 
 		json_object_line(json);
 		json_key(json, "condition");
@@ -229,8 +229,10 @@ static void json_checks(const struct compare_scene *scene, struct json *json)
 		json_string(json, check->pair->other->name);
 		json_key(json, "result");
 		json_string(json, compare_result_name(j->result));
-		json_key(json, "of");
-		json_string(json, j->figure ? j->figure->of : NULL);
+		of = !j->figure		? cell_absent(j->reason)
+		     : j->figure->of[0] ? cell_text(j->figure->of)
+					: cell_absent("the whole run");
+		grid_json_cell(json, "of", &of);
 		json_key(json, "relative");
 		json_bool(json, check->condition->relative);
 		json_key(json, "limit");

@@ -39,10 +39,11 @@ static void memory_json_sites(struct json *json, const struct scene *scene,
 		struct cell phase =
 			s->phase ? cell_text(phase_name(s->phase))
 				 : cell_absent("no range around the allocation names one");
+		struct cell site = s->site ? cell_text(run_string(scene->run, s->site))
+					   : cell_absent("the allocation names none");
 
 		json_object_line(json);
-		json_key(json, "site");
-		json_string(json, s->site ? run_string(scene->run, s->site) : NULL);
+		grid_json_cell(json, "site", &site);
 		json_key(json, "use");
 		json_string(json, memory_use_name(s->use));
 		json_key(json, "bytes");

@@ -91,20 +91,23 @@ static void device_json(struct json *json, const struct efficiency_device *d)
 static void total(const struct scene *scene, struct json *json)
 {
 	const struct efficiency *e = &scene->f->efficiency;
-	struct cell dtype = e->dtype.known
-				    ? cell_text(peak_dtype_name((enum peak_dtype)(int)e->dtype.v))
-				    : cell_absent(e->dtype.reason);
+	struct cell told = e->model_flops.known ? cell_text(e->flops_source)
+						: cell_absent(e->model_flops.reason);
+	struct cell dtype = cell_absent(e->dtype.reason), known_by = dtype;
+
+	if (e->dtype.known) {
+		dtype = cell_text(peak_dtype_name((enum peak_dtype)(int)e->dtype.v));
+		known_by = cell_text(e->dtype_source);
+	}
 
 	json_key(json, "by");
 	json_string(json, e->on_device ? "kernel class" : "operation");
 	grid_json_value(json, "mfu_pct", e->mfu_pct);
 	grid_json_value(json, "model_flops", e->model_flops);
 	grid_json_value(json, "model_flops_per_s", e->model_flops_per_s);
-	json_key(json, "flops_source");
-	json_string(json, e->model_flops.known ? e->flops_source : NULL);
+	grid_json_cell(json, "flops_source", &told);
 	grid_json_cell(json, "dtype", &dtype);
-	json_key(json, "dtype_source");
-	json_string(json, e->dtype.known ? e->dtype_source : NULL);
+	grid_json_cell(json, "dtype_source", &known_by);
 	json_key(json, "steps");
 	json_uint(json, e->steps);
 	json_key(json, "step_time_ns");

@@ -175,6 +175,8 @@ static void matrix(struct json *json, const char *key, struct value known, const
 
 static void series(struct json *json, const struct scene *scene, const struct routing_layer *layer)
 {
+	struct value none = value_absent("no assignments");
+
 	json_key(json, "series");
 	json_array_line(json);
 	for (size_t i = 0; i < layer->n_steps; i++) {
@@ -189,12 +191,9 @@ static void series(struct json *json, const struct scene *scene, const struct ro
 		json_uint(json, step->tokens);
 		json_key(json, "dropped");
 		json_uint(json, step->dropped);
-		if (step->load.known) {
-			json_key(json, "imbalance");
-			json_double(json, step->load.imbalance);
-			json_key(json, "cv");
-			json_double(json, step->load.cv);
-		}
+		grid_json_value(json, "imbalance",
+				step->load.known ? value_of(step->load.imbalance) : none);
+		grid_json_value(json, "cv", step->load.known ? value_of(step->load.cv) : none);
 		grid_json_value(json, "imbalance_floor", step->imbalance_floor);
 		grid_json_value(json, "cv_floor", step->cv_floor);
 		grid_json_value(json, "cv_excess", step->cv_excess);

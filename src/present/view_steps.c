@@ -107,22 +107,24 @@ static void extra(struct json *json, const void *item, const void *context)
 
 static void summary(struct json *json, const char *key, const struct stats_summary *s)
 {
+	const struct {
+		const char *key;
+		double v;
+	} items[] = { { "mean_ns", s->mean }, { "p50_ns", s->p50 }, { "p95_ns", s->p95 },
+		      { "p99_ns", s->p99 },   { "min_ns", s->min }, { "max_ns", s->max },
+		      { "cv", s->cv } };
+
+	if (!s->n) {
+		grid_json_value(json, key, value_absent("no such step is finished"));
+		return;
+	}
 	json_key(json, key);
 	json_object_line(json);
 	json_key(json, "count");
 	json_uint(json, s->n);
-	if (s->n) {
-		const struct {
-			const char *key;
-			double v;
-		} items[] = { { "mean_ns", s->mean }, { "p50_ns", s->p50 }, { "p95_ns", s->p95 },
-			      { "p99_ns", s->p99 },   { "min_ns", s->min }, { "max_ns", s->max },
-			      { "cv", s->cv } };
-
-		for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
-			json_key(json, items[i].key);
-			json_double(json, items[i].v);
-		}
+	for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+		json_key(json, items[i].key);
+		json_double(json, items[i].v);
 	}
 	json_object_end(json);
 }

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,8 @@ SCHEMA = json.loads((ROOT / "docs/schema/moescope.schema.json").read_text(encodi
 DEFS = SCHEMA["$defs"]
 KERNELS_BY = ("name", "class", "range", "layer", "expert", "phase", "step", "stream", "device",
               "graph")
-# Null by itself: the reason is that of the figure beside it.
-NO_REASON = {"gain_assumption"}
+# Null by itself: there is nothing to say, or the reason is that of the figure beside it.
+NO_REASON = {"gain_assumption", "fix", "caveats"}
 
 
 def schema_of(document):
@@ -52,7 +53,8 @@ def valid(document, what):
 
 def commands():
     """Every document that a run can be asked for."""
-    for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers"):
+    for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers",
+                  "efficiency"):
         yield [table]
     yield ["ops", "--by-shape"]
     yield from (["kernels", "--by", by] for by in KERNELS_BY)
@@ -60,11 +62,17 @@ def commands():
                 ["routing", "--columns", "experts"])
 
 
+def one_valid(*words, status=(0,)):
+    r = moescope(*words, "--json")
+    check(r.status in status, r)
+    document = json.loads(r.out)
+    valid(document, " ".join(words))
+    return document
+
+
 def all_valid(run):
     for words in commands():
-        r = moescope(words[0], run, *words[1:], "--json")
-        equal((r.status, r.err), (0, ""), r)
-        valid(json.loads(r.out), f"{' '.join(words)} of {run}")
+        one_valid(words[0], run, *words[1:])
 
 
 @test
@@ -85,6 +93,53 @@ def documents_of_the_embedded_model():
 def documents_of_a_recorded_gpu():
     shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
     all_valid("h.mscope")
+    one_valid("dump", "h.mscope/0-423.mst")
+
+
+@test
+def documents_of_part_of_a_run():
+    """Steps that do not exist: nearly every figure is absent, and its key is there."""
+    shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
+    for words in commands():
+        if words[0] != "memory":  # always the whole run
+            one_valid(words[0], "h.mscope", *words[1:], "--steps", "100000:")
+
+
+@test
+def documents_of_a_program_that_says_nothing():
+    r = moescope("run", "-q", "-o", "empty.mscope", "--", "true")
+    equal(r.status, 0, r)
+    all_valid("empty.mscope")
+
+
+@test
+def documents_of_generation():
+    # What a model of three steps writes is not always UTF-8.
+    r = moescope("run", "-q", "-o", "g.mscope", "--", "sh", "-c", 'exec "$@" >/dev/null', "sh",
+                 TINYMOE, *TINY, "--steps", "3", "--generate", "12")
+    equal(r.status, 0, r)
+    document = one_valid("report", "g.mscope")
+    check(document["inference"]["rows"], "no requests")
+
+
+@test
+def documents_of_a_comparison():
+    for name in ("a", "b"):
+        r = moescope("run", "-q", "-o", f"{name}.mscope", "--", TINYMOE, *TINY, "--steps", "12")
+        equal(r.status, 0, r)
+    shutil.copytree(ROOT / "tests/data/h200-windows", "h.mscope")
+    document = one_valid("compare", "a.mscope", "b.mscope", "--fail-if", "step_time > 1000%",
+                         "--fail-if", "ttft > 5%", status=(0, 1))
+    equal([c["of"] for c in document["conditions"]], [None, None])
+    one_valid("compare", "a.mscope", "h.mscope")
+    one_valid("compare", "h.mscope", "h.mscope")
+
+
+@test
+def documents_without_a_run():
+    one_valid("doctor", status=(0, 1))
+    one_valid("explain")
+    one_valid("explain", "cv")
 
 
 @test
@@ -135,6 +190,23 @@ def every_key_is_described():
 
     walk(SCHEMA)
     equal(set(DEFS) - used, set(), "parts of the schema that nothing uses")
+
+
+@test
+def keys_of_the_code_are_in_the_schema():
+    """Also those that no run of these tests makes."""
+    known = {key for schema in DEFS.values() for key in schema.get("properties", {})}
+    known |= {key + "_reason" for key in known}
+    written = re.compile(r'\.key = "(\w+)"|json, "(\w+)"|check_number\(check, "(\w+)"')
+    seen = 0
+    for path in [*ROOT.glob("src/present/*.c"), *ROOT.glob("src/cmd/*.c")]:
+        if path.name.startswith(("csv_", "chrome", "dashboard")):
+            continue  # files with columns of their own
+        for found in written.finditer(path.read_text(encoding="utf-8")):
+            key = next(filter(None, found.groups()))
+            check(key in known, f"{path.name}: '{key}' is not in the schema")
+            seen += 1
+    check(seen > 300, seen)
 
 
 @test
