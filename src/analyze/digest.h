@@ -68,7 +68,7 @@ struct run_digest {
 	(WANT(STEP) | WANT(RANGE) | WANT(OP) | WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | \
 	 WANT(SYNC) | WANT(GRAPH_NODE) | WANT(GEAR) | WANT(ROUTING) | WANT(MOE_LAYER) |            \
 	 WANT(MEMORY) | WANT(DEVICE_MEMORY) | WANT(SAMPLE) | WANT(POOL) | WANT(TOKEN) |            \
-	 WANT(FACT) | WANT(DEVICE))
+	 WANT(COUNTER) | WANT(FACT) | WANT(DEVICE))
 
 int digest_take(const struct run *run, const struct selection *sel, struct run_digest *ret_digest);
 void digest_release(struct run_digest *digest);
