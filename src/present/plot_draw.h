@@ -13,26 +13,13 @@ typedef int plot_function(struct canvas *canvas, struct rect box, const struct p
 plot_function plot_memory, plot_steps, plot_kernels, plot_api, plot_experts, plot_heatmap,
 	plot_k_histogram, plot_flops, plot_latency, plot_timeline, plot_roofline;
 
-/* A kernel, class or operation in the roofline. */
-struct roof_point {
-	const char *name;
-	double flops_per_byte, flops_per_s;
-	double time_ns; /* the size of its dot */
-};
-
-/* A peak of arithmetic; the slope is the device's memory bandwidth. */
-struct roof_peak {
-	const char *name;
-	double flops_per_s;
-};
-
+/* What a roofline is drawn of; the roof is drawn as far as it is known. */
 struct roof_data {
-	const struct roof_point *points;
-	size_t n_points;
-	const struct roof_peak *peaks;
-	size_t n_peaks;
-	double bytes_per_s;
-	const char *subtitle; /* where the peaks are from */
+	const struct roofline_point *points;
+	size_t n;
+	struct value flops_per_s, bytes_per_s;
+	const char *peak;     /* what flops_per_s is the peak of */
+	const char *subtitle; /* where the peaks are from; NULL: nothing to say */
 	const char *reason;   /* why there are no points */
 };
 

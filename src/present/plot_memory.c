@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory over time: what the program's allocator had live, what the process held from the driver,
- * what the device had in use, and what it was made of at its peak.
+ * Memory over time: what the program's allocator had live and reserved, what the process held from
+ * the driver, what the device had in use, and what it was made of at its peak.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ struct line {
 };
 
 struct lines {
-	struct line line[OTHERS + 3];
+	struct line line[OTHERS + 4];
 	size_t n, left_out;
 	const struct memory_device *main; /* NULL: the program reports no allocations */
 };
@@ -59,28 +59,40 @@ static void to_end(struct line *line, const struct run *run)
 	}
 }
 
-static int add_live(struct lines *lines, const struct run *run, const struct memory_device *d,
-		    const struct plot_theme *theme)
+/* A level until the next point: memory is taken at once, not little by little. */
+static void add_level(struct line *line, double time, double bytes)
+{
+	if (line->n) {
+		line->points[line->n] = (struct series_point){ time, line->points[line->n - 1].y };
+		line->n++;
+	}
+	line->points[line->n++] = (struct series_point){ time, bytes };
+}
+
+static int add_allocator(struct lines *lines, const struct run *run, const struct memory_device *d,
+			 bool reserved, const struct plot_theme *theme)
 {
 	struct line *line = &lines->line[lines->n];
 
 	line->points = calloc(2 * d->n_points + 2, sizeof(*line->points));
 	if (!line->points)
 		return -ENOMEM;
-	/* A level until the next point: memory is taken at once, not little by little. */
 	for (size_t i = 0; i < d->n_points; i++) {
-		double time = (double)(d->points[i].time_ns - run->start_ns);
+		const struct memory_point *p = &d->points[i];
 
-		if (i)
-			line->points[line->n++] =
-				(struct series_point){ time, (double)d->points[i - 1].live_bytes };
-		line->points[line->n++] = (struct series_point){ time,
-								 (double)d->points[i].live_bytes };
+		if (!reserved || p->reserved_bytes.known)
+			add_level(line, (double)(p->time_ns - run->start_ns),
+				  reserved ? p->reserved_bytes.v : (double)p->live_bytes);
+	}
+	if (!line->n) {
+		free(line->points);
+		return 0;
 	}
 	to_end(line, run);
-	line->color = theme->series[lines->n];
-	line->width = d == lines->main ? 2.5 : 1.5;
-	place_name(run, d->rank, d->device, "live", line->name, sizeof(line->name));
+	line->color = theme->series[reserved ? OTHERS + 3 : lines->n];
+	line->width = d == lines->main && !reserved ? 2.5 : 1.5;
+	place_name(run, d->rank, d->device, reserved ? "reserved" : "live", line->name,
+		   sizeof(line->name));
 	lines->n++;
 	return 0;
 }
@@ -126,15 +138,17 @@ static int collect(const struct plot_scene *scene, const struct plot_theme *them
 		    (!lines->main || m->devices[i].peak_bytes > lines->main->peak_bytes))
 			lines->main = &m->devices[i];
 	if (lines->main)
-		r = add_live(lines, scene->run, lines->main, theme);
+		r = add_allocator(lines, scene->run, lines->main, false, theme);
 	for (size_t i = 0; r >= 0 && i < m->n; i++) {
 		if (&m->devices[i] == lines->main || !m->devices[i].peak_bytes)
 			continue;
 		if (lines->n <= OTHERS)
-			r = add_live(lines, scene->run, &m->devices[i], theme);
+			r = add_allocator(lines, scene->run, &m->devices[i], false, theme);
 		else
 			lines->left_out++;
 	}
+	if (r >= 0 && lines->main)
+		r = add_allocator(lines, scene->run, lines->main, true, theme);
 	if (r < 0)
 		return r;
 	if (lines->main && lines->main->device >= 0)
@@ -201,7 +215,7 @@ static int draw(struct canvas *c, struct rect box, const struct plot_scene *scen
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	double end = (double)(scene->run->end_ns - scene->run->start_ns), max = 0;
-	struct legend_item items[OTHERS + 4];
+	struct legend_item items[OTHERS + 5];
 	bool stack = lines->main && box.w > 2.2 * STACK_WIDTH;
 	struct chart chart;
 	size_t n = 0;

@@ -62,7 +62,8 @@ _Static_assert(sizeof(sheets) / sizeof(sheets[0]) + 1 == sizeof(plots) / sizeof(
 const uint64_t plot_want_kinds = WANT(STEP) | WANT(RANGE) | WANT(OP) | WANT(ROUTING) |
 				 WANT(MOE_LAYER) | WANT(MEMORY) | WANT(DEVICE_MEMORY) |
 				 WANT(SAMPLE) | WANT(POOL) | WANT(PROCESS) | WANT(KERNEL) |
-				 WANT(COPY) | WANT(SET) | WANT(API) | WANT(GRAPH_NODE) | WANT(GEAR);
+				 WANT(COPY) | WANT(SET) | WANT(API) | WANT(GRAPH_NODE) |
+				 WANT(GEAR) | WANT(DEVICE) | WANT(FACT);
 
 const char *plot_unavailable(void)
 {
@@ -91,7 +92,8 @@ int plot_analyze(const struct run *run, const struct present_options *options,
 {
 	return scene_analyze(run, options,
 			     FIND_STEPS | FIND_ROUTING | FIND_ROUTER_TIME | FIND_MEMORY |
-				     FIND_KERNELS | FIND_API | FIND_TIMELINE,
+				     FIND_KERNELS | FIND_API | FIND_TIMELINE | FIND_OPS |
+				     FIND_EFFICIENCY,
 			     ret_findings, err);
 }
 

@@ -2,6 +2,7 @@
  *
  * What plots show against values computed by hand: lengths of bars, places of points, numbers.
  */
+#include "fake_h200.h"
 #include "plot_pictures.h"
 
 /* The n-th rectangle of that colour: its attributes. */
@@ -50,16 +51,22 @@ static size_t count(const char *svg, const char *begin, const char *attribute)
 }
 
 /* Where the text is, whose element ends so. */
-static double text_x(const char *svg, const char *ending)
+static struct series_point text_at(const char *svg, const char *ending)
 {
 	const char *at = strstr(svg, ending);
-	double x = 0;
+	struct series_point p = { 0 };
 
-	assert_non_null(at);
+	if (!at)
+		fail_msg("no text '%s'", ending);
 	while (strncmp(at, "<text", 5) != 0)
 		at--;
-	assert_int_equal(sscanf(at, "<text x=\"%lf\"", &x), 1);
-	return x;
+	assert_int_equal(sscanf(at, "<text x=\"%lf\" y=\"%lf\"", &p.x, &p.y), 2);
+	return p;
+}
+
+static double text_x(const char *svg, const char *ending)
+{
+	return text_at(svg, ending).x;
 }
 
 /* Three kernels of 8, 4 and 1 ms: bars in that proportion, in the SVG and in the PNG. */
@@ -264,17 +271,16 @@ static void keep_png(const struct roof_data *data, struct rect box)
 /* 10 TFLOP/s and 1 TB/s: the ridge is at 10. */
 static void test_roofline(void **state)
 {
-	const struct roof_point points[] = {
-		{ "gemm", 100, 8e12, 4e6 },
-		{ "norm", 0.5, 4e11, 1e6 },
-		{ "unknown", 0, 0, 1e6 },
+	const struct roofline_point points[] = {
+		{ "gemm", 100, 8e12, 4000000 },
+		{ "norm", 0.5, 4e11, 1000000 },
+		{ "unknown", 0, 0, 1000000 },
 	};
-	const struct roof_peak peak = { "tensor cores", 1e13 };
 	struct roof_data data = { .points = points,
-				  .n_points = 3,
-				  .peaks = &peak,
-				  .n_peaks = 1,
-				  .bytes_per_s = 1e12,
+				  .n = 3,
+				  .flops_per_s = value_of(1e13),
+				  .bytes_per_s = value_of(1e12),
+				  .peak = "tensor cores",
 				  .subtitle = "by hand",
 				  .reason = "none" };
 	struct rect box = { 24, 24, 1152, 640 };
@@ -293,7 +299,7 @@ static void test_roofline(void **state)
 	keep(&p, "hand", "roofline", true, false);
 	keep_png(&data, box);
 	assert_non_null(strstr(p.data, ">tensor cores 10.0 TFLOP/s<"));
-	assert_non_null(strstr(p.data, ">by hand; slope: 1.00 TB/s of memory<"));
+	assert_non_null(strstr(p.data, ">slope: 1.00 TB/s of memory; by hand<"));
 	assert_null(strstr(p.data, ">unknown<"));
 	/* After the two marks of the legend: 2.3 decades apart in x, 1.3 in y, on one scale each. */
 	at = strstr(p.data, "<circle");
@@ -305,19 +311,101 @@ static void test_roofline(void **state)
 	}
 	assert_true(x[0] > x[1] && y[0] < y[1]);
 	free(p.data);
-	/* Without points or peaks it says so. */
-	for (int i = 0; i < 2; i++) {
+	/* Without points it says so; without a roof the points stand alone, and why. */
+	data.flops_per_s = value_absent("nobody measured it");
+	for (int i = 0; i < 3; i++) {
+		static const char *const texts[] = {
+			">no data: none<",
+			">slope: 1.00 TB/s of memory; peak not known: nobody measured it; by hand<",
+			">no roof: nobody measured it; by hand<"
+		};
+
 		out = open_memstream(&p.data, &p.size);
-		data.n_points = i ? 3 : 0;
-		data.n_peaks = 0;
+		data.n = i ? 3 : 0;
+		if (i == 2)
+			data.bytes_per_s = data.flops_per_s;
 		assert_int_equal(canvas_new(1200, 700, 1, true, &plot_light, &c), 0);
 		plot_roofline_of(c, box, &data);
 		assert_int_equal(canvas_write(c, out), 0);
 		assert_int_equal(fclose(out), 0);
 		canvas_free(c);
-		assert_non_null(strstr(p.data, i ? ">no data: the peaks" : ">no data: none<"));
+		assert_non_null(strstr(p.data, texts[i]));
+		/* Two points, each with its mark in the legend. */
+		assert_int_equal(count(p.data, "<circle", "r="), i ? 4 : 0);
 		free(p.data);
 	}
+}
+
+static double log_at(double from, double to, double value)
+{
+	return (log10(value) - log10(from)) / (log10(to) - log10(from));
+}
+
+/*
+ * An H200: 100 GFLOP and 200 MB in 200 us, 0.5 GFLOP and 100 MB in 50 us; 989 TFLOP/s of bf16 over
+ * 4.8 TB/s.
+ */
+static void test_roofline_of_a_run(void **state)
+{
+	static const struct {
+		double flops_per_byte, flops_per_s;
+	} wanted[] = { { 500, 5e14 }, { 5, 1e13 } };
+	struct run *run = fake_h200_run();
+	struct picture svg = draw(run, "roofline", true, false), png;
+	double left = text_x(svg.data, ">1</text>"), right = text_x(svg.data, ">100</text>");
+	double top = text_at(svg.data, ">1P</text>").y, bottom = text_at(svg.data, ">10T</text>").y;
+	double y[2];
+	const char *at = svg.data;
+
+	(void)state;
+	assert_non_null(strstr(svg.data, ">gemm<"));
+	assert_non_null(strstr(svg.data, ">normalisation<"));
+	assert_non_null(strstr(svg.data, ">bf16 peak 989 TFLOP/s<"));
+	assert_non_null(strstr(svg.data, "slope: 4.80 TB/s of memory; NVIDIA H200, NVIDIA H200 "
+					 "data sheet (SXM); dots: kernel classes"));
+	for (int i = 0; i < 2; i++)
+		at = strstr(at, "<circle") + 1; /* the legend */
+	for (int i = 0; i < 2; i++) {
+		double x;
+
+		at = strstr(at, "<circle");
+		assert_non_null(at);
+		assert_int_equal(sscanf(at++, "<circle cx=\"%lf\" cy=\"%lf\"", &x, &y[i]), 2);
+		near((x - left) / (right - left), log_at(1, 100, wanted[i].flops_per_byte), 0.002);
+	}
+	/* A text's place is its base line: the distances are compared. */
+	near((y[1] - y[0]) / (bottom - top),
+	     log_at(1e13, 1e15, wanted[0].flops_per_s) - log_at(1e13, 1e15, wanted[1].flops_per_s),
+	     0.002);
+	free(svg.data);
+	png = draw(run, "roofline", false, false);
+	keep(&png, "h200", "roofline", false, false);
+	free(png.data);
+	fake_run_free(run);
+}
+
+/* The allocator of an H200 run holds 60 GB in segments of the driver; a run without: no line. */
+static void test_reserved_memory_has_a_line(void **state)
+{
+	struct run *run = fake_h200_run();
+	struct picture p = draw(run, "memory", true, false);
+
+	(void)state;
+	assert_non_null(strstr(p.data, ">reserved (gpu 0)<"));
+	/* In the legend, and over the data. */
+	assert_int_equal(count(p.data, "<line", "stroke=\"#929292\"") +
+				 count(p.data, "<poly", "stroke=\"#929292\""),
+			 2);
+	free(p.data);
+	p = draw(run, "memory", false, false);
+	keep(&p, "h200", "memory", false, false);
+	free(p.data);
+	fake_run_free(run);
+	run = fake_training_run();
+	p = draw(run, "memory", true, false);
+	assert_null(strstr(p.data, ">reserved"));
+	free(p.data);
+	fake_run_free(run);
 }
 
 /* Kernels of one template: the word that differs is named. */
@@ -378,6 +466,8 @@ int main(void)
 		cmocka_unit_test(test_shares_of_lanes),
 		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_roofline),
+		cmocka_unit_test(test_roofline_of_a_run),
+		cmocka_unit_test(test_reserved_memory_has_a_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
