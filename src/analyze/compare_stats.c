@@ -204,6 +204,21 @@ static double welch_df(double e2_a, double n_a, double e2_b, double n_b)
 	return bottom > 0 ? fmax(1, (e2_a + e2_b) * (e2_a + e2_b) / bottom) : 1;
 }
 
+/* Fieller's: it leaves out 0 exactly where the interval of the difference does. */
+static void interval_of_ratio(struct contrast *c, double t, double e2_a, double e2_b)
+{
+	double g = t * t * e2_a / (c->a * c->a), ratio = c->b / c->a, half;
+
+	if (g >= 1) {
+		c->low_pct = c->high_pct =
+			value_absent("the baseline itself cannot be told from 0: no percentage");
+		return;
+	}
+	half = t / c->a * sqrt(e2_b * (1 - g) + ratio * ratio * e2_a);
+	c->low_pct = value_of(100 * ((ratio - half) / (1 - g) - 1));
+	c->high_pct = value_of(100 * ((ratio + half) / (1 - g) - 1));
+}
+
 struct contrast contrast_means(const struct moments *a, const struct moments *b)
 {
 	double e2_a = error2(a), e2_b = error2(b), error = sqrt(e2_a + e2_b);
@@ -220,12 +235,8 @@ struct contrast contrast_means(const struct moments *a, const struct moments *b)
 			: value_absent("neither side varies at all");
 	c.visible = (t + stats_t_quantile(COMPARE_POWER, df)) * error;
 	if (c.a > 0) {
-		double ratio = c.b / c.a;
-		double ratio_error = sqrt(e2_b + ratio * ratio * e2_a) / c.a;
-
 		c.pct = value_of(100 * c.diff / c.a);
-		c.low_pct = value_of(100 * (ratio - 1 - t * ratio_error));
-		c.high_pct = value_of(100 * (ratio - 1 + t * ratio_error));
+		interval_of_ratio(&c, t, e2_a, e2_b);
 	} else {
 		c.pct = c.low_pct = c.high_pct = value_absent("the baseline is 0");
 	}

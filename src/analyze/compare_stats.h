@@ -10,7 +10,7 @@
  * series. r_1 below 0 counts as 0: order that makes a mean look better than chance is not relied
  * on. phi is r_1 where r_1 is within chance (2 / sqrt(n)).
  *
- * means    Welch's t test with n_eff; the interval of the ratio by the delta method
+ * means    Welch's t test with n_eff; the interval of the ratio by Fieller's theorem
  * medians  the same test on the ranks of all figures together (Mann-Whitney's question, without its
  *          assumption of equal spread); the interval by bootstrap, with the deviations of the
  *          resampled medians made larger by sqrt(n / n_eff), and its percentiles moved outwards for

@@ -425,7 +425,7 @@ const struct metric metrics[] = {
 	  COVERED_STEPS },
 	{ COMPARISON, "difference", "as the metric",
 	  "value - baseline; difference_pct is 100 * difference / baseline.", TWO_SIDES,
-	  "Percent are n/a where the baseline is 0." },
+	  "Percent are n/a where the baseline is 0, their interval where it may be." },
 	{ COMPARISON, "interval", "as the metric, %",
 	  "95% confidence interval of the difference (difference_low, difference_high, low_pct, "
 	  "high_pct) or of the value (value_low, value_high): over runs by Welch's t where both "

@@ -62,9 +62,32 @@ static void test_welch(void **state)
 	assert_near(c.high, 4.798637914900, 1e-7);
 	assert_near(c.pct.v, 100 * (23.586666666667 / 20.82 - 1), 1e-9);
 	assert_true(c.low_pct.v < c.pct.v && c.pct.v < c.high_pct.v);
-	/* The ratio 1.132885 with the standard errors 0.724220 and 0.677591 of a and b:
-	 * sqrt(0.677591^2 + 1.132885^2 * 0.724220^2) / 20.82 = 0.05110891, times t 2.0488147. */
-	assert_near(c.high_pct.v - c.pct.v, 10.471269, 1e-5);
+	/* The ratio R 1.132885, t 2.0488147, standard errors 0.724220 and 0.677591 of a and b:
+	 * g = (t * 0.724220 / 20.82)^2 = 0.005079079, and
+	 * (R -+ t / 20.82 * sqrt(0.677591^2 (1 - g) + R^2 * 0.724220^2)) / (1 - g) - 1. */
+	assert_near(c.low_pct.v, 3.352968, 1e-4);
+	assert_near(c.high_pct.v, 24.380718, 1e-4);
+}
+
+/* Both intervals say the same of 0, however little is known of the baseline. */
+static void test_percent_of_a_vague_baseline(void **state)
+{
+	static const double a[] = { 8, 12, 10, 10 }, apart[] = { 12.7, 12.7, 12.7, 12.7 },
+			    near[] = { 12.5, 12.5, 12.5, 12.5 }, vague[] = { 1, 3 };
+	struct moments m_a = moments_of_runs(a, 4), m_b = moments_of_runs(apart, 4);
+	struct contrast c = contrast_means(&m_a, &m_b);
+
+	(void)state;
+	/* Standard error sqrt(2/3), t 3.1824463 with 3 degrees of freedom: +-2.598457. */
+	assert_near(c.low, 2.7 - 2.598457, 1e-5);
+	assert_near(c.low_pct.v, 0.80610, 1e-3);
+	m_b = moments_of_runs(near, 4);
+	c = contrast_means(&m_a, &m_b);
+	assert_true(c.low < 0 && c.low_pct.v < 0 && c.high_pct.v > 0);
+	/* 2 with a standard error of 1 and one degree of freedom may be 0. */
+	m_a = moments_of_runs(vague, 2);
+	c = contrast_means(&m_a, &m_b);
+	assert_true(c.pct.known && !c.low_pct.known && !c.high_pct.known);
 }
 
 static void test_moments(void **state)
@@ -285,6 +308,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_student),
 		cmocka_unit_test(test_welch),
+		cmocka_unit_test(test_percent_of_a_vague_baseline),
 		cmocka_unit_test(test_moments),
 		cmocka_unit_test(test_redundancy),
 		cmocka_unit_test(test_pooled),
