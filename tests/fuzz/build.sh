@@ -40,7 +40,7 @@ for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c 
 	fi
 	objects="$objects $object"
 done
-for target in shard ring json schedule; do
+for target in shard ring json schedule peaks; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" $objects \
 		-o "$1/fuzz_$target" -lzstd -lpthread -lm
