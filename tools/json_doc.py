@@ -18,10 +18,10 @@ HEAD = """\
 
 <!-- Made by tools/json_doc.py from docs/schema/moescope.schema.json; change that, not this. -->
 
-`moescope report --json` and every table command with `--json` print one object. With several runs
-`report` prints an array of them. [moescope.schema.json](schema/moescope.schema.json) is this page as
-a JSON Schema (draft 2020-12); a test holds it against what the commands print, so that no key is
-missing here.
+`report`, every table command, `compare`, `doctor`, `explain` and `dump` print one object with `--json`.
+With several runs `report` prints an array of them.
+[moescope.schema.json](schema/moescope.schema.json) is this page as a JSON Schema (draft 2020-12); a
+test holds it against what the commands print, so that no key is missing here.
 
 - `schema` is `moescope/NAME/1`. The number grows when a key changes its meaning or goes away. New
   keys may come at any time.

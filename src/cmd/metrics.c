@@ -29,6 +29,8 @@
 #define DEVICE "measured by the device's activity records"
 #define COUNTERS "hardware counters only"
 #define NO_RECORDS "n/a in runs without device records."
+#define OF_DEVICE                                                                                  \
+	"Of the whole device, where NVML reads its counters (Hopper and later); per kernel n/a."
 #define NOT_YET "Not computed by this version: n/a."
 #define COVERED_STEPS "Mean over the steps that device records cover wholly, and over the ranks."
 #define TWO_SIDES "derived from the figures of both sides"
@@ -219,9 +221,16 @@ const struct metric metrics[] = {
 	  NOT_YET },
 	{ TIMELINE, "tensor_pct", "%", "share of the peak rate of the tensor cores.", COUNTERS,
 	  NOT_YET },
+	{ TIMELINE, "sm_active_pct", "%",
+	  "share of the multiprocessors that had work, mean of samples.", COUNTERS, OF_DEVICE },
+	{ TIMELINE, "sm_occupancy_pct", "%",
+	  "warps that were active / warps the device can hold, mean of samples.", COUNTERS,
+	  OF_DEVICE },
+	{ TIMELINE, "tensor_active_pct", "%",
+	  "share of the time in which multiprocessors did tensor operations, mean of samples.",
+	  COUNTERS, OF_DEVICE },
 	{ TIMELINE, "dram_pct", "%", "share of the peak device-memory bandwidth, mean of samples.",
-	  COUNTERS,
-	  "Of the whole device, where NVML reads its counters (Hopper and later); per kernel n/a." },
+	  COUNTERS, OF_DEVICE },
 	{ TIMELINE, "pcie_pct", "%",
 	  "mean of the busier direction of the PCIe link / what a link of its generation and width "
 	  "carries in one direction.",
@@ -459,6 +468,36 @@ const struct metric metrics[] = {
 static const struct {
 	const char *key, *metric;
 } keys[] = {
+	{ "host_ns", "gpu_idle" },
+	{ "launch_ns", "gpu_idle" },
+	{ "sync_ns", "gpu_idle" },
+	{ "copy_ns", "gpu_idle" },
+	{ "queued_ns", "gpu_idle" },
+	{ "profiler_ns", "gpu_idle" },
+	{ "unknown_ns", "gpu_idle" },
+	{ "collective_ns", "gpu_idle" },
+	{ "window_ns", "gpu_busy" },
+	{ "kernel_ns", "gpu_busy" },
+	{ "set_ns", "gpu_busy" },
+	{ "fp64_flops_per_s", "peak_flops_per_s" },
+	{ "fp32_flops_per_s", "peak_flops_per_s" },
+	{ "tf32_flops_per_s", "peak_flops_per_s" },
+	{ "bf16_flops_per_s", "peak_flops_per_s" },
+	{ "fp16_flops_per_s", "peak_flops_per_s" },
+	{ "fp8_flops_per_s", "peak_flops_per_s" },
+	{ "allocation_ns", "slow_step" },
+	{ "gap_at_ns", "slow_step" },
+	{ "peak_device_used_bytes", "device_used_bytes" },
+	{ "compute_copy_ns", "overlap_pct" },
+	{ "at_peak_bytes", "expert_memory" },
+	{ "oldest_age_ns", "live_at_peak" },
+	{ "youngest_age_ns", "live_at_peak" },
+	{ "cupti_ns", "device_account_pct" },
+	{ "translate_ns", "device_account_pct" },
+	{ "held_ns", "device_account_pct" },
+	{ "switch_ns", "device_account_pct" },
+	{ "grew_steps", "leak_suspect" },
+	{ "step_time_ns", "step_time" },
 	{ "self_cpu_ns", "self_time" },
 	{ "self_gpu_ns", "self_time" },
 	{ "self_cpu_pct", "self_time" },

@@ -25,7 +25,8 @@ warp_efficiency dram_bandwidth copy_bandwidth mfu step_time phase_share_pct toke
 itl allocated_bytes reserved_bytes peak_allocated_bytes device_used_bytes cache_slack
 fragmentation_pct leak_suspect expert_memory overhead_pct loss coverage_pct steps_covered staged
 device_account_pct device_estimate_pct copy_limit peak_flops_per_s flops_per_byte roof_pct
-covered_pct prefill decode headroom_bytes outside_allocator oom_steps live_at_peak""".split()
+covered_pct prefill decode headroom_bytes outside_allocator oom_steps live_at_peak
+sm_active_pct sm_occupancy_pct tensor_active_pct""".split()
 
 
 @test
