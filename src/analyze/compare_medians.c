@@ -95,12 +95,17 @@ static double draw_median(const double *sorted, size_t n, uint64_t *state)
 	return (at_share(sorted, n, share) + at_share(sorted, n, next)) / 2;
 }
 
-/* Medians of resamples, with their deviations from the median made larger by `wider`. */
+/* Medians of resamples, with their deviations from the median made larger by `wider`: of figures
+ * above 0 as factors, since a time cannot be less than nothing. */
 static void resample(const double *sorted, size_t n, double median, double wider, uint64_t *state,
 		     double *medians)
 {
-	for (size_t t = 0; t < RESAMPLES; t++)
-		medians[t] = median + wider * (draw_median(sorted, n, state) - median);
+	for (size_t t = 0; t < RESAMPLES; t++) {
+		double drawn = draw_median(sorted, n, state);
+
+		medians[t] = sorted[0] > 0 ? median * pow(drawn / median, wider)
+					   : median + wider * (drawn - median);
+	}
 }
 
 /* The share of resamples to leave out at each end. */
@@ -153,13 +158,16 @@ static void judge(struct side *a, struct side *b, double *work, struct contrast 
 		wider * error *
 		(stats_t_quantile(1 - COMPARE_ALPHA / 2, df) + stats_t_quantile(COMPARE_POWER, df));
 	c->pct = c->low_pct = c->high_pct = value_absent("the baseline is 0");
+	if (c->a > 0) {
+		c->pct = value_of(100 * c->diff / c->a);
+		c->low_pct = c->high_pct = value_absent(COMPARE_VAGUE);
+	}
 	if (positive) {
 		double low, high;
 
 		for (size_t i = 0; i < RESAMPLES; i++)
 			work[i] = 100 * (b->medians[i] / a->medians[i] - 1);
 		interval(work, RESAMPLES, share, &low, &high);
-		c->pct = value_of(100 * c->diff / c->a);
 		c->low_pct = value_of(low);
 		c->high_pct = value_of(high);
 	}

@@ -210,8 +210,7 @@ static void interval_of_ratio(struct contrast *c, double t, double e2_a, double 
 	double g = t * t * e2_a / (c->a * c->a), ratio = c->b / c->a, half;
 
 	if (g >= 1) {
-		c->low_pct = c->high_pct =
-			value_absent("the baseline itself cannot be told from 0: no percentage");
+		c->low_pct = c->high_pct = value_absent(COMPARE_VAGUE);
 		return;
 	}
 	half = t / c->a * sqrt(e2_b * (1 - g) + ratio * ratio * e2_a);

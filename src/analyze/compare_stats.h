@@ -13,8 +13,8 @@
  * means    Welch's t test with n_eff; the interval of the ratio by Fieller's theorem
  * medians  the same test on the ranks of all figures together (Mann-Whitney's question, without its
  *          assumption of equal spread); the interval by bootstrap, with the deviations of the
- *          resampled medians made larger by sqrt(n / n_eff), and its percentiles moved outwards for
- *          small n_eff (Hesterberg's expanded percentiles)
+ *          resampled medians (factors, where all figures are above 0) made larger by
+ *          sqrt(n / n_eff), and its percentiles moved outwards for small n_eff (Hesterberg's expanded percentiles)
  */
 #ifndef ANALYZE_COMPARE_STATS_H
 #define ANALYZE_COMPARE_STATS_H
@@ -27,6 +27,7 @@
 #define COMPARE_POWER 0.8 /* with which a visible difference would have been found */
 #define COMPARE_STEPS_MIN 5
 #define COMPARE_RUNS_MIN 3
+#define COMPARE_VAGUE "the baseline itself cannot be told from 0: no percentage"
 
 /* P(|T| >= |t|), and the t with P(T <= t) = p, of Student's distribution; df > 0. */
 double stats_t_two_sided(double t, double df);

@@ -189,6 +189,29 @@ static void test_medians(void **state)
 	assert_true(c.diff == 0 && c.low == 0 && c.high == 0);
 }
 
+/* 24 steps of which the latter half is 10 times as long are worth few independent ones. Their
+ * median is somewhere between; that it is less than nothing is out of the question. */
+static void test_medians_of_a_drift(void **state)
+{
+	double a[24], b[24], mixed[24];
+	struct contrast c;
+
+	(void)state;
+	for (size_t i = 0; i < 24; i++) {
+		a[i] = (i < 12 ? 100 : 1000) + (double)(i % 3);
+		b[i] = 20 * a[i];
+		mixed[i] = i < 8 ? 0 : a[i];
+	}
+	assert_int_equal(contrast_medians(a, 24, b, 24, &c), 0);
+	assert_true(c.pct.known && c.low_pct.known && c.high_pct.known);
+	assert_true(c.low_pct.v > -100 && c.b_low > 0);
+	assert_near(c.pct.v, 1900, 1e-9);
+	/* With zeros among them the baseline may be 0, and the percentage is that of the medians. */
+	assert_int_equal(contrast_medians(mixed, 24, b, 24, &c), 0);
+	assert_true(c.a > 0 && c.pct.known && !c.low_pct.known && !c.high_pct.known);
+	assert_string_equal(c.low_pct.reason, COMPARE_VAGUE);
+}
+
 static void test_no_percent_of_nothing(void **state)
 {
 	static const double none[] = { 0, 0, 0, 0, 0 }, some[] = { 1, 2, 1, 2, 1 };
@@ -309,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_student),
 		cmocka_unit_test(test_welch),
 		cmocka_unit_test(test_percent_of_a_vague_baseline),
+		cmocka_unit_test(test_medians_of_a_drift),
 		cmocka_unit_test(test_moments),
 		cmocka_unit_test(test_redundancy),
 		cmocka_unit_test(test_pooled),
