@@ -253,7 +253,8 @@ bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdi
 	busy = pct(use, use->busy_ns);
 	if (busy >= BUSY_PCT) {
 		v->severity = SEVERITY_OK;
-		TITLE(v, "the GPU is busy %.0f%% of the time", busy);
+		TITLE(v, "the GPU is busy %.0f%% of the time%s", busy,
+		      use->of_steps ? " of the steps" : "");
 		ADVICE(v, "Nothing to do.");
 		return true;
 	}
@@ -262,7 +263,8 @@ bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdi
 	    speaks(f, use->sync_ns) || speaks(f, use->copy_wait_ns))
 		return false;
 	v->severity = SEVERITY_NOTE;
-	TITLE(v, "the GPU is busy only %.0f%% of the time (usual: over 80%%)", busy);
+	TITLE(v, "the GPU is busy only %.0f%% of the time%s (usual: over 80%%)", busy,
+	      use->of_steps ? " of the steps" : "");
 	busy_evidence(v, use, "kernels_pct", use->kernel_ns);
 	v->gain_pct = value_absent("what it waits for is not known");
 	ADVICE(v, "What it waits for was not recorded, or is between queued kernels: 'Devices' "

@@ -40,8 +40,17 @@ bool rule_records_lost(const struct run *run, const struct findings *f, struct v
 	if (!lost)
 		return false;
 	v->severity = SEVERITY_WARNING;
-	TITLE(v, "%" PRIu64 " losses while recording: sums below are too small", lost);
 	rule_evidence(v, "lost", EVIDENCE_COUNT, (double)lost);
+	/* They are there, up to the last sign of life. */
+	if (lost == run->loss.unfinished) {
+		v->severity = SEVERITY_NOTE;
+		TITLE(v, "the process ended inside %" PRIu64 " range%s or step%s", lost,
+		      lost == 1 ? "" : "s", lost == 1 ? "" : "s");
+		ADVICE(v, "Their times are too short; nothing else is missing.");
+		return true;
+	}
+	TITLE(v, "%" PRIu64 " loss%s while recording: sums below are too small", lost,
+	      lost == 1 ? "" : "es");
 	if (run->loss.dropped_ring_full) {
 		rule_evidence(v, "dropped_ring_full", EVIDENCE_COUNT,
 			      (double)run->loss.dropped_ring_full);

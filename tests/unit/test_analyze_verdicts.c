@@ -49,6 +49,8 @@ static void test_end_of_program(void **state)
 	SILENT(run, "program-failed");
 	run->loss.salvaged = 5;
 	SILENT(run, "records-lost");
+	run->loss.unfinished = 1;
+	SAYS(run, "records-lost", SEVERITY_NOTE);
 	run->loss.dropped_too_deep = 1;
 	SAYS(run, "records-lost", SEVERITY_WARNING);
 	fake_run_free(run);
