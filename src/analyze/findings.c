@@ -56,6 +56,8 @@ ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->
 ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
 ANALYSIS(launches, launches_analyze_at(&w->at, &w->options->sel, &w->f.launches))
 ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slow))
+ANALYSIS(device_phases,
+	 device_phases_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.device_phases))
 ANALYSIS(tax, imbalance_tax_analyze(w->run, &w->f.steps, &w->f.routing, &w->f.coverage, &w->f.tax))
 ANALYSIS(use,
 	 device_use_analyze(w->run, &w->options->sel, &w->f.timeline, &w->f.coverage, &w->f.use))
@@ -99,6 +101,7 @@ static const struct analysis joins[] = {
 	{ FIND_EFFICIENCY, 0, find_efficiency },
 	{ FIND_SLOW, 0, find_slow },
 	{ FIND_TAX, 0, find_tax },
+	{ FIND_DEVICE_PHASES, 0, find_device_phases },
 	{ FIND_TIMELINE, 0, find_use },
 	{ FIND_MEMORY, 0, find_memory_joined },
 	{ FIND_TRANSFERS, 0, find_limits },

@@ -8,6 +8,7 @@
 #include "analyze/api_calls.h"
 #include "analyze/coverage.h"
 #include "analyze/device_memory.h"
+#include "analyze/device_phases.h"
 #include "analyze/device_state.h"
 #include "analyze/efficiency.h"
 #include "analyze/device_use.h"
@@ -28,7 +29,8 @@
 struct findings {
 	struct ops ops;
 	struct steps steps;
-	struct slow_steps slow; /* with FIND_SLOW and FIND_STEPS */
+	struct device_phases device_phases; /* needs FIND_STEPS */
+	struct slow_steps slow;		    /* with FIND_SLOW and FIND_STEPS */
 	struct routing routing;
 	struct imbalance_tax tax; /* with FIND_TAX, FIND_STEPS and FIND_ROUTING */
 	struct memory memory;
@@ -62,10 +64,11 @@ enum finding {
 	FIND_SLOW = 1 << 11,
 	FIND_TAX = 1 << 12,
 	FIND_EFFICIENCY = 1 << 13,
-	FIND_ALL = (1 << 14) - 1,
+	FIND_DEVICE_PHASES = 1 << 14,
+	FIND_ALL = (1 << 15) - 1,
 	/* Parts that only some views show. */
-	FIND_ROUTER_TIME = 1 << 14,
-	FIND_LAUNCHES = 1 << 15, /* of kernels: it looks up the call of every one */
+	FIND_ROUTER_TIME = 1 << 15,
+	FIND_LAUNCHES = 1 << 16, /* of kernels: it looks up the call of every one */
 };
 
 struct findings_options {

@@ -111,15 +111,10 @@ static int group_rows(struct lane_order *order)
 	return r;
 }
 
-static size_t row_at(const struct lane_order *order, size_t i)
-{
-	return order->rows ? order->rows[i] : i;
-}
-
 static int find_lanes(struct lane_order *order)
 {
 	for (size_t i = 0; i < order->table.n; i++) {
-		struct lane lane = lane_of(&order->table, row_at(order, i));
+		struct lane lane = lane_of(&order->table, lane_row(order, i));
 
 		if (!order->n || lane_compare(&order->lanes[order->n - 1], &lane) != 0) {
 			if (array_grow(&order->lanes, &order->capacity, order->n + 1,
@@ -176,7 +171,7 @@ int64_t lane_end(const struct lane_order *order, uint16_t shard, uint32_t device
 	int64_t latest = INT64_MIN;
 
 	for (size_t i = lane ? lane->first : 0; lane && i < lane->end; i++) {
-		size_t row = row_at(order, i);
+		size_t row = lane_row(order, i);
 		int64_t end = t->start_ns[row] + t->duration_ns[row];
 
 		if (!t->untimed[row] && t->duration_ns[row] > 0 && end > latest)
@@ -225,7 +220,7 @@ bool lane_stream_next(struct lane_stream *stream, struct lane_span *ret_span)
 	bool any = false;
 
 	for (; stream->at < stream->end; stream->at++) {
-		size_t row = row_at(stream->order, stream->at);
+		size_t row = lane_row(stream->order, stream->at);
 		int64_t start = t->start_ns[row], end = start + t->duration_ns[row];
 
 		if (t->untimed[row] || (!any && end <= start))

@@ -36,6 +36,11 @@ struct lane_order {
 	size_t n, capacity;
 };
 
+static inline size_t lane_row(const struct lane_order *order, size_t i)
+{
+	return order->rows ? order->rows[i] : i;
+}
+
 int lane_order_init(struct lane_order *order, const struct lane_table *table);
 void lane_order_release(struct lane_order *order);
 /* <0, 0, >0 by process and device. */

@@ -286,7 +286,6 @@ static void sum_gpu(const struct ops_gpu *gpu, struct ops *ops)
 	ops->gpu_ns = value_of((double)time_ns);
 	ops->gpu_outside_ns = value_of((double)gpu->outside_ns);
 	ops->gpu_unplaced_ns = value_of((double)gpu->unplaced_ns);
-	memcpy(ops->gpu_phase_ns, gpu->phase_ns, sizeof(ops->gpu_phase_ns));
 }
 
 int ops_analyze_at(const struct attribution *at, const struct selection *sel,

@@ -20,8 +20,6 @@
 
 struct attribution;
 
-#define OPS_PHASES 16 /* more than enum moescope_phase has; phases beyond count as none */
-
 struct ops_options {
 	/* Rows are kept apart by these beside name and kind. */
 	bool by_shape, by_layer, by_expert, by_phase;
@@ -54,9 +52,6 @@ struct ops {
 	/* Device time launched inside any of the rows, outside all ranges, and without a record of
 	 * its launch. */
 	struct value gpu_ns, gpu_outside_ns, gpu_unplaced_ns;
-	/* Device time launched in steps, by the phase around the launch; [0]: outside all phases.
-	 * On a device that is behind its host this is what the phases cost. */
-	int64_t gpu_phase_ns[OPS_PHASES];
 };
 
 int ops_analyze(const struct run *run, const struct selection *sel,

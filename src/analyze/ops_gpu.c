@@ -26,8 +26,6 @@ static void add_work(struct ops_gpu *gpu, const struct attribution *at, const st
 	if (selection_is_window(sel) &&
 	    (place.step == NO_STEP || !selection_has_step(sel, at->run->step.step[place.step])))
 		return;
-	if (place.step != NO_STEP)
-		gpu->phase_ns[place.phase < OPS_PHASES ? place.phase : 0] += duration_ns;
 	if (place.range == NO_RANGE) {
 		gpu->outside_ns += duration_ns;
 		return;

@@ -7,7 +7,6 @@
 
 #include "analyze/attribution.h"
 #include "analyze/nesting.h"
-#include "analyze/ops.h"
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
@@ -18,7 +17,6 @@ struct ops_gpu {
 	int64_t *range_self, *op_self;
 	int64_t *range_total, *op_total;
 	int64_t outside_ns, unplaced_ns;
-	int64_t phase_ns[OPS_PHASES]; /* of what was launched in steps; [0]: outside all phases */
 };
 
 /* Why the device time of operations is not known; NULL: it is. */

@@ -143,20 +143,20 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 /* The phases above are those of the host, which runs ahead of its devices. */
 static void device_phases(const struct scene *scene, FILE *out)
 {
-	const int64_t *ns = scene->f->ops.gpu_phase_ns;
-	int64_t all = 0;
+	const struct device_phases *p = &scene->f->device_phases;
+	double all = 0;
 	int n = 0;
 
-	for (unsigned int phase = 0; phase < OPS_PHASES; phase++)
-		all += ns[phase];
-	if (all <= ns[0])
+	if (p->reason)
 		return;
-	fputs("  device time of the steps:", out);
-	for (unsigned int i = 1; i <= OPS_PHASES; i++) {
-		unsigned int phase = i % OPS_PHASES; /* other comes last */
-		double pct = 100.0 * (double)ns[phase] / (double)all;
+	for (unsigned int phase = 0; phase < STEP_PHASES; phase++)
+		all += (double)p->ns[phase];
+	fputs("  on the devices:", out);
+	for (unsigned int i = 1; i <= STEP_PHASES; i++) {
+		unsigned int phase = i % STEP_PHASES; /* other comes last */
+		double pct = 100.0 * (double)p->ns[phase] / all;
 
-		if (ns[phase] > 0)
+		if (p->ns[phase] > 0)
 			fprintf(out, "%s %s %.*f%%", n++ ? "," : "",
 				phase ? phase_name(phase) : "other", pct < 9.95 ? 1 : 0, pct);
 	}

@@ -79,16 +79,6 @@ static void phases(struct json *json, const int64_t *phase_ns)
 	json_object_end(json);
 }
 
-_Static_assert(OPS_PHASES == STEP_PHASES, "both are printed alike");
-
-static bool device_phases_known(const struct scene *scene)
-{
-	for (unsigned int phase = 1; phase < OPS_PHASES; phase++)
-		if (scene->f->ops.gpu_phase_ns[phase])
-			return true;
-	return false;
-}
-
 static void extra(struct json *json, const void *item, const void *context)
 {
 	const struct step_row *row = item;
@@ -155,13 +145,12 @@ static void total(const struct scene *scene, struct json *json)
 		json_string(json, "no range names a phase");
 	}
 	json_key(json, "device_phases");
-	if (device_phases_known(scene)) {
-		phases(json, scene->f->ops.gpu_phase_ns);
+	if (!scene->f->device_phases.reason) {
+		phases(json, scene->f->device_phases.ns);
 	} else {
 		json_null(json);
 		json_key(json, "device_phases_reason");
-		json_string(json, scene->f->ops.gpu_ns.known ? "no launch in a step has a phase"
-							     : scene->f->ops.gpu_ns.reason);
+		json_string(json, scene->f->device_phases.reason);
 	}
 	json_key(json, "warmup_policy");
 	json_string(json, "all finished steps count; none is left out as warm-up");
@@ -211,7 +200,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_steps = {
 	.name = "steps",
-	.want = FIND_STEPS | FIND_SLOW | FIND_OPS,
+	.want = FIND_STEPS | FIND_SLOW | FIND_DEVICE_PHASES,
 	.device = true,
 	.grid = fill,
 	.total = total,
