@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of data sheets; see data_sheets.h. Dense rates (without sparsity), in TFLOP/s, with
- * accumulation in 32 bits; memory in GB/s. 0: the device has no such unit, or its sheet is silent.
+ * The table of data sheets; see data_sheets.h. Rates in TFLOP/s: dense (half of what a sheet says
+ * "with sparsity"), with accumulation in 32 bits, fp64 by tensor cores where they can. Memory in
+ * GB/s. 0: the device has no such unit, or the document is silent. Names as NVML gives them.
+ *
+ * Each figure is of the document that its row names. Of the H100 SXM the architecture's white paper
+ * has the dense rates themselves; the data sheet of the H200 SXM has the same rates, with sparsity
+ * and rounded. The sheet of the T4 says "320+" GB/s.
  */
 #include "analyze/data_sheets.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,18 +22,26 @@ static const struct sheet {
 	const char *source;
 } sheets[] = {
 	/*                          fp64  fp32   tf32   bf16   fp16    fp8 */
-	{ "B200", 0, { 37, 75, 1125, 2250, 2250, 4500 }, 8000, "NVIDIA HGX B200 data sheet" },
-	{ "H200", 0, { 67, 67, 494.5, 989, 989, 1979 }, 4800, "NVIDIA H200 data sheet (SXM)" },
+	{ "B200",
+	  0,
+	  { 37, 75, 1100, 2250, 2250, 4500 },
+	  7700,
+	  "NVIDIA Blackwell data sheet (HGX B200)" },
+	{ "H200",
+	  0,
+	  { 66.9, 66.9, 494.7, 989.4, 989.4, 1978.9 },
+	  4800,
+	  "NVIDIA H200 data sheet (SXM)" },
 	{ "H200 NVL",
 	  0,
-	  { 60, 60, 418, 835.5, 835.5, 1671 },
+	  { 60, 60, 417.5, 835.5, 835.5, 1670.5 },
 	  4800,
 	  "NVIDIA H200 data sheet (NVL)" },
 	{ "H100 80GB HBM3",
 	  0,
-	  { 67, 67, 494.5, 989, 989, 1979 },
+	  { 66.9, 66.9, 494.7, 989.4, 989.4, 1978.9 },
 	  3350,
-	  "NVIDIA H100 data sheet (SXM)" },
+	  "NVIDIA H100 white paper and data sheet (SXM)" },
 	{ "H100 NVL",
 	  0,
 	  { 60, 60, 417.5, 835.5, 835.5, 1670.5 },
@@ -38,7 +52,7 @@ static const struct sheet {
 	{ "A100-SXM4-40GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1555, "NVIDIA A100 data sheet" },
 	{ "A100 80GB PCIe", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1935, "NVIDIA A100 data sheet" },
 	{ "A100-PCIE-40GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1555, "NVIDIA A100 data sheet" },
-	{ "L40S", 0, { 0, 91.6, 183, 362, 362, 733 }, 864, "NVIDIA L40S data sheet" },
+	{ "L40S", 0, { 0, 91.6, 183, 362.05, 362.05, 733 }, 864, "NVIDIA L40S data sheet" },
 	{ "L4", 0, { 0, 30.3, 60, 121, 121, 242.5 }, 300, "NVIDIA L4 data sheet" },
 	{ "A10", 0, { 0, 31.2, 62.5, 125, 125, 0 }, 600, "NVIDIA A10 data sheet" },
 	{ "T4", 0, { 0, 8.1, 0, 0, 65, 0 }, 320, "NVIDIA T4 data sheet" },
@@ -68,8 +82,9 @@ static struct peaks peaks_of(const struct sheet *sheet)
 	struct peaks peaks = { .memory_bytes_per_s = sheet->memory_gb_per_s * 1e9 };
 
 	snprintf(peaks.name, sizeof(peaks.name), "%s", sheet->name);
+	/* 66.9 has no exact form: without rounding its product is not a whole number. */
 	for (unsigned int d = 0; d < PEAK_DTYPES; d++)
-		peaks.flops_per_s[d] = sheet->tflops[d] * 1e12;
+		peaks.flops_per_s[d] = rint(sheet->tflops[d] * 1e12);
 	/* A copy reads and writes each byte. */
 	peaks.copy_bytes_per_s = peaks.memory_bytes_per_s / 2;
 	return peaks;

@@ -120,16 +120,16 @@ static void test_mfu_and_roof_of_a_gpu(void **state)
 	assert_false(e->devices[0].calibrated);
 	near(e->model_flops, 12e9);
 	assert_int_equal(e->steps, 2);
-	/* 12 GFLOP in 2 ms are 6 TFLOP/s of 989. */
+	/* 12 GFLOP in 2 ms are 6 TFLOP/s of 989.4. */
 	near(e->model_flops_per_s, 6e12);
-	near(e->mfu_pct, 100 * 6.0 / 989);
+	near(e->mfu_pct, 100 * 6.0 / 989.4);
 	row = row_of(e, "gemm");
 	assert_int_equal(row->time_ns, 400 * US);
 	near(row->covered_pct, 25);
 	near(row->flops_per_s, 1e14);
 	near(row->flops_per_byte, 1000);
-	assert_string_equal(row->bound, "compute"); /* 1000 * 4.8e12 > 989e12 */
-	near(row->roof_pct, 100 * 1e14 / 989e12);
+	assert_string_equal(row->bound, "compute"); /* 1000 * 4.8e12 > 989.4e12 */
+	near(row->roof_pct, 100 * 1e14 / 989.4e12);
 	row = row_of(e, "elementwise");
 	near(row->flops_per_s, 2e13);
 	near(row->bytes_per_s, 1e12);
@@ -151,7 +151,7 @@ static void test_window_and_parts(void **state)
 	(void)state;
 	sel.step_first = sel.step_last = 0;
 	f = analyzed(run, NULL, sel);
-	near(f.efficiency.mfu_pct, 100 * 12.0 / 989);
+	near(f.efficiency.mfu_pct, 100 * 12.0 / 989.4);
 	near(row_of(&f.efficiency, "gemm")->covered_pct, 100);
 	findings_release(&f);
 	sel.step_first = sel.step_last = 7;
@@ -196,7 +196,7 @@ static void test_two_ranks(void **state)
 	f = analyzed(run, NULL, SELECT_ALL);
 	assert_int_equal(f.efficiency.n_devices, 2);
 	/* 12 GFLOP over 2 ms of one and 4 ms of the other. */
-	near(f.efficiency.mfu_pct, 100 * 12e9 / (0.006 * 989e12));
+	near(f.efficiency.mfu_pct, 100 * 12e9 / (0.006 * 989.4e12));
 	/* A rank whose device nobody knows: nothing is said. */
 	run->device.name[1] = fake_string(run, "Something else");
 	findings_release(&f);
