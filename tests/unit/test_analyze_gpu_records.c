@@ -271,6 +271,9 @@ static void test_nothing(void **state)
 	assert_int_equal(timeline_analyze(run, &sel, &timeline), 0);
 	assert_true(!calls.n && !transfers.n && !timeline.n);
 	assert_false(calls.latency_ns.known);
+	api_calls_release(&calls);
+	transfers_release(&transfers);
+	timeline_release(&timeline);
 	fake_run_free(run);
 }
 

@@ -358,6 +358,7 @@ static void test_inference(void **state)
 	NEAR(f.itl_ns.min, 100);
 	NEAR(f.itl_ns.max, 300);
 	NEAR(f.tokens_per_s.v, 3e9 / 700);
+	inference_release(&f);
 	fake_run_free(run);
 }
 
