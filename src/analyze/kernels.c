@@ -11,345 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/attribution.h"
 #include "analyze/coverage.h"
-#include "analyze/kernel_name.h"
+#include "analyze/kernels_inside.h"
 #include "analyze/occupancy.h"
 #include "base/buf.h"
-
-#define NO_ROW UINT32_MAX
-
-/* What rows are kept apart by. major, minor: as `by` needs them. */
-struct key {
-	uint64_t major, minor;
-	const char *class;    /* told apart by its address */
-	const char *no_place; /* likewise */
-};
-
-struct builder {
-	const struct run *run;
-	const struct selection *sel;
-	enum kernels_by by;
-	const struct kernel_classes *classes;
-	struct demangler demangler;
-	const struct attribution *at; /* NULL: places are not looked up */
-	struct attribution_cursor cursor;
-	bool placed; /* places are asked for, if there are kernels */
-	struct kernel_row *rows;
-	struct key *keys;
-	size_t n, rows_capacity, keys_capacity;
-	uint32_t *slots; /* hash of keys: row + 1; 0: free */
-	size_t n_slots;
-	bool by_launch;	  /* what a kernel counts to follows from its launch alone */
-	uint32_t *row_of; /* of each launch id, or of each kernel */
-	size_t row_of_capacity;
-	const char **class_of; /* by string id, NULL: not asked for yet */
-	size_t class_capacity;
-	bool long_ones; /* a duration that does not fit into 32 bits, or a negative one */
-	uint64_t without_call, outside;
-};
-
-static uint64_t hash_key(const struct key *key)
-{
-	uint64_t h = (key->major ^ (uintptr_t)key->no_place ^ (uintptr_t)key->class) *
-		     UINT64_C(0x9E3779B97F4A7C15);
-
-	h = ((h ^ h >> 32) + key->minor) * UINT64_C(0x9E3779B97F4A7C15);
-	return h ^ h >> 32;
-}
-
-static size_t find_slot(const struct builder *b, const uint32_t *slots, size_t n_slots,
-			const struct key *key)
-{
-	size_t at = hash_key(key) & (n_slots - 1);
-
-	while (slots[at]) {
-		const struct key *other = &b->keys[slots[at] - 1];
-
-		if (other->major == key->major && other->minor == key->minor &&
-		    other->class == key->class && other->no_place == key->no_place)
-			break;
-		at = (at + 1) & (n_slots - 1);
-	}
-	return at;
-}
-
-static int grow_hash(struct builder *b)
-{
-	size_t n_slots = b->n_slots ? b->n_slots * 2 : 1024;
-	uint32_t *slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < b->n; i++)
-		slots[find_slot(b, slots, n_slots, &b->keys[i])] = (uint32_t)i + 1;
-	free(b->slots);
-	b->slots = slots;
-	b->n_slots = n_slots;
-	return 0;
-}
-
-static uint32_t name_of(const struct builder *b, size_t i)
-{
-	return run_launch(b->run, b->run->kernel.launch[i]).name;
-}
-
-/* The class of a name, matched once: patterns cost more than everything else here. */
-static int class_of(struct builder *b, uint32_t name, const char **ret_class)
-{
-	if (name >= b->class_capacity) {
-		size_t old = b->class_capacity;
-
-		if (array_grow(&b->class_of, &b->class_capacity, (size_t)name + 1,
-			       sizeof(*b->class_of)) < 0)
-			return -ENOMEM;
-		memset(b->class_of + old, 0, (b->class_capacity - old) * sizeof(*b->class_of));
-	}
-	if (!b->class_of[name]) {
-		char *text;
-
-		if (demangler_name(&b->demangler, run_string(b->run, name), &text) < 0)
-			return -ENOMEM;
-		b->class_of[name] = kernel_class_of(b->classes, text);
-		free(text);
-	}
-	*ret_class = b->class_of[name];
-	return 0;
-}
-
-static bool known_place(enum kernels_by by, const struct place *place, struct key *key)
-{
-	static const char *const reasons[] = {
-		[KERNELS_BY_RANGE] = "launched outside all ranges",
-		[KERNELS_BY_LAYER] = "no range around the launch names a layer",
-		[KERNELS_BY_EXPERT] = "no range around the launch names an expert",
-		[KERNELS_BY_PHASE] = "no range around the launch names a phase",
-		[KERNELS_BY_STEP] = "launched outside all steps",
-	};
-	bool known = by == KERNELS_BY_RANGE    ? place->path != 0
-		     : by == KERNELS_BY_LAYER  ? place->layer >= 0
-		     : by == KERNELS_BY_EXPERT ? place->expert >= 0
-		     : by == KERNELS_BY_PHASE  ? place->phase != 0
-					       : place->step != NO_STEP;
-
-	if (!known)
-		key->no_place = reasons[by];
-	return known;
-}
-
-/* False: the selection leaves the kernel out. */
-static bool place_key(struct builder *b, size_t i, struct key *key)
-{
-	const struct table_kernel *kernel = &b->run->kernel;
-	struct device_work work = { kernel->correlation[i], kernel->graph_node[i],
-				    kernel->start_ns[i], kernel->shard[i] };
-	struct place place;
-
-	if (!attribution_find_near(b->at, &b->cursor, &work, b->at->kernel_call[i], &place)) {
-		b->without_call++;
-		key->no_place = "its launch call was not recorded";
-		return selection_is_all(b->sel);
-	}
-	if (!attribution_selects(b->at, b->sel, &place))
-		return false;
-	b->outside += place.path == 0;
-	if (b->by < KERNELS_BY_RANGE || b->by > KERNELS_BY_STEP || !known_place(b->by, &place, key))
-		return true;
-	key->major = b->by == KERNELS_BY_RANGE	  ? place.path
-		     : b->by == KERNELS_BY_LAYER  ? (uint64_t)place.layer
-		     : b->by == KERNELS_BY_EXPERT ? (uint64_t)place.expert
-		     : b->by == KERNELS_BY_PHASE  ? place.phase
-						  : (uint64_t)b->run->step.step[place.step];
-	if (b->by == KERNELS_BY_EXPERT)
-		key->minor = (uint32_t)place.layer;
-	return true;
-}
-
-static int key_of(struct builder *b, size_t i, struct key *ret_key, bool *ret_selected)
-{
-	const struct table_kernel *kernel = &b->run->kernel;
-	struct key key = { 0 };
-	const char *class;
-	int r = 0;
-
-	*ret_selected = !b->at || place_key(b, i, &key);
-	switch (b->by) {
-	case KERNELS_BY_NAME:
-		key = (struct key){ .major = name_of(b, i) };
-		break;
-	case KERNELS_BY_CLASS:
-		r = class_of(b, name_of(b, i), &class);
-		if (r >= 0)
-			key = (struct key){ .class = class };
-		break;
-	case KERNELS_BY_STREAM:
-	case KERNELS_BY_DEVICE:
-		key = (struct key){
-			.major = (uint64_t)kernel->shard[i] << 32 | kernel->device[i],
-			.minor = b->by == KERNELS_BY_STREAM ? kernel->stream[i] : 0,
-		};
-		break;
-	case KERNELS_BY_GRAPH:
-		key = (struct key){ .no_place = "not launched by a CUDA graph" };
-		if (kernel->graph[i])
-			key = (struct key){ .major = (uint64_t)kernel->shard[i] << 32 |
-						     kernel->graph[i] };
-		break;
-	case KERNELS_BY_RANGE:
-	case KERNELS_BY_LAYER:
-	case KERNELS_BY_EXPERT:
-	case KERNELS_BY_PHASE:
-	case KERNELS_BY_STEP:
-		break;
-	}
-	*ret_key = key;
-	return r;
-}
-
-static int named_row(struct builder *b, uint32_t name, struct kernel_row *row)
-{
-	const char *text = name ? run_string(b->run, name) : "(no name)", *class;
-
-	if (demangler_name(&b->demangler, text, &row->name) < 0 ||
-	    kernel_short_name(row->name, &row->short_name) < 0 || class_of(b, name, &class) < 0)
-		return -ENOMEM;
-	row->name_id = name;
-	row->class = strdup(class);
-	return row->class ? 0 : -ENOMEM;
-}
-
-static int describe(struct builder *b, const struct key *key, struct kernel_row *row)
-{
-	row->no_place = key->no_place;
-	if (key->no_place)
-		return 0;
-	switch (b->by) {
-	case KERNELS_BY_NAME:
-		return named_row(b, (uint32_t)key->major, row);
-	case KERNELS_BY_CLASS:
-		row->class = strdup(key->class);
-		return row->class ? 0 : -ENOMEM;
-	case KERNELS_BY_RANGE:
-		return attribution_path_text(b->at, (uint32_t)key->major, &row->range);
-	case KERNELS_BY_LAYER:
-		row->layer = (int32_t)key->major;
-		break;
-	case KERNELS_BY_EXPERT:
-		row->expert = (int32_t)key->major;
-		row->layer = (int32_t)(uint32_t)key->minor;
-		break;
-	case KERNELS_BY_PHASE:
-		row->phase = (uint8_t)key->major;
-		break;
-	case KERNELS_BY_STEP:
-		row->step = (int64_t)key->major;
-		break;
-	case KERNELS_BY_STREAM:
-	case KERNELS_BY_DEVICE:
-		row->rank = b->run->shards[key->major >> 32].rank;
-		row->device = (uint32_t)key->major;
-		row->stream = (uint32_t)key->minor;
-		break;
-	case KERNELS_BY_GRAPH:
-		row->rank = b->run->shards[key->major >> 32].rank;
-		row->graph = (uint32_t)key->major;
-		break;
-	}
-	return 0;
-}
-
-static int find_row(struct builder *b, const struct key *key, uint32_t *ret_row)
-{
-	size_t slot;
-
-	if (b->n * 2 >= b->n_slots && grow_hash(b) < 0)
-		return -ENOMEM;
-	slot = find_slot(b, b->slots, b->n_slots, key);
-	if (!b->slots[slot]) {
-		if (array_grow(&b->rows, &b->rows_capacity, b->n + 1, sizeof(*b->rows)) < 0 ||
-		    array_grow(&b->keys, &b->keys_capacity, b->n + 1, sizeof(*b->keys)) < 0)
-			return -ENOMEM;
-		b->keys[b->n] = *key;
-		b->rows[b->n] = (struct kernel_row){ .layer = -1, .expert = -1 };
-		b->n++;
-		b->slots[slot] = (uint32_t)b->n;
-		if (describe(b, key, &b->rows[b->n - 1]) < 0)
-			return -ENOMEM;
-	}
-	*ret_row = b->slots[slot] - 1;
-	return 0;
-}
-
-static int row_of_kernel(struct builder *b, size_t i, uint32_t *ret_row)
-{
-	struct key key;
-	bool selected;
-	int r = key_of(b, i, &key, &selected);
-
-	*ret_row = NO_ROW;
-	return r < 0 || !selected ? r : find_row(b, &key, ret_row);
-}
-
-/* Launches are few, and each is looked at once. */
-static int row_of_launch(struct builder *b, size_t i, uint32_t *ret_row)
-{
-	uint32_t launch = b->run->kernel.launch[i];
-	int r = 0;
-
-	if (launch >= b->row_of_capacity) {
-		size_t old = b->row_of_capacity;
-
-		if (array_grow(&b->row_of, &b->row_of_capacity, (size_t)launch + 1,
-			       sizeof(*b->row_of)) < 0)
-			return -ENOMEM;
-		memset(b->row_of + old, 0xff, (b->row_of_capacity - old) * sizeof(*b->row_of));
-	}
-	if (b->row_of[launch] == NO_ROW)
-		r = row_of_kernel(b, i, &b->row_of[launch]);
-	*ret_row = b->row_of[launch];
-	return r;
-}
-
-static uint32_t row_at(const struct builder *b, size_t i)
-{
-	return b->row_of[b->by_launch ? b->run->kernel.launch[i] : i];
-}
-
-static int assign_rows(struct builder *b)
-{
-	const struct table_kernel *kernel = &b->run->kernel;
-	int r = 0;
-
-	for (size_t i = 0; r >= 0 && i < kernel->n; i++) {
-		uint32_t row;
-
-		if (b->by_launch)
-			r = row_of_launch(b, i, &row);
-		else
-			r = row_of_kernel(b, i, &row);
-		if (!b->by_launch)
-			b->row_of[i] = row;
-		if (r < 0 || row == NO_ROW)
-			continue;
-		b->rows[row].count++;
-		if (kernel->untimed[i])
-			b->rows[row].untimed++;
-		else
-			b->rows[row].time_ns += kernel->duration_ns[i];
-		b->long_ones |= (uint64_t)kernel->duration_ns[i] > UINT32_MAX;
-	}
-	return r;
-}
 
 /* The durations of a row side by side, from next[row] on; next[row] is then its end. */
 #define LAY_OUT(b, next, durations)                                                                \
 	for (size_t i = 0; i < (b)->run->kernel.n; i++) {                                          \
-		uint32_t row = row_at(b, i);                                                       \
+		uint32_t row = kernels_row_at(b, i);                                               \
 		if (row != NO_ROW && !(b)->run->kernel.untimed[i])                                 \
 			(durations)[(next)[row]++] = (b)->run->kernel.duration_ns[i];              \
 	}
 
-static int summarize_doubles(struct builder *b, size_t *next)
+static int summarize_doubles(struct kernels_builder *b, size_t *next)
 {
 	double *durations = array_new(b->run->kernel.n, sizeof(*durations));
 	size_t first = 0;
@@ -364,7 +39,7 @@ static int summarize_doubles(struct builder *b, size_t *next)
 }
 
 /* Nearly always durations are below four seconds: half of the memory. */
-static int summarize_words(struct builder *b, size_t *next)
+static int summarize_words(struct kernels_builder *b, size_t *next)
 {
 	uint32_t *durations = array_new(b->run->kernel.n, sizeof(*durations)), *room;
 	size_t first = 0, most = 1;
@@ -387,7 +62,7 @@ static int summarize_words(struct builder *b, size_t *next)
 }
 
 /* With one kind of device the launch says all: its time is summed up, and looked at once. */
-static int add_occupancy_by_launch(struct builder *b, struct occupancy_lookup *lookup,
+static int add_occupancy_by_launch(struct kernels_builder *b, struct occupancy_lookup *lookup,
 				   struct occupancy_mean *means)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
@@ -414,7 +89,7 @@ static int add_occupancy_by_launch(struct builder *b, struct occupancy_lookup *l
 	return r;
 }
 
-static int add_occupancy(struct builder *b)
+static int add_occupancy(struct kernels_builder *b)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
 	struct occupancy_mean *means = calloc(b->n ? b->n : 1, sizeof(*means));
@@ -429,8 +104,8 @@ static int add_occupancy(struct builder *b)
 		r = add_occupancy_by_launch(b, &lookup, means);
 	else
 		for (size_t i = 0; i < kernel->n; i++)
-			if (row_at(b, i) != NO_ROW && !kernel->untimed[i])
-				occupancy_mean_add(&means[row_at(b, i)],
+			if (kernels_row_at(b, i) != NO_ROW && !kernel->untimed[i])
+				occupancy_mean_add(&means[kernels_row_at(b, i)],
 						   occupancy_lookup_kernel(&lookup, i),
 						   kernel->duration_ns[i]);
 	for (size_t i = 0; r >= 0 && i < b->n; i++) {
@@ -442,7 +117,7 @@ static int add_occupancy(struct builder *b)
 	return r;
 }
 
-static int summarize(struct builder *b)
+static int summarize(struct kernels_builder *b)
 {
 	size_t *next = calloc(b->n + 1, sizeof(*next));
 	int r;
@@ -507,7 +182,7 @@ static void sum_whole_steps(struct kernels *kernels)
 					     : value_absent(none);
 }
 
-static void finish(const struct builder *b, struct kernels *kernels)
+static void finish(const struct kernels_builder *b, struct kernels *kernels)
 {
 	static const char not_asked[] = "kernels were not looked up by their place in the program";
 
@@ -531,7 +206,7 @@ static void finish(const struct builder *b, struct kernels *kernels)
 }
 
 /* Steps that several ranks took together are one row: whole when all of them were covered. */
-static int mark_whole_steps(struct builder *b)
+static int mark_whole_steps(struct kernels_builder *b)
 {
 	const struct table_step *step = &b->run->step;
 	struct coverage coverage;
@@ -541,12 +216,11 @@ static int mark_whole_steps(struct builder *b)
 		return r;
 	for (size_t i = 0; i < b->n; i++)
 		b->rows[i].whole_step = !b->rows[i].no_place;
-	for (size_t i = 0; b->n && i < step->n; i++) {
-		struct key key = { .major = (uint64_t)step->step[i] };
-		size_t slot = find_slot(b, b->slots, b->n_slots, &key);
+	for (size_t i = 0; i < step->n; i++) {
+		struct kernel_row *row = kernels_row_of_step(b, step->step[i]);
 
-		if (b->slots[slot] && !coverage_has_step(&coverage, b->run, i))
-			b->rows[b->slots[slot] - 1].whole_step = false;
+		if (row && !coverage_has_step(&coverage, b->run, i))
+			row->whole_step = false;
 	}
 	coverage_release(&coverage);
 	return 0;
@@ -557,7 +231,7 @@ bool kernels_need_places(const struct kernels_options *options)
 	return options->by >= KERNELS_BY_RANGE && options->by <= KERNELS_BY_STEP;
 }
 
-static int build(struct builder *b)
+static int build(struct kernels_builder *b)
 {
 	int r;
 
@@ -569,7 +243,7 @@ static int build(struct builder *b)
 		if (!b->row_of)
 			return -ENOMEM;
 	}
-	r = assign_rows(b);
+	r = kernels_assign_rows(b);
 	if (r >= 0 && b->by == KERNELS_BY_STEP)
 		r = mark_whole_steps(b);
 	if (r >= 0)
@@ -577,7 +251,7 @@ static int build(struct builder *b)
 	return r < 0 ? r : summarize(b);
 }
 
-static int analyze(struct builder *b, struct kernels *ret_kernels)
+static int analyze(struct kernels_builder *b, struct kernels *ret_kernels)
 {
 	struct kernels kernels;
 	int r;
@@ -603,7 +277,7 @@ static int analyze(struct builder *b, struct kernels *ret_kernels)
 int kernels_analyze_at(const struct attribution *at, const struct selection *sel,
 		       const struct kernels_options *options, struct kernels *ret_kernels)
 {
-	struct builder b = { .run = at->run, .sel = sel, .by = options->by };
+	struct kernels_builder b = { .run = at->run, .sel = sel, .by = options->by };
 	struct kernel_classes *own = NULL;
 	int r = options->classes ? 0 : kernel_classes_new(NULL, &own, NULL);
 
