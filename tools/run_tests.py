@@ -155,7 +155,8 @@ def layer_tsan(results, args):
     if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false",
                                   "-Doptimization=1"]):
         unit(results, directory, "tsan",
-             only="probe|ring|shard|tinymoe_train|gpu_(clients|gears|governor|many|sessions|sharing)|recorder_(host|life)",
+             only="probe|ring|shard|tinymoe_train|gpu_(clients|gears|governor|many|sessions|sharing)|"
+                  "recorder_(host|life)|base_core|tables_load|gpu_lanes",
              env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"})
 
 
