@@ -278,7 +278,7 @@ int kernels_assign_rows(struct kernels_builder *b)
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < kernel->n; i++) {
-		uint32_t row;
+		uint32_t row = NO_ROW;
 
 		if (b->by_launch)
 			r = row_of_launch(b, i, &row);

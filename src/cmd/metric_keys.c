@@ -81,7 +81,6 @@ static const struct {
 	{ "optimizer_ns", "phase_share_pct" },
 	{ "data_ns", "phase_share_pct" },
 	{ "phases", "phase_share_pct" },
-	{ "device_phases", "phase_share_pct" },
 	{ "outlier", "step_outlier" },
 	{ "outliers", "step_outlier" },
 	{ "outlier_limit_ns", "step_outlier" },

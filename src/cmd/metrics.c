@@ -285,6 +285,13 @@ const struct metric metrics[] = {
 	  "'other' is the rest.",
 	  "derived from ranges that name a phase",
 	  "Usual: forward 35-40, backward 40-45, optimizer below 15, data below 10." },
+	{ STEPS, "device_phases", "ns",
+	  "time of the devices in steps by phase: each moment from a step's begin to the end of its "
+	  "last work belongs to the phase in which the work that runs, or the work that comes next, "
+	  "was launched.",
+	  "derived from device records, calls and ranges, over up to 64 steps, evenly spread",
+	  "What CUDA events around the phases show. The host's phases say little of it: it runs "
+	  "ahead of its devices." },
 	{ STEPS, "tokens_per_s", "1/s", "tokens of the steps / their time.",
 	  "derived from the tokens the program gives with each step",
 	  "n/a when the program gives none; never from a configured batch size." },

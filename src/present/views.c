@@ -84,8 +84,8 @@ static const struct view views[] = {
 	{ "report", WANT_ALL, view_report, KERNEL_COLUMNS },
 	{ "dashboard",
 	  WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(MEMORY) | WANT(COUNTER) |
-		  WANT(COST) | WANT(TOKEN) | WANT(SAMPLE) | WANT(DEVICE) | WANT(DEVICE_MEMORY) |
-		  WANT(POOL) | WANT(PROCESS),
+		  WANT(COST) | WANT(TOKEN) | WANT(SAMPLE) | WANT(DEVICE_MEMORY) | WANT(POOL) |
+		  WANT(PROCESS),
 	  view_dashboard },
 	{ "ops", WANT_DEVICE, render_ops, KERNEL_COLUMNS },
 	{ "steps", WANT_DEVICE | WANT(SYNC) | WANT(SAMPLE), render_steps },
