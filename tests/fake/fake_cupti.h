@@ -52,6 +52,7 @@ struct fake_state {
 	unsigned int graph_launches;
 	/* cuptiFinalize; in a callback, in that of a call inside another, with records on. */
 	unsigned int finalized, finalized_in_callback, finalized_in_nested, finalized_with_records;
+	unsigned int subscribed, subscribed_at_first_finalize; /* times */
 	pid_t finalized_by;
 	unsigned int finalized_in_wait; /* in a callback of a wait for the device */
 	uint64_t forgotten;		/* records that it found undelivered */
@@ -88,8 +89,8 @@ struct fake_cupti {
 	void (*hold_subscription)(const char *name);
 	/* What the calling thread does with CUDA, with the subscriber's callbacks around it. */
 	void (*call)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
-	/* A call whose end no callback tells. */
-	void (*call_without_end)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+	/* In each of the next n subscriptions no callback tells the end of the first call. */
+	void (*lose_ends)(unsigned int n);
 	void (*launch_graph)(void);
 	void (*wait_device)(void);
 	/* source: the node that it is a copy of, or 0. */

@@ -27,7 +27,7 @@ HIDDEN void fake_kernels_switched(void);
 HIDDEN CUpti_TimestampCallbackFunc fake_clock(void);
 HIDDEN void fake_hold_subscription(const char *name);
 HIDDEN void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id);
-HIDDEN void fake_call_without_end(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+HIDDEN void fake_lose_ends(unsigned int n);
 void fake_launch_graph(void);
 HIDDEN void fake_wait_device(void);
 HIDDEN void fake_make_node(uint32_t graph, uint64_t node, uint64_t source);

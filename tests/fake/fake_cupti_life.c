@@ -38,8 +38,11 @@ static __thread bool in_callback;
 static __thread unsigned int call_depth;
 static __thread uint32_t correlation; /* of the outermost call */
 static _Atomic uint32_t correlations = 1000000;
-static __thread bool waits; /* the call is a wait for the device */
-static pid_t graph_thread;  /* that has launched one */
+static __thread bool waits;	  /* the call is a wait for the device */
+static unsigned int ends_to_lose; /* in as many subscriptions; under the lock */
+static _Atomic bool lose_next;	  /* the end of the call that begins next */
+static __thread bool end_is_lost; /* of the outermost call */
+static pid_t graph_thread;	  /* that has launched one */
 static bool several_threads, graphs_exist;
 static bool launched_off; /* a graph, since kernel records were switched off */
 static bool hold_nodes;
@@ -111,6 +114,7 @@ static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	if (call_depth++ == 0) {
 		nanosleep(&moment, NULL); /* no call takes no time */
 		correlation = atomic_fetch_add(&correlations, 1);
+		end_is_lost = atomic_exchange(&lose_next, false);
 	}
 	data.correlationId = correlation;
 	call_back(domain, id, &data);
@@ -123,7 +127,8 @@ static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 				    .functionReturnValue = &status,
 				    .correlationId = correlation };
 
-	call_back(domain, id, &data);
+	if (call_depth > 1 || !end_is_lost)
+		call_back(domain, id, &data);
 	call_depth--;
 }
 
@@ -133,10 +138,11 @@ void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	leave(domain, id);
 }
 
-void fake_call_without_end(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+void fake_lose_ends(unsigned int n)
 {
-	enter(domain, id);
-	call_depth--;
+	pthread_mutex_lock(&fake_lock);
+	ends_to_lose = n;
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static void note_launch(void)
@@ -248,6 +254,7 @@ CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 							       .arg = arg,
 							       .used = true };
 		*subscriber = &the_subscriber;
+		fake_counted.subscribed++;
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return result;
@@ -300,6 +307,11 @@ CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle s
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	pthread_mutex_lock(&fake_lock);
 	memset(the_subscriber.enabled[domain], enable != 0, sizeof(the_subscriber.enabled[domain]));
+	/* From here on the beginning of a call is told, in the last domain too. */
+	if (enable && domain == CUPTI_CB_DOMAIN_DRIVER_API && ends_to_lose) {
+		ends_to_lose--;
+		atomic_store(&lose_next, true);
+	}
 	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;
 }
@@ -345,6 +357,8 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	fake_counted.finalized_in_callback += in_callback;
 	fake_counted.finalized_in_wait += in_callback && waits;
 	fake_counted.finalized_in_nested += in_callback && call_depth > 1;
+	if (!fake_counted.subscribed_at_first_finalize)
+		fake_counted.subscribed_at_first_finalize = fake_counted.subscribed;
 	fake_counted.finalized_with_records += fake_kernels_on();
 	fake_counted.finalized_by = (pid_t)syscall(SYS_gettid);
 	the_subscriber.used = false;
