@@ -138,7 +138,9 @@ static void measure_overlap(struct measuring *m, struct timeline_device *d)
 	struct pieces kernels = pieces_of(m, LANE_KERNEL, d);
 	struct pieces copies = pieces_of(m, LANE_COPY, d);
 	struct lane_span kernel, copy;
-	bool more = next_piece(&kernels, &kernel) & next_piece(&copies, &copy);
+	/* Both are asked: what one has, counts without the other. */
+	bool has_kernel = next_piece(&kernels, &kernel), has_copy = next_piece(&copies, &copy);
+	bool more = has_kernel && has_copy;
 
 	while (more) {
 		int64_t start = kernel.start_ns > copy.start_ns ? kernel.start_ns : copy.start_ns;
