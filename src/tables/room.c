@@ -159,6 +159,8 @@ static void each_row_array(struct run *run, unsigned int kind,
 	unsigned int at = 2;
 	char *array;
 
+	if (!n) /* a kind of which every chunk was damaged has no arrays */
+		return;
 	memcpy(&array, room_slot(run, kind, 1), sizeof(array));
 	call(array, sizeof(uint16_t), to, from, n);
 	for (unsigned int c = 0; c < desc->n_columns; c++) {
