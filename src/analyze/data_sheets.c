@@ -2,7 +2,8 @@
  *
  * The table of data sheets; see data_sheets.h. Rates in TFLOP/s: dense (half of what a sheet says
  * "with sparsity"), with accumulation in 32 bits, fp64 by tensor cores where they can. Memory in
- * GB/s. 0: the device has no such unit, or the document is silent. Names as NVML gives them.
+ * GB/s. 0: the device has no such unit, or the figure could not be compared with a document: then it is
+ * n/a until 'doctor --calibrate' has measured it. Names as NVML gives them.
  *
  * Each figure is of the document that its row names. Of the H100 SXM the architecture's white paper
  * has the dense rates themselves; the data sheet of the H200 SXM has the same rates, with sparsity
@@ -32,21 +33,13 @@ static const struct sheet {
 	  { 66.9, 66.9, 494.7, 989.4, 989.4, 1978.9 },
 	  4800,
 	  "NVIDIA H200 data sheet (SXM)" },
-	{ "H200 NVL",
-	  0,
-	  { 60, 60, 417.5, 835.5, 835.5, 1670.5 },
-	  4800,
-	  "NVIDIA H200 data sheet (NVL)" },
+	{ "H200 NVL", 0, { 60, 60, 0, 0, 0, 0 }, 4800, "NVIDIA H200 data sheet (NVL)" },
 	{ "H100 80GB HBM3",
 	  0,
 	  { 66.9, 66.9, 494.7, 989.4, 989.4, 1978.9 },
 	  3350,
 	  "NVIDIA H100 white paper and data sheet (SXM)" },
-	{ "H100 NVL",
-	  0,
-	  { 60, 60, 417.5, 835.5, 835.5, 1670.5 },
-	  3900,
-	  "NVIDIA H100 data sheet (NVL)" },
+	{ "H100 NVL", 0, { 60, 60, 0, 0, 0, 0 }, 3900, "NVIDIA H100 data sheet (NVL)" },
 	{ "H100 PCIe", 0, { 51, 51, 378, 756, 756, 1513 }, 2000, "NVIDIA H100 data sheet (PCIe)" },
 	{ "A100-SXM4-80GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 2039, "NVIDIA A100 data sheet" },
 	{ "A100-SXM4-40GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1555, "NVIDIA A100 data sheet" },
@@ -54,13 +47,13 @@ static const struct sheet {
 	{ "A100-PCIE-40GB", 0, { 19.5, 19.5, 156, 312, 312, 0 }, 1555, "NVIDIA A100 data sheet" },
 	{ "L40S", 0, { 0, 91.6, 183, 362.05, 362.05, 733 }, 864, "NVIDIA L40S data sheet" },
 	{ "L4", 0, { 0, 30.3, 60, 121, 121, 242.5 }, 300, "NVIDIA L4 data sheet" },
-	{ "A10", 0, { 0, 31.2, 62.5, 125, 125, 0 }, 600, "NVIDIA A10 data sheet" },
+	{ "A10", 0, { 0, 31.2, 0, 0, 0, 0 }, 600, "NVIDIA A10 data sheet" },
 	{ "T4", 0, { 0, 8.1, 0, 0, 65, 0 }, 320, "NVIDIA T4 data sheet" },
 	{ "V100-SXM2-16GB", 0, { 7.8, 15.7, 0, 0, 125, 0 }, 900, "NVIDIA V100 data sheet" },
 	{ "V100-SXM2-32GB", 0, { 7.8, 15.7, 0, 0, 125, 0 }, 900, "NVIDIA V100 data sheet" },
 	{ "RTX 5090",
 	  30,
-	  { 0, 104.8, 104.8, 209.5, 209.5, 419 },
+	  { 0, 104.8, 104.8, 209.5, 209.5, 0 },
 	  1792,
 	  "NVIDIA RTX Blackwell architecture white paper" },
 	{ "RTX 4090",
@@ -70,7 +63,7 @@ static const struct sheet {
 	  "NVIDIA Ada architecture white paper" },
 	{ "RTX 3090",
 	  20,
-	  { 0, 35.6, 35.6, 71, 71, 0 },
+	  { 0, 35.6, 0, 0, 0, 0 },
 	  936,
 	  "NVIDIA Ampere GA102 architecture white paper" },
 };
