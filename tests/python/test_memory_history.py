@@ -112,3 +112,19 @@ def test_without_a_device_says_why(monkeypatch):
     monkeypatch.setattr(history, "cuda", lambda: None)
     with pytest.raises(errors.NotCaptured, match="no history"):
         moescope.record_memory().start()
+
+
+def test_a_failing_history_leaves_the_program_alone(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    from moescope.torchlike import profile as module
+
+    class Broken:
+        def start(self):
+            raise TypeError("another version of torch")
+
+    monkeypatch.setattr(module, "cuda", lambda: True)
+    monkeypatch.setattr(module, "record_memory", Broken)
+    with pytest.warns(UserWarning, match="another version of torch"):
+        with moescope.profile(profile_memory=True, run=str(tmp_path / "c.mscope")) as profiler:
+            profiler.step()
+    assert profiler.step_num == 1

@@ -8,6 +8,7 @@ collected by torch (operations.py) and go into the run when their window closes 
 key_averages() shows what torch has of them, with memory and stacks, which the run has no place for.
 """
 import os
+import warnings
 from typing import Any, Callable, Iterable, Optional
 
 from .. import _library as lib
@@ -80,8 +81,7 @@ class profile:
             raise errors.ProfilerClosed("the profiler is not running; call start() or use 'with'")
         self._phases.remove()
         lib.load().moescope_step_end(tokens)
-        if self._memory:
-            self._memory.note()
+        self._with_memory("note")
         self._collector.step()
         self._begin_step()
 
@@ -96,10 +96,9 @@ class profile:
         else:  # what has begun with the last step() is none
             lib.load().moescope_step_cancel()
         try:
-            if self._memory:
-                self._memory.stop()
             self._collector.stop()
         finally:
+            self._with_memory("stop")
             self._close_run()
 
     def __enter__(self) -> "profile":
@@ -163,10 +162,21 @@ class profile:
             self._paused = not recorded
         if recorded:
             self._phases.install()
-            if self._memory and cuda():  # from the first recorded step on which there is a device
-                self._memory.start()
+            if cuda():  # from the first recorded step on which there is a device
+                self._with_memory("start")
         library.moescope_step_begin(self._step_of_run)
         self._step_of_run += 1
+
+    def _with_memory(self, call: str) -> None:
+        """The history of the allocator is torch's own affair and differs between its versions: when
+        it fails, the program and the other records go on without."""
+        if self._memory is None:
+            return
+        try:
+            getattr(self._memory, call)()
+        except Exception as why:
+            self._memory = None
+            warnings.warn(f"moescope: no history of the allocator from here on: {why}")
 
     def _open_run(self) -> None:
         open_already = api.run_dir()
