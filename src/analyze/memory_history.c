@@ -74,7 +74,9 @@ static int add_device(const struct run *run, const struct memory_device *d, uint
 				   .device = value_of(d->device),
 				   .allocated_bytes = live,
 				   .peak_bytes = peak,
-				   .reserved_bytes = held(run, last) });
+				   .reserved_bytes = d->points[i].reserved_bytes.known
+							     ? d->points[i].reserved_bytes
+							     : held(run, last) });
 	}
 	return r;
 }

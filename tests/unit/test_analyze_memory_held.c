@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyze/rules.h"
+#include "analyze/memory_history.h"
 #include "fake_run.h"
 #include "moescope.h"
 
@@ -360,6 +361,52 @@ static void test_steps_until_full(void **state)
 	fake_run_free(run);
 }
 
+/* The allocator says itself what it took and gave back, and what its account is: the driver's
+ * allocations do not matter then. */
+static void test_told(void **state)
+{
+	struct run *run = fake_run_new();
+	struct memory_history history;
+	struct findings f;
+	const struct memory_device *d;
+	static const double peaks[] = { 600, 900, 700 };
+
+	(void)state;
+	driver(run, 5, 0, 1000, 5000, 0);
+	block(run, 10, MOESCOPE_EVENT_RESERVE, 1000, 1000, 0, 0, "");
+	block(run, 11, MOESCOPE_EVENT_RESERVE, 3000, 400, 0, 0, "");
+	block(run, 20, MOESCOPE_EVENT_ALLOC, 1000, 300, 0, 0, "a");
+	block(run, 30, MOESCOPE_EVENT_ALLOC, 1500, 100, 0, 0, "a");
+	block(run, 40, MOESCOPE_EVENT_RELEASE, 3000, 400, 0, 0, "");
+	block(run, 50, MOESCOPE_EVENT_FREE, 1500, 0, 0, 0, "");
+	for (size_t i = 0; i < 3; i++)
+		fake_add_sample(
+			run, 0,
+			&(struct row_sample){ .time_ns = 60 + (int64_t)i,
+					      .metric = fake_string(run, "peak_allocated_bytes"),
+					      .value = peaks[i] });
+	f = analyzed(run);
+	d = &f.memory.devices[0];
+	assert_int_equal(d->peak_bytes, 400);
+	assert_int_equal(d->frees, 1);
+	assert_int_equal(d->unmatched_frees, 0);
+	near(d->reserved_bytes, 1000);
+	near(d->peak_reserved_bytes, 1400);
+	/* At the peak: 1300 to 1500, 1600 to 2000 and all of the second segment are free. */
+	near(d->free_at_peak_bytes, 1000);
+	near(d->largest_free_at_peak_bytes, 400);
+	near(d->fragmentation_at_peak_pct, 60);
+	near(d->account_peak_allocated_bytes, 900);
+	absent(d->account_reserved_bytes, "no account");
+	assert_int_equal(memory_history_make(run, &f.memory, &history), 0);
+	assert_true(history.n > 1);
+	near(history.rows[0].reserved_bytes, 1400);
+	near(history.rows[history.n - 1].reserved_bytes, 1000);
+	memory_history_release(&history);
+	findings_release(&f);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_how_far_from_full),
 		cmocka_unit_test(test_verdicts_of_a_full_device),
 		cmocka_unit_test(test_steps_until_full),
+		cmocka_unit_test(test_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
