@@ -72,13 +72,12 @@ static bool next_record(struct records *records, enum lane_kind *ret_kind, size_
 /* 0: launched outside all phases, or nobody knows where. */
 static uint8_t phase_of(struct looking *l, enum lane_kind kind, size_t row)
 {
-	const uint32_t *calls[LANE_KINDS] = { l->at.kernel_call, l->at.copy_call, l->at.set_call };
 	struct device_work work = kind == LANE_KERNEL ? WORK(&l->slice->kernel, row)
 				  : kind == LANE_COPY ? WORK(&l->slice->copy, row)
 						      : WORK(&l->slice->set, row);
 	struct place place;
 
-	if (!attribution_find_near(&l->at, &l->cursor, &work, calls[kind][row], &place))
+	if (!attribution_find_near(&l->at, &l->cursor, &work, lane_call(&l->at, kind, row), &place))
 		return 0;
 	return place.phase < STEP_PHASES ? place.phase : 0;
 }

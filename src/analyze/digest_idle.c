@@ -32,13 +32,6 @@ static int order_lane(const struct stretch *x, const struct stretch *y)
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
-static uint32_t starting_call(const struct attribution *at, const struct lane_span *span)
-{
-	const uint32_t *calls[LANE_KINDS] = { at->kernel_call, at->copy_call, at->set_call };
-
-	return calls[span->kind][span->row];
-}
-
 static int collect_device(const struct attribution *at, const struct device_lanes *work,
 			  const struct lane *lane, struct lanes *lanes, size_t *capacity)
 {
@@ -50,7 +43,7 @@ static int collect_device(const struct attribution *at, const struct device_lane
 			       sizeof(*lanes->stretches)) < 0)
 			return -ENOMEM;
 		lanes->stretches[lanes->n++] = (struct stretch){ span.start_ns, span.end_ns,
-								 starting_call(at, &span),
+								 lane_call(at, span.kind, span.row),
 								 lane->device, lane->shard };
 	}
 	return 0;

@@ -7,6 +7,7 @@
 #ifndef ANALYZE_LANES_H
 #define ANALYZE_LANES_H
 
+#include "analyze/attribution.h"
 #include "analyze/intervals.h"
 #include "tables/tables.h"
 
@@ -56,6 +57,13 @@ enum lane_kind { LANE_KERNEL, LANE_COPY, LANE_SET, LANE_KINDS };
 struct device_lanes {
 	struct lane_order of[LANE_KINDS];
 };
+/* The row of run->api that launched a record, or NO_CALL32. */
+static inline uint32_t lane_call(const struct attribution *at, enum lane_kind kind, size_t row)
+{
+	const uint32_t *calls[LANE_KINDS] = { at->kernel_call, at->copy_call, at->set_call };
+
+	return calls[kind][row];
+}
 int device_lanes_init(struct device_lanes *lanes, const struct run *run);
 void device_lanes_release(struct device_lanes *lanes);
 /* The devices that have any record, once each, by process and device. devices: room for the lanes

@@ -170,14 +170,6 @@ static void measure_sets(struct measuring *m, struct timeline_device *d)
 	d->set_ns = sets.length;
 }
 
-static uint32_t starting_call(const struct measuring *m, const struct lane_span *span)
-{
-	const uint32_t *calls[LANE_KINDS] = { m->at->kernel_call, m->at->copy_call,
-					      m->at->set_call };
-
-	return calls[span->kind][span->row];
-}
-
 static void account_gap(struct idle_device *idle, const struct idle_gap *gap,
 			struct timeline_device *d)
 {
@@ -214,7 +206,7 @@ static void find_gaps(struct measuring *m, struct timeline_device *d)
 					       at > d->start_ns,
 				.edge_after = d->governed && !next && piece->end_ns < d->end_ns,
 				.has_next = next,
-				.call = next ? starting_call(m, &busy) : NO_CALL32,
+				.call = next ? lane_call(m->at, busy.kind, busy.row) : NO_CALL32,
 			};
 
 			if (gap.end_ns > gap.start_ns)

@@ -18,38 +18,6 @@
 #define WITHIN(a, b, eps) assert_true(fabs((a) - (b)) < (eps))
 #define NEAR(a, b) WITHIN(a, b, 1e-9)
 
-static void test_reference_loads(void **state)
-{
-	static const struct {
-		uint64_t n[12];
-		double imbalance, gini, entropy, cv;
-	} cases[] = {
-		{ { 90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86 },
-		  2.12585,
-		  0.329703,
-		  0.924249,
-		  0.588993 },
-		{ { 20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27 },
-		  2.04498,
-		  0.386678,
-		  0.895816,
-		  0.684339 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < 2; i++) {
-		struct load_metrics m;
-
-		assert_int_equal(load_metrics_compute(cases[i].n, 12, &m), 0);
-		WITHIN(m.imbalance, cases[i].imbalance, 5e-6);
-		WITHIN(m.gini, cases[i].gini, 5e-7);
-		WITHIN(m.entropy_norm, cases[i].entropy, 5e-7);
-		WITHIN(m.cv, cases[i].cv, 5e-7);
-		NEAR(m.balancedness, 1 / m.imbalance);
-		NEAR(m.max_violation, m.imbalance - 1);
-	}
-}
-
 static void test_reference_floors(void **state)
 {
 	static const double unique[][2] = { { 1, 8 }, { 8, 57 }, { 32, 163 }, { 128, 252 } };
@@ -418,7 +386,6 @@ static void test_decoding_goes_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reference_loads),
 		cmocka_unit_test(test_reference_floors),
 		cmocka_unit_test(test_capacity_and_tiles),
 		cmocka_unit_test(test_degenerate_loads),

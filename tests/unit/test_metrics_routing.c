@@ -100,6 +100,8 @@ static void test_reference_values(void **state)
 		WITHIN(m.gini, cases[i].gini, 5e-7);
 		WITHIN(m.entropy_norm, cases[i].entropy, 5e-7);
 		WITHIN(m.cv, cases[i].cv, 5e-7);
+		NEAR(m.balancedness, 1 / m.imbalance);
+		NEAR(m.max_violation, m.imbalance - 1);
 	}
 	WITHIN(routing_cv_floor(256, 8, 128), 0.492, 5e-4);
 	WITHIN(routing_imbalance_floor(256, 8, 4), 2.64, 5e-3);

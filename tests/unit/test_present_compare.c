@@ -14,13 +14,10 @@
 #include <string.h>
 
 #include "fake_run.h"
+#include "golden.h"
 #include "json_check.h"
 #include "moescope.h"
 #include "present/compare.h"
-
-#ifndef MOESCOPE_GOLDEN_DIR
-#define MOESCOPE_GOLDEN_DIR "tests/golden"
-#endif
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
@@ -122,42 +119,10 @@ static char *rendered(const struct runs *r, enum form form, const char *const *c
 	return text;
 }
 
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "r");
-	char *text;
-	long size;
-
-	if (!file)
-		fail_msg("cannot open %s; MOESCOPE_UPDATE_GOLDEN=1 makes it", path);
-	assert_int_equal(fseek(file, 0, SEEK_END), 0);
-	size = ftell(file);
-	rewind(file);
-	text = calloc(1, (size_t)size + 1);
-	assert_int_equal(fread(text, 1, (size_t)size, file), size);
-	fclose(file);
-	return text;
-}
-
 static void check(const char *name, char *text)
 {
-	const char *dir = getenv("MOESCOPE_GOLDEN_DIR");
-	char path[512];
-	char *expected;
-
 	print_message("%s\n", name);
-	snprintf(path, sizeof(path), "%s/%s", dir ? dir : MOESCOPE_GOLDEN_DIR, name);
-	if (getenv("MOESCOPE_UPDATE_GOLDEN")) {
-		FILE *file = fopen(path, "w");
-
-		assert_non_null(file);
-		assert_int_equal(fputs(text, file) < 0, 0);
-		assert_int_equal(fclose(file), 0);
-	} else {
-		expected = read_file(path);
-		assert_string_equal(text, expected);
-		free(expected);
-	}
+	golden_compare(name, text);
 	free(text);
 }
 
