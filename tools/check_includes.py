@@ -28,9 +28,10 @@ ROOMS = {
     "tables": CORE,
     "analyze": CORE | {"tables"},
     "present": FINDINGS,
+    "sql": OUTPUT,
     "live": OUTPUT,
     "lab": OUTPUT,
-    "cmd": OUTPUT | {"ingest", "live", "lab"},
+    "cmd": OUTPUT | {"ingest", "sql", "live", "lab"},
     "tinymoe": set(),
     "load": set(),
 }

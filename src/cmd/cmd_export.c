@@ -20,13 +20,28 @@ struct values {
 	const char *output;
 };
 
+/* FORMAT(name, suffix of its file, what writes it to a stream, what writes it to a path, where it is
+ * opened): one of the two writers. */
+#define FORMATS(FORMAT)                                                                            \
+	FORMAT("chrome", ".trace.json", present_chrome, NULL,                                      \
+	       "open it in ui.perfetto.dev or chrome://tracing")
+
 static const struct {
 	const char *suffix;
 	int (*write)(const struct run *run, FILE *out, struct err *err);
+	int (*write_path)(const struct run *run, const char *path, struct err *err);
+	const char *opened;
 } formats[] = {
-	{ ".trace.json", present_chrome },
+#define FORMAT(name, suffix, write, write_path, opened) { suffix, write, write_path, opened },
+	FORMATS(FORMAT)
+#undef FORMAT
 };
-static const char *const format_names[] = { "chrome", NULL };
+static const char *const format_names[] = {
+#define FORMAT(name, suffix, write, write_path, opened) name,
+	FORMATS(FORMAT)
+#undef FORMAT
+		NULL
+};
 
 static const struct option_desc own[] = {
 	{ .name = "to",
@@ -61,8 +76,13 @@ static int write_file(const struct run *run, const struct values *values, const 
 {
 	struct err err = { "" };
 	struct whole_file whole;
-	int r = whole_file_open(&whole, target);
+	int r;
 
+	if (formats[values->to].write_path) {
+		r = formats[values->to].write_path(run, target, &err);
+		return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
+	}
+	r = whole_file_open(&whole, target);
 	if (r < 0)
 		return fail("cannot write '%s': %s; choose another place with --output.", target,
 			    strerror(-r));
@@ -75,6 +95,8 @@ static int write_stdout(const struct run *run, const struct values *values)
 	struct err err = { "" };
 	int r;
 
+	if (!formats[values->to].write)
+		return fail("this format is no stream; name a file with --output.");
 	signal(SIGPIPE, SIG_IGN);
 	errno = 0;
 	r = formats[values->to].write(run, stdout, &err);
@@ -104,7 +126,7 @@ static int run_export(struct invocation *inv)
 		r = write_file(run, values, target);
 		progress_end();
 		if (r == EXIT_OK)
-			say("wrote %s; open it in ui.perfetto.dev or chrome://tracing.", target);
+			say("wrote %s; %s.", target, formats[values->to].opened);
 		free(target);
 	}
 	run_free(run);

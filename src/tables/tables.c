@@ -42,6 +42,8 @@ static void shard_loss(const struct run *run, size_t s, struct loss *ret)
 		[DROP_UNWRITTEN] = &ret->dropped_unwritten,
 		[DROP_DEVICE] = &ret->dropped_device,
 		[DROP_DEVICE_UNKNOWN] = &ret->unknown_device,
+		[DROP_FOREIGN_DAMAGED] = &ret->damaged_events,
+		[DROP_FOREIGN_UNKNOWN] = &ret->unknown_events,
 	};
 
 	*ret = (struct loss){ 0 };
@@ -120,7 +122,8 @@ static void describe_shard(struct run *run, size_t s)
 	shard->state = reader->alive				   ? SHARD_LIVE
 		       : reader->header.live.closed == SHARD_CLEAN ? SHARD_CLOSED
 								   : SHARD_CRASHED;
-	run->internal->shards[s].shift_ns = clock_shift(run, s);
+	run->internal->shards[s].shift_ns =
+		(int64_t)((uint64_t)clock_shift(run, s) + (uint64_t)reader->header.shift_ns);
 	shard_span(shard, run->internal->shards[s].shift_ns);
 }
 

@@ -56,6 +56,8 @@ RECORD_KINDS(KIND)
 	LOSS(unknown_columns, "columns this version does not know")                                \
 	LOSS(bad_references, "records that refer to a missing name or site")                       \
 	LOSS(unreadable_shards, "shards that could not be opened")                                 \
+	LOSS(damaged_events, "events of the imported file that could not be read")                 \
+	LOSS(unknown_events, "events of the imported file of a kind this version does not know")   \
 	LOSS(salvaged, "records salvaged from the buffers of a killed process (not lost)")
 
 struct loss {

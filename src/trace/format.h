@@ -27,8 +27,10 @@ enum drop_reason {
 	DROP_TOO_LARGE,
 	DROP_NAMES,
 	DROP_UNWRITTEN,
-	DROP_DEVICE,	     /* by CUPTI */
-	DROP_DEVICE_UNKNOWN, /* records of a kind that was not asked for */
+	DROP_DEVICE,	      /* by CUPTI */
+	DROP_DEVICE_UNKNOWN,  /* records of a kind that was not asked for */
+	DROP_FOREIGN_DAMAGED, /* events of an imported file that could not be read */
+	DROP_FOREIGN_UNKNOWN, /* events of an imported file of a kind we do not know */
 	DROP_REASONS
 };
 #define DROP_SLOTS 16
@@ -47,7 +49,8 @@ struct shard_header {
 	uint32_t pid, rank;
 	int64_t monotonic_ns, realtime_ns; /* one moment on both clocks, at start */
 	uint64_t start_ticks;
-	uint32_t reserved[3];
+	int64_t shift_ns; /* added to all times of the shard; set by imports */
+	uint32_t reserved;
 	uint32_t crc; /* CRC-32C of the 60 bytes before */
 	struct {
 		_Atomic uint64_t closed; /* SHARD_OPEN, SHARD_CLEAN or SHARD_SEALED */

@@ -59,7 +59,12 @@
 	KIND(28, POOL, pool)                                                                       \
 	KIND(29, DEVICE_COST, device_cost)                                                         \
 	KIND(30, SPAN, span)                                                                       \
-	KIND(31, PAYLOAD, payload)
+	KIND(31, PAYLOAD, payload)                                                                 \
+	KIND(32, COLLECTIVE, collective)                                                           \
+	KIND(33, FRAME, frame)                                                                     \
+	KIND(34, FLOW, flow)                                                                       \
+	KIND(35, METRIC, metric)                                                                   \
+	KIND(36, OS_CALL, os_call)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -106,7 +111,8 @@
 	C(4, thread, U32, PLAIN)                                                                   \
 	C(5, depth, U8, PLAIN)                                                                     \
 	C(6, unfinished, U8, PLAIN)
-/* unknown: bit 0 flops, bit 1 bytes were not told; the column is then 0. */
+/* unknown: bit 0 flops, bit 1 bytes were not told; the column is then 0. stack: the calls that it was
+ * made from, outermost first, ';' between them. */
 #define RECORD_COLUMNS_op(C, L, B)                                                                 \
 	C(1, site, U32, SITE)                                                                      \
 	C(2, start_ns, I64, START)                                                                 \
@@ -117,7 +123,8 @@
 	C(7, shape, U32, STRING)                                                                   \
 	C(8, flops, U64, PLAIN)                                                                    \
 	C(9, bytes, U64, PLAIN)                                                                    \
-	C(10, unknown, U8, PLAIN)
+	C(10, unknown, U8, PLAIN)                                                                  \
+	C(11, stack, U32, STRING)
 #define OP_FLOPS_UNKNOWN 1
 #define OP_BYTES_UNKNOWN 2
 /* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was
@@ -366,6 +373,60 @@
 	C(5, category, U32, PLAIN)                                                                 \
 	C(6, type, U8, PLAIN)                                                                      \
 	C(7, bits, U64, PLAIN)
+
+/* A kernel that moves data between devices or ranks, as its communicator describes it; the kernel has
+ * a row of its own. name: "allreduce" and so on. group, sequence: the same on every rank that takes
+ * part; sequence_known 0: not told. elements 0: not told. */
+#define RECORD_COLUMNS_collective(C, L, B)                                                         \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, device, U32, PLAIN)                                                                   \
+	C(5, stream, U32, PLAIN)                                                                   \
+	C(6, correlation, U64, DELTA)                                                              \
+	C(7, group, U32, STRING)                                                                   \
+	C(8, sequence, U64, DELTA)                                                                 \
+	C(9, sequence_known, U8, PLAIN)                                                            \
+	C(10, group_size, U32, PLAIN)                                                              \
+	C(11, type, U32, STRING)                                                                   \
+	C(12, in_elements, U64, PLAIN)                                                             \
+	C(13, out_elements, U64, PLAIN)
+/* A call of a function of the program (Python's, as other profilers record them). */
+#define RECORD_COLUMNS_frame(C, L, B)                                                              \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, depth, U16, PLAIN)
+/* An arrow from one moment of a thread to a later one of the same or another, such as from a forward
+ * operation to its backward one. Launches need none: they have correlations. */
+#define RECORD_COLUMNS_flow(C, L, B)                                                               \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)                                                                   \
+	C(5, end_thread, U32, PLAIN)                                                               \
+	C(6, id, U64, DELTA)
+/* A figure of one launch by a kernel profiler (Nsight Compute), which replays kernels: there is no
+ * time. profile: number of the launch in its file. section: its group of figures, or 0. text: the
+ * value where it is no number; value is then 0. */
+#define RECORD_COLUMNS_metric(C, L, B)                                                             \
+	C(1, launch, U32, LAUNCH)                                                                  \
+	C(2, profile, U32, DELTA)                                                                  \
+	C(3, device, U32, PLAIN)                                                                   \
+	C(4, context, U32, PLAIN)                                                                  \
+	C(5, stream, U32, PLAIN)                                                                   \
+	C(6, section, U32, STRING)                                                                 \
+	C(7, name, U32, STRING)                                                                    \
+	C(8, unit, U32, STRING)                                                                    \
+	C(9, value, F64, FLOAT)                                                                    \
+	C(10, text, U32, STRING)
+/* A call into the operating system, as Nsight Systems records them. */
+#define RECORD_COLUMNS_os_call(C, L, B)                                                            \
+	C(1, name, U32, STRING)                                                                    \
+	C(2, start_ns, I64, START)                                                                 \
+	C(3, duration_ns, I64, DUR)                                                                \
+	C(4, thread, U32, PLAIN)
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,
