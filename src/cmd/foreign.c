@@ -33,12 +33,12 @@ const char *foreign_formats(void)
 	static char text[512];
 	size_t at = 0;
 
-	for (const struct importer *i = ingest_importers; i->name && at < sizeof(text); i++)
+	for (size_t i = 0; ingest_importers[i] && at < sizeof(text); i++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s",
-				       i == ingest_importers ? ""
-				       : i[1].name	     ? ", "
-							     : " or ",
-				       i->words);
+				       i == 0			 ? ""
+				       : ingest_importers[i + 1] ? ", "
+								 : " or ",
+				       ingest_importers[i]->words);
 	return text;
 }
 
