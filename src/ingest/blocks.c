@@ -18,7 +18,8 @@ struct blocks {
 	struct gunzip *gunzip; /* or NULL */
 	size_t block_bytes;
 	size_t (*cut)(const char *, size_t);
-	struct block tail; /* of what was read, not given yet; its offset is that of the next block */
+	struct block
+		tail; /* of what was read, not given yet; its offset is that of the next block */
 	bool at_end;
 	const char *fault;
 };
@@ -68,8 +69,10 @@ int blocks_open(const char *path, bool gzip, size_t block_bytes,
 	else if (gzip)
 		r = gunzip_new(blocks->fd, &blocks->gunzip);
 	if (r == -ENOTSUP)
-		err_set(err, r, "%s is compressed, and this moescope was built without zlib: "
-				"decompress it first (gzip -d)", path);
+		err_set(err, r,
+			"%s is compressed, and this moescope was built without zlib: "
+			"decompress it first (gzip -d)",
+			path);
 	else if (r == -ENOMEM)
 		err_set(err, r, "%s: no memory left to read it", path);
 	if (r < 0) {
@@ -120,9 +123,9 @@ int blocks_next(struct blocks *blocks, struct block *block)
 		if (n == -ENOMEM)
 			return -ENOMEM;
 		if (n < 0)
-			blocks->fault = n == -EBADMSG ?
-						"the compressed data is damaged or ends here" :
-						"the file could not be read on from here";
+			blocks->fault = n == -EBADMSG
+						? "the compressed data is damaged or ends here"
+						: "the file could not be read on from here";
 		if (n <= 0)
 			blocks->at_end = true;
 		else

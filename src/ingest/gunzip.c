@@ -15,7 +15,7 @@
 
 struct gunzip {
 	int fd;
-	bool ended; /* the member; at its end there may be another */
+	bool ended;  /* the member; at its end there may be another */
 	bool at_end; /* of the file */
 	z_stream stream;
 	unsigned char input[INPUT_BYTES];
@@ -74,7 +74,9 @@ ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size)
 		if (!stream->avail_in && !gunzip->at_end) {
 			r = refill(gunzip);
 			if (r < 0)
-				return most > stream->avail_out ? (ssize_t)(most - stream->avail_out) : r;
+				return most > stream->avail_out
+					       ? (ssize_t)(most - stream->avail_out)
+					       : r;
 		}
 		if (gunzip->ended) {
 			if (gunzip->at_end || stream->next_in[0] != 0x1f)

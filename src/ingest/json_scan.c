@@ -64,8 +64,8 @@ INLINE const char *object_end(const char *p, const char *end, unsigned int depth
 
 	for (; p < end; p += 64) {
 		struct masks m = load(p);
-		uint64_t left = (uint64_t)(end - p) < 64 ? (UINT64_C(1) << (end - p)) - 1 :
-							   ~UINT64_C(0);
+		uint64_t left = (uint64_t)(end - p) < 64 ? (UINT64_C(1) << (end - p)) - 1
+							 : ~UINT64_C(0);
 		uint64_t quote = m.quote & ~escaped_by(m.backslash, &carry);
 		uint64_t inside = prefix_xor(quote) ^ inside_before;
 		uint64_t braces = (m.open | m.close) & ~inside & left;
@@ -259,8 +259,8 @@ AVX2 INLINE uint64_t avx2_ends(const char *p)
 /* A product without carries by all ones is the exclusive or of all bits below. */
 AVX2 INLINE uint64_t xor_product(uint64_t bits)
 {
-	return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(
-		_mm_set_epi64x(0, (int64_t)bits), _mm_set1_epi8((char)0xff), 0));
+	return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_set_epi64x(0, (int64_t)bits),
+								_mm_set1_epi8((char)0xff), 0));
 }
 
 AVX2 static const char *avx2_object_end(const char *p, const char *end, unsigned int depth,

@@ -107,7 +107,8 @@ static bool useless(const struct reader *r, const struct event *e)
 	case 's':
 	case 't':
 	case 'f':
-		return !r->wanted[CLASS_ARROW] || (e->class != CLASS_NONE && e->class != CLASS_ARROW);
+		return !r->wanted[CLASS_ARROW] ||
+		       (e->class != CLASS_NONE && e->class != CLASS_ARROW);
 	case 'C':
 		return !r->wants_counter && e->class != CLASS_RECORD;
 	default:

@@ -120,7 +120,7 @@ enum arg {
 };
 
 struct args {
-	uint64_t has; /* bit of each enum arg */
+	uint64_t has;			/* bit of each enum arg */
 	uint64_t number[ARG_N_NUMBERS]; /* of negative ones two's complement */
 	uint32_t grid[3], block[3];
 	struct text collective, type, group, stack, name, labels;
@@ -140,7 +140,7 @@ struct cached {
 	uint64_t hash;
 	char *bytes; /* as they stand in the file */
 	uint32_t length, id;
-	uint32_t site;	   /* with that name alone; 0: not asked for yet */
+	uint32_t site; /* with that name alone; 0: not asked for yet */
 	bool has_nccl;
 };
 #define CACHED_TEXTS 4096
@@ -174,7 +174,8 @@ struct reader {
 	const char *end;
 	uint64_t offset; /* in the file, of `begin` */
 	const char *begin;
-	const char *why; /* the last event or value could not be read; NULL: it goes on after `end` */
+	const char
+		*why; /* the last event or value could not be read; NULL: it goes on after `end` */
 
 	struct knowledge known;
 	struct arrow *arrows;

@@ -60,7 +60,8 @@ void rows_add_counters(struct reader *r, const struct event *e)
 		const char *value;
 
 		p = value_text(r, p, &key);
-		value = p ? skip_blanks(skip_blanks(p) + 1) : NULL; /* it was skipped: it is whole */
+		value = p ? skip_blanks(skip_blanks(p) + 1)
+			  : NULL; /* it was skipped: it is whole */
 		p = value ? value_skip(r, value) : NULL;
 		if (!p || !read_double(value, p, &row.value)) {
 			bad = true;

@@ -74,9 +74,11 @@ static uint32_t launch_id(struct reader *r, const struct row_launch *launch)
 {
 	uint64_t hash = 0;
 	struct cached_launch *entry;
-	const uint32_t words[] = { launch->name,    launch->grid_x,    launch->grid_y,
-				   launch->grid_z,  launch->block_x,   launch->block_y,
-				   launch->block_z, launch->registers, launch->dynamic_shared_bytes };
+	const uint32_t words[] = {
+		launch->name,	 launch->grid_x,    launch->grid_y,
+		launch->grid_z,	 launch->block_x,   launch->block_y,
+		launch->block_z, launch->registers, launch->dynamic_shared_bytes
+	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -129,8 +131,8 @@ static void add_collective(struct reader *r, const struct event *e, const struct
 	};
 
 	row.sequence = row.sequence_known ? args->number[ARG_SEQUENCE] : 0;
-	row.name = has_arg(args, ARG_COLLECTIVE) ? text_id(r, args->collective) :
-						   collective_of_kernel(r, e->name);
+	row.name = has_arg(args, ARG_COLLECTIVE) ? text_id(r, args->collective)
+						 : collective_of_kernel(r, e->name);
 	row.group = has_arg(args, ARG_GROUP) ? text_id(r, args->group) : 0;
 	row.type = has_arg(args, ARG_TYPE) ? text_id(r, args->type) : 0;
 	part_add(r->part, RECORD_COLLECTIVE, &row);
@@ -345,8 +347,8 @@ static void add_span(struct reader *r, const struct event *e, const struct args 
 	if (!*domain)
 		*domain = part_text(r->part, domain_name);
 	row.name = text_id(r, e->name);
-	row.thread = row.end_thread = e->class == CLASS_GPU_ANNOTATION ? stream_of(e, args) :
-									 thread_of(e);
+	row.thread = row.end_thread = e->class == CLASS_GPU_ANNOTATION ? stream_of(e, args)
+								       : thread_of(e);
 	row.domain = *domain;
 	part_add(r->part, RECORD_SPAN, &row);
 }

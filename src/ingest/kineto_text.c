@@ -102,8 +102,9 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 /* What follows the list of events; else a list inside of an event would end them all. */
 static bool is_list_end(const struct reader *r, const char *p)
 {
-	static const char *const keys[] = { "traceName",      "displayTimeUnit", "schemaVersion",
-					    "deviceProperties", "distributedInfo", "INFO",
+	static const char *const keys[] = { "traceName",	   "displayTimeUnit",
+					    "schemaVersion",	   "deviceProperties",
+					    "distributedInfo",	   "INFO",
 					    "baseTimeNanoseconds", "moescope" };
 
 	p = skip_blanks(p + 1);
@@ -230,8 +231,9 @@ void text_finish(struct reader *r, const struct text_state *state)
 		break;
 	case PLACE_EVENTS:
 		if (r->begin < r->end || !state->bare)
-			damaged(r, r->begin, r->begin < r->end ? "the file ends inside of an event" :
-								 "the file ends here, before its end");
+			damaged(r, r->begin,
+				r->begin < r->end ? "the file ends inside of an event"
+						  : "the file ends here, before its end");
 		break;
 	default: /* said before */
 		break;

@@ -37,8 +37,8 @@ static void add_devices(struct reader *r, const struct json_node *list)
 			.multiprocessors = number32_of(node, "numSms"),
 			.capability = number32_of(node, "computeMajor") * 10 +
 				      number32_of(node, "computeMinor"),
-			.threads_per_multiprocessor =
-				number32_of(node, "maxThreadsPerMultiprocessor"),
+			.threads_per_multiprocessor = number32_of(node,
+								  "maxThreadsPerMultiprocessor"),
 			.registers_per_multiprocessor = number32_of(node, "regsPerMultiprocessor"),
 			.shared_bytes_per_multiprocessor =
 				number32_of(node, "sharedMemPerMultiprocessor"),

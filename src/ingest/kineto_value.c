@@ -94,7 +94,7 @@ const char *value_skip(struct reader *r, const char *p)
 		if (*p != ',')
 			return value_bad(r, p, "no comma between two values");
 		p = skip_blanks(p + 1);
-member:
+	member:
 		if (closers[depth - 1] == '}') {
 			p = value_text(r, p, &text);
 			if (!p)
@@ -211,7 +211,8 @@ const char *value_time(struct reader *r, const char *p, int64_t *ret_ns)
 	if (p > at && p - at <= 16) {
 		if (*p == '.') {
 			p++;
-			while ((digit = (unsigned char)*p - (unsigned int)'0') <= 9 && decimals < 3) {
+			while ((digit = (unsigned char)*p - (unsigned int)'0') <= 9 &&
+			       decimals < 3) {
 				digits = digits * 10 + digit;
 				decimals++;
 				p++;
