@@ -11,6 +11,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 /* So many bytes after the end of a text may be read (never used). */
 #define SCAN_PAD 64
@@ -26,6 +32,43 @@ struct scan {
 	const char *(*object_end)(const char *p, const char *end, unsigned int depth,
 				  bool *ret_control);
 };
+
+#define SCAN_NEAR 16
+/* How many of the 16 bytes at p come before the first quote or backslash; 16: there is none. For keys
+ * and other short strings, where a call would cost more. */
+static inline unsigned int scan_near_portable(const char *p)
+{
+	const uint64_t each = UINT64_C(0x0101010101010101);
+
+	for (unsigned int i = 0; i < SCAN_NEAR; i += 8) {
+		uint64_t word, quote, backslash, found;
+
+		memcpy(&word, p + i, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+		word = __builtin_bswap64(word);
+#endif
+		quote = word ^ each * '"';
+		backslash = word ^ each * '\\';
+		/* Bit 7 of each byte that is zero; others only above the first of those. */
+		found = (((quote - each) & ~quote) | ((backslash - each) & ~backslash)) & each << 7;
+		if (found)
+			return i + (unsigned int)__builtin_ctzll(found) / 8;
+	}
+	return SCAN_NEAR;
+}
+
+static inline unsigned int scan_near(const char *p)
+{
+#if defined(__SSE2__)
+	__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+	unsigned int bits = (unsigned int)_mm_movemask_epi8(_mm_or_si128(
+		_mm_cmpeq_epi8(v, _mm_set1_epi8('"')), _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'))));
+
+	return bits ? (unsigned int)__builtin_ctz(bits) : SCAN_NEAR;
+#else
+	return scan_near_portable(p);
+#endif
+}
 
 /* The best way for this processor. */
 const struct scan *scan_best(void);

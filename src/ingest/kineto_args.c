@@ -170,7 +170,7 @@ const char *args_read(struct reader *r, const char *p, struct args *args)
 	for (;;) {
 		struct text key;
 
-		p = value_text(r, p, &key);
+		p = value_short(r, p, &key);
 		if (!p)
 			return NULL;
 		p = skip_blanks(p);

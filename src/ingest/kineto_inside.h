@@ -213,6 +213,17 @@ uint32_t text_id(struct reader *r, struct text text);
 /* Its entry, until the next call; NULL for no bytes and without memory. */
 struct cached *text_entry(struct reader *r, struct text text);
 
+/* As value_text, quick for short strings. */
+ALWAYS_INLINE const char *value_short(struct reader *r, const char *p, struct text *ret_text)
+{
+	unsigned int n = *p == '"' ? scan_near(p + 1) : SCAN_NEAR;
+
+	if (n == SCAN_NEAR || p[n + 1] != '"')
+		return value_text(r, p, ret_text);
+	*ret_text = (struct text){ .at = p + 1, .length = n };
+	return p + n + 2;
+}
+
 /* kineto_event.c: p: at its brace. */
 const char *event_read(struct reader *r, const char *p);
 enum event_class event_class_of(const char *category, size_t length);
