@@ -7,4 +7,6 @@
 
 #include "ingest/ingest.h"
 
+extern const struct importer kineto_importer;
+
 #endif
