@@ -20,15 +20,17 @@
 #include "ingest/intake.h"
 
 /* The first that recognises a file reads it. */
-const struct importer ingest_importers[] = {
-	{ 0 },
+/* clang-format off */
+const struct importer *const ingest_importers[] = {
+	NULL,
 };
+/* clang-format on */
 
 static const struct importer *importer_of(const struct ingest_file *file)
 {
-	for (const struct importer *i = ingest_importers; i->name; i++)
-		if (i->recognise(file))
-			return i;
+	for (size_t i = 0; ingest_importers[i]; i++)
+		if (ingest_importers[i]->recognise(file))
+			return ingest_importers[i];
 	return NULL;
 }
 

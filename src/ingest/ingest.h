@@ -34,8 +34,8 @@ struct importer {
 	int (*read)(const struct ingest_file *file, struct intake *intake, struct err *err);
 };
 
-/* Ends with a NULL name. */
-extern const struct importer ingest_importers[];
+/* Ends with NULL. */
+extern const struct importer *const ingest_importers[];
 
 /* Which importer reads a file, or any file of a directory. 1: *ret_importer; 0: none does (then it may
  * be a run, or anything else); -errno when the path cannot be read. */
