@@ -22,6 +22,9 @@
 /* The first that recognises a file reads it. */
 /* clang-format off */
 const struct importer *const ingest_importers[] = {
+	&ncu_importer,
+	&nsight_importer,
+	&smi_importer,
 	NULL,
 };
 /* clang-format on */

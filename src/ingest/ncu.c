@@ -571,7 +571,7 @@ static int read_all(struct ncu *ncu, struct err *err)
 			    (unsigned long long)ncu->form.commas,
 			    ncu->form.decimal == '.' ? "point" : "comma");
 	if (ncu->strange)
-		intake_note(ncu->intake, "%s: %llu lines are no rows of its table.",
+		intake_note(ncu->intake, "%s: lines that are no rows of its table: %llu.",
 			    ncu->file->path, (unsigned long long)ncu->strange);
 	return 0;
 }

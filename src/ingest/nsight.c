@@ -5,6 +5,7 @@
  * many threads as there are CPUs, each once.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

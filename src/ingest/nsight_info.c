@@ -4,6 +4,7 @@
  * it was not read; see nsight_inside.h. Small tables: SQLite reads them. One thread.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -411,7 +412,8 @@ static int note_rest(struct nsight *ns)
 			    "are left out.",
 			    ns->file->path);
 	if (ns->nvtx_other)
-		intake_note(ns->intake, "%s: %llu rows of NVTX_EVENTS are no ranges or marks.",
+		intake_note(ns->intake,
+			    "%s: rows of NVTX_EVENTS that are no ranges or marks: %llu.",
 			    ns->file->path, (unsigned long long)ns->nvtx_other);
 	if (ns->n_cuda_pids > 1)
 		intake_note(ns->intake,

@@ -381,9 +381,10 @@ static void add_notes(struct smi *smi)
 			    path, smi->several ? ": lines of one time were numbered" : "");
 	for (size_t i = 0; i < smi->n; i++)
 		if (!smi->columns[i].known && smi->columns[i].texts)
-			intake_note(smi->intake, "%s: %llu values of column %.100s are no numbers.",
-				    path, (unsigned long long)smi->columns[i].texts,
-				    smi->columns[i].name);
+			intake_note(smi->intake,
+				    "%s: values of column %.100s that are no numbers: %llu.", path,
+				    smi->columns[i].name,
+				    (unsigned long long)smi->columns[i].texts);
 }
 
 static int read_all(struct smi *smi, struct err *err)
