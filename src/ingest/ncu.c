@@ -145,18 +145,35 @@ static bool is_header(const struct csv *csv)
 	return id && kernel;
 }
 
+/* The header of a raw page is longer than what is looked at: the names that matter come first. */
+static bool begins_header(const char *line, size_t length)
+{
+	const char *comma;
+	struct csv csv;
+	bool found;
+
+	if (!memmem(line, length, names[NCU_KERNEL], strlen(names[NCU_KERNEL])))
+		return false;
+	comma = memrchr(line, ',', length);
+	if (!comma || csv_open_bytes(&csv, line, (size_t)(comma - line)) < 0)
+		return false;
+	found = csv_next(&csv) > 0 && is_header(&csv);
+	csv_close(&csv);
+	return found;
+}
+
 static bool recognise(const struct ingest_file *file)
 {
-	struct csv csv;
+	const char *at = file->head, *end = file->head + file->head_bytes;
 	bool found = false;
 
-	if (!memmem(file->head, file->head_bytes, names[NCU_KERNEL], strlen(names[NCU_KERNEL])))
-		return false;
-	if (csv_open_bytes(&csv, file->head, file->head_bytes) < 0)
-		return false;
-	while (!found && csv_next(&csv) > 0)
-		found = is_header(&csv);
-	csv_close(&csv);
+	while (at < end && !found) {
+		const char *line_end = memchr(at, '\n', (size_t)(end - at));
+		size_t length = (size_t)((line_end ? line_end : end) - at);
+
+		found = begins_header(at, length < 1024 ? length : 1024);
+		at += length + 1;
+	}
 	return found;
 }
 
