@@ -195,13 +195,18 @@ static void decode(struct scan_value *value, uint64_t type, const uint8_t *body)
 	}
 }
 
-/* The wanted values of one payload; false: it is broken. */
-static bool decode_row(struct reader *r, const uint8_t *p, size_t size, int64_t rowid)
+/* Bits to shift eight bytes that begin with an integer of this type, so that it alone remains. */
+static const uint8_t int_shift[] = { 0, 56, 48, 40, 32, 16, 0 };
+
+/* The wanted values of one payload; false: it is broken. Up to `limit` there are bytes to read, so
+ * that integers of any size are taken with one load. */
+static bool decode_row(struct reader *r, const uint8_t *p, size_t size, const uint8_t *limit,
+		       int64_t rowid)
 {
 	const struct scan_table *t = r->table;
 	const uint8_t *end = p + size, *body, *head_end;
+	const int16_t *slot = t->slot, *slots_end = slot + t->n_slots;
 	uint64_t head_bytes;
-	size_t column = 0;
 
 	body = varint(p, end, &head_bytes);
 	if (!body || head_bytes < (size_t)(body - p) || head_bytes > size)
@@ -209,23 +214,38 @@ static bool decode_row(struct reader *r, const uint8_t *p, size_t size, int64_t 
 	head_end = p + head_bytes;
 	p = body;
 	body = head_end;
-	for (; column < t->n_slots && p < head_end; column++) {
-		uint64_t type, bytes;
+	for (; slot < slots_end && p < head_end; slot++) {
+		uint64_t type = *p, bytes;
 
-		p = varint(p, head_end, &type);
-		if (!p || type == 10 || type == 11)
+		if (type < 0x80)
+			p++;
+		else if (!(p = varint(p, head_end, &type)))
+			return false;
+		if (type - 1 < 6 && *slot >= 0 && (size_t)(limit - body) >= 8) {
+			struct scan_value *value = &r->values[*slot];
+			uint64_t word;
+
+			memcpy(&word, body, sizeof(word));
+			value->type = SCAN_INT;
+			value->i = (int64_t)be64toh(word) >> int_shift[type];
+			body += int_bytes[type];
+			if (body > end)
+				return false;
+			continue;
+		}
+		if (type == 10 || type == 11)
 			return false;
 		bytes = type < 10 ? int_bytes[type] : (type - 12) / 2;
 		if (bytes > (size_t)(end - body))
 			return false;
-		if (t->slot[column] >= 0)
-			decode(&r->values[t->slot[column]], type, body);
+		if (*slot >= 0)
+			decode(&r->values[*slot], type, body);
 		body += bytes;
 	}
 	/* Columns that were added later, and this row is older. */
-	for (; column < t->n_slots; column++)
-		if (t->slot[column] >= 0)
-			r->values[t->slot[column]].type = SCAN_NULL;
+	for (; slot < slots_end; slot++)
+		if (*slot >= 0)
+			r->values[*slot].type = SCAN_NULL;
 	if (t->rowid >= 0 && r->values[t->rowid].type == SCAN_NULL) {
 		r->values[t->rowid].type = SCAN_INT;
 		r->values[t->rowid].i = rowid;
@@ -271,7 +291,7 @@ static int read_cell(struct reader *r, const uint8_t *page, uint32_t at, int64_t
 		return 0;
 	*ret_rowid = (int64_t)rowid;
 	if (size <= usable - 35)
-		return size <= (size_t)(end - p) && decode_row(r, p, size, *ret_rowid);
+		return size <= (size_t)(end - p) && decode_row(r, p, size, end, *ret_rowid);
 	least = (usable - 12) * 32 / 255 - 23;
 	local = least + (size - least) % (usable - 4);
 	if (local > usable - 35)
@@ -281,7 +301,8 @@ static int read_cell(struct reader *r, const uint8_t *page, uint32_t at, int64_t
 	gathered = gather(r, p, local, size);
 	if (gathered <= 0)
 		return gathered;
-	return decode_row(r, (const uint8_t *)r->spilled.data, size, *ret_rowid);
+	p = (const uint8_t *)r->spilled.data;
+	return decode_row(r, p, size, p + size, *ret_rowid);
 }
 
 static int read_leaf(struct reader *r, uint32_t number, scan_row row, void *context,
