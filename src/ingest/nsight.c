@@ -229,6 +229,9 @@ int nsight_read(struct nsight *ns, struct err *err)
 			       "%s is an SQLite file, but not an export of Nsight Systems: it has "
 			       "none of its tables.",
 			       ns->file->path);
+	if (ns->scan.damaged)
+		intake_note(ns->intake, "%s is damaged or cut off; what is left of it was read.",
+			    ns->file->path);
 	r = ns_info_begin(ns);
 	if (r >= 0)
 		r = ns_strings_read(ns);

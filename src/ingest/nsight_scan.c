@@ -73,6 +73,12 @@ static void map_file(struct scan_file *file, const char *path)
 		file->page_bytes = 0;
 }
 
+/* The first look at the schema says whether it is a database at all. */
+static int look(sqlite3 *db)
+{
+	return sqlite3_exec(db, "select count(*) from sqlite_master", NULL, NULL, NULL);
+}
+
 /* A file of others: no code of it runs, and no limit of ours grows with it. */
 static int harden(struct scan_file *file, const char *path, struct err *err)
 {
@@ -82,8 +88,15 @@ static int harden(struct scan_file *file, const char *path, struct err *err)
 	sqlite3_db_config(file->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(file->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_limit(file->db, SQLITE_LIMIT_LENGTH, 1 << 26);
-	/* The first look at the schema says whether it is a database at all. */
-	code = sqlite3_exec(file->db, "select count(*) from sqlite_master", NULL, NULL, NULL);
+	code = look(file->db);
+	if (code == SQLITE_CORRUPT) {
+		/* One that was cut off is refused, unless one says that its schema is to be
+		 * repaired. It is open for reading alone, so that nothing changes. */
+		sqlite3_db_config(file->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+		sqlite3_db_config(file->db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1, NULL);
+		file->damaged = true;
+		code = look(file->db);
+	}
 	return code == SQLITE_OK ? 0 : sqlite_failed(file->db, code, path, err);
 }
 

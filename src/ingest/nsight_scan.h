@@ -28,6 +28,7 @@ struct scan_file {
 	uint32_t page_bytes, usable_bytes; /* 0: SQLite reads everything */
 	uint32_t n_pages;
 	bool mapped;
+	bool damaged; /* cut off, or otherwise not as it says */
 };
 
 enum scan_type { SCAN_NULL, SCAN_INT, SCAN_REAL, SCAN_TEXT };
