@@ -7,4 +7,6 @@
 
 #include "ingest/ingest.h"
 
+extern const struct importer torch_memory_importer;
+
 #endif

@@ -22,6 +22,7 @@
 /* The first that recognises a file reads it. */
 /* clang-format off */
 const struct importer *const ingest_importers[] = {
+	&torch_memory_importer,
 	NULL,
 };
 /* clang-format on */

@@ -501,7 +501,9 @@ static void close_marked(struct machine *m, struct pickle_value into,
 	while (2 * pairs + 1 < n && values[2 * pairs].type == PICKLE_TEXT)
 		pairs++;
 	box_add(m, into.box, values, 2 * pairs);
-	if (pairs && pickle_is_box(values[2 * pairs - 1]))
+	/* A text is the next key. */
+	if (pairs && 2 * pairs < n && values[2 * pairs].type != PICKLE_TEXT &&
+	    pickle_is_box(values[2 * pairs - 1]))
 		close_chain(m, values[2 * pairs - 1], values + 2 * pairs, n - 2 * pairs);
 }
 
