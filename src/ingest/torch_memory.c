@@ -34,7 +34,7 @@ struct reading {
 	struct intake_part *part;
 	struct torch_device *devices;
 	size_t n_devices, devices_capacity;
-	uint64_t n_segments, n_events, n_timed, n_backwards;
+	uint64_t n_events, n_timed, n_backwards;
 	uint64_t n_repeated;	   /* things that stand at more than one place */
 	int64_t first_ns, last_ns; /* first_ns: of events with times */
 	bool cut;		   /* the history does not go on until the end */
@@ -222,7 +222,6 @@ static void read_segment(struct reading *r, struct pickle_value segment)
 				     .mapped = expandable.type == PICKLE_BOOL &&
 					       expandable.integer };
 	d->reserved_bytes += bytes;
-	r->n_segments++;
 	for (size_t i = 0, n = items_of(r, blocks); i < n && !r->no_memory; i++)
 		if (is_new(r, blocks.box->items[i], "no block in the list of blocks"))
 			read_block(r, d, blocks.box->items[i], &address);
@@ -375,10 +374,7 @@ static void add_facts(struct reading *r, struct pickle_value root)
 	struct pickle_value settings = pickle_get(root, "allocator_settings");
 	struct pickle_value conf = pickle_get(settings, "PYTORCH_CUDA_ALLOC_CONF");
 	struct pickle_value expandable = pickle_get(settings, "expandable_segments");
-	char text[32];
 
-	snprintf(text, sizeof(text), "%" PRIu64, r->n_segments);
-	add_fact(r, "segments of the allocator", text, strlen(text));
 	if (conf.type == PICKLE_TEXT && conf.length)
 		add_fact(r, "PYTORCH_CUDA_ALLOC_CONF", conf.text, conf.length);
 	if (expandable.type == PICKLE_BOOL)
