@@ -86,7 +86,6 @@ static struct pickle_value *pop_to_mark(struct machine *m, size_t *ret_n)
 	m->n_marks--;
 	m->n_stack -= n;
 	*ret_n = n;
-	/* Above the mark there may be nothing, in a stack that has no memory yet. */
 	return m->stack + m->n_stack;
 }
 
@@ -148,7 +147,7 @@ static void push_marked(struct machine *m, enum pickle_type type)
 	size_t n = 0;
 	struct pickle_value *items = pop_to_mark(m, &n);
 
-	if (items || (!m->damage && !n))
+	if (items)
 		push_box(m, type, items, n);
 }
 
@@ -541,7 +540,11 @@ int pickle_read(const char *name, const void *bytes, size_t size, struct pickle 
 
 	if (!pickle.arena)
 		return err_set(err, -ENOMEM, "%s: no memory", name);
-	run(&m);
+	/* There is a stack even before the first value: places in it are computed. */
+	if (array_grow(&m.stack, &m.stack_capacity, 1, sizeof(*m.stack)) < 0)
+		fail(&m, pickle_no_memory);
+	else
+		run(&m);
 	if (m.stopped && !m.damage && !m.code && (m.n_marks || m.n_stack != 1))
 		fail(&m, "the pickle ends with values left over");
 	if (!m.no_memory && !m.code)
