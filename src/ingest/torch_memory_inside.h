@@ -39,9 +39,24 @@ struct torch_device {
 	size_t n_segments, segments_capacity, n_blocks, blocks_capacity;
 	struct torch_event *events; /* in their order */
 	size_t n_events, events_capacity;
-	/* As the snapshot says; allocated: handed out, active: and what waits to be free. */
-	uint64_t reserved_bytes, allocated_bytes, active_bytes;
+	uint64_t reserved_bytes, allocated_bytes; /* at the end; with what was rounded up */
 };
+
+struct torch_reading {
+	struct intake *intake;
+	struct intake_part *part;
+	struct torch_device *devices;
+	size_t n_devices, devices_capacity;
+	uint64_t n_events, n_timed, n_backwards;
+	uint64_t n_repeated;	   /* things that stand at more than one place */
+	int64_t first_ns, last_ns; /* first_ns: of events with times */
+	bool cut;		   /* the history does not go on until the end */
+	bool no_memory;
+};
+
+/* Fills devices and what is counted. Damage goes to the part. */
+void torch_content_read(struct torch_reading *reading, struct pickle_value segments,
+			struct pickle_value traces);
 
 /* The rows of a device: what it held at from_ns, when its history begins, and what happened then.
  * whole: the history goes on until the snapshot, so that what is held at the end and has no event

@@ -274,12 +274,16 @@ def blocks_of_old_versions():
     snapshot = {"segments": [{"device": 0, "address": 4096, "total_size": 4096, "stream": 0, "blocks": [
         {"size": 512, "state": "active_allocated"},
         {"size": 512, "state": "active_pending_free"},
-        {"size": 1024, "state": "active_allocated"},
+        {"size": 1024, "state": "active_allocated", "history": [
+            {"addr": 5120, "real_size": 1000, "frames": [
+                {"filename": "old.py", "line": 7, "name": "f"}]},
+            {"addr": 5120, "real_size": 1, "frames": []}]},
         {"size": 2048, "state": "inactive"}]}]}
     row = memory(write(snapshot))["rows"][0]
-    equal((row["allocated_bytes"], row["live_allocations"]), (1536, 2))
-    # the free ones are 512 and 2048 bytes
-    equal(row["fragmentation_pct"], 100 * (1 - 2048 / 2560))
+    equal((row["allocated_bytes"], row["live_allocations"]), (1512, 2))
+    equal({s["site"]: s["bytes"] for s in row["live_at_peak"]}, {None: 512, "old.py:7 f": 1000})
+    # the free ones are 512 bytes, and 24 and 2048 side by side
+    equal(row["fragmentation_pct"], 100 * (1 - 2072 / 2584))
 
 
 @test
