@@ -14,10 +14,10 @@
 #include "ingest/torch_memory_inside.h"
 
 #define MAX_DEVICES 1024
-#define ADDRESS_MOST                                                                               \
-	(UINT64_C(1) << 62) /* beyond what processors have; sums of bytes do not overflow */
-#define UNTIMED_NS 1000	    /* between events whose times are not told */
-#define SITE_TEXT 512	    /* of a file's name and of a function's; longer ones are cut */
+/* No processor has more, and sums of bytes do not overflow. */
+#define ADDRESS_MOST (UINT64_C(1) << 62)
+#define UNTIMED_NS 1000 /* between events whose times are not told */
+#define SITE_TEXT 512	/* of a file's name and of a function's; longer ones are cut */
 
 static void *grown(struct torch_reading *r, void *array, size_t *n, size_t *capacity, size_t size)
 {
