@@ -47,7 +47,7 @@ static inline struct run_want view_want(const struct view *view)
 }
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "efficiency" "dashboard"; NULL when there is no such view. */
+ * "transfers" "comm" "efficiency" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */
