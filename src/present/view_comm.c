@@ -231,11 +231,14 @@ static void total(const struct scene *scene, struct json *json)
 static int print_grid(const struct scene *scene, fill_function fill_rows, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
+	size_t limit = scene->options->limit ? scene->options->limit : SIZE_MAX;
 	struct grid grid;
 	int r = fill_rows(scene, &grid);
 
-	if (r >= 0)
-		r = grid_print(&grid, 0, &layout, out);
+	if (r >= 0) {
+		r = grid_print(&grid, limit, &layout, out);
+		scene_more(limit < grid.n ? limit : grid.n, grid.n, out);
+	}
 	grid_release(&grid);
 	return r;
 }
@@ -253,17 +256,21 @@ static bool has_transports(const struct comm *comm)
 static void waits(const struct scene *scene, FILE *out)
 {
 	const struct comm_skew *skew = &scene->f->comm.skew;
+	char line[256], late[128] = "";
 
 	if (!skew->matched)
 		return;
-	fprintf(out,
-		"  %s collectives on more than one rank: begun %s apart on average, %s at most\n",
-		format_count((double)skew->matched).text, format_ns(skew->mean_ns.v).text,
-		format_ns(skew->max_ns.v).text);
 	if (skew->late_rank.known)
-		fprintf(out, "  rank %.0f was last in %s of them; the others waited %s in all\n",
-			skew->late_rank.v, format_pct(skew->late_pct.v).text,
-			format_ns(skew->wait_ns.v).text);
+		snprintf(late, sizeof(late),
+			 "; rank %.0f was last in %s of them, the others waited %s",
+			 skew->late_rank.v, format_pct(skew->late_pct.v).text,
+			 format_ns(skew->wait_ns.v).text);
+	snprintf(line, sizeof(line),
+		 "%s collectives on more than one rank: begun %s apart on average, %s at most%s",
+		 format_count((double)skew->matched).text, format_ns(skew->mean_ns.v).text,
+		 format_ns(skew->max_ns.v).text, late);
+	fputs("  ", out);
+	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
 }
 
 static void notes(const struct comm *comm, FILE *out)

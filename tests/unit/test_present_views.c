@@ -21,10 +21,10 @@
 #include "present/present.h"
 
 static const char *const names[] = {
-	"report",	   "dashboard", "ops",	   "steps", "routing",	 "routing-steps",
-	"routing-experts", "memory",	"kernels", "api",   "transfers", "efficiency"
+	"report", "dashboard", "ops", "steps",	   "routing",	 "routing-steps", "routing-experts",
+	"memory", "kernels",   "api", "transfers", "efficiency", "comm"
 };
-#define N_NAMES 12
+#define N_NAMES 13
 
 static struct present_options plain(void)
 {
@@ -139,7 +139,8 @@ static void test_hostile_json(void **state)
 	static const char *const views[] = { "report",	"ops",		 "steps",
 					     "routing", "routing-steps", "routing-experts",
 					     "memory",	"chrome",	 "kernels",
-					     "api",	"transfers",	 "efficiency" };
+					     "api",	"transfers",	 "efficiency",
+					     "comm" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
