@@ -15,11 +15,11 @@
 #include "tables/tables.h"
 
 struct present_options {
-	bool json, csv, color, utf8; /* csv: the rows of the table as CSV */
-	int width;		     /* columns of the terminal, 80 when not a terminal */
-	size_t limit;		     /* rows; 0: all */
-	const char *sort;	     /* column key, NULL: default */
-	bool by_shape;
+	bool json, csv, color, utf8;	 /* csv: the rows of the table as CSV */
+	int width;			 /* columns of the terminal, 80 when not a terminal */
+	size_t limit;			 /* rows; 0: all */
+	const char *sort;		 /* column key, NULL: default */
+	bool by_shape, by_stack;	 /* of ops */
 	int layer;			 /* -1 all */
 	int64_t step_first, step_last;	 /* inclusive window; INT64_MIN/MAX: open */
 	int phase;			 /* -1 all */

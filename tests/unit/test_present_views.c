@@ -130,6 +130,10 @@ static void test_hostile_text(void **state)
 		text = text_of(run, names[i], options);
 		check_text(names[i], text, 120);
 		free(text);
+		options.by_stack = true;
+		text = text_of(run, names[i], options);
+		check_text(names[i], text, 120);
+		free(text);
 	}
 	fake_run_free(run);
 }
@@ -153,6 +157,7 @@ static void test_hostile_json(void **state)
 				options.json = true;
 				options.layer = layer;
 				options.by_shape = layer == 0;
+				options.by_stack = layer == 1;
 				options.kernels_by = (int)(i + k) % 8;
 				text = text_of(runs[k], views[i], options);
 				if (!json_check(text))
