@@ -38,13 +38,12 @@ struct view {
 	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
 		      struct err *err);
 	uint64_t kernel_columns; /* that it looks at; 0: all. Kernels are most of a large run */
+	/* Whether it does without ranges and operations, which are most of a foreign trace; NULL:
+	 * never. */
+	bool (*placeless)(const struct present_options *options);
 };
-/* What a run must be loaded with for a view. */
-static inline struct run_want view_want(const struct view *view)
-{
-	return (struct run_want){ .kinds = view->want_kinds,
-				  .columns = { [RECORD_KERNEL] = view->kernel_columns } };
-}
+/* What a run must be loaded with for a view with these options. */
+struct run_want view_want(const struct view *view, const struct present_options *options);
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
  * "transfers" "comm" "efficiency" "dashboard"; NULL when there is no such view. */

@@ -96,7 +96,7 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 					   .kernels_by = kernels_by,
 					   .step_first = INT64_MIN,
 					   .step_last = INT64_MAX };
-	struct run_want want = view_want(view_find(view));
+	struct run_want want = view_want(view_find(view), &options);
 	struct err err = { "" };
 	struct run *run = NULL;
 	char *text = NULL;
