@@ -6,7 +6,7 @@
  * A process of the run is a process of the trace, a device another one with a track for each stream.
  * With one process in the file, devices have the numbers that Kineto gives them; with several they
  * need numbers of their own. What Kineto has no event or argument for is there as well, under
- * "moescope", so that a trace makes the same run again: an event of that category with `kind` in its
+ * "moescope", so that a trace makes the same run again: an event of that category with `record` in its
  * arguments is a record; one without is drawn for people only.
  *
  * Times are microseconds since the start of the run, written from integers: doubles would lose
@@ -23,52 +23,53 @@
 #include "present/present.h"
 
 #define TRACKS_NAMED 4096
+#define DEVICES_LIKELY 64 /* a pid below this looks like the number of a device */
 
 void event_begin(struct trace *t, const char *phase, const char *category)
 {
 	if (t->any_event)
-		OUT(&t->out, ",\n{\"ph\":\"");
+		EMIT(&t->out, ",\n{\"ph\":\"");
 	else
-		OUT(&t->out, "\n{\"ph\":\"");
+		EMIT(&t->out, "\n{\"ph\":\"");
 	t->any_event = true;
-	out_bytes(&t->out, phase, 1);
+	emit_bytes(&t->out, phase, 1);
 	if (category) {
-		OUT(&t->out, "\",\"cat\":\"");
-		out_text(&t->out, category);
+		EMIT(&t->out, "\",\"cat\":\"");
+		emit_text(&t->out, category);
 	}
-	OUT(&t->out, "\"");
+	EMIT(&t->out, "\"");
 }
 
 void event_name(struct trace *t, const char *name)
 {
-	OUT(&t->out, ",\"name\":");
-	out_string(&t->out, name);
+	EMIT(&t->out, ",\"name\":");
+	emit_string(&t->out, name);
 }
 
 void event_name_id(struct trace *t, uint32_t string)
 {
-	OUT(&t->out, ",\"name\":");
+	EMIT(&t->out, ",\"name\":");
 	put_string(t, string);
 }
 
 void event_place(struct trace *t, uint64_t pid, uint64_t tid)
 {
-	OUT(&t->out, ",\"pid\":");
-	out_uint(&t->out, pid);
-	OUT(&t->out, ",\"tid\":");
-	out_uint(&t->out, tid);
+	EMIT(&t->out, ",\"pid\":");
+	emit_uint(&t->out, pid);
+	EMIT(&t->out, ",\"tid\":");
+	emit_uint(&t->out, tid);
 }
 
 void event_time(struct trace *t, int64_t time_ns)
 {
-	OUT(&t->out, ",\"ts\":");
-	out_us(&t->out, time_ns - t->run->start_ns);
+	EMIT(&t->out, ",\"ts\":");
+	emit_us(&t->out, time_ns - t->run->start_ns);
 }
 
 void event_duration(struct trace *t, int64_t duration_ns)
 {
-	OUT(&t->out, ",\"dur\":");
-	out_us(&t->out, duration_ns);
+	EMIT(&t->out, ",\"dur\":");
+	emit_us(&t->out, duration_ns);
 }
 
 const struct piece *piece_make(struct trace *t, struct pieces *pieces, uint32_t id, size_t from)
@@ -88,9 +89,9 @@ const struct piece *piece_make(struct trace *t, struct pieces *pieces, uint32_t 
 void put_piece(struct trace *t, const struct pieces *pieces, const struct piece *piece)
 {
 	if (piece)
-		out_bytes(&t->out, pieces->text.data + piece->at, piece->length);
+		emit_bytes(&t->out, pieces->text.data + piece->at, piece->length);
 	else
-		OUT(&t->out, "null"); /* no memory: nobody will see it */
+		EMIT(&t->out, "null"); /* no memory: nobody will see it */
 }
 
 void put_string(struct trace *t, uint32_t string)
@@ -117,7 +118,7 @@ void name_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, c
 		ARG(t, "labels");
 	else
 		ARG(t, "name");
-	out_string(&t->out, name);
+	emit_string(&t->out, name);
 	args_end(t);
 }
 
@@ -128,7 +129,7 @@ void order_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, 
 	event_place(t, pid, tid);
 	args_begin(t);
 	ARG(t, "sort_index");
-	out_int(&t->out, order);
+	emit_int(&t->out, order);
 	args_end(t);
 }
 
@@ -227,21 +228,21 @@ static void name_processes(struct trace *t)
 static void top_text(struct trace *t, const char *key, const char *text)
 {
 	if (t->filled)
-		OUT(&t->out, ",");
+		EMIT(&t->out, ",");
 	t->filled = true;
-	out_string(&t->out, key);
-	OUT(&t->out, ":");
-	out_string(&t->out, text);
+	emit_string(&t->out, key);
+	EMIT(&t->out, ":");
+	emit_string(&t->out, text);
 }
 
 static void top_int(struct trace *t, const char *key, int64_t value)
 {
 	if (t->filled)
-		OUT(&t->out, ",");
+		EMIT(&t->out, ",");
 	t->filled = true;
-	out_string(&t->out, key);
-	OUT(&t->out, ":");
-	out_int(&t->out, value);
+	emit_string(&t->out, key);
+	EMIT(&t->out, ":");
+	emit_int(&t->out, value);
 }
 
 static void put_devices(struct trace *t)
@@ -249,11 +250,11 @@ static void put_devices(struct trace *t)
 	const struct table_device *device = &t->run->device;
 	bool any = false;
 
-	OUT(&t->out, ",\"deviceProperties\":[");
+	EMIT(&t->out, ",\"deviceProperties\":[");
 	for (size_t i = 0; i < device->n; i++) {
 		if (!is_on(t, device->shard[i]))
 			continue;
-		out_text(&t->out, any ? ",{" : "{");
+		emit_text(&t->out, any ? ",{" : "{");
 		any = true;
 		t->filled = false;
 		top_int(t, "id", device->device[i]);
@@ -271,9 +272,9 @@ static void put_devices(struct trace *t)
 		KNOWN("regsPerMultiprocessor", device->registers_per_multiprocessor[i])
 		KNOWN("sharedMemPerMultiprocessor", device->shared_bytes_per_multiprocessor[i])
 #undef KNOWN
-		OUT(&t->out, "}");
+		EMIT(&t->out, "}");
 	}
-	OUT(&t->out, "]");
+	EMIT(&t->out, "]");
 }
 
 /* One rank in the file: which one, of how many the run knows. */
@@ -295,26 +296,26 @@ static void put_distributed(struct trace *t)
 	}
 	if (!known)
 		return;
-	OUT(&t->out, ",\"distributedInfo\":{");
+	EMIT(&t->out, ",\"distributedInfo\":{");
 	t->filled = false;
 	if (t->run->collective.n)
 		top_text(t, "backend", "nccl");
 	top_int(t, "rank", rank);
 	top_int(t, "world_size", world);
-	OUT(&t->out, "}");
+	EMIT(&t->out, "}");
 }
 
 static void put_processes(struct trace *t)
 {
 	bool any = false;
 
-	OUT(&t->out, ",\"processes\":[");
+	EMIT(&t->out, ",\"processes\":[");
 	for (size_t i = 0; i < t->run->n_shards; i++) {
 		const struct run_shard *shard = &t->run->shards[i];
 
 		if (!t->process[i].on)
 			continue;
-		out_text(&t->out, any ? ",{" : "{");
+		emit_text(&t->out, any ? ",{" : "{");
 		any = true;
 		t->filled = false;
 		top_int(t, "rank", shard->rank);
@@ -323,9 +324,9 @@ static void put_processes(struct trace *t)
 		top_int(t, "first_device_pid", (int64_t)t->process[i].gpu_pid);
 		top_int(t, "start_ns", shard->start_ns - t->run->start_ns);
 		top_int(t, "end_ns", shard->end_ns - t->run->start_ns);
-		OUT(&t->out, "}");
+		EMIT(&t->out, "}");
 	}
-	OUT(&t->out, "]");
+	EMIT(&t->out, "]");
 }
 
 /* What run.json says, and what the run lost. */
@@ -333,7 +334,7 @@ static void put_about(struct trace *t)
 {
 	const struct run_info *info = &t->run->info;
 
-	OUT(&t->out, ",\"moescope\":{");
+	EMIT(&t->out, ",\"moescope\":{");
 	t->filled = false;
 	top_text(t, "version", VERSION_TEXT);
 	top_text(t, "run", info->name);
@@ -353,16 +354,16 @@ static void put_about(struct trace *t)
 		top_int(t, "duration_ns", info->duration_ns);
 	top_int(t, "start_monotonic_ns", t->run->start_ns);
 	top_int(t, "lost", (int64_t)loss_total(&t->run->loss));
-	OUT(&t->out, ",\"loss\":{");
+	EMIT(&t->out, ",\"loss\":{");
 	t->filled = false;
 #define LOSS(field, words)                                                                         \
 	if (t->run->loss.field)                                                                    \
 		top_int(t, #field, (int64_t)t->run->loss.field);
 	LOSS_COUNTERS(LOSS)
 #undef LOSS
-	OUT(&t->out, "}");
+	EMIT(&t->out, "}");
 	put_processes(t);
-	OUT(&t->out, "}");
+	EMIT(&t->out, "}");
 }
 
 /* Nanoseconds since 1970 at the start of the run, as far as it is known. */
@@ -376,20 +377,20 @@ static int64_t base_time(const struct run *run)
 
 static void put_head(struct trace *t)
 {
-	OUT(&t->out, "{\"schemaVersion\":1");
+	EMIT(&t->out, "{\"schemaVersion\":1");
 	put_devices(t);
 	put_distributed(t);
 	put_about(t);
-	OUT(&t->out, ",\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
-	out_int(&t->out, base_time(t->run));
-	OUT(&t->out, ",\"traceEvents\":[");
+	EMIT(&t->out, ",\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
+	emit_int(&t->out, base_time(t->run));
+	EMIT(&t->out, ",\"traceEvents\":[");
 }
 
 static void put_tail(struct trace *t)
 {
-	OUT(&t->out, "\n],\"traceName\":");
-	out_string(&t->out, t->run->info.name);
-	OUT(&t->out, "}\n");
+	EMIT(&t->out, "\n],\"traceName\":");
+	emit_string(&t->out, t->run->info.name);
+	EMIT(&t->out, "}\n");
 }
 
 static bool pid_taken(const struct trace *t, size_t shard)
@@ -414,7 +415,7 @@ static int find_processes(struct trace *t, int64_t rank)
 		t->n_on += t->process[i].on;
 	}
 	for (size_t i = 0; i < run->n_shards; i++)
-		t->process[i].gpu_pid = t->n_on == 1 && t->process[i].pid >= DEVICES
+		t->process[i].gpu_pid = t->n_on == 1 && t->process[i].pid >= DEVICES_LIKELY
 						? 0
 						: DEVICE_PROCESS + i * DEVICES;
 	return 0;
@@ -485,12 +486,12 @@ static int write_trace(const struct run *run, int64_t rank, bool gzip, FILE *fil
 	int r = find_processes(&t, rank);
 
 	if (r == 0)
-		r = out_init(&t.out, file, gzip);
+		r = emit_init(&t.out, file, gzip);
 	if (r == 0) {
 		put_head(&t);
 		r = put_events(&t);
 		put_tail(&t);
-		r = out_finish(&t.out, r);
+		r = emit_finish(&t.out, r);
 	}
 	trace_release(&t);
 	return r < 0 ? err_sys(err, r, "cannot write the trace of '%s'", run->info.name) : 0;

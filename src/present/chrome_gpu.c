@@ -64,11 +64,11 @@ static void put_graph(struct trace *t, uint32_t graph, uint64_t node)
 {
 	if (graph) {
 		ARG(t, "graph id");
-		out_uint(&t->out, graph);
+		emit_uint(&t->out, graph);
 	}
 	if (node) {
 		ARG(t, "graph node id");
-		out_uint(&t->out, node);
+		emit_uint(&t->out, node);
 	}
 }
 
@@ -84,14 +84,14 @@ static void put_place(struct trace *t, const struct work *work)
 	event_place(t, work->pid, work->stream);
 	event_time(t, work->start_ns);
 	event_duration(t, work->duration_ns);
-	OUT(&t->out, ",\"args\":{\"device\":");
-	out_uint(&t->out, work->device);
-	OUT(&t->out, ",\"context\":");
-	out_uint(&t->out, work->context);
-	OUT(&t->out, ",\"stream\":");
-	out_uint(&t->out, work->stream);
-	OUT(&t->out, ",\"correlation\":");
-	out_uint(&t->out, work->correlation);
+	EMIT(&t->out, ",\"args\":{\"device\":");
+	emit_uint(&t->out, work->device);
+	EMIT(&t->out, ",\"context\":");
+	emit_uint(&t->out, work->context);
+	EMIT(&t->out, ",\"stream\":");
+	emit_uint(&t->out, work->stream);
+	EMIT(&t->out, ",\"correlation\":");
+	emit_uint(&t->out, work->correlation);
 	t->filled = true;
 	t->extra = false;
 }
@@ -108,11 +108,11 @@ static void join_work(struct trace *t, const struct work *work)
 	if (work->call == NO_CALL32 || t->call[work->call] & CALL_JOINED)
 		return;
 	t->call[work->call] |= CALL_WORKS | CALL_JOINED;
-	OUT(&t->out, ",\n{\"ph\":\"f\",\"id\":");
-	out_uint(&t->out, (uint64_t)work->call + 1);
+	EMIT(&t->out, ",\n{\"ph\":\"f\",\"id\":");
+	emit_uint(&t->out, (uint64_t)work->call + 1);
 	event_place(t, work->pid, work->stream);
 	event_time(t, work->start_ns);
-	OUT(&t->out, ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"}");
+	EMIT(&t->out, ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"}");
 }
 
 #define WORK(t, table, i, calls)                                                                   \
@@ -194,15 +194,15 @@ static void put_collective(struct trace *t, size_t i)
 	put_string(t, c->name[i]);
 	if (c->in_elements[i]) {
 		ARG(t, "In msg nelems");
-		out_uint(&t->out, c->in_elements[i]);
+		emit_uint(&t->out, c->in_elements[i]);
 	}
 	if (c->out_elements[i]) {
 		ARG(t, "Out msg nelems");
-		out_uint(&t->out, c->out_elements[i]);
+		emit_uint(&t->out, c->out_elements[i]);
 	}
 	if (c->group_size[i]) {
 		ARG(t, "Group size");
-		out_uint(&t->out, c->group_size[i]);
+		emit_uint(&t->out, c->group_size[i]);
 	}
 	if (c->type[i]) {
 		ARG(t, "dtype");
@@ -214,7 +214,7 @@ static void put_collective(struct trace *t, size_t i)
 	}
 	if (c->sequence_known[i]) {
 		ARG(t, "Seq");
-		out_uint(&t->out, c->sequence[i]);
+		emit_uint(&t->out, c->sequence[i]);
 	}
 }
 
@@ -245,7 +245,7 @@ static void put_kernels(struct trace *t, const struct accounts *accounts)
 			put_collective(t, found);
 		}
 		put_launch(t, kernel->launch[i], &launch);
-		OUT(&t->out, "}}");
+		EMIT(&t->out, "}}");
 		join_work(t, &work);
 	}
 }
@@ -254,10 +254,10 @@ static void put_kernels(struct trace *t, const struct accounts *accounts)
 static void put_moved(struct trace *t, uint64_t bytes, int64_t duration_ns)
 {
 	ARG(t, "bytes");
-	out_uint(&t->out, bytes);
+	emit_uint(&t->out, bytes);
 	if (duration_ns > 0) {
 		ARG(t, "memory bandwidth (GB/s)");
-		out_double(&t->out, (double)bytes / (double)duration_ns);
+		emit_double(&t->out, (double)bytes / (double)duration_ns);
 	}
 }
 
@@ -266,13 +266,13 @@ static void name_copy(struct trace *t, uint8_t kind, uint8_t source, uint8_t tar
 	const char *is = NAME_OF(copy_kinds, kind), *from = NAME_OF(memories, source),
 		   *to = NAME_OF(memories, target);
 
-	OUT(&t->out, ",\"name\":\"Memcpy ");
-	out_text(&t->out, is ? is : "Unknown");
-	OUT(&t->out, " (");
-	out_text(&t->out, from ? from : "Unknown");
-	OUT(&t->out, " -> ");
-	out_text(&t->out, to ? to : "Unknown");
-	OUT(&t->out, ")\"");
+	EMIT(&t->out, ",\"name\":\"Memcpy ");
+	emit_text(&t->out, is ? is : "Unknown");
+	EMIT(&t->out, " (");
+	emit_text(&t->out, from ? from : "Unknown");
+	EMIT(&t->out, " -> ");
+	emit_text(&t->out, to ? to : "Unknown");
+	EMIT(&t->out, ")\"");
 }
 
 static void put_copy_extra(struct trace *t, size_t i)
@@ -281,19 +281,19 @@ static void put_copy_extra(struct trace *t, size_t i)
 
 	if (!NAME_OF(copy_kinds, copy->kind[i]) && copy->kind[i]) {
 		EXTRA(t, "kind");
-		out_uint(&t->out, copy->kind[i]);
+		emit_uint(&t->out, copy->kind[i]);
 	}
 	if (!NAME_OF(memories, copy->source_memory[i]) && copy->source_memory[i]) {
 		EXTRA(t, "source_memory");
-		out_uint(&t->out, copy->source_memory[i]);
+		emit_uint(&t->out, copy->source_memory[i]);
 	}
 	if (!NAME_OF(memories, copy->target_memory[i]) && copy->target_memory[i]) {
 		EXTRA(t, "target_memory");
-		out_uint(&t->out, copy->target_memory[i]);
+		emit_uint(&t->out, copy->target_memory[i]);
 	}
 	if (copy->asynchronous[i]) {
 		EXTRA(t, "asynchronous");
-		out_uint(&t->out, copy->asynchronous[i]);
+		emit_uint(&t->out, copy->asynchronous[i]);
 	}
 }
 
@@ -318,9 +318,9 @@ static void put_copies(struct trace *t)
 		if (copy->source_device[i] != copy->device[i] ||
 		    copy->target_device[i] != copy->device[i]) {
 			ARG(t, "fromDevice");
-			out_uint(&t->out, copy->source_device[i]);
+			emit_uint(&t->out, copy->source_device[i]);
 			ARG(t, "toDevice");
-			out_uint(&t->out, copy->target_device[i]);
+			emit_uint(&t->out, copy->target_device[i]);
 		}
 		put_graph(t, copy->graph[i], copy->graph_node[i]);
 		put_copy_extra(t, i);
@@ -345,15 +345,15 @@ static void put_sets(struct trace *t)
 		}
 		work = (struct work)WORK(t, set, i, t->at.set_call);
 		event_begin(t, "X", "gpu_memset");
-		OUT(&t->out, ",\"name\":\"Memset (");
-		out_text(&t->out, memory ? memory : "Unknown");
-		OUT(&t->out, ")\"");
+		EMIT(&t->out, ",\"name\":\"Memset (");
+		emit_text(&t->out, memory ? memory : "Unknown");
+		EMIT(&t->out, ")\"");
 		put_place(t, &work);
 		put_moved(t, set->bytes[i], set->duration_ns[i]);
 		put_graph(t, set->graph[i], set->graph_node[i]);
 		if (!memory && set->memory[i]) {
 			EXTRA(t, "memory");
-			out_uint(&t->out, set->memory[i]);
+			emit_uint(&t->out, set->memory[i]);
 		}
 		args_end(t);
 		join_work(t, &work);
@@ -388,21 +388,21 @@ static void put_waits(struct trace *t)
 		event_duration(t, sync->duration_ns[i]);
 		args_begin(t);
 		ARG(t, "context");
-		out_uint(&t->out, sync->context[i]);
+		emit_uint(&t->out, sync->context[i]);
 		ARG(t, "stream");
 		if (sync->stream[i] <= INT32_MAX)
-			out_uint(&t->out, sync->stream[i]);
+			emit_uint(&t->out, sync->stream[i]);
 		else
-			OUT(&t->out, "-1");
+			EMIT(&t->out, "-1");
 		ARG(t, "correlation");
-		out_uint(&t->out, sync->correlation[i]);
+		emit_uint(&t->out, sync->correlation[i]);
 		if (!name && sync->type[i]) {
 			EXTRA(t, "type");
-			out_uint(&t->out, sync->type[i]);
+			emit_uint(&t->out, sync->type[i]);
 		}
 		if (sync->stream[i] > INT32_MAX) {
 			EXTRA(t, "stream");
-			out_uint(&t->out, sync->stream[i]);
+			emit_uint(&t->out, sync->stream[i]);
 		}
 		args_end(t);
 		track_use(t, &track);
@@ -443,21 +443,21 @@ void put_calls(struct trace *t)
 		event_place(t, pid, api->thread[i]);
 		event_time(t, api->start_ns[i]);
 		event_duration(t, api->duration_ns[i]);
-		OUT(&t->out, ",\"args\":{\"correlation\":");
-		out_uint(&t->out, api->correlation[i]);
+		EMIT(&t->out, ",\"args\":{\"correlation\":");
+		emit_uint(&t->out, api->correlation[i]);
 		t->filled = true;
 		t->extra = false;
 		if (api->status[i]) {
 			EXTRA(t, "status");
-			out_uint(&t->out, api->status[i]);
+			emit_uint(&t->out, api->status[i]);
 		}
 		args_end(t);
 		if (!(t->call[i] & CALL_WORKS))
 			continue;
-		OUT(&t->out, ",\n{\"ph\":\"s\",\"id\":");
-		out_uint(&t->out, i + 1);
+		EMIT(&t->out, ",\n{\"ph\":\"s\",\"id\":");
+		emit_uint(&t->out, i + 1);
 		event_place(t, pid, api->thread[i]);
 		event_time(t, api->start_ns[i]);
-		OUT(&t->out, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
+		EMIT(&t->out, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"}");
 	}
 }

@@ -15,17 +15,17 @@ static void put_site(struct trace *t, const struct site *site)
 {
 	if (site->layer >= 0) {
 		EXTRA(t, "layer");
-		out_int(&t->out, site->layer);
+		emit_int(&t->out, site->layer);
 	}
 	if (site->expert >= 0) {
 		EXTRA(t, "expert");
-		out_int(&t->out, site->expert);
+		emit_int(&t->out, site->expert);
 	}
 	if (site->phase) {
 		EXTRA(t, "phase");
-		out_uint(&t->out, site->phase);
+		emit_uint(&t->out, site->phase);
 		EXTRA(t, "phase_name");
-		out_string(&t->out, phase_name(site->phase));
+		emit_string(&t->out, phase_name(site->phase));
 	}
 }
 
@@ -47,19 +47,19 @@ static void put_steps(struct trace *t)
 		args_begin(t);
 		if (step->tokens_known[i]) {
 			EXTRA(t, "tokens");
-			out_uint(&t->out, step->tokens[i]);
+			emit_uint(&t->out, step->tokens[i]);
 			EXTRA(t, "tokens_known");
-			OUT(&t->out, "1");
+			EMIT(&t->out, "1");
 		}
 		EXTRA(t, "recorded");
-		out_uint(&t->out, step->recorded[i]);
+		emit_uint(&t->out, step->recorded[i]);
 		if (step->probe[i]) {
 			EXTRA(t, "probe");
-			out_uint(&t->out, step->probe[i]);
+			emit_uint(&t->out, step->probe[i]);
 		}
 		if (step->unfinished[i]) {
 			EXTRA(t, "unfinished");
-			out_uint(&t->out, step->unfinished[i]);
+			emit_uint(&t->out, step->unfinished[i]);
 		}
 		args_end(t);
 	}
@@ -151,15 +151,15 @@ static void put_op_args(struct trace *t, size_t i)
 	}
 	if (!(op->unknown[i] & OP_FLOPS_UNKNOWN)) {
 		ARG(t, "flops");
-		out_uint(&t->out, op->flops[i]);
+		emit_uint(&t->out, op->flops[i]);
 	}
 	if (op->unknown[i] != usual) {
 		EXTRA(t, "unknown");
-		out_uint(&t->out, op->unknown[i]);
+		emit_uint(&t->out, op->unknown[i]);
 	}
 	if (!(op->unknown[i] & OP_BYTES_UNKNOWN)) {
 		EXTRA(t, "bytes");
-		out_uint(&t->out, op->bytes[i]);
+		emit_uint(&t->out, op->bytes[i]);
 	}
 }
 
@@ -195,7 +195,7 @@ static int put_nested(struct trace *t)
 		put_site(t, &site);
 		if (unfinished) {
 			EXTRA(t, "unfinished");
-			out_uint(&t->out, unfinished);
+			emit_uint(&t->out, unfinished);
 		}
 		args_end(t);
 	}
@@ -261,11 +261,11 @@ static int put_frames(struct trace *t)
 		args_begin(t);
 		ARG(t, "Python parent id");
 		if (depth)
-			out_uint(&t->out, open[depth - 1] + 1);
+			emit_uint(&t->out, open[depth - 1] + 1);
 		else
-			OUT(&t->out, "null");
+			EMIT(&t->out, "null");
 		ARG(t, "Python id");
-		out_uint(&t->out, i + 1);
+		emit_uint(&t->out, i + 1);
 		args_end(t);
 		open[depth++] = i;
 	}
@@ -290,14 +290,14 @@ static void put_arrows(struct trace *t)
 		for (int end = 0; end < 2; end++) {
 			event_begin(t, end ? "f" : "s", kineto ? "fwdbwd" : "moescope");
 			event_name_id(t, flow->name[i]);
-			OUT(&t->out, ",\"id\":");
-			out_uint(&t->out, id);
+			EMIT(&t->out, ",\"id\":");
+			emit_uint(&t->out, id);
 			event_place(t, pid, end ? flow->end_thread[i] : flow->thread[i]);
 			event_time(t, flow->start_ns[i] + (end ? flow->duration_ns[i] : 0));
 			if (end) {
-				OUT(&t->out, ",\"bp\":\"e\"}");
+				EMIT(&t->out, ",\"bp\":\"e\"}");
 			} else if (kineto) {
-				OUT(&t->out, "}");
+				EMIT(&t->out, "}");
 			} else {
 				put_columns(t, RECORD_FLOW, i, true);
 				args_end(t);

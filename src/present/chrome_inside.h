@@ -7,7 +7,7 @@
  *   chrome_host.c     steps, ranges, operations, frames, arrows
  *   chrome_memory.c   allocations
  *   chrome_records.c  what Kineto has no events for, column by column
- *   chrome_out.c      JSON text
+ *   chrome_emit.c      JSON text
  *
  * One thread writes; only compression has others.
  */
@@ -15,7 +15,7 @@
 #define PRESENT_CHROME_INSIDE_H
 
 #include "analyze/attribution.h"
-#include "present/chrome_out.h"
+#include "present/chrome_emit.h"
 #include "tables/tables.h"
 
 /* Tracks of a process that are no threads of it. */
@@ -53,7 +53,7 @@ struct track {
 
 struct trace {
 	const struct run *run;
-	struct out out;
+	struct emitter out;
 	struct process *process; /* by shard */
 	size_t n_on;
 	struct pieces strings, launches, shapes, stacks;
@@ -86,23 +86,23 @@ void event_duration(struct trace *t, int64_t duration_ns);
 
 static inline void args_begin(struct trace *t)
 {
-	OUT(&t->out, ",\"args\":{");
+	EMIT(&t->out, ",\"args\":{");
 	t->filled = t->extra = false;
 }
 
 static inline void arg_key(struct trace *t, const char *key, size_t n)
 {
 	if (t->filled)
-		OUT(&t->out, ",");
+		EMIT(&t->out, ",");
 	t->filled = true;
-	out_bytes(&t->out, key, n);
+	emit_bytes(&t->out, key, n);
 }
 
 static inline void extra_key(struct trace *t, const char *key, size_t n)
 {
 	if (!t->extra) {
 		ARG(t, "moescope");
-		OUT(&t->out, "{");
+		EMIT(&t->out, "{");
 		t->extra = true;
 		t->filled = false;
 	}
@@ -113,8 +113,8 @@ static inline void extra_key(struct trace *t, const char *key, size_t n)
 static inline void args_end(struct trace *t)
 {
 	if (t->extra)
-		OUT(&t->out, "}");
-	OUT(&t->out, "}}");
+		EMIT(&t->out, "}");
+	EMIT(&t->out, "}}");
 }
 
 /* The piece of an id, or NULL: it has to be made by piece_make. */

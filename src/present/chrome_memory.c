@@ -104,7 +104,7 @@ static void put_totals(struct trace *t, struct totals *totals, size_t row)
 			continue;
 		t->told[sample] = 1;
 		arg_key(t, totals[k].key, strlen(totals[k].key));
-		out_uint(&t->out, (uint64_t)t->run->sample.value[sample]);
+		emit_uint(&t->out, (uint64_t)t->run->sample.value[sample]);
 	}
 }
 
@@ -113,26 +113,26 @@ static void put_instant(struct trace *t, size_t i, int64_t bytes, struct totals 
 	const struct table_memory *memory = &t->run->memory;
 
 	event_begin(t, "i", "cpu_instant_event");
-	OUT(&t->out, ",\"s\":\"t\",\"name\":\"[memory]\"");
+	EMIT(&t->out, ",\"s\":\"t\",\"name\":\"[memory]\"");
 	event_place(t, t->process[memory->shard[i]].pid, memory->thread[i]);
 	event_time(t, memory->time_ns[i]);
 	args_begin(t);
 	put_totals(t, totals, i);
 	ARG(t, "Bytes");
-	out_int(&t->out, bytes);
+	emit_int(&t->out, bytes);
 	ARG(t, "Device Id");
-	out_int(&t->out, memory->device[i]);
+	emit_int(&t->out, memory->device[i]);
 	ARG(t, "Device Type");
-	out_uint(&t->out, memory->device[i] >= 0);
+	emit_uint(&t->out, memory->device[i] >= 0);
 	ARG(t, "Addr");
-	out_uint(&t->out, memory->address[i]);
+	emit_uint(&t->out, memory->address[i]);
 	if (memory->event[i] && memory->bytes[i]) {
 		EXTRA(t, "bytes");
-		out_uint(&t->out, memory->bytes[i]);
+		emit_uint(&t->out, memory->bytes[i]);
 	}
 	if (memory->use[i]) {
 		EXTRA(t, "use");
-		out_uint(&t->out, memory->use[i]);
+		emit_uint(&t->out, memory->use[i]);
 	}
 	if (memory->site[i]) {
 		EXTRA(t, "site");
@@ -192,7 +192,7 @@ int put_allocations(struct trace *t)
 	return r;
 }
 
-/* For people: without a kind it is no record. */
+/* For people: an event that names no record is none. */
 static void put_counter(struct trace *t, const char *name, uint16_t shard, int64_t time_ns,
 			double value)
 {
@@ -204,7 +204,7 @@ static void put_counter(struct trace *t, const char *name, uint16_t shard, int64
 	event_time(t, time_ns);
 	args_begin(t);
 	ARG(t, "value");
-	out_double(&t->out, value);
+	emit_double(&t->out, value);
 	args_end(t);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records that Kineto has no events for, by the list of their columns: `kind` and a key for each
+ * Records that Kineto has no events for, by the list of their columns: `record` (its kind) and a key for each
  * column in the arguments, time and duration as those of the event. Strings, sites and launches are
  * written out; lists are arrays, and say their lengths themselves. Numbers that JSON has no form for
  * are texts.
@@ -50,31 +50,31 @@ static void put_number(struct trace *t, enum column_type type, const void *value
 
 	switch (type) {
 	case COLUMN_U8:
-		out_uint(&t->out, ((const uint8_t *)values)[i]);
+		emit_uint(&t->out, ((const uint8_t *)values)[i]);
 		break;
 	case COLUMN_U16:
-		out_uint(&t->out, ((const uint16_t *)values)[i]);
+		emit_uint(&t->out, ((const uint16_t *)values)[i]);
 		break;
 	case COLUMN_U32:
-		out_uint(&t->out, ((const uint32_t *)values)[i]);
+		emit_uint(&t->out, ((const uint32_t *)values)[i]);
 		break;
 	case COLUMN_U64:
-		out_uint(&t->out, ((const uint64_t *)values)[i]);
+		emit_uint(&t->out, ((const uint64_t *)values)[i]);
 		break;
 	case COLUMN_I32:
-		out_int(&t->out, ((const int32_t *)values)[i]);
+		emit_int(&t->out, ((const int32_t *)values)[i]);
 		break;
 	case COLUMN_I64:
-		out_int(&t->out, ((const int64_t *)values)[i]);
+		emit_int(&t->out, ((const int64_t *)values)[i]);
 		break;
 	case COLUMN_F64:
 		real = ((const double *)values)[i];
 		if (isfinite(real))
-			out_double(&t->out, real);
+			emit_double(&t->out, real);
 		else
-			out_text(&t->out, isnan(real) ? "\"NaN\""
-					  : real > 0  ? "\"Infinity\""
-						      : "\"-Infinity\"");
+			emit_text(&t->out, isnan(real) ? "\"NaN\""
+					   : real > 0  ? "\"Infinity\""
+						       : "\"-Infinity\"");
 		break;
 	}
 }
@@ -83,15 +83,15 @@ static void put_site_object(struct trace *t, uint32_t id)
 {
 	struct site site = run_site(t->run, id);
 
-	OUT(&t->out, "{\"name\":");
+	EMIT(&t->out, "{\"name\":");
 	put_string(t, site.name);
-	OUT(&t->out, ",\"layer\":");
-	out_int(&t->out, site.layer);
-	OUT(&t->out, ",\"expert\":");
-	out_int(&t->out, site.expert);
-	OUT(&t->out, ",\"phase\":");
-	out_uint(&t->out, site.phase);
-	OUT(&t->out, "}");
+	EMIT(&t->out, ",\"layer\":");
+	emit_int(&t->out, site.layer);
+	EMIT(&t->out, ",\"expert\":");
+	emit_int(&t->out, site.expert);
+	EMIT(&t->out, ",\"phase\":");
+	emit_uint(&t->out, site.phase);
+	EMIT(&t->out, "}");
 }
 
 static void put_launch_object(struct trace *t, uint32_t id)
@@ -99,31 +99,31 @@ static void put_launch_object(struct trace *t, uint32_t id)
 	struct row_launch launch = run_launch(t->run, id);
 	const struct kind_desc *desc = kind_desc(RECORD_LAUNCH);
 
-	OUT(&t->out, "{");
+	EMIT(&t->out, "{");
 	for (unsigned int c = 1; c < desc->n_columns; c++) { /* all but the id */
 		const struct column_desc *column = &desc->columns[c];
 
-		out_text(&t->out, c > 1 ? ",\"" : "\"");
-		out_text(&t->out, column->name);
-		OUT(&t->out, "\":");
+		emit_text(&t->out, c > 1 ? ",\"" : "\"");
+		emit_text(&t->out, column->name);
+		EMIT(&t->out, "\":");
 		if (column->refers)
 			put_string(t, launch.name);
 		else
 			put_number(t, column->type, (const char *)&launch + column->row_offset, 0);
 	}
-	OUT(&t->out, "}");
+	EMIT(&t->out, "}");
 }
 
 static void put_list(struct trace *t, const struct column_desc *column, const void *values,
 		     const uint64_t *first, size_t row)
 {
-	OUT(&t->out, "[");
+	EMIT(&t->out, "[");
 	for (uint64_t i = first[row]; i < first[row + 1]; i++) {
 		if (i > first[row])
-			OUT(&t->out, ",");
+			EMIT(&t->out, ",");
 		put_number(t, column->type, values, i);
 	}
-	OUT(&t->out, "]");
+	EMIT(&t->out, "]");
 }
 
 static bool counts_a_list(const struct kind_desc *desc, unsigned int column)
@@ -164,10 +164,10 @@ void put_columns(struct trace *t, enum record_kind kind, size_t row, bool durati
 	const struct kind_desc *desc = kind_desc(kind);
 
 	args_begin(t);
-	ARG(t, "kind");
-	OUT(&t->out, "\"");
-	out_text(&t->out, desc->name);
-	OUT(&t->out, "\"");
+	ARG(t, "record");
+	EMIT(&t->out, "\"");
+	emit_text(&t->out, desc->name);
+	EMIT(&t->out, "\"");
 	for (unsigned int c = 0; c < desc->n_columns; c++)
 		if ((int)c != desc->time_column &&
 		    (duration_too || (int)c != desc->duration_column) && !counts_a_list(desc, c))
@@ -226,18 +226,18 @@ static void explain_payload(struct trace *t, size_t i)
 
 	if (name) {
 		ARG(t, "category_name");
-		out_string(&t->out, name);
+		emit_string(&t->out, name);
 	}
 	if (!payload->type[i])
 		return; /* a category alone, or a payload that the probe cannot read */
 	ARG(t, "payload");
 	memcpy(&real, &payload->bits[i], sizeof(real));
 	if (payload->type[i] == 1)
-		out_uint(&t->out, payload->bits[i]);
+		emit_uint(&t->out, payload->bits[i]);
 	else if (payload->type[i] == 2)
-		out_int(&t->out, (int64_t)payload->bits[i]);
+		emit_int(&t->out, (int64_t)payload->bits[i]);
 	else
-		out_double(&t->out, real);
+		emit_double(&t->out, real);
 }
 
 void put_record(struct trace *t, enum record_kind kind, size_t row)
@@ -261,7 +261,7 @@ void put_record(struct trace *t, enum record_kind kind, size_t row)
 				t, kind,
 				slot_of_column(desc, (unsigned int)desc->duration_column)))[row]);
 	else
-		OUT(&t->out, ",\"s\":\"t\"");
+		EMIT(&t->out, ",\"s\":\"t\"");
 	put_columns(t, kind, row, false);
 	if (kind == RECORD_PAYLOAD)
 		explain_payload(t, row);
@@ -281,19 +281,19 @@ static void put_value(struct trace *t, enum record_kind kind, size_t row)
 		return;
 	}
 	event_begin(t, "C", "moescope");
-	OUT(&t->out, ",\"kind\":\"");
-	out_text(&t->out, kind_desc(kind)->name);
-	OUT(&t->out, "\"");
+	EMIT(&t->out, ",\"record\":\"");
+	emit_text(&t->out, kind_desc(kind)->name);
+	EMIT(&t->out, "\"");
 	event_name_id(t, counts ? counter->name[row] : sample->metric[row]);
 	event_place(t, t->process[counts ? counter->shard[row] : sample->shard[row]].pid, 0);
 	event_time(t, counts ? counter->time_ns[row] : sample->time_ns[row]);
 	if (!counts) {
-		OUT(&t->out, ",\"id\":");
-		out_uint(&t->out, sample->device[row]);
+		EMIT(&t->out, ",\"id\":");
+		emit_uint(&t->out, sample->device[row]);
 	}
 	args_begin(t);
 	ARG(t, "value");
-	out_double(&t->out, value);
+	emit_double(&t->out, value);
 	args_end(t);
 }
 
@@ -310,13 +310,13 @@ static void put_spans(struct trace *t)
 		for (int end = 0; end < 2; end++) {
 			event_begin(t, end ? "e" : "b", "moescope");
 			event_name_id(t, span->name[i]);
-			OUT(&t->out, ",\"id\":");
-			out_uint(&t->out, i + 1);
+			EMIT(&t->out, ",\"id\":");
+			emit_uint(&t->out, i + 1);
 			event_place(t, t->process[span->shard[i]].pid,
 				    end ? ends_on : span->thread[i]);
 			event_time(t, span->start_ns[i] + (end ? span->duration_ns[i] : 0));
 			if (end) {
-				OUT(&t->out, "}");
+				EMIT(&t->out, "}");
 				continue;
 			}
 			put_columns(t, RECORD_SPAN, i, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks of JSON text; see chrome_out.h.
+ * Blocks of JSON text; see chrome_emit.h.
  */
-#include "present/chrome_out.h"
+#include "present/chrome_emit.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,14 +13,14 @@
 #include "present/chrome_gzip.h"
 
 #define TEN(d) d "0" d "1" d "2" d "3" d "4" d "5" d "6" d "7" d "8" d "9"
-const char out_pairs[201] = TEN("0") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") TEN("6") TEN("7")
+const char emit_pairs[201] = TEN("0") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") TEN("6") TEN("7")
 	TEN("8") TEN("9");
 
-int out_init(struct out *out, FILE *file, bool gzip)
+int emit_init(struct emitter *out, FILE *file, bool gzip)
 {
 	int r = 0;
 
-	*out = (struct out){ .file = file, .block = malloc(GZIP_BLOCK) };
+	*out = (struct emitter){ .file = file, .block = malloc(GZIP_BLOCK) };
 	if (!out->block)
 		return -ENOMEM;
 	out->at = out->block;
@@ -32,7 +32,7 @@ int out_init(struct out *out, FILE *file, bool gzip)
 	return r;
 }
 
-void out_flush(struct out *out)
+void emit_flush(struct emitter *out)
 {
 	size_t n = (size_t)(out->at - out->block);
 
@@ -46,19 +46,19 @@ void out_flush(struct out *out)
 	out->at = out->block;
 }
 
-int out_finish(struct out *out, int r)
+int emit_finish(struct emitter *out, int r)
 {
-	out_flush(out);
+	emit_flush(out);
 	r = r < 0 ? r : out->failed;
 	if (r == 0 && out->gzip)
 		r = gzip_out_finish(out->gzip);
 	gzip_out_free(out->gzip);
 	free(out->block);
-	*out = (struct out){ 0 };
+	*out = (struct emitter){ 0 };
 	return r;
 }
 
-void out_long(struct out *out, const char *bytes, size_t n)
+void emit_long(struct emitter *out, const char *bytes, size_t n)
 {
 	while (n) {
 		size_t room = (size_t)(out->end - out->at), part = n < room ? n : room;
@@ -68,7 +68,7 @@ void out_long(struct out *out, const char *bytes, size_t n)
 		bytes += part;
 		n -= part;
 		if (n)
-			out_flush(out);
+			emit_flush(out);
 	}
 }
 
@@ -101,7 +101,7 @@ void buf_escaped(struct buf *buf, const char *text)
 	buf_append(buf, "\"", 1);
 }
 
-void out_string(struct out *out, const char *text)
+void emit_string(struct emitter *out, const char *text)
 {
 	struct buf buf = { 0 };
 
@@ -109,18 +109,18 @@ void out_string(struct out *out, const char *text)
 	if (buf.failed && !out->failed)
 		out->failed = -ENOMEM;
 	if (!buf.failed)
-		out_bytes(out, buf.data, buf.size);
+		emit_bytes(out, buf.data, buf.size);
 	buf_release(&buf);
 }
 
-void out_double(struct out *out, double value)
+void emit_double(struct emitter *out, double value)
 {
 	char text[40];
 
 	if (!isfinite(value)) {
-		OUT(out, "null");
+		EMIT(out, "null");
 		return;
 	}
 	json_format_double(text, sizeof(text), value);
-	out_text(out, text);
+	emit_text(out, text);
 }
