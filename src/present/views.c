@@ -62,6 +62,12 @@ static int render_transfers(const struct run *run, const struct present_options 
 	return section_render(&section_transfers, run, options, out, err);
 }
 
+static int render_comm(const struct run *run, const struct present_options *options, FILE *out,
+		       struct err *err)
+{
+	return section_render(&section_comm, run, options, out, err);
+}
+
 static int render_efficiency(const struct run *run, const struct present_options *options,
 			     FILE *out, struct err *err)
 {
@@ -112,6 +118,7 @@ static const struct view views[] = {
 	{ "kernels", WANT_DEVICE, render_kernels, 0, kernels_placeless },
 	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
 	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
+	{ "comm", WANT_DEVICE | WANT(COLLECTIVE), render_comm, KERNEL_COLUMNS },
 	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
 	  render_efficiency },
 };

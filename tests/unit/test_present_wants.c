@@ -147,10 +147,10 @@ static void compare_plots(const char *path)
 
 static void test_views_load_what_they_need(void **state)
 {
-	static const char *const views[] = { "ops",	      "steps",		"routing",
-					     "routing-steps", "memory",		"api",
-					     "transfers",     "efficiency",	"report",
-					     "dashboard",     "routing-experts" };
+	static const char *const views[] = { "ops",	      "steps",		 "routing",
+					     "routing-steps", "memory",		 "api",
+					     "transfers",     "efficiency",	 "report",
+					     "dashboard",     "routing-experts", "comm" };
 	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
 	size_t n = sizeof(views) / sizeof(views[0]);
 	struct shard_writer *writer;
