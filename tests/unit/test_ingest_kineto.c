@@ -139,7 +139,7 @@ static void test_program(void **state)
 		     "\"ts\":10,\"dur\":5,\"args\":{\"Input Dims\":[[1024, 8192], [], [4]],"
 		     "\"Call stack\":\"b.py(2): g;a.py(1): f\",\"flops\":77}}",
 		     "op site='aten::mm' start_ns=10000 duration_ns=5000 thread=2 "
-		     "shape='[1024,8192]x[4]' flops=77 unknown=2 stack='b.py(2): g;a.py(1): f'\n");
+		     "shape='[1024,8192]x[4]' flops=77 unknown=2 stack='a.py(1): f;b.py(2): g'\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"aten::mm\",\"pid\":1,"
 		     "\"tid\":\"25738\",\"ts\":10,\"dur\":5,\"args\":{\"Input dims\":[[], []]}}",
 		     "op site='aten::mm' start_ns=10000 duration_ns=5000 thread=25738 unknown=3\n");
@@ -215,7 +215,7 @@ static void test_arrows(void **state)
 		     "\"name\":\"ac2g\"},"
 		     "{\"ph\":\"f\",\"id\":1,\"pid\":0,\"tid\":7,\"ts\":12,\"cat\":\"ac2g\","
 		     "\"name\":\"ac2g\",\"bp\":\"e\"}",
-		     "flow name='forward to backward' start_ns=10000 duration_ns=20000 thread=4 "
+		     "flow name='fwdbwd' start_ns=10000 duration_ns=20000 thread=4 "
 		     "end_thread=5 id=1\n"
 		     "note: 1 ends of arrows from forward to backward operations have no other end "
 		     "and are left out\n");

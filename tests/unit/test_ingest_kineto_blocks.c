@@ -45,7 +45,7 @@ static const char expected[] =
 	"fact key='rank' value='4'\n"
 	"fact key='world_size' value='8'\n"
 	"fact key='traceName' value='[{\"ph\": }, {'\n"
-	"flow name='forward to backward' start_ns=1000 duration_ns=1000 thread=2 end_thread=3 id=1\n"
+	"flow name='fwdbwd' start_ns=1000 duration_ns=1000 thread=2 end_thread=3 id=1\n"
 	"damaged at 602: no comma between two members\n"
 	"damaged at 855: a duration below zero\n"
 	"unknown: what\n"
