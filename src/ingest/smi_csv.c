@@ -106,7 +106,7 @@ static bool read_time(const struct csv_field *text, int64_t *ret_ns)
 	return true;
 }
 
-/* Most names are nvidia-smi's, and one of them is of a reading: tables of all kinds have a name and an
+/* Most names look like nvidia-smi's, and one of them is of a reading: tables of all kinds have a name and an
  * index. */
 static bool is_header(const struct csv *csv)
 {
@@ -118,7 +118,7 @@ static bool is_header(const struct csv *csv)
 
 		split_name(csv_trimmed(csv, i), &name, &unit);
 		column = smi_column_find(name.text, name.length);
-		known += column != NULL;
+		known += column || (name.length && memchr(name.text, '.', name.length));
 		readings += column && (column->kind == SMI_NUMBER || column->kind == SMI_MASK);
 	}
 	return readings && 2 * known >= csv->n;
