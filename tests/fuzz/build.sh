@@ -29,7 +29,7 @@ fi
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
-	if echo "$source" | grep -qE "/($without)\.c$"; then
+	if echo "$source" | grep -qE "/($without|ingest/nsight_off)\.c$"; then
 		continue
 	fi
 	object=$1/objects/$(echo "${source#"$root"/}" | tr / _).o
@@ -40,8 +40,8 @@ for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c 
 	fi
 	objects="$objects $object"
 done
-for target in shard ring json schedule peaks pickle; do
+for target in shard ring json schedule peaks pickle csv nsight; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" $objects \
-		-o "$1/fuzz_$target" -lzstd -lz -lpthread -lm
+		-o "$1/fuzz_$target" -lzstd -lz -lsqlite3 -lpthread -lm
 done

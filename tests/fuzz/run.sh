@@ -17,11 +17,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 export ASAN_OPTIONS="${ASAN_OPTIONS:-quarantine_size_mb=8}"
 passed=0
 failed=0
-for target in shard ring json schedule peaks pickle; do
+for target in shard ring json schedule peaks pickle csv nsight; do
 	work=$build/work/$target
 	mkdir -p "$work/corpus" "$work/findings" "$here/corpus/$target" "$here/regress/$target"
 	max_len=8192
 	[ "$target" = schedule ] && max_len=128
+	[ "$target" = nsight ] && max_len=16384
 	if "$build/fuzz_$target" -rss_limit_mb=2048 -timeout=10 -max_len=$max_len \
 		-max_total_time="$seconds" -artifact_prefix="$work/findings/" -print_final_stats=1 \
 		"$work/corpus" "$here/corpus/$target" "$here/regress/$target" \
