@@ -30,7 +30,7 @@ without="$without|ingest/(gunzip_off|nsight_off)"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
-	if echo "$source" | grep -qE "/($without)\.c$"; then
+	if echo "$source" | grep -qE "/($without|ingest/nsight_off)\.c$"; then
 		continue
 	fi
 	object=$1/objects/$(echo "${source#"$root"/}" | tr / _).o
@@ -45,8 +45,8 @@ done
 rm -f "$1/objects.a"
 # shellcheck disable=SC2086
 ar rcs "$1/objects.a" $objects
-for target in shard ring json kineto schedule peaks pickle; do
+while read -r target; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" "$1/objects.a" \
 		-o "$1/fuzz_$target" -lzstd -lz -lsqlite3 -lpthread -lm
-done
+done < "$here/targets"

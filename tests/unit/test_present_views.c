@@ -22,9 +22,9 @@
 
 static const char *const names[] = {
 	"report", "dashboard", "ops", "steps",	   "routing",	 "routing-steps", "routing-experts",
-	"memory", "kernels",   "api", "transfers", "efficiency", "comm"
+	"memory", "kernels",   "api", "transfers", "efficiency", "comm",	  "counters"
 };
-#define N_NAMES 13
+#define N_NAMES 14
 
 static struct present_options plain(void)
 {
@@ -144,7 +144,7 @@ static void test_hostile_json(void **state)
 					     "routing", "routing-steps", "routing-experts",
 					     "memory",	"chrome",	 "kernels",
 					     "api",	"transfers",	 "efficiency",
-					     "comm" };
+					     "comm",	"counters" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
