@@ -26,6 +26,8 @@ else
 	without='probe/(cuda_order|cupti|gpu|inject|launches|nvml|nvml_gpm|nvml_processes|nvtx'
 	without="$without|recorder|recorder_(cuda|drain|kernel|rows))|base/(gpu_devices|nvml_api)"
 fi
+# Importers with the libraries that they can do without.
+without="$without|ingest/(gunzip|nsight)_off"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
@@ -43,5 +45,5 @@ done
 for target in shard ring json schedule peaks pickle; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" $objects \
-		-o "$1/fuzz_$target" -lzstd -lz -lpthread -lm
+		-o "$1/fuzz_$target" -lzstd -lz -lsqlite3 -lpthread -lm
 done
