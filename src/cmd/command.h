@@ -98,7 +98,7 @@ const char *command_nearest(const char *name);
 
 extern const struct command cmd_demo, cmd_run, cmd_report, cmd_ops, cmd_steps, cmd_routing,
 	cmd_memory, cmd_kernels, cmd_api, cmd_transfers, cmd_efficiency, cmd_compare, cmd_plot,
-	cmd_export, cmd_import, cmd_explain, cmd_smi, cmd_doctor, cmd_dump, cmd_completion,
+	cmd_export, cmd_import, cmd_explain, cmd_smi, cmd_sql, cmd_doctor, cmd_dump, cmd_completion,
 	cmd_help;
 
 #endif
