@@ -31,7 +31,7 @@ struct sql_module {
 	const struct sql_function *function;
 };
 
-#define SQL_MODULES_MAX (SQL_TABLES_MAX + FUNCTIONS_MAX)
+#define SQL_MODULES_MAX (2 * SQL_TABLES_MAX + FUNCTIONS_MAX)
 struct sql {
 	sqlite3 *db;
 	struct sql_source source;
@@ -40,6 +40,8 @@ struct sql {
 	struct sql_need asked, loaded;
 	bool declaring; /* a table of ours: the authoriser is asked about that, too */
 	bool denied;	/* the authoriser refused something */
+	bool no_sums;
+	bool unsummable; /* too many names, or too large numbers, for sums.h */
 	struct sql_module modules[SQL_MODULES_MAX];
 	size_t n_modules;
 };
@@ -51,6 +53,7 @@ void need_table(struct sql_need *need, const struct sql_table *table, uint64_t c
 /* Makes the tables and functions known to the connection. An SQLite code. */
 int vtab_register(struct sql *sql);
 int functions_register(struct sql *sql);
+int sums_register(struct sql *sql);
 struct sql_module *session_module(struct sql *sql, const struct sql_table *table,
 				  const struct sql_function *function);
 /* "CREATE TABLE …" of the functions. */

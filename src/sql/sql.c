@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sql/session.h"
+#include "sql/sums.h"
 
 bool sql_available(void)
 {
@@ -233,6 +234,8 @@ static int connect(struct sql *sql)
 	if (r == SQLITE_OK)
 		r = functions_register(sql);
 	if (r == SQLITE_OK)
+		r = sums_register(sql);
+	if (r == SQLITE_OK)
 		r = sqlite3_set_authorizer(sql->db, authorise, sql);
 	return r;
 }
@@ -270,6 +273,11 @@ void sql_close(struct sql *sql)
 	unload(sql);
 	free(sql->runs);
 	free(sql);
+}
+
+void sql_use_sums(struct sql *sql, bool use)
+{
+	sql->no_sums = !use;
 }
 
 void sql_interrupt(struct sql *sql)
@@ -337,13 +345,19 @@ static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 		       const struct sql_sink *sink, struct result *result, bool *more,
 		       struct err *err)
 {
+	int code = sqlite3_step(statement), r = 0;
 	size_t rows = 0;
-	int code, r = 0;
 
-	while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+	/* Only now: what fails at once leaves nothing half-said. */
+	if (result->n && (code == SQLITE_ROW || code == SQLITE_DONE))
+		r = sink->begin(sink->context, result->names, result->n);
+	if (r < 0)
+		return err_sys(err, r, "cannot write the rows");
+	for (; code == SQLITE_ROW; code = sqlite3_step(statement)) {
 		if (limit && rows++ == limit) {
 			*more = true;
-			return 0;
+			code = SQLITE_DONE;
+			break;
 		}
 		for (size_t c = 0; c < result->n; c++)
 			result->cells[c] = cell_of(statement, (int)c);
@@ -351,33 +365,80 @@ static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 		if (r < 0)
 			return r == -EPIPE ? r : err_sys(err, r, "cannot write the rows");
 	}
-	return code == SQLITE_DONE ? 0 : failed(sql, NULL, err);
+	if (code != SQLITE_DONE)
+		return failed(sql, NULL, err);
+	r = result->n ? sink->end(sink->context) : 0;
+	return r < 0 ? err_sys(err, r, "cannot write the rows") : 0;
 }
 
-static int run_statement(struct sql *sql, sqlite3_stmt *statement, size_t limit,
-			 const struct sql_sink *sink, bool *more, struct err *err)
+/* named: the statement as it was given; statement: what says the same. */
+static int run_statement(struct sql *sql, sqlite3_stmt *named, sqlite3_stmt *statement,
+			 size_t limit, const struct sql_sink *sink, bool *more, struct err *err)
 {
-	struct result result = { .n = (size_t)sqlite3_column_count(statement) };
+	struct result result = { .n = (size_t)sqlite3_column_count(named) };
 	int r = 0;
 
 	result.names = calloc(result.n + 1, sizeof(*result.names));
 	result.cells = calloc(result.n + 1, sizeof(*result.cells));
 	for (size_t c = 0; result.names && c < result.n; c++) {
-		result.names[c] = sqlite3_column_name(statement, (int)c);
+		result.names[c] = sqlite3_column_name(named, (int)c);
 		if (!result.names[c])
 			r = -ENOMEM;
 	}
 	if (!result.names || !result.cells || r < 0)
 		r = err_set(err, -ENOMEM, "no memory for the query");
-	if (r == 0 && result.n)
-		r = sink->begin(sink->context, result.names, result.n);
 	if (r == 0)
 		r = run_rows_of(sql, statement, limit, sink, &result, more, err);
-	if (r == 0 && result.n)
-		r = sink->end(sink->context);
 	free(result.names);
 	free(result.cells);
 	return r;
+}
+
+/* What says the same with sums, or NULL. */
+static sqlite3_stmt *over_sums(struct sql *sql, sqlite3_stmt *statement)
+{
+	const char *text = sqlite3_sql(statement);
+	sqlite3_stmt *other = NULL;
+	char *rewritten;
+
+	if (!text || sums_rewrite(&sql->schema, text, strlen(text), &rewritten) < 0 || !rewritten)
+		return NULL;
+	/* What it does not need then is not loaded. */
+	sql->asked = sql->loaded;
+	if (sqlite3_prepare_v2(sql->db, rewritten, -1, &other, NULL) != SQLITE_OK ||
+	    sqlite3_column_count(other) != sqlite3_column_count(statement)) {
+		sqlite3_finalize(other);
+		other = NULL;
+	}
+	free(rewritten);
+	return other;
+}
+
+static int run_best(struct sql *sql, sqlite3_stmt *statement, size_t limit,
+		    const struct sql_sink *sink, bool *more, struct err *err)
+{
+	struct sql_need asked = sql->asked;
+	sqlite3_stmt *sums = sql->no_sums ? NULL : over_sums(sql, statement);
+	int r;
+
+	sql->unsummable = false;
+	if (sums) {
+		r = load(sql, err);
+		if (r == 0)
+			r = run_statement(sql, statement, sums, limit, sink, more, err);
+		sqlite3_finalize(sums);
+		/* Then it has failed before its first row. */
+		if (!sql->unsummable)
+			return r;
+		if (err)
+			err->message[0] = '\0';
+	}
+	sql->asked = asked;
+	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++)
+		sql->asked.columns[k] |= sql->loaded.columns[k];
+	sql->asked.kinds |= sql->loaded.kinds;
+	r = load(sql, err);
+	return r < 0 ? r : run_statement(sql, statement, statement, limit, sink, more, err);
 }
 
 static bool is_blank(const char *text)
@@ -401,11 +462,8 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 		sql->denied = false;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &statement, &tail) != SQLITE_OK)
 			return failed(sql, text, err);
-		if (statement) {
-			r = load(sql, err);
-			if (r == 0)
-				r = run_statement(sql, statement, limit, sink, &more, err);
-		}
+		if (statement)
+			r = run_best(sql, statement, limit, sink, &more, err);
 		sqlite3_finalize(statement);
 		text = tail;
 	}

@@ -46,6 +46,9 @@ void sql_close(struct sql *sql);
  * NULL): whether any had more. -EINTR after sql_interrupt. */
 int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_sink *sink,
 	    bool *ret_more, struct err *err);
+/* Whether statements are answered from sums where they can be (sums.h), as they are unless this says
+ * otherwise; for tests and measurements. */
+void sql_use_sums(struct sql *sql, bool use);
 /* Whether a text ends with a whole statement. */
 bool sql_complete(const char *text);
 /* Ends the statement that runs. From any thread, or a signal handler. */

@@ -36,6 +36,12 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 	return err_set(err, -ENOTSUP, WORDS);
 }
 
+void sql_use_sums(struct sql *sql, bool use)
+{
+	(void)sql;
+	(void)use;
+}
+
 bool sql_complete(const char *text)
 {
 	(void)text;
