@@ -14,6 +14,8 @@
 #include "cmd/run_find.h"
 #include "cmd/whole_file.h"
 #include "present/present.h"
+#include "sql/csv_kinds.h"
+#include "sql/sqlite_write.h"
 
 struct values {
 	int to; /* index into formats */
@@ -24,7 +26,10 @@ struct values {
  * opened): one of the two writers. */
 #define FORMATS(FORMAT)                                                                            \
 	FORMAT("chrome", ".trace.json", present_chrome, NULL,                                      \
-	       "open it in ui.perfetto.dev or chrome://tracing")
+	       "open it in ui.perfetto.dev or chrome://tracing")                                   \
+	FORMAT("csv", ".csv", NULL, csv_kinds_write, "columns.csv in it says what the files hold") \
+	FORMAT("sqlite", ".sqlite", NULL, sqlite_write,                                            \
+	       "query it as an export of Nsight Systems; MOESCOPE_* has everything")
 
 static const struct {
 	const char *suffix;
@@ -49,7 +54,9 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_CHOICE,
 	  .metavar = "FORMAT",
 	  .choices = format_names,
-	  .help = "chrome: trace-event JSON for Perfetto and chrome://tracing",
+	  .help = "chrome: trace-event JSON for Perfetto and chrome://tracing; csv: a folder with a "
+		  "file for each kind of record; sqlite: a database with the tables of Nsight "
+		  "Systems and all records",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",
@@ -57,7 +64,7 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_STRING,
 	  .metavar = "FILE",
 	  .help = "the file to write; - is standard output",
-	  .default_text = "NAME.trace.json",
+	  .default_text = "NAME with the ending of the format",
 	  .offset = offsetof(struct values, output),
 	  .completion = COMPLETE_FILE },
 	{ 0 },
@@ -69,6 +76,9 @@ static const struct example examples[] = {
 	{ "moescope export a.mscope --to chrome",
 	  "Writes a.trace.json; open it in ui.perfetto.dev or chrome://tracing." },
 	{ "moescope export a.mscope --to chrome -o - | gzip > a.json.gz", "To a pipe." },
+	{ "moescope export a.mscope --to sqlite",
+	  "Writes a.sqlite, which queries for exports of Nsight Systems read." },
+	{ "moescope export a.mscope --to csv", "Makes the folder a.csv." },
 	{ NULL, NULL },
 };
 

@@ -50,9 +50,9 @@ static void describe(const struct sql_table *table, const struct sql_column *col
 		[FROM_PHASE] = "of the innermost range around the launch call that names one",
 		[FROM_NUMBER] = "place in the list, from 0",
 	};
-	static const char *const refers[] = { [RECORD_STRING] = "",
-					      [RECORD_SITE] = " (site)",
-					      [RECORD_LAUNCH] = " (launch)" };
+	static const char *const refers[] = {
+		[RECORD_STRING] = "", [RECORD_SITE] = " (site)", [RECORD_LAUNCH] = " (launch)"
+	};
 
 	if (column->from == FROM_FIELD || column->from == FROM_VALUE)
 		snprintf(out, size, "record %s, column %s%s%s", desc->name,

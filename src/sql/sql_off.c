@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands in for queries in a build without SQLite.
+ * What stands in for queries and the SQLite export in a build without SQLite.
  */
 #include <errno.h>
 
 #include "sql/sql.h"
+#include "sql/sqlite_write.h"
 
 #define WORDS "this build of moescope has no SQLite; build it with -Dsqlite=enabled."
 
@@ -63,4 +64,11 @@ int sql_schema(const char *prefix, FILE *out)
 void sql_tables(FILE *out)
 {
 	(void)out;
+}
+
+int sqlite_write(const struct run *run, const char *path, struct err *err)
+{
+	(void)run;
+	(void)path;
+	return err_set(err, -ENOTSUP, WORDS);
 }
