@@ -206,6 +206,7 @@ static void add_range(struct filter *filter, struct store *store, struct store_d
 				       .high = high,
 				       .column = condition->column };
 		if (end) {
+			test->type = COLUMN_I64;
 			test->array = field_array(store->run, data->table->kind,
 						  (unsigned int)desc->time_column);
 			test->durations = field_array(store->run, data->table->kind,

@@ -223,6 +223,23 @@ static int authorise(void *context, int action, const char *first, const char *s
 	return allowed ? SQLITE_OK : SQLITE_DENY;
 }
 
+/* Tables that SQLite brings are made when they are first used, which a query may not do. */
+static void make_known(struct sql *sql)
+{
+	static const char *const queries[] = {
+		"SELECT 1 FROM json_each('[]'), json_tree('[]')",
+		"SELECT 1 FROM pragma_table_info('x'), pragma_table_xinfo('x'), pragma_table_list",
+	};
+
+	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+		sqlite3_stmt *statement = NULL;
+
+		/* One that this SQLite does not have is missed when it is asked for. */
+		sqlite3_prepare_v2(sql->db, queries[i], -1, &statement, NULL);
+		sqlite3_finalize(statement);
+	}
+}
+
 static int connect(struct sql *sql)
 {
 	int r = sqlite3_open_v2(":memory:", &sql->db,
@@ -235,6 +252,8 @@ static int connect(struct sql *sql)
 		r = functions_register(sql);
 	if (r == SQLITE_OK)
 		r = sums_register(sql);
+	if (r == SQLITE_OK)
+		make_known(sql);
 	if (r == SQLITE_OK)
 		r = sqlite3_set_authorizer(sql->db, authorise, sql);
 	return r;
