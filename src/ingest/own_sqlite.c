@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +172,10 @@ static void put_number(void *to, enum column_type type, sqlite3_stmt *statement,
 	sqlite3_int64 number;
 
 	if (type == COLUMN_F64) {
-		double real = sqlite3_column_double(statement, column);
+		/* NULL is what SQLite makes of NaN. */
+		double real = sqlite3_column_type(statement, column) == SQLITE_NULL
+				      ? NAN
+				      : sqlite3_column_double(statement, column);
 
 		memcpy(to, &real, sizeof(real));
 		return;

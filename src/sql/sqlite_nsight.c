@@ -393,7 +393,7 @@ static const struct nsight_table {
 	  18, ROWS(device), 0, write_device },
 	{ "GPU_METRICS",
 	  "timestamp INTEGER NOT NULL, typeId INTEGER NOT NULL, metricId INTEGER NOT NULL, "
-	  "value NUMERIC NOT NULL",
+	  "value NUMERIC",
 	  4, ROWS(sample), 0, write_sample },
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
