@@ -430,16 +430,19 @@ int functions_schema(const char *prefix, FILE *out)
 {
 	for (size_t i = 0; i < N_FUNCTIONS; i++) {
 		struct function_columns columns;
+		size_t at;
 
 		if (prefix && strncmp(functions[i].name, prefix, strlen(prefix)) != 0)
 			continue;
 		if (columns_of(&functions[i], &columns) < 0)
 			return -ENOMEM;
-		fprintf(out, "CREATE TABLE %s(\n  run TEXT", functions[i].name);
+		at = 0;
+		fprintf(out, "CREATE TABLE %s(", functions[i].name);
+		session_print_column(out, &at, "run", "TEXT");
 		for (size_t c = 0; c < columns.n; c++)
-			fprintf(out, ",\n  %s %s", columns.columns[c].key,
-				unit_type(columns.columns[c].unit));
-		fputs("\n);\n", out);
+			session_print_column(out, &at, columns.columns[c].key,
+					     unit_type(columns.columns[c].unit));
+		fputs(");\n", out);
 	}
 	return 0;
 }

@@ -56,6 +56,8 @@ int functions_register(struct sql *sql);
 int sums_register(struct sql *sql);
 struct sql_module *session_module(struct sql *sql, const struct sql_table *table,
 				  const struct sql_function *function);
+/* A column of a "CREATE TABLE …", as many in a line as fit. *at: 0 before the first one. */
+void session_print_column(FILE *out, size_t *at, const char *name, const char *type);
 /* "CREATE TABLE …" of the functions. */
 int functions_schema(const char *prefix, FILE *out);
 void functions_list(FILE *out);

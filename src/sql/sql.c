@@ -491,14 +491,31 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 	return r;
 }
 
+#define SCHEMA_WIDTH 96
+
 static bool begins_with(const char *name, const char *prefix)
 {
 	return !prefix || !strncmp(name, prefix, strlen(prefix));
 }
 
+void session_print_column(FILE *out, size_t *at, const char *name, const char *type)
+{
+	size_t length = strlen(name) + strlen(type) + 3;
+
+	if (!*at || *at + length > SCHEMA_WIDTH) {
+		fputs(*at ? ",\n  " : "\n  ", out);
+		*at = 2;
+	} else {
+		fputs(", ", out);
+	}
+	*at += length;
+	fprintf(out, "%s %s", name, type);
+}
+
 int sql_schema(const char *prefix, FILE *out)
 {
 	struct schema *schema = malloc(sizeof(*schema));
+	size_t at;
 
 	if (!schema)
 		return -ENOMEM;
@@ -509,10 +526,11 @@ int sql_schema(const char *prefix, FILE *out)
 		if (!begins_with(table->name, prefix))
 			continue;
 		fprintf(out, "CREATE TABLE %s(", table->name);
+		at = 0;
 		for (size_t c = 0; c < table->n; c++)
-			fprintf(out, "%s\n  %s %s", c ? "," : "", table->columns[c].name,
-				sql_type_name(table->columns[c].type));
-		fputs("\n);\n", out);
+			session_print_column(out, &at, table->columns[c].name,
+					     sql_type_name(table->columns[c].type));
+		fputs(");\n", out);
 	}
 	free(schema);
 	return functions_schema(prefix, out);
