@@ -36,11 +36,10 @@ static void test_kernels(void **state)
 	assert_rows(&rows, "select count(*), sum(untimed), min(rank), max(pid) from kernels",
 		    "20|1|0|4242\n");
 	assert_rows(&rows, "select sum(end_ns - start_ns) = sum(duration_ns) from kernels", "1\n");
-	assert_rows(
-		&rows,
-		"select name, class, start_ns, end_ns, step, range, phase from kernels where "
-		"correlation = 901",
-		"void at::native::vectorized_elementwise_kernel<4, "
+	assert_rows(&rows,
+		    "select name, class, start_ns, end_ns, step, range, phase from kernels where "
+		    "correlation = 901",
+		    "void at::native::vectorized_elementwise_kernel<4, "
 		    "at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, "
 		    "at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)|elementwise|"
 		    "29010000|29020000|-|-|-\n");
@@ -385,6 +384,7 @@ static void test_functions(void **state)
 	assert_rows(&rows, "select count(*) > 0, min(severity) is not null from verdicts", "1|1\n");
 	sql_rows_get(&rows, "select * from op_summary");
 	sql_rows_get(&rows, "select * from transfer_summary");
+	sql_rows_get(&rows, "select * from comm_summary");
 	sql_rows_get(&rows, "select * from step_times");
 	sql_rows_get(&rows, "select * from routing_summary");
 	sql_rows_get(&rows, "select * from routing_steps");
