@@ -31,7 +31,7 @@ without="$without|ingest/(gunzip|nsight)_off"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
-	if echo "$source" | grep -qE "/($without|ingest/nsight_off)\.c$"; then
+	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
 	fi
 	object=$1/objects/$(echo "${source#"$root"/}" | tr / _).o
