@@ -66,13 +66,13 @@ def two_ranks():
     row = document["rows"][0]
     equal((row["name"], row["transport"], row["group"], row["group_size"], row["type"]),
           ("allreduce", "nccl", "dp", 2, "BFloat16"))
-    equal((row["count"], row["bytes"]), (2 * STEPS, 2 * STEPS * 2000000))
+    equal((row["count"], row["collective_bytes"]), (2 * STEPS, 2 * STEPS * 2000000))
     # 2 MB in 360 us on average; with two ranks the bus carries as much.
     check(abs(row["bus_bytes_per_s"] - 2e6 / 360e-6) < 1, row)
     equal((row["matched"], row["skew_mean_ns"], row["late_rank"], row["late_pct"]),
           (STEPS, 80000, 1, 100))
     equal(document["rows"][1]["name"], "deep_ep::intranode::dispatch")
-    equal(document["rows"][1]["bytes"], None)
+    equal(document["rows"][1]["collective_bytes"], None)
     verdicts = {v["id"]: v for v in json.loads(moescope("report", "ranks", "--json").out)["verdicts"]}
     equal(verdicts["comm-exposed"]["gain_pct"], 50)
     check("rank 1 begins 100%" in verdicts["rank-late"]["title"], verdicts["rank-late"])
