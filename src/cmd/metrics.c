@@ -372,6 +372,12 @@ const struct metric metrics[] = {
 	  "the driver's allocations in which blocks of the program lay, else the framework's own "
 	  "figure (counter 'torch reserved_bytes')",
 	  "n/a for plain host memory, and where the program's addresses are none of the device's." },
+	{ MEMORY, "segments", "count",
+	  "pieces of the driver's memory that the allocator holds at the last record.",
+	  "what the allocator told that it took, or the driver's allocations in which blocks of the "
+	  "program lay",
+	  "A segment that can grow (expandable_segments) counts as one as far as it is mapped without "
+	  "a gap." },
 	{ MEMORY, "peak_allocated_bytes", "bytes", "running maximum of allocated_bytes.", ALLOCATOR,
 	  "" },
 	{ MEMORY, "device_used_bytes", "bytes",

@@ -26,6 +26,7 @@ const struct importer *const ingest_importers[] = {
 	&ncu_importer,
 	&nsight_importer,
 	&smi_importer,
+	&torch_memory_importer,
 	NULL,
 };
 /* clang-format on */

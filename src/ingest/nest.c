@@ -300,7 +300,7 @@ int nest_encode(struct intake_process *process, struct encoder *encoder)
 	int r = 0;
 
 	for (int h = 0; r == 0 && h < HELD_KINDS; h++)
-		r = held_collect(process, h, &held.rows[h], &held.n[h]);
+		r = held_collect(process, h, true, &held.rows[h], &held.n[h]);
 	if (r == 0)
 		r = list_entries(&held, false, &host);
 	if (r == 0)

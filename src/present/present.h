@@ -49,7 +49,12 @@ struct run_want view_want(const struct view *view, const struct present_options 
  * "transfers" "comm" "efficiency" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
-/* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */
+/* Chrome trace JSON in the form of PyTorch's profiler. Needs every kind of record. */
 int present_chrome(const struct run *run, FILE *out, struct err *err);
+/* Compressed; -ENOTSUP where present_chrome_packs says no. */
+int present_chrome_gzip(const struct run *run, FILE *out, struct err *err);
+/* The processes of one rank alone. */
+int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out, struct err *err);
+bool present_chrome_packs(void);
 
 #endif
