@@ -24,7 +24,8 @@ struct values {
  * opened): one of the two writers. */
 #define FORMATS(FORMAT)                                                                            \
 	FORMAT("chrome", ".trace.json", present_chrome, NULL,                                      \
-	       "open it in ui.perfetto.dev or chrome://tracing")
+	       "open it in ui.perfetto.dev or chrome://tracing")                                   \
+	FORMAT("perfetto", ".perfetto-trace", present_perfetto, NULL, "open it in ui.perfetto.dev")
 
 static const struct {
 	const char *suffix;

@@ -52,5 +52,7 @@ const struct view *view_find(const char *name);
 
 /* Chrome trace JSON, for Perfetto and chrome://tracing. Needs every kind of record. */
 int present_chrome(const struct run *run, FILE *out, struct err *err);
+/* A Perfetto trace (protobuf), for ui.perfetto.dev and Perfetto's tools. Likewise. */
+int present_perfetto(const struct run *run, FILE *out, struct err *err);
 
 #endif
