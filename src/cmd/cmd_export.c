@@ -25,7 +25,14 @@ struct values {
 #define FORMATS(FORMAT)                                                                            \
 	FORMAT("chrome", ".trace.json", present_chrome, NULL,                                      \
 	       "open it in ui.perfetto.dev or chrome://tracing")                                   \
-	FORMAT("perfetto", ".perfetto-trace", present_perfetto, NULL, "open it in ui.perfetto.dev")
+	FORMAT("perfetto", ".perfetto-trace", present_perfetto, NULL,                              \
+	       "open it in ui.perfetto.dev")                                                       \
+	FORMAT("folded", ".folded", present_folded, NULL,                                          \
+	       "device time by host stack: make it a flame graph, or open it in speedscope")       \
+	FORMAT("folded-host", ".host.folded", present_folded_host, NULL,                           \
+	       "host time by stack: make it a flame graph, or open it in speedscope")              \
+	FORMAT("speedscope", ".speedscope.json", present_speedscope, NULL,                         \
+	       "open it in speedscope.app")
 
 static const struct {
 	const char *suffix;

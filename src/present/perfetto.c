@@ -76,7 +76,8 @@ static uint8_t *open_track(struct perfetto *p, uint8_t **ret_packet, uint8_t **r
 
 	if (!at)
 		return NULL;
-	at = perfetto_packet(at, ret_packet, 0);
+	*ret_packet = proto_open(at, TRACE_PACKET);
+	at = proto_uint(*ret_packet, PACKET_SEQUENCE, SEQUENCE_TRACKS);
 	*ret_track = proto_open(at, PACKET_TRACK);
 	at = proto_uint(*ret_track, TRACK_UUID, uuid);
 	return parent ? proto_uint(at, TRACK_PARENT, parent) : at;

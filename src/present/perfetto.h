@@ -7,6 +7,9 @@
  * order of the file among equal times. Events of a track come by start, outer first: that makes both
  * neighbours that touch and things that end together come out right.
  *
+ * Moments are slices that end where they begin: those of the same time would be taken to lie inside
+ * each other, if they were instants.
+ *
  * Times in the file are nanoseconds since the earliest of the run. Only perfetto_slices.c uses
  * threads.
  */
@@ -60,7 +63,7 @@ enum {
 	TRACK_CHILD_ORDERING = 11,
 	TRACK_ORDER_RANK = 12,
 };
-enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_COUNTER = 4 };
 enum { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
 
 /* Categories after those of enum stack_kind. */
@@ -164,11 +167,13 @@ uint8_t *perfetto_room(struct perfetto *p, size_t bytes);
 void perfetto_commit(struct perfetto *p, const uint8_t *end);
 int perfetto_flush(struct perfetto *p);
 
-/* Packets: open, fill, close. */
+/* Packets: open, fill, close. Tracks are described in a sequence of their own, for the viewer would
+ * take the last thread described for the thread of all that follows. */
+enum { SEQUENCE_EVENTS = 1, SEQUENCE_TRACKS = 2 };
 static inline uint8_t *perfetto_packet(uint8_t *at, uint8_t **ret_packet, unsigned int flags)
 {
 	*ret_packet = proto_open(at, TRACE_PACKET);
-	at = proto_uint(*ret_packet, PACKET_SEQUENCE, 1);
+	at = proto_uint(*ret_packet, PACKET_SEQUENCE, SEQUENCE_EVENTS);
 	return flags ? proto_uint(at, PACKET_FLAGS, flags) : at;
 }
 struct perfetto_event {
@@ -186,6 +191,14 @@ static inline uint8_t *perfetto_event(uint8_t *at, struct perfetto_event *ret, u
 static inline uint8_t *perfetto_event_end(const struct perfetto_event *event, uint8_t *at)
 {
 	return proto_close(event->packet, proto_close(event->event, at));
+}
+/* The end of a slice. */
+static inline uint8_t *perfetto_slice_end(uint8_t *at, uint64_t time, uint64_t track)
+{
+	struct perfetto_event event;
+
+	at = perfetto_event(at, &event, time, TYPE_SLICE_END, track);
+	return perfetto_event_end(&event, at);
 }
 static inline uint64_t perfetto_time(const struct perfetto *p, int64_t time_ns)
 {

@@ -12,7 +12,8 @@
 #include "analyze/routing.h"
 #include "present/perfetto.h"
 
-#define EXPERTS_MOST 64 /* with tracks of their own */
+#define EXPERTS_MOST 64		      /* with tracks of their own */
+#define POINTS_MOST ((size_t)1 << 17) /* of the memory of a device */
 
 void perfetto_count(struct perfetto *p, uint64_t track, int64_t time_ns, double value)
 {
@@ -94,7 +95,7 @@ static int put_readings(struct perfetto *p)
 	return r;
 }
 
-/* Every change of the live bytes; those of the driver are readings. */
+/* Live and reserved bytes; every allocation is a row, too. */
 static int put_memory(struct perfetto *p)
 {
 	struct memory memory;
@@ -102,7 +103,8 @@ static int put_memory(struct perfetto *p)
 
 	if (!p->run->memory.n)
 		return 0;
-	r = memory_analyze(p->run, p->run->memory.n, &memory);
+	r = memory_analyze(p->run, p->run->memory.n < POINTS_MOST ? p->run->memory.n : POINTS_MOST,
+			   &memory);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < memory.n; i++) {

@@ -131,6 +131,7 @@ static int put_rows(struct perfetto *p, unsigned int kind)
 	uint64_t track = 0;
 
 	for (size_t i = 0; i < n; i++) {
+		uint64_t time = perfetto_time(p, times ? times[i] : p->origin_ns);
 		struct perfetto_event event;
 		uint8_t *at;
 
@@ -140,11 +141,11 @@ static int put_rows(struct perfetto *p, unsigned int kind)
 		at = perfetto_room(p, PERFETTO_EVENT_MOST);
 		if (!at || !track)
 			return -ENOMEM;
-		at = perfetto_event(at, &event, perfetto_time(p, times ? times[i] : p->origin_ns),
-				    TYPE_INSTANT, track);
+		at = perfetto_event(at, &event, time, TYPE_SLICE_BEGIN, track);
 		at = proto_uint(at, EVENT_CATEGORY_IID, CATEGORY_ROW + 1);
 		at = perfetto_text(at, EVENT_NAME, desc->name, 64);
-		perfetto_commit(p, perfetto_event_end(&event, put_cells(p, at, kind, i)));
+		at = perfetto_event_end(&event, put_cells(p, at, kind, i));
+		perfetto_commit(p, perfetto_slice_end(at, time, track));
 	}
 	return 0;
 }
@@ -166,10 +167,11 @@ static void put_note(struct perfetto *p, uint64_t track, const char *text, size_
 
 	if (!at || !length)
 		return;
-	at = perfetto_event(at, &event, 0, TYPE_INSTANT, track);
+	at = perfetto_event(at, &event, 0, TYPE_SLICE_BEGIN, track);
 	at = proto_uint(at, EVENT_CATEGORY_IID, CATEGORY_NOTE + 1);
 	at = perfetto_text(at, EVENT_NAME, text, length < NOTE_MOST ? length : NOTE_MOST);
-	perfetto_commit(p, perfetto_event_end(&event, at));
+	at = perfetto_event_end(&event, at);
+	perfetto_commit(p, perfetto_slice_end(at, 0, track));
 }
 
 static void __attribute__((format(printf, 3, 4)))

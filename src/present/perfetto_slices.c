@@ -253,23 +253,17 @@ static uint8_t *put_name(const struct perfetto *p, uint8_t *at, const struct sta
 	return perfetto_text(at, EVENT_NAME, words, sizeof(words));
 }
 
-/* A slice, or a moment. */
 static uint8_t *put_event(const struct perfetto *p, uint8_t *at, uint64_t track,
 			  const struct stack_ref *ref)
 {
-	bool moment = stack_kind_is_moment(ref->kind);
 	struct perfetto_event event;
 
 	at = perfetto_event(at, &event, perfetto_time(p, stack_start(&p->stacks, ref)),
-			    moment ? TYPE_INSTANT : TYPE_SLICE_BEGIN, track);
+			    TYPE_SLICE_BEGIN, track);
 	at = proto_uint(at, EVENT_CATEGORY_IID, ref->kind + UINT64_C(1));
 	at = put_name(p, at, ref);
 	at = perfetto_event_end(&event, put_args(p, at, ref));
-	if (moment)
-		return at;
-	at = perfetto_event(at, &event, perfetto_time(p, stack_end(&p->stacks, ref)),
-			    TYPE_SLICE_END, track);
-	return perfetto_event_end(&event, at);
+	return perfetto_slice_end(at, perfetto_time(p, stack_end(&p->stacks, ref)), track);
 }
 
 struct round {

@@ -2,9 +2,13 @@
  *
  * What the exports for viewers call things; see stacks.h.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/buf.h"
 #include "present/stacks.h"
 
 uint32_t stack_name(const struct run *run, const struct stack_ref *ref)
@@ -118,4 +122,77 @@ void stack_track_name(const struct run *run, const struct stack_track *track, ch
 		snprintf(out, size, "waits");
 		break;
 	}
+}
+
+void stack_labels_init(struct stack_labels *labels, const struct run *run)
+{
+	*labels = (struct stack_labels){ .run = run };
+	demangler_init(&labels->demangler);
+}
+
+void stack_labels_release(struct stack_labels *labels)
+{
+	demangler_release(&labels->demangler);
+	interned_release(&labels->texts);
+	free(labels->of_string);
+	free(labels->of_launch);
+	*labels = (struct stack_labels){ 0 };
+}
+
+static int intern(struct stack_labels *labels, const char *text, uint32_t *ret_label)
+{
+	if (!*text)
+		text = "(no name)";
+	*ret_label = interned_id(&labels->texts, text, strlen(text));
+	return *ret_label ? 0 : -ENOMEM;
+}
+
+static int demangled(struct stack_labels *labels, const char *name, uint32_t *ret_label)
+{
+	char *text;
+	int r = demangler_name(&labels->demangler, name, &text);
+
+	if (r == 0) {
+		r = intern(labels, text, ret_label);
+		free(text);
+	}
+	return r;
+}
+
+static int make_room(uint32_t **array, size_t *capacity, size_t index)
+{
+	size_t old = *capacity;
+
+	if (index < old)
+		return 0;
+	if (array_grow(array, capacity, index + 1, sizeof(**array)) < 0)
+		return -ENOMEM;
+	memset(*array + old, 0, (*capacity - old) * sizeof(**array));
+	return 0;
+}
+
+int stack_label(struct stack_labels *labels, const struct stack_ref *ref, uint32_t *ret_label)
+{
+	const struct run *run = labels->run;
+	bool kernel = ref->kind == STACK_KERNEL;
+	uint32_t id = kernel ? run->kernel.launch[ref->row] : stack_name(run, ref);
+	uint32_t *known;
+	char words[64];
+	int r;
+
+	if (!kernel && !id) {
+		stack_row_name(run, ref, words, sizeof(words));
+		return intern(labels, words, ret_label);
+	}
+	r = kernel ? make_room(&labels->of_launch, &labels->launch_capacity, id)
+		   : make_room(&labels->of_string, &labels->string_capacity, id);
+	if (r < 0)
+		return r;
+	known = kernel ? &labels->of_launch[id] : &labels->of_string[id];
+	if (!*known && kernel)
+		r = demangled(labels, run_string(run, run_launch(run, id).name), known);
+	else if (!*known)
+		r = intern(labels, run_string(run, id), known);
+	*ret_label = *known;
+	return r;
 }

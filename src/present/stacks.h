@@ -11,6 +11,8 @@
 #ifndef PRESENT_STACKS_H
 #define PRESENT_STACKS_H
 
+#include "analyze/kernel_name.h"
+#include "tables/dictionary.h"
 #include "tables/tables.h"
 
 /* KIND(NAME, table, family, moment): in the order in which things of the same times lie in each
@@ -116,5 +118,19 @@ void stack_track_name(const struct run *run, const struct stack_track *track, ch
 		      size_t size);
 /* Names of what has no string: "copy host to device", "set", "step 4", "wait for a stream". */
 void stack_row_name(const struct run *run, const struct stack_ref *ref, char *out, size_t size);
+
+/* Names as they are shown, kernels demangled, each text once; ids from 1. */
+struct stack_labels {
+	const struct run *run;
+	struct demangler demangler;
+	struct interned texts;
+	uint32_t *of_string, *of_launch; /* 0: not asked for yet */
+	size_t string_capacity, launch_capacity;
+};
+
+void stack_labels_init(struct stack_labels *labels, const struct run *run);
+void stack_labels_release(struct stack_labels *labels);
+/* 0 or -ENOMEM. */
+int stack_label(struct stack_labels *labels, const struct stack_ref *ref, uint32_t *ret_label);
 
 #endif
