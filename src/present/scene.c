@@ -18,7 +18,7 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 	struct findings_options fo = {
 		.want = want,
 		.sel = { options->step_first, options->step_last, options->layer, options->phase },
-		.ops = { .by_shape = options->by_shape },
+		.ops = { .by_shape = options->by_shape, .by_stack = options->by_stack },
 		.routing = { .n_capacity_factors = options->n_capacity_factors,
 			     .tile_rows = options->tile_rows,
 			     .token_level = true,
@@ -27,7 +27,7 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 	};
 	struct kernel_classes *classes = NULL;
 	struct peaks_file peaks = { 0 };
-	int r = want & (FIND_KERNELS | FIND_EFFICIENCY)
+	int r = want & (FIND_KERNELS | FIND_EFFICIENCY | FIND_COMM)
 			? kernel_classes_new(options->classes, &classes, err)
 			: 0;
 
@@ -197,6 +197,10 @@ static void json_run(struct json *json, const struct run *run)
 	json_string(json, info->name);
 	json_key(json, "command");
 	json_string(json, info->command);
+	if (info->source[0]) {
+		json_key(json, "source");
+		json_string(json, info->source);
+	}
 	duration = info->duration_known ? cell_int(info->duration_ns)
 					: cell_absent("the program has not ended");
 	grid_json_cell(json, "duration_ns", &duration);

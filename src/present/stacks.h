@@ -12,7 +12,7 @@
 #define PRESENT_STACKS_H
 
 #include "analyze/kernel_name.h"
-#include "tables/dictionary.h"
+#include "base/interned.h"
 #include "tables/tables.h"
 
 /* KIND(NAME, table, family, moment): in the order in which things of the same times lie in each
