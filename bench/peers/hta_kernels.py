@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hta.py FOLDER: the kernels of the traces of a folder with Holistic Trace Analysis.
+"""hta_kernels.py FOLDER: the kernels of the traces of a folder with Holistic Trace Analysis.
 
 Its table of events is asked for number and time, then its own breakdown by kernel, which is what
 people call it for.
@@ -11,9 +11,11 @@ import sys
 
 def main():
     logging.disable(logging.WARNING)
+    # Else it rounds every time to microseconds.
+    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
     from hta.trace_analysis import TraceAnalysis
 
-    analysis = TraceAnalysis(trace_dir=sys.argv[1])
+    analysis = TraceAnalysis(trace_dir=sys.argv[1], include_last_profiler_step=True)
     names = analysis.t.symbol_table.sym_table
     number = total = 0
     for rank in analysis.t.get_ranks():
