@@ -164,6 +164,8 @@ def kineto():
                     found=said)
     if os.path.exists(simdjson.command[-2]):
         cases.append(simdjson)
+    else:
+        print("simdjson is left out: tools/deps.sh bench, then meson setup --reconfigure.\n")
     load = Case("Python json", peer("json_load.py", path), found=said)
     if not options.quick:
         cases.append(load)
@@ -177,8 +179,12 @@ def kineto():
     ratio("times simdjson's speed, one core", "≥ 0.9", one, simdjson)
     ratio("times Python json's speed, one core", "≥ 10", one, load)
     remove("trace.json", "query.sql")
-    if options.hta and not options.quick:
+    if options.quick:
+        pass
+    elif options.hta:
         holistic(one, truth)
+    else:
+        print("\nHolistic Trace Analysis is left out: bench/peers/env.sh could not install it.")
     print()
 
 
