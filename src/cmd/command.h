@@ -96,8 +96,26 @@ extern const struct command *const commands[];
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name);
 
-extern const struct command cmd_demo, cmd_run, cmd_report, cmd_ops, cmd_steps, cmd_routing,
-	cmd_memory, cmd_kernels, cmd_api, cmd_transfers, cmd_efficiency, cmd_compare, cmd_plot,
-	cmd_export, cmd_explain, cmd_smi, cmd_doctor, cmd_dump, cmd_completion, cmd_help;
+extern const struct command cmd_demo;
+extern const struct command cmd_run;
+extern const struct command cmd_report;
+extern const struct command cmd_kernels;
+extern const struct command cmd_ops;
+extern const struct command cmd_api;
+extern const struct command cmd_steps;
+extern const struct command cmd_routing;
+extern const struct command cmd_transfers;
+extern const struct command cmd_memory;
+extern const struct command cmd_efficiency;
+extern const struct command cmd_compare;
+extern const struct command cmd_plot;
+extern const struct command cmd_import;
+extern const struct command cmd_export;
+extern const struct command cmd_explain;
+extern const struct command cmd_smi;
+extern const struct command cmd_doctor;
+extern const struct command cmd_dump;
+extern const struct command cmd_completion;
+extern const struct command cmd_help;
 
 #endif

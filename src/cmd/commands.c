@@ -8,12 +8,32 @@
 
 #include "cmd/nearest.h"
 
+/* clang-format off */
 const struct command *const commands[] = {
-	&cmd_demo,	 &cmd_run,     &cmd_report,    &cmd_kernels, &cmd_ops,	      &cmd_api,
-	&cmd_steps,	 &cmd_routing, &cmd_transfers, &cmd_memory,  &cmd_efficiency, &cmd_compare,
-	&cmd_plot,	 &cmd_export,  &cmd_explain,   &cmd_smi,     &cmd_doctor,     &cmd_dump,
-	&cmd_completion, &cmd_help,    NULL,
+	&cmd_demo,
+	&cmd_run,
+	&cmd_report,
+	&cmd_kernels,
+	&cmd_ops,
+	&cmd_api,
+	&cmd_steps,
+	&cmd_routing,
+	&cmd_transfers,
+	&cmd_memory,
+	&cmd_efficiency,
+	&cmd_compare,
+	&cmd_plot,
+	&cmd_import,
+	&cmd_export,
+	&cmd_explain,
+	&cmd_smi,
+	&cmd_doctor,
+	&cmd_dump,
+	&cmd_completion,
+	&cmd_help,
+	NULL,
 };
+/* clang-format on */
 
 const struct command *command_find(const char *name)
 {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "cmd/command.h"
+#include "cmd/foreign.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_files.h"
@@ -75,8 +76,8 @@ static int no_run_in(const char *dir, struct err *err)
 			dir, ends_with(dir, "/") ? "" : "/", inside);
 	else
 		err_set(err, -EINVAL,
-			"'%s' is not a run: it has neither run.json nor shards; "
-			"'moescope run -- COMMAND' makes one.",
+			"'%s' is not a run: it has neither run.json nor shards nor traces of other "
+			"profilers; 'moescope run -- COMMAND' makes a run.",
 			dir);
 	free(inside);
 	return -EINVAL;
@@ -106,7 +107,7 @@ int run_find(const char *given, char **ret_path, struct err *err)
 			       "with 'moescope run -- COMMAND' or 'moescope demo'.");
 	}
 	if (stat(given, &st) == 0) {
-		if (S_ISDIR(st.st_mode) && !holds_a_run(given))
+		if (S_ISDIR(st.st_mode) && !holds_a_run(given) && foreign_is(given, NULL) <= 0)
 			return no_run_in(given, err);
 		return keep(given, ret_path);
 	}
@@ -131,6 +132,23 @@ int run_open(const char *given, uint64_t kinds, struct run **ret_run)
 	return run_open_part(given, &(struct run_want){ .kinds = kinds }, ret_run);
 }
 
+static bool is_run(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) < 0 || (S_ISDIR(st.st_mode) && holds_a_run(path));
+}
+
+static int load(const char *path, const struct run_want *want, struct run **ret_run,
+		struct err *err)
+{
+	int r = is_run(path) ? 0 : foreign_is(path, err);
+
+	if (r < 0 || (r == 0 && err->message[0]))
+		return r < 0 ? r : -EBADMSG;
+	return r ? foreign_load(path, want, ret_run, err) : run_load(path, want, ret_run, err);
+}
+
 int run_open_part(const char *given, const struct run_want *want, struct run **ret_run)
 {
 	struct err err = { "" };
@@ -145,7 +163,7 @@ int run_open_part(const char *given, const struct run_want *want, struct run **r
 		say("the newest run here is %s.", path);
 	snprintf(what, sizeof(what), "reading %s", path);
 	progress_begin(what);
-	r = run_load(path, want, ret_run, &err);
+	r = load(path, want, ret_run, &err);
 	progress_end();
 	if (r < 0)
 		fail("%s", err.message[0] ? err.message : strerror(-r));

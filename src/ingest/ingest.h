@@ -16,11 +16,11 @@ struct intake;
 /* What importers are told of a file before they read it. */
 struct ingest_file {
 	const char *path;
-	uint64_t bytes;	     /* of the file as it lies there */
-	bool gzip;	     /* compressed; `head` is not */
-	const char *head;    /* the first bytes, decompressed; NUL-terminated, but may hold NULs */
-	size_t head_bytes;   /* at most INGEST_HEAD_BYTES */
-	uint32_t rank_hint;  /* for files that do not tell their rank: from the name, or the place
+	uint64_t bytes;	    /* of the file as it lies there */
+	bool gzip;	    /* compressed; `head` is not */
+	const char *head;   /* the first bytes, decompressed; NUL-terminated, but may hold NULs */
+	size_t head_bytes;  /* at most INGEST_HEAD_BYTES */
+	uint32_t rank_hint; /* for files that do not tell their rank: from the name, or the place
 			      * in the directory */
 };
 #define INGEST_HEAD_BYTES 65536
@@ -34,8 +34,8 @@ struct importer {
 	int (*read)(const struct ingest_file *file, struct intake *intake, struct err *err);
 };
 
-/* Ends with a NULL name. */
-extern const struct importer ingest_importers[];
+/* Ends with NULL. */
+extern const struct importer *const ingest_importers[];
 
 /* Which importer reads a file, or any file of a directory. 1: *ret_importer; 0: none does (then it may
  * be a run, or anything else); -errno when the path cannot be read. */

@@ -59,7 +59,8 @@ uint32_t part_string(struct intake_part *part, const char *bytes, size_t length)
 uint32_t part_text(struct intake_part *part, const char *text);
 /* A place that has a name alone. */
 uint32_t part_site(struct intake_part *part, uint32_t name);
-/* Its id field is ignored. */
+/* Their id fields are ignored. */
+uint32_t part_place(struct intake_part *part, const struct row_site *site);
 uint32_t part_launch(struct intake_part *part, const struct row_launch *launch);
 
 /* row: struct row_KIND with ids of this process. depth of ranges, operations and frames is ignored, as
@@ -77,6 +78,18 @@ void part_unknown(struct intake_part *part, const char *category, size_t length,
 /* A sentence for people about the file as a whole: what was left out, and why. Any thread. */
 void intake_note(struct intake *intake, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* What the file says about the run itself, for run.json; strings are copied, NULL and 0 leave what is
+ * there. Only files of our own say more than a time. */
+struct intake_about {
+	const char *command, *host, *cpu, *level, *status, *notes;
+	int cpus, exit_status, signal;
+	int64_t started_realtime_ns, duration_ns;
+};
+int intake_about(struct intake *intake, const struct intake_about *about);
+
+/* From here on processes are another file's: they are never those of the files before. */
+void intake_next_file(struct intake *intake);
 
 /* Writes the run directory. source: the file that was imported, for people. */
 int intake_write(struct intake *intake, const char *source, const char *run_path, struct err *err);

@@ -34,6 +34,11 @@ static void run_line(const struct scene *scene, FILE *out)
 	text_wrap(out, info->name, width, 17, 2);
 	fputs("  ", out);
 	text_wrap(out, info->command[0] ? info->command : "(command not known)", width, 2, 4);
+	if (info->source[0]) {
+		snprintf(line, sizeof(line), "imported from %s", info->source);
+		fputs("  ", out);
+		text_wrap(out, line, width, 2, 4);
+	}
 	snprintf(line, sizeof(line), "%s, %s, %d CPUs", info->host[0] ? info->host : "host n/a",
 		 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
 	fputs("  ", out);

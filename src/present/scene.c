@@ -197,6 +197,10 @@ static void json_run(struct json *json, const struct run *run)
 	json_string(json, info->name);
 	json_key(json, "command");
 	json_string(json, info->command);
+	if (info->source[0]) {
+		json_key(json, "source");
+		json_string(json, info->source);
+	}
 	duration = info->duration_known ? cell_int(info->duration_ns)
 					: cell_absent("the program has not ended");
 	grid_json_cell(json, "duration_ns", &duration);

@@ -5,8 +5,8 @@
 #ifndef TABLES_LOAD_H
 #define TABLES_LOAD_H
 
+#include "base/interned.h"
 #include "base/parallel.h"
-#include "tables/dictionary.h"
 #include "tables/tables.h"
 #include "trace/shard.h"
 

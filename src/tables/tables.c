@@ -213,6 +213,7 @@ static void info_release(struct run_info *info)
 {
 	free(info->name);
 	free(info->path);
+	free(info->source);
 	free(info->command);
 	free(info->status);
 	free(info->host);
@@ -250,6 +251,7 @@ static int read_info(struct run *run, const char *path, struct err *err)
 	info = (struct run_info){
 		.name = run_name(path),
 		.path = strdup(path),
+		.source = r == 0 ? from.source : strdup(""),
 		.command = r == 0 ? from.command : strdup(""),
 		.status = r == 0 ? from.status : strdup("unknown"),
 		.host = r == 0 ? from.host : strdup(""),
@@ -271,8 +273,8 @@ static int read_info(struct run *run, const char *path, struct err *err)
 	free(from.ranks);
 	info_release(&run->info);
 	run->info = info;
-	if (!info.name || !info.path || !info.command || !info.status || !info.host || !info.cpu ||
-	    !info.version || !info.level || !info.notes)
+	if (!info.name || !info.path || !info.source || !info.command || !info.status ||
+	    !info.host || !info.cpu || !info.version || !info.level || !info.notes)
 		return err_sys(err, -ENOMEM, "%s: cannot load", path);
 	return 0;
 }

@@ -92,8 +92,9 @@ struct run_shard {
 struct run_info {
 	char *name; /* directory name without .mscope */
 	char *path;
+	char *source;	 /* file that was imported; "" when recorded */
 	char *command;	 /* shell-quoted */
-	char *status;	 /* "running", "exited", "killed", "unknown" */
+	char *status;	 /* "running", "exited", "killed", "imported", "unknown" */
 	int exit_status; /* of the program; valid when status is "exited" */
 	int signal;	 /* valid when status is "killed" */
 	char *host;

@@ -413,6 +413,21 @@ int encoder_raw_chunk(struct encoder *encoder, uint16_t kind, const void *payloa
 	return emit(encoder, &header, &body, &none);
 }
 
+void encoder_adopt(struct encoder *encoder, struct buf *chunks)
+{
+	size_t at = 0;
+
+	while (at + sizeof(struct chunk_header) <= chunks->size) {
+		struct chunk_header header;
+
+		memcpy(&header, chunks->data + at, sizeof(header));
+		header.sequence = encoder->next_sequence++;
+		header.header_crc = crc32c(0, &header, offsetof(struct chunk_header, header_crc));
+		memcpy(chunks->data + at, &header, sizeof(header));
+		at += sizeof(header) + header.payload_bytes;
+	}
+}
+
 void encoder_commit(struct encoder *encoder)
 {
 	encoder->sites.committed = encoder->sites.n;

@@ -68,6 +68,8 @@ int encoder_finish(struct encoder *encoder);
 /* Appends a chunk without columns (checkpoint, index). */
 int encoder_raw_chunk(struct encoder *encoder, uint16_t kind, const void *payload, size_t bytes,
 		      uint32_t n_records);
+/* Gives the chunks in `chunks`, made by any encoder, the next numbers of this one. */
+void encoder_adopt(struct encoder *encoder, struct buf *chunks);
 void encoder_commit(struct encoder *encoder);
 void encoder_rollback(struct encoder *encoder);
 

@@ -135,6 +135,8 @@ static int write_info(const char *path, const struct rundir_info *info, struct e
 	json_object(&json);
 	put_int(&json, "format", RUNDIR_FORMAT);
 	put_string(&json, "version", info->version);
+	if (*info->source)
+		put_string(&json, "source", info->source);
 	put_string(&json, "command", info->command);
 	put_string(&json, "status", info->status);
 	if (!strcmp(info->status, "exited"))
@@ -176,6 +178,7 @@ static int write_info(const char *path, const struct rundir_info *info, struct e
 
 void rundir_info_release(struct rundir_info *info)
 {
+	free(info->source);
 	free(info->command);
 	free(info->status);
 	free(info->host);
@@ -191,8 +194,9 @@ void rundir_info_release(struct rundir_info *info)
 
 static bool info_complete(const struct rundir_info *info)
 {
-	return info->command && info->status && info->host && info->cpu && info->version &&
-	       info->level && info->schedule && info->kernel && info->ranks && info->notes;
+	return info->source && info->command && info->status && info->host && info->cpu &&
+	       info->version && info->level && info->schedule && info->kernel && info->ranks &&
+	       info->notes;
 }
 
 static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
@@ -201,6 +205,7 @@ static int fill_info(struct rundir_info *info, const struct rundir_meta *meta)
 
 	gethostname(host, sizeof(host) - 1);
 	*info = (struct rundir_info){
+		.source = strdup(""),
 		.command = command_text(meta),
 		.status = strdup("running"),
 		.host = strdup(host),
@@ -260,31 +265,44 @@ static int make_directory(const char *path, bool *ret_made, struct err *err)
 	return err_sys(err, r, "%s: cannot make the run directory", path);
 }
 
-int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
-		  struct err *err)
+int rundir_create_from(const char *path, const struct rundir_info *info, char **ret_path,
+		       struct err *err)
 {
-	struct rundir_info info = { 0 };
 	char *full = NULL;
 	bool made = false;
-	int r = fill_info(&info, meta);
+	int r = make_directory(path, &made, err);
 
 	if (r < 0)
-		err_sys(err, r, "%s: cannot make the run directory", path);
-	if (r == 0)
-		r = make_directory(path, &made, err);
-	if (r == 0) {
-		full = realpath(path, NULL);
-		r = full ? write_info(full, &info, err) : err_sys(err, -errno, "%s", path);
-		if (r < 0 && made)
-			rmdir(path);
-	}
-	rundir_info_release(&info);
+		return r;
+	full = realpath(path, NULL);
+	r = full ? write_info(full, info, err) : err_sys(err, -errno, "%s", path);
 	if (r < 0) {
+		if (made)
+			rmdir(path);
 		free(full);
 		return r;
 	}
 	*ret_path = full;
 	return 0;
+}
+
+int rundir_update(const char *path, const struct rundir_info *info, struct err *err)
+{
+	return write_info(path, info, err);
+}
+
+int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
+		  struct err *err)
+{
+	struct rundir_info info = { 0 };
+	int r = fill_info(&info, meta);
+
+	if (r < 0)
+		err_sys(err, r, "%s: cannot make the run directory", path);
+	else
+		r = rundir_create_from(path, &info, ret_path, err);
+	rundir_info_release(&info);
+	return r;
 }
 
 static char *join_notes(const char *a, const char *b)
@@ -416,6 +434,7 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 	if (r < 0)
 		goto out;
 	info = (struct rundir_info){
+		.source = strdup(json_get_string(root, "source", "")),
 		.command = strdup(json_get_string(root, "command", "")),
 		.status = strdup(json_get_string(root, "status", "unknown")),
 		.host = strdup(json_get_string(root, "host", "")),

@@ -44,6 +44,7 @@ int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_p
 int rundir_finish(const char *path, const struct rundir_end *end, struct err *err);
 
 struct rundir_info {
+	char *source; /* file that was imported; "" when recorded */
 	char *command, *status, *host, *cpu, *version, *level, *schedule, *kernel, *ranks,
 		*notes; /* never NULL */
 	int cpus, exit_status, signal;
@@ -52,6 +53,11 @@ struct rundir_info {
 	double budget_pct; /* 0 and known: off */
 	bool budget_known;
 };
+/* Makes the directory of a run that is there already, from another file. */
+int rundir_create_from(const char *path, const struct rundir_info *info, char **ret_path,
+		       struct err *err);
+/* Replaces its run.json. */
+int rundir_update(const char *path, const struct rundir_info *info, struct err *err);
 /* -ENOENT: no run.json. */
 int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err);
 void rundir_info_release(struct rundir_info *info);

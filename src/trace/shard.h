@@ -25,6 +25,14 @@ struct shard_writer {
 /* Creates the file (which must not exist). start_ticks may be 0 when there are none. */
 int shard_create(const char *path, uint32_t rank, uint64_t start_ticks,
 		 struct shard_writer **ret_writer, struct err *err);
+/* The same for records that another process made, at another time. */
+struct shard_origin {
+	uint32_t rank, pid;
+	int64_t monotonic_ns, realtime_ns, shift_ns; /* as in struct shard_header */
+	uint64_t start_ticks;
+};
+int shard_create_from(const char *path, const struct shard_origin *origin,
+		      struct shard_writer **ret_writer, struct err *err);
 /* Goes on behind the last whole chunk of an existing shard that nobody writes. */
 int shard_append(const char *path, uint64_t offset, struct shard_writer **ret_writer,
 		 struct err *err);

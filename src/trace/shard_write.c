@@ -65,7 +65,7 @@ static void writer_free(struct shard_writer *writer)
 	free(writer);
 }
 
-static int write_header(int fd, uint32_t rank, uint64_t start_ticks)
+static int write_header(int fd, const struct shard_origin *origin)
 {
 	union {
 		struct shard_header header;
@@ -77,11 +77,12 @@ static int write_header(int fd, uint32_t rank, uint64_t start_ticks)
 	first.header.major = SHARD_MAJOR;
 	first.header.minor = SHARD_MINOR;
 	first.header.header_bytes = SHARD_HEADER_BYTES;
-	first.header.pid = (uint32_t)getpid();
-	first.header.rank = rank;
-	first.header.monotonic_ns = clock_monotonic_ns();
-	first.header.realtime_ns = clock_realtime_ns();
-	first.header.start_ticks = start_ticks;
+	first.header.pid = origin->pid;
+	first.header.rank = origin->rank;
+	first.header.monotonic_ns = origin->monotonic_ns;
+	first.header.realtime_ns = origin->realtime_ns;
+	first.header.start_ticks = origin->start_ticks;
+	first.header.shift_ns = origin->shift_ns;
 	first.header.crc = crc32c(0, &first.header, offsetof(struct shard_header, crc));
 	first.header.live.alive_ns = first.header.monotonic_ns;
 	first.header.live.file_bytes = SHARD_HEADER_BYTES;
@@ -90,6 +91,18 @@ static int write_header(int fd, uint32_t rank, uint64_t start_ticks)
 
 int shard_create(const char *path, uint32_t rank, uint64_t start_ticks,
 		 struct shard_writer **ret_writer, struct err *err)
+{
+	return shard_create_from(path,
+				 &(struct shard_origin){ .rank = rank,
+							 .pid = (uint32_t)getpid(),
+							 .monotonic_ns = clock_monotonic_ns(),
+							 .realtime_ns = clock_realtime_ns(),
+							 .start_ticks = start_ticks },
+				 ret_writer, err);
+}
+
+int shard_create_from(const char *path, const struct shard_origin *origin,
+		      struct shard_writer **ret_writer, struct err *err)
 {
 	struct shard_writer *writer = calloc(1, sizeof(*writer));
 	int r;
@@ -102,7 +115,7 @@ int shard_create(const char *path, uint32_t rank, uint64_t start_ticks,
 		writer_free(writer);
 		return r;
 	}
-	r = write_header(writer->fd, rank, start_ticks);
+	r = write_header(writer->fd, origin);
 	if (r == 0)
 		map_header(writer);
 	if (r < 0 || !writer->header) {

@@ -85,6 +85,7 @@ struct run *fake_run_new(void)
 		.version = strdup("0.1.0"),
 		.level = strdup("full"),
 		.notes = strdup(""),
+		.source = strdup(""),
 		.started_realtime_ns = INT64_C(1769868187000000000),
 		.duration_ns = 1500000000,
 		.duration_known = true,
@@ -104,6 +105,7 @@ void fake_run_free(struct run *run)
 	free(run->info.version);
 	free(run->info.level);
 	free(run->info.notes);
+	free(run->info.source);
 	for (size_t i = 0; i < run->n_shards; i++)
 		free(run->shards[i].path);
 	free(run->shards);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interning by open addressing; see dictionary.h.
+ * Interning by open addressing; see interned.h.
  */
-#include "tables/dictionary.h"
+#include "base/interned.h"
 
 #include <stdlib.h>
 #include <string.h>

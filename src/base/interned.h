@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Things by id, each once: the merged strings, sites and launches of a run. Keys are bytes;
- * ids are dense from 1. One thread.
+ * Things by id, each once: the strings, sites and launches of a run. Keys are bytes and stay where
+ * they are; ids are dense from 1. One thread.
  */
-#ifndef TABLES_DICTIONARY_H
-#define TABLES_DICTIONARY_H
+#ifndef BASE_INTERNED_H
+#define BASE_INTERNED_H
 
 #include <stddef.h>
 #include <stdint.h>

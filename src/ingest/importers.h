@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The importers, one a format; each is a line here and a line in ingest.c.
+ */
+#ifndef INGEST_IMPORTERS_H
+#define INGEST_IMPORTERS_H
+
+#include "ingest/ingest.h"
+
+#endif
