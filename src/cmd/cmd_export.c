@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/chrome_files.h"
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
@@ -18,13 +19,17 @@
 struct values {
 	int to; /* index into formats */
 	const char *output;
+	bool per_rank;
 };
 
 /* FORMAT(name, suffix of its file, what writes it to a stream, what writes it to a path, where it is
  * opened): one of the two writers. */
 #define FORMATS(FORMAT)                                                                            \
-	FORMAT("chrome", ".trace.json", present_chrome, NULL,                                      \
-	       "open it in ui.perfetto.dev or chrome://tracing")
+	FORMAT("chrome", ".pt.trace.json.gz", present_chrome_gzip, NULL,                           \
+	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
+	FORMAT("chrome-json", ".pt.trace.json", present_chrome, NULL,                              \
+	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")
+enum { TO_CHROME, TO_CHROME_JSON }; /* the first two of them */
 
 static const struct {
 	const char *suffix;
@@ -49,17 +54,24 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_CHOICE,
 	  .metavar = "FORMAT",
 	  .choices = format_names,
-	  .help = "chrome: trace-event JSON for Perfetto and chrome://tracing",
+	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
+		  "chrome-json: the same, plain",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",
 	  .short_name = 'o',
 	  .kind = OPTION_STRING,
 	  .metavar = "FILE",
-	  .help = "the file to write; - is standard output",
-	  .default_text = "NAME.trace.json",
+	  .help = "the file to write; - is standard output. Chrome traces are compressed when "
+		  "it ends with .gz",
+	  .default_text = "NAME with the format's suffix",
 	  .offset = offsetof(struct values, output),
 	  .completion = COMPLETE_FILE },
+	{ .name = "per-rank",
+	  .kind = OPTION_FLAG,
+	  .help = "a Chrome trace for each rank, NAME-rankN.pt.trace.json.gz, in the directory "
+		  "that --output names: what TensorBoard and Holistic Trace Analysis expect",
+	  .offset = offsetof(struct values, per_rank) },
 	{ 0 },
 };
 
@@ -67,8 +79,10 @@ static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
 	{ "moescope export a.mscope --to chrome",
-	  "Writes a.trace.json; open it in ui.perfetto.dev or chrome://tracing." },
+	  "Writes a.pt.trace.json.gz; open it in ui.perfetto.dev or chrome://tracing." },
 	{ "moescope export a.mscope --to chrome -o - | gzip > a.json.gz", "To a pipe." },
+	{ "moescope export a.mscope --per-rank -o traces",
+	  "A file for each rank, for TensorBoard and Holistic Trace Analysis." },
 	{ NULL, NULL },
 };
 
@@ -109,14 +123,25 @@ static int write_stdout(const struct run *run, const struct values *values)
 
 static int run_export(struct invocation *inv)
 {
-	const struct values *values = inv->values;
+	struct values *values = inv->values;
+	bool chrome = values->to == TO_CHROME || values->to == TO_CHROME_JSON;
 	struct run *run;
 	char *target = NULL;
-	int r = run_open(inv->n_args ? inv->args[0] : NULL, WANT_ALL, &run);
+	int r;
 
+	if (values->per_rank && !chrome)
+		return usage_error(inv->command, "--per-rank is for Chrome traces.");
+	if (values->per_rank && values->output && strcmp(values->output, "-") == 0)
+		return usage_error(inv->command, "with --per-rank, --output names a directory.");
+	if (chrome && !values->per_rank)
+		values->to = chrome_packs(values->output, values->to == TO_CHROME) ? TO_CHROME
+										   : TO_CHROME_JSON;
+	r = run_open(inv->n_args ? inv->args[0] : NULL, WANT_ALL, &run);
 	if (r != EXIT_OK)
 		return r;
-	if (values->output && strcmp(values->output, "-") == 0) {
+	if (values->per_rank) {
+		r = chrome_write_ranks(run, values->output, values->to == TO_CHROME);
+	} else if (values->output && strcmp(values->output, "-") == 0) {
 		r = write_stdout(run, values);
 	} else if (asprintf(&target, "%s%s", values->output ? values->output : run->info.name,
 			    values->output ? "" : formats[values->to].suffix) < 0) {
@@ -137,8 +162,10 @@ const struct command cmd_export = {
 	.name = "export",
 	.summary = "write a run in the format of another tool",
 	.words = "[RUN]",
-	.description = "Writes the run as trace-event JSON, which Perfetto and Chrome's tracing "
-		       "page open. The file appears when it is complete. Without RUN it is the "
+	.description = "Writes the run for another tool. Chrome traces have the form of PyTorch's "
+		       "profiler: Perfetto, chrome://tracing, TensorBoard's plugin and Holistic "
+		       "Trace Analysis open them, and `moescope import` makes the same run again. "
+		       "The file appears when it is complete. Without RUN it is the "
 		       "newest *.mscope in the current directory.",
 	.groups = groups,
 	.examples = examples,

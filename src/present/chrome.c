@@ -1,456 +1,518 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run as Chrome trace JSON, for Perfetto and chrome://tracing.
+ * The run as Chrome trace JSON in the form of PyTorch's profiler (Kineto): for Perfetto,
+ * chrome://tracing, TensorBoard's plugin and Holistic Trace Analysis.
  *
- * One process per shard, one track per thread, one for the steps, one process per device with a
- * track per stream. Spans are asynchronous events: they begin and end where they like. Times are microseconds since the start of the run, printed from integers:
- * doubles would lose nanoseconds, and with them the nesting. Within a thread outer events come
- * before inner ones.
+ * A process of the run is a process of the trace, a device another one with a track for each stream.
+ * With one process in the file, devices have the numbers that Kineto gives them; with several they
+ * need numbers of their own. What Kineto has no event or argument for is there as well, under
+ * "moescope", so that a trace makes the same run again: an event of that category with `record` in its
+ * arguments is a record; one without is drawn for people only.
+ *
+ * Times are microseconds since the start of the run, written from integers: doubles would lose
+ * nanoseconds, and with them the nesting.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/memory.h"
-#include "analyze/nesting.h"
-#include "analyze/routing.h"
-#include "base/json_write.h"
+#include "base/version.h"
+#include "present/chrome_gzip.h"
+#include "present/chrome_inside.h"
 #include "present/present.h"
 
-#define STEP_TRACK UINT64_C(2147483646) /* no thread has this number */
-#define DEVICE_PROCESS UINT64_C(4000000000)
-#define PIDS UINT64_C(4194304) /* more than any pid of Linux */
-#define MEMORY_POINTS 4096
+#define TRACKS_NAMED 4096
+#define DEVICES_LIKELY 64 /* a pid below this looks like the number of a device */
 
-struct trace {
-	const struct run *run;
-	struct json json;
-};
-
-/* The process number of a shard: its pid, made unique when two hosts gave the same one. */
-static uint64_t process_of(const struct run *run, uint16_t shard)
+void event_begin(struct trace *t, const char *phase, const char *category)
 {
-	if (shard >= run->n_shards)
-		return 0;
-	for (uint16_t i = 0; i < shard; i++)
-		if (run->shards[i].pid == run->shards[shard].pid)
-			return run->shards[shard].pid + shard * PIDS;
-	return run->shards[shard].pid;
+	if (t->any_event)
+		EMIT(&t->out, ",\n{\"ph\":\"");
+	else
+		EMIT(&t->out, "\n{\"ph\":\"");
+	t->any_event = true;
+	emit_bytes(&t->out, phase, 1);
+	if (category) {
+		EMIT(&t->out, "\",\"cat\":\"");
+		emit_text(&t->out, category);
+	}
+	EMIT(&t->out, "\"");
 }
 
-static void put_time(struct trace *t, const char *key, int64_t ns)
+void event_name(struct trace *t, const char *name)
 {
-	char text[40];
-	uint64_t magnitude = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-
-	snprintf(text, sizeof(text), "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
-		 magnitude / 1000, magnitude % 1000);
-	json_key(&t->json, key);
-	json_raw(&t->json, text);
+	EMIT(&t->out, ",\"name\":");
+	emit_string(&t->out, name);
 }
 
-static void put_text(struct trace *t, const char *key, const char *text)
+void event_name_id(struct trace *t, uint32_t string)
 {
-	json_key(&t->json, key);
-	json_string(&t->json, text);
+	EMIT(&t->out, ",\"name\":");
+	put_string(t, string);
 }
 
-static void put_uint(struct trace *t, const char *key, uint64_t value)
+void event_place(struct trace *t, uint64_t pid, uint64_t tid)
 {
-	json_key(&t->json, key);
-	json_uint(&t->json, value);
+	EMIT(&t->out, ",\"pid\":");
+	emit_uint(&t->out, pid);
+	EMIT(&t->out, ",\"tid\":");
+	emit_uint(&t->out, tid);
 }
 
-static void begin_event(struct trace *t, const char *phase, const char *name, uint64_t process,
-			uint64_t thread)
+void event_time(struct trace *t, int64_t time_ns)
 {
-	json_object_line(&t->json);
-	put_text(t, "ph", phase);
-	put_text(t, "name", name);
-	put_uint(t, "pid", process);
-	put_uint(t, "tid", thread);
+	EMIT(&t->out, ",\"ts\":");
+	emit_us(&t->out, time_ns - t->run->start_ns);
 }
 
-static void put_start(struct trace *t, int64_t time_ns)
+void event_duration(struct trace *t, int64_t duration_ns)
 {
-	put_time(t, "ts", time_ns - t->run->start_ns);
+	EMIT(&t->out, ",\"dur\":");
+	emit_us(&t->out, duration_ns);
 }
 
-static void name_track(struct trace *t, const char *what, uint64_t process, uint64_t thread,
-		       const char *name)
+const struct piece *piece_make(struct trace *t, struct pieces *pieces, uint32_t id, size_t from)
 {
-	begin_event(t, "M", what, process, thread);
-	json_key(&t->json, "args");
-	json_object(&t->json);
-	put_text(t, "name", name);
-	json_object_end(&t->json);
-	json_object_end(&t->json);
+	size_t had = pieces->capacity;
+
+	if (pieces->text.failed || array_grow(&pieces->list, &pieces->capacity, (size_t)id + 1,
+					      sizeof(*pieces->list)) < 0) {
+		t->failed = -ENOMEM;
+		return NULL;
+	}
+	memset(pieces->list + had, 0, (pieces->capacity - had) * sizeof(*pieces->list));
+	pieces->list[id] = (struct piece){ from, (uint32_t)(pieces->text.size - from) };
+	return &pieces->list[id];
 }
 
-static void order_track(struct trace *t, const char *what, uint64_t process, uint64_t thread,
-			int64_t order)
+void put_piece(struct trace *t, const struct pieces *pieces, const struct piece *piece)
 {
-	begin_event(t, "M", what, process, thread);
-	json_key(&t->json, "args");
-	json_object(&t->json);
-	json_key(&t->json, "sort_index");
-	json_int(&t->json, order);
-	json_object_end(&t->json);
-	json_object_end(&t->json);
+	if (piece)
+		emit_bytes(&t->out, pieces->text.data + piece->at, piece->length);
+	else
+		EMIT(&t->out, "null"); /* no memory: nobody will see it */
 }
 
-static void put_names(struct trace *t)
+void put_string(struct trace *t, uint32_t string)
+{
+	const struct piece *piece = piece_find(&t->strings, string);
+
+	if (!piece) {
+		size_t from = t->strings.text.size;
+
+		buf_escaped(&t->strings.text, run_string(t->run, string));
+		piece = piece_make(t, &t->strings, string, from);
+	}
+	put_piece(t, &t->strings, piece);
+}
+
+void name_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, const char *name,
+		bool ours)
+{
+	event_begin(t, "M", ours ? "moescope" : NULL);
+	event_name(t, what);
+	event_place(t, pid, tid);
+	args_begin(t);
+	if (!strcmp(what, "process_labels"))
+		ARG(t, "labels");
+	else
+		ARG(t, "name");
+	emit_string(&t->out, name);
+	args_end(t);
+}
+
+void order_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, int64_t order)
+{
+	event_begin(t, "M", NULL);
+	event_name(t, what);
+	event_place(t, pid, tid);
+	args_begin(t);
+	ARG(t, "sort_index");
+	emit_int(&t->out, order);
+	args_end(t);
+}
+
+void track_use(struct trace *t, const struct track *track)
+{
+	const struct track *last = t->tracks + t->last_track;
+
+#define SAME(a, b)                                                                                 \
+	((a)->stream == (b)->stream && (a)->device == (b)->device && (a)->shard == (b)->shard &&   \
+	 (a)->context == (b)->context && (a)->sync == (b)->sync)
+	if (t->n_tracks && SAME(track, last))
+		return;
+	for (size_t i = 0; i < t->n_tracks; i++) {
+		if (SAME(track, &t->tracks[i])) {
+			t->last_track = i;
+			return;
+		}
+	}
+#undef SAME
+	if (t->n_tracks == TRACKS_NAMED)
+		return;
+	if (array_grow(&t->tracks, &t->tracks_capacity, t->n_tracks + 1, sizeof(*t->tracks)) < 0) {
+		t->failed = -ENOMEM;
+		return;
+	}
+	t->last_track = t->n_tracks;
+	t->tracks[t->n_tracks++] = *track;
+}
+
+/* Whether a track before this one has named the same device, or stream of it. */
+static bool named_before(const struct trace *t, size_t at, bool stream_too)
+{
+	const struct track *track = &t->tracks[at];
+
+	for (size_t i = 0; i < at; i++)
+		if (t->tracks[i].shard == track->shard && t->tracks[i].device == track->device &&
+		    (!stream_too || (t->tracks[i].sync == track->sync &&
+				     (track->sync || t->tracks[i].stream == track->stream))))
+			return true;
+	return false;
+}
+
+static void name_devices(struct trace *t)
+{
+	for (size_t i = 0; i < t->n_tracks; i++) {
+		const struct track *track = &t->tracks[i];
+		uint64_t pid = t->process[track->shard].gpu_pid + track->device;
+		char name[64], label[32];
+
+		snprintf(label, sizeof(label), "GPU %u", track->device);
+		snprintf(name, sizeof(name), "rank %u GPU %u", t->run->shards[track->shard].rank,
+			 track->device);
+		if (!named_before(t, i, false)) {
+			name_track(t, "process_name", pid, 0, t->n_on > 1 ? name : label, false);
+			name_track(t, "process_labels", pid, 0, label, false);
+			order_track(t, "process_sort_index", pid, 0, 5000000 + (int64_t)i);
+		}
+		if (named_before(t, i, true))
+			continue;
+		snprintf(name, sizeof(name), "stream %u ", track->stream);
+		if (track->sync)
+			name_track(t, "thread_name", pid, SYNC_TRACK, "synchronisation", true);
+		else
+			name_track(t, "thread_name", pid, track->stream, name, false);
+		if (!track->sync)
+			order_track(t, "thread_sort_index", pid, track->stream, track->stream);
+	}
+}
+
+static void name_processes(struct trace *t)
 {
 	const struct run *run = t->run;
 
 	for (size_t i = 0; i < run->n_shards; i++) {
-		uint64_t process = process_of(run, (uint16_t)i);
+		uint64_t pid = t->process[i].pid;
 		char name[64];
 
+		if (!t->process[i].on)
+			continue;
 		snprintf(name, sizeof(name), "rank %u (process %u)", run->shards[i].rank,
 			 run->shards[i].pid);
-		name_track(t, "process_name", process, 0, name);
-		order_track(t, "process_sort_index", process, 0, (int64_t)run->shards[i].rank);
-		name_track(t, "thread_name", process, STEP_TRACK, "steps");
-		order_track(t, "thread_sort_index", process, STEP_TRACK, -1);
+		name_track(t, "process_name", pid, 0, name, false);
+		name_track(t, "process_labels", pid, 0, "CPU", false);
+		order_track(t, "process_sort_index", pid, 0, (int64_t)run->shards[i].rank);
+		name_track(t, "thread_name", pid, STEP_TRACK, "steps", true);
+		order_track(t, "thread_sort_index", pid, STEP_TRACK, -1);
+		name_track(t, "thread_name", pid, RECORD_TRACK, "records", true);
 	}
 	for (size_t i = 0; i < run->thread.n; i++)
-		name_track(t, "thread_name", process_of(run, run->thread.shard[i]),
-			   run->thread.thread[i], run_string(run, run->thread.name[i]));
+		if (is_on(t, run->thread.shard[i]))
+			name_track(t, "thread_name", t->process[run->thread.shard[i]].pid,
+				   run->thread.thread[i], run_string(run, run->thread.name[i]),
+				   false);
 }
 
-static void put_steps(struct trace *t)
+static void top_text(struct trace *t, const char *key, const char *text)
 {
-	const struct table_step *step = &t->run->step;
-
-	for (size_t i = 0; i < step->n; i++) {
-		char name[40];
-
-		snprintf(name, sizeof(name), "step %" PRId64, step->step[i]);
-		begin_event(t, "X", name, process_of(t->run, step->shard[i]), STEP_TRACK);
-		put_text(t, "cat", "step");
-		put_start(t, step->start_ns[i]);
-		put_time(t, "dur", step->duration_ns[i]);
-		json_key(&t->json, "args");
-		json_object(&t->json);
-		if (step->tokens_known[i])
-			put_uint(t, "tokens", step->tokens[i]);
-		json_key(&t->json, "recorded");
-		json_bool(&t->json, step->recorded[i]);
-		if (step->unfinished[i])
-			put_text(t, "unfinished", "cut by the end of the process");
-		json_object_end(&t->json);
-		json_object_end(&t->json);
-	}
+	if (t->filled)
+		EMIT(&t->out, ",");
+	t->filled = true;
+	emit_string(&t->out, key);
+	EMIT(&t->out, ":");
+	emit_string(&t->out, text);
 }
 
-static void put_args(struct trace *t, const struct nested *item, const struct site *site)
+static void top_int(struct trace *t, const char *key, int64_t value)
 {
-	const struct table_op *op = &t->run->op;
-
-	json_key(&t->json, "args");
-	json_object(&t->json);
-	if (site->layer >= 0)
-		put_uint(t, "layer", (uint64_t)site->layer);
-	if (site->expert >= 0)
-		put_uint(t, "expert", (uint64_t)site->expert);
-	if (site->phase)
-		put_text(t, "phase", phase_name(site->phase));
-	if (item->is_op) {
-		if (op->shape[item->row])
-			put_text(t, "shape", run_string(t->run, op->shape[item->row]));
-		if (!(op->unknown[item->row] & OP_FLOPS_UNKNOWN))
-			put_uint(t, "flops", op->flops[item->row]);
-		if (!(op->unknown[item->row] & OP_BYTES_UNKNOWN))
-			put_uint(t, "bytes", op->bytes[item->row]);
-	}
-	if (item->is_op ? op->unfinished[item->row] : t->run->range.unfinished[item->row])
-		put_text(t, "unfinished", "cut by the end of the process");
-	json_object_end(&t->json);
+	if (t->filled)
+		EMIT(&t->out, ",");
+	t->filled = true;
+	emit_string(&t->out, key);
+	EMIT(&t->out, ":");
+	emit_int(&t->out, value);
 }
 
-static int put_nested(struct trace *t)
+static void put_devices(struct trace *t)
 {
-	struct nested *list;
-	size_t n;
-	int r = nesting_collect(t->run, NESTING_BY_START, &list, &n);
+	const struct table_device *device = &t->run->device;
+	bool any = false;
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		const struct nested *item = &list[i];
-		struct site site = run_site(t->run, item->is_op ? t->run->op.site[item->row]
-								: t->run->range.site[item->row]);
-
-		begin_event(t, "X", site.name ? run_string(t->run, site.name) : "(no name)",
-			    process_of(t->run, item->shard), item->thread);
-		put_text(t, "cat", item->is_op ? "op" : "range");
-		put_start(t, item->start_ns);
-		put_time(t, "dur", item->end_ns - item->start_ns);
-		put_args(t, item, &site);
-		json_object_end(&t->json);
-	}
-	free(list);
-	return 0;
-}
-
-/* Kernels without times cannot be drawn; their number is in the metadata. */
-static uint64_t put_kernels(struct trace *t)
-{
-	const struct table_kernel *kernel = &t->run->kernel;
-	uint64_t untimed = 0, named = 0;
-
-	for (size_t i = 0; i < kernel->n; i++) {
-		struct row_launch launch = run_launch(t->run, kernel->launch[i]);
-		uint64_t process = DEVICE_PROCESS + kernel->device[i];
-
-		if (kernel->untimed[i]) {
-			untimed++;
+	EMIT(&t->out, ",\"deviceProperties\":[");
+	for (size_t i = 0; i < device->n; i++) {
+		if (!is_on(t, device->shard[i]))
 			continue;
+		emit_text(&t->out, any ? ",{" : "{");
+		any = true;
+		t->filled = false;
+		top_int(t, "id", device->device[i]);
+		top_text(t, "name", run_string(t->run, device->name[i]));
+#define KNOWN(key, value)                                                                          \
+	if (value)                                                                                 \
+		top_int(t, key, (int64_t)(value));
+		KNOWN("totalGlobalMem", device->memory_bytes[i])
+		if (device->capability[i]) {
+			top_int(t, "computeMajor", device->capability[i] / 10);
+			top_int(t, "computeMinor", device->capability[i] % 10);
 		}
-		if (kernel->device[i] < 64 && !(named >> kernel->device[i] & 1)) {
-			char name[32];
-
-			snprintf(name, sizeof(name), "GPU %u", kernel->device[i]);
-			name_track(t, "process_name", process, 0, name);
-			named |= UINT64_C(1) << kernel->device[i];
-		}
-		begin_event(t, "X", run_string(t->run, launch.name), process, kernel->stream[i]);
-		put_text(t, "cat", "kernel");
-		put_start(t, kernel->start_ns[i]);
-		put_time(t, "dur", kernel->duration_ns[i]);
-		json_key(&t->json, "args");
-		json_object(&t->json);
-		put_uint(t, "correlation", kernel->correlation[i]);
-		json_object_end(&t->json);
-		json_object_end(&t->json);
+		KNOWN("numSms", device->multiprocessors[i])
+		KNOWN("maxThreadsPerMultiprocessor", device->threads_per_multiprocessor[i])
+		KNOWN("regsPerMultiprocessor", device->registers_per_multiprocessor[i])
+		KNOWN("sharedMemPerMultiprocessor", device->shared_bytes_per_multiprocessor[i])
+#undef KNOWN
+		EMIT(&t->out, "}");
 	}
-	return untimed;
+	EMIT(&t->out, "]");
 }
 
-static void put_counter(struct trace *t, const char *name, uint16_t shard, int64_t time_ns,
-			double value)
+/* One rank in the file: which one, of how many the run knows. */
+static void put_distributed(struct trace *t)
 {
-	if (!isfinite(value))
+	uint32_t rank = 0, world = 0;
+	bool known = false;
+
+	for (size_t i = 0; i < t->run->n_shards; i++) {
+		uint32_t its = t->run->shards[i].rank;
+
+		world = its >= world ? its + 1 : world;
+		if (!t->process[i].on)
+			continue;
+		if (known && its != rank)
+			return;
+		rank = its;
+		known = true;
+	}
+	if (!known)
 		return;
-	begin_event(t, "C", name, process_of(t->run, shard), 0);
-	put_start(t, time_ns);
-	json_key(&t->json, "args");
-	json_object(&t->json);
-	json_key(&t->json, "value");
-	json_double(&t->json, value);
-	json_object_end(&t->json);
-	json_object_end(&t->json);
+	EMIT(&t->out, ",\"distributedInfo\":{");
+	t->filled = false;
+	if (t->run->collective.n)
+		top_text(t, "backend", "nccl");
+	top_int(t, "rank", rank);
+	top_int(t, "world_size", world);
+	EMIT(&t->out, "}");
 }
 
-static int put_routing(struct trace *t)
+static void put_processes(struct trace *t)
 {
-	struct selection all = SELECT_ALL;
-	struct routing_options options = { 0 };
-	struct routing routing;
-	int r = routing_analyze(t->run, &all, &options, &routing);
+	bool any = false;
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < routing.n; i++) {
-		const struct routing_layer *layer = &routing.layers[i];
-		char name[64];
+	EMIT(&t->out, ",\"processes\":[");
+	for (size_t i = 0; i < t->run->n_shards; i++) {
+		const struct run_shard *shard = &t->run->shards[i];
 
-		snprintf(name, sizeof(name), "imbalance layer %d %s", layer->layer,
-			 phase_name(layer->phase));
-		for (size_t s = 0; s < layer->n_steps; s++)
-			if (layer->steps[s].load.known)
-				put_counter(t, name, 0, layer->steps[s].time_ns,
-					    layer->steps[s].load.imbalance);
+		if (!t->process[i].on)
+			continue;
+		emit_text(&t->out, any ? ",{" : "{");
+		any = true;
+		t->filled = false;
+		top_int(t, "rank", shard->rank);
+		top_int(t, "pid", shard->pid);
+		top_int(t, "trace_pid", (int64_t)t->process[i].pid);
+		top_int(t, "first_device_pid", (int64_t)t->process[i].gpu_pid);
+		top_int(t, "start_ns", shard->start_ns - t->run->start_ns);
+		top_int(t, "end_ns", shard->end_ns - t->run->start_ns);
+		EMIT(&t->out, "}");
 	}
-	routing_release(&routing);
-	return 0;
+	EMIT(&t->out, "]");
 }
 
-static int put_memory(struct trace *t)
+/* What run.json says, and what the run lost. */
+static void put_about(struct trace *t)
 {
-	struct memory memory;
-	int r = memory_analyze(t->run, MEMORY_POINTS, &memory);
+	const struct run_info *info = &t->run->info;
 
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < memory.n; i++) {
-		const struct memory_device *d = &memory.devices[i];
-		char name[64];
-
-		if (d->device < 0)
-			snprintf(name, sizeof(name), "live bytes, host");
-		else
-			snprintf(name, sizeof(name), "live bytes, device %d", d->device);
-		for (size_t p = 0; p < d->n_points; p++)
-			put_counter(t, name, d->shard, d->points[p].time_ns,
-				    (double)d->points[p].live_bytes);
-	}
-	memory_release(&memory);
-	return 0;
+	EMIT(&t->out, ",\"moescope\":{");
+	t->filled = false;
+	top_text(t, "version", VERSION_TEXT);
+	top_text(t, "run", info->name);
+	top_text(t, "command", info->command);
+	top_text(t, "status", info->status);
+	if (!strcmp(info->status, "exited"))
+		top_int(t, "exit_status", info->exit_status);
+	if (!strcmp(info->status, "killed"))
+		top_int(t, "signal", info->signal);
+	top_text(t, "host", info->host);
+	top_text(t, "cpu", info->cpu);
+	top_int(t, "cpus", info->cpus);
+	top_text(t, "level", info->level);
+	top_text(t, "notes", info->notes);
+	top_int(t, "started_realtime_ns", info->started_realtime_ns);
+	if (info->duration_known)
+		top_int(t, "duration_ns", info->duration_ns);
+	top_int(t, "start_monotonic_ns", t->run->start_ns);
+	top_int(t, "lost", (int64_t)loss_total(&t->run->loss));
+	EMIT(&t->out, ",\"loss\":{");
+	t->filled = false;
+#define LOSS(field, words)                                                                         \
+	if (t->run->loss.field)                                                                    \
+		top_int(t, #field, (int64_t)t->run->loss.field);
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
+	EMIT(&t->out, "}");
+	put_processes(t);
+	EMIT(&t->out, "}");
 }
 
-static void put_counters_and_marks(struct trace *t)
+/* Nanoseconds since 1970 at the start of the run, as far as it is known. */
+static int64_t base_time(const struct run *run)
 {
-	const struct table_counter *counter = &t->run->counter;
-	const struct table_mark *mark = &t->run->mark;
-
-	for (size_t i = 0; i < counter->n; i++)
-		put_counter(t, run_string(t->run, counter->name[i]), counter->shard[i],
-			    counter->time_ns[i], counter->value[i]);
-	for (size_t i = 0; i < mark->n; i++) {
-		begin_event(t, "i", run_string(t->run, mark->text[i]),
-			    process_of(t->run, mark->shard[i]), mark->thread[i]);
-		put_start(t, mark->time_ns[i]);
-		put_text(t, "s", "t");
-		json_object_end(&t->json);
-	}
+	for (size_t i = 0; i < run->n_shards; i++)
+		if (run->shards[i].realtime_offset_ns)
+			return run->shards[i].realtime_offset_ns + run->start_ns;
+	return run->info.started_realtime_ns;
 }
 
-static void put_span_event(struct trace *t, size_t i, const char *phase, uint32_t thread,
-			   int64_t time_ns)
+static void put_head(struct trace *t)
 {
-	const struct table_span *span = &t->run->span;
-
-	begin_event(t, phase, run_string(t->run, span->name[i]), process_of(t->run, span->shard[i]),
-		    thread);
-	put_text(t, "cat", "span");
-	put_uint(t, "id", i + 1);
-	put_start(t, time_ns);
-	json_key(&t->json, "args");
-	json_object(&t->json);
-	if (span->domain[i])
-		put_text(t, "domain", run_string(t->run, span->domain[i]));
-	if (span->unfinished[i])
-		put_text(t, "unfinished", "cut by the end of the process");
-	json_object_end(&t->json);
-	json_object_end(&t->json);
+	EMIT(&t->out, "{\"schemaVersion\":1");
+	put_devices(t);
+	put_distributed(t);
+	put_about(t);
+	EMIT(&t->out, ",\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
+	emit_int(&t->out, base_time(t->run));
+	EMIT(&t->out, ",\"traceEvents\":[");
 }
 
-static void put_spans(struct trace *t)
+static void put_tail(struct trace *t)
 {
-	const struct table_span *span = &t->run->span;
-
-	for (size_t i = 0; i < span->n; i++) {
-		uint32_t ends_on = span->unfinished[i] ? span->thread[i] : span->end_thread[i];
-
-		put_span_event(t, i, "b", span->thread[i], span->start_ns[i]);
-		put_span_event(t, i, "e", ends_on, span->start_ns[i] + span->duration_ns[i]);
-	}
+	EMIT(&t->out, "\n],\"traceName\":");
+	emit_string(&t->out, t->run->info.name);
+	EMIT(&t->out, "}\n");
 }
 
-/* The name that the program gave to a category of a domain: a fact of the run. NULL: none. */
-static const char *category_name(const struct run *run, uint16_t shard, const char *domain,
-				 uint32_t category)
+static bool pid_taken(const struct trace *t, size_t shard)
 {
-	const struct table_fact *fact = &run->fact;
-	char key[128];
-
-	snprintf(key, sizeof(key), "NVTX category %s%s%u", domain, *domain ? "/" : "", category);
-	for (size_t i = 0; i < fact->n; i++)
-		if (fact->shard[i] == shard && !strcmp(run_string(run, fact->key[i]), key))
-			return run_string(run, fact->value[i]);
-	return NULL;
+	for (size_t i = 0; i < shard; i++)
+		if (t->run->shards[i].pid == t->run->shards[shard].pid)
+			return true;
+	return false;
 }
 
-static void put_payload_value(struct trace *t, uint8_t type, uint64_t bits)
-{
-	double real;
-
-	if (!type)
-		return; /* a category alone, or a payload that the probe cannot read */
-	json_key(&t->json, "payload");
-	memcpy(&real, &bits, sizeof(real));
-	if (type == 1)
-		json_uint(&t->json, bits);
-	else if (type == 2)
-		json_int(&t->json, (int64_t)bits);
-	else
-		json_double(&t->json, real);
-}
-
-static void put_payloads(struct trace *t)
-{
-	const struct table_payload *payload = &t->run->payload;
-
-	for (size_t i = 0; i < payload->n; i++) {
-		const char *domain = run_string(t->run, payload->domain[i]), *name;
-
-		begin_event(t, "i", run_string(t->run, payload->name[i]),
-			    process_of(t->run, payload->shard[i]), payload->thread[i]);
-		put_text(t, "cat", "payload");
-		put_start(t, payload->time_ns[i]);
-		put_text(t, "s", "t");
-		json_key(&t->json, "args");
-		json_object(&t->json);
-		put_payload_value(t, payload->type[i], payload->bits[i]);
-		if (*domain)
-			put_text(t, "domain", domain);
-		if (payload->category[i]) {
-			put_uint(t, "category", payload->category[i]);
-			name = category_name(t->run, payload->shard[i], domain,
-					     payload->category[i]);
-			if (name)
-				put_text(t, "category_name", name);
-		}
-		json_object_end(&t->json);
-		json_object_end(&t->json);
-	}
-}
-
-static void put_metadata(struct trace *t, uint64_t untimed)
+/* Pids of two hosts may be the same, and the first of a container look like a device's number. */
+static int find_processes(struct trace *t, int64_t rank)
 {
 	const struct run *run = t->run;
 
-	json_key(&t->json, "otherData");
-	json_object(&t->json);
-	put_text(t, "run", run->info.name);
-	put_text(t, "command", run->info.command);
-	put_text(t, "status", run->info.status);
-	put_text(t, "notes", run->info.notes);
-	json_key(&t->json, "start_monotonic_ns");
-	json_int(&t->json, run->start_ns);
-	json_key(&t->json, "started_realtime_ns");
-	json_int(&t->json, run->info.started_realtime_ns);
-	put_uint(t, "lost", loss_total(&run->loss));
-	put_uint(t, "untimed_kernels", untimed);
-#define LOSS(field, words)                                                                         \
-	if (run->loss.field)                                                                       \
-		put_uint(t, "loss: " words, run->loss.field);
-	LOSS_COUNTERS(LOSS)
-#undef LOSS
-	json_object_end(&t->json);
+	t->process = calloc(run->n_shards + 1, sizeof(*t->process));
+	if (!t->process)
+		return -ENOMEM;
+	for (size_t i = 0; i < run->n_shards; i++) {
+		t->process[i].on = rank < 0 || run->shards[i].rank == (uint64_t)rank;
+		t->process[i].pid = run->shards[i].pid + (pid_taken(t, i) ? i * PIDS : 0);
+		t->n_on += t->process[i].on;
+	}
+	for (size_t i = 0; i < run->n_shards; i++)
+		t->process[i].gpu_pid = t->n_on == 1 && t->process[i].pid >= DEVICES_LIKELY
+						? 0
+						: DEVICE_PROCESS + i * DEVICES;
+	return 0;
+}
+
+static void find_multiprocessors(struct trace *t)
+{
+	const struct table_device *device = &t->run->device;
+
+	for (size_t i = 0; i < device->n; i++) {
+		if (i && device->multiprocessors[i] != t->multiprocessors) {
+			t->multiprocessors = 0;
+			return;
+		}
+		t->multiprocessors = device->multiprocessors[i];
+	}
+}
+
+static int put_events(struct trace *t)
+{
+	int r = attribution_init_calls(&t->at, t->run);
+
+	if (r < 0)
+		return r;
+	t->call = calloc(t->run->api.n + 1, 1);
+	if (!t->call)
+		return -ENOMEM;
+	find_multiprocessors(t);
+	name_processes(t);
+	r = put_host(t);
+	if (r < 0)
+		return r;
+	r = put_gpu(t);
+	if (r < 0)
+		return r;
+	put_calls(t);
+	name_devices(t);
+	r = put_allocations(t);
+	if (r < 0)
+		return r;
+	put_records(t);
+	r = put_derived(t);
+	return r < 0 ? r : t->failed;
+}
+
+static void pieces_release(struct pieces *pieces)
+{
+	free(pieces->list);
+	buf_release(&pieces->text);
+}
+
+static void trace_release(struct trace *t)
+{
+	attribution_release(&t->at);
+	pieces_release(&t->strings);
+	pieces_release(&t->launches);
+	pieces_release(&t->shapes);
+	pieces_release(&t->stacks);
+	free(t->process);
+	free(t->call);
+	free(t->tracks);
+	free(t->told);
+}
+
+static int write_trace(const struct run *run, int64_t rank, bool gzip, FILE *file, struct err *err)
+{
+	struct trace t = { .run = run };
+	int r = find_processes(&t, rank);
+
+	if (r == 0)
+		r = emit_init(&t.out, file, gzip);
+	if (r == 0) {
+		put_head(&t);
+		r = put_events(&t);
+		put_tail(&t);
+		r = emit_finish(&t.out, r);
+	}
+	trace_release(&t);
+	return r < 0 ? err_sys(err, r, "cannot write the trace of '%s'", run->info.name) : 0;
 }
 
 int present_chrome(const struct run *run, FILE *out, struct err *err)
 {
-	struct trace t = { .run = run };
-	uint64_t untimed;
-	int r;
+	return write_trace(run, -1, false, out, err);
+}
 
-	json_init_file(&t.json, out, 0);
-	json_object(&t.json);
-	put_text(&t, "displayTimeUnit", "ms");
-	json_key(&t.json, "traceEvents");
-	json_array(&t.json);
-	put_names(&t);
-	put_steps(&t);
-	r = put_nested(&t);
-	untimed = put_kernels(&t);
-	if (r >= 0)
-		r = put_routing(&t);
-	if (r >= 0)
-		r = put_memory(&t);
-	if (r < 0)
-		return err_sys(err, r, "cannot make the trace of '%s'", run->info.name);
-	put_counters_and_marks(&t);
-	put_spans(&t);
-	put_payloads(&t);
-	json_array_end(&t.json);
-	put_metadata(&t, untimed);
-	json_object_end(&t.json);
-	r = json_finish(&t.json, NULL);
-	return r < 0 ? err_sys(err, r, "cannot write the trace of '%s'", run->info.name) : 0;
+int present_chrome_gzip(const struct run *run, FILE *out, struct err *err)
+{
+	return write_trace(run, -1, true, out, err);
+}
+
+int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out, struct err *err)
+{
+	return write_trace(run, rank, gzip, out, err);
+}
+
+bool present_chrome_packs(void)
+{
+	return gzip_built();
 }
