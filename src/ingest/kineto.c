@@ -368,8 +368,12 @@ static int find_processes(struct shared *shared, const struct ingest_file *file)
 	if (result < 0)
 		return result;
 	if (shared->n_lanes <= 1) {
+		free(shared->lanes);
+		shared->lanes = calloc(1, sizeof(*shared->lanes));
+		if (!shared->lanes)
+			return -ENOMEM;
+		shared->lanes[0].rank = file->rank_hint;
 		shared->n_lanes = 1;
-		shared->lanes[0] = (struct lane_numbers){ .rank = file->rank_hint };
 	}
 	shared->processes = calloc(shared->n_lanes, sizeof(struct intake_process *));
 	for (size_t i = 0; shared->processes && i < shared->n_lanes; i++) {
