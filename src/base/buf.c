@@ -31,7 +31,7 @@ void *buf_reserve(struct buf *buf, size_t bytes)
 
 void buf_append(struct buf *buf, const void *bytes, size_t size)
 {
-	void *to = size ? buf_reserve(buf, size) : NULL; /* no place in no memory */
+	void *to = size ? buf_reserve(buf, size) : NULL;
 
 	if (!to)
 		return;

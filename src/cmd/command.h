@@ -113,6 +113,7 @@ extern const struct command cmd_compare;
 extern const struct command cmd_plot;
 extern const struct command cmd_import;
 extern const struct command cmd_export;
+extern const struct command cmd_sql;
 extern const struct command cmd_explain;
 extern const struct command cmd_smi;
 extern const struct command cmd_doctor;

@@ -27,6 +27,7 @@ const struct command *const commands[] = {
 	&cmd_plot,
 	&cmd_import,
 	&cmd_export,
+	&cmd_sql,
 	&cmd_explain,
 	&cmd_smi,
 	&cmd_doctor,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings out: every view of a run as text, JSON or CSV, and the Chrome trace. Views never
+ * Findings out: every view of a run as text, JSON or CSV, and the files of other viewers. Views never
  * compute; they ask src/analyze. One thread at a time per run.
  */
 #ifndef PRESENT_PRESENT_H
@@ -57,5 +57,13 @@ int present_chrome_gzip(const struct run *run, FILE *out, struct err *err);
 int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out,
 			struct err *err);
 bool present_chrome_packs(void);
+/* A Perfetto trace (protobuf), for ui.perfetto.dev and Perfetto's tools. Likewise. */
+int present_perfetto(const struct run *run, FILE *out, struct err *err);
+/* Folded stacks, for flame graphs: device time under the stacks that launched it, and the time of
+ * the host itself. Likewise. */
+int present_folded(const struct run *run, FILE *out, struct err *err);
+int present_folded_host(const struct run *run, FILE *out, struct err *err);
+/* Profiles of threads and streams for speedscope. Likewise. */
+int present_speedscope(const struct run *run, FILE *out, struct err *err);
 
 #endif

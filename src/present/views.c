@@ -145,5 +145,10 @@ struct run_want view_want(const struct view *view, const struct present_options 
 
 	if (view->placeless && view->placeless(options))
 		want.kinds &= ~(WANT(RANGE) | WANT(OP));
+	/* Imports make the stacks of operations from frames; a run that is there has them. */
+	if (options->by_stack && want.kinds & WANT(OP)) {
+		want.kinds |= WANT(FRAME);
+		want.columns[RECORD_FRAME] = WANT_COLUMN(frame, depth);
+	}
 	return want;
 }
