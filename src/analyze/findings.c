@@ -52,6 +52,8 @@ ANALYSIS(overhead, overhead_analyze(w->run, &w->f.overhead))
 ANALYSIS(kernels, kernels_analyze_at(&w->at, &w->options->sel, &w->options->kernels, &w->f.kernels))
 ANALYSIS(api, api_calls_analyze_at(&w->at, &w->options->sel, &w->f.api))
 ANALYSIS(transfers, transfers_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.transfers))
+ANALYSIS(comm, comm_analyze_at(&w->at, &w->lanes, &w->options->sel, w->options->kernels.classes,
+			       &w->f.comm))
 ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.timeline))
 ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
 ANALYSIS(launches, launches_analyze_at(&w->at, &w->options->sel, &w->f.launches))
@@ -83,6 +85,7 @@ static const struct analysis analyses[] = {
 	{ FIND_API, NEEDS_CALLS | NEEDS_PLACES_SELECTED, find_api },
 	{ FIND_TIMELINE, NEEDS_CALLS | NEEDS_LANES, find_timeline },
 	{ FIND_KERNELS, NEEDS_PLACES_SELECTED, find_kernels },
+	{ FIND_COMM, NEEDS_LANES | NEEDS_PLACES_SELECTED, find_comm },
 	{ FIND_OPS, NEEDS_PLACES, find_ops },
 	{ FIND_TRANSFERS, NEEDS_LANES | NEEDS_PLACES_SELECTED, find_transfers },
 	{ FIND_STEPS, 0, find_steps },
@@ -209,6 +212,7 @@ void findings_release(struct findings *findings)
 	launches_release(&findings->launches);
 	api_calls_release(&findings->api);
 	transfers_release(&findings->transfers);
+	comm_release(&findings->comm);
 	timeline_release(&findings->timeline);
 	coverage_release(&findings->coverage);
 	named_spans_release(&findings->spans);

@@ -6,6 +6,7 @@
 #define ANALYZE_FINDINGS_H
 
 #include "analyze/api_calls.h"
+#include "analyze/comm.h"
 #include "analyze/coverage.h"
 #include "analyze/device_memory.h"
 #include "analyze/device_phases.h"
@@ -42,6 +43,7 @@ struct findings {
 	struct launches launches; /* with FIND_LAUNCHES */
 	struct api_calls api;
 	struct transfers transfers;
+	struct comm comm;
 	struct timeline timeline;
 	struct device_use use;	  /* with FIND_TIMELINE */
 	struct coverage coverage; /* always */
@@ -65,10 +67,11 @@ enum finding {
 	FIND_TAX = 1 << 12,
 	FIND_EFFICIENCY = 1 << 13,
 	FIND_DEVICE_PHASES = 1 << 14,
-	FIND_ALL = (1 << 15) - 1,
+	FIND_COMM = 1 << 15,
+	FIND_ALL = (1 << 16) - 1,
 	/* Parts that only some views show. */
-	FIND_ROUTER_TIME = 1 << 15,
-	FIND_LAUNCHES = 1 << 16, /* of kernels: it looks up the call of every one */
+	FIND_ROUTER_TIME = 1 << 16,
+	FIND_LAUNCHES = 1 << 17, /* of kernels: it looks up the call of every one */
 };
 
 struct findings_options {

@@ -162,6 +162,11 @@ static int by_time(const void *a, const void *b)
 	return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
+static bool needs_places(enum kernels_by by)
+{
+	return by >= KERNELS_BY_RANGE && by <= KERNELS_BY_STEP;
+}
+
 static void sum_whole_steps(struct kernels *kernels)
 {
 	static const char none[] = "no step of these kernels was covered wholly";
@@ -201,8 +206,10 @@ static void finish(const struct kernels_builder *b, struct kernels *kernels)
 	sum_whole_steps(kernels);
 	kernels->without_call = b->placed ? value_of((double)b->without_call)
 					  : value_absent(not_asked);
-	kernels->outside_ranges = b->placed ? value_of((double)b->outside)
-					    : value_absent(not_asked);
+	/* Steps that were not recorded have their kernels placed, too, but in no range. */
+	kernels->outside_ranges = b->placed && (!selection_is_all(b->sel) || needs_places(b->by))
+					  ? value_of((double)b->outside)
+					  : value_absent(not_asked);
 }
 
 /* Steps that several ranks took together are one row: whole when all of them were covered. */
@@ -228,7 +235,7 @@ static int mark_whole_steps(struct kernels_builder *b)
 
 bool kernels_need_places(const struct kernels_options *options)
 {
-	return options->by >= KERNELS_BY_RANGE && options->by <= KERNELS_BY_STEP;
+	return needs_places(options->by);
 }
 
 static int build(struct kernels_builder *b)

@@ -372,12 +372,16 @@ static struct value slack(struct value reserved, double allocated)
 static void from_segments(const struct held *h, struct memory_device *d)
 {
 	struct value free_bytes, largest;
+	size_t segments = 0;
 	int64_t peak = 0;
 
 	for (size_t i = 0; i < h->n_levels; i++)
 		peak = h->levels[i].bytes > peak ? h->levels[i].bytes : peak;
 	d->reserved_bytes = value_of(reserved_at(h, h->end.time_ns));
 	d->peak_reserved_bytes = value_of((double)peak);
+	for (size_t i = 0; i < h->n_segments; i++)
+		segments += live_at(&h->segments[i], h->end.time_ns);
+	d->segments = value_of((double)segments);
 	d->cache_slack_pct = slack(d->reserved_bytes, (double)h->end.bytes);
 	d->fragmentation_pct = fragmentation(h, &h->end, &free_bytes, &largest);
 	d->fragmentation_at_peak_pct = fragmentation(h, &h->peak, &d->free_at_peak_bytes,
@@ -406,6 +410,7 @@ static bool from_counters(const struct run *run, struct memory_device *d)
 		return false;
 	d->reserved_bytes = value_of(reserved);
 	d->peak_reserved_bytes = value_of(peak);
+	d->segments = value_absent("the program tells the sum of its segments only");
 	d->cache_slack_pct = allocated >= 0 ? slack(d->reserved_bytes, allocated)
 					    : value_absent("the program does not say what is live");
 	return true;
@@ -416,6 +421,7 @@ static void nothing_held(struct memory_device *d, const char *reason)
 	struct value absent = value_absent(reason);
 
 	d->reserved_bytes = d->peak_reserved_bytes = d->cache_slack_pct = absent;
+	d->segments = absent;
 	d->fragmentation_pct = d->fragmentation_at_peak_pct = absent;
 	d->free_at_peak_bytes = d->largest_free_at_peak_bytes = absent;
 	for (size_t i = 0; i < d->n_points; i++)

@@ -54,13 +54,14 @@ static uint64_t hash_key(const struct op_row *key)
 	uint64_t h = mix(key->is_op, (uint64_t)key->name << 32 | key->shape);
 
 	h = mix(h, (uint64_t)(uint32_t)key->layer << 32 | (uint32_t)key->expert);
-	return mix(h, key->phase);
+	return mix(h, (uint64_t)key->stack << 8 | key->phase);
 }
 
 static bool same_key(const struct op_row *a, const struct op_row *b)
 {
-	return a->name == b->name && a->shape == b->shape && a->layer == b->layer &&
-	       a->expert == b->expert && a->phase == b->phase && a->is_op == b->is_op;
+	return a->name == b->name && a->shape == b->shape && a->stack == b->stack &&
+	       a->layer == b->layer && a->expert == b->expert && a->phase == b->phase &&
+	       a->is_op == b->is_op;
 }
 
 static int grow_hash(struct builder *b)
@@ -144,6 +145,7 @@ static int row_of(struct builder *b, const struct nested *item, bool counts, siz
 	struct op_row key = {
 		.name = site.name,
 		.shape = item->is_op && options->by_shape ? op->shape[item->row] : 0,
+		.stack = item->is_op && options->by_stack ? op->stack[item->row] : 0,
 		.layer = options->by_layer ? site.layer : -1,
 		.expert = options->by_expert ? site.expert : -1,
 		.phase = options->by_phase ? site.phase : 0,
@@ -238,7 +240,9 @@ static int by_self(const void *a, const void *b)
 		return x->layer < y->layer ? -1 : 1;
 	if (x->expert != y->expert)
 		return x->expert < y->expert ? -1 : 1;
-	return x->shape < y->shape ? -1 : x->shape > y->shape;
+	if (x->shape != y->shape)
+		return x->shape < y->shape ? -1 : 1;
+	return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
 static void finish(struct ops *ops)

@@ -22,13 +22,14 @@ struct attribution;
 
 struct ops_options {
 	/* Rows are kept apart by these beside name and kind. */
-	bool by_shape, by_layer, by_expert, by_phase;
+	bool by_shape, by_stack, by_layer, by_expert, by_phase;
 	bool without_ranges; /* list only operations; their self time is the same */
 };
 
 struct op_row {
 	uint32_t name;	       /* string id */
 	uint32_t shape;	       /* string id; 0: none, or not kept apart */
+	uint32_t stack;	       /* likewise */
 	int32_t layer, expert; /* -1: none, or not kept apart */
 	uint8_t phase;
 	bool is_op;

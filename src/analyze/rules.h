@@ -31,6 +31,8 @@
 	RULE("gpu-starved-sync", gpu_starved_sync)                                                 \
 	RULE("gpu-starved-launch", gpu_starved_launch)                                             \
 	RULE("transfer-bound", transfer_bound)                                                     \
+	RULE("comm-exposed", comm_exposed)                                                         \
+	RULE("rank-late", rank_late)                                                               \
 	RULE("clock-throttled", clock_throttled)                                                   \
 	RULE("bandwidth-bound", bandwidth_bound)                                                   \
 	RULE("gpu-busy", gpu_busy)                                                                 \

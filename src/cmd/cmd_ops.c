@@ -9,6 +9,10 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_FLAG,
 	  .help = "a row for each shape of an operation's inputs",
 	  .offset = offsetof(struct table_values, by_shape) },
+	{ .name = "by-stack",
+	  .kind = OPTION_FLAG,
+	  .help = "a row for each stack of calls that an operation was made from",
+	  .offset = offsetof(struct table_values, by_stack) },
 	{ 0 },
 };
 
@@ -19,6 +23,8 @@ static const struct example examples[] = {
 	{ "moescope ops a.mscope --sort flops --limit 5", "The five that computed most." },
 	{ "moescope ops a.mscope --phase backward --layer 0 --by-shape",
 	  "The backward pass of the first layer, shape by shape." },
+	{ "moescope ops a.mscope --by-stack --sort gpu_ns",
+	  "Which lines of the program the devices work for." },
 	{ NULL, NULL },
 };
 

@@ -19,6 +19,7 @@ const struct command *const commands[] = {
 	&cmd_steps,
 	&cmd_routing,
 	&cmd_transfers,
+	&cmd_comm,
 	&cmd_memory,
 	&cmd_efficiency,
 	&cmd_compare,

@@ -11,6 +11,22 @@
 static const struct {
 	const char *key, *metric;
 } keys[] = {
+	{ "comm_ns", "comm_time" },
+	{ "compute_ns", "compute_time" },
+	{ "non_compute_ns", "compute_time" },
+	{ "others_ns", "compute_time" },
+	{ "comm_overlap_pct", "comm_overlap" },
+	{ "overlap_ns", "comm_overlap" },
+	{ "exposed_ns", "exposed_comm" },
+	{ "exposed_pct", "exposed_comm" },
+	{ "algorithm_bytes_per_s", "algorithm_bandwidth" },
+	{ "bus_bytes_per_s", "bus_bandwidth" },
+	{ "matched", "skew" },
+	{ "skew_mean_ns", "skew" },
+	{ "skew_max_ns", "skew" },
+	{ "wait_ns", "wait" },
+	{ "wait_pct", "wait" },
+	{ "late_pct", "late_rank" },
 	{ "host_ns", "gpu_idle" },
 	{ "launch_ns", "gpu_idle" },
 	{ "sync_ns", "gpu_idle" },

@@ -12,6 +12,7 @@
 
 #define ROUTING "routing"
 #define TIMELINE "kernels and timeline"
+#define COMMUNICATION "communication"
 #define STEPS "steps"
 #define INFERENCE "inference"
 #define MEMORY "memory"
@@ -198,6 +199,46 @@ const struct metric metrics[] = {
 	{ TIMELINE, "overlap_pct", "%",
 	  "length of (compute and copy at once) / length of copy; likewise for collectives.",
 	  DEVICE, NO_RECORDS },
+	{ COMMUNICATION, "comm_time", "ns",
+	  "length of the union of the communication kernels of a device: those of NCCL, of expert "
+	  "parallelism, of NVSHMEM, of class collective, and those with a collective record.",
+	  DEVICE, "By the names of kernels where no record says it. " NO_RECORDS },
+	{ COMMUNICATION, "compute_time", "ns",
+	  "length of the union of all kernels that do not communicate; non_compute_ns is gpu_busy "
+	  "without it, others_ns of a transport the union of all kernels that are not of it.",
+	  DEVICE, NO_RECORDS },
+	{ COMMUNICATION, "comm_overlap", "ns, %",
+	  "length of (communication and compute at once); comm_overlap_pct is its share of "
+	  "comm_time. Of one transport: with all kernels that are not of it.",
+	  DEVICE, NO_RECORDS },
+	{ COMMUNICATION, "exposed_comm", "ns, %",
+	  "comm_time - comm_overlap: a device communicates and computes nothing. exposed_pct is the "
+	  "part in the time of the steps over that time; without steps, over the window.",
+	  DEVICE, "Includes waiting for other ranks. " NO_RECORDS },
+	{ COMMUNICATION, "collective_bytes", "bytes",
+	  "elements of a collective (the larger of those that go in and come out) * size of their "
+	  "type.",
+	  "derived from collective records", "n/a for kernels without such a record." },
+	{ COMMUNICATION, "algorithm_bandwidth", "bytes/s",
+	  "collective_bytes / time of the kernels.", "derived from collective records",
+	  "The time of a kernel includes its wait for the other ranks." },
+	{ COMMUNICATION, "bus_bandwidth", "bytes/s",
+	  "algorithm_bandwidth * 2 (n - 1) / n for an all-reduce of n ranks, (n - 1) / n for "
+	  "all-gather, reduce-scatter, all-to-all, gather and scatter, 1 for others, as NCCL's tests "
+	  "have it.",
+	  "derived from collective records",
+	  "What the links carry if the algorithm is a ring; n/a where n is not told." },
+	{ COMMUNICATION, "skew", "ns",
+	  "start of the last rank - start of the first one, of a collective that more than one rank "
+	  "recorded (same name, group and sequence number).",
+	  "derived from collective records", "As good as the ranks' clocks agree." },
+	{ COMMUNICATION, "wait", "ns, %",
+	  "start of the last rank - own start, at most the time of the own kernel; sum over ranks. "
+	  "wait_pct: of the time of the steps of all ranks.",
+	  "derived from collective records", "As good as the ranks' clocks agree." },
+	{ COMMUNICATION, "late_rank", "rank",
+	  "the rank that began most of the matched collectives last, alone; late_pct is how many.",
+	  "derived from collective records", "As good as the ranks' clocks agree." },
 	{ TIMELINE, "self_time", "ns",
 	  "time of a range or operation without its children on the same thread.",
 	  "derived from the recorded ranges", "In JSON self_cpu_ns and self_gpu_ns." },
@@ -331,6 +372,12 @@ const struct metric metrics[] = {
 	  "the driver's allocations in which blocks of the program lay, else the framework's own "
 	  "figure (counter 'torch reserved_bytes')",
 	  "n/a for plain host memory, and where the program's addresses are none of the device's." },
+	{ MEMORY, "segments", "count",
+	  "pieces of the driver's memory that the allocator holds at the last record.",
+	  "what the allocator told that it took, or the driver's allocations in which blocks of the "
+	  "program lay",
+	  "A segment that can grow (expandable_segments) counts as one as far as it is mapped without "
+	  "a gap." },
 	{ MEMORY, "peak_allocated_bytes", "bytes", "running maximum of allocated_bytes.", ALLOCATOR,
 	  "" },
 	{ MEMORY, "device_used_bytes", "bytes",

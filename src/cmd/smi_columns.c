@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of columns; see smi.h. Main thread.
+ * Lines of columns; see smi.h. Main thread.
  */
 #include "cmd/smi.h"
 
@@ -10,82 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/smi_names.h"
 #include "cmd/nearest.h"
-
-enum column_kind { TIMESTAMP, INDEX, NAME, UUID, BUS_ID, DRIVER, MIG, NUMBER, MASK };
-
-struct smi_column {
-	const char *name;
-	const char *also;   /* another name that nvidia-smi takes for it; NULL: none */
-	const char *header; /* NULL: the name */
-	const char *unit;   /* NULL: none */
-	const char *help;
-	enum column_kind kind;
-	enum gpu_reading reading; /* NUMBER and MASK */
-	double divisor; /* NUMBER: of the reading's own unit in the column's; 0: the same */
-	int decimals;
-};
-
-#define MIB 1048576.0
-
-static const struct smi_column all[] = {
-	{ "timestamp", NULL, NULL, NULL, "when the line was made, local time", TIMESTAMP },
-	{ "index", NULL, NULL, NULL, "number of the device; of a run, the program's number",
-	  INDEX },
-	{ "name", "gpu_name", NULL, NULL, "product name", NAME },
-	{ "uuid", "gpu_uuid", NULL, NULL, "identity of the device", UUID },
-	{ "pci.bus_id", "gpu_bus_id", NULL, NULL, "place on the PCI bus", BUS_ID },
-	{ "driver_version", NULL, NULL, NULL, "version of the driver", DRIVER },
-	{ "mig.mode.current", NULL, NULL, NULL, "whether the device is cut into MIG instances",
-	  MIG },
-	{ "utilization.gpu", NULL, NULL, "%", "share of the time with a kernel running", NUMBER,
-	  GPU_UTILIZATION_GPU },
-	{ "utilization.memory", NULL, NULL, "%", "share of the time with memory traffic", NUMBER,
-	  GPU_UTILIZATION_MEMORY },
-	{ "memory.total", NULL, NULL, "MiB", "installed memory", NUMBER, GPU_MEMORY_TOTAL, MIB },
-	{ "memory.reserved", NULL, NULL, "MiB", "memory that the driver keeps", NUMBER,
-	  GPU_MEMORY_RESERVED, MIB },
-	{ "memory.used", NULL, NULL, "MiB", "allocated memory", NUMBER, GPU_MEMORY_USED, MIB },
-	{ "memory.free", NULL, NULL, "MiB", "free memory", NUMBER, GPU_MEMORY_FREE, MIB },
-	{ "temperature.gpu", NULL, NULL, NULL, "core temperature, degrees Celsius", NUMBER,
-	  GPU_TEMPERATURE },
-	{ "power.draw", NULL, NULL, "W", "power drawn now", NUMBER, GPU_POWER, 1, 2 },
-	{ "power.limit", NULL, NULL, "W", "power limit that is set", NUMBER, GPU_POWER_LIMIT, 1,
-	  2 },
-	{ "clocks.sm", "clocks.current.sm", "clocks.current.sm", "MHz",
-	  "clock of the multiprocessors", NUMBER, GPU_CLOCK_SM },
-	{ "clocks.mem", "clocks.current.memory", "clocks.current.memory", "MHz",
-	  "clock of the memory", NUMBER, GPU_CLOCK_MEMORY },
-	{ "clocks.max.sm", NULL, NULL, "MHz", "highest clock of the multiprocessors", NUMBER,
-	  GPU_CLOCK_SM_MAX },
-	{ "clocks.max.mem", "clocks.max.memory", "clocks.max.memory", "MHz",
-	  "highest clock of the memory", NUMBER, GPU_CLOCK_MEMORY_MAX },
-	{ "clocks_event_reasons.active", "clocks_throttle_reasons.active", NULL, NULL,
-	  "why the clocks are below their maximum, as a bit mask", MASK, GPU_CLOCK_REASONS },
-	{ "ecc.errors.corrected.volatile.total", NULL, NULL, NULL,
-	  "corrected memory errors since the driver was loaded", NUMBER, GPU_ECC_CORRECTED },
-	{ "ecc.errors.uncorrected.volatile.total", NULL, NULL, NULL,
-	  "uncorrected memory errors since the driver was loaded", NUMBER, GPU_ECC_UNCORRECTED },
-	{ "pcie.link.gen.current", "pcie.link.gen.gpucurrent", NULL, NULL,
-	  "generation of the PCIe link; less when the device is idle", NUMBER,
-	  GPU_PCIE_GENERATION },
-	{ "pcie.link.width.current", NULL, NULL, NULL, "lanes of the PCIe link", NUMBER,
-	  GPU_PCIE_WIDTH },
-	{ "fan.speed", NULL, NULL, "%", "fan speed", NUMBER, GPU_FAN },
-};
-#define N_ALL (sizeof(all) / sizeof(all[0]))
-
-static const struct smi_column *find(const char *name, size_t length)
-{
-	for (size_t i = 0; i < N_ALL; i++) {
-		if (strlen(all[i].name) == length && memcmp(all[i].name, name, length) == 0)
-			return &all[i];
-		if (all[i].also && strlen(all[i].also) == length &&
-		    memcmp(all[i].also, name, length) == 0)
-			return &all[i];
-	}
-	return NULL;
-}
 
 static int unknown(const char *name, size_t length, struct err *err)
 {
@@ -96,8 +22,8 @@ static int unknown(const char *name, size_t length, struct err *err)
 		return err_set(err, -EINVAL, "the list of columns has an empty name.");
 	snprintf(word, sizeof(word), "%.*s", (int)(length < 60 ? length : 60), name);
 	nearest = nearest_to(word);
-	for (size_t i = 0; i < N_ALL; i++)
-		nearest_offer(&nearest, all[i].name);
+	for (size_t i = 0; i < smi_columns_n; i++)
+		nearest_offer(&nearest, smi_columns[i].name);
 	if (nearest.best)
 		return err_set(err, -EINVAL, "there is no column '%s'; did you mean '%s'?", word,
 			       nearest.best);
@@ -118,7 +44,7 @@ int smi_format_parse(const char *names, struct smi_format *ret_format, struct er
 		if (format.n == SMI_COLUMNS_MAX)
 			return err_set(err, -EINVAL, "there are at most %d columns.",
 				       SMI_COLUMNS_MAX);
-		format.columns[format.n] = find(names, length);
+		format.columns[format.n] = smi_column_find(names, length);
 		if (!format.columns[format.n++])
 			return unknown(names, length, err);
 		names = strchr(names, ',');
@@ -134,7 +60,7 @@ uint64_t smi_format_readings(const struct smi_format *format)
 	uint64_t bits = 0;
 
 	for (size_t i = 0; i < format->n; i++)
-		if (format->columns[i]->kind == NUMBER || format->columns[i]->kind == MASK)
+		if (format->columns[i]->kind == SMI_NUMBER || format->columns[i]->kind == SMI_MASK)
 			bits |= GPU_BIT(format->columns[i]->reading);
 	return bits;
 }
@@ -189,7 +115,7 @@ static void print_reading(const struct smi_format *format, const struct smi_colu
 	/* A run is a file, and may say anything. */
 	if (!(values->known & GPU_BIT(c->reading)) || !(value >= 0 && value < 0x1p64)) {
 		fputs("[N/A]", out);
-	} else if (c->kind == MASK) {
+	} else if (c->kind == SMI_MASK) {
 		fprintf(out, "0x%016llx", (unsigned long long)value);
 	} else {
 		if (c->divisor > 0)
@@ -213,29 +139,29 @@ void smi_print_line(const struct smi_format *format, const struct smi_line *line
 		if (i)
 			fputs(", ", out);
 		switch (c->kind) {
-		case TIMESTAMP:
+		case SMI_TIMESTAMP:
 			print_time(line->realtime_ns, out);
 			break;
-		case INDEX:
+		case SMI_INDEX:
 			fprintf(out, "%u", line->index);
 			break;
-		case NAME:
+		case SMI_NAME:
 			print_text(line->name, out);
 			break;
-		case UUID:
+		case SMI_UUID:
 			print_text(line->uuid, out);
 			break;
-		case BUS_ID:
+		case SMI_BUS_ID:
 			print_text(line->bus_id, out);
 			break;
-		case DRIVER:
+		case SMI_DRIVER:
 			print_text(line->driver, out);
 			break;
-		case MIG:
+		case SMI_MIG:
 			print_text(mig[line->mig], out);
 			break;
-		case NUMBER:
-		case MASK:
+		case SMI_NUMBER:
+		case SMI_MASK:
 			print_reading(format, c, &line->values, out);
 			break;
 		}
@@ -245,9 +171,11 @@ void smi_print_line(const struct smi_format *format, const struct smi_line *line
 
 void smi_print_columns(FILE *out)
 {
-	for (size_t i = 0; i < N_ALL; i++)
-		fprintf(out, "%-38s %s%s%s%s\n", all[i].name, all[i].help, all[i].unit ? " [" : "",
-			all[i].unit ? all[i].unit : "", all[i].unit ? "]" : "");
+	for (size_t i = 0; i < smi_columns_n; i++)
+		fprintf(out, "%-38s %s%s%s%s\n", smi_columns[i].name, smi_columns[i].help,
+			smi_columns[i].unit ? " [" : "",
+			smi_columns[i].unit ? smi_columns[i].unit : "",
+			smi_columns[i].unit ? "]" : "");
 }
 
 int smi_interval_parse(const char *text, int64_t *ret_ns, struct err *err)

@@ -106,6 +106,7 @@ struct present_options table_present_options(const struct table_values *values)
 		.limit = values->limit < 0 ? 0 : (size_t)values->limit,
 		.sort = values->sort,
 		.by_shape = values->by_shape,
+		.by_stack = values->by_stack,
 		.layer = (int)values->layer,
 		.step_first = values->steps.first,
 		.step_last = values->steps.last,
@@ -127,7 +128,7 @@ struct present_options table_present_options(const struct table_values *values)
 static int show_run(struct invocation *inv, const char *given, const struct view *view,
 		    const struct present_options *options)
 {
-	struct run_want want = view_want(view);
+	struct run_want want = view_want(view, options);
 	struct err err = { "" };
 	struct run *run;
 	int r = run_open_part(given, &want, &run);

@@ -16,7 +16,7 @@
 
 /* The values of every table command. */
 struct table_values {
-	bool json, csv, by_shape, dashboard;
+	bool json, csv, by_shape, by_stack, dashboard;
 	int64_t limit; /* -1: the view's own in text, all in JSON and CSV */
 	const char *sort;
 	uint64_t width; /* 0: the terminal's */

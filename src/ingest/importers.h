@@ -7,4 +7,10 @@
 
 #include "ingest/ingest.h"
 
+extern const struct importer kineto_importer;
+extern const struct importer ncu_importer;
+extern const struct importer nsight_importer;
+extern const struct importer smi_importer;
+extern const struct importer torch_memory_importer;
+
 #endif

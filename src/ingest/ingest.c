@@ -22,6 +22,11 @@
 /* The first that recognises a file reads it. */
 /* clang-format off */
 const struct importer *const ingest_importers[] = {
+	&kineto_importer,
+	&ncu_importer,
+	&nsight_importer,
+	&smi_importer,
+	&torch_memory_importer,
 	NULL,
 };
 /* clang-format on */

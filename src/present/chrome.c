@@ -300,7 +300,10 @@ static void put_distributed(struct trace *t)
 	t->filled = false;
 	if (t->run->collective.n)
 		top_text(t, "backend", "nccl");
-	top_int(t, "rank", rank);
+	/* Holistic Trace Analysis looks for the rank with this blank. */
+	emit_text(&t->out, t->filled ? ",\"rank\": " : "\"rank\": ");
+	emit_uint(&t->out, rank);
+	t->filled = true;
 	top_int(t, "world_size", world);
 	EMIT(&t->out, "}");
 }

@@ -138,6 +138,25 @@ static void share(FILE *out, struct value value)
 		fprintf(out, "n/a (%s)", value.reason);
 }
 
+/* What the allocator says of itself: a peak, where it keeps one, and the last. */
+static void account(const struct memory_device *d, FILE *out)
+{
+	struct value peak = d->account_peak_allocated_bytes, last = d->account_allocated_bytes;
+
+	if (!peak.known && !last.known)
+		return;
+	fputs("    by its own account: allocated ", out);
+	if (peak.known)
+		fprintf(out, "peak %s, ", format_bytes(peak.v).text);
+	fprintf(out, "last %s", last.known ? format_bytes(last.v).text : "n/a");
+	if (d->account_peak_reserved_bytes.known)
+		fprintf(out, "; reserved peak %s",
+			format_bytes(d->account_peak_reserved_bytes.v).text);
+	else if (d->account_reserved_bytes.known)
+		fprintf(out, "; reserved last %s", format_bytes(d->account_reserved_bytes.v).text);
+	fputc('\n', out);
+}
+
 /* What the allocator holds from the driver; nothing for the host, which has no driver. */
 static void held(const struct memory_device *d, FILE *out)
 {
@@ -146,9 +165,13 @@ static void held(const struct memory_device *d, FILE *out)
 	if (!d->reserved_bytes.known) {
 		fprintf(out, "    reserved: n/a (%s)\n", d->reserved_bytes.reason);
 	} else {
-		fprintf(out, "    reserved: peak %s, last %s, slack ",
+		fprintf(out, "    reserved: peak %s, last %s",
 			format_bytes(d->peak_reserved_bytes.v).text,
 			format_bytes(d->reserved_bytes.v).text);
+		if (d->segments.known)
+			fprintf(out, " in %.0f segment%s", d->segments.v,
+				d->segments.v == 1 ? "" : "s");
+		fputs(", slack ", out);
 		share(out, d->cache_slack_pct);
 		fputs("\n    fragmentation at the peak: ", out);
 		share(out, d->fragmentation_at_peak_pct);
@@ -158,17 +181,7 @@ static void held(const struct memory_device *d, FILE *out)
 				format_bytes(d->largest_free_at_peak_bytes.v).text);
 		fputc('\n', out);
 	}
-	if (d->account_peak_allocated_bytes.known)
-		fprintf(out, "    by its own account: allocated peak %s, last %s",
-			format_bytes(d->account_peak_allocated_bytes.v).text,
-			d->account_allocated_bytes.known
-				? format_bytes(d->account_allocated_bytes.v).text
-				: "n/a");
-	if (d->account_peak_allocated_bytes.known && d->account_peak_reserved_bytes.known)
-		fprintf(out, "; reserved peak %s",
-			format_bytes(d->account_peak_reserved_bytes.v).text);
-	if (d->account_peak_allocated_bytes.known)
-		fputc('\n', out);
+	account(d, out);
 	if (d->oom_steps.known)
 		fprintf(out, "    est. full in %s steps, if the leak suspects grow as before\n",
 			format_count(d->oom_steps.v).text);

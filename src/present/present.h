@@ -15,11 +15,11 @@
 #include "tables/tables.h"
 
 struct present_options {
-	bool json, csv, color, utf8; /* csv: the rows of the table as CSV */
-	int width;		     /* columns of the terminal, 80 when not a terminal */
-	size_t limit;		     /* rows; 0: all */
-	const char *sort;	     /* column key, NULL: default */
-	bool by_shape;
+	bool json, csv, color, utf8;	 /* csv: the rows of the table as CSV */
+	int width;			 /* columns of the terminal, 80 when not a terminal */
+	size_t limit;			 /* rows; 0: all */
+	const char *sort;		 /* column key, NULL: default */
+	bool by_shape, by_stack;	 /* of ops */
 	int layer;			 /* -1 all */
 	int64_t step_first, step_last;	 /* inclusive window; INT64_MIN/MAX: open */
 	int phase;			 /* -1 all */
@@ -38,16 +38,15 @@ struct view {
 	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
 		      struct err *err);
 	uint64_t kernel_columns; /* that it looks at; 0: all. Kernels are most of a large run */
+	/* Whether it does without ranges and operations, which are most of a foreign trace; NULL:
+	 * never. */
+	bool (*placeless)(const struct present_options *options);
 };
-/* What a run must be loaded with for a view. */
-static inline struct run_want view_want(const struct view *view)
-{
-	return (struct run_want){ .kinds = view->want_kinds,
-				  .columns = { [RECORD_KERNEL] = view->kernel_columns } };
-}
+/* What a run must be loaded with for a view with these options. */
+struct run_want view_want(const struct view *view, const struct present_options *options);
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "efficiency" "dashboard"; NULL when there is no such view. */
+ * "transfers" "comm" "efficiency" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON in the form of PyTorch's profiler. Needs every kind of record. */

@@ -177,7 +177,8 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 	static const struct section *const sections[] = { &section_ops,	       &section_steps,
 							  &section_routing,    &section_memory,
 							  &section_efficiency, &section_kernels,
-							  &section_api,	       &section_transfers };
+							  &section_api,	       &section_transfers,
+							  &section_comm };
 	struct json json;
 	int r = 0;
 

@@ -19,6 +19,7 @@
 #define TOP_LAYERS 16
 #define TOP_SPANS 10
 #define TOP_WORK 6
+#define TOP_COLLECTIVES 6
 #define TOP_SLOW 3
 #define TOP_REQUESTS 8
 
@@ -39,11 +40,18 @@ static void run_line(const struct scene *scene, FILE *out)
 		fputs("  ", out);
 		text_wrap(out, line, width, 2, 4);
 	}
-	snprintf(line, sizeof(line), "%s, %s, %d CPUs", info->host[0] ? info->host : "host n/a",
-		 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
-	fputs("  ", out);
-	text_wrap(out, line, width, 2, 4);
-	fprintf(out, "  %s, ", format_date(info->started_realtime_ns).text);
+	/* Files of other profilers seldom name the machine. */
+	if (!info->source[0] || info->host[0] || info->cpu[0]) {
+		snprintf(line, sizeof(line), "%s, %s, %d CPUs",
+			 info->host[0] ? info->host : "host n/a",
+			 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
+		fputs("  ", out);
+		text_wrap(out, line, width, 2, 4);
+	}
+	fprintf(out, "  %s, ",
+		info->source[0] && !info->started_realtime_ns
+			? "time of day not known"
+			: format_date(info->started_realtime_ns).text);
 	if (info->duration_known)
 		fprintf(out, "ran %s, ", format_ns((double)info->duration_ns).text);
 	if (!strcmp(info->status, "exited"))
@@ -269,6 +277,26 @@ static int transfers_text(const struct scene *scene, FILE *out)
 	return r;
 }
 
+/* Only where devices or ranks talk to each other. */
+static int comm_text(const struct scene *scene, FILE *out)
+{
+	struct grid grid, top;
+	int r;
+
+	if (!scene->f->comm.n)
+		return 0;
+	r = section_comm.grid(scene, &grid);
+	scene_title(scene, "Communication", out);
+	top = grid;
+	top.n = top.n < TOP_COLLECTIVES ? top.n : TOP_COLLECTIVES;
+	if (r >= 0)
+		r = section_comm.text(scene, &top, out);
+	if (r >= 0 && grid.n > TOP_COLLECTIVES)
+		fprintf(out, "  ... %zu more: moescope comm\n", grid.n - TOP_COLLECTIVES);
+	grid_release(&grid);
+	return r;
+}
+
 /* What only a run with device records has, or with samples of devices. */
 static int device_text(const struct scene *scene, FILE *out)
 {
@@ -282,7 +310,9 @@ static int device_text(const struct scene *scene, FILE *out)
 	if (!scene_has_device(scene->run))
 		return 0;
 	r = kernels_text(scene, out);
-	return r < 0 ? r : transfers_text(scene, out);
+	if (r >= 0)
+		r = transfers_text(scene, out);
+	return r < 0 ? r : comm_text(scene, out);
 }
 
 static void spans_text(const struct scene *scene, FILE *out)

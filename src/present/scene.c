@@ -18,7 +18,7 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 	struct findings_options fo = {
 		.want = want,
 		.sel = { options->step_first, options->step_last, options->layer, options->phase },
-		.ops = { .by_shape = options->by_shape },
+		.ops = { .by_shape = options->by_shape, .by_stack = options->by_stack },
 		.routing = { .n_capacity_factors = options->n_capacity_factors,
 			     .tile_rows = options->tile_rows,
 			     .token_level = true,
@@ -27,7 +27,7 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 	};
 	struct kernel_classes *classes = NULL;
 	struct peaks_file peaks = { 0 };
-	int r = want & (FIND_KERNELS | FIND_EFFICIENCY)
+	int r = want & (FIND_KERNELS | FIND_EFFICIENCY | FIND_COMM)
 			? kernel_classes_new(options->classes, &classes, err)
 			: 0;
 

@@ -39,6 +39,7 @@ static const struct grid_column columns[] = {
 	{ .key = "account_peak_allocated_bytes", .unit = GRID_BYTES },
 	{ .key = "account_peak_reserved_bytes", .unit = GRID_BYTES },
 	{ .key = "account_peak_requested_bytes", .unit = GRID_BYTES },
+	{ .key = "segments", .unit = GRID_INT },
 };
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -79,6 +80,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(d->account_peak_allocated_bytes);
 		*cell++ = cell_value(d->account_peak_reserved_bytes);
 		*cell++ = cell_value(d->account_peak_requested_bytes);
+		*cell++ = cell_value(d->segments);
 	}
 	return 0;
 }

@@ -22,6 +22,7 @@ static const struct grid_column columns[] = {
 	{ .key = "self_bytes", .title = "bytes", .unit = GRID_BYTES },
 	{ .key = "unfinished", .unit = GRID_INT },
 	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
+	{ .key = "stack", .unit = GRID_TEXT, .data_only_when_set = true },
 };
 
 /* With device records their time takes the place of arithmetic in text. */
@@ -39,6 +40,7 @@ static const struct grid_column columns_gpu[] = {
 	{ .key = "self_bytes", .unit = GRID_BYTES },
 	{ .key = "unfinished", .unit = GRID_INT },
 	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
+	{ .key = "stack", .unit = GRID_TEXT, .data_only_when_set = true },
 };
 
 static const struct grid_column columns_by_shape[] = {
@@ -55,6 +57,25 @@ static const struct grid_column columns_by_shape[] = {
 	{ .key = "self_bytes", .unit = GRID_BYTES },
 	{ .key = "unfinished", .unit = GRID_INT },
 	{ .key = "shapes", .title = "shape", .unit = GRID_TEXT },
+	{ .key = "stack", .unit = GRID_TEXT, .data_only_when_set = true },
+};
+
+/* Stacks are longer than names. */
+static const struct grid_column columns_by_stack[] = {
+	{ .key = "name", .title = "name", .unit = GRID_TEXT },
+	{ .key = "kind", .unit = GRID_TEXT },
+	{ .key = "count", .title = "count", .unit = GRID_INT },
+	{ .key = "self_cpu_ns", .title = "self", .unit = GRID_NS },
+	{ .key = "self_cpu_pct", .title = "self %", .unit = GRID_PCT },
+	{ .key = "cpu_ns", .unit = GRID_NS },
+	{ .key = "self_gpu_ns", .unit = GRID_NS },
+	{ .key = "gpu_ns", .unit = GRID_NS },
+	{ .key = "flops", .unit = GRID_COUNT },
+	{ .key = "flops_per_s", .unit = GRID_FLOPS },
+	{ .key = "self_bytes", .unit = GRID_BYTES },
+	{ .key = "unfinished", .unit = GRID_INT },
+	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
+	{ .key = "stack", .title = "stack", .unit = GRID_TEXT, .flexible = true },
 };
 
 /* Of a row or of all: a sum that lacks some of the records is none. */
@@ -75,7 +96,9 @@ static int fill(const struct scene *scene, struct grid *grid)
 {
 	struct value gpu = scene->f->ops.gpu_ns;
 
-	if (scene->options->by_shape)
+	if (scene->options->by_stack)
+		grid_init(grid, columns_by_stack, sizeof(columns_by_stack) / sizeof(columns[0]));
+	else if (scene->options->by_shape)
 		grid_init(grid, columns_by_shape, sizeof(columns_by_shape) / sizeof(columns[0]));
 	else if (gpu.known)
 		grid_init(grid, columns_gpu, sizeof(columns_gpu) / sizeof(columns[0]));
@@ -102,6 +125,9 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = !scene->options->by_shape ? cell_absent("not asked for")
 			  : row->shape		    ? cell_text(run_string(scene->run, row->shape))
 						    : cell_absent("the program gave no shape");
+		*cell++ = !scene->options->by_stack ? cell_absent("not asked for")
+			  : row->stack		    ? cell_text(run_string(scene->run, row->stack))
+						    : cell_absent("no stack was recorded");
 	}
 	return 0;
 }

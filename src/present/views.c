@@ -62,6 +62,12 @@ static int render_transfers(const struct run *run, const struct present_options 
 	return section_render(&section_transfers, run, options, out, err);
 }
 
+static int render_comm(const struct run *run, const struct present_options *options, FILE *out,
+		       struct err *err)
+{
+	return section_render(&section_comm, run, options, out, err);
+}
+
 static int render_efficiency(const struct run *run, const struct present_options *options,
 			     FILE *out, struct err *err)
 {
@@ -79,6 +85,16 @@ static int render_efficiency(const struct run *run, const struct present_options
 	 WANT_COLUMN(kernel, duration_ns) | WANT_COLUMN(kernel, device) |                          \
 	 WANT_COLUMN(kernel, correlation) | WANT_COLUMN(kernel, untimed) |                         \
 	 WANT_COLUMN(kernel, graph_node))
+
+/* All kernels, by what they are alone. */
+static bool kernels_placeless(const struct present_options *options)
+{
+	const struct kernels_options by = { .by = (enum kernels_by)options->kernels_by };
+	const struct selection sel = { options->step_first, options->step_last, options->layer,
+				       options->phase };
+
+	return selection_is_all(&sel) && !kernels_need_places(&by);
+}
 
 static const struct view views[] = {
 	{ "report", WANT_ALL, view_report, KERNEL_COLUMNS },
@@ -99,9 +115,10 @@ static const struct view views[] = {
 		  WANT(POOL) | WANT(PROCESS) | WANT(RANGE) | WANT(OP) | WANT(COUNTER) |
 		  WANT(DEVICE),
 	  render_memory },
-	{ "kernels", WANT_DEVICE, render_kernels },
+	{ "kernels", WANT_DEVICE, render_kernels, 0, kernels_placeless },
 	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
 	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
+	{ "comm", WANT_DEVICE | WANT(COLLECTIVE), render_comm, KERNEL_COLUMNS },
 	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
 	  render_efficiency },
 };
@@ -112,4 +129,14 @@ const struct view *view_find(const char *name)
 		if (!strcmp(views[i].name, name))
 			return &views[i];
 	return NULL;
+}
+
+struct run_want view_want(const struct view *view, const struct present_options *options)
+{
+	struct run_want want = { .kinds = view->want_kinds,
+				 .columns = { [RECORD_KERNEL] = view->kernel_columns } };
+
+	if (view->placeless && view->placeless(options))
+		want.kinds &= ~(WANT(RANGE) | WANT(OP));
+	return want;
 }

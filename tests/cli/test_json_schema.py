@@ -54,9 +54,10 @@ def valid(document, what):
 def commands():
     """Every document that a run can be asked for."""
     for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers",
-                  "efficiency"):
+                  "comm", "efficiency"):
         yield [table]
     yield ["ops", "--by-shape"]
+    yield ["ops", "--by-stack"]
     yield from (["kernels", "--by", by] for by in KERNELS_BY)
     yield from (["routing", "--layer", "0"], ["routing", "--columns", "steps"],
                 ["routing", "--columns", "experts"])

@@ -23,7 +23,7 @@ def overview_lists_all_commands():
         r = moescope(*words)
         equal(r.status, 0, r)
         for command in ("demo", "run", "report", "kernels", "ops", "api", "steps", "routing",
-                        "transfers", "memory", "efficiency", "compare", "plot", "export", "explain",
+                        "transfers", "comm", "memory", "efficiency", "compare", "plot", "export", "explain",
                         "smi", "doctor", "dump", "completion", "help"):
             check(f"\n  {command} " in r.out, command)
 

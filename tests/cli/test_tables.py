@@ -15,7 +15,8 @@ import time
 from cli import (MOESCOPE, TINY, TINYMOE, check, environment, equal, main, moescope, one_sentence,
                  record, test)
 
-TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "memory", "efficiency")
+TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "comm", "memory",
+          "efficiency")
 
 
 def on_terminal(*words, env=None):
@@ -69,7 +70,7 @@ def json_of_all_tables_parses():
 @test
 def runs_without_a_gpu_say_so_in_one_sentence():
     record()
-    for table in ("kernels", "api", "transfers"):
+    for table in ("kernels", "api", "transfers", "comm"):
         r = moescope(table, "a.mscope")
         equal((r.status, r.err), (0, ""), r)
         check("no device records in this run" in r.out, r)

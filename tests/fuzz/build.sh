@@ -10,7 +10,7 @@ root=$(cd "$here/../.." && pwd)
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "$0: no clang; install it or set CLANG" >&2; exit 1; }
 mkdir -p "$1/objects"
-flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
+flags="-std=gnu11 -D_GNU_SOURCE -DHAVE_ZLIB -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
 	-Wall -Wextra -Wshadow -Wno-missing-field-initializers
 	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 # The probe as it is built: with GPU collection where the CUDA headers are.
@@ -28,7 +28,7 @@ else
 fi
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
-	"$root"/src/probe/*.c "$here/load_all.c" ${text:+"$text"}; do
+	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
 	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
 	fi
@@ -40,8 +40,8 @@ for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c 
 	fi
 	objects="$objects $object"
 done
-for target in shard ring json schedule peaks; do
+for target in shard ring json schedule peaks pickle; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" $objects \
-		-o "$1/fuzz_$target" -lzstd -lpthread -lm
+		-o "$1/fuzz_$target" -lzstd -lz -lpthread -lm
 done

@@ -90,6 +90,7 @@ static void test_fragmentation_by_hand(void **state)
 	assert_int_equal(d->peak_bytes, 1000);
 	near(d->reserved_bytes, 1500); /* not the library's 700 */
 	near(d->peak_reserved_bytes, 1500);
+	near(d->segments, 2);
 	near(d->cache_slack_pct, 100.0 * 700 / 1500);
 	/* At the peak free: 1300..1500 and 1700..2000. */
 	near(d->free_at_peak_bytes, 500);
@@ -180,6 +181,7 @@ static void test_counters_of_a_framework(void **state)
 	f = analyzed(run);
 	near(f.memory.devices[0].reserved_bytes, 2000);
 	near(f.memory.devices[0].peak_reserved_bytes, 4000);
+	absent(f.memory.devices[0].segments, "the sum of its segments only");
 	near(f.memory.devices[0].cache_slack_pct, 75);
 	absent(f.memory.devices[0].fragmentation_pct, "driver");
 	findings_release(&f);
@@ -392,6 +394,7 @@ static void test_told(void **state)
 	assert_int_equal(d->unmatched_frees, 0);
 	near(d->reserved_bytes, 1000);
 	near(d->peak_reserved_bytes, 1400);
+	near(d->segments, 1); /* the other was given back */
 	/* At the peak: 1300 to 1500, 1600 to 2000 and all of the second segment are free. */
 	near(d->free_at_peak_bytes, 1000);
 	near(d->largest_free_at_peak_bytes, 400);

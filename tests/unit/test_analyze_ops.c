@@ -175,6 +175,38 @@ static void test_window_and_grouping(void **state)
 	fake_run_free(run);
 }
 
+/* The same operation from two places of the program, and once from nowhere. */
+static void test_stacks(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "mm", -1, -1, 0);
+	uint32_t a = fake_string(run, "train;forward;a.py(3)");
+	uint32_t b = fake_string(run, "train;forward;b.py(9)");
+	const uint32_t stacks[] = { a, b, a, 0 };
+	struct ops ops;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		fake_add_op(run, 0,
+			    &(struct row_op){ .site = site,
+					      .start_ns = i * 100,
+					      .duration_ns = 10 + i,
+					      .thread = 1,
+					      .stack = stacks[i] });
+	ops = analyzed(run, SELECT_ALL, (struct ops_options){ 0 });
+	assert_int_equal(ops.n, 1);
+	assert_int_equal(ops.rows[0].stack, 0);
+	ops_release(&ops);
+	ops = analyzed(run, SELECT_ALL, (struct ops_options){ .by_stack = true });
+	assert_int_equal(ops.n, 3);
+	/* 10 + 12, 13, 11 */
+	assert_true(ops.rows[0].stack == a && ops.rows[0].self_cpu_ns == 22);
+	assert_true(ops.rows[1].stack == 0 && ops.rows[1].self_cpu_ns == 13);
+	assert_true(ops.rows[2].stack == b && ops.rows[2].count == 1);
+	ops_release(&ops);
+	fake_run_free(run);
+}
+
 struct item {
 	int64_t start, end;
 	uint32_t thread, name;
@@ -273,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_untold_is_not_zero),
 		cmocka_unit_test(test_operations_placed_by_time),
 		cmocka_unit_test(test_window_and_grouping),
+		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_random_trees),
 	};
 

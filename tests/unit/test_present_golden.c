@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "analyze/kernels.h"
+#include "fake_comm.h"
 #include "fake_slow.h"
 #include "fake_h200.h"
 #include "fake_windows.h"
@@ -21,7 +22,7 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
-enum which { TRAINING, GPU, WINDOWS, SLOW, H200 };
+enum which { TRAINING, GPU, WINDOWS, SLOW, H200, COMM };
 
 static struct run *make_run(enum which which)
 {
@@ -29,6 +30,7 @@ static struct run *make_run(enum which which)
 	       : which == GPU	 ? fake_gpu_run()
 	       : which == SLOW	 ? fake_slow_run()
 	       : which == H200	 ? fake_h200_run()
+	       : which == COMM	 ? fake_comm_run()
 				 : fake_windows_run();
 }
 
@@ -103,6 +105,11 @@ static void test_golden(void **state)
 		{ "api.json", "api", JSON, -1, GPU, 0 },
 		{ "transfers.txt", "transfers", TEXT, -1, GPU, 0 },
 		{ "transfers.json", "transfers", JSON, -1, GPU, 0 },
+		{ "comm.txt", "comm", TEXT, -1, COMM, 0 },
+		{ "comm.json", "comm", JSON, -1, COMM, 0 },
+		{ "comm.csv", "comm", CSV, -1, COMM, 0 },
+		{ "comm-none.txt", "comm", TEXT, -1, GPU, 0 },
+		{ "report-comm.txt", "report", TEXT, -1, COMM, 0 },
 		{ "efficiency.txt", "efficiency", TEXT, -1, TRAINING, 0 },
 		{ "efficiency.json", "efficiency", JSON, -1, TRAINING, 0 },
 		{ "efficiency-gpu.txt", "efficiency", TEXT, -1, GPU, 0 },

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "failing_alloc.h"
+#include "fake_comm.h"
 #include "fake_slow.h"
 #include "fake_h200.h"
 #include "fake_windows.h"
@@ -132,6 +133,11 @@ static void test_views_without_memory(void **state)
 	run = fake_windows_run();
 	fail_in_turn(run, "ops", false, "gpu_ns");
 	fail_in_turn(run, "steps", true, NULL);
+	fake_run_free(run);
+	run = fake_comm_run();
+	fail_in_turn(run, "comm", false, "time_ns");
+	fail_in_turn(run, "comm", true, NULL);
+	fail_in_turn(run, "report", false, NULL);
 	fake_run_free(run);
 	run = fake_slow_run();
 	fail_in_turn(run, "report", false, NULL);

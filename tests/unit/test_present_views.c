@@ -21,10 +21,10 @@
 #include "present/present.h"
 
 static const char *const names[] = {
-	"report",	   "dashboard", "ops",	   "steps", "routing",	 "routing-steps",
-	"routing-experts", "memory",	"kernels", "api",   "transfers", "efficiency"
+	"report", "dashboard", "ops", "steps",	   "routing",	 "routing-steps", "routing-experts",
+	"memory", "kernels",   "api", "transfers", "efficiency", "comm"
 };
-#define N_NAMES 12
+#define N_NAMES 13
 
 static struct present_options plain(void)
 {
@@ -130,6 +130,10 @@ static void test_hostile_text(void **state)
 		text = text_of(run, names[i], options);
 		check_text(names[i], text, 120);
 		free(text);
+		options.by_stack = true;
+		text = text_of(run, names[i], options);
+		check_text(names[i], text, 120);
+		free(text);
 	}
 	fake_run_free(run);
 }
@@ -139,7 +143,8 @@ static void test_hostile_json(void **state)
 	static const char *const views[] = { "report",	"ops",		 "steps",
 					     "routing", "routing-steps", "routing-experts",
 					     "memory",	"chrome",	 "kernels",
-					     "api",	"transfers",	 "efficiency" };
+					     "api",	"transfers",	 "efficiency",
+					     "comm" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
@@ -152,6 +157,7 @@ static void test_hostile_json(void **state)
 				options.json = true;
 				options.layer = layer;
 				options.by_shape = layer == 0;
+				options.by_stack = layer == 1;
 				options.kernels_by = (int)(i + k) % 8;
 				text = text_of(runs[k], views[i], options);
 				if (!json_check(text))

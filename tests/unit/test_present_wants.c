@@ -96,7 +96,7 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 					   .kernels_by = kernels_by,
 					   .step_first = INT64_MIN,
 					   .step_last = INT64_MAX };
-	struct run_want want = view_want(view_find(view));
+	struct run_want want = view_want(view_find(view), &options);
 	struct err err = { "" };
 	struct run *run = NULL;
 	char *text = NULL;
@@ -147,10 +147,10 @@ static void compare_plots(const char *path)
 
 static void test_views_load_what_they_need(void **state)
 {
-	static const char *const views[] = { "ops",	      "steps",		"routing",
-					     "routing-steps", "memory",		"api",
-					     "transfers",     "efficiency",	"report",
-					     "dashboard",     "routing-experts" };
+	static const char *const views[] = { "ops",	      "steps",		 "routing",
+					     "routing-steps", "memory",		 "api",
+					     "transfers",     "efficiency",	 "report",
+					     "dashboard",     "routing-experts", "comm" };
 	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
 	size_t n = sizeof(views) / sizeof(views[0]);
 	struct shard_writer *writer;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rules about communication between devices and ranks (comm.h). See rules.h.
+ */
+#include "analyze/rules.h"
+
+#define EXPOSED_PCT 5.0 /* of the time; less is not worth a line */
+#define LATE_PCT 60.0	/* of the collectives: more often than chance lets one of two be */
+#define LATE_WAIT_PCT 2.0
+#define LATE_MATCHED 8 /* fewer collectives say nothing about who is late */
+
+bool rule_comm_exposed(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct comm *comm = &f->comm;
+
+	(void)run;
+	if (!comm->all.count || !comm->exposed_pct.known || comm->exposed_pct.v < EXPOSED_PCT)
+		return false;
+	TITLE(v, "communication that nothing hides takes %.0f%% of the time%s", comm->exposed_pct.v,
+	      comm->of_steps ? " of the steps" : "");
+	rule_evidence(v, "exposed_pct", EVIDENCE_PCT, comm->exposed_pct.v);
+	if (comm->all.overlap_pct.known)
+		rule_evidence(v, "comm_overlap_pct", EVIDENCE_PCT, comm->all.overlap_pct.v);
+	rule_evidence(v, "comm_ns", EVIDENCE_NS, (double)comm->all.time_ns);
+	if (comm->of_steps && f->steps.all.n)
+		rule_evidence(v, "exposed_per_step_ns", EVIDENCE_NS,
+			      comm->exposed_pct.v / 100 * f->steps.all.mean);
+	rule_gain(v, comm->exposed_pct.v, "all of it runs beside computation");
+	ADVICE(v,
+	       "Begin it earlier and compute meanwhile: gradients in buckets during the backward "
+	       "pass, weights gathered a layer ahead, two micro-batches so that dispatch and "
+	       "combine of one run beside the other. Fewer, larger messages. 'moescope comm' has "
+	       "the collectives.");
+	return true;
+}
+
+bool rule_rank_late(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct comm *comm = &f->comm;
+	const struct comm_skew *skew = &comm->skew;
+
+	(void)run;
+	if (skew->matched < LATE_MATCHED || !skew->late_rank.known || skew->late_pct.v < LATE_PCT ||
+	    !comm->wait_pct.known || comm->wait_pct.v < LATE_WAIT_PCT)
+		return false;
+	TITLE(v,
+	      "rank %.0f begins %.0f%% of the collectives last: the others wait %.1f%% of the time",
+	      skew->late_rank.v, skew->late_pct.v, comm->wait_pct.v);
+	rule_evidence(v, "wait_pct", EVIDENCE_PCT, comm->wait_pct.v);
+	rule_evidence(v, "late_pct", EVIDENCE_PCT, skew->late_pct.v);
+	rule_evidence(v, "skew_mean_ns", EVIDENCE_NS, skew->mean_ns.v);
+	rule_evidence(v, "matched", EVIDENCE_COUNT, (double)skew->matched);
+	/* Who waits communicates: the time is in the gain of comm-exposed, if nothing hides it. */
+	v->gain_pct = value_absent("the waiting is a part of the communication");
+	v->severity = rule_severity_of_gain(comm->wait_pct.v);
+	ADVICE(v,
+	       "Find what that rank does longer before each collective: more tokens or experts, "
+	       "data loading, a slower or throttled device, another program. 'moescope steps' and "
+	       "'moescope kernels' of its file beside another rank's say it.");
+	return true;
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PyTorch (Kineto) traces, and other Chrome traces: blocks of the file on several threads.
+ *
+ * Where a block begins in the text is known only when all before it is read. It is guessed: blocks are
+ * cut where an event seems to begin, and each thread reads its block as if that were so. Then, one
+ * block after the other, the guess is compared with where the block before came to. If it was wrong,
+ * what the block gave is thrown away, and it is read again together with the rest of the one before.
+ * So the result is that of one thread from the beginning, whatever the file holds.
+ *
+ * Whoever needs a block reads the next one from the file, or decompresses it, while others parse.
+ */
+#include "ingest/kineto.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "ingest/blocks.h"
+#include "ingest/importers.h"
+#include "ingest/intake.h"
+#include "ingest/kineto_inside.h"
+
+#define BLOCK_BYTES ((size_t)1 << 20)
+#define REST_MOST ((size_t)64 << 20) /* no event is longer */
+/* Times of Chrome traces count from anywhere; those above are nanoseconds since 1970. */
+#define SINCE_1970_NS INT64_C(1000000000000000000)
+
+struct shared {
+	const struct kineto_choices *choices;
+	struct intake *intake;
+	bool bare;
+	struct reader *readers; /* one a thread */
+
+	pthread_mutex_t reading; /* held over the next two */
+	struct blocks *blocks;
+	uint64_t next; /* number of the next block */
+
+	pthread_mutex_t lock; /* the next two */
+	pthread_cond_t turned;
+	uint64_t settled; /* blocks below this number are done */
+	int failed;
+
+	/* Where the last settled block came to; only of the thread whose turn it is. */
+	struct text_state state;
+	struct block rest; /* of it, not read yet */
+	struct knowledge known;
+};
+
+static bool wants_any(const struct intake *intake, const enum record_kind *kinds)
+{
+	for (; *kinds; kinds++)
+		if (intake_wants(intake, *kinds))
+			return true;
+	return false;
+}
+
+static const enum record_kind rows_of_class[N_CLASSES][4] = {
+	[CLASS_KERNEL] = { RECORD_KERNEL, RECORD_COLLECTIVE },
+	[CLASS_COPY] = { RECORD_COPY },
+	[CLASS_SET] = { RECORD_SET },
+	[CLASS_RUNTIME] = { RECORD_API },
+	[CLASS_DRIVER] = { RECORD_API },
+	[CLASS_OP] = { RECORD_OP },
+	[CLASS_OLD_OP] = { RECORD_OP, RECORD_STEP },
+	[CLASS_ANNOTATION] = { RECORD_RANGE, RECORD_STEP },
+	[CLASS_GPU_ANNOTATION] = { RECORD_SPAN },
+	[CLASS_FRAME] = { RECORD_FRAME },
+	[CLASS_INSTANT] = { RECORD_MEMORY, RECORD_SAMPLE, RECORD_MARK },
+	[CLASS_SYNC] = { RECORD_SYNC },
+	[CLASS_OVERHEAD] = { RECORD_SPAN },
+	[CLASS_ARROW] = { RECORD_FLOW },
+};
+
+static int reader_init(struct reader *r, struct shared *shared, struct intake_process *process)
+{
+	*r = (struct reader){ .scan = shared->choices->scan, .intake = shared->intake };
+	for (int i = 0; i < N_CLASSES; i++)
+		r->wanted[i] = wants_any(shared->intake, rows_of_class[i]);
+	r->wanted[CLASS_RECORD] = true; /* of any kind */
+	r->wants_counter = intake_wants(shared->intake, RECORD_COUNTER);
+	r->texts = calloc(CACHED_TEXTS, sizeof(*r->texts));
+	r->launches = calloc(CACHED_LAUNCHES, sizeof(*r->launches));
+	r->part = intake_part(process);
+	return r->texts && r->launches && r->part ? 0 : -ENOMEM;
+}
+
+static void reader_release(struct reader *r)
+{
+	for (size_t i = 0; r->texts && i < CACHED_TEXTS; i++)
+		free(r->texts[i].bytes);
+	free(r->texts);
+	free(r->launches);
+	free(r->arrows);
+	buf_release(&r->scratch);
+}
+
+/* Reads a block from that state on. The bytes that are left. */
+static size_t read_block(struct reader *r, const struct block *block, struct text_state *state)
+{
+	r->known = (struct knowledge){ 0 };
+	r->begin = block->data;
+	r->end = block->data + block->size;
+	r->offset = block->offset;
+	return (size_t)(r->end - text_read(r, state));
+}
+
+static void know(struct knowledge *known, const struct knowledge *more)
+{
+	if (more->process_known && !known->process_known) {
+		known->process_known = true;
+		known->process = more->process;
+	}
+	if (more->label_known && !known->label_known) {
+		known->label_known = true;
+		known->label = more->label;
+	}
+	if (more->rank_known) {
+		known->rank_known = true;
+		known->rank = more->rank;
+	}
+	if (more->base_known) {
+		known->base_known = true;
+		known->base_ns = more->base_ns;
+	}
+	if (more->any_time && !known->any_time) {
+		known->any_time = true;
+		known->first_ns = more->first_ns;
+	}
+	known->has_events |= more->has_events;
+	known->without_address += more->without_address;
+}
+
+/* The block before did not end where an event begins: once more, with the rest of it. */
+static int read_again(struct shared *shared, struct reader *r, struct block *block,
+		      struct text_state *state, size_t *ret_left)
+{
+	struct block *rest = &shared->rest;
+	size_t size = rest->size + block->size;
+	int result = block_reserve(block, size);
+
+	if (result < 0)
+		return result;
+	memmove(block->data + rest->size, block->data, block->size);
+	if (rest->size) {
+		memcpy(block->data, rest->data, rest->size);
+		block->offset = rest->offset;
+	}
+	block_end(block, size);
+	part_discard(r->part);
+	*state = shared->state;
+	*ret_left = read_block(r, block, state);
+	return 0;
+}
+
+/* In turn: compares with what was guessed. left: bytes of the block that were not read. */
+static int settle(struct shared *shared, struct reader *r, uint64_t number, struct block *block,
+		  struct text_state *state, size_t left, size_t n_arrows)
+{
+	int result = 0;
+
+	if (number && (shared->state.place != PLACE_EVENTS || shared->rest.size)) {
+		r->n_arrows = n_arrows;
+		result = read_again(shared, r, block, state, &left);
+		if (result < 0)
+			return result;
+	}
+	if (left > REST_MOST) {
+		part_damaged(r->part, block->offset + block->size - left,
+			     "more than 64 MiB that have no end");
+		state->place = state->place == PLACE_EVENTS ? PLACE_LOST : PLACE_LOST_TOP;
+		left = 0;
+	}
+	result = left ? block_reserve(&shared->rest, left) : 0;
+	if (result < 0)
+		return result;
+	if (left)
+		memcpy(shared->rest.data, block->data + block->size - left, left);
+	shared->rest.size = left;
+	shared->rest.offset = block->offset + block->size - left;
+	shared->state = *state;
+	know(&shared->known, &r->known);
+	return r->failed ? r->failed : part_failed(r->part);
+}
+
+/* 1: a block; 0: no more. */
+static int take_block(struct shared *shared, struct block *block, uint64_t *ret_number)
+{
+	int result;
+
+	pthread_mutex_lock(&shared->reading);
+	result = blocks_next(shared->blocks, block);
+	*ret_number = shared->next;
+	shared->next += result == 1;
+	pthread_mutex_unlock(&shared->reading);
+	return result;
+}
+
+static int wait_for_turn(struct shared *shared, uint64_t number)
+{
+	int failed;
+
+	pthread_mutex_lock(&shared->lock);
+	while (shared->settled != number && !shared->failed)
+		pthread_cond_wait(&shared->turned, &shared->lock);
+	failed = shared->failed;
+	pthread_mutex_unlock(&shared->lock);
+	return failed;
+}
+
+static void end_turn(struct shared *shared, int result)
+{
+	pthread_mutex_lock(&shared->lock);
+	shared->settled++;
+	if (result < 0 && !shared->failed)
+		shared->failed = result;
+	pthread_cond_broadcast(&shared->turned);
+	pthread_mutex_unlock(&shared->lock);
+}
+
+static int work(void *context, size_t i, unsigned int worker)
+{
+	struct shared *shared = context;
+	struct reader *r = &shared->readers[worker];
+	struct block block = { 0 };
+	uint64_t number;
+	int result;
+
+	(void)i;
+	while ((result = take_block(shared, &block, &number)) == 1) {
+		struct text_state state = { number ? PLACE_EVENTS : PLACE_START, shared->bare };
+		size_t n_arrows = r->n_arrows, left = 0;
+
+		result = part_turn(r->part, number);
+		if (result == 0)
+			left = read_block(r, &block, &state);
+		if (wait_for_turn(shared, number) < 0)
+			break;
+		if (result == 0)
+			result = settle(shared, r, number, &block, &state, left, n_arrows);
+		end_turn(shared, result);
+		if (result < 0)
+			break;
+	}
+	if (result < 0)
+		end_turn(shared, result);
+	block_release(&block);
+	return result < 0 ? result : 0;
+}
+
+/* Both ends of an arrow may be anywhere. */
+static int add_arrows(struct shared *shared, unsigned int workers)
+{
+	struct reader *r = &shared->readers[0];
+	size_t n = r->n_arrows;
+
+	for (unsigned int w = 1; w < workers; w++) {
+		struct reader *other = &shared->readers[w];
+
+		if (!other->n_arrows)
+			continue;
+		if (array_grow(&r->arrows, &r->arrows_capacity, n + other->n_arrows,
+			       sizeof(*r->arrows)) < 0)
+			return -ENOMEM;
+		memcpy(r->arrows + n, other->arrows, other->n_arrows * sizeof(*r->arrows));
+		n += other->n_arrows;
+	}
+	rows_add_arrows(r, r->arrows, n);
+	return 0;
+}
+
+static int finish(struct shared *shared, const struct ingest_file *file, unsigned int workers,
+		  struct intake_process *process, struct err *err)
+{
+	struct reader *r = &shared->readers[0];
+	const struct knowledge *known = &shared->known;
+	const char *fault;
+	uint64_t offset;
+	int result;
+
+	if (!known->has_events)
+		return err_set(err, -EBADMSG, "%s: there is no list of events (traceEvents) in it",
+			       file->path);
+	result = part_turn(r->part, shared->next);
+	if (result < 0)
+		return err_sys(err, result, "%s", file->path);
+	fault = blocks_fault(shared->blocks, &offset);
+	if (fault)
+		part_damaged(r->part, offset, fault);
+	r->begin = r->end = "";
+	if (shared->rest.size) {
+		r->begin = shared->rest.data;
+		r->end = r->begin + shared->rest.size;
+	}
+	r->offset = shared->rest.offset;
+	text_finish(r, &shared->state);
+	result = add_arrows(shared, workers);
+	if (known->without_address)
+		intake_note(shared->intake,
+			    "%s: %llu events of its allocator have no address and are left out",
+			    file->path, (unsigned long long)known->without_address);
+	process->pid = known->label_known ? known->label : known->process;
+	if (known->rank_known) {
+		process->rank = known->rank;
+		process->rank_known = true;
+	}
+	process->shift_ns = known->base_known ? known->base_ns : 0;
+	process->wall_clock = known->base_known ||
+			      (known->any_time && known->first_ns >= SINCE_1970_NS);
+	if (result == 0)
+		result = r->failed ? r->failed : part_failed(r->part);
+	return result < 0 ? err_sys(err, result, "%s", file->path) : 0;
+}
+
+static bool begins_with_list(const struct ingest_file *file)
+{
+	const char *p = file->head, *end = p + file->head_bytes;
+
+	if (file->head_bytes >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end && (unsigned char)*p <= ' ')
+		p++;
+	return p < end && *p == '[';
+}
+
+static bool is_utf16(const struct ingest_file *file)
+{
+	return file->head_bytes >= 2 &&
+	       (!memcmp(file->head, "\xff\xfe", 2) || !memcmp(file->head, "\xfe\xff", 2));
+}
+
+int kineto_read(const struct ingest_file *file, struct intake *intake,
+		const struct kineto_choices *choices, struct err *err)
+{
+	struct shared shared = { .choices = choices,
+				 .intake = intake,
+				 .bare = begins_with_list(file),
+				 .reading = PTHREAD_MUTEX_INITIALIZER,
+				 .lock = PTHREAD_MUTEX_INITIALIZER,
+				 .turned = PTHREAD_COND_INITIALIZER };
+	struct intake_process *process;
+	int result;
+
+	if (is_utf16(file))
+		return err_set(err, -EILSEQ,
+			       "%s is UTF-16, and traces are UTF-8: convert it "
+			       "(iconv -f UTF-16 -t UTF-8)",
+			       file->path);
+	result = blocks_open(file->path, file->gzip, choices->block_bytes, text_cut, &shared.blocks,
+			     err);
+	if (result < 0)
+		return result;
+	process = intake_process(intake, file->rank_hint, 0);
+	shared.readers = calloc(choices->workers, sizeof(*shared.readers));
+	result = process && shared.readers ? 0 : -ENOMEM;
+	for (unsigned int w = 0; result == 0 && w < choices->workers; w++)
+		result = reader_init(&shared.readers[w], &shared, process);
+	if (result == 0)
+		result = parallel_run(choices->workers, choices->workers, work, &shared);
+	if (result < 0)
+		err_sys(err, result, "%s", file->path);
+	else
+		result = finish(&shared, file, choices->workers, process, err);
+	for (unsigned int w = 0; shared.readers && w < choices->workers; w++)
+		reader_release(&shared.readers[w]);
+	free(shared.readers);
+	block_release(&shared.rest);
+	blocks_close(shared.blocks);
+	return result;
+}
+
+static int read_best(const struct ingest_file *file, struct intake *intake, struct err *err)
+{
+	size_t blocks = (size_t)(file->bytes / BLOCK_BYTES) * (file->gzip ? 8 : 1) + 1;
+	const struct kineto_choices best = { .scan = scan_best(),
+					     .block_bytes = BLOCK_BYTES,
+					     .workers = parallel_workers(blocks) };
+
+	return kineto_read(file, intake, &best, err);
+}
+
+static bool has(const struct ingest_file *file, const char *text)
+{
+	return memmem(file->head, file->head_bytes, text, strlen(text)) != NULL;
+}
+
+static bool recognise(const struct ingest_file *file)
+{
+	const char *p = file->head, *end = p + file->head_bytes;
+
+	if (is_utf16(file))
+		return memchr(p, '{', file->head_bytes) || memchr(p, '[', file->head_bytes);
+	if (file->head_bytes >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end && (unsigned char)*p <= ' ')
+		p++;
+	if (p == end)
+		return false;
+	if (*p == '[')
+		return has(file, "\"ph\"") && (has(file, "\"ts\"") || has(file, "\"pid\""));
+	return *p == '{' &&
+	       (has(file, "\"traceEvents\"") || has(file, "\"deviceProperties\"") ||
+		has(file, "\"distributedInfo\"") || has(file, "\"baseTimeNanoseconds\""));
+}
+
+const struct importer kineto_importer = {
+	.name = "kineto",
+	.words = "PyTorch (Kineto) trace",
+	.recognise = recognise,
+	.read = read_best,
+};

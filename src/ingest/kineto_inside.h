@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the reader of PyTorch (Kineto) traces:
+ *
+ *   kineto.c        blocks of the file on several threads, in order
+ *   kineto_text.c   one block: where the top level, the events and their ends are
+ *   kineto_event.c  one event
+ *   kineto_args.c   its arguments
+ *   kineto_rows.c   what rows it becomes
+ *   kineto_more.c   counters, and arrows between events
+ *   kineto_top.c    what else is at the top level
+ *   kineto_value.c  numbers and strings
+ *
+ * A struct reader belongs to one thread.
+ */
+#ifndef INGEST_KINETO_INSIDE_H
+#define INGEST_KINETO_INSIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "ingest/ingest.h"
+#include "ingest/intake.h"
+#include "ingest/json_scan.h"
+
+/* What an event is about, by its category (and, where there is none, by its phase or name). */
+enum event_class {
+	CLASS_NONE, /* not told yet */
+	CLASS_KERNEL,
+	CLASS_COPY,
+	CLASS_SET,
+	CLASS_RUNTIME,
+	CLASS_DRIVER,
+	CLASS_OP,
+	CLASS_OLD_OP, /* of 2021: annotations and steps, too */
+	CLASS_ANNOTATION,
+	CLASS_GPU_ANNOTATION,
+	CLASS_FRAME,
+	CLASS_INSTANT,
+	CLASS_SYNC,
+	CLASS_OVERHEAD,
+	CLASS_ARROW,  /* from a forward operation to its backward one */
+	CLASS_LINK,   /* from a call to its kernel: they have correlations */
+	CLASS_RECORD, /* a record of moescope */
+	CLASS_WHOLE,  /* the recording as a whole */
+	CLASS_UNKNOWN,
+	N_CLASSES
+};
+
+/* A JSON string as it stands in the file, without its quotes; at NULL: none. */
+struct text {
+	const char *at;
+	uint32_t length;
+	bool escaped;
+};
+
+/* A JSON value as it stands in the file. */
+struct extent {
+	const char *at, *end;
+};
+
+enum {
+	EVENT_TIME = 1,
+	EVENT_DURATION = 2,
+	EVENT_PROCESS = 4,
+	EVENT_THREAD = 8,
+	EVENT_ID = 16,
+};
+
+struct event {
+	char phase;
+	uint8_t class; /* enum event_class */
+	uint8_t has;   /* EVENT_* */
+	const char *begin;
+	struct text category, name;
+	int64_t time_ns, duration_ns;
+	int64_t process, thread; /* of texts: the number that they end with */
+	uint64_t id;
+	struct extent args;
+};
+
+enum arg {
+	ARG_NONE,
+	/* whole numbers */
+	ARG_DEVICE,
+	ARG_STREAM,
+	ARG_CONTEXT,
+	ARG_CORRELATION,
+	ARG_REGISTERS,
+	ARG_SHARED,
+	ARG_BYTES,
+	ARG_GRAPH,
+	ARG_GRAPH_NODE,
+	ARG_FROM_DEVICE,
+	ARG_TO_DEVICE,
+	ARG_FLOPS,
+	ARG_ADDRESS,
+	ARG_DEVICE_TYPE,
+	ARG_ALLOCATED,
+	ARG_RESERVED,
+	ARG_IN_ELEMENTS,
+	ARG_OUT_ELEMENTS,
+	ARG_GROUP_SIZE,
+	ARG_SEQUENCE,
+	ARG_N_NUMBERS,
+	/* three of them */
+	ARG_GRID = ARG_N_NUMBERS,
+	ARG_BLOCK,
+	/* texts */
+	ARG_COLLECTIVE,
+	ARG_TYPE,
+	ARG_GROUP,
+	ARG_STACK,
+	ARG_NAME,
+	ARG_LABELS,
+	/* as they stand */
+	ARG_DIMS,
+};
+
+struct args {
+	uint64_t has;			/* bit of each enum arg */
+	uint64_t number[ARG_N_NUMBERS]; /* of negative ones two's complement */
+	uint32_t grid[3], block[3];
+	struct text collective, type, group, stack, name, labels;
+	struct extent dims;
+};
+
+/* What an event is worth that is known only when all are read. */
+struct arrow {
+	uint64_t id;
+	int64_t time_ns;
+	uint32_t thread;
+	bool end;
+};
+
+/* A string of the file that was met before, with its id. */
+struct cached {
+	uint64_t hash;
+	char *bytes; /* as they stand in the file */
+	uint32_t length, id;
+	uint32_t site; /* with that name alone; 0: not asked for yet */
+	bool has_nccl;
+};
+#define CACHED_TEXTS 4096
+#define CACHED_LAUNCHES 1024
+
+struct cached_launch {
+	struct row_launch launch;
+	uint32_t id;
+};
+
+/* What a block adds to the knowledge about the whole file. */
+struct knowledge {
+	uint64_t events;
+	bool process_known, label_known, rank_known, base_known, any_time;
+	uint32_t process; /* of the first event on a CPU */
+	uint32_t label;	  /* process that is said to be the CPU's */
+	uint32_t rank;
+	int64_t base_ns, first_ns;
+	uint64_t without_address;
+	bool has_events; /* the list of events was found */
+};
+
+struct reader {
+	const struct scan *scan;
+	struct intake *intake;
+	struct intake_part *part;
+	bool wanted[N_CLASSES];
+	bool wants_counter;
+
+	/* the text */
+	const char *end;
+	uint64_t offset; /* in the file, of `begin` */
+	const char *begin;
+	const char
+		*why; /* the last event or value could not be read; NULL: it goes on after `end` */
+
+	struct knowledge known;
+	struct arrow *arrows;
+	size_t n_arrows, arrows_capacity;
+	struct buf scratch;
+	struct cached *texts;
+	struct cached_launch *launches;
+	uint32_t gpu_domain, overhead_domain, allocated_metric, reserved_metric;
+	int failed; /* -ENOMEM */
+};
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* Blanks, and what should not be there but does no harm; a zero ends the text. */
+ALWAYS_INLINE const char *skip_blanks(const char *p)
+{
+	while ((unsigned char)(*p - 1) < ' ')
+		p++;
+	return p;
+}
+
+/* kineto_value.c: each reads a value at p and returns the place after it, or NULL: r->why. */
+const char *value_skip(struct reader *r, const char *p);
+const char *value_text(struct reader *r, const char *p, struct text *ret_text);
+/* Microseconds as nanoseconds, exactly. */
+const char *value_time(struct reader *r, const char *p, int64_t *ret_ns);
+const char *value_whole(struct reader *r, const char *p, uint64_t *ret_value);
+/* A number, or a text that ends with one; *ret_known false: there is none. */
+const char *value_label(struct reader *r, const char *p, int64_t *ret_value, bool *ret_known);
+/* What the file says, or NULL when it ends here. */
+const char *value_bad(struct reader *r, const char *p, const char *why);
+/* The string itself; valid until the next call. NULL without memory. */
+const char *text_plain(struct reader *r, struct text text, size_t *ret_length);
+uint32_t text_id(struct reader *r, struct text text);
+/* Its entry, until the next call; NULL for no bytes and without memory. */
+struct cached *text_entry(struct reader *r, struct text text);
+
+/* As value_text, quick for short strings. */
+ALWAYS_INLINE const char *value_short(struct reader *r, const char *p, struct text *ret_text)
+{
+	unsigned int n = *p == '"' ? scan_near(p + 1) : SCAN_NEAR;
+
+	if (n == SCAN_NEAR || p[n + 1] != '"')
+		return value_text(r, p, ret_text);
+	*ret_text = (struct text){ .at = p + 1, .length = n };
+	return p + n + 2;
+}
+
+/* kineto_event.c: p: at its brace. */
+const char *event_read(struct reader *r, const char *p);
+enum event_class event_class_of(const char *category, size_t length);
+
+/* kineto_args.c */
+const char *args_read(struct reader *r, const char *p, struct args *ret_args);
+
+/* kineto_rows.c */
+void rows_add(struct reader *r, const struct event *event, const struct args *args);
+
+/* kineto_more.c */
+void rows_add_counters(struct reader *r, const struct event *event);
+/* Sorts them. */
+void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n);
+
+/* kineto_top.c: a member of the top level that is whole. */
+void top_read(struct reader *r, struct text key, struct extent value);
+
+/* kineto_text.c */
+enum place {
+	PLACE_START,
+	PLACE_TOP,    /* in the outermost object, before a key or its end */
+	PLACE_EVENTS, /* in the list of events, before one or its end */
+	PLACE_LOST,   /* somewhere in the list of events */
+	PLACE_LOST_TOP,
+	PLACE_DONE,
+};
+
+struct text_state {
+	enum place place;
+	bool bare; /* the file is a list of events and nothing else */
+};
+
+/* Reads r->begin to r->end from that state on. The place that it came to: what follows it has to be
+ * read again together with more. */
+const char *text_read(struct reader *r, struct text_state *state);
+/* Where the block may end: before the brace of an event; else size. */
+size_t text_cut(const char *data, size_t size);
+/* What the file could not be read as, at its end. */
+void text_finish(struct reader *r, const struct text_state *state);
+
+/* kineto_record.c: an event that holds a record of moescope, which Kineto has no event for.
+ * 0; -EBADMSG: it is damaged. */
+int kineto_record(struct intake_part *part, const char *event, size_t length);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where things are in the text of a Kineto trace: the members of the top level, the list of events, and
+ * the next event after one that cannot be read.
+ */
+#include "ingest/kineto_inside.h"
+
+#include <string.h>
+
+#define CUT_WITHIN ((size_t)256 << 10) /* of the end of a block */
+#define KEEP_MOST 4096		       /* bytes read again, when lost */
+
+static void damaged(struct reader *r, const char *p, const char *what)
+{
+	part_damaged(r->part, r->offset + (uint64_t)(p - r->begin), what);
+}
+
+static const char *read_start(struct reader *r, struct text_state *state, const char *p)
+{
+	if (r->end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	p = skip_blanks(p);
+	if (p >= r->end)
+		return NULL;
+	state->bare = *p == '[';
+	state->place = *p == '[' ? PLACE_EVENTS : *p == '{' ? PLACE_TOP : PLACE_LOST_TOP;
+	r->known.has_events |= state->bare;
+	return state->place == PLACE_LOST_TOP ? p : p + 1;
+}
+
+/* A member of the top level. NULL: it is not whole. */
+static const char *read_top(struct reader *r, struct text_state *state, const char *p)
+{
+	struct text key;
+	struct extent value;
+	const char *begin;
+
+	p = skip_blanks(p);
+	if (*p == ',')
+		p = skip_blanks(p + 1);
+	if (p >= r->end)
+		return NULL;
+	if (*p == '}') {
+		state->place = PLACE_DONE;
+		return p + 1;
+	}
+	begin = p;
+	r->why = "no key where one should be";
+	p = *p == '"' ? value_text(r, p, &key) : NULL;
+	if (p) {
+		p = skip_blanks(p);
+		if (*p != ':')
+			p = value_bad(r, p, "no colon after a key");
+	}
+	if (p) {
+		value.at = p = skip_blanks(p + 1);
+		if (*p == '[' && key.length == 11 && !memcmp(key.at, "traceEvents", 11)) {
+			state->place = PLACE_EVENTS;
+			r->known.has_events = true;
+			return p + 1;
+		}
+		value.end = p = value_skip(r, p);
+	}
+	if (p) {
+		top_read(r, key, value);
+		return p;
+	}
+	if (!r->why)
+		return NULL;
+	damaged(r, begin, r->why);
+	state->place = PLACE_LOST_TOP;
+	return begin + 1;
+}
+
+/* An event, or the end of their list. NULL: it is not whole; *at: where it begins. */
+static const char *read_next(struct reader *r, struct text_state *state, const char **at)
+{
+	const char *p = skip_blanks(*at), *end;
+
+	if (*p == ',')
+		p = skip_blanks(p + 1);
+	*at = p;
+	if (__builtin_expect(*p == '{', 1)) {
+		end = event_read(r, p);
+		if (end || !r->why)
+			return end;
+		damaged(r, p, r->why);
+		state->place = PLACE_LOST;
+		return p + 1;
+	}
+	if (p >= r->end)
+		return NULL;
+	if (*p == ']') {
+		state->place = state->bare ? PLACE_DONE : PLACE_TOP;
+		return p + 1;
+	}
+	damaged(r, p, "something that is no event");
+	state->place = PLACE_LOST;
+	return p + 1;
+}
+
+/* What follows the list of events; else a list inside of an event would end them all. */
+static bool is_list_end(const struct reader *r, const char *p)
+{
+	static const char *const keys[] = { "traceName",	   "displayTimeUnit",
+					    "schemaVersion",	   "deviceProperties",
+					    "distributedInfo",	   "INFO",
+					    "baseTimeNanoseconds", "moescope" };
+
+	p = skip_blanks(p + 1);
+	if (*p == '}')
+		return skip_blanks(p + 1) >= r->end;
+	if (*p != ',')
+		return false;
+	p = skip_blanks(p + 1);
+	for (size_t i = 0; *p == '"' && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		size_t length = strlen(keys[i]);
+
+		if ((size_t)(r->end - p) > length + 1 && !memcmp(p + 1, keys[i], length) &&
+		    p[length + 1] == '"')
+			return true;
+	}
+	return false;
+}
+
+/* After an event that cannot be read: the end of one with the beginning of another after it, be it in
+ * a string or not. NULL: there is none here; *at: what may be the beginning of it. */
+static const char *find_event(struct reader *r, struct text_state *state, const char **at)
+{
+	const char *p = *at;
+
+	while ((p = memchr(p, '}', (size_t)(r->end - p))) != NULL) {
+		const char *q = skip_blanks(++p);
+
+		if (*q == ']' && is_list_end(r, q)) {
+			state->place = PLACE_EVENTS;
+			return q;
+		}
+		if (*q == ',')
+			q = skip_blanks(q + 1);
+		if (*q == '{' && *skip_blanks(q + 1) == '"') {
+			state->place = PLACE_EVENTS;
+			return q;
+		}
+		if ((q >= r->end || skip_blanks(q + 1) >= r->end) && q - p < KEEP_MOST) {
+			*at = p - 1;
+			return NULL;
+		}
+	}
+	*at = r->end;
+	return NULL;
+}
+
+static const char *find_list(struct reader *r, struct text_state *state, const char **at)
+{
+	static const char key[] = "\"traceEvents\"";
+	const char *p = *at, *begin = *at;
+
+	while ((p = memmem(p, (size_t)(r->end - p), key, sizeof(key) - 1)) != NULL) {
+		p = skip_blanks(p + sizeof(key) - 1);
+		if (*p != ':')
+			continue;
+		p = skip_blanks(p + 1);
+		if (*p != '[')
+			continue;
+		state->place = PLACE_EVENTS;
+		r->known.has_events = true;
+		return p + 1;
+	}
+	*at = r->end - begin > KEEP_MOST ? r->end - KEEP_MOST : begin;
+	return NULL;
+}
+
+const char *text_read(struct reader *r, struct text_state *state)
+{
+	const char *p = r->begin, *next = p;
+
+	while (next && p < r->end) {
+		switch (state->place) {
+		case PLACE_START:
+			next = read_start(r, state, p);
+			break;
+		case PLACE_TOP:
+			next = read_top(r, state, p);
+			break;
+		case PLACE_EVENTS:
+			next = read_next(r, state, &p);
+			break;
+		case PLACE_LOST:
+			next = find_event(r, state, &p);
+			break;
+		case PLACE_LOST_TOP:
+			next = find_list(r, state, &p);
+			break;
+		case PLACE_DONE:
+			return r->end;
+		}
+		if (next)
+			p = next;
+	}
+	return p;
+}
+
+size_t text_cut(const char *data, size_t size)
+{
+	const char *begin = size > CUT_WITHIN ? data + size - CUT_WITHIN : data;
+	const char *p = data + size, *q;
+
+	while ((p = memrchr(begin, '{', (size_t)(p - begin))) != NULL) {
+		for (q = p + 1; q < data + size && (unsigned char)*q <= ' ';)
+			q++;
+		if (q == data + size || *q != '"')
+			continue;
+		for (q = p; q > begin && (unsigned char)q[-1] <= ' ';)
+			q--;
+		if (q == begin || *--q != ',')
+			continue;
+		for (; q > begin && (unsigned char)q[-1] <= ' ';)
+			q--;
+		if (q > begin && q[-1] == '}')
+			return (size_t)(p - data);
+	}
+	return size;
+}
+
+void text_finish(struct reader *r, const struct text_state *state)
+{
+	switch (state->place) {
+	case PLACE_TOP:
+		damaged(r, r->begin, "the file ends here, before its end");
+		break;
+	case PLACE_EVENTS:
+		if (r->begin < r->end || !state->bare)
+			damaged(r, r->begin,
+				r->begin < r->end ? "the file ends inside of an event"
+						  : "the file ends here, before its end");
+		break;
+	default: /* said before */
+		break;
+	}
+}

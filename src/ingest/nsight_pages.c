@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tables from the pages of an SQLite file (https://www.sqlite.org/fileformat2.html); see
+ * nsight_scan.h. Every size and offset is checked against the page and the file: they are as
+ * trustworthy as whoever sent the file.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "ingest/nsight_scan.h"
+
+#define LEAF 13
+#define INTERIOR 5
+#define DEPTH_MAX 20
+#define FILE_HEADER_BYTES 100
+
+static uint32_t be16(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t be32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}
+
+/* A varint of at most nine bytes; NULL: it goes past the end. */
+static inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (p < end && *p < 0x80) {
+		*ret = *p;
+		return p + 1;
+	}
+	for (int i = 0; i < 8; i++) {
+		if (p >= end)
+			return NULL;
+		v = v << 7 | (*p & 0x7f);
+		if (*p++ < 0x80) {
+			*ret = v;
+			return p;
+		}
+	}
+	if (p >= end)
+		return NULL;
+	*ret = v << 8 | *p;
+	return p + 1;
+}
+
+bool scan_pages_prepare(struct scan_file *file)
+{
+	const uint8_t *h = file->bytes;
+	uint32_t page;
+
+	if (!h || file->size < FILE_HEADER_BYTES || memcmp(h, "SQLite format 3", 16))
+		return false;
+	page = be16(h + 16);
+	if (page == 1)
+		page = 65536;
+	if (page < 512 || (page & (page - 1)) || h[20] > page - 480 || be32(h + 56) != 1)
+		return false;
+	file->page_bytes = page;
+	file->usable_bytes = page - h[20];
+	file->n_pages = file->size / page > UINT32_MAX ? UINT32_MAX : (uint32_t)(file->size / page);
+	return true;
+}
+
+/* NULL: there is no such page. */
+static const uint8_t *page_at(const struct scan_file *file, uint32_t number)
+{
+	if (!number || number > file->n_pages)
+		return NULL;
+	return file->bytes + (size_t)(number - 1) * file->page_bytes;
+}
+
+struct walk {
+	struct scan_table *table;
+	size_t capacity;
+	uint64_t left; /* pages that may still be visited: a loop visits more than there are */
+};
+
+static int walk(struct walk *w, uint32_t number, int depth)
+{
+	struct scan_table *t = w->table;
+	const uint8_t *page = page_at(t->file, number);
+	const uint8_t *head = page && number == 1 ? page + FILE_HEADER_BYTES : page;
+	uint32_t cells, first;
+
+	if (!page || !w->left || depth > DEPTH_MAX || (*head != LEAF && *head != INTERIOR)) {
+		t->damaged_pages++;
+		return 0;
+	}
+	w->left--;
+	if (*head == LEAF) {
+		if (array_grow(&t->leaves, &w->capacity, t->n_leaves + 1, sizeof(*t->leaves)) < 0)
+			return -ENOMEM;
+		t->leaves[t->n_leaves++] = number;
+		return 0;
+	}
+	cells = be16(head + 3);
+	first = (uint32_t)(head - page) + 12;
+	if (first + 2 * cells > t->file->usable_bytes) {
+		t->damaged_pages++;
+		return 0;
+	}
+	for (uint32_t i = 0; i < cells; i++) {
+		uint32_t at = be16(page + first + 2 * i);
+		int r = 0;
+
+		if (at + 4 > t->file->usable_bytes)
+			t->damaged_pages++;
+		else
+			r = walk(w, be32(page + at), depth + 1);
+		if (r < 0)
+			return r;
+	}
+	return walk(w, be32(head + 8), depth + 1);
+}
+
+int scan_pages_leaves(struct scan_table *table, uint32_t root)
+{
+	const uint8_t *page = page_at(table->file, root);
+	struct walk w = { .table = table, .left = table->file->n_pages };
+	int r;
+
+	/* Something else, such as a table without rowids: SQLite's. */
+	if (!page || root == 1 || (*page != LEAF && *page != INTERIOR))
+		return 0;
+	r = walk(&w, root, 0);
+	if (r >= 0 && !table->leaves) {
+		table->leaves = malloc(1);
+		r = table->leaves ? 0 : -ENOMEM;
+	}
+	return r;
+}
+
+struct reader {
+	const struct scan_table *table;
+	struct buf spilled; /* payloads that go on in other pages */
+	struct scan_value values[SCAN_COLUMNS_MAX];
+};
+
+static int64_t big_endian(const uint8_t *p, unsigned int bytes)
+{
+	uint64_t v = 0;
+
+	switch (bytes) {
+	case 1:
+		return (int8_t)*p;
+	case 2:
+		return (int16_t)be16(p);
+	case 4:
+		return (int32_t)be32(p);
+	case 8:
+		memcpy(&v, p, 8);
+		return (int64_t)be64toh(v);
+	default:
+		for (unsigned int i = 0; i < bytes; i++)
+			v = v << 8 | p[i];
+		return (int64_t)(v << (64 - 8 * bytes)) >> (64 - 8 * bytes);
+	}
+}
+
+static const uint8_t int_bytes[] = { 0, 1, 2, 3, 4, 6, 8, 8, 0, 0 };
+
+static void decode(struct scan_value *value, uint64_t type, const uint8_t *body)
+{
+	if (type == 0) {
+		value->type = SCAN_NULL;
+	} else if (type < 7) {
+		value->type = SCAN_INT;
+		value->i = big_endian(body, int_bytes[type]);
+	} else if (type == 7) {
+		int64_t bits = big_endian(body, 8);
+
+		value->type = SCAN_REAL;
+		memcpy(&value->d, &bits, sizeof(bits));
+	} else if (type < 10) {
+		value->type = SCAN_INT;
+		value->i = type == 9;
+	} else if (type & 1) {
+		value->type = SCAN_TEXT;
+		value->text = (const char *)body;
+		value->length = (uint32_t)((type - 13) / 2);
+	} else {
+		/* Nothing here is a blob: as good as not there. */
+		value->type = SCAN_NULL;
+	}
+}
+
+/* Bits to shift eight bytes that begin with an integer of this type, so that it alone remains. */
+static const uint8_t int_shift[] = { 0, 56, 48, 40, 32, 16, 0 };
+
+/* The wanted values of one payload; false: it is broken. Up to `limit` there are bytes to read, so
+ * that integers of any size are taken with one load. */
+static bool decode_row(struct reader *r, const uint8_t *p, size_t size, const uint8_t *limit,
+		       int64_t rowid)
+{
+	const struct scan_table *t = r->table;
+	const uint8_t *end = p + size, *body, *head_end;
+	const int16_t *slot = t->slot, *slots_end = slot + t->n_slots;
+	uint64_t head_bytes;
+
+	body = varint(p, end, &head_bytes);
+	if (!body || head_bytes < (size_t)(body - p) || head_bytes > size)
+		return false;
+	head_end = p + head_bytes;
+	p = body;
+	body = head_end;
+	for (; slot < slots_end && p < head_end; slot++) {
+		uint64_t type = *p, bytes;
+
+		if (type < 0x80)
+			p++;
+		else if (!(p = varint(p, head_end, &type)))
+			return false;
+		if (type - 1 < 6 && *slot >= 0 && (size_t)(limit - body) >= 8) {
+			struct scan_value *value = &r->values[*slot];
+			uint64_t word;
+
+			memcpy(&word, body, sizeof(word));
+			value->type = SCAN_INT;
+			value->i = (int64_t)be64toh(word) >> int_shift[type];
+			body += int_bytes[type];
+			if (body > end)
+				return false;
+			continue;
+		}
+		if (type == 10 || type == 11)
+			return false;
+		bytes = type < 10 ? int_bytes[type] : (type - 12) / 2;
+		if (bytes > (size_t)(end - body))
+			return false;
+		if (*slot >= 0)
+			decode(&r->values[*slot], type, body);
+		body += bytes;
+	}
+	/* Columns that were added later, and this row is older. */
+	for (; slot < slots_end; slot++)
+		if (*slot >= 0)
+			r->values[*slot].type = SCAN_NULL;
+	if (t->rowid >= 0 && r->values[t->rowid].type == SCAN_NULL) {
+		r->values[t->rowid].type = SCAN_INT;
+		r->values[t->rowid].i = rowid;
+	}
+	return true;
+}
+
+/* A payload of which `local` bytes are in the page and the rest in a chain. 1, 0: broken, -ENOMEM. */
+static int gather(struct reader *r, const uint8_t *p, size_t local, uint64_t size)
+{
+	const struct scan_file *file = r->table->file;
+	uint32_t next = be32(p + local);
+	size_t step = file->usable_bytes - 4;
+
+	if (size > file->size)
+		return 0;
+	r->spilled.size = 0;
+	buf_append(&r->spilled, p, local);
+	while (r->spilled.size < size && !r->spilled.failed) {
+		const uint8_t *page = page_at(file, next);
+		size_t left = size - r->spilled.size;
+
+		if (!page)
+			return 0;
+		buf_append(&r->spilled, page + 4, left < step ? left : step);
+		next = be32(page);
+	}
+	return r->spilled.failed ? -ENOMEM : 1;
+}
+
+/* 1: values are filled, 0: broken, -ENOMEM. */
+static int read_cell(struct reader *r, const uint8_t *page, uint32_t at, int64_t *ret_rowid)
+{
+	const struct scan_file *file = r->table->file;
+	const uint8_t *end = page + file->usable_bytes, *p = page + at;
+	uint32_t usable = file->usable_bytes;
+	uint64_t size, rowid, local, least;
+	int gathered;
+
+	p = varint(p, end, &size);
+	p = p ? varint(p, end, &rowid) : NULL;
+	if (!p)
+		return 0;
+	*ret_rowid = (int64_t)rowid;
+	if (size <= usable - 35)
+		return size <= (size_t)(end - p) && decode_row(r, p, size, end, *ret_rowid);
+	least = (usable - 12) * 32 / 255 - 23;
+	local = least + (size - least) % (usable - 4);
+	if (local > usable - 35)
+		local = least;
+	if (local + 4 > (size_t)(end - p))
+		return 0;
+	gathered = gather(r, p, local, size);
+	if (gathered <= 0)
+		return gathered;
+	p = (const uint8_t *)r->spilled.data;
+	return decode_row(r, p, size, p + size, *ret_rowid);
+}
+
+static int read_leaf(struct reader *r, uint32_t number, scan_row row, void *context,
+		     uint64_t *damaged)
+{
+	const struct scan_file *file = r->table->file;
+	const uint8_t *page = page_at(file, number);
+	uint32_t cells = be16(page + 3);
+
+	if (8 + 2 * cells > file->usable_bytes) {
+		(*damaged)++;
+		return 0;
+	}
+	for (uint32_t i = 0; i < cells; i++) {
+		uint32_t at = be16(page + 8 + 2 * i);
+		int64_t rowid;
+		int result = at < file->usable_bytes ? read_cell(r, page, at, &rowid) : 0;
+
+		if (result < 0)
+			return result;
+		if (!result) {
+			(*damaged)++;
+			continue;
+		}
+		result = row(context, rowid, r->values);
+		if (result < 0)
+			return result;
+	}
+	return 0;
+}
+
+int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row, void *context,
+		     uint64_t *damaged)
+{
+	size_t pages = SCAN_CHUNK_BYTES / table->file->page_bytes;
+	size_t first = chunk * pages;
+	size_t last = first + pages < table->n_leaves ? first + pages : table->n_leaves;
+	struct reader r = { .table = table };
+	int result = 0;
+
+	for (size_t i = first; i < last && result >= 0; i++)
+		result = read_leaf(&r, table->leaves[i], row, context, damaged);
+	buf_release(&r.spilled);
+	return result;
+}
