@@ -271,8 +271,16 @@ static void put_devices(struct trace *t)
 		KNOWN("maxThreadsPerMultiprocessor", device->threads_per_multiprocessor[i])
 		KNOWN("regsPerMultiprocessor", device->registers_per_multiprocessor[i])
 		KNOWN("sharedMemPerMultiprocessor", device->shared_bytes_per_multiprocessor[i])
+		EMIT(&t->out, ",\"moescope\":{");
+		t->filled = false;
+		if (device->uuid[i])
+			top_text(t, "uuid", run_string(t->run, device->uuid[i]));
+		KNOWN("clock_khz", device->clock_khz[i])
+		KNOWN("memory_bytes_per_s", device->memory_bytes_per_s[i])
+		KNOWN("l2_bytes", device->l2_bytes[i])
+		KNOWN("blocks_per_multiprocessor", device->blocks_per_multiprocessor[i])
 #undef KNOWN
-		EMIT(&t->out, "}");
+		EMIT(&t->out, "}}");
 	}
 	EMIT(&t->out, "]");
 }
@@ -337,7 +345,7 @@ static void put_about(struct trace *t)
 {
 	const struct run_info *info = &t->run->info;
 
-	EMIT(&t->out, ",\"moescope\":{");
+	EMIT(&t->out, "\"moescope\":{");
 	t->filled = false;
 	top_text(t, "version", VERSION_TEXT);
 	top_text(t, "run", info->name);
@@ -380,10 +388,12 @@ static int64_t base_time(const struct run *run)
 
 static void put_head(struct trace *t)
 {
-	EMIT(&t->out, "{\"schemaVersion\":1");
+	EMIT(&t->out, "{");
+	put_about(t); /* first: it tells readers of ours what the rest is */
+	EMIT(&t->out, ",\"schemaVersion\":1,\"traceName\":");
+	emit_string(&t->out, t->run->info.name);
 	put_devices(t);
 	put_distributed(t);
-	put_about(t);
 	EMIT(&t->out, ",\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
 	emit_int(&t->out, base_time(t->run));
 	EMIT(&t->out, ",\"traceEvents\":[");
@@ -391,9 +401,7 @@ static void put_head(struct trace *t)
 
 static void put_tail(struct trace *t)
 {
-	EMIT(&t->out, "\n],\"traceName\":");
-	emit_string(&t->out, t->run->info.name);
-	EMIT(&t->out, "}\n");
+	EMIT(&t->out, "\n]}\n");
 }
 
 static bool pid_taken(const struct trace *t, size_t shard)

@@ -21,7 +21,7 @@
 	(WANT(STRING) | WANT(SITE) | WANT(LAUNCH) | WANT(KERNEL) | WANT(RANGE) | WANT(OP) |        \
 	 WANT(STEP) | WANT(MEMORY) | WANT(COUNTER) | WANT(THREAD) | WANT(COPY) | WANT(SET) |       \
 	 WANT(API) | WANT(SYNC) | WANT(SAMPLE) | WANT(SPAN) | WANT(COLLECTIVE) | WANT(FRAME) |     \
-	 WANT(FLOW))
+	 WANT(FLOW) | WANT(DEVICE))
 
 /* The arrays of a table; only looked at. */
 static const void *slot_of(const struct trace *t, enum record_kind kind, unsigned int slot)

@@ -146,7 +146,8 @@ static struct run *one_kernel(void)
 					      .memory_bytes = 150109880320,
 					      .multiprocessors = 132,
 					      .capability = 90,
-					      .threads_per_multiprocessor = 2048 });
+					      .threads_per_multiprocessor = 2048,
+					      .memory_bytes_per_s = 4800000000000 });
 	fake_add_kernel(run, 0,
 			&(struct row_kernel){ .launch = 1,
 					      .start_ns = 5001,
@@ -228,6 +229,8 @@ static void test_top_level(void **state)
 	check(device, "computeMinor", "0");
 	check(device, "numSms", "132");
 	check(device, "maxThreadsPerMultiprocessor", "2048");
+	check(device, "moescope.memory_bytes_per_s", "4800000000000");
+	assert_null(at(device, "moescope.l2_bytes"));
 	assert_null(json_get(device, "regsPerMultiprocessor")); /* the driver did not say */
 	check(trace.root, "moescope.command", "./train --steps 12");
 	check(trace.root, "moescope.host", "testhost");
@@ -810,7 +813,7 @@ static void test_nothing_is_left_out(void **state)
 #define KIND(id, NAME, name) rows += run->name.n;
 		RECORD_KINDS(KIND)
 #undef KIND
-		rows -= run->string.n + run->site.n + run->launch.n + run->thread.n;
+		rows -= run->string.n + run->site.n + run->launch.n + run->thread.n + run->device.n;
 		records += count(&trace, "X", "kernel", NULL) +
 			   count(&trace, "X", "gpu_memcpy", NULL) +
 			   count(&trace, "X", "gpu_memset", NULL) +
