@@ -109,7 +109,7 @@ def unit(results, directory, prefix, only=None, env=None):
 
 def replay(results, directory):
     """Every kept fuzz input through its target, built with the sanitizers."""
-    for target in ("json", "peaks", "pickle", "ring", "schedule", "shard"):
+    for target in ("json", "kineto", "peaks", "pickle", "ring", "schedule", "shard"):
         inputs = [os.path.join(ROOT, "tests", "fuzz", kind, target) for kind in
                   ("corpus", "regress")]
         status, output = run([os.path.join(directory, "tests", "fuzz-replay-" + target),

@@ -6,10 +6,11 @@
  *   kineto_text.c   one block: where the top level, the events and their ends are
  *   kineto_event.c  one event
  *   kineto_args.c   its arguments
- *   kineto_rows.c   what rows it becomes
+ *   kineto_rows.c   what rows it becomes; kineto_gpu.c those of devices
  *   kineto_more.c   counters, and arrows between events
  *   kineto_top.c    what else is at the top level
  *   kineto_value.c  numbers and strings
+ *   kineto_record.c what only traces that moescope made have
  *
  * A struct reader belongs to one thread.
  */
@@ -24,6 +25,7 @@
 #include "ingest/ingest.h"
 #include "ingest/intake.h"
 #include "ingest/json_scan.h"
+#include "ingest/kineto_record.h"
 
 /* What an event is about, by its category (and, where there is none, by its phase or name). */
 enum event_class {
@@ -117,6 +119,7 @@ enum arg {
 	ARG_LABELS,
 	/* as they stand */
 	ARG_DIMS,
+	ARG_EXTRA, /* of moescope's own traces: columns that Kineto has no place for */
 };
 
 struct args {
@@ -124,7 +127,7 @@ struct args {
 	uint64_t number[ARG_N_NUMBERS]; /* of negative ones two's complement */
 	uint32_t grid[3], block[3];
 	struct text collective, type, group, stack, name, labels;
-	struct extent dims;
+	struct extent dims, extra;
 };
 
 /* What an event is worth that is known only when all are read. */
@@ -140,7 +143,8 @@ struct cached {
 	uint64_t hash;
 	char *bytes; /* as they stand in the file */
 	uint32_t length, id;
-	uint32_t site; /* with that name alone; 0: not asked for yet */
+	uint32_t site;	 /* with that name alone; 0: not asked for yet */
+	uint32_t turned; /* of a stack: the outermost call first; 0: not asked for yet */
 	bool has_nccl;
 };
 #define CACHED_TEXTS 4096
@@ -264,9 +268,5 @@ const char *text_read(struct reader *r, struct text_state *state);
 size_t text_cut(const char *data, size_t size);
 /* What the file could not be read as, at its end. */
 void text_finish(struct reader *r, const struct text_state *state);
-
-/* kineto_record.c: an event that holds a record of moescope, which Kineto has no event for.
- * 0; -EBADMSG: it is damaged. */
-int kineto_record(struct intake_part *part, const char *event, size_t length);
 
 #endif

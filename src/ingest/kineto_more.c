@@ -91,7 +91,7 @@ static int by_id_and_time(const void *a, const void *b)
 
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n)
 {
-	uint32_t name = n ? part_text(r->part, "forward to backward") : 0;
+	uint32_t name = n ? part_text(r->part, "fwdbwd") : 0;
 	size_t alone = 0;
 
 	if (n)

@@ -235,7 +235,10 @@ void text_finish(struct reader *r, const struct text_state *state)
 				r->begin < r->end ? "the file ends inside of an event"
 						  : "the file ends here, before its end");
 		break;
-	default: /* said before */
+	case PLACE_LOST:
+		damaged(r, r->end, "the file ends before another event that can be read");
+		break;
+	default: /* whole, or said before */
 		break;
 	}
 }

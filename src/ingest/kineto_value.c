@@ -203,7 +203,7 @@ const char *value_time(struct reader *r, const char *p, int64_t *ret_ns)
 	uint64_t digits = 0;
 	unsigned int digit, decimals = 0;
 
-	/* Nearly all: at most 15 digits and three decimals. */
+	/* Nearly all: at most 16 digits and three decimals. */
 	while ((digit = (unsigned char)*p - (unsigned int)'0') <= 9) {
 		digits = digits * 10 + digit;
 		p++;
@@ -223,6 +223,8 @@ const char *value_time(struct reader *r, const char *p, int64_t *ret_ns)
 
 			if (p >= r->end)
 				return value_bad(r, p, "");
+			if (digits * scale[decimals] > INT64_MAX)
+				return value_bad(r, at, "a time that is out of range");
 			*ret_ns = (int64_t)(digits * scale[decimals]);
 			return p;
 		}

@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 export ASAN_OPTIONS="${ASAN_OPTIONS:-quarantine_size_mb=8}"
 passed=0
 failed=0
-for target in shard ring json schedule peaks pickle; do
+for target in shard ring json kineto schedule peaks pickle; do
 	work=$build/work/$target
 	mkdir -p "$work/corpus" "$work/findings" "$here/corpus/$target" "$here/regress/$target"
 	max_len=8192
