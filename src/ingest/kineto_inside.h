@@ -188,6 +188,7 @@ struct reader {
 	struct cached *texts;
 	struct cached_launch *launches;
 	uint32_t gpu_domain, overhead_domain, allocated_metric, reserved_metric;
+	bool own;   /* the file is one that moescope has exported */
 	int failed; /* -ENOMEM */
 };
 

@@ -313,18 +313,15 @@ int kineto_record(struct intake_part *part, const char *event, size_t length)
 	return r;
 }
 
-int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, const char *object,
-		 size_t length)
+int kineto_extra_node(struct intake_part *part, enum record_kind kind, void *row,
+		      const struct json_node *object)
 {
 	const struct kind_desc *desc = kind_desc(kind);
-	struct json_node *root;
-	int r = json_parse("argument", object, length, &root, NULL);
+	int r = 0;
 
-	if (r < 0)
-		return r;
 	for (unsigned int c = 0; r == 0 && c < desc->n_columns; c++) {
 		const struct column_desc *column = &desc->columns[c];
-		const struct json_node *node = json_get(root, column->name);
+		const struct json_node *node = json_get(object, column->name);
 		char *to = (char *)row + column->row_offset;
 
 		if (!node || column->count_column >= 0 || column->refers > RECORD_STRING ||
@@ -333,6 +330,18 @@ int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, con
 		r = column->refers ? read_string(part, node, (uint32_t *)to)
 				   : read_number(node, column->type, to);
 	}
+	return r;
+}
+
+int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, const char *object,
+		 size_t length)
+{
+	struct json_node *root;
+	int r = json_parse("argument", object, length, &root, NULL);
+
+	if (r < 0)
+		return r;
+	r = kineto_extra_node(part, kind, row, root);
 	json_node_free(root);
 	return r;
 }

@@ -18,6 +18,10 @@ int kineto_record(struct intake_part *part, const char *event, size_t length);
  * Results as above; a damaged one leaves the row as far as it came. */
 int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, const char *object,
 		 size_t length);
+/* The same of what is a tree already; NULL: none. */
+struct json_node;
+int kineto_extra_node(struct intake_part *part, enum record_kind kind, void *row,
+		      const struct json_node *object);
 /* The place of a range or operation of that name, with what the argument says of it. 0: damaged, or
  * no memory. */
 uint32_t kineto_site(struct intake_part *part, uint32_t name, const char *object, size_t length);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/json_read.h"
+#include "ingest/kineto_record.h"
 
 #define MEMBER_MOST ((size_t)16 << 20) /* bytes */
 #define FACT_MOST 4096
@@ -44,6 +45,9 @@ static void add_devices(struct reader *r, const struct json_node *list)
 				number32_of(node, "sharedMemPerMultiprocessor"),
 		};
 
+		if (kineto_extra_node(r->part, RECORD_DEVICE, &row, json_get(node, "moescope")) ==
+		    -EBADMSG)
+			part_damaged(r->part, r->offset, "a device that cannot be read wholly");
 		if (node->type == JSON_OBJECT)
 			part_add(r->part, RECORD_DEVICE, &row);
 	}
@@ -55,7 +59,8 @@ static void add_fact(struct reader *r, const char *key, size_t key_length, const
 	struct row_fact row = { .key = part_string(r->part, key, key_length),
 				.value = part_string(r->part, value, length) };
 
-	if (length <= FACT_MOST)
+	/* What we have written there ourselves is no news. */
+	if (length <= FACT_MOST && !r->own)
 		part_add(r->part, RECORD_FACT, &row);
 }
 
@@ -119,11 +124,29 @@ static void add_groups(struct reader *r, struct extent value)
 		add_fact(r, "pg_config", 9, p, (size_t)(end - p));
 }
 
+/* What export --to chrome says of the run. */
+static void read_about(struct reader *r, struct extent value)
+{
+	uint32_t rank, pid;
+	bool one;
+	int about = kineto_about(r->intake, value.at, (size_t)(value.end - value.at), &one, &rank,
+				 &pid);
+
+	r->own = about == 0;
+	if (about == -ENOMEM)
+		r->failed = -ENOMEM;
+	else if (about < 0)
+		part_damaged(r->part, r->offset + (uint64_t)(value.at - r->begin),
+			     "a description of the run that cannot be read");
+}
+
 void top_read(struct reader *r, struct text key, struct extent value)
 {
 	uint64_t base;
 
-	if (is_key(key, "deviceProperties") || is_key(key, "distributedInfo")) {
+	if (is_key(key, "moescope")) {
+		read_about(r, value);
+	} else if (is_key(key, "deviceProperties") || is_key(key, "distributedInfo")) {
 		read_tree(r, key, value);
 		if (key.length == 15)
 			add_groups(r, value);
