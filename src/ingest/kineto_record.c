@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/json_read.h"
+#include "ingest/intake_inside.h"
 
 #define ROW_MOST 256
 #define LISTS_MOST 2
@@ -354,17 +355,42 @@ uint32_t kineto_site(struct intake_part *part, uint32_t name, const char *object
 									  : part_place(part, &site);
 }
 
-int kineto_about(struct intake *intake, const char *object, size_t length, bool *ret_one,
-		 uint32_t *ret_rank, uint32_t *ret_pid)
-{
-	const struct json_node *processes, *only;
-	struct intake_about about;
-	struct json_node *root;
-	int r = json_parse("moescope", object, length, &root, NULL);
+/* As the exporter names what was lost. */
+static const struct {
+	const char *name;
+	int reason;
+} losses[] = {
+	{ "dropped_ring_full", DROP_RING_FULL },    { "dropped_no_memory", DROP_NO_MEMORY },
+	{ "dropped_too_deep", DROP_TOO_DEEP },	    { "dropped_unbalanced", DROP_UNBALANCED },
+	{ "dropped_too_large", DROP_TOO_LARGE },    { "dropped_names", DROP_NAMES },
+	{ "dropped_unwritten", DROP_UNWRITTEN },    { "dropped_device", DROP_DEVICE },
+	{ "unknown_device", DROP_DEVICE_UNKNOWN },  { "damaged_events", DROP_FOREIGN_DAMAGED },
+	{ "unknown_events", DROP_FOREIGN_UNKNOWN },
+};
 
-	if (r < 0)
-		return r;
-	about = (struct intake_about){
+static uint64_t count_of(const struct json_node *object, const char *name)
+{
+	int64_t n = json_get_int(object, name, 0);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void read_process(struct intake_process *process, const struct json_node *object)
+{
+	const struct json_node *loss = json_get(object, "loss");
+
+	process->from_ns = json_get_int(object, "start_ns", INT64_MAX);
+	process->to_ns = json_get_int(object, "end_ns", INT64_MIN);
+	process->lived = process->from_ns <= process->to_ns;
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+		process->lost[losses[i].reason] = count_of(loss, losses[i].name);
+	process->unfinished = count_of(loss, "unfinished");
+}
+
+static int read_about(struct intake *intake, const struct json_node *root)
+{
+	const struct json_node *budget = json_get(root, "budget_pct");
+	struct intake_about about = {
 		.command = json_get_string(root, "command", NULL),
 		.host = json_get_string(root, "host", NULL),
 		.cpu = json_get_string(root, "cpu", NULL),
@@ -377,14 +403,24 @@ int kineto_about(struct intake *intake, const char *object, size_t length, bool 
 		.started_realtime_ns = json_get_int(root, "started_realtime_ns", 0),
 		.duration_ns = json_get_int(root, "duration_ns", 0),
 	};
-	r = intake_about(intake, &about);
+
+	about.budget_known = budget && read_real(budget, &about.budget_pct) == 0;
+	return intake_about(intake, &about);
+}
+
+int kineto_about(struct intake_part *part, const char *object, size_t length)
+{
+	const struct json_node *processes;
+	struct json_node *root;
+	int r = json_parse("moescope", object, length, &root, NULL);
+
+	if (r < 0)
+		return r;
+	r = read_about(part->process->inside->intake, root);
 	processes = json_get(root, "processes");
-	only = processes && processes->type == JSON_ARRAY ? processes->child : NULL;
-	*ret_one = only && !only->next;
-	if (*ret_one) {
-		*ret_rank = (uint32_t)json_get_int(only, "rank", 0);
-		*ret_pid = (uint32_t)json_get_int(only, "pid", 0);
-	}
+	if (processes && processes->type == JSON_ARRAY && processes->child &&
+	    !processes->child->next)
+		read_process(part->process, processes->child);
 	json_node_free(root);
 	return r;
 }

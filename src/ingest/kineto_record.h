@@ -26,9 +26,8 @@ int kineto_extra_node(struct intake_part *part, enum record_kind kind, void *row
  * no memory. */
 uint32_t kineto_site(struct intake_part *part, uint32_t name, const char *object, size_t length);
 
-/* The member "moescope" of the whole file: what run.json said goes into the intake. When the file has
- * one process, *ret_one is true and its rank and pid are there. */
-int kineto_about(struct intake *intake, const char *object, size_t length, bool *ret_one,
-		 uint32_t *ret_rank, uint32_t *ret_pid);
+/* The member "moescope" of the whole file: what run.json said goes into the intake, and when the file
+ * has one process, what it said of that to the process of the part. */
+int kineto_about(struct intake_part *part, const char *object, size_t length);
 
 #endif

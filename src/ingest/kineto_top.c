@@ -127,10 +127,7 @@ static void add_groups(struct reader *r, struct extent value)
 /* What export --to chrome says of the run. */
 static void read_about(struct reader *r, struct extent value)
 {
-	uint32_t rank, pid;
-	bool one;
-	int about = kineto_about(r->intake, value.at, (size_t)(value.end - value.at), &one, &rank,
-				 &pid);
+	int about = kineto_about(r->part, value.at, (size_t)(value.end - value.at));
 
 	r->own = about == 0;
 	if (about == -ENOMEM)

@@ -316,6 +316,18 @@ static void put_distributed(struct trace *t)
 	EMIT(&t->out, "}");
 }
 
+static void put_loss(struct trace *t, const struct loss *loss)
+{
+	EMIT(&t->out, ",\"loss\":{");
+	t->filled = false;
+#define LOSS(field, words)                                                                         \
+	if (loss->field)                                                                           \
+		top_int(t, #field, (int64_t)loss->field);
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
+	EMIT(&t->out, "}");
+}
+
 static void put_processes(struct trace *t)
 {
 	bool any = false;
@@ -335,6 +347,7 @@ static void put_processes(struct trace *t)
 		top_int(t, "first_device_pid", (int64_t)t->process[i].gpu_pid);
 		top_int(t, "start_ns", shard->start_ns - t->run->start_ns);
 		top_int(t, "end_ns", shard->end_ns - t->run->start_ns);
+		put_loss(t, &shard->loss);
 		EMIT(&t->out, "}");
 	}
 	EMIT(&t->out, "]");
@@ -363,16 +376,13 @@ static void put_about(struct trace *t)
 	top_int(t, "started_realtime_ns", info->started_realtime_ns);
 	if (info->duration_known)
 		top_int(t, "duration_ns", info->duration_ns);
+	if (info->budget_known) {
+		EMIT(&t->out, ",\"budget_pct\":");
+		emit_double(&t->out, info->budget_pct);
+	}
 	top_int(t, "start_monotonic_ns", t->run->start_ns);
 	top_int(t, "lost", (int64_t)loss_total(&t->run->loss));
-	EMIT(&t->out, ",\"loss\":{");
-	t->filled = false;
-#define LOSS(field, words)                                                                         \
-	if (t->run->loss.field)                                                                    \
-		top_int(t, #field, (int64_t)t->run->loss.field);
-	LOSS_COUNTERS(LOSS)
-#undef LOSS
-	EMIT(&t->out, "}");
+	put_loss(t, &t->run->loss);
 	put_processes(t);
 	EMIT(&t->out, "}");
 }
