@@ -146,6 +146,7 @@ void put_records(struct trace *t);
 int put_derived(struct trace *t);
 /* One row of any kind, and the arguments of such an event, which args_end ends. */
 void put_record(struct trace *t, enum record_kind kind, size_t row);
+void put_sample(struct trace *t, size_t row);
 void put_columns(struct trace *t, enum record_kind kind, size_t row, bool duration_too);
 
 #endif
