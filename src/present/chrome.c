@@ -455,15 +455,34 @@ static void find_multiprocessors(struct trace *t)
 	}
 }
 
+/* What Kineto calls external ids, by which TensorBoard's plugin finds the operation of a kernel. */
+static int find_externals(struct trace *t)
+{
+	size_t n = t->run->api.n;
+	struct attribution_cursor cursor = { 0 };
+
+	t->call = calloc(n + 1, 1);
+	t->external = calloc(n + 1, sizeof(*t->external));
+	if (!t->call || !t->external)
+		return -ENOMEM;
+	for (size_t i = 0; t->at.n_ranges && t->at.n_ranges < UINT32_MAX && i < n; i++) {
+		struct place place = attribution_place_near(&t->at, &cursor, i);
+
+		if (place.range != NO_RANGE)
+			t->external[i] = (uint32_t)place.range + 1;
+	}
+	return 0;
+}
+
 static int put_events(struct trace *t)
 {
-	int r = attribution_init_calls(&t->at, t->run);
+	int r = attribution_init(&t->at, t->run);
 
 	if (r < 0)
 		return r;
-	t->call = calloc(t->run->api.n + 1, 1);
-	if (!t->call)
-		return -ENOMEM;
+	r = find_externals(t);
+	if (r < 0)
+		return r;
 	find_multiprocessors(t);
 	name_processes(t);
 	r = put_host(t);
@@ -497,6 +516,7 @@ static void trace_release(struct trace *t)
 	pieces_release(&t->stacks);
 	free(t->process);
 	free(t->call);
+	free(t->external);
 	free(t->tracks);
 	free(t->told);
 }

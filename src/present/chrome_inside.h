@@ -57,8 +57,9 @@ struct trace {
 	struct process *process; /* by shard */
 	size_t n_on;
 	struct pieces strings, launches, shapes, stacks;
-	struct attribution at; /* only the calls of device records */
-	uint8_t *call;	       /* CALL_* of each row of run->api */
+	struct attribution at;
+	uint8_t *call;	    /* CALL_* of each row of run->api */
+	uint32_t *external; /* of each row of run->api: range of `at` that it was made in, from 1 */
 	struct track *tracks;
 	size_t n_tracks, tracks_capacity, last_track;
 	uint32_t multiprocessors; /* of every device; 0: not known, or they differ */

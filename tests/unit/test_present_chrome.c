@@ -369,6 +369,38 @@ static void test_calls(void **state)
 	fake_run_free(run);
 }
 
+/* Operations are found from kernels by a number that both have. */
+static void test_external_ids(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t mm = fake_site(run, "mm", -1, -1, 0), step = fake_site(run, "step", -1, -1, 0);
+	const struct json_node *op, *call, *kernel;
+	struct trace trace;
+
+	(void)state;
+	fake_op(run, mm, 1000, 2000, 1, 1, 8);
+	fake_range(run, step, 500, 5000, 1, 0);
+	fake_call(run, "cudaLaunchKernel", 1100, 1200, 5);
+	fake_call(run, "cudaFree", 9000, 9100, 6);
+	fake_kernel(run, "k", 3000, 4000, 5);
+	fake_kernel(run, "no call", 3000, 4000, 99);
+	fake_span(run, 0, 10000);
+	trace = trace_of(run);
+	op = find(&trace, "X", "cpu_op", "mm", 0);
+	call = find(&trace, "X", "cuda_runtime", "cudaLaunchKernel", 0);
+	kernel = find(&trace, "X", "kernel", "k", 0);
+	assert_string_not_equal(text_at(op, "args.External id"), "");
+	check(call, "args.External id", text_at(op, "args.External id"));
+	check(kernel, "args.External id", text_at(op, "args.External id"));
+	check(find(&trace, "X", "cuda_runtime", "cudaFree", 0), "args.External id", "0");
+	check(find(&trace, "X", "kernel", "no call", 0), "args.External id", "0");
+	assert_string_not_equal(
+		text_at(find(&trace, "X", "user_annotation", "step", 0), "args.External id"),
+		text_at(op, "args.External id"));
+	trace_release(&trace);
+	fake_run_free(run);
+}
+
 static void test_collectives(void **state)
 {
 	struct run *run = fake_run_new();
@@ -850,6 +882,7 @@ int main(void)
 		cmocka_unit_test(test_arrows),
 		cmocka_unit_test(test_copies_sets_and_waits),
 		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_external_ids),
 		cmocka_unit_test(test_collectives),
 		cmocka_unit_test(test_operations),
 		cmocka_unit_test(test_nanoseconds_and_nesting),
