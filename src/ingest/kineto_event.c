@@ -199,7 +199,8 @@ static const char *read_member(struct reader *r, struct event *e, struct text ke
 
 static void take(struct reader *r, struct event *e, const char *end, const struct args *args)
 {
-	r->known.events++;
+	if (r->n_lanes > 1)
+		lane_choose_for(r, e);
 	if (e->class == CLASS_RECORD) {
 		if (kineto_record(r->part, e->begin, (size_t)(end - e->begin)) == -EBADMSG)
 			part_damaged(r->part, r->offset + (uint64_t)(e->begin - r->begin),

@@ -18,7 +18,7 @@ static uint32_t launch_id(struct reader *r, const struct row_launch *launch)
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-	entry = &r->launches[hash >> 32 & (CACHED_LAUNCHES - 1)];
+	entry = &r->lane->launches[hash >> 32 & (CACHED_LAUNCHES - 1)];
 	if (!entry->id || memcmp(&entry->launch, launch, sizeof(*launch)) != 0) {
 		entry->launch = *launch;
 		entry->id = part_launch(r->part, launch);
@@ -150,7 +150,7 @@ void add_copy(struct reader *r, const struct event *e, const struct args *args)
 		.graph = number32(args, ARG_GRAPH, 0),
 		.graph_node = number(args, ARG_GRAPH_NODE, 0),
 	};
-	const char *end = e->name.at + e->name.length, *p;
+	const char *p, *end = NULL;
 
 	row.source_device = number32(args, ARG_FROM_DEVICE, row.device);
 	row.target_device = number32(args, ARG_TO_DEVICE, row.device);
@@ -158,8 +158,10 @@ void add_copy(struct reader *r, const struct event *e, const struct args *args)
 		if (memmem(e->name.at, e->name.length, copy_kinds[i], strlen(copy_kinds[i])))
 			row.kind = i;
 	p = e->name.at ? memchr(e->name.at, '(', e->name.length) : NULL;
-	if (p)
+	if (p) {
+		end = e->name.at + e->name.length;
 		row.source_memory = memory_of(p + 1, end);
+	}
 	p = p ? memmem(p, (size_t)(end - p), "-> ", 3) : NULL;
 	if (p)
 		row.target_memory = memory_of(p + 3, end);

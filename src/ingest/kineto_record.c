@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/json_read.h"
-#include "ingest/intake_inside.h"
 
 #define ROW_MOST 256
 #define LISTS_MOST 2
@@ -378,7 +377,14 @@ static uint64_t count_of(const struct json_node *object, const char *name)
 static void read_process(struct intake_process *process, const struct json_node *object)
 {
 	const struct json_node *loss = json_get(object, "loss");
+	int64_t rank = json_get_int(object, "rank", -1), pid = json_get_int(object, "pid", -1);
 
+	if (rank >= 0 && rank <= UINT32_MAX) {
+		process->rank = (uint32_t)rank;
+		process->rank_known = true;
+	}
+	if (pid >= 0 && pid <= UINT32_MAX)
+		process->pid = (uint32_t)pid;
 	process->from_ns = json_get_int(object, "start_ns", INT64_MAX);
 	process->to_ns = json_get_int(object, "end_ns", INT64_MIN);
 	process->lived = process->from_ns <= process->to_ns;
@@ -408,19 +414,23 @@ static int read_about(struct intake *intake, const struct json_node *root)
 	return intake_about(intake, &about);
 }
 
-int kineto_about(struct intake_part *part, const char *object, size_t length)
+int kineto_about(struct intake *intake, struct intake_process **processes, size_t n,
+		 const char *object, size_t length)
 {
-	const struct json_node *processes;
+	const struct json_node *list, *node;
 	struct json_node *root;
+	size_t told = 0;
 	int r = json_parse("moescope", object, length, &root, NULL);
 
 	if (r < 0)
 		return r;
-	r = read_about(part->process->inside->intake, root);
-	processes = json_get(root, "processes");
-	if (processes && processes->type == JSON_ARRAY && processes->child &&
-	    !processes->child->next)
-		read_process(part->process, processes->child);
+	r = read_about(intake, root);
+	list = json_get(root, "processes");
+	list = list && list->type == JSON_ARRAY ? list->child : NULL;
+	for (node = list; node; node = node->next)
+		told++;
+	for (node = told == n ? list : NULL; node; node = node->next)
+		read_process(*processes++, node);
 	json_node_free(root);
 	return r;
 }

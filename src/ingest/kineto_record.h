@@ -26,8 +26,9 @@ int kineto_extra_node(struct intake_part *part, enum record_kind kind, void *row
  * no memory. */
 uint32_t kineto_site(struct intake_part *part, uint32_t name, const char *object, size_t length);
 
-/* The member "moescope" of the whole file: what run.json said goes into the intake, and when the file
- * has one process, what it said of that to the process of the part. */
-int kineto_about(struct intake_part *part, const char *object, size_t length);
+/* The member "moescope" of the whole file: what run.json said goes into the intake; when it tells of
+ * n processes, what it says of each to these, which have the same order. */
+int kineto_about(struct intake *intake, struct intake_process **processes, size_t n,
+		 const char *object, size_t length);
 
 #endif

@@ -255,10 +255,10 @@ static void add_memory(struct reader *r, const struct event *e, const struct arg
 	if (on_host)
 		return;
 	if (has_arg(args, ARG_ALLOCATED))
-		add_account(r, e, device, args->number[ARG_ALLOCATED], &r->allocated_metric,
+		add_account(r, e, device, args->number[ARG_ALLOCATED], &r->lane->allocated_metric,
 			    "allocated_bytes");
 	if (has_arg(args, ARG_RESERVED))
-		add_account(r, e, device, args->number[ARG_RESERVED], &r->reserved_metric,
+		add_account(r, e, device, args->number[ARG_RESERVED], &r->lane->reserved_metric,
 			    "reserved_bytes");
 }
 
@@ -306,7 +306,11 @@ static void add_arrow(struct reader *r, const struct event *e)
 		return;
 	}
 	r->arrows[r->n_arrows++] = (struct arrow){
-		.id = e->id, .time_ns = e->time_ns, .thread = thread_of(e), .end = e->phase == 'f'
+		.id = e->id,
+		.time_ns = e->time_ns,
+		.thread = thread_of(e),
+		.lane = (uint32_t)(r->lane - r->lanes),
+		.end = e->phase == 'f',
 	};
 }
 
@@ -356,10 +360,10 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 			add_range(r, e, args);
 		break;
 	case CLASS_GPU_ANNOTATION:
-		add_span(r, e, args, &r->gpu_domain, "gpu");
+		add_span(r, e, args, &r->lane->gpu_domain, "gpu");
 		break;
 	case CLASS_OVERHEAD:
-		add_span(r, e, args, &r->overhead_domain, "overhead");
+		add_span(r, e, args, &r->lane->overhead_domain, "overhead");
 		break;
 	case CLASS_FRAME:
 		add_frame(r, e);

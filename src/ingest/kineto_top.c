@@ -124,29 +124,19 @@ static void add_groups(struct reader *r, struct extent value)
 		add_fact(r, "pg_config", 9, p, (size_t)(end - p));
 }
 
-/* What export --to chrome says of the run. */
-static void read_about(struct reader *r, struct extent value)
-{
-	int about = kineto_about(r->part, value.at, (size_t)(value.end - value.at));
-
-	r->own = about == 0;
-	if (about == -ENOMEM)
-		r->failed = -ENOMEM;
-	else if (about < 0)
-		part_damaged(r->part, r->offset + (uint64_t)(value.at - r->begin),
-			     "a description of the run that cannot be read");
-}
-
 void top_read(struct reader *r, struct text key, struct extent value)
 {
 	uint64_t base;
 
-	if (is_key(key, "moescope")) {
-		read_about(r, value);
-	} else if (is_key(key, "deviceProperties") || is_key(key, "distributedInfo")) {
+	if (is_key(key, "deviceProperties") || is_key(key, "distributedInfo")) {
 		read_tree(r, key, value);
 		if (key.length == 15)
 			add_groups(r, value);
+	} else if (is_key(key, "moescope") && *value.at == '{') {
+		r->about.size = 0;
+		buf_append(&r->about, value.at, (size_t)(value.end - value.at));
+		r->own = true;
+		r->failed = r->about.failed ? -ENOMEM : r->failed;
 	} else if (is_key(key, "baseTimeNanoseconds")) {
 		if (!value_whole(r, value.at, &base) || base > INT64_MAX) {
 			part_damaged(r->part, r->offset + (uint64_t)(value.at - r->begin),

@@ -359,14 +359,15 @@ static const char *read_point(const char *p, const char *end, uint32_t *ret_poin
 
 const char *text_plain(struct reader *r, struct text text, size_t *ret_length)
 {
-	const char *p = text.at, *end = p + text.length;
+	const char *p = text.at, *end;
 	char *to;
 	size_t n = 0;
 
 	if (!text.escaped) {
 		*ret_length = text.length;
-		return text.at;
+		return text.at ? text.at : "";
 	}
+	end = p + text.length;
 	r->scratch.size = 0;
 	/* No escape gives more bytes than it takes, but for a broken \u. */
 	to = buf_reserve(&r->scratch, 2 * (size_t)text.length + 4);
@@ -444,7 +445,7 @@ struct cached *text_entry(struct reader *r, struct text text)
 	if (!text.at || !text.length)
 		return NULL;
 	hash = hash_bytes(text.at, text.length);
-	entry = &r->texts[hash % CACHED_TEXTS];
+	entry = &r->lane->texts[hash % CACHED_TEXTS];
 	if (entry->hash == hash && entry->length == text.length && entry->bytes &&
 	    !memcmp(entry->bytes, text.at, text.length))
 		return entry;

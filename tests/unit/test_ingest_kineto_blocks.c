@@ -66,6 +66,41 @@ static void test_block_sizes(void **state)
 	}
 }
 
+/* A mark of UTF-8, a list alone, a top level that cannot be read, and an end like one of an event's
+ * list. */
+static void test_small_blocks_of_others(void **state)
+{
+	static const char *const texts[] = {
+		"\xef\xbb\xbf  [ {\"ph\":\"i\",\"name\":\"a\",\"ts\":1} ] ",
+		"[]",
+		"{\"a\": ], \"traceEvents\" : 1, \"traceEvents\"  :  [{\"ph\":\"i\",\"name\":\"a\","
+		"\"ts\":1}]}",
+		"{\"traceEvents\":[{\"ph\":\"i\" \"a\":[{}]},{\"ph\":\"i\",\"name\":\"b\",\"ts\":1},"
+		"{\"ph\":\"i\",\"name\":\"c\"a,\"b\":[{}  ]  ,  \"traceName\":1}]  ,  "
+		"\"traceName\"  :\"n\"}",
+	};
+	static const char *const results[] = {
+		"mark time_ns=1000 text='a'\nprocess rank=9? pid=0 shift=0\n",
+		"process rank=9? pid=0 shift=0\n",
+		"mark time_ns=1000 text='a'\ndamaged at 1: no value where one should be\n"
+		"process rank=9? pid=0 shift=0\n",
+		"mark time_ns=1000 text='b'\nfact key='traceName' value='1'\n"
+		"damaged at 16: no comma between two members\n"
+		"damaged at 65: no comma between two members\n"
+		"process rank=9? pid=0 shift=0\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		for (size_t bytes = 1; bytes <= strlen(texts[i]); bytes++) {
+			struct kineto_choices choices = { scan_best(), bytes, 1 };
+			char *lines = lines_of(texts[i], ALL_KINDS, &choices);
+
+			assert_string_equal(lines, results[i]);
+			free(lines);
+		}
+}
+
 static void test_threads(void **state)
 {
 	(void)state;
@@ -106,6 +141,8 @@ static void test_ways(void **state)
 /* Rows of a file that breaks off are the first of those of the whole one. */
 static void test_every_cut(void **state)
 {
+	size_t bad = (size_t)(strstr(trace, "\"bad\"") - trace);
+
 	(void)state;
 	for (size_t size = 0; size < sizeof(trace) - 1; size++) {
 		struct kineto_choices choices = { scan_best(), 64, 1 };
@@ -121,8 +158,9 @@ static void test_every_cut(void **state)
 			free(lines);
 			continue;
 		}
-		/* Nothing says that it is all but the end of the outermost object. */
-		if (size < sizeof(trace) - 2)
+		/* Nothing but the end of the outermost object says that it is all; what follows an
+		 * event that cannot be read is that event, until another one begins. */
+		if (size < sizeof(trace) - 2 && (size < bad || size > bad + 56))
 			assert_non_null(strstr(lines, "the file ends "));
 		for (char *line = lines; *line; line = end + 1) {
 			size_t length = strcspn(line, "\n");
@@ -191,9 +229,13 @@ static void test_endless_string(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_block_sizes), cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_ways),	    cmocka_unit_test(test_every_cut),
-		cmocka_unit_test(test_long_events), cmocka_unit_test(test_endless_string),
+		cmocka_unit_test(test_small_blocks_of_others),
+		cmocka_unit_test(test_block_sizes),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_ways),
+		cmocka_unit_test(test_every_cut),
+		cmocka_unit_test(test_long_events),
+		cmocka_unit_test(test_endless_string),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,7 @@
 struct fixture {
 	char *directory, *path;
 	struct intake *intake;
+	struct intake_process *process;
 	struct intake_part *part;
 };
 
@@ -38,7 +39,9 @@ static int set_up(void **state)
 	f->directory = temporary_directory();
 	f->path = path_in(f->directory, "again.mscope");
 	assert_int_equal(intake_new(WANT_ALL, &f->intake), 0);
-	f->part = intake_part(intake_process(f->intake, 0, 7));
+	f->process = intake_process(f->intake, 0, 7);
+	assert_non_null(f->process);
+	f->part = intake_part(f->process);
 	assert_non_null(f->part);
 	*state = f;
 	return 0;
@@ -304,15 +307,16 @@ static void test_about(void **state)
 	static const char one[] =
 		"{\"command\":\"python3 train.py\",\"host\":\"h\",\"status\":\"exited\","
 		"\"exit_status\":3,\"cpus\":16,\"duration_ns\":5,\"budget_pct\":1.5,"
-		"\"processes\":[{\"start_ns\":-100,\"end_ns\":9000,"
+		"\"processes\":[{\"rank\":2,\"pid\":423,\"start_ns\":-100,\"end_ns\":9000,"
 		"\"loss\":{\"dropped_device\":4,\"unfinished\":2}}]}";
 	static const char two[] = "{\"processes\":[{\"start_ns\":-999,\"end_ns\":0},{}]}";
 	struct fixture *f = *state;
 	struct run *run;
 
-	assert_int_equal(kineto_about(f->part, one, sizeof(one) - 1), 0);
-	assert_int_equal(kineto_about(f->part, two, sizeof(two) - 1), 0); /* of no one process */
-	assert_int_equal(kineto_about(f->part, "[", 1), -EBADMSG);
+	assert_int_equal(kineto_about(f->intake, &f->process, 1, one, sizeof(one) - 1), 0);
+	/* Of others: whose is not known. */
+	assert_int_equal(kineto_about(f->intake, &f->process, 1, two, sizeof(two) - 1), 0);
+	assert_int_equal(kineto_about(f->intake, &f->process, 1, "[", 1), -EBADMSG);
 	assert_int_equal(take(f, "{\"ts\":1,\"args\":{\"record\":\"mark\"}}"), 0);
 	run = write_and_load(f);
 	assert_string_equal(run->info.command, "python3 train.py");
@@ -320,6 +324,8 @@ static void test_about(void **state)
 	assert_int_equal(run->info.exit_status, 3);
 	assert_int_equal(run->info.cpus, 16);
 	assert_int_equal(run->info.duration_ns, 5);
+	assert_int_equal(run->shards[0].rank, 2);
+	assert_int_equal(run->shards[0].pid, 423);
 	assert_true(run->info.budget_known && run->info.budget_pct == 1.5);
 	assert_int_equal(run->mark.time_ns[0] - run->start_ns, 1100);
 	assert_int_equal(run->end_ns - run->start_ns, 9100);
