@@ -251,7 +251,8 @@ static void put_devices(struct trace *t)
 	bool any = false;
 
 	EMIT(&t->out, ",\"deviceProperties\":[");
-	for (size_t i = 0; i < device->n; i++) {
+	/* Of several processes nobody could tell whose they are: they are records then. */
+	for (size_t i = 0; t->n_on == 1 && i < device->n; i++) {
 		if (!is_on(t, device->shard[i]))
 			continue;
 		emit_text(&t->out, any ? ",{" : "{");

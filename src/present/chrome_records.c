@@ -21,7 +21,7 @@
 	(WANT(STRING) | WANT(SITE) | WANT(LAUNCH) | WANT(KERNEL) | WANT(RANGE) | WANT(OP) |        \
 	 WANT(STEP) | WANT(MEMORY) | WANT(COUNTER) | WANT(THREAD) | WANT(COPY) | WANT(SET) |       \
 	 WANT(API) | WANT(SYNC) | WANT(SAMPLE) | WANT(SPAN) | WANT(COLLECTIVE) | WANT(FRAME) |     \
-	 WANT(FLOW) | WANT(DEVICE))
+	 WANT(FLOW))
 
 /* The arrays of a table; only looked at. */
 static const void *slot_of(const struct trace *t, enum record_kind kind, unsigned int slot)
@@ -343,7 +343,9 @@ void put_records(struct trace *t)
 			put_sample(t, i);
 	put_spans(t);
 	for (unsigned int kind = 1; kind < RECORD_KIND_LIMIT; kind++) {
-		size_t n = OTHERWISE >> kind & 1 ? 0 : rows_of(t, kind);
+		/* Devices of one process are in the head of the file. */
+		bool otherwise = OTHERWISE >> kind & 1 || (kind == RECORD_DEVICE && t->n_on == 1);
+		size_t n = otherwise ? 0 : rows_of(t, kind);
 		const uint16_t *shard = n ? slot_of(t, kind, 1) : NULL;
 
 		for (size_t i = 0; i < n; i++)
