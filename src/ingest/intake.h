@@ -32,6 +32,10 @@ struct intake_process {
 	/* Added to all its times: the zero of the file's clock, as far as it is known. */
 	int64_t shift_ns;
 	bool wall_clock; /* times plus shift_ns are nanoseconds since 1970 */
+	/* When it was recorded, and what its clock lacks to the wall clock's, where the file tells;
+	 * else it is from its first row to its last. */
+	bool span_known;
+	int64_t start_ns, end_ns, realtime_offset_ns;
 	struct intake_inside *inside;
 };
 

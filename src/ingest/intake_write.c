@@ -205,6 +205,8 @@ static int write_rows(struct intake_process *process, struct shard_writer *write
 		writer->header->live.recorded = sums->rows;
 		writer->header->live.alive_ns = sums->time_max_ns == INT64_MIN ? 0
 									       : sums->time_max_ns;
+		if (process->span_known && process->end_ns > writer->header->live.alive_ns)
+			writer->header->live.alive_ns = process->end_ns;
 		r = shard_close(writer, &encoder);
 	} else {
 		shard_abandon(writer);
@@ -263,6 +265,11 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 	note_unknown(intake, process);
 	/* One clock for all processes of the run. */
 	origin.monotonic_ns = origin.realtime_ns = first_time(&turns, sums.time_min_ns);
+	if (process->span_known) {
+		origin.monotonic_ns = process->start_ns;
+		origin.realtime_ns = (int64_t)((uint64_t)process->start_ns +
+					       (uint64_t)process->realtime_offset_ns);
+	}
 	r = shard_create_from(path, &origin, &writer, err);
 	if (r == 0) {
 		r = write_rows(process, writer, &turns, &sums);
