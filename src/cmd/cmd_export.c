@@ -31,6 +31,14 @@ struct values {
 	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
 	FORMAT("chrome-json", ".pt.trace.json", present_chrome, NULL,                              \
 	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
+	FORMAT("perfetto", ".perfetto-trace", present_perfetto, NULL,                              \
+	       "open it in ui.perfetto.dev")                                                       \
+	FORMAT("folded", ".folded", present_folded, NULL,                                          \
+	       "device time by host stack: make it a flame graph, or open it in speedscope")       \
+	FORMAT("folded-host", ".host.folded", present_folded_host, NULL,                           \
+	       "host time by stack: make it a flame graph, or open it in speedscope")              \
+	FORMAT("speedscope", ".speedscope.json", present_speedscope, NULL,                         \
+	       "open it in speedscope.app")                                                        \
 	FORMAT("csv", ".csv", NULL, csv_kinds_write, "columns.csv in it says what the files hold") \
 	FORMAT("sqlite", ".sqlite", NULL, sqlite_write,                                            \
 	       "query it as an export of Nsight Systems; MOESCOPE_* has everything")
