@@ -66,9 +66,8 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope sql a.mscope 'select name, count(*), sum(duration_ns) from kernels group by "
-	  "name order by 3 desc limit 10'",
-	  "The kernels that took most of the time." },
+	{ "moescope sql a 'select name, sum(duration_ns) from kernels group by name'",
+	  "The time of each kernel." },
 	{ "moescope sql a b 'select run, step, duration_ns from steps'",
 	  "Two runs at once: every table says of which run a row is." },
 	{ "moescope sql a.mscope", "Asks for statements; .help says what else there is." },

@@ -270,7 +270,8 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 	origin.monotonic_ns = first_time(&turns, sums.time_min_ns);
 	if (process->lived && process->from_ns < origin.monotonic_ns)
 		origin.monotonic_ns = process->from_ns;
-	origin.realtime_ns = origin.monotonic_ns;
+	origin.realtime_ns =
+		(int64_t)((uint64_t)origin.monotonic_ns + (uint64_t)process->realtime_offset_ns);
 	r = shard_create_from(path, &origin, &writer, err);
 	if (r == 0) {
 		r = write_rows(process, writer, &turns, &sums);

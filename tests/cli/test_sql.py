@@ -179,7 +179,7 @@ def the_document_has_the_schema():
     need_sqlite()
     page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
     printed = moescope("sql", "--schema").out
-    check(f"```sql\n{printed}```\n" in page, "docs/sql.md has not what 'sql --schema' prints")
+    check(f"```sql\n{printed}```\n" in page, "docs/sql.md is not what 'sql --schema' prints: run tools/sql_doc.py")
 
 
 @test
@@ -223,10 +223,11 @@ def the_sqlite_file_is_a_run_again():
     r = moescope("import", "a.sqlite", "-o", "b.mscope")
     if r.status and not os.path.exists("b.mscope"):
         raise Skip("this build does not import SQLite files: " + r.err.strip())
+    equal(r.status, 0, r)
     for words in (["kernels"], ["ops"], ["api"], ["steps"], ["transfers"], ["memory"]):
         one, two = (json.loads(moescope(words[0], run, *words[1:], "--json").out)["rows"]
                     for run in ("a.mscope", "b.mscope"))
-        equal(two, one, words)
+        check(two == one, words)
 
 
 @test
