@@ -67,10 +67,10 @@ def table(run, *words):
     return json.loads(r.out)
 
 
-def kernel_total(run):
-    """Kernels and their nanoseconds, as the kernels command counts them."""
-    kernels = table(run, "kernels")["kernels"]
-    return sum(k["count"] for k in kernels), sum(k["time_ns"] for k in kernels)
+def total(run, *words):
+    """Records and their nanoseconds, as a command counts them."""
+    found = table(run, *words)["total"]
+    return found["count"], found["time_ns"]
 
 
 def events_of(text):
@@ -92,7 +92,7 @@ def perfetto_decodes():
     # A field that perfetto.proto does not know is shown by its number.
     equal(re.findall(r"^ *\d+(?::| \{).*$", text, re.M)[:3], [])
     events = events_of(text)
-    count, _ = kernel_total(run)
+    count, _ = total(run, "kernels")
     check(count >= KERNELS, count)
     equal(events["SLICE_BEGIN"], events["SLICE_END"])
     check(events["SLICE_BEGIN"] > count, events)
@@ -137,17 +137,15 @@ def perfetto_opens_in_the_trace_processor():
         "group by 1",
         "select count(*) from process where name like 'rank 0 %'")
     equal(errors_found, [])
-    count, total = kernel_total(run)
+    count, kernel_ns = total(run, "kernels")
     by_category = {row[0]: row[1:] for row in slices}
-    equal(by_category["kernel"], [count, total])
-    copies = table(run, "transfers")["transfers"]
-    equal(by_category["copy"][0], sum(c["count"] for c in copies))
-    calls = table(run, "api")["api"]
-    equal(by_category["api"], [sum(c["count"] for c in calls), sum(c["time_ns"] for c in calls)])
-    equal(by_category["step"][0], table(run, "steps")["summary"]["count"])
+    equal(by_category["kernel"], [count, kernel_ns])
+    equal(by_category["copy"], list(total(run, "transfers")))
+    equal(by_category["api"], list(total(run, "api")))
+    equal(by_category["step"][0], len(table(run, "steps")["rows"]))
     equal(sum(row[1] for row in names), count)
-    wanted = {k["name"]: k["count"] for k in table(run, "kernels")["kernels"]}
-    equal(len(names), len(wanted))
+    equal({row[0]: row[1:] for row in names},
+          {k["name"]: [k["count"], k["time_ns"]] for k in table(run, "kernels")["rows"]})
     by_flow = {(row[0], row[1]): row[2] for row in flows}
     equal(by_flow, {("api", "kernel"): count, ("api", "copy"): by_category["copy"][0]})
     equal(dict(depths)["kernel"], 0)
@@ -165,7 +163,7 @@ def perfetto_of_the_model():
     export(run, "perfetto", "a.perfetto-trace")
     slices, = trace_processor("a.perfetto-trace",
                               "select category, count(*) from slice group by 1")
-    equal(dict(slices)["step"], table(run, "steps")["summary"]["count"])
+    equal(dict(slices)["step"], len(table(run, "steps")["rows"]))
     check(dict(slices)["op"] > 0, slices)
 
 
@@ -188,9 +186,7 @@ def folded_adds_up():
         for line in lines:
             check(re.fullmatch(r"\S[^\n]* [1-9]\d*", line), line)
         totals[to] = sum(int(line.rsplit(" ", 1)[1]) for line in lines)
-    _, total = kernel_total(run)
-    copies = table(run, "transfers")["transfers"]
-    equal(totals["folded"], total + sum(c["time_ns"] for c in copies))
+    equal(totals["folded"], total(run, "kernels")[1] + total(run, "transfers")[1])
     check(totals["folded-host"] > 0, totals)
 
 
