@@ -31,12 +31,11 @@ void *buf_reserve(struct buf *buf, size_t bytes)
 
 void buf_append(struct buf *buf, const void *bytes, size_t size)
 {
-	void *to = buf_reserve(buf, size);
+	void *to = size ? buf_reserve(buf, size) : NULL;
 
 	if (!to)
 		return;
-	if (size)
-		memcpy(to, bytes, size);
+	memcpy(to, bytes, size);
 	buf->size += size;
 }
 

@@ -15,6 +15,8 @@
 #include "cmd/run_find.h"
 #include "cmd/whole_file.h"
 #include "present/present.h"
+#include "sql/csv_kinds.h"
+#include "sql/sqlite_write.h"
 
 struct values {
 	int to; /* index into formats */
@@ -36,7 +38,10 @@ struct values {
 	FORMAT("folded-host", ".host.folded", present_folded_host, NULL,                           \
 	       "host time by stack: make it a flame graph, or open it in speedscope")              \
 	FORMAT("speedscope", ".speedscope.json", present_speedscope, NULL,                         \
-	       "open it in speedscope.app")
+	       "open it in speedscope.app")                                                        \
+	FORMAT("csv", ".csv", NULL, csv_kinds_write, "columns.csv in it says what the files hold") \
+	FORMAT("sqlite", ".sqlite", NULL, sqlite_write,                                            \
+	       "query it as an export of Nsight Systems; MOESCOPE_* has everything")
 enum { TO_CHROME, TO_CHROME_JSON }; /* the first two of them */
 
 static const struct {
@@ -65,7 +70,9 @@ static const struct option_desc own[] = {
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
 		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
 		  "flows; folded: device time by host stack, folded-host: host time by stack, for "
-		  "flame graphs; speedscope: profiles of threads and streams",
+		  "flame graphs; speedscope: profiles of threads and streams; csv: a folder with a "
+		  "file for each kind of record; sqlite: a database with the tables of Nsight "
+		  "Systems and all records",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",
@@ -97,6 +104,9 @@ static const struct example examples[] = {
 	  "A flame graph of the device's time, by what the program was doing." },
 	{ "moescope export a.mscope --per-rank -o traces",
 	  "A file for each rank, for TensorBoard and Holistic Trace Analysis." },
+	{ "moescope export a.mscope --to sqlite",
+	  "Writes a.sqlite, which queries for exports of Nsight Systems read." },
+	{ "moescope export a.mscope --to csv", "Makes the folder a.csv." },
 	{ NULL, NULL },
 };
 

@@ -34,12 +34,12 @@ static int by_key(const void *a, const void *b)
 	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
 }
 
-static int collect(const struct intake_process *process, struct meetings *ret)
+static int collect(struct intake_process *process, struct meetings *ret)
 {
 	struct row_collective *rows;
 	void *taken;
 	size_t n;
-	int r = held_collect(process, HELD_COLLECTIVE, &taken, &n);
+	int r = held_collect(process, HELD_COLLECTIVE, false, &taken, &n);
 
 	if (r < 0)
 		return r;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ingest/intake_inside.h"
+#include "ingest/phase_name.h"
 
 const enum record_kind held_kinds[HELD_KINDS] = {
 	[HELD_RANGE] = RECORD_RANGE,	       [HELD_OP] = RECORD_OP,
@@ -263,7 +264,12 @@ uint32_t part_place(struct intake_part *part, const struct row_site *site)
 
 uint32_t part_site(struct intake_part *part, uint32_t name)
 {
-	return part_place(part, &(struct row_site){ .name = name, .layer = -1, .expert = -1 });
+	const char *text = lexicon_text(&part->process->inside->lexicon, name);
+
+	return part_place(part, &(struct row_site){ .name = name,
+						    .layer = -1,
+						    .expert = -1,
+						    .phase = phase_of_name(text) });
 }
 
 uint32_t part_launch(struct intake_part *part, const struct row_launch *launch)

@@ -57,7 +57,7 @@ void part_discard(struct intake_part *part);
  * that are no UTF-8 and control characters are replaced. */
 uint32_t part_string(struct intake_part *part, const char *bytes, size_t length);
 uint32_t part_text(struct intake_part *part, const char *text);
-/* A place that has a name alone. */
+/* A place of which the name is all that is known; the name may tell its phase. */
 uint32_t part_site(struct intake_part *part, uint32_t name);
 /* Their id fields are ignored. */
 uint32_t part_place(struct intake_part *part, const struct row_site *site);

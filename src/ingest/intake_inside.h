@@ -77,8 +77,9 @@ struct intake {
 /* What was encoded goes into its segment. */
 int part_close(struct intake_part *part);
 
-/* Rows of a held kind of a process, in the order of the file, as one array. The caller frees it. */
-int held_collect(const struct intake_process *process, enum held kind, void **ret_rows,
+/* Rows of a held kind of a process, in the order of the file, as one array. The caller frees it. take:
+ * they are held no longer, so that they are not there twice. */
+int held_collect(struct intake_process *process, enum held kind, bool take, void **ret_rows,
 		 size_t *ret_n);
 
 /* nest.c: depths, stacks and order of what is held; `encoder` gets the rows. */

@@ -49,7 +49,7 @@ static int turns_of(const struct intake_process *process, struct turns *ret)
 	return 0;
 }
 
-int held_collect(const struct intake_process *process, enum held kind, void **ret_rows,
+int held_collect(struct intake_process *process, enum held kind, bool take, void **ret_rows,
 		 size_t *ret_n)
 {
 	size_t size = kind_desc(held_kinds[kind])->row_size, bytes = 0;
@@ -63,11 +63,13 @@ int held_collect(const struct intake_process *process, enum held kind, void **re
 		bytes += turns.v[i]->held[kind].size;
 	rows = malloc(bytes + 1);
 	for (size_t i = 0, at = 0; rows && i < turns.n; i++) {
-		const struct buf *held = &turns.v[i]->held[kind];
+		struct buf *held = &turns.v[i]->held[kind];
 
 		if (held->size)
 			memcpy(rows + at, held->data, held->size);
 		at += held->size;
+		if (take)
+			buf_release(held);
 	}
 	free(turns.v);
 	if (!rows)

@@ -33,6 +33,9 @@ struct shared {
 	struct intake *intake;
 	bool bare;
 	struct reader *readers; /* one a thread */
+	struct lane_numbers *lanes;
+	struct intake_process **processes; /* of the lanes */
+	size_t n_lanes;
 
 	pthread_mutex_t reading; /* held over the next two */
 	struct blocks *blocks;
@@ -47,6 +50,7 @@ struct shared {
 	struct text_state state;
 	struct block rest; /* of it, not read yet */
 	struct knowledge known;
+	struct buf about;
 };
 
 static bool wants_any(const struct intake *intake, const enum record_kind *kinds)
@@ -74,33 +78,40 @@ static const enum record_kind rows_of_class[N_CLASSES][4] = {
 	[CLASS_ARROW] = { RECORD_FLOW },
 };
 
-static int reader_init(struct reader *r, struct shared *shared, struct intake_process *process)
+static int reader_init(struct reader *r, struct shared *shared)
 {
+	int result;
+
 	*r = (struct reader){ .scan = shared->choices->scan, .intake = shared->intake };
 	for (int i = 0; i < N_CLASSES; i++)
 		r->wanted[i] = wants_any(shared->intake, rows_of_class[i]);
 	r->wanted[CLASS_RECORD] = true; /* of any kind */
 	r->wants_counter = intake_wants(shared->intake, RECORD_COUNTER);
-	r->texts = calloc(CACHED_TEXTS, sizeof(*r->texts));
-	r->launches = calloc(CACHED_LAUNCHES, sizeof(*r->launches));
-	r->part = intake_part(process);
-	return r->texts && r->launches && r->part ? 0 : -ENOMEM;
+	r->lanes = calloc(shared->n_lanes, sizeof(*r->lanes));
+	result = r->lanes ? 0 : -ENOMEM;
+	for (size_t i = 0; result == 0 && i < shared->n_lanes; i++) {
+		r->n_lanes++; /* also of one that is half there */
+		result = lane_init(&r->lanes[i], shared->processes[i], &shared->lanes[i]);
+	}
+	return result;
 }
 
 static void reader_release(struct reader *r)
 {
-	for (size_t i = 0; r->texts && i < CACHED_TEXTS; i++)
-		free(r->texts[i].bytes);
-	free(r->texts);
-	free(r->launches);
+	for (size_t i = 0; i < r->n_lanes; i++)
+		lane_release(&r->lanes[i]);
+	free(r->lanes);
 	free(r->arrows);
 	buf_release(&r->scratch);
+	buf_release(&r->about);
 }
 
 /* Reads a block from that state on. The bytes that are left. */
 static size_t read_block(struct reader *r, const struct block *block, struct text_state *state)
 {
 	r->known = (struct knowledge){ 0 };
+	r->about.size = 0;
+	lane_choose(r, 0);
 	r->begin = block->data;
 	r->end = block->data + block->size;
 	r->offset = block->offset;
@@ -149,7 +160,7 @@ static int read_again(struct shared *shared, struct reader *r, struct block *blo
 		block->offset = rest->offset;
 	}
 	block_end(block, size);
-	part_discard(r->part);
+	lanes_discard(r);
 	*state = shared->state;
 	*ret_left = read_block(r, block, state);
 	return 0;
@@ -182,7 +193,11 @@ static int settle(struct shared *shared, struct reader *r, uint64_t number, stru
 	shared->rest.offset = block->offset + block->size - left;
 	shared->state = *state;
 	know(&shared->known, &r->known);
-	return r->failed ? r->failed : part_failed(r->part);
+	if (r->about.size) {
+		shared->about.size = 0;
+		buf_append(&shared->about, r->about.data, r->about.size);
+	}
+	return shared->about.failed ? -ENOMEM : lanes_failed(r);
 }
 
 /* 1: a block; 0: no more. */
@@ -233,7 +248,7 @@ static int work(void *context, size_t i, unsigned int worker)
 		struct text_state state = { number ? PLACE_EVENTS : PLACE_START, shared->bare };
 		size_t n_arrows = r->n_arrows, left = 0;
 
-		result = part_turn(r->part, number);
+		result = lanes_turn(r, number);
 		if (result == 0)
 			left = read_block(r, &block, &state);
 		if (wait_for_turn(shared, number) < 0)
@@ -271,19 +286,56 @@ static int add_arrows(struct shared *shared, unsigned int workers)
 	return 0;
 }
 
+/* What is known of each process at the end. */
+static int describe(struct shared *shared)
+{
+	const struct knowledge *known = &shared->known;
+	bool one = false;
+	uint32_t rank, pid;
+	int result = 0;
+
+	for (size_t i = 0; i < shared->n_lanes; i++) {
+		struct intake_process *process = shared->processes[i];
+
+		process->shift_ns = known->base_known ? known->base_ns : 0;
+		process->wall_clock = known->base_known ||
+				      (known->any_time && known->first_ns >= SINCE_1970_NS);
+		process->rank_known |= shared->n_lanes > 1;
+	}
+	if (shared->n_lanes == 1) {
+		struct intake_process *process = shared->processes[0];
+
+		process->pid = known->label_known ? known->label : known->process;
+		if (known->rank_known) {
+			process->rank = known->rank;
+			process->rank_known = true;
+		}
+	}
+	if (shared->about.size)
+		result = kineto_about(shared->intake, shared->about.data, shared->about.size, &one,
+				      &rank, &pid);
+	if (result == 0 && one && shared->n_lanes == 1) {
+		shared->processes[0]->rank = rank;
+		shared->processes[0]->pid = pid;
+		shared->processes[0]->rank_known = true;
+	}
+	if (result == -EBADMSG)
+		intake_note(shared->intake, "What it says of its run cannot be read.");
+	return result == -ENOMEM ? result : 0;
+}
+
 static int finish(struct shared *shared, const struct ingest_file *file, unsigned int workers,
-		  struct intake_process *process, struct err *err)
+		  struct err *err)
 {
 	struct reader *r = &shared->readers[0];
-	const struct knowledge *known = &shared->known;
 	const char *fault;
 	uint64_t offset;
 	int result;
 
-	if (!known->has_events)
+	if (!shared->known.has_events)
 		return err_set(err, -EBADMSG, "%s: there is no list of events (traceEvents) in it",
 			       file->path);
-	result = part_turn(r->part, shared->next);
+	result = lanes_turn(r, shared->next);
 	if (result < 0)
 		return err_sys(err, result, "%s", file->path);
 	fault = blocks_fault(shared->blocks, &offset);
@@ -297,21 +349,36 @@ static int finish(struct shared *shared, const struct ingest_file *file, unsigne
 	r->offset = shared->rest.offset;
 	text_finish(r, &shared->state);
 	result = add_arrows(shared, workers);
-	if (known->without_address)
+	if (result == 0)
+		result = describe(shared);
+	if (shared->known.without_address)
 		intake_note(shared->intake,
 			    "%s: %llu events of its allocator have no address and are left out",
-			    file->path, (unsigned long long)known->without_address);
-	process->pid = known->label_known ? known->label : known->process;
-	if (known->rank_known) {
-		process->rank = known->rank;
-		process->rank_known = true;
-	}
-	process->shift_ns = known->base_known ? known->base_ns : 0;
-	process->wall_clock = known->base_known ||
-			      (known->any_time && known->first_ns >= SINCE_1970_NS);
+			    file->path, (unsigned long long)shared->known.without_address);
 	if (result == 0)
-		result = r->failed ? r->failed : part_failed(r->part);
+		result = lanes_failed(r);
 	return result < 0 ? err_sys(err, result, "%s", file->path) : 0;
+}
+
+/* A process without numbers is the one of all events. */
+static int find_processes(struct shared *shared, const struct ingest_file *file)
+{
+	int result = lanes_find(file, shared->choices->scan, &shared->lanes, &shared->n_lanes);
+
+	if (result < 0)
+		return result;
+	if (shared->n_lanes <= 1) {
+		shared->n_lanes = 1;
+		shared->lanes[0] = (struct lane_numbers){ .rank = file->rank_hint };
+	}
+	shared->processes = calloc(shared->n_lanes, sizeof(struct intake_process *));
+	for (size_t i = 0; shared->processes && i < shared->n_lanes; i++) {
+		shared->processes[i] = intake_process(shared->intake, shared->lanes[i].rank,
+						      shared->lanes[i].pid);
+		if (!shared->processes[i])
+			return -ENOMEM;
+	}
+	return shared->processes ? 0 : -ENOMEM;
 }
 
 static bool begins_with_list(const struct ingest_file *file)
@@ -340,7 +407,6 @@ int kineto_read(const struct ingest_file *file, struct intake *intake,
 				 .reading = PTHREAD_MUTEX_INITIALIZER,
 				 .lock = PTHREAD_MUTEX_INITIALIZER,
 				 .turned = PTHREAD_COND_INITIALIZER };
-	struct intake_process *process;
 	int result;
 
 	if (is_utf16(file))
@@ -352,20 +418,24 @@ int kineto_read(const struct ingest_file *file, struct intake *intake,
 			     err);
 	if (result < 0)
 		return result;
-	process = intake_process(intake, file->rank_hint, 0);
+	result = find_processes(&shared, file);
 	shared.readers = calloc(choices->workers, sizeof(*shared.readers));
-	result = process && shared.readers ? 0 : -ENOMEM;
+	if (!shared.readers)
+		result = -ENOMEM;
 	for (unsigned int w = 0; result == 0 && w < choices->workers; w++)
-		result = reader_init(&shared.readers[w], &shared, process);
+		result = reader_init(&shared.readers[w], &shared);
 	if (result == 0)
 		result = parallel_run(choices->workers, choices->workers, work, &shared);
 	if (result < 0)
 		err_sys(err, result, "%s", file->path);
 	else
-		result = finish(&shared, file, choices->workers, process, err);
+		result = finish(&shared, file, choices->workers, err);
 	for (unsigned int w = 0; shared.readers && w < choices->workers; w++)
 		reader_release(&shared.readers[w]);
 	free(shared.readers);
+	free(shared.lanes);
+	free(shared.processes);
+	buf_release(&shared.about);
 	block_release(&shared.rest);
 	blocks_close(shared.blocks);
 	return result;

@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-struct known_arg {
-	const char *name;
-	enum arg arg;
-};
-
 /* By the length of their names, so that few are compared. */
 static enum arg arg_of(const char *p, size_t length)
 {
@@ -45,6 +40,7 @@ static enum arg arg_of(const char *p, size_t length)
 	case 8:
 		IS("graph id", ARG_GRAPH);
 		IS("toDevice", ARG_TO_DEVICE);
+		IS("moescope", ARG_EXTRA);
 		break;
 	case 9:
 		IS("Device Id", ARG_DEVICE);
@@ -147,10 +143,10 @@ static const char *read_value(struct reader *r, const char *p, enum arg arg, str
 		p = value_skip(r, p);
 		has = p && *at == '[' &&
 		      read_triple(r, at, p, arg == ARG_GRID ? args->grid : args->block);
-	} else if (arg == ARG_DIMS) {
+	} else if (arg == ARG_DIMS || arg == ARG_EXTRA) {
 		p = value_skip(r, p);
-		args->dims = (struct extent){ at, p };
-		has = true;
+		*(arg == ARG_DIMS ? &args->dims : &args->extra) = (struct extent){ at, p };
+		has = p != NULL;
 	} else if (*p == '"') {
 		p = value_text(r, p, text_arg(args, arg));
 		has = true;

@@ -10,6 +10,7 @@
  */
 #include "ingest/kineto_inside.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SKIP_TRUSTED 8192 /* bytes; events of traces with stacks have about a thousand */
@@ -108,7 +109,8 @@ static bool useless(const struct reader *r, const struct event *e)
 	case 't':
 	case 'f':
 		return !r->wanted[CLASS_ARROW] ||
-		       (e->class != CLASS_NONE && e->class != CLASS_ARROW);
+		       (e->class != CLASS_NONE && e->class != CLASS_ARROW &&
+			e->class != CLASS_RECORD);
 	case 'C':
 		return !r->wants_counter && e->class != CLASS_RECORD;
 	default:
@@ -197,9 +199,10 @@ static const char *read_member(struct reader *r, struct event *e, struct text ke
 
 static void take(struct reader *r, struct event *e, const char *end, const struct args *args)
 {
-	r->known.events++;
+	if (r->n_lanes > 1)
+		lane_choose_for(r, e);
 	if (e->class == CLASS_RECORD) {
-		if (kineto_record(r->part, e->begin, (size_t)(end - e->begin)) < 0)
+		if (kineto_record(r->part, e->begin, (size_t)(end - e->begin)) == -EBADMSG)
 			part_damaged(r->part, r->offset + (uint64_t)(e->begin - r->begin),
 				     "a record of moescope that cannot be read");
 	} else if (e->phase == 'C') {

@@ -6,10 +6,12 @@
  *   kineto_text.c   one block: where the top level, the events and their ends are
  *   kineto_event.c  one event
  *   kineto_args.c   its arguments
- *   kineto_rows.c   what rows it becomes
+ *   kineto_rows.c   what rows it becomes; kineto_gpu.c those of devices
+ *   kineto_lanes.c  which process it belongs to
  *   kineto_more.c   counters, and arrows between events
  *   kineto_top.c    what else is at the top level
  *   kineto_value.c  numbers and strings
+ *   kineto_record.c what only traces that moescope made have
  *
  * A struct reader belongs to one thread.
  */
@@ -24,6 +26,7 @@
 #include "ingest/ingest.h"
 #include "ingest/intake.h"
 #include "ingest/json_scan.h"
+#include "ingest/kineto_record.h"
 
 /* What an event is about, by its category (and, where there is none, by its phase or name). */
 enum event_class {
@@ -117,6 +120,7 @@ enum arg {
 	ARG_LABELS,
 	/* as they stand */
 	ARG_DIMS,
+	ARG_EXTRA, /* of moescope's own traces: columns that Kineto has no place for */
 };
 
 struct args {
@@ -124,7 +128,7 @@ struct args {
 	uint64_t number[ARG_N_NUMBERS]; /* of negative ones two's complement */
 	uint32_t grid[3], block[3];
 	struct text collective, type, group, stack, name, labels;
-	struct extent dims;
+	struct extent dims, extra;
 };
 
 /* What an event is worth that is known only when all are read. */
@@ -132,6 +136,7 @@ struct arrow {
 	uint64_t id;
 	int64_t time_ns;
 	uint32_t thread;
+	uint32_t lane;
 	bool end;
 };
 
@@ -140,7 +145,8 @@ struct cached {
 	uint64_t hash;
 	char *bytes; /* as they stand in the file */
 	uint32_t length, id;
-	uint32_t site; /* with that name alone; 0: not asked for yet */
+	uint32_t site;	 /* with that name alone; 0: not asked for yet */
+	uint32_t turned; /* of a stack: the outermost call first; 0: not asked for yet */
 	bool has_nccl;
 };
 #define CACHED_TEXTS 4096
@@ -151,9 +157,23 @@ struct cached_launch {
 	uint32_t id;
 };
 
+/* What numbers of processes in the file are a process of the run. */
+struct lane_numbers {
+	uint32_t rank, pid;
+	int64_t trace_pid, first_device; /* below 0: there are none */
+};
+
+/* A process of the run as one thread sees it: ids are the process's. */
+struct lane {
+	struct intake_part *part;
+	struct lane_numbers numbers;
+	struct cached *texts;
+	struct cached_launch *launches;
+	uint32_t gpu_domain, overhead_domain, allocated_metric, reserved_metric;
+};
+
 /* What a block adds to the knowledge about the whole file. */
 struct knowledge {
-	uint64_t events;
 	bool process_known, label_known, rank_known, base_known, any_time;
 	uint32_t process; /* of the first event on a CPU */
 	uint32_t label;	  /* process that is said to be the CPU's */
@@ -166,6 +186,9 @@ struct knowledge {
 struct reader {
 	const struct scan *scan;
 	struct intake *intake;
+	struct lane *lanes; /* one at least */
+	size_t n_lanes;
+	struct lane *lane; /* that of the event, and its part */
 	struct intake_part *part;
 	bool wanted[N_CLASSES];
 	bool wants_counter;
@@ -181,10 +204,8 @@ struct reader {
 	struct arrow *arrows;
 	size_t n_arrows, arrows_capacity;
 	struct buf scratch;
-	struct cached *texts;
-	struct cached_launch *launches;
-	uint32_t gpu_domain, overhead_domain, allocated_metric, reserved_metric;
-	int failed; /* -ENOMEM */
+	struct buf about; /* what moescope's own traces say of the run */
+	int failed;	  /* -ENOMEM */
 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -223,6 +244,19 @@ ALWAYS_INLINE const char *value_short(struct reader *r, const char *p, struct te
 	*ret_text = (struct text){ .at = p + 1, .length = n };
 	return p + n + 2;
 }
+
+/* kineto_lanes.c: the processes that the head of the file tells of; none: there is one. */
+int lanes_find(const struct ingest_file *file, const struct scan *scan,
+	       struct lane_numbers **ret_lanes, size_t *ret_n);
+int lane_init(struct lane *lane, struct intake_process *process,
+	      const struct lane_numbers *numbers);
+void lane_release(struct lane *lane);
+void lane_choose(struct reader *r, size_t i);
+void lane_choose_for(struct reader *r, const struct event *event);
+/* Of all of them. */
+int lanes_turn(struct reader *r, uint64_t order);
+void lanes_discard(struct reader *r);
+int lanes_failed(const struct reader *r);
 
 /* kineto_event.c: p: at its brace. */
 const char *event_read(struct reader *r, const char *p);
@@ -264,9 +298,5 @@ const char *text_read(struct reader *r, struct text_state *state);
 size_t text_cut(const char *data, size_t size);
 /* What the file could not be read as, at its end. */
 void text_finish(struct reader *r, const struct text_state *state);
-
-/* kineto_record.c: an event that holds a record of moescope, which Kineto has no event for.
- * 0; -EBADMSG: it is damaged. */
-int kineto_record(struct intake_part *part, const char *event, size_t length);
 
 #endif

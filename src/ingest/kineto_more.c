@@ -78,10 +78,12 @@ void rows_add_counters(struct reader *r, const struct event *e)
 			     "a counter without its time or numbers");
 }
 
-static int by_id_and_time(const void *a, const void *b)
+static int by_place_and_time(const void *a, const void *b)
 {
 	const struct arrow *x = a, *y = b;
 
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
 	if (x->time_ns != y->time_ns)
@@ -91,25 +93,25 @@ static int by_id_and_time(const void *a, const void *b)
 
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n)
 {
-	uint32_t name = n ? part_text(r->part, "forward to backward") : 0;
 	size_t alone = 0;
 
 	if (n)
-		qsort(arrows, n, sizeof(*arrows), by_id_and_time);
+		qsort(arrows, n, sizeof(*arrows), by_place_and_time);
 	for (size_t i = 0; i < n; i++) {
-		struct row_flow row = { .name = name,
-					.start_ns = arrows[i].time_ns,
+		struct row_flow row = { .start_ns = arrows[i].time_ns,
 					.thread = arrows[i].thread,
 					.id = arrows[i].id };
 
 		if (arrows[i].end || i + 1 == n || arrows[i + 1].id != arrows[i].id ||
-		    !arrows[i + 1].end) {
+		    arrows[i + 1].lane != arrows[i].lane || !arrows[i + 1].end) {
 			alone++;
 			continue;
 		}
 		i++;
 		row.duration_ns = arrows[i].time_ns - row.start_ns;
 		row.end_thread = arrows[i].thread;
+		lane_choose(r, arrows[i].lane);
+		row.name = part_text(r->part, "fwdbwd");
 		part_add(r->part, RECORD_FLOW, &row);
 	}
 	if (alone)

@@ -1,51 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What rows an event of a Kineto trace becomes.
+ * What rows an event of a Kineto trace becomes, but for those of devices.
  */
-#include "ingest/kineto_inside.h"
+#include "ingest/kineto_rows.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool has_arg(const struct args *args, enum arg arg)
-{
-	return args->has >> arg & 1;
-}
-
-static uint64_t number(const struct args *args, enum arg arg, uint64_t otherwise)
-{
-	return has_arg(args, arg) ? args->number[arg] : otherwise;
-}
-
-static uint32_t number32(const struct args *args, enum arg arg, uint32_t otherwise)
-{
-	uint64_t value = number(args, arg, otherwise);
-
-	return value <= UINT32_MAX ? (uint32_t)value : otherwise;
-}
-
-static uint32_t thread_of(const struct event *e)
-{
-	return e->has & EVENT_THREAD ? (uint32_t)e->thread : 0;
-}
-
-/* Events of devices have the device for a process and the stream for a thread, where they say no
- * more. */
-static uint32_t device_of(const struct event *e, const struct args *args)
-{
-	return number32(args, ARG_DEVICE, e->has & EVENT_PROCESS ? (uint32_t)e->process : 0);
-}
-
-static uint32_t stream_of(const struct event *e, const struct args *args)
-{
-	return number32(args, ARG_STREAM, thread_of(e));
-}
-
-static void damaged(struct reader *r, const struct event *e, const char *what)
-{
-	part_damaged(r->part, r->offset + (uint64_t)(e->begin - r->begin), what);
-}
 
 static bool is_text(struct text text, const char *is)
 {
@@ -59,186 +20,22 @@ static bool begins_with(struct text text, const char *with)
 	return text.length >= length && !memcmp(text.at, with, length);
 }
 
-static uint32_t site_of(struct reader *r, struct text name)
+static uint32_t site_of(struct reader *r, const struct event *e, const struct args *args)
 {
-	struct cached *entry = text_entry(r, name);
+	struct cached *entry = text_entry(r, e->name);
+	uint32_t site = 0;
+
+	if (has_arg(args, ARG_EXTRA))
+		site = kineto_site(r->part, entry ? entry->id : 0, args->extra.at,
+				   (size_t)(args->extra.end - args->extra.at));
+	if (site)
+		return site;
 
 	if (!entry)
 		return part_site(r->part, 0);
 	if (!entry->site)
 		entry->site = part_site(r->part, entry->id);
 	return entry->site;
-}
-
-static uint32_t launch_id(struct reader *r, const struct row_launch *launch)
-{
-	uint64_t hash = 0;
-	struct cached_launch *entry;
-	const uint32_t words[] = {
-		launch->name,	 launch->grid_x,    launch->grid_y,
-		launch->grid_z,	 launch->block_x,   launch->block_y,
-		launch->block_z, launch->registers, launch->dynamic_shared_bytes
-	};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-	entry = &r->launches[hash >> 32 & (CACHED_LAUNCHES - 1)];
-	if (!entry->id || memcmp(&entry->launch, launch, sizeof(*launch)) != 0) {
-		entry->launch = *launch;
-		entry->id = part_launch(r->part, launch);
-	}
-	return entry->id;
-}
-
-/* ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...) is "allreduce". */
-static uint32_t collective_of_kernel(struct reader *r, struct text kernel)
-{
-	static const char *const before[] = { "ncclDevKernel_", "ncclKernel_" };
-	char name[32];
-	size_t n = 0;
-
-	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
-		const char *p = memmem(kernel.at, kernel.length, before[i], strlen(before[i]));
-		const char *end = kernel.at + kernel.length;
-
-		if (!p)
-			continue;
-		for (p += strlen(before[i]); p < end && n < sizeof(name); p++) {
-			char lower = *p | 0x20;
-
-			if (lower < 'a' || lower > 'z')
-				break;
-			name[n++] = lower;
-		}
-		break;
-	}
-	return n && n < sizeof(name) ? part_string(r->part, name, n) : part_text(r->part, "nccl");
-}
-
-static void add_collective(struct reader *r, const struct event *e, const struct args *args,
-			   const struct row_kernel *kernel)
-{
-	struct row_collective row = {
-		.start_ns = kernel->start_ns,
-		.duration_ns = kernel->duration_ns,
-		.device = kernel->device,
-		.stream = kernel->stream,
-		.correlation = kernel->correlation,
-		.sequence_known = has_arg(args, ARG_SEQUENCE),
-		.group_size = number32(args, ARG_GROUP_SIZE, 0),
-		.in_elements = number(args, ARG_IN_ELEMENTS, 0),
-		.out_elements = number(args, ARG_OUT_ELEMENTS, 0),
-	};
-
-	row.sequence = row.sequence_known ? args->number[ARG_SEQUENCE] : 0;
-	row.name = has_arg(args, ARG_COLLECTIVE) ? text_id(r, args->collective)
-						 : collective_of_kernel(r, e->name);
-	row.group = has_arg(args, ARG_GROUP) ? text_id(r, args->group) : 0;
-	row.type = has_arg(args, ARG_TYPE) ? text_id(r, args->type) : 0;
-	part_add(r->part, RECORD_COLLECTIVE, &row);
-}
-
-static void add_kernel(struct reader *r, const struct event *e, const struct args *args)
-{
-	struct row_kernel row = {
-		.start_ns = e->time_ns,
-		.duration_ns = e->duration_ns,
-		.stream = stream_of(e, args),
-		.device = device_of(e, args),
-		.correlation = number(args, ARG_CORRELATION, 0),
-		.context = number32(args, ARG_CONTEXT, 0),
-		.graph = number32(args, ARG_GRAPH, 0),
-		.graph_node = number(args, ARG_GRAPH_NODE, 0),
-	};
-	/* Static and dynamic shared memory are told as one sum. */
-	struct row_launch launch = {
-		.registers = number32(args, ARG_REGISTERS, 0),
-		.dynamic_shared_bytes = number32(args, ARG_SHARED, 0),
-	};
-	const struct cached *name = text_entry(r, e->name);
-	bool has_nccl = name && name->has_nccl;
-
-	launch.name = name ? name->id : 0;
-	if (has_arg(args, ARG_GRID)) {
-		launch.grid_x = args->grid[0];
-		launch.grid_y = args->grid[1];
-		launch.grid_z = args->grid[2];
-	}
-	if (has_arg(args, ARG_BLOCK)) {
-		launch.block_x = args->block[0];
-		launch.block_y = args->block[1];
-		launch.block_z = args->block[2];
-	}
-	row.launch = launch_id(r, &launch);
-	part_add(r->part, RECORD_KERNEL, &row);
-	if (has_nccl || has_arg(args, ARG_COLLECTIVE))
-		add_collective(r, e, args, &row);
-}
-
-/* As CUPTI numbers them. */
-static const char *const copy_kinds[] = { "",	  "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-					  "AtoD", "DtoA", "DtoD", "HtoH", "PtoP" };
-static const char *const memories[] = { "", "Pageable", "Pinned", "Device", "Array", "Managed" };
-
-static uint8_t memory_of(const char *p, const char *end)
-{
-	for (uint8_t i = 1; i < sizeof(memories) / sizeof(memories[0]); i++) {
-		size_t length = strlen(memories[i]);
-
-		if ((size_t)(end - p) >= length && !memcmp(p, memories[i], length))
-			return i;
-	}
-	return 0;
-}
-
-/* "Memcpy HtoD (Pinned -> Device)" */
-static void add_copy(struct reader *r, const struct event *e, const struct args *args)
-{
-	struct row_copy row = {
-		.start_ns = e->time_ns,
-		.duration_ns = e->duration_ns,
-		.bytes = number(args, ARG_BYTES, 0),
-		.device = device_of(e, args),
-		.stream = stream_of(e, args),
-		.correlation = number(args, ARG_CORRELATION, 0),
-		.context = number32(args, ARG_CONTEXT, 0),
-		.graph = number32(args, ARG_GRAPH, 0),
-		.graph_node = number(args, ARG_GRAPH_NODE, 0),
-	};
-	const char *end = e->name.at + e->name.length, *p;
-
-	row.source_device = number32(args, ARG_FROM_DEVICE, row.device);
-	row.target_device = number32(args, ARG_TO_DEVICE, row.device);
-	for (uint8_t i = 1; e->name.at && i < sizeof(copy_kinds) / sizeof(copy_kinds[0]); i++)
-		if (memmem(e->name.at, e->name.length, copy_kinds[i], strlen(copy_kinds[i])))
-			row.kind = i;
-	p = e->name.at ? memchr(e->name.at, '(', e->name.length) : NULL;
-	if (p)
-		row.source_memory = memory_of(p + 1, end);
-	p = p ? memmem(p, (size_t)(end - p), "-> ", 3) : NULL;
-	if (p)
-		row.target_memory = memory_of(p + 3, end);
-	part_add(r->part, RECORD_COPY, &row);
-}
-
-static void add_set(struct reader *r, const struct event *e, const struct args *args)
-{
-	struct row_set row = {
-		.start_ns = e->time_ns,
-		.duration_ns = e->duration_ns,
-		.bytes = number(args, ARG_BYTES, 0),
-		.device = device_of(e, args),
-		.stream = stream_of(e, args),
-		.correlation = number(args, ARG_CORRELATION, 0),
-		.context = number32(args, ARG_CONTEXT, 0),
-		.graph = number32(args, ARG_GRAPH, 0),
-		.graph_node = number(args, ARG_GRAPH_NODE, 0),
-	};
-	const char *p = e->name.at ? memchr(e->name.at, '(', e->name.length) : NULL;
-
-	if (p)
-		row.memory = memory_of(p + 1, e->name.at + e->name.length);
-	part_add(r->part, RECORD_SET, &row);
 }
 
 static void add_api(struct reader *r, const struct event *e, const struct args *args)
@@ -252,11 +49,12 @@ static void add_api(struct reader *r, const struct event *e, const struct args *
 		.driver = e->class == CLASS_DRIVER,
 	};
 
+	fill_extra(r, e, args, RECORD_API, &row);
 	part_add(r->part, RECORD_API, &row);
 }
 
 /* "ProfilerStep#12" is the step 12. */
-static bool add_step(struct reader *r, const struct event *e)
+static bool add_step(struct reader *r, const struct event *e, const struct args *args)
 {
 	static const char before[] = "ProfilerStep#";
 	struct row_step row = { .start_ns = e->time_ns,
@@ -271,6 +69,7 @@ static bool add_step(struct reader *r, const struct event *e)
 			return false;
 		row.step = row.step * 10 + (e->name.at[i] - '0');
 	}
+	fill_extra(r, e, args, RECORD_STEP, &row);
 	part_add(r->part, RECORD_STEP, &row);
 	return true;
 }
@@ -311,6 +110,36 @@ static uint32_t shape_of(struct reader *r, struct extent dims)
 	return to->size ? part_string(r->part, to->data, to->size) : 0;
 }
 
+/* "c;b;a", the innermost call first, is "a;b;c" here. */
+static uint32_t stack_of(struct reader *r, struct text stack)
+{
+	struct cached *entry = text_entry(r, stack);
+	const char *plain;
+	size_t length, end;
+	struct buf turned = { 0 };
+
+	if (!entry || entry->turned)
+		return entry ? entry->turned : 0;
+	plain = text_plain(r, stack, &length);
+	if (!plain)
+		return 0;
+	end = length;
+	for (size_t at = length + 1; at-- > 0;) {
+		if (at && plain[at - 1] != ';')
+			continue;
+		buf_append(&turned, plain + at, end - at);
+		if (at)
+			buf_append(&turned, ";", 1);
+		end = at ? at - 1 : 0;
+	}
+	if (turned.failed)
+		r->failed = -ENOMEM;
+	else
+		entry->turned = part_string(r->part, turned.data, turned.size);
+	buf_release(&turned);
+	return entry->turned;
+}
+
 static void add_op(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct row_op row = {
@@ -321,21 +150,23 @@ static void add_op(struct reader *r, const struct event *e, const struct args *a
 		.unknown = OP_BYTES_UNKNOWN | (has_arg(args, ARG_FLOPS) ? 0 : OP_FLOPS_UNKNOWN),
 	};
 
-	row.site = site_of(r, e->name);
+	row.site = site_of(r, e, args);
 	if (has_arg(args, ARG_DIMS) && args->dims.end)
 		row.shape = shape_of(r, args->dims);
 	if (has_arg(args, ARG_STACK))
-		row.stack = text_id(r, args->stack);
+		row.stack = stack_of(r, args->stack);
+	fill_extra(r, e, args, RECORD_OP, &row);
 	part_add(r->part, RECORD_OP, &row);
 }
 
-static void add_range(struct reader *r, const struct event *e)
+static void add_range(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct row_range row = { .start_ns = e->time_ns,
 				 .duration_ns = e->duration_ns,
 				 .thread = thread_of(e) };
 
-	row.site = site_of(r, e->name);
+	row.site = site_of(r, e, args);
+	fill_extra(r, e, args, RECORD_RANGE, &row);
 	part_add(r->part, RECORD_RANGE, &row);
 }
 
@@ -350,6 +181,7 @@ static void add_span(struct reader *r, const struct event *e, const struct args 
 	row.thread = row.end_thread = e->class == CLASS_GPU_ANNOTATION ? stream_of(e, args)
 								       : thread_of(e);
 	row.domain = *domain;
+	fill_extra(r, e, args, RECORD_SPAN, &row);
 	part_add(r->part, RECORD_SPAN, &row);
 }
 
@@ -378,6 +210,7 @@ static void add_sync(struct reader *r, const struct event *e, const struct args 
 	for (uint8_t i = 1; i < sizeof(types) / sizeof(types[0]); i++)
 		if (begins_with(e->name, types[i]))
 			row.type = i;
+	fill_extra(r, e, args, RECORD_SYNC, &row);
 	part_add(r->part, RECORD_SYNC, &row);
 }
 
@@ -401,7 +234,7 @@ static void add_memory(struct reader *r, const struct event *e, const struct arg
 	uint32_t device = number32(args, ARG_DEVICE, 0);
 
 	if (!has_arg(args, ARG_BYTES)) {
-		damaged(r, e, "a memory event without its bytes");
+		event_damaged(r, e, "a memory event without its bytes");
 		return;
 	}
 	if (has_arg(args, ARG_ADDRESS)) {
@@ -414,6 +247,7 @@ static void add_memory(struct reader *r, const struct event *e, const struct arg
 			.thread = thread_of(e),
 		};
 
+		fill_extra(r, e, args, RECORD_MEMORY, &row);
 		part_add(r->part, RECORD_MEMORY, &row);
 	} else {
 		r->known.without_address++;
@@ -421,10 +255,10 @@ static void add_memory(struct reader *r, const struct event *e, const struct arg
 	if (on_host)
 		return;
 	if (has_arg(args, ARG_ALLOCATED))
-		add_account(r, e, device, args->number[ARG_ALLOCATED], &r->allocated_metric,
+		add_account(r, e, device, args->number[ARG_ALLOCATED], &r->lane->allocated_metric,
 			    "allocated_bytes");
 	if (has_arg(args, ARG_RESERVED))
-		add_account(r, e, device, args->number[ARG_RESERVED], &r->reserved_metric,
+		add_account(r, e, device, args->number[ARG_RESERVED], &r->lane->reserved_metric,
 			    "reserved_bytes");
 }
 
@@ -433,7 +267,7 @@ static void add_instant(struct reader *r, const struct event *e, const struct ar
 	struct row_mark row = { .time_ns = e->time_ns, .thread = thread_of(e) };
 
 	if (!(e->has & EVENT_TIME)) {
-		damaged(r, e, "an event without its time");
+		event_damaged(r, e, "an event without its time");
 	} else if (is_text(e->name, "[memory]")) {
 		add_memory(r, e, args);
 	} else {
@@ -464,7 +298,7 @@ static void add_arrow(struct reader *r, const struct event *e)
 	if (e->phase == 't') /* a place on the way */
 		return;
 	if (!(e->has & EVENT_ID) || !(e->has & EVENT_TIME)) {
-		damaged(r, e, "an arrow without its number or time");
+		event_damaged(r, e, "an arrow without its number or time");
 		return;
 	}
 	if (array_grow(&r->arrows, &r->arrows_capacity, r->n_arrows + 1, sizeof(*r->arrows)) < 0) {
@@ -472,7 +306,11 @@ static void add_arrow(struct reader *r, const struct event *e)
 		return;
 	}
 	r->arrows[r->n_arrows++] = (struct arrow){
-		.id = e->id, .time_ns = e->time_ns, .thread = thread_of(e), .end = e->phase == 'f'
+		.id = e->id,
+		.time_ns = e->time_ns,
+		.thread = thread_of(e),
+		.lane = (uint32_t)(r->lane - r->lanes),
+		.end = e->phase == 'f',
 	};
 }
 
@@ -485,11 +323,11 @@ static bool on_cpu(enum event_class class)
 static void add_timed(struct reader *r, const struct event *e, const struct args *args)
 {
 	if (!(e->has & EVENT_TIME) || !(e->has & EVENT_DURATION)) {
-		damaged(r, e, "an event without its time or duration");
+		event_damaged(r, e, "an event without its time or duration");
 		return;
 	}
 	if (e->duration_ns < 0) {
-		damaged(r, e, "a duration below zero");
+		event_damaged(r, e, "a duration below zero");
 		return;
 	}
 	if (on_cpu(e->class) && e->has & EVENT_PROCESS && !r->known.process_known) {
@@ -511,21 +349,21 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		add_api(r, e, args);
 		break;
 	case CLASS_OLD_OP:
-		if (add_step(r, e))
+		if (add_step(r, e, args))
 			break;
 		/* fall through */
 	case CLASS_OP:
 		add_op(r, e, args);
 		break;
 	case CLASS_ANNOTATION:
-		if (!add_step(r, e))
-			add_range(r, e);
+		if (!add_step(r, e, args))
+			add_range(r, e, args);
 		break;
 	case CLASS_GPU_ANNOTATION:
-		add_span(r, e, args, &r->gpu_domain, "gpu");
+		add_span(r, e, args, &r->lane->gpu_domain, "gpu");
 		break;
 	case CLASS_OVERHEAD:
-		add_span(r, e, args, &r->overhead_domain, "overhead");
+		add_span(r, e, args, &r->lane->overhead_domain, "overhead");
 		break;
 	case CLASS_FRAME:
 		add_frame(r, e);
@@ -572,7 +410,7 @@ void rows_add(struct reader *r, const struct event *e, const struct args *args)
 		else if (e->phase)
 			part_unknown(r->part, &e->phase, 1, 1);
 		else
-			damaged(r, e, "an event without its phase");
+			event_damaged(r, e, "an event without its phase");
 		break;
 	}
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define CUT_WITHIN ((size_t)256 << 10) /* of the end of a block */
-#define KEEP_MOST 4096		       /* bytes read again, when lost */
 
 static void damaged(struct reader *r, const char *p, const char *what)
 {
@@ -17,8 +16,14 @@ static void damaged(struct reader *r, const char *p, const char *what)
 
 static const char *read_start(struct reader *r, struct text_state *state, const char *p)
 {
-	if (r->end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+	size_t here = r->end - p < 3 ? (size_t)(r->end - p) : 3;
+
+	if (!memcmp(p, mark, here)) {
+		if (here < 3)
+			return NULL;
 		p += 3;
+	}
 	p = skip_blanks(p);
 	if (p >= r->end)
 		return NULL;
@@ -99,53 +104,68 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 	return p + 1;
 }
 
+enum finding { NO, YES, UNSURE /* it may go on after the end */ };
+
 /* What follows the list of events; else a list inside of an event would end them all. */
-static bool is_list_end(const struct reader *r, const char *p)
+static enum finding is_list_end(const struct reader *r, const char *p)
 {
-	static const char *const keys[] = { "traceName",	   "displayTimeUnit",
-					    "schemaVersion",	   "deviceProperties",
-					    "distributedInfo",	   "INFO",
-					    "baseTimeNanoseconds", "moescope" };
+	static const char *const keys[] = { "\"traceName\"",	   "\"displayTimeUnit\"",
+					    "\"schemaVersion\"",   "\"deviceProperties\"",
+					    "\"distributedInfo\"", "\"INFO\"",
+					    "\"moescope\"",	   "\"baseTimeNanoseconds\"" };
+	bool unsure = false;
 
 	p = skip_blanks(p + 1);
-	if (*p == '}')
-		return skip_blanks(p + 1) >= r->end;
-	if (*p != ',')
-		return false;
-	p = skip_blanks(p + 1);
-	for (size_t i = 0; *p == '"' && i < sizeof(keys) / sizeof(keys[0]); i++) {
-		size_t length = strlen(keys[i]);
+	if (*p == ',')
+		p = skip_blanks(p + 1);
+	else if (p < r->end)
+		return NO;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		size_t length = strlen(keys[i]), here = (size_t)(r->end - p);
 
-		if ((size_t)(r->end - p) > length + 1 && !memcmp(p + 1, keys[i], length) &&
-		    p[length + 1] == '"')
-			return true;
+		if (!memcmp(p, keys[i], here < length ? here : length)) {
+			if (here >= length)
+				return YES;
+			unsure = true;
+		}
 	}
-	return false;
+	return unsure ? UNSURE : NO;
+}
+
+/* p: after a brace. Whether an event begins here, or their list ends; *ret_at: where. */
+static enum finding is_between(const struct reader *r, const char *p, const char **ret_at)
+{
+	p = skip_blanks(p);
+	*ret_at = p;
+	if (*p == ']')
+		return is_list_end(r, p);
+	if (*p == ',')
+		*ret_at = p = skip_blanks(p + 1);
+	if (*p == '{')
+		p = skip_blanks(p + 1);
+	else if (p < r->end)
+		return NO;
+	return p >= r->end ? UNSURE : *p == '"' ? YES : NO;
 }
 
 /* After an event that cannot be read: the end of one with the beginning of another after it, be it in
  * a string or not. NULL: there is none here; *at: what may be the beginning of it. */
 static const char *find_event(struct reader *r, struct text_state *state, const char **at)
 {
-	const char *p = *at;
+	const char *p = *at, *next;
 
 	while ((p = memchr(p, '}', (size_t)(r->end - p))) != NULL) {
-		const char *q = skip_blanks(++p);
+		enum finding found = is_between(r, p + 1, &next);
 
-		if (*q == ']' && is_list_end(r, q)) {
+		if (found == YES) {
 			state->place = PLACE_EVENTS;
-			return q;
+			return next;
 		}
-		if (*q == ',')
-			q = skip_blanks(q + 1);
-		if (*q == '{' && *skip_blanks(q + 1) == '"') {
-			state->place = PLACE_EVENTS;
-			return q;
-		}
-		if ((q >= r->end || skip_blanks(q + 1) >= r->end) && q - p < KEEP_MOST) {
-			*at = p - 1;
+		if (found == UNSURE) {
+			*at = p;
 			return NULL;
 		}
+		p++;
 	}
 	*at = r->end;
 	return NULL;
@@ -154,20 +174,25 @@ static const char *find_event(struct reader *r, struct text_state *state, const 
 static const char *find_list(struct reader *r, struct text_state *state, const char **at)
 {
 	static const char key[] = "\"traceEvents\"";
-	const char *p = *at, *begin = *at;
+	const size_t length = sizeof(key) - 1;
+	const char *p = *at, *q;
 
-	while ((p = memmem(p, (size_t)(r->end - p), key, sizeof(key) - 1)) != NULL) {
-		p = skip_blanks(p + sizeof(key) - 1);
-		if (*p != ':')
-			continue;
-		p = skip_blanks(p + 1);
-		if (*p != '[')
-			continue;
-		state->place = PLACE_EVENTS;
-		r->known.has_events = true;
-		return p + 1;
+	while ((p = memmem(p, (size_t)(r->end - p), key, length)) != NULL) {
+		*at = p;
+		q = skip_blanks(p + length);
+		if (*q == ':')
+			q = skip_blanks(q + 1);
+		if (q >= r->end)
+			return NULL;
+		if (*q == '[' && q[-1] != '"') { /* there was a colon */
+			state->place = PLACE_EVENTS;
+			r->known.has_events = true;
+			return q + 1;
+		}
+		*at = p += length;
 	}
-	*at = r->end - begin > KEEP_MOST ? r->end - KEEP_MOST : begin;
+	if ((size_t)(r->end - *at) > length - 1)
+		*at = r->end - (length - 1);
 	return NULL;
 }
 
@@ -235,7 +260,7 @@ void text_finish(struct reader *r, const struct text_state *state)
 				r->begin < r->end ? "the file ends inside of an event"
 						  : "the file ends here, before its end");
 		break;
-	default: /* said before */
+	default: /* whole, or said before */
 		break;
 	}
 }

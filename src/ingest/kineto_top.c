@@ -127,6 +127,10 @@ void top_read(struct reader *r, struct text key, struct extent value)
 		read_tree(r, key, value);
 		if (key.length == 15)
 			add_groups(r, value);
+	} else if (is_key(key, "moescope") && *value.at == '{') {
+		r->about.size = 0;
+		buf_append(&r->about, value.at, (size_t)(value.end - value.at));
+		r->failed = r->about.failed ? -ENOMEM : r->failed;
 	} else if (is_key(key, "baseTimeNanoseconds")) {
 		if (!value_whole(r, value.at, &base) || base > INT64_MAX) {
 			part_damaged(r->part, r->offset + (uint64_t)(value.at - r->begin),

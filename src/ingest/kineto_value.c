@@ -203,7 +203,7 @@ const char *value_time(struct reader *r, const char *p, int64_t *ret_ns)
 	uint64_t digits = 0;
 	unsigned int digit, decimals = 0;
 
-	/* Nearly all: at most 15 digits and three decimals. */
+	/* Nearly all: at most 16 digits and three decimals. */
 	while ((digit = (unsigned char)*p - (unsigned int)'0') <= 9) {
 		digits = digits * 10 + digit;
 		p++;
@@ -223,6 +223,8 @@ const char *value_time(struct reader *r, const char *p, int64_t *ret_ns)
 
 			if (p >= r->end)
 				return value_bad(r, p, "");
+			if (digits * scale[decimals] > INT64_MAX)
+				return value_bad(r, at, "a time that is out of range");
 			*ret_ns = (int64_t)(digits * scale[decimals]);
 			return p;
 		}
@@ -357,14 +359,15 @@ static const char *read_point(const char *p, const char *end, uint32_t *ret_poin
 
 const char *text_plain(struct reader *r, struct text text, size_t *ret_length)
 {
-	const char *p = text.at, *end = p + text.length;
+	const char *p = text.at, *end;
 	char *to;
 	size_t n = 0;
 
 	if (!text.escaped) {
 		*ret_length = text.length;
-		return text.at;
+		return text.at ? text.at : "";
 	}
+	end = p + text.length;
 	r->scratch.size = 0;
 	/* No escape gives more bytes than it takes, but for a broken \u. */
 	to = buf_reserve(&r->scratch, 2 * (size_t)text.length + 4);
@@ -442,7 +445,7 @@ struct cached *text_entry(struct reader *r, struct text text)
 	if (!text.at || !text.length)
 		return NULL;
 	hash = hash_bytes(text.at, text.length);
-	entry = &r->texts[hash % CACHED_TEXTS];
+	entry = &r->lane->texts[hash % CACHED_TEXTS];
 	if (entry->hash == hash && entry->length == text.length && entry->bytes &&
 	    !memcmp(entry->bytes, text.at, text.length))
 		return entry;

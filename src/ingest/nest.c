@@ -181,7 +181,7 @@ static uint32_t place_in(struct places *places, uint32_t parent, uint32_t name)
 /* "outer;inner"; ';' inside a name would be a border. */
 static uint32_t path_string(struct places *places, struct intake_part *part, uint32_t place)
 {
-	const struct lexicon *lexicon = &part->process->inside->lexicon;
+	struct lexicon *lexicon = &part->process->inside->lexicon;
 	struct buf path = { 0 };
 	uint32_t chain[512];
 	size_t n = 0;
@@ -300,7 +300,7 @@ int nest_encode(struct intake_process *process, struct encoder *encoder)
 	int r = 0;
 
 	for (int h = 0; r == 0 && h < HELD_KINDS; h++)
-		r = held_collect(process, h, &held.rows[h], &held.n[h]);
+		r = held_collect(process, h, true, &held.rows[h], &held.n[h]);
 	if (r == 0)
 		r = list_entries(&held, false, &host);
 	if (r == 0)

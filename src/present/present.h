@@ -46,7 +46,7 @@ struct view {
 struct run_want view_want(const struct view *view, const struct present_options *options);
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "comm" "efficiency" "dashboard"; NULL when there is no such view. */
+ * "transfers" "comm" "counters" "efficiency" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON in the form of PyTorch's profiler. Needs every kind of record. */
@@ -54,7 +54,8 @@ int present_chrome(const struct run *run, FILE *out, struct err *err);
 /* Compressed; -ENOTSUP where present_chrome_packs says no. */
 int present_chrome_gzip(const struct run *run, FILE *out, struct err *err);
 /* The processes of one rank alone. */
-int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out, struct err *err);
+int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out,
+			struct err *err);
 bool present_chrome_packs(void);
 /* A Perfetto trace (protobuf), for ui.perfetto.dev and Perfetto's tools. Likewise. */
 int present_perfetto(const struct run *run, FILE *out, struct err *err);

@@ -22,9 +22,9 @@
 
 static const char *const names[] = {
 	"report", "dashboard", "ops", "steps",	   "routing",	 "routing-steps", "routing-experts",
-	"memory", "kernels",   "api", "transfers", "efficiency", "comm"
+	"memory", "kernels",   "api", "transfers", "efficiency", "comm",	  "counters"
 };
-#define N_NAMES 13
+#define N_NAMES 14
 
 static struct present_options plain(void)
 {
@@ -144,7 +144,7 @@ static void test_hostile_json(void **state)
 					     "routing", "routing-steps", "routing-experts",
 					     "memory",	"chrome",	 "kernels",
 					     "api",	"transfers",	 "efficiency",
-					     "comm" };
+					     "comm",	"counters" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
@@ -333,70 +333,6 @@ static void test_absent_has_a_reason(void **state)
 	fake_run_free(run);
 }
 
-/* Reads "KEY":<digits>.<3 digits> of an event as nanoseconds. */
-static int64_t trace_ns(const char *event, const char *key)
-{
-	char pattern[16];
-	const char *at;
-	long long whole;
-	int part, used = 0;
-
-	snprintf(pattern, sizeof(pattern), "\"%s\":", key);
-	at = strstr(event, pattern);
-	assert_non_null(at);
-	assert_int_equal(sscanf(at + strlen(pattern), "%lld.%3d%n", &whole, &part, &used), 2);
-	return (int64_t)whole * 1000 + part;
-}
-
-static void test_chrome_keeps_nanoseconds_and_nesting(void **state)
-{
-	struct run *run = fake_run_new();
-	uint32_t a = fake_site(run, "outer", -1, -1, 0), b = fake_site(run, "inner", 3, 4, 1);
-	int64_t base = INT64_C(9007199254740993), last; /* 2^53 + 1: no double holds it */
-	struct present_options options = plain();
-	char *text;
-	const char *outer, *inner;
-
-	(void)state;
-	last = base + INT64_C(8007199254740991);
-	fake_op(run, b, base, last, 1, 1, 8); /* same span: only depth tells them apart */
-	fake_range(run, a, base, last, 1, 0);
-	fake_span(run, base - 1, last);
-	text = text_of(run, "chrome", options);
-	assert_true(json_check(text));
-	outer = strstr(text, "\"name\":\"outer\"");
-	inner = strstr(text, "\"name\":\"inner\"");
-	assert_true(outer && inner && outer < inner);
-	assert_int_equal(trace_ns(outer, "ts"), 1);
-	assert_int_equal(trace_ns(inner, "dur"), INT64_C(8007199254740991));
-	assert_non_null(strstr(inner, "\"layer\":3,\"expert\":4,\"phase\":\"forward\""));
-	free(text);
-	fake_run_free(run);
-}
-
-static void test_chrome_kernels(void **state)
-{
-	struct run *run = fake_run_new();
-	char *text;
-
-	(void)state;
-	fake_add_launch(run, 0, &(struct row_launch){ .id = 1, .name = fake_string(run, "gemm") });
-	fake_add_kernel(
-		run, 0,
-		&(struct row_kernel){
-			.launch = 1, .start_ns = 5, .duration_ns = 7, .device = 2, .stream = 9 });
-	fake_add_kernel(run, 0, &(struct row_kernel){ .launch = 1, .start_ns = 5, .untimed = 1 });
-	run->loss.dropped_names = 4;
-	text = text_of(run, "chrome", plain());
-	assert_true(json_check(text));
-	assert_non_null(strstr(text, "\"name\":\"GPU 2\""));
-	assert_non_null(strstr(text, "\"name\":\"gemm\",\"pid\":4000000002,\"tid\":9"));
-	assert_non_null(strstr(text, "\"untimed_kernels\":1"));
-	assert_non_null(strstr(text, "\"lost\":4"));
-	free(text);
-	fake_run_free(run);
-}
-
 static void test_staged_moves_are_named(void **state)
 {
 	struct run *run = fake_run_new();
@@ -428,83 +364,38 @@ static void test_staged_moves_are_named(void **state)
 	fake_run_free(run);
 }
 
-static void test_chrome_spans(void **state)
+/* Names and stacks that are both too long share the room; JSON has all of them. */
+static void test_stacks(void **state)
 {
+	struct present_options options = plain();
 	struct run *run = fake_run_new();
-	const char *begin, *end, *open;
 	char *text;
 
 	(void)state;
-	fake_add_span(run, 0,
-		      &(struct row_span){ .name = fake_string(run, "request"),
-					  .start_ns = 1000,
-					  .duration_ns = 500,
-					  .thread = 7,
-					  .end_thread = 8,
-					  .domain = fake_string(run, "server") });
-	fake_add_span(run, 0,
-		      &(struct row_span){ .name = fake_string(run, "open"),
-					  .start_ns = 1200,
-					  .duration_ns = 800,
-					  .thread = 7,
-					  .unfinished = 1 });
-	fake_span(run, 0, 2000);
-	text = text_of(run, "chrome", plain());
-	assert_true(json_check(text));
-	begin = strstr(text, "{\"ph\":\"b\",\"name\":\"request\",\"pid\":4242,\"tid\":7,"
-			     "\"cat\":\"span\",\"id\":1,");
-	end = strstr(text, "{\"ph\":\"e\",\"name\":\"request\",\"pid\":4242,\"tid\":8,"
-			   "\"cat\":\"span\",\"id\":1,");
-	open = strstr(text, "{\"ph\":\"e\",\"name\":\"open\",\"pid\":4242,\"tid\":7,"
-			    "\"cat\":\"span\",\"id\":2,");
-	assert_true(begin && end && open && begin < end);
-	assert_int_equal(trace_ns(begin, "ts"), 1000);
-	assert_int_equal(trace_ns(end, "ts"), 1500);
-	assert_int_equal(trace_ns(open, "ts"), 2000);
-	assert_non_null(strstr(begin, "\"args\":{\"domain\":\"server\"}"));
-	assert_non_null(strstr(open, "\"unfinished\":"));
+	fake_add_op(run, 0,
+		    &(struct row_op){
+			    .site = fake_site(run,
+					      "autograd::engine::evaluate_function: "
+					      "ToCopyBackward0 of a long name",
+					      -1, -1, 0),
+			    .duration_ns = 1000,
+			    .stack = fake_string(run, "train.py(1): main;module.py(1783): call;"
+						      "models/mixtral/modeling_mixtral.py(104): "
+						      "forward_of_the_router"),
+		    });
+	options.by_stack = true;
+	text = text_of(run, "ops", options);
+	check_text("ops", text, 80);
+	assert_non_null(strstr(text, "called from"));
+	assert_non_null(strstr(text, "autograd::"));
+	assert_non_null(strstr(text, "models/"));
+	assert_non_null(strstr(text, "the_router"));
+	assert_null(strstr(text, "train.py"));
 	free(text);
-	fake_run_free(run);
-}
-
-static void test_chrome_payloads(void **state)
-{
-	static const struct {
-		uint8_t type;
-		uint64_t bits;
-		const char *shown;
-	} values[] = {
-		{ 1, UINT64_MAX, "\"args\":{\"payload\":18446744073709551615}" },
-		{ 2, (uint64_t)-5, "\"args\":{\"payload\":-5}" },
-		{ 3, UINT64_C(0x3ff8000000000000), "\"args\":{\"payload\":1.5}" },
-	};
-	struct run *run = fake_run_new();
-	char *text;
-
-	(void)state;
-	for (size_t i = 0; i < 3; i++)
-		fake_add_payload(run, 0,
-				 &(struct row_payload){ .time_ns = 10,
-							.thread = 3,
-							.name = fake_string(run, "p"),
-							.type = values[i].type,
-							.bits = values[i].bits });
-	fake_add_payload(run, 0,
-			 &(struct row_payload){ .name = fake_string(run, "c"),
-						.domain = fake_string(run, "d"),
-						.category = 3 });
-	fake_add_fact(run, 0,
-		      &(struct row_fact){ .key = fake_string(run, "NVTX category 3"),
-					  .value = fake_string(run, "another domain's") });
-	fake_add_fact(run, 0,
-		      &(struct row_fact){ .key = fake_string(run, "NVTX category d/3"),
-					  .value = fake_string(run, "copies") });
-	text = text_of(run, "chrome", plain());
-	assert_true(json_check(text));
-	for (size_t i = 0; i < 3; i++)
-		assert_non_null(strstr(text, values[i].shown));
-	assert_non_null(strstr(text, "\"args\":{\"domain\":\"d\",\"category\":3,"
-				     "\"category_name\":\"copies\"}"));
+	options.json = true;
+	text = text_of(run, "ops", options);
+	assert_non_null(
+		strstr(text, "\"stack\": \"train.py(1): main;module.py(1783): call;models/"));
 	free(text);
 	fake_run_free(run);
 }
@@ -522,10 +413,7 @@ int main(void)
 		cmocka_unit_test(test_csv_quotes),
 		cmocka_unit_test(test_absent_has_a_reason),
 		cmocka_unit_test(test_staged_moves_are_named),
-		cmocka_unit_test(test_chrome_keeps_nanoseconds_and_nesting),
-		cmocka_unit_test(test_chrome_kernels),
-		cmocka_unit_test(test_chrome_spans),
-		cmocka_unit_test(test_chrome_payloads),
+		cmocka_unit_test(test_stacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch (Kineto) traces as users have them: real ones against figures that other programs computed
+from them (../shared/fixtures, skipped where it is not), compressed ones, broken ones."""
+
+import collections
+import decimal
+import functools
+import gzip
+import json
+import pathlib
+import re
+
+from cli import Skip, check, equal, main, moescope, one_sentence, test
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FIXTURES = ROOT.parent / "shared" / "fixtures"
+H200 = "h200-torch2.11-mixtral-train.pt.trace.json.gz"
+GPU_CATEGORIES = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
+
+
+def traces():
+    """(path, what is expected of it) of each."""
+    if not (FIXTURES / "expected.json").exists():
+        raise Skip("no ../shared/fixtures")
+    expected = json.loads((FIXTURES / "expected.json").read_text())
+    for name, figures in expected.items():
+        if figures["format"] == "kineto":
+            path = FIXTURES / name
+            yield (path if path.exists() else FIXTURES / "kineto-two-ranks" / name), figures
+
+
+def answer(command, path, *options):
+    done = moescope(command, path, "--json", *options)
+    equal(done.status, 0, done.err)
+    return json.loads(done.out)
+
+
+@functools.lru_cache(maxsize=None)
+def events(path):
+    """As Python reads them, with exact numbers."""
+    with gzip.open(path, "rt", errors="replace") as file:
+        return json.load(file, strict=False, parse_float=decimal.Decimal)["traceEvents"]
+
+
+def nanoseconds(number):
+    return int(decimal.Decimal(number) * 1000)
+
+
+def union(intervals):
+    merged = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    return sum(end - start for start, end in merged)
+
+
+def records(path, run):
+    """Rows by kind, as import says."""
+    done = moescope("import", path, "-o", run)
+    equal(done.status, 0, done.err)
+    return {kind: int(n) for kind, n in re.findall(r"([a-z_]+) (\d+)[,.]", done.err)}
+
+
+@test
+def events_by_category():
+    for i, (path, figures) in enumerate(traces()):
+        rows = records(path, f"{i}.mscope")
+        count = collections.Counter(figures["events_X_by_cat"])
+        steps = rows.get("step", 0)
+        equal(steps, figures["profiler_steps"], path)
+        equal(rows["kernel"], count["kernel"] + count["Kernel"], path)
+        equal(rows.get("copy", 0), count["gpu_memcpy"] + count["Memcpy"], path)
+        equal(rows.get("set", 0), count["gpu_memset"] + count["Memset"], path)
+        equal(rows["api"], count["cuda_runtime"] + count["cuda_driver"] + count["Runtime"], path)
+        equal(rows.get("frame", 0), count["python_function"], path)
+        equal(rows.get("span", 0), count["gpu_user_annotation"], path)
+        # Steps are annotations, in 2021 operations.
+        equal(rows["op"] + rows.get("range", 0) + steps,
+              count["cpu_op"] + count["Operator"] + count["user_annotation"], path)
+
+
+@test
+def kernels_and_copies():
+    for path, figures in traces():
+        found = answer("kernels", path, "--limit", "0")
+        total = found["total"]
+        equal(total["count"], figures["kernels"], path)
+        equal(total["names"], figures["kernel_names"], path)
+        equal(total["time_ns"], round(figures["kernel_time_us"] * 1000), path)
+        equal([[row["name"][:100], row["count"], row["time_ns"]] for row in found["rows"][:5]],
+              [[name, n, round(us * 1000)] for name, n, us in figures["top5_kernels"]], path)
+        equal(answer("transfers", path)["total"]["bytes"], figures["copy_bytes"], path)
+
+
+@test
+def busy_time_is_exact():
+    """The listed figures come from doubles, which hold microseconds since 1970 to a quarter of
+    one; ours equal the exact ones, and those within that."""
+    for path, figures in traces():
+        devices = collections.defaultdict(list)
+        for event in events(path):
+            if event.get("ph") == "X" and event.get("cat") in GPU_CATEGORIES:
+                start = nanoseconds(event["ts"])
+                devices[event["args"]["device"]].append((start, start + nanoseconds(event["dur"])))
+        found = {device["device"]: device["busy_ns"]
+                 for device in answer("report", path)["timeline"]["devices"]}
+        equal(found, {device: union(busy) for device, busy in devices.items()}, path)
+        for device, us in figures["gpu_busy_us_by_device"].items():
+            spread = 0.25 * len(devices[int(device)]) if "ns-" in path.name else 0.01
+            check(abs(found[int(device)] / 1000 - us) <= spread, path, found, us)
+
+
+@test
+def ranks_of_a_directory():
+    next(traces())
+    found = answer("kernels", FIXTURES / "kineto-two-ranks", "--by", "device", "--limit", "0")
+    equal(found["run"]["ranks"], [0, 1])
+    equal(found["total"]["count"], 1154 + 1104)
+
+
+def calls_inside(trace):
+    """Time of CUDA calls by the innermost operation around them."""
+    threads = collections.defaultdict(list)
+    for event in trace:
+        if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation",
+                                                           "cuda_runtime", "cuda_driver"):
+            start = nanoseconds(event["ts"])
+            threads[event["tid"]].append((start, -nanoseconds(event["dur"]), event["cat"],
+                                          event["name"]))
+    inside = collections.Counter()
+    for found in threads.values():
+        around = []
+        for start, minus_duration, category, name in sorted(found):
+            while around and around[-1][0] <= start:
+                around.pop()
+            if category.startswith("cuda"):
+                if around:
+                    inside[around[-1][1]] += -minus_duration
+            else:
+                around.append((start - minus_duration, name))
+    return inside
+
+
+@test
+def operations_as_torch_sees_them():
+    """key_averages takes CUDA calls for operations; of several overloads it has a row each."""
+    path = FIXTURES / H200
+    averages = FIXTURES / H200.replace(".pt.trace.json.gz", ".key_averages.json")
+    if not averages.exists():
+        raise Skip("no ../shared/fixtures")
+    operations = {row["name"]: row for row in answer("ops", path, "--limit", "0")["rows"]}
+    kernels = {row["name"]: row for row in answer("kernels", path, "--limit", "0")["rows"]}
+    inside = calls_inside(events(path))
+    compared = 0
+    for row in json.loads(averages.read_text())["rows"]:
+        own = operations.get(row["key"])
+        if row["key"] in kernels:
+            equal(kernels[row["key"]]["count"], row["calls"], row)
+            equal(kernels[row["key"]]["time_ns"], round(row["self_cuda_us"] * 1000), row)
+        elif own and own["kind"] == "op":
+            equal(own["self_gpu_ns"], round(row["self_cuda_us"] * 1000), row)
+            if own["count"] == row["calls"]:
+                equal(own["self_cpu_ns"] - inside[row["key"]],
+                      round(row["self_cpu_us"] * 1000), row)
+                compared += 1
+    check(compared >= 20, compared)
+
+
+@test
+def memory_as_torch_sees_it():
+    averages = FIXTURES / H200.replace(".pt.trace.json.gz", ".key_averages.json")
+    if not averages.exists():
+        raise Skip("no ../shared/fixtures")
+    peak = json.loads(averages.read_text())
+    told = [event["args"] for event in events(FIXTURES / H200) if event["name"] == "[memory]"]
+    found = [row for row in answer("memory", FIXTURES / H200)["rows"] if row["device"] == 0][0]
+    last = [args for args in told if args["Device Type"] == 1][-1]
+    equal(found["account_allocated_bytes"], last["Total Allocated"])
+    equal(found["account_reserved_bytes"], peak["reserved"])
+
+
+def trace_text(n=3000):
+    """A trace with kernels of 1, 2, 3... microseconds."""
+    return json.dumps({"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": f"kernel_{i % 7}", "pid": 0, "tid": 7,
+         "ts": 10 * i, "dur": i + 1, "args": {"device": 0, "stream": 7}} for i in range(n)]})
+
+
+def written(name, data):
+    pathlib.Path(name).write_bytes(data)
+    return name
+
+
+def kernels_of(name):
+    found = answer("kernels", name, "--limit", "0")
+    return found["total"]["count"], found["total"]["time_ns"], found["loss"]["damaged_events"]
+
+
+@test
+def compressed_or_not_and_in_members():
+    text = trace_text().encode()
+    whole = (3000, 1000 * 3000 * 3001 // 2, 0)
+    equal(kernels_of(written("a.json", text)), whole)
+    equal(kernels_of(written("b", gzip.compress(text))), whole)
+    middle = len(text) // 2
+    equal(kernels_of(written("c.gz", gzip.compress(text[:middle]) + gzip.compress(text[middle:]))),
+          whole)
+
+
+@test
+def compressed_files_that_are_damaged():
+    text = trace_text(30000).encode()
+    data = gzip.compress(text)
+    count, time, damaged = kernels_of(written("cut.gz", data[:len(data) // 2]))
+    check(0 < count < 30000 and time == 1000 * count * (count + 1) // 2, count, time)
+    equal(damaged, 2, "the end of the data, and the event that it cuts")
+    broken = bytearray(data)
+    broken[len(data) // 2] ^= 0xff
+    count, _, damaged = kernels_of(written("broken.gz", bytes(broken)))
+    check(0 < count and damaged > 0, count, damaged)
+    report = answer("report", "cut.gz")
+    check("the compressed data is damaged or ends here" in report["run"]["notes"],
+          report["run"]["notes"])
+
+
+@test
+def files_that_break_off():
+    text = trace_text().encode()
+    count, time, damaged = kernels_of(written("cut.json", text[:len(text) // 3]))
+    check(0 < count < 3000 and time == 1000 * count * (count + 1) // 2 and damaged == 1,
+          count, time, damaged)
+
+
+@test
+def files_that_are_no_traces():
+    one_sentence(moescope("kernels", written("a.json", '{"traceEvents"'.encode("utf-16"))), 1,
+                 "UTF-16")
+    one_sentence(moescope("kernels", written("b.json", b'{"traceEvents": 12}')), 1, "traceEvents")
+
+
+main()

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kineto traces as text into the importer, and what it makes of them as text (fake_intake.h).
+ */
+#ifndef KINETO_TEXT_H
+#define KINETO_TEXT_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fake_intake.h"
+#include "ingest/importers.h"
+#include "ingest/json_scan.h"
+#include "ingest/kineto.h"
+
+#define ALL_KINDS (~UINT64_C(0))
+
+/* The result of the read, and the lines, which the caller frees. */
+static inline int read_bytes(const char *bytes, size_t size, bool gzip, uint64_t kinds,
+			     const struct kineto_choices *choices, char **ret_lines,
+			     struct err *err)
+{
+	struct intake *intake = fake_intake_new(kinds);
+	int fd = memfd_create("trace", 0), r;
+	char path[64];
+	struct ingest_file file = { .path = path,
+				    .bytes = size,
+				    .gzip = gzip,
+				    .head = bytes,
+				    .head_bytes = size < INGEST_HEAD_BYTES ? size
+									   : INGEST_HEAD_BYTES,
+				    .rank_hint = 9 };
+
+	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = choices ? kineto_read(&file, intake, choices, err)
+		    : kineto_importer.read(&file, intake, err);
+	*ret_lines = fake_intake_text(intake);
+	fake_intake_free(intake);
+	close(fd);
+	return r;
+}
+
+static inline char *lines_of(const char *text, uint64_t kinds, const struct kineto_choices *choices)
+{
+	struct err err = { "" };
+	char *lines;
+	int r = read_bytes(text, strlen(text), false, kinds, choices, &lines, &err);
+
+	if (r < 0) {
+		fprintf(stderr, "%s\n", err.message);
+		abort();
+	}
+	return lines;
+}
+
+#endif
