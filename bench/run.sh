@@ -21,6 +21,9 @@ echo
 echo "== views of a run, the best of three =="
 "$here/report.sh" "$build" "$work" "$largest"
 echo
+echo "== traces of other profilers, beside other programs (bench/ingest.sh alone takes sizes) =="
+"$here/ingest.sh" "$build" 1000000000 || echo "some of it failed; see above"
+echo
 echo "== training under the profiler, recorded and unrecorded steps in turn =="
 cd "$work"
 start=$(date +%s)

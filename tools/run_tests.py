@@ -107,9 +107,14 @@ def unit(results, directory, prefix, only=None, env=None):
         results.take(f"{prefix} {os.path.basename(program)}", status, output)
 
 
+def fuzz_targets():
+    with open(os.path.join(ROOT, "tests", "fuzz", "targets"), encoding="utf-8") as file:
+        return file.read().split()
+
+
 def replay(results, directory):
     """Every kept fuzz input through its target, built with the sanitizers."""
-    for target in ("json", "kineto", "peaks", "pickle", "ring", "schedule", "shard"):
+    for target in fuzz_targets():
         inputs = [os.path.join(ROOT, "tests", "fuzz", kind, target) for kind in
                   ("corpus", "regress")]
         status, output = run([os.path.join(directory, "tests", "fuzz-replay-" + target),

@@ -468,7 +468,7 @@ static void enter_range(const struct attribution *at, size_t range, struct place
 	place->phase = at->range_places[range].phase;
 }
 
-/* A thread in none of its own ranges works for the one that leads the phases. */
+/* A thread whose own ranges name no phase works for the one that leads the phases. */
 static size_t lent_range(const struct attribution *at, size_t call, size_t *hint)
 {
 	const struct table_api *api = &at->run->api;
@@ -494,9 +494,15 @@ struct place attribution_place_near(const struct attribution *at, struct attribu
 					  api->start_ns[call], &cursor->step);
 	range = innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
 			  &cursor->range);
-	if (range == NOTHING)
-		range = lent_range(at, call, &cursor->lent);
-	enter_range(at, range, &place);
+	if (range == NOTHING) {
+		enter_range(at, lent_range(at, call, &cursor->lent), &place);
+	} else {
+		enter_range(at, range, &place);
+		if (!place.phase) {
+			range = lent_range(at, call, &cursor->lent);
+			place.phase = range == NOTHING ? 0 : at->range_places[range].phase;
+		}
+	}
 	return place;
 }
 

@@ -57,6 +57,7 @@ ANALYSIS(comm, comm_analyze_at(&w->at, &w->lanes, &w->options->sel, w->options->
 ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.timeline))
 ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
 ANALYSIS(launches, launches_analyze_at(&w->at, &w->options->sel, &w->f.launches))
+ANALYSIS(counters, launch_metrics_analyze(w->run, &w->f.launch_metrics))
 ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slow))
 ANALYSIS(device_phases,
 	 device_phases_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.device_phases))
@@ -97,6 +98,7 @@ static const struct analysis analyses[] = {
 	{ FIND_OVERHEAD, 0, find_overhead },
 	{ FIND_SPANS, 0, find_spans },
 	{ FIND_LAUNCHES, NEEDS_CALLS | NEEDS_PLACES_SELECTED, find_launches },
+	{ FIND_COUNTERS, 0, find_counters },
 };
 
 /* The second stage: what stands on findings of the first. */
@@ -210,6 +212,7 @@ void findings_release(struct findings *findings)
 	inference_release(&findings->inference);
 	kernels_release(&findings->kernels);
 	launches_release(&findings->launches);
+	launch_metrics_release(&findings->launch_metrics);
 	api_calls_release(&findings->api);
 	transfers_release(&findings->transfers);
 	comm_release(&findings->comm);

@@ -16,6 +16,7 @@
 #include "analyze/imbalance_tax.h"
 #include "analyze/inference.h"
 #include "analyze/kernels.h"
+#include "analyze/launch_metrics.h"
 #include "analyze/launches.h"
 #include "analyze/memory.h"
 #include "analyze/named_spans.h"
@@ -40,7 +41,8 @@ struct findings {
 	struct inference inference;
 	struct overhead overhead;
 	struct kernels kernels;
-	struct launches launches; /* with FIND_LAUNCHES */
+	struct launches launches;	      /* with FIND_LAUNCHES */
+	struct launch_metrics launch_metrics; /* with FIND_COUNTERS */
 	struct api_calls api;
 	struct transfers transfers;
 	struct comm comm;
@@ -72,6 +74,7 @@ enum finding {
 	/* Parts that only some views show. */
 	FIND_ROUTER_TIME = 1 << 16,
 	FIND_LAUNCHES = 1 << 17, /* of kernels: it looks up the call of every one */
+	FIND_COUNTERS = 1 << 18,
 };
 
 struct findings_options {

@@ -20,8 +20,8 @@
 static const struct {
 	const char *class, *pattern;
 } builtin[] = {
-	{ "collective", "nccl|rccl|nvshmem|deep_ep|(::|[0-9])ep(::|[0-9]+)(internode|intranode|"
-			"cuda|layout)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|"
+	{ "collective", "nccl|rccl|nvshmem|deep_ep|::ep::|[0-9]ep[0-9](internode|intranode|"
+			"cuda)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|"
 			"cross_device_reduce" },
 	{ "attention", "flash|fmha|sdpa|attention|attn|mha_|compute_dot_do_o|convert_dq_to" },
 	{ "routing", "top_?k|moe_align|expert_sort|sort_?expert|moe_?gating|router|routing" },

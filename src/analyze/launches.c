@@ -6,22 +6,26 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/attribution.h"
 #include "analyze/stats.h"
+#include "base/buf.h"
 
 #define NONE UINT32_MAX
 
-/* Per kernel and call as little as will do: runs have millions of both. */
+/* Per kernel and call as little as will do, and looked at in their order: runs have millions of both. */
 struct builder {
 	const struct run *run;
 	const struct attribution *at;
-	uint32_t *call_of;  /* of each kernel; NONE: it does not count */
+	uint64_t *counts;   /* bit of each kernel: it does */
 	uint32_t *per_call; /* kernels of each call */
 	uint32_t *first;    /* of each call: the kernel that began first, or NONE */
-	uint32_t *order;    /* the kernels that count, by name */
-	size_t n;
-	double *work; /* for n numbers */
+	uint32_t *row_of;   /* of each launch id; NONE: no kernel of it counts */
+	size_t n_launches, n;
+	/* By row, so that each has its own part. */
+	double *overheads; /* of the kernels that count */
+	double *latencies; /* of the first kernels of calls */
 };
 
 static bool selected(const struct builder *b, const struct selection *sel, size_t kernel,
@@ -36,6 +40,11 @@ static bool selected(const struct builder *b, const struct selection *sel, size_
 	       attribution_selects(b->at, sel, &place);
 }
 
+static bool does_count(const struct builder *b, size_t kernel)
+{
+	return b->counts[kernel / 64] >> kernel % 64 & 1;
+}
+
 static void find_calls(struct builder *b, const struct selection *sel, bool all,
 		       uint64_t *ret_without)
 {
@@ -47,7 +56,6 @@ static void find_calls(struct builder *b, const struct selection *sel, bool all,
 	for (size_t i = 0; i < t->n; i++) {
 		uint32_t call;
 
-		b->call_of[i] = NONE;
 		if (t->untimed[i])
 			continue;
 		call = b->at->kernel_call[i];
@@ -57,45 +65,111 @@ static void find_calls(struct builder *b, const struct selection *sel, bool all,
 		}
 		if (!all && !selected(b, sel, i, &cursor))
 			continue;
-		b->call_of[i] = call;
+		b->counts[i / 64] |= UINT64_C(1) << i % 64;
 		b->per_call[call]++;
 		if (b->first[call] == NONE || t->start_ns[i] < t->start_ns[b->first[call]])
 			b->first[call] = (uint32_t)i;
+		if (t->launch[i] >= b->n_launches)
+			b->n_launches = (size_t)t->launch[i] + 1;
 		b->n++;
 	}
 }
 
-static uint32_t name_of(const struct builder *b, size_t kernel)
+static int by_name(const void *a, const void *b)
 {
-	return run_launch(b->run, b->run->kernel.launch[kernel]).name;
+	const struct launch_row *x = a, *y = b;
+
+	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-/* Fills `order` and gives the ends of the names' parts of it; names are few and dense. */
-static int order_by_name(struct builder *b, size_t **ret_ends, size_t *ret_names)
+static int name_of_row(const void *key, const void *row)
 {
-	size_t names = 0, sum = 0, *at;
+	uint32_t name = *(const uint32_t *)key, other = ((const struct launch_row *)row)->name;
 
-	for (size_t i = 0; i < b->run->kernel.n; i++)
-		if (b->call_of[i] != NONE && name_of(b, i) >= names)
-			names = (size_t)name_of(b, i) + 1;
-	at = calloc(names ? names : 1, sizeof(*at));
-	if (!at)
+	return name < other ? -1 : name > other;
+}
+
+const struct launch_row *launches_find(const struct launches *launches, uint32_t name)
+{
+	return launches->n ? bsearch(&name, launches->rows, launches->n, sizeof(*launches->rows),
+				     name_of_row)
+			   : NULL;
+}
+
+/* A row for each name of the launches whose kernels count, and which launch counts to which. */
+static int list_rows(struct builder *b, struct launches *out)
+{
+	size_t n = 0;
+
+	b->row_of = array_new(b->n_launches + 1, sizeof(*b->row_of));
+	out->rows = calloc(b->n_launches + 1, sizeof(*out->rows));
+	if (!b->row_of || !out->rows)
 		return -ENOMEM;
+	memset(b->row_of, 0xff, b->n_launches * sizeof(*b->row_of));
 	for (size_t i = 0; i < b->run->kernel.n; i++)
-		if (b->call_of[i] != NONE)
-			at[name_of(b, i)]++;
-	for (size_t name = 0; name < names; name++) {
-		size_t count = at[name];
+		if (does_count(b, i))
+			b->row_of[b->run->kernel.launch[i]] = 0;
+	for (size_t id = 0; id < b->n_launches; id++)
+		if (b->row_of[id] != NONE)
+			out->rows[n++].name = run_launch(b->run, (uint32_t)id).name;
+	qsort(out->rows, n, sizeof(*out->rows), by_name);
+	for (size_t i = 0; i < n; i++)
+		if (!i || out->rows[i].name != out->rows[i - 1].name)
+			out->rows[out->n++].name = out->rows[i].name;
+	for (size_t id = 0; id < b->n_launches; id++) {
+		uint32_t name = run_launch(b->run, (uint32_t)id).name;
 
-		at[name] = sum;
-		sum += count;
+		if (b->row_of[id] != NONE)
+			b->row_of[id] = (uint32_t)(launches_find(out, name) - out->rows);
 	}
-	for (size_t i = 0; i < b->run->kernel.n; i++)
-		if (b->call_of[i] != NONE)
-			b->order[at[name_of(b, i)]++] = (uint32_t)i;
-	*ret_ends = at;
-	*ret_names = names;
 	return 0;
+}
+
+static bool is_first(const struct builder *b, size_t kernel)
+{
+	return b->first[b->at->kernel_call[kernel]] == kernel;
+}
+
+/* Counts and sums of the rows, and their parts of the two lists. at: room for two of each row. */
+static void fill_rows(struct builder *b, struct launches *out, size_t *at)
+{
+	const struct table_kernel *t = &b->run->kernel;
+	const struct table_api *api = &b->run->api;
+	size_t overheads = 0, latencies = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		struct launch_row *row;
+
+		if (!does_count(b, i))
+			continue;
+		row = &out->rows[b->row_of[t->launch[i]]];
+		row->count++;
+		row->calls += is_first(b, i);
+	}
+	for (size_t r = 0; r < out->n; r++) {
+		at[2 * r] = overheads;
+		at[2 * r + 1] = latencies;
+		overheads += out->rows[r].count;
+		latencies += out->rows[r].calls;
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		uint32_t call = b->at->kernel_call[i], r;
+		struct launch_row *row;
+		double overhead;
+
+		if (!does_count(b, i))
+			continue;
+		r = b->row_of[t->launch[i]];
+		row = &out->rows[r];
+		overhead = (double)api->duration_ns[call] / b->per_call[call];
+		row->call_ns += overhead;
+		row->time_ns += t->duration_ns[i];
+		row->bound += overhead > (double)t->duration_ns[i];
+		b->overheads[at[2 * r]++] = overhead;
+		if (is_first(b, i))
+			b->latencies[at[2 * r + 1]++] =
+				(double)(t->start_ns[i] - api->start_ns[call]);
+	}
 }
 
 static struct value median(double *x, size_t n)
@@ -104,64 +178,47 @@ static struct value median(double *x, size_t n)
 		 : value_absent("no timed kernel of these has its launch call recorded");
 }
 
-/* Sums and medians over n kernels. */
-static struct launch_row make_row(const struct builder *b, const uint32_t *kernels, size_t n)
+/* The medians move numbers inside the parts of the rows: what is over all comes after. */
+static void find_medians(struct builder *b, struct launches *out)
 {
-	const struct table_kernel *t = &b->run->kernel;
-	const struct table_api *api = &b->run->api;
-	struct launch_row row = { .name = n ? name_of(b, *kernels) : 0, .count = n };
-	size_t firsts = 0;
+	double *overheads = b->overheads, *latencies = b->latencies;
 
-	for (size_t i = 0; i < n; i++) {
-		uint32_t call = b->call_of[kernels[i]];
-		double overhead = (double)api->duration_ns[call] / b->per_call[call];
+	for (size_t r = 0; r < out->n; r++) {
+		struct launch_row *row = &out->rows[r];
 
-		b->work[i] = overhead;
-		row.call_ns += overhead;
-		row.time_ns += t->duration_ns[kernels[i]];
-		row.bound += overhead > (double)t->duration_ns[kernels[i]];
+		row->overhead_ns = median(overheads, row->count);
+		row->latency_ns =
+			row->calls ? median(latencies, row->calls)
+				   : value_absent("other kernels of their calls began before them");
+		overheads += row->count;
+		latencies += row->calls;
+		out->count += row->count;
+		out->bound += row->bound;
+		out->calls += row->calls;
+		out->call_ns += row->call_ns;
+		out->time_ns += row->time_ns;
 	}
-	row.overhead_ns = median(b->work, n);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t call = b->call_of[kernels[i]];
-
-		if (b->first[call] == kernels[i])
-			b->work[firsts++] = (double)(t->start_ns[kernels[i]] - api->start_ns[call]);
-	}
-	row.calls = firsts;
-	row.latency_ns = firsts || !n
-				 ? median(b->work, firsts)
-				 : value_absent("other kernels of their calls began before them");
-	return row;
+	out->overhead_ns = median(b->overheads, out->count);
+	out->latency_ns = median(b->latencies, out->calls);
 }
 
 static int make_rows(struct builder *b, struct launches *out)
 {
-	size_t *ends, names, rows = 0, from = 0;
-	struct launch_row all;
-	int r = order_by_name(b, &ends, &names);
+	size_t *at;
+	int r = list_rows(b, out);
 
 	if (r < 0)
 		return r;
-	for (size_t name = 0; name < names; name++)
-		rows += ends[name] > (name ? ends[name - 1] : 0);
-	out->rows = calloc(rows ? rows : 1, sizeof(*out->rows));
-	if (!out->rows) {
-		free(ends);
+	at = calloc(2 * out->n + 1, sizeof(*at));
+	b->overheads = array_new(b->n + 1, sizeof(*b->overheads));
+	b->latencies = array_new(b->n + 1, sizeof(*b->latencies));
+	if (!at || !b->overheads || !b->latencies) {
+		free(at);
 		return -ENOMEM;
 	}
-	for (size_t name = 0; name < names; from = ends[name++])
-		if (ends[name] > from)
-			out->rows[out->n++] = make_row(b, b->order + from, ends[name] - from);
-	free(ends);
-	all = make_row(b, b->order, b->n);
-	out->count = all.count;
-	out->bound = all.bound;
-	out->calls = all.calls;
-	out->call_ns = all.call_ns;
-	out->time_ns = all.time_ns;
-	out->latency_ns = all.latency_ns;
-	out->overhead_ns = all.overhead_ns;
+	fill_rows(b, out, at);
+	find_medians(b, out);
+	free(at);
 	return 0;
 }
 
@@ -173,21 +230,20 @@ static int build(struct builder *b, const struct selection *sel, struct launches
 
 	if (kernels >= NONE || calls >= NONE)
 		return -E2BIG;
-	b->call_of = calloc(kernels, sizeof(*b->call_of));
-	b->order = calloc(kernels, sizeof(*b->order));
-	b->work = calloc(kernels, sizeof(*b->work));
+	b->counts = calloc(kernels / 64 + 1, sizeof(*b->counts));
 	b->per_call = calloc(calls, sizeof(*b->per_call));
 	b->first = calloc(calls, sizeof(*b->first));
-	r = b->call_of && b->order && b->work && b->per_call && b->first ? 0 : -ENOMEM;
+	r = b->counts && b->per_call && b->first ? 0 : -ENOMEM;
 	if (r >= 0) {
 		find_calls(b, sel, all, &out->without_call);
 		r = make_rows(b, out);
 	}
-	free(b->call_of);
-	free(b->order);
-	free(b->work);
+	free(b->counts);
 	free(b->per_call);
 	free(b->first);
+	free(b->row_of);
+	free(b->overheads);
+	free(b->latencies);
 	return r;
 }
 
@@ -198,8 +254,10 @@ int launches_analyze_at(const struct attribution *at, const struct selection *se
 	struct builder b = { .run = at->run, .at = at };
 	int r = build(&b, sel, &result);
 
-	if (r < 0)
+	if (r < 0) {
+		free(result.rows);
 		return r;
+	}
 	result.bound_pct = result.count
 				   ? value_of(100.0 * (double)result.bound / (double)result.count)
 				   : result.overhead_ns;
@@ -234,18 +292,4 @@ void launches_release(struct launches *launches)
 {
 	free(launches->rows);
 	*launches = (struct launches){ 0 };
-}
-
-static int name_of_row(const void *key, const void *row)
-{
-	uint32_t name = *(const uint32_t *)key, other = ((const struct launch_row *)row)->name;
-
-	return name < other ? -1 : name > other;
-}
-
-const struct launch_row *launches_find(const struct launches *launches, uint32_t name)
-{
-	return launches->n ? bsearch(&name, launches->rows, launches->n, sizeof(*launches->rows),
-				     name_of_row)
-			   : NULL;
 }

@@ -259,7 +259,7 @@ static size_t gap_of(const struct text_layout *layout)
 static void measure(const struct text_table *table, const struct text_layout *layout,
 		    size_t *widths)
 {
-	size_t total = (size_t)layout->indent, flexible = table->n_columns;
+	size_t total = (size_t)layout->indent;
 
 	for (size_t c = 0; c < table->n_columns; c++) {
 		widths[c] = layout->no_header ? 0
@@ -271,16 +271,18 @@ static void measure(const struct text_table *table, const struct text_layout *la
 				widths[c] = w;
 		}
 		total += widths[c] + (c ? gap_of(layout) : 0);
-		if (table->columns[c].flexible)
-			flexible = c;
 	}
-	if (layout->width > 0 && total > (size_t)layout->width && flexible < table->n_columns) {
-		size_t over = total - (size_t)layout->width;
+	/* The widest of those that can gives way, as long as there is one. */
+	for (; layout->width > 0 && total > (size_t)layout->width; total--) {
+		size_t widest = table->n_columns;
 
-		if (widths[flexible] >= over + FLEXIBLE_MIN)
-			widths[flexible] -= over;
-		else if (widths[flexible] > FLEXIBLE_MIN)
-			widths[flexible] = FLEXIBLE_MIN;
+		for (size_t c = 0; c < table->n_columns; c++)
+			if (table->columns[c].flexible && widths[c] > FLEXIBLE_MIN &&
+			    (widest == table->n_columns || widths[c] > widths[widest]))
+				widest = c;
+		if (widest == table->n_columns)
+			break;
+		widths[widest]--;
 	}
 }
 

@@ -38,7 +38,7 @@ enum text_align { TEXT_LEFT, TEXT_RIGHT };
 struct text_column {
 	const char *title;
 	enum text_align align;
-	bool flexible; /* gives way when the table is too wide; at most one in a table */
+	bool flexible; /* gives way when the table is too wide, the widest first */
 };
 
 struct text_layout {

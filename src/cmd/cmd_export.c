@@ -15,6 +15,8 @@
 #include "cmd/run_find.h"
 #include "cmd/whole_file.h"
 #include "present/present.h"
+#include "sql/csv_kinds.h"
+#include "sql/sqlite_write.h"
 
 struct values {
 	int to; /* index into formats */
@@ -28,7 +30,18 @@ struct values {
 	FORMAT("chrome", ".pt.trace.json.gz", present_chrome_gzip, NULL,                           \
 	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
 	FORMAT("chrome-json", ".pt.trace.json", present_chrome, NULL,                              \
-	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")
+	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
+	FORMAT("perfetto", ".perfetto-trace", present_perfetto, NULL,                              \
+	       "open it in ui.perfetto.dev")                                                       \
+	FORMAT("folded", ".folded", present_folded, NULL,                                          \
+	       "device time by host stack: make it a flame graph, or open it in speedscope")       \
+	FORMAT("folded-host", ".host.folded", present_folded_host, NULL,                           \
+	       "host time by stack: make it a flame graph, or open it in speedscope")              \
+	FORMAT("speedscope", ".speedscope.json", present_speedscope, NULL,                         \
+	       "open it in speedscope.app")                                                        \
+	FORMAT("csv", ".csv", NULL, csv_kinds_write, "columns.csv in it says what the files hold") \
+	FORMAT("sqlite", ".sqlite", NULL, sqlite_write,                                            \
+	       "query it as an export of Nsight Systems; MOESCOPE_* has everything")
 enum { TO_CHROME, TO_CHROME_JSON }; /* the first two of them */
 
 static const struct {
@@ -55,7 +68,8 @@ static const struct option_desc own[] = {
 	  .metavar = "FORMAT",
 	  .choices = format_names,
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
-		  "chrome-json: the same, plain",
+		  "chrome-json: the same, plain; csv: a folder with a file for each kind of "
+		  "record; sqlite: a database with the tables of Nsight Systems and all records",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",
@@ -83,6 +97,9 @@ static const struct example examples[] = {
 	{ "moescope export a.mscope --to chrome -o - | gzip > a.json.gz", "To a pipe." },
 	{ "moescope export a.mscope --per-rank -o traces",
 	  "A file for each rank, for TensorBoard and Holistic Trace Analysis." },
+	{ "moescope export a.mscope --to sqlite",
+	  "Writes a.sqlite, which queries for exports of Nsight Systems read." },
+	{ "moescope export a.mscope --to csv", "Makes the folder a.csv." },
 	{ NULL, NULL },
 };
 

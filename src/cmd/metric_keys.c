@@ -19,6 +19,7 @@ static const struct {
 	{ "overlap_ns", "comm_overlap" },
 	{ "exposed_ns", "exposed_comm" },
 	{ "exposed_pct", "exposed_comm" },
+	{ "exposed_of_steps", "exposed_comm" },
 	{ "algorithm_bytes_per_s", "algorithm_bandwidth" },
 	{ "bus_bytes_per_s", "bus_bandwidth" },
 	{ "matched", "skew" },

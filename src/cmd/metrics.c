@@ -13,6 +13,7 @@
 #define ROUTING "routing"
 #define TIMELINE "kernels and timeline"
 #define COMMUNICATION "communication"
+#define HARDWARE "hardware counters"
 #define STEPS "steps"
 #define INFERENCE "inference"
 #define MEMORY "memory"
@@ -199,6 +200,12 @@ const struct metric metrics[] = {
 	{ TIMELINE, "overlap_pct", "%",
 	  "length of (compute and copy at once) / length of copy; likewise for collectives.",
 	  DEVICE, NO_RECORDS },
+	{ HARDWARE, "launch_metric", "the row's",
+	  "a figure of one launch, by the name and in the unit that Nsight Compute gives it; mean, "
+	  "min and max are over the launches of a kernel that have a number for it.",
+	  "imported from a CSV of Nsight Compute",
+	  "The profiler replays kernels, alone and often at fixed clocks: times differ from those "
+	  "of a trace. Figures that it did not collect have no row." },
 	{ COMMUNICATION, "comm_time", "ns",
 	  "length of the union of the communication kernels of a device: those of NCCL, of expert "
 	  "parallelism, of NVSHMEM, of class collective, and those with a collective record.",

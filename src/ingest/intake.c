@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ingest/intake_inside.h"
+#include "ingest/phase_name.h"
 
 const enum record_kind held_kinds[HELD_KINDS] = {
 	[HELD_RANGE] = RECORD_RANGE,	       [HELD_OP] = RECORD_OP,
@@ -263,7 +264,12 @@ uint32_t part_place(struct intake_part *part, const struct row_site *site)
 
 uint32_t part_site(struct intake_part *part, uint32_t name)
 {
-	return part_place(part, &(struct row_site){ .name = name, .layer = -1, .expert = -1 });
+	const char *text = lexicon_text(&part->process->inside->lexicon, name);
+
+	return part_place(part, &(struct row_site){ .name = name,
+						    .layer = -1,
+						    .expert = -1,
+						    .phase = phase_of_name(text) });
 }
 
 uint32_t part_launch(struct intake_part *part, const struct row_launch *launch)
@@ -385,6 +391,10 @@ int intake_about(struct intake *intake, const struct intake_about *about)
 	}
 	if (about->started_realtime_ns)
 		info->started_realtime_ns = about->started_realtime_ns;
+	if (about->budget_known) {
+		info->budget_pct = about->budget_pct;
+		info->budget_known = true;
+	}
 	if (about->duration_ns) {
 		info->duration_ns = about->duration_ns;
 		info->duration_known = true;

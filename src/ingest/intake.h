@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "trace/format.h"
 #include "trace/records.h"
 
 struct intake;
@@ -32,6 +33,11 @@ struct intake_process {
 	/* Added to all its times: the zero of the file's clock, as far as it is known. */
 	int64_t shift_ns;
 	bool wall_clock; /* times plus shift_ns are nanoseconds since 1970 */
+	/* For files of our own: when it was recorded, what its clock lacks to the wall clock's, and
+	 * what was lost then. */
+	bool lived;
+	int64_t from_ns, to_ns, realtime_offset_ns;
+	uint64_t lost[DROP_SLOTS], unfinished;
 	struct intake_inside *inside;
 };
 
@@ -57,7 +63,7 @@ void part_discard(struct intake_part *part);
  * that are no UTF-8 and control characters are replaced. */
 uint32_t part_string(struct intake_part *part, const char *bytes, size_t length);
 uint32_t part_text(struct intake_part *part, const char *text);
-/* A place that has a name alone. */
+/* A place of which the name is all that is known; the name may tell its phase. */
 uint32_t part_site(struct intake_part *part, uint32_t name);
 /* Their id fields are ignored. */
 uint32_t part_place(struct intake_part *part, const struct row_site *site);
@@ -85,6 +91,8 @@ struct intake_about {
 	const char *command, *host, *cpu, *level, *status, *notes;
 	int cpus, exit_status, signal;
 	int64_t started_realtime_ns, duration_ns;
+	double budget_pct;
+	bool budget_known;
 };
 int intake_about(struct intake *intake, const struct intake_about *about);
 

@@ -176,10 +176,13 @@ uint32_t lexicon_string(struct lexicon *lexicon, struct lexicon_cache *cache, co
 				       : clean_string(lexicon, cache, bytes, length);
 }
 
-const char *lexicon_text(const struct lexicon *lexicon, uint32_t id)
+const char *lexicon_text(struct lexicon *lexicon, uint32_t id)
 {
-	const char *text = interned_key(&lexicon->kinds[RECORD_STRING], id);
+	const char *text;
 
+	pthread_mutex_lock(&lexicon->lock);
+	text = interned_key(&lexicon->kinds[RECORD_STRING], id);
+	pthread_mutex_unlock(&lexicon->lock);
 	return text ? text : "";
 }
 

@@ -38,8 +38,8 @@ uint32_t lexicon_id(struct lexicon *lexicon, struct lexicon_cache *cache, enum r
 /* The same for text from outside: what is no UTF-8, and control characters, are replaced. */
 uint32_t lexicon_string(struct lexicon *lexicon, struct lexicon_cache *cache, const char *bytes,
 			size_t length);
-/* "" for 0. When no thread adds any more. */
-const char *lexicon_text(const struct lexicon *lexicon, uint32_t id);
+/* "" for 0; stays valid. */
+const char *lexicon_text(struct lexicon *lexicon, uint32_t id);
 
 /* All of it as rows. */
 int lexicon_encode(const struct lexicon *lexicon, struct encoder *encoder);

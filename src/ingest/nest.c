@@ -181,7 +181,7 @@ static uint32_t place_in(struct places *places, uint32_t parent, uint32_t name)
 /* "outer;inner"; ';' inside a name would be a border. */
 static uint32_t path_string(struct places *places, struct intake_part *part, uint32_t place)
 {
-	const struct lexicon *lexicon = &part->process->inside->lexicon;
+	struct lexicon *lexicon = &part->process->inside->lexicon;
 	struct buf path = { 0 };
 	uint32_t chain[512];
 	size_t n = 0;

@@ -106,20 +106,25 @@ static bool read_time(const struct csv_field *text, int64_t *ret_ns)
 	return true;
 }
 
-static size_t count_known(const struct csv *csv)
+/* Most names look like nvidia-smi's, and one of them is of a reading: tables of all kinds have a name and an
+ * index. */
+static bool is_header(const struct csv *csv)
 {
-	size_t n = 0;
+	size_t known = 0, readings = 0;
 
 	for (size_t i = 0; i < csv->n; i++) {
+		const struct smi_column *column;
 		struct csv_field name, unit;
 
 		split_name(csv_trimmed(csv, i), &name, &unit);
-		n += smi_column_find(name.text, name.length) != NULL;
+		column = smi_column_find(name.text, name.length);
+		known += column || (name.length && memchr(name.text, '.', name.length));
+		readings += column && (column->kind == SMI_NUMBER || column->kind == SMI_MASK);
 	}
-	return n;
+	return readings && 2 * known >= csv->n;
 }
 
-/* A first line of names, most of them known; or one of values, when there was no header. */
+/* A first line of values: there was no header. */
 static bool is_headless(const struct csv *csv)
 {
 	struct csv_field first = csv_trimmed(csv, 0);
@@ -135,8 +140,7 @@ static bool recognise(const struct ingest_file *file)
 
 	if (csv_open_bytes(&csv, file->head, file->head_bytes) < 0)
 		return false;
-	found = csv_next(&csv) > 0 && !csv.broken &&
-		((count_known(&csv) && 2 * count_known(&csv) >= csv.n) || is_headless(&csv));
+	found = csv_next(&csv) > 0 && !csv.broken && (is_header(&csv) || is_headless(&csv));
 	csv_close(&csv);
 	return found;
 }
@@ -149,7 +153,7 @@ static int read_header(struct smi *smi, struct err *err)
 
 	if (r < 0)
 		return err_sys(err, r, "%s cannot be read", smi->file->path);
-	if (!r || !count_known(&smi->csv))
+	if (!r || !is_header(&smi->csv))
 		return err_set(err, -EINVAL,
 			       "%s has no line with the names of its columns: record it without "
 			       "noheader.",
@@ -345,7 +349,7 @@ static int read_row(struct smi *smi)
 		return 0;
 	}
 	/* The header again, when the log was begun several times. */
-	if (2 * count_known(&smi->csv) >= smi->n)
+	if (is_header(&smi->csv))
 		return 0;
 	if (smi->timestamp >= 0) {
 		struct csv_field text = csv_trimmed(&smi->csv, (size_t)smi->timestamp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The annotations of a memory snapshot: record_function ranges and the profiler's steps, each as a
- * START and an END. One thread. Threads are not told: all are put on one.
+ * START and an END. One thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -60,6 +60,7 @@ static int add(struct annotations *a, const struct begun *begun, int64_t end_ns,
 	int64_t step = step_number(begun->name);
 	struct row_range range = { .start_ns = begun->start_ns,
 				   .duration_ns = duration_ns,
+				   .thread = TORCH_THREAD,
 				   .unfinished = unfinished };
 	struct row_step row = { .step = step,
 				.start_ns = begun->start_ns,

@@ -8,6 +8,11 @@
 #include "ingest/intake.h"
 #include "ingest/pickle.h"
 
+/* Threads are not told: annotations and events are put on one, so that events lie in ranges by their
+ * time. What was there before the history is on another: when it came is not known. */
+#define TORCH_THREAD 1
+#define TORCH_THREAD_BEFORE 0
+
 /* What the allocator did; the first four are the events of memory records. */
 enum torch_action {
 	TORCH_ALLOC,

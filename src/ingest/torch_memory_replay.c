@@ -24,6 +24,7 @@ struct replay {
 	const struct torch_device *device;
 	struct intake_part *part;
 	int64_t now_ns;
+	uint32_t thread;
 };
 
 static int add_row(const struct replay *p, uint8_t event, uint64_t address, uint64_t bytes,
@@ -34,7 +35,8 @@ static int add_row(const struct replay *p, uint8_t event, uint64_t address, uint
 				  .address = address,
 				  .bytes = event == TORCH_FREE ? 0 : bytes,
 				  .device = p->device->device,
-				  .site = site };
+				  .site = site,
+				  .thread = p->thread };
 
 	return part_add(p->part, RECORD_MEMORY, &row);
 }
@@ -141,7 +143,7 @@ static int begin_segments(const struct torch_device *d, bool whole, struct torch
 
 static int add_mark(const struct replay *p, const struct torch_event *event)
 {
-	struct row_mark row = { .time_ns = p->now_ns, .text = event->site };
+	struct row_mark row = { .time_ns = p->now_ns, .text = event->site, .thread = p->thread };
 
 	return part_add(p->part, RECORD_MARK, &row);
 }
@@ -167,7 +169,9 @@ static int play(struct replay *p, struct torch_pieces *pieces)
 int torch_device_replay(const struct torch_device *device, int64_t from_ns, bool whole,
 			struct intake_part *part, uint64_t *ret_differing)
 {
-	struct replay p = { .device = device, .part = part, .now_ns = from_ns };
+	struct replay p = {
+		.device = device, .part = part, .now_ns = from_ns, .thread = TORCH_THREAD_BEFORE
+	};
 	struct torch_pieces pieces = { 0 };
 	int r = begin_segments(device, whole, &pieces);
 
@@ -177,6 +181,7 @@ int torch_device_replay(const struct torch_device *device, int64_t from_ns, bool
 		tell(&p, TORCH_RESERVE, pieces.all[i].address, pieces.all[i].bytes);
 	if (r >= 0)
 		r = begin_blocks(&p, whole, ret_differing);
+	p.thread = TORCH_THREAD;
 	if (r >= 0)
 		r = play(&p, &pieces);
 	torch_pieces_release(&pieces);

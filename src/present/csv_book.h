@@ -43,6 +43,14 @@ extern const struct csv_column csv_memory_stats[], csv_kernel_stats[], csv_exper
 	csv_nsys_summary[], csv_api_summary[], csv_verdicts[], csv_timeline[],
 	csv_profiler_report[], csv_nsys_metrics[];
 
+/* The cells of a row of verdicts.csv and timeline.csv; how many there are, at most CSV_CELLS_MAX. The
+ * text of the evidence is lent by the caller. */
+#define CSV_CELLS_MAX 24
+#define CSV_EVIDENCE_SIZE (VERDICT_EVIDENCE * 96)
+size_t csv_verdict_cells(const struct verdict *verdict, char *evidence, size_t size,
+			 struct cell *cells);
+size_t csv_timeline_cells(const struct timeline_device *device, struct cell *cells);
+
 int csv_write_memory_stats(const struct csv_book *, const struct csv_file *, FILE *);
 int csv_write_kernel_stats(const struct csv_book *, const struct csv_file *, FILE *);
 int csv_write_expert_routing(const struct csv_book *, const struct csv_file *, FILE *);

@@ -34,6 +34,7 @@ static const struct csv_file files[] = {
 	{ "api.csv", NULL, &section_api, NULL },
 	{ "steps.csv", NULL, &section_steps, NULL },
 	{ "transfers.csv", NULL, &section_transfers, NULL },
+	{ "comm.csv", NULL, &section_comm, NULL },
 	{ "memory.csv", NULL, &section_memory, NULL },
 	{ "routing.csv", NULL, &section_routing, NULL },
 	{ "routing_steps.csv", NULL, &section_routing_steps, NULL },

@@ -239,33 +239,40 @@ const struct csv_column csv_verdicts[] = {
 	{ NULL, NULL },
 };
 
+size_t csv_verdict_cells(const struct verdict *v, char *evidence, size_t size, struct cell *cell)
+{
+	const struct cell *first = cell;
+	size_t at = 0;
+
+	evidence[0] = '\0';
+	for (size_t e = 0; e < v->n_evidence && at < size; e++) {
+		char number[40];
+
+		json_format_double(number, sizeof(number), v->evidence[e].v);
+		at += (size_t)snprintf(evidence + at, size - at, "%s%s=%s", e ? "; " : "",
+				       v->evidence[e].key, number);
+	}
+	*cell++ = cell_text(v->id);
+	*cell++ = cell_text(severity_name(v->severity));
+	*cell++ = cell_text(v->title);
+	*cell++ = cell_value(v->gain_pct);
+	*cell++ = v->gain_assumption ? cell_text(v->gain_assumption)
+				     : cell_absent("no gain is estimated");
+	*cell++ = cell_text(v->advice);
+	*cell++ = cell_text(evidence);
+	return (size_t)(cell - first);
+}
+
 int csv_write_verdicts(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	csv_header(file->columns, out);
 	for (size_t i = 0; i < book->verdicts.n; i++) {
-		const struct verdict *v = &book->verdicts.items[i];
-		char evidence[VERDICT_EVIDENCE * 96];
-		size_t at = 0;
-		struct cell cells[] = {
-			cell_text(v->id),
-			cell_text(severity_name(v->severity)),
-			cell_text(v->title),
-			cell_value(v->gain_pct),
-			v->gain_assumption ? cell_text(v->gain_assumption)
-					   : cell_absent("no gain is estimated"),
-			cell_text(v->advice),
-			cell_text(evidence),
-		};
+		char evidence[CSV_EVIDENCE_SIZE];
+		struct cell cells[CSV_CELLS_MAX];
+		size_t n = csv_verdict_cells(&book->verdicts.items[i], evidence, sizeof(evidence),
+					     cells);
 
-		evidence[0] = '\0';
-		for (size_t e = 0; e < v->n_evidence && at < sizeof(evidence); e++) {
-			char number[40];
-
-			json_format_double(number, sizeof(number), v->evidence[e].v);
-			at += (size_t)snprintf(evidence + at, sizeof(evidence) - at, "%s%s=%s",
-					       e ? "; " : "", v->evidence[e].key, number);
-		}
-		grid_csv_row(cells, sizeof(cells) / sizeof(cells[0]), out);
+		grid_csv_row(cells, n, out);
 	}
 	return 0;
 }
@@ -293,27 +300,34 @@ const struct csv_column csv_timeline[] = {
 };
 _Static_assert(IDLE_CAUSES == 7, "a column of timeline.csv for each cause, in their order");
 
+size_t csv_timeline_cells(const struct timeline_device *d, struct cell *cell)
+{
+	const struct cell *first = cell;
+
+	*cell++ = cell_uint(d->rank);
+	*cell++ = cell_uint(d->device);
+	*cell++ = cell_int(d->window_ns);
+	*cell++ = cell_int(d->busy_ns);
+	*cell++ = cell_real(d->busy_pct);
+	*cell++ = cell_int(d->idle_ns);
+	for (int c = 0; c < IDLE_CAUSES; c++)
+		*cell++ = cell_int(d->idle_by_cause[c]);
+	*cell++ = cell_int(d->kernel_ns);
+	*cell++ = cell_int(d->copy_ns);
+	*cell++ = cell_int(d->set_ns);
+	*cell++ = cell_int(d->overlap_ns);
+	*cell++ = cell_value(d->overlap_pct);
+	return (size_t)(cell - first);
+}
+
 int csv_write_timeline(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	csv_header(file->columns, out);
 	for (size_t i = 0; i < book->findings.timeline.n; i++) {
-		const struct timeline_device *d = &book->findings.timeline.devices[i];
-		struct cell cells[18], *cell = cells;
+		struct cell cells[CSV_CELLS_MAX];
+		size_t n = csv_timeline_cells(&book->findings.timeline.devices[i], cells);
 
-		*cell++ = cell_uint(d->rank);
-		*cell++ = cell_uint(d->device);
-		*cell++ = cell_int(d->window_ns);
-		*cell++ = cell_int(d->busy_ns);
-		*cell++ = cell_real(d->busy_pct);
-		*cell++ = cell_int(d->idle_ns);
-		for (int c = 0; c < IDLE_CAUSES; c++)
-			*cell++ = cell_int(d->idle_by_cause[c]);
-		*cell++ = cell_int(d->kernel_ns);
-		*cell++ = cell_int(d->copy_ns);
-		*cell++ = cell_int(d->set_ns);
-		*cell++ = cell_int(d->overlap_ns);
-		*cell++ = cell_value(d->overlap_pct);
-		grid_csv_row(cells, (size_t)(cell - cells), out);
+		grid_csv_row(cells, n, out);
 	}
 	return 0;
 }

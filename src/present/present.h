@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings out: every view of a run as text, JSON or CSV, and the Chrome trace. Views never
+ * Findings out: every view of a run as text, JSON or CSV, and the files of other viewers. Views never
  * compute; they ask src/analyze. One thread at a time per run.
  */
 #ifndef PRESENT_PRESENT_H
@@ -46,7 +46,7 @@ struct view {
 struct run_want view_want(const struct view *view, const struct present_options *options);
 
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "comm" "efficiency" "dashboard"; NULL when there is no such view. */
+ * "transfers" "comm" "counters" "efficiency" "dashboard"; NULL when there is no such view. */
 const struct view *view_find(const char *name);
 
 /* Chrome trace JSON in the form of PyTorch's profiler. Needs every kind of record. */
@@ -54,7 +54,16 @@ int present_chrome(const struct run *run, FILE *out, struct err *err);
 /* Compressed; -ENOTSUP where present_chrome_packs says no. */
 int present_chrome_gzip(const struct run *run, FILE *out, struct err *err);
 /* The processes of one rank alone. */
-int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out, struct err *err);
+int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out,
+			struct err *err);
 bool present_chrome_packs(void);
+/* A Perfetto trace (protobuf), for ui.perfetto.dev and Perfetto's tools. Likewise. */
+int present_perfetto(const struct run *run, FILE *out, struct err *err);
+/* Folded stacks, for flame graphs: device time under the stacks that launched it, and the time of
+ * the host itself. Likewise. */
+int present_folded(const struct run *run, FILE *out, struct err *err);
+int present_folded_host(const struct run *run, FILE *out, struct err *err);
+/* Profiles of threads and streams for speedscope. Likewise. */
+int present_speedscope(const struct run *run, FILE *out, struct err *err);
 
 #endif

@@ -40,11 +40,18 @@ static void run_line(const struct scene *scene, FILE *out)
 		fputs("  ", out);
 		text_wrap(out, line, width, 2, 4);
 	}
-	snprintf(line, sizeof(line), "%s, %s, %d CPUs", info->host[0] ? info->host : "host n/a",
-		 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
-	fputs("  ", out);
-	text_wrap(out, line, width, 2, 4);
-	fprintf(out, "  %s, ", format_date(info->started_realtime_ns).text);
+	/* Files of other profilers seldom name the machine. */
+	if (!info->source[0] || info->host[0] || info->cpu[0]) {
+		snprintf(line, sizeof(line), "%s, %s, %d CPUs",
+			 info->host[0] ? info->host : "host n/a",
+			 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
+		fputs("  ", out);
+		text_wrap(out, line, width, 2, 4);
+	}
+	fprintf(out, "  %s, ",
+		info->source[0] && !info->started_realtime_ns
+			? "time of day not known"
+			: format_date(info->started_realtime_ns).text);
 	if (info->duration_known)
 		fprintf(out, "ran %s, ", format_ns((double)info->duration_ns).text);
 	if (!strcmp(info->status, "exited"))

@@ -21,7 +21,7 @@ static const struct grid_column columns[] = {
 	{ .key = "share_pct", .unit = GRID_PCT },
 	{ .key = "mean_ns", .title = "mean", .unit = GRID_NS },
 	{ .key = "max_ns", .unit = GRID_NS },
-	{ .key = "bytes", .unit = GRID_BYTES },
+	{ .key = "collective_bytes", .unit = GRID_BYTES },
 	{ .key = "algorithm_bytes_per_s", .unit = GRID_BYTES },
 	{ .key = "bus_bytes_per_s", .title = "bus per s", .unit = GRID_BYTES },
 	{ .key = "matched", .unit = GRID_INT },

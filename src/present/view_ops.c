@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "present/scene.h"
@@ -60,9 +61,8 @@ static const struct grid_column columns_by_shape[] = {
 	{ .key = "stack", .unit = GRID_TEXT, .data_only_when_set = true },
 };
 
-/* Stacks are longer than names. */
 static const struct grid_column columns_by_stack[] = {
-	{ .key = "name", .title = "name", .unit = GRID_TEXT },
+	{ .key = "name", .title = "name", .unit = GRID_TEXT, .flexible = true },
 	{ .key = "kind", .unit = GRID_TEXT },
 	{ .key = "count", .title = "count", .unit = GRID_INT },
 	{ .key = "self_cpu_ns", .title = "self", .unit = GRID_NS },
@@ -75,7 +75,7 @@ static const struct grid_column columns_by_stack[] = {
 	{ .key = "self_bytes", .unit = GRID_BYTES },
 	{ .key = "unfinished", .unit = GRID_INT },
 	{ .key = "shapes", .unit = GRID_TEXT, .data_only_when_set = true },
-	{ .key = "stack", .title = "stack", .unit = GRID_TEXT, .flexible = true },
+	{ .key = "stack", .title = "called from", .unit = GRID_TEXT, .flexible = true },
 };
 
 /* Of a row or of all: a sum that lacks some of the records is none. */
@@ -90,6 +90,14 @@ static struct cell told_cell(const struct op_row *row, uint64_t sum, uint64_t un
 	if (!row->is_op)
 		return cell_absent("a range carries no arithmetic");
 	return untold ? cell_value(told(sum, untold)) : cell_uint(sum);
+}
+
+/* In text the innermost call alone: there is no room for more. */
+static const char *stack_text(const struct scene *scene, uint32_t stack)
+{
+	const char *text = run_string(scene->run, stack), *last = strrchr(text, ';');
+
+	return !scene->options->json && !scene->options->csv && last ? last + 1 : text;
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -126,7 +134,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 			  : row->shape		    ? cell_text(run_string(scene->run, row->shape))
 						    : cell_absent("the program gave no shape");
 		*cell++ = !scene->options->by_stack ? cell_absent("not asked for")
-			  : row->stack		    ? cell_text(run_string(scene->run, row->stack))
+			  : row->stack		    ? cell_text(stack_text(scene, row->stack))
 						    : cell_absent("no stack was recorded");
 	}
 	return 0;

@@ -68,6 +68,12 @@ static int render_comm(const struct run *run, const struct present_options *opti
 	return section_render(&section_comm, run, options, out, err);
 }
 
+static int render_counters(const struct run *run, const struct present_options *options, FILE *out,
+			   struct err *err)
+{
+	return section_render(&section_counters, run, options, out, err);
+}
+
 static int render_efficiency(const struct run *run, const struct present_options *options,
 			     FILE *out, struct err *err)
 {
@@ -119,6 +125,7 @@ static const struct view views[] = {
 	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
 	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
 	{ "comm", WANT_DEVICE | WANT(COLLECTIVE), render_comm, KERNEL_COLUMNS },
+	{ "counters", WANT(METRIC) | WANT(KERNEL), render_counters },
 	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
 	  render_efficiency },
 };
@@ -138,5 +145,10 @@ struct run_want view_want(const struct view *view, const struct present_options 
 
 	if (view->placeless && view->placeless(options))
 		want.kinds &= ~(WANT(RANGE) | WANT(OP));
+	/* Imports make the stacks of operations from frames; a run that is there has them. */
+	if (options->by_stack && want.kinds & WANT(OP)) {
+		want.kinds |= WANT(FRAME);
+		want.columns[RECORD_FRAME] = WANT_COLUMN(frame, depth);
+	}
 	return want;
 }

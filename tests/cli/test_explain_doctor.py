@@ -27,7 +27,8 @@ fragmentation_pct leak_suspect expert_memory overhead_pct loss coverage_pct step
 device_account_pct device_estimate_pct copy_limit peak_flops_per_s flops_per_byte roof_pct
 covered_pct prefill decode headroom_bytes outside_allocator oom_steps live_at_peak
 sm_active_pct sm_occupancy_pct tensor_active_pct comm_time compute_time comm_overlap
-exposed_comm collective_bytes algorithm_bandwidth bus_bandwidth skew wait late_rank""".split()
+exposed_comm collective_bytes algorithm_bandwidth bus_bandwidth skew wait late_rank
+launch_metric""".split()
 
 
 @test

@@ -281,6 +281,19 @@ def device_time_of_operations_is_that_of_torch():
     check(seen >= 55, seen, len(averages))
 
 
+@test
+def stacks_of_operations():
+    """Each operation once, whatever the rows; calls of the program around the forward pass."""
+    path = fixture("h200-torch2.11-mixtral-train.pt.trace.json.gz")
+    plain, stacks = asked("ops", path), asked("ops", path, "--by-stack")
+    for key in ("count", "self_cpu_ns", "self_gpu_ns"):
+        equal(stacks["total"][key], plain["total"][key])
+    check(len(stacks["rows"]) > len(plain["rows"]))
+    products = [row for row in stacks["rows"] if row["name"] == "aten::linear"]
+    check(len(products) > 1 and all(";" in row["stack"] for row in products), products)
+    check(any("modeling_mixtral.py" in row["stack"] for row in products), products)
+
+
 def nsight(name):
     path, want = fixture(name), expected()[name]
     report = asked("report", path)

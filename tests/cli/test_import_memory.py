@@ -216,6 +216,19 @@ def before_the_history():
 
 
 @test
+def phases_by_annotations():
+    """What comes inside an annotation is of its phase; what was there before is of none."""
+    snapshot = small()
+    snapshot["external_annotations"] = [
+        {"stage": stage, "name": "forward", "device": 0, "time_us": T + us}
+        for stage, us in (("START", -10), ("END", 20))]
+    snapshot["device_traces"][0].insert(0, entry("alloc", 7168, 900, 0))
+    snapshot["device_traces"][0].append(entry("free_requested", 7168, 900, 5))
+    row, _ = compare(write(snapshot))
+    equal({(s["phase"], s["bytes"]) for s in row["live_at_peak"]}, {(None, 1700), ("forward", 900)})
+
+
+@test
 def marks_of_the_allocator():
     r = moescope("export", write(small()), "--to", "chrome", "-o", "-")
     equal(r.status, 0, r)

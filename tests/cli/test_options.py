@@ -23,8 +23,9 @@ def overview_lists_all_commands():
         r = moescope(*words)
         equal(r.status, 0, r)
         for command in ("demo", "run", "report", "kernels", "ops", "api", "steps", "routing",
-                        "transfers", "comm", "memory", "efficiency", "compare", "plot", "export", "explain",
-                        "smi", "doctor", "dump", "completion", "help"):
+                        "transfers", "comm", "counters", "memory", "efficiency", "compare", "plot",
+                        "import", "export", "sql", "explain", "smi", "doctor", "dump",
+                        "completion", "help"):
             check(f"\n  {command} " in r.out, command)
 
 

@@ -26,7 +26,8 @@ else
 	without='probe/(cuda_order|cupti|gpu|inject|launches|nvml|nvml_gpm|nvml_processes|nvtx'
 	without="$without|recorder|recorder_(cuda|drain|kernel|rows))|base/(gpu_devices|nvml_api)"
 fi
-without="$without|ingest/(gunzip_off|nsight_off)"
+# Importers with the libraries that they can do without.
+without="$without|ingest/(gunzip|nsight)_off"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
@@ -45,8 +46,8 @@ done
 rm -f "$1/objects.a"
 # shellcheck disable=SC2086
 ar rcs "$1/objects.a" $objects
-for target in shard ring json kineto schedule peaks pickle; do
+while read -r target; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" "$1/objects.a" \
 		-o "$1/fuzz_$target" -lzstd -lz -lsqlite3 -lpthread -lm
-done
+done < "$here/targets"

@@ -17,15 +17,16 @@ here=$(cd "$(dirname "$0")" && pwd)
 export ASAN_OPTIONS="${ASAN_OPTIONS:-quarantine_size_mb=8}"
 passed=0
 failed=0
-for target in shard ring json kineto schedule peaks pickle; do
+while read -r target; do
 	work=$build/work/$target
 	mkdir -p "$work/corpus" "$work/findings" "$here/corpus/$target" "$here/regress/$target"
 	max_len=8192
 	[ "$target" = schedule ] && max_len=128
+	[ "$target" = nsight ] && max_len=16384
 	if "$build/fuzz_$target" -rss_limit_mb=2048 -timeout=10 -max_len=$max_len \
 		-max_total_time="$seconds" -artifact_prefix="$work/findings/" -print_final_stats=1 \
 		"$work/corpus" "$here/corpus/$target" "$here/regress/$target" \
-		>"$work/log" 2>&1; then
+		>"$work/log" 2>&1 </dev/null; then
 		passed=$((passed + 1))
 		runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log")
 		echo "ok fuzz_$target: $runs inputs in $seconds s"
@@ -34,6 +35,6 @@ for target in shard ring json kineto schedule peaks pickle; do
 		echo "FAIL fuzz_$target: see $work/log"
 		ls "$work/findings"
 	fi
-done
+done <"$here/targets"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -63,9 +63,10 @@ static void test_lent_phase(void **state)
 		uint8_t phase;
 	} calls[] = {
 		{ 250, "backward", 2 },
-		{ 350, "", 0 },	   /* the leader is in a range without a phase */
-		{ 450, "", 0 },	   /* in none */
-		{ 270, "own", 0 }, /* the thread is in a range of its own */
+		{ 350, "", 0 },	    /* the leader is in a range without a phase */
+		{ 450, "", 0 },	    /* in none */
+		{ 270, "own", 2 },  /* a range of its own, which names no phase */
+		{ 150, "data", 4 }, /* one that does */
 	};
 	struct attribution at;
 
@@ -74,15 +75,16 @@ static void test_lent_phase(void **state)
 	fake_range(run, backward, 200, 300, 1, 0);
 	fake_range(run, plain, 300, 400, 1, 0);
 	fake_range(run, own, 260, 280, 9, 0);
+	fake_range(run, fake_site(run, "data", -1, -1, 4), 140, 160, 9, 0);
 	/* Longer, but of one phase. */
 	fake_range(run, forward, 0, 1000, 7, 0);
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 5; i++) {
 		call.start_ns = calls[i].start_ns;
 		call.correlation = i + 1;
 		fake_add_api(run, 0, &call);
 	}
 	assert_int_equal(attribution_init(&at, run), 0);
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 5; i++) {
 		struct place place = attribution_place(&at, i);
 
 		assert_path(&at, place, calls[i].path);

@@ -177,6 +177,8 @@ static const struct {
 	{ "attention",
 	  "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsEEv16Flash_fwd_params" },
 	{ "attention", "paged_attention_v2_kernel" },
+	{ "collective", "void dpsk::ep::internode::combine<false, 8>(int4*, float*)" },
+	{ "collective", "2ep9internode8dispatch" },
 	{ "collective",
 	  "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" },
 	{ "routing", "void vllm::moe::topkGatingSoftmax<8, 64, 4, 16, int>(float const*)" },

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "ingest/intake.h"
+#include "moescope.h"
 #include "table_rows.h"
 #include "tables/tables.h"
 
@@ -295,6 +296,27 @@ static void test_clocks(void **state)
 			    "collectives; half of them then fit to 0 ns.");
 }
 
+/* Whole names tell a phase; parts of names do not. */
+static void test_phases_by_name(void **state)
+{
+	static const struct {
+		const char *name;
+		uint8_t phase;
+	} names[] = { { "forward", MOESCOPE_FORWARD },
+		      { "## Backward ##", MOESCOPE_BACKWARD },
+		      { "Optimizer.step#AdamW.step", MOESCOPE_OPTIMIZER },
+		      { "flash_attn_backward", MOESCOPE_PHASE_NONE },
+		      { "##", MOESCOPE_PHASE_NONE } };
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	for (int64_t i = 0; i < 5; i++)
+		add_range(part, names[i].name, 10 * i, 10 * i + 5);
+	write_and_load(f);
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(run_site(f->run, f->run->range.site[i]).phase, names[i].phase);
+}
+
 static void test_one_file_one_process(void **state)
 {
 	struct fixture *f = *state;
@@ -361,6 +383,7 @@ int main(void)
 		TEST(test_losses),
 		TEST(test_names_are_cleaned),
 		TEST(test_clocks),
+		TEST(test_phases_by_name),
 		TEST(test_one_file_one_process),
 		TEST(test_unwanted_kinds),
 		TEST(test_no_process),

@@ -109,6 +109,7 @@ static void test_names_and_columns(void **state)
 		{ "api.csv", "name," },
 		{ "steps.csv", "step," },
 		{ "transfers.csv", "kind," },
+		{ "comm.csv", "name,transport," },
 		{ "memory.csv", "rank," },
 		{ "routing.csv", "layer," },
 		{ "timeline.csv", "rank," },

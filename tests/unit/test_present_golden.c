@@ -13,6 +13,7 @@
 
 #include "analyze/kernels.h"
 #include "fake_comm.h"
+#include "fake_counters.h"
 #include "fake_slow.h"
 #include "fake_h200.h"
 #include "fake_windows.h"
@@ -22,16 +23,17 @@
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
-enum which { TRAINING, GPU, WINDOWS, SLOW, H200, COMM };
+enum which { TRAINING, GPU, WINDOWS, SLOW, H200, COMM, COUNTERS };
 
 static struct run *make_run(enum which which)
 {
-	return which == TRAINING ? fake_training_run()
-	       : which == GPU	 ? fake_gpu_run()
-	       : which == SLOW	 ? fake_slow_run()
-	       : which == H200	 ? fake_h200_run()
-	       : which == COMM	 ? fake_comm_run()
-				 : fake_windows_run();
+	return which == TRAINING   ? fake_training_run()
+	       : which == GPU	   ? fake_gpu_run()
+	       : which == SLOW	   ? fake_slow_run()
+	       : which == H200	   ? fake_h200_run()
+	       : which == COMM	   ? fake_comm_run()
+	       : which == COUNTERS ? fake_counters_run()
+				   : fake_windows_run();
 }
 
 static char *rendered(const char *view, enum form form, int layer, enum which which, int kernels_by)
@@ -105,6 +107,10 @@ static void test_golden(void **state)
 		{ "api.json", "api", JSON, -1, GPU, 0 },
 		{ "transfers.txt", "transfers", TEXT, -1, GPU, 0 },
 		{ "transfers.json", "transfers", JSON, -1, GPU, 0 },
+		{ "counters.txt", "counters", WIDE, -1, COUNTERS, 0 },
+		{ "counters.json", "counters", JSON, -1, COUNTERS, 0 },
+		{ "counters.csv", "counters", CSV, -1, COUNTERS, 0 },
+		{ "counters-none.txt", "counters", TEXT, -1, GPU, 0 },
 		{ "comm.txt", "comm", TEXT, -1, COMM, 0 },
 		{ "comm.json", "comm", JSON, -1, COMM, 0 },
 		{ "comm.csv", "comm", CSV, -1, COMM, 0 },

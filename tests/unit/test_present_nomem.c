@@ -15,6 +15,7 @@
 
 #include "failing_alloc.h"
 #include "fake_comm.h"
+#include "fake_counters.h"
 #include "fake_slow.h"
 #include "fake_h200.h"
 #include "fake_windows.h"
@@ -138,6 +139,10 @@ static void test_views_without_memory(void **state)
 	fail_in_turn(run, "comm", false, "time_ns");
 	fail_in_turn(run, "comm", true, NULL);
 	fail_in_turn(run, "report", false, NULL);
+	fake_run_free(run);
+	run = fake_counters_run();
+	fail_in_turn(run, "counters", false, "mean");
+	fail_in_turn(run, "counters", true, NULL);
 	fake_run_free(run);
 	run = fake_slow_run();
 	fail_in_turn(run, "report", false, NULL);

@@ -22,9 +22,9 @@
 
 static const char *const names[] = {
 	"report", "dashboard", "ops", "steps",	   "routing",	 "routing-steps", "routing-experts",
-	"memory", "kernels",   "api", "transfers", "efficiency", "comm"
+	"memory", "kernels",   "api", "transfers", "efficiency", "comm",	  "counters"
 };
-#define N_NAMES 13
+#define N_NAMES 14
 
 static struct present_options plain(void)
 {
@@ -144,7 +144,7 @@ static void test_hostile_json(void **state)
 					     "routing", "routing-steps", "routing-experts",
 					     "memory",	"chrome",	 "kernels",
 					     "api",	"transfers",	 "efficiency",
-					     "comm" };
+					     "comm",	"counters" };
 	struct run *runs[] = { hostile_run(), fake_run_new() };
 
 	(void)state;
@@ -364,6 +364,42 @@ static void test_staged_moves_are_named(void **state)
 	fake_run_free(run);
 }
 
+/* Names and stacks that are both too long share the room; JSON has all of them. */
+static void test_stacks(void **state)
+{
+	struct present_options options = plain();
+	struct run *run = fake_run_new();
+	char *text;
+
+	(void)state;
+	fake_add_op(run, 0,
+		    &(struct row_op){
+			    .site = fake_site(run,
+					      "autograd::engine::evaluate_function: "
+					      "ToCopyBackward0 of a long name",
+					      -1, -1, 0),
+			    .duration_ns = 1000,
+			    .stack = fake_string(run, "train.py(1): main;module.py(1783): call;"
+						      "models/mixtral/modeling_mixtral.py(104): "
+						      "forward_of_the_router"),
+		    });
+	options.by_stack = true;
+	text = text_of(run, "ops", options);
+	check_text("ops", text, 80);
+	assert_non_null(strstr(text, "called from"));
+	assert_non_null(strstr(text, "autograd::"));
+	assert_non_null(strstr(text, "models/"));
+	assert_non_null(strstr(text, "the_router"));
+	assert_null(strstr(text, "train.py"));
+	free(text);
+	options.json = true;
+	text = text_of(run, "ops", options);
+	assert_non_null(
+		strstr(text, "\"stack\": \"train.py(1): main;module.py(1783): call;models/"));
+	free(text);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +413,7 @@ int main(void)
 		cmocka_unit_test(test_csv_quotes),
 		cmocka_unit_test(test_absent_has_a_reason),
 		cmocka_unit_test(test_staged_moves_are_named),
+		cmocka_unit_test(test_stacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static void add_rows(void)
 		&(struct row_launch){
 			.name = 3, .block_x = 64, .block_y = 1, .block_z = 1, .registers = 32 });
 
+	ADD(METRIC, metric, .launch = launch, .name = 1, .value = 5);
 	ADD(STEP, step, .start_ns = 1000, .duration_ns = 4000, .recorded = 1);
 	ADD(STEP, step, .step = 1, .start_ns = 5000, .duration_ns = 5000, .recorded = 1);
 	ADD(GEAR, gear, .time_ns = 1000, .gear = 2, .attached = 1, .cost_pct = 4);
@@ -150,7 +151,8 @@ static void test_views_load_what_they_need(void **state)
 	static const char *const views[] = { "ops",	      "steps",		 "routing",
 					     "routing-steps", "memory",		 "api",
 					     "transfers",     "efficiency",	 "report",
-					     "dashboard",     "routing-experts", "comm" };
+					     "dashboard",     "routing-experts", "comm",
+					     "counters" };
 	char *directory = temporary_directory(), *path = path_in(directory, "0-1.mst");
 	size_t n = sizeof(views) / sizeof(views[0]);
 	struct shard_writer *writer;

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a run, from opening it to putting it in its place; see sqlite_file.h.
+ */
+#include "sql/sqlite_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sql/fields.h"
+#include "sql/sqlite_file.h"
+
+int file_exec(struct sqlite_file *file, const char *format, ...)
+{
+	va_list list;
+	char *sql;
+	int r;
+
+	va_start(list, format);
+	sql = sqlite3_vmprintf(format, list);
+	va_end(list);
+	if (!sql)
+		return SQLITE_NOMEM;
+	r = sqlite3_exec(file->db, sql, NULL, NULL, NULL);
+	sqlite3_free(sql);
+	return r;
+}
+
+int file_table(struct sqlite_file *file, const char *name, const char *columns, int n,
+	       sqlite3_stmt **ret_insert)
+{
+	sqlite3_str *text;
+	char *sql;
+	int r = file_exec(file, "CREATE TABLE %s(%s)", name, columns);
+
+	if (r != SQLITE_OK)
+		return r;
+	text = sqlite3_str_new(file->db);
+	sqlite3_str_appendf(text, "INSERT INTO %s VALUES(", name);
+	for (int i = 0; i < n; i++)
+		sqlite3_str_appendall(text, i ? ",?" : "?");
+	sqlite3_str_appendall(text, ")");
+	sql = sqlite3_str_finish(text);
+	if (!sql)
+		return SQLITE_NOMEM;
+	r = sqlite3_prepare_v2(file->db, sql, -1, ret_insert, NULL);
+	sqlite3_free(sql);
+	return r;
+}
+
+int file_insert(sqlite3_stmt *insert)
+{
+	int r = sqlite3_step(insert);
+
+	sqlite3_reset(insert);
+	sqlite3_clear_bindings(insert);
+	return r == SQLITE_DONE ? SQLITE_OK : r;
+}
+
+static void raise_to(uint32_t *most, int64_t id)
+{
+	if (id >= *most)
+		*most = (uint32_t)id + 1;
+}
+
+/* How far the dictionaries go: as far as anything refers to them. */
+static void measure(struct sqlite_file *file)
+{
+	uint32_t *most[] = { [RECORD_STRING] = &file->n_strings,
+			     [RECORD_SITE] = &file->n_sites,
+			     [RECORD_LAUNCH] = &file->n_launches };
+
+	file->n_strings = file->n_sites = file->n_launches = 1;
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
+		const struct kind_desc *desc = kind_desc(k);
+		size_t n = field_rows(file->run, k);
+
+		for (unsigned int c = 0; c < desc->n_columns; c++) {
+			const void *ids = field_array(file->run, k, c);
+
+			for (size_t i = 0; desc->columns[c].refers && ids && i < n; i++)
+				raise_to(most[desc->columns[c].refers],
+					 field_int(ids, desc->columns[c].type, i));
+		}
+	}
+	for (uint32_t id = 1; id < file->n_sites; id++)
+		raise_to(&file->n_strings, run_site(file->run, id).name);
+	for (uint32_t id = 1; id < file->n_launches; id++)
+		raise_to(&file->n_strings, run_launch(file->run, id).name);
+}
+
+static int write_all(struct sqlite_file *file)
+{
+	int r;
+
+	measure(file);
+	/* Nobody else sees the file before it is complete: nothing has to be undone. */
+	r = file_exec(file, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
+			    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA page_size=16384; BEGIN");
+	if (r == SQLITE_OK)
+		r = file_write_own(file);
+	if (r == SQLITE_OK)
+		r = file_write_nsight(file);
+	if (r == SQLITE_OK)
+		r = file_exec(file, "COMMIT");
+	return r;
+}
+
+static int usual_mode(const char *path)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	return chmod(path, 0666 & ~mask);
+}
+
+static int write_to(const struct run *run, const char *temporary, const char *path, struct err *err)
+{
+	struct sqlite_file file = { .run = run };
+	int code = sqlite3_open_v2(temporary, &file.db,
+				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+				   NULL);
+	int r = 0;
+
+	if (code == SQLITE_OK)
+		code = write_all(&file);
+	if (code != SQLITE_OK)
+		r = err_set(err, code == SQLITE_NOMEM ? -ENOMEM : -EIO, "cannot write '%s': %s",
+			    path, file.db ? sqlite3_errmsg(file.db) : sqlite3_errstr(code));
+	sqlite3_close(file.db);
+	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, path) < 0))
+		r = err_sys(err, -errno, "cannot write '%s'", path);
+	return r;
+}
+
+int sqlite_write(const struct run *run, const char *path, struct err *err)
+{
+	char *temporary;
+	int r, fd;
+
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+		return err_sys(err, -ENOMEM, "cannot write '%s'", path);
+	fd = mkostemp(temporary, O_CLOEXEC);
+	if (fd < 0) {
+		r = err_sys(err, -errno, "cannot write '%s'", path);
+		free(temporary);
+		return r;
+	}
+	close(fd);
+	r = write_to(run, temporary, path, err);
+	if (r < 0)
+		unlink(temporary);
+	free(temporary);
+	return r;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Metrics of single launches by kernel, every value by hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "analyze/launch_metrics.h"
+#include "fake_counters.h"
+
+static void check_row(const struct run *run, const struct launch_metric_row *row,
+		      const char *kernel, const char *metric, uint64_t launches)
+{
+	assert_string_equal(run_string(run, row->kernel), kernel);
+	assert_string_equal(run_string(run, row->metric), metric);
+	assert_int_equal(row->launches, launches);
+}
+
+static void test_groups(void **state)
+{
+	struct run *run = fake_counters_run();
+	struct launch_metrics m;
+
+	(void)state;
+	assert_int_equal(launch_metrics_analyze(run, &m), 0);
+	assert_int_equal(m.kernels, 2);
+	assert_int_equal(m.launches, 3); /* number 0 of two processes is two launches */
+	assert_int_equal(m.values, 10);
+	assert_int_equal(m.n, 7);
+	check_row(run, &m.rows[0], "gemm", "dram__throughput", 2);
+	assert_true(m.rows[0].mean.known && m.rows[0].mean.v == 65);
+	assert_true(m.rows[0].min.v == 60 && m.rows[0].max.v == 70);
+	check_row(run, &m.rows[1], "gemm", "cycles", 2);
+	assert_true(m.rows[1].mean.v == 2500);
+	check_row(run, &m.rows[2], "gemm", "cache", 2);
+	assert_false(m.rows[2].mean.known);
+	assert_int_equal(m.rows[2].text, 0); /* they differ */
+	assert_string_equal(m.rows[2].no_text, "several texts");
+	check_row(run, &m.rows[3], "gemm", "rule Bottleneck", 1);
+	assert_string_equal(run_string(run, m.rows[3].text), "Look at it.");
+	check_row(run, &m.rows[4], "gemm", "device__attribute_warp_size", 1);
+	check_row(run, &m.rows[5], "softmax", "dram__throughput", 1);
+	assert_true(m.rows[5].mean.v == 12.5);
+	check_row(run, &m.rows[6], "softmax", "hit_rate", 1);
+	assert_false(m.rows[6].max.known);
+	launch_metrics_release(&m);
+	fake_run_free(run);
+}
+
+static void test_short_names(void **state)
+{
+	struct run *run = fake_run_new();
+	struct launch_metrics m;
+
+	(void)state;
+	fake_add_metric(run, 0,
+			&(struct row_metric){
+				.launch = fake_launch(run, "void a::copy<float, 3>(float *, int)"),
+				.name = fake_string(run, "m") });
+	fake_add_metric(run, 0,
+			&(struct row_metric){
+				.launch = fake_launch(run, "abcdefghijklmnopqrstu\xc3\xa4xyz1234"),
+				.name = fake_string(run, "m") });
+	assert_int_equal(launch_metrics_analyze(run, &m), 0);
+	assert_string_equal(m.rows[0].short_name, "a::copy");
+	assert_string_equal(m.rows[1].short_name, "abcdefghijklmnopqrstu..");
+	launch_metrics_release(&m);
+	fake_run_free(run);
+}
+
+/* Values that no mean can be made of. */
+static void test_extremes(void **state)
+{
+	static const double values[] = { 1e308, 1.7e308, NAN };
+	struct run *run = fake_run_new();
+	struct launch_metrics m;
+
+	(void)state;
+	assert_int_equal(launch_metrics_analyze(run, &m), 0);
+	assert_int_equal(m.n, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		fake_add_metric(run, 0,
+				&(struct row_metric){ .launch = fake_launch(run, "k"),
+						      .profile = i,
+						      .name = fake_string(run, "m"),
+						      .value = values[i] });
+	assert_int_equal(launch_metrics_analyze(run, &m), 0);
+	assert_int_equal(m.n, 1);
+	assert_int_equal(m.rows[0].launches, 3);
+	assert_int_equal(m.rows[0].numbers, 2);
+	assert_false(m.rows[0].mean.known);
+	assert_true(m.rows[0].max.v == 1.7e308);
+	launch_metrics_release(&m);
+	fake_run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_short_names),
+		cmocka_unit_test(test_extremes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
