@@ -134,8 +134,8 @@ uint32_t ns_metric_name(struct ns_worker *worker, struct ns_seat *seat, int64_t 
 	if (!found)
 		return 0;
 	name = part_text(seat->part, found->name);
-	if (name && ns_map_put(&seat->names, key, name) < 0)
-		return 0;
+	if (name)
+		ns_map_put(&seat->names, key, name);
 	return name;
 }
 

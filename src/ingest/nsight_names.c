@@ -282,7 +282,8 @@ uint32_t ns_name(struct ns_worker *worker, struct ns_seat *seat, int64_t id, enu
 	if (!text || !length)
 		return 0;
 	value = make(worker, seat, text, length, use);
-	if (value && ns_map_put(&seat->names, key, value) < 0)
-		return 0;
+	/* Not kept without memory: it is only looked up again. */
+	if (value)
+		ns_map_put(&seat->names, key, value);
 	return value;
 }

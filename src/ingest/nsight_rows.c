@@ -397,33 +397,42 @@ static const char *text_of(const struct nvtx *n, size_t *ret_length)
 }
 
 /* Ranges and marks of other domains are named DOMAIN/NAME. */
-static uint32_t full_name(const struct nvtx *n)
+static int full_name(const struct nvtx *n, uint32_t *ret_name)
 {
 	size_t length, kept;
 	const char *text = text_of(n, &length);
 	struct buf name = { 0 };
-	uint32_t id;
+	int r = 0;
 
 	kept = ns_range_length(text, length);
 	n->worker->op_ids += kept != length;
-	if (!n->domain)
-		return part_string(n->seat->part, text, kept);
+	if (!n->domain) {
+		*ret_name = part_string(n->seat->part, text, kept);
+		return 0;
+	}
 	buf_printf(&name, "%s/", n->domain);
 	buf_append(&name, text, kept);
-	id = name.failed ? 0 : part_string(n->seat->part, name.data, name.size);
+	if (name.failed)
+		r = -ENOMEM;
+	else
+		*ret_name = part_string(n->seat->part, name.data, name.size);
 	buf_release(&name);
-	return id;
+	return r;
 }
 
-static uint32_t site_of(const struct nvtx *n)
+static int site_of(const struct nvtx *n, uint32_t *ret_site)
 {
-	uint32_t name;
+	uint32_t name = 0;
 	int64_t id;
+	int r;
 
-	if (!n->domain && n->v[3].type != SCAN_TEXT && int_of(&n->v[6], &id))
-		return ns_name(n->worker, n->seat, id, NS_RANGE);
-	name = full_name(n);
-	return name ? part_site(n->seat->part, name) : 0;
+	if (!n->domain && n->v[3].type != SCAN_TEXT && int_of(&n->v[6], &id)) {
+		*ret_site = ns_name(n->worker, n->seat, id, NS_RANGE);
+		return 0;
+	}
+	r = full_name(n, &name);
+	*ret_site = name ? part_site(n->seat->part, name) : 0;
+	return r;
 }
 
 /* What was open when the recording ended has no end: it is cut there. */
@@ -453,10 +462,13 @@ static bool end_of(const struct nvtx *n, int64_t rowid, int64_t *ret_duration, u
 static int add_range(const struct nvtx *n, int64_t rowid)
 {
 	struct row_range row = { .start_ns = n->start_ns, .thread = thread_of(&n->v[4]) };
+	int r;
 
 	if (!end_of(n, rowid, &row.duration_ns, &row.unfinished))
 		return 0;
-	row.site = site_of(n);
+	r = site_of(n, &row.site);
+	if (r < 0)
+		return r;
 	if (!row.site) {
 		part_damaged(n->seat->part, (uint64_t)rowid, "a range that has no name");
 		return 0;
@@ -480,11 +492,10 @@ static int add_span(const struct nvtx *n, int64_t rowid)
 
 static int add_mark(const struct nvtx *n)
 {
-	struct row_mark row = { .time_ns = n->start_ns,
-				.text = full_name(n),
-				.thread = thread_of(&n->v[4]) };
+	struct row_mark row = { .time_ns = n->start_ns, .thread = thread_of(&n->v[4]) };
+	int r = full_name(n, &row.text);
 
-	return part_add(n->seat->part, RECORD_MARK, &row);
+	return r < 0 ? r : part_add(n->seat->part, RECORD_MARK, &row);
 }
 
 /* The number that it carries, if any; integers of both widths, then floating point. */

@@ -110,7 +110,7 @@ int scan_file_open(struct scan_file *file, const char *path, struct err *err)
 	uri_of(&uri, path, alone);
 	if (uri.failed) {
 		buf_release(&uri);
-		return -ENOMEM;
+		return sqlite_failed(NULL, SQLITE_NOMEM, path, err);
 	}
 	code = sqlite3_open_v2(uri.data, &file->db,
 			       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX,
