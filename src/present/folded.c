@@ -114,7 +114,7 @@ struct lane {
 static int fold_ref(struct folder *f, struct lane *lane, const struct stack_ref *ref, uint32_t root)
 {
 	int64_t start_ns = stack_start(&f->stacks, ref), end_ns = stack_end(&f->stacks, ref);
-	uint32_t node, parent, label;
+	uint32_t node = 0, parent, label = 0;
 	int r;
 
 	while (lane->n && lane->open[lane->n - 1].end_ns <= start_ns)
@@ -167,7 +167,8 @@ static int fold_work(struct folder *f, enum stack_kind kind, const uint32_t *cal
 
 	for (size_t i = 0; i < source->n; i++) {
 		struct stack_ref ref = { .row = (uint32_t)i, .kind = (uint8_t)kind };
-		uint32_t node = calls[i] == NO_CALL32 ? 0 : f->call_node[calls[i]], label;
+		uint32_t node = calls[i] == NO_CALL32 ? 0 : f->call_node[calls[i]];
+		uint32_t label = 0;
 		int r = 0;
 
 		if (source->untimed[i])
