@@ -176,10 +176,13 @@ static int look_at_args(struct job *job)
 		say("the newest run here is %s.", job->given[0]);
 		job->n = 1;
 	}
+	/* Now, and not when a statement needs them: a word that was meant as one is told at once. */
 	for (int i = 0; i < n; i++) {
-		job->given[job->n] = strdup(inv->args[i]);
-		if (!job->given[job->n++])
-			return fail("no memory.");
+		int r = run_find(inv->args[i], &job->given[job->n], &err);
+
+		if (r < 0)
+			return fail("%s", err.message[0] ? err.message : strerror(-r));
+		job->n++;
 	}
 	return make_labels(job) < 0 ? fail("no memory.") : EXIT_OK;
 }

@@ -274,9 +274,9 @@ static int add_seat(struct own *own, sqlite3_stmt *statement)
 	if (!process)
 		return -ENOMEM;
 	process->rank_known = true;
-	process->start_ns = sqlite3_column_int64(statement, SHARD_START);
-	process->end_ns = sqlite3_column_int64(statement, SHARD_END);
-	process->span_known = process->start_ns < process->end_ns;
+	process->from_ns = sqlite3_column_int64(statement, SHARD_START);
+	process->to_ns = sqlite3_column_int64(statement, SHARD_END);
+	process->lived = process->from_ns < process->to_ns;
 	/* All times were put on the clock of the first when the run was exported. */
 	if (!own->n_seats)
 		own->realtime_offset_ns = sqlite3_column_int64(statement, SHARD_OFFSET);
