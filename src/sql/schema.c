@@ -343,6 +343,7 @@ static uint64_t column_fields(const struct sql_table *table, const struct sql_co
 
 uint64_t schema_fields(const struct sql_table *table, uint64_t columns)
 {
+	const struct kind_desc *desc = kind_desc(table->kind);
 	uint64_t fields = 0;
 
 	for (size_t c = 0; c < table->n; c++)
@@ -351,12 +352,9 @@ uint64_t schema_fields(const struct sql_table *table, uint64_t columns)
 	/* Elements are counted by their list. */
 	if (table->list >= 0)
 		fields |= UINT64_C(1) << table->list;
-	for (unsigned int c = 0; c < kind_desc(table->kind)->n_columns; c++) {
-		int count = kind_desc(table->kind)->columns[c].count_column;
-
-		if (fields >> c & 1 && count >= 0)
-			fields |= UINT64_C(1) << count;
-	}
+	for (unsigned int c = 0; c < desc->n_columns; c++)
+		if (fields >> c & 1 && desc->columns[c].count_column >= 0)
+			fields |= UINT64_C(1) << desc->columns[c].count_column;
 	return fields;
 }
 

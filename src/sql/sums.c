@@ -108,13 +108,14 @@ static size_t hash_of(const int64_t *values, size_t n)
 static int grow(struct sums *sums)
 {
 	size_t capacity = sums->capacity ? sums->capacity * 4 : 256, n_slots = capacity * 2;
-	int64_t *values = realloc(sums->values, (capacity * sums->n_keys + 1) * sizeof(*values));
+	int64_t *values;
 	uint64_t *rows;
 	struct number *numbers;
 	uint32_t *slots;
 
 	if (capacity > GROUPS_MOST)
 		return -EFBIG;
+	values = realloc(sums->values, (capacity * sums->n_keys + 1) * sizeof(*values));
 	if (!values)
 		return -ENOMEM;
 	sums->values = values;

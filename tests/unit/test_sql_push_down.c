@@ -349,13 +349,29 @@ static void test_sums_overflow(void **state)
 	fake_run_free(run);
 }
 
+/* More combinations than sums are kept for: the rows answer. */
+static void test_sums_too_many(void **state)
+{
+	const uint32_t n = (1 << 20) + 5;
+	struct run *run = fake_run_new();
+	struct sql_rows rows = { .runs = { run }, .labels = { "a" } };
+
+	(void)state;
+	for (uint32_t i = 0; i < n; i++)
+		fake_add_copy(run, 0, &(struct row_copy){ .bytes = i, .start_ns = i });
+	sql_rows_open(&rows, 1);
+	assert_rows(&rows, "select bytes, count(*) from copies group by bytes having bytes < 2",
+		    "0|1\n1|1\n");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_random_joins),
-		cmocka_unit_test(test_sums),
-		cmocka_unit_test(test_sums_overflow),
+		cmocka_unit_test(test_conditions),    cmocka_unit_test(test_random_joins),
+		cmocka_unit_test(test_sums),	      cmocka_unit_test(test_sums_overflow),
+		cmocka_unit_test(test_sums_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
