@@ -5,11 +5,26 @@
 # folder: bin/python has what tests/python/requirements.txt names, transformers4/ goes before it on
 # PYTHONPATH. It lies in the user's cache, named after the requirements, so that a machine pays for it
 # once. Some gigabytes: PyTorch from PyPI brings the CUDA libraries along.
+#
+# python_env.sh viewers: the same for the packages of tests/python/viewers.txt alone, which bring the
+# viewers that exports are tested with; some ten megabytes.
 set -eu
 here=$(cd "$(dirname "$0")/../tests/python" && pwd)
 python=${PYTHON:-python3}
 key=$(cat "$here"/requirements*.txt | { cat; "$python" --version; } | sha256sum | cut -c 1-16)
 cache=${MOESCOPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/moescope}
+if [ "${1:-}" = viewers ]; then
+	folder=$cache/viewers-$(sha256sum <"$here/viewers.txt" | cut -c 1-16)
+	if [ ! -e "$folder/complete" ]; then
+		rm -rf "$folder"
+		mkdir -p "$cache"
+		"$python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
+			--target "$folder" -r "$here/viewers.txt" >&2
+		touch "$folder/complete"
+	fi
+	echo "$folder"
+	exit
+fi
 folder=$cache/python-$key
 if [ ! -e "$folder/complete" ]; then
 	echo "python_env.sh: making the Python environment of the tests; some minutes, once" >&2

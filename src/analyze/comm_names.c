@@ -68,7 +68,7 @@ static int add_text(struct comm_names *names, const char *text, uint32_t *ret_na
 {
 	size_t i = 0;
 
-	while (i < names->n && strcmp(names->texts[i], text))
+	while (i < names->n && strcmp(names->texts[i], text) != 0)
 		i++;
 	if (i == names->n) {
 		char *copy = strdup(text);

@@ -23,6 +23,12 @@ struct load_metrics {
 	uint32_t dead, starved, overloaded, unique;
 };
 
+/* The largest utilization_pct of an expert. `load` must be known. */
+static inline double load_busiest_pct(const struct load_metrics *load)
+{
+	return 100.0 * (double)load->max / (double)load->total;
+}
+
 /* 0 or -ENOMEM. */
 int load_metrics_compute(const uint64_t *n, uint32_t experts, struct load_metrics *ret_metrics);
 

@@ -68,8 +68,11 @@ static const struct option_desc own[] = {
 	  .metavar = "FORMAT",
 	  .choices = format_names,
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
-		  "chrome-json: the same, plain; csv: a folder with a file for each kind of "
-		  "record; sqlite: a database with the tables of Nsight Systems and all records",
+		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
+		  "flows; folded: device time by host stack, folded-host: host time by stack, for "
+		  "flame graphs; speedscope: profiles of threads and streams; csv: a folder with a "
+		  "file for each kind of record; sqlite: a database with the tables of Nsight "
+		  "Systems and all records",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",
@@ -95,6 +98,10 @@ static const struct example examples[] = {
 	{ "moescope export a.mscope --to chrome",
 	  "Writes a.pt.trace.json.gz; open it in ui.perfetto.dev or chrome://tracing." },
 	{ "moescope export a.mscope --to chrome -o - | gzip > a.json.gz", "To a pipe." },
+	{ "moescope export a.mscope --to perfetto",
+	  "Writes a.perfetto-trace, with the routing of each layer as counters." },
+	{ "moescope export a.mscope --to folded -o - | flamegraph.pl > a.svg",
+	  "A flame graph of the device's time, by what the program was doing." },
 	{ "moescope export a.mscope --per-rank -o traces",
 	  "A file for each rank, for TensorBoard and Holistic Trace Analysis." },
 	{ "moescope export a.mscope --to sqlite",

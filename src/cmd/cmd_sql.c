@@ -66,9 +66,8 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope sql a.mscope 'select name, count(*), sum(duration_ns) from kernels group by "
-	  "name order by 3 desc limit 10'",
-	  "The kernels that took most of the time." },
+	{ "moescope sql a 'select name, sum(duration_ns) from kernels group by name'",
+	  "The time of each kernel." },
 	{ "moescope sql a b 'select run, step, duration_ns from steps'",
 	  "Two runs at once: every table says of which run a row is." },
 	{ "moescope sql a.mscope", "Asks for statements; .help says what else there is." },
@@ -177,10 +176,13 @@ static int look_at_args(struct job *job)
 		say("the newest run here is %s.", job->given[0]);
 		job->n = 1;
 	}
+	/* Now, and not when a statement needs them: a word that was meant as one is told at once. */
 	for (int i = 0; i < n; i++) {
-		job->given[job->n] = strdup(inv->args[i]);
-		if (!job->given[job->n++])
-			return fail("no memory.");
+		int r = run_find(inv->args[i], &job->given[job->n], &err);
+
+		if (r < 0)
+			return fail("%s", err.message[0] ? err.message : strerror(-r));
+		job->n++;
 	}
 	return make_labels(job) < 0 ? fail("no memory.") : EXIT_OK;
 }

@@ -391,6 +391,10 @@ int intake_about(struct intake *intake, const struct intake_about *about)
 	}
 	if (about->started_realtime_ns)
 		info->started_realtime_ns = about->started_realtime_ns;
+	if (about->budget_known) {
+		info->budget_pct = about->budget_pct;
+		info->budget_known = true;
+	}
 	if (about->duration_ns) {
 		info->duration_ns = about->duration_ns;
 		info->duration_known = true;

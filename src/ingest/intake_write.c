@@ -199,9 +199,14 @@ static int write_rows(struct intake_process *process, struct shard_writer *write
 		r = lexicon_encode(&process->inside->lexicon, &encoder);
 	if (r == 0)
 		r = flush(writer, &encoder);
+	if (process->lived && process->to_ns > sums->time_max_ns)
+		sums->time_max_ns = process->to_ns;
 	if (r == 0) {
-		writer->header->live.dropped[DROP_FOREIGN_DAMAGED] = sums->damaged;
-		writer->header->live.dropped[DROP_FOREIGN_UNKNOWN] = sums->unknown;
+		for (int d = 0; d < DROP_REASONS; d++)
+			writer->header->live.dropped[d] = process->lost[d];
+		writer->header->live.dropped[DROP_FOREIGN_DAMAGED] += sums->damaged;
+		writer->header->live.dropped[DROP_FOREIGN_UNKNOWN] += sums->unknown;
+		writer->header->live.unfinished = process->unfinished;
 		writer->header->live.recorded = sums->rows;
 		writer->header->live.alive_ns = sums->time_max_ns == INT64_MIN ? 0
 									       : sums->time_max_ns;
@@ -262,7 +267,11 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 	note_damage(intake, &turns, sums.damaged);
 	note_unknown(intake, process);
 	/* One clock for all processes of the run. */
-	origin.monotonic_ns = origin.realtime_ns = first_time(&turns, sums.time_min_ns);
+	origin.monotonic_ns = first_time(&turns, sums.time_min_ns);
+	if (process->lived && process->from_ns < origin.monotonic_ns)
+		origin.monotonic_ns = process->from_ns;
+	origin.realtime_ns =
+		(int64_t)((uint64_t)origin.monotonic_ns + (uint64_t)process->realtime_offset_ns);
 	r = shard_create_from(path, &origin, &writer, err);
 	if (r == 0) {
 		r = write_rows(process, writer, &turns, &sums);

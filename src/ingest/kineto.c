@@ -290,8 +290,6 @@ static int add_arrows(struct shared *shared, unsigned int workers)
 static int describe(struct shared *shared)
 {
 	const struct knowledge *known = &shared->known;
-	bool one = false;
-	uint32_t rank, pid;
 	int result = 0;
 
 	for (size_t i = 0; i < shared->n_lanes; i++) {
@@ -312,13 +310,8 @@ static int describe(struct shared *shared)
 		}
 	}
 	if (shared->about.size)
-		result = kineto_about(shared->intake, shared->about.data, shared->about.size, &one,
-				      &rank, &pid);
-	if (result == 0 && one && shared->n_lanes == 1) {
-		shared->processes[0]->rank = rank;
-		shared->processes[0]->pid = pid;
-		shared->processes[0]->rank_known = true;
-	}
+		result = kineto_about(shared->intake, shared->processes, shared->n_lanes,
+				      shared->about.data, shared->about.size);
 	if (result == -EBADMSG)
 		intake_note(shared->intake, "What it says of its run cannot be read.");
 	return result == -ENOMEM ? result : 0;
@@ -368,8 +361,12 @@ static int find_processes(struct shared *shared, const struct ingest_file *file)
 	if (result < 0)
 		return result;
 	if (shared->n_lanes <= 1) {
+		free(shared->lanes);
+		shared->lanes = calloc(1, sizeof(*shared->lanes));
+		if (!shared->lanes)
+			return -ENOMEM;
+		shared->lanes[0].rank = file->rank_hint;
 		shared->n_lanes = 1;
-		shared->lanes[0] = (struct lane_numbers){ .rank = file->rank_hint };
 	}
 	shared->processes = calloc(shared->n_lanes, sizeof(struct intake_process *));
 	for (size_t i = 0; shared->processes && i < shared->n_lanes; i++) {

@@ -112,7 +112,7 @@ static bool useless(const struct reader *r, const struct event *e)
 		       (e->class != CLASS_NONE && e->class != CLASS_ARROW &&
 			e->class != CLASS_RECORD);
 	case 'C':
-		return !r->wants_counter && e->class != CLASS_RECORD;
+		return !r->wants_counter && e->class != CLASS_NONE && e->class != CLASS_RECORD;
 	default:
 		return false;
 	}

@@ -205,6 +205,7 @@ struct reader {
 	size_t n_arrows, arrows_capacity;
 	struct buf scratch;
 	struct buf about; /* what moescope's own traces say of the run */
+	bool own;	  /* it is such a trace */
 	int failed;	  /* -ENOMEM */
 };
 

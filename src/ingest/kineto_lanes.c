@@ -28,54 +28,60 @@ static bool take_process(const struct json_node *node, struct lane_numbers *ret)
 	return true;
 }
 
-/* The processes in the description of the run, an object that begins at p. */
-static size_t read_processes(const char *p, const char *end, const struct scan *scan,
-			     struct lane_numbers *ret)
+/* The processes in the description of the run. */
+static int read_processes(const struct json_node *root, struct lane_numbers **ret_lanes,
+			  size_t *ret_n)
 {
-	struct reader r = { .scan = scan, .end = end, .begin = p };
-	const char *after = value_skip(&r, p);
-	struct json_node *root = NULL;
-	const struct json_node *list;
-	size_t n = 0;
+	const struct json_node *list = json_get(root, "processes");
+	struct lane_numbers *lanes = NULL;
+	size_t n = 0, capacity = 0;
 
-	if (!after || json_parse("moescope", p, (size_t)(after - p), &root, NULL) < 0)
-		return 0;
-	list = json_get(root, "processes");
-	for (const struct json_node *node = list ? list->child : NULL; node && n < LANES_MOST;
-	     node = node->next) {
-		if (!take_process(node, &ret[n])) {
+	for (const struct json_node *node = list ? list->child : NULL; node; node = node->next) {
+		if (array_grow(&lanes, &capacity, n + 1, sizeof(*lanes)) < 0) {
+			free(lanes);
+			return -ENOMEM;
+		}
+		if (n == LANES_MOST || !take_process(node, &lanes[n])) {
 			n = 0;
 			break;
 		}
 		n++;
 	}
-	json_node_free(root);
-	return n;
+	*ret_lanes = lanes;
+	*ret_n = n;
+	return 0;
 }
 
 int lanes_find(const struct ingest_file *file, const struct scan *scan,
 	       struct lane_numbers **ret_lanes, size_t *ret_n)
 {
 	static const char key[] = "\"moescope\":{", events[] = "\"traceEvents\"";
-	struct lane_numbers *lanes = calloc(LANES_MOST, sizeof(*lanes));
-	const char *p = memmem(file->head, file->head_bytes, key, sizeof(key) - 1), *stop;
-	char *copy = p ? calloc(1, file->head_bytes + SCAN_PAD) : NULL;
+	const char *p = memmem(file->head, file->head_bytes, key, sizeof(key) - 1), *end;
+	const char *stop = memmem(file->head, file->head_bytes, events, sizeof(events) - 1);
+	struct reader r = { .scan = scan };
+	struct json_node *root = NULL;
+	int result = 0;
+	char *copy;
 
-	if (!lanes || (p && !copy)) {
-		free(lanes);
-		free(copy);
-		return -ENOMEM;
-	}
-	stop = memmem(file->head, file->head_bytes, events, sizeof(events) - 1);
+	*ret_lanes = NULL;
 	*ret_n = 0;
-	if (p && (!stop || p < stop)) {
-		memcpy(copy, file->head, file->head_bytes);
-		*ret_n = read_processes(copy + (p - file->head) + sizeof(key) - 2,
-					copy + file->head_bytes, scan, lanes);
-	}
+	if (!p || (stop && p > stop))
+		return 0;
+	copy = calloc(1,
+		      file->head_bytes + SCAN_PAD); /* values are read up to that after the end */
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, file->head, file->head_bytes);
+	p = copy + (p - file->head) + sizeof(key) - 2;
+	r.end = copy + file->head_bytes;
+	end = value_skip(&r, p);
+	if (end)
+		result = json_parse("moescope", p, (size_t)(end - p), &root, NULL);
+	if (root)
+		result = read_processes(root, ret_lanes, ret_n);
+	json_node_free(root);
 	free(copy);
-	*ret_lanes = lanes;
-	return 0;
+	return result == -ENOMEM ? result : 0;
 }
 
 int lane_init(struct lane *lane, struct intake_process *process, const struct lane_numbers *numbers)

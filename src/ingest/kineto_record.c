@@ -313,18 +313,15 @@ int kineto_record(struct intake_part *part, const char *event, size_t length)
 	return r;
 }
 
-int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, const char *object,
-		 size_t length)
+int kineto_extra_node(struct intake_part *part, enum record_kind kind, void *row,
+		      const struct json_node *object)
 {
 	const struct kind_desc *desc = kind_desc(kind);
-	struct json_node *root;
-	int r = json_parse("argument", object, length, &root, NULL);
+	int r = 0;
 
-	if (r < 0)
-		return r;
 	for (unsigned int c = 0; r == 0 && c < desc->n_columns; c++) {
 		const struct column_desc *column = &desc->columns[c];
-		const struct json_node *node = json_get(root, column->name);
+		const struct json_node *node = json_get(object, column->name);
 		char *to = (char *)row + column->row_offset;
 
 		if (!node || column->count_column >= 0 || column->refers > RECORD_STRING ||
@@ -333,6 +330,18 @@ int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, con
 		r = column->refers ? read_string(part, node, (uint32_t *)to)
 				   : read_number(node, column->type, to);
 	}
+	return r;
+}
+
+int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, const char *object,
+		 size_t length)
+{
+	struct json_node *root;
+	int r = json_parse("argument", object, length, &root, NULL);
+
+	if (r < 0)
+		return r;
+	r = kineto_extra_node(part, kind, row, root);
 	json_node_free(root);
 	return r;
 }
@@ -345,17 +354,49 @@ uint32_t kineto_site(struct intake_part *part, uint32_t name, const char *object
 									  : part_place(part, &site);
 }
 
-int kineto_about(struct intake *intake, const char *object, size_t length, bool *ret_one,
-		 uint32_t *ret_rank, uint32_t *ret_pid)
-{
-	const struct json_node *processes, *only;
-	struct intake_about about;
-	struct json_node *root;
-	int r = json_parse("moescope", object, length, &root, NULL);
+/* As the exporter names what was lost. */
+static const struct {
+	const char *name;
+	int reason;
+} losses[] = {
+	{ "dropped_ring_full", DROP_RING_FULL },    { "dropped_no_memory", DROP_NO_MEMORY },
+	{ "dropped_too_deep", DROP_TOO_DEEP },	    { "dropped_unbalanced", DROP_UNBALANCED },
+	{ "dropped_too_large", DROP_TOO_LARGE },    { "dropped_names", DROP_NAMES },
+	{ "dropped_unwritten", DROP_UNWRITTEN },    { "dropped_device", DROP_DEVICE },
+	{ "unknown_device", DROP_DEVICE_UNKNOWN },  { "damaged_events", DROP_FOREIGN_DAMAGED },
+	{ "unknown_events", DROP_FOREIGN_UNKNOWN },
+};
 
-	if (r < 0)
-		return r;
-	about = (struct intake_about){
+static uint64_t count_of(const struct json_node *object, const char *name)
+{
+	int64_t n = json_get_int(object, name, 0);
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void read_process(struct intake_process *process, const struct json_node *object)
+{
+	const struct json_node *loss = json_get(object, "loss");
+	int64_t rank = json_get_int(object, "rank", -1), pid = json_get_int(object, "pid", -1);
+
+	if (rank >= 0 && rank <= UINT32_MAX) {
+		process->rank = (uint32_t)rank;
+		process->rank_known = true;
+	}
+	if (pid >= 0 && pid <= UINT32_MAX)
+		process->pid = (uint32_t)pid;
+	process->from_ns = json_get_int(object, "start_ns", INT64_MAX);
+	process->to_ns = json_get_int(object, "end_ns", INT64_MIN);
+	process->lived = process->from_ns <= process->to_ns;
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+		process->lost[losses[i].reason] = count_of(loss, losses[i].name);
+	process->unfinished = count_of(loss, "unfinished");
+}
+
+static int read_about(struct intake *intake, const struct json_node *root)
+{
+	const struct json_node *budget = json_get(root, "budget_pct");
+	struct intake_about about = {
 		.command = json_get_string(root, "command", NULL),
 		.host = json_get_string(root, "host", NULL),
 		.cpu = json_get_string(root, "cpu", NULL),
@@ -368,14 +409,28 @@ int kineto_about(struct intake *intake, const char *object, size_t length, bool 
 		.started_realtime_ns = json_get_int(root, "started_realtime_ns", 0),
 		.duration_ns = json_get_int(root, "duration_ns", 0),
 	};
-	r = intake_about(intake, &about);
-	processes = json_get(root, "processes");
-	only = processes && processes->type == JSON_ARRAY ? processes->child : NULL;
-	*ret_one = only && !only->next;
-	if (*ret_one) {
-		*ret_rank = (uint32_t)json_get_int(only, "rank", 0);
-		*ret_pid = (uint32_t)json_get_int(only, "pid", 0);
-	}
+
+	about.budget_known = budget && read_real(budget, &about.budget_pct) == 0;
+	return intake_about(intake, &about);
+}
+
+int kineto_about(struct intake *intake, struct intake_process **processes, size_t n,
+		 const char *object, size_t length)
+{
+	const struct json_node *list, *node;
+	struct json_node *root;
+	size_t told = 0;
+	int r = json_parse("moescope", object, length, &root, NULL);
+
+	if (r < 0)
+		return r;
+	r = read_about(intake, root);
+	list = json_get(root, "processes");
+	list = list && list->type == JSON_ARRAY ? list->child : NULL;
+	for (node = list; node; node = node->next)
+		told++;
+	for (node = told == n ? list : NULL; node; node = node->next)
+		read_process(*processes++, node);
 	json_node_free(root);
 	return r;
 }

@@ -18,13 +18,17 @@ int kineto_record(struct intake_part *part, const char *event, size_t length);
  * Results as above; a damaged one leaves the row as far as it came. */
 int kineto_extra(struct intake_part *part, enum record_kind kind, void *row, const char *object,
 		 size_t length);
+/* The same of what is a tree already; NULL: none. */
+struct json_node;
+int kineto_extra_node(struct intake_part *part, enum record_kind kind, void *row,
+		      const struct json_node *object);
 /* The place of a range or operation of that name, with what the argument says of it. 0: damaged, or
  * no memory. */
 uint32_t kineto_site(struct intake_part *part, uint32_t name, const char *object, size_t length);
 
-/* The member "moescope" of the whole file: what run.json said goes into the intake. When the file has
- * one process, *ret_one is true and its rank and pid are there. */
-int kineto_about(struct intake *intake, const char *object, size_t length, bool *ret_one,
-		 uint32_t *ret_rank, uint32_t *ret_pid);
+/* The member "moescope" of the whole file: what run.json said goes into the intake; when it tells of
+ * n processes, what it says of each to these, which have the same order. */
+int kineto_about(struct intake *intake, struct intake_process **processes, size_t n,
+		 const char *object, size_t length);
 
 #endif

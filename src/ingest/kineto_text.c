@@ -14,6 +14,15 @@ static void damaged(struct reader *r, const char *p, const char *what)
 	part_damaged(r->part, r->offset + (uint64_t)(p - r->begin), what);
 }
 
+/* One too many does no harm. */
+static const char *skip_commas(const char *p)
+{
+	p = skip_blanks(p);
+	while (*p == ',')
+		p = skip_blanks(p + 1);
+	return p;
+}
+
 static const char *read_start(struct reader *r, struct text_state *state, const char *p)
 {
 	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
@@ -40,9 +49,7 @@ static const char *read_top(struct reader *r, struct text_state *state, const ch
 	struct extent value;
 	const char *begin;
 
-	p = skip_blanks(p);
-	if (*p == ',')
-		p = skip_blanks(p + 1);
+	p = skip_commas(p);
 	if (p >= r->end)
 		return NULL;
 	if (*p == '}') {
@@ -80,10 +87,8 @@ static const char *read_top(struct reader *r, struct text_state *state, const ch
 /* An event, or the end of their list. NULL: it is not whole; *at: where it begins. */
 static const char *read_next(struct reader *r, struct text_state *state, const char **at)
 {
-	const char *p = skip_blanks(*at), *end;
+	const char *p = skip_commas(*at), *end;
 
-	if (*p == ',')
-		p = skip_blanks(p + 1);
 	*at = p;
 	if (__builtin_expect(*p == '{', 1)) {
 		end = event_read(r, p);

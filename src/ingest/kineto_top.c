@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/json_read.h"
+#include "ingest/kineto_record.h"
 
 #define MEMBER_MOST ((size_t)16 << 20) /* bytes */
 #define FACT_MOST 4096
@@ -44,6 +45,9 @@ static void add_devices(struct reader *r, const struct json_node *list)
 				number32_of(node, "sharedMemPerMultiprocessor"),
 		};
 
+		if (kineto_extra_node(r->part, RECORD_DEVICE, &row, json_get(node, "moescope")) ==
+		    -EBADMSG)
+			part_damaged(r->part, r->offset, "a device that cannot be read wholly");
 		if (node->type == JSON_OBJECT)
 			part_add(r->part, RECORD_DEVICE, &row);
 	}
@@ -55,7 +59,8 @@ static void add_fact(struct reader *r, const char *key, size_t key_length, const
 	struct row_fact row = { .key = part_string(r->part, key, key_length),
 				.value = part_string(r->part, value, length) };
 
-	if (length <= FACT_MOST)
+	/* What we have written there ourselves is no news. */
+	if (length <= FACT_MOST && !r->own)
 		part_add(r->part, RECORD_FACT, &row);
 }
 
@@ -130,6 +135,7 @@ void top_read(struct reader *r, struct text key, struct extent value)
 	} else if (is_key(key, "moescope") && *value.at == '{') {
 		r->about.size = 0;
 		buf_append(&r->about, value.at, (size_t)(value.end - value.at));
+		r->own = true;
 		r->failed = r->about.failed ? -ENOMEM : r->failed;
 	} else if (is_key(key, "baseTimeNanoseconds")) {
 		if (!value_whole(r, value.at, &base) || base > INT64_MAX) {

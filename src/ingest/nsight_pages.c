@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "ingest/nsight_scan.h"
@@ -86,42 +88,49 @@ struct walk {
 	uint64_t left; /* pages that may still be visited: a loop visits more than there are */
 };
 
-static int walk(struct walk *w, uint32_t number, int depth)
+static int add_leaf(struct walk *w, uint32_t number)
 {
 	struct scan_table *t = w->table;
-	const uint8_t *page = page_at(t->file, number);
-	const uint8_t *head = page && number == 1 ? page + FILE_HEADER_BYTES : page;
-	uint32_t cells, first;
 
-	if (!page || !w->left || depth > DEPTH_MAX || (*head != LEAF && *head != INTERIOR)) {
+	if (array_grow(&t->leaves, &w->capacity, t->n_leaves + 1, sizeof(*t->leaves)) < 0)
+		return -ENOMEM;
+	t->leaves[t->n_leaves++] = number;
+	return 0;
+}
+
+/* known_leaf: a neighbour is one, and all leaves are equally deep. They are not looked at then: there
+ * are so many, and each will be read once anyway. */
+static int walk(struct walk *w, uint32_t number, int depth, bool known_leaf)
+{
+	struct scan_table *t = w->table;
+	const uint8_t *page = page_at(t->file, number), *child;
+	uint32_t cells;
+	int r = 0;
+
+	/* The first page has the header of the file and the schema: no other table has it. */
+	if (!page || number == 1 || !w->left || depth > DEPTH_MAX) {
 		t->damaged_pages++;
 		return 0;
 	}
 	w->left--;
-	if (*head == LEAF) {
-		if (array_grow(&t->leaves, &w->capacity, t->n_leaves + 1, sizeof(*t->leaves)) < 0)
-			return -ENOMEM;
-		t->leaves[t->n_leaves++] = number;
-		return 0;
-	}
-	cells = be16(head + 3);
-	first = (uint32_t)(head - page) + 12;
-	if (first + 2 * cells > t->file->usable_bytes) {
+	if (known_leaf || *page == LEAF)
+		return add_leaf(w, number);
+	cells = be16(page + 3);
+	if (*page != INTERIOR || 12 + 2 * cells > t->file->usable_bytes) {
 		t->damaged_pages++;
 		return 0;
 	}
-	for (uint32_t i = 0; i < cells; i++) {
-		uint32_t at = be16(page + first + 2 * i);
-		int r = 0;
+	child = page_at(t->file, be32(page + 8));
+	known_leaf = child && *child == LEAF;
+	for (uint32_t i = 0; r >= 0 && i < cells; i++) {
+		uint32_t at = be16(page + 12 + 2 * i);
 
 		if (at + 4 > t->file->usable_bytes)
 			t->damaged_pages++;
 		else
-			r = walk(w, be32(page + at), depth + 1);
-		if (r < 0)
-			return r;
+			r = walk(w, be32(page + at), depth + 1, known_leaf);
 	}
-	return walk(w, be32(head + 8), depth + 1);
+	return r < 0 ? r : walk(w, be32(page + 8), depth + 1, known_leaf);
 }
 
 int scan_pages_leaves(struct scan_table *table, uint32_t root)
@@ -133,7 +142,7 @@ int scan_pages_leaves(struct scan_table *table, uint32_t root)
 	/* Something else, such as a table without rowids: SQLite's. */
 	if (!page || root == 1 || (*page != LEAF && *page != INTERIOR))
 		return 0;
-	r = walk(&w, root, 0);
+	r = walk(&w, root, 0, false);
 	if (r >= 0 && !table->leaves) {
 		table->leaves = malloc(1);
 		r = table->leaves ? 0 : -ENOMEM;
@@ -312,7 +321,7 @@ static int read_leaf(struct reader *r, uint32_t number, scan_row row, void *cont
 	const uint8_t *page = page_at(file, number);
 	uint32_t cells = be16(page + 3);
 
-	if (8 + 2 * cells > file->usable_bytes) {
+	if (*page != LEAF || 8 + 2 * cells > file->usable_bytes) {
 		(*damaged)++;
 		return 0;
 	}
@@ -334,6 +343,29 @@ static int read_leaf(struct reader *r, uint32_t number, scan_row row, void *cont
 	return 0;
 }
 
+/* Pages that were read are not needed again: without this all of the file would count as memory of
+ * the process. They stay in the system's cache. */
+static void forget(const struct scan_table *table, size_t first, size_t last)
+{
+	const struct scan_file *file = table->file;
+	uint32_t low = UINT32_MAX, high = 0;
+	uintptr_t from, to, unit = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t i = first; i < last; i++) {
+		low = table->leaves[i] < low ? table->leaves[i] : low;
+		high = table->leaves[i] > high ? table->leaves[i] : high;
+	}
+	/* Scattered ones would take those of other threads with them, which would be read twice. */
+	if (!file->mapped || high < low || high - low > 4 * (last - first))
+		return;
+	from = (uintptr_t)(file->bytes + (size_t)(low - 1) * file->page_bytes);
+	to = (uintptr_t)(file->bytes + (size_t)high * file->page_bytes);
+	from = (from + unit - 1) / unit * unit;
+	to = to / unit * unit;
+	if (to > from)
+		madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row, void *context,
 		     uint64_t *damaged)
 {
@@ -346,5 +378,6 @@ int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row,
 	for (size_t i = first; i < last && result >= 0; i++)
 		result = read_leaf(&r, table->leaves[i], row, context, damaged);
 	buf_release(&r.spilled);
+	forget(table, first, last);
 	return result;
 }

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 
 #define COLUMNS_MOST 64
+#define SHARD_KNOWN 9		    /* columns of MOESCOPE_SHARD before its losses */
 #define LIST_MOST ((size_t)1 << 24) /* values in one list */
 
 /* A process of the file. Ids of dictionaries are those of the whole file; each process gets those that
@@ -40,7 +41,8 @@ struct own {
 	struct row_site *sites;
 	struct row_launch *launches;
 	size_t n[RECORD_LAUNCH + 1]; /* ids of each dictionary are below */
-	struct buf lists[2];	     /* of the row that is being read */
+	int64_t realtime_offset_ns;
+	struct buf lists[2]; /* of the row that is being read */
 };
 
 static int say(struct own *own, struct err *err)
@@ -254,7 +256,9 @@ static int read_dictionaries(struct own *own, struct err *err)
 	return r;
 }
 
-static int add_seat(struct own *own, sqlite3_int64 shard, uint32_t rank, uint32_t pid)
+enum { SHARD_ID, SHARD_RANK, SHARD_PID, SHARD_OFFSET, SHARD_START, SHARD_END, SHARD_COLUMNS };
+
+static int add_seat(struct own *own, sqlite3_stmt *statement)
 {
 	struct seat *seats = realloc(own->seats, (own->n_seats + 1) * sizeof(*seats));
 	struct intake_process *process;
@@ -264,11 +268,19 @@ static int add_seat(struct own *own, sqlite3_int64 shard, uint32_t rank, uint32_
 		return -ENOMEM;
 	own->seats = seats;
 	seat = &seats[own->n_seats];
-	*seat = (struct seat){ .shard = shard };
-	process = intake_process(own->intake, rank, pid);
+	*seat = (struct seat){ .shard = sqlite3_column_int64(statement, SHARD_ID) };
+	process = intake_process(own->intake, (uint32_t)sqlite3_column_int64(statement, SHARD_RANK),
+				 (uint32_t)sqlite3_column_int64(statement, SHARD_PID));
 	if (!process)
 		return -ENOMEM;
 	process->rank_known = true;
+	process->from_ns = sqlite3_column_int64(statement, SHARD_START);
+	process->to_ns = sqlite3_column_int64(statement, SHARD_END);
+	process->lived = process->from_ns < process->to_ns;
+	/* All times were put on the clock of the first when the run was exported. */
+	if (!own->n_seats)
+		own->realtime_offset_ns = sqlite3_column_int64(statement, SHARD_OFFSET);
+	process->realtime_offset_ns = own->realtime_offset_ns;
 	seat->part = intake_part(process);
 	own->n_seats++;
 	for (unsigned int d = RECORD_STRING; d <= RECORD_LAUNCH; d++) {
@@ -279,9 +291,36 @@ static int add_seat(struct own *own, sqlite3_int64 shard, uint32_t rank, uint32_
 	return seat->part ? 0 : -ENOMEM;
 }
 
+/* What the exported run had lost is in columns that this version need not know. */
+static void note_losses(struct own *own)
+{
+	sqlite3_stmt *statement = NULL;
+
+	if (sqlite3_prepare_v2(own->db, "SELECT rank, * FROM MOESCOPE_SHARD", -1, &statement,
+			       NULL) != SQLITE_OK)
+		return;
+	while (sqlite3_step(statement) == SQLITE_ROW) {
+		for (int c = 1 + SHARD_KNOWN; c < sqlite3_column_count(statement); c++) {
+			sqlite3_int64 n = sqlite3_column_int64(statement, c);
+			const char *name = sqlite3_column_name(statement, c);
+
+			if (n > 0 && name && strcmp(name, "salvaged") != 0)
+				intake_note(own->intake,
+					    "rank %lld: the exported run had lost %lld: %s.",
+					    (long long)sqlite3_column_int64(statement, 0),
+					    (long long)n, name);
+		}
+	}
+	sqlite3_finalize(statement);
+}
+
 static int read_seats(struct own *own, struct err *err)
 {
-	static const char *const columns[] = { "shard", "rank", "pid" };
+	static const char *const columns[SHARD_COLUMNS] = {
+		[SHARD_ID] = "shard",	    [SHARD_RANK] = "rank",
+		[SHARD_PID] = "pid",	    [SHARD_OFFSET] = "realtime_offset_ns",
+		[SHARD_START] = "start_ns", [SHARD_END] = "end_ns",
+	};
 	sqlite3_stmt *statement = NULL;
 	int r, code = SQLITE_DONE;
 
@@ -289,15 +328,15 @@ static int read_seats(struct own *own, struct err *err)
 		return err_set(err, -EBADMSG,
 			       "the exported run has no table MOESCOPE_SHARD, so its records have "
 			       "no process");
-	r = select_columns(own, "MOESCOPE_SHARD", columns, 3, &statement, err);
+	r = select_columns(own, "MOESCOPE_SHARD", columns, SHARD_COLUMNS, &statement, err);
 	while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW &&
 	       own->n_seats < UINT16_MAX)
-		r = add_seat(own, sqlite3_column_int64(statement, 0),
-			     (uint32_t)sqlite3_column_int64(statement, 1),
-			     (uint32_t)sqlite3_column_int64(statement, 2));
+		r = add_seat(own, statement);
 	if (r == 0 && code != SQLITE_DONE && code != SQLITE_ROW)
 		r = say(own, err);
 	sqlite3_finalize(statement);
+	if (r == 0)
+		note_losses(own);
 	return r;
 }
 

@@ -251,7 +251,8 @@ static void put_devices(struct trace *t)
 	bool any = false;
 
 	EMIT(&t->out, ",\"deviceProperties\":[");
-	for (size_t i = 0; i < device->n; i++) {
+	/* Of several processes nobody could tell whose they are: they are records then. */
+	for (size_t i = 0; t->n_on == 1 && i < device->n; i++) {
 		if (!is_on(t, device->shard[i]))
 			continue;
 		emit_text(&t->out, any ? ",{" : "{");
@@ -271,8 +272,16 @@ static void put_devices(struct trace *t)
 		KNOWN("maxThreadsPerMultiprocessor", device->threads_per_multiprocessor[i])
 		KNOWN("regsPerMultiprocessor", device->registers_per_multiprocessor[i])
 		KNOWN("sharedMemPerMultiprocessor", device->shared_bytes_per_multiprocessor[i])
+		EMIT(&t->out, ",\"moescope\":{");
+		t->filled = false;
+		if (device->uuid[i])
+			top_text(t, "uuid", run_string(t->run, device->uuid[i]));
+		KNOWN("clock_khz", device->clock_khz[i])
+		KNOWN("memory_bytes_per_s", device->memory_bytes_per_s[i])
+		KNOWN("l2_bytes", device->l2_bytes[i])
+		KNOWN("blocks_per_multiprocessor", device->blocks_per_multiprocessor[i])
 #undef KNOWN
-		EMIT(&t->out, "}");
+		EMIT(&t->out, "}}");
 	}
 	EMIT(&t->out, "]");
 }
@@ -300,8 +309,23 @@ static void put_distributed(struct trace *t)
 	t->filled = false;
 	if (t->run->collective.n)
 		top_text(t, "backend", "nccl");
-	top_int(t, "rank", rank);
+	/* Holistic Trace Analysis looks for the rank with this blank. */
+	emit_text(&t->out, t->filled ? ",\"rank\": " : "\"rank\": ");
+	emit_uint(&t->out, rank);
+	t->filled = true;
 	top_int(t, "world_size", world);
+	EMIT(&t->out, "}");
+}
+
+static void put_loss(struct trace *t, const struct loss *loss)
+{
+	EMIT(&t->out, ",\"loss\":{");
+	t->filled = false;
+#define LOSS(field, words)                                                                         \
+	if (loss->field)                                                                           \
+		top_int(t, #field, (int64_t)loss->field);
+	LOSS_COUNTERS(LOSS)
+#undef LOSS
 	EMIT(&t->out, "}");
 }
 
@@ -324,6 +348,7 @@ static void put_processes(struct trace *t)
 		top_int(t, "first_device_pid", (int64_t)t->process[i].gpu_pid);
 		top_int(t, "start_ns", shard->start_ns - t->run->start_ns);
 		top_int(t, "end_ns", shard->end_ns - t->run->start_ns);
+		put_loss(t, &shard->loss);
 		EMIT(&t->out, "}");
 	}
 	EMIT(&t->out, "]");
@@ -334,7 +359,7 @@ static void put_about(struct trace *t)
 {
 	const struct run_info *info = &t->run->info;
 
-	EMIT(&t->out, ",\"moescope\":{");
+	EMIT(&t->out, "\"moescope\":{");
 	t->filled = false;
 	top_text(t, "version", VERSION_TEXT);
 	top_text(t, "run", info->name);
@@ -352,16 +377,13 @@ static void put_about(struct trace *t)
 	top_int(t, "started_realtime_ns", info->started_realtime_ns);
 	if (info->duration_known)
 		top_int(t, "duration_ns", info->duration_ns);
+	if (info->budget_known) {
+		EMIT(&t->out, ",\"budget_pct\":");
+		emit_double(&t->out, info->budget_pct);
+	}
 	top_int(t, "start_monotonic_ns", t->run->start_ns);
 	top_int(t, "lost", (int64_t)loss_total(&t->run->loss));
-	EMIT(&t->out, ",\"loss\":{");
-	t->filled = false;
-#define LOSS(field, words)                                                                         \
-	if (t->run->loss.field)                                                                    \
-		top_int(t, #field, (int64_t)t->run->loss.field);
-	LOSS_COUNTERS(LOSS)
-#undef LOSS
-	EMIT(&t->out, "}");
+	put_loss(t, &t->run->loss);
 	put_processes(t);
 	EMIT(&t->out, "}");
 }
@@ -377,10 +399,12 @@ static int64_t base_time(const struct run *run)
 
 static void put_head(struct trace *t)
 {
-	EMIT(&t->out, "{\"schemaVersion\":1");
+	EMIT(&t->out, "{");
+	put_about(t); /* first: it tells readers of ours what the rest is */
+	EMIT(&t->out, ",\"schemaVersion\":1,\"traceName\":");
+	emit_string(&t->out, t->run->info.name);
 	put_devices(t);
 	put_distributed(t);
-	put_about(t);
 	EMIT(&t->out, ",\"displayTimeUnit\":\"ms\",\"baseTimeNanoseconds\":");
 	emit_int(&t->out, base_time(t->run));
 	EMIT(&t->out, ",\"traceEvents\":[");
@@ -388,9 +412,7 @@ static void put_head(struct trace *t)
 
 static void put_tail(struct trace *t)
 {
-	EMIT(&t->out, "\n],\"traceName\":");
-	emit_string(&t->out, t->run->info.name);
-	EMIT(&t->out, "}\n");
+	EMIT(&t->out, "\n]}\n");
 }
 
 static bool pid_taken(const struct trace *t, size_t shard)
@@ -434,15 +456,34 @@ static void find_multiprocessors(struct trace *t)
 	}
 }
 
+/* What Kineto calls external ids, by which TensorBoard's plugin finds the operation of a kernel. */
+static int find_externals(struct trace *t)
+{
+	size_t n = t->run->api.n;
+	struct attribution_cursor cursor = { 0 };
+
+	t->call = calloc(n + 1, 1);
+	t->external = calloc(n + 1, sizeof(*t->external));
+	if (!t->call || !t->external)
+		return -ENOMEM;
+	for (size_t i = 0; t->at.n_ranges && t->at.n_ranges < UINT32_MAX && i < n; i++) {
+		struct place place = attribution_place_near(&t->at, &cursor, i);
+
+		if (place.range != NO_RANGE)
+			t->external[i] = (uint32_t)place.range + 1;
+	}
+	return 0;
+}
+
 static int put_events(struct trace *t)
 {
-	int r = attribution_init_calls(&t->at, t->run);
+	int r = attribution_init(&t->at, t->run);
 
 	if (r < 0)
 		return r;
-	t->call = calloc(t->run->api.n + 1, 1);
-	if (!t->call)
-		return -ENOMEM;
+	r = find_externals(t);
+	if (r < 0)
+		return r;
 	find_multiprocessors(t);
 	name_processes(t);
 	r = put_host(t);
@@ -476,6 +517,7 @@ static void trace_release(struct trace *t)
 	pieces_release(&t->stacks);
 	free(t->process);
 	free(t->call);
+	free(t->external);
 	free(t->tracks);
 	free(t->told);
 }

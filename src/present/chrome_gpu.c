@@ -84,7 +84,9 @@ static void put_place(struct trace *t, const struct work *work)
 	event_place(t, work->pid, work->stream);
 	event_time(t, work->start_ns);
 	event_duration(t, work->duration_ns);
-	EMIT(&t->out, ",\"args\":{\"device\":");
+	EMIT(&t->out, ",\"args\":{\"External id\":");
+	emit_uint(&t->out, work->call == NO_CALL32 ? 0 : t->external[work->call]);
+	EMIT(&t->out, ",\"device\":");
 	emit_uint(&t->out, work->device);
 	EMIT(&t->out, ",\"context\":");
 	emit_uint(&t->out, work->context);
@@ -443,7 +445,9 @@ void put_calls(struct trace *t)
 		event_place(t, pid, api->thread[i]);
 		event_time(t, api->start_ns[i]);
 		event_duration(t, api->duration_ns[i]);
-		EMIT(&t->out, ",\"args\":{\"correlation\":");
+		EMIT(&t->out, ",\"args\":{\"External id\":");
+		emit_uint(&t->out, t->external[i]);
+		EMIT(&t->out, ",\"correlation\":");
 		emit_uint(&t->out, api->correlation[i]);
 		t->filled = true;
 		t->extra = false;

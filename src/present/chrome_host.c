@@ -163,16 +163,10 @@ static void put_op_args(struct trace *t, size_t i)
 	}
 }
 
-static int put_nested(struct trace *t)
+static void put_nested(struct trace *t)
 {
-	struct nested *list;
-	size_t n;
-	int r = nesting_collect(t->run, NESTING_BY_START, &list, &n);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		const struct nested *item = &list[i];
+	for (size_t i = 0; i < t->at.n_ranges; i++) {
+		const struct nested *item = &t->at.ranges[i];
 		uint32_t id = item->is_op ? t->run->op.site[item->row]
 					  : t->run->range.site[item->row];
 		uint8_t unfinished = item->is_op ? t->run->op.unfinished[item->row]
@@ -190,6 +184,8 @@ static int put_nested(struct trace *t)
 		event_time(t, item->start_ns);
 		event_duration(t, item->end_ns - item->start_ns);
 		args_begin(t);
+		ARG(t, "External id");
+		emit_uint(&t->out, i + 1);
 		if (item->is_op)
 			put_op_args(t, item->row);
 		put_site(t, &site);
@@ -199,8 +195,6 @@ static int put_nested(struct trace *t)
 		}
 		args_end(t);
 	}
-	free(list);
-	return 0;
 }
 
 struct framed {
@@ -311,9 +305,7 @@ int put_host(struct trace *t)
 	int r;
 
 	put_steps(t);
-	r = put_nested(t);
-	if (r < 0)
-		return r;
+	put_nested(t);
 	r = put_frames(t);
 	if (r < 0)
 		return r;

@@ -57,8 +57,9 @@ struct trace {
 	struct process *process; /* by shard */
 	size_t n_on;
 	struct pieces strings, launches, shapes, stacks;
-	struct attribution at; /* only the calls of device records */
-	uint8_t *call;	       /* CALL_* of each row of run->api */
+	struct attribution at;
+	uint8_t *call;	    /* CALL_* of each row of run->api */
+	uint32_t *external; /* of each row of run->api: range of `at` that it was made in, from 1 */
 	struct track *tracks;
 	size_t n_tracks, tracks_capacity, last_track;
 	uint32_t multiprocessors; /* of every device; 0: not known, or they differ */
@@ -146,6 +147,7 @@ void put_records(struct trace *t);
 int put_derived(struct trace *t);
 /* One row of any kind, and the arguments of such an event, which args_end ends. */
 void put_record(struct trace *t, enum record_kind kind, size_t row);
+void put_sample(struct trace *t, size_t row);
 void put_columns(struct trace *t, enum record_kind kind, size_t row, bool duration_too);
 
 #endif

@@ -71,40 +71,47 @@ static bool is_metric(const struct trace *t, struct totals *totals, size_t sampl
 	return totals->name && metric == totals->name;
 }
 
-/* The reading that belongs to a row of run->memory: the next one of its metric, at the same time. */
-static size_t find_total(struct trace *t, struct totals *totals, size_t row)
+/* The reading that belongs to a row of run->memory: readings of a metric come in the order of their
+ * rows. SIZE_MAX: none. */
+static size_t find_total(const struct trace *t, struct totals *totals, size_t row)
 {
 	const struct table_sample *sample = &t->run->sample;
 	const struct table_memory *memory = &t->run->memory;
 	size_t i = totals->next;
 
-	while (i < sample->n &&
-	       (sample->shard[i] < memory->shard[row] ||
-		(sample->shard[i] == memory->shard[row] &&
-		 (sample->time_ns[i] < memory->time_ns[row] ||
-		  (sample->time_ns[i] == memory->time_ns[row] && !is_metric(t, totals, i))))))
+	while (i < sample->n && (sample->shard[i] < memory->shard[row] || !is_metric(t, totals, i)))
 		i++;
 	totals->next = i;
 	if (i >= sample->n || sample->shard[i] != memory->shard[row] ||
 	    sample->time_ns[i] != memory->time_ns[row] || memory->device[row] < 0 ||
-	    sample->device[i] != (uint32_t)memory->device[row] || sample->value[i] < 0 ||
-	    sample->value[i] > 9007199254740992.0 ||
-	    sample->value[i] != (double)(uint64_t)sample->value[i])
+	    sample->device[i] != (uint32_t)memory->device[row])
 		return SIZE_MAX;
 	totals->next++;
+	t->told[i] = 1;
 	return i;
 }
 
-static void put_totals(struct trace *t, struct totals *totals, size_t row)
+static bool is_whole(double value)
+{
+	return value >= 0 && value <= 9007199254740992.0 && value == (double)(uint64_t)value;
+}
+
+/* in_event: as arguments of the instant; else as readings, at the same place of the file. */
+static void put_totals(struct trace *t, struct totals *totals, size_t row, bool in_event)
 {
 	for (int k = 0; k < 2; k++) {
 		size_t sample = find_total(t, &totals[k], row);
 
 		if (sample == SIZE_MAX)
 			continue;
-		t->told[sample] = 1;
-		arg_key(t, totals[k].key, strlen(totals[k].key));
-		emit_uint(&t->out, (uint64_t)t->run->sample.value[sample]);
+		if (!in_event) {
+			put_sample(t, sample);
+		} else if (is_whole(t->run->sample.value[sample])) {
+			arg_key(t, totals[k].key, strlen(totals[k].key));
+			emit_uint(&t->out, (uint64_t)t->run->sample.value[sample]);
+		} else {
+			t->told[sample] = 0; /* it is none of Kineto's */
+		}
 	}
 }
 
@@ -117,7 +124,7 @@ static void put_instant(struct trace *t, size_t i, int64_t bytes, struct totals 
 	event_place(t, t->process[memory->shard[i]].pid, memory->thread[i]);
 	event_time(t, memory->time_ns[i]);
 	args_begin(t);
-	put_totals(t, totals, i);
+	put_totals(t, totals, i, true);
 	ARG(t, "Bytes");
 	emit_int(&t->out, bytes);
 	ARG(t, "Device Id");
@@ -185,8 +192,10 @@ int put_allocations(struct trace *t)
 		r = change_of(t, &heaps, i, &bytes);
 		if (r == 0 && bytes)
 			put_instant(t, i, bytes, totals);
-		else if (r == 0)
+		if (r == 0 && !bytes) {
 			put_record(t, RECORD_MEMORY, i);
+			put_totals(t, totals, i, false);
+		}
 	}
 	heaps_release(&heaps);
 	return r;

@@ -297,6 +297,11 @@ static void put_value(struct trace *t, enum record_kind kind, size_t row)
 	args_end(t);
 }
 
+void put_sample(struct trace *t, size_t row)
+{
+	put_value(t, RECORD_SAMPLE, row);
+}
+
 /* Asynchronous events: they begin and end where they like. The beginning is the record. */
 static void put_spans(struct trace *t)
 {
@@ -335,10 +340,12 @@ void put_records(struct trace *t)
 			put_value(t, RECORD_COUNTER, i);
 	for (size_t i = 0; i < sample->n; i++)
 		if (is_on(t, sample->shard[i]) && !t->told[i])
-			put_value(t, RECORD_SAMPLE, i);
+			put_sample(t, i);
 	put_spans(t);
 	for (unsigned int kind = 1; kind < RECORD_KIND_LIMIT; kind++) {
-		size_t n = OTHERWISE >> kind & 1 ? 0 : rows_of(t, kind);
+		/* Devices of one process are in the head of the file. */
+		bool otherwise = OTHERWISE >> kind & 1 || (kind == RECORD_DEVICE && t->n_on == 1);
+		size_t n = otherwise ? 0 : rows_of(t, kind);
 		const uint16_t *shard = n ? slot_of(t, kind, 1) : NULL;
 
 		for (size_t i = 0; i < n; i++)

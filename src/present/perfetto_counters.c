@@ -171,7 +171,7 @@ static void put_layer(struct perfetto *p, const struct routing_layer *layer, uin
 	snprintf(name, sizeof(name), "layer %d%s%s", layer->layer, *phase ? " " : "", phase);
 	parent = perfetto_track(p, name, parent, layer->layer);
 	imbalance = perfetto_counter_track(p, "imbalance", parent);
-	share = perfetto_counter_track(p, "busiest expert_pct", parent);
+	share = perfetto_counter_track(p, "utilization_pct of the busiest expert", parent);
 	dropped = perfetto_counter_track(p, "dropped tokens", parent);
 	entropy = perfetto_counter_track(p, "entropy_norm", parent);
 	for (size_t s = 0; s < layer->n_steps; s++) {
@@ -181,8 +181,7 @@ static void put_layer(struct perfetto *p, const struct routing_layer *layer, uin
 		if (!step->load.known)
 			continue;
 		perfetto_count(p, imbalance, step->time_ns, step->load.imbalance);
-		perfetto_count(p, share, step->time_ns,
-			       100.0 * (double)step->load.max / (double)step->load.total);
+		perfetto_count(p, share, step->time_ns, load_busiest_pct(&step->load));
 		perfetto_count(p, entropy, step->time_ns, step->load.entropy_norm);
 	}
 	if (layer->experts <= EXPERTS_MOST)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Statements over sums; see sums.h. Only what is understood wholly is rewritten: one SELECT from one
- * table, in which columns that are not the same throughout a sum stand inside of count, sum, min, max,
- * avg or total alone. Everything else is left as it is, and is right anyway.
+ * table, in which columns that records are not summed by stand inside of count, sum, min, max, avg or
+ * total alone. Everything else is left as it is, and is right anyway.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -191,15 +191,11 @@ static bool take_call(struct rewriting *w, struct reader *in, const struct token
 	column = column_of(w->table, &inner);
 	if (column < 0)
 		return false;
-	if (sums_is_key(w->table, (size_t)column)) {
-		/* Of values that repeat, these are the same. */
-		if (!is(function, "min") && !is(function, "max"))
-			return false;
-	} else if (sums_is_summed(w->table, (size_t)column)) {
+	if (sums_is_summed(w->table, (size_t)column))
 		replace(w, function->text, ahead.at, format, w->table->columns[column].name);
-	} else {
-		return false;
-	}
+	else if (!sums_is_key(w->table, (size_t)column) ||
+		 (!is(function, "min") && !is(function, "max")))
+		return false; /* of values that repeat, those two are the same */
 	*in = ahead;
 	return true;
 }
@@ -284,7 +280,7 @@ static const struct sql_table *table_named(const struct schema *schema, struct r
 		if (!table)
 			return NULL;
 	}
-	return table && sums_key(table) >= 0 ? table : NULL;
+	return table && table->list < 0 ? table : NULL;
 }
 
 int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text)

@@ -436,6 +436,28 @@ static struct cell plain_cell(const struct sql_column *column, const struct stor
 	return cell_absent(NOT_TOLD);
 }
 
+struct cell store_value_cell(struct store *store, const struct store_data *data, size_t c,
+			     int64_t value, bool *failed)
+{
+	const struct sql_column *column = &data->table->columns[c];
+
+	if (store_is_ids(column))
+		return store_id_cell(store, data, c, (size_t)value, failed);
+	switch ((enum sql_from)column->from) {
+	case FROM_LAYER:
+	case FROM_EXPERT:
+		return place_number((int32_t)value);
+	case FROM_STEP:
+		return value == STORE_NO_STEP ? cell_absent("outside all steps") : cell_int(value);
+	default:
+		break;
+	}
+	return (column->absent == ABSENT_ZERO && !value) ||
+			       (column->absent == ABSENT_NEGATIVE && value < 0)
+		       ? cell_absent(NOT_TOLD)
+		       : cell_int(value);
+}
+
 static struct cell end_cell(const struct store *store, const struct store_data *data, size_t row)
 {
 	unsigned int kind = data->table->kind;

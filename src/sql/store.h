@@ -83,6 +83,10 @@ size_t store_ids(struct store_data *data, size_t column);
 struct cell store_id_cell(struct store *store, const struct store_data *data, size_t column,
 			  size_t id, bool *failed);
 
+/* What a number of a column's array stands for; not of columns whose absence another one tells. */
+struct cell store_value_cell(struct store *store, const struct store_data *data, size_t column,
+			     int64_t value, bool *failed);
+
 /* Whether store_order can be had of a column. */
 bool store_can_order(const struct sql_table *table, size_t column);
 /* Rows by the values of a column as SQL compares them, absent ones first; equal ones by number. The

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums by name as virtual tables; see sums.h. Rows are summed by several threads, each into arrays of
- * its own.
+ * Sums as virtual tables; see sums.h. Records are summed by several threads, each into groups of its
+ * own.
  */
 #include "sql/sums.h"
 
@@ -14,27 +14,33 @@
 #include "sql/fields.h"
 #include "sql/session.h"
 
-#define KEYS_MOST ((size_t)1 << 20) /* of a run; with more, sums are not worth their arrays */
+#define GROUPS_MOST ((size_t)1 << 20) /* of a thread; with more, sums are not worth their room */
+#define KEYS_MOST 8		      /* columns that records are summed by */
 #define BLOCK_ROWS ((size_t)1 << 16)
-
-int sums_key(const struct sql_table *table)
-{
-	int name = schema_column(table, "name");
-
-	return table->list < 0 && name >= 0 && table->columns[name].from == FROM_FIELD &&
-			       table->columns[name].refers
-		       ? name
-		       : -1;
-}
+#define PART_ROWS ((size_t)1 << 12)
 
 bool sums_is_key(const struct sql_table *table, size_t c)
 {
 	const struct sql_column *column = &table->columns[c];
-	int key = sums_key(table);
 
-	return column->from == FROM_RUN || column->from == FROM_RANK || column->from == FROM_PID ||
-	       (key >= 0 && column->from == FROM_FIELD &&
-		column->field == table->columns[key].field);
+	switch ((enum sql_from)column->from) {
+	case FROM_RUN:
+	case FROM_RANK:
+	case FROM_PID:
+	case FROM_STEP:
+	case FROM_PATH:
+	case FROM_LAYER:
+	case FROM_EXPERT:
+	case FROM_PHASE:
+		return true;
+	case FROM_FIELD:
+		/* Times, ids of calls and addresses, which are stored as differences, hardly repeat. */
+		return store_is_ids(column) ||
+		       (column->type == SQL_INTEGER && column->absent < ABSENT_UNLESS &&
+			kind_desc(table->kind)->columns[column->field].coding == CODING_PLAIN);
+	default:
+		return false;
+	}
 }
 
 bool sums_is_summed(const struct sql_table *table, size_t c)
@@ -70,148 +76,212 @@ struct number {
 	int64_t sum, min, max;
 };
 
-/* Of each id of each process (id * processes + process). */
+/* Records by the values of `n_keys` columns: an open hash of groups. */
 struct sums {
-	size_t n_keys, n_shards;
+	size_t n_keys, n_numbers, n, capacity;
+	int64_t *values; /* n_keys of each group */
 	uint64_t *rows;
-	struct number *numbers[SQL_COLUMNS_MAX]; /* by column of the table; NULL: not used */
+	struct number *numbers; /* n_numbers of each group */
+	uint32_t *slots;	/* group + 1, 0: free */
+	size_t n_slots;		/* a power of two */
 	bool overflow;
 };
 
 static void sums_release(struct sums *sums)
 {
+	free(sums->values);
 	free(sums->rows);
-	for (size_t c = 0; c < SQL_COLUMNS_MAX; c++)
-		free(sums->numbers[c]);
+	free(sums->numbers);
+	free(sums->slots);
 	*sums = (struct sums){ 0 };
 }
 
-static int sums_init(struct sums *sums, size_t n_keys, size_t n_shards, uint64_t columns)
+static size_t hash_of(const int64_t *values, size_t n)
 {
-	*sums = (struct sums){ .n_keys = n_keys, .n_shards = n_shards };
-	sums->rows = calloc(n_keys + 1, sizeof(*sums->rows));
-	if (!sums->rows)
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ (uint64_t)values[i]) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ hash << 9;
+	return (size_t)(hash ^ hash >> 32);
+}
+
+static int grow(struct sums *sums)
+{
+	size_t capacity = sums->capacity ? sums->capacity * 4 : 256, n_slots = capacity * 2;
+	int64_t *values = realloc(sums->values, (capacity * sums->n_keys + 1) * sizeof(*values));
+	uint64_t *rows;
+	struct number *numbers;
+	uint32_t *slots;
+
+	if (capacity > GROUPS_MOST)
+		return -EFBIG;
+	if (!values)
 		return -ENOMEM;
-	for (size_t c = 0; c < SQL_COLUMNS_MAX; c++) {
-		if (!(columns >> c & 1))
-			continue;
-		sums->numbers[c] = calloc(n_keys + 1, sizeof(struct number));
-		if (!sums->numbers[c])
-			return -ENOMEM;
-		for (size_t k = 0; k < n_keys; k++)
-			sums->numbers[c][k] = (struct number){ 0, INT64_MAX, INT64_MIN };
+	sums->values = values;
+	rows = realloc(sums->rows, capacity * sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	sums->rows = rows;
+	numbers = realloc(sums->numbers, (capacity * sums->n_numbers + 1) * sizeof(*numbers));
+	if (!numbers)
+		return -ENOMEM;
+	sums->numbers = numbers;
+	slots = calloc(n_slots, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	free(sums->slots);
+	sums->slots = slots;
+	sums->n_slots = n_slots;
+	sums->capacity = capacity;
+	for (size_t g = 0; g < sums->n; g++) {
+		size_t at = hash_of(values + g * sums->n_keys, sums->n_keys) & (n_slots - 1);
+
+		while (slots[at])
+			at = (at + 1) & (n_slots - 1);
+		slots[at] = (uint32_t)g + 1;
 	}
 	return 0;
 }
 
+/* The group of these values, made when there is none. */
+static int group_of(struct sums *sums, const int64_t *values, uint32_t *ret_group)
+{
+	size_t size = sums->n_keys * sizeof(*values), at;
+	int r;
+
+	if (sums->n * 2 >= sums->n_slots) {
+		r = grow(sums);
+		if (r < 0)
+			return r;
+	}
+	at = hash_of(values, sums->n_keys) & (sums->n_slots - 1);
+	for (; sums->slots[at]; at = (at + 1) & (sums->n_slots - 1)) {
+		*ret_group = sums->slots[at] - 1;
+		if (!memcmp(sums->values + *ret_group * sums->n_keys, values, size))
+			return 0;
+	}
+	*ret_group = (uint32_t)sums->n++;
+	sums->slots[at] = *ret_group + 1;
+	memcpy(sums->values + *ret_group * sums->n_keys, values, size);
+	sums->rows[*ret_group] = 0;
+	for (size_t c = 0; c < sums->n_numbers; c++)
+		sums->numbers[*ret_group * sums->n_numbers + c] = (struct number){ 0, INT64_MAX,
+										   INT64_MIN };
+	return 0;
+}
+
 struct summing {
-	const struct store_data *data;
-	const struct store_column *key;
-	uint64_t columns;
-	size_t n_shards;
+	size_t n_rows, n_keys, n_numbers;
+	const struct store_column *keys[KEYS_MOST], *numbers[SQL_COLUMNS_MAX];
 	struct sums *workers;
 };
 
-static void sum_column(struct sums *sums, const struct store_column *column, struct number *numbers,
-		       const uint32_t *keys, size_t first, size_t n)
+static void sum_column(struct sums *sums, const struct store_column *column, size_t number,
+		       const uint32_t *groups, size_t first, size_t n)
 {
 	bool overflow = false;
 
 	for (size_t i = 0; i < n; i++) {
 		int64_t value = field_int(column->array, column->type, first + i);
-		struct number *number = &numbers[keys[i]];
+		struct number *to = &sums->numbers[groups[i] * sums->n_numbers + number];
 
-		overflow |= __builtin_add_overflow(number->sum, value, &number->sum);
-		number->min = value < number->min ? value : number->min;
-		number->max = value > number->max ? value : number->max;
+		overflow |= __builtin_add_overflow(to->sum, value, &to->sum);
+		to->min = value < to->min ? value : to->min;
+		to->max = value > to->max ? value : to->max;
 	}
 	sums->overflow |= overflow;
+}
+
+static int sum_part(const struct summing *summing, struct sums *sums, size_t first, size_t n)
+{
+	int64_t values[KEYS_MOST] = { 0 };
+	uint32_t groups[PART_ROWS], last = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool same = i > 0;
+
+		for (size_t k = 0; k < summing->n_keys; k++) {
+			int64_t value = field_int(summing->keys[k]->array, summing->keys[k]->type,
+						  first + i);
+
+			same &= value == values[k];
+			values[k] = value;
+		}
+		if (!same) {
+			int r = group_of(sums, values, &last);
+
+			if (r < 0)
+				return r;
+		}
+		groups[i] = last;
+		sums->rows[last]++;
+	}
+	for (size_t c = 0; c < summing->n_numbers; c++)
+		sum_column(sums, summing->numbers[c], c, groups, first, n);
+	return 0;
 }
 
 static int sum_block(void *context, size_t block, unsigned int worker)
 {
 	const struct summing *summing = context;
-	struct sums *sums = &summing->workers[worker];
-	size_t first = block * BLOCK_ROWS, n = summing->data->n - first;
-	uint32_t keys[BLOCK_ROWS / 16];
+	size_t first = block * BLOCK_ROWS, end = first + BLOCK_ROWS;
+	int r = 0;
 
-	n = n < BLOCK_ROWS ? n : BLOCK_ROWS;
-	for (size_t done = 0; done < n;) {
-		size_t part = n - done < BLOCK_ROWS / 16 ? n - done : BLOCK_ROWS / 16;
-		size_t from = first + done;
-
-		for (size_t i = 0; i < part; i++) {
-			size_t id = (size_t)field_int(summing->key->array, summing->key->type,
-						      from + i);
-
-			keys[i] =
-				(uint32_t)(id * summing->n_shards + summing->data->shard[from + i]);
-			sums->rows[keys[i]]++;
-		}
-		for (size_t c = 0; c < SQL_COLUMNS_MAX; c++)
-			if (summing->columns >> c & 1)
-				sum_column(sums, &summing->data->columns[c], sums->numbers[c], keys,
-					   from, part);
-		done += part;
-	}
-	return 0;
+	end = end < summing->n_rows ? end : summing->n_rows;
+	for (; r == 0 && first < end; first += PART_ROWS)
+		r = sum_part(summing, &summing->workers[worker], first,
+			     end - first < PART_ROWS ? end - first : PART_ROWS);
+	return r;
 }
 
-static void merge(struct sums *to, const struct sums *from)
+static int merge(struct sums *to, const struct sums *from)
 {
 	to->overflow |= from->overflow;
-	for (size_t k = 0; k < to->n_keys; k++) {
-		to->rows[k] += from->rows[k];
-		for (size_t c = 0; c < SQL_COLUMNS_MAX; c++) {
-			struct number *a = to->numbers[c] ? &to->numbers[c][k] : NULL;
-			const struct number *b = a ? &from->numbers[c][k] : NULL;
+	for (size_t g = 0; g < from->n; g++) {
+		uint32_t group;
+		int r = group_of(to, from->values + g * from->n_keys, &group);
 
-			if (!a)
-				continue;
+		if (r < 0)
+			return r;
+		to->rows[group] += from->rows[g];
+		for (size_t c = 0; c < to->n_numbers; c++) {
+			struct number *a = &to->numbers[group * to->n_numbers + c];
+			const struct number *b = &from->numbers[g * to->n_numbers + c];
+
 			to->overflow |= __builtin_add_overflow(a->sum, b->sum, &a->sum);
 			a->min = b->min < a->min ? b->min : a->min;
 			a->max = b->max > a->max ? b->max : a->max;
 		}
 	}
+	return 0;
 }
 
 /* 0, -ENOMEM, or -EFBIG: it cannot be said with sums. */
-static int sum(const struct store *store, struct store_data *data, uint64_t columns,
-	       struct sums *ret)
+static int sum(struct summing *summing, struct sums *ret)
 {
-	size_t key = (size_t)sums_key(data->table), blocks, n_keys;
-	unsigned int workers;
-	struct summing summing = { .data = data,
-				   .key = &data->columns[key],
-				   .columns = columns,
-				   .n_shards = store->run->n_shards };
-	int r = 0;
+	size_t blocks = (summing->n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+	unsigned int workers = blocks ? parallel_workers(blocks) : 1;
+	int r;
 
-	if (!data->n)
-		return sums_init(ret, 0, 1, columns);
-	if (store_ids(data, key) > KEYS_MOST / summing.n_shards)
-		return -EFBIG;
-	n_keys = store_ids(data, key) * summing.n_shards;
-	blocks = (data->n + BLOCK_ROWS - 1) / BLOCK_ROWS;
-	workers = parallel_workers(blocks);
-	summing.workers = calloc(workers, sizeof(*summing.workers));
-	if (!summing.workers)
+	summing->workers = calloc(workers, sizeof(*summing->workers));
+	if (!summing->workers)
 		return -ENOMEM;
-	for (unsigned int w = 0; r == 0 && w < workers; w++)
-		r = sums_init(&summing.workers[w], n_keys, summing.n_shards, columns);
-	if (r == 0)
-		r = parallel_run(blocks, workers, sum_block, &summing);
+	for (unsigned int w = 0; w < workers; w++) {
+		summing->workers[w].n_keys = summing->n_keys;
+		summing->workers[w].n_numbers = summing->n_numbers;
+	}
+	r = parallel_run(blocks, workers, sum_block, summing);
 	for (unsigned int w = 1; r == 0 && w < workers; w++)
-		merge(&summing.workers[0], &summing.workers[w]);
-	if (r == 0 && summing.workers[0].overflow)
+		r = merge(&summing->workers[0], &summing->workers[w]);
+	if (r == 0 && summing->workers[0].overflow)
 		r = -EFBIG;
 	if (r == 0) {
-		*ret = summing.workers[0];
-		summing.workers[0] = (struct sums){ 0 };
+		*ret = summing->workers[0];
+		summing->workers[0] = (struct sums){ 0 };
 	}
 	for (unsigned int w = 0; w < workers; w++)
-		sums_release(&summing.workers[w]);
-	free(summing.workers);
+		sums_release(&summing->workers[w]);
+	free(summing->workers);
 	return r;
 }
 
@@ -225,8 +295,10 @@ struct sums_table {
 
 struct sums_cursor {
 	sqlite3_vtab_cursor base;
-	size_t run, key;
+	size_t run, group;
 	struct sums *runs; /* of each run */
+	/* Of each column of the table: which value, or which number of a group it is. */
+	uint8_t key_at[SQL_COLUMNS_MAX], number_at[SQL_COLUMNS_MAX];
 };
 
 static int sums_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
@@ -272,28 +344,22 @@ static int sums_disconnect(sqlite3_vtab *vtab)
 	return SQLITE_OK;
 }
 
-/* The columns of the table behind those that are used; those that are summed. */
-static uint64_t columns_behind(const struct sums_table *table, uint64_t used, uint64_t *ret_summed)
+/* The columns of the table behind those that are used. */
+static uint64_t columns_behind(const struct sums_table *table, uint64_t used)
 {
-	uint64_t columns = UINT64_C(1) << sums_key(table->table);
+	uint64_t columns = 0;
 
-	*ret_summed = 0;
-	for (size_t c = 0; c < table->n; c++) {
-		if (!(used >> c & 1) || table->columns[c].what == SUMS_COUNT)
-			continue;
-		columns |= UINT64_C(1) << table->columns[c].column;
-		if (table->columns[c].what > SUMS_COUNT)
-			*ret_summed |= UINT64_C(1) << table->columns[c].column;
-	}
+	for (size_t c = 0; c < table->n; c++)
+		if (used >> c & 1 && table->columns[c].what != SUMS_COUNT)
+			columns |= UINT64_C(1) << table->columns[c].column;
 	return columns;
 }
 
 static int sums_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
 	struct sums_table *table = (struct sums_table *)vtab;
-	uint64_t summed;
 
-	need_table(&table->sql->asked, table->table, columns_behind(table, info->colUsed, &summed));
+	need_table(&table->sql->asked, table->table, columns_behind(table, info->colUsed));
 	info->estimatedCost = 1000;
 	info->estimatedRows = 1000;
 	info->idxStr = sqlite3_mprintf("%llx", (unsigned long long)info->colUsed);
@@ -335,42 +401,83 @@ static int sums_eof(sqlite3_vtab_cursor *base)
 
 static void skip_empty(struct sums_cursor *cursor)
 {
-	while (!sums_eof(&cursor->base)) {
-		const struct sums *sums = &cursor->runs[cursor->run];
-
-		while (cursor->key < sums->n_keys && !sums->rows[cursor->key])
-			cursor->key++;
-		if (cursor->key < sums->n_keys)
-			return;
+	while (!sums_eof(&cursor->base) && cursor->group >= cursor->runs[cursor->run].n) {
 		cursor->run++;
-		cursor->key = 0;
+		cursor->group = 0;
 	}
 }
 
-static int sums_filter(sqlite3_vtab_cursor *base, int plan, const char *used, int argc,
+/* Columns of one array, such as the parts of a launch, are one key. -EFBIG: there are too many. */
+static int add_key(struct summing *summing, const struct store_data *data, size_t column,
+		   uint8_t *ret_at)
+{
+	size_t k = 0;
+
+	while (k < summing->n_keys && summing->keys[k]->array != data->columns[column].array)
+		k++;
+	if (k == KEYS_MOST)
+		return -EFBIG;
+	if (k == summing->n_keys)
+		summing->keys[summing->n_keys++] = &data->columns[column];
+	*ret_at = (uint8_t)k;
+	return 0;
+}
+
+static int plan(const struct sums_table *table, struct sums_cursor *cursor, uint64_t used,
+		const struct store_data *data, struct summing *summing)
+{
+	uint64_t seen = 0;
+
+	*summing = (struct summing){ .n_rows = data->n };
+	for (size_t c = 0; data->n && c < table->n; c++) {
+		size_t column = table->columns[c].column;
+		int r = 0;
+
+		if (!(used >> c & 1) || table->columns[c].what == SUMS_COUNT)
+			continue;
+		if (table->columns[c].what > SUMS_COUNT) {
+			if (!(seen >> column & 1)) {
+				cursor->number_at[column] = (uint8_t)summing->n_numbers;
+				summing->numbers[summing->n_numbers++] = &data->columns[column];
+			}
+			seen |= UINT64_C(1) << column;
+		} else if (table->table->columns[column].from != FROM_RUN) {
+			r = add_key(summing, data, column, &cursor->key_at[column]);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int sums_filter(sqlite3_vtab_cursor *base, int unused, const char *text, int argc,
 		       sqlite3_value **argv)
 {
 	const struct sums_table *table = (const struct sums_table *)base->pVtab;
 	struct sums_cursor *cursor = (struct sums_cursor *)base;
-	uint64_t summed, columns = columns_behind(table, strtoull(used, NULL, 16), &summed);
+	uint64_t used = strtoull(text, NULL, 16);
 
-	(void)plan;
+	(void)unused;
 	(void)argc;
 	(void)argv;
 	for (size_t i = 0; i < table->sql->source.n; i++) {
 		struct store *store = &table->sql->runs[i].store;
+		struct summing summing;
 		struct store_data *data;
-		int r = store_open(store, &table->sql->schema, table->table, columns, &data);
+		int r = store_open(store, &table->sql->schema, table->table,
+				   columns_behind(table, used), &data);
 
 		sums_release(&cursor->runs[i]);
 		if (r == 0)
-			r = sum(store, data, summed, &cursor->runs[i]);
+			r = plan(table, cursor, used, data, &summing);
+		if (r == 0)
+			r = sum(&summing, &cursor->runs[i]);
 		if (r == -EFBIG)
 			table->sql->unsummable = true;
 		if (r < 0)
 			return session_failed(base->pVtab, r);
 	}
-	cursor->run = cursor->key = 0;
+	cursor->run = cursor->group = 0;
 	skip_empty(cursor);
 	return SQLITE_OK;
 }
@@ -379,7 +486,7 @@ static int sums_next(sqlite3_vtab_cursor *base)
 {
 	struct sums_cursor *cursor = (struct sums_cursor *)base;
 
-	cursor->key++;
+	cursor->group++;
 	skip_empty(cursor);
 	return SQLITE_OK;
 }
@@ -389,14 +496,13 @@ static struct cell key_cell(const struct sums_table *table, const struct sums_cu
 {
 	struct store *store = &table->sql->runs[cursor->run].store;
 	const struct store_data *data = store->data[table->table - table->sql->schema.tables];
-	size_t n_shards = cursor->runs[cursor->run].n_shards;
-	unsigned int from = table->table->columns[c].from;
+	const struct sums *sums = &cursor->runs[cursor->run];
 
-	if (from == FROM_RUN)
+	if (table->table->columns[c].from == FROM_RUN)
 		return cell_text(store->label);
-	return store_id_cell(store, data, c,
-			     from == FROM_FIELD ? cursor->key / n_shards : cursor->key % n_shards,
-			     failed);
+	return store_value_cell(store, data, c,
+				sums->values[cursor->group * sums->n_keys + cursor->key_at[c]],
+				failed);
 }
 
 static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int c)
@@ -405,7 +511,8 @@ static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 	const struct sums_cursor *cursor = (const struct sums_cursor *)base;
 	const struct sums_column *column = &table->columns[c];
 	const struct sums *sums = &cursor->runs[cursor->run];
-	const struct number *numbers = sums->numbers[column->column];
+	const struct number *number = sums->numbers + cursor->group * sums->n_numbers +
+				      cursor->number_at[column->column];
 	bool failed = false;
 	struct cell cell;
 
@@ -414,12 +521,12 @@ static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 		cell = key_cell(table, cursor, column->column, &failed);
 		break;
 	case SUMS_COUNT:
-		cell = cell_uint(sums->rows[cursor->key]);
+		cell = cell_uint(sums->rows[cursor->group]);
 		break;
 	default:
-		cell = cell_int(column->what == SUMS_SUM   ? numbers[cursor->key].sum
-				: column->what == SUMS_MIN ? numbers[cursor->key].min
-							   : numbers[cursor->key].max);
+		cell = cell_int(column->what == SUMS_SUM   ? number->sum
+				: column->what == SUMS_MIN ? number->min
+							   : number->max);
 		break;
 	}
 	if (failed)
@@ -433,7 +540,7 @@ static int sums_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
 {
 	const struct sums_cursor *cursor = (const struct sums_cursor *)base;
 
-	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->run << 48 | cursor->key);
+	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->run << 48 | cursor->group);
 	return SQLITE_OK;
 }
 
@@ -458,7 +565,7 @@ int sums_register(struct sql *sql)
 	for (size_t t = 0; r == SQLITE_OK && t < sql->schema.n; t++) {
 		char name[48];
 
-		if (sums_key(&sql->schema.tables[t]) < 0)
+		if (sql->schema.tables[t].list >= 0)
 			continue;
 		snprintf(name, sizeof(name), "%s" SUMS_SUFFIX, sql->schema.tables[t].name);
 		r = sqlite3_create_module(sql->db, name, &module,

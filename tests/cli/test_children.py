@@ -145,13 +145,13 @@ def nvtx_without_cuda_is_recorded():
     equal((rows("range"), rows("span"), rows("payload"), rows("kernel")), (2, 1, 1, 0))
     r = moescope("export", "a.mscope", "--to", "chrome", "-o", "-")
     events = json.loads(r.out)["traceEvents"]
-    spans = {e["ph"]: e for e in events if e.get("cat") == "span"}
+    spans = {e["ph"]: e for e in events if e["ph"] in "be"}
     equal(sorted(spans), ["b", "e"])
-    equal((spans["b"]["name"], spans["b"]["id"], spans["b"]["args"]),
-          ("request", spans["e"]["id"], {"domain": "library"}))
-    payloads = [e for e in events if e.get("cat") == "payload"]
-    equal([(e["name"], e["args"]) for e in payloads],
-          [("request", {"payload": -7, "domain": "library"})])
+    equal((spans["b"]["name"], spans["b"]["id"], spans["b"]["args"]["domain"]),
+          ("request", spans["e"]["id"], "library"))
+    payloads = [e for e in events if e.get("args", {}).get("record") == "payload"]
+    equal([(e["name"], e["args"]["payload"], e["args"]["domain"]) for e in payloads],
+          [("request", -7, "library")])
     outer, inner = (next(e for e in events if e["name"] == name)
                     for name in ("outer", "library/inner"))
     # Two domains that do not nest: the outer one ends first.

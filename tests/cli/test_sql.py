@@ -125,6 +125,7 @@ def mistakes_are_one_sentence():
     one_sentence(moescope("sql", "a.mscope", "drop table kernels"), 1, "only read")
     one_sentence(moescope("sql", "a.mscope", "attach 'x' as y"), 1, "only read")
     one_sentence(moescope("sql", "none", "select count(*) from steps"), 1, "none")
+    one_sentence(moescope("sql", "a.mscope", "selct"), 1, "there is no run 'selct'")
     one_sentence(moescope("sql", "a.mscope", "select 1", "--json", "--csv"), 2, "--json")
     equal(sorted(os.listdir(".")), ["a.mscope"])
 
@@ -179,7 +180,7 @@ def the_document_has_the_schema():
     need_sqlite()
     page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
     printed = moescope("sql", "--schema").out
-    check(f"```sql\n{printed}```\n" in page, "docs/sql.md has not what 'sql --schema' prints")
+    check(f"```sql\n{printed}```\n" in page, "docs/sql.md is not what 'sql --schema' prints: run tools/sql_doc.py")
 
 
 @test
@@ -223,10 +224,11 @@ def the_sqlite_file_is_a_run_again():
     r = moescope("import", "a.sqlite", "-o", "b.mscope")
     if r.status and not os.path.exists("b.mscope"):
         raise Skip("this build does not import SQLite files: " + r.err.strip())
+    equal(r.status, 0, r)
     for words in (["kernels"], ["ops"], ["api"], ["steps"], ["transfers"], ["memory"]):
         one, two = (json.loads(moescope(words[0], run, *words[1:], "--json").out)["rows"]
                     for run in ("a.mscope", "b.mscope"))
-        equal(two, one, words)
+        check(two == one, words)
 
 
 @test

@@ -3,6 +3,7 @@
 
 import csv
 import glob
+import gzip
 import io
 import json
 import os
@@ -225,11 +226,11 @@ def export_to_chrome():
     record()
     r = moescope("export", "a.mscope", "--to", "chrome")
     equal(r.status, 0, r)
-    with open("a.trace.json", encoding="utf-8") as file:
+    with gzip.open("a.pt.trace.json.gz", "rt", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     names = {event["name"] for event in events}
     check(len(events) > 100 and any("expert" in name for name in names), sorted(names)[:20])
-    equal(sorted(os.listdir(".")), ["a.mscope", "a.trace.json"])
+    equal(sorted(os.listdir(".")), ["a.mscope", "a.pt.trace.json.gz"])
     equal(json.loads(moescope("export", "a.mscope", "-o", "-").out)["traceEvents"], events)
     equal(moescope("export", "a.mscope", "-o", "x.json").status, 0)
     equal(os.stat("x.json").st_mode & 0o777, 0o666 & ~_umask())

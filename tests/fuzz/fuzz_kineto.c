@@ -32,8 +32,7 @@ static int read_with(const struct ingest_file *file, uint64_t kinds,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct kineto_choices one = { scan_way(0), (size_t)1 << 20, 1 },
-			      other = { scan_best(), 0, 1 };
+	struct kineto_choices one = { scan_way(0), 16384, 1 }, other = { scan_best(), 0, 1 };
 	char path[64], *lines, *other_lines;
 	struct ingest_file file = { .path = path, .rank_hint = 1 };
 	uint64_t kinds;

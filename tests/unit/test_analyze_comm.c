@@ -489,7 +489,7 @@ static void test_random(void **state)
 }
 
 /* Kernels of `us` and all-reduces of 100 us, hidden when the kernels are longer. */
-static struct run *steps_run(unsigned int ranks, int64_t kernel_us, int64_t late_us)
+static struct run *steps_run(uint16_t ranks, int64_t kernel_us, int64_t late_us)
 {
 	struct run *run = ranks_run(ranks);
 

@@ -393,6 +393,36 @@ static void test_only_what_is_wanted_is_read(void **state)
 		"duration_ns=2000\nprocess rank=9? pid=0 shift=0\n");
 }
 
+/* Of our own traces any event may be of a kind that is wanted. */
+static void test_records_of_moescope(void **state)
+{
+	static const char text[] =
+		"{\"traceEvents\":["
+		"{\"ph\":\"C\",\"cat\":\"moescope\",\"record\":\"sample\",\"name\":\"sm_active_pct\","
+		"\"ts\":2,\"id\":1,\"args\":{\"value\":7}},"
+		"{\"ph\":\"C\",\"name\":\"load\",\"ts\":10,\"args\":{\"value\":1.5}},"
+		"{\"ph\":\"i\",\"cat\":\"moescope\",\"name\":\"gear\",\"ts\":3,"
+		"\"args\":{\"record\":\"gear\",\"gear\":2,\"why\":\"so\"}},"
+		"{\"ph\":\"i\",\"cat\":\"moescope\",\"name\":\"x\",\"ts\":3,"
+		"\"args\":{\"record\":\"gear\",\"gear\":\"much\"}},"
+		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":2,\"args\":{"
+		"\"shared memory\":100,\"moescope\":{\"static_shared_bytes\":30}}}]}";
+
+	(void)state;
+	assert_non_null(strstr(text, "\"name\":\"x\""));
+	assert_memory_equal(text + 266, strstr(text, "\"name\":\"x\"") - 27, 40);
+	assert_lines(text, UINT64_C(1) << RECORD_SAMPLE | UINT64_C(1) << RECORD_GEAR,
+		     "sample time_ns=2000 device=1 metric='sm_active_pct' value=7\n"
+		     "gear time_ns=3000 gear=2 why='so' cost_pct=0\n"
+		     "damaged at 266: a record of moescope that cannot be read\n"
+		     "process rank=9? pid=0 shift=0\n");
+	assert_lines(text, UINT64_C(1) << RECORD_KERNEL,
+		     "kernel launch='k <0,0,0> <0,0,0> 0 registers 30+70 bytes' start_ns=1000 "
+		     "duration_ns=2000\n"
+		     "damaged at 266: a record of moescope that cannot be read\n"
+		     "process rank=9? pid=0 shift=0\n");
+}
+
 static void test_files_that_are_none(void **state)
 {
 	static const struct {
@@ -454,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_events_that_cannot_be_read),
 		cmocka_unit_test(test_skipped_events_hide_nothing),
 		cmocka_unit_test(test_only_what_is_wanted_is_read),
+		cmocka_unit_test(test_records_of_moescope),
 		cmocka_unit_test(test_files_that_are_none),
 		cmocka_unit_test(test_what_is_recognised),
 	};

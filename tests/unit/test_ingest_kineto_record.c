@@ -22,11 +22,12 @@
  * without times. */
 #define RECORDS                                                                                    \
 	(~(WANT(STRING) | WANT(SITE) | WANT(LAUNCH) | WANT(RANGE) | WANT(OP) | WANT(STEP) |        \
-	   WANT(THREAD) | WANT(API) | WANT(SYNC) | WANT(FRAME) | WANT(COLLECTIVE)))
+	   WANT(THREAD) | WANT(API) | WANT(SYNC) | WANT(FRAME) | WANT(COLLECTIVE) | WANT(DEVICE)))
 
 struct fixture {
 	char *directory, *path;
 	struct intake *intake;
+	struct intake_process *process;
 	struct intake_part *part;
 };
 
@@ -38,7 +39,9 @@ static int set_up(void **state)
 	f->directory = temporary_directory();
 	f->path = path_in(f->directory, "again.mscope");
 	assert_int_equal(intake_new(WANT_ALL, &f->intake), 0);
-	f->part = intake_part(intake_process(f->intake, 0, 7));
+	f->process = intake_process(f->intake, 0, 7);
+	assert_non_null(f->process);
+	f->part = intake_part(f->process);
 	assert_non_null(f->part);
 	*state = f;
 	return 0;
@@ -212,7 +215,7 @@ static void test_every_kind(void **state)
 			compare_row(a, b, k, i, moved);
 		kinds++;
 	}
-	assert_true(kinds >= 22);
+	assert_true(kinds >= 21);
 	run_free(a);
 	run_free(b);
 	free(text);
@@ -303,27 +306,31 @@ static void test_about(void **state)
 {
 	static const char one[] =
 		"{\"command\":\"python3 train.py\",\"host\":\"h\",\"status\":\"exited\","
-		"\"exit_status\":3,\"cpus\":16,\"duration_ns\":5,"
-		"\"processes\":[{\"rank\":2,\"pid\":423}]}";
-	static const char two[] = "{\"processes\":[{\"rank\":2,\"pid\":4},{\"rank\":3}]}";
+		"\"exit_status\":3,\"cpus\":16,\"duration_ns\":5,\"budget_pct\":1.5,"
+		"\"processes\":[{\"rank\":2,\"pid\":423,\"start_ns\":-100,\"end_ns\":9000,"
+		"\"loss\":{\"dropped_device\":4,\"unfinished\":2}}]}";
+	static const char two[] = "{\"processes\":[{\"start_ns\":-999,\"end_ns\":0},{}]}";
 	struct fixture *f = *state;
-	uint32_t rank = 0, pid = 0;
 	struct run *run;
-	bool is_one;
 
-	assert_int_equal(kineto_about(f->intake, one, sizeof(one) - 1, &is_one, &rank, &pid), 0);
-	assert_true(is_one);
-	assert_int_equal(rank, 2);
-	assert_int_equal(pid, 423);
-	assert_int_equal(kineto_about(f->intake, two, sizeof(two) - 1, &is_one, &rank, &pid), 0);
-	assert_false(is_one);
-	assert_int_equal(kineto_about(f->intake, "[", 1, &is_one, &rank, &pid), -EBADMSG);
+	assert_int_equal(kineto_about(f->intake, &f->process, 1, one, sizeof(one) - 1), 0);
+	/* Of others: whose is not known. */
+	assert_int_equal(kineto_about(f->intake, &f->process, 1, two, sizeof(two) - 1), 0);
+	assert_int_equal(kineto_about(f->intake, &f->process, 1, "[", 1), -EBADMSG);
+	assert_int_equal(take(f, "{\"ts\":1,\"args\":{\"record\":\"mark\"}}"), 0);
 	run = write_and_load(f);
 	assert_string_equal(run->info.command, "python3 train.py");
 	assert_string_equal(run->info.host, "h");
 	assert_int_equal(run->info.exit_status, 3);
 	assert_int_equal(run->info.cpus, 16);
 	assert_int_equal(run->info.duration_ns, 5);
+	assert_int_equal(run->shards[0].rank, 2);
+	assert_int_equal(run->shards[0].pid, 423);
+	assert_true(run->info.budget_known && run->info.budget_pct == 1.5);
+	assert_int_equal(run->mark.time_ns[0] - run->start_ns, 1100);
+	assert_int_equal(run->end_ns - run->start_ns, 9100);
+	assert_int_equal(run->loss.dropped_device, 4);
+	assert_int_equal(run->loss.unfinished, 2);
 	run_free(run);
 }
 

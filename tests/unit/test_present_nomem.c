@@ -151,6 +151,33 @@ static void test_views_without_memory(void **state)
 	fake_run_free(run);
 }
 
+struct writer {
+	const struct run *run;
+	int (*write)(const struct run *run, FILE *out, struct err *err);
+};
+
+static int export_once(const void *what, FILE *out, struct err *err)
+{
+	const struct writer *writer = what;
+
+	return writer->write(writer->run, out, err);
+}
+
+static void test_exports_without_memory(void **state)
+{
+	int (*const writers[])(const struct run *, FILE *,
+			       struct err *) = { present_perfetto, present_folded,
+						 present_folded_host, present_speedscope };
+	struct run *runs[] = { fake_training_run(), fake_gpu_run(), fake_comm_run() };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		for (size_t w = 0; w < sizeof(writers) / sizeof(writers[0]); w++)
+			fail_each(export_once, &(struct writer){ runs[i], writers[w] }, 5, true);
+		fake_run_free(runs[i]);
+	}
+}
+
 /* A book with all of its files; the first failure ends it. */
 static int write_book(const void *run, FILE *out, struct err *err)
 {
@@ -245,6 +272,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_views_without_memory),
+		cmocka_unit_test(test_exports_without_memory),
 		cmocka_unit_test(test_books_without_memory),
 		cmocka_unit_test(test_comparison_without_memory),
 	};

@@ -265,7 +265,8 @@ static void test_counters(void **state)
 	assert_true(counted(&trace, process, "GPU 0 allocated bytes", 900) == 0);
 	/* 8 assignments to 4 experts: the mean is 2, the most 6. */
 	assert_true(counted(&trace, "layer 2 forward", "imbalance", 500) == 3);
-	assert_true(counted(&trace, "layer 2 forward", "busiest expert_pct", 500) == 75);
+	assert_true(counted(&trace, "layer 2 forward", "utilization_pct of the busiest expert",
+			    500) == 75);
 	assert_true(counted(&trace, "layer 2 forward", "dropped tokens", 500) == 0);
 	/* -(3/4 ln 3/4 + 1/4 ln 1/4) / ln 4 */
 	assert_float_equal(counted(&trace, "layer 2 forward", "entropy_norm", 500), 0.405639, 1e-5);
@@ -277,12 +278,9 @@ static void test_counters(void **state)
 
 static void test_odd_names(void **state)
 {
-	static const char *const names[] = { "\xff\xfe"
-					     "broken",
-					     "say \"hi\"\n\t;", "" };
-	static const char *const shown[] = { "\xef\xbf\xbd\xef\xbf\xbd"
-					     "broken",
-					     "say \"hi\"\n\t;", "(no name)" };
+	static const char *const names[] = { "\xff\xfe-broken", "say \"hi\"\n\t;", "" };
+	static const char *const shown[] = { "\xef\xbf\xbd\xef\xbf\xbd-broken", "say \"hi\"\n\t;",
+					     "(no name)" };
 	struct run *run = fake_run_new();
 	char long_name[5001];
 	struct pf_trace trace;

@@ -263,9 +263,23 @@ static void test_sums(void **state)
 		"select min(name), max(name), count(*) from api_calls",
 		"select name, max(duration_ns) - min(duration_ns) from kernels group by name order "
 		"by 2, 1",
+		"select stream, device, count(*), avg(duration_ns) from kernels group by stream, "
+		"device order by 1, 2",
+		"select step, count(*), max(end_ns - 1) from kernels group by step order by 1",
+		"select step, phase, range, count(*) from kernels where stream <> 1 group by 1, 2, 3 "
+		"order by 1, 2, 3",
+		"select thread, name, sum(duration_ns), min(thread) from api_calls where thread in "
+		"(0, 2) group by thread, name order by 1, 2",
+		"select stream, sum(stream), count(stream) from kernels group by stream order by 1",
+		"select layer, sum(tokens), count(*) from routing group by layer order by 1",
+		"select tokens, count(*) from steps group by tokens order by 1",
+		"select class, symbol, grid_x, block_x, untimed, context, graph, device, stream, rank, "
+		"step, count(*) from kernels group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 order by 1, 2, "
+		"3, 4, 5, 6, 7, 8, 9, 10, 11",
+		"select pid, rank, run, count(*) from kernels group by 1, 2, 3 order by 1, 2, 3",
 		/* Not from sums. */
 		"select name, count(*) from kernels where start_ns > 200 group by name order by 1",
-		"select stream, count(*) from kernels group by stream order by 1",
+		"select correlation, count(*) from kernels group by correlation order by 1",
 		"select name, duration_ns from kernels order by 1, 2",
 		"select name, sum(duration_ns * 2) from kernels group by name order by 1",
 		"select name, count(distinct stream) from kernels group by name order by 1",
