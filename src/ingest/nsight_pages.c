@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -18,6 +17,7 @@
 #define INTERIOR 5
 #define DEPTH_MAX 20
 #define FILE_HEADER_BYTES 100
+#define RUN_BYTES ((size_t)256 << 10) /* read at once; fits a second-level cache, and any page */
 
 static uint32_t be16(const uint8_t *p)
 {
@@ -56,12 +56,36 @@ static inline const uint8_t *varint(const uint8_t *p, const uint8_t *end, uint64
 	return p + 1;
 }
 
+/* False: there are not that many bytes. */
+static bool read_bytes(const struct scan_file *file, uint64_t offset, size_t size, uint8_t *to)
+{
+	if (offset > file->size || size > file->size - offset)
+		return false;
+	if (file->fd < 0) {
+		memcpy(to, file->bytes + offset, size);
+		return true;
+	}
+	while (size) {
+		ssize_t n = pread(file->fd, to, size, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		to += n;
+		size -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return true;
+}
+
 bool scan_pages_prepare(struct scan_file *file)
 {
-	const uint8_t *h = file->bytes;
+	uint8_t h[FILE_HEADER_BYTES];
 	uint32_t page;
 
-	if (!h || file->size < FILE_HEADER_BYTES || memcmp(h, "SQLite format 3", 16))
+	if ((file->fd < 0 && !file->bytes) || !read_bytes(file, 0, sizeof(h), h) ||
+	    memcmp(h, "SQLite format 3", 16))
 		return false;
 	page = be16(h + 16);
 	if (page == 1)
@@ -74,18 +98,18 @@ bool scan_pages_prepare(struct scan_file *file)
 	return true;
 }
 
-/* NULL: there is no such page. */
-static const uint8_t *page_at(const struct scan_file *file, uint32_t number)
+/* The beginning of a page, or all of it; false: there is no such page. */
+static bool read_page(const struct scan_file *file, uint32_t number, size_t size, uint8_t *to)
 {
-	if (!number || number > file->n_pages)
-		return NULL;
-	return file->bytes + (size_t)(number - 1) * file->page_bytes;
+	return number && number <= file->n_pages &&
+	       read_bytes(file, (uint64_t)(number - 1) * file->page_bytes, size, to);
 }
 
 struct walk {
 	struct scan_table *table;
 	size_t capacity;
 	uint64_t left; /* pages that may still be visited: a loop visits more than there are */
+	uint8_t *pages[DEPTH_MAX + 1]; /* the one being visited of each depth */
 };
 
 static int add_leaf(struct walk *w, uint32_t number)
@@ -103,25 +127,33 @@ static int add_leaf(struct walk *w, uint32_t number)
 static int walk(struct walk *w, uint32_t number, int depth, bool known_leaf)
 {
 	struct scan_table *t = w->table;
-	const uint8_t *page = page_at(t->file, number), *child;
+	uint8_t *page, child;
 	uint32_t cells;
 	int r = 0;
 
 	/* The first page has the header of the file and the schema: no other table has it. */
-	if (!page || number == 1 || !w->left || depth > DEPTH_MAX) {
+	if (number <= 1 || number > t->file->n_pages || !w->left || depth > DEPTH_MAX) {
 		t->damaged_pages++;
 		return 0;
 	}
 	w->left--;
-	if (known_leaf || *page == LEAF)
+	if (known_leaf)
+		return add_leaf(w, number);
+	if (!w->pages[depth] && !(w->pages[depth] = malloc(t->file->page_bytes)))
+		return -ENOMEM;
+	page = w->pages[depth];
+	if (!read_page(t->file, number, t->file->page_bytes, page)) {
+		t->damaged_pages++;
+		return 0;
+	}
+	if (*page == LEAF)
 		return add_leaf(w, number);
 	cells = be16(page + 3);
 	if (*page != INTERIOR || 12 + 2 * cells > t->file->usable_bytes) {
 		t->damaged_pages++;
 		return 0;
 	}
-	child = page_at(t->file, be32(page + 8));
-	known_leaf = child && *child == LEAF;
+	known_leaf = read_page(t->file, be32(page + 8), 1, &child) && child == LEAF;
 	for (uint32_t i = 0; r >= 0 && i < cells; i++) {
 		uint32_t at = be16(page + 12 + 2 * i);
 
@@ -135,14 +167,17 @@ static int walk(struct walk *w, uint32_t number, int depth, bool known_leaf)
 
 int scan_pages_leaves(struct scan_table *table, uint32_t root)
 {
-	const uint8_t *page = page_at(table->file, root);
 	struct walk w = { .table = table, .left = table->file->n_pages };
+	uint8_t type;
 	int r;
 
 	/* Something else, such as a table without rowids: SQLite's. */
-	if (!page || root == 1 || (*page != LEAF && *page != INTERIOR))
+	if (root == 1 || !read_page(table->file, root, 1, &type) ||
+	    (type != LEAF && type != INTERIOR))
 		return 0;
 	r = walk(&w, root, 0, false);
+	for (int depth = 0; depth <= DEPTH_MAX; depth++)
+		free(w.pages[depth]);
 	if (r >= 0 && !table->leaves) {
 		table->leaves = malloc(1);
 		r = table->leaves ? 0 : -ENOMEM;
@@ -152,6 +187,8 @@ int scan_pages_leaves(struct scan_table *table, uint32_t root)
 
 struct reader {
 	const struct scan_table *table;
+	uint8_t *run;	    /* leaves that lie one after the other */
+	uint8_t *more;	    /* a page with the rest of a payload; NULL: not needed yet */
 	struct buf spilled; /* payloads that go on in other pages */
 	struct scan_value values[SCAN_COLUMNS_MAX];
 };
@@ -271,16 +308,17 @@ static int gather(struct reader *r, const uint8_t *p, size_t local, uint64_t siz
 
 	if (size > file->size)
 		return 0;
+	if (!r->more && !(r->more = malloc(file->page_bytes)))
+		return -ENOMEM;
 	r->spilled.size = 0;
 	buf_append(&r->spilled, p, local);
 	while (r->spilled.size < size && !r->spilled.failed) {
-		const uint8_t *page = page_at(file, next);
 		size_t left = size - r->spilled.size;
 
-		if (!page)
+		if (!read_page(file, next, file->page_bytes, r->more))
 			return 0;
-		buf_append(&r->spilled, page + 4, left < step ? left : step);
-		next = be32(page);
+		buf_append(&r->spilled, r->more + 4, left < step ? left : step);
+		next = be32(r->more);
 	}
 	return r->spilled.failed ? -ENOMEM : 1;
 }
@@ -314,11 +352,10 @@ static int read_cell(struct reader *r, const uint8_t *page, uint32_t at, int64_t
 	return decode_row(r, p, size, p + size, *ret_rowid);
 }
 
-static int read_leaf(struct reader *r, uint32_t number, scan_row row, void *context,
+static int read_leaf(struct reader *r, const uint8_t *page, scan_row row, void *context,
 		     uint64_t *damaged)
 {
 	const struct scan_file *file = r->table->file;
-	const uint8_t *page = page_at(file, number);
 	uint32_t cells = be16(page + 3);
 
 	if (*page != LEAF || 8 + 2 * cells > file->usable_bytes) {
@@ -343,27 +380,32 @@ static int read_leaf(struct reader *r, uint32_t number, scan_row row, void *cont
 	return 0;
 }
 
-/* Pages that were read are not needed again: without this all of the file would count as memory of
- * the process. They stay in the system's cache. */
-static void forget(const struct scan_table *table, size_t first, size_t last)
+/* Leaves that lie one after the other in the file, from index `first` on. */
+static size_t run_length(const struct scan_table *table, size_t first, size_t last)
 {
-	const struct scan_file *file = table->file;
-	uint32_t low = UINT32_MAX, high = 0;
-	uintptr_t from, to, unit = (uintptr_t)sysconf(_SC_PAGESIZE);
+	size_t most = RUN_BYTES / table->file->page_bytes, n = 1;
 
-	for (size_t i = first; i < last; i++) {
-		low = table->leaves[i] < low ? table->leaves[i] : low;
-		high = table->leaves[i] > high ? table->leaves[i] : high;
+	while (n < most && first + n < last && table->leaves[first + n] == table->leaves[first] + n)
+		n++;
+	return n;
+}
+
+static int read_leaves(struct reader *r, size_t first, size_t last, scan_row row, void *context,
+		       uint64_t *damaged)
+{
+	const struct scan_file *file = r->table->file;
+	int result = 0;
+
+	for (size_t i = first, n; i < last && result >= 0; i += n) {
+		n = run_length(r->table, i, last);
+		if (!read_page(file, r->table->leaves[i], n * file->page_bytes, r->run)) {
+			*damaged += n;
+			continue;
+		}
+		for (size_t k = 0; k < n && result >= 0; k++)
+			result = read_leaf(r, r->run + k * file->page_bytes, row, context, damaged);
 	}
-	/* Scattered ones would take those of other threads with them, which would be read twice. */
-	if (!file->mapped || high < low || high - low > 4 * (last - first))
-		return;
-	from = (uintptr_t)(file->bytes + (size_t)(low - 1) * file->page_bytes);
-	to = (uintptr_t)(file->bytes + (size_t)high * file->page_bytes);
-	from = (from + unit - 1) / unit * unit;
-	to = to / unit * unit;
-	if (to > from)
-		madvise((void *)from, to - from, MADV_DONTNEED);
+	return result;
 }
 
 int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row, void *context,
@@ -372,12 +414,11 @@ int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row,
 	size_t pages = SCAN_CHUNK_BYTES / table->file->page_bytes;
 	size_t first = chunk * pages;
 	size_t last = first + pages < table->n_leaves ? first + pages : table->n_leaves;
-	struct reader r = { .table = table };
-	int result = 0;
+	struct reader r = { .table = table, .run = malloc(RUN_BYTES) };
+	int result = r.run ? read_leaves(&r, first, last, row, context, damaged) : -ENOMEM;
 
-	for (size_t i = first; i < last && result >= 0; i++)
-		result = read_leaf(&r, table->leaves[i], row, context, damaged);
+	free(r.run);
+	free(r.more);
 	buf_release(&r.spilled);
-	forget(table, first, last);
 	return result;
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,22 +52,14 @@ static void uri_of(struct buf *uri, const char *path, bool immutable)
 	buf_append(uri, "", 1);
 }
 
-static void map_file(struct scan_file *file, const char *path)
+/* For its pages. Read, not mapped: a file that shrinks meanwhile is an error then, not a signal. */
+static void open_pages(struct scan_file *file, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
-	void *bytes = MAP_FAILED;
 
-	if (fd < 0)
-		return;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-		bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	if (bytes == MAP_FAILED)
-		return;
-	file->bytes = bytes;
-	file->size = (size_t)st.st_size;
-	file->mapped = true;
+	file->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (file->fd >= 0 && fstat(file->fd, &st) == 0 && S_ISREG(st.st_mode))
+		file->size = (size_t)st.st_size;
 	if (!scan_pages_prepare(file))
 		file->page_bytes = 0;
 }
@@ -106,7 +97,7 @@ int scan_file_open(struct scan_file *file, const char *path, struct err *err)
 	struct buf uri = { 0 };
 	int code, r;
 
-	*file = (struct scan_file){ 0 };
+	*file = (struct scan_file){ .fd = -1 };
 	uri_of(&uri, path, alone);
 	if (uri.failed) {
 		buf_release(&uri);
@@ -120,7 +111,7 @@ int scan_file_open(struct scan_file *file, const char *path, struct err *err)
 	if (r < 0)
 		scan_file_close(file);
 	else if (alone)
-		map_file(file, path);
+		open_pages(file, path);
 	return r;
 }
 
@@ -128,7 +119,7 @@ int scan_file_open_bytes(struct scan_file *file, const void *bytes, size_t size,
 {
 	int code, r;
 
-	*file = (struct scan_file){ 0 };
+	*file = (struct scan_file){ .fd = -1 };
 	code = sqlite3_open_v2(":memory:", &file->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX,
 			       NULL);
 	if (code == SQLITE_OK)
@@ -151,9 +142,9 @@ int scan_file_open_bytes(struct scan_file *file, const void *bytes, size_t size,
 void scan_file_close(struct scan_file *file)
 {
 	sqlite3_close(file->db);
-	if (file->mapped)
-		munmap((void *)file->bytes, file->size);
-	*file = (struct scan_file){ 0 };
+	if (file->fd >= 0)
+		close(file->fd);
+	*file = (struct scan_file){ .fd = -1 };
 }
 
 bool scan_has_table(const struct scan_file *file, const char *name)

@@ -22,12 +22,12 @@
 #define SCAN_COLUMNS_MAX 32
 
 struct scan_file {
-	sqlite3 *db; /* serialised: any thread */
-	const uint8_t *bytes;
+	sqlite3 *db;	      /* serialised: any thread */
+	int fd;		      /* -1: its pages are in memory */
+	const uint8_t *bytes; /* then */
 	size_t size;
 	uint32_t page_bytes, usable_bytes; /* 0: SQLite reads everything */
 	uint32_t n_pages;
-	bool mapped;
 	bool damaged; /* cut off, or otherwise not as it says */
 };
 
