@@ -198,6 +198,15 @@ static int read_list(struct record *record, const struct column_desc *column,
 	return 0;
 }
 
+/* Only a list says how long it is: a number without values behind it would be read as many. */
+static bool counts_a_list(const struct kind_desc *desc, unsigned int column)
+{
+	for (unsigned int c = 0; c < desc->n_columns; c++)
+		if (desc->columns[c].count_column == (int)column)
+			return true;
+	return false;
+}
+
 static int read_columns(struct intake_part *part, const struct json_node *args,
 			struct record *record)
 {
@@ -207,7 +216,7 @@ static int read_columns(struct intake_part *part, const struct json_node *args,
 		char *to = record->row + column->row_offset;
 		int r = 0;
 
-		if (!node)
+		if (!node || counts_a_list(record->desc, c))
 			continue;
 		if (column->refers)
 			r = read_reference(part, node, column->refers, (uint32_t *)to);

@@ -261,7 +261,11 @@ static void test_damage(void **state)
 	assert_int_equal(take(f, "{\"ts\":-2.5,\"args\":{\"record\":\"mark\",\"text\":\"x\","
 				 "\"later\":[{}]}}"),
 			 0);
+	/* The length of a list that is not there is no length. */
+	assert_int_equal(take(f, "{\"ts\":1,\"args\":{\"record\":\"routed\",\"slots\":99999}}"), 0);
 	run = write_and_load(f);
+	assert_int_equal(run->routed.n, 1);
+	assert_int_equal(run->routed.slots[0], 0);
 	assert_int_equal(run->mark.n, 1);
 	assert_string_equal(run_string(run, run->mark.text[0]), "x");
 	assert_int_equal(run->counter.n + run->sample.n + run->span.n + run->routing.n, 0);
