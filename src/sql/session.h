@@ -5,6 +5,7 @@
 #ifndef SQL_SESSION_H
 #define SQL_SESSION_H
 
+#include <stdatomic.h>
 #include <sqlite3.h>
 
 #include "sql/functions.h"
@@ -34,6 +35,8 @@ struct sql_module {
 #define SQL_MODULES_MAX (2 * SQL_TABLES_MAX + FUNCTIONS_MAX)
 struct sql {
 	sqlite3 *db;
+	/* Asked for as well as sqlite3_interrupt, which does nothing before the first step. */
+	atomic_bool interrupted;
 	struct sql_source source;
 	struct schema schema;
 	struct sql_run *runs; /* as many as the source has */

@@ -13,6 +13,8 @@
 #include "sql/session.h"
 #include "sql/sums.h"
 
+#define INTERRUPT_EVERY 10000 /* steps of SQLite's machine */
+
 bool sql_available(void)
 {
 	return true;
@@ -240,6 +242,13 @@ static void make_known(struct sql *sql)
 	}
 }
 
+static int is_interrupted(void *context)
+{
+	struct sql *sql = context;
+
+	return atomic_load(&sql->interrupted);
+}
+
 static int connect(struct sql *sql)
 {
 	int r = sqlite3_open_v2(":memory:", &sql->db,
@@ -256,6 +265,8 @@ static int connect(struct sql *sql)
 		make_known(sql);
 	if (r == SQLITE_OK)
 		r = sqlite3_set_authorizer(sql->db, authorise, sql);
+	if (r == SQLITE_OK)
+		sqlite3_progress_handler(sql->db, INTERRUPT_EVERY, is_interrupted, sql);
 	return r;
 }
 
@@ -301,6 +312,7 @@ void sql_use_sums(struct sql *sql, bool use)
 
 void sql_interrupt(struct sql *sql)
 {
+	atomic_store(&sql->interrupted, true);
 	sqlite3_interrupt(sql->db);
 }
 
@@ -480,14 +492,15 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 		sql->asked = sql->loaded;
 		sql->denied = false;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &statement, &tail) != SQLITE_OK)
-			return failed(sql, text, err);
-		if (statement)
+			r = failed(sql, text, err);
+		else if (statement)
 			r = run_best(sql, statement, limit, sink, &more, err);
 		sqlite3_finalize(statement);
 		text = tail;
 	}
 	if (r == 0 && ret_more)
 		*ret_more = more;
+	atomic_store(&sql->interrupted, false);
 	return r;
 }
 

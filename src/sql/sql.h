@@ -51,7 +51,7 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 void sql_use_sums(struct sql *sql, bool use);
 /* Whether a text ends with a whole statement. */
 bool sql_complete(const char *text);
-/* Ends the statement that runs. From any thread, or a signal handler. */
+/* Ends the statement that runs, or is about to. From any thread, or a signal handler. */
 void sql_interrupt(struct sql *sql);
 
 /* "CREATE TABLE …" of the tables whose name has this beginning; with what they are in comments. */
