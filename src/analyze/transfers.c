@@ -137,7 +137,8 @@ static int add_copy(struct builder *b, size_t i)
 	if (find_row(b, &key, &row) < 0)
 		return -ENOMEM;
 	account(b, row, copy->bytes[i], copy->untimed[i], &span);
-	b->rows[row].asynchronous += copy->asynchronous[i] != 0;
+	b->rows[row].asynchronous += copy->asynchronous[i] == COPY_ASYNCHRONOUS;
+	b->rows[row].not_told += copy->asynchronous[i] == COPY_NOT_TOLD;
 	if (!copy->untimed[i] && (kind == COPY_HTOD || kind == COPY_DTOH) &&
 	    copy->bytes[i] >= TRANSFER_STAGED_BYTES)
 		b->moves[b->n_moves++] = (struct move){ copy->bytes[i], span.start_ns,

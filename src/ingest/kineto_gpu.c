@@ -140,6 +140,7 @@ static uint8_t memory_of(const char *p, const char *end)
 void add_copy(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct row_copy row = {
+		.asynchronous = COPY_NOT_TOLD,
 		.start_ns = e->time_ns,
 		.duration_ns = e->duration_ns,
 		.bytes = number(args, ARG_BYTES, 0),

@@ -154,7 +154,7 @@ static int copy_row(void *context, int64_t rowid, const struct scan_value *v)
 	static const uint8_t kinds[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 8 };
 	struct ns_worker *worker = context;
 	struct ns_seat *seat = seat_of_global(worker, &v[2]);
-	struct row_copy row = { 0 };
+	struct row_copy row = { .asynchronous = COPY_NOT_TOLD };
 	uint32_t kind = u32_of(&v[8]);
 	int64_t device;
 

@@ -293,7 +293,7 @@ static void put_copy_extra(struct trace *t, size_t i)
 		EXTRA(t, "target_memory");
 		emit_uint(&t->out, copy->target_memory[i]);
 	}
-	if (copy->asynchronous[i]) {
+	if (copy->asynchronous[i] != COPY_NOT_TOLD) {
 		EXTRA(t, "asynchronous");
 		emit_uint(&t->out, copy->asynchronous[i]);
 	}

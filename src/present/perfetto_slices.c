@@ -98,7 +98,7 @@ static uint8_t *copy_args(const struct perfetto *p, uint8_t *at, size_t row)
 	at = perfetto_arg(at, ARG_target_memory, copy->target_memory[row]);
 	at = perfetto_arg(at, ARG_source_device, copy->source_device[row]);
 	at = perfetto_arg(at, ARG_target_device, copy->target_device[row]);
-	if (copy->asynchronous[row])
+	if (copy->asynchronous[row] == COPY_ASYNCHRONOUS)
 		at = true_arg(at, ARG_asynchronous);
 	return work_args(at, copy->correlation[row], copy->context[row], copy->graph[row],
 			 copy->graph_node[row], p->at.copy_call[row], p->run->kernel.n + row);

@@ -225,7 +225,8 @@
 
 /* A copy by a device's engine. kind, source and target as CUPTI numbers them: kind 1 host to device,
  * 2 device to host, 8 device to device, 10 peer to peer; memory 1 pageable, 2 pinned, 3 device,
- * 4 array, 5 managed. The devices of a copy that is not peer to peer are both `device`. */
+ * 4 array, 5 managed. The devices of a copy that is not peer to peer are both `device`. asynchronous:
+ * how the program asked for it; files of other profilers do not tell. */
 #define RECORD_COLUMNS_copy(C, L, B)                                                               \
 	C(1, start_ns, I64, START)                                                                 \
 	C(2, duration_ns, I64, DUR)                                                                \
@@ -243,6 +244,8 @@
 	C(14, context, U32, PLAIN)                                                                 \
 	C(15, graph, U32, PLAIN)                                                                   \
 	C(16, graph_node, U64, DELTA)
+#define COPY_ASYNCHRONOUS 1
+#define COPY_NOT_TOLD 2
 #define RECORD_COLUMNS_set(C, L, B)                                                                \
 	C(1, start_ns, I64, START)                                                                 \
 	C(2, duration_ns, I64, DUR)                                                                \

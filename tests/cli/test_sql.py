@@ -136,6 +136,13 @@ def a_statement_can_be_interrupted():
     process = subprocess.Popen(
         [MOESCOPE, "sql", "a.mscope", "-f", "-", "--csv"], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    try:
+        interrupt(process)
+    finally:
+        process.kill()
+
+
+def interrupt(process):
     process.stdin.write("with recursive t(n) as (select 1 union all select n + 1 from t) "
                         "select count(*) from t;")
     process.stdin.close()

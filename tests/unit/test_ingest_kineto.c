@@ -102,12 +102,12 @@ static void test_copies_and_sets(void **state)
 		     "\"correlation\":9,\"bytes\":131072,\"memory bandwidth (GB/s)\":78.7}}",
 		     "copy start_ns=1000 duration_ns=736 bytes=131072 kind=1 source_memory=2 "
 		     "target_memory=3 device=2 stream=7 correlation=9 source_device=2 "
-		     "target_device=2 context=1\n");
+		     "target_device=2 asynchronous=2 context=1\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"Memcpy\","
 		     "\"name\":\"Memcpy PtoP (Device -> Device)\",\"ts\":1,\"dur\":1,"
 		     "\"args\":{\"device\":0,\"fromDevice\":0,\"toDevice\":3}}",
 		     "copy start_ns=1000 duration_ns=1000 kind=10 source_memory=3 target_memory=3 "
-		     "target_device=3\n");
+		     "target_device=3 asynchronous=2\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"gpu_memset\",\"name\":\"Memset (Device)\",\"ts\":1,"
 		     "\"dur\":1,\"pid\":0,\"tid\":7,\"args\":{\"bytes\":16}}",
 		     "set start_ns=1000 duration_ns=1000 bytes=16 memory=3 stream=7\n");
