@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "trace/codec.h"
 
 struct turn {
 	uint64_t order;
@@ -224,6 +225,25 @@ static void put_column(struct intake_part *part, struct buf *to, const struct co
 		buf_printf(to, " %s=%" PRId64, column->name, value);
 }
 
+/* The values of a list, in brackets. */
+static void put_list(struct buf *to, const struct kind_desc *desc, const struct column_desc *column,
+		     const char *row)
+{
+	const struct column_desc *count = &desc->columns[column->count_column];
+	size_t size = column_type_size(column->type);
+	uint64_t n, value;
+	const char *from;
+
+	column_gather(count->type, row + count->row_offset, 0, 1, &n);
+	memcpy(&from, row + column->row_offset, sizeof(from));
+	buf_printf(to, " %s=[", column->name);
+	for (uint64_t i = 0; i < n; i++) {
+		column_gather(column->type, from + i * size, 0, 1, &value);
+		buf_printf(to, "%s%" PRId64, i ? "," : "", (int64_t)value);
+	}
+	buf_append(to, "]", 1);
+}
+
 int part_add(struct intake_part *part, enum record_kind kind, const void *row)
 {
 	const struct kind_desc *desc = kind_desc(kind);
@@ -232,9 +252,13 @@ int part_add(struct intake_part *part, enum record_kind kind, const void *row)
 	if (!intake_wants(part->intake, kind))
 		return 0;
 	buf_printf(to, "%s", desc->name);
-	for (unsigned int i = 0; i < desc->n_columns; i++)
-		put_column(part, to, &desc->columns[i],
-			   (const char *)row + desc->columns[i].row_offset);
+	for (unsigned int i = 0; i < desc->n_columns; i++) {
+		if (desc->columns[i].count_column >= 0)
+			put_list(to, desc, &desc->columns[i], row);
+		else
+			put_column(part, to, &desc->columns[i],
+				   (const char *)row + desc->columns[i].row_offset);
+	}
 	buf_append(to, "\n", 1);
 	return 0;
 }
