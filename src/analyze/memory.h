@@ -65,7 +65,7 @@ struct memory_device {
 	size_t n_leaks;
 	/* At the last record, and the largest. */
 	struct value reserved_bytes, peak_reserved_bytes;
-	struct value segments; /* of the driver's memory that make up reserved_bytes */
+	struct value segments;	      /* of the driver's memory that make up reserved_bytes */
 	struct value cache_slack_pct; /* (reserved - allocated) / reserved at the last record */
 	/* 1 - largest free block / free bytes in the segments, at the last record and the peak. */
 	struct value fragmentation_pct, fragmentation_at_peak_pct;

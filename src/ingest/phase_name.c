@@ -13,20 +13,13 @@ static const struct {
 	const char *name;
 	uint8_t phase;
 } names[] = {
-	{ "forward", MOESCOPE_FORWARD },
-	{ "forward_pass", MOESCOPE_FORWARD },
-	{ "forward pass", MOESCOPE_FORWARD },
-	{ "backward", MOESCOPE_BACKWARD },
-	{ "backward_pass", MOESCOPE_BACKWARD },
-	{ "backward pass", MOESCOPE_BACKWARD },
-	{ "optimizer", MOESCOPE_OPTIMIZER },
-	{ "optimizer_step", MOESCOPE_OPTIMIZER },
-	{ "optimizer step", MOESCOPE_OPTIMIZER },
-	{ "data_load", MOESCOPE_DATA },
-	{ "data_loading", MOESCOPE_DATA },
-	{ "data loading", MOESCOPE_DATA },
-	{ "prefill", MOESCOPE_PREFILL },
-	{ "decode", MOESCOPE_DECODE },
+	{ "forward", MOESCOPE_FORWARD },	  { "forward_pass", MOESCOPE_FORWARD },
+	{ "forward pass", MOESCOPE_FORWARD },	  { "backward", MOESCOPE_BACKWARD },
+	{ "backward_pass", MOESCOPE_BACKWARD },	  { "backward pass", MOESCOPE_BACKWARD },
+	{ "optimizer", MOESCOPE_OPTIMIZER },	  { "optimizer_step", MOESCOPE_OPTIMIZER },
+	{ "optimizer step", MOESCOPE_OPTIMIZER }, { "data_load", MOESCOPE_DATA },
+	{ "data_loading", MOESCOPE_DATA },	  { "data loading", MOESCOPE_DATA },
+	{ "prefill", MOESCOPE_PREFILL },	  { "decode", MOESCOPE_DECODE },
 };
 
 static int is_frame(char c)
