@@ -83,16 +83,18 @@ static bool look(const char *text, size_t length, struct shape *ret)
 void number_form_see(struct number_form *form, const char *text, size_t length)
 {
 	struct shape shape;
+	bool both, several;
 	char decimal = 0;
 
 	if (length > NUMBER_LENGTH_MAX || !look(text, length, &shape) || shape.end != length ||
 	    !shape.last)
 		return;
-	if (shape.points && shape.commas)
-		decimal = shape.last;
-	else if (shape.points + shape.commas > 1)
+	both = shape.points && shape.commas;
+	several = shape.points + shape.commas > 1;
+	if (several && !both)
 		decimal = shape.points ? ',' : '.';
-	else if (shape.others || shape.after_last != 3 || shape.before_first > 3 || shape.zero)
+	else if (both || shape.others || shape.after_last != 3 || shape.before_first > 3 ||
+		 shape.zero)
 		decimal = shape.last;
 	form->points += decimal == '.';
 	form->commas += decimal == ',';

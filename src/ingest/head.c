@@ -75,15 +75,13 @@ int head_read(const char *path, struct ingest_head *ret_head, struct err *err)
 {
 	struct ingest_head head = { .file = { .path = path },
 				    .bytes = calloc(1, INGEST_HEAD_BYTES + 1) };
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
-	struct stat st;
+	int fd = head.bytes ? open(path, O_RDONLY | O_CLOEXEC) : -1, r = 0;
+	struct stat st = { 0 };
 	ssize_t n = 0;
 
-	if (fd < 0)
-		r = -errno;
-	else if (!head.bytes)
+	if (!head.bytes)
 		r = -ENOMEM;
-	else if (fstat(fd, &st) < 0)
+	else if (fd < 0 || fstat(fd, &st) < 0)
 		r = -errno;
 	else if ((n = read_some(fd, head.bytes, INGEST_HEAD_BYTES)) < 0)
 		r = (int)n;

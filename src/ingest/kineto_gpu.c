@@ -127,11 +127,11 @@ static const char *const memories[] = { "", "Pageable", "Pinned", "Device", "Arr
 
 static uint8_t memory_of(const char *p, const char *end)
 {
-	for (uint8_t i = 1; i < sizeof(memories) / sizeof(memories[0]); i++) {
+	for (unsigned int i = 1; i < sizeof(memories) / sizeof(memories[0]); i++) {
 		size_t length = strlen(memories[i]);
 
 		if ((size_t)(end - p) >= length && !memcmp(p, memories[i], length))
-			return i;
+			return (uint8_t)i;
 	}
 	return 0;
 }
@@ -155,9 +155,9 @@ void add_copy(struct reader *r, const struct event *e, const struct args *args)
 
 	row.source_device = number32(args, ARG_FROM_DEVICE, row.device);
 	row.target_device = number32(args, ARG_TO_DEVICE, row.device);
-	for (uint8_t i = 1; e->name.at && i < sizeof(copy_kinds) / sizeof(copy_kinds[0]); i++)
+	for (unsigned int i = 1; e->name.at && i < sizeof(copy_kinds) / sizeof(copy_kinds[0]); i++)
 		if (memmem(e->name.at, e->name.length, copy_kinds[i], strlen(copy_kinds[i])))
-			row.kind = i;
+			row.kind = (uint8_t)i;
 	p = e->name.at ? memchr(e->name.at, '(', e->name.length) : NULL;
 	if (p) {
 		end = e->name.at + e->name.length;

@@ -207,9 +207,9 @@ static void add_sync(struct reader *r, const struct event *e, const struct args 
 		.correlation = number(args, ARG_CORRELATION, 0),
 	};
 
-	for (uint8_t i = 1; i < sizeof(types) / sizeof(types[0]); i++)
+	for (unsigned int i = 1; i < sizeof(types) / sizeof(types[0]); i++)
 		if (begins_with(e->name, types[i]))
-			row.type = i;
+			row.type = (uint8_t)i;
 	fill_extra(r, e, args, RECORD_SYNC, &row);
 	part_add(r->part, RECORD_SYNC, &row);
 }

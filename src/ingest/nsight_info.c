@@ -217,7 +217,7 @@ static int add_facts(struct nsight *ns, struct ns_worker *worker)
 	lookup(ns, "TARGET_INFO_SYSTEM_ENV", "Hostname", text, sizeof(text));
 	lookup(ns, "TARGET_INFO_SYSTEM_ENV", "CpuDescription", cpu, sizeof(cpu));
 	about.host = *text ? text : NULL;
-	about.cpu = *cpu && strcmp(cpu, "unknown") ? cpu : NULL;
+	about.cpu = *cpu && strcmp(cpu, "unknown") != 0 ? cpu : NULL;
 	return intake_about(ns->intake, &about);
 }
 

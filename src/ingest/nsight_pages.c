@@ -85,7 +85,7 @@ bool scan_pages_prepare(struct scan_file *file)
 	uint32_t page;
 
 	if ((file->fd < 0 && !file->bytes) || !read_bytes(file, 0, sizeof(h), h) ||
-	    memcmp(h, "SQLite format 3", 16))
+	    memcmp(h, "SQLite format 3", 16) != 0)
 		return false;
 	page = be16(h + 16);
 	if (page == 1)
@@ -188,7 +188,7 @@ int scan_pages_leaves(struct scan_table *table, uint32_t root)
 struct reader {
 	const struct scan_table *table;
 	uint8_t *run;	    /* leaves that lie one after the other */
-	uint8_t *more;	    /* a page with the rest of a payload; NULL: not needed yet */
+	uint8_t *more;	    /* a page with the rest of a payload */
 	struct buf spilled; /* payloads that go on in other pages */
 	struct scan_value values[SCAN_COLUMNS_MAX];
 };
@@ -218,7 +218,8 @@ static const uint8_t int_bytes[] = { 0, 1, 2, 3, 4, 6, 8, 8, 0, 0 };
 
 static void decode(struct scan_value *value, uint64_t type, const uint8_t *body)
 {
-	if (type == 0) {
+	/* Nothing here is a blob: as good as not there. */
+	if (type == 0 || (type >= 12 && !(type & 1))) {
 		value->type = SCAN_NULL;
 	} else if (type < 7) {
 		value->type = SCAN_INT;
@@ -231,13 +232,10 @@ static void decode(struct scan_value *value, uint64_t type, const uint8_t *body)
 	} else if (type < 10) {
 		value->type = SCAN_INT;
 		value->i = type == 9;
-	} else if (type & 1) {
+	} else {
 		value->type = SCAN_TEXT;
 		value->text = (const char *)body;
 		value->length = (uint32_t)((type - 13) / 2);
-	} else {
-		/* Nothing here is a blob: as good as not there. */
-		value->type = SCAN_NULL;
 	}
 }
 
@@ -308,8 +306,6 @@ static int gather(struct reader *r, const uint8_t *p, size_t local, uint64_t siz
 
 	if (size > file->size)
 		return 0;
-	if (!r->more && !(r->more = malloc(file->page_bytes)))
-		return -ENOMEM;
 	r->spilled.size = 0;
 	buf_append(&r->spilled, p, local);
 	while (r->spilled.size < size && !r->spilled.failed) {
@@ -414,9 +410,13 @@ int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row,
 	size_t pages = SCAN_CHUNK_BYTES / table->file->page_bytes;
 	size_t first = chunk * pages;
 	size_t last = first + pages < table->n_leaves ? first + pages : table->n_leaves;
-	struct reader r = { .table = table, .run = malloc(RUN_BYTES) };
-	int result = r.run ? read_leaves(&r, first, last, row, context, damaged) : -ENOMEM;
+	struct reader r = { .table = table };
+	int result = -ENOMEM;
 
+	r.run = malloc(RUN_BYTES);
+	r.more = malloc(table->file->page_bytes);
+	if (r.run && r.more)
+		result = read_leaves(&r, first, last, row, context, damaged);
 	free(r.run);
 	free(r.more);
 	buf_release(&r.spilled);

@@ -203,7 +203,7 @@ static int read_columns(struct scan_table *t, bool *ret_plain)
 		}
 		t->slot[n] = -1;
 		for (size_t i = 0; name && i < t->n; i++) {
-			if (t->has[i] || strcasecmp(name, t->columns[i]))
+			if (t->has[i] || strcasecmp(name, t->columns[i]) != 0)
 				continue;
 			t->has[i] = true;
 			t->slot[n] = (int16_t)i;

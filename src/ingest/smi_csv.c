@@ -259,7 +259,7 @@ static enum reading read_value(const struct column *column, struct csv_field tex
 		memcpy(copy, text.text, text.length);
 		copy[text.length] = 0;
 		*ret = (double)strtoull(copy, &end, 16);
-		return *end || strncmp(copy, "0x", 2) ? READING_TEXT : READING_OK;
+		return *end || strncmp(copy, "0x", 2) != 0 ? READING_TEXT : READING_OK;
 	}
 	if (number_read(&form, text.text, digits, &value) != NUMBER_READ)
 		return READING_TEXT;

@@ -7,6 +7,7 @@
  * each beginning has one end. Work without times cannot be drawn and goes out as records.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "present/chrome_inside.h"
@@ -29,7 +30,7 @@ static void make_launch(struct trace *t, const struct row_launch *launch)
 	if (launch->grid_x && launch->block_x && t->multiprocessors) {
 		double blocks = (double)launch->grid_x * launch->grid_y * launch->grid_z;
 		double threads = (double)launch->block_x * launch->block_y * launch->block_z;
-		double warps = (double)(((uint64_t)threads + 31) / 32);
+		double warps = ceil(threads / 32);
 
 		buf_printf(buf, ",\"blocks per SM\":%.6f,\"warps per SM\":%.6f",
 			   blocks / t->multiprocessors, blocks * warps / t->multiprocessors);

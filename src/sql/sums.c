@@ -262,6 +262,7 @@ static int sum(struct summing *summing, struct sums *ret)
 {
 	size_t blocks = (summing->n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	unsigned int workers = blocks ? parallel_workers(blocks) : 1;
+	struct sums all;
 	int r;
 
 	summing->workers = calloc(workers, sizeof(*summing->workers));
@@ -272,17 +273,19 @@ static int sum(struct summing *summing, struct sums *ret)
 		summing->workers[w].n_numbers = summing->n_numbers;
 	}
 	r = parallel_run(blocks, workers, sum_block, summing);
-	for (unsigned int w = 1; r == 0 && w < workers; w++)
-		r = merge(&summing->workers[0], &summing->workers[w]);
-	if (r == 0 && summing->workers[0].overflow)
-		r = -EFBIG;
-	if (r == 0) {
-		*ret = summing->workers[0];
-		summing->workers[0] = (struct sums){ 0 };
-	}
-	for (unsigned int w = 0; w < workers; w++)
+	all = summing->workers[0];
+	for (unsigned int w = 1; w < workers; w++) {
+		if (r == 0)
+			r = merge(&all, &summing->workers[w]);
 		sums_release(&summing->workers[w]);
+	}
 	free(summing->workers);
+	if (r == 0 && all.overflow)
+		r = -EFBIG;
+	if (r == 0)
+		*ret = all;
+	else
+		sums_release(&all);
 	return r;
 }
 
