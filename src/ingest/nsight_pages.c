@@ -187,7 +187,6 @@ int scan_pages_leaves(struct scan_table *table, uint32_t root)
 
 struct reader {
 	const struct scan_table *table;
-	uint8_t *run;	    /* leaves that lie one after the other */
 	uint8_t *more;	    /* a page with the rest of a payload */
 	struct buf spilled; /* payloads that go on in other pages */
 	struct scan_value values[SCAN_COLUMNS_MAX];
@@ -386,20 +385,21 @@ static size_t run_length(const struct scan_table *table, size_t first, size_t la
 	return n;
 }
 
-static int read_leaves(struct reader *r, size_t first, size_t last, scan_row row, void *context,
-		       uint64_t *damaged)
+/* run: room for leaves that lie one after the other. */
+static int read_leaves(struct reader *r, uint8_t *run, size_t first, size_t last, scan_row row,
+		       void *context, uint64_t *damaged)
 {
 	const struct scan_file *file = r->table->file;
 	int result = 0;
 
 	for (size_t i = first, n; i < last && result >= 0; i += n) {
 		n = run_length(r->table, i, last);
-		if (!read_page(file, r->table->leaves[i], n * file->page_bytes, r->run)) {
+		if (!read_page(file, r->table->leaves[i], n * file->page_bytes, run)) {
 			*damaged += n;
 			continue;
 		}
 		for (size_t k = 0; k < n && result >= 0; k++)
-			result = read_leaf(r, r->run + k * file->page_bytes, row, context, damaged);
+			result = read_leaf(r, run + k * file->page_bytes, row, context, damaged);
 	}
 	return result;
 }
@@ -410,15 +410,14 @@ int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row,
 	size_t pages = SCAN_CHUNK_BYTES / table->file->page_bytes;
 	size_t first = chunk * pages;
 	size_t last = first + pages < table->n_leaves ? first + pages : table->n_leaves;
-	struct reader r = { .table = table };
+	uint8_t *run = malloc(RUN_BYTES), *more = malloc(table->file->page_bytes);
+	struct reader r = { .table = table, .more = more };
 	int result = -ENOMEM;
 
-	r.run = malloc(RUN_BYTES);
-	r.more = malloc(table->file->page_bytes);
-	if (r.run && r.more)
-		result = read_leaves(&r, first, last, row, context, damaged);
-	free(r.run);
-	free(r.more);
+	if (run && more)
+		result = read_leaves(&r, run, first, last, row, context, damaged);
+	free(run);
+	free(more);
 	buf_release(&r.spilled);
 	return result;
 }
