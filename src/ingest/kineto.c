@@ -32,6 +32,7 @@ struct shared {
 	const struct kineto_choices *choices;
 	struct intake *intake;
 	bool bare;
+	bool own;		/* whether moescope wrote it, by its first bytes: a guess, too */
 	struct reader *readers; /* one a thread */
 	struct lane_numbers *lanes;
 	struct intake_process **processes; /* of the lanes */
@@ -109,13 +110,18 @@ static void reader_release(struct reader *r)
 /* Reads a block from that state on. The bytes that are left. */
 static size_t read_block(struct reader *r, const struct block *block, struct text_state *state)
 {
+	const char *to;
+
 	r->known = (struct knowledge){ 0 };
 	r->about.size = 0;
 	lane_choose(r, 0);
 	r->begin = block->data;
 	r->end = block->data + block->size;
 	r->offset = block->offset;
-	return (size_t)(r->end - text_read(r, state));
+	r->own = state->own;
+	to = text_read(r, state);
+	state->own = r->own;
+	return (size_t)(r->end - to);
 }
 
 static void know(struct knowledge *known, const struct knowledge *more)
@@ -172,7 +178,8 @@ static int settle(struct shared *shared, struct reader *r, uint64_t number, stru
 {
 	int result = 0;
 
-	if (number && (shared->state.place != PLACE_EVENTS || shared->rest.size)) {
+	if (number && (shared->state.place != PLACE_EVENTS || shared->rest.size ||
+		       shared->state.own != shared->own)) {
 		r->n_arrows = n_arrows;
 		result = read_again(shared, r, block, state, &left);
 		if (result < 0)
@@ -245,7 +252,8 @@ static int work(void *context, size_t i, unsigned int worker)
 
 	(void)i;
 	while ((result = take_block(shared, &block, &number)) == 1) {
-		struct text_state state = { number ? PLACE_EVENTS : PLACE_START, shared->bare };
+		struct text_state state = { number ? PLACE_EVENTS : PLACE_START, shared->bare,
+					    number && shared->own };
 		size_t n_arrows = r->n_arrows, left = 0;
 
 		result = lanes_turn(r, number);
@@ -389,6 +397,11 @@ static bool begins_with_list(const struct ingest_file *file)
 	return p < end && *p == '[';
 }
 
+static bool has(const struct ingest_file *file, const char *text)
+{
+	return memmem(file->head, file->head_bytes, text, strlen(text)) != NULL;
+}
+
 static bool is_utf16(const struct ingest_file *file)
 {
 	return file->head_bytes >= 2 &&
@@ -401,6 +414,7 @@ int kineto_read(const struct ingest_file *file, struct intake *intake,
 	struct shared shared = { .choices = choices,
 				 .intake = intake,
 				 .bare = begins_with_list(file),
+				 .own = has(file, "\"moescope\""),
 				 .reading = PTHREAD_MUTEX_INITIALIZER,
 				 .lock = PTHREAD_MUTEX_INITIALIZER,
 				 .turned = PTHREAD_COND_INITIALIZER };
@@ -446,11 +460,6 @@ static int read_best(const struct ingest_file *file, struct intake *intake, stru
 					     .workers = parallel_workers(blocks) };
 
 	return kineto_read(file, intake, &best, err);
-}
-
-static bool has(const struct ingest_file *file, const char *text)
-{
-	return memmem(file->head, file->head_bytes, text, strlen(text)) != NULL;
 }
 
 static bool recognise(const struct ingest_file *file)

@@ -290,6 +290,7 @@ enum place {
 struct text_state {
 	enum place place;
 	bool bare; /* the file is a list of events and nothing else */
+	bool own;  /* it has said that moescope wrote it */
 };
 
 /* Reads r->begin to r->end from that state on. The place that it came to: what follows it has to be
