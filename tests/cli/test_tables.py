@@ -226,11 +226,14 @@ def export_to_chrome():
     record()
     r = moescope("export", "a.mscope", "--to", "chrome")
     equal(r.status, 0, r)
-    with gzip.open("a.pt.trace.json.gz", "rt", encoding="utf-8") as file:
+    written = next(name for name in os.listdir(".") if ".pt.trace.json" in name)
+    # Compressed where the build can do that.
+    with (gzip.open if written.endswith(".gz") else open)(written, "rt", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     names = {event["name"] for event in events}
     check(len(events) > 100 and any("expert" in name for name in names), sorted(names)[:20])
-    equal(sorted(os.listdir(".")), ["a.mscope", "a.pt.trace.json.gz"])
+    check(written in ("a.pt.trace.json", "a.pt.trace.json.gz"), written)
+    equal(sorted(os.listdir(".")), ["a.mscope", written])
     equal(json.loads(moescope("export", "a.mscope", "-o", "-").out)["traceEvents"], events)
     equal(moescope("export", "a.mscope", "-o", "x.json").status, 0)
     equal(os.stat("x.json").st_mode & 0o777, 0o666 & ~_umask())
