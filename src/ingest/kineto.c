@@ -179,7 +179,7 @@ static int settle(struct shared *shared, struct reader *r, uint64_t number, stru
 	int result = 0;
 
 	if (number && (shared->state.place != PLACE_EVENTS || shared->rest.size ||
-		       shared->state.own != shared->own)) {
+		       shared->state.bare != shared->bare || shared->state.own != shared->own)) {
 		r->n_arrows = n_arrows;
 		result = read_again(shared, r, block, state, &left);
 		if (result < 0)
