@@ -112,7 +112,7 @@ static void step_bars(struct canvas *c, struct rect box, const struct steps *s,
 int plot_steps(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
 	const struct steps *s = &scene->f->steps;
-	char subtitle[256], bars[96] = "", ranks[64] = "";
+	char subtitle[320], bars[96] = "", ranks[64] = "";
 	struct step_bins bins;
 	int r = step_bins_make(s, (size_t)fmax((box.w - 90) / BAR_PIXELS, 8), &bins);
 

@@ -256,7 +256,7 @@ static bool has_transports(const struct comm *comm)
 static void waits(const struct scene *scene, FILE *out)
 {
 	const struct comm_skew *skew = &scene->f->comm.skew;
-	char line[256], late[128] = "";
+	char line[320], late[128] = "";
 
 	if (!skew->matched)
 		return;
