@@ -177,7 +177,8 @@ static int make_rows(struct builder *b)
 		}
 		b->rows[*row].count++;
 		b->rows[*row].time_ns += api->duration_ns[i];
-		b->rows[*row].errors += api->status[i] != 0;
+		b->rows[*row].errors += api->status[i] && api->status[i] != API_NOT_TOLD;
+		b->rows[*row].not_told += api->status[i] == API_NOT_TOLD;
 		b->rows[*row].launches += bit(b->launched, i);
 		b->n_work++;
 	}
@@ -249,6 +250,7 @@ static void finish(struct api_calls *calls)
 	for (size_t i = 0; i < calls->n; i++) {
 		calls->count += calls->rows[i].count;
 		calls->errors += calls->rows[i].errors;
+		calls->not_told += calls->rows[i].not_told;
 		calls->time_ns += calls->rows[i].time_ns;
 	}
 	for (size_t i = 0; i < calls->n; i++)

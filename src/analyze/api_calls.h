@@ -15,6 +15,7 @@ struct api_row {
 	uint32_t name; /* string id */
 	bool driver;
 	uint64_t count, errors; /* errors: calls whose status is not 0 */
+	uint64_t not_told;	/* calls whose status is not known */
 	int64_t time_ns;
 	struct stats_summary summary; /* of the calls, ns */
 	double share_pct;
@@ -26,7 +27,7 @@ struct api_row {
 struct api_calls {
 	struct api_row *rows; /* by time, largest first */
 	size_t n;
-	uint64_t count, errors;
+	uint64_t count, errors, not_told;
 	int64_t time_ns;
 	struct value latency_ns; /* over all calls */
 	uint64_t launches;

@@ -47,6 +47,7 @@ static void add_api(struct reader *r, const struct event *e, const struct args *
 		.thread = thread_of(e),
 		.correlation = number(args, ARG_CORRELATION, 0),
 		.driver = e->class == CLASS_DRIVER,
+		.status = r->own ? 0 : API_NOT_TOLD, /* our own say it when it is not 0 */
 	};
 
 	fill_extra(r, e, args, RECORD_API, &row);

@@ -226,7 +226,7 @@ static int api_row(void *context, int64_t rowid, const struct scan_value *v)
 	}
 	row.thread = thread_of(&v[2]);
 	row.correlation = u64_of(&v[3]);
-	row.status = u32_of(&v[5]);
+	row.status = int_of(&v[5], &id) ? u32_of(&v[5]) : API_NOT_TOLD;
 	return part_add(seat->part, RECORD_API, &row);
 }
 

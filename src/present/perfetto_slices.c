@@ -139,7 +139,7 @@ static uint8_t *api_args(const struct perfetto *p, uint8_t *at, size_t row)
 	at = perfetto_arg(at, ARG_correlation, api->correlation[row]);
 	if (api->driver[row])
 		at = true_arg(at, ARG_driver);
-	if (api->status[row])
+	if (api->status[row] && api->status[row] != API_NOT_TOLD)
 		at = perfetto_arg(at, ARG_status, api->status[row]);
 	for (uint32_t w = p->first_work[row]; w < p->first_work[row + 1]; w++)
 		at = proto_fixed64(at, EVENT_FLOW, p->works[w] + UINT64_C(1));

@@ -189,7 +189,7 @@ static void json_devices(struct json *json, const struct run *run)
 static void json_run(struct json *json, const struct run *run)
 {
 	const struct run_info *info = &run->info;
-	struct cell duration;
+	struct cell duration, started;
 
 	json_key(json, "run");
 	json_object(json);
@@ -201,8 +201,10 @@ static void json_run(struct json *json, const struct run *run)
 		json_key(json, "source");
 		json_string(json, info->source);
 	}
-	duration = info->duration_known ? cell_int(info->duration_ns)
-					: cell_absent("the program has not ended");
+	duration = info->duration_known
+			   ? cell_int(info->duration_ns)
+			   : cell_absent(info->source[0] ? "the imported file does not say"
+							 : "the program has not ended");
 	grid_json_cell(json, "duration_ns", &duration);
 	json_devices(json, run);
 	json_key(json, "ranks");
@@ -218,7 +220,8 @@ static void json_run(struct json *json, const struct run *run)
 	} else {
 		json_null(json);
 		json_key(json, "exit_status_reason");
-		json_string(json, "the program did not exit by itself");
+		json_string(json, info->source[0] ? "the imported file does not say"
+						  : "the program did not exit by itself");
 	}
 	json_key(json, "host");
 	json_string(json, info->host);
@@ -228,8 +231,10 @@ static void json_run(struct json *json, const struct run *run)
 	json_string(json, info->level);
 	json_key(json, "version");
 	json_string(json, info->version);
-	json_key(json, "started_realtime_ns");
-	json_int(json, info->started_realtime_ns);
+	started = info->source[0] && !info->started_realtime_ns
+			  ? cell_absent("the imported file does not say")
+			  : cell_int(info->started_realtime_ns);
+	grid_json_cell(json, "started_realtime_ns", &started);
 	json_key(json, "notes");
 	json_string(json, info->notes);
 	json_object_end(json);

@@ -25,6 +25,11 @@ static const struct grid_column columns[] = {
 	{ .key = "launches", .unit = GRID_INT },
 };
 
+static struct cell errors_cell(uint64_t errors, uint64_t not_told)
+{
+	return not_told ? cell_absent("the imported file does not say") : cell_uint(errors);
+}
+
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
@@ -45,7 +50,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_real(row->summary.p99);
 		*cell++ = cell_real(row->summary.min);
 		*cell++ = cell_real(row->summary.max);
-		*cell++ = cell_uint(row->errors);
+		*cell++ = errors_cell(row->errors, row->not_told);
 		*cell++ = cell_value(row->latency_ns);
 		*cell++ = cell_uint(row->launches);
 	}
@@ -55,6 +60,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 static void total(const struct scene *scene, struct json *json)
 {
 	const struct api_calls *api = &scene->f->api;
+	struct cell errors = errors_cell(api->errors, api->not_told);
 
 	json_key(json, "count");
 	json_uint(json, api->count);
@@ -62,8 +68,7 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, api->n);
 	json_key(json, "time_ns");
 	json_int(json, api->time_ns);
-	json_key(json, "errors");
-	json_uint(json, api->errors);
+	grid_json_cell(json, "errors", &errors);
 	grid_json_value(json, "launch_latency_ns", api->latency_ns);
 	json_key(json, "launches");
 	json_uint(json, api->launches);

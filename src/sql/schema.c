@@ -63,6 +63,8 @@ static const struct {
 	{ RECORD_OP, "bytes", ABSENT_BIT_1, "unknown" },
 	{ RECORD_STEP, "tokens", ABSENT_UNLESS, "tokens_known" },
 	{ RECORD_COLLECTIVE, "sequence", ABSENT_UNLESS, "sequence_known" },
+	{ RECORD_API, "status", ABSENT_MOST, NULL },
+	{ RECORD_COPY, "asynchronous", ABSENT_MOST, NULL },
 	{ RECORD_COLLECTIVE, "in_elements", ABSENT_ZERO, NULL },
 	{ RECORD_COLLECTIVE, "out_elements", ABSENT_ZERO, NULL },
 	{ RECORD_DEVICE, "memory_bytes", ABSENT_ZERO, NULL },

@@ -58,6 +58,7 @@ enum sql_absent {
 	ABSENT_NEVER,
 	ABSENT_ZERO,	 /* 0: not told */
 	ABSENT_NEGATIVE, /* -1: none */
+	ABSENT_MOST,	 /* the largest of its type: not told */
 	ABSENT_UNLESS,	 /* when the column absent_by is 0 */
 	ABSENT_BIT_0,	 /* when the bit of the column absent_by is set */
 	ABSENT_BIT_1,

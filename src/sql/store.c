@@ -406,6 +406,11 @@ struct cell store_id_cell(struct store *store, const struct store_data *data, si
 	return phase_cell((unsigned int)id);
 }
 
+static bool is_most(uint8_t field_type, int64_t number)
+{
+	return number == (field_type == COLUMN_U8 ? UINT8_MAX : UINT32_MAX);
+}
+
 static struct cell plain_cell(const struct sql_column *column, const struct store_column *from,
 			      size_t row)
 {
@@ -425,6 +430,9 @@ static struct cell plain_cell(const struct sql_column *column, const struct stor
 		return number ? cell_int(number) : cell_absent(NOT_TOLD);
 	case ABSENT_NEGATIVE:
 		return number < 0 ? cell_absent("none") : cell_int(number);
+	case ABSENT_MOST:
+		return is_most(column->field_type, number) ? cell_absent(NOT_TOLD)
+							   : cell_int(number);
 	case ABSENT_UNLESS:
 		return from->absent_by[row] ? cell_int(number) : cell_absent(NOT_TOLD);
 	case ABSENT_BIT_0:
@@ -453,7 +461,8 @@ struct cell store_value_cell(struct store *store, const struct store_data *data,
 		break;
 	}
 	return (column->absent == ABSENT_ZERO && !value) ||
-			       (column->absent == ABSENT_NEGATIVE && value < 0)
+			       (column->absent == ABSENT_NEGATIVE && value < 0) ||
+			       (column->absent == ABSENT_MOST && is_most(column->field_type, value))
 		       ? cell_absent(NOT_TOLD)
 		       : cell_int(value);
 }

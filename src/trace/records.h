@@ -245,7 +245,7 @@
 	C(15, graph, U32, PLAIN)                                                                   \
 	C(16, graph_node, U64, DELTA)
 #define COPY_ASYNCHRONOUS 1
-#define COPY_NOT_TOLD 2
+#define COPY_NOT_TOLD UINT8_MAX
 #define RECORD_COLUMNS_set(C, L, B)                                                                \
 	C(1, start_ns, I64, START)                                                                 \
 	C(2, duration_ns, I64, DUR)                                                                \
@@ -267,6 +267,7 @@
 	C(5, correlation, U64, DELTA)                                                              \
 	C(6, driver, U8, PLAIN)                                                                    \
 	C(7, status, U32, PLAIN)
+#define API_NOT_TOLD UINT32_MAX /* the status, by files of other profilers */
 /* The host waits. type: 1 event, 2 stream waits for event, 3 stream, 4 context. */
 #define RECORD_COLUMNS_sync(C, L, B)                                                               \
 	C(1, start_ns, I64, START)                                                                 \

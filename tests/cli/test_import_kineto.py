@@ -226,6 +226,20 @@ def compressed_files_that_are_damaged():
 
 
 @test
+def what_the_file_does_not_say_is_not_zero():
+    written("a.json", b'[{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, '
+                      b'"tid": 2, "ts": 1, "dur": 2, "args": {"correlation": 3}}, '
+                      b'{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", '
+                      b'"pid": 0, "tid": 7, "ts": 9, "dur": 2, "args": {"correlation": 3, '
+                      b'"bytes": 4}}]')
+    calls, copies = answer("api", "a.json"), answer("transfers", "a.json")
+    for absent, key in ((calls["rows"][0], "errors"), (calls["total"], "errors"),
+                        (copies["rows"][0], "asynchronous"), (calls["run"], "started_realtime_ns"),
+                        (calls["run"], "duration_ns")):
+        equal((absent[key], absent[key + "_reason"]), (None, "the imported file does not say"), key)
+
+
+@test
 def files_that_break_off():
     text = trace_text().encode()
     count, time, damaged = kernels_of(written("cut.json", text[:len(text) // 3]))

@@ -102,12 +102,12 @@ static void test_copies_and_sets(void **state)
 		     "\"correlation\":9,\"bytes\":131072,\"memory bandwidth (GB/s)\":78.7}}",
 		     "copy start_ns=1000 duration_ns=736 bytes=131072 kind=1 source_memory=2 "
 		     "target_memory=3 device=2 stream=7 correlation=9 source_device=2 "
-		     "target_device=2 asynchronous=2 context=1\n");
+		     "target_device=2 asynchronous=255 context=1\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"Memcpy\","
 		     "\"name\":\"Memcpy PtoP (Device -> Device)\",\"ts\":1,\"dur\":1,"
 		     "\"args\":{\"device\":0,\"fromDevice\":0,\"toDevice\":3}}",
 		     "copy start_ns=1000 duration_ns=1000 kind=10 source_memory=3 target_memory=3 "
-		     "target_device=3 asynchronous=2\n");
+		     "target_device=3 asynchronous=255\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"gpu_memset\",\"name\":\"Memset (Device)\",\"ts\":1,"
 		     "\"dur\":1,\"pid\":0,\"tid\":7,\"args\":{\"bytes\":16}}",
 		     "set start_ns=1000 duration_ns=1000 bytes=16 memory=3 stream=7\n");
@@ -120,11 +120,11 @@ static void test_calls_and_waits(void **state)
 		     "\"pid\":461,\"tid\":506,\"ts\":1.5,\"dur\":45.15,"
 		     "\"args\":{\"cbid\":211,\"correlation\":18786}}",
 		     "api name='cudaLaunchKernel' start_ns=1500 duration_ns=45150 thread=506 "
-		     "correlation=18786\n");
+		     "correlation=18786 status=4294967295\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":\"cuLaunchKernelEx\","
 		     "\"pid\":461,\"tid\":506,\"ts\":1,\"dur\":1,\"args\":{\"correlation\":7}}",
 		     "api name='cuLaunchKernelEx' start_ns=1000 duration_ns=1000 thread=506 "
-		     "correlation=7 driver=1\n");
+		     "correlation=7 driver=1 status=4294967295\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Wait Event\","
 		     "\"pid\":0,\"tid\":20,\"ts\":1,\"dur\":1,\"args\":{\"stream\":20,"
 		     "\"correlation\":7,\"context\":1}}",
@@ -303,7 +303,7 @@ static void test_numbers(void **state)
 	assert_event("{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"a\",\"ts\":1,\"dur\":1,"
 		     "\"args\":{\"correlation\":18446744073709551615}}",
 		     "api name='a' start_ns=1000 duration_ns=1000 "
-		     "correlation=18446744073709551615\n");
+		     "correlation=18446744073709551615 status=4294967295\n");
 }
 
 static void test_strings(void **state)
