@@ -119,24 +119,6 @@ static int begin(void *context, const char *const *names, size_t n)
 	return begin_text(output, names, n);
 }
 
-static void json_cell(struct json *json, const struct cell *cell)
-{
-	switch (cell->kind) {
-	case CELL_INT:
-		json_int(json, cell->i);
-		break;
-	case CELL_REAL:
-		json_double(json, cell->d);
-		break;
-	case CELL_TEXT:
-		json_string(json, cell->s);
-		break;
-	default:
-		json_null(json);
-		break;
-	}
-}
-
 /* Cells are kept as texts with their NUL: widths are known at the end. */
 static int keep_row(struct sql_output *output, const struct cell *cells, size_t n)
 {
@@ -166,7 +148,7 @@ static int row(void *context, const struct cell *cells, size_t n)
 	case SQL_JSON:
 		json_array_line(&output->json);
 		for (size_t i = 0; i < n; i++)
-			json_cell(&output->json, &cells[i]);
+			grid_json_plain(&output->json, &cells[i]);
 		json_array_end(&output->json);
 		return 0;
 	case SQL_CSV:

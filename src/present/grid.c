@@ -328,17 +328,11 @@ void grid_csv(const struct grid *grid, size_t limit, FILE *out)
 	}
 }
 
-void grid_json_cell(struct json *json, const char *key, const struct cell *cell)
+void grid_json_plain(struct json *json, const struct cell *cell)
 {
-	char reason_key[80];
-
-	json_key(json, key);
 	switch (cell->kind) {
 	case CELL_ABSENT:
 		json_null(json);
-		snprintf(reason_key, sizeof(reason_key), "%s_reason", key);
-		json_key(json, reason_key);
-		json_string(json, cell->reason ? cell->reason : "not known");
 		break;
 	case CELL_INT:
 		json_int(json, cell->i);
@@ -355,6 +349,19 @@ void grid_json_cell(struct json *json, const char *key, const struct cell *cell)
 	case CELL_BOOL:
 		json_bool(json, cell->u);
 		break;
+	}
+}
+
+void grid_json_cell(struct json *json, const char *key, const struct cell *cell)
+{
+	char reason_key[80];
+
+	json_key(json, key);
+	grid_json_plain(json, cell);
+	if (cell->kind == CELL_ABSENT) {
+		snprintf(reason_key, sizeof(reason_key), "%s_reason", key);
+		json_key(json, reason_key);
+		json_string(json, cell->reason ? cell->reason : "not known");
 	}
 }
 

@@ -94,6 +94,7 @@ void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_ex
 	       const void *context);
 
 /* One cell as a JSON value; absent: null and, after it, "KEY_reason". */
+void grid_json_plain(struct json *json, const struct cell *cell); /* its value alone */
 void grid_json_cell(struct json *json, const char *key, const struct cell *cell);
 void grid_json_value(struct json *json, const char *key, struct value value);
 
