@@ -66,6 +66,17 @@ static bool times_of(struct ns_seat *seat, int64_t rowid, const struct scan_valu
 	return false;
 }
 
+/* Rows of all these tables begin with start, end and the process or thread. 1, 0: its times make no
+ * sense, -ENOMEM. */
+static int begin_row(struct ns_worker *worker, int64_t rowid, const struct scan_value *v,
+		     struct ns_seat **ret_seat, int64_t *ret_start, int64_t *ret_duration)
+{
+	*ret_seat = seat_of_global(worker, &v[2]);
+	if (!*ret_seat)
+		return -ENOMEM;
+	return times_of(*ret_seat, rowid, v, ret_start, ret_duration);
+}
+
 static uint32_t thread_of(const struct scan_value *global)
 {
 	int64_t id;
@@ -100,14 +111,13 @@ static const char *const kernel_columns[] = {
 static int kernel_row(void *context, int64_t rowid, const struct scan_value *v)
 {
 	struct ns_worker *worker = context;
-	struct ns_seat *seat = seat_of_global(worker, &v[2]);
+	struct ns_seat *seat;
 	struct row_launch launch = { 0 };
 	struct row_kernel row = { 0 };
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
 
-	if (!seat)
-		return -ENOMEM;
-	if (!times_of(seat, rowid, v, &row.start_ns, &row.duration_ns))
-		return 0;
+	if (r <= 0)
+		return r;
 	for (int i = 9; i < 12 && !launch.name; i++) {
 		int64_t id;
 
@@ -153,15 +163,14 @@ static int copy_row(void *context, int64_t rowid, const struct scan_value *v)
 	/* Moves of managed memory by the driver, 11 to 13, are copies like others. */
 	static const uint8_t kinds[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 8 };
 	struct ns_worker *worker = context;
-	struct ns_seat *seat = seat_of_global(worker, &v[2]);
+	struct ns_seat *seat;
 	struct row_copy row = { .asynchronous = COPY_NOT_TOLD };
 	uint32_t kind = u32_of(&v[8]);
 	int64_t device;
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
 
-	if (!seat)
-		return -ENOMEM;
-	if (!times_of(seat, rowid, v, &row.start_ns, &row.duration_ns))
-		return 0;
+	if (r <= 0)
+		return r;
 	row.device = u32_of(&v[3]);
 	row.context = u32_of(&v[4]);
 	row.stream = u32_of(&v[5]);
@@ -184,13 +193,12 @@ static const char *const set_columns[] = {
 static int set_row(void *context, int64_t rowid, const struct scan_value *v)
 {
 	struct ns_worker *worker = context;
-	struct ns_seat *seat = seat_of_global(worker, &v[2]);
+	struct ns_seat *seat;
 	struct row_set row = { 0 };
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
 
-	if (!seat)
-		return -ENOMEM;
-	if (!times_of(seat, rowid, v, &row.start_ns, &row.duration_ns))
-		return 0;
+	if (r <= 0)
+		return r;
 	row.device = u32_of(&v[3]);
 	row.context = u32_of(&v[4]);
 	row.stream = u32_of(&v[5]);
@@ -208,14 +216,13 @@ static const char *const api_columns[] = {
 static int api_row(void *context, int64_t rowid, const struct scan_value *v)
 {
 	struct ns_worker *worker = context;
-	struct ns_seat *seat = seat_of_global(worker, &v[2]);
+	struct ns_seat *seat;
 	struct row_api row = { 0 };
 	int64_t id;
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
 
-	if (!seat)
-		return -ENOMEM;
-	if (!times_of(seat, rowid, v, &row.start_ns, &row.duration_ns))
-		return 0;
+	if (r <= 0)
+		return r;
 	if (int_of(&v[4], &id)) {
 		uint32_t name = ns_name(worker, seat, id, NS_CALL);
 
@@ -238,14 +245,13 @@ static const char *const sync_columns[] = {
 static int sync_row(void *context, int64_t rowid, const struct scan_value *v)
 {
 	struct ns_worker *worker = context;
-	struct ns_seat *seat = seat_of_global(worker, &v[2]);
+	struct ns_seat *seat;
 	struct row_sync row = { 0 };
 	int64_t type, event;
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
 
-	if (!seat)
-		return -ENOMEM;
-	if (!times_of(seat, rowid, v, &row.start_ns, &row.duration_ns))
-		return 0;
+	if (r <= 0)
+		return r;
 	row.context = u32_of(&v[3]);
 	row.stream = u32_of(&v[4]);
 	row.correlation = u64_of(&v[5]);
@@ -262,14 +268,13 @@ static const char *const os_columns[] = { "start", "end", "globalTid", "nameId" 
 static int os_row(void *context, int64_t rowid, const struct scan_value *v)
 {
 	struct ns_worker *worker = context;
-	struct ns_seat *seat = seat_of_global(worker, &v[2]);
+	struct ns_seat *seat;
 	struct row_os_call row = { 0 };
 	int64_t id;
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
 
-	if (!seat)
-		return -ENOMEM;
-	if (!times_of(seat, rowid, v, &row.start_ns, &row.duration_ns))
-		return 0;
+	if (r <= 0)
+		return r;
 	if (int_of(&v[3], &id))
 		row.name = ns_name(worker, seat, id, NS_PLAIN);
 	row.thread = thread_of(&v[2]);
