@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/crc32c.h"
 #include "ingest/nsight_scan.h"
 
 #define LEAF 13
@@ -185,11 +186,33 @@ int scan_pages_leaves(struct scan_table *table, uint32_t root)
 	return r;
 }
 
+/* Most rows of a table have one of a few lists of types, and so their values at one of a few lists of
+ * places: each is worked out once. Only for lists of which every type is a byte, and without texts. */
+#define LAYOUTS 64 /* a power of two */
+#define LAYOUT_TYPES 64
+struct layout {
+	uint8_t types[LAYOUT_TYPES]; /* of the first columns, as many as the table has slots */
+	enum { LAYOUT_EMPTY, LAYOUT_GOOD, LAYOUT_NONE } state;
+	uint32_t bytes, loaded; /* of these columns; up to where loads of eight bytes go */
+	unsigned int n_loads, n_fixed;
+	struct {
+		uint16_t offset;
+		uint8_t slot, shift;
+		enum scan_type type;
+	} loads[SCAN_COLUMNS_MAX];
+	struct {
+		uint8_t slot, value;
+		enum scan_type type;
+	} fixed[SCAN_COLUMNS_MAX];
+};
+
 struct reader {
 	const struct scan_table *table;
 	uint8_t *more;	    /* a page with the rest of a payload */
 	struct buf spilled; /* payloads that go on in other pages */
 	struct scan_value values[SCAN_COLUMNS_MAX];
+	struct layout *layouts;	     /* LAYOUTS, by the hash of their types */
+	const struct layout *latest; /* of the row before; its fixed values are there */
 };
 
 static int64_t big_endian(const uint8_t *p, unsigned int bytes)
@@ -241,42 +264,85 @@ static void decode(struct scan_value *value, uint64_t type, const uint8_t *body)
 /* Bits to shift eight bytes that begin with an integer of this type, so that it alone remains. */
 static const uint8_t int_shift[] = { 0, 56, 48, 40, 32, 16, 0 };
 
-/* The wanted values of one payload; false: it is broken. Up to `limit` there are bytes to read, so
- * that integers of any size are taken with one load. */
-static bool decode_row(struct reader *r, const uint8_t *p, size_t size, const uint8_t *limit,
-		       int64_t rowid)
+static void find_layout(const struct scan_table *t, const uint8_t *types, struct layout *to)
+{
+	uint32_t at = 0;
+
+	*to = (struct layout){ .state = LAYOUT_GOOD };
+	memcpy(to->types, types, t->n_slots);
+	for (size_t c = 0; c < t->n_slots; c++) {
+		uint8_t type = types[c], slot = (uint8_t)t->slot[c];
+		bool wanted = t->slot[c] >= 0;
+
+		if (type == 10 || type == 11 || (wanted && type > 9)) {
+			to->state = LAYOUT_NONE;
+			return;
+		}
+		if (wanted && type && type < 8) {
+			to->loads[to->n_loads].offset = (uint16_t)at;
+			to->loads[to->n_loads].slot = slot;
+			to->loads[to->n_loads].shift = type == 7 ? 0 : int_shift[type];
+			to->loads[to->n_loads++].type = type == 7 ? SCAN_REAL : SCAN_INT;
+			to->loaded = at + 8;
+		} else if (wanted) {
+			to->fixed[to->n_fixed].slot = slot;
+			to->fixed[to->n_fixed].value = type == 9;
+			to->fixed[to->n_fixed++].type = type ? SCAN_INT : SCAN_NULL;
+		}
+		at += type < 10 ? int_bytes[type] : (type - 12u) / 2;
+	}
+	to->bytes = at;
+}
+
+/* The layout of rows with these types; NULL: they have none. */
+static const struct layout *layout_of(struct reader *r, const uint8_t *types)
+{
+	size_t n = r->table->n_slots;
+	struct layout *layout;
+
+	if (r->latest && !memcmp(r->latest->types, types, n))
+		return r->latest;
+	for (size_t i = 0; i < n; i++)
+		if (types[i] >= 0x80)
+			return NULL;
+	layout = &r->layouts[crc32c(0, types, n) & (LAYOUTS - 1)];
+	if (layout->state == LAYOUT_EMPTY || memcmp(layout->types, types, n) != 0) {
+		find_layout(r->table, types, layout);
+		r->latest = NULL; /* it may have been this one */
+	}
+	return layout->state == LAYOUT_GOOD ? layout : NULL;
+}
+
+static void take_layout(struct reader *r, const struct layout *layout, const uint8_t *body)
+{
+	for (unsigned int i = 0; i < layout->n_loads; i++) {
+		struct scan_value *value = &r->values[layout->loads[i].slot];
+		uint64_t word;
+
+		memcpy(&word, body + layout->loads[i].offset, sizeof(word));
+		value->type = layout->loads[i].type;
+		value->i = (int64_t)be64toh(word) >> layout->loads[i].shift;
+	}
+	for (unsigned int i = 0; r->latest != layout && i < layout->n_fixed; i++) {
+		r->values[layout->fixed[i].slot].type = layout->fixed[i].type;
+		r->values[layout->fixed[i].slot].i = layout->fixed[i].value;
+	}
+	r->latest = layout;
+}
+
+/* Value by value, whatever they are. p: the types, up to where the values begin. */
+static bool take_values(struct reader *r, const uint8_t *p, const uint8_t *body, const uint8_t *end)
 {
 	const struct scan_table *t = r->table;
-	const uint8_t *end = p + size, *body, *head_end;
 	const int16_t *slot = t->slot, *slots_end = slot + t->n_slots;
-	uint64_t head_bytes;
+	const uint8_t *head_end = body;
 
-	body = varint(p, end, &head_bytes);
-	if (!body || head_bytes < (size_t)(body - p) || head_bytes > size)
-		return false;
-	head_end = p + head_bytes;
-	p = body;
-	body = head_end;
+	r->latest = NULL;
 	for (; slot < slots_end && p < head_end; slot++) {
-		uint64_t type = *p, bytes;
+		uint64_t type, bytes;
 
-		if (type < 0x80)
-			p++;
-		else if (!(p = varint(p, head_end, &type)))
-			return false;
-		if (type - 1 < 6 && *slot >= 0 && (size_t)(limit - body) >= 8) {
-			struct scan_value *value = &r->values[*slot];
-			uint64_t word;
-
-			memcpy(&word, body, sizeof(word));
-			value->type = SCAN_INT;
-			value->i = (int64_t)be64toh(word) >> int_shift[type];
-			body += int_bytes[type];
-			if (body > end)
-				return false;
-			continue;
-		}
-		if (type == 10 || type == 11)
+		p = varint(p, head_end, &type);
+		if (!p || type == 10 || type == 11)
 			return false;
 		bytes = type < 10 ? int_bytes[type] : (type - 12) / 2;
 		if (bytes > (size_t)(end - body))
@@ -289,9 +355,34 @@ static bool decode_row(struct reader *r, const uint8_t *p, size_t size, const ui
 	for (; slot < slots_end; slot++)
 		if (*slot >= 0)
 			r->values[*slot].type = SCAN_NULL;
+	return true;
+}
+
+/* The wanted values of one payload; false: it is broken. Up to `limit` there are bytes to read, so
+ * that integers of any size are taken with one load. */
+static bool decode_row(struct reader *r, const uint8_t *p, size_t size, const uint8_t *limit,
+		       int64_t rowid)
+{
+	const struct scan_table *t = r->table;
+	const uint8_t *types, *body;
+	const struct layout *layout = NULL;
+	uint64_t head_bytes;
+
+	types = varint(p, p + size, &head_bytes);
+	if (!types || head_bytes < (size_t)(types - p) || head_bytes > size)
+		return false;
+	body = p + head_bytes;
+	if (t->n_slots <= LAYOUT_TYPES && t->n_slots <= (size_t)(body - types))
+		layout = layout_of(r, types);
+	if (layout && layout->bytes <= size - head_bytes &&
+	    layout->loaded <= (size_t)(limit - body))
+		take_layout(r, layout, body);
+	else if (!take_values(r, types, body, p + size))
+		return false;
 	if (t->rowid >= 0 && r->values[t->rowid].type == SCAN_NULL) {
 		r->values[t->rowid].type = SCAN_INT;
 		r->values[t->rowid].i = rowid;
+		r->latest = NULL; /* that was no fixed value */
 	}
 	return true;
 }
@@ -411,13 +502,15 @@ int scan_pages_chunk(const struct scan_table *table, size_t chunk, scan_row row,
 	size_t first = chunk * pages;
 	size_t last = first + pages < table->n_leaves ? first + pages : table->n_leaves;
 	uint8_t *run = malloc(RUN_BYTES), *more = malloc(table->file->page_bytes);
-	struct reader r = { .table = table, .more = more };
+	struct layout *layouts = calloc(LAYOUTS, sizeof(*layouts));
+	struct reader r = { .table = table, .more = more, .layouts = layouts };
 	int result = -ENOMEM;
 
-	if (run && more)
+	if (run && more && layouts)
 		result = read_leaves(&r, run, first, last, row, context, damaged);
 	free(run);
 	free(more);
+	free(layouts);
 	buf_release(&r.spilled);
 	return result;
 }

@@ -38,9 +38,8 @@ struct view {
 	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
 		      struct err *err);
 	uint64_t kernel_columns; /* that it looks at; 0: all. Kernels are most of a large run */
-	/* Whether it does without ranges and operations, which are most of a foreign trace; NULL:
-	 * never. */
-	bool (*placeless)(const struct present_options *options);
+	/* Takes out what it does without when it has these options; NULL: nothing. */
+	void (*narrow)(const struct present_options *options, struct run_want *want);
 };
 /* What a run must be loaded with for a view with these options. */
 struct run_want view_want(const struct view *view, const struct present_options *options);

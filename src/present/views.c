@@ -92,14 +92,24 @@ static int render_efficiency(const struct run *run, const struct present_options
 	 WANT_COLUMN(kernel, correlation) | WANT_COLUMN(kernel, untimed) |                         \
 	 WANT_COLUMN(kernel, graph_node))
 
-/* All kernels, by what they are alone. */
-static bool kernels_placeless(const struct present_options *options)
+/* What finds the call of a kernel, and says what it cost. */
+#define CALL_COLUMNS                                                                               \
+	(WANT_COLUMN(api, start_ns) | WANT_COLUMN(api, duration_ns) | WANT_COLUMN(api, thread) |   \
+	 WANT_COLUMN(api, correlation) | WANT_COLUMN(api, driver))
+
+static void narrow_kernels(const struct present_options *options, struct run_want *want)
 {
 	const struct kernels_options by = { .by = (enum kernels_by)options->kernels_by };
 	const struct selection sel = { options->step_first, options->step_last, options->layer,
 				       options->phase };
 
-	return selection_is_all(&sel) && !kernels_need_places(&by);
+	if (by.by != KERNELS_BY_STREAM && by.by != KERNELS_BY_GRAPH)
+		want->columns[RECORD_KERNEL] = KERNEL_COLUMNS;
+	want->columns[RECORD_API] = CALL_COLUMNS;
+	/* All kernels by what they are alone, wherever in the program: without ranges and operations,
+	 * which are most of a foreign trace. */
+	if (selection_is_all(&sel) && !kernels_need_places(&by))
+		want->kinds &= ~(WANT(RANGE) | WANT(OP));
 }
 
 static const struct view views[] = {
@@ -121,7 +131,7 @@ static const struct view views[] = {
 		  WANT(POOL) | WANT(PROCESS) | WANT(RANGE) | WANT(OP) | WANT(COUNTER) |
 		  WANT(DEVICE),
 	  render_memory },
-	{ "kernels", WANT_DEVICE, render_kernels, 0, kernels_placeless },
+	{ "kernels", WANT_DEVICE, render_kernels, 0, narrow_kernels },
 	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
 	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
 	{ "comm", WANT_DEVICE | WANT(COLLECTIVE), render_comm, KERNEL_COLUMNS },
@@ -143,8 +153,8 @@ struct run_want view_want(const struct view *view, const struct present_options 
 	struct run_want want = { .kinds = view->want_kinds,
 				 .columns = { [RECORD_KERNEL] = view->kernel_columns } };
 
-	if (view->placeless && view->placeless(options))
-		want.kinds &= ~(WANT(RANGE) | WANT(OP));
+	if (view->narrow)
+		view->narrow(options, &want);
 	/* Imports make the stacks of operations from frames; a run that is there has them. */
 	if (options->by_stack && want.kinds & WANT(OP)) {
 		want.kinds |= WANT(FRAME);

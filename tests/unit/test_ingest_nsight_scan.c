@@ -126,6 +126,52 @@ static void test_values(void **state)
 	}
 }
 
+/* Rows of many lists of types, in turn and at random: where the values of each are is kept, for as
+ * many as there is room. In tables of more columns than are kept as well. */
+static void test_layouts(void **state)
+{
+	static const char *const columns[] = { "f", "a", "b", "c", "d", "e" };
+	static const char one[] =
+		"(case abs(random()) % 12 when 0 then null when 1 then 0 when 2 then"
+		" 1 when 3 then -7 when 4 then 300 when 5 then -70000 when 6 then"
+		" 20000000 when 7 then -5000000000 when 8 then 1 << 60 when 9 then"
+		" 0.1 when 10 then 'text' else i end)";
+
+	(void)state;
+	for (int wide = 0; wide < 2; wide++) {
+		struct nsight_file file = nsight_file_new();
+		struct scan_file scan;
+
+		nsight_run(&file, "create table t (id integer primary key, a, b, c, d, e, f)");
+		for (int i = 0; wide && i < 70; i++)
+			nsight_runf(&file, "alter table t add column g%d", i);
+		/* Two lists in turn, which differ in what takes no bytes; then any. */
+		nsight_run(
+			&file,
+			"with recursive n(i) as (select 1 union all select i + 1 from n where i <"
+			" 999) insert into t (a, b, c, d, e, f) select i % 2, 300,"
+			" case i % 2 when 0 then 1 end, i, i % 2 = 0, 7 from n;");
+		nsight_runf(
+			&file,
+			"with recursive n(i) as (select 1 union all select i + 1 from n where i <"
+			" 20000) insert into t (a, b, c, d, e, f) select %s, %s, %s, %s, %s, %s"
+			" from n;",
+			one, one, one, one, one, one);
+		if (wide)
+			nsight_run(&file, "alter table t add column z; update t set z = 5;");
+		nsight_file_close(&file);
+		open_file(&scan, file.path);
+		assert_int_equal(compare(&scan, "t", columns, 6), 999 + 20000);
+		if (wide) {
+			static const char *const last[] = { "z", "a" };
+
+			assert_int_equal(compare(&scan, "t", last, 2), 999 + 20000);
+		}
+		scan_file_close(&scan);
+		nsight_file_release(&file);
+	}
+}
+
 /* Rows that are older than a column, rows deleted, an empty table. */
 static void test_history(void **state)
 {
@@ -292,9 +338,10 @@ static void test_real_files(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	     cmocka_unit_test(test_history),
-		cmocka_unit_test(test_unusual),	     cmocka_unit_test(test_journal),
-		cmocka_unit_test(test_broken_bytes), cmocka_unit_test(test_real_files),
+		cmocka_unit_test(test_values),	   cmocka_unit_test(test_layouts),
+		cmocka_unit_test(test_history),	   cmocka_unit_test(test_unusual),
+		cmocka_unit_test(test_journal),	   cmocka_unit_test(test_broken_bytes),
+		cmocka_unit_test(test_real_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
