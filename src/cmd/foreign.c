@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A foreign file goes the way of every run: it is imported into a run directory, which is loaded. The
- * directory is a temporary one, gone before anything is shown. Main thread.
+ * directory is a temporary one, gone before anything is shown; a child sees to that should this
+ * process end on the way, however it does. Main thread.
  */
 #include "cmd/foreign.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/run_files.h"
@@ -72,6 +75,42 @@ static int temporary_path(char **ret_path, struct err *err)
 	return 0;
 }
 
+/* A child that removes the directory when this process is gone. `life` is closed by the system then. */
+struct caretaker {
+	pid_t pid; /* -1: there is none, which matters only if this process is killed */
+	int life;
+};
+
+static struct caretaker caretaker_start(const char *directory)
+{
+	struct caretaker caretaker = { -1, -1 };
+	int ends[2];
+	char byte;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return caretaker;
+	caretaker.pid = fork();
+	if (caretaker.pid != 0) {
+		close(ends[0]);
+		caretaker.life = ends[1];
+		return caretaker;
+	}
+	setsid(); /* what the terminal sends to stop the command is not for it */
+	close(ends[1]);
+	while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	run_files_remove(directory, true);
+	_exit(0);
+}
+
+static void caretaker_end(const struct caretaker *caretaker)
+{
+	if (caretaker->life >= 0)
+		close(caretaker->life);
+	while (caretaker->pid > 0 && waitpid(caretaker->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* The run is called as the file is. */
 static int rename_run(struct run *run, const char *path)
 {
@@ -93,12 +132,14 @@ static int rename_run(struct run *run, const char *path)
 int foreign_load(const char *path, const struct run_want *want, struct run **ret_run,
 		 struct err *err)
 {
+	struct caretaker caretaker;
 	struct run *run = NULL;
 	char *directory = NULL;
 	int r = temporary_path(&directory, err);
 
 	if (r < 0)
 		return r;
+	caretaker = caretaker_start(directory);
 	r = ingest_run(path, want->kinds, directory, err);
 	if (r == 0)
 		r = run_load(directory, want, &run, err);
@@ -106,6 +147,7 @@ int foreign_load(const char *path, const struct run_want *want, struct run **ret
 		r = err_sys(err, -ENOMEM, "%s: cannot load", path);
 	/* A failed import has taken the directory away itself. */
 	run_files_remove(directory, true);
+	caretaker_end(&caretaker);
 	free(directory);
 	if (r < 0) {
 		run_free(run);

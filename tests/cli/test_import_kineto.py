@@ -7,10 +7,14 @@ import decimal
 import functools
 import gzip
 import json
+import os
 import pathlib
 import re
+import signal
+import subprocess
+from time import monotonic
 
-from cli import Skip, check, equal, main, moescope, one_sentence, test
+from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, one_sentence, test
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FIXTURES = ROOT.parent / "shared" / "fixtures"
@@ -245,6 +249,23 @@ def files_that_break_off():
     count, time, damaged = kernels_of(written("cut.json", text[:len(text) // 3]))
     check(0 < count < 3000 and time == 1000 * count * (count + 1) // 2 and damaged == 1,
           count, time, damaged)
+
+
+@test
+def a_killed_reader_leaves_nothing():
+    event = (b'{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":%d,"dur":1,'
+             b'"args":{"correlation":1}},')
+    path = written("long.json", b"[" + b"".join(event % i for i in range(500_000)) + b"{}]")
+    os.mkdir("tmp")
+    process = subprocess.Popen([MOESCOPE, "kernels", path], stdout=subprocess.DEVNULL,
+                               env=environment(TMPDIR=os.path.abspath("tmp")))
+    while not os.listdir("tmp") and process.poll() is None:
+        pass
+    process.kill()
+    equal(process.wait(), -signal.SIGKILL, "it was done before it could be killed")
+    deadline = monotonic() + 60
+    while os.listdir("tmp"):
+        check(monotonic() < deadline, os.listdir("tmp"))
 
 
 @test
