@@ -223,10 +223,12 @@ def gzip():
     warm(path)
     print(f"## The same as gzip, {os.path.getsize(path) / 1e6:.0f} MB; MB/s of JSON\n")
     inflate = Case("zlib, thrown away", command_of("bench/peer-inflate", path), one_core=True)
+    isal = Case("ISA-L, thrown away", ["igzip", "-t", path], one_core=True)
     one, every = kernels_of(path, one_core=True), kernels_of(path)
-    compare([one, every, inflate], truth)
+    compare([one, every, inflate, isal], truth)
     ratio("times zlib's own speed, all cores", "≥ 0.9", every, inflate)
     ratio("times zlib's own speed, one core", "none", one, inflate)
+    ratio("times ISA-L's own speed, all cores", "≥ 0.9", every, isal)
     print()
     remove("trace.json.gz")
 

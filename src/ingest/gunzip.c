@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gzip by zlib; see gunzip.h. What follows the last member and is none (padding) is not looked at.
+ * gzip files; see gunzip.h. What follows the last member and is none (padding) is not looked at.
  */
 #include "ingest/gunzip.h"
 
@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <zlib.h>
+
+#include "ingest/inflater.h"
 
 #define INPUT_BYTES ((size_t)256 << 10)
 
@@ -17,8 +18,11 @@ struct gunzip {
 	int fd;
 	bool ended;  /* the member; at its end there may be another */
 	bool at_end; /* of the file */
-	z_stream stream;
-	unsigned char input[INPUT_BYTES];
+	int failed;  /* damaged data stays so, whatever a decompressor makes of what follows */
+	struct inflater *inflater;
+	const uint8_t *next;
+	size_t n_next;
+	uint8_t input[INPUT_BYTES];
 };
 
 int gunzip_new(int fd, struct gunzip **ret_gunzip)
@@ -27,13 +31,15 @@ int gunzip_new(int fd, struct gunzip **ret_gunzip)
 
 	if (!gunzip)
 		return -ENOMEM;
-	gunzip->fd = fd;
-	gunzip->ended = gunzip->at_end = false;
-	gunzip->stream = (z_stream){ 0 };
-	if (inflateInit2(&gunzip->stream, 15 + 16) != Z_OK) {
+	gunzip->inflater = inflater_new();
+	if (!gunzip->inflater) {
 		free(gunzip);
 		return -ENOMEM;
 	}
+	gunzip->fd = fd;
+	gunzip->ended = gunzip->at_end = false;
+	gunzip->n_next = 0;
+	gunzip->failed = 0;
 	*ret_gunzip = gunzip;
 	return 0;
 }
@@ -42,7 +48,7 @@ void gunzip_free(struct gunzip *gunzip)
 {
 	if (!gunzip)
 		return;
-	inflateEnd(&gunzip->stream);
+	inflater_free(gunzip->inflater);
 	free(gunzip);
 }
 
@@ -57,42 +63,42 @@ static int refill(struct gunzip *gunzip)
 	if (n < 0)
 		return -errno;
 	gunzip->at_end = n == 0;
-	gunzip->stream.next_in = gunzip->input;
-	gunzip->stream.avail_in = (uInt)n;
+	gunzip->next = gunzip->input;
+	gunzip->n_next = (size_t)n;
 	return 0;
+}
+
+/* 1: go on; 0: there is no more; -errno. */
+static int step(struct gunzip *gunzip, uint8_t **out, size_t *left)
+{
+	size_t before = *left;
+	int r = gunzip->n_next || gunzip->at_end ? 0 : refill(gunzip);
+
+	if (r < 0)
+		return r;
+	if (gunzip->ended) {
+		if (gunzip->at_end || gunzip->next[0] != 0x1f)
+			return 0;
+		inflater_reset(gunzip->inflater);
+		gunzip->ended = false;
+	}
+	r = inflater_run(gunzip->inflater, &gunzip->next, &gunzip->n_next, out, left);
+	if (r == INFLATED_ALL)
+		gunzip->ended = true;
+	else if (r == INFLATED_DAMAGED || (r == INFLATED_SOME && gunzip->at_end && *left == before))
+		return -EBADMSG;
+	return r < 0 ? r : 1;
 }
 
 ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size)
 {
-	z_stream *stream = &gunzip->stream;
-	uInt most = size < INT_MAX ? (uInt)size : INT_MAX;
-	int r;
+	size_t most = size < INT_MAX ? size : INT_MAX, left = most;
+	uint8_t *out = (uint8_t *)to;
+	int r = 1;
 
-	stream->next_out = (unsigned char *)to;
-	stream->avail_out = most;
-	while (stream->avail_out) {
-		if (!stream->avail_in && !gunzip->at_end) {
-			r = refill(gunzip);
-			if (r < 0)
-				return most > stream->avail_out
-					       ? (ssize_t)(most - stream->avail_out)
-					       : r;
-		}
-		if (gunzip->ended) {
-			if (gunzip->at_end || stream->next_in[0] != 0x1f)
-				break;
-			inflateReset(stream);
-			gunzip->ended = false;
-		}
-		r = inflate(stream, Z_NO_FLUSH);
-		if (r == Z_STREAM_END)
-			gunzip->ended = true;
-		else if (r == Z_MEM_ERROR)
-			return -ENOMEM;
-		else if (r != Z_OK && !(r == Z_BUF_ERROR && !gunzip->at_end))
-			break;
-	}
-	if (stream->avail_out < most)
-		return (ssize_t)(most - stream->avail_out);
-	return gunzip->ended || !most ? 0 : -EBADMSG;
+	while (left && r > 0)
+		r = gunzip->failed ? gunzip->failed : step(gunzip, &out, &left);
+	if (r < 0)
+		gunzip->failed = r;
+	return left < most ? (ssize_t)(most - left) : r < 0 ? r : 0;
 }

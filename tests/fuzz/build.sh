@@ -27,7 +27,7 @@ else
 	without="$without|recorder|recorder_(cuda|drain|kernel|rows))|base/(gpu_devices|nvml_api)"
 fi
 # Importers with the libraries that they can do without.
-without="$without|ingest/(gunzip|nsight)_off"
+without="$without|ingest/((gunzip|nsight)_off|inflater_zlib)"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
@@ -49,5 +49,5 @@ ar rcs "$1/objects.a" $objects
 while read -r target; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" "$1/objects.a" \
-		-o "$1/fuzz_$target" -lzstd -lz -lsqlite3 -lpthread -lm
+		-o "$1/fuzz_$target" -lzstd -lz -lisal -lsqlite3 -lpthread -lm
 done < "$here/targets"
