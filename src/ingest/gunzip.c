@@ -20,7 +20,7 @@ struct gunzip {
 	bool at_end; /* of the file */
 	int failed;  /* damaged data stays so, whatever a decompressor makes of what follows */
 	struct inflater *inflater;
-	const uint8_t *next;
+	uint8_t *next;
 	size_t n_next;
 	uint8_t input[INPUT_BYTES];
 };

@@ -25,7 +25,7 @@ void inflater_free(struct inflater *inflater);
 void inflater_reset(struct inflater *inflater);
 
 /* Moves both ends on. Sizes below 2^31. -ENOMEM, or an enum inflated. */
-int inflater_run(struct inflater *inflater, const uint8_t **in, size_t *n_in, uint8_t **out,
+int inflater_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out,
 		 size_t *n_out);
 
 #endif

@@ -34,13 +34,13 @@ void inflater_reset(struct inflater *inflater)
 	inflater->state.crc_flag = ISAL_GZIP;
 }
 
-int inflater_run(struct inflater *inflater, const uint8_t **in, size_t *n_in, uint8_t **out,
+int inflater_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out,
 		 size_t *n_out)
 {
 	struct inflate_state *state = &inflater->state;
 	int r;
 
-	state->next_in = (uint8_t *)(uintptr_t)*in;
+	state->next_in = *in;
 	state->avail_in = (uint32_t)*n_in;
 	state->next_out = *out;
 	state->avail_out = (uint32_t)*n_out;

@@ -35,13 +35,13 @@ void inflater_reset(struct inflater *inflater)
 	inflateReset(&inflater->stream);
 }
 
-int inflater_run(struct inflater *inflater, const uint8_t **in, size_t *n_in, uint8_t **out,
+int inflater_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out,
 		 size_t *n_out)
 {
 	z_stream *stream = &inflater->stream;
 	int r;
 
-	stream->next_in = (uint8_t *)(uintptr_t)*in;
+	stream->next_in = *in;
 	stream->avail_in = (uInt)*n_in;
 	stream->next_out = *out;
 	stream->avail_out = (uInt)*n_out;
