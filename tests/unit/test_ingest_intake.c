@@ -254,16 +254,22 @@ static void test_names_are_cleaned(void **state)
 	assert_string_equal(run_string(f->run, f->run->mark.text[2]), "gr\xc3\xbc\xc3\x9f");
 }
 
-static void add_collective(struct intake_part *part, uint64_t sequence, int64_t end)
+static void add_collective_of(struct intake_part *part, const char *group, uint64_t sequence,
+			      int64_t end)
 {
 	assert_int_equal(part_add(part, RECORD_COLLECTIVE,
 				  &(struct row_collective){ .name = part_text(part, "allreduce"),
 							    .start_ns = end - 10,
 							    .duration_ns = 10,
-							    .group = part_text(part, "world"),
+							    .group = part_text(part, group),
 							    .sequence = sequence,
 							    .sequence_known = 1 }),
 			 0);
+}
+
+static void add_collective(struct intake_part *part, uint64_t sequence, int64_t end)
+{
+	add_collective_of(part, "world", sequence, end);
 }
 
 /* Rank 1 is 1000 ns ahead; one of four meetings is 50 ns off. */
@@ -294,6 +300,59 @@ static void test_clocks(void **state)
 	assert_string_equal(f->run->info.notes,
 			    "rank 1: moved by -1000 ns onto the clock of rank 0, by the ends of 4 "
 			    "collectives; half of them then fit to 0 ns.");
+}
+
+/* Ranks that never meet the first one are moved by those that do. Rank r is r * 1000 ns ahead; ranks 4
+ * and 5 meet nobody but each other, and rank 6 is in the file of rank 5. */
+static void test_clocks_of_neighbours(void **state)
+{
+	static const struct {
+		const char *group;
+		uint32_t ranks[2];
+	} groups[] = { { "rows 0", { 0, 1 } },
+		       { "rows 1", { 2, 3 } },
+		       { "columns 1", { 1, 3 } },
+		       { "alone", { 4, 5 } } };
+	struct fixture *f = *state;
+	struct intake_part *parts[7];
+
+	for (uint32_t rank = 0; rank < 7; rank++) {
+		struct intake_process *process;
+
+		if (rank != 6)
+			intake_next_file(f->intake);
+		process = intake_process(f->intake, rank, 7);
+		process->wall_clock = true;
+		parts[rank] = intake_part(process);
+	}
+	for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++)
+		for (int k = 0; k < 2; k++)
+			for (uint64_t i = 0; i < 4; i++)
+				add_collective_of(parts[groups[g].ranks[k]], groups[g].group, i,
+						  1000 * (int64_t)groups[g].ranks[k] +
+							  100 * (int64_t)(i + 1));
+	add_collective_of(parts[6], "nobody else", 0, 5100);
+	write_and_load(f);
+	for (size_t i = 0; i < f->run->collective.n; i++) {
+		uint32_t rank = f->run->shards[f->run->collective.shard[i]].rank;
+		int64_t end = f->run->collective.start_ns[i] + 10;
+
+		assert_int_equal(end, (rank < 4 ? 0 : 4000) +
+					      100 * (int64_t)(f->run->collective.sequence[i] + 1));
+	}
+	assert_string_equal(
+		f->run->info.notes,
+		"rank 1: moved by -1000 ns onto the clock of rank 0, by the ends of 4 "
+		"collectives; half of them then fit to 0 ns.\n"
+		"rank 3: moved by -3000 ns onto the clock of rank 0, by the ends of 4 "
+		"collectives with rank 1; half of them then fit to 0 ns.\n"
+		"rank 2: moved by -2000 ns onto the clock of rank 0, by the ends of 4 "
+		"collectives with rank 3; half of them then fit to 0 ns.\n"
+		"rank 4: no collective with rank 0 could be matched, so its times are those of "
+		"its own host's clock.\n"
+		"rank 5: moved by -1000 ns onto the clock of rank 4, by the ends of 4 "
+		"collectives; half of them then fit to 0 ns.\n"
+		"rank 6: moved with rank 5, which is in the same file.");
 }
 
 /* Whole names tell a phase; parts of names do not. */
@@ -383,6 +442,7 @@ int main(void)
 		TEST(test_losses),
 		TEST(test_names_are_cleaned),
 		TEST(test_clocks),
+		TEST(test_clocks_of_neighbours),
 		TEST(test_phases_by_name),
 		TEST(test_one_file_one_process),
 		TEST(test_unwanted_kinds),
