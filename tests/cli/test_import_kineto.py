@@ -120,6 +120,32 @@ def ranks_of_a_directory():
     equal(found["total"]["count"], 1154 + 1104)
 
 
+def write_ranks(folder, clocks):
+    """A trace of each rank, with steps and collectives; clocks: what each is ahead, in microseconds."""
+    pathlib.Path(folder).mkdir()
+    for rank, ahead in enumerate(clocks):
+        found = []
+        for i in range(3):
+            found.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 9,
+                          "tid": 1, "ts": 1000 * i + ahead, "dur": 900})
+            found.append({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0,
+                          "tid": 7, "ts": 1000 * i + 100 + ahead, "dur": 50,
+                          "args": {"device": 0, "stream": 7, "Collective name": "allreduce",
+                                   "Group size": len(clocks), "Process Group Name": "0", "Seq": i}})
+        written(f"{folder}/{rank}.json",
+                json.dumps({"baseTimeNanoseconds": 1700000000000000000,
+                            "distributedInfo": {"rank": rank}, "traceEvents": found}).encode())
+
+
+@test
+def times_of_ranks_do_not_depend_on_what_is_asked_for():
+    """Clocks are aligned by collectives, which a table of steps does not need."""
+    write_ranks("job", [0, 400])
+    steps = [[row["start_ns"] for row in answer("steps", "job")["rows"] if row["rank"] == rank]
+             for rank in (0, 1)]
+    equal(steps, [[0, 1000000, 2000000]] * 2)
+
+
 def calls_inside(trace):
     """Time of CUDA calls by the innermost operation around them."""
     threads = collections.defaultdict(list)
