@@ -214,15 +214,20 @@ static int read_directory(const char *path, struct intake *intake, struct err *e
 	for (size_t i = 0; i < members.n; i++) {
 		struct err trouble = { "" };
 
-		intake_next_file(intake);
-		r = read_file(members.paths[i], (uint32_t)i, intake, &trouble);
+		r = intake_next_file(intake, members.paths[i]);
+		if (r == 0)
+			r = read_file(members.paths[i], (uint32_t)i, intake, &trouble);
+		else
+			err_sys(&trouble, r, "%s", members.paths[i]);
 		if (r == -ENOMEM) {
 			if (err)
 				*err = trouble;
 			break;
 		}
-		if (r < 0)
+		if (r < 0) {
+			intake_drop_file(intake);
 			intake_note(intake, "%s", trouble.message);
+		}
 		read += r == 0;
 	}
 	if (r != -ENOMEM) {

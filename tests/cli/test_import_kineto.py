@@ -146,6 +146,24 @@ def times_of_ranks_do_not_depend_on_what_is_asked_for():
     equal(steps, [[0, 1000000, 2000000]] * 2)
 
 
+@test
+def files_of_a_directory_that_are_damaged():
+    """A file that gives nothing is no rank, and what is damaged says where."""
+    write_ranks("job", [0, 400, 800])
+    whole = pathlib.Path("job/1.json").read_bytes()
+    written("job/1.json", whole[:-20])
+    written("job/1-again.json", whole)
+    written("job/nothing.json", b'{"traceEvents": 12}')
+    found = answer("report", "job")
+    equal(sorted(found["run"]["ranks"]), [0, 1, 1, 2])
+    equal(found["loss"]["damaged_events"], 1)
+    notes = found["run"]["notes"]
+    check(re.search(r"^job/1\.json at \d+: the file ends inside of an event; not read\.$", notes, re.M),
+          notes)
+    check("job/nothing.json: there is no list of events" in notes, notes)
+    check("rank 1 in job/1-again.json and job/1.json; each file counts as a process" in notes, notes)
+
+
 def calls_inside(trace):
     """Time of CUDA calls by the innermost operation around them."""
     threads = collections.defaultdict(list)
