@@ -284,6 +284,18 @@ def what_the_file_does_not_say_is_not_zero():
 
 
 @test
+def work_without_a_correlation_has_no_call():
+    """Nothing says which call launched a kernel: not the last one that has no number either."""
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaGetDevice", "pid": 1, "tid": 2, "ts": 1,
+            "dur": 2}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 9, "dur": 2}
+    written("a.json", json.dumps([call, kernel]).encode())
+    calls, kernels = answer("api", "a.json"), answer("kernels", "a.json", "--by", "step")
+    equal((calls["total"]["launches"], calls["total"]["launch_latency_ns"]), (0, None))
+    equal(kernels["total"]["without_call"], 1)
+
+
+@test
 def files_that_break_off():
     text = trace_text().encode()
     count, time, damaged = kernels_of(written("cut.json", text[:len(text) // 3]))
