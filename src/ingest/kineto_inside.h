@@ -284,7 +284,8 @@ enum place {
 	PLACE_EVENTS, /* in the list of events, before one or its end */
 	PLACE_LOST,   /* somewhere in the list of events */
 	PLACE_LOST_TOP,
-	PLACE_DONE,
+	PLACE_DONE, /* after the end: blanks */
+	PLACE_OVER, /* after something that is not; the rest does not matter */
 };
 
 struct text_state {

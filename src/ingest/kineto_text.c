@@ -201,6 +201,19 @@ static const char *find_list(struct reader *r, struct text_state *state, const c
 	return NULL;
 }
 
+/* Zeros are what some systems fill files up with. Traces one behind the other occur: only the first is
+ * read, for the others have clocks and processes of their own. */
+static const char *read_after(struct reader *r, struct text_state *state, const char *p)
+{
+	while (p < r->end && (unsigned char)*p <= ' ')
+		p++;
+	if (p < r->end) {
+		damaged(r, p, "something after the end of the trace");
+		state->place = PLACE_OVER;
+	}
+	return r->end;
+}
+
 const char *text_read(struct reader *r, struct text_state *state)
 {
 	const char *p = r->begin, *next = p;
@@ -223,7 +236,11 @@ const char *text_read(struct reader *r, struct text_state *state)
 			next = find_list(r, state, &p);
 			break;
 		case PLACE_DONE:
-			return r->end;
+			next = read_after(r, state, p);
+			break;
+		case PLACE_OVER:
+			next = r->end;
+			break;
 		}
 		if (next)
 			p = next;
