@@ -84,6 +84,16 @@ static const char *read_top(struct reader *r, struct text_state *state, const ch
 	return begin + 1;
 }
 
+/* A value in the place of an event, such as null. NULL: it is not whole, or there is none. */
+static const char *skip_other(struct reader *r, const char *p)
+{
+	const char *end = value_skip(r, p), *after = end ? skip_blanks(end) : NULL;
+
+	if (end && *after != ',' && *after != ']')
+		return value_bad(r, after, "something that is no event");
+	return end;
+}
+
 /* An event, or the end of their list. NULL: it is not whole; *at: where it begins. */
 static const char *read_next(struct reader *r, struct text_state *state, const char **at)
 {
@@ -104,9 +114,12 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 		state->place = state->bare ? PLACE_DONE : PLACE_TOP;
 		return p + 1;
 	}
+	end = skip_other(r, p);
+	if (!end && !r->why)
+		return NULL;
 	damaged(r, p, "something that is no event");
-	state->place = PLACE_LOST;
-	return p + 1;
+	state->place = end ? PLACE_EVENTS : PLACE_LOST;
+	return end ? end : p + 1;
 }
 
 enum finding { NO, YES, UNSURE /* it may go on after the end */ };
