@@ -251,6 +251,9 @@ def compressed_or_not_and_in_members():
     middle = len(text) // 2
     equal(kernels_of(written("c.gz", gzip.compress(text[:middle]) + gzip.compress(text[middle:]))),
           whole)
+    # What the file is, stands in its third member.
+    equal(kernels_of(written("d.gz", gzip.compress(b"") + gzip.compress(text[:1]) +
+                             gzip.compress(text[1:]))), whole)
 
 
 @test
