@@ -6,6 +6,9 @@
  *
  * Rows that overlap without one enclosing the other do occur (old files have times in whole
  * microseconds): such a row lies in the ones that are open when it begins.
+ *
+ * A row that lies deeper than its column can say is left out and counted, as in a recording: one that
+ * said less would be taken for the child of another.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +20,7 @@ struct entry {
 	int64_t start_ns, end_ns;
 	uint32_t thread;
 	uint32_t row; /* of its kind */
-	uint16_t depth;
+	uint32_t depth;
 	uint8_t held; /* enum held */
 };
 
@@ -104,7 +107,19 @@ static int push(struct open_rows *open, size_t index)
 	return r;
 }
 
-static int find_depths(struct entries *entries, uint16_t most)
+/* Also those below one that goes on: rows that overlap in a chain would pile up. */
+static void drop_ended(struct open_rows *open, const struct entries *entries,
+		       const struct entry *entry)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < open->n; i++)
+		if (entries->v[open->v[i]].end_ns > entry->start_ns)
+			open->v[kept++] = open->v[i];
+	open->n = kept;
+}
+
+static int find_depths(struct entries *entries, uint32_t deepest)
 {
 	struct open_rows open = { 0 };
 	int r = 0;
@@ -112,7 +127,9 @@ static int find_depths(struct entries *entries, uint16_t most)
 	sort_entries(entries, by_start);
 	for (size_t i = 0; r == 0 && i < entries->n; i++) {
 		close_ended(&open, entries, &entries->v[i]);
-		entries->v[i].depth = open.n < most ? (uint16_t)open.n : most;
+		if (open.n > deepest)
+			drop_ended(&open, entries, &entries->v[i]);
+		entries->v[i].depth = (uint32_t)open.n;
 		r = push(&open, i);
 	}
 	free(open.v);
@@ -248,8 +265,9 @@ static int find_stacks(struct intake_process *process, const struct held_rows *h
 	return r < 0 ? r : part_failed(part);
 }
 
-static int encode_entries(const struct held_rows *held, struct entries *entries,
-			  struct encoder *encoder)
+/* deepest: that a depth can say; *too_deep: how many rows lie deeper. */
+static int encode_entries(const struct held_rows *held, struct entries *entries, uint32_t deepest,
+			  struct encoder *encoder, uint64_t *too_deep)
 {
 	struct row_range *ranges = held->rows[HELD_RANGE];
 	struct row_op *ops = held->rows[HELD_OP];
@@ -260,14 +278,16 @@ static int encode_entries(const struct held_rows *held, struct entries *entries,
 	for (size_t i = 0; r == 0 && i < entries->n; i++) {
 		const struct entry *entry = &entries->v[i];
 
-		if (entry->held == HELD_RANGE) {
+		if (entry->depth > deepest) {
+			++*too_deep;
+		} else if (entry->held == HELD_RANGE) {
 			ranges[entry->row].depth = (uint8_t)entry->depth;
 			r = encoder_append(encoder, RECORD_RANGE, &ranges[entry->row]);
 		} else if (entry->held == HELD_OP) {
 			ops[entry->row].depth = (uint8_t)entry->depth;
 			r = encoder_append(encoder, RECORD_OP, &ops[entry->row]);
 		} else {
-			frames[entry->row].depth = entry->depth;
+			frames[entry->row].depth = (uint16_t)entry->depth;
 			r = encoder_append(encoder, RECORD_FRAME, &frames[entry->row]);
 		}
 	}
@@ -312,9 +332,10 @@ int nest_encode(struct intake_process *process, struct encoder *encoder)
 	if (r == 0 && frames.n && held.n[HELD_OP])
 		r = find_stacks(process, &held, &frames, &host);
 	if (r == 0)
-		r = encode_entries(&held, &host, encoder);
+		r = encode_entries(&held, &host, UINT8_MAX, encoder, &process->lost[DROP_TOO_DEEP]);
 	if (r == 0)
-		r = encode_entries(&held, &frames, encoder);
+		r = encode_entries(&held, &frames, UINT16_MAX, encoder,
+				   &process->lost[DROP_TOO_DEEP]);
 	if (r == 0 && held.n[HELD_STEP])
 		qsort(held.rows[HELD_STEP], held.n[HELD_STEP], sizeof(struct row_step),
 		      steps_by_start);

@@ -254,6 +254,37 @@ static void test_names_are_cleaned(void **state)
 	assert_string_equal(run_string(f->run, f->run->mark.text[2]), "gr\xc3\xbc\xc3\x9f");
 }
 
+/* Depth is one byte: what lies deeper is counted and left out. */
+static void test_nested_too_deeply(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	for (int64_t i = 0; i < 300; i++)
+		add_range(part, "r", i, 1000 - i);
+	add_range(part, "after", 1000, 1001);
+	write_and_load(f);
+	assert_int_equal(f->run->range.n, 257);
+	assert_int_equal(f->run->loss.dropped_too_deep, 44);
+	assert_int_equal(f->run->range.depth[0], 255);
+	assert_int_equal(f->run->range.start_ns[0], 255);
+	assert_int_equal(f->run->range.depth[255], 0);
+	assert_int_equal(f->run->range.depth[256], 0);
+}
+
+/* Each begins in the one before, and never are more than two open. */
+static void test_a_chain_is_not_deep(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	for (int64_t i = 0; i < 1000; i++)
+		add_range(part, "r", 10 * i, 10 * i + 15);
+	write_and_load(f);
+	assert_int_equal(f->run->range.n, 1000);
+	assert_int_equal(f->run->loss.dropped_too_deep, 0);
+}
+
 static void add_collective_of(struct intake_part *part, const char *group, uint64_t sequence,
 			      int64_t end)
 {
@@ -441,6 +472,8 @@ int main(void)
 		TEST(test_turns),
 		TEST(test_losses),
 		TEST(test_names_are_cleaned),
+		TEST(test_nested_too_deeply),
+		TEST(test_a_chain_is_not_deep),
 		TEST(test_clocks),
 		TEST(test_clocks_of_neighbours),
 		TEST(test_phases_by_name),
