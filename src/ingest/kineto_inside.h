@@ -72,6 +72,11 @@ enum {
 	EVENT_ID = 16,
 };
 
+/* No event lasts for 104 days; times, with the zero of the clock added, and differences of them fit into
+ * 64 bits, as do sums of a thousand durations. */
+#define DURATION_MOST_NS (INT64_C(1) << 53)
+#define TIME_MOST_NS (INT64_MAX / 2 - DURATION_MOST_NS)
+
 struct event {
 	char phase;
 	uint8_t class; /* enum event_class */

@@ -292,8 +292,17 @@ static void test_numbers(void **state)
 	assert_time("1.712195495519689123E15", INT64_C(1712195495519689123));
 	assert_time("15e-1", 1500);
 	assert_time("0.12345678901234567890123", 123);
-	assert_time("9223372036854775.807", INT64_MAX);
+	/* Behind the zero of the clock, and with a duration, times must fit into 64 bits still. */
+	assert_time("4602678819172646.911", INT64_C(4602678819172646911));
+	assert_time("-4602678819172646.911", -INT64_C(4602678819172646911));
+	assert_event("{\"ph\":\"i\",\"name\":\"m\",\"ts\":4602678819172646.912}",
+		     "damaged at 20: a time that is out of range\n");
 	assert_event("{\"ph\":\"i\",\"name\":\"m\",\"ts\":9223372036854775.808}",
+		     "damaged at 20: a time that is out of range\n");
+	assert_event("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,"
+		     "\"dur\":9007199254740.993}",
+		     "damaged at 20: a time that is out of range\n");
+	assert_event("{\"ph\":\"C\",\"name\":\"c\",\"ts\":-9e15,\"args\":{\"a\":1}}",
 		     "damaged at 20: a time that is out of range\n");
 	assert_event("{\"ph\":\"i\",\"name\":\"m\",\"ts\":1e400}",
 		     "damaged at 20: a time that is out of range\n");
