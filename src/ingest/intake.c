@@ -338,18 +338,20 @@ void part_damaged(struct intake_part *part, uint64_t offset, const char *what)
 
 void categories_add(struct categories *categories, const char *name, size_t length, uint64_t n)
 {
-	size_t most = sizeof(categories->v->name) - 1, i = 0;
+	struct category category = { .name = "" };
+	size_t i = 0;
 
-	length = length < most ? length : most;
-	while (i < categories->n && (strlen(categories->v[i].name) != length ||
-				     memcmp(categories->v[i].name, name, length) != 0))
+	/* It comes from the file and goes to terminals. */
+	for (; i < length && i < sizeof(category.name) - 1; i++)
+		category.name[i] =
+			(char)((unsigned char)name[i] < ' ' || name[i] == 0x7f ? ' ' : name[i]);
+	for (i = 0; i < categories->n && strcmp(categories->v[i].name, category.name) != 0;)
 		i++;
 	if (i == categories->n) {
 		if (i == CATEGORIES_MOST || array_grow(&categories->v, &categories->capacity, i + 1,
 						       sizeof(*categories->v)) < 0)
 			return;
-		categories->v[i] = (struct category){ 0 };
-		memcpy(categories->v[i].name, name, length);
+		categories->v[i] = category;
 		categories->n++;
 	}
 	categories->v[i].n += n;

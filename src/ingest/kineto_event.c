@@ -254,7 +254,7 @@ const char *event_read(struct reader *r, const char *p)
 		if ((key.at[0] == 'p' || key.at[0] == 'c') && useless(r, &e)) {
 			p = skip_rest(r, &e, p);
 			if (p && e.class == CLASS_UNKNOWN)
-				part_unknown(r->part, e.category.at, e.category.length, 1);
+				rows_add_unknown(r, &e);
 			return p;
 		}
 		p = skip_blanks(p);

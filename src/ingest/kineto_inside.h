@@ -273,6 +273,8 @@ const char *args_read(struct reader *r, const char *p, struct args *ret_args);
 
 /* kineto_rows.c */
 void rows_add(struct reader *r, const struct event *event, const struct args *args);
+/* An event of a category that is not known. */
+void rows_add_unknown(struct reader *r, const struct event *event);
 
 /* kineto_more.c */
 void rows_add_counters(struct reader *r, const struct event *event);

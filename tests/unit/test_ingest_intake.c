@@ -238,6 +238,19 @@ static void test_losses(void **state)
 	assert_string_equal(f->run->info.source, "trace.json");
 }
 
+/* Notes go to terminals. */
+static void test_unknown_kinds_are_cleaned(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	part_unknown(part, "red\x1b[31m\x7f", 9, 2);
+	part_unknown(part, "red [31m ", 9, 1);
+	write_and_load(f);
+	assert_string_equal(f->run->info.notes,
+			    "events of kinds that are not known were left out: red [31m  (3).");
+}
+
 static void test_names_are_cleaned(void **state)
 {
 	struct fixture *f = *state;
@@ -471,6 +484,7 @@ int main(void)
 		TEST(test_stacks_from_frames),
 		TEST(test_turns),
 		TEST(test_losses),
+		TEST(test_unknown_kinds_are_cleaned),
 		TEST(test_names_are_cleaned),
 		TEST(test_nested_too_deeply),
 		TEST(test_a_chain_is_not_deep),

@@ -228,8 +228,11 @@ static void test_unknown_events_are_counted(void **state)
 		     "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\","
 		     "\"pid\":\"Spans\",\"tid\":\"PyTorch Profiler\",\"ts\":1,\"dur\":1},"
 		     "{\"ph\":\"B\",\"name\":\"a\",\"ts\":1},"
+		     "{\"ph\":\"E\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":1},"
+		     "{\"ph\":\"X\",\"cat\":\"caf\\u00e9\",\"name\":\"a\",\"ts\":1,\"dur\":1},"
 		     "{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":1}",
-		     "unknown: mtia_ccp_events\nunknown: B\nunknown: none\n");
+		     "unknown: mtia_ccp_events\nunknown: phase B\nunknown: cpu_op of phase E\n"
+		     "unknown: caf\xc3\xa9\nunknown: none\n");
 }
 
 static void test_top_level(void **state)
@@ -338,6 +341,8 @@ static void test_events_that_cannot_be_read(void **state)
 	assert_event("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1}",
 		     "damaged at 20: an event without its time or duration\n");
 	assert_event("{\"name\":\"k\"}", "damaged at 20: an event without its phase\n");
+	assert_event("{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1}",
+		     "damaged at 20: an event without its phase\n");
 	/* Quotes that are not escaped: one, and a pair of them. The events around are read. */
 	assert_event("{\"ph\":\"i\",\"name\":\"a\",\"ts\":1},\n"
 		     "{\"ph\":\"i\",\"name\":\"b\" b\",\"ts\":2,\"args\":{}},\n"
