@@ -253,7 +253,8 @@ const char *event_read(struct reader *r, const char *p)
 		/* Only these two keys tell; they are the only ones of such first letters. */
 		if ((key.at[0] == 'p' || key.at[0] == 'c') && useless(r, &e)) {
 			p = skip_rest(r, &e, p);
-			if (p && e.class == CLASS_UNKNOWN)
+			/* A counter is one whatever its category. */
+			if (p && e.class == CLASS_UNKNOWN && e.phase != 'C')
 				rows_add_unknown(r, &e);
 			return p;
 		}

@@ -406,6 +406,7 @@ static void test_only_what_is_wanted_is_read(void **state)
 		"\"args\":{\"a\":{\"b\":[{}]}}},"
 		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":2},"
 		"{\"ph\":\"s\",\"id\":1,\"cat\":\"fwdbwd\",\"ts\":1},"
+		"{\"ph\":\"C\",\"cat\":\"of its own\",\"name\":\"c\",\"ts\":1,\"args\":{\"a\":1}},"
 		"{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"ts\":1,"
 		"\"dur\":2}]}",
 		UINT64_C(1) << RECORD_KERNEL,
