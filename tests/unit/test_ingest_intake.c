@@ -7,11 +7,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/parallel.h"
 #include "ingest/intake.h"
 #include "moescope.h"
 #include "table_rows.h"
@@ -210,6 +212,62 @@ static void test_turns(void **state)
 	assert_int_equal(f->run->op.n, 0);
 	assert_int_equal(loss_total(&f->run->loss), 0);
 	assert_string_equal(f->run->info.notes, "");
+}
+
+#define BLOCKS 64
+#define BLOCK_ROWS 200
+
+struct threads {
+	struct fixture *fixture;
+	struct intake_part *parts[4];
+};
+
+/* A block of rows whose names, launches and processes all threads share. */
+static int add_block(void *context, size_t block, unsigned int worker)
+{
+	struct threads *threads = context;
+	struct intake_part *part = threads->parts[worker];
+	int r = part_turn(part, block);
+
+	for (int64_t i = 0; r == 0 && i < BLOCK_ROWS; i++) {
+		struct row_launch launch = { .grid_x = (uint32_t)i % 50 };
+		struct row_kernel row = { .start_ns = (int64_t)block * BLOCK_ROWS + i };
+		char name[32];
+
+		snprintf(name, sizeof(name), "kernel %d", (int)(block * 7 + (size_t)i) % 150);
+		launch.name = part_text(part, name);
+		row.launch = part_launch(part, &launch);
+		r = part_add(part, RECORD_KERNEL, &row);
+	}
+	part_damaged(part, block, "damage");
+	part_unknown(part, "odd", 3, 1);
+	intake_note(threads->fixture->intake, "block");
+	return r < 0 || intake_process(threads->fixture->intake, 0, 7) ? r : -ENOMEM;
+}
+
+static void test_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct threads threads = { .fixture = f };
+
+	for (int i = 0; i < 4; i++)
+		threads.parts[i] = one_part(f);
+	assert_int_equal(parallel_run(BLOCKS, 4, add_block, &threads), 0);
+	write_and_load(f);
+	assert_int_equal(f->run->n_shards, 1);
+	assert_int_equal(f->run->kernel.n, BLOCKS * BLOCK_ROWS);
+	for (size_t i = 0; i < f->run->kernel.n; i++) {
+		struct row_launch launch = run_launch(f->run, f->run->kernel.launch[i]);
+		char name[32];
+
+		snprintf(name, sizeof(name), "kernel %d",
+			 (int)(i / BLOCK_ROWS * 7 + i % BLOCK_ROWS) % 150);
+		assert_int_equal(f->run->kernel.start_ns[i], i);
+		assert_string_equal(run_string(f->run, launch.name), name);
+		assert_int_equal(launch.grid_x, i % BLOCK_ROWS % 50);
+	}
+	assert_int_equal(f->run->loss.damaged_events, BLOCKS);
+	assert_int_equal(f->run->loss.unknown_events, BLOCKS);
 }
 
 static void test_losses(void **state)
@@ -483,6 +541,7 @@ int main(void)
 		TEST(test_overlap_is_nested_by_start),
 		TEST(test_stacks_from_frames),
 		TEST(test_turns),
+		TEST(test_threads),
 		TEST(test_losses),
 		TEST(test_unknown_kinds_are_cleaned),
 		TEST(test_names_are_cleaned),
