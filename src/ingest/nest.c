@@ -11,6 +11,7 @@
  * said less would be taken for the child of another.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,6 +304,35 @@ static int steps_by_start(const void *a, const void *b)
 	return x->step < y->step ? -1 : x->step > y->step;
 }
 
+/* A process does one step after the other. Where several threads tell the same one, each with its own
+ * begin and end, the longest counts. */
+static void order_steps(struct intake_process *process, struct held_rows *held)
+{
+	struct row_step *steps = held->rows[HELD_STEP];
+	size_t kept = 0, again = 0;
+
+	if (held->n[HELD_STEP])
+		qsort(steps, held->n[HELD_STEP], sizeof(*steps), steps_by_start);
+	for (size_t i = 0; i < held->n[HELD_STEP]; i++) {
+		struct row_step *last = kept ? &steps[kept - 1] : NULL;
+
+		if (last && last->step == steps[i].step &&
+		    steps[i].start_ns < end_of(last->start_ns, last->duration_ns)) {
+			again++;
+			if (steps[i].duration_ns > last->duration_ns)
+				*last = steps[i];
+		} else {
+			steps[kept++] = steps[i];
+		}
+	}
+	held->n[HELD_STEP] = kept;
+	if (again)
+		intake_note(process->inside->intake,
+			    "rank %" PRIu32 ": %zu steps that another thread tells, too, and for "
+			    "longer, are left out.",
+			    process->rank, again);
+}
+
 static int encode_all(const struct held_rows *held, enum held kind, struct encoder *encoder)
 {
 	size_t size = kind_desc(held_kinds[kind])->row_size;
@@ -336,9 +366,8 @@ int nest_encode(struct intake_process *process, struct encoder *encoder)
 	if (r == 0)
 		r = encode_entries(&held, &frames, UINT16_MAX, encoder,
 				   &process->lost[DROP_TOO_DEEP]);
-	if (r == 0 && held.n[HELD_STEP])
-		qsort(held.rows[HELD_STEP], held.n[HELD_STEP], sizeof(struct row_step),
-		      steps_by_start);
+	if (r == 0)
+		order_steps(process, &held);
 	if (r == 0)
 		r = encode_all(&held, HELD_STEP, encoder);
 	if (r == 0)

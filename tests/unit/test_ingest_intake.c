@@ -356,6 +356,38 @@ static void test_a_chain_is_not_deep(void **state)
 	assert_int_equal(f->run->loss.dropped_too_deep, 0);
 }
 
+static void add_step(struct intake_part *part, int64_t step, int64_t start, int64_t end)
+{
+	assert_int_equal(part_add(part, RECORD_STEP,
+				  &(struct row_step){ .step = step,
+						      .start_ns = start,
+						      .duration_ns = end - start,
+						      .recorded = 1 }),
+			 0);
+}
+
+/* Two threads tell the steps 5 and 6; the step 5 comes again later. */
+static void test_steps_of_several_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	add_step(part, 6, 100, 200);
+	add_step(part, 5, 1, 90);
+	add_step(part, 5, 0, 100);
+	add_step(part, 6, 99, 190);
+	add_step(part, 5, 300, 400);
+	write_and_load(f);
+	assert_int_equal(f->run->step.n, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(f->run->step.step[i], i == 1 ? 6 : 5);
+		assert_int_equal(f->run->step.duration_ns[i], 100);
+	}
+	assert_string_equal(f->run->info.notes,
+			    "rank 0: 2 steps that another thread tells, too, and for longer, are "
+			    "left out.");
+}
+
 static void add_collective_of(struct intake_part *part, const char *group, uint64_t sequence,
 			      int64_t end)
 {
@@ -547,6 +579,7 @@ int main(void)
 		TEST(test_names_are_cleaned),
 		TEST(test_nested_too_deeply),
 		TEST(test_a_chain_is_not_deep),
+		TEST(test_steps_of_several_threads),
 		TEST(test_clocks),
 		TEST(test_clocks_of_neighbours),
 		TEST(test_phases_by_name),
