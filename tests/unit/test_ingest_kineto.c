@@ -451,9 +451,13 @@ static void test_files_that_are_none(void **state)
 		size_t size;
 		const char *words;
 	} files[] = {
-		{ "{\"a\": 1}", 8, "no list of events" }, { "{\"a\": }", 7, "no list of events" },
-		{ "hello", 5, "no list of events" },	  { "", 0, "no list of events" },
+		{ "{\"a\": 1}", 8, "no list of events" },
+		{ "{\"a\": }", 7, "no list of events" },
+		{ "hello", 5, "no list of events" },
+		{ "", 0, "no list of events" },
 		{ "\xff\xfe{\0\"\0", 6, "UTF-16" },
+		{ "{\0\"\0", 4, "UTF-16" },
+		{ "\0[\0{", 4, "UTF-16" },
 	};
 
 	(void)state;
