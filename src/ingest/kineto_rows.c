@@ -409,7 +409,8 @@ static void add_other_phase(struct reader *r, const struct event *e)
 
 void rows_add(struct reader *r, const struct event *e, const struct args *args)
 {
-	if (e->has & EVENT_TIME && !r->known.any_time) {
+	/* Names of threads are at no time, whatever stands there. */
+	if (e->has & EVENT_TIME && e->phase != 'M' && !r->known.any_time) {
 		r->known.any_time = true;
 		r->known.first_ns = e->time_ns;
 	}

@@ -262,7 +262,9 @@ static void test_top_level(void **state)
 		"process rank=3 pid=461 shift=1790857026000000000 since 1970\n");
 	/* A list of events and nothing else, which may break off. */
 	assert_lines(
-		"[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":5,\"tid\":5,"
+		"[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":5,\"ts\":0,"
+		"\"args\":{\"name\":\"p\"}},"
+		"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":5,\"tid\":5,"
 		"\"ts\":1623142623460111,\"dur\":1},\n",
 		ALL_KINDS,
 		"op site='a' start_ns=1623142623460111000 duration_ns=1000 thread=5 unknown=3\n"
