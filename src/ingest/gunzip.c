@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gzip by zlib; see gunzip.h. What follows the last member and is none (padding) is not looked at.
+ * gzip by zlib; see gunzip.h. Zeros after the last member are padding; anything else was a member.
  */
 #include "ingest/gunzip.h"
 
@@ -94,5 +94,7 @@ ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size)
 	}
 	if (stream->avail_out < most)
 		return (ssize_t)(most - stream->avail_out);
-	return gunzip->ended || !most ? 0 : -EBADMSG;
+	if (!most || (gunzip->ended && (gunzip->at_end || !stream->next_in[0])))
+		return 0;
+	return -EBADMSG;
 }

@@ -267,6 +267,9 @@ def compressed_files_that_are_damaged():
     broken[len(data) // 2] ^= 0xff
     count, _, damaged = kernels_of(written("broken.gz", bytes(broken)))
     check(0 < count and damaged > 0, count, damaged)
+    # A second member whose first byte is not that of one; padding.
+    equal(kernels_of(written("behind.gz", data + b"?" + data[1:]))[::2], (30000, 1))
+    equal(kernels_of(written("padded.gz", data + bytes(512)))[::2], (30000, 0))
     report = answer("report", "cut.gz")
     check("the compressed data is damaged or ends here" in report["run"]["notes"],
           report["run"]["notes"])
