@@ -161,7 +161,9 @@ def layer_tsan(results, args):
                                   "-Doptimization=1"]):
         unit(results, directory, "tsan",
              only="probe|ring|shard|tinymoe_train|gpu_(clients|gears|governor|many|sessions|sharing)|"
-                  "recorder_(host|life)|base_core|tables_load|gpu_lanes",
+                  "recorder_(host|life)|base_core|tables_load|gpu_lanes|"
+                  "ingest_(intake|kineto|kineto_blocks|nsight|nsight_scan)$|present_perfetto|"
+                  "sql_push_down",
              env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"})
 
 

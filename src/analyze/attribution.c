@@ -127,6 +127,8 @@ static size_t find_call(const struct attribution *at, const struct call_key *key
 	const struct table_api *api = &at->run->api;
 	size_t low, last;
 
+	if (!key->correlation)
+		return NO_CALL;
 	ORDER_FIND(low, at->n_calls, *hint, begun_by(at, probe, key));
 	*hint = low;
 	if (!low || !same_id(at, low - 1, key))

@@ -7,7 +7,8 @@
  *
  * Correlation ids may start again when recording was off for a while: of several calls with the
  * same id, the last one that began before the record is taken. A driver call inside a runtime
- * call of the same id stands back for it.
+ * call of the same id stands back for it. An id of 0 is none: files of other profilers may have
+ * calls and work without one.
  *
  * A call on a thread that is in none of its own ranges belongs to the range that is open on the
  * thread which leads the phases, if that has a phase: PyTorch's backward pass runs on threads of its

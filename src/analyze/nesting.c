@@ -58,7 +58,8 @@ static int by_start(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-#define LIVE_DEPTHS 64 /* ranges that are recorded live lie less deep; moescope_past_ops may not */
+/* Ranges that are recorded live lie less deep; moescope_past_ops and imports may not. */
+#define LIVE_DEPTHS 64
 
 /* Gives operations of other collectors, and all else on their threads, the depth that follows from
  * the times: inside is who begins in another and ends no later. A thread's own depths would be
@@ -93,13 +94,15 @@ static bool collect(const struct run *run, struct nested *list)
 	const struct table_op *op = &run->op;
 	bool timed = false;
 
-	for (size_t i = 0; i < range->n; i++)
+	for (size_t i = 0; i < range->n; i++) {
+		timed = timed || range->depth[i] >= LIVE_DEPTHS;
 		list[i] = (struct nested){ .start_ns = range->start_ns[i],
 					   .end_ns = range->start_ns[i] + range->duration_ns[i],
 					   .row = i,
 					   .thread = range->thread[i],
 					   .shard = range->shard[i],
 					   .depth = range->depth[i] };
+	}
 	for (size_t i = 0; i < op->n; i++) {
 		timed = timed || op->depth[i] >= LIVE_DEPTHS;
 		list[range->n + i] =

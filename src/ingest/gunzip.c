@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gzip files; see gunzip.h. What follows the last member and is none (padding) is not looked at.
+ * gzip files; see gunzip.h. What follows the last member and begins with a zero is padding.
  */
 #include "ingest/gunzip.h"
 
@@ -77,8 +77,10 @@ static int step(struct gunzip *gunzip, uint8_t **out, size_t *left)
 	if (r < 0)
 		return r;
 	if (gunzip->ended) {
-		if (gunzip->at_end || gunzip->next[0] != 0x1f)
+		if (gunzip->at_end || !gunzip->next[0])
 			return 0;
+		if (gunzip->next[0] != 0x1f)
+			return -EBADMSG;
 		inflater_reset(gunzip->inflater);
 		gunzip->ended = false;
 	}

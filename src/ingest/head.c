@@ -34,7 +34,7 @@ static ssize_t read_some(int fd, char *to, size_t most)
 }
 
 #ifdef HAVE_ZLIB
-/* Of a file that breaks off or is damaged, what comes before. */
+/* Of a file that breaks off or is damaged, what comes before. The first members may be short. */
 static size_t inflate_head(const char *from, size_t bytes, char *to, size_t most)
 {
 	z_stream z = { .next_in = (Bytef *)from,
@@ -44,7 +44,9 @@ static size_t inflate_head(const char *from, size_t bytes, char *to, size_t most
 
 	if (inflateInit2(&z, 15 + 16) != Z_OK)
 		return 0;
-	inflate(&z, Z_SYNC_FLUSH);
+	while (inflate(&z, Z_SYNC_FLUSH) == Z_STREAM_END && z.avail_in && z.avail_out &&
+	       inflateReset(&z) == Z_OK)
+		;
 	inflateEnd(&z);
 	return most - z.avail_out;
 }

@@ -214,15 +214,20 @@ static int read_directory(const char *path, struct intake *intake, struct err *e
 	for (size_t i = 0; i < members.n; i++) {
 		struct err trouble = { "" };
 
-		intake_next_file(intake);
-		r = read_file(members.paths[i], (uint32_t)i, intake, &trouble);
+		r = intake_next_file(intake, members.paths[i]);
+		if (r == 0)
+			r = read_file(members.paths[i], (uint32_t)i, intake, &trouble);
+		else
+			err_sys(&trouble, r, "%s", members.paths[i]);
 		if (r == -ENOMEM) {
 			if (err)
 				*err = trouble;
 			break;
 		}
-		if (r < 0)
+		if (r < 0) {
+			intake_drop_file(intake);
 			intake_note(intake, "%s", trouble.message);
+		}
 		read += r == 0;
 	}
 	if (r != -ENOMEM) {
@@ -242,6 +247,9 @@ int ingest_run(const char *path, uint64_t kinds, const char *run_path, struct er
 
 	if (stat(path, &st) < 0)
 		return err_sys(err, -errno, "%s: cannot open", path);
+	/* Collectives say how the clocks of ranks differ: times are the same whatever is asked for. */
+	if (S_ISDIR(st.st_mode))
+		kinds |= UINT64_C(1) << RECORD_COLLECTIVE;
 	r = intake_new(kinds, &intake);
 	if (r < 0)
 		return err_sys(err, r, "%s: cannot import", path);

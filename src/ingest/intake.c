@@ -69,6 +69,7 @@ static void process_free(struct intake_process *process)
 		part_free(process->inside->parts[p]);
 	free(process->inside->parts);
 	lexicon_release(&process->inside->lexicon);
+	free(process->inside->path);
 	free(process->inside);
 	free(process);
 }
@@ -80,6 +81,7 @@ void intake_free(struct intake *intake)
 	for (size_t i = 0; i < intake->n_processes; i++)
 		process_free(intake->processes[i]);
 	free(intake->processes);
+	free(intake->path);
 	buf_release(&intake->notes);
 	rundir_info_release(&intake->about);
 	pthread_mutex_destroy(&intake->lock);
@@ -91,21 +93,38 @@ bool intake_wants(const struct intake *intake, enum record_kind kind)
 	return intake->kinds >> kind & 1;
 }
 
-void intake_next_file(struct intake *intake)
+int intake_next_file(struct intake *intake, const char *path)
 {
+	char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	free(intake->path);
+	intake->path = copy;
 	intake->file++;
+	return 0;
+}
+
+void intake_drop_file(struct intake *intake)
+{
+	while (intake->n_processes &&
+	       intake->processes[intake->n_processes - 1]->inside->file == intake->file)
+		process_free(intake->processes[--intake->n_processes]);
 }
 
 static struct intake_process *process_new(struct intake *intake, uint32_t rank, uint32_t pid)
 {
 	struct intake_process *process = calloc(1, sizeof(*process));
 	struct intake_inside *inside = calloc(1, sizeof(*inside));
+	char *path = intake->path ? strdup(intake->path) : NULL;
 
-	if (!process || !inside || lexicon_init(&inside->lexicon) < 0) {
+	if (!process || !inside || (intake->path && !path) || lexicon_init(&inside->lexicon) < 0) {
 		free(process);
 		free(inside);
+		free(path);
 		return NULL;
 	}
+	inside->path = path;
 	inside->intake = intake;
 	inside->file = intake->file;
 	*process = (struct intake_process){ .rank = rank, .pid = pid, .inside = inside };
@@ -319,18 +338,20 @@ void part_damaged(struct intake_part *part, uint64_t offset, const char *what)
 
 void categories_add(struct categories *categories, const char *name, size_t length, uint64_t n)
 {
-	size_t most = sizeof(categories->v->name) - 1, i = 0;
+	struct category category = { .name = "" };
+	size_t i = 0;
 
-	length = length < most ? length : most;
-	while (i < categories->n && (strlen(categories->v[i].name) != length ||
-				     memcmp(categories->v[i].name, name, length) != 0))
+	/* It comes from the file and goes to terminals. */
+	for (; i < length && i < sizeof(category.name) - 1; i++)
+		category.name[i] =
+			(char)((unsigned char)name[i] < ' ' || name[i] == 0x7f ? ' ' : name[i]);
+	for (i = 0; i < categories->n && strcmp(categories->v[i].name, category.name) != 0;)
 		i++;
 	if (i == categories->n) {
 		if (i == CATEGORIES_MOST || array_grow(&categories->v, &categories->capacity, i + 1,
 						       sizeof(*categories->v)) < 0)
 			return;
-		categories->v[i] = (struct category){ 0 };
-		memcpy(categories->v[i].name, name, length);
+		categories->v[i] = category;
 		categories->n++;
 	}
 	categories->v[i].n += n;

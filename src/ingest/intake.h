@@ -96,8 +96,10 @@ struct intake_about {
 };
 int intake_about(struct intake *intake, const struct intake_about *about);
 
-/* From here on processes are another file's: they are never those of the files before. */
-void intake_next_file(struct intake *intake);
+/* From here on processes are those of another of several files, never those of the files before. */
+int intake_next_file(struct intake *intake, const char *path);
+/* It could not be read: forgets its processes. */
+void intake_drop_file(struct intake *intake);
 
 /* Writes the run directory. source: the file that was imported, for people. */
 int intake_write(struct intake *intake, const char *source, const char *run_path, struct err *err);

@@ -59,6 +59,7 @@ struct intake_part {
 struct intake_inside {
 	struct intake *intake;
 	unsigned int file;
+	char *path; /* of it; NULL: there is only one */
 	struct lexicon lexicon;
 	struct intake_part **parts;
 	size_t n_parts, parts_capacity;
@@ -68,6 +69,7 @@ struct intake {
 	pthread_mutex_t lock;
 	uint64_t kinds;
 	unsigned int file;
+	char *path; /* NULL: there is only one */
 	struct intake_process **processes;
 	size_t n_processes, capacity;
 	struct buf notes;

@@ -102,8 +102,23 @@ static struct sums sum_up(const struct turns *turns)
 	return sums;
 }
 
-static void note_damage(struct intake *intake, const struct turns *turns, uint64_t damaged)
+/* Where the places of damage are; of several files, which one. */
+struct file_words {
+	const char *path, *at, *colon;
+};
+
+static struct file_words file_words(const struct intake_process *process)
 {
+	const char *path = process->inside->path;
+
+	return path ? (struct file_words){ path, " at ", ": " }
+		    : (struct file_words){ "", "at ", "" };
+}
+
+static void note_damage(struct intake *intake, const struct intake_process *process,
+			const struct turns *turns, uint64_t damaged)
+{
+	struct file_words file = file_words(process);
 	unsigned int told = 0;
 
 	for (size_t i = 0; i < turns->n && told < NOTED_DAMAGE; i++) {
@@ -111,11 +126,12 @@ static void note_damage(struct intake *intake, const struct turns *turns, uint64
 
 		for (uint64_t d = 0;
 		     d < segment->damaged && d < NOTED_DAMAGE && told < NOTED_DAMAGE; d++, told++)
-			intake_note(intake, "at %" PRIu64 ": %s; not read.",
+			intake_note(intake, "%s%s%" PRIu64 ": %s; not read.", file.path, file.at,
 				    segment->damage[d].offset, segment->damage[d].what);
 	}
 	if (damaged > told)
-		intake_note(intake, "%" PRIu64 " more events could not be read.", damaged - told);
+		intake_note(intake, "%s%s%" PRIu64 " more events could not be read.", file.path,
+			    file.colon, damaged - told);
 }
 
 static int by_count(const void *a, const void *b)
@@ -129,6 +145,7 @@ static int by_count(const void *a, const void *b)
 
 static void note_unknown(struct intake *intake, const struct intake_process *process)
 {
+	struct file_words file = file_words(process);
 	struct categories all = { 0 };
 	struct buf line = { 0 };
 
@@ -144,8 +161,8 @@ static void note_unknown(struct intake *intake, const struct intake_process *pro
 	for (size_t i = 0; i < all.n; i++)
 		buf_printf(&line, "%s%s (%" PRIu64 ")", i ? ", " : "", all.v[i].name, all.v[i].n);
 	if (all.n && !line.failed)
-		intake_note(intake, "events of kinds that are not known were left out: %s.",
-			    line.data);
+		intake_note(intake, "%s%sevents of kinds that are not known were left out: %s.",
+			    file.path, file.colon, line.data);
 	buf_release(&line);
 	free(all.v);
 }
@@ -264,7 +281,7 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 		goto out;
 	}
 	sums = sum_up(&turns);
-	note_damage(intake, &turns, sums.damaged);
+	note_damage(intake, process, &turns, sums.damaged);
 	note_unknown(intake, process);
 	/* One clock for all processes of the run. */
 	origin.monotonic_ns = first_time(&turns, sums.time_min_ns);
@@ -329,11 +346,42 @@ static int complete(struct rundir_info *info, const char *source)
 	return 0;
 }
 
+/* Two traces of one rank are legal, and a copy that was left in a directory looks the same. */
+static void note_same_ranks(struct intake *intake)
+{
+	const struct intake_process *first = NULL, *second = NULL;
+	size_t ranks = 0;
+
+	for (size_t i = 0; i < intake->n_processes; i++) {
+		const struct intake_process *process = intake->processes[i], *other = NULL;
+		size_t before = 0;
+
+		for (size_t k = 0; k < i; k++)
+			if (intake->processes[k]->rank == process->rank &&
+			    intake->processes[k]->inside->file != process->inside->file) {
+				other = intake->processes[k];
+				before++;
+			}
+		ranks += before == 1;
+		if (other && !second) {
+			first = other;
+			second = process;
+		}
+	}
+	if (second)
+		intake_note(intake,
+			    "%zu of the ranks %s in more than one file, such as rank %" PRIu32
+			    " in %s and %s; each file counts as a process of its own.",
+			    ranks, ranks == 1 ? "is" : "are", first->rank, first->inside->path,
+			    second->inside->path);
+}
+
 int intake_write(struct intake *intake, const char *source, const char *run_path, struct err *err)
 {
 	char *full = NULL;
 	int r = complete(&intake->about, source);
 
+	note_same_ranks(intake);
 	if (r == 0)
 		r = align_clocks(intake);
 	if (r < 0)

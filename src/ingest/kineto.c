@@ -402,10 +402,15 @@ static bool has(const struct ingest_file *file, const char *text)
 	return memmem(file->head, file->head_bytes, text, strlen(text)) != NULL;
 }
 
+/* By its mark; without one, by the first character. */
 static bool is_utf16(const struct ingest_file *file)
 {
-	return file->head_bytes >= 2 &&
-	       (!memcmp(file->head, "\xff\xfe", 2) || !memcmp(file->head, "\xfe\xff", 2));
+	static const char begins[][2] = { "\xff\xfe", "\xfe\xff", "{", "[", "\0{", "\0[" };
+
+	for (size_t i = 0; file->head_bytes >= 2 && i < sizeof(begins) / 2; i++)
+		if (!memcmp(file->head, begins[i], 2))
+			return true;
+	return false;
 }
 
 int kineto_read(const struct ingest_file *file, struct intake *intake,

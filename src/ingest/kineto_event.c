@@ -197,6 +197,13 @@ static const char *read_member(struct reader *r, struct event *e, struct text ke
 	}
 }
 
+static bool in_range(const struct event *e)
+{
+	if (e->has & EVENT_TIME && (e->time_ns > TIME_MOST_NS || e->time_ns < -TIME_MOST_NS))
+		return false;
+	return !(e->has & EVENT_DURATION) || e->duration_ns <= DURATION_MOST_NS;
+}
+
 static void take(struct reader *r, struct event *e, const char *end, const struct args *args)
 {
 	if (r->n_lanes > 1)
@@ -205,6 +212,9 @@ static void take(struct reader *r, struct event *e, const char *end, const struc
 		if (kineto_record(r->part, e->begin, (size_t)(end - e->begin)) == -EBADMSG)
 			part_damaged(r->part, r->offset + (uint64_t)(e->begin - r->begin),
 				     "a record of moescope that cannot be read");
+	} else if (e->phase != 'M' && !in_range(e)) {
+		part_damaged(r->part, r->offset + (uint64_t)(e->begin - r->begin),
+			     "a time that is out of range");
 	} else if (e->phase == 'C') {
 		rows_add_counters(r, e);
 	} else {
@@ -243,8 +253,9 @@ const char *event_read(struct reader *r, const char *p)
 		/* Only these two keys tell; they are the only ones of such first letters. */
 		if ((key.at[0] == 'p' || key.at[0] == 'c') && useless(r, &e)) {
 			p = skip_rest(r, &e, p);
-			if (p && e.class == CLASS_UNKNOWN)
-				part_unknown(r->part, e.category.at, e.category.length, 1);
+			/* A counter is one whatever its category. */
+			if (p && e.class == CLASS_UNKNOWN && e.phase != 'C')
+				rows_add_unknown(r, &e);
 			return p;
 		}
 		p = skip_blanks(p);

@@ -72,6 +72,11 @@ enum {
 	EVENT_ID = 16,
 };
 
+/* No event lasts for 104 days; times, with the zero of the clock added, and differences of them fit into
+ * 64 bits, as do sums of a thousand durations. */
+#define DURATION_MOST_NS (INT64_C(1) << 53)
+#define TIME_MOST_NS (INT64_MAX / 2 - DURATION_MOST_NS)
+
 struct event {
 	char phase;
 	uint8_t class; /* enum event_class */
@@ -268,6 +273,8 @@ const char *args_read(struct reader *r, const char *p, struct args *ret_args);
 
 /* kineto_rows.c */
 void rows_add(struct reader *r, const struct event *event, const struct args *args);
+/* An event of a category that is not known. */
+void rows_add_unknown(struct reader *r, const struct event *event);
 
 /* kineto_more.c */
 void rows_add_counters(struct reader *r, const struct event *event);
@@ -284,7 +291,8 @@ enum place {
 	PLACE_EVENTS, /* in the list of events, before one or its end */
 	PLACE_LOST,   /* somewhere in the list of events */
 	PLACE_LOST_TOP,
-	PLACE_DONE,
+	PLACE_DONE, /* after the end: blanks */
+	PLACE_OVER, /* after something that is not; the rest does not matter */
 };
 
 struct text_state {

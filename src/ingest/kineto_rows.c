@@ -5,6 +5,7 @@
 #include "ingest/kineto_rows.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -375,14 +376,41 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 	case CLASS_WHOLE:
 		break;
 	default:
-		part_unknown(r->part, e->category.at, e->category.length, 1);
+		rows_add_unknown(r, e);
 		break;
+	}
+}
+
+void rows_add_unknown(struct reader *r, const struct event *e)
+{
+	size_t length;
+	const char *category = text_plain(r, e->category, &length);
+
+	if (category)
+		part_unknown(r->part, category, length, 1);
+}
+
+/* Begins and ends apart, asynchronous ones: known categories are not told so. */
+static void add_other_phase(struct reader *r, const struct event *e)
+{
+	char name[64];
+
+	if (!e->phase) {
+		event_damaged(r, e, "an event without its phase");
+	} else if (e->class == CLASS_UNKNOWN) {
+		rows_add_unknown(r, e);
+	} else {
+		snprintf(name, sizeof(name), "%.*s%sphase %c", (int)e->category.length,
+			 e->category.at ? e->category.at : "", e->category.at ? " of " : "",
+			 e->phase);
+		part_unknown(r->part, name, strlen(name), 1);
 	}
 }
 
 void rows_add(struct reader *r, const struct event *e, const struct args *args)
 {
-	if (e->has & EVENT_TIME && !r->known.any_time) {
+	/* Names of threads are at no time, whatever stands there. */
+	if (e->has & EVENT_TIME && e->phase != 'M' && !r->known.any_time) {
 		r->known.any_time = true;
 		r->known.first_ns = e->time_ns;
 	}
@@ -406,12 +434,7 @@ void rows_add(struct reader *r, const struct event *e, const struct args *args)
 		add_arrow(r, e);
 		break;
 	default:
-		if (e->category.at)
-			part_unknown(r->part, e->category.at, e->category.length, 1);
-		else if (e->phase)
-			part_unknown(r->part, &e->phase, 1, 1);
-		else
-			event_damaged(r, e, "an event without its phase");
+		add_other_phase(r, e);
 		break;
 	}
 }

@@ -84,6 +84,16 @@ static const char *read_top(struct reader *r, struct text_state *state, const ch
 	return begin + 1;
 }
 
+/* A value in the place of an event, such as null. NULL: it is not whole, or there is none. */
+static const char *skip_other(struct reader *r, const char *p)
+{
+	const char *end = value_skip(r, p), *after = end ? skip_blanks(end) : NULL;
+
+	if (end && *after != ',' && *after != ']')
+		return value_bad(r, after, "something that is no event");
+	return end;
+}
+
 /* An event, or the end of their list. NULL: it is not whole; *at: where it begins. */
 static const char *read_next(struct reader *r, struct text_state *state, const char **at)
 {
@@ -104,9 +114,12 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 		state->place = state->bare ? PLACE_DONE : PLACE_TOP;
 		return p + 1;
 	}
+	end = skip_other(r, p);
+	if (!end && !r->why)
+		return NULL;
 	damaged(r, p, "something that is no event");
-	state->place = PLACE_LOST;
-	return p + 1;
+	state->place = end ? PLACE_EVENTS : PLACE_LOST;
+	return end ? end : p + 1;
 }
 
 enum finding { NO, YES, UNSURE /* it may go on after the end */ };
@@ -201,6 +214,19 @@ static const char *find_list(struct reader *r, struct text_state *state, const c
 	return NULL;
 }
 
+/* Zeros are what some systems fill files up with. Traces one behind the other occur: only the first is
+ * read, for the others have clocks and processes of their own. */
+static const char *read_after(struct reader *r, struct text_state *state, const char *p)
+{
+	while (p < r->end && (unsigned char)*p <= ' ')
+		p++;
+	if (p < r->end) {
+		damaged(r, p, "something after the end of the trace");
+		state->place = PLACE_OVER;
+	}
+	return r->end;
+}
+
 const char *text_read(struct reader *r, struct text_state *state)
 {
 	const char *p = r->begin, *next = p;
@@ -223,7 +249,11 @@ const char *text_read(struct reader *r, struct text_state *state)
 			next = find_list(r, state, &p);
 			break;
 		case PLACE_DONE:
-			return r->end;
+			next = read_after(r, state, p);
+			break;
+		case PLACE_OVER:
+			next = r->end;
+			break;
 		}
 		if (next)
 			p = next;

@@ -138,7 +138,7 @@ void top_read(struct reader *r, struct text key, struct extent value)
 		r->own = true;
 		r->failed = r->about.failed ? -ENOMEM : r->failed;
 	} else if (is_key(key, "baseTimeNanoseconds")) {
-		if (!value_whole(r, value.at, &base) || base > INT64_MAX) {
+		if (!value_whole(r, value.at, &base) || base > TIME_MOST_NS) {
 			part_damaged(r->part, r->offset + (uint64_t)(value.at - r->begin),
 				     "no number where the zero of the clock should be");
 			return;

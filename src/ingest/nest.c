@@ -6,8 +6,12 @@
  *
  * Rows that overlap without one enclosing the other do occur (old files have times in whole
  * microseconds): such a row lies in the ones that are open when it begins.
+ *
+ * A row that lies deeper than its column can say is left out and counted, as in a recording: one that
+ * said less would be taken for the child of another.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +21,7 @@ struct entry {
 	int64_t start_ns, end_ns;
 	uint32_t thread;
 	uint32_t row; /* of its kind */
-	uint16_t depth;
+	uint32_t depth;
 	uint8_t held; /* enum held */
 };
 
@@ -104,7 +108,19 @@ static int push(struct open_rows *open, size_t index)
 	return r;
 }
 
-static int find_depths(struct entries *entries, uint16_t most)
+/* Also those below one that goes on: rows that overlap in a chain would pile up. */
+static void drop_ended(struct open_rows *open, const struct entries *entries,
+		       const struct entry *entry)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < open->n; i++)
+		if (entries->v[open->v[i]].end_ns > entry->start_ns)
+			open->v[kept++] = open->v[i];
+	open->n = kept;
+}
+
+static int find_depths(struct entries *entries, uint32_t deepest)
 {
 	struct open_rows open = { 0 };
 	int r = 0;
@@ -112,7 +128,9 @@ static int find_depths(struct entries *entries, uint16_t most)
 	sort_entries(entries, by_start);
 	for (size_t i = 0; r == 0 && i < entries->n; i++) {
 		close_ended(&open, entries, &entries->v[i]);
-		entries->v[i].depth = open.n < most ? (uint16_t)open.n : most;
+		if (open.n > deepest)
+			drop_ended(&open, entries, &entries->v[i]);
+		entries->v[i].depth = (uint32_t)open.n;
 		r = push(&open, i);
 	}
 	free(open.v);
@@ -248,8 +266,9 @@ static int find_stacks(struct intake_process *process, const struct held_rows *h
 	return r < 0 ? r : part_failed(part);
 }
 
-static int encode_entries(const struct held_rows *held, struct entries *entries,
-			  struct encoder *encoder)
+/* deepest: that a depth can say; *too_deep: how many rows lie deeper. */
+static int encode_entries(const struct held_rows *held, struct entries *entries, uint32_t deepest,
+			  struct encoder *encoder, uint64_t *too_deep)
 {
 	struct row_range *ranges = held->rows[HELD_RANGE];
 	struct row_op *ops = held->rows[HELD_OP];
@@ -260,14 +279,16 @@ static int encode_entries(const struct held_rows *held, struct entries *entries,
 	for (size_t i = 0; r == 0 && i < entries->n; i++) {
 		const struct entry *entry = &entries->v[i];
 
-		if (entry->held == HELD_RANGE) {
+		if (entry->depth > deepest) {
+			++*too_deep;
+		} else if (entry->held == HELD_RANGE) {
 			ranges[entry->row].depth = (uint8_t)entry->depth;
 			r = encoder_append(encoder, RECORD_RANGE, &ranges[entry->row]);
 		} else if (entry->held == HELD_OP) {
 			ops[entry->row].depth = (uint8_t)entry->depth;
 			r = encoder_append(encoder, RECORD_OP, &ops[entry->row]);
 		} else {
-			frames[entry->row].depth = entry->depth;
+			frames[entry->row].depth = (uint16_t)entry->depth;
 			r = encoder_append(encoder, RECORD_FRAME, &frames[entry->row]);
 		}
 	}
@@ -281,6 +302,35 @@ static int steps_by_start(const void *a, const void *b)
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* A process does one step after the other. Where several threads tell the same one, each with its own
+ * begin and end, the longest counts. */
+static void order_steps(struct intake_process *process, struct held_rows *held)
+{
+	struct row_step *steps = held->rows[HELD_STEP];
+	size_t kept = 0, again = 0;
+
+	if (held->n[HELD_STEP])
+		qsort(steps, held->n[HELD_STEP], sizeof(*steps), steps_by_start);
+	for (size_t i = 0; i < held->n[HELD_STEP]; i++) {
+		struct row_step *last = kept ? &steps[kept - 1] : NULL;
+
+		if (last && last->step == steps[i].step &&
+		    steps[i].start_ns < end_of(last->start_ns, last->duration_ns)) {
+			again++;
+			if (steps[i].duration_ns > last->duration_ns)
+				*last = steps[i];
+		} else {
+			steps[kept++] = steps[i];
+		}
+	}
+	held->n[HELD_STEP] = kept;
+	if (again)
+		intake_note(process->inside->intake,
+			    "rank %" PRIu32 ": %zu steps that another thread tells, too, and for "
+			    "longer, are left out.",
+			    process->rank, again);
 }
 
 static int encode_all(const struct held_rows *held, enum held kind, struct encoder *encoder)
@@ -312,12 +362,12 @@ int nest_encode(struct intake_process *process, struct encoder *encoder)
 	if (r == 0 && frames.n && held.n[HELD_OP])
 		r = find_stacks(process, &held, &frames, &host);
 	if (r == 0)
-		r = encode_entries(&held, &host, encoder);
+		r = encode_entries(&held, &host, UINT8_MAX, encoder, &process->lost[DROP_TOO_DEEP]);
 	if (r == 0)
-		r = encode_entries(&held, &frames, encoder);
-	if (r == 0 && held.n[HELD_STEP])
-		qsort(held.rows[HELD_STEP], held.n[HELD_STEP], sizeof(struct row_step),
-		      steps_by_start);
+		r = encode_entries(&held, &frames, UINT16_MAX, encoder,
+				   &process->lost[DROP_TOO_DEEP]);
+	if (r == 0)
+		order_steps(process, &held);
 	if (r == 0)
 		r = encode_all(&held, HELD_STEP, encoder);
 	if (r == 0)

@@ -124,6 +124,50 @@ def ranks_of_a_directory():
     equal(found["total"]["count"], 1154 + 1104)
 
 
+def write_ranks(folder, clocks):
+    """A trace of each rank, with steps and collectives; clocks: what each is ahead, in microseconds."""
+    pathlib.Path(folder).mkdir()
+    for rank, ahead in enumerate(clocks):
+        found = []
+        for i in range(3):
+            found.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}", "pid": 9,
+                          "tid": 1, "ts": 1000 * i + ahead, "dur": 900})
+            found.append({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0,
+                          "tid": 7, "ts": 1000 * i + 100 + ahead, "dur": 50,
+                          "args": {"device": 0, "stream": 7, "Collective name": "allreduce",
+                                   "Group size": len(clocks), "Process Group Name": "0", "Seq": i}})
+        written(f"{folder}/{rank}.json",
+                json.dumps({"baseTimeNanoseconds": 1700000000000000000,
+                            "distributedInfo": {"rank": rank}, "traceEvents": found}).encode())
+
+
+@test
+def times_of_ranks_do_not_depend_on_what_is_asked_for():
+    """Clocks are aligned by collectives, which a table of steps does not need."""
+    write_ranks("job", [0, 400])
+    steps = [[row["start_ns"] for row in answer("steps", "job")["rows"] if row["rank"] == rank]
+             for rank in (0, 1)]
+    equal(steps, [[0, 1000000, 2000000]] * 2)
+
+
+@test
+def files_of_a_directory_that_are_damaged():
+    """A file that gives nothing is no rank, and what is damaged says where."""
+    write_ranks("job", [0, 400, 800])
+    whole = pathlib.Path("job/1.json").read_bytes()
+    written("job/1.json", whole[:-20])
+    written("job/1-again.json", whole)
+    written("job/nothing.json", b'{"traceEvents": 12}')
+    found = answer("report", "job")
+    equal(sorted(found["run"]["ranks"]), [0, 1, 1, 2])
+    equal(found["loss"]["damaged_events"], 1)
+    notes = found["run"]["notes"]
+    check(re.search(r"^job/1\.json at \d+: the file ends inside of an event; not read\.$", notes, re.M),
+          notes)
+    check("job/nothing.json: there is no list of events" in notes, notes)
+    check("rank 1 in job/1-again.json and job/1.json; each file counts as a process" in notes, notes)
+
+
 def calls_inside(trace):
     """Time of CUDA calls by the innermost operation around them."""
     threads = collections.defaultdict(list)
@@ -211,6 +255,9 @@ def compressed_or_not_and_in_members():
     middle = len(text) // 2
     equal(kernels_of(written("c.gz", gzip.compress(text[:middle]) + gzip.compress(text[middle:]))),
           whole)
+    # What the file is, stands in its third member.
+    equal(kernels_of(written("d.gz", gzip.compress(b"") + gzip.compress(text[:1]) +
+                             gzip.compress(text[1:]))), whole)
 
 
 @test
@@ -224,6 +271,9 @@ def compressed_files_that_are_damaged():
     broken[len(data) // 2] ^= 0xff
     count, _, damaged = kernels_of(written("broken.gz", bytes(broken)))
     check(0 < count and damaged > 0, count, damaged)
+    # A second member whose first byte is not that of one; padding.
+    equal(kernels_of(written("behind.gz", data + b"?" + data[1:]))[::2], (30000, 1))
+    equal(kernels_of(written("padded.gz", data + bytes(512)))[::2], (30000, 0))
     report = answer("report", "cut.gz")
     check("the compressed data is damaged or ends here" in report["run"]["notes"],
           report["run"]["notes"])
@@ -241,6 +291,18 @@ def what_the_file_does_not_say_is_not_zero():
                         (copies["rows"][0], "asynchronous"), (calls["run"], "started_realtime_ns"),
                         (calls["run"], "duration_ns")):
         equal((absent[key], absent[key + "_reason"]), (None, "the imported file does not say"), key)
+
+
+@test
+def work_without_a_correlation_has_no_call():
+    """Nothing says which call launched a kernel: not the last one that has no number either."""
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaGetDevice", "pid": 1, "tid": 2, "ts": 1,
+            "dur": 2}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 9, "dur": 2}
+    written("a.json", json.dumps([call, kernel]).encode())
+    calls, kernels = answer("api", "a.json"), answer("kernels", "a.json", "--by", "step")
+    equal((calls["total"]["launches"], calls["total"]["launch_latency_ns"]), (0, None))
+    equal(kernels["total"]["without_call"], 1)
 
 
 @test

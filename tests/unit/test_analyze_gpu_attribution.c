@@ -255,7 +255,7 @@ static size_t slow_call(const struct run *run, uint64_t id, int64_t start)
 	size_t last = SIZE_MAX, first = SIZE_MAX, best = SIZE_MAX;
 
 	for (size_t i = 0; i < api->n; i++) {
-		if (api->correlation[i] != id)
+		if (api->correlation[i] != id || !id)
 			continue;
 		if (first == SIZE_MAX || api->start_ns[i] < api->start_ns[first])
 			first = i;

@@ -411,8 +411,8 @@ static void test_ops_recursion(void **state)
 	fake_range(run, c, 70, 80, 1, 1);
 	fake_range(run, a, 0, 100, 1, 0);
 	for (int i = 0; i < 5; i++) {
-		fake_call(run, "cudaLaunchKernel", at[i], at[i] + 1, (uint64_t)i);
-		fake_kernel(run, "k", 1000 + 100 * i, 1000 + 100 * i + (1 << i), (uint64_t)i);
+		fake_call(run, "cudaLaunchKernel", at[i], at[i] + 1, (uint64_t)i + 1);
+		fake_kernel(run, "k", 1000 + 100 * i, 1000 + 100 * i + (1 << i), (uint64_t)i + 1);
 	}
 	fake_kernel(run, "k", 5000, 5032, 77);
 	assert_int_equal(ops_analyze(run, &sel, &options, &ops), 0);

@@ -7,11 +7,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/parallel.h"
 #include "ingest/intake.h"
 #include "moescope.h"
 #include "table_rows.h"
@@ -212,6 +214,62 @@ static void test_turns(void **state)
 	assert_string_equal(f->run->info.notes, "");
 }
 
+#define BLOCKS 64
+#define BLOCK_ROWS 200
+
+struct threads {
+	struct fixture *fixture;
+	struct intake_part *parts[4];
+};
+
+/* A block of rows whose names, launches and processes all threads share. */
+static int add_block(void *context, size_t block, unsigned int worker)
+{
+	struct threads *threads = context;
+	struct intake_part *part = threads->parts[worker];
+	int r = part_turn(part, block);
+
+	for (int64_t i = 0; r == 0 && i < BLOCK_ROWS; i++) {
+		struct row_launch launch = { .grid_x = (uint32_t)i % 50 };
+		struct row_kernel row = { .start_ns = (int64_t)block * BLOCK_ROWS + i };
+		char name[32];
+
+		snprintf(name, sizeof(name), "kernel %d", (int)(block * 7 + (size_t)i) % 150);
+		launch.name = part_text(part, name);
+		row.launch = part_launch(part, &launch);
+		r = part_add(part, RECORD_KERNEL, &row);
+	}
+	part_damaged(part, block, "damage");
+	part_unknown(part, "odd", 3, 1);
+	intake_note(threads->fixture->intake, "block");
+	return r < 0 || intake_process(threads->fixture->intake, 0, 7) ? r : -ENOMEM;
+}
+
+static void test_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct threads threads = { .fixture = f };
+
+	for (int i = 0; i < 4; i++)
+		threads.parts[i] = one_part(f);
+	assert_int_equal(parallel_run(BLOCKS, 4, add_block, &threads), 0);
+	write_and_load(f);
+	assert_int_equal(f->run->n_shards, 1);
+	assert_int_equal(f->run->kernel.n, BLOCKS * BLOCK_ROWS);
+	for (size_t i = 0; i < f->run->kernel.n; i++) {
+		struct row_launch launch = run_launch(f->run, f->run->kernel.launch[i]);
+		char name[32];
+
+		snprintf(name, sizeof(name), "kernel %d",
+			 (int)(i / BLOCK_ROWS * 7 + i % BLOCK_ROWS) % 150);
+		assert_int_equal(f->run->kernel.start_ns[i], i);
+		assert_string_equal(run_string(f->run, launch.name), name);
+		assert_int_equal(launch.grid_x, i % BLOCK_ROWS % 50);
+	}
+	assert_int_equal(f->run->loss.damaged_events, BLOCKS);
+	assert_int_equal(f->run->loss.unknown_events, BLOCKS);
+}
+
 static void test_losses(void **state)
 {
 	struct fixture *f = *state;
@@ -238,6 +296,19 @@ static void test_losses(void **state)
 	assert_string_equal(f->run->info.source, "trace.json");
 }
 
+/* Notes go to terminals. */
+static void test_unknown_kinds_are_cleaned(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	part_unknown(part, "red\x1b[31m\x7f", 9, 2);
+	part_unknown(part, "red [31m ", 9, 1);
+	write_and_load(f);
+	assert_string_equal(f->run->info.notes,
+			    "events of kinds that are not known were left out: red [31m  (3).");
+}
+
 static void test_names_are_cleaned(void **state)
 {
 	struct fixture *f = *state;
@@ -254,16 +325,85 @@ static void test_names_are_cleaned(void **state)
 	assert_string_equal(run_string(f->run, f->run->mark.text[2]), "gr\xc3\xbc\xc3\x9f");
 }
 
-static void add_collective(struct intake_part *part, uint64_t sequence, int64_t end)
+/* Depth is one byte: what lies deeper is counted and left out. */
+static void test_nested_too_deeply(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	for (int64_t i = 0; i < 300; i++)
+		add_range(part, "r", i, 1000 - i);
+	add_range(part, "after", 1000, 1001);
+	write_and_load(f);
+	assert_int_equal(f->run->range.n, 257);
+	assert_int_equal(f->run->loss.dropped_too_deep, 44);
+	assert_int_equal(f->run->range.depth[0], 255);
+	assert_int_equal(f->run->range.start_ns[0], 255);
+	assert_int_equal(f->run->range.depth[255], 0);
+	assert_int_equal(f->run->range.depth[256], 0);
+}
+
+/* Each begins in the one before, and never are more than two open. */
+static void test_a_chain_is_not_deep(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	for (int64_t i = 0; i < 1000; i++)
+		add_range(part, "r", 10 * i, 10 * i + 15);
+	write_and_load(f);
+	assert_int_equal(f->run->range.n, 1000);
+	assert_int_equal(f->run->loss.dropped_too_deep, 0);
+}
+
+static void add_step(struct intake_part *part, int64_t step, int64_t start, int64_t end)
+{
+	assert_int_equal(part_add(part, RECORD_STEP,
+				  &(struct row_step){ .step = step,
+						      .start_ns = start,
+						      .duration_ns = end - start,
+						      .recorded = 1 }),
+			 0);
+}
+
+/* Two threads tell the steps 5 and 6; the step 5 comes again later. */
+static void test_steps_of_several_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct intake_part *part = one_part(f);
+
+	add_step(part, 6, 100, 200);
+	add_step(part, 5, 1, 90);
+	add_step(part, 5, 0, 100);
+	add_step(part, 6, 99, 190);
+	add_step(part, 5, 300, 400);
+	write_and_load(f);
+	assert_int_equal(f->run->step.n, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(f->run->step.step[i], i == 1 ? 6 : 5);
+		assert_int_equal(f->run->step.duration_ns[i], 100);
+	}
+	assert_string_equal(f->run->info.notes,
+			    "rank 0: 2 steps that another thread tells, too, and for longer, are "
+			    "left out.");
+}
+
+static void add_collective_of(struct intake_part *part, const char *group, uint64_t sequence,
+			      int64_t end)
 {
 	assert_int_equal(part_add(part, RECORD_COLLECTIVE,
 				  &(struct row_collective){ .name = part_text(part, "allreduce"),
 							    .start_ns = end - 10,
 							    .duration_ns = 10,
-							    .group = part_text(part, "world"),
+							    .group = part_text(part, group),
 							    .sequence = sequence,
 							    .sequence_known = 1 }),
 			 0);
+}
+
+static void add_collective(struct intake_part *part, uint64_t sequence, int64_t end)
+{
+	add_collective_of(part, "world", sequence, end);
 }
 
 /* Rank 1 is 1000 ns ahead; one of four meetings is 50 ns off. */
@@ -276,7 +416,7 @@ static void test_clocks(void **state)
 
 	first = intake_process(f->intake, 0, 7);
 	a = intake_part(first);
-	intake_next_file(f->intake);
+	assert_int_equal(intake_next_file(f->intake, "second.json"), 0);
 	second = intake_process(f->intake, 1, 7);
 	assert_ptr_not_equal(first, second);
 	b = intake_part(second);
@@ -294,6 +434,59 @@ static void test_clocks(void **state)
 	assert_string_equal(f->run->info.notes,
 			    "rank 1: moved by -1000 ns onto the clock of rank 0, by the ends of 4 "
 			    "collectives; half of them then fit to 0 ns.");
+}
+
+/* Ranks that never meet the first one are moved by those that do. Rank r is r * 1000 ns ahead; ranks 4
+ * and 5 meet nobody but each other, and rank 6 is in the file of rank 5. */
+static void test_clocks_of_neighbours(void **state)
+{
+	static const struct {
+		const char *group;
+		uint32_t ranks[2];
+	} groups[] = { { "rows 0", { 0, 1 } },
+		       { "rows 1", { 2, 3 } },
+		       { "columns 1", { 1, 3 } },
+		       { "alone", { 4, 5 } } };
+	struct fixture *f = *state;
+	struct intake_part *parts[7];
+
+	for (uint32_t rank = 0; rank < 7; rank++) {
+		struct intake_process *process;
+
+		if (rank != 6)
+			assert_int_equal(intake_next_file(f->intake, "a.json"), 0);
+		process = intake_process(f->intake, rank, 7);
+		process->wall_clock = true;
+		parts[rank] = intake_part(process);
+	}
+	for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++)
+		for (int k = 0; k < 2; k++)
+			for (uint64_t i = 0; i < 4; i++)
+				add_collective_of(parts[groups[g].ranks[k]], groups[g].group, i,
+						  1000 * (int64_t)groups[g].ranks[k] +
+							  100 * (int64_t)(i + 1));
+	add_collective_of(parts[6], "nobody else", 0, 5100);
+	write_and_load(f);
+	for (size_t i = 0; i < f->run->collective.n; i++) {
+		uint32_t rank = f->run->shards[f->run->collective.shard[i]].rank;
+		int64_t end = f->run->collective.start_ns[i] + 10;
+
+		assert_int_equal(end, (rank < 4 ? 0 : 4000) +
+					      100 * (int64_t)(f->run->collective.sequence[i] + 1));
+	}
+	assert_string_equal(
+		f->run->info.notes,
+		"rank 1: moved by -1000 ns onto the clock of rank 0, by the ends of 4 "
+		"collectives; half of them then fit to 0 ns.\n"
+		"rank 3: moved by -3000 ns onto the clock of rank 0, by the ends of 4 "
+		"collectives with rank 1; half of them then fit to 0 ns.\n"
+		"rank 2: moved by -2000 ns onto the clock of rank 0, by the ends of 4 "
+		"collectives with rank 3; half of them then fit to 0 ns.\n"
+		"rank 4: no collective with rank 0 could be matched, so its times are those of "
+		"its own host's clock.\n"
+		"rank 5: moved by -1000 ns onto the clock of rank 4, by the ends of 4 "
+		"collectives; half of them then fit to 0 ns.\n"
+		"rank 6: moved with rank 5, which is in the same file.");
 }
 
 /* Whole names tell a phase; parts of names do not. */
@@ -380,9 +573,15 @@ int main(void)
 		TEST(test_overlap_is_nested_by_start),
 		TEST(test_stacks_from_frames),
 		TEST(test_turns),
+		TEST(test_threads),
 		TEST(test_losses),
+		TEST(test_unknown_kinds_are_cleaned),
 		TEST(test_names_are_cleaned),
+		TEST(test_nested_too_deeply),
+		TEST(test_a_chain_is_not_deep),
+		TEST(test_steps_of_several_threads),
 		TEST(test_clocks),
+		TEST(test_clocks_of_neighbours),
 		TEST(test_phases_by_name),
 		TEST(test_one_file_one_process),
 		TEST(test_unwanted_kinds),

@@ -228,8 +228,11 @@ static void test_unknown_events_are_counted(void **state)
 		     "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\","
 		     "\"pid\":\"Spans\",\"tid\":\"PyTorch Profiler\",\"ts\":1,\"dur\":1},"
 		     "{\"ph\":\"B\",\"name\":\"a\",\"ts\":1},"
+		     "{\"ph\":\"E\",\"cat\":\"cpu_op\",\"name\":\"a\",\"ts\":1},"
+		     "{\"ph\":\"X\",\"cat\":\"caf\\u00e9\",\"name\":\"a\",\"ts\":1,\"dur\":1},"
 		     "{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"dur\":1}",
-		     "unknown: mtia_ccp_events\nunknown: B\nunknown: none\n");
+		     "unknown: mtia_ccp_events\nunknown: phase B\nunknown: cpu_op of phase E\n"
+		     "unknown: caf\xc3\xa9\nunknown: none\n");
 }
 
 static void test_top_level(void **state)
@@ -259,7 +262,9 @@ static void test_top_level(void **state)
 		"process rank=3 pid=461 shift=1790857026000000000 since 1970\n");
 	/* A list of events and nothing else, which may break off. */
 	assert_lines(
-		"[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":5,\"tid\":5,"
+		"[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":5,\"ts\":0,"
+		"\"args\":{\"name\":\"p\"}},"
+		"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":5,\"tid\":5,"
 		"\"ts\":1623142623460111,\"dur\":1},\n",
 		ALL_KINDS,
 		"op site='a' start_ns=1623142623460111000 duration_ns=1000 thread=5 unknown=3\n"
@@ -292,8 +297,17 @@ static void test_numbers(void **state)
 	assert_time("1.712195495519689123E15", INT64_C(1712195495519689123));
 	assert_time("15e-1", 1500);
 	assert_time("0.12345678901234567890123", 123);
-	assert_time("9223372036854775.807", INT64_MAX);
+	/* Behind the zero of the clock, and with a duration, times must fit into 64 bits still. */
+	assert_time("4602678819172646.911", INT64_C(4602678819172646911));
+	assert_time("-4602678819172646.911", -INT64_C(4602678819172646911));
+	assert_event("{\"ph\":\"i\",\"name\":\"m\",\"ts\":4602678819172646.912}",
+		     "damaged at 20: a time that is out of range\n");
 	assert_event("{\"ph\":\"i\",\"name\":\"m\",\"ts\":9223372036854775.808}",
+		     "damaged at 20: a time that is out of range\n");
+	assert_event("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,"
+		     "\"dur\":9007199254740.993}",
+		     "damaged at 20: a time that is out of range\n");
+	assert_event("{\"ph\":\"C\",\"name\":\"c\",\"ts\":-9e15,\"args\":{\"a\":1}}",
 		     "damaged at 20: a time that is out of range\n");
 	assert_event("{\"ph\":\"i\",\"name\":\"m\",\"ts\":1e400}",
 		     "damaged at 20: a time that is out of range\n");
@@ -329,6 +343,8 @@ static void test_events_that_cannot_be_read(void **state)
 	assert_event("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1}",
 		     "damaged at 20: an event without its time or duration\n");
 	assert_event("{\"name\":\"k\"}", "damaged at 20: an event without its phase\n");
+	assert_event("{\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":1}",
+		     "damaged at 20: an event without its phase\n");
 	/* Quotes that are not escaped: one, and a pair of them. The events around are read. */
 	assert_event("{\"ph\":\"i\",\"name\":\"a\",\"ts\":1},\n"
 		     "{\"ph\":\"i\",\"name\":\"b\" b\",\"ts\":2,\"args\":{}},\n"
@@ -339,11 +355,17 @@ static void test_events_that_cannot_be_read(void **state)
 		     "mark time_ns=5000 text='e'\n"
 		     "damaged at 50: no comma between two members\n"
 		     "damaged at 123: no comma between two members\n");
-	/* Things that are no events. */
-	assert_event("{\"ph\":\"i\",\"name\":\"a\",\"ts\":1}, 12, {\"ph\":\"i\",\"name\":\"b\","
+	/* Things that are no events: values, and what is none. */
+	assert_event("{\"ph\":\"i\",\"name\":\"a\",\"ts\":1}, null, {\"ph\":\"i\",\"name\":\"b\","
+		     "\"ts\":2},[{\"ph\":\"i\"}],{\"ph\":\"i\",\"name\":\"c\",\"ts\":3}",
+		     "mark time_ns=1000 text='a'\nmark time_ns=2000 text='b'\n"
+		     "mark time_ns=3000 text='c'\n"
+		     "damaged at 50: something that is no event\n"
+		     "damaged at 85: something that is no event\n");
+	assert_event("{\"ph\":\"i\",\"name\":\"a\",\"ts\":1} x y, {\"ph\":\"i\",\"name\":\"b\","
 		     "\"ts\":2},{\"ph\":\"i\",\"name\":\"c\",\"ts\":3}",
 		     "mark time_ns=1000 text='a'\nmark time_ns=3000 text='c'\n"
-		     "damaged at 50: something that is no event\n");
+		     "damaged at 49: something that is no event\n");
 }
 
 /* What is skipped is not looked at, but a quote too many in it must not hide what follows. */
@@ -386,6 +408,7 @@ static void test_only_what_is_wanted_is_read(void **state)
 		"\"args\":{\"a\":{\"b\":[{}]}}},"
 		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"dur\":2},"
 		"{\"ph\":\"s\",\"id\":1,\"cat\":\"fwdbwd\",\"ts\":1},"
+		"{\"ph\":\"C\",\"cat\":\"of its own\",\"name\":\"c\",\"ts\":1,\"args\":{\"a\":1}},"
 		"{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"ts\":1,"
 		"\"dur\":2}]}",
 		UINT64_C(1) << RECORD_KERNEL,
@@ -430,9 +453,13 @@ static void test_files_that_are_none(void **state)
 		size_t size;
 		const char *words;
 	} files[] = {
-		{ "{\"a\": 1}", 8, "no list of events" }, { "{\"a\": }", 7, "no list of events" },
-		{ "hello", 5, "no list of events" },	  { "", 0, "no list of events" },
+		{ "{\"a\": 1}", 8, "no list of events" },
+		{ "{\"a\": }", 7, "no list of events" },
+		{ "hello", 5, "no list of events" },
+		{ "", 0, "no list of events" },
 		{ "\xff\xfe{\0\"\0", 6, "UTF-16" },
+		{ "{\0\"\0", 4, "UTF-16" },
+		{ "\0[\0{", 4, "UTF-16" },
 	};
 
 	(void)state;

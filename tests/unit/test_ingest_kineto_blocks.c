@@ -67,8 +67,8 @@ static void test_block_sizes(void **state)
 	}
 }
 
-/* A mark of UTF-8, a list alone, a top level that cannot be read, and an end like one of an event's
- * list. */
+/* A mark of UTF-8, a list alone, a top level that cannot be read, an end like one of an event's list,
+ * and two traces one behind the other. */
 static void test_small_blocks_of_others(void **state)
 {
 	static const char *const texts[] = {
@@ -79,6 +79,9 @@ static void test_small_blocks_of_others(void **state)
 		"{\"traceEvents\":[{\"ph\":\"i\" \"a\":[{}]},{\"ph\":\"i\",\"name\":\"b\",\"ts\":1},"
 		"{\"ph\":\"i\",\"name\":\"c\"a,\"b\":[{}  ]  ,  \"traceName\":1}]  ,  "
 		"\"traceName\"  :\"n\"}",
+		"{\"traceEvents\":[{\"ph\":\"i\",\"name\":\"a\",\"ts\":1}]} \n"
+		"{\"traceEvents\":[{\"ph\":\"i\",\"name\":\"b\",\"ts\":1},"
+		"{\"ph\":\"i\",\"name\":\"c\",\"ts\":1}]}\n",
 	};
 	static const char *const results[] = {
 		"mark time_ns=1000 text='a'\nprocess rank=9? pid=0 shift=0\n",
@@ -88,6 +91,10 @@ static void test_small_blocks_of_others(void **state)
 		"mark time_ns=1000 text='b'\nfact key='traceName' value='1'\n"
 		"damaged at 16: no comma between two members\n"
 		"damaged at 65: no comma between two members\n"
+		"damaged at 116: something after the end of the trace\n"
+		"process rank=9? pid=0 shift=0\n",
+		"mark time_ns=1000 text='a'\n"
+		"damaged at 48: something after the end of the trace\n"
 		"process rank=9? pid=0 shift=0\n",
 	};
 
