@@ -11,9 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifdef HAVE_ZLIB
-#include <zlib.h>
-#endif
+#include "ingest/gunzip.h"
 
 static ssize_t read_some(int fd, char *to, size_t most)
 {
@@ -33,45 +31,27 @@ static ssize_t read_some(int fd, char *to, size_t most)
 	return (ssize_t)got;
 }
 
-#ifdef HAVE_ZLIB
-/* Of a file that breaks off or is damaged, what comes before. The first members may be short. */
-static size_t inflate_head(const char *from, size_t bytes, char *to, size_t most)
-{
-	z_stream z = { .next_in = (Bytef *)from,
-		       .avail_in = (uInt)bytes,
-		       .next_out = (Bytef *)to,
-		       .avail_out = (uInt)most };
-
-	if (inflateInit2(&z, 15 + 16) != Z_OK)
-		return 0;
-	while (inflate(&z, Z_SYNC_FLUSH) == Z_STREAM_END && z.avail_in && z.avail_out &&
-	       inflateReset(&z) == Z_OK)
-		;
-	inflateEnd(&z);
-	return most - z.avail_out;
-}
-
-static int decompress(struct ingest_head *head, const char *path, struct err *err)
+/* Of a file that breaks off or is damaged, what comes before. */
+static int decompress(struct ingest_head *head, int fd)
 {
 	char *plain = calloc(1, INGEST_HEAD_BYTES + 1);
+	struct gunzip *gunzip;
+	size_t got = 0;
+	ssize_t n;
+	int r = plain ? gunzip_new(fd, &gunzip) : -ENOMEM;
 
-	if (!plain)
-		return err_sys(err, -ENOMEM, "%s: cannot read", path);
-	head->file.head_bytes = inflate_head(head->bytes, head->file.head_bytes, plain,
-					     INGEST_HEAD_BYTES);
+	if (r < 0) {
+		free(plain);
+		return r;
+	}
+	while ((n = gunzip_read(gunzip, plain + got, INGEST_HEAD_BYTES - got)) > 0)
+		got += (size_t)n;
+	gunzip_free(gunzip);
 	free(head->bytes);
 	head->bytes = plain;
+	head->file.head_bytes = got;
 	return 0;
 }
-#else
-static int decompress(struct ingest_head *head, const char *path, struct err *err)
-{
-	(void)head;
-	return err_set(err, -ENOTSUP,
-		       "%s: compressed, and this moescope was built without zlib; gunzip it first",
-		       path);
-}
-#endif
 
 int head_read(const char *path, struct ingest_head *ret_head, struct err *err)
 {
@@ -87,21 +67,22 @@ int head_read(const char *path, struct ingest_head *ret_head, struct err *err)
 		r = -errno;
 	else if ((n = read_some(fd, head.bytes, INGEST_HEAD_BYTES)) < 0)
 		r = (int)n;
-	if (fd >= 0)
-		close(fd);
-	if (r < 0) {
-		free(head.bytes);
-		return err_sys(err, r, "%s: cannot read", path);
-	}
 	head.file.bytes = (uint64_t)st.st_size;
 	head.file.head_bytes = (size_t)n;
 	if (n >= 2 && !memcmp(head.bytes, "\x1f\x8b", 2)) {
 		head.file.gzip = true;
-		r = decompress(&head, path, err);
+		r = decompress(&head, fd);
 	}
+	if (fd >= 0)
+		close(fd);
 	if (r < 0) {
 		free(head.bytes);
-		return r;
+		return r == -ENOTSUP
+			       ? err_set(err, r,
+					 "%s: compressed, and this moescope was built without "
+					 "zlib; gunzip it first",
+					 path)
+			       : err_sys(err, r, "%s: cannot read", path);
 	}
 	head.file.head = head.bytes;
 	*ret_head = head;
