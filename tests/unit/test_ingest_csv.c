@@ -251,6 +251,9 @@ static void test_ncu_details(void **state)
 	assert_string_equal(run_string(run, run->metric.text[i]), "PreferNone");
 	assert_int_equal(run->device.n, 1);
 	assert_int_equal(run->device.capability[0], 90);
+	/* This page does not say: the launch's number is neither. */
+	assert_int_equal(run->device.name[0], 0);
+	assert_int_equal(run->device.memory_bytes[0], 0);
 	assert_int_equal(run->loss.damaged_events, 1); /* the row that is cut */
 	imported_release(&in);
 }
@@ -290,6 +293,50 @@ static void test_ncu_raw(void **state)
 	assert_int_equal(run->device.multiprocessors[0], 132);
 	assert_string_equal(run_string(run, run->device.name[1]), "NVIDIA");
 	assert_non_null(strstr(run->info.notes, "decimal comma"));
+	imported_release(&in);
+}
+
+/* A log that several runs were written to: what columns are is told again each time. */
+static void test_ncu_headers(void **state)
+{
+	struct imported in = import(
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"a__sum\",\"b__sum\"\n"
+		"\"\",\"\",\"\",\"byte\",\"%\"\n"
+		"\"0\",\"5\",\"k\",\"1\",\"2\"\n"
+		"\"1\",\"5\",\"k\",\"3\",\"4\"\n"
+		"==PROF== Connected to process 5\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"b__sum\",\"c__sum\",\"a__sum\"\n"
+		"\"\",\"\",\"\",\"%\",\"cycle\",\"byte\"\n"
+		"\"0\",\"5\",\"k\",\"5\",\"6\",\"7\"\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"b__sum\",\"c__sum\",\"a__sum\"\n"
+		"\"9\",\"5\",\"k\",\"8\",\"9\",\"10\"\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\","
+		"\"Metric Value\"\n"
+		"\"0\",\"5\",\"k\",\"Speed\",\"Duration\",\"ns\",\"11\"\n");
+	static const struct {
+		uint32_t profile;
+		const char *name, *unit;
+		double value;
+	} expected[] = {
+		{ 0, "a__sum", "byte", 1 },   { 0, "b__sum", "%", 2 },
+		{ 1, "a__sum", "byte", 3 },   { 1, "b__sum", "%", 4 },
+		{ 2, "b__sum", "%", 5 },      { 2, "c__sum", "cycle", 6 },
+		{ 2, "a__sum", "byte", 7 },   { 9, "b__sum", "%", 8 },
+		{ 9, "c__sum", "cycle", 9 },  { 9, "a__sum", "byte", 10 },
+		{ 10, "Duration", "ns", 11 },
+	};
+	const struct run *run = in.run;
+
+	(void)state;
+	assert_non_null(run);
+	assert_int_equal(run->metric.n, sizeof(expected) / sizeof(expected[0]));
+	for (size_t i = 0; i < run->metric.n; i++) {
+		assert_int_equal(run->metric.profile[i], expected[i].profile);
+		assert_string_equal(run_string(run, run->metric.name[i]), expected[i].name);
+		assert_string_equal(run_string(run, run->metric.unit[i]), expected[i].unit);
+		assert_true(run->metric.value[i] == expected[i].value);
+	}
+	assert_null(strstr(run->info.notes, "no rows of its table"));
 	imported_release(&in);
 }
 
@@ -449,9 +496,10 @@ int main(void)
 		cmocka_unit_test(test_records),	    cmocka_unit_test(test_open_quote),
 		cmocka_unit_test(test_long),	    cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_number_form), cmocka_unit_test(test_ncu_details),
-		cmocka_unit_test(test_ncu_raw),	    cmocka_unit_test(test_ncu_real),
-		cmocka_unit_test(test_smi),	    cmocka_unit_test(test_smi_poor),
-		cmocka_unit_test(test_smi_real),    cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_ncu_raw),	    cmocka_unit_test(test_ncu_headers),
+		cmocka_unit_test(test_ncu_real),    cmocka_unit_test(test_smi),
+		cmocka_unit_test(test_smi_poor),    cmocka_unit_test(test_smi_real),
+		cmocka_unit_test(test_strangers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
