@@ -3,10 +3,12 @@
  * What the fields of Nsight Compute's CSV are; see ncu_inside.h.
  */
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scaled_units.h"
 #include "ingest/ncu_inside.h"
 
 static const char *const names[NCU_COLUMNS] = {
@@ -37,6 +39,7 @@ static const struct {
 	const char *name;
 	size_t offset; /* of a uint32_t of row_device, or of row_launch */
 	bool launch;
+	const char *unit; /* that it is wanted in; NULL: it has one only */
 } known_figures[] = {
 	{ "device__attribute_multiprocessor_count", offsetof(struct row_device, multiprocessors) },
 	{ "device__attribute_clock_rate", offsetof(struct row_device, clock_khz) },
@@ -51,9 +54,9 @@ static const struct {
 	  offsetof(struct row_device, blocks_per_multiprocessor) },
 	{ "launch__registers_per_thread", offsetof(struct row_launch, registers), true },
 	{ "launch__shared_mem_per_block_static", offsetof(struct row_launch, static_shared_bytes),
-	  true },
+	  true, "byte/block" },
 	{ "launch__shared_mem_per_block_dynamic", offsetof(struct row_launch, dynamic_shared_bytes),
-	  true },
+	  true, "byte/block" },
 };
 #define N_KNOWN (sizeof(known_figures) / sizeof(known_figures[0]))
 
@@ -212,12 +215,17 @@ void ncu_take_known(const struct ncu *ncu, size_t i, struct row_launch *launch,
 		    struct row_device *device)
 {
 	struct csv_field text = csv_trimmed(&ncu->csv, i);
-	int known = ncu->figures[i].known;
+	const struct figure *figure = &ncu->figures[i];
+	int known = figure->known, power;
 	double value;
 	uint32_t n;
 
-	if (known < 0 || number_read(&ncu->form, text.text, text.length, &value) != NUMBER_READ ||
-	    value < 0 || value > UINT32_MAX)
+	if (known < 0 || number_read(&ncu->form, text.text, text.length, &value) != NUMBER_READ)
+		return;
+	if (known_figures[known].unit && figure->unit &&
+	    scaled_unit_power(figure->unit, known_figures[known].unit, &power))
+		value = round(scaled_by_power(value, power));
+	if (value < 0 || value > UINT32_MAX)
 		return;
 	n = (uint32_t)value;
 	memcpy((known_figures[known].launch ? (char *)launch : (char *)device) +

@@ -310,6 +310,10 @@ static void test_ncu_headers(void **state)
 		"\"0\",\"5\",\"k\",\"5\",\"6\",\"7\"\n"
 		"\"ID\",\"Process ID\",\"Kernel Name\",\"b__sum\",\"c__sum\",\"a__sum\"\n"
 		"\"9\",\"5\",\"k\",\"8\",\"9\",\"10\"\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"launch__shared_mem_per_block_static\","
+		"\"launch__shared_mem_per_block_dynamic\",\"launch__registers_per_thread\"\n"
+		"\"\",\"\",\"\",\"Kbyte/block\",\"byte/block\",\"register/thread\"\n"
+		"\"20\",\"5\",\"k\",\"49.15\",\"1,024\",\"24\"\n"
 		"\"ID\",\"Process ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\","
 		"\"Metric Value\"\n"
 		"\"0\",\"5\",\"k\",\"Speed\",\"Duration\",\"ns\",\"11\"\n");
@@ -318,14 +322,23 @@ static void test_ncu_headers(void **state)
 		const char *name, *unit;
 		double value;
 	} expected[] = {
-		{ 0, "a__sum", "byte", 1 },   { 0, "b__sum", "%", 2 },
-		{ 1, "a__sum", "byte", 3 },   { 1, "b__sum", "%", 4 },
-		{ 2, "b__sum", "%", 5 },      { 2, "c__sum", "cycle", 6 },
-		{ 2, "a__sum", "byte", 7 },   { 9, "b__sum", "%", 8 },
-		{ 9, "c__sum", "cycle", 9 },  { 9, "a__sum", "byte", 10 },
-		{ 10, "Duration", "ns", 11 },
+		{ 0, "a__sum", "byte", 1 },
+		{ 0, "b__sum", "%", 2 },
+		{ 1, "a__sum", "byte", 3 },
+		{ 1, "b__sum", "%", 4 },
+		{ 2, "b__sum", "%", 5 },
+		{ 2, "c__sum", "cycle", 6 },
+		{ 2, "a__sum", "byte", 7 },
+		{ 9, "b__sum", "%", 8 },
+		{ 9, "c__sum", "cycle", 9 },
+		{ 9, "a__sum", "byte", 10 },
+		{ 20, "launch__shared_mem_per_block_static", "Kbyte/block", 49.15 },
+		{ 20, "launch__shared_mem_per_block_dynamic", "byte/block", 1024 },
+		{ 20, "launch__registers_per_thread", "register/thread", 24 },
+		{ 21, "Duration", "ns", 11 },
 	};
 	const struct run *run = in.run;
+	struct row_launch launch;
 
 	(void)state;
 	assert_non_null(run);
@@ -337,6 +350,12 @@ static void test_ncu_headers(void **state)
 		assert_true(run->metric.value[i] == expected[i].value);
 	}
 	assert_null(strstr(run->info.notes, "no rows of its table"));
+	/* Bytes, whatever the unit of the column. */
+	launch = run_launch(
+		run, run->metric.launch[find_metric(run, 20, "launch__registers_per_thread")]);
+	assert_int_equal(launch.static_shared_bytes, 49150);
+	assert_int_equal(launch.dynamic_shared_bytes, 1024);
+	assert_int_equal(launch.registers, 24);
 	imported_release(&in);
 }
 
