@@ -153,8 +153,13 @@ static const char *column_text(sqlite3_stmt *stmt, int i)
 	return text ? text : "";
 }
 
-static bool has_rows(const struct nsight *ns, uint32_t pid)
+/* Whether it is a process of the run. Those that use CUDA are, even if none of the tables that were
+ * asked for has a row of them. */
+static bool is_of_run(const struct nsight *ns, uint32_t pid)
 {
+	for (size_t i = 0; i < ns->n_cuda_pids; i++)
+		if (ns->cuda_pids[i] == pid)
+			return true;
 	for (size_t i = 0; i < ns->n_pids; i++)
 		if (ns->pids[i] == pid)
 			return true;
@@ -225,7 +230,7 @@ static int add_program(struct info *info)
 {
 	uint32_t pid = ns_pid(sqlite3_column_int64(info->stmt, 0));
 
-	if (!has_rows(info->ns, pid))
+	if (!is_of_run(info->ns, pid))
 		return 0;
 	return add_fact(info->worker, pid, "program", column_text(info->stmt, 1));
 }
@@ -236,7 +241,7 @@ static int add_thread(struct info *info)
 	struct row_thread row = { .thread = ns_tid(global) };
 	struct ns_seat *seat;
 
-	if (!has_rows(info->ns, ns_pid(global)))
+	if (!is_of_run(info->ns, ns_pid(global)))
 		return 0;
 	seat = ns_seat(info->worker, ns_pid(global));
 	if (!seat)
@@ -279,34 +284,46 @@ static int add_device_of(struct info *info, uint32_t pid, uint32_t device)
 	return part_add(seat->part, RECORD_DEVICE, &row);
 }
 
+/* The number that a process has a GPU by; false: the process does not see it. Older files do not say:
+ * the number is the device's own then. */
+static int device_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool *ret_seen)
+{
+	sqlite3_stmt *stmt = NULL;
+	char *sql = sqlite3_mprintf(
+		"select cudaId, gpuId = %lld from TARGET_INFO_CUDA_DEVICE where pid & 16777215 = "
+		"%lld order by 2 desc limit 1",
+		sqlite3_column_int64(info->stmt, 15), (sqlite3_int64)pid);
+
+	if (!sql)
+		return -ENOMEM;
+	*ret_device = u32_at(info->stmt, 0);
+	*ret_seen = true;
+	if (sqlite3_prepare_v2(info->ns->scan.db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW) {
+		*ret_device = u32_at(stmt, 0);
+		*ret_seen = sqlite3_column_int(stmt, 1);
+	}
+	sqlite3_finalize(stmt);
+	sqlite3_free(sql);
+	return 0;
+}
+
 /* A device has the number that CUDA gives it, which may differ by process. */
 static int add_device(struct info *info)
 {
-	struct nsight *ns = info->ns;
+	const struct nsight *ns = info->ns;
+	/* Whichever tables were read: pids are those that have rows of them. */
+	const uint32_t *pids = ns->n_cuda_pids ? ns->cuda_pids : ns->pids;
+	size_t n = ns->n_cuda_pids ? ns->n_cuda_pids : ns->n_pids;
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < ns->n_pids; i++) {
-		uint32_t device = u32_at(info->stmt, 0);
-		bool uses = !ns->n_cuda_pids;
-		sqlite3_stmt *stmt = NULL;
-		char *sql;
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		uint32_t pid = pids[i], device;
+		bool seen;
 
-		for (size_t j = 0; j < ns->n_cuda_pids; j++)
-			uses = uses || ns->cuda_pids[j] == ns->pids[i];
-		if (!uses)
-			continue;
-		sql = sqlite3_mprintf("select cudaId from TARGET_INFO_CUDA_DEVICE where gpuId = "
-				      "%lld and pid & 16777215 = %lld limit 1",
-				      sqlite3_column_int64(info->stmt, 15),
-				      (sqlite3_int64)ns->pids[i]);
-		if (!sql)
-			return -ENOMEM;
-		if (sqlite3_prepare_v2(ns->scan.db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-		    sqlite3_step(stmt) == SQLITE_ROW)
-			device = u32_at(stmt, 0);
-		sqlite3_finalize(stmt);
-		sqlite3_free(sql);
-		r = add_device_of(info, ns->pids[i], device);
+		r = device_of(info, pid, &device, &seen);
+		if (r >= 0 && seen)
+			r = add_device_of(info, pid, device);
 	}
 	return r;
 }

@@ -381,6 +381,52 @@ static void test_damage(void **state)
 	nsight_file_release(&file);
 }
 
+/* Processes that see a GPU each, and both call it 0; devices do not depend on what else is read. */
+static void test_devices_of_processes(void **state)
+{
+	struct nsight_file file = nsight_file_new();
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table TARGET_INFO_GPU (id, cuDevice, name, uuid, smCount);"
+		   "insert into TARGET_INFO_GPU values (0, 0, 'NVIDIA A100', 'aa', 108),"
+		   " (1, 1, 'NVIDIA H200', 'bb', 132), (2, 2, 'NVIDIA H200', 'cc', 132);"
+		   "create table TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid);"
+		   "insert into TARGET_INFO_CUDA_DEVICE values (0, 0, 40), (1, 0, 50),"
+		   " (2, 1, 50);"
+		   "create table CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid);"
+		   "create table ThreadNames (nameId, globalTid);");
+	nsight_runf(&file,
+		    "insert into CUPTI_ACTIVITY_KIND_KERNEL values (1, 2, 0, %lld),"
+		    " (3, 4, 0, %lld)",
+		    (long long)GLOBAL(40, 0), (long long)GLOBAL(50, 0));
+	nsight_runf(&file, "insert into ThreadNames values (6, %lld), (6, %lld)",
+		    (long long)GLOBAL(50, 51), (long long)GLOBAL(99, 99));
+	nsight_file_close(&file);
+	for (int all = 1; all >= 0; all--) {
+		const struct table_device *t;
+
+		in = import_path(file.path, all ? WANT_ALL : WANT(DEVICE) | WANT(THREAD));
+		assert_non_null(in.run);
+		assert_int_equal(in.run->n_shards, 2);
+		t = &in.run->device;
+		assert_int_equal(t->n, 3);
+		for (size_t i = 0; i < 3; i++) {
+			assert_int_equal(in.run->shards[t->shard[i]].rank, i > 0);
+			assert_int_equal(t->device[i], i == 2);
+			assert_string_equal(run_string(in.run, t->uuid[i]), i == 0   ? "GPU-aa"
+									    : i == 1 ? "GPU-bb"
+										     : "GPU-cc");
+		}
+		assert_int_equal(in.run->thread.n, 1);
+		assert_int_equal(in.run->thread.thread[0], 51);
+		imported_release(&in);
+	}
+	nsight_file_release(&file);
+}
+
 /* Only what is asked for. */
 static void test_wanted_kinds(void **state)
 {
@@ -448,9 +494,13 @@ static void test_truncated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_real_files),   cmocka_unit_test(test_real_processes),
-		cmocka_unit_test(test_every_kind),   cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_wanted_kinds), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_real_files),
+		cmocka_unit_test(test_real_processes),
+		cmocka_unit_test(test_every_kind),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_devices_of_processes),
+		cmocka_unit_test(test_wanted_kinds),
+		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_truncated),
 	};
 
