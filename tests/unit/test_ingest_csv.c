@@ -438,6 +438,35 @@ static void test_smi(void **state)
 	imported_release(&in);
 }
 
+/* A log that was interrupted inside a number: it is not the number that was written. */
+static void test_smi_cut(void **state)
+{
+	struct imported in;
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	in = import("timestamp, index, power.draw [W]\n2026/11/15 00:45:02.409, 0, 512.25 W\n"
+		    "2026/11/15 00:45:03.409, 0, 51");
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 1);
+	assert_int_equal(in.run->loss.damaged_events, 1);
+	imported_release(&in);
+
+	in = import("timestamp, index, power.draw [W]\n2026/11/15 00:45:02.409, 0, 512.25 W\n"
+		    "2026/11/15 00:45:03.409, 0, 513.5 W");
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 2);
+	assert_null(strstr(in.run->info.notes, "has no end"));
+	imported_release(&in);
+
+	in = import("timestamp, index, power.draw [W]\n2026/11/15 00:45:02.409, 0, 512.25\n"
+		    "2026/11/15 00:45:03.409, 0, 51");
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 2);
+	assert_non_null(strstr(in.run->info.notes, "has no end"));
+	imported_release(&in);
+}
+
 /* Without a column that tells them apart, lines of one time are devices one after the other. */
 static void test_smi_poor(void **state)
 {
@@ -517,8 +546,8 @@ int main(void)
 		cmocka_unit_test(test_number_form), cmocka_unit_test(test_ncu_details),
 		cmocka_unit_test(test_ncu_raw),	    cmocka_unit_test(test_ncu_headers),
 		cmocka_unit_test(test_ncu_real),    cmocka_unit_test(test_smi),
-		cmocka_unit_test(test_smi_poor),    cmocka_unit_test(test_smi_real),
-		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_smi_cut),	    cmocka_unit_test(test_smi_poor),
+		cmocka_unit_test(test_smi_real),    cmocka_unit_test(test_strangers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
