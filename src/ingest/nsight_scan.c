@@ -24,17 +24,19 @@ static int sqlite_failed(sqlite3 *db, int code, const char *path, struct err *er
 		       db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
 }
 
-/* Whether another file holds a part of the database. */
+/* Whether another file holds a part of the database: beside the file itself, as SQLite puts it, not
+ * beside a link to it. */
 static bool has_companion(const char *path, const char *suffix)
 {
+	char *real = realpath(path, NULL), *name;
 	struct stat st;
-	char *name;
-	bool has;
+	bool has = true;
 
-	if (asprintf(&name, "%s%s", path, suffix) < 0)
-		return true;
-	has = stat(name, &st) == 0 && st.st_size > 0;
-	free(name);
+	if (asprintf(&name, "%s%s", real ? real : path, suffix) >= 0) {
+		has = stat(name, &st) == 0 && st.st_size > 0;
+		free(name);
+	}
+	free(real);
 	return has;
 }
 
