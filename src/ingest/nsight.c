@@ -176,6 +176,7 @@ static int read_tables(struct nsight *ns, struct plan *plan)
 	for (unsigned int w = 0; w < plan->n_workers; w++) {
 		ns->op_ids += plan->workers[w].op_ids;
 		ns->nvtx_other += plan->workers[w].nvtx_other;
+		ns->graphs += plan->workers[w].graphs;
 	}
 	if (r < 0)
 		return r;

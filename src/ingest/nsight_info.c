@@ -432,6 +432,13 @@ static int note_rest(struct nsight *ns)
 		intake_note(ns->intake,
 			    "%s: rows of NVTX_EVENTS that are no ranges or marks: %llu.",
 			    ns->file->path, (unsigned long long)ns->nvtx_other);
+	if (ns->graphs)
+		intake_note(
+			ns->intake,
+			"%s: %llu launches of CUDA graphs were recorded as a whole, and stand as "
+			"kernels named 'cudaGraph#N'; nsys profile --cuda-graph-trace=node has "
+			"the kernels in them.",
+			ns->file->path, (unsigned long long)ns->graphs);
 	if (ns->n_cuda_pids > 1)
 		intake_note(ns->intake,
 			    "%s: %zu processes use CUDA; their ranks are not told, and numbered by "

@@ -62,6 +62,7 @@ struct nsight {
 	size_t n_pids, pids_capacity;
 	uint64_t op_ids;     /* numbers at the end of PyTorch's range names that were taken off */
 	uint64_t nvtx_other; /* NVTX rows of kinds that have no place here */
+	uint64_t graphs;     /* launches of graphs whose kernels are not told apart */
 };
 
 /* An id of the file with what was made of it. */
@@ -88,7 +89,7 @@ struct ns_worker {
 	struct ns_seat *seats;
 	size_t n_seats, capacity;
 	struct ns_seat *last;
-	uint64_t op_ids, nvtx_other;
+	uint64_t op_ids, nvtx_other, graphs;
 };
 
 static inline uint32_t ns_pid(int64_t global)

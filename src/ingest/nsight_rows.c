@@ -4,6 +4,8 @@
  * version does not have are NULL here. Any thread, each with its worker.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -112,6 +114,34 @@ static int kernel_row(void *context, int64_t rowid, const struct scan_value *v)
 	row.correlation = ns_u64(&v[6]);
 	row.graph_node = ns_u64(&v[7]);
 	row.graph = ns_u32(&v[8]);
+	return part_add(seat->part, RECORD_KERNEL, &row);
+}
+
+static const char *const graph_columns[] = { "start",	  "end",      "globalPid",     "deviceId",
+					     "contextId", "streamId", "correlationId", "graphId" };
+
+/* Without --cuda-graph-trace=node, Nsight has one row for all that a launch of a graph did. To the
+ * device it is work like a kernel: left out, it would be idle all that time. */
+static int graph_row(void *context, int64_t rowid, const struct scan_value *v)
+{
+	struct ns_worker *worker = context;
+	struct ns_seat *seat;
+	struct row_launch launch = { 0 };
+	struct row_kernel row = { 0 };
+	char name[32];
+	int r = begin_row(worker, rowid, v, &seat, &row.start_ns, &row.duration_ns);
+
+	if (r <= 0)
+		return r;
+	row.graph = ns_u32(&v[7]);
+	snprintf(name, sizeof(name), "cudaGraph#%" PRIu32, row.graph);
+	launch.name = part_text(seat->part, name);
+	row.launch = part_launch(seat->part, &launch);
+	row.device = ns_u32(&v[3]);
+	row.context = ns_u32(&v[4]);
+	row.stream = ns_u32(&v[5]);
+	row.correlation = ns_u64(&v[6]);
+	worker->graphs++;
 	return part_add(seat->part, RECORD_KERNEL, &row);
 }
 
@@ -335,6 +365,8 @@ static int metric_row(void *context, int64_t rowid, const struct scan_value *v)
 const struct ns_table ns_tables[] = {
 	{ "CUPTI_ACTIVITY_KIND_KERNEL", BIT(RECORD_KERNEL), "start", COLUMNS(kernel_columns),
 	  kernel_row },
+	{ "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", BIT(RECORD_KERNEL), "start", COLUMNS(graph_columns),
+	  graph_row },
 	{ "CUPTI_ACTIVITY_KIND_MEMCPY", BIT(RECORD_COPY), "start", COLUMNS(copy_columns),
 	  copy_row },
 	{ "CUPTI_ACTIVITY_KIND_MEMSET", BIT(RECORD_SET), "start", COLUMNS(set_columns), set_row },

@@ -381,6 +381,46 @@ static void test_damage(void **state)
 	nsight_file_release(&file);
 }
 
+/* Launches of graphs that were recorded as a whole are work of the device, too. */
+static void test_graphs(void **state)
+{
+	struct nsight_file file = nsight_file_new();
+	const struct table_kernel *t;
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid,"
+		   " shortName); create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end,"
+		   " deviceId, contextId, greenContextId, streamId, correlationId, globalPid,"
+		   " graphId, graphExecId);");
+	nsight_runf(&file, "insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 150, 1, %lld, 3)",
+		    (long long)GLOBAL(40, 0));
+	nsight_runf(&file,
+		    "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values"
+		    " (200, 900, 1, 4, null, 7, 12, %1$lld, 5, 6),"
+		    " (1000, 1500, 1, 4, null, 7, 13, %1$lld, 5, 6),"
+		    " (1600, 0, 1, 4, null, 7, 14, %1$lld, 5, 6)",
+		    (long long)GLOBAL(40, 0));
+	in = nsight_import(&file, WANT_ALL);
+	assert_non_null(in.run);
+	t = &in.run->kernel;
+	assert_int_equal(t->n, 3);
+	assert_int_equal(busy_of(in.run, 1), 50 + 700 + 500);
+	assert_string_equal(run_string(in.run, run_launch(in.run, t->launch[1]).name),
+			    "cudaGraph#5");
+	assert_int_equal(t->graph[1], 5);
+	assert_int_equal(t->correlation[2], 13);
+	assert_int_equal(t->stream[2], 7);
+	assert_int_equal(t->context[2], 4);
+	assert_int_equal(in.run->loss.damaged_events, 1);
+	assert_non_null(strstr(in.run->info.notes, "2 launches of CUDA graphs"));
+	assert_null(strstr(in.run->info.notes, "not read, with"));
+	imported_release(&in);
+	nsight_file_release(&file);
+}
+
 /* Processes that see a GPU each, and both call it 0; devices do not depend on what else is read. */
 static void test_devices_of_processes(void **state)
 {
@@ -494,13 +534,10 @@ static void test_truncated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_real_files),
-		cmocka_unit_test(test_real_processes),
-		cmocka_unit_test(test_every_kind),
-		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_devices_of_processes),
-		cmocka_unit_test(test_wanted_kinds),
-		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_real_files),   cmocka_unit_test(test_real_processes),
+		cmocka_unit_test(test_every_kind),   cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_graphs),	     cmocka_unit_test(test_devices_of_processes),
+		cmocka_unit_test(test_wanted_kinds), cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_truncated),
 	};
 
