@@ -118,22 +118,40 @@ int ns_info_begin(struct nsight *ns)
 	return r;
 }
 
+/* A moment's rows have the metrics in their order: the next one is nearly always that behind the last.
+ * One of another kind of device stands in where a kind has none. n_metrics: there is none. */
+static size_t find_metric(struct ns_worker *worker, int64_t type, int64_t id)
+{
+	const struct nsight *ns = worker->ns;
+	size_t other = ns->n_metrics;
+
+	for (size_t i = 0; i < ns->n_metrics; i++) {
+		size_t at = (worker->metric_next + i) % ns->n_metrics;
+
+		if (ns->metrics[at].id != id)
+			continue;
+		if (ns->metrics[at].type == type) {
+			worker->metric_next = at + 1;
+			return at;
+		}
+		other = at < other ? at : other;
+	}
+	return other;
+}
+
 uint32_t ns_metric_name(struct ns_worker *worker, struct ns_seat *seat, int64_t type, int64_t id)
 {
 	const struct nsight *ns = worker->ns;
-	const struct ns_metric *found = NULL;
-	int64_t key = -1 -
-		      (int64_t)((((uint64_t)type & 0xffffff) << 32) | ((uint64_t)id & 0xffffff));
-	uint32_t name = ns_map_get(&seat->names, key);
+	size_t metric = find_metric(worker, type, id);
+	int64_t key = -1 - (int64_t)metric;
+	uint32_t name;
 
+	if (metric == ns->n_metrics)
+		return 0;
+	name = ns_map_get(&seat->names, key);
 	if (name)
 		return name;
-	for (size_t i = 0; i < ns->n_metrics; i++)
-		if (ns->metrics[i].id == id && (!found || ns->metrics[i].type == type))
-			found = &ns->metrics[i];
-	if (!found)
-		return 0;
-	name = part_text(seat->part, found->name);
+	name = part_text(seat->part, ns->metrics[metric].name);
 	if (name)
 		ns_map_put(&seat->names, key, name);
 	return name;

@@ -90,6 +90,7 @@ struct ns_worker {
 	size_t n_seats, capacity;
 	struct ns_seat *last;
 	uint64_t op_ids, nvtx_other, graphs;
+	size_t metric_next; /* where the next of a sample's metrics is looked for first */
 };
 
 static inline uint32_t ns_pid(int64_t global)

@@ -421,6 +421,35 @@ static void test_graphs(void **state)
 	nsight_file_release(&file);
 }
 
+/* Kinds of devices have metrics of their own; what tells them apart is anywhere in their number. */
+static void test_metrics(void **state)
+{
+	static const char *const expected[] = { "a", "b", "c", "d", "a", "c", "a" };
+	struct nsight_file file = nsight_file_new();
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table GPU_METRICS (rawTimestamp, timestamp, typeId, metricId, value);"
+		   "create table TARGET_INFO_GPU_METRICS (typeId, sourceId, metricId, metricName);"
+		   "insert into TARGET_INFO_GPU_METRICS values (1 << 56, 1, 0, 'a'),"
+		   " (1 << 56, 1, 1, 'b'), (2 << 56, 1, 0, 'c'), (2 << 56, 1, 1, 'd');"
+		   "insert into GPU_METRICS values (0, 1, 1 << 56, 0, 0), (0, 1, 1 << 56, 1, 1),"
+		   " (0, 1, 2 << 56, 0, 2), (0, 1, 2 << 56, 1, 3), (0, 2, 1 << 56, 0, 4),"
+		   " (0, 2, 2 << 56, 0, 5), (0, 3, 3 << 56, 0, 6), (0, 3, 1 << 56, 9, 7);");
+	in = nsight_import(&file, WANT_ALL);
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 7);
+	for (size_t i = 0; i < 7; i++) {
+		assert_true(in.run->sample.value[i] == (double)i);
+		assert_string_equal(run_string(in.run, in.run->sample.metric[i]), expected[i]);
+	}
+	assert_int_equal(in.run->loss.damaged_events, 1);
+	imported_release(&in);
+	nsight_file_release(&file);
+}
+
 /* Processes that see a GPU each, and both call it 0; devices do not depend on what else is read. */
 static void test_devices_of_processes(void **state)
 {
@@ -534,10 +563,15 @@ static void test_truncated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_real_files),   cmocka_unit_test(test_real_processes),
-		cmocka_unit_test(test_every_kind),   cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_graphs),	     cmocka_unit_test(test_devices_of_processes),
-		cmocka_unit_test(test_wanted_kinds), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_real_files),
+		cmocka_unit_test(test_real_processes),
+		cmocka_unit_test(test_every_kind),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_graphs),
+		cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_devices_of_processes),
+		cmocka_unit_test(test_wanted_kinds),
+		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_truncated),
 	};
 
