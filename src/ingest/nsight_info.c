@@ -107,6 +107,9 @@ int ns_info_begin(struct nsight *ns)
 	ns->end_ns = INT64_MIN;
 	for (size_t i = 0; r >= 0 && i < sizeof(queries) / sizeof(queries[0]); i++)
 		r = query(ns, queries[i].sql, queries[i].row);
+	if (r >= 0 && !ns->n_metrics)
+		r = query(ns, "select 0, metricId, metricName from TARGET_INFO_GPU_METRICS",
+			  take_metric);
 	/* Only the first rows are looked at: all would be a scan of the largest table. */
 	if (r >= 0 && !ns->n_cuda_pids)
 		r = query(ns,
@@ -314,7 +317,9 @@ static int device_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool
 
 	if (!sql)
 		return -ENOMEM;
-	*ret_device = u32_at(info->stmt, 0);
+	/* The oldest have no number of CUDA's. */
+	*ret_device = u32_at(info->stmt,
+			     sqlite3_column_type(info->stmt, 0) == SQLITE_NULL ? 15 : 0);
 	*ret_seen = true;
 	if (sqlite3_prepare_v2(info->ns->scan.db, sql, -1, &stmt, NULL) == SQLITE_OK &&
 	    sqlite3_step(stmt) == SQLITE_ROW) {

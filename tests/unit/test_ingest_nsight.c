@@ -450,6 +450,34 @@ static void test_metrics(void **state)
 	nsight_file_release(&file);
 }
 
+/* Devices and metrics of files that say less of them. */
+static void test_few_columns(void **state)
+{
+	struct nsight_file file = nsight_file_new();
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table GPU_METRICS (timestamp, typeId, metricId, value);"
+		   "create table TARGET_INFO_GPU_METRICS (metricId, metricName);"
+		   "insert into TARGET_INFO_GPU_METRICS values (4, 'SMs Active [%]');"
+		   "insert into GPU_METRICS values (800, 1, 4, 87);"
+		   "create table TARGET_INFO_GPU (id, name);"
+		   "insert into TARGET_INFO_GPU values (0, 'NVIDIA A100'), (1, 'NVIDIA H200');");
+	in = nsight_import(&file, WANT_ALL);
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 1);
+	assert_string_equal(run_string(in.run, in.run->sample.metric[0]), "SMs Active [%]");
+	assert_int_equal(in.run->sample.device[0], 1);
+	assert_int_equal(in.run->device.n, 2);
+	assert_int_equal(in.run->device.device[1], 1);
+	assert_string_equal(run_string(in.run, in.run->device.name[1]), "NVIDIA H200");
+	assert_int_equal(in.run->loss.damaged_events, 0);
+	imported_release(&in);
+	nsight_file_release(&file);
+}
+
 /* Processes that see a GPU each, and both call it 0; devices do not depend on what else is read. */
 static void test_devices_of_processes(void **state)
 {
@@ -563,15 +591,11 @@ static void test_truncated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_real_files),
-		cmocka_unit_test(test_real_processes),
-		cmocka_unit_test(test_every_kind),
-		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_graphs),
-		cmocka_unit_test(test_metrics),
-		cmocka_unit_test(test_devices_of_processes),
-		cmocka_unit_test(test_wanted_kinds),
-		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_real_files),   cmocka_unit_test(test_real_processes),
+		cmocka_unit_test(test_every_kind),   cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_graphs),	     cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_few_columns),  cmocka_unit_test(test_devices_of_processes),
+		cmocka_unit_test(test_wanted_kinds), cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_truncated),
 	};
 
