@@ -536,10 +536,22 @@ static void test_wanted_kinds(void **state)
 			  "insert into CUPTI_ACTIVITY_KIND_KERNEL values (1, 2);"
 			  "create table CUPTI_ACTIVITY_KIND_RUNTIME (start, end);"
 			  "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (1, 2);");
+	nsight_runf(&file,
+		    "create table NVTX_EVENTS (start, end, eventType, text, globalTid, domainId);"
+		    "insert into NVTX_EVENTS values (0, null, 75, 'NCCL', %1$lld, 9),"
+		    " (1, null, 34, 'mark', %1$lld, 9)",
+		    (long long)GLOBAL(40, 41));
 	in = nsight_import(&file, WANT(KERNEL));
 	assert_non_null(in.run);
 	assert_int_equal(in.run->kernel.n, 1);
 	assert_int_equal(in.run->api.n, 0);
+	imported_release(&in);
+	/* Domains are wanted for whatever has one. */
+	in = import_path(file.path, WANT(MARK));
+	assert_non_null(in.run);
+	assert_int_equal(in.run->kernel.n, 0);
+	assert_int_equal(in.run->mark.n, 1);
+	assert_string_equal(run_string(in.run, in.run->mark.text[0]), "NCCL/mark");
 	imported_release(&in);
 	nsight_file_release(&file);
 }
