@@ -152,6 +152,8 @@ static void test_numbers(void **state)
 	assert_true(number(&point, "1.234") == 1.234);
 	assert_int_equal(kind(&point, "1.234,5"), NUMBER_OTHER);
 	assert_int_equal(kind(&point, "1,23"), NUMBER_OTHER);
+	assert_int_equal(kind(&point, "0,234"), NUMBER_OTHER);
+	assert_int_equal(kind(&point, "12345,678"), NUMBER_OTHER);
 	assert_int_equal(kind(&comma, "12.3456"), NUMBER_OTHER);
 	assert_int_equal(kind(&point, "nan"), NUMBER_NONE);
 	assert_int_equal(kind(&point, "inf"), NUMBER_NONE);
