@@ -10,13 +10,57 @@
 #include <string.h>
 
 #include "analyze/kernel_name.h"
+#include "base/buf.h"
+#include "base/scaled_units.h"
 
 /* A row of the table with what it is grouped by. */
 struct entry {
-	uint32_t kernel, section, metric, unit;
+	uint32_t kernel, section, metric;
+	uint32_t unit; /* the first that measures the same */
 	uint32_t shard, profile;
 	size_t i;
 };
+
+/* A unit with the first one of the table that measures the same: profilers that choose prefixes by the
+ * value would tear a metric apart. */
+struct unit_of {
+	uint32_t unit, like;
+};
+
+struct units {
+	struct unit_of *all;
+	size_t n, capacity, last;
+};
+
+/* 0 or -ENOMEM. */
+static int unit_like(const struct run *run, struct units *units, uint32_t unit, uint32_t *ret_like)
+{
+	struct unit_of found = { unit, unit };
+
+	if (units->n && units->all[units->last].unit == unit) {
+		*ret_like = units->all[units->last].like;
+		return 0;
+	}
+	for (size_t i = 0; i < units->n; i++) {
+		int power;
+
+		if (units->all[i].unit == unit) {
+			units->last = i;
+			*ret_like = units->all[i].like;
+			return 0;
+		}
+		if (found.like == unit &&
+		    scaled_unit_power(run_string(run, unit), run_string(run, units->all[i].unit),
+				      &power))
+			found.like = units->all[i].like;
+	}
+	if (array_grow(&units->all, &units->capacity, units->n + 1, sizeof(*units->all)) < 0)
+		return -ENOMEM;
+	units->last = units->n;
+	units->all[units->n++] = found;
+	*ret_like = found.like;
+	return 0;
+}
 
 static int by_group(const void *a, const void *b)
 {
@@ -59,6 +103,18 @@ static bool same_group(const struct entry *x, const struct entry *y)
 	       x->unit == y->unit;
 }
 
+/* The value of a row in a unit that measures the same as its own. */
+static double value_in(const struct run *run, size_t i, uint32_t unit)
+{
+	const struct table_metric *t = &run->metric;
+	int power;
+
+	if (t->unit[i] == unit ||
+	    !scaled_unit_power(run_string(run, t->unit[i]), run_string(run, unit), &power))
+		return t->value[i];
+	return scaled_by_power(t->value[i], power);
+}
+
 static struct launch_metric_row make_row(const struct run *run, const struct entry *entries,
 					 size_t n)
 {
@@ -66,7 +122,7 @@ static struct launch_metric_row make_row(const struct run *run, const struct ent
 	struct launch_metric_row row = { .kernel = entries->kernel,
 					 .section = entries->section,
 					 .metric = entries->metric,
-					 .unit = entries->unit,
+					 .unit = t->unit[entries->i],
 					 .launches = n,
 					 .first = entries->i };
 	double sum = 0, min = INFINITY, max = -INFINITY;
@@ -76,15 +132,16 @@ static struct launch_metric_row make_row(const struct run *run, const struct ent
 				 strlen("device__attribute_"));
 	for (size_t k = 0; k < n; k++) {
 		size_t i = entries[k].i;
+		double value = value_in(run, i, row.unit);
 
 		if (t->text[i]) {
 			several = several || (row.text && row.text != t->text[i]);
 			row.text = t->text[i];
-		} else if (isfinite(t->value[i])) {
+		} else if (isfinite(value)) {
 			row.numbers++;
-			sum += t->value[i];
-			min = fmin(min, t->value[i]);
-			max = fmax(max, t->value[i]);
+			sum += value;
+			min = fmin(min, value);
+			max = fmax(max, value);
 		}
 	}
 	if (several)
@@ -134,28 +191,45 @@ static size_t count_launches(struct entry *entries, size_t n)
 	return launches;
 }
 
+/* free() them. */
+static int make_entries(const struct run *run, struct entry **ret_entries)
+{
+	const struct table_metric *t = &run->metric;
+	struct entry *entries = calloc(t->n, sizeof(*entries));
+	struct units units = { 0 };
+	int r = entries ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r >= 0 && i < t->n; i++) {
+		entries[i] = (struct entry){ .kernel = run_launch(run, t->launch[i]).name,
+					     .section = t->section[i],
+					     .metric = t->name[i],
+					     .shard = t->shard[i],
+					     .profile = t->profile[i],
+					     .i = i };
+		r = unit_like(run, &units, t->unit[i], &entries[i].unit);
+	}
+	free(units.all);
+	if (r < 0)
+		free(entries);
+	else
+		*ret_entries = entries;
+	return r;
+}
+
 int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_metrics)
 {
 	const struct table_metric *t = &run->metric;
 	struct launch_metrics m = { .values = t->n };
 	struct entry *entries;
 	size_t groups = 0;
-	int r = 0;
+	int r;
 
 	*ret_metrics = m;
 	if (!t->n)
 		return 0;
-	entries = calloc(t->n, sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
-	for (size_t i = 0; i < t->n; i++)
-		entries[i] = (struct entry){ run_launch(run, t->launch[i]).name,
-					     t->section[i],
-					     t->name[i],
-					     t->unit[i],
-					     t->shard[i],
-					     t->profile[i],
-					     i };
+	r = make_entries(run, &entries);
+	if (r < 0)
+		return r;
 	qsort(entries, t->n, sizeof(*entries), by_group);
 	for (size_t i = 0; i < t->n; i++)
 		groups += !i || !same_group(&entries[i - 1], &entries[i]);

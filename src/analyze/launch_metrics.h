@@ -3,7 +3,8 @@
  * What a kernel profiler (Nsight Compute) measured, by kernel and metric, over the launches that it
  * replayed.
  *
- * mean, min, max  over the launches whose value is a number; they have the row's unit
+ * mean, min, max  over the launches whose value is a number, in the row's unit: that of the first
+ *                 launch. Values with another prefix (ms for us) are converted
  * text            of values that are no numbers, when all of them are the same
  */
 #ifndef ANALYZE_LAUNCH_METRICS_H

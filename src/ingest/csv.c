@@ -204,7 +204,7 @@ int csv_next(struct csv *csv)
 		int r = 1;
 
 		csv->n = 0;
-		csv->broken = false;
+		csv->broken = csv->unended = false;
 		if (csv->at == csv->size)
 			r = fill(csv);
 		if (r <= 0)
@@ -230,7 +230,8 @@ int csv_next(struct csv *csv)
 			return 1;
 		}
 		to = end;
-		if (to > csv->at && csv->bytes[to - 1] == '\n')
+		csv->unended = to == csv->at || csv->bytes[to - 1] != '\n';
+		if (!csv->unended)
 			to--;
 		if (to > csv->at && csv->bytes[to - 1] == '\r')
 			to--;

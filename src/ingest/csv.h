@@ -30,6 +30,7 @@ struct csv {
 	uint64_t offset; /* of the record in the file */
 	uint64_t line;	 /* the record's first; from 1 */
 	bool broken;	 /* no field of it can be trusted; n is 0 */
+	bool unended;	 /* the file ends without a line break: its last field may be cut */
 
 	FILE *file; /* NULL: bytes */
 	char *bytes;

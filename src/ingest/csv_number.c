@@ -129,8 +129,10 @@ enum number_kind number_read(const struct number_form *form, const char *text, s
 			plain[n++] = '.';
 			i++;
 		} else if (group || text[i] == '.' || text[i] == ',') {
-			/* Behind the decimal sign there are no groups; others have three digits. */
-			if (decimals || (groups && digits_of_group != 3))
+			/* Behind the decimal sign there are no groups; others have three digits, the
+			 * first may have less and is not 0. */
+			if (decimals || (groups ? digits_of_group != 3 : shape.before_first > 3) ||
+			    shape.zero)
 				return NUMBER_OTHER;
 			groups++;
 			digits_of_group = 0;

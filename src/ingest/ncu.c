@@ -12,231 +12,12 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "ingest/csv.h"
 #include "ingest/importers.h"
-#include "ingest/ingest.h"
-#include "ingest/intake.h"
-
-/* Columns that are no figures. Those of rules stand in rows of their own. */
-enum ncu_column {
-	NCU_ID,
-	NCU_PROCESS_ID,
-	NCU_PROCESS_NAME,
-	NCU_HOST,
-	NCU_KERNEL,
-	NCU_CONTEXT,
-	NCU_STREAM,
-	NCU_BLOCK,
-	NCU_GRID,
-	NCU_DEVICE,
-	NCU_CC,
-	NCU_SECTION,
-	NCU_METRIC,
-	NCU_UNIT,
-	NCU_VALUE,
-	NCU_RULE,
-	NCU_RULE_TYPE,
-	NCU_RULE_TEXT,
-	NCU_SPEEDUP_TYPE,
-	NCU_SPEEDUP,
-	NCU_COLUMNS
-};
-static const char *const names[NCU_COLUMNS] = {
-	[NCU_ID] = "ID",
-	[NCU_PROCESS_ID] = "Process ID",
-	[NCU_PROCESS_NAME] = "Process Name",
-	[NCU_HOST] = "Host Name",
-	[NCU_KERNEL] = "Kernel Name",
-	[NCU_CONTEXT] = "Context",
-	[NCU_STREAM] = "Stream",
-	[NCU_BLOCK] = "Block Size",
-	[NCU_GRID] = "Grid Size",
-	[NCU_DEVICE] = "Device",
-	[NCU_CC] = "CC",
-	[NCU_SECTION] = "Section Name",
-	[NCU_METRIC] = "Metric Name",
-	[NCU_UNIT] = "Metric Unit",
-	[NCU_VALUE] = "Metric Value",
-	[NCU_RULE] = "Rule Name",
-	[NCU_RULE_TYPE] = "Rule Type",
-	[NCU_RULE_TEXT] = "Rule Description",
-	[NCU_SPEEDUP_TYPE] = "Estimated Speedup Type",
-	[NCU_SPEEDUP] = "Estimated Speedup",
-};
-#define NOWHERE SIZE_MAX
-
-/* Figures of the raw page that say what the device and the launch are. */
-static const struct {
-	const char *name;
-	size_t offset; /* of a uint32_t of row_device, or of row_launch */
-	bool launch;
-} known_figures[] = {
-	{ "device__attribute_multiprocessor_count", offsetof(struct row_device, multiprocessors) },
-	{ "device__attribute_clock_rate", offsetof(struct row_device, clock_khz) },
-	{ "device__attribute_l2_cache_size", offsetof(struct row_device, l2_bytes) },
-	{ "device__attribute_max_threads_per_multiprocessor",
-	  offsetof(struct row_device, threads_per_multiprocessor) },
-	{ "device__attribute_max_registers_per_multiprocessor",
-	  offsetof(struct row_device, registers_per_multiprocessor) },
-	{ "device__attribute_max_shared_memory_per_multiprocessor",
-	  offsetof(struct row_device, shared_bytes_per_multiprocessor) },
-	{ "device__attribute_max_blocks_per_multiprocessor",
-	  offsetof(struct row_device, blocks_per_multiprocessor) },
-	{ "launch__registers_per_thread", offsetof(struct row_launch, registers), true },
-	{ "launch__shared_mem_per_block_static", offsetof(struct row_launch, static_shared_bytes),
-	  true },
-	{ "launch__shared_mem_per_block_dynamic", offsetof(struct row_launch, dynamic_shared_bytes),
-	  true },
-};
-#define N_KNOWN (sizeof(known_figures) / sizeof(known_figures[0]))
-
-/* A figure of the raw page; its ids are of the part in use. */
-struct figure {
-	char *name, *unit;
-	uint32_t name_id, unit_id;
-	int known; /* index into known_figures, or -1 */
-};
-
-struct seen_device {
-	uint32_t pid, device;
-};
-
-struct ncu {
-	const struct ingest_file *file;
-	struct intake *intake;
-	struct csv csv;
-	struct number_form form;
-	size_t at[NCU_COLUMNS];
-	size_t n_columns;
-	bool details;
-
-	struct figure *figures; /* raw page: of each column, name NULL: not a figure */
-	bool units_read;
-	size_t display_name, total_memory; /* columns */
-
-	uint32_t pid;
-	struct intake_part *part; /* of pid; NULL: none yet */
-	struct seen_process {
-		uint32_t pid;
-		struct intake_part *part;
-	} * processes;
-	size_t n_processes, processes_capacity;
-	struct seen_device *devices;
-	size_t n_devices, devices_capacity;
-	uint64_t strange; /* lines that are no rows */
-	uint64_t rows;
-};
+#include "ingest/ncu_inside.h"
 
 static struct csv_field field(const struct ncu *ncu, enum ncu_column column)
 {
 	return csv_trimmed(&ncu->csv, ncu->at[column]);
-}
-
-static bool is_header(const struct csv *csv)
-{
-	bool id = false, kernel = false;
-
-	for (size_t i = 0; i < csv->n && !(id && kernel); i++) {
-		struct csv_field name = csv_trimmed(csv, i);
-
-		id = id || csv_is(&name, names[NCU_ID]);
-		kernel = kernel || csv_is(&name, names[NCU_KERNEL]);
-	}
-	return id && kernel;
-}
-
-/* The header of a raw page is longer than what is looked at: the names that matter come first. */
-static bool begins_header(const char *line, size_t length)
-{
-	const char *comma;
-	struct csv csv;
-	bool found;
-
-	if (!memmem(line, length, names[NCU_KERNEL], strlen(names[NCU_KERNEL])))
-		return false;
-	comma = memrchr(line, ',', length);
-	if (!comma || csv_open_bytes(&csv, line, (size_t)(comma - line)) < 0)
-		return false;
-	found = csv_next(&csv) > 0 && is_header(&csv);
-	csv_close(&csv);
-	return found;
-}
-
-static bool recognise(const struct ingest_file *file)
-{
-	const char *at = file->head, *end = file->head + file->head_bytes;
-	bool found = false;
-
-	while (at < end && !found) {
-		const char *line_end = memchr(at, '\n', (size_t)(end - at));
-		size_t length = (size_t)((line_end ? line_end : end) - at);
-
-		found = begins_header(at, length < 1024 ? length : 1024);
-		at += length + 1;
-	}
-	return found;
-}
-
-static bool is_identity(const struct csv_field *name)
-{
-	for (size_t i = 0; i < NCU_COLUMNS; i++)
-		if (csv_is(name, names[i]))
-			return true;
-	return false;
-}
-
-static int add_figure(struct ncu *ncu, size_t i, const struct csv_field *name)
-{
-	struct figure *figure = &ncu->figures[i];
-
-	figure->name = strndup(name->text, name->length);
-	figure->known = -1;
-	for (size_t k = 0; figure->name && k < N_KNOWN; k++)
-		if (!strcmp(figure->name, known_figures[k].name))
-			figure->known = (int)k;
-	if (csv_is(name, "device__attribute_display_name"))
-		ncu->display_name = i;
-	if (csv_is(name, "device__attribute_total_memory"))
-		ncu->total_memory = i;
-	return figure->name ? 0 : -ENOMEM;
-}
-
-/* Goes to the record after the header. */
-static int read_header(struct ncu *ncu, struct err *err)
-{
-	int r;
-
-	while ((r = csv_next(&ncu->csv)) > 0 && !is_header(&ncu->csv))
-		;
-	if (r < 0)
-		return err_sys(err, r, "%s cannot be read", ncu->file->path);
-	if (!r)
-		return err_set(err, -EINVAL, "%s has no line with the names of the columns.",
-			       ncu->file->path);
-	for (size_t c = 0; c < NCU_COLUMNS; c++)
-		ncu->at[c] = NOWHERE;
-	for (size_t i = 0; i < ncu->csv.n; i++) {
-		struct csv_field name = csv_trimmed(&ncu->csv, i);
-
-		for (size_t c = 0; c < NCU_COLUMNS; c++)
-			if (ncu->at[c] == NOWHERE && csv_is(&name, names[c]))
-				ncu->at[c] = i;
-	}
-	ncu->n_columns = ncu->csv.n;
-	ncu->details = ncu->at[NCU_METRIC] != NOWHERE && ncu->at[NCU_VALUE] != NOWHERE;
-	if (ncu->details || ncu->figures)
-		return 0;
-	ncu->display_name = ncu->total_memory = NOWHERE;
-	ncu->figures = calloc(ncu->n_columns, sizeof(*ncu->figures));
-	if (!ncu->figures)
-		return -ENOMEM;
-	for (size_t i = 0; i < ncu->n_columns; i++) {
-		struct csv_field name = csv_trimmed(&ncu->csv, i);
-
-		if (name.length && !is_identity(&name) && add_figure(ncu, i, &name) < 0)
-			return -ENOMEM;
-	}
-	return 0;
 }
 
 static bool read_uint(const struct csv_field *text, uint32_t *ret_value)
@@ -273,6 +54,21 @@ static void read_sizes(struct csv_field text, uint32_t size[3])
 	}
 }
 
+/* Goes to the record after the header. */
+static int read_header(struct ncu *ncu, struct err *err)
+{
+	int r;
+
+	while ((r = csv_next(&ncu->csv)) > 0 && !ncu_is_header(&ncu->csv))
+		;
+	if (r < 0)
+		return err_sys(err, r, "%s cannot be read", ncu->file->path);
+	if (!r)
+		return err_set(err, -EINVAL, "%s has no line with the names of the columns.",
+			       ncu->file->path);
+	return ncu_take_header(ncu);
+}
+
 /* Reads all values once, to see how the file writes numbers. */
 static int look_at_numbers(struct ncu *ncu, struct err *err)
 {
@@ -284,6 +80,8 @@ static int look_at_numbers(struct ncu *ncu, struct err *err)
 		uint32_t id;
 		struct csv_field text = field(ncu, NCU_ID);
 
+		if (ncu_is_header(&ncu->csv) && ncu_take_header(ncu) < 0)
+			return -ENOMEM;
 		if (!read_uint(&text, &id) || ncu->csv.n > ncu->n_columns)
 			continue;
 		if (ncu->details) {
@@ -343,24 +141,6 @@ static int choose_part(struct ncu *ncu)
 	return add_fact(ncu, "host", &host);
 }
 
-/* Of a figure that says what a device or launch is. */
-static void take_known(const struct ncu *ncu, size_t i, struct row_launch *launch,
-		       struct row_device *device)
-{
-	struct csv_field text = csv_trimmed(&ncu->csv, i);
-	int known = ncu->figures[i].known;
-	double value;
-	uint32_t n;
-
-	if (known < 0 || number_read(&ncu->form, text.text, text.length, &value) != NUMBER_READ ||
-	    value < 0 || value > UINT32_MAX)
-		return;
-	n = (uint32_t)value;
-	memcpy((known_figures[known].launch ? (char *)launch : (char *)device) +
-		       known_figures[known].offset,
-	       &n, sizeof(n));
-}
-
 static int add_device(struct ncu *ncu, struct row_device *row)
 {
 	struct csv_field cc = field(ncu, NCU_CC), name = csv_trimmed(&ncu->csv, ncu->display_name);
@@ -415,7 +195,7 @@ static int begin_row(struct ncu *ncu, uint32_t id, struct row_metric *ret_row)
 	read_sizes(field(ncu, NCU_BLOCK), size);
 	launch.block_x = size[0], launch.block_y = size[1], launch.block_z = size[2];
 	for (size_t i = 0; ncu->figures && i < ncu->csv.n; i++)
-		take_known(ncu, i, &launch, &described);
+		ncu_take_known(ncu, i, &launch, &described);
 	row.launch = part_launch(ncu->part, &launch);
 	described.device = row.device;
 	*ret_row = row;
@@ -505,20 +285,17 @@ static int add_details(struct ncu *ncu, struct row_metric *row)
 	return add_value(ncu, row, &value);
 }
 
-/* The row of units has no launch. */
-static int read_units(struct ncu *ncu)
+/* A number that no launch of the headers before has. */
+static uint32_t launch_number(struct ncu *ncu, uint32_t id)
 {
-	ncu->units_read = true;
-	for (size_t i = 0; i < ncu->csv.n && i < ncu->n_columns; i++) {
-		struct csv_field unit = csv_trimmed(&ncu->csv, i);
-
-		if (!ncu->figures[i].name)
-			continue;
-		ncu->figures[i].unit = strndup(unit.text, unit.length);
-		if (!ncu->figures[i].unit)
-			return -ENOMEM;
-	}
-	return 0;
+	if (ncu->header_new)
+		ncu->id_shift = id < ncu->id_next ? ncu->id_next : 0;
+	ncu->header_new = false;
+	if (id < UINT32_MAX - ncu->id_shift)
+		id += ncu->id_shift;
+	if (id >= ncu->id_next && id < UINT32_MAX)
+		ncu->id_next = id + 1;
+	return id;
 }
 
 static int read_row(struct ncu *ncu)
@@ -528,12 +305,14 @@ static int read_row(struct ncu *ncu)
 	uint32_t id;
 	int r;
 
-	/* What ncu says of itself, and its header again, for another process. */
-	if ((first.length >= 2 && !memcmp(first.text, "==", 2)) || is_header(&ncu->csv))
+	/* What ncu says of itself. */
+	if (first.length >= 2 && !memcmp(first.text, "==", 2))
 		return 0;
+	if (ncu_is_header(&ncu->csv))
+		return ncu_take_header(ncu);
 	if (!ncu->csv.broken && !id_text.length && ncu->figures && !ncu->units_read &&
 	    ncu->csv.n == ncu->n_columns)
-		return read_units(ncu);
+		return ncu_take_units(ncu);
 	if (ncu->csv.broken || ncu->csv.n > ncu->n_columns || !read_uint(&id_text, &id) ||
 	    ncu->csv.n <= ncu->at[NCU_KERNEL]) {
 		ncu->strange++;
@@ -542,7 +321,7 @@ static int read_row(struct ncu *ncu)
 				     "a row that is cut or has too many fields");
 		return 0;
 	}
-	r = begin_row(ncu, id, &row);
+	r = begin_row(ncu, launch_number(ncu, id), &row);
 	ncu->rows++;
 	if (r < 0)
 		return r;
@@ -551,11 +330,7 @@ static int read_row(struct ncu *ncu)
 
 static void release(struct ncu *ncu)
 {
-	for (size_t i = 0; ncu->figures && i < ncu->n_columns; i++) {
-		free(ncu->figures[i].name);
-		free(ncu->figures[i].unit);
-	}
-	free(ncu->figures);
+	ncu_figures_free(ncu->figures, ncu->n_columns);
 	free(ncu->processes);
 	free(ncu->devices);
 	csv_close(&ncu->csv);
@@ -612,6 +387,6 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 const struct importer ncu_importer = {
 	.name = "ncu",
 	.words = "Nsight Compute CSV",
-	.recognise = recognise,
+	.recognise = ncu_recognise,
 	.read = read_file,
 };

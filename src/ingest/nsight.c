@@ -99,17 +99,22 @@ struct plan {
 	unsigned int n_workers;
 };
 
+static bool is_wanted(const struct nsight *ns, const struct ns_table *table)
+{
+	for (enum record_kind kind = 1; kind < RECORD_KIND_LIMIT; kind++)
+		if ((table->kinds >> kind & 1) && intake_wants(ns->intake, kind))
+			return true;
+	return false;
+}
+
 static int add_pieces(struct plan *plan, size_t i)
 {
 	struct scan_table *scan = &plan->scans[i];
 	const struct ns_table *table = &ns_tables[i];
-	bool wanted = false, complete;
+	bool complete;
 	int r;
 
-	for (enum record_kind kind = 1; kind < RECORD_KIND_LIMIT; kind++)
-		wanted = wanted ||
-			 ((table->kinds >> kind & 1) && intake_wants(plan->ns->intake, kind));
-	if (!wanted)
+	if (!is_wanted(plan->ns, table))
 		return 0;
 	r = scan_table_open(&plan->ns->scan, table->name, &table->needs, 1, scan);
 	complete = r > 0 && scan->has[0];
@@ -176,6 +181,7 @@ static int read_tables(struct nsight *ns, struct plan *plan)
 	for (unsigned int w = 0; w < plan->n_workers; w++) {
 		ns->op_ids += plan->workers[w].op_ids;
 		ns->nvtx_other += plan->workers[w].nvtx_other;
+		ns->graphs += plan->workers[w].graphs;
 	}
 	if (r < 0)
 		return r;
@@ -235,8 +241,9 @@ int nsight_read(struct nsight *ns, struct err *err)
 	r = ns_info_begin(ns);
 	if (r >= 0)
 		r = ns_strings_read(ns);
-	if (r >= 0 && intake_wants(ns->intake, RECORD_RANGE))
-		r = ns_domains_read(ns, &damaged);
+	for (size_t i = 0; r >= 0 && i < ns_tables_n; i++)
+		if (ns_tables[i].row == ns_nvtx_row && is_wanted(ns, &ns_tables[i]))
+			r = ns_domains_read(ns, &damaged);
 	if (r >= 0)
 		r = read_tables(ns, &plan);
 	plan_release(&plan);

@@ -107,6 +107,9 @@ int ns_info_begin(struct nsight *ns)
 	ns->end_ns = INT64_MIN;
 	for (size_t i = 0; r >= 0 && i < sizeof(queries) / sizeof(queries[0]); i++)
 		r = query(ns, queries[i].sql, queries[i].row);
+	if (r >= 0 && !ns->n_metrics)
+		r = query(ns, "select 0, metricId, metricName from TARGET_INFO_GPU_METRICS",
+			  take_metric);
 	/* Only the first rows are looked at: all would be a scan of the largest table. */
 	if (r >= 0 && !ns->n_cuda_pids)
 		r = query(ns,
@@ -118,22 +121,40 @@ int ns_info_begin(struct nsight *ns)
 	return r;
 }
 
+/* A moment's rows have the metrics in their order: the next one is nearly always that behind the last.
+ * One of another kind of device stands in where a kind has none. n_metrics: there is none. */
+static size_t find_metric(struct ns_worker *worker, int64_t type, int64_t id)
+{
+	const struct nsight *ns = worker->ns;
+	size_t other = ns->n_metrics;
+
+	for (size_t i = 0; i < ns->n_metrics; i++) {
+		size_t at = (worker->metric_next + i) % ns->n_metrics;
+
+		if (ns->metrics[at].id != id)
+			continue;
+		if (ns->metrics[at].type == type) {
+			worker->metric_next = at + 1;
+			return at;
+		}
+		other = at < other ? at : other;
+	}
+	return other;
+}
+
 uint32_t ns_metric_name(struct ns_worker *worker, struct ns_seat *seat, int64_t type, int64_t id)
 {
 	const struct nsight *ns = worker->ns;
-	const struct ns_metric *found = NULL;
-	int64_t key = -1 -
-		      (int64_t)((((uint64_t)type & 0xffffff) << 32) | ((uint64_t)id & 0xffffff));
-	uint32_t name = ns_map_get(&seat->names, key);
+	size_t metric = find_metric(worker, type, id);
+	int64_t key = -1 - (int64_t)metric;
+	uint32_t name;
 
+	if (metric == ns->n_metrics)
+		return 0;
+	name = ns_map_get(&seat->names, key);
 	if (name)
 		return name;
-	for (size_t i = 0; i < ns->n_metrics; i++)
-		if (ns->metrics[i].id == id && (!found || ns->metrics[i].type == type))
-			found = &ns->metrics[i];
-	if (!found)
-		return 0;
-	name = part_text(seat->part, found->name);
+	name = part_text(seat->part, ns->metrics[metric].name);
 	if (name)
 		ns_map_put(&seat->names, key, name);
 	return name;
@@ -153,8 +174,13 @@ static const char *column_text(sqlite3_stmt *stmt, int i)
 	return text ? text : "";
 }
 
-static bool has_rows(const struct nsight *ns, uint32_t pid)
+/* Whether it is a process of the run. Those that use CUDA are, even if none of the tables that were
+ * asked for has a row of them. */
+static bool is_of_run(const struct nsight *ns, uint32_t pid)
 {
+	for (size_t i = 0; i < ns->n_cuda_pids; i++)
+		if (ns->cuda_pids[i] == pid)
+			return true;
 	for (size_t i = 0; i < ns->n_pids; i++)
 		if (ns->pids[i] == pid)
 			return true;
@@ -225,7 +251,7 @@ static int add_program(struct info *info)
 {
 	uint32_t pid = ns_pid(sqlite3_column_int64(info->stmt, 0));
 
-	if (!has_rows(info->ns, pid))
+	if (!is_of_run(info->ns, pid))
 		return 0;
 	return add_fact(info->worker, pid, "program", column_text(info->stmt, 1));
 }
@@ -236,7 +262,7 @@ static int add_thread(struct info *info)
 	struct row_thread row = { .thread = ns_tid(global) };
 	struct ns_seat *seat;
 
-	if (!has_rows(info->ns, ns_pid(global)))
+	if (!is_of_run(info->ns, ns_pid(global)))
 		return 0;
 	seat = ns_seat(info->worker, ns_pid(global));
 	if (!seat)
@@ -279,34 +305,48 @@ static int add_device_of(struct info *info, uint32_t pid, uint32_t device)
 	return part_add(seat->part, RECORD_DEVICE, &row);
 }
 
+/* The number that a process has a GPU by; false: the process does not see it. Older files do not say:
+ * the number is the device's own then. */
+static int device_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool *ret_seen)
+{
+	sqlite3_stmt *stmt = NULL;
+	char *sql = sqlite3_mprintf(
+		"select cudaId, gpuId = %lld from TARGET_INFO_CUDA_DEVICE where pid & 16777215 = "
+		"%lld order by 2 desc limit 1",
+		sqlite3_column_int64(info->stmt, 15), (sqlite3_int64)pid);
+
+	if (!sql)
+		return -ENOMEM;
+	/* The oldest have no number of CUDA's. */
+	*ret_device = u32_at(info->stmt,
+			     sqlite3_column_type(info->stmt, 0) == SQLITE_NULL ? 15 : 0);
+	*ret_seen = true;
+	if (sqlite3_prepare_v2(info->ns->scan.db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW) {
+		*ret_device = u32_at(stmt, 0);
+		*ret_seen = sqlite3_column_int(stmt, 1);
+	}
+	sqlite3_finalize(stmt);
+	sqlite3_free(sql);
+	return 0;
+}
+
 /* A device has the number that CUDA gives it, which may differ by process. */
 static int add_device(struct info *info)
 {
-	struct nsight *ns = info->ns;
+	const struct nsight *ns = info->ns;
+	/* Whichever tables were read: pids are those that have rows of them. */
+	const uint32_t *pids = ns->n_cuda_pids ? ns->cuda_pids : ns->pids;
+	size_t n = ns->n_cuda_pids ? ns->n_cuda_pids : ns->n_pids;
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < ns->n_pids; i++) {
-		uint32_t device = u32_at(info->stmt, 0);
-		bool uses = !ns->n_cuda_pids;
-		sqlite3_stmt *stmt = NULL;
-		char *sql;
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		uint32_t pid = pids[i], device;
+		bool seen;
 
-		for (size_t j = 0; j < ns->n_cuda_pids; j++)
-			uses = uses || ns->cuda_pids[j] == ns->pids[i];
-		if (!uses)
-			continue;
-		sql = sqlite3_mprintf("select cudaId from TARGET_INFO_CUDA_DEVICE where gpuId = "
-				      "%lld and pid & 16777215 = %lld limit 1",
-				      sqlite3_column_int64(info->stmt, 15),
-				      (sqlite3_int64)ns->pids[i]);
-		if (!sql)
-			return -ENOMEM;
-		if (sqlite3_prepare_v2(ns->scan.db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-		    sqlite3_step(stmt) == SQLITE_ROW)
-			device = u32_at(stmt, 0);
-		sqlite3_finalize(stmt);
-		sqlite3_free(sql);
-		r = add_device_of(info, ns->pids[i], device);
+		r = device_of(info, pid, &device, &seen);
+		if (r >= 0 && seen)
+			r = add_device_of(info, pid, device);
 	}
 	return r;
 }
@@ -415,6 +455,13 @@ static int note_rest(struct nsight *ns)
 		intake_note(ns->intake,
 			    "%s: rows of NVTX_EVENTS that are no ranges or marks: %llu.",
 			    ns->file->path, (unsigned long long)ns->nvtx_other);
+	if (ns->graphs)
+		intake_note(
+			ns->intake,
+			"%s: %llu launches of CUDA graphs were recorded as a whole, and stand as "
+			"kernels named 'cudaGraph#N'; nsys profile --cuda-graph-trace=node has "
+			"the kernels in them.",
+			ns->file->path, (unsigned long long)ns->graphs);
 	if (ns->n_cuda_pids > 1)
 		intake_note(ns->intake,
 			    "%s: %zu processes use CUDA; their ranks are not told, and numbered by "

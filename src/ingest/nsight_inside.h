@@ -4,6 +4,7 @@
  *
  *   nsight.c        what kind of file, which tables, the threads
  *   nsight_rows.c   rows of the large tables into records
+ *   nsight_nvtx.c   those of NVTX
  *   nsight_names.c  strings and NVTX domains
  *   nsight_info.c   devices, threads, clocks, and what was left out
  */
@@ -61,6 +62,7 @@ struct nsight {
 	size_t n_pids, pids_capacity;
 	uint64_t op_ids;     /* numbers at the end of PyTorch's range names that were taken off */
 	uint64_t nvtx_other; /* NVTX rows of kinds that have no place here */
+	uint64_t graphs;     /* launches of graphs whose kernels are not told apart */
 };
 
 /* An id of the file with what was made of it. */
@@ -87,7 +89,8 @@ struct ns_worker {
 	struct ns_seat *seats;
 	size_t n_seats, capacity;
 	struct ns_seat *last;
-	uint64_t op_ids, nvtx_other;
+	uint64_t op_ids, nvtx_other, graphs;
+	size_t metric_next; /* where the next of a sample's metrics is looked for first */
 };
 
 static inline uint32_t ns_pid(int64_t global)
@@ -97,6 +100,37 @@ static inline uint32_t ns_pid(int64_t global)
 static inline uint32_t ns_tid(int64_t global)
 {
 	return (uint32_t)(global & 0xffffff);
+}
+
+/* Columns of rows as numbers: false where there is none. */
+static inline bool ns_int(const struct scan_value *v, int64_t *ret)
+{
+	if (v->type != SCAN_INT)
+		return scan_int(v, ret);
+	*ret = v->i;
+	return true;
+}
+
+/* What is no number of that size is told as 0, as NULL is. */
+static inline uint32_t ns_u32(const struct scan_value *v)
+{
+	int64_t i;
+
+	return ns_int(v, &i) && i >= 0 && i <= UINT32_MAX ? (uint32_t)i : 0;
+}
+
+static inline uint64_t ns_u64(const struct scan_value *v)
+{
+	int64_t i;
+
+	return ns_int(v, &i) ? (uint64_t)i : 0;
+}
+
+static inline uint32_t ns_thread(const struct scan_value *global)
+{
+	int64_t id;
+
+	return ns_int(global, &id) ? ns_tid(id) : 0;
 }
 
 /* The rows of a table. */
@@ -110,6 +144,14 @@ struct ns_table {
 };
 extern const struct ns_table ns_tables[];
 extern const size_t ns_tables_n;
+/* The process of a serialised id; NULL: no memory. */
+struct ns_seat *ns_seat_of(struct ns_worker *worker, const struct scan_value *global);
+/* False: it is none, which is counted. */
+bool ns_time(struct ns_seat *seat, int64_t rowid, const struct scan_value *v, int64_t *ret);
+
+extern const char *const ns_nvtx_columns[];
+#define NS_NVTX_COLUMNS 15
+int ns_nvtx_row(void *context, int64_t rowid, const struct scan_value *v);
 
 /* NULL: no memory. */
 struct ns_seat *ns_seat(struct ns_worker *worker, uint32_t pid);

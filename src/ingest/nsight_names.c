@@ -80,44 +80,45 @@ const char *ns_string(const struct nsight *ns, int64_t id, size_t *ret_length)
 	return s->bytes + s->v[low].offset;
 }
 
-struct domain_scan {
-	struct nsight *ns;
-	int64_t *rows;
-	size_t n, capacity;
-};
-
 #define NVTX_DOMAIN_CREATE 75
 
 static int see_event(void *context, int64_t rowid, const struct scan_value *v)
 {
-	struct domain_scan *scan = context;
+	bool *seen = context;
 
-	if (v[0].type != SCAN_INT || v[0].i != NVTX_DOMAIN_CREATE)
-		return 0;
-	if (array_grow(&scan->rows, &scan->capacity, scan->n + 1, sizeof(*scan->rows)) < 0)
-		return -ENOMEM;
-	scan->rows[scan->n++] = rowid;
+	(void)rowid;
+	*seen = *seen || ns_u32(&v[0]) == NVTX_DOMAIN_CREATE;
 	return 0;
 }
 
-static int add_domain(struct nsight *ns, sqlite3_stmt *stmt)
-{
-	const char *text = (const char *)sqlite3_column_text(stmt, 1);
-	size_t length = text ? strlen(text) : 0;
-	struct ns_domain *domain;
+static const char *const domain_columns[] = { "eventType", "domainId", "text", "textId",
+					      "globalTid" };
 
-	if (!text && sqlite3_column_type(stmt, 2) == SQLITE_INTEGER)
-		text = ns_string(ns, sqlite3_column_int64(stmt, 2), &length);
+static int add_domain(void *context, int64_t rowid, const struct scan_value *v)
+{
+	struct nsight *ns = context;
+	const char *text = NULL;
+	size_t length = 0;
+	struct ns_domain *domain;
+	int64_t id, string, global;
+
+	(void)rowid;
+	if (ns_u32(&v[0]) != NVTX_DOMAIN_CREATE || !ns_int(&v[1], &id))
+		return 0;
+	if (v[2].type == SCAN_TEXT) {
+		text = v[2].text;
+		length = v[2].length;
+	} else if (ns_int(&v[3], &string)) {
+		text = ns_string(ns, string, &length);
+	}
 	if (!text || !length)
 		return 0;
 	if (array_grow(&ns->domains, &ns->domains_capacity, ns->n_domains + 1,
 		       sizeof(*ns->domains)) < 0)
 		return -ENOMEM;
 	domain = &ns->domains[ns->n_domains];
-	domain->id = sqlite3_column_int64(stmt, 0);
-	domain->pid = sqlite3_column_type(stmt, 3) == SQLITE_INTEGER
-			      ? ns_pid(sqlite3_column_int64(stmt, 3))
-			      : ns->default_pid;
+	domain->id = id;
+	domain->pid = ns_int(&v[4], &global) ? ns_pid(global) : ns->default_pid;
 	domain->name = strndup(text, length);
 	if (!domain->name)
 		return -ENOMEM;
@@ -126,36 +127,26 @@ static int add_domain(struct nsight *ns, sqlite3_stmt *stmt)
 }
 
 /* Creations of domains are rows among the ranges, and ranges need them: the third column of each row
- * says which they are, and SQLite reads those few. */
+ * says which they are, and only parts of the table that have some are read with the others. */
 int ns_domains_read(struct nsight *ns, uint64_t *damaged)
 {
-	static const char *const columns[] = { "eventType", "domainId", "text", "textId",
-					       "globalTid" };
-	struct domain_scan scan = { .ns = ns };
-	struct scan_table table;
-	sqlite3_stmt *stmt = NULL;
-	bool readable;
-	int r = scan_table_open(&ns->scan, "NVTX_EVENTS", columns, 1, &table);
+	struct scan_table kinds, table;
+	uint64_t again = 0;
+	int r = scan_table_open(&ns->scan, "NVTX_EVENTS", domain_columns, 1, &kinds);
 
 	if (r <= 0)
 		return r;
-	readable = table.has[0];
-	for (size_t i = 0; r >= 0 && readable && i < scan_chunks(&table); i++)
-		r = scan_chunk(&table, i, see_event, &scan, damaged);
+	r = scan_table_open(&ns->scan, "NVTX_EVENTS", domain_columns, 5, &table);
+	for (size_t i = 0; r > 0 && kinds.has[0] && i < scan_chunks(&kinds); i++) {
+		bool seen = false;
+
+		r = scan_chunk(&kinds, i, see_event, &seen, damaged);
+		if (r >= 0 && seen)
+			r = scan_chunk(&table, i, add_domain, ns, &again);
+		r = r < 0 ? r : 1;
+	}
+	scan_table_close(&kinds);
 	scan_table_close(&table);
-	if (r >= 0 && scan.n &&
-	    sqlite3_prepare_v2(ns->scan.db,
-			       "select domainId, text, textId, globalTid from NVTX_EVENTS where "
-			       "rowid = ?",
-			       -1, &stmt, NULL) == SQLITE_OK)
-		for (size_t i = 0; r >= 0 && i < scan.n; i++) {
-			sqlite3_bind_int64(stmt, 1, scan.rows[i]);
-			if (sqlite3_step(stmt) == SQLITE_ROW)
-				r = add_domain(ns, stmt);
-			sqlite3_reset(stmt);
-		}
-	sqlite3_finalize(stmt);
-	free(scan.rows);
 	return r < 0 ? r : 0;
 }
 

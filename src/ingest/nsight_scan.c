@@ -20,21 +20,29 @@ static int sqlite_failed(sqlite3 *db, int code, const char *path, struct err *er
 {
 	if (code == SQLITE_NOMEM)
 		return err_sys(err, -ENOMEM, "%s cannot be read", path);
+	/* Undoing what was begun would be writing. */
+	if (code == SQLITE_READONLY)
+		return err_set(err, -EINVAL,
+			       "%s was not written to its end, and the journal beside it undoes "
+			       "what was begun: open it once with sqlite3, or export it again.",
+			       path);
 	return err_set(err, -EINVAL, "%s cannot be read as an SQLite file: %s.", path,
 		       db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
 }
 
-/* Whether another file holds a part of the database. */
+/* Whether another file holds a part of the database: beside the file itself, as SQLite puts it, not
+ * beside a link to it. */
 static bool has_companion(const char *path, const char *suffix)
 {
+	char *real = realpath(path, NULL), *name;
 	struct stat st;
-	char *name;
-	bool has;
+	bool has = true;
 
-	if (asprintf(&name, "%s%s", path, suffix) < 0)
-		return true;
-	has = stat(name, &st) == 0 && st.st_size > 0;
-	free(name);
+	if (asprintf(&name, "%s%s", real ? real : path, suffix) >= 0) {
+		has = stat(name, &st) == 0 && st.st_size > 0;
+		free(name);
+	}
+	free(real);
 	return has;
 }
 

@@ -28,6 +28,7 @@ struct column {
 	char *unit;			/* "": none */
 	uint32_t metric;		/* string; 0: not a number */
 	uint64_t texts;			/* values that are no numbers */
+	bool with_unit;			/* values have it behind them */
 };
 
 struct device {
@@ -49,6 +50,7 @@ struct smi {
 	int64_t last_ns;
 	uint32_t in_group; /* lines before this one that have its time */
 	bool driver_told, several;
+	bool unended; /* the last value may be cut, and nothing tells */
 	uint64_t rows;
 };
 
@@ -241,7 +243,8 @@ static double unit_factor(const char *expected, const char *unit, size_t length)
 
 enum reading { READING_OK, READING_NONE, READING_TEXT };
 
-static enum reading read_value(const struct column *column, struct csv_field text, double *ret)
+/* cut: the text may go on. */
+static enum reading read_value(struct column *column, struct csv_field text, bool cut, double *ret)
 {
 	struct number_form form = { .decimal = '.' };
 	const char *blank = memchr(text.text, ' ', text.length);
@@ -266,8 +269,10 @@ static enum reading read_value(const struct column *column, struct csv_field tex
 	while (digits < text.length && text.text[digits] == ' ')
 		digits++;
 	factor = unit_factor(column->unit, text.text + digits, text.length - digits);
-	if (factor <= 0)
+	/* Cut before the unit that others have it may be the beginning of a number. */
+	if (factor <= 0 || (cut && column->with_unit && digits == text.length))
 		return READING_TEXT;
+	column->with_unit = column->with_unit || digits < text.length;
 	if (column->known && column->known->divisor > 0)
 		factor *= column->known->divisor;
 	*ret = value * factor;
@@ -278,9 +283,10 @@ static int add_sample(struct smi *smi, struct column *column, struct device *dev
 		      int64_t time_ns, struct csv_field text)
 {
 	struct row_sample row = { .time_ns = time_ns, .device = device->number };
+	bool cut = smi->csv.unended && column == &smi->columns[smi->n - 1];
 	char name[160];
 
-	switch (read_value(column, text, &row.value)) {
+	switch (read_value(column, text, cut, &row.value)) {
 	case READING_NONE:
 		return 0;
 	case READING_TEXT:
@@ -369,6 +375,7 @@ static int read_row(struct smi *smi)
 		return -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < smi->n; i++)
 		r = add_field(smi, &smi->columns[i], device, time_ns, csv_trimmed(&smi->csv, i));
+	smi->unended = smi->csv.unended && !smi->columns[smi->n - 1].with_unit;
 	return r;
 }
 
@@ -383,6 +390,9 @@ static void add_notes(struct smi *smi)
 		intake_note(smi->intake,
 			    "%s has no column that tells devices apart%s; query index or uuid.",
 			    path, smi->several ? ": lines of one time were numbered" : "");
+	if (smi->unended)
+		intake_note(smi->intake,
+			    "%s: its last line has no end; the last value of it may be cut.", path);
 	for (size_t i = 0; i < smi->n; i++)
 		if (!smi->columns[i].known && smi->columns[i].texts)
 			intake_note(smi->intake,

@@ -100,6 +100,22 @@ def other_databases_are_refused_in_a_sentence():
 
 
 @test
+def an_export_that_was_killed_says_what_to_do():
+    export("a.sqlite")
+    db = sqlite3.connect("a.sqlite", isolation_level=None)
+    db.execute("pragma cache_size = 2")
+    db.execute("begin")
+    for i in range(20000):
+        db.execute("insert into SCHED_EVENTS values (?, 0)", (i,))
+    for name in ("a.sqlite", "a.sqlite-journal"):
+        pathlib.Path("killed" + name[1:]).write_bytes(pathlib.Path(name).read_bytes())
+    db.close()
+    one_sentence(moescope("kernels", "killed.sqlite"), 1, "journal beside it")
+    sqlite3.connect("killed.sqlite").execute("select * from SCHED_EVENTS").fetchall()
+    equal(asked("kernels", "killed.sqlite")["rows"][0]["count"], 3)
+
+
+@test
 def half_a_file_is_read_as_far_as_it_goes():
     export("a.sqlite", kernels=20000)
     whole = pathlib.Path("a.sqlite").read_bytes()

@@ -100,12 +100,59 @@ static void test_extremes(void **state)
 	fake_run_free(run);
 }
 
+/* Prefixes that the profiler chose by the value do not tear a metric apart. */
+static void test_units(void **state)
+{
+	static const struct {
+		const char *name, *unit;
+		double value;
+	} values[] = {
+		{ "Duration", "usecond", 500 },
+		{ "Duration", "msecond", 1.5 },
+		{ "Duration", "ns", 250000 },
+		{ "Throughput", "Gbyte/second", 1.5 },
+		{ "Throughput", "Mbyte/s", 500 },
+		{ "Frequency", "cycle/nsecond", 1.25 },
+		{ "Frequency", "cycle/usecond", 750 },
+		{ "Share", "%", 50 },
+		{ "Share", "inst", 3 },
+		{ "Share", "", 4 },
+		{ "Share", "inst/cycle", 5 },
+	};
+	struct run *run = fake_run_new();
+	struct launch_metrics m;
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		fake_add_metric(run, 0,
+				&(struct row_metric){ .launch = fake_launch(run, "k"),
+						      .profile = i,
+						      .name = fake_string(run, values[i].name),
+						      .unit = fake_string(run, values[i].unit),
+						      .value = values[i].value });
+	assert_int_equal(launch_metrics_analyze(run, &m), 0);
+	assert_int_equal(m.n, 7);
+	check_row(run, &m.rows[0], "k", "Duration", 3);
+	assert_string_equal(run_string(run, m.rows[0].unit), "usecond");
+	assert_true(m.rows[0].mean.v == 750);
+	assert_true(m.rows[0].min.v == 250 && m.rows[0].max.v == 1500);
+	check_row(run, &m.rows[1], "k", "Throughput", 2);
+	assert_string_equal(run_string(run, m.rows[1].unit), "Gbyte/second");
+	assert_true(m.rows[1].mean.v == 1);
+	check_row(run, &m.rows[2], "k", "Frequency", 2);
+	assert_true(m.rows[2].mean.v == 1);
+	check_row(run, &m.rows[3], "k", "Share", 1);
+	launch_metrics_release(&m);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_units),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

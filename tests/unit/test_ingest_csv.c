@@ -152,6 +152,8 @@ static void test_numbers(void **state)
 	assert_true(number(&point, "1.234") == 1.234);
 	assert_int_equal(kind(&point, "1.234,5"), NUMBER_OTHER);
 	assert_int_equal(kind(&point, "1,23"), NUMBER_OTHER);
+	assert_int_equal(kind(&point, "0,234"), NUMBER_OTHER);
+	assert_int_equal(kind(&point, "12345,678"), NUMBER_OTHER);
 	assert_int_equal(kind(&comma, "12.3456"), NUMBER_OTHER);
 	assert_int_equal(kind(&point, "nan"), NUMBER_NONE);
 	assert_int_equal(kind(&point, "inf"), NUMBER_NONE);
@@ -251,6 +253,9 @@ static void test_ncu_details(void **state)
 	assert_string_equal(run_string(run, run->metric.text[i]), "PreferNone");
 	assert_int_equal(run->device.n, 1);
 	assert_int_equal(run->device.capability[0], 90);
+	/* This page does not say: the launch's number is neither. */
+	assert_int_equal(run->device.name[0], 0);
+	assert_int_equal(run->device.memory_bytes[0], 0);
 	assert_int_equal(run->loss.damaged_events, 1); /* the row that is cut */
 	imported_release(&in);
 }
@@ -290,6 +295,69 @@ static void test_ncu_raw(void **state)
 	assert_int_equal(run->device.multiprocessors[0], 132);
 	assert_string_equal(run_string(run, run->device.name[1]), "NVIDIA");
 	assert_non_null(strstr(run->info.notes, "decimal comma"));
+	imported_release(&in);
+}
+
+/* A log that several runs were written to: what columns are is told again each time. */
+static void test_ncu_headers(void **state)
+{
+	struct imported in = import(
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"a__sum\",\"b__sum\"\n"
+		"\"\",\"\",\"\",\"byte\",\"%\"\n"
+		"\"0\",\"5\",\"k\",\"1\",\"2\"\n"
+		"\"1\",\"5\",\"k\",\"3\",\"4\"\n"
+		"==PROF== Connected to process 5\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"b__sum\",\"c__sum\",\"a__sum\"\n"
+		"\"\",\"\",\"\",\"%\",\"cycle\",\"byte\"\n"
+		"\"0\",\"5\",\"k\",\"5\",\"6\",\"7\"\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"b__sum\",\"c__sum\",\"a__sum\"\n"
+		"\"9\",\"5\",\"k\",\"8\",\"9\",\"10\"\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"launch__shared_mem_per_block_static\","
+		"\"launch__shared_mem_per_block_dynamic\",\"launch__registers_per_thread\"\n"
+		"\"\",\"\",\"\",\"Kbyte/block\",\"byte/block\",\"register/thread\"\n"
+		"\"20\",\"5\",\"k\",\"49.15\",\"1,024\",\"24\"\n"
+		"\"ID\",\"Process ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\","
+		"\"Metric Value\"\n"
+		"\"0\",\"5\",\"k\",\"Speed\",\"Duration\",\"ns\",\"11\"\n");
+	static const struct {
+		uint32_t profile;
+		const char *name, *unit;
+		double value;
+	} expected[] = {
+		{ 0, "a__sum", "byte", 1 },
+		{ 0, "b__sum", "%", 2 },
+		{ 1, "a__sum", "byte", 3 },
+		{ 1, "b__sum", "%", 4 },
+		{ 2, "b__sum", "%", 5 },
+		{ 2, "c__sum", "cycle", 6 },
+		{ 2, "a__sum", "byte", 7 },
+		{ 9, "b__sum", "%", 8 },
+		{ 9, "c__sum", "cycle", 9 },
+		{ 9, "a__sum", "byte", 10 },
+		{ 20, "launch__shared_mem_per_block_static", "Kbyte/block", 49.15 },
+		{ 20, "launch__shared_mem_per_block_dynamic", "byte/block", 1024 },
+		{ 20, "launch__registers_per_thread", "register/thread", 24 },
+		{ 21, "Duration", "ns", 11 },
+	};
+	const struct run *run = in.run;
+	struct row_launch launch;
+
+	(void)state;
+	assert_non_null(run);
+	assert_int_equal(run->metric.n, sizeof(expected) / sizeof(expected[0]));
+	for (size_t i = 0; i < run->metric.n; i++) {
+		assert_int_equal(run->metric.profile[i], expected[i].profile);
+		assert_string_equal(run_string(run, run->metric.name[i]), expected[i].name);
+		assert_string_equal(run_string(run, run->metric.unit[i]), expected[i].unit);
+		assert_true(run->metric.value[i] == expected[i].value);
+	}
+	assert_null(strstr(run->info.notes, "no rows of its table"));
+	/* Bytes, whatever the unit of the column. */
+	launch = run_launch(
+		run, run->metric.launch[find_metric(run, 20, "launch__registers_per_thread")]);
+	assert_int_equal(launch.static_shared_bytes, 49150);
+	assert_int_equal(launch.dynamic_shared_bytes, 1024);
+	assert_int_equal(launch.registers, 24);
 	imported_release(&in);
 }
 
@@ -372,6 +440,35 @@ static void test_smi(void **state)
 	imported_release(&in);
 }
 
+/* A log that was interrupted inside a number: it is not the number that was written. */
+static void test_smi_cut(void **state)
+{
+	struct imported in;
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	in = import("timestamp, index, power.draw [W]\n2026/11/15 00:45:02.409, 0, 512.25 W\n"
+		    "2026/11/15 00:45:03.409, 0, 51");
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 1);
+	assert_int_equal(in.run->loss.damaged_events, 1);
+	imported_release(&in);
+
+	in = import("timestamp, index, power.draw [W]\n2026/11/15 00:45:02.409, 0, 512.25 W\n"
+		    "2026/11/15 00:45:03.409, 0, 513.5 W");
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 2);
+	assert_null(strstr(in.run->info.notes, "has no end"));
+	imported_release(&in);
+
+	in = import("timestamp, index, power.draw [W]\n2026/11/15 00:45:02.409, 0, 512.25\n"
+		    "2026/11/15 00:45:03.409, 0, 51");
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 2);
+	assert_non_null(strstr(in.run->info.notes, "has no end"));
+	imported_release(&in);
+}
+
 /* Without a column that tells them apart, lines of one time are devices one after the other. */
 static void test_smi_poor(void **state)
 {
@@ -449,8 +546,9 @@ int main(void)
 		cmocka_unit_test(test_records),	    cmocka_unit_test(test_open_quote),
 		cmocka_unit_test(test_long),	    cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_number_form), cmocka_unit_test(test_ncu_details),
-		cmocka_unit_test(test_ncu_raw),	    cmocka_unit_test(test_ncu_real),
-		cmocka_unit_test(test_smi),	    cmocka_unit_test(test_smi_poor),
+		cmocka_unit_test(test_ncu_raw),	    cmocka_unit_test(test_ncu_headers),
+		cmocka_unit_test(test_ncu_real),    cmocka_unit_test(test_smi),
+		cmocka_unit_test(test_smi_cut),	    cmocka_unit_test(test_smi_poor),
 		cmocka_unit_test(test_smi_real),    cmocka_unit_test(test_strangers),
 	};
 

@@ -381,6 +381,149 @@ static void test_damage(void **state)
 	nsight_file_release(&file);
 }
 
+/* Launches of graphs that were recorded as a whole are work of the device, too. */
+static void test_graphs(void **state)
+{
+	struct nsight_file file = nsight_file_new();
+	const struct table_kernel *t;
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid,"
+		   " shortName); create table CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end,"
+		   " deviceId, contextId, greenContextId, streamId, correlationId, globalPid,"
+		   " graphId, graphExecId);");
+	nsight_runf(&file, "insert into CUPTI_ACTIVITY_KIND_KERNEL values (100, 150, 1, %lld, 3)",
+		    (long long)GLOBAL(40, 0));
+	nsight_runf(&file,
+		    "insert into CUPTI_ACTIVITY_KIND_GRAPH_TRACE values"
+		    " (200, 900, 1, 4, null, 7, 12, %1$lld, 5, 6),"
+		    " (1000, 1500, 1, 4, null, 7, 13, %1$lld, 5, 6),"
+		    " (1600, 0, 1, 4, null, 7, 14, %1$lld, 5, 6)",
+		    (long long)GLOBAL(40, 0));
+	in = nsight_import(&file, WANT_ALL);
+	assert_non_null(in.run);
+	t = &in.run->kernel;
+	assert_int_equal(t->n, 3);
+	assert_int_equal(busy_of(in.run, 1), 50 + 700 + 500);
+	assert_string_equal(run_string(in.run, run_launch(in.run, t->launch[1]).name),
+			    "cudaGraph#5");
+	assert_int_equal(t->graph[1], 5);
+	assert_int_equal(t->correlation[2], 13);
+	assert_int_equal(t->stream[2], 7);
+	assert_int_equal(t->context[2], 4);
+	assert_int_equal(in.run->loss.damaged_events, 1);
+	assert_non_null(strstr(in.run->info.notes, "2 launches of CUDA graphs"));
+	assert_null(strstr(in.run->info.notes, "not read, with"));
+	imported_release(&in);
+	nsight_file_release(&file);
+}
+
+/* Kinds of devices have metrics of their own; what tells them apart is anywhere in their number. */
+static void test_metrics(void **state)
+{
+	static const char *const expected[] = { "a", "b", "c", "d", "a", "c", "a" };
+	struct nsight_file file = nsight_file_new();
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table GPU_METRICS (rawTimestamp, timestamp, typeId, metricId, value);"
+		   "create table TARGET_INFO_GPU_METRICS (typeId, sourceId, metricId, metricName);"
+		   "insert into TARGET_INFO_GPU_METRICS values (1 << 56, 1, 0, 'a'),"
+		   " (1 << 56, 1, 1, 'b'), (2 << 56, 1, 0, 'c'), (2 << 56, 1, 1, 'd');"
+		   "insert into GPU_METRICS values (0, 1, 1 << 56, 0, 0), (0, 1, 1 << 56, 1, 1),"
+		   " (0, 1, 2 << 56, 0, 2), (0, 1, 2 << 56, 1, 3), (0, 2, 1 << 56, 0, 4),"
+		   " (0, 2, 2 << 56, 0, 5), (0, 3, 3 << 56, 0, 6), (0, 3, 1 << 56, 9, 7);");
+	in = nsight_import(&file, WANT_ALL);
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 7);
+	for (size_t i = 0; i < 7; i++) {
+		assert_true(in.run->sample.value[i] == (double)i);
+		assert_string_equal(run_string(in.run, in.run->sample.metric[i]), expected[i]);
+	}
+	assert_int_equal(in.run->loss.damaged_events, 1);
+	imported_release(&in);
+	nsight_file_release(&file);
+}
+
+/* Devices and metrics of files that say less of them. */
+static void test_few_columns(void **state)
+{
+	struct nsight_file file = nsight_file_new();
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table GPU_METRICS (timestamp, typeId, metricId, value);"
+		   "create table TARGET_INFO_GPU_METRICS (metricId, metricName);"
+		   "insert into TARGET_INFO_GPU_METRICS values (4, 'SMs Active [%]');"
+		   "insert into GPU_METRICS values (800, 1, 4, 87);"
+		   "create table TARGET_INFO_GPU (id, name);"
+		   "insert into TARGET_INFO_GPU values (0, 'NVIDIA A100'), (1, 'NVIDIA H200');");
+	in = nsight_import(&file, WANT_ALL);
+	assert_non_null(in.run);
+	assert_int_equal(in.run->sample.n, 1);
+	assert_string_equal(run_string(in.run, in.run->sample.metric[0]), "SMs Active [%]");
+	assert_int_equal(in.run->sample.device[0], 1);
+	assert_int_equal(in.run->device.n, 2);
+	assert_int_equal(in.run->device.device[1], 1);
+	assert_string_equal(run_string(in.run, in.run->device.name[1]), "NVIDIA H200");
+	assert_int_equal(in.run->loss.damaged_events, 0);
+	imported_release(&in);
+	nsight_file_release(&file);
+}
+
+/* Processes that see a GPU each, and both call it 0; devices do not depend on what else is read. */
+static void test_devices_of_processes(void **state)
+{
+	struct nsight_file file = nsight_file_new();
+	struct imported in;
+
+	(void)state;
+	nsight_run(&file, small_schema);
+	nsight_run(&file,
+		   "create table TARGET_INFO_GPU (id, cuDevice, name, uuid, smCount);"
+		   "insert into TARGET_INFO_GPU values (0, 0, 'NVIDIA A100', 'aa', 108),"
+		   " (1, 1, 'NVIDIA H200', 'bb', 132), (2, 2, 'NVIDIA H200', 'cc', 132);"
+		   "create table TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid);"
+		   "insert into TARGET_INFO_CUDA_DEVICE values (0, 0, 40), (1, 0, 50),"
+		   " (2, 1, 50);"
+		   "create table CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid);"
+		   "create table ThreadNames (nameId, globalTid);");
+	nsight_runf(&file,
+		    "insert into CUPTI_ACTIVITY_KIND_KERNEL values (1, 2, 0, %lld),"
+		    " (3, 4, 0, %lld)",
+		    (long long)GLOBAL(40, 0), (long long)GLOBAL(50, 0));
+	nsight_runf(&file, "insert into ThreadNames values (6, %lld), (6, %lld)",
+		    (long long)GLOBAL(50, 51), (long long)GLOBAL(99, 99));
+	nsight_file_close(&file);
+	for (int all = 1; all >= 0; all--) {
+		const struct table_device *t;
+
+		in = import_path(file.path, all ? WANT_ALL : WANT(DEVICE) | WANT(THREAD));
+		assert_non_null(in.run);
+		assert_int_equal(in.run->n_shards, 2);
+		t = &in.run->device;
+		assert_int_equal(t->n, 3);
+		for (size_t i = 0; i < 3; i++) {
+			assert_int_equal(in.run->shards[t->shard[i]].rank, i > 0);
+			assert_int_equal(t->device[i], i == 2);
+			assert_string_equal(run_string(in.run, t->uuid[i]), i == 0   ? "GPU-aa"
+									    : i == 1 ? "GPU-bb"
+										     : "GPU-cc");
+		}
+		assert_int_equal(in.run->thread.n, 1);
+		assert_int_equal(in.run->thread.thread[0], 51);
+		imported_release(&in);
+	}
+	nsight_file_release(&file);
+}
+
 /* Only what is asked for. */
 static void test_wanted_kinds(void **state)
 {
@@ -393,10 +536,22 @@ static void test_wanted_kinds(void **state)
 			  "insert into CUPTI_ACTIVITY_KIND_KERNEL values (1, 2);"
 			  "create table CUPTI_ACTIVITY_KIND_RUNTIME (start, end);"
 			  "insert into CUPTI_ACTIVITY_KIND_RUNTIME values (1, 2);");
+	nsight_runf(&file,
+		    "create table NVTX_EVENTS (start, end, eventType, text, globalTid, domainId);"
+		    "insert into NVTX_EVENTS values (0, null, 75, 'NCCL', %1$lld, 9),"
+		    " (1, null, 34, 'mark', %1$lld, 9)",
+		    (long long)GLOBAL(40, 41));
 	in = nsight_import(&file, WANT(KERNEL));
 	assert_non_null(in.run);
 	assert_int_equal(in.run->kernel.n, 1);
 	assert_int_equal(in.run->api.n, 0);
+	imported_release(&in);
+	/* Domains are wanted for whatever has one. */
+	in = import_path(file.path, WANT(MARK));
+	assert_non_null(in.run);
+	assert_int_equal(in.run->kernel.n, 0);
+	assert_int_equal(in.run->mark.n, 1);
+	assert_string_equal(run_string(in.run, in.run->mark.text[0]), "NCCL/mark");
 	imported_release(&in);
 	nsight_file_release(&file);
 }
@@ -450,6 +605,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_real_files),   cmocka_unit_test(test_real_processes),
 		cmocka_unit_test(test_every_kind),   cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_graphs),	     cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_few_columns),  cmocka_unit_test(test_devices_of_processes),
 		cmocka_unit_test(test_wanted_kinds), cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_truncated),
 	};

@@ -245,18 +245,26 @@ static void test_journal(void **state)
 {
 	static const char *const columns[] = { "a", "b" };
 	struct nsight_file file = nsight_file_new();
-	struct scan_file scan;
-	struct rows rows;
+	char *elsewhere = temporary_directory(), *link = path_in(elsewhere, "link.sqlite");
 
 	(void)state;
 	nsight_run(&file, "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;"
 			  "create table t (a, b); insert into t values (1, 2);");
-	assert_int_equal(scan_file_open(&scan, file.path, NULL), 0);
-	rows = read_rows(&scan, "t", columns, 2, false);
-	assert_string_equal(rows.text.data, "1 1 2\n");
-	assert_int_equal(scan.page_bytes, 0);
-	buf_release(&rows.text);
-	scan_file_close(&scan);
+	/* It is not beside a link to the file. */
+	assert_int_equal(symlink(file.path, link), 0);
+	for (int linked = 0; linked < 2; linked++) {
+		struct scan_file scan;
+		struct rows rows;
+
+		assert_int_equal(scan_file_open(&scan, linked ? link : file.path, NULL), 0);
+		rows = read_rows(&scan, "t", columns, 2, false);
+		assert_string_equal(rows.text.data, "1 1 2\n");
+		assert_int_equal(scan.page_bytes, 0);
+		buf_release(&rows.text);
+		scan_file_close(&scan);
+	}
+	free(link);
+	remove_directory(elsewhere);
 	nsight_file_release(&file);
 }
 
