@@ -283,7 +283,8 @@ static const struct sql_table *table_named(const struct schema *schema, struct r
 	return table && table->list < 0 ? table : NULL;
 }
 
-int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text)
+int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text,
+		 const struct sql_table **ret_table)
 {
 	struct reader in = { text, text + length };
 	struct rewriting w = { .schema = schema, .copied = text };
@@ -301,5 +302,6 @@ int sums_rewrite(const struct schema *schema, const char *text, size_t length, c
 		return -ENOMEM;
 	}
 	*ret_text = w.out.data;
+	*ret_table = w.table;
 	return 0;
 }

@@ -425,18 +425,37 @@ static int run_statement(struct sql *sql, sqlite3_stmt *named, sqlite3_stmt *sta
 	return r;
 }
 
+/* Whether a temporary table or view has the name: statements mean that one then. */
+static bool is_hidden(struct sql *sql, const struct sql_table *table)
+{
+	sqlite3_stmt *find = NULL;
+	bool hidden = true; /* when in doubt the rows answer */
+
+	if (sqlite3_prepare_v2(sql->db,
+			       "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE", -1,
+			       &find, NULL) == SQLITE_OK) {
+		sqlite3_bind_text(find, 1, table->name, -1, SQLITE_STATIC);
+		hidden = sqlite3_step(find) != SQLITE_DONE;
+	}
+	sqlite3_finalize(find);
+	return hidden;
+}
+
 /* What says the same with sums, or NULL. */
 static sqlite3_stmt *over_sums(struct sql *sql, sqlite3_stmt *statement)
 {
 	const char *text = sqlite3_sql(statement);
+	const struct sql_table *table;
 	sqlite3_stmt *other = NULL;
 	char *rewritten;
 
-	if (!text || sums_rewrite(&sql->schema, text, strlen(text), &rewritten) < 0 || !rewritten)
+	if (!text || sums_rewrite(&sql->schema, text, strlen(text), &rewritten, &table) < 0 ||
+	    !rewritten)
 		return NULL;
 	/* What it does not need then is not loaded. */
 	sql->asked = sql->loaded;
-	if (sqlite3_prepare_v2(sql->db, rewritten, -1, &other, NULL) != SQLITE_OK ||
+	if (is_hidden(sql, table) ||
+	    sqlite3_prepare_v2(sql->db, rewritten, -1, &other, NULL) != SQLITE_OK ||
 	    sqlite3_column_count(other) != sqlite3_column_count(statement)) {
 		sqlite3_finalize(other);
 		other = NULL;

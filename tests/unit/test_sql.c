@@ -240,6 +240,31 @@ static void test_refused(void **state)
 	fake_run_free(run);
 }
 
+/* A name means the temporary table or view that has it, whichever way the query is answered. */
+static void test_hidden_tables(void **state)
+{
+	struct run *run = fake_gpu_run();
+	struct sql_rows rows;
+
+	(void)state;
+	open_one(&rows, run);
+	assert_rows(
+		&rows,
+		"create temp table Kernels as select * from kernels where untimed; select "
+		"count(*), sum(duration_ns) is null from kernels; select count(*) from (select * "
+		"from kernels)",
+		"1|0\n1\n");
+	assert_rows(
+		&rows,
+		"create temp view steps as select 7 as step, 'x' as rank; select rank, count(*) "
+		"from steps group by rank",
+		"x|1\n");
+	assert_rows(&rows, "drop table kernels; select count(*) from kernels", "20\n");
+	assert_rows(&rows, "drop view steps; select count(*) from steps", "3\n");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 static void test_errors(void **state)
 {
 	struct run *run = fake_gpu_run();
@@ -401,9 +426,10 @@ int main(void)
 		cmocka_unit_test(test_kernels),	       cmocka_unit_test(test_places),
 		cmocka_unit_test(test_what_is_loaded), cmocka_unit_test(test_absence),
 		cmocka_unit_test(test_lists),	       cmocka_unit_test(test_several_runs),
-		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_empty_run),      cmocka_unit_test(test_every_column),
-		cmocka_unit_test(test_joins),	       cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_hidden_tables),
+		cmocka_unit_test(test_errors),	       cmocka_unit_test(test_empty_run),
+		cmocka_unit_test(test_every_column),   cmocka_unit_test(test_joins),
+		cmocka_unit_test(test_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
