@@ -155,7 +155,8 @@ static const char *sum_of(const struct token *function, bool star)
 		{ "count", "ifnull(sum(" SUMS_ROWS "),0)" },
 		{ "sum", "sum(%s__sum)" },
 		{ "total", "total(%s__sum)" },
-		{ "avg", "(sum(%s__sum)*1.0/sum(" SUMS_ROWS "))" },
+		/* Not the sum: no integer may hold that of all groups, and an average has no need. */
+		{ "avg", "(total(%s__sum)/sum(" SUMS_ROWS "))" },
 		{ "min", "min(%s__min)" },
 		{ "max", "max(%s__max)" },
 	};
