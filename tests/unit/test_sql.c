@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fake_comm.h"
 #include "moescope.h"
 #include "sql/schema.h"
 #include "sql_rows.h"
@@ -420,6 +421,52 @@ static void test_functions(void **state)
 	fake_run_free(run);
 }
 
+/* A temporary table keeps what a column is declared as: a number in one of text would be compared as a
+ * text there. */
+static void test_types_of_functions(void **state)
+{
+	struct run *runs[] = { fake_gpu_run(), fake_training_run(), fake_comm_run() };
+	struct sql_rows rows;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		char *columns, *line, *rest;
+
+		open_one(&rows, runs[i]);
+		columns = strdup(sql_rows_get(
+			&rows,
+			"select f.value, t.name, t.type from json_each('[\"kernel_summary\", "
+			"\"op_summary\", \"api_summary\", \"transfer_summary\", \"comm_summary\", "
+			"\"step_times\", \"routing_summary\", \"routing_steps\", \"routing_experts\", "
+			"\"memory_peaks\", \"efficiency_summary\", \"verdicts\", \"timeline\", "
+			"\"loss\"]') f join pragma_table_info(f.value) t"));
+		assert_true(strlen(columns) > 1000);
+		for (line = strtok_r(columns, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest)) {
+			char table[64], column[64], type[16], query[600];
+
+			assert_int_equal(sscanf(line, "%63[^|]|%63[^|]|%15s", table, column, type),
+					 3);
+			snprintf(
+				query, sizeof(query),
+				"select distinct '%s', typeof(\"%s\") from %s where typeof(\"%s\") "
+				"<> 'null' and (typeof(\"%s\") = 'text') <> ('%s' = 'TEXT')",
+				line, column, table, column, column, type);
+			assert_rows(&rows, query, "");
+		}
+		free(columns);
+		sql_rows_close(&rows);
+	}
+	open_one(&rows, runs[1]);
+	assert_rows(&rows,
+		    "create temp table r as select * from routing_summary; select count(*) > 0, "
+		    "count(*) = sum(tokens > 9) from r",
+		    "1|1\n");
+	sql_rows_close(&rows);
+	for (size_t i = 0; i < 3; i++)
+		fake_run_free(runs[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,7 +476,7 @@ int main(void)
 		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_hidden_tables),
 		cmocka_unit_test(test_errors),	       cmocka_unit_test(test_empty_run),
 		cmocka_unit_test(test_every_column),   cmocka_unit_test(test_joins),
-		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_functions),      cmocka_unit_test(test_types_of_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
