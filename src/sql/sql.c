@@ -321,8 +321,8 @@ bool sql_complete(const char *text)
 	return sqlite3_complete(text);
 }
 
-/* What SQLite says, and where. */
-static int failed(struct sql *sql, const char *text, struct err *err)
+/* What SQLite says, and where. whole: all that was given; text: the statement in it, or NULL. */
+static int failed(struct sql *sql, const char *whole, const char *text, struct err *err)
 {
 	int code = sqlite3_errcode(sql->db), offset = sqlite3_error_offset(sql->db);
 	const char *message = sqlite3_errmsg(sql->db);
@@ -339,9 +339,11 @@ static int failed(struct sql *sql, const char *text, struct err *err)
 	if (offset >= 0 && text && (size_t)offset <= strlen(text)) {
 		size_t line = 1, column = 1;
 
-		for (int i = 0; i < offset; i++) {
-			column = text[i] == '\n' ? 1 : column + 1;
-			line += text[i] == '\n';
+		for (const char *at = whole; at < text + offset; at++) {
+			bool within = ((unsigned char)*at & 0xc0) == 0x80; /* a character */
+
+			column = *at == '\n' ? 1 : column + !within;
+			line += *at == '\n';
 		}
 		return err_set(err, -EINVAL, "%s, at line %zu, column %zu of the query", message,
 			       line, column);
@@ -397,7 +399,7 @@ static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 			return r == -EPIPE ? r : err_sys(err, r, "cannot write the rows");
 	}
 	if (code != SQLITE_DONE)
-		return failed(sql, NULL, err);
+		return failed(sql, NULL, NULL, err);
 	r = result->n ? sink->end(sink->context) : 0;
 	return r < 0 ? err_sys(err, r, "cannot write the rows") : 0;
 }
@@ -501,6 +503,7 @@ static bool is_blank(const char *text)
 int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_sink *sink,
 	    bool *ret_more, struct err *err)
 {
+	const char *whole = text;
 	bool more = false;
 	int r = 0;
 
@@ -511,7 +514,7 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 		sql->asked = sql->loaded;
 		sql->denied = false;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &statement, &tail) != SQLITE_OK)
-			r = failed(sql, text, err);
+			r = failed(sql, whole, text, err);
 		else if (statement)
 			r = run_best(sql, statement, limit, sink, &more, err);
 		sqlite3_finalize(statement);

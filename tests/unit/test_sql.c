@@ -278,6 +278,13 @@ static void test_errors(void **state)
 	assert_non_null(strstr(err.message, "no such table: kernles"));
 	assert_int_equal(sql_rows_try(&rows, "select nme\nfrom kernels", &err), -EINVAL);
 	assert_string_equal(err.message, "no such column: nme, at line 1, column 8 of the query");
+	/* Of the text, not of the statement. */
+	assert_int_equal(
+		sql_rows_try(&rows, "select 1;\n-- two\nselect 'é',\n 'é', nme\nfrom steps", &err),
+		-EINVAL);
+	assert_string_equal(err.message, "no such column: nme, at line 4, column 7 of the query");
+	assert_int_equal(sql_rows_try(&rows, "select 1; select nme", &err), -EINVAL);
+	assert_string_equal(err.message, "no such column: nme, at line 1, column 18 of the query");
 	assert_int_equal(sql_rows_try(&rows, "select abs(-9223372036854775808)", &err), -EINVAL);
 	assert_string_equal(err.message, "integer overflow");
 	/* The session goes on. */
