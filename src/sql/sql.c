@@ -351,8 +351,32 @@ static int failed(struct sql *sql, const char *whole, const char *text, struct e
 	return err_set(err, -EINVAL, "%s", message);
 }
 
-static struct cell cell_of(sqlite3_stmt *statement, int c)
+struct result {
+	const char **names;
+	struct cell *cells;
+	char **blobs; /* of the row: texts of blobs */
+	size_t n;
+};
+
+/* Bytes as SQL writes them: they may be no text, or one with an end inside. */
+static char *blob_text(sqlite3_stmt *statement, int c)
 {
+	const uint8_t *bytes = sqlite3_column_blob(statement, c);
+	size_t n = (size_t)sqlite3_column_bytes(statement, c);
+	char *text = malloc(2 * n + 4), *at = text;
+
+	if (!text)
+		return NULL;
+	at += sprintf(at, "x'");
+	for (size_t i = 0; i < n; i++)
+		at += sprintf(at, "%02x", bytes[i]);
+	sprintf(at, "'");
+	return text;
+}
+
+static struct cell cell_of(struct result *result, sqlite3_stmt *statement, size_t column)
+{
+	int c = (int)column;
 	const char *text;
 
 	switch (sqlite3_column_type(statement, c)) {
@@ -362,17 +386,16 @@ static struct cell cell_of(sqlite3_stmt *statement, int c)
 		return cell_real(sqlite3_column_double(statement, c));
 	case SQLITE_NULL:
 		return cell_absent("");
+	case SQLITE_BLOB:
+		free(result->blobs[c]);
+		text = result->blobs[c] = blob_text(statement, c);
+		break;
 	default:
 		text = (const char *)sqlite3_column_text(statement, c);
-		return text ? cell_text(text) : cell_absent("no memory");
+		break;
 	}
+	return text ? cell_text(text) : cell_absent("no memory");
 }
-
-struct result {
-	const char **names;
-	struct cell *cells;
-	size_t n;
-};
 
 static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 		       const struct sql_sink *sink, struct result *result, bool *more,
@@ -393,7 +416,7 @@ static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 			break;
 		}
 		for (size_t c = 0; c < result->n; c++)
-			result->cells[c] = cell_of(statement, (int)c);
+			result->cells[c] = cell_of(result, statement, c);
 		r = sink->row(sink->context, result->cells, result->n);
 		if (r < 0)
 			return r == -EPIPE ? r : err_sys(err, r, "cannot write the rows");
@@ -413,15 +436,19 @@ static int run_statement(struct sql *sql, sqlite3_stmt *named, sqlite3_stmt *sta
 
 	result.names = calloc(result.n + 1, sizeof(*result.names));
 	result.cells = calloc(result.n + 1, sizeof(*result.cells));
+	result.blobs = calloc(result.n + 1, sizeof(*result.blobs));
 	for (size_t c = 0; result.names && c < result.n; c++) {
 		result.names[c] = sqlite3_column_name(named, (int)c);
 		if (!result.names[c])
 			r = -ENOMEM;
 	}
-	if (!result.names || !result.cells || r < 0)
+	if (!result.names || !result.cells || !result.blobs || r < 0)
 		r = err_set(err, -ENOMEM, "no memory for the query");
 	if (r == 0)
 		r = run_rows_of(sql, statement, limit, sink, &result, more, err);
+	for (size_t c = 0; result.blobs && c < result.n; c++)
+		free(result.blobs[c]);
+	free(result.blobs);
 	free(result.names);
 	free(result.cells);
 	return r;

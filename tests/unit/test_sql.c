@@ -428,6 +428,20 @@ static void test_functions(void **state)
 	fake_run_free(run);
 }
 
+/* Bytes that are no text are told whole. */
+static void test_blobs(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sql_rows rows;
+
+	(void)state;
+	open_one(&rows, run);
+	assert_rows(&rows, "select x'00ff41', x'', 1 union all select x'41', 'a', zeroblob(2)",
+		    "x'00ff41'|x''|1\nx'41'|a|x'0000'\n");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 /* A temporary table keeps what a column is declared as: a number in one of text would be compared as a
  * text there. */
 static void test_types_of_functions(void **state)
@@ -484,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_errors),	       cmocka_unit_test(test_empty_run),
 		cmocka_unit_test(test_every_column),   cmocka_unit_test(test_joins),
 		cmocka_unit_test(test_functions),      cmocka_unit_test(test_types_of_functions),
+		cmocka_unit_test(test_blobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
