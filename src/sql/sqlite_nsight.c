@@ -8,15 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/interned.h"
 #include "sql/sqlite_file.h"
 
-/* How many of the strings are names for people, which no record has. */
+/* StringIds: the strings of the run, and names for people, which no record has. Each text is there
+ * once, since queries group by its id. */
 struct names {
 	struct sqlite_file *file;
 	sqlite3_stmt *insert; /* into StringIds */
 	struct launch_names {
-		uint32_t demangled, shortened; /* 0: not asked for yet */
+		uint32_t demangled, shortened; /* 0: not asked for yet, or it has none */
 	} * launches;
+	struct interned texts;
+	uint32_t *ids; /* of each text */
+	size_t n_ids, ids_capacity;
 	uint32_t next;
 	struct store store;
 	struct schema schema;
@@ -81,11 +87,32 @@ static void put_span(struct value_list *list, int64_t start_ns, int64_t duration
 	put(list, (int64_t)((uint64_t)start_ns + (uint64_t)duration_ns));
 }
 
-/* The id of a text of a launch that is no string of the run: a new one. */
+static int insert_text(struct names *names, uint32_t id, const char *text)
+{
+	sqlite3_bind_int64(names->insert, 1, id);
+	sqlite3_bind_text(names->insert, 2, text, -1, SQLITE_STATIC);
+	return file_insert(names->insert);
+}
+
+/* The id of a text: `id` when it is new. */
+static int text_id(struct names *names, const char *text, uint32_t id, uint32_t *ret_id)
+{
+	uint32_t key = interned_id(&names->texts, text, strlen(text));
+
+	if (!key || array_grow(&names->ids, &names->ids_capacity, key, sizeof(*names->ids)) < 0)
+		return SQLITE_NOMEM;
+	if (key > names->n_ids)
+		names->ids[names->n_ids++] = id;
+	*ret_id = names->ids[key - 1];
+	return SQLITE_OK;
+}
+
+/* The id of what a launch is called. */
 static int name_id(struct names *names, enum sql_part part, uint32_t launch, uint32_t *ret_id)
 {
 	const struct sql_table *table = names->kernels->table;
 	bool failed = false;
+	int r;
 
 	for (size_t c = 0; c < table->n; c++) {
 		struct cell cell;
@@ -95,11 +122,12 @@ static int name_id(struct names *names, enum sql_part part, uint32_t launch, uin
 		cell = store_id_cell(&names->store, names->kernels, c, launch, &failed);
 		if (failed)
 			return SQLITE_NOMEM;
-		sqlite3_bind_int64(names->insert, 1, names->next);
-		sqlite3_bind_text(names->insert, 2, cell.kind == CELL_TEXT ? cell.s : "", -1,
-				  SQLITE_STATIC);
-		*ret_id = names->next++;
-		return file_insert(names->insert);
+		if (cell.kind != CELL_TEXT)
+			return SQLITE_OK;
+		r = text_id(names, cell.s, names->next, ret_id);
+		if (r == SQLITE_OK && *ret_id == names->next)
+			r = insert_text(names, names->next++, cell.s);
+		return r;
 	}
 	return SQLITE_ERROR;
 }
@@ -465,10 +493,16 @@ static int names_init(struct names *names)
 		return SQLITE_NOMEM;
 	r = file_table(file, "StringIds", "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL", 2,
 		       &names->insert);
+	/* What has no name has the id 0: joins keep it. */
+	if (r == SQLITE_OK)
+		r = insert_text(names, 0, "[Unknown]");
 	for (uint32_t id = 1; r == SQLITE_OK && id < file->n_strings; id++) {
-		sqlite3_bind_int64(names->insert, 1, id);
-		sqlite3_bind_text(names->insert, 2, run_string(file->run, id), -1, SQLITE_STATIC);
-		r = file_insert(names->insert);
+		const char *text = run_string(file->run, id);
+		uint32_t known;
+
+		r = text_id(names, text, id, &known);
+		if (r == SQLITE_OK)
+			r = insert_text(names, id, text);
 	}
 	return r;
 }
@@ -486,6 +520,8 @@ int file_write_nsight(struct sqlite_file *file)
 		r = write_tables(names);
 	sqlite3_finalize(names->insert);
 	store_release(&names->store);
+	interned_release(&names->texts);
+	free(names->ids);
 	free(names->launches);
 	free(names);
 	return r == SQLITE_OK ? file_write_nsight_info(file) : r;

@@ -275,6 +275,17 @@ static struct run *known_run(const char *path)
 	add_kernel(part, "_Z3addPfi", 2000, 30, false);
 	add_kernel(part, "mul, \"quoted\"", 3000, 5, false);
 	add_kernel(part, "mul, \"quoted\"", 4000, 0, true);
+	/* The same kernel in another grid, one of the same short name, and one without a name. */
+	part_add(part, RECORD_KERNEL,
+		 &(struct row_kernel){
+			 .launch = part_launch(
+				 part, &(struct row_launch){ .name = part_text(part, "_Z3addPfi"),
+							     .grid_x = 9 }),
+			 .start_ns = 3100,
+			 .duration_ns = 2 });
+	add_kernel(part, "_Z3addPdi", 3200, 4, false);
+	part_add(part, RECORD_KERNEL, &(struct row_kernel){ .start_ns = 3300, .duration_ns = 1 });
+	part_add(part, RECORD_API, &(struct row_api){ .start_ns = 3290, .duration_ns = 3 });
 	part_add(part, RECORD_COPY,
 		 &(struct row_copy){ .start_ns = 5000,
 				     .duration_ns = 100,
@@ -343,7 +354,14 @@ static void test_nsight_tables(void **state)
 		     "max(end - start) AS mx FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY nameId) "
 		     "SELECT total, num, mn, mx, value FROM summary JOIN StringIds ON id = nameId "
 		     "ORDER BY total DESC",
-		     "40|2|10|30|add(float*, int)\n5|1|5|5|mul, \"quoted\"\n");
+		     "42|3|2|30|add(float*, int)\n5|1|5|5|mul, \"quoted\"\n4|1|4|4|add(double*, "
+		     "int)\n1|1|1|1|[Unknown]\n");
+	assert_query(
+		db,
+		"SELECT value, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN "
+		"StringIds ON id = shortName GROUP BY shortName ORDER BY 1",
+		"\"quoted\"|1|5\n[Unknown]|1|1\nadd|4|46\n");
+	assert_query(db, "SELECT count(*) - count(DISTINCT value) FROM StringIds", "0\n");
 	assert_query(
 		db,
 		"SELECT m.value, s.value, gridX, blockX, registersPerThread, deviceId, "
@@ -360,8 +378,8 @@ static void test_nsight_tables(void **state)
 	/* cuda_api_sum, with the thread */
 	assert_query(db,
 		     "SELECT value, end - start, globalTid & 0xffffff, correlationId FROM "
-		     "CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = nameId",
-		     "cudaLaunchKernel|50|17|1000\n");
+		     "CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = nameId ORDER BY 1",
+		     "[Unknown]|3|0|0\ncudaLaunchKernel|50|17|1000\n");
 	/* nvtx_sum */
 	assert_query(db,
 		     "SELECT eventType, coalesce(text, ''), end - start FROM NVTX_EVENTS ORDER BY "
@@ -375,7 +393,7 @@ static void test_nsight_tables(void **state)
 		     "SELECT count(*), sum(untimed) FROM MOESCOPE_KERNEL; SELECT text FROM "
 		     "MOESCOPE_LAUNCH l JOIN MOESCOPE_STRING s ON s.id = l.name ORDER BY l.id; "
 		     "SELECT rank, pid FROM MOESCOPE_SHARD",
-		     "4|1\n_Z3addPfi\nmul, \"quoted\"\n2|300\n");
+		     "7|1\n_Z3addPfi\nmul, \"quoted\"\n_Z3addPfi\n_Z3addPdi\n2|300\n");
 	assert_query(db, "PRAGMA integrity_check", "ok\n");
 	sqlite3_close(db);
 	run_free(run);
