@@ -226,8 +226,8 @@ static int write_api(struct names *names, size_t i, struct value_list *to)
 	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
 	put(to, (int64_t)t->correlation[i]);
 	put(to, t->name[i]);
-	put(to, t->status[i]);
-	skip(to);
+	if (t->status[i] != API_NOT_TOLD)
+		put(to, t->status[i]);
 	return SQLITE_OK;
 }
 
@@ -396,7 +396,7 @@ static const struct nsight_table {
 	{ "CUPTI_ACTIVITY_KIND_RUNTIME",
 	  "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, "
 	  "globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, "
-	  "returnValue INTEGER NOT NULL, callchainId INTEGER",
+	  "returnValue INTEGER, callchainId INTEGER",
 	  8, ROWS(api), 0, write_api },
 	{ "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
 	  DEVICE_WORK ", deprecatedSyncType INTEGER, syncType INTEGER NOT NULL, eventId INTEGER",

@@ -285,7 +285,8 @@ static struct run *known_run(const char *path)
 			 .duration_ns = 2 });
 	add_kernel(part, "_Z3addPdi", 3200, 4, false);
 	part_add(part, RECORD_KERNEL, &(struct row_kernel){ .start_ns = 3300, .duration_ns = 1 });
-	part_add(part, RECORD_API, &(struct row_api){ .start_ns = 3290, .duration_ns = 3 });
+	part_add(part, RECORD_API,
+		 &(struct row_api){ .start_ns = 3290, .duration_ns = 3, .status = API_NOT_TOLD });
 	part_add(part, RECORD_COPY,
 		 &(struct row_copy){ .start_ns = 5000,
 				     .duration_ns = 100,
@@ -380,6 +381,10 @@ static void test_nsight_tables(void **state)
 		     "SELECT value, end - start, globalTid & 0xffffff, correlationId FROM "
 		     "CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = nameId ORDER BY 1",
 		     "[Unknown]|3|0|0\ncudaLaunchKernel|50|17|1000\n");
+	assert_query(db,
+		     "SELECT start, returnValue, returnValue <> 0 FROM CUPTI_ACTIVITY_KIND_RUNTIME "
+		     "ORDER BY 1",
+		     "900|0|0\n3290|-|-\n");
 	/* nvtx_sum */
 	assert_query(db,
 		     "SELECT eventType, coalesce(text, ''), end - start FROM NVTX_EVENTS ORDER BY "
