@@ -156,15 +156,19 @@ static int write_kernel(struct names *names, size_t i, struct value_list *to)
 	put_known(to, launch.name);
 	skip(to);
 	skip(to);
-	put(to, launch.registers);
-	put(to, launch.grid_x);
-	put(to, launch.grid_y);
-	put(to, launch.grid_z);
-	put(to, launch.block_x);
-	put(to, launch.block_y);
-	put(to, launch.block_z);
-	put(to, launch.static_shared_bytes);
-	put(to, launch.dynamic_shared_bytes);
+	put_known(to, launch.registers);
+	put_known(to, launch.grid_x);
+	put_known(to, launch.grid_y);
+	put_known(to, launch.grid_z);
+	put_known(to, launch.block_x);
+	put_known(to, launch.block_y);
+	put_known(to, launch.block_z);
+	if (store_launch_told(&launch)) {
+		put(to, launch.static_shared_bytes);
+		put(to, launch.dynamic_shared_bytes);
+	} else {
+		to->at += 2;
+	}
 	to->at += 4;
 	put_known(to, (int64_t)t->graph_node[i]);
 	skip(to);

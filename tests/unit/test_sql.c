@@ -139,6 +139,12 @@ static void test_absence(void **state)
 		    "select name, group_name, sequence, in_elements, out_elements from "
 		    "collectives",
 		    "-|-|-|8|-\n");
+	fake_add_kernel(run, 0, &(struct row_kernel){ .launch = fake_launch(run, "bare") });
+	assert_rows(&rows,
+		    "select name, grid_x, block_z, registers, static_shared_bytes from kernels",
+		    "bare|-|-|-|-\n");
+	assert_rows(&rows, "select count(*), min(grid_x) from kernels where registers = 0",
+		    "0|-\n");
 	/* What does not compare with NULL is not found by it, pushed down or not. */
 	assert_rows(&rows, "select count(*) from steps where tokens < 5", "1\n");
 	assert_rows(&rows, "select count(*) from operations where flops = 0", "0\n");

@@ -370,6 +370,11 @@ static void test_nsight_tables(void **state)
 		"StringIds s ON s.id = shortName JOIN StringIds m ON m.id = mangledName "
 		"WHERE start = 1000",
 		"_Z3addPfi|add|8|128|40|1|7|300\n");
+	/* What a launch does not tell. */
+	assert_query(db,
+		     "SELECT start, gridX, gridY, registersPerThread, staticSharedMemory FROM "
+		     "CUPTI_ACTIVITY_KIND_KERNEL WHERE start IN (3100, 3300)",
+		     "3100|9|-|-|0\n3300|-|-|-|-\n");
 	/* cuda_gpu_mem_size_sum */
 	assert_query(db,
 		     "SELECT o.label, bytes, s.label, d.label FROM CUPTI_ACTIVITY_KIND_MEMCPY JOIN "
