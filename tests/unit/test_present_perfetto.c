@@ -86,6 +86,11 @@ static void test_kernel_has_its_launch(void **state)
 	assert_string_equal(pf_track_of(&trace, event->track)->name, "GPU 1 stream 7");
 	assert_int_equal(event->n_ends, 0); /* its call was not recorded */
 	pf_release(&trace);
+	/* What the file of another profiler does not tell is not there. */
+	fake_kernel(run, "bare", 400, 500, 7);
+	trace = pf_read(run);
+	assert_string_equal(pf_find(&trace, "kernel", "bare")->args, " correlation=7");
+	pf_release(&trace);
 	fake_run_free(run);
 }
 
