@@ -71,14 +71,14 @@ static void put_memory(struct value_list *list, uint8_t memory)
 		skip(list);
 }
 
-static int64_t global_pid(const struct run *run, uint16_t shard)
+static int64_t global_pid(const struct names *names, uint16_t shard)
 {
-	return file_global_pid(&run->shards[shard]);
+	return names->file->global_pids[shard];
 }
 
-static int64_t global_tid(const struct run *run, uint16_t shard, uint32_t thread)
+static int64_t global_tid(const struct names *names, uint16_t shard, uint32_t thread)
 {
-	return global_pid(run, shard) | (thread & 0xffffff);
+	return global_pid(names, shard) | (thread & 0xffffff);
 }
 
 static void put_span(struct value_list *list, int64_t start_ns, int64_t duration_ns)
@@ -150,7 +150,7 @@ static int write_kernel(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	put(to, of->demangled);
 	put(to, of->shortened);
 	put_known(to, launch.name);
@@ -187,7 +187,7 @@ static int write_copy(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	put(to, (int64_t)t->bytes[i]);
 	put(to, t->kind[i]);
 	skip(to);
@@ -213,7 +213,7 @@ static int write_set(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	skip(to);
 	put(to, (int64_t)t->bytes[i]);
 	put_known(to, (int64_t)t->graph_node[i]);
@@ -227,7 +227,7 @@ static int write_api(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	put(to, t->driver[i] ? 1 : 0);
-	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
+	put(to, global_tid(names, t->shard[i], t->thread[i]));
 	put(to, (int64_t)t->correlation[i]);
 	put(to, t->name[i]);
 	if (t->status[i] != API_NOT_TOLD)
@@ -245,7 +245,7 @@ static int write_sync(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(names->file->run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	skip(to);
 	put(to, t->type[i]);
 	skip(to);
@@ -270,7 +270,7 @@ static int write_range(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	put_nvtx(to, NVTX_PUSH_POP, run_string(run, run_site(run, t->site[i]).name),
-		 global_tid(run, t->shard[i], t->thread[i]), 0);
+		 global_tid(names, t->shard[i], t->thread[i]), 0);
 	return SQLITE_OK;
 }
 
@@ -281,8 +281,8 @@ static int write_span(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	put_nvtx(to, NVTX_START_END, run_string(run, t->name[i]),
-		 global_tid(run, t->shard[i], t->thread[i]),
-		 t->unfinished[i] ? 0 : global_tid(run, t->shard[i], t->end_thread[i]));
+		 global_tid(names, t->shard[i], t->thread[i]),
+		 t->unfinished[i] ? 0 : global_tid(names, t->shard[i], t->end_thread[i]));
 	return SQLITE_OK;
 }
 
@@ -294,7 +294,7 @@ static int write_mark(struct names *names, size_t i, struct value_list *to)
 	put(to, t->time_ns[i]);
 	skip(to);
 	put_nvtx(to, NVTX_MARK, run_string(run, t->text[i]),
-		 global_tid(run, t->shard[i], t->thread[i]), 0);
+		 global_tid(names, t->shard[i], t->thread[i]), 0);
 	return SQLITE_OK;
 }
 
@@ -304,7 +304,7 @@ static int write_os_call(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	skip(to);
-	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
+	put(to, global_tid(names, t->shard[i], t->thread[i]));
 	put(to, t->name[i]);
 	return SQLITE_OK;
 }
@@ -315,7 +315,7 @@ static int write_thread(struct names *names, size_t i, struct value_list *to)
 
 	put(to, t->name[i]);
 	skip(to);
-	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
+	put(to, global_tid(names, t->shard[i], t->thread[i]));
 	return SQLITE_OK;
 }
 

@@ -94,10 +94,29 @@ static void measure(struct sqlite_file *file)
 		raise_to(&file->n_strings, run_launch(file->run, id).name);
 }
 
+static int number_processes(struct sqlite_file *file)
+{
+	const struct run *run = file->run;
+
+	file->global_pids = calloc(run->n_shards + 1, sizeof(*file->global_pids));
+	if (!file->global_pids)
+		return SQLITE_NOMEM;
+	for (size_t s = 0; s < run->n_shards; s++) {
+		uint64_t pid = run->shards[s].pid & 0xffffff, machine = 0;
+
+		for (size_t i = 0; i < s; i++)
+			machine += (run->shards[i].pid & 0xffffff) == pid;
+		file->global_pids[s] = (int64_t)((machine & 0x7fff) << 48 | pid << 24);
+	}
+	return SQLITE_OK;
+}
+
 static int write_all(struct sqlite_file *file)
 {
-	int r;
+	int r = number_processes(file);
 
+	if (r != SQLITE_OK)
+		return r;
 	measure(file);
 	/* Nobody else sees the file before it is complete: nothing has to be undone. */
 	r = file_exec(file, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
@@ -133,6 +152,7 @@ static int write_to(const struct run *run, const char *temporary, const char *pa
 		r = err_set(err, code == SQLITE_NOMEM ? -ENOMEM : -EIO, "cannot write '%s': %s",
 			    path, file.db ? sqlite3_errmsg(file.db) : sqlite3_errstr(code));
 	sqlite3_close(file.db);
+	free(file.global_pids);
 	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, path) < 0))
 		r = err_sys(err, -errno, "cannot write '%s'", path);
 	return r;

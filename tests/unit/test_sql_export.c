@@ -409,6 +409,44 @@ static void test_nsight_tables(void **state)
 	run_free(run);
 }
 
+/* Ranks of two hosts that have the same pid and the same numbers of calls. */
+static void test_nsight_ranks(void **state)
+{
+	const struct fixture *f = *state;
+	struct intake *intake = new_intake();
+	struct err err = { "" };
+	struct run *run;
+	sqlite3 *db;
+
+	for (uint32_t rank = 0; rank < 3; rank++) {
+		struct intake_part *part = new_part(intake, rank, 300 + rank / 2);
+
+		add_kernel(part, "k", 1000, 10 + rank, false);
+		part_add(part, RECORD_API,
+			 &(struct row_api){ .name = part_text(part, "cudaLaunchKernel"),
+					    .start_ns = 900 + rank,
+					    .duration_ns = 50,
+					    .thread = 17,
+					    .correlation = 1000 });
+	}
+	run = written(intake, f->first);
+	if (sqlite_write(run, f->file, &err) < 0)
+		fail_msg("%s", err.message);
+	db = opened(f->file);
+	/* As cuda_kern_exec_trace joins them. */
+	assert_query(db,
+		     "SELECT k.end - k.start, r.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN "
+		     "CUPTI_ACTIVITY_KIND_RUNTIME r ON k.correlationId = r.correlationId AND "
+		     "k.globalPid = (r.globalTid & 0xFFFFFFFFFF000000) ORDER BY 1, 2",
+		     "10|900\n11|901\n12|902\n");
+	assert_query(db,
+		     "SELECT pid, (globalPid >> 24) & 0xffffff FROM PROCESSES ORDER BY 1; SELECT "
+		     "count(DISTINCT globalPid) FROM PROCESSES",
+		     "300|300\n300|300\n301|301\n3\n");
+	sqlite3_close(db);
+	run_free(run);
+}
+
 /* What a file that somebody has been at still says is kept; nothing in it does harm. */
 static void test_damaged(void **state)
 {
@@ -533,6 +571,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_nothing_is_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nsight_tables, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nsight_ranks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),
