@@ -381,6 +381,29 @@ static void test_sums_of_many_groups(void **state)
 	fake_run_free(run);
 }
 
+/* Where a statement leaves the order open, groups come as their first rows do, whichever thread has
+ * summed them. */
+static void test_sums_in_order(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sql_rows rows = { .runs = { run }, .labels = { "a" } };
+	char *expected;
+
+	(void)state;
+	for (uint32_t i = 0; i < 400000; i++)
+		fake_add_copy(run, 0,
+			      &(struct row_copy){ .bytes = draw(9), .stream = 100 - i / 50000 });
+	sql_rows_open(&rows, 1);
+	sql_use_sums(rows.sql, false);
+	expected = strdup(sql_rows_get(&rows, "select distinct stream, bytes from copies"));
+	sql_use_sums(rows.sql, true);
+	for (int i = 0; i < 30; i++)
+		assert_rows(&rows, "select distinct stream, bytes from copies", expected);
+	free(expected);
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 /* More combinations than sums are kept for: the rows answer. */
 static void test_sums_too_many(void **state)
 {
@@ -406,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_sums_overflow),
 		cmocka_unit_test(test_sums_of_many_groups),
+		cmocka_unit_test(test_sums_in_order),
 		cmocka_unit_test(test_sums_too_many),
 	};
 
