@@ -88,10 +88,10 @@ const struct piece *piece_make(struct trace *t, struct pieces *pieces, uint32_t 
 
 void put_piece(struct trace *t, const struct pieces *pieces, const struct piece *piece)
 {
-	if (piece)
-		emit_bytes(&t->out, pieces->text.data + piece->at, piece->length);
-	else
+	if (!piece)
 		EMIT(&t->out, "null"); /* no memory: nobody will see it */
+	else if (piece->length)	       /* nothing may be told of a launch, and no text be there */
+		emit_bytes(&t->out, pieces->text.data + piece->at, piece->length);
 }
 
 void put_string(struct trace *t, uint32_t string)

@@ -24,9 +24,14 @@ static const char *const waits[] = { NULL, "Event Sync", "Stream Wait Event", "S
 static void make_launch(struct trace *t, const struct row_launch *launch)
 {
 	struct buf *buf = &t->launches.text;
+	unsigned long long shared = (unsigned long long)launch->static_shared_bytes +
+				    launch->dynamic_shared_bytes;
 
-	buf_printf(buf, ",\"registers per thread\":%u,\"shared memory\":%llu", launch->registers,
-		   (unsigned long long)launch->static_shared_bytes + launch->dynamic_shared_bytes);
+	/* 0: the file that the run was made from does not tell. */
+	if (launch->registers)
+		buf_printf(buf, ",\"registers per thread\":%u", launch->registers);
+	if (shared || launch->registers || launch->grid_x || launch->block_x)
+		buf_printf(buf, ",\"shared memory\":%llu", shared);
 	if (launch->grid_x && launch->block_x && t->multiprocessors) {
 		double blocks = (double)launch->grid_x * launch->grid_y * launch->grid_z;
 		double threads = (double)launch->block_x * launch->block_y * launch->block_z;

@@ -245,6 +245,8 @@ int perfetto_rows(struct perfetto *p);
 /* What was lost, noted or left out, as instants at the beginning. */
 int perfetto_notes(struct perfetto *p);
 
+#define PERFETTO_EXPERTS_MOST 64 /* of a layer, with tracks of their own */
+
 /* Whether rows of a kind are moments with their columns as annotations. */
 bool perfetto_is_rows(unsigned int kind);
 /* How a kind of records gets into the file: in words, for the notes. NULL: not known, which a test

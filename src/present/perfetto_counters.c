@@ -12,7 +12,6 @@
 #include "analyze/routing.h"
 #include "present/perfetto.h"
 
-#define EXPERTS_MOST 64		      /* with tracks of their own */
 #define POINTS_MOST ((size_t)1 << 17) /* of the memory of a device */
 
 void perfetto_count(struct perfetto *p, uint64_t track, int64_t time_ns, double value)
@@ -184,7 +183,7 @@ static void put_layer(struct perfetto *p, const struct routing_layer *layer, uin
 		perfetto_count(p, share, step->time_ns, load_busiest_pct(&step->load));
 		perfetto_count(p, entropy, step->time_ns, step->load.entropy_norm);
 	}
-	if (layer->experts <= EXPERTS_MOST)
+	if (layer->experts <= PERFETTO_EXPERTS_MOST)
 		put_experts(p, layer, parent);
 }
 

@@ -184,9 +184,13 @@ static int put_launch(struct perfetto *p, struct packet *packet, size_t l,
 	if (!at)
 		return -ENOMEM;
 	at = proto_uint(at, EVENT_NAME_IID, iid);
-	at = annotate_text(at, ARG_grid, iid);
-	at = annotate_text(at, ARG_block, iid + 1);
-	at = perfetto_arg(at, ARG_registers, launch.registers);
+	/* 0: the file that the run was made from does not tell. */
+	if (launch.grid_x)
+		at = annotate_text(at, ARG_grid, iid);
+	if (launch.block_x)
+		at = annotate_text(at, ARG_block, iid + 1);
+	if (launch.registers)
+		at = perfetto_arg(at, ARG_registers, launch.registers);
 	if (launch.static_shared_bytes)
 		at = perfetto_arg(at, ARG_static_shared_bytes, launch.static_shared_bytes);
 	if (launch.dynamic_shared_bytes)

@@ -41,7 +41,7 @@ static const struct {
 	[RECORD_FLOW] = { FATE_EVENTS, "flows" },
 	[RECORD_COUNTER] = { FATE_COUNTERS, "counters" },
 	[RECORD_SAMPLE] = { FATE_COUNTERS, "counters" },
-	[RECORD_ROUTING] = { FATE_COUNTERS, "counters of each layer" },
+	[RECORD_ROUTING] = { FATE_ROWS, "moments, and counters of each layer" },
 	[RECORD_MEMORY] = { FATE_ROWS, "moments, and counters of the sums" },
 	[RECORD_MOE_LAYER] = { FATE_ROWS, "moments at the beginning" },
 	[RECORD_TOKEN] = { FATE_ROWS, "moments" },
@@ -204,6 +204,42 @@ static void put_losses(struct perfetto *p, uint64_t track)
 	}
 }
 
+/* Lists have no place in a moment: the loads of experts are counters, where these are not too many. */
+static void put_left_out_lists(struct perfetto *p, uint64_t track)
+{
+	const struct table_routing *routing = &p->run->routing;
+	size_t loads = 0, slots = 0;
+
+	for (size_t i = 0; i < routing->n; i++) {
+		loads += routing->experts[i] > PERFETTO_EXPERTS_MOST;
+		slots += routing->k_slots[i] > 0;
+	}
+	if (loads)
+		note(p, track,
+		     "left out: the loads of single experts of %zu routing records, whose layers "
+		     "have more than %d",
+		     loads, PERFETTO_EXPERTS_MOST);
+	if (slots)
+		note(p, track,
+		     "left out: how many tokens went to how many experts, of %zu routing records",
+		     slots);
+}
+
+/* A counter has no point for what is no number. */
+static void put_left_out_values(struct perfetto *p, uint64_t track)
+{
+	const struct table_counter *counter = &p->run->counter;
+	const struct table_sample *sample = &p->run->sample;
+	size_t n = 0;
+
+	for (size_t i = 0; i < counter->n; i++)
+		n += !isfinite(counter->value[i]);
+	for (size_t i = 0; i < sample->n; i++)
+		n += !isfinite(sample->value[i]);
+	if (n)
+		note(p, track, "left out: %zu readings that are infinite or no number", n);
+}
+
 static void put_left_out(struct perfetto *p, uint64_t track)
 {
 	static const char *const words[STACK_KINDS] = {
@@ -237,5 +273,7 @@ int perfetto_notes(struct perfetto *p)
 	     loss_total(&run->loss));
 	put_losses(p, track);
 	put_left_out(p, track);
+	put_left_out_lists(p, track);
+	put_left_out_values(p, track);
 	return 0;
 }

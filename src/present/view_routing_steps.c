@@ -17,16 +17,16 @@ static const struct grid_column step_columns[] = {
 	{ .key = "k_avg", .title = "k", .unit = GRID_RATIO },
 	{ .key = "latency_ms", .title = "router ms", .unit = GRID_RATIO },
 	{ .key = "router_conf", .title = "conf.", .unit = GRID_RATIO },
-	{ .key = "memory_mb" },
-	{ .key = "timestamp" },
-	{ .key = "device" },
+	{ .key = "memory_mb", .unit = GRID_RATIO },
+	{ .key = "timestamp", .unit = GRID_RATIO },
+	{ .key = "device", .unit = GRID_INT },
 	{ .key = "layer", .title = "layer", .unit = GRID_INT },
 	{ .key = "phase", .title = "phase", .unit = GRID_TEXT },
 	{ .key = "tokens", .title = "tokens", .unit = GRID_COUNT },
 };
 
 static const struct grid_column expert_columns[] = {
-	{ .key = "timestamp" },
+	{ .key = "timestamp", .unit = GRID_RATIO },
 	{ .key = "step", .title = "step", .unit = GRID_INT },
 	{ .key = "layer", .title = "layer", .unit = GRID_INT },
 	{ .key = "phase", .title = "phase", .unit = GRID_TEXT },

@@ -21,11 +21,11 @@ static const struct grid_column columns[] = {
 	{ .key = "data_ns", .title = "data", .unit = GRID_NS, .data_only_when_set = true },
 	{ .key = "tokens", .unit = GRID_COUNT },
 	{ .key = "tokens_per_s", .title = "tokens/s", .unit = GRID_COUNT },
-	{ .key = "recorded", .unit = GRID_TEXT },
-	{ .key = "unfinished", .unit = GRID_TEXT },
-	{ .key = "outlier", .unit = GRID_TEXT },
+	{ .key = "recorded", .unit = GRID_INT },
+	{ .key = "unfinished", .unit = GRID_INT },
+	{ .key = "outlier", .unit = GRID_INT },
 	{ .key = "probe", .unit = GRID_INT },
-	{ .key = "device_covered", .unit = GRID_TEXT },
+	{ .key = "device_covered", .unit = GRID_INT },
 };
 
 static struct cell phase_cell(const struct step_row *row, unsigned int phase)

@@ -155,7 +155,8 @@ static const char *sum_of(const struct token *function, bool star)
 		{ "count", "ifnull(sum(" SUMS_ROWS "),0)" },
 		{ "sum", "sum(%s__sum)" },
 		{ "total", "total(%s__sum)" },
-		{ "avg", "(sum(%s__sum)*1.0/sum(" SUMS_ROWS "))" },
+		/* Not the sum: no integer may hold that of all groups, and an average has no need. */
+		{ "avg", "(total(%s__sum)/sum(" SUMS_ROWS "))" },
 		{ "min", "min(%s__min)" },
 		{ "max", "max(%s__max)" },
 	};
@@ -283,7 +284,8 @@ static const struct sql_table *table_named(const struct schema *schema, struct r
 	return table && table->list < 0 ? table : NULL;
 }
 
-int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text)
+int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text,
+		 const struct sql_table **ret_table)
 {
 	struct reader in = { text, text + length };
 	struct rewriting w = { .schema = schema, .copied = text };
@@ -301,5 +303,6 @@ int sums_rewrite(const struct schema *schema, const char *text, size_t length, c
 		return -ENOMEM;
 	}
 	*ret_text = w.out.data;
+	*ret_table = w.table;
 	return 0;
 }

@@ -321,8 +321,8 @@ bool sql_complete(const char *text)
 	return sqlite3_complete(text);
 }
 
-/* What SQLite says, and where. */
-static int failed(struct sql *sql, const char *text, struct err *err)
+/* What SQLite says, and where. whole: all that was given; text: the statement in it, or NULL. */
+static int failed(struct sql *sql, const char *whole, const char *text, struct err *err)
 {
 	int code = sqlite3_errcode(sql->db), offset = sqlite3_error_offset(sql->db);
 	const char *message = sqlite3_errmsg(sql->db);
@@ -339,9 +339,11 @@ static int failed(struct sql *sql, const char *text, struct err *err)
 	if (offset >= 0 && text && (size_t)offset <= strlen(text)) {
 		size_t line = 1, column = 1;
 
-		for (int i = 0; i < offset; i++) {
-			column = text[i] == '\n' ? 1 : column + 1;
-			line += text[i] == '\n';
+		for (const char *at = whole; at < text + offset; at++) {
+			bool within = ((unsigned char)*at & 0xc0) == 0x80; /* a character */
+
+			column = *at == '\n' ? 1 : column + !within;
+			line += *at == '\n';
 		}
 		return err_set(err, -EINVAL, "%s, at line %zu, column %zu of the query", message,
 			       line, column);
@@ -349,8 +351,32 @@ static int failed(struct sql *sql, const char *text, struct err *err)
 	return err_set(err, -EINVAL, "%s", message);
 }
 
-static struct cell cell_of(sqlite3_stmt *statement, int c)
+struct result {
+	const char **names;
+	struct cell *cells;
+	char **blobs; /* of the row: texts of blobs */
+	size_t n;
+};
+
+/* Bytes as SQL writes them: they may be no text, or one with an end inside. */
+static char *blob_text(sqlite3_stmt *statement, int c)
 {
+	const uint8_t *bytes = sqlite3_column_blob(statement, c);
+	size_t n = (size_t)sqlite3_column_bytes(statement, c);
+	char *text = malloc(2 * n + 4), *at = text;
+
+	if (!text)
+		return NULL;
+	at += sprintf(at, "x'");
+	for (size_t i = 0; i < n; i++)
+		at += sprintf(at, "%02x", bytes[i]);
+	sprintf(at, "'");
+	return text;
+}
+
+static struct cell cell_of(struct result *result, sqlite3_stmt *statement, size_t column)
+{
+	int c = (int)column;
 	const char *text;
 
 	switch (sqlite3_column_type(statement, c)) {
@@ -360,17 +386,16 @@ static struct cell cell_of(sqlite3_stmt *statement, int c)
 		return cell_real(sqlite3_column_double(statement, c));
 	case SQLITE_NULL:
 		return cell_absent("");
+	case SQLITE_BLOB:
+		free(result->blobs[c]);
+		text = result->blobs[c] = blob_text(statement, c);
+		break;
 	default:
 		text = (const char *)sqlite3_column_text(statement, c);
-		return text ? cell_text(text) : cell_absent("no memory");
+		break;
 	}
+	return text ? cell_text(text) : cell_absent("no memory");
 }
-
-struct result {
-	const char **names;
-	struct cell *cells;
-	size_t n;
-};
 
 static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 		       const struct sql_sink *sink, struct result *result, bool *more,
@@ -391,13 +416,13 @@ static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 			break;
 		}
 		for (size_t c = 0; c < result->n; c++)
-			result->cells[c] = cell_of(statement, (int)c);
+			result->cells[c] = cell_of(result, statement, c);
 		r = sink->row(sink->context, result->cells, result->n);
 		if (r < 0)
 			return r == -EPIPE ? r : err_sys(err, r, "cannot write the rows");
 	}
 	if (code != SQLITE_DONE)
-		return failed(sql, NULL, err);
+		return failed(sql, NULL, NULL, err);
 	r = result->n ? sink->end(sink->context) : 0;
 	return r < 0 ? err_sys(err, r, "cannot write the rows") : 0;
 }
@@ -411,32 +436,55 @@ static int run_statement(struct sql *sql, sqlite3_stmt *named, sqlite3_stmt *sta
 
 	result.names = calloc(result.n + 1, sizeof(*result.names));
 	result.cells = calloc(result.n + 1, sizeof(*result.cells));
+	result.blobs = calloc(result.n + 1, sizeof(*result.blobs));
 	for (size_t c = 0; result.names && c < result.n; c++) {
 		result.names[c] = sqlite3_column_name(named, (int)c);
 		if (!result.names[c])
 			r = -ENOMEM;
 	}
-	if (!result.names || !result.cells || r < 0)
+	if (!result.names || !result.cells || !result.blobs || r < 0)
 		r = err_set(err, -ENOMEM, "no memory for the query");
 	if (r == 0)
 		r = run_rows_of(sql, statement, limit, sink, &result, more, err);
+	for (size_t c = 0; result.blobs && c < result.n; c++)
+		free(result.blobs[c]);
+	free(result.blobs);
 	free(result.names);
 	free(result.cells);
 	return r;
+}
+
+/* Whether a temporary table or view has the name: statements mean that one then. */
+static bool is_hidden(struct sql *sql, const struct sql_table *table)
+{
+	sqlite3_stmt *find = NULL;
+	bool hidden = true; /* when in doubt the rows answer */
+
+	if (sqlite3_prepare_v2(sql->db,
+			       "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE", -1,
+			       &find, NULL) == SQLITE_OK) {
+		sqlite3_bind_text(find, 1, table->name, -1, SQLITE_STATIC);
+		hidden = sqlite3_step(find) != SQLITE_DONE;
+	}
+	sqlite3_finalize(find);
+	return hidden;
 }
 
 /* What says the same with sums, or NULL. */
 static sqlite3_stmt *over_sums(struct sql *sql, sqlite3_stmt *statement)
 {
 	const char *text = sqlite3_sql(statement);
+	const struct sql_table *table;
 	sqlite3_stmt *other = NULL;
 	char *rewritten;
 
-	if (!text || sums_rewrite(&sql->schema, text, strlen(text), &rewritten) < 0 || !rewritten)
+	if (!text || sums_rewrite(&sql->schema, text, strlen(text), &rewritten, &table) < 0 ||
+	    !rewritten)
 		return NULL;
 	/* What it does not need then is not loaded. */
 	sql->asked = sql->loaded;
-	if (sqlite3_prepare_v2(sql->db, rewritten, -1, &other, NULL) != SQLITE_OK ||
+	if (is_hidden(sql, table) ||
+	    sqlite3_prepare_v2(sql->db, rewritten, -1, &other, NULL) != SQLITE_OK ||
 	    sqlite3_column_count(other) != sqlite3_column_count(statement)) {
 		sqlite3_finalize(other);
 		other = NULL;
@@ -482,6 +530,7 @@ static bool is_blank(const char *text)
 int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_sink *sink,
 	    bool *ret_more, struct err *err)
 {
+	const char *whole = text;
 	bool more = false;
 	int r = 0;
 
@@ -492,7 +541,7 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 		sql->asked = sql->loaded;
 		sql->denied = false;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &statement, &tail) != SQLITE_OK)
-			r = failed(sql, text, err);
+			r = failed(sql, whole, text, err);
 		else if (statement)
 			r = run_best(sql, statement, limit, sink, &more, err);
 		sqlite3_finalize(statement);

@@ -17,6 +17,9 @@ struct sqlite_file {
 	const struct run *run;
 	uint32_t n_strings; /* ids of dictionaries are below these */
 	uint32_t n_sites, n_launches;
+	/* Of each shard: the number of its process above the bits of the thread. Ranks of several
+	 * hosts may have the same one: what Nsight keeps for the machine, above it, tells them apart. */
+	int64_t *global_pids;
 };
 
 /* These return an SQLite code. */
@@ -33,9 +36,5 @@ int file_write_nsight_info(struct sqlite_file *file);
 
 /* Numbers of Nsight's. */
 enum { NVTX_MARK = 34, NVTX_PUSH_POP = 59, NVTX_START_END = 60 };
-static inline int64_t file_global_pid(const struct run_shard *shard)
-{
-	return (int64_t)(shard->pid & 0xffffff) << 24;
-}
 
 #endif

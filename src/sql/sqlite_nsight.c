@@ -8,15 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/interned.h"
 #include "sql/sqlite_file.h"
 
-/* How many of the strings are names for people, which no record has. */
+/* StringIds: the strings of the run, and names for people, which no record has. Each text is there
+ * once, since queries group by its id. */
 struct names {
 	struct sqlite_file *file;
 	sqlite3_stmt *insert; /* into StringIds */
 	struct launch_names {
-		uint32_t demangled, shortened; /* 0: not asked for yet */
+		uint32_t demangled, shortened; /* 0: not asked for yet, or it has none */
 	} * launches;
+	struct interned texts;
+	uint32_t *ids; /* of each text */
+	size_t n_ids, ids_capacity;
 	uint32_t next;
 	struct store store;
 	struct schema schema;
@@ -65,14 +71,14 @@ static void put_memory(struct value_list *list, uint8_t memory)
 		skip(list);
 }
 
-static int64_t global_pid(const struct run *run, uint16_t shard)
+static int64_t global_pid(const struct names *names, uint16_t shard)
 {
-	return file_global_pid(&run->shards[shard]);
+	return names->file->global_pids[shard];
 }
 
-static int64_t global_tid(const struct run *run, uint16_t shard, uint32_t thread)
+static int64_t global_tid(const struct names *names, uint16_t shard, uint32_t thread)
 {
-	return global_pid(run, shard) | (thread & 0xffffff);
+	return global_pid(names, shard) | (thread & 0xffffff);
 }
 
 static void put_span(struct value_list *list, int64_t start_ns, int64_t duration_ns)
@@ -81,11 +87,32 @@ static void put_span(struct value_list *list, int64_t start_ns, int64_t duration
 	put(list, (int64_t)((uint64_t)start_ns + (uint64_t)duration_ns));
 }
 
-/* The id of a text of a launch that is no string of the run: a new one. */
+static int insert_text(struct names *names, uint32_t id, const char *text)
+{
+	sqlite3_bind_int64(names->insert, 1, id);
+	sqlite3_bind_text(names->insert, 2, text, -1, SQLITE_STATIC);
+	return file_insert(names->insert);
+}
+
+/* The id of a text: `id` when it is new. */
+static int text_id(struct names *names, const char *text, uint32_t id, uint32_t *ret_id)
+{
+	uint32_t key = interned_id(&names->texts, text, strlen(text));
+
+	if (!key || array_grow(&names->ids, &names->ids_capacity, key, sizeof(*names->ids)) < 0)
+		return SQLITE_NOMEM;
+	if (key > names->n_ids)
+		names->ids[names->n_ids++] = id;
+	*ret_id = names->ids[key - 1];
+	return SQLITE_OK;
+}
+
+/* The id of what a launch is called. */
 static int name_id(struct names *names, enum sql_part part, uint32_t launch, uint32_t *ret_id)
 {
 	const struct sql_table *table = names->kernels->table;
 	bool failed = false;
+	int r;
 
 	for (size_t c = 0; c < table->n; c++) {
 		struct cell cell;
@@ -95,11 +122,12 @@ static int name_id(struct names *names, enum sql_part part, uint32_t launch, uin
 		cell = store_id_cell(&names->store, names->kernels, c, launch, &failed);
 		if (failed)
 			return SQLITE_NOMEM;
-		sqlite3_bind_int64(names->insert, 1, names->next);
-		sqlite3_bind_text(names->insert, 2, cell.kind == CELL_TEXT ? cell.s : "", -1,
-				  SQLITE_STATIC);
-		*ret_id = names->next++;
-		return file_insert(names->insert);
+		if (cell.kind != CELL_TEXT)
+			return SQLITE_OK;
+		r = text_id(names, cell.s, names->next, ret_id);
+		if (r == SQLITE_OK && *ret_id == names->next)
+			r = insert_text(names, names->next++, cell.s);
+		return r;
 	}
 	return SQLITE_ERROR;
 }
@@ -122,21 +150,25 @@ static int write_kernel(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	put(to, of->demangled);
 	put(to, of->shortened);
 	put_known(to, launch.name);
 	skip(to);
 	skip(to);
-	put(to, launch.registers);
-	put(to, launch.grid_x);
-	put(to, launch.grid_y);
-	put(to, launch.grid_z);
-	put(to, launch.block_x);
-	put(to, launch.block_y);
-	put(to, launch.block_z);
-	put(to, launch.static_shared_bytes);
-	put(to, launch.dynamic_shared_bytes);
+	put_known(to, launch.registers);
+	put_known(to, launch.grid_x);
+	put_known(to, launch.grid_y);
+	put_known(to, launch.grid_z);
+	put_known(to, launch.block_x);
+	put_known(to, launch.block_y);
+	put_known(to, launch.block_z);
+	if (store_launch_told(&launch)) {
+		put(to, launch.static_shared_bytes);
+		put(to, launch.dynamic_shared_bytes);
+	} else {
+		to->at += 2;
+	}
 	to->at += 4;
 	put_known(to, (int64_t)t->graph_node[i]);
 	skip(to);
@@ -155,7 +187,7 @@ static int write_copy(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	put(to, (int64_t)t->bytes[i]);
 	put(to, t->kind[i]);
 	skip(to);
@@ -181,7 +213,7 @@ static int write_set(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	skip(to);
 	put(to, (int64_t)t->bytes[i]);
 	put_known(to, (int64_t)t->graph_node[i]);
@@ -195,11 +227,11 @@ static int write_api(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	put(to, t->driver[i] ? 1 : 0);
-	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
+	put(to, global_tid(names, t->shard[i], t->thread[i]));
 	put(to, (int64_t)t->correlation[i]);
 	put(to, t->name[i]);
-	put(to, t->status[i]);
-	skip(to);
+	if (t->status[i] != API_NOT_TOLD)
+		put(to, t->status[i]);
 	return SQLITE_OK;
 }
 
@@ -213,7 +245,7 @@ static int write_sync(struct names *names, size_t i, struct value_list *to)
 	skip(to);
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(names->file->run, t->shard[i]));
+	put(to, global_pid(names, t->shard[i]));
 	skip(to);
 	put(to, t->type[i]);
 	skip(to);
@@ -238,7 +270,7 @@ static int write_range(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	put_nvtx(to, NVTX_PUSH_POP, run_string(run, run_site(run, t->site[i]).name),
-		 global_tid(run, t->shard[i], t->thread[i]), 0);
+		 global_tid(names, t->shard[i], t->thread[i]), 0);
 	return SQLITE_OK;
 }
 
@@ -249,8 +281,8 @@ static int write_span(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	put_nvtx(to, NVTX_START_END, run_string(run, t->name[i]),
-		 global_tid(run, t->shard[i], t->thread[i]),
-		 t->unfinished[i] ? 0 : global_tid(run, t->shard[i], t->end_thread[i]));
+		 global_tid(names, t->shard[i], t->thread[i]),
+		 t->unfinished[i] ? 0 : global_tid(names, t->shard[i], t->end_thread[i]));
 	return SQLITE_OK;
 }
 
@@ -262,7 +294,7 @@ static int write_mark(struct names *names, size_t i, struct value_list *to)
 	put(to, t->time_ns[i]);
 	skip(to);
 	put_nvtx(to, NVTX_MARK, run_string(run, t->text[i]),
-		 global_tid(run, t->shard[i], t->thread[i]), 0);
+		 global_tid(names, t->shard[i], t->thread[i]), 0);
 	return SQLITE_OK;
 }
 
@@ -272,7 +304,7 @@ static int write_os_call(struct names *names, size_t i, struct value_list *to)
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
 	skip(to);
-	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
+	put(to, global_tid(names, t->shard[i], t->thread[i]));
 	put(to, t->name[i]);
 	return SQLITE_OK;
 }
@@ -283,7 +315,7 @@ static int write_thread(struct names *names, size_t i, struct value_list *to)
 
 	put(to, t->name[i]);
 	skip(to);
-	put(to, global_tid(names->file->run, t->shard[i], t->thread[i]));
+	put(to, global_tid(names, t->shard[i], t->thread[i]));
 	return SQLITE_OK;
 }
 
@@ -368,7 +400,7 @@ static const struct nsight_table {
 	{ "CUPTI_ACTIVITY_KIND_RUNTIME",
 	  "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, "
 	  "globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, "
-	  "returnValue INTEGER NOT NULL, callchainId INTEGER",
+	  "returnValue INTEGER, callchainId INTEGER",
 	  8, ROWS(api), 0, write_api },
 	{ "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
 	  DEVICE_WORK ", deprecatedSyncType INTEGER, syncType INTEGER NOT NULL, eventId INTEGER",
@@ -465,10 +497,16 @@ static int names_init(struct names *names)
 		return SQLITE_NOMEM;
 	r = file_table(file, "StringIds", "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL", 2,
 		       &names->insert);
+	/* What has no name has the id 0: joins keep it. */
+	if (r == SQLITE_OK)
+		r = insert_text(names, 0, "[Unknown]");
 	for (uint32_t id = 1; r == SQLITE_OK && id < file->n_strings; id++) {
-		sqlite3_bind_int64(names->insert, 1, id);
-		sqlite3_bind_text(names->insert, 2, run_string(file->run, id), -1, SQLITE_STATIC);
-		r = file_insert(names->insert);
+		const char *text = run_string(file->run, id);
+		uint32_t known;
+
+		r = text_id(names, text, id, &known);
+		if (r == SQLITE_OK)
+			r = insert_text(names, id, text);
 	}
 	return r;
 }
@@ -486,6 +524,8 @@ int file_write_nsight(struct sqlite_file *file)
 		r = write_tables(names);
 	sqlite3_finalize(names->insert);
 	store_release(&names->store);
+	interned_release(&names->texts);
+	free(names->ids);
 	free(names->launches);
 	free(names);
 	return r == SQLITE_OK ? file_write_nsight_info(file) : r;

@@ -88,7 +88,7 @@ static int write_processes(struct sqlite_file *file)
 	for (size_t s = 0; r == SQLITE_OK && s < file->run->n_shards; s++) {
 		const struct run_shard *shard = &file->run->shards[s];
 
-		sqlite3_bind_int64(insert, 1, file_global_pid(shard));
+		sqlite3_bind_int64(insert, 1, file->global_pids[s]);
 		sqlite3_bind_int64(insert, 2, shard->pid);
 		sqlite3_bind_text(insert, 3, file->run->info.command, -1, SQLITE_STATIC);
 		r = file_insert(insert);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/place.h"
 #include "sql/fields.h"
 #include "sql/sqlite_file.h"
 
@@ -94,10 +95,29 @@ static void measure(struct sqlite_file *file)
 		raise_to(&file->n_strings, run_launch(file->run, id).name);
 }
 
+static int number_processes(struct sqlite_file *file)
+{
+	const struct run *run = file->run;
+
+	file->global_pids = calloc(run->n_shards + 1, sizeof(*file->global_pids));
+	if (!file->global_pids)
+		return SQLITE_NOMEM;
+	for (size_t s = 0; s < run->n_shards; s++) {
+		uint64_t pid = run->shards[s].pid & 0xffffff, machine = 0;
+
+		for (size_t i = 0; i < s; i++)
+			machine += (run->shards[i].pid & 0xffffff) == pid;
+		file->global_pids[s] = (int64_t)((machine & 0x7fff) << 48 | pid << 24);
+	}
+	return SQLITE_OK;
+}
+
 static int write_all(struct sqlite_file *file)
 {
-	int r;
+	int r = number_processes(file);
 
+	if (r != SQLITE_OK)
+		return r;
 	measure(file);
 	/* Nobody else sees the file before it is complete: nothing has to be undone. */
 	r = file_exec(file, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
@@ -119,7 +139,9 @@ static int usual_mode(const char *path)
 	return chmod(path, 0666 & ~mask);
 }
 
-static int write_to(const struct run *run, const char *temporary, const char *path, struct err *err)
+/* path: what the user calls the place. */
+static int write_to(const struct run *run, const char *temporary, const char *place,
+		    const char *path, struct err *err)
 {
 	struct sqlite_file file = { .run = run };
 	int code = sqlite3_open_v2(temporary, &file.db,
@@ -133,28 +155,38 @@ static int write_to(const struct run *run, const char *temporary, const char *pa
 		r = err_set(err, code == SQLITE_NOMEM ? -ENOMEM : -EIO, "cannot write '%s': %s",
 			    path, file.db ? sqlite3_errmsg(file.db) : sqlite3_errstr(code));
 	sqlite3_close(file.db);
-	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, path) < 0))
+	free(file.global_pids);
+	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, place) < 0))
 		r = err_sys(err, -errno, "cannot write '%s'", path);
 	return r;
 }
 
 int sqlite_write(const struct run *run, const char *path, struct err *err)
 {
-	char *temporary;
-	int r, fd;
+	char *place, *temporary;
+	bool stream;
+	int fd, r = place_find(path, &place, &stream);
 
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-		return err_sys(err, -ENOMEM, "cannot write '%s'", path);
+	if (r < 0)
+		return err_sys(err, r, "cannot write '%s'", path);
+	if (stream || asprintf(&temporary, "%s.XXXXXX", place) < 0) {
+		free(place);
+		return stream ? err_set(err, -EINVAL,
+					"a database cannot be written to '%s': it is "
+					"no file",
+					path)
+			      : err_sys(err, -ENOMEM, "cannot write '%s'", path);
+	}
 	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0) {
 		r = err_sys(err, -errno, "cannot write '%s'", path);
-		free(temporary);
-		return r;
+	} else {
+		close(fd);
+		r = write_to(run, temporary, place, path, err);
+		if (r < 0)
+			unlink(temporary);
 	}
-	close(fd);
-	r = write_to(run, temporary, path, err);
-	if (r < 0)
-		unlink(temporary);
 	free(temporary);
+	free(place);
 	return r;
 }

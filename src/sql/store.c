@@ -277,6 +277,17 @@ static const struct store_label *label_of(struct store *store, uint32_t name)
 
 #define NOT_TOLD "not known"
 
+bool store_launch_told(const struct row_launch *launch)
+{
+	return launch->grid_x || launch->block_x || launch->registers;
+}
+
+static struct cell launch_number(const struct row_launch *launch, uint64_t number, bool shared)
+{
+	return number || (shared && store_launch_told(launch)) ? cell_uint(number)
+							       : cell_absent(NOT_TOLD);
+}
+
 static struct cell launch_cell(struct store *store, enum sql_part part, uint32_t id, bool *failed)
 {
 	struct row_launch launch = run_launch(store->run, id);
@@ -300,23 +311,23 @@ static struct cell launch_cell(struct store *store, enum sql_part part, uint32_t
 		return launch.name ? cell_text(run_string(store->run, launch.name))
 				   : cell_absent(NOT_TOLD);
 	case PART_GRID_X:
-		return cell_int(launch.grid_x);
+		return launch_number(&launch, launch.grid_x, false);
 	case PART_GRID_Y:
-		return cell_int(launch.grid_y);
+		return launch_number(&launch, launch.grid_y, false);
 	case PART_GRID_Z:
-		return cell_int(launch.grid_z);
+		return launch_number(&launch, launch.grid_z, false);
 	case PART_BLOCK_X:
-		return cell_int(launch.block_x);
+		return launch_number(&launch, launch.block_x, false);
 	case PART_BLOCK_Y:
-		return cell_int(launch.block_y);
+		return launch_number(&launch, launch.block_y, false);
 	case PART_BLOCK_Z:
-		return cell_int(launch.block_z);
+		return launch_number(&launch, launch.block_z, false);
 	case PART_REGISTERS:
-		return cell_int(launch.registers);
+		return launch_number(&launch, launch.registers, false);
 	case PART_STATIC_SHARED:
-		return cell_int(launch.static_shared_bytes);
+		return launch_number(&launch, launch.static_shared_bytes, true);
 	case PART_DYNAMIC_SHARED:
-		return cell_int(launch.dynamic_shared_bytes);
+		return launch_number(&launch, launch.dynamic_shared_bytes, true);
 	default:
 		return cell_absent(NOT_TOLD);
 	}

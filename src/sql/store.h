@@ -76,6 +76,10 @@ size_t store_parent(const struct store_data *data, size_t element, size_t *hint)
 struct cell store_cell(struct store *store, const struct store_data *data, size_t column,
 		       size_t row, size_t *parent, bool *failed);
 
+/* No kernel is launched with nothing, nor runs without registers: where the file of another profiler
+ * does not tell these, they are 0. Of shared memory 0 is a number, unless nothing was told. */
+bool store_launch_told(const struct row_launch *launch);
+
 /* Of columns that are ids or small numbers which stand for something else: how many there are, and
  * what one stands for. store_ids is 0 for columns that are plain. */
 bool store_is_ids(const struct sql_column *column);

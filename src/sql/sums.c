@@ -81,6 +81,8 @@ struct sums {
 	size_t n_keys, n_numbers, n, capacity;
 	int64_t *values; /* n_keys of each group */
 	uint64_t *rows;
+	uint64_t *first;	/* the first row of each group */
+	uint32_t *order;	/* groups by that; NULL: they are */
 	struct number *numbers; /* n_numbers of each group */
 	uint32_t *slots;	/* group + 1, 0: free */
 	size_t n_slots;		/* a power of two */
@@ -91,6 +93,8 @@ static void sums_release(struct sums *sums)
 {
 	free(sums->values);
 	free(sums->rows);
+	free(sums->first);
+	free(sums->order);
 	free(sums->numbers);
 	free(sums->slots);
 	*sums = (struct sums){ 0 };
@@ -109,7 +113,7 @@ static int grow(struct sums *sums)
 {
 	size_t capacity = sums->capacity ? sums->capacity * 4 : 256, n_slots = capacity * 2;
 	int64_t *values;
-	uint64_t *rows;
+	uint64_t *rows, *first;
 	struct number *numbers;
 	uint32_t *slots;
 
@@ -123,6 +127,10 @@ static int grow(struct sums *sums)
 	if (!rows)
 		return -ENOMEM;
 	sums->rows = rows;
+	first = realloc(sums->first, capacity * sizeof(*first));
+	if (!first)
+		return -ENOMEM;
+	sums->first = first;
 	numbers = realloc(sums->numbers, (capacity * sums->n_numbers + 1) * sizeof(*numbers));
 	if (!numbers)
 		return -ENOMEM;
@@ -144,8 +152,8 @@ static int grow(struct sums *sums)
 	return 0;
 }
 
-/* The group of these values, made when there is none. */
-static int group_of(struct sums *sums, const int64_t *values, uint32_t *ret_group)
+/* The group of these values, which has this row; made when there is none. */
+static int group_of(struct sums *sums, const int64_t *values, uint64_t row, uint32_t *ret_group)
 {
 	size_t size = sums->n_keys * sizeof(*values), at;
 	int r;
@@ -158,13 +166,17 @@ static int group_of(struct sums *sums, const int64_t *values, uint32_t *ret_grou
 	at = hash_of(values, sums->n_keys) & (sums->n_slots - 1);
 	for (; sums->slots[at]; at = (at + 1) & (sums->n_slots - 1)) {
 		*ret_group = sums->slots[at] - 1;
-		if (!memcmp(sums->values + *ret_group * sums->n_keys, values, size))
+		if (!memcmp(sums->values + *ret_group * sums->n_keys, values, size)) {
+			if (row < sums->first[*ret_group])
+				sums->first[*ret_group] = row;
 			return 0;
+		}
 	}
 	*ret_group = (uint32_t)sums->n++;
 	sums->slots[at] = *ret_group + 1;
 	memcpy(sums->values + *ret_group * sums->n_keys, values, size);
 	sums->rows[*ret_group] = 0;
+	sums->first[*ret_group] = row;
 	for (size_t c = 0; c < sums->n_numbers; c++)
 		sums->numbers[*ret_group * sums->n_numbers + c] = (struct number){ 0, INT64_MAX,
 										   INT64_MIN };
@@ -209,7 +221,7 @@ static int sum_part(const struct summing *summing, struct sums *sums, size_t fir
 			values[k] = value;
 		}
 		if (!same) {
-			int r = group_of(sums, values, &last);
+			int r = group_of(sums, values, first + i, &last);
 
 			if (r < 0)
 				return r;
@@ -240,7 +252,7 @@ static int merge(struct sums *to, const struct sums *from)
 	to->overflow |= from->overflow;
 	for (size_t g = 0; g < from->n; g++) {
 		uint32_t group;
-		int r = group_of(to, from->values + g * from->n_keys, &group);
+		int r = group_of(to, from->values + g * from->n_keys, from->first[g], &group);
 
 		if (r < 0)
 			return r;
@@ -254,6 +266,27 @@ static int merge(struct sums *to, const struct sums *from)
 			a->max = b->max > a->max ? b->max : a->max;
 		}
 	}
+	return 0;
+}
+
+static int compare_first(const void *a, const void *b, void *context)
+{
+	const uint64_t *first = context;
+	uint64_t x = first[*(const uint32_t *)a], y = first[*(const uint32_t *)b];
+
+	return (x > y) - (x < y);
+}
+
+/* Which thread has seen a group first is chance, and would show where a statement leaves the order
+ * open: the groups come as their first rows do. */
+static int put_in_order(struct sums *sums)
+{
+	sums->order = array_new(sums->n ? sums->n : 1, sizeof(*sums->order));
+	if (!sums->order)
+		return -ENOMEM;
+	for (size_t g = 0; g < sums->n; g++)
+		sums->order[g] = (uint32_t)g;
+	qsort_r(sums->order, sums->n, sizeof(*sums->order), compare_first, sums->first);
 	return 0;
 }
 
@@ -282,6 +315,8 @@ static int sum(struct summing *summing, struct sums *ret)
 	free(summing->workers);
 	if (r == 0 && all.overflow)
 		r = -EFBIG;
+	if (r == 0 && workers > 1)
+		r = put_in_order(&all);
 	if (r == 0)
 		*ret = all;
 	else
@@ -495,6 +530,13 @@ static int sums_next(sqlite3_vtab_cursor *base)
 	return SQLITE_OK;
 }
 
+static size_t group_at(const struct sums_cursor *cursor)
+{
+	const struct sums *sums = &cursor->runs[cursor->run];
+
+	return sums->order ? sums->order[cursor->group] : cursor->group;
+}
+
 static struct cell key_cell(const struct sums_table *table, const struct sums_cursor *cursor,
 			    size_t c, bool *failed)
 {
@@ -505,7 +547,7 @@ static struct cell key_cell(const struct sums_table *table, const struct sums_cu
 	if (table->table->columns[c].from == FROM_RUN)
 		return cell_text(store->label);
 	return store_value_cell(store, data, c,
-				sums->values[cursor->group * sums->n_keys + cursor->key_at[c]],
+				sums->values[group_at(cursor) * sums->n_keys + cursor->key_at[c]],
 				failed);
 }
 
@@ -515,7 +557,7 @@ static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 	const struct sums_cursor *cursor = (const struct sums_cursor *)base;
 	const struct sums_column *column = &table->columns[c];
 	const struct sums *sums = &cursor->runs[cursor->run];
-	const struct number *number = sums->numbers + cursor->group * sums->n_numbers +
+	const struct number *number = sums->numbers + group_at(cursor) * sums->n_numbers +
 				      cursor->number_at[column->column];
 	bool failed = false;
 	struct cell cell;
@@ -525,7 +567,7 @@ static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 		cell = key_cell(table, cursor, column->column, &failed);
 		break;
 	case SUMS_COUNT:
-		cell = cell_uint(sums->rows[cursor->group]);
+		cell = cell_uint(sums->rows[group_at(cursor)]);
 		break;
 	default:
 		cell = cell_int(column->what == SUMS_SUM   ? number->sum

@@ -18,8 +18,9 @@
 bool sums_is_key(const struct sql_table *table, size_t column);
 bool sums_is_summed(const struct sql_table *table, size_t column);
 
-/* A statement over sums that says the same as this one, if it can be. *ret_text is NULL when it
- * cannot; free() it. 0 or -ENOMEM. */
-int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text);
+/* A statement over sums that says the same as this one, if it can be, when *ret_table is what the name
+ * of it means. *ret_text is NULL when it cannot; free() it. 0 or -ENOMEM. */
+int sums_rewrite(const struct schema *schema, const char *text, size_t length, char **ret_text,
+		 const struct sql_table **ret_table);
 
 #endif

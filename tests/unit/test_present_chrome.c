@@ -94,6 +94,25 @@ static void test_kernel(void **state)
 	fake_run_free(run);
 }
 
+/* What the file of another profiler does not tell of a launch is not there: it is not 0. */
+static void test_bare_kernel(void **state)
+{
+	static const char *const keys[] = { "args.registers per thread", "args.shared memory",
+					    "args.grid", "args.block" };
+	struct run *run = fake_run_new();
+	const struct json_node *kernel;
+	struct trace trace;
+
+	(void)state;
+	fake_kernel(run, "bare", 10, 20, 1);
+	trace = trace_of(run);
+	kernel = find(&trace, "X", "kernel", "bare", 0);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		assert_null(at(kernel, keys[i]));
+	trace_release(&trace);
+	fake_run_free(run);
+}
+
 static void test_top_level(void **state)
 {
 	struct run *run = one_kernel();
@@ -435,6 +454,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_bare_kernel),
 		cmocka_unit_test(test_top_level),
 		cmocka_unit_test(test_arrows),
 		cmocka_unit_test(test_copies_sets_and_waits),

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "fake_run.h"
 #include "perfetto_read.h"
 #include "present/perfetto.h"
@@ -85,6 +87,11 @@ static void test_kernel_has_its_launch(void **state)
 	assert_int_equal(event->duration, 50);
 	assert_string_equal(pf_track_of(&trace, event->track)->name, "GPU 1 stream 7");
 	assert_int_equal(event->n_ends, 0); /* its call was not recorded */
+	pf_release(&trace);
+	/* What the file of another profiler does not tell is not there. */
+	fake_kernel(run, "bare", 400, 500, 7);
+	trace = pf_read(run);
+	assert_string_equal(pf_find(&trace, "kernel", "bare")->args, " correlation=7");
 	pf_release(&trace);
 	fake_run_free(run);
 }
@@ -328,6 +335,34 @@ static void test_losses_are_noted(void **state)
 	trace = pf_read(run);
 	assert_non_null(pf_find(&trace, "note", "loss: 12 records dropped: buffer full"));
 	assert_non_null(pf_find(&trace, "note", "status: exited; 12 things lost"));
+	pf_release(&trace);
+	fake_run_free(run);
+}
+
+/* Nothing is missing without a word: layers with too many experts for tracks, and odd readings. */
+static void test_what_has_no_place_is_noted(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t loads[256] = { 0 };
+	struct pf_trace trace;
+
+	(void)state;
+	loads[3] = 8;
+	fake_span(run, 0, 1000);
+	fake_routing(run, 0, 100, 1, 2, 256, loads);
+	fake_add_counter(run, 0,
+			 &(struct row_counter){ .name = fake_string(run, "loss"), .value = NAN });
+	trace = pf_read(run);
+	assert_non_null(pf_find(&trace, "note",
+				"left out: the loads of single experts of 1 routing records, whose "
+				"layers have more than 64"));
+	assert_non_null(pf_find(&trace, "note",
+				"left out: how many tokens went to how many experts, of 1 routing "
+				"records"));
+	assert_non_null(
+		pf_find(&trace, "note", "left out: 1 readings that are infinite or no number"));
+	/* The rest of the record is there. */
+	assert_non_null(strstr(pf_find(&trace, "record", "routing")->args, " experts=256"));
 	pf_release(&trace);
 	fake_run_free(run);
 }
@@ -583,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_odd_names),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_losses_are_noted),
+		cmocka_unit_test(test_what_has_no_place_is_noted),
 		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_every_kind),
 		cmocka_unit_test(test_rows),

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fake_comm.h"
 #include "moescope.h"
 #include "sql/schema.h"
 #include "sql_rows.h"
@@ -138,6 +139,12 @@ static void test_absence(void **state)
 		    "select name, group_name, sequence, in_elements, out_elements from "
 		    "collectives",
 		    "-|-|-|8|-\n");
+	fake_add_kernel(run, 0, &(struct row_kernel){ .launch = fake_launch(run, "bare") });
+	assert_rows(&rows,
+		    "select name, grid_x, block_z, registers, static_shared_bytes from kernels",
+		    "bare|-|-|-|-\n");
+	assert_rows(&rows, "select count(*), min(grid_x) from kernels where registers = 0",
+		    "0|-\n");
 	/* What does not compare with NULL is not found by it, pushed down or not. */
 	assert_rows(&rows, "select count(*) from steps where tokens < 5", "1\n");
 	assert_rows(&rows, "select count(*) from operations where flops = 0", "0\n");
@@ -240,6 +247,31 @@ static void test_refused(void **state)
 	fake_run_free(run);
 }
 
+/* A name means the temporary table or view that has it, whichever way the query is answered. */
+static void test_hidden_tables(void **state)
+{
+	struct run *run = fake_gpu_run();
+	struct sql_rows rows;
+
+	(void)state;
+	open_one(&rows, run);
+	assert_rows(
+		&rows,
+		"create temp table Kernels as select * from kernels where untimed; select "
+		"count(*), sum(duration_ns) is null from kernels; select count(*) from (select * "
+		"from kernels)",
+		"1|0\n1\n");
+	assert_rows(
+		&rows,
+		"create temp view steps as select 7 as step, 'x' as rank; select rank, count(*) "
+		"from steps group by rank",
+		"x|1\n");
+	assert_rows(&rows, "drop table kernels; select count(*) from kernels", "20\n");
+	assert_rows(&rows, "drop view steps; select count(*) from steps", "3\n");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 static void test_errors(void **state)
 {
 	struct run *run = fake_gpu_run();
@@ -252,6 +284,13 @@ static void test_errors(void **state)
 	assert_non_null(strstr(err.message, "no such table: kernles"));
 	assert_int_equal(sql_rows_try(&rows, "select nme\nfrom kernels", &err), -EINVAL);
 	assert_string_equal(err.message, "no such column: nme, at line 1, column 8 of the query");
+	/* Of the text, not of the statement. */
+	assert_int_equal(
+		sql_rows_try(&rows, "select 1;\n-- two\nselect 'é',\n 'é', nme\nfrom steps", &err),
+		-EINVAL);
+	assert_string_equal(err.message, "no such column: nme, at line 4, column 7 of the query");
+	assert_int_equal(sql_rows_try(&rows, "select 1; select nme", &err), -EINVAL);
+	assert_string_equal(err.message, "no such column: nme, at line 1, column 18 of the query");
 	assert_int_equal(sql_rows_try(&rows, "select abs(-9223372036854775808)", &err), -EINVAL);
 	assert_string_equal(err.message, "integer overflow");
 	/* The session goes on. */
@@ -395,15 +434,77 @@ static void test_functions(void **state)
 	fake_run_free(run);
 }
 
+/* Bytes that are no text are told whole. */
+static void test_blobs(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sql_rows rows;
+
+	(void)state;
+	open_one(&rows, run);
+	assert_rows(&rows, "select x'00ff41', x'', 1 union all select x'41', 'a', zeroblob(2)",
+		    "x'00ff41'|x''|1\nx'41'|a|x'0000'\n");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
+/* A temporary table keeps what a column is declared as: a number in one of text would be compared as a
+ * text there. */
+static void test_types_of_functions(void **state)
+{
+	struct run *runs[] = { fake_gpu_run(), fake_training_run(), fake_comm_run() };
+	struct sql_rows rows;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		char *columns, *line, *rest;
+
+		open_one(&rows, runs[i]);
+		columns = strdup(sql_rows_get(
+			&rows,
+			"select f.value, t.name, t.type from json_each('[\"kernel_summary\", "
+			"\"op_summary\", \"api_summary\", \"transfer_summary\", \"comm_summary\", "
+			"\"step_times\", \"routing_summary\", \"routing_steps\", \"routing_experts\", "
+			"\"memory_peaks\", \"efficiency_summary\", \"verdicts\", \"timeline\", "
+			"\"loss\"]') f join pragma_table_info(f.value) t"));
+		assert_true(strlen(columns) > 1000);
+		for (line = strtok_r(columns, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest)) {
+			char table[64], column[64], type[16], query[600];
+
+			assert_int_equal(sscanf(line, "%63[^|]|%63[^|]|%15s", table, column, type),
+					 3);
+			snprintf(
+				query, sizeof(query),
+				"select distinct '%s', typeof(\"%s\") from %s where typeof(\"%s\") "
+				"<> 'null' and (typeof(\"%s\") = 'text') <> ('%s' = 'TEXT')",
+				line, column, table, column, column, type);
+			assert_rows(&rows, query, "");
+		}
+		free(columns);
+		sql_rows_close(&rows);
+	}
+	open_one(&rows, runs[1]);
+	assert_rows(&rows,
+		    "create temp table r as select * from routing_summary; select count(*) > 0, "
+		    "count(*) = sum(tokens > 9) from r",
+		    "1|1\n");
+	sql_rows_close(&rows);
+	for (size_t i = 0; i < 3; i++)
+		fake_run_free(runs[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kernels),	       cmocka_unit_test(test_places),
 		cmocka_unit_test(test_what_is_loaded), cmocka_unit_test(test_absence),
 		cmocka_unit_test(test_lists),	       cmocka_unit_test(test_several_runs),
-		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_empty_run),      cmocka_unit_test(test_every_column),
-		cmocka_unit_test(test_joins),	       cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_hidden_tables),
+		cmocka_unit_test(test_errors),	       cmocka_unit_test(test_empty_run),
+		cmocka_unit_test(test_every_column),   cmocka_unit_test(test_joins),
+		cmocka_unit_test(test_functions),      cmocka_unit_test(test_types_of_functions),
+		cmocka_unit_test(test_blobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,18 @@ static struct run *known_run(const char *path)
 	add_kernel(part, "_Z3addPfi", 2000, 30, false);
 	add_kernel(part, "mul, \"quoted\"", 3000, 5, false);
 	add_kernel(part, "mul, \"quoted\"", 4000, 0, true);
+	/* The same kernel in another grid, one of the same short name, and one without a name. */
+	part_add(part, RECORD_KERNEL,
+		 &(struct row_kernel){
+			 .launch = part_launch(
+				 part, &(struct row_launch){ .name = part_text(part, "_Z3addPfi"),
+							     .grid_x = 9 }),
+			 .start_ns = 3100,
+			 .duration_ns = 2 });
+	add_kernel(part, "_Z3addPdi", 3200, 4, false);
+	part_add(part, RECORD_KERNEL, &(struct row_kernel){ .start_ns = 3300, .duration_ns = 1 });
+	part_add(part, RECORD_API,
+		 &(struct row_api){ .start_ns = 3290, .duration_ns = 3, .status = API_NOT_TOLD });
 	part_add(part, RECORD_COPY,
 		 &(struct row_copy){ .start_ns = 5000,
 				     .duration_ns = 100,
@@ -343,7 +355,14 @@ static void test_nsight_tables(void **state)
 		     "max(end - start) AS mx FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY nameId) "
 		     "SELECT total, num, mn, mx, value FROM summary JOIN StringIds ON id = nameId "
 		     "ORDER BY total DESC",
-		     "40|2|10|30|add(float*, int)\n5|1|5|5|mul, \"quoted\"\n");
+		     "42|3|2|30|add(float*, int)\n5|1|5|5|mul, \"quoted\"\n4|1|4|4|add(double*, "
+		     "int)\n1|1|1|1|[Unknown]\n");
+	assert_query(
+		db,
+		"SELECT value, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN "
+		"StringIds ON id = shortName GROUP BY shortName ORDER BY 1",
+		"\"quoted\"|1|5\n[Unknown]|1|1\nadd|4|46\n");
+	assert_query(db, "SELECT count(*) - count(DISTINCT value) FROM StringIds", "0\n");
 	assert_query(
 		db,
 		"SELECT m.value, s.value, gridX, blockX, registersPerThread, deviceId, "
@@ -351,6 +370,11 @@ static void test_nsight_tables(void **state)
 		"StringIds s ON s.id = shortName JOIN StringIds m ON m.id = mangledName "
 		"WHERE start = 1000",
 		"_Z3addPfi|add|8|128|40|1|7|300\n");
+	/* What a launch does not tell. */
+	assert_query(db,
+		     "SELECT start, gridX, gridY, registersPerThread, staticSharedMemory FROM "
+		     "CUPTI_ACTIVITY_KIND_KERNEL WHERE start IN (3100, 3300)",
+		     "3100|9|-|-|0\n3300|-|-|-|-\n");
 	/* cuda_gpu_mem_size_sum */
 	assert_query(db,
 		     "SELECT o.label, bytes, s.label, d.label FROM CUPTI_ACTIVITY_KIND_MEMCPY JOIN "
@@ -360,8 +384,12 @@ static void test_nsight_tables(void **state)
 	/* cuda_api_sum, with the thread */
 	assert_query(db,
 		     "SELECT value, end - start, globalTid & 0xffffff, correlationId FROM "
-		     "CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = nameId",
-		     "cudaLaunchKernel|50|17|1000\n");
+		     "CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = nameId ORDER BY 1",
+		     "[Unknown]|3|0|0\ncudaLaunchKernel|50|17|1000\n");
+	assert_query(db,
+		     "SELECT start, returnValue, returnValue <> 0 FROM CUPTI_ACTIVITY_KIND_RUNTIME "
+		     "ORDER BY 1",
+		     "900|0|0\n3290|-|-\n");
 	/* nvtx_sum */
 	assert_query(db,
 		     "SELECT eventType, coalesce(text, ''), end - start FROM NVTX_EVENTS ORDER BY "
@@ -375,8 +403,46 @@ static void test_nsight_tables(void **state)
 		     "SELECT count(*), sum(untimed) FROM MOESCOPE_KERNEL; SELECT text FROM "
 		     "MOESCOPE_LAUNCH l JOIN MOESCOPE_STRING s ON s.id = l.name ORDER BY l.id; "
 		     "SELECT rank, pid FROM MOESCOPE_SHARD",
-		     "4|1\n_Z3addPfi\nmul, \"quoted\"\n2|300\n");
+		     "7|1\n_Z3addPfi\nmul, \"quoted\"\n_Z3addPfi\n_Z3addPdi\n2|300\n");
 	assert_query(db, "PRAGMA integrity_check", "ok\n");
+	sqlite3_close(db);
+	run_free(run);
+}
+
+/* Ranks of two hosts that have the same pid and the same numbers of calls. */
+static void test_nsight_ranks(void **state)
+{
+	const struct fixture *f = *state;
+	struct intake *intake = new_intake();
+	struct err err = { "" };
+	struct run *run;
+	sqlite3 *db;
+
+	for (uint32_t rank = 0; rank < 3; rank++) {
+		struct intake_part *part = new_part(intake, rank, 300 + rank / 2);
+
+		add_kernel(part, "k", 1000, 10 + rank, false);
+		part_add(part, RECORD_API,
+			 &(struct row_api){ .name = part_text(part, "cudaLaunchKernel"),
+					    .start_ns = 900 + rank,
+					    .duration_ns = 50,
+					    .thread = 17,
+					    .correlation = 1000 });
+	}
+	run = written(intake, f->first);
+	if (sqlite_write(run, f->file, &err) < 0)
+		fail_msg("%s", err.message);
+	db = opened(f->file);
+	/* As cuda_kern_exec_trace joins them. */
+	assert_query(db,
+		     "SELECT k.end - k.start, r.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN "
+		     "CUPTI_ACTIVITY_KIND_RUNTIME r ON k.correlationId = r.correlationId AND "
+		     "k.globalPid = (r.globalTid & 0xFFFFFFFFFF000000) ORDER BY 1, 2",
+		     "10|900\n11|901\n12|902\n");
+	assert_query(db,
+		     "SELECT pid, (globalPid >> 24) & 0xffffff FROM PROCESSES ORDER BY 1; SELECT "
+		     "count(DISTINCT globalPid) FROM PROCESSES",
+		     "300|300\n300|300\n301|301\n3\n");
 	sqlite3_close(db);
 	run_free(run);
 }
@@ -505,6 +571,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_nothing_is_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nsight_tables, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nsight_ranks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_processes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),

@@ -349,6 +349,61 @@ static void test_sums_overflow(void **state)
 	fake_run_free(run);
 }
 
+/* Groups whose sums are integers, but not their sum: averages and totals are told all the same. */
+static void test_sums_of_many_groups(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sql_rows rows = { .runs = { run }, .labels = { "a" } };
+	struct err err = { "" };
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		fake_add_kernel(run, 0,
+				&(struct row_kernel){ .launch = fake_launch(run, names[i]),
+						      .start_ns = INT64_C(3) << 60,
+						      .duration_ns = 1,
+						      .stream = (uint32_t)i / 2 });
+	sql_rows_open(&rows, 1);
+	assert_rows(&rows,
+		    "select avg(start_ns) = 3458764513820540928.0, total(start_ns) = "
+		    "13835058055282163712.0 from kernels where name <> ''",
+		    "1|1\n");
+	assert_rows(
+		&rows,
+		"select stream, avg(start_ns) = 3458764513820540928.0 from kernels where name <> "
+		"'' group by stream",
+		"0|1\n1|1\n");
+	assert_rows(&rows, "select avg(start_ns) from kernels where name = 'none'", "-\n");
+	assert_true(sql_rows_try(&rows, "select sum(start_ns) from kernels where name <> ''",
+				 &err) < 0);
+	assert_string_equal(err.message, "integer overflow");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
+/* Where a statement leaves the order open, groups come as their first rows do, whichever thread has
+ * summed them. */
+static void test_sums_in_order(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sql_rows rows = { .runs = { run }, .labels = { "a" } };
+	char *expected;
+
+	(void)state;
+	for (uint32_t i = 0; i < 400000; i++)
+		fake_add_copy(run, 0,
+			      &(struct row_copy){ .bytes = draw(9), .stream = 100 - i / 50000 });
+	sql_rows_open(&rows, 1);
+	sql_use_sums(rows.sql, false);
+	expected = strdup(sql_rows_get(&rows, "select distinct stream, bytes from copies"));
+	sql_use_sums(rows.sql, true);
+	for (int i = 0; i < 30; i++)
+		assert_rows(&rows, "select distinct stream, bytes from copies", expected);
+	free(expected);
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 /* More combinations than sums are kept for: the rows answer. */
 static void test_sums_too_many(void **state)
 {
@@ -369,8 +424,12 @@ static void test_sums_too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conditions),    cmocka_unit_test(test_random_joins),
-		cmocka_unit_test(test_sums),	      cmocka_unit_test(test_sums_overflow),
+		cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_random_joins),
+		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_sums_overflow),
+		cmocka_unit_test(test_sums_of_many_groups),
+		cmocka_unit_test(test_sums_in_order),
 		cmocka_unit_test(test_sums_too_many),
 	};
 
