@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A file that appears whole or not at all: written beside its place under another name, then
- * renamed. Devices and pipes are written to instead (base/place.h). Main thread.
+ * renamed. Main thread.
  */
 #ifndef CMD_WHOLE_FILE_H
 #define CMD_WHOLE_FILE_H
@@ -11,9 +11,8 @@
 #include "base/err.h"
 
 struct whole_file {
-	FILE *file;	      /* write here */
-	char *target, *place; /* as it was said, and where links lead */
-	char *temporary;      /* NULL: the target is no file */
+	FILE *file; /* write here */
+	char *target, *temporary;
 };
 
 /* 0 or -errno. */

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/place.h"
 #include "sql/fields.h"
 #include "sql/sqlite_file.h"
 
@@ -139,9 +138,7 @@ static int usual_mode(const char *path)
 	return chmod(path, 0666 & ~mask);
 }
 
-/* path: what the user calls the place. */
-static int write_to(const struct run *run, const char *temporary, const char *place,
-		    const char *path, struct err *err)
+static int write_to(const struct run *run, const char *temporary, const char *path, struct err *err)
 {
 	struct sqlite_file file = { .run = run };
 	int code = sqlite3_open_v2(temporary, &file.db,
@@ -156,37 +153,28 @@ static int write_to(const struct run *run, const char *temporary, const char *pl
 			    path, file.db ? sqlite3_errmsg(file.db) : sqlite3_errstr(code));
 	sqlite3_close(file.db);
 	free(file.global_pids);
-	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, place) < 0))
+	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, path) < 0))
 		r = err_sys(err, -errno, "cannot write '%s'", path);
 	return r;
 }
 
 int sqlite_write(const struct run *run, const char *path, struct err *err)
 {
-	char *place, *temporary;
-	bool stream;
-	int fd, r = place_find(path, &place, &stream);
+	char *temporary;
+	int r, fd;
 
-	if (r < 0)
-		return err_sys(err, r, "cannot write '%s'", path);
-	if (stream || asprintf(&temporary, "%s.XXXXXX", place) < 0) {
-		free(place);
-		return stream ? err_set(err, -EINVAL,
-					"a database cannot be written to '%s': it is "
-					"no file",
-					path)
-			      : err_sys(err, -ENOMEM, "cannot write '%s'", path);
-	}
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+		return err_sys(err, -ENOMEM, "cannot write '%s'", path);
 	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0) {
 		r = err_sys(err, -errno, "cannot write '%s'", path);
-	} else {
-		close(fd);
-		r = write_to(run, temporary, place, path, err);
-		if (r < 0)
-			unlink(temporary);
+		free(temporary);
+		return r;
 	}
+	close(fd);
+	r = write_to(run, temporary, path, err);
+	if (r < 0)
+		unlink(temporary);
 	free(temporary);
-	free(place);
 	return r;
 }

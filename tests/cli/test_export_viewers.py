@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import shutil
-import stat
 import subprocess
 
 from cli import MOESCOPE, Skip, check, equal, main, moescope, need, record, test
@@ -208,28 +207,6 @@ def speedscope_is_as_documented():
                     equal(stack.pop(), event["frame"], profile["name"], event)
             equal(stack, [])
             equal(last, profile["endValue"], profile["name"])
-
-
-@test
-def pipes_and_links_stay_what_they_are():
-    run = gpu_run()
-    whole = pathlib.Path(export(run, "folded", "a.folded")).read_bytes()
-    os.mkfifo("pipe")
-    with subprocess.Popen(["timeout", "60", "cat", "pipe"], stdout=subprocess.PIPE) as reader:
-        export(run, "folded", "pipe")
-        equal(reader.communicate(timeout=60)[0], whole)
-    check(stat.S_ISFIFO(os.stat("pipe").st_mode), "the pipe was replaced")
-    r = moescope("export", run, "--to", "sqlite", "-o", "pipe")
-    equal((r.status, r.err), (1, "moescope: a database cannot be written to 'pipe': it is no file.\n"))
-    check(stat.S_ISFIFO(os.stat("pipe").st_mode), "the pipe was replaced")
-    for to in ("folded", "sqlite"):
-        pathlib.Path("old").write_text("old", encoding="ascii")
-        os.symlink("old", "link")
-        export(run, to, "link")
-        check(os.path.islink("link") and os.path.getsize("old") > 100, "the link was replaced")
-        os.unlink("link")
-    equal(sorted(name for name in os.listdir() if name.startswith(("pipe", "old", "link"))),
-          ["old", "pipe"])
 
 
 @test
