@@ -13,7 +13,7 @@
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
-#include "cmd/whole_file.h"
+#include "base/whole_file.h"
 #include "present/present.h"
 
 static bool ends_with(const char *text, const char *end)

@@ -13,7 +13,7 @@
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
-#include "cmd/whole_file.h"
+#include "base/whole_file.h"
 #include "present/present.h"
 #include "sql/csv_kinds.h"
 #include "sql/sqlite_write.h"

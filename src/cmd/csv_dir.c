@@ -12,7 +12,7 @@
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
-#include "cmd/whole_file.h"
+#include "base/whole_file.h"
 #include "present/csv_files.h"
 
 /* What is being written, for all runs of the command. */

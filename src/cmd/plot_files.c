@@ -14,7 +14,7 @@
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
-#include "cmd/whole_file.h"
+#include "base/whole_file.h"
 
 const char *const plot_format_choices[] = { "png", "svg", "both", NULL };
 const char *const plot_theme_choices[] = { "light", "dark", "both", NULL };

@@ -5,13 +5,11 @@
 #include "sql/sqlite_write.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/whole_file.h"
 #include "sql/fields.h"
 #include "sql/sqlite_file.h"
 
@@ -130,14 +128,6 @@ static int write_all(struct sqlite_file *file)
 	return r;
 }
 
-static int usual_mode(const char *path)
-{
-	mode_t mask = umask(0);
-
-	umask(mask);
-	return chmod(path, 0666 & ~mask);
-}
-
 static int write_to(const struct run *run, const char *temporary, const char *path, struct err *err)
 {
 	struct sqlite_file file = { .run = run };
@@ -153,28 +143,18 @@ static int write_to(const struct run *run, const char *temporary, const char *pa
 			    path, file.db ? sqlite3_errmsg(file.db) : sqlite3_errstr(code));
 	sqlite3_close(file.db);
 	free(file.global_pids);
-	if (r == 0 && (usual_mode(temporary) < 0 || rename(temporary, path) < 0))
-		r = err_sys(err, -errno, "cannot write '%s'", path);
 	return r;
 }
 
 int sqlite_write(const struct run *run, const char *path, struct err *err)
 {
-	char *temporary;
-	int r, fd;
+	struct whole_file whole;
+	int r = whole_file_open(&whole, path);
 
-	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-		return err_sys(err, -ENOMEM, "cannot write '%s'", path);
-	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0) {
-		r = err_sys(err, -errno, "cannot write '%s'", path);
-		free(temporary);
-		return r;
-	}
-	close(fd);
-	r = write_to(run, temporary, path, err);
 	if (r < 0)
-		unlink(temporary);
-	free(temporary);
-	return r;
+		return err_sys(err, r, "cannot write '%s'", path);
+	r = whole.temporary ? write_to(run, whole.temporary, path, err)
+			    : err_set(err, -EINVAL,
+				      "cannot write '%s': a database needs a plain file", path);
+	return whole_file_close(&whole, r, err);
 }

@@ -6,6 +6,8 @@ import json
 import os
 import pathlib
 import re
+import stat
+import subprocess
 
 from cli import check, equal, main, moescope, one_sentence, record, test
 
@@ -180,6 +182,35 @@ def what_cannot_be_done_is_said():
     pathlib.Path("file").write_text("")
     one_sentence(moescope("export", RECORDED, "--per-rank", "-o", "file/x"), 1, "file/x")
     equal(os.listdir("."), ["file"])
+
+
+def through_a_pipe(to):
+    """What an export writes into a pipe, which must still be one then."""
+    os.mkfifo("pipe")
+    with open("got", "wb") as file, subprocess.Popen(["cat", "pipe"], stdout=file) as reader:
+        result = moescope("export", RECORDED, "--to", to, "-o", "pipe")
+        if not stat.S_ISFIFO(os.stat("pipe").st_mode):
+            reader.kill()
+            check(False, "a file is in the place of the pipe", to)
+    os.unlink("pipe")
+    return pathlib.Path("got").read_bytes(), result
+
+
+@test
+def pipes_and_links_stay_what_they_are():
+    for to in ("chrome-json", "perfetto", "folded", "speedscope"):
+        equal(moescope("export", RECORDED, "--to", to, "-o", "file").status, 0, to)
+        got, result = through_a_pipe(to)
+        equal(result.status, 0, result)
+        check(got == pathlib.Path("file").read_bytes(), "not what a file gets", to)
+    one_sentence(through_a_pipe("sqlite")[1], 1, "plain file")
+    pathlib.Path("real").write_text("before")
+    os.symlink("real", "link")
+    for to in ("chrome-json", "sqlite"):
+        equal(moescope("export", RECORDED, "--to", to, "-o", "link").status, 0, to)
+        equal(os.readlink("link"), "real")
+        check(pathlib.Path("real").stat().st_size > 1000, to)
+
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A file that appears whole or not at all: written beside its place under another name, then
- * renamed. Main thread.
+ * renamed. Links stay, and what they lead to is replaced; a device or a pipe is written to as it is,
+ * for a rename would put a file in its place. One thread.
  */
-#ifndef CMD_WHOLE_FILE_H
-#define CMD_WHOLE_FILE_H
+#ifndef BASE_WHOLE_FILE_H
+#define BASE_WHOLE_FILE_H
 
 #include <stdio.h>
 
@@ -12,7 +13,8 @@
 
 struct whole_file {
 	FILE *file; /* write here */
-	char *target, *temporary;
+	char *target;
+	char *temporary; /* NULL: `file` is the target itself */
 };
 
 /* 0 or -errno. */
