@@ -33,8 +33,8 @@ struct intake_process {
 	/* Added to all its times: the zero of the file's clock, as far as it is known. */
 	int64_t shift_ns;
 	bool wall_clock; /* times plus shift_ns are nanoseconds since 1970 */
-	/* For files of our own: when it was recorded, what its clock lacks to the wall clock's, and
-	 * what was lost then. */
+	/* When it was recorded, by the file's own account (to_ns INT64_MIN: not told). For files of
+	 * our own also what its clock lacks to the wall clock's, and what was lost then. */
 	bool lived;
 	int64_t from_ns, to_ns, realtime_offset_ns;
 	uint64_t lost[DROP_SLOTS], unfinished;

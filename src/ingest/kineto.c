@@ -87,6 +87,7 @@ static int reader_init(struct reader *r, struct shared *shared)
 	for (int i = 0; i < N_CLASSES; i++)
 		r->wanted[i] = wants_any(shared->intake, rows_of_class[i]);
 	r->wanted[CLASS_RECORD] = true; /* of any kind */
+	r->wanted[CLASS_WHOLE] = true;	/* the zero of times must not depend on what is wanted */
 	r->wants_counter = intake_wants(shared->intake, RECORD_COUNTER);
 	r->lanes = calloc(shared->n_lanes, sizeof(*r->lanes));
 	result = r->lanes ? 0 : -ENOMEM;
@@ -145,6 +146,10 @@ static void know(struct knowledge *known, const struct knowledge *more)
 	if (more->any_time && !known->any_time) {
 		known->any_time = true;
 		known->first_ns = more->first_ns;
+	}
+	if (more->began_known && (!known->began_known || more->began_ns < known->began_ns)) {
+		known->began_known = true;
+		known->began_ns = more->began_ns;
 	}
 	known->has_events |= more->has_events;
 	known->without_address += more->without_address;
@@ -307,6 +312,9 @@ static int describe(struct shared *shared)
 		process->wall_clock = known->base_known ||
 				      (known->any_time && known->first_ns >= SINCE_1970_NS);
 		process->rank_known |= shared->n_lanes > 1;
+		process->lived = known->began_known;
+		process->from_ns = known->began_ns;
+		process->to_ns = INT64_MIN;
 	}
 	if (shared->n_lanes == 1) {
 		struct intake_process *process = shared->processes[0];

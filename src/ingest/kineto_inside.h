@@ -179,11 +179,12 @@ struct lane {
 
 /* What a block adds to the knowledge about the whole file. */
 struct knowledge {
-	bool process_known, label_known, rank_known, base_known, any_time;
+	bool process_known, label_known, rank_known, base_known, any_time, began_known;
 	uint32_t process; /* of the first event on a CPU */
 	uint32_t label;	  /* process that is said to be the CPU's */
 	uint32_t rank;
 	int64_t base_ns, first_ns;
+	int64_t began_ns; /* the recording, by its own account */
 	uint64_t without_address;
 	bool has_events; /* the list of events was found */
 };

@@ -374,6 +374,10 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		add_sync(r, e, args);
 		break;
 	case CLASS_WHOLE:
+		if (!r->known.began_known || e->time_ns < r->known.began_ns) {
+			r->known.began_known = true;
+			r->known.began_ns = e->time_ns;
+		}
 		break;
 	default:
 		rows_add_unknown(r, e);
