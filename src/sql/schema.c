@@ -83,6 +83,17 @@ static const struct {
 	{ RECORD_ROUTED, "layer", ABSENT_NEGATIVE, NULL },
 };
 
+/* Importing a file makes these columns from records of other kinds; a run that is there has them. */
+static const struct {
+	unsigned int kind;
+	const char *field;
+	uint64_t from;
+} imported[] = {
+	{ RECORD_OP, "stack", WANT(FRAME) },
+	{ RECORD_OP, "depth", WANT(RANGE) },
+	{ RECORD_RANGE, "depth", WANT(OP) },
+};
+
 /* Tables of lists. elements: what the values of the list are called; */
 static const struct {
 	const char *name;
@@ -360,6 +371,16 @@ uint64_t schema_fields(const struct sql_table *table, uint64_t columns)
 	return fields;
 }
 
+static uint64_t imported_from(const struct sql_table *table, const struct sql_column *column)
+{
+	const char *field = kind_desc(table->kind)->columns[column->field].name;
+
+	for (size_t i = 0; i < sizeof(imported) / sizeof(imported[0]); i++)
+		if (imported[i].kind == table->kind && !strcmp(imported[i].field, field))
+			return imported[i].from;
+	return 0;
+}
+
 uint64_t schema_kinds(const struct sql_table *table, uint64_t columns)
 {
 	uint64_t kinds = 0;
@@ -367,7 +388,11 @@ uint64_t schema_kinds(const struct sql_table *table, uint64_t columns)
 	for (size_t c = 0; c < table->n; c++) {
 		unsigned int from = table->columns[c].from;
 
-		if (!(columns >> c & 1) || from < FROM_STEP || from > FROM_PHASE)
+		if (!(columns >> c & 1))
+			continue;
+		if (from == FROM_FIELD)
+			kinds |= imported_from(table, &table->columns[c]);
+		if (from < FROM_STEP || from > FROM_PHASE)
 			continue;
 		kinds |= WANT(STEP);
 		if (table->placed)

@@ -101,7 +101,7 @@ int schema_column(const struct sql_table *table, const char *name);
 const char *sql_type_name(unsigned int type);
 
 /* Bits of the kind's columns that the given columns of the table (bit i: the i-th) are made of, and
- * the kinds that their places are made of. */
+ * the other kinds that they are made of: by their place, or when a file is imported. */
 uint64_t schema_fields(const struct sql_table *table, uint64_t columns);
 uint64_t schema_kinds(const struct sql_table *table, uint64_t columns);
 

@@ -31,21 +31,28 @@ static uint64_t all_columns(unsigned int kind)
 	return (UINT64_C(1) << kind_desc(kind)->n_columns) - 1;
 }
 
+/* Of kinds that a table needs beside its own. */
+static uint64_t beside_columns(unsigned int kind)
+{
+	switch (kind) {
+	case RECORD_KERNEL: /* what finds their calls */
+		return WANT_COLUMN(kernel, start_ns) | WANT_COLUMN(kernel, correlation) |
+		       WANT_COLUMN(kernel, graph_node);
+	case RECORD_FRAME: /* to be imported, no more */
+		return WANT_COLUMN(frame, depth);
+	default:
+		return all_columns(kind);
+	}
+}
+
 void need_table(struct sql_need *need, const struct sql_table *table, uint64_t columns)
 {
 	uint64_t kinds = schema_kinds(table, columns);
 
 	need_add(need, table->kind, schema_fields(table, columns));
-	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++) {
-		if (!(kinds >> k & 1))
-			continue;
-		/* Of device records, what finds their calls. */
-		need_add(need, k,
-			 k == RECORD_KERNEL ? WANT_COLUMN(kernel, start_ns) |
-						      WANT_COLUMN(kernel, correlation) |
-						      WANT_COLUMN(kernel, graph_node)
-					    : all_columns(k));
-	}
+	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++)
+		if (kinds >> k & 1)
+			need_add(need, k, beside_columns(k));
 }
 
 static bool need_is_met(const struct sql_need *need, const struct sql_need *by)
