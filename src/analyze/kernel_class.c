@@ -27,8 +27,10 @@ static const struct {
 	{ "routing", "top_?k|moe_align|expert_sort|sort_?expert|moe_?gating|router|routing" },
 	{ "grouped_gemm", "group_?problem_?shape|group(ed)?_?(gemm|mm)|fused_moe|moe_?gemm|"
 			  "moe_?fc|ptr_array_tma" },
-	{ "gemm", "gemm|gemv|nvjet|cutlass|cublas|xmma|splitk|matmul" },
-	{ "normalisation", "layer_?norm|rms_?norm|group_?norm|batch_?norm|soft_?max" },
+	/* Not the library fbgemm, most of which is embeddings. Convolutions are matrix products. */
+	{ "gemm", "(^|[^b])gemm|(^|[^f])bgemm|gemv|nvjet|cutlass|cublas|xmma|splitk|matmul|"
+		  "scudnn|convolve|winograd|[wd]grad_(alg|engine)" },
+	{ "normalisation", "layer_?norm|rms_?norm|group_?norm|batch_?norm|bn_(fw|bw)|soft_?max" },
 	{ "routing", "sort|histogram|bincount" },
 	{ "reduction", "device_?scan|_scan_|cumsum|nll_loss|cross_entropy" },
 	{ "copy", "copy_kern|cat_?array|memcpy" },

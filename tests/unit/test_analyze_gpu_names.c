@@ -190,6 +190,24 @@ static const struct {
 	{ "elementwise", "void vllm::act_and_mul_kernel<c10::BFloat16>(c10::BFloat16*)" },
 	{ "permute", "void moe_permute_kernel<float>(float*)" },
 	{ "gemm", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_tn" },
+	{ "gemm", "bgemm" },
+	{ "gemm", "gemm" },
+	/* A library's name is not what its kernels do. */
+	{ "permute", "void fbgemm_gpu::permute_2D_data_kernel<false, int>(int, int)" },
+	{ "permute",
+	  "void split_embedding_codegen_forward_unweighted_kernel<c10::Half>(fbgemm_gpu::"
+	  "FixedDivisor)" },
+	{ "elementwise", "void at::native::vectorized_elementwise_kernel<4, fbgemm_gpu::"
+			 "_hfp8_to_float_gpu(at::Tensor const&, long, long)>(int)" },
+	{ "gemm", "void fbgemm_gpu::device_like<cutlass::gemm::GemmShape<1, 2, 3> >()" },
+	/* Convolutions have what they end with in their names. */
+	{ "gemm", "volta_scudnn_128x64_relu_medium_nn_v1" },
+	{ "gemm", "volta_scudnn_128x64_stridedB_interior_nn_v1" },
+	{ "gemm", "void implicit_convolve_sgemm<float, float, 128>(int)" },
+	{ "gemm", "void cudnn::detail::dgrad_engine<float, 512>(int)" },
+	{ "gemm", "void cudnn::cnn::wgrad_alg0_engine<float, 128>(int)" },
+	{ "gemm", "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(int)" },
+	{ "normalisation", "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512>(float)" },
 	{ "other", "my_kernel" },
 	{ "other", "" },
 };
