@@ -172,6 +172,9 @@ void grid_cell_text(char *out, size_t size, const struct cell *cell, enum grid_u
 	case GRID_INT:
 		snprintf(out, size, "%.0f", v);
 		break;
+	case GRID_DEVICE:
+		snprintf(out, size, v < 0 ? "host" : "%.0f", v);
+		break;
 	case GRID_COUNT:
 		snprintf(out, size, "%s", format_count(v).text);
 		break;

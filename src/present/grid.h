@@ -20,7 +20,8 @@
 enum grid_unit {
 	GRID_TEXT,
 	GRID_INT,
-	GRID_COUNT, /* 3.40 M */
+	GRID_DEVICE, /* below 0: the host */
+	GRID_COUNT,  /* 3.40 M */
 	GRID_NS,
 	GRID_BYTES,
 	GRID_PCT,

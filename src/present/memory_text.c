@@ -5,6 +5,7 @@
 #include "present/memory_text.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/format.h"
 
@@ -107,23 +108,38 @@ static void place(char *out, size_t size, int32_t layer, int32_t expert, unsigne
 		snprintf(out + n, size - (size_t)n, ", %s", phase_name(phase));
 }
 
+/* The place, and what is known of its blocks. A path that is longer than a line is shortened on one of
+ * its own: its end tells most. */
+static void site_text(const struct scene *scene, const char *name, const char *rest, FILE *out)
+{
+	size_t width = (size_t)scene_layout(scene, 0).width, room = width > 37 ? width - 17 : 20;
+	char line[512];
+
+	if (strcspn(name, " ") > room) {
+		text_fit(out, name, room, false, scene->options->utf8);
+		fputs("\n                   ", out);
+		text_wrap(out, rest, width, 19, 19);
+		return;
+	}
+	snprintf(line, sizeof(line), "%s, %s", name, rest);
+	text_wrap(out, line, width, 17, 19);
+}
+
 static void sites(const struct scene *scene, const struct memory_device *d, FILE *out)
 {
-	size_t width = (size_t)scene_layout(scene, 0).width;
-
 	if (d->n_sites)
 		fputs("    live at the peak\n", out);
 	for (size_t i = 0; i < d->n_sites && i < SITE_LINES; i++) {
 		const struct memory_site *s = &d->sites[i];
-		char line[512], where[80];
+		char rest[256], where[80];
 
 		place(where, sizeof(where), s->layer, s->expert, s->phase);
-		snprintf(line, sizeof(line), "%s%s, %s, %" PRIu64 " block%s, oldest %s",
-			 s->site ? run_string(scene->run, s->site) : "(no name)", where,
-			 memory_use_name(s->use), s->count, s->count == 1 ? "" : "s",
-			 format_ns((double)s->oldest_ns).text);
+		snprintf(rest, sizeof(rest), "%s%s%s, %" PRIu64 " block%s, oldest %s",
+			 where[0] ? where + 2 : "", where[0] ? ", " : "", memory_use_name(s->use),
+			 s->count, s->count == 1 ? "" : "s", format_ns((double)s->oldest_ns).text);
 		fprintf(out, "      %9s  ", format_bytes((double)s->bytes).text);
-		text_wrap(out, line, width, 17, 19);
+		site_text(scene, s->site ? run_string(scene->run, s->site) : "(no name)", rest,
+			  out);
 	}
 	if (d->n_sites > SITE_LINES)
 		fprintf(out, "      ... %zu more: moescope memory --json\n",
@@ -158,12 +174,16 @@ static void account(const struct memory_device *d, FILE *out)
 }
 
 /* What the allocator holds from the driver; nothing for the host, which has no driver. */
-static void held(const struct memory_device *d, FILE *out)
+static void held(const struct scene *scene, const struct memory_device *d, FILE *out)
 {
+	char line[256];
+
 	if (d->device < 0)
 		return;
 	if (!d->reserved_bytes.known) {
-		fprintf(out, "    reserved: n/a (%s)\n", d->reserved_bytes.reason);
+		snprintf(line, sizeof(line), "reserved: n/a (%s)", d->reserved_bytes.reason);
+		fputs("    ", out);
+		text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 4, 6);
 	} else {
 		fprintf(out, "    reserved: peak %s, last %s",
 			format_bytes(d->peak_reserved_bytes.v).text,
@@ -232,7 +252,7 @@ int memory_text_device(const struct scene *scene, const struct memory_device *d,
 	timeline(scene, d, layout.width - 21, out);
 	fputc('\n', out);
 	sites(scene, d, out);
-	held(d, out);
+	held(scene, d, out);
 	for (size_t i = 0; i < d->n_leaks && i < 5; i++) {
 		char line[512];
 

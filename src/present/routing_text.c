@@ -10,11 +10,13 @@
 
 #include "base/format.h"
 
-void routing_text_none(FILE *out)
+void routing_text_none(const struct scene *scene, FILE *out)
 {
-	fputs("  no routing in this run or window: a program reports it with moescope_route(), a "
-	      "PyTorch\n  model by moescope.MoEProfiler\n",
-	      out);
+	fputs("  ", out);
+	text_wrap(out,
+		  "no routing in this run or window: a program reports it with moescope_route(), a "
+		  "PyTorch model by moescope.MoEProfiler",
+		  (size_t)scene_layout(scene, 0).width, 2, 2);
 }
 
 static void place_text(char *out, size_t size, const struct routing_layer *layer)

@@ -8,7 +8,7 @@
 #include "present/scene.h"
 
 /* In place of a table that would be empty. */
-void routing_text_none(FILE *out);
+void routing_text_none(const struct scene *scene, FILE *out);
 /* One line per layer and phase, in the order of the grid of section_routing. */
 int routing_text_table(const struct scene *scene, const struct grid *grid, size_t limit, FILE *out);
 /* Layers by experts, one character each. */

@@ -10,7 +10,7 @@
 
 static const struct grid_column columns[] = {
 	{ .key = "kernel", .unit = GRID_TEXT },
-	{ .key = "short_name", .title = "kernel", .unit = GRID_TEXT },
+	{ .key = "short_name", .title = "kernel", .unit = GRID_TEXT, .flexible = true },
 	{ .key = "metric", .title = "metric", .unit = GRID_TEXT, .flexible = true },
 	{ .key = "unit", .title = "unit", .unit = GRID_TEXT },
 	{ .key = "launches", .title = "launches", .unit = GRID_INT },

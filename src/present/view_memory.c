@@ -12,7 +12,7 @@
 
 static const struct grid_column columns[] = {
 	{ .key = "rank", .title = "rank", .unit = GRID_INT },
-	{ .key = "device", .title = "device", .unit = GRID_INT },
+	{ .key = "device", .title = "device", .unit = GRID_DEVICE },
 	{ .key = "allocated_bytes", .title = "live", .unit = GRID_BYTES },
 	{ .key = "peak_allocated_bytes", .title = "peak", .unit = GRID_BYTES },
 	{ .key = "peak_ns", .title = "peak at", .unit = GRID_NS },

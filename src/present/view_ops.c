@@ -57,7 +57,7 @@ static const struct grid_column columns_by_shape[] = {
 	{ .key = "flops_per_s", .title = "speed", .unit = GRID_FLOPS },
 	{ .key = "self_bytes", .unit = GRID_BYTES },
 	{ .key = "unfinished", .unit = GRID_INT },
-	{ .key = "shapes", .title = "shape", .unit = GRID_TEXT },
+	{ .key = "shapes", .title = "shape", .unit = GRID_TEXT, .flexible = true },
 	{ .key = "stack", .unit = GRID_TEXT, .data_only_when_set = true },
 };
 

@@ -306,7 +306,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	int r;
 
 	if (!grid->n) {
-		routing_text_none(out);
+		routing_text_none(scene, out);
 		return 0;
 	}
 	r = routing_text_table(scene, grid, scene->options->limit, out);

@@ -127,7 +127,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	int r;
 
 	if (!grid->n) {
-		routing_text_none(out);
+		routing_text_none(scene, out);
 		return 0;
 	}
 	layout.gap = layout.width < 92 ? 1 : 2;
