@@ -53,7 +53,7 @@ static int sum_steps(const struct run *run, const struct selection *sel, struct 
 }
 
 /* What the routers and experts alone must have computed. */
-static struct value routing_flops(const struct routing *routing)
+static struct value routing_flops(const struct run *run, const struct routing *routing)
 {
 	double flops = 0;
 
@@ -64,9 +64,11 @@ static struct value routing_flops(const struct routing *routing)
 			return value_absent("the sizes of the MoE layers were not told");
 		flops += layer->flops_router.v + layer->flops_expert.v;
 	}
-	return flops > 0 ? value_of(flops)
-			 : value_absent("no operation of a recorded step told its FLOPs: see "
-					"moescope_op_end()");
+	if (flops > 0)
+		return value_of(flops);
+	return value_absent(run_is_foreign(run) ? "no operation of the file tells its FLOPs"
+						: "no operation of a recorded step told its FLOPs: "
+						  "see moescope_op_end()");
 }
 
 /* time * peak of the devices of one process. */
@@ -134,7 +136,7 @@ static int model(const struct run *run, const struct selection *sel, const struc
 	else if (told)
 		e->model_flops = value_of(flops);
 	else
-		e->model_flops = routing_flops(routing);
+		e->model_flops = routing_flops(run, routing);
 	e->flops_source =
 		told ? "told by the operations"
 		     : "est.: routers and experts in the forward pass alone, a lower bound";

@@ -80,7 +80,11 @@ static struct efficiency_device processor(const struct run *run, const struct pe
 	struct efficiency_device d = { .cpu = true, .name = run->info.cpu };
 
 	d.rank = run->n_shards ? run->shards[0].rank : 0;
-	take_peaks(&d, peaks_find_cpu(peaks, d.name, run->info.cpus), 0);
+	/* Files of other profilers seldom say it. */
+	if (run_is_foreign(run) && !run->info.cpu[0])
+		d.reason = "the file does not say what the processor is";
+	else
+		take_peaks(&d, peaks_find_cpu(peaks, d.name, run->info.cpus), 0);
 	d.memory_bytes_per_s = d.peaks.memory_bytes_per_s > 0
 				       ? value_of(d.peaks.memory_bytes_per_s)
 				       : value_absent(d.reason ? d.reason

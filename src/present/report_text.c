@@ -157,23 +157,26 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 static void device_phases(const struct scene *scene, FILE *out)
 {
 	const struct device_phases *p = &scene->f->device_phases;
+	char line[STEP_PHASES * 32];
 	double all = 0;
-	int n = 0;
+	size_t at = 0;
 
 	if (p->reason)
 		return;
 	for (unsigned int phase = 0; phase < STEP_PHASES; phase++)
 		all += (double)p->ns[phase];
-	fputs("  on the devices:", out);
+	line[0] = '\0';
 	for (unsigned int i = 1; i <= STEP_PHASES; i++) {
 		unsigned int phase = i % STEP_PHASES; /* other comes last */
 		double pct = 100.0 * (double)p->ns[phase] / all;
 
 		if (p->ns[phase] > 0)
-			fprintf(out, "%s %s %.*f%%", n++ ? "," : "",
-				phase ? phase_name(phase) : "other", pct < 9.95 ? 1 : 0, pct);
+			at += (size_t)snprintf(line + at, sizeof(line) - at, "%s%s %.*f%%",
+					       at ? ", " : "", phase ? phase_name(phase) : "other",
+					       pct < 9.95 ? 1 : 0, pct);
 	}
-	fputc('\n', out);
+	fputs("  on the devices: ", out);
+	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 18, 4);
 }
 
 static void steps_text(const struct scene *scene, FILE *out)
@@ -185,9 +188,10 @@ static void steps_text(const struct scene *scene, FILE *out)
 		fputs("  n/a: no finished step in this run or window\n", out);
 		return;
 	}
-	fprintf(out, "  %zu steps, mean %s, p50 %s, p95 %s, p99 %s, variation %s\n", s->all.n,
-		format_ns(s->all.mean).text, format_ns(s->all.p50).text, format_ns(s->all.p95).text,
-		format_ns(s->all.p99).text, format_pct(100 * s->all.cv).text);
+	fprintf(out, "  %zu step%s, mean %s, p50 %s, p95 %s, p99 %s, variation %s\n", s->all.n,
+		s->all.n == 1 ? "" : "s", format_ns(s->all.mean).text, format_ns(s->all.p50).text,
+		format_ns(s->all.p95).text, format_ns(s->all.p99).text,
+		format_pct(100 * s->all.cv).text);
 	if (s->tokens_per_s.known)
 		fprintf(out, "  %s tokens/s, %s tokens in all\n",
 			format_count(s->tokens_per_s.v).text, format_count(s->tokens.v).text);
@@ -313,6 +317,19 @@ static int device_text(const struct scene *scene, FILE *out)
 	if (r >= 0)
 		r = transfers_text(scene, out);
 	return r < 0 ? r : comm_text(scene, out);
+}
+
+/* There are many, and which of them matter depends on the question: they have a view of their own. */
+static void counters_text(const struct scene *scene, FILE *out)
+{
+	const struct launch_metrics *m = &scene->f->launch_metrics;
+
+	if (!m->n)
+		return;
+	scene_title(scene, "Hardware counters, by Nsight Compute", out);
+	fprintf(out, "  profiled: launches %" PRIu64 ", of kernels %" PRIu64 "\n", m->launches,
+		m->kernels);
+	fprintf(out, "  ... %" PRIu64 " values: moescope counters\n", m->values);
 }
 
 static void spans_text(const struct scene *scene, FILE *out)
@@ -488,6 +505,7 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 	spans_text(scene, out);
 	if (r >= 0)
 		r = device_text(scene, out);
+	counters_text(scene, out);
 	if (r >= 0)
 		r = efficiency_text(scene, out);
 	if (r >= 0)

@@ -208,7 +208,9 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		scene_sampled(scene, "", out);
 	if (!grid->n) {
 		fputs(e->on_device ? "  no kernels in this run or window\n"
-				   : "  no operation told FLOPs or bytes: see moescope_op_end()\n",
+		      : run_is_foreign(scene->run)
+			      ? "  no operation of the file tells FLOPs or bytes\n"
+			      : "  no operation told FLOPs or bytes: see moescope_op_end()\n",
 		      out);
 		return 0;
 	}

@@ -23,7 +23,7 @@ int view_report(const struct run *run, const struct present_options *options, FI
 			err, -EINVAL,
 			"the report cannot be sorted; ask for kernels, ops, api, steps, routing, "
 			"transfers, memory or efficiency");
-	r = scene_analyze(run, options, FIND_ALL, &findings, err);
+	r = scene_analyze(run, options, FIND_ALL | FIND_COUNTERS, &findings, err);
 	if (r < 0)
 		return r;
 	r = verdicts_analyze(run, &findings, &verdicts);

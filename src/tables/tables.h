@@ -159,6 +159,13 @@ int run_refresh(struct run *run, uint64_t *ret_new, struct err *err);
 /* Rows of a kind on disk, loaded or not. */
 uint64_t run_rows(const struct run *run, enum record_kind kind);
 
+/* Imported from a file of another profiler: advice on recording does not hold. Files of our own bring
+ * the command of their run with them. */
+static inline bool run_is_foreign(const struct run *run)
+{
+	return run->info.source[0] && !run->info.command[0];
+}
+
 /* Dictionary look-ups; id 0 gives "" or the zero site. Strings are NUL-terminated. */
 const char *run_string(const struct run *run, uint32_t id);
 struct site {

@@ -349,6 +349,31 @@ def work_without_a_correlation_has_no_call():
 
 
 @test
+def tables_fit_the_terminal():
+    dims = json.dumps([[2048, 186588]] * 40)
+    written("wide.json", SMALL.replace('"ts": 1150, "dur": 40, "args": {}',
+                                       '"ts": 1150, "dur": 40, "args": {"Input Dims": %s}' % dims)
+            .encode())
+    written("wide.csv", b'"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+            + b'"0","a_kernel_with_a_name_that_is_long(int)","Section","'
+            + b"sm__inst_executed_pipe_tensor_op.avg.pct_of_peak_sustained_elapsed"
+            + b'","register/thread","1234567"\n')
+    for command in (("ops", "--by-shape"), ("ops", "--by-stack"), ("routing",), ("memory",),
+                    ("counters",), ("report",)):
+        for file in ("wide.json", "wide.csv"):
+            done = moescope(*command, file, "--width", 80)
+            equal(done.status, 0, done.err)
+            for line in done.out.splitlines():
+                check(len(line) <= 80, command, file, line)
+    check("wide.csv" in moescope("counters", "wide.csv").out)
+    # The report of a file that has nothing else says where that is, and no advice on recording.
+    report = moescope("report", "wide.csv").out
+    check("moescope counters" in report, report)
+    for text in (report, moescope("report", "wide.json").out):
+        check("moescope_op_end" not in text and "doctor" not in text.split("Efficiency")[1], text)
+
+
+@test
 def files_that_break_off():
     text = trace_text().encode()
     count, time, damaged = kernels_of(written("cut.json", text[:len(text) // 3]))

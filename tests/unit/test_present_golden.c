@@ -108,6 +108,7 @@ static void test_golden(void **state)
 		{ "transfers.txt", "transfers", TEXT, -1, GPU, 0 },
 		{ "transfers.json", "transfers", JSON, -1, GPU, 0 },
 		{ "counters.txt", "counters", WIDE, -1, COUNTERS, 0 },
+		{ "report-counters.txt", "report", TEXT, -1, COUNTERS, 0 },
 		{ "counters.json", "counters", JSON, -1, COUNTERS, 0 },
 		{ "counters.csv", "counters", CSV, -1, COUNTERS, 0 },
 		{ "counters-none.txt", "counters", TEXT, -1, GPU, 0 },
