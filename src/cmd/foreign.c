@@ -7,10 +7,10 @@
 #include "cmd/foreign.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,60 +55,93 @@ int foreign_is(const char *path, struct err *err)
 	return r;
 }
 
-static int temporary_path(char **ret_path, struct err *err)
-{
-	const char *root = getenv("TMPDIR");
-	char *path;
-
-	if (asprintf(&path, "%s/moescope-import-XXXXXX", root && *root ? root : "/tmp") < 0)
-		return err_sys(err, -ENOMEM, "cannot import");
-	if (!mkdtemp(path)) {
-		int r = err_sys(err, -errno,
-				"%s: cannot make a directory for the import; name another place "
-				"with TMPDIR",
-				path);
-
-		free(path);
-		return r;
-	}
-	*ret_path = path;
-	return 0;
-}
-
-/* A child that removes the directory when this process is gone. `life` is closed by the system then. */
+/* A child that makes the directory, and removes it when this process ends its half of the socket or is
+ * gone. The directory is never there without it. */
 struct caretaker {
-	pid_t pid; /* -1: there is none, which matters only if this process is killed */
-	int life;
+	pid_t pid;
+	int socket;
+	char *directory;
 };
 
-static struct caretaker caretaker_start(const char *directory)
+static void take_care(int socket, char *directory)
 {
-	struct caretaker caretaker = { -1, -1 };
-	int ends[2];
+	int code;
 	char byte;
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return caretaker;
-	caretaker.pid = fork();
-	if (caretaker.pid != 0) {
-		close(ends[0]);
-		caretaker.life = ends[1];
-		return caretaker;
-	}
 	setsid(); /* what the terminal sends to stop the command is not for it */
-	close(ends[1]);
-	while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+	code = mkdtemp(directory) ? 0 : errno;
+	if (code || send(socket, directory, strlen(directory), MSG_NOSIGNAL) < 0) {
+		if (code)
+			send(socket, &code, sizeof(code), MSG_NOSIGNAL);
+		else
+			rmdir(directory);
+		_exit(1);
+	}
+	while (recv(socket, &byte, 1, 0) < 0 && errno == EINTR)
 		;
 	run_files_remove(directory, true);
 	_exit(0);
 }
 
-static void caretaker_end(const struct caretaker *caretaker)
+static void caretaker_end(struct caretaker *caretaker)
 {
-	if (caretaker->life >= 0)
-		close(caretaker->life);
+	close(caretaker->socket);
 	while (caretaker->pid > 0 && waitpid(caretaker->pid, NULL, 0) < 0 && errno == EINTR)
 		;
+	free(caretaker->directory);
+}
+
+/* The child's answer: the name of the directory, or an errno. 0 or -errno. */
+static int caretaker_answer(struct caretaker *caretaker)
+{
+	size_t length = strlen(caretaker->directory);
+	ssize_t n;
+	int code;
+
+	do {
+		n = recv(caretaker->socket, caretaker->directory, length, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)length)
+		return 0;
+	if (n != sizeof(code))
+		return -ECHILD;
+	memcpy(&code, caretaker->directory, sizeof(code));
+	return -code;
+}
+
+static int caretaker_start(struct caretaker *caretaker, struct err *err)
+{
+	const char *root = getenv("TMPDIR");
+	int ends[2], r = 0;
+
+	if (!root || !*root)
+		root = "/tmp";
+	*caretaker = (struct caretaker){ .pid = -1 };
+	if (asprintf(&caretaker->directory, "%s/moescope-import-XXXXXX", root) < 0)
+		return err_sys(err, -ENOMEM, "cannot import");
+	/* Packets: an answer comes whole. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
+		r = err_sys(err, -errno, "cannot import");
+		free(caretaker->directory);
+		return r;
+	}
+	caretaker->pid = fork();
+	if (caretaker->pid == 0) {
+		close(ends[0]);
+		take_care(ends[1], caretaker->directory);
+	}
+	r = -errno;
+	close(ends[1]);
+	caretaker->socket = ends[0];
+	if (caretaker->pid > 0)
+		r = caretaker_answer(caretaker);
+	if (r < 0) {
+		err_sys(err, r,
+			"%s: cannot make a directory for the import; name another place with TMPDIR",
+			root);
+		caretaker_end(caretaker);
+	}
+	return r;
 }
 
 /* The run is called as the file is. */
@@ -134,21 +167,16 @@ int foreign_load(const char *path, const struct run_want *want, struct run **ret
 {
 	struct caretaker caretaker;
 	struct run *run = NULL;
-	char *directory = NULL;
-	int r = temporary_path(&directory, err);
+	int r = caretaker_start(&caretaker, err);
 
 	if (r < 0)
 		return r;
-	caretaker = caretaker_start(directory);
-	r = ingest_run(path, want->kinds, directory, err);
+	r = ingest_run(path, want->kinds, caretaker.directory, err);
 	if (r == 0)
-		r = run_load(directory, want, &run, err);
+		r = run_load(caretaker.directory, want, &run, err);
 	if (r == 0 && rename_run(run, path) < 0)
 		r = err_sys(err, -ENOMEM, "%s: cannot load", path);
-	/* A failed import has taken the directory away itself. */
-	run_files_remove(directory, true);
 	caretaker_end(&caretaker);
-	free(directory);
 	if (r < 0) {
 		run_free(run);
 		return r;
