@@ -93,16 +93,32 @@ static int tell(const char *target, const struct importer *importer)
 
 	if (run_load(target, &nothing, &run, &err) < 0)
 		return fail("%s", err.message);
-	say("wrote %s from a %s, %zu process%s.", target, importer->words, run->n_shards,
+	say("wrote %s from a%s %s, %zu process%s.", target,
+	    strchr("Nn", importer->words[0]) ? "n" : "", importer->words, run->n_shards,
 	    run->n_shards == 1 ? "" : "es");
 	say_kinds(run);
-	if (run->info.notes[0])
-		say("%s", run->info.notes);
+	for (const char *note = run->info.notes; *note; note += strspn(note, "\n")) {
+		size_t length = strcspn(note, "\n");
+
+		say("%.*s", (int)length, note);
+		note += length;
+	}
 	if (loss_total(&run->loss))
 		say("%" PRIu64 " events were not taken; 'moescope report %s' says which.",
 		    loss_total(&run->loss), target);
 	run_free(run);
 	return EXIT_OK;
+}
+
+static int refuse(const char *path)
+{
+	struct run_files files;
+	struct err err = { "" };
+
+	if (run_files_look(path, &files) == 0 && files.run)
+		return fail("%s: a run already; the commands take it as it is.", path);
+	foreign_refuse(path, &err);
+	return fail("%s", err.message);
 }
 
 static int run_import(struct invocation *inv)
@@ -117,8 +133,7 @@ static int run_import(struct invocation *inv)
 	if (r < 0)
 		return fail("%s", err.message);
 	if (!importer)
-		return fail("%s: nothing that can be imported; that would be a %s.", path,
-			    foreign_formats());
+		return refuse(path);
 	target = values->output ? strdup(values->output) : default_name(path);
 	if (!target)
 		return fail("no memory.");

@@ -31,7 +31,8 @@ static bool is_shard(const char *path)
 	return shard;
 }
 
-const char *foreign_formats(void)
+/* "PyTorch (Kineto) trace, Nsight Systems export, …". */
+static const char *formats(void)
 {
 	static char text[512];
 	size_t at = 0;
@@ -45,13 +46,66 @@ const char *foreign_formats(void)
 	return text;
 }
 
+/* What people have beside what is read. Here, where nothing has recognised the content, names count,
+ * too. */
+static const struct {
+	const char *magic, *ending;
+	const char *words;
+} relatives[] = {
+	{ NULL, ".nsys-rep",
+	  "a report of Nsight Systems; read its export, which 'nsys export --type sqlite' makes" },
+	{ NULL, ".qdrep",
+	  "a report of Nsight Systems; read its export, which 'nsys export --type sqlite' makes" },
+	{ "NVR", ".ncu-rep",
+	  "a report of Nsight Compute; read its table, which 'ncu --import FILE --csv --page raw' "
+	  "prints" },
+	{ "PK\003\004", NULL,
+	  "a ZIP archive or a file of torch.save, which is one; if it holds a "
+	  "trace, unpack it first" },
+	{ "\xfd"
+	  "7zXZ",
+	  NULL, "compressed with xz; unpack it first" },
+	{ "\x28\xb5\x2f\xfd", NULL, "compressed with zstd; unpack it first" },
+	{ "BZh", NULL, "compressed with bzip2; unpack it first" },
+};
+
+static const char *relative(const char *path)
+{
+	const char *ending = strrchr(path, '.');
+	char head[8] = "";
+	FILE *file = fopen(path, "rbe");
+	size_t n = file ? fread(head, 1, sizeof(head) - 1, file) : 0;
+	bool empty = file && feof(file) && n == 0;
+
+	if (file)
+		fclose(file);
+	if (empty)
+		return "an empty file";
+	for (size_t i = 0; i < sizeof(relatives) / sizeof(relatives[0]); i++)
+		if ((relatives[i].magic && n >= strlen(relatives[i].magic) &&
+		     !memcmp(head, relatives[i].magic, strlen(relatives[i].magic))) ||
+		    (relatives[i].ending && ending && !strcmp(ending, relatives[i].ending)))
+			return relatives[i].words;
+	return NULL;
+}
+
+void foreign_refuse(const char *path, struct err *err)
+{
+	const char *words = relative(path);
+
+	if (words)
+		err_set(err, -EBADMSG, "%s: %s", path, words);
+	else
+		err_set(err, -EBADMSG, "%s: neither a run nor a %s", path, formats());
+}
+
 int foreign_is(const char *path, struct err *err)
 {
 	const struct importer *importer;
 	int r = is_shard(path) ? 0 : ingest_recognise(path, &importer, err);
 
 	if (r == 0 && !is_shard(path))
-		err_set(err, -EBADMSG, "%s: neither a run nor a %s", path, foreign_formats());
+		foreign_refuse(path, err);
 	return r;
 }
 

@@ -14,7 +14,8 @@ int foreign_is(const char *path, struct err *err);
 /* Reads it into a run; of its records, the wanted kinds alone. */
 int foreign_load(const char *path, const struct run_want *want, struct run **ret_run,
 		 struct err *err);
-/* "PyTorch (Kineto) trace, Nsight Systems export, …", for messages. */
-const char *foreign_formats(void);
+/* Why a path that no importer recognises is not read: what it is, and what to do about it, where that
+ * can be told. */
+void foreign_refuse(const char *path, struct err *err);
 
 #endif

@@ -403,6 +403,29 @@ def files_that_are_no_traces():
     one_sentence(moescope("kernels", written("a.json", '{"traceEvents"'.encode("utf-16"))), 1,
                  "UTF-16")
     one_sentence(moescope("kernels", written("b.json", b'{"traceEvents": 12}')), 1, "traceEvents")
+    for name, content, words in (
+            ("empty.json", b"", "empty"), ("a.nsys-rep", b"\x01\x02", "nsys export --type sqlite"),
+            ("a.ncu-rep", b"NVR\0\1", "ncu --import"), ("a.pt", b"PK\3\4archive", "torch.save"),
+            ("a.zst", b"\x28\xb5\x2f\xfd12345", "zstd"), ("a.xz", b"\xfd7zXZ\0", "xz"),
+            ("a.png", b"\x89PNG\r\n\x1a\n", "neither a run nor"),
+            ("notes.txt", b"a trace, I hope", "neither a run nor")):
+        for command in ("report", "import"):
+            one_sentence(moescope(command, written(name, content)), 1, name, words)
+    written("some.json", SMALL.encode())
+    equal(moescope("import", "some.json").status, 0)
+    one_sentence(moescope("import", "some.mscope"), 1, "a run already")
+
+
+@test
+def every_note_is_a_line_of_its_own():
+    pathlib.Path("ranks").mkdir()
+    written("ranks/0.json", SMALL.replace('"Addr": 4096, ', "").encode())
+    written("ranks/notes.txt", b"x")
+    done = moescope("import", "ranks", "-o", "ranks.mscope")
+    equal(done.status, 0, done.err)
+    for line in done.err.splitlines():
+        check(line.startswith("moescope: "), done.err)
+    check("no address" in done.err and "left out" in done.err.splitlines()[-1], done.err)
 
 
 main()
