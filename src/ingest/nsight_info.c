@@ -484,6 +484,9 @@ int ns_info_end(struct nsight *ns, struct ns_worker *worker)
 	struct info info = { .ns = ns, .worker = worker };
 	int r = add_facts(ns, worker);
 
+	/* Which processes there are must not depend on the kinds of rows that are wanted. */
+	for (size_t i = 0; r >= 0 && i < ns->n_cuda_pids; i++)
+		r = ns_seat(worker, ns->cuda_pids[i]) ? 0 : -ENOMEM;
 	if (r >= 0)
 		r = each(&info, "PROCESSES", processes, 2, add_program);
 	if (r >= 0)

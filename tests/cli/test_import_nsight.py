@@ -63,6 +63,30 @@ def tables_take_the_file_itself():
 
 
 @test
+def processes_are_all_there_whatever_is_asked_for():
+    export("a.sqlite")
+    db = sqlite3.connect("a.sqlite")
+    other = 1 << 48 | 50 << 24
+    db.executescript(f"""
+        insert into CUPTI_ACTIVITY_KIND_KERNEL values (10, 60, 1, 7, 90, {other}, 2);
+        insert into StringIds values (3, 'main'), (4, 'H200');
+        create table ThreadNames (nameId integer, priority integer, globalTid integer);
+        insert into ThreadNames values (3, 0, {PROCESS + 41}), (3, 0, {other + 51});
+        create table PROCESSES (globalPid integer, pid integer, name text);
+        insert into PROCESSES values ({PROCESS}, 40, 'a'), ({other}, 50, 'b');
+        create table TARGET_INFO_GPU (id integer, cuDevice integer, name text);
+        insert into TARGET_INFO_GPU values (0, 0, 'H200');""")
+    db.commit()
+    db.close()
+    equal(moescope("import", "a.sqlite", "-o", "a.mscope").status, 0)
+    for table in ("threads", "devices", "facts", "kernels"):
+        query = f"select distinct rank, pid from {table} order by 1"
+        file, run = (asked("sql", path, query)["rows"] for path in ("a.sqlite", "a.mscope"))
+        equal(file, run, table)
+        equal(len(run), 2, table)
+
+
+@test
 def import_makes_a_run_and_tells_what_it_left_out():
     export("a.sqlite")
     r = moescope("import", "a.sqlite", "-o", "a.mscope")
