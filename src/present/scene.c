@@ -59,10 +59,13 @@ bool scene_has_device(const struct run *run)
 void scene_no_device(const struct scene *scene, FILE *out)
 {
 	fputs("  ", out);
-	text_wrap(out,
-		  "no device records in this run: the program used no GPU, or its GPU was not "
-		  "recorded ('moescope doctor' says what works here)",
-		  (size_t)scene_layout(scene, 0).width, 2, 2);
+	text_wrap(
+		out,
+		run_is_foreign(scene->run)
+			? "no device records in this run: the file that it was imported from has none"
+			: "no device records in this run: the program used no GPU, or its GPU was not "
+			  "recorded ('moescope doctor' says what works here)",
+		(size_t)scene_layout(scene, 0).width, 2, 2);
 }
 
 void scene_sampled(const struct scene *scene, const char *what, FILE *out)

@@ -177,8 +177,10 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	int r;
 
 	if (!grid->n) {
-		fputs("  no operations or ranges in this run or window (recorded from level trace "
-		      "on)\n",
+		fputs(run_is_foreign(scene->run)
+			      ? "  no operations or ranges in this run or window\n"
+			      : "  no operations or ranges in this run or window (recorded from level "
+				"trace on)\n",
 		      out);
 		return 0;
 	}

@@ -167,8 +167,10 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	int r;
 
 	if (!grid->n) {
-		fputs("  no steps in this run or window: the program marks them with "
-		      "moescope_step()\n",
+		fputs(run_is_foreign(scene->run)
+			      ? "  no steps in this run or window: the imported file marks none\n"
+			      : "  no steps in this run or window: the program marks them with "
+				"moescope_step()\n",
 		      out);
 		return 0;
 	}

@@ -366,6 +366,9 @@ def tables_fit_the_terminal():
             for line in done.out.splitlines():
                 check(len(line) <= 80, command, file, line)
     check("wide.csv" in moescope("counters", "wide.csv").out)
+    for command in ("kernels", "api", "transfers", "comm", "steps", "ops"):
+        text = moescope(command, "wide.csv").out
+        check("no " in text and not re.search("doctor|moescope_|level", text), text)
     # The report of a file that has nothing else says where that is, and no advice on recording.
     report = moescope("report", "wide.csv").out
     check("moescope counters" in report, report)
