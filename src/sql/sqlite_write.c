@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/whole_file.h"
 #include "sql/fields.h"
@@ -149,12 +150,15 @@ static int write_to(const struct run *run, const char *temporary, const char *pa
 int sqlite_write(const struct run *run, const char *path, struct err *err)
 {
 	struct whole_file whole;
-	int r = whole_file_open(&whole, path);
+	struct stat st;
+	int r;
 
+	/* Looked at first: to open a pipe is to wait for its reader. */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return err_set(err, -EINVAL, "cannot write '%s': a database needs a plain file",
+			       path);
+	r = whole_file_open(&whole, path);
 	if (r < 0)
 		return err_sys(err, r, "cannot write '%s'", path);
-	r = whole.temporary ? write_to(run, whole.temporary, path, err)
-			    : err_set(err, -EINVAL,
-				      "cannot write '%s': a database needs a plain file", path);
-	return whole_file_close(&whole, r, err);
+	return whole_file_close(&whole, write_to(run, whole.temporary, path, err), err);
 }
