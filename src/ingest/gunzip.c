@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gzip files; see gunzip.h. What follows the last member and begins with a zero is padding.
+ *
+ * The decompressor is always given room for a whole chunk, whatever is asked for: how much of damaged
+ * data it makes before it notices depends on the room that it has.
  */
 #include "ingest/gunzip.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ingest/inflater.h"
 
 #define INPUT_BYTES ((size_t)256 << 10)
+#define CHUNK_BYTES ((size_t)64 << 10)
 
 struct gunzip {
 	int fd;
@@ -22,7 +26,9 @@ struct gunzip {
 	struct inflater *inflater;
 	uint8_t *next;
 	size_t n_next;
+	size_t given, n_chunk; /* of the chunk: how much of it was read on, and its size */
 	uint8_t input[INPUT_BYTES];
+	uint8_t chunk[CHUNK_BYTES]; /* for those who ask for less */
 };
 
 int gunzip_new(int fd, struct gunzip **ret_gunzip)
@@ -38,7 +44,7 @@ int gunzip_new(int fd, struct gunzip **ret_gunzip)
 	}
 	gunzip->fd = fd;
 	gunzip->ended = gunzip->at_end = false;
-	gunzip->n_next = 0;
+	gunzip->n_next = gunzip->given = gunzip->n_chunk = 0;
 	gunzip->failed = 0;
 	*ret_gunzip = gunzip;
 	return 0;
@@ -92,15 +98,37 @@ static int step(struct gunzip *gunzip, uint8_t **out, size_t *left)
 	return r < 0 ? r : 1;
 }
 
-ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size)
+/* The next chunk; what it has less than CHUNK_BYTES it has at the end, or before damage. */
+static size_t next_chunk(struct gunzip *gunzip, uint8_t *to)
 {
-	size_t most = size < INT_MAX ? size : INT_MAX, left = most;
-	uint8_t *out = (uint8_t *)to;
-	int r = 1;
+	size_t left = CHUNK_BYTES;
+	int r = gunzip->failed ? gunzip->failed : 1;
 
 	while (left && r > 0)
-		r = gunzip->failed ? gunzip->failed : step(gunzip, &out, &left);
+		r = step(gunzip, &to, &left);
 	if (r < 0)
 		gunzip->failed = r;
-	return left < most ? (ssize_t)(most - left) : r < 0 ? r : 0;
+	return CHUNK_BYTES - left;
+}
+
+ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size)
+{
+	size_t n, got = 0;
+
+	if (gunzip->given == gunzip->n_chunk && size >= CHUNK_BYTES) {
+		do {
+			n = next_chunk(gunzip, (uint8_t *)to + got);
+			got += n;
+		} while (n == CHUNK_BYTES && size - got >= CHUNK_BYTES);
+	} else {
+		if (gunzip->given == gunzip->n_chunk) {
+			gunzip->given = 0;
+			gunzip->n_chunk = size ? next_chunk(gunzip, gunzip->chunk) : 0;
+		}
+		n = gunzip->n_chunk - gunzip->given;
+		got = n < size ? n : size;
+		memcpy(to, gunzip->chunk + gunzip->given, got);
+		gunzip->given += got;
+	}
+	return got ? (ssize_t)got : size ? gunzip->failed : 0;
 }

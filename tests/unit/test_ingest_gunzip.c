@@ -222,6 +222,32 @@ static void test_cuts(void **state)
 	free(text);
 }
 
+/* What is made of damaged data does not depend on how much is read at once. */
+static void test_damage_and_steps(void **state)
+{
+	static const size_t steps[] = { 33, 4096, 65536, 70000, 1000000 };
+	char *text = make_text(LONG_BYTES);
+	struct buf file = { 0 }, got, other;
+
+	(void)state;
+	add_member(&file, text, LONG_BYTES, 6, 0);
+	for (size_t i = 20; i < file.size; i += 997) {
+		int r;
+
+		file.data[i] = (char)(file.data[i] ^ 0x24);
+		r = read_bytes(file.data, file.size, 1, &got);
+		for (size_t s = 0; s < sizeof(steps) / sizeof(steps[0]); s++) {
+			assert_int_equal(read_bytes(file.data, file.size, steps[s], &other), r);
+			check_text(&other, got.data, got.size);
+			buf_release(&other);
+		}
+		buf_release(&got);
+		file.data[i] = (char)(file.data[i] ^ 0x24);
+	}
+	buf_release(&file);
+	free(text);
+}
+
 /* No damage inside the data goes unnoticed. (A few bits mean nothing: those up to a whole byte.) */
 static void test_flips(void **state)
 {
@@ -268,11 +294,9 @@ static void test_unreadable(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_levels_and_steps),
-		cmocka_unit_test(test_every_boundary),
-		cmocka_unit_test(test_members),
-		cmocka_unit_test(test_cuts),
-		cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_levels_and_steps), cmocka_unit_test(test_every_boundary),
+		cmocka_unit_test(test_members),		 cmocka_unit_test(test_cuts),
+		cmocka_unit_test(test_damage_and_steps), cmocka_unit_test(test_flips),
 		cmocka_unit_test(test_unreadable),
 	};
 
