@@ -65,7 +65,7 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 		return false;
 	TITLE(v, "the GPU waits for the host %.0f%% of the time: the run is CPU-bound",
 	      pct(use, use->host_ns));
-	busy_evidence(v, use, "idle_host_pct", use->host_ns);
+	busy_evidence(v, use, "idle_host_in_long_gaps_pct", use->host_ns);
 	per_step(v, f, "idle_per_step_ns", use->host_ns);
 	rule_gain(v, pct(use, use->host_ns), "the host always has the next launch queued");
 	ADVICE(v, "Take host code out of the step: logging, metrics, Python loops, data work "
@@ -122,7 +122,7 @@ bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, st
 	if (!speaks(f, use->launch_ns))
 		return false;
 	TITLE(v, "the GPU waits for kernel launches %.0f%% of the time", pct(use, use->launch_ns));
-	busy_evidence(v, use, "idle_launch_pct", use->launch_ns);
+	busy_evidence(v, use, "idle_launch_or_in_short_gaps_pct", use->launch_ns);
 	launch_evidence(v, run, f);
 	rule_gain(v, pct(use, use->launch_ns), "kernels follow one another without a gap");
 	ADVICE(v, "Kernels are shorter than the code that launches them: CUDA graphs or "
