@@ -2,8 +2,9 @@
  *
  * gzip files; see gunzip.h. What follows the last member and begins with a zero is padding.
  *
- * The decompressor is always given room for a whole chunk, whatever is asked for: how much of damaged
- * data it makes before it notices depends on the room that it has.
+ * ISA-L decompresses where the build has it, a chunk at a time. When it finds damage, the file is read
+ * again from its beginning by zlib, up to the chunk where that was, and from there on: so what is read
+ * of a damaged file is all that there is before the damage, and does not depend on how it is asked for.
  */
 #include "ingest/gunzip.h"
 
@@ -24,6 +25,9 @@ struct gunzip {
 	bool at_end; /* of the file */
 	int failed;  /* damaged data stays so, whatever a decompressor makes of what follows */
 	struct inflater *inflater;
+	bool exact; /* it is zlib */
+	off_t begin;
+	uint64_t n_chunks; /* whole ones that were made */
 	uint8_t *next;
 	size_t n_next;
 	size_t given, n_chunk; /* of the chunk: how much of it was read on, and its size */
@@ -31,20 +35,36 @@ struct gunzip {
 	uint8_t chunk[CHUNK_BYTES]; /* for those who ask for less */
 };
 
+/* From the beginning. */
+static int start(struct gunzip *gunzip, bool exact)
+{
+#ifdef HAVE_ISAL
+	gunzip->exact = exact;
+	gunzip->inflater = exact ? inflater_zlib() : inflater_isal();
+#else
+	(void)exact;
+	gunzip->exact = true;
+	gunzip->inflater = inflater_zlib();
+#endif
+	gunzip->ended = gunzip->at_end = false;
+	gunzip->n_next = 0;
+	return gunzip->inflater ? 0 : -ENOMEM;
+}
+
 int gunzip_new(int fd, struct gunzip **ret_gunzip)
 {
 	struct gunzip *gunzip = malloc(sizeof(*gunzip));
 
 	if (!gunzip)
 		return -ENOMEM;
-	gunzip->inflater = inflater_new();
-	if (!gunzip->inflater) {
+	if (start(gunzip, false) < 0) {
 		free(gunzip);
 		return -ENOMEM;
 	}
 	gunzip->fd = fd;
-	gunzip->ended = gunzip->at_end = false;
-	gunzip->n_next = gunzip->given = gunzip->n_chunk = 0;
+	gunzip->begin = lseek(fd, 0, SEEK_CUR); /* -1: it cannot be read again */
+	gunzip->n_chunks = 0;
+	gunzip->given = gunzip->n_chunk = 0;
 	gunzip->failed = 0;
 	*ret_gunzip = gunzip;
 	return 0;
@@ -54,7 +74,8 @@ void gunzip_free(struct gunzip *gunzip)
 {
 	if (!gunzip)
 		return;
-	inflater_free(gunzip->inflater);
+	if (gunzip->inflater)
+		gunzip->inflater->free(gunzip->inflater);
 	free(gunzip);
 }
 
@@ -87,10 +108,10 @@ static int step(struct gunzip *gunzip, uint8_t **out, size_t *left)
 			return 0;
 		if (gunzip->next[0] != 0x1f)
 			return -EBADMSG;
-		inflater_reset(gunzip->inflater);
+		gunzip->inflater->reset(gunzip->inflater);
 		gunzip->ended = false;
 	}
-	r = inflater_run(gunzip->inflater, &gunzip->next, &gunzip->n_next, out, left);
+	r = gunzip->inflater->run(gunzip->inflater, &gunzip->next, &gunzip->n_next, out, left);
 	if (r == INFLATED_ALL)
 		gunzip->ended = true;
 	else if (r == INFLATED_DAMAGED || (r == INFLATED_SOME && gunzip->at_end && *left == before))
@@ -98,17 +119,49 @@ static int step(struct gunzip *gunzip, uint8_t **out, size_t *left)
 	return r < 0 ? r : 1;
 }
 
-/* The next chunk; what it has less than CHUNK_BYTES it has at the end, or before damage. */
-static size_t next_chunk(struct gunzip *gunzip, uint8_t *to)
+/* 1: all of it; 0: the file ends before that; -errno. */
+static int make_chunk(struct gunzip *gunzip, uint8_t *to, size_t *ret_size)
 {
 	size_t left = CHUNK_BYTES;
-	int r = gunzip->failed ? gunzip->failed : 1;
+	int r = 1;
 
 	while (left && r > 0)
 		r = step(gunzip, &to, &left);
+	*ret_size = CHUNK_BYTES - left;
+	return r;
+}
+
+/* The chunk in which there is damage, or so it seems, once more. */
+static int make_again(struct gunzip *gunzip, uint8_t *to, size_t *ret_size)
+{
+	int r = 1;
+
+	if (gunzip->begin < 0 || lseek(gunzip->fd, gunzip->begin, SEEK_SET) < 0)
+		return -EBADMSG;
+	gunzip->inflater->free(gunzip->inflater);
+	r = start(gunzip, true) < 0 ? -ENOMEM : 1;
+	for (uint64_t i = 0; r > 0 && i < gunzip->n_chunks; i++)
+		r = make_chunk(gunzip, to, ret_size);
+	/* Less than was read before: that was wrong. */
+	if (r <= 0) {
+		*ret_size = 0;
+		return r < 0 ? r : -EBADMSG;
+	}
+	return make_chunk(gunzip, to, ret_size);
+}
+
+/* What the next chunk has less than CHUNK_BYTES it has at the end, or before damage. */
+static size_t next_chunk(struct gunzip *gunzip, uint8_t *to)
+{
+	size_t size = 0;
+	int r = gunzip->failed ? gunzip->failed : make_chunk(gunzip, to, &size);
+
+	if (r == -EBADMSG && !gunzip->failed && !gunzip->exact)
+		r = make_again(gunzip, to, &size);
 	if (r < 0)
 		gunzip->failed = r;
-	return CHUNK_BYTES - left;
+	gunzip->n_chunks += r > 0;
+	return size;
 }
 
 ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size)

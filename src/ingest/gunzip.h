@@ -14,9 +14,8 @@ struct gunzip;
 int gunzip_new(int fd, struct gunzip **ret_gunzip);
 void gunzip_free(struct gunzip *gunzip);
 
-/* Up to `size` bytes; 0 at the end. -EBADMSG: the data is damaged here or ends too early, or another
- * -errno of read(). All bytes before an early end were given; of those before damage a few may not
- * have been, or be wrong. */
+/* Up to `size` bytes; 0 at the end. -EBADMSG: the data is damaged here or ends too early (all bytes
+ * before were given), or another -errno of read(). */
 ssize_t gunzip_read(struct gunzip *gunzip, char *to, size_t size);
 
 #endif

@@ -8,37 +8,14 @@
 
 #include "ingest/inflater.h"
 
-struct inflater {
+struct by_zlib {
+	struct inflater inflater; /* first */
 	z_stream stream;
 };
 
-struct inflater *inflater_new(void)
+static int run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out, size_t *n_out)
 {
-	struct inflater *inflater = calloc(1, sizeof(*inflater));
-
-	if (inflater && inflateInit2(&inflater->stream, 15 + 16) != Z_OK) {
-		free(inflater);
-		inflater = NULL;
-	}
-	return inflater;
-}
-
-void inflater_free(struct inflater *inflater)
-{
-	if (inflater)
-		inflateEnd(&inflater->stream);
-	free(inflater);
-}
-
-void inflater_reset(struct inflater *inflater)
-{
-	inflateReset(&inflater->stream);
-}
-
-int inflater_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out,
-		 size_t *n_out)
-{
-	z_stream *stream = &inflater->stream;
+	z_stream *stream = &((struct by_zlib *)inflater)->stream;
 	int r;
 
 	stream->next_in = *in;
@@ -61,4 +38,29 @@ int inflater_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t 
 	default:
 		return INFLATED_DAMAGED;
 	}
+}
+
+static void reset(struct inflater *inflater)
+{
+	inflateReset(&((struct by_zlib *)inflater)->stream);
+}
+
+static void release(struct inflater *inflater)
+{
+	inflateEnd(&((struct by_zlib *)inflater)->stream);
+	free(inflater);
+}
+
+struct inflater *inflater_zlib(void)
+{
+	struct by_zlib *zlib = calloc(1, sizeof(*zlib));
+
+	if (!zlib)
+		return NULL;
+	zlib->inflater = (struct inflater){ run, reset, release };
+	if (inflateInit2(&zlib->stream, 15 + 16) != Z_OK) {
+		free(zlib);
+		return NULL;
+	}
+	return &zlib->inflater;
 }

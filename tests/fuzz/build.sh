@@ -10,7 +10,7 @@ root=$(cd "$here/../.." && pwd)
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "$0: no clang; install it or set CLANG" >&2; exit 1; }
 mkdir -p "$1/objects"
-flags="-std=gnu11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
+flags="-std=gnu11 -D_GNU_SOURCE -DHAVE_ISAL -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
 	-Wall -Wextra -Wshadow -Wno-missing-field-initializers
 	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 # The probe as it is built: with GPU collection where the CUDA headers are.
@@ -27,7 +27,7 @@ else
 	without="$without|recorder|recorder_(cuda|drain|kernel|rows))|base/(gpu_devices|nvml_api)"
 fi
 # Importers with the libraries that they can do without.
-without="$without|ingest/((gunzip|nsight)_off|inflater_zlib)"
+without="$without|ingest/(gunzip|nsight)_off"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
