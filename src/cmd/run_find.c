@@ -122,7 +122,7 @@ int run_find(const char *given, char **ret_path, struct err *err)
 	}
 	free(longer);
 	return err_set(err, -ENOENT,
-		       "there is no run '%s'; 'ls -d *.mscope' lists the runs here, and "
+		       "there is no run or file '%s'; 'ls -d *.mscope' lists the runs here, and "
 		       "'moescope run -- COMMAND' makes one.",
 		       given);
 }

@@ -125,7 +125,7 @@ def mistakes_are_one_sentence():
     one_sentence(moescope("sql", "a.mscope", "drop table kernels"), 1, "only read")
     one_sentence(moescope("sql", "a.mscope", "attach 'x' as y"), 1, "only read")
     one_sentence(moescope("sql", "none", "select count(*) from steps"), 1, "none")
-    one_sentence(moescope("sql", "a.mscope", "selct"), 1, "there is no run 'selct'")
+    one_sentence(moescope("sql", "a.mscope", "selct"), 1, "there is no run or file 'selct'")
     one_sentence(moescope("sql", "a.mscope", "select 1", "--json", "--csv"), 2, "--json")
     equal(sorted(os.listdir(".")), ["a.mscope"])
 
