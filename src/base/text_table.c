@@ -4,6 +4,7 @@
  */
 #include "base/text_table.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -152,12 +153,26 @@ void text_fit(FILE *out, const char *text, size_t width, bool right, bool utf8)
 		spaces(out, width - full);
 }
 
+/* Up to where a line may be broken: a number stays with its unit, as in "1.03 k". */
+static size_t word_length(const char *text)
+{
+	size_t n = strcspn(text, " \n"), unit;
+
+	if (n && text[n] == ' ' && isdigit((unsigned char)text[0]) &&
+	    isdigit((unsigned char)text[n - 1])) {
+		unit = strcspn(text + n + 1, " \n,.;:)/");
+		if (unit && unit <= 3)
+			n += 1 + strcspn(text + n + 1, " \n");
+	}
+	return n;
+}
+
 void text_wrap(FILE *out, const char *text, size_t width, size_t at, size_t indent)
 {
 	bool line_empty = true;
 
 	while (*text) {
-		size_t n = strcspn(text, " \n");
+		size_t n = word_length(text);
 		size_t columns = 0, byte = 0;
 
 		while (byte < n) {

@@ -265,11 +265,15 @@ static void print_wrap(FILE *out, void *arg)
 
 static void test_wrap(void **state)
 {
-	char words[] = "one two three  four\nfive";
+	char words[] = "one two three  four\nfive", number[] = "gaps 1.03 k, 50 longer";
 	char *text = printed(print_wrap, words);
 
 	(void)state;
 	assert_string_equal(text, "one two\n    three\n    four\n    five\n");
+	free(text);
+	/* A number stays with its unit. */
+	text = printed(print_wrap, number);
+	assert_string_equal(text, "gaps\n    1.03 k,\n    50\n    longer\n");
 	free(text);
 }
 
