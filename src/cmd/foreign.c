@@ -139,7 +139,8 @@ static void take_care(int socket, char *directory)
 
 static void caretaker_end(struct caretaker *caretaker)
 {
-	close(caretaker->socket);
+	if (caretaker->socket >= 0)
+		close(caretaker->socket);
 	while (caretaker->pid > 0 && waitpid(caretaker->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	free(caretaker->directory);
@@ -163,32 +164,35 @@ static int caretaker_answer(struct caretaker *caretaker)
 	return -code;
 }
 
-static int caretaker_start(struct caretaker *caretaker, struct err *err)
+static int start_child(struct caretaker *caretaker)
 {
-	const char *root = getenv("TMPDIR");
-	int ends[2], r = 0;
+	int ends[2], r;
 
-	if (!root || !*root)
-		root = "/tmp";
-	*caretaker = (struct caretaker){ .pid = -1 };
-	if (asprintf(&caretaker->directory, "%s/moescope-import-XXXXXX", root) < 0)
-		return err_sys(err, -ENOMEM, "cannot import");
 	/* Packets: an answer comes whole. */
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		r = err_sys(err, -errno, "cannot import");
-		free(caretaker->directory);
-		return r;
-	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	caretaker->socket = ends[0];
 	caretaker->pid = fork();
 	if (caretaker->pid == 0) {
 		close(ends[0]);
 		take_care(ends[1], caretaker->directory);
 	}
-	r = -errno;
+	r = caretaker->pid < 0 ? -errno : 0;
 	close(ends[1]);
-	caretaker->socket = ends[0];
-	if (caretaker->pid > 0)
-		r = caretaker_answer(caretaker);
+	return r < 0 ? r : caretaker_answer(caretaker);
+}
+
+static int caretaker_start(struct caretaker *caretaker, struct err *err)
+{
+	const char *root = getenv("TMPDIR");
+	int r;
+
+	if (!root || !*root)
+		root = "/tmp";
+	*caretaker = (struct caretaker){ .pid = -1, .socket = -1 };
+	if (asprintf(&caretaker->directory, "%s/moescope-import-XXXXXX", root) < 0)
+		return err_sys(err, -ENOMEM, "cannot import");
+	r = start_child(caretaker);
 	if (r < 0) {
 		err_sys(err, r,
 			"%s: cannot make a directory for the import; name another place with TMPDIR",
