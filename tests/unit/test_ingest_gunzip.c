@@ -57,7 +57,7 @@ static void add_member(struct buf *file, const char *text, size_t n, int level, 
 			 Z_OK);
 	if (fields)
 		assert_int_equal(deflateSetHeader(&stream, &header), Z_OK);
-	stream.next_in = (unsigned char *)(uintptr_t)text;
+	stream.next_in = (unsigned char *)text;
 	stream.avail_in = (uInt)n;
 	stream.next_out = out;
 	stream.avail_out = (uInt)room;
