@@ -21,10 +21,12 @@ if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>
 	exit 0
 fi
 
+# A package of other architectures may be there as well, or alone.
 missing() {
+	native=$(dpkg --print-architecture)
 	for package in "$@"; do
-		state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-		[ "$state" = installed ] || printf ' %s' "$package"
+		dpkg-query -W -f '${Architecture} ${db:Status-Status}\n' "$package" 2>/dev/null |
+			grep -qxE "(all|$native) installed" || printf ' %s' "$package"
 	done
 }
 
