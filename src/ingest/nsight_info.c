@@ -174,13 +174,8 @@ static const char *column_text(sqlite3_stmt *stmt, int i)
 	return text ? text : "";
 }
 
-/* Whether it is a process of the run. Those that use CUDA are, even if none of the tables that were
- * asked for has a row of them. */
 static bool is_of_run(const struct nsight *ns, uint32_t pid)
 {
-	for (size_t i = 0; i < ns->n_cuda_pids; i++)
-		if (ns->cuda_pids[i] == pid)
-			return true;
 	for (size_t i = 0; i < ns->n_pids; i++)
 		if (ns->pids[i] == pid)
 			return true;
@@ -335,7 +330,7 @@ static int device_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool
 static int add_device(struct info *info)
 {
 	const struct nsight *ns = info->ns;
-	/* Whichever tables were read: pids are those that have rows of them. */
+	/* Others of the run have no device. */
 	const uint32_t *pids = ns->n_cuda_pids ? ns->cuda_pids : ns->pids;
 	size_t n = ns->n_cuda_pids ? ns->n_cuda_pids : ns->n_pids;
 	int r = 0;
@@ -484,7 +479,7 @@ int ns_info_end(struct nsight *ns, struct ns_worker *worker)
 	struct info info = { .ns = ns, .worker = worker };
 	int r = add_facts(ns, worker);
 
-	/* Which processes there are must not depend on the kinds of rows that are wanted. */
+	/* Those that use CUDA are of the run, whatever kinds of rows were wanted. */
 	for (size_t i = 0; r >= 0 && i < ns->n_cuda_pids; i++)
 		r = ns_seat(worker, ns->cuda_pids[i]) ? 0 : -ENOMEM;
 	if (r >= 0)

@@ -56,6 +56,15 @@ static int begin_row(struct ns_worker *worker, int64_t rowid, const struct scan_
 	return times_of(*ret_seat, rowid, v, ret_start, ret_duration);
 }
 
+/* Of rows that are work of a device: what the next four columns hold. */
+#define TAKE_DEVICE(row, v)                                                                        \
+	do {                                                                                       \
+		(row).device = ns_u32(&(v)[3]);                                                    \
+		(row).context = ns_u32(&(v)[4]);                                                   \
+		(row).stream = ns_u32(&(v)[5]);                                                    \
+		(row).correlation = ns_u64(&(v)[6]);                                               \
+	} while (0)
+
 static const char *const kernel_columns[] = {
 	"start",
 	"end",
@@ -108,10 +117,7 @@ static int kernel_row(void *context, int64_t rowid, const struct scan_value *v)
 	launch.static_shared_bytes = ns_u32(&v[19]);
 	launch.dynamic_shared_bytes = ns_u32(&v[20]);
 	row.launch = part_launch(seat->part, &launch);
-	row.device = ns_u32(&v[3]);
-	row.context = ns_u32(&v[4]);
-	row.stream = ns_u32(&v[5]);
-	row.correlation = ns_u64(&v[6]);
+	TAKE_DEVICE(row, v);
 	row.graph_node = ns_u64(&v[7]);
 	row.graph = ns_u32(&v[8]);
 	return part_add(seat->part, RECORD_KERNEL, &row);
@@ -137,10 +143,7 @@ static int graph_row(void *context, int64_t rowid, const struct scan_value *v)
 	snprintf(name, sizeof(name), "cudaGraph#%" PRIu32, row.graph);
 	launch.name = part_text(seat->part, name);
 	row.launch = part_launch(seat->part, &launch);
-	row.device = ns_u32(&v[3]);
-	row.context = ns_u32(&v[4]);
-	row.stream = ns_u32(&v[5]);
-	row.correlation = ns_u64(&v[6]);
+	TAKE_DEVICE(row, v);
 	worker->graphs++;
 	return part_add(seat->part, RECORD_KERNEL, &row);
 }
@@ -171,10 +174,7 @@ static int copy_row(void *context, int64_t rowid, const struct scan_value *v)
 
 	if (r <= 0)
 		return r;
-	row.device = ns_u32(&v[3]);
-	row.context = ns_u32(&v[4]);
-	row.stream = ns_u32(&v[5]);
-	row.correlation = ns_u64(&v[6]);
+	TAKE_DEVICE(row, v);
 	row.bytes = ns_u64(&v[7]);
 	row.kind = kind < sizeof(kinds) ? kinds[kind] : 0;
 	row.source_memory = memory_of(&v[9]);
@@ -199,10 +199,7 @@ static int set_row(void *context, int64_t rowid, const struct scan_value *v)
 
 	if (r <= 0)
 		return r;
-	row.device = ns_u32(&v[3]);
-	row.context = ns_u32(&v[4]);
-	row.stream = ns_u32(&v[5]);
-	row.correlation = ns_u64(&v[6]);
+	TAKE_DEVICE(row, v);
 	row.bytes = ns_u64(&v[7]);
 	row.memory = memory_of(&v[8]);
 	row.graph_node = ns_u64(&v[9]);
