@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/whole_file.h"
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
-#include "base/whole_file.h"
 #include "present/present.h"
 
 static bool ends_with(const char *text, const char *end)

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/whole_file.h"
 #include "cmd/chrome_files.h"
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
-#include "base/whole_file.h"
 #include "present/present.h"
 #include "sql/csv_kinds.h"
 #include "sql/sqlite_write.h"

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/whole_file.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
-#include "base/whole_file.h"
 #include "present/csv_files.h"
 
 /* What is being written, for all runs of the command. */

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/whole_file.h"
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "cmd/progress.h"
 #include "cmd/run_find.h"
-#include "base/whole_file.h"
 
 const char *const plot_format_choices[] = { "png", "svg", "both", NULL };
 const char *const plot_theme_choices[] = { "light", "dark", "both", NULL };
