@@ -340,7 +340,7 @@ static int complete(struct rundir_info *info, const char *source)
 	if (fill(&info->source, source) < 0 || fill(&info->command, "") < 0 ||
 	    fill(&info->status, "imported") < 0 || fill(&info->host, "") < 0 ||
 	    fill(&info->cpu, "") < 0 || fill(&info->version, VERSION_TEXT) < 0 ||
-	    fill(&info->level, "trace") < 0 || fill(&info->schedule, "") < 0 ||
+	    fill(&info->level, "") < 0 || fill(&info->schedule, "") < 0 ||
 	    fill(&info->kernel, "") < 0 || fill(&info->ranks, "") < 0 || fill(&info->notes, "") < 0)
 		return -ENOMEM;
 	return 0;

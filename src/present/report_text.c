@@ -42,9 +42,12 @@ static void run_line(const struct scene *scene, FILE *out)
 	}
 	/* Files of other profilers seldom name the machine. */
 	if (!info->source[0] || info->host[0] || info->cpu[0]) {
-		snprintf(line, sizeof(line), "%s, %s, %d CPUs",
-			 info->host[0] ? info->host : "host n/a",
-			 info->cpu[0] ? info->cpu : "CPU n/a", info->cpus);
+		char cpus[24] = "number of CPUs n/a";
+
+		if (info->cpus > 0)
+			snprintf(cpus, sizeof(cpus), "%d CPUs", info->cpus);
+		snprintf(line, sizeof(line), "%s, %s, %s", info->host[0] ? info->host : "host n/a",
+			 info->cpu[0] ? info->cpu : "CPU n/a", cpus);
 		fputs("  ", out);
 		text_wrap(out, line, width, 2, 4);
 	}
@@ -61,8 +64,11 @@ static void run_line(const struct scene *scene, FILE *out)
 	else
 		fprintf(out, "%s",
 			!strcmp(info->status, "running") ? "still running" : "end not known");
-	fprintf(out, ", level %s, %zu process%s\n", info->level[0] ? info->level : "n/a",
-		scene->run->n_shards, scene->run->n_shards == 1 ? "" : "es");
+	/* Levels are of our recordings. */
+	if (!info->source[0] || info->level[0])
+		fprintf(out, ", level %s", info->level[0] ? info->level : "n/a");
+	fprintf(out, ", %zu process%s\n", scene->run->n_shards,
+		scene->run->n_shards == 1 ? "" : "es");
 }
 
 /* What the program said about itself, each key once: the last value of the first shard. */

@@ -206,7 +206,7 @@ static void json_run(struct json *json, const struct run *run)
 	}
 	duration = info->duration_known
 			   ? cell_int(info->duration_ns)
-			   : cell_absent(info->source[0] ? "the imported file does not say"
+			   : cell_absent(info->source[0] ? NOT_IN_FILE
 							 : "the program has not ended");
 	grid_json_cell(json, "duration_ns", &duration);
 	json_devices(json, run);
@@ -223,8 +223,8 @@ static void json_run(struct json *json, const struct run *run)
 	} else {
 		json_null(json);
 		json_key(json, "exit_status_reason");
-		json_string(json, info->source[0] ? "the imported file does not say"
-						  : "the program did not exit by itself");
+		json_string(json,
+			    info->source[0] ? NOT_IN_FILE : "the program did not exit by itself");
 	}
 	json_key(json, "host");
 	json_string(json, info->host);
@@ -235,7 +235,7 @@ static void json_run(struct json *json, const struct run *run)
 	json_key(json, "version");
 	json_string(json, info->version);
 	started = info->source[0] && !info->started_realtime_ns
-			  ? cell_absent("the imported file does not say")
+			  ? cell_absent(NOT_IN_FILE)
 			  : cell_int(info->started_realtime_ns);
 	grid_json_cell(json, "started_realtime_ns", &started);
 	json_key(json, "notes");

@@ -10,6 +10,9 @@
 #include "present/grid.h"
 #include "present/present.h"
 
+/* Why a figure is absent from an imported run. */
+#define NOT_IN_FILE "the imported file does not say"
+
 struct scene {
 	const struct run *run;
 	const struct present_options *options;

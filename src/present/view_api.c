@@ -27,7 +27,7 @@ static const struct grid_column columns[] = {
 
 static struct cell errors_cell(uint64_t errors, uint64_t not_told)
 {
-	return not_told ? cell_absent("the imported file does not say") : cell_uint(errors);
+	return not_told ? cell_absent(NOT_IN_FILE) : cell_uint(errors);
 }
 
 static int fill(const struct scene *scene, struct grid *grid)

@@ -47,7 +47,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(row->overlap_pct);
 		*cell++ = cell_uint(row->small);
 		*cell++ = row->is_set	  ? cell_absent("sets do not say")
-			  : row->not_told ? cell_absent("the imported file does not say")
+			  : row->not_told ? cell_absent(NOT_IN_FILE)
 					  : cell_uint(row->asynchronous);
 		*cell++ = cell_uint(row->untimed);
 		*cell++ = cell_value(row->limit_bytes_per_s);

@@ -291,6 +291,9 @@ def what_the_file_does_not_say_is_not_zero():
                         (copies["rows"][0], "asynchronous"), (calls["run"], "started_realtime_ns"),
                         (calls["run"], "duration_ns")):
         equal((absent[key], absent[key + "_reason"]), (None, "the imported file does not say"), key)
+    # Nobody has recorded it at one of our levels.
+    equal(calls["run"]["level"], "")
+    check("level" not in moescope("report", "a.json").out)
 
 
 SMALL = """{"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
