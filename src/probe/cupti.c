@@ -19,13 +19,11 @@
 #include "probe/gears.h"
 #include "probe/gpu.h"
 
-#define QUIET_POLLS 3		     /* without a record, then all that was under way has come */
-#define LEAVE_NS INT64_C(1000000000) /* then what is still under way stays untimed */
-#define IDLE_MOMENT_NS INT64_C(200000000) /* that long a wait for the device is waited for */
+#define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the thread that detaches may not come for long */
 #define UNUSED_NS INT64_C(2000000000)
 #define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
-#define NO_MOMENT_DOUBLINGS 4 /* of the windows that end without waiting for one again */
+#define ALONE_TRIES 500 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
 
@@ -36,16 +34,10 @@ static _Atomic enum cupti_state state;
 static struct cupti_wish wish;
 static bool graphs_proved;
 static uint32_t version;
-static _Atomic int64_t leave_since_ns;
+static _Atomic int64_t leave_since_ns, leave_patience_ns;
 static int64_t leave_flushed_ns;
-static bool records_on, was_finalized;
+static bool records_on, was_finalized, told_no_moment;
 static _Atomic int64_t off_ns; /* when they were switched off */
-static uint64_t leave_delivered;
-static unsigned int leave_quiet;
-static _Atomic bool leave_disabled; /* records are off already */
-static bool leave_at_once;	    /* no moment to detach is waited for */
-static unsigned int moments_missed; /* more of them than found, of late */
-static unsigned int leaves_at_once; /* still to come */
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -105,6 +97,8 @@ static const char *remedy(CUptiResult result)
 	}
 }
 
+/* Only between calls of the program: what is switched off beside a call that is under way, and is
+ * flushed then, corrupts the program's heap. */
 static void disable(void)
 {
 	cupti_chosen_calls(false);
@@ -164,7 +158,7 @@ static CUptiResult attach(void)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	limit_device_buffers();
 	/* Once finalised CUPTI gives no records of calls any more: callbacks do, then. */
-	result = cupti_subscribe(wish.may_leave || was_finalized, state == CUPTI_OFF);
+	result = cupti_subscribe(wish.may_leave || was_finalized);
 	/* One that is idle keeps its subscription; records can be had without. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
@@ -270,8 +264,6 @@ static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
 	was_finalized = true;
-	if (moments_missed)
-		moments_missed--;
 	cupti_subscription_ended();
 	clients_after_finalize();
 	start_ns = clock_monotonic_ns() - start_ns;
@@ -293,91 +285,62 @@ void cupti_trust_graphs(bool proved)
 	graphs_proved = proved;
 }
 
-static void want_callback(void)
+/* Records stay on until the end of a call at which everything is done at once. */
+static void leave_at_next_moment(int64_t patience_ns)
 {
+	leave_patience_ns = CALL_GRACE_NS + patience_ns;
+	leave_since_ns = clock_monotonic_ns();
+	told_no_moment = false;
+	cupti_watch_calls();
+	atomic_store(&state, CUPTI_LEAVING);
 	atomic_store(&cupti_passed, 0);
 	atomic_store(&cupti_leave_wanted, true);
 }
 
-/* With graphs records go off and CUPTI goes in one callback: a graph that is launched between the
- * two takes the context with it. Without graphs records go off first, so that what is under way
- * is still timed. */
-int cupti_leave(void)
+int cupti_leave(int64_t patience_ns)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&lock);
-	if (state == CUPTI_ON && cupti_saw_graphs() && !graphs_proved) {
+	if (state == CUPTI_ON && cupti_saw_graphs() && !graphs_proved)
 		r = -EPERM;
-	} else if (state == CUPTI_ON) {
-		leave_since_ns = clock_monotonic_ns();
-		leave_delivered = cupti_delivered();
-		leave_quiet = 0;
-		cupti_watch_calls();
-		leave_at_once = leaves_at_once > 0;
-		leaves_at_once -= leave_at_once;
-		leave_disabled = !cupti_saw_graphs() || !can_finalize() ||
-				 cupti_graph_threads() > 1 || leave_at_once;
-		atomic_store(&state, CUPTI_LEAVING);
-		if (leave_disabled)
-			disable();
-		else
-			want_callback();
-	}
+	else if (state == CUPTI_ON && !cupti_subscribed())
+		r = -EBUSY;
+	else if (state == CUPTI_ON)
+		leave_at_next_moment(patience_ns);
 	pthread_mutex_unlock(&lock);
 	return r;
 }
 
-/* Records are off: what was under way comes in, then the next callback finalises. */
-static void poll_disabled(void)
+bool cupti_stay(void)
 {
-	if (cupti_leave_wanted)
-		return;
-	flush(false);
-	leave_quiet = cupti_delivered() == leave_delivered ? leave_quiet + 1 : 0;
-	leave_delivered = cupti_delivered();
-	if (!wish.brief && leave_quiet < QUIET_POLLS &&
-	    clock_monotonic_ns() - leave_since_ns < LEAVE_NS)
-		return;
-	flush(true);
-	if (leave_at_once)
-		cupti_unsubscribe();
-	if (!leave_at_once && can_finalize() && cupti_graph_threads() == 0)
-		want_callback();
-	else
-		rest();
+	bool on;
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_LEAVING) {
+		atomic_store(&cupti_leave_wanted, false);
+		atomic_store(&state, CUPTI_ON);
+	}
+	on = state == CUPTI_ON;
+	pthread_mutex_unlock(&lock);
+	return on;
 }
 
-/* Threads are always inside calls, or the end of one was missed, and the count of them is wrong
- * until the next subscription. While a moment is waited for records cost, so a program that has
- * none is asked for one less and less often. */
-static void give_up_detaching(void)
+/* Threads that are always inside calls leave no moment. Switching off beside them is not safe, so
+ * records go on, and the run says so. */
+static void tell_no_moment(int64_t now_ns)
 {
-	char words[128];
+	char words[160];
 
+	if (told_no_moment || now_ns - leave_since_ns < NO_MOMENT_NS ||
+	    atomic_load(&cupti_passed) < NO_MOMENT_CALLS)
+		return;
+	told_no_moment = true;
 	snprintf(words, sizeof(words),
-		 "no safe moment to detach from CUPTI in %u calls, %u threads inside one: records "
-		 "are switched off instead",
+		 "no safe moment to detach from CUPTI in %u calls, %u threads inside one: "
+		 "recording goes on until there is one",
 		 atomic_load(&cupti_passed), cupti_calls_under_way());
 	moescope_info("CUPTI", words);
-	leaves_at_once = (1u << moments_missed) - 1;
-	if (moments_missed < NO_MOMENT_DOUBLINGS)
-		moments_missed++;
-	atomic_store(&cupti_leave_wanted, false);
-	flush(false);
-	disable();
-	flush(true);
-	cupti_unsubscribe();
-	rest();
-}
-
-/* Graphs that nobody launches are waited for before there can be a moment at all. */
-static bool no_moment_comes(int64_t now_ns)
-{
-	bool unused = cupti_saw_graphs() && cupti_graph_threads() == 0;
-
-	return now_ns - leave_since_ns >= NO_MOMENT_NS + (unused ? UNUSED_NS : 0) &&
-	       atomic_load(&cupti_passed) >= NO_MOMENT_CALLS;
 }
 
 enum cupti_state cupti_poll(void)
@@ -386,128 +349,140 @@ enum cupti_state cupti_poll(void)
 
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_LEAVING) {
-		/* The first graph, or a second thread with graphs, came up while waiting. */
-		if (cupti_leave_wanted && cupti_saw_graphs() &&
-		    (leave_disabled || cupti_graph_threads() > 1)) {
-			atomic_store(&cupti_leave_wanted, false);
-			if (!leave_disabled)
-				disable();
-			leave_disabled = true;
-		}
-		if (cupti_leave_wanted && no_moment_comes(now_ns)) {
-			give_up_detaching();
-		} else if (leave_disabled && !cupti_leave_wanted) {
-			poll_disabled();
-		} else if (now_ns - leave_since_ns < LEAVE_NS ||
-			   now_ns - leave_flushed_ns >= LEAVE_NS) {
-			/* What comes now need not be translated on the program's thread. That
-			 * thread may not come for a long time. */
+		tell_no_moment(now_ns);
+		/* What comes now need not be translated on the program's thread. */
+		if (now_ns - leave_since_ns < FLUSH_OFTEN_NS ||
+		    now_ns - leave_flushed_ns >= FLUSH_OFTEN_NS) {
 			leave_flushed_ns = now_ns;
 			flush(false);
 		}
+	} else if (state == CUPTI_RESTING) {
+		cupti_unsubscribe(); /* callbacks cost, and tell nothing any more */
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
 }
 
+/* Beside graphs only the thread that launches them may detach, so that none is launched meanwhile.
+ * Graphs that were made and not launched for long are launched later, or never. With several such
+ * threads any may switch the records off. */
+static bool graphs_allow(int64_t waited_ns)
+{
+	return cupti_graphs_only_here() || cupti_graph_threads() > 1 ||
+	       (cupti_graph_threads() == 0 && waited_ns >= UNUSED_NS);
+}
+
+/* Callbacks that began before they were switched off come to their end, but for the caller's own;
+ * false: one does not. */
+static bool callbacks_end(unsigned int own)
+{
+	struct timespec moment = { .tv_nsec = 50000 };
+
+	/* At least once: CUPTI may have decided to call and not come to it. */
+	for (int i = 0; i == 0 || (cupti_in_callbacks() > own && i < 200); i++)
+		nanosleep(&moment, NULL);
+	return cupti_in_callbacks() == own;
+}
+
 bool cupti_leave_in_callback(bool idle)
 {
-	int64_t start_ns = clock_monotonic_ns();
-	bool left = false, here;
+	int64_t start_ns = clock_monotonic_ns(), waited_ns = start_ns - leave_since_ns;
+	bool left = false;
 
 	/* After a wait for the device nothing is cut off. */
-	if (!leave_disabled && !idle && start_ns - leave_since_ns < IDLE_MOMENT_NS)
+	if (!idle && waited_ns < leave_patience_ns)
 		return false;
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	/* Graphs that are made and not launched for so long are launched later, or never. */
-	here = cupti_graphs_only_here() || (cupti_sees_calls() && cupti_graph_threads() == 0 &&
-					    start_ns - leave_since_ns >= UNUSED_NS);
-	if (cupti_leave_wanted && cupti_sees_calls() && here && cupti_in_callbacks() == 1 &&
-	    !(leave_disabled && cupti_saw_graphs())) {
+	if (cupti_leave_wanted && cupti_sees_calls() && cupti_in_callbacks() == 1 &&
+	    graphs_allow(waited_ns)) {
+		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1;
+
 		gpu_on_program_thread = true;
 		disable();
+		cupti_ignore_calls();
+		left = callbacks_end(1) && can_finalize() && !several;
 		flush(true);
 		gpu_on_program_thread = false;
-		finalize(start_ns, true);
-		left = true;
+		if (left)
+			finalize(start_ns, true);
+		else
+			rest();
 	}
 	pthread_mutex_unlock(&lock);
 	return left;
 }
 
-/* Callbacks that began before the subscription ended come to their end; false: one does not. */
-static bool callbacks_end(void)
+/* No thread is inside a call. Not knowing what the others are doing is as bad as knowing that they
+ * are in one. */
+static bool between_calls(void)
 {
-	struct timespec moment = { .tv_nsec = 50000 };
+	return cupti_sees_calls() && !cupti_calls_under_way();
+}
 
-	for (int i = 0; cupti_in_callbacks() && i < 200; i++)
-		nanosleep(&moment, NULL);
-	return !cupti_in_callbacks();
+/* The lock is held. Where no moment comes, records go off all the same and what was under way is
+ * left to CUPTI: a flush is what kills. */
+static void leave_from_outside(void)
+{
+	int64_t start_ns = clock_monotonic_ns();
+	bool safe = between_calls(), here = cupti_graphs_only_here();
+
+	atomic_store(&cupti_leave_wanted, false);
+	flush(false);
+	disable();
+	if (safe)
+		flush(true);
+	cupti_unsubscribe();
+	if (safe && here && can_finalize() && callbacks_end(0))
+		finalize(start_ns, false);
+	else
+		rest();
 }
 
 void cupti_leave_now(void)
 {
-	int64_t start_ns = clock_monotonic_ns();
-	/* Not knowing what other threads are doing is as bad as knowing that they are in a call. */
-	bool alone = cupti_graphs_only_here() && cupti_sees_calls() && !cupti_calls_under_way();
+	const struct timespec moment = { .tv_nsec = 1000000 };
 
+	for (int i = 0; i < ALONE_TRIES && cupti_state() != CUPTI_OFF && cupti_sees_calls() &&
+			!between_calls();
+	     i++)
+		nanosleep(&moment, NULL);
 	pthread_mutex_lock(&lock);
-	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
-		/* Records are off already: graphs may have been launched since. */
-		if (state == CUPTI_LEAVING && leave_disabled && cupti_saw_graphs())
-			alone = false;
-		atomic_store(&cupti_leave_wanted, false);
-		flush(false);
-		disable();
-		flush(true);
-		cupti_unsubscribe();
-		if (can_finalize() && alone && callbacks_end())
-			finalize(start_ns, false);
-		else
-			rest();
-	}
+	if (state == CUPTI_ON || state == CUPTI_LEAVING)
+		leave_from_outside();
 	/* Resting it is still subscribed, and another client could not be. */
 	cupti_unsubscribe();
 	pthread_mutex_unlock(&lock);
 }
 
-/* Nothing may be known of calls that other threads are in: then the end of a later call does it.
- * What comes until then belongs to no session. */
+/* Without a moment now the end of a later call does it. What comes until then belongs to no
+ * session. */
 void cupti_stop(void)
 {
-	bool graphs = cupti_saw_graphs();
-
 	pthread_mutex_lock(&lock);
-	cupti_watch_calls();
-	if (state != CUPTI_ON || !can_finalize() ||
-	    (cupti_sees_calls() && cupti_graphs_only_here()) ||
-	    (graphs && (!graphs_proved || cupti_graph_threads() > 1))) {
-		pthread_mutex_unlock(&lock);
-		cupti_leave_now();
-		return;
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
+		    (cupti_saw_graphs() && !graphs_proved)) {
+			leave_from_outside();
+		} else {
+			flush(false);
+			flush(true);
+			leave_at_next_moment(0);
+		}
 	}
-	flush(false);
-	if (!graphs) {
-		disable();
-		flush(true);
-	}
-	leave_since_ns = clock_monotonic_ns();
-	leave_disabled = !graphs;
-	atomic_store(&state, CUPTI_LEAVING);
-	want_callback();
 	pthread_mutex_unlock(&lock);
 }
 
+/* Other threads may be inside calls for as long as the process lives, so nothing is switched off. */
 void cupti_end(void)
 {
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		atomic_store(&cupti_leave_wanted, false);
-		/* What is complete, then what comes in until nothing more is recorded. */
+		/* What is complete, then the rest. */
 		flush(false);
-		disable();
 		flush(true);
+		atomic_store(&off_ns, clock_monotonic_ns());
 		rest();
 	}
 	pthread_mutex_unlock(&lock);
@@ -516,6 +491,11 @@ void cupti_end(void)
 void cupti_unwatch_clients(void)
 {
 	clients_unwatch();
+}
+
+bool cupti_is_held(void)
+{
+	return clients_hold_subscription();
 }
 
 void cupti_settle_clients(void)

@@ -3,12 +3,13 @@
  * CUPTI behind a neutral face. Only cupti.c (the library, attaching and detaching),
  * cupti_records.c (activity records) and cupti_calls.c (callbacks) know its types.
  *
- * Detaching means cuptiFinalize, for merely attached CUPTI keeps slowing launches down. It is done
- * at the end of a call of the program, inside its callback, at a moment when no other thread of it
- * is in a call: from outside it meets threads that load modules, and the heap is lost. Beside CUDA
- * graphs it is done only by the one thread that launches them, so that none is launched meanwhile;
- * when several threads launch graphs not at all, and then records are only switched off (resting).
- * docs/design.md has the table of what was tried.
+ * Detaching means cuptiFinalize, for merely attached CUPTI keeps slowing launches down. Records are
+ * switched off and CUPTI is detached in one go, at the end of a call of the program, inside its
+ * callback, at a moment when no other thread of it is in a call. Anything else has cost programs
+ * their heap: records that a thread of ours switches off beside calls under way, a detaching that
+ * meets threads that load modules. Beside CUDA graphs only the one thread that launches them detaches, so that none is
+ * launched meanwhile; when several threads do, records are only switched off (resting). Where no
+ * such moment comes, recording goes on. docs/design.md has the table of what was tried.
  */
 #ifndef PROBE_CUPTI_H
 #define PROBE_CUPTI_H
@@ -22,14 +23,13 @@
 enum cupti_state {
 	CUPTI_OFF,     /* not attached */
 	CUPTI_ON,      /* records come */
-	CUPTI_LEAVING, /* told to detach; the last records may still come */
+	CUPTI_LEAVING, /* told to detach; records come until then */
 	CUPTI_RESTING, /* attached, but records are off: detaching would not be safe */
 };
 
 struct cupti_wish {
-	bool full;	/* allocations, pools and CUPTI's account of itself, too */
-	bool may_leave; /* it may be detached before the end */
-	bool brief;	/* the test of the transitions does not wait for work that is under way */
+	bool full;		  /* allocations, pools and CUPTI's account of itself, too */
+	bool may_leave;		  /* it may be detached before the end */
 	uint64_t allowance_bytes; /* of device memory */
 };
 
@@ -37,18 +37,20 @@ struct cupti_wish {
  * collected, or what is off, why, and the remedy. */
 int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size);
 enum cupti_state cupti_state(void);
-/* When records were last switched off. That is before it is off, or rests: what was under way is
- * waited for. */
+/* When records were last switched off. */
 int64_t cupti_off_ns(void);
 /* Whether detaching beside CUDA graphs is known to be safe here. */
 void cupti_trust_graphs(bool proved);
-/* Begins to detach. Then cupti_poll every LEAVE_POLL_MS until it is over. -EPERM: there are
- * graphs, and it is not known to be safe; nothing has changed. */
-int cupti_leave(void);
+/* Begins to detach. Then cupti_poll every LEAVE_POLL_MS until it is over. For so long it waits for
+ * the program to wait for the device, when nothing is cut off. Nothing has changed when it fails: -EPERM, there are graphs, and it is not known to be safe; -EBUSY, another client keeps
+ * the subscription, so that no moment can be known. */
+int cupti_leave(int64_t patience_ns);
+/* Not yet detached, it stays. Returns whether it is on. */
+bool cupti_stay(void);
 enum cupti_state cupti_poll(void);
 #define LEAVE_POLL_MS 10
-/* The same at once, on a thread of the program, before another client comes.
- * Leaves CUPTI off, or resting where graphs forbid more. */
+/* On a thread of the program, before another client comes: waits half a second for a moment without
+ * calls. Leaves CUPTI off, or resting where there is none or graphs forbid more. */
 void cupti_leave_now(void);
 /* The session ends and the process goes on: detached now, or by the thread with graphs at the end
  * of its next call. */
@@ -61,6 +63,8 @@ void cupti_flush(void);
 void cupti_settle_clients(void);
 /* A session ends in a process that goes on: the other's calls are its own again. */
 void cupti_unwatch_clients(void);
+/* Another client keeps the subscription: attached now, it could not be detached. */
+bool cupti_is_held(void);
 /* CUDA graphs have been made or launched while attached. */
 bool cupti_saw_graphs(void);
 /* Of CUPTI's API; 0: not loaded. */

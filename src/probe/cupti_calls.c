@@ -4,6 +4,9 @@
  * thread launches graphs, and the moment at which CUPTI can be detached: the end of a call, with no
  * other thread inside one. See cupti.h.
  *
+ * PyTorch makes some 25 calls for each kernel, most of them questions that take less time than a
+ * callback. So only calls that work are followed; all of them are for the moment of detaching.
+ *
  * A callback never waits: a thread that is inside one when CUPTI is finalised comes back into
  * memory that has been freed.
  */
@@ -18,9 +21,12 @@ _Atomic bool cupti_leave_wanted;
 _Atomic unsigned int cupti_passed;
 
 static CUpti_SubscriberHandle subscriber;
-#define CALL_GRACE_NS INT64_C(500000000)
+#define LONG_GRACE_NS INT64_C(500000000) /* for any */
+#define CALL_IDS 2048
+#define MAX_DEPTH 4 /* a runtime call, a driver call in it, and two to spare */
 
-static _Atomic bool subscribed, watching, by_callback;
+/* Callbacks come for calls that work, or for all; chosen ones are recorded by them. */
+static _Atomic bool subscribed, following, watching, by_callback;
 static _Atomic int64_t watching_since_ns;
 static _Atomic unsigned int subscriptions;
 static _Atomic unsigned int inside; /* threads that are in a call of the program's */
@@ -29,11 +35,12 @@ static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none y
 static _Atomic bool several_threads;
 static _Atomic unsigned int in_callbacks;
 
-/* The calls that mean something here; of the others only begin and end count. */
+/* The calls that mean something here, and those that may take long but are not recorded; of the
+ * others only begin and end count. */
 static const struct {
 	CUpti_CallbackDomain domain;
 	CUpti_CallbackId id;
-	enum { CALL_OTHER, CALL_GRAPH, CALL_WAIT } what;
+	enum { CALL_OTHER, CALL_GRAPH, CALL_WAIT, CALL_LONG } what;
 } calls[] = {
 #define RUNTIME(name, what)                                                                        \
 	{                                                                                          \
@@ -55,6 +62,59 @@ static const struct {
 	DRIVER(cuStreamSynchronize, CALL_WAIT),
 	DRIVER(cuStreamSynchronize_ptsz, CALL_WAIT),
 	DRIVER(cuEventSynchronize, CALL_WAIT),
+	RUNTIME(cudaDeviceReset_v3020, CALL_LONG),
+	RUNTIME(cudaHostRegister_v4000, CALL_LONG),
+	RUNTIME(cudaHostUnregister_v4000, CALL_LONG),
+	RUNTIME(cudaGraphInstantiate_v10000, CALL_LONG),
+	RUNTIME(cudaGraphInstantiate_v12000, CALL_LONG),
+	RUNTIME(cudaGraphInstantiateWithFlags_v11040, CALL_LONG),
+	RUNTIME(cudaGraphInstantiateWithParams_v12000, CALL_LONG),
+	RUNTIME(cudaGraphExecUpdate_v10020, CALL_LONG),
+	RUNTIME(cudaGraphUpload_v10000, CALL_LONG),
+	RUNTIME(cudaStreamEndCapture_v10000, CALL_LONG),
+	RUNTIME(cudaFuncGetAttributes_v3020, CALL_LONG),
+	RUNTIME(cudaMallocManaged_v6000, CALL_LONG),
+	RUNTIME(cudaLibraryLoadData_v12060, CALL_LONG),
+	RUNTIME(cudaLibraryUnload_v12060, CALL_LONG),
+	RUNTIME(cudaStreamCreateWithPriority_v5050, CALL_LONG),
+	RUNTIME(cudaStreamCreateWithFlags_v5000, CALL_LONG),
+	RUNTIME(cudaStreamDestroy_v5050, CALL_LONG),
+	DRIVER(cuCtxCreate_v4, CALL_LONG),
+	DRIVER(cuDevicePrimaryCtxRetain, CALL_LONG),
+	DRIVER(cuDevicePrimaryCtxReset_v2, CALL_LONG),
+	DRIVER(cuModuleLoad, CALL_LONG),
+	DRIVER(cuModuleLoadData, CALL_LONG),
+	DRIVER(cuModuleLoadDataEx, CALL_LONG),
+	DRIVER(cuModuleLoadFatBinary, CALL_LONG),
+	DRIVER(cuModuleGetFunction, CALL_LONG),
+	DRIVER(cuModuleUnload, CALL_LONG),
+	DRIVER(cuLibraryLoadData, CALL_LONG),
+	DRIVER(cuLibraryLoadFromFile, CALL_LONG),
+	DRIVER(cuLibraryGetModule, CALL_LONG),
+	DRIVER(cuLibraryUnload, CALL_LONG),
+	DRIVER(cuFuncLoad, CALL_LONG),
+	DRIVER(cuLinkAddData_v2, CALL_LONG),
+	DRIVER(cuLinkComplete, CALL_LONG),
+	DRIVER(cuGraphInstantiateWithFlags, CALL_LONG),
+	DRIVER(cuGraphInstantiateWithParams, CALL_LONG),
+	DRIVER(cuGraphExecUpdate_v2, CALL_LONG),
+	DRIVER(cuGraphUpload, CALL_LONG),
+	DRIVER(cuMemHostAlloc_v2, CALL_LONG),
+	DRIVER(cuMemFreeHost, CALL_LONG),
+	DRIVER(cuMemHostRegister_v2, CALL_LONG),
+	DRIVER(cuMemHostUnregister, CALL_LONG),
+	DRIVER(cuMemCreate, CALL_LONG),
+	DRIVER(cuMemMap, CALL_LONG),
+	DRIVER(cuMemSetAccess, CALL_LONG),
+	DRIVER(cuMemUnmap, CALL_LONG),
+	DRIVER(cuMemRelease, CALL_LONG),
+	DRIVER(cuMemcpyHtoD_v2, CALL_LONG),
+	DRIVER(cuMemcpyDtoH_v2, CALL_LONG),
+	DRIVER(cuMemcpyDtoD_v2, CALL_LONG),
+	DRIVER(cuMemcpyHtoDAsync_v2, CALL_LONG),
+	DRIVER(cuMemcpyDtoHAsync_v2, CALL_LONG),
+	DRIVER(cuMemcpyDtoDAsync_v2, CALL_LONG),
+	DRIVER(cuMemcpyAsync, CALL_LONG),
 #undef RUNTIME
 #undef DRIVER
 };
@@ -106,8 +166,6 @@ static void note_launch(void)
 		atomic_store(&several_threads, true);
 }
 
-#define CALL_IDS 2048
-#define MAX_DEPTH 4			/* a runtime call, a driver call in it, and two to spare */
 static uint8_t call_kinds[2][CALL_IDS]; /* by domain; filled before the first subscription */
 
 /* Once: callbacks of an earlier subscription may be reading. */
@@ -146,8 +204,10 @@ static void call_begins(struct thread_calls *here, const struct call *call)
 {
 	if (here->depth == 0)
 		atomic_fetch_add(&inside, 1);
-	/* Nothing nests so deep: the ends of those below have been missed. */
-	if (here->depth == MAX_DEPTH)
+	/* A call inside another has its correlation, and nothing nests so deep: else the ends of
+	 * those below have been missed. */
+	if (here->depth == MAX_DEPTH ||
+	    (here->depth && here->calls[0].correlation != call->correlation))
 		here->depth = 0;
 	here->calls[here->depth++] = *call;
 }
@@ -191,7 +251,7 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 		cupti_call_ended(domain, id, ended->start_ns, thread_id(), data);
 	if (here->depth)
 		return;
-	/* Each costs a little, recorded or not; PyTorch makes ten for every kernel. */
+	/* Each costs a little, recorded or not. */
 	atomic_fetch_add_explicit(&cupti_added.calls, 1, memory_order_relaxed);
 	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed) &&
 	    atomic_load(&inside) == 1 && cupti_leave_in_callback(what == CALL_WAIT))
@@ -219,8 +279,20 @@ unsigned int cupti_in_callbacks(void)
 	return atomic_load(&in_callbacks);
 }
 
-/* Callbacks that this CUPTI does not know are left out. */
-CUptiResult cupti_subscribe(bool with_calls, bool fresh)
+/* Those that work. Callbacks that this CUPTI does not know are left out. */
+static void follow_calls(void)
+{
+	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_RUNTIME_API,
+							CUPTI_CB_DOMAIN_DRIVER_API };
+
+	for (size_t d = 0; d < COUNT(domains); d++)
+		for (CUpti_CallbackId id = 0; id < CALL_IDS; id++)
+			if (call_kinds[d][id] || cupti_is_chosen(domains[d], id))
+				cupti_api.cuptiEnableCallback(1, subscriber, domains[d], id);
+	following = true;
+}
+
+CUptiResult cupti_subscribe(bool with_calls)
 {
 	CUptiResult result;
 
@@ -239,16 +311,14 @@ CUptiResult cupti_subscribe(bool with_calls, bool fresh)
 		cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 					      resources[i]);
 	if (with_calls) {
-		cupti_watch_calls();
-		if (fresh) /* what began before, CUPTI has not seen */
-			watching_since_ns -= CALL_GRACE_NS;
-		by_callback = watching;
+		follow_calls();
+		by_callback = true;
 	}
 	return CUPTI_SUCCESS;
 }
 
-/* Of a call that is under way CUPTI has a record, and the beginning was not seen here: it is given
- * some time to end. */
+/* Calls whose beginning was not seen are given some time to end: short ones, or any where none has
+ * been followed. */
 void cupti_watch_calls(void)
 {
 	if (!subscribed || watching)
@@ -260,9 +330,21 @@ void cupti_watch_calls(void)
 	watching_since_ns = clock_monotonic_ns();
 }
 
+void cupti_ignore_calls(void)
+{
+	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_RUNTIME_API,
+							CUPTI_CB_DOMAIN_DRIVER_API,
+							CUPTI_CB_DOMAIN_RESOURCE };
+
+	for (size_t d = 0; d < COUNT(domains); d++)
+		cupti_api.cuptiEnableDomain(0, subscriber, domains[d]);
+	following = watching = by_callback = false;
+}
+
 bool cupti_sees_calls(void)
 {
-	return watching && clock_monotonic_ns() - watching_since_ns >= CALL_GRACE_NS;
+	return watching && clock_monotonic_ns() - watching_since_ns >=
+				   (following ? CALL_GRACE_NS : LONG_GRACE_NS);
 }
 
 void cupti_unsubscribe(void)
@@ -274,7 +356,7 @@ void cupti_unsubscribe(void)
 
 void cupti_subscription_ended(void)
 {
-	subscribed = watching = by_callback = false;
+	subscribed = following = watching = by_callback = false;
 }
 
 bool cupti_subscribed(void)
@@ -300,7 +382,7 @@ bool cupti_saw_graphs(void)
 
 unsigned int cupti_graph_threads(void)
 {
-	if (atomic_load(&several_threads) || !watching)
+	if (atomic_load(&several_threads) || !(following || watching))
 		return 2; /* unseen is as bad as several */
 	return atomic_load(&graph_thread) != 0;
 }
@@ -313,5 +395,5 @@ bool cupti_graphs_only_here(void)
 
 unsigned int cupti_calls_under_way(void)
 {
-	return watching ? atomic_load(&inside) : 0;
+	return following || watching ? atomic_load(&inside) : 0;
 }

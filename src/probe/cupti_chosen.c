@@ -62,7 +62,7 @@ static const CUpti_CallbackId driver_calls[] = {
 };
 
 static bool chosen[2][CALL_IDS]; /* by domain; filled when CUPTI is loaded */
-static bool all_on;
+static bool all_on, single_on;
 
 /* Without a subscription of its own, beside one that another client has left behind, CUPTI delivers
  * no records of single calls; all of them it does, and those that are not chosen are left out. */
@@ -79,7 +79,8 @@ static void all_calls(bool on)
 	all_on = on;
 }
 
-/* Calls that this CUPTI does not know yet are left out. */
+/* Calls that this CUPTI does not know yet are left out. What is off is not switched off again:
+ * beside callbacks that has made CUPTI lose the ends of calls, and programs their heap. */
 void cupti_chosen_calls(bool on)
 {
 	if (on && cupti_calls_by_callback())
@@ -88,6 +89,9 @@ void cupti_chosen_calls(bool on)
 		all_calls(on);
 		return;
 	}
+	if (!on && !single_on)
+		return;
+	single_on = on;
 	for (size_t i = 0; i < COUNT(runtime_calls); i++)
 		cupti_api.cuptiActivityEnableRuntimeApi(runtime_calls[i], on);
 	for (size_t i = 0; i < COUNT(driver_calls); i++)

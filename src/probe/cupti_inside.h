@@ -77,14 +77,18 @@ uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 void cupti_call_ended(CUpti_CallbackDomain domain, CUpti_CallbackId id, int64_t start_ns,
 		      uint32_t thread, const CUpti_CallbackData *data);
 
-/* cupti_calls.c: the subscriber. with_calls: all calls are followed, as detaching wants it. fresh:
- * CUPTI was not attached before. */
-CUptiResult cupti_subscribe(bool with_calls, bool fresh);
+/* cupti_calls.c: the subscriber. with_calls: the calls that work are followed, and the chosen ones
+ * recorded, as detaching wants it. */
+CUptiResult cupti_subscribe(bool with_calls);
 bool cupti_subscribed(void);
 /* Chosen calls are recorded by callbacks. */
 bool cupti_calls_by_callback(void);
+/* All calls are followed from now on, until the subscription ends. */
 void cupti_watch_calls(void);
-/* Calls are followed, and have been for long enough. */
+/* No callback comes any more; the subscription stays. */
+void cupti_ignore_calls(void);
+#define CALL_GRACE_NS INT64_C(20000000) /* for short calls that were under way before that */
+/* They are, and have been for long enough. */
 bool cupti_sees_calls(void);
 /* Not after cuptiFinalize, which ends the subscription with everything else. */
 void cupti_unsubscribe(void);

@@ -33,6 +33,7 @@ static bool proved;
 static bool attached;	     /* as far as the governor and the run have been told */
 static enum gear leaving_to; /* of the row, once it has left */
 static bool yielded;	     /* another client has CUPTI */
+static bool told_held;	     /* that it keeps the subscription */
 static struct cupti_wish wish;
 static struct governor governor;
 static int64_t changed_ns; /* of `attached` */
@@ -170,12 +171,11 @@ int gears_start(bool full, char *words, size_t size)
 
 	pthread_mutex_lock(&lock);
 	wish = (struct cupti_wish){ .full = full,
-				    .brief = l.shifts > 0,
 				    .may_leave = l.budget > 0 || l.shifts || !wanted,
 				    .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
 	flushed_ns = cost_ns = clock_monotonic_ns();
-	yielded = attached = proved = false;
+	yielded = attached = proved = told_held = false;
 	governor_start(&governor, &l, clock_monotonic_ns());
 	snprintf(words, size, "GPU records as the schedule asks for them");
 	if (wanted)
@@ -189,6 +189,21 @@ int gears_start(bool full, char *words, size_t size)
 	return running ? 0 : r;
 }
 
+/* Another client has left its subscription behind. What costs more than the budget could then never
+ * be ended. */
+static bool could_not_leave(void)
+{
+	if (!cupti_is_held() || governor_may_stay(&governor))
+		return false;
+	retry_ns = clock_monotonic_ns() + RETRY_NS;
+	if (!told_held)
+		write_gear(GEAR_YIELDED,
+			   "another profiler keeps CUPTI's subscription, so that recording could "
+			   "not be ended safely: no device records (run --budget off has them)");
+	told_held = yielded = true;
+	return true;
+}
+
 /* Attaches when it was not; the lock is held. */
 static void attach(const char *why)
 {
@@ -196,6 +211,8 @@ static void attach(const char *why)
 	char words[256];
 	int r;
 
+	if (could_not_leave())
+		return;
 	if (!governor_may_attach(&governor)) {
 		if (yielded || gear != GEAR_COUNTS)
 			write_gear(governor.gear, governor.why);
@@ -227,13 +244,18 @@ static void tick_off(int64_t now_ns, int64_t *wait_ns)
 /* False when it stays attached, which is written down once. */
 static bool leave(enum gear gear)
 {
+	int r = cupti_leave(governor_patience_ns(&governor));
+
 	leaving_to = gear;
-	if (cupti_leave() == 0)
+	if (r == 0)
 		return true;
 	if (governor.limits.may_detach) {
-		governor_cannot_detach(&governor,
-				       "detaching beside CUDA graphs is not proved for this CUPTI "
-				       "and driver: run moescope doctor --stress");
+		governor_cannot_detach(
+			&governor, r == -EPERM
+					   ? "detaching beside CUDA graphs is not proved for this "
+					     "CUPTI and driver: run moescope doctor --stress"
+					   : "another profiler keeps CUPTI's subscription, so "
+					     "that it cannot be detached safely: always");
 		write_gear(governor.gear, governor.why);
 	}
 	return false;
@@ -284,7 +306,7 @@ unsigned int gears_tick(void)
 	cupti_settle_clients();
 	pthread_mutex_lock(&lock);
 	if (running) {
-		state = cupti_state() == CUPTI_LEAVING ? cupti_poll() : cupti_state();
+		state = cupti_poll();
 		note_if_gone();
 		if (state == CUPTI_LEAVING)
 			wait_ns = LEAVE_POLL_MS * MS;
@@ -341,12 +363,10 @@ void gears_want(bool on)
 		return;
 	pthread_mutex_lock(&lock);
 	note_if_gone();
-	if (wanted && running && !yielded && cupti_state() != CUPTI_ON) {
+	/* It may have been told to go a moment ago. */
+	if (wanted && running && !yielded && !cupti_stay()) {
 		gpu_on_program_thread = true;
-		while (cupti_state() == CUPTI_LEAVING) /* it was told to go a moment ago */
-			cupti_leave_now();
-		if (attached)
-			note_detached(leaving_to, governor.why);
+		note_if_gone();
 		attach("the schedule begins, or a pause ends");
 		gpu_on_program_thread = false;
 	}

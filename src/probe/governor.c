@@ -8,10 +8,9 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-#define LOOK_NS (250 * MS)	 /* counts over less than this say little */
-#define LOOKS_OVER 2		 /* in a row before it shifts down */
-#define DEBT_MAX_NS (100.0 * MS) /* the same for what costs too much only now and then */
-#define PART_MAX 0.9		 /* of attached time that is lost: beyond, the prices are wrong */
+#define LOOK_NS (100 * MS)	/* what one look may find lost is to stay small */
+#define DEBT_MAX_NS (25.0 * MS) /* beyond the budget: the price of finding out what it costs */
+#define PART_MAX 0.9		/* of attached time that is lost: beyond, the prices are wrong */
 #define GAP_MAX_NS 1e18
 #define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */
 #define WINDOW_MAX_NS (8000 * MS)
@@ -19,7 +18,11 @@
 #define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
 #define UP_AGAIN 0.6	    /* of that: when windows are given up for always */
 #define STEPS_NEEDED 8	    /* of each sort before their comparison is believed */
-#define FACTOR_MAX 4.0	    /* beyond, steps differ for another reason than collecting */
+#define EARLY_PART 0.5	    /* of all that may be lost so far, for one window */
+#define PATIENCE_MIN_NS (20 * MS)
+#define PATIENCE_MAX_NS (200 * MS)
+#define PATIENCE_LOST_NS (5.0 * MS) /* that much may be lost meanwhile */
+#define FACTOR_MAX 4.0		    /* beyond, steps differ for another reason than collecting */
 
 void governor_start(struct governor *g, const struct governor_limits *limits, int64_t now_ns)
 {
@@ -29,6 +32,7 @@ void governor_start(struct governor *g, const struct governor_limits *limits, in
 				.cost = -1,
 				.switch_ns = SWITCH_NS,
 				.rarer = 1,
+				.start_ns = now_ns,
 				.since_ns = now_ns,
 				.looked_ns = now_ns,
 				.look_ns = now_ns + LOOK_NS };
@@ -155,14 +159,31 @@ static void measure(struct governor *g, int64_t now_ns, const struct governor_co
 	}
 }
 
-/* The longer a window the less its switching counts, but when that is a quarter of what the window
- * itself costs there is little to be gained. */
-static void plan_windows(struct governor *g)
+/* Of attached time the part that is lost: without records the program would have done the same work
+ * in time / (1 + cost). */
+static double lost_share(const struct governor *g)
 {
-	double cost = g->cost > 1e-4 ? g->cost : 1e-4;
-	double window_ns = 4 * (double)g->switch_ns / cost, most_ns = WINDOW_MAX_NS, step_ns;
+	return g->cost > 0 ? g->cost / (1 + g->cost) : 0;
+}
+
+/* What a window of that length costs, switching included. */
+static double window_cost(const struct governor *g, double window_ns)
+{
+	return window_ns * lost_share(g) + (double)g->switch_ns;
+}
+
+/* The longer a window the less its switching counts, but when that is a quarter of what the window
+ * itself costs there is little to be gained. Early in a run windows are shorter: a program that ends
+ * soon is to have more than one, and each is paid for before it begins. */
+static void plan_windows(struct governor *g, int64_t now_ns)
+{
+	double share = lost_share(g) > 1e-4 ? lost_share(g) : 1e-4;
+	double allowed_ns = g->limits.budget * MARGIN * (double)(now_ns - g->start_ns) * EARLY_PART;
+	double window_ns = 4 * (double)g->switch_ns / share, most_ns = WINDOW_MAX_NS, step_ns;
 	double longer = stretch(g);
 
+	if (window_cost(g, window_ns) > allowed_ns)
+		window_ns = (allowed_ns - (double)g->switch_ns) / share;
 	if (window_ns < WINDOW_MIN_NS)
 		window_ns = WINDOW_MIN_NS;
 	if (window_ns > most_ns)
@@ -179,15 +200,14 @@ static void plan_windows(struct governor *g)
 	g->window_ns = (int64_t)(longer * window_ns < most_ns ? longer * window_ns : most_ns);
 }
 
-/* The gap that pays for a window of that length in which so much was lost, for its switching, and
- * for what is owed. */
-static int64_t gap_for(const struct governor *g, double window_ns, double lost_ns)
+/* The gap that pays for what is owed and for the next window. */
+static int64_t gap_before_window(const struct governor *g)
 {
-	double target = g->limits.budget * MARGIN, gap_ns;
+	double target = g->limits.budget * MARGIN, window_ns = (double)g->window_ns, gap_ns;
 
 	if (target <= 0)
 		return 0;
-	gap_ns = ((lost_ns + (double)g->switch_ns + g->debt_ns) / target - window_ns) * g->rarer;
+	gap_ns = ((g->debt_ns + window_cost(g, window_ns)) / target - window_ns) * g->rarer;
 	if (gap_ns < 0)
 		return 0;
 	return (int64_t)(gap_ns < GAP_MAX_NS ? gap_ns : GAP_MAX_NS);
@@ -203,19 +223,11 @@ static enum governor_order end_window(struct governor *g, const char *why)
 /* While attached always: down to windows when it costs too much. */
 static enum governor_order ask_always(struct governor *g)
 {
-	g->over = g->cost > g->limits.budget * MARGIN ? g->over + 1 : 0;
-	if ((g->over < LOOKS_OVER && g->debt_ns < DEBT_MAX_NS) || !g->limits.may_detach)
+	if (g->debt_ns < DEBT_MAX_NS || !g->limits.may_detach)
 		return GOVERNOR_KEEP;
 	g->gear = GEAR_WINDOWS;
-	plan_windows(g);
+	/* What was lost until now is in the debt. */
 	g->since_ns = g->looked_ns;
-	if (!g->tried) {
-		/* What it took to find out is not held against the windows to come, beyond the
-		 * length of one: else they would begin after minutes. But only once. */
-		g->since_ns -= g->window_ns;
-		g->debt_ns = 0;
-		g->tried = true;
-	}
 	return end_window(g, "collecting costs more than the budget: windows");
 }
 
@@ -223,10 +235,9 @@ static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_
 {
 	int64_t left_ns;
 
-	plan_windows(g);
+	plan_windows(g, g->since_ns);
 	if (g->cost < g->limits.budget * MARGIN * UP_AGAIN) {
 		g->gear = GEAR_ALWAYS;
-		g->over = 0;
 		g->debt_ns += (double)g->switch_ns;
 		g->why = "collecting costs less than the budget: always";
 		return GOVERNOR_KEEP;
@@ -292,10 +303,13 @@ enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts)
 {
-	/* It was asked for before the gap was over: the rest of that is owed. */
-	if (!g->attached && g->since_ns + g->gap_ns > now_ns)
-		g->debt_ns += (double)(g->since_ns + g->gap_ns - now_ns) * g->limits.budget *
-			      MARGIN / g->rarer;
+	/* What the gap has paid. One that was longer than it had to be pays for nothing more. */
+	if (!g->attached && g->windows) {
+		int64_t gap_ns = now_ns - g->since_ns < g->gap_ns ? now_ns - g->since_ns
+								  : g->gap_ns;
+
+		g->debt_ns -= (double)gap_ns * g->limits.budget * MARGIN / g->rarer;
+	}
 	g->gap_ns = 0;
 	g->attached = true;
 	g->windows++;
@@ -309,24 +323,36 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts)
 {
-	/* Of a stretch of time what it takes from the program; without records it would have done
-	 * the same work in time / (1 + cost). */
-	double share = g->cost > 0 ? g->cost / (1 + g->cost) : 0;
 	double window_ns = (double)(now_ns - took_ns - g->looked_ns);
-	double lost_ns = g->cost_by_steps ? window_ns * share : added_since_look(g, counts);
+	double lost_ns = g->cost_by_steps ? window_ns * lost_share(g) : added_since_look(g, counts);
 
 	if (lost_ns > window_ns * PART_MAX)
 		lost_ns = window_ns * PART_MAX;
 	/* While always attached, all up to the last look is in the debt. */
 	if (g->gear != GEAR_ALWAYS && g->since_ns < g->looked_ns) {
 		window_ns += (double)(g->looked_ns - g->since_ns);
-		lost_ns += (double)(g->looked_ns - g->since_ns) * share;
+		lost_ns += (double)(g->looked_ns - g->since_ns) * lost_share(g);
 	}
 	g->attached = false;
 	g->switch_ns += took_ns;
-	g->gap_ns = gap_for(g, window_ns, lost_ns);
-	g->debt_ns = 0;
+	g->debt_ns += lost_ns + (double)g->switch_ns - window_ns * g->limits.budget * MARGIN;
 	g->since_ns = now_ns;
+	plan_windows(g, now_ns);
+	g->gap_ns = gap_before_window(g);
+}
+
+int64_t governor_patience_ns(const struct governor *g)
+{
+	double ns = g->cost > 0 ? PATIENCE_LOST_NS / g->cost : PATIENCE_MAX_NS;
+
+	if (ns < PATIENCE_MIN_NS)
+		return PATIENCE_MIN_NS;
+	return ns < PATIENCE_MAX_NS ? (int64_t)ns : PATIENCE_MAX_NS;
+}
+
+bool governor_may_stay(const struct governor *g)
+{
+	return g->limits.budget <= 0 || (g->cost >= 0 && g->cost <= g->limits.budget * MARGIN);
 }
 
 void governor_cannot_detach(struct governor *g, const char *why)

@@ -52,17 +52,16 @@ struct governor {
 	const char *why; /* of the last shift */
 	double cost;	 /* slowdown while attached, fraction; negative: not known yet */
 	bool cost_by_steps;
+	int64_t start_ns;
 	int64_t since_ns;  /* when it was attached or detached */
 	int64_t switch_ns; /* what the last attaching and detaching took together */
 	int64_t window_ns, gap_ns;
 	double rarer;	/* how much longer than it must be a gap is, to save device memory */
-	double debt_ns; /* what collecting has cost beyond the budget and no gap has paid for */
-	bool tried;	/* the first shift down is over */
+	double debt_ns; /* what collecting has cost beyond what the time so far pays for */
 	uint64_t windows;
 	int64_t look_ns;   /* when it counts next */
 	int64_t looked_ns; /* of the counts below */
 	struct governor_counts looked;
-	unsigned int over;		 /* looks in a row above the budget */
 	double steps[2][GOVERNOR_STEPS]; /* without records: ns; with: multiples of those */
 	unsigned int n_steps[2];
 };
@@ -78,12 +77,17 @@ bool governor_is_due(const struct governor *g, int64_t now_ns);
 /* What to do now. ret_wait_ns: when to ask again at the latest. */
 enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 				 const struct governor_counts *counts, int64_t *ret_wait_ns);
-/* It has been done, and took that long; refused: it could not be done and will not be. */
+/* How long a good moment to detach may be waited for, at what recording costs meanwhile. */
+int64_t governor_patience_ns(const struct governor *g);
+/* It has been done, and took that long. */
 void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts);
 void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts);
+/* It could not be done and will not be. */
 void governor_cannot_detach(struct governor *g, const char *why);
+/* The budget is kept without ever detaching, as far as is known. */
+bool governor_may_stay(const struct governor *g);
 
 /* False when the allowance of device memory has no room for one more time: then the gear is counts,
  * and why says so. */

@@ -153,10 +153,8 @@ static void complete(struct buffer *buffers)
 		fake_counted.forgotten += call ? 0 : buffer->records;
 		pthread_mutex_unlock(&fake_lock);
 		buffers = buffer->next;
-		if (call)
+		if (call) /* else the memory is the probe's, and it never comes back */
 			call(NULL, 0, buffer->data, buffer->size, buffer->valid);
-		else
-			free(buffer->data);
 		free(buffer);
 		pthread_mutex_lock(&fake_lock);
 		fake_counted.buffers_completed++;
@@ -348,7 +346,6 @@ void fake_forget_records(void)
 
 		held = buffer->next;
 		fake_counted.forgotten += buffer->records;
-		free(buffer->data);
 		free(buffer);
 	}
 }
@@ -411,6 +408,8 @@ const struct fake_cupti fake_cupti = {
 	.set_version = set_version,
 	.hold_subscription = fake_hold_subscription,
 	.call = fake_call,
+	.enter = fake_enter,
+	.leave = fake_leave,
 	.lose_ends = fake_lose_ends,
 	.launch_graph = fake_launch_graph,
 	.wait_device = fake_wait_device,
@@ -460,6 +459,8 @@ CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 	pthread_mutex_lock(&fake_lock);
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && enabled[kind])
 		fake_kernels_switched();
+	if (enabled[kind])
+		fake_switched_off(false);
 	enabled[kind] = false;
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
@@ -497,6 +498,7 @@ CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag)
 
 	if (result == CUPTI_SUCCESS) {
 		pthread_mutex_lock(&fake_lock);
+		fake_flushes();
 		buffers = held;
 		held = NULL;
 		pthread_mutex_unlock(&fake_lock);
@@ -522,6 +524,8 @@ static CUptiResult enable_call(bool *calls, CUpti_CallbackId cbid, uint8_t enabl
 	if (cbid >= CALLBACKS)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	pthread_mutex_lock(&fake_lock);
+	if (!enable)
+		fake_switched_off(true);
 	calls[cbid] = enable != 0;
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);

@@ -89,6 +89,9 @@ struct fake_cupti {
 	void (*hold_subscription)(const char *name);
 	/* What the calling thread does with CUDA, with the subscriber's callbacks around it. */
 	void (*call)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+	/* The two halves of a call. */
+	void (*enter)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+	void (*leave)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 	/* In each of the next n subscriptions no callback tells the end of the first call. */
 	void (*lose_ends)(unsigned int n);
 	void (*launch_graph)(void);

@@ -23,10 +23,15 @@ HIDDEN bool fake_kernels_on(void);
 
 /* fake_cupti_life.c; with the lock: kernel records were switched. */
 HIDDEN void fake_kernels_switched(void);
+/* With the lock: records of a kind, or of single calls, go off; a flush begins. */
+HIDDEN void fake_switched_off(bool single_call);
+HIDDEN void fake_flushes(void);
 /* The other client's clock, NULL: CUPTI's own. */
 HIDDEN CUpti_TimestampCallbackFunc fake_clock(void);
 HIDDEN void fake_hold_subscription(const char *name);
 HIDDEN void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+HIDDEN void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+HIDDEN void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 HIDDEN void fake_lose_ends(unsigned int n);
 void fake_launch_graph(void);
 HIDDEN void fake_wait_device(void);

@@ -6,7 +6,9 @@
  * - cuptiFinalize while another thread is in a callback,
  * - cuptiFinalize with CUDA graphs, on another thread than the one that launches them, or when
  *   several threads do,
- * - kernel records off, a graph launched, cuptiFinalize.
+ * - kernel records off, a graph launched, cuptiFinalize,
+ * - records of single calls off while another thread is inside a call,
+ * - kinds off while another thread is inside a call, then a flush.
  *
  * Any thread; callbacks run on the thread that makes the call, without the lock.
  */
@@ -33,7 +35,7 @@ struct CUpti_Subscriber_st {
 
 static struct CUpti_Subscriber_st the_subscriber;
 static CUpti_TimestampCallbackFunc clock_function;
-static unsigned int in_callbacks; /* threads */
+static _Atomic unsigned int in_callbacks; /* threads */
 static __thread bool in_callback;
 static __thread unsigned int call_depth;
 static __thread uint32_t correlation; /* of the outermost call */
@@ -48,10 +50,70 @@ static bool launched_off; /* a graph, since kernel records were switched off */
 static bool hold_nodes;
 static unsigned int held_nodes;
 
+/* The calls under way, by the order in which they began and ended; under the lock. A thread that
+ * switches at the end of its call minds those that began before that. */
+#define CALLERS 64
+static uint64_t order, began[CALLERS]; /* 0: no call */
+static bool taken[CALLERS];
+static __thread int caller = -1;
+static __thread uint64_t ending; /* of this thread's call; 0: it is not ending */
+static bool off_beside_call;
+
 static void deadly(const char *what)
 {
 	fprintf(stderr, "fake cupti: on a real device this is the end of the program: %s\n", what);
 	abort();
+}
+
+static void note_begin(void)
+{
+	pthread_mutex_lock(&fake_lock);
+	for (int i = 0; caller < 0; i++) {
+		if (i == CALLERS)
+			abort(); /* a test with more threads than anybody thought of */
+		if (!taken[i])
+			caller = i;
+	}
+	taken[caller] = true;
+	if (fake_kernels_on()) /* of others the library knows nothing */
+		began[caller] = ++order;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void note_ending(bool over)
+{
+	pthread_mutex_lock(&fake_lock);
+	ending = over ? 0 : ++order;
+	if (over) {
+		began[caller] = 0;
+		taken[caller] = false;
+		caller = -1;
+	}
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* With the lock. */
+static bool beside_call(void)
+{
+	for (int i = 0; i < CALLERS; i++)
+		if (i != caller && began[i] && (!ending || began[i] < ending))
+			return true;
+	return caller >= 0 && began[caller] && !ending;
+}
+
+void fake_switched_off(bool single_call)
+{
+	if (!beside_call())
+		return;
+	if (single_call)
+		deadly("records of a call switched off while a thread is inside a call");
+	off_beside_call = true;
+}
+
+void fake_flushes(void)
+{
+	if (off_beside_call)
+		deadly("a flush after records were switched off beside a call");
 }
 
 void fake_kernels_switched(void)
@@ -80,19 +142,9 @@ static bool begin_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 	if (wanted) {
 		*ret_function = the_subscriber.callback;
 		*ret_arg = the_subscriber.arg;
-		in_callbacks++;
-		in_callback = true;
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return wanted;
-}
-
-static void end_callback(void)
-{
-	pthread_mutex_lock(&fake_lock);
-	in_callbacks--;
-	in_callback = false;
-	pthread_mutex_unlock(&fake_lock);
 }
 
 static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
@@ -102,11 +154,14 @@ static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const vo
 
 	if (!begin_callback(domain, id, &function, &arg))
 		return;
+	in_callback = true;
+	atomic_fetch_add(&in_callbacks, 1);
 	function(arg, domain, id, data);
-	end_callback();
+	atomic_fetch_sub(&in_callbacks, 1);
+	in_callback = false;
 }
 
-static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
 	const struct timespec moment = { .tv_nsec = 2000 };
@@ -118,24 +173,29 @@ static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	}
 	data.correlationId = correlation;
 	call_back(domain, id, &data);
+	if (call_depth == 1)
+		note_begin();
 }
 
-static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	int status = 0;
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_EXIT,
 				    .functionReturnValue = &status,
 				    .correlationId = correlation };
 
+	if (call_depth == 1)
+		note_ending(false);
 	if (call_depth > 1 || !end_is_lost)
 		call_back(domain, id, &data);
-	call_depth--;
+	if (--call_depth == 0)
+		note_ending(true);
 }
 
 void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	enter(domain, id);
-	leave(domain, id);
+	fake_enter(domain, id);
+	fake_leave(domain, id);
 }
 
 void fake_lose_ends(unsigned int n)
@@ -160,20 +220,22 @@ static void note_launch(void)
 
 void fake_launch_graph(void)
 {
-	enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
-	enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
+	fake_enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
+	fake_enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
 	note_launch();
-	leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
-	leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
+	fake_leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
+	fake_leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
 }
 
 void fake_wait_device(void)
 {
 	waits = true;
-	enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
-	enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
-	leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
-	leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
+	fake_enter(CUPTI_CB_DOMAIN_RUNTIME_API,
+		   CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
+	fake_enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
+	fake_leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
+	fake_leave(CUPTI_CB_DOMAIN_RUNTIME_API,
+		   CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
 	waits = false;
 }
 
@@ -363,6 +425,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	fake_counted.finalized_by = (pid_t)syscall(SYS_gettid);
 	the_subscriber.used = false;
 	clock_function = NULL;
+	off_beside_call = false;
 	fake_forget_records();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
