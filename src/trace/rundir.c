@@ -24,6 +24,9 @@
 #include "base/version.h"
 #include "trace/shard.h"
 
+#define COMMAND_BYTES (64u << 10) /* of a command, quoted; in JSON a byte takes up to six */
+#define NOTES_BYTES (64u << 10)	  /* of notes about shards */
+
 /* A word as a shell would need it. */
 static void quote(struct buf *out, const char *word)
 {
@@ -38,15 +41,29 @@ static void quote(struct buf *out, const char *word)
 	buf_append(out, "'", 1);
 }
 
+/* As many whole words as fit, then how many do not: readers take a run.json of a limited size. */
 static char *command_text(const struct rundir_meta *meta)
 {
 	struct buf out = { 0 };
+	size_t left_out = 0;
+	int i;
 
-	for (int i = 0; i < meta->argc; i++) {
+	for (i = 0; i < meta->argc; i++) {
+		size_t before = out.size;
+
 		if (i)
 			buf_append(&out, " ", 1);
 		quote(&out, meta->argv[i]);
+		if (out.size > COMMAND_BYTES && !out.failed) {
+			out.size = before;
+			break;
+		}
 	}
+	for (int j = i; j < meta->argc; j++)
+		left_out += strlen(meta->argv[j]);
+	if (i < meta->argc)
+		buf_printf(&out, "%s(and %d argument%s more, %zu bytes)", i ? " " : "",
+			   meta->argc - i, meta->argc - i == 1 ? "" : "s", left_out);
 	buf_append(&out, "", 1);
 	if (out.failed) {
 		buf_release(&out);
@@ -318,16 +335,22 @@ static void seal_shards(const char *path, struct buf *notes)
 {
 	struct err err = { "" };
 	char **shards;
-	size_t n;
+	size_t n, more = 0;
 
 	if (rundir_shards(path, &shards, &n, &err) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		if (shard_seal(shards[i], &err) < 0)
+		bool failed = shard_seal(shards[i], &err) < 0;
+
+		if (failed && notes->size < NOTES_BYTES)
 			buf_printf(notes, "%s%s", notes->size ? "\n" : "", err.message);
+		else
+			more += failed;
 		free(shards[i]);
 	}
 	free(shards);
+	if (more)
+		buf_printf(notes, "\n%zu shards more could not be completed", more);
 }
 
 int rundir_finish(const char *path, const struct rundir_end *end, struct err *err)

@@ -114,6 +114,40 @@ static struct rundir_info info_of(const char *path)
 	return info;
 }
 
+/* A run.json that readers refuse for its size would take the run with it. */
+static void test_long_commands_are_cut(void **state)
+{
+	enum { WORDS = 3000, BYTES = 1024 };
+	static char word[BYTES + 1], worst[100 << 10], *argv[WORDS];
+	struct rundir_meta meta = { .argc = WORDS, .argv = argv };
+	struct rundir_end end = { .exited = true };
+	struct rundir_info info;
+	struct err err = { "" };
+	char *path;
+
+	(void)state;
+	/* Control characters take the most room in JSON. */
+	memset(word, 1, BYTES);
+	for (int i = 0; i < WORDS; i++)
+		argv[i] = word;
+	path = make_run("long", &meta);
+	assert_int_equal(rundir_finish(path, &end, &err), 0);
+	info = info_of(path);
+	assert_string_equal(info.status, "exited");
+	assert_memory_equal(info.command, "'\x01\x01", 3);
+	assert_non_null(strstr(info.command, "' (and 2937 arguments more, 3007488 bytes)"));
+	rundir_info_release(&info);
+	free(path);
+	/* One that is too long by itself, and the words before it. */
+	memset(worst, 'x', sizeof(worst) - 1);
+	meta = (struct rundir_meta){ .argc = 3, .argv = (char *[]){ "sh", "-c", worst } };
+	path = make_run("one", &meta);
+	info = info_of(path);
+	assert_string_equal(info.command, "sh -c (and 1 argument more, 102399 bytes)");
+	rundir_info_release(&info);
+	free(path);
+}
+
 /* A budget survives the end of the run, whatever the locale; off is not the same as none. */
 static void test_budget(void **state)
 {
@@ -403,6 +437,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_round_trip),
+		TEST(test_long_commands_are_cut),
 		TEST(test_budget),
 		TEST(test_wrong_budgets),
 		cmocka_unit_test(test_rank_lists),
