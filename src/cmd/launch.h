@@ -10,18 +10,22 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cmd/witness.h"
+
 struct launch {
 	pid_t pid;
 	sigset_t given_mask; /* as we found it, and as the program gets it */
 	sigset_t watched;
 	struct sigaction given_sigchld;
-	int status; /* wait status, once ended */
+	struct witness witness;
+	int stop_signal; /* that stopped the program last */
+	int status;	 /* wait status, once ended */
 };
 
 enum launch_event {
 	LAUNCH_TIMEOUT,
 	LAUNCH_ENDED,
-	LAUNCH_STOPPED, /* put the terminal in order, then launch_suspend */
+	LAUNCH_STOPPED, /* so that we stop too: put the terminal in order, then launch_suspend */
 	LAUNCH_RESIZED, /* the terminal has another size */
 };
 
@@ -35,10 +39,8 @@ int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_ex
 /* Waits for something to happen, passing signals on meanwhile. timeout_ms -1: for ever. */
 enum launch_event launch_wait(struct launch *launch, int timeout_ms);
 
-/* Sends the program a signal if it has not ended. */
-void launch_kill(struct launch *launch, int signal_number);
-
-/* Stops this process as the program was stopped, and continues it afterwards. */
+/* Stops this process as the program was stopped. It goes on when the program does, or when somebody
+ * continues it, which then holds for the program too. */
 void launch_suspend(struct launch *launch);
 
 /* The exit status to return, or 128 + signal. */

@@ -103,24 +103,6 @@ def death_by_a_forwarded_signal():
     equal(run_json()["signal"], int(signal.SIGTERM))
 
 
-@test
-def stop_and_continue_go_together():
-    code = ("import os, signal; print(os.getpid(), flush=True); "
-            "os.kill(os.getpid(), signal.SIGSTOP); print('on', flush=True)")
-    with start("--", sys.executable, "-c", code) as p:
-        program = int(p.stdout.readline())
-        # The program stops itself; waitpid returns when moescope has followed.
-        pid, status = os.waitpid(p.pid, os.WUNTRACED)
-        equal(pid, p.pid)
-        check(os.WIFSTOPPED(status), status)
-        state = pathlib.Path(f"/proc/{program}/stat").read_text(encoding="ascii").split()[2]
-        equal(state, "T")
-        os.kill(p.pid, signal.SIGCONT)
-        equal(p.stdout.readline(), "on\n")
-        p.communicate(timeout=30)
-    equal(p.returncode, 0)
-
-
 # Counts the interrupts that reach it. The request to moescope to pass a SIGUSR1 on comes behind
 # whatever moescope was passing on before: when it is back, there is nothing more to come.
 COUNT_INTERRUPTS = """
@@ -195,11 +177,30 @@ def wait_for_a_change(p):
     raise AssertionError("it neither stops nor ends")
 
 
+def own_group():
+    os.setpgid(0, 0)
+
+
+@test
+def stop_and_continue_go_together():
+    code = ("import os, signal; print(os.getpid(), flush=True); "
+            "os.kill(os.getpid(), signal.SIGTSTP); print('on', flush=True)")
+    with start("--", sys.executable, "-c", code, preexec_fn=own_group) as p:
+        program = int(p.stdout.readline())
+        # The program stops itself as those do that put the terminal in order first.
+        status = wait_for_a_change(p)
+        check(os.WIFSTOPPED(status), status)
+        equal(os.WSTOPSIG(status), signal.SIGTSTP)
+        state = pathlib.Path(f"/proc/{program}/stat").read_text(encoding="ascii").split()[2]
+        equal(state, "T")
+        os.kill(p.pid, signal.SIGCONT)
+        equal(p.stdout.readline(), "on\n")
+        p.communicate(timeout=30)
+    equal(p.returncode, 0)
+
+
 @test
 def stopping_at_any_moment_stops_the_whole_job():
-    def own_group():
-        os.setpgid(0, 0)
-
     for i in range(40):
         with start("-f", "--", "true", preexec_fn=own_group) as p:
             # Not to wait for anything, but to hit every stage of the start.
