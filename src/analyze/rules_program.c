@@ -22,6 +22,11 @@ bool rule_program_failed(const struct run *run, const struct findings *f, struct
 		TITLE(v, "the program was killed by signal %d (%s)", info->signal,
 		      strsignal(info->signal));
 		rule_evidence(v, "signal", EVIDENCE_COUNT, info->signal);
+	} else if (!strcmp(info->status, "abandoned")) {
+		v->severity = SEVERITY_WARNING;
+		TITLE(v,
+		      "the run was abandoned: what recorded it was killed before the program's end "
+		      "was noted");
 	} else if (!strcmp(info->status, "unknown")) {
 		v->severity = SEVERITY_WARNING;
 		TITLE(v, "how the program ended is not known");

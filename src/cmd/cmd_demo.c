@@ -305,7 +305,7 @@ static int run_demo(struct invocation *inv)
 		.level = "trace",
 		.overhead_pairs = OVERHEAD_PAIRS,
 	};
-	struct recording recording = { 0 };
+	struct recording recording = RECORDING_NONE;
 	char steps[24], threads[24];
 	char **argv = calloc((size_t)inv->n_args + 8, sizeof(*argv));
 	int status;

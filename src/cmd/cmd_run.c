@@ -154,7 +154,7 @@ static int run_run(struct invocation *inv)
 		.overhead_pairs = values->overhead_check,
 		.ring_kb = values->ring_kb,
 	};
-	struct recording recording = { 0 };
+	struct recording recording = RECORDING_NONE;
 	struct err err = { "" };
 	char schedule[160];
 	enum launch_event event;

@@ -22,6 +22,7 @@
 #include "cmd/installed.h"
 #include "cmd/output.h"
 #include "cmd/run_files.h"
+#include "trace/run_lock.h"
 #include "trace/rundir.h"
 
 /* Whether a run may be made at `path`. EXIT_OK (it is not there, or empty, or may be replaced and
@@ -44,6 +45,10 @@ static int check_output(const char *path, bool force)
 	if (files.run && !force)
 		return fail("'%s' holds a run already; name another directory, or replace it with "
 			    "--force.",
+			    path);
+	if (run_writer(path) == RUN_WRITER_HELD)
+		return fail("'%s' is being written by a program that runs; wait for its end, or "
+			    "name another directory with --output.",
 			    path);
 	return EXIT_OK;
 }
@@ -76,25 +81,34 @@ static int make_dir(struct recording *recording, const char *path, const struct 
 		.kernel = plan->kernel,
 		.ranks = plan->ranks,
 	};
-	bool was_there = access(path, F_OK) == 0;
 	int r;
 
 	while (argv[meta.argc])
 		meta.argc++;
-	if (was_there && plan->force) {
+	/* The lock first: of two that want the same directory, one finds it held. */
+	recording->made_directory = mkdir(path, 0755) == 0;
+	r = run_lock_take(path, &recording->lock_fd);
+	if (r == -EBUSY)
+		return err_set(err, r, "%s: another program writes a run there", path);
+	r = 0;
+	if (!recording->made_directory && plan->force) {
 		r = run_files_remove(path, false);
-		if (r < 0)
-			return err_sys(err, r, "cannot empty '%s'", path);
+		if (r < 0 && r != -ENOENT)
+			err_sys(err, r, "cannot empty '%s'", path);
+		else
+			r = 0;
 	}
 	recording->name = strdup(path);
-	if (!recording->name)
-		return -ENOMEM;
-	r = rundir_create(path, &meta, &recording->path, err);
+	if (r == 0)
+		r = recording->name ? rundir_create(path, &meta, &recording->path, err) : -ENOMEM;
 	if (r < 0) {
+		run_lock_release(path, recording->lock_fd, true);
+		recording->lock_fd = -1;
+		if (recording->made_directory)
+			rmdir(path);
 		free(recording->name);
 		recording->name = NULL;
 	}
-	recording->made_directory = r == 0 && !was_there;
 	return r;
 }
 
@@ -216,8 +230,13 @@ int recording_begin(struct recording *recording, const struct record_plan *plan,
 
 static void remove_dir(struct recording *recording)
 {
-	int r = recording->path ? run_files_remove(recording->path, recording->made_directory) : 0;
+	int r = 0;
 
+	if (!recording->path)
+		return;
+	run_lock_release(recording->path, recording->lock_fd, true);
+	recording->lock_fd = -1;
+	r = run_files_remove(recording->path, recording->made_directory);
 	if (r < 0)
 		say("cannot remove '%s': %s.", recording->name, strerror(-r));
 }
@@ -254,6 +273,8 @@ bool recording_end(struct recording *recording, const char *program)
 	if (!recording->path)
 		return false;
 	r = rundir_finish(recording->path, &end, &err);
+	run_lock_release(recording->path, recording->lock_fd, r == 0);
+	recording->lock_fd = -1;
 	if (r < 0)
 		say("the run in %s has no end noted: %s", recording->name,
 		    err.message[0] ? err.message : strerror(-r));
@@ -268,6 +289,9 @@ bool recording_end(struct recording *recording, const char *program)
 
 void recording_release(struct recording *recording)
 {
+	if (recording->path)
+		run_lock_release(recording->path, recording->lock_fd, false);
+	recording->lock_fd = -1;
 	free(recording->path);
 	free(recording->name);
 	recording->path = NULL;

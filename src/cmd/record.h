@@ -27,13 +27,20 @@ struct record_plan {
 };
 
 struct recording {
-	char *path; /* absolute; NULL: nowhere to record to, the program runs all the same */
-	char *name; /* as to show it: relative when it was given so */
+	char *path;  /* absolute; NULL: nowhere to record to, the program runs all the same */
+	char *name;  /* as to show it: relative when it was given so */
+	int lock_fd; /* held while the run is written; -1: it has no lock */
 	bool made_directory; /* it was not there before */
 	bool some_ranks;     /* not all are wanted */
 	int64_t start_ns;
 	struct launch launch;
 };
+
+/* For the fields of a recording that nothing has begun. */
+#define RECORDING_NONE                                                                             \
+	{                                                                                          \
+		.lock_fd = -1                                                                      \
+	}
 
 /* Makes the run directory and sets the environment for the program. EXIT_OK, or the status to
  * exit with after a word on stderr. */

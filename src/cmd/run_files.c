@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/run_lock.h"
+
 bool ends_with(const char *text, const char *end)
 {
 	size_t a = strlen(text), b = strlen(end);
@@ -24,6 +26,7 @@ static bool is_dot(const char *name)
 static bool is_ours(const char *name)
 {
 	return strcmp(name, "run.json") == 0 || strcmp(name, PROGRAM_LOG) == 0 ||
+	       strcmp(name, RUN_LOCK_FILE) == 0 ||
 	       (strncmp(name, "run.json.", 9) == 0 && ends_with(name, ".tmp")) ||
 	       ends_with(name, ".mst") || ends_with(name, ".ring");
 }
@@ -56,9 +59,13 @@ int run_files_remove(const char *path, bool directory_too)
 
 	if (!dir)
 		return -errno;
-	while ((entry = readdir(dir)))
-		if (is_ours(entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) < 0 && r == 0)
+	while ((entry = readdir(dir))) {
+		if (!is_ours(entry->d_name) ||
+		    (!directory_too && strcmp(entry->d_name, RUN_LOCK_FILE) == 0))
+			continue;
+		if (unlinkat(dirfd(dir), entry->d_name, 0) < 0 && r == 0)
 			r = -errno;
+	}
 	closedir(dir);
 	if (r == 0 && directory_too && rmdir(path) < 0)
 		r = -errno;

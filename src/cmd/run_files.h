@@ -18,7 +18,8 @@ struct run_files {
 
 /* 0 or -errno. */
 int run_files_look(const char *path, struct run_files *ret_files);
-/* Removes moescope's files from the directory and, when asked to, the directory. */
+/* Removes moescope's files from the directory: with the directory, or for the next run there, whose
+ * lock then stays. */
 int run_files_remove(const char *path, bool directory_too);
 
 bool ends_with(const char *text, const char *end);

@@ -63,7 +63,9 @@ static void run_line(const struct scene *scene, FILE *out)
 		fprintf(out, "killed by signal %d", info->signal);
 	else
 		fprintf(out, "%s",
-			!strcmp(info->status, "running") ? "still running" : "end not known");
+			!strcmp(info->status, "running")     ? "still running"
+			: !strcmp(info->status, "abandoned") ? "abandoned, end not known"
+							     : "end not known");
 	/* Levels are of our recordings. */
 	if (!info->source[0] || info->level[0])
 		fprintf(out, ", level %s", info->level[0] ? info->level : "n/a");

@@ -94,7 +94,7 @@ struct run_info {
 	char *path;
 	char *source;	 /* file that was imported; "" when recorded */
 	char *command;	 /* shell-quoted */
-	char *status;	 /* "running", "exited", "killed", "imported", "unknown" */
+	char *status;	 /* "running", "abandoned", "exited", "killed", "imported", "unknown" */
 	int exit_status; /* of the program; valid when status is "exited" */
 	int signal;	 /* valid when status is "killed" */
 	char *host;

@@ -22,6 +22,7 @@
 #include "base/json_read.h"
 #include "base/json_write.h"
 #include "base/version.h"
+#include "trace/run_lock.h"
 #include "trace/shard.h"
 
 #define COMMAND_BYTES (64u << 10) /* of a command, quoted; in JSON a byte takes up to six */
@@ -260,7 +261,8 @@ static bool is_empty(const char *path)
 	bool empty = dir != NULL;
 
 	while (empty && (entry = readdir(dir)))
-		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+			!strcmp(entry->d_name, RUN_LOCK_FILE);
 	if (dir)
 		closedir(dir);
 	return empty;
@@ -414,6 +416,14 @@ static int read_text(const char *path, char **ret_text, size_t *ret_length)
 	return 0;
 }
 
+/* A process that was killed notes no end: "running" holds only while somebody writes the run, or when
+ * nobody can tell. */
+static const char *true_status(const char *path, const char *noted)
+{
+	return !strcmp(noted, "running") && run_writer(path) == RUN_WRITER_GONE ? "abandoned"
+										: noted;
+}
+
 /* True when it makes sense; null is off. */
 static bool read_budget(const struct json_node *node, double *ret_pct)
 {
@@ -459,7 +469,7 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 	info = (struct rundir_info){
 		.source = strdup(json_get_string(root, "source", "")),
 		.command = strdup(json_get_string(root, "command", "")),
-		.status = strdup(json_get_string(root, "status", "unknown")),
+		.status = strdup(true_status(path, json_get_string(root, "status", "unknown"))),
 		.host = strdup(json_get_string(root, "host", "")),
 		.cpu = strdup(json_get_string(root, "cpu", "")),
 		.version = strdup(json_get_string(root, "version", "")),

@@ -36,7 +36,7 @@ struct rundir_end {
 
 /* moescope-YYYYmmdd-HHMMSS-PID.mscope; NULL without memory. Caller frees. */
 char *rundir_default_name(void);
-/* Makes the directory (an existing empty one is taken) and its first run.json, status "running".
+/* Makes the directory (one with nothing but run.lock is taken) and its first run.json, status "running".
  * *ret_path: absolute, caller frees. On failure nothing is left behind. */
 int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
 		  struct err *err);
@@ -58,7 +58,7 @@ int rundir_create_from(const char *path, const struct rundir_info *info, char **
 		       struct err *err);
 /* Replaces its run.json. */
 int rundir_update(const char *path, const struct rundir_info *info, struct err *err);
-/* -ENOENT: no run.json. */
+/* -ENOENT: no run.json. The status is "abandoned" where "running" is noted and nobody writes it. */
 int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err);
 void rundir_info_release(struct rundir_info *info);
 

@@ -19,6 +19,15 @@ from cli import (MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main,
                  one_sentence, record, test)
 
 
+LINKED = os.path.join(os.path.dirname(MOESCOPE), "tests", "linked-program")
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        check(time.monotonic() < deadline, "it never happens")
+
+
 def run_json(name="a.mscope"):
     return json.loads(pathlib.Path(name, "run.json").read_text(encoding="utf-8"))
 
@@ -402,6 +411,66 @@ def a_failed_force_keeps_the_old_run():
     moescope("run", "-q", "-o", "a.mscope", "--", "sh", "-c", "exit 5")
     equal(moescope("run", "-f", "-o", "a.mscope", "--", "no-such-program-here").status, 127)
     equal(run_json()["exit_status"], 5)
+
+
+def status_of(name="a.mscope"):
+    return json.loads(moescope("report", name, "--json").out)["run"]["status"]
+
+
+@test
+def a_run_that_is_written_is_not_replaced():
+    need(LINKED)
+    with start("--", "cat", stdin=subprocess.PIPE) as p:
+        until(lambda: os.path.exists("a.mscope/run.json"))
+        r = moescope("run", "-f", "-o", "a.mscope", "--", "touch", "ran")
+        one_sentence(r, 1, "is being written")
+        equal(status_of(), "running")
+        p.communicate(timeout=30)
+    equal(p.returncode, 0)
+    equal(sorted(os.listdir(".")), ["a.mscope"])
+    equal(os.listdir("a.mscope"), ["run.json"])
+    equal(moescope("run", "-q", "-f", "-o", "a.mscope", "--", "touch", "ran").status, 0)
+
+
+@test
+def a_killed_moescope_leaves_an_abandoned_run():
+    need(LINKED)
+    for whole_group in (False, True):
+        with start("-f", "--", LINKED, "record", "line", stdin=subprocess.PIPE,
+                   preexec_fn=own_group) as p:
+            until(lambda: list(pathlib.Path("a.mscope").glob("*.ring")))
+            equal(status_of(), "running")
+            if whole_group:
+                os.killpg(p.pid, signal.SIGKILL)
+            else:
+                os.kill(p.pid, signal.SIGKILL)
+            p.wait()
+            if not whole_group:
+                # Its process goes on, and says so by the lock on its buffers.
+                equal(status_of(), "running")
+                one_sentence(moescope("run", "-f", "-o", "a.mscope", "--", "true"), 1,
+                             "is being written")
+            p.communicate(timeout=30)  # its input ends, and so does the program
+        # Gone with its locks when its output was closed.
+        until(lambda: status_of() != "running")
+        equal(status_of(), "abandoned")
+        check("still running" not in moescope("report", "a.mscope").out)
+    equal(run_json()["status"], "running")
+    equal(moescope("run", "-q", "-f", "-o", "a.mscope", "--", "sh", "-c", "exit 3").status, 3)
+    equal(os.listdir("a.mscope"), ["run.json"])
+
+
+@test
+def two_that_want_the_same_directory():
+    os.mkdir("a.mscope")
+    os.mkdir("tmp")
+    many = [subprocess.Popen([MOESCOPE, "run", "-q", "-o", "a.mscope", "--", "true"],
+                             stderr=subprocess.DEVNULL,
+                             env=environment(TMPDIR=os.path.abspath("tmp"))) for _ in range(8)]
+    statuses = [p.wait() for p in many]
+    # One has it; the others are refused, or go to TMPDIR when they were a moment too late.
+    check(statuses.count(0) == 1 + len(os.listdir("tmp")), statuses, os.listdir("tmp"))
+    equal(run_json()["status"], "exited")
 
 
 @test
