@@ -32,10 +32,19 @@ def run_json(name="a.mscope"):
     return json.loads(pathlib.Path(name, "run.json").read_text(encoding="utf-8"))
 
 
+class Started(subprocess.Popen):
+    """A test that fails does not wait for a program that never ends."""
+
+    def __exit__(self, failure, *rest):
+        if failure:
+            self.kill()
+        super().__exit__(failure, *rest)
+
+
 def start(*words, **kwargs):
-    return subprocess.Popen([MOESCOPE, "run", "-q", "-o", "a.mscope", *words],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env=environment(), **kwargs)
+    return Started([MOESCOPE, "run", "-q", "-o", "a.mscope", *words],
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+                   **kwargs)
 
 
 # A program that says when it is ready, then waits for a signal and names it.
