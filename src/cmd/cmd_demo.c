@@ -118,7 +118,7 @@ static int open_log(const struct recording *recording)
 
 	if (asprintf(&path, "%s/" PROGRAM_LOG, recording->path) < 0)
 		return -ENOMEM;
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
 	if (fd < 0)
 		fd = -errno;
 	free(path);

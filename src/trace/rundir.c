@@ -97,17 +97,36 @@ static char *cpu_name(void)
 #endif
 }
 
+/* A file of our own beside `path`. What has the name already, a link or the file of a process with our
+ * PID in another container, is left alone. */
+static int open_beside(const char *path, char **ret_temporary)
+{
+	for (int n = 1;; n++) {
+		char *temporary, number[16] = "";
+		int fd;
+
+		if (n > 1)
+			snprintf(number, sizeof(number), "-%d", n);
+		if (asprintf(&temporary, "%s.%d%s.tmp", path, (int)getpid(), number) < 0)
+			return -ENOMEM;
+		fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		if (fd >= 0) {
+			*ret_temporary = temporary;
+			return fd;
+		}
+		fd = -errno;
+		free(temporary);
+		if (fd != -EEXIST || n == 1000)
+			return fd;
+	}
+}
+
 static int write_file(const char *path, const char *text, struct err *err)
 {
 	size_t left = strlen(text);
-	char *temporary;
-	int fd, r = 0;
+	char *temporary = NULL;
+	int fd = open_beside(path, &temporary), r = fd < 0 ? fd : 0;
 
-	if (asprintf(&temporary, "%s.%d.tmp", path, (int)getpid()) < 0)
-		return err_sys(err, -ENOMEM, "%s: cannot write", path);
-	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0)
-		r = -errno;
 	while (r == 0 && left) {
 		ssize_t n = write(fd, text, left);
 

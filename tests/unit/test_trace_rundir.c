@@ -349,6 +349,38 @@ static void test_finish_keeps_the_old_file(void **state)
 	free(path);
 }
 
+/* What lies where a run.json would be written first is another's: left over, or put there so that
+ * something else is overwritten. */
+static void test_temporary_files_are_new(void **state)
+{
+	struct rundir_meta meta = { .argc = 0 };
+	struct rundir_end end = { .exited = true };
+	char *path = make_run("t", &meta), *target = path_in(directory, "dear"), *temporary;
+	struct rundir_info info;
+	struct err err = { "" };
+	char text[16] = "";
+	struct stat st;
+	FILE *f;
+
+	(void)state;
+	file_write(target, "content", 7);
+	assert_true(asprintf(&temporary, "%s/run.json.%d.tmp", path, (int)getpid()) > 0);
+	assert_int_equal(symlink(target, temporary), 0);
+	assert_int_equal(rundir_finish(path, &end, &err), 0);
+	f = fopen(target, "r");
+	assert_int_equal(fread(text, 1, sizeof(text), f), 7);
+	fclose(f);
+	assert_string_equal(text, "content");
+	assert_int_equal(lstat(temporary, &st), 0);
+	info = info_of(path);
+	assert_string_equal(info.status, "exited");
+	rundir_info_release(&info);
+	assert_int_equal(entries(path), 2);
+	free(temporary);
+	free(target);
+	free(path);
+}
+
 static void test_read_refuses(void **state)
 {
 	static const struct {
@@ -446,6 +478,7 @@ int main(void)
 		TEST(test_existing_directories),
 		TEST(test_failures_leave_nothing),
 		TEST(test_finish_keeps_the_old_file),
+		TEST(test_temporary_files_are_new),
 		TEST(test_read_refuses),
 		TEST(test_shards_are_listed),
 	};
