@@ -7,6 +7,7 @@
 #include "cmd/output.h"
 #include "cmd/record.h"
 #include "cmd/run_options.h"
+#include "trace/ring.h"
 
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance;
@@ -96,9 +97,9 @@ static const struct option_desc own[] = {
 	{ .name = "ring-kb",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",
-	  .min = 16,
-	  .max = 1048576,
-	  .help = "buffer of each thread in KiB",
+	  .min = RING_MIN_BYTES >> 10,
+	  .max = RING_MAX_BYTES >> 10,
+	  .help = "buffer of each thread in KiB, from 64 to 65536, rounded up to a power of two",
 	  .default_text = "1024",
 	  .offset = offsetof(struct values, ring_kb) },
 	{ .name = "quiet",
