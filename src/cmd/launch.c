@@ -2,7 +2,7 @@
  *
  * Child process and signals of `run` and `demo`. One thread.
  *
- * Invariant: from launch_start on every signal is blocked and taken by launch_wait alone, so that no
+ * Invariant: from launch_prepare on every signal is blocked and taken by launch_wait alone, so that no
  * handler runs at an awkward moment and the run directory is always finished.
  */
 #include "cmd/launch.h"
@@ -85,7 +85,7 @@ failed:
 	_exit(n < 0 ? 127 : 126);
 }
 
-static void watch_signals(struct launch *launch)
+void launch_prepare(struct launch *launch)
 {
 	struct sigaction normal = { .sa_handler = SIG_DFL };
 
@@ -94,12 +94,6 @@ static void watch_signals(struct launch *launch)
 	sigprocmask(SIG_BLOCK, &launch->watched, &launch->given_mask);
 	/* An inherited "ignore" would make the kernel throw away the program's exit status. */
 	sigaction(SIGCHLD, &normal, &launch->given_sigchld);
-}
-
-static void unwatch_signals(struct launch *launch)
-{
-	sigaction(SIGCHLD, &launch->given_sigchld, NULL);
-	sigprocmask(SIG_SETMASK, &launch->given_mask, NULL);
 }
 
 /* Whether the program waits in the foreground of our terminal: whoever started us waits there too,
@@ -166,11 +160,12 @@ static void pass_on(struct launch *launch, siginfo_t *info)
 
 	if (sig == SIGCHLD && info->si_code > 0)
 		return;
-	if (has_it_already(launch, info))
+	if (has_it_already(launch, info) || witness_overtaken(sig))
 		return;
 	/* Our own broken pipe, or the end of our own stop. */
 	if (info->si_code == SI_USER &&
-	    (info->si_pid == getpid() || info->si_pid == launch->witness.pid))
+	    (info->si_pid == getpid() ||
+	     (launch->witness.fd >= 0 && info->si_pid == launch->witness.pid)))
 		return;
 	/* With its value and its sender, where the kernel lets us. */
 	if (info->si_code != SI_QUEUE || syscall(SYS_rt_sigqueueinfo, launch->pid, sig, info) < 0)
@@ -224,7 +219,6 @@ int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_ex
 		close(go[1]);
 		return -code;
 	}
-	watch_signals(launch);
 	launch->pid = fork();
 	if (launch->pid == 0) {
 		close(go[1]);
@@ -243,10 +237,8 @@ int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_ex
 			;
 	}
 	close(report[0]);
-	if (code) {
+	if (code)
 		witness_end(&launch->witness);
-		unwatch_signals(launch);
-	}
 	return -code;
 }
 

@@ -32,8 +32,11 @@ enum launch_event {
 /* 0 when argv[0] names a program that can be executed, -ENOENT or -EACCES. */
 int program_find(const char *name);
 
+/* Blocks every signal: none interrupts what is prepared for the program, whose they are. */
+void launch_prepare(struct launch *launch);
+
 /* 0, or -errno: of fork, or with *ret_exec true of the program's own start. output_fd takes the
- * program's stdout and stderr; -1: it inherits ours. Signals stay blocked from here on. */
+ * program's stdout and stderr; -1: it inherits ours. */
 int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_exec);
 
 /* Waits for something to happen, passing signals on meanwhile. timeout_ms -1: for ever. */

@@ -223,6 +223,7 @@ int recording_begin(struct recording *recording, const struct record_plan *plan,
 		status = check_output(plan->output, plan->force);
 	if (status != EXIT_OK)
 		return status;
+	launch_prepare(&recording->launch);
 	recording->some_ranks = plan->ranks != NULL;
 	make_some_dir(recording, plan, argv);
 	return set_environment(recording, plan);

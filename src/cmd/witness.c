@@ -20,10 +20,10 @@ enum {
 	WATCH_MS = 100,
 };
 
-/* `sig`, or 0 and a process to watch, or 0 and 0. */
+/* Each has an answer of one byte. */
 struct question {
-	int sig;
-	pid_t watched;
+	int sig;       /* has it been seen? 0: only this: */
+	pid_t watched; /* 0: nobody any more */
 };
 
 /* What cannot be read counts as stopped: then nobody is woken. */
@@ -58,9 +58,18 @@ static int let_go_of_files(int socket)
 	return 0;
 }
 
-static void testify(int socket, pid_t parent)
+static bool has_seen(int sig)
 {
 	static const struct timespec at_once = { 0, 0 };
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, sig);
+	return sigtimedwait(&one, NULL, &at_once) > 0;
+}
+
+static void testify(int socket, pid_t parent)
+{
 	struct pollfd poll_fd = { .fd = STDIN_FILENO, .events = POLLIN };
 	struct question question = { 0 };
 	pid_t watched = 0;
@@ -69,8 +78,7 @@ static void testify(int socket, pid_t parent)
 		_exit(1);
 	for (;;) {
 		int ready = poll(&poll_fd, 1, watched ? WATCH_MS : -1);
-		sigset_t one;
-		char saw;
+		char saw = 0;
 
 		if (ready == 0 && !is_stopped(watched) && getppid() == parent)
 			kill(parent, SIGCONT);
@@ -78,13 +86,10 @@ static void testify(int socket, pid_t parent)
 			continue;
 		if (recv(STDIN_FILENO, &question, sizeof(question), 0) != sizeof(question))
 			_exit(0);
-		if (!question.sig) {
+		if (question.sig)
+			saw = (char)has_seen(question.sig);
+		else
 			watched = question.watched;
-			continue;
-		}
-		sigemptyset(&one);
-		sigaddset(&one, question.sig);
-		saw = (char)(sigtimedwait(&one, NULL, &at_once) > 0);
 		if (send(STDIN_FILENO, &saw, 1, MSG_NOSIGNAL) != 1)
 			_exit(0);
 	}
@@ -119,10 +124,20 @@ void witness_end(struct witness *witness)
 		;
 }
 
-static bool ask(struct witness *witness, struct question question)
+/* 1 or 0 as it answers; -1: it does not, and another has taken its place. */
+static int ask(struct witness *witness, struct question question)
 {
-	return witness->fd >= 0 &&
-	       send(witness->fd, &question, sizeof(question), MSG_NOSIGNAL) == sizeof(question);
+	struct pollfd poll_fd = { .fd = witness->fd, .events = POLLIN };
+	char answer;
+
+	if (witness->fd < 0)
+		return -1;
+	if (send(witness->fd, &question, sizeof(question), MSG_NOSIGNAL) == sizeof(question) &&
+	    poll(&poll_fd, 1, ANSWER_MS) > 0 && recv(witness->fd, &answer, 1, 0) == 1)
+		return answer;
+	witness_end(witness);
+	witness_start(witness);
+	return -1;
 }
 
 /* Returns when every kill() of a group that has begun has reached all of the group: the kernel holds
@@ -141,29 +156,28 @@ static bool is_pending(int sig)
 
 bool witness_saw(struct witness *witness, int sig, bool otherwise)
 {
-	struct pollfd poll_fd = { .fd = witness->fd, .events = POLLIN };
 	uint64_t bit = UINT64_C(1) << (sig - 1);
-	char answer = 0;
 	bool saw;
+	int answer;
 
-	if (witness->fd < 0)
-		return otherwise;
 	let_kills_finish();
-	if (!ask(witness, (struct question){ .sig = sig }) || poll(&poll_fd, 1, ANSWER_MS) <= 0 ||
-	    recv(witness->fd, &answer, 1, 0) != 1) {
-		witness_end(witness);
-		witness_start(witness);
+	answer = ask(witness, (struct question){ .sig = sig });
+	let_kills_finish();
+	if (answer < 0)
 		return otherwise;
-	}
 	saw = answer || witness->covered & bit;
 	witness->covered &= ~bit;
 	/* A second one to the group, between ours and the question, was merged into its first. */
-	if (saw && sig < SIGRTMIN) {
-		let_kills_finish();
-		if (is_pending(sig))
-			witness->covered |= bit;
-	}
+	if (saw && sig < SIGRTMIN && is_pending(sig))
+		witness->covered |= bit;
 	return saw;
+}
+
+bool witness_overtaken(int sig)
+{
+	if (sig == SIGCONT)
+		return is_pending(SIGTSTP) || is_pending(SIGTTIN) || is_pending(SIGTTOU);
+	return (sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU) && is_pending(SIGCONT);
 }
 
 void witness_watch(struct witness *witness, pid_t program)

@@ -31,8 +31,13 @@ void witness_end(struct witness *witness);
  * can tell. */
 bool witness_saw(struct witness *witness, int sig, bool otherwise);
 
+/* Asked after witness_saw: whether a stop has been overtaken by a continue, or the other way round. The
+ * kernel has then taken the evidence from the witness, and the program needs it no more. */
+bool witness_overtaken(int sig);
+
 /* From now on: SIGCONT to us as soon as the program is not stopped. */
 void witness_watch(struct witness *witness, pid_t program);
+/* None comes later. */
 void witness_unwatch(struct witness *witness);
 
 #endif

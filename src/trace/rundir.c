@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,7 +127,11 @@ static int write_file(const char *path, const char *text, struct err *err)
 	size_t left = strlen(text);
 	char *temporary = NULL;
 	int fd = open_beside(path, &temporary), r = fd < 0 ? fd : 0;
+	struct rlimit limit;
 
+	/* We may be in the program: it must not get the signal for our file. */
+	if (r == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && left > limit.rlim_cur)
+		r = -EFBIG;
 	while (r == 0 && left) {
 		ssize_t n = write(fd, text, left);
 

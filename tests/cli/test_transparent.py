@@ -2,8 +2,8 @@
 """A program ends, prints and writes under moescope as it does without: status or signal, standard
 output, standard error, files.
 
-Each row of ROWS is a program (actions of program.c) and, where something is done to it, the function
-that does it. A row is run alone and under `moescope run`, with a program that knows nothing of moescope
+Each row of ROWS is a program (actions of program.c), the function that does something to it, if any,
+and what is done to the process before it becomes the program, if anything. A row is run alone and under `moescope run`, with a program that knows nothing of moescope
 and with one that has its library inside.
 """
 
@@ -11,6 +11,7 @@ import ctypes
 import os
 import pathlib
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -20,7 +21,8 @@ from cli import MOESCOPE, check, environment, equal, main, need, test
 
 TESTS = os.path.join(os.path.dirname(MOESCOPE), "tests")
 PROGRAMS = [os.path.join(TESTS, name) for name in ("plain-program", "linked-program")]
-STATED = "moescope: nothing was recorded"  # the one line that moescope may add, under --quiet
+# What moescope may add to standard error, under --quiet.
+STATED = (b"moescope: nothing was recorded", b"moescope: nothing is recorded")
 DEADLINE_S = 60
 
 
@@ -68,7 +70,7 @@ class Running:
         os.close(self.read_fd)
         files = {path.name: path.read_bytes() for path in pathlib.Path(self.directory).iterdir()}
         err = b"".join(line for line in err.splitlines(True)
-                       if not line.startswith(STATED.encode()))
+                       if not line.startswith(STATED))
         return {"status": self.process.returncode, "stdout": out, "stderr": err, "files": files}
 
     def abandon(self):
@@ -185,6 +187,15 @@ def killed_by(number, whom):
     return drive
 
 
+def close_standard_files():
+    for fd in range(3):
+        os.close(fd)
+
+
+def no_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
 # Every signal that a process can take and that does not belong to its parent.
 FORWARDED = [number for number in sorted(signal.valid_signals())
              if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGRTMAX)]
@@ -202,6 +213,8 @@ ROWS = (
                 signal.SIGSYS, signal.SIGXCPU, signal.SIGRTMIN, signal.SIGRTMAX)),
     ("dispositions_and_mask", "signals", None),
     ("descriptors", "descriptors", None),
+    ("closed_standard_files", "out=a err=b file=f record exit=5", None, close_standard_files),
+    ("file_size_limit", "out=a err=b record exit=5", None, no_files),
     ("arguments_of_1_mib", ["record", "sum", "end", *LONG], None),
     ("signals_to_process", "record count record exit=3", signals_to_process),
     ("signals_to_group", "record count record exit=3", signals_to_group),
@@ -223,15 +236,19 @@ ROWS = (
 )
 
 
-def compare(words, drive):
+# The library still takes low descriptors.
+PLAIN_ALONE = ("descriptors", "closed_standard_files")
+
+
+def compare(words, drive, before, programs):
     words = words.split() if isinstance(words, str) else words
-    # The library still has low descriptors.
-    for number, program in enumerate(PROGRAMS[:1] if words == ["descriptors"] else PROGRAMS):
+    for number, program in enumerate(programs):
         need(program)
         os.mkdir(str(number))
         os.chdir(str(number))
         ends = []
-        for start in (lambda: Running([program, *words], "bare"), lambda: under(program, words)):
+        for start in (lambda: Running([program, *words], "bare", before),
+                      lambda: under(program, words, before=before)):
             running = start()
             try:
                 if drive:
@@ -244,9 +261,9 @@ def compare(words, drive):
         os.chdir("..")
 
 
-def add_row(name, words, drive):
+def add_row(name, words, drive, before=lambda: None):
     def row():
-        compare(words, drive)
+        compare(words, drive, before, PROGRAMS[:1] if name in PLAIN_ALONE else PROGRAMS)
 
     row.__name__ = name
     test(row)
