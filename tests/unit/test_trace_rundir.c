@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "table_rows.h"
+#include "trace/run_lock.h"
 #include "trace/rundir.h"
 
 static char *directory;
@@ -381,6 +382,50 @@ static void test_temporary_files_are_new(void **state)
 	free(path);
 }
 
+static void assert_status(const char *path, const char *status)
+{
+	struct rundir_info info = info_of(path);
+
+	assert_string_equal(info.status, status);
+	rundir_info_release(&info);
+}
+
+static void test_a_lock_tells_who_writes(void **state)
+{
+	struct rundir_meta meta = { .argc = 0 };
+	struct rundir_end end = { .exited = true };
+	char *path = make_run("l", &meta), *lock = path_in(path, RUN_LOCK_FILE);
+	char *target = path_in(directory, "dear");
+	struct err err = { "" };
+	int fd, other;
+
+	(void)state;
+	assert_status(path, "running"); /* nobody can tell */
+	assert_int_equal(run_lock_take(path, &fd), 0);
+	assert_status(path, "running");
+	assert_int_equal(run_writer(path), RUN_WRITER_HELD);
+	assert_int_equal(run_lock_take(path, &other), -EBUSY);
+	run_lock_release(path, fd, false);
+	assert_status(path, "abandoned");
+	assert_int_equal(run_lock_take(path, &fd), 0);
+	assert_int_equal(rundir_finish(path, &end, &err), 0);
+	run_lock_release(path, fd, true);
+	assert_status(path, "exited");
+	assert_int_equal(entries(path), 1);
+	assert_int_equal(run_writer(path), RUN_WRITER_UNKNOWN);
+	/* Others may have put anything in its place: nothing waits for it, or writes through it. */
+	assert_int_equal(mkfifo(lock, 0600), 0);
+	assert_int_equal(run_writer(path), RUN_WRITER_UNKNOWN);
+	unlink(lock);
+	assert_int_equal(symlink(target, lock), 0);
+	assert_int_equal(run_writer(path), RUN_WRITER_UNKNOWN);
+	assert_int_equal(run_lock_take(path, &fd), -ELOOP);
+	assert_int_equal(access(target, F_OK), -1);
+	free(target);
+	free(lock);
+	free(path);
+}
+
 static void test_read_refuses(void **state)
 {
 	static const struct {
@@ -479,6 +524,7 @@ int main(void)
 		TEST(test_failures_leave_nothing),
 		TEST(test_finish_keeps_the_old_file),
 		TEST(test_temporary_files_are_new),
+		TEST(test_a_lock_tells_who_writes),
 		TEST(test_read_refuses),
 		TEST(test_shards_are_listed),
 	};
