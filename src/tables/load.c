@@ -517,11 +517,6 @@ int load_shard(struct run *run, size_t s)
 	struct shard_state_internal *state = &run->internal->shards[s];
 	int r;
 
-	/* Chunks that were salvaged since replace those behind the last checkpoint. */
-	if (state->loaded_chunks >= run->shards[s].reader->n_chunks) {
-		state->loaded_chunks = run->shards[s].reader->n_chunks;
-		return 0;
-	}
 	r = load_dictionaries(&l);
 	if (r == 0)
 		r = place_chunks(&l);

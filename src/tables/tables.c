@@ -152,6 +152,29 @@ static void summarise(struct run *run)
 	}
 }
 
+/* A shard that cannot be read is a loss, not the end of the run. */
+static void open_shard(struct run *run, size_t s)
+{
+	struct run_shard *shard = &run->shards[s];
+
+	if (shard_open(shard->path, &shard->reader, &shard->trouble) < 0)
+		return;
+	describe_shard(run, s);
+	shard_park(shard->reader);
+}
+
+/* The file has gone or been replaced since. What was loaded of it stays. */
+static void lose_shard(struct run *run, size_t s)
+{
+	struct shard_reader *reader = run->shards[s].reader;
+
+	run->internal->shards[s].damaged_chunks++;
+	run->shards[s].state = SHARD_CRASHED;
+	reader->n_chunks = run->internal->shards[s].loaded_chunks;
+	reader->alive = false;
+	reader->finished = true;
+}
+
 static int add_shard(struct run *run, const char *path, struct err *err)
 {
 	struct run_shard *shards;
@@ -175,37 +198,50 @@ static int add_shard(struct run *run, const char *path, struct err *err)
 	if (!shards[n].path)
 		return err_sys(err, -ENOMEM, "%s: cannot load", path);
 	run->n_shards++;
-	/* A shard that cannot be read is a loss, not the end of the run. */
-	if (shard_open(path, &shards[n].reader, &shards[n].trouble) == 0)
-		describe_shard(run, n);
+	open_shard(run, n);
 	return 0;
 }
 
-static bool have_shard(const struct run *run, const char *path)
+static int by_name(const void *a, const void *b)
 {
-	for (size_t s = 0; s < run->n_shards; s++)
-		if (!strcmp(run->shards[s].path, path))
-			return true;
-	return false;
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The paths of the shards that the run has already, sorted; NULL without memory. */
+static const char **known_paths(const struct run *run)
+{
+	const char **paths = calloc(run->n_shards + 1, sizeof(*paths));
+
+	for (size_t s = 0; paths && s < run->n_shards; s++)
+		paths[s] = run->shards[s].path;
+	if (paths)
+		qsort(paths, run->n_shards, sizeof(*paths), by_name);
+	return paths;
 }
 
 static int find_shards(struct run *run, struct err *err)
 {
+	size_t n, n_known = run->n_shards;
+	const char **known;
 	char **paths;
-	size_t n;
 	int r;
 
 	if (run->internal->single_file)
 		return run->n_shards ? 0 : add_shard(run, run->info.path, err);
-	r = rundir_shards(run->info.path, &paths, &n, err);
-	if (r < 0)
+	known = known_paths(run);
+	r = known ? rundir_shards(run->info.path, &paths, &n, err)
+		  : err_sys(err, -ENOMEM, "%s: cannot load", run->info.path);
+	if (r < 0) {
+		free(known);
 		return r;
+	}
 	for (size_t i = 0; i < n; i++) {
-		if (r == 0 && !have_shard(run, paths[i]))
+		if (r == 0 && !bsearch(&paths[i], known, n_known, sizeof(*known), by_name))
 			r = add_shard(run, paths[i], err);
 		free(paths[i]);
 	}
 	free(paths);
+	free(known);
 	return r;
 }
 
@@ -295,11 +331,21 @@ static int check_readable(const struct run *run, struct err *err)
 	return 0;
 }
 
+/* One shard after the other is open, so that a run may have any number. */
 static int load_all(struct run *run, struct err *err)
 {
 	for (size_t s = 0; s < run->n_shards; s++) {
-		int r = run->shards[s].reader ? load_shard(run, s) : 0;
+		struct shard_reader *reader = run->shards[s].reader;
+		int r;
 
+		if (!reader || run->internal->shards[s].loaded_chunks == reader->n_chunks)
+			continue;
+		if (shard_wake(reader, &run->shards[s].trouble) < 0) {
+			lose_shard(run, s);
+			continue;
+		}
+		r = load_shard(run, s);
+		shard_park(reader);
 		if (r < 0)
 			return err_sys(err, r, "%s: cannot load", run->shards[s].path);
 	}
@@ -352,6 +398,28 @@ static uint64_t rows_known(const struct run *run)
 	return n;
 }
 
+static int refresh_shard(struct run *run, size_t s, struct err *err)
+{
+	struct shard_reader *reader = run->shards[s].reader;
+	int r;
+
+	if (!reader) {
+		open_shard(run, s); /* its header may not have been there yet */
+		return 0;
+	}
+	if (reader->finished)
+		return 0;
+	if (shard_wake(reader, &run->shards[s].trouble) < 0) {
+		lose_shard(run, s);
+		return 0;
+	}
+	r = shard_refresh(reader, err);
+	if (r == 0)
+		describe_shard(run, s);
+	shard_park(reader);
+	return r;
+}
+
 int run_refresh(struct run *run, uint64_t *ret_new, struct err *err)
 {
 	uint64_t before = rows_known(run);
@@ -359,13 +427,8 @@ int run_refresh(struct run *run, uint64_t *ret_new, struct err *err)
 	int r = path ? read_info(run, path, err) : -ENOMEM;
 
 	free(path);
-	for (size_t s = 0; r == 0 && s < run->n_shards; s++) {
-		if (run->shards[s].reader) {
-			r = shard_refresh(run->shards[s].reader, err);
-			if (r == 0)
-				describe_shard(run, s);
-		}
-	}
+	for (size_t s = 0; r == 0 && s < run->n_shards; s++)
+		r = refresh_shard(run, s, err);
 	if (r == 0)
 		r = find_shards(run, err);
 	if (r == 0)

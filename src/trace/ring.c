@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/input_file.h"
+
 static int allocate(int fd, uint64_t offset, uint64_t bytes)
 {
 	static const char zeros[16384];
@@ -342,9 +344,9 @@ static int open_dead(struct rings *rings, struct err *err)
 {
 	struct stat st;
 
-	rings->fd = open(rings->path, O_RDONLY | O_CLOEXEC);
+	rings->fd = input_open(rings->path, err);
 	if (rings->fd < 0)
-		return err_sys(err, -errno, "%s: cannot open", rings->path);
+		return rings->fd;
 	if (flock(rings->fd, LOCK_SH | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	if (fstat(rings->fd, &st) < 0)

@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/input_file.h"
 #include "base/json_read.h"
 #include "base/json_write.h"
 #include "base/version.h"
@@ -411,14 +412,14 @@ int rundir_finish(const char *path, const struct rundir_end *end, struct err *er
 	return r;
 }
 
-static int read_text(const char *path, char **ret_text, size_t *ret_length)
+static int read_text(const char *path, char **ret_text, size_t *ret_length, struct err *err)
 {
 	struct buf text = { 0 };
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r = 0;
+	int fd = input_open(path, err), r = 0;
 	ssize_t n;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	do {
 		void *to = text.size < 1 << 20 ? buf_reserve(&text, 4096) : NULL;
 
@@ -433,7 +434,7 @@ static int read_text(const char *path, char **ret_text, size_t *ret_length)
 	close(fd);
 	if (r < 0) {
 		buf_release(&text);
-		return r;
+		return err_sys(err, r, "%s: cannot read", path);
 	}
 	*ret_text = text.data;
 	*ret_length = text.size;
@@ -479,10 +480,8 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 
 	if (asprintf(&file, "%s/run.json", path) < 0)
 		return err_sys(err, -ENOMEM, "%s", path);
-	r = read_text(file, &text, &length);
-	if (r < 0)
-		err_sys(err, r, "%s: cannot read", file);
-	else
+	r = read_text(file, &text, &length, err);
+	if (r == 0)
 		r = json_parse(file, text, length, &root, err);
 	if (r == 0 && json_get_int(root, "format", 0) > RUNDIR_FORMAT)
 		r = err_set(err, -EPROTONOSUPPORT,

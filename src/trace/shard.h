@@ -53,10 +53,10 @@ struct chunk {
 };
 
 struct shard_reader {
-	int fd;
+	int fd; /* -1: parked */
 	char *path;
 	struct shard_header header; /* as of the last refresh */
-	struct chunk *chunks;
+	struct chunk *chunks; /* while its process lives, those that a checkpoint covers */
 	size_t n_chunks, capacity;
 	uint64_t scanned; /* file offset behind the last chunk looked at */
 	uint64_t file_bytes;
@@ -85,7 +85,13 @@ void shard_scratch_release(struct shard_scratch *scratch);
 /* Opens and scans. -EPROTONOSUPPORT for a newer major version, -EBADMSG for a foreign file. */
 int shard_open(const char *path, struct shard_reader **ret_reader, struct err *err);
 void shard_reader_free(struct shard_reader *reader);
-/* Looks for chunks that were added; when the process has gone, salvages its buffers. */
+/* Gives the descriptor back until the next shard_wake: a run may have more shards than a process may
+ * have files open. */
+void shard_park(struct shard_reader *reader);
+/* Opens a parked shard again, for reading chunks. -ESTALE: the file is another one now. */
+int shard_wake(struct shard_reader *reader, struct err *err);
+/* Looks for chunks that were added; when the process has gone, salvages its buffers. The shard must
+ * be awake, unless it is finished. */
 int shard_refresh(struct shard_reader *reader, struct err *err);
 /* Path of the buffer file of a shard ("….mst" to "….ring"); NULL without memory. Caller frees. */
 char *shard_ring_path(const char *shard_path);

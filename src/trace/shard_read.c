@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/input_file.h"
 #include "trace/salvage.h"
 
 /* All of `bytes`, or -EBADMSG at the end of the file, or -errno. */
@@ -109,6 +110,15 @@ static int take_chunk(struct shard_reader *reader, const struct chunk_header *he
 		r = add_chunk(reader, header, offset, false);
 	}
 	return r;
+}
+
+/* Goes back to the last checkpoint. What lies behind it may have been replaced since: by a flush
+ * after a failed one, or by what was salvaged. */
+static void rewind_scan(struct shard_reader *reader)
+{
+	reader->n_chunks = reader->covered_chunks;
+	reader->scanned = reader->covered_bytes ? reader->covered_bytes
+						: reader->header.header_bytes;
 }
 
 /* Goes on from where the last scan ended. What may still be being written is left for the next. */
@@ -266,8 +276,7 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		goto out;
 	reader->alive = state == -EBUSY;
 	reader->has_rings = state == 0;
-	if (reader->scanned < reader->header.header_bytes)
-		reader->scanned = reader->header.header_bytes;
+	rewind_scan(reader);
 	if (reader->n_chunks || reader->header.live.closed != SHARD_CLEAN || !take_index(reader))
 		r = scan(reader, reader->alive);
 	if (r < 0) {
@@ -288,6 +297,10 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		if (r < 0)
 			err_sys(err, r, "%s: cannot salvage the buffers", reader->path);
 	}
+	/* Not before their checkpoint is there: should the process be killed now, these rows are
+	 * taken from its buffers, in other chunks. */
+	if (reader->alive)
+		reader->n_chunks = reader->covered_chunks;
 	/* A cut between two chunks leaves no trace but this. */
 	if (!reader->alive && reader->header.live.file_bytes > reader->file_bytes)
 		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
@@ -297,6 +310,37 @@ out:
 	return r;
 }
 
+void shard_park(struct shard_reader *reader)
+{
+	if (reader->fd >= 0)
+		close(reader->fd);
+	reader->fd = -1;
+}
+
+int shard_wake(struct shard_reader *reader, struct err *err)
+{
+	const size_t fixed = offsetof(struct shard_header, live);
+	struct shard_header header;
+	int r;
+
+	if (reader->fd >= 0)
+		return 0;
+	reader->fd = input_open(reader->path, err);
+	if (reader->fd < 0)
+		return reader->fd;
+	/* The part that is written once. Inodes prove less: some file systems change them. */
+	if (!reader->header.header_bytes)
+		return 0;
+	r = read_at(reader, &header, fixed, 0);
+	if (r == 0 && !memcmp(&header, &reader->header, fixed))
+		return 0;
+	shard_park(reader);
+	return r < 0 && r != -EBADMSG
+		       ? err_sys(err, r, "%s: cannot read", reader->path)
+		       : err_set(err, -ESTALE, "%s: replaced by another file while it was read",
+				 reader->path);
+}
+
 int shard_open(const char *path, struct shard_reader **ret_reader, struct err *err)
 {
 	struct shard_reader *reader = calloc(1, sizeof(*reader));
@@ -304,14 +348,11 @@ int shard_open(const char *path, struct shard_reader **ret_reader, struct err *e
 
 	if (!reader)
 		return err_sys(err, -ENOMEM, "%s: cannot open", path);
-	reader->fd = open(path, O_RDONLY | O_CLOEXEC);
+	reader->fd = -1;
 	reader->path = strdup(path);
-	if (reader->fd < 0 || !reader->path) {
-		r = err_sys(err, reader->fd < 0 ? -errno : -ENOMEM, "%s: cannot open", path);
-		shard_reader_free(reader);
-		return r;
-	}
-	r = shard_refresh(reader, err);
+	r = reader->path ? shard_wake(reader, err) : err_sys(err, -ENOMEM, "%s: cannot open", path);
+	if (r == 0)
+		r = shard_refresh(reader, err);
 	if (r < 0) {
 		shard_reader_free(reader);
 		return r;
@@ -324,8 +365,7 @@ void shard_reader_free(struct shard_reader *reader)
 {
 	if (!reader)
 		return;
-	if (reader->fd >= 0)
-		close(reader->fd);
+	shard_park(reader);
 	free(reader->path);
 	free(reader->chunks);
 	buf_release(&reader->salvage);

@@ -12,6 +12,7 @@
 
 #include "base/crc32c.h"
 #include "table_rows.h"
+#include "trace/drain.h"
 #include "trace/ring.h"
 #include "trace/rundir.h"
 
@@ -168,6 +169,16 @@ static void test_columns_are_chosen(void **state)
 	expected_release(&expected);
 }
 
+/* A flush as the drain of a living process does it: with a checkpoint. */
+static const struct drain_positions none;
+
+static void flush_live(struct shard *shard)
+{
+	assert_int_equal(encoder_finish(&shard->encoder), 0);
+	assert_int_equal(drain_checkpoint(&shard->encoder, &none), 0);
+	assert_int_equal(shard_write(shard->writer, &shard->encoder), 0);
+}
+
 static void test_growing_run(void **state)
 {
 	char *const argv[] = { "prog" };
@@ -197,7 +208,7 @@ static void test_growing_run(void **state)
 		assert_int_equal(rings_create(ring_path, 1, -1, &rings, &why), 0);
 		for (int i = 0; i < 30; i++) {
 			append_every_kind(&shard.encoder, &expected, (size_t)i, &rng);
-			flush(&shard);
+			flush_live(&shard);
 			assert_int_equal(run_refresh(run, &gained, &err), 0);
 			assert_int_equal(gained,
 					 (uint64_t)i * (RECORD_KIND_LIMIT - 1 - RECORD_LAUNCH));
@@ -210,6 +221,7 @@ static void test_growing_run(void **state)
 		/* Half a chunk is in the file: the next look finds the whole of it. */
 		append_random(&shard.encoder, &expected, RECORD_MARK, 50, &rng);
 		assert_int_equal(encoder_finish(&shard.encoder), 0);
+		assert_int_equal(drain_checkpoint(&shard.encoder, &none), 0);
 		assert_int_equal(pwrite(shard.writer->fd, shard.encoder.out.data, 100,
 					(off_t)shard.writer->offset),
 				 100);

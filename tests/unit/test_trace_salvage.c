@@ -217,6 +217,109 @@ static void test_live_process_is_left_alone(void **state)
 	ring_detach(ring);
 }
 
+/* The marks of a run that is being followed: 0..n-1, each once. */
+static void assert_followed(struct run *run, uint32_t n)
+{
+	uint64_t gained;
+	uint8_t *seen = calloc(n + 1, 1);
+	struct err err = { "" };
+
+	assert_non_null(seen);
+	assert_int_equal(run_refresh(run, &gained, &err), 0);
+	assert_int_equal(run->mark.n, n);
+	for (size_t i = 0; i < run->mark.n; i++)
+		assert_int_equal(seen[run->mark.thread[i]]++, 0);
+	assert_int_equal(run->loss.corrupt_chunks, 0);
+	assert_int_equal(run->loss.cut_bytes, 0);
+	free(seen);
+}
+
+/* Writes the chunks of a flush without the checkpoint that ends it. */
+static void flush_without_checkpoint(struct fixture *f)
+{
+	struct chunk_header header;
+	size_t at = 0, last = 0;
+
+	flush_to(f, COLLECTED, 0);
+	for (; at < f->encoder.out.size; at += sizeof(header) + header.payload_bytes) {
+		memcpy(&header, f->encoder.out.data + at, sizeof(header));
+		last = at;
+	}
+	encoder_rollback(&f->encoder);
+	flush_to(f, COLLECTED, last);
+	encoder_rollback(&f->encoder);
+}
+
+/* A reader looks while a flush is half written, and then the process is killed: its rings have the
+ * same rows, behind other chunks. `seal`: the reader finds them in the file. */
+static void follow_into_a_kill(struct fixture *f, bool seal)
+{
+	struct ring *ring = rings_attach(f->rings, 9);
+	struct err err = { "" };
+	struct run *run;
+	uint64_t gained;
+	uint32_t n = 0;
+
+	put_mark(ring, n++);
+	flush(f);
+	run = load(f->shard);
+	assert_int_equal(run->mark.n, 1);
+	for (int i = 0; i < 100; i++)
+		assert_true(put_mark(ring, n++));
+	assert_true(put_routed(ring, 3));
+	flush_without_checkpoint(f);
+	assert_int_equal(run_refresh(run, &gained, &err), 0);
+	for (int i = 0; i < 100; i++)
+		assert_true(put_mark(ring, n++));
+	open_frame(ring, 0, 1);
+	ring->control->depth = 1;
+	assert_int_equal(flock(f->rings->fd, LOCK_UN), 0);
+	if (seal)
+		assert_int_equal(shard_seal(f->shard, &err), 1);
+	assert_followed(run, n);
+	assert_int_equal(run->routed.n, 1);
+	assert_int_equal(run->range.n, 1);
+	assert_followed(run, n);
+	run_free(run);
+	ring_detach(ring);
+}
+
+static void test_kill_while_followed(void **state)
+{
+	follow_into_a_kill(*state, false);
+}
+
+static void test_kill_and_seal_while_followed(void **state)
+{
+	follow_into_a_kill(*state, true);
+}
+
+/* A flush that failed half way was taken back, and another one lies in its place. */
+static void test_failed_flush_while_followed(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *ring = rings_attach(f->rings, 9);
+	struct err err = { "" };
+	struct run *run;
+	uint64_t gained;
+	uint32_t n = 0;
+
+	put_mark(ring, n++);
+	flush(f);
+	run = load(f->shard);
+	put_mark(ring, n++);
+	flush_without_checkpoint(f);
+	assert_int_equal(run_refresh(run, &gained, &err), 0);
+	assert_int_equal(ftruncate(f->writer->fd, (off_t)f->writer->offset), 0);
+	assert_int_equal(run_refresh(run, &gained, &err), 0);
+	for (int i = 0; i < 100; i++)
+		assert_true(put_mark(ring, n++));
+	flush(f);
+	assert_followed(run, n);
+	run_free(run);
+	ring_detach(ring);
+}
+
 /* Kills of a real process that records as fast as it can. */
 static void test_real_kills(void **state)
 {
@@ -494,6 +597,9 @@ int main(void)
 		TEST(test_seal_is_salvage),
 		TEST(test_seal_killed_half_way),
 		TEST(test_live_process_is_left_alone),
+		TEST(test_kill_while_followed),
+		TEST(test_kill_and_seal_while_followed),
+		TEST(test_failed_flush_while_followed),
 		TEST(test_real_kills),
 		TEST(test_hostile_ring_files),
 		TEST(test_impossible_positions),

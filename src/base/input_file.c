@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See input_file.h.
+ */
+#include "base/input_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* O_NONBLOCK: opening a FIFO would otherwise wait for its writer. Regular files ignore it. */
+#define FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+static int refuse(int fd, const char *path, int code, struct err *err)
+{
+	close(fd);
+	return code == -EINVAL ? err_set(err, code, "%s: not a regular file", path)
+			       : err_sys(err, code, "%s: cannot read", path);
+}
+
+int input_open(const char *path, struct err *err)
+{
+	int fd = open(path, FLAGS);
+	struct stat st;
+
+	if (fd < 0 && errno == ENXIO) /* a socket, or a device that is not there */
+		return err_set(err, -EINVAL, "%s: not a regular file", path);
+	if (fd < 0)
+		return err_sys(err, -errno, "%s: cannot open", path);
+	if (fstat(fd, &st) < 0)
+		return refuse(fd, path, -errno, err);
+	if (S_ISDIR(st.st_mode))
+		return refuse(fd, path, -EISDIR, err);
+	if (!S_ISREG(st.st_mode))
+		return refuse(fd, path, -EINVAL, err);
+	return fd;
+}
+
+FILE *input_stream(const char *path, struct err *err)
+{
+	int fd = input_open(path, err);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "rb");
+
+	if (fd < 0) {
+		errno = -fd;
+	} else if (!file) {
+		close(fd);
+		err_sys(err, -ENOMEM, "%s: cannot open", path);
+		errno = ENOMEM;
+	}
+	return file;
+}
