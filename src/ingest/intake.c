@@ -363,6 +363,10 @@ void part_unknown(struct intake_part *part, const char *category, size_t length,
 	categories_add(&part->fresh, category, length, n);
 }
 
+/* They go into run.json, which is limited. */
+#define NOTES_BYTES ((size_t)64 << 10)
+#define TEXT_BYTES ((size_t)16 << 10)
+
 void intake_note(struct intake *intake, const char *format, ...)
 {
 	va_list args;
@@ -375,14 +379,17 @@ void intake_note(struct intake *intake, const char *format, ...)
 	if (n < 0)
 		return;
 	pthread_mutex_lock(&intake->lock);
-	buf_printf(&intake->notes, "%s%s", intake->notes.size ? "\n" : "", line);
+	if (intake->notes.size + (size_t)n > NOTES_BYTES)
+		intake->notes_left_out++;
+	else
+		buf_printf(&intake->notes, "%s%s", intake->notes.size ? "\n" : "", line);
 	pthread_mutex_unlock(&intake->lock);
 	free(line);
 }
 
 static int take_text(char **field, const char *text)
 {
-	char *copy = text ? strdup(text) : NULL;
+	char *copy = text ? strndup(text, TEXT_BYTES) : NULL;
 
 	if (text && !copy)
 		return -ENOMEM;

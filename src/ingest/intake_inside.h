@@ -73,6 +73,7 @@ struct intake {
 	struct intake_process **processes;
 	size_t n_processes, capacity;
 	struct buf notes;
+	uint64_t notes_left_out; /* there were too many */
 	struct rundir_info about;
 };
 

@@ -391,6 +391,8 @@ int intake_write(struct intake *intake, const char *source, const char *run_path
 		return r;
 	for (size_t i = 0; r == 0 && i < intake->n_processes; i++)
 		r = write_process(intake, intake->processes[i], i, full, err);
+	if (intake->notes_left_out)
+		buf_printf(&intake->notes, "\nand %" PRIu64 " more notes.", intake->notes_left_out);
 	if (r == 0 && intake->notes.size && !intake->notes.failed) {
 		free(intake->about.notes);
 		intake->about.notes = strdup(intake->notes.data);

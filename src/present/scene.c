@@ -306,6 +306,21 @@ static void trouble_line(const struct scene *scene, const char *text, FILE *out)
 	text_wrap(out, text, (size_t)scene_layout(scene, 0).width, 2, 2);
 }
 
+/* Lines of one kind that are shown; of the rest there is a count. */
+#define PROCESSES_MOST 8
+#define NOTES_MOST 40
+
+static void trouble_more(const struct scene *scene, size_t n, size_t shown, const char *words,
+			 FILE *out)
+{
+	char line[160];
+
+	if (n <= shown)
+		return;
+	snprintf(line, sizeof(line), "and %zu more %s", n - shown, words);
+	trouble_line(scene, line, out);
+}
+
 static size_t trouble_notes(const struct scene *scene, bool count_only, FILE *out)
 {
 	const char *at = scene->run->info.notes;
@@ -318,44 +333,60 @@ static size_t trouble_notes(const struct scene *scene, bool count_only, FILE *ou
 		if (length) {
 			snprintf(line, sizeof(line), "%.*s", (int)(length < 1000 ? length : 1000),
 				 at);
-			if (!count_only)
+			if (!count_only && n < NOTES_MOST)
 				trouble_line(scene, line, out);
 			n++;
 		}
 		at += length;
 		at += *at == '\n';
 	}
+	if (!count_only)
+		trouble_more(scene, n, NOTES_MOST, "notes; run.json has them all", out);
 	return n;
+}
+
+enum shard_trouble { NOT_READ, NOT_CLOSED, NOT_ENDED, SHARD_TROUBLES, NO_TROUBLE };
+
+static enum shard_trouble shard_trouble(const struct run *run, const struct run_shard *shard)
+{
+	if (shard->trouble.message[0])
+		return NOT_READ;
+	if (shard->state == SHARD_CRASHED)
+		return NOT_CLOSED;
+	if (shard->state == SHARD_LIVE && strcmp(run->info.status, "running") != 0)
+		return NOT_ENDED;
+	return NO_TROUBLE;
 }
 
 static size_t trouble_shards(const struct scene *scene, bool count_only, FILE *out)
 {
+	static const char *const words[SHARD_TROUBLES] = {
+		[NOT_CLOSED] = "ended without closing its recording",
+		[NOT_ENDED] = "still records although the command has ended; figures may grow",
+	};
+	static const char *const more[SHARD_TROUBLES] = {
+		[NOT_READ] = "processes whose shards could not be read, or not wholly",
+		[NOT_CLOSED] = "processes that ended without closing their recordings",
+		[NOT_ENDED] = "processes that still record",
+	};
 	const struct run *run = scene->run;
-	size_t n = 0;
+	size_t n[NO_TROUBLE + 1] = { 0 };
 
 	for (size_t i = 0; i < run->n_shards; i++) {
 		const struct run_shard *shard = &run->shards[i];
+		enum shard_trouble trouble = shard_trouble(run, shard);
 		char line[1400];
 
-		if (shard->trouble.message[0])
-			snprintf(line, sizeof(line), "rank %u, process %u: %s", shard->rank,
-				 shard->pid, shard->trouble.message);
-		else if (shard->state == SHARD_CRASHED)
-			snprintf(line, sizeof(line),
-				 "rank %u, process %u ended without closing its recording",
-				 shard->rank, shard->pid);
-		else if (shard->state == SHARD_LIVE && strcmp(run->info.status, "running") != 0)
-			snprintf(line, sizeof(line),
-				 "rank %u, process %u still records although the command has "
-				 "ended; figures may grow",
-				 shard->rank, shard->pid);
-		else
+		if (trouble == NO_TROUBLE || ++n[trouble] > PROCESSES_MOST || count_only)
 			continue;
-		if (!count_only)
-			trouble_line(scene, line, out);
-		n++;
+		snprintf(line, sizeof(line), "rank %u, process %u%s %s", shard->rank, shard->pid,
+			 trouble == NOT_READ ? ":" : "",
+			 trouble == NOT_READ ? shard->trouble.message : words[trouble]);
+		trouble_line(scene, line, out);
 	}
-	return n;
+	for (int t = 0; !count_only && t < SHARD_TROUBLES; t++)
+		trouble_more(scene, n[t], PROCESSES_MOST, more[t], out);
+	return n[NOT_READ] + n[NOT_CLOSED] + n[NOT_ENDED];
 }
 
 size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
