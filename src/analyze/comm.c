@@ -40,11 +40,11 @@ static void sum_part(struct comm_part *sum, const struct comm_part *part)
 {
 	sum->count += part->count;
 	sum->untimed += part->untimed;
-	sum->sum_ns += part->sum_ns;
-	sum->time_ns += part->time_ns;
-	sum->others_ns += part->others_ns;
-	sum->overlap_ns += part->overlap_ns;
-	sum->exposed_ns += part->exposed_ns;
+	sum->sum_ns = ns_sum(sum->sum_ns, part->sum_ns);
+	sum->time_ns = ns_sum(sum->time_ns, part->time_ns);
+	sum->others_ns = ns_sum(sum->others_ns, part->others_ns);
+	sum->overlap_ns = ns_sum(sum->overlap_ns, part->overlap_ns);
+	sum->exposed_ns = ns_sum(sum->exposed_ns, part->exposed_ns);
 	sum->overlap_pct = comm_share(sum->overlap_ns, sum->time_ns, "no communication was timed");
 }
 
@@ -64,11 +64,11 @@ static void sum_devices(struct comm *comm)
 		sum_part(&comm->all, &d->all);
 		for (int t = 0; t < COMM_TRANSPORTS; t++)
 			sum_part(&comm->of[t], &d->of[t]);
-		comm->busy_ns += d->busy_ns;
-		comm->non_compute_ns += d->non_compute_ns;
+		comm->busy_ns = ns_sum(comm->busy_ns, d->busy_ns);
+		comm->non_compute_ns = ns_sum(comm->non_compute_ns, d->non_compute_ns);
 		comm->of_steps |= d->of_steps;
-		window += d->step_window_ns;
-		exposed += d->step_exposed_ns;
+		window = ns_sum(window, d->step_window_ns);
+		exposed = ns_sum(exposed, d->step_exposed_ns);
 		if (d->idle_ns.known) {
 			windows += d->window_ns.v;
 			idle += d->idle_ns.v;

@@ -52,7 +52,7 @@ int64_t spans_length(const struct span *merged, size_t n)
 	int64_t length = 0;
 
 	for (size_t i = 0; i < n; i++)
-		length += merged[i].end_ns - merged[i].start_ns;
+		length = ns_sum(length, merged[i].end_ns - merged[i].start_ns);
 	return length;
 }
 

@@ -12,6 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A sum over devices or processes, of which a hostile file may have any number with any time:
+ * it stops at the end of the numbers. */
+static inline int64_t ns_sum(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? a < 0 ? INT64_MIN : INT64_MAX : sum;
+}
+
 struct span {
 	int64_t start_ns, end_ns;
 	uint32_t group, device;

@@ -292,9 +292,11 @@ size_t device_lanes_list(const struct device_lanes *lanes, struct lane *devices)
 		const struct lane *first = NULL;
 
 		for (int k = 0; k < LANE_KINDS; k++) {
-			const struct lane *lane = lanes->of[k].lanes + at[k];
+			const struct lane *lane = at[k] < lanes->of[k].n
+							  ? &lanes->of[k].lanes[at[k]]
+							  : NULL;
 
-			if (at[k] < lanes->of[k].n && (!first || lane_compare(lane, first) < 0))
+			if (lane && (!first || lane_compare(lane, first) < 0))
 				first = lane;
 		}
 		if (!first)

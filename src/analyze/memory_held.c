@@ -277,11 +277,13 @@ static int sum_levels(struct held *h)
 			continue;
 		h->levels[h->n_levels++] = (struct level){ s->start_ns, (int64_t)s->bytes };
 		if (s->end_ns != INT64_MAX)
-			h->levels[h->n_levels++] = (struct level){ s->end_ns, -(int64_t)s->bytes };
+			h->levels[h->n_levels++] = (struct level){ s->end_ns,
+								   (int64_t)(0 - s->bytes) };
 	}
 	qsort(h->levels, h->n_levels, sizeof(*h->levels), by_level);
 	for (size_t i = 1; i < h->n_levels; i++)
-		h->levels[i].bytes += h->levels[i - 1].bytes;
+		h->levels[i].bytes =
+			(int64_t)((uint64_t)h->levels[i].bytes + (uint64_t)h->levels[i - 1].bytes);
 	return 0;
 }
 

@@ -106,7 +106,9 @@ double routing_repeat_null(uint32_t experts, uint32_t a, uint32_t b)
 
 uint64_t routing_capacity(double factor, uint64_t tokens, uint32_t k, uint32_t experts)
 {
-	return (uint64_t)ceil(factor * (double)tokens * k / experts);
+	double capacity = ceil(factor * (double)tokens * k / experts);
+
+	return capacity < 0x1p63 ? (uint64_t)capacity : UINT64_MAX;
 }
 
 uint64_t routing_over_capacity(const uint64_t *n, uint32_t experts, uint64_t capacity)

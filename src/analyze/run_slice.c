@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "trace/format.h"
 
 #define QUEUE_LAUNCHES 1024
 
@@ -207,12 +208,14 @@ int64_t run_slice_calls_before(const struct run *run)
 {
 	const struct table_api *api = &run->api;
 	int64_t first = INT64_MAX, last = INT64_MIN;
+	double before;
 
 	for (size_t i = 0; i < api->n; i++) {
 		first = api->start_ns[i] < first ? api->start_ns[i] : first;
 		last = api->start_ns[i] > last ? api->start_ns[i] : last;
 	}
-	return api->n ? (int64_t)((double)(last - first) / (double)api->n * QUEUE_LAUNCHES) : 0;
+	before = api->n ? (double)(last - first) / (double)api->n * QUEUE_LAUNCHES : 0;
+	return before < (double)SHARD_TIME_MAX ? (int64_t)before : SHARD_TIME_MAX;
 }
 
 void run_slice_release(struct run *slice)

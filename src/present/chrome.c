@@ -135,12 +135,12 @@ void order_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, 
 
 void track_use(struct trace *t, const struct track *track)
 {
-	const struct track *last = t->tracks + t->last_track;
+	const struct track *last = t->n_tracks ? &t->tracks[t->last_track] : NULL;
 
 #define SAME(a, b)                                                                                 \
 	((a)->stream == (b)->stream && (a)->device == (b)->device && (a)->shard == (b)->shard &&   \
 	 (a)->context == (b)->context && (a)->sync == (b)->sync)
-	if (t->n_tracks && SAME(track, last))
+	if (last && SAME(track, last))
 		return;
 	for (size_t i = 0; i < t->n_tracks; i++) {
 		if (SAME(track, &t->tracks[i])) {

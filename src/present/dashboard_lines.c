@@ -36,17 +36,22 @@ static const struct {
 	const char *word;
 } words[] = {
 	{ FRAGMENTATION_PCT, 50, "high" }, { FRAGMENTATION_PCT, 20, "medium" },
-	{ FRAGMENTATION_PCT, -1, "low" },  { CV_EXCESS, 0.3, "poor" },
-	{ CV_EXCESS, 0.1, "fair" },	   { CV_EXCESS, -1, "good" },
+	{ FRAGMENTATION_PCT, 0, "low" },   { CV_EXCESS, 0.3, "poor" },
+	{ CV_EXCESS, 0.1, "fair" },	   { CV_EXCESS, 0, "good" },
 };
 
 static const char *word_of(enum judged figure, double value)
 {
-	size_t i = 0;
+	const char *word = "";
 
-	while (words[i].figure != figure || !(value > words[i].above))
-		i++;
-	return words[i].word;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (words[i].figure != figure)
+			continue;
+		word = words[i].word;
+		if (value > words[i].above)
+			break;
+	}
+	return word;
 }
 
 /* A line in the making; what does not fit is left out from the first part that does not. */

@@ -31,8 +31,11 @@ static void timeline(const struct scene *scene, const struct memory_device *d, i
 			before = d->points[point++].live_bytes;
 			largest = before > largest ? before : largest;
 		}
-		level = d->peak_bytes ? (int)(7.0 * (double)largest / (double)d->peak_bytes + 0.5)
-				      : 0;
+		/* Sums of a hostile file may have wrapped: no more than the peak. */
+		level = !d->peak_bytes ? 0
+			: largest > d->peak_bytes
+				? 7
+				: (int)(7.0 * (double)largest / (double)d->peak_bytes + 0.5);
 		if (scene->options->utf8)
 			fputs(heights[level], out);
 		else

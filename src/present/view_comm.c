@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/format.h"
 #include "present/scene.h"
@@ -69,7 +70,9 @@ static struct cell told(uint32_t id, const struct run *run)
 /* Whole numbers print as such. */
 static struct cell whole(struct value value)
 {
-	return value.known ? cell_int((int64_t)value.v) : cell_absent(value.reason);
+	if (!value.known)
+		return cell_absent(value.reason);
+	return fabs(value.v) < 0x1p63 ? cell_int((int64_t)value.v) : cell_real(value.v);
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
