@@ -299,6 +299,20 @@ uint32_t part_launch(struct intake_part *part, const struct row_launch *launch)
 				 sizeof(*launch) - sizeof(launch->id)));
 }
 
+/* One such row would make its whole chunk damaged. */
+static bool times_are_sane(const struct kind_desc *desc, const char *row)
+{
+	int64_t start_ns = 0, duration_ns = 0;
+
+	if (desc->time_column >= 0)
+		memcpy(&start_ns, row + desc->columns[desc->time_column].row_offset,
+		       sizeof(start_ns));
+	if (desc->duration_column >= 0)
+		memcpy(&duration_ns, row + desc->columns[desc->duration_column].row_offset,
+		       sizeof(duration_ns));
+	return time_is_sane(start_ns) && time_is_sane(duration_ns) && duration_ns >= 0;
+}
+
 int part_add(struct intake_part *part, enum record_kind kind, const void *row)
 {
 	struct segment *segment = current(part);
@@ -307,6 +321,10 @@ int part_add(struct intake_part *part, enum record_kind kind, const void *row)
 
 	if (part->failed || !intake_wants(part->process->inside->intake, kind))
 		return part->failed;
+	if (!times_are_sane(kind_desc(kind), row)) {
+		part_damaged(part, 0, "a time that no clock can have given");
+		return 0;
+	}
 	if (h == HELD_KINDS) {
 		r = encoder_append(&part->encoder, kind, row);
 	} else {

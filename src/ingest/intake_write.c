@@ -260,7 +260,9 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 {
 	struct shard_origin origin = { .rank = process->rank,
 				       .pid = process->pid,
-				       .shift_ns = process->shift_ns };
+				       .shift_ns = time_is_sane(process->shift_ns)
+							   ? process->shift_ns
+							   : 0 };
 	struct shard_writer *writer = NULL;
 	struct turns turns = { 0 };
 	struct sums sums;
@@ -285,10 +287,13 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 	note_unknown(intake, process);
 	/* One clock for all processes of the run. */
 	origin.monotonic_ns = first_time(&turns, sums.time_min_ns);
-	if (process->lived && process->from_ns < origin.monotonic_ns)
+	if (process->lived && process->from_ns < origin.monotonic_ns &&
+	    time_is_sane(process->from_ns))
 		origin.monotonic_ns = process->from_ns;
-	origin.realtime_ns =
-		(int64_t)((uint64_t)origin.monotonic_ns + (uint64_t)process->realtime_offset_ns);
+	origin.realtime_ns = origin.monotonic_ns;
+	if (time_is_sane(process->realtime_offset_ns) &&
+	    time_is_sane(origin.monotonic_ns + process->realtime_offset_ns))
+		origin.realtime_ns += process->realtime_offset_ns;
 	r = shard_create_from(path, &origin, &writer, err);
 	if (r == 0) {
 		r = write_rows(process, writer, &turns, &sums);
@@ -296,8 +301,7 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 			err_sys(err, r, "%s: cannot write", path);
 	}
 	if (r == 0 && process->wall_clock) {
-		int64_t start =
-			(int64_t)((uint64_t)origin.monotonic_ns + (uint64_t)process->shift_ns);
+		int64_t start = origin.monotonic_ns + origin.shift_ns;
 
 		if (!intake->about.started_realtime_ns || start < intake->about.started_realtime_ns)
 			intake->about.started_realtime_ns = start;

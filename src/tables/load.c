@@ -104,6 +104,31 @@ static void fill(enum column_type type, uint64_t value, size_t n, char *to)
 		memcpy(to + filled * size, to, (filled < n - filled ? filled : n - filled) * size);
 }
 
+/* Analyses add and subtract these: what is beyond any clock is damage, whatever its checksum says.
+ * Each value stands for that many rows. */
+static int check_range(struct taking *t, const struct column_desc *column, const uint64_t *values,
+		       size_t n, size_t rows)
+{
+	const uint64_t most = (uint64_t)SHARD_TIME_MAX;
+	uint64_t beyond = 0, sum = 0;
+
+	if (column->type != COLUMN_I64)
+		return 0;
+	if (column->coding != CODING_DUR) {
+		for (size_t i = 0; i < n; i++)
+			beyond |= values[i] + most > 2 * most;
+		return beyond ? -EBADMSG : 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		beyond |= values[i] > most || sum > SHARD_TIME_SUM_MAX;
+		sum += values[i];
+	}
+	if (beyond || sum > SHARD_TIME_SUM_MAX / rows)
+		return -EBADMSG;
+	t->worker->durations_ns = sum * rows;
+	return 0;
+}
+
 static int take_scalar(struct taking *t, unsigned int c, unsigned int at)
 {
 	const struct kind_desc *desc = kind_desc(t->kind);
@@ -123,9 +148,14 @@ static int take_scalar(struct taking *t, unsigned int c, unsigned int at)
 		return r;
 	if (column->refers)
 		remap(t, column->refers, values, n, filled ? t->rows : 1);
-	if ((int)c == desc->time_column && t->state->shift_ns)
+	r = check_range(t, column, values, n, filled ? t->rows : 1);
+	if (r == 0 && (int)c == desc->time_column && t->state->shift_ns) {
 		for (size_t i = 0; i < n; i++)
 			values[i] += (uint64_t)t->state->shift_ns;
+		r = check_range(t, column, values, n, 1);
+	}
+	if (r < 0)
+		return r;
 	if (!filled)
 		column_narrow(column->type, values, n, to);
 	else if (constant || !room_is_zero(t->run, t->kind, size))
@@ -321,6 +351,7 @@ static int take_chunk(struct run *run, size_t s, struct load_worker *worker,
 	r = shard_chunk_columns(t.reader, &worker->scratch, chunk, t.views, &t.n_views);
 	if (r < 0)
 		return r;
+	worker->durations_ns = 0;
 	for (unsigned int v = 0; v < t.n_views; v++) {
 		unsigned int c = 0;
 
@@ -339,6 +370,7 @@ static int take_chunk(struct run *run, size_t s, struct load_worker *worker,
 struct job {
 	const struct chunk *chunk;
 	size_t before;
+	uint64_t durations_ns;
 	int result;
 };
 
@@ -418,7 +450,8 @@ static int place_chunks(struct loading *l)
 
 		if (!kind_desc(chunk->header.kind) || !l->placed[chunk->header.kind])
 			continue;
-		l->jobs[l->n_jobs++] = (struct job){ chunk, next[chunk->header.kind], 0 };
+		l->jobs[l->n_jobs++] = (struct job){ .chunk = chunk,
+						     .before = next[chunk->header.kind] };
 		next[chunk->header.kind] += chunk->header.n_records;
 	}
 	return 0;
@@ -431,8 +464,20 @@ static int take_job(void *context, size_t i, unsigned int worker)
 	int r = take_chunk(l->run, l->shard, &l->run->internal->workers[worker], job->chunk,
 			   job->before);
 
+	job->durations_ns = l->run->internal->workers[worker].durations_ns;
 	job->result = r;
 	return r == -EBADMSG ? 0 : r;
+}
+
+/* In the order of the file, so that it does not depend on threads which chunk is one too many. */
+static int add_durations(struct run *run, unsigned int kind, uint64_t ns)
+{
+	uint64_t *sum = &run->internal->durations_ns[kind];
+
+	if (ns > SHARD_TIME_SUM_MAX - *sum)
+		return -EBADMSG;
+	*sum += ns;
+	return 0;
 }
 
 /* Rows behind a damaged chunk move up; what they leave is zero again, as room.h has it. */
@@ -442,6 +487,9 @@ static void close_up(struct loading *l)
 		const struct chunk_header *header = &l->jobs[i].chunk->header;
 		size_t *n = room_rows(l->run, header->kind);
 
+		if (l->jobs[i].result == 0)
+			l->jobs[i].result = add_durations(l->run, header->kind,
+							  l->jobs[i].durations_ns);
 		if (l->jobs[i].result < 0) {
 			note_result(l, l->jobs[i].result);
 			continue;
@@ -500,6 +548,8 @@ static int load_in_order(struct loading *l)
 		if (r < 0)
 			return r;
 		r = take_chunk(l->run, l->shard, &l->run->internal->workers[0], chunk, n);
+		if (r == 0)
+			r = add_durations(l->run, kind, l->run->internal->workers[0].durations_ns);
 		if (r == 0)
 			*room_rows(l->run, kind) = n + chunk->header.n_records;
 		else

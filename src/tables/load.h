@@ -7,6 +7,7 @@
 
 #include "base/interned.h"
 #include "base/parallel.h"
+#include "tables/clocks.h"
 #include "tables/tables.h"
 #include "trace/shard.h"
 
@@ -19,7 +20,8 @@ struct id_map {
 struct shard_state_internal {
 	struct id_map maps[RECORD_LAUNCH + 1]; /* by dictionary kind */
 	size_t loaded_chunks;		       /* of the reader's list */
-	int64_t shift_ns;		       /* added to its times: hosts differ in their clock */
+	bool placed;			       /* on the run's clock: shift_ns stays as it is */
+	int64_t shift_ns;		       /* added to its times */
 	uint64_t damaged_chunks, unknown_kinds, unknown_columns, bad_references;
 };
 
@@ -32,6 +34,7 @@ struct table_capacity {
 struct load_worker {
 	struct shard_scratch scratch;
 	uint64_t unknown_columns, bad_references;
+	uint64_t durations_ns; /* sum over the chunk that was taken last */
 };
 
 struct run_internal {
@@ -39,7 +42,9 @@ struct run_internal {
 	struct interned dictionaries[RECORD_LAUNCH + 1]; /* by kind */
 	struct table_capacity capacity[RECORD_KIND_LIMIT];
 	uint64_t rows[RECORD_KIND_LIMIT];
+	uint64_t durations_ns[RECORD_KIND_LIMIT]; /* sums over the rows that are loaded */
 	struct run_want want;
+	struct clocks clocks;
 	struct shard_state_internal *shards;
 	bool single_file;
 };

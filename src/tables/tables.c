@@ -15,6 +15,7 @@
 #include "tables/load.h"
 #include "tables/room.h"
 #include "trace/rundir.h"
+#include "trace/shard.h"
 
 uint64_t loss_total(const struct loss *loss)
 {
@@ -64,16 +65,23 @@ static void shard_loss(const struct run *run, size_t s, struct loss *ret)
 	ret->salvaged = header->live.salvaged + reader->salvaged_records;
 }
 
+static int64_t clamp_time(int64_t ns)
+{
+	return ns > SHARD_TIME_MAX ? SHARD_TIME_MAX : ns < -SHARD_TIME_MAX ? -SHARD_TIME_MAX : ns;
+}
+
 static void shard_span(struct run_shard *shard, int64_t shift_ns)
 {
 	const struct shard_reader *reader = shard->reader;
 
-	shard->start_ns = reader->header.monotonic_ns;
-	shard->end_ns = reader->header.live.alive_ns;
+	shard->start_ns = shard->end_ns = reader->header.monotonic_ns;
+	if (time_is_sane(reader->header.live.alive_ns))
+		shard->end_ns = reader->header.live.alive_ns;
 	for (size_t i = 0; i < reader->n_chunks; i++) {
 		const struct chunk_header *chunk = &reader->chunks[i].header;
 
-		if (!chunk->time_min_ns && !chunk->time_max_ns)
+		if ((!chunk->time_min_ns && !chunk->time_max_ns) ||
+		    !time_is_sane(chunk->time_min_ns) || !time_is_sane(chunk->time_max_ns))
 			continue;
 		if (chunk->time_min_ns < shard->start_ns)
 			shard->start_ns = chunk->time_min_ns;
@@ -82,49 +90,50 @@ static void shard_span(struct run_shard *shard, int64_t shift_ns)
 	}
 	if (shard->end_ns < shard->start_ns)
 		shard->end_ns = shard->start_ns;
-	shard->start_ns = (int64_t)((uint64_t)shard->start_ns + (uint64_t)shift_ns);
-	shard->end_ns = (int64_t)((uint64_t)shard->end_ns + (uint64_t)shift_ns);
+	shard->start_ns = clamp_time(shard->start_ns + shift_ns);
+	shard->end_ns = clamp_time(shard->end_ns + shift_ns);
 }
 
-static int64_t clock_offset(const struct shard_header *header)
+/* Once for each shard: rows that are loaded stay where they are. */
+static int place_shard(struct run *run, size_t s)
 {
-	return (int64_t)((uint64_t)header->realtime_ns - (uint64_t)header->monotonic_ns);
+	const struct shard_header *header = &run->shards[s].reader->header;
+	struct shard_state_internal *state = &run->internal->shards[s];
+	int64_t shift_ns, offset_ns;
+	bool sane;
+	int r;
+
+	if (state->placed)
+		return 0;
+	r = clocks_shift(&run->internal->clocks, header, &shift_ns, &sane);
+	if (r < 0)
+		return r;
+	state->damaged_chunks += !sane;
+	/* Of the times as they are in the tables, but for the shift of an import. */
+	offset_ns = header->realtime_ns - header->monotonic_ns - shift_ns;
+	run->shards[s].realtime_offset_ns = time_is_sane(offset_ns) ? offset_ns : 0;
+	state->shift_ns = shift_ns + header->shift_ns;
+	state->placed = true;
+	return 0;
 }
 
-/* CLOCK_MONOTONIC is one clock for all processes of a host. Another host's differs by more than
- * any measuring error: those shards are moved by the wall clock. */
-static int64_t clock_shift(const struct run *run, size_t s)
-{
-	const int64_t same_host_ns = 1000000000;
-	uint64_t mine = (uint64_t)run->shards[s].realtime_offset_ns, first = mine;
-	int64_t shift;
-
-	for (size_t i = 0; i < run->n_shards; i++) {
-		if (run->shards[i].reader) {
-			first = (uint64_t)run->shards[i].realtime_offset_ns;
-			break;
-		}
-	}
-	shift = (int64_t)(mine - first);
-	return shift > same_host_ns || shift < -same_host_ns ? shift : 0;
-}
-
-static void describe_shard(struct run *run, size_t s)
+static int describe_shard(struct run *run, size_t s)
 {
 	struct run_shard *shard = &run->shards[s];
 	const struct shard_reader *reader = shard->reader;
+	int r = place_shard(run, s);
 
+	if (r < 0)
+		return r;
 	shard->rank = reader->header.rank;
 	shard->pid = reader->header.pid;
-	shard->realtime_offset_ns = clock_offset(&reader->header);
 	shard->file_bytes = reader->file_bytes;
 	shard->trouble = reader->trouble;
 	shard->state = reader->alive				   ? SHARD_LIVE
 		       : reader->header.live.closed == SHARD_CLEAN ? SHARD_CLOSED
 								   : SHARD_CRASHED;
-	run->internal->shards[s].shift_ns =
-		(int64_t)((uint64_t)clock_shift(run, s) + (uint64_t)reader->header.shift_ns);
 	shard_span(shard, run->internal->shards[s].shift_ns);
+	return 0;
 }
 
 /* Sums over the shards. */
@@ -153,14 +162,14 @@ static void summarise(struct run *run)
 }
 
 /* A shard that cannot be read is a loss, not the end of the run. */
-static void open_shard(struct run *run, size_t s)
+static int open_shard(struct run *run, size_t s)
 {
 	struct run_shard *shard = &run->shards[s];
 
 	if (shard_open(shard->path, &shard->reader, &shard->trouble) < 0)
-		return;
-	describe_shard(run, s);
+		return 0;
 	shard_park(shard->reader);
+	return describe_shard(run, s);
 }
 
 /* The file has gone or been replaced since. What was loaded of it stays. */
@@ -198,8 +207,7 @@ static int add_shard(struct run *run, const char *path, struct err *err)
 	if (!shards[n].path)
 		return err_sys(err, -ENOMEM, "%s: cannot load", path);
 	run->n_shards++;
-	open_shard(run, n);
-	return 0;
+	return open_shard(run, n) < 0 ? err_sys(err, -ENOMEM, "%s: cannot load", path) : 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -298,12 +306,15 @@ static int read_info(struct run *run, const char *path, struct err *err)
 		.cpus = from.cpus,
 		.exit_status = from.exit_status,
 		.signal = from.signal,
-		.started_realtime_ns = from.started_realtime_ns,
-		.duration_ns = from.duration_ns,
-		.duration_known = from.duration_known,
+		.started_realtime_ns =
+			time_is_sane(from.started_realtime_ns) ? from.started_realtime_ns : 0,
+		.duration_known = from.duration_known && from.duration_ns >= 0 &&
+				  time_is_sane(from.duration_ns),
 		.budget_pct = from.budget_pct,
 		.budget_known = from.budget_known,
 	};
+	if (info.duration_known)
+		info.duration_ns = from.duration_ns;
 	free(from.schedule);
 	free(from.kernel);
 	free(from.ranks);
@@ -403,10 +414,8 @@ static int refresh_shard(struct run *run, size_t s, struct err *err)
 	struct shard_reader *reader = run->shards[s].reader;
 	int r;
 
-	if (!reader) {
-		open_shard(run, s); /* its header may not have been there yet */
-		return 0;
-	}
+	if (!reader) /* its header may not have been there yet */
+		return open_shard(run, s);
 	if (reader->finished)
 		return 0;
 	if (shard_wake(reader, &run->shards[s].trouble) < 0) {
@@ -415,7 +424,7 @@ static int refresh_shard(struct run *run, size_t s, struct err *err)
 	}
 	r = shard_refresh(reader, err);
 	if (r == 0)
-		describe_shard(run, s);
+		r = describe_shard(run, s);
 	shard_park(reader);
 	return r;
 }
@@ -454,6 +463,7 @@ void run_free(struct run *run)
 		shard_scratch_release(&run->internal->workers[w].scratch);
 	for (int k = 0; k <= RECORD_LAUNCH; k++)
 		interned_release(&run->internal->dictionaries[k]);
+	clocks_release(&run->internal->clocks);
 	free(run->internal->shards);
 	free(run->internal);
 	free(run->shards);

@@ -79,8 +79,8 @@ struct run_shard {
 	uint32_t rank;
 	uint32_t pid;
 	enum shard_state state;
-	int64_t realtime_offset_ns; /* CLOCK_REALTIME minus CLOCK_MONOTONIC at start */
-	int64_t start_ns;	    /* first and last sign of life, CLOCK_MONOTONIC */
+	int64_t realtime_offset_ns; /* CLOCK_REALTIME minus the run's clock, at its start */
+	int64_t start_ns;	    /* first and last sign of life */
 	int64_t end_ns;
 	uint64_t file_bytes;
 	struct loss loss;

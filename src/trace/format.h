@@ -11,12 +11,23 @@
 #define TRACE_FORMAT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SHARD_MAGIC "MSCOPE\r\n"
 #define SHARD_MAJOR 1 /* a reader refuses a newer one */
-#define SHARD_MINOR 0 /* a reader takes a newer one */
+#define SHARD_MINOR 1 /* a reader takes a newer one */
 #define SHARD_HEADER_BYTES 4096
+/* No time, duration, step number or shift of a clock is larger, so that differences and sums of two
+ * fit 64 bits: 73 years around the zero of a clock, and the year 2043 since 1970. */
+#define SHARD_TIME_MAX (INT64_C(1) << 61)
+static inline bool time_is_sane(int64_t ns)
+{
+	return ns >= -SHARD_TIME_MAX && ns <= SHARD_TIME_MAX;
+}
+/* Nor are all durations of one kind of record together, so that those of three fit. */
+#define SHARD_TIME_SUM_MAX (UINT64_C(1) << 61)
 
 /* Why records were not taken; indexes of the counters in the header page and in each ring. */
 enum drop_reason {
@@ -39,9 +50,9 @@ enum drop_reason {
 #define SHARD_CLEAN 1  /* closed in order */
 #define SHARD_SEALED 2 /* the process was killed; its buffers have been taken in since */
 
-/* The first 64 bytes are written once; what follows `live` is kept current in place by the
- * recording process (a shared mapping), so that it is right even after SIGKILL or on a full
- * disk. Zero means "none" for every counter. */
+/* The first 64 bytes are written once; `live` is kept current in place by the recording process (a
+ * shared mapping), so that it is right even after SIGKILL or on a full disk. Zero means "none" for
+ * every counter. What follows `live` is written once, too. */
 struct shard_header {
 	char magic[8];
 	uint16_t major, minor;
@@ -63,7 +74,14 @@ struct shard_header {
 		_Atomic uint64_t salvaged;   /* records taken from the buffers afterwards */
 		_Atomic uint64_t file_bytes; /* after the last whole flush; shorter: cut */
 	} live;
+	/* Which boot of which machine: CLOCK_MONOTONIC is one clock for all processes of it. */
+	char boot_id[16];	/* all 0: not known */
+	int64_t boot_offset_ns; /* monotonic_ns minus the machine's, in a time namespace */
+	uint32_t boot_reserved;
+	uint32_t boot_crc; /* CRC-32C of the 28 bytes before */
 };
+
+#define SHARD_BOOT_BYTES 28 /* that boot_crc covers */
 
 #define CHUNK_MAGIC 0x4843534du /* "MSCH" */
 #define CHUNK_CHECKPOINT 0xfff0 /* positions of the rings; see ring.h */
@@ -124,6 +142,9 @@ struct shard_trailer {
 };
 
 _Static_assert(sizeof(struct shard_header) <= SHARD_HEADER_BYTES, "header fits its page");
+_Static_assert(offsetof(struct shard_header, boot_crc) - offsetof(struct shard_header, boot_id) ==
+		       SHARD_BOOT_BYTES,
+	       "what boot_crc covers");
 _Static_assert(sizeof(struct chunk_header) == 64, "chunk header is 64 bytes");
 _Static_assert(sizeof(struct column_entry) == 16, "column entry is 16 bytes");
 _Static_assert(sizeof(struct index_entry) == 40, "index entry is 40 bytes");

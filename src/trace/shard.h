@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/boot.h"
 #include "base/err.h"
 #include "trace/encoder.h"
 #include "trace/format.h"
@@ -30,6 +31,7 @@ struct shard_origin {
 	uint32_t rank, pid;
 	int64_t monotonic_ns, realtime_ns, shift_ns; /* as in struct shard_header */
 	uint64_t start_ticks;
+	struct boot boot;
 };
 int shard_create_from(const char *path, const struct shard_origin *origin,
 		      struct shard_writer **ret_writer, struct err *err);
@@ -56,7 +58,7 @@ struct shard_reader {
 	int fd; /* -1: parked */
 	char *path;
 	struct shard_header header; /* as of the last refresh */
-	struct chunk *chunks; /* while its process lives, those that a checkpoint covers */
+	struct chunk *chunks;	    /* while its process lives, those that a checkpoint covers */
 	size_t n_chunks, capacity;
 	uint64_t scanned; /* file offset behind the last chunk looked at */
 	uint64_t file_bytes;
@@ -93,6 +95,8 @@ int shard_wake(struct shard_reader *reader, struct err *err);
 /* Looks for chunks that were added; when the process has gone, salvages its buffers. The shard must
  * be awake, unless it is finished. */
 int shard_refresh(struct shard_reader *reader, struct err *err);
+/* The boot that the shard was recorded in; all zero: not known. */
+struct boot shard_boot(const struct shard_header *header);
 /* Path of the buffer file of a shard ("….mst" to "….ring"); NULL without memory. Caller frees. */
 char *shard_ring_path(const char *shard_path);
 

@@ -253,7 +253,27 @@ static int read_header(struct shard_reader *reader, struct err *err)
 			"%s: the shard header is damaged (checksum at byte %zu); restore the "
 			"file from a copy",
 			reader->path, offsetof(struct shard_header, crc));
+	if (!time_is_sane(header->monotonic_ns) || !time_is_sane(header->realtime_ns) ||
+	    !time_is_sane(header->shift_ns))
+		return err_set(err, -EBADMSG,
+			       "%s: the shard header is damaged (impossible times at byte %zu); "
+			       "restore the file from a copy",
+			       reader->path, offsetof(struct shard_header, monotonic_ns));
 	return 0;
+}
+
+struct boot shard_boot(const struct shard_header *header)
+{
+	struct boot boot = { .offset_ns = 0 };
+
+	if (header->boot_crc !=
+		    crc32c(0, (const char *)header + offsetof(struct shard_header, boot_id),
+			   SHARD_BOOT_BYTES) ||
+	    !time_is_sane(header->boot_offset_ns))
+		return boot;
+	memcpy(boot.id, header->boot_id, sizeof(boot.id));
+	boot.offset_ns = header->boot_offset_ns;
+	return boot;
 }
 
 int shard_refresh(struct shard_reader *reader, struct err *err)

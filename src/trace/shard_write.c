@@ -84,6 +84,10 @@ static int write_header(int fd, const struct shard_origin *origin)
 	first.header.start_ticks = origin->start_ticks;
 	first.header.shift_ns = origin->shift_ns;
 	first.header.crc = crc32c(0, &first.header, offsetof(struct shard_header, crc));
+	memcpy(first.header.boot_id, origin->boot.id, sizeof(first.header.boot_id));
+	first.header.boot_offset_ns = origin->boot.offset_ns;
+	first.header.boot_crc = crc32c(0, first.page + offsetof(struct shard_header, boot_id),
+				       SHARD_BOOT_BYTES);
 	first.header.live.alive_ns = first.header.monotonic_ns;
 	first.header.live.file_bytes = SHARD_HEADER_BYTES;
 	return write_at(fd, &first, sizeof(first), 0);
@@ -92,13 +96,14 @@ static int write_header(int fd, const struct shard_origin *origin)
 int shard_create(const char *path, uint32_t rank, uint64_t start_ticks,
 		 struct shard_writer **ret_writer, struct err *err)
 {
-	return shard_create_from(path,
-				 &(struct shard_origin){ .rank = rank,
-							 .pid = (uint32_t)getpid(),
-							 .monotonic_ns = clock_monotonic_ns(),
-							 .realtime_ns = clock_realtime_ns(),
-							 .start_ticks = start_ticks },
-				 ret_writer, err);
+	struct shard_origin origin = { .rank = rank,
+				       .pid = (uint32_t)getpid(),
+				       .monotonic_ns = clock_monotonic_ns(),
+				       .realtime_ns = clock_realtime_ns(),
+				       .start_ticks = start_ticks };
+
+	boot_read(&origin.boot);
+	return shard_create_from(path, &origin, ret_writer, err);
 }
 
 int shard_create_from(const char *path, const struct shard_origin *origin,

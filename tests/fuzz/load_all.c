@@ -9,6 +9,14 @@
 #include "fuzz.h"
 #include "tables/load.h"
 
+/* Times, durations and steps, which analyses add up. */
+static void assert_sane(const int64_t *values, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!time_is_sane(values[i]))
+			abort();
+}
+
 /* Tables are arrays of 8-byte slots: rows, shard[], then a pointer per column, two for a list. */
 static uint32_t touch_table(const char *table, const struct kind_desc *desc, uint32_t sum)
 {
@@ -28,6 +36,8 @@ static uint32_t touch_table(const char *table, const struct kind_desc *desc, uin
 			if (n && first)
 				sum = crc32c(sum, first, (n + 1) * sizeof(*first));
 		}
+		if (array && column->type == COLUMN_I64)
+			assert_sane(array, values);
 		if (array && values)
 			sum = crc32c(sum, array, values * size);
 	}

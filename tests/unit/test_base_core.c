@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/boot.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/clock_reasons.h"
@@ -340,6 +341,28 @@ static void test_tick_map_hostile(void **state)
 	assert_false(tick_map_valid(&map));
 }
 
+static void test_boot(void **state)
+{
+	static const char id[] = "00112233-4455-6677-8899-aabbccddeeff\n";
+	struct boot boot;
+
+	(void)state;
+	assert_true(boot_parse(id, NULL, &boot));
+	for (int i = 0; i < BOOT_ID_BYTES; i++)
+		assert_int_equal((unsigned char)boot.id[i], 0x11 * i);
+	assert_int_equal(boot.offset_ns, 0);
+	assert_true(
+		boot_parse(id, "monotonic           -2         500\nboottime   7   0\n", &boot));
+	assert_int_equal(boot.offset_ns, -1999999500);
+	assert_false(boot_parse("", NULL, &boot));
+	assert_int_equal(boot.id[1], 0); /* nothing of the one before */
+	assert_false(boot_parse("00112233-4455-6677-8899-aabbccddeef", NULL, &boot));
+	assert_false(boot_parse("00000000-0000-0000-0000-000000000000", NULL, &boot));
+	assert_false(boot_parse(id, "", &boot));
+	assert_false(boot_parse(id, "monotonic", &boot));
+	assert_false(boot_parse(id, "monotonic 99999999999999 0", &boot));
+}
+
 static void test_clock_reasons(void **state)
 {
 	(void)state;
@@ -428,6 +451,7 @@ int main(void)
 		cmocka_unit_test(test_tick_map_converges),
 		cmocka_unit_test(test_tick_map_many_bends),
 		cmocka_unit_test(test_tick_map_hostile),
+		cmocka_unit_test(test_boot),
 		cmocka_unit_test(test_clock_reasons),
 		cmocka_unit_test(test_dynlib),
 	};

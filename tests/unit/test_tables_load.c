@@ -256,51 +256,228 @@ static void test_growing_run(void **state)
 	free(path);
 }
 
-/* Moves the clocks that a shard says it was recorded by. */
-static void set_clocks(const char *name, int64_t monotonic_ns, int64_t realtime_ns)
+/* The clocks that a shard says it was recorded by; boot 0: it does not say which. */
+struct clocks_of {
+	const char *name;
+	int64_t monotonic_ns, realtime_ns;
+	char boot;
+	int64_t boot_offset_ns;
+};
+
+static void set_clocks(const struct clocks_of *clocks)
 {
-	char *path = path_in(directory, name);
+	char *path = path_in(directory, clocks->name);
 	struct bytes file = file_read(path);
 	struct shard_header header;
 
 	memcpy(&header, file.data, sizeof(header));
-	header.monotonic_ns = monotonic_ns;
-	header.realtime_ns = realtime_ns;
-	header.live.alive_ns = monotonic_ns;
+	header.monotonic_ns = clocks->monotonic_ns;
+	header.realtime_ns = clocks->realtime_ns;
+	header.live.alive_ns = clocks->monotonic_ns;
 	header.crc = crc32c(0, &header, offsetof(struct shard_header, crc));
+	memset(header.boot_id, clocks->boot, sizeof(header.boot_id));
+	header.boot_offset_ns = clocks->boot_offset_ns;
+	header.boot_crc = crc32c(0, (char *)&header + offsetof(struct shard_header, boot_id),
+				 SHARD_BOOT_BYTES);
 	memcpy(file.data, &header, sizeof(header));
 	file_write(path, file.data, file.size);
 	free(file.data);
 	free(path);
 }
 
+/* One shard for each, with a range 10 ns behind its beginning. */
+static struct run *run_of_clocks(const struct clocks_of *clocks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct shard shard;
+
+		open_shard(&shard, clocks[i].name, (uint32_t)i);
+		add_string(&shard, 1, "x");
+		add_range(&shard, 1, 0, clocks[i].monotonic_ns + 10);
+		close_shard(&shard);
+		set_clocks(&clocks[i]);
+	}
+	return load(directory);
+}
+
+#define S INT64_C(1000000000)
+#define Y2023 (1700000000 * S)
+
 static void test_clocks_of_other_hosts(void **state)
 {
-	const int64_t s = 1000000000, boot = 1700000000 * s;
+	const struct clocks_of clocks[] = {
+		{ "0-1.mst", 50 * S, Y2023 + 50 * S, 0, 0 },
+		{ "1-2.mst", 50 * S, Y2023 + 50 * S + S / 100, 0, 0 }, /* error of measuring */
+		{ "2-3.mst", 50 * S, Y2023 + 80 * S, 0, 0 },	       /* booted 30 s later */
+	};
+	struct run *run = run_of_clocks(clocks, 3);
+
+	(void)state;
+	assert_int_equal(run->range.start_ns[0], 50 * S + 10);
+	assert_int_equal(run->range.start_ns[1], 50 * S + 10);
+	assert_int_equal(run->range.start_ns[2], 80 * S + 10);
+	assert_int_equal(run->range.duration_ns[2], 5);
+	assert_int_equal(run->shards[2].start_ns, 80 * S);
+	assert_int_equal(run->start_ns, 50 * S);
+	assert_int_equal(run->end_ns, 80 * S + 15);
+	/* All on the first's clock, and so is the way from there to the wall clock. */
+	assert_int_equal(run->shards[2].realtime_offset_ns, Y2023);
+	run_free(run);
+}
+
+/* The wall clock of a host was set 5 s forward between the starts of two ranks. */
+static void test_wall_clock_steps(void **state)
+{
+	const struct clocks_of clocks[] = {
+		{ "0-1.mst", 50 * S, Y2023 + 50 * S, 'a', 0 },
+		{ "1-2.mst", 51 * S, Y2023 + 56 * S, 'a', 0 },
+		/* Another host: as a whole by its first shard, however little that is. */
+		{ "2-3.mst", 50 * S, Y2023 + 50 * S + S / 4, 'b', 0 },
+		{ "3-4.mst", 52 * S, Y2023 + 99 * S, 'b', 0 },
+	};
+	struct run *run = run_of_clocks(clocks, 4);
+
+	(void)state;
+	assert_int_equal(run->range.start_ns[0], 50 * S + 10);
+	assert_int_equal(run->range.start_ns[1], 51 * S + 10);
+	assert_int_equal(run->range.start_ns[2], 50 * S + S / 4 + 10);
+	assert_int_equal(run->range.start_ns[3], 52 * S + S / 4 + 10);
+	run_free(run);
+}
+
+/* Containers may have a CLOCK_MONOTONIC of their own. */
+static void test_time_namespaces(void **state)
+{
+	const struct clocks_of clocks[] = {
+		{ "0-1.mst", 50 * S, Y2023 + 50 * S, 'a', -1000 * S },
+		{ "1-2.mst", 1052 * S, Y2023 + 7 * S, 'a', 0 },
+		{ "2-3.mst", 3053 * S, Y2023 + 80 * S, 'a', 2000 * S },
+	};
+	struct run *run = run_of_clocks(clocks, 3);
+
+	(void)state;
+	assert_int_equal(run->range.start_ns[0], 50 * S + 10);
+	assert_int_equal(run->range.start_ns[1], 52 * S + 10);
+	assert_int_equal(run->range.start_ns[2], 53 * S + 10);
+	run_free(run);
+}
+
+/* Of this very boot. */
+static void test_boot_is_written(void **state)
+{
+	struct shard shard;
+	struct boot boot, read;
 	struct run *run;
 
 	(void)state;
-	for (int i = 0; i < 3; i++) {
-		static const char *const names[] = { "0-1.mst", "1-2.mst", "2-3.mst" };
-		struct shard shard;
-
-		open_shard(&shard, names[i], (uint32_t)i);
-		add_string(&shard, 1, "x");
-		add_range(&shard, 1, 0, 50 * s + 10);
-		close_shard(&shard);
-	}
-	set_clocks("0-1.mst", 50 * s, boot + 50 * s);
-	set_clocks("1-2.mst", 50 * s, boot + 50 * s + s / 100); /* same host: error of measuring */
-	set_clocks("2-3.mst", 50 * s, boot + 80 * s);		/* booted 30 s later */
+	if (!boot_read(&boot))
+		skip();
+	open_shard(&shard, "0-1.mst", 0);
+	close_shard(&shard);
 	run = load(directory);
-	assert_int_equal(run->range.start_ns[0], 50 * s + 10);
-	assert_int_equal(run->range.start_ns[1], 50 * s + 10);
-	assert_int_equal(run->range.start_ns[2], 80 * s + 10);
-	assert_int_equal(run->range.duration_ns[2], 5);
-	assert_int_equal(run->shards[2].start_ns, 80 * s);
-	assert_int_equal(run->start_ns, 50 * s);
-	assert_int_equal(run->end_ns, 80 * s + 15);
+	read = shard_boot(&run->shards[0].reader->header);
+	assert_memory_equal(read.id, boot.id, sizeof(boot.id));
+	assert_int_equal(read.offset_ns, boot.offset_ns);
 	run_free(run);
+}
+
+/* Rows that no clock can have given, with right checksums. */
+static void test_impossible_times(void **state)
+{
+	static const struct {
+		int64_t start_ns, duration_ns;
+		bool sane;
+	} rows[] = {
+		{ SHARD_TIME_MAX, 0, true },
+		{ -SHARD_TIME_MAX, 0, true },
+		{ 0, SHARD_TIME_MAX, true },
+		{ SHARD_TIME_MAX + 1, 0, false },
+		{ -SHARD_TIME_MAX - 1, 0, false },
+		{ INT64_MAX, 1, false },
+		{ INT64_MIN, 1, false },
+		{ 1, -1, false },
+		{ 1, INT64_MIN, false },
+		{ 1, INT64_MAX, false },
+		{ 0, 1, false }, /* one more than all durations together may be */
+		{ 0, 0, true },
+	};
+	size_t n = sizeof(rows) / sizeof(rows[0]), sane = 0;
+	struct shard shard;
+	struct run *run;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 0);
+	for (size_t i = 0; i < n; i++) {
+		struct row_kernel kernel = { .start_ns = rows[i].start_ns,
+					     .duration_ns = rows[i].duration_ns };
+
+		assert_int_equal(encoder_append(&shard.encoder, RECORD_KERNEL, &kernel), 0);
+		flush(&shard);
+	}
+	close_shard(&shard);
+	run = load(directory);
+	for (size_t i = 0; i < n; i++) {
+		if (!rows[i].sane)
+			continue;
+		assert_int_equal(run->kernel.start_ns[sane], rows[i].start_ns);
+		assert_int_equal(run->kernel.duration_ns[sane], rows[i].duration_ns);
+		sane++;
+	}
+	assert_int_equal(run->kernel.n, sane);
+	assert_int_equal(run->loss.corrupt_chunks, n - sane);
+	assert_true(run->start_ns >= -SHARD_TIME_MAX);
+	assert_true(run->end_ns <= SHARD_TIME_MAX);
+	run_free(run);
+}
+
+/* A chunk is as bad as its worst row, and those around it stay. */
+static void test_impossible_times_among_many(void **state)
+{
+	struct shard shard;
+	struct run *run;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 0);
+	for (int i = 0; i < 3000; i++) {
+		struct row_step step = { .step = i == 1500 ? INT64_MAX : i, .start_ns = i };
+
+		assert_int_equal(encoder_append(&shard.encoder, RECORD_STEP, &step), 0);
+		if (i % 1000 == 999)
+			flush(&shard);
+	}
+	close_shard(&shard);
+	run = load(directory);
+	assert_int_equal(run->step.n, 2000);
+	assert_int_equal(run->step.step[1000], 2000);
+	assert_int_equal(run->loss.corrupt_chunks, 1);
+	run_free(run);
+}
+
+static void test_impossible_clocks(void **state)
+{
+	const struct clocks_of good = { "0-1.mst", 50 * S, Y2023, 'a', 0 };
+	const struct clocks_of bad[] = {
+		{ "1-2.mst", INT64_MIN, Y2023, 'a', 0 },
+		{ "1-2.mst", 50 * S, INT64_MAX, 'a', 0 },
+	};
+
+	(void)state;
+	run_free(run_of_clocks(&good, 1));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char *path = path_in(directory, bad[i].name);
+		struct shard shard;
+		struct run *run;
+
+		open_shard(&shard, bad[i].name, 1);
+		close_shard(&shard);
+		set_clocks(&bad[i]);
+		run = load(directory);
+		assert_int_equal(run->loss.unreadable_shards, 1);
+		assert_non_null(strstr(run->shards[1].trouble.message, "impossible times"));
+		run_free(run);
+		assert_int_equal(unlink(path), 0);
+		free(path);
+	}
 }
 
 static void test_unreadable_shard_is_a_loss(void **state)
@@ -431,6 +608,12 @@ int main(void)
 		TEST(test_columns_are_chosen),
 		TEST(test_growing_run),
 		TEST(test_clocks_of_other_hosts),
+		TEST(test_wall_clock_steps),
+		TEST(test_time_namespaces),
+		TEST(test_boot_is_written),
+		TEST(test_impossible_times),
+		TEST(test_impossible_times_among_many),
+		TEST(test_impossible_clocks),
 		TEST(test_unreadable_shard_is_a_loss),
 		TEST(test_not_a_run),
 		TEST(test_absurd_ids),

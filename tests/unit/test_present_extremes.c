@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shards with right checksums and impossible or extreme numbers: every view, export and comparison
+ * gets through them. What it is for shows under UBSan: no time of a file makes an analysis overflow.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "analyze/digest.h"
+#include "analyze/kernels.h"
+#include "fontconfig_leaks.h"
+#include "present/csv_files.h"
+#include "present/plot.h"
+#include "present/present.h"
+#include "table_rows.h"
+
+#define RUNS 40
+#define ROWS 24
+
+/* Names that analyses look for. */
+static const char *const names[] = { "work",
+				     "cudaGraphLaunch",
+				     "ncclDevKernel_AllReduce",
+				     "power_w",
+				     "memory_used_bytes",
+				     "clock_limit_reasons",
+				     "sm_active_pct",
+				     "cudaLaunchKernel",
+				     "torch reserved_bytes",
+				     "torch allocated_bytes",
+				     "dtype",
+				     "bf16" };
+#define N_NAMES (sizeof(names) / sizeof(names[0]))
+
+/* Mostly small, so that rows have to do with each other. `wild`: also what no reader takes. */
+static uint64_t number(struct rng *rng, bool wild)
+{
+	static const int64_t extremes[] = { SHARD_TIME_MAX,	SHARD_TIME_MAX - 1,
+					    -SHARD_TIME_MAX,	1 - SHARD_TIME_MAX,
+					    SHARD_TIME_MAX / 2, SHARD_TIME_MAX / 100,
+					    INT64_C(1) << 32,	-1 };
+	static const int64_t impossible[] = { INT64_MAX, INT64_MIN, INT64_MAX / 2 + 1,
+					      SHARD_TIME_MAX + 1 };
+
+	if (wild && rng_below(rng, 40) == 0)
+		return (uint64_t)impossible[rng_below(rng, 4)];
+	if (rng_below(rng, 4) == 0)
+		return (uint64_t)extremes[rng_below(rng, 8)];
+	return rng_below(rng, 4);
+}
+
+static void put_row(struct encoder *encoder, struct rng *rng, unsigned int kind, bool wild)
+{
+	const struct kind_desc *desc = kind_desc(kind);
+	struct random_row row;
+
+	random_row(rng, kind, N_NAMES, &row);
+	for (unsigned int c = 0; c < desc->n_columns; c++) {
+		const struct column_desc *column = &desc->columns[c];
+		uint64_t v = number(rng, wild);
+		bool counts = false;
+
+		for (unsigned int l = 0; l < desc->n_columns; l++)
+			counts |= desc->columns[l].count_column == (int)c;
+		if (column->count_column >= 0 || column->refers || counts ||
+		    column->coding == CODING_FLOAT)
+			continue;
+		if (column->coding == CODING_DUR && !wild)
+			v &= (uint64_t)SHARD_TIME_MAX * 2 - 1;
+		column_narrow(column->type, &v, 1, (char *)&row.row + column->row_offset);
+	}
+	assert_int_equal(encoder_append(encoder, (enum record_kind)kind, &row.row), 0);
+}
+
+static void write_shard(const char *directory, uint32_t rank, struct rng *rng, bool wild)
+{
+	struct shard_writer *writer;
+	struct encoder encoder;
+	char name[32], *path;
+
+	snprintf(name, sizeof(name), "%u-1.mst", rank);
+	path = path_in(directory, name);
+	encoder_init(&encoder, 1, 1, 0);
+	assert_int_equal(shard_create(path, rank, 0, &writer, NULL), 0);
+	for (uint32_t i = 0; i < N_NAMES; i++) {
+		struct row_string string = { .id = i + 1,
+					     .length = (uint32_t)strlen(names[i]),
+					     .text = names[i] };
+
+		encoder_append(&encoder, RECORD_STRING, &string);
+		encoder_site(&encoder, &(struct row_site){ .name = i + 1,
+							   .layer = (int32_t)i - 1,
+							   .expert = -1,
+							   .phase = (uint8_t)(i % 8) });
+		encoder_launch(&encoder, &(struct row_launch){ .name = i + 1,
+							       .grid_x = 8,
+							       .block_x = 64,
+							       .registers = 32 });
+	}
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
+		for (int i = 0; i < ROWS; i++) {
+			put_row(&encoder, rng, k, wild);
+			if (i % 4)
+				continue;
+			/* Small chunks: a wild row costs those beside it. */
+			assert_int_equal(encoder_finish(&encoder), 0);
+			assert_int_equal(shard_write(writer, &encoder), 0);
+		}
+	}
+	assert_int_equal(encoder_finish(&encoder), 0);
+	assert_int_equal(shard_write(writer, &encoder), 0);
+	assert_int_equal(shard_close(writer, &encoder), 0);
+	encoder_release(&encoder);
+	free(path);
+}
+
+static const struct present_options plain = { .width = 100,
+					      .utf8 = true,
+					      .layer = -1,
+					      .phase = -1,
+					      .step_first = INT64_MIN,
+					      .step_last = INT64_MAX };
+
+static void show(const struct run *run, const char *view, struct present_options options)
+{
+	struct err err = { "" };
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_non_null(out);
+	if (view_find(view)->render(run, &options, out, &err) < 0)
+		assert_true(err.message[0]);
+	fclose(out);
+	assert_true(size || err.message[0]);
+	free(text);
+}
+
+static void show_views(const struct run *run)
+{
+	static const char *const views[] = { "ops",	      "steps",		 "routing",
+					     "routing-steps", "memory",		 "api",
+					     "transfers",     "efficiency",	 "report",
+					     "dashboard",     "routing-experts", "comm",
+					     "counters" };
+	struct present_options options = plain;
+
+	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
+		for (int json = 0; json < 2; json++) {
+			options.json = json;
+			show(run, views[i], options);
+		}
+	for (options.kernels_by = 0; options.kernels_by <= KERNELS_BY_GRAPH; options.kernels_by++)
+		show(run, "kernels", options);
+}
+
+static void show_exports(const struct run *run)
+{
+	int (*const exports[])(const struct run *, FILE *,
+			       struct err *) = { present_chrome, present_perfetto, present_folded,
+						 present_folded_host, present_speedscope };
+
+	for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
+		struct err err = { "" };
+		FILE *out = fopen("/dev/null", "we");
+
+		assert_non_null(out);
+		if (exports[i](run, out, &err) < 0)
+			assert_true(err.message[0]);
+		fclose(out);
+	}
+}
+
+static void show_book(const struct run *run)
+{
+	struct csv_book *book = NULL;
+	struct err err = { "" };
+
+	if (csv_book_new(run, &plain, &book, &err) < 0)
+		return;
+	for (size_t f = 0; f < csv_book_files(); f++) {
+		FILE *out = fopen("/dev/null", "we");
+		char name[200];
+
+		assert_non_null(out);
+		csv_book_name(book, f, name, sizeof(name));
+		csv_book_write(book, f, out, &err);
+		fclose(out);
+	}
+	csv_book_free(book);
+}
+
+static void show_plots(const struct run *run)
+{
+	struct plot_options options = { .svg = true, .scale = 1, .layer = -1 };
+	struct err err = { "" };
+	struct findings findings;
+
+	if (plot_unavailable() || plot_analyze(run, &plain, &findings, &err) < 0)
+		return;
+	for (size_t i = 0; plots[i].name; i++) {
+		FILE *out = fopen("/dev/null", "we");
+
+		assert_non_null(out);
+		plot_draw(plots[i].name, run, &findings, &options, out, &err);
+		fclose(out);
+	}
+	findings_release(&findings);
+}
+
+static void show_all(const char *directory, bool with_plots)
+{
+	const struct selection all = SELECT_ALL;
+	struct run_digest digest;
+	struct err err = { "" };
+	struct run *run = NULL;
+
+	assert_int_equal(run_load(directory, NULL, &run, &err), 0);
+	for (size_t i = 0; i < run->kernel.n; i++) {
+		assert_true(time_is_sane(run->kernel.start_ns[i]));
+		assert_true(run->kernel.duration_ns[i] >= 0);
+	}
+	show_views(run);
+	show_exports(run);
+	show_book(run);
+	if (with_plots)
+		show_plots(run);
+	if (digest_take(run, &all, &digest) == 0)
+		digest_release(&digest);
+	run_free(run);
+}
+
+static void test_extremes(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < RUNS; seed++) {
+		char *directory = temporary_directory();
+		struct rng rng = { seed };
+
+		for (uint32_t rank = 0; rank < 2; rank++)
+			write_shard(directory, rank, &rng, seed % 2);
+		show_all(directory, seed < 4);
+		remove_directory(directory);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_extremes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
