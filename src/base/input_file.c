@@ -19,11 +19,27 @@ static int refuse(int fd, const char *path, int code, struct err *err)
 			       : err_sys(err, code, "%s: cannot read", path);
 }
 
+/* Another process may hold a lease on the file, as file servers do: that is worth waiting for. */
+static int open_leased(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = ENXIO;
+		return -1;
+	}
+	return open(path, FLAGS & ~O_NONBLOCK);
+}
+
 int input_open(const char *path, struct err *err)
 {
 	int fd = open(path, FLAGS);
 	struct stat st;
 
+	if (fd < 0 && errno == EWOULDBLOCK)
+		fd = open_leased(path);
 	if (fd < 0 && errno == ENXIO) /* a socket, or a device that is not there */
 		return err_set(err, -EINVAL, "%s: not a regular file", path);
 	if (fd < 0)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/input_file.h"
 #include "cmd/run_files.h"
 #include "ingest/ingest.h"
 #include "trace/format.h"
@@ -22,7 +23,7 @@
 static bool is_shard(const char *path)
 {
 	char magic[sizeof(SHARD_MAGIC) - 1];
-	FILE *file = fopen(path, "rb");
+	FILE *file = input_stream(path, NULL);
 	bool shard = file && fread(magic, sizeof(magic), 1, file) == 1 &&
 		     !memcmp(magic, SHARD_MAGIC, sizeof(magic));
 
@@ -73,7 +74,7 @@ static const char *relative(const char *path)
 {
 	const char *ending = strrchr(path, '.');
 	char head[8] = "";
-	FILE *file = fopen(path, "rbe");
+	FILE *file = input_stream(path, NULL);
 	size_t n = file ? fread(head, 1, sizeof(head) - 1, file) : 0;
 	bool empty = file && feof(file) && n == 0;
 

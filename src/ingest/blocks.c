@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/input_file.h"
 #include "ingest/gunzip.h"
 #include "ingest/json_scan.h"
 
@@ -63,9 +64,9 @@ int blocks_open(const char *path, bool gzip, size_t block_bytes,
 		return err_set(err, -ENOMEM, "%s: no memory left to read it", path);
 	blocks->block_bytes = block_bytes;
 	blocks->cut = cut;
-	blocks->fd = open(path, O_RDONLY | O_CLOEXEC);
+	blocks->fd = input_open(path, err);
 	if (blocks->fd < 0)
-		r = err_sys(err, -errno, "%s", path);
+		r = blocks->fd;
 	else if (gzip)
 		r = gunzip_new(blocks->fd, &blocks->gunzip);
 	if (r == -ENOTSUP)

@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input_file.h"
+
 #define CSV_READ_BYTES ((size_t)64 << 10)
 
 int csv_open(struct csv *csv, const char *path, struct err *err)
 {
 	*csv = (struct csv){ .next_line = 1 };
-	csv->file = fopen(path, "rbe");
-	if (!csv->file)
-		return err_sys(err, -errno, "%s cannot be read", path);
-	return 0;
+	csv->file = input_stream(path, err);
+	return csv->file ? 0 : -errno;
 }
 
 int csv_open_bytes(struct csv *csv, const char *bytes, size_t size)

@@ -5,12 +5,12 @@
 #include "ingest/head.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/input_file.h"
 #include "ingest/gunzip.h"
 
 static ssize_t read_some(int fd, char *to, size_t most)
@@ -57,13 +57,17 @@ int head_read(const char *path, struct ingest_head *ret_head, struct err *err)
 {
 	struct ingest_head head = { .file = { .path = path },
 				    .bytes = calloc(1, INGEST_HEAD_BYTES + 1) };
-	int fd = head.bytes ? open(path, O_RDONLY | O_CLOEXEC) : -1, r = 0;
+	int fd = input_open(path, err), r = 0;
 	struct stat st = { 0 };
 	ssize_t n = 0;
 
+	if (fd < 0) {
+		free(head.bytes);
+		return fd;
+	}
 	if (!head.bytes)
 		r = -ENOMEM;
-	else if (fd < 0 || fstat(fd, &st) < 0)
+	else if (fstat(fd, &st) < 0)
 		r = -errno;
 	else if ((n = read_some(fd, head.bytes, INGEST_HEAD_BYTES)) < 0)
 		r = (int)n;
@@ -73,8 +77,7 @@ int head_read(const char *path, struct ingest_head *ret_head, struct err *err)
 		head.file.gzip = true;
 		r = decompress(&head, fd);
 	}
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	if (r < 0) {
 		free(head.bytes);
 		return r == -ENOTSUP

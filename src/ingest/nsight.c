@@ -274,6 +274,10 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 		return r;
 	pthread_mutex_init(&ns.lock, NULL);
 	r = nsight_read(&ns, err);
+	if (ns.scan.endless)
+		intake_note(intake,
+			    "%s: a table or view of it has no end; what came before was read.",
+			    file->path);
 	nsight_release(&ns);
 	if (r < 0 && err && !err->message[0])
 		err_sys(err, r, "%s cannot be imported", file->path);

@@ -29,6 +29,10 @@ struct scan_file {
 	uint32_t page_bytes, usable_bytes; /* 0: SQLite reads everything */
 	uint32_t n_pages;
 	bool damaged; /* cut off, or otherwise not as it says */
+	/* Instructions of SQLite's machine that are left, in thousands. A view, or pages that refer to
+	 * each other, may give rows without end; a table of a file of that size cannot. */
+	uint64_t budget;
+	bool endless; /* it was spent, and nothing more can be read */
 };
 
 enum scan_type { SCAN_NULL, SCAN_INT, SCAN_REAL, SCAN_TEXT };
@@ -58,7 +62,7 @@ struct scan_table {
 	int rowid;		/* value that is the row's id when it is NULL; -1: none */
 };
 
-/* Opens read-only, and changes nothing. 0 or -errno with a sentence. */
+/* Opens read-only, and changes nothing. The structure must stay where it is until it is closed. 0 or -errno with a sentence. */
 int scan_file_open(struct scan_file *file, const char *path, struct err *err);
 /* The bytes must outlive it. */
 int scan_file_open_bytes(struct scan_file *file, const void *bytes, size_t size, struct err *err);

@@ -51,6 +51,9 @@ static int say(struct own *own, struct err *err)
 
 	if (code == SQLITE_NOMEM)
 		return -ENOMEM;
+	if (code == SQLITE_INTERRUPT)
+		return err_set(err, -EBADMSG,
+			       "the exported run cannot be read: a table or view of it has no end");
 	return err_set(err, -EBADMSG, "the tables of the exported run cannot be read: %s",
 		       sqlite3_errmsg(own->db));
 }
@@ -89,24 +92,11 @@ static int select_columns(struct own *own, const char *table, const char *const 
 	return r == SQLITE_OK ? 0 : say(own, err);
 }
 
-/* Room for an id of a dictionary of the file: ids are dense, so one that is far off is no id. */
+/* Room for an id of a dictionary of the file: ids are dense and come in order, so one that is far off
+ * is no id. rows: that came so far. */
 static bool id_fits(sqlite3_int64 id, size_t rows)
 {
 	return id > 0 && (uint64_t)id < UINT32_MAX && (uint64_t)id <= rows * 4 + 1024;
-}
-
-static sqlite3_int64 count_rows(struct own *own, const char *table)
-{
-	sqlite3_stmt *statement = NULL;
-	sqlite3_int64 n = 0;
-	char *sql = sqlite3_mprintf("SELECT count(*) FROM \"%w\"", table);
-
-	if (sql && sqlite3_prepare_v2(own->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-	    sqlite3_step(statement) == SQLITE_ROW)
-		n = sqlite3_column_int64(statement, 0);
-	sqlite3_finalize(statement);
-	sqlite3_free(sql);
-	return n;
 }
 
 /* Reads a dictionary: `take` gets the row of each id that fits. */
@@ -116,7 +106,7 @@ static int read_dictionary(struct own *own, unsigned int kind, const char *table
 			   struct err *err)
 {
 	sqlite3_stmt *statement = NULL;
-	size_t rows, capacity = 0;
+	size_t rows = 0, capacity = 0;
 	int r, code;
 
 	own->n[kind] = 1;
@@ -125,14 +115,13 @@ static int read_dictionary(struct own *own, unsigned int kind, const char *table
 		return -ENOMEM;
 	if (!has_table(own, table))
 		return 0;
-	rows = (size_t)count_rows(own, table);
 	r = select_columns(own, table, columns, n, &statement, err);
 	if (r < 0)
 		return r;
 	while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
 		sqlite3_int64 id = sqlite3_column_int64(statement, 0);
 
-		if (!id_fits(id, rows))
+		if (!id_fits(id, ++rows))
 			continue;
 		if ((size_t)id >= own->n[kind]) {
 			if (array_grow(array, &capacity, (size_t)id + 1, size) < 0) {

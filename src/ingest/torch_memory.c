@@ -9,7 +9,6 @@
  * other streams before it can be used again is not live then.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/input_file.h"
 #include "ingest/importers.h"
 #include "ingest/torch_memory_inside.h"
 
@@ -199,13 +199,13 @@ static int read_whole(int fd, char **ret_bytes, size_t *ret_size)
 
 static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
 {
-	int fd = open(file->path, O_RDONLY | O_CLOEXEC), r;
+	int fd = input_open(file->path, err), r;
 	struct pickle pickle;
 	size_t size = 0;
 	char *bytes = NULL;
 
 	if (fd < 0)
-		return err_sys(err, -errno, "%s: cannot open", file->path);
+		return fd;
 	r = read_whole(fd, &bytes, &size);
 	close(fd);
 	if (r == -ENOMEM)

@@ -2,11 +2,13 @@
 """Input that is unusual or made to do harm: the tool answers or refuses, and never hangs."""
 
 import json
+import os
 import pathlib
 import resource
 import shutil
+import sqlite3
 
-from cli import check, equal, main, moescope, one_sentence, record, test
+from cli import Skip, check, equal, main, moescope, one_sentence, record, test
 
 
 def few_descriptors():
@@ -47,6 +49,121 @@ def notes_of_one_kind_are_summed():
     equal(done.status, 0, done.err)
     equal(done.out.count("not a moescope shard"), 8, done.out[:2000])
     check("and 292 more processes" in done.out, done.out[:4000])
+
+
+def fifo(path):
+    """A pipe that nobody writes to: whoever opens it waits."""
+    os.mkfifo(path)
+    return path
+
+
+@test
+def pipes_in_place_of_files():
+    fifo("pipe")
+    for command in (["report"], ["import"], ["compare", "pipe"], ["dump"], ["export"], ["sql"],
+                    ["smi"]):
+        done = moescope(command[0], *command[1:], "pipe",
+                        *(["select 1"] if command[0] == "sql" else []),
+                        *(["-o", "x"] if command[0] in ("export", "import") else []), timeout=60)
+        check(done.status != 0, command, done)
+        check("not a regular file" in done.err, command, done.err)
+
+
+@test
+def pipes_inside_of_a_run():
+    record("a.mscope")
+    fifo("a.mscope/9-9.mst")
+    done = moescope("steps", "a.mscope", timeout=60)
+    equal(done.status, 0, done.err)
+    check("not a regular file" in done.out, done.out)
+    os.rename("a.mscope/9-9.mst", shards_of("a.mscope")[0].with_suffix(".ring"))
+    done = moescope("steps", "a.mscope", timeout=60)
+    equal(done.status, 0, done.err)
+    os.remove("a.mscope/run.json")
+    fifo("a.mscope/run.json")
+    one_sentence(moescope("steps", "a.mscope", timeout=60), 1, "not a regular file")
+
+
+@test
+def pipes_among_traces():
+    os.mkdir("traces")
+    fifo("traces/rank1.json")
+    pathlib.Path("traces/rank0.json").write_text(json.dumps(trace("k")))
+    done = moescope("kernels", "traces", timeout=60)
+    equal(done.status, 0, done.err)
+
+
+def trace(*names):
+    """A Kineto trace with a kernel of each name."""
+    return {"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 10 + i, "dur": 1,
+         "args": {"device": 0, "stream": 7, "correlation": i + 1}}
+        for i, name in enumerate(names)]}
+
+
+ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select"
+
+
+@test
+def views_without_end():
+    need_sqlite()
+    file = sqlite3.connect("a.sqlite")
+    file.executescript("create table META_DATA_EXPORT (name, value);"
+                       "create table StringIds (id integer primary key, value text);"
+                       "insert into StringIds values (1, 'k');"
+                       f"create view CUPTI_ACTIVITY_KIND_KERNEL as {ENDLESS} i as start, i + 1 as "
+                       "end, 0 as deviceId, 7 as streamId, i as correlationId, 1 as demangledName, "
+                       "1 as shortName from n;")
+    file.close()
+    done = moescope("kernels", "a.sqlite", timeout=120)
+    check("has no end" in done.out + done.err, done)
+    file = sqlite3.connect("b.sqlite")
+    file.executescript("create table MOESCOPE_RUN (key, value);"
+                       f"create view MOESCOPE_STRING as {ENDLESS} i as id, 'x' as text from n;")
+    file.close()
+    one_sentence(moescope("kernels", "b.sqlite", timeout=120), 1)
+
+
+@test
+def pages_that_refer_to_each_other():
+    """Inner pages whose children are all the same page: a few kB that are billions of rows."""
+    need_sqlite()
+    file = sqlite3.connect("a.sqlite")
+    file.executescript("pragma page_size = 512; pragma journal_mode = off;"
+                       "create table MOESCOPE_RUN (key, value);"
+                       "create table MOESCOPE_STRING (id integer primary key, text);"
+                       "with recursive n(i) as (select 1 union all select i + 1 from n where i < "
+                       "20000) insert into MOESCOPE_STRING select i, 'abcdefgh' || i from n;")
+    root = file.execute("select rootpage from sqlite_master where name = 'MOESCOPE_STRING'")
+    root = root.fetchone()[0]
+    file.close()
+    data = bytearray(pathlib.Path("a.sqlite").read_bytes())
+
+    def page(number):
+        return (number - 1) * 512
+
+    # A chain of inner pages, each with all of its children the next one, and a leaf at its end.
+    inner = [n for n in range(2, len(data) // 512 + 1) if data[page(n)] == 5]
+    leaf = next(n for n in range(root, len(data) // 512 + 1) if data[page(n)] == 13)
+    inner.remove(root)
+    chain = [root, *inner[:10], leaf]
+    check(len(chain) > 8, chain)
+    for number, child in zip(chain, chain[1:]):
+        cells = int.from_bytes(data[page(number) + 3:page(number) + 5], "big")
+        child = child.to_bytes(4, "big")
+        data[page(number) + 8:page(number) + 12] = child
+        for cell in range(cells):
+            at = page(number) + 12 + 2 * cell
+            at = page(number) + int.from_bytes(data[at:at + 2], "big")
+            data[at:at + 4] = child
+    pathlib.Path("a.sqlite").write_bytes(data)
+    one_sentence(moescope("kernels", "a.sqlite", timeout=120), 1, "has no end")
+
+
+def need_sqlite():
+    done = moescope("sql", "--help")
+    if "without SQLite" in done.err + done.out:
+        raise Skip("built without SQLite")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """report, ops, steps, routing, memory, export and dump on real runs and on what is none."""
 
 import csv
+import fcntl
 import glob
 import gzip
 import io
@@ -11,10 +12,11 @@ import pathlib
 import pty
 import re
 import select
+import signal
 import time
 
-from cli import (MOESCOPE, TINY, TINYMOE, check, environment, equal, main, moescope, one_sentence,
-                 record, test)
+from cli import (MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main, moescope,
+                 one_sentence, record, test)
 
 TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "comm", "memory",
           "efficiency")
@@ -276,10 +278,13 @@ def dump_lists_chunks():
 @test
 def progress_on_a_terminal_when_it_takes_long():
     record()
-    text = pathlib.Path("a.mscope/run.json").read_text(encoding="utf-8")
-    # A pipe in place of run.json keeps the reader waiting until it is written.
-    os.unlink("a.mscope/run.json")
-    os.mkfifo("a.mscope/run.json")
+    # A lease on run.json keeps the reader waiting until it is given up; the holder gets SIGIO.
+    lease = os.open("a.mscope/run.json", os.O_RDWR)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    try:
+        fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        raise Skip(f"no leases here: {error}") from error
     pid, master = pty.fork()
     if pid == 0:
         os.environ.clear()
@@ -289,7 +294,9 @@ def progress_on_a_terminal_when_it_takes_long():
     while b"reading a.mscope (1 s)" not in output:
         check(select.select([master], [], [], 30)[0], output)
         output += os.read(master, 4096)
-    pathlib.Path("a.mscope/run.json").write_text(text, encoding="utf-8")
+    fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    os.close(lease)
+    signal.signal(signal.SIGIO, before)
     while True:
         try:
             output += os.read(master, 65536)
