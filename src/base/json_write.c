@@ -189,7 +189,7 @@ static void quote(struct json *json, const char *text, size_t length)
 			continue;
 		}
 		n = utf8_decode(text + at, length - at, &point, &valid);
-		if (valid && c >= 0x80) {
+		if (valid && c >= 0x80 && utf8_is_harmless(point)) {
 			at += n;
 			continue;
 		}
@@ -205,7 +205,7 @@ static void quote(struct json *json, const char *text, size_t length)
 		else if (c == '\r')
 			put_text(json, "\\r");
 		else {
-			snprintf(escape, sizeof(escape), "\\u%04x", c);
+			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned int)point & 0xffff);
 			put_text(json, escape);
 		}
 		at += n;

@@ -52,8 +52,7 @@ static void put_safe(FILE *out, const char *text, size_t from, size_t to, bool u
 		int valid;
 		size_t n = utf8_decode(text + from, to - from, &point, &valid);
 
-		if (!valid || point < 0x20 || (point >= 0x7F && point < 0xA0) ||
-		    (point >= 0x80 && !utf8))
+		if (!valid || !utf8_is_harmless(point) || (point >= 0x80 && !utf8))
 			fputc('?', out);
 		else
 			fwrite(text + from, 1, n, out);
@@ -64,7 +63,7 @@ static void put_safe(FILE *out, const char *text, size_t from, size_t to, bool u
 /* Display width with '?' standing for what put_safe replaces. */
 static size_t point_width(uint32_t point, int valid, bool utf8)
 {
-	if (!valid || point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x80 && !utf8))
+	if (!valid || !utf8_is_harmless(point) || (point >= 0x80 && !utf8))
 		return 1;
 	return (size_t)utf8_point_width(point);
 }
@@ -151,6 +150,11 @@ void text_fit(FILE *out, const char *text, size_t width, bool right, bool utf8)
 	put_safe(out, text, 0, strlen(text), utf8);
 	if (!right)
 		spaces(out, width - full);
+}
+
+void text_put(FILE *out, const char *text, bool utf8)
+{
+	put_safe(out, text, 0, strlen(text), utf8);
 }
 
 /* Up to where a line may be broken: a number stays with its unit, as in "1.03 k". */

@@ -24,6 +24,9 @@ enum text_style {
 const char *text_style_on(enum text_style style, bool color);
 const char *text_style_off(enum text_style style, bool color);
 
+/* The text with '?' for what is not to be shown on a terminal (utf8_is_harmless). */
+void text_put(FILE *out, const char *text, bool utf8);
+
 /* Prints `text` in exactly `width` columns: padded right (or left when right-aligned), shortened
  * in the middle with an ellipsis ("…", or "..." when not utf8). Control characters and broken
  * UTF-8 come out as '?', so that no input can drive the terminal. */

@@ -47,6 +47,41 @@ broken:
 	return 1;
 }
 
+int utf8_is_harmless(uint32_t point)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0x0, 0x1F },	    { 0x7F, 0x9F },	{ 0x61C, 0x61C },
+		{ 0x200E, 0x200F }, { 0x2028, 0x202E }, { 0x2066, 0x2069 },
+	};
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		if (point <= ranges[i].last)
+			return point < ranges[i].first;
+	return 1;
+}
+
+void utf8_make_harmless(char *text)
+{
+	size_t length = strlen(text), from = 0, to = 0;
+
+	while (from < length) {
+		uint32_t point;
+		int valid;
+		size_t n = utf8_decode(text + from, length - from, &point, &valid);
+
+		if (valid && utf8_is_harmless(point)) {
+			memmove(text + to, text + from, n);
+			to += n;
+		} else {
+			text[to++] = '?';
+		}
+		from += n;
+	}
+	text[to] = 0;
+}
+
 int utf8_point_width(uint32_t point)
 {
 	static const struct {

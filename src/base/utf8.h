@@ -15,6 +15,14 @@
  * UTF8_REPLACEMENT. *ret_valid says which it was: a literal U+FFFD is valid. */
 size_t utf8_decode(const char *text, size_t length, uint32_t *ret_point, int *ret_valid);
 
+/* False for what does something to a terminal or a reader in place of being seen: control characters
+ * (C0, DEL, C1), marks that change the direction of text, line and paragraph separators. Names come
+ * from files: nothing else of them goes to a terminal. */
+int utf8_is_harmless(uint32_t point);
+
+/* Puts '?' in place of all others, and of broken bytes. */
+void utf8_make_harmless(char *text);
+
 /* Columns that a code point takes on a terminal: 0 for combining marks and control characters,
  * 2 for East Asian wide ranges and emoji, else 1. */
 int utf8_point_width(uint32_t point);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json_write.h"
+#include "base/text_table.h"
 #include "cmd/command.h"
 #include "cmd/output.h"
 #include "trace/shard.h"
@@ -71,9 +72,9 @@ static void dump_text(const struct shard_reader *reader, struct shard_scratch *s
 {
 	const struct shard_header *h = &reader->header;
 
-	fprintf(out, "%s: format %u.%u, rank %" PRIu32 ", pid %" PRIu32 ", %" PRIu64 " bytes, %s\n",
-		reader->path, h->major, h->minor, h->rank, h->pid, reader->file_bytes,
-		state_name(reader));
+	text_put(out, reader->path, true);
+	fprintf(out, ": format %u.%u, rank %" PRIu32 ", pid %" PRIu32 ", %" PRIu64 " bytes, %s\n",
+		h->major, h->minor, h->rank, h->pid, reader->file_bytes, state_name(reader));
 	fprintf(out, "%zu chunks, %" PRIu64 " damaged, %" PRIu64 " bytes cut off\n",
 		reader->n_chunks, reader->corrupt_chunks, reader->cut_bytes);
 	for (size_t i = 0; i < reader->n_chunks; i++) {

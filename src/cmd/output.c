@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "cmd/command.h"
 
 int out_open(struct out *out)
@@ -87,6 +88,8 @@ static void whole_sentence(const char *format, va_list args)
 	size_t n;
 
 	vsnprintf(text, sizeof(text), format, args);
+	/* Names of files, and what files say, may hold anything. */
+	utf8_make_harmless(text);
 	n = strlen(text);
 	fprintf(stderr, "moescope: %s%s", text, n && strchr(".?!", text[n - 1]) ? "" : ".");
 }
@@ -94,12 +97,17 @@ static void whole_sentence(const char *format, va_list args)
 void say(const char *format, ...)
 {
 	va_list args;
+	char *text;
+	int n;
 
-	fputs("moescope: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	n = vasprintf(&text, format, args);
 	va_end(args);
-	fputc('\n', stderr);
+	if (n < 0)
+		return;
+	utf8_make_harmless(text);
+	fprintf(stderr, "moescope: %s\n", text);
+	free(text);
 }
 
 int fail(const char *format, ...)

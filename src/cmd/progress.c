@@ -13,6 +13,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 static char text[512];
 static size_t text_size;
 static volatile sig_atomic_t seconds;
@@ -45,11 +47,14 @@ void progress_begin(const char *what)
 {
 	struct sigaction action = { .sa_handler = tick, .sa_flags = SA_RESTART };
 	struct itimerval every = { .it_interval = { 1, 0 }, .it_value = { 1, 0 } };
+	char name[sizeof(text)];
 	int n;
 
 	if (!isatty(STDERR_FILENO))
 		return;
-	n = snprintf(text, sizeof(text), "\r\033[Kmoescope: %s (", what);
+	snprintf(name, sizeof(name), "%s", what);
+	utf8_make_harmless(name);
+	n = snprintf(text, sizeof(text), "\r\033[Kmoescope: %s (", name);
 	text_size = n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1;
 	seconds = 0;
 	running = sigaction(SIGALRM, &action, NULL) == 0 &&

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/csv_write.h"
 #include "base/smi_names.h"
 #include "cmd/nearest.h"
 
@@ -89,22 +90,13 @@ static void print_time(int64_t realtime_ns, FILE *out)
 		fprintf(out, "%s.%03d", text, (int)(realtime_ns / 1000000 % 1000));
 }
 
-/* Names come from the driver, or from a file: what would break a line apart is quoted. */
+/* Names come from the driver, or from a file. */
 static void print_text(const char *text, FILE *out)
 {
-	if (!text || !*text) {
+	if (!text || !*text)
 		fputs("[N/A]", out);
-	} else if (!strpbrk(text, ",\"\r\n")) {
-		fputs(text, out);
-	} else {
-		fputc('"', out);
-		for (; *text; text++) {
-			if (*text == '"')
-				fputc('"', out);
-			fputc(*text == '\n' || *text == '\r' ? ' ' : *text, out);
-		}
-		fputc('"', out);
-	}
+	else
+		csv_write_text(text, out);
 }
 
 static void print_reading(const struct smi_format *format, const struct smi_column *c,

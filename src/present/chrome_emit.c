@@ -79,11 +79,12 @@ void buf_escaped(struct buf *buf, const char *text)
 	buf_append(buf, "\"", 1);
 	for (size_t at = 0; at < length;) {
 		unsigned char c = (unsigned char)text[at];
-		uint32_t point;
+		uint32_t point = c;
 		int valid = 1;
 		size_t took = c < 0x80 ? 1 : utf8_decode(text + at, length - at, &point, &valid);
 
-		if (c >= 0x20 && c != '"' && c != '\\' && valid) {
+		if (c != '"' && c != '\\' && valid &&
+		    (c - 0x20u < 0x5f || utf8_is_harmless(point))) {
 			at += took;
 			continue;
 		}
@@ -93,7 +94,7 @@ void buf_escaped(struct buf *buf, const char *text)
 		else if (c == '"' || c == '\\')
 			buf_append(buf, c == '"' ? "\\\"" : "\\\\", 2);
 		else
-			buf_printf(buf, "\\u%04x", c);
+			buf_printf(buf, "\\u%04x", (unsigned int)point);
 		at += took;
 		plain = at;
 	}

@@ -227,7 +227,7 @@ static void put_text(struct buf *out, const char *text)
 			buf_append(out, "\xef\xbf\xbd", 3);
 		else if (point == ';')
 			buf_append(out, ":", 1);
-		else if (point < 0x20 || point == 0x7f)
+		else if (!utf8_is_harmless(point))
 			buf_append(out, " ", 1);
 		else
 			buf_append(out, text + i, taken);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/csv_write.h"
 #include "base/format.h"
 
 struct cell cell_int(int64_t value)
@@ -238,21 +239,6 @@ int grid_print(const struct grid *grid, size_t limit, const struct text_layout *
 	return r;
 }
 
-static void csv_text(const char *text, FILE *out)
-{
-	if (!strpbrk(text, ",\"\r\n")) {
-		fputs(text, out);
-		return;
-	}
-	fputc('"', out);
-	for (; *text; text++) {
-		if (*text == '"')
-			fputc('"', out);
-		fputc(*text, out);
-	}
-	fputc('"', out);
-}
-
 static void csv_cell(const struct cell *cell, FILE *out)
 {
 	char text[40];
@@ -273,7 +259,7 @@ static void csv_cell(const struct cell *cell, FILE *out)
 		fputs(text, out);
 		break;
 	case CELL_TEXT:
-		csv_text(cell->s, out);
+		csv_write_text(cell->s, out);
 		break;
 	case CELL_BOOL:
 		fputs(cell->u ? "true" : "false", out);

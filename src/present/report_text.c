@@ -67,8 +67,10 @@ static void run_line(const struct scene *scene, FILE *out)
 			: !strcmp(info->status, "abandoned") ? "abandoned, end not known"
 							     : "end not known");
 	/* Levels are of our recordings. */
-	if (!info->source[0] || info->level[0])
-		fprintf(out, ", level %s", info->level[0] ? info->level : "n/a");
+	if (!info->source[0] || info->level[0]) {
+		fputs(", level ", out);
+		text_put(out, info->level[0] ? info->level : "n/a", scene->options->utf8);
+	}
 	fprintf(out, ", %zu process%s\n", scene->run->n_shards,
 		scene->run->n_shards == 1 ? "" : "es");
 }

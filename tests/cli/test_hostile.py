@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Input that is unusual or made to do harm: the tool answers or refuses, and never hangs."""
 
+import csv
 import json
 import os
 import pathlib
@@ -158,6 +159,71 @@ def pages_that_refer_to_each_other():
             data[at:at + 4] = child
     pathlib.Path("a.sqlite").write_bytes(data)
     one_sentence(moescope("kernels", "a.sqlite", timeout=120), 1, "has no end")
+
+
+HARM = ("\x1b", "\x9b", "\u202e")
+EVIL = "=1+2\x1b[2J\x9b2J\u202eexe"
+
+
+def harmless(text, *context):
+    for harm in HARM:
+        check(harm not in text, f"{harm!r} in {text[:2000]!r}", *context)
+
+
+@test
+def evil_words_of_a_run():
+    """The command, the host and the notes are what run.json says."""
+    record("a.mscope")
+    record("b.mscope")
+    path = pathlib.Path("a.mscope/run.json")
+    about = json.loads(path.read_text())
+    about.update(command=EVIL, host=EVIL, cpu=EVIL, notes=EVIL + "\n" + EVIL, level=EVIL,
+                 version=EVIL, status=EVIL, schedule=EVIL)
+    path.write_text(json.dumps(about))
+    os.rename("a.mscope", EVIL + ".mscope")
+    run = EVIL + ".mscope"
+    for arguments in (["report", run], ["report", run, "--json"], ["steps", run], ["ops", run],
+                      ["steps", run, "--csv"], ["compare", run, "b.mscope"],
+                      ["compare", run, "b.mscope", "--csv"], ["memory", run],
+                      ["compare", run, "b.mscope", "--json"],
+                      ["export", run, "--to", "chrome", "-o", "-"],
+                      ["export", run, "--to", "folded", "-o", "-"]):
+        done = moescope(*arguments)
+        check(done.status == 0, arguments, done.err)
+        harmless(done.out + done.err, arguments)
+        for line in done.out.splitlines() if "--csv" in arguments else ():
+            check(not any(cell.startswith("=") for cell in line.split(",")), arguments, line)
+
+
+@test
+def evil_names_of_a_trace():
+    pathlib.Path("t.json").write_text(json.dumps(trace(EVIL, "@x", "-y", "-1")))
+    for arguments in (["kernels"], ["kernels", "--csv"], ["kernels", "--json"], ["report"]):
+        done = moescope(arguments[0], "t.json", *arguments[1:])
+        equal(done.status, 0, done.err)
+        harmless(done.out + done.err, arguments)
+    done = moescope("kernels", "t.json", "--csv")
+    rows = {row["name"] for row in csv.DictReader(done.out.splitlines())}
+    check({"'@x", "'-y", "-1"} <= rows, rows)
+    check(any(name.startswith("'=1+2") for name in rows), rows)
+    done = moescope("export", "t.json", "--to", "csv", "-o", "tables")
+    equal(done.status, 0, done.err)
+    text = pathlib.Path("tables/kernels.csv").read_text()
+    check("'@x" in text and ",@x" not in text, text)
+
+
+@test
+def evil_words_in_errors():
+    for arguments in (["report", EVIL], ["import", EVIL, "-o", "x"], [EVIL], ["report", "--" + EVIL],
+                      ["kernels", "--sort", EVIL, "t.json"], ["sql", "t.json", EVIL]):
+        pathlib.Path("t.json").write_text(json.dumps(trace("k")))
+        done = moescope(*arguments)
+        check(done.status != 0, arguments, done)
+        harmless(done.err, arguments)
+    pathlib.Path(EVIL).write_bytes(b"not a trace")
+    done = moescope("report", EVIL)
+    equal(done.status, 1)
+    harmless(done.err)
 
 
 def need_sqlite():

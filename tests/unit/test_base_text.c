@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/csv_write.h"
 #include "base/format.h"
 #include "base/json_write.h"
 #include "base/text_table.h"
@@ -40,11 +41,13 @@ static void test_json_strings(void **state)
 	json_string(&json, "bad \xFF\xC0\x80 cut \xE2\x82");
 	json_string(&json, "\xED\xA0\x80"); /* a surrogate */
 	json_string_n(&json, "a\0b", 3);
+	json_string(&json, "\xC2\x9B\xC2\xA0\xE2\x80\xAE");
 	json_string(&json, NULL);
 	json_array_end(&json);
 	json_is(&json, "[\"plain \xC3\xA4 \xF0\x9F\x98\x80\",\"\\\"\\\\\\n\\t\\r\\u0001\\u007f/\","
 		       "\"bad \xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD cut \xEF\xBF\xBD\xEF\xBF\xBD\","
-		       "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\",\"a\\u0000b\",null]");
+		       "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\",\"a\\u0000b\","
+		       "\"\\u009b\xC2\xA0\\u202e\",null]");
 }
 
 static void test_json_numbers(void **state)
@@ -200,6 +203,66 @@ static void fit_is(struct fit fit, const char *expected)
 	free(text);
 }
 
+static void test_harmless(void **state)
+{
+	char text[] = "a\033[2Jb\x7f\xc2\x9b"
+		      "c\xe2\x80\xae"
+		      "d\xe2\x81\xa6\xe2\x80\x8f\xd8\x9c"
+		      "e\xff"
+		      "f\xc3\xa9\xe2\x82\xac";
+
+	(void)state;
+	utf8_make_harmless(text);
+	assert_string_equal(text, "a?[2Jb??c?d???e?f\xc3\xa9\xe2\x82\xac");
+	assert_true(utf8_is_harmless(' '));
+	assert_true(utf8_is_harmless(0xA0));
+	assert_true(utf8_is_harmless(0x200D)); /* joins emoji */
+	assert_true(utf8_is_harmless(0x10FFFF));
+	assert_false(utf8_is_harmless(0x2028));
+	assert_false(utf8_is_harmless(0x2069));
+}
+
+static void check_csv(const char *text, const char *wanted)
+{
+	char *got = NULL;
+	size_t size;
+	FILE *out = open_memstream(&got, &size);
+
+	assert_non_null(out);
+	csv_write_text(text, out);
+	fclose(out);
+	assert_string_equal(got, wanted);
+	free(got);
+}
+
+static void test_csv_text(void **state)
+{
+	(void)state;
+	check_csv("", "");
+	check_csv("plain text", "plain text");
+	check_csv("a,b", "\"a,b\"");
+	check_csv("a \"b\"", "\"a \"\"b\"\"\"");
+	check_csv("a\nb", "\"a\nb\"");
+	/* Formulas of spreadsheets. */
+	check_csv("=1+2", "'=1+2");
+	check_csv("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0");
+	check_csv("@SUM(A1)", "'@SUM(A1)");
+	check_csv("-1+2", "'-1+2");
+	check_csv("--help", "'--help");
+	check_csv("-", "'-");
+	check_csv("\t=1", "'\t=1");
+	check_csv("\r=1", "\"'\r=1\"");
+	check_csv("=A1,\"x\"", "\"'=A1,\"\"x\"\"\"");
+	/* Numbers stay numbers. */
+	check_csv("-1", "-1");
+	check_csv("+2.5", "+2.5");
+	check_csv("-1.5e-3", "-1.5e-3");
+	check_csv("-.5", "-.5");
+	check_csv("-1e", "'-1e");
+	check_csv("a=1", "a=1");
+	check_csv("x\033[2J\xc2\x9b\xe2\x80\xae\xff y\xc3\xa9", "x?[2J??? y\xc3\xa9");
+}
+
 static void test_fit(void **state)
 {
 	(void)state;
@@ -287,6 +350,8 @@ int main(void)
 		cmocka_unit_test(test_json_failures),
 		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_harmless),
+		cmocka_unit_test(test_csv_text),
 		cmocka_unit_test(test_fit),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_wrap),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards with right checksums and impossible or extreme numbers: every view, export and comparison
- * gets through them. What it is for shows under UBSan: no time of a file makes an analysis overflow.
+ * Shards with right checksums and impossible or extreme numbers, or names that are made to do harm:
+ * every view and export gets through them, and passes none of it on. Under UBSan it also shows that no
+ * time of a file makes an analysis overflow.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 #define ROWS 24
 
 /* Names that analyses look for. */
-static const char *const names[] = { "work",
+static const char *const usual[] = { "work",
 				     "cudaGraphLaunch",
 				     "ncclDevKernel_AllReduce",
 				     "power_w",
@@ -33,7 +34,14 @@ static const char *const names[] = { "work",
 				     "torch allocated_bytes",
 				     "dtype",
 				     "bf16" };
-#define N_NAMES (sizeof(names) / sizeof(names[0]))
+#define N_NAMES (sizeof(usual) / sizeof(usual[0]))
+static const char *const *names = usual;
+
+/* Escape sequences in C0 and in C1, a mark that reverses what follows, a formula. */
+#define EVIL                                                                                       \
+	"=1+2\033[2J\xc2\x9b"                                                                      \
+	"2J\xe2\x80\xae"                                                                           \
+	"exe,\"x\n"
 
 /* Mostly small, so that rows have to do with each other. `wild`: also what no reader takes. */
 static uint64_t number(struct rng *rng, bool wild)
@@ -124,6 +132,16 @@ static const struct present_options plain = { .width = 100,
 					      .step_first = INT64_MIN,
 					      .step_last = INT64_MAX };
 
+/* Whatever the names were. */
+static void assert_harmless(const char *what, const char *text)
+{
+	static const char *const harm[] = { "\033", "\xc2\x9b", "\xe2\x80\xae", "\n=1+2", ",=1+2" };
+
+	for (size_t i = 0; i < sizeof(harm) / sizeof(harm[0]); i++)
+		if (strstr(text, harm[i]))
+			fail_msg("%s: '%.60s'", what, strstr(text, harm[i]));
+}
+
 static void show(const struct run *run, const char *view, struct present_options options)
 {
 	struct err err = { "" };
@@ -136,6 +154,7 @@ static void show(const struct run *run, const char *view, struct present_options
 		assert_true(err.message[0]);
 	fclose(out);
 	assert_true(size || err.message[0]);
+	assert_harmless(view, text);
 	free(text);
 }
 
@@ -149,12 +168,17 @@ static void show_views(const struct run *run)
 	struct present_options options = plain;
 
 	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
-		for (int json = 0; json < 2; json++) {
-			options.json = json;
+		for (int form = 0; form < 3; form++) {
+			options.json = form == 1;
+			options.csv = form == 2;
 			show(run, views[i], options);
 		}
+	options.csv = false;
 	for (options.kernels_by = 0; options.kernels_by <= KERNELS_BY_GRAPH; options.kernels_by++)
-		show(run, "kernels", options);
+		for (int form = 0; form < 2; form++) {
+			options.csv = form == 1;
+			show(run, "kernels", options);
+		}
 }
 
 static void show_exports(const struct run *run)
@@ -165,12 +189,17 @@ static void show_exports(const struct run *run)
 
 	for (size_t i = 0; i < sizeof(exports) / sizeof(exports[0]); i++) {
 		struct err err = { "" };
-		FILE *out = fopen("/dev/null", "we");
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
 
 		assert_non_null(out);
 		if (exports[i](run, out, &err) < 0)
 			assert_true(err.message[0]);
 		fclose(out);
+		if (exports[i] != present_perfetto) /* not a text */
+			assert_harmless("export", text);
+		free(text);
 	}
 }
 
@@ -182,13 +211,16 @@ static void show_book(const struct run *run)
 	if (csv_book_new(run, &plain, &book, &err) < 0)
 		return;
 	for (size_t f = 0; f < csv_book_files(); f++) {
-		FILE *out = fopen("/dev/null", "we");
-		char name[200];
+		char name[200], *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
 
 		assert_non_null(out);
 		csv_book_name(book, f, name, sizeof(name));
 		csv_book_write(book, f, out, &err);
 		fclose(out);
+		assert_harmless(name, text);
+		free(text);
 	}
 	csv_book_free(book);
 }
@@ -247,10 +279,36 @@ static void test_extremes(void **state)
 	}
 }
 
+/* Every name of a run does what it can. */
+static void test_evil_names(void **state)
+{
+	static char evil[N_NAMES][128];
+	static const char *pointers[N_NAMES];
+
+	(void)state;
+	for (size_t i = 0; i < N_NAMES; i++) {
+		snprintf(evil[i], sizeof(evil[i]), EVIL "%s", usual[i]);
+		pointers[i] = evil[i];
+	}
+	for (int round = 0; round < 6; round++) {
+		char *directory = temporary_directory();
+		struct rng rng = { 77 + (uint64_t)round };
+
+		names = pointers;
+		write_shard(directory, 0, &rng, false);
+		/* Some that analyses know. */
+		names = usual;
+		write_shard(directory, 1, &rng, false);
+		show_all(directory, false);
+		remove_directory(directory);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_evil_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
