@@ -14,10 +14,16 @@
 #include <x86intrin.h>
 #endif
 
-/* True when ticks are the processor's counter; false: CLOCK_MONOTONIC nanoseconds. Set once by
- * clock_init (any thread, idempotent) before the first clock_ticks. */
+/* True when ticks are the processor's counter; false: CLOCK_MONOTONIC nanoseconds. Set by
+ * clock_init before the first clock_ticks, and again when nobody reads ticks: a program may have
+ * switched the counter off for the calling thread (PR_SET_TSC, strict seccomp). Times then come by
+ * system calls, since the vDSO reads the counter, too. */
 extern bool clock_has_counter;
 void clock_init(void);
+/* Whether this thread may read the counter; a system call. */
+bool clock_counter_is_on(void);
+/* Switches it for this thread; what it was before. */
+bool clock_counter_switch(bool on);
 const char *clock_source_name(void);
 
 int64_t clock_monotonic_ns(void);
