@@ -45,6 +45,9 @@ static void shard_loss(const struct run *run, size_t s, struct loss *ret)
 		[DROP_DEVICE_UNKNOWN] = &ret->unknown_device,
 		[DROP_FOREIGN_DAMAGED] = &ret->damaged_events,
 		[DROP_FOREIGN_UNKNOWN] = &ret->unknown_events,
+		[DROP_IN_SIGNAL] = &ret->dropped_in_signal,
+		[DROP_IN_CHILD] = &ret->dropped_in_child,
+		[DROP_NO_CLOCK] = &ret->dropped_no_clock,
 	};
 
 	*ret = (struct loss){ 0 };

@@ -47,6 +47,10 @@ RECORD_KINDS(KIND)
 	LOSS(dropped_unwritten, "records that could not be written before the end")                \
 	LOSS(dropped_device,                                                                       \
 	     "device records dropped (CUPTI, full recorders), calls without times")                \
+	LOSS(dropped_in_signal,                                                                    \
+	     "calls dropped: in the handler of a signal that interrupted another call")            \
+	LOSS(dropped_in_child, "calls dropped: in forked children, which record nothing")          \
+	LOSS(dropped_no_clock, "calls dropped: the thread may not read the time-stamp counter")    \
 	LOSS(unknown_device, "device records of a kind this version does not know")                \
 	LOSS(write_errors, "failed writes (retried)")                                              \
 	LOSS(unfinished, "ranges and steps cut by the end of the process")                         \

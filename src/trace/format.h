@@ -42,6 +42,9 @@ enum drop_reason {
 	DROP_DEVICE_UNKNOWN,  /* records of a kind that was not asked for */
 	DROP_FOREIGN_DAMAGED, /* events of an imported file that could not be read */
 	DROP_FOREIGN_UNKNOWN, /* events of an imported file of a kind we do not know */
+	DROP_IN_SIGNAL,	      /* calls of a signal's handler inside another call */
+	DROP_IN_CHILD,	      /* calls of forked children that record nothing */
+	DROP_NO_CLOCK,	      /* calls of a thread that may not read the time-stamp counter */
 	DROP_REASONS
 };
 #define DROP_SLOTS 16
