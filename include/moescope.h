@@ -8,7 +8,21 @@
  * The contract, for every function here:
  *   - safe from any thread, before start, after stop and in a forked child;
  *   - never blocks on I/O, exits, prints to stdout or changes errno;
- *   - when it cannot record it drops the record and counts the drop; the report shows the count.
+ *   - when it cannot record it drops the record and counts the drop; the report shows the count;
+ *   - structures begin with their size: one of an older header lacks its last fields, which are then
+ *     zero, and of one of a newer header what is known here is taken.
+ *
+ * A forked child, however it was made, records nothing until it starts a session of its own; its
+ * calls are counted as dropped. A process whose last thread has ended ends, profiled or not.
+ *
+ * In the handler of a signal a call is safe. When the signal has interrupted another call of the same
+ * thread it is dropped and counted, and what returns a result returns -EBUSY, NULL or 0. A thread's
+ * first record, a name that is new, starting and stopping allocate memory: do these outside. A handler
+ * that leaves by longjmp out of a call of ours leaves the thread inside it.
+ *
+ * A thread that switches the time-stamp counter off (PR_SET_TSC) before its first record has its
+ * calls dropped and counted; one that does so later must not record any more, nor one under strict
+ * seccomp. A session that starts with the counter off keeps time by system calls.
  *
  * Three parts, in the order you will need them: simple, context, advanced.
  */
@@ -37,8 +51,9 @@ extern "C" {
 /* Starts recording into the run directory `run_dir` (made when absent). NULL takes the directory
  * of `moescope run`, or makes `moescope-PID.mscope` in the current directory. Returns 0, or
  * -errno, in which case nothing is recorded and every other call stays a no-op. Starting twice
- * is harmless. Programs under `moescope run` need not call it: loading the library starts it.
- * In a process that `moescope run --ranks` leaves out, NULL starts nothing and returns 0. */
+ * is harmless. -EBUSY: inside another call (see above), or in a child that was forked without the
+ * handlers of fork (_Fork, clone) while another thread held a lock of ours. Programs under
+ * `moescope run` need not call it: loading the library starts it. In a process that `moescope run --ranks` leaves out, NULL starts nothing and returns 0. */
 MOESCOPE_API int moescope_start(const char *run_dir);
 
 /* Writes what is pending, closes the run. Called at exit when you do not. */
@@ -211,7 +226,8 @@ enum moescope_level {
 struct moescope_options {
 	size_t struct_size;
 	enum moescope_level level; /* MOESCOPE_OFF (0): MOESCOPE_TRACE */
-	uint32_t ring_bytes;	   /* per thread, rounded up to a power of two; 0: 1 MiB */
+	uint32_t ring_bytes;	   /* per thread, 64 KiB to 64 MiB, rounded up to a power of two;
+				    * 0: 1 MiB */
 	uint32_t flush_ms;	   /* records reach the file this often; 0: 250, or 1000 when few */
 };
 MOESCOPE_API int moescope_start_with(const char *run_dir, const struct moescope_options *options);
@@ -252,7 +268,8 @@ struct moescope_stats {
 };
 MOESCOPE_API void moescope_get_stats(struct moescope_stats *stats);
 
-/* "0.1.0", and the directory being written (NULL when not recording). */
+/* "0.1.0", and the directory being written (NULL when not recording). Both stay valid for the life of
+ * the process. */
 MOESCOPE_API const char *moescope_version(void);
 MOESCOPE_API const char *moescope_run_dir(void);
 

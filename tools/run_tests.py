@@ -242,7 +242,7 @@ def layer_fuzz(results, args):
 def layer_lint(results, args):
     if not build(results, args.build):
         return
-    for check in ("check_includes.py", "check_format_doc.py"):
+    for check in ("check_includes.py", "check_format_doc.py", "check_locks.py"):
         status, output = run([sys.executable, os.path.join("tools", check)])
         results.record(f"lint {check}", status == 0, output.strip())
     lint_format(results)

@@ -7,12 +7,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "probe/locks.h"
+
 struct owned {
 	uint8_t *buffer;
 	CUpti_BuffersCallbackCompleteFunc complete;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static CUpti_BuffersCallbackRequestFunc on_request;
 static CUpti_BuffersCallbackCompleteFunc on_complete, on_probe;
 /* A client has a few dozen buffers of megabytes: a list is enough. */
@@ -151,6 +153,5 @@ void client_buffers_forget(void)
 
 void client_buffers_after_fork(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	n_owned = unlisted = 0;
 }

@@ -22,6 +22,7 @@
 #include "probe/client_names.h"
 #include "base/dynlib.h"
 #include "probe/imports.h"
+#include "probe/locks.h"
 
 #define ENABLED_MAX 256
 #define QUIET_NS 500000000LL	/* between the calls that begin or end one session of a client */
@@ -58,8 +59,8 @@ struct enabled {
 
 enum state { FREE, IN_HOOK, TAKEN };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t hook_returned = PTHREAD_COND_INITIALIZER;
+PROBE_LOCK(lock);
+PROBE_CONDITION(hook_returned);
 /* What the other holds; under the lock. */
 static struct {
 	enum state state;
@@ -76,7 +77,7 @@ static struct {
 	char name[96];
 } other = { .fetched = true };
 
-static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(patching);
 static const struct clients_hooks *_Atomic hooks; /* NULL: no session */
 static _Atomic bool tracking;			  /* stored under the lock */
 static __thread bool in_hook;			  /* what this thread calls is the probe's */
@@ -513,9 +514,6 @@ void clients_after_fork(void)
 	/* The child's program may go on to use CUPTI; the probe's part in it is over. */
 	atomic_store(&tracking, false);
 	atomic_store(&hooks, NULL);
-	pthread_mutex_init(&lock, NULL);
-	pthread_mutex_init(&patching, NULL);
-	pthread_cond_init(&hook_returned, NULL);
 	memset(&other, 0, sizeof(other));
 	other.fetched = true;
 	client_buffers_after_fork();

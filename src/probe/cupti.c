@@ -18,6 +18,7 @@
 #include "probe/cupti_inside.h"
 #include "probe/gears.h"
 #include "probe/gpu.h"
+#include "probe/locks.h"
 
 #define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the thread that detaches may not come for long */
 #define UNUSED_NS INT64_C(2000000000)
@@ -29,7 +30,7 @@
 
 struct cupti_api cupti_api;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static _Atomic enum cupti_state state;
 static struct cupti_wish wish;
 static bool graphs_proved;
@@ -519,10 +520,7 @@ struct cupti_sums cupti_sums(void)
 
 void cupti_after_fork(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	clients_after_fork();
-	cupti_clock_after_fork();
-	cupti_records_after_fork();
 	cupti_subscription_ended();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);

@@ -10,11 +10,12 @@
 #include <sys/mman.h>
 
 #include "probe/cupti_inside.h"
+#include "probe/locks.h"
 
 #define BUFFER_BYTES (UINT64_C(1) << 20)
 #define KEPT 32 /* for the next requests */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static uint8_t *kept[KEPT];
 static unsigned int n_kept;
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "probe/clients.h"
 #include "probe/cupti_inside.h"
+#include "probe/locks.h"
 
 #define READINGS 5
 #define BASELINE_NS INT64_C(20000000) /* over which a foreign clock's rate is first measured */
@@ -21,7 +22,7 @@ struct pair {
 	int64_t ours_ns;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static struct pair now, first;		    /* of the same clock */
 static double rate = 1;			    /* our nanoseconds for one of theirs */
 static CUpti_TimestampCallbackFunc foreign; /* NULL: CUPTI's own clock */
@@ -113,9 +114,4 @@ int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end)
 	f = foreign;
 	pthread_mutex_unlock(&lock);
 	return f ? (int64_t)((double)(end - start) * r) : (int64_t)(end - start);
-}
-
-void cupti_clock_after_fork(void)
-{
-	pthread_mutex_init(&lock, NULL);
 }

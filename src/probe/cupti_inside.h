@@ -50,7 +50,6 @@ extern struct cupti_api cupti_api;
 void cupti_buffer_release(uint8_t *buffer, bool unfinished);
 
 /* cupti_records.c */
-void cupti_records_after_fork(void);
 void cupti_records_start(void); /* at each attaching */
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
 void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
@@ -65,7 +64,6 @@ uint64_t cupti_delivered(void);
 void cupti_clock_start(void);
 void cupti_clock_measure(void);
 int64_t cupti_clock_ns(uint64_t theirs);
-void cupti_clock_after_fork(void);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
 /* cupti_chosen.c: the calls that are recorded, as activity unless callbacks record them. */

@@ -24,7 +24,7 @@ struct cupti_atomic_sums cupti_added;
 _Atomic bool cupti_closing;
 
 static _Atomic uint64_t delivered;
-static pthread_mutex_t translating = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(translating);
 static bool unfinished; /* a record of the buffer in hand; under the lock */
 
 uint64_t cupti_delivered(void)
@@ -41,11 +41,6 @@ void cupti_records_start(void)
 		kernel_filter_start();
 	session = atomic_load(&probe_session);
 	pthread_mutex_unlock(&translating);
-}
-
-void cupti_records_after_fork(void)
-{
-	pthread_mutex_init(&translating, NULL);
 }
 
 static void add(_Atomic uint64_t *sum, uint64_t value)

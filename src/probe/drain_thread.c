@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,14 +13,14 @@
 #include "probe/gpu.h"
 #include "probe/probe.h"
 
-_Atomic uint64_t probe_dropped_no_ring;
+_Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 
 #define SPACE_WAIT_MS 200
 #define SPACE_WAITS 10 /* then the drain is not slow but stuck */
 
 /* Signalled when the drain has given space back. */
-static pthread_mutex_t space_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t space = PTHREAD_COND_INITIALIZER;
+PROBE_LOCK(space_lock);
+PROBE_CONDITION(space);
 
 /* Until the drain has given space back, at most ms. */
 static void wait_for_space(unsigned int ms)
@@ -32,9 +31,10 @@ static void wait_for_space(unsigned int ms)
 	until.tv_nsec += (long)ms * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
-	pthread_mutex_lock(&space_lock);
+	if (!probe_lock(&space_lock))
+		return;
 	pthread_cond_timedwait(&space, &space_lock, &until);
-	pthread_mutex_unlock(&space_lock);
+	probe_unlock(&space_lock);
 }
 
 /* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
@@ -72,6 +72,9 @@ static void publish_counters(struct recorder *recorder)
 							   memory_order_relaxed);
 	}
 	dropped[DROP_NO_MEMORY] += atomic_load(&probe_dropped_no_ring);
+	dropped[DROP_NO_CLOCK] += atomic_load(&probe_dropped_no_clock);
+	dropped[DROP_IN_SIGNAL] += atomic_load(&probe_dropped_in_signal);
+	dropped[DROP_IN_CHILD] += life_child_calls();
 	dropped[DROP_NAMES] += names_dropped();
 	dropped[DROP_DEVICE] += atomic_load(&gpu_dropped);
 	dropped[DROP_DEVICE_UNKNOWN] += atomic_load(&gpu_unknown);
@@ -133,8 +136,8 @@ static int flush(struct recorder *recorder, bool last)
 		if (r == 0)
 			r = shard_write(recorder->writer, encoder);
 		if (r == 0) {
-			atomic_fetch_add(&recorder->recorded, rows);
 			atomic_fetch_add(&recorder->written_bytes, bytes);
+			atomic_fetch_add(&recorder->recorded, rows); /* last: it is waited for */
 			atomic_fetch_add(&recorder->writer->header->live.unfinished, unfinished);
 		}
 	}
@@ -174,28 +177,24 @@ static void *drain_thread(void *arg)
 	uint32_t waits = 0;
 	int r = 0;
 
-	pthread_setname_np(pthread_self(), "moescope");
+	life_thread_begins("moescope");
 	while (!atomic_load_explicit(&recorder->stopping, memory_order_acquire)) {
-		if (!wait_for_work(recorder, r < 0, &waits))
+		bool work = wait_for_work(recorder, r < 0, &waits);
+
+		life_watch();
+		if (!work)
 			continue;
 		waits = 0;
 		r = flush(recorder, false);
 	}
 	recorder->all_written = flush(recorder, true) == 0;
+	life_thread_ends();
 	return NULL;
 }
 
 int recorder_start(struct recorder *recorder)
 {
-	sigset_t all, before;
-	int r;
-
-	/* The program's signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = -pthread_create(&recorder->thread, NULL, drain_thread, recorder);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return r;
+	return life_thread_create(&recorder->thread, drain_thread, recorder);
 }
 
 void recorder_stop(struct recorder *recorder)

@@ -8,34 +8,74 @@
 
 #include "probe/probe.h"
 
-void probe_push(enum record_kind kind, const void *row, size_t row_size,
-		const struct probe_list *lists, int n_lists)
+struct ring_record *probe_reserve(struct ring *ring, enum record_kind kind, uint8_t depth,
+				  size_t bytes)
 {
-	size_t bytes = sizeof(struct ring_record) + row_size;
-	struct ring *ring = probe_ring();
+	struct ring_record *record;
+
+	if (bytes > ring->size / 4 || bytes / 8 > UINT16_MAX) {
+		ring_drop(ring, DROP_TOO_LARGE);
+		return NULL;
+	}
+	record = ring_reserve(ring, (uint32_t)bytes);
+	if (record)
+		*record = (struct ring_record){ .words = (uint16_t)(bytes / 8),
+						.kind = (uint8_t)kind,
+						.depth = depth };
+	return record;
+}
+
+static size_t record_bytes(size_t row_size, const struct probe_list *lists, int n_lists)
+{
+	size_t bytes = (sizeof(struct ring_record) + row_size + 7) & ~(size_t)7;
+
+	for (int i = 0; i < n_lists; i++)
+		bytes += (lists[i].bytes + 7) & ~(size_t)7;
+	return bytes;
+}
+
+static void push(enum record_kind kind, uint8_t depth, const void *row, size_t row_size,
+		 const struct probe_list *lists, int n_lists)
+{
+	struct ring *ring = probe_take();
 	struct ring_record *record;
 	char *to;
 
 	if (!ring)
 		return;
-	for (int i = 0; i < n_lists; i++)
-		bytes += (lists[i].bytes + 7) & ~(size_t)7;
-	if (bytes > ring->size / 4 || bytes / 8 > UINT16_MAX) {
-		ring_drop(ring, DROP_TOO_LARGE);
-		return;
+	record = probe_reserve(ring, kind, depth, record_bytes(row_size, lists, n_lists));
+	if (record) {
+		to = (char *)(record + 1);
+		memcpy(to, row, row_size);
+		to += row_size;
+		for (int i = 0; i < n_lists; i++) {
+			if (lists[i].bytes)
+				memcpy(to, lists[i].data, lists[i].bytes);
+			to += (lists[i].bytes + 7) & ~(size_t)7;
+		}
+		ring_commit(ring, record->words * 8u);
 	}
-	record = ring_reserve(ring, (uint32_t)bytes);
-	if (!record)
+	probe_give();
+}
+
+void probe_push(enum record_kind kind, const void *row, size_t row_size,
+		const struct probe_list *lists, int n_lists)
+{
+	push(kind, 0, row, row_size, lists, n_lists);
+}
+
+void probe_push_ns(enum record_kind kind, const void *row, size_t row_size,
+		   const struct probe_list *lists, int n_lists, bool wait)
+{
+	size_t bytes = record_bytes(row_size, lists, n_lists);
+	struct ring *ring = probe_ring();
+
+	if (!ring)
 		return;
-	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8), .kind = (uint8_t)kind };
-	to = (char *)(record + 1);
-	memcpy(to, row, row_size);
-	to += row_size;
-	for (int i = 0; i < n_lists; i++) {
-		memcpy(to, lists[i].data, lists[i].bytes);
-		to += (lists[i].bytes + 7) & ~(size_t)7;
-	}
-	ring_commit(ring, (uint32_t)bytes);
+	/* Twice: at the end of the ring a record may have to skip almost its own size. */
+	if (wait && bytes <= ring->size / 4 && ring->head + 2 * bytes > ring->limit)
+		probe_wait_for_room(ring, (uint32_t)bytes);
+	push(kind, RING_TIMES_NS, row, row_size, lists, n_lists);
 }
 
 /* Every row structure has 8-byte fields or a size that is a multiple of 8 in the ring. */
@@ -47,18 +87,19 @@ void probe_push(enum record_kind kind, const void *row, size_t row_size,
 
 static uint32_t thread_of(const struct ring *ring)
 {
-	return ring ? atomic_load_explicit(&ring->control->thread, memory_order_relaxed) : 0;
+	return atomic_load_explicit(&ring->control->thread, memory_order_relaxed);
 }
 
 void moescope_mark(const char *text)
 {
 	struct row_mark row = { 0 };
+	struct ring *ring;
 
-	if (GATE_NOW(gate_load()) < MOESCOPE_COUNTS)
+	if (GATE_NOW(gate_load()) < MOESCOPE_COUNTS || !(ring = probe_ring()))
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	row.text = moescope_intern(text);
-	row.thread = thread_of(probe_ring());
+	row.thread = thread_of(ring);
 	PUSH(RECORD_MARK, row);
 }
 
@@ -66,7 +107,7 @@ void moescope_counter(const char *name, double value)
 {
 	struct row_counter row = { 0 };
 
-	if (GATE_NOW(gate_load()) < MOESCOPE_COUNTS)
+	if (GATE_NOW(gate_load()) < MOESCOPE_COUNTS || !probe_ring())
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	row.name = moescope_intern(name);
@@ -80,8 +121,9 @@ void moescope_alloc(const void *address, uint64_t bytes, int32_t device,
 		    enum moescope_memory_use use, moescope_name site)
 {
 	struct row_memory row = { 0 };
+	struct ring *ring;
 
-	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS)
+	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS || !(ring = probe_ring()))
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	row.address = (uintptr_t)address;
@@ -89,20 +131,21 @@ void moescope_alloc(const void *address, uint64_t bytes, int32_t device,
 	row.device = device;
 	row.use = (uint8_t)use;
 	row.site = site;
-	row.thread = thread_of(probe_ring());
+	row.thread = thread_of(ring);
 	PUSH(RECORD_MEMORY, row);
 }
 
 void moescope_free(const void *address, int32_t device)
 {
 	struct row_memory row = { .event = 1 };
+	struct ring *ring;
 
-	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS)
+	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS || !(ring = probe_ring()))
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	row.address = (uintptr_t)address;
 	row.device = device;
-	row.thread = thread_of(probe_ring());
+	row.thread = thread_of(ring);
 	PUSH(RECORD_MEMORY, row);
 }
 
@@ -110,7 +153,7 @@ void moescope_device_sample(uint32_t device, moescope_name metric, double value)
 {
 	struct row_sample row = { .device = device, .metric = metric, .value = value };
 
-	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS)
+	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS || !probe_ring())
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	PUSH(RECORD_SAMPLE, row);
@@ -120,7 +163,7 @@ static void token_event(uint64_t request, uint8_t event, uint64_t count)
 {
 	struct row_token row = { .request = request, .event = event, .count = count };
 
-	if (GATE_NOW(gate_load()) < MOESCOPE_STEPS)
+	if (GATE_NOW(gate_load()) < MOESCOPE_STEPS || !probe_ring())
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	PUSH(RECORD_TOKEN, row);
@@ -154,18 +197,19 @@ void moescope_info(const char *key, const char *value)
 
 void moescope_moe_layer(const struct moescope_moe_layer *layer)
 {
+	struct moescope_moe_layer given;
 	struct row_moe_layer row;
 
-	if (GATE_SESSION(gate_load()) < MOESCOPE_COUNTS || !layer ||
-	    layer->struct_size < sizeof(*layer))
+	if (GATE_SESSION(gate_load()) < MOESCOPE_COUNTS ||
+	    !probe_given(&given, sizeof(given), layer))
 		return;
-	row = (struct row_moe_layer){ .layer = layer->layer,
-				      .experts = layer->experts,
-				      .k = layer->k,
-				      .hidden = layer->hidden,
-				      .inner = layer->inner,
-				      .matrices = layer->matrices,
-				      .expert_bytes = layer->expert_bytes,
-				      .capacity_factor = layer->capacity_factor };
+	row = (struct row_moe_layer){ .layer = given.layer,
+				      .experts = given.experts,
+				      .k = given.k,
+				      .hidden = given.hidden,
+				      .inner = given.inner,
+				      .matrices = given.matrices,
+				      .expert_bytes = given.expert_bytes,
+				      .capacity_factor = given.capacity_factor };
 	PUSH(RECORD_MOE_LAYER, row);
 }

@@ -17,6 +17,7 @@
 #include "probe/cupti.h"
 #include "probe/gpu.h"
 #include "probe/kernel_filter.h"
+#include "probe/locks.h"
 #include "probe/proved.h"
 
 #define MS INT64_C(1000000)
@@ -27,7 +28,7 @@
 #define ALLOWANCE_MB 128
 #define BUDGET_PCT 1.0
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static _Atomic bool running, wanted = true; /* stored with the lock, but for gears_want */
 static bool proved;
 static bool attached;	     /* as far as the governor and the run have been told */
@@ -413,7 +414,6 @@ void gears_process_ends(void)
 
 void gears_after_fork(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	running = attached = yielded = false;
 	cupti_after_fork();
 }

@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@
 #define SAMPLE_NS INT64_C(100000000)
 #define NO_THREAD "no thread or descriptor to be had; raise the limits (ulimit -u, ulimit -n)"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static pthread_t thread;
 static int stop_fd = -1;
 static bool running, have_cupti, have_nvml;
@@ -46,37 +45,7 @@ void gpu_push(enum record_kind kind, const void *row, size_t row_size)
 void gpu_push_lists(enum record_kind kind, const void *row, size_t row_size,
 		    const struct probe_list *lists, int n_lists)
 {
-	size_t bytes = (sizeof(struct ring_record) + row_size + 7) & ~(size_t)7;
-	struct ring *ring = probe_ring();
-	struct ring_record *record;
-	char *to;
-
-	if (!ring)
-		return;
-	for (int i = 0; i < n_lists; i++)
-		bytes += (lists[i].bytes + 7) & ~(size_t)7;
-	if (bytes > ring->size / 4 || bytes / 8 > UINT16_MAX) {
-		ring_drop(ring, DROP_TOO_LARGE);
-		return;
-	}
-	/* Twice: at the end of the ring a record may have to skip almost its own size. */
-	if (!gpu_on_program_thread && ring->head + 2 * bytes > ring->limit)
-		probe_wait_for_room(ring, (uint32_t)bytes);
-	record = ring_reserve(ring, (uint32_t)bytes);
-	if (!record)
-		return;
-	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8),
-					.kind = (uint8_t)kind,
-					.depth = RING_TIMES_NS };
-	to = (char *)(record + 1);
-	memcpy(to, row, row_size);
-	to += row_size;
-	for (int i = 0; i < n_lists; i++) {
-		if (lists[i].bytes)
-			memcpy(to, lists[i].data, lists[i].bytes);
-		to += (lists[i].bytes + 7) & ~(size_t)7;
-	}
-	ring_commit(ring, (uint32_t)bytes);
+	probe_push_ns(kind, row, row_size, lists, n_lists, !gpu_on_program_thread);
 }
 
 static void *gpu_thread(void *arg)
@@ -86,7 +55,7 @@ static void *gpu_thread(void *arg)
 	unsigned int wait_ms;
 
 	(void)arg;
-	pthread_setname_np(pthread_self(), "moescope-gpu");
+	life_thread_begins("moescope-gpu");
 	probe_attach_large();
 	if (have_nvml)
 		nvml_describe();
@@ -100,18 +69,14 @@ static void *gpu_thread(void *arg)
 	} while (poll(&stop, 1, (int)wait_ms) == 0);
 	if (have_nvml)
 		nvml_end();
+	life_thread_ends();
 	return NULL;
 }
 
 static void start_thread(void)
 {
-	sigset_t all, before;
-
 	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	running = stop_fd >= 0 && pthread_create(&thread, NULL, gpu_thread, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	running = stop_fd >= 0 && life_thread_create(&thread, gpu_thread, NULL) == 0;
 	if (!running && stop_fd >= 0) {
 		close(stop_fd);
 		stop_fd = -1;
@@ -191,7 +156,10 @@ static void at_exit(void)
 	atomic_store(&process_ends, true);
 	moescope_stop();
 	/* Without a session, too: one that has stopped may have left detaching to a later call. */
-	gears_process_ends();
+	if (probe_control_begin()) {
+		gears_process_ends();
+		probe_control_end();
+	}
 }
 
 void gpu_watch_exit(void)
@@ -203,7 +171,6 @@ void gpu_after_fork(void)
 {
 	/* CUDA does not survive a fork: nothing here may be called in the child. */
 	recorders_after_fork();
-	pthread_mutex_init(&lock, NULL);
 	cuda_lost |= cuda_used;
 	running = have_cupti = have_nvml = false;
 	gears_after_fork();

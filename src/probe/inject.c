@@ -5,6 +5,7 @@
  */
 #include "moescope.h"
 #include "probe/gpu.h"
+#include "probe/life.h"
 #include "probe/nvtx.h"
 
 MOESCOPE_API int InitializeInjection(void);
@@ -12,7 +13,10 @@ MOESCOPE_API int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
 
 int InitializeInjection(void)
 {
-	gpu_start();
+	if (probe_control_begin()) {
+		gpu_start();
+		probe_control_end();
+	}
 	return 1;
 }
 

@@ -13,7 +13,7 @@
 #define MAX_THREADS 512
 #define MAX_CATEGORIES 256
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static struct row_thread threads[MAX_THREADS];
 static struct row_fact categories[MAX_CATEGORIES];
 static _Atomic uint32_t n_threads;
@@ -33,7 +33,8 @@ void labels_name_thread(uint32_t thread, uint32_t name)
 {
 	uint32_t i = 0;
 
-	pthread_mutex_lock(&lock);
+	if (!probe_lock(&lock))
+		return;
 	while (i < n_threads && threads[i].thread != thread)
 		i++;
 	if (i < MAX_THREADS) {
@@ -41,7 +42,7 @@ void labels_name_thread(uint32_t thread, uint32_t name)
 		if (i == n_threads)
 			n_threads++;
 	}
-	pthread_mutex_unlock(&lock);
+	probe_unlock(&lock);
 	/* A ring first: getting one says the system's name of its thread, and the last one counts. */
 	if (GATE_SESSION(gate_load()) && probe_ring())
 		push_thread((struct row_thread){ .thread = thread, .name = name });
@@ -51,28 +52,26 @@ uint32_t labels_thread(uint32_t thread)
 {
 	uint32_t name = 0;
 
-	if (!n_threads)
+	if (!n_threads || !probe_lock(&lock))
 		return 0;
-	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < n_threads; i++)
 		if (threads[i].thread == thread)
 			name = threads[i].name;
-	pthread_mutex_unlock(&lock);
+	probe_unlock(&lock);
 	return name;
 }
 
 void labels_forget_thread(uint32_t thread)
 {
-	if (!n_threads)
+	if (!n_threads || !probe_lock(&lock))
 		return;
-	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < n_threads; i++)
 		if (threads[i].thread == thread) {
 			threads[i] = threads[n_threads - 1];
 			n_threads--;
 			break;
 		}
-	pthread_mutex_unlock(&lock);
+	probe_unlock(&lock);
 }
 
 void labels_name_category(uint32_t category, const char *domain, const char *name)
@@ -83,14 +82,15 @@ void labels_name_category(uint32_t category, const char *domain, const char *nam
 
 	snprintf(key, sizeof(key), "NVTX category %s%s%u", domain, *domain ? "/" : "", category);
 	row = (struct row_fact){ .key = moescope_intern(key), .value = moescope_intern(name) };
-	pthread_mutex_lock(&lock);
+	if (!probe_lock(&lock))
+		return;
 	while (i < n_categories && categories[i].key != row.key)
 		i++;
 	if (i < MAX_CATEGORIES) {
 		categories[i] = row;
 		n_categories += i == n_categories;
 	}
-	pthread_mutex_unlock(&lock);
+	probe_unlock(&lock);
 	if (GATE_SESSION(gate_load()))
 		push_fact(row);
 }
@@ -102,12 +102,13 @@ void labels_announce(void)
 	uint32_t nt, nc;
 
 	/* Copies: pushing may need a ring, and with a ring its thread's name is looked up here. */
-	pthread_mutex_lock(&lock);
+	if (!probe_lock(&lock))
+		return;
 	nt = n_threads;
 	nc = n_categories;
 	memcpy(given_threads, threads, nt * sizeof(threads[0]));
 	memcpy(given_categories, categories, nc * sizeof(categories[0]));
-	pthread_mutex_unlock(&lock);
+	probe_unlock(&lock);
 	for (uint32_t i = 0; i < nt; i++)
 		push_thread(given_threads[i]);
 	for (uint32_t i = 0; i < nc; i++)
@@ -116,7 +117,6 @@ void labels_announce(void)
 
 void labels_after_fork(void)
 {
-	/* Another thread may have held it; and the parent's threads are not here. */
-	pthread_mutex_init(&lock, NULL);
+	/* The parent's threads are not here. */
 	n_threads = 0;
 }

@@ -22,7 +22,7 @@ struct name_table {
 	_Atomic(struct name *) slots[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static _Atomic(struct name_table *) table;
 static struct name **by_id; /* index id - 1 */
 static size_t by_id_capacity;
@@ -89,7 +89,8 @@ static uint32_t add(const char *text, uint32_t length, uint32_t hash)
 	struct name_table *in;
 	struct name *name;
 
-	in = n_names < MAX_NAMES ? grown_table() : NULL;
+	/* In a child like that nothing can be recorded, unless it has a session of its own. */
+	in = n_names < MAX_NAMES && (life_may_allocate() || logged_to) ? grown_table() : NULL;
 	if (!in || array_grow(&by_id, &by_id_capacity, n_names + 1, sizeof(by_id[0])) < 0 ||
 	    !(name = malloc(sizeof(*name) + length + 1))) {
 		atomic_fetch_add(&dropped, 1);
@@ -138,8 +139,10 @@ static void remember(const char *text, const struct name *name)
 {
 	size_t slot = recent_slot(text);
 
-	recent[slot].at = text;
+	/* A handler of a signal may look in between: an address without a name must not be seen. */
 	recent[slot].name = name;
+	atomic_signal_fence(memory_order_seq_cst);
+	recent[slot].at = text;
 }
 
 static moescope_name intern(const char *text)
@@ -159,11 +162,14 @@ static moescope_name intern(const char *text)
 		return name->id;
 	}
 	saved = errno;
-	pthread_mutex_lock(&lock);
+	if (thread_busy || !probe_lock(&lock)) { /* in a signal's handler */
+		atomic_fetch_add(&dropped, 1);
+		return 0;
+	}
 	in = atomic_load_explicit(&table, memory_order_relaxed);
 	name = in ? find(in, text, length, hash) : NULL;
 	id = name ? name->id : add(text, length, hash);
-	pthread_mutex_unlock(&lock);
+	probe_unlock(&lock);
 	errno = saved;
 	return id;
 }
@@ -197,9 +203,12 @@ void names_before_fork(void)
 	pthread_mutex_lock(&lock);
 }
 
-void names_after_fork(bool child)
+void names_after_fork(void)
 {
-	if (child)
-		logged_to = NULL;
 	pthread_mutex_unlock(&lock);
+}
+
+void names_forget(void)
+{
+	logged_to = NULL;
 }

@@ -235,7 +235,7 @@ static nvtxRangeId_t range_start(const struct event *event)
 	const char *plain;
 	uint64_t now, id;
 
-	if (GATE_NOW(gate_load()) < MOESCOPE_TRACE)
+	if (GATE_NOW(gate_load()) < MOESCOPE_TRACE || !probe_ring())
 		return span_unrecorded();
 	plain = nvtx_text(&event->message, text);
 	now = clock_ticks();
@@ -488,7 +488,6 @@ static bool install(const NvtxExportTableCallbacks *callbacks, NvtxCallbackModul
 static void prepare(void)
 {
 	pthread_key_create(&stack_key, free_stack);
-	pthread_atfork(NULL, NULL, nvtx_text_after_fork);
 }
 
 int nvtx_install(NvtxGetExportTableFunc_t get_table)

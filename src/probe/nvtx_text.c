@@ -11,7 +11,7 @@
 
 #include "probe/probe.h"
 
-static pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(domains_lock);
 static struct nvtx_domain *domains;
 
 static size_t encode(uint32_t c, char *to)
@@ -111,28 +111,25 @@ struct nvtx_domain *nvtx_domain_named(const char *name)
 {
 	struct nvtx_domain *domain;
 	char cut[sizeof(domain->name)];
+	moescope_name id;
 
 	copy_cut(cut, sizeof(cut), name);
-	pthread_mutex_lock(&domains_lock);
+	id = moescope_intern(cut);
+	if (!probe_lock(&domains_lock))
+		return NULL;
 	for (domain = domains; domain && strcmp(domain->name, cut) != 0;)
 		domain = domain->next;
 	if (!domain && (domain = calloc(1, sizeof(*domain)))) {
 		memcpy(domain->name, cut, sizeof(cut));
-		domain->name_id = moescope_intern(cut);
+		domain->name_id = id;
 		domain->next = domains;
 		domains = domain;
 	}
-	pthread_mutex_unlock(&domains_lock);
+	probe_unlock(&domains_lock);
 	return domain;
 }
 
 nvtxStringHandle_t nvtx_register(const char *text)
 {
 	return (nvtxStringHandle_t)strdup(text ? text : "");
-}
-
-void nvtx_text_after_fork(void)
-{
-	/* Another thread may have held it. */
-	pthread_mutex_init(&domains_lock, NULL);
 }

@@ -38,6 +38,4 @@ struct nvtx_domain *nvtx_domain_named(const char *name);
 /* NULL without memory: then events with it have no name. */
 nvtxStringHandle_t nvtx_register(const char *text);
 
-void nvtx_text_after_fork(void);
-
 #endif

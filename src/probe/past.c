@@ -5,13 +5,11 @@
  */
 #include "probe/probe.h"
 
-static void push(struct ring *ring, const struct moescope_past_op *op)
+static void write_op(struct ring *ring, const struct moescope_past_op *op)
 {
 	const uint8_t deepest = RING_OP_TIMES_NS - 1;
-	struct ring_op *to;
+	struct ring_op *to = ring_reserve(ring, sizeof(*to));
 
-	probe_wait_for_room(ring, sizeof(*to));
-	to = ring_reserve(ring, sizeof(*to));
 	if (!to)
 		return;
 	*to = (struct ring_op){
@@ -32,6 +30,19 @@ static void push(struct ring *ring, const struct moescope_past_op *op)
 	ring_commit(ring, sizeof(*to));
 }
 
+static void push(struct ring *ring, const struct moescope_past_op *op)
+{
+	probe_wait_for_room(ring, sizeof(struct ring_op));
+	ring = probe_take();
+	if (!ring)
+		return;
+	if (op->duration_ns >= 0)
+		write_op(ring, op);
+	else
+		ring_drop(ring, DROP_UNBALANCED);
+	probe_give();
+}
+
 void moescope_past_ops(const struct moescope_past_op *ops, size_t n)
 {
 	struct ring *ring;
@@ -39,44 +50,26 @@ void moescope_past_ops(const struct moescope_past_op *ops, size_t n)
 	if (GATE_SESSION(gate_load()) < MOESCOPE_TRACE || !(ring = probe_ring()))
 		return;
 	for (size_t i = 0; ops && i < n; i++)
-		if (ops[i].duration_ns >= 0)
-			push(ring, &ops[i]);
-		else
-			ring_drop(ring, DROP_UNBALANCED);
+		push(ring, &ops[i]);
 }
 
-static void push_memory(struct ring *ring, const struct moescope_past_memory *event)
+static void push_memory(const struct moescope_past_memory *event)
 {
-	struct memory_record {
-		struct ring_record record;
-		struct row_memory row;
-	} * to;
+	struct row_memory row = { .time_ns = event->time_ns,
+				  .event = (uint8_t)event->event,
+				  .address = event->address,
+				  .bytes = event->event == MOESCOPE_EVENT_FREE ? 0 : event->bytes,
+				  .device = event->device,
+				  .use = (uint8_t)event->use,
+				  .site = event->site };
 
-	probe_wait_for_room(ring, sizeof(*to));
-	to = ring_reserve(ring, sizeof(*to));
-	if (!to)
-		return;
-	*to = (struct memory_record){
-		.record = { .words = sizeof(*to) / 8,
-			    .kind = RECORD_MEMORY,
-			    .depth = RING_TIMES_NS },
-		.row = { .time_ns = event->time_ns,
-			 .event = (uint8_t)event->event,
-			 .address = event->address,
-			 .bytes = event->event == MOESCOPE_EVENT_FREE ? 0 : event->bytes,
-			 .device = event->device,
-			 .use = (uint8_t)event->use,
-			 .site = event->site },
-	};
-	ring_commit(ring, sizeof(*to));
+	probe_push_ns(RECORD_MEMORY, &row, sizeof(row), NULL, 0, true);
 }
 
 void moescope_past_memory(const struct moescope_past_memory *events, size_t n)
 {
-	struct ring *ring;
-
-	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS || !(ring = probe_ring()))
+	if (GATE_SESSION(gate_load()) < MOESCOPE_STEPS)
 		return;
 	for (size_t i = 0; events && i < n; i++)
-		push_memory(ring, &events[i]);
+		push_memory(&events[i]);
 }

@@ -16,11 +16,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Here the functions themselves are defined. */
 #define MOESCOPE_NO_INLINE
 #include "base/clock.h"
 #include "moescope.h"
+#include "probe/life.h"
+#include "probe/locks.h"
 #include "trace/drain.h"
 #include "trace/ring.h"
 #include "trace/shard.h"
@@ -37,10 +40,11 @@ static inline uint32_t gate_load(void)
 	return __atomic_load_n(&moescope_gate, __ATOMIC_RELAXED);
 }
 
-/* The calling thread's ring, or NULL with the drop counted. */
+/* The calling thread's ring, or NULL with the drop counted. To read; before a clock, too: a thread
+ * without a counter to read gets no ring. */
 extern __thread struct ring *thread_ring __attribute__((tls_model("initial-exec")));
 extern __thread uint32_t thread_session __attribute__((tls_model("initial-exec")));
-extern _Atomic uint32_t probe_session; /* number of the session, 0: none */
+extern __thread bool thread_clockless __attribute__((tls_model("initial-exec")));
 struct ring *probe_attach(void);
 
 static inline struct ring *probe_ring(void)
@@ -53,6 +57,46 @@ static inline struct ring *probe_ring(void)
 	return probe_attach();
 }
 
+/* The ring to write to, until probe_give; NULL with the drop counted. In between a handler of a
+ * signal gets none (life.h). */
+struct ring *probe_take_slow(void);
+
+static inline struct ring *probe_take(void)
+{
+	if (__builtin_expect(thread_ring &&
+				     thread_session == atomic_load_explicit(&probe_session,
+									    memory_order_relaxed) &&
+				     !thread_busy,
+			     1)) {
+		thread_busy = true;
+		atomic_signal_fence(memory_order_seq_cst);
+		return thread_ring;
+	}
+	return probe_take_slow();
+}
+
+static inline void probe_give(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	thread_busy = false;
+}
+
+/* A structure that the program gives, of whichever version of moescope.h: what it has of ours is
+ * copied, the rest is zero. False: none, or without its size. */
+static inline bool probe_given(void *to, size_t size, const void *from)
+{
+	size_t given;
+
+	if (!from)
+		return false;
+	memcpy(&given, from, sizeof(given));
+	if (given < sizeof(given))
+		return false;
+	memset(to, 0, size);
+	memcpy(to, from, given < size ? given : size);
+	return true;
+}
+
 /* A row of a kind into the ring, its lists (in the order of their columns) copied behind it. */
 struct probe_list {
 	const void *data;
@@ -60,6 +104,20 @@ struct probe_list {
 };
 void probe_push(enum record_kind kind, const void *row, size_t row_size,
 		const struct probe_list *lists, int n_lists);
+/* The same for a row whose times are nanoseconds of CLOCK_MONOTONIC. `wait`: for the drain, when the
+ * ring is full; not in a call that a program makes in its hot path. */
+void probe_push_ns(enum record_kind kind, const void *row, size_t row_size,
+		   const struct probe_list *lists, int n_lists, bool wait);
+/* Room for a record of `bytes` in all, its header written; NULL with the drop counted. */
+struct ring_record *probe_reserve(struct ring *ring, enum record_kind kind, uint8_t depth,
+				  size_t bytes);
+/* How much of a long list to put into one record: little enough that a full ring loses little. */
+#define PROBE_PIECE_BYTES (64u << 10)
+static inline uint32_t probe_piece_bytes(const struct ring *ring)
+{
+	return ring->size / 16 < PROBE_PIECE_BYTES ? (uint32_t)(ring->size / 16)
+						   : PROBE_PIECE_BYTES;
+}
 
 /* The phase and layer of the innermost open range of this thread. */
 uint32_t probe_phase(const struct ring *ring);
@@ -76,16 +134,22 @@ int names_log_all(struct rings *rings);	 /* when a session starts; holds the nam
 void names_set_log(struct rings *rings); /* NULL: no session */
 uint64_t names_dropped(void);
 void names_before_fork(void);
-void names_after_fork(bool child);
+void names_after_fork(void);
+void names_forget(void); /* the parent's log, in a child */
 
 /* steps.c: which steps are recorded. */
 void steps_start(enum moescope_level level, struct rings *rings);
 void steps_stop(void);
 void steps_before_fork(void);
-void steps_after_fork(bool child);
+void steps_after_fork(void);
+void steps_forget(void);
 int64_t steps_current(void);
 int schedule_parse(const char *text, struct moescope_schedule *ret_schedule);
 void steps_set_overhead_check(uint32_t pairs);
+
+/* session.c: in a child, what it has of its parent's session. Frees nothing: another thread may have
+ * been inside malloc. */
+void session_forget(void);
 
 /* drain_thread.c */
 struct recorder {
@@ -109,7 +173,7 @@ void recorder_stop(struct recorder *recorder);
 /* Waits until the drain has made room, but not for ever. Not in a call that a program makes in its
  * hot path. */
 void probe_wait_for_room(struct ring *ring, uint32_t bytes);
-/* Drops for which there was no ring to count them in. */
-extern _Atomic uint64_t probe_dropped_no_ring;
+/* Drops for which there was no ring to count them in; no ring because of the clock. */
+extern _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 
 #endif

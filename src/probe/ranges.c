@@ -27,7 +27,7 @@ static void restack(struct ring *ring, uint32_t epoch)
 static inline __attribute__((always_inline)) const struct ring_frame *begin(
 	uint32_t gate, uint32_t name, int32_t layer, int32_t expert, uint32_t shape, uint64_t bits)
 {
-	struct ring *ring = probe_ring();
+	struct ring *ring = probe_take();
 	struct ring_frame *frame;
 
 	if (__builtin_expect(!ring, 0))
@@ -37,6 +37,7 @@ static inline __attribute__((always_inline)) const struct ring_frame *begin(
 	if (__builtin_expect(ring->depth == RING_MAX_DEPTH, 0)) {
 		ring->too_deep++;
 		ring_drop(ring, DROP_TOO_DEEP);
+		probe_give();
 		return NULL;
 	}
 	frame = &ring->control->frames[ring->depth];
@@ -56,6 +57,7 @@ static inline __attribute__((always_inline)) const struct ring_frame *begin(
 	atomic_store_explicit(&frame->bits, bits, RELAXED);
 	atomic_store_explicit(&frame->start_ticks, clock_ticks(), RELAXED);
 	atomic_store_explicit(&ring->control->depth, ++ring->depth, memory_order_release);
+	probe_give();
 	return frame;
 }
 
@@ -139,10 +141,13 @@ void moescope_range_end(void)
 
 	if (GATE_NOW(gate) < MOESCOPE_STEPS)
 		return;
+	ring = probe_take();
+	if (__builtin_expect(!ring, 0))
+		return;
 	now = clock_ticks();
-	ring = probe_ring();
-	if (ring && (frame = pop(ring, gate)))
+	if ((frame = pop(ring, gate)))
 		end(ring, frame, now);
+	probe_give();
 }
 
 void moescope_range_push(const char *name)
@@ -239,22 +244,24 @@ static bool close_below(struct ring *ring, uint32_t epoch, uint32_t place_epoch,
 bool probe_range_close(uint32_t place)
 {
 	uint32_t gate = gate_load(), at = place & 0xffff;
+	bool moved = false;
 	struct ring *ring;
 	uint64_t now;
 
 	if (GATE_NOW(gate) < MOESCOPE_STEPS)
 		return false;
-	now = clock_ticks();
-	ring = probe_ring();
+	ring = probe_take();
 	if (!ring)
 		return false;
+	now = clock_ticks();
 	if (__builtin_expect(place == (ring->epoch << 16 | ring->depth) && !ring->too_deep &&
 				     ring->epoch == GATE_EPOCH(gate),
-			     1)) {
+			     1))
 		end(ring, pop(ring, gate), now);
-		return false;
-	}
-	return close_below(ring, GATE_EPOCH(gate), place >> 16, at, now);
+	else
+		moved = close_below(ring, GATE_EPOCH(gate), place >> 16, at, now);
+	probe_give();
+	return moved;
 }
 
 void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moescope_name shape)
@@ -267,20 +274,14 @@ void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moesco
 	begin(gate, name, layer, expert, shape, bits);
 }
 
-void moescope_op_end(uint64_t flops, uint64_t bytes)
+static inline __attribute__((always_inline)) void end_op(struct ring *ring,
+							 const struct ring_frame *frame,
+							 uint64_t now, uint64_t flops,
+							 uint64_t bytes)
 {
-	uint32_t gate = gate_load();
-	const struct ring_frame *frame;
 	struct ring_op *record;
-	struct ring *ring;
-	uint64_t now;
 
-	if (GATE_NOW(gate) < MOESCOPE_STEPS)
-		return;
-	now = clock_ticks();
-	ring = probe_ring();
-	if (!ring || !(frame = pop(ring, gate)) ||
-	    atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
+	if (atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT)
 		return;
 	record = ring_reserve(ring, sizeof(*record));
 	if (!record)
@@ -290,6 +291,24 @@ void moescope_op_end(uint64_t flops, uint64_t bytes)
 	record->flops = flops;
 	record->bytes = bytes;
 	ring_commit(ring, sizeof(*record));
+}
+
+void moescope_op_end(uint64_t flops, uint64_t bytes)
+{
+	uint32_t gate = gate_load();
+	const struct ring_frame *frame;
+	struct ring *ring;
+	uint64_t now;
+
+	if (GATE_NOW(gate) < MOESCOPE_STEPS)
+		return;
+	ring = probe_take();
+	if (__builtin_expect(!ring, 0))
+		return;
+	now = clock_ticks();
+	if ((frame = pop(ring, gate)))
+		end_op(ring, frame, now, flops, bytes);
+	probe_give();
 }
 
 uint32_t probe_phase(const struct ring *ring)

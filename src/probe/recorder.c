@@ -17,7 +17,7 @@
 #define KEPT_BYTES (UINT64_C(128) << 20)
 #define ROWS_PER_THREAD_SLOTS 8 /* slots of a call that one thread takes, before more blocks */
 
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(list_lock);
 static struct moescope_recorder *recorders;
 static _Atomic bool forked, ended;
 
@@ -57,20 +57,22 @@ const char *moescope_recorder_words(void)
 	return err ? err->message : "";
 }
 
-/* The beginning of every call: no words yet; errno is the program's. */
-static struct err *begin(int *ret_errno)
+/* The beginning of every call: no words yet; errno is the program's. False in a handler of a signal
+ * that has interrupted another call. */
+static bool begin(struct err **ret_err, int *ret_errno)
 {
-	struct err *err;
-
 	*ret_errno = errno;
-	err = thread_words();
-	if (err)
-		err->message[0] = '\0';
-	return err;
+	if (!probe_control_begin())
+		return false;
+	*ret_err = thread_words();
+	if (*ret_err)
+		(*ret_err)->message[0] = '\0';
+	return true;
 }
 
 static int end(int result, int saved)
 {
+	probe_control_end();
 	errno = saved;
 	return result;
 }
@@ -88,14 +90,13 @@ static int usable(const struct moescope_recorder *r, struct err *err)
 	return 0;
 }
 
+#define NO_SIZE "no structure was given, or its struct_size is not set"
 #define CHECKED(call) recorder_cuda_check(recorder_cuda.call, #call, err)
 
 /* ---- opening */
 
 static int check_options(const struct moescope_recorder_options *o, struct err *err)
 {
-	if (!o || o->struct_size < sizeof(*o))
-		return err_set(err, -EINVAL, "struct_size is not that of this moescope.h");
 	if (!o->layers || o->layers > MAX_LAYERS)
 		return err_set(err, -EINVAL, "layers is %u: give 1 to %d", o->layers, MAX_LAYERS);
 	if (!o->experts || o->experts > RECORDER_MAX_EXPERTS)
@@ -154,7 +155,7 @@ static int allocate(struct moescope_recorder *r, bool weights, struct err *err)
 	int e;
 
 	r->shapes = calloc(r->layers, sizeof(*r->shapes));
-	r->slot_row = malloc(RECORDER_PIECE_BYTES);
+	r->slot_row = malloc(PROBE_PIECE_BYTES);
 	if (!r->shapes || !r->slot_row)
 		return err_set(err, -ENOMEM, "no memory for a recorder");
 	if ((e = CHECKED(cuMemAlloc_v2(&r->state, sizeof(struct recorder_state)))) < 0 ||
@@ -242,19 +243,22 @@ static void free_recorder(struct moescope_recorder *r)
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 /* Runs at exit before what libcuda has registered there: afterwards no thread of ours may call it. */
-static void at_exit(void)
+void recorders_end(void)
 {
+	if (!probe_control_begin())
+		return;
 	pthread_mutex_lock(&list_lock);
 	atomic_store(&ended, true);
 	if (!atomic_load(&forked))
 		for (struct moescope_recorder *r = recorders; r; r = r->next)
 			recorder_drain_stop(r);
 	pthread_mutex_unlock(&list_lock);
+	probe_control_end();
 }
 
 static void watch_exit(void)
 {
-	atexit(at_exit);
+	atexit(recorders_end);
 }
 
 static int open_recorder(const struct moescope_recorder_options *options,
@@ -306,12 +310,17 @@ static int open_recorder(const struct moescope_recorder_options *options,
 int moescope_recorder_open(const struct moescope_recorder_options *options,
 			   struct moescope_recorder **ret_recorder)
 {
+	struct moescope_recorder_options given;
+	struct err *err = NULL;
 	int saved;
-	struct err *err = begin(&saved);
 
+	if (!begin(&err, &saved))
+		return -EBUSY;
 	if (!ret_recorder)
 		return end(err_set(err, -EINVAL, "there is no place for the recorder"), saved);
-	return end(open_recorder(options, ret_recorder, err), saved);
+	if (!probe_given(&given, sizeof(given), options))
+		return end(err_set(err, -EINVAL, NO_SIZE), saved);
+	return end(open_recorder(&given, ret_recorder, err), saved);
 }
 
 /* ---- on the program's streams */
@@ -371,8 +380,6 @@ static int check_shape(struct moescope_recorder *r, const struct moescope_device
 static int check_routing(struct moescope_recorder *r, const struct moescope_device_routing *routing,
 			 struct err *err)
 {
-	if (!routing || routing->struct_size < sizeof(*routing))
-		return err_set(err, -EINVAL, "struct_size is not that of this moescope.h");
 	if (routing->layer < 0 || (uint32_t)routing->layer >= r->layers)
 		return err_set(err, -EINVAL, "layer %d: the recorder was opened for %u layers",
 			       (int)routing->layer, r->layers);
@@ -407,14 +414,17 @@ static uint32_t phase_now(const struct moescope_device_routing *routing)
 	return ring ? probe_phase(ring) : 0;
 }
 
-static int route(struct moescope_recorder *r, const struct moescope_device_routing *routing,
+static int route(struct moescope_recorder *r, const struct moescope_device_routing *given,
 		 struct err *err)
 {
 	uint32_t blocks, threads = RECORDER_THREADS;
+	struct moescope_device_routing copy, *routing = &copy;
 	struct recorder_call call;
-	int e = check_routing(r, routing, err);
+	int e;
 
-	if (e < 0)
+	if (!probe_given(&copy, sizeof(copy), given))
+		return err_set(err, -EINVAL, NO_SIZE);
+	if ((e = check_routing(r, routing, err)) < 0)
 		return e;
 	/* In a graph it may be replayed when somebody records. */
 	if (!routing->tokens ||
@@ -460,9 +470,11 @@ static int route(struct moescope_recorder *r, const struct moescope_device_routi
 int moescope_recorder_route(struct moescope_recorder *recorder,
 			    const struct moescope_device_routing *routing)
 {
+	struct err *err = NULL;
 	int saved, e;
-	struct err *err = begin(&saved);
 
+	if (!begin(&err, &saved))
+		return -EBUSY;
 	e = usable(recorder, err);
 	return end(e < 0 ? e : route(recorder, routing, err), saved);
 }
@@ -488,9 +500,11 @@ static int end_step(struct moescope_recorder *r, int64_t step, void *stream, str
 
 int moescope_recorder_step(struct moescope_recorder *recorder, int64_t step, void *stream)
 {
+	struct err *err = NULL;
 	int saved, e;
-	struct err *err = begin(&saved);
 
+	if (!begin(&err, &saved))
+		return -EBUSY;
 	e = usable(recorder, err);
 	return end(e < 0 ? e : end_step(recorder, step, stream, err), saved);
 }
@@ -513,9 +527,11 @@ static int set_gate(struct moescope_recorder *r, int on, void *stream, struct er
 
 int moescope_recorder_gate(struct moescope_recorder *recorder, int on, void *stream)
 {
+	struct err *err = NULL;
 	int saved, e;
-	struct err *err = begin(&saved);
 
+	if (!begin(&err, &saved))
+		return -EBUSY;
 	e = usable(recorder, err);
 	return end(e < 0 ? e : set_gate(recorder, on, stream, err), saved);
 }
@@ -524,9 +540,11 @@ int moescope_recorder_gate(struct moescope_recorder *recorder, int on, void *str
 
 int moescope_recorder_flush(struct moescope_recorder *recorder)
 {
+	struct err *err = NULL;
 	int saved, e;
-	struct err *err = begin(&saved);
 
+	if (!begin(&err, &saved))
+		return -EBUSY;
 	e = usable(recorder, err);
 	if (e < 0)
 		return end(e, saved);
@@ -561,9 +579,11 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUcontext before = NULL;
+	struct err *err = NULL;
 	int saved;
-	struct err *err = begin(&saved);
 
+	if (!begin(&err, &saved))
+		return;
 	/* In a forked child, and when the process ends, the memory stays: it is not ours to free. */
 	if (usable(recorder, err) == 0) {
 		unlist(recorder);
@@ -577,7 +597,7 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 		free_recorder(recorder);
 	}
-	errno = saved;
+	end(0, saved);
 }
 
 void recorders_flush(void)
@@ -592,7 +612,6 @@ void recorders_flush(void)
 
 void recorders_after_fork(void)
 {
-	pthread_mutex_init(&list_lock, NULL);
 	if (recorders)
 		atomic_store(&forked, true);
 }

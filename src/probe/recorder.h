@@ -8,6 +8,8 @@
 
 /* Has what the devices have completed in the session; before its last flush, without its lock. */
 void recorders_flush(void);
+/* Ends their threads: the process ends. */
+void recorders_end(void);
 /* In the child nothing of CUDA may be called any more: every recorder is useless there. */
 void recorders_after_fork(void);
 

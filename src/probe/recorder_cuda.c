@@ -9,7 +9,7 @@
 
 struct recorder_cuda recorder_cuda;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROBE_LOCK(lock);
 static bool opened;
 
 static int open_locked(struct err *err)

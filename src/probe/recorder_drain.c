@@ -8,7 +8,6 @@
  * further call is made, flushes fail, and the program goes on.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "probe/gpu.h"
@@ -192,7 +191,7 @@ static void *drain(void *arg)
 	int64_t busy_ns = 0;
 	bool last = false;
 
-	pthread_setname_np(pthread_self(), "moescope-routes");
+	life_thread_begins("moescope-routes");
 	pthread_mutex_lock(&r->lock);
 	/* While another thread captures, asking for events is refused to threads that are not relaxed. */
 	if (recorder_cuda.cuCtxSetCurrent(r->context) != CUDA_SUCCESS ||
@@ -206,18 +205,19 @@ static void *drain(void *arg)
 			busy_ns = clock_monotonic_ns();
 		r->answered = asked;
 		pthread_cond_broadcast(&r->answer);
+		life_watch();
 		if (!r->stopping && r->asked == asked)
 			wait_ns(r,
 				clock_monotonic_ns() - busy_ns < BUSY_FOR_NS ? BUSY_NS : IDLE_NS);
 	}
 	pthread_mutex_unlock(&r->lock);
+	life_thread_ends();
 	return NULL;
 }
 
 int recorder_drain_start(struct moescope_recorder *r)
 {
 	pthread_condattr_t attributes;
-	sigset_t all, before;
 	int error;
 
 	pthread_condattr_init(&attributes);
@@ -226,13 +226,9 @@ int recorder_drain_start(struct moescope_recorder *r)
 	pthread_cond_init(&r->wake, &attributes);
 	pthread_cond_init(&r->answer, &attributes);
 	pthread_condattr_destroy(&attributes);
-	/* The program's signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&r->thread, NULL, drain, r);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	error = life_thread_create(&r->thread, drain, r);
 	r->running = error == 0;
-	return -error;
+	return error;
 }
 
 int recorder_drain_flush(struct moescope_recorder *r)

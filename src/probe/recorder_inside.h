@@ -78,8 +78,6 @@ int recorder_kernel_load(CUdevice device, CUmodule *ret_module, struct err *err)
  * caller's to free. */
 int recorder_kernel_compile(int capability, char **ret_image, size_t *ret_bytes, struct err *err);
 
-#define RECORDER_PIECE_BYTES (64u << 10) /* of kept slots in one record */
-
 struct moescope_recorder {
 	struct moescope_recorder *next; /* under the list's lock */
 	CUcontext context;

@@ -32,7 +32,7 @@ static struct {
 	int (*nvrtcGetSupportedArchs)(int *archs);
 } nvrtc;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of NVRTC */
+PROBE_LOCK(lock); /* of all below, and of NVRTC */
 static bool have_nvrtc;
 static int compiled_for; /* the capability of `compiled`, 0: none */
 static char *compiled;

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "moescope.h"
+#include "probe/recorder.h"
 
 int moescope_recorder_open(const struct moescope_recorder_options *options,
 			   struct moescope_recorder **ret_recorder)
@@ -53,4 +54,8 @@ const char *moescope_recorder_words(void)
 {
 	return "this libmoescope was built without the CUDA headers: build it with the toolkit, or "
 	       "with the headers that 'make' fetches";
+}
+
+void recorders_end(void)
+{
 }

@@ -8,15 +8,6 @@
 #include "probe/gpu.h"
 #include "probe/recorder_inside.h"
 
-/* Rows of a ROUTED record: pieces small enough that a full ring loses few of them. */
-static uint32_t piece_rows(const struct ring *ring, uint32_t k)
-{
-	uint64_t bytes = ring->size / 16 < RECORDER_PIECE_BYTES ? ring->size / 16
-								: RECORDER_PIECE_BYTES;
-
-	return (uint32_t)(bytes / (sizeof(int32_t) * k));
-}
-
 static void push_counts(const struct moescope_recorder *r, const struct recorder_layer *layer,
 			struct row_routing *row)
 {
@@ -53,7 +44,7 @@ static void push_kept(struct moescope_recorder *r, const struct recorder_layer *
 
 	if (!ring)
 		return;
-	piece = piece_rows(ring, k);
+	piece = probe_piece_bytes(ring) / (sizeof(int32_t) * k);
 	for (uint32_t first = 0; first < rows; first += piece) {
 		uint32_t n = rows - first < piece ? rows - first : piece;
 		struct row_routed row = { .step = routing->step,

@@ -135,8 +135,7 @@ static void sum_scores(const struct moescope_routing *routing, uint64_t stride,
 static void push_slots(const struct moescope_routing *routing, int64_t step, uint32_t phase,
 		       const struct ring *ring)
 {
-	/* Pieces small enough that a full ring loses few of them. */
-	uint64_t piece = ring->size / 16 / (sizeof(int32_t) * routing->k);
+	uint64_t piece = probe_piece_bytes(ring) / (sizeof(int32_t) * routing->k);
 
 	for (uint64_t first = 0; first < routing->tokens; first += piece) {
 		uint64_t rows = routing->tokens - first < piece ? routing->tokens - first : piece;
@@ -155,51 +154,58 @@ static void push_slots(const struct moescope_routing *routing, int64_t step, uin
 
 static bool valid(const struct moescope_routing *routing)
 {
-	return routing && routing->struct_size >= sizeof(*routing) && routing->indices &&
-	       routing->experts && routing->experts <= MAX_EXPERTS && routing->k &&
-	       routing->k <= MAX_K && routing->k <= routing->experts;
+	return routing->indices && routing->experts && routing->experts <= MAX_EXPERTS &&
+	       routing->k && routing->k <= MAX_K && routing->k <= routing->experts;
 }
 
-void moescope_route(const struct moescope_routing *routing)
+/* Counts straight into the ring; false when there was no room. */
+static bool count(struct ring *ring, const struct moescope_routing *routing, uint32_t level,
+		  struct row_routing *row)
 {
-	uint32_t gate = gate_load(), level = GATE_NOW(gate);
-	struct ring *ring;
-	struct ring_record *record;
-	struct row_routing row = { 0 };
-	struct counts to = { .row = &row };
+	size_t load_bytes = (routing->experts * sizeof(uint32_t) + 7) & ~(size_t)7;
+	size_t bytes = sizeof(struct ring_record) + sizeof(*row) + load_bytes +
+		       (((routing->k + 1) * sizeof(uint32_t) + 7) & ~(size_t)7);
+	struct ring_record *record = probe_reserve(ring, RECORD_ROUTING, 0, bytes);
 	uint64_t stride = level >= MOESCOPE_FULL ? 1 : LOOK_STRIDE;
-	size_t load_bytes, bytes;
+	struct counts to = { .row = row };
 
-	if (level < MOESCOPE_COUNTS || !(ring = probe_ring()))
-		return;
-	if (!valid(routing)) {
-		ring_drop(ring, DROP_TOO_LARGE);
-		return;
-	}
-	load_bytes = (routing->experts * sizeof(uint32_t) + 7) & ~(size_t)7;
-	bytes = sizeof(*record) + sizeof(row) + load_bytes +
-		(((routing->k + 1) * sizeof(uint32_t) + 7) & ~(size_t)7);
-	record = ring_reserve(ring, (uint32_t)bytes);
 	if (!record)
-		return;
-	memset(record, 0, bytes);
-	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8), .kind = RECORD_ROUTING };
-	to.load = (uint32_t *)((char *)(record + 1) + sizeof(row));
+		return false;
+	memset(record + 1, 0, bytes - sizeof(*record));
+	to.load = (uint32_t *)((char *)(record + 1) + sizeof(*row));
 	to.k_hist = (uint32_t *)((char *)to.load + load_bytes);
-	row.time_ns = (int64_t)clock_ticks();
-	row.step = steps_current();
-	row.layer = routing->layer;
-	row.phase = (uint8_t)(routing->phase ? routing->phase : probe_phase(ring));
-	row.k = routing->k;
-	row.experts = routing->experts;
-	row.k_slots = routing->k + 1;
+	row->time_ns = (int64_t)clock_ticks();
+	row->step = steps_current();
+	row->layer = routing->layer;
+	row->phase = (uint8_t)(routing->phase ? routing->phase : probe_phase(ring));
+	row->k = routing->k;
+	row->experts = routing->experts;
+	row->k_slots = routing->k + 1;
 	count_slots(routing, &to);
 	if (level >= MOESCOPE_TRACE && routing->weights && routing->experts > 1)
-		sum_confidence(routing, stride, &row);
+		sum_confidence(routing, stride, row);
 	if (level >= MOESCOPE_TRACE && routing->scores)
-		sum_scores(routing, stride, &row);
-	memcpy(record + 1, &row, sizeof(row));
+		sum_scores(routing, stride, row);
+	memcpy(record + 1, row, sizeof(*row));
 	ring_commit(ring, (uint32_t)bytes);
-	if (level >= MOESCOPE_FULL)
-		push_slots(routing, row.step, row.phase, ring);
+	return true;
+}
+
+void moescope_route(const struct moescope_routing *given)
+{
+	uint32_t gate = gate_load(), level = GATE_NOW(gate);
+	struct moescope_routing routing;
+	struct row_routing row = { 0 };
+	struct ring *ring;
+	bool counted = false;
+
+	if (level < MOESCOPE_COUNTS || !(ring = probe_take()))
+		return;
+	if (probe_given(&routing, sizeof(routing), given) && valid(&routing))
+		counted = count(ring, &routing, level, &row);
+	else
+		ring_drop(ring, DROP_TOO_LARGE);
+	probe_give();
+	if (counted && level >= MOESCOPE_FULL)
+		push_slots(&routing, row.step, row.phase, ring);
 }

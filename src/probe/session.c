@@ -19,13 +19,14 @@
 
 __thread struct ring *thread_ring;
 __thread uint32_t thread_session;
-_Atomic uint32_t probe_session;
+__thread bool thread_clockless;
 
-static pthread_mutex_t session_lock = PTHREAD_MUTEX_INITIALIZER; /* start, stop, attach, fork */
-static struct recorder *recorder;				 /* NULL: no session */
-static struct moescope_stats last_stats;			 /* of the session that ended */
+PROBE_LOCK(session_lock);		 /* start, stop, attach, fork */
+static struct recorder *recorder;	 /* NULL: no session */
+static struct moescope_stats last_stats; /* of the session that ended */
 static char *run_dir;
-static bool own_run_dir; /* made here, so run.json is ours to finish */
+static _Atomic(const char *) told_run_dir; /* the same, in memory that stays */
+static bool own_run_dir;		   /* made here, so run.json is ours to finish */
 static int64_t started_ns;
 static uint32_t sessions;
 static pthread_key_t thread_key;
@@ -36,15 +37,20 @@ static void thread_ends(void *arg)
 {
 	struct ring *ring = arg;
 
+	life_check();
+	if (!thread_ring)
+		return; /* of the parent, whose child this is */
+	life_program_thread_ends();
 	labels_forget_thread((uint32_t)syscall(SYS_gettid));
 	/* The ring of a session that is over is only memory of ours. */
-	pthread_mutex_lock(&session_lock);
+	if (!probe_lock(&session_lock))
+		return;
 	if (thread_session == atomic_load(&probe_session))
 		ring_detach(ring);
 	else
 		free(ring);
-	pthread_mutex_unlock(&session_lock);
 	thread_ring = NULL;
+	probe_unlock(&session_lock);
 }
 
 static void announce_thread(uint32_t thread)
@@ -62,34 +68,58 @@ static void announce_thread(uint32_t thread)
 
 #define LARGE_RING_BYTES (16u << 20)
 
-static struct ring *attach(uint32_t bytes)
+static void count_refused(void)
 {
-	uint32_t thread = (uint32_t)syscall(SYS_gettid), session = 0;
-	struct ring *ring = NULL, *old = thread_ring;
-	int saved = errno;
+	atomic_fetch_add(thread_clockless ? &probe_dropped_no_clock : &probe_dropped_no_ring, 1);
+}
 
-	if (refused_session && refused_session == atomic_load(&probe_session)) {
-		atomic_fetch_add(&probe_dropped_no_ring, 1);
-		return NULL;
-	}
-	pthread_mutex_lock(&session_lock);
-	if (recorder) {
-		session = atomic_load(&probe_session);
+/* The session's lock is held. */
+static struct ring *new_ring(uint32_t thread, uint32_t bytes)
+{
+	struct ring *ring = NULL;
+
+	thread_clockless = clock_has_counter && !clock_counter_is_on();
+	if (!thread_clockless)
 		ring = bytes ? rings_attach_sized(recorder->rings, thread, bytes)
 			     : rings_attach(recorder->rings, thread);
-		if (!ring) {
-			refused_session = session;
-			atomic_fetch_add(&probe_dropped_no_ring, 1);
-		}
+	if (!ring) {
+		refused_session = atomic_load(&probe_session);
+		count_refused();
+		return NULL;
 	}
-	pthread_mutex_unlock(&session_lock);
-	if (ring) {
-		free(old);
-		thread_ring = ring;
-		thread_session = session;
-		pthread_setspecific(thread_key, ring);
+	free(thread_ring);
+	thread_ring = ring;
+	thread_session = atomic_load(&probe_session);
+	pthread_setspecific(thread_key, ring);
+	return ring;
+}
+
+static struct ring *attach(uint32_t bytes)
+{
+	uint32_t thread = (uint32_t)syscall(SYS_gettid);
+	struct ring *ring = NULL;
+	int saved = errno;
+
+	life_check();
+	if (life_count_call())
+		return NULL;
+	if (refused_session && refused_session == atomic_load(&probe_session)) {
+		count_refused();
+		return NULL;
+	}
+	if (!probe_lock(&session_lock))
+		return NULL;
+	if (thread_ring && thread_session == atomic_load(&probe_session)) {
+		/* A handler of a signal was faster. */
+		ring = thread_ring;
+		probe_unlock(&session_lock);
+		return ring;
+	}
+	if (recorder)
+		ring = new_ring(thread, bytes);
+	probe_unlock(&session_lock);
+	if (ring)
 		announce_thread(thread);
-	}
 	errno = saved;
 	return ring;
 }
@@ -99,11 +129,28 @@ struct ring *probe_attach(void)
 	return attach(0);
 }
 
+struct ring *probe_take_slow(void)
+{
+	struct ring *ring = probe_ring();
+
+	if (!ring)
+		return NULL;
+	if (thread_busy) {
+		atomic_fetch_add(&probe_dropped_in_signal, 1);
+		return NULL;
+	}
+	thread_busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	return ring;
+}
+
 void probe_attach_large(void)
 {
 	if (!thread_ring || thread_session != atomic_load(&probe_session))
 		attach(LARGE_RING_BYTES);
 }
+
+#define LONGEST_WAIT_MS 250 /* the drain thread looks whether the program has ended */
 
 static int recorder_new(const char *shard, uint32_t rank, const struct moescope_options *options,
 			struct recorder **ret_recorder)
@@ -127,6 +174,10 @@ static int recorder_new(const char *shard, uint32_t rank, const struct moescope_
 	/* Without a buffer file a kill loses what is not in the shard: write more often. */
 	made->flush_ms = options->flush_ms ? options->flush_ms : why ? 100 : 250;
 	made->patience = options->flush_ms || why ? 1 : 4;
+	if (made->flush_ms > LONGEST_WAIT_MS) {
+		made->patience = made->flush_ms / LONGEST_WAIT_MS;
+		made->flush_ms = LONGEST_WAIT_MS;
+	}
 	made->rings->header->maps[0] = made->map;
 	free(ring_path);
 	*ret_recorder = made;
@@ -217,6 +268,26 @@ static void remove_run_dir(void)
 	free(info);
 }
 
+/* What a program has been told stays valid for ever: one copy of each directory. */
+static void tell_run_dir(void)
+{
+	static struct told {
+		struct told *next;
+		char path[];
+	} * all;
+	size_t bytes = strlen(run_dir) + 1;
+	struct told *at = all;
+
+	while (at && strcmp(at->path, run_dir) != 0)
+		at = at->next;
+	if (!at && (at = malloc(sizeof(*at) + bytes))) {
+		memcpy(at->path, run_dir, bytes);
+		at->next = all;
+		all = at;
+	}
+	atomic_store(&told_run_dir, at ? at->path : NULL);
+}
+
 static int start_locked(const char *path, const struct moescope_options *options)
 {
 	const char *inherited = getenv("MOESCOPE_RUN");
@@ -224,6 +295,7 @@ static int start_locked(const char *path, const struct moescope_options *options
 	char *shard;
 	int r = 0;
 
+	clock_init();
 	if (!path && inherited && *inherited) {
 		if (!rank_is_wanted())
 			return 0; /* every call stays a no-op */
@@ -240,9 +312,15 @@ static int start_locked(const char *path, const struct moescope_options *options
 	r = shard ? recorder_new(shard, rank, options, &recorder) : -ENOMEM;
 	free(shard);
 	if (r == 0) {
+		/* What the session before has lost is in its own shard. */
+		atomic_store(&probe_dropped_no_ring, 0);
+		atomic_store(&probe_dropped_no_clock, 0);
+		atomic_store(&probe_dropped_in_signal, 0);
 		names_log_all(recorder->rings);
+		life_share();
 		r = recorder_start(recorder);
 		if (r < 0) {
+			life_unshare();
 			names_set_log(NULL);
 			recorder->all_written = true; /* nothing was recorded yet */
 			recorder_free(recorder);
@@ -258,39 +336,63 @@ static int start_locked(const char *path, const struct moescope_options *options
 		return r;
 	}
 	started_ns = clock_monotonic_ns();
+	tell_run_dir();
 	atomic_store(&probe_session, ++sessions);
 	steps_start(options->level, recorder->rings);
 	return 0;
 }
 
+/* Sizes between the limits are rounded up, as moescope.h says. */
+static void tell_ring_bytes(uint32_t asked, uint32_t used)
+{
+	char words[96];
+
+	if (asked >= RING_MIN_BYTES && asked <= RING_MAX_BYTES)
+		return;
+	snprintf(words, sizeof(words),
+		 "%u KiB for each thread: %u KiB asked for, %u to %u possible", used >> 10,
+		 asked >> 10, RING_MIN_BYTES >> 10, RING_MAX_BYTES >> 10);
+	moescope_info("buffers", words);
+}
+
 static int start(const char *path, const struct moescope_options *options)
 {
 	struct moescope_options wanted = { 0 };
+	uint32_t ring_bytes = 0;
 	int saved = errno, r = 0;
 	bool started = false;
 
-	if (options && options->struct_size >= sizeof(*options))
-		wanted = *options;
+	probe_given(&wanted, sizeof(wanted), options);
 	if (!wanted.level || wanted.level > MOESCOPE_FULL)
 		wanted.level = MOESCOPE_TRACE;
-	pthread_mutex_lock(&session_lock);
-	if (!recorder) {
+	if (!probe_lock(&session_lock))
+		return -EBUSY;
+	if (life_in_doubt()) {
+		r = -EBUSY;
+	} else if (!recorder) {
 		r = start_locked(path, &wanted);
 		started = recorder != NULL;
+		ring_bytes = started ? recorder->rings->ring_bytes : 0;
 	}
-	pthread_mutex_unlock(&session_lock);
+	probe_unlock(&session_lock);
 	if (started)
 		labels_announce();
+	if (started && wanted.ring_bytes)
+		tell_ring_bytes(wanted.ring_bytes, ring_bytes);
 	errno = saved;
 	return r;
 }
 
 int moescope_start_with(const char *path, const struct moescope_options *options)
 {
-	int r = start(path, options);
+	int r;
 
+	if (!probe_control_begin())
+		return -EBUSY;
+	r = start(path, options);
 	if (r == 0)
 		gpu_join();
+	probe_control_end();
 	return r;
 }
 
@@ -316,18 +418,24 @@ void moescope_stop(void)
 {
 	int saved = errno;
 	uint32_t open_spans;
+	bool counter;
 
+	if (!probe_control_begin())
+		return;
+	counter = clock_counter_switch(true);
 	/* Without the lock: what CUPTI delivers now, and what is open, may need a ring. */
 	gpu_stop();
 	open_spans = spans_finish();
-	pthread_mutex_lock(&session_lock);
+	probe_lock(&session_lock);
 	if (recorder) {
 		atomic_fetch_add(&recorder->writer->header->live.unfinished, open_spans);
 		steps_stop();
 		names_set_log(NULL);
 		recorder_stop(recorder);
 		fill_stats(&last_stats);
+		atomic_store(&told_run_dir, NULL);
 		atomic_store(&probe_session, 0);
+		life_unshare();
 		recorder_free(recorder);
 		recorder = NULL;
 		if (own_run_dir) {
@@ -341,23 +449,26 @@ void moescope_stop(void)
 		run_dir = NULL;
 		own_run_dir = false;
 	}
-	pthread_mutex_unlock(&session_lock);
+	probe_unlock(&session_lock);
+	clock_counter_switch(counter);
+	probe_control_end();
 	errno = saved;
 }
 
 void moescope_get_stats(struct moescope_stats *stats)
 {
+	struct moescope_stats now;
 	size_t size;
 
-	if (!stats || stats->struct_size < sizeof(*stats))
+	if (!probe_given(&now, sizeof(now), stats) || !probe_lock(&session_lock))
 		return;
-	size = stats->struct_size;
-	pthread_mutex_lock(&session_lock);
-	*stats = last_stats;
+	size = now.struct_size;
+	now = last_stats;
 	if (recorder)
-		fill_stats(stats);
-	pthread_mutex_unlock(&session_lock);
-	stats->struct_size = size;
+		fill_stats(&now);
+	probe_unlock(&session_lock);
+	now.struct_size = size;
+	memcpy(stats, &now, size < sizeof(now) ? size : sizeof(now));
 }
 
 const char *moescope_version(void)
@@ -367,11 +478,20 @@ const char *moescope_version(void)
 
 const char *moescope_run_dir(void)
 {
-	return run_dir;
+	life_check();
+	return atomic_load(&told_run_dir);
 }
+
+/* What these guard is whole in the child. A handler of a signal that has interrupted a call of ours
+ * forks without them. */
+static __thread bool fork_holds_locks;
 
 static void before_fork(void)
 {
+	life_check();
+	fork_holds_locks = !thread_busy;
+	if (!fork_holds_locks)
+		return;
 	pthread_mutex_lock(&session_lock);
 	steps_before_fork();
 	names_before_fork();
@@ -379,36 +499,42 @@ static void before_fork(void)
 
 static void parent_forked(void)
 {
-	names_after_fork(false);
-	steps_after_fork(false);
+	if (!fork_holds_locks)
+		return;
+	names_after_fork();
+	steps_after_fork();
 	pthread_mutex_unlock(&session_lock);
+}
+
+static void child_forked(void)
+{
+	parent_forked();
+	life_forked();
 }
 
 /* The child records nothing until it starts a session of its own. The mappings are the parent's
  * too: they are let go, not written to, and with them the lock that tells readers that the parent
- * lives. The encoder is left as it is: the drain thread was inside it, perhaps. */
-static void child_forked(void)
+ * lives. */
+void session_forget(void)
 {
 	gpu_after_fork();
 	spans_after_fork();
 	labels_after_fork();
-	names_after_fork(true);
-	steps_after_fork(true);
-	atomic_store(&probe_session, 0);
+	names_forget();
+	steps_forget();
 	if (recorder) {
-		rings_free(recorder->rings, false);
-		shard_abandon(recorder->writer);
+		rings_forget(recorder->rings);
+		shard_forget(recorder->writer);
 		recorder = NULL;
 	}
 	if (wake_fd >= 0)
 		close(wake_fd);
 	wake_fd = -1;
 	pthread_setspecific(thread_key, NULL);
-	free(thread_ring);
 	thread_ring = NULL;
 	run_dir = NULL;
+	atomic_store(&told_run_dir, NULL);
 	own_run_dir = false;
-	pthread_mutex_unlock(&session_lock);
 }
 
 static uint32_t environment_number(const char *name)
@@ -416,6 +542,13 @@ static uint32_t environment_number(const char *name)
 	const char *value = getenv(name);
 
 	return value ? (uint32_t)strtoul(value, NULL, 10) : 0;
+}
+
+static uint32_t environment_ring_bytes(void)
+{
+	uint32_t kb = environment_number("MOESCOPE_RING_KB");
+
+	return kb > UINT32_MAX >> 10 ? UINT32_MAX : kb << 10;
 }
 
 static enum moescope_level environment_level(void)
@@ -436,6 +569,7 @@ __attribute__((constructor)) static void library_begins(void)
 	struct moescope_schedule parsed;
 
 	clock_init();
+	life_begin();
 	pthread_key_create(&thread_key, thread_ends);
 	pthread_atfork(before_fork, parent_forked, child_forked);
 	if (!run || !*run)
@@ -444,7 +578,7 @@ __attribute__((constructor)) static void library_begins(void)
 		moescope_set_schedule(&parsed);
 	steps_set_overhead_check(environment_number("MOESCOPE_OVERHEAD_CHECK"));
 	options.level = environment_level();
-	options.ring_bytes = environment_number("MOESCOPE_RING_KB") << 10;
+	options.ring_bytes = environment_ring_bytes();
 	/* Not moescope_start_with: the driver may be loading us right now, and will call again. */
 	start(NULL, &options);
 }

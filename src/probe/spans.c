@@ -110,7 +110,6 @@ static void record(const struct slot *span, uint64_t end_ticks, uint32_t end_thr
 
 void span_end(uint64_t id)
 {
-	uint64_t now = clock_ticks();
 	uint32_t index = id & NO_SLOT;
 	struct ring *ring;
 	struct slot span;
@@ -127,13 +126,13 @@ void span_end(uint64_t id)
 		return;
 	ring = probe_ring();
 	if (ring)
-		record(&span, now, thread_of(ring), 0);
+		record(&span, clock_ticks(), thread_of(ring), 0);
 }
 
 uint32_t spans_finish(void)
 {
 	uint32_t session = atomic_load(&probe_session), n = 0;
-	uint64_t now = clock_ticks();
+	uint64_t now = 0;
 	struct slot span;
 
 	for (uint32_t i = 0; i < SPANS_OPEN && atomic_load(&n_open); i++) {
@@ -141,6 +140,7 @@ uint32_t spans_finish(void)
 
 		if (id <= BUSY || !take_out(&slots[i], id, &span) || span.session != session)
 			continue;
+		now = now ? now : clock_ticks();
 		record(&span, now, 0, 1);
 		n++;
 	}

@@ -15,9 +15,10 @@ uint32_t moescope_gate;
 
 #define CHECK_WARMUP 4 /* steps before the overhead check: first touches and caches */
 
+PROBE_LOCK(lock);
 static struct {
-	pthread_mutex_t lock;
 	struct rings *rings; /* NULL: no session */
+	bool child;	     /* forked from a session: the gate stays, so that calls are counted */
 	enum moescope_level level;
 	struct moescope_schedule schedule;
 	moescope_step_function function;
@@ -33,7 +34,7 @@ static struct {
 	int64_t step;
 	uint64_t start_ticks;
 	int64_t start_ns; /* the same moment, for the governor */
-} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .step_recorded = true };
+} state = { .step_recorded = true };
 
 static _Atomic int64_t current_step = -1;
 
@@ -52,12 +53,10 @@ static bool has_cycle(const struct moescope_schedule *s)
 	return s->wait || s->warmup || s->active;
 }
 
-int moescope_schedule_records(const struct moescope_schedule *s, int64_t step)
+static int schedule_records(const struct moescope_schedule *s, int64_t step)
 {
 	int64_t cycle, in_cycle, nth;
 
-	if (!s || s->struct_size < sizeof(*s))
-		return 1;
 	if (step < (int64_t)s->skip_first)
 		return 0;
 	step -= s->skip_first;
@@ -70,6 +69,13 @@ int moescope_schedule_records(const struct moescope_schedule *s, int64_t step)
 		nth = step / cycle * s->active + in_cycle;
 	}
 	return s->sample < 2 || nth % s->sample == 0;
+}
+
+int moescope_schedule_records(const struct moescope_schedule *schedule, int64_t step)
+{
+	struct moescope_schedule given;
+
+	return !probe_given(&given, sizeof(given), schedule) || schedule_records(&given, step);
 }
 
 int schedule_parse(const char *text, struct moescope_schedule *ret_schedule)
@@ -107,7 +113,8 @@ int schedule_parse(const char *text, struct moescope_schedule *ret_schedule)
 static void update_gate(void)
 {
 	uint32_t old = gate_load(), epoch = GATE_EPOCH(old);
-	uint32_t session = state.rings && !state.pauses ? (uint32_t)state.level : 0;
+	bool open = (state.rings || state.child) && !state.pauses;
+	uint32_t session = open ? (uint32_t)state.level : 0;
 	uint32_t now = state.step_recorded ? session : 0;
 
 	if (now != GATE_NOW(old))
@@ -127,7 +134,7 @@ static uint8_t overhead_probe(int64_t seen)
 
 static bool scheduled(int64_t step)
 {
-	return !state.schedule.struct_size || moescope_schedule_records(&state.schedule, step);
+	return !state.schedule.struct_size || schedule_records(&state.schedule, step);
 }
 
 /* Whether device records are wanted around step `nth` of the session: they are turned on for the
@@ -144,7 +151,7 @@ static bool device_wanted(int64_t nth)
 		return true;
 	/* A sample of every millionth step is no reason to look a million steps ahead. */
 	for (int64_t i = 0; i <= ahead && i < 1000; i++)
-		if (moescope_schedule_records(s, nth + i))
+		if (schedule_records(s, nth + i))
 			return true;
 	return false;
 }
@@ -198,6 +205,7 @@ enum step_call { STEP_BEGIN, STEP_END, STEP_NEXT };
 static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 {
 	moescope_step_function function;
+	struct ring *ring;
 	struct row_step row;
 	int64_t start_ns;
 	uint64_t now;
@@ -206,10 +214,17 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 
 	/* One relaxed load without a session. The gate does not do here: a pause closes it, and
 	 * steps are still counted then. */
-	if (!atomic_load_explicit(&probe_session, memory_order_relaxed))
+	if (!atomic_load_explicit(&probe_session, memory_order_relaxed) &&
+	    !GATE_SESSION(gate_load()))
 		return;
+	if (!probe_control_begin())
+		return;
+	ring = probe_ring();
+	if (thread_clockless || !atomic_load(&probe_session) || !probe_lock(&lock)) {
+		probe_control_end();
+		return;
+	}
 	now = clock_ticks();
-	pthread_mutex_lock(&state.lock);
 	if (call == STEP_NEXT)
 		step = state.open ? state.step + 1 : state.seen;
 	start_ns = state.start_ns;
@@ -219,26 +234,29 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	if (device != state.device) {
 		/* Before the step begins, and without the lock: attaching takes a while. */
 		state.device = device;
-		pthread_mutex_unlock(&state.lock);
+		probe_unlock(&lock);
 		gears_want(device);
-		pthread_mutex_lock(&state.lock);
+		probe_lock(&lock);
 	}
 	function = call == STEP_END ? NULL : state.function;
 	arg = state.function_arg;
 	if (function) {
 		/* The program's own code: it may call back, so no lock is held. */
-		pthread_mutex_unlock(&state.lock);
+		probe_unlock(&lock);
+		probe_control_end();
 		recorded = function(step, arg) != 0;
-		pthread_mutex_lock(&state.lock);
+		probe_control_begin();
+		probe_lock(&lock);
 	}
 	if (state.rings && call != STEP_END)
 		open_step(step, recorded);
 	state.open_by_next = call == STEP_NEXT;
-	pthread_mutex_unlock(&state.lock);
-	if (closed) {
+	probe_unlock(&lock);
+	if (closed && ring) {
 		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
 		gears_step(start_ns, clock_monotonic_ns());
 	}
+	probe_control_end();
 }
 
 void moescope_step_begin(int64_t step)
@@ -268,80 +286,94 @@ static void cancel_step(void)
 
 void moescope_step_cancel(void)
 {
-	pthread_mutex_lock(&state.lock);
+	if (!probe_lock(&lock))
+		return;
 	cancel_step();
-	pthread_mutex_unlock(&state.lock);
+	probe_unlock(&lock);
 }
 
 void moescope_pause(void)
 {
-	pthread_mutex_lock(&state.lock);
-	state.pauses = 1;
-	update_gate();
-	state.device = false;
-	pthread_mutex_unlock(&state.lock);
-	gears_want(false);
+	if (!probe_control_begin())
+		return;
+	if (probe_lock(&lock)) {
+		state.pauses = 1;
+		update_gate();
+		state.device = false;
+		probe_unlock(&lock);
+		gears_want(false);
+	}
+	probe_control_end();
 }
 
 void moescope_resume(void)
 {
 	bool device;
 
-	pthread_mutex_lock(&state.lock);
-	state.pauses = 0;
-	update_gate();
-	device = state.device = device_wanted(state.open ? state.seen - 1 : state.seen);
-	pthread_mutex_unlock(&state.lock);
-	gears_want(device);
+	if (!probe_control_begin())
+		return;
+	if (probe_lock(&lock)) {
+		state.pauses = 0;
+		update_gate();
+		device = state.device = device_wanted(state.open ? state.seen - 1 : state.seen);
+		probe_unlock(&lock);
+		gears_want(device);
+	}
+	probe_control_end();
 }
 
 void moescope_set_level(enum moescope_level level)
 {
-	pthread_mutex_lock(&state.lock);
+	if (!probe_lock(&lock))
+		return;
 	state.level = level > MOESCOPE_FULL ? MOESCOPE_FULL : level;
 	update_gate();
-	pthread_mutex_unlock(&state.lock);
+	probe_unlock(&lock);
 }
 
 int moescope_recording(void)
 {
-	return GATE_NOW(gate_load()) >= MOESCOPE_TRACE;
+	return GATE_NOW(gate_load()) >= MOESCOPE_TRACE && atomic_load(&probe_session);
 }
 
 void moescope_set_schedule(const struct moescope_schedule *schedule)
 {
-	pthread_mutex_lock(&state.lock);
-	state.schedule = schedule && schedule->struct_size >= sizeof(*schedule)
-				 ? *schedule
-				 : (struct moescope_schedule){ 0 };
+	struct moescope_schedule given = { 0 };
+
+	probe_given(&given, sizeof(given), schedule);
+	if (!probe_lock(&lock))
+		return;
+	state.schedule = given;
 	/* Before the first step nothing is recorded that the schedule would skip. */
 	if (!state.seen)
 		state.step_recorded = scheduled(0);
 	update_gate();
-	pthread_mutex_unlock(&state.lock);
+	probe_unlock(&lock);
 }
 
 void moescope_set_step_function(moescope_step_function function, void *arg)
 {
-	pthread_mutex_lock(&state.lock);
+	if (!probe_lock(&lock))
+		return;
 	state.function = function;
 	state.function_arg = arg;
-	pthread_mutex_unlock(&state.lock);
+	probe_unlock(&lock);
 }
 
 void steps_set_overhead_check(uint32_t pairs)
 {
-	pthread_mutex_lock(&state.lock);
+	pthread_mutex_lock(&lock);
 	state.check_pairs = pairs;
-	pthread_mutex_unlock(&state.lock);
+	pthread_mutex_unlock(&lock);
 }
 
 void steps_start(enum moescope_level level, struct rings *rings)
 {
 	bool device;
 
-	pthread_mutex_lock(&state.lock);
+	pthread_mutex_lock(&lock);
 	state.rings = rings;
+	state.child = false;
 	state.level = level;
 	state.seen = 0;
 	state.open = false;
@@ -350,30 +382,38 @@ void steps_start(enum moescope_level level, struct rings *rings)
 	atomic_store_explicit(&current_step, -1, memory_order_relaxed);
 	update_gate();
 	device = state.device = device_wanted(0);
-	pthread_mutex_unlock(&state.lock);
+	pthread_mutex_unlock(&lock);
 	gears_want(device);
 }
 
 void steps_stop(void)
 {
-	pthread_mutex_lock(&state.lock);
+	pthread_mutex_lock(&lock);
 	if (state.open_by_next)
 		cancel_step();
 	state.rings = NULL;
 	update_gate();
-	pthread_mutex_unlock(&state.lock);
+	pthread_mutex_unlock(&lock);
 }
 
 void steps_before_fork(void)
 {
-	pthread_mutex_lock(&state.lock);
+	pthread_mutex_lock(&lock);
 }
 
-void steps_after_fork(bool child)
+void steps_after_fork(void)
 {
-	if (child) {
-		state.rings = NULL;
-		update_gate();
-	}
-	pthread_mutex_unlock(&state.lock);
+	pthread_mutex_unlock(&lock);
+}
+
+void steps_forget(void)
+{
+	bool child = state.child || state.rings;
+
+	/* Closed first: ranges that are open are not of any session of the child's. */
+	state.child = false;
+	state.rings = NULL;
+	update_gate();
+	state.child = child;
+	update_gate();
 }

@@ -122,18 +122,31 @@ void rings_free(struct rings *rings, bool remove_file)
 	free(rings);
 }
 
-void rings_retire(struct rings *rings, bool remove_file)
+/* Empty memory of this process at the same addresses. What cannot be replaced stays as it is. */
+static void empty(void *at, uint64_t bytes)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 
-	for (int i = 0; i < RING_REGIONS; i++) {
-		/* A region that cannot be replaced stays as it is, mapped. */
-		if (rings->mapped[i] && mmap(rings->mapped[i], rings->mapped_bytes[i],
-					     PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
-			continue;
-	}
+	if (at && mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
+		return;
+}
+
+void rings_retire(struct rings *rings, bool remove_file)
+{
+	for (int i = 0; i < RING_REGIONS; i++)
+		empty(rings->mapped[i], rings->mapped_bytes[i]);
 	memset(rings->mapped, 0, sizeof(rings->mapped));
 	rings_free(rings, remove_file);
+}
+
+void rings_forget(struct rings *rings)
+{
+	for (int i = 0; i < RING_REGIONS; i++)
+		empty(rings->mapped[i], rings->mapped_bytes[i]);
+	empty(rings->header, RING_HEADER_BYTES);
+	if (rings->fd >= 0)
+		close(rings->fd);
+	rings->fd = -1;
 }
 
 /* A new region, its index, or -errno; the lock is held. Visible to the drain once counted. */

@@ -157,6 +157,8 @@ int rings_create(const char *path, uint32_t ring_bytes, int wake_fd, struct ring
 void rings_free(struct rings *rings, bool remove_file);
 /* The same while threads may still be inside a call: the addresses stay, on empty memory. */
 void rings_retire(struct rings *rings, bool remove_file);
+/* The same in a forked child, where malloc may be locked for ever: nothing is freed. */
+void rings_forget(struct rings *rings);
 
 /* A ring for the calling thread, of the usual size or of at least `bytes`. NULL: no memory. */
 struct ring *rings_attach(struct rings *rings, uint32_t thread);

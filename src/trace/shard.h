@@ -45,6 +45,8 @@ int shard_write(struct shard_writer *writer, struct encoder *encoder);
 int shard_close(struct shard_writer *writer, struct encoder *encoder);
 /* Frees without closing the shard: it reads as crashed. */
 void shard_abandon(struct shard_writer *writer);
+/* The same in a forked child, where malloc may be locked for ever: nothing is freed. */
+void shard_forget(struct shard_writer *writer);
 
 /* ---- reading: untrusted input, every length is checked */
 

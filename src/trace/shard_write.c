@@ -234,6 +234,15 @@ int shard_close(struct shard_writer *writer, struct encoder *encoder)
 	return r;
 }
 
+void shard_forget(struct shard_writer *writer)
+{
+	if (writer->header_is_mapped)
+		munmap(writer->header, SHARD_HEADER_BYTES);
+	if (writer->fd >= 0)
+		close(writer->fd);
+	writer->fd = -1;
+}
+
 void shard_abandon(struct shard_writer *writer)
 {
 	if (writer)

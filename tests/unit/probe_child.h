@@ -55,6 +55,8 @@ static inline void route_once(void)
 		CHECK(errno == 4321);                                                              \
 	} while (0)
 
+#define EVERY_CALL_RECORDS 18 /* of them that record at MOESCOPE_TRACE, each end included */
+
 static inline void every_call(void)
 {
 	struct moescope_moe_layer layer = { .struct_size = sizeof(layer), .experts = 4, .k = 2 };

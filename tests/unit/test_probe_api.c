@@ -393,7 +393,9 @@ static void test_fork(void **state)
 	for (size_t i = 0; i < 2; i++)
 		assert_string_equal(run_string(run, run->mark.text[i]), "parent");
 	assert_int_equal(run->shards[0].state, SHARD_CLOSED);
-	assert_int_equal(loss_total(&run->loss), 0);
+	assert_int_equal(run->loss.dropped_in_child,
+			 1 + EVERY_CALL_RECORDS * (child_starts ? 1 : 2));
+	assert_int_equal(loss_total(&run->loss), run->loss.dropped_in_child);
 	run_free(run);
 	if (!child_starts)
 		return;

@@ -3,6 +3,7 @@
  * How the recorder ends and what it refuses, behind a scripted driver: forks, exits, a driver that
  * goes away, bad input.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,6 +74,41 @@ static void test_exit_records(void **state)
 	(void)state;
 	assert_int_equal(run->routing.n, LAYERS);
 	assert_routing(run, 1, EXPERTS, 0, 1);
+	run_free(run);
+}
+
+/* The recorder's thread does not keep the process alive, with a session or after it. */
+static void main_thread_ends(void)
+{
+	start_at(MOESCOPE_COUNTS);
+	route_step(opened(EXPERTS, 0, 0), EXPERTS, 0);
+	pthread_exit(NULL);
+}
+
+static void main_thread_ends_after_stop(void)
+{
+	start_at(MOESCOPE_COUNTS);
+	route_step(opened(EXPERTS, 0, 0), EXPERTS, 0);
+	moescope_stop();
+	pthread_exit(NULL);
+}
+
+static void test_main_thread_ends(void **state)
+{
+	struct run *run;
+
+	(void)state;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	skip(); /* one has a thread that goes on, the other misses what main's stack held */
+#endif
+	run = run_of(main_thread_ends);
+	assert_int_equal(run->routing.n, LAYERS);
+	assert_int_equal(run->shards[0].state, SHARD_CLOSED);
+	run_free(run);
+	tear_down(state);
+	set_up(state);
+	run = run_of(main_thread_ends_after_stop);
+	assert_int_equal(run->routing.n, LAYERS);
 	run_free(run);
 }
 
@@ -163,7 +199,7 @@ static void opens_badly(void)
 	bad.k = 9;
 	refused(&bad, -EINVAL, "k is 9");
 	bad = good;
-	bad.struct_size--;
+	bad.struct_size = 0;
 	refused(&bad, -EINVAL, "struct_size");
 	refused(NULL, -EINVAL, "struct_size");
 	CHECK(moescope_recorder_open(&good, NULL) == -EINVAL);
@@ -180,6 +216,11 @@ static void opens_badly(void)
 	refused(&good, -ENOMEM, "fewer slots");
 	cuda->fail_call(NULL, CUDA_SUCCESS);
 	CHECK(moescope_recorder_open(&good, &recorder) == 0);
+	moescope_recorder_close(recorder);
+	bad = good; /* of a header that had no tokens yet */
+	bad.struct_size = offsetof(struct moescope_recorder_options, tokens);
+	bad.tokens = UINT64_MAX;
+	CHECK(moescope_recorder_open(&bad, &recorder) == 0);
 	moescope_recorder_close(recorder);
 	CHECK(cuda->live() == 0);
 }
@@ -227,7 +268,8 @@ static void routes_badly(void)
 	REFUSED(indices = NULL, "NULL");
 	REFUSED(indices_type = MOESCOPE_F32, "indices_type");
 	REFUSED(tokens = UINT64_MAX, "tokens");
-	REFUSED(struct_size = 8, "struct_size");
+	REFUSED(struct_size = 0, "struct_size");
+	REFUSED(struct_size = 8, "experts");
 	bad = good;
 	bad.weights = indices;
 	bad.weights_type = MOESCOPE_I64;
@@ -260,10 +302,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(test_fork),
-		TEST(test_exit_records),
-		TEST(test_driver_gone),
-		TEST(test_bad_input),
+		TEST(test_fork),	TEST(test_exit_records), TEST(test_main_thread_ends),
+		TEST(test_driver_gone), TEST(test_bad_input),
 	};
 
 	prepare = use_fake;

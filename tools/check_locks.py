@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that every static lock of the probe is in the list that a forked child makes anew: mutexes
+and conditions of src/probe are declared by PROBE_LOCK and PROBE_CONDITION (src/probe/locks.h).
+
+usage: check_locks.py [ROOT]
+Prints one line for each offence and exits 1; exits 0 without a word when there is none.
+"""
+import pathlib
+import re
+import sys
+
+LIST = "locks.h"
+UNLISTED = re.compile(r"PTHREAD_\w*(MUTEX|COND|RWLOCK)\w*_INITIALIZER\w*"
+                      r"|\bstatic\b[^;(]*\b(pthread_(mutex|cond|rwlock|spinlock)_t|sem_t)\b")
+
+
+def offences(root):
+    for path in sorted((root / "src" / "probe").glob("*.[ch]")):
+        if path.name == LIST:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if UNLISTED.search(line):
+                yield f"{path.relative_to(root)}:{number}: a lock outside the list of {LIST}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else
+                        pathlib.Path(__file__).resolve().parent.parent)
+    found = list(offences(root))
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+main()
