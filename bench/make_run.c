@@ -324,15 +324,15 @@ static void add_step(struct maker *m, int64_t step)
 	    .tokens = 4096, .tokens_known = 1, .recorded = 1);
 }
 
-static void write_shard(const char *path, uint64_t kernels, uint64_t ops)
+static void write_shard(const char *run, uint64_t kernels, uint64_t ops)
 {
 	static struct maker m;
-	struct err err = { "" };
-	int r = shard_create(path, 0, 0, &m.writer, &err);
+	char *path;
+	int r = rundir_new_shard(run, 0, &path, &m.writer);
 
 	if (r < 0)
-		die(err.message, r);
-	m.host_ns = m.writer->header->monotonic_ns;
+		die(run, r);
+	m.host_ns = m.writer->header.monotonic_ns;
 	m.ops_a_kernel = ops;
 	encoder_init(&m.encoder, 1, 1, 0);
 	for (int i = 0; i < 2; i++) {
@@ -354,6 +354,7 @@ static void write_shard(const char *path, uint64_t kernels, uint64_t ops)
 	if (r < 0)
 		die(path, r);
 	encoder_release(&m.encoder);
+	free(path);
 }
 
 int main(int argc, char **argv)
@@ -363,8 +364,7 @@ int main(int argc, char **argv)
 	struct rundir_meta meta = { .argc = argc, .argv = argv, .level = "trace" };
 	struct rundir_end end = { .exited = true };
 	struct err err = { "" };
-	uint32_t rank;
-	char *path, *shard;
+	char *path;
 	int r;
 
 	if (!kernels || ops > 8) {
@@ -377,14 +377,10 @@ int main(int argc, char **argv)
 	r = rundir_create(argv[2], &meta, &path, &err);
 	if (r < 0)
 		die(err.message, r);
-	shard = rundir_shard_path(path, &rank);
-	if (!shard)
-		die(path, -ENOMEM);
-	write_shard(shard, kernels, ops);
+	write_shard(path, kernels, ops);
 	r = rundir_finish(path, &end, &err);
 	if (r < 0)
 		die(err.message, r);
-	free(shard);
 	free(path);
 	return 0;
 }

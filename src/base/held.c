@@ -79,13 +79,17 @@ static int moved(int fd, int wanted)
 
 int held_open(struct held_file *held, const char *path, int flags, mode_t mode)
 {
+	int fd = open(path, flags | O_CLOEXEC, mode);
+
+	return fd < 0 ? -errno : held_take(held, fd);
+}
+
+int held_take(struct held_file *held, int fd)
+{
 	pid_t thread = this_thread();
 	bool own = atomic_load(&table_owner) == thread;
 	struct stat st;
-	int fd = open(path, flags | O_CLOEXEC, mode);
 
-	if (fd < 0)
-		return -errno;
 	fd = moved(fd, own ? FIRST_OWN : highest_wanted());
 	if (fd < 0)
 		return fd;

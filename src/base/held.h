@@ -34,6 +34,8 @@ bool held_numbers_to_spare(void);
 
 /* As open(2), with O_CLOEXEC. 0 or -errno. */
 int held_open(struct held_file *held, const char *path, int flags, mode_t mode);
+/* A file that is open already; closed on failure. */
+int held_take(struct held_file *held, int fd);
 /* -EBADF: the descriptor is not our file any more. -ESTALE: the file was cut. */
 int held_check(const struct held_file *held);
 int held_write(struct held_file *held, const void *data, size_t bytes, uint64_t offset);

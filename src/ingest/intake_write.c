@@ -220,13 +220,13 @@ static int write_rows(struct intake_process *process, struct shard_writer *write
 		sums->time_max_ns = process->to_ns;
 	if (r == 0) {
 		for (int d = 0; d < DROP_REASONS; d++)
-			writer->header->live.dropped[d] = process->lost[d];
-		writer->header->live.dropped[DROP_FOREIGN_DAMAGED] += sums->damaged;
-		writer->header->live.dropped[DROP_FOREIGN_UNKNOWN] += sums->unknown;
-		writer->header->live.unfinished = process->unfinished;
-		writer->header->live.recorded = sums->rows;
-		writer->header->live.alive_ns = sums->time_max_ns == INT64_MIN ? 0
-									       : sums->time_max_ns;
+			writer->header.live.dropped[d] = process->lost[d];
+		writer->header.live.dropped[DROP_FOREIGN_DAMAGED] += sums->damaged;
+		writer->header.live.dropped[DROP_FOREIGN_UNKNOWN] += sums->unknown;
+		writer->header.live.unfinished = process->unfinished;
+		writer->header.live.recorded = sums->rows;
+		writer->header.live.alive_ns = sums->time_max_ns == INT64_MIN ? 0
+									      : sums->time_max_ns;
 		r = shard_close(writer, &encoder);
 	} else {
 		shard_abandon(writer);

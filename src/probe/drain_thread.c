@@ -2,16 +2,16 @@
  *
  * The recorder's thread: rings to shard, every flush_ms or when a ring is half full. It never
  * makes the program wait; when the file cannot be written it leaves the records in the rings and
- * tries again, and producers count what finds no room.
+ * tries again, and producers count what finds no room. All files of a session are opened, used and
+ * closed on this thread. When one is not ours any more, or was cut, nothing is written to it again;
+ * the rings fill up and count.
  */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "probe/gpu.h"
 #include "probe/probe.h"
+#include "trace/bus_guard.h"
 
 _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 
@@ -22,8 +22,8 @@ _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 PROBE_LOCK(space_lock);
 PROBE_CONDITION(space);
 
-/* Until the drain has given space back, at most ms. */
-static void wait_for_space(unsigned int ms)
+/* Until the drain has given space back, or found a place for `ring`, at most ms. */
+static void wait_for_space(unsigned int ms, const struct ring *ring)
 {
 	struct timespec until;
 
@@ -33,8 +33,25 @@ static void wait_for_space(unsigned int ms)
 	until.tv_nsec %= 1000000000;
 	if (!probe_lock(&space_lock))
 		return;
-	pthread_cond_timedwait(&space, &space_lock, &until);
+	if (!ring || !ring_has_place(ring))
+		pthread_cond_timedwait(&space, &space_lock, &until);
 	probe_unlock(&space_lock);
+}
+
+static void signal_space(void)
+{
+	pthread_mutex_lock(&space_lock);
+	pthread_cond_broadcast(&space);
+	pthread_mutex_unlock(&space_lock);
+}
+
+/* The drain makes room and finds places before it signals. */
+void probe_wait_for_place(const struct ring *ring)
+{
+	for (int waits = 0; waits < SPACE_WAITS && !ring_has_place(ring) &&
+			    thread_session == atomic_load(&probe_session);
+	     waits++)
+		wait_for_space(SPACE_WAIT_MS, ring);
 }
 
 /* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
@@ -49,7 +66,7 @@ void probe_wait_for_room(struct ring *ring, uint32_t bytes)
 			stuck = true;
 			return;
 		}
-		wait_for_space(SPACE_WAIT_MS);
+		wait_for_space(SPACE_WAIT_MS, NULL);
 	}
 	stuck = false;
 }
@@ -57,20 +74,28 @@ void probe_wait_for_room(struct ring *ring, uint32_t bytes)
 /* Counters into the header page, where they are safe from anything that comes. */
 static void publish_counters(struct recorder *recorder)
 {
-	struct shard_header *header = recorder->writer->header;
-	uint32_t n = atomic_load_explicit(&recorder->rings->header->n_regions,
-					  memory_order_acquire);
+	struct shard_header *header = &recorder->writer->header;
+	uint32_t n = atomic_load_explicit(&recorder->rings->n_regions, memory_order_acquire);
 	uint64_t dropped[DROP_SLOTS] = { 0 };
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ring_control *control = rings_control(recorder->rings, i);
 
-		if (recorder->rings->header->regions[i].type != REGION_RING)
+		if (recorder->rings->regions[i].type != REGION_RING)
 			continue;
 		for (int d = 0; d < DROP_SLOTS; d++)
 			dropped[d] += atomic_load_explicit(&control->dropped[d],
 							   memory_order_relaxed);
 	}
+	for (int d = 0; d < DROP_SLOTS; d++) {
+		uint64_t *known = &recorder->ring_drops[d];
+
+		if (recorder->files == FILES_BUFFERS_CUT)
+			dropped[d] += *known; /* the rings have begun to count anew */
+		else
+			dropped[d] = *known = dropped[d] > *known ? dropped[d] : *known;
+	}
+	dropped[DROP_DAMAGED] += recorder->damaged;
 	dropped[DROP_NO_MEMORY] += atomic_load(&probe_dropped_no_ring);
 	dropped[DROP_NO_CLOCK] += atomic_load(&probe_dropped_no_clock);
 	dropped[DROP_IN_SIGNAL] += atomic_load(&probe_dropped_in_signal);
@@ -82,6 +107,8 @@ static void publish_counters(struct recorder *recorder)
 		atomic_store_explicit(&header->live.dropped[d], dropped[d], memory_order_relaxed);
 	atomic_store_explicit(&header->live.recorded, recorder->recorded, memory_order_relaxed);
 	atomic_store_explicit(&header->live.alive_ns, clock_monotonic_ns(), memory_order_relaxed);
+	if (recorder->files != FILES_GONE)
+		shard_publish(recorder->writer);
 }
 
 /* The other copy first, then the switch: a kill in between leaves a whole map. */
@@ -106,9 +133,48 @@ static int append_cost(struct recorder *recorder, uint64_t rows)
 
 	recorder->cpu_ns = cpu;
 	recorder->bytes_told = recorder->written_bytes;
-	atomic_store_explicit(&recorder->writer->header->live.drain_cpu_ns, (uint64_t)cpu,
+	atomic_store_explicit(&recorder->writer->header.live.drain_cpu_ns, (uint64_t)cpu,
 			      memory_order_relaxed);
 	return encoder_append(&recorder->encoder, RECORD_COST, &row);
+}
+
+/* 0, or -ESTALE when this session writes no more. */
+static int check_files(struct recorder *recorder)
+{
+	int r = rings_check(recorder->rings);
+
+	if (r == -ESTALE && recorder->files == FILES_WHOLE) {
+		rings_let_go(recorder->rings);
+		recorder->files = FILES_BUFFERS_CUT;
+		recorder->damaged++;
+	} else if (r < 0 && r != -ESTALE) {
+		recorder->files = FILES_GONE;
+	}
+	return recorder->files == FILES_WHOLE ? 0 : -ESTALE;
+}
+
+/* The rows, and the checkpoint behind them. */
+static int write_rows(struct recorder *recorder, uint64_t rows, const struct drain_positions *to)
+{
+	struct encoder *encoder = &recorder->encoder;
+	uint64_t bytes;
+	int r = append_cost(recorder, rows);
+
+	if (r == 0)
+		r = encoder_finish(encoder);
+	if (r == 0)
+		r = drain_checkpoint(encoder, to);
+	bytes = encoder->out.size;
+	if (r < 0)
+		return r;
+	r = shard_write(recorder->writer, encoder);
+	if (r == -EBADF || r == -ESTALE)
+		recorder->files = FILES_GONE;
+	if (r == 0) {
+		atomic_fetch_add(&recorder->recorded, rows);
+		atomic_fetch_add(&recorder->written_bytes, bytes);
+	}
+	return r;
 }
 
 /* One flush. `last`: also what is still open, as unfinished. */
@@ -116,40 +182,32 @@ static int flush(struct recorder *recorder, bool last)
 {
 	struct encoder *encoder = &recorder->encoder;
 	struct drain_result result;
-	uint64_t rows, bytes, unfinished = 0;
-	int r;
+	uint64_t rows, unfinished = 0;
+	int r = check_files(recorder);
 
-	publish_clock(recorder);
-	r = drain_collect(recorder->rings, &recorder->map, &recorder->done, encoder, &result);
+	if (r == 0) {
+		publish_clock(recorder);
+		r = drain_collect(recorder->rings, &recorder->map, &recorder->done, encoder,
+				  &result);
+	}
 	rows = encoder->rows;
 	if (r == 0 && last) {
 		r = drain_unfinished(recorder->rings, &recorder->map, clock_ticks(), encoder);
 		unfinished = encoder->rows - rows;
 	}
+	/* Again: records from a file that was cut meanwhile are not what the program has said. */
+	if (r == 0)
+		r = check_files(recorder);
 	if (r == 0 && encoder->rows)
-		r = append_cost(recorder, rows);
-	if (r == 0 && encoder->rows) {
-		r = encoder_finish(encoder);
-		if (r == 0)
-			r = drain_checkpoint(encoder, &result.to);
-		bytes = encoder->out.size;
-		if (r == 0)
-			r = shard_write(recorder->writer, encoder);
-		if (r == 0) {
-			atomic_fetch_add(&recorder->written_bytes, bytes);
-			atomic_fetch_add(&recorder->recorded, rows); /* last: it is waited for */
-			atomic_fetch_add(&recorder->writer->header->live.unfinished, unfinished);
-		}
-	}
-	if (r < 0)
-		encoder_rollback(encoder);
-	else
-		recorder->done = result.to;
+		r = write_rows(recorder, rows, &result.to);
 	if (r == 0) {
+		recorder->done = result.to;
+		recorder->damaged += result.damaged;
+		atomic_fetch_add(&recorder->writer->header.live.unfinished, unfinished);
 		drain_release(recorder->rings, &recorder->done);
-		pthread_mutex_lock(&space_lock);
-		pthread_cond_broadcast(&space);
-		pthread_mutex_unlock(&space_lock);
+		signal_space();
+	} else {
+		encoder_rollback(encoder);
 	}
 	publish_counters(recorder);
 	return r;
@@ -159,13 +217,11 @@ static int flush(struct recorder *recorder, bool last)
  * mostly header, and in a buffer file records are as safe as in the shard, so few of them wait. */
 static bool wait_for_work(struct recorder *recorder, bool failed, uint32_t *waits)
 {
-	struct pollfd wake = { .fd = failed ? -1 : recorder->wake_fd, .events = POLLIN };
 	const uint64_t enough_bytes = 64 << 10;
-	uint64_t count;
+	struct wake never = { 0 };
 
 	/* After a failure the full time: the ring may be full and keep waking us. */
-	if (poll(&wake, 1, (int)recorder->flush_ms) > 0 &&
-	    read(recorder->wake_fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+	if (wake_wait(failed ? &never : recorder->wake, (int)recorder->flush_ms))
 		return true;
 	return ++*waits >= recorder->patience ||
 	       drain_pending(recorder->rings, &recorder->done) >= enough_bytes;
@@ -178,32 +234,44 @@ static void *drain_thread(void *arg)
 	int r = 0;
 
 	life_thread_begins("moescope");
+	recorder->open_result = held_own_table() || held_numbers_to_spare() ? session_open(recorder)
+									    : -EMFILE;
+	wake_up(&recorder->opened);
+	if (recorder->open_result < 0) {
+		held_own_table_ends();
+		life_thread_ends();
+		return NULL;
+	}
 	while (!atomic_load_explicit(&recorder->stopping, memory_order_acquire)) {
-		bool work = wait_for_work(recorder, r < 0, &waits);
-
-		life_watch();
-		if (!work)
+		if (!wait_for_work(recorder, r < 0, &waits))
 			continue;
 		waits = 0;
+		rings_refill(recorder->rings);
+		signal_space();
 		r = flush(recorder, false);
 	}
 	recorder->all_written = flush(recorder, true) == 0;
+	session_close(recorder);
+	held_own_table_ends();
 	life_thread_ends();
 	return NULL;
 }
 
 int recorder_start(struct recorder *recorder)
 {
-	return life_thread_create(&recorder->thread, drain_thread, recorder);
+	int r = life_thread_create(&recorder->thread, drain_thread, recorder);
+
+	if (r < 0)
+		return r;
+	wake_wait(&recorder->opened, -1);
+	if (recorder->open_result < 0)
+		pthread_join(recorder->thread, NULL);
+	return recorder->open_result;
 }
 
 void recorder_stop(struct recorder *recorder)
 {
-	uint64_t one = 1;
-	ssize_t n;
-
 	atomic_store_explicit(&recorder->stopping, true, memory_order_release);
-	n = write(recorder->wake_fd, &one, sizeof(one));
-	(void)n; /* fails only when a wake-up is pending already */
+	wake_up(recorder->wake);
 	pthread_join(recorder->thread, NULL);
 }

@@ -7,24 +7,22 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/wake.h"
 #include "probe/gears.h"
 #include "probe/probe.h"
 #include "probe/recorder.h"
 
 #define SAMPLE_NS INT64_C(100000000)
-#define NO_THREAD "no thread or descriptor to be had; raise the limits (ulimit -u, ulimit -n)"
+#define NO_THREAD "no thread to be had; raise the limit (ulimit -u)"
 
 PROBE_LOCK(lock);
 static pthread_t thread;
-static int stop_fd = -1;
+static struct wake stop;
 static bool running, have_cupti, have_nvml;
 static bool cuda_used, cuda_lost; /* in this process; in the one that it was forked from */
 static _Atomic bool process_ends;
@@ -50,7 +48,6 @@ void gpu_push_lists(enum record_kind kind, const void *row, size_t row_size,
 
 static void *gpu_thread(void *arg)
 {
-	struct pollfd stop = { .fd = stop_fd, .events = POLLIN };
 	int64_t sampled_ns = 0, now_ns;
 	unsigned int wait_ms;
 
@@ -66,7 +63,7 @@ static void *gpu_thread(void *arg)
 			nvml_sample();
 		}
 		wait_ms = have_cupti ? gears_tick() : (unsigned int)(SAMPLE_NS / 1000000);
-	} while (poll(&stop, 1, (int)wait_ms) == 0);
+	} while (!wake_wait(&stop, (int)wait_ms));
 	if (have_nvml)
 		nvml_end();
 	life_thread_ends();
@@ -75,12 +72,8 @@ static void *gpu_thread(void *arg)
 
 static void start_thread(void)
 {
-	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	running = stop_fd >= 0 && life_thread_create(&thread, gpu_thread, NULL) == 0;
-	if (!running && stop_fd >= 0) {
-		close(stop_fd);
-		stop_fd = -1;
-	}
+	stop = (struct wake){ 0 };
+	running = life_thread_create(&thread, gpu_thread, NULL) == 0;
 }
 
 void gpu_start(void)
@@ -133,17 +126,11 @@ void gpu_join(void)
 
 void gpu_stop(void)
 {
-	uint64_t one = 1;
-
 	recorders_flush();
 	pthread_mutex_lock(&lock);
 	if (running) {
-		ssize_t n = write(stop_fd, &one, sizeof(one));
-
-		(void)n; /* an eventfd of ours with room */
+		wake_up(&stop);
 		pthread_join(thread, NULL);
-		close(stop_fd);
-		stop_fd = -1;
 		if (have_cupti)
 			gears_stop(atomic_load(&process_ends));
 		running = have_cupti = have_nvml = false;
@@ -174,7 +161,4 @@ void gpu_after_fork(void)
 	cuda_lost |= cuda_used;
 	running = have_cupti = have_nvml = false;
 	gears_after_fork();
-	if (stop_fd >= 0)
-		close(stop_fd);
-	stop_fd = -1;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/wake.h"
 #include "probe/locks.h"
 #include "probe/probe.h"
 #include "probe/recorder.h"
@@ -232,8 +233,9 @@ int life_thread_create(pthread_t *ret_thread, void *(*function)(void *), void *a
 	sigset_t all, before;
 	int r;
 
-	/* The program's signals are for the program's threads. */
+	/* The program's signals are for the program's threads; a ring's SIGBUS is for the guard. */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = -pthread_create(ret_thread, NULL, function, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -327,11 +329,11 @@ static bool program_has_threads(void)
 }
 
 /* The C library calls exit(0) when its last thread ends, as it would have done for the program's; not
- * when main ended by the system call alone. Then the last thread's status is that of the process. */
-static void *end_session(void *arg)
+ * when main ended by the system call alone. Then the last thread's status is that of the process.
+ * The calling thread's table of descriptors must be the program's: exit() writes what its streams
+ * still hold. */
+static void end_program(void)
 {
-	(void)arg;
-	life_thread_begins("moescope-end");
 	read_main_mask();
 	pthread_sigmask(SIG_SETMASK, &main_end.blocked, NULL);
 	moescope_stop();
@@ -339,7 +341,6 @@ static void *end_session(void *arg)
 	life_thread_ends();
 	if (main_end.status && !atomic_load(&outlived))
 		syscall(SYS_exit, main_end.status >> 8 & 0xff);
-	return NULL;
 }
 
 void life_program_thread_ends(void)
@@ -348,17 +349,73 @@ void life_program_thread_ends(void)
 		atomic_store(&outlived, true);
 }
 
-void life_watch(void)
+/* One thread finds out. */
+static bool program_has_ended(void)
 {
 	int64_t now = clock_monotonic_ns(), before = atomic_load(&looked_ns);
-	pthread_t thread;
 
 	if (now - before < LOOK_NS || !atomic_compare_exchange_strong(&looked_ns, &before, now) ||
 	    atomic_load(&ending) || main_thread_runs() || program_has_threads())
+		return false;
+	return !atomic_exchange(&ending, true);
+}
+
+static void *end_thread(void *arg)
+{
+	life_thread_begins("moescope-end");
+	end_program();
+	return arg;
+}
+
+void life_watch(void)
+{
+	pthread_t thread;
+
+	if (!program_has_ended())
 		return;
-	atomic_store(&ending, true);
-	if (life_thread_create(&thread, end_session, NULL) == 0)
+	if (life_thread_create(&thread, end_thread, NULL) == 0)
 		pthread_detach(thread);
 	else
 		atomic_store(&ending, false);
+}
+
+static pthread_t guard;
+static struct wake guard_stops;
+static bool guarding; /* under the session's lock */
+
+static void *guard_thread(void *arg)
+{
+	life_thread_begins("moescope-life");
+	while (!wake_wait(&guard_stops, LOOK_NS / 1000000))
+		if (program_has_ended()) {
+			pthread_detach(pthread_self());
+			end_program();
+			return arg;
+		}
+	life_thread_ends();
+	return arg;
+}
+
+int life_guard_start(void)
+{
+	int r;
+
+	guard_stops = (struct wake){ 0 };
+	r = life_thread_create(&guard, guard_thread, NULL);
+	guarding = r == 0;
+	return r;
+}
+
+void life_guard_stop(void)
+{
+	if (!guarding || pthread_equal(guard, pthread_self()))
+		return;
+	guarding = false;
+	wake_up(&guard_stops);
+	pthread_join(guard, NULL);
+}
+
+void life_guard_forget(void)
+{
+	guarding = false;
 }

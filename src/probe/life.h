@@ -66,13 +66,18 @@ uint64_t life_child_calls(void);
 /* True: this is such a child, and the call is counted. */
 bool life_count_call(void);
 
-/* Our own threads: every signal blocked, the time-stamp counter on. */
+/* Our own threads: signals blocked but for SIGBUS, the time-stamp counter on. */
 int life_thread_create(pthread_t *ret_thread, void *(*function)(void *), void *arg);
 void life_thread_begins(const char *name);
 void life_thread_ends(void);
 /* Called by them now and then, as often as they like. When no thread of the program is left, ends
  * the session in a thread of its own, so that ours end and with them the process. */
 void life_watch(void);
+/* The same all the time, by a thread of its own in a session: the drain's own table of descriptors
+ * is not the program's. Start on a thread of the program; forget in a forked child. */
+int life_guard_start(void);
+void life_guard_stop(void);
+void life_guard_forget(void);
 /* A thread that has recorded ends. */
 void life_program_thread_ends(void);
 

@@ -150,29 +150,49 @@ void steps_set_overhead_check(uint32_t pairs);
 /* session.c: in a child, what it has of its parent's session. Frees nothing: another thread may have
  * been inside malloc. */
 void session_forget(void);
+/* What has become of the files of a session. */
+enum recorder_files {
+	FILES_WHOLE,
+	FILES_BUFFERS_CUT, /* somebody cut the buffer file: what was in it is gone */
+	FILES_GONE,	   /* a descriptor is not ours any more, or the shard was cut */
+};
 
 /* drain_thread.c */
 struct recorder {
+	const char *path; /* of the run; while it starts */
+	struct moescope_options options;
 	struct rings *rings;
 	struct shard_writer *writer;
 	struct encoder encoder;
 	struct tick_map map;
 	struct drain_positions done;
 	pthread_t thread;
-	int wake_fd;
+	struct wake *wake;
+	struct wake opened;
+	int open_result;
+	enum recorder_files files;
 	uint32_t flush_ms;
 	uint32_t patience; /* waits that few records may be left in the rings */
 	_Atomic bool stopping;
 	bool all_written; /* after the thread ended: the rings are empty and on disk */
 	int64_t cpu_ns;	  /* of the thread, and bytes written, at the last cost row */
 	uint64_t bytes_told;
+	uint64_t damaged;		 /* rings that made no sense */
+	uint64_t ring_drops[DROP_SLOTS]; /* counted by the rings while their file was whole */
 	_Atomic uint64_t recorded, written_bytes;
 };
+/* Starts the thread and waits until it has its files. */
 int recorder_start(struct recorder *recorder);
 void recorder_stop(struct recorder *recorder);
+/* session.c, on the drain thread: the files at the beginning and the end of a session. Its
+ * descriptors are its own (base/held.h). */
+int session_open(struct recorder *recorder);
+void session_close(struct recorder *recorder);
 /* Waits until the drain has made room, but not for ever. Not in a call that a program makes in its
  * hot path. */
 void probe_wait_for_room(struct ring *ring, uint32_t bytes);
+/* Likewise until the drain has found a place for the ring in the buffer file. */
+void probe_wait_for_place(const struct ring *ring);
 /* Drops for which there was no ring to count them in; no ring because of the clock. */
 extern _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 

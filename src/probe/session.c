@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "probe/labels.h"
 #include "probe/probe.h"
 #include "probe/spans.h"
+#include "trace/bus_guard.h"
 #include "trace/rundir.h"
 
 __thread struct ring *thread_ring;
@@ -31,7 +31,7 @@ static int64_t started_ns;
 static uint32_t sessions;
 static pthread_key_t thread_key;
 static __thread uint32_t refused_session; /* in which this thread could not get a ring */
-static int wake_fd = -1; /* kept for the life of the process: late calls may still write to it */
+static struct wake drain_wake; /* for the life of the process: late calls may still use it */
 
 static void thread_ends(void *arg)
 {
@@ -118,8 +118,12 @@ static struct ring *attach(uint32_t bytes)
 	if (recorder)
 		ring = new_ring(thread, bytes);
 	probe_unlock(&session_lock);
-	if (ring)
+	if (ring) {
+		if (bytes) /* not a thread of the program */
+			probe_wait_for_place(ring);
 		announce_thread(thread);
+		ring = thread_ring; /* another when a new session has begun meanwhile */
+	}
 	errno = saved;
 	return ring;
 }
@@ -148,64 +152,6 @@ void probe_attach_large(void)
 {
 	if (!thread_ring || thread_session != atomic_load(&probe_session))
 		attach(LARGE_RING_BYTES);
-}
-
-#define LONGEST_WAIT_MS 250 /* the drain thread looks whether the program has ended */
-
-static int recorder_new(const char *shard, uint32_t rank, const struct moescope_options *options,
-			struct recorder **ret_recorder)
-{
-	struct recorder *made = calloc(1, sizeof(*made));
-	char *ring_path = shard_ring_path(shard);
-	uint32_t ring_bytes = options->ring_bytes ? options->ring_bytes : 1u << 20;
-	int r = -ENOMEM, why;
-
-	if (!made || !ring_path)
-		goto fail;
-	tick_map_init(&made->map);
-	encoder_init(&made->encoder, 1, 1, 0);
-	made->wake_fd = wake_fd;
-	r = shard_create(shard, rank, made->map.first_ticks, &made->writer, NULL);
-	if (r < 0)
-		goto fail;
-	r = rings_create(ring_path, ring_bytes, wake_fd, &made->rings, &why);
-	if (r < 0)
-		goto fail;
-	/* Without a buffer file a kill loses what is not in the shard: write more often. */
-	made->flush_ms = options->flush_ms ? options->flush_ms : why ? 100 : 250;
-	made->patience = options->flush_ms || why ? 1 : 4;
-	if (made->flush_ms > LONGEST_WAIT_MS) {
-		made->patience = made->flush_ms / LONGEST_WAIT_MS;
-		made->flush_ms = LONGEST_WAIT_MS;
-	}
-	made->rings->header->maps[0] = made->map;
-	free(ring_path);
-	*ret_recorder = made;
-	return 0;
-fail:
-	if (made && made->writer) {
-		shard_abandon(made->writer);
-		unlink(shard);
-	}
-	free(made);
-	free(ring_path);
-	return r;
-}
-
-static void recorder_free(struct recorder *old)
-{
-	if (old->all_written) {
-		/* An index that cannot be written is no loss: readers scan without it. */
-		shard_close(old->writer, &old->encoder);
-	} else {
-		atomic_fetch_add(&old->writer->header->live.dropped[DROP_UNWRITTEN],
-				 drain_unsalvageable(old->rings, &old->done));
-		shard_abandon(old->writer);
-	}
-	/* What could not be written stays in the buffer file, where readers find it. */
-	rings_retire(old->rings, old->all_written);
-	encoder_release(&old->encoder);
-	free(old);
 }
 
 static bool is_run(const char *path)
@@ -288,53 +234,131 @@ static void tell_run_dir(void)
 	atomic_store(&told_run_dir, at ? at->path : NULL);
 }
 
+static int open_files(struct recorder *made)
+{
+	uint32_t ring_bytes = made->options.ring_bytes ? made->options.ring_bytes : 1u << 20;
+	char *shard = NULL, *ring_path = NULL;
+	int r = rundir_new_shard(run_dir, made->map.first_ticks, &shard, &made->writer), why;
+
+	if (r < 0)
+		return r;
+	ring_path = shard_ring_path(shard);
+	r = ring_path ? rings_create(ring_path, ring_bytes, &drain_wake, &made->rings, &why)
+		      : -ENOMEM;
+	if (r == 0) {
+		/* Without a buffer file a kill loses what is not in the shard: write more often. */
+		made->flush_ms = made->options.flush_ms ? made->options.flush_ms : why ? 100 : 250;
+		made->patience = made->options.flush_ms || why ? 1 : 4;
+		made->rings->header->maps[0] = made->map;
+		if (!why)
+			bus_guard_install();
+	} else {
+		shard_abandon(made->writer);
+		unlink(shard);
+	}
+	free(ring_path);
+	free(shard);
+	return r;
+}
+
+int session_open(struct recorder *made)
+{
+	int r = run_dir ? 0 : make_run_dir(made->path, made->options.level);
+
+	if (r < 0)
+		return r;
+	tick_map_init(&made->map);
+	encoder_init(&made->encoder, 1, 1, 0);
+	r = open_files(made);
+	if (r == 0) {
+		names_log_all(made->rings);
+		return 0;
+	}
+	encoder_release(&made->encoder);
+	if (own_run_dir)
+		remove_run_dir();
+	return r;
+}
+
+static void fill_stats(const struct recorder *from, struct moescope_stats *stats)
+{
+	const struct shard_header *header = &from->writer->header;
+
+	stats->recorded = atomic_load(&from->recorded);
+	stats->written_bytes = atomic_load(&from->written_bytes);
+	stats->dropped = 0;
+	for (int d = 0; d < DROP_SLOTS; d++)
+		stats->dropped += atomic_load(&header->live.dropped[d]);
+	stats->write_errors = atomic_load(&header->live.write_errors);
+	stats->drain_cpu_ns = atomic_load(&header->live.drain_cpu_ns);
+}
+
+void session_close(struct recorder *old)
+{
+	bool finished = old->all_written || old->files == FILES_BUFFERS_CUT;
+
+	fill_stats(old, &last_stats);
+	if (finished) {
+		/* An index that cannot be written is no loss: readers scan without it. */
+		shard_close(old->writer, &old->encoder);
+	} else {
+		if (old->files == FILES_WHOLE) {
+			atomic_fetch_add(&old->writer->header.live.dropped[DROP_UNWRITTEN],
+					 drain_unsalvageable(old->rings, &old->done));
+			shard_publish(old->writer);
+		}
+		shard_abandon(old->writer);
+	}
+	bus_guard_restore();
+	/* What could not be written stays in the buffer file, where readers find it. */
+	rings_retire(old->rings, finished);
+	encoder_release(&old->encoder);
+	if (own_run_dir) {
+		struct rundir_end end = { .exited = true,
+					  .duration_ns = clock_monotonic_ns() - started_ns };
+
+		rundir_finish(run_dir, &end, NULL);
+	}
+}
+
 static int start_locked(const char *path, const struct moescope_options *options)
 {
 	const char *inherited = getenv("MOESCOPE_RUN");
-	uint32_t rank;
-	char *shard;
-	int r = 0;
+	struct recorder *made;
+	int r;
 
 	clock_init();
 	if (!path && inherited && *inherited) {
 		if (!rank_is_wanted())
 			return 0; /* every call stays a no-op */
 		run_dir = strdup(inherited);
-		r = run_dir ? 0 : -ENOMEM;
-	} else {
-		r = make_run_dir(path, options->level);
+		if (!run_dir)
+			return -ENOMEM;
 	}
-	if (r < 0)
-		return r;
-	if (wake_fd < 0)
-		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	shard = rundir_shard_path(run_dir, &rank);
-	r = shard ? recorder_new(shard, rank, options, &recorder) : -ENOMEM;
-	free(shard);
-	if (r == 0) {
-		/* What the session before has lost is in its own shard. */
-		atomic_store(&probe_dropped_no_ring, 0);
-		atomic_store(&probe_dropped_no_clock, 0);
-		atomic_store(&probe_dropped_in_signal, 0);
-		names_log_all(recorder->rings);
+	/* What the session before has lost is in its own shard. */
+	atomic_store(&probe_dropped_no_ring, 0);
+	atomic_store(&probe_dropped_no_clock, 0);
+	atomic_store(&probe_dropped_in_signal, 0);
+	made = calloc(1, sizeof(*made));
+	if (made) {
+		made->path = path;
+		made->options = *options;
+		made->wake = &drain_wake;
 		life_share();
-		r = recorder_start(recorder);
-		if (r < 0) {
-			life_unshare();
-			names_set_log(NULL);
-			recorder->all_written = true; /* nothing was recorded yet */
-			recorder_free(recorder);
-			recorder = NULL;
-		}
 	}
+	r = made ? life_guard_start() : -ENOMEM;
+	if (r == 0)
+		r = recorder_start(made);
 	if (r < 0) {
-		if (own_run_dir)
-			remove_run_dir();
+		life_guard_stop();
+		life_unshare();
 		own_run_dir = false;
 		free(run_dir);
 		run_dir = NULL;
+		free(made);
 		return r;
 	}
+	recorder = made;
 	started_ns = clock_monotonic_ns();
 	tell_run_dir();
 	atomic_store(&probe_session, ++sessions);
@@ -401,19 +425,6 @@ int moescope_start(const char *path)
 	return moescope_start_with(path, NULL);
 }
 
-static void fill_stats(struct moescope_stats *stats)
-{
-	const struct shard_header *header = recorder->writer->header;
-
-	stats->recorded = atomic_load(&recorder->recorded);
-	stats->written_bytes = atomic_load(&recorder->written_bytes);
-	stats->dropped = 0;
-	for (int d = 0; d < DROP_SLOTS; d++)
-		stats->dropped += atomic_load(&header->live.dropped[d]);
-	stats->write_errors = atomic_load(&header->live.write_errors);
-	stats->drain_cpu_ns = atomic_load(&header->live.drain_cpu_ns);
-}
-
 void moescope_stop(void)
 {
 	int saved = errno;
@@ -428,23 +439,16 @@ void moescope_stop(void)
 	open_spans = spans_finish();
 	probe_lock(&session_lock);
 	if (recorder) {
-		atomic_fetch_add(&recorder->writer->header->live.unfinished, open_spans);
+		atomic_fetch_add(&recorder->writer->header.live.unfinished, open_spans);
 		steps_stop();
 		names_set_log(NULL);
 		recorder_stop(recorder);
-		fill_stats(&last_stats);
+		life_guard_stop();
 		atomic_store(&told_run_dir, NULL);
 		atomic_store(&probe_session, 0);
 		life_unshare();
-		recorder_free(recorder);
+		free(recorder);
 		recorder = NULL;
-		if (own_run_dir) {
-			struct rundir_end end = {
-				.exited = true, .duration_ns = clock_monotonic_ns() - started_ns
-			};
-
-			rundir_finish(run_dir, &end, NULL);
-		}
 		free(run_dir);
 		run_dir = NULL;
 		own_run_dir = false;
@@ -465,7 +469,7 @@ void moescope_get_stats(struct moescope_stats *stats)
 	size = now.struct_size;
 	now = last_stats;
 	if (recorder)
-		fill_stats(&now);
+		fill_stats(recorder, &now);
 	probe_unlock(&session_lock);
 	now.struct_size = size;
 	memcpy(stats, &now, size < sizeof(now) ? size : sizeof(now));
@@ -522,14 +526,14 @@ void session_forget(void)
 	labels_after_fork();
 	names_forget();
 	steps_forget();
+	life_guard_forget();
 	if (recorder) {
 		rings_forget(recorder->rings);
 		shard_forget(recorder->writer);
+		bus_guard_restore();
 		recorder = NULL;
 	}
-	if (wake_fd >= 0)
-		close(wake_fd);
-	wake_fd = -1;
+	drain_wake = (struct wake){ 0 };
 	pthread_setspecific(thread_key, NULL);
 	thread_ring = NULL;
 	run_dir = NULL;

@@ -48,6 +48,7 @@ static void shard_loss(const struct run *run, size_t s, struct loss *ret)
 		[DROP_IN_SIGNAL] = &ret->dropped_in_signal,
 		[DROP_IN_CHILD] = &ret->dropped_in_child,
 		[DROP_NO_CLOCK] = &ret->dropped_no_clock,
+		[DROP_DAMAGED] = &ret->corrupt_chunks,
 	};
 
 	*ret = (struct loss){ 0 };
@@ -60,7 +61,7 @@ static void shard_loss(const struct run *run, size_t s, struct loss *ret)
 	}
 	ret->write_errors = header->live.write_errors;
 	ret->unfinished = header->live.unfinished + reader->salvaged_unfinished;
-	ret->corrupt_chunks = reader->corrupt_chunks + state->damaged_chunks;
+	ret->corrupt_chunks += reader->corrupt_chunks + state->damaged_chunks;
 	ret->cut_bytes = reader->cut_bytes;
 	ret->unknown_kinds = state->unknown_kinds;
 	ret->unknown_columns = state->unknown_columns;

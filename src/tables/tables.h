@@ -54,7 +54,7 @@ RECORD_KINDS(KIND)
 	LOSS(unknown_device, "device records of a kind this version does not know")                \
 	LOSS(write_errors, "failed writes (retried)")                                              \
 	LOSS(unfinished, "ranges and steps cut by the end of the process")                         \
-	LOSS(corrupt_chunks, "damaged chunks skipped")                                             \
+	LOSS(corrupt_chunks, "damaged chunks and buffers skipped")                                 \
 	LOSS(cut_bytes, "bytes of an incomplete last chunk")                                       \
 	LOSS(unknown_kinds, "chunks of a kind this version does not know")                         \
 	LOSS(unknown_columns, "columns this version does not know")                                \

@@ -196,14 +196,16 @@ static int take_strings(struct encoder *encoder, const uint8_t *data, uint64_t p
 /* One region; *position moves to its end. */
 static int take_region(const struct rings *rings, uint32_t i, struct sink *sink, uint64_t *position)
 {
-	uint32_t bytes = rings->header->regions[i].bytes;
+	uint32_t bytes = rings->regions[i].bytes;
 	uint64_t from = *position;
 
-	if (rings->header->regions[i].type == REGION_STRINGS) {
+	if (rings->regions[i].type == REGION_STRINGS) {
 		struct strings_control *control = rings->mapped[i];
 		uint64_t used = atomic_load_explicit(&control->used, memory_order_acquire);
 
 		*position = used;
+		if (from == used)
+			return 0;
 		if (from > used || used > bytes)
 			return -EBADMSG;
 		return take_strings(sink->encoder, rings_data(rings, i), from, used);
@@ -212,6 +214,8 @@ static int take_region(const struct rings *rings, uint32_t i, struct sink *sink,
 		uint64_t head = atomic_load_explicit(&control->head, memory_order_acquire);
 
 		*position = head;
+		if (from == head)
+			return 0;
 		if (from > head || head - from > bytes || from % 8)
 			return -EBADMSG;
 		sink->thread = atomic_load_explicit(&control->thread, memory_order_relaxed);
@@ -223,7 +227,7 @@ int drain_collect(const struct rings *rings, const struct tick_map *map,
 		  const struct drain_positions *from, struct encoder *encoder,
 		  struct drain_result *ret_result)
 {
-	uint32_t n = atomic_load_explicit(&rings->header->n_regions, memory_order_acquire);
+	uint32_t n = atomic_load_explicit(&rings->n_regions, memory_order_acquire);
 	struct sink sink = { .encoder = encoder, .map = map };
 	struct drain_result result = { .to = *from };
 
@@ -232,7 +236,7 @@ int drain_collect(const struct rings *rings, const struct tick_map *map,
 		for (uint32_t i = 0; i < n; i++) {
 			int r = 0;
 
-			if (rings->mapped[i] && rings->header->regions[i].type == (uint32_t)type)
+			if (rings->mapped[i] && rings->regions[i].type == (uint32_t)type)
 				r = take_region(rings, i, &sink, &result.to.at[i]);
 			if (r == -EBADMSG)
 				result.damaged++;
@@ -289,14 +293,14 @@ static int take_open_step(const struct rings *rings, const struct tick_map *map,
 int drain_unfinished(const struct rings *rings, const struct tick_map *map, uint64_t end_ticks,
 		     struct encoder *encoder)
 {
-	uint32_t n = atomic_load_explicit(&rings->header->n_regions, memory_order_acquire);
+	uint32_t n = atomic_load_explicit(&rings->n_regions, memory_order_acquire);
 	struct sink sink = { .encoder = encoder, .map = map };
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ring_control *control = rings_control(rings, i);
 		uint32_t depth;
 
-		if (!control || rings->header->regions[i].type != REGION_RING)
+		if (!control || rings->regions[i].type != REGION_RING)
 			continue;
 		sink.thread = atomic_load_explicit(&control->thread, memory_order_relaxed);
 		depth = atomic_load_explicit(&control->depth, memory_order_acquire);
@@ -325,7 +329,7 @@ void drain_release(struct rings *rings, const struct drain_positions *positions)
 	for (uint32_t i = 0; i < positions->n; i++) {
 		struct ring_control *control = rings_control(rings, i);
 
-		if (!control || rings->header->regions[i].type != REGION_RING)
+		if (!control || rings->regions[i].type != REGION_RING)
 			continue;
 		atomic_store_explicit(&control->tail, positions->at[i], memory_order_release);
 		if (atomic_load_explicit(&control->state, memory_order_acquire) == RING_RELEASED &&
@@ -334,38 +338,49 @@ void drain_release(struct rings *rings, const struct drain_positions *positions)
 	}
 }
 
+/* Records in [position, head) of one ring, up to the first that makes no sense. */
+static uint64_t count_ring(const uint8_t *data, uint64_t size, uint64_t position, uint64_t head)
+{
+	uint64_t records = 0, bytes;
+
+	if (position > head || head - position > size || position % 8)
+		return 0;
+	for (; position < head; position += bytes) {
+		uint64_t at = position & (size - 1);
+		const struct ring_record *record = (const struct ring_record *)(data + at);
+
+		bytes = (uint64_t)record->words * 8;
+		if (!bytes || bytes > size - at || bytes > head - position)
+			break;
+		records += record->kind != 0;
+	}
+	return records;
+}
+
 uint64_t drain_unsalvageable(const struct rings *rings, const struct drain_positions *from)
 {
-	uint32_t n = atomic_load_explicit(&rings->header->n_regions, memory_order_acquire);
+	uint32_t n = atomic_load_explicit(&rings->n_regions, memory_order_acquire);
 	uint64_t records = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct ring_region *region = &rings->header->regions[i];
-		uint64_t at = from->at[i], head;
+		const struct ring_region *region = &rings->regions[i];
 
-		if (!rings->mapped[i] || region->type != REGION_RING ||
-		    (rings->fd >= 0 && region->offset))
+		if (!rings->mapped[i] || region->type != REGION_RING || region->offset)
 			continue;
-		head = atomic_load_explicit(&rings_control(rings, i)->head, memory_order_acquire);
-		while (at < head) {
-			const struct ring_record *record =
-				(const struct ring_record *)(rings_data(rings, i) +
-							     (at & (region->bytes - 1)));
-
-			records += record->kind != 0;
-			at += (uint64_t)record->words * 8;
-		}
+		records += count_ring(
+			rings_data(rings, i), region->bytes, from->at[i],
+			atomic_load_explicit(&rings_control(rings, i)->head, memory_order_acquire));
 	}
 	return records;
 }
 
 uint64_t drain_pending(const struct rings *rings, const struct drain_positions *from)
 {
-	uint32_t n = atomic_load_explicit(&rings->header->n_regions, memory_order_acquire);
+	uint32_t n = atomic_load_explicit(&rings->n_regions, memory_order_acquire);
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (rings->mapped[i] && rings->header->regions[i].type == REGION_RING)
+		if (rings->mapped[i] && rings->regions[i].type == REGION_RING)
 			bytes += atomic_load_explicit(&rings_control(rings, i)->head,
 						      memory_order_relaxed) -
 				 from->at[i];

@@ -45,6 +45,7 @@ enum drop_reason {
 	DROP_IN_SIGNAL,	      /* calls of a signal's handler inside another call */
 	DROP_IN_CHILD,	      /* calls of forked children that record nothing */
 	DROP_NO_CLOCK,	      /* calls of a thread that may not read the time-stamp counter */
+	DROP_DAMAGED,	      /* buffers whose records made no sense from some point on */
 	DROP_REASONS
 };
 #define DROP_SLOTS 16
@@ -53,9 +54,9 @@ enum drop_reason {
 #define SHARD_CLEAN 1  /* closed in order */
 #define SHARD_SEALED 2 /* the process was killed; its buffers have been taken in since */
 
-/* The first 64 bytes are written once; `live` is kept current in place by the recording process (a
- * shared mapping), so that it is right even after SIGKILL or on a full disk. Zero means "none" for
- * every counter. What follows `live` is written once, too. */
+/* The first 64 bytes are written once; `live` is written again with every flush, in place, so that it
+ * is right after SIGKILL and on a full disk. Zero means "none" for every counter. What follows `live`
+ * is written once, too. */
 struct shard_header {
 	char magic[8];
 	uint16_t major, minor;

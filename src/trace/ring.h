@@ -24,6 +24,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/held.h"
+#include "base/wake.h"
 #include "trace/format.h"
 #include "trace/records.h"
 
@@ -35,6 +37,8 @@
 #define RING_MAX_BYTES (64u << 20)
 #define STRINGS_BYTES (256u << 10)
 #define STRING_MAX 4096 /* longer texts are cut */
+#define RING_SPARES 4	/* rings kept ready, and logs of strings besides */
+#define STRINGS_SPARES 2
 
 enum region_type { REGION_NONE, REGION_RING, REGION_STRINGS };
 
@@ -85,6 +89,8 @@ struct ring_control {
 	_Atomic uint32_t depth, reserved;
 	_Atomic uint64_t dropped[DROP_SLOTS];
 	struct ring_frame frames[RING_MAX_DEPTH];
+	/* Of a ring in memory alone, so never in a file: the control page of the ring to go on in. */
+	_Atomic(struct ring_control *) next;
 };
 #define RING_CONTROL_BYTES 4096
 _Static_assert(sizeof(struct ring_control) <= RING_CONTROL_BYTES, "ring control fits its page");
@@ -124,17 +130,33 @@ struct ring_string {
 
 /* ---- the recording side */
 
+/* Space in the file, mapped and without a user yet. */
+struct ring_spare {
+	void *mapped;
+	uint64_t offset;
+	uint32_t bytes;
+};
+
+/* Only the drain allocates and maps parts of the file: it has the descriptor, and a program's
+ * thread must not wait for a disk. It keeps a few ready (rings_refill). A thread that finds none
+ * begins in memory and goes on in the file as soon as there is a place for it. */
 struct rings {
 	pthread_mutex_t lock; /* regions are added and rings handed out under it */
 	struct ring_header *header;
-	int fd;	     /* -1: anonymous memory, nothing to salvage */
-	int wake_fd; /* eventfd of the drain; -1: none */
+	struct held_file file;	    /* fd -1: anonymous memory, nothing to salvage */
+	struct held_file lock_file; /* has the lock; fd -1: `file` has it */
+	struct wake *wake;	    /* of the drain; NULL: none */
 	uint64_t file_bytes;
 	char *path;
 	uint32_t ring_bytes;
-	/* Where the regions are mapped here, by region index. */
+	/* What is mapped here, by region index. The header has a copy for readers, which is shared
+	 * memory: nobody here relies on it. */
+	_Atomic uint32_t n_regions;
+	struct ring_region regions[RING_REGIONS];
 	void *mapped[RING_REGIONS];
 	uint64_t mapped_bytes[RING_REGIONS];
+	struct ring_spare spares[RING_SPARES + STRINGS_SPARES];
+	uint32_t n_spares;
 };
 
 /* The producer's end, one per thread. */
@@ -146,19 +168,27 @@ struct ring {
 	uint64_t size;
 	uint32_t depth, epoch;
 	uint32_t too_deep; /* open ranges beyond the stack */
-	int wake_fd;
+	bool may_move;	   /* in memory alone, and the drain is asked for a place in the file */
+	struct wake *wake;
 };
 
 /* path NULL, or a file that cannot be had: anonymous memory instead, and *ret_why (an errno) says
  * why. Fails only without memory. */
-int rings_create(const char *path, uint32_t ring_bytes, int wake_fd, struct rings **ret_rings,
+int rings_create(const char *path, uint32_t ring_bytes, struct wake *wake, struct rings **ret_rings,
 		 int *ret_why);
 /* Unmaps; `remove_file` when everything in it has reached the shard. */
 void rings_free(struct rings *rings, bool remove_file);
 /* The same while threads may still be inside a call: the addresses stay, on empty memory. */
 void rings_retire(struct rings *rings, bool remove_file);
-/* The same in a forked child, where malloc may be locked for ever: nothing is freed. */
+/* In a forked child, where malloc may be locked for ever: lets go and frees nothing. */
 void rings_forget(struct rings *rings);
+/* The drain's, now and then: makes up for the space that was handed out, and gives rings in
+ * memory a place in the file. */
+void rings_refill(struct rings *rings);
+/* Whether the file is still ours (or -EBADF: and with it the lock is gone) and whole (or -ESTALE:
+ * then an access to the mapping may be a SIGBUS, and rings_let_go puts empty memory there). */
+int rings_check(const struct rings *rings);
+void rings_let_go(struct rings *rings);
 
 /* A ring for the calling thread, of the usual size or of at least `bytes`. NULL: no memory. */
 struct ring *rings_attach(struct rings *rings, uint32_t thread);
@@ -180,6 +210,9 @@ static inline void *ring_reserve(struct ring *ring, uint32_t bytes)
 		return ring_reserve_slow(ring, bytes);
 	return ring->data + at;
 }
+
+/* Whether what the thread records next is in the file, or never will be. */
+bool ring_has_place(const struct ring *ring);
 
 /* Whether ring_reserve would succeed; wakes the drain when it would not. */
 bool ring_has_room(struct ring *ring, uint32_t bytes);

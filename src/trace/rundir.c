@@ -619,19 +619,26 @@ int rank_in_list(uint32_t rank, const char *list)
 	}
 }
 
-char *rundir_shard_path(const char *path, uint32_t *ret_rank)
+int rundir_new_shard(const char *path, uint64_t start_ticks, char **ret_shard,
+		     struct shard_writer **ret_writer)
 {
 	uint32_t rank = rundir_rank();
-	char *name;
+	int r = -EEXIST;
 
-	*ret_rank = rank;
-	if (asprintf(&name, "%s/%u-%d.mst", path, rank, (int)getpid()) < 0)
-		return NULL;
-	/* Taken by an earlier session of this process, or by the program it was before an exec. */
-	for (int n = 2; n < 1000 && access(name, F_OK) == 0; n++) {
-		free(name);
-		if (asprintf(&name, "%s/%u-%d-%d.mst", path, rank, (int)getpid(), n) < 0)
-			return NULL;
+	/* A name is taken by an earlier session of this process, by the program it was before an
+	 * exec, or by a process of the same PID in another container or on another host. */
+	for (int n = 1; n < 10000 && r == -EEXIST; n++) {
+		char number[16] = "", *name;
+
+		if (n > 1)
+			snprintf(number, sizeof(number), "-%d", n);
+		if (asprintf(&name, "%s/%u-%d%s.mst", path, rank, (int)getpid(), number) < 0)
+			return -ENOMEM;
+		r = shard_create(name, rank, start_ticks, ret_writer, NULL);
+		if (r == 0)
+			*ret_shard = name;
+		else
+			free(name);
 	}
-	return name;
+	return r;
 }

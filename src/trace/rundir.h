@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "trace/shard.h"
 
 #define RUNDIR_SUFFIX ".mscope"
 #define RUNDIR_FORMAT 1 /* of run.json; a newer one is refused */
@@ -68,7 +69,8 @@ int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err
 uint32_t rundir_rank(void);
 /* 1 when the rank is in a list such as "0,2-3", 0 when not, -EINVAL when it is no such list. */
 int rank_in_list(uint32_t rank, const char *list);
-/* RANK-PID.mst in `path` for this process, RANK-PID-2.mst and so on when that exists. */
-char *rundir_shard_path(const char *path, uint32_t *ret_rank);
+/* Makes the shard of this process: RANK-PID.mst, RANK-PID-2.mst and so on when that exists. */
+int rundir_new_shard(const char *path, uint64_t start_ticks, char **ret_shard,
+		     struct shard_writer **ret_writer);
 
 #endif

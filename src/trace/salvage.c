@@ -84,21 +84,20 @@ static uint32_t next_id(const struct shard_reader *reader, enum record_kind kind
  * has been given back to the producers since. */
 static void skip_reused(const struct rings *rings, struct drain_positions *from)
 {
-	for (uint32_t i = 0; i < rings->header->n_regions; i++) {
+	for (uint32_t i = 0; i < rings->n_regions; i++) {
 		struct ring_control *control = rings_control(rings, i);
 
-		if (control && rings->header->regions[i].type == REGION_RING &&
-		    control->tail > from->at[i])
+		if (control && rings->regions[i].type == REGION_RING && control->tail > from->at[i])
 			from->at[i] = control->tail;
 	}
 }
 
 static void sum_drops(struct shard_reader *reader, const struct rings *rings)
 {
-	for (uint32_t i = 0; i < rings->header->n_regions; i++) {
+	for (uint32_t i = 0; i < rings->n_regions; i++) {
 		struct ring_control *control = rings_control(rings, i);
 
-		if (!control || rings->header->regions[i].type != REGION_RING)
+		if (!control || rings->regions[i].type != REGION_RING)
 			continue;
 		for (int d = 0; d < DROP_SLOTS; d++)
 			reader->salvaged_dropped[d] += control->dropped[d];
@@ -113,11 +112,11 @@ static uint64_t last_ticks(const struct rings *rings, uint64_t newest_record)
 	last = newest_record > last ? newest_record : last;
 	if (rings->header->step.open && rings->header->step.start_ticks > last)
 		last = rings->header->step.start_ticks;
-	for (uint32_t i = 0; i < rings->header->n_regions; i++) {
+	for (uint32_t i = 0; i < rings->n_regions; i++) {
 		struct ring_control *control = rings_control(rings, i);
 		uint32_t depth;
 
-		if (!control || rings->header->regions[i].type != REGION_RING)
+		if (!control || rings->regions[i].type != REGION_RING)
 			continue;
 		depth = control->depth;
 		if (depth && depth <= RING_MAX_DEPTH &&
@@ -186,16 +185,19 @@ static int seal(struct shard_reader *reader, struct err *err)
 	encoder.out = reader->salvage;
 	reader->salvage = (struct buf){ 0 };
 	r = shard_write(writer, &encoder);
-	if (r == 0 && ftruncate(writer->fd, (off_t)writer->offset) < 0)
-		r = -errno;
+	if (r == 0)
+		r = held_truncate(&writer->file, writer->offset);
 	if (r == 0) {
 		/* The header also has those that no ring counts. */
 		for (int d = 0; d < DROP_SLOTS; d++)
-			if (reader->salvaged_dropped[d] > writer->header->live.dropped[d])
-				writer->header->live.dropped[d] = reader->salvaged_dropped[d];
-		writer->header->live.unfinished += reader->salvaged_unfinished;
-		writer->header->live.salvaged = reader->salvaged_records;
-		writer->header->live.closed = SHARD_SEALED;
+			if (reader->salvaged_dropped[d] > writer->header.live.dropped[d])
+				writer->header.live.dropped[d] = reader->salvaged_dropped[d];
+		writer->header.live.unfinished += reader->salvaged_unfinished;
+		writer->header.live.salvaged = reader->salvaged_records;
+		writer->header.live.closed = SHARD_SEALED;
+		r = shard_publish(writer);
+	}
+	if (r == 0) {
 		unlink(rings);
 	} else {
 		err_sys(err, r, "%s: cannot write what was salvaged", reader->path);

@@ -10,17 +10,17 @@
 
 #include "base/boot.h"
 #include "base/err.h"
+#include "base/held.h"
 #include "trace/encoder.h"
 #include "trace/format.h"
 
 /* ---- writing */
 
 struct shard_writer {
-	int fd;
-	uint64_t offset;	     /* behind the last whole flush */
-	struct shard_header *header; /* mapped; counters in it may be set at any time */
-	bool header_is_mapped;
-	struct buf index; /* struct index_entry */
+	struct held_file file;
+	uint64_t offset;	    /* behind the last whole flush */
+	struct shard_header header; /* counters in it may be set at any time */
+	struct buf index;	    /* struct index_entry */
 };
 
 /* Creates the file (which must not exist). start_ticks may be 0 when there are none. */
@@ -40,12 +40,14 @@ int shard_append(const char *path, uint64_t offset, struct shard_writer **ret_wr
 		 struct err *err);
 /* Writes encoder->out and commits it, or leaves the file as it was and rolls back. */
 int shard_write(struct shard_writer *writer, struct encoder *encoder);
+/* Writes the counters of the header; shard_write and shard_close do so, too. */
+int shard_publish(struct shard_writer *writer);
 /* Index, trailer, `closed`. Frees the writer whatever happens; -errno when the close is not
  * clean on disk (the file is readable all the same). */
 int shard_close(struct shard_writer *writer, struct encoder *encoder);
 /* Frees without closing the shard: it reads as crashed. */
 void shard_abandon(struct shard_writer *writer);
-/* The same in a forked child, where malloc may be locked for ever: nothing is freed. */
+/* In a forked child, where malloc may be locked for ever: lets go and frees nothing. */
 void shard_forget(struct shard_writer *writer);
 
 /* ---- reading: untrusted input, every length is checked */

@@ -10,87 +10,42 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/crc32c.h"
 
-static int write_at(int fd, const void *data, size_t bytes, uint64_t offset)
-{
-	const char *p = data;
-
-	while (bytes) {
-		ssize_t n = pwrite(fd, p, bytes, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return -EIO;
-		p += n;
-		bytes -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
-/* The counters are kept current in the file itself; where it cannot be mapped, in a copy that is
- * written at close. */
-static void map_header(struct shard_writer *writer)
-{
-	void *at = mmap(NULL, SHARD_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, writer->fd,
-			0);
-
-	if (at != MAP_FAILED) {
-		writer->header = at;
-		writer->header_is_mapped = true;
-		return;
-	}
-	writer->header = calloc(1, SHARD_HEADER_BYTES);
-	if (writer->header && pread(writer->fd, writer->header, SHARD_HEADER_BYTES, 0) < 0)
-		memset(writer->header, 0, SHARD_HEADER_BYTES);
-}
-
 static void writer_free(struct shard_writer *writer)
 {
-	if (writer->header_is_mapped)
-		munmap(writer->header, SHARD_HEADER_BYTES);
-	else
-		free(writer->header);
-	if (writer->fd >= 0)
-		close(writer->fd);
+	held_close(&writer->file);
 	buf_release(&writer->index);
 	free(writer);
 }
 
-static int write_header(int fd, const struct shard_origin *origin)
+static int write_header(struct shard_writer *writer, const struct shard_origin *origin)
 {
-	union {
-		struct shard_header header;
-		char page[SHARD_HEADER_BYTES];
-	} first;
+	struct shard_header *header = &writer->header;
+	char page[SHARD_HEADER_BYTES] = { 0 };
 
-	memset(&first, 0, sizeof(first));
-	memcpy(first.header.magic, SHARD_MAGIC, sizeof(first.header.magic));
-	first.header.major = SHARD_MAJOR;
-	first.header.minor = SHARD_MINOR;
-	first.header.header_bytes = SHARD_HEADER_BYTES;
-	first.header.pid = origin->pid;
-	first.header.rank = origin->rank;
-	first.header.monotonic_ns = origin->monotonic_ns;
-	first.header.realtime_ns = origin->realtime_ns;
-	first.header.start_ticks = origin->start_ticks;
-	first.header.shift_ns = origin->shift_ns;
-	first.header.crc = crc32c(0, &first.header, offsetof(struct shard_header, crc));
-	memcpy(first.header.boot_id, origin->boot.id, sizeof(first.header.boot_id));
-	first.header.boot_offset_ns = origin->boot.offset_ns;
-	first.header.boot_crc = crc32c(0, first.page + offsetof(struct shard_header, boot_id),
-				       SHARD_BOOT_BYTES);
-	first.header.live.alive_ns = first.header.monotonic_ns;
-	first.header.live.file_bytes = SHARD_HEADER_BYTES;
-	return write_at(fd, &first, sizeof(first), 0);
+	memcpy(header->magic, SHARD_MAGIC, sizeof(header->magic));
+	header->major = SHARD_MAJOR;
+	header->minor = SHARD_MINOR;
+	header->header_bytes = SHARD_HEADER_BYTES;
+	header->pid = origin->pid;
+	header->rank = origin->rank;
+	header->monotonic_ns = origin->monotonic_ns;
+	header->realtime_ns = origin->realtime_ns;
+	header->start_ticks = origin->start_ticks;
+	header->shift_ns = origin->shift_ns;
+	header->crc = crc32c(0, header, offsetof(struct shard_header, crc));
+	memcpy(header->boot_id, origin->boot.id, sizeof(header->boot_id));
+	header->boot_offset_ns = origin->boot.offset_ns;
+	header->boot_crc = crc32c(0, (const char *)header + offsetof(struct shard_header, boot_id),
+				  SHARD_BOOT_BYTES);
+	header->live.alive_ns = header->monotonic_ns;
+	header->live.file_bytes = SHARD_HEADER_BYTES;
+	memcpy(page, header, sizeof(*header));
+	return held_write(&writer->file, page, sizeof(page), 0);
 }
 
 int shard_create(const char *path, uint32_t rank, uint64_t start_ticks,
@@ -114,17 +69,14 @@ int shard_create_from(const char *path, const struct shard_origin *origin,
 
 	if (!writer)
 		return err_sys(err, -ENOMEM, "%s: cannot create", path);
-	writer->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (writer->fd < 0) {
-		r = err_sys(err, -errno, "%s: cannot create", path);
-		writer_free(writer);
-		return r;
+	r = held_open(&writer->file, path, O_RDWR | O_CREAT | O_EXCL, 0644);
+	if (r < 0) {
+		free(writer);
+		return err_sys(err, r, "%s: cannot create", path);
 	}
-	r = write_header(writer->fd, origin);
-	if (r == 0)
-		map_header(writer);
-	if (r < 0 || !writer->header) {
-		r = err_sys(err, r < 0 ? r : -ENOMEM, "%s: cannot write", path);
+	r = write_header(writer, origin);
+	if (r < 0) {
+		r = err_sys(err, r, "%s: cannot write", path);
 		unlink(path);
 		writer_free(writer);
 		return r;
@@ -138,21 +90,23 @@ int shard_append(const char *path, uint64_t offset, struct shard_writer **ret_wr
 		 struct err *err)
 {
 	struct shard_writer *writer = calloc(1, sizeof(*writer));
+	ssize_t n;
 	int r;
 
 	if (!writer)
 		return err_sys(err, -ENOMEM, "%s: cannot append", path);
-	writer->fd = open(path, O_RDWR | O_CLOEXEC);
-	if (writer->fd < 0) {
-		r = err_sys(err, -errno, "%s: cannot open", path);
+	r = held_open(&writer->file, path, O_RDWR, 0);
+	if (r < 0) {
 		free(writer);
+		return err_sys(err, r, "%s: cannot open", path);
+	}
+	n = pread(writer->file.fd, &writer->header, sizeof(writer->header), 0);
+	if (n != (ssize_t)sizeof(writer->header)) {
+		r = err_sys(err, n < 0 ? -errno : -EBADMSG, "%s: cannot append", path);
+		writer_free(writer);
 		return r;
 	}
-	map_header(writer);
-	if (!writer->header) {
-		writer_free(writer);
-		return err_sys(err, -ENOMEM, "%s: cannot append", path);
-	}
+	writer->file.bytes = offset;
 	writer->offset = offset;
 	*ret_writer = writer;
 	return 0;
@@ -178,24 +132,31 @@ static void index_chunks(struct shard_writer *writer, const struct buf *out)
 	}
 }
 
+int shard_publish(struct shard_writer *writer)
+{
+	return held_write(&writer->file, &writer->header.live, sizeof(writer->header.live),
+			  offsetof(struct shard_header, live));
+}
+
 int shard_write(struct shard_writer *writer, struct encoder *encoder)
 {
-	int r = write_at(writer->fd, encoder->out.data, encoder->out.size, writer->offset);
+	int r = held_write(&writer->file, encoder->out.data, encoder->out.size, writer->offset);
 
 	if (r < 0) {
-		atomic_fetch_add(&writer->header->live.write_errors, 1);
+		atomic_fetch_add(&writer->header.live.write_errors, 1);
 		/* A half-written chunk is not there for a reader; without this it would count as
 		 * a cut file. When even this fails, the checksum still says so. */
-		if (ftruncate(writer->fd, (off_t)writer->offset) < 0)
-			r = r < 0 ? r : -errno;
+		held_truncate(&writer->file, writer->offset);
 		encoder_rollback(encoder);
-		return r;
+	} else {
+		index_chunks(writer, &encoder->out);
+		writer->offset += encoder->out.size;
+		atomic_store(&writer->header.live.file_bytes, writer->offset);
+		encoder_commit(encoder);
 	}
-	index_chunks(writer, &encoder->out);
-	writer->offset += encoder->out.size;
-	atomic_store(&writer->header->live.file_bytes, writer->offset);
-	encoder_commit(encoder);
-	return 0;
+	/* Counters that cannot be written now are written with the next. */
+	shard_publish(writer);
+	return r;
 }
 
 static int write_index(struct shard_writer *writer, struct encoder *encoder)
@@ -215,36 +176,31 @@ static int write_index(struct shard_writer *writer, struct encoder *encoder)
 	buf_append(&encoder->out, &trailer, sizeof(trailer));
 	if (encoder->out.failed)
 		return -ENOMEM;
-	r = write_at(writer->fd, encoder->out.data, encoder->out.size, writer->offset);
+	r = held_write(&writer->file, encoder->out.data, encoder->out.size, writer->offset);
 	if (r == 0)
-		atomic_store(&writer->header->live.file_bytes, writer->offset + encoder->out.size);
+		atomic_store(&writer->header.live.file_bytes, writer->offset + encoder->out.size);
 	return r;
 }
 
 int shard_close(struct shard_writer *writer, struct encoder *encoder)
 {
-	int r = write_index(writer, encoder);
+	int r = write_index(writer, encoder), published;
 
-	if (r < 0 && ftruncate(writer->fd, (off_t)writer->offset) < 0)
-		r = -errno;
-	atomic_store(&writer->header->live.closed, SHARD_CLEAN);
-	if (!writer->header_is_mapped && r == 0)
-		r = write_at(writer->fd, writer->header, sizeof(*writer->header), 0);
+	if (r < 0)
+		held_truncate(&writer->file, writer->offset);
+	atomic_store(&writer->header.live.closed, SHARD_CLEAN);
+	published = shard_publish(writer);
 	writer_free(writer);
-	return r;
-}
-
-void shard_forget(struct shard_writer *writer)
-{
-	if (writer->header_is_mapped)
-		munmap(writer->header, SHARD_HEADER_BYTES);
-	if (writer->fd >= 0)
-		close(writer->fd);
-	writer->fd = -1;
+	return r < 0 ? r : published;
 }
 
 void shard_abandon(struct shard_writer *writer)
 {
 	if (writer)
 		writer_free(writer);
+}
+
+void shard_forget(struct shard_writer *writer)
+{
+	held_close(&writer->file);
 }

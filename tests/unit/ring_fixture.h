@@ -36,7 +36,7 @@ static inline int set_up(void **state)
 	tick_map_init(&f->map);
 	encoder_init(&f->encoder, 1, 1, 0);
 	assert_int_equal(shard_create(f->shard, 0, 0, &f->writer, NULL), 0);
-	assert_int_equal(rings_create(f->ring, 1, -1, &f->rings, &why), 0);
+	assert_int_equal(rings_create(f->ring, 1, NULL, &f->rings, &why), 0);
 	assert_int_equal(why, 0);
 	f->rings->header->maps[0] = f->map;
 	*state = f;
@@ -115,6 +115,7 @@ static inline struct drain_result flush_to(struct fixture *f, enum moment moment
 {
 	struct drain_result result;
 
+	rings_refill(f->rings);
 	assert_int_equal(drain_collect(f->rings, &f->map, &f->done, &f->encoder, &result), 0);
 	assert_int_equal(result.damaged, 0);
 	assert_int_equal(encoder_finish(&f->encoder), 0);
@@ -123,9 +124,9 @@ static inline struct drain_result flush_to(struct fixture *f, enum moment moment
 		/* A write that the kill stopped after so many bytes. */
 		size_t bytes = f->encoder.out.size < cut_bytes ? f->encoder.out.size : cut_bytes;
 
-		assert_int_equal(
-			pwrite(f->writer->fd, f->encoder.out.data, bytes, (off_t)f->writer->offset),
-			bytes);
+		assert_int_equal(pwrite(f->writer->file.fd, f->encoder.out.data, bytes,
+					(off_t)f->writer->offset),
+				 bytes);
 		return result;
 	}
 	assert_int_equal(shard_write(f->writer, &f->encoder), 0);

@@ -88,7 +88,6 @@ static void test_trouble(void **state)
 	}
 }
 
-/* CUPTI is willing, but there is no descriptor for a thread of ours. */
 /* The program goes on, and at the end of one of its calls all is off. */
 static void until_off(void)
 {
@@ -97,6 +96,7 @@ static void until_off(void)
 			    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
 }
 
+/* Threads of ours need no descriptors: a program may have used up its own. */
 static void no_descriptor(void)
 {
 	struct moescope_options options = { .struct_size = sizeof(options) };
@@ -110,8 +110,7 @@ static void no_descriptor(void)
 	driver_injects();
 	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 	CHECK(cupti->state().registered == 1);
-	until_off();
-	moescope_mark("the program works on");
+	deliver_kernels(0, 1, 10);
 	moescope_stop();
 }
 
@@ -120,12 +119,8 @@ static void test_no_descriptor(void **state)
 	struct run *run = run_of(no_descriptor);
 
 	(void)state;
-	assert_non_null(fact_of(run, "GPU"));
-	assert_non_null(strstr(fact_of(run, "GPU"), "GPU collection off"));
-	assert_non_null(strstr(fact_of(run, "GPU"), "ulimit -n"));
-	assert_non_null(fact_of(run, "NVML"));
-	assert_non_null(strstr(fact_of(run, "NVML"), "ulimit -n"));
-	assert_int_equal(run->mark.n, 1);
+	assert_int_equal(run->kernel.n, 10);
+	assert_int_equal(loss_total(&run->loss), 0);
 	run_free(run);
 }
 
@@ -499,7 +494,7 @@ static void disk_is_full(void)
 	deliver_kernels(0, 1, 10);
 	signal(SIGXFSZ, SIG_IGN);
 	CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
-	limit.rlim_cur = 1;
+	limit.rlim_cur = SHARD_HEADER_BYTES; /* its counters still can be written */
 	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 	deliver_kernels(0, 11, MANY - 10);
 	moescope_stop();

@@ -205,7 +205,7 @@ static void test_growing_run(void **state)
 		struct rings *rings;
 		int why;
 
-		assert_int_equal(rings_create(ring_path, 1, -1, &rings, &why), 0);
+		assert_int_equal(rings_create(ring_path, 1, NULL, &rings, &why), 0);
 		for (int i = 0; i < 30; i++) {
 			append_every_kind(&shard.encoder, &expected, (size_t)i, &rng);
 			flush_live(&shard);
@@ -222,7 +222,7 @@ static void test_growing_run(void **state)
 		append_random(&shard.encoder, &expected, RECORD_MARK, 50, &rng);
 		assert_int_equal(encoder_finish(&shard.encoder), 0);
 		assert_int_equal(drain_checkpoint(&shard.encoder, &none), 0);
-		assert_int_equal(pwrite(shard.writer->fd, shard.encoder.out.data, 100,
+		assert_int_equal(pwrite(shard.writer->file.fd, shard.encoder.out.data, 100,
 					(off_t)shard.writer->offset),
 				 100);
 		assert_int_equal(run_refresh(run, &gained, &err), 0);

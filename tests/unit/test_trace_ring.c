@@ -90,24 +90,20 @@ static void test_too_large(void **state)
 static void test_wakes_when_half_full(void **state)
 {
 	struct fixture *f = *state;
-	int pipe_fds[2], woken = 0;
+	struct wake wake = { 0 };
 	struct ring *ring;
-	uint64_t word;
 
-	assert_int_equal(pipe2(pipe_fds, O_NONBLOCK), 0);
-	f->rings->wake_fd = pipe_fds[1];
+	f->rings->wake = &wake;
 	ring = rings_attach(f->rings, 5);
+	assert_true(wake_wait(&wake, 0)); /* space was handed out */
 	for (uint32_t i = 0; i < RING_MIN_BYTES / 2 / 24 - 1; i++)
 		assert_true(put_mark(ring, i));
-	assert_int_equal(read(pipe_fds[0], &word, sizeof(word)), -1);
+	assert_false(wake_wait(&wake, 0));
 	for (uint32_t i = 0; i < RING_MIN_BYTES / 2 / 24; i++)
 		put_mark(ring, i);
-	while (read(pipe_fds[0], &word, sizeof(word)) == sizeof(word))
-		woken++;
-	assert_true(woken >= 1 && woken <= 8);
+	assert_true(wake_wait(&wake, 0));
+	assert_false(wake_wait(&wake, 0)); /* they do not queue up */
 	ring_detach(ring);
-	close(pipe_fds[0]);
-	close(pipe_fds[1]);
 }
 
 static void test_reuse_after_detach_and_drain(void **state)
@@ -193,7 +189,7 @@ static void test_anonymous_rings(void **state)
 	int why;
 
 	(void)state;
-	assert_int_equal(rings_create("/nonexistent/x.ring", 1, -1, &rings, &why), 0);
+	assert_int_equal(rings_create("/nonexistent/x.ring", 1, NULL, &rings, &why), 0);
 	assert_int_equal(why, ENOENT);
 	ring = rings_attach(rings, 1);
 	for (uint32_t i = 0; i < 7; i++)
@@ -201,6 +197,140 @@ static void test_anonymous_rings(void **state)
 	assert_int_equal(drain_unsalvageable(rings, &none), 7);
 	ring_detach(ring);
 	rings_free(rings, true);
+}
+
+static uint64_t random_bits(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Whatever a program has scribbled over a ring: counting and draining end, and say so. */
+static void test_scribbled_rings(void **state)
+{
+	struct drain_positions none = { .n = 0 };
+	uint64_t rng = 88172645463325252u, damaged = 0;
+	struct encoder encoder;
+	struct tick_map map;
+	struct rings *rings;
+	struct ring *ring;
+	int why;
+
+	(void)state;
+	tick_map_init(&map);
+	encoder_init(&encoder, 1, 1, 0);
+	assert_int_equal(rings_create(NULL, 1, NULL, &rings, &why), 0);
+	ring = rings_attach(rings, 1);
+	for (int round = 0; round < 2000; round++) {
+		struct drain_result result;
+		uint64_t *words = (uint64_t *)ring->data;
+
+		for (uint64_t i = 0; i < ring->size / 8; i++)
+			words[i] = round % 3 ? random_bits(&rng) & 0xffff0000ffff07ff : 0;
+		ring->control->head = round % 5 ? random_bits(&rng) % (ring->size + 99)
+						: random_bits(&rng);
+		drain_unsalvageable(rings, &none);
+		assert_int_equal(drain_collect(rings, &map, &none, &encoder, &result), 0);
+		damaged += result.damaged;
+		encoder_rollback(&encoder);
+		/* What was counted once is not counted again. */
+		assert_int_equal(drain_collect(rings, &map, &result.to, &encoder, &result), 0);
+		assert_int_equal(result.damaged, 0);
+		encoder_rollback(&encoder);
+	}
+	assert_true(damaged > 1000);
+	encoder_release(&encoder);
+	ring_detach(ring);
+	rings_free(rings, true);
+}
+
+/* A ring of zeros below its head, where no record can begin. */
+static void test_unsalvageable_ends(void **state)
+{
+	struct drain_positions none = { .n = 0 };
+	struct rings *rings;
+	struct ring *ring;
+	int why;
+
+	(void)state;
+	assert_int_equal(rings_create(NULL, 1, NULL, &rings, &why), 0);
+	ring = rings_attach(rings, 1);
+	for (uint32_t i = 0; i < 7; i++)
+		assert_true(put_mark(ring, i));
+	ring->control->head = ring->size / 2;
+	assert_int_equal(drain_unsalvageable(rings, &none), 7);
+	ring_detach(ring);
+	rings_free(rings, true);
+}
+
+/* More threads at once than places are ready: they begin in memory, and go on in the file with
+ * their open ranges as soon as the drain has made room. Nothing is lost, and the order is kept. */
+static void test_more_threads_than_places(void **state)
+{
+	enum { N = RING_SPARES + 5 };
+	struct fixture *f = *state;
+	struct ring *rings[N];
+	uint32_t n = 0, moved = 0;
+	struct run *run;
+
+	for (uint32_t i = 0; i < N; i++) {
+		uint64_t bytes = f->rings->file_bytes;
+
+		rings[i] = rings_attach(f->rings, 100 + i);
+		assert_non_null(rings[i]);
+		assert_int_equal(f->rings->file_bytes, bytes); /* that is the drain's */
+		assert_int_equal(ring_has_place(rings[i]), i < RING_SPARES);
+		put_mark(rings[i], n++);
+		rings[i]->control->frames[0].start_ticks = 1000 + i;
+		rings[i]->depth = 1;
+		atomic_store(&rings[i]->control->depth, 1);
+	}
+	flush(f);
+	for (uint32_t i = 0; i < N; i++) {
+		struct ring_control *before = rings[i]->control;
+
+		assert_true(ring_has_place(rings[i]));
+		put_mark(rings[i], n++);
+		moved += rings[i]->control != before;
+		assert_int_equal(rings[i]->control->thread, 100 + i);
+		assert_int_equal(rings[i]->control->depth, 1);
+		assert_int_equal(rings[i]->control->frames[0].start_ticks, 1000 + i);
+		if (rings[i]->control != before)
+			assert_int_equal(before->depth, 0);
+	}
+	assert_int_equal(moved, N - RING_SPARES);
+	/* Now a kill loses nothing. */
+	kill_here(f);
+	run = load(f->dead_shard);
+	assert_int_equal(run->mark.n, n);
+	run_free(run);
+	flush(f);
+	assert_marks(f->shard, n);
+	for (uint32_t i = 0; i < N; i++)
+		ring_detach(rings[i]);
+}
+
+/* A thread that ends before it has moved gives both places back. */
+static void test_thread_ends_before_it_moves(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *ring[RING_SPARES + 1];
+	uint32_t regions;
+
+	for (int i = 0; i <= RING_SPARES; i++)
+		ring[i] = rings_attach(f->rings, 1);
+	assert_false(ring_has_place(ring[RING_SPARES]));
+	rings_refill(f->rings);
+	ring_detach(ring[RING_SPARES]);
+	flush(f);
+	regions = f->rings->n_regions;
+	ring[RING_SPARES] = rings_attach(f->rings, 2);
+	assert_int_equal(f->rings->n_regions, regions);
+	assert_true(ring_has_place(ring[RING_SPARES]));
+	for (int i = 0; i <= RING_SPARES; i++)
+		ring_detach(ring[i]);
 }
 
 int main(void)
@@ -213,7 +343,11 @@ int main(void)
 		TEST(test_reuse_after_detach_and_drain),
 		TEST(test_detach_counts_open_ranges),
 		TEST(test_string_log_grows),
+		TEST(test_more_threads_than_places),
+		TEST(test_thread_ends_before_it_moves),
 		cmocka_unit_test(test_anonymous_rings),
+		cmocka_unit_test(test_scribbled_rings),
+		cmocka_unit_test(test_unsalvageable_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

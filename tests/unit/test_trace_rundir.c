@@ -471,7 +471,7 @@ static void test_shards_are_listed(void **state)
 					     "run.json", ".mst",    "x.mst.tmp" };
 	char **paths;
 	size_t n;
-	uint32_t rank = 99;
+	struct shard_writer *writer;
 	char *own, *expected;
 	struct err err = { "" };
 
@@ -492,15 +492,16 @@ static void test_shards_are_listed(void **state)
 	assert_int_equal(rundir_shards("/nonexistent", &paths, &n, &err), -ENOENT);
 	unsetenv("MOESCOPE_RANK");
 	setenv("RANK", "12", 1);
-	own = rundir_shard_path(directory, &rank);
-	assert_int_equal(rank, 12);
+	assert_int_equal(rundir_new_shard(directory, 0, &own, &writer), 0);
+	assert_int_equal(writer->header.rank, 12);
+	shard_abandon(writer);
 	assert_true(asprintf(&expected, "%s/12-%d.mst", directory, (int)getpid()) > 0);
 	assert_string_equal(own, expected);
 	/* A second session of the process, or a program after an exec, has a file of its own. */
-	file_write(own, "", 0);
 	free(own);
 	free(expected);
-	own = rundir_shard_path(directory, &rank);
+	assert_int_equal(rundir_new_shard(directory, 0, &own, &writer), 0);
+	shard_abandon(writer);
 	assert_true(asprintf(&expected, "%s/12-%d-2.mst", directory, (int)getpid()) > 0);
 	assert_string_equal(own, expected);
 	unsetenv("RANK");

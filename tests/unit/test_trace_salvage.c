@@ -51,7 +51,7 @@ static void test_kill_in_a_flush(void **state)
 			run_free(run);
 		}
 	}
-	assert_int_equal(ftruncate(f->writer->fd, (off_t)f->writer->offset), 0);
+	assert_int_equal(ftruncate(f->writer->file.fd, (off_t)f->writer->offset), 0);
 	/* Written with its checkpoint, tails not moved, and more has come since. */
 	{
 		struct drain_result result = flush_to(f, WRITTEN, 0);
@@ -104,8 +104,9 @@ static void test_seal_is_salvage(void **state)
 	f->rings->header->step.open = 1;
 	f->rings->header->alive_ticks = clock_ticks();
 	ring_drop(ring, DROP_RING_FULL);
-	f->writer->header->live.dropped[DROP_NO_MEMORY] = 4; /* no ring knows of these */
-	flush_to(f, COLLECTED, 100);			     /* half a chunk behind */
+	f->writer->header.live.dropped[DROP_NO_MEMORY] = 4; /* no ring knows of these */
+	assert_int_equal(shard_publish(f->writer), 0);
+	flush_to(f, COLLECTED, 100); /* half a chunk behind */
 	kill_here(f);
 	before = load(f->dead_shard);
 	assert_int_equal(before->shards[0].state, SHARD_CRASHED);
@@ -206,7 +207,7 @@ static void test_live_process_is_left_alone(void **state)
 	assert_int_equal(shard_seal(f->shard, &err), 0);
 	assert_int_equal(access(f->ring, F_OK), 0);
 	/* It dies: the lock goes, and the rest is salvaged by the next look. */
-	assert_int_equal(flock(f->rings->fd, LOCK_UN), 0);
+	assert_int_equal(flock(f->rings->file.fd, LOCK_UN), 0);
 	assert_int_equal(run_refresh(run, &gained, &err), 0);
 	assert_int_equal(gained, 1);
 	assert_int_equal(run->mark.n, 2);
@@ -273,7 +274,7 @@ static void follow_into_a_kill(struct fixture *f, bool seal)
 		assert_true(put_mark(ring, n++));
 	open_frame(ring, 0, 1);
 	ring->control->depth = 1;
-	assert_int_equal(flock(f->rings->fd, LOCK_UN), 0);
+	assert_int_equal(flock(f->rings->file.fd, LOCK_UN), 0);
 	if (seal)
 		assert_int_equal(shard_seal(f->shard, &err), 1);
 	assert_followed(run, n);
@@ -310,7 +311,7 @@ static void test_failed_flush_while_followed(void **state)
 	put_mark(ring, n++);
 	flush_without_checkpoint(f);
 	assert_int_equal(run_refresh(run, &gained, &err), 0);
-	assert_int_equal(ftruncate(f->writer->fd, (off_t)f->writer->offset), 0);
+	assert_int_equal(held_truncate(&f->writer->file, f->writer->offset), 0);
 	assert_int_equal(run_refresh(run, &gained, &err), 0);
 	for (int i = 0; i < 100; i++)
 		assert_true(put_mark(ring, n++));
@@ -345,7 +346,7 @@ static void test_real_kills(void **state)
 			tick_map_init(&child.map);
 			encoder_init(&child.encoder, 1, 1, 0);
 			if (shard_create(child.shard, 0, 0, &child.writer, NULL) < 0 ||
-			    rings_create(child.ring, 1, -1, &child.rings, &why) < 0 || why ||
+			    rings_create(child.ring, 1, NULL, &child.rings, &why) < 0 || why ||
 			    !(ring = rings_attach(child.rings, 1)))
 				_exit(1);
 			child.rings->header->maps[0] = child.map;
