@@ -205,8 +205,7 @@ void *held_map(const struct held_file *held, uint64_t offset, uint64_t bytes)
 
 	if (held_check(held) < 0)
 		return NULL;
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, held->fd,
-		  (off_t)offset);
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, held->fd, (off_t)offset);
 	return at == MAP_FAILED ? NULL : at;
 }
 

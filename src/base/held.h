@@ -43,7 +43,7 @@ int held_write(struct held_file *held, const void *data, size_t bytes, uint64_t 
 int held_allocate(struct held_file *held, uint64_t offset, uint64_t bytes);
 /* To at most the bytes that we have put there. */
 int held_truncate(struct held_file *held, uint64_t bytes);
-/* Shared, readable and writable, its pages faulted in. NULL: it cannot be mapped. */
+/* Shared, readable and writable. NULL: it cannot be mapped. */
 void *held_map(const struct held_file *held, uint64_t offset, uint64_t bytes);
 /* Closes the descriptor if it is still the file, and the caller's to close: a forked child has a
  * copy of the process's table, but none of a thread's own. */

@@ -242,12 +242,14 @@ static void *drain_thread(void *arg)
 		life_thread_ends();
 		return NULL;
 	}
+	rings_populate(recorder->rings);
 	while (!atomic_load_explicit(&recorder->stopping, memory_order_acquire)) {
 		if (!wait_for_work(recorder, r < 0, &waits))
 			continue;
 		waits = 0;
 		rings_refill(recorder->rings);
 		signal_space();
+		rings_populate(recorder->rings);
 		r = flush(recorder, false);
 	}
 	recorder->all_written = flush(recorder, true) == 0;

@@ -18,6 +18,9 @@
 #include "base/input_file.h"
 #include "trace/bus_guard.h"
 
+#define POPULATED 2	  /* of the spares: pages that nobody needs are work for the disk */
+#define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, which older headers lack */
+
 static void *map_memory(uint64_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -191,14 +194,14 @@ static bool make_spare(struct rings *rings, uint32_t bytes, struct ring_spare *r
 	if (!at)
 		return false;
 	bus_guard_add(at, total);
-	*ret_spare = (struct ring_spare){ at, offset, bytes };
+	*ret_spare = (struct ring_spare){ .mapped = at, .offset = offset, .bytes = bytes };
 	return true;
 }
 
 /* Of this size, taken out of the spares; mapped NULL: there is none. The lock is held. */
 static struct ring_spare take_spare(struct rings *rings, uint32_t bytes)
 {
-	struct ring_spare spare = { NULL, 0, bytes };
+	struct ring_spare spare = { .bytes = bytes };
 
 	for (uint32_t i = 0; i < rings->n_spares; i++) {
 		if (rings->spares[i].bytes != bytes)
@@ -299,6 +302,29 @@ void rings_refill(struct rings *rings)
 	}
 	refill(rings, rings->ring_bytes, wanted > RING_SPARES ? RING_SPARES : wanted ? wanted : 1);
 	refill(rings, STRINGS_BYTES, STRINGS_SPARES);
+}
+
+void rings_populate(struct rings *rings)
+{
+	void *at[POPULATED] = { NULL };
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&rings->lock);
+	for (uint32_t i = 0; i < rings->n_spares && n < POPULATED; i++) {
+		if (rings->spares[i].bytes != rings->ring_bytes)
+			continue;
+		if (!rings->spares[i].populated)
+			at[n] = rings->spares[i].mapped;
+		rings->spares[i].populated = true;
+		n++;
+	}
+	pthread_mutex_unlock(&rings->lock);
+	/* Whoever takes one meanwhile loses nothing: this leaves the contents as they are. Older
+	 * kernels refuse, and the thread has its page faults itself. */
+	for (uint32_t i = 0; i < n; i++)
+		if (at[i])
+			madvise(at[i], RING_CONTROL_BYTES + (size_t)rings->ring_bytes,
+				POPULATE_WRITE);
 }
 
 static void wake_drain(struct wake *wake)

@@ -37,7 +37,7 @@
 #define RING_MAX_BYTES (64u << 20)
 #define STRINGS_BYTES (256u << 10)
 #define STRING_MAX 4096 /* longer texts are cut */
-#define RING_SPARES 4	/* rings kept ready, and logs of strings besides */
+#define RING_SPARES 8	/* rings kept ready, and logs of strings besides */
 #define STRINGS_SPARES 2
 
 enum region_type { REGION_NONE, REGION_RING, REGION_STRINGS };
@@ -135,6 +135,7 @@ struct ring_spare {
 	void *mapped;
 	uint64_t offset;
 	uint32_t bytes;
+	bool populated; /* its pages are there */
 };
 
 /* Only the drain allocates and maps parts of the file: it has the descriptor, and a program's
@@ -185,6 +186,8 @@ void rings_forget(struct rings *rings);
 /* The drain's, now and then: makes up for the space that was handed out, and gives rings in
  * memory a place in the file. */
 void rings_refill(struct rings *rings);
+/* Faults in the pages of the next rings to be handed out, so that their threads need not. */
+void rings_populate(struct rings *rings);
 /* Whether the file is still ours (or -EBADF: and with it the lock is gone) and whole (or -ESTALE:
  * then an access to the mapping may be a SIGBUS, and rings_let_go puts empty memory there). */
 int rings_check(const struct rings *rings);
