@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from cli import MOESCOPE, check, environment, equal, main, test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "gpu"), str(ROOT / "tests" / "gpu")]
+import budget  # noqa: E402
 import compare  # noqa: E402
 import harness  # noqa: E402
 import rows_cost  # noqa: E402
@@ -203,6 +205,74 @@ def examples_without_a_compiler():
     done = script("/bin/sh", ROOT / "examples" / "cuda" / "build.sh", os.path.abspath("out"),
                   "none")
     equal(done.returncode, 2, done)
+
+
+def budget_rounds(*rounds):
+    """Mean steps in ms by method; profiled ones have a run that covers as many percent."""
+    return [{method: {"mean_ms": ms, "start_s": 5 + ms / 1000,
+                      "run": {"overhead": {"coverage_pct": ms - 100, "windows": 3,
+                                           "device_estimate_pct": None}}}
+             for method, ms in kept.items()} for kept in rounds]
+
+
+@test
+def the_budget_is_of_mean_steps_in_pairs():
+    b = bench()
+    b.row("launch-10s")["alternations"] = budget_rounds(
+        {"bare": 100.0, "budget": 101.0}, {"bare": 200.0, "budget": 203.0},
+        {"bare": 100.0, "budget": 101.1}, {"bare": 100.0})
+    what, asked, words, met = budget.budget_line(b, "launch-10s", "launch")
+    check("launch-bound training" in what and asked == "≤ +1.2%" and met is True, what, asked, met)
+    check(words.startswith("+1.10% (75%: +1.00 to +1.50, n=3); bare 100.00 ms a step"), words)
+    check("coverage 1.1%, windows 3, cost by the governor's estimate unknown" in words, words)
+    equal(budget.budget_line(b, "launch-10s", "gpu")[3], False)
+    equal(budget.budget_line(b, "launch-10s", "eager")[3], None)
+    equal(budget.budget_line(b, "graph-10s", "graph")[2:], ("not measured", None))
+
+
+@test
+def a_complete_trace_is_compared_by_what_it_adds():
+    b = bench()
+    b.row("complete-10s")["alternations"] = rounds = budget_rounds(
+        {"bare": 100.0, "client": 110.0, "off": 110.5}, {"bare": 100.0, "client": 108.0},
+        {"bare": 100.0, "client": 99.0, "off": 110.0}, {"bare": 100.0, "client": 110.0, "off": 111})
+    equal(budget.times_the_client(rounds), [1.05, None, 1.1])
+    _, asked, words, met = budget.complete_line(b, "complete-10s")
+    check(asked == "≤ 1.06 ×" and met is False and words.startswith("+1.08 × (50%"), asked, words)
+    check("left out: 1 rounds" in words and "; client +9.00% (" in words, words)
+
+
+@test
+def measured_processes_are_forked_with_their_variables():
+    b = bench()
+    os.environ["MOESCOPE_LEVEL"] = "full"
+    try:
+        found = budget.forked(b, {"MOESCOPE_BUDGET": "1"}, lambda: [
+            os.environ.get(name) for name in ("MOESCOPE_LEVEL", "MOESCOPE_BUDGET")], 60)
+        check("MOESCOPE_BUDGET" not in os.environ, "the child's variables are its own")
+    finally:
+        del os.environ["MOESCOPE_LEVEL"]
+    equal(found, [None, "1"])
+    for work, timeout, said in ((lambda: [][0], 60, "IndexError"),
+                                (lambda: os.kill(os.getpid(), 9), 60, "status -9"),
+                                (signal.pause, 1, "not done after 1 s")):
+        try:
+            budget.forked(b, {}, work, timeout)
+            check(False, "it came back")
+        except harness.Failed as why:
+            check(said in str(why), why)
+
+
+@test
+def the_budget_says_what_it_cannot_do():
+    program = ROOT / "bench" / "gpu" / "budget.py"
+    done = script(sys.executable, program, "--build", BUILD, "--only", "gpu,none")
+    equal(done.returncode, 2)
+    check("there is no workload 'none'" in done.stderr, done.stderr)
+    if not os.path.exists("/dev/nvidia0"):
+        done = script(sys.executable, program, "--build", BUILD, "--json", "b.json")
+        equal((done.returncode, done.stderr), (0, ""))
+        check("no NVIDIA GPU" in done.stdout, done)
 
 
 if __name__ == "__main__":
