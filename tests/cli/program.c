@@ -112,6 +112,7 @@ static void die_by(int sig)
 	raise(sig);
 }
 
+/* All but SIGBUS, which the library catches for its buffer file and passes on. */
 static void list_signals(void)
 {
 	struct sigaction action;
@@ -119,7 +120,7 @@ static void list_signals(void)
 
 	sigprocmask(SIG_BLOCK, NULL, &mask);
 	for (int sig = 1; sig <= SIGRTMAX; sig++)
-		if (sigaction(sig, NULL, &action) == 0 &&
+		if (sig != SIGBUS && sigaction(sig, NULL, &action) == 0 &&
 		    (action.sa_handler != SIG_DFL || sigismember(&mask, sig)))
 			printf("signal %d: %s%s\n", sig,
 			       action.sa_handler == SIG_IGN ? "ignored" : "usual",
@@ -151,6 +152,8 @@ static void act(const char *word, int argc, char **argv)
 		count_signals();
 	else if (!strcmp(word, "line"))
 		echo_line();
+	else if (!strcmp(word, "wait"))
+		pause();
 	else if (!strcmp(word, "sum"))
 		sum_arguments(argc, argv);
 	else if (!strcmp(word, "signals"))
