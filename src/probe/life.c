@@ -25,7 +25,9 @@
 struct probe_page probe_page;
 __thread bool thread_busy;
 _Atomic uint64_t probe_dropped_in_signal;
-static __thread bool thread_controls, thread_is_ours;
+/* Without the loader's lock, which whoever starts our threads may hold. */
+#define EARLY __attribute__((tls_model("initial-exec")))
+static __thread bool thread_controls EARLY, thread_is_ours EARLY;
 
 static bool begun, bare, doubt;
 static pid_t owner_pid;
