@@ -24,7 +24,7 @@
 #define UNUSED_NS INT64_C(2000000000)
 #define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
-#define ALONE_TRIES 500 /* milliseconds that another client waits for threads to leave CUDA */
+#define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
 
@@ -444,9 +444,11 @@ void cupti_leave_now(void)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 
-	for (int i = 0; i < ALONE_TRIES && cupti_state() != CUPTI_OFF && cupti_sees_calls() &&
-			!between_calls();
-	     i++)
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING)
+		cupti_watch_calls();
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < ALONE_TRIES && cupti_watches_calls() && !between_calls(); i++)
 		nanosleep(&moment, NULL);
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING)

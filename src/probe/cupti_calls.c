@@ -330,6 +330,11 @@ void cupti_watch_calls(void)
 	watching_since_ns = clock_monotonic_ns();
 }
 
+bool cupti_watches_calls(void)
+{
+	return watching;
+}
+
 void cupti_ignore_calls(void)
 {
 	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_RUNTIME_API,

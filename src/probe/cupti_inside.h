@@ -83,6 +83,7 @@ bool cupti_subscribed(void);
 bool cupti_calls_by_callback(void);
 /* All calls are followed from now on, until the subscription ends. */
 void cupti_watch_calls(void);
+bool cupti_watches_calls(void);
 /* No callback comes any more; the subscription stays. */
 void cupti_ignore_calls(void);
 #define CALL_GRACE_NS INT64_C(20000000) /* for short calls that were under way before that */
