@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See stress.h. The load runs under `moescope run` in processes of its own, so what breaks is one
- * of them and is seen in how it ends. One thread.
+ * See stress.h. The loads run under `moescope run` in processes of their own, so what breaks is one
+ * of them and is seen in how it ends. All mixes run side by side: contention for the GPU and a heap
+ * full of rubbish is where switching has broken programs before. One thread.
  */
 #include "cmd/stress.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,9 +27,11 @@
 #include "cmd/run_files.h"
 #include "tables/tables.h"
 
-#define MIX_SECONDS 150 /* then it hangs, or is too slow to be of use */
+#define MIX_SECONDS 150
+#define END_SECONDS 30 /* to end by itself; then it hangs */
 #define POLL_NS 200000000
-#define ROUNDS 3 /* of each price, alternating */
+#define ROUNDS 3	  /* of each price, alternating */
+#define MEMORY_SHIFTS 200 /* so many that what the first of them takes does not matter */
 
 enum { MIXES = 4 };
 
@@ -35,18 +39,14 @@ enum { MIXES = 4 };
 static const struct mix {
 	const char *name;
 	const char *arguments[12];
-	bool graphs; /* what the governor must be allowed to do beside graphs */
 } mixes[MIXES] = {
-	{ "4 threads of launches and copies", { "--eager", "4", "--copies" }, false },
+	{ "4 threads of launches and copies", { "--eager", "4", "--copies" } },
 	{ "a thread with graphs, recaptured",
-	  { "--graphs", "1", "--nodes", "200", "--recapture", "50" },
-	  true },
+	  { "--graphs", "1", "--nodes", "200", "--recapture", "50" } },
 	{ "the same beside 3 threads of launches",
-	  { "--graphs", "1", "--eager", "3", "--copies", "--nodes", "200", "--recapture", "50" },
-	  true },
+	  { "--graphs", "1", "--eager", "3", "--copies", "--nodes", "200", "--recapture", "50" } },
 	{ "2 threads with graphs",
-	  { "--graphs", "2", "--eager", "1", "--nodes", "200", "--recapture", "50" },
-	  true },
+	  { "--graphs", "2", "--eager", "1", "--nodes", "200", "--recapture", "50" } },
 };
 
 /* Of one run of the load. */
@@ -60,9 +60,17 @@ struct outcome {
 	char message[256]; /* what it complained about first, empty: nothing */
 };
 
+/* One process of the load, with files of its own. */
+struct trial {
+	char run[544], out[544];
+	pid_t pid;	 /* 0: it has ended */
+	uint64_t shifts; /* to do; 0: it ends by itself */
+	bool told;	 /* to end */
+	struct outcome outcome;
+};
+
 struct place {
 	char folder[512];
-	char run[544], out[544];
 	char *moescope, *load;
 };
 
@@ -72,12 +80,12 @@ static void take_number(const struct json_node *root, const char *key, uint64_t 
 }
 
 /* The last figures that it printed, and the first of what it said otherwise. */
-static void read_output(const struct place *place, struct outcome *outcome)
+static void read_output(const char *path, struct outcome *outcome)
 {
 	char line[1024], last[1024] = "";
 	struct json_node *root = NULL;
 	const struct json_node *seconds;
-	FILE *f = fopen(place->out, "re");
+	FILE *f = fopen(path, "re");
 
 	if (!f)
 		return;
@@ -102,22 +110,6 @@ static void read_output(const struct place *place, struct outcome *outcome)
 	json_node_free(root);
 }
 
-static pid_t start(const struct place *place, char *const *argv)
-{
-	pid_t pid = fork();
-	int out;
-
-	if (pid != 0)
-		return pid;
-	out = open(place->out, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-	if (out >= 0) {
-		dup2(out, STDOUT_FILENO);
-		dup2(out, STDERR_FILENO);
-	}
-	execv(argv[0], argv);
-	_exit(127);
-}
-
 static uint64_t count_shifts(const char *path, uint32_t *ret_cupti)
 {
 	struct run_want want = { .kinds = WANT(GEAR) | WANT(FACT) };
@@ -139,44 +131,33 @@ static uint64_t count_shifts(const char *path, uint32_t *ret_cupti)
 	return shifts;
 }
 
-/* Until it has shifted often enough, or has ended, or time is up. */
-static void watch(const struct place *place, pid_t pid, uint64_t shifts, struct outcome *outcome)
+/* In the child. */
+static void set_environment(const struct trial *trial)
 {
-	const struct timespec pause = { .tv_nsec = POLL_NS };
-	int64_t end_ns = clock_monotonic_ns() + MIX_SECONDS * INT64_C(1000000000);
-	bool told = false;
+	char number[24];
 
-	while (waitpid(pid, &outcome->status, WNOHANG) == 0) {
-		nanosleep(&pause, NULL);
-		if (shifts)
-			outcome->shifts = count_shifts(place->run, &outcome->cupti);
-		if (shifts && !told && outcome->shifts >= shifts) {
-			told = true;
-			kill(pid, SIGTERM); /* it checks its results and ends */
-		}
-		if (clock_monotonic_ns() >= end_ns) {
-			kill(pid, SIGKILL);
-			waitpid(pid, &outcome->status, 0);
-			snprintf(outcome->message, sizeof(outcome->message),
-				 "it was still running after %d s", MIX_SECONDS);
-			return;
-		}
-	}
+	snprintf(number, sizeof(number), "%" PRIu64, trial->shifts / 2 + 1);
+	setenv("MOESCOPE_SHIFTS", number, 1);
+	/* What is not proved yet is to be tried all the same. */
+	setenv("MOESCOPE_TRUST", "1", 1);
+	/* Freed memory is overwritten, so that who still uses it fails; by glibc's two names. */
+	setenv("GLIBC_TUNABLES", "glibc.malloc.perturb=165", 0);
+	setenv("MALLOC_PERTURB_", "165", 0);
 }
 
-/* Runs the load, under the profiler when `under` names a budget. */
-static int run_load_program(struct place *place, const char *const *arguments, const char *under,
-			    uint64_t shifts, struct outcome *ret_outcome)
+/* Starts the load, under the profiler when `under` names a budget. */
+static void start(const struct place *place, struct trial *trial, const char *const *arguments,
+		  const char *under)
 {
-	char *argv[32], seconds[16], number[24];
-	struct outcome outcome = { 0 };
+	char *argv[32], seconds[16];
 	size_t n = 0;
 	pid_t pid;
+	int out;
 
-	snprintf(seconds, sizeof(seconds), "%d", shifts ? MIX_SECONDS : 2);
+	snprintf(seconds, sizeof(seconds), "%d", trial->shifts ? MIX_SECONDS : 2);
 	if (under) {
 		char *const words[] = { place->moescope, "run", "-q",	    "--force", "--budget",
-					(char *)under,	 "-o",	place->run, "--" };
+					(char *)under,	 "-o",	trial->run, "--" };
 
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 			argv[n++] = words[i];
@@ -187,19 +168,102 @@ static int run_load_program(struct place *place, const char *const *arguments, c
 	argv[n++] = "--seconds";
 	argv[n++] = seconds;
 	argv[n] = NULL;
-	snprintf(number, sizeof(number), "%" PRIu64, shifts / 2 + 1);
-	if (shifts)
-		setenv("MOESCOPE_SHIFTS", number, 1);
-	pid = start(place, argv);
-	unsetenv("MOESCOPE_SHIFTS");
-	if (pid < 0)
-		return -errno;
-	watch(place, pid, shifts, &outcome);
-	read_output(place, &outcome);
-	if (shifts)
-		outcome.shifts = count_shifts(place->run, &outcome.cupti);
-	*ret_outcome = outcome;
-	return 0;
+	pid = fork();
+	if (pid < 0) {
+		snprintf(trial->outcome.message, sizeof(trial->outcome.message),
+			 "no process to be had: %s", strerror(errno));
+		trial->outcome.status = W_EXITCODE(127, 0);
+		return;
+	}
+	trial->pid = pid;
+	if (pid > 0)
+		return;
+	/* A group of its own, to be killed with the load if it hangs; it ends when we do. */
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (trial->shifts)
+		set_environment(trial);
+	out = open(trial->out, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	if (out >= 0) {
+		dup2(out, STDOUT_FILENO);
+		dup2(out, STDERR_FILENO);
+	}
+	execv(argv[0], argv);
+	_exit(127);
+}
+
+/* False when it has ended. One that has shifted often enough is told to. */
+static bool look_at(struct trial *trial, int64_t end_ns)
+{
+	struct outcome *outcome = &trial->outcome;
+
+	if (!trial->pid)
+		return false;
+	if (waitpid(trial->pid, &outcome->status, WNOHANG) != 0) {
+		trial->pid = 0;
+		return false;
+	}
+	if (trial->shifts && !trial->told &&
+	    count_shifts(trial->run, &outcome->cupti) >= trial->shifts) {
+		trial->told = true;
+		kill(trial->pid, SIGTERM); /* it checks its results and ends */
+	}
+	if (clock_monotonic_ns() < end_ns)
+		return true;
+	kill(-trial->pid, SIGKILL);
+	waitpid(trial->pid, &outcome->status, 0);
+	trial->pid = 0;
+	snprintf(outcome->message, sizeof(outcome->message), "it was still running after %d s",
+		 MIX_SECONDS + END_SECONDS);
+	return false;
+}
+
+/* Until all have ended, or time is up. */
+static void watch(struct trial *trials, int n)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	int64_t end_ns = clock_monotonic_ns() + (MIX_SECONDS + END_SECONDS) * INT64_C(1000000000);
+	int running;
+
+	do {
+		nanosleep(&pause, NULL);
+		running = 0;
+		for (int i = 0; i < n; i++)
+			running += look_at(&trials[i], end_ns);
+	} while (running);
+	for (int i = 0; i < n; i++) {
+		struct outcome *outcome = &trials[i].outcome;
+
+		read_output(trials[i].out, outcome);
+		if (trials[i].shifts)
+			outcome->shifts = count_shifts(trials[i].run, &outcome->cupti);
+	}
+}
+
+static void trial_init(struct trial *trial, const struct place *place, int number, uint64_t shifts)
+{
+	*trial = (struct trial){ .shifts = shifts };
+	snprintf(trial->run, sizeof(trial->run), "%s/%d.mscope", place->folder, number);
+	snprintf(trial->out, sizeof(trial->out), "%s/%d.out", place->folder, number);
+}
+
+static void trial_release(struct trial *trial)
+{
+	run_files_remove(trial->run, true);
+	unlink(trial->out);
+}
+
+/* One load alone. */
+static struct outcome run_alone(const struct place *place, const char *const *arguments,
+				const char *under, uint64_t shifts)
+{
+	struct trial trial;
+
+	trial_init(&trial, place, 0, shifts);
+	start(place, &trial, arguments, under);
+	watch(&trial, 1);
+	trial_release(&trial);
+	return trial.outcome;
 }
 
 static bool ended_well(const struct outcome *outcome)
@@ -229,34 +293,56 @@ static void tell_failure(struct check *check, const char *name, const struct out
 		  "use 'run --budget off' or '--level counts' for programs of this kind here");
 }
 
-static bool stress_mix(struct checks *checks, struct place *place, const struct mix *mix,
-		       uint64_t shifts, struct proof_line *proof)
+static bool tell_mix(struct checks *checks, const struct mix *mix, const struct trial *trial,
+		     struct proof_line *proof)
 {
 	struct check *check = checks_add(checks, "stress");
-	struct outcome outcome = { 0 };
-	int r;
+	const struct outcome *outcome = &trial->outcome;
+	uint64_t kernels = outcome->launches + outcome->replays * outcome->nodes;
 
-	progress_begin(mix->name);
-	r = run_load_program(place, mix->arguments, "1%", shifts, &outcome);
-	progress_end();
-	if (r < 0) {
-		check_found(check, CHECK_FAILED, "%s: no process to be had: %s", mix->name,
-			    strerror(-r));
+	check_number(check, "shifts", (double)outcome->shifts);
+	if (!ended_well(outcome)) {
+		tell_failure(check, mix->name, outcome);
 		return false;
 	}
-	if (!ended_well(&outcome)) {
-		tell_failure(check, mix->name, &outcome);
+	if (outcome->shifts < trial->shifts) {
+		check_found(check, CHECK_NOTE,
+			    "%s: only %" PRIu64 " of %" PRIu64
+			    " shifts before it ended, every result right",
+			    mix->name, outcome->shifts, trial->shifts);
 		return false;
 	}
 	check_found(check, CHECK_OK,
 		    "%s: %" PRIu64 " shifts, %" PRIu64 " kernels, every result right", mix->name,
-		    outcome.shifts, outcome.launches + outcome.replays * outcome.nodes);
-	check_number(check, "shifts", (double)outcome.shifts);
-	if (outcome.cupti)
-		proof->cupti = outcome.cupti;
-	if (!mix->graphs && outcome.lost_bytes > 0 && outcome.shifts > 20)
-		proof->window_bytes = (uint64_t)outcome.lost_bytes / (outcome.shifts / 2);
+		    outcome->shifts, kernels);
+	if (outcome->cupti)
+		proof->cupti = outcome->cupti;
 	return true;
+}
+
+/* All mixes at once. False when one of them fails. */
+static bool stress_mixes(struct checks *checks, const struct place *place, uint64_t shifts,
+			 struct proof_line *proof)
+{
+	struct trial trials[MIXES];
+	bool good = true;
+
+	progress_begin("4 loads side by side");
+	for (int i = 0; i < MIXES; i++) {
+		trial_init(&trials[i], place, i, shifts / MIXES);
+		start(place, &trials[i], mixes[i].arguments, "1%");
+	}
+	watch(trials, MIXES);
+	progress_end();
+	for (int i = 0; i < MIXES; i++) {
+		good &= tell_mix(checks, &mixes[i], &trials[i], proof);
+		/* What keeps one from running keeps the others, too. */
+		if (!ended_well(&trials[i].outcome) && !trials[i].outcome.shifts)
+			break;
+	}
+	for (int i = 0; i < MIXES; i++)
+		trial_release(&trials[i]);
+	return good;
 }
 
 static int by_size(const void *a, const void *b)
@@ -268,7 +354,7 @@ static int by_size(const void *a, const void *b)
 
 /* Nanoseconds that a complete trace adds to a kernel: the median of alternating pairs; negative
  * when the load could not run. */
-static double price(struct place *place, const char *const *arguments)
+static double price(const struct place *place, const char *const *arguments)
 {
 	double added[ROUNDS];
 
@@ -277,11 +363,11 @@ static double price(struct place *place, const char *const *arguments)
 
 		for (int j = 0; j < 2; j++) {
 			int with = i % 2 ? !j : j;
-			struct outcome o = { 0 };
+			struct outcome o;
 			uint64_t kernels;
 
-			if (run_load_program(place, arguments, with ? "off" : NULL, 0, &o) < 0 ||
-			    !ended_well(&o))
+			o = run_alone(place, arguments, with ? "off" : NULL, 0);
+			if (!ended_well(&o))
 				return -1;
 			kernels = o.launches + o.replays * o.nodes;
 			ns[with] = o.seconds * 1e9 / (double)kernels;
@@ -292,7 +378,21 @@ static double price(struct place *place, const char *const *arguments)
 	return added[ROUNDS / 2];
 }
 
-static void measure_prices(struct checks *checks, struct place *place, struct proof_line *proof)
+/* Bytes of device memory that a window leaves behind, or 0 when the load could not run. What is
+ * free is that of the whole device, so this too is measured alone. */
+static uint64_t window_bytes(const struct place *place)
+{
+	struct outcome o = run_alone(place, mixes[0].arguments, "1%", MEMORY_SHIFTS);
+	int64_t bytes;
+
+	if (!ended_well(&o) || o.shifts < MEMORY_SHIFTS)
+		return 0;
+	bytes = o.lost_bytes / (int64_t)(o.shifts / 2);
+	return bytes > 0 ? (uint64_t)bytes : 1;
+}
+
+static void measure_prices(struct checks *checks, const struct place *place,
+			   struct proof_line *proof)
 {
 	static const char *const launches[] = { "--eager", "1", NULL };
 	static const char *const nodes[] = { "--graphs", "1", NULL };
@@ -301,8 +401,9 @@ static void measure_prices(struct checks *checks, struct place *place, struct pr
 	progress_begin("what a complete trace adds");
 	proof->launch_ns = price(place, launches);
 	proof->node_ns = price(place, nodes);
+	proof->window_bytes = window_bytes(place);
 	progress_end();
-	if (proof->launch_ns <= 0 || proof->node_ns <= 0) {
+	if (proof->launch_ns <= 0 || proof->node_ns <= 0 || !proof->window_bytes) {
 		check_found(check, CHECK_NOTE, "the cost of attaching could not be measured");
 		return;
 	}
@@ -341,7 +442,7 @@ void doctor_stress(struct checks *checks, uint64_t shifts)
 	const char *tmp = getenv("TMPDIR");
 	struct place place = { 0 };
 	struct proof_line proof = { .graphs = true };
-	bool good = true;
+	bool good;
 
 	snprintf(place.folder, sizeof(place.folder), "%s/moescope-stress-XXXXXX",
 		 tmp && *tmp ? tmp : "/tmp");
@@ -354,19 +455,11 @@ void doctor_stress(struct checks *checks, uint64_t shifts)
 			"with the CUDA headers (make deps)");
 		goto out;
 	}
-	snprintf(place.run, sizeof(place.run), "%s/run.mscope", place.folder);
-	snprintf(place.out, sizeof(place.out), "%s/out", place.folder);
-	/* What is not proved yet is to be tried all the same. */
-	setenv("MOESCOPE_TRUST", "1", 1);
-	for (int i = 0; i < MIXES && good; i++)
-		good = stress_mix(checks, &place, &mixes[i], shifts / MIXES, &proof);
-	unsetenv("MOESCOPE_TRUST");
+	good = stress_mixes(checks, &place, shifts, &proof);
 	if (good)
 		measure_prices(checks, &place, &proof);
 	if (good && proof.launch_ns > 0 && proof.node_ns > 0 && proof.window_bytes)
 		remember(checks, &proof);
-	run_files_remove(place.run, true);
-	unlink(place.out);
 	rmdir(place.folder);
 out:
 	free(place.moescope);

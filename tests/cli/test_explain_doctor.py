@@ -5,6 +5,9 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
 
 from cli import (MOESCOPE, check, environment, equal, main, moescope, need, one_sentence, record,
@@ -245,6 +248,76 @@ def doctor_finds_the_toolkit():
     row = doctor(CUDA_HOME=None, CUDA_PATH=None,
                  PATH=f"/nonexistent:{os.path.abspath('cuda/bin')}")["CUDA toolkit"]
     equal(row["text"], f"13.0.1 in {os.path.realpath('cuda')}")
+
+
+# In place of moescope-load: tells what it was started with, and ends well once all four have begun.
+LOAD = '''#!{python}
+import ctypes, json, os, pathlib, signal, sys, time
+begun = pathlib.Path("{folder}")
+words = " ".join(sys.argv[1:])
+if os.environ.get("MOESCOPE_SHIFTS") == "2":
+    ctypes.CDLL("{driver}").cuInit(0)
+    (begun / str(os.getpid())).write_text(json.dumps(
+        [words, os.environ["MOESCOPE_RUN"], os.environ.get("GLIBC_TUNABLES")]))
+    end = time.monotonic() + 60
+    while len(list(begun.iterdir())) < 4:
+        if time.monotonic() > end:
+            sys.exit("the others have not begun")
+        time.sleep(0.01)
+    if "{broken}" and words.startswith("{broken}"):
+        os.kill(os.getpid(), signal.SIGSEGV)
+print(json.dumps(dict(launches=5, replays=0, nodes=0, wrong={wrong}, seconds=1,
+                      free_bytes_before=2, free_bytes_after=1)))
+'''
+
+
+def stress(broken="", wrong=0):
+    """doctor --stress with a load that attaches and, as the session ends, detaches: two shifts."""
+    driver = os.path.join(os.path.dirname(NVML), "libfake_driver.so")
+    need(driver)
+    for name in ("moescope", "libmoescope.so"):
+        shutil.copy(os.path.join(os.path.dirname(MOESCOPE), name), name)
+    os.makedirs("begun")
+    pathlib.Path("moescope-load").write_text(LOAD.format(
+        python=sys.executable, folder=os.path.abspath("begun"), driver=driver, broken=broken,
+        wrong=wrong), encoding="utf-8")
+    os.chmod("moescope-load", 0o755)
+    r = subprocess.run(["./moescope", "doctor", "--stress", "--shifts", "8", "--json"],
+                       stdout=subprocess.PIPE, text=True, timeout=300, check=False,
+                       env=environment(MOESCOPE_NVML=NVML, MOESCOPE_CUPTI=CUPTI, TMPDIR=os.getcwd(),
+                                       MOESCOPE_CACHE=os.path.abspath("cache")))
+    equal(list(pathlib.Path().glob("moescope-stress-*")), [], "files are left")
+    begun = [json.loads(path.read_text()) for path in pathlib.Path("begun").iterdir()]
+    return r.returncode, json.loads(r.stdout)["rows"], begun
+
+
+@test
+def doctor_stresses_four_programs_at_once():
+    status, rows, begun = stress()
+    stressed = [row for row in rows if row["name"] == "stress"]
+    equal([row["state"] for row in stressed], ["ok"] * 4, stressed)
+    check(all(row["shifts"] >= 2 and "5 kernels, every result right" in row["text"]
+              for row in stressed), stressed)
+    equal(status, 0)
+    equal(len({words for words, _, _ in begun}), 4, begun)
+    equal(len({run for _, run, _ in begun}), 4, "each has a run of its own")
+    equal({tunables for _, _, tunables in begun}, {"glibc.malloc.perturb=165"})
+
+
+@test
+def doctor_tells_which_load_broke():
+    status, rows, _ = stress(broken="--graphs 2")
+    stressed = [row for row in rows if row["name"] == "stress"]
+    equal((status, [row["state"] for row in stressed]), (1, ["ok"] * 3 + ["failed"]), stressed)
+    check("signal 11" in stressed[3]["text"], stressed)
+    check(all(row["name"] not in ("cost", "proof") for row in rows), rows)
+
+
+@test
+def doctor_sees_wrong_results():
+    status, rows, _ = stress(wrong=1)
+    stressed = [row for row in rows if row["name"] == "stress"]
+    equal((status, [row["state"] for row in stressed]), (1, ["failed"] * 4), stressed)
 
 
 if __name__ == "__main__":

@@ -338,7 +338,7 @@ def stress(c):
     """The transitions of the governor, as `doctor` proves them for a machine."""
     if "--stress" not in c.run(c.moescope, "doctor", "--help").stdout:
         raise Skip("this build's 'doctor' has no --stress")
-    done = c.run(c.moescope, "doctor", "--stress", "--shifts", "400", limit=180)
+    done = c.run(c.moescope, "doctor", "--stress", "--shifts", "400", limit=300)
     c.check("doctor --stress", done.returncode == 0,
             f"status {done.returncode}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
 
