@@ -6,7 +6,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
-.PHONY: all demo test check examples gpu-test gpu-bench bench lint fuzz install deps clean
+.PHONY: all demo test check examples gpu-test gpu-soak gpu-bench bench lint fuzz install deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -35,11 +35,16 @@ check:
 examples:
 	@examples/cuda/build.sh $(BUILD)/examples
 
-# On a machine with a GPU and PyTorch; both say why they skip on others.
+# On a machine with a GPU and PyTorch; they say why they skip on others.
 gpu-test: all
 	@python3 tests/gpu/check.py $(BUILD) $(GPU_TEST_OPTIONS)
 	@test ! -e /dev/nvidia0 || MOESCOPE_BUILD=$(abspath $(BUILD)) python3 tests/gpu/routing_check.py
 	@test ! -e /dev/nvidia0 || python3 tests/gpu/advice_check.py $(BUILD)
+
+# GPU_SOAK_OPTIONS="--seconds S --lanes N --train-seconds S --only PROGRAM,... --modes MODE,...
+# --kills SHARE --malloc-debug --json FILE"
+gpu-soak: all
+	@python3 tests/gpu/soak.py $(BUILD) $(GPU_SOAK_OPTIONS)
 
 # GPU_BENCH_OPTIONS="--only NAME,NAME --alternations N --quick --time-limit SECONDS --json FILE"
 gpu-bench: all

@@ -4,11 +4,12 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
-from cli import MOESCOPE, check, environment, equal, main, test
+from cli import MOESCOPE, check, environment, equal, main, need, test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "gpu"), str(ROOT / "tests" / "gpu")]
@@ -17,6 +18,7 @@ import compare  # noqa: E402
 import harness  # noqa: E402
 import rows_cost  # noqa: E402
 import rows_keep  # noqa: E402
+import soak  # noqa: E402
 
 BUILD = os.path.dirname(MOESCOPE)
 
@@ -175,6 +177,132 @@ def the_benchmark_says_what_it_cannot_do():
         done = script(sys.executable, ROOT / "tests" / "gpu" / "check.py", BUILD)
         equal(done.stdout.splitlines()[-1], "0 passed, 0 failed")
         check(done.stdout.startswith("skip gpu: no NVIDIA GPU"), done)
+
+
+@test
+def trials_of_the_soak():
+    equal(soak.cells(["jax"], None), [("jax", "bare"), ("jax", "default"), ("jax", "shifts")])
+    equal(soak.cells(["jax", "cupy"], ["off"]), [("jax", "off"), ("cupy", "off")])
+    every = soak.cells(None, None)
+    equal(({program for program, _ in every}, {mode for _, mode in every}),
+          (set(soak.programs.PROGRAMS), set(soak.MODES)))
+    equal(set(soak.MATRIX), set(soak.programs.NEEDS))
+    run = ROOT / "tests" / "gpu" / "soak.py"
+    for words, why in ((["--only", "train,none"], "there is no 'none'"),
+                       (["--modes", ""], "there is no ''"), (["--kills", "2"], "from 0 to 1")):
+        done = script(sys.executable, run, BUILD, *words)
+        equal(done.returncode, 2)
+        check(why in done.stderr, done.stderr)
+    if not os.path.exists("/dev/nvidia0"):
+        done = script(sys.executable, run, BUILD)
+        equal(done.returncode, 0)
+        check(done.stdout.startswith("skip gpu-soak: no NVIDIA GPU"), done)
+
+
+@test
+def ends_of_the_soaks_trials():
+    def judge(status, said=None, reference=None, killed=False, hung=False):
+        return soak.judge(status, killed, hung, said, reference, "first\nfree(): invalid pointer\n")
+
+    good, last = {"result": [1.5, 2.5]}, "free(): invalid pointer"
+    equal(judge(0, good, [1.5, 2.5]), ("ended", ""))
+    equal(judge(0, good), ("ended", ""))
+    equal(judge(signal.SIGABRT), ("deaths", f"SIGABRT: {last}"))
+    equal(judge(signal.SIGSEGV, good), ("deaths", f"SIGSEGV after its last step: {last}"))
+    equal(judge(1 << 8), ("deaths", f"status 1: {last}"))
+    equal(judge(0), ("deaths", f"status 0: {last}"), "an end without a result")
+    equal(judge(signal.SIGKILL, killed=True), ("killed", ""))
+    equal(judge(signal.SIGSEGV, killed=True)[0], "deaths")
+    equal(judge(signal.SIGKILL)[0], "deaths", "killed, but not by the soak")
+    equal(judge(signal.SIGKILL, hung=True), ("hangs", last))
+    equal(judge(0, {"wrong": "200 replays counted 199"}), ("wrong", "200 replays counted 199"))
+    equal(judge(0, good, [1.5, 2.25]),
+          ("wrong", "differs from the bare program: value 1 is 2.5, bare 2.25"))
+    equal(judge(0, good, [1.5])[0], "wrong")
+    equal(judge(0, {"absent": "no GPU"}, [1]), ("absent", "no GPU"))
+
+
+def ended(program, mode, end="ended", switches=0, unreadable=0, words=""):
+    return {"program": program, "mode": mode, "end": end, "switches": switches,
+            "unreadable": unreadable, "words": words}
+
+
+@test
+def the_soaks_table_and_status():
+    good = [ended("train", "bare"), ended("train", "shifts", switches=40),
+            ended("train", "shifts", "killed", switches=2), ended("jax", "bare", "absent")]
+    equal(soak.table(soak.tally(good)),
+          ["program  mode    trials  switches  deaths  wrong  hangs  killed  unreadable",
+           "train    bare         1         0       0      0      0       0           0",
+           "train    shifts       2        42       0      0      0       1           0"])
+    equal(soak.verdict(good),
+          (["switches 42, deaths 0, wrong results 0, hangs 0, unreadable runs 0"], 0))
+    for end in ("deaths", "wrong", "hangs"):
+        lines, status = soak.verdict([*good, *[ended("exact", "off", end, words="why")] * 2])
+        equal((status, lines[0]), (1, "exact off: 2 x why"))
+    equal(soak.verdict([*good, ended("exact", "off", unreadable=1)])[1], 1)
+    lines, status = soak.verdict([ended("train", "default")])
+    equal((status, lines[0]), (1, "no switch was recorded: nothing is shown"))
+    equal(soak.verdict([ended("train", "bare")])[1], 0)
+    equal(soak.switches({"overhead": {"level_changes": None}}), 0)
+    equal(soak.switches({"overhead": {"level_changes": [{}, {}]}}), 2)
+
+
+def soaked(program, trials, kills=0.0):
+    """Ends and switches of trials of a program that need no GPU: the driver is the scripted one."""
+    tests = os.path.join(BUILD, "tests")
+    driver = os.path.join(tests, "libfake_driver.so")
+    need(driver)
+    before = dict(os.environ), dict(soak.programs.PROGRAMS)
+    os.environ.update(MOESCOPE_CUPTI=os.path.join(tests, "libfake_cupti.so"),
+                      MOESCOPE_NVML=os.path.join(tests, "libfake_nvml.so"))
+    soak.programs.PROGRAMS["train"] = lambda seconds, tell: (
+        soak.ctypes.CDLL(driver).cuInit(0), program(tell))[1]
+    os.makedirs("soak")
+    try:
+        options = soak.parse([BUILD, "--lanes", "2", "--kills", str(kills), "--train-seconds", "0"])
+        lanes = soak.Soak(options, os.path.abspath("soak"))
+        lanes.go_through([("train", mode) for mode in trials])
+    finally:
+        os.environ.clear()
+        os.environ.update(before[0])
+        soak.programs.PROGRAMS.update(before[1])
+    equal(os.listdir("soak"), [], "files are left")
+    os.rmdir("soak")
+    return [(r["end"], r["switches"], r["unreadable"]) for r in lanes.results]
+
+
+@test
+def lanes_of_the_soak():
+    def steps(tell):
+        for _ in range(8):
+            tell()
+        return [0.5]
+
+    def other_under_moescope(_tell):
+        return ["MOESCOPE_RUN" in os.environ]
+
+    def waits(_tell):
+        while True:
+            signal.pause()
+
+    ends = soaked(steps, ["bare"]) + soaked(steps, ["default", "off"])
+    # Attached, and detached at the end.
+    equal(ends, [("ended", 0, 0), ("ended", 2, 0), ("ended", 2, 0)])
+    equal([end for end, _, _ in soaked(steps, ["schedule"])], ["ended"])
+    equal(soaked(lambda tell: 1 // 0, ["bare"]), [("deaths", 0, 0)])
+    equal(soaked(lambda tell: os.abort(), ["bare"]), [("deaths", 0, 0)])
+    # With two lanes the third begins when one of the others has ended, and is compared with it.
+    equal(sorted(end for end, _, _ in soaked(other_under_moescope, ["bare", "bare", "default"])),
+          ["ended", "ended", "wrong"])
+    equal(soaked(lambda tell: shutil.rmtree(os.environ["MOESCOPE_RUN"]), ["default"]),
+          [("ended", 0, 1)])
+    equal(soaked(waits, ["default"], kills=1.0)[0][::2], ("killed", 0), "its run opens")
+    limit, soak.HANG_SECONDS = soak.HANG_SECONDS, 0
+    try:
+        equal(soaked(waits, ["bare"]), [("hangs", 0, 0)])
+    finally:
+        soak.HANG_SECONDS = limit
 
 
 @test
