@@ -396,7 +396,7 @@ bool cupti_leave_in_callback(bool idle)
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
 	if (cupti_leave_wanted && cupti_sees_calls() && cupti_in_callbacks() == 1 &&
-	    graphs_allow(waited_ns)) {
+	    graphs_allow(waited_ns) && cupti_threads_known()) {
 		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1;
 
 		gpu_on_program_thread = true;
@@ -418,7 +418,7 @@ bool cupti_leave_in_callback(bool idle)
  * are in one. */
 static bool between_calls(void)
 {
-	return cupti_sees_calls() && !cupti_calls_under_way();
+	return cupti_sees_calls() && !cupti_calls_under_way() && cupti_threads_known();
 }
 
 /* The lock is held. Where no moment comes, records go off all the same and what was under way is

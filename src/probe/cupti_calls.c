@@ -11,6 +11,7 @@
  * memory that has been freed.
  */
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -119,6 +120,18 @@ static const struct {
 #undef DRIVER
 };
 
+/* Threads that have made calls. One that was inside a call before calls were followed shows no
+ * beginning; but it uses the processor, or waits for the device, which ends without CUPTI. So a
+ * thread that has run since, and shows neither beginning nor end of a call, may still be inside. */
+#define KNOWN_THREADS 256
+#define UNKNOWN_NS INT64_C(2000000000) /* no call takes so much of the processor: it is elsewhere */
+static struct known_thread {
+	_Atomic uint32_t id;	    /* 0: free */
+	_Atomic unsigned int watch; /* in which it was last seen */
+	_Atomic int64_t cpu_ns;	    /* when that began */
+} known[KNOWN_THREADS];
+static _Atomic unsigned int watches;
+
 static const CUpti_CallbackId resources[] = {
 	CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
 	CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
@@ -131,6 +144,65 @@ static uint32_t thread_id(void)
 	if (!id)
 		id = (uint32_t)syscall(SYS_gettid);
 	return id;
+}
+
+/* What a thread has used of the processor; negative: it has ended. */
+static int64_t cpu_ns_of(uint32_t id)
+{
+	/* As pthread_getcpuclockid makes it, of a thread whose pthread_t nobody has. */
+	clockid_t clock = (clockid_t)(~id << 3 | 6);
+	struct timespec t;
+
+	return clock_gettime(clock, &t) == 0 ? t.tv_sec * INT64_C(1000000000) + t.tv_nsec : -1;
+}
+
+static struct known_thread *known_here(void)
+{
+	static __thread struct known_thread *here;
+	uint32_t me = thread_id(), none = 0;
+
+	if (here && atomic_load_explicit(&here->id, memory_order_relaxed) == me)
+		return here;
+	for (int i = 0; i < KNOWN_THREADS; i++)
+		if (atomic_load_explicit(&known[i].id, memory_order_relaxed) == me)
+			return here = &known[i];
+	for (int i = 0; i < KNOWN_THREADS; i++, none = 0)
+		if (atomic_compare_exchange_strong(&known[i].id, &none, me))
+			return here = &known[i];
+	return NULL;
+}
+
+/* A new watch begins. */
+static void look_at_threads(void)
+{
+	atomic_fetch_add(&watches, 1);
+	for (int i = 0; i < KNOWN_THREADS; i++) {
+		uint32_t id = atomic_load(&known[i].id);
+		int64_t cpu_ns = id ? cpu_ns_of(id) : 0;
+
+		atomic_store(&known[i].cpu_ns, cpu_ns);
+		if (cpu_ns < 0)
+			atomic_compare_exchange_strong(&known[i].id, &id, 0);
+	}
+}
+
+bool cupti_threads_known(void)
+{
+	unsigned int now = atomic_load(&watches);
+	bool waited = clock_monotonic_ns() - watching_since_ns >= UNKNOWN_NS;
+
+	for (int i = 0; i < KNOWN_THREADS; i++) {
+		uint32_t id = atomic_load(&known[i].id);
+
+		if (!id || atomic_load(&known[i].watch) == now ||
+		    cpu_ns_of(id) <= atomic_load(&known[i].cpu_ns))
+			continue;
+		if (!waited)
+			return false;
+		/* Forgotten until its next call, so that it is not waited for again. */
+		atomic_compare_exchange_strong(&known[i].id, &id, 0);
+	}
+	return true;
 }
 
 static uint64_t node_id(CUgraphNode node)
@@ -232,7 +304,13 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 					  : CALL_OTHER;
 	struct call call = { .domain = domain, .id = id, .correlation = data->correlationId };
 	struct thread_calls *here = calls_here();
+	struct known_thread *thread = known_here();
 	const struct call *ended;
+
+	if (thread)
+		atomic_store_explicit(&thread->watch,
+				      atomic_load_explicit(&watches, memory_order_relaxed),
+				      memory_order_relaxed);
 
 	if (what == CALL_GRAPH)
 		note_launch();
@@ -321,13 +399,15 @@ CUptiResult cupti_subscribe(bool with_calls)
  * been followed. */
 void cupti_watch_calls(void)
 {
-	if (!subscribed || watching)
+	if (!subscribed)
 		return;
-	watching = cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) ==
-			   CUPTI_SUCCESS &&
-		   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ==
-			   CUPTI_SUCCESS;
+	if (!watching)
+		watching = cupti_api.cuptiEnableDomain(
+				   1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) == CUPTI_SUCCESS &&
+			   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ==
+				   CUPTI_SUCCESS;
 	watching_since_ns = clock_monotonic_ns();
+	look_at_threads();
 }
 
 bool cupti_watches_calls(void)

@@ -84,9 +84,11 @@ bool cupti_calls_by_callback(void);
 /* All calls are followed from now on, until the subscription ends. */
 void cupti_watch_calls(void);
 bool cupti_watches_calls(void);
+/* No thread can still be inside a call that began before that. */
+bool cupti_threads_known(void);
 /* No callback comes any more; the subscription stays. */
 void cupti_ignore_calls(void);
-#define CALL_GRACE_NS INT64_C(20000000) /* for short calls that were under way before that */
+#define CALL_GRACE_NS INT64_C(50000000) /* for short calls that were under way before that */
 /* They are, and have been for long enough. */
 bool cupti_sees_calls(void);
 /* Not after cuptiFinalize, which ends the subscription with everything else. */

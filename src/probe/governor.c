@@ -9,7 +9,7 @@
 
 #define MS INT64_C(1000000)
 #define LOOK_NS (100 * MS)	/* what one look may find lost is to stay small */
-#define DEBT_MAX_NS (25.0 * MS) /* beyond the budget: the price of finding out what it costs */
+#define DEBT_MAX_NS (10.0 * MS) /* beyond the budget: the price of finding out what it costs */
 #define PART_MAX 0.9		/* of attached time that is lost: beyond, the prices are wrong */
 #define GAP_MAX_NS 1e18
 #define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */

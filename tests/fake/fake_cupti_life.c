@@ -65,7 +65,17 @@ static void deadly(const char *what)
 	abort();
 }
 
-static void note_begin(void)
+static bool is_known(void)
+{
+	bool known;
+
+	pthread_mutex_lock(&fake_lock);
+	known = fake_kernels_on();
+	pthread_mutex_unlock(&fake_lock);
+	return known;
+}
+
+static void note_begin(bool known)
 {
 	pthread_mutex_lock(&fake_lock);
 	for (int i = 0; caller < 0; i++) {
@@ -75,7 +85,7 @@ static void note_begin(void)
 			caller = i;
 	}
 	taken[caller] = true;
-	if (fake_kernels_on()) /* of others the library knows nothing */
+	if (known) /* of others the library knows nothing */
 		began[caller] = ++order;
 	pthread_mutex_unlock(&fake_lock);
 }
@@ -165,6 +175,7 @@ void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
 	const struct timespec moment = { .tv_nsec = 2000 };
+	bool known = is_known();
 
 	if (call_depth++ == 0) {
 		nanosleep(&moment, NULL); /* no call takes no time */
@@ -174,7 +185,7 @@ void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	data.correlationId = correlation;
 	call_back(domain, id, &data);
 	if (call_depth == 1)
-		note_begin();
+		note_begin(known);
 }
 
 void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)

@@ -287,7 +287,7 @@ static void on_bus(int number)
 static void cut_own_file(void)
 {
 	int fd = open_own(0);
-	char *at;
+	char *at = MAP_FAILED;
 
 	if (ftruncate(fd, 4096) < 0 ||
 	    (at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED ||

@@ -4,6 +4,7 @@
  * session. The scripted CUPTI ends the test when a sequence of calls would end a real program.
  */
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -452,6 +453,64 @@ static void test_no_moment(void **state)
 	run_free(run);
 }
 
+static _Atomic bool inside_old_call;
+static sem_t called, detached;
+
+/* A call that began while nothing was attached, such as the loading of a large module: no callback
+ * tells of it, but the thread is known, and it runs. */
+static void *old_call(void *arg)
+{
+	call_once();
+	sem_post(&called);
+	sem_wait(&detached);
+	cupti->enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData);
+	inside_old_call = true;
+	while (!over)
+		;
+	cupti->leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData);
+	return arg;
+}
+
+static void call_from_before(void)
+{
+	unsigned int finalized;
+	int64_t since_ns;
+	pthread_t other;
+
+	start_dear(MOESCOPE_TRACE);
+	CHECK(sem_init(&called, 0, 0) == 0 && sem_init(&detached, 0, 0) == 0);
+	CHECK(pthread_create(&other, NULL, old_call, NULL) == 0);
+	sem_wait(&called);
+	while (cupti->state().finalized == 0)
+		launch_some(0);
+	sem_post(&detached);
+	while (!inside_old_call)
+		launch_some(0);
+	CHECK(runs_until(is_on)); /* the next window */
+	finalized = cupti->state().finalized;
+	since_ns = monotonic_ns();
+	do
+		launch_some(0);
+	while (monotonic_ns() < since_ns + 700000000);
+	/* It is not waited for for ever, should this machine have been asleep. */
+	CHECK(cupti->state().finalized == finalized || monotonic_ns() > since_ns + 1500000000);
+	over = true;
+	pthread_join(other, NULL);
+	while (cupti->state().finalized == finalized)
+		launch_some(0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_call_from_before(void **state)
+{
+	struct run *run = gears_of(call_from_before);
+
+	(void)state;
+	assert_all_kept(run);
+	run_free(run);
+}
+
 /* Threads that make calls without a pause while records are switched on and off: the scripted CUPTI
  * ends the program when they go off beside a call that is under way. */
 static void *call_until_over(void *arg)
@@ -624,6 +683,7 @@ int main(void)
 		TEST(test_callback_under_way),
 		TEST(test_missed_end),
 		TEST(test_no_moment),
+		TEST(test_call_from_before),
 		TEST(test_busy_threads),
 		TEST(test_shifts),
 		TEST(test_allowance),

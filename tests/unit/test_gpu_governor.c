@@ -219,15 +219,14 @@ static void test_debt(void **state)
 	assert_false(governor_is_due(&g, 99 * MS));
 	assert_int_equal(look(&g, 99 * MS, 100000), GOVERNOR_KEEP);
 	assert_true(governor_is_due(&g, 100 * MS));
-	/* 10 ms lost in 100, of which 0.8 are paid for; then nothing in 500, which pays for 4. */
-	assert_int_equal(look(&g, 100 * MS, 10000), GOVERNOR_KEEP);
-	assert_true(fabs(g.debt_ns - 9.2 * MS) < 0.01 * MS);
-	assert_int_equal(look(&g, 600 * MS, 10000), GOVERNOR_KEEP);
-	assert_true(fabs(g.debt_ns - 5.2 * MS) < 0.01 * MS);
-	assert_int_equal(look(&g, 700 * MS, 20000), GOVERNOR_KEEP);
-	assert_int_equal(look(&g, 800 * MS, 30000), GOVERNOR_KEEP);
+	/* 5 ms lost in 100, of which 0.8 are paid for; then nothing in 250, which pays for 2. */
+	assert_int_equal(look(&g, 100 * MS, 5000), GOVERNOR_KEEP);
+	assert_true(fabs(g.debt_ns - 4.2 * MS) < 0.01 * MS);
+	assert_int_equal(look(&g, 350 * MS, 5000), GOVERNOR_KEEP);
+	assert_true(fabs(g.debt_ns - 2.2 * MS) < 0.01 * MS);
+	assert_int_equal(look(&g, 450 * MS, 10000), GOVERNOR_KEEP);
 	assert_int_equal(g.gear, GEAR_ALWAYS);
-	assert_int_equal(look(&g, 900 * MS, 40000), GOVERNOR_DETACH);
+	assert_int_equal(look(&g, 550 * MS, 15000), GOVERNOR_DETACH);
 	assert_int_equal(g.gear, GEAR_WINDOWS);
 	assert_non_null(strstr(g.why, "more than the budget"));
 }
