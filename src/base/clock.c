@@ -84,18 +84,22 @@ bool clock_counter_switch(bool on)
 
 void clock_init(void)
 {
-	bool on = clock_counter_is_on();
+	bool on = clock_counter_is_on(), has_counter = false;
 
 #if defined(__x86_64__)
 	static int trusted = -1;
 
 	if (trusted < 0)
 		trusted = counter_is_trusted();
-	clock_has_counter = trusted && on;
+	has_counter = trusted && on;
 #elif defined(__aarch64__)
-	clock_has_counter = on;
+	has_counter = on;
 #endif
-	by_system_calls = !on;
+	/* Threads of a session that has ended may still be reading these. */
+	if (clock_has_counter != has_counter)
+		clock_has_counter = has_counter;
+	if (by_system_calls == on)
+		by_system_calls = !on;
 }
 
 const char *clock_source_name(void)

@@ -209,6 +209,8 @@ static int flush(struct recorder *recorder, bool last)
 	} else {
 		encoder_rollback(encoder);
 	}
+	if (last)
+		atomic_fetch_add(&recorder->writer->header.live.unfinished, recorder->open_spans);
 	publish_counters(recorder);
 	return r;
 }

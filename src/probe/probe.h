@@ -172,7 +172,8 @@ struct recorder {
 	int open_result;
 	enum recorder_files files;
 	uint32_t flush_ms;
-	uint32_t patience; /* waits that few records may be left in the rings */
+	uint32_t patience;   /* waits that few records may be left in the rings */
+	uint32_t open_spans; /* when it stops: set before that */
 	_Atomic bool stopping;
 	bool all_written; /* after the thread ended: the rings are empty and on disk */
 	int64_t cpu_ns;	  /* of the thread, and bytes written, at the last cost row */

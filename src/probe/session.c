@@ -439,7 +439,7 @@ void moescope_stop(void)
 	open_spans = spans_finish();
 	probe_lock(&session_lock);
 	if (recorder) {
-		atomic_fetch_add(&recorder->writer->header.live.unfinished, open_spans);
+		recorder->open_spans = open_spans;
 		steps_stop();
 		names_set_log(NULL);
 		recorder_stop(recorder);

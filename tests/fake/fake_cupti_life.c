@@ -346,6 +346,7 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 	pthread_mutex_lock(&fake_lock);
 	if (subscriber == &the_subscriber && the_subscriber.used) {
 		the_subscriber.used = false;
+		memset(began, 0, sizeof(began));
 		result = CUPTI_SUCCESS;
 	}
 	pthread_mutex_unlock(&fake_lock);
@@ -437,6 +438,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	the_subscriber.used = false;
 	clock_function = NULL;
 	off_beside_call = false;
+	memset(began, 0, sizeof(began)); /* the library knows of no call any more */
 	fake_forget_records();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
