@@ -396,7 +396,7 @@ bool cupti_leave_in_callback(bool idle)
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
 	if (cupti_leave_wanted && cupti_sees_calls() && cupti_in_callbacks() == 1 &&
-	    graphs_allow(waited_ns) && cupti_threads_known()) {
+	    graphs_allow(waited_ns) && cupti_threads_known() && cupti_calls_under_way() == 1) {
 		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1;
 
 		gpu_on_program_thread = true;

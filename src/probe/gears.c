@@ -97,7 +97,9 @@ static struct governor_limits limits(void)
 {
 	const char *budget = getenv("MOESCOPE_BUDGET"), *memory = getenv("MOESCOPE_DEVICE_MB");
 	const char *shifts = getenv("MOESCOPE_SHIFTS");
-	struct governor_limits l = { .budget = BUDGET_PCT / 100, .may_detach = true };
+	struct governor_limits l = { .budget = BUDGET_PCT / 100,
+				     .may_detach = true,
+				     .sparse = true };
 	uint64_t mb = memory ? strtoull(memory, NULL, 10) : 0;
 
 	if (budget && *budget)

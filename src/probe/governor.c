@@ -18,7 +18,8 @@
 #define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
 #define UP_AGAIN 0.6	    /* of that: when windows are given up for always */
 #define STEPS_NEEDED 8	    /* of each sort before their comparison is believed */
-#define EARLY_PART 0.5	    /* of all that may be lost so far, for one window */
+#define SPARSE_AFTER_NS (30000 * MS)
+#define EARLY_PART 0.5 /* of all that may be lost so far, for one window */
 #define PATIENCE_MIN_NS (20 * MS)
 #define PATIENCE_MAX_NS (200 * MS)
 #define PATIENCE_LOST_NS (5.0 * MS) /* that much may be lost meanwhile */
@@ -305,8 +306,8 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 {
 	/* What the gap has paid. One that was longer than it had to be pays for nothing more. */
 	if (!g->attached && g->windows) {
-		int64_t gap_ns = now_ns - g->since_ns < g->gap_ns ? now_ns - g->since_ns
-								  : g->gap_ns;
+		int64_t gap_ns = now_ns - g->since_ns < g->paid_ns ? now_ns - g->since_ns
+								   : g->paid_ns;
 
 		g->debt_ns -= (double)gap_ns * g->limits.budget * MARGIN / g->rarer;
 	}
@@ -338,7 +339,12 @@ void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 	g->debt_ns += lost_ns + (double)g->switch_ns - window_ns * g->limits.budget * MARGIN;
 	g->since_ns = now_ns;
 	plan_windows(g, now_ns);
-	g->gap_ns = gap_before_window(g);
+	g->gap_ns = g->paid_ns = gap_before_window(g);
+	/* Every switch is a risk to the program, and a dozen windows tell as much as hundreds: each is
+	 * at least as far from the last as that was from the start, but for the first few. */
+	if (g->limits.sparse && now_ns - g->start_ns > SPARSE_AFTER_NS &&
+	    g->gap_ns < now_ns - g->start_ns)
+		g->gap_ns = now_ns - g->start_ns;
 }
 
 int64_t governor_patience_ns(const struct governor *g)

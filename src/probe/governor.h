@@ -32,6 +32,7 @@ struct governor_limits {
 	double budget;		  /* fraction of wall time; 0: no limit, always attached */
 	uint64_t allowance_bytes; /* of device memory */
 	bool may_detach;	  /* detaching has been proved safe on this CUPTI and driver */
+	bool sparse;		  /* a dozen windows a run, not hundreds */
 	unsigned int shifts; /* for tests of the transitions: that many windows, back to back */
 };
 
@@ -56,8 +57,9 @@ struct governor {
 	int64_t since_ns;  /* when it was attached or detached */
 	int64_t switch_ns; /* what the last attaching and detaching took together */
 	int64_t window_ns, gap_ns;
-	double rarer;	/* how much longer than it must be a gap is, to save device memory */
-	double debt_ns; /* what collecting has cost beyond what the time so far pays for */
+	int64_t paid_ns; /* the part of a gap that is needed to pay */
+	double rarer;	 /* how much longer than it must be a gap is, to save device memory */
+	double debt_ns;	 /* what collecting has cost beyond what the time so far pays for */
 	uint64_t windows;
 	int64_t look_ns;   /* when it counts next */
 	int64_t looked_ns; /* of the counts below */

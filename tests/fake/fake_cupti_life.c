@@ -53,6 +53,7 @@ static unsigned int held_nodes;
 /* The calls under way, by the order in which they began and ended; under the lock. A thread that
  * switches at the end of its call minds those that began before that. */
 #define CALLERS 64
+static unsigned int attachments = 1;
 static uint64_t order, began[CALLERS]; /* 0: no call */
 static bool taken[CALLERS];
 static __thread int caller = -1;
@@ -65,17 +66,18 @@ static void deadly(const char *what)
 	abort();
 }
 
-static bool is_known(void)
+/* The attachment that knows of a call which begins now; 0: none. */
+static unsigned int known_to(void)
 {
-	bool known;
+	unsigned int attachment;
 
 	pthread_mutex_lock(&fake_lock);
-	known = fake_kernels_on();
+	attachment = fake_kernels_on() ? attachments : 0;
 	pthread_mutex_unlock(&fake_lock);
-	return known;
+	return attachment;
 }
 
-static void note_begin(bool known)
+static void note_begin(unsigned int attachment)
 {
 	pthread_mutex_lock(&fake_lock);
 	for (int i = 0; caller < 0; i++) {
@@ -85,7 +87,7 @@ static void note_begin(bool known)
 			caller = i;
 	}
 	taken[caller] = true;
-	if (known) /* of others the library knows nothing */
+	if (attachment == attachments) /* of others the library knows nothing */
 		began[caller] = ++order;
 	pthread_mutex_unlock(&fake_lock);
 }
@@ -94,12 +96,19 @@ static void note_ending(bool over)
 {
 	pthread_mutex_lock(&fake_lock);
 	ending = over ? 0 : ++order;
+	began[caller] = 0; /* for others it ends when its callback does, or a moment later */
 	if (over) {
-		began[caller] = 0;
 		taken[caller] = false;
 		caller = -1;
 	}
 	pthread_mutex_unlock(&fake_lock);
+}
+
+/* With the lock: the library knows of no call any more. */
+static void forget_calls(void)
+{
+	memset(began, 0, sizeof(began));
+	attachments++;
 }
 
 /* With the lock. */
@@ -175,7 +184,7 @@ void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
 	const struct timespec moment = { .tv_nsec = 2000 };
-	bool known = is_known();
+	unsigned int attachment = known_to();
 
 	if (call_depth++ == 0) {
 		nanosleep(&moment, NULL); /* no call takes no time */
@@ -185,7 +194,7 @@ void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	data.correlationId = correlation;
 	call_back(domain, id, &data);
 	if (call_depth == 1)
-		note_begin(known);
+		note_begin(attachment);
 }
 
 void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
@@ -346,7 +355,7 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 	pthread_mutex_lock(&fake_lock);
 	if (subscriber == &the_subscriber && the_subscriber.used) {
 		the_subscriber.used = false;
-		memset(began, 0, sizeof(began));
+		forget_calls();
 		result = CUPTI_SUCCESS;
 	}
 	pthread_mutex_unlock(&fake_lock);
@@ -438,7 +447,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	the_subscriber.used = false;
 	clock_function = NULL;
 	off_beside_call = false;
-	memset(began, 0, sizeof(began)); /* the library knows of no call any more */
+	forget_calls();
 	fake_forget_records();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
