@@ -34,6 +34,9 @@ static pid_t this_thread(void)
 
 bool held_own_table(void)
 {
+#ifdef __SANITIZE_THREAD__
+	return false; /* it takes equal numbers of two tables for one file */
+#endif
 	if (syscall(SYS_close_range, 0u, ~0u, UNSHARE_TABLE) < 0)
 		return false;
 	atomic_store(&table_owner, this_thread());
