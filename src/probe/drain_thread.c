@@ -171,8 +171,8 @@ static int write_rows(struct recorder *recorder, uint64_t rows, const struct dra
 	if (r == -EBADF || r == -ESTALE)
 		recorder->files = FILES_GONE;
 	if (r == 0) {
-		atomic_fetch_add(&recorder->recorded, rows);
 		atomic_fetch_add(&recorder->written_bytes, bytes);
+		atomic_fetch_add(&recorder->recorded, rows); /* last: it is waited for */
 	}
 	return r;
 }
