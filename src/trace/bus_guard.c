@@ -57,9 +57,12 @@ static bool replace_part(uintptr_t address)
 		uintptr_t at = atomic_load(&parts[i].at);
 		uint64_t bytes = atomic_load(&parts[i].bytes);
 
-		if (at && address - at < bytes)
-			return mmap((void *)at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) !=
+		if (at && address - at < bytes) {
+			void *part = (void *)at; // NOLINT(performance-no-int-to-ptr)
+
+			return mmap(part, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) !=
 			       MAP_FAILED;
+		}
 	}
 	return false;
 }
