@@ -132,11 +132,16 @@ void rings_free(struct rings *rings, bool remove_file)
 }
 
 /* A part that cannot be replaced stays as it is, mapped and guarded. */
-static void replace(void *at, uint64_t bytes)
+static bool replace(void *at, uint64_t bytes)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 
-	if (mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED)
+	return mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
+}
+
+static void retire(void *at, uint64_t bytes)
+{
+	if (replace(at, bytes))
 		bus_guard_remove(at);
 }
 
@@ -144,7 +149,7 @@ void rings_retire(struct rings *rings, bool remove_file)
 {
 	for (int i = 0; i < RING_REGIONS; i++)
 		if (rings->mapped[i])
-			replace(rings->mapped[i], rings->mapped_bytes[i]);
+			retire(rings->mapped[i], rings->mapped_bytes[i]);
 	memset(rings->mapped, 0, sizeof(rings->mapped));
 	rings_free(rings, remove_file);
 }
@@ -153,10 +158,10 @@ void rings_forget(struct rings *rings)
 {
 	for (int i = 0; i < RING_REGIONS; i++)
 		if (rings->mapped[i])
-			replace(rings->mapped[i], rings->mapped_bytes[i]);
+			retire(rings->mapped[i], rings->mapped_bytes[i]);
 	for (uint32_t i = 0; i < rings->n_spares; i++)
 		unmap(rings->spares[i].mapped, RING_CONTROL_BYTES + rings->spares[i].bytes);
-	replace(rings->header, RING_HEADER_BYTES);
+	retire(rings->header, RING_HEADER_BYTES);
 	held_close(&rings->file);
 	held_close(&rings->lock_file);
 }
@@ -168,6 +173,7 @@ int rings_check(const struct rings *rings)
 
 void rings_let_go(struct rings *rings)
 {
+	/* The guard stays: a thread that has met the end of the file may be on its way to it. */
 	uint32_t n;
 
 	pthread_mutex_lock(&rings->lock);
