@@ -53,7 +53,8 @@ extern "C" {
  * -errno, in which case nothing is recorded and every other call stays a no-op. Starting twice
  * is harmless. -EBUSY: inside another call (see above), or in a child that was forked without the
  * handlers of fork (_Fork, clone) while another thread held a lock of ours. Programs under
- * `moescope run` need not call it: loading the library starts it. In a process that `moescope run --ranks` leaves out, NULL starts nothing and returns 0. */
+ * `moescope run` need not call it: loading the library starts it. In a process that
+ * `moescope run --ranks` leaves out, NULL starts nothing and returns 0. */
 MOESCOPE_API int moescope_start(const char *run_dir);
 
 /* Writes what is pending, closes the run. Called at exit when you do not. */

@@ -7,9 +7,10 @@
  * switched off and CUPTI is detached in one go, at the end of a call of the program, inside its
  * callback, at a moment when no other thread of it is in a call. Anything else has cost programs
  * their heap: records that a thread of ours switches off beside calls under way, a detaching that
- * meets threads that load modules. Beside CUDA graphs only the one thread that launches them detaches, so that none is
- * launched meanwhile; when several threads do, records are only switched off (resting). Where no
- * such moment comes, recording goes on. docs/design.md has the table of what was tried.
+ * meets threads that load modules. Beside CUDA graphs only the one thread that launches them
+ * detaches, so that none is launched meanwhile; when several threads do, records are only switched
+ * off (resting). Where no such moment comes, recording goes on. docs/design.md has the table of what
+ * was tried.
  */
 #ifndef PROBE_CUPTI_H
 #define PROBE_CUPTI_H
