@@ -412,6 +412,8 @@ def main():
                        "seconds": time.monotonic() - soak.begun, "status": status,
                        "rows": [{"program": p, "mode": m, **row}
                                 for (p, m), row in tally(soak.results).items()],
+                       "trials": [{key: r[key] for key in ("program", "mode", "end", "switches")}
+                                  for r in soak.results],
                        "faults": [r for r in soak.results
                                   if r["end"] in FAULTS or r["unreadable"]]}, f, indent=1)
     return status
