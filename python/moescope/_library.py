@@ -222,5 +222,11 @@ def table(command: str, run: str, *options: str) -> dict:
     return json.loads(run_tool(command, run, "--json", *options))
 
 
-def encoded(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else os.fsencode(text)
+def encoded(path: Optional[str]) -> Optional[bytes]:
+    """A path as C takes it."""
+    if path is None:
+        return None
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError(f"the path {path!r} has a zero byte in it; choose another")
+    return name

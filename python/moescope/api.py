@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program tells the profiler: start and stop, steps, ranges, marks. The C API in Python."""
+import errno
 import functools
 import os
 from contextlib import contextmanager
@@ -7,7 +8,7 @@ from ctypes import byref
 from typing import Any, Callable, Iterator, Optional
 
 from . import _library as lib
-from . import errors
+from . import checks, errors
 
 LEVELS = {"counts": lib.COUNTS, "steps": lib.STEPS, "trace": lib.TRACE, "full": lib.FULL}
 PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
@@ -24,16 +25,32 @@ def start(run: Optional[str] = None, level: str = "trace") -> str:
 
     None: the run of `moescope run`, or a new one in the current directory. Starting twice is
     harmless: the first run goes on."""
-    if level not in LEVELS:
-        raise ValueError(f"level '{level}' is not one of {', '.join(LEVELS)}")
+    checks.one_of("level", level, LEVELS)
     library = lib.load()
     # The experts of each token are megabytes a step, and the usual ring holds one.
     options = lib.Options(level=LEVELS[level], ring_bytes=16 << 20 if level == "full" else 0)
     status = library.moescope_start_with(lib.encoded(run), byref(options))
     if status != 0:
-        raise errors.StartError(-status, f"recording could not start: {os.strerror(-status)}; "
-                                f"choose another run directory than '{run}'")
+        raise errors.StartError(-status, _why_not(-status, run))
     return run_dir() or ""
+
+
+def _why_not(code: int, run: Optional[str]) -> str:
+    """The sentence for a run that could not be started."""
+    if run is None:
+        return (f"recording could not start in the current directory: {os.strerror(code)}; give a "
+                "run directory that can be written")
+    folder = os.path.dirname(os.path.abspath(run))
+    if not os.path.isdir(folder) and code == errno.ENOENT:
+        return (f"recording could not start: there is no folder '{folder}'; make it, or choose "
+                "another run directory")
+    why = {errno.ENOTDIR: f"a part of the path '{run}' is a file; choose",
+           errno.EEXIST: f"'{run}' is there already and is no run; choose",
+           errno.EACCES: f"'{run}' may not be written by this user; choose",
+           errno.EROFS: f"'{run}' is on a file system that is read-only; choose",
+           errno.ENOSPC: f"the disk of '{run}' is full; make room, or choose"}
+    return (f"recording could not start: "
+            + why.get(code, f"'{run}': {os.strerror(code)}; choose") + " another run directory")
 
 
 def stop() -> None:
@@ -57,12 +74,12 @@ def step(tokens: int = 0) -> None:
     """One step ends here and the next begins; `tokens` it has processed, 0: unknown."""
     global stepping
     stepping = True
-    lib.load().moescope_step(tokens)
+    lib.load().moescope_step(checks.whole("tokens", tokens))
 
 
 @functools.lru_cache(maxsize=65536)
 def intern(name: str) -> int:
-    return lib.load().moescope_intern(name.encode(errors="replace"))
+    return lib.load().moescope_intern(checks.text("name", name).encode(errors="replace"))
 
 
 @contextmanager
@@ -70,7 +87,9 @@ def range(name: str, layer: int = -1, expert: int = -1,  # noqa: A001
           phase: Optional[str] = None) -> Iterator[None]:
     """A named range of this thread; ranges nest."""
     library = lib.load()
-    library.moescope_range_begin(intern(name), layer, expert, PHASES[phase])
+    library.moescope_range_begin(intern(name), checks.whole("layer", layer, -1),
+                                 checks.whole("expert", expert, -1),
+                                 PHASES[checks.one_of("phase", phase, PHASES)])
     try:
         yield
     finally:
@@ -90,14 +109,16 @@ def ranged(name: Optional[str] = None) -> Callable[[Callable], Callable]:
 
 def mark(text: str) -> None:
     """An instant with a text."""
-    lib.load().moescope_mark(text.encode(errors="replace"))
+    lib.load().moescope_mark(checks.text("text", text).encode(errors="replace"))
 
 
 def counter(name: str, value: float) -> None:
     """A sample of a numeric series."""
-    lib.load().moescope_counter(name.encode(errors="replace"), value)
+    lib.load().moescope_counter(checks.text("name", name).encode(errors="replace"),
+                                checks.real("value", value))
 
 
 def info(key: str, value: str) -> None:
     """A fact about the run, shown in the report."""
-    lib.load().moescope_info(key.encode(errors="replace"), value.encode(errors="replace"))
+    lib.load().moescope_info(checks.text("key", key).encode(errors="replace"),
+                             checks.text("value", value).encode(errors="replace"))

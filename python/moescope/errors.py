@@ -17,6 +17,9 @@ class LibraryMismatch(MoescopeError):
 class StartError(MoescopeError, OSError):
     """Recording could not start: the run directory cannot be made or written."""
 
+    def __str__(self) -> str:
+        return str(self.strerror or super().__str__())
+
 
 class NoExpertsFound(MoescopeError, ValueError):
     """The model has no part that looks like a mixture of experts."""

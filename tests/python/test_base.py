@@ -2,6 +2,7 @@
 """The binding itself: import, where the library is found, the errors of a wrong one."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,3 +118,30 @@ def test_functions_are_those_of_the_header():
         text = f.read()
     for name in _library.FUNCTIONS:
         assert f"{name}(" in text, name
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: moescope.step("x"), TypeError, "tokens is 'x'; give a whole number"),
+    (lambda: moescope.step(-1), ValueError, "tokens is -1; give 0 or more"),
+    (lambda: moescope.counter("loss", "y"), TypeError, "value is 'y'; give a number"),
+    (lambda: moescope.mark(None), TypeError, "text is None; give a string"),
+    (lambda: moescope.info("seed", 1), TypeError, "value is 1; give a string"),
+    (lambda: moescope.range("a", layer="b").__enter__(), TypeError, "layer is 'b'"),
+    (lambda: moescope.range("a", phase="fwd").__enter__(), ValueError, "'fwd' is not one of forward"),
+    (lambda: moescope.start("a\0b"), ValueError, "zero byte"),
+    (lambda: moescope.start("a", "much"), ValueError, "level 'much' is not one of counts"),
+])
+def test_wrong_arguments_are_named(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
+def test_why_a_run_does_not_start(tmp_path):
+    (tmp_path / "file").write_text("")
+    for name, words in (("none/run", "there is no folder '.*none'; make it"),
+                        ("file", "'.*file' is there already and is no run"),
+                        ("file/run", "a part of the path .* is a file")):
+        with pytest.raises(errors.StartError) as caught:
+            moescope.start(str(tmp_path / name))
+        assert re.search(words, str(caught.value)) and "Errno" not in str(caught.value)
+        assert caught.value.errno

@@ -25,7 +25,8 @@ def test_routing_summary():
     found = routings.summary()
     assert found["expert_utilization"] == [75.0, 25.0, 0.0, 0.0]
     cv = variation([12, 4, 0, 0])
-    assert found["load_balance_score"] == cv
+    assert found["load_balance_score"] == pytest.approx(4 / 12)  # 1 is even
+    assert found["load_cv"] == cv
     assert found["routing_efficiency"] == pytest.approx(100 - 10 * cv)
     assert found["imbalanced_experts"] == [0, 2, 3]  # under half or over 1.5 of the mean, 4
     assert found["avg_tokens_per_expert"] == 4
@@ -186,5 +187,5 @@ def test_dashboard_says_na():
     stats["expert_routing"].update(load_balance_score=0.4, load_balance_excess=0.35,
                                    expert_utilization=[70.0, 30.0])
     text = dashboard.text(stats)
-    assert "0.400 (Poor; 0 is even)" in text and "[70.0%, 30.0%]" in text
+    assert "0.40 (Poor; 1 is even)" in text and "[70.0%, 30.0%]" in text
     assert dashboard.word(0.0, dashboard.BALANCE) == "Good"

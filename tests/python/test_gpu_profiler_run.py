@@ -42,7 +42,8 @@ def test_the_tool_finds_the_same_figures(profiler):
     mine = stats["expert_routing"]
     assert row["load"] == mine["tokens_per_expert"] == [14 * 13, 140, 14, 14]
     assert row["utilization_pct"] == pytest.approx(mine["expert_utilization"])
-    assert row["legacy"]["load_balance_score"] == pytest.approx(mine["load_balance_score"])
+    assert row["balancedness"] == pytest.approx(mine["load_balance_score"])
+    assert row["cv"] == pytest.approx(mine["load_cv"])
     assert row["legacy"]["routing_efficiency"] == pytest.approx(mine["routing_efficiency"])
     assert row["cv_excess"] == pytest.approx(mine["load_balance_excess"])
     assert row["invalid"] == mine["invalid_assignments"] == 14

@@ -4,10 +4,12 @@ import gzip
 import json
 import os
 import re
+import warnings
 
 import pytest
 
 import moescope
+from moescope import _library
 
 torch = pytest.importorskip("torch")
 
@@ -100,3 +102,66 @@ def test_the_default_worker_is_this_process(tmp_path):
     moescope.tensorboard_trace_handler(str(tmp_path / "log"))(profiler)
     assert re.fullmatch(rf".+_{os.getpid()}\.\d+\.pt\.trace\.json",
                         os.listdir(tmp_path / "log")[0])
+
+
+def test_metadata_is_in_the_files_and_the_run(tmp_path):
+    run = str(tmp_path / "a.mscope")
+    prof = moescope.profile(run=run)
+    prof.add_metadata("before", "early")
+    with prof:
+        torch.ones(2) + 1
+        prof.add_metadata("said", 'a "word" \\ and\nmore')
+        prof.add_metadata_json("sizes", json.dumps({"batch": [1, 2], "path": "C:\\x"}))
+        with pytest.raises(ValueError, match="'bad' is no JSON"):
+            prof.add_metadata_json("bad", "{")
+        with pytest.raises(TypeError, match="value is 3"):
+            prof.add_metadata("n", 3)
+    path = str(tmp_path / "t.json")
+    prof.export_chrome_trace(path)
+    with open(path) as f:
+        trace = json.load(f)
+    assert trace["before"] == "early" and trace["said"] == "a 'word' / and more"
+    assert trace["sizes"] == {"batch": [1, 2], "path": "C:/x"}
+    rows = json.loads(_library.run_tool("sql", run, "select key, value from facts", "--json"))["rows"]
+    facts = dict(rows)
+    assert facts["before"] == "early" and facts["said"] == 'a "word" \\ and\nmore'
+
+
+def test_events_of_all_windows(tmp_path):
+    """acc_events: two windows of one step with three additions each."""
+    with moescope.profile(run=str(tmp_path / "a.mscope"), acc_events=True,
+                          schedule=moescope.schedule(wait=1, warmup=0, active=1)) as prof:
+        for _ in range(4):
+            for _ in range(3):
+                torch.ones(2) + 1
+            prof.step()
+    assert {row.key: row.count for row in prof.key_averages()}["aten::add"] == 6
+
+
+def test_collection_off_and_on(tmp_path):
+    with moescope.profile(run=str(tmp_path / "a.mscope"),
+                          activities=[moescope.ProfilerActivity.CPU]) as prof:
+        torch.ones(2) + 1
+        prof.toggle_collection_dynamic(False, [moescope.ProfilerActivity.CPU])
+        torch.ones(2) * 2
+        prof.toggle_collection_dynamic(True, [moescope.ProfilerActivity.CPU])
+        torch.ones(2) - 1
+    names = {row.key for row in prof.key_averages()}
+    assert {"aten::add", "aten::sub"} <= names and "aten::mul" not in names
+
+
+def test_timeline_of_memory(tmp_path):
+    with moescope.profile(run=str(tmp_path / "a.mscope"), record_shapes=True, profile_memory=True,
+                          with_stack=True) as prof:
+        layer = torch.nn.Linear(8, 8)
+        layer(torch.ones(2, 8)).sum().backward()
+    path = str(tmp_path / "m.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch gives it up some day
+        prof.export_memory_timeline(path, device="cpu")
+    with open(path) as f:
+        times, sizes = json.load(f)
+    assert len(times) == len(sizes) > 1
+    plain = profiled(str(tmp_path / "b.mscope"))
+    with pytest.raises(ValueError, match="record_shapes=True, profile_memory=True, with_stack=True"):
+        plain.export_memory_timeline(path)

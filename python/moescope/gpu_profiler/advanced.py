@@ -17,7 +17,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, Optional
 
 from .. import _library as lib
-from .. import api, errors
+from .. import api, checks, errors
 from ..memory import allocator
 from . import dashboard, indices, reports
 from .memory_figures import memory_summary
@@ -41,11 +41,13 @@ class AdvancedGPUProfiler:
     def __init__(self, num_experts: int = 8, enable_profiling: bool = True,
                  output_dir: str = "profiler_output", max_history: int = 1000,
                  level: str = "trace") -> None:
+        num_experts = checks.whole("num_experts", num_experts, None)
         if not 1 <= num_experts <= 32768:
             raise errors.BadDimensions(f"num_experts is {num_experts}; give the number of experts "
                                        "of a layer, from 1 to 32768")
-        if max_history < 1:
+        if checks.whole("max_history", max_history, None) < 1:
             raise errors.BadDimensions(f"max_history is {max_history}; give 1 or more")
+        checks.one_of("level", level, api.LEVELS)
         self.num_experts = num_experts
         self.enable_profiling = enable_profiling
         self.output_dir = output_dir
@@ -139,6 +141,7 @@ class AdvancedGPUProfiler:
             return
         expert = self._expert(expert_id)
         size = _size(size_bytes)
+        checks.text("operation", operation)
         with self._lock:
             address = self._allocations.add(size, expert, operation)
             self._library.moescope_alloc(
@@ -154,6 +157,7 @@ class AdvancedGPUProfiler:
             return
         expert = self._expert(expert_id)
         size = _size(size_bytes)
+        checks.text("operation", operation)
         with self._lock:
             for address in self._allocations.remove(size, expert, operation):
                 self._library.moescope_free(address, -1)
@@ -166,7 +170,8 @@ class AdvancedGPUProfiler:
         Called plainly its time stays unknown: the profiler was not told when the work began."""
         if not self._active:
             return Timed()
-        execution = Execution(kernel_name, self._expert(expert_id), operation_type)
+        execution = Execution(checks.text("kernel_name", kernel_name), self._expert(expert_id),
+                              checks.text("operation_type", operation_type))
         with self._lock:
             calls = self._executions.begin(execution)
         self._library.moescope_counter(f"executions of {kernel_name}".encode(errors="replace"),
@@ -184,6 +189,7 @@ class AdvancedGPUProfiler:
         if not self._active:
             return Timed()
         size = _size(size_bytes)
+        checks.text("transfer_type", transfer_type)
         with self._lock:
             total = self._transfers.add(transfer_type, size)
         self._library.moescope_counter(f"{transfer_type} bytes".encode(errors="replace"), total)
@@ -202,7 +208,8 @@ class AdvancedGPUProfiler:
         fetched without waiting."""
         if not self._active:
             return
-        tokens = int(token_count)
+        tokens = checks.whole("token_count", token_count, None)
+        layer = checks.whole("layer", layer)
         if indices.on_device(expert_indices):
             self._fetch(expert_indices, tokens, layer)
         else:
@@ -212,6 +219,7 @@ class AdvancedGPUProfiler:
         """One iteration ends here. Leaks are looked for from step to step."""
         if not self._active:
             return
+        tokens = checks.whole("tokens", tokens)
         with self._lock:
             self._arrived()
             live = dict(self._allocations.site_bytes)
@@ -272,10 +280,11 @@ class AdvancedGPUProfiler:
     def _expert(self, expert: Optional[int]) -> Optional[int]:
         if expert is None:
             return None
-        if not 0 <= expert < self.num_experts:
+        number = checks.whole("expert_id", expert, None)
+        if not 0 <= number < self.num_experts:
             raise errors.BadDimensions(f"expert_id {expert} is not one of {self.num_experts} "
                                        "experts; give num_experts to the profiler")
-        return int(expert)
+        return number
 
     def _timed(self, name: str, expert: Optional[int], operation: str,
                done: Callable[[float], None]) -> Timed:
@@ -377,10 +386,11 @@ def profile_function(profiler: AdvancedGPUProfiler,
 
 
 def _size(size: int) -> int:
-    if size < 0:
+    number = checks.whole("size_bytes", size, None)
+    if number < 0:
         raise errors.BadDimensions(f"a size of {size} bytes; sizes are not negative, a free is "
                                    "reported with profile_memory_deallocation")
-    return int(size)
+    return number
 
 
 def _fresh_run(folder: str) -> str:

@@ -35,7 +35,7 @@ def text(stats: Dict[str, Any]) -> str:
     moved, routing = stats["data_movement"], stats["expert_routing"]
     peak, total = memory["peak_memory_mb"], memory["total_memory_mb"]
     fragmentation = memory["fragmentation_percent"]
-    cv, excess = routing["load_balance_score"], routing["load_balance_excess"]
+    score, excess = routing["load_balance_score"], routing["load_balance_excess"]
     share = f" ({100 * peak / total:.1f}%)" if peak is not None and total else ""
     lines = [
         "moescope: GPU profiler",
@@ -57,8 +57,8 @@ def text(stats: Dict[str, Any]) -> str:
         "Expert routing",
         "  Expert utilization:  " + listed(routing["expert_utilization"],
                                            lambda pct: f"{pct:.1f}%"),
-        "  Load balance score:  " + number(cv, "{:.3f}")
-        + (f" ({word(excess, BALANCE)}; 0 is even)" if excess is not None else ""),
+        "  Load balance score:  " + number(score, "{:.2f}")
+        + (f" ({word(excess, BALANCE)}; 1 is even)" if excess is not None else ""),
         f"  Routing efficiency:  {number(routing['routing_efficiency'], '{:.1f}%')}",
     ]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import sys
 from typing import Any, List, Optional
 
 from .. import _library as lib
-from .. import errors
+from .. import checks, errors
 
 CHUNK_ROWS = 4096  # of the short form, so that a million tokens need no array of a million rows
 
@@ -19,9 +19,9 @@ def flatten(indices: Any) -> List[int]:
     if hasattr(indices, "tolist"):
         indices = indices.tolist()
     if not isinstance(indices, (list, tuple)):
-        return [int(indices)]
+        return [checks.whole("expert_indices", indices, None, " or a list of them")]
     return [n for part in indices for n in (flatten(part) if isinstance(part, (list, tuple))
-                                            else [int(part)])]
+                                            else [checks.whole("an expert index", part, None)])]
 
 
 def slots_of(entries: int, tokens: int) -> Optional[int]:

@@ -12,8 +12,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
 from .. import _library as lib
 from ..memory.allocator import put
-from ..routing import summary
-from .statistics import MB, Execution, Routed, Sample
+from .statistics import MB, Execution, Routed, Sample, balance
 
 NO_COUNTERS = "needs hardware counters, which were not collected"
 
@@ -90,7 +89,7 @@ def _kernel_row(execution: Execution) -> List[Any]:
 
 def _routing_row(routed: Routed) -> List[Any]:
     return [routed.timestamp, routed.tokens, sum(n > 0 for n in routed.counts),
-            summary.cv(routed.counts), *routed.counts]
+            balance(routed.counts), *routed.counts]
 
 
 def _device_figures(run: str, document: Dict[str, Any]) -> None:

@@ -296,6 +296,11 @@ class Routed(NamedTuple):
     counts: List[int]
 
 
+def balance(counts: List[int]) -> Optional[float]:
+    """Mean load over the largest: 1 is even, 1 / experts is all on one."""
+    return sum(counts) / len(counts) / max(counts) if sum(counts) else None
+
+
 class Routings:
     """Assignments of tokens to experts."""
 
@@ -327,7 +332,8 @@ class Routings:
         out: Dict[str, Any] = {}
         put(out, "expert_utilization",
             [100.0 * n / total for n in self.counts] if total else None, none)
-        put(out, "load_balance_score", cv, none)
+        put(out, "load_balance_score", balance(self.counts), none)
+        put(out, "load_cv", cv, none)
         put(out, "load_balance_excess", self.excess(), none)
         put(out, "routing_efficiency",
             None if cv is None else min(100.0, max(0.0, 100 - 10 * cv)), none)

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Union
 
 from torch import nn
 
-from .. import api, errors, frames
+from .. import api, checks, errors, frames
 from . import capture, recording
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
@@ -76,10 +76,11 @@ class MoEProfiler:
                  pattern: Optional[str] = None, warmup_steps: int = 0, sampling_rate: int = 1,
                  weights: bool = True, scores: bool = False, steps: str = "auto",
                  max_tokens: int = 16384) -> None:
-        if mode not in MODES:
-            raise ValueError(f"mode '{mode}' is not one of {', '.join(MODES)}")
-        if steps not in ("auto", "manual"):
-            raise ValueError(f"steps '{steps}' is not one of auto, manual")
+        if not isinstance(model, nn.Module):
+            got = "None" if model is None else f"a {type(model).__name__}"
+            raise TypeError(f"MoEProfiler got {got} as its model; give a torch.nn.Module")
+        checks.one_of("mode", mode, MODES)
+        checks.one_of("steps", steps, ("auto", "manual"))
         self._model = getattr(model, "_orig_mod", model)
         self._mode, self._weights = mode, weights
         self._scores = scores and mode == "tokens"
@@ -232,4 +233,7 @@ class MoEProfiler:
         """A matplotlib figure: flops, latency, k, loads, k_histogram or sheet."""
         from . import plots
         self._check_open()
+        if not 0 <= checks.whole("layer", layer) < len(self.wrappers):
+            raise IndexError(f"layer {layer} is not one of the model's {len(self.wrappers)} MoE "
+                             f"layers; give 0 to {len(self.wrappers) - 1}")
         return plots.draw(kind, self.wrappers[layer])

@@ -15,9 +15,24 @@ from .. import errors
 def name_run(collector: Any, run: Optional[str]) -> None:
     """Traces of a torch profiler that has not started yet will say which run they belong to."""
     text = json.dumps({"version": lib.VERSION, "run": run}, ensure_ascii=False)
-    if "\\" in text:  # torch writes a slash for each backslash, and the file is no JSON any more
+    if "\\" in text:  # a path is right or absent
         text = json.dumps({"version": lib.VERSION, "run": None})
     collector.preset_metadata_json("moescope", text)
+
+
+def json_for_torch(text: str) -> str:
+    """The same JSON without backslashes: torch writes a slash for each, and the file would be none.
+    Quotes inside strings become single ones, backslashes slashes, control characters spaces."""
+    def plain(value: Any) -> Any:
+        if isinstance(value, str):
+            marks = value.replace('"', "'").replace("\\", "/")
+            return "".join(" " if c < " " or c == "\x7f" else c for c in marks)
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        if isinstance(value, dict):
+            return {plain(key): plain(one) for key, one in value.items()}
+        return value
+    return json.dumps(plain(json.loads(text)), ensure_ascii=False)
 
 
 class TraceFile:

@@ -34,9 +34,15 @@ def activities_of_torch(activities: Optional[Iterable[Any]]) -> Optional[list]:
 
 
 def collector(activities: Optional[Iterable[Any]], schedule: Optional[Callable[[int], Any]],
-              on_trace_ready: Optional[Callable[[Any], Any]], flags: dict) -> Any:
+              on_trace_ready: Optional[Callable[[Any], Any]], flags: dict,
+              acc_events: bool = False) -> Any:
     """A torch.profiler.profile that is not yet started."""
     import torch
+
+    if schedule is not None and not callable(schedule):
+        raise TypeError(f"schedule is {schedule!r}; give moescope.schedule(wait=, warmup=, active=)")
+    if acc_events:  # older versions of torch have no such argument
+        flags = dict(flags, acc_events=True)
 
     config = None
     if flags["with_stack"]:  # without it torch throws the stacks of operations away

@@ -7,17 +7,18 @@ allocator's history is in it too, where there is a CUDA device (memory/history.p
 collected by torch (operations.py) and go into the run when their window closes (into_run.py).
 key_averages() shows what torch has of them, with memory and stacks, which the run has no place for.
 """
+import json
 import os
 import warnings
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Dict, Iterable, Optional
 
 from .. import _library as lib
-from .. import api, errors
+from .. import api, checks, errors
 from ..memory.allocator import cuda
 from ..memory.history import record_memory
 from . import into_run, operations
 from .events import Averages
-from .export import TraceFile, name_run
+from .export import TraceFile, json_for_torch, name_run
 from .phases import Phases
 from .ranges import annotated
 from .schedule import ProfilerAction
@@ -36,16 +37,18 @@ class profile:
                  on_trace_ready: Optional[Callable[["profile"], Any]] = None,
                  record_shapes: bool = False, profile_memory: bool = False,
                  with_stack: bool = False, with_flops: bool = False, with_modules: bool = False,
-                 run: Optional[str] = None) -> None:
+                 acc_events: bool = False, run: Optional[str] = None) -> None:
         self.on_trace_ready = on_trace_ready
         self.flags = {"record_shapes": record_shapes, "profile_memory": profile_memory,
                       "with_stack": with_stack, "with_flops": with_flops,
                       "with_modules": with_modules}
         self.run: Optional[str] = run
-        self._collector = operations.collector(activities, schedule, self._trace_ready, self.flags)
+        self._collector = operations.collector(activities, schedule, self._trace_ready, self.flags,
+                                               acc_events)
         self._trace = TraceFile(self._collector)  # of the last window
         self._phases = Phases()
         self._memory = record_memory() if profile_memory else None
+        self._metadata: Dict[str, str] = {}  # JSON, for the run that is not open yet
         self._started = self._owns_run = self._paused = False
         self._step_of_run = 0
 
@@ -65,6 +68,8 @@ class profile:
         operations.check_free()
         self._open_run()
         name_run(self._collector, self.run)
+        for key, value in self._metadata.items():
+            api.info(key, value)
         try:
             self._collector.start()
         except BaseException:
@@ -115,7 +120,8 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False,
                      group_by_stack_n: int = 0) -> Averages:
-        """Operations of the last window of recorded steps, summed by name."""
+        """Operations of the last window of recorded steps, summed by name; with acc_events of all
+        windows so far."""
         self._check_recorded()
         if group_by_input_shape and not self.flags["record_shapes"]:
             raise ValueError("shapes were not recorded; use profile(record_shapes=True)")
@@ -135,6 +141,56 @@ class profile:
         if not self.flags["with_stack"]:
             raise ValueError("stacks were not recorded; use profile(with_stack=True)")
         self._collector.export_stacks(path, metric)
+
+    def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:
+        """Memory by category over time, as torch has it: .html, .json, .json.gz or .raw.json.gz.
+
+        Needs record_shapes, profile_memory and with_stack."""
+        self._check_recorded()
+        missing = [name for name in ("record_shapes", "profile_memory", "with_stack")
+                   if not self.flags[name]]
+        if missing:
+            raise ValueError("a timeline of memory needs what was not recorded; use profile("
+                             + ", ".join(f"{name}=True" for name in missing) + ")")
+        if not hasattr(self._collector, "export_memory_timeline"):
+            raise errors.NotCaptured("this version of torch has no timeline of memory; 'moescope "
+                                     "memory' and 'moescope plot' show that of the run")
+        self._collector.export_memory_timeline(path, device)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """A text for the trace files and for the run, where it is a fact in the report."""
+        self._add_metadata(key, checks.text("value", value), json.dumps(value))
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """The same with a value that is JSON itself."""
+        try:
+            json.loads(checks.text("value", value))
+        except ValueError as why:
+            raise ValueError(f"the value of '{key}' is no JSON ({why}); use json.dumps, or "
+                             "add_metadata for a plain text") from None
+        self._add_metadata(key, value, value)
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """add_metadata_json by another name: either may be called before start()."""
+        self.add_metadata_json(key, value)
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
+        """Operations (CPU) or device work (CUDA) of torch's collector on or off from here on; the
+        device work that moescope itself records goes on."""
+        found = operations.activities_of_torch(activities)
+        if self._collector.profiler is not None:
+            self._collector.toggle_collection_dynamic(enable, found)
+
+    def _add_metadata(self, key: str, fact: str, value: str) -> None:
+        """torch forgets what comes while it does not record, unless it was told before."""
+        value = json_for_torch(value)
+        self._collector.preset_metadata_json(checks.text("key", key), value)
+        if not self._started:
+            self._metadata[key] = fact
+            return
+        api.info(key, fact)
+        if self._collector.profiler is not None:
+            self._collector.add_metadata_json(key, value)
 
     def _repr_html_(self) -> str:
         if self._collector.profiler is None or self._started:
