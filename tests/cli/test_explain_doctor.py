@@ -253,6 +253,7 @@ def doctor_finds_the_toolkit():
 # In place of moescope-load: tells what it was started with, and ends well once all four have begun.
 LOAD = '''#!{python}
 import ctypes, json, os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # told so once it has shifted; it ends by itself
 begun = pathlib.Path("{folder}")
 words = " ".join(sys.argv[1:])
 if os.environ.get("MOESCOPE_SHIFTS") == "2":
