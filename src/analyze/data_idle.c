@@ -78,20 +78,24 @@ static bool launches(const struct callers *callers, uint16_t shard, uint32_t thr
 	return own && own * LAUNCHING_SHARE >= all;
 }
 
-/* Data ranges of the threads that launch work, merged; the lane is the process. */
+#define ADD_DATA(table)                                                                            \
+	for (size_t i = 0; r >= 0 && i < (table)->n; i++)                                          \
+		if (run_site(run, (table)->site[i]).phase == MOESCOPE_DATA &&                      \
+		    launches(&callers, (table)->shard[i], (table)->thread[i]))                     \
+	r = add_span(data, (struct span){ .start_ns = (table)->start_ns[i],                        \
+					  .end_ns = (table)->start_ns[i] +                         \
+						    (table)->duration_ns[i],                       \
+					  .shard = (table)->shard[i] })
+
+/* Data ranges of the threads that launch work, merged; the lane is the process. Old files of
+ * PyTorch have the loader as an operation. */
 static int collect_data(const struct run *run, struct spans *data)
 {
-	const struct table_range *range = &run->range;
 	struct callers callers = { 0 };
 	int r = count_calls(run, &callers);
 
-	for (size_t i = 0; r >= 0 && i < range->n; i++)
-		if (run_site(run, range->site[i]).phase == MOESCOPE_DATA &&
-		    launches(&callers, range->shard[i], range->thread[i]))
-			r = add_span(data, (struct span){ .start_ns = range->start_ns[i],
-							  .end_ns = range->start_ns[i] +
-								    range->duration_ns[i],
-							  .shard = range->shard[i] });
+	ADD_DATA(&run->range);
+	ADD_DATA(&run->op);
 	free(callers.items);
 	if (data->n)
 		data->n = spans_merge(data->items, data->n);

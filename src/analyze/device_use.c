@@ -9,47 +9,103 @@
 
 #include "analyze/data_idle.h"
 #include "analyze/device_samples.h"
+#include "analyze/steady.h"
 #include "analyze/transfers.h"
 
-#define OUTSIDE_SHARE 0.01 /* of a window outside all steps: less does not matter */
+#define OUTSIDE_SHARE 0.01 /* of a window outside the steady part: less does not matter */
 enum { MEMORY_PAGEABLE = 1 };
 
-/* The selection that goes from the first finished step to the last one; false: there is none. */
-static bool steps_window(const struct run *run, const struct selection *sel,
-			 struct selection *ret_sel, int64_t *ret_start, int64_t *ret_end)
+/* From the first steady step of the process to its last one; false: it has none. */
+static bool steps_window(const struct run *run, const struct selection *sel, const bool *starting,
+			 struct timeline_window *window)
 {
 	const struct table_step *step = &run->step;
 	bool any = false;
 
-	*ret_sel = *sel;
 	for (size_t i = 0; i < step->n; i++) {
-		int64_t end = step->start_ns[i] + step->duration_ns[i];
+		int64_t start = step->start_ns[i], end = start + step->duration_ns[i];
 
-		if (step->unfinished[i] || !selection_has_step(sel, step->step[i]))
+		if (step->shard[i] != window->shard || step->unfinished[i] || starting[i] ||
+		    !selection_has_step(sel, step->step[i]))
 			continue;
-		if (!any || step->step[i] < ret_sel->step_first)
-			ret_sel->step_first = step->step[i];
-		if (!any || step->step[i] > ret_sel->step_last)
-			ret_sel->step_last = step->step[i];
-		*ret_start = any && *ret_start < step->start_ns[i] ? *ret_start : step->start_ns[i];
-		*ret_end = any && *ret_end > end ? *ret_end : end;
+		window->start_ns = any && window->start_ns < start ? window->start_ns : start;
+		window->end_ns = any && window->end_ns > end ? window->end_ns : end;
 		any = true;
 	}
 	return any;
 }
 
-static bool much_outside(const struct timeline *timeline, int64_t start, int64_t end)
+static void count_steps(const struct run *run, const struct selection *sel, const bool *starting,
+			struct device_use *use)
 {
+	const struct table_step *step = &run->step;
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < step->n; i++) {
+		if (step->unfinished[i] || !selection_has_step(sel, step->step[i]))
+			continue;
+		use->starting_steps += starting[i];
+		sum += starting[i] ? 0 : (double)step->duration_ns[i];
+		n += !starting[i];
+	}
+	use->step_ns = n ? sum / (double)n : 0;
+}
+
+/* Windows of the devices by the steps of their process; those of a process without steps by the
+ * steps of all others that have a device. How many. */
+static size_t step_windows(const struct run *run, const struct selection *sel, const bool *starting,
+			   const struct timeline *timeline, struct timeline_window *windows)
+{
+	int64_t first = INT64_MAX, last = INT64_MIN;
+	size_t n = 0;
+
 	for (size_t i = 0; i < timeline->n; i++) {
+		const struct timeline_device *d = &timeline->devices[i];
+		struct timeline_window *window = &windows[i];
+
+		*window = (struct timeline_window){ 0, 0, d->device, d->shard };
+		if (!steps_window(run, sel, starting, window))
+			continue;
+		first = window->start_ns < first ? window->start_ns : first;
+		last = window->end_ns > last ? window->end_ns : last;
+	}
+	for (size_t i = 0; i < timeline->n; i++) {
+		const struct timeline_device *d = &timeline->devices[i];
+		struct timeline_window window = windows[i];
+
+		if (window.end_ns == window.start_ns) {
+			window.start_ns = d->start_ns > first ? d->start_ns : first;
+			window.end_ns = d->end_ns < last ? d->end_ns : last;
+		}
+		if (window.end_ns > window.start_ns)
+			windows[n++] = window;
+	}
+	return n;
+}
+
+/* What the windows leave out; false: next to nothing. */
+static bool leave_out(const struct timeline *timeline, const struct timeline_window *windows,
+		      size_t n, double *ret_aside_ns)
+{
+	bool much = n < timeline->n;
+
+	for (size_t i = 0, w = 0; i < timeline->n; i++) {
 		const struct timeline_device *d = &timeline->devices[i];
 		double outside = 0;
 
-		outside += d->start_ns < start ? (double)(start - d->start_ns) : 0;
-		outside += d->end_ns > end ? (double)(d->end_ns - end) : 0;
-		if (outside > OUTSIDE_SHARE * (double)(d->end_ns - d->start_ns))
-			return true;
+		if (w == n || windows[w].shard != d->shard || windows[w].device != d->device)
+			continue;
+		outside += d->start_ns < windows[w].start_ns
+				   ? (double)(windows[w].start_ns - d->start_ns)
+				   : 0;
+		outside += d->end_ns > windows[w].end_ns ? (double)(d->end_ns - windows[w].end_ns)
+							 : 0;
+		*ret_aside_ns += outside;
+		much |= outside > OUTSIDE_SHARE * (double)(d->end_ns - d->start_ns);
+		w++;
 	}
-	return false;
+	return much;
 }
 
 static const struct timeline_device *device_of(const struct timeline *timeline, uint16_t shard,
@@ -100,8 +156,56 @@ static void add_device(struct device_use *use, const struct timeline_device *d, 
 	use->host_ns += data < host ? host - data : 0;
 	use->sync_ns += data < host ? sync : sync - (data - host);
 	use->copy_wait_ns += (double)idle[IDLE_COPY];
+	use->queued_ns += (double)idle[IDLE_QUEUED];
+	use->unknown_ns += (double)idle[IDLE_UNKNOWN];
 	use->copy_alone_ns += (double)(d->copy_ns - d->overlap_ns);
 	use->short_gaps += d->short_gaps;
+	use->short_gaps_ns += (double)d->short_gaps_ns;
+}
+
+/* Long gaps in which code was prepared, out of a device of a run without steps. */
+static double drop_preparing(struct timeline_device *d)
+{
+	size_t n = 0;
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < d->n_long_gaps; i++)
+		n += d->long_gaps[i].prepares;
+	for (size_t i = 0; n <= STEADY_PREPARES && i < d->n_long_gaps; i++) {
+		const struct timeline_gap *gap = &d->long_gaps[i];
+
+		if (!gap->prepares)
+			continue;
+		for (int c = 0; c < IDLE_CAUSES; c++) {
+			d->idle_by_cause[c] -= gap->causes[c];
+			/* What the profiler hid is in no window. */
+			sum += c != IDLE_PROFILER ? gap->causes[c] : 0;
+			d->window_ns -= gap->causes[c];
+		}
+	}
+	return (double)sum;
+}
+
+/* Processes beside those of the run on devices that it was listed on, too. */
+static size_t count_others(const struct run *run)
+{
+	const struct table_process *t = &run->process;
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		bool own = false, again = false, shared = false;
+
+		for (size_t s = 0; s < run->n_shards && !own; s++)
+			own = run->shards[s].pid == t->pid[i];
+		for (size_t j = 0; j < i && !again; j++)
+			again = t->pid[j] == t->pid[i];
+		for (size_t j = 0; j < t->n && !own && !again && !shared; j++)
+			for (size_t s = 0; s < run->n_shards && !shared; s++)
+				shared = t->device[j] == t->device[i] &&
+					 run->shards[s].pid == t->pid[j];
+		n += shared && !t->kind[i];
+	}
+	return n;
 }
 
 static int measure(const struct run *run, const struct timeline *timeline,
@@ -110,11 +214,42 @@ static int measure(const struct run *run, const struct timeline *timeline,
 	int64_t *data_idle = calloc(timeline->n + 1, sizeof(*data_idle));
 	int r = data_idle ? data_idle_measure(run, timeline, coverage, data_idle) : -ENOMEM;
 
-	for (size_t i = 0; r >= 0 && i < timeline->n; i++)
-		add_device(use, &timeline->devices[i], data_idle[i]);
+	for (size_t i = 0; r >= 0 && i < timeline->n; i++) {
+		struct timeline_device d = timeline->devices[i];
+
+		if (!use->of_steps)
+			use->prepare_ns += drop_preparing(&d);
+		add_device(use, &d, data_idle[i]);
+	}
 	free(data_idle);
 	device_samples_summarize(run, timeline, use);
 	count_copies(run, timeline, use);
+	use->others = count_others(run);
+	return r;
+}
+
+/* Windows of the steady part of each device; *ret_n 0: all of the timeline. */
+static int choose_windows(const struct run *run, const struct selection *sel,
+			  const struct timeline *timeline, struct timeline_window *windows,
+			  size_t *ret_n, struct device_use *use)
+{
+	bool *starting = calloc(run->step.n + 1, sizeof(*starting));
+	bool chosen = selection_is_window(sel);
+	int r = starting && !chosen ? steady_steps(run, sel, starting) : 0;
+	size_t n;
+
+	if (!starting)
+		return -ENOMEM;
+	n = r < 0 ? 0 : step_windows(run, sel, starting, timeline, windows);
+	/* Steps of a process without a device say nothing about the others' windows. */
+	use->of_steps = n > 0;
+	if (n)
+		count_steps(run, sel, starting, use);
+	for (size_t i = 0; !n && i < timeline->n; i++)
+		windows[i] = steady_window(&timeline->devices[i]);
+	n = n ? n : timeline->n;
+	*ret_n = !chosen && leave_out(timeline, windows, n, &use->aside_ns) ? n : 0;
+	free(starting);
 	return r;
 }
 
@@ -124,20 +259,23 @@ int device_use_analyze(const struct run *run, const struct selection *sel,
 {
 	struct device_use use = { .dram_pct = value_absent("no device records"),
 				  .tensor_pct = value_absent("no device records") };
-	struct timeline stepped = { 0 };
-	struct selection steps;
-	int64_t start = 0, end = 0;
-	int r = 0;
+	struct timeline_window *windows;
+	struct timeline steady = { 0 };
+	size_t n = 0;
+	int r;
 
-	use.of_steps = timeline->n && steps_window(run, sel, &steps, &start, &end);
-	if (use.of_steps && !selection_is_window(sel) && much_outside(timeline, start, end))
-		r = timeline_analyze(run, &steps, &stepped);
-	/* Steps of a process without a device say nothing about the others' windows. */
-	if (r >= 0 && stepped.devices && !stepped.n)
-		use.of_steps = false;
-	if (r >= 0 && timeline->n)
-		r = measure(run, stepped.n ? &stepped : timeline, coverage, &use);
-	timeline_release(&stepped);
+	if (!timeline->n) {
+		*ret_use = use;
+		return 0;
+	}
+	windows = calloc(timeline->n, sizeof(*windows));
+	r = windows ? choose_windows(run, sel, timeline, windows, &n, &use) : -ENOMEM;
+	if (r >= 0 && n)
+		r = timeline_analyze_in(run, windows, n, &steady);
+	if (r >= 0)
+		r = measure(run, n ? &steady : timeline, coverage, &use);
+	timeline_release(&steady);
+	free(windows);
 	if (r < 0)
 		return r;
 	if (use.window_ns <= 0)

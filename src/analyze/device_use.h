@@ -2,9 +2,10 @@
  *
  * How the devices spent the time of the steps, for the rules: what of it can be won back.
  *
- * The window is that from the first step to the last one, so that loading a model is not taken for
- * starvation; without steps it is the window of timeline.h. Only what records cover counts, less
- * what attaching and detaching hide. Several devices are added up: shares are means over them.
+ * The window is the steady part of the run (steady.h): from the first usual step to the last one, so
+ * that loading a model is not taken for starvation; without steps, of the window of timeline.h. With
+ * chosen steps it is all of them. Only what records cover counts, less what attaching and detaching
+ * hide. Several devices are added up: shares are means over them.
  *
  * data_idle   time in which a device had nothing to do while a thread that launches work was in a
  *             range of phase data. A thread launches work when it made at least a tenth of the
@@ -32,8 +33,15 @@ struct device_use {
 	double window_ns, busy_ns, kernel_ns;
 	double launch_ns, host_ns, data_ns, sync_ns; /* idle, disjoint */
 	double copy_wait_ns;			     /* idle, waiting on a copy */
+	double queued_ns, unknown_ns;		     /* idle: launched and not begun; not known why */
 	double copy_alone_ns;			     /* busy with copies only */
 	uint64_t short_gaps;
+	double short_gaps_ns;
+	/* What was left out: start-up and end (of all windows), and preparing of code between them. */
+	double aside_ns, prepare_ns;
+	double step_ns;	       /* mean of the steps in the window; 0: none */
+	size_t starting_steps; /* left out */
+	size_t others;	       /* processes that used the devices, too, by the driver's list */
 	/* Copies in the window. */
 	uint64_t copies, small_copies, copy_bytes;
 	int64_t copy_ns, pageable_ns;

@@ -62,19 +62,22 @@ static int collect_all(const struct attribution *at, const struct device_lanes *
 	return r;
 }
 
-static int collect(const struct run *run, struct lanes *lanes)
+/* The index is filled on success, and only then. */
+static int collect(struct digest_builder *b, struct lanes *lanes, struct idle_index *ret_index)
 {
 	struct device_lanes work;
 	struct attribution at;
-	int r = attribution_init_calls(&at, run);
+	int r = attribution_init_calls(&at, b->run);
 
 	if (r < 0)
 		return r;
-	r = device_lanes_init(&work, run);
+	r = device_lanes_init(&work, b->run);
 	if (r >= 0) {
 		r = collect_all(&at, &work, lanes);
 		device_lanes_release(&work);
 	}
+	if (r >= 0)
+		r = idle_index_init(ret_index, &at, &b->coverage);
 	attribution_release(&at);
 	return r;
 }
@@ -181,31 +184,27 @@ static int add_all(struct digest_builder *b, struct idle_sums *sums)
 	return r;
 }
 
-static int measure_all(struct digest_builder *b, const struct lanes *l, struct idle_sums *sums)
+static int measure_all(struct digest_builder *b, const struct lanes *l,
+		       const struct idle_index *index, struct idle_sums *sums)
 {
-	struct idle_index index;
-	int r = idle_index_init(&index, b->run, &b->coverage);
-
-	if (r < 0)
-		return r;
 	for (size_t i = 0, end; i < l->n; i = end) {
 		for (end = i; end < l->n && !order_lane(&l->stretches[i], &l->stretches[end]);)
 			end++;
-		measure_lane(b, &index, l, i, end, sums);
+		measure_lane(b, index, l, i, end, sums);
 	}
-	idle_index_release(&index);
 	return add_all(b, sums);
 }
 
 int digest_idle(struct digest_builder *b)
 {
 	struct idle_sums sums = { 0 };
+	struct idle_index index = { 0 };
 	struct lanes lanes = { 0 };
 	int r;
 
 	if (!b->has_device || !b->n_covered)
 		return 0;
-	r = collect(b->run, &lanes);
+	r = collect(b, &lanes, &index);
 	sums.busy_pct = calloc(b->n_covered, sizeof(double));
 	sums.devices = calloc(b->n_covered, sizeof(double));
 	if (r >= 0 && (!sums.busy_pct || !sums.devices))
@@ -215,7 +214,8 @@ int digest_idle(struct digest_builder *b)
 		r = r >= 0 && !sums.idle_ns[c] ? -ENOMEM : r;
 	}
 	if (r >= 0 && lanes.n)
-		r = measure_all(b, &lanes, &sums);
+		r = measure_all(b, &lanes, &index, &sums);
+	idle_index_release(&index);
 	free(lanes.stretches);
 	free(sums.busy_pct);
 	free(sums.devices);

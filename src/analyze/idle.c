@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "analyze/coverage.h"
+#include "analyze/transfers.h"
 #include "base/buf.h"
 
 /* Groups of idle_index.host. Only peer copies have a device. */
-enum { HOST_CALL, HOST_SYNC, HOST_COPY, PEER_COPY }; /* plain calls are not in it */
-enum { SYNC_STREAM_WAITS = 2 };			     /* of a sync record: the host does not */
+enum { HOST_CALL, HOST_SYNC, HOST_COPY, HOST_PREPARE, PEER_COPY }; /* plain calls are not in it */
+enum { SYNC_STREAM_WAITS = 2 }; /* of a sync record: the host does not */
 enum { COPY_PTOP = 10 };
 
 struct idle_edge {
@@ -28,12 +29,19 @@ const char *idle_cause_name(enum idle_cause cause)
 	return names[cause];
 }
 
+/* Of calls that load code or capture and build graphs. */
+static const char *const preparing[] = { "ModuleLoad", "LibraryLoad", "LinkComplete",
+					 "StreamEndCapture", "GraphInstantiate" };
+
 static uint32_t call_group(const char *name)
 {
 	if (strstr(name, "Synchronize"))
 		return HOST_SYNC;
 	if (strstr(name, "Memcpy") && !strstr(name, "Async"))
 		return HOST_COPY;
+	for (size_t i = 0; i < sizeof(preparing) / sizeof(preparing[0]); i++)
+		if (strstr(name, preparing[i]))
+			return HOST_PREPARE;
 	return HOST_CALL;
 }
 
@@ -71,18 +79,46 @@ static int64_t call_end(const struct table_api *api, size_t i)
 	return api->start_ns[i] + (api->duration_ns[i] > 0 ? api->duration_ns[i] : 1);
 }
 
+/* Blocking copies of a few bytes: those calls of the run, as bits. NULL: there are none. */
+static int small_copies(const struct attribution *at, const uint8_t *groups, uint64_t **ret_bits)
+{
+	const struct table_copy *copy = &at->run->copy;
+	uint64_t *bits = NULL;
+
+	for (size_t i = 0; at->copy_call && i < copy->n; i++) {
+		uint32_t call = at->copy_call[i];
+
+		if (call == NO_CALL32 || copy->bytes[i] >= TRANSFER_SMALL_BYTES ||
+		    groups[at->run->api.name[call]] != 1 + HOST_COPY)
+			continue;
+		if (!bits)
+			bits = calloc(at->run->api.n / 64 + 1, sizeof(*bits));
+		if (!bits)
+			return -ENOMEM;
+		bits[call / 64] |= UINT64_C(1) << call % 64;
+	}
+	*ret_bits = bits;
+	return 0;
+}
+
 /* Group after group, so that what was recorded in order needs no sorting. */
-static int add_calls(struct idle_index *index, const uint8_t *groups, size_t *capacity)
+static int add_calls(struct idle_index *index, const uint8_t *groups, const uint64_t *small,
+		     size_t *capacity)
 {
 	const struct table_api *api = &index->run->api;
 	int r = 0;
 
-	for (uint32_t group = HOST_SYNC; group <= HOST_COPY; group++)
-		for (size_t i = 0; r >= 0 && i < api->n; i++)
-			if (groups[api->name[i]] == 1 + group)
+	for (uint32_t group = HOST_SYNC; group <= HOST_PREPARE; group++)
+		for (size_t i = 0; r >= 0 && i < api->n; i++) {
+			uint32_t own = groups[api->name[i]] - 1U;
+
+			if (own == HOST_COPY && small && small[i / 64] >> i % 64 & 1)
+				own = HOST_SYNC;
+			if (own == group)
 				r = add_span(index, capacity,
 					     &(struct span){ api->start_ns[i], call_end(api, i),
 							     group, 0, api->shard[i] });
+		}
 	return r;
 }
 
@@ -149,9 +185,11 @@ static void note_calls(struct idle_index *index)
 	}
 }
 
-int idle_index_init(struct idle_index *index, const struct run *run,
+int idle_index_init(struct idle_index *index, const struct attribution *at,
 		    const struct coverage *coverage)
 {
+	const struct run *run = at->run;
+	uint64_t *small = NULL;
 	uint8_t *groups = NULL;
 	size_t capacity = 0;
 	int r;
@@ -161,12 +199,15 @@ int idle_index_init(struct idle_index *index, const struct run *run,
 	index->edges = calloc(coverage->n_windows + 1, sizeof(*index->edges));
 	r = index->has_calls && index->edges ? name_groups(run, &groups) : -ENOMEM;
 	if (r >= 0)
-		r = add_calls(index, groups, &capacity);
+		r = small_copies(at, groups, &small);
+	if (r >= 0)
+		r = add_calls(index, groups, small, &capacity);
 	if (r >= 0)
 		r = add_syncs(index, &capacity);
 	if (r >= 0)
 		r = add_peer_copies(index, &capacity);
 	free(groups);
+	free(small);
 	if (r < 0) {
 		idle_index_release(index);
 		return r;
@@ -202,6 +243,7 @@ struct idle_device idle_device(const struct idle_index *index, uint16_t shard, u
 		.sync = lane_of(index, shard, HOST_SYNC, 0),
 		.copy = lane_of(index, shard, HOST_COPY, 0),
 		.peer = lane_of(index, shard, PEER_COPY, device),
+		.prepare = lane_of(index, shard, HOST_PREPARE, 0),
 	};
 }
 
@@ -306,4 +348,11 @@ void idle_account(struct idle_device *device, const struct idle_gap *gap, int64_
 		split(device, rest.start_ns, begin, IDLE_HOST, causes);
 	split(device, begin, rest.end_ns,
 	      called >= rest.start_ns - IDLE_LAUNCH_NS ? IDLE_LAUNCH : IDLE_QUEUED, causes);
+}
+
+bool idle_prepares(struct idle_device *device, const struct idle_gap *gap)
+{
+	const struct span *call = first_after(&device->prepare, gap->start_ns);
+
+	return call && call->start_ns < gap->end_ns;
 }

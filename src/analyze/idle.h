@@ -5,7 +5,8 @@
  *
  * before `begin`: nothing was queued
  *   sync      a thread of the process was in a synchronisation when the gap began: the host waited
- *             for the device, and was then late with the next launch
+ *             for the device, and was then late with the next launch. A blocking copy of less than
+ *             TRANSFER_SMALL_BYTES is one: its wait is for the work before it, not for the bytes
  *   copy      inside a blocking copy call, or while a copy from or to this device ran on another
  *             one's engine
  *   host      else: the host was busy with its own code
@@ -49,7 +50,8 @@ struct coverage;
 /* What the host and other devices were doing. */
 struct idle_index {
 	const struct run *run;
-	struct span *host; /* merged: synchronisations, blocking copies, copies of other devices */
+	/* Merged: synchronisations, blocking copies, copies of other devices, preparing of code. */
+	struct span *host;
 	size_t n_host;
 	bool *has_calls; /* of each process */
 	/* Of each window of records: begin of the first and end of the last call in it. */
@@ -57,8 +59,8 @@ struct idle_index {
 	struct idle_edge *edges;
 };
 
-/* The coverage must outlive the index. */
-int idle_index_init(struct idle_index *index, const struct run *run,
+/* Run and coverage must outlive the index; of the attribution only the calls of copies are used. */
+int idle_index_init(struct idle_index *index, const struct attribution *at,
 		    const struct coverage *coverage);
 void idle_index_release(struct idle_index *index);
 
@@ -71,7 +73,7 @@ struct idle_lane {
 struct idle_device {
 	const struct idle_index *index;
 	uint16_t shard;
-	struct idle_lane sync, copy, peer;
+	struct idle_lane sync, copy, peer, prepare;
 };
 struct idle_device idle_device(const struct idle_index *index, uint16_t shard, uint32_t device);
 
@@ -84,5 +86,8 @@ struct idle_gap {
 
 /* Adds the gap's time to causes[IDLE_CAUSES]. */
 void idle_account(struct idle_device *device, const struct idle_gap *gap, int64_t *causes);
+/* A call in the gap loaded code, or made a graph: what comes before the first launch of something
+ * new, not between launches. */
+bool idle_prepares(struct idle_device *device, const struct idle_gap *gap);
 
 #endif

@@ -9,6 +9,7 @@
  *
  * What a rule's advice would gain, as a share of the time of the steps, gives its severity. No gain
  * is larger than the time that the rule is about, and no idle moment of a device is in two gains.
+ * Verdicts are about the steady part of a run (steady.h); slow-start says what that leaves out.
  */
 #ifndef ANALYZE_RULES_H
 #define ANALYZE_RULES_H
@@ -35,6 +36,7 @@
 	RULE("rank-late", rank_late)                                                               \
 	RULE("clock-throttled", clock_throttled)                                                   \
 	RULE("bandwidth-bound", bandwidth_bound)                                                   \
+	RULE("gpu-idle", gpu_idle)                                                                 \
 	RULE("gpu-busy", gpu_busy)                                                                 \
 	RULE("data-loading", data_loading)                                                         \
 	RULE("step-variation", step_variation)                                                     \

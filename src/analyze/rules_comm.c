@@ -9,15 +9,35 @@
 #define LATE_WAIT_PCT 2.0
 #define LATE_MATCHED 8 /* fewer collectives say nothing about who is late */
 
+/* One rank makes the others wait; what of the exposed time that is. */
+static bool one_is_late(const struct comm *comm, double *ret_wait_pct)
+{
+	const struct comm_skew *skew = &comm->skew;
+
+	if (skew->matched < LATE_MATCHED || !skew->late_rank.known || skew->late_pct.v < LATE_PCT ||
+	    !comm->wait_pct.known || comm->wait_pct.v < LATE_WAIT_PCT)
+		return false;
+	*ret_wait_pct = comm->wait_pct.v;
+	if (comm->exposed_pct.known && *ret_wait_pct > comm->exposed_pct.v)
+		*ret_wait_pct = comm->exposed_pct.v;
+	return true;
+}
+
 bool rule_comm_exposed(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct comm *comm = &f->comm;
+	double wait = 0, rest;
 
 	(void)run;
-	if (!comm->all.count || !comm->exposed_pct.known || comm->exposed_pct.v < EXPOSED_PCT)
+	if (!comm->all.count || !comm->exposed_pct.known)
 		return false;
-	TITLE(v, "communication that nothing hides takes %.0f%% of the time%s", comm->exposed_pct.v,
-	      comm->of_steps ? " of the steps" : "");
+	/* Waiting for a late rank is that rank's verdict. */
+	rest = one_is_late(comm, &wait) ? comm->exposed_pct.v - wait : comm->exposed_pct.v;
+	if (rest < EXPOSED_PCT)
+		return false;
+	TITLE(v, "communication that nothing hides takes %.0f%% of the time%s%s", rest,
+	      comm->of_steps ? " of the steps" : "",
+	      wait > 0 ? ", without waiting for the late rank" : "");
 	rule_evidence(v, "exposed_pct", EVIDENCE_PCT, comm->exposed_pct.v);
 	if (comm->all.overlap_pct.known)
 		rule_evidence(v, "comm_overlap_pct", EVIDENCE_PCT, comm->all.overlap_pct.v);
@@ -25,7 +45,7 @@ bool rule_comm_exposed(const struct run *run, const struct findings *f, struct v
 	if (comm->of_steps && f->steps.all.n)
 		rule_evidence(v, "exposed_per_step_ns", EVIDENCE_NS,
 			      comm->exposed_pct.v / 100 * f->steps.all.mean);
-	rule_gain(v, comm->exposed_pct.v, "all of it runs beside computation");
+	rule_gain(v, rest, "all of it runs beside computation");
 	ADVICE(v,
 	       "Begin it earlier and compute meanwhile: gradients in buckets during the backward "
 	       "pass, weights gathered a layer ahead, two micro-batches so that dispatch and "
@@ -38,10 +58,10 @@ bool rule_rank_late(const struct run *run, const struct findings *f, struct verd
 {
 	const struct comm *comm = &f->comm;
 	const struct comm_skew *skew = &comm->skew;
+	double wait;
 
 	(void)run;
-	if (skew->matched < LATE_MATCHED || !skew->late_rank.known || skew->late_pct.v < LATE_PCT ||
-	    !comm->wait_pct.known || comm->wait_pct.v < LATE_WAIT_PCT)
+	if (!one_is_late(comm, &wait))
 		return false;
 	TITLE(v,
 	      "rank %.0f begins %.0f%% of the collectives last: the others wait %.1f%% of the time",
@@ -50,9 +70,7 @@ bool rule_rank_late(const struct run *run, const struct findings *f, struct verd
 	rule_evidence(v, "late_pct", EVIDENCE_PCT, skew->late_pct.v);
 	rule_evidence(v, "skew_mean_ns", EVIDENCE_NS, skew->mean_ns.v);
 	rule_evidence(v, "matched", EVIDENCE_COUNT, (double)skew->matched);
-	/* Who waits communicates: the time is in the gain of comm-exposed, if nothing hides it. */
-	v->gain_pct = value_absent("the waiting is a part of the communication");
-	v->severity = rule_severity_of_gain(comm->wait_pct.v);
+	rule_gain(v, wait, "it begins when the others do");
 	ADVICE(v,
 	       "Find what that rank does longer before each collective: more tokens or experts, "
 	       "data loading, a slower or throttled device, another program. 'moescope steps' and "

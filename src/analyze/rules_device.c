@@ -8,6 +8,7 @@
 
 #define SPEAK_PCT 5.0 /* of the time; less is not worth a line */
 #define BUSY_PCT 80.0
+#define MOST_IDLE_PCT 50.0
 #define MOST 0.5 /* of the copies, for a word about them */
 #define STAGED_SHARE 0.25
 #define LIMITED_PCT 10.0
@@ -36,8 +37,15 @@ static void busy_evidence(struct verdict *v, const struct device_use *use, const
 /* Time of the window per step and device. */
 static void per_step(struct verdict *v, const struct findings *f, const char *key, double ns)
 {
-	if (f->use.of_steps && f->steps.all.n && f->use.window_ns > 0)
-		rule_evidence(v, key, EVIDENCE_NS, ns / f->use.window_ns * f->steps.all.mean);
+	if (f->use.step_ns > 0 && f->use.window_ns > 0)
+		rule_evidence(v, key, EVIDENCE_NS, ns / f->use.window_ns * f->use.step_ns);
+}
+
+/* Programs on one device take turns: then it is not told who waits for whom. */
+static void others_evidence(struct verdict *v, const struct device_use *use)
+{
+	if (use->others)
+		rule_evidence(v, "other_processes", EVIDENCE_COUNT, (double)use->others);
 }
 
 bool rule_gpu_starved_data(const struct run *run, const struct findings *f, struct verdict *v)
@@ -63,12 +71,21 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 	(void)run;
 	if (!speaks(f, use->host_ns))
 		return false;
-	TITLE(v, "the GPU waits for the host %.0f%% of the time: the run is CPU-bound",
-	      pct(use, use->host_ns));
+	/* Only what the host does most of the time binds the run to it. */
+	TITLE(v, "the GPU waits for the host %.0f%% of the time%s", pct(use, use->host_ns),
+	      use->others			  ? ", and other processes use it too"
+	      : use->host_ns > use->window_ns / 2 ? ": the run is CPU-bound"
+						  : "");
 	busy_evidence(v, use, "idle_host_in_long_gaps_pct", use->host_ns);
 	per_step(v, f, "idle_per_step_ns", use->host_ns);
+	others_evidence(v, use);
 	rule_gain(v, pct(use, use->host_ns), "the host always has the next launch queued");
-	ADVICE(v, "Take host code out of the step: logging, metrics, Python loops, data work "
+	if (use->others)
+		ADVICE(v, "Measure it alone on the device first: what other processes run there "
+			  "makes the host late, too. Then take host code out of the step: "
+			  "logging, metrics, Python loops.");
+	else
+		ADVICE(v, "Take host code out of the step: logging, metrics, Python loops, data work "
 		  "without a range of phase data. 'moescope ops' has the host's time; a larger "
 		  "batch gives it more to hide behind.");
 	return true;
@@ -77,57 +94,96 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 bool rule_gpu_starved_sync(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct device_use *use = &f->use;
-	uint64_t syncs = 0;
+	uint64_t syncs = 0, copies = 0;
 
 	if (!speaks(f, use->sync_ns))
 		return false;
-	for (size_t i = 0; i < f->api.n; i++)
-		if (strstr(run_string(run, f->api.rows[i].name), "Synchronize"))
-			syncs += f->api.rows[i].count;
+	for (size_t i = 0; i < f->api.n; i++) {
+		const char *name = run_string(run, f->api.rows[i].name);
+
+		syncs += strstr(name, "Synchronize") ? f->api.rows[i].count : 0;
+		copies += strstr(name, "Memcpy") && !strstr(name, "Async") ? f->api.rows[i].count
+									   : 0;
+	}
 	TITLE(v, "the GPU idles %.0f%% of the time after synchronisations", pct(use, use->sync_ns));
 	busy_evidence(v, use, "idle_sync_pct", use->sync_ns);
 	per_step(v, f, "idle_per_step_ns", use->sync_ns);
 	if (syncs)
 		rule_evidence(v, "synchronisations", EVIDENCE_COUNT, (double)syncs);
+	if (copies)
+		rule_evidence(v, "blocking_copies", EVIDENCE_COUNT, (double)copies);
 	rule_gain(v, pct(use, use->sync_ns), "the host runs ahead and never drains the queue");
 	ADVICE(v, "Synchronise less: .item(), .cpu(), print of a tensor, nonzero and masks each "
-		  "wait for all queued work. Keep the loss on the device and read it every N "
-		  "steps.");
+		  "wait for all queued work, and so does a blocking copy of a few bytes. Keep the "
+		  "loss on the device and read it every N steps.");
 	return true;
 }
 
-static void launch_evidence(struct verdict *v, const struct run *run, const struct findings *f)
+/* Kernels of the run, and the calls that launched them: those that captured a graph launched none. */
+struct launched {
+	uint64_t calls, graphs;
+	double call_ns, kernel_ns; /* means; 0: not known */
+};
+
+static struct launched launched(const struct run *run, const struct findings *f)
 {
-	uint64_t calls = 0, timed = f->kernels.count - f->kernels.untimed;
+	uint64_t timed = f->kernels.count - f->kernels.untimed;
+	struct launched l = { 0 };
 	double time_ns = 0;
 
 	for (size_t i = 0; i < f->api.n; i++) {
-		if (!strstr(run_string(run, f->api.rows[i].name), "Launch"))
+		const struct api_row *row = &f->api.rows[i];
+		const char *name = run_string(run, row->name);
+
+		if (!strstr(name, "Launch"))
 			continue;
-		calls += f->api.rows[i].count;
-		time_ns += (double)f->api.rows[i].time_ns;
+		l.calls += row->count;
+		l.graphs += strstr(name, "GraphLaunch") ? row->count : 0;
+		time_ns += (double)row->time_ns;
 	}
-	if (timed)
-		rule_evidence(v, "kernel_mean_ns", EVIDENCE_NS,
-			      (double)f->kernels.time_ns / (double)timed);
-	if (calls)
-		rule_evidence(v, "launch_call_mean_ns", EVIDENCE_NS, time_ns / (double)calls);
-	rule_evidence(v, "gaps_under_50_us", EVIDENCE_COUNT, (double)f->use.short_gaps);
+	l.call_ns = l.calls ? time_ns / (double)l.calls : 0;
+	l.kernel_ns = timed ? (double)f->kernels.time_ns / (double)timed : 0;
+	/* More launches than kernels: the others were captured. */
+	if (l.graphs && l.calls > f->kernels.count)
+		l.call_ns = 0;
+	return l;
+}
+
+static void launch_advice(const struct findings *f, const struct launched *l, struct verdict *v)
+{
+	if (l->graphs && f->kernels.count > 2 * l->graphs)
+		ADVICE(v, "It launches graphs already: put more into one graph, launch the next one "
+			  "before the last has ended, and take host code out from between them.");
+	else if (l->call_ns > 0 && l->kernel_ns > 0 && l->kernel_ns < l->call_ns)
+		ADVICE(v, "Kernels are shorter than the calls that launch them: CUDA graphs or "
+			  "torch.compile (mode reduce-overhead), fused operations, foreach and "
+			  "fused optimizers, a larger batch.");
+	else
+		ADVICE(v, "The next kernel is launched when the last one has ended: let the host "
+			  "run ahead (no reads of results in between), or give it less to do for "
+			  "each: CUDA graphs, torch.compile (mode reduce-overhead), fused "
+			  "operations, a larger batch.");
 }
 
 bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct device_use *use = &f->use;
+	struct launched l;
 
 	if (!speaks(f, use->launch_ns))
 		return false;
-	TITLE(v, "the GPU waits for kernel launches %.0f%% of the time", pct(use, use->launch_ns));
+	l = launched(run, f);
+	TITLE(v, "the GPU waits for kernel launches %.0f%% of the time%s", pct(use, use->launch_ns),
+	      use->others ? ", and other processes use it too" : "");
 	busy_evidence(v, use, "idle_launch_or_in_short_gaps_pct", use->launch_ns);
-	launch_evidence(v, run, f);
+	if (l.kernel_ns > 0)
+		rule_evidence(v, "kernel_mean_ns", EVIDENCE_NS, l.kernel_ns);
+	if (l.call_ns > 0)
+		rule_evidence(v, "launch_call_mean_ns", EVIDENCE_NS, l.call_ns);
+	rule_evidence(v, "gaps_under_50_us", EVIDENCE_COUNT, (double)use->short_gaps);
+	others_evidence(v, use);
 	rule_gain(v, pct(use, use->launch_ns), "kernels follow one another without a gap");
-	ADVICE(v, "Kernels are shorter than the code that launches them: CUDA graphs or "
-		  "torch.compile (mode reduce-overhead), fused operations, foreach and fused "
-		  "optimizers, a larger batch.");
+	launch_advice(f, &l, v);
 	return true;
 }
 
@@ -164,7 +220,7 @@ bool rule_transfer_bound(const struct run *run, const struct findings *f, struct
 	if (!speaks(f, alone))
 		return false;
 	/* Copies can hide behind kernels only as far as there are kernels. */
-	if (!pageable && hidden > compute)
+	if (hidden > compute)
 		hidden = compute;
 	TITLE(v, "copies hold up the GPU %.0f%% of the time%s", pct(use, alone),
 	      pageable ? ", most of them pageable" : "");
@@ -242,6 +298,50 @@ bool rule_bandwidth_bound(const struct run *run, const struct findings *f, struc
 	return true;
 }
 
+/* Idle time that no verdict of its own tells the cause of. */
+static double unexplained(const struct findings *f)
+{
+	const struct device_use *use = &f->use;
+	const double causes[] = { use->launch_ns, use->host_ns, use->data_ns, use->sync_ns };
+	double left = use->window_ns - use->busy_ns;
+
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
+		left -= speaks(f, causes[i]) ? causes[i] : 0;
+	if (speaks(f, use->copy_alone_ns + use->copy_wait_ns))
+		left -= use->copy_wait_ns;
+	return left;
+}
+
+bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdict *v)
+{
+	const struct device_use *use = &f->use;
+	double busy, left;
+
+	(void)run;
+	if (!use->devices)
+		return false;
+	busy = pct(use, use->busy_ns);
+	left = pct(use, unexplained(f));
+	if (busy >= BUSY_PCT || left < 100 - BUSY_PCT)
+		return false;
+	TITLE(v, "the GPU is busy only %.0f%% of the time%s (usual: over 80%%)", busy,
+	      use->of_steps ? " of the steps" : "");
+	busy_evidence(v, use, "kernels_pct", use->kernel_ns);
+	rule_evidence(v, "idle_queued_pct", EVIDENCE_PCT, pct(use, use->queued_ns));
+	rule_evidence(v, "idle_unknown_pct", EVIDENCE_PCT, pct(use, use->unknown_ns));
+	others_evidence(v, use);
+	v->severity = left >= MOST_IDLE_PCT ? SEVERITY_WARNING : SEVERITY_NOTE;
+	v->gain_pct = value_absent("what it waits for is not known");
+	if (use->queued_ns >= use->unknown_ns)
+		ADVICE(v, "Work is queued and does not begin: streams and events that wait for one "
+			  "another, many small nodes in a graph, other processes on the device. "
+			  "Larger batches give it longer kernels.");
+	else
+		ADVICE(v, "What it waits for was not recorded: record the calls of the host, too "
+			  "(CPU activity in torch.profiler, --trace=cuda in nsys).");
+	return true;
+}
+
 bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct device_use *use = &f->use;
@@ -251,23 +351,13 @@ bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdi
 	if (!use->devices)
 		return false;
 	busy = pct(use, use->busy_ns);
-	if (busy >= BUSY_PCT) {
-		v->severity = SEVERITY_OK;
-		TITLE(v, "the GPU is busy %.0f%% of the time%s", busy,
-		      use->of_steps ? " of the steps" : "");
-		ADVICE(v, "Nothing to do.");
-		return true;
-	}
-	/* What it waits for has verdicts of its own, which name this figure too. */
-	if (speaks(f, use->launch_ns) || speaks(f, use->host_ns) || speaks(f, use->data_ns) ||
-	    speaks(f, use->sync_ns) || speaks(f, use->copy_wait_ns))
+	/* A device that only copies or communicates is busy and gets nowhere: those have verdicts. */
+	if (busy < BUSY_PCT || speaks(f, use->copy_alone_ns + use->copy_wait_ns) ||
+	    (f->comm.exposed_pct.known && f->comm.exposed_pct.v >= SPEAK_PCT))
 		return false;
-	v->severity = SEVERITY_NOTE;
-	TITLE(v, "the GPU is busy only %.0f%% of the time%s (usual: over 80%%)", busy,
+	v->severity = SEVERITY_OK;
+	TITLE(v, "the GPU is busy %.0f%% of the time%s", busy,
 	      use->of_steps ? " of the steps" : "");
-	busy_evidence(v, use, "kernels_pct", use->kernel_ns);
-	v->gain_pct = value_absent("what it waits for is not known");
-	ADVICE(v, "What it waits for was not recorded, or is between queued kernels: 'Devices' "
-		  "below has the causes. Larger batches give it longer kernels.");
+	ADVICE(v, "Its kernels are what takes the time: 'moescope kernels' has them.");
 	return true;
 }

@@ -8,7 +8,8 @@
 #define DATA_PCT 10.0
 #define VARIATION 0.10
 #define OPTIMIZER_PCT 15.0
-#define WARMUP_RATIO 1.5
+#define ASIDE_PCT 10.0
+#define IDLE_PCT 5.0 /* of a device: from here on its waiting has verdicts */
 #define STEPS_MIN 8 /* fewer steps say nothing about variation */
 
 bool rule_data_loading(const struct run *run, const struct findings *f, struct verdict *v)
@@ -39,7 +40,9 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 
 bool rule_step_variation(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct stats_summary *s = &f->steps.all;
+	const struct stats_summary *s = &f->steps.steady;
+	double idle = f->use.launch_ns + f->use.host_ns + f->use.data_ns + f->use.sync_ns +
+		      f->use.copy_wait_ns;
 
 	(void)run;
 	if (s->n < STEPS_MIN)
@@ -56,7 +59,9 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 		return true;
 	}
 	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
-	if (s->mean > s->p50) {
+	if (f->use.devices && 100 * idle >= IDLE_PCT * f->use.window_ns) {
+		v->gain_pct = value_absent("what the device waits for has gains of its own");
+	} else if (s->mean > s->p50) {
 		rule_gain(v, 100 * (s->mean - s->p50) / s->mean,
 			  "every step could be as fast as the median one");
 	} else {
@@ -70,9 +75,22 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 	return true;
 }
 
+/* Of the device's time, where there is a device: the host runs ahead, or waits in a phase. */
+static struct value optimizer_share(const struct findings *f)
+{
+	double all = 0;
+
+	if (!f->use.devices)
+		return f->steps.phase_pct[MOESCOPE_OPTIMIZER];
+	for (int p = 0; !f->device_phases.reason && p < STEP_PHASES; p++)
+		all += (double)f->device_phases.ns[p];
+	return all > 0 ? value_of(100 * (double)f->device_phases.ns[MOESCOPE_OPTIMIZER] / all)
+		       : value_absent("no time of the device is known by phase");
+}
+
 bool rule_optimizer_share(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	struct value share = f->steps.phase_pct[MOESCOPE_OPTIMIZER];
+	struct value share = optimizer_share(f);
 
 	(void)run;
 	if (!share.known || share.v <= OPTIMIZER_PCT)
@@ -87,16 +105,37 @@ bool rule_optimizer_share(const struct run *run, const struct findings *f, struc
 	return true;
 }
 
+static bool slow_steps(const struct steps *steps, struct verdict *v)
+{
+	if (!steps->starting.n || !steps->steady.n || !(steps->steady.p50 > 0))
+		return false;
+	TITLE(v, "the first steps (%zu of %zu) are %.1f times as long as the later ones",
+	      steps->starting.n, steps->all.n, steps->starting.mean / steps->steady.p50);
+	rule_evidence(v, "warmup_mean_ns", EVIDENCE_NS, steps->starting.mean);
+	rule_evidence(v, "p50_ns", EVIDENCE_NS, steps->steady.p50);
+	ADVICE(v, "The other verdicts leave them out, statistics do not; give a step window to "
+		  "leave them out there, too.");
+	return true;
+}
+
 bool rule_slow_start(const struct run *run, const struct findings *f, struct verdict *v)
 {
+	const struct device_use *use = &f->use;
+	double aside = use->aside_ns + use->prepare_ns, whole = aside + use->window_ns;
+
 	(void)run;
-	if (!f->steps.warmup_ratio.known || f->steps.warmup_ratio.v < WARMUP_RATIO)
-		return false;
 	v->severity = SEVERITY_NOTE;
-	TITLE(v, "the first %zu steps are %.1f times as long as the later ones", f->steps.n_warmup,
-	      f->steps.warmup_ratio.v);
-	rule_evidence(v, "warmup_mean_ns", EVIDENCE_NS, f->steps.warmup_mean_ns.v);
-	rule_evidence(v, "p50_ns", EVIDENCE_NS, f->steps.all.p50);
-	ADVICE(v, "They are part of every statistic here; give a step window to leave them out.");
+	if (slow_steps(&f->steps, v))
+		return true;
+	if (!use->devices || use->of_steps || 100 * aside < ASIDE_PCT * whole)
+		return false;
+	TITLE(v, "starting up and ending take %.0f%% of the time; the other verdicts leave them out",
+	      100 * aside / whole);
+	rule_evidence(v, "judged_ns", EVIDENCE_NS, use->window_ns);
+	rule_evidence(v, "aside_ns", EVIDENCE_NS, use->aside_ns);
+	if (use->prepare_ns > 0)
+		rule_evidence(v, "preparing_code_ns", EVIDENCE_NS, use->prepare_ns);
+	ADVICE(v, "If the program is always this short: keep compiled code (caches of Triton, JAX "
+		  "and CuPy), load less. Mark steps to have them judged instead.");
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyze/steady.h"
 #include "analyze/step_phases.h"
 
 #define WARMUP_STEPS 5
@@ -142,6 +143,27 @@ static void find_warmup(struct steps *s, double *x)
 		s->warmup_ratio = value_absent("no time passed");
 }
 
+static int find_steady(const struct run *run, const struct selection *sel, struct steps *s)
+{
+	bool *starting = calloc(run->step.n + 1, sizeof(*starting));
+	double *x = calloc(s->n + 1, sizeof(*x));
+	size_t n = 0, end = s->n;
+	int r = starting && x ? steady_steps(run, sel, starting) : -ENOMEM;
+
+	for (size_t i = 0; r >= 0 && i < s->n; i++) {
+		if (s->rows[i].unfinished)
+			continue;
+		x[starting[s->rows[i].row] ? --end : n++] = (double)s->rows[i].duration_ns;
+	}
+	if (r >= 0) {
+		s->steady = stats_summarize(x, n);
+		s->starting = stats_summarize(x + end, s->n - end);
+	}
+	free(starting);
+	free(x);
+	return r;
+}
+
 static int summarize(struct steps *s)
 {
 	double *x = calloc(s->n ? s->n * 2 : 1, sizeof(*x));
@@ -185,6 +207,8 @@ int steps_analyze(const struct run *run, const struct selection *sel, struct ste
 		r = step_phases_fill(run, s.rows, s.n);
 	if (r >= 0)
 		r = summarize(&s);
+	if (r >= 0)
+		r = find_steady(run, sel, &s);
 	if (r < 0) {
 		steps_release(&s);
 		return r;

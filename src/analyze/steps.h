@@ -50,6 +50,8 @@ struct steps {
 	 * than 15 steps. */
 	struct value warmup_mean_ns, warmup_ratio;
 	size_t n_warmup;
+	/* Finished steps that starting up made long, and the others; see steady.h. */
+	struct stats_summary starting, steady;
 };
 
 int steps_analyze(const struct run *run, const struct selection *sel, struct steps *ret_steps);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/coverage.h"
 
@@ -67,6 +68,8 @@ struct measuring {
 	const struct attribution *at;
 	const struct device_lanes *lanes;
 	const struct selection *sel;
+	const struct timeline_window *windows; /* NULL: by the selection */
+	size_t n_windows;
 	struct coverage coverage;
 	struct idle_index idle;
 	struct span *watched; /* of the device at hand: where its records are complete */
@@ -170,27 +173,71 @@ static void measure_sets(struct measuring *m, struct timeline_device *d)
 	d->set_ns = sets.length;
 }
 
-static void account_gap(struct idle_device *idle, const struct idle_gap *gap,
-			struct timeline_device *d)
+/* Kernels up to the moment, which comes later from call to call. */
+struct kernels_before {
+	struct pieces pieces;
+	struct lane_span piece;
+	bool has;
+	int64_t length; /* of those that ended by then: a gap cuts no kernel */
+};
+
+static int64_t kernels_before(struct kernels_before *k, int64_t time_ns)
 {
-	int64_t host = d->idle_by_cause[IDLE_HOST];
+	for (; k->has && k->piece.end_ns <= time_ns; k->has = next_piece(&k->pieces, &k->piece))
+		k->length += k->piece.end_ns - k->piece.start_ns;
+	return k->length;
+}
+
+static int note_long(struct idle_device *idle, const struct idle_gap *gap, const int64_t *causes,
+		     struct kernels_before *kernels, struct timeline_device *d)
+{
+	struct timeline_gap *note;
+
+	if ((gap->end_ns - gap->start_ns) < d->window_ns / TIMELINE_LONG_GAPS)
+		return 0;
+	/* So many of that length fit into the window, and one more for what rounding makes room for. */
+	if (!d->long_gaps)
+		d->long_gaps = calloc(TIMELINE_LONG_GAPS + 1, sizeof(*d->long_gaps));
+	if (!d->long_gaps)
+		return -ENOMEM;
+	if (d->n_long_gaps > TIMELINE_LONG_GAPS)
+		return 0;
+	note = &d->long_gaps[d->n_long_gaps++];
+	*note = (struct timeline_gap){ gap->start_ns, gap->end_ns,
+				       kernels_before(kernels, gap->start_ns),
+				       idle_prepares(idle, gap),
+				       { 0 } };
+	memcpy(note->causes, causes, sizeof(note->causes));
+	return 0;
+}
+
+static int account_gap(struct idle_device *idle, const struct idle_gap *gap,
+		       struct kernels_before *kernels, struct timeline_device *d)
+{
+	int64_t causes[IDLE_CAUSES] = { 0 };
 
 	d->idle_ns += gap->end_ns - gap->start_ns;
-	idle_account(idle, gap, d->idle_by_cause);
+	idle_account(idle, gap, causes);
+	for (int c = 0; c < IDLE_CAUSES; c++)
+		d->idle_by_cause[c] += causes[c];
 	if (gap->end_ns - gap->start_ns > TIMELINE_SHORT_GAP_NS)
-		return;
+		return note_long(idle, gap, causes, kernels, d);
 	d->short_gaps++;
-	d->short_host_ns += d->idle_by_cause[IDLE_HOST] - host;
+	d->short_gaps_ns += gap->end_ns - gap->start_ns;
+	d->short_host_ns += causes[IDLE_HOST];
+	return 0;
 }
 
 /* Gaps between the busy stretches inside what was watched. */
-static void find_gaps(struct measuring *m, struct timeline_device *d)
+static int find_gaps(struct measuring *m, struct timeline_device *d)
 {
+	struct kernels_before kernels = { .pieces = pieces_of(m, LANE_KERNEL, d) };
 	struct idle_device idle = idle_device(&m->idle, d->shard, d->device);
 	struct busy_stream stream = busy_stream(m->lanes, d->shard, d->device);
 	struct lane_span busy;
 	bool more = busy_stream_next(&stream, &busy);
 
+	kernels.has = next_piece(&kernels.pieces, &kernels.piece);
 	for (size_t i = 0; i < m->n_watched; i++) {
 		const struct span *piece = &m->watched[i];
 		int64_t at = piece->start_ns;
@@ -209,8 +256,9 @@ static void find_gaps(struct measuring *m, struct timeline_device *d)
 				.call = next ? lane_call(m->at, busy.kind, busy.row) : NO_CALL32,
 			};
 
-			if (gap.end_ns > gap.start_ns)
-				account_gap(&idle, &gap, d);
+			if (gap.end_ns > gap.start_ns &&
+			    account_gap(&idle, &gap, &kernels, d) < 0)
+				return -ENOMEM;
 			if (!next)
 				break;
 			at = busy.end_ns;
@@ -219,17 +267,21 @@ static void find_gaps(struct measuring *m, struct timeline_device *d)
 				more = busy_stream_next(&stream, &busy);
 		}
 	}
+	return 0;
 }
 
-static void measure(struct measuring *m, struct timeline_device *d)
+static int measure(struct measuring *m, struct timeline_device *d)
 {
+	int r;
+
 	watch(m, d);
 	d->window_ns = spans_length(m->watched, m->n_watched);
 	measure_overlap(m, d);
 	measure_sets(m, d);
-	find_gaps(m, d);
+	r = find_gaps(m, d);
 	d->busy_ns = d->window_ns - d->idle_ns;
 	d->busy_pct = d->window_ns > 0 ? 100.0 * (double)d->busy_ns / (double)d->window_ns : 0;
+	return r;
 }
 
 static bool is_governed(const struct run *run, uint16_t shard)
@@ -258,10 +310,29 @@ static bool device_window(const struct device_lanes *lanes, struct timeline_devi
 	return true;
 }
 
+/* Cuts the device's time down to what was asked for; false: nothing of it was. */
+static bool choose_window(const struct measuring *m, struct timeline_device *d)
+{
+	for (size_t i = 0; i < m->n_windows; i++) {
+		const struct timeline_window *window = &m->windows[i];
+
+		if (window->shard != d->shard || window->device != d->device)
+			continue;
+		d->start_ns = window->start_ns;
+		d->end_ns = window->end_ns;
+		return true;
+	}
+	if (m->windows)
+		return false;
+	return !selection_is_window(m->sel) ||
+	       step_window(m->run, m->sel, d->shard, &d->start_ns, &d->end_ns);
+}
+
 static int measure_all(struct measuring *m, struct timeline *timeline)
 {
 	size_t most = 0, n;
 	struct lane *devices;
+	int r = 0;
 
 	for (int k = 0; k < LANE_KINDS; k++)
 		most += m->lanes->of[k].n;
@@ -275,37 +346,33 @@ static int measure_all(struct measuring *m, struct timeline *timeline)
 		return -ENOMEM;
 	}
 	n = device_lanes_list(m->lanes, devices);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; r >= 0 && i < n; i++) {
 		struct timeline_device d = { .shard = devices[i].shard,
 					     .rank = m->run->shards[devices[i].shard].rank,
 					     .device = devices[i].device };
 
 		d.governed = is_governed(m->run, d.shard);
-		if (!device_window(m->lanes, &d) ||
-		    (selection_is_window(m->sel) &&
-		     !step_window(m->run, m->sel, d.shard, &d.start_ns, &d.end_ns)))
+		if (!device_window(m->lanes, &d) || !choose_window(m, &d))
 			continue;
-		measure(m, &d);
+		r = measure(m, &d);
 		timeline->devices[timeline->n++] = d;
 	}
 	free(devices);
-	return 0;
+	return r;
 }
 
-int timeline_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
-			const struct selection *sel, struct timeline *ret_timeline)
+static int analyze(struct measuring *m, struct timeline *ret_timeline)
 {
-	struct timeline timeline = { .untimed = count_untimed(at->run) };
-	struct measuring m = { .run = at->run, .at = at, .lanes = lanes, .sel = sel };
-	int r = coverage_analyze(m.run, &m.coverage);
+	struct timeline timeline = { .untimed = count_untimed(m->run) };
+	int r = coverage_analyze(m->run, &m->coverage);
 
 	if (r >= 0)
-		r = idle_index_init(&m.idle, m.run, &m.coverage);
+		r = idle_index_init(&m->idle, m->at, &m->coverage);
 	if (r >= 0)
-		r = measure_all(&m, &timeline);
-	free(m.watched);
-	idle_index_release(&m.idle);
-	coverage_release(&m.coverage);
+		r = measure_all(m, &timeline);
+	free(m->watched);
+	idle_index_release(&m->idle);
+	coverage_release(&m->coverage);
 	if (r < 0) {
 		timeline_release(&timeline);
 		return r;
@@ -314,26 +381,51 @@ int timeline_analyze_at(const struct attribution *at, const struct device_lanes 
 	return 0;
 }
 
-int timeline_analyze(const struct run *run, const struct selection *sel,
-		     struct timeline *ret_timeline)
+int timeline_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
+			const struct selection *sel, struct timeline *ret_timeline)
+{
+	struct measuring m = { .run = at->run, .at = at, .lanes = lanes, .sel = sel };
+
+	return analyze(&m, ret_timeline);
+}
+
+static int analyze_alone(struct measuring *m, struct timeline *ret_timeline)
 {
 	struct device_lanes lanes;
 	struct attribution at;
-	int r = attribution_init_calls(&at, run);
+	int r = attribution_init_calls(&at, m->run);
 
 	if (r < 0)
 		return r;
-	r = device_lanes_init(&lanes, run);
+	r = device_lanes_init(&lanes, m->run);
 	if (r >= 0) {
-		r = timeline_analyze_at(&at, &lanes, sel, ret_timeline);
+		m->at = &at;
+		m->lanes = &lanes;
+		r = analyze(m, ret_timeline);
 		device_lanes_release(&lanes);
 	}
 	attribution_release(&at);
 	return r;
 }
 
+int timeline_analyze(const struct run *run, const struct selection *sel,
+		     struct timeline *ret_timeline)
+{
+	return analyze_alone(&(struct measuring){ .run = run, .sel = sel }, ret_timeline);
+}
+
+int timeline_analyze_in(const struct run *run, const struct timeline_window *windows, size_t n,
+			struct timeline *ret_timeline)
+{
+	struct measuring m = { .run = run, .windows = windows, .n_windows = n };
+
+	return analyze_alone(&m, ret_timeline);
+}
+
 void timeline_release(struct timeline *timeline)
 {
+	for (size_t i = 0; i < timeline->n; i++)
+		free(timeline->devices[i].long_gaps);
 	free(timeline->devices);
 	*timeline = (struct timeline){ 0 };
 }

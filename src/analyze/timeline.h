@@ -10,6 +10,8 @@
  * overlap  length of (kernels and copies at once) / length of copies
  * short    gaps of at most TIMELINE_SHORT_GAP_NS: what one launch after the other costs, where
  *          kernels are shorter than the code that launches them
+ * long     gaps of at least 1/TIMELINE_LONG_GAPS of the window: what tells start-up and tear-down
+ *          from the work between them
  * Untimed records are in none of these.
  */
 #ifndef ANALYZE_TIMELINE_H
@@ -22,6 +24,14 @@
 #include "analyze/value.h"
 
 #define TIMELINE_SHORT_GAP_NS 50000
+#define TIMELINE_LONG_GAPS 64
+
+struct timeline_gap {
+	int64_t start_ns, end_ns;
+	int64_t kernels_before_ns; /* time of kernels before it, in the window */
+	bool prepares;		   /* code was loaded or a graph made in it */
+	int64_t causes[IDLE_CAUSES];
+};
 
 struct timeline_device {
 	uint16_t shard;
@@ -32,9 +42,12 @@ struct timeline_device {
 	int64_t idle_by_cause[IDLE_CAUSES];
 	int64_t busy_ns, idle_ns, kernel_ns, copy_ns, set_ns, overlap_ns;
 	uint64_t short_gaps;
+	int64_t short_gaps_ns;
 	int64_t short_host_ns; /* of idle_by_cause[IDLE_HOST], what lies in short gaps */
 	double busy_pct;
 	struct value overlap_pct;
+	struct timeline_gap *long_gaps; /* by time; NULL: none */
+	size_t n_long_gaps;
 };
 
 struct timeline {
@@ -43,12 +56,22 @@ struct timeline {
 	uint64_t untimed;
 };
 
+/* A part of the time of one device. */
+struct timeline_window {
+	int64_t start_ns, end_ns;
+	uint32_t device;
+	uint16_t shard;
+};
+
 /* Layers and phases of the selection do not apply: a device is busy or not. */
 int timeline_analyze(const struct run *run, const struct selection *sel,
 		     struct timeline *ret_timeline);
 /* With what is there already; of the attribution, calls at least. */
 int timeline_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
 			const struct selection *sel, struct timeline *ret_timeline);
+/* Of these windows alone: devices without one are left out. */
+int timeline_analyze_in(const struct run *run, const struct timeline_window *windows, size_t n,
+			struct timeline *ret_timeline);
 void timeline_release(struct timeline *timeline);
 
 #endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of a run that verdicts are about: the work, without starting up and ending.
+ *
+ * steps    of a process, from the first steady one to the last. The steps before it are longer than
+ *          STEADY_RATIO medians, one and all, and longer than nine in ten of the later ones: they
+ *          load, compile and fill caches
+ * devices  without steps: the window of timeline.h, cut at long gaps. What lies before (after) a gap
+ *          goes when it has at most STEADY_KERNELS of the time of kernels, and kernels take less than
+ *          half of the share of the time that they take in the rest. Less than STEADY_CUT of the
+ *          window is not worth cutting
+ * prepare  what is left of it without steps is also without the long gaps in which code was loaded or
+ *          a graph made, up to STEADY_PREPARES of them: more are a habit of the program
+ *
+ * Pure, any thread.
+ */
+#ifndef ANALYZE_STEADY_H
+#define ANALYZE_STEADY_H
+
+#include "analyze/selection.h"
+#include "analyze/timeline.h"
+
+#define STEADY_RATIO 1.5
+#define STEADY_LATER_PCT 90
+#define STEADY_STEPS 4 /* of fewer none is usual */
+#define STEADY_KERNELS 0.05
+#define STEADY_CUT 0.10
+#define STEADY_PREPARES 8
+
+/* ret_starting: for each row of run->step. Unfinished steps and those outside the selection are not
+ * looked at. */
+int steady_steps(const struct run *run, const struct selection *sel, bool *ret_starting);
+/* The steady part of a device's window, by its long gaps. */
+struct timeline_window steady_window(const struct timeline_device *d);
+
+#endif
