@@ -280,6 +280,9 @@ int device_use_analyze(const struct run *run, const struct selection *sel,
 		return r;
 	if (use.window_ns <= 0)
 		use.devices = 0;
+	use.no_steady = use.window_ns < STEADY_LEFT_NS * (double)use.devices &&
+			use.window_ns <
+				STEADY_CUT * (use.window_ns + use.aside_ns + use.prepare_ns);
 	*ret_use = use;
 	return 0;
 }

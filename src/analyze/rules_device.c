@@ -21,10 +21,15 @@ static double pct(const struct device_use *use, double ns)
 	return 100 * ns / use->window_ns;
 }
 
+static bool judged(const struct device_use *use)
+{
+	return use->devices && !use->no_steady;
+}
+
 /* The time in question, if it is worth a word. */
 static bool speaks(const struct findings *f, double ns)
 {
-	return f->use.devices && pct(&f->use, ns) >= SPEAK_PCT;
+	return judged(&f->use) && pct(&f->use, ns) >= SPEAK_PCT;
 }
 
 static void busy_evidence(struct verdict *v, const struct device_use *use, const char *key,
@@ -74,8 +79,8 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 	/* Only what the host does most of the time binds the run to it. */
 	TITLE(v, "the GPU waits for the host %.0f%% of the time%s", pct(use, use->host_ns),
 	      use->others			  ? ", and other processes use it too"
-	      : use->host_ns > use->window_ns / 2 ? ": the run is CPU-bound"
-						  : "");
+	      : use->host_ns + use->launch_ns > use->window_ns / 2 ? ": the run is CPU-bound"
+								   : "");
 	busy_evidence(v, use, "idle_host_in_long_gaps_pct", use->host_ns);
 	per_step(v, f, "idle_per_step_ns", use->host_ns);
 	others_evidence(v, use);
@@ -119,33 +124,33 @@ bool rule_gpu_starved_sync(const struct run *run, const struct findings *f, stru
 	return true;
 }
 
-/* Kernels of the run, and the calls that launched them: those that captured a graph launched none. */
+/* Kernels of the run, and the calls that launched them. A call that captures launches nothing. */
 struct launched {
-	uint64_t calls, graphs;
-	double call_ns, kernel_ns; /* means; 0: not known */
+	uint64_t graphs; /* calls */
+	/* Mean of the kernels, median of the most frequent call: the first calls load code. 0: not
+	 * known. */
+	double kernel_ns, call_ns;
 };
 
 static struct launched launched(const struct run *run, const struct findings *f)
 {
 	uint64_t timed = f->kernels.count - f->kernels.untimed;
 	struct launched l = { 0 };
-	double time_ns = 0;
+	uint64_t most = 0;
 
 	for (size_t i = 0; i < f->api.n; i++) {
 		const struct api_row *row = &f->api.rows[i];
 		const char *name = run_string(run, row->name);
 
-		if (!strstr(name, "Launch"))
+		if (!strstr(name, "Launch") || !row->launches)
 			continue;
-		l.calls += row->count;
-		l.graphs += strstr(name, "GraphLaunch") ? row->count : 0;
-		time_ns += (double)row->time_ns;
+		l.graphs += strstr(name, "GraphLaunch") ? row->launches : 0;
+		if (row->launches <= most)
+			continue;
+		most = row->launches;
+		l.call_ns = row->summary.p50;
 	}
-	l.call_ns = l.calls ? time_ns / (double)l.calls : 0;
 	l.kernel_ns = timed ? (double)f->kernels.time_ns / (double)timed : 0;
-	/* More launches than kernels: the others were captured. */
-	if (l.graphs && l.calls > f->kernels.count)
-		l.call_ns = 0;
 	return l;
 }
 
@@ -179,7 +184,7 @@ bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, st
 	if (l.kernel_ns > 0)
 		rule_evidence(v, "kernel_mean_ns", EVIDENCE_NS, l.kernel_ns);
 	if (l.call_ns > 0)
-		rule_evidence(v, "launch_call_mean_ns", EVIDENCE_NS, l.call_ns);
+		rule_evidence(v, "launch_call_p50_ns", EVIDENCE_NS, l.call_ns);
 	rule_evidence(v, "gaps_under_50_us", EVIDENCE_COUNT, (double)use->short_gaps);
 	others_evidence(v, use);
 	rule_gain(v, pct(use, use->launch_ns), "kernels follow one another without a gap");
@@ -318,7 +323,7 @@ bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdi
 	double busy, left;
 
 	(void)run;
-	if (!use->devices)
+	if (!judged(use))
 		return false;
 	busy = pct(use, use->busy_ns);
 	left = pct(use, unexplained(f));
@@ -330,7 +335,7 @@ bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdi
 	rule_evidence(v, "idle_queued_pct", EVIDENCE_PCT, pct(use, use->queued_ns));
 	rule_evidence(v, "idle_unknown_pct", EVIDENCE_PCT, pct(use, use->unknown_ns));
 	others_evidence(v, use);
-	v->severity = left >= MOST_IDLE_PCT ? SEVERITY_WARNING : SEVERITY_NOTE;
+	v->severity = left >= MOST_IDLE_PCT ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 	v->gain_pct = value_absent("what it waits for is not known");
 	if (use->queued_ns >= use->unknown_ns)
 		ADVICE(v, "Work is queued and does not begin: streams and events that wait for one "
@@ -348,7 +353,7 @@ bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdi
 	double busy;
 
 	(void)run;
-	if (!use->devices)
+	if (!judged(use))
 		return false;
 	busy = pct(use, use->busy_ns);
 	/* A device that only copies or communicates is busy and gets nowhere: those have verdicts. */

@@ -49,9 +49,11 @@ bool rule_memory_leak(const struct run *run, const struct findings *f, struct ve
 		TITLE(v,
 		      "memory of '%.60s' grows with every step: out of memory in est. %.0f steps",
 		      worst->site ? run_string(run, worst->site) : "(no name)", steps);
-	else
+	else if (worst->site)
 		TITLE(v, "memory allocated at '%.60s' grows with every step",
-		      worst->site ? run_string(run, worst->site) : "(no name)");
+		      run_string(run, worst->site));
+	else
+		TITLE(v, "memory grows with every step; nothing says where it is allocated");
 	rule_evidence(v, "bytes_per_step", EVIDENCE_BYTES, worst->bytes_per_step);
 	rule_evidence(v, "live_bytes", EVIDENCE_BYTES, (double)worst->last_bytes);
 	rule_evidence(v, "grew_steps", EVIDENCE_COUNT, worst->grew_steps);
@@ -67,6 +69,9 @@ bool rule_memory_leak(const struct run *run, const struct findings *f, struct ve
 #define PRESSURE_PCT 90
 #define FRAGMENTED_PCT 30
 #define WASTED_PCT 5 /* of the device */
+#define WASTED_OF_POOL_PCT 10
+#define WASTED_AT_END_PCT 50
+#define WASTED_AT_END_BYTES 1e9
 #define OUTSIDE_PCT 15
 
 bool rule_memory_pressure(const struct run *run, const struct findings *f, struct verdict *v)
@@ -95,36 +100,72 @@ bool rule_memory_pressure(const struct run *run, const struct findings *f, struc
 	return true;
 }
 
+/* A pool of free memory in pieces. */
+struct pieces {
+	const struct memory_device *d;
+	bool at_peak; /* else at the end */
+	double pct, free_bytes, wasted_bytes;
+};
+
+/* Free bytes that no request as large as the largest hole and a bit can have. */
+static struct pieces pieces_of(const struct memory_device *d, bool at_peak)
+{
+	struct pieces p = { .d = d, .at_peak = at_peak };
+
+	if (at_peak && d->fragmentation_at_peak_pct.known) {
+		p.pct = d->fragmentation_at_peak_pct.v;
+		p.free_bytes = d->free_at_peak_bytes.v;
+		p.wasted_bytes = p.free_bytes - d->largest_free_at_peak_bytes.v;
+	} else if (!at_peak && d->fragmentation_pct.known && d->cache_slack_pct.known) {
+		p.pct = d->fragmentation_pct.v;
+		p.free_bytes = d->cache_slack_pct.v / 100 * d->reserved_bytes.v;
+		p.wasted_bytes = p.pct / 100 * p.free_bytes;
+	}
+	return p;
+}
+
+/* Much of the device; where its size is not known, of what the allocator holds. At the end free
+ * memory is as it should be, unless it is most of the pool. */
+static bool matters(const struct pieces *p)
+{
+	struct value total = p->d->device_total_bytes;
+	double held = p->at_peak ? p->d->peak_reserved_bytes.v : p->d->reserved_bytes.v;
+
+	if (p->pct <= FRAGMENTED_PCT)
+		return false;
+	if (!p->at_peak && p->wasted_bytes <= WASTED_AT_END_PCT / 100.0 * held)
+		return false;
+	if (total.known)
+		return p->wasted_bytes > WASTED_PCT / 100.0 * total.v;
+	return p->wasted_bytes > WASTED_OF_POOL_PCT / 100.0 * held &&
+	       (p->at_peak || p->wasted_bytes > WASTED_AT_END_BYTES);
+}
+
 bool rule_fragmentation(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct memory_device *worst = NULL;
-	double worst_wasted = 0;
+	struct pieces worst = { 0 };
 
 	(void)run;
-	for (size_t i = 0; i < f->memory.n; i++) {
-		const struct memory_device *d = &f->memory.devices[i];
-		double wasted;
+	/* What is in pieces at the peak counts for more than what is left at the end. */
+	for (int at_peak = 1; at_peak >= 0 && !worst.d; at_peak--)
+		for (size_t i = 0; i < f->memory.n; i++) {
+			struct pieces p = pieces_of(&f->memory.devices[i], at_peak);
 
-		if (!d->fragmentation_at_peak_pct.known || !d->device_total_bytes.known ||
-		    d->fragmentation_at_peak_pct.v <= FRAGMENTED_PCT)
-			continue;
-		wasted = d->free_at_peak_bytes.v - d->largest_free_at_peak_bytes.v;
-		if (wasted <= WASTED_PCT / 100.0 * d->device_total_bytes.v ||
-		    wasted <= worst_wasted)
-			continue;
-		worst = d;
-		worst_wasted = wasted;
-	}
-	if (!worst)
+			if (matters(&p) && (!worst.d || p.wasted_bytes > worst.wasted_bytes))
+				worst = p;
+		}
+	if (!worst.d)
 		return false;
-	v->severity = SEVERITY_WARNING;
-	TITLE(v, "free memory of gpu %d is cut into pieces", worst->device);
-	rule_evidence(v, "fragmentation_at_peak_pct", EVIDENCE_PCT,
-		      worst->fragmentation_at_peak_pct.v);
-	rule_evidence(v, "free_at_peak_bytes", EVIDENCE_BYTES, worst->free_at_peak_bytes.v);
-	rule_evidence(v, "largest_free_at_peak_bytes", EVIDENCE_BYTES,
-		      worst->largest_free_at_peak_bytes.v);
-	rule_evidence(v, "wasted_bytes", EVIDENCE_BYTES, worst_wasted);
+	v->severity = worst.at_peak ? SEVERITY_WARNING : SEVERITY_NOTE;
+	TITLE(v, "free memory of gpu %d is cut into pieces%s", worst.d->device,
+	      worst.at_peak ? "" : " at the end");
+	rule_evidence(v, worst.at_peak ? "fragmentation_at_peak_pct" : "fragmentation_pct",
+		      EVIDENCE_PCT, worst.pct);
+	rule_evidence(v, worst.at_peak ? "free_at_peak_bytes" : "free_bytes", EVIDENCE_BYTES,
+		      worst.free_bytes);
+	rule_evidence(v, worst.at_peak ? "largest_free_at_peak_bytes" : "largest_free_bytes",
+		      EVIDENCE_BYTES, worst.free_bytes - worst.wasted_bytes);
+	rule_evidence(v, "wasted_bytes", EVIDENCE_BYTES, worst.wasted_bytes);
 	ADVICE(v,
 	       "Large requests fail although enough is free. With PyTorch set "
 	       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep shapes the same from step "

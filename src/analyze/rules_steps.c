@@ -58,18 +58,23 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 		ADVICE(v, "Nothing to do.");
 		return true;
 	}
+	/* A few steps that are quicker than the others, as the first ones of a recording are. */
+	if (s->p95 <= (1 + VARIATION) * s->p50 && s->mean <= s->p50) {
+		return false;
+	}
 	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
-	if (f->use.devices && 100 * idle >= IDLE_PCT * f->use.window_ns) {
-		v->gain_pct = value_absent("what the device waits for has gains of its own");
-	} else if (s->mean > s->p50) {
+	if (s->mean > s->p50)
 		rule_gain(v, 100 * (s->mean - s->p50) / s->mean,
 			  "every step could be as fast as the median one");
-	} else {
+	else
 		v->gain_pct = value_absent("the mean step is not above the median one");
-	}
 	/* What made the slow steps slow may have a verdict of its own, which comes first. */
 	if (!v->gain_pct.known || v->severity < SEVERITY_WARNING)
 		v->severity = SEVERITY_WARNING;
+	if (f->use.devices && 100 * idle >= IDLE_PCT * f->use.window_ns) {
+		v->gain_pct = value_absent("what the device waits for has gains of its own");
+		v->gain_assumption = NULL;
+	}
 	ADVICE(v, "'moescope steps' says what the slow steps did longer: other programs on the "
 		  "machine, input of different size, checkpoints, a busy data loader.");
 	return true;

@@ -72,7 +72,7 @@ struct timeline_window steady_window(const struct timeline_device *d)
 {
 	struct timeline_window whole = { d->start_ns, d->end_ns, d->device, d->shard };
 	struct timeline_window window = whole;
-	double kernels = (double)d->kernel_ns, all = (double)(d->end_ns - d->start_ns);
+	double kernels = (double)d->kernel_ns, all = (double)(d->end_ns - d->start_ns), cut;
 
 	for (size_t i = 0; i < d->n_long_gaps; i++) {
 		const struct timeline_gap *gap = &d->long_gaps[i];
@@ -89,5 +89,6 @@ struct timeline_window steady_window(const struct timeline_device *d)
 			  (double)(whole.end_ns - gap->start_ns), kernels, all))
 			window.end_ns = gap->start_ns;
 	}
-	return all - (double)(window.end_ns - window.start_ns) < STEADY_CUT * all ? whole : window;
+	cut = all - (double)(window.end_ns - window.start_ns);
+	return cut < STEADY_CUT * all || cut < STEADY_CUT_NS ? whole : window;
 }

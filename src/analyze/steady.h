@@ -8,9 +8,11 @@
  * devices  without steps: the window of timeline.h, cut at long gaps. What lies before (after) a gap
  *          goes when it has at most STEADY_KERNELS of the time of kernels, and kernels take less than
  *          half of the share of the time that they take in the rest. Less than STEADY_CUT of the
- *          window is not worth cutting
+ *          window, or than STEADY_CUT_NS, is not worth cutting: no program starts so fast
  * prepare  what is left of it without steps is also without the long gaps in which code was loaded or
  *          a graph made, up to STEADY_PREPARES of them: more are a habit of the program
+ *
+ * When less than STEADY_CUT of the time and less than STEADY_LEFT_NS is left, that is no steady part.
  *
  * Pure, any thread.
  */
@@ -25,7 +27,9 @@
 #define STEADY_STEPS 4 /* of fewer none is usual */
 #define STEADY_KERNELS 0.05
 #define STEADY_CUT 0.10
+#define STEADY_CUT_NS 50000000
 #define STEADY_PREPARES 8
+#define STEADY_LEFT_NS 10000000
 
 /* ret_starting: for each row of run->step. Unfinished steps and those outside the selection are not
  * looked at. */

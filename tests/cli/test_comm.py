@@ -74,7 +74,8 @@ def two_ranks():
     equal(document["rows"][1]["name"], "deep_ep::intranode::dispatch")
     equal(document["rows"][1]["collective_bytes"], None)
     verdicts = {v["id"]: v for v in json.loads(moescope("report", "ranks", "--json").out)["verdicts"]}
-    equal(verdicts["comm-exposed"]["gain_pct"], 50)
+    # The second rank is 80 us late, and one of two waits for it; that is not in two gains.
+    equal((verdicts["comm-exposed"]["gain_pct"], verdicts["rank-late"]["gain_pct"]), (46, 4))
     check("rank 1 begins 100%" in verdicts["rank-late"]["title"], verdicts["rank-late"])
 
 

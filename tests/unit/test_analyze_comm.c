@@ -536,12 +536,20 @@ static void test_rules(void **state)
 	run = steps_run(2, 900, 200); /* rank 0 waits 200 of 1000, rank 1 never */
 	v = verdict_of(run, "rank-late", &found);
 	assert_true(found);
-	assert_int_equal(v.severity, SEVERITY_WARNING);
-	assert_false(v.gain_pct.known);
+	assert_int_equal(v.severity, SEVERITY_NOTE); /* it waits beside compute: nothing is lost */
+	assert_true(v.gain_pct.v == 0);
 	assert_string_equal(v.title,
 			    "rank 1 begins 100% of the collectives last: the others wait 10.0% of "
 			    "the time");
 	SILENT(run, "comm-exposed");
+	fake_run_free(run);
+	/* 600 of 2000 are exposed (400..700 twice); rank 0 waits 100 of them for rank 1: its gain. */
+	run = steps_run(2, 400, 100);
+	assert_true(verdict_of(run, "rank-late", &found).gain_pct.v == 5);
+	v = verdict_of(run, "comm-exposed", &found);
+	assert_true(found);
+	assert_true(v.gain_pct.v == 25);
+	assert_non_null(strstr(v.title, "takes 25%"));
 	fake_run_free(run);
 	run = steps_run(2, 900, 30); /* 1.5% */
 	SILENT(run, "rank-late");

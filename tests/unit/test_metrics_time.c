@@ -90,22 +90,30 @@ static void test_busy_and_idle(void **state)
 	fake_run_free(run);
 }
 
-/* Idle while a blocking copy ran on the host. */
+/* Idle while a blocking copy ran on the host. One of a few bytes only waits for the work before. */
 static void test_idle_on_a_copy(void **state)
 {
-	struct run *run = fake_run_new();
-	struct timeline t;
-
 	(void)state;
-	fake_call(run, "cudaLaunchKernel", -2000, -1000, 1);
-	fake_kernel(run, "a", 0, 10000, 1);
-	fake_call(run, "cudaMemcpy", 10000, 50000, 2);
-	fake_copy(run, 1, 1, 4096, 40000, 50000, 2);
-	assert_int_equal(timeline_analyze(run, &all, &t), 0);
-	assert_int_equal(t.devices[0].idle_ns, 30000);
-	assert_int_equal(t.devices[0].idle_by_cause[IDLE_COPY], 30000);
-	timeline_release(&t);
-	fake_run_free(run);
+	for (int small = 0; small < 2; small++) {
+		struct run *run = fake_run_new();
+		struct timeline t;
+
+		fake_call(run, "cudaLaunchKernel", -2000, -1000, 1);
+		fake_kernel(run, "a", 0, 10000, 1);
+		fake_call(run, "cudaMemcpy", 9000, 52000, 2);
+		fake_copy(run, 1, 1, small ? 65535 : 65536, 20000, 50000, 2);
+		/* Launched 40 us after the copy: the host's, or what the wait has led to. */
+		fake_call(run, "cudaLaunchKernel", 90000, 95000, 3);
+		fake_kernel(run, "a", 100000, 110000, 3);
+		assert_int_equal(timeline_analyze(run, &all, &t), 0);
+		assert_int_equal(t.devices[0].idle_ns, 60000);
+		assert_int_equal(t.devices[0].idle_by_cause[IDLE_COPY], small ? 0 : 12000);
+		assert_int_equal(t.devices[0].idle_by_cause[IDLE_HOST], small ? 0 : 38000);
+		assert_int_equal(t.devices[0].idle_by_cause[IDLE_SYNC], small ? 40000 : 0);
+		assert_int_equal(t.devices[0].idle_by_cause[IDLE_LAUNCH], small ? 20000 : 10000);
+		timeline_release(&t);
+		fake_run_free(run);
+	}
 }
 
 static void test_launches(void **state)

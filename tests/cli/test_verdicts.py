@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts: the first one names the cause of traces whose cause is known, and none contradicts
+another, its own evidence or the figures of the report."""
+
+import json
+import pathlib
+
+from cli import Skip, check, equal, main, moescope, test
+from planted import PLANTED
+
+FIXTURES = pathlib.Path(__file__).resolve().parents[3] / "shared" / "fixtures"
+RIGHT_SHARE = 0.95
+
+# Public and own traces: what their authors say of them, and what a plain recount of the file shows.
+KNOWN = [
+    ("deepseek-train-ep64.json.gz", "gpu-busy"),  # 96% of its communication is hidden
+    ("h200-torch2.11-mixtral-train.pt.trace.json.gz", "gpu-starved-host"),  # eager, stacks recorded
+    ("kineto-2021-resnet50.pt.trace.json.gz", "gpu-starved-data"),  # num_workers=0
+    ("kineto-2024-ns-resolution.pt.trace.json.gz", "gpu-busy"),
+    ("kineto-two-ranks", "comm-exposed"),
+    ("nsys-3.20-power-iteration.sqlite", "gpu-starved-host"),
+    ("nsys-3.25-h100-2gpu.sqlite", "transfer-bound"),  # a benchmark of copies
+    ("nsys-saxpy-old-schema.sqlite", "gpu-starved-host"),  # the host fills arrays between kernels
+]
+
+IDLE = {"gpu-starved-data": "idle_data_pct", "gpu-starved-host": "idle_host_in_long_gaps_pct",
+        "gpu-starved-sync": "idle_sync_pct",
+        "gpu-starved-launch": "idle_launch_or_in_short_gaps_pct"}
+# Of these verdicts no moment of a device is in two gains.
+TIME = [*IDLE, "transfer-bound", "comm-exposed", "rank-late"]
+ABOUT = {**IDLE, "transfer-bound": "copies_alone_pct", "comm-exposed": "exposed_pct",
+         "rank-late": "wait_pct"}
+
+
+def contradictions(document):
+    """What must not stand side by side in one report, as sentences."""
+    verdicts = document["verdicts"]
+    by = {v["id"]: v for v in verdicts}
+    evidence = {k: x for v in verdicts for k, x in v["evidence"].items()}
+    said = " ".join(v["title"] + " " + v["advice"] for v in verdicts)
+    busy = evidence.get("busy_pct")
+    found = []
+
+    def wrong(condition, sentence):
+        if condition:
+            found.append(sentence)
+
+    wrong("CPU-bound" in said and busy is not None and busy >= 50,
+          f"CPU-bound beside busy {busy}%")
+    wrong("shorter than the calls" in said and
+          evidence["kernel_mean_ns"] >= evidence["launch_call_p50_ns"],
+          "kernels are called shorter than their calls, and are not")
+    wrong("gpu-busy" in by and ("gpu-idle" in by or (busy is not None and busy < 80)),
+          f"busy and idle at once: {busy}")
+    wrong("gpu-busy" in by and "Nothing to do" in by["gpu-busy"]["advice"],
+          "nothing to do beside other verdicts")
+    wrong("transfer-bound" in by and evidence.get("copied_bytes", 1 << 40) < 1 << 16,
+          "a few bytes hold up the GPU")
+    wrong("data-loading" in by and "gpu-starved-data" in by, "data loading twice")
+    wrong("router-collapsed" in by and by.get("routing-imbalance", {}).get("severity") == "ok" and
+          by["router-collapsed"]["evidence"]["layers"] == len(document["routing"]["rows"]),
+          "collapsed and balanced")
+    for name, key in ABOUT.items():
+        if name in by and by[name]["gain_pct"] is not None:
+            wrong(by[name]["gain_pct"] > by[name]["evidence"][key] + 0.01,
+                  f"the gain of {name} is larger than the time that it is about")
+    gains = sum(by[name]["gain_pct"] or 0 for name in TIME if name in by)
+    wrong(gains > 100.01, f"gains add up to {gains}%")
+    idle = sum(by[name]["gain_pct"] or 0 for name in IDLE if name in by)
+    wrong(busy is not None and idle > 100.01 - busy, f"idle gains of {idle}% beside busy {busy}%")
+    wrong(len([v for v in verdicts if "busy_pct" in v["evidence"]]) > 1 and
+          len({v["evidence"]["busy_pct"] for v in verdicts if "busy_pct" in v["evidence"]}) > 1,
+          "two figures of busy")
+    wrong(document.get("timeline") and document["timeline"]["devices"] and
+          not any(v["id"] in (*TIME, "gpu-idle", "gpu-busy", "slow-start") for v in verdicts),
+          "a device without a verdict")
+    ranks = ["critical", "warning", "note", "ok"]
+    order = [ranks.index(v["severity"]) for v in verdicts]
+    wrong(order != sorted(order), "not by severity")
+    return found
+
+
+def judge(path):
+    r = moescope("report", path, "--json")
+    equal(r.status, 0, r)
+    return json.loads(r.out)
+
+
+def ask(cases):
+    """How many first verdicts are right; those that are not, and contradictions, as lines."""
+    right, wrong, contrary = 0, [], []
+    for name, path, wanted in cases:
+        document = judge(path)
+        first = document["verdicts"][0]["id"] if document["verdicts"] else None
+        right += first == wanted
+        if first != wanted:
+            wrong.append(f"{name}: {first}, not {wanted}: "
+                         f"{[(v['id'], v['gain_pct']) for v in document['verdicts']]}")
+        contrary += [f"{name}: {sentence}" for sentence in contradictions(document)]
+    return right, wrong, contrary
+
+
+def planted_cases():
+    for i, (name, plant, wanted) in enumerate(PLANTED):
+        path = f"{i}.trace"
+        plant(path)
+        yield name, path, wanted
+
+
+@test
+def planted_causes_come_first():
+    right, wrong, contrary = ask(planted_cases())
+    print(f"  {right} of {len(PLANTED)} planted causes come first")
+    check(right >= RIGHT_SHARE * len(PLANTED), *wrong)
+    check(not contrary, *contrary)
+    check(not wrong, *wrong)
+
+
+@test
+def known_traces():
+    cases = [(name, FIXTURES / name, wanted) for name, wanted in KNOWN
+             if (FIXTURES / name).exists()]
+    if not cases:
+        raise Skip(f"{FIXTURES} is not there")
+    right, wrong, contrary = ask(cases)
+    print(f"  {right} of {len(cases)} known causes come first")
+    check(not contrary, *contrary)
+    check(not wrong, *wrong)
+
+
+if __name__ == "__main__":
+    main()
