@@ -23,8 +23,9 @@
  *             reduce-scatter, all-to-all, gather and scatter, 1 for others: as NCCL's tests have it
  * skew        of one collective on all its ranks (same name, group and sequence number): last start -
  *             first start
- * wait        of a rank: last start - own start, at most the time of its own kernel
- * late        the rank that starts last, if it is one alone
+ * wait        of a rank: last start - own start, at most what its own kernel takes longer than the
+ *             shortest one: so that clocks that differ make nobody wait
+ * late        the rank that starts last, if it is one alone and others wait
  * Ranks are compared by their clocks: how well those agree is up to the recording.
  *
  * Untimed kernels count and have no time. Pure, any thread; linear in kernels, no list of them.

@@ -107,19 +107,33 @@ static size_t collect(const struct comm_rows *rows, struct member *members)
 	return n;
 }
 
-static void add(struct skew *skew, const struct member *members, size_t n)
+/* Who begins last has the shortest kernel. Where all are as long, nobody waited: the clocks of the
+ * ranks differ. */
+static double waited(const struct member *members, size_t n)
 {
-	int64_t last = members[n - 1].start_ns, gap = last - members[0].start_ns;
+	int64_t last = members[n - 1].start_ns, shortest = members[0].duration_ns;
+	double sum = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (members[i].duration_ns < shortest)
+			shortest = members[i].duration_ns;
+	for (size_t i = 0; i < n; i++) {
+		int64_t wait = last - members[i].start_ns;
+		int64_t longer = members[i].duration_ns - shortest;
+
+		sum += (double)(wait < longer ? wait : longer);
+	}
+	return sum;
+}
+
+static void add(struct skew *skew, const struct member *members, size_t n, double wait_ns)
+{
+	int64_t gap = members[n - 1].start_ns - members[0].start_ns;
 
 	skew->matched++;
 	skew->skew_ns += (double)gap;
 	skew->skew_max_ns = gap > skew->skew_max_ns ? gap : skew->skew_max_ns;
-	for (size_t i = 0; i < n; i++) {
-		int64_t wait = last - members[i].start_ns;
-
-		skew->wait_ns += (double)(wait < members[i].duration_ns ? wait
-									: members[i].duration_ns);
-	}
+	skew->wait_ns += wait_ns;
 }
 
 /* The collectives that more than one rank has; *ret_late: who was late in how many of them, twice
@@ -130,15 +144,18 @@ static size_t match(const struct member *members, size_t n, struct skew *skews, 
 	size_t n_late = 0, end;
 
 	for (size_t i = 0; i < n; i = end) {
+		double wait_ns;
+
 		for (end = i + 1; end < n && !by_number(&members[i], &members[end]) &&
 				  members[i].again == members[end].again;)
 			end++;
 		/* More ranks than the group has: names of groups that mean different ones. */
 		if (end - i < 2 || (members[i].group_size && end - i > members[i].group_size))
 			continue;
-		add(&skews[members[i].row], members + i, end - i);
-		add(all, members + i, end - i);
-		if (members[end - 1].start_ns == members[end - 2].start_ns)
+		wait_ns = waited(members + i, end - i);
+		add(&skews[members[i].row], members + i, end - i, wait_ns);
+		add(all, members + i, end - i, wait_ns);
+		if (wait_ns <= 0 || members[end - 1].start_ns == members[end - 2].start_ns)
 			continue;
 		late[n_late++] = (struct late){ members[i].row, members[end - 1].rank };
 		late[n_late++] = (struct late){ COMM_NO_ROW, members[end - 1].rank };
@@ -187,7 +204,7 @@ static struct comm_skew figures(const struct skew *skew, const char *reason)
 		.max_ns = value_of((double)skew->skew_max_ns),
 		.wait_ns = value_of(skew->wait_ns),
 		.late_rank = skew->late ? value_of(skew->late_rank)
-					: value_absent("no rank started last alone"),
+					: value_absent("no rank started last alone and made others wait"),
 		.late_pct = value_of(100 * (double)skew->late_most / n),
 	};
 }

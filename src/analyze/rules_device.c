@@ -69,11 +69,19 @@ bool rule_gpu_starved_data(const struct run *run, const struct findings *f, stru
 	return true;
 }
 
+/* Stacks are taken by the profiler on the host, at every operation. */
+static bool took_stacks(const struct run *run)
+{
+	for (size_t i = 0; i < run->op.n; i++)
+		if (run->op.stack[i])
+			return true;
+	return false;
+}
+
 bool rule_gpu_starved_host(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct device_use *use = &f->use;
 
-	(void)run;
 	if (!speaks(f, use->host_ns))
 		return false;
 	/* Only what the host does most of the time binds the run to it. */
@@ -89,6 +97,10 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 		ADVICE(v, "Measure it alone on the device first: what other processes run there "
 			  "makes the host late, too. Then take host code out of the step: "
 			  "logging, metrics, Python loops.");
+	else if (took_stacks(run))
+		ADVICE(v, "Measure it without stacks first (with_stack=False): taking them is work "
+			  "of the host, too. Then take host code out of the step: logging, "
+			  "metrics, Python loops; a larger batch gives it more to hide behind.");
 	else
 		ADVICE(v, "Take host code out of the step: logging, metrics, Python loops, data work "
 		  "without a range of phase data. 'moescope ops' has the host's time; a larger "

@@ -240,11 +240,13 @@ const struct metric metrics[] = {
 	  "recorded (same name, group and sequence number).",
 	  "derived from collective records", "As good as the ranks' clocks agree." },
 	{ COMMUNICATION, "wait", "ns, %",
-	  "start of the last rank - own start, at most the time of the own kernel; sum over ranks. "
-	  "wait_pct: of the time of the steps of all ranks.",
-	  "derived from collective records", "As good as the ranks' clocks agree." },
+	  "start of the last rank - own start, at most what the own kernel takes longer than the "
+	  "shortest of them; sum over ranks. wait_pct: of the time of the steps of all ranks.",
+	  "derived from collective records",
+	  "Clocks of ranks that differ make nobody wait: all kernels are as long then." },
 	{ COMMUNICATION, "late_rank", "rank",
-	  "the rank that began most of the matched collectives last, alone; late_pct is how many.",
+	  "the rank that began most of the matched collectives last, alone, while others waited; "
+	  "late_pct is how many.",
 	  "derived from collective records", "As good as the ranks' clocks agree." },
 	{ TIMELINE, "self_time", "ns",
 	  "time of a range or operation without its children on the same thread.",
@@ -442,13 +444,21 @@ const struct metric metrics[] = {
 	{ VERDICTS, "gpu_starved", "%",
 	  "idle time of the devices by what they wait for: launches (the cause launch, and gaps of at "
 	  "most 50 us of the cause host), data (a thread that makes a tenth of the calls or more is "
-	  "in a range of phase data), synchronisation, and the rest of the host.",
+	  "in a range of phase data), synchronisation (also blocking copies of less than 64 KiB), and "
+	  "the rest of the host.",
 	  DEVICE ", of calls and ranges",
-	  "From the first step to the last, only what records cover; means over the devices." },
+	  "Of the steady part, only what records cover; means over the devices." },
+	{ VERDICTS, "steady_part", "ns",
+	  "what verdicts about devices judge: from the first step that is not longer than 1.5 medians "
+	  "and than nine in ten of the later ones to the last step; without steps, what is left when "
+	  "time with at most 5% of the kernels' time and long gaps is cut off at both ends, and up to 8 "
+	  "long gaps in which code was loaded or a graph made are taken out.",
+	  DEVICE ", of calls and steps",
+	  "A long gap is a 64th of the window or more. Less than 10% or 50 ms is not cut. The verdict "
+	  "slow-start says what was left out; with chosen steps nothing is." },
 	{ VERDICTS, "copies_alone_pct", "%",
 	  "time in which a device only copies, or is idle and waits on a copy.", DEVICE,
-	  "The gain is at most the time of kernels that the copies could hide behind, unless most "
-	  "of them are pageable." },
+	  "The gain is at most the time of kernels that the copies could hide behind." },
 	{ VERDICTS, "clock_throttled", "%",
 	  "est.: (1 - mean SM clock / the device's maximum) * share of the time with kernels, where "
 	  "samples of a working device name the power or thermal limit.",
