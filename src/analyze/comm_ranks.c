@@ -203,8 +203,10 @@ static struct comm_skew figures(const struct skew *skew, const char *reason)
 		.mean_ns = value_of(skew->skew_ns / n),
 		.max_ns = value_of((double)skew->skew_max_ns),
 		.wait_ns = value_of(skew->wait_ns),
-		.late_rank = skew->late ? value_of(skew->late_rank)
-					: value_absent("no rank started last alone and made others wait"),
+		.late_rank =
+			skew->late
+				? value_of(skew->late_rank)
+				: value_absent("no rank started last alone and made others wait"),
 		.late_pct = value_of(100 * (double)skew->late_most / n),
 	};
 }

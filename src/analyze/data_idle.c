@@ -82,10 +82,10 @@ static bool launches(const struct callers *callers, uint16_t shard, uint32_t thr
 	for (size_t i = 0; r >= 0 && i < (table)->n; i++)                                          \
 		if (run_site(run, (table)->site[i]).phase == MOESCOPE_DATA &&                      \
 		    launches(&callers, (table)->shard[i], (table)->thread[i]))                     \
-	r = add_span(data, (struct span){ .start_ns = (table)->start_ns[i],                        \
-					  .end_ns = (table)->start_ns[i] +                         \
-						    (table)->duration_ns[i],                       \
-					  .shard = (table)->shard[i] })
+	r = add_span(data,                                                                         \
+		     (struct span){ .start_ns = (table)->start_ns[i],                              \
+				    .end_ns = (table)->start_ns[i] + (table)->duration_ns[i],      \
+				    .shard = (table)->shard[i] })
 
 /* Data ranges of the threads that launch work, merged; the lane is the process. Old files of
  * PyTorch have the loader as an operation. */

@@ -164,26 +164,25 @@ static void add_device(struct device_use *use, const struct timeline_device *d, 
 }
 
 /* Long gaps in which code was prepared, out of a device of a run without steps. */
-static double drop_preparing(struct timeline_device *d)
+static int drop_preparing(const struct run *run, struct timeline_device *d, double *prepare_ns)
 {
-	size_t n = 0;
-	int64_t sum = 0;
+	bool *prepares = calloc(d->n_long_gaps + 1, sizeof(*prepares));
+	int r = prepares ? steady_prepares(run, d, prepares) : -ENOMEM;
 
-	for (size_t i = 0; i < d->n_long_gaps; i++)
-		n += d->long_gaps[i].prepares;
-	for (size_t i = 0; n <= STEADY_PREPARES && i < d->n_long_gaps; i++) {
+	for (size_t i = 0; r >= 0 && i < d->n_long_gaps; i++) {
 		const struct timeline_gap *gap = &d->long_gaps[i];
 
-		if (!gap->prepares)
+		if (!prepares[i])
 			continue;
 		for (int c = 0; c < IDLE_CAUSES; c++) {
 			d->idle_by_cause[c] -= gap->causes[c];
-			/* What the profiler hid is in no window. */
-			sum += c != IDLE_PROFILER ? gap->causes[c] : 0;
 			d->window_ns -= gap->causes[c];
+			/* What the profiler hid is in no window. */
+			*prepare_ns += c != IDLE_PROFILER ? (double)gap->causes[c] : 0;
 		}
 	}
-	return (double)sum;
+	free(prepares);
+	return r;
 }
 
 /* Processes beside those of the run on devices that it was listed on, too. */
@@ -218,7 +217,7 @@ static int measure(const struct run *run, const struct timeline *timeline,
 		struct timeline_device d = timeline->devices[i];
 
 		if (!use->of_steps)
-			use->prepare_ns += drop_preparing(&d);
+			r = drop_preparing(run, &d, &use->prepare_ns);
 		add_device(use, &d, data_idle[i]);
 	}
 	free(data_idle);

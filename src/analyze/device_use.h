@@ -34,8 +34,8 @@ struct device_use {
 	double window_ns, busy_ns, kernel_ns;
 	double launch_ns, host_ns, data_ns, sync_ns; /* idle, disjoint */
 	double copy_wait_ns;			     /* idle, waiting on a copy */
-	double queued_ns, unknown_ns;		     /* idle: launched and not begun; not known why */
-	double copy_alone_ns;			     /* busy with copies only */
+	double queued_ns, unknown_ns; /* idle: launched and not begun; not known why */
+	double copy_alone_ns;	      /* busy with copies only */
 	uint64_t short_gaps;
 	double short_gaps_ns;
 	/* What was left out: start-up and end (of all windows), and preparing of code between them. */

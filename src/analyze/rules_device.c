@@ -86,7 +86,7 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 		return false;
 	/* Only what the host does most of the time binds the run to it. */
 	TITLE(v, "the GPU waits for the host %.0f%% of the time%s", pct(use, use->host_ns),
-	      use->others			  ? ", and other processes use it too"
+	      use->others ? ", and other processes use it too"
 	      : use->host_ns + use->launch_ns > use->window_ns / 2 ? ": the run is CPU-bound"
 								   : "");
 	busy_evidence(v, use, "idle_host_in_long_gaps_pct", use->host_ns);
@@ -102,9 +102,10 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 			  "of the host, too. Then take host code out of the step: logging, "
 			  "metrics, Python loops; a larger batch gives it more to hide behind.");
 	else
-		ADVICE(v, "Take host code out of the step: logging, metrics, Python loops, data work "
-		  "without a range of phase data. 'moescope ops' has the host's time; a larger "
-		  "batch gives it more to hide behind.");
+		ADVICE(v,
+		       "Take host code out of the step: logging, metrics, Python loops, data work "
+		       "without a range of phase data. 'moescope ops' has the host's time; a larger "
+		       "batch gives it more to hide behind.");
 	return true;
 }
 
@@ -169,8 +170,9 @@ static struct launched launched(const struct run *run, const struct findings *f)
 static void launch_advice(const struct findings *f, const struct launched *l, struct verdict *v)
 {
 	if (l->graphs && f->kernels.count > 2 * l->graphs)
-		ADVICE(v, "It launches graphs already: put more into one graph, launch the next one "
-			  "before the last has ended, and take host code out from between them.");
+		ADVICE(v,
+		       "It launches graphs already: put more into one graph, launch the next one "
+		       "before the last has ended, and take host code out from between them.");
 	else if (l->call_ns > 0 && l->kernel_ns > 0 && l->kernel_ns < l->call_ns)
 		ADVICE(v, "Kernels are shorter than the calls that launch them: CUDA graphs or "
 			  "torch.compile (mode reduce-overhead), fused operations, foreach and "

@@ -10,7 +10,7 @@
 #define OPTIMIZER_PCT 15.0
 #define ASIDE_PCT 10.0
 #define IDLE_PCT 5.0 /* of a device: from here on its waiting has verdicts */
-#define STEPS_MIN 8 /* fewer steps say nothing about variation */
+#define STEPS_MIN 8  /* fewer steps say nothing about variation */
 
 bool rule_data_loading(const struct run *run, const struct findings *f, struct verdict *v)
 {
@@ -134,7 +134,8 @@ bool rule_slow_start(const struct run *run, const struct findings *f, struct ver
 		return true;
 	if (!use->devices || use->of_steps || 100 * aside < ASIDE_PCT * whole)
 		return false;
-	TITLE(v, "starting up and ending take %.0f%% of the time; the other verdicts leave them out",
+	TITLE(v,
+	      "starting up and ending take %.0f%% of the time; the other verdicts leave them out",
 	      100 * aside / whole);
 	rule_evidence(v, "judged_ns", EVIDENCE_NS, use->window_ns);
 	rule_evidence(v, "aside_ns", EVIDENCE_NS, use->aside_ns);

@@ -52,7 +52,8 @@ int steady_steps(const struct run *run, const struct selection *sel, bool *ret_s
 		    selection_has_step(sel, step->step[index.rows[i]]))
 			index.rows[n++] = index.rows[i];
 	for (size_t i = 0, end; i < n; i = end) {
-		for (end = i; end < n && step->shard[index.rows[end]] == step->shard[index.rows[i]];)
+		for (end = i;
+		     end < n && step->shard[index.rows[end]] == step->shard[index.rows[i]];)
 			end++;
 		mark_starting(run, index.rows + i, end - i, room, ret_starting);
 	}
@@ -91,4 +92,115 @@ struct timeline_window steady_window(const struct timeline_device *d)
 	}
 	cut = all - (double)(window.end_ns - window.start_ns);
 	return cut < STEADY_CUT * all || cut < STEADY_CUT_NS ? whole : window;
+}
+
+/* A kernel, whatever its grid, and when the device first ran it. */
+struct code {
+	uint32_t name, registers, shared_bytes;
+	int64_t first_ns;
+};
+
+#define ORDER(x, y, field)                                                                         \
+	if ((x)->field != (y)->field)                                                              \
+	return (x)->field < (y)->field ? -1 : 1
+
+static int by_code(const void *a, const void *b)
+{
+	const struct code *x = a, *y = b;
+
+	ORDER(x, y, name);
+	ORDER(x, y, registers);
+	ORDER(x, y, shared_bytes);
+	ORDER(x, y, first_ns);
+	return 0;
+}
+
+static bool same_code(const struct code *x, const struct code *y)
+{
+	return x->name == y->name && x->registers == y->registers &&
+	       x->shared_bytes == y->shared_bytes;
+}
+
+/* What the device ran, by code, then time; *ret_n of them. free() it. */
+static struct code *codes_of(const struct run *run, const struct timeline_device *d, size_t *ret_n)
+{
+	const struct table_kernel *k = &run->kernel;
+	struct code *codes;
+	uint32_t most = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->n; i++)
+		most = k->launch[i] > most ? k->launch[i] : most;
+	codes = calloc((size_t)most + 1, sizeof(*codes));
+	if (!codes)
+		return NULL;
+	for (uint32_t i = 0; i <= most; i++)
+		codes[i].first_ns = INT64_MAX;
+	for (size_t i = 0; i < k->n; i++)
+		if (k->shard[i] == d->shard && k->device[i] == d->device && !k->untimed[i] &&
+		    k->start_ns[i] < codes[k->launch[i]].first_ns)
+			codes[k->launch[i]].first_ns = k->start_ns[i];
+	for (uint32_t i = 0; i <= most; i++) {
+		struct row_launch launch;
+
+		if (codes[i].first_ns == INT64_MAX)
+			continue;
+		launch = run_launch(run, i);
+		codes[n++] = (struct code){ launch.name, launch.registers,
+					    launch.static_shared_bytes, codes[i].first_ns };
+	}
+	qsort(codes, n, sizeof(*codes), by_code);
+	*ret_n = n;
+	return codes;
+}
+
+/* The last gap that ended by then; d->n_long_gaps: none. */
+static size_t gap_before(const struct timeline_device *d, int64_t time_ns)
+{
+	size_t low = 0, high = d->n_long_gaps;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (d->long_gaps[middle].end_ns <= time_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : d->n_long_gaps;
+}
+
+/* Gaps after which the device soon runs what it never ran before. */
+static int mark_first_uses(const struct run *run, const struct timeline_device *d,
+			   bool *ret_prepares)
+{
+	size_t n;
+	struct code *codes = codes_of(run, d, &n);
+
+	if (!codes)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = gap_before(d, codes[i].first_ns);
+		int64_t length, since;
+
+		if (at == d->n_long_gaps || (i && same_code(&codes[i - 1], &codes[i])))
+			continue;
+		length = d->long_gaps[at].end_ns - d->long_gaps[at].start_ns;
+		since = codes[i].first_ns - d->long_gaps[at].end_ns;
+		if (length >= STEADY_FIRST_NS && since <= length && since <= STEADY_SOON_NS)
+			ret_prepares[at] = true;
+	}
+	free(codes);
+	return 0;
+}
+
+int steady_prepares(const struct run *run, const struct timeline_device *d, bool *ret_prepares)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_long_gaps; i++)
+		n += d->long_gaps[i].prepares;
+	for (size_t i = 0; i < d->n_long_gaps; i++)
+		ret_prepares[i] = n <= STEADY_PREPARES && d->long_gaps[i].prepares;
+	return run->info.source[0] ? 0 : mark_first_uses(run, d, ret_prepares);
 }

@@ -10,7 +10,11 @@
  *          half of the share of the time that they take in the rest. Less than STEADY_CUT of the
  *          window, or than STEADY_CUT_NS, is not worth cutting: no program starts so fast
  * prepare  what is left of it without steps is also without the long gaps in which code was loaded or
- *          a graph made, up to STEADY_PREPARES of them: more are a habit of the program
+ *          a graph made, up to STEADY_PREPARES of them: more are a habit of the program. In runs that
+ *          were recorded from the begin of the program (imports may begin anywhere), also without
+ *          those of STEADY_FIRST_NS or more after which the device soon (within STEADY_SOON_NS, and
+ *          sooner than the gap is long) ran a kernel that it never ran before: compiling, tuning and
+ *          loading are in no call that is recorded
  *
  * When less than STEADY_CUT of the time and less than STEADY_LEFT_NS is left, that is no steady part.
  *
@@ -30,11 +34,15 @@
 #define STEADY_CUT_NS 50000000
 #define STEADY_PREPARES 8
 #define STEADY_LEFT_NS 10000000
+#define STEADY_FIRST_NS 2000000
+#define STEADY_SOON_NS 20000000
 
 /* ret_starting: for each row of run->step. Unfinished steps and those outside the selection are not
  * looked at. */
 int steady_steps(const struct run *run, const struct selection *sel, bool *ret_starting);
 /* The steady part of a device's window, by its long gaps. */
 struct timeline_window steady_window(const struct timeline_device *d);
+/* ret_prepares: for each of the device's long gaps, whether it is left out. */
+int steady_prepares(const struct run *run, const struct timeline_device *d, bool *ret_prepares);
 
 #endif

@@ -203,7 +203,8 @@ static int note_long(struct idle_device *idle, const struct idle_gap *gap, const
 	if (d->n_long_gaps > TIMELINE_LONG_GAPS)
 		return 0;
 	note = &d->long_gaps[d->n_long_gaps++];
-	*note = (struct timeline_gap){ gap->start_ns, gap->end_ns,
+	*note = (struct timeline_gap){ gap->start_ns,
+				       gap->end_ns,
 				       kernels_before(kernels, gap->start_ns),
 				       idle_prepares(idle, gap),
 				       { 0 } };
@@ -256,8 +257,7 @@ static int find_gaps(struct measuring *m, struct timeline_device *d)
 				.call = next ? lane_call(m->at, busy.kind, busy.row) : NO_CALL32,
 			};
 
-			if (gap.end_ns > gap.start_ns &&
-			    account_gap(&idle, &gap, &kernels, d) < 0)
+			if (gap.end_ns > gap.start_ns && account_gap(&idle, &gap, &kernels, d) < 0)
 				return -ENOMEM;
 			if (!next)
 				break;

@@ -24,7 +24,7 @@
 #include "analyze/value.h"
 
 #define TIMELINE_SHORT_GAP_NS 50000
-#define TIMELINE_LONG_GAPS 64
+#define TIMELINE_LONG_GAPS 256
 
 struct timeline_gap {
 	int64_t start_ns, end_ns;

@@ -592,12 +592,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clocks_that_differ),
-		cmocka_unit_test(test_devices),	  cmocka_unit_test(test_transports),
-		cmocka_unit_test(test_rows),	  cmocka_unit_test(test_ranks),
-		cmocka_unit_test(test_steps),	  cmocka_unit_test(test_names),
-		cmocka_unit_test(test_bandwidth), cmocka_unit_test(test_records),
-		cmocka_unit_test(test_untimed),	  cmocka_unit_test(test_windows),
-		cmocka_unit_test(test_matching),  cmocka_unit_test(test_random),
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_transports),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_ranks),
+		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_bandwidth),
+		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_untimed),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_matching),
+		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_rules),
 	};
 

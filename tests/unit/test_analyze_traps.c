@@ -191,8 +191,8 @@ static void test_small_blocking_copies_are_synchronisations(void **state)
 	/* 200 MB in 4 ms: 4 ms alone, 50 us more in the call; the rest of the gap is the host's. */
 	run = blocking_run(200000000, 4 * MS);
 	v = said(run, "transfer-bound");
-	assert_float_equal(evidence(&v, "copies_alone_pct"),
-			   100 * (STEPS * 4.0 + 19 * 0.05) / 198, 0.01);
+	assert_float_equal(evidence(&v, "copies_alone_pct"), 100 * (STEPS * 4.0 + 19 * 0.05) / 198,
+			   0.01);
 	SILENT(run, "gpu-starved-sync");
 	fake_run_free(run);
 }
@@ -225,7 +225,8 @@ static void test_an_idle_device_has_a_verdict(void **state)
 
 	(void)state;
 	for (int64_t i = 0; i < STEPS; i++) {
-		fake_call(run, "cudaLaunchKernel", i * STEP - STEP, i * STEP - STEP + US, ++next_id);
+		fake_call(run, "cudaLaunchKernel", i * STEP - STEP, i * STEP - STEP + US,
+			  ++next_id);
 		fake_kernel(run, "gemm", i * STEP, i * STEP + MS, next_id);
 		/* The host's part of the gap: the kernel after it is launched 0.6 ms late. */
 		work(run, i * STEP + 1600 * US, i * STEP + 1605 * US, i * STEP + 1700 * US);
@@ -387,11 +388,13 @@ static struct run *pool_run(int segments, int live_of_10)
 	for (int s = 0; s < segments; s++)
 		for (int b = 0; b < 10; b++)
 			if (b >= live_of_10)
-				fake_add_memory(run, 0,
-						&(struct row_memory){
-							.time_ns = ++time_ns,
-							.event = 1,
-							.address = (1000 + 200 * (uint64_t)s + 10 * b) * mb });
+				fake_add_memory(
+					run, 0,
+					&(struct row_memory){
+						.time_ns = ++time_ns,
+						.event = 1,
+						.address = (1000 + 200 * (uint64_t)s + 10 * b) *
+							   mb });
 	fake_span(run, 0, time_ns + 1);
 	return run;
 }
@@ -466,10 +469,11 @@ static void clocks(struct run *run, double mhz, double reasons)
 				&(struct row_sample){ .time_ns = at,
 						      .metric = fake_string(run, "clock_sm_mhz"),
 						      .value = mhz + i });
-		fake_add_sample(run, 0,
-				&(struct row_sample){ .time_ns = at,
-						      .metric = fake_string(run, "clock_limit_reasons"),
-						      .value = reasons });
+		fake_add_sample(
+			run, 0,
+			&(struct row_sample){ .time_ns = at,
+					      .metric = fake_string(run, "clock_limit_reasons"),
+					      .value = reasons });
 	}
 }
 
