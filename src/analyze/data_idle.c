@@ -151,36 +151,9 @@ static int collect_busy(const struct run *run, const struct spans *data, struct 
 	return r;
 }
 
-/* Where the device was watched in its window; the lane is the process. */
-static int watched(const struct timeline_device *d, const struct coverage *coverage,
-		   struct spans *out)
+static void measure(const struct spans *data, const struct spans *busy,
+		    const struct timeline *timeline, int64_t *ret_idle_ns)
 {
-	struct span lane = { .shard = d->shard };
-	size_t n = 0;
-	const struct span *windows = spans_lane(coverage->windows, coverage->n_windows, &lane, &n);
-	int r = 0;
-
-	out->n = 0;
-	if (!d->governed)
-		return add_span(out, (struct span){ d->start_ns, d->end_ns, 0, 0, d->shard });
-	for (size_t i = 0; r >= 0 && i < n; i++) {
-		struct span span = windows[i];
-
-		span.start_ns = span.start_ns < d->start_ns ? d->start_ns : span.start_ns;
-		span.end_ns = span.end_ns > d->end_ns ? d->end_ns : span.end_ns;
-		if (span.end_ns > span.start_ns)
-			r = add_span(out, span);
-	}
-	return r;
-}
-
-static int measure(const struct spans *data, const struct spans *busy,
-		   const struct timeline *timeline, const struct coverage *coverage,
-		   int64_t *ret_idle_ns)
-{
-	struct spans windows = { 0 };
-	int r = 0;
-
 	for (size_t i = 0; i < timeline->n; i++) {
 		const struct timeline_device *d = &timeline->devices[i];
 		struct span process = { .shard = d->shard };
@@ -188,20 +161,14 @@ static int measure(const struct spans *data, const struct spans *busy,
 		const struct span *of_process, *of_device;
 		size_t n_process, n_device;
 
-		r = watched(d, coverage, &windows);
-		if (r < 0)
-			break;
 		of_process = spans_lane(data->items, data->n, &process, &n_process);
 		of_device = spans_lane(busy->items, busy->n, &device, &n_device);
-		ret_idle_ns[i] = spans_overlap(of_process, n_process, windows.items, windows.n) -
-				 spans_overlap(of_device, n_device, windows.items, windows.n);
+		ret_idle_ns[i] = spans_overlap(of_process, n_process, d->watched, d->n_watched) -
+				 spans_overlap(of_device, n_device, d->watched, d->n_watched);
 	}
-	free(windows.items);
-	return r;
 }
 
-int data_idle_measure(const struct run *run, const struct timeline *timeline,
-		      const struct coverage *coverage, int64_t *ret_idle_ns)
+int data_idle_measure(const struct run *run, const struct timeline *timeline, int64_t *ret_idle_ns)
 {
 	struct spans data = { 0 }, busy = { 0 };
 	int r = collect_data(run, &data);
@@ -209,7 +176,7 @@ int data_idle_measure(const struct run *run, const struct timeline *timeline,
 	if (r >= 0 && data.n)
 		r = collect_busy(run, &data, &busy);
 	if (r >= 0 && data.n)
-		r = measure(&data, &busy, timeline, coverage, ret_idle_ns);
+		measure(&data, &busy, timeline, ret_idle_ns);
 	free(data.items);
 	free(busy.items);
 	return r;

@@ -6,11 +6,9 @@
 #ifndef ANALYZE_DATA_IDLE_H
 #define ANALYZE_DATA_IDLE_H
 
-#include "analyze/coverage.h"
 #include "analyze/timeline.h"
 
 /* ret_idle_ns: one for each device of the timeline. */
-int data_idle_measure(const struct run *run, const struct timeline *timeline,
-		      const struct coverage *coverage, int64_t *ret_idle_ns);
+int data_idle_measure(const struct run *run, const struct timeline *timeline, int64_t *ret_idle_ns);
 
 #endif

@@ -86,24 +86,28 @@ static size_t step_windows(const struct run *run, const struct selection *sel, c
 
 /* What the windows leave out; false: next to nothing. */
 static bool leave_out(const struct timeline *timeline, const struct timeline_window *windows,
-		      size_t n, double *ret_aside_ns)
+		      size_t n, struct device_use *use)
 {
-	bool much = n < timeline->n;
+	bool much = false;
 
 	for (size_t i = 0, w = 0; i < timeline->n; i++) {
 		const struct timeline_device *d = &timeline->devices[i];
-		double outside = 0;
+		double ends = 0, between = 0;
+		size_t first = w;
 
-		if (w == n || windows[w].shard != d->shard || windows[w].device != d->device)
+		for (; w < n && windows[w].shard == d->shard && windows[w].device == d->device; w++)
+			between += w > first ? (double)(windows[w].start_ns - windows[w - 1].end_ns)
+					     : 0;
+		much |= w == first;
+		if (w == first)
 			continue;
-		outside += d->start_ns < windows[w].start_ns
-				   ? (double)(windows[w].start_ns - d->start_ns)
-				   : 0;
-		outside += d->end_ns > windows[w].end_ns ? (double)(d->end_ns - windows[w].end_ns)
-							 : 0;
-		*ret_aside_ns += outside;
-		much |= outside > OUTSIDE_SHARE * (double)(d->end_ns - d->start_ns);
-		w++;
+		if (windows[first].start_ns > d->start_ns)
+			ends += (double)(windows[first].start_ns - d->start_ns);
+		if (windows[w - 1].end_ns < d->end_ns)
+			ends += (double)(d->end_ns - windows[w - 1].end_ns);
+		use->aside_ns += ends;
+		use->prepare_ns += between;
+		much |= ends + between > OUTSIDE_SHARE * (double)(d->end_ns - d->start_ns);
 	}
 	return much;
 }
@@ -160,29 +164,6 @@ static void add_device(struct device_use *use, const struct timeline_device *d, 
 	use->unknown_ns += (double)idle[IDLE_UNKNOWN];
 	use->copy_alone_ns += (double)(d->copy_ns - d->overlap_ns);
 	use->short_gaps += d->short_gaps;
-	use->short_gaps_ns += (double)d->short_gaps_ns;
-}
-
-/* Long gaps in which code was prepared, out of a device of a run without steps. */
-static int drop_preparing(const struct run *run, struct timeline_device *d, double *prepare_ns)
-{
-	bool *prepares = calloc(d->n_long_gaps + 1, sizeof(*prepares));
-	int r = prepares ? steady_prepares(run, d, prepares) : -ENOMEM;
-
-	for (size_t i = 0; r >= 0 && i < d->n_long_gaps; i++) {
-		const struct timeline_gap *gap = &d->long_gaps[i];
-
-		if (!prepares[i])
-			continue;
-		for (int c = 0; c < IDLE_CAUSES; c++) {
-			d->idle_by_cause[c] -= gap->causes[c];
-			d->window_ns -= gap->causes[c];
-			/* What the profiler hid is in no window. */
-			*prepare_ns += c != IDLE_PROFILER ? (double)gap->causes[c] : 0;
-		}
-	}
-	free(prepares);
-	return r;
 }
 
 /* Processes beside those of the run on devices that it was listed on, too. */
@@ -207,23 +188,32 @@ static size_t count_others(const struct run *run)
 	return n;
 }
 
-static int measure(const struct run *run, const struct timeline *timeline,
-		   const struct coverage *coverage, struct device_use *use)
+static int measure(const struct run *run, const struct timeline *timeline, struct device_use *use)
 {
 	int64_t *data_idle = calloc(timeline->n + 1, sizeof(*data_idle));
-	int r = data_idle ? data_idle_measure(run, timeline, coverage, data_idle) : -ENOMEM;
+	int r = data_idle ? data_idle_measure(run, timeline, data_idle) : -ENOMEM;
 
-	for (size_t i = 0; r >= 0 && i < timeline->n; i++) {
-		struct timeline_device d = timeline->devices[i];
-
-		if (!use->of_steps)
-			r = drop_preparing(run, &d, &use->prepare_ns);
-		add_device(use, &d, data_idle[i]);
-	}
+	for (size_t i = 0; r >= 0 && i < timeline->n; i++)
+		add_device(use, &timeline->devices[i], data_idle[i]);
 	free(data_idle);
 	device_samples_summarize(run, timeline, use);
 	count_copies(run, timeline, use);
 	use->others = count_others(run);
+	return r;
+}
+
+static int plain_windows(const struct run *run, const struct timeline *timeline,
+			 struct timeline_window *windows, size_t *ret_n)
+{
+	int r = 0;
+
+	*ret_n = 0;
+	for (size_t i = 0; r >= 0 && i < timeline->n; i++) {
+		size_t n = 0;
+
+		r = steady_windows(run, &timeline->devices[i], windows + *ret_n, &n);
+		*ret_n += n;
+	}
 	return r;
 }
 
@@ -234,27 +224,35 @@ static int choose_windows(const struct run *run, const struct selection *sel,
 {
 	bool *starting = calloc(run->step.n + 1, sizeof(*starting));
 	bool chosen = selection_is_window(sel);
-	int r = starting && !chosen ? steady_steps(run, sel, starting) : 0;
-	size_t n;
+	int r = starting ? 0 : -ENOMEM;
+	size_t n = 0;
 
-	if (!starting)
-		return -ENOMEM;
-	n = r < 0 ? 0 : step_windows(run, sel, starting, timeline, windows);
+	if (r >= 0 && !chosen)
+		r = steady_steps(run, sel, starting);
+	if (r >= 0)
+		n = step_windows(run, sel, starting, timeline, windows);
 	/* Steps of a process without a device say nothing about the others' windows. */
 	use->of_steps = n > 0;
 	if (n)
 		count_steps(run, sel, starting, use);
-	for (size_t i = 0; !n && i < timeline->n; i++)
-		windows[i] = steady_window(&timeline->devices[i]);
-	n = n ? n : timeline->n;
-	*ret_n = !chosen && leave_out(timeline, windows, n, &use->aside_ns) ? n : 0;
+	else if (r >= 0)
+		r = plain_windows(run, timeline, windows, &n);
+	*ret_n = r >= 0 && !chosen && leave_out(timeline, windows, n, use) ? n : 0;
 	free(starting);
 	return r;
 }
 
+static size_t most_windows(const struct timeline *timeline)
+{
+	size_t most = timeline->n;
+
+	for (size_t i = 0; i < timeline->n; i++)
+		most += timeline->devices[i].n_long_gaps;
+	return most;
+}
+
 int device_use_analyze(const struct run *run, const struct selection *sel,
-		       const struct timeline *timeline, const struct coverage *coverage,
-		       struct device_use *ret_use)
+		       const struct timeline *timeline, struct device_use *ret_use)
 {
 	struct device_use use = { .dram_pct = value_absent("no device records"),
 				  .tensor_pct = value_absent("no device records") };
@@ -267,12 +265,12 @@ int device_use_analyze(const struct run *run, const struct selection *sel,
 		*ret_use = use;
 		return 0;
 	}
-	windows = calloc(timeline->n, sizeof(*windows));
+	windows = calloc(most_windows(timeline), sizeof(*windows));
 	r = windows ? choose_windows(run, sel, timeline, windows, &n, &use) : -ENOMEM;
 	if (r >= 0 && n)
 		r = timeline_analyze_in(run, windows, n, &steady);
 	if (r >= 0)
-		r = measure(run, n ? &steady : timeline, coverage, &use);
+		r = measure(run, n ? &steady : timeline, &use);
 	timeline_release(&steady);
 	free(windows);
 	if (r < 0)

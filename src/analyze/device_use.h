@@ -16,7 +16,6 @@
 #ifndef ANALYZE_DEVICE_USE_H
 #define ANALYZE_DEVICE_USE_H
 
-#include "analyze/coverage.h"
 #include "analyze/timeline.h"
 
 struct device_clock {
@@ -37,7 +36,6 @@ struct device_use {
 	double queued_ns, unknown_ns; /* idle: launched and not begun; not known why */
 	double copy_alone_ns;	      /* busy with copies only */
 	uint64_t short_gaps;
-	double short_gaps_ns;
 	/* What was left out: start-up and end (of all windows), and preparing of code between them. */
 	double aside_ns, prepare_ns;
 	double step_ns;	       /* mean of the steps in the window; 0: none */
@@ -52,7 +50,6 @@ struct device_use {
 
 /* timeline: of the whole run or of the selection. */
 int device_use_analyze(const struct run *run, const struct selection *sel,
-		       const struct timeline *timeline, const struct coverage *coverage,
-		       struct device_use *ret_use);
+		       const struct timeline *timeline, struct device_use *ret_use);
 
 #endif

@@ -62,8 +62,7 @@ ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slo
 ANALYSIS(device_phases,
 	 device_phases_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.device_phases))
 ANALYSIS(tax, imbalance_tax_analyze(w->run, &w->f.steps, &w->f.routing, &w->f.coverage, &w->f.tax))
-ANALYSIS(use,
-	 device_use_analyze(w->run, &w->options->sel, &w->f.timeline, &w->f.coverage, &w->f.use))
+ANALYSIS(use, device_use_analyze(w->run, &w->options->sel, &w->f.timeline, &w->f.use))
 ANALYSIS(efficiency, efficiency_analyze(w->run, &w->options->sel,
 					&(struct efficiency_options){ w->options->peaks,
 								      w->options->kernels.classes },

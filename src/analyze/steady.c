@@ -69,7 +69,7 @@ static bool aside(double kernels, double time_ns, double all_kernels, double all
 	       kernels / time_ns < 0.5 * (all_kernels - kernels) / (all_ns - time_ns);
 }
 
-struct timeline_window steady_window(const struct timeline_device *d)
+static struct timeline_window cut_ends(const struct timeline_device *d)
 {
 	struct timeline_window whole = { d->start_ns, d->end_ns, d->device, d->shard };
 	struct timeline_window window = whole;
@@ -194,7 +194,8 @@ static int mark_first_uses(const struct run *run, const struct timeline_device *
 	return 0;
 }
 
-int steady_prepares(const struct run *run, const struct timeline_device *d, bool *ret_prepares)
+static int find_preparing(const struct run *run, const struct timeline_device *d,
+			  bool *ret_prepares)
 {
 	size_t n = 0;
 
@@ -203,4 +204,49 @@ int steady_prepares(const struct run *run, const struct timeline_device *d, bool
 	for (size_t i = 0; i < d->n_long_gaps; i++)
 		ret_prepares[i] = n <= STEADY_PREPARES && d->long_gaps[i].prepares;
 	return run->info.source[0] ? 0 : mark_first_uses(run, d, ret_prepares);
+}
+
+/* Time between two gaps: of less than either, and less than half full, it is a part of the
+ * preparation (tuning, a first try). */
+static bool goes_too(const struct timeline_window *window, int64_t left_ns, int64_t right_ns,
+		     int64_t kernels_ns)
+{
+	int64_t length = window->end_ns - window->start_ns;
+
+	return length < left_ns && length < right_ns && 2 * kernels_ns < length;
+}
+
+int steady_windows(const struct run *run, const struct timeline_device *d,
+		   struct timeline_window *windows, size_t *ret_n)
+{
+	struct timeline_window rest = cut_ends(d);
+	int64_t left = rest.start_ns - d->start_ns, right = d->end_ns - rest.end_ns;
+	int64_t end = rest.end_ns, kernels = 0, last = d->kernel_ns;
+	bool *prepares = calloc(d->n_long_gaps + 1, sizeof(*prepares));
+	int r = prepares ? find_preparing(run, d, prepares) : -ENOMEM;
+	size_t n = 0;
+
+	for (size_t i = 0; r >= 0 && i < d->n_long_gaps; i++) {
+		const struct timeline_gap *gap = &d->long_gaps[i];
+		int64_t length = gap->end_ns - gap->start_ns;
+
+		if (gap->end_ns <= rest.start_ns)
+			kernels = gap->kernels_before_ns;
+		if (gap->start_ns >= end && gap->kernels_before_ns < last)
+			last = gap->kernels_before_ns;
+		if (!prepares[i] || gap->start_ns <= rest.start_ns || gap->end_ns >= end)
+			continue;
+		rest.end_ns = gap->start_ns;
+		if (!goes_too(&rest, left, length, gap->kernels_before_ns - kernels))
+			windows[n++] = rest;
+		rest.start_ns = gap->end_ns;
+		kernels = gap->kernels_before_ns;
+		left = length;
+	}
+	rest.end_ns = end;
+	if (!n || !goes_too(&rest, left, right, last - kernels))
+		windows[n++] = rest;
+	*ret_n = n;
+	free(prepares);
+	return r;
 }

@@ -14,7 +14,8 @@
  *          were recorded from the begin of the program (imports may begin anywhere), also without
  *          those of STEADY_FIRST_NS or more after which the device soon (within STEADY_SOON_NS, and
  *          sooner than the gap is long) ran a kernel that it never ran before: compiling, tuning and
- *          loading are in no call that is recorded
+ *          loading are in no call that is recorded. What lies between two such gaps, is shorter than
+ *          either and less than half full of kernels goes with them: tuning, a first try
  *
  * When less than STEADY_CUT of the time and less than STEADY_LEFT_NS is left, that is no steady part.
  *
@@ -40,9 +41,9 @@
 /* ret_starting: for each row of run->step. Unfinished steps and those outside the selection are not
  * looked at. */
 int steady_steps(const struct run *run, const struct selection *sel, bool *ret_starting);
-/* The steady part of a device's window, by its long gaps. */
-struct timeline_window steady_window(const struct timeline_device *d);
-/* ret_prepares: for each of the device's long gaps, whether it is left out. */
-int steady_prepares(const struct run *run, const struct timeline_device *d, bool *ret_prepares);
+/* The steady part of a device's window without steps, by time. windows: room for one more than it has
+ * long gaps. */
+int steady_windows(const struct run *run, const struct timeline_device *d,
+		   struct timeline_window *windows, size_t *ret_n);
 
 #endif

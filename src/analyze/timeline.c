@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyze/coverage.h"
 
@@ -72,30 +71,48 @@ struct measuring {
 	size_t n_windows;
 	struct coverage coverage;
 	struct idle_index idle;
-	struct span *watched; /* of the device at hand: where its records are complete */
-	size_t n_watched;
 };
 
-/* Where the window of the device was covered by records. */
-static void watch(struct measuring *m, const struct timeline_device *d)
+/* The windows that were asked for of the device, as spans; one where none was. Room for all. */
+static size_t asked_for(const struct measuring *m, const struct timeline_device *d,
+			struct span *spans)
 {
-	struct span window = { d->start_ns, d->end_ns, 0, d->device, d->shard };
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_windows; i++)
+		if (m->windows[i].shard == d->shard && m->windows[i].device == d->device)
+			spans[n++] = (struct span){ m->windows[i].start_ns, m->windows[i].end_ns, 0,
+						    0, d->shard };
+	if (!n)
+		spans[n++] = (struct span){ d->start_ns, d->end_ns, 0, 0, d->shard };
+	return n;
+}
+
+/* What of the window was asked for and covered by records. */
+static int watch(struct measuring *m, struct timeline_device *d)
+{
 	struct span lane = { .shard = d->shard };
-	size_t n;
+	struct span *asked = calloc(m->n_windows + 1, sizeof(*asked));
+	size_t n, n_asked = asked ? asked_for(m, d, asked) : 0;
 	const struct span *windows = spans_lane(m->coverage.windows, m->coverage.n_windows, &lane,
 						&n);
 
 	/* A process without a governor is covered from its first record to its last. */
 	if (!d->governed) {
-		windows = &window;
-		n = 1;
+		d->watched = asked;
+		d->n_watched = n_asked;
+		return asked ? 0 : -ENOMEM;
 	}
-	m->n_watched = intersect(windows, n, &window, 1, m->watched);
+	d->watched = calloc(n + n_asked + 1, sizeof(*d->watched));
+	if (asked && d->watched)
+		d->n_watched = intersect(windows, n, asked, n_asked, d->watched);
+	free(asked);
+	return asked && d->watched ? 0 : -ENOMEM;
 }
 
 /* What of a stream lies in the watched time, piece after piece. */
 struct pieces {
-	const struct measuring *m;
+	const struct timeline_device *d;
 	struct lane_stream stream;
 	struct lane_span span; /* the one at hand; not cut yet */
 	bool has;
@@ -106,7 +123,7 @@ struct pieces {
 static struct pieces pieces_of(const struct measuring *m, enum lane_kind kind,
 			       const struct timeline_device *d)
 {
-	struct pieces p = { .m = m, .stream = lane_stream(m->lanes, kind, d->shard, d->device) };
+	struct pieces p = { .d = d, .stream = lane_stream(m->lanes, kind, d->shard, d->device) };
 
 	p.has = lane_stream_next(&p.stream, &p.span);
 	return p;
@@ -114,8 +131,8 @@ static struct pieces pieces_of(const struct measuring *m, enum lane_kind kind,
 
 static bool next_piece(struct pieces *p, struct lane_span *ret)
 {
-	while (p->has && p->window < p->m->n_watched) {
-		const struct span *window = &p->m->watched[p->window];
+	while (p->has && p->window < p->d->n_watched) {
+		const struct span *window = &p->d->watched[p->window];
 		struct lane_span piece = p->span;
 
 		if (piece.start_ns < window->start_ns)
@@ -188,11 +205,9 @@ static int64_t kernels_before(struct kernels_before *k, int64_t time_ns)
 	return k->length;
 }
 
-static int note_long(struct idle_device *idle, const struct idle_gap *gap, const int64_t *causes,
+static int note_long(struct idle_device *idle, const struct idle_gap *gap,
 		     struct kernels_before *kernels, struct timeline_device *d)
 {
-	struct timeline_gap *note;
-
 	if ((gap->end_ns - gap->start_ns) < d->window_ns / TIMELINE_LONG_GAPS)
 		return 0;
 	/* So many of that length fit into the window, and one more for what rounding makes room for. */
@@ -202,30 +217,24 @@ static int note_long(struct idle_device *idle, const struct idle_gap *gap, const
 		return -ENOMEM;
 	if (d->n_long_gaps > TIMELINE_LONG_GAPS)
 		return 0;
-	note = &d->long_gaps[d->n_long_gaps++];
-	*note = (struct timeline_gap){ gap->start_ns,
-				       gap->end_ns,
+	d->long_gaps[d->n_long_gaps++] =
+		(struct timeline_gap){ gap->start_ns, gap->end_ns,
 				       kernels_before(kernels, gap->start_ns),
-				       idle_prepares(idle, gap),
-				       { 0 } };
-	memcpy(note->causes, causes, sizeof(note->causes));
+				       idle_prepares(idle, gap) };
 	return 0;
 }
 
 static int account_gap(struct idle_device *idle, const struct idle_gap *gap,
 		       struct kernels_before *kernels, struct timeline_device *d)
 {
-	int64_t causes[IDLE_CAUSES] = { 0 };
+	int64_t host = d->idle_by_cause[IDLE_HOST];
 
 	d->idle_ns += gap->end_ns - gap->start_ns;
-	idle_account(idle, gap, causes);
-	for (int c = 0; c < IDLE_CAUSES; c++)
-		d->idle_by_cause[c] += causes[c];
+	idle_account(idle, gap, d->idle_by_cause);
 	if (gap->end_ns - gap->start_ns > TIMELINE_SHORT_GAP_NS)
-		return note_long(idle, gap, causes, kernels, d);
+		return note_long(idle, gap, kernels, d);
 	d->short_gaps++;
-	d->short_gaps_ns += gap->end_ns - gap->start_ns;
-	d->short_host_ns += causes[IDLE_HOST];
+	d->short_host_ns += d->idle_by_cause[IDLE_HOST] - host;
 	return 0;
 }
 
@@ -239,8 +248,8 @@ static int find_gaps(struct measuring *m, struct timeline_device *d)
 	bool more = busy_stream_next(&stream, &busy);
 
 	kernels.has = next_piece(&kernels.pieces, &kernels.piece);
-	for (size_t i = 0; i < m->n_watched; i++) {
-		const struct span *piece = &m->watched[i];
+	for (size_t i = 0; i < d->n_watched; i++) {
+		const struct span *piece = &d->watched[i];
 		int64_t at = piece->start_ns;
 
 		while (more && busy.end_ns <= at)
@@ -272,10 +281,11 @@ static int find_gaps(struct measuring *m, struct timeline_device *d)
 
 static int measure(struct measuring *m, struct timeline_device *d)
 {
-	int r;
+	int r = watch(m, d);
 
-	watch(m, d);
-	d->window_ns = spans_length(m->watched, m->n_watched);
+	if (r < 0)
+		return r;
+	d->window_ns = spans_length(d->watched, d->n_watched);
 	measure_overlap(m, d);
 	measure_sets(m, d);
 	r = find_gaps(m, d);
@@ -313,17 +323,19 @@ static bool device_window(const struct device_lanes *lanes, struct timeline_devi
 /* Cuts the device's time down to what was asked for; false: nothing of it was. */
 static bool choose_window(const struct measuring *m, struct timeline_device *d)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < m->n_windows; i++) {
 		const struct timeline_window *window = &m->windows[i];
 
 		if (window->shard != d->shard || window->device != d->device)
 			continue;
-		d->start_ns = window->start_ns;
+		d->start_ns = any ? d->start_ns : window->start_ns;
 		d->end_ns = window->end_ns;
-		return true;
+		any = true;
 	}
 	if (m->windows)
-		return false;
+		return any;
 	return !selection_is_window(m->sel) ||
 	       step_window(m->run, m->sel, d->shard, &d->start_ns, &d->end_ns);
 }
@@ -340,8 +352,7 @@ static int measure_all(struct measuring *m, struct timeline *timeline)
 		return 0;
 	devices = calloc(most, sizeof(*devices));
 	timeline->devices = calloc(most, sizeof(*timeline->devices));
-	m->watched = calloc(m->coverage.n_windows + 2, sizeof(*m->watched));
-	if (!devices || !m->watched || !timeline->devices) {
+	if (!devices || !timeline->devices) {
 		free(devices);
 		return -ENOMEM;
 	}
@@ -370,7 +381,6 @@ static int analyze(struct measuring *m, struct timeline *ret_timeline)
 		r = idle_index_init(&m->idle, m->at, &m->coverage);
 	if (r >= 0)
 		r = measure_all(m, &timeline);
-	free(m->watched);
 	idle_index_release(&m->idle);
 	coverage_release(&m->coverage);
 	if (r < 0) {
@@ -424,8 +434,10 @@ int timeline_analyze_in(const struct run *run, const struct timeline_window *win
 
 void timeline_release(struct timeline *timeline)
 {
-	for (size_t i = 0; i < timeline->n; i++)
+	for (size_t i = 0; i < timeline->n; i++) {
+		free(timeline->devices[i].watched);
 		free(timeline->devices[i].long_gaps);
+	}
 	free(timeline->devices);
 	*timeline = (struct timeline){ 0 };
 }

@@ -30,7 +30,6 @@ struct timeline_gap {
 	int64_t start_ns, end_ns;
 	int64_t kernels_before_ns; /* time of kernels before it, in the window */
 	bool prepares;		   /* code was loaded or a graph made in it */
-	int64_t causes[IDLE_CAUSES];
 };
 
 struct timeline_device {
@@ -38,11 +37,12 @@ struct timeline_device {
 	uint32_t rank, device;
 	bool governed;		  /* the process has a governor, and so windows of records */
 	int64_t start_ns, end_ns; /* the ends of the window */
-	int64_t window_ns;	  /* its length, without what was not covered */
+	struct span *watched;	  /* what of it was asked for and covered, by time */
+	size_t n_watched;
+	int64_t window_ns; /* the length of that */
 	int64_t idle_by_cause[IDLE_CAUSES];
 	int64_t busy_ns, idle_ns, kernel_ns, copy_ns, set_ns, overlap_ns;
 	uint64_t short_gaps;
-	int64_t short_gaps_ns;
 	int64_t short_host_ns; /* of idle_by_cause[IDLE_HOST], what lies in short gaps */
 	double busy_pct;
 	struct value overlap_pct;
@@ -69,7 +69,8 @@ int timeline_analyze(const struct run *run, const struct selection *sel,
 /* With what is there already; of the attribution, calls at least. */
 int timeline_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
 			const struct selection *sel, struct timeline *ret_timeline);
-/* Of these windows alone: devices without one are left out. */
+/* Of these windows alone, those of a device one after the other by time; devices without one are left
+ * out. */
 int timeline_analyze_in(const struct run *run, const struct timeline_window *windows, size_t n,
 			struct timeline *ret_timeline);
 void timeline_release(struct timeline *timeline);

@@ -451,10 +451,11 @@ const struct metric metrics[] = {
 	{ VERDICTS, "steady_part", "ns",
 	  "what verdicts about devices judge: from the first step that is not longer than 1.5 medians "
 	  "and than nine in ten of the later ones to the last step; without steps, what is left when "
-	  "time with at most 5% of the kernels' time and long gaps is cut off at both ends, and up to 8 "
-	  "long gaps in which code was loaded or a graph made are taken out.",
+	  "time with at most 5% of the kernels' time and long gaps is cut off at both ends, and long "
+	  "gaps are taken out in which code was loaded or a graph made (up to 8), or after which a "
+	  "recorded program runs a kernel for the first time.",
 	  DEVICE ", of calls and steps",
-	  "A long gap is a 64th of the window or more. Less than 10% or 50 ms is not cut. The verdict "
+	  "A long gap is a 256th of the window or more. Less than 10% or 50 ms is not cut. The verdict "
 	  "slow-start says what was left out; with chosen steps nothing is." },
 	{ VERDICTS, "copies_alone_pct", "%",
 	  "time in which a device only copies, or is idle and waits on a copy.", DEVICE,

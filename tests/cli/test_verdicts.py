@@ -9,6 +9,7 @@ from cli import Skip, check, equal, main, moescope, test
 from planted import PLANTED
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[3] / "shared" / "fixtures"
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 RIGHT_SHARE = 0.95
 
 # Public and own traces: what their authors say of them, and what a plain recount of the file shows.
@@ -114,6 +115,19 @@ def planted_causes_come_first():
     check(right >= RIGHT_SHARE * len(PLANTED), *wrong)
     check(not contrary, *contrary)
     check(not wrong, *wrong)
+
+
+@test
+def short_programs_are_not_host_bound():
+    """JAX, CuPy and Triton programs of a few seconds, most of it compiling, on an H200."""
+    for name in ("h200-jax", "h200-cupy", "h200-triton"):
+        document = judge(DATA / name)
+        by = {v["id"]: v for v in document["verdicts"]}
+        check(not contradictions(document), name, *contradictions(document))
+        check(all(v["severity"] != "critical" for v in document["verdicts"]), name, by)
+        check("gpu-busy" in by, name, by)
+        left_out = by["slow-start"]["evidence"]
+        check(left_out["judged_ns"] > 250e6 and left_out["aside_ns"] > 500e6, name, left_out)
 
 
 @test

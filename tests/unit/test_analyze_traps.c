@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
+
 #include "judge.h"
 #include "moescope.h"
 
@@ -317,6 +319,50 @@ static void test_preparing_code_is_not_judged(void **state)
 	fake_run_free(run);
 }
 
+/* Three times: 500 ms, a new kernel twice with 20 ms between (a try), 100 ms, then a loop of it. */
+static struct run *compiling_run(void)
+{
+	static const char *const names[] = { "f", "g", "h" };
+	struct run *run = new_run();
+	int64_t at = 0;
+
+	for (int i = 0; i < 3; i++) {
+		at += 500 * MS;
+		for (int k = 0; k < 2; k++, at += 20 * MS) {
+			fake_call(run, "cudaLaunchKernel", at, at + 7 * US, ++next_id);
+			fake_kernel(run, names[i], at + 10 * US, at + MS, next_id);
+		}
+		at += 100 * MS;
+		for (int k = 0; k < 30; k++, at += 10 * MS) {
+			fake_call(run, "cudaLaunchKernel", at - MS, at - 900 * US, ++next_id);
+			fake_kernel(run, names[i], at, at + 10 * MS, next_id);
+		}
+		/* Something else comes with the loop, for the first time. */
+		fake_kernel(run, i ? "with g or h" : "with f", at - 300 * MS + US, at - 299 * MS,
+			    0);
+	}
+	fake_span(run, 0, at);
+	return run;
+}
+
+static void test_code_that_never_ran_before(void **state)
+{
+	struct run *run = compiling_run();
+	struct verdict v;
+
+	(void)state;
+	/* Two of the gaps of 500 ms, before g and h, are not at the begin; the one before f's loop
+	 * is cut off with its try, which has 2 of 906 ms. */
+	v = said(run, "slow-start");
+	assert_true(evidence(&v, "preparing_code_ns") >= 1000 * MS);
+	SAYS(run, "gpu-busy", SEVERITY_OK);
+	/* A file of another profiler may begin anywhere: what is new there may be old. */
+	free(run->info.source);
+	run->info.source = strdup("trace.json");
+	SAYS(run, "gpu-starved-host", SEVERITY_CRITICAL);
+	fake_run_free(run);
+}
+
 static void test_first_steps_compile(void **state)
 {
 	struct run *run = new_run();
@@ -597,6 +643,7 @@ int main(void)
 		cmocka_unit_test(test_an_idle_device_has_a_verdict),
 		cmocka_unit_test(test_start_up_is_not_judged),
 		cmocka_unit_test(test_preparing_code_is_not_judged),
+		cmocka_unit_test(test_code_that_never_ran_before),
 		cmocka_unit_test(test_first_steps_compile),
 		cmocka_unit_test(test_quick_steps_are_no_trouble),
 		cmocka_unit_test(test_pool_in_pieces),
