@@ -166,26 +166,48 @@ static void add_device(struct device_use *use, const struct timeline_device *d, 
 	use->short_gaps += d->short_gaps;
 }
 
-/* Processes beside those of the run on devices that it was listed on, too. */
-static size_t count_others(const struct run *run)
+static int by_number(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static bool has_number(const uint32_t *sorted, size_t n, uint32_t number)
+{
+	return n && bsearch(&number, sorted, n, sizeof(*sorted), by_number);
+}
+
+/* Processes beside those of the run on devices that one of these was listed on, too. */
+static int count_others(const struct run *run, size_t *ret_others)
 {
 	const struct table_process *t = &run->process;
-	size_t n = 0;
+	uint32_t *own = calloc(run->n_shards + 1, sizeof(*own));
+	uint32_t *devices = calloc(t->n + 1, sizeof(*devices));
+	uint32_t *pids = calloc(t->n + 1, sizeof(*pids));
+	size_t n_devices = 0, n = 0;
+	int r = own && devices && pids ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < t->n; i++) {
-		bool own = false, again = false, shared = false;
-
-		for (size_t s = 0; s < run->n_shards && !own; s++)
-			own = run->shards[s].pid == t->pid[i];
-		for (size_t j = 0; j < i && !again; j++)
-			again = t->pid[j] == t->pid[i];
-		for (size_t j = 0; j < t->n && !own && !again && !shared; j++)
-			for (size_t s = 0; s < run->n_shards && !shared; s++)
-				shared = t->device[j] == t->device[i] &&
-					 run->shards[s].pid == t->pid[j];
-		n += shared && !t->kind[i];
+	if (r >= 0) {
+		for (size_t s = 0; s < run->n_shards; s++)
+			own[s] = run->shards[s].pid;
+		qsort(own, run->n_shards, sizeof(*own), by_number);
+		for (size_t i = 0; i < t->n; i++)
+			if (has_number(own, run->n_shards, t->pid[i]))
+				devices[n_devices++] = t->device[i];
+		qsort(devices, n_devices, sizeof(*devices), by_number);
+		for (size_t i = 0; i < t->n; i++)
+			if (!t->kind[i] && !has_number(own, run->n_shards, t->pid[i]) &&
+			    has_number(devices, n_devices, t->device[i]))
+				pids[n++] = t->pid[i];
+		qsort(pids, n, sizeof(*pids), by_number);
+		for (size_t i = 0; i < n; i++)
+			*ret_others += !i || pids[i] != pids[i - 1];
 	}
-	return n;
+	free(own);
+	free(devices);
+	free(pids);
+	return r;
 }
 
 static int measure(const struct run *run, const struct timeline *timeline, struct device_use *use)
@@ -198,8 +220,7 @@ static int measure(const struct run *run, const struct timeline *timeline, struc
 	free(data_idle);
 	device_samples_summarize(run, timeline, use);
 	count_copies(run, timeline, use);
-	use->others = count_others(run);
-	return r;
+	return r < 0 ? r : count_others(run, &use->others);
 }
 
 static int plain_windows(const struct run *run, const struct timeline *timeline,

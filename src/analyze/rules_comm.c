@@ -54,18 +54,34 @@ bool rule_comm_exposed(const struct run *run, const struct findings *f, struct v
 	return true;
 }
 
+/* Words for a group of which only some ranks were recorded: one of the others may be later. */
+static const char *recorded_of(const struct run *run, const struct comm *comm, char *out,
+			       size_t size)
+{
+	uint32_t largest = 0;
+
+	for (size_t i = 0; i < comm->n; i++)
+		if (comm->rows[i].skew.matched && comm->rows[i].group_size > largest)
+			largest = comm->rows[i].group_size;
+	out[0] = 0;
+	if (largest > run->n_shards)
+		rule_words(out, size, " (%zu of %u ranks recorded)", run->n_shards, largest);
+	return out;
+}
+
 bool rule_rank_late(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct comm *comm = &f->comm;
 	const struct comm_skew *skew = &comm->skew;
+	char scope[64];
 	double wait;
 
-	(void)run;
 	if (!one_is_late(comm, &wait))
 		return false;
 	TITLE(v,
-	      "rank %.0f begins %.0f%% of the collectives last: the others wait %.1f%% of the time",
-	      skew->late_rank.v, skew->late_pct.v, comm->wait_pct.v);
+	      "rank %.0f begins %.0f%% of the collectives last%s: the others wait %.1f%% of the time",
+	      skew->late_rank.v, skew->late_pct.v, recorded_of(run, comm, scope, sizeof(scope)),
+	      comm->wait_pct.v);
 	rule_evidence(v, "wait_pct", EVIDENCE_PCT, comm->wait_pct.v);
 	rule_evidence(v, "late_pct", EVIDENCE_PCT, skew->late_pct.v);
 	rule_evidence(v, "skew_mean_ns", EVIDENCE_NS, skew->mean_ns.v);

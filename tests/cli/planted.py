@@ -303,9 +303,10 @@ def leak(bytes_a_step, n=20):
         address = [0x7F0000000000]
 
         def body(trace):
+            trace.kernels(5, 300)
             trace.allocate(address[0], bytes_a_step)
             address[0] += 2 * bytes_a_step
-            trace.kernels(10, 300)
+            trace.kernels(5, 300)
         for _ in range(n):
             trace.step(body)
         trace.write(path)

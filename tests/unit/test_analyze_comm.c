@@ -567,8 +567,8 @@ static void test_rules(void **state)
 	assert_int_equal(v.severity, SEVERITY_NOTE); /* it waits beside compute: nothing is lost */
 	assert_true(v.gain_pct.v == 0);
 	assert_string_equal(v.title,
-			    "rank 1 begins 100% of the collectives last: the others wait 10.0% of "
-			    "the time");
+			    "rank 1 begins 100% of the collectives last (2 of 4 ranks recorded): "
+			    "the others wait 10.0% of the time");
 	SILENT(run, "comm-exposed");
 	fake_run_free(run);
 	/* 600 of 2000 are exposed (400..700 twice); rank 0 waits 100 of them for rank 1: its gain. */

@@ -577,6 +577,10 @@ static void plant_even(struct run *run)
 {
 	route(run, (uint32_t[]){ 252, 248, 250, 249, 251, 250, 247, 253 }, 2);
 }
+static void plant_small_batch(struct run *run)
+{
+	route(run, (uint32_t[]){ 12, 12, 12, 12, 12, 12, 12, 12 }, 2);
+}
 static void plant_failed(struct run *run)
 {
 	busy(run);
@@ -607,6 +611,7 @@ static void test_planted(void **state)
 		{ "uneven router", plant_uneven, "routing-imbalance" },
 		{ "dead experts", plant_dead, "dead-experts" },
 		{ "even router", plant_even, "routing-imbalance", true },
+		{ "batches that fill no tile", plant_small_batch, "tile-waste", false },
 		{ "failed program", plant_failed, "program-failed" },
 		{ "lost records", plant_lost, "records-lost" },
 	};
