@@ -238,8 +238,9 @@ bool rule_transfer_bound(const struct run *run, const struct findings *f, struct
 	/* Copies between devices are seen by both: a device may wait without a copy of its own. */
 	if (!speaks(f, alone))
 		return false;
-	/* Copies can hide behind kernels only as far as there are kernels. */
-	if (hidden > compute)
+	/* Copies can hide behind kernels only as far as there are kernels. Pageable ones become so
+	 * much faster, too, that nearly all of their time is won. */
+	if (!pageable && hidden > compute)
 		hidden = compute;
 	TITLE(v, "copies hold up the GPU %.0f%% of the time%s", pct(use, alone),
 	      pageable ? ", most of them pageable" : "");

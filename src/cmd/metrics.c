@@ -459,7 +459,8 @@ const struct metric metrics[] = {
 	  "slow-start says what was left out; with chosen steps nothing is." },
 	{ VERDICTS, "copies_alone_pct", "%",
 	  "time in which a device only copies, or is idle and waits on a copy.", DEVICE,
-	  "The gain is at most the time of kernels that the copies could hide behind." },
+	  "The gain is at most the time of kernels that the copies could hide behind, unless most "
+	  "of them are pageable." },
 	{ VERDICTS, "clock_throttled", "%",
 	  "est.: (1 - mean SM clock / the device's maximum) * share of the time with kernels, where "
 	  "samples of a working device name the power or thermal limit.",

@@ -207,13 +207,13 @@ static void test_busy_with_copies_is_not_busy(void **state)
 	(void)state;
 	for (int64_t i = 0; i < STEPS; i++) {
 		fake_call(run, "cudaMemcpyAsync", i * STEP - MS, i * STEP - 999 * US, ++next_id);
-		fake_copy(run, 1, 1, 50000000, i * STEP, i * STEP + 9 * MS, next_id);
+		fake_copy(run, 1, 2, 50000000, i * STEP, i * STEP + 9 * MS, next_id);
 		work(run, i * STEP - MS + 5 * US, i * STEP + 9 * MS, (i + 1) * STEP);
 	}
 	fake_span(run, 0, STEPS * STEP);
 	SILENT(run, "gpu-busy");
 	v = said(run, "transfer-bound");
-	/* 9 ms of copies have 1 ms of kernels to hide behind, pinned or not. */
+	/* 9 ms of pinned copies have 1 ms of kernels to hide behind. */
 	assert_float_equal(v.gain_pct.v, 10, 0.01);
 	assert_true(v.gain_pct.v <= evidence(&v, "copies_alone_pct"));
 	fake_run_free(run);
