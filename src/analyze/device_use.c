@@ -272,9 +272,11 @@ static size_t most_windows(const struct timeline *timeline)
 	return most;
 }
 
-int device_use_analyze(const struct run *run, const struct selection *sel,
-		       const struct timeline *timeline, struct device_use *ret_use)
+int device_use_analyze(const struct attribution *at, const struct device_lanes *lanes,
+		       const struct selection *sel, const struct timeline *timeline,
+		       struct device_use *ret_use)
 {
+	const struct run *run = at->run;
 	struct device_use use = { .dram_pct = value_absent("no device records"),
 				  .tensor_pct = value_absent("no device records") };
 	struct timeline_window *windows;
@@ -289,7 +291,7 @@ int device_use_analyze(const struct run *run, const struct selection *sel,
 	windows = calloc(most_windows(timeline), sizeof(*windows));
 	r = windows ? choose_windows(run, sel, timeline, windows, &n, &use) : -ENOMEM;
 	if (r >= 0 && n)
-		r = timeline_analyze_in(run, windows, n, &steady);
+		r = timeline_analyze_in(at, lanes, windows, n, &steady);
 	if (r >= 0)
 		r = measure(run, n ? &steady : timeline, &use);
 	timeline_release(&steady);

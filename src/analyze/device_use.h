@@ -48,8 +48,9 @@ struct device_use {
 	struct value dram_pct, tensor_pct; /* means of the samples in the window */
 };
 
-/* timeline: of the whole run or of the selection. */
-int device_use_analyze(const struct run *run, const struct selection *sel,
-		       const struct timeline *timeline, struct device_use *ret_use);
+/* timeline: of the whole run or of the selection; of the attribution, calls at least. */
+int device_use_analyze(const struct attribution *at, const struct device_lanes *lanes,
+		       const struct selection *sel, const struct timeline *timeline,
+		       struct device_use *ret_use);
 
 #endif

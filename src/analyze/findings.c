@@ -62,7 +62,7 @@ ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slo
 ANALYSIS(device_phases,
 	 device_phases_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.device_phases))
 ANALYSIS(tax, imbalance_tax_analyze(w->run, &w->f.steps, &w->f.routing, &w->f.coverage, &w->f.tax))
-ANALYSIS(use, device_use_analyze(w->run, &w->options->sel, &w->f.timeline, &w->f.use))
+ANALYSIS(use, device_use_analyze(&w->at, &w->lanes, &w->options->sel, &w->f.timeline, &w->f.use))
 ANALYSIS(efficiency, efficiency_analyze(w->run, &w->options->sel,
 					&(struct efficiency_options){ w->options->peaks,
 								      w->options->kernels.classes },
@@ -185,11 +185,11 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 		r = parallel_run(2, w.parallel ? parallel_workers(2) : 1, make_shared, &w);
 	if (r >= 0)
 		r = do_stage(&w);
-	attribution_release(&w.at);
-	device_lanes_release(&w.lanes);
 	choose(&w, joins, COUNT(joins));
 	if (r >= 0)
 		r = do_stage(&w);
+	attribution_release(&w.at);
+	device_lanes_release(&w.lanes);
 	if (r < 0) {
 		findings_release(&w.f);
 		return r;

@@ -399,37 +399,33 @@ int timeline_analyze_at(const struct attribution *at, const struct device_lanes 
 	return analyze(&m, ret_timeline);
 }
 
-static int analyze_alone(struct measuring *m, struct timeline *ret_timeline)
+int timeline_analyze_in(const struct attribution *at, const struct device_lanes *lanes,
+			const struct timeline_window *windows, size_t n,
+			struct timeline *ret_timeline)
 {
-	struct device_lanes lanes;
-	struct attribution at;
-	int r = attribution_init_calls(&at, m->run);
+	struct measuring m = { .run = at->run, .at = at, .lanes = lanes };
 
-	if (r < 0)
-		return r;
-	r = device_lanes_init(&lanes, m->run);
-	if (r >= 0) {
-		m->at = &at;
-		m->lanes = &lanes;
-		r = analyze(m, ret_timeline);
-		device_lanes_release(&lanes);
-	}
-	attribution_release(&at);
-	return r;
+	m.windows = windows;
+	m.n_windows = n;
+	return analyze(&m, ret_timeline);
 }
 
 int timeline_analyze(const struct run *run, const struct selection *sel,
 		     struct timeline *ret_timeline)
 {
-	return analyze_alone(&(struct measuring){ .run = run, .sel = sel }, ret_timeline);
-}
+	struct device_lanes lanes;
+	struct attribution at;
+	int r = attribution_init_calls(&at, run);
 
-int timeline_analyze_in(const struct run *run, const struct timeline_window *windows, size_t n,
-			struct timeline *ret_timeline)
-{
-	struct measuring m = { .run = run, .windows = windows, .n_windows = n };
-
-	return analyze_alone(&m, ret_timeline);
+	if (r < 0)
+		return r;
+	r = device_lanes_init(&lanes, run);
+	if (r >= 0) {
+		r = timeline_analyze_at(&at, &lanes, sel, ret_timeline);
+		device_lanes_release(&lanes);
+	}
+	attribution_release(&at);
+	return r;
 }
 
 void timeline_release(struct timeline *timeline)

@@ -71,7 +71,8 @@ int timeline_analyze_at(const struct attribution *at, const struct device_lanes 
 			const struct selection *sel, struct timeline *ret_timeline);
 /* Of these windows alone, those of a device one after the other by time; devices without one are left
  * out. */
-int timeline_analyze_in(const struct run *run, const struct timeline_window *windows, size_t n,
+int timeline_analyze_in(const struct attribution *at, const struct device_lanes *lanes,
+			const struct timeline_window *windows, size_t n,
 			struct timeline *ret_timeline);
 void timeline_release(struct timeline *timeline);
 
