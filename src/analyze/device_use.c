@@ -300,6 +300,7 @@ int device_use_analyze(const struct attribution *at, const struct device_lanes *
 		return r;
 	if (use.window_ns <= 0)
 		use.devices = 0;
+	use.cut = n && !use.of_steps;
 	use.no_steady = use.window_ns < STEADY_LEFT_NS * (double)use.devices &&
 			use.window_ns <
 				STEADY_CUT * (use.window_ns + use.aside_ns + use.prepare_ns);

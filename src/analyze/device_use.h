@@ -29,6 +29,7 @@ struct device_clock {
 struct device_use {
 	size_t devices; /* 0: nothing is known */
 	bool of_steps;	/* the window is that of the steps */
+	bool cut;	/* without steps: the window is not all of the time */
 	bool no_steady; /* next to nothing is left of it without start-up and end */
 	double window_ns, busy_ns, kernel_ns;
 	double launch_ns, host_ns, data_ns, sync_ns; /* idle, disjoint */

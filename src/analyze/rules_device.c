@@ -21,6 +21,15 @@ static double pct(const struct device_use *use, double ns)
 	return 100 * ns / use->window_ns;
 }
 
+/* What the shares are of: 'Devices' in a report has those of the whole run. */
+static const char *time_of(const struct device_use *use)
+{
+	return use->cut		     ? "the steady part"
+	       : use->starting_steps ? "the steady steps"
+	       : use->of_steps	     ? "the time of the steps"
+				     : "the time";
+}
+
 static bool judged(const struct device_use *use)
 {
 	return use->devices && !use->no_steady;
@@ -60,7 +69,7 @@ bool rule_gpu_starved_data(const struct run *run, const struct findings *f, stru
 	(void)run;
 	if (!speaks(f, use->data_ns))
 		return false;
-	TITLE(v, "the GPU waits for data %.0f%% of the time", pct(use, use->data_ns));
+	TITLE(v, "the GPU waits for data %.0f%% of %s", pct(use, use->data_ns), time_of(use));
 	busy_evidence(v, use, "idle_data_pct", use->data_ns);
 	per_step(v, f, "idle_per_step_ns", use->data_ns);
 	rule_gain(v, pct(use, use->data_ns), "each batch is ready when the GPU needs it");
@@ -85,7 +94,7 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 	if (!speaks(f, use->host_ns))
 		return false;
 	/* Only what the host does most of the time binds the run to it. */
-	TITLE(v, "the GPU waits for the host %.0f%% of the time%s", pct(use, use->host_ns),
+	TITLE(v, "the GPU waits for the host %.0f%% of %s%s", pct(use, use->host_ns), time_of(use),
 	      use->others ? ", and other processes use it too"
 	      : use->host_ns + use->launch_ns > use->window_ns / 2 ? ": the run is CPU-bound"
 								   : "");
@@ -123,7 +132,8 @@ bool rule_gpu_starved_sync(const struct run *run, const struct findings *f, stru
 		copies += strstr(name, "Memcpy") && !strstr(name, "Async") ? f->api.rows[i].count
 									   : 0;
 	}
-	TITLE(v, "the GPU idles %.0f%% of the time after synchronisations", pct(use, use->sync_ns));
+	TITLE(v, "the GPU idles %.0f%% of %s after synchronisations", pct(use, use->sync_ns),
+	      time_of(use));
 	busy_evidence(v, use, "idle_sync_pct", use->sync_ns);
 	per_step(v, f, "idle_per_step_ns", use->sync_ns);
 	if (syncs)
@@ -192,8 +202,8 @@ bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, st
 	if (!speaks(f, use->launch_ns))
 		return false;
 	l = launched(run, f);
-	TITLE(v, "the GPU waits for kernel launches %.0f%% of the time%s", pct(use, use->launch_ns),
-	      use->others ? ", and other processes use it too" : "");
+	TITLE(v, "the GPU waits for kernel launches %.0f%% of %s%s", pct(use, use->launch_ns),
+	      time_of(use), use->others ? ", and other processes use it too" : "");
 	busy_evidence(v, use, "idle_launch_or_in_short_gaps_pct", use->launch_ns);
 	if (l.kernel_ns > 0)
 		rule_evidence(v, "kernel_mean_ns", EVIDENCE_NS, l.kernel_ns);
@@ -242,7 +252,7 @@ bool rule_transfer_bound(const struct run *run, const struct findings *f, struct
 	 * much faster, too, that nearly all of their time is won. */
 	if (!pageable && hidden > compute)
 		hidden = compute;
-	TITLE(v, "copies hold up the GPU %.0f%% of the time%s", pct(use, alone),
+	TITLE(v, "copies hold up the GPU %.0f%% of %s%s", pct(use, alone), time_of(use),
 	      pageable ? ", most of them pageable" : "");
 	busy_evidence(v, use, "copies_alone_pct", alone);
 	if (use->copy_ns > 0) {
@@ -344,8 +354,7 @@ bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdi
 	left = pct(use, unexplained(f));
 	if (busy >= BUSY_PCT || left < 100 - BUSY_PCT)
 		return false;
-	TITLE(v, "the GPU is busy only %.0f%% of the time%s (usual: over 80%%)", busy,
-	      use->of_steps ? " of the steps" : "");
+	TITLE(v, "the GPU is busy only %.0f%% of %s (usual: over 80%%)", busy, time_of(use));
 	busy_evidence(v, use, "kernels_pct", use->kernel_ns);
 	rule_evidence(v, "idle_queued_pct", EVIDENCE_PCT, pct(use, use->queued_ns));
 	rule_evidence(v, "idle_unknown_pct", EVIDENCE_PCT, pct(use, use->unknown_ns));
@@ -376,8 +385,7 @@ bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdi
 	    (f->comm.exposed_pct.known && f->comm.exposed_pct.v >= SPEAK_PCT))
 		return false;
 	v->severity = SEVERITY_OK;
-	TITLE(v, "the GPU is busy %.0f%% of the time%s", busy,
-	      use->of_steps ? " of the steps" : "");
+	TITLE(v, "the GPU is busy %.0f%% of %s", busy, time_of(use));
 	ADVICE(v, "Its kernels are what takes the time: 'moescope kernels' has them.");
 	return true;
 }

@@ -75,6 +75,14 @@ def contradictions(document):
     wrong(document.get("timeline") and document["timeline"]["devices"] and
           not any(v["id"] in (*TIME, "gpu-idle", "gpu-busy", "slow-start") for v in verdicts),
           "a device without a verdict")
+    devices = (document.get("timeline") or {}).get("devices") or []
+    window = sum(d["window_ns"] for d in devices)
+    whole = 100 * sum(d["busy_ns"] for d in devices) / window if window else None
+    for v in verdicts:
+        shown = v["evidence"].get("busy_pct")
+        wrong(shown is not None and "steps" not in v["title"] and "steady" not in v["title"] and
+              v["id"] in (*IDLE, "transfer-bound", "gpu-idle") and abs(shown - whole) > 0.1,
+              f"busy {shown}% in the verdict, {whole}% in the report")
     ranks = ["critical", "warning", "note", "ok"]
     order = [ranks.index(v["severity"]) for v in verdicts]
     wrong(order != sorted(order), "not by severity")
