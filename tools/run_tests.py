@@ -122,10 +122,14 @@ def replay(results, directory):
         results.record(f"replay fuzz_{target}", status == 0, output[-3000:])
 
 
+# Beside the test programs, and none themselves.
+HELPERS = ("cli.py", "fault.py", "json_schema.py", "planted.py")
+
+
 def scripts(results, directory, folder, only="", env=None):
     base = {"MOESCOPE": os.path.join(directory, "moescope"), "MOESCOPE_BUILD": directory}
     for script in sorted(glob.glob(os.path.join(ROOT, "tests", folder, "*.py"))):
-        if os.path.basename(script) in ("cli.py", "fault.py", "json_schema.py") or only not in script:
+        if os.path.basename(script) in HELPERS or only not in script:
             continue
         status, output = run([sys.executable, script], env=dict(base, **(env or {})))
         results.take(f"{os.path.basename(directory)} {folder} {os.path.basename(script)}", status,
