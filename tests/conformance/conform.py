@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of other people: what moescope says of each, beside an independent recount.
+
+    tests/conformance/conform.py FOLDER [--list traces.json] [--table docs/conformance.md]
+
+FOLDER holds the files; the list says where each is from. A folder without a list is compared file by
+file. Every difference is printed. The exit status is 1 when there is one that the list does not
+explain.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from recount import kind_of, recount
+
+HERE = pathlib.Path(__file__).resolve().parent
+MOESCOPE = os.environ.get("MOESCOPE", str(HERE.parents[1] / "build/moescope"))
+OTHER_LIMIT_PCT = 10
+
+
+class Refused(Exception):
+    pass
+
+
+def asked(command, path, *options):
+    done = subprocess.run([MOESCOPE, command, path, *options, "--json"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Refused(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+def at(report, *keys):
+    """A value of the report, None where it or what it is part of is absent."""
+    for key in keys:
+        report = None if report is None else report[key]
+    return report
+
+
+def of_devices(report, key):
+    return sorted(row[key] for row in at(report, "timeline", "devices") or [])
+
+
+def with_kernels(report):
+    """Time in which a device ran a kernel; one that only copied has none."""
+    told = (row["compute_ns"] + row["comm_ns"] - row["overlap_ns"]
+            for row in at(report, "comm", "total", "devices") or [])
+    return sorted(time for time in told if time)
+
+
+def of_nccl(report, key):
+    """Only where NCCL is the one kind of communication: what is compute is then not in question."""
+    rows = at(report, "comm", "total", "transports") or []
+    if any(row["transport"] != "nccl" for row in rows):
+        return None
+    return sorted(row[key] for row in rows)
+
+
+def of_memory(report, key):
+    rows = [row for row in at(report, "memory", "rows") or [] if row["device"] >= 0]
+    return sorted(row[key] for row in rows if row[key] is not None) or None
+
+
+def total(section, key):
+    return lambda report: at(report, section, "total", key)
+
+
+# Every figure of the recount, and where moescope says it.
+TOLD = {
+    "kernels": total("kernels", "count"),
+    "kernel names": total("kernels", "names"),
+    "kernel ns": total("kernels", "time_ns"),
+    "busy ns": lambda r: of_devices(r, "busy_ns"),
+    "busy with kernels ns": with_kernels,
+    "copies": total("transfers", "count"),
+    "copy ns": total("transfers", "time_ns"),
+    "copy bytes": total("transfers", "bytes"),
+    "sets": total("transfers", "sets"),
+    "set ns": total("transfers", "set_time_ns"),
+    "set bytes": total("transfers", "set_bytes"),
+    "calls": total("api", "count"),
+    "call ns": total("api", "time_ns"),
+    "operations and ranges": total("ops", "count"),
+    "steps": total("steps", "steps"),
+    "nccl ns": lambda r: of_nccl(r, "comm_ns"),
+    "nccl beside compute ns": lambda r: of_nccl(r, "overlap_ns"),
+    "peak allocated": lambda r: of_memory(r, "peak_allocated_bytes"),
+    "peak reserved": lambda r: of_memory(r, "peak_reserved_bytes"),
+    "segments": lambda r: of_memory(r, "segments"),
+    "reserved": lambda r: of_memory(r, "reserved_bytes"),
+    "allocated": lambda r: of_memory(r, "allocated_bytes"),
+    "allocated in blocks": lambda r: of_memory(r, "account_allocated_bytes"),
+}
+# Where moescope may say nothing, for the recount knows less than it does.
+MAY_BE_SILENT = {"nccl ns", "nccl beside compute ns"}
+
+
+def nothing_of(value):
+    return not value or (isinstance(value, list) and not any(value))
+
+
+def other_share(path):
+    """Of device time in kernels, in percent; None without any."""
+    view = asked("kernels", path, "--by", "class")
+    time = at(view, "total", "time_ns")
+    other = sum(row["time_ns"] for row in view["rows"] or [] if row["class"] == "other")
+    return 100 * other / time if time else None
+
+
+def compare(path):
+    """What was counted, differences as (figure, counted, told), the share of `other`."""
+    try:
+        counted = recount(path)
+    except (ValueError, KeyError, EOFError, OSError) as why:
+        return {"unread": f"the recount could not read it: {why}"}
+    try:
+        report = asked("report", path)
+        other = other_share(path) if kind_of(path) != "snapshot" else None
+    except Refused as why:
+        return {"unread": f"moescope refused it: {why}"}
+    result = {"counted": counted, "differences": [], "compared": [], "other_pct": other}
+    for figure, value in counted.items():
+        if figure not in TOLD:
+            continue
+        told = TOLD[figure](report)
+        if told is None and figure in MAY_BE_SILENT:
+            continue
+        result["compared"].append(figure)
+        if told != value and not (told is None and nothing_of(value)):
+            result["differences"].append((figure, value, told))
+    lost = {key: n for key, n in report["loss"].items() if n}
+    result["lost"] = lost
+    return result
+
+
+def entries_of(folder, listed):
+    if listed:
+        with open(listed, encoding="utf-8") as file:
+            return json.load(file)
+    names = sorted(str(p.relative_to(folder)) for p in pathlib.Path(folder).rglob("*")
+                   if p.is_file() and p.name not in ("INDEX.md", "FINDINGS.md", "index.json"))
+    return [{"file": name} for name in names]
+
+
+def say(entry, result):
+    """One line a file, one more for each difference."""
+    if "unread" in result:
+        print(f"{entry['file']}: {result['unread']}")
+        return
+    other = result["other_pct"]
+    words = [f"{len(result['compared'])} figures",
+             f"{len(result['differences'])} differ" if result["differences"] else "equal"]
+    if other is not None:
+        words.append(f"other {other:.1f}%")
+    if result["lost"]:
+        words.append(" ".join(f"{key} {n}" for key, n in result["lost"].items()))
+    print(f"{entry['file']}: {', '.join(words)}")
+    for figure, counted, told in result["differences"]:
+        print(f"    {figure}: counted {counted}, told {told}")
+
+
+FIGURE_GROUPS = (
+    ("kernels", ("kernels", "kernel names", "kernel ns", "busy ns", "busy with kernels ns")),
+    ("copies", ("copies", "copy ns", "copy bytes", "sets", "set ns", "set bytes")),
+    ("calls", ("calls", "call ns")),
+    ("operations", ("operations and ranges", "steps")),
+    ("NCCL", ("nccl ns", "nccl beside compute ns")),
+    ("memory", ("peak allocated", "peak reserved", "segments", "reserved", "allocated",
+                "allocated in blocks")),
+)
+
+
+def cell(result, figures):
+    """Whether a group of figures agrees; empty where the file has nothing of it."""
+    compared = [f for f in figures if f in result["compared"]]
+    if not compared or all(nothing_of(result["counted"][f]) for f in compared):
+        return ""
+    differ = [f for f, *_ in result["differences"] if f in figures]
+    return "differs: " + ", ".join(differ) if differ else "equal"
+
+
+INTRODUCTION = """# Traces of other people, recounted
+
+Files from public repositories, as moescope reads them, beside the figures of a plain reader that
+shares no code with it (`tests/conformance/recount.py`). This page is written by
+
+```
+tests/conformance/conform.py FOLDER --list tests/conformance/traces.json --table docs/conformance.md
+```
+
+where FOLDER holds the files under the names of the first column. The files are not part of this
+repository; the list names where each is from, its commit and its SHA-256.
+
+- **kernels**: number, distinct names, sum of times, busy time of each device (the union of kernels,
+  copies and sets). **copies**: number, bytes and time of copies and of sets. **calls**: number and time
+  of calls into the runtime and driver. **operations**: number of operations and ranges, steps.
+  **NCCL**: its time on each device, and how much of it lies beside other kernels; compared where it is
+  the only communication. **memory**: highest totals that the allocator told of each device; of
+  snapshots, the peaks by replaying the history, and segments and bytes at the end.
+- An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`.
+"""
+
+
+def rows_of(entries, results):
+    head = ["file", "producer", "source", "licence", *(name for name, _ in FIGURE_GROUPS), "other"]
+    yield head
+    yield ["---"] * len(head)
+    for entry, result in zip(entries, results):
+        source = f"{entry.get('repository', '')} `{entry.get('path', '')}` {entry.get('commit', '')[:10]}"
+        front = [f"`{entry['file']}`", entry.get("producer", ""), source, entry.get("licence", "")]
+        if "unread" in result:
+            yield front + [result["unread"]] + [""] * len(FIGURE_GROUPS)
+            continue
+        other = result["other_pct"]
+        yield front + [cell(result, figures) for _, figures in FIGURE_GROUPS] + \
+            ["" if other is None else f"{other:.1f}%"]
+
+
+def summary(entries, results):
+    read = [r for r in results if "unread" not in r]
+    equal = sum(not r["differences"] for r in read)
+    figures = sum(len(r["compared"]) for r in read)
+    devices = [r["other_pct"] for r in read if r["other_pct"] is not None]
+    high = sum(share > OTHER_LIMIT_PCT for share in devices)
+    return (f"{len(entries)} files, {figures} figures compared: {equal} files equal in all, "
+            f"{len(read) - equal} with a difference, {len(entries) - len(read)} not read. "
+            f"`other` is above {OTHER_LIMIT_PCT}% of kernel time in {high} of the {len(devices)} files "
+            "with kernels.")
+
+
+def write_table(path, entries, results):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(INTRODUCTION + "\n" + summary(entries, results) + "\n\n")
+        for row in rows_of(entries, results):
+            file.write("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder")
+    parser.add_argument("--list", help="what the files are, as JSON")
+    parser.add_argument("--table", help="write the page of the documentation")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    entries = entries_of(args.folder, args.list)
+    missing = [e["file"] for e in entries if not os.path.exists(os.path.join(args.folder, e["file"]))]
+    if missing:
+        sys.exit(f"{args.folder} has no {missing[0]}, nor {len(missing) - 1} others of the list")
+    paths = [os.path.join(args.folder, e["file"]) for e in entries]
+    with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
+        results = []
+        for entry, result in zip(entries, pool.map(compare, paths)):
+            say(entry, result)
+            results.append(result)
+    print(summary(entries, results))
+    if args.table:
+        write_table(args.table, entries, results)
+    return int(any(r.get("differences") or "unread" in r for r in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

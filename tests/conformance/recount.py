@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts and sums of a trace, by a slow, plain reader that shares nothing with moescope.
+
+recount(path) gives a dictionary of figures; a figure that the file does not tell is not in it.
+Times are whole nanoseconds, made from the decimals of the file without floating point.
+"""
+
+import collections
+import decimal
+import gzip
+import json
+import pickle
+import sqlite3
+
+KERNELS = ("kernel",)
+COPIES = ("gpu_memcpy", "memcpy")
+SETS = ("gpu_memset", "memset")
+CALLS = ("cuda_runtime", "cuda_driver", "runtime")
+OPERATIONS = ("cpu_op", "operator")
+HOST = 0  # "Device Type" of memory events; others are devices: 1 CUDA, 6 HIP, 12 XPU
+
+
+def union(spans):
+    """Length of what the spans cover together."""
+    total, end = 0, None
+    for begin, stop in sorted(spans):
+        if end is None or begin > end:
+            total, end = total + stop - begin, stop
+        elif stop > end:
+            total, end = total + stop - end, stop
+    return total
+
+
+def shared(a, b):
+    return union(a) + union(b) - union(a + b)
+
+
+def nanoseconds(microseconds):
+    exact = decimal.Decimal(str(microseconds)) * 1000
+    return int(exact.to_integral_value(rounding=decimal.ROUND_HALF_UP))
+
+
+def kind_of(path):
+    with open(path, "rb") as file:
+        head = file.read(16)
+    if head.startswith(b"SQLite format 3"):
+        return "nsight"
+    if head.startswith(b"\x80"):
+        return "snapshot"
+    return "kineto"
+
+
+# ---- traces of PyTorch's profiler
+
+
+def kineto_events(path):
+    """What stands in the list of events. Of a file that ends early: the events before its end."""
+    opened = gzip.open if open(path, "rb").read(2) == b"\x1f\x8b" else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        document = json.load(file, parse_float=str, strict=False)
+    return document["traceEvents"] if isinstance(document, dict) else document
+
+
+def number(value):
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def timed(event):
+    begin = nanoseconds(event["ts"])
+    return begin, begin + nanoseconds(event.get("dur", 0))
+
+
+def device_of(event):
+    device = number(event.get("args", {}).get("device"))
+    return device if device is not None else number(event.get("pid"))
+
+
+def by_device(events, chosen):
+    spans = collections.defaultdict(list)
+    for event in events:
+        if chosen(event):
+            spans[device_of(event)].append(timed(event))
+    return spans
+
+
+def category(event):
+    return str(event.get("cat", "")).lower()
+
+
+def sums(events, categories):
+    chosen = [e for e in events if category(e) in categories]
+    return chosen, sum(end - begin for begin, end in map(timed, chosen))
+
+
+def bytes_of(events):
+    """Their sum, or None when one of them does not tell."""
+    told = [number(e.get("args", {}).get("bytes")) for e in events]
+    return None if None in told else sum(told)
+
+
+def kineto_memory(events):
+    """Highest totals that the allocator told, device by device."""
+    peaks = {}
+    for event in events:
+        args = event.get("args") or {}
+        if event.get("name") != "[memory]" or "Total Allocated" not in args:
+            continue
+        if number(args.get("Device Type")) == HOST:
+            continue
+        peak = peaks.setdefault(number(args["Device Id"]), [0, 0])
+        peak[0] = max(peak[0], number(args["Total Allocated"]))
+        peak[1] = max(peak[1], number(args.get("Total Reserved", 0)))
+    return peaks
+
+
+def kineto(path):
+    everything = [e for e in kineto_events(path) if isinstance(e, dict)]
+    events = [e for e in everything if e.get("ph") == "X" and "ts" in e]
+    kernels, kernel_ns = sums(events, KERNELS)
+    copies, copy_ns = sums(events, COPIES)
+    sets, set_ns = sums(events, SETS)
+    calls, call_ns = sums(events, CALLS)
+    operations, _ = sums(events, OPERATIONS)
+    annotations, _ = sums(events, ("user_annotation",))
+    steps = {e["name"] for e in events if e["name"].startswith("ProfilerStep")}
+    steps_among = sum(e["name"].startswith("ProfilerStep") for e in operations + annotations)
+    busy = by_device(events, lambda e: category(e) in KERNELS + COPIES + SETS)
+    nccl = by_device(kernels, lambda e: "nccl" in e["name"].lower())
+    rest = by_device(kernels, lambda e: "nccl" not in e["name"].lower())
+    found = {
+        "categories": dict(collections.Counter(category(e) for e in events)),
+        "kernels": len(kernels),
+        "kernel names": len({e["name"] for e in kernels}),
+        "kernel ns": kernel_ns,
+        "busy ns": sorted(map(union, busy.values())),
+        "copies": len(copies),
+        "copy ns": copy_ns,
+        "sets": len(sets),
+        "set ns": set_ns,
+        "calls": len(calls),
+        "call ns": call_ns,
+        "operations and ranges": len(operations) + len(annotations) - steps_among,
+        "steps": len(steps),
+        "nccl ns": sorted(union(spans) for spans in nccl.values()),
+        "nccl beside compute ns": sorted(shared(nccl[d], rest.get(d, [])) for d in nccl),
+    }
+    for name, chosen in (("copy bytes", copies), ("set bytes", sets)):
+        total = bytes_of(chosen)
+        if total is not None:
+            found[name] = total
+    peaks = kineto_memory(everything)
+    if peaks:
+        found["peak allocated"] = sorted(p[0] for p in peaks.values())
+        found["peak reserved"] = sorted(p[1] for p in peaks.values())
+    return found
+
+
+# ---- exports of Nsight Systems
+
+
+def rows(database, table, *columns):
+    """Rows of a table with columns it may not have; none of a table that is not there."""
+    there = {row[1] for row in database.execute(f"pragma table_info({table})")}
+    if not there:
+        return []
+    wanted = ", ".join(c if c in there else f"null as {c}" for c in columns)
+    return database.execute(f"select {wanted} from {table}").fetchall()
+
+
+def nsight(path):
+    database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    cupti = "CUPTI_ACTIVITY_KIND_"
+    kernels = rows(database, cupti + "KERNEL", "start", "end", "deviceId", "globalPid")
+    kernels += rows(database, cupti + "GRAPH_TRACE", "start", "end", "deviceId", "globalPid")
+    copies = rows(database, cupti + "MEMCPY", "start", "end", "bytes")
+    sets = rows(database, cupti + "MEMSET", "start", "end", "bytes")
+    calls = rows(database, cupti + "RUNTIME", "start", "end")
+    ranges = rows(database, "NVTX_EVENTS", "eventType")
+    busy = collections.defaultdict(list)
+    for begin, end, device, process in kernels:
+        busy[process, device].append((begin, end))
+    return {
+        "kernels": len(kernels),
+        "kernel ns": sum(row[1] - row[0] for row in kernels),
+        "busy with kernels ns": sorted(map(union, busy.values())),
+        "copies": len(copies),
+        "copy ns": sum(row[1] - row[0] for row in copies),
+        "copy bytes": sum(row[2] for row in copies),
+        "sets": len(sets),
+        "set ns": sum(row[1] - row[0] for row in sets),
+        "set bytes": sum(row[2] for row in sets),
+        "calls": len(calls),
+        "call ns": sum(row[1] - row[0] for row in calls),
+        "operations and ranges": sum(row[0] == 59 for row in ranges),
+    }
+
+
+# ---- memory snapshots of PyTorch
+
+
+class OnlyData(pickle.Unpickler):
+    def find_class(self, module, name):
+        raise pickle.UnpicklingError(f"{module}.{name} in a memory snapshot")
+
+
+def peaks_of(history, live, reserved):
+    """Running maxima, backwards from what is there at the end."""
+    allocated = {"alloc": 1, "free_requested": -1}
+    held = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+    peak_live, peak_reserved = live, reserved
+    for event in reversed(history):
+        live -= allocated.get(event["action"], 0) * event["size"]
+        reserved -= held.get(event["action"], 0) * event["size"]
+        peak_live, peak_reserved = max(peak_live, live), max(peak_reserved, reserved)
+    return peak_live, peak_reserved
+
+
+def active(segments):
+    """Blocks that the program holds; those it has let go of wait for other streams."""
+    return [b for s in segments for b in s["blocks"] if b["state"] == "active_allocated"]
+
+
+def snapshot(path):
+    with open(path, "rb") as file:
+        document = OnlyData(file).load()
+    segments = document["segments"] if isinstance(document, dict) else document
+    histories = document.get("device_traces", []) if isinstance(document, dict) else []
+    devices = {s["device"] for s in segments}
+    devices |= {i for i, history in enumerate(histories) if history}
+    found = collections.defaultdict(list)
+    for device in sorted(devices):
+        mine = [s for s in segments if s["device"] == device]
+        blocks = active(mine)
+        reserved = sum(s["total_size"] for s in mine)
+        live = sum(b.get("requested_size", b["size"]) for b in blocks)
+        history = histories[device] if device < len(histories) else []
+        peak_live, peak_reserved = peaks_of(history, live, reserved)
+        found["segments"].append(len(mine))
+        found["reserved"].append(reserved)
+        found["allocated in blocks"].append(sum(b["size"] for b in blocks))
+        found["allocated"].append(live)
+        found["peak allocated"].append(peak_live)
+        found["peak reserved"].append(peak_reserved)
+    return {name: sorted(values) for name, values in found.items()}
+
+
+READERS = {"kineto": kineto, "nsight": nsight, "snapshot": snapshot}
+
+
+def recount(path):
+    return READERS[kind_of(path)](path)
