@@ -34,7 +34,8 @@ struct driver_event {
 struct segment {
 	uint64_t address, bytes;
 	int64_t start_ns, end_ns;
-	bool held; /* a block lay in it */
+	size_t start_order, end_order; /* among the events: several may have one time */
+	bool held;		       /* a block lay in it */
 };
 
 struct piece {
@@ -67,6 +68,7 @@ struct held {
 
 struct level {
 	int64_t time_ns;
+	size_t order;
 	int64_t bytes; /* a change, until they are summed up */
 };
 
@@ -139,13 +141,15 @@ static struct segment *segment_at(const struct held *h, uint64_t address)
 	return s && address - s->address < s->bytes ? s : NULL;
 }
 
-static void end_segment(struct held *h, uint64_t address, int64_t time_ns)
+static void end_segment(struct held *h, uint64_t address, const struct driver_event *event)
 {
 	size_t at = upper(h, address);
+	struct segment *segment = at ? &h->segments[h->live[at - 1]] : NULL;
 
-	if (!at || h->segments[h->live[at - 1]].address != address)
+	if (!segment || segment->address != address)
 		return;
-	h->segments[h->live[at - 1]].end_ns = time_ns;
+	segment->end_ns = event->time_ns;
+	segment->end_order = (size_t)(event - h->driver);
 	memmove(h->live + at - 1, h->live + at, (h->n_live - at) * sizeof(*h->live));
 	h->n_live--;
 }
@@ -165,7 +169,7 @@ static int apply_driver(struct held *h, const struct driver_event *event)
 	size_t at;
 
 	/* Also before an allocation: then its free was not recorded. */
-	end_segment(h, address, event->time_ns);
+	end_segment(h, address, event);
 	if (gives_back(h, event))
 		return 0;
 	if (array_grow(&h->segments, &h->capacity, h->n_segments + 1, sizeof(*h->segments)) < 0)
@@ -173,6 +177,7 @@ static int apply_driver(struct held *h, const struct driver_event *event)
 	h->segments[h->n_segments] = (struct segment){ .address = address,
 						       .bytes = bytes,
 						       .start_ns = event->time_ns,
+						       .start_order = (size_t)(event - h->driver),
 						       .end_ns = INT64_MAX,
 						       .held = h->told };
 	at = upper(h, address);
@@ -261,7 +266,10 @@ static int by_level(const void *a, const void *b)
 
 	if (x->time_ns != y->time_ns)
 		return x->time_ns < y->time_ns ? -1 : 1;
-	/* What is given back and taken at once was never held together. */
+	/* Times of a snapshot are microseconds: what is told first was first. */
+	if (x->order != y->order)
+		return x->order < y->order ? -1 : 1;
+	/* An allocation at the address of a segment whose free was not recorded ends it first. */
 	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
@@ -275,9 +283,10 @@ static int sum_levels(struct held *h)
 
 		if (!s->held)
 			continue;
-		h->levels[h->n_levels++] = (struct level){ s->start_ns, (int64_t)s->bytes };
+		h->levels[h->n_levels++] = (struct level){ s->start_ns, s->start_order,
+							   (int64_t)s->bytes };
 		if (s->end_ns != INT64_MAX)
-			h->levels[h->n_levels++] = (struct level){ s->end_ns,
+			h->levels[h->n_levels++] = (struct level){ s->end_ns, s->end_order,
 								   (int64_t)(0 - s->bytes) };
 	}
 	qsort(h->levels, h->n_levels, sizeof(*h->levels), by_level);

@@ -261,6 +261,25 @@ def segments_that_grow_and_shrink():
 
 
 @test
+def peak_of_segments_within_one_moment():
+    """The order of events decides where their times are equal: a history that begins with a segment
+    that goes, one that comes after another went, one that went after another came."""
+    def held(*events):
+        snapshot = {"segments": [segment(4096, MB, [block(4096, 512)])],
+                    "device_traces": [[*events, entry("alloc", 4096, 512, 9)]]}
+        return compare(write(snapshot))[0]["peak_reserved_bytes"]
+
+    there, other = 1 << 33, 1 << 34
+    equal(held(entry("segment_free", there, 20 * MB, 0)), 21 * MB)
+    equal(held(entry("segment_free", there, 20 * MB, 1), entry("segment_alloc", other, 30 * MB, 1),
+               entry("segment_free", other, 30 * MB, 2)), 31 * MB)
+    equal(held(entry("segment_alloc", other, 30 * MB, 1), entry("segment_free", there, 20 * MB, 1),
+               entry("segment_free", other, 30 * MB, 2)), 51 * MB)
+    equal(held(entry("segment_alloc", other, 30 * MB, 1),
+               entry("segment_free", other, 30 * MB, 1)), 31 * MB)
+
+
+@test
 def devices_of_their_own():
     snapshot = small()
     snapshot["segments"].append(segment(4096, 1024, [block(4096, 512)], device=2))
