@@ -67,6 +67,28 @@ def of_memory(report, key):
     return sorted(row[key] for row in rows if row[key] is not None) or None
 
 
+def of_host(report, key):
+    rows = [row for row in at(report, "memory", "rows") or [] if row["device"] < 0]
+    return sorted(row[key] for row in rows)
+
+
+def named(section, *columns, key="name", only=lambda row: True):
+    """The rows of a section by name, those of one name together, numbers summed up."""
+    def told(report):
+        found = {}
+        for row in at(report, section, "rows") or []:
+            if only(row):
+                sums = found.setdefault(row[key], [0] * len(columns))
+                found[row[key]] = [a + row[column] for a, column in zip(sums, columns)]
+        return [[name, *sums] for name, sums in sorted(found.items())]
+    return told
+
+
+def device_ranges(report):
+    rows = [row for row in report["spans"] or [] if row["domain"] == "gpu"]
+    return [sum(row["count"] for row in rows), sum(row["time_ns"] for row in rows)]
+
+
 def total(section, key):
     return lambda report: at(report, section, "total", key)
 
@@ -74,24 +96,33 @@ def total(section, key):
 # Every figure of the recount, and where moescope says it.
 TOLD = {
     "kernels": total("kernels", "count"),
-    "kernel names": total("kernels", "names"),
     "kernel ns": total("kernels", "time_ns"),
     "busy ns": lambda r: of_devices(r, "busy_ns"),
+    "windows ns": lambda r: of_devices(r, "window_ns"),
+    "kernel rows": named("kernels", "count", "time_ns"),
     "busy with kernels ns": with_kernels,
     "copies": total("transfers", "count"),
     "copy ns": total("transfers", "time_ns"),
     "copy bytes": total("transfers", "bytes"),
+    "copy kinds": named("transfers", "count", "time_ns", key="kind",
+                        only=lambda row: row["kind"] != "memset"),
     "sets": total("transfers", "sets"),
     "set ns": total("transfers", "set_time_ns"),
     "set bytes": total("transfers", "set_bytes"),
     "calls": total("api", "count"),
     "call ns": total("api", "time_ns"),
-    "operations and ranges": total("ops", "count"),
+    "call rows": named("api", "count", "time_ns"),
+    "operation rows": named("ops", "count", only=lambda row: row["kind"] == "op"),
+    "range rows": named("ops", "count", only=lambda row: row["kind"] == "range"),
+    "ranges": total("ops", "count"),
+    "device ranges": device_ranges,
     "steps": total("steps", "steps"),
+    "step ns": lambda r: sorted(row["time_ns"] for row in at(r, "steps", "rows") or []),
     "nccl ns": lambda r: of_nccl(r, "comm_ns"),
     "nccl beside compute ns": lambda r: of_nccl(r, "overlap_ns"),
     "peak allocated": lambda r: of_memory(r, "peak_allocated_bytes"),
     "peak reserved": lambda r: of_memory(r, "peak_reserved_bytes"),
+    "peak on the host": lambda r: of_host(r, "peak_allocated_bytes"),
     "segments": lambda r: of_memory(r, "segments"),
     "reserved": lambda r: of_memory(r, "reserved_bytes"),
     "allocated": lambda r: of_memory(r, "allocated_bytes"),
@@ -144,8 +175,15 @@ def entries_of(folder, listed):
         with open(listed, encoding="utf-8") as file:
             return json.load(file)
     names = sorted(str(p.relative_to(folder)) for p in pathlib.Path(folder).rglob("*")
-                   if p.is_file() and p.name not in ("INDEX.md", "FINDINGS.md", "index.json"))
+                   if p.is_file() and p.suffix not in (".md", ".txt") and p.name != "index.json")
     return [{"file": name} for name in names]
+
+
+def apart(value, other):
+    """Of long lists: what the other one does not have."""
+    if not isinstance(value, list) or len(value) < 4:
+        return value
+    return [row for row in value if row not in (other or [])][:3]
 
 
 def say(entry, result):
@@ -162,16 +200,18 @@ def say(entry, result):
         words.append(" ".join(f"{key} {n}" for key, n in result["lost"].items()))
     print(f"{entry['file']}: {', '.join(words)}")
     for figure, counted, told in result["differences"]:
-        print(f"    {figure}: counted {counted}, told {told}")
+        print(f"    {figure}: counted {apart(counted, told)}, told {apart(told, counted)}")
 
 
 FIGURE_GROUPS = (
-    ("kernels", ("kernels", "kernel names", "kernel ns", "busy ns", "busy with kernels ns")),
-    ("copies", ("copies", "copy ns", "copy bytes", "sets", "set ns", "set bytes")),
-    ("calls", ("calls", "call ns")),
-    ("operations", ("operations and ranges", "steps")),
+    ("kernels", ("kernels", "kernel ns", "kernel rows", "busy ns", "windows ns",
+                 "busy with kernels ns")),
+    ("copies", ("copies", "copy ns", "copy kinds", "copy bytes", "sets", "set ns", "set bytes")),
+    ("calls", ("calls", "call ns", "call rows")),
+    ("operations", ("operation rows", "range rows", "ranges", "device ranges")),
+    ("steps", ("steps", "step ns")),
     ("NCCL", ("nccl ns", "nccl beside compute ns")),
-    ("memory", ("peak allocated", "peak reserved", "segments", "reserved", "allocated",
+    ("memory", ("peak allocated", "peak reserved", "peak on the host", "segments", "reserved", "allocated",
                 "allocated in blocks")),
 )
 

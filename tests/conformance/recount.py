@@ -11,6 +11,7 @@ import gzip
 import json
 import pickle
 import sqlite3
+import subprocess
 
 KERNELS = ("kernel",)
 COPIES = ("gpu_memcpy", "memcpy")
@@ -95,6 +96,44 @@ def sums(events, categories):
     return chosen, sum(end - begin for begin, end in map(timed, chosen))
 
 
+def by_name(events, key=lambda event: event["name"]):
+    """Rows of [name, number, time], by name."""
+    found = {}
+    for event in events:
+        row = found.setdefault(key(event), [0, 0])
+        begin, end = timed(event)
+        row[0] += 1
+        row[1] += end - begin
+    return [[name, *row] for name, row in sorted(found.items())]
+
+
+def as_in_source(rows_by_name):
+    """Names of kernels that the file tells as symbols, as binutils reads them."""
+    symbols = [row[0] for row in rows_by_name if row[0].startswith("_Z")]
+    if not symbols:
+        return rows_by_name
+    done = subprocess.run(["c++filt"], input="\n".join(symbols), stdout=subprocess.PIPE, text=True,
+                          check=True)
+    read = dict(zip(symbols, done.stdout.splitlines()))
+    return sorted([read.get(row[0], row[0]), *row[1:]] for row in rows_by_name)
+
+
+def copy_kind(event):
+    """HtoD of "Memcpy HtoD (Pageable -> Device)"."""
+    words = event["name"].split()
+    return words[1] if len(words) > 1 and words[0] == "Memcpy" else ""
+
+
+def step_times(events):
+    """The step ran as long as the longest of the ranges that name it."""
+    times = {}
+    for event in events:
+        if event["name"].startswith("ProfilerStep#"):
+            begin, end = timed(event)
+            times[event["name"]] = max(times.get(event["name"], 0), end - begin)
+    return sorted(times.values())
+
+
 def bytes_of(events):
     """Their sum, or None when one of them does not tell."""
     told = [number(e.get("args", {}).get("bytes")) for e in events]
@@ -102,18 +141,35 @@ def bytes_of(events):
 
 
 def kineto_memory(events):
-    """Highest totals that the allocator told, device by device."""
-    peaks = {}
+    """Highest totals that the allocator told: by device, and on the host."""
+    peaks, host = {}, 0
     for event in events:
         args = event.get("args") or {}
         if event.get("name") != "[memory]" or "Total Allocated" not in args:
             continue
+        allocated = number(args["Total Allocated"])
         if number(args.get("Device Type")) == HOST:
+            host = max(host, allocated)
             continue
         peak = peaks.setdefault(number(args["Device Id"]), [0, 0])
-        peak[0] = max(peak[0], number(args["Total Allocated"]))
+        peak[0] = max(peak[0], allocated)
         peak[1] = max(peak[1], number(args.get("Total Reserved", 0)))
-    return peaks
+    return peaks, host
+
+
+def on_devices(events, kernels):
+    """Busy and idle time of each device, and NCCL beside the rest."""
+    busy = by_device(events, lambda e: category(e) in KERNELS + COPIES + SETS)
+    nccl = by_device(kernels, lambda e: "nccl" in e["name"].lower())
+    rest = by_device(kernels, lambda e: "nccl" not in e["name"].lower())
+    windows = [max(end for _, end in spans) - min(begin for begin, _ in spans)
+               for spans in busy.values()]
+    return {
+        "busy ns": sorted(map(union, busy.values())),
+        "windows ns": sorted(windows),
+        "nccl ns": sorted(union(spans) for spans in nccl.values()),
+        "nccl beside compute ns": sorted(shared(nccl[d], rest.get(d, [])) for d in nccl),
+    }
 
 
 def kineto(path):
@@ -125,36 +181,40 @@ def kineto(path):
     calls, call_ns = sums(events, CALLS)
     operations, _ = sums(events, OPERATIONS)
     annotations, _ = sums(events, ("user_annotation",))
-    steps = {e["name"] for e in events if e["name"].startswith("ProfilerStep")}
-    steps_among = sum(e["name"].startswith("ProfilerStep") for e in operations + annotations)
-    busy = by_device(events, lambda e: category(e) in KERNELS + COPIES + SETS)
-    nccl = by_device(kernels, lambda e: "nccl" in e["name"].lower())
-    rest = by_device(kernels, lambda e: "nccl" not in e["name"].lower())
+    spans, span_ns = sums(events, ("gpu_user_annotation",))
+    steps = step_times(operations + annotations)
+    is_step = lambda e: e["name"].startswith("ProfilerStep#")
     found = {
         "categories": dict(collections.Counter(category(e) for e in events)),
         "kernels": len(kernels),
-        "kernel names": len({e["name"] for e in kernels}),
         "kernel ns": kernel_ns,
-        "busy ns": sorted(map(union, busy.values())),
+        "kernel rows": as_in_source(by_name(kernels)),
         "copies": len(copies),
         "copy ns": copy_ns,
+        "copy kinds": by_name(copies, copy_kind),
         "sets": len(sets),
         "set ns": set_ns,
         "calls": len(calls),
         "call ns": call_ns,
-        "operations and ranges": len(operations) + len(annotations) - steps_among,
-        "steps": len(steps),
-        "nccl ns": sorted(union(spans) for spans in nccl.values()),
-        "nccl beside compute ns": sorted(shared(nccl[d], rest.get(d, [])) for d in nccl),
+        "call rows": by_name(calls),
+        "operation rows": [row[:2] for row in by_name(e for e in operations if not is_step(e))],
+        "range rows": [row[:2] for row in by_name(e for e in annotations if not is_step(e))],
+        "device ranges": [len(spans), span_ns],
+        **on_devices(events, kernels),
     }
+    if steps:
+        found["steps"] = len(steps)
+        found["step ns"] = steps
     for name, chosen in (("copy bytes", copies), ("set bytes", sets)):
         total = bytes_of(chosen)
         if total is not None:
             found[name] = total
-    peaks = kineto_memory(everything)
+    peaks, host = kineto_memory(everything)
     if peaks:
         found["peak allocated"] = sorted(p[0] for p in peaks.values())
         found["peak reserved"] = sorted(p[1] for p in peaks.values())
+    if host:
+        found["peak on the host"] = [host]
     return found
 
 
@@ -195,7 +255,7 @@ def nsight(path):
         "set bytes": sum(row[2] for row in sets),
         "calls": len(calls),
         "call ns": sum(row[1] - row[0] for row in calls),
-        "operations and ranges": sum(row[0] == 59 for row in ranges),
+        "ranges": sum(row[0] == 59 for row in ranges),
     }
 
 
