@@ -4,9 +4,9 @@
 
     tests/conformance/conform.py FOLDER [--list traces.json] [--table docs/conformance.md]
 
-FOLDER holds the files; the list says where each is from. A folder without a list is compared file by
-file. Every difference is printed. The exit status is 1 when there is one that the list does not
-explain.
+FOLDER holds the files; the list says where each is from. Without a list every file of the folder is
+compared. Every difference is printed, and the exit status is 1 when there is one. MOESCOPE names the
+program.
 """
 
 import argparse
@@ -291,7 +291,7 @@ def main():
     entries = entries_of(args.folder, args.list)
     missing = [e["file"] for e in entries if not os.path.exists(os.path.join(args.folder, e["file"]))]
     if missing:
-        sys.exit(f"{args.folder} has no {missing[0]}, nor {len(missing) - 1} others of the list")
+        sys.exit(f"{args.folder} lacks {len(missing)} files of the list, {missing[0]} first")
     paths = [os.path.join(args.folder, e["file"]) for e in entries]
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
         results = []
