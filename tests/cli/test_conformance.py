@@ -167,11 +167,12 @@ def another_program_is_found_out():
 @test
 def a_list_must_be_whole():
     write_all()
-    pathlib.Path("list.json").write_text(json.dumps([{"file": "a.json.gz"}, {"file": "gone"}]),
-                                         encoding="utf-8")
-    r = conform("--list", "list.json")
-    equal((r.returncode, r.stdout), (1, ""), r)
-    check("t lacks 1 files of the list, gone first" in r.stderr, r)
+    for entry in ({"file": "gone"}, {"file": "b.sqlite", "sha256": "00"}):
+        pathlib.Path("list.json").write_text(json.dumps([{"file": "a.json.gz"}, entry]),
+                                             encoding="utf-8")
+        r = conform("--list", "list.json")
+        equal((r.returncode, r.stdout), (1, ""), r)
+        check("t lacks 1 files" in r.stderr and f"{entry['file']} first" in r.stderr, r)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ program.
 
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -179,6 +180,13 @@ def entries_of(folder, listed):
     return [{"file": name} for name in names]
 
 
+def is_listed(entry, path):
+    if not os.path.exists(path):
+        return False
+    with open(path, "rb") as file:
+        return entry.get("sha256") in (None, hashlib.sha256(file.read()).hexdigest())
+
+
 def apart(value, other):
     """Of long lists: what the other one does not have."""
     if not isinstance(value, list) or len(value) < 4:
@@ -289,10 +297,11 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     entries = entries_of(args.folder, args.list)
-    missing = [e["file"] for e in entries if not os.path.exists(os.path.join(args.folder, e["file"]))]
-    if missing:
-        sys.exit(f"{args.folder} lacks {len(missing)} files of the list, {missing[0]} first")
     paths = [os.path.join(args.folder, e["file"]) for e in entries]
+    missing = [e["file"] for e, path in zip(entries, paths) if not is_listed(e, path)]
+    if missing:
+        sys.exit(f"{args.folder} lacks {len(missing)} files of the list, or has others of that name: "
+                 f"{missing[0]} first")
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
         results = []
         for entry, result in zip(entries, pool.map(compare, paths)):
