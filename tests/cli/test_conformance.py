@@ -25,9 +25,9 @@ def device_event(name, category, begin, duration, **args):
             "dur": duration, "args": {"device": 0, "stream": 7, **args}}
 
 
-def host_event(name, category, begin, duration):
+def host_event(name, category, begin, duration, **args):
     return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": begin,
-            "dur": duration}
+            "dur": duration, "args": args}
 
 
 def memory_event(at, size, total, reserved):
@@ -42,9 +42,10 @@ def kineto():
         host_event("ProfilerStep#3", "user_annotation", 0, 60),
         host_event("aten::mm", "cpu_op", 1, 5), host_event("aten::mm", "cpu_op", 8, 5),
         host_event("forward", "user_annotation", 0.5, 30),
-        host_event("cudaLaunchKernel", "cuda_runtime", 2, 1.5),
-        device_event("ncclKernel", "kernel", 10, 20),
-        device_event("_ZN2ns6kernelIiEEvPT_", "kernel", 20, 20.001),
+        host_event("cudaLaunchKernel", "cuda_runtime", 2, 1.5, correlation=5),
+        host_event("cudaLaunchKernel", "cuda_runtime", 14, 1, correlation=6),
+        device_event("ncclKernel", "kernel", 10, 20, correlation=6),
+        device_event("_ZN2ns6kernelIiEEvPT_", "kernel", 20, 20.001, correlation=5),
         device_event("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", 50, 2, bytes=64),
         memory_event(3, 512, 2 * MB, 4 * MB), memory_event(9, -512, 2 * MB - 512, 4 * MB)]}
 
@@ -53,7 +54,9 @@ KINETO = {
     "kernels": 2, "kernel ns": 40001, "busy ns": [32001], "windows ns": [42000],
     "kernel rows": [["ncclKernel", 1, 20000], ["void ns::kernel<int>(int*)", 1, 20001]],
     "copies": 1, "copy ns": 2000, "copy bytes": 64, "copy kinds": [["HtoD", 1, 2000]], "sets": 0,
-    "calls": 1, "call ns": 1500, "call rows": [["cudaLaunchKernel", 1, 1500]],
+    "calls": 2, "call ns": 2500, "call rows": [["cudaLaunchKernel", 2, 2500]],
+    "device time of ranges": [["aten::mm", 20001], ["forward", 20000]],
+    "device time elsewhere": [0, 2000],
     "operation rows": [["aten::mm", 2]], "range rows": [["forward", 1]], "device ranges": [0, 0],
     "steps": 1, "step ns": [60000], "nccl ns": [20000], "nccl beside compute ns": [10000],
     "peak allocated": [2 * MB], "peak reserved": [4 * MB],

@@ -5,8 +5,8 @@
     tests/conformance/conform.py FOLDER [--list traces.json] [--table docs/conformance.md]
 
 FOLDER holds the files; the list says where each is from. Without a list every file of the folder is
-compared. Every difference is printed, and the exit status is 1 when there is one. MOESCOPE names the
-program.
+compared. Every difference is printed, and the exit status is 1 when there is one. MOESCOPE names
+the program.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def named(section, *columns, key="name", only=lambda row: True):
         for row in at(report, section, "rows") or []:
             if only(row):
                 sums = found.setdefault(row[key], [0] * len(columns))
-                found[row[key]] = [a + row[column] for a, column in zip(sums, columns)]
+                found[row[key]] = [a + (row[column] or 0) for a, column in zip(sums, columns)]
         return [[name, *sums] for name, sums in sorted(found.items())]
     return told
 
@@ -88,6 +88,11 @@ def named(section, *columns, key="name", only=lambda row: True):
 def device_ranges(report):
     rows = [row for row in report["spans"] or [] if row["domain"] == "gpu"]
     return [sum(row["count"] for row in rows), sum(row["time_ns"] for row in rows)]
+
+
+def launched_by(report):
+    """Of operations and ranges alike."""
+    return [row for row in named("ops", "self_gpu_ns")(report) if row[1]]
 
 
 def total(section, key):
@@ -117,6 +122,9 @@ TOLD = {
     "range rows": named("ops", "count", only=lambda row: row["kind"] == "range"),
     "ranges": total("ops", "count"),
     "device ranges": device_ranges,
+    "device time of ranges": launched_by,
+    "device time elsewhere": lambda r: [at(r, "ops", "total", "gpu_outside_ns") or 0,
+                                        at(r, "ops", "total", "gpu_unplaced_ns") or 0],
     "steps": total("steps", "steps"),
     "step ns": lambda r: sorted(row["time_ns"] for row in at(r, "steps", "rows") or []),
     "nccl ns": lambda r: of_nccl(r, "comm_ns"),
@@ -216,11 +224,12 @@ FIGURE_GROUPS = (
                  "busy with kernels ns")),
     ("copies", ("copies", "copy ns", "copy kinds", "copy bytes", "sets", "set ns", "set bytes")),
     ("calls", ("calls", "call ns", "call rows")),
-    ("operations", ("operation rows", "range rows", "ranges", "device ranges")),
+    ("operations", ("operation rows", "range rows", "ranges", "device ranges",
+                    "device time of ranges", "device time elsewhere")),
     ("steps", ("steps", "step ns")),
     ("NCCL", ("nccl ns", "nccl beside compute ns")),
-    ("memory", ("peak allocated", "peak reserved", "peak on the host", "segments", "reserved", "allocated",
-                "allocated in blocks")),
+    ("memory", ("peak allocated", "peak reserved", "peak on the host", "segments", "reserved",
+                "allocated", "allocated in blocks")),
 )
 
 
@@ -245,12 +254,16 @@ tests/conformance/conform.py FOLDER --list tests/conformance/traces.json --table
 where FOLDER holds the files under the names of the first column. The files are not part of this
 repository; the list names where each is from, its commit and its SHA-256.
 
-- **kernels**: number, distinct names, sum of times, busy time of each device (the union of kernels,
-  copies and sets). **copies**: number, bytes and time of copies and of sets. **calls**: number and time
-  of calls into the runtime and driver. **operations**: number of operations and ranges, steps.
-  **NCCL**: its time on each device, and how much of it lies beside other kernels; compared where it is
-  the only communication. **memory**: highest totals that the allocator told of each device; of
-  snapshots, the peaks by replaying the history, and segments and bytes at the end.
+- **kernels**: number and time by name and in all, busy time of each device (the union of kernels,
+  copies and sets).
+- **copies**: number, bytes and time of copies and of sets. **calls**: number and time of calls into
+  the runtime and driver, by name.
+- **operations**: number of operations and ranges by name, and the device time of what each launched,
+  by the innermost around the call. **steps**: number and times of `ProfilerStep`s.
+- **NCCL**: its time on each device, and how much of it lies beside other kernels; compared where it
+  is the only communication.
+- **memory**: highest totals that the allocator told of each device; of snapshots, the peaks by
+  replaying the history, and segments and bytes at the end.
 - An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`.
 """
 
@@ -260,7 +273,7 @@ def rows_of(entries, results):
     yield head
     yield ["---"] * len(head)
     for entry, result in zip(entries, results):
-        source = f"{entry.get('repository', '')} `{entry.get('path', '')}` {entry.get('commit', '')[:10]}"
+        source = f"{entry.get('repository', '')} {entry.get('commit', '')[:10]}"
         front = [f"`{entry['file']}`", entry.get("producer", ""), source, entry.get("licence", "")]
         if "unread" in result:
             yield front + [result["unread"]] + [""] * len(FIGURE_GROUPS)
@@ -276,10 +289,12 @@ def summary(entries, results):
     figures = sum(len(r["compared"]) for r in read)
     devices = [r["other_pct"] for r in read if r["other_pct"] is not None]
     high = sum(share > OTHER_LIMIT_PCT for share in devices)
-    return (f"{len(entries)} files, {figures} figures compared: {equal} files equal in all, "
+    sources = len({entry.get("repository") for entry in entries})
+    return (f"{len(entries)} files of {sources} repositories, {figures} figures compared: "
+            f"{equal} files equal in all, "
             f"{len(read) - equal} with a difference, {len(entries) - len(read)} not read. "
-            f"`other` is above {OTHER_LIMIT_PCT}% of kernel time in {high} of the {len(devices)} files "
-            "with kernels.")
+            f"`other` is above {OTHER_LIMIT_PCT}% of kernel time in {high} of the {len(devices)} "
+            "files with kernels.")
 
 
 def write_table(path, entries, results):
@@ -300,8 +315,8 @@ def main():
     paths = [os.path.join(args.folder, e["file"]) for e in entries]
     missing = [e["file"] for e, path in zip(entries, paths) if not is_listed(e, path)]
     if missing:
-        sys.exit(f"{args.folder} lacks {len(missing)} files of the list, or has others of that name: "
-                 f"{missing[0]} first")
+        sys.exit(f"{args.folder} lacks {len(missing)} files of the list, or has others of their "
+                 f"names: {missing[0]} first")
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
         results = []
         for entry, result in zip(entries, pool.map(compare, paths)):

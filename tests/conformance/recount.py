@@ -140,6 +140,50 @@ def bytes_of(events):
     return None if None in told else sum(told)
 
 
+def thread_of(event):
+    return str(event.get("pid")), str(event.get("tid"))
+
+
+def innermost(ranges, moments):
+    """For each (moment, weight) the range around it that began last; None without one."""
+    inside, ahead = [], sorted(ranges, key=lambda r: (r[0], -r[1]))  # stable: the file's order
+    ahead.reverse()
+    for moment, weight in sorted(moments):
+        while ahead and ahead[-1][0] <= moment:
+            inside = [r for r in inside if r[1] > ahead[-1][0]] + [ahead.pop()]
+        inside = [r for r in inside if r[1] > moment]
+        yield inside[-1][2] if inside else None, weight
+
+
+def device_time(events, ranges):
+    """Device time by the innermost operation or range around the call that launched it, outside of
+    all, and of work whose call is not in the file."""
+    calls, around, launched = {}, collections.defaultdict(list), collections.defaultdict(list)
+    for event in events:
+        if category(event) in CALLS and "correlation" in event.get("args", {}):
+            calls.setdefault(number(event["args"]["correlation"]), event)
+    for event in ranges:
+        around[thread_of(event)].append((*timed(event), event["name"]))
+    without_call, outside, found = 0, 0, collections.Counter()
+    for event in events:
+        if category(event) not in KERNELS + COPIES + SETS:
+            continue
+        begin, end = timed(event)
+        call = calls.get(number(event.get("args", {}).get("correlation")) or None)
+        if call is None:
+            without_call += end - begin
+        else:
+            launched[thread_of(call)].append((timed(call)[0], end - begin))
+    for thread, moments in launched.items():
+        for name, time in innermost(around[thread], moments):
+            if name is None:
+                outside += time
+            else:
+                found[name] += time
+    rows_found = [[name, time] for name, time in sorted(found.items()) if time]
+    return {"device time of ranges": rows_found, "device time elsewhere": [outside, without_call]}
+
+
 def kineto_memory(events):
     """Highest totals that the allocator told: by device, and on the host."""
     peaks, host = {}, 0
@@ -201,6 +245,7 @@ def kineto(path):
         "range rows": [row[:2] for row in by_name(e for e in annotations if not is_step(e))],
         "device ranges": [len(spans), span_ns],
         **on_devices(events, kernels),
+        **device_time(events, [e for e in operations + annotations if not is_step(e)]),
     }
     if steps:
         found["steps"] = len(steps)
