@@ -86,7 +86,8 @@ def write_nsight(path):
 
 
 NSIGHT = {"kernels": 2, "kernel ns": 450, "busy with kernels ns": [350], "calls": 1, "call ns": 40,
-          "copies": 0, "ranges": 0}
+          "copies": 0, "ranges": 0, "kernel rows": [["k", 2, 450]],
+          "call rows": [["cudaLaunchKernel", 1, 40]]}
 
 
 def write_snapshot(path):

@@ -264,7 +264,8 @@ repository; the list names where each is from, its commit and its SHA-256.
   is the only communication.
 - **memory**: highest totals that the allocator told of each device; of snapshots, the peaks by
   replaying the history, and segments and bytes at the end.
-- An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`.
+- An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`;
+  what authors of CUDA programs call their own kernels belongs there.
 """
 
 

@@ -10,6 +10,7 @@ import decimal
 import gzip
 import json
 import pickle
+import re
 import sqlite3
 import subprocess
 
@@ -275,20 +276,36 @@ def rows(database, table, *columns):
     return database.execute(f"select {wanted} from {table}").fetchall()
 
 
+def without_version(name):
+    """cudaMemcpy of cudaMemcpy_v3020, cudaGetDeviceProperties of the same with _v2_v12000."""
+    return re.sub(r"(_v\d+)+$", "", name)
+
+
+def summed(named):
+    """Rows of [name, number, time] of (name, (start, end, ...))."""
+    found = {}
+    for name, (begin, end, *_) in named:
+        count, time = found.get(name, (0, 0))
+        found[name] = (count + 1, time + end - begin)
+    return [[name, *row] for name, row in sorted(found.items())]
+
+
 def nsight(path):
     database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     database.text_factory = lambda raw: raw.decode("utf-8", "replace")
     cupti = "CUPTI_ACTIVITY_KIND_"
-    kernels = rows(database, cupti + "KERNEL", "start", "end", "deviceId", "globalPid")
+    texts = dict(rows(database, "StringIds", "id", "value"))
+    kernels = rows(database, cupti + "KERNEL", "start", "end", "deviceId", "globalPid",
+                   "demangledName", "shortName")
     kernels += rows(database, cupti + "GRAPH_TRACE", "start", "end", "deviceId", "globalPid")
     copies = rows(database, cupti + "MEMCPY", "start", "end", "bytes")
     sets = rows(database, cupti + "MEMSET", "start", "end", "bytes")
-    calls = rows(database, cupti + "RUNTIME", "start", "end")
+    calls = rows(database, cupti + "RUNTIME", "start", "end", "nameId")
     ranges = rows(database, "NVTX_EVENTS", "eventType")
     busy = collections.defaultdict(list)
-    for begin, end, device, process in kernels:
+    for begin, end, device, process, *_ in kernels:
         busy[process, device].append((begin, end))
-    return {
+    found = {
         "kernels": len(kernels),
         "kernel ns": sum(row[1] - row[0] for row in kernels),
         "busy with kernels ns": sorted(map(union, busy.values())),
@@ -301,7 +318,12 @@ def nsight(path):
         "calls": len(calls),
         "call ns": sum(row[1] - row[0] for row in calls),
         "ranges": sum(row[0] == 59 for row in ranges),
+        "call rows": summed((without_version(texts.get(row[2], "")), row) for row in calls),
     }
+    if all(len(row) > 4 for row in kernels):  # launches of whole graphs have no name
+        found["kernel rows"] = as_in_source(
+            summed((texts.get(row[4]) or texts.get(row[5], ""), row) for row in kernels))
+    return found
 
 
 # ---- memory snapshots of PyTorch
