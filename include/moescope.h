@@ -130,6 +130,14 @@ struct moescope_past_op {
 };
 MOESCOPE_API void moescope_past_ops(const struct moescope_past_op *ops, size_t n);
 
+enum moescope_number {
+	MOESCOPE_I32 = 0,
+	MOESCOPE_I64 = 1,
+	MOESCOPE_F32 = 2,
+	MOESCOPE_F16 = 3,
+	MOESCOPE_BF16 = 4,
+};
+
 /* Where the router sent the tokens of one layer in the current step.
  *
  * indices has tokens*k entries, row by row. An entry is an expert in [0, experts), or
@@ -150,9 +158,15 @@ struct moescope_routing {
 	uint32_t experts;	   /* E, at most 32768 */
 	uint32_t k;		   /* slots per token, at most 64 */
 	uint64_t tokens;	   /* rows, padding included */
-	const int32_t *indices;	   /* tokens*k */
-	const float *weights;	   /* tokens*k router weights of the chosen experts, or NULL */
+	const void *indices;	   /* tokens*k */
+	const void *weights;	   /* tokens*k router weights of the chosen experts, or NULL */
 	const float *scores; /* tokens*experts, the full score row as probabilities, or NULL */
+	const uint8_t *mask; /* a byte for each row, 0: padding; NULL: none is, but for indices */
+	enum moescope_number indices_type; /* I32 or I64 */
+	enum moescope_number weights_type; /* F32 (0 is, too), F16 or BF16 */
+	/* Not 0: an index outside [0, experts) is an expert of another process, a slot unused here. */
+	uint32_t elsewhere;
+	uint32_t reserved;
 };
 MOESCOPE_API void moescope_route(const struct moescope_routing *routing);
 
@@ -291,14 +305,6 @@ MOESCOPE_API const char *moescope_run_dir(void);
  * (libnvrtc), and moescope_recorder_words() says which and what helps; -EINVAL for numbers beyond
  * those given at opening. */
 struct moescope_recorder;
-
-enum moescope_number {
-	MOESCOPE_I32 = 0,
-	MOESCOPE_I64 = 1,
-	MOESCOPE_F32 = 2,
-	MOESCOPE_F16 = 3,
-	MOESCOPE_BF16 = 4,
-};
 
 struct moescope_recorder_options {
 	size_t struct_size;

@@ -21,23 +21,48 @@ struct counts {
 	struct row_routing *row;
 };
 
-static void count_slots(const struct moescope_routing *routing, struct counts *to)
+/* Slot s of token t as a run has it: an expert, one of MOESCOPE_SLOT_*, or what is invalid. */
+static inline int32_t slot_as(const struct moescope_routing *routing, enum moescope_number type,
+			      uint64_t t, uint32_t s)
 {
-	const int32_t *slot = routing->indices;
+	uint64_t at = t * routing->k + s;
+	int64_t slot = type == MOESCOPE_I64 ? ((const int64_t *)routing->indices)[at]
+					    : ((const int32_t *)routing->indices)[at];
+
+	if (routing->mask && !routing->mask[t])
+		return MOESCOPE_SLOT_PADDING;
+	if ((uint64_t)slot < routing->experts)
+		return (int32_t)slot;
+	if (routing->elsewhere)
+		return MOESCOPE_SLOT_UNUSED;
+	return slot == (int32_t)slot ? (int32_t)slot : INT32_MAX;
+}
+
+static int32_t slot_of(const struct moescope_routing *routing, uint64_t t, uint32_t s)
+{
+	return slot_as(routing, routing->indices_type, t, s);
+}
+
+/* Inlined once for each type, so that the loop over all slots does not ask for it. */
+static inline __attribute__((always_inline)) void
+count_slots_as(const struct moescope_routing *routing, enum moescope_number type, struct counts *to)
+{
 	struct row_routing *row = to->row;
 
 	for (uint64_t t = 0; t < routing->tokens; t++) {
 		uint32_t used = 0, padding = 0;
 
-		for (uint32_t s = 0; s < routing->k; s++, slot++) {
-			if ((uint32_t)*slot < routing->experts) {
-				to->load[*slot]++;
+		for (uint32_t s = 0; s < routing->k; s++) {
+			int32_t slot = slot_as(routing, type, t, s);
+
+			if ((uint32_t)slot < routing->experts) {
+				to->load[slot]++;
 				used++;
-			} else if (*slot == MOESCOPE_SLOT_PADDING) {
+			} else if (slot == MOESCOPE_SLOT_PADDING) {
 				padding++;
-			} else if (*slot == MOESCOPE_SLOT_UNUSED) {
+			} else if (slot == MOESCOPE_SLOT_UNUSED) {
 				row->unused++;
-			} else if (*slot == MOESCOPE_SLOT_DROPPED) {
+			} else if (slot == MOESCOPE_SLOT_DROPPED) {
 				row->dropped++;
 			} else {
 				row->invalid++;
@@ -53,12 +78,61 @@ static void count_slots(const struct moescope_routing *routing, struct counts *t
 	}
 }
 
-static bool is_padding(const int32_t *slots, uint32_t k)
+static void count_slots(const struct moescope_routing *routing, struct counts *to)
 {
-	for (uint32_t s = 0; s < k; s++)
-		if (slots[s] != MOESCOPE_SLOT_PADDING)
+	if (routing->indices_type == MOESCOPE_I64)
+		count_slots_as(routing, MOESCOPE_I64, to);
+	else
+		count_slots_as(routing, MOESCOPE_I32, to);
+}
+
+static bool is_padding(const struct moescope_routing *routing, uint64_t t)
+{
+	for (uint32_t s = 0; s < routing->k; s++)
+		if (slot_of(routing, t, s) != MOESCOPE_SLOT_PADDING)
 			return false;
 	return true;
+}
+
+static float half_float(uint16_t bits)
+{
+	int exponent = bits >> 10 & 31;
+	float fraction = (float)(bits & 1023);
+	float value = exponent == 0    ? ldexpf(fraction, -24)
+		      : exponent == 31 ? (fraction != 0.0f ? NAN : INFINITY)
+				       : ldexpf(fraction + 1024, exponent - 25);
+
+	return bits & 0x8000 ? -value : value;
+}
+
+static float bfloat_float(uint16_t bits)
+{
+	uint32_t wide = (uint32_t)bits << 16;
+	float value;
+
+	memcpy(&value, &wide, sizeof(value));
+	return value;
+}
+
+/* The weight of a slot; 0 when it has none: no expert, not a positive number. */
+static float weight_of(const struct moescope_routing *routing, uint64_t t, uint32_t s)
+{
+	uint64_t at = t * routing->k + s;
+	float weight;
+
+	if ((uint32_t)slot_of(routing, t, s) >= routing->experts)
+		return 0;
+	switch (routing->weights_type) {
+	case MOESCOPE_F16:
+		weight = half_float(((const uint16_t *)routing->weights)[at]);
+		break;
+	case MOESCOPE_BF16:
+		weight = bfloat_float(((const uint16_t *)routing->weights)[at]);
+		break;
+	default:
+		weight = ((const float *)routing->weights)[at];
+	}
+	return weight > 0 && isfinite(weight) ? weight : 0;
 }
 
 /* 1 - H(w)/ln E over the token's normalised weights, summed over the tokens that have any. */
@@ -68,17 +142,14 @@ static void sum_confidence(const struct moescope_routing *routing, uint64_t stri
 	float per_nat = 1.0f / logf((float)routing->experts);
 
 	for (uint64_t t = 0; t < routing->tokens; t += stride) {
-		const int32_t *slots = routing->indices + t * routing->k;
-		const float *weights = routing->weights + t * routing->k;
-		float sum = 0, entropy = 0;
+		float weights[MAX_K], sum = 0, entropy = 0;
 
 		for (uint32_t s = 0; s < routing->k; s++)
-			if ((uint32_t)slots[s] < routing->experts && weights[s] > 0)
-				sum += weights[s];
+			sum += weights[s] = weight_of(routing, t, s);
 		if (!(sum > 0))
 			continue;
 		for (uint32_t s = 0; s < routing->k; s++)
-			if ((uint32_t)slots[s] < routing->experts && weights[s] > 0)
+			if (weights[s] > 0)
 				entropy -= weights[s] / sum * logf(weights[s] / sum);
 		row->confidence_sum += 1.0f - entropy * per_nat;
 		row->weighted_tokens++;
@@ -116,7 +187,7 @@ static void sum_scores(const struct moescope_routing *routing, uint64_t stride,
 		const float *scores = routing->scores + t * routing->experts;
 		float entropy = 0, mass = 0;
 
-		if (is_padding(routing->indices + t * routing->k, routing->k))
+		if (is_padding(routing, t))
 			continue;
 		for (uint32_t e = 0; e < routing->experts; e++)
 			if (scores[e] > 0)
@@ -132,8 +203,23 @@ static void sum_scores(const struct moescope_routing *routing, uint64_t stride,
 	}
 }
 
+static void fill_slots(const struct moescope_routing *routing, uint64_t first, uint64_t rows,
+		       int32_t *to)
+{
+	bool plain = routing->indices_type == MOESCOPE_I32 && !routing->mask && !routing->elsewhere;
+
+	if (plain) {
+		memcpy(to, (const int32_t *)routing->indices + first * routing->k,
+		       rows * routing->k * sizeof(*to));
+		return;
+	}
+	for (uint64_t t = first; t < first + rows; t++)
+		for (uint32_t s = 0; s < routing->k; s++)
+			*to++ = slot_of(routing, t, s);
+}
+
 static void push_slots(const struct moescope_routing *routing, int64_t step, uint32_t phase,
-		       const struct ring *ring)
+		       struct ring *ring)
 {
 	uint64_t piece = probe_piece_bytes(ring) / (sizeof(int32_t) * routing->k);
 
@@ -145,17 +231,25 @@ static void push_slots(const struct moescope_routing *routing, int64_t step, uin
 					  .k = routing->k,
 					  .first = first,
 					  .slots = (uint32_t)(rows * routing->k) };
-		struct probe_list list = { routing->indices + first * routing->k,
-					   row.slots * sizeof(int32_t) };
+		size_t bytes = sizeof(struct ring_record) + sizeof(row) +
+			       ((row.slots * sizeof(int32_t) + 7) & ~(size_t)7);
+		struct ring_record *record = probe_reserve(ring, RECORD_ROUTED, 0, bytes);
+		char *to = (char *)(record + 1);
 
-		probe_push(RECORD_ROUTED, &row, sizeof(row), &list, 1);
+		if (!record)
+			continue;
+		memcpy(to, &row, sizeof(row));
+		fill_slots(routing, first, rows, (int32_t *)(to + sizeof(row)));
+		ring_commit(ring, (uint32_t)bytes);
 	}
 }
 
 static bool valid(const struct moescope_routing *routing)
 {
 	return routing->indices && routing->experts && routing->experts <= MAX_EXPERTS &&
-	       routing->k && routing->k <= MAX_K && routing->k <= routing->experts;
+	       routing->k && routing->k <= MAX_K && routing->k <= routing->experts &&
+	       routing->indices_type <= MOESCOPE_I64 && routing->weights_type <= MOESCOPE_BF16 &&
+	       routing->weights_type != MOESCOPE_I64;
 }
 
 /* Counts straight into the ring; false when there was no room. */
@@ -197,15 +291,12 @@ void moescope_route(const struct moescope_routing *given)
 	struct moescope_routing routing;
 	struct row_routing row = { 0 };
 	struct ring *ring;
-	bool counted = false;
 
 	if (level < MOESCOPE_COUNTS || !(ring = probe_take()))
 		return;
-	if (probe_given(&routing, sizeof(routing), given) && valid(&routing))
-		counted = count(ring, &routing, level, &row);
-	else
+	if (!probe_given(&routing, sizeof(routing), given) || !valid(&routing))
 		ring_drop(ring, DROP_TOO_LARGE);
-	probe_give();
-	if (counted && level >= MOESCOPE_FULL)
+	else if (count(ring, &routing, level, &row) && level >= MOESCOPE_FULL)
 		push_slots(&routing, row.step, row.phase, ring);
+	probe_give();
 }

@@ -197,6 +197,101 @@ static void test_routing(void **state)
 	}
 }
 
+/* The same choice as frameworks have it: 64-bit indices, half-precision weights, padding in a mask
+ * and experts of other processes among the indices. */
+struct typed_case {
+	int64_t indices[TOKENS * K];
+	uint16_t weights[2][TOKENS * K]; /* bf16, f16 */
+	uint8_t mask[TOKENS];
+	struct routing_case plain;
+};
+
+static void make_typed(struct typed_case *c)
+{
+	static const int64_t outside[] = { -1, EXPERTS, 1ll << 32, -(5ll << 33) };
+	static const struct {
+		float value;
+		uint16_t bf16, f16;
+	} known[] = {
+		{ 1.0f, 0x3f80, 0x3c00 },     { 0.5f, 0x3f00, 0x3800 },
+		{ 0.375f, 0x3ec0, 0x3600 },   { 0x1p-20f, 0x3580, 0x0010 }, /* subnormal in f16 */
+		{ 0.0f, 0x0000, 0x8000 },     { -1.0f, 0xbf80, 0xbc00 },
+		{ INFINITY, 0x7f80, 0x7c00 }, { NAN, 0x7fc0, 0x7e00 },
+	};
+	struct rng rng = { 9 };
+
+	make_routing(&c->plain);
+	for (int i = 0; i < TOKENS * K; i++) {
+		size_t w = rng_below(&rng, 8);
+		bool here = rng_below(&rng, 4) != 0;
+		int64_t slot = here ? (int64_t)rng_below(&rng, EXPERTS) : outside[i % 4];
+
+		c->mask[i / K] = i / K % 7 != 2;
+		c->indices[i] = slot;
+		c->plain.indices[i] = !c->mask[i / K] ? MOESCOPE_SLOT_PADDING
+				      : here	      ? (int32_t)slot
+						      : MOESCOPE_SLOT_UNUSED;
+		c->weights[0][i] = known[w].bf16;
+		c->weights[1][i] = known[w].f16;
+		c->plain.weights[i] = known[w].value > 0 && isfinite(known[w].value)
+					      ? known[w].value
+					      : 0;
+	}
+}
+
+static void typed_routes(void)
+{
+	struct typed_case c;
+	struct moescope_routing routing = { .struct_size = sizeof(routing),
+					    .experts = EXPERTS,
+					    .k = K,
+					    .tokens = TOKENS,
+					    .indices = c.indices,
+					    .indices_type = MOESCOPE_I64,
+					    .mask = c.mask,
+					    .elsewhere = 1 };
+
+	make_typed(&c);
+	start_at(MOESCOPE_FULL);
+	for (int i = 0; i < 2; i++) {
+		routing.weights = c.weights[i];
+		routing.weights_type = i ? MOESCOPE_F16 : MOESCOPE_BF16;
+		moescope_route(&routing);
+	}
+	routing.elsewhere = 0;
+	moescope_route(&routing);
+	moescope_stop();
+}
+
+static void test_types_mask_and_elsewhere(void **state)
+{
+	struct run *run = run_of(typed_routes);
+	struct routing_sums want;
+	struct typed_case c;
+
+	(void)state;
+	make_typed(&c);
+	want = sum_routing(&c.plain, 1);
+	assert_int_equal(run->routing.n, 3);
+	for (size_t i = 0; i < 3; i++) {
+		const struct table_routing *r = &run->routing;
+
+		assert_int_equal(r->tokens[i], want.tokens);
+		assert_int_equal(r->padding[i], want.padding);
+		assert_int_equal(r->weighted_tokens[i], want.weighted);
+		assert_near(r->confidence_sum[i], want.confidence);
+		for (size_t e = 0; e < EXPERTS; e++)
+			assert_int_equal(r->load[r->load_first[i] + e], want.load[e]);
+		if (i < 2)
+			assert_memory_equal(run->routed.expert + run->routed.expert_first[i],
+					    c.plain.indices, sizeof(c.plain.indices));
+	}
+	assert_int_equal(run->routing.unused[1], want.unused);
+	assert_int_equal(run->routing.invalid[1], 0);
+	assert_true(run->routing.invalid[2] > 0); /* without `elsewhere` they are not experts */
+	run_free(run);
+}
+
 static void bad_routing(void)
 {
 	static const int32_t indices[4];
@@ -215,6 +310,8 @@ static void bad_routing(void)
 	bad = good, bad.experts = 70000, moescope_route(&bad);
 	bad = good, bad.k = 0, moescope_route(&bad);
 	bad = good, bad.k = 65, moescope_route(&bad);
+	bad = good, bad.indices_type = MOESCOPE_F32, moescope_route(&bad);
+	bad = good, bad.weights_type = MOESCOPE_I64, moescope_route(&bad);
 	bad = good, bad.tokens = 0, moescope_route(&bad);
 	moescope_route(&good);
 	moescope_moe_layer(NULL);
@@ -234,7 +331,7 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(run->routing.n, 2);
 	assert_int_equal(run->routing.tokens[0], 0);
 	assert_int_equal(run->routing.tokens[1], 2);
-	assert_int_equal(run->loss.dropped_too_large, 7);
+	assert_int_equal(run->loss.dropped_too_large, 9);
 	assert_int_equal(run->mark.n, 1);
 	assert_int_equal(run->range.n, 1);
 	run_free(run);
@@ -246,6 +343,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_routing),
+		TEST(test_types_mask_and_elsewhere),
 		TEST(test_bad_arguments),
 	};
 
