@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What MoEProfiler costs in eager decoding, one token of one sequence: decode.py [options]
 
-A Mixtral-shaped model of 24 layers decodes in one process, in blocks of steps: bare, then with each
-method, then bare again, so that all see the same clocks and neighbours:
-  counts, tokens   moescope.MoEProfiler in these modes
-  plain-hook       a hook a layer that adds torch.bincount of the experts' indices to a tensor
-On a GPU the figure is wall time; on a CPU, which other programs may share, it is the CPU time of the
-process, the profiler's own threads included. The last block's counts are compared with those of a
-second plain hook. The table has each method's cost with an interval for its median, the JSON file all
-blocks. About a minute; --device cpu for a machine without a GPU.
+A Mixtral-shaped model of 24 layers decodes in one process. A round is a few steps with no hooks, with
+those of MoEProfiler, and with a plain hook a layer that adds torch.bincount of the experts' indices to
+a tensor; hooks are put on and off between them, so that all see the same clocks and neighbours. On a
+GPU the figure is wall time; on a CPU, which other programs may share, the CPU time of the thread, and
+beside it that of the profiler's own thread.
+
+First the counts of some steps are compared with a plain hook's. The table has each cost with an
+interval for its median over the rounds, the JSON file all rounds. A minute or less; --device cpu for
+a machine without a GPU.
 """
 import argparse
 import json
@@ -19,6 +20,8 @@ import statistics
 import sys
 import tempfile
 import time
+from ctypes import byref
+from types import SimpleNamespace
 
 import torch
 from transformers import MixtralConfig, MixtralForCausalLM
@@ -26,6 +29,7 @@ from transformers import MixtralConfig, MixtralForCausalLM
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")]
 import moescope  # noqa: E402
+from moescope import _library as lib  # noqa: E402
 from harness import interval, spread  # noqa: E402
 
 PROMPT, LONGEST = 16, 256
@@ -81,40 +85,47 @@ class PlainHook:
             handle.remove()
 
 
-class Profiler:
-    def __init__(self, model, folder, mode):
-        self.model, self.folder, self.mode = model, folder, mode
-        self.blocks = 0
+class Hooks:
+    """The hooks that a model has now, to be taken off and put on again."""
+    KINDS = ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks",
+             "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+
+    def __init__(self, model):
+        self.dicts = [getattr(m, kind) for m in model.modules() for kind in self.KINDS]
+        self.off()
 
     def on(self):
-        run = os.path.join(self.folder, f"{self.mode}-{self.blocks}.mscope")
-        self.blocks += 1
-        self.profiler = moescope.MoEProfiler(self.model, mode=self.mode, run=run)
-        self.profiler.start()
+        for hooks, saved in self.saved:
+            hooks.update(saved)
 
     def off(self):
-        self.profiler.stop()
-        self.run = self.profiler.run
+        """As they are now: a profiler may have changed them while they were on."""
+        self.saved = [(hooks, dict(hooks)) for hooks in self.dicts if hooks]
+        for hooks, _ in self.saved:
+            hooks.clear()
 
-    def check(self, step, device):
-        """Counts of a block equal those of a plain hook that ran beside it."""
-        plain = PlainHook(self.model, device)
-        plain.on()
-        self.on()
+
+def hooks_of(model, thing):
+    thing.on()
+    return Hooks(model)
+
+
+def exact(model, profiler, step, device):
+    """Counts of some steps equal those of a plain hook that ran beside it."""
+    plain = PlainHook(model, device)
+    plain.on()
+    with profiler:
         for _ in range(20):
             step()
         if device == "cuda":
             torch.cuda.synchronize()
-        self.off()
-        plain.off()
-        return [v.metrics.loads for v in self.profiler.wrappers] == [
-            c.tolist() for c in plain.counts]
+    plain.off()
+    return [v.metrics.loads for v in profiler.wrappers] == [c.tolist() for c in plain.counts]
 
 
 def block(step, steps, device):
-    """Mean of a step in µs; the first, in which things are made, is left out."""
-    clock = time.perf_counter if device == "cuda" else time.process_time
-    step()
+    """Mean time of a step in µs."""
+    clock = time.perf_counter_ns if device == "cuda" else time.thread_time_ns
     if device == "cuda":
         torch.cuda.synchronize()
     began = clock()
@@ -122,64 +133,84 @@ def block(step, steps, device):
         step()
     if device == "cuda":
         torch.cuda.synchronize()
-    return (clock() - began) / steps * 1e6
+    return (clock() - began) / steps / 1e3
 
 
 def measure(args, methods, step):
-    bare, during = [block(step, args.steps, args.device)], {name: [] for name in methods}
-    costs = {name: [] for name in methods}
-    for _ in range(args.rounds):
-        for name, method in methods.items():
-            method.on()
-            during[name].append(block(step, args.steps, args.device))
-            method.off()
-            bare.append(block(step, args.steps, args.device))
-            costs[name].append(during[name][-1] - (bare[-1] + bare[-2]) / 2)
-    return bare, during, costs
+    """{method: µs of a step, by round}, each round in another order."""
+    times, names = {name: [] for name in methods}, list(methods)
+    until = time.monotonic() + args.seconds
+    while time.monotonic() < until or len(times[names[0]]) < 6:
+        names.append(names.pop(0))
+        for name in names:
+            if methods[name]:
+                methods[name].on()
+            step()  # the first after a switch
+            times[name].append(block(step, args.steps, args.device))
+            if methods[name]:
+                methods[name].off()
+    return times
+
+
+def drained_ns():
+    stats = lib.Stats()
+    lib.load().moescope_get_stats(byref(stats))
+    return stats.drain_cpu_ns
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--methods", default="counts,plain-hook,tokens")
+    parser.add_argument("--mode", choices=("counts", "tokens"), default="counts")
     parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--json", help="file for the figures of all blocks")
+    parser.add_argument("--steps", type=int, help="of a method in a round; 20 on a GPU, 2 on a CPU")
+    parser.add_argument("--seconds", type=float, default=30, help="of measuring")
+    parser.add_argument("--json", help="file for the figures of all rounds")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("decode.py: no CUDA device; give --device cpu")
+    args.steps = args.steps or (20 if args.device == "cuda" else 2)
     torch.set_num_threads(1)
     model = build(args)
     step = decoding_step(model, args.device)
-    folder = tempfile.mkdtemp(prefix="moescope-decode-")
-    methods = {name: PlainHook(model, args.device) if name == "plain-hook"
-               else Profiler(model, folder, name) for name in args.methods.split(",")}
     for _ in range(20):
         step()
-    bare, during, costs = measure(args, methods, step)
-    middle = statistics.median(bare)
-    exact = {name: m.check(step, args.device) for name, m in methods.items()
-             if isinstance(m, Profiler)}
+    folder = tempfile.mkdtemp(prefix="moescope-decode-")
+    right = exact(model, moescope.MoEProfiler(model, mode=args.mode,
+                                              run=os.path.join(folder, "exact.mscope")),
+                  step, args.device)
+    profiler = moescope.MoEProfiler(model, mode=args.mode, run=os.path.join(folder, "run.mscope"))
+    methods = {"bare": None, "moescope": hooks_of(model, SimpleNamespace(on=profiler.start)),
+               "plain hook": hooks_of(model, PlainHook(model, args.device))}
+    began = drained_ns()
+    times = measure(args, methods, step)
+    rounds = len(times["bare"])
+    drained = (drained_ns() - began) / 1e3 / (rounds * (args.steps + 1))
+    methods["moescope"].on()
+    profiler.stop()
     shutil.rmtree(folder)
-    print(f"{args.layers} layers, {args.device}: a bare step takes {middle:.0f} µs "
-          f"({'wall' if args.device == 'cuda' else 'CPU'} time)")
-    result = {"device": args.device, "layers": args.layers, "bare_us": bare, "during_us": during,
-              "torch": torch.__version__, "exact": exact, "methods": {}}
-    for name, values in costs.items():
-        pct = [100 * v / middle for v in values]
-        layer = [v / args.layers for v in values]
+    bare = statistics.median(times["bare"])
+    print(f"{args.layers} layers on {args.device}, mode {args.mode}: a bare step takes {bare:.0f} µs; "
+          f"{rounds} rounds of {args.steps} steps; counts {'exact' if right else 'DIFFER'}")
+    result = {"device": args.device, "mode": args.mode, "layers": args.layers, "exact": right,
+              "torch": torch.__version__, "bare_us": bare, "drain_us": drained, "methods": {},
+              "rounds_us": times}
+    for name in list(methods)[1:]:
+        extra = [t - b for t, b in zip(times[name], times["bare"])]
+        pct = [100 * v / bare for v in extra]
+        layer = [v / args.layers for v in extra]
         median, low, high, confidence = interval(pct)
         result["methods"][name] = {
             "cost_pct": median, "low_pct": low, "high_pct": high, "confidence": confidence,
-            "mean_pct": statistics.mean(pct), "layer_us": statistics.median(layer)}
-        print(f"{name:11} {spread(pct)}, a layer {spread(layer, ' µs')}"
-              + ("" if name not in exact else ", counts exact" if exact[name] else ", COUNTS DIFFER"))
+            "mean_pct": 100 * (statistics.mean(times[name]) / statistics.mean(times["bare"]) - 1),
+            "layer_us": statistics.median(layer)}
+        print(f"{name:11} {spread(pct)}, a layer {spread(layer, ' µs')}")
+    print(f"the profiler's own thread: {drained:.0f} µs of CPU time a step")
     if args.json:
         with open(args.json, "w") as out:
             json.dump(result, out, indent=1)
-    sys.exit(0 if all(exact.values()) else 1)
+    sys.exit(0 if right else 1)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ class Sized(Structure):
 class Routing(Sized):
     _fields_ = [("struct_size", c_size_t), ("layer", c_int32), ("phase", c_int),
                 ("experts", c_uint32), ("k", c_uint32), ("tokens", c_uint64),
-                ("indices", c_void_p), ("weights", c_void_p), ("scores", c_void_p)]
+                ("indices", c_void_p), ("weights", c_void_p), ("scores", c_void_p),
+                ("mask", c_void_p), ("indices_type", c_int), ("weights_type", c_int),
+                ("elsewhere", c_uint32), ("reserved", c_uint32)]
 
 
 class MoeLayer(Sized):

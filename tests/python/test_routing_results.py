@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 
 import moescope  # noqa: E402
 from moescope import _library as lib, api, frames  # noqa: E402
-from moescope.routing import capture, summary  # noqa: E402
+from moescope.routing import summary  # noqa: E402
+from moescope.routing.sender import Sender  # noqa: E402
 from torch import nn  # noqa: E402
 
 COLUMNS = ["step", "flops_total", "flops_router", "flops_expert", "active_experts", "k_avg",
@@ -203,11 +204,12 @@ def test_size_of_a_token_trace(experts, k, tmp_path):
     run, tokens, calls = str(tmp_path / "t.mscope"), 4096, 24
     torch.manual_seed(1)
     api.start(run, "full")
+    sender = Sender(0)
     try:
         for step in range(calls):
             lib.load().moescope_step_begin(step)
             chosen = torch.rand(tokens, experts).topk(k)[1]
-            capture.send(0, experts, lib.FORWARD, chosen, None, None)
+            sender.send(lib.FORWARD, experts, chosen)
             lib.load().moescope_step_end(tokens)
     finally:
         api.stop()

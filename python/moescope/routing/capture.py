@@ -3,10 +3,9 @@
 
 Hooks run in the model's own thread; nothing they do may change a result, wait for a device, or
 raise: a layer that cannot be read is given up, with a warning and a note in the run."""
-import time
 import warnings
 import weakref
-from ctypes import byref
+from time import perf_counter
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -17,45 +16,14 @@ from .. import _library as lib
 from .. import api
 from . import families, ops
 from .detect import HOW, Router
-from .device import Latencies
+from .device import DeviceSender
+from .samples import Watcher, mark
+from .sender import Sender, send_sizes
 
 _by_gate: "weakref.WeakValueDictionary[int, Site]" = weakref.WeakValueDictionary()
 MAX_K, MAX_EXPERTS = 64, 32768
-
-
-class Sample:
-    """What only this process knows of a captured step of a layer."""
-
-    def __init__(self) -> None:
-        self.time = time.time()
-        self.device = "cpu"
-        self.memory_mb: Optional[float] = None
-        self._latency_ms: Optional[float] = None
-        self._events = Latencies()
-
-    def add(self, device: torch.device, latency: Any, memory: Optional[float]) -> None:
-        """One call of the layer; latency in milliseconds, or two events of a device."""
-        self.device, self.memory_mb = str(device), memory
-        if isinstance(latency, float):
-            self._latency_ms = (self._latency_ms or 0.0) + latency
-        elif latency is not None:
-            self._events.add(*latency)
-
-    def latency(self) -> Optional[float]:
-        """Of the gate in this step; None where there is no gate of its own or it was compiled."""
-        return self._latency_ms if self._latency_ms is not None else self._events.total_ms()
-
-
-class Watcher:
-    """Who looks at a layer: after `warmup_steps`, every `sampling_rate`-th step."""
-
-    def __init__(self, warmup_steps: int = 0, sampling_rate: int = 1) -> None:
-        self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
-        self.samples: Dict[int, Sample] = {}
-
-    def wants(self, index: int) -> bool:
-        after = index - self.warmup_steps
-        return after >= 0 and after % max(1, int(self.sampling_rate)) == 0
+_compiling = torch.compiler.is_compiling
+_graph_task = torch._C._current_graph_task_id  # -1: not inside backward
 
 
 class _SeeOneHot(TorchFunctionMode):
@@ -78,24 +46,6 @@ def site_of(gate: nn.Module) -> Optional["Site"]:
     return site if site is not None and site.router.found.gate is gate else None
 
 
-def send(layer: int, experts: int, phase: int, indices: Tensor, weights: Optional[Tensor],
-         scores: Optional[Tensor]) -> None:
-    """CPU tensors to the C library; int32 and float32, row by row."""
-    indices = indices.to(torch.int32).contiguous()
-    weights = None if weights is None else weights.to(torch.float32).contiguous()
-    scores = None if scores is None else scores.to(torch.float32).contiguous()
-    lib.load().moescope_route(byref(lib.Routing(
-        layer=layer, phase=phase, experts=experts, k=indices.shape[1], tokens=indices.shape[0],
-        indices=indices.data_ptr(), weights=weights.data_ptr() if weights is not None else None,
-        scores=scores.data_ptr() if scores is not None else None)))
-
-
-def send_sizes(layer: int, experts: int, k: int, sizes: Any) -> None:
-    lib.load().moescope_moe_layer(byref(lib.MoeLayer(
-        layer=layer, experts=experts, k=k, hidden=sizes.hidden, inner=sizes.inner,
-        matrices=sizes.matrices, expert_bytes=sizes.bytes, capacity_factor=0)))
-
-
 def trouble(indices: Tensor, experts: int) -> str:
     """Why these cannot be the experts of tokens; "" when they can. Values only on the CPU."""
     if not families.integer(indices) or indices.dim() != 2:
@@ -105,6 +55,8 @@ def trouble(indices: Tensor, experts: int) -> str:
         return f"the number of experts is {experts}, not 1 to {MAX_EXPERTS}"
     if not 1 <= indices.shape[1] <= min(MAX_K, experts):
         return f"{indices.shape[1]} experts a token out of {experts}, at most {MAX_K} can be"
+    if indices.device.type not in ("cpu", "cuda"):
+        return f"its indices are on {indices.device}: only the CPU and CUDA devices are read"
     if indices.device.type == "cpu" and indices.numel():
         low, high = int(indices.min()), int(indices.max())
         # -1 and E stand for "not on this rank" under expert parallelism.
@@ -121,7 +73,15 @@ def lifeless(kind: type) -> Any:
 
 
 class Site:
-    """One MoE layer while a session runs."""
+    """One MoE layer while a session runs.
+
+    Its hook runs once for each layer of each token, among code of the model that has long pushed it
+    out of the processor's caches: what can be settled for all layers at the beginning and the end of
+    a step is (look, settle), and the hook does one call into C."""
+
+    _open = False  # somebody looks at this step, and the layer can be read
+    session: Any = None
+    _inside: Optional[_SeeOneHot] = None
 
     def __reduce__(self) -> Any:
         return lifeless, (Site,)
@@ -130,80 +90,166 @@ class Site:
                  weights: bool, scores: bool) -> None:
         self.session, self.router, self.layer = session, router, number
         self.watchers = [watcher]
-        self.running = True
+        self.padding = session.padding_of(router.name)
         self.broken = ""
         self.recorded = False
+        self._read = router.found.read
         self._weights, self._scores = weights, scores
         self._logits: Optional[Tensor] = None
         self._began: Any = None
-        self._latency: Any = None
-        self._inside: Optional[_SeeOneHot] = None
+        self._latency: List[Any] = []  # of the gate's calls in this step
+        self._sender: Sender = Sender(number)
+        self._device, self._index = torch.device("cpu"), -1
+        self._place: Any = None  # where the tensors stood the last time
+        self._looking: List[Watcher] = []
+        self._fixed = router.found.fixed and not scores
+        self._gate_hooks: List[Any] = []
         self._op = ops.number(self)
 
     def attach(self) -> List[Any]:
         found, handles = self.router.found, []
         module = found.module
-        if found.gate is not None:  # first, so that its time has nothing of ours in it
+        if found.gate is not None:
             _by_gate[id(found.gate)] = self
-            handles.append(found.gate.register_forward_pre_hook(self._gate_before))
-            handles.append(found.gate.register_forward_hook(self._gate_after))
+            self._move(next((p.device for p in found.gate.parameters()), self._device))
+            self.time_gate(True)
         if found.when == "before":
-            handles.append(module.register_forward_pre_hook(self._before, with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(self._hand_over, with_kwargs=True))
         elif found.when == "after":
-            handles.append(module.register_forward_hook(self._after, with_kwargs=True))
+            handles.append(module.register_forward_hook(self._hand_over, with_kwargs=True))
         else:
             handles.append(module.register_forward_pre_hook(self._enter))
             handles.append(module.register_forward_hook(self._leave, always_call=True))
         return handles
 
     def detach(self) -> None:
+        self.time_gate(False)
         if site_of(self.router.found.gate) is self:
             _by_gate.pop(id(self.router.found.gate), None)
-        self._logits = self._began = self._latency = None
+        self._open = False
+        self._logits = self._began = self._place = None
+
+    def time_gate(self, on: bool) -> None:
+        """Hooks that are not there cost nothing. First of all hooks before the gate, and after it,
+        so that its time has nothing of ours in it."""
+        gate = self.router.found.gate
+        if on and gate is not None and not self._gate_hooks:
+            self._gate_hooks = [gate.register_forward_pre_hook(self._gate_before),
+                                gate.register_forward_hook(self._gate_after, prepend=True)]
+        elif not on:
+            for hook in self._gate_hooks:
+                hook.remove()
+            self._gate_hooks = []
+
+    @property
+    def needs_gate(self) -> bool:
+        """The gate's output is wanted in every step, not its time alone."""
+        return self._scores
+
+    def watch(self, watcher: Watcher) -> None:
+        """One more who looks; from the step on that is open now."""
+        if watcher not in self.watchers:
+            self.settle()
+            self.watchers.append(watcher)
+            self.look(self.session.index)
+            Watcher.changes += 1
+
+    def unwatch(self, watchers: List[Watcher]) -> None:
+        self.settle()
+        self.watchers = [w for w in self.watchers if w not in watchers]
+        self.look(self.session.index)
+        Watcher.changes += 1
+
+    # Of all layers in turn, at the two ends of a step.
+
+    def look(self, index: int) -> bool:
+        """Whether somebody looks at this layer in the step of this number."""
+        self._looking = [w for w in self.watchers if w.wants(index)]
+        self._open = bool(self._looking) and not self.broken
+        return bool(self._looking)
+
+    def settle(self) -> None:
+        """The times of the gate in the step so far."""
+        if self._latency:
+            for watcher in self._looking:
+                watcher.samples.time_gate(self.session.step, self._latency)
+            self._latency = []
 
     # Hooks. Traced by torch.compile, all but the operator vanishes.
 
-    def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
-        self._hand_over(module, args, kwargs, None)
-
-    def _after(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any], output: Any) -> None:
-        self._hand_over(module, args, kwargs, output)
-
     def _hand_over(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any],
-                   output: Any) -> None:
-        if not self.running:
+                   output: Any = None) -> None:
+        """Before or after the module's forward: what its router has chosen."""
+        if _compiling():
+            if self.session is not None:
+                self._trace(module, args, kwargs, output)
             return
-        if torch.compiler.is_compiling():
-            with torch.no_grad():
-                choice = self.router.found.read(module, args, kwargs, output)
-                weights = choice.weights if self._weights else None
-                ops.route(self.session.state, self._op, choice.indices.detach(),
-                          None if weights is None else weights.detach(), choice.experts)
+        session = self.session
+        if session is None:
+            return  # a copy of the model
+        if session.depth:
+            if not self._open:
+                return
+            if self._place is not None and self._again(session, args, kwargs, output):
+                return
+        elif self.broken or not session.running:
             return
-        if self.broken or (self.session.inside and not self.wanted()):
-            return
+        self._look_closely(module, args, kwargs, output)
+
+    def _trace(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any], output: Any) -> None:
+        with torch.no_grad():
+            choice = self._read(module, args, kwargs, output)
+            weights = choice.weights if self._weights else None
+            ops.route(self.session.state, self._op, choice.indices.detach(),
+                      None if weights is None else weights.detach(), choice.experts)
+
+    def _again(self, session: Any, args: Tuple, kwargs: Dict[str, Any], output: Any) -> bool:
+        """The usual case: all is where it was the last time. False: look closely."""
+        which, first, second = self._place
+        if session.grad and _graph_task() != -1:
+            return True  # inside backward: the recomputation of a forward that was counted
+        mask = None
+        if self.padding.mask is not None:
+            mask = self.padding.address(self._index, self._sender.rows)
+            if not mask:
+                return False
         try:
+            given = args if which == 0 else kwargs if which == 1 else output
+            if not self._sender.again(session.phase, given[first],
+                                      None if second is None else given[second], mask):
+                return False
+        except Exception:  # called in another way than before
+            return False
+        moment = session.moments.get(self._index) or session.moment(self._device)
+        for watcher in self._looking:
+            watcher.samples.moments[session.step] = moment
+        return True
+
+    def _look_closely(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any],
+                      output: Any) -> None:
+        self._place = None
+        try:  # the model goes on, whatever its router returned
             with torch.no_grad():
-                choice = self.router.found.read(module, args, kwargs, output)
-        except Exception as why:  # the model goes on, whatever its router returned
+                choice = self._read(module, args, kwargs, output)
+                weights, scores = choice.weights if self._weights else None, None
+                if self._scores:
+                    scores = choice.scores if choice.scores is not None else self._logits
+                    self._logits = None
+                self.record(choice.indices, weights, scores, choice.experts)
+                if self._fixed and not choice.experts:
+                    self._place = _place_of(choice.indices, weights, args, kwargs, output)
+        except Exception as why:
             self.fail(str(why))
-            return
-        scores = None
-        if self._scores:
-            scores = choice.scores if choice.scores is not None else self._logits
-            self._logits = None
-        self.record(choice.indices, choice.weights if self._weights else None, scores,
-                    choice.experts)
 
     def _enter(self, _module: nn.Module, _args: Tuple) -> None:
-        if torch.compiler.is_compiling() or not self.running or self.broken:
+        if _compiling() or self.session is None or self.broken:
             return
-        if not self.session.inside or self.wanted():
+        if self._open or not self.session.depth:
             self._inside = _SeeOneHot()
             self._inside.__enter__()
 
     def _leave(self, _module: nn.Module, _args: Tuple, _output: Any) -> None:
-        if torch.compiler.is_compiling() or not self.running or self._inside is None:
+        if _compiling() or self._inside is None:
             return
         mode, self._inside = self._inside, None
         mode.__exit__(None, None, None)
@@ -211,39 +257,30 @@ class Site:
             self.record(families.flat(mode.seen), None, None, 0)
 
     def _gate_before(self, _module: nn.Module, _args: Tuple) -> None:
-        if torch.compiler.is_compiling() or not self.running or not self.wanted():
+        if _compiling() or self.session is None or (self.session.depth and not self._open):
             return
-        if self.router_device().type == "cuda":
-            if not torch.cuda.is_current_stream_capturing():
-                self._began = Latencies.mark()
-        else:
-            self._began = time.perf_counter()
+        if self._index < 0:
+            self._began = perf_counter()
+        elif self.session.timed and not torch.cuda.is_current_stream_capturing():
+            self._began = mark()
 
     def _gate_after(self, module: nn.Module, _args: Tuple, output: Any) -> None:
-        if torch.compiler.is_compiling() or not self.running or self._began is None:
+        if _compiling() or self.session is None:
             return
         began, self._began = self._began, None
         if isinstance(began, float):
-            self._latency = (time.perf_counter() - began) * 1e3
-        else:
-            self._latency = (began, Latencies.mark())
+            self._latency.append((perf_counter() - began) * 1e3)
+        elif began is not None:
+            self._latency.append((began, mark()))
         if self._scores:
             with torch.no_grad():
                 self._logits = families.gate_scores(module, output)
 
     # At run time.
 
-    def router_device(self) -> torch.device:
-        for tensor in self.router.found.gate.parameters():
-            return tensor.device
-        return torch.device("cpu")
-
-    def wanted(self) -> bool:
-        return any(w.wants(self.session.index) for w in self.watchers)
-
     def fail(self, why: str) -> None:
         """Stops capturing this layer; a wrong figure is worse than none."""
-        self.broken = why
+        self.broken, self._open, self._place = why, False, None
         words = f"MoE layer {self.layer} ('{self.router.name}') is not captured: {why}"
         api.info(f"routing layer {self.layer}", f"not captured: {why}")
         warnings.warn(f"{words}; {HOW}", RuntimeWarning, stacklevel=2)
@@ -251,55 +288,72 @@ class Site:
     def record(self, indices: Tensor, weights: Optional[Tensor], scores: Optional[Tensor],
                experts: int) -> None:
         """The choice of one call of the layer; also called by the operator of compiled code."""
-        if self.broken or not self.session.running or torch._C._current_graph_task_id() != -1:
+        session = self.session
+        if self.broken or not session.running or _graph_task() != -1:
             return  # inside backward: the recomputation of a forward that was counted
-        self.session.ensure_step(self.layer)
-        if not self.wanted():
+        alone = not session.depth
+        if alone:
+            session.ensure_step(self.layer)
+        if not self._looking:
             return
         if hasattr(indices, "to_local"):
             indices = indices.to_local()
             weights = weights.to_local() if hasattr(weights, "to_local") else weights
         experts = experts or self.router.found.experts
-        if not self.recorded:
-            why = trouble(indices, experts)
-            if why:
-                self.fail(why)
-                return
-            self.recorded = True
-            send_sizes(self.layer, experts, indices.shape[1], self.router.found.sizes)
-        latency, self._latency = self._latency, None
-        for watcher in self.watchers:
-            if watcher.wants(self.session.index):
-                sample = watcher.samples.setdefault(self.session.step, Sample())
-                sample.add(indices.device, latency, self.session.memory(indices.device))
-        with torch.no_grad():
-            self._send(indices, weights, scores, experts)
-
-    def _send(self, indices: Tensor, weights: Optional[Tensor], scores: Optional[Tensor],
-              experts: int) -> None:
-        if weights is not None and weights.shape != indices.shape:
-            weights = None
-        if scores is not None and scores.shape != (indices.shape[0], experts):
-            scores = None
-        mask = self.session.rows_mask(indices)
-        if indices.device.type == "cuda":
-            with torch.cuda.device(indices.device):
-                why = self.session.recorder(indices.device).route(
-                    self.layer, self.session.phase, experts, self._local(indices, experts),
-                    weights, mask)
-            if why:
-                self.fail(why)
+        if not self.recorded and not self._first(indices, experts):
             return
-        indices = indices.to(torch.int32)
-        unused = (indices < 0) | (indices >= experts)
-        indices = indices.masked_fill(unused, lib.SLOT_UNUSED)
-        if mask is not None:
-            indices = indices.masked_fill(~mask[:, None], lib.SLOT_PADDING)
-        send(self.layer, experts, self.session.phase, indices, weights, scores)
+        self._move(indices.device)
+        moment = session.moments.get(self._index) or session.moment(self._device)
+        for watcher in self._looking:
+            watcher.samples.moments[session.step] = moment
+        if self._index >= 0:
+            indices = self._here(indices, experts)
+        why = self._sender.send(session.phase, experts, indices, weights, scores,
+                                self.padding.rows(indices))
+        if why:
+            self.fail(why)
+        if alone:
+            self.settle()
 
-    def _local(self, indices: Tensor, experts: int) -> Tensor:
+    def _first(self, indices: Tensor, experts: int) -> bool:
+        """Looks at the first choice, before anything of it is recorded."""
+        why = trouble(indices, experts)
+        if why:
+            self.fail(why)
+            return False
+        self.recorded = True
+        send_sizes(self.layer, experts, indices.shape[1], self.router.found.sizes)
+        return True
+
+    def _move(self, device: torch.device) -> None:
+        """Where the layer's tensors are now."""
+        if device == self._device:
+            return
+        self._device = device
+        self._index = device.index if device.type == "cuda" else -1
+        self._began, self._latency = None, []
+        if self._index >= 0:
+            self._sender = DeviceSender(self.layer, self.session.recorder(device))
+        else:
+            self._sender = Sender(self.layer)
+
+    def _here(self, indices: Tensor, experts: int) -> Tensor:
         """Expert parallelism marks choices of other ranks; only then is another kernel worth it."""
-        gate = self.router.found.gate
-        if getattr(gate, "num_experts", experts) == experts:
+        if getattr(self.router.found.gate, "num_experts", experts) == experts:
             return indices
+        self._fixed = False
         return indices.masked_fill((indices < 0) | (indices >= experts), lib.SLOT_UNUSED)
+
+
+def _place_of(indices: Tensor, weights: Optional[Tensor], args: Tuple, kwargs: Dict[str, Any],
+              output: Any) -> Any:
+    """(0 args, 1 kwargs or 2 output, where the indices are in it, where the weights), or None when
+    the two are not there as they were sent."""
+    parts = output if isinstance(output, (tuple, list)) else ()
+    for which, given in enumerate((enumerate(args), kwargs.items(), enumerate(parts))):
+        given = list(given)
+        first = next((key for key, value in given if value is indices), None)
+        second = next((key for key, value in given if value is weights), None)
+        if first is not None:
+            return (which, first, second) if weights is None or second is not None else None
+    return None

@@ -95,7 +95,7 @@ def _interface(module: nn.Module, parent: Optional[nn.Module]) -> Optional[Found
     gate = _gate_of(parent)
     # Under expert parallelism the module holds fewer experts than the router knows.
     return Found(module, "before", families.experts_call(names[:3], experts), gate, experts,
-                 _top_k(gate, parent, module), sizes.of_cubes(module, down.shape[0]))
+                 _top_k(gate, parent, module), sizes.of_cubes(module, down.shape[0]), True)
 
 
 def _gate_of(block: Optional[nn.Module]) -> Optional[nn.Module]:
@@ -110,7 +110,7 @@ def _given(module: nn.Module) -> Found:
     """A module that the user names as a router: its output must hold the indices."""
     experts = _experts_of(module)
     return Found(module, "after", families.returned(experts), module, experts, _top_k(module),
-                 sizes.Sizes())
+                 sizes.Sizes(), True)
 
 
 def _parent(names: Dict[str, nn.Module], name: str) -> Optional[nn.Module]:

@@ -29,7 +29,8 @@ Read = Callable[[nn.Module, Tuple, Dict[str, Any], Any], Choice]
 
 
 class Found(NamedTuple):
-    """Where to listen in a block: `when` is before or after the module's forward, or inside it."""
+    """Where to listen in a block: `when` is before or after the module's forward, or inside it.
+    fixed: the tensors read always stand at the same places of its arguments or its output."""
     module: nn.Module
     when: str
     read: Read
@@ -37,6 +38,7 @@ class Found(NamedTuple):
     experts: int
     k: int
     sizes: Sizes
+    fixed: bool = False
 
 
 def integer(tensor: Any) -> bool:
@@ -45,7 +47,8 @@ def integer(tensor: Any) -> bool:
 
 
 def flat(tensor: Tensor) -> Tensor:
-    return tensor.reshape(-1, tensor.shape[-1])
+    """[rows, last dimension]; a tensor of two dimensions is given back itself."""
+    return tensor if tensor.dim() == 2 else tensor.reshape(-1, tensor.shape[-1])
 
 
 def chosen_weights(weights: Optional[Tensor], indices: Tensor, experts: int) -> Optional[Tensor]:
@@ -131,7 +134,7 @@ def _returning_block(gate: str = "gate") -> Callable:
     def find(block: nn.Module) -> Found:
         router, experts = getattr(block, gate), len(block.experts)
         return Found(router, "after", returned(experts), router, experts, router.top_k,
-                     sizes.of_list(block.experts, _columns(router)))
+                     sizes.of_list(block.experts, _columns(router)), True)
     return find
 
 
@@ -162,10 +165,10 @@ def _find_dbrx(block: nn.Module) -> Found:
     size = sizes.of_glu(mlp, mlp.moe_num_experts)
     if hasattr(block.router, "moe_top_k"):  # 4.x: the router returns the choice
         return Found(block.router, "after", returned(mlp.moe_num_experts), block.router,
-                     mlp.moe_num_experts, block.router.moe_top_k, size)
+                     mlp.moe_num_experts, block.router.moe_top_k, size, True)
     names = ["hidden_states", "top_k_index", "top_k_weights"]
     return Found(block.experts, "before", experts_call(names, mlp.moe_num_experts), block.router,
-                 mlp.moe_num_experts, getattr(block, "top_k", 0) or 0, size)
+                 mlp.moe_num_experts, getattr(block, "top_k", 0) or 0, size, True)
 
 
 # Class of the block: how to listen to it, for blocks whose experts have no common interface.

@@ -7,8 +7,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import frames
 from . import summary
-from .capture import Watcher
 from .recording import Recording, series
+from .samples import Watcher
 
 COLUMNS = ["step", "flops_total", "flops_router", "flops_expert", "active_experts", "k_avg",
            "latency_ms", "router_conf", "memory_mb", "timestamp", "device", "layer"]
@@ -48,7 +48,7 @@ class RouterMetrics:
                 "flops_total": None if router is None or expert is None else router + expert,
                 "flops_router": router, "flops_expert": expert,
                 "active_experts": sum(1 for n in one["load"] if n), "k_avg": one["k_mean"],
-                "latency_ms": sample.latency() if sample else None,
+                "latency_ms": sample.latency_ms if sample else None,
                 "router_conf": one["router_confidence"],
                 "memory_mb": sample.memory_mb if sample else None,
                 "timestamp": sample.time if sample else None,
@@ -84,8 +84,7 @@ class RouterMetrics:
 
     @property
     def device(self) -> str:
-        samples = self._view.watcher.samples
-        return next(reversed(list(samples.values()))).device if samples else self._view.device
+        return self._view.watcher.samples.device or self._view.device
 
     def to_df(self) -> Any:
         """A pandas DataFrame, or a list of dictionaries without pandas."""
@@ -120,7 +119,7 @@ class View:
     def warmup_steps(self, steps: int) -> None:
         if steps < 0:
             raise ValueError("warmup_steps is 0 or more")
-        self.watcher.warmup_steps = steps
+        self.watcher.set(steps, self.watcher.sampling_rate)
 
     @property
     def sampling_rate(self) -> int:
@@ -131,7 +130,7 @@ class View:
     def sampling_rate(self, rate: int) -> None:
         if rate < 1:
             raise ValueError("sampling_rate is 1 or more: 10 captures every tenth step")
-        self.watcher.sampling_rate = rate
+        self.watcher.set(self.watcher.warmup_steps, rate)
 
     def get_summary(self) -> Dict[str, Any]:
         """Statistics over the captured steps; None for what was not measured."""

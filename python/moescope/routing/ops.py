@@ -50,6 +50,18 @@ def _(state: Tensor, session: int, mask: Optional[Tensor], rows: int, new: int,
     return None
 
 
+@torch.library.custom_op("moescope::stack_begin", mutates_args=("state",))
+def stack_begin(state: Tensor, session: int, number: int, mask: Optional[Tensor]) -> None:
+    target = _targets.get(session)
+    if target is not None:
+        target.stack_begin(number, mask)
+
+
+@stack_begin.register_fake
+def _(state: Tensor, session: int, number: int, mask: Optional[Tensor]) -> None:
+    return None
+
+
 @torch.library.custom_op("moescope::step_end", mutates_args=("state",))
 def step_end(state: Tensor, session: int) -> None:
     target = _targets.get(session)

@@ -14,6 +14,7 @@ from .. import api, checks, errors, frames
 from . import capture, recording
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
+from .samples import Watcher
 from .session import Session, running_session
 
 MODES = ("counts", "tokens")
@@ -36,7 +37,7 @@ class _State:
     def __init__(self, temporary: Optional[str]) -> None:
         self.temporary = temporary
         self.session: Optional[Session] = None
-        self.watchers: List[capture.Watcher] = []
+        self.watchers: List[Watcher] = []
         self.recording: Optional[recording.Recording] = None
 
     def stop(self) -> None:
@@ -44,7 +45,7 @@ class _State:
         if session is None:
             return
         for site in session.sites:
-            site.watchers = [w for w in site.watchers if w not in self.watchers]
+            site.unwatch(self.watchers)
         session.owners -= 1
         if session.owners == 0:
             session.detach()
@@ -139,7 +140,7 @@ class MoEProfiler:
             if all(w.name in known for w in self.wrappers):
                 for view in self.wrappers:
                     site = known[view.name]
-                    site.watchers.append(view.watcher)
+                    site.watch(view.watcher)
                     view.place, view.session = (where, site.layer), session
                 session.owners += 1
                 return session

@@ -4,7 +4,8 @@
 The same rules as for the layers hold: see capture.py."""
 import inspect
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from time import time
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +14,14 @@ from .. import _library as lib
 from .. import api
 from . import ops
 from .capture import MAX_K, Site, lifeless
-from .device import DeviceRecorder, memory_mb
+from .device import DeviceRecorder
+from .padding import Padding, describe
 from .recording import Recording
+from .samples import Moment, Watcher, memory_mb
 
+_graph_task = torch._C._current_graph_task_id  # -1: not inside backward
+# Timing a gate costs more than counting: the first so many steps are timed, then every so-manieth.
+TIMED_FIRST, TIMED_EVERY = 16, 64
 _sessions: List["weakref.ref[Session]"] = []
 
 
@@ -37,6 +43,46 @@ def running_session(model: nn.Module) -> Optional["Session"]:
     return None
 
 
+class Stack(NamedTuple):
+    """The encoder or the decoder of a model that has both."""
+    module: nn.Module
+    names: List[str]
+    padding: Padding
+
+
+def _stacks(model: nn.Module) -> Dict[str, Stack]:
+    """By the name of the module in the model."""
+    found = {}
+    for name, module in model.named_modules():
+        last = name.rpartition(".")[2]
+        if last in ("encoder", "decoder") and not any(name.startswith(n + ".") for n in found):
+            names = list(inspect.signature(module.forward).parameters)
+            found[name] = Stack(module, names, Padding())
+    return found
+
+
+class StackHook:
+    """Before the forward of a stack: its tokens are described by its own arguments."""
+
+    def __reduce__(self) -> Any:
+        return lifeless, (StackHook,)
+
+    def __init__(self, session: "Session", stack: Stack, number: int) -> None:
+        self.running = True
+        self._session, self._stack, self._number = session, stack, number
+
+    def __call__(self, _module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
+        if not self.running or not self._session.running:
+            return
+        given = dict(zip(self._stack.names, args))
+        given.update(kwargs)
+        mask = describe(given, args).mask
+        if torch.compiler.is_compiling():
+            ops.stack_begin(self._session.state, self._session.op, self._number, mask)
+        else:
+            self._session.stack_begin(self._number, mask)
+
+
 class Session:
     """One model from start to stop."""
 
@@ -53,23 +99,27 @@ class Session:
         self.step: Optional[int] = None
         self.index = 0
         self.phase = lib.NO_PHASE
+        self.grad = True  # backward may run
+        self.timed = True  # the gates' time is taken in this step
+        self._captured = 0
+        self._wanted = False
+        self._steady = -1
         self.running = False
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
         self.state = torch.zeros(1, device="cpu" if device.type == "meta" else device)
-        self._names = [n for n in inspect.signature(model.forward).parameters]
-        self._mask: Optional[Tensor] = None
-        self._masks: Dict[torch.device, Tensor] = {}
-        self._memory: Dict[torch.device, Optional[float]] = {}
+        self._names = list(inspect.signature(model.forward).parameters)
+        self._padding = Padding()
+        self._stacks = _stacks(model) if "decoder_input_ids" in self._names else {}
+        self.moments: Dict[int, Moment] = {}  # of this step, by device
         self._rows = 0
-        self._odd_rows = False
-        self._depth = 0
+        self.depth = 0  # of forwards of the model that are running
         self._implicit = -1
         self._borrowed = False
         self._library = lib.load()
         self._recorders: Dict[torch.device, DeviceRecorder] = {}
         self._max_tokens, self._weights = max_tokens, weights
         self._handles: List[Any] = []
-        self._op = ops.number(self)
+        self.op = ops.number(self)
 
     def attach(self) -> None:
         """Puts the hooks on; on trouble none is left."""
@@ -80,6 +130,9 @@ class Session:
                     self.recorder(device)
             for site in self.sites:
                 self._handles += site.attach()
+            for number, stack in enumerate(self._stacks.values()):
+                self._handles.append(stack.module.register_forward_pre_hook(
+                    StackHook(self, stack, number), with_kwargs=True))
             self._handles.append(model.register_forward_pre_hook(self._before, with_kwargs=True))
             self._handles.append(model.register_forward_hook(self._after, always_call=True))
         except BaseException:
@@ -114,20 +167,24 @@ class Session:
                 weights=self._weights)
         return self._recorders[device]
 
-    @property
-    def inside(self) -> bool:
-        """The model's forward is running."""
-        return self._depth > 0
+    def padding_of(self, name: str) -> Padding:
+        """What says which rows of the layer of this name are padding."""
+        for path, stack in self._stacks.items():
+            if name.startswith(path + "."):
+                return stack.padding
+        return self._padding
 
     # Hooks of the whole model.
 
     def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
         if not self.running:
             return
-        mask, rows, new = self._describe(args, kwargs)
+        given = dict(zip(self._names, args))
+        given.update(kwargs)
+        mask, rows, new = describe(given, args, "decoder_" if self._stacks else "")
         training = module.training and torch.is_grad_enabled()
         if torch.compiler.is_compiling():
-            ops.step_begin(self.state, self._op, mask, rows, new, training)
+            ops.step_begin(self.state, self.op, mask, rows, new, training)
         else:
             self.step_begin(mask, rows, new, training)
 
@@ -135,35 +192,17 @@ class Session:
         if not self.running:
             return
         if torch.compiler.is_compiling():
-            ops.step_end(self.state, self._op)
+            ops.step_end(self.state, self.op)
         else:
             self.step_end()
-
-    def _describe(self, args: Tuple, kwargs: Dict[str, Any]) -> Tuple[Optional[Tensor], int, int]:
-        """(padding mask of the new positions or None, rows, new positions of a sequence)."""
-        given = dict(zip(self._names, args))
-        given.update(kwargs)
-        ids = given.get("input_ids")
-        if ids is None:
-            ids = given.get("inputs_embeds")
-        if ids is None:
-            ids = next((a for a in args if isinstance(a, Tensor)), None)
-        if not isinstance(ids, Tensor) or ids.dim() < 2:
-            return None, 0, 2
-        batch, new = ids.shape[0], ids.shape[1]
-        mask = given.get("attention_mask")
-        if not isinstance(mask, Tensor) or mask.dim() != 2 or mask.shape[0] != batch \
-                or mask.shape[1] < new or mask.is_floating_point():
-            return None, batch * new, new
-        return mask[:, mask.shape[1] - new:], batch * new, new
 
     # At run time; also called by the operators of compiled code.
 
     def step_begin(self, mask: Optional[Tensor], rows: int, new: int, training: bool) -> None:
-        if not self.running or torch._C._current_graph_task_id() != -1:
+        if not self.running or _graph_task() != -1:
             return
-        self._depth += 1
-        if self._depth > 1:
+        self.depth += 1
+        if self.depth > 1:
             return
         if self._implicit >= 0 and self.step is not None:
             self._close_step(0)
@@ -171,21 +210,25 @@ class Session:
             self.phase = lib.FORWARD
         else:
             self.phase = lib.PREFILL if new > 1 else lib.DECODE
-        self._masks = {}
-        self._mask = None if mask is None else mask.reshape(-1) != 0
+        self._padding.set(mask)
         self._rows = rows
         self._open_step()
 
+    def stack_begin(self, number: int, mask: Optional[Tensor]) -> None:
+        """The encoder or the decoder is called, maybe by itself, as generate() does."""
+        if self.running and _graph_task() == -1:
+            list(self._stacks.values())[number].padding.set(mask)
+
     def step_end(self) -> None:
-        if not self.running or self._depth == 0 or torch._C._current_graph_task_id() != -1:
+        if not self.running or self.depth == 0 or _graph_task() != -1:
             return
-        self._depth -= 1
-        if self._depth:
+        self.depth -= 1
+        if self.depth:
             return
-        tokens = self._rows
-        if self._mask is not None:
+        tokens, mask = self._rows, self._padding.mask
+        if mask is not None:
             # Counting on a device would wait for it: then the step's tokens stay unknown.
-            tokens = int(self._mask.sum()) if self._mask.device.type == "cpu" else 0
+            tokens = int(mask.sum()) if mask.is_cpu else 0
         self._close_step(tokens)
 
     def _open_step(self) -> None:
@@ -197,8 +240,30 @@ class Session:
         self._implicit = -1
         if not self.manual and not self._borrowed:
             self._library.moescope_step_begin(self.step)
+        self.grad = torch.is_grad_enabled()
+        if self._steady != Watcher.changes:
+            self._ask_watchers()
+        if self._wanted:
+            self._time_gates(self._captured < TIMED_FIRST or self._captured % TIMED_EVERY == 0)
+            self._captured += 1
+
+    def _ask_watchers(self) -> None:
+        """Who looks at this step. Not asked again when the answer stays the same from here on."""
+        changes, index = Watcher.changes, self.index
+        self._wanted = any([site.look(index) for site in self.sites])
+        steady = all(w.wants_all_from(index) for site in self.sites for w in site.watchers)
+        self._steady = changes if steady else -1
+
+    def _time_gates(self, on: bool) -> None:
+        if on != self.timed:
+            self.timed = on
+            for site in self.sites:
+                site.time_gate(on or site.needs_gate)
 
     def _close_step(self, tokens: int) -> None:
+        if self.timed:
+            for site in self.sites:
+                site.settle()
         for device, recorder in self._recorders.items():
             with torch.cuda.device(device):
                 recorder.step(self._library.moescope_current_step() if self.manual
@@ -206,40 +271,25 @@ class Session:
             self.graphs = self.graphs or recorder.captured
         if not self.manual and not self._borrowed:
             self._library.moescope_step_end(tokens)
-        self.step, self._mask, self._masks, self._memory = None, None, {}, {}
+        self._padding.set(None)
+        self.step, self.moments = None, {}
         self._implicit = -1
         self.index += 1
 
     def ensure_step(self, layer: int) -> None:
         """A part of the model was called by itself: a step ends where the layers start over."""
-        if self._depth:
+        if self.depth:
             return
         if self._implicit < 0 or layer <= self._implicit:
             if self._implicit >= 0:
                 self._close_step(0)
-            self.phase, self._mask, self._rows = lib.NO_PHASE, None, 0
+            self.phase, self._rows = lib.NO_PHASE, 0
+            self._padding.set(None)
             self._open_step()
         self._implicit = layer
 
-    def memory(self, device: torch.device) -> Optional[float]:
+    def moment(self, device: torch.device) -> Moment:
         """Asked once a step: the allocator takes its time to answer."""
-        if device not in self._memory:
-            self._memory[device] = memory_mb(device)
-        return self._memory[device]
-
-    def rows_mask(self, indices: Tensor) -> Optional[Tensor]:
-        """True for tokens, False for padding; None when no padding is known for these rows."""
-        mask = self._mask
-        if mask is None:
-            return None
-        if mask.numel() != indices.shape[0]:
-            if not self._odd_rows:
-                self._odd_rows = True
-                api.info("routing padding", f"a layer routed {indices.shape[0]} rows of "
-                         f"{mask.numel()} positions: padding among them is counted as tokens")
-            return None
-        if indices.device not in self._masks:
-            there = mask.to(indices.device, non_blocking=True)
-            # The recorder reads bytes, torch's bool is one.
-            self._masks[indices.device] = there.contiguous()
-        return self._masks[indices.device]
+        place = -1 if device.type == "cpu" else device.index
+        self.moments[place] = Moment(time(), str(device), memory_mb(device))
+        return self.moments[place]

@@ -16,6 +16,8 @@ from .. import errors
 from . import capture, families, recording
 from .detect import _experts_of, _registration, _top_k
 from .metrics import RouterMetrics, View
+from .samples import Moment, Watcher
+from .sender import Sender, send_sizes
 from .session import open_step
 from .sizes import Sizes
 
@@ -29,6 +31,7 @@ class _Own:
         self.recording: Optional[recording.Recording] = None
         self.open = False
         self.layer = 0
+        self.sender: Optional[Sender] = None
 
     def acquire(self) -> None:
         if self.open:
@@ -36,6 +39,7 @@ class _Own:
         where = recording.acquire(self.path, "trace")
         if where is not self.recording:
             self.recording, self.layer = where, where.take_layers(1)
+            self.sender = Sender(self.layer)
         self.open = True
 
     def release(self) -> None:
@@ -66,7 +70,7 @@ class SimpleRouterWrapper(nn.Module, View):
         if not isinstance(original_router, nn.Module):
             raise TypeError("SimpleRouterWrapper takes a module, the router")
         self.original_router = original_router
-        self.watcher = capture.Watcher()
+        self.watcher = Watcher()
         self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
         self.num_experts = _checked_experts(original_router, num_experts)
         self.hidden_dim = _checked_hidden(original_router, hidden_dim)
@@ -131,8 +135,7 @@ class SimpleRouterWrapper(nn.Module, View):
             self.hidden_dim = self.hidden_dim or sizes.hidden or None
             self.expert_dim = self.expert_dim or sizes.inner or None
             self._place = (site.session.recording, site.layer)
-        if self.watcher not in site.watchers:
-            site.watchers.append(self.watcher)
+        site.watch(self.watcher)
         return self.original_router(*args, **kwargs)
 
     def _keep(self, args: Tuple, output: Any, latency: float) -> None:
@@ -184,16 +187,15 @@ class SimpleRouterWrapper(nn.Module, View):
         experts = choice.experts or self.num_experts
         if not self._sent:
             self._sent = True
-            capture.send_sizes(self._own.layer, experts, indices.shape[1],
-                               Sizes(self.hidden_dim or 0, self.expert_dim or 0, self.matrices, 0))
+            send_sizes(self._own.layer, experts, indices.shape[1],
+                       Sizes(self.hidden_dim or 0, self.expert_dim or 0, self.matrices, 0))
         if own:
             library.moescope_step_begin(step)
-        unused = (indices < 0) | (indices >= experts)
-        capture.send(self._own.layer, experts, lib.NO_PHASE,
-                     indices.masked_fill(unused, lib.SLOT_UNUSED), weights, None)
+        self._own.sender.send(lib.NO_PHASE, experts, indices, weights)
         if own:
             library.moescope_step_end(indices.shape[0])
-        self.watcher.samples.setdefault(step, capture.Sample()).add(indices.device, latency, None)
+        self.watcher.samples.moments[step] = Moment(time.time(), "cpu", None)
+        self.watcher.samples.time_gate(step, [latency])
 
     def source(self) -> Optional[Tuple[recording.Recording, int, bool]]:
         self._own.release()

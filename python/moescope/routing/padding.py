@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows of a layer are padding: what the model was told of its tokens, stack by stack.
+
+A model has one stack of layers, or an encoder and a decoder. A layer's rows are those of its own
+stack; the mask of another one says nothing of them, even where it is as long."""
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .. import api
+
+
+class Described(NamedTuple):
+    """One call's tokens: mask of the new positions or None, rows, new positions of a sequence."""
+    mask: Optional[Tensor]
+    rows: int
+    new: int
+
+
+UNKNOWN = Described(None, 0, 2)
+
+
+def describe(given: Dict[str, Any], args: Tuple, prefix: str = "") -> Described:
+    """From the arguments of a forward. prefix "decoder_": those of the decoder."""
+    ids = given.get(prefix + "input_ids")
+    if ids is None:
+        ids = given.get(prefix + "inputs_embeds")
+    if ids is None and not prefix:
+        ids = next((a for a in args if isinstance(a, Tensor)), None)
+    if not isinstance(ids, Tensor) or ids.dim() < 2:
+        return UNKNOWN
+    batch, new = ids.shape[0], ids.shape[1]
+    mask = given.get(prefix + "attention_mask")
+    if not isinstance(mask, Tensor) or mask.dim() != 2 or mask.shape[0] != batch \
+            or mask.shape[1] < new or mask.is_floating_point():
+        return Described(None, batch * new, new)
+    return Described(mask[:, mask.shape[1] - new:], batch * new, new)
+
+
+class Padding:
+    """Of one stack, in the call of it that runs."""
+
+    def __init__(self) -> None:
+        self.mask: Optional[Tensor] = None
+        self._there: Dict[int, Tuple[Tensor, int]] = {}
+        self._odd_rows = False
+
+    def set(self, mask: Optional[Tensor]) -> None:
+        self.mask = None if mask is None else mask.reshape(-1) != 0
+        if self._there:
+            self._there = {}
+
+    def address(self, device: int, rows: int) -> int:
+        """Of the mask for so many rows, on a device where a layer has asked for it in this call; 0:
+        there is none yet."""
+        there = self._there.get(device)
+        return there[1] if there is not None and there[0].shape[0] == rows else 0
+
+    def rows(self, indices: Tensor) -> Optional[Tensor]:
+        """True for tokens, False for padding; None when no padding is known for these rows."""
+        mask = self.mask
+        if mask is None:
+            return None
+        if mask.shape[0] != indices.shape[0]:
+            if not self._odd_rows:
+                self._odd_rows = True
+                api.info("routing padding", f"a layer routed {indices.shape[0]} rows of "
+                         f"{mask.shape[0]} positions: padding among them is counted as tokens")
+            return None
+        device = indices.get_device()
+        if device not in self._there:
+            # The library reads bytes, torch's bool is one.
+            there = mask.to(indices.device, non_blocking=True).contiguous()
+            self._there[device] = (there, there.data_ptr())
+        return self._there[device][0]

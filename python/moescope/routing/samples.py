@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only this process knows of the captured steps of a layer, and who looks at which of them.
+
+Written for every layer in every step: one entry of a dictionary each, unless its gate was timed."""
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+
+import torch
+
+
+class Moment(NamedTuple):
+    """A step on one device, the same for all layers there."""
+    time: float
+    device: str
+    memory_mb: Optional[float]
+
+
+class Sample(NamedTuple):
+    """One captured step of a layer; None is not measured."""
+    time: float
+    device: str
+    memory_mb: Optional[float]
+    latency_ms: Optional[float]
+
+
+class Samples:
+    """By number of the step, in the order of their capture."""
+
+    def __init__(self) -> None:
+        self.moments: Dict[int, Moment] = {}
+        self._latencies: Dict[int, List[Any]] = {}
+
+    def clear(self) -> None:
+        self.moments.clear()
+        self._latencies.clear()
+
+    def time_gate(self, step: int, latencies: Sequence[Any]) -> None:
+        """Of the gate's calls: milliseconds, or two events of a device."""
+        self._latencies.setdefault(step, []).extend(latencies)
+
+    def __len__(self) -> int:
+        return len(self.moments)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.moments)
+
+    @property
+    def device(self) -> Optional[str]:
+        """Of the last one."""
+        return next(reversed(self.moments.values())).device if self.moments else None
+
+    def get(self, step: int) -> Optional[Sample]:
+        moment = self.moments.get(step)
+        return None if moment is None else Sample(*moment, self._latency_ms(step))
+
+    def _latency_ms(self, step: int) -> Optional[float]:
+        """None where the gate has no module of its own, was compiled or was not timed."""
+        total = None
+        for one in self._latencies.get(step, ()):
+            if not isinstance(one, float):
+                first, last = one
+                last.synchronize()
+                one = first.elapsed_time(last)
+            total = one + (total or 0.0)
+        return total
+
+
+class Watcher:
+    """Who looks at a layer: after `warmup_steps`, every `sampling_rate`-th step."""
+
+    changes = 0  # of any of them: until then sessions need not ask again
+
+    def __init__(self) -> None:
+        self.samples = Samples()
+        self.set(0, 1)
+
+    def set(self, warmup_steps: int, sampling_rate: int) -> None:
+        self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
+        Watcher.changes += 1
+
+    def wants(self, index: int) -> bool:
+        after = index - self.warmup_steps
+        return after >= 0 and after % self.sampling_rate == 0
+
+    def wants_all_from(self, index: int) -> bool:
+        return self.sampling_rate == 1 and index >= self.warmup_steps
+
+
+def mark() -> Any:
+    """An event on the current stream of the current device."""
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def memory_mb(device: torch.device) -> Optional[float]:
+    """Live bytes of torch's allocator; the host has no such figure."""
+    if device.type != "cuda":
+        return None
+    return torch.cuda.memory_allocated(device) / 1e6

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One layer's choices to the C library: tensors as they are, by their addresses.
+
+This stands in the hot path of a model, once for each layer of each token. The structure for the call
+is made once and only what differs from the last call is written into it; where a tensor is
+contiguous and of a type that the library knows, no operation of torch is called."""
+from ctypes import byref
+from functools import partial
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from .. import _library as lib
+
+_INDICES = {torch.int32: lib.I32, torch.int64: lib.I64}
+_WEIGHTS = {torch.float32: lib.F32, torch.float16: lib.F16, torch.bfloat16: lib.BF16}
+
+
+def _plain(tensor: Tensor, known: Any, otherwise: torch.dtype) -> Tensor:
+    """Contiguous and of a known type: itself, or a copy."""
+    if tensor.dtype not in known:
+        tensor = tensor.to(otherwise)
+    return tensor.contiguous()
+
+
+class Sender:
+    """Tensors on the CPU. An index outside [0, experts) is a slot that is not used here."""
+
+    def __init__(self, layer: int) -> None:
+        what = lib.Routing(layer=layer, elsewhere=1)
+        self._ready(what, -1, partial(lib.load().moescope_route, byref(what)))
+
+    def _ready(self, what: Any, device: int, push: Any) -> None:
+        self._what, self._device, self._push = what, device, push
+        self._phase = self._shape = self._dtype = self._weights_dtype = self._mask = None
+        self.rows = 0  # of the last call
+
+    def send(self, phase: int, experts: int, indices: Tensor, weights: Optional[Tensor] = None,
+             scores: Optional[Tensor] = None, mask: Optional[Tensor] = None) -> str:
+        """indices [tokens, k]; weights and scores of another shape are left out. mask: bool, a row
+        each. Why not, or "". Tensors on the CPU are read when this returns."""
+        what = self._what
+        shape = indices.shape
+        if weights is not None and weights.shape != shape:
+            weights = None
+        self._dtype = indices.dtype
+        self._weights_dtype = None if weights is None else weights.dtype
+        indices = _plain(indices, _INDICES, torch.int32)
+        what.phase, what.experts = phase, experts
+        what.tokens, what.k = self.rows, _ = shape
+        what.indices, what.indices_type = indices.data_ptr(), _INDICES[indices.dtype]
+        what.weights, what.weights_type = None, lib.F32
+        if weights is not None:
+            weights = _plain(weights, _WEIGHTS, torch.float32)
+            what.weights, what.weights_type = weights.data_ptr(), _WEIGHTS[weights.dtype]
+        self._mask = what.mask = None if mask is None else mask.data_ptr()
+        self._phase, self._shape = phase, shape
+        if self._dtype not in _INDICES or (weights is not None
+                                           and self._weights_dtype not in _WEIGHTS):
+            self._shape = None
+        return self._finish(scores, experts)
+
+    def _finish(self, scores: Optional[Tensor], experts: int) -> str:
+        what = self._what
+        if scores is not None and scores.shape == (what.tokens, experts):
+            scores = scores.to(torch.float32).contiguous()
+            what.scores = scores.data_ptr()
+        self._push()
+        what.scores = None
+        return ""
+
+    def again(self, phase: int, indices: Tensor, weights: Optional[Tensor],
+              mask: Optional[int]) -> bool:
+        """As the last call but for the values and the phase; False: it is not, nothing was sent.
+        mask: its address."""
+        device, what = self._device, self._what
+        if indices.shape != self._shape or indices.dtype is not self._dtype \
+                or indices.get_device() != device or not indices.is_contiguous() \
+                or type(indices) is not Tensor:
+            return False
+        if weights is not None:
+            if weights.dtype is not self._weights_dtype or weights.shape != self._shape \
+                    or weights.get_device() != device or not weights.is_contiguous():
+                return False
+            what.weights = weights.data_ptr()
+        elif self._weights_dtype is not None:
+            return False
+        if phase != self._phase:
+            self._phase = what.phase = phase
+        if mask != self._mask:
+            self._mask = what.mask = mask
+        what.indices = indices.data_ptr()
+        return not self._push()
+
+
+def send_sizes(layer: int, experts: int, k: int, sizes: Any) -> None:
+    lib.load().moescope_moe_layer(byref(lib.MoeLayer(
+        layer=layer, experts=experts, k=k, hidden=sizes.hidden, inner=sizes.inner,
+        matrices=sizes.matrices, expert_bytes=sizes.bytes, capacity_factor=0)))
