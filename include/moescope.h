@@ -164,7 +164,8 @@ struct moescope_routing {
 	const uint8_t *mask; /* a byte for each row, 0: padding; NULL: none is, but for indices */
 	enum moescope_number indices_type; /* I32 or I64 */
 	enum moescope_number weights_type; /* F32 (0 is, too), F16 or BF16 */
-	/* Not 0: an index outside [0, experts) is an expert of another process, a slot unused here. */
+	/* Not 0: an index outside [0, experts) is an expert of another process, a slot unused here,
+	 * but for MOESCOPE_SLOT_DROPPED. */
 	uint32_t elsewhere;
 	uint32_t reserved;
 };

@@ -33,7 +33,7 @@ static inline int32_t slot_as(const struct moescope_routing *routing, enum moesc
 		return MOESCOPE_SLOT_PADDING;
 	if ((uint64_t)slot < routing->experts)
 		return (int32_t)slot;
-	if (routing->elsewhere)
+	if (routing->elsewhere && slot != MOESCOPE_SLOT_DROPPED)
 		return MOESCOPE_SLOT_UNUSED;
 	return slot == (int32_t)slot ? (int32_t)slot : INT32_MAX;
 }

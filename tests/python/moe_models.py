@@ -41,6 +41,13 @@ FAMILIES: Dict[str, Tuple[str, dict]] = {
                             use_mamba_kernels=False, attn_layer_period=2, attn_layer_offset=0,
                             expert_layer_period=2, expert_layer_offset=1, mamba_d_state=4,
                             mamba_dt_rank=4, num_hidden_layers=4)),
+    "JetMoe": ("JetMoe", dict(intermediate_size=12, num_local_experts=5, num_experts_per_tok=2,
+                              kv_channels=8)),
+    "LongcatFlash": ("LongcatFlash", dict(
+        LATENT, ffn_hidden_size=24, expert_ffn_hidden_size=8, n_routed_experts=6, moe_topk=3,
+        zero_expert_num=0, num_layers=2, q_lora_rank=8)),
+    "AriaText": ("AriaText", dict(intermediate_size=12, moe_num_experts=5, moe_topk=2, head_dim=8,
+                                  moe_num_shared_experts=1)),
     "DBRX": ("Dbrx", {}),
     "Llama4": ("Llama4", dict(intermediate_size=12, intermediate_size_mlp=20, num_local_experts=4,
                               num_experts_per_tok=2, head_dim=8, interleave_moe_layer_step=1,
@@ -91,11 +98,14 @@ class Recount(TorchFunctionMode):
         self._lists: List[nn.ModuleList] = []
         for name, module in model.named_modules():
             kind = type(module).__name__
-            if isinstance(module, nn.ModuleList) and name.endswith("experts"):
+            if kind == "AriaGroupedExpertsGemm":
+                if name.endswith("fc1"):
+                    self._sized(module, module.groups)
+            elif isinstance(module, nn.ModuleList) and name.endswith("experts"):
                 self._list(module)
             elif kind == "Llama4TextExperts":
                 self._dense(module)
-            elif kind == "GraniteMoeParallelExperts":
+            elif kind in ("GraniteMoeParallelExperts", "JetMoeParallelExperts"):
                 if name.endswith("input_linear"):
                     self._sized(module)
             elif kind == "DbrxExpertGLU":
@@ -122,13 +132,13 @@ class Recount(TorchFunctionMode):
                 self._add(layer, e, int(rows[e].sum()))
         self._handles.append(module.register_forward_pre_hook(look))
 
-    def _sized(self, module: nn.Module) -> None:
+    def _sized(self, module: nn.Module, experts: int = 0) -> None:
         layer = len(self._first)
-        self._first.append((module, module.num_experts))
+        self._first.append((module, experts or module.num_experts))
 
         def look(_module: nn.Module, args: Tuple) -> None:
             for e, rows in enumerate(args[1]):
-                self._add(layer, e, rows)
+                self._add(layer, e, int(rows))
         self._handles.append(module.register_forward_pre_hook(look))
 
     def reset(self) -> None:

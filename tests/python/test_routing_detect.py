@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import moescope  # noqa: E402
+from moescope.routing import detect  # noqa: E402
 from moescope.routing.detect import unregister_router  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -76,6 +77,96 @@ def test_and_captured_once_registered(registered, key):
     assert [view.name for view in profiler.wrappers] == ["first.chooser", "second.chooser"]
 
 
+class HandWritten(nn.Module):
+    """A mixture as people write it: a plain linear gate, experts under another name."""
+
+    def __init__(self, experts, k=2):
+        super().__init__()
+        self.gate, self.top_k = nn.Linear(4, experts, bias=False), k
+        self.networks = nn.ModuleList(nn.Linear(4, 4) for _ in range(experts))
+        self.seen = torch.zeros(experts, dtype=torch.long)
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(self.top_k)
+        out = torch.zeros_like(x)
+        for e, network in enumerate(self.networks):
+            rows = (chosen == e).any(-1)
+            self.seen[e] += rows.sum()
+            out[rows] += network(x[rows])
+        return out
+
+
+class HandWrittenModel(nn.Module):
+    def __init__(self, experts=6, k=3):
+        super().__init__()
+        self.blocks = nn.ModuleList(HandWritten(experts, k) for _ in range(2))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+
+
+@pytest.mark.parametrize("make", [HandWrittenModel, Strange])
+def test_what_the_message_says_can_be_pasted(make):
+    torch.manual_seed(3)
+    model = make()
+    with pytest.raises(moescope.UnknownRouter) as refused:
+        moescope.MoEProfiler(model)
+    sentence, _, paste = str(refused.value).partition("\n")
+    assert "blocks.0.gate" in sentence or "first.chooser" in sentence
+    before = dict(detect._registered)
+    try:
+        exec(paste, {"moescope": moescope, "model": model})
+        with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+            model(torch.randn(50, 4))
+    finally:
+        detect._registered.clear()
+        detect._registered.update(before)
+    assert len(profiler.wrappers) == 2
+    if make is HandWrittenModel:  # Strange takes the smallest: the reader must be changed there
+        assert [v.metrics.loads for v in profiler.wrappers] == [b.seen.tolist()
+                                                                for b in model.blocks]
+
+
+def test_a_model_with_experts_is_never_said_to_have_none():
+    class Fused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.router = nn.Linear(8, 5)
+            self.w1, self.w2 = nn.Parameter(torch.zeros(5, 8, 4)), nn.Parameter(torch.zeros(5, 4, 8))
+
+    class Dictionary(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.ModuleDict({f"expert_{i}": nn.Linear(4, 4) for i in range(3)})
+
+    class Configured(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.config = {"num_experts": 16}
+            self.inside = nn.Linear(4, 4)
+
+    for part in (Fused(), Dictionary(), nn.Sequential(Fused())):
+        with pytest.raises(moescope.UnknownRouter, match="register_router"):
+            moescope.MoEProfiler(part)
+    with pytest.raises(moescope.NoExpertsFound, match="16 experts"):
+        moescope.MoEProfiler(Configured())
+
+
+def test_dense_models_are_no_suspects():
+    class Dense(nn.Module):
+        """As many layers as outputs, and a convolution as wide as a projection."""
+
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+            self.score, self.gate = nn.Linear(4, 2), nn.Linear(4, 8)
+            self.conv = nn.Conv1d(4, 8, 3)
+    with pytest.raises(moescope.NoExpertsFound):
+        moescope.MoEProfiler(Dense())
+
+
 def test_one_of_two_registered_by_name_is_not_enough(registered):
     registered("first.chooser", read)
     with pytest.raises(moescope.UnknownRouter, match="second"):
@@ -102,6 +193,25 @@ class Telling(nn.Module):
         return torch.ones(x.shape[0], self.answer.shape[1]), self.answer
 
 
+@pytest.mark.parametrize("chosen,k", [([[0, 0, 1, 0], [1, 0, 0, 0]], 1),
+                                      ([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]], 2)])
+def test_a_mask_is_not_counted_as_indices(chosen, k):
+    mask = torch.tensor(chosen)
+    model = TellingModel(mask)
+    with moescope.MoEProfiler(model, pattern="switchboard") as profiler:
+        model(torch.zeros(len(chosen), 4))
+    assert profiler.wrappers[0].metrics.loads == mask.sum(0).tolist()
+    assert profiler.wrappers[0].metrics.k_distribution == [sorted(mask.sum(1).tolist())]
+    assert len(profiler.wrappers[0].metrics.k_hist) == k + 1
+
+
+def test_all_experts_of_a_token_are_indices():
+    model = TellingModel(torch.tensor([[0, 1, 2, 3], [3, 1, 0, 2]]))
+    with moescope.MoEProfiler(model, pattern="switchboard") as profiler:
+        model(torch.zeros(2, 4))
+    assert profiler.wrappers[0].metrics.loads == [2, 2, 2, 2]
+
+
 class TellingModel(nn.Module):
     def __init__(self, answer):
         super().__init__()
@@ -124,7 +234,8 @@ def test_given_routers(how):
 
 
 @pytest.mark.parametrize("answer", [torch.tensor([[0, 9]]), torch.tensor([[0, -7]]),
-                                    torch.zeros(1, 5, dtype=torch.long)])
+                                    torch.zeros(1, 5, dtype=torch.long),
+                                    torch.tensor([[0, 1, 2, 3, 4]])])
 def test_indices_that_cannot_be_are_refused(answer):
     model = TellingModel(answer)
     profiler = moescope.MoEProfiler(model, pattern="switchboard")
@@ -226,7 +337,7 @@ def test_two_sets_of_experts_in_one_block():
             super().__init__()
             self.text, self.vision = Stacked(True, False), Stacked(True, False)
     assert [r.name for r in moescope.find_routers(Two())] == ["text", "vision"]
-    with pytest.raises(moescope.UnknownRouter, match="odd.experts"):
+    with pytest.raises(moescope.UnknownRouter, match="'odd'.*'odd.chooser'"):
         two = Two()
         two.odd = StrangeBlock()
         moescope.find_routers(two)

@@ -208,7 +208,8 @@ struct typed_case {
 
 static void make_typed(struct typed_case *c)
 {
-	static const int64_t outside[] = { -1, EXPERTS, 1ll << 32, -(5ll << 33) };
+	static const int64_t outside[] = { -1, EXPERTS, 1ll << 32, -(5ll << 33),
+					   MOESCOPE_SLOT_DROPPED };
 	static const struct {
 		float value;
 		uint16_t bf16, f16;
@@ -224,13 +225,14 @@ static void make_typed(struct typed_case *c)
 	for (int i = 0; i < TOKENS * K; i++) {
 		size_t w = rng_below(&rng, 8);
 		bool here = rng_below(&rng, 4) != 0;
-		int64_t slot = here ? (int64_t)rng_below(&rng, EXPERTS) : outside[i % 4];
+		int64_t slot = here ? (int64_t)rng_below(&rng, EXPERTS) : outside[i % 5];
 
 		c->mask[i / K] = i / K % 7 != 2;
 		c->indices[i] = slot;
 		c->plain.indices[i] = !c->mask[i / K] ? MOESCOPE_SLOT_PADDING
-				      : here	      ? (int32_t)slot
-						      : MOESCOPE_SLOT_UNUSED;
+				      : here || slot == MOESCOPE_SLOT_DROPPED
+					      ? (int32_t)slot
+					      : MOESCOPE_SLOT_UNUSED;
 		c->weights[0][i] = known[w].bf16;
 		c->weights[1][i] = known[w].f16;
 		c->plain.weights[i] = known[w].value > 0 && isfinite(known[w].value)
@@ -287,6 +289,7 @@ static void test_types_mask_and_elsewhere(void **state)
 					    c.plain.indices, sizeof(c.plain.indices));
 	}
 	assert_int_equal(run->routing.unused[1], want.unused);
+	assert_int_equal(run->routing.dropped[1], want.dropped);
 	assert_int_equal(run->routing.invalid[1], 0);
 	assert_true(run->routing.invalid[2] > 0); /* without `elsewhere` they are not experts */
 	run_free(run);

@@ -59,8 +59,8 @@ def trouble(indices: Tensor, experts: int) -> str:
         return f"its indices are on {indices.device}: only the CPU and CUDA devices are read"
     if indices.device.type == "cpu" and indices.numel():
         low, high = int(indices.min()), int(indices.max())
-        # -1 and E stand for "not on this rank" under expert parallelism.
-        if low < -1 or high > experts:
+        # -1 and E stand for "not on this rank" under expert parallelism; others are the library's.
+        if low < lib.SLOT_DROPPED or high > experts:
             return f"indices from {low} to {high} for {experts} experts"
     return ""
 

@@ -7,13 +7,12 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 from torch import Tensor, nn
 
 from .. import errors
-from . import families, sizes
+from . import families, sizes, suspects
 from .families import Choice, Found
 
 RegisteredFunction = Callable[[nn.Module, Tuple, Any], Tuple]
 _registered: Dict[Union[type, str], RegisteredFunction] = {}
 
-_LOOKS_LIKE = re.compile(r"(Experts?|MoE|Moe|MOE|Router|TopKGating|SparseMoeBlock)$")
 HOW = ("register it: moescope.register_router(ClassOrName, function), where function(module, args, "
        "output) gives (indices, weights or None, scores or None, num_experts)")
 
@@ -109,30 +108,12 @@ def _gate_of(block: Optional[nn.Module]) -> Optional[nn.Module]:
 def _given(module: nn.Module) -> Found:
     """A module that the user names as a router: its output must hold the indices."""
     experts = _experts_of(module)
-    return Found(module, "after", families.returned(experts), module, experts, _top_k(module),
-                 sizes.Sizes(), True)
+    return Found(module, "after", families.returned(experts, _top_k(module)), module, experts,
+                 _top_k(module), sizes.Sizes(), True)
 
 
 def _parent(names: Dict[str, nn.Module], name: str) -> Optional[nn.Module]:
     return names.get(name.rpartition(".")[0]) if name else None
-
-
-def _suspects(names: Dict[str, nn.Module], claimed: List[str]) -> List[str]:
-    """Parts that look like a mixture of experts and belong to no layer that was found."""
-    def known(name: str) -> bool:
-        if "" in claimed and "." not in name:
-            return True  # neighbours of a router at the top of the model
-        return any(name == c or name.startswith(c + ".") or c.startswith(name + ".")
-                   for c in claimed if c)
-    found = []
-    for name, module in names.items():
-        if not name or known(name):
-            continue
-        many = isinstance(module, nn.ModuleList) and len(module) > 1
-        if (many and "expert" in name.rpartition(".")[2].lower()) or (
-                not many and _LOOKS_LIKE.search(type(module).__name__)):
-            found.append(name)
-    return found
 
 
 def _family(module: nn.Module) -> Optional[Callable[[nn.Module], Found]]:
@@ -167,6 +148,14 @@ def _find_one(names: Dict[str, nn.Module], name: str,
     return None
 
 
+def _router_of_family(names: Dict[str, nn.Module], name: str,
+                      module: nn.Module) -> Optional[Tuple[str, Found, str]]:
+    """The router of a block that the table knows: what it returns need not be indices."""
+    parent = _parent(names, name)
+    one = _find_one(names, name.rpartition(".")[0], parent) if parent is not None else None
+    return one if one and one[2] == "family" and one[1].gate is module else None
+
+
 def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Module]]] = None,
                  pattern: Optional[str] = None) -> List[Router]:
     """The MoE layers of `model`, in its order.
@@ -177,7 +166,7 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
     found: List[Router] = []
     if routers is not None or pattern is not None:
         for name, module in _chosen(names, routers, pattern):
-            one = _find_one(names, name, module)
+            one = _find_one(names, name, module) or _router_of_family(names, name, module)
             where, source = (one[1], one[2]) if one else (_given(module), "given")
             found.append(Router(len(found), name, where, source))
         return found
@@ -191,16 +180,16 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
             done.append(name)
             claimed += [name, one[0]]
             found.append(Router(len(found), name, one[1], one[2]))
-    doubt = _suspects(names, claimed)
+    doubt = suspects.find(names, claimed)
     if doubt:
-        kind = type(names[doubt[0]]).__name__
-        raise errors.UnknownRouter(
-            f"'{doubt[0]}' ({kind}) looks like a mixture of experts, but how its router chooses is "
-            f"not known, so nothing is captured; {HOW}")
+        raise errors.UnknownRouter(suspects.message(names, doubt, HOW))
     if not found:
+        experts = suspects.configured(model)
         raise errors.NoExpertsFound(
-            f"{type(model).__name__} has no mixture of experts; give the routers with routers= or "
-            f"pattern=, or {HOW}")
+            f"{type(model).__name__} is configured for {experts} experts, but no part of it looks "
+            f"like them; give the routers with routers= or pattern=, or {HOW}" if experts else
+            f"no mixture of experts was found in {type(model).__name__}; if it has one, give the "
+            f"routers with routers= or pattern=, or {HOW}")
     return found
 
 

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .._library import SLOT_DROPPED, SLOT_UNUSED
 from . import sizes
 from .sizes import Sizes
 
@@ -77,8 +78,27 @@ def experts_call(names: List[str], experts: int) -> Read:
     return read
 
 
-def returned(experts: int) -> Read:
-    """The router's output holds exactly one integer tensor: the chosen experts."""
+def from_mask(mask: Tensor, k: int, missing: int, weights: Optional[Tensor] = None) -> Choice:
+    """[tokens, experts] with a positive number where a token goes to an expert, at most k of them.
+    missing: what stands in slots that are left; weights: of the same shape."""
+    found, indices = torch.topk(mask.to(torch.float32), k, dim=-1)
+    chosen = None if weights is None else weights.gather(1, indices)
+    return Choice(indices.masked_fill(found <= 0, missing), chosen)
+
+
+def _looks_like_mask(indices: Tensor, experts: int) -> bool:
+    """As many columns as experts: a row of indices would hold all of them, a mask zeros and ones."""
+    if experts < 2 or indices.shape[-1] != experts or not indices.numel():
+        return False
+    if indices.device.type != "cpu":
+        raise ValueError(f"its output has {experts} integers a token for {experts} experts, which may "
+                         "be a mask or indices, and looking would wait for the device")
+    return int(indices.min()) >= 0 and int(indices.max()) <= 1
+
+
+def returned(experts: int, k: int = 0) -> Read:
+    """The router's output holds exactly one integer tensor: the chosen experts, or a mask of them
+    over all experts."""
     def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
         parts = [p for p in (output if isinstance(output, (tuple, list)) else (output,))
                  if isinstance(p, Tensor)]
@@ -86,6 +106,11 @@ def returned(experts: int) -> Read:
         if len(whole) != 1:
             raise ValueError(f"its output has {len(whole)} integer tensors in place of one")
         indices = flat(whole[0])
+        if _looks_like_mask(indices, experts):
+            if experts == 2:
+                raise ValueError("its output has 2 integers a token for 2 experts, which may be a "
+                                 "mask or indices")
+            return from_mask(indices, max(k, int(indices.sum(-1).max()), 1), SLOT_UNUSED)
         like = [p for p in parts if p.is_floating_point() and p.shape == whole[0].shape]
         return Choice(indices, flat(like[0]) if like else None)
     return read
@@ -113,6 +138,30 @@ def _llama4(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: An
     top, indices = torch.topk(logits, module.top_k, dim=1)
     scores = torch.sigmoid(logits.float())
     return Choice(indices, torch.sigmoid(top.float()), scores / scores.sum(dim=1, keepdim=True))
+
+
+def _switch(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    """(one-hot mask without tokens that found their expert full, probability, logits)."""
+    mask, weights, logits = (flat(part) for part in output[:3])
+    return Choice(from_mask(mask, 1, SLOT_DROPPED).indices, weights, torch.softmax(logits, dim=-1))
+
+
+def _nllb(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    """(mask of the first, combining weights over all experts, …): an expert without weight has not
+    been chosen, was full, or by its policy is not used."""
+    weights = flat(output[1])
+    every = module.second_expert_policy == "all"
+    return from_mask(weights, min(2, weights.shape[1]), SLOT_DROPPED if every else SLOT_UNUSED,
+                     weights)
+
+
+def _top_then_softmax(k: int) -> Read:
+    """The largest logits, and a softmax over these alone."""
+    def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+        logits = flat(output)
+        top, indices = torch.topk(logits, k, dim=1)
+        return Choice(indices, torch.softmax(top, dim=-1), torch.softmax(logits.float(), dim=-1))
+    return read
 
 
 def _one_hot(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
@@ -171,6 +220,39 @@ def _find_dbrx(block: nn.Module) -> Found:
                  mlp.moe_num_experts, getattr(block, "top_k", 0) or 0, size, True)
 
 
+def _find_dispatching(read: Read, k: int) -> Callable:
+    """A router that returns a mask over experts, and a dictionary of experts."""
+    def find(block: nn.Module) -> Found:
+        router, experts = block.router, list(block.experts.children())
+        experts = [e for e in experts if any(True for _ in e.parameters())]
+        return Found(router, "after", read, router, router.num_experts, k,
+                     sizes.of_list(experts, router.classifier.in_features))
+    return find
+
+
+def _find_longcat(block: nn.Module) -> Found:
+    """Some of its experts do nothing, so that the FLOPs of a token are not those of its k."""
+    router, experts = block.router, block.experts
+    if isinstance(experts, nn.ModuleList):
+        size = sizes.of_list(experts, router.classifier.in_features)
+        real = sum(not isinstance(e, nn.Identity) for e in experts)
+    else:
+        real = experts.num_routed_experts
+        size = sizes.of_cubes(experts, real)
+    total = router.n_routed_experts
+    if real != total:
+        size = Sizes(hidden=size.hidden)
+    return Found(router, "after", returned(total), router, total, router.top_k, size, True)
+
+
+def _find_aria(block: nn.Module) -> Found:
+    first, last, k = block.experts.fc1.weight, block.experts.fc2.weight, block.config.moe_topk
+    inner = last.shape[1]
+    size = Sizes(first.shape[1], inner, 1 + first.shape[2] // inner,
+                 (first[0].numel() + last[0].numel()) * first.element_size())
+    return Found(block.router, "after", _top_then_softmax(k), block.router, first.shape[0], k, size)
+
+
 # Class of the block: how to listen to it, for blocks whose experts have no common interface.
 BLOCKS: Dict[str, Callable[[nn.Module], Found]] = {
     "MixtralSparseMoeBlock": _linear_block(normalise=True),
@@ -191,6 +273,12 @@ BLOCKS: Dict[str, Callable[[nn.Module], Found]] = {
     "GraniteMoeMoE": _find_granite,
     "GraniteMoeSharedMoE": _find_granite,
     "GraniteMoeHybridMoE": _find_granite,
+    "JetMoeMoE": _find_granite,
+    "JetMoeMoA": _find_granite,
+    "SwitchTransformersSparseMLP": _find_dispatching(_switch, 1),
+    "NllbMoeSparseMLP": _find_dispatching(_nllb, 2),
+    "LongcatFlashMoE": _find_longcat,
+    "AriaTextMoELayer": _find_aria,
     "DbrxFFN": _find_dbrx,
     "Llama4TextMoe": _find_llama4,
 }

@@ -3,7 +3,7 @@
 
 A model has one stack of layers, or an encoder and a decoder. A layer's rows are those of its own
 stack; the mask of another one says nothing of them, even where it is as long."""
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -21,8 +21,10 @@ class Described(NamedTuple):
 UNKNOWN = Described(None, 0, 2)
 
 
-def describe(given: Dict[str, Any], args: Tuple, prefix: str = "") -> Described:
-    """From the arguments of a forward. prefix "decoder_": those of the decoder."""
+def describe(names: List[str], args: Tuple, given: Dict[str, Any], prefix: str = "") -> Described:
+    """From the arguments of a forward, by position and by name. prefix "decoder_": the decoder's."""
+    if args:
+        given = {**dict(zip(names, args)), **given}
     ids = given.get(prefix + "input_ids")
     if ids is None:
         ids = given.get(prefix + "inputs_embeds")
@@ -30,7 +32,7 @@ def describe(given: Dict[str, Any], args: Tuple, prefix: str = "") -> Described:
         ids = next((a for a in args if isinstance(a, Tensor)), None)
     if not isinstance(ids, Tensor) or ids.dim() < 2:
         return UNKNOWN
-    batch, new = ids.shape[0], ids.shape[1]
+    batch, new = ids.shape[:2]
     mask = given.get(prefix + "attention_mask")
     if not isinstance(mask, Tensor) or mask.dim() != 2 or mask.shape[0] != batch \
             or mask.shape[1] < new or mask.is_floating_point():

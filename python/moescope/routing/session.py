@@ -74,9 +74,7 @@ class StackHook:
     def __call__(self, _module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
         if not self.running or not self._session.running:
             return
-        given = dict(zip(self._stack.names, args))
-        given.update(kwargs)
-        mask = describe(given, args).mask
+        mask = describe(self._stack.names, args, kwargs).mask
         if torch.compiler.is_compiling():
             ops.stack_begin(self._session.state, self._session.op, self._number, mask)
         else:
@@ -110,6 +108,7 @@ class Session:
         self._names = list(inspect.signature(model.forward).parameters)
         self._padding = Padding()
         self._stacks = _stacks(model) if "decoder_input_ids" in self._names else {}
+        self._prefix = "decoder_" if self._stacks else ""
         self.moments: Dict[int, Moment] = {}  # of this step, by device
         self._rows = 0
         self.depth = 0  # of forwards of the model that are running
@@ -179,9 +178,7 @@ class Session:
     def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
         if not self.running:
             return
-        given = dict(zip(self._names, args))
-        given.update(kwargs)
-        mask, rows, new = describe(given, args, "decoder_" if self._stacks else "")
+        mask, rows, new = describe(self._names, args, kwargs, self._prefix)
         training = module.training and torch.is_grad_enabled()
         if torch.compiler.is_compiling():
             ops.step_begin(self.state, self.op, mask, rows, new, training)

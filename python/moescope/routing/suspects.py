@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a model that look like a mixture of experts, but that nobody has told how to read: they
+are named, with what to paste. A guess is never captured."""
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from torch import nn
+
+_CLASS = re.compile(r"(Experts?|M[oO]E|Moe|M[oO]ELayer|MoeLayer|MixtureOfExperts|Router|TopKGating|"
+                    r"Top[12]Gate|SparseMoeBlock|SparseMLP)$")
+_MEMBER = re.compile(r"experts?$|^experts?_|_experts?$")
+_GATE = re.compile(r"^(w?gate|w?gating|router|switch|wg|gating_network|chooser|classifier)$")
+_COUNT = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "n_experts")
+
+
+class Suspect(NamedTuple):
+    """A block, how many experts it seems to have (0: not known), and what may be its gate."""
+    name: str
+    experts: int
+    gate: str
+
+
+def configured(model: nn.Module) -> int:
+    """Experts that the model's configuration speaks of, also that of its text part; 0: none."""
+    config: Any = getattr(model, "config", None)
+    for one in (config, getattr(config, "text_config", None)):
+        for name in _COUNT:
+            value = one.get(name) if isinstance(one, dict) else getattr(one, name, None)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 1:
+                return value
+    return 0
+
+
+def _outputs(module: nn.Module) -> int:
+    """How many numbers a token gets of a gate: rows of its only matrix; 0: it is no gate."""
+    rows = [p.shape[0] for p in module.parameters() if p.dim() == 2]
+    return rows[0] if len(rows) == 1 else 0
+
+
+def _gates(block: nn.Module) -> List[int]:
+    """Outputs of the parts that are called like a gate."""
+    return [_outputs(child) for name, child in block.named_children()
+            if _GATE.match(name.lower()) or re.search(r"Gate|Gating|Router", type(child).__name__)]
+
+
+def _experts(block: nn.Module) -> int:
+    """Experts among the direct parts of a block: a container of networks, or stacked weights."""
+    gates = _gates(block)
+    for name, child in block.named_children():
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict)) and len(child) > 1 and (
+                _MEMBER.search(name.lower()) or len(child) in gates):
+            return len(child)
+    stacks = [block, *(c for c in block.children() if not type(c).__module__.startswith("torch."))]
+    cubes = [p.shape[0] for part in stacks for p in part.parameters(recurse=False) if p.dim() == 3]
+    return next((n for n in cubes if n > 1 and n in gates), 0)
+
+
+def _gate(name: str, block: nn.Module, experts: int) -> str:
+    """The part that has as many outputs as there are experts, or the name of a gate."""
+    dot = name + "." if name else ""
+    children = [(n, c) for n, c in block.named_children()
+                if not isinstance(c, (nn.ModuleList, nn.ModuleDict))]
+    for fits in (lambda n, c: experts and _outputs(c) == experts and _GATE.match(n.lower()),
+                 lambda n, c: experts and _outputs(c) == experts,
+                 lambda n, c: _GATE.match(n.lower())):
+        for child, module in children:
+            if fits(child, module):
+                return dot + child
+    return ""
+
+
+def find(names: Dict[str, nn.Module], claimed: List[str]) -> List[Suspect]:
+    """Parts that look like a mixture of experts and belong to no layer that was found."""
+    def known(name: str) -> bool:
+        return name in claimed or any(name.startswith(c + ".") or c.startswith(name + ".")
+                                      for c in claimed if c and name)
+    found: List[Suspect] = []
+    for name, module in names.items():
+        if known(name) or any(s.name and name.startswith(s.name + ".") for s in found):
+            continue
+        if isinstance(module, (nn.ModuleList, nn.ModuleDict)):
+            continue  # the block around it says more
+        experts = _experts(module)
+        beside = "" in claimed and "." not in name  # a router at the top of the model
+        if experts or (name and not beside and _CLASS.search(type(module).__name__) and any(
+                True for _ in module.parameters())):
+            found.append(Suspect(name, experts, _gate(name, module, experts)))
+    return found
+
+
+def _key(names: Dict[str, nn.Module], gate: str) -> Tuple[str, Optional[str]]:
+    """What to register, and how all gates like this one are found when its class says nothing."""
+    kind = type(names[gate])
+    if kind.__module__.startswith("torch."):
+        return "name", gate.rpartition(".")[2]
+    return repr(kind.__name__), None
+
+
+def _paste(names: Dict[str, nn.Module], suspect: Suspect) -> str:
+    block, gate = names[suspect.name], names[suspect.gate]
+    experts = suspect.experts or _outputs(gate)
+    k = next((getattr(m, n) for m in (block, gate) for n in ("top_k", "k", "num_experts_per_tok")
+              if isinstance(getattr(m, n, None), int)), 0)
+    key, last = _key(names, suspect.gate)
+    lines = ["def read(module, args, output):  # after the gate's forward; do as your block does",
+             f"    weights, indices = output.softmax(-1).topk({k or 2})"
+             + ("" if k else "  # 2: your k"),
+             f"    return indices, weights, None, {experts}"]
+    if last is None:
+        return "\n".join([*lines, f"moescope.register_router({key}, read)"])
+    return "\n".join([*lines, "for name, module in model.named_modules():",
+                      f"    if name.rpartition('.')[2] == {last!r}:",
+                      "        moescope.register_router(name, read)"])
+
+
+def message(names: Dict[str, nn.Module], doubt: List[Suspect], how: str) -> str:
+    """One sentence, and what to paste where the gate is known."""
+    first = next((s for s in doubt if s.gate), doubt[0])
+    kind = type(names[first.name]).__name__
+    size = f" of {first.experts} experts" if first.experts else " of experts"
+    words = (f"'{first.name}' ({kind}) looks like a mixture{size}, but how its router chooses is not "
+             "known, so nothing is captured; ")
+    if not first.gate:
+        return words + how
+    return (words + f"its gate seems to be '{first.gate}': check this and paste it, with "
+            f"moescope.register_router, before the profiler is made:\n{_paste(names, first)}")
