@@ -197,6 +197,16 @@ static void set_k(struct k_counts *k)
 
 static const char no_weights[] = "the program gave no router weights";
 
+/* 1 - H(w) / ln k from 1 - H(w) / ln E: over E, equal weights of the k chosen are not 0. */
+static struct value confidence_k(struct value confidence, uint32_t k, uint32_t experts)
+{
+	if (!confidence.known)
+		return confidence;
+	if (k < 2 || experts < 2)
+		return value_absent("one weight a token says nothing");
+	return value_of(1 - (1 - confidence.v) * log(experts) / log(k));
+}
+
 static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 {
 	static const char none[] = "no assignments";
@@ -215,6 +225,8 @@ static void set_what_ifs(struct routing_layer *layer, const struct sums *sums)
 	layer->drop_rate_measured = ratio((double)layer->dropped,
 					  (double)(layer->assignments + layer->dropped), none);
 	layer->router_confidence = ratio(sums->confidence, (double)sums->weighted, no_weights);
+	layer->router_confidence_k = confidence_k(layer->router_confidence, layer->k,
+						  layer->experts);
 	layer->router_entropy = ratio(sums->entropy, scored, no_scores);
 	layer->top1_prob = ratio(sums->top1, scored, no_scores);
 	layer->topk_mass = ratio(sums->topk_mass, scored, no_scores);
@@ -301,6 +313,8 @@ static int set_series(struct routing_layer *layer)
 			   &s->cv_excess);
 		set_k(&s->k);
 		s->router_confidence = ratio(s->confidence, (double)s->weighted, no_weights);
+		s->router_confidence_k = confidence_k(s->router_confidence, layer->k,
+						      layer->experts);
 		if (!s->load.known)
 			continue;
 		violation += s->load.max_violation;

@@ -44,7 +44,7 @@ struct routing_step {
 	struct k_counts k;
 	uint64_t weighted; /* tokens whose router weights were read, and their summed confidence */
 	double confidence;
-	struct value router_confidence;
+	struct value router_confidence, router_confidence_k;
 	struct value flops_router, flops_expert;
 	struct value router_ns; /* with router_time */
 };
@@ -79,7 +79,9 @@ struct routing_layer {
 
 	struct k_counts slots;
 
-	struct value router_confidence, router_entropy, top1_prob, topk_mass, margin;
+	struct value router_confidence,
+		router_confidence_k; /* _k: 0 where the k weights are equal */
+	struct value router_entropy, top1_prob, topk_mass, margin;
 	struct value drop_rate_measured; /* dropped / (assignments + dropped) */
 	struct routing_capacity_case capacity[ROUTING_FACTORS_MAX];
 	unsigned int n_capacity; /* at least 1 */

@@ -46,6 +46,18 @@ static bool judged(const struct routing_layer *layer)
 	       layer->cv_excess.known;
 }
 
+/* A layer has a row for each phase: the first of its rows, of those that `which` (NULL: any) holds
+ * for. */
+static bool first_row(const struct routing *routing, size_t row,
+		      bool (*which)(const struct routing_layer *))
+{
+	for (size_t i = 0; i < row; i++)
+		if (routing->layers[i].layer == routing->layers[row].layer &&
+		    (!which || which(&routing->layers[i])))
+			return false;
+	return true;
+}
+
 static bool collapsed(const struct routing_layer *layer)
 {
 	return judged(layer) && layer->load.entropy_norm < COLLAPSED_ENTROPY;
@@ -54,6 +66,11 @@ static bool collapsed(const struct routing_layer *layer)
 static bool uneven(const struct routing_layer *layer)
 {
 	return judged(layer) && !collapsed(layer) && layer->cv_excess.v > EXCESS_NOTE;
+}
+
+static bool steady(const struct routing_layer *layer)
+{
+	return judged(layer) && !collapsed(layer);
 }
 
 /* What the imbalance of the layers that `which` holds for costs, as the gain of the verdict; only
@@ -89,7 +106,7 @@ bool rule_router_collapsed(const struct run *run, const struct findings *f, stru
 
 		if (!collapsed(layer))
 			continue;
-		n++;
+		n += first_row(&f->routing, i, collapsed);
 		if (!worst || layer->load.entropy_norm < worst->load.entropy_norm)
 			worst = layer;
 	}
@@ -111,6 +128,26 @@ bool rule_router_collapsed(const struct run *run, const struct findings *f, stru
 	return true;
 }
 
+/* Experts that no phase of the layer of this row used; 0 where there was too little to use them. */
+static uint32_t dead_in_all_phases(const struct routing *routing, size_t row)
+{
+	const struct routing_layer *first = &routing->layers[row];
+	uint64_t total = 0;
+	uint32_t dead = 0;
+
+	for (uint32_t e = 0; e < first->experts; e++) {
+		uint64_t n = 0;
+
+		for (size_t i = row; i < routing->n; i++)
+			if (routing->layers[i].layer == first->layer &&
+			    routing->layers[i].experts == first->experts)
+				n += routing->layers[i].n[e];
+		dead += n == 0;
+		total += n;
+	}
+	return first->experts > 1 && (double)total >= ENOUGH_LOAD * first->experts ? dead : 0;
+}
+
 bool rule_dead_experts(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	double bytes = 0;
@@ -120,20 +157,23 @@ bool rule_dead_experts(const struct run *run, const struct findings *f, struct v
 	(void)run;
 	for (size_t i = 0; i < f->routing.n; i++) {
 		const struct routing_layer *layer = &f->routing.layers[i];
+		uint32_t here;
 
-		if (!judged(layer) || !layer->load.dead)
+		if (!first_row(&f->routing, i, NULL))
 			continue;
-		dead += layer->load.dead;
-		layers++;
-		if (layer->expert_bytes_touched.known && layer->load.unique)
-			bytes += layer->expert_bytes_touched.v / layer->load.unique *
-				 layer->load.dead;
+		here = dead_in_all_phases(&f->routing, i);
+		dead += here;
+		layers += here > 0;
+		if (here && layer->expert_bytes_touched.known && layer->load.unique)
+			bytes += layer->expert_bytes_touched.v / layer->load.unique * here;
 	}
 	if (!dead)
 		return false;
 	v->severity = SEVERITY_WARNING;
-	TITLE(v, "%" PRIu64 " dead expert%s in %zu layer%s: no token in the whole window", dead,
-	      dead == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
+	TITLE(v,
+	      "%" PRIu64
+	      " dead expert%s in %zu layer%s: no token in the whole window, in any phase",
+	      dead, dead == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
 	rule_evidence(v, "dead", EVIDENCE_COUNT, (double)dead);
 	rule_evidence(v, "layers", EVIDENCE_COUNT, (double)layers);
 	if (bytes > 0)
@@ -174,10 +214,11 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 		const struct routing_layer *layer = &f->routing.layers[i];
 
 		/* A collapsed one has its own verdict. */
-		if (!judged(layer) || collapsed(layer))
+		if (!steady(layer))
 			continue;
-		n++;
-		over += layer->cv_excess.v > EXCESS_NOTE;
+		n += first_row(&f->routing, i, steady);
+		if (uneven(layer))
+			over += first_row(&f->routing, i, uneven);
 		chance = chance && within_chance(layer);
 		if (!worst || layer->cv_excess.v > worst->cv_excess.v)
 			worst = layer;

@@ -97,7 +97,15 @@ const struct metric metrics[] = {
 	{ ROUTING, "router_confidence", "0..1",
 	  "1 - H(w_t) / ln E over the token's normalised router weights, mean over tokens.",
 	  ROUTER_WEIGHTS,
-	  "n/a when the program gives no weights; below level full of every eighth token." },
+	  "The weights of the k chosen alone: when they are equal it is 1 - ln k / ln E, not 0; see "
+	  "router_confidence_k. n/a when the program gives no weights; below level full of every "
+	  "eighth token." },
+	{ ROUTING, "router_confidence_k", "0..1",
+	  "1 - H(w_t) / ln k over the token's normalised router weights, mean over tokens: 0 when "
+	  "the k chosen have equal weights, 1 when one has all.",
+	  ROUTER_WEIGHTS,
+	  "n/a for k = 1, where one weight says nothing, and when the program gives no weights; "
+	  "below level full of every eighth token." },
 	{ ROUTING, "router_entropy", "nats",
 	  "entropy of the token's full score row, mean over tokens.", ROUTER_SCORES,
 	  "n/a when the program gives no scores; below level full of every eighth token." },
@@ -158,7 +166,8 @@ const struct metric metrics[] = {
 	{ ROUTING, "load_balance_score", "ratio", "the same as cv.", COUNTED,
 	  "For compatibility only, under 'legacy'." },
 	{ ROUTING, "routing_efficiency", "0..100", "clamp(100 - 10 * cv, 0, 100).", COUNTED,
-	  "For compatibility only, under 'legacy'." },
+	  "For compatibility only, under 'legacy'. No efficiency: with 6 of 8 experts dead it is "
+	  "still 82.7. balancedness and entropy_norm tell." },
 
 	{ TIMELINE, "kernel_time", "ns",
 	  "end - start of the device record. start = 0, end = 0 or end < start is untimed: counted "

@@ -239,6 +239,7 @@ int routing_text_layer(const struct scene *scene, const struct routing_layer *la
 			fprintf(out, " %u: %s", j, format_count((double)layer->slots.hist[j]).text);
 	fputc('\n', out);
 	line(scene, out, "router confidence", layer->router_confidence, "");
+	line(scene, out, "... among the k", layer->router_confidence_k, "");
 	line(scene, out, "router entropy", layer->router_entropy, "");
 	line(scene, out, "top-1 probability", layer->top1_prob, "");
 	line(scene, out, "top-k mass", layer->topk_mass, "");

@@ -43,6 +43,7 @@ static const struct grid_column columns[] = {
 	{ .key = "tile_rows", .unit = GRID_INT },
 	{ .key = "tile_waste", .unit = GRID_RATIO },
 	{ .key = "router_confidence", .unit = GRID_RATIO },
+	{ .key = "router_confidence_k", .unit = GRID_RATIO },
 	{ .key = "router_entropy", .unit = GRID_RATIO },
 	{ .key = "top1_prob", .unit = GRID_RATIO },
 	{ .key = "topk_mass", .unit = GRID_RATIO },
@@ -114,6 +115,7 @@ static void fill_rest(const struct routing_layer *layer, struct cell *cell)
 	*cell++ = cell_uint(layer->tile_rows);
 	*cell++ = cell_value(layer->tile_waste);
 	*cell++ = cell_value(layer->router_confidence);
+	*cell++ = cell_value(layer->router_confidence_k);
 	*cell++ = cell_value(layer->router_entropy);
 	*cell++ = cell_value(layer->top1_prob);
 	*cell++ = cell_value(layer->topk_mass);
@@ -199,6 +201,7 @@ static void series(struct json *json, const struct scene *scene, const struct ro
 		grid_json_value(json, "cv_excess", step->cv_excess);
 		grid_json_value(json, "k_mean", step->k.mean);
 		grid_json_value(json, "router_confidence", step->router_confidence);
+		grid_json_value(json, "router_confidence_k", step->router_confidence_k);
 		grid_json_value(json, "flops_router", step->flops_router);
 		grid_json_value(json, "flops_expert", step->flops_expert);
 		counts(json, "load", step->n, layer->experts);

@@ -44,8 +44,8 @@ static int32_t slot_of(const struct moescope_routing *routing, uint64_t t, uint3
 }
 
 /* Inlined once for each type, so that the loop over all slots does not ask for it. */
-static inline __attribute__((always_inline)) void
-count_slots_as(const struct moescope_routing *routing, enum moescope_number type, struct counts *to)
+static inline __attribute__((always_inline)) void count_slots_as(
+	const struct moescope_routing *routing, enum moescope_number type, struct counts *to)
 {
 	struct row_routing *row = to->row;
 

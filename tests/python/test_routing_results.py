@@ -23,7 +23,7 @@ KEYS = ("flops_total_mean flops_total_std flops_total_p50 flops_total_p95 flops_
         "latency_max_ms latency_p50_ms latency_p95_ms latency_p99_ms active_experts_mean "
         "active_experts_std k_mean k_std k_min k_max expert_load_mean expert_load_std "
         "expert_load_cv expert_load_gini expert_load_entropy router_confidence_mean "
-        "router_confidence_std memory_mean_mb memory_max_mb total_steps "
+        "router_confidence_std router_confidence_k_mean memory_mean_mb memory_max_mb total_steps "
         "total_tokens_profiled").split()
 
 

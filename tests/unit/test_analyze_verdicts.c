@@ -94,6 +94,45 @@ static void test_routing_rules(void **state)
 	}
 }
 
+/* A layer in training and in one request. */
+static void add_phase(struct run *run, int32_t layer, uint8_t phase, uint32_t *load)
+{
+	uint32_t total = load[0] + load[1] + load[2] + load[3], hist[] = { 0, total };
+	struct row_routing row = { .layer = layer,
+				   .phase = phase,
+				   .k = 1,
+				   .tokens = total,
+				   .experts = 4,
+				   .k_slots = 2,
+				   .load = load,
+				   .k_hist = hist };
+
+	fake_add_routing(run, 0, &row);
+}
+
+static void test_phases_of_a_layer_are_one_layer(void **state)
+{
+	uint32_t training[] = { 2510, 2490, 2500, 2500 }, request[] = { 60, 60, 60, 0 };
+	uint32_t never[] = { 2500, 2500, 2500, 0 };
+	struct run *run = fake_run_new();
+	struct judged j;
+
+	(void)state;
+	for (int32_t layer = 0; layer < 2; layer++) {
+		add_phase(run, layer, MOESCOPE_FORWARD, training);
+		add_phase(run, layer, MOESCOPE_DECODE, request);
+	}
+	SILENT(run, "dead-experts"); /* the request did not touch one; training did */
+	add_phase(run, 2, MOESCOPE_FORWARD, never);
+	add_phase(run, 2, MOESCOPE_DECODE, request);
+	j = judge(run);
+	assert_string_equal(judged_find(&j, "dead-experts")->title,
+			    "1 dead expert in 1 layer: no token in the whole window, in any phase");
+	assert_non_null(strstr(judged_find(&j, "routing-imbalance")->title, "in 3 of 3 layers"));
+	judged_release(&j);
+	fake_run_free(run);
+}
+
 static void test_chance_is_named(void **state)
 {
 	uint32_t even[] = { 2510, 2490, 2500, 2500 };
@@ -382,6 +421,7 @@ int main(void)
 		cmocka_unit_test(test_empty_run_says_nothing),
 		cmocka_unit_test(test_end_of_program),
 		cmocka_unit_test(test_routing_rules),
+		cmocka_unit_test(test_phases_of_a_layer_are_one_layer),
 		cmocka_unit_test(test_chance_is_named),
 		cmocka_unit_test(test_drops_and_self_check),
 		cmocka_unit_test(test_step_rules),

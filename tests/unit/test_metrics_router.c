@@ -45,6 +45,9 @@ static void test_weights_and_scores(void **state)
 	assert_int_equal(r.n, 1);
 	/* 1 - ln 2 / ln 4 and, with all weight on one expert, 1. */
 	NEAR(r.layers[0].router_confidence.v, (0.5 + 1) / 2);
+	/* Among the two chosen: indifferent is 0, all weight on one 1. */
+	NEAR(r.layers[0].router_confidence_k.v, (0.0 + 1) / 2);
+	NEAR(r.layers[0].steps[0].router_confidence_k.v, (0.0 + 1) / 2);
 	/* 1/2 of 1 bit, 1/4 of 2, 2/8 of 3, in nats; and none. */
 	NEAR(r.layers[0].router_entropy.v, 1.75 * log(2) / 2);
 	NEAR(r.layers[0].top1_prob.v, (0.5 + 1) / 2);

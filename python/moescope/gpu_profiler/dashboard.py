@@ -59,7 +59,8 @@ def text(stats: Dict[str, Any]) -> str:
                                            lambda pct: f"{pct:.1f}%"),
         "  Load balance score:  " + number(score, "{:.2f}")
         + (f" ({word(excess, BALANCE)}; 1 is even)" if excess is not None else ""),
-        f"  Routing efficiency:  {number(routing['routing_efficiency'], '{:.1f}%')}",
+        f"  Routing efficiency:  {number(routing['routing_efficiency'], '{:.1f}')} "
+        "(legacy: 100 - 10 cv; dead experts hardly move it)",
     ]
     return "\n".join(lines)
 

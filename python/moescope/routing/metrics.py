@@ -50,6 +50,7 @@ class RouterMetrics:
                 "active_experts": sum(1 for n in one["load"] if n), "k_avg": one["k_mean"],
                 "latency_ms": sample.latency_ms if sample else None,
                 "router_conf": one["router_confidence"],
+                "router_conf_k": one["router_confidence_k"],
                 "memory_mb": sample.memory_mb if sample else None,
                 "timestamp": sample.time if sample else None,
                 "device": sample.device if sample else self._view.device,

@@ -21,7 +21,7 @@ MODES = ("counts", "tokens")
 _SUMMARY = [("steps", "total_steps"), ("tokens", "total_tokens_profiled"), ("k", "k_mean"),
             ("load cv", "expert_load_cv"), ("gini", "expert_load_gini"),
             ("entropy", "expert_load_entropy"), ("FLOPs/step", "flops_total_mean"),
-            ("gate ms", "latency_mean_ms"), ("confidence", "router_confidence_mean")]
+            ("gate ms", "latency_mean_ms"), ("confidence of k", "router_confidence_k_mean")]
 
 
 def _forget_compiled() -> None:

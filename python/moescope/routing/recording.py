@@ -108,7 +108,8 @@ def _merge(table: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
             if have is None:
                 by_step[one["step"]] = dict(one, phase=row["phase"])
                 continue
-            _mean(have, one, "router_confidence")
+            for key in ("router_confidence", "router_confidence_k"):
+                _mean(have, one, key)
             for key in ("load", "k_hist"):
                 have[key] = _add(have[key], one[key])
             for key in ("flops_router", "flops_expert"):

@@ -78,6 +78,7 @@ def summarise(rows: List[Dict[str, Any]], loads: Sequence[int],
         "expert_load_cv": cv(loads), "expert_load_gini": gini(loads),
         "expert_load_entropy": entropy(loads),
         "router_confidence_mean": mean(sure), "router_confidence_std": std(sure),
+        "router_confidence_k_mean": mean(_known(rows, "router_conf_k")),
         "memory_mean_mb": mean(memory), "memory_max_mb": max(memory, default=None),
         "total_steps": len(rows), "total_tokens_profiled": tokens,
     }
