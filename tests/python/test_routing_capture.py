@@ -244,6 +244,83 @@ def test_tokens_mode_keeps_order_weights_and_scores(model, tmp_path):
         float(sure.mean()), abs=1e-4)
 
 
+def test_the_experts_of_each_token_as_numpy(model):
+    chosen = []
+    gate = [m for n, m in model.named_modules() if n.endswith(".gate")][1]
+
+    def keep(_module, _args, output):
+        logits = output[0] if isinstance(output, tuple) else output
+        chosen.append(logits.float().softmax(-1).topk(2, -1)[1])
+    mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    hook = gate.register_forward_hook(keep)
+    with moescope.MoEProfiler(model, mode="tokens", warmup_steps=1) as profiler, torch.no_grad():
+        model(ids(1, 4))
+        model(ids(2, 5), attention_mask=mask)
+        model(ids(1, 3, 2))
+    hook.remove()
+    got = profiler.token_experts(1)
+    chosen[1][~mask.reshape(-1).bool()] = -1
+    assert list(got) == [1, 2] and got[1].dtype == "int32"
+    assert [got[step].tolist() for step in got] == [one.tolist() for one in chosen[1:]]
+    with pytest.raises(ValueError, match="0 to 1"):
+        profiler.token_experts(2)
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        model(ids(1, 4))
+    with pytest.raises(moescope.NotCaptured, match="mode=\"tokens\""):
+        profiler.token_experts(0)
+
+
+def test_gates_are_timed_in_some_of_many_steps(model):
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        for _ in range(70):
+            model(ids(1, 1))
+    rows = profiler.wrappers[0].metrics.rows()
+    assert [row["step"] for row in rows if row["latency_ms"]] == [*range(16), 64]
+    assert len(rows) == 70 and all(row["timestamp"] for row in rows)
+
+
+def test_a_changed_call_is_looked_at_again():
+    """The same layer with other shapes, types and places of its arguments."""
+
+    class Experts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.num_experts = 4
+            self.up_proj = torch.nn.Parameter(torch.ones(4, 6, 3))
+            self.down_proj = torch.nn.Parameter(torch.ones(4, 3, 6))
+
+        def forward(self, hidden, indices, weights):
+            return hidden
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts, self.calls = Experts(), []
+
+        def forward(self, x):
+            args, kwargs = self.calls.pop(0)
+            return self.experts(x, *args, **kwargs)
+    experts = Model()
+    long = torch.tensor([[0, 1], [2, 1]])
+    half = torch.ones(2, 2, dtype=torch.bfloat16)
+    wide = torch.arange(8).reshape(2, 4)
+    calls = [((long, half), {}), ((long, half), {}), ((long.int(), half), {}),
+             ((wide[:, :2] % 4, half), {}), ((wide[:, ::2] % 4, half.float()), {}),
+             ((long[:1], half[:1]), {}), ((), dict(indices=long, weights=half)),
+             ((half, long), {}), ((long.short(), half.double()), {}), ((long, half), {})]
+    experts.calls = list(calls)
+    with moescope.MoEProfiler(experts) as profiler, torch.no_grad():
+        for _ in calls:
+            experts(torch.ones(2, 3))
+    want = []
+    for args, kwargs in calls:
+        given = [t for t in (*args, *kwargs.values()) if not t.is_floating_point()][0]
+        want.append(torch.bincount(given.reshape(-1).long(), minlength=4).tolist())
+    rows = profiler.wrappers[0].metrics._series()
+    assert [row["load"] for row in rows] == want
+    assert all(row["router_confidence_k"] == pytest.approx(0, abs=1e-6) for row in rows)
+
+
 def test_closed(model):
     profiler = moescope.MoEProfiler(model)
     profiler.close()

@@ -5,9 +5,9 @@ Counts come from the run by `moescope routing RUN --json --layer N`; latency, me
 from this process, which alone knows them."""
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .. import frames
+from .. import errors, frames
 from . import summary
-from .recording import Recording, series
+from .recording import Recording, series, token_experts
 from .samples import Watcher
 
 COLUMNS = ["step", "flops_total", "flops_router", "flops_expert", "active_experts", "k_avg",
@@ -82,6 +82,19 @@ class RouterMetrics:
         ascending order, not in the order of the tokens: the run keeps their histogram."""
         return [[k for k, n in enumerate(row["k_hist"]) for _ in range(n)]
                 for row in self._series()]
+
+    def token_experts(self) -> Dict[int, Any]:
+        """{step: numpy array [tokens, k]} of a profiler with mode="tokens": the experts of each token
+        in the order of the tokens; -1 in rows that are padding, -2 in slots that a token did not use,
+        -3 where the expert was full."""
+        source, steps = self._view.source(), [row["step"] for row in self._series()]
+        if source is None or not steps:
+            return {}
+        found = token_experts(source[0], source[1])
+        if not found:
+            raise errors.NotCaptured("the experts of each token were not kept; give the profiler "
+                                     'mode="tokens"')
+        return {step: found[step] for step in steps if step in found}
 
     @property
     def device(self) -> str:

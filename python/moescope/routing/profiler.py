@@ -202,6 +202,13 @@ class MoEProfiler:
         self._check_open()
         return {view.key: view.metrics for view in self.wrappers}
 
+    def token_experts(self, layer: int = 0) -> Dict[int, Any]:
+        """With mode="tokens": {step: numpy array [tokens, k]}, the experts of each token."""
+        self._check_open()
+        if not 0 <= layer < len(self.wrappers):
+            raise ValueError(f"layer {layer} is not one of 0 to {len(self.wrappers) - 1}")
+        return self.wrappers[layer].metrics.token_experts()
+
     def to_df(self) -> Any:
         """All layers in one table."""
         self._check_open()

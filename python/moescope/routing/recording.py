@@ -99,6 +99,33 @@ def series(recording: Recording, layer: int, steps: Optional[Set[int]]) -> List[
     return [row for row in rows if steps is None or row["step"] in steps]
 
 
+def token_experts(recording: Recording, layer: int) -> Dict[int, Any]:
+    """{step: numpy array [tokens, k]} of this process, calls of a step one below the other."""
+    import numpy
+
+    def rows(columns: str, table: str) -> Any:
+        text = lib.run_tool("sql", recording.path, "--csv", f"select {columns} from {table} "
+                            f"where layer = {layer} and pid = {os.getpid()}")
+        numbers = text.replace(",", " ").split()[len(columns.split(",")):]
+        return numpy.array(numbers, dtype=numpy.int64).reshape(-1, len(columns.split(",")))
+
+    calls, experts = rows("step,k,slots", "routed"), rows("expert", "routed_slots")[:, 0]
+    found: Dict[int, List[Any]] = {}
+    at = 0
+    for step, k, slots in calls.tolist():
+        part = experts[at:at + slots].astype(numpy.int32).reshape(-1, k)
+        at += slots
+        have = found.setdefault(step, [])
+        width = max(k, have[0].shape[1]) if have else k
+        found[step] = [_wider(numpy, one, width) for one in have + [part]]
+    return {step: numpy.concatenate(parts) for step, parts in sorted(found.items())}
+
+
+def _wider(numpy: Any, rows: Any, k: int) -> Any:
+    """Calls of one step with another k: their further slots are unused."""
+    return numpy.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=lib.SLOT_UNUSED)
+
+
 def _merge(table: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     """Rows of one step in several phases become one: counts add up, means are by tokens."""
     by_step: Dict[int, Dict[str, Any]] = {}
