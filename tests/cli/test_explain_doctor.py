@@ -19,8 +19,8 @@ NVML, CUPTI = (os.path.join(os.path.dirname(MOESCOPE), "tests", f"libfake_{name}
 
 # Every metric that the project defines; explain must know each.
 METRICS = """load utilization_pct imbalance balancedness max_violation cv gini entropy_norm dead
-starved overloaded cv_floor imbalance_floor cv_excess k router_confidence router_entropy top1_prob
-topk_mass margin drop_rate pad_waste tile_waste coactivation affinity repeat_rate hot_persistence
+starved overloaded cv_floor imbalance_floor cv_excess k router_confidence router_confidence_k
+router_entropy top1_prob topk_mass margin drop_rate pad_waste tile_waste coactivation affinity repeat_rate hot_persistence
 unique_experts expert_bytes_touched flops_router flops_expert self_check load_balance_score
 routing_efficiency kernel_time gpu_busy gpu_idle launch_latency launch_overhead overlap_pct
 self_time total_time theoretical_occupancy achieved_occupancy sm_pct tensor_pct dram_pct l2_hit_pct

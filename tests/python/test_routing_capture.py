@@ -270,6 +270,31 @@ def test_the_experts_of_each_token_as_numpy(model):
         profiler.token_experts(0)
 
 
+@pytest.mark.parametrize("mode", ["counts", "tokens"])
+def test_a_decoded_token_costs_no_operation_of_torch(mode):
+    """Hooks hand tensors on as they are: the model's own operations, and no others."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Count(TorchDispatchMode):
+        n = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.n += 1
+            return func(*args, **(kwargs or {}))
+
+    model, token = make("DeepseekV3"), ids(1, 1)
+
+    def operations():
+        with Count() as count:
+            model(token, use_cache=False)
+        return count.n
+    with torch.no_grad():
+        bare = operations()
+        with moescope.MoEProfiler(model, mode=mode) as profiler:
+            assert [operations() for _ in range(20)][1:] == [bare] * 19
+    assert profiler.wrappers[0].get_summary()["total_tokens_profiled"] == 20
+
+
 def test_gates_are_timed_in_some_of_many_steps(model):
     with moescope.MoEProfiler(model) as profiler, torch.no_grad():
         for _ in range(70):
@@ -347,6 +372,52 @@ def test_import_does_not_import_torch():
     code = ("import sys, moescope; from moescope import frames; "
             "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules), 'heavy'")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tensors_reach_a_device_as_they_are():
+    """The recorder of a device, scripted: what it is told of each call, against the tensors."""
+    import ctypes
+    from types import SimpleNamespace
+
+    from moescope.routing.device import DeviceSender
+
+    class Recorder:
+        device = SimpleNamespace(index=-1)
+
+        def __init__(self):
+            self.told, self.status = [], 0
+
+        def route(self, what):
+            slots = (ctypes.c_int64 if what.indices_type == lib.I64 else ctypes.c_int32)
+            count = what.tokens * what.k
+            mask = (ctypes.c_uint8 * what.tokens).from_address(what.mask) if what.mask else []
+            self.told.append((what.layer, what.phase, what.experts, what.k, what.weights_type,
+                              bool(what.weights), list(mask),
+                              list((slots * count).from_address(what.indices))))
+            return self.status
+
+        def words(self, status):
+            return f"failed {status}"
+
+    recorder = Recorder()
+    sender = DeviceSender(5, recorder)
+    indices, weights = torch.tensor([[0, 1], [3, 2]]), torch.ones(2, 2, dtype=torch.bfloat16)
+    mask = torch.tensor([True, False])
+    assert sender.send(lib.DECODE, 4, indices, weights) == ""
+    assert sender.again(lib.PREFILL, indices + 0, weights, mask.data_ptr())
+    assert sender.again(lib.DECODE, indices.flip(0), weights, None)
+    same = (5, lib.DECODE, 4, 2, lib.BF16, True)
+    assert recorder.told == [(*same, [], [0, 1, 3, 2]),
+                             (5, lib.PREFILL, *same[2:], [1, 0], [0, 1, 3, 2]),
+                             (*same, [], [3, 2, 0, 1])]
+    for other in ((indices[:1], weights[:1]), (indices.int(), weights), (indices, None),
+                  (indices, weights.float()), (indices.t(), weights), (indices, weights[:1])):
+        assert not sender.again(lib.DECODE, *other, None)
+    assert len(recorder.told) == 3
+    recorder.status = -22
+    assert not sender.again(lib.DECODE, indices, weights, None)
+    assert sender.send(lib.DECODE, 4, indices.int()) == "failed -22"
+    assert recorder.told[-1][4:6] == (lib.F32, False)
 
 
 def test_steps_of_the_program_reach_a_device(model, tmp_path, monkeypatch):
