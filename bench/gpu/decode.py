@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What MoEProfiler costs in eager decoding, one token of one sequence: decode.py [options]
 
-A Mixtral-shaped model of 24 layers decodes in one process. A round is a few steps with no hooks, with
-those of MoEProfiler, and with a plain hook a layer that adds torch.bincount of the experts' indices to
-a tensor; hooks are put on and off between them, so that all see the same clocks and neighbours. On a
-GPU the figure is wall time; on a CPU, which other programs may share, the CPU time of the thread, and
-beside it that of the profiler's own thread.
+A Mixtral-shaped model of 24 layers decodes in one process. A round is a few steps with no hooks,
+with those of MoEProfiler, and with a plain hook a layer that adds torch.bincount of the experts'
+indices to a tensor; hooks are put on and off between them, so that all see the same clocks and
+neighbours. On a GPU the figure is wall time; on a CPU, which other programs may share, the CPU
+time of the thread, and beside it that of the profiler's own thread.
 
 First the counts of some steps are compared with a plain hook's. The table has each cost with an
-interval for its median over the rounds, the JSON file all rounds. A minute or less; --device cpu for
-a machine without a GPU.
+interval for its median over the rounds, the JSON file all rounds. A minute or less; --device cpu
+for a machine without a GPU.
 """
 import argparse
 import json
@@ -32,7 +32,7 @@ import moescope  # noqa: E402
 from moescope import _library as lib  # noqa: E402
 from harness import interval, spread  # noqa: E402
 
-PROMPT, LONGEST = 16, 256
+LONGEST = 256
 
 
 def build(args):
@@ -191,8 +191,8 @@ def main():
     profiler.stop()
     shutil.rmtree(folder)
     bare = statistics.median(times["bare"])
-    print(f"{args.layers} layers on {args.device}, mode {args.mode}: a bare step takes {bare:.0f} µs; "
-          f"{rounds} rounds of {args.steps} steps; counts {'exact' if right else 'DIFFER'}")
+    print(f"{args.layers} layers on {args.device}, mode {args.mode}: a bare step takes {bare:.0f} "
+          f"µs; {rounds} rounds of {args.steps} steps; counts {'exact' if right else 'DIFFER'}")
     result = {"device": args.device, "mode": args.mode, "layers": args.layers, "exact": right,
               "torch": torch.__version__, "bare_us": bare, "drain_us": drained, "methods": {},
               "rounds_us": times}
