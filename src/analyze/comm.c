@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyze/comm_inside.h"
+#include "analyze/kernel_class.h"
 
 static int measure_devices(struct comm_sweep *s)
 {
@@ -163,9 +164,13 @@ int comm_analyze_at(const struct attribution *at, const struct device_lanes *lan
 		    const struct selection *sel, const struct kernel_classes *classes,
 		    struct comm *ret_comm)
 {
-	struct comm_sweep s = { .run = at->run, .sel = sel, .lanes = lanes, .classes = classes };
-	int r;
+	struct comm_sweep s = { .run = at->run, .sel = sel, .lanes = lanes };
+	struct kernel_classes *own = NULL;
+	int r = classes ? 0 : kernel_classes_new(NULL, &own, NULL);
 
+	if (r < 0)
+		return r;
+	s.classes = own ? own : classes;
 	s.at = attribution_needed(at->run, sel) ? at : NULL;
 	r = build(&s);
 	lane_order_release(&s.records);
@@ -183,6 +188,7 @@ int comm_analyze_at(const struct attribution *at, const struct device_lanes *lan
 		comm_release(&s.comm);
 	}
 	comm_rows_release(&s.rows);
+	kernel_classes_free(own);
 	return r;
 }
 

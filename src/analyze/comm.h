@@ -3,8 +3,8 @@
  * Communication between devices and ranks: how long, beside what, and who waits for whom.
  *
  * transport  what moves the data, by the name of the kernel: nccl (its name holds "nccl"), expert
- *            (expert parallelism: DeepEP and the like), nvshmem, other (class collective by
- *            kernel_class.h, or a collective record)
+ *            (expert parallelism: DeepEP and the like, classes dispatch, combine and notify of
+ *            kernel_class.h), nvshmem, other (class collective, or a collective record)
  * compute    every kernel that is no communication
  * time       of a set of kernels: length of their union on a device
  * overlap    length of (communication and compute at once); of one transport: with all kernels
@@ -105,7 +105,7 @@ struct comm {
 	struct value wait_pct; /* of the time of exposed_pct */
 };
 
-/* classes NULL: no kernel is of transport `other` for its name. */
+/* classes NULL: the built-in ones. */
 int comm_analyze(const struct run *run, const struct selection *sel,
 		 const struct kernel_classes *classes, struct comm *ret_comm);
 /* With what is there already. */

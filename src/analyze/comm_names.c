@@ -39,12 +39,15 @@ const char *comm_transport_name(enum comm_transport transport)
 
 static enum comm_transport transport_of(const struct comm_names *names, const char *name)
 {
+	const char *class;
+
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasestr(name, words[i].text))
 			return words[i].transport;
-	if (names->classes && !strcmp(kernel_class_of(names->classes, name), "collective"))
-		return COMM_OTHER;
-	return COMM_NONE;
+	class = kernel_class_of(names->classes, name);
+	if (!kernel_class_communicates(class))
+		return COMM_NONE;
+	return strcmp(class, "collective") ? COMM_EXPERT : COMM_OTHER;
 }
 
 void comm_names_init(struct comm_names *names, const struct run *run,

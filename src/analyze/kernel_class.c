@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Classes of kernels; see kernel_class.h.
- *
- * The order carries the meaning: names of templates hold the names of everything they are made
- * of, so the telling words come before the common ones. Patterns avoid "::", so that they hold
- * for mangled names too.
  */
 #include "analyze/kernel_class.h"
 
@@ -15,38 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/kernel_name.h"
+#include "analyze/kernel_patterns.h"
 #include "base/buf.h"
-
-static const struct {
-	const char *class, *pattern;
-} builtin[] = {
-	{ "collective", "nccl|rccl|nvshmem|deep_ep|::ep::|[0-9]ep[0-9](internode|intranode|"
-			"cuda)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|"
-			"cross_device_reduce" },
-	{ "attention", "flash|fmha|sdpa|attention|attn|mha_|compute_dot_do_o|convert_dq_to" },
-	{ "routing", "top_?k|moe_align|expert_sort|sort_?expert|moe_?gating|router|routing" },
-	{ "grouped_gemm", "group_?problem_?shape|group(ed)?_?(gemm|mm)|fused_moe|moe_?gemm|"
-			  "moe_?fc|ptr_array_tma" },
-	/* Not the library fbgemm, most of which is embeddings. Convolutions are matrix products. */
-	{ "gemm", "(^|[^b])gemm|(^|[^f])bgemm|gemv|nvjet|cutlass|cublas|xmma|splitk|matmul|"
-		  "scudnn|convolve|winograd|[wd]grad_(alg|engine)" },
-	{ "normalisation", "layer_?norm|rms_?norm|group_?norm|batch_?norm|bn_(fw|bw)|soft_?max" },
-	{ "routing", "sort|histogram|bincount" },
-	{ "reduction", "device_?scan|_scan_|cumsum|nll_loss|cross_entropy" },
-	{ "copy", "copy_kern|cat_?array|memcpy" },
-	{ "elementwise", "elementwise_kernel_with_index" },
-	{ "permute", "permut|transpose|scatter|gather|index|embedding|shuffle" },
-	{ "reduction", "reduc|argmax|argmin|triton_(red|per)_" },
-	{ "elementwise",
-	  "elementwise|pointwise|multi_tensor|triton_poi_|act_and_mul|silu|gelu|relu|"
-	  "rotary|rope_|_rope|adam|dropout|fill|arange|distribution" },
-	{ "copy", "copy" },
-	{ "other", ".*" },
-};
 
 struct rule {
 	const char *class;
-	char *owned; /* a class of the file; NULL: `class` is in `builtin` or of an earlier rule */
+	char *owned; /* a class of the file; NULL: `class` is of the table or of an earlier rule */
+	enum kernel_pattern_in in;
 	bool compiled;
 	regex_t regex;
 };
@@ -66,25 +38,25 @@ static const char *known_class(const struct kernel_classes *classes, const char 
 }
 
 /* The message of regcomp in `message`; 0, -ENOMEM or -EINVAL. */
-static int add_rule(struct kernel_classes *classes, const char *class, const char *pattern,
-		    bool copied, char *message, size_t size)
+static int add_rule(struct kernel_classes *classes, const struct kernel_pattern *from, bool copied,
+		    char *message, size_t size)
 {
-	const char *known = known_class(classes, class);
+	const char *known = known_class(classes, from->class);
 	struct rule *rule;
 	int code;
 
 	if (array_grow(&classes->rules, &classes->capacity, classes->n + 1, sizeof(*rule)) < 0)
 		return -ENOMEM;
 	rule = &classes->rules[classes->n];
-	*rule = (struct rule){ .class = known ? known : class };
+	*rule = (struct rule){ .class = known ? known : from->class, .in = from->in };
 	if (!known && copied) {
-		rule->owned = strdup(class);
+		rule->owned = strdup(from->class);
 		if (!rule->owned)
 			return -ENOMEM;
 		rule->class = rule->owned;
 	}
 	classes->n++;
-	code = regcomp(&rule->regex, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
+	code = regcomp(&rule->regex, from->pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
 	if (code == REG_ESPACE)
 		return -ENOMEM;
 	if (code) {
@@ -111,7 +83,8 @@ static int add_line(struct kernel_classes *classes, char *line, const char *path
 			       "example 'attention<TAB>my_flash'",
 			       number, path);
 	*tab = '\0';
-	r = add_rule(classes, line, tab + 1, true, message, sizeof(message));
+	r = add_rule(classes, &(struct kernel_pattern){ line, IN_NAME, tab + 1 }, true, message,
+		     sizeof(message));
 	if (r == -EINVAL)
 		return err_set(err, r,
 			       "line %u of '%s' has a pattern that is no regular "
@@ -150,9 +123,8 @@ int kernel_classes_new(const char *path, struct kernel_classes **ret_classes, st
 		return err_sys(err, -ENOMEM, "cannot keep the classes of kernels");
 	if (path)
 		r = add_file(classes, path, err);
-	for (size_t i = 0; r >= 0 && i < sizeof(builtin) / sizeof(builtin[0]); i++) {
-		r = add_rule(classes, builtin[i].class, builtin[i].pattern, false, message,
-			     sizeof(message));
+	for (size_t i = 0; r >= 0 && i < n_kernel_patterns; i++) {
+		r = add_rule(classes, &kernel_patterns[i], false, message, sizeof(message));
 		if (r < 0)
 			err_sys(err, r, "cannot keep the classes of kernels");
 	}
@@ -179,8 +151,27 @@ void kernel_classes_free(struct kernel_classes *classes)
 
 const char *kernel_class_of(const struct kernel_classes *classes, const char *name)
 {
+	char *function = NULL;
+	const char *class = "other", *texts[2];
+
+	/* Without memory for it the whole name has to do. */
+	texts[IN_FUNCTION] = kernel_short_name(name, &function) < 0 ? name : function;
+	texts[IN_NAME] = name;
 	for (size_t i = 0; i < classes->n; i++)
-		if (!regexec(&classes->rules[i].regex, name, 0, NULL, 0))
-			return classes->rules[i].class;
-	return "other";
+		if (!regexec(&classes->rules[i].regex, texts[classes->rules[i].in], 0, NULL, 0)) {
+			class = classes->rules[i].class;
+			break;
+		}
+	free(function);
+	return class;
+}
+
+bool kernel_class_communicates(const char *class)
+{
+	static const char *const classes[] = { "collective", "dispatch", "combine", "notify" };
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (!strcmp(class, classes[i]))
+			return true;
+	return false;
 }

@@ -6,6 +6,8 @@
 #ifndef ANALYZE_KERNEL_CLASS_H
 #define ANALYZE_KERNEL_CLASS_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct kernel_classes;
@@ -15,9 +17,24 @@ struct kernel_classes;
 int kernel_classes_new(const char *path, struct kernel_classes **ret_classes, struct err *err);
 void kernel_classes_free(struct kernel_classes *classes);
 
-/* "gemm" "grouped_gemm" "attention" "normalisation" "elementwise" "reduction" "routing" "permute"
- * "collective" "copy" "other", or a class of the file. Lives as long as `classes`; the same
- * address for the same class. */
+/* One of the classes below, or one of the file. Lives as long as `classes`; the same address for the
+ * same class.
+ *
+ * gemm           matrix products, convolutions too
+ * grouped_gemm   products of several experts at once
+ * attention      also linear attention and state-space layers
+ * normalisation  norms and softmax
+ * routing        which tokens go to which expert: top-k, sorting, histograms, offsets
+ * permute        tokens or rows gathered, scattered, looked up
+ * quantisation   to and from narrow formats, with their scales
+ * transpose      the layout of a tensor changed
+ * elementwise, reduction, copy, fft
+ * collective     communication; that of expert parallelism is apart: dispatch, combine, and notify
+ *                (counts exchanged before the transfer, barriers)
+ * other          nothing in the name tells */
 const char *kernel_class_of(const struct kernel_classes *classes, const char *name);
+
+/* Whether kernels of the class move data between devices: collective, dispatch, combine, notify. */
+bool kernel_class_communicates(const char *class);
 
 #endif

@@ -217,7 +217,8 @@ const struct metric metrics[] = {
 	  "of a trace. Figures that it did not collect have no row." },
 	{ COMMUNICATION, "comm_time", "ns",
 	  "length of the union of the communication kernels of a device: those of NCCL, of expert "
-	  "parallelism, of NVSHMEM, of class collective, and those with a collective record.",
+	  "parallelism, of NVSHMEM, of a class that communicates (collective, dispatch, combine, "
+	  "notify), and those with a collective record.",
 	  DEVICE, "By the names of kernels where no record says it. " NO_RECORDS },
 	{ COMMUNICATION, "compute_time", "ns",
 	  "length of the union of all kernels that do not communicate; non_compute_ns is gpu_busy "

@@ -177,8 +177,11 @@ static const struct {
 	{ "attention",
 	  "_ZN5flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsEEv16Flash_fwd_params" },
 	{ "attention", "paged_attention_v2_kernel" },
-	{ "collective", "void dpsk::ep::internode::combine<false, 8>(int4*, float*)" },
-	{ "collective", "2ep9internode8dispatch" },
+	{ "combine", "void dpsk::ep::internode::combine<false, 8>(int4*, float*)" },
+	{ "dispatch", "2ep9internode8dispatch" },
+	{ "notify", "void dpsk::ep::internode::cached_notify<false>(int, int, int)" },
+	{ "notify", "void dpsk::ep::internode::notify_dispatch<false, 8>(int const*, long*)" },
+	{ "dispatch", "void dpsk::ep::cuda::get_dispatch_layout<256, 32, 8>(long const*)" },
 	{ "collective",
 	  "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)" },
 	{ "routing", "void vllm::moe::topkGatingSoftmax<8, 64, 4, 16, int>(float const*)" },
@@ -295,6 +298,18 @@ static void test_own_classes_come_first(void **state)
 	kernel_classes_free(classes);
 	unlink(path);
 	free(path);
+}
+
+static void test_which_communicate(void **state)
+{
+	static const char *const yes[] = { "collective", "dispatch", "combine", "notify" };
+	static const char *const no[] = { "gemm", "grouped_gemm", "permute", "copy", "other", "" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		assert_true(kernel_class_communicates(yes[i]));
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		assert_false(kernel_class_communicates(no[i]));
 }
 
 static void test_bad_files(void **state)
@@ -418,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_real_names),
 		cmocka_unit_test(test_the_list_is_whole),
 		cmocka_unit_test(test_own_classes_come_first),
+		cmocka_unit_test(test_which_communicate),
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_demangling),

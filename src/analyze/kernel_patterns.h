@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The built-in table of kernel_class.h: which words in a kernel's name tell what it does. First
+ * match wins.
+ */
+#ifndef ANALYZE_KERNEL_PATTERNS_H
+#define ANALYZE_KERNEL_PATTERNS_H
+
+#include <stddef.h>
+
+/* Where the words stand. Template arguments name everything a kernel is made of, so most words
+ * only tell something in the name of the function; wrappers are taken off (kernel_name.h). */
+enum kernel_pattern_in {
+	IN_FUNCTION,
+	IN_NAME, /* anywhere, template arguments and parameters too */
+};
+
+struct kernel_pattern {
+	const char *class;
+	enum kernel_pattern_in in;
+	const char *pattern; /* POSIX extended regular expression, upper and lower case alike */
+};
+
+extern const struct kernel_pattern kernel_patterns[];
+extern const size_t n_kernel_patterns;
+
+#endif
