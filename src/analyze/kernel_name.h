@@ -21,7 +21,9 @@ void demangler_release(struct demangler *demangler);
 int demangler_name(const struct demangler *demangler, const char *name, char **ret_name);
 
 /* The function of a demangled name with its namespaces, without return type, template arguments
- * and parameters; the whole name where nothing would remain. *ret_short: free() it. */
+ * and parameters; of a kernel that only runs what a template argument says (cutlass::device_kernel,
+ * the elementwise kernels of PyTorch) that argument's; the whole name where nothing would remain.
+ * *ret_short: free() it. */
 int kernel_short_name(const char *name, char **ret_short);
 
 #endif

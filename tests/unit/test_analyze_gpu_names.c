@@ -2,7 +2,8 @@
  *
  * Classes and short forms of real kernel names: those of bench/data/h200-launches.csv (two
  * training steps of a Mixtral-shaped model on an H200; names cut at 80 characters, with ';' for
- * ',') with the class that each must have, and some that programs of other kinds run.
+ * ',') with the class that each must have, some that programs of other kinds run, and the list of
+ * data/kernel-names.tsv, from many vendors and libraries.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,8 +201,8 @@ static const struct {
 	{ "permute",
 	  "void split_embedding_codegen_forward_unweighted_kernel<c10::Half>(fbgemm_gpu::"
 	  "FixedDivisor)" },
-	{ "elementwise", "void at::native::vectorized_elementwise_kernel<4, fbgemm_gpu::"
-			 "_hfp8_to_float_gpu(at::Tensor const&, long, long)>(int)" },
+	{ "quantisation", "void at::native::vectorized_elementwise_kernel<4, fbgemm_gpu::"
+			  "_hfp8_to_float_gpu(at::Tensor const&, long, long)>(int)" },
 	{ "gemm", "void fbgemm_gpu::device_like<cutlass::gemm::GemmShape<1, 2, 3> >()" },
 	/* Convolutions have what they end with in their names. */
 	{ "gemm", "volta_scudnn_128x64_relu_medium_nn_v1" },
@@ -240,6 +241,45 @@ static void test_real_names(void **state)
 		assert_class(classes, real[i].name, real[i].class);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		assert_class(classes, others[i].name, others[i].class);
+	kernel_classes_free(classes);
+}
+
+static void test_names_of_many_vendors(void **state)
+{
+	FILE *file = fopen(MOESCOPE_DATA_DIR "/kernel-names.tsv", "r");
+	struct kernel_classes *classes = classes_of(NULL);
+	struct demangler demangler;
+	size_t size = 0, n = 0, wrong = 0;
+	char *line = NULL;
+
+	(void)state;
+	assert_non_null(file);
+	demangler_init(&demangler);
+	while (getline(&line, &size, file) > 0) {
+		char *source, *name, *text;
+
+		line[strcspn(line, "\n")] = '\0';
+		if (line[0] == '#')
+			continue;
+		source = strchr(line, '\t');
+		assert_non_null(source);
+		*source++ = '\0';
+		name = strchr(source, '\t');
+		assert_non_null(name);
+		*name++ = '\0';
+		assert_int_equal(demangler_name(&demangler, name, &text), 0);
+		if (strcmp(kernel_class_of(classes, text), line) != 0) {
+			print_error("%s: %s, not %s\n", text, kernel_class_of(classes, text), line);
+			wrong++;
+		}
+		free(text);
+		n++;
+	}
+	assert_int_equal(wrong, 0);
+	assert_true(n >= 300);
+	free(line);
+	fclose(file);
+	demangler_release(&demangler);
 	kernel_classes_free(classes);
 }
 
@@ -356,8 +396,38 @@ static void test_short_names(void **state)
 		{ "void g<A>::operator()(int) const", "g::operator()" },
 		{ "void outer<T>::{lambda(int)#1}::run(int)", "outer::{lambda(int)#1}::run" },
 		{ "void cut<float; at::nat", "cut" },
+		/* What a wrapper runs. */
+		{ "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 7, cublas<(a)1> >(X)",
+		  "internal::gemvx::kernel" },
+		{ "std::enable_if<((4>=3) && (sizeof (T1)<8)), void>::type ns::f<int>(int)",
+		  "ns::f" },
+		{ "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(int)",
+		  "cutlass_80_simt_sgemm_128x32_8x5_nn_align1" },
+		{ "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<A, B> > >(C)",
+		  "flash::FlashAttnFwdSm90" },
+		{ "void ck_tile::kentry<256, 1, ck_tile::FmhaBwd<ck_tile::P<1> >, int>(int)",
+		  "ck_tile::FmhaBwd" },
+		{ "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float, float, "
+		  "float, at::native::binary_internal::MulFunctor<float> >, at::detail::Array<char*, 2> >"
+		  "(int)",
+		  "at::native::binary_internal::MulFunctor" },
+		{ "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::"
+		  "direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::"
+		  "{lambda(float)#1}>(at::TensorIteratorBase&)::{lambda(int)#1}>(int)",
+		  "at::native::direct_copy_kernel_cuda" },
+		{ "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::"
+		  "func_wrapper_t<float, at::native::sum_functor<float, float, float>::operator ()(at::"
+		  "TensorIterator &)::[lambda(float, float) (instance 1)]>, unsigned int, float, (int)4>>(T3)",
+		  "at::native::sum_functor::operator()" },
+		{ "void <unnamed>::softmax_warp_forward<float, (int)7>(float *)",
+		  "softmax_warp_forward" },
+		{ "void at::native::elementwise_kernel<1>", "at::native::elementwise_kernel" },
 		/* Still mangled. */
-		{ "_ZN7cutlass13device_kernelIN2at4cudaEEvNT_6ParamsE", "cutlass::device_kernel" },
+		{ "_ZN7cutlass13device_kernelIN2at4cudaEEvNT_6ParamsE", "at::cuda" },
+		{ "_ZN7cutlass13device_kernelIN2at4cuda6detail25enable_3x_kernel_for_sm9xINS_4gemm6kernel13"
+		  "GemmUniversalINS5_17GroupProblemShapeI",
+		  "gemm::kernel::GemmUniversal" },
+		{ "_ZN7ck_tile6kentryILi1ENS_16MoeSortingKernelI", "MoeSortingKernel" },
 		{ "_Z4gemmPfS_", "gemm" },
 		{ "_ZN12_GLOBAL__N_15innerIiEEv", "inner" },
 		{ "_Z1a1b1c1d1e1f1g1h", "a::b::c::d::e::f::g::h" },
@@ -431,6 +501,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_real_names),
+		cmocka_unit_test(test_names_of_many_vendors),
 		cmocka_unit_test(test_the_list_is_whole),
 		cmocka_unit_test(test_own_classes_come_first),
 		cmocka_unit_test(test_which_communicate),
