@@ -567,6 +567,16 @@ bool attribution_selects(const struct attribution *at, const struct selection *s
 	       (place->step != NO_STEP && selection_has_step(sel, at->run->step.step[place->step]));
 }
 
+uint32_t attribution_path_outer(const struct attribution *at, uint32_t path)
+{
+	return at->paths[path - 1].parent;
+}
+
+uint32_t attribution_path_name(const struct attribution *at, uint32_t path)
+{
+	return at->paths[path - 1].name;
+}
+
 int attribution_path_text(const struct attribution *at, uint32_t path, char **ret_text)
 {
 	size_t length = 0, n;

@@ -90,6 +90,9 @@ struct place attribution_place_near(const struct attribution *at, struct attribu
 				    size_t call);
 bool attribution_find_near(const struct attribution *at, struct attribution_cursor *cursor,
 			   const struct device_work *work, uint32_t call, struct place *ret_place);
+/* The path around it, 0 around the outermost; the string id of its innermost range. path is not 0. */
+uint32_t attribution_path_outer(const struct attribution *at, uint32_t path);
+uint32_t attribution_path_name(const struct attribution *at, uint32_t path);
 /* "outer/inner" of a path. *ret_text: free() it. */
 int attribution_path_text(const struct attribution *at, uint32_t path, char **ret_text);
 

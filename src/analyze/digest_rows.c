@@ -164,6 +164,20 @@ static int name_kernel(const struct run *run, const void *context, uint64_t key,
 	return kernel_short_name(row->name, &row->short_name);
 }
 
+static int tell_apart(struct digest_rows *rows)
+{
+	struct kernel_alias *aliases = array_new(rows->n, sizeof(*aliases));
+	int r;
+
+	if (!aliases)
+		return -ENOMEM;
+	for (size_t i = 0; i < rows->n; i++)
+		aliases[i] = (struct kernel_alias){ rows->rows[i].name, &rows->rows[i].short_name };
+	r = kernel_aliases_tell_apart(aliases, rows->n);
+	free(aliases);
+	return r;
+}
+
 int digest_kernels(struct digest_builder *b)
 {
 	const struct table_kernel *t = &b->run->kernel;
@@ -185,6 +199,8 @@ int digest_kernels(struct digest_builder *b)
 	if (r >= 0)
 		r = make_rows(b, parts.list, parts.n, b->n_covered, name_kernel, &demangler,
 			      &b->digest->kernels);
+	if (r >= 0)
+		r = tell_apart(&b->digest->kernels);
 	demangler_release(&demangler);
 	parts_release(&parts);
 	return r;

@@ -132,7 +132,7 @@ static unsigned int shared_needs(const struct work *w, unsigned int needs)
 
 	if ((needs & NEEDS_PLACES_SELECTED) && attribution_needed(run, &w->options->sel))
 		needs |= NEEDS_PLACES;
-	if ((w->options->want & FIND_KERNELS) && kernels_need_places(&w->options->kernels))
+	if ((w->options->want & FIND_KERNELS) && kernels_need_places(run, &w->options->kernels))
 		needs |= NEEDS_PLACES;
 	return run->kernel.n || run->copy.n || run->set.n || run->api.n ? needs : 0;
 }

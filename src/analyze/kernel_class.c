@@ -26,6 +26,7 @@ struct rule {
 struct kernel_classes {
 	struct rule *rules;
 	size_t n, capacity;
+	struct rule ranges[N_RANGE_PATTERNS];
 };
 
 /* Rules of one class share its text, so that classes can be told apart by their address. */
@@ -113,6 +114,20 @@ static int add_file(struct kernel_classes *classes, const char *path, struct err
 	return r;
 }
 
+static int add_ranges(struct kernel_classes *classes)
+{
+	for (size_t i = 0; i < N_RANGE_PATTERNS; i++) {
+		struct rule *rule = &classes->ranges[i];
+
+		rule->class = known_class(classes, range_patterns[i].class);
+		if (regcomp(&rule->regex, range_patterns[i].pattern,
+			    REG_EXTENDED | REG_ICASE | REG_NOSUB))
+			return -ENOMEM;
+		rule->compiled = true;
+	}
+	return 0;
+}
+
 int kernel_classes_new(const char *path, struct kernel_classes **ret_classes, struct err *err)
 {
 	struct kernel_classes *classes = calloc(1, sizeof(*classes));
@@ -128,6 +143,8 @@ int kernel_classes_new(const char *path, struct kernel_classes **ret_classes, st
 		if (r < 0)
 			err_sys(err, r, "cannot keep the classes of kernels");
 	}
+	if (r >= 0 && add_ranges(classes) < 0)
+		r = err_sys(err, -ENOMEM, "cannot keep the classes of kernels");
 	if (r < 0) {
 		kernel_classes_free(classes);
 		return r;
@@ -145,6 +162,9 @@ void kernel_classes_free(struct kernel_classes *classes)
 		if (classes->rules[i].compiled)
 			regfree(&classes->rules[i].regex);
 	}
+	for (size_t i = 0; i < N_RANGE_PATTERNS; i++)
+		if (classes->ranges[i].compiled)
+			regfree(&classes->ranges[i].regex);
 	free(classes->rules);
 	free(classes);
 }
@@ -164,6 +184,36 @@ const char *kernel_class_of(const struct kernel_classes *classes, const char *na
 		}
 	free(function);
 	return class;
+}
+
+/* The pattern that a range's name follows, or NULL. */
+static const struct range_pattern *pattern_of_range(const struct kernel_classes *classes,
+						    const char *range)
+{
+	for (size_t i = 0; i < N_RANGE_PATTERNS; i++) {
+		const struct range_pattern *pattern = &range_patterns[i];
+
+		if (!regexec(&classes->ranges[i].regex, range, 0, NULL, 0) &&
+		    !(pattern->except && strcasestr(range, pattern->except)))
+			return pattern;
+	}
+	return NULL;
+}
+
+bool kernel_class_range_tells(const struct kernel_classes *classes, const char *range)
+{
+	return pattern_of_range(classes, range) != NULL;
+}
+
+const char *kernel_class_in_range(const struct kernel_classes *classes, const char *class,
+				  const char *range)
+{
+	const struct range_pattern *pattern = pattern_of_range(classes, range);
+
+	for (size_t i = 0; pattern && i < 3 && pattern->yields[i]; i++)
+		if (!strcmp(class, pattern->yields[i]))
+			return classes->ranges[pattern - range_patterns].class;
+	return NULL;
 }
 
 bool kernel_class_communicates(const char *class)

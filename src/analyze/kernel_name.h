@@ -26,4 +26,15 @@ int demangler_name(const struct demangler *demangler, const char *name, char **r
  * *ret_short: free() it. */
 int kernel_short_name(const char *name, char **ret_short);
 
+/* A kernel of a table: its whole name, and the short one, which is free()d and made anew. */
+struct kernel_alias {
+	const char *name;
+	char **short_name;
+};
+
+/* Where several of the kernels are called the same in short, adds the word of the whole name in which
+ * each differs from the one that is most like it: "at::native::sum_functor …BFloat16". Sorts
+ * `labels`. */
+int kernel_aliases_tell_apart(struct kernel_alias *labels, size_t n);
+
 #endif

@@ -64,8 +64,8 @@ const struct kernel_pattern kernel_patterns[] = {
 		"(^|::|cuda)_*(swiglu|geglu)" },
 	{ "transpose", IN_FUNCTION, "(^|::)transpose(_kernel)?$" },
 	{ "grouped_gemm", IN_NAME, "group_?problem_?shape|ptr_array_tma|gemmtype\\)[12356]|moeflatmm" },
-	{ "grouped_gemm", IN_FUNCTION, "^bmm_.*dynb|matmul_ogs|group(ed)?_?(gemm|mm)|fused_moe|moe_fused|moe.*gemm|"
-		"moe_?fc|fmoe|computestrides|moe_stage|mega_?moe|moe[12]_|moe_kernel|moe_wna16|marlin_moe|moe_mmk|gemm.*_grouped" },
+	{ "grouped_gemm", IN_FUNCTION, "^bmm_.*dynb|matmul_ogs|[mk]_grouped|group(ed)?_?(gemm|mm)([^:]|$)|fused_moe|moe_fused|moe.*gemm|"
+		"moe_?fc|fmoe|computestrides|fill_tensormaps|moe_stage|mega_?moe|moe[12]_|moe_kernel|moe_wna16|marlin_moe|moe_mmk|gemm.*_grouped" },
 
 	/* Products, convolutions too; not the library fbgemm, most of which is embeddings. */
 	{ "fft", IN_FUNCTION, "fft|(^|[^a-z])[sd]pradix|bluestein|postprocessc2c" },
@@ -112,3 +112,12 @@ const struct kernel_pattern kernel_patterns[] = {
 };
 /* clang-format on */
 const size_t n_kernel_patterns = sizeof(kernel_patterns) / sizeof(kernel_patterns[0]);
+
+const struct range_pattern range_patterns[N_RANGE_PATTERNS] = {
+	{ "attention", "attn|attention|(^|[^a-z])mla([^a-z]|$)", "mask", { "gemm", "grouped_gemm", "other" } },
+	{ "routing",
+	  "router|routing|gating|(^|[^a-z_])gate([^a-z_]|$)",
+	  NULL,
+	  { "gemm", "other" } },
+	{ "grouped_gemm", "(^|[^a-z])experts?([^a-z]|$)", "shared", { "gemm" } },
+};

@@ -24,4 +24,15 @@ struct kernel_pattern {
 extern const struct kernel_pattern kernel_patterns[];
 extern const size_t n_kernel_patterns;
 
+/* Words in the names of ranges and operations. */
+struct range_pattern {
+	const char *class;
+	const char *pattern;
+	const char *except;    /* a word in whose presence it does not hold, or NULL */
+	const char *yields[3]; /* the classes of kernels that become `class` there */
+};
+
+#define N_RANGE_PATTERNS 3
+extern const struct range_pattern range_patterns[N_RANGE_PATTERNS];
+
 #endif

@@ -233,9 +233,63 @@ static int mark_whole_steps(struct kernels_builder *b)
 	return 0;
 }
 
-bool kernels_need_places(const struct kernels_options *options)
+/* Whether the name of any range or operation tells what its kernels do. Most are in many rows. */
+static int ranges_tell(const struct run *run, const struct kernel_classes *classes, bool *ret_tell)
 {
-	return needs_places(options->by);
+	const uint32_t *const sites[] = { run->range.site, run->op.site };
+	const size_t counts[] = { run->range.n, run->op.n };
+	uint8_t *asked = NULL;
+	size_t capacity = 0;
+	int r = 0;
+
+	*ret_tell = false;
+	for (size_t t = 0; t < 2; t++)
+		for (size_t i = 0; r >= 0 && !*ret_tell && i < counts[t]; i++) {
+			uint32_t name = run_site(run, sites[t][i]).name;
+			size_t old = capacity;
+
+			if (name >= capacity) {
+				r = array_grow(&asked, &capacity, (size_t)name + 1, 1);
+				if (r >= 0)
+					memset(asked + old, 0, capacity - old);
+			}
+			if (r >= 0 && !asked[name]) {
+				asked[name] = 1;
+				*ret_tell = kernel_class_range_tells(classes,
+								     run_string(run, name));
+			}
+		}
+	free(asked);
+	return r;
+}
+
+bool kernels_need_ranges(const struct kernels_options *options)
+{
+	return needs_places(options->by) || options->by == KERNELS_BY_CLASS;
+}
+
+bool kernels_need_places(const struct run *run, const struct kernels_options *options)
+{
+	bool tell = true;
+
+	if (options->by != KERNELS_BY_CLASS)
+		return needs_places(options->by);
+	/* Without memory to find out, yes. */
+	return !options->classes || ranges_tell(run, options->classes, &tell) < 0 || tell;
+}
+
+static int label_rows(struct kernels_builder *b)
+{
+	struct kernel_alias *labels = array_new(b->n, sizeof(*labels));
+	int r;
+
+	if (!labels)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n; i++)
+		labels[i] = (struct kernel_alias){ b->rows[i].name, &b->rows[i].short_name };
+	r = kernel_aliases_tell_apart(labels, b->n);
+	free(labels);
+	return r;
 }
 
 static int build(struct kernels_builder *b)
@@ -244,6 +298,11 @@ static int build(struct kernels_builder *b)
 
 	if (!b->run->kernel.n)
 		return 0;
+	if (b->class_by_range) {
+		b->range_class = calloc(b->at->n_paths + 1, sizeof(*b->range_class));
+		if (!b->range_class)
+			return -ENOMEM;
+	}
 	b->by_launch = !b->at && (b->by == KERNELS_BY_NAME || b->by == KERNELS_BY_CLASS);
 	if (!b->by_launch) {
 		b->row_of = array_new(b->run->kernel.n, sizeof(*b->row_of));
@@ -253,6 +312,8 @@ static int build(struct kernels_builder *b)
 	r = kernels_assign_rows(b);
 	if (r >= 0 && b->by == KERNELS_BY_STEP)
 		r = mark_whole_steps(b);
+	if (r >= 0 && b->by == KERNELS_BY_NAME)
+		r = label_rows(b);
 	if (r >= 0)
 		r = add_occupancy(b);
 	return r < 0 ? r : summarize(b);
@@ -275,6 +336,7 @@ static int analyze(struct kernels_builder *b, struct kernels *ret_kernels)
 	free(b->slots);
 	free(b->row_of);
 	free(b->class_of);
+	free(b->range_class);
 	if (r < 0)
 		return r;
 	*ret_kernels = kernels;
@@ -290,9 +352,10 @@ int kernels_analyze_at(const struct attribution *at, const struct selection *sel
 
 	if (r < 0)
 		return r;
-	b.placed = attribution_needed(b.run, sel) || kernels_need_places(options);
-	b.at = b.placed ? at : NULL;
 	b.classes = own ? own : options->classes;
+	b.placed = attribution_needed(b.run, sel) || needs_places(options->by);
+	b.class_by_range = options->by == KERNELS_BY_CLASS && at->n_paths;
+	b.at = b.placed || b.class_by_range ? at : NULL;
 	r = analyze(&b, ret_kernels);
 	kernel_classes_free(own);
 	return r;
@@ -304,7 +367,7 @@ int kernels_analyze(const struct run *run, const struct selection *sel,
 	struct attribution at = { .run = run };
 	int r = 0;
 
-	if (run->kernel.n && (attribution_needed(run, sel) || kernels_need_places(options)))
+	if (run->kernel.n && (attribution_needed(run, sel) || kernels_need_places(run, options)))
 		r = attribution_init(&at, run);
 	if (r >= 0)
 		r = kernels_analyze_at(&at, sel, options, ret_kernels);

@@ -69,12 +69,17 @@ struct kernels {
 	struct value step_count_mean, step_time_mean_ns;
 };
 
-/* Classes are made from the table when the options have none. With a selection, kernels without
+/* By class: by the name of the kernel, and for classes that say little by the ranges around its launch
+ * (kernel_class_in_range), the innermost that tells.
+ *
+ * Classes are made from the table when the options have none. With a selection, kernels without
  * a launch call are left out. */
 int kernels_analyze(const struct run *run, const struct selection *sel,
 		    const struct kernels_options *options, struct kernels *ret_kernels);
-/* Whether rows are by something that has to be looked up. */
-bool kernels_need_places(const struct kernels_options *options);
+/* Whether the ranges and operations of the run must be loaded. */
+bool kernels_need_ranges(const struct kernels_options *options);
+/* Whether rows are by something that has to be looked up in them. */
+bool kernels_need_places(const struct run *run, const struct kernels_options *options);
 /* With an attribution of the run that is there already. */
 int kernels_analyze_at(const struct attribution *at, const struct selection *sel,
 		       const struct kernels_options *options, struct kernels *ret_kernels);

@@ -38,6 +38,11 @@ struct kernels_builder {
 	size_t row_of_capacity;
 	const char **class_of; /* by string id, NULL: not asked for yet */
 	size_t class_capacity;
+	/* By class, where ranges may say another one than the name. */
+	bool class_by_range;
+	struct range_class {
+		const char *class, *in_range; /* of its kernels by name; what they are there */
+	} * range_class;		      /* of each path, the last that was asked for */
 	bool long_ones; /* a duration that does not fit into 32 bits, or a negative one */
 	uint64_t without_call, outside;
 };

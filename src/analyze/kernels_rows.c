@@ -78,6 +78,23 @@ static int class_of(struct kernels_builder *b, uint32_t name, const char **ret_c
 	return 0;
 }
 
+/* The innermost range that says more than the name decides. */
+static const char *class_in_path(const struct kernels_builder *b, const char *class, uint32_t path)
+{
+	struct range_class *kept = &b->range_class[path];
+
+	if (kept->class != class) {
+		const char *found = NULL;
+
+		for (uint32_t p = path; p && !found; p = attribution_path_outer(b->at, p))
+			found = kernel_class_in_range(
+				b->classes, class,
+				run_string(b->run, attribution_path_name(b->at, p)));
+		*kept = (struct range_class){ class, found ? found : class };
+	}
+	return kept->in_range;
+}
+
 static bool known_place(enum kernels_by by, const struct place *place, struct kernel_key *key)
 {
 	static const char *const reasons[] = {
@@ -98,8 +115,9 @@ static bool known_place(enum kernels_by by, const struct place *place, struct ke
 	return known;
 }
 
-/* False: the selection leaves the kernel out. */
-static bool place_key(struct kernels_builder *b, size_t i, struct kernel_key *key)
+/* False: the selection leaves the kernel out. *ret_path: 0 when it has none. */
+static bool place_key(struct kernels_builder *b, size_t i, struct kernel_key *key,
+		      uint32_t *ret_path)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
 	struct device_work work = { kernel->correlation[i], kernel->graph_node[i],
@@ -113,6 +131,7 @@ static bool place_key(struct kernels_builder *b, size_t i, struct kernel_key *ke
 	}
 	if (!attribution_selects(b->at, b->sel, &place))
 		return false;
+	*ret_path = place.path;
 	b->outside += place.path == 0;
 	if (b->by < KERNELS_BY_RANGE || b->by > KERNELS_BY_STEP || !known_place(b->by, &place, key))
 		return true;
@@ -132,15 +151,18 @@ static int key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_ke
 	const struct table_kernel *kernel = &b->run->kernel;
 	struct kernel_key key = { 0 };
 	const char *class;
+	uint32_t path = 0;
 	int r = 0;
 
-	*ret_selected = !b->at || place_key(b, i, &key);
+	*ret_selected = !b->at || place_key(b, i, &key, &path);
 	switch (b->by) {
 	case KERNELS_BY_NAME:
 		key = (struct kernel_key){ .major = name_of(b, i) };
 		break;
 	case KERNELS_BY_CLASS:
 		r = class_of(b, name_of(b, i), &class);
+		if (r >= 0 && path && b->class_by_range)
+			class = class_in_path(b, class, path);
 		if (r >= 0)
 			key = (struct kernel_key){ .class = class };
 		break;

@@ -2,7 +2,6 @@
  *
  * Horizontal bars: kernels by time, and the share of API calls.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +11,6 @@
 #include "present/plot_draw.h"
 
 #define KERNELS 10
-#define NAME_WORD 4  /* letters that say something */
-#define NAME_HALF 24 /* of them around the difference; mangled names are one word */
 #define API_MAX 14
 #define API_SMALL_PCT 2
 
@@ -65,45 +62,6 @@ static void rest_bar(struct plot_bar *bar, size_t count, double value, double sh
 	snprintf(bar->name, sizeof(bar->name), "%zu others", count);
 }
 
-static bool in_word(char letter)
-{
-	return isalnum((unsigned char)letter) || letter == '_' || (letter & 0x80);
-}
-
-/* The short name; where several of the kernels that are drawn are called the same in short, with
- * the word of the whole name in which it differs from the one that is most like it. */
-static void kernel_name(const struct kernels *k, size_t row, char *out, size_t size)
-{
-	const char *name = k->rows[row].name ? k->rows[row].name : "?";
-	const char *short_name = k->rows[row].short_name;
-	size_t same = 0, from, to;
-	bool twice = false;
-
-	for (size_t i = 0; short_name && i < k->n && i < KERNELS; i++) {
-		const char *other = k->rows[i].name;
-		size_t alike = 0;
-
-		if (i == row || !other || !k->rows[i].short_name ||
-		    strcmp(k->rows[i].short_name, short_name) != 0)
-			continue;
-		twice = true;
-		while (name[alike] && name[alike] == other[alike])
-			alike++;
-		same = alike > same ? alike : same;
-	}
-	if (!twice) {
-		snprintf(out, size, "%s", short_name && *short_name ? short_name : name);
-		return;
-	}
-	for (from = same; from > 0 && same - from < NAME_HALF && in_word(name[from - 1]);)
-		from--;
-	for (to = same; to - same < NAME_HALF && in_word(name[to]);)
-		to++;
-	if (to - from < NAME_WORD) /* a mere number: with what follows */
-		to = from + strnlen(name + from, 3 * NAME_WORD);
-	snprintf(out, size, "%s …%.*s", short_name, (int)(to - from), name + from);
-}
-
 int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
 	const struct kernels *k = &scene->f->kernels;
@@ -121,7 +79,7 @@ int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *sce
 		if (n < KERNELS) {
 			bars[n].value = (double)k->rows[i].time_ns;
 			bars[n].share_pct = k->rows[i].share_pct;
-			kernel_name(k, i, bars[n].name, sizeof(bars[n].name));
+			snprintf(bars[n].name, sizeof(bars[n].name), "%s", k->rows[i].short_name);
 			n++;
 		} else {
 			rest += (double)k->rows[i].time_ns;

@@ -108,7 +108,7 @@ static void narrow_kernels(const struct present_options *options, struct run_wan
 	want->columns[RECORD_API] = CALL_COLUMNS;
 	/* All kernels by what they are alone, wherever in the program: without ranges and operations,
 	 * which are most of a foreign trace. */
-	if (selection_is_all(&sel) && !kernels_need_places(&by))
+	if (selection_is_all(&sel) && !kernels_need_ranges(&by))
 		want->kinds &= ~(WANT(RANGE) | WANT(OP));
 }
 

@@ -55,7 +55,7 @@ static void test_by_name(void **state)
 	assert_true(k.rows[1].summary.min == 200000); /* an untimed one is no zero */
 	add = &k.rows[2];
 	check_row(add, 7, 460);
-	assert_string_equal(add->short_name, "at::native::vectorized_elementwise_kernel");
+	assert_string_equal(add->short_name, "at::native::CUDAFunctor_add");
 	assert_non_null(strstr(add->name, "CUDAFunctor_add<float>"));
 	/* 10, 50, 50, 50, 100, 100, 100 us */
 	assert_true(add->summary.p50 == 50000);
@@ -107,6 +107,95 @@ static void test_by_place(void **state)
 	for (int i = 0; i < 3; i++) {
 		check_row(&k.rows[i], 6, 1150);
 		assert_int_equal(k.rows[i].step, i);
+	}
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+static void launched(struct run *run, const char *name, int64_t at_us, uint64_t correlation)
+{
+	fake_call(run, "cudaLaunchKernel", at_us * US, (at_us + 1) * US, correlation);
+	fake_kernel(run, name, (at_us + 5) * US, (at_us + 15) * US, correlation);
+}
+
+static const struct kernel_row *row_of_class(const struct kernels *k, const char *class)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (!strcmp(k->rows[i].class, class))
+			return &k->rows[i];
+	return NULL;
+}
+
+/* The innermost range that says more than the name decides, for products and unknown kernels. */
+static void test_class_in_ranges(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t layer = fake_site(run, "layers.0.self_attn", 0, -1, 0),
+		 mlp = fake_site(run, "mlp", 0, -1, 0),
+		 experts = fake_site(run, "mlp.experts", 0, -1, 0),
+		 shared = fake_site(run, "mlp.shared_expert", 0, -1, 0);
+	struct kernels k;
+
+	(void)state;
+	fake_span(run, 0, 1000 * US);
+	fake_range(run, layer, 0, 100 * US, 1, 0);
+	launched(run, "nvjet_sm90_tst_8x64", 10, 1);
+	launched(run, "my_kernel", 30, 2);
+	launched(run, "rms_norm_kernel", 50, 3); /* stays what it is */
+	fake_range(run, mlp, 100 * US, 300 * US, 1, 0);
+	launched(run, "nvjet_sm90_tst_8x64", 110, 4); /* the range says nothing */
+	fake_range(run, experts, 150 * US, 200 * US, 1, 1);
+	launched(run, "nvjet_sm90_tst_8x64", 160, 5);
+	launched(run, "my_kernel", 180, 6);
+	fake_range(run, shared, 210 * US, 250 * US, 1, 1);
+	launched(run, "nvjet_sm90_tst_8x64", 220, 7);
+	launched(run, "nvjet_sm90_tst_8x64", 400, 8);			 /* outside */
+	fake_kernel(run, "nvjet_sm90_tst_8x64", 500 * US, 510 * US, 99); /* no call */
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_CLASS);
+	check_row(row_of_class(&k, "attention"), 2, 20);
+	check_row(row_of_class(&k, "normalisation"), 1, 10);
+	check_row(row_of_class(&k, "gemm"), 4, 40);
+	check_row(row_of_class(&k, "grouped_gemm"), 1, 10);
+	check_row(row_of_class(&k, "other"), 1, 10);
+	assert_int_equal(k.n, 5);
+	assert_false(k.without_call.known);
+	kernels_release(&k);
+	/* By name each kernel is what its name says. */
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_NAME);
+	assert_string_equal(k.rows[0].class, "gemm");
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+/* Kernels that are called the same in short are told apart, whatever they differ in. */
+static void test_rows_look_different(void **state)
+{
+	static const char *const names[] = {
+		"void ns::f<float, 4>(int)",
+		"void ns::f<float, 8>(int)",
+		"void ns::f<double, 4>(int)",
+		"void ns::g<1>()",
+		"void h<1, 2>()",
+		"void h<1, 3>()",
+		"void h<2, 2>()",
+		"void h<2, 3>()",
+	};
+	struct run *run = fake_run_new();
+	struct kernels k;
+
+	(void)state;
+	fake_span(run, 0, 1000 * US);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		launched(run, names[i], (int64_t)i * 20, i + 1);
+	k = analyzed(run, SELECT_ALL, KERNELS_BY_NAME);
+	assert_int_equal(k.n, sizeof(names) / sizeof(names[0]));
+	for (size_t i = 0; i < k.n; i++) {
+		if (strstr(k.rows[i].name, "::g"))
+			assert_string_equal(k.rows[i].short_name, "ns::g");
+		if (strstr(k.rows[i].name, "double"))
+			assert_string_equal(k.rows[i].short_name, "ns::f …double");
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(k.rows[i].short_name, k.rows[j].short_name);
 	}
 	kernels_release(&k);
 	fake_run_free(run);
@@ -220,6 +309,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_name),
 		cmocka_unit_test(test_by_place),
+		cmocka_unit_test(test_class_in_ranges),
+		cmocka_unit_test(test_rows_look_different),
 		cmocka_unit_test(test_by_class_stream_device),
 		cmocka_unit_test(test_selection),
 		cmocka_unit_test(test_steps_outside_the_schedule),

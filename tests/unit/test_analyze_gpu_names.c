@@ -352,6 +352,48 @@ static void test_which_communicate(void **state)
 		assert_false(kernel_class_communicates(no[i]));
 }
 
+static void test_ranges_that_tell(void **state)
+{
+	static const struct {
+		const char *class, *range, *wanted; /* NULL: the range says nothing */
+	} cases[] = {
+		{ "gemm", "attn(F)", "attention" },
+		{ "grouped_gemm", "attn(F)", "attention" },
+		{ "other", "nn.Module: LlamaAttention_3", "attention" },
+		{ "gemm", "aten::_scaled_dot_product_attention_math", "attention" },
+		{ "gemm", "mla", "attention" },
+		{ "gemm", "normlayer", NULL },
+		{ "gemm", "attention_mask", NULL },
+		{ "elementwise", "self_attn", NULL },
+		{ "quantisation", "self_attn", NULL },
+		{ "normalisation", "attention", NULL },
+		{ "gemm", "mlp.router", "routing" },
+		{ "gemm", "block_sparse_moe.gate", "routing" },
+		{ "gemm", "mlp.gate_proj", NULL },
+		{ "gemm", "mlp.gate_up_proj", NULL },
+		{ "gemm", "mlp.experts", "grouped_gemm" },
+		{ "gemm", "expert 3", "grouped_gemm" },
+		{ "other", "experts", NULL },
+		{ "gemm", "shared_expert", NULL },
+		{ "gemm", "mlp", NULL },
+		{ "gemm", "", NULL },
+	};
+	struct kernel_classes *classes = classes_of(NULL);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *class = kernel_class_in_range(classes, cases[i].class, cases[i].range);
+
+		if (!class != !cases[i].wanted || (class && strcmp(class, cases[i].wanted) != 0))
+			fail_msg("%s in %s: %s", cases[i].class, cases[i].range,
+				 class ? class : "-");
+		/* The address of a class is that of the table. */
+		if (class && !strcmp(class, "attention"))
+			assert_ptr_equal(class, kernel_class_of(classes, "flash_fwd_kernel"));
+	}
+	kernel_classes_free(classes);
+}
+
 static void test_bad_files(void **state)
 {
 	static const struct {
@@ -505,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_the_list_is_whole),
 		cmocka_unit_test(test_own_classes_come_first),
 		cmocka_unit_test(test_which_communicate),
+		cmocka_unit_test(test_ranges_that_tell),
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_demangling),
