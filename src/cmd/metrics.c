@@ -173,6 +173,17 @@ const struct metric metrics[] = {
 	  "end - start of the device record. start = 0, end = 0 or end < start is untimed: counted "
 	  "apart, never a zero duration.",
 	  DEVICE, NO_RECORDS },
+	{ TIMELINE, "kernel_class", "word",
+	  "what a kernel does, by its name: gemm (convolutions too), grouped_gemm, attention (linear "
+	  "attention and state-space layers too), normalisation (softmax too), routing (top-k, sorting, "
+	  "histograms), permute (tokens gathered and scattered), quantisation, transpose, fft, "
+	  "elementwise, reduction (sampling too), copy; dispatch, combine and notify of expert "
+	  "parallelism, other collectives; other: the name tells nothing.",
+	  "a table of words, after the lines of --classes",
+	  "In 'kernels --by class' the innermost range or operation that says more decides: gemm, "
+	  "grouped_gemm and other become attention inside attention ('attn', 'mla'), gemm and other "
+	  "routing inside a router or 'gate', gemm grouped_gemm inside 'experts' but not a shared one. "
+	  "Every other class stays." },
 	{ TIMELINE, "gpu_busy", "ns", "length of the union of all device intervals in the window.",
 	  DEVICE, NO_RECORDS },
 	{ TIMELINE, "gpu_idle", "ns",

@@ -22,7 +22,7 @@ METRICS = """load utilization_pct imbalance balancedness max_violation cv gini e
 starved overloaded cv_floor imbalance_floor cv_excess k router_confidence router_confidence_k
 router_entropy top1_prob topk_mass margin drop_rate pad_waste tile_waste coactivation affinity repeat_rate hot_persistence
 unique_experts expert_bytes_touched flops_router flops_expert self_check load_balance_score
-routing_efficiency kernel_time gpu_busy gpu_idle launch_latency launch_overhead overlap_pct
+routing_efficiency kernel_time kernel_class gpu_busy gpu_idle launch_latency launch_overhead overlap_pct
 self_time total_time theoretical_occupancy achieved_occupancy sm_pct tensor_pct dram_pct l2_hit_pct
 warp_efficiency dram_bandwidth copy_bandwidth mfu step_time phase_share_pct tokens_per_s ttft tpot
 itl allocated_bytes reserved_bytes peak_allocated_bytes device_used_bytes cache_slack

@@ -380,6 +380,22 @@ static void test_data_sheets(void **state)
 	assert_true(p.flops_per_s[PEAK_BF16] == 312e12 && p.flops_per_s[PEAK_FP8] == 0);
 	assert_true(data_sheet_find("NVIDIA GeForce RTX 4090", 25e9, &p, &source));
 	assert_true(p.memory_bytes_per_s == 1008e9);
+	/* AMD's names, whole and lent to a virtual machine; a die of two. */
+	assert_true(data_sheet_find("AMD Instinct MI300X", 206e9, &p, &source));
+	assert_true(p.flops_per_s[PEAK_BF16] == 1307.4e12 && p.memory_bytes_per_s == 5300e9);
+	assert_string_equal(source, "AMD Instinct MI300X data sheet");
+	assert_true(data_sheet_find("AMD Instinct MI300X VF", 206e9, &p, &source));
+	assert_true(p.flops_per_s[PEAK_FP8] == 2614.9e12);
+	assert_true(data_sheet_find("AMD Instinct MI250X", 68e9, &p, &source));
+	assert_true(p.flops_per_s[PEAK_FP16] == 191.5e12 && p.flops_per_s[PEAK_TF32] == 0);
+	assert_true(data_sheet_find("NVIDIA B300 SXM6 AC", 288e9, &p, &source));
+	assert_true(p.flops_per_s[PEAK_FP8] == 4500e12);
+	assert_true(data_sheet_find("NVIDIA H20", 102e9, &p, &source));
+	assert_true(p.flops_per_s[PEAK_BF16] == 148e12);
+	assert_true(data_sheet_find("NVIDIA GB200", 0, &p, &source));
+	assert_true(p.flops_per_s[PEAK_BF16] == 2500e12);
+	assert_false(data_sheet_find("AMD Instinct VF", 0, &p, &source));
+	assert_false(data_sheet_find("AMD Instinct MI300X VFX", 0, &p, &source));
 	/* A laptop's. */
 	assert_false(data_sheet_find("NVIDIA GeForce RTX 4090", 16e9, &p, &source));
 	assert_false(data_sheet_find("NVIDIA H200 something", 0, &p, &source));
