@@ -37,17 +37,22 @@ const char *comm_transport_name(enum comm_transport transport)
 	return names[transport];
 }
 
-static enum comm_transport transport_of(const struct comm_names *names, const char *name)
+static int transport_of(const struct comm_names *names, const char *name, uint8_t *ret_transport)
 {
 	const char *class;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(name, words[i].text))
-			return words[i].transport;
+		if (strcasestr(name, words[i].text)) {
+			*ret_transport = (uint8_t)words[i].transport;
+			return 0;
+		}
 	class = kernel_class_of(names->classes, name);
-	if (!kernel_class_communicates(class))
-		return COMM_NONE;
-	return strcmp(class, "collective") ? COMM_EXPERT : COMM_OTHER;
+	if (!class)
+		return -ENOMEM;
+	*ret_transport = !kernel_class_communicates(class)  ? COMM_NONE
+			 : strcmp(class, "collective") != 0 ? COMM_EXPERT
+							    : COMM_OTHER;
+	return 0;
 }
 
 void comm_names_init(struct comm_names *names, const struct run *run,
@@ -94,14 +99,12 @@ static int look_at(struct comm_names *names, uint32_t launch, struct comm_launch
 	int r = demangler_name(&names->demangler, raw, &text);
 
 	*ret = (struct comm_launch){ .looked_at = 1 };
-	if (r >= 0) {
-		ret->transport = (uint8_t)transport_of(names, text);
-		if (ret->transport != COMM_NONE) {
-			r = kernel_short_name(text, &brief);
-			if (r >= 0)
-				r = add_text(names, brief, &ret->name);
-		}
-	}
+	if (r >= 0)
+		r = transport_of(names, text, &ret->transport);
+	if (r >= 0 && ret->transport != COMM_NONE)
+		r = kernel_short_name(text, &brief);
+	if (brief)
+		r = add_text(names, brief, &ret->name);
 	free(text);
 	free(brief);
 	return r;

@@ -242,6 +242,8 @@ static int dtype_of_kernel(const struct kernel_classes *classes, const char *nam
 	char *text;
 	int found = PEAK_DTYPES;
 
+	if (!class)
+		return -ENOMEM;
 	if (strcmp(class, "gemm") != 0 && strcmp(class, "grouped_gemm") != 0 &&
 	    strcmp(class, "attention") != 0)
 		return PEAK_DTYPES;

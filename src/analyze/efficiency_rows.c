@@ -61,6 +61,8 @@ static int class_index(struct builder *b, uint32_t launch, size_t *ret_index)
 			return -ENOMEM;
 		class = kernel_class_of(b->classes, text);
 		free(text);
+		if (!class)
+			return -ENOMEM;
 		while (i < b->n_sums && b->sums[i].class != class)
 			i++;
 		if (i == b->n_sums) {

@@ -81,14 +81,17 @@ static int collect_kernels(const struct run *slice, struct pieces *pieces)
 		if (kernel->untimed[i] || !attribution_find(&at, &work, &place) ||
 		    place.layer < 0 || place.step == NO_STEP)
 			continue;
-		if (!*is)
-			*is = strcmp(kernel_class_of(
-					     classes,
-					     run_string(slice,
-							run_launch(slice, kernel->launch[i]).name)),
-				     "grouped_gemm")
-				      ? NOT_GROUPED
-				      : GROUPED;
+		if (!*is) {
+			const char *class = kernel_class_of(
+				classes,
+				run_string(slice, run_launch(slice, kernel->launch[i]).name));
+
+			if (!class) {
+				r = -ENOMEM;
+				break;
+			}
+			*is = strcmp(class, "grouped_gemm") ? NOT_GROUPED : GROUPED;
+		}
 		if (place.expert >= 0 || *is == GROUPED)
 			r = add_piece(pieces,
 				      (struct piece){ slice->step.step[place.step],

@@ -174,8 +174,9 @@ const char *kernel_class_of(const struct kernel_classes *classes, const char *na
 	char *function = NULL;
 	const char *class = "other", *texts[2];
 
-	/* Without memory for it the whole name has to do. */
-	texts[IN_FUNCTION] = kernel_short_name(name, &function) < 0 ? name : function;
+	if (kernel_short_name(name, &function) < 0)
+		return NULL;
+	texts[IN_FUNCTION] = function;
 	texts[IN_NAME] = name;
 	for (size_t i = 0; i < classes->n; i++)
 		if (!regexec(&classes->rules[i].regex, texts[classes->rules[i].in], 0, NULL, 0)) {

@@ -18,7 +18,7 @@ int kernel_classes_new(const char *path, struct kernel_classes **ret_classes, st
 void kernel_classes_free(struct kernel_classes *classes);
 
 /* One of the classes below, or one of the file. Lives as long as `classes`; the same address for the
- * same class.
+ * same class. NULL: no memory.
  *
  * gemm           matrix products, convolutions too
  * grouped_gemm   products of several experts at once

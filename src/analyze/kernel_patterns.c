@@ -114,7 +114,10 @@ const struct kernel_pattern kernel_patterns[] = {
 const size_t n_kernel_patterns = sizeof(kernel_patterns) / sizeof(kernel_patterns[0]);
 
 const struct range_pattern range_patterns[N_RANGE_PATTERNS] = {
-	{ "attention", "attn|attention|(^|[^a-z])mla([^a-z]|$)", "mask", { "gemm", "grouped_gemm", "other" } },
+	{ "attention",
+	  "attn|attention|(^|[^a-z])mla([^a-z]|$)",
+	  "mask",
+	  { "gemm", "grouped_gemm", "other" } },
 	{ "routing",
 	  "router|routing|gating|(^|[^a-z_])gate([^a-z_]|$)",
 	  NULL,

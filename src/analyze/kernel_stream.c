@@ -64,7 +64,11 @@ static int find_label(struct kernel_stream *s, uint32_t name, const struct kerne
 
 		if (demangler_name(&s->demangler, text, &label->name) < 0)
 			return -ENOMEM;
+	}
+	if (!label->class) {
 		label->class = kernel_class_of(s->classes, label->name);
+		if (!label->class)
+			return -ENOMEM;
 	}
 	*ret = label;
 	return 0;

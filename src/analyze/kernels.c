@@ -233,34 +233,26 @@ static int mark_whole_steps(struct kernels_builder *b)
 	return 0;
 }
 
-/* Whether the name of any range or operation tells what its kernels do. Most are in many rows. */
-static int ranges_tell(const struct run *run, const struct kernel_classes *classes, bool *ret_tell)
+/* Whether the name of any range or operation tells what its kernels do. Names are few and in many
+ * rows: those that were asked for last are remembered. */
+static bool ranges_tell(const struct run *run, const struct kernel_classes *classes)
 {
 	const uint32_t *const sites[] = { run->range.site, run->op.site };
 	const size_t counts[] = { run->range.n, run->op.n };
-	uint8_t *asked = NULL;
-	size_t capacity = 0;
-	int r = 0;
+	uint32_t asked[2048] = { 0 }; /* id 0 is "" */
 
-	*ret_tell = false;
 	for (size_t t = 0; t < 2; t++)
-		for (size_t i = 0; r >= 0 && !*ret_tell && i < counts[t]; i++) {
+		for (size_t i = 0; i < counts[t]; i++) {
 			uint32_t name = run_site(run, sites[t][i]).name;
-			size_t old = capacity;
+			uint32_t *kept = &asked[name % (sizeof(asked) / sizeof(asked[0]))];
 
-			if (name >= capacity) {
-				r = array_grow(&asked, &capacity, (size_t)name + 1, 1);
-				if (r >= 0)
-					memset(asked + old, 0, capacity - old);
-			}
-			if (r >= 0 && !asked[name]) {
-				asked[name] = 1;
-				*ret_tell = kernel_class_range_tells(classes,
-								     run_string(run, name));
-			}
+			if (*kept == name)
+				continue;
+			*kept = name;
+			if (kernel_class_range_tells(classes, run_string(run, name)))
+				return true;
 		}
-	free(asked);
-	return r;
+	return false;
 }
 
 bool kernels_need_ranges(const struct kernels_options *options)
@@ -270,12 +262,9 @@ bool kernels_need_ranges(const struct kernels_options *options)
 
 bool kernels_need_places(const struct run *run, const struct kernels_options *options)
 {
-	bool tell = true;
-
 	if (options->by != KERNELS_BY_CLASS)
 		return needs_places(options->by);
-	/* Without memory to find out, yes. */
-	return !options->classes || ranges_tell(run, options->classes, &tell) < 0 || tell;
+	return !options->classes || ranges_tell(run, options->classes);
 }
 
 static int label_rows(struct kernels_builder *b)

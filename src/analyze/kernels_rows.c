@@ -73,6 +73,8 @@ static int class_of(struct kernels_builder *b, uint32_t name, const char **ret_c
 			return -ENOMEM;
 		b->class_of[name] = kernel_class_of(b->classes, text);
 		free(text);
+		if (!b->class_of[name])
+			return -ENOMEM;
 	}
 	*ret_class = b->class_of[name];
 	return 0;

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@
 #define FLEXIBLE_MIN 12 /* a flexible column is never made narrower */
 
 struct table_cell {
-	char *text;
+	char *text, *shown; /* shown: while it is printed and too long, else NULL */
 	enum text_style style;
 };
 
@@ -305,12 +306,155 @@ static void measure(const struct text_table *table, const struct text_layout *la
 	}
 }
 
+/* A cell that does not fit, as it is shown. */
+struct cut {
+	struct table_cell *cell;
+	char *shown;
+};
+
+/* `text` in `width` columns: its beginning, and what follows from byte `from` on; 0: its end. */
+static char *cut_text(const char *text, size_t width, size_t from, bool utf8)
+{
+	const char *dots = utf8 ? "…" : "...";
+	size_t n_dots = utf8 ? 1 : 3, head_width, rest_width, head, rest, size = 0;
+	char *shown = NULL;
+	FILE *out = open_memstream(&shown, &size);
+
+	if (!out)
+		return NULL;
+	if (from) {
+		head = prefix(text, (width - n_dots) / 3, utf8, &head_width);
+		put_safe(out, text, 0, head, utf8);
+		fputs(dots, out);
+		rest = prefix(text + from, width - head_width - n_dots, utf8, &rest_width);
+		put_safe(out, text, from, from + rest, utf8);
+	} else {
+		text_fit(out, text, width, false, utf8);
+	}
+	if (fclose(out) != 0) {
+		free(shown);
+		return NULL;
+	}
+	return shown;
+}
+
+static int by_shown(const void *a, const void *b)
+{
+	const struct cut *x = a, *y = b;
+	int order = strcmp(x->shown, y->shown);
+
+	return order ? order : strcmp(x->cell->text, y->cell->text);
+}
+
+/* Where the i-th text begins to differ from the one that is most like it, which is beside it; back to
+ * the beginning of the word. */
+static size_t difference(const struct cut *cuts, size_t n, size_t i)
+{
+	const char *text = cuts[i].cell->text;
+	size_t most = 0, back = 0, before = i, after = i;
+
+	while (before > 0 && !strcmp(text, cuts[before].cell->text))
+		before--;
+	while (after + 1 < n && !strcmp(text, cuts[after].cell->text))
+		after++;
+	for (size_t k = before; k <= after; k += after > before ? after - before : 1) {
+		size_t alike = 0;
+
+		while (text[alike] && text[alike] == cuts[k].cell->text[alike])
+			alike++;
+		if (text[alike] != cuts[k].cell->text[alike] && alike > most)
+			most = alike;
+	}
+	while (back < 6 && most > back + 1 && isalnum((unsigned char)text[most - back - 1]))
+		back++;
+	/* Not inside a character. */
+	while (most > back && ((unsigned char)text[most - back] & 0xc0) == 0x80)
+		back++;
+	return most - back;
+}
+
+/* n cells look alike. *numbers: those given in this column, when they do though they show where they
+ * differ; else NULL. */
+static int show_apart(struct cut *cuts, size_t n, size_t width, size_t *numbers, bool utf8)
+{
+	for (size_t i = 0, texts = 0; i < n; i++) {
+		bool another = !i || strcmp(cuts[i].cell->text, cuts[i - 1].cell->text) != 0;
+		char number[24] = "", *shown, *whole;
+
+		texts += another;
+		if (numbers && texts == 1)
+			continue;
+		if (numbers) {
+			*numbers += another;
+			snprintf(number, sizeof(number), " #%zu", *numbers);
+		}
+		if (strlen(number) + FLEXIBLE_MIN / 2 > width)
+			continue;
+		shown = cut_text(cuts[i].cell->text, width - strlen(number), difference(cuts, n, i),
+				 utf8);
+		if (!shown || asprintf(&whole, "%s%s", shown, number) < 0) {
+			free(shown);
+			return -ENOMEM;
+		}
+		free(shown);
+		free(cuts[i].shown);
+		cuts[i].shown = whole;
+	}
+	return 0;
+}
+
+/* Cells of a column that differ and would look alike show where they do, or get a number. */
+static int tell_apart(struct cut *cuts, size_t n, size_t width, bool utf8)
+{
+	size_t numbers = 1;
+
+	for (int pass = 0; pass < 2; pass++) {
+		qsort(cuts, n, sizeof(*cuts), by_shown);
+		for (size_t i = 0, end; i < n; i = end) {
+			for (end = i + 1; end < n && !strcmp(cuts[end].shown, cuts[i].shown);)
+				end++;
+			if (strcmp(cuts[i].cell->text, cuts[end - 1].cell->text) != 0 &&
+			    show_apart(cuts + i, end - i, width, pass ? &numbers : NULL, utf8) < 0)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/* Cuts the cells of a column that do not fit. */
+static int cut_column(struct text_table *table, size_t column, size_t width, bool utf8)
+{
+	struct cut *cuts = calloc(table->n_cells / table->n_columns + 1, sizeof(*cuts));
+	size_t n = 0;
+	int r = cuts ? 0 : -ENOMEM;
+
+	for (size_t i = column; r >= 0 && i < table->n_cells; i += table->n_columns) {
+		char *shown;
+
+		if (safe_width(table->cells[i].text, utf8) <= width)
+			continue;
+		shown = cut_text(table->cells[i].text, width, 0, utf8);
+		if (shown)
+			cuts[n++] = (struct cut){ &table->cells[i], shown };
+		else
+			r = -ENOMEM;
+	}
+	if (r >= 0 && n)
+		r = tell_apart(cuts, n, width, utf8);
+	for (size_t i = 0; i < n; i++)
+		cuts[i].cell->shown = cuts[i].shown;
+	free(cuts);
+	return r;
+}
+
 static void print_row(const struct text_table *table, const struct text_layout *layout,
 		      const size_t *widths, const struct table_cell *cells, FILE *out)
 {
 	spaces(out, (size_t)layout->indent);
 	for (size_t c = 0; c < table->n_columns; c++) {
-		const char *text = cells ? cells[c].text : table->columns[c].title;
+		const char *text = !cells	    ? table->columns[c].title
+				   : cells[c].shown ? cells[c].shown
+						    : cells[c].text;
 		enum text_style style = cells ? cells[c].style : TEXT_DIM;
 		bool right = table->columns[c].align == TEXT_RIGHT;
 		size_t full = safe_width(text, layout->utf8), width = widths[c];
@@ -326,9 +470,10 @@ static void print_row(const struct text_table *table, const struct text_layout *
 	fputc('\n', out);
 }
 
-int text_table_print(const struct text_table *table, const struct text_layout *layout, FILE *out)
+int text_table_print(struct text_table *table, const struct text_layout *layout, FILE *out)
 {
 	size_t *widths;
+	int r = 0;
 
 	if (table->failed)
 		return table->failed;
@@ -338,10 +483,17 @@ int text_table_print(const struct text_table *table, const struct text_layout *l
 	if (!widths)
 		return -ENOMEM;
 	measure(table, layout, widths);
-	if (!layout->no_header)
+	for (size_t c = 0; r >= 0 && c < table->n_columns; c++)
+		if (table->columns[c].flexible)
+			r = cut_column(table, c, widths[c], layout->utf8);
+	if (r >= 0 && !layout->no_header)
 		print_row(table, layout, widths, NULL, out);
-	for (size_t i = 0; i < table->n_cells; i += table->n_columns)
+	for (size_t i = 0; r >= 0 && i < table->n_cells; i += table->n_columns)
 		print_row(table, layout, widths, table->cells + i, out);
+	for (size_t i = 0; i < table->n_cells; i++) {
+		free(table->cells[i].shown);
+		table->cells[i].shown = NULL;
+	}
 	free(widths);
-	return 0;
+	return r;
 }

@@ -65,6 +65,6 @@ void text_table_cellf(struct text_table *table, enum text_style style, const cha
 	__attribute__((format(printf, 3, 4)));
 
 /* 0, -ENOMEM, or -EINVAL when the last row is not full. Write errors stay in ferror(out). */
-int text_table_print(const struct text_table *table, const struct text_layout *layout, FILE *out);
+int text_table_print(struct text_table *table, const struct text_layout *layout, FILE *out);
 
 #endif

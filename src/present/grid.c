@@ -231,7 +231,8 @@ int grid_print(const struct grid *grid, size_t limit, const struct text_layout *
 			if (!grid->columns[c].title)
 				continue;
 			grid_cell_text(text, sizeof(text), cell, grid->columns[c].unit);
-			text_table_cell(table, text,
+			/* Names as they are: long ones may differ at their ends. */
+			text_table_cell(table, cell->kind == CELL_TEXT ? cell->s : text,
 					cell->kind == CELL_ABSENT ? TEXT_DIM : TEXT_PLAIN);
 		}
 	r = text_table_print(table, layout, out);

@@ -268,8 +268,11 @@ static const struct store_label *label_of(struct store *store, uint32_t name)
 		if (demangler_name(&store->demangler, run_string(store->run, name), &label->name) <
 		    0)
 			return NULL;
-		label->class = kernel_class_of(store->classes, label->name);
 	}
+	if (!label->class)
+		label->class = kernel_class_of(store->classes, label->name);
+	if (!label->class)
+		return NULL;
 	if (!label->short_name && kernel_short_name(label->name, &label->short_name) < 0)
 		return NULL;
 	return label;

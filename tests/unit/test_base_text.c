@@ -340,6 +340,52 @@ static void test_wrap(void **state)
 	free(text);
 }
 
+static void print_long_names(FILE *out, void *arg)
+{
+	static const struct text_column columns[] = { { "name", TEXT_LEFT, true } };
+	static const char *const names[] = {
+		"Cijk_Alik_Bljk_BBS_MT128x64x64_SN_LDSB0_WGM8",
+		"Cijk_Alik_Bljk_BBS_MT256x16x64_SN_LDSB0_WGM8",
+		"Cijk_Alik_Bljk_BBS_MT256x16x64_SN_LDSB1_WGM8",
+		"Cijk_Alik_Bljk_BBS_MT256x16x64_SN_LDSB1_WGM8",
+		"Cijk_Alik_Bljk_BBS_MT128x64x64_SN_LDSB1_WGM8",
+		"a name of its own, long as the others are long",
+	};
+	struct text_table *table = text_table_new(columns, 1);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		text_table_cell(table, names[i], TEXT_PLAIN);
+	/* Twice: what is shown is made anew. */
+	assert_int_equal(text_table_print(table, &(struct text_layout){ .width = 12 }, out), 0);
+	rewind(out);
+	assert_int_equal(text_table_print(table, arg, out), 0);
+	text_table_free(table);
+}
+
+/* Names that differ never look the same, equal ones do. */
+static void test_cut_names_differ(void **state)
+{
+	(void)state;
+	for (int width = 12; width < 50; width++)
+		for (int utf8 = 0; utf8 < 2; utf8++) {
+			struct text_layout layout = { .width = width,
+						      .no_header = true,
+						      .utf8 = utf8 };
+			char *text = printed(print_long_names, &layout), *lines[6], *rest = text;
+
+			for (int i = 0; i < 6; i++) {
+				lines[i] = strsep(&rest, "\n");
+				assert_non_null(lines[i]);
+				assert_true(utf8_width(lines[i]) <= (size_t)width);
+			}
+			for (int i = 0; i < 6; i++)
+				for (int j = 0; j < i; j++)
+					assert_int_equal(!strcmp(lines[i], lines[j]),
+							 i == 3 && j == 2);
+			free(text);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_csv_text),
 		cmocka_unit_test(test_fit),
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_cut_names_differ),
 		cmocka_unit_test(test_wrap),
 	};
 
