@@ -69,7 +69,7 @@ const struct kernel_pattern kernel_patterns[] = {
 
 	/* Products, convolutions too; not the library fbgemm, most of which is embeddings. */
 	{ "fft", IN_FUNCTION, "fft|(^|[^a-z])[sd]pradix|bluestein|postprocessc2c" },
-	{ "transpose", IN_FUNCTION, "(nchw|nhwc|cnhw)2?to?(nchw|nhwc|cnhw)|nchw2cnhw|cnhw2nchw|reformat|"
+	{ "transpose", IN_FUNCTION, "(nchw|nhwc|cnhw)2?to?(folded)?(nchw|nhwc|cnhw)|nchw2cnhw|cnhw2nchw|reformat|"
 		"batched_?transpose|transpose_readwrite|(^|::)transpose|flip_filter|addpadding|tensor_?transform" },
 	{ "gemm", IN_FUNCTION, "norm_gemm" },
 	{ "normalisation", IN_FUNCTION, "[a-z0-9_]norm(2d)?(_?(fwd|bwd|kernel|add|forward|backward|quant|grad|spatial|"
@@ -81,7 +81,7 @@ const struct kernel_pattern kernel_patterns[] = {
 		"im2d?2?col|winograd|wgrad|dgrad|depthwise|lora_|bgmv|sgmv|^bmm_|marlin|machete|gemlite|bitblas|llmm|wvsplit|epilogue::impl" },
 	{ "quantisation", IN_FUNCTION, "quanti[sz]|_quant|quant_|dequant|cast_?(to_fp|back|and_transpose|transpose|mx)|"
 		"(token|channel|block|tensor)_cast|qparam|to_h?fp8|fp8.*to_float|cvt_.*fp[48]|amax_kernel|_amax|nvfp4|"
-		"mx_?fp[48]|ue8m0|scaling_|update_scale|zeroamax|block_scaled|scale_inv|cast_fp8" },
+		"mx_?fp[48]|ue8m0|scaling_|update_scale|input_scale|zeroamax|block_scaled|scale_inv|cast_fp8" },
 
 	/* The rest by what it does. */
 	{ "reduction", IN_FUNCTION, "device_?scan|_scan|scan_state|scankernel|cumsum|cumprod|nll|cross_?entropy|"
@@ -92,12 +92,12 @@ const struct kernel_pattern kernel_patterns[] = {
 	{ "permute", IN_FUNCTION, "permut|scatter|gather|index|indic|embedding|shuffle|bucketize|take|nonzero|getitem|[_e]select|select_|"
 		"partition|compact|unique" },
 	{ "transpose", IN_FUNCTION, "transpose" },
-	{ "copy", IN_FUNCTION, "copy|cat_?array|memcpy|subtensoropwithcast|(^|_)(slice|concatenate|pad|concat|clone)_?"
+	{ "copy", IN_FUNCTION, "copy|cat_?array|memcpy|subtensoropwithcast|converttensor|(^|_)(slice|concatenate|pad|concat|clone)_?"
 		"(fusion|kernel|[0-9])|padding|chunk_cat|split_with_sizes" },
 	{ "reduction", IN_FUNCTION, "reduc|logsumexp|arg_?max|arg_?min|sum_functor|meanops|normtwoops|maxnan|minnan|"
 		"^cupy_(sum|prod|mean|amax|amin|max|min|nan|any|all|count)|dot_kernel|l2norm" },
 	{ "elementwise", IN_FUNCTION, "elementwise|pointwise|multi_tensor|silu|gelu|relu|sigmoid|swiglu|geglu|adam|"
-		"dropout|(^|[^e])fill|memset|functor|_fusion|^fusion|^wrapped_|^cupy_|eigenmetakernel|parallelfor|parallel_for|"
+		"dropout|(^|[^e])fill|memset|functor|_fusion|^fusion|^wrapped_|^cupy_|eigenmetakernel|parallelfor|par_ranged|parallel_for|"
 		"for_each|transform_kernel|axpy|scal_kernel|scalepacked|subtensorop|op[1-5]dtensor|tensorop|"
 		"(^|_)(vec(tor)?_?)?add(_kernel)?$|autocast|act_kernel|activation|gated_(forward|backward)|unary|bias" },
 
