@@ -62,7 +62,7 @@ const struct csv_column csv_kernel_stats[] = {
 	{ "memory_bandwidth_gbps", NO_COUNTERS },
 	{ "expert_id", "of the innermost range around the launch that names one" },
 	{ "operation_type",
-	  "class of the kernel by its name, as in 'moescope kernels --by class'" },
+	  "class of the kernel by its name ('moescope explain kernel_class')" },
 	{ "layer", "of the innermost range around the launch that names one" },
 	{ NULL, NULL },
 };
