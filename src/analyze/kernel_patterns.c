@@ -27,8 +27,8 @@ const struct kernel_pattern kernel_patterns[] = {
 	  EP "|nccl|rccl|nvshmem|rocshmem|mscclpp|userbuffers|multimem_|symm_mem|all_?reduce|"
 	  "all_?gather|reduce_?scatter|all_?to_?all|cross_device|lamport|a2a_|quick_?reduce" },
 
-	/* What torch.compile generates: the kind comes first, then the operations whose results go in,
-	 * so that a word like attention tells nothing. */
+	/* What torch.compile generates: the kind comes first, then the operations that it was made
+	 * of or that its input comes from, so that a word like attention tells nothing. */
 	{ "attention", IN_FUNCTION, "^triton_tem_.*(flex|attention)" },
 	{ "gemm", IN_FUNCTION, "^triton_(tem_|mm|bmm|gemm|.*_dot_fusion)" },
 	{ "normalisation", IN_FUNCTION,
@@ -40,7 +40,7 @@ const struct kernel_pattern kernel_patterns[] = {
 	{ "elementwise", IN_FUNCTION, "^triton_(poi|for)_" },
 
 	/* The cache of keys and values, before words like flash and rope tell something else. */
-	{ "elementwise", IN_FUNCTION, "rope|rotary" },
+	{ "elementwise", IN_FUNCTION, "(^|[^p])rope|rotary" },
 	{ "copy", IN_FUNCTION,
 	  "(reshape|concat)_and_cache|(store|set|write|copy|gather|append|swap|"
 	  "concat).*(kv_?(cache|buffer)|kvmla|kv_blocks|mlak)|reshape_cache" },
@@ -65,7 +65,7 @@ const struct kernel_pattern kernel_patterns[] = {
 	  "post)_reorder|ep_(gather|scatter)|src2dst|fill_gateup|moe_?(un)?permut" },
 	{ "reduction", IN_FUNCTION, "moe_?sum|moe_.*mul_sum" },
 	{ "reduction", IN_FUNCTION,
-	  "sampling|sample|gumbel|top_?k_?top_?p|top_?p|rejection|penalt" },
+	  "sampling|(^|[^np])sample|gumbel|top_?k_?top_?p|top_?p|rejection|penalt" },
 	{ "routing", IN_FUNCTION,
 	  "top_?k|moe_?align|moe_?sort|sort_?expert|expert_?sort|moe_?gat|moe_?fused_?gate|"
 	  "router|routing|bitmatrix|expt_data|expert_?(prefix|first|offset|map|count)|"
