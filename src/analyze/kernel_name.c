@@ -304,34 +304,53 @@ static size_t mangled_path(struct piece *name, char *out)
 	return n;
 }
 
+static const char *past(struct piece name, char letter)
+{
+	const char *found = memchr(name.at, letter, (size_t)(name.end - name.at));
+
+	return found ? found + 1 : name.at;
+}
+
 /* Of a name that nobody could demangle (C++ runtimes give up on the longest ones) the function with
  * its namespaces, which come first. 0: it is no such name. Arguments are followed as far as they are
- * plain: numbers "Li4E", and names that begin with one of before, "NS_4gemm6kernel…". */
+ * plain: numbers "Li4E", and names that begin with one of before, "NS_4gemm6kernel…": "S_" is the
+ * outermost namespace of the function. */
 static size_t mangled_function(struct piece name, char *out)
 {
-	size_t n, inner;
+	struct piece root;
+	size_t n, inner, before;
 	int argument;
 
 	if (!starts_with(name, "_Z"))
 		return 0;
 	name.at += 2;
 	name.at += starts_with(name, "N");
+	root.at = name.at + strspn(name.at, "0123456789");
 	n = mangled_path(&name, out);
+	out[n] = '\0';
+	root.end = root.at + strcspn(out, ":");
+	if (strncmp(out, root.at, (size_t)(root.end - root.at)) != 0)
+		root.end = root.at; /* an unnamed one */
 	while (n && starts_with(name, "I") && is_wrapper(out, n, &argument) &&
 	       argument == FIRST_TYPE) {
 		name.at++;
-		while (starts_with(name, "L") && memchr(name.at, 'E', (size_t)(name.end - name.at)))
-			name.at = (const char *)memchr(name.at, 'E', (size_t)(name.end - name.at)) +
-				  1;
+		while (starts_with(name, "L") && past(name, 'E') > name.at)
+			name.at = past(name, 'E');
 		name.at += starts_with(name, "N");
-		if (starts_with(name, "S") && memchr(name.at, '_', (size_t)(name.end - name.at)))
-			name.at = (const char *)memchr(name.at, '_', (size_t)(name.end - name.at)) +
-				  1;
-		inner = mangled_path(&name, out + n + 1);
+		before = 0;
+		if (starts_with(name, "S_") && root.end > root.at) {
+			before = (size_t)(root.end - root.at);
+			memcpy(out + n, root.at, before);
+			memcpy(out + n + before, "::", 2);
+			before += 2;
+		}
+		if (starts_with(name, "S"))
+			name.at = past(name, '_');
+		inner = mangled_path(&name, out + n + before);
 		if (!inner)
 			break;
-		memmove(out, out + n + 1, inner);
-		n = inner;
+		memmove(out, out + n, before + inner);
+		n = before + inner;
 	}
 	return n;
 }

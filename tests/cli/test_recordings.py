@@ -38,8 +38,8 @@ def kernels_of_a_mixture_of_experts_have_their_classes():
 
 @test
 def names_are_for_people():
-    done = moescope("kernels", RUN, "--limit", "0")
-    check("gemm::kernel::GemmUniversal" in done.out and "_ZN" not in done.out, done.out[:2000])
+    done = moescope("kernels", RUN, "--limit", "0", "--width", "200")
+    check("cutlass::gemm::kernel::GemmUniversal" in done.out and "_ZN" not in done.out, done.out[:2000])
 
 
 @test

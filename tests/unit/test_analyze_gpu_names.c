@@ -468,8 +468,8 @@ static void test_short_names(void **state)
 		{ "_ZN7cutlass13device_kernelIN2at4cudaEEvNT_6ParamsE", "at::cuda" },
 		{ "_ZN7cutlass13device_kernelIN2at4cuda6detail25enable_3x_kernel_for_sm9xINS_4gemm6kernel13"
 		  "GemmUniversalINS5_17GroupProblemShapeI",
-		  "gemm::kernel::GemmUniversal" },
-		{ "_ZN7ck_tile6kentryILi1ENS_16MoeSortingKernelI", "MoeSortingKernel" },
+		  "cutlass::gemm::kernel::GemmUniversal" },
+		{ "_ZN7ck_tile6kentryILi1ENS_16MoeSortingKernelI", "ck_tile::MoeSortingKernel" },
 		{ "_Z4gemmPfS_", "gemm" },
 		{ "_ZN12_GLOBAL__N_15innerIiEEv", "inner" },
 		{ "_Z1a1b1c1d1e1f1g1h", "a::b::c::d::e::f::g::h" },
