@@ -32,9 +32,9 @@ struct kernel_alias {
 	char **short_name;
 };
 
-/* Where several of the kernels are called the same in short, adds the word of the whole name in which
- * each differs from the one that is most like it: "at::native::sum_functor …BFloat16". Sorts
- * `labels`. */
-int kernel_aliases_tell_apart(struct kernel_alias *labels, size_t n);
+/* Where several of the kernels are called the same in short, adds the words of the whole name that
+ * tell each from the others: "at::native::sum_functor …BFloat16"; else a number. Sorts
+ * `aliases`. */
+int kernel_aliases_tell_apart(struct kernel_alias *aliases, size_t n);
 
 #endif
