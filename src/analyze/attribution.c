@@ -312,9 +312,13 @@ static inline bool begins_by(const struct nested *item, uint16_t shard, uint32_t
 					: item->start_ns <= time_ns;
 }
 
-/* The innermost range of the thread that holds the moment. */
-static size_t innermost(const struct attribution *at, uint16_t shard, uint32_t thread,
-			int64_t time_ns, size_t *hint)
+size_t attribution_outer(const struct attribution *at, size_t range)
+{
+	return at->range_places[range].below;
+}
+
+size_t attribution_innermost(const struct attribution *at, uint16_t shard, uint32_t thread,
+			     int64_t time_ns, size_t *hint)
 {
 	size_t low;
 
@@ -370,7 +374,7 @@ static size_t node_range(const struct attribution *at, const struct node_entry *
 	for (int i = 0; node && i < COPIES_MAX; i++) {
 		uint64_t source = t->source[node->row];
 		size_t hint = at->n_ranges;
-		size_t here = innermost(at, node->shard, t->thread[node->row], node->time_ns,
+		size_t here = attribution_innermost(at, node->shard, t->thread[node->row], node->time_ns,
 					&hint);
 
 		if (here != NOTHING)
@@ -481,7 +485,7 @@ static size_t lent_range(const struct attribution *at, size_t call, size_t *hint
 
 	if (!leader || leader == api->thread[call])
 		return NOTHING;
-	range = innermost(at, api->shard[call], leader, api->start_ns[call], hint);
+	range = attribution_innermost(at, api->shard[call], leader, api->start_ns[call], hint);
 	return range != NOTHING && at->range_places[range].phase ? range : NOTHING;
 }
 
@@ -494,7 +498,7 @@ struct place attribution_place_near(const struct attribution *at, struct attribu
 
 	place.step = step_index_find_near(&at->steps, at->run, api->shard[call],
 					  api->start_ns[call], &cursor->step);
-	range = innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
+	range = attribution_innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
 			  &cursor->range);
 	if (range == NOTHING) {
 		enter_range(at, lent_range(at, call, &cursor->lent), &place);

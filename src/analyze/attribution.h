@@ -81,6 +81,13 @@ struct place attribution_place(const struct attribution *at, size_t call);
 bool attribution_find(const struct attribution *at, const struct device_work *work,
 		      struct place *ret_place);
 
+/* The range around a range of at->ranges, which has a smaller index; NO_RANGE: none. */
+size_t attribution_outer(const struct attribution *at, size_t range);
+/* The innermost range of a thread that holds the moment; NO_RANGE: none. *hint: where the last one
+ * was found, at->n_ranges when none was. */
+size_t attribution_innermost(const struct attribution *at, uint16_t shard, uint32_t thread,
+			     int64_t time_ns, size_t *hint);
+
 /* Where the last look-ups ended: the next ones are mostly near. Zero to begin with. */
 struct attribution_cursor {
 	size_t range, step, lent;

@@ -54,6 +54,8 @@ ANALYSIS(api, api_calls_analyze_at(&w->at, &w->options->sel, &w->f.api))
 ANALYSIS(transfers, transfers_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.transfers))
 ANALYSIS(comm, comm_analyze_at(&w->at, &w->lanes, &w->options->sel, w->options->kernels.classes,
 			       &w->f.comm))
+ANALYSIS(moe, moe_lens_analyze_at(&w->at, &w->lanes, &w->options->sel, w->options->kernels.classes,
+				  &w->f.moe))
 ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.timeline))
 ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
 ANALYSIS(launches, launches_analyze_at(&w->at, &w->options->sel, &w->f.launches))
@@ -86,6 +88,7 @@ static const struct analysis analyses[] = {
 	{ FIND_TIMELINE, NEEDS_CALLS | NEEDS_LANES, find_timeline },
 	{ FIND_KERNELS, NEEDS_PLACES_SELECTED, find_kernels },
 	{ FIND_COMM, NEEDS_LANES | NEEDS_PLACES_SELECTED, find_comm },
+	{ FIND_MOE, NEEDS_LANES | NEEDS_PLACES, find_moe },
 	{ FIND_OPS, NEEDS_PLACES, find_ops },
 	{ FIND_TRANSFERS, NEEDS_LANES | NEEDS_PLACES_SELECTED, find_transfers },
 	{ FIND_STEPS, 0, find_steps },
@@ -215,6 +218,7 @@ void findings_release(struct findings *findings)
 	api_calls_release(&findings->api);
 	transfers_release(&findings->transfers);
 	comm_release(&findings->comm);
+	moe_lens_release(&findings->moe);
 	timeline_release(&findings->timeline);
 	coverage_release(&findings->coverage);
 	named_spans_release(&findings->spans);

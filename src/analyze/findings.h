@@ -19,6 +19,7 @@
 #include "analyze/launch_metrics.h"
 #include "analyze/launches.h"
 #include "analyze/memory.h"
+#include "analyze/moe_lens.h"
 #include "analyze/named_spans.h"
 #include "analyze/ops.h"
 #include "analyze/overhead.h"
@@ -46,6 +47,7 @@ struct findings {
 	struct api_calls api;
 	struct transfers transfers;
 	struct comm comm;
+	struct moe_lens moe;
 	struct timeline timeline;
 	struct device_use use;	  /* with FIND_TIMELINE */
 	struct coverage coverage; /* always */
@@ -70,11 +72,12 @@ enum finding {
 	FIND_EFFICIENCY = 1 << 13,
 	FIND_DEVICE_PHASES = 1 << 14,
 	FIND_COMM = 1 << 15,
-	FIND_ALL = (1 << 16) - 1,
+	FIND_MOE = 1 << 16,
+	FIND_ALL = (1 << 17) - 1,
 	/* Parts that only some views show. */
-	FIND_ROUTER_TIME = 1 << 16,
-	FIND_LAUNCHES = 1 << 17, /* of kernels: it looks up the call of every one */
-	FIND_COUNTERS = 1 << 18,
+	FIND_ROUTER_TIME = 1 << 17,
+	FIND_LAUNCHES = 1 << 18, /* of kernels: it looks up the call of every one */
+	FIND_COUNTERS = 1 << 19,
 };
 
 struct findings_options {

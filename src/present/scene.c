@@ -27,7 +27,7 @@ int scene_analyze(const struct run *run, const struct present_options *options, 
 	};
 	struct kernel_classes *classes = NULL;
 	struct peaks_file peaks = { 0 };
-	int r = want & (FIND_KERNELS | FIND_EFFICIENCY | FIND_COMM)
+	int r = want & (FIND_KERNELS | FIND_EFFICIENCY | FIND_COMM | FIND_MOE)
 			? kernel_classes_new(options->classes, &classes, err)
 			: 0;
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between the files of the MoE lens: moe_lens.c puts it together, moe_lens_names.c says what names
+ * mean, moe_lens_places.c what the place of a kernel in the program does, moe_lens_cost.c compares
+ * kernels with and without communication beside them. One thread.
+ */
+#ifndef ANALYZE_MOE_LENS_INSIDE_H
+#define ANALYZE_MOE_LENS_INSIDE_H
+
+#include <regex.h>
+
+#include "analyze/attribution.h"
+#include "analyze/intervals.h"
+#include "analyze/kernel_name.h"
+#include "analyze/lanes.h"
+#include "analyze/moe_lens.h"
+
+#define MOE_NO_LAYER (-1)
+
+/* What the name of a range or operation tells. */
+struct moe_word {
+	uint8_t looked_at;
+	uint8_t part; /* MOE_PARTS: nothing */
+	uint8_t pass; /* MOE_PASSES: nothing */
+	bool certain; /* only mixtures of experts have it */
+	bool all_to_all;
+	int32_t layer; /* MOE_NO_LAYER: none */
+};
+
+/* What the name of a kernel tells; part and pass as above. */
+struct moe_kernel {
+	uint8_t looked_at;
+	uint8_t part, pass;
+	bool moves, expert; /* communicates; for expert parallelism */
+	bool notify, all_to_all, decides, certain, product;
+	uint8_t precision; /* 0: not told */
+};
+
+struct moe_names {
+	const struct run *run;
+	const struct kernel_classes *classes;
+	struct demangler demangler;
+	regex_t *regexes;
+	struct moe_word *words; /* by string id */
+	size_t words_capacity;
+	struct moe_kernel *kernels; /* by launch id */
+	size_t kernels_capacity;
+};
+
+int moe_names_init(struct moe_names *names, const struct run *run,
+		   const struct kernel_classes *classes);
+void moe_names_release(struct moe_names *names);
+int moe_names_word(struct moe_names *names, uint32_t string, struct moe_word *ret_word);
+int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel *ret_kernel);
+const char *moe_precision_name(unsigned int precision); /* NULL for 0 */
+#define MOE_PRECISIONS 5
+
+/* What the ranges around a moment tell. */
+struct moe_place {
+	uint8_t part, pass; /* MOE_PARTS, MOE_PASSES: nothing */
+	bool certain, all_to_all;
+	int32_t layer;
+	uint32_t named; /* the innermost range that names a part: index; NO_NAMED: none */
+	uint32_t order; /* how-manieth of its name within its step, from 1; of that range */
+};
+#define MOE_NO_NAMED UINT32_MAX
+
+struct moe_places {
+	const struct attribution *at;
+	struct moe_place *of; /* of each of at->ranges */
+	uint32_t *lenders;    /* thread of each process; 0: none */
+	bool backward;	      /* something in the run is of a backward pass */
+	size_t hint;
+};
+
+int moe_places_init(struct moe_places *places, const struct attribution *at,
+		    struct moe_names *names);
+void moe_places_release(struct moe_places *places);
+/* The place of a call; `range` is its innermost range or NO_RANGE. */
+struct moe_place moe_places_find(struct moe_places *places, size_t range, uint32_t call);
+
+/* A kernel that does not communicate, for the comparison. */
+struct moe_sample {
+	uint32_t launch, site; /* site: string id of the named range; 0: the step */
+	uint64_t instance;
+	int64_t start_ns, duration_ns;
+	uint32_t total, order; /* launched in the instance; how-manieth */
+	int8_t beside;	       /* 1 beside, 0 clear, -1 between */
+};
+
+/* Sorts the samples. */
+int moe_cost_measure(const struct run *run, struct moe_sample *samples, size_t n,
+		     struct moe_cost *ret_cost);
+
+#endif
