@@ -87,7 +87,7 @@ const char *moe_part_name(enum moe_part part)
 
 const char *moe_pass_name(enum moe_pass pass)
 {
-	static const char *const names[] = { "forward", "backward", "weight gradient", "unknown" };
+	static const char *const names[] = { "forward", "backward", "weight", "unknown" };
 
 	return names[pass];
 }
@@ -572,7 +572,7 @@ static int build(struct lens *l, const struct lane_order *order)
 	for (size_t i = 0; r >= 0 && i < order->n; i++)
 		r = measure_device(l, order, &order->lanes[i]);
 	if (r >= 0)
-		r = moe_cost_measure(l->run, l->samples, l->n_samples, &l->out.cost);
+		r = moe_cost_measure(&l->names, l->samples, l->n_samples, &l->out.cost);
 	if (r < 0)
 		return r;
 	put_overlap(l);
@@ -620,6 +620,6 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 void moe_lens_release(struct moe_lens *lens)
 {
 	free(lens->layers);
-	free(lens->cost.rows);
+	moe_cost_release(&lens->cost);
 	*lens = (struct moe_lens){ 0 };
 }

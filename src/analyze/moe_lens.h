@@ -56,7 +56,7 @@ enum moe_pass { MOE_FORWARD, MOE_BACKWARD, MOE_WEIGHT, MOE_UNKNOWN, MOE_PASSES }
 enum moe_overlap { MOE_NO_OVERLAP, MOE_FORWARD_BACKWARD, MOE_TWO_BATCHES };
 
 const char *moe_part_name(enum moe_part part);	/* "attention" … "rest" */
-const char *moe_pass_name(enum moe_pass pass);	/* "forward" "backward" "weight gradient" "unknown" */
+const char *moe_pass_name(enum moe_pass pass);	/* "forward" "backward" "weight" "unknown" */
 const char *moe_overlap_name(enum moe_overlap); /* "none" … */
 
 /* Communication of a part and pass, or of all. */
@@ -77,7 +77,8 @@ struct moe_row {
 
 /* A kernel with and without communication beside it. */
 struct moe_cost_row {
-	uint32_t name; /* string id */
+	uint32_t name;	  /* string id */
+	char *short_name; /* kernel_name.h */
 	uint64_t beside, clear;
 	double beside_ns, clear_ns; /* means; of clear weighted as those beside */
 	double extra_ns;

@@ -51,22 +51,37 @@ static void number_samples(struct moe_sample *samples, size_t n)
 	}
 }
 
-static struct moe_cost_row *row_of(struct moe_cost *cost, size_t *capacity, uint32_t name)
+static int short_name(const struct moe_names *names, uint32_t name, char **ret_short)
 {
+	char *text;
+	int r = demangler_name(&names->demangler, run_string(names->run, name), &text);
+
+	if (r < 0)
+		return r;
+	r = kernel_short_name(text, ret_short);
+	free(text);
+	return r;
+}
+
+static struct moe_cost_row *row_of(const struct moe_names *names, struct moe_cost *cost,
+				   size_t *capacity, uint32_t name)
+{
+	char *brief;
 	size_t i = 0;
 
 	while (i < cost->n && cost->rows[i].name != name)
 		i++;
 	if (i == cost->n) {
-		if (array_grow(&cost->rows, capacity, i + 1, sizeof(*cost->rows)) < 0)
+		if (array_grow(&cost->rows, capacity, i + 1, sizeof(*cost->rows)) < 0 ||
+		    short_name(names, name, &brief) < 0)
 			return NULL;
-		cost->rows[cost->n++] = (struct moe_cost_row){ .name = name };
+		cost->rows[cost->n++] = (struct moe_cost_row){ .name = name, .short_name = brief };
 	}
 	return &cost->rows[i];
 }
 
 /* samples[0..n) are of one position. */
-static int add_position(const struct run *run, struct moe_cost *cost, size_t *capacity,
+static int add_position(const struct moe_names *names, struct moe_cost *cost, size_t *capacity,
 			const struct moe_sample *samples, size_t n)
 {
 	double sum[2] = { 0, 0 };
@@ -82,7 +97,7 @@ static int add_position(const struct run *run, struct moe_cost *cost, size_t *ca
 	}
 	if (!count[0] || !count[1])
 		return 0;
-	row = row_of(cost, capacity, run_launch(run, samples[0].launch).name);
+	row = row_of(names, cost, capacity, run_launch(names->run, samples[0].launch).name);
 	if (!row)
 		return -ENOMEM;
 	clear_ns = sum[0] / (double)count[0] * (double)count[1];
@@ -125,7 +140,14 @@ static void sum_up(struct moe_cost *cost)
 	}
 }
 
-int moe_cost_measure(const struct run *run, struct moe_sample *samples, size_t n,
+void moe_cost_release(struct moe_cost *cost)
+{
+	for (size_t i = 0; i < cost->n; i++)
+		free(cost->rows[i].short_name);
+	free(cost->rows);
+}
+
+int moe_cost_measure(const struct moe_names *names, struct moe_sample *samples, size_t n,
 		     struct moe_cost *ret_cost)
 {
 	struct moe_cost cost = { 0 };
@@ -140,10 +162,10 @@ int moe_cost_measure(const struct run *run, struct moe_sample *samples, size_t n
 	for (size_t i = 0, end; r >= 0 && i < n; i = end) {
 		for (end = i; end < n && !by_position(&samples[i], &samples[end]);)
 			end++;
-		r = add_position(run, &cost, &capacity, samples + i, end - i);
+		r = add_position(names, &cost, &capacity, samples + i, end - i);
 	}
 	if (r < 0) {
-		free(cost.rows);
+		moe_cost_release(&cost);
 		return r;
 	}
 	sum_up(&cost);

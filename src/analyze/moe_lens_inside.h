@@ -89,7 +89,8 @@ struct moe_sample {
 };
 
 /* Sorts the samples. */
-int moe_cost_measure(const struct run *run, struct moe_sample *samples, size_t n,
+int moe_cost_measure(const struct moe_names *names, struct moe_sample *samples, size_t n,
 		     struct moe_cost *ret_cost);
+void moe_cost_release(struct moe_cost *cost);
 
 #endif

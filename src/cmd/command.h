@@ -106,6 +106,7 @@ extern const struct command cmd_steps;
 extern const struct command cmd_routing;
 extern const struct command cmd_transfers;
 extern const struct command cmd_comm;
+extern const struct command cmd_moe;
 extern const struct command cmd_counters;
 extern const struct command cmd_memory;
 extern const struct command cmd_efficiency;

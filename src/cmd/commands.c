@@ -20,6 +20,7 @@ const struct command *const commands[] = {
 	&cmd_routing,
 	&cmd_transfers,
 	&cmd_comm,
+	&cmd_moe,
 	&cmd_counters,
 	&cmd_memory,
 	&cmd_efficiency,

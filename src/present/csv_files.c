@@ -35,6 +35,7 @@ static const struct csv_file files[] = {
 	{ "steps.csv", NULL, &section_steps, NULL },
 	{ "transfers.csv", NULL, &section_transfers, NULL },
 	{ "comm.csv", NULL, &section_comm, NULL },
+	{ "moe.csv", NULL, &section_moe, NULL },
 	{ "memory.csv", NULL, &section_memory, NULL },
 	{ "routing.csv", NULL, &section_routing, NULL },
 	{ "routing_steps.csv", NULL, &section_routing_steps, NULL },

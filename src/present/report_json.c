@@ -178,7 +178,7 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 							  &section_routing,    &section_memory,
 							  &section_efficiency, &section_kernels,
 							  &section_api,	       &section_transfers,
-							  &section_comm };
+							  &section_comm,       &section_moe };
 	struct json json;
 	int r = 0;
 

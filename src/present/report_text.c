@@ -389,6 +389,22 @@ static int routing_text(const struct scene *scene, FILE *out)
 	return r;
 }
 
+/* Only where there is one: most runs are of dense models. */
+static int moe_text(const struct scene *scene, FILE *out)
+{
+	struct grid grid;
+	int r;
+
+	if (scene->f->moe.reason)
+		return 0;
+	scene_title(scene, "Mixture of experts on the devices", out);
+	r = section_moe.grid(scene, &grid);
+	if (r >= 0)
+		r = section_moe.text(scene, &grid, out);
+	grid_release(&grid);
+	return r;
+}
+
 static int memory_text(const struct scene *scene, FILE *out)
 {
 	int r = 0;
@@ -518,6 +534,8 @@ int report_text(const struct scene *scene, const struct verdicts *verdicts, FILE
 	counters_text(scene, out);
 	if (r >= 0)
 		r = efficiency_text(scene, out);
+	if (r >= 0)
+		r = moe_text(scene, out);
 	if (r >= 0)
 		r = routing_text(scene, out);
 	if (r >= 0)

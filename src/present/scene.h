@@ -32,7 +32,7 @@ struct section {
 
 extern const struct section section_ops, section_steps, section_routing, section_routing_steps,
 	section_routing_experts, section_memory, section_kernels, section_api, section_transfers,
-	section_efficiency, section_comm, section_counters;
+	section_efficiency, section_comm, section_moe, section_counters;
 
 /* Kernels, copies, sets or calls: the run used a GPU that was recorded. */
 bool scene_has_device(const struct run *run);

@@ -68,6 +68,12 @@ static int render_comm(const struct run *run, const struct present_options *opti
 	return section_render(&section_comm, run, options, out, err);
 }
 
+static int render_moe(const struct run *run, const struct present_options *options, FILE *out,
+		      struct err *err)
+{
+	return section_render(&section_moe, run, options, out, err);
+}
+
 static int render_counters(const struct run *run, const struct present_options *options, FILE *out,
 			   struct err *err)
 {
@@ -135,6 +141,7 @@ static const struct view views[] = {
 	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
 	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
 	{ "comm", WANT_DEVICE | WANT(COLLECTIVE), render_comm, KERNEL_COLUMNS },
+	{ "moe", WANT_DEVICE, render_moe, KERNEL_COLUMNS },
 	{ "counters", WANT(METRIC) | WANT(KERNEL), render_counters },
 	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
 	  render_efficiency },

@@ -48,6 +48,7 @@ static const struct sql_function functions[] = {
 	{ "api_summary", &section_api, "api", NULL, 0, NULL },
 	{ "transfer_summary", &section_transfers, "transfers", NULL, 0, NULL },
 	{ "comm_summary", &section_comm, "comm", NULL, 0, NULL },
+	{ "moe_summary", &section_moe, "moe", NULL, 0, NULL },
 	{ "step_times", &section_steps, "steps", NULL, 0, NULL },
 	{ "routing_summary", &section_routing, "routing", NULL, 0, NULL },
 	{ "routing_steps", &section_routing_steps, "routing-steps", NULL, 0, NULL },
