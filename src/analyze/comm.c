@@ -213,6 +213,8 @@ void comm_release(struct comm *comm)
 	for (size_t i = 0; i < comm->n; i++)
 		free(comm->rows[i].name);
 	free(comm->rows);
+	for (size_t i = 0; i < comm->n_devices; i++)
+		free(comm->devices[i].when.spans);
 	free(comm->devices);
 	*comm = (struct comm){ 0 };
 }

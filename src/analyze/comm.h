@@ -33,6 +33,7 @@
 #ifndef ANALYZE_COMM_H
 #define ANALYZE_COMM_H
 
+#include "analyze/intervals.h"
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
@@ -57,6 +58,7 @@ struct comm_device {
 	uint16_t shard;
 	uint32_t rank, device;
 	struct comm_part all; /* its others_ns is compute */
+	struct span_list when; /* its communication, for pictures */
 	struct comm_part of[COMM_TRANSPORTS];
 	int64_t busy_ns, non_compute_ns;
 	struct value window_ns, idle_ns;

@@ -100,7 +100,8 @@ static size_t record_of(struct comm_sweep *s, size_t kernel)
 	return SIZE_MAX;
 }
 
-static void measure_kernel(struct comm_sweep *s, unsigned int transport, int64_t start, int64_t end)
+static int measure_kernel(struct comm_sweep *s, struct comm_device *d, unsigned int transport,
+			  int64_t start, int64_t end)
 {
 	add(s, &s->unions[COMM_ALL_KERNELS], start, end);
 	if (transport == COMM_NONE) {
@@ -112,6 +113,12 @@ static void measure_kernel(struct comm_sweep *s, unsigned int transport, int64_t
 	for (unsigned int t = 0; t < COMM_TRANSPORTS; t++)
 		if (t != transport && s->transports & 1U << t)
 			add(s, &s->unions[COMM_OTHERS + t], start, end);
+	if (transport == COMM_NONE)
+		return 0;
+	return span_list_add(&d->when, &(struct span){ .start_ns = start,
+						       .end_ns = end,
+						       .device = d->device,
+						       .shard = d->shard });
 }
 
 static void count_kernel(struct comm_part *part, int64_t duration_ns, bool untimed)
@@ -161,7 +168,9 @@ static int add_work(struct comm_sweep *s, struct comm_device *d, enum lane_kind 
 		if (r < 0)
 			return r;
 		if (timed)
-			measure_kernel(s, transport, start, end);
+			r = measure_kernel(s, d, transport, start, end);
+		if (r < 0)
+			return r;
 	}
 	if (timed) {
 		add(s, &s->unions[COMM_ALL_WORK], start, end);

@@ -4,7 +4,10 @@
  */
 #include "analyze/intervals.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+#include "base/buf.h"
 
 int span_lane_order(const struct span *a, const struct span *b)
 {
@@ -45,6 +48,20 @@ size_t spans_merge(struct span *spans, size_t n)
 			last->end_ns = spans[i].end_ns;
 	}
 	return kept;
+}
+
+int span_list_add(struct span_list *list, const struct span *span)
+{
+	struct span *last = list->n ? &list->spans[list->n - 1] : NULL;
+
+	if (last && span->start_ns <= last->end_ns) {
+		last->end_ns = span->end_ns > last->end_ns ? span->end_ns : last->end_ns;
+		return 0;
+	}
+	if (array_grow(&list->spans, &list->capacity, list->n + 1, sizeof(*list->spans)) < 0)
+		return -ENOMEM;
+	list->spans[list->n++] = *span;
+	return 0;
 }
 
 int64_t spans_length(const struct span *merged, size_t n)

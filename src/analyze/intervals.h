@@ -29,6 +29,13 @@ struct span {
 
 /* Sorts and merges in place; the number that remains. Empty spans are dropped. */
 size_t spans_merge(struct span *spans, size_t n);
+/* Spans that come by their start, merged as they come. */
+struct span_list {
+	struct span *spans;
+	size_t n, capacity;
+};
+/* The lane is that of the first. 0 or -ENOMEM. */
+int span_list_add(struct span_list *list, const struct span *span);
 int64_t spans_length(const struct span *merged, size_t n);
 /* Length of the intersection of two merged lanes. */
 int64_t spans_overlap(const struct span *a, size_t n_a, const struct span *b, size_t n_b);

@@ -36,11 +36,6 @@ enum {
 	SETS = SET_ROW_NOTIFY + MOE_PARTS * MOE_PASSES,
 };
 
-struct set {
-	struct span *spans;
-	size_t n, capacity;
-};
-
 struct layers {
 	struct moe_layer *of; /* by number */
 	size_t n, capacity;
@@ -70,7 +65,7 @@ struct lens {
 	struct moe_sample *samples;
 	size_t n_samples, samples_capacity;
 	/* Of the device at hand. */
-	struct set sets[SETS];
+	struct span_list sets[SETS];
 	struct moved *moved;
 	size_t n_moved, moved_capacity;
 	size_t first_sample;
@@ -100,32 +95,23 @@ const char *moe_overlap_name(enum moe_overlap overlap)
 	return names[overlap];
 }
 
-static int add_span(struct set *set, int64_t start_ns, int64_t end_ns)
+static int add_span(struct span_list *set, int64_t start_ns, int64_t end_ns)
 {
-	struct span *last = set->n ? &set->spans[set->n - 1] : NULL;
-
-	if (last && start_ns <= last->end_ns) {
-		last->end_ns = end_ns > last->end_ns ? end_ns : last->end_ns;
-		return 0;
-	}
-	if (array_grow(&set->spans, &set->capacity, set->n + 1, sizeof(*set->spans)) < 0)
-		return -ENOMEM;
-	set->spans[set->n++] = (struct span){ .start_ns = start_ns, .end_ns = end_ns };
-	return 0;
+	return span_list_add(set, &(struct span){ .start_ns = start_ns, .end_ns = end_ns });
 }
 
-static int64_t length(const struct set *set)
+static int64_t length(const struct span_list *set)
 {
 	return spans_length(set->spans, set->n);
 }
 
-static int64_t overlap(const struct set *a, const struct set *b)
+static int64_t overlap(const struct span_list *a, const struct span_list *b)
 {
 	return spans_overlap(a->spans, a->n, b->spans, b->n);
 }
 
 /* What of [start, end) the set covers; those asked for come by their start. */
-static int64_t covered(const struct set *set, int64_t start_ns, int64_t end_ns, size_t *hint)
+static int64_t covered(const struct span_list *set, int64_t start_ns, int64_t end_ns, size_t *hint)
 {
 	int64_t sum = 0;
 
@@ -372,7 +358,7 @@ static void put_comm(struct lens *l, unsigned int part, unsigned int pass)
 {
 	unsigned int row = part * MOE_PASSES + pass;
 	struct moe_comm *comm = &l->out.rows[part][pass].comm;
-	const struct set *sets = l->sets, *these = &sets[SET_ROW_COMM + row];
+	const struct span_list *sets = l->sets, *these = &sets[SET_ROW_COMM + row];
 	int64_t time = length(these), hidden = overlap(these, &sets[SET_COMPUTE]);
 
 	comm->time_ns = ns_sum(comm->time_ns, time);
@@ -392,7 +378,7 @@ static void put_comm(struct lens *l, unsigned int part, unsigned int pass)
 static void put_device(struct lens *l)
 {
 	struct moe_comm *all = &l->out.comm;
-	const struct set *sets = l->sets;
+	const struct span_list *sets = l->sets;
 	int64_t time = length(&sets[SET_COMM]);
 	int64_t hidden = overlap(&sets[SET_COMM], &sets[SET_COMPUTE]);
 
@@ -549,15 +535,17 @@ static void put_rest(struct lens *l)
 {
 	const struct moe_row *shared = l->out.rows[MOE_SHARED];
 	unsigned int most = 0;
-	uint64_t count = 0;
+	uint64_t count = 0, experts = 0;
 
 	for (unsigned int i = 1; i < MOE_PRECISIONS; i++)
 		if (l->precision_ns[i] > l->precision_ns[most])
 			most = i;
 	l->out.precision = moe_precision_name(most);
-	for (int pass = 0; pass < MOE_PASSES; pass++)
+	for (int pass = 0; pass < MOE_PASSES; pass++) {
 		count += shared[pass].count;
-	if (!count)
+		experts += l->out.rows[MOE_EXPERTS][pass].count;
+	}
+	if (!count && experts)
 		l->out.shared_none = "no range names a shared expert: if the model has one, its time "
 				     "is in experts or rest";
 }
@@ -609,7 +597,10 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 		r = build(&l, &lanes->of[LANE_KERNEL]);
 	release(&l);
 	if (r < 0 || !l.certain) {
+		int64_t kernels_ns = l.out.kernels_ns;
+
 		moe_lens_release(&l.out);
+		l.out.kernels_ns = kernels_ns;
 		l.out.reason = "no kernel or range of a mixture of experts";
 	}
 	if (r >= 0)

@@ -243,6 +243,27 @@ const struct metric metrics[] = {
 	  "comm_time - comm_overlap: a device communicates and computes nothing. exposed_pct is the "
 	  "part in the time of the steps over that time; without steps, over the window.",
 	  DEVICE, "Includes waiting for other ranks. " NO_RECORDS },
+	{ COMMUNICATION, "moe_part", "ns",
+	  "length of the union of the kernels of a part of a mixture of experts in a pass, summed over "
+	  "devices. The part is told by the ranges and operations around the launch, innermost first, "
+	  "and by the class of the kernel; the pass by their names, the phase of the range and the "
+	  "kernel's name.",
+	  DEVICE, "What nothing tells is part rest, pass unknown. " NO_RECORDS },
+	{ COMMUNICATION, "moe_notify", "ns",
+	  "union of the kernels of expert parallelism that exchange counts and wait for other ranks, "
+	  "of class notify; the rest of the communication is the transfer.",
+	  DEVICE, "A transfer waits for other ranks, too. " NO_RECORDS },
+	{ COMMUNICATION, "moe_beside", "ns, %",
+	  "communication between experts during which a kernel of that pass computes; two_batch_ns is "
+	  "what runs beside work that cannot be of its own batch: of the other direction, or attention "
+	  "of the same pass.",
+	  DEVICE, "Passes may overlap each other: the sum may be more than overlap_ns." },
+	{ COMMUNICATION, "moe_cost", "ns, %",
+	  "kernels that ran at one place of the program both beside communication between experts (90% "
+	  "of their time or more) and without it (10% or less): time of those beside - their count * "
+	  "mean of those without. A place: name and launch configuration, innermost range that names a "
+	  "part or else the step, position in there.",
+	  DEVICE, "n/a where no kernel ran both ways. Kernels of other places are not in it." },
 	{ COMMUNICATION, "collective_bytes", "bytes",
 	  "elements of a collective (the larger of those that go in and come out) * size of their "
 	  "type.",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run at a glance: a lane for the kernels and the copies of each device, for each phase, and
- * for the steps. The height of a lane is the share of each pixel's time in which it was busy, so
+ * The run at a glance: a lane for the kernels, the communication and the copies of each device, for
+ * each phase, and for the steps. The height of a lane is the share of each pixel's time in which it was busy, so
  * that nothing looks busier than it was, however long the run is.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "present/plot_draw.h"
 
 #define DEVICES 4
-#define LANES (2 * DEVICES + STEP_PHASES + 1)
+#define LANES (3 * DEVICES + STEP_PHASES + 1)
 
 struct band {
 	char name[64];
@@ -72,6 +72,21 @@ static void add_device_lane(struct lanes *lanes, const struct span *merged, size
 	lane->busy_pct = d->window_ns > 0 ? 100 * (double)busy_ns / (double)d->window_ns : 0;
 }
 
+/* The kernels that communicate are in the lane of kernels, too. */
+static void add_communication(const struct plot_scene *scene, const struct plot_theme *theme,
+			      struct lanes *lanes, const struct timeline_device *d, const char *name)
+{
+	const struct comm *comm = &scene->f->comm;
+
+	for (size_t i = 0; i < comm->n_devices; i++) {
+		const struct comm_device *c = &comm->devices[i];
+
+		if (c->shard == d->shard && c->device == d->device)
+			add_device_lane(lanes, c->when.spans, c->when.n, d, LANE_KERNEL,
+					c->all.time_ns, theme->series[2], name);
+	}
+}
+
 static int collect_devices(const struct plot_scene *scene, const struct plot_theme *theme,
 			   struct lanes *lanes)
 {
@@ -95,6 +110,8 @@ static int collect_devices(const struct plot_scene *scene, const struct plot_the
 		snprintf(name, sizeof(name), "%s%s kernels", place, rank);
 		add_device_lane(lanes, lanes->device_spans, n, d, LANE_KERNEL, d->kernel_ns,
 				theme->series[0], name);
+		snprintf(name, sizeof(name), "%s%s communication", place, rank);
+		add_communication(scene, theme, lanes, d, name);
 		snprintf(name, sizeof(name), "%s%s copies", place, rank);
 		add_device_lane(lanes, lanes->device_spans, n, d, LANE_COPY, d->copy_ns,
 				theme->series[1], name);

@@ -29,7 +29,7 @@ const struct plot plots[] = {
 	{ "k_histogram", "how many experts the tokens used" },
 	{ "flops", "FLOPs of routers and experts per step" },
 	{ "latency", "time in routers per step, or step times without it" },
-	{ "timeline", "devices, phases and steps over the run" },
+	{ "timeline", "devices, their communication, phases and steps over the run" },
 	{ "roofline", "arithmetic against memory traffic, under the device's limits" },
 	{ "sheet", "FLOPs, latency, experts per token and load by layer on one page" },
 	{ "dashboard", "steps, memory, kernels, API, experts and timeline on one page" },
@@ -93,7 +93,7 @@ int plot_analyze(const struct run *run, const struct present_options *options,
 	return scene_analyze(run, options,
 			     FIND_STEPS | FIND_ROUTING | FIND_ROUTER_TIME | FIND_MEMORY |
 				     FIND_KERNELS | FIND_API | FIND_TIMELINE | FIND_OPS |
-				     FIND_EFFICIENCY,
+				     FIND_EFFICIENCY | FIND_COMM,
 			     ret_findings, err);
 }
 

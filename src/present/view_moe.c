@@ -162,6 +162,11 @@ static int fill_layers(const struct scene *scene, struct grid *grid)
 {
 	const struct moe_lens *moe = &scene->f->moe;
 
+	bool any[MOE_PARTS] = { false };
+
+	for (size_t i = 0; i < moe->n_layers; i++)
+		for (int part = 0; part < MOE_PARTS; part++)
+			any[part] |= moe->layers[i].sum_ns[part] > 0;
 	grid_init(grid, layer_columns, COUNT(layer_columns));
 	for (size_t i = 0; i < moe->n_layers; i++) {
 		const struct moe_layer *layer = &moe->layers[i];
@@ -172,7 +177,8 @@ static int fill_layers(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_int(layer->number);
 		*cell++ = cell_uint(layer->count);
 		for (int part = 0; part < MOE_PARTS; part++)
-			*cell++ = cell_int(layer->sum_ns[part]);
+			*cell++ = any[part] ? cell_int(layer->sum_ns[part])
+					    : cell_absent("no kernel of this part has a layer");
 		*cell++ = cell_int(layer->comm_ns - layer->hidden_ns);
 	}
 	return 0;
@@ -268,19 +274,20 @@ static int comm_text(const struct scene *scene, FILE *out)
 {
 	const struct moe_lens *moe = &scene->f->moe;
 	const struct moe_comm *comm = &moe->comm;
-	char line[400];
+	char line[400], notify[64] = "";
 
 	if (!comm->count) {
 		put_line(scene, "no communication between experts: no dispatch, combine or all-to-all",
 			 out);
 		return 0;
 	}
-	snprintf(line, sizeof(line),
-		 "communication of experts: %s, %s hidden, %s exposed; %s of it notify and wait",
+	if (comm->notify_ns > 0)
+		snprintf(notify, sizeof(notify), "; %s of it notify and wait",
+			 format_ns((double)comm->notify_ns).text);
+	snprintf(line, sizeof(line), "communication of experts: %s, %s hidden, %s exposed%s",
 		 format_ns((double)comm->time_ns).text,
 		 comm->hidden_pct.known ? format_pct(comm->hidden_pct.v).text : "n/a",
-		 format_ns((double)comm->exposed_ns).text,
-		 format_ns((double)comm->notify_ns).text);
+		 format_ns((double)comm->exposed_ns).text, notify);
 	put_line(scene, line, out);
 	if (moe->overlap != MOE_NO_OVERLAP) {
 		snprintf(line, sizeof(line),
@@ -322,7 +329,8 @@ static int layers_text(const struct scene *scene, FILE *out)
 	if (moe->layers_none)
 		snprintf(line, sizeof(line), "layers: n/a: %s", moe->layers_none);
 	else
-		snprintf(line, sizeof(line), "%zu layers, %s", moe->n_layers,
+		snprintf(line, sizeof(line), "%zu layer%s, %s", moe->n_layers,
+			 moe->n_layers == 1 ? "" : "s",
 			 moe->layers_by[0] == 'r' ? "numbered by their ranges"
 						  : "by the order of their ranges in a step");
 	put_line(scene, line, out);

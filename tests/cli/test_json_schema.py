@@ -54,7 +54,7 @@ def valid(document, what):
 def commands():
     """Every document that a run can be asked for."""
     for table in ("report", "ops", "steps", "routing", "memory", "api", "transfers",
-                  "comm", "counters", "efficiency"):
+                  "comm", "moe", "counters", "efficiency"):
         yield [table]
     yield ["ops", "--by-shape"]
     yield ["ops", "--by-stack"]

@@ -463,7 +463,7 @@ static void test_types_of_functions(void **state)
 		columns = strdup(sql_rows_get(
 			&rows,
 			"select f.value, t.name, t.type from json_each('[\"kernel_summary\", "
-			"\"op_summary\", \"api_summary\", \"transfer_summary\", \"comm_summary\", "
+			"\"op_summary\", \"api_summary\", \"transfer_summary\", \"comm_summary\", \"moe_summary\", "
 			"\"step_times\", \"routing_summary\", \"routing_steps\", \"routing_experts\", "
 			"\"memory_peaks\", \"efficiency_summary\", \"verdicts\", \"timeline\", "
 			"\"loss\"]') f join pragma_table_info(f.value) t"));
