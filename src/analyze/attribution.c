@@ -374,8 +374,8 @@ static size_t node_range(const struct attribution *at, const struct node_entry *
 	for (int i = 0; node && i < COPIES_MAX; i++) {
 		uint64_t source = t->source[node->row];
 		size_t hint = at->n_ranges;
-		size_t here = attribution_innermost(at, node->shard, t->thread[node->row], node->time_ns,
-					&hint);
+		size_t here = attribution_innermost(at, node->shard, t->thread[node->row],
+						    node->time_ns, &hint);
 
 		if (here != NOTHING)
 			range = here;
@@ -499,7 +499,7 @@ struct place attribution_place_near(const struct attribution *at, struct attribu
 	place.step = step_index_find_near(&at->steps, at->run, api->shard[call],
 					  api->start_ns[call], &cursor->step);
 	range = attribution_innermost(at, api->shard[call], api->thread[call], api->start_ns[call],
-			  &cursor->range);
+				      &cursor->range);
 	if (range == NOTHING) {
 		enter_range(at, lent_range(at, call, &cursor->lent), &place);
 	} else {

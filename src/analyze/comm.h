@@ -57,7 +57,7 @@ struct comm_part {
 struct comm_device {
 	uint16_t shard;
 	uint32_t rank, device;
-	struct comm_part all; /* its others_ns is compute */
+	struct comm_part all;  /* its others_ns is compute */
 	struct span_list when; /* its communication, for pictures */
 	struct comm_part of[COMM_TRANSPORTS];
 	int64_t busy_ns, non_compute_ns;

@@ -26,11 +26,11 @@ enum {
 	SET_COMM,
 	SET_NOTIFY,
 	SET_COMPUTE,
-	SET_COMPUTE_OF, /* by pass */
-	SET_OTHER_PASS = SET_COMPUTE_OF + MOE_PASSES,  /* of another batch, for that pass */
-	SET_ATTENTION = SET_OTHER_PASS + MOE_PASSES,   /* of that pass */
-	SET_TWO_BATCH = SET_ATTENTION + MOE_PASSES,    /* both */
-	SET_ROW = SET_TWO_BATCH + MOE_PASSES,	       /* by part and pass */
+	SET_COMPUTE_OF,				      /* by pass */
+	SET_OTHER_PASS = SET_COMPUTE_OF + MOE_PASSES, /* of another batch, for that pass */
+	SET_ATTENTION = SET_OTHER_PASS + MOE_PASSES,  /* of that pass */
+	SET_TWO_BATCH = SET_ATTENTION + MOE_PASSES,   /* both */
+	SET_ROW = SET_TWO_BATCH + MOE_PASSES,	      /* by part and pass */
 	SET_ROW_COMM = SET_ROW + MOE_PARTS * MOE_PASSES,
 	SET_ROW_NOTIFY = SET_ROW_COMM + MOE_PARTS * MOE_PASSES,
 	SETS = SET_ROW_NOTIFY + MOE_PARTS * MOE_PASSES,
@@ -56,8 +56,8 @@ struct lens {
 	struct moe_places places;
 	struct attribution_cursor cursor;
 	struct moe_lens out;
-	bool expert; /* some kernel communicates for experts */
-	bool certain; /* a kernel of a mixture of experts was met */
+	bool expert;			/* some kernel communicates for experts */
+	bool certain;			/* a kernel of a mixture of experts was met */
 	int64_t other_ns, attention_ns; /* of communication beside them */
 	int64_t precision_ns[MOE_PRECISIONS];
 	struct layers by_range, by_order;
@@ -261,10 +261,10 @@ static int add_comm(struct lens *l, const struct seen *s)
 	if (r >= 0)
 		r = array_grow(&l->moved, &l->moved_capacity, l->n_moved + 1, sizeof(*l->moved));
 	if (r >= 0)
-		l->moved[l->n_moved++] = (struct moved){
-			s->start_ns, s->end_ns, s->place.layer,
-			s->place.named == MOE_NO_NAMED ? -1 : (int64_t)s->place.order
-		};
+		l->moved[l->n_moved++] = (struct moved){ s->start_ns, s->end_ns, s->place.layer,
+							 s->place.named == MOE_NO_NAMED
+								 ? -1
+								 : (int64_t)s->place.order };
 	return r;
 }
 
@@ -287,7 +287,8 @@ static int add_sample(struct lens *l, const struct seen *s)
 	if (named)
 		site = run_site(l->run, named->is_op ? l->run->op.site[named->row]
 						     : l->run->range.site[named->row]);
-	if (array_grow(&l->samples, &l->samples_capacity, l->n_samples + 1, sizeof(*l->samples)) < 0)
+	if (array_grow(&l->samples, &l->samples_capacity, l->n_samples + 1, sizeof(*l->samples)) <
+	    0)
 		return -ENOMEM;
 	l->samples[l->n_samples++] = (struct moe_sample){
 		.launch = l->run->kernel.launch[s->row],
@@ -317,8 +318,8 @@ static int add_compute(struct lens *l, const struct seen *s)
 			r = add_span(&l->sets[SET_TWO_BATCH + p], s->start_ns, s->end_ns);
 	}
 	if (s->part == MOE_EXPERTS && s->kernel.product)
-		l->precision_ns[s->kernel.precision] = ns_sum(
-			l->precision_ns[s->kernel.precision], s->end_ns - s->start_ns);
+		l->precision_ns[s->kernel.precision] = ns_sum(l->precision_ns[s->kernel.precision],
+							      s->end_ns - s->start_ns);
 	return r < 0 ? r : add_sample(l, s);
 }
 
@@ -344,7 +345,8 @@ static int add_kernel(struct lens *l, size_t row)
 		return 0;
 	r = add_span(&l->sets[SET_KERNELS], s.start_ns, s.end_ns);
 	if (r >= 0)
-		r = add_span(&l->sets[SET_ROW + s.part * MOE_PASSES + s.pass], s.start_ns, s.end_ns);
+		r = add_span(&l->sets[SET_ROW + s.part * MOE_PASSES + s.pass], s.start_ns,
+			     s.end_ns);
 	if (r >= 0)
 		r = add_layers(l, &s);
 	if (r >= 0 && s.comm)
@@ -365,8 +367,8 @@ static void put_comm(struct lens *l, unsigned int part, unsigned int pass)
 	comm->notify_ns = ns_sum(comm->notify_ns, length(&sets[SET_ROW_NOTIFY + row]));
 	comm->hidden_ns = ns_sum(comm->hidden_ns, hidden);
 	comm->exposed_ns = ns_sum(comm->exposed_ns, time - hidden);
-	comm->two_batch_ns =
-		ns_sum(comm->two_batch_ns, overlap(these, &sets[SET_TWO_BATCH + pass]));
+	comm->two_batch_ns = ns_sum(comm->two_batch_ns,
+				    overlap(these, &sets[SET_TWO_BATCH + pass]));
 	for (unsigned int p = 0; p < MOE_PASSES; p++)
 		comm->beside_ns[p] = ns_sum(comm->beside_ns[p],
 					    overlap(these, &sets[SET_COMPUTE_OF + p]));
@@ -500,6 +502,9 @@ static const char *why_no_order(const struct lens *l)
 {
 	uint32_t times = 0;
 
+	if (!l->most_order[MOE_EXPERTS] && !l->most_order[MOE_DISPATCH] &&
+	    !l->most_order[MOE_COMBINE])
+		return "no range names a layer or a part";
 	if (l->by_order.too_many)
 		return "its ranges have no layer and no steps";
 	for (int part = 0; part < MOE_PARTS; part++) {
@@ -509,7 +514,7 @@ static const char *why_no_order(const struct lens *l)
 			return "the ranges of its parts do not run equally often in a step";
 		times = l->most_order[part];
 	}
-	return times ? NULL : "no range names a layer or a part";
+	return NULL;
 }
 
 static void put_layers(struct lens *l)
@@ -546,8 +551,9 @@ static void put_rest(struct lens *l)
 		experts += l->out.rows[MOE_EXPERTS][pass].count;
 	}
 	if (!count && experts)
-		l->out.shared_none = "no range names a shared expert: if the model has one, its time "
-				     "is in experts or rest";
+		l->out.shared_none =
+			"no range names a shared expert: if the model has one, its time "
+			"is in experts or rest";
 }
 
 static int build(struct lens *l, const struct lane_order *order)

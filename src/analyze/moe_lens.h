@@ -87,14 +87,14 @@ struct moe_cost_row {
 struct moe_cost {
 	struct moe_cost_row *rows; /* by extra time, largest first */
 	size_t n;
-	uint64_t compared;	       /* kernels beside communication that have others to compare */
+	uint64_t compared; /* kernels beside communication that have others to compare */
 	struct value extra_ns, slower_pct; /* of the time that they would have taken */
 };
 
 struct moe_layer {
 	int64_t number;
 	uint64_t count;
-	int64_t sum_ns[MOE_PARTS]; /* of durations */
+	int64_t sum_ns[MOE_PARTS];  /* of durations */
 	int64_t comm_ns, hidden_ns; /* of durations; of each kernel what lies beside others */
 };
 

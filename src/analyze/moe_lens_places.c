@@ -12,10 +12,9 @@
 #include "base/buf.h"
 #include "moescope.h"
 
-static const struct moe_place nowhere = { .part = MOE_PARTS,
-					  .pass = MOE_PASSES,
-					  .layer = MOE_NO_LAYER,
-					  .named = MOE_NO_NAMED };
+static const struct moe_place nowhere = {
+	.part = MOE_PARTS, .pass = MOE_PASSES, .layer = MOE_NO_LAYER, .named = MOE_NO_NAMED
+};
 
 static uint8_t pass_of_phase(uint8_t phase)
 {
@@ -180,8 +179,7 @@ struct moe_place moe_places_find(struct moe_places *places, size_t range, uint32
 	struct moe_place place = range == NO_RANGE ? nowhere : places->of[range];
 	bool outside = range == NO_RANGE;
 
-	if (place.part == MOE_PARTS && call != NO_CALL32 &&
-	    (outside || place.pass == MOE_BACKWARD))
+	if (place.part == MOE_PARTS && call != NO_CALL32 && (outside || place.pass == MOE_BACKWARD))
 		borrow(places, call, &place);
 	return place;
 }

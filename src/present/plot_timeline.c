@@ -74,7 +74,8 @@ static void add_device_lane(struct lanes *lanes, const struct span *merged, size
 
 /* The kernels that communicate are in the lane of kernels, too. */
 static void add_communication(const struct plot_scene *scene, const struct plot_theme *theme,
-			      struct lanes *lanes, const struct timeline_device *d, const char *name)
+			      struct lanes *lanes, const struct timeline_device *d,
+			      const char *name)
 {
 	const struct comm *comm = &scene->f->comm;
 

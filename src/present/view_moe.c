@@ -103,9 +103,9 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_uint(row->count);
 		*cell++ = row->count > row->untimed ? cell_int(row->time_ns)
 						    : cell_absent("none was timed");
-		*cell++ = moe->kernels_ns > 0 ? cell_real(100 * (double)row->time_ns /
-							  (double)moe->kernels_ns)
-					      : cell_absent("no kernel was timed");
+		*cell++ = moe->kernels_ns > 0
+				  ? cell_real(100 * (double)row->time_ns / (double)moe->kernels_ns)
+				  : cell_absent("no kernel was timed");
 		fill_comm(&row->comm, cell);
 		cell[10] = cell_uint(row->untimed);
 	}
@@ -116,8 +116,7 @@ static int fill_comm_rows(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, comm_columns, COUNT(comm_columns));
 	for (int i = 0; i < MOE_PARTS * MOE_PASSES; i++) {
-		const struct moe_row *row =
-			&scene->f->moe.rows[i / MOE_PASSES][i % MOE_PASSES];
+		const struct moe_row *row = &scene->f->moe.rows[i / MOE_PASSES][i % MOE_PASSES];
 		struct cell *cell;
 
 		if (!row->comm.count)
@@ -277,7 +276,8 @@ static int comm_text(const struct scene *scene, FILE *out)
 	char line[400], notify[64] = "";
 
 	if (!comm->count) {
-		put_line(scene, "no communication between experts: no dispatch, combine or all-to-all",
+		put_line(scene,
+			 "no communication between experts: no dispatch, combine or all-to-all",
 			 out);
 		return 0;
 	}
@@ -332,7 +332,7 @@ static int layers_text(const struct scene *scene, FILE *out)
 		snprintf(line, sizeof(line), "%zu layer%s, %s", moe->n_layers,
 			 moe->n_layers == 1 ? "" : "s",
 			 moe->layers_by[0] == 'r' ? "numbered by their ranges"
-						  : "by the order of their ranges in a step");
+						  : "in the order of their ranges");
 	put_line(scene, line, out);
 	return moe->layers_none ? 0 : print_grid(scene, TOP_LAYERS, fill_layers, out);
 }

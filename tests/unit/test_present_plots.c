@@ -65,7 +65,7 @@ static struct run *large_run(void)
 /* What a reader must find on the plot, of runs in the order of the table below. */
 static const struct expected {
 	const char *plot;
-	const char *texts[5]; /* training, GPU, windows, empty, large */
+	const char *texts[6]; /* training, GPU, windows, empty, large, comm */
 } expected[] = {
 	{ "memory",
 	  { ">peak 10.6 MB<", "(gpu 0)<", NULL, ">no data: no allocations in this run" } },
@@ -87,7 +87,8 @@ static const struct expected {
 	{ "latency",
 	  { ">step time, ms<", ">step time, ", ">step time, ms<", "no routing records" } },
 	{ "timeline",
-	  { ">backward<", ">gpu 0 kernels<", "grey: no device records", ">no data: no steps" } },
+	  { ">backward<", ">gpu 0 kernels<", "grey: no device records", ">no data: no steps", NULL,
+	    ">gpu 1 rank 1 communication<" } },
 	{ "roofline",
 	  { NULL, ">no data: no kernel belongs", ">no data: no kernel belongs",
 	    ">no data: no operation told" } },
@@ -118,6 +119,7 @@ static void test_every_plot_of_every_run(void **state)
 		{ "windows", fake_windows_run },
 		{ "empty", empty_run },
 		{ "large", large_run },
+		{ "comm", fake_comm_run },
 	};
 
 	(void)state;
