@@ -3,6 +3,7 @@
  * Every plot of every run built by hand, in both formats and themes; odd runs and names; failures.
  * MOESCOPE_PLOT_DIR=DIR writes the pictures there as well, to look at them.
  */
+#include "fake_comm.h"
 #include "plot_pictures.h"
 
 static struct run *empty_run(void)
