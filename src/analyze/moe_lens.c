@@ -173,7 +173,7 @@ static uint8_t pass_of(const struct lens *l, const struct seen *s, const struct 
 		return s->kernel.pass;
 	if (!l->places.backward)
 		return MOE_FORWARD;
-	return place->range == NO_RANGE ? MOE_UNKNOWN : MOE_FORWARD;
+	return place->range == NO_RANGE && !s->place.module ? MOE_UNKNOWN : MOE_FORWARD;
 }
 
 /* False: the kernel was not selected. */
@@ -468,6 +468,7 @@ static int look_at_names(struct lens *l)
 		if (r < 0)
 			break;
 		l->expert |= kernel.moves;
+		l->places.certain |= kernel.certain;
 		l->places.backward |= kernel.pass == MOE_BACKWARD || kernel.pass == MOE_WEIGHT;
 	}
 	return r;
@@ -563,6 +564,9 @@ static int build(struct lens *l, const struct lane_order *order)
 	l->cursor = (struct attribution_cursor){ l->at->n_ranges, l->at->steps.n, l->at->n_ranges };
 	if (r >= 0)
 		r = look_at_names(l);
+	/* Most runs are of dense models: they pay for names alone. */
+	if (r < 0 || !l->places.certain)
+		return r;
 	for (size_t i = 0; r >= 0 && i < order->n; i++)
 		r = measure_device(l, order, &order->lanes[i]);
 	if (r >= 0)
@@ -603,10 +607,7 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 		r = build(&l, &lanes->of[LANE_KERNEL]);
 	release(&l);
 	if (r < 0 || !l.certain) {
-		int64_t kernels_ns = l.out.kernels_ns;
-
 		moe_lens_release(&l.out);
-		l.out.kernels_ns = kernels_ns;
 		l.out.reason = "no kernel or range of a mixture of experts";
 	}
 	if (r >= 0)

@@ -11,9 +11,11 @@
  *            dispatch before the experts and the combine after them; in a backward pass the other
  *            way round. "mlp" and "ffn" stand for experts in runs that have any
  * pass       forward, backward, weight gradient: by the names of ranges and operations, then by the
- *            phase of the range, then by the kernel's name. In a run with operations of a backward
- *            pass, those outside of it are forward; in one without any sign of a backward pass all
- *            are. What nothing tells is unknown
+ *            phase of the range, then by the kernel's name. In a run with a backward pass, work of
+ *            operations outside of it and of modules of PyTorch is forward; in one without any sign of
+ *            a backward pass all work is. What nothing tells is unknown
+ * modules    frames of PyTorch's modules name parts as ranges do, and "DecoderLayer_3" a layer. A
+ *            backward operation belongs where the forward one does that an arrow leads to it from
  * lent       PyTorch runs backward passes on threads of its own. A launch there belongs to the part
  *            that the range open on the thread with most such ranges names, unless that is forward
  *

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Between the files of the MoE lens: moe_lens.c puts it together, moe_lens_names.c says what names
- * mean, moe_lens_places.c what the place of a kernel in the program does, moe_lens_cost.c compares
+ * mean, moe_lens_places.c what the place of a kernel in the program does, moe_lens_modules.c
+ * what modules of PyTorch do, moe_lens_cost.c compares
  * kernels with and without communication beside them. One thread.
  */
 #ifndef ANALYZE_MOE_LENS_INSIDE_H
@@ -16,6 +17,7 @@
 #include "analyze/moe_lens.h"
 
 #define MOE_NO_LAYER (-1)
+#define MOE_NO_NAMED UINT32_MAX
 
 /* What the name of a range or operation tells. */
 struct moe_word {
@@ -55,21 +57,52 @@ int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel
 const char *moe_precision_name(unsigned int precision); /* NULL for 0 */
 #define MOE_PRECISIONS 5
 
+struct moe_moment {
+	int64_t time_ns;
+	uint32_t thread;
+	uint16_t shard;
+};
+
+/* A module of PyTorch that runs, with what it and those around it tell. */
+struct moe_module {
+	int64_t start_ns, end_ns;
+	int64_t part_start_ns; /* of the one that names the part */
+	uint32_t name, thread;
+	uint32_t below; /* index, or MOE_NO_NAMED */
+	int32_t layer;
+	uint16_t shard;
+	uint8_t part;
+	bool certain;
+};
+
+struct moe_modules {
+	struct moe_module *of; /* by process, thread, start */
+	size_t n, hint;
+};
+
+int moe_modules_init(struct moe_modules *modules, const struct run *run, struct moe_names *names);
+void moe_modules_release(struct moe_modules *modules);
+/* The innermost of the thread at that moment; NULL: none. */
+const struct moe_module *moe_modules_find(struct moe_modules *modules, uint16_t shard,
+					  uint32_t thread, int64_t time_ns);
+
 /* What the ranges around a moment tell. */
 struct moe_place {
 	uint8_t part, pass; /* MOE_PARTS, MOE_PASSES: nothing */
 	bool certain, all_to_all;
+	bool module; /* in a module of PyTorch */
 	int32_t layer;
 	uint32_t named; /* the innermost range that names a part: index; NO_NAMED: none */
 	uint32_t order; /* how-manieth of its name within its step, from 1; of that range */
 };
-#define MOE_NO_NAMED UINT32_MAX
 
 struct moe_places {
 	const struct attribution *at;
 	struct moe_place *of; /* of each of at->ranges */
 	uint32_t *lenders;    /* thread of each process; 0: none */
-	bool backward;	      /* something in the run is of a backward pass */
+	struct moe_modules modules;
+	bool backward; /* something in the run is of a backward pass */
+	bool certain;  /* something is of a mixture of experts */
 	size_t hint;
 };
 

@@ -89,6 +89,7 @@ static int fill_range(struct filling *f, size_t i)
 	if (site.layer >= 0 || word.layer != MOE_NO_LAYER)
 		place->layer = site.layer >= 0 ? site.layer : word.layer;
 	place->all_to_all |= word.all_to_all;
+	f->places->certain |= word.certain;
 	f->places->backward |= word.pass == MOE_BACKWARD || word.pass == MOE_WEIGHT;
 	if (word.part == MOE_PARTS)
 		return 0;
@@ -122,6 +123,116 @@ static int find_lenders(struct moe_places *places)
 	return most && places->lenders ? 0 : -ENOMEM;
 }
 
+/* What the modules of the thread tell: the part, if the one that names it began after the range that
+ * does; the layer, if no range has one. */
+static void ask_modules(struct moe_places *places, const struct moe_moment *at,
+			struct moe_place *place)
+{
+	const struct moe_module *m = places->modules.n
+					     ? moe_modules_find(&places->modules, at->shard,
+								at->thread, at->time_ns)
+					     : NULL;
+
+	if (!m)
+		return;
+	place->module = true;
+	if (place->layer == MOE_NO_LAYER)
+		place->layer = m->layer;
+	if (m->part == MOE_PARTS || (place->named != MOE_NO_NAMED &&
+				     places->at->ranges[place->named].start_ns >= m->part_start_ns))
+		return;
+	place->part = m->part;
+	place->certain = m->certain;
+}
+
+struct arrow {
+	struct moe_moment from, to;
+};
+
+static int by_end(const void *a, const void *b)
+{
+	const struct moe_moment *x = &((const struct arrow *)a)->to;
+	const struct moe_moment *y = &((const struct arrow *)b)->to;
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* The arrows from forward operations to their backward ones, by where they end. */
+static int collect_arrows(const struct run *run, struct arrow **ret_arrows, size_t *ret_n)
+{
+	const struct table_flow *f = &run->flow;
+	struct arrow *arrows = array_new(f->n + 1, sizeof(*arrows));
+
+	if (!arrows)
+		return -ENOMEM;
+	for (size_t i = 0; i < f->n; i++)
+		arrows[i] = (struct arrow){
+			{ f->start_ns[i], f->thread[i], f->shard[i] },
+			{ f->start_ns[i] + f->duration_ns[i], f->end_thread[i], f->shard[i] },
+		};
+	qsort(arrows, f->n, sizeof(*arrows), by_end);
+	*ret_arrows = arrows;
+	*ret_n = f->n;
+	return 0;
+}
+
+/* What the place does not tell itself. */
+static void take_over(struct moe_place *place, const struct moe_place *from)
+{
+	if (place->layer == MOE_NO_LAYER)
+		place->layer = from->layer;
+	if (place->part != MOE_PARTS)
+		return;
+	place->part = from->part;
+	place->certain = from->certain;
+}
+
+static void follow(struct moe_places *places, const struct arrow *arrow, struct moe_place *place)
+{
+	const struct attribution *at = places->at;
+	size_t hint = at->n_ranges;
+	size_t range = attribution_innermost(at, arrow->from.shard, arrow->from.thread,
+					     arrow->from.time_ns, &hint);
+	struct moe_place from = range == NO_RANGE ? nowhere : places->of[range];
+
+	ask_modules(places, &arrow->from, &from);
+	if (from.pass != MOE_BACKWARD)
+		take_over(place, &from);
+}
+
+/* Backward operations belong where their forward ones do. */
+static int fill_backward(struct moe_places *places)
+{
+	const struct attribution *at = places->at;
+	struct arrow *arrows;
+	size_t n;
+	int r = at->run->flow.n ? collect_arrows(at->run, &arrows, &n) : 0;
+
+	if (r < 0 || !at->run->flow.n)
+		return r;
+	for (size_t i = 0; i < at->n_ranges; i++) {
+		const struct nested *item = &at->ranges[i];
+		struct arrow key = { .to = { item->start_ns, item->thread, item->shard } };
+		struct moe_place *place = &places->of[i];
+		size_t outer = attribution_outer(at, i);
+		const struct arrow *arrow;
+
+		if (place->pass != MOE_BACKWARD)
+			continue;
+		arrow = item->is_op ? bsearch(&key, arrows, n, sizeof(*arrows), by_end) : NULL;
+		if (arrow)
+			follow(places, arrow, place);
+		if (outer != NO_RANGE)
+			take_over(place, &places->of[outer]);
+	}
+	free(arrows);
+	return 0;
+}
+
 int moe_places_init(struct moe_places *places, const struct attribution *at,
 		    struct moe_names *names)
 {
@@ -137,6 +248,12 @@ int moe_places_init(struct moe_places *places, const struct attribution *at,
 	for (size_t i = 0; r >= 0 && i < at->n_ranges; i++)
 		r = fill_range(&f, i);
 	free(f.met);
+	if (r >= 0)
+		r = moe_modules_init(&places->modules, at->run, names);
+	for (size_t i = 0; r >= 0 && i < places->modules.n; i++)
+		places->certain |= places->modules.of[i].certain;
+	if (r >= 0 && places->certain)
+		r = fill_backward(places);
 	return r < 0 ? r : find_lenders(places);
 }
 
@@ -144,6 +261,7 @@ void moe_places_release(struct moe_places *places)
 {
 	free(places->of);
 	free(places->lenders);
+	moe_modules_release(&places->modules);
 	*places = (struct moe_places){ 0 };
 }
 
@@ -179,6 +297,14 @@ struct moe_place moe_places_find(struct moe_places *places, size_t range, uint32
 	struct moe_place place = range == NO_RANGE ? nowhere : places->of[range];
 	bool outside = range == NO_RANGE;
 
+	if (call != NO_CALL32) {
+		const struct table_api *api = &places->at->run->api;
+
+		ask_modules(places,
+			    &(struct moe_moment){ api->start_ns[call], api->thread[call],
+						  api->shard[call] },
+			    &place);
+	}
 	if (place.part == MOE_PARTS && call != NO_CALL32 && (outside || place.pass == MOE_BACKWARD))
 		borrow(places, call, &place);
 	return place;

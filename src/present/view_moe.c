@@ -178,7 +178,8 @@ static int fill_layers(const struct scene *scene, struct grid *grid)
 		for (int part = 0; part < MOE_PARTS; part++)
 			*cell++ = any[part] ? cell_int(layer->sum_ns[part])
 					    : cell_absent("no kernel of this part has a layer");
-		*cell++ = cell_int(layer->comm_ns - layer->hidden_ns);
+		*cell++ = moe->comm.count ? cell_int(layer->comm_ns - layer->hidden_ns)
+					  : cell_absent("no communication of experts");
 	}
 	return 0;
 }
@@ -214,16 +215,18 @@ static void total(const struct scene *scene, struct json *json)
 		const char *key;
 		int64_t ns;
 	} times[] = {
-		{ "kernels_ns", moe->kernels_ns },	{ "comm_ns", moe->comm.time_ns },
-		{ "notify_ns", moe->comm.notify_ns },	{ "overlap_ns", moe->comm.hidden_ns },
-		{ "exposed_ns", moe->comm.exposed_ns }, { "two_batch_ns", moe->comm.two_batch_ns },
+		{ "comm_ns", moe->comm.time_ns },	    { "notify_ns", moe->comm.notify_ns },
+		{ "overlap_ns", moe->comm.hidden_ns },	    { "exposed_ns", moe->comm.exposed_ns },
+		{ "two_batch_ns", moe->comm.two_batch_ns },
 	};
 	struct value none = value_absent(moe->reason);
+	struct cell kernels = moe->reason ? cell_absent(moe->reason) : cell_int(moe->kernels_ns);
 
 	json_key(json, "present");
 	json_bool(json, !moe->reason);
 	json_key(json, "count");
 	json_uint(json, moe->comm.count);
+	grid_json_cell(json, "kernels_ns", &kernels);
 	for (size_t i = 0; i < COUNT(times); i++) {
 		json_key(json, times[i].key);
 		json_int(json, times[i].ns);

@@ -141,7 +141,7 @@ static const struct view views[] = {
 	{ "api", WANT_DEVICE, render_api, KERNEL_COLUMNS },
 	{ "transfers", WANT_DEVICE, render_transfers, KERNEL_COLUMNS },
 	{ "comm", WANT_DEVICE | WANT(COLLECTIVE), render_comm, KERNEL_COLUMNS },
-	{ "moe", WANT_DEVICE, render_moe, KERNEL_COLUMNS },
+	{ "moe", WANT_DEVICE | WANT(FRAME) | WANT(FLOW), render_moe, KERNEL_COLUMNS },
 	{ "counters", WANT(METRIC) | WANT(KERNEL), render_counters },
 	{ "efficiency", WANT_DEVICE | WANT(ROUTING) | WANT(MOE_LAYER) | WANT(FACT) | WANT(SAMPLE),
 	  render_efficiency },

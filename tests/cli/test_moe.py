@@ -9,6 +9,8 @@ import pathlib
 
 from cli import Skip, check, equal, main, moescope, test
 
+MODULES = (pathlib.Path(__file__).resolve().parents[3] /
+           "shared/fixtures/h200-torch2.11-mixtral-train.pt.trace.json.gz")
 TRACE = pathlib.Path(__file__).resolve().parents[3] / "shared/fixtures/deepseek-train-ep64.json.gz"
 
 
@@ -152,6 +154,54 @@ def layers_are_the_runs_of_the_annotations():
         equal(layer["count"], len(here))
         for part in ("dispatch", "combine"):
             equal(layer[f"{part}_ns"], sum(k.end - k.start for k in here if k.part == part))
+
+
+def moment(event, key="ts"):
+    """Nanoseconds, of microseconds with three decimals."""
+    return round(event[key] * 1000)
+
+
+@test
+def layers_of_modules_and_of_the_arrows_back_to_them():
+    if not MODULES.exists():
+        raise Skip(f"{MODULES.name} is not beside the repository")
+    with gzip.open(MODULES) as file:
+        events = json.load(file)["traceEvents"]
+    timed = [e for e in events if e["ph"] == "X"]
+    calls = {e["args"]["correlation"]: e for e in timed
+             if e["cat"] in ("cuda_runtime", "cuda_driver") and "correlation" in e["args"]}
+    layers = [(e["tid"], moment(e), moment(e) + moment(e, "dur"), int(e["name"].rsplit("_", 1)[1]))
+              for e in timed if e["name"].startswith("nn.Module: MixtralDecoderLayer_")]
+    begins = {e["id"]: e for e in events if e.get("cat") == "fwdbwd" and e["ph"] == "s"}
+    arrows = {(e["tid"], moment(e)): begins[e["id"]] for e in events
+              if e.get("cat") == "fwdbwd" and e["ph"] == "f" and e["id"] in begins}
+    ops = collections.defaultdict(list)
+    for e in timed:
+        if e["cat"] == "cpu_op":
+            ops[e["tid"]].append((moment(e), moment(e) + moment(e, "dur")))
+
+    def layer_at(thread, time):
+        return next((layer for tid, start, end, layer in layers
+                     if tid == thread and start <= time < end), None)
+
+    counts = collections.Counter()
+    for e in timed:
+        if e["cat"] != "kernel":
+            continue
+        call = calls[e["args"]["correlation"]]
+        found = layer_at(call["tid"], moment(call))
+        for start, end in sorted(ops[call["tid"]], reverse=True):
+            back = arrows.get((call["tid"], start))
+            if found is None and back and start <= moment(call) < end:
+                found = layer_at(back["tid"], moment(back))
+        counts[found] += 1
+    document = json.loads(moescope("moe", str(MODULES), "--json").out)
+    total = document["total"]
+    equal(total["layers_by"], "ranges")
+    equal({layer["number"]: layer["count"] for layer in total["layers"]},
+          {layer: count for layer, count in counts.items() if layer is not None})
+    equal(sum(row["count"] for row in document["rows"]), sum(counts.values()))
+    equal(total["count"], 0)
 
 
 @test
