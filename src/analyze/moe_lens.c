@@ -518,13 +518,23 @@ static const char *why_no_order(const struct lens *l)
 	return NULL;
 }
 
+/* Layers of attention alone say nothing of a mixture of experts. */
+static bool has_experts(const struct layers *layers)
+{
+	for (size_t i = 0; i < layers->n; i++)
+		if (layers->of[i].sum_ns[MOE_EXPERTS] || layers->of[i].sum_ns[MOE_DISPATCH] ||
+		    layers->of[i].sum_ns[MOE_COMBINE])
+			return true;
+	return false;
+}
+
 static void put_layers(struct lens *l)
 {
 	struct layers *from = &l->by_range;
 	size_t n = 0;
 
 	l->out.layers_by = "ranges";
-	if (!from->n || from->too_many) {
+	if (!has_experts(from) || from->too_many) {
 		from = &l->by_order;
 		l->out.layers_by = "order";
 		l->out.layers_none = why_no_order(l);

@@ -428,6 +428,13 @@ static void test_layers_need_experts(void **state)
 	assert_int_equal(lens.n_layers, 0);
 	assert_non_null(lens.layers_none);
 	moe_lens_release(&lens);
+	/* Nor when they are numbered. */
+	work(run, 1, 191, FLASH, 191, 195);
+	range(run, 1, "layers.4.attn", 190, 195, 0);
+	lens = analyzed(run);
+	assert_int_equal(lens.n_layers, 0);
+	assert_non_null(lens.layers_none);
+	moe_lens_release(&lens);
 	fake_run_free(run);
 }
 
