@@ -19,22 +19,7 @@
 #define BESIDE 0.9
 #define CLEAR 0.1
 #define LAYERS_MOST 4096
-
-/* Sets of kernels of one device. */
-enum {
-	SET_KERNELS,
-	SET_COMM,
-	SET_NOTIFY,
-	SET_COMPUTE,
-	SET_COMPUTE_OF,				      /* by pass */
-	SET_OTHER_PASS = SET_COMPUTE_OF + MOE_PASSES, /* of another batch, for that pass */
-	SET_ATTENTION = SET_OTHER_PASS + MOE_PASSES,  /* of that pass */
-	SET_TWO_BATCH = SET_ATTENTION + MOE_PASSES,   /* both */
-	SET_ROW = SET_TWO_BATCH + MOE_PASSES,	      /* by part and pass */
-	SET_ROW_COMM = SET_ROW + MOE_PARTS * MOE_PASSES,
-	SET_ROW_NOTIFY = SET_ROW_COMM + MOE_PARTS * MOE_PASSES,
-	SETS = SET_ROW_NOTIFY + MOE_PARTS * MOE_PASSES,
-};
+#define SAMPLES_MOST ((size_t)1 << 18)
 
 struct layers {
 	struct moe_layer *of; /* by number */
@@ -56,7 +41,7 @@ struct lens {
 	struct moe_places places;
 	struct attribution_cursor cursor;
 	struct moe_lens out;
-	bool expert;			/* some kernel communicates for experts */
+	bool expert;			/* some kernel may communicate for experts */
 	bool certain;			/* a kernel of a mixture of experts was met */
 	int64_t other_ns, attention_ns; /* of communication beside them */
 	int64_t precision_ns[MOE_PRECISIONS];
@@ -65,7 +50,8 @@ struct lens {
 	struct moe_sample *samples;
 	size_t n_samples, samples_capacity;
 	/* Of the device at hand. */
-	struct span_list sets[SETS];
+	struct moe_sets sets;
+	struct span_list comm, compute; /* when `expert` */
 	struct moved *moved;
 	size_t n_moved, moved_capacity;
 	size_t first_sample;
@@ -98,16 +84,6 @@ const char *moe_overlap_name(enum moe_overlap overlap)
 static int add_span(struct span_list *set, int64_t start_ns, int64_t end_ns)
 {
 	return span_list_add(set, &(struct span){ .start_ns = start_ns, .end_ns = end_ns });
-}
-
-static int64_t length(const struct span_list *set)
-{
-	return spans_length(set->spans, set->n);
-}
-
-static int64_t overlap(const struct span_list *a, const struct span_list *b)
-{
-	return spans_overlap(a->spans, a->n, b->spans, b->n);
 }
 
 /* What of [start, end) the set covers; those asked for come by their start. */
@@ -249,30 +225,17 @@ static int add_layers(struct lens *l, const struct seen *s)
 
 static int add_comm(struct lens *l, const struct seen *s)
 {
-	unsigned int row = s->part * MOE_PASSES + s->pass;
-	int r = add_span(&l->sets[SET_COMM], s->start_ns, s->end_ns);
+	int r = add_span(&l->comm, s->start_ns, s->end_ns);
 
-	if (r >= 0)
-		r = add_span(&l->sets[SET_ROW_COMM + row], s->start_ns, s->end_ns);
-	if (r >= 0 && s->kernel.notify)
-		r = add_span(&l->sets[SET_NOTIFY], s->start_ns, s->end_ns);
-	if (r >= 0 && s->kernel.notify)
-		r = add_span(&l->sets[SET_ROW_NOTIFY + row], s->start_ns, s->end_ns);
 	if (r >= 0)
 		r = array_grow(&l->moved, &l->moved_capacity, l->n_moved + 1, sizeof(*l->moved));
-	if (r >= 0)
-		l->moved[l->n_moved++] = (struct moved){ s->start_ns, s->end_ns, s->place.layer,
-							 s->place.named == MOE_NO_NAMED
-								 ? -1
-								 : (int64_t)s->place.order };
-	return r;
-}
-
-/* Whether work of one pass is of another batch than communication of the other pass. */
-static bool is_other_pass(unsigned int comm, unsigned int work)
-{
-	return (comm == MOE_FORWARD && (work == MOE_BACKWARD || work == MOE_WEIGHT)) ||
-	       (comm == MOE_BACKWARD && work == MOE_FORWARD);
+	if (r < 0)
+		return r;
+	moe_sets_comm(&l->sets, s->part, s->pass, s->kernel.notify, s->start_ns, s->end_ns);
+	l->moved[l->n_moved++] =
+		(struct moved){ s->start_ns, s->end_ns, s->place.layer,
+				s->place.named == MOE_NO_NAMED ? -1 : (int64_t)s->place.order };
+	return 0;
 }
 
 static int add_sample(struct lens *l, const struct seen *s)
@@ -282,7 +245,7 @@ static int add_sample(struct lens *l, const struct seen *s)
 					     : &l->at->ranges[s->place.named];
 	struct site site = { 0 };
 
-	if (!l->expert || (!named && s->step == NO_STEP))
+	if (l->n_samples == SAMPLES_MOST || (!named && s->step == NO_STEP))
 		return 0;
 	if (named)
 		site = run_site(l->run, named->is_op ? l->run->op.site[named->row]
@@ -302,24 +265,15 @@ static int add_sample(struct lens *l, const struct seen *s)
 
 static int add_compute(struct lens *l, const struct seen *s)
 {
-	int r = add_span(&l->sets[SET_COMPUTE], s->start_ns, s->end_ns);
+	int64_t *precision_ns = &l->precision_ns[s->kernel.precision];
+	int r;
 
-	if (r >= 0)
-		r = add_span(&l->sets[SET_COMPUTE_OF + s->pass], s->start_ns, s->end_ns);
-	for (unsigned int p = 0; r >= 0 && p < MOE_PASSES; p++) {
-		bool other = is_other_pass(p, s->pass);
-		bool attention = s->part == MOE_ATTENTION && p == s->pass;
-
-		if (other)
-			r = add_span(&l->sets[SET_OTHER_PASS + p], s->start_ns, s->end_ns);
-		if (r >= 0 && attention)
-			r = add_span(&l->sets[SET_ATTENTION + p], s->start_ns, s->end_ns);
-		if (r >= 0 && (other || attention))
-			r = add_span(&l->sets[SET_TWO_BATCH + p], s->start_ns, s->end_ns);
-	}
+	moe_sets_compute(&l->sets, s->part, s->pass, s->start_ns, s->end_ns);
 	if (s->part == MOE_EXPERTS && s->kernel.product)
-		l->precision_ns[s->kernel.precision] = ns_sum(l->precision_ns[s->kernel.precision],
-							      s->end_ns - s->start_ns);
+		*precision_ns = ns_sum(*precision_ns, s->end_ns - s->start_ns);
+	if (!l->expert)
+		return 0;
+	r = add_span(&l->compute, s->start_ns, s->end_ns);
 	return r < 0 ? r : add_sample(l, s);
 }
 
@@ -341,65 +295,16 @@ static int add_kernel(struct lens *l, size_t row)
 	sum->count++;
 	sum->untimed += !s.timed;
 	sum->comm.count += s.comm;
+	l->out.comm.count += s.comm;
 	if (!s.timed)
 		return 0;
-	r = add_span(&l->sets[SET_KERNELS], s.start_ns, s.end_ns);
-	if (r >= 0)
-		r = add_span(&l->sets[SET_ROW + s.part * MOE_PASSES + s.pass], s.start_ns,
-			     s.end_ns);
-	if (r >= 0)
-		r = add_layers(l, &s);
+	moe_sets_kernel(&l->sets, s.part, s.pass, s.start_ns, s.end_ns);
+	r = add_layers(l, &s);
 	if (r >= 0 && s.comm)
 		r = add_comm(l, &s);
 	if (r >= 0 && !s.kernel.moves)
 		r = add_compute(l, &s);
 	return r;
-}
-
-static void put_comm(struct lens *l, unsigned int part, unsigned int pass)
-{
-	unsigned int row = part * MOE_PASSES + pass;
-	struct moe_comm *comm = &l->out.rows[part][pass].comm;
-	const struct span_list *sets = l->sets, *these = &sets[SET_ROW_COMM + row];
-	int64_t time = length(these), hidden = overlap(these, &sets[SET_COMPUTE]);
-
-	comm->time_ns = ns_sum(comm->time_ns, time);
-	comm->notify_ns = ns_sum(comm->notify_ns, length(&sets[SET_ROW_NOTIFY + row]));
-	comm->hidden_ns = ns_sum(comm->hidden_ns, hidden);
-	comm->exposed_ns = ns_sum(comm->exposed_ns, time - hidden);
-	comm->two_batch_ns = ns_sum(comm->two_batch_ns,
-				    overlap(these, &sets[SET_TWO_BATCH + pass]));
-	for (unsigned int p = 0; p < MOE_PASSES; p++)
-		comm->beside_ns[p] = ns_sum(comm->beside_ns[p],
-					    overlap(these, &sets[SET_COMPUTE_OF + p]));
-	l->other_ns = ns_sum(l->other_ns, overlap(these, &sets[SET_OTHER_PASS + pass]));
-	l->attention_ns = ns_sum(l->attention_ns, overlap(these, &sets[SET_ATTENTION + pass]));
-	l->out.comm.count += comm->count;
-}
-
-static void put_device(struct lens *l)
-{
-	struct moe_comm *all = &l->out.comm;
-	const struct span_list *sets = l->sets;
-	int64_t time = length(&sets[SET_COMM]);
-	int64_t hidden = overlap(&sets[SET_COMM], &sets[SET_COMPUTE]);
-
-	l->out.kernels_ns = ns_sum(l->out.kernels_ns, length(&sets[SET_KERNELS]));
-	all->time_ns = ns_sum(all->time_ns, time);
-	all->notify_ns = ns_sum(all->notify_ns, length(&sets[SET_NOTIFY]));
-	all->hidden_ns = ns_sum(all->hidden_ns, hidden);
-	all->exposed_ns = ns_sum(all->exposed_ns, time - hidden);
-	for (unsigned int p = 0; p < MOE_PASSES; p++)
-		all->beside_ns[p] = ns_sum(all->beside_ns[p],
-					   overlap(&sets[SET_COMM], &sets[SET_COMPUTE_OF + p]));
-	for (unsigned int part = 0; part < MOE_PARTS; part++)
-		for (unsigned int pass = 0; pass < MOE_PASSES; pass++) {
-			struct moe_row *row = &l->out.rows[part][pass];
-
-			row->time_ns = ns_sum(row->time_ns,
-					      length(&sets[SET_ROW + part * MOE_PASSES + pass]));
-			put_comm(l, part, pass);
-		}
 }
 
 static void put_moved(struct layers *layers, int64_t number, const struct moved *m, int64_t hidden)
@@ -420,7 +325,7 @@ static void look_beside(struct lens *l)
 
 	for (size_t i = 0; i < l->n_moved; i++) {
 		const struct moved *m = &l->moved[i];
-		int64_t hidden = covered(&l->sets[SET_COMPUTE], m->start_ns, m->end_ns, &hint);
+		int64_t hidden = covered(&l->compute, m->start_ns, m->end_ns, &hint);
 
 		put_moved(&l->by_range, m->layer, m, hidden);
 		put_moved(&l->by_order, m->order, m, hidden);
@@ -428,8 +333,8 @@ static void look_beside(struct lens *l)
 	hint = 0;
 	for (size_t i = l->first_sample; i < l->n_samples; i++) {
 		struct moe_sample *s = &l->samples[i];
-		double share = (double)covered(&l->sets[SET_COMM], s->start_ns,
-					       s->start_ns + s->duration_ns, &hint) /
+		double share = (double)covered(&l->comm, s->start_ns, s->start_ns + s->duration_ns,
+					       &hint) /
 			       (double)s->duration_ns;
 
 		s->beside = share >= BESIDE ? 1 : share <= CLEAR ? 0 : -1;
@@ -440,8 +345,8 @@ static int measure_device(struct lens *l, const struct lane_order *order, const 
 {
 	int r = 0;
 
-	for (int i = 0; i < SETS; i++)
-		l->sets[i].n = 0;
+	l->sets = (struct moe_sets){ 0 };
+	l->comm.n = l->compute.n = 0;
 	l->n_moved = 0;
 	l->first_sample = l->n_samples;
 	l->after_experts = false;
@@ -449,7 +354,7 @@ static int measure_device(struct lens *l, const struct lane_order *order, const 
 		r = add_kernel(l, lane_row(order, i));
 	if (r < 0)
 		return r;
-	put_device(l);
+	moe_sets_put(&l->sets, &l->out, &l->other_ns, &l->attention_ns);
 	look_beside(l);
 	return 0;
 }
@@ -591,8 +496,8 @@ static int build(struct lens *l, const struct lane_order *order)
 
 static void release(struct lens *l)
 {
-	for (int i = 0; i < SETS; i++)
-		free(l->sets[i].spans);
+	free(l->comm.spans);
+	free(l->compute.spans);
 	free(l->moved);
 	free(l->samples);
 	free(l->by_range.of);

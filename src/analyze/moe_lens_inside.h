@@ -2,7 +2,8 @@
  *
  * Between the files of the MoE lens: moe_lens.c puts it together, moe_lens_names.c says what names
  * mean, moe_lens_places.c what the place of a kernel in the program does, moe_lens_modules.c
- * what modules of PyTorch do, moe_lens_cost.c compares
+ * what modules of PyTorch do, moe_lens_sets.c measures sets of kernels,
+ * moe_lens_cost.c compares
  * kernels with and without communication beside them. One thread.
  */
 #ifndef ANALYZE_MOE_LENS_INSIDE_H
@@ -111,6 +112,48 @@ int moe_places_init(struct moe_places *places, const struct attribution *at,
 void moe_places_release(struct moe_places *places);
 /* The place of a call; `range` is its innermost range or NO_RANGE. */
 struct moe_place moe_places_find(struct moe_places *places, size_t range, uint32_t call);
+
+/* The union of kernels that come by their start: its length but for the last stretch, and that. */
+struct moe_stretch {
+	int64_t closed_ns, start_ns, end_ns;
+};
+
+/* What communication is measured together with: all compute, that of another pass, attention of its
+ * own, both of these, and compute of each pass. */
+enum {
+	MOE_WITH_COMPUTE,
+	MOE_WITH_OTHER,
+	MOE_WITH_ATTENTION,
+	MOE_WITH_BATCH,
+	MOE_WITH_PASS,
+	MOE_WITHS = MOE_WITH_PASS + MOE_PASSES,
+};
+
+struct moe_comm_sets {
+	bool any;
+	struct moe_stretch comm, notify;
+	struct moe_stretch with[MOE_WITHS]; /* unions of comm and that */
+};
+
+/* Of one device; zero to begin with. */
+struct moe_sets {
+	struct moe_stretch kernels, compute;
+	struct moe_stretch of[MOE_PARTS][MOE_PASSES];
+	struct moe_stretch pass[MOE_PASSES], other[MOE_PASSES], attention[MOE_PASSES],
+		batch[MOE_PASSES];
+	struct moe_comm_sets rows[2][MOE_PASSES], all; /* dispatch and combine */
+};
+
+/* Every kernel by its start; then also one of the two that follow if it does that. */
+void moe_sets_kernel(struct moe_sets *sets, enum moe_part part, enum moe_pass pass,
+		     int64_t start_ns, int64_t end_ns);
+void moe_sets_comm(struct moe_sets *sets, enum moe_part part, enum moe_pass pass, bool notify,
+		   int64_t start_ns, int64_t end_ns);
+void moe_sets_compute(struct moe_sets *sets, enum moe_part part, enum moe_pass pass,
+		      int64_t start_ns, int64_t end_ns);
+/* Adds the times of the device. *other_ns, *attention_ns: communication beside these. */
+void moe_sets_put(const struct moe_sets *sets, struct moe_lens *lens, int64_t *other_ns,
+		  int64_t *attention_ns);
 
 /* A kernel that does not communicate, for the comparison. */
 struct moe_sample {

@@ -284,6 +284,35 @@ static void test_cost(void **state)
 	fake_run_free(run);
 }
 
+/* Sums over devices, which must not see each other's kernels. */
+static void test_two_devices(void **state)
+{
+	struct run *run = fake_run_new();
+	struct moe_lens lens;
+
+	(void)state;
+	for (uint32_t device = 0; device < 2; device++) {
+		fake_add_kernel(run, 0,
+				&(struct row_kernel){ .launch = fake_launch(run, DISPATCH),
+						      .start_ns = 100 * US,
+						      .duration_ns = 100 * US,
+						      .device = device });
+		fake_add_kernel(run, 0,
+				&(struct row_kernel){ .launch = fake_launch(run, GEMM),
+						      .start_ns = (150 + device * 100) * US,
+						      .duration_ns = 100 * US,
+						      .device = device });
+	}
+	lens = analyzed(run);
+	assert_int_equal(lens.comm.count, 2);
+	assert_int_equal(lens.comm.time_ns, 200 * US);
+	assert_int_equal(lens.comm.hidden_ns, 50 * US);
+	assert_int_equal(lens.kernels_ns, 350 * US);
+	assert_int_equal(lens.rows[MOE_DISPATCH][MOE_FORWARD].comm.count, 2);
+	moe_lens_release(&lens);
+	fake_run_free(run);
+}
+
 static void test_cost_is_absent_without_a_pair(void **state)
 {
 	struct run *run = dual_run();
@@ -506,6 +535,7 @@ int main(void)
 		cmocka_unit_test(test_two_micro_batches),
 		cmocka_unit_test(test_all_to_all_by_order),
 		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_two_devices),
 		cmocka_unit_test(test_cost_is_absent_without_a_pair),
 		cmocka_unit_test(test_layers),
 		cmocka_unit_test(test_modules),
