@@ -80,8 +80,8 @@ struct moe_row {
 
 /* A kernel with and without communication beside it. */
 struct moe_cost_row {
-	uint32_t name;	  /* string id */
-	char *short_name; /* kernel_name.h */
+	char *name, *short_name; /* demangled */
+	uint32_t name_id;	 /* string id */
 	uint64_t beside, clear;
 	double beside_ns, clear_ns; /* means; of clear weighted as those beside */
 	double extra_ns;

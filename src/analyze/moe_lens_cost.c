@@ -51,33 +51,38 @@ static void number_samples(struct moe_sample *samples, size_t n)
 	}
 }
 
-static int short_name(const struct moe_names *names, uint32_t name, char **ret_short)
-{
-	char *text;
-	int r = demangler_name(&names->demangler, run_string(names->run, name), &text);
-
-	if (r < 0)
-		return r;
-	r = kernel_short_name(text, ret_short);
-	free(text);
-	return r;
-}
-
 static struct moe_cost_row *row_of(const struct moe_names *names, struct moe_cost *cost,
 				   size_t *capacity, uint32_t name)
 {
-	char *brief;
+	struct moe_cost_row *row;
 	size_t i = 0;
 
-	while (i < cost->n && cost->rows[i].name != name)
+	while (i < cost->n && cost->rows[i].name_id != name)
 		i++;
-	if (i == cost->n) {
-		if (array_grow(&cost->rows, capacity, i + 1, sizeof(*cost->rows)) < 0 ||
-		    short_name(names, name, &brief) < 0)
-			return NULL;
-		cost->rows[cost->n++] = (struct moe_cost_row){ .name = name, .short_name = brief };
-	}
-	return &cost->rows[i];
+	if (i < cost->n)
+		return &cost->rows[i];
+	if (array_grow(&cost->rows, capacity, i + 1, sizeof(*cost->rows)) < 0)
+		return NULL;
+	row = &cost->rows[cost->n++];
+	*row = (struct moe_cost_row){ .name_id = name };
+	if (demangler_name(&names->demangler, run_string(names->run, name), &row->name) < 0 ||
+	    kernel_short_name(row->name, &row->short_name) < 0)
+		return NULL;
+	return row;
+}
+
+static int tell_apart(struct moe_cost *cost)
+{
+	struct kernel_alias *labels = array_new(cost->n + 1, sizeof(*labels));
+	int r;
+
+	if (!labels)
+		return -ENOMEM;
+	for (size_t i = 0; i < cost->n; i++)
+		labels[i] = (struct kernel_alias){ cost->rows[i].name, &cost->rows[i].short_name };
+	r = kernel_aliases_tell_apart(labels, cost->n);
+	free(labels);
+	return r;
 }
 
 /* samples[0..n) are of one position. */
@@ -114,7 +119,7 @@ static int by_extra(const void *a, const void *b)
 	const struct moe_cost_row *x = a, *y = b;
 
 	ORDER(y->extra_ns, x->extra_ns);
-	ORDER(x->name, y->name);
+	ORDER(x->name_id, y->name_id);
 	return 0;
 }
 
@@ -142,8 +147,10 @@ static void sum_up(struct moe_cost *cost)
 
 void moe_cost_release(struct moe_cost *cost)
 {
-	for (size_t i = 0; i < cost->n; i++)
+	for (size_t i = 0; i < cost->n; i++) {
+		free(cost->rows[i].name);
 		free(cost->rows[i].short_name);
+	}
 	free(cost->rows);
 }
 
@@ -164,6 +171,8 @@ int moe_cost_measure(const struct moe_names *names, struct moe_sample *samples, 
 			end++;
 		r = add_position(names, &cost, &capacity, samples + i, end - i);
 	}
+	if (r >= 0)
+		r = tell_apart(&cost);
 	if (r < 0) {
 		moe_cost_release(&cost);
 		return r;

@@ -46,9 +46,9 @@ static const struct grid_column comm_columns[] = {
 static const struct grid_column cost_columns[] = {
 	{ .key = "short_name", .title = "kernel", .unit = GRID_TEXT, .flexible = true },
 	{ .key = "name", .unit = GRID_TEXT },
-	{ .key = "beside", .title = "beside", .unit = GRID_INT },
-	{ .key = "clear", .title = "alone", .unit = GRID_INT },
-	{ .key = "beside_mean_ns", .title = "mean", .unit = GRID_NS },
+	{ .key = "beside", .title = "launches", .unit = GRID_INT },
+	{ .key = "clear", .unit = GRID_INT },
+	{ .key = "beside_mean_ns", .title = "beside", .unit = GRID_NS },
 	{ .key = "clear_mean_ns", .title = "alone", .unit = GRID_NS },
 	{ .key = "extra_ns", .title = "extra", .unit = GRID_NS },
 };
@@ -147,7 +147,7 @@ static int fill_cost(const struct scene *scene, struct grid *grid)
 		if (!cell)
 			return -ENOMEM;
 		*cell++ = cell_text(row->short_name);
-		*cell++ = cell_text(run_string(scene->run, row->name));
+		*cell++ = cell_text(row->name);
 		*cell++ = cell_uint(row->beside);
 		*cell++ = cell_uint(row->clear);
 		*cell++ = cell_real(row->beside_ns);

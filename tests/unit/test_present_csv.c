@@ -110,6 +110,7 @@ static void test_names_and_columns(void **state)
 		{ "steps.csv", "step," },
 		{ "transfers.csv", "kind," },
 		{ "comm.csv", "name,transport," },
+		{ "moe.csv", "part,pass,count," },
 		{ "memory.csv", "rank," },
 		{ "routing.csv", "layer," },
 		{ "timeline.csv", "rank," },
