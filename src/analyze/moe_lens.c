@@ -386,7 +386,7 @@ static struct value share(int64_t part, int64_t whole, const char *reason)
 
 static void put_overlap(struct lens *l)
 {
-	static const char *const none = "no communication of experts was timed";
+	static const char *const none = "no expert communication was timed";
 	struct moe_comm *all = &l->out.comm;
 
 	for (unsigned int part = 0; part < MOE_PARTS; part++)
@@ -412,12 +412,12 @@ static const char *why_no_order(const struct lens *l)
 	    !l->most_order[MOE_COMBINE])
 		return "no range names a layer or a part";
 	if (l->by_order.too_many)
-		return "its ranges have no layer and no steps";
+		return "the ranges have no layer number and the run has no steps";
 	for (int part = 0; part < MOE_PARTS; part++) {
 		if (!l->most_order[part] || part == MOE_ROUTER || part == MOE_SHARED)
 			continue;
 		if (times && l->most_order[part] != times)
-			return "the ranges of its parts do not run equally often in a step";
+			return "the ranges of the parts do not occur equally often in a step";
 		times = l->most_order[part];
 	}
 	return NULL;
@@ -467,9 +467,8 @@ static void put_rest(struct lens *l)
 		experts += l->out.rows[MOE_EXPERTS][pass].count;
 	}
 	if (!count && experts)
-		l->out.shared_none =
-			"no range names a shared expert: if the model has one, its time "
-			"is in experts or rest";
+		l->out.shared_none = "shared expert: no range names one; its time, if any, is in "
+				     "experts or rest";
 }
 
 static int build(struct lens *l, const struct lane_order *order)
@@ -523,7 +522,7 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 	release(&l);
 	if (r < 0 || !l.certain) {
 		moe_lens_release(&l.out);
-		l.out.reason = "no kernel or range of a mixture of experts";
+		l.out.reason = "no mixture-of-experts kernels or ranges found";
 	}
 	if (r >= 0)
 		*ret_lens = l.out;

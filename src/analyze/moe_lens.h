@@ -28,10 +28,10 @@
  *            backward only forward: weight gradients are its own), or attention of the same pass
  * cost       kernels of one place of the program that ran both with communication beside (for 90% of
  *            their time) and without (at most 10%). A place: the launch configuration, the innermost
- *            named range (else the step), how often it is launched in there, and the how-manieth it
- *            is. Extra time: sum over those beside - their count * mean of those without.
+ *            named range (else the step), how often it is launched in there, and its position
+ *            among these. Extra time: sum over those beside - their count * mean of those without.
  *            Over the first quarter of a million kernels
- * layers     by the number that ranges give; else each named range's how-manieth run within its step
+ * layers     by the number that ranges give; else the position of each named range in its step
  *
  * Untimed kernels are counted and have no time. Pure, any thread; linear in kernels.
  */

@@ -136,8 +136,8 @@ static void sum_up(struct moe_cost *cost)
 		row->beside_ns /= (double)row->beside;
 		row->clear_ns /= (double)row->beside;
 	}
-	cost->extra_ns = cost->slower_pct = value_absent(
-		"no kernel ran at one place of the program both with and without communication");
+	cost->extra_ns = cost->slower_pct =
+		value_absent("no kernel ran at the same place both with and without communication");
 	if (cost->n) {
 		qsort(cost->rows, cost->n, sizeof(*cost->rows), by_extra);
 		cost->extra_ns = value_of(extra);

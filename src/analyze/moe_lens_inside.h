@@ -94,7 +94,7 @@ struct moe_place {
 	bool module; /* in a module of PyTorch */
 	int32_t layer;
 	uint32_t named; /* the innermost range that names a part: index; NO_NAMED: none */
-	uint32_t order; /* how-manieth of its name within its step, from 1; of that range */
+	uint32_t order; /* position of that range among those of its name in its step, from 1 */
 };
 
 struct moe_places {
@@ -160,7 +160,7 @@ struct moe_sample {
 	uint32_t launch, site; /* site: string id of the named range; 0: the step */
 	uint64_t instance;
 	int64_t start_ns, duration_ns;
-	uint32_t total, order; /* launched in the instance; how-manieth */
+	uint32_t total, order; /* launches in the instance; position among them */
 	int8_t beside;	       /* 1 beside, 0 clear, -1 between */
 };
 

@@ -249,6 +249,13 @@ const struct metric metrics[] = {
 	  "and by the class of the kernel; the pass by their names, the phase of the range and the "
 	  "kernel's name.",
 	  DEVICE, "What nothing tells is part rest, pass unknown. " NO_RECORDS },
+	{ COMMUNICATION, "moe_layer", "ns",
+	  "sum of the durations of the kernels of a part in one layer. The layer is the number that "
+	  "ranges and PyTorch's modules give; where none does and the ranges of all parts run equally "
+	  "often in a step, it is the position of the range in its step, from 1 (layers_by: order).",
+	  DEVICE,
+	  "By order, a backward pass begins with the last layer, and several micro-batches of a step "
+	  "count on. n/a where neither tells." },
 	{ COMMUNICATION, "moe_notify", "ns",
 	  "union of the kernels of expert parallelism that exchange counts and wait for other ranks, "
 	  "of class notify; the rest of the communication is the transfer.",

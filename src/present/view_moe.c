@@ -40,7 +40,7 @@ static const struct grid_column comm_columns[] = {
 	{ .key = "notify_ns", .title = "notify", .unit = GRID_NS },
 	{ .key = "comm_overlap_pct", .title = "hidden", .unit = GRID_PCT },
 	{ .key = "exposed_ns", .title = "exposed", .unit = GRID_NS },
-	{ .key = "two_batch_ns", .title = "beside other batch", .unit = GRID_NS },
+	{ .key = "two_batch_ns", .title = "over other batch", .unit = GRID_NS },
 };
 
 static const struct grid_column cost_columns[] = {
@@ -48,7 +48,7 @@ static const struct grid_column cost_columns[] = {
 	{ .key = "name", .unit = GRID_TEXT },
 	{ .key = "beside", .title = "launches", .unit = GRID_INT },
 	{ .key = "clear", .unit = GRID_INT },
-	{ .key = "beside_mean_ns", .title = "beside", .unit = GRID_NS },
+	{ .key = "beside_mean_ns", .title = "overlapped", .unit = GRID_NS },
 	{ .key = "clear_mean_ns", .title = "alone", .unit = GRID_NS },
 	{ .key = "extra_ns", .title = "extra", .unit = GRID_NS },
 };
@@ -179,7 +179,7 @@ static int fill_layers(const struct scene *scene, struct grid *grid)
 			*cell++ = any[part] ? cell_int(layer->sum_ns[part])
 					    : cell_absent("no kernel of this part has a layer");
 		*cell++ = moe->comm.count ? cell_int(layer->comm_ns - layer->hidden_ns)
-					  : cell_absent("no communication of experts");
+					  : cell_absent("no expert communication");
 	}
 	return 0;
 }
@@ -280,21 +280,21 @@ static int comm_text(const struct scene *scene, FILE *out)
 
 	if (!comm->count) {
 		put_line(scene,
-			 "no communication between experts: no dispatch, combine or all-to-all",
+			 "no expert communication: no dispatch, combine or all-to-all kernels",
 			 out);
 		return 0;
 	}
 	if (comm->notify_ns > 0)
 		snprintf(notify, sizeof(notify), "; %s of it notify and wait",
 			 format_ns((double)comm->notify_ns).text);
-	snprintf(line, sizeof(line), "communication of experts: %s, %s hidden, %s exposed%s",
+	snprintf(line, sizeof(line), "expert communication: %s, %s hidden, %s exposed%s",
 		 format_ns((double)comm->time_ns).text,
 		 comm->hidden_pct.known ? format_pct(comm->hidden_pct.v).text : "n/a",
 		 format_ns((double)comm->exposed_ns).text, notify);
 	put_line(scene, line, out);
 	if (moe->overlap != MOE_NO_OVERLAP) {
 		snprintf(line, sizeof(line),
-			 "two-batch overlap, %s: %s of it runs beside work of another batch",
+			 "two-batch overlap, %s: %s of it overlaps work of another batch",
 			 moe_overlap_name(moe->overlap), format_pct(moe->two_batch_pct.v).text);
 		put_line(scene, line, out);
 	}
@@ -309,17 +309,18 @@ static int cost_text(const struct scene *scene, FILE *out)
 	if (!scene->f->moe.comm.count)
 		return 0;
 	if (!cost->extra_ns.known) {
-		snprintf(line, sizeof(line), "what it costs the kernels beside it: n/a: %s",
+		snprintf(line, sizeof(line), "slowdown of overlapped kernels: n/a: %s",
 			 cost->extra_ns.reason);
 		put_line(scene, line, out);
 		return 0;
 	}
-	snprintf(line, sizeof(line),
-		 "kernels beside it take %s %s than at the same place without it (%" PRIu64
-		 " compared, %s in all)",
-		 format_pct(cost->slower_pct.v < 0 ? -cost->slower_pct.v : cost->slower_pct.v).text,
-		 cost->slower_pct.v < 0 ? "less" : "longer", cost->compared,
-		 format_ns(cost->extra_ns.v).text);
+	snprintf(
+		line, sizeof(line),
+		"overlapped kernels run %s %s than the same launches without communication (%" PRIu64
+		" compared, %s in total)",
+		format_pct(cost->slower_pct.v < 0 ? -cost->slower_pct.v : cost->slower_pct.v).text,
+		cost->slower_pct.v < 0 ? "faster" : "slower", cost->compared,
+		format_ns(cost->extra_ns.v).text);
 	put_line(scene, line, out);
 	return print_grid(scene, TOP_COST, fill_cost, out);
 }
@@ -334,8 +335,8 @@ static int layers_text(const struct scene *scene, FILE *out)
 	else
 		snprintf(line, sizeof(line), "%zu layer%s, %s", moe->n_layers,
 			 moe->n_layers == 1 ? "" : "s",
-			 moe->layers_by[0] == 'r' ? "numbered by their ranges"
-						  : "in the order of their ranges");
+			 moe->layers_by[0] == 'r' ? "numbered as in their ranges"
+						  : "numbered in the order of their ranges");
 	put_line(scene, line, out);
 	return moe->layers_none ? 0 : print_grid(scene, TOP_LAYERS, fill_layers, out);
 }

@@ -205,12 +205,22 @@ def layers_of_modules_and_of_the_arrows_back_to_them():
 
 
 @test
+def every_figure_is_explained():
+    document = answer()
+    total = document["total"]
+    keys = {key for row in (document["rows"][0], total, total["cost"][0], total["layers"][0])
+            for key in row if not key.endswith("_reason")}
+    for key in keys - {"present", "count", "cost", "layers", "name", "short_name"}:
+        equal(moescope("explain", key).status, 0, key)
+
+
+@test
 def the_report_has_the_block():
     kernels()
     text = moescope("report", str(TRACE)).out
     block = text.split("\nMixture of experts on the devices\n")[1].split("\n\n")[0]
     for words in ("113 ms, 96.3% hidden, 4.19 ms exposed; 32.6 ms of it", "4 layers",
-                  "two-batch overlap, forward beside backward", "experts compute in FP8"):
+                  "two-batch overlap, forward beside backward: 78.5% of it overlaps work of another batch", "experts compute in FP8"):
         check(words in " ".join(block.split()), words, block)
     document = json.loads(moescope("report", str(TRACE), "--json").out)
     equal(document["moe"]["total"], answer()["total"])

@@ -362,7 +362,7 @@ static void test_layers(void **state)
 	lens = analyzed(run);
 	assert_int_equal(lens.n_layers, 0);
 	assert_string_equal(lens.layers_none,
-			    "the ranges of its parts do not run equally often in a step");
+			    "the ranges of the parts do not occur equally often in a step");
 	moe_lens_release(&lens);
 	fake_run_free(run);
 	/* Ranges that have a number, of the site or in the name. */
@@ -483,7 +483,7 @@ static void test_dense_models_have_none(void **state)
 	work(run, 1, 9, ALL_TO_ALL, 50, 60);
 	op(run, 1, "c10d::alltoall_base_", 8, 10);
 	lens = analyzed(run);
-	assert_string_equal(lens.reason, "no kernel or range of a mixture of experts");
+	assert_string_equal(lens.reason, "no mixture-of-experts kernels or ranges found");
 	assert_int_equal(lens.comm.count, 0);
 	moe_lens_release(&lens);
 	fake_run_free(run);
