@@ -202,13 +202,14 @@ MOESCOPE_API void moescope_alloc(const void *address, uint64_t bytes, int32_t de
 MOESCOPE_API void moescope_free(const void *address, int32_t device);
 
 /* What an allocator did, told later from its own history, like moescope_past_ops. A reserve is memory
- * that it took from the driver to hand out in pieces, a release what it gave back. Values on disk:
- * the list only grows. */
+ * that it took from the driver to hand out in pieces, a release what it gave back. Before: the bytes
+ * that were live before the first of these events. Values on disk: the list only grows. */
 enum moescope_memory_event {
 	MOESCOPE_EVENT_ALLOC = 0,
 	MOESCOPE_EVENT_FREE = 1,
 	MOESCOPE_EVENT_RESERVE = 2,
 	MOESCOPE_EVENT_RELEASE = 3,
+	MOESCOPE_EVENT_BEFORE = 4,
 };
 struct moescope_past_memory {
 	int64_t time_ns; /* CLOCK_MONOTONIC */

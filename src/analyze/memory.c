@@ -39,6 +39,10 @@ struct replay {
 	int64_t first_ns, span_ns;
 	size_t max_points;
 	size_t at, peak; /* index of the event at hand, of the one that reached the peak */
+	/* What the allocator tells beside its events; without that, outside_bytes stays 0. */
+	struct memory_readings totals;
+	uint64_t block_bytes;	/* of the live blocks with an allocation */
+	uint64_t outside_bytes; /* live beyond them: of before; two's complement */
 };
 
 static int by_device_time(const void *a, const void *b)
@@ -152,14 +156,14 @@ static void note_point(struct replay *p, int64_t time_ns)
 
 static void release_block(struct replay *p, const struct live_block *block)
 {
-	p->out->live_bytes -= block->bytes;
+	p->block_bytes -= block->bytes;
 	p->out->live_allocations--;
 	p->use[block->use] -= block->bytes;
 	/* The site exists since the block was allocated. */
 	p->sites[p->site_index[block->site] - 1].bytes -= block->bytes;
 }
 
-static int allocate(struct replay *p, size_t row, int64_t time_ns)
+static int allocate(struct replay *p, size_t row)
 {
 	const struct table_memory *t = &p->run->memory;
 	struct memory_device *d = p->out;
@@ -181,36 +185,62 @@ static int allocate(struct replay *p, size_t row, int64_t time_ns)
 	site->bytes += block.bytes;
 	d->allocations++;
 	d->allocated_bytes += block.bytes;
-	d->live_bytes += block.bytes;
+	p->block_bytes += block.bytes;
 	d->live_allocations++;
 	p->use[block.use] += block.bytes;
 	if (p->use[block.use] > d->peak_use[block.use])
 		d->peak_use[block.use] = p->use[block.use];
-	if (d->live_bytes > d->peak_bytes) {
-		d->peak_bytes = d->live_bytes;
-		d->peak_ns = time_ns;
-		p->peak = p->at;
-		memcpy(d->use_at_peak, p->use, sizeof(p->use));
-	}
 	return 0;
+}
+
+/* A block without an allocation is of before the first record, where that is known. */
+static void release(struct replay *p, size_t row)
+{
+	const struct table_memory *t = &p->run->memory;
+	struct memory_device *d = p->out;
+	struct live_block block;
+
+	d->frees++;
+	if (live_map_take(&p->live, t->address[row], &block)) {
+		release_block(p, &block);
+	} else if (d->before_bytes.known && t->bytes[row]) {
+		p->outside_bytes -= t->bytes[row];
+		d->before_freed_bytes.v += (double)t->bytes[row];
+	} else {
+		d->unmatched_frees++;
+	}
+}
+
+/* The allocator's total is what is live; what the blocks do not make up lived before. */
+static void settle(struct replay *p, int64_t time_ns)
+{
+	struct memory_device *d = p->out;
+	double total;
+
+	if (d->before_bytes.known && memory_readings_take(&p->totals, time_ns, &total))
+		p->outside_bytes = (uint64_t)total - p->block_bytes;
+	d->live_bytes = p->block_bytes + p->outside_bytes;
+	if (d->live_bytes <= d->peak_bytes)
+		return;
+	d->peak_bytes = d->live_bytes;
+	d->peak_ns = time_ns;
+	p->peak = p->at;
+	memcpy(d->use_at_peak, p->use, sizeof(p->use));
+	if (d->before_bytes.known)
+		d->before_at_peak_bytes = value_of(
+			p->outside_bytes <= INT64_MAX ? (double)p->outside_bytes : 0);
 }
 
 static int apply(struct replay *p, const struct memory_event *event)
 {
-	const struct table_memory *t = &p->run->memory;
-	struct live_block block;
 	int r = 0;
 
 	sample_steps(p, event->time_ns);
-	if (t->event[event->row] == 0) {
-		r = allocate(p, event->row, event->time_ns);
-	} else {
-		p->out->frees++;
-		if (live_map_take(&p->live, t->address[event->row], &block))
-			release_block(p, &block);
-		else
-			p->out->unmatched_frees++;
-	}
+	if (p->run->memory.event[event->row] == MOESCOPE_EVENT_ALLOC)
+		r = allocate(p, event->row);
+	else
+		release(p, event->row);
+	settle(p, event->time_ns);
 	note_point(p, event->time_ns);
 	return r;
 }
@@ -286,6 +316,29 @@ static int finish_device(struct replay *p)
 	return find_leaks(p);
 }
 
+/* What the allocator says that was live before its first event. */
+static int find_before(struct replay *p)
+{
+	const struct table_memory *t = &p->run->memory;
+	struct memory_device *d = p->out;
+	bool known = false;
+
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->event[i] != MOESCOPE_EVENT_BEFORE || t->shard[i] != d->shard ||
+		    t->device[i] != d->device)
+			continue;
+		known = true;
+		p->outside_bytes += t->bytes[i];
+	}
+	d->before_bytes = d->before_at_peak_bytes = d->before_freed_bytes = value_absent(
+		"the allocator did not tell what was live before its first record here");
+	if (!known)
+		return 0;
+	d->before_bytes = value_of((double)p->outside_bytes);
+	d->before_at_peak_bytes = d->before_freed_bytes = value_of(0);
+	return memory_readings_find(p->run, d, "allocated_bytes", &p->totals);
+}
+
 /* events[0..n): those of one shard and device, by time. */
 static int replay_device(const struct run *run, const struct memory_place *places,
 			 const struct memory_event *events, size_t n, size_t max_points,
@@ -303,8 +356,10 @@ static int replay_device(const struct run *run, const struct memory_place *place
 		.rank = events[0].shard < run->n_shards ? run->shards[events[0].shard].rank : 0,
 		.device = events[0].device,
 	};
-	out->points = calloc(max_points, sizeof(*out->points));
+	out->points = calloc(max_points + 1, sizeof(*out->points)); /* one more for the end */
 	r = out->points ? find_step_ends(&p, out->shard) : -ENOMEM;
+	if (r >= 0)
+		r = find_before(&p);
 	if (r >= 0)
 		r = init_sites(&p, events, n);
 	for (size_t i = 0; r >= 0 && i < max_points; i++)
@@ -320,6 +375,7 @@ static int replay_device(const struct run *run, const struct memory_place *place
 	if (r >= 0)
 		memory_account_fill(run, out);
 	live_map_release(&p.live);
+	free(p.totals.list);
 	free(p.sites);
 	free(p.site_index);
 	return r;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory as the program's own allocator reported it: allocations and frees replayed in order of
- * time, per process and device. Memory the program does not report is not in it.
+ * time, per process and device. Memory the program does not report is not in it. An allocator that
+ * tells its total with each event is believed, so that what lived before the first one counts.
  */
 #ifndef ANALYZE_MEMORY_H
 #define ANALYZE_MEMORY_H
@@ -48,9 +49,12 @@ struct memory_device {
 	uint32_t rank;
 	int32_t device; /* -1: the host */
 	uint64_t allocations, frees;
-	uint64_t unmatched_frees; /* frees of addresses never seen allocated */
+	uint64_t unmatched_frees; /* frees of addresses never seen allocated, and not of before */
 	uint64_t replaced;	  /* allocations at a live address: its free was not recorded */
-	uint64_t live_bytes, live_allocations; /* at the end */
+	/* Live before the first record, by the allocator's totals; what of it was live at the peak, and
+	 * what was freed since. These bytes are in live and peak, not in the uses and sites. */
+	struct value before_bytes, before_at_peak_bytes, before_freed_bytes;
+	uint64_t live_bytes, live_allocations; /* at the end; of the blocks with an allocation */
 	uint64_t allocated_bytes;	       /* sum of all allocations */
 	uint64_t peak_bytes;
 	int64_t peak_ns; /* when the peak was first reached */

@@ -86,8 +86,9 @@ static void collect_told(struct held *h)
 	const struct table_memory *t = &h->run->memory;
 
 	for (size_t i = 0; i < t->n; i++)
-		if (t->event[i] >= MOESCOPE_EVENT_RESERVE && t->shard[i] == h->device->shard &&
-		    t->device[i] == h->device->device)
+		if ((t->event[i] == MOESCOPE_EVENT_RESERVE ||
+		     t->event[i] == MOESCOPE_EVENT_RELEASE) &&
+		    t->shard[i] == h->device->shard && t->device[i] == h->device->device)
 			h->driver[h->n_driver++] = (struct driver_event){ t->time_ns[i], i };
 	h->told = h->n_driver > 0;
 }
@@ -232,6 +233,15 @@ static int apply_program(struct held *h, const struct memory_event *event)
 	return live_map_put(&h->blocks, &block);
 }
 
+/* The end is that of the program's own records, of its segments too where it tells them. What the
+ * driver is given back afterwards is a process at its end. */
+static int64_t end_of(const struct held *h, int64_t last_ns)
+{
+	int64_t told_ns = h->told ? h->driver[h->n_driver - 1].time_ns : last_ns;
+
+	return told_ns > last_ns ? told_ns : last_ns;
+}
+
 static int replay(struct held *h, const struct memory_event *events, size_t n, size_t peak)
 {
 	size_t next = 0;
@@ -251,8 +261,7 @@ static int replay(struct held *h, const struct memory_event *events, size_t n, s
 	}
 	while (r >= 0 && next < h->n_driver)
 		r = apply_driver(h, &h->driver[next++]);
-	/* The end is that of the program's own records: afterwards a process gives all back. */
-	return r < 0 ? r : take_snapshot(h, events[n - 1].time_ns, &h->end);
+	return r < 0 ? r : take_snapshot(h, end_of(h, events[n - 1].time_ns), &h->end);
 }
 
 static bool live_at(const struct segment *s, int64_t time_ns)
@@ -397,6 +406,10 @@ static void from_segments(const struct held *h, struct memory_device *d)
 	d->fragmentation_pct = fragmentation(h, &h->end, &free_bytes, &largest);
 	d->fragmentation_at_peak_pct = fragmentation(h, &h->peak, &d->free_at_peak_bytes,
 						     &d->largest_free_at_peak_bytes);
+	/* What it took and gave back after the last block changes only this. */
+	if (d->n_points && d->points[d->n_points - 1].time_ns < h->end.time_ns)
+		d->points[d->n_points++] = (struct memory_point){ .time_ns = h->end.time_ns,
+								  .live_bytes = d->live_bytes };
 	for (size_t i = 0; i < d->n_points; i++)
 		d->points[i].reserved_bytes = value_of(reserved_at(h, d->points[i].time_ns));
 }
@@ -425,6 +438,29 @@ static bool from_counters(const struct run *run, struct memory_device *d)
 	d->cache_slack_pct = allocated >= 0 ? slack(d->reserved_bytes, allocated)
 					    : value_absent("the program does not say what is live");
 	return true;
+}
+
+/* An allocator that tells its totals with each event. */
+static int from_readings(const struct run *run, struct memory_device *d)
+{
+	struct value sum_only = value_absent("the allocator tells the sum of its segments only");
+	struct memory_readings readings;
+	double peak = 0;
+	int r = memory_readings_find(run, d, "reserved_bytes", &readings);
+
+	if (r < 0 || !readings.n)
+		return r;
+	for (size_t i = 0; i < readings.n; i++)
+		peak = readings.list[i].bytes > peak ? readings.list[i].bytes : peak;
+	d->reserved_bytes = value_of(readings.list[readings.n - 1].bytes);
+	d->peak_reserved_bytes = value_of(peak);
+	d->cache_slack_pct = slack(d->reserved_bytes, (double)d->live_bytes);
+	d->segments = d->fragmentation_pct = d->fragmentation_at_peak_pct = sum_only;
+	d->free_at_peak_bytes = d->largest_free_at_peak_bytes = sum_only;
+	for (size_t i = 0; i < d->n_points; i++)
+		d->points[i].reserved_bytes = memory_readings_at(&readings, d->points[i].time_ns);
+	free(readings.list);
+	return 0;
 }
 
 static void nothing_held(struct memory_device *d, const char *reason)
@@ -472,6 +508,8 @@ int memory_held_fill(const struct run *run, const struct memory_event *events, s
 		r = sum_levels(&h);
 	if (r >= 0 && any)
 		from_segments(&h, device);
+	else if (r >= 0 && device->before_bytes.known)
+		r = from_readings(run, device);
 	else if (r >= 0 && one_gpu(run, device))
 		from_counters(run, device);
 	live_map_release(&h.blocks);

@@ -35,6 +35,23 @@ int memory_sites_fill(const struct run *run, const struct memory_place *places,
 int memory_held_fill(const struct run *run, const struct memory_event *events, size_t n,
 		     size_t peak, struct memory_device *device);
 
+/* What the allocator told of itself together with its events. */
+struct memory_readings {
+	struct memory_reading {
+		int64_t time_ns;
+		size_t row; /* of run->sample */
+		double bytes;
+	} *list; /* by time */
+	size_t n, next;
+};
+int memory_readings_find(const struct run *run, const struct memory_device *device,
+			 const char *metric, struct memory_readings *ret_readings);
+/* Of the event at this moment, which comes no earlier than those asked for before: each reading is of
+ * one event. false: none. */
+bool memory_readings_take(struct memory_readings *readings, int64_t time_ns, double *ret_bytes);
+/* The last one up to that moment; likewise in order, but of any number of moments. */
+struct value memory_readings_at(struct memory_readings *readings, int64_t time_ns);
+
 /* What the program's allocator says of itself. */
 void memory_account_fill(const struct run *run, struct memory_device *device);
 

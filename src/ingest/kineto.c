@@ -51,6 +51,8 @@ struct shared {
 	struct text_state state;
 	struct block rest; /* of it, not read yet */
 	struct knowledge known;
+	struct first_memory *firsts;
+	size_t n_firsts, firsts_capacity;
 	struct buf about;
 };
 
@@ -104,6 +106,7 @@ static void reader_release(struct reader *r)
 		lane_release(&r->lanes[i]);
 	free(r->lanes);
 	free(r->arrows);
+	free(r->firsts);
 	buf_release(&r->scratch);
 	buf_release(&r->about);
 }
@@ -114,6 +117,7 @@ static size_t read_block(struct reader *r, const struct block *block, struct tex
 	const char *to;
 
 	r->known = (struct knowledge){ 0 };
+	r->n_firsts = 0;
 	r->about.size = 0;
 	lane_choose(r, 0);
 	r->begin = block->data;
@@ -205,6 +209,11 @@ static int settle(struct shared *shared, struct reader *r, uint64_t number, stru
 	shared->rest.offset = block->offset + block->size - left;
 	shared->state = *state;
 	know(&shared->known, &r->known);
+	for (size_t i = 0; result == 0 && i < r->n_firsts; i++)
+		result = firsts_note(&shared->firsts, &shared->n_firsts, &shared->firsts_capacity,
+				     &r->firsts[i]);
+	if (result < 0)
+		return result;
 	if (r->about.size) {
 		shared->about.size = 0;
 		buf_append(&shared->about, r->about.data, r->about.size);
@@ -358,6 +367,7 @@ static int finish(struct shared *shared, const struct ingest_file *file, unsigne
 	r->offset = shared->rest.offset;
 	text_finish(r, &shared->state);
 	result = add_arrows(shared, workers);
+	rows_add_firsts(r, shared->firsts, shared->n_firsts);
 	if (result == 0)
 		result = describe(shared);
 	if (shared->known.without_address)
@@ -459,6 +469,7 @@ int kineto_read(const struct ingest_file *file, struct intake *intake,
 	free(shared.readers);
 	free(shared.lanes);
 	free(shared.processes);
+	free(shared.firsts);
 	buf_release(&shared.about);
 	block_release(&shared.rest);
 	blocks_close(shared.blocks);

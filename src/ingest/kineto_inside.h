@@ -8,6 +8,7 @@
  *   kineto_args.c   its arguments
  *   kineto_rows.c   what rows it becomes; kineto_gpu.c those of devices
  *   kineto_lanes.c  which process it belongs to
+ *   kineto_memory.c those of its allocator
  *   kineto_more.c   counters, and arrows between events
  *   kineto_top.c    what else is at the top level
  *   kineto_value.c  numbers and strings
@@ -145,6 +146,13 @@ struct arrow {
 	bool end;
 };
 
+/* The first event of a device's allocator, by its time. */
+struct first_memory {
+	int64_t time_ns;
+	int64_t before_bytes; /* what was live before it, by its total */
+	uint32_t device, lane;
+};
+
 /* A string of the file that was met before, with its id. */
 struct cached {
 	uint64_t hash;
@@ -209,6 +217,8 @@ struct reader {
 	struct knowledge known;
 	struct arrow *arrows;
 	size_t n_arrows, arrows_capacity;
+	struct first_memory *firsts; /* of the block at hand */
+	size_t n_firsts, firsts_capacity;
 	struct buf scratch;
 	struct buf about; /* what moescope's own traces say of the run */
 	bool own;	  /* it is such a trace */
@@ -281,6 +291,13 @@ void rows_add_unknown(struct reader *r, const struct event *event);
 void rows_add_counters(struct reader *r, const struct event *event);
 /* Sorts them. */
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n);
+
+/* kineto_memory.c: an event of PyTorch's allocator. */
+void rows_add_memory(struct reader *r, const struct event *event, const struct args *args);
+/* Keeps what is earlier, of equal times what came first. 0 or -ENOMEM. */
+int firsts_note(struct first_memory **firsts, size_t *n, size_t *capacity,
+		const struct first_memory *first);
+void rows_add_firsts(struct reader *r, const struct first_memory *firsts, size_t n);
 
 /* kineto_top.c: a member of the top level that is whole. */
 void top_read(struct reader *r, struct text key, struct extent value);

@@ -216,54 +216,6 @@ static void add_sync(struct reader *r, const struct event *e, const struct args 
 	part_add(r->part, RECORD_SYNC, &row);
 }
 
-static void add_account(struct reader *r, const struct event *e, uint32_t device, uint64_t bytes,
-			uint32_t *metric, const char *metric_name)
-{
-	struct row_sample row = { .time_ns = e->time_ns, .device = device, .value = (double)bytes };
-
-	if (!*metric)
-		*metric = part_text(r->part, metric_name);
-	row.metric = *metric;
-	part_add(r->part, RECORD_SAMPLE, &row);
-}
-
-/* An allocation (bytes above 0) or a free (below) in PyTorch's allocator, which says how much it has
- * after it. Before 2022 no addresses were told; frees then have no allocation that they end. */
-static void add_memory(struct reader *r, const struct event *e, const struct args *args)
-{
-	bool on_host = number(args, ARG_DEVICE_TYPE, 0) == 0;
-	int64_t bytes = (int64_t)number(args, ARG_BYTES, 0);
-	uint32_t device = number32(args, ARG_DEVICE, 0);
-
-	if (!has_arg(args, ARG_BYTES)) {
-		event_damaged(r, e, "a memory event without its bytes");
-		return;
-	}
-	if (has_arg(args, ARG_ADDRESS)) {
-		struct row_memory row = {
-			.time_ns = e->time_ns,
-			.event = bytes < 0,
-			.address = args->number[ARG_ADDRESS],
-			.bytes = bytes < 0 ? 0 : (uint64_t)bytes,
-			.device = on_host ? -1 : (int32_t)device,
-			.thread = thread_of(e),
-		};
-
-		fill_extra(r, e, args, RECORD_MEMORY, &row);
-		part_add(r->part, RECORD_MEMORY, &row);
-	} else {
-		r->known.without_address++;
-	}
-	if (on_host)
-		return;
-	if (has_arg(args, ARG_ALLOCATED))
-		add_account(r, e, device, args->number[ARG_ALLOCATED], &r->lane->allocated_metric,
-			    "allocated_bytes");
-	if (has_arg(args, ARG_RESERVED))
-		add_account(r, e, device, args->number[ARG_RESERVED], &r->lane->reserved_metric,
-			    "reserved_bytes");
-}
-
 static void add_instant(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct row_mark row = { .time_ns = e->time_ns, .thread = thread_of(e) };
@@ -271,7 +223,7 @@ static void add_instant(struct reader *r, const struct event *e, const struct ar
 	if (!(e->has & EVENT_TIME)) {
 		event_damaged(r, e, "an event without its time");
 	} else if (is_text(e->name, "[memory]")) {
-		add_memory(r, e, args);
+		rows_add_memory(r, e, args);
 	} else {
 		row.text = text_id(r, e->name);
 		part_add(r->part, RECORD_MARK, &row);

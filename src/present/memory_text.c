@@ -162,7 +162,8 @@ static void account(const struct memory_device *d, FILE *out)
 {
 	struct value peak = d->account_peak_allocated_bytes, last = d->account_allocated_bytes;
 
-	if (!peak.known && !last.known)
+	/* Told with each event it is what the figures above are made of. */
+	if (d->before_bytes.known || (!peak.known && !last.known))
 		return;
 	fputs("    by its own account: allocated ", out);
 	if (peak.known)
@@ -229,28 +230,44 @@ void memory_text_parts(const struct scene *scene, const struct memory_device *d,
 			d->n_parts - PART_LINES);
 }
 
+static void component(const struct scene *scene, const struct memory_device *d, const char *name,
+		      double bytes, FILE *out)
+{
+	double share = d->peak_bytes ? bytes / (double)d->peak_bytes : 0;
+
+	fprintf(out, "    %-14s %9s %6s  ", name, format_bytes(bytes).text,
+		format_pct(100 * share).text);
+	scene_bar(scene, share, scene_layout(scene, 2).width - 44, out);
+	fputc('\n', out);
+}
+
+/* What the peak is made of: by use, and what was there when the records began. */
+static void components(const struct scene *scene, const struct memory_device *d, FILE *out)
+{
+	if (d->before_at_peak_bytes.known && d->before_at_peak_bytes.v > 0)
+		component(scene, d, "before", d->before_at_peak_bytes.v, out);
+	for (size_t i = 0; i < MEMORY_USES; i++) {
+		unsigned int u = d->order_at_peak[i];
+
+		if (d->use_at_peak[u])
+			component(scene, d, memory_use_name(u), (double)d->use_at_peak[u], out);
+	}
+	if (d->before_bytes.known)
+		fprintf(out, "    before the trace: %s live, %s of it freed since\n",
+			format_bytes(d->before_bytes.v).text,
+			format_bytes(d->before_freed_bytes.v).text);
+}
+
 int memory_text_device(const struct scene *scene, const struct memory_device *d, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
-	int bar = layout.width - 44;
 
 	if (d->device < 0)
 		fprintf(out, "  rank %u, host", d->rank);
 	else
 		fprintf(out, "  rank %u, device %d", d->rank, d->device);
 	fprintf(out, ": peak %s, made of\n", format_bytes((double)d->peak_bytes).text);
-	for (size_t i = 0; i < MEMORY_USES; i++) {
-		unsigned int u = d->order_at_peak[i];
-		double share = d->peak_bytes ? (double)d->use_at_peak[u] / (double)d->peak_bytes
-					     : 0;
-
-		if (!d->use_at_peak[u])
-			continue;
-		fprintf(out, "    %-14s %9s %6s  ", memory_use_name(u),
-			format_bytes((double)d->use_at_peak[u]).text, format_pct(100 * share).text);
-		scene_bar(scene, share, bar, out);
-		fputc('\n', out);
-	}
+	components(scene, d, out);
 	fputs("    over time      ", out);
 	timeline(scene, d, layout.width - 21, out);
 	fputc('\n', out);

@@ -40,6 +40,9 @@ static const struct grid_column columns[] = {
 	{ .key = "account_peak_reserved_bytes", .unit = GRID_BYTES },
 	{ .key = "account_peak_requested_bytes", .unit = GRID_BYTES },
 	{ .key = "segments", .unit = GRID_INT },
+	{ .key = "before_bytes", .unit = GRID_BYTES },
+	{ .key = "before_at_peak_bytes", .unit = GRID_BYTES },
+	{ .key = "before_freed_bytes", .unit = GRID_BYTES },
 };
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -81,6 +84,9 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_value(d->account_peak_reserved_bytes);
 		*cell++ = cell_value(d->account_peak_requested_bytes);
 		*cell++ = cell_value(d->segments);
+		*cell++ = cell_value(d->before_bytes);
+		*cell++ = cell_value(d->before_at_peak_bytes);
+		*cell++ = cell_value(d->before_freed_bytes);
 	}
 	return 0;
 }

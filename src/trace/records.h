@@ -138,8 +138,9 @@
 	C(6, recorded, U8, PLAIN)                                                                  \
 	C(7, probe, U8, PLAIN)                                                                     \
 	C(8, unfinished, U8, PLAIN)
-/* An allocation (event 0) or free (event 1; bytes 0) in the program's own allocator; what that took
- * from the driver (2) and gave back (3). */
+/* An allocation (event 0) or free (event 1; bytes 0: not told) in the program's own allocator; what
+ * that took from the driver (2) and gave back (3); what was live in it before the first of its events
+ * here (4, without an address). */
 #define RECORD_COLUMNS_memory(C, L, B)                                                             \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, event, U8, PLAIN)                                                                     \

@@ -229,6 +229,81 @@ def memory_as_torch_sees_it():
     equal(found["account_reserved_bytes"], peak["reserved"])
 
 
+def memory_event(ts, address, nbytes, total=None, reserved=None, device=0, kind=1):
+    args = {"Device Id": device, "Device Type": kind, "Addr": address, "Bytes": nbytes}
+    args.update({k: v for k, v in (("Total Allocated", total), ("Total Reserved", reserved))
+                 if v is not None})
+    return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": 7, "ts": ts,
+            "s": "t", "args": args}
+
+
+def recount_totals(trace):
+    """Of each device: what was live before, the largest totals, the last ones."""
+    found = {}
+    for at, event in sorted(enumerate(trace), key=lambda p: (nanoseconds(p[1].get("ts", 0)), p[0])):
+        args = event.get("args", {})
+        if event.get("name") != "[memory]" or not args["Device Type"] or "Total Allocated" not in args:
+            continue
+        total, reserved = args["Total Allocated"], args["Total Reserved"]
+        row = found.setdefault(args["Device Id"], {"before_bytes": total - args["Bytes"],
+                                                   "peak_allocated_bytes": 0,
+                                                   "peak_reserved_bytes": 0})
+        row["peak_allocated_bytes"] = max(row["peak_allocated_bytes"], total)
+        row["peak_reserved_bytes"] = max(row["peak_reserved_bytes"], reserved)
+        row["allocated_bytes"], row["reserved_bytes"] = total, reserved
+    return found
+
+
+@test
+def totals_of_the_allocator():
+    """Peaks are those of the file's own totals: what lived before the trace counts."""
+    path = FIXTURES / H200
+    if not path.exists():
+        raise Skip("no ../shared/fixtures")
+    wanted = recount_totals(events(path))
+    equal(wanted[0]["peak_allocated_bytes"], 690_856_448)
+    found = {row["device"]: row for row in answer("memory", path)["rows"] if row["device"] >= 0}
+    equal({d: {key: found[d][key] for key in wanted[d]} for d in found}, wanted)
+    equal((found[0]["before_at_peak_bytes"], found[0]["before_freed_bytes"]), (438_470_144, 0))
+    equal(sum(found[0]["composition_at_peak"].values()) + found[0]["before_at_peak_bytes"],
+          found[0]["peak_allocated_bytes"])
+    equal(max(p["allocated_bytes"] for p in found[0]["series"]), 690_856_448)
+    text = moescope("memory", path).out
+    check("before the trace: 438 MB live" in text, text)
+
+
+@test
+def memory_of_before_the_trace():
+    """The second event of the file is the first by its time; a block of before is freed."""
+    trace = [memory_event(20, 0x2000, 300, 1300, 4096), memory_event(10, 0x1000, 100, 1000, 2048),
+             memory_event(30, 0x9000, -600, 700, 4096), memory_event(40, 0x1000, -100, 600, 2048),
+             memory_event(15, 0x5000, 64, 64, 0, device=-1, kind=0),
+             memory_event(50, 0x100, 7, 50, 60, device=3)]
+    written("a.json", json.dumps(trace).encode())
+    equal(moescope("import", "a.json", "-o", "a.mscope").status, 0)
+    for path in ("a.json", "a.mscope"):
+        host, first, third = answer("memory", path)["rows"]
+        equal({0: {key: first[key] for key in recount_totals(trace)[0]},
+               3: {key: third[key] for key in recount_totals(trace)[3]}}, recount_totals(trace))
+        equal((first["before_bytes"], first["before_at_peak_bytes"], first["before_freed_bytes"],
+               first["unmatched_frees"]), (900, 900, 600, 0))
+        equal([(p["allocated_bytes"], p["reserved_bytes"]) for p in first["series"]],
+              [(1000, 2048), (1300, 4096), (700, 4096), (600, 2048)])
+        equal((host["before_bytes"], host["peak_allocated_bytes"]), (None, 64))
+        equal(answer("report", path)["memory"]["rows"][1]["peak_allocated_bytes"], 1300)
+    # Without totals nothing is known of before; what the free says is not taken from the live bytes.
+    for event in trace:
+        event["args"].pop("Total Allocated")
+    written("b.json", json.dumps(trace).encode())
+    row = answer("memory", "b.json")["rows"][1]
+    equal((row["before_bytes"], row["peak_allocated_bytes"], row["unmatched_frees"]), (None, 400, 1))
+    # A total that cannot be.
+    written("c.json", json.dumps([memory_event(1, 16, 100, 60, 100)]).encode())
+    row = answer("memory", "c.json")
+    equal((row["rows"][0]["before_bytes"], row["rows"][0]["peak_allocated_bytes"]), (None, 100))
+    check("less than the allocation that it follows" in row["run"]["notes"], row["run"]["notes"])
+
+
 def trace_text(n=3000):
     """A trace with kernels of 1, 2, 3... microseconds."""
     return json.dumps({"schemaVersion": 1, "traceEvents": [

@@ -280,6 +280,31 @@ def peak_of_segments_within_one_moment():
 
 
 @test
+def segments_after_the_last_block():
+    """empty_cache() at the end, and a segment that was taken and not used yet."""
+    base = 1 << 33
+    snapshot = {
+        "segments": [segment(base, 8 * MB, [block(base, MB)]),
+                     segment(base + 64 * MB, 2 * MB, [block(base + 64 * MB, 2 * MB, 0, "inactive")]),
+                     segment(base + 96 * MB, 4 * MB, [block(base + 96 * MB, 4 * MB, 0, "inactive")])],
+        "device_traces": [[entry("segment_alloc", base, 8 * MB, 0),
+                           entry("alloc", base, MB, 1),
+                           entry("segment_alloc", base + 32 * MB, 20 * MB, 2),
+                           entry("alloc", base + 32 * MB, 16 * MB, 3),
+                           entry("free_requested", base + 32 * MB, 16 * MB, 4),
+                           entry("free_completed", base + 32 * MB, 16 * MB, 5),
+                           entry("segment_free", base + 32 * MB, 20 * MB, 6),
+                           entry("segment_alloc", base + 64 * MB, 2 * MB, 7),
+                           entry("segment_alloc", base + 96 * MB, 4 * MB, 8)]]}
+    row, _ = compare(write(snapshot))
+    equal((row["reserved_bytes"], row["segments"]), (14 * MB, 3))
+    equal(row["peak_reserved_bytes"], 28 * MB)
+    equal(row["cache_slack_pct"], 100 * 13 / 14)
+    equal([p["reserved_bytes"] for p in row["series"]], [8 * MB, 28 * MB, 28 * MB, 14 * MB])
+    check("last 14.7 MB in 3 segments" in moescope("memory", "s.pkl").out)
+
+
+@test
 def devices_of_their_own():
     snapshot = small()
     snapshot["segments"].append(segment(4096, 1024, [block(4096, 512)], device=2))
