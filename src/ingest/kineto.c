@@ -31,6 +31,8 @@
 struct shared {
 	const struct kineto_choices *choices;
 	struct intake *intake;
+	struct device_map devices;
+	bool survey; /* only to know the devices */
 	bool bare;
 	bool own;		/* whether moescope wrote it, by its first bytes: a guess, too */
 	struct reader *readers; /* one a thread */
@@ -85,9 +87,14 @@ static int reader_init(struct reader *r, struct shared *shared)
 {
 	int result;
 
-	*r = (struct reader){ .scan = shared->choices->scan, .intake = shared->intake };
+	*r = (struct reader){ .scan = shared->choices->scan,
+			      .intake = shared->intake,
+			      .devices = &shared->devices };
 	for (int i = 0; i < N_CLASSES; i++)
 		r->wanted[i] = wants_any(shared->intake, rows_of_class[i]);
+	if (shared->survey)
+		r->wanted[CLASS_KERNEL] = r->wanted[CLASS_COPY] = r->wanted[CLASS_SET] =
+			r->wanted[CLASS_INSTANT] = true;
 	r->wanted[CLASS_RECORD] = true; /* of any kind */
 	r->wanted[CLASS_WHOLE] = true;	/* the zero of times must not depend on what is wanted */
 	r->wants_counter = intake_wants(shared->intake, RECORD_COUNTER);
@@ -157,6 +164,8 @@ static void know(struct knowledge *known, const struct knowledge *more)
 	}
 	known->has_events |= more->has_events;
 	known->without_address += more->without_address;
+	known->worked |= more->worked;
+	known->allocated |= more->allocated;
 }
 
 /* The block before did not end where an event begins: once more, with the rest of it. */
@@ -431,16 +440,79 @@ static bool is_utf16(const struct ingest_file *file)
 	return false;
 }
 
+static void shared_release(struct shared *shared)
+{
+	for (unsigned int w = 0; shared->readers && w < shared->choices->workers; w++)
+		reader_release(&shared->readers[w]);
+	free(shared->readers);
+	free(shared->lanes);
+	free(shared->processes);
+	free(shared->firsts);
+	buf_release(&shared->about);
+	block_release(&shared->rest);
+	blocks_close(shared->blocks);
+}
+
+/* Reads all blocks. The caller releases shared in any case. */
+static int read_blocks(struct shared *shared, const struct ingest_file *file, struct err *err)
+{
+	const struct kineto_choices *choices = shared->choices;
+	int result = blocks_open(file->path, file->gzip, choices->block_bytes, text_cut,
+				 &shared->blocks, err);
+
+	if (result < 0)
+		return result;
+	result = find_processes(shared, file);
+	shared->readers = calloc(choices->workers, sizeof(*shared->readers));
+	if (!shared->readers)
+		result = -ENOMEM;
+	for (unsigned int w = 0; result == 0 && w < choices->workers; w++)
+		result = reader_init(&shared->readers[w], shared);
+	if (result == 0)
+		result = parallel_run(choices->workers, choices->workers, work, shared);
+	return result < 0 ? err_sys(err, result, "%s", file->path) : 0;
+}
+
+static struct shared shared_of(const struct ingest_file *file, struct intake *intake,
+			       const struct kineto_choices *choices)
+{
+	return (struct shared){ .choices = choices,
+				.intake = intake,
+				.bare = begins_with_list(file),
+				.own = has(file, "\"moescope\""),
+				.reading = PTHREAD_MUTEX_INITIALIZER,
+				.lock = PTHREAD_MUTEX_INITIALIZER,
+				.turned = PTHREAD_COND_INITIALIZER };
+}
+
+/* Which devices have work and allocations, whatever is asked for: what numbers mean must not depend
+ * on that. */
+static int survey(const struct ingest_file *file, struct intake *intake,
+		  const struct kineto_choices *choices, struct device_map *map, struct err *err)
+{
+	struct intake *nothing;
+	struct shared shared;
+	int result = intake_new(0, &nothing);
+
+	if (result < 0)
+		return err_sys(err, result, "%s", file->path);
+	shared = shared_of(file, nothing, choices);
+	shared.survey = true;
+	result = read_blocks(&shared, file, err);
+	if (result == 0 && !devices_match(map, shared.known.worked, shared.known.allocated))
+		intake_note(intake,
+			    "%s: its kernels name devices by numbers of agents, among which are "
+			    "processors; which of its devices they are is not told",
+			    file->path);
+	shared_release(&shared);
+	intake_free(nothing);
+	return result;
+}
+
 int kineto_read(const struct ingest_file *file, struct intake *intake,
 		const struct kineto_choices *choices, struct err *err)
 {
-	struct shared shared = { .choices = choices,
-				 .intake = intake,
-				 .bare = begins_with_list(file),
-				 .own = has(file, "\"moescope\""),
-				 .reading = PTHREAD_MUTEX_INITIALIZER,
-				 .lock = PTHREAD_MUTEX_INITIALIZER,
-				 .turned = PTHREAD_COND_INITIALIZER };
+	struct shared shared = shared_of(file, intake, choices);
 	int result;
 
 	if (is_utf16(file))
@@ -448,31 +520,16 @@ int kineto_read(const struct ingest_file *file, struct intake *intake,
 			       "%s is UTF-16, and traces are UTF-8: convert it "
 			       "(iconv -f UTF-16 -t UTF-8)",
 			       file->path);
-	result = blocks_open(file->path, file->gzip, choices->block_bytes, text_cut, &shared.blocks,
-			     err);
+	result = devices_find(file, choices->scan, &shared.devices);
 	if (result < 0)
-		return result;
-	result = find_processes(&shared, file);
-	shared.readers = calloc(choices->workers, sizeof(*shared.readers));
-	if (!shared.readers)
-		result = -ENOMEM;
-	for (unsigned int w = 0; result == 0 && w < choices->workers; w++)
-		result = reader_init(&shared.readers[w], &shared);
+		return err_sys(err, result, "%s", file->path);
+	if (shared.devices.by_agents && shared.devices.properties & (shared.devices.properties - 1))
+		result = survey(file, intake, choices, &shared.devices, err);
 	if (result == 0)
-		result = parallel_run(choices->workers, choices->workers, work, &shared);
-	if (result < 0)
-		err_sys(err, result, "%s", file->path);
-	else
+		result = read_blocks(&shared, file, err);
+	if (result == 0)
 		result = finish(&shared, file, choices->workers, err);
-	for (unsigned int w = 0; shared.readers && w < choices->workers; w++)
-		reader_release(&shared.readers[w]);
-	free(shared.readers);
-	free(shared.lanes);
-	free(shared.processes);
-	free(shared.firsts);
-	buf_release(&shared.about);
-	block_release(&shared.rest);
-	blocks_close(shared.blocks);
+	shared_release(&shared);
 	return result;
 }
 

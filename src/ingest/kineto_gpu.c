@@ -81,7 +81,7 @@ void add_kernel(struct reader *r, const struct event *e, const struct args *args
 		.start_ns = e->time_ns,
 		.duration_ns = e->duration_ns,
 		.stream = stream_of(e, args),
-		.device = device_of(e, args),
+		.device = device_of(r, e, args),
 		.correlation = number(args, ARG_CORRELATION, 0),
 		.context = number32(args, ARG_CONTEXT, 0),
 		.graph = number32(args, ARG_GRAPH, 0),
@@ -144,7 +144,7 @@ void add_copy(struct reader *r, const struct event *e, const struct args *args)
 		.start_ns = e->time_ns,
 		.duration_ns = e->duration_ns,
 		.bytes = number(args, ARG_BYTES, 0),
-		.device = device_of(e, args),
+		.device = device_of(r, e, args),
 		.stream = stream_of(e, args),
 		.correlation = number(args, ARG_CORRELATION, 0),
 		.context = number32(args, ARG_CONTEXT, 0),
@@ -153,8 +153,11 @@ void add_copy(struct reader *r, const struct event *e, const struct args *args)
 	};
 	const char *p, *end = NULL;
 
-	row.source_device = number32(args, ARG_FROM_DEVICE, row.device);
-	row.target_device = number32(args, ARG_TO_DEVICE, row.device);
+	row.source_device = row.target_device = row.device;
+	if (has_arg(args, ARG_FROM_DEVICE))
+		row.source_device = device_number(r->devices, number32(args, ARG_FROM_DEVICE, 0));
+	if (has_arg(args, ARG_TO_DEVICE))
+		row.target_device = device_number(r->devices, number32(args, ARG_TO_DEVICE, 0));
 	for (unsigned int i = 1; e->name.at && i < sizeof(copy_kinds) / sizeof(copy_kinds[0]); i++)
 		if (memmem(e->name.at, e->name.length, copy_kinds[i], strlen(copy_kinds[i])))
 			row.kind = (uint8_t)i;
@@ -176,7 +179,7 @@ void add_set(struct reader *r, const struct event *e, const struct args *args)
 		.start_ns = e->time_ns,
 		.duration_ns = e->duration_ns,
 		.bytes = number(args, ARG_BYTES, 0),
-		.device = device_of(e, args),
+		.device = device_of(r, e, args),
 		.stream = stream_of(e, args),
 		.correlation = number(args, ARG_CORRELATION, 0),
 		.context = number32(args, ARG_CONTEXT, 0),

@@ -8,6 +8,7 @@
  *   kineto_args.c   its arguments
  *   kineto_rows.c   what rows it becomes; kineto_gpu.c those of devices
  *   kineto_lanes.c  which process it belongs to
+ *   kineto_devices.c what the number of its device means
  *   kineto_memory.c those of its allocator
  *   kineto_more.c   counters, and arrows between events
  *   kineto_top.c    what else is at the top level
@@ -185,6 +186,16 @@ struct lane {
 	uint32_t gpu_domain, overhead_domain, allocated_metric, reserved_metric;
 };
 
+#define DEVICES_MAPPED 64
+
+/* What the numbers of devices in kernels, copies and sets mean. Zeros: what they say. */
+struct device_map {
+	bool by_agents;	     /* they count the processors of the machine too */
+	uint64_t properties; /* bit of each device at the head of the file */
+	unsigned int n;
+	uint32_t to[DEVICES_MAPPED]; /* of the numbers below n */
+};
+
 /* What a block adds to the knowledge about the whole file. */
 struct knowledge {
 	bool process_known, label_known, rank_known, base_known, any_time, began_known;
@@ -194,12 +205,14 @@ struct knowledge {
 	int64_t base_ns, first_ns;
 	int64_t began_ns; /* the recording, by its own account */
 	uint64_t without_address;
+	uint64_t worked, allocated; /* bit of each device, as its events number it */
 	bool has_events; /* the list of events was found */
 };
 
 struct reader {
 	const struct scan *scan;
 	struct intake *intake;
+	const struct device_map *devices;
 	struct lane *lanes; /* one at least */
 	size_t n_lanes;
 	struct lane *lane; /* that of the event, and its part */
@@ -274,6 +287,14 @@ void lane_choose_for(struct reader *r, const struct event *event);
 int lanes_turn(struct reader *r, uint64_t order);
 void lanes_discard(struct reader *r);
 int lanes_failed(const struct reader *r);
+
+/* kineto_devices.c: what the head of the file says of its devices. 0 or -ENOMEM. */
+int devices_find(const struct ingest_file *file, const struct scan *scan,
+		 struct device_map *ret_map);
+/* Fills the map, by the devices that had work and those that had allocations; false: it cannot be
+ * told which is which. */
+bool devices_match(struct device_map *map, uint64_t worked, uint64_t allocated);
+uint32_t device_number(const struct device_map *map, uint32_t number);
 
 /* kineto_event.c: p: at its brace. */
 const char *event_read(struct reader *r, const char *p);

@@ -103,6 +103,7 @@ void rows_add_memory(struct reader *r, const struct event *e, const struct args 
 	}
 	if (on_host)
 		return;
+	r->known.allocated |= device < DEVICES_MAPPED ? UINT64_C(1) << device : 0;
 	if (has_arg(args, ARG_ALLOCATED)) {
 		add_account(r, e, device, args->number[ARG_ALLOCATED], &r->lane->allocated_metric,
 			    "allocated_bytes");

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 from time import monotonic
@@ -302,6 +303,44 @@ def memory_of_before_the_trace():
     row = answer("memory", "c.json")
     equal((row["rows"][0]["before_bytes"], row["rows"][0]["peak_allocated_bytes"]), (None, 100))
     check("less than the allocation that it follows" in row["run"]["notes"], row["run"]["notes"])
+
+
+@test
+def devices_have_one_number():
+    """roctracer counts processors among its agents; its allocator and properties do not."""
+    def work(category, agent):
+        return {"ph": "X", "cat": category, "name": "Memcpy DtoH (Device -> Host)", "pid": agent,
+                "tid": 0, "ts": 5, "dur": 2, "args": {"device": agent, "stream": 0, "bytes": 8}}
+
+    def numbers(path):
+        rows = [answer("sql", path, f"select distinct device from {table} order by 1")["rows"]
+                for table in ("kernels", "copies", "sets", "memory_events")]
+        return [[device for device, in found] for found in rows]
+
+    def write(devices, agents, allocating, key="roctracer_version"):
+        written("a.json", json.dumps({"deviceProperties": [{"id": i} for i in devices], key: 4.1,
+                "traceEvents": [work(c, a) for a in agents for c in ("kernel", "gpu_memcpy",
+                                                                     "gpu_memset")] +
+                [memory_event(3, 64, 8, 8, 8, device=d, kind=6) for d in allocating]}).encode())
+        shutil.rmtree("a.mscope", ignore_errors=True)
+        equal(moescope("import", "a.json", "-o", "a.mscope").status, 0)
+        found = numbers("a.json")
+        equal(found, numbers("a.mscope"), "what is asked for must not matter")
+        return found, answer("report", "a.json")["run"]["notes"]
+
+    if not re.search("CREATE TABLE", moescope("sql", "--schema").out):
+        raise Skip("this build has no SQL")
+    equal(write([0], [2], [0]), ([[0]] * 4, ""))
+    equal(write([0], [9], [])[0][0], [0])
+    equal(write(range(8), [3, 6], [1, 4]), ([[1, 4]] * 4, ""))
+    # As many agents as there are devices.
+    equal(write(range(2), [2, 3], [])[0][0], [0, 1])
+    # No way to tell: as the file says, and said so.
+    found, notes = write(range(8), [2], [])
+    equal(found[0], [2])
+    check("name devices by numbers of agents" in notes, notes)
+    # Everybody else's numbers are those of the devices.
+    equal(write(range(8), [2], [0], "rocprofiler-sdk_version")[0][0], [2])
 
 
 def trace_text(n=3000):
