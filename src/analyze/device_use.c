@@ -135,7 +135,7 @@ static void count_copies(const struct run *run, const struct timeline *timeline,
 			continue;
 		use->copies++;
 		use->small_copies += copy->bytes[i] < TRANSFER_SMALL_BYTES;
-		use->copy_bytes += copy->bytes[i];
+		use->copy_bytes += copy->bytes[i] == BYTES_NOT_TOLD ? 0 : copy->bytes[i];
 		use->copy_ns += copy->duration_ns[i];
 		if (copy->source_memory[i] == MEMORY_PAGEABLE ||
 		    copy->target_memory[i] == MEMORY_PAGEABLE)

@@ -59,7 +59,7 @@ static void sum_copies(struct digest_builder *b, const struct attribution *at, d
 
 		if (u == NO_UNIT)
 			continue;
-		sums[COPY_BYTES][u] += (double)t->bytes[i];
+		sums[COPY_BYTES][u] += t->bytes[i] == BYTES_NOT_TOLD ? 0 : (double)t->bytes[i];
 		sums[COPY_TIME][u] += t->untimed[i] ? 0 : (double)t->duration_ns[i];
 	}
 }
@@ -91,6 +91,14 @@ static int sum_all(struct digest_builder *b, double **sums)
 	return 0;
 }
 
+static bool bytes_told(const struct run *run)
+{
+	for (size_t i = 0; i < run->copy.n; i++)
+		if (run->copy.bytes[i] == BYTES_NOT_TOLD)
+			return false;
+	return true;
+}
+
 int digest_device(struct digest_builder *b)
 {
 	double *sums[SUMMED] = { NULL };
@@ -112,6 +120,12 @@ int digest_device(struct digest_builder *b)
 	if (r >= 0)
 		r = sum_all(b, sums);
 	for (int i = 0; i < SUMMED; i++) {
+		if (r >= 0 && i == COPY_BYTES && !bytes_told(b->run)) {
+			b->digest->missing[COMPARE_COPY_BYTES] =
+				"copies of this run do not tell their bytes";
+			free(sums[i]);
+			continue;
+		}
 		for (size_t u = 0; r >= 0 && u < b->n_covered; u++)
 			sums[i][u] /= (double)b->ranks;
 		if (r >= 0)

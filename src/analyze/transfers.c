@@ -36,8 +36,12 @@ struct builder {
 	struct attribution_cursor cursor;
 	struct transfer_row *rows;
 	size_t n, capacity;
-	uint64_t *timed_bytes; /* of each row */
-	size_t timed_capacity;
+	/* Of each row: the timed ones whose bytes are told. */
+	struct told {
+		uint64_t bytes;
+		int64_t time_ns;
+	} *told;
+	size_t told_capacity;
 	struct span *spans; /* of what was selected and timed; group: the row */
 	size_t n_spans;
 	struct move *moves; /* that may be half of a staged one */
@@ -70,11 +74,10 @@ static int find_row(struct builder *b, const struct transfer_row *key, size_t *r
 		i++;
 	if (i == b->n) {
 		if (array_grow(&b->rows, &b->capacity, b->n + 1, sizeof(*b->rows)) < 0 ||
-		    array_grow(&b->timed_bytes, &b->timed_capacity, b->n + 1,
-			       sizeof(*b->timed_bytes)) < 0)
+		    array_grow(&b->told, &b->told_capacity, b->n + 1, sizeof(*b->told)) < 0)
 			return -ENOMEM;
 		b->rows[b->n] = *key;
-		b->timed_bytes[b->n++] = 0;
+		b->told[b->n++] = (struct told){ 0 };
 	}
 	*ret_row = i;
 	return 0;
@@ -100,14 +103,18 @@ static void account(struct builder *b, size_t at, uint64_t bytes, bool untimed,
 	struct transfer_row *row = &b->rows[at];
 
 	row->count++;
-	row->bytes += bytes;
+	row->bytes_not_told += bytes == BYTES_NOT_TOLD;
+	row->bytes += bytes == BYTES_NOT_TOLD ? 0 : bytes;
 	row->small += bytes < TRANSFER_SMALL_BYTES;
 	if (untimed) {
 		row->untimed++;
 		return;
 	}
 	row->time_ns += span->end_ns - span->start_ns;
-	b->timed_bytes[at] += bytes;
+	if (bytes != BYTES_NOT_TOLD) {
+		b->told[at].bytes += bytes;
+		b->told[at].time_ns += span->end_ns - span->start_ns;
+	}
 	b->spans[b->n_spans] = *span;
 	b->spans[b->n_spans++].group = (uint32_t)at;
 }
@@ -140,7 +147,7 @@ static int add_copy(struct builder *b, size_t i)
 	b->rows[row].asynchronous += copy->asynchronous[i] == COPY_ASYNCHRONOUS;
 	b->rows[row].not_told += copy->asynchronous[i] == COPY_NOT_TOLD;
 	if (!copy->untimed[i] && (kind == COPY_HTOD || kind == COPY_DTOH) &&
-	    copy->bytes[i] >= TRANSFER_STAGED_BYTES)
+	    copy->bytes[i] >= TRANSFER_STAGED_BYTES && copy->bytes[i] != BYTES_NOT_TOLD)
 		b->moves[b->n_moves++] = (struct move){ copy->bytes[i], span.start_ns,
 							span.end_ns,	copy->device[i],
 							copy->shard[i], kind == COPY_DTOH };
@@ -238,9 +245,10 @@ static void rate_rows(struct builder *b, const int64_t *length, const int64_t *s
 			length[row] ? value_of(100.0 * (double)shared[row] / (double)length[row])
 				    : value_absent("none was timed");
 		b->rows[row].bandwidth_bytes_per_s =
-			b->rows[row].time_ns > 0 ? value_of((double)b->timed_bytes[row] * 1e9 /
-							    (double)b->rows[row].time_ns)
-						 : value_absent("none was timed");
+			b->told[row].time_ns > 0   ? value_of((double)b->told[row].bytes * 1e9 /
+							      (double)b->told[row].time_ns)
+			: b->rows[row].time_ns > 0 ? value_absent("their bytes are not told")
+						   : value_absent("none was timed");
 	}
 }
 
@@ -393,12 +401,14 @@ static void finish(struct transfers *transfers)
 		if (row->is_set) {
 			transfers->sets += row->count;
 			transfers->set_bytes += row->bytes;
+			transfers->set_bytes_not_told += row->bytes_not_told;
 			transfers->set_time_ns += row->time_ns;
 			transfers->sets_untimed += row->untimed;
 		} else {
 			transfers->count += row->count;
 			transfers->small += row->small;
 			transfers->bytes += row->bytes;
+			transfers->bytes_not_told += row->bytes_not_told;
 			transfers->time_ns += row->time_ns;
 			transfers->untimed += row->untimed;
 		}
@@ -443,7 +453,7 @@ int transfers_analyze_at(const struct attribution *at, const struct device_lanes
 	r = build(&b);
 	free(b.spans);
 	free(b.moves);
-	free(b.timed_bytes);
+	free(b.told);
 	if (r < 0) {
 		free(b.rows);
 		free(b.staged);

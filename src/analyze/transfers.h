@@ -2,7 +2,7 @@
  *
  * Copies and sets by kind, host memory and devices.
  *
- * bandwidth  bytes / device time of the timed ones
+ * bandwidth  bytes / device time of the timed ones that tell their bytes
  * overlap    length of (these and kernels of the same device at once) / length of these
  * staged     a copy from a device to the host and, at most TRANSFER_STAGED_NS after its end, one of
  *            as many bytes from the host to another device, both of one process: taken for one move
@@ -30,7 +30,7 @@ struct transfer_row {
 	char src_name[24], dst_name[24]; /* "host" or "gpu 0" */
 	uint64_t count, small, untimed, asynchronous;
 	uint64_t not_told; /* whether they were asynchronous */
-	uint64_t bytes;
+	uint64_t bytes, bytes_not_told; /* of those that tell them; how many do not */
 	int64_t time_ns;
 	struct value bandwidth_bytes_per_s, overlap_pct;
 	/* The most that this way can do, and the share of it that was reached. */
@@ -48,9 +48,9 @@ struct transfers {
 	struct transfer_row *rows; /* copies before sets, by time, largest first */
 	size_t n;
 	/* Copies only; sets beside them. */
-	uint64_t count, small, bytes, untimed;
+	uint64_t count, small, bytes, bytes_not_told, untimed;
 	int64_t time_ns;
-	uint64_t sets, set_bytes, sets_untimed;
+	uint64_t sets, set_bytes, set_bytes_not_told, sets_untimed;
 	int64_t set_time_ns;
 	struct staged_row *staged; /* by src, then dst */
 	size_t n_staged;

@@ -143,7 +143,7 @@ void add_copy(struct reader *r, const struct event *e, const struct args *args)
 		.asynchronous = COPY_NOT_TOLD,
 		.start_ns = e->time_ns,
 		.duration_ns = e->duration_ns,
-		.bytes = number(args, ARG_BYTES, 0),
+		.bytes = number(args, ARG_BYTES, BYTES_NOT_TOLD),
 		.device = device_of(r, e, args),
 		.stream = stream_of(e, args),
 		.correlation = number(args, ARG_CORRELATION, 0),
@@ -178,7 +178,7 @@ void add_set(struct reader *r, const struct event *e, const struct args *args)
 	struct row_set row = {
 		.start_ns = e->time_ns,
 		.duration_ns = e->duration_ns,
-		.bytes = number(args, ARG_BYTES, 0),
+		.bytes = number(args, ARG_BYTES, BYTES_NOT_TOLD),
 		.device = device_of(r, e, args),
 		.stream = stream_of(e, args),
 		.correlation = number(args, ARG_CORRELATION, 0),

@@ -261,6 +261,8 @@ static void put_kernels(struct trace *t, const struct accounts *accounts)
 /* Bytes of a nanosecond are gigabytes of a second. */
 static void put_moved(struct trace *t, uint64_t bytes, int64_t duration_ns)
 {
+	if (bytes == BYTES_NOT_TOLD)
+		return;
 	ARG(t, "bytes");
 	emit_uint(&t->out, bytes);
 	if (duration_ns > 0) {

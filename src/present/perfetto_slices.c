@@ -93,7 +93,8 @@ static uint8_t *copy_args(const struct perfetto *p, uint8_t *at, size_t row)
 {
 	const struct table_copy *copy = &p->run->copy;
 
-	at = perfetto_arg(at, ARG_bytes, copy->bytes[row]);
+	if (copy->bytes[row] != BYTES_NOT_TOLD)
+		at = perfetto_arg(at, ARG_bytes, copy->bytes[row]);
 	at = perfetto_arg(at, ARG_source_memory, copy->source_memory[row]);
 	at = perfetto_arg(at, ARG_target_memory, copy->target_memory[row]);
 	at = perfetto_arg(at, ARG_source_device, copy->source_device[row]);
@@ -108,7 +109,8 @@ static uint8_t *set_args(const struct perfetto *p, uint8_t *at, size_t row)
 {
 	const struct table_set *set = &p->run->set;
 
-	at = perfetto_arg(at, ARG_bytes, set->bytes[row]);
+	if (set->bytes[row] != BYTES_NOT_TOLD)
+		at = perfetto_arg(at, ARG_bytes, set->bytes[row]);
 	at = perfetto_arg(at, ARG_memory, set->memory[row]);
 	return work_args(at, set->correlation[row], set->context[row], set->graph[row],
 			 set->graph_node[row], p->at.set_call[row],

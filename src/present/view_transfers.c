@@ -23,7 +23,14 @@ static const struct grid_column columns[] = {
 	{ .key = "untimed", .unit = GRID_INT },
 	{ .key = "limit_bytes_per_s", .unit = GRID_BYTES },
 	{ .key = "limit_pct", .unit = GRID_PCT },
+	{ .key = "bytes_not_told", .unit = GRID_INT },
 };
+
+/* Where some tell their bytes and others do not, the sum of the former. */
+static struct cell bytes_cell(uint64_t bytes, uint64_t not_told, uint64_t count)
+{
+	return not_told && not_told == count ? cell_absent(NOT_IN_FILE) : cell_uint(bytes);
+}
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
@@ -41,7 +48,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 				      : cell_text(row->src_name);
 		*cell++ = cell_text(row->dst_name);
 		*cell++ = cell_uint(row->count);
-		*cell++ = cell_uint(row->bytes);
+		*cell++ = bytes_cell(row->bytes, row->bytes_not_told, row->count);
 		*cell++ = timed ? cell_int(row->time_ns) : cell_absent("none was timed");
 		*cell++ = cell_value(row->bandwidth_bytes_per_s);
 		*cell++ = cell_value(row->overlap_pct);
@@ -52,6 +59,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_uint(row->untimed);
 		*cell++ = cell_value(row->limit_bytes_per_s);
 		*cell++ = cell_value(row->limit_pct);
+		*cell++ = cell_uint(row->bytes_not_told);
 	}
 	return 0;
 }
@@ -86,14 +94,23 @@ static void staged_json(struct json *json, const struct transfers *t)
 	json_object_end(json);
 }
 
+static void put_bytes(struct json *json, const char *key, uint64_t bytes, uint64_t not_told,
+		      uint64_t count)
+{
+	struct cell cell = bytes_cell(bytes, not_told, count);
+
+	grid_json_cell(json, key, &cell);
+}
+
 static void total(const struct scene *scene, struct json *json)
 {
 	const struct transfers *t = &scene->f->transfers;
 
 	json_key(json, "count");
 	json_uint(json, t->count);
-	json_key(json, "bytes");
-	json_uint(json, t->bytes);
+	put_bytes(json, "bytes", t->bytes, t->bytes_not_told, t->count);
+	json_key(json, "bytes_not_told");
+	json_uint(json, t->bytes_not_told);
 	json_key(json, "time_ns");
 	json_int(json, t->time_ns);
 	json_key(json, "small");
@@ -104,8 +121,9 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, t->untimed);
 	json_key(json, "sets");
 	json_uint(json, t->sets);
-	json_key(json, "set_bytes");
-	json_uint(json, t->set_bytes);
+	put_bytes(json, "set_bytes", t->set_bytes, t->set_bytes_not_told, t->sets);
+	json_key(json, "set_bytes_not_told");
+	json_uint(json, t->set_bytes_not_told);
 	json_key(json, "set_time_ns");
 	json_int(json, t->set_time_ns);
 	json_key(json, "sets_untimed");
@@ -115,16 +133,28 @@ static void total(const struct scene *scene, struct json *json)
 	staged_json(json, t);
 }
 
+static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told, uint64_t count)
+{
+	*text = format_bytes((double)bytes);
+	return not_told && not_told == count ? "n/a bytes" : text->text;
+}
+
 static void sums(const struct transfers *t, FILE *out)
 {
+	struct format bytes;
+
 	fprintf(out, "  copies: %s, %s in %s, %s of them below %d bytes\n",
-		format_count((double)t->count).text, format_bytes((double)t->bytes).text,
+		format_count((double)t->count).text,
+		bytes_text(&bytes, t->bytes, t->bytes_not_told, t->count),
 		format_ns((double)t->time_ns).text, format_count((double)t->small).text,
 		TRANSFER_SMALL_BYTES);
 	if (t->sets)
 		fprintf(out, "  sets: %s, %s in %s\n", format_count((double)t->sets).text,
-			format_bytes((double)t->set_bytes).text,
+			bytes_text(&bytes, t->set_bytes, t->set_bytes_not_told, t->sets),
 			format_ns((double)t->set_time_ns).text);
+	if (t->bytes_not_told || t->set_bytes_not_told)
+		fprintf(out, "  without bytes: copies %" PRIu64 ", sets %" PRIu64 "; %s\n",
+			t->bytes_not_told, t->set_bytes_not_told, NOT_IN_FILE);
 	for (size_t i = 0; i < t->n; i++)
 		if (t->rows[i].limit_pct.known)
 			fprintf(out, "  against the limit: %s %s, %s of %s/s\n", t->rows[i].kind,

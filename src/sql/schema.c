@@ -64,6 +64,8 @@ static const struct {
 	{ RECORD_STEP, "tokens", ABSENT_UNLESS, "tokens_known" },
 	{ RECORD_COLLECTIVE, "sequence", ABSENT_UNLESS, "sequence_known" },
 	{ RECORD_API, "status", ABSENT_MOST, NULL },
+	{ RECORD_COPY, "bytes", ABSENT_MOST, NULL },
+	{ RECORD_SET, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_COPY, "asynchronous", ABSENT_MOST, NULL },
 	{ RECORD_COLLECTIVE, "in_elements", ABSENT_ZERO, NULL },
 	{ RECORD_COLLECTIVE, "out_elements", ABSENT_ZERO, NULL },

@@ -62,6 +62,14 @@ static void put_known(struct value_list *list, int64_t value)
 		skip(list);
 }
 
+static void put_told(struct value_list *list, uint64_t bytes)
+{
+	if (bytes != BYTES_NOT_TOLD)
+		put(list, (int64_t)bytes);
+	else
+		skip(list);
+}
+
 /* Nsight counts kinds of memory from 0. */
 static void put_memory(struct value_list *list, uint8_t memory)
 {
@@ -188,7 +196,7 @@ static int write_copy(struct names *names, size_t i, struct value_list *to)
 	put(to, t->stream[i]);
 	put(to, (int64_t)t->correlation[i]);
 	put(to, global_pid(names, t->shard[i]));
-	put(to, (int64_t)t->bytes[i]);
+	put_told(to, t->bytes[i]);
 	put(to, t->kind[i]);
 	skip(to);
 	put_memory(to, t->source_memory[i]);
@@ -215,7 +223,7 @@ static int write_set(struct names *names, size_t i, struct value_list *to)
 	put(to, (int64_t)t->correlation[i]);
 	put(to, global_pid(names, t->shard[i]));
 	skip(to);
-	put(to, (int64_t)t->bytes[i]);
+	put_told(to, t->bytes[i]);
 	put_known(to, (int64_t)t->graph_node[i]);
 	put_memory(to, t->memory[i]);
 	return SQLITE_OK;
@@ -388,13 +396,13 @@ static const struct nsight_table {
 		      "sharedMemoryLimitConfig INTEGER, graphId INTEGER",
 	  29, ROWS(kernel), UNTIMED(kernel), write_kernel },
 	{ "CUPTI_ACTIVITY_KIND_MEMCPY",
-	  DEVICE_WORK ", bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, "
+	  DEVICE_WORK ", bytes INTEGER, copyKind INTEGER NOT NULL, "
 		      "deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER, "
 		      "srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER, "
 		      "dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER",
 	  19, ROWS(copy), UNTIMED(copy), write_copy },
 	{ "CUPTI_ACTIVITY_KIND_MEMSET",
-	  DEVICE_WORK ", value INTEGER, bytes INTEGER NOT NULL, graphNodeId INTEGER, "
+	  DEVICE_WORK ", value INTEGER, bytes INTEGER, graphNodeId INTEGER, "
 		      "memKind INTEGER",
 	  12, ROWS(set), UNTIMED(set), write_set },
 	{ "CUPTI_ACTIVITY_KIND_RUNTIME",

@@ -422,7 +422,9 @@ struct cell store_id_cell(struct store *store, const struct store_data *data, si
 
 static bool is_most(uint8_t field_type, int64_t number)
 {
-	return number == (field_type == COLUMN_U8 ? UINT8_MAX : UINT32_MAX);
+	return number == (field_type == COLUMN_U8    ? UINT8_MAX
+			  : field_type == COLUMN_U64 ? (int64_t)UINT64_MAX
+						     : UINT32_MAX);
 }
 
 static struct cell plain_cell(const struct sql_column *column, const struct store_column *from,

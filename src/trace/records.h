@@ -245,6 +245,7 @@
 	C(14, context, U32, PLAIN)                                                                 \
 	C(15, graph, U32, PLAIN)                                                                   \
 	C(16, graph_node, U64, DELTA)
+#define BYTES_NOT_TOLD UINT64_MAX /* of a copy or set, by files of other profilers */
 #define COPY_ASYNCHRONOUS 1
 #define COPY_NOT_TOLD UINT8_MAX
 #define RECORD_COLUMNS_set(C, L, B)                                                                \

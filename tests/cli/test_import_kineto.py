@@ -410,6 +410,35 @@ def what_the_file_does_not_say_is_not_zero():
     check("level" not in moescope("report", "a.json").out)
 
 
+@test
+def bytes_that_are_not_told():
+    def moved(category, name, **args):
+        return {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": 0, "ts": 5, "dur": 2,
+                "args": {"device": 0, "stream": 0, **args}}
+
+    trace = [moved("gpu_memset", "Memset (Device)"), moved("gpu_memset", "Memset (Unknown)", bytes=100),
+             moved("gpu_memcpy", "Memcpy DtoD (Device -> Device)"),
+             moved("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", bytes=0),
+             moved("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+             moved("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", bytes=4000)]
+    written("a.json", json.dumps(trace).encode())
+    equal(moescope("export", "a.json", "--to", "chrome", "-o", "b.json").status, 0)
+    for path in ("a.json", "b.json"):
+        found = answer("transfers", path)
+        rows = {(row["kind"], row["memory"]): row for row in found["rows"]}
+        equal({key: (row["bytes"], row["bytes_not_told"]) for key, row in rows.items()},
+              {("memset", "device"): (None, 1), ("memset", "unknown"): (100, 0),
+               ("DtoD", "device"): (None, 1), ("HtoD", "pinned"): (4000, 1)})
+        # 4000 bytes in the four microseconds of the two that tell theirs
+        equal(rows["HtoD", "pinned"]["bandwidth_bytes_per_s"], 1e9)
+        equal(rows["DtoD", "device"]["bandwidth_bytes_per_s"], None)
+        equal((found["total"]["bytes"], found["total"]["bytes_not_told"]), (4000, 2))
+        equal((found["total"]["set_bytes"], found["total"]["set_bytes_not_told"]), (100, 1))
+        equal(found["total"]["small"], 2)
+    check("without bytes: copies 2, sets 1;" in moescope("transfers", "a.json").out)
+    equal(answer("sql", "a.json", "select count(bytes), sum(bytes) from copies")["rows"], [[2, 4000]])
+
+
 SMALL = """{"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
 {"ph": "M", "name": "process_labels", "pid": 7, "tid": 0, "ts": 1000, "args": {"labels": "CPU"}},
 {"ph": "X", "cat": "Trace", "ts": 1000, "dur": 900, "pid": "Spans", "tid": "PyTorch Profiler",
