@@ -66,7 +66,8 @@ static struct value routing_flops(const struct run *run, const struct routing *r
 	}
 	if (flops > 0)
 		return value_of(flops);
-	return value_absent(run_is_foreign(run) ? "no operation of the file tells its FLOPs"
+	return value_absent(run_is_foreign(run) ? "no operation of the file tells its FLOPs, or "
+						  "the shapes of its inputs"
 						: "no operation of a recorded step told its FLOPs: "
 						  "see moescope_op_end()");
 }
@@ -138,7 +139,9 @@ static int model(const struct run *run, const struct selection *sel, const struc
 	else
 		e->model_flops = routing_flops(run, routing);
 	e->flops_source =
-		told ? "told by the operations"
+		told ? run_is_foreign(run) ? "of the operations: as the file tells them, else by "
+					     "the shapes of their inputs"
+					   : "told by the operations"
 		     : "est.: routers and experts in the forward pass alone, a lower bound";
 	e->model_flops_per_s = e->mfu_pct = e->model_flops;
 	if (e->model_flops.known) {

@@ -227,8 +227,8 @@ static void settle(struct replay *p, int64_t time_ns)
 	p->peak = p->at;
 	memcpy(d->use_at_peak, p->use, sizeof(p->use));
 	if (d->before_bytes.known)
-		d->before_at_peak_bytes = value_of(
-			p->outside_bytes <= INT64_MAX ? (double)p->outside_bytes : 0);
+		d->before_at_peak_bytes =
+			value_of(p->outside_bytes <= INT64_MAX ? (double)p->outside_bytes : 0);
 }
 
 static int apply(struct replay *p, const struct memory_event *event)

@@ -83,7 +83,8 @@ int memory_readings_find(const struct run *run, const struct memory_device *devi
 			continue;
 		if (!name && !strcmp(run_string(run, t->metric[i]), metric))
 			name = t->metric[i];
-		if (!name || t->metric[i] != name || !(t->value[i] >= 0 && t->value[i] < TOTAL_MOST))
+		if (!name || t->metric[i] != name ||
+		    !(t->value[i] >= 0 && t->value[i] < TOTAL_MOST))
 			continue;
 		if (array_grow(&out.list, &capacity, out.n + 1, sizeof(*out.list)) < 0) {
 			free(out.list);

@@ -41,7 +41,7 @@ struct memory_readings {
 		int64_t time_ns;
 		size_t row; /* of run->sample */
 		double bytes;
-	} *list; /* by time */
+	} * list; /* by time */
 	size_t n, next;
 };
 int memory_readings_find(const struct run *run, const struct memory_device *device,

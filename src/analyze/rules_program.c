@@ -54,6 +54,16 @@ bool rule_records_lost(const struct run *run, const struct findings *f, struct v
 		ADVICE(v, "Their times are too short; nothing else is missing.");
 		return true;
 	}
+	if (lost == run->loss.damaged_events) {
+		TITLE(v,
+		      "%" PRIu64 " event%s of the imported file could not be read: sums below are "
+		      "too small",
+		      lost, lost == 1 ? "" : "s");
+		ADVICE(v,
+		       "The notes at the top say where in the file. Copy it once more, or export "
+		       "it again.");
+		return true;
+	}
 	TITLE(v, "%" PRIu64 " loss%s while recording: sums below are too small", lost,
 	      lost == 1 ? "" : "es");
 	if (run->loss.dropped_ring_full) {

@@ -40,7 +40,7 @@ struct builder {
 	struct told {
 		uint64_t bytes;
 		int64_t time_ns;
-	} *told;
+	} * told;
 	size_t told_capacity;
 	struct span *spans; /* of what was selected and timed; group: the row */
 	size_t n_spans;

@@ -29,7 +29,7 @@ struct transfer_row {
 	int64_t src, dst;		 /* device, or TRANSFER_HOST; a set has no src */
 	char src_name[24], dst_name[24]; /* "host" or "gpu 0" */
 	uint64_t count, small, untimed, asynchronous;
-	uint64_t not_told; /* whether they were asynchronous */
+	uint64_t not_told;		/* whether they were asynchronous */
 	uint64_t bytes, bytes_not_told; /* of those that tell them; how many do not */
 	int64_t time_ns;
 	struct value bandwidth_bytes_per_s, overlap_pct;

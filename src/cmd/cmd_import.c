@@ -90,6 +90,7 @@ static int tell(const char *target, const struct importer *importer)
 	struct run_want nothing = { .kinds = 0 };
 	struct err err = { "" };
 	struct run *run;
+	uint64_t left_out;
 
 	if (run_load(target, &nothing, &run, &err) < 0)
 		return fail("%s", err.message);
@@ -103,9 +104,10 @@ static int tell(const char *target, const struct importer *importer)
 		say("%.*s", (int)length, note);
 		note += length;
 	}
-	if (loss_total(&run->loss))
-		say("%" PRIu64 " events were not taken; 'moescope report %s' says which.",
-		    loss_total(&run->loss), target);
+	left_out = loss_total(&run->loss) + run->loss.unknown_events;
+	if (left_out)
+		say("%" PRIu64 " events were not taken; 'moescope report %s' says which.", left_out,
+		    target);
 	run_free(run);
 	return EXIT_OK;
 }

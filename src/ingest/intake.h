@@ -59,6 +59,10 @@ int part_turn(struct intake_part *part, uint64_t order);
 /* Forgets what was added since the last turn: rows, damage and unknown events. */
 void part_discard(struct intake_part *part);
 
+/* In the column `unknown` of operations: the FLOPs are those that its inputs make. Of operations inside
+ * each other, the innermost then counts, and of the others they are unknown. */
+#define INTAKE_FLOPS_DERIVED 0x80
+
 /* Ids for the rows of this process; 0 for no bytes, and without memory (part_add then fails). Bytes
  * that are no UTF-8 and control characters are replaced. */
 uint32_t part_string(struct intake_part *part, const char *bytes, size_t length);

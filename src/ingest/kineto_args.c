@@ -68,6 +68,7 @@ static enum arg arg_of(const char *p, size_t length)
 	case 15:
 		IS("Total Allocated", ARG_ALLOCATED);
 		IS("Collective name", ARG_COLLECTIVE);
+		IS("Concrete Inputs", ARG_CONCRETE);
 		break;
 	case 18:
 		IS("Process Group Name", ARG_GROUP);
@@ -119,6 +120,11 @@ static struct text *text_arg(struct args *args, enum arg arg)
 	}
 }
 
+static struct extent *extent_arg(struct args *args, enum arg arg)
+{
+	return arg == ARG_DIMS ? &args->dims : arg == ARG_CONCRETE ? &args->concrete : &args->extra;
+}
+
 /* p: at a value that is a number, maybe in quotes. */
 static bool is_number(const char *p)
 {
@@ -143,9 +149,9 @@ static const char *read_value(struct reader *r, const char *p, enum arg arg, str
 		p = value_skip(r, p);
 		has = p && *at == '[' &&
 		      read_triple(r, at, p, arg == ARG_GRID ? args->grid : args->block);
-	} else if (arg == ARG_DIMS || arg == ARG_EXTRA) {
+	} else if (arg >= ARG_DIMS) {
 		p = value_skip(r, p);
-		*(arg == ARG_DIMS ? &args->dims : &args->extra) = (struct extent){ at, p };
+		*extent_arg(args, arg) = (struct extent){ at, p };
 		has = p != NULL;
 	} else if (*p == '"') {
 		p = value_text(r, p, text_arg(args, arg));

@@ -29,7 +29,8 @@ static int properties_read(const struct ingest_file *file, const struct scan *sc
 	*ret_devices = 0;
 	if (!p)
 		return 0;
-	copy = calloc(1, file->head_bytes + SCAN_PAD); /* values are read up to that after the end */
+	copy = calloc(1,
+		      file->head_bytes + SCAN_PAD); /* values are read up to that after the end */
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, file->head, file->head_bytes);
@@ -61,7 +62,8 @@ static bool by_agents(const struct ingest_file *file)
 	return p && (!stop || p < stop);
 }
 
-int devices_find(const struct ingest_file *file, const struct scan *scan, struct device_map *ret_map)
+int devices_find(const struct ingest_file *file, const struct scan *scan,
+		 struct device_map *ret_map)
 {
 	*ret_map = (struct device_map){ 0 };
 	if (!by_agents(file))

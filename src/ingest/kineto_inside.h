@@ -9,6 +9,7 @@
  *   kineto_rows.c   what rows it becomes; kineto_gpu.c those of devices
  *   kineto_lanes.c  which process it belongs to
  *   kineto_devices.c what the number of its device means
+ *   kineto_flops.c  the arithmetic of an operator
  *   kineto_memory.c those of its allocator
  *   kineto_more.c   counters, and arrows between events
  *   kineto_top.c    what else is at the top level
@@ -127,6 +128,7 @@ enum arg {
 	ARG_LABELS,
 	/* as they stand */
 	ARG_DIMS,
+	ARG_CONCRETE,
 	ARG_EXTRA, /* of moescope's own traces: columns that Kineto has no place for */
 };
 
@@ -135,7 +137,7 @@ struct args {
 	uint64_t number[ARG_N_NUMBERS]; /* of negative ones two's complement */
 	uint32_t grid[3], block[3];
 	struct text collective, type, group, stack, name, labels;
-	struct extent dims, extra;
+	struct extent dims, concrete, extra;
 };
 
 /* What an event is worth that is known only when all are read. */
@@ -162,6 +164,7 @@ struct cached {
 	uint32_t site;	 /* with that name alone; 0: not asked for yet */
 	uint32_t turned; /* of a stack: the outermost call first; 0: not asked for yet */
 	bool has_nccl;
+	uint8_t operator; /* of kineto_flops.c; 0: none */
 };
 #define CACHED_TEXTS 4096
 #define CACHED_LAUNCHES 1024
@@ -206,7 +209,7 @@ struct knowledge {
 	int64_t began_ns; /* the recording, by its own account */
 	uint64_t without_address;
 	uint64_t worked, allocated; /* bit of each device, as its events number it */
-	bool has_events; /* the list of events was found */
+	bool has_events;	    /* the list of events was found */
 };
 
 struct reader {
@@ -312,6 +315,11 @@ void rows_add_unknown(struct reader *r, const struct event *event);
 void rows_add_counters(struct reader *r, const struct event *event);
 /* Sorts them. */
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n);
+
+/* kineto_flops.c: 0: no operator with a formula. */
+uint8_t flops_operator(const char *name, size_t length);
+/* false: its shapes do not tell. */
+bool flops_of(struct reader *r, uint8_t operator, const struct args * args, uint64_t *ret_flops);
 
 /* kineto_memory.c: an event of PyTorch's allocator. */
 void rows_add_memory(struct reader *r, const struct event *event, const struct args *args);

@@ -142,6 +142,18 @@ static uint32_t stack_of(struct reader *r, struct text stack)
 	return entry->turned;
 }
 
+static void add_flops(struct reader *r, const struct event *e, const struct args *args,
+		      struct row_op *row)
+{
+	const struct cached *name = text_entry(r, e->name);
+	struct args told = *args;
+
+	if (!has_arg(args, ARG_CONCRETE))
+		told.concrete = (struct extent){ NULL, NULL };
+	if (name && flops_of(r, name->operator, & told, &row->flops))
+		row->unknown = (row->unknown & (uint8_t)~OP_FLOPS_UNKNOWN) | INTAKE_FLOPS_DERIVED;
+}
+
 static void add_op(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct row_op row = {
@@ -153,6 +165,8 @@ static void add_op(struct reader *r, const struct event *e, const struct args *a
 	};
 
 	row.site = site_of(r, e, args);
+	if (has_arg(args, ARG_DIMS) && !has_arg(args, ARG_FLOPS) && !r->own)
+		add_flops(r, e, args, &row);
 	if (has_arg(args, ARG_DIMS) && args->dims.end)
 		row.shape = shape_of(r, args->dims);
 	if (has_arg(args, ARG_STACK))

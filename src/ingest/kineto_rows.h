@@ -35,8 +35,8 @@ static inline uint32_t thread_of(const struct event *e)
  * more. */
 static inline uint32_t device_of(struct reader *r, const struct event *e, const struct args *args)
 {
-	uint32_t number =
-		number32(args, ARG_DEVICE, e->has & EVENT_PROCESS ? (uint32_t)e->process : 0);
+	uint32_t number = number32(args, ARG_DEVICE,
+				   e->has & EVENT_PROCESS ? (uint32_t)e->process : 0);
 
 	r->known.worked |= number < DEVICES_MAPPED ? UINT64_C(1) << number : 0;
 	return device_number(r->devices, number);

@@ -469,7 +469,8 @@ struct cached *text_entry(struct reader *r, struct text text)
 				  .bytes = copy,
 				  .length = text.length,
 				  .id = part_string(r->part, plain, length),
-				  .has_nccl = has_nccl(copy, text.length) };
+				  .has_nccl = has_nccl(copy, text.length),
+				  .operator= flops_operator(copy, text.length) };
 	return entry;
 }
 

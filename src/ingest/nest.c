@@ -120,7 +120,24 @@ static void drop_ended(struct open_rows *open, const struct entries *entries,
 	open->n = kept;
 }
 
-static int find_depths(struct entries *entries, uint32_t deepest)
+/* An operation that calls another one has no FLOPs beside its. */
+static void count_once(const struct open_rows *open, const struct entries *entries,
+		       struct row_op *ops, const struct entry *entry)
+{
+	if (entry->held != HELD_OP || !(ops[entry->row].unknown & INTAKE_FLOPS_DERIVED))
+		return;
+	for (size_t i = 0; i < open->n; i++) {
+		const struct entry *outer = &entries->v[open->v[i]];
+
+		if (outer->held != HELD_OP || outer->end_ns < entry->end_ns ||
+		    !(ops[outer->row].unknown & INTAKE_FLOPS_DERIVED))
+			continue;
+		ops[outer->row].flops = 0;
+		ops[outer->row].unknown |= OP_FLOPS_UNKNOWN;
+	}
+}
+
+static int find_depths(struct entries *entries, uint32_t deepest, struct row_op *ops)
 {
 	struct open_rows open = { 0 };
 	int r = 0;
@@ -130,6 +147,7 @@ static int find_depths(struct entries *entries, uint32_t deepest)
 		close_ended(&open, entries, &entries->v[i]);
 		if (open.n > deepest)
 			drop_ended(&open, entries, &entries->v[i]);
+		count_once(&open, entries, ops, &entries->v[i]);
 		entries->v[i].depth = (uint32_t)open.n;
 		r = push(&open, i);
 	}
@@ -286,6 +304,7 @@ static int encode_entries(const struct held_rows *held, struct entries *entries,
 			r = encoder_append(encoder, RECORD_RANGE, &ranges[entry->row]);
 		} else if (entry->held == HELD_OP) {
 			ops[entry->row].depth = (uint8_t)entry->depth;
+			ops[entry->row].unknown &= (uint8_t)~INTAKE_FLOPS_DERIVED;
 			r = encoder_append(encoder, RECORD_OP, &ops[entry->row]);
 		} else {
 			frames[entry->row].depth = (uint16_t)entry->depth;
@@ -356,9 +375,9 @@ int nest_encode(struct intake_process *process, struct encoder *encoder)
 	if (r == 0)
 		r = list_entries(&held, true, &frames);
 	if (r == 0)
-		r = find_depths(&host, UINT8_MAX);
+		r = find_depths(&host, UINT8_MAX, held.rows[HELD_OP]);
 	if (r == 0)
-		r = find_depths(&frames, UINT16_MAX);
+		r = find_depths(&frames, UINT16_MAX, NULL);
 	if (r == 0 && frames.n && held.n[HELD_OP])
 		r = find_stacks(process, &held, &frames, &host);
 	if (r == 0)

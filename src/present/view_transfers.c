@@ -133,7 +133,8 @@ static void total(const struct scene *scene, struct json *json)
 	staged_json(json, t);
 }
 
-static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told, uint64_t count)
+static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told,
+			      uint64_t count)
 {
 	*text = format_bytes((double)bytes);
 	return not_told && not_told == count ? "n/a bytes" : text->text;

@@ -24,7 +24,7 @@ uint64_t loss_total(const struct loss *loss)
 #define LOSS(field, words) total += loss->field;
 	LOSS_COUNTERS(LOSS)
 #undef LOSS
-	return total - loss->salvaged;
+	return total - loss->salvaged - loss->unknown_events;
 }
 
 static void shard_loss(const struct run *run, size_t s, struct loss *ret)

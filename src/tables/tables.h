@@ -61,7 +61,7 @@ RECORD_KINDS(KIND)
 	LOSS(bad_references, "records that refer to a missing name or site")                       \
 	LOSS(unreadable_shards, "shards that could not be opened")                                 \
 	LOSS(damaged_events, "events of the imported file that could not be read")                 \
-	LOSS(unknown_events, "events of the imported file of a kind this version does not know")   \
+	LOSS(unknown_events, "events of the imported file in categories that are not read")        \
 	LOSS(salvaged, "records salvaged from the buffers of a killed process (not lost)")
 
 struct loss {
@@ -69,7 +69,8 @@ struct loss {
 	LOSS_COUNTERS(LOSS)
 #undef LOSS
 };
-/* The number of things lost; `salvaged` is not a loss. */
+/* The number of things lost. What was salvaged is not, nor what an imported file has beyond the
+ * categories that are read: the figures do not miss it. */
 uint64_t loss_total(const struct loss *loss);
 
 enum shard_state {

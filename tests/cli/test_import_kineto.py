@@ -230,6 +230,119 @@ def memory_as_torch_sees_it():
     equal(found["account_reserved_bytes"], peak["reserved"])
 
 
+def operator(name, dims, start=0, duration=1, concrete=None, **more):
+    args = {} if dims is None else {"Input Dims": dims}
+    if concrete:
+        args["Concrete Inputs"] = concrete
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 2, "ts": start, "dur": duration,
+            "args": {**args, **more}}
+
+
+def flops(trace, name="a.json"):
+    written(name, json.dumps(trace).encode())
+    return [value for value, in answer("sql", name, "select flops from operations order by start_ns")
+            ["rows"]]
+
+
+@test
+def flops_from_shapes():
+    """The figures are those of torch.utils.flop_counter for the same calls."""
+    q, k = [2, 8, 32, 16], [2, 8, 48, 16]
+    tokens = [[2, 32, 8, 16], [2, 48, 8, 16], [2, 48, 8, 16]]
+    stride_2 = ["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
+    back = ["", "", "", "[16]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
+    cases = [
+        ("aten::mm", [[5, 6], [6, 7]], None, 420),
+        ("aten::addmm", [[7], [5, 6], [6, 7], [], []], None, 420),
+        ("aten::bmm", [[4, 5, 6], [4, 6, 7]], None, 1680),
+        ("aten::baddbmm", [[4, 5, 7], [4, 5, 6], [4, 6, 7], [], []], None, 1680),
+        ("aten::mv", [[5, 6], [6]], None, 60),
+        ("aten::linear", [[5, 7, 24], [40, 24], [40]], None, 67200),
+        ("aten::_grouped_mm", [[32, 16], [4, 16, 24], [4], [], []], None, 24576),
+        ("aten::_grouped_mm", [[512, 2048], [2048, 1024], [8], [], []], None, 2147483648),
+        ("aten::_grouped_mm", [[4, 5, 6], [6, 28], [4], [], []], None, 2 * 5 * 6 * 28),
+        ("aten::_scaled_dot_product_flash_attention", [q, k, k, [], []], None, 1572864),
+        ("aten::_scaled_dot_product_cudnn_attention_backward", [q, q, k, k, q, [2, 8, 32, 1]], None,
+         3932160),
+        ("aten::_flash_attention_forward", tokens + [[], []], None, 1572864),
+        ("aten::_efficient_attention_backward", [[2, 32, 8, 16]] + tokens + [[]], None, 3932160),
+        ("aten::convolution", [[2, 3, 64, 48], [16, 3, 3, 3], [16]], stride_2, 1327104),
+        ("aten::convolution", [[2, 16, 32, 24], [32, 4, 5, 5], [32]],
+         ["", "", "", "[1, 1]", "[0, 0]", "[2, 2]", "False", "[0, 0]", "4"], 4915200),
+        ("aten::convolution", [[2, 32, 24, 16], [32, 8, 3, 3], [8]],
+         ["", "", "", "[2, 2]", "[0, 0]", "[1, 1]", "True", "[0, 0]", "1"], 3538944),
+        ("aten::cudnn_convolution", [[2, 3, 64, 48], [16, 3, 3, 3]],
+         ["", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"], 1327104),
+        ("aten::convolution_backward", [[2, 16, 32, 24], [2, 3, 64, 48], [16, 3, 3, 3]],
+         back + ["[True, True, True]"], 2 * 1327104),
+        ("aten::convolution_backward", [[2, 16, 32, 24], [2, 3, 64, 48], [16, 3, 3, 3]],
+         back + ["[False, True, True]"], 1327104),
+        # Nothing that has no formula, no shape or one that does not fit counts as 0.
+        ("aten::relu", [[5, 6]], None, None),
+        ("aten::mm", None, None, None),
+        ("aten::mm", [[5, 6], [7, 8]], None, None),
+        ("aten::mm", [[[5, 6]], [6, 7]], None, None),
+        ("aten::mm", [[1 << 40, 1 << 40], [1 << 40, 7]], None, None),
+        ("aten::convolution", [[2, 3, 64, 48], [16, 3, 3, 3], [16]], None, None),
+        ("aten::_flash_attention_forward", [[64, 8, 16]] * 3 + [[3], [3]], None, None),
+        ("aten::_efficient_attention_forward", [[1, 64, 8, 16]] * 3 + [[], [3], [3]], None, None),
+    ]
+    trace = [operator(name, dims, 10 * i, 5, concrete) for i, (name, dims, concrete, _)
+             in enumerate(cases)]
+    for case, got in zip(cases, flops(trace)):
+        equal(got, case[3], case)
+
+
+@test
+def flops_count_once():
+    """Of operators inside each other the innermost that has a formula counts."""
+    shapes = [[5, 24], [40, 24], [40]]
+    trace = [operator("aten::linear", shapes, 0, 9), operator("aten::t", [[40, 24]], 1, 1),
+             operator("aten::addmm", [[40], [5, 24], [24, 40], [], []], 3, 5),
+             operator("aten::linear", shapes, 20, 5),
+             operator("aten::linear", shapes, 30, 9, flops=77),
+             operator("aten::addmm", [[40], [5, 24], [24, 40], [], []], 33, 5)]
+    # What the file says itself stays, and what it says of an outer one is its own affair.
+    equal(flops(trace), [None, None, 9600, 9600, 77, 9600])
+
+
+@test
+def flops_as_torch_counts_them():
+    averages = FIXTURES / H200.replace(".pt.trace.json.gz", ".key_averages.json")
+    if not averages.exists():
+        raise Skip("no ../shared/fixtures")
+    torch = {row["key"]: row["flops"] for row in json.loads(averages.read_text())["rows"]}
+    rows = {row["name"]: row for row in answer("ops", FIXTURES / H200, "--limit", "0")["rows"]}
+    equal(rows["aten::mm"]["flops"], torch["aten::mm"])
+    # The others by hand: torch's profiler has no formula for them.
+    wanted = collections.Counter()
+    for event in events(FIXTURES / H200):
+        dims = event.get("args", {}).get("Input Dims")
+        if event["name"] == "aten::_grouped_mm":
+            a, b = dims[:2]
+            wanted[event["name"]] += 2 * a[-2] * a[-1] * b[-1]
+        elif event["name"] == "aten::bmm":
+            wanted[event["name"]] += 2 * dims[0][0] * dims[0][1] * dims[0][2] * dims[1][2]
+        elif event["name"].startswith("aten::_cudnn_attention"):
+            backward = event["name"].endswith("backward")
+            (n, heads, length, width), (_, _, others, _) = dims[backward:backward + 2]
+            wanted[event["name"]] += (5 if backward else 2) * 2 * n * heads * length * others * width
+    equal(len(wanted), 4)
+    for name, number in wanted.items():
+        equal(rows[name]["flops"], number, name)
+    for name in ("aten::linear", "aten::matmul", "aten::scaled_dot_product_attention",
+                 "aten::_scaled_dot_product_cudnn_attention"):
+        equal(rows[name]["flops"], None, name)
+    efficiency = answer("efficiency", FIXTURES / H200)["total"]
+    every = sum(wanted.values()) + torch["aten::mm"]
+    equal(efficiency["model_flops"], every)
+    steps = [nanoseconds(event["dur"]) for event in events(FIXTURES / H200)
+             if event.get("cat") == "user_annotation" and event["name"].startswith("ProfilerStep#")]
+    # 989 TFLOP/s of bf16: NVIDIA's data sheet of the H200.
+    mfu = 100 * every / (sum(steps) * 1e-9 * 989e12)
+    check(abs(efficiency["mfu_pct"] / mfu - 1) < 1e-3, efficiency["mfu_pct"], mfu)
+
+
 def memory_event(ts, address, nbytes, total=None, reserved=None, device=0, kind=1):
     args = {"Device Id": device, "Device Type": kind, "Addr": address, "Bytes": nbytes}
     args.update({k: v for k, v in (("Total Allocated", total), ("Total Reserved", reserved))

@@ -290,7 +290,7 @@ static void test_losses(void **state)
 			    "at 103: no number where the duration should be; not read.\n"
 			    "at 104: no number where the duration should be; not read.\n"
 			    "2 more events could not be read.\n"
-			    "events of kinds that are not known were left out: mtia_op (5), "
+			    "events in categories that are not read: mtia_op (5), "
 			    "xpu_op (4).");
 	assert_string_equal(f->run->info.status, "imported");
 	assert_string_equal(f->run->info.source, "trace.json");
@@ -306,7 +306,7 @@ static void test_unknown_kinds_are_cleaned(void **state)
 	part_unknown(part, "red [31m ", 9, 1);
 	write_and_load(f);
 	assert_string_equal(f->run->info.notes,
-			    "events of kinds that are not known were left out: red [31m  (3).");
+			    "events in categories that are not read: red [31m  (3).");
 }
 
 static void test_names_are_cleaned(void **state)
