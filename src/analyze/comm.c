@@ -92,12 +92,40 @@ static int add_lone_records(struct comm_sweep *s)
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && !s->at && i < s->run->collective.n; i++) {
-		if (s->rows.row_of[i] != COMM_NO_ROW)
+		if (s->rows.row_of[i] != COMM_NO_ROW ||
+		    s->run->collective.device[i] == COLLECTIVE_ON_HOST)
 			continue;
 		r = comm_rows_record(&s->rows, COMM_OTHER, i, false);
 		s->comm.records++;
 		s->comm.without_kernel++;
 	}
+	return r;
+}
+
+/* Collectives of processors; of chosen steps, those that began in them. */
+static int add_host_records(struct comm_sweep *s)
+{
+	const struct table_collective *c = &s->run->collective;
+	struct step_index index;
+	int r = step_index_init(&index, s->run);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r >= 0 && i < c->n; i++) {
+		if (c->device[i] != COLLECTIVE_ON_HOST || s->sel->layer >= 0 || s->sel->phase >= 0)
+			continue;
+		if (s->at) {
+			size_t at = step_index_find(&index, s->run, c->shard[i], c->start_ns[i]);
+
+			if (at == SIZE_MAX || !selection_has_step(s->sel, s->run->step.step[at]))
+				continue;
+		}
+		r = comm_rows_record(&s->rows, COMM_HOST, i, false);
+		s->comm.records++;
+		s->comm.host_count++;
+		s->comm.host_ns = ns_sum(s->comm.host_ns, c->duration_ns[i]);
+	}
+	step_index_release(&index);
 	return r;
 }
 
@@ -153,6 +181,8 @@ static int build(struct comm_sweep *s)
 		r = measure_devices(s);
 	if (r >= 0)
 		r = add_lone_records(s);
+	if (r >= 0)
+		r = add_host_records(s);
 	if (r >= 0)
 		r = comm_ranks_compare(&s->rows, &s->comm.skew);
 	if (r >= 0)

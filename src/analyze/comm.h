@@ -4,7 +4,9 @@
  *
  * transport  what moves the data, by the name of the kernel: nccl (its name holds "nccl"), expert
  *            (expert parallelism: DeepEP and the like, classes dispatch, combine and notify of
- *            kernel_class.h), nvshmem, other (class collective, or a collective record)
+ *            kernel_class.h), nvshmem, other (class collective, or a collective record), host
+ *            (collectives of processors, such as gloo's: they have rows, and no part in anything of a
+ *            device)
  * compute    every kernel that is no communication
  * time       of a set of kernels: length of their union on a device
  * overlap    length of (communication and compute at once); of one transport: with all kernels
@@ -41,7 +43,14 @@ struct attribution;
 struct device_lanes;
 struct kernel_classes;
 
-enum comm_transport { COMM_NCCL, COMM_EXPERT, COMM_NVSHMEM, COMM_OTHER, COMM_TRANSPORTS };
+enum comm_transport {
+	COMM_NCCL,
+	COMM_EXPERT,
+	COMM_NVSHMEM,
+	COMM_OTHER,
+	COMM_HOST,
+	COMM_TRANSPORTS
+};
 
 const char *comm_transport_name(enum comm_transport transport); /* "nccl" "expert" … */
 
@@ -67,6 +76,7 @@ struct comm_device {
 	int64_t step_window_ns, step_exposed_ns;
 	bool of_steps;
 	struct value exposed_pct;
+	struct value exposed_window_pct; /* exposed_ns of window_ns */
 };
 
 struct comm_skew {
@@ -84,7 +94,7 @@ struct comm_row {
 	uint32_t group_size;  /* 0: not told */
 	uint64_t count, untimed;
 	int64_t sum_ns, max_ns;
-	double share_pct; /* of the sum of all rows */
+	double share_pct; /* of the sum of all rows of devices, or of those of the host */
 	struct value mean_ns, bytes, algorithm_bytes_per_s, bus_bytes_per_s;
 	struct comm_skew skew;
 };
@@ -100,6 +110,8 @@ struct comm {
 	struct value window_ns, idle_ns;
 	struct value exposed_pct; /* mean over the devices, weighted by their windows */
 	bool of_steps;		  /* exposed_pct is that of the steps */
+	uint64_t host_count;	  /* collectives of processors */
+	int64_t host_ns;	  /* the sum of their times */
 	uint64_t records;	  /* collective records that count */
 	uint64_t without_kernel;  /* of them: in the rows, in no union */
 	uint64_t without_call; /* left out: a part of the run was chosen, and no call says which */

@@ -271,6 +271,9 @@ static void put_device(struct comm_sweep *s, struct comm_device *d)
 	else if (s->last_ns > s->first_ns)
 		d->idle_ns = value_of((double)(window - d->busy_ns));
 	d->window_ns = d->idle_ns.known ? value_of((double)window) : d->idle_ns;
+	d->exposed_window_pct = d->window_ns.known ? comm_share(d->all.exposed_ns, window,
+								"no time was recorded")
+						   : d->window_ns;
 	hint = 0;
 	d->of_steps = s->steps.end_ns > s->steps.start_ns;
 	d->step_window_ns = d->of_steps ? covered(s, s->steps.start_ns, s->steps.end_ns, &hint)

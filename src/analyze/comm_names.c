@@ -32,7 +32,7 @@ static const struct {
 
 const char *comm_transport_name(enum comm_transport transport)
 {
-	static const char *const names[] = { "nccl", "expert", "nvshmem", "other" };
+	static const char *const names[] = { "nccl", "expert", "nvshmem", "other", "host" };
 
 	return names[transport];
 }

@@ -287,14 +287,16 @@ static void rate(struct comm_row *row, const struct comm_sums *sums)
 
 int comm_rows_finish(struct comm_rows *rows)
 {
-	int64_t all = 0;
+	int64_t sums[2] = { 0 }; /* of devices, of the host */
 
 	for (size_t i = 0; i < rows->n; i++)
-		all += rows->rows[i].sum_ns;
+		sums[rows->rows[i].transport == COMM_HOST] += rows->rows[i].sum_ns;
 	for (size_t i = 0; i < rows->n; i++) {
 		struct comm_row *row = &rows->rows[i];
 		const char *name = row->recorded ? run_string(rows->run, rows->name[i])
 						 : rows->names.texts[rows->name[i]];
+
+		int64_t all = sums[row->transport == COMM_HOST];
 
 		row->name = strdup(*name ? name : "(no name)");
 		if (!row->name)

@@ -240,8 +240,9 @@ const struct metric metrics[] = {
 	  "comm_time. Of one transport: with all kernels that are not of it.",
 	  DEVICE, NO_RECORDS },
 	{ COMMUNICATION, "exposed_comm", "ns, %",
-	  "comm_time - comm_overlap: a device communicates and computes nothing. exposed_pct is the "
-	  "part in the time of the steps over that time; without steps, over the window.",
+	  "comm_time - comm_overlap: a device communicates and computes nothing. exposed_window_pct is "
+	  "its share of the window. exposed_pct is step_exposed_ns, the part in the time of the steps, "
+	  "over that time, step_window_ns; without steps, over the window.",
 	  DEVICE, "Includes waiting for other ranks. " NO_RECORDS },
 	{ COMMUNICATION, "moe_part", "ns",
 	  "length of the union of the kernels of a part of a mixture of experts in a pass, summed over "
@@ -271,6 +272,11 @@ const struct metric metrics[] = {
 	  "mean of those without. A place: name and launch configuration, innermost range that names a "
 	  "part or else the step, position in there.",
 	  DEVICE, "n/a where no kernel ran both ways. Kernels of other places are not in it." },
+	{ COMMUNICATION, "host_collectives", "count, ns",
+	  "collectives that processors do (gloo, MPI, UCC), and the sum of their times. Rows by the "
+	  "transport host; no part of any figure of a device.",
+	  "annotations of torch.distributed in imported traces",
+	  "Threads of a process may do several at once. Group and sequence number are not told." },
 	{ COMMUNICATION, "collective_bytes", "bytes",
 	  "elements of a collective (the larger of those that go in and come out) * size of their "
 	  "type.",
@@ -438,6 +444,13 @@ const struct metric metrics[] = {
 	  "a gap." },
 	{ MEMORY, "peak_allocated_bytes", "bytes", "running maximum of allocated_bytes.", ALLOCATOR,
 	  "" },
+	{ MEMORY, "before_bytes", "bytes",
+	  "live in the allocator before the first record: the first total that it told, less the "
+	  "bytes of its event. before_at_peak_bytes is what of it was live at the peak, "
+	  "before_freed_bytes what was freed since.",
+	  "totals in PyTorch's traces (Total Allocated)",
+	  "In allocated_bytes and its peak; of no use and no site. n/a where the allocator tells no "
+	  "totals, and for host memory, which PyTorch counts only while it profiles." },
 	{ MEMORY, "device_used_bytes", "bytes",
 	  "memory in use on the whole device and by this process; what exceeds reserved_bytes is "
 	  "outside the allocator.",

@@ -72,9 +72,9 @@ static const enum record_kind rows_of_class[N_CLASSES][4] = {
 	[CLASS_SET] = { RECORD_SET },
 	[CLASS_RUNTIME] = { RECORD_API },
 	[CLASS_DRIVER] = { RECORD_API },
-	[CLASS_OP] = { RECORD_OP },
-	[CLASS_OLD_OP] = { RECORD_OP, RECORD_STEP },
-	[CLASS_ANNOTATION] = { RECORD_RANGE, RECORD_STEP },
+	[CLASS_OP] = { RECORD_OP, RECORD_COLLECTIVE },
+	[CLASS_OLD_OP] = { RECORD_OP, RECORD_STEP, RECORD_COLLECTIVE },
+	[CLASS_ANNOTATION] = { RECORD_RANGE, RECORD_STEP, RECORD_COLLECTIVE },
 	[CLASS_GPU_ANNOTATION] = { RECORD_SPAN },
 	[CLASS_FRAME] = { RECORD_FRAME },
 	[CLASS_INSTANT] = { RECORD_MEMORY, RECORD_SAMPLE, RECORD_MARK },
@@ -218,6 +218,8 @@ static int settle(struct shared *shared, struct reader *r, uint64_t number, stru
 	shared->rest.offset = block->offset + block->size - left;
 	shared->state = *state;
 	know(&shared->known, &r->known);
+	if (shared->survey)
+		lanes_discard(r);
 	for (size_t i = 0; result == 0 && i < r->n_firsts; i++)
 		result = firsts_note(&shared->firsts, &shared->n_firsts, &shared->firsts_capacity,
 				     &r->firsts[i]);
@@ -490,13 +492,9 @@ static struct shared shared_of(const struct ingest_file *file, struct intake *in
 static int survey(const struct ingest_file *file, struct intake *intake,
 		  const struct kineto_choices *choices, struct device_map *map, struct err *err)
 {
-	struct intake *nothing;
-	struct shared shared;
-	int result = intake_new(0, &nothing);
+	struct shared shared = shared_of(file, intake, choices);
+	int result;
 
-	if (result < 0)
-		return err_sys(err, result, "%s", file->path);
-	shared = shared_of(file, nothing, choices);
 	shared.survey = true;
 	result = read_blocks(&shared, file, err);
 	if (result == 0 && !devices_match(map, shared.known.worked, shared.known.allocated))
@@ -505,7 +503,6 @@ static int survey(const struct ingest_file *file, struct intake *intake,
 			    "processors; which of its devices they are is not told",
 			    file->path);
 	shared_release(&shared);
-	intake_free(nothing);
 	return result;
 }
 

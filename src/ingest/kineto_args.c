@@ -48,6 +48,7 @@ static enum arg arg_of(const char *p, size_t length)
 	case 10:
 		IS("Input Dims", ARG_DIMS);
 		IS("Input dims", ARG_DIMS);
+		IS("Input type", ARG_INPUT_TYPE);
 		IS("Call stack", ARG_STACK);
 		IS("Group size", ARG_GROUP_SIZE);
 		IS("fromDevice", ARG_FROM_DEVICE);
@@ -122,7 +123,16 @@ static struct text *text_arg(struct args *args, enum arg arg)
 
 static struct extent *extent_arg(struct args *args, enum arg arg)
 {
-	return arg == ARG_DIMS ? &args->dims : arg == ARG_CONCRETE ? &args->concrete : &args->extra;
+	switch (arg) {
+	case ARG_DIMS:
+		return &args->dims;
+	case ARG_CONCRETE:
+		return &args->concrete;
+	case ARG_INPUT_TYPE:
+		return &args->input_type;
+	default:
+		return &args->extra;
+	}
 }
 
 /* p: at a value that is a number, maybe in quotes. */

@@ -379,17 +379,27 @@ static bool read_inputs(struct reader *r, struct extent dims, struct inputs *in)
 	return true;
 }
 
-bool flops_of(struct reader *r, uint8_t operator, const struct args * args, uint64_t *ret_flops)
+bool flops_of(struct reader *r, uint8_t arithmetic, const struct args *args, uint64_t *ret_flops)
 {
 	struct inputs in = { .n = 0 };
 	uint64_t flops;
 
-	if (!operator|| !args->dims.at || !args->dims.end)
+	if (!arithmetic || !args->dims.at || !args->dims.end)
 		return false;
 	in.concrete = args->concrete;
 	if (!read_inputs(r, args->dims, &in) ||
-	    !operators[operator - 1].formula(&in, operators[operator - 1].first, &flops))
+	    !operators[arithmetic - 1].formula(&in, operators[arithmetic - 1].first, &flops))
 		return false;
 	*ret_flops = flops;
 	return true;
+}
+
+void flops_elements(struct reader *r, struct extent dims, uint64_t *ret_elements)
+{
+	struct inputs in = { .n = 0 };
+	uint64_t elements = 1;
+
+	if (dims.end && read_inputs(r, dims, &in) && in.n && in.of[0].n > 0 &&
+	    all_of(&in.of[0], 0, &elements))
+		*ret_elements = elements;
 }

@@ -129,6 +129,7 @@ enum arg {
 	/* as they stand */
 	ARG_DIMS,
 	ARG_CONCRETE,
+	ARG_INPUT_TYPE,
 	ARG_EXTRA, /* of moescope's own traces: columns that Kineto has no place for */
 };
 
@@ -137,7 +138,7 @@ struct args {
 	uint64_t number[ARG_N_NUMBERS]; /* of negative ones two's complement */
 	uint32_t grid[3], block[3];
 	struct text collective, type, group, stack, name, labels;
-	struct extent dims, concrete, extra;
+	struct extent dims, concrete, input_type, extra;
 };
 
 /* What an event is worth that is known only when all are read. */
@@ -164,7 +165,8 @@ struct cached {
 	uint32_t site;	 /* with that name alone; 0: not asked for yet */
 	uint32_t turned; /* of a stack: the outermost call first; 0: not asked for yet */
 	bool has_nccl;
-	uint8_t operator; /* of kineto_flops.c; 0: none */
+	uint8_t arithmetic;   /* of kineto_flops.c; 0: none */
+	bool host_collective; /* gloo:all_reduce and the like */
 };
 #define CACHED_TEXTS 4096
 #define CACHED_LAUNCHES 1024
@@ -318,8 +320,10 @@ void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n);
 
 /* kineto_flops.c: 0: no operator with a formula. */
 uint8_t flops_operator(const char *name, size_t length);
+/* Of the first input; untouched: it has no shape. */
+void flops_elements(struct reader *r, struct extent dims, uint64_t *ret_elements);
 /* false: its shapes do not tell. */
-bool flops_of(struct reader *r, uint8_t operator, const struct args * args, uint64_t *ret_flops);
+bool flops_of(struct reader *r, uint8_t arithmetic, const struct args *args, uint64_t *ret_flops);
 
 /* kineto_memory.c: an event of PyTorch's allocator. */
 void rows_add_memory(struct reader *r, const struct event *event, const struct args *args);

@@ -150,7 +150,7 @@ static void add_flops(struct reader *r, const struct event *e, const struct args
 
 	if (!has_arg(args, ARG_CONCRETE))
 		told.concrete = (struct extent){ NULL, NULL };
-	if (name && flops_of(r, name->operator, & told, &row->flops))
+	if (name && flops_of(r, name->arithmetic, &told, &row->flops))
 		row->unknown = (row->unknown & (uint8_t)~OP_FLOPS_UNKNOWN) | INTAKE_FLOPS_DERIVED;
 }
 
@@ -173,6 +173,28 @@ static void add_op(struct reader *r, const struct event *e, const struct args *a
 		row.stack = stack_of(r, args->stack);
 	fill_extra(r, e, args, RECORD_OP, &row);
 	part_add(r->part, RECORD_OP, &row);
+}
+
+/* A collective that a thread does itself: its time is that of the event, on no device. */
+static void add_host_collective(struct reader *r, const struct event *e, const struct args *args)
+{
+	const struct cached *name = text_entry(r, e->name);
+	struct row_collective row = { .start_ns = e->time_ns,
+				      .duration_ns = e->duration_ns,
+				      .device = COLLECTIVE_ON_HOST,
+				      .stream = thread_of(e) };
+	struct text type;
+
+	if (!name || !name->host_collective || r->own)
+		return;
+	row.name = name->id;
+	if (has_arg(args, ARG_DIMS))
+		flops_elements(r, args->dims, &row.in_elements);
+	if (has_arg(args, ARG_INPUT_TYPE) && *args->input_type.at == '[' &&
+	    *skip_blanks(args->input_type.at + 1) == '"' &&
+	    value_text(r, skip_blanks(args->input_type.at + 1), &type))
+		row.type = text_id(r, type);
+	part_add(r->part, RECORD_COLLECTIVE, &row);
 }
 
 static void add_range(struct reader *r, const struct event *e, const struct args *args)
@@ -322,10 +344,12 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		/* fall through */
 	case CLASS_OP:
 		add_op(r, e, args);
+		add_host_collective(r, e, args);
 		break;
 	case CLASS_ANNOTATION:
 		if (!add_step(r, e, args))
 			add_range(r, e, args);
+		add_host_collective(r, e, args);
 		break;
 	case CLASS_GPU_ANNOTATION:
 		add_span(r, e, args, &r->lane->gpu_domain, "gpu");

@@ -443,6 +443,17 @@ static bool has_nccl(const char *p, size_t length)
 	return false;
 }
 
+/* As the backends of torch.distributed that run on processors name what they do. */
+static bool is_host_collective(const char *p, size_t length)
+{
+	static const char *const backends[] = { "gloo:", "mpi:", "ucc:" };
+
+	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
+		if (length > strlen(backends[i]) && !memcmp(p, backends[i], strlen(backends[i])))
+			return true;
+	return false;
+}
+
 struct cached *text_entry(struct reader *r, struct text text)
 {
 	uint64_t hash;
@@ -470,7 +481,8 @@ struct cached *text_entry(struct reader *r, struct text text)
 				  .length = text.length,
 				  .id = part_string(r->part, plain, length),
 				  .has_nccl = has_nccl(copy, text.length),
-				  .operator= flops_operator(copy, text.length) };
+				  .arithmetic = flops_operator(copy, text.length),
+				  .host_collective = is_host_collective(copy, text.length) };
 	return entry;
 }
 

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "present/scene.h"
 
+#define NO_STEPS "no recorded step"
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const struct grid_column columns[] = {
@@ -46,7 +47,10 @@ static const struct grid_column device_columns[] = {
 	{ .key = "overlap_ns", .unit = GRID_NS },
 	{ .key = "comm_overlap_pct", .title = "hidden", .unit = GRID_PCT },
 	{ .key = "exposed_ns", .title = "exposed", .unit = GRID_NS },
-	{ .key = "exposed_pct", .title = "of time", .unit = GRID_PCT },
+	{ .key = "exposed_window_pct", .title = "of window", .unit = GRID_PCT },
+	{ .key = "exposed_pct", .unit = GRID_PCT },
+	{ .key = "step_window_ns", .unit = GRID_NS },
+	{ .key = "step_exposed_ns", .unit = GRID_NS },
 };
 
 static const struct grid_column transport_columns[] = {
@@ -131,7 +135,10 @@ static int fill_devices(const struct scene *scene, struct grid *grid)
 		*cell++ = cell_int(d->all.overlap_ns);
 		*cell++ = cell_value(d->all.overlap_pct);
 		*cell++ = cell_int(d->all.exposed_ns);
+		*cell++ = cell_value(d->exposed_window_pct);
 		*cell++ = cell_value(d->exposed_pct);
+		*cell++ = d->of_steps ? cell_int(d->step_window_ns) : cell_absent(NO_STEPS);
+		*cell++ = d->of_steps ? cell_int(d->step_exposed_ns) : cell_absent(NO_STEPS);
 	}
 	return 0;
 }
@@ -200,6 +207,9 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, comm->all.count);
 	json_key(json, "records");
 	json_uint(json, comm->records);
+	json_key(json, "host_count");
+	json_uint(json, comm->host_count);
+	put_int(json, "host_time_ns", comm->host_ns);
 	json_key(json, "without_kernel");
 	json_uint(json, comm->without_kernel);
 	json_key(json, "without_call");
@@ -276,8 +286,28 @@ static void waits(const struct scene *scene, FILE *out)
 	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
 }
 
+/* The table is of the whole windows; what is exposed in the steps, of their time. */
+static void of_steps(const struct comm *comm, FILE *out)
+{
+	int64_t window = 0, exposed = 0;
+
+	if (!comm->of_steps || !comm->exposed_pct.known || !comm->all.count)
+		return;
+	for (size_t i = 0; i < comm->n_devices; i++) {
+		window = ns_sum(window, comm->devices[i].step_window_ns);
+		exposed = ns_sum(exposed, comm->devices[i].step_exposed_ns);
+	}
+	fprintf(out, "  in the steps: exposed %s of %s, %s\n", format_ns((double)exposed).text,
+		format_ns((double)window).text, format_pct(comm->exposed_pct.v).text);
+}
+
 static void notes(const struct comm *comm, FILE *out)
 {
+	if (comm->host_count)
+		fprintf(out,
+			"  on the host: %" PRIu64 " collectives, %s in all; in no figure of a "
+			"device\n",
+			comm->host_count, format_ns((double)comm->host_ns).text);
 	if (comm->all.untimed)
 		fprintf(out, "  without times: %" PRIu64 "; they count, their time does not\n",
 			comm->all.untimed);
@@ -317,6 +347,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	}
 	if (r < 0)
 		return r;
+	of_steps(comm, out);
 	waits(scene, out);
 	notes(comm, out);
 	return 0;

@@ -67,6 +67,7 @@ static const struct {
 	{ RECORD_COPY, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_SET, "bytes", ABSENT_MOST, NULL },
 	{ RECORD_COPY, "asynchronous", ABSENT_MOST, NULL },
+	{ RECORD_COLLECTIVE, "device", ABSENT_MOST, NULL },
 	{ RECORD_COLLECTIVE, "in_elements", ABSENT_ZERO, NULL },
 	{ RECORD_COLLECTIVE, "out_elements", ABSENT_ZERO, NULL },
 	{ RECORD_DEVICE, "memory_bytes", ABSENT_ZERO, NULL },

@@ -382,7 +382,9 @@
 
 /* A kernel that moves data between devices or ranks, as its communicator describes it; the kernel has
  * a row of its own. name: "allreduce" and so on. group, sequence: the same on every rank that takes
- * part; sequence_known 0: not told. elements 0: not told. */
+ * part; sequence_known 0: not told. elements 0: not told. Collectives of processors (gloo, MPI) have
+ * no kernel: device is then COLLECTIVE_ON_HOST and stream the thread. */
+#define COLLECTIVE_ON_HOST UINT32_MAX
 #define RECORD_COLUMNS_collective(C, L, B)                                                         \
 	C(1, name, U32, STRING)                                                                    \
 	C(2, start_ns, I64, START)                                                                 \

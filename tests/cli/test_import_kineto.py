@@ -456,6 +456,72 @@ def devices_have_one_number():
     equal(write(range(8), [2], [0], "rocprofiler-sdk_version")[0][0], [2])
 
 
+@test
+def collectives_of_the_host():
+    """gloo and the like run on threads: rows of their own, and no time of a device."""
+    def annotation(name, start, duration, dims=None, kind="float", category="user_annotation"):
+        args = {"Input Dims": dims, "Input type": [kind]} if dims else {}
+        return {"ph": "X", "cat": category, "name": name, "pid": 7, "tid": 70, "ts": start,
+                "dur": duration, "args": args}
+
+    trace = [annotation("ProfilerStep#1", 0, 100), annotation("ProfilerStep#2", 100, 100),
+             annotation("gloo:all_reduce", 10, 30, [[1000]]),
+             annotation("gloo:all_reduce", 20, 50, [[10, 100]]),
+             annotation("gloo:all_reduce", 120, 5, [[24]]),
+             annotation("gloo:barrier", 130, 7),
+             annotation("mpi:bcast", 140, 8, [[3]], "long int", "cpu_op"),
+             annotation("nccl:all_reduce", 150, 9, [[1000]]),
+             {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 15, "dur": 60,
+              "args": {"device": 0, "stream": 7}},
+             {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0,
+              "tid": 8, "ts": 10, "dur": 10, "args": {"device": 0, "stream": 8}}]
+    written("a.json", json.dumps(trace).encode())
+    equal(moescope("export", "a.json", "--to", "chrome", "-o", "b.json").status, 0)
+    for path in ("a.json", "b.json"):
+        found = answer("comm", path)
+        rows = {(row["name"], row["transport"]): row for row in found["rows"]}
+        equal({key: (row["count"], row["time_ns"], row["collective_bytes"], row["share_pct"])
+               for key, row in rows.items()},
+              {("allreduce", "nccl"): (1, 10000, None, 100),
+               ("gloo:all_reduce", "host"): (3, 85000, 2024 * 4, 85.0),
+               ("gloo:barrier", "host"): (1, 7000, None, 7.0),
+               ("mpi:bcast", "host"): (1, 8000, 24, 8.0)})
+        total = found["total"]
+        equal((total["host_count"], total["host_time_ns"]), (5, 100000))
+        # Of the device there is the kernel alone.
+        equal((total["count"], total["time_ns"], total["comm_ns"], total["overlap_ns"]),
+              (1, 10000, 10000, 5000))
+        equal([t["transport"] for t in total["transports"]], ["nccl"])
+        equal(total["without_kernel"], 0)
+        device = total["devices"][0]
+        equal((device["window_ns"], device["exposed_ns"], device["step_window_ns"]),
+              (65000, 5000, 200000))
+        check(abs(device["exposed_window_pct"] - 100 * 5 / 65) < 1e-9, device)
+        equal((device["step_exposed_ns"], device["exposed_pct"]), (5000, 2.5))
+    equal(answer("comm", "a.json", "--steps", "2")["total"]["host_count"], 3)
+    text = moescope("comm", "a.json").out
+    check("on the host: 5 collectives, 100 us in all" in text, text)
+    check("in the steps: exposed 5.00 us of 200 us, 2.5%" in text, text)
+    # A trace of a program without any device.
+    written("c.json", json.dumps([annotation("gloo:all_reduce", 10, 30, [[1000]])]).encode())
+    equal(answer("comm", "c.json")["total"]["host_count"], 1)
+
+
+@test
+def categories_that_are_not_read_are_no_losses():
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 9, "dur": 2,
+              "args": {"device": 0, "stream": 7}}
+    written("a.json", json.dumps([kernel, dict(kernel, cat="mtia_runtime")]).encode())
+    report = answer("report", "a.json")
+    equal(report["loss"]["unknown_events"], 1)
+    check(not any("loss" in v["title"] for v in report["verdicts"]), report["verdicts"])
+    check("mtia_runtime (1)" in report["run"]["notes"], report["run"]["notes"])
+    # What cannot be read is one, and of the file.
+    written("b.json", json.dumps([kernel, dict(kernel, ts="soon")]).encode())
+    titles = [v["title"] for v in answer("report", "b.json")["verdicts"]]
+    check("1 event of the imported file could not be read: sums below are too small" in titles, titles)
+
+
 def trace_text(n=3000):
     """A trace with kernels of 1, 2, 3... microseconds."""
     return json.dumps({"schemaVersion": 1, "traceEvents": [
