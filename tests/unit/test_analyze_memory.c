@@ -37,6 +37,67 @@ static struct memory analyzed(const struct run *run)
 	return memory;
 }
 
+static void reading(struct run *run, int64_t time_ns, const char *metric, double value)
+{
+	fake_add_sample(run, 0,
+			&(struct row_sample){ .time_ns = time_ns,
+					      .device = 1,
+					      .metric = fake_string(run, metric),
+					      .value = value });
+}
+
+/* An allocator that tells its totals: they are the live bytes, also where an event is missing. */
+static void test_before(void **state)
+{
+	struct run *run = fake_run_new();
+	const struct memory_device *d;
+	struct memory m;
+
+	(void)state;
+	event(run, 10, MOESCOPE_EVENT_ALLOC, 0xA, 100, 1, 0, "a");
+	event(run, 10, MOESCOPE_EVENT_BEFORE, 0, 900, 1, 0, "");
+	event(run, 20, MOESCOPE_EVENT_FREE, 0xF, 300, 1, 0, "");
+	event(run, 30, MOESCOPE_EVENT_ALLOC, 0xB, 50, 1, MOESCOPE_MEMORY_CACHE, "b");
+	event(run, 30, MOESCOPE_EVENT_FREE, 0xA, 100, 1, 0, "");
+	event(run, 40, MOESCOPE_EVENT_FREE, 0xE, 0, 1, 0, "");
+	reading(run, 10, "allocated_bytes", 1000);
+	reading(run, 10, "reserved_bytes", 2000);
+	reading(run, 20, "allocated_bytes", 700);
+	reading(run, 30, "allocated_bytes", 1750); /* 1000 more than the events say */
+	reading(run, 30, "allocated_bytes", 1650);
+	reading(run, 30, "reserved_bytes", 4000);
+	reading(run, 40, "reserved_bytes", 3000);
+	m = analyzed(run);
+	assert_int_equal(m.n, 1);
+	d = &m.devices[0];
+	assert_true(d->before_bytes.v == 900 && d->before_freed_bytes.v == 300);
+	assert_int_equal(d->peak_bytes, 1750);
+	assert_int_equal(d->peak_ns, 30);
+	assert_true(d->before_at_peak_bytes.v == 1600);
+	assert_int_equal(d->use_at_peak[0], 100);
+	assert_int_equal(d->use_at_peak[MOESCOPE_MEMORY_CACHE], 50);
+	/* No reading, and no bytes: nothing is known to have changed. */
+	assert_int_equal(d->live_bytes, 1650);
+	assert_int_equal(d->unmatched_frees, 1);
+	assert_true(d->reserved_bytes.v == 3000 && d->peak_reserved_bytes.v == 4000);
+	assert_true(d->cache_slack_pct.v == 45);
+	assert_false(d->segments.known || d->fragmentation_pct.known);
+	assert_int_equal(d->n_points, 4);
+	assert_true(d->points[1].reserved_bytes.v == 2000 && d->points[2].reserved_bytes.v == 4000);
+	memory_release(&m);
+	fake_run_free(run);
+
+	/* Readings alone, as programs take them at their steps, are no totals of events. */
+	run = fake_run_new();
+	event(run, 10, MOESCOPE_EVENT_ALLOC, 0xA, 100, 1, 0, "a");
+	reading(run, 10, "allocated_bytes", 1000);
+	m = analyzed(run);
+	assert_int_equal(m.devices[0].peak_bytes, 100);
+	assert_false(m.devices[0].before_bytes.known || m.devices[0].reserved_bytes.known);
+	memory_release(&m);
+	fake_run_free(run);
+}
+
 static void test_replay(void **state)
 {
 	struct run *run = fake_run_new();
@@ -166,6 +227,7 @@ static void test_live_map_against_array(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_before),
 		cmocka_unit_test(test_replay),
 		cmocka_unit_test(test_series_is_short_and_keeps_the_peak),
 		cmocka_unit_test(test_leaks),

@@ -106,8 +106,8 @@ static void test_copies_and_sets(void **state)
 	assert_event("{\"ph\":\"X\",\"cat\":\"Memcpy\","
 		     "\"name\":\"Memcpy PtoP (Device -> Device)\",\"ts\":1,\"dur\":1,"
 		     "\"args\":{\"device\":0,\"fromDevice\":0,\"toDevice\":3}}",
-		     "copy start_ns=1000 duration_ns=1000 kind=10 source_memory=3 target_memory=3 "
-		     "target_device=3 asynchronous=255\n");
+		     "copy start_ns=1000 duration_ns=1000 bytes=18446744073709551615 kind=10 "
+		     "source_memory=3 target_memory=3 target_device=3 asynchronous=255\n");
 	assert_event("{\"ph\":\"X\",\"cat\":\"gpu_memset\",\"name\":\"Memset (Device)\",\"ts\":1,"
 		     "\"dur\":1,\"pid\":0,\"tid\":7,\"args\":{\"bytes\":16}}",
 		     "set start_ns=1000 duration_ns=1000 bytes=16 memory=3 stream=7\n");
@@ -193,13 +193,32 @@ static void test_memory(void **state)
 		     "memory time_ns=10000 address=139985466425344 bytes=33554432 thread=506\n"
 		     "sample time_ns=10000 metric='allocated_bytes' value=6.57309e+08\n"
 		     "sample time_ns=10000 metric='reserved_bytes' value=7.17226e+08\n"
-		     "memory time_ns=11000 event=1 address=64 device=-1 thread=506\n");
+		     "memory time_ns=11000 event=1 address=64 bytes=33554432 device=-1 "
+		     "thread=506\n"
+		     "memory time_ns=10000 event=4 bytes=623754240\n");
 	/* 2021: no address. */
 	assert_event(
 		"{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":1,"
 		"\"args\":{\"Device Type\":0,\"Device Id\":-1,\"Bytes\":4}}",
 		"note: /proc/self/fd/3: 1 events of its allocator have no address and are left "
 		"out\n");
+}
+
+/* The bit 128 is for those who put operations into each other. */
+static void test_flops(void **state)
+{
+	(void)state;
+	assert_event("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"ts\":1,\"dur\":1,"
+		     "\"args\":{\"Input Dims\":[ [5, 6] , [6,7]]}},"
+		     "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"ts\":2,\"dur\":1,"
+		     "\"args\":{\"Input Dims\":[[5, 6], [6, 7]],\"flops\":0}},"
+		     "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"ts\":3,\"dur\":1,"
+		     "\"args\":{\"Input Dims\":[[5, 6], null]}}",
+		     "op site='aten::mm' start_ns=1000 duration_ns=1000 shape='[5,6]x[6,7]' "
+		     "flops=420 unknown=130\n"
+		     "op site='aten::mm' start_ns=2000 duration_ns=1000 shape='[5,6]x[6,7]' "
+		     "unknown=2\n"
+		     "op site='aten::mm' start_ns=3000 duration_ns=1000 shape='[5,6]' unknown=3\n");
 }
 
 static void test_arrows(void **state)
@@ -503,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_calls_and_waits),
 		cmocka_unit_test(test_program),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_flops),
 		cmocka_unit_test(test_arrows),
 		cmocka_unit_test(test_unknown_events_are_counted),
 		cmocka_unit_test(test_top_level),
