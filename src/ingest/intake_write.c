@@ -161,8 +161,8 @@ static void note_unknown(struct intake *intake, const struct intake_process *pro
 	for (size_t i = 0; i < all.n; i++)
 		buf_printf(&line, "%s%s (%" PRIu64 ")", i ? ", " : "", all.v[i].name, all.v[i].n);
 	if (all.n && !line.failed)
-		intake_note(intake, "%s%sevents in categories that are not read: %s.",
-			    file.path, file.colon, line.data);
+		intake_note(intake, "%s%sevents in categories that are not read: %s.", file.path,
+			    file.colon, line.data);
 	buf_release(&line);
 	free(all.v);
 }
