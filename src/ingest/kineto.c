@@ -72,15 +72,17 @@ static const enum record_kind rows_of_class[N_CLASSES][4] = {
 	[CLASS_SET] = { RECORD_SET },
 	[CLASS_RUNTIME] = { RECORD_API },
 	[CLASS_DRIVER] = { RECORD_API },
+	/* And steps: but not so many events are read for those alone. */
 	[CLASS_OP] = { RECORD_OP, RECORD_COLLECTIVE },
 	[CLASS_OLD_OP] = { RECORD_OP, RECORD_STEP, RECORD_COLLECTIVE },
 	[CLASS_ANNOTATION] = { RECORD_RANGE, RECORD_STEP, RECORD_COLLECTIVE },
-	[CLASS_GPU_ANNOTATION] = { RECORD_SPAN },
+	[CLASS_GPU_ANNOTATION] = { RECORD_SPAN, RECORD_STEP },
 	[CLASS_FRAME] = { RECORD_FRAME },
 	[CLASS_INSTANT] = { RECORD_MEMORY, RECORD_SAMPLE, RECORD_MARK },
 	[CLASS_SYNC] = { RECORD_SYNC },
 	[CLASS_OVERHEAD] = { RECORD_SPAN },
 	[CLASS_ARROW] = { RECORD_FLOW },
+	[CLASS_UNKNOWN] = { RECORD_STEP },
 };
 
 static int reader_init(struct reader *r, struct shared *shared)

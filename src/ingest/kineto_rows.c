@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingest/step_rows.h"
+
 static bool is_text(struct text text, const char *is)
 {
 	return text.length == strlen(is) && !memcmp(text.at, is, text.length);
@@ -55,25 +57,23 @@ static void add_api(struct reader *r, const struct event *e, const struct args *
 	part_add(r->part, RECORD_API, &row);
 }
 
-/* "ProfilerStep#12" is the step 12. */
+/* Whether the event is a step by its name. Files of our own have theirs as such, beside the ranges that
+ * they were told by. */
 static bool add_step(struct reader *r, const struct event *e, const struct args *args)
 {
-	static const char before[] = "ProfilerStep#";
 	struct row_step row = { .start_ns = e->time_ns,
 				.duration_ns = e->duration_ns,
 				.recorded = 1 };
-	uint32_t i = sizeof(before) - 1;
 
-	if (!begins_with(e->name, before) || i == e->name.length || e->name.length - i > 18)
+	if (!step_of_name(e->name.at, e->name.length, &row) ||
+	    (r->own && (row.source == STEP_BY_NAME || e->class == CLASS_GPU_ANNOTATION)))
 		return false;
-	for (; i < e->name.length; i++) {
-		if (e->name.at[i] < '0' || e->name.at[i] > '9')
-			return false;
-		row.step = row.step * 10 + (e->name.at[i] - '0');
-	}
+	if (e->class == CLASS_GPU_ANNOTATION)
+		row.source = STEP_ON_DEVICE;
 	fill_extra(r, e, args, RECORD_STEP, &row);
 	part_add(r->part, RECORD_STEP, &row);
-	return true;
+	/* An engine's iteration is a range, too: its name is what people look for. */
+	return row.source == STEP_TOLD;
 }
 
 /* [[1024, 8192], [], [4]] as what Python's side records: [1024,8192]x[4] */
@@ -339,11 +339,9 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		add_api(r, e, args);
 		break;
 	case CLASS_OLD_OP:
-		if (add_step(r, e, args))
-			break;
-		/* fall through */
 	case CLASS_OP:
-		add_op(r, e, args);
+		if (!add_step(r, e, args))
+			add_op(r, e, args);
 		add_host_collective(r, e, args);
 		break;
 	case CLASS_ANNOTATION:
@@ -352,6 +350,7 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		add_host_collective(r, e, args);
 		break;
 	case CLASS_GPU_ANNOTATION:
+		add_step(r, e, args);
 		add_span(r, e, args, &r->lane->gpu_domain, "gpu");
 		break;
 	case CLASS_OVERHEAD:
@@ -370,7 +369,8 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		}
 		break;
 	default:
-		rows_add_unknown(r, e);
+		if (!add_step(r, e, args))
+			rows_add_unknown(r, e);
 		break;
 	}
 }
@@ -410,10 +410,11 @@ void rows_add(struct reader *r, const struct event *e, const struct args *args)
 	}
 	switch (e->phase) {
 	case 'X':
-		if (e->class == CLASS_NONE)
-			part_unknown(r->part, "none", 4, 1);
-		else
+		if (e->class != CLASS_NONE)
 			add_timed(r, e, args);
+		else if (!(e->has & EVENT_TIME) || !(e->has & EVENT_DURATION) ||
+			 e->duration_ns < 0 || !add_step(r, e, args))
+			part_unknown(r->part, "none", 4, 1);
 		break;
 	case 'i':
 	case 'I':

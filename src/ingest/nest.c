@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "ingest/intake_inside.h"
+#include "ingest/step_rows.h"
 
 struct entry {
 	int64_t start_ns, end_ns;
@@ -314,37 +315,13 @@ static int encode_entries(const struct held_rows *held, struct entries *entries,
 	return r;
 }
 
-static int steps_by_start(const void *a, const void *b)
-{
-	const struct row_step *x = a, *y = b;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->step < y->step ? -1 : x->step > y->step;
-}
-
 /* A process does one step after the other. Where several threads tell the same one, each with its own
  * begin and end, the longest counts. */
 static void order_steps(struct intake_process *process, struct held_rows *held)
 {
-	struct row_step *steps = held->rows[HELD_STEP];
-	size_t kept = 0, again = 0;
+	size_t again;
 
-	if (held->n[HELD_STEP])
-		qsort(steps, held->n[HELD_STEP], sizeof(*steps), steps_by_start);
-	for (size_t i = 0; i < held->n[HELD_STEP]; i++) {
-		struct row_step *last = kept ? &steps[kept - 1] : NULL;
-
-		if (last && last->step == steps[i].step &&
-		    steps[i].start_ns < end_of(last->start_ns, last->duration_ns)) {
-			again++;
-			if (steps[i].duration_ns > last->duration_ns)
-				*last = steps[i];
-		} else {
-			steps[kept++] = steps[i];
-		}
-	}
-	held->n[HELD_STEP] = kept;
+	held->n[HELD_STEP] = steps_settle(held->rows[HELD_STEP], held->n[HELD_STEP], &again);
 	if (again)
 		intake_note(process->inside->intake,
 			    "rank %" PRIu32 ": %zu steps that another thread tells, too, and for "

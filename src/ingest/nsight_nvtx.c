@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "ingest/nsight_inside.h"
+#include "ingest/step_rows.h"
 
 const char *const ns_nvtx_columns[NS_NVTX_COLUMNS] = {
 	"start",	"end",	       "eventType",   "text",	    "globalTid",
@@ -112,6 +113,19 @@ static bool end_of(const struct nvtx *n, int64_t rowid, int64_t *ret_duration, u
 	return true;
 }
 
+/* Beside the range, which stays one. */
+static int add_step(const struct nvtx *n, const struct row_range *range)
+{
+	struct row_step row = { .start_ns = range->start_ns,
+				.duration_ns = range->duration_ns,
+				.unfinished = range->unfinished,
+				.recorded = 1 };
+	size_t length;
+	const char *text = text_of(n, &length);
+
+	return step_of_name(text, length, &row) ? part_add(n->seat->part, RECORD_STEP, &row) : 0;
+}
+
 static int add_range(const struct nvtx *n, int64_t rowid)
 {
 	struct row_range row = { .start_ns = n->start_ns, .thread = ns_thread(&n->v[4]) };
@@ -119,7 +133,9 @@ static int add_range(const struct nvtx *n, int64_t rowid)
 
 	if (!end_of(n, rowid, &row.duration_ns, &row.unfinished))
 		return 0;
-	r = site_of(n, &row.site);
+	r = add_step(n, &row);
+	if (r == 0)
+		r = site_of(n, &row.site);
 	if (r < 0)
 		return r;
 	if (!row.site) {

@@ -371,8 +371,9 @@ const struct ns_table ns_tables[] = {
 	{ "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", BIT(RECORD_SYNC), "start", COLUMNS(sync_columns),
 	  sync_row },
 	{ "NVTX_EVENTS",
-	  BIT(RECORD_RANGE) | BIT(RECORD_SPAN) | BIT(RECORD_MARK) | BIT(RECORD_PAYLOAD), "start",
-	  ns_nvtx_columns, NS_NVTX_COLUMNS, ns_nvtx_row },
+	  BIT(RECORD_RANGE) | BIT(RECORD_SPAN) | BIT(RECORD_MARK) | BIT(RECORD_PAYLOAD) |
+		  BIT(RECORD_STEP),
+	  "start", ns_nvtx_columns, NS_NVTX_COLUMNS, ns_nvtx_row },
 	{ "OSRT_API", BIT(RECORD_OS_CALL), "start", COLUMNS(os_columns), os_row },
 	{ "GPU_METRICS", BIT(RECORD_SAMPLE), "timestamp", COLUMNS(metric_columns), metric_row },
 	{ "CUDA_GPU_MEMORY_USAGE_EVENTS", BIT(RECORD_DEVICE_MEMORY), "start",

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ingest/step_rows.h"
 #include "moescope.h"
 
 static const struct {
@@ -29,6 +30,7 @@ static int is_frame(char c)
 
 uint8_t phase_of_name(const char *name)
 {
+	struct row_step step = { 0 };
 	size_t length;
 
 	/* As PyTorch's optimizers and loaders name themselves. */
@@ -36,6 +38,10 @@ uint8_t phase_of_name(const char *name)
 		return MOESCOPE_OPTIMIZER;
 	if (!strncmp(name, "enumerate(DataLoader)#", 22))
 		return MOESCOPE_DATA;
+	if (step_of_name(name, strlen(name), &step))
+		return step.stage == STEP_PREFILL  ? MOESCOPE_PREFILL
+		       : step.stage == STEP_DECODE ? MOESCOPE_DECODE
+						   : MOESCOPE_PHASE_NONE;
 	while (is_frame(*name))
 		name++;
 	length = strlen(name);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "ingest/step_rows.h"
 #include "ingest/torch_memory_inside.h"
 
-#define STEP_PREFIX "ProfilerStep#"
 /* Far beyond what programs do; they bound the search for the beginning of what ends. */
 #define MAX_BEGUN 1024
 #define MAX_NAME 512
@@ -37,39 +37,24 @@ bool torch_time(struct pickle_value time_us, int64_t *ret_ns)
 	return true;
 }
 
-/* The number of a step; -1: it is none. */
-static int64_t step_number(struct pickle_value name)
-{
-	size_t prefix = strlen(STEP_PREFIX);
-	int64_t number = 0;
-
-	if (name.length <= prefix || name.length > prefix + 18 ||
-	    memcmp(name.text, STEP_PREFIX, prefix) != 0)
-		return -1;
-	for (size_t i = prefix; i < name.length; i++) {
-		if (name.text[i] < '0' || name.text[i] > '9')
-			return -1;
-		number = number * 10 + name.text[i] - '0';
-	}
-	return number;
-}
-
 static int add(struct annotations *a, const struct begun *begun, int64_t end_ns, bool unfinished)
 {
 	int64_t duration_ns = end_ns > begun->start_ns ? end_ns - begun->start_ns : 0;
-	int64_t step = step_number(begun->name);
 	struct row_range range = { .start_ns = begun->start_ns,
 				   .duration_ns = duration_ns,
 				   .thread = TORCH_THREAD,
 				   .unfinished = unfinished };
-	struct row_step row = { .step = step,
-				.start_ns = begun->start_ns,
+	struct row_step row = { .start_ns = begun->start_ns,
 				.duration_ns = duration_ns,
 				.recorded = 1,
 				.unfinished = unfinished };
 
-	if (step >= 0)
-		return part_add(a->part, RECORD_STEP, &row);
+	if (step_of_name(begun->name.text, begun->name.length, &row)) {
+		int r = part_add(a->part, RECORD_STEP, &row);
+
+		if (r < 0 || row.source == STEP_TOLD)
+			return r;
+	}
 	range.site = part_site(a->part, part_string(a->part, begun->name.text, begun->name.length));
 	return part_add(a->part, RECORD_RANGE, &range);
 }

@@ -61,6 +61,18 @@ static void put_steps(struct trace *t)
 			EXTRA(t, "unfinished");
 			emit_uint(&t->out, step->unfinished[i]);
 		}
+		if (step->source[i]) {
+			EXTRA(t, "source");
+			emit_uint(&t->out, step->source[i]);
+		}
+		if (step->stage[i]) {
+			EXTRA(t, "stage");
+			emit_uint(&t->out, step->stage[i]);
+		}
+		if (step->batch[i]) {
+			EXTRA(t, "batch");
+			emit_uint(&t->out, step->batch[i]);
+		}
 		args_end(t);
 	}
 }

@@ -99,6 +99,8 @@ enum perfetto_category { CATEGORY_ROW = STACK_KINDS, CATEGORY_NOTE, CATEGORIES }
 	ARG(tokens)                                                                                \
 	ARG(recorded)                                                                              \
 	ARG(probe)                                                                                 \
+	ARG(stage)                                                                                 \
+	ARG(batch)                                                                                 \
 	ARG(thread)                                                                                \
 	ARG(end_thread)                                                                            \
 	ARG(domain)                                                                                \

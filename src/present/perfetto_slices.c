@@ -157,6 +157,10 @@ static uint8_t *step_args(const struct run *run, uint8_t *at, size_t row)
 	at = perfetto_annotate(at, ARG_recorded + 1, ANNOTATION_BOOL, step->recorded[row] != 0);
 	if (step->probe[row])
 		at = perfetto_arg(at, ARG_probe, step->probe[row]);
+	if (step->stage[row])
+		at = perfetto_arg(at, ARG_stage, step->stage[row]);
+	if (step->batch[row])
+		at = perfetto_arg(at, ARG_batch, step->batch[row]);
 	return step->unfinished[row] ? true_arg(at, ARG_unfinished) : at;
 }
 

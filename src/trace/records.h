@@ -128,7 +128,9 @@
 #define OP_FLOPS_UNKNOWN 1
 #define OP_BYTES_UNKNOWN 2
 /* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was
- * not given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. */
+ * not given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. source:
+ * enum step_source. stage: enum step_stage. batch: requests; 0: not told. The row fits where it did
+ * before the last three, so that older buffer files are read. */
 #define RECORD_COLUMNS_step(C, L, B)                                                               \
 	C(1, step, I64, DELTA)                                                                     \
 	C(2, start_ns, I64, START)                                                                 \
@@ -137,7 +139,18 @@
 	C(5, tokens_known, U8, PLAIN)                                                              \
 	C(6, recorded, U8, PLAIN)                                                                  \
 	C(7, probe, U8, PLAIN)                                                                     \
-	C(8, unfinished, U8, PLAIN)
+	C(8, unfinished, U8, PLAIN)                                                                \
+	C(9, source, U8, PLAIN)                                                                    \
+	C(10, stage, U8, PLAIN)                                                                    \
+	C(11, batch, U16, PLAIN)
+/* Who said that this is a step. */
+enum step_source {
+	STEP_TOLD = 0,	    /* the program, to its profiler */
+	STEP_BY_NAME = 1,   /* the name of a range, as inference engines give it */
+	STEP_ON_DEVICE = 2, /* the same, and only the device's side of the range is there */
+	STEP_REPEATED = 3,  /* nobody: the work repeats there; an estimate */
+};
+enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 /* An allocation (event 0) or free (event 1; bytes 0: not told) in the program's own allocator; what
  * that took from the driver (2) and gave back (3); what was live in it before the first of its events
  * here (4, without an address). */
