@@ -17,6 +17,20 @@
 #define MAD_TO_STD 1.4826 /* of a normal distribution */
 #define OUTLIER_SHARE 0.10
 
+const char *step_stage_name(unsigned int stage)
+{
+	static const char *const names[] = { "", "prefill", "decode", "mixed" };
+
+	return stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "";
+}
+
+const char *step_source_name(unsigned int source)
+{
+	static const char *const names[] = { "program", "range", "device_range", "repetition" };
+
+	return source < sizeof(names) / sizeof(names[0]) ? names[source] : "unknown";
+}
+
 static void fill_row(const struct run *run, size_t i, struct step_row *row)
 {
 	const struct table_step *step = &run->step;
@@ -30,6 +44,9 @@ static void fill_row(const struct run *run, size_t i, struct step_row *row)
 		.recorded = step->recorded[i],
 		.unfinished = step->unfinished[i],
 		.probe = step->probe[i],
+		.source = step->source[i],
+		.stage = step->stage[i],
+		.batch = step->batch[i],
 	};
 	if (!step->tokens_known[i]) {
 		row->tokens = value_absent("the program did not give the tokens of this step");

@@ -25,7 +25,8 @@ struct step_row {
 	uint32_t rank;
 	int64_t start_ns, duration_ns;
 	bool recorded, unfinished, outlier;
-	uint8_t probe;
+	uint8_t probe, source, stage;  /* enum step_source, enum step_stage */
+	uint16_t batch;		       /* requests; 0: not told */
 	bool phases_known;	       /* recorded, and at least one range with a phase in it */
 	int64_t phase_ns[STEP_PHASES]; /* [0]: other, the time outside all phases */
 	struct value tokens, tokens_per_s;
@@ -53,6 +54,10 @@ struct steps {
 	/* Finished steps that starting up made long, and the others; see steady.h. */
 	struct stats_summary starting, steady;
 };
+
+const char *step_stage_name(unsigned int stage); /* "prefill" "decode" "mixed"; "" */
+const char *step_source_name(
+	unsigned int source); /* "program" "range" "device_range" "repetition" */
 
 int steps_analyze(const struct run *run, const struct selection *sel, struct steps *ret_steps);
 void steps_release(struct steps *steps);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyze/iterations.h"
+#include "analyze/kernel_name.h"
 #include "cmd/command.h"
 #include "cmd/foreign.h"
 #include "cmd/output.h"
@@ -149,6 +151,31 @@ static int load(const char *path, const struct run_want *want, struct run **ret_
 	return r ? foreign_load(path, want, ret_run, err) : run_load(path, want, ret_run, err);
 }
 
+/* A run in which nobody marked steps gets those that are found by repetition. */
+static int find_steps(struct run *run, const struct run_want *want)
+{
+	const uint64_t needed = WANT(STEP) | WANT(KERNEL) | WANT(API) | WANT(RANGE);
+	struct iterations found;
+	char *brief = NULL, *by = NULL;
+	int r;
+
+	if ((want->kinds & needed) != needed || run->step.n || !run->kernel.n)
+		return 0;
+	r = iterations_find(run, &found);
+	if (r < 0 || !found.anchor)
+		return r;
+	r = kernel_short_name(found.anchor, &brief);
+	if (r >= 0 &&
+	    asprintf(&by, "repetition of %s, %.0f kernels each", brief, found.kernels) < 0)
+		r = -ENOMEM;
+	if (r >= 0)
+		r = run_add_steps(run, found.steps, found.shards, found.n, by);
+	free(brief);
+	free(by);
+	iterations_release(&found);
+	return r;
+}
+
 int run_open_part(const char *given, const struct run_want *want, struct run **ret_run)
 {
 	struct err err = { "" };
@@ -164,6 +191,11 @@ int run_open_part(const char *given, const struct run_want *want, struct run **r
 	snprintf(what, sizeof(what), "reading %s", path);
 	progress_begin(what);
 	r = load(path, want, ret_run, &err);
+	if (r >= 0) {
+		r = find_steps(*ret_run, want);
+		if (r < 0)
+			run_free(*ret_run);
+	}
 	progress_end();
 	if (r < 0)
 		fail("%s", err.message[0] ? err.message : strerror(-r));

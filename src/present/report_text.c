@@ -202,6 +202,7 @@ static void steps_text(const struct scene *scene, FILE *out)
 		s->all.n == 1 ? "" : "s", format_ns(s->all.mean).text, format_ns(s->all.p50).text,
 		format_ns(s->all.p95).text, format_ns(s->all.p99).text,
 		format_pct(100 * s->all.cv).text);
+	scene_steps_source(scene, 2, out);
 	if (s->tokens_per_s.known)
 		fprintf(out, "  %s tokens/s, %s tokens in all\n",
 			format_count(s->tokens_per_s.v).text, format_count(s->tokens.v).text);

@@ -414,3 +414,30 @@ size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
 	n += trouble_notes(scene, count_only, out);
 	return n;
 }
+
+void scene_steps_source(const struct scene *scene, int indent, FILE *out)
+{
+	const struct steps *s = &scene->f->steps;
+	size_t of_stage[STEP_MIXED + 1] = { 0 }, stages = 0;
+	unsigned int source = s->n ? s->rows[0].source : STEP_TOLD;
+
+	if (source == STEP_REPEATED && scene->run->steps_found) {
+		fprintf(out, "%*sest.: nobody marks steps; found by ", indent, "");
+		text_fit(out, scene->run->steps_found, strlen(scene->run->steps_found), false,
+			 scene->options->utf8);
+		fputc('\n', out);
+	} else if (source == STEP_BY_NAME) {
+		fprintf(out, "%*sby the names of the engine's ranges\n", indent, "");
+	} else if (source == STEP_ON_DEVICE) {
+		fprintf(out, "%*sby the names of ranges on the device, with its times\n", indent,
+			"");
+	}
+	for (size_t i = 0; i < s->n; i++)
+		of_stage[s->rows[i].stage <= STEP_MIXED ? s->rows[i].stage : 0]++;
+	for (unsigned int stage = STEP_PREFILL; stage <= STEP_MIXED; stage++)
+		if (of_stage[stage])
+			fprintf(out, "%*s%zu %s", stages++ ? 2 : indent, "", of_stage[stage],
+				step_stage_name(stage));
+	if (stages)
+		fputc('\n', out);
+}

@@ -81,4 +81,7 @@ int scene_heat_strip(const struct scene *scene, const uint64_t *n, uint32_t expe
 void scene_phase_bar(const struct scene *scene, int width, FILE *out);
 void scene_phase_legend(const struct scene *scene, int indent, FILE *out);
 
+/* A line that says who marked the steps, where it was not the program itself. */
+void scene_steps_source(const struct scene *scene, int indent, FILE *out);
+
 #endif

@@ -10,23 +10,50 @@
 #include "present/scene.h"
 #include "present/slow_text.h"
 
-static const struct grid_column columns[] = {
-	{ .key = "step", .title = "step", .unit = GRID_INT },
-	{ .key = "rank", .title = "rank", .unit = GRID_INT },
-	{ .key = "start_ns", .title = "start", .unit = GRID_NS },
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
-	{ .key = "forward_ns", .title = "forward", .unit = GRID_NS, .data_only_when_set = true },
-	{ .key = "backward_ns", .title = "backward", .unit = GRID_NS, .data_only_when_set = true },
-	{ .key = "optimizer_ns", .title = "optim.", .unit = GRID_NS, .data_only_when_set = true },
-	{ .key = "data_ns", .title = "data", .unit = GRID_NS, .data_only_when_set = true },
-	{ .key = "tokens", .unit = GRID_COUNT },
-	{ .key = "tokens_per_s", .title = "tokens/s", .unit = GRID_COUNT },
-	{ .key = "recorded", .unit = GRID_INT },
-	{ .key = "unfinished", .unit = GRID_INT },
-	{ .key = "outlier", .unit = GRID_INT },
-	{ .key = "probe", .unit = GRID_INT },
-	{ .key = "device_covered", .unit = GRID_INT },
-};
+/* An engine tells the batch of a step, a training its phases. */
+#define COLUMNS(engine)                                                                            \
+	{                                                                                          \
+		{ .key = "step", .title = "step", .unit = GRID_INT },                              \
+			{ .key = "rank", .title = "rank", .unit = GRID_INT },                      \
+			{ .key = "start_ns", .title = "start", .unit = GRID_NS },                  \
+			{ .key = "time_ns", .title = "time", .unit = GRID_NS },                    \
+			{ .key = "forward_ns",                                                     \
+			  .title = (engine) ? NULL : "forward",                                    \
+			  .unit = GRID_NS,                                                         \
+			  .data_only_when_set = true },                                            \
+			{ .key = "backward_ns",                                                    \
+			  .title = (engine) ? NULL : "backward",                                   \
+			  .unit = GRID_NS,                                                         \
+			  .data_only_when_set = true },                                            \
+			{ .key = "optimizer_ns",                                                   \
+			  .title = (engine) ? NULL : "optim.",                                     \
+			  .unit = GRID_NS,                                                         \
+			  .data_only_when_set = true },                                            \
+			{ .key = "data_ns",                                                        \
+			  .title = (engine) ? NULL : "data",                                       \
+			  .unit = GRID_NS,                                                         \
+			  .data_only_when_set = true },                                            \
+			{ .key = "stage",                                                          \
+			  .title = (engine) ? "stage" : NULL,                                      \
+			  .unit = GRID_TEXT,                                                       \
+			  .data_only_when_set = true },                                            \
+			{ .key = "batch",                                                          \
+			  .title = (engine) ? "batch" : NULL,                                      \
+			  .unit = GRID_INT,                                                        \
+			  .data_only_when_set = true },                                            \
+			{ .key = "tokens",                                                         \
+			  .title = (engine) ? "tokens" : NULL,                                     \
+			  .unit = GRID_COUNT },                                                    \
+			{ .key = "tokens_per_s", .title = "tokens/s", .unit = GRID_COUNT },        \
+			{ .key = "recorded", .unit = GRID_INT },                                   \
+			{ .key = "unfinished", .unit = GRID_INT },                                 \
+			{ .key = "outlier", .unit = GRID_INT },                                    \
+			{ .key = "source", .unit = GRID_TEXT },                                    \
+			{ .key = "probe", .unit = GRID_INT },                                      \
+			{ .key = "device_covered", .unit = GRID_INT },                             \
+	}
+
+static const struct grid_column columns[] = COLUMNS(false), engine_columns[] = COLUMNS(true);
 
 static struct cell phase_cell(const struct step_row *row, unsigned int phase)
 {
@@ -34,11 +61,20 @@ static struct cell phase_cell(const struct step_row *row, unsigned int phase)
 				 : cell_absent("no range in this step names a phase");
 }
 
+static bool is_engine(const struct steps *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->rows[i].batch)
+			return true;
+	return false;
+}
+
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	const struct coverage *c = &scene->f->coverage;
 
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
+	grid_init(grid, is_engine(&scene->f->steps) ? engine_columns : columns,
+		  sizeof(columns) / sizeof(columns[0]));
 	for (size_t i = 0; i < scene->f->steps.n; i++) {
 		const struct step_row *row = &scene->f->steps.rows[i];
 		struct cell *cell = grid_add(grid, row);
@@ -53,11 +89,15 @@ static int fill(const struct scene *scene, struct grid *grid)
 		*cell++ = phase_cell(row, MOESCOPE_BACKWARD);
 		*cell++ = phase_cell(row, MOESCOPE_OPTIMIZER);
 		*cell++ = phase_cell(row, MOESCOPE_DATA);
+		*cell++ = row->stage ? cell_text(step_stage_name(row->stage))
+				     : cell_absent("no range names it");
+		*cell++ = row->batch ? cell_uint(row->batch) : cell_absent("no range names it");
 		*cell++ = cell_value(row->tokens);
 		*cell++ = cell_value(row->tokens_per_s);
 		*cell++ = cell_bool(row->recorded);
 		*cell++ = cell_bool(row->unfinished);
 		*cell++ = cell_bool(row->outlier);
+		*cell++ = cell_text(step_source_name(row->source));
 		*cell++ = cell_uint(row->probe);
 		*cell++ = c->watched_ns > 0 ? cell_bool(coverage_has_step(c, scene->run, row->row))
 					    : cell_value(c->coverage_pct);
@@ -122,6 +162,9 @@ static void summary(struct json *json, const char *key, const struct stats_summa
 static void total(const struct scene *scene, struct json *json)
 {
 	const struct steps *s = &scene->f->steps;
+	struct cell found_by = scene->run->steps_found
+				       ? cell_text(scene->run->steps_found)
+				       : cell_absent(s->n ? "steps are marked" : "there are none");
 
 	summary(json, "time", &s->all);
 	summary(json, "time_recorded", &s->recorded);
@@ -156,6 +199,9 @@ static void total(const struct scene *scene, struct json *json)
 	json_string(json, "all finished steps count; none is left out as warm-up");
 	grid_json_value(json, "warmup_mean_ns", s->warmup_mean_ns);
 	grid_json_value(json, "warmup_ratio", s->warmup_ratio);
+	json_key(json, "source");
+	json_string(json, s->n ? step_source_name(s->rows[0].source) : "none");
+	grid_json_cell(json, "found_by", &found_by);
 	slow_json(scene, json);
 }
 
@@ -168,7 +214,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 	if (!grid->n) {
 		fputs(run_is_foreign(scene->run)
-			      ? "  no steps in this run or window: the imported file marks none\n"
+			      ? "  no steps in this run or window: the imported file marks none, "
+				"and no kernels repeat clearly enough\n"
 			      : "  no steps in this run or window: the program marks them with "
 				"moescope_step()\n",
 		      out);
@@ -179,6 +226,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 			format_ns(s->all.mean).text, format_ns(s->all.p50).text,
 			format_ns(s->all.p95).text, format_ns(s->all.p99).text,
 			format_pct(100 * s->all.cv).text);
+	scene_steps_source(scene, 2, out);
 	if (s->n_phased) {
 		fputs("  ", out);
 		scene_phase_bar(scene, layout.width - 4, out);

@@ -91,12 +91,12 @@ static int render_efficiency(const struct run *run, const struct present_options
 	(WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | WANT(RANGE) | WANT(OP) | WANT(STEP) | \
 	 WANT(GRAPH_NODE) | WANT(GEAR) | WANT(DEVICE))
 
-/* Without what only rows by stream, context or graph are made of. */
+/* Without what only rows by context or graph are made of; streams are for iterations.h. */
 #define KERNEL_COLUMNS                                                                             \
 	(WANT_COLUMN(kernel, launch) | WANT_COLUMN(kernel, start_ns) |                             \
 	 WANT_COLUMN(kernel, duration_ns) | WANT_COLUMN(kernel, device) |                          \
 	 WANT_COLUMN(kernel, correlation) | WANT_COLUMN(kernel, untimed) |                         \
-	 WANT_COLUMN(kernel, graph_node))
+	 WANT_COLUMN(kernel, graph_node) | WANT_COLUMN(kernel, stream))
 
 /* What finds the call of a kernel, and says what it cost. */
 #define CALL_COLUMNS                                                                               \

@@ -452,11 +452,42 @@ int run_refresh(struct run *run, uint64_t *ret_new, struct err *err)
 	return 0;
 }
 
+int run_add_steps(struct run *run, const struct row_step *steps, const uint16_t *shards, size_t n,
+		  const char *by)
+{
+	const struct kind_desc *desc = kind_desc(RECORD_STEP);
+	size_t *rows = room_rows(run, RECORD_STEP), before = *rows;
+	uint16_t *to_shards;
+	int r = room_reserve(run, RECORD_STEP, before + n);
+	char *text = r < 0 ? NULL : strdup(by);
+
+	if (!text)
+		return -ENOMEM;
+	free(run->steps_found);
+	run->steps_found = text;
+	memcpy(&to_shards, room_slot(run, RECORD_STEP, 1), sizeof(to_shards));
+	memcpy(to_shards + before, shards, n * sizeof(*shards));
+	for (unsigned int c = 0; c < desc->n_columns; c++) {
+		size_t size = column_type_size(desc->columns[c].type);
+		char *to;
+
+		if (!room_wanted(run, RECORD_STEP, c))
+			continue;
+		memcpy(&to, room_slot(run, RECORD_STEP, 2 + c), sizeof(to));
+		for (size_t i = 0; i < n; i++)
+			memcpy(to + (before + i) * size,
+			       (const char *)&steps[i] + desc->columns[c].row_offset, size);
+	}
+	*rows = before + n;
+	return 0;
+}
+
 void run_free(struct run *run)
 {
 	if (!run)
 		return;
 	room_free(run);
+	free(run->steps_found);
 	for (size_t s = 0; s < run->n_shards; s++) {
 		shard_reader_free(run->shards[s].reader);
 		free(run->shards[s].path);

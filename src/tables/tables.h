@@ -124,6 +124,7 @@ struct run {
 	struct loss loss; /* sum over the shards */
 	int64_t start_ns; /* smallest and largest time over the shards; both 0 when empty */
 	int64_t end_ns;
+	char *steps_found; /* nobody marked steps: by what those of the table were found; or NULL */
 #define KIND(id, NAME, name) struct table_##name name;
 	RECORD_KINDS(KIND) /* string, site and launch stay empty: use run_string and so on */
 #undef KIND
@@ -160,6 +161,10 @@ void run_free(struct run *run);
 /* Follows a run that grows: appends new rows to the tables, opens new shards, reads run.json
  * again. Column pointers may move. *ret_new: rows gained. */
 int run_refresh(struct run *run, uint64_t *ret_new, struct err *err);
+
+/* Steps that are not on disk, for a run that has none; by: what they were found by. -ENOMEM. */
+int run_add_steps(struct run *run, const struct row_step *steps, const uint16_t *shards, size_t n,
+		  const char *by);
 
 /* Rows of a kind on disk, loaded or not. */
 uint64_t run_rows(const struct run *run, enum record_kind kind);
