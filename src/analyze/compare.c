@@ -171,7 +171,7 @@ static double statistic(const struct sample *s, enum figure_statistic kind)
 }
 
 static int contrast(const struct sample *a, const struct sample *b, enum figure_statistic kind,
-		    struct difference *d)
+		    bool whole, struct difference *d)
 {
 	struct moments m_a, m_b;
 	struct contrast c;
@@ -186,14 +186,15 @@ static int contrast(const struct sample *a, const struct sample *b, enum figure_
 		c = contrast_means(&m_a, &m_b);
 	} else if (kind == FIGURE_ONE) {
 		difference_untested(d, stats_mean(a->values, a->n_values),
-				    stats_mean(b->values, b->n_values),
-				    "a run has one value; three runs of each side make a test");
+				    stats_mean(b->values, b->n_values), COMPARE_WHOLE_UNTESTED);
 		if (d->diff.v == 0)
 			d->verdict = COMPARE_SAME;
 		return 0;
 	} else if (a->n < COMPARE_STEPS_MIN || b->n < COMPARE_STEPS_MIN) {
 		difference_untested(d, statistic(a, kind), statistic(b, kind),
-				    "fewer than 5 figures on a side");
+				    whole ? COMPARE_WHOLE_UNTESTED : COMPARE_FEW);
+		if (whole && d->diff.v == 0)
+			d->verdict = COMPARE_SAME;
 		return 0;
 	} else if (kind == FIGURE_MEDIAN) {
 		r = contrast_medians(a->x, a->n, b->x, b->n, &c);
@@ -219,7 +220,7 @@ static int compare_figure(const struct compare_pair *pair, struct compare_figure
 		enum figure_statistic kind = compare_metrics[figure->metric].statistic;
 
 		if (a.n_values && b.n_values) {
-			r = contrast(&a, &b, kind, &figure->d);
+			r = contrast(&a, &b, kind, pair->whole, &figure->d);
 		} else {
 			figure->d = difference_absent(a.n_values ? b.reason : a.reason);
 			if (a.n_values)
@@ -310,6 +311,14 @@ static int compare_pair(struct compare_pair *pair)
 	return r < 0 ? r : compare_fill_rows(pair);
 }
 
+static bool is_whole(const struct compare_group *group)
+{
+	for (size_t i = 0; i < group->n; i++)
+		if (group->runs[i].whole)
+			return true;
+	return false;
+}
+
 int compare_groups(const struct compare_group *groups, size_t n, struct comparison *ret_comparison)
 {
 	struct comparison c = { .groups = groups, .n_groups = n };
@@ -318,7 +327,10 @@ int compare_groups(const struct compare_group *groups, size_t n, struct comparis
 	c.pairs = calloc(n, sizeof(*c.pairs));
 	r = c.pairs ? compare_fill_facts(&c) : -ENOMEM;
 	for (size_t i = 1; r >= 0 && i < n; i++) {
-		c.pairs[i - 1] = (struct compare_pair){ .base = &groups[0], .other = &groups[i] };
+		c.pairs[i - 1] = (struct compare_pair){ .base = &groups[0],
+							.other = &groups[i],
+							.whole = is_whole(&groups[0]) ||
+								 is_whole(&groups[i]) };
 		r = compare_pair(&c.pairs[i - 1]);
 	}
 	if (r < 0) {
@@ -333,8 +345,8 @@ void comparison_release(struct comparison *c)
 {
 	for (size_t i = 0; c->pairs && i + 1 < c->n_groups; i++) {
 		free(c->pairs[i].figures);
-		free(c->pairs[i].kernels.rows);
-		free(c->pairs[i].host.rows);
+		for (int t = 0; t < COMPARE_TABLES; t++)
+			free(c->pairs[i].tables[t].rows);
 	}
 	for (size_t i = 0; i < c->n_facts; i++) {
 		for (size_t g = 0; c->facts[i].values && g < c->n_groups; g++)

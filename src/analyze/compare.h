@@ -7,6 +7,8 @@
  *          differs from run to run is in the interval
  *   steps  else: the steps of the runs of a group one after the other, with their autocorrelation
  *          (compare_stats.h). Differences from run to run are not known then.
+ *   whole  runs without steps: each is one figure, of which a single one has no interval. The calls of
+ *          a kernel are many, so that the time of one call has a test.
  *
  * A difference is called better or worse when its 95% interval leaves out 0, p is at most 0.05 and it
  * is more than COMPARE_RESOLUTION_PCT; else it is noise. Where one figure has many rows (layers,
@@ -18,6 +20,8 @@
 #include "analyze/digest.h"
 
 #define COMPARE_RESOLUTION_PCT 0.5
+#define COMPARE_FEW "fewer than 5 figures on a side"
+#define COMPARE_WHOLE_UNTESTED "a run has one value; three runs of each side make a test"
 
 /* Repeated runs of one configuration. */
 struct compare_group {
@@ -58,8 +62,10 @@ struct compare_row {
 	const char *name, *short_name; /* live in a digest */
 	bool is_op, is_new, is_gone;
 	struct value count_a, count_b; /* a step */
-	struct difference d;	       /* of the time a step */
-	struct value explains_pct;     /* diff over the difference of the mean step time */
+	struct difference d;	       /* of the time a step, or of the whole run */
+	struct difference call;	       /* of the mean time of one of them, over all of them */
+	/* diff over the difference of the mean step time; of whole runs of their kernel time */
+	struct value explains_pct;
 };
 
 struct compare_rows {
@@ -72,7 +78,8 @@ struct compare_pair {
 	const struct compare_group *base, *other;
 	struct compare_figure *figures; /* in the order of the metrics */
 	size_t n;
-	struct compare_rows kernels, host;
+	bool whole; /* runs without steps: each is one figure */
+	struct compare_rows tables[COMPARE_TABLES];
 };
 
 /* Something that is not the same in all groups. values: one a group; all owned. */
@@ -90,7 +97,8 @@ struct comparison {
 	size_t n_facts;
 };
 
-/* At least two groups of at least one run; they must outlive the comparison. */
+/* At least two groups of at least one run, all of them whole or none; they must outlive the
+ * comparison. */
 int compare_groups(const struct compare_group *groups, size_t n, struct comparison *ret_comparison);
 void comparison_release(struct comparison *comparison);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 const struct compare_metric compare_metrics[COMPARE_METRICS] = {
+	[COMPARE_RUN_TIME] = { "run_time", FIGURE_NS, FIGURE_ONE, .speed = true },
 	[COMPARE_STEP_TIME] = { "step_time", FIGURE_NS, FIGURE_MEDIAN, .speed = true },
 	[COMPARE_STEP_TIME_MEAN] = { "step_time_mean", FIGURE_NS, FIGURE_MEAN, .speed = true },
 	[COMPARE_TOKENS_PER_S] = { "tokens_per_s", FIGURE_RATE, FIGURE_MEDIAN,

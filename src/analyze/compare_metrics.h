@@ -15,6 +15,7 @@ enum figure_unit { FIGURE_NS, FIGURE_COUNT, FIGURE_BYTES, FIGURE_PCT, FIGURE_RAT
 enum figure_statistic { FIGURE_MEDIAN, FIGURE_MEAN, FIGURE_ONE };
 
 enum compare_metric_id {
+	COMPARE_RUN_TIME, /* without steps; with them the next ones */
 	COMPARE_STEP_TIME,
 	COMPARE_STEP_TIME_MEAN,
 	COMPARE_TOKENS_PER_S,

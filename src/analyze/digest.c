@@ -128,6 +128,38 @@ static void number_units(struct digest_builder *b, const struct entry *entries)
 	}
 }
 
+/* Processes that did something: what is summed over them is divided by their number. */
+static size_t count_ranks(const struct run *run)
+{
+	size_t n = 0;
+
+	for (size_t s = 0; s < run->n_shards; s++) {
+		bool found = false;
+
+		for (size_t i = 0; i < run->kernel.n && !found; i++)
+			found = run->kernel.shard[i] == s;
+		for (size_t i = 0; !run->kernel.n && i < run->op.n && !found; i++)
+			found = run->op.shard[i] == s;
+		for (size_t i = 0; !run->kernel.n && i < run->range.n && !found; i++)
+			found = run->range.shard[i] == s;
+		n += found;
+	}
+	return n ? n : 1;
+}
+
+static int whole_unit(struct digest_builder *b)
+{
+	b->units = calloc(1, sizeof(*b->units));
+	b->covered_at = calloc(1, sizeof(*b->covered_at));
+	b->recorded_at = calloc(1, sizeof(*b->recorded_at));
+	if (!b->units || !b->covered_at || !b->recorded_at)
+		return -ENOMEM;
+	b->units[0] = (struct digest_unit){ .recorded = true, .covered = true };
+	b->n_units = b->n_covered = b->n_recorded = 1;
+	b->ranks = count_ranks(b->run);
+	return 0;
+}
+
 int digest_units(struct digest_builder *b)
 {
 	size_t most = b->steps.n + 1;
@@ -162,6 +194,16 @@ int digest_units(struct digest_builder *b)
 	b->digest->steps = b->n_units;
 	b->digest->covered = b->has_device ? b->n_covered : 0;
 	return 0;
+}
+
+static void release_units(struct digest_builder *b)
+{
+	free(b->units);
+	free(b->unit_of);
+	free(b->covered_at);
+	free(b->recorded_at);
+	b->units = NULL;
+	b->unit_of = b->covered_at = b->recorded_at = NULL;
 }
 
 static struct value statistic_of(enum figure_statistic statistic, const double *x, size_t n)
@@ -213,6 +255,13 @@ static int by_metric(const void *a, const void *b)
 	return strcmp(x->of, y->of);
 }
 
+/* Something was recorded, and no step that can be used. A window that holds no step holds nothing. */
+static bool is_for_whole(const struct digest_builder *b)
+{
+	return !b->n_units && !selection_is_window(b->sel) &&
+	       (b->has_device || b->run->op.n || b->run->range.n);
+}
+
 static int prepare(struct digest_builder *b)
 {
 	const struct run *run = b->run;
@@ -227,18 +276,27 @@ static int prepare(struct digest_builder *b)
 		r = step_index_init(&b->index, run);
 	if (r >= 0)
 		r = digest_units(b);
+	b->digest->has_steps = r >= 0 && b->n_units;
+	b->whole = b->whole || (r >= 0 && is_for_whole(b));
+	b->digest->whole = b->whole;
+	if (r >= 0 && b->whole) {
+		release_units(b);
+		b->digest->steps = b->digest->covered = b->digest->warmup = 0;
+		r = whole_unit(b);
+	}
 	b->digest->name = strdup(run->info.name);
 	b->digest->path = strdup(run->info.path);
 	return r < 0 || (b->digest->name && b->digest->path) ? r : -ENOMEM;
 }
 
-int digest_take(const struct run *run, const struct selection *sel, struct run_digest *ret_digest)
+static int take(const struct run *run, const struct selection *sel, bool whole,
+		struct run_digest *ret_digest)
 {
 	struct run_digest digest = { 0 };
-	struct digest_builder b = { .run = run, .sel = sel, .digest = &digest };
+	struct digest_builder b = { .run = run, .sel = sel, .whole = whole, .digest = &digest };
 	int (*const parts[])(struct digest_builder *) = { prepare,	  digest_steps,
 							  digest_program, digest_device,
-							  digest_idle,	  digest_kernels,
+							  digest_kernels, digest_idle,
 							  digest_host,	  digest_facts };
 	int r = 0;
 
@@ -251,17 +309,28 @@ int digest_take(const struct run *run, const struct selection *sel, struct run_d
 	coverage_release(&b.coverage);
 	steps_release(&b.steps);
 	step_index_release(&b.index);
-	free(b.units);
-	free(b.unit_of);
-	free(b.covered_at);
-	free(b.recorded_at);
+	release_units(&b);
 	free(b.kernel_at);
+	free(b.kernel_path);
+	attribution_release(&b.at);
 	if (r < 0) {
 		digest_release(&digest);
 		return r;
 	}
 	*ret_digest = digest;
 	return 0;
+}
+
+int digest_take(const struct run *run, const struct selection *sel, struct run_digest *ret_digest)
+{
+	return take(run, sel, false, ret_digest);
+}
+
+int digest_take_whole(const struct run *run, struct run_digest *ret_digest)
+{
+	const struct selection all = SELECT_ALL;
+
+	return take(run, &all, true, ret_digest);
 }
 
 static void rows_release(struct digest_rows *rows)
@@ -278,8 +347,8 @@ void digest_release(struct run_digest *digest)
 	for (size_t i = 0; i < digest->n; i++)
 		free(digest->figures[i].x);
 	free(digest->figures);
-	rows_release(&digest->kernels);
-	rows_release(&digest->host);
+	for (int i = 0; i < COMPARE_TABLES; i++)
+		rows_release(&digest->tables[i]);
 	for (size_t i = 0; i < digest->n_facts; i++) {
 		free(digest->facts[i].key);
 		free(digest->facts[i].value);

@@ -8,6 +8,9 @@
  * ranks, tokens their sum. Left out are steps that not every rank has finished and, when no steps
  * were chosen, the first ones as warm-up (steps.h). Figures from device records are those of steps
  * that were recorded and covered wholly (coverage.h) on every rank.
+ *
+ * Whole: a run without steps is taken as one figure, everything that was recorded, per rank. That is
+ * for runs of which one at least has no steps; a step and a run cannot be compared.
  */
 #ifndef ANALYZE_DIGEST_H
 #define ANALYZE_DIGEST_H
@@ -28,12 +31,23 @@ struct digest_figure {
 	struct value value; /* the run's statistic of them */
 };
 
-/* A kernel or an operation, by name: time a step. */
+/* What the rows of a comparison are by. */
+enum compare_table {
+	COMPARE_KERNELS,     /* by name */
+	COMPARE_CLASSES,     /* kernels by class */
+	COMPARE_RANGES,	     /* kernels by the ranges around their launch */
+	COMPARE_COLLECTIVES, /* by the name of the collective, or of the kernel where no record is */
+	COMPARE_HOST,	     /* self time of operations and ranges by name */
+	COMPARE_TABLES
+};
+
+/* A kernel, an operation or the like, by name: time a step. */
 struct digest_row {
 	char *name, *short_name;
 	bool is_op; /* of a host row: an operation and not a range */
 	struct moments time;
-	double count; /* a step */
+	double count;	     /* a step */
+	struct moments call; /* the time of one, over all of them; n 0: not kept */
 };
 
 struct digest_rows {
@@ -53,9 +67,11 @@ struct run_digest {
 	struct digest_figure *figures; /* by metric, then order */
 	size_t n;
 	const char *missing[COMPARE_METRICS]; /* why a metric has no figures; NULL: it has some */
-	struct digest_rows kernels, host;     /* device time; self time of operations and ranges */
-	struct digest_fact *facts;	      /* in the order to show */
+	struct digest_rows tables[COMPARE_TABLES];
+	struct digest_fact *facts; /* in the order to show */
 	size_t n_facts;
+	bool whole;			  /* the run as one figure, as if it were one step */
+	bool has_steps;			  /* that could have been used */
 	size_t steps, warmup, unfinished; /* used; left out */
 	size_t partial;			  /* left out: not on every rank */
 	size_t covered;			  /* of the used ones, by device records */
@@ -68,9 +84,12 @@ struct run_digest {
 	(WANT(STEP) | WANT(RANGE) | WANT(OP) | WANT(KERNEL) | WANT(COPY) | WANT(SET) | WANT(API) | \
 	 WANT(SYNC) | WANT(GRAPH_NODE) | WANT(GEAR) | WANT(ROUTING) | WANT(MOE_LAYER) |            \
 	 WANT(MEMORY) | WANT(DEVICE_MEMORY) | WANT(SAMPLE) | WANT(POOL) | WANT(TOKEN) |            \
-	 WANT(FACT) | WANT(DEVICE) | WANT(COUNTER))
+	 WANT(FACT) | WANT(DEVICE) | WANT(COUNTER) | WANT(COLLECTIVE))
 
+/* By steps where the run has some that can be used, else whole. */
 int digest_take(const struct run *run, const struct selection *sel, struct run_digest *ret_digest);
+/* Whole in any case. */
+int digest_take_whole(const struct run *run, struct run_digest *ret_digest);
 void digest_release(struct run_digest *digest);
 
 #endif

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "analyze/attribution.h"
 #include "analyze/digest_inside.h"
 
 static const enum compare_metric_id summed[] = { COMPARE_KERNEL_TIME, COMPARE_KERNEL_COUNT,
@@ -21,23 +20,31 @@ static size_t covered_of_row(const struct digest_builder *b, size_t step_row)
 	return unit == NO_UNIT ? NO_UNIT : b->covered_at[unit];
 }
 
-static size_t covered_of_work(const struct digest_builder *b, const struct attribution *at,
-			      struct device_work work)
+/* call: of the work; see struct attribution. */
+static size_t covered_of_work(const struct digest_builder *b, struct attribution_cursor *cursor,
+			      struct device_work work, uint32_t call, uint32_t *ret_path)
 {
-	struct place place;
+	struct place place = { .path = 0, .step = NO_STEP };
+	bool found = attribution_find_near(&b->at, cursor, &work, call, &place);
 
-	return attribution_find(at, &work, &place) ? covered_of_row(b, place.step) : NO_UNIT;
+	if (ret_path)
+		*ret_path = found ? place.path : 0;
+	if (b->whole)
+		return 0;
+	return found ? covered_of_row(b, place.step) : NO_UNIT;
 }
 
-static void sum_kernels(struct digest_builder *b, const struct attribution *at, double **sums)
+static void sum_kernels(struct digest_builder *b, double **sums)
 {
 	const struct table_kernel *t = &b->run->kernel;
+	struct attribution_cursor cursor = { 0 };
 
 	for (size_t i = 0; i < t->n; i++) {
-		size_t u = covered_of_work(b, at,
+		size_t u = covered_of_work(b, &cursor,
 					   (struct device_work){ t->correlation[i],
 								 t->graph_node[i], t->start_ns[i],
-								 t->shard[i] });
+								 t->shard[i] },
+					   b->at.kernel_call[i], &b->kernel_path[i]);
 
 		b->kernel_at[i] = u;
 		if (u == NO_UNIT)
@@ -47,15 +54,17 @@ static void sum_kernels(struct digest_builder *b, const struct attribution *at, 
 	}
 }
 
-static void sum_copies(struct digest_builder *b, const struct attribution *at, double **sums)
+static void sum_copies(struct digest_builder *b, double **sums)
 {
 	const struct table_copy *t = &b->run->copy;
+	struct attribution_cursor cursor = { 0 };
 
 	for (size_t i = 0; i < t->n; i++) {
-		size_t u = covered_of_work(b, at,
+		size_t u = covered_of_work(b, &cursor,
 					   (struct device_work){ t->correlation[i],
 								 t->graph_node[i], t->start_ns[i],
-								 t->shard[i] });
+								 t->shard[i] },
+					   b->at.copy_call[i], NULL);
 
 		if (u == NO_UNIT)
 			continue;
@@ -64,31 +73,23 @@ static void sum_copies(struct digest_builder *b, const struct attribution *at, d
 	}
 }
 
+size_t digest_covered_at(const struct digest_builder *b, uint16_t shard, int64_t time_ns)
+{
+	size_t row = b->whole ? 0 : step_index_find(&b->index, b->run, shard, time_ns);
+
+	return b->whole ? 0 : covered_of_row(b, row == SIZE_MAX ? NO_STEP : row);
+}
+
 static void sum_calls(struct digest_builder *b, double **sums)
 {
 	const struct table_api *t = &b->run->api;
 
 	for (size_t i = 0; i < t->n; i++) {
-		size_t row = step_index_find(&b->index, b->run, t->shard[i], t->start_ns[i]);
-		size_t u = covered_of_row(b, row == SIZE_MAX ? NO_STEP : row);
+		size_t u = digest_covered_at(b, t->shard[i], t->start_ns[i]);
 
 		if (u != NO_UNIT)
 			sums[API_TIME][u] += (double)t->duration_ns[i];
 	}
-}
-
-static int sum_all(struct digest_builder *b, double **sums)
-{
-	struct attribution at;
-	int r = attribution_init(&at, b->run);
-
-	if (r < 0)
-		return r;
-	sum_kernels(b, &at, sums);
-	sum_copies(b, &at, sums);
-	sum_calls(b, sums);
-	attribution_release(&at);
-	return 0;
 }
 
 static bool bytes_told(const struct run *run)
@@ -113,12 +114,18 @@ int digest_device(struct digest_builder *b)
 	if (!b->has_device || !b->n_covered)
 		return 0;
 	b->kernel_at = calloc(b->run->kernel.n + 1, sizeof(*b->kernel_at));
+	b->kernel_path = calloc(b->run->kernel.n + 1, sizeof(*b->kernel_path));
 	for (int i = 0; i < SUMMED; i++) {
 		sums[i] = calloc(b->n_covered, sizeof(**sums));
-		r = sums[i] && b->kernel_at ? r : -ENOMEM;
+		r = sums[i] && b->kernel_at && b->kernel_path ? r : -ENOMEM;
 	}
 	if (r >= 0)
-		r = sum_all(b, sums);
+		r = attribution_init(&b->at, b->run);
+	if (r >= 0) {
+		sum_kernels(b, sums);
+		sum_copies(b, sums);
+		sum_calls(b, sums);
+	}
 	for (int i = 0; i < SUMMED; i++) {
 		if (r >= 0 && i == COPY_BYTES && !bytes_told(b->run)) {
 			b->digest->missing[COMPARE_COPY_BYTES] =

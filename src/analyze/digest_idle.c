@@ -136,6 +136,15 @@ static void measure_lane(const struct digest_builder *b, const struct idle_index
 	struct idle_device idle = idle_device(index, l->stretches[first].shard,
 					      l->stretches[first].device);
 
+	if (b->whole) {
+		const struct stretch *last = &l->stretches[end - 1];
+		struct step_row row = { .start_ns = l->stretches[first].start_ns };
+
+		row.duration_ns = last->end_ns - row.start_ns;
+		if (row.duration_ns > 0)
+			measure(&idle, l, first, end, &row, 0, sums);
+		return;
+	}
 	for (size_t i = 0; i < b->steps.n; i++) {
 		const struct step_row *row = &b->steps.rows[i];
 		size_t unit = b->unit_of[row->row];

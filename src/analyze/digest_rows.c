@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels, and operations and ranges of the host, by name and step for a comparison. A name that
- * does not run in a step has 0 there. See digest.h.
+ * Rows of a comparison by name and step, and those of operations and ranges of the host; kernels are
+ * in digest_kernels.c. A name that does not run in a step has 0 there. See digest.h.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyze/digest_inside.h"
-#include "analyze/kernel_name.h"
 #include "analyze/nesting.h"
 #include "base/buf.h"
 
 /* Time of one name in one step: of one record, then of all of them. */
 struct part {
-	uint64_t key; /* name, and in bit 0 whether it is an operation */
+	uint64_t key;
 	size_t step;
 	double time_ns;
 	uint64_t count;
+};
+
+/* The times of the calls of one name, one after the other. */
+struct calls {
+	struct moment_sums sums;
+	double shift, last[2]; /* around the first; the two before */
 };
 
 static int by_key_step(const void *a, const void *b)
@@ -29,43 +34,76 @@ static int by_key_step(const void *a, const void *b)
 	return x->step < y->step ? -1 : x->step > y->step;
 }
 
-/* Parts as they come: records of a name in one step mostly follow each other, so that few parts are
- * left to sort. */
-struct parts {
-	struct part *list;
-	size_t n, capacity;
-	size_t *last; /* by key: 1 + the last part of it, 0: none */
-	size_t n_last;
+/* What is kept of a key. */
+struct digest_key {
+	size_t last; /* 1 + the last part of it, 0: none */
+	struct calls calls;
 };
 
-static int add_part(struct parts *p, struct part part)
+static void add_call(struct calls *c, double time_ns)
 {
+	struct moment_sums *s = &c->sums;
+	double v;
+
+	if (!s->n) {
+		c->shift = time_ns;
+		s->constant = true;
+	}
+	v = time_ns - c->shift;
+	s->x += v;
+	s->xx += v * v;
+	s->lag1 += s->n >= 1 ? v * c->last[0] : 0;
+	s->lag2 += s->n >= 2 ? v * c->last[1] : 0;
+	s->constant = s->constant && v == 0;
+	if (s->n < 2)
+		s->head[s->n] = v;
+	c->last[1] = c->last[0];
+	c->last[0] = v;
+	s->n++;
+}
+
+static struct moments moments_of_calls(struct calls *c)
+{
+	struct moments m;
+
+	memcpy(c->sums.tail, c->last, sizeof(c->sums.tail));
+	m = moments_from_sums(&c->sums);
+	m.mean += c->shift;
+	return m;
+}
+
+int digest_part(struct digest_parts *p, uint64_t key, size_t step, double time_ns, bool timed)
+{
+	struct digest_key *k;
 	struct part *last;
 
-	if (part.key >= p->n_last) {
-		size_t old = p->n_last;
+	if (key >= p->n_keys) {
+		size_t old = p->n_keys;
 
-		if (array_grow(&p->last, &p->n_last, (size_t)part.key + 1, sizeof(*p->last)) < 0)
+		if (array_grow(&p->keys, &p->n_keys, (size_t)key + 1, sizeof(*p->keys)) < 0)
 			return -ENOMEM;
-		memset(p->last + old, 0, (p->n_last - old) * sizeof(*p->last));
+		memset(p->keys + old, 0, (p->n_keys - old) * sizeof(*p->keys));
 	}
-	last = p->last[part.key] ? &p->list[p->last[part.key] - 1] : NULL;
-	if (last && last->step == part.step) {
-		last->time_ns += part.time_ns;
-		last->count += part.count;
+	k = &p->keys[key];
+	if (timed)
+		add_call(&k->calls, time_ns);
+	last = k->last ? &p->list[k->last - 1] : NULL;
+	if (last && last->step == step) {
+		last->time_ns += timed ? time_ns : 0;
+		last->count++;
 		return 0;
 	}
 	if (array_grow(&p->list, &p->capacity, p->n + 1, sizeof(*p->list)) < 0)
 		return -ENOMEM;
-	p->list[p->n++] = part;
-	p->last[part.key] = p->n;
+	p->list[p->n++] = (struct part){ key, step, timed ? time_ns : 0, 1 };
+	k->last = p->n;
 	return 0;
 }
 
-static void parts_release(struct parts *p)
+void digest_parts_release(struct digest_parts *p)
 {
 	free(p->list);
-	free(p->last);
+	free(p->keys);
 }
 
 /* Parts of the same name and step become one; how many remain. */
@@ -90,7 +128,7 @@ static size_t merge(struct part *parts, size_t n)
 static struct digest_row sum_row(const struct part *parts, size_t n, size_t steps, double ranks)
 {
 	struct moment_sums s = { .n = steps, .constant = n == steps };
-	struct digest_row row = { .is_op = parts->key & 1 };
+	struct digest_row row = { 0 };
 	double shift = n == steps ? parts[0].time_ns / ranks : 0;
 
 	/* Around the first figure where every step has one: see moments_of. */
@@ -124,29 +162,29 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (int)y->is_op - (int)x->is_op;
 }
 
-typedef int (*name_row)(const struct run *run, const void *context, uint64_t key,
-			struct digest_row *row);
-
 /* Rows of the same text but different ids stay apart only inside a run, which has each text once. */
-static int make_rows(struct digest_builder *b, struct part *parts, size_t n, size_t steps,
-		     name_row name, const void *context, struct digest_rows *ret)
+int digest_make_rows(struct digest_builder *b, struct digest_parts *p, size_t steps,
+		     digest_name name, void *context, enum compare_table table)
 {
-	size_t rows = 0;
+	struct digest_rows *ret = &b->digest->tables[table];
+	struct part *parts = p->list;
+	size_t n = merge(parts, p->n), rows = 0;
 
-	n = merge(parts, n);
 	for (size_t i = 0; i < n; i++)
 		rows += !i || parts[i].key != parts[i - 1].key;
 	ret->steps = steps;
 	ret->rows = calloc(rows + 1, sizeof(*ret->rows));
 	if (!ret->rows)
 		return -ENOMEM;
+	ret->reason = NULL;
 	for (size_t i = 0, end; i < n; i = end) {
 		struct digest_row *row = &ret->rows[ret->n++];
 
 		for (end = i; end < n && parts[end].key == parts[i].key;)
 			end++;
 		*row = sum_row(parts + i, end - i, steps, (double)b->ranks);
-		if (name(b->run, context, parts[i].key, row) < 0)
+		row->call = moments_of_calls(&p->keys[parts[i].key].calls);
+		if (name(b, context, parts[i].key, row) < 0)
 			return -ENOMEM;
 	}
 	if (ret->n)
@@ -154,72 +192,27 @@ static int make_rows(struct digest_builder *b, struct part *parts, size_t n, siz
 	return 0;
 }
 
-static int name_kernel(const struct run *run, const void *context, uint64_t key,
-		       struct digest_row *row)
-{
-	uint32_t id = (uint32_t)(key >> 1);
-
-	if (demangler_name(context, id ? run_string(run, id) : "(no name)", &row->name) < 0)
-		return -ENOMEM;
-	return kernel_short_name(row->name, &row->short_name);
-}
-
-static int tell_apart(struct digest_rows *rows)
-{
-	struct kernel_alias *aliases = array_new(rows->n, sizeof(*aliases));
-	int r;
-
-	if (!aliases)
-		return -ENOMEM;
-	for (size_t i = 0; i < rows->n; i++)
-		aliases[i] = (struct kernel_alias){ rows->rows[i].name, &rows->rows[i].short_name };
-	r = kernel_aliases_tell_apart(aliases, rows->n);
-	free(aliases);
-	return r;
-}
-
-int digest_kernels(struct digest_builder *b)
-{
-	const struct table_kernel *t = &b->run->kernel;
-	struct demangler demangler;
-	struct parts parts = { 0 };
-	int r = 0;
-
-	b->digest->kernels.reason = b->digest->missing[COMPARE_KERNEL_TIME];
-	if (!b->kernel_at)
-		return 0;
-	for (size_t i = 0; r >= 0 && i < t->n; i++)
-		if (b->kernel_at[i] != NO_UNIT)
-			r = add_part(
-				&parts,
-				(struct part){ (uint64_t)run_launch(b->run, t->launch[i]).name << 1,
-					       b->kernel_at[i],
-					       t->untimed[i] ? 0 : (double)t->duration_ns[i], 1 });
-	demangler_init(&demangler);
-	if (r >= 0)
-		r = make_rows(b, parts.list, parts.n, b->n_covered, name_kernel, &demangler,
-			      &b->digest->kernels);
-	if (r >= 0)
-		r = tell_apart(&b->digest->kernels);
-	demangler_release(&demangler);
-	parts_release(&parts);
-	return r;
-}
-
-static int name_host(const struct run *run, const void *context, uint64_t key,
+/* Bit 0 of the key: an operation. */
+static int name_host(const struct digest_builder *b, void *context, uint64_t key,
 		     struct digest_row *row)
 {
+	const char *name = run_string(b->run, (uint32_t)(key >> 1));
+
 	(void)context;
-	row->name = strdup(run_string(run, (uint32_t)(key >> 1)));
-	row->short_name = strdup(run_string(run, (uint32_t)(key >> 1)));
+	row->is_op = key & 1;
+	row->name = strdup(name);
+	row->short_name = strdup(name);
 	return row->name && row->short_name ? 0 : -ENOMEM;
 }
 
 static size_t recorded_of(const struct digest_builder *b, const struct nested *item)
 {
-	size_t row = step_index_find(&b->index, b->run, item->shard, item->start_ns);
-	size_t unit = row == SIZE_MAX ? NO_UNIT : b->unit_of[row];
+	size_t row, unit;
 
+	if (b->whole)
+		return 0;
+	row = step_index_find(&b->index, b->run, item->shard, item->start_ns);
+	unit = row == SIZE_MAX ? NO_UNIT : b->unit_of[row];
 	return unit == NO_UNIT ? NO_UNIT : b->recorded_at[unit];
 }
 
@@ -245,7 +238,7 @@ static void self_times(const struct nested *list, size_t n, double *self, size_t
 }
 
 static int add_host(const struct digest_builder *b, const struct nested *list, size_t n,
-		    const double *self, struct parts *parts)
+		    const double *self, struct digest_parts *parts)
 {
 	int r = 0;
 
@@ -256,22 +249,23 @@ static int add_host(const struct digest_builder *b, const struct nested *list, s
 		size_t step = recorded_of(b, item);
 
 		if (step != NO_UNIT)
-			r = add_part(parts, (struct part){ (uint64_t)site.name << 1 | item->is_op,
-							   step, self[i], 1 });
+			r = digest_part(parts, (uint64_t)site.name << 1 | item->is_op, step,
+					self[i], true);
 	}
 	return r;
 }
 
 int digest_host(struct digest_builder *b)
 {
-	struct digest_rows *host = &b->digest->host;
-	struct parts parts = { 0 };
+	struct digest_rows *host = &b->digest->tables[COMPARE_HOST];
+	struct digest_parts parts = { 0 };
 	struct nested *list;
 	size_t n, *open;
 	double *self;
 	int r;
 
 	host->reason = !b->n_units ? b->digest->missing[COMPARE_STEP_TIME]
+		       : b->whole  ? "no ranges or operations were recorded"
 				   : "no ranges or operations in recorded steps";
 	if (!b->n_recorded)
 		return 0;
@@ -285,11 +279,9 @@ int digest_host(struct digest_builder *b)
 		self_times(list, n, self, open);
 		r = add_host(b, list, n, self, &parts);
 	}
-	if (r >= 0 && parts.n) {
-		host->reason = NULL;
-		r = make_rows(b, parts.list, parts.n, b->n_recorded, name_host, NULL, host);
-	}
-	parts_release(&parts);
+	if (r >= 0 && parts.n)
+		r = digest_make_rows(b, &parts, b->n_recorded, name_host, NULL, COMPARE_HOST);
+	digest_parts_release(&parts);
 	free(list);
 	free(self);
 	free(open);

@@ -51,6 +51,53 @@ static bool phase_is_used(const struct digest_builder *b, int phase)
 	return false;
 }
 
+struct extent {
+	int64_t first_ns, last_ns;
+	bool any;
+};
+
+static void extend(struct extent *e, size_t n, const uint16_t *shards, uint16_t shard,
+		   const int64_t *start_ns, const int64_t *duration_ns, const uint8_t *untimed)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (shards[i] != shard || (untimed && untimed[i]))
+			continue;
+		if (!e->any || start_ns[i] < e->first_ns)
+			e->first_ns = start_ns[i];
+		if (!e->any || start_ns[i] + duration_ns[i] > e->last_ns)
+			e->last_ns = start_ns[i] + duration_ns[i];
+		e->any = true;
+	}
+}
+
+/* From the first to the last thing that was recorded: mean over the processes that did something. */
+static int run_time(struct digest_builder *b)
+{
+	const struct run *run = b->run;
+	double *x = calloc(1, sizeof(*x));
+	size_t n = 0;
+
+	if (!x)
+		return -ENOMEM;
+	for (uint16_t s = 0; s < run->n_shards; s++) {
+		struct extent e = { 0 };
+
+#define EXTEND(table, untimed)                                                                     \
+	extend(&e, (table).n, (table).shard, s, (table).start_ns, (table).duration_ns, untimed)
+		EXTEND(run->kernel, run->kernel.untimed);
+		EXTEND(run->copy, run->copy.untimed);
+		EXTEND(run->set, run->set.untimed);
+		EXTEND(run->api, NULL);
+		EXTEND(run->range, NULL);
+		EXTEND(run->op, NULL);
+#undef EXTEND
+		*x += (double)(e.last_ns - e.first_ns);
+		n += e.any;
+	}
+	*x /= n ? (double)n : 1;
+	return digest_add(b, COMPARE_RUN_TIME, "", 0, x, n ? 1 : 0);
+}
+
 int digest_steps(struct digest_builder *b)
 {
 	const char *none = !b->run->step.n ? "no steps were recorded"
@@ -59,6 +106,12 @@ int digest_steps(struct digest_builder *b)
 	const char **missing = b->digest->missing;
 	int r;
 
+	if (b->whole) {
+		missing[COMPARE_STEP_TIME] = missing[COMPARE_STEP_TIME_MEAN] =
+			missing[COMPARE_TOKENS_PER_S] = missing[COMPARE_PHASE_TIME] = none;
+		return run_time(b);
+	}
+	missing[COMPARE_RUN_TIME] = "it is compared by its steps";
 	missing[COMPARE_STEP_TIME] = missing[COMPARE_STEP_TIME_MEAN] = none;
 	missing[COMPARE_TOKENS_PER_S] = b->n_units ? "the program did not give the tokens of its "
 						     "steps"

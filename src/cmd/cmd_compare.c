@@ -113,7 +113,7 @@ static int load(struct invocation *inv, struct compare_runs *runs)
 		r = compare_runs_add_group(runs, inv->command, values->groups.v[i]);
 	for (int i = 0; r == EXIT_OK && i < inv->n_args; i++)
 		r = compare_runs_add(runs, inv->args[i]);
-	return r;
+	return r == EXIT_OK ? compare_runs_level(runs) : r;
 }
 
 static int compare(struct invocation *inv, const struct condition *conditions)

@@ -19,24 +19,58 @@ static int no_memory(void)
 	return fail("no memory for the comparison.");
 }
 
+static int take(const struct compare_runs *runs, const char *path, bool whole,
+		struct run_digest *ret_digest)
+{
+	struct run *run;
+	int r = run_open(path, DIGEST_KINDS, &run);
+
+	if (r != EXIT_OK)
+		return r;
+	r = whole ? digest_take_whole(run, ret_digest) : digest_take(run, &runs->sel, ret_digest);
+	run_free(run);
+	if (r < 0)
+		return fail("cannot analyse the run '%s': %s.", path, strerror(-r));
+	return EXIT_OK;
+}
+
 static int add_run(struct compare_runs *runs, struct compare_group *group, const char *path)
 {
 	struct run_digest *grown = reallocarray(group->runs, group->n + 1, sizeof(*grown));
-	struct run *run;
 	int r;
 
 	if (!grown)
 		return no_memory();
 	group->runs = grown;
-	r = run_open(path, DIGEST_KINDS, &run);
-	if (r != EXIT_OK)
-		return r;
-	r = digest_take(run, &runs->sel, &group->runs[group->n]);
-	run_free(run);
-	if (r < 0)
-		return fail("cannot analyse the run '%s': %s.", path, strerror(-r));
-	group->n++;
-	return EXIT_OK;
+	r = take(runs, path, false, &group->runs[group->n]);
+	if (r == EXIT_OK)
+		group->n++;
+	return r;
+}
+
+/* A run without steps can only be compared as a whole, and so must the others: the ones that were
+ * taken by their steps are read again. */
+int compare_runs_level(struct compare_runs *runs)
+{
+	bool any = false;
+	int r = EXIT_OK;
+
+	for (size_t g = 0; g < runs->n; g++)
+		for (size_t i = 0; i < runs->groups[g].n; i++)
+			any = any || runs->groups[g].runs[i].whole;
+	for (size_t g = 0; any && g < runs->n; g++)
+		for (size_t i = 0; r == EXIT_OK && i < runs->groups[g].n; i++) {
+			struct run_digest *digest = &runs->groups[g].runs[i], whole;
+
+			if (digest->whole)
+				continue;
+			r = take(runs, digest->path, true, &whole);
+			if (r == EXIT_OK) {
+				digest_release(digest);
+				*digest = whole;
+			}
+		}
+	return r;
 }
 
 static int is_run_name(const struct dirent *entry)

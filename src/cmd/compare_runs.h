@@ -22,6 +22,8 @@ int compare_runs_add_group(struct compare_runs *runs, const struct command *comm
 			   const char *text);
 /* One run, or a directory of runs, as a group of its own name. */
 int compare_runs_add(struct compare_runs *runs, const char *given);
+/* Once all are there: all by their steps, or all as a whole. */
+int compare_runs_level(struct compare_runs *runs);
 void compare_runs_release(struct compare_runs *runs);
 
 #endif

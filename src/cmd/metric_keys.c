@@ -131,6 +131,10 @@ static const struct {
 	{ "optimizer_ns", "phase_share_pct" },
 	{ "data_ns", "phase_share_pct" },
 	{ "phases", "phase_share_pct" },
+	{ "source", "step_source" },
+	{ "found_by", "step_source" },
+	{ "stage", "step_source" },
+	{ "batch", "step_source" },
 	{ "outlier", "step_outlier" },
 	{ "outliers", "step_outlier" },
 	{ "outlier_limit_ns", "step_outlier" },
@@ -243,6 +247,12 @@ static const struct {
 	{ "ttft_ns", "ttft" },
 	{ "tpot_ns", "tpot" },
 	{ "itl_ns", "itl" },
+	{ "call_baseline_ns", "call_ns" },
+	{ "call_pct", "call_ns" },
+	{ "call_low_pct", "call_ns" },
+	{ "call_high_pct", "call_ns" },
+	{ "call_p", "call_ns" },
+	{ "call_verdict", "call_ns" },
 };
 
 static const struct metric *by_name(const char *name)

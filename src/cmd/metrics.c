@@ -379,6 +379,14 @@ const struct metric metrics[] = {
 	  "end - begin of a step: mean, p50, p95, p99, min, max and coefficient of variation.",
 	  "measured",
 	  "Percentiles interpolate linearly between order statistics; deviations are population." },
+	{ STEPS, "step_source", "word",
+	  "who marked the steps: the program; the name of a range (vLLM's execute_*, SGLang's "
+	  "step[...], ATOM's prefill[...] and decode[...]), which also tells stage, batch and "
+	  "tokens; or nobody, and they were found by repetition of a kernel (found_by).",
+	  "names of ranges; estimated where by repetition",
+	  "By repetition (est.): kernels that come once in each turn of the outermost loop of a "
+	  "stream, four times or more; only where weights are changed in a turn or it is made of "
+	  "layers. The last turn is left out, for its end is not known." },
 	{ STEPS, "step_cv", "ratio",
 	  "population standard deviation of the step times / their mean.",
 	  "derived from the step times", "Above 0.1 the steps vary more than they usually do." },
@@ -548,6 +556,18 @@ const struct metric metrics[] = {
 	{ OVERHEAD, "loss", "records",
 	  "everything dropped, cut off, damaged or not understood, each cause counted apart.",
 	  "counted where it happens", "All zero: nothing was lost. Shown first in every report." },
+	{ COMPARISON, "run_time", "ns",
+	  "from the first to the last device record, call, range or operation of a process, mean "
+	  "over the processes.",
+	  "derived from all records",
+	  "compare shows it where a run has no steps, and so whole runs are compared." },
+	{ COMPARISON, "call_ns", "ns",
+	  "mean device time of one execution (of operations: self time), tested over all "
+	  "executions: call_baseline_ns, call_pct, call_low_pct, call_high_pct, call_p, "
+	  "call_verdict.",
+	  TWO_SIDES,
+	  "Executions of one run: what differs from run to run is not in the interval. A name "
+	  "whose executions have different sizes varies by that." },
 	{ COMPARISON, "step_time_mean", "ns", "mean of the step times.",
 	  "derived from the step times",
 	  "compare shows it beside step_time, which is there the median: a few slow steps move "
@@ -592,7 +612,9 @@ const struct metric metrics[] = {
 	  "untested: too few figures.",
 	  TWO_SIDES, "" },
 	{ COMPARISON, "explains_pct", "%",
-	  "100 * difference of the row's time a step / difference of step_time_mean.", TWO_SIDES,
+	  "100 * difference of the row's time a step / difference of step_time_mean; of whole "
+	  "runs difference of the row's time / difference of kernel_time.",
+	  TWO_SIDES,
 	  "n/a when the step times differ by noise only. Kernels and threads that run side by side "
 	  "add up to more than 100." },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },

@@ -38,6 +38,13 @@ static const struct grid_column columns[] = {
 	{ .key = "count_baseline", .unit = GRID_COUNT, .data_only_when_set = true },
 	{ .key = "count", .unit = GRID_COUNT, .data_only_when_set = true },
 	{ .key = "explains_pct", .unit = GRID_PCT },
+	{ .key = "call_baseline_ns", .unit = GRID_NS, .data_only_when_set = true },
+	{ .key = "call_ns", .unit = GRID_NS, .data_only_when_set = true },
+	{ .key = "call_pct", .unit = GRID_PCT, .data_only_when_set = true },
+	{ .key = "call_low_pct", .unit = GRID_PCT, .data_only_when_set = true },
+	{ .key = "call_high_pct", .unit = GRID_PCT, .data_only_when_set = true },
+	{ .key = "call_p", .unit = GRID_RATIO, .data_only_when_set = true },
+	{ .key = "call_verdict", .unit = GRID_TEXT, .data_only_when_set = true },
 };
 
 const char *compare_result_name(enum condition_result result)
@@ -106,16 +113,35 @@ static int add_figures(const struct compare_pair *pair, struct grid *grid)
 		*cell++ = cell_text(metric->name);
 		*cell++ = f->of[0] ? cell_text(f->of) : cell_absent("the whole run");
 		*cell++ = cell_text(figure_unit_name(metric->unit));
-		cell = difference_cells(cell, &f->d, figures_of(f->metric));
-		for (int c = 0; c < 4; c++)
+		cell = difference_cells(cell, &f->d, pair->whole ? "runs" : figures_of(f->metric));
+		for (int c = 0; c < 11; c++)
 			*cell++ = cell_absent("of kernels and operations only");
 	}
 	return 0;
 }
 
-static int add_rows(const struct compare_pair *pair, bool host, struct grid *grid)
+/* As keys of a comparison, and as the column "table". */
+static const char *const table_names[] = { [COMPARE_KERNELS] = "kernels",
+					   [COMPARE_CLASSES] = "classes",
+					   [COMPARE_RANGES] = "launch_ranges",
+					   [COMPARE_COLLECTIVES] = "collectives",
+					   [COMPARE_HOST] = "host" };
+
+static void call_cells(struct cell *cell, const struct difference *call)
 {
-	const struct compare_rows *rows = host ? &pair->host : &pair->kernels;
+	*cell++ = rounded(call->a);
+	*cell++ = rounded(call->b);
+	*cell++ = rounded(call->pct);
+	*cell++ = rounded(call->low_pct);
+	*cell++ = rounded(call->high_pct);
+	*cell++ = rounded(call->p_adjusted);
+	*cell++ = cell_text(compare_verdict_name(call->verdict));
+}
+
+static int add_rows(const struct compare_pair *pair, enum compare_table table, struct grid *grid)
+{
+	const struct compare_rows *rows = &pair->tables[table];
+	bool host = table == COMPARE_HOST;
 
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct compare_row *row = &rows->rows[i];
@@ -123,16 +149,19 @@ static int add_rows(const struct compare_pair *pair, bool host, struct grid *gri
 
 		if (!cell)
 			return -ENOMEM;
-		*cell++ = cell_text(!host ? "kernels" : row->is_op ? "operations" : "ranges");
+		*cell++ = cell_text(!host	 ? table_names[table]
+				    : row->is_op ? "operations"
+						 : "ranges");
 		*cell++ = cell_text(pair->other->name);
 		*cell++ = cell_text(host ? "self_time" : "kernel_time");
 		*cell++ = cell_text(row->name);
 		*cell++ = cell_text("ns");
-		cell = difference_cells(cell, &row->d, "steps");
+		cell = difference_cells(cell, &row->d, pair->whole ? "runs" : "steps");
 		*cell++ = cell_text(row->is_new ? "new" : row->is_gone ? "gone" : "both");
 		*cell++ = cell_value(row->count_a);
 		*cell++ = cell_value(row->count_b);
 		*cell++ = rounded(row->explains_pct);
+		call_cells(cell, &row->call);
 	}
 	return 0;
 }
@@ -142,13 +171,13 @@ static void start(struct grid *grid)
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
 }
 
-int compare_grid_rows(const struct compare_scene *scene, const struct compare_pair *pair, bool host,
-		      struct grid *grid, struct err *err)
+int compare_grid_rows(const struct compare_scene *scene, const struct compare_pair *pair,
+		      enum compare_table table, struct grid *grid, struct err *err)
 {
 	int r;
 
 	start(grid);
-	r = add_rows(pair, host, grid);
+	r = add_rows(pair, table, grid);
 	if (r < 0)
 		return err_sys(err, r, "cannot make the table of the comparison");
 	return grid_sort(grid, scene->options->sort, err);
@@ -244,11 +273,11 @@ static void json_checks(const struct compare_scene *scene, struct json *json)
 	json_array_end(json);
 }
 
-static int json_rows(const struct compare_scene *scene, const struct compare_pair *pair, bool host,
-		     struct json *json, struct err *err)
+static int json_rows(const struct compare_scene *scene, const struct compare_pair *pair,
+		     enum compare_table table, struct json *json, struct err *err)
 {
-	const char *reason = host ? pair->host.reason : pair->kernels.reason;
-	const char *key = host ? "host" : "kernels";
+	const char *reason = pair->tables[table].reason;
+	const char *key = table_names[table];
 	struct grid grid;
 	int r;
 
@@ -256,7 +285,7 @@ static int json_rows(const struct compare_scene *scene, const struct compare_pai
 		grid_json_value(json, key, value_absent(reason));
 		return 0;
 	}
-	r = compare_grid_rows(scene, pair, host, &grid, err);
+	r = compare_grid_rows(scene, pair, table, &grid, err);
 	if (r >= 0) {
 		json_key(json, key);
 		grid_json(&grid, scene->options->limit, json, NULL, NULL);
@@ -278,14 +307,15 @@ static int json_pair(const struct compare_scene *scene, const struct compare_pai
 	json_string(json, pair->base->name);
 	json_key(json, "group");
 	json_string(json, pair->other->name);
+	json_key(json, "compared");
+	json_string(json, pair->whole ? "whole runs" : "steps");
 	json_key(json, "figures");
 	grid_json(&grid, 0, json, NULL, NULL);
 	grid_release(&grid);
 	if (r < 0)
 		return err_sys(err, r, "cannot make the table of the comparison");
-	r = json_rows(scene, pair, false, json, err);
-	if (r >= 0)
-		r = json_rows(scene, pair, true, json, err);
+	for (int t = 0; r >= 0 && t < COMPARE_TABLES; t++)
+		r = json_rows(scene, pair, (enum compare_table)t, json, err);
 	json_object_end(json);
 	return r;
 }
@@ -331,10 +361,11 @@ static int render_csv(const struct compare_scene *scene, FILE *out, struct err *
 		r = add_figures(&c->pairs[i], &all) < 0
 			    ? err_sys(err, -ENOMEM, "cannot make the table of the comparison")
 			    : 0;
-	for (size_t i = 0; r >= 0 && i < 2 * (c->n_groups - 1); i++) {
+	for (size_t i = 0; r >= 0 && i < COMPARE_TABLES * (c->n_groups - 1); i++) {
 		size_t limit = scene->options->limit;
 
-		r = compare_grid_rows(scene, &c->pairs[i / 2], i % 2, &grid, err);
+		r = compare_grid_rows(scene, &c->pairs[i / COMPARE_TABLES],
+				      (enum compare_table)(i % COMPARE_TABLES), &grid, err);
 		for (size_t j = 0; r >= 0 && j < grid.n && (!limit || j < limit); j++) {
 			struct cell *cells = grid_add(&all, grid.rows[j].item);
 

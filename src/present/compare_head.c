@@ -174,8 +174,11 @@ static void heading(const struct compare_scene *scene, FILE *out)
 		text_fit(out, c->groups[g].name,
 			 strlen(c->groups[g].name) < 30 ? strlen(c->groups[g].name) : 30, false,
 			 scene->options->utf8);
-		fprintf(out, ": %zu run%s, %zu steps", c->groups[g].n,
-			c->groups[g].n == 1 ? "" : "s", steps);
+		fprintf(out, ": %zu run%s", c->groups[g].n, c->groups[g].n == 1 ? "" : "s");
+		if (c->groups[g].runs[0].whole)
+			fputs(c->groups[g].n == 1 ? " as a whole" : ", each as a whole", out);
+		else
+			fprintf(out, ", %zu steps", steps);
 		if (covered && covered < steps)
 			fprintf(out, ", device records of %zu", covered);
 		fputc('\n', out);

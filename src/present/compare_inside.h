@@ -8,10 +8,9 @@
 #include "present/compare.h"
 #include "present/grid.h"
 
-/* Kernels, or operations and ranges, of one pair, in the order asked for; items are struct
- * compare_row. */
-int compare_grid_rows(const struct compare_scene *scene, const struct compare_pair *pair, bool host,
-		      struct grid *ret_grid, struct err *err);
+/* The rows of one table of a pair, in the order asked for; items are struct compare_row. */
+int compare_grid_rows(const struct compare_scene *scene, const struct compare_pair *pair,
+		      enum compare_table table, struct grid *ret_grid, struct err *err);
 
 int compare_text(const struct compare_scene *scene, FILE *out, struct err *err);
 /* Its beginning and its end. */

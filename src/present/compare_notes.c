@@ -41,7 +41,7 @@ static void run_notes(const struct compare_scene *scene, const struct run_digest
 			 run->name, run->partial);
 		trouble(scene, text, out);
 	}
-	if (!run->steps) {
+	if (!run->steps && !run->whole) {
 		snprintf(text, sizeof(text), "%s: %s.", run->name, run->missing[COMPARE_STEP_TIME]);
 		trouble(scene, text, out);
 	}
@@ -84,6 +84,31 @@ static void warmup_note(const struct compare_scene *scene, FILE *out)
 	note(scene, text, out);
 }
 
+/* Which run has no steps, and what can be said then. */
+static void whole_note(const struct compare_scene *scene, FILE *out)
+{
+	const struct comparison *c = scene->comparison;
+	const struct run_digest *without = NULL;
+	bool single = false;
+	char text[700];
+
+	for (size_t g = 0; g < c->n_groups; g++) {
+		single = single || c->groups[g].n < COMPARE_RUNS_MIN;
+		for (size_t i = 0; i < c->groups[g].n && !without; i++)
+			if (!c->groups[g].runs[i].has_steps)
+				without = &c->groups[g].runs[i];
+	}
+	snprintf(text, sizeof(text),
+		 "%s has no steps, so whole runs are compared: everything that was recorded, the "
+		 "mean over the ranks. A longer recording has more of everything.%s \"each\" is "
+		 "the time of one call, tested over all calls.",
+		 without ? without->name : "A run",
+		 single ? " One run has no interval: whether it would be the same again is not "
+			  "known; 3 runs of each side (--group) show it."
+			: "");
+	note(scene, text, out);
+}
+
 static void method_note(const struct compare_scene *scene, FILE *out)
 {
 	const struct comparison *c = scene->comparison;
@@ -97,6 +122,11 @@ static void method_note(const struct compare_scene *scene, FILE *out)
 			by_runs = by_runs || (d->low.known && d->by_runs);
 			by_steps = by_steps || (d->low.known && !d->by_runs);
 		}
+	if (c->groups[0].runs[0].whole) {
+		whole_note(scene, out);
+		if (!by_runs)
+			return;
+	}
 	if (by_runs)
 		note(scene,
 		     "Where both sides have 3 runs or more each run is one figure: mean over the "

@@ -285,10 +285,82 @@ static int print_figures(const struct compare_scene *scene, const struct compare
 	return r < 0 ? r : print_absent(scene, pair, out);
 }
 
-static int print_rows(const struct compare_scene *scene, const struct compare_pair *pair, bool host,
-		      FILE *out, struct err *err)
+static const struct {
+	const char *steps, *whole; /* the title of a table */
+} table_titles[] = {
+	[COMPARE_KERNELS] = { "kernels: device time a step", "kernels: device time" },
+	[COMPARE_CLASSES] = { "classes of kernels: device time a step",
+			      "classes of kernels: device time" },
+	[COMPARE_RANGES] = { "ranges: time of the kernels that they launch, a step",
+			     "ranges: time of the kernels that they launch" },
+	[COMPARE_COLLECTIVES] = { "collectives: time a step", "collectives: time" },
+	[COMPARE_HOST] = { "host: self time of operations and ranges, a step",
+			   "host: self time of operations and ranges" },
+};
+
+/* "+1.25 ms" */
+static void change_cell(struct text_table *table, struct value diff)
 {
-	const struct compare_rows *rows = host ? &pair->host : &pair->kernels;
+	if (diff.known)
+		text_table_cellf(table, TEXT_PLAIN, "%s%s", diff.v > 0 ? "+" : "",
+				 format_ns(diff.v).text);
+	else
+		text_table_cell(table, "n/a", TEXT_DIM);
+}
+
+static void calls_cell(struct text_table *table, const struct compare_row *row)
+{
+	struct format a = format_count(row->count_a.v), b = format_count(row->count_b.v);
+
+	if (row->count_a.v == row->count_b.v)
+		text_table_cell(table, b.text, TEXT_PLAIN);
+	else
+		text_table_cellf(table, TEXT_PLAIN, "%s>%s", a.text, b.text);
+}
+
+/* Whole runs: the change of the sum, and what it is made of, the number of calls and the time of one.
+ * That one has a test. */
+static void whole_cells(struct text_table *table, const struct compare_row *row)
+{
+	char text[64], word[40];
+
+	text_table_cell(table, row->short_name, TEXT_PLAIN);
+	compare_value_cell(table, row->d.a, GRID_NS);
+	compare_value_cell(table, row->d.b, GRID_NS);
+	change_cell(table, row->d.diff);
+	compare_pct_text(text, sizeof(text), row->d.pct);
+	text_table_cell(table, text, row->d.pct.known ? TEXT_PLAIN : TEXT_DIM);
+	calls_cell(table, row);
+	compare_pct_text(text, sizeof(text), row->call.pct);
+	text_table_cell(table, text, row->call.pct.known ? TEXT_PLAIN : TEXT_DIM);
+	text_table_cell(table,
+			row->is_new    ? "new"
+			: row->is_gone ? "gone"
+				       : verdict_word(&row->call, true, word),
+			row->is_new || row->is_gone ? TEXT_PLAIN
+						    : compare_verdict_style(row->call.verdict));
+}
+
+static struct text_table *whole_table(const struct compare_pair *pair)
+{
+	const struct text_column columns[] = {
+		{ "name", TEXT_LEFT, true },
+		{ column_title(pair->base->name, "baseline"), TEXT_RIGHT, false },
+		{ column_title(pair->other->name, "compared"), TEXT_RIGHT, false },
+		{ "change", TEXT_RIGHT, false },
+		{ "", TEXT_RIGHT, false },
+		{ "calls", TEXT_RIGHT, false },
+		{ "each", TEXT_RIGHT, false },
+		{ "of each", TEXT_LEFT, false },
+	};
+
+	return text_table_new(columns, sizeof(columns) / sizeof(columns[0]));
+}
+
+static int print_rows(const struct compare_scene *scene, const struct compare_pair *pair,
+		      enum compare_table which, FILE *out, struct err *err)
+{
+	const struct compare_rows *rows = &pair->tables[which];
 	size_t limit = scene->options->limit;
 	struct text_table *table;
 	struct grid grid;
@@ -296,17 +368,22 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 	int r;
 
 	fprintf(out, "\n  %s\n",
-		host ? "host: self time of operations and ranges, a step"
-		     : "kernels: device time a step");
+		pair->whole ? table_titles[which].whole : table_titles[which].steps);
 	if (rows->reason) {
 		fprintf(out, "  not compared: %s\n", rows->reason);
 		return 0;
 	}
-	r = compare_grid_rows(scene, pair, host, &grid, err);
-	table = r >= 0 ? difference_table(scene, pair, "name") : NULL;
+	r = compare_grid_rows(scene, pair, which, &grid, err);
+	table = r < 0	      ? NULL
+		: pair->whole ? whole_table(pair)
+			      : difference_table(scene, pair, "name");
 	for (size_t i = 0; table && i < grid.n && (!limit || i < limit); i++) {
 		const struct compare_row *row = grid.rows[i].item;
 
+		if (pair->whole) {
+			whole_cells(table, row);
+			continue;
+		}
 		text_table_cell(table, row->short_name, TEXT_PLAIN);
 		difference_cells(scene, table, &row->d, GRID_NS,
 				 row->is_new	? "new"
@@ -322,11 +399,26 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 	return r;
 }
 
+/* Where steps are compared, kernels and operations say most; the data have all tables. */
+static bool is_shown(const struct compare_pair *pair, enum compare_table which)
+{
+	const struct compare_rows *rows = &pair->tables[which];
+
+	if (which == COMPARE_KERNELS || which == COMPARE_HOST)
+		return true;
+	if (rows->reason || !rows->n)
+		return false;
+	/* One row, of what is outside all ranges, says nothing. */
+	return which == COMPARE_RANGES ? pair->whole && rows->n > 1
+				       : pair->whole || which == COMPARE_COLLECTIVES;
+}
+
 /* The three rows of each table that explain most of the difference of the step time. */
 static int print_explanation(const struct compare_scene *scene, const struct compare_pair *pair,
 			     FILE *out)
 {
-	const struct compare_rows *tables[] = { &pair->kernels, &pair->host };
+	const struct compare_rows *tables[] = { &pair->tables[COMPARE_KERNELS],
+						&pair->tables[COMPARE_HOST] };
 	int r = 0;
 
 	for (size_t t = 0; r >= 0 && t < 2; t++) {
@@ -336,8 +428,8 @@ static int print_explanation(const struct compare_scene *scene, const struct com
 		for (size_t i = 0; i < tables[t]->n && shown < 3; i++) {
 			const struct compare_row *row = &tables[t]->rows[i];
 
-			if (!row->explains_pct.known || row->d.verdict == COMPARE_NOISE ||
-			    row->d.verdict == COMPARE_SAME)
+			if (pair->whole || !row->explains_pct.known ||
+			    row->d.verdict == COMPARE_NOISE || row->d.verdict == COMPARE_SAME)
 				continue;
 			buf_printf(&text, "%s%s %s%s (%s%s)",
 				   shown++ ? ", "
@@ -365,10 +457,9 @@ int compare_text(const struct compare_scene *scene, FILE *out, struct err *err)
 		r = print_figures(scene, pair, out);
 		if (r >= 0)
 			r = print_explanation(scene, pair, out);
-		if (r >= 0)
-			r = print_rows(scene, pair, false, out, err);
-		if (r >= 0)
-			r = print_rows(scene, pair, true, out, err);
+		for (int t = 0; r >= 0 && t < COMPARE_TABLES; t++)
+			if (is_shown(pair, (enum compare_table)t))
+				r = print_rows(scene, pair, (enum compare_table)t, out, err);
 	}
 	if (r < 0)
 		return err && err->message[0] ? r : err_sys(err, r, "cannot print the comparison");

@@ -9,7 +9,7 @@ import shutil
 
 from cli import (TINY, TINYMOE, check, equal, main, moescope, need, one_sentence, record, test)
 
-METRICS = ("step_time", "step_time_mean", "tokens_per_s", "phase_time", "ttft", "tpot", "itl",
+METRICS = ("run_time", "step_time", "step_time_mean", "tokens_per_s", "phase_time", "ttft", "tpot", "itl",
            "gpu_busy_pct", "idle_time", "kernel_time", "kernel_count", "api_time", "copy_time",
            "copy_bytes", "peak_allocated", "peak_reserved", "peak_device_used", "cv_excess",
            "imbalance")
@@ -156,6 +156,96 @@ def text_fits_and_csv_has_every_row():
     limited = compared("a", "c", "--limit", "3", "--sort", "baseline")["comparisons"][0]
     equal(len(limited["host"]), 3)
     equal(limited["host"][0]["baseline"], max(row["baseline"] for row in document["host"]))
+
+
+def stepless(path, gemm_us, calls, attention):
+    """A trace in which nothing repeats as steps do: gemm in `mlp`, attention and an all-reduce."""
+    events = []
+
+    def add(category, name, start, duration, thread, **args):
+        events.append({"ph": "X", "cat": category, "name": name, "pid": 1, "tid": thread,
+                       "ts": start, "dur": duration, "args": args})
+
+    for i in range(calls):
+        add("user_annotation", "mlp", 1000 * i, 400, 1)
+        add("cuda_runtime", "cudaLaunchKernel", 1000 * i + 100, 10, 1, correlation=i + 1)
+        add("kernel", "gemm_kernel", 1000 * i + 500, gemm_us + i % 3, 7, stream=7, device=0,
+            correlation=i + 1)
+    end = 1000 * calls
+    add("kernel", attention, end, 90, 7, stream=7, device=0)
+    add("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(a)", end + 100, gemm_us, 7, stream=7,
+        device=0, **{"Collective name": "allreduce"})
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump({"schemaVersion": 1, "traceEvents": events}, out)
+    return events
+
+
+def sums(events):
+    """Count and nanoseconds by kernel."""
+    found = {}
+    for event in events:
+        if event["cat"] == "kernel":
+            count, time = found.get(event["name"], (0, 0))
+            found[event["name"]] = (count + 1, time + 1000 * event["dur"])
+    return found
+
+
+@test
+def whole_runs_where_there_are_no_steps():
+    a = sums(stepless("a.json", 100, 20, "flash_fwd"))
+    b = sums(stepless("b.json", 130, 15, "flash_v3"))
+    document = compared("a.json", "b.json")["comparisons"][0]
+    equal(document["compared"], "whole runs")
+    rows = {row["of"]: row for row in document["kernels"]}
+    equal(set(rows), set(a) | set(b))
+    for name, row in rows.items():
+        for side, sum_key, count_key in ((a, "baseline", "count_baseline"), (b, "value", "count")):
+            count, time = side.get(name, (0, 0))
+            equal((row[count_key], row[sum_key]), (count, time), name)
+        equal(row["state"], "both" if name in a and name in b else "new" if name in b else "gone")
+        equal((row["verdict"] in ("untested", "same"), row["difference_low"]), (True, None), row)
+    # By the size of the change, and the parts are the whole.
+    changes = [abs(row["difference"]) for row in document["kernels"]]
+    equal(changes, sorted(changes, reverse=True))
+    total = sum(t for _, t in b.values()) - sum(t for _, t in a.values())
+    for table in ("kernels", "classes", "launch_ranges"):
+        equal(sum(row["difference"] for row in document[table]), total, table)
+    check(abs(sum(row["explains_pct"] for row in document["kernels"]) - 100) < 1e-3)
+    values = figures({"comparisons": [document]})
+    equal(values["kernel_time", None]["difference"], total)
+    equal(values["kernel_count", None]["value"], sum(c for c, _ in b.values()))
+    # The time of one call has its test, since there are many of them.
+    gemm = rows["gemm_kernel"]
+    equal((gemm["call_baseline_ns"], gemm["call_verdict"]),
+          (round(a["gemm_kernel"][1] / 20, 1), "worse"))
+    check(gemm["call_low_pct"] > 25 and gemm["call_high_pct"] < 35, gemm)
+    equal([(row["of"], row["difference"]) for row in document["collectives"]], [("allreduce", 30000)])
+    equal({row["of"]: row["count"] for row in document["launch_ranges"]},
+          {"mlp": 15, "(outside all ranges)": 2})
+    text = moescope("compare", "a.json", "b.json").out
+    for words in ("1 run as a whole", "a.json has no steps, so whole runs are compared", "20>15",
+                  "One run has no interval", "slower", "gone", "new", "collectives: time"):
+        check(words in " ".join(text.split()), words, text)
+    check(max(map(len, text.splitlines())) <= 80, text)
+
+
+@test
+def one_run_without_steps_makes_the_others_whole():
+    stepless("a.json", 100, 20, "flash_fwd")
+    with open("a.json", encoding="utf-8") as file:
+        marked = json.load(file)
+    marked["traceEvents"] += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{i}",
+                               "pid": 1, "tid": 1, "ts": 1000 * i, "dur": 1000} for i in range(20)]
+    with open("b.json", "w", encoding="utf-8") as file:
+        json.dump(marked, file)
+    equal(compared("b.json", "b.json")["comparisons"][0]["compared"], "steps")
+    document = compared("a.json", "b.json")["comparisons"][0]
+    equal(document["compared"], "whole runs")
+    equal({row["difference"] for row in document["kernels"]}, {0})
+    # Three runs of each side have an interval.
+    document = compared("-g", "x=a.json,a.json,a.json", "-g", "y=b.json,a.json,b.json")
+    row = document["comparisons"][0]["kernels"][0]
+    equal((row["compared"], row["n"], row["difference_low"]), ("runs", 3, 0))
 
 
 @test

@@ -183,11 +183,11 @@ static void test_device_figures(void **state)
 	assert_near(figure(&d, COMPARE_IDLE_TIME, "host")->value.v, 790 * US);
 	assert_near(figure(&d, COMPARE_PHASE_TIME, "forward")->value.v, 750 * US);
 	/* Self times: 750 without the 200 of the inner range. */
-	assert_int_equal(d.host.n, 2);
-	assert_string_equal(d.host.rows[0].name, "forward");
-	assert_near(d.host.rows[0].time.mean, 550 * US);
-	assert_near(d.host.rows[1].time.mean, 200 * US);
-	assert_near(d.host.rows[1].count, 1);
+	assert_int_equal(d.tables[COMPARE_HOST].n, 2);
+	assert_string_equal(d.tables[COMPARE_HOST].rows[0].name, "forward");
+	assert_near(d.tables[COMPARE_HOST].rows[0].time.mean, 550 * US);
+	assert_near(d.tables[COMPARE_HOST].rows[1].time.mean, 200 * US);
+	assert_near(d.tables[COMPARE_HOST].rows[1].count, 1);
 	digest_release(&d);
 }
 
@@ -201,21 +201,21 @@ static void test_kernels_new_gone_changed(void **state)
 
 	(void)state;
 	assert_int_equal(compare_groups(groups, 2, &c), 0);
-	assert_int_equal(c.pairs[0].kernels.n, 3);
+	assert_int_equal(c.pairs[0].tables[COMPARE_KERNELS].n, 3);
 	/* Both changed by 50 us; the one that still runs comes first. */
-	row = &c.pairs[0].kernels.rows[0];
+	row = &c.pairs[0].tables[COMPARE_KERNELS].rows[0];
 	assert_string_equal(row->name, "gemm");
 	assert_near(row->d.diff.v, 50 * US);
 	assert_near(row->d.pct.v, 50);
 	assert_near(row->explains_pct.v, 50); /* of 100 us */
 	assert_int_equal(row->d.verdict, COMPARE_WORSE);
 	assert_false(row->is_new || row->is_gone);
-	row = row_of(&c.pairs[0].kernels, "old");
+	row = row_of(&c.pairs[0].tables[COMPARE_KERNELS], "old");
 	assert_true(row->is_gone && !row->is_new);
 	assert_near(row->explains_pct.v, -50);
 	assert_near(row->count_a.v, 1);
 	assert_near(row->count_b.v, 0);
-	row = row_of(&c.pairs[0].kernels, "fresh");
+	row = row_of(&c.pairs[0].tables[COMPARE_KERNELS], "fresh");
 	assert_true(row->is_new);
 	assert_near(row->d.a.v, 0);
 	assert_near(row->d.b.v, 20 * US);
@@ -248,13 +248,14 @@ static void test_one_without_device(void **state)
 	assert_near(d->a.v, 150 * US);
 	assert_false(d->b.known || d->diff.known);
 	assert_string_equal(d->diff.reason, "no device records in this run");
-	assert_string_equal(c.pairs[0].kernels.reason, "no device records in this run");
+	assert_string_equal(c.pairs[0].tables[COMPARE_KERNELS].reason,
+			    "no device records in this run");
 	assert_true(compared(&c.pairs[0], COMPARE_STEP_TIME, "")->p.known);
 	/* An empty run beside one with everything. */
 	d = compared(&c.pairs[1], COMPARE_STEP_TIME, "");
 	assert_int_equal(d->verdict, COMPARE_ABSENT);
 	assert_string_equal(d->b.reason, "no steps were recorded");
-	assert_non_null(c.pairs[1].host.reason);
+	assert_non_null(c.pairs[1].tables[COMPARE_HOST].reason);
 	comparison_release(&c);
 	for (size_t i = 0; i < 3; i++)
 		digest_release(&runs[i]);
@@ -349,7 +350,7 @@ static void test_covered_steps_only(void **state)
 	d = digest_of(run);
 	assert_true(d.sampled);
 	assert_int_equal(d.covered, covered);
-	assert_int_equal(d.kernels.steps, covered);
+	assert_int_equal(d.tables[COMPARE_KERNELS].steps, covered);
 	assert_int_equal(figure(&d, COMPARE_KERNEL_TIME, "")->n, covered);
 	assert_true(figure(&d, COMPARE_STEP_TIME, "")->n > covered);
 	digest_release(&d);
@@ -421,8 +422,8 @@ static void test_itself(void **state)
 			assert_true(c.pairs[0].figures[k].d.verdict == COMPARE_NOISE ||
 				    c.pairs[0].figures[k].d.verdict == COMPARE_SAME ||
 				    c.pairs[0].figures[k].d.verdict == COMPARE_UNTESTED);
-		for (size_t k = 0; k < c.pairs[0].host.n; k++)
-			assert_near(c.pairs[0].host.rows[k].d.diff.v, 0);
+		for (size_t k = 0; k < c.pairs[0].tables[COMPARE_HOST].n; k++)
+			assert_near(c.pairs[0].tables[COMPARE_HOST].rows[k].d.diff.v, 0);
 		assert_int_equal(c.n_facts, 0);
 		comparison_release(&c);
 		digest_release(&runs[0]);
@@ -555,6 +556,99 @@ static void test_conditions_judge(void **state)
 		digest_release(&runs[i]);
 }
 
+/* No steps: gemm n times, and attention or its successor once, launched in a range; a collective. */
+static struct run *stepless_run(int64_t gemm_us, int n, const char *attention)
+{
+	struct run *run = fake_run_new();
+	uint32_t mlp = fake_site(run, "mlp", -1, -1, 0);
+	int64_t at = 1000 * US;
+
+	fake_span(run, 0, 1000 * MS);
+	for (int i = 0; i < n; i++, at += 1000 * US) {
+		fake_range(run, mlp, at - 500 * US, at - 100 * US, 1, 0);
+		fake_call(run, "cudaLaunchKernel", at - 400 * US, at - 390 * US, (uint64_t)i + 1);
+		fake_kernel(run, "gemm_kernel", at, at + (gemm_us + i % 2) * US, (uint64_t)i + 1);
+	}
+	fake_kernel(run, attention, at, at + 40 * US, 0);
+	fake_add_collective(run, 0,
+			    &(struct row_collective){ .name = fake_string(run, "allreduce"),
+						      .start_ns = at,
+						      .duration_ns = 7 * US });
+	return run;
+}
+
+static void test_whole_runs(void **state)
+{
+	struct run_digest runs[] = { digest_of(stepless_run(100, 10, "flash_fwd")),
+				     digest_of(stepless_run(120, 8, "flash_v3")) };
+	struct compare_group groups[] = { { "a", &runs[0], 1 }, { "b", &runs[1], 1 } };
+	const struct compare_row *row;
+	const struct compare_rows *tables;
+	const struct difference *d;
+	struct comparison c;
+
+	(void)state;
+	assert_true(runs[0].whole && !runs[0].has_steps);
+	assert_int_equal(compare_groups(groups, 2, &c), 0);
+	assert_true(c.pairs[0].whole);
+	tables = c.pairs[0].tables;
+	/* Ten of 100.5 us in the mean and 40 us; eight of 120.5 and 40. */
+	d = compared(&c.pairs[0], COMPARE_KERNEL_TIME, "");
+	assert_near(d->a.v, 1045 * US);
+	assert_near(d->b.v, 1004 * US);
+	assert_int_equal(d->verdict, COMPARE_UNTESTED);
+	assert_false(d->low.known);
+	assert_string_equal(d->low.reason, COMPARE_WHOLE_UNTESTED);
+	/* From the first range, 500 us before the first kernel, to the end of the last kernel. */
+	d = compared(&c.pairs[0], COMPARE_RUN_TIME, "");
+	assert_near(d->a.v, 10540 * US);
+	assert_near(d->b.v, 8540 * US);
+	assert_near(compared(&c.pairs[0], COMPARE_KERNEL_COUNT, "")->b.v, 9);
+	/* The largest change first; the time of one gemm is tested, the sum is not. */
+	row = &tables[COMPARE_KERNELS].rows[0];
+	assert_string_equal(row->name, "gemm_kernel");
+	assert_near(row->d.diff.v, (8 * 120.5 - 10 * 100.5) * US);
+	assert_near(row->count_a.v, 10);
+	assert_near(row->call.a.v, 100.5 * US);
+	assert_near(row->call.b.v, 120.5 * US);
+	assert_int_equal(row->call.n_a, 10);
+	assert_int_equal(row->call.verdict, COMPARE_WORSE);
+	assert_int_equal(row->d.verdict, COMPARE_UNTESTED);
+	/* -41 of -41 us: the two others cancel out. */
+	assert_near(row->explains_pct.v, 100);
+	assert_true(row_of(&tables[COMPARE_KERNELS], "flash_v3")->is_new);
+	assert_true(row_of(&tables[COMPARE_KERNELS], "flash_fwd")->is_gone);
+	assert_int_equal(row_of(&tables[COMPARE_KERNELS], "flash_v3")->call.verdict,
+			 COMPARE_ABSENT);
+	assert_near(row_of(&tables[COMPARE_CLASSES], "attention")->d.diff.v, 0);
+	assert_int_equal(row_of(&tables[COMPARE_CLASSES], "attention")->d.verdict, COMPARE_SAME);
+	assert_near(row_of(&tables[COMPARE_RANGES], "mlp")->d.diff.v, -41 * US);
+	assert_near(row_of(&tables[COMPARE_RANGES], "(outside all ranges)")->d.b.v, 40 * US);
+	assert_near(row_of(&tables[COMPARE_COLLECTIVES], "allreduce")->d.a.v, 7 * US);
+	assert_near(row_of(&tables[COMPARE_HOST], "mlp")->count_b.v, 8);
+	comparison_release(&c);
+	digest_release(&runs[0]);
+	digest_release(&runs[1]);
+}
+
+/* A run with steps as a whole, so that it can stand beside one without. */
+static void test_steps_as_a_whole(void **state)
+{
+	struct run *run = plain_run(1000, 10);
+	struct run_digest d;
+
+	(void)state;
+	fake_kernel(run, "gemm_kernel", 3 * MS, 4 * MS, 0);
+	assert_int_equal(digest_take_whole(run, &d), 0);
+	assert_true(d.whole && d.has_steps);
+	assert_int_equal(d.steps, 0);
+	assert_near(figure(&d, COMPARE_RUN_TIME, "")->value.v, 1 * MS);
+	assert_near(figure(&d, COMPARE_KERNEL_TIME, "")->value.v, 1 * MS);
+	assert_null(figure(&d, COMPARE_STEP_TIME, ""));
+	digest_release(&d);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -573,6 +667,8 @@ int main(void)
 		cmocka_unit_test(test_facts_that_differ),
 		cmocka_unit_test(test_conditions_parse),
 		cmocka_unit_test(test_conditions_judge),
+		cmocka_unit_test(test_whole_runs),
+		cmocka_unit_test(test_steps_as_a_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
