@@ -8,7 +8,6 @@
 
 #include "analyze/comm_inside.h"
 #include "analyze/digest_inside.h"
-#include "analyze/kernel_aliases.h"
 #include "analyze/kernel_class.h"
 #include "analyze/kernel_name.h"
 #include "base/buf.h"
