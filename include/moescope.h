@@ -60,10 +60,14 @@ MOESCOPE_API int moescope_start(const char *run_dir);
 /* Writes what is pending, closes the run. Called at exit when you do not. */
 MOESCOPE_API void moescope_stop(void);
 
-/* One training or decoding step ends here and the next begins: call once per iteration. What
- * came before the first call (loading, set-up) is no step, nor is what comes between the last call
- * and moescope_stop. `tokens` is what the step that ends
- * has processed (0: unknown). */
+/* One training or decoding step ends here and the next begins: call it at the end of each
+ * iteration, and n calls make n steps, numbered from 0. The first one begins where the program
+ * called moescope_start, also under `moescope run`. In a program that never does it begins when the
+ * library is loaded; set-up is then in its time, which no statistic of step times takes. What comes
+ * after the last call is no step. Called at the beginning of iterations instead, step 0 is
+ * what lies before the loop, step i the iteration before, and the last iteration is no step: use
+ * moescope_step_begin and moescope_step_end there. `tokens` is what the step that ends has processed
+ * (0: unknown). */
 MOESCOPE_API void moescope_step(uint64_t tokens);
 
 /* A named range of this thread; ranges nest, and a pop closes the innermost one. */
@@ -93,6 +97,10 @@ enum moescope_phase {
  * counted per process, whichever thread calls. */
 MOESCOPE_API void moescope_step_begin(int64_t step);
 MOESCOPE_API void moescope_step_end(uint64_t tokens);
+/* For tools that take something for a step (a call of a model): begins one as moescope_step_begin
+ * does. When moescope_step is the next call after its end, the program makes its steps itself: that
+ * step is then the program's, and lasts until the call. */
+MOESCOPE_API void moescope_step_guess(int64_t step);
 /* The number of the step that is open, or was last; -1 before the first. */
 MOESCOPE_API int64_t moescope_current_step(void);
 /* What has begun is no step after all: nothing is written of it, and its number is free again. */
@@ -289,6 +297,14 @@ MOESCOPE_API void moescope_get_stats(struct moescope_stats *stats);
  * the process. */
 MOESCOPE_API const char *moescope_version(void);
 MOESCOPE_API const char *moescope_run_dir(void);
+
+/* The file in that directory which has the records of this process alone: the tool reads it like a
+ * run. NULL when not recording; stays valid likewise. */
+MOESCOPE_API const char *moescope_shard(void);
+/* Waits until everything recorded before is in that file, but for a guessed step that may still
+ * become the program's. 0; -ETIMEDOUT when it could not be written
+ * within seconds; -EBUSY inside another call. The one other call that waits is moescope_past_ops. */
+MOESCOPE_API int moescope_flush(void);
 
 /* Routing in the memory of a CUDA device.
  *

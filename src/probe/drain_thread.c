@@ -22,18 +22,39 @@ _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 PROBE_LOCK(space_lock);
 PROBE_CONDITION(space);
 
-/* Until the drain has given space back, or found a place for `ring`, at most ms. */
-static void wait_for_space(unsigned int ms, const struct ring *ring)
+/* Flushes that were asked for, over all sessions, and how many of them are done. */
+static _Atomic uint64_t flushes_asked, flushes_done;
+
+static struct timespec space_deadline(void)
 {
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += (long)ms * 1000000;
+	until.tv_nsec += SPACE_WAIT_MS * 1000000L;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
+	return until;
+}
+
+/* Until the drain has given space back, or found a place for `ring`, but not for ever. */
+static void wait_for_space(const struct ring *ring)
+{
+	struct timespec until = space_deadline();
+
 	if (!probe_lock(&space_lock))
 		return;
 	if (!ring || !ring_has_place(ring))
+		pthread_cond_timedwait(&space, &space_lock, &until);
+	probe_unlock(&space_lock);
+}
+
+static void wait_for_flush(uint64_t asked)
+{
+	struct timespec until = space_deadline();
+
+	if (!probe_lock(&space_lock))
+		return;
+	if (atomic_load(&flushes_done) < asked)
 		pthread_cond_timedwait(&space, &space_lock, &until);
 	probe_unlock(&space_lock);
 }
@@ -45,13 +66,22 @@ static void signal_space(void)
 	pthread_mutex_unlock(&space_lock);
 }
 
+/* Under the lock, so that nobody looks before and waits behind. */
+static void tell_flushed(uint64_t asked)
+{
+	pthread_mutex_lock(&space_lock);
+	atomic_store(&flushes_done, asked);
+	pthread_cond_broadcast(&space);
+	pthread_mutex_unlock(&space_lock);
+}
+
 /* The drain makes room and finds places before it signals. */
 void probe_wait_for_place(const struct ring *ring)
 {
 	for (int waits = 0; waits < SPACE_WAITS && !ring_has_place(ring) &&
 			    thread_session == atomic_load(&probe_session);
 	     waits++)
-		wait_for_space(SPACE_WAIT_MS, ring);
+		wait_for_space(ring);
 }
 
 /* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
@@ -66,9 +96,28 @@ void probe_wait_for_room(struct ring *ring, uint32_t bytes)
 			stuck = true;
 			return;
 		}
-		wait_for_space(SPACE_WAIT_MS, NULL);
+		wait_for_space(NULL);
 	}
 	stuck = false;
+}
+
+int probe_flush(void)
+{
+	uint32_t session = atomic_load(&probe_session);
+	uint64_t asked;
+
+	if (!session)
+		return 0;
+	asked = atomic_fetch_add(&flushes_asked, 1) + 1;
+	wake_up(&probe_drain_wake);
+	for (int waits = 0; atomic_load(&flushes_done) < asked; waits++) {
+		if (atomic_load(&probe_session) != session)
+			return 0; /* ended, and thereby written */
+		if (waits == SPACE_WAITS)
+			return -ETIMEDOUT;
+		wait_for_flush(asked);
+	}
+	return 0;
 }
 
 /* Counters into the header page, where they are safe from anything that comes. */
@@ -233,6 +282,7 @@ static void *drain_thread(void *arg)
 {
 	struct recorder *recorder = arg;
 	uint32_t waits = 0;
+	uint64_t asked;
 	int r = 0;
 
 	life_thread_begins("moescope");
@@ -252,7 +302,10 @@ static void *drain_thread(void *arg)
 		rings_refill(recorder->rings);
 		signal_space();
 		rings_populate(recorder->rings);
+		asked = atomic_load(&flushes_asked); /* what comes later is not in this one */
 		r = flush(recorder, false);
+		if (r == 0)
+			tell_flushed(asked);
 	}
 	recorder->all_written = flush(recorder, true) == 0;
 	session_close(recorder);

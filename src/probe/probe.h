@@ -138,7 +138,12 @@ void names_after_fork(void);
 void names_forget(void); /* the parent's log, in a child */
 
 /* steps.c: which steps are recorded. */
-void steps_start(enum moescope_level level, struct rings *rings);
+/* by_program: it asked for the session, so that its first step begins here. */
+void steps_start(enum moescope_level level, struct rings *rings, bool by_program);
+/* The program has asked for a session that the library had begun. */
+void steps_begin_first(void);
+/* What waits for a call of moescope_step: now it is a step as it is. */
+void steps_write_kept(void);
 void steps_stop(void);
 void steps_before_fork(void);
 void steps_after_fork(void);
@@ -160,6 +165,7 @@ enum recorder_files {
 /* drain_thread.c */
 struct recorder {
 	const char *path; /* of the run; while it starts */
+	char *shard;
 	struct moescope_options options;
 	struct rings *rings;
 	struct shard_writer *writer;
@@ -192,6 +198,9 @@ void session_close(struct recorder *old);
 /* Waits until the drain has made room, but not for ever. Not in a call that a program makes in its
  * hot path. */
 void probe_wait_for_room(struct ring *ring, uint32_t bytes);
+/* Waits until what was recorded is in the shard; 0, or -ETIMEDOUT. */
+int probe_flush(void);
+extern struct wake probe_drain_wake; /* for the life of the process: late calls may still use it */
 /* Likewise until the drain has found a place for the ring in the buffer file. */
 void probe_wait_for_place(const struct ring *ring);
 /* Drops for which there was no ring to count them in; no ring because of the clock. */

@@ -26,12 +26,13 @@ static struct recorder *recorder;	 /* NULL: no session */
 static struct moescope_stats last_stats; /* of the session that ended */
 static char *run_dir;
 static _Atomic(const char *) told_run_dir; /* the same, in memory that stays */
-static bool own_run_dir;		   /* made here, so run.json is ours to finish */
+static _Atomic(const char *) told_shard;
+static bool own_run_dir; /* made here, so run.json is ours to finish */
 static int64_t started_ns;
 static uint32_t sessions;
 static pthread_key_t thread_key;
 static __thread uint32_t refused_session; /* in which this thread could not get a ring */
-static struct wake drain_wake; /* for the life of the process: late calls may still use it */
+struct wake probe_drain_wake;
 
 static void thread_ends(void *arg)
 {
@@ -214,24 +215,24 @@ static void remove_run_dir(void)
 	free(info);
 }
 
-/* What a program has been told stays valid for ever: one copy of each directory. */
-static void tell_run_dir(void)
+/* What a program has been told stays valid for ever: one copy of each path. */
+static const char *told(const char *path)
 {
 	static struct told {
 		struct told *next;
 		char path[];
 	} * all;
-	size_t bytes = strlen(run_dir) + 1;
+	size_t bytes = strlen(path) + 1;
 	struct told *at = all;
 
-	while (at && strcmp(at->path, run_dir) != 0)
+	while (at && strcmp(at->path, path) != 0)
 		at = at->next;
 	if (!at && (at = malloc(sizeof(*at) + bytes))) {
-		memcpy(at->path, run_dir, bytes);
+		memcpy(at->path, path, bytes);
 		at->next = all;
 		all = at;
 	}
-	atomic_store(&told_run_dir, at ? at->path : NULL);
+	return at ? at->path : NULL;
 }
 
 static int open_files(struct recorder *made)
@@ -243,7 +244,7 @@ static int open_files(struct recorder *made)
 	if (r < 0)
 		return r;
 	ring_path = shard_ring_path(shard);
-	r = ring_path ? rings_create(ring_path, ring_bytes, &drain_wake, &made->rings, &why)
+	r = ring_path ? rings_create(ring_path, ring_bytes, &probe_drain_wake, &made->rings, &why)
 		      : -ENOMEM;
 	if (r == 0) {
 		/* Without a buffer file a kill loses what is not in the shard: write more often. */
@@ -257,7 +258,10 @@ static int open_files(struct recorder *made)
 		unlink(shard);
 	}
 	free(ring_path);
-	free(shard);
+	if (r == 0)
+		made->shard = shard;
+	else
+		free(shard);
 	return r;
 }
 
@@ -321,7 +325,7 @@ void session_close(struct recorder *old)
 	}
 }
 
-static int start_locked(const char *path, const struct moescope_options *options)
+static int start_locked(const char *path, const struct moescope_options *options, bool by_program)
 {
 	const char *inherited = getenv("MOESCOPE_RUN");
 	struct recorder *made;
@@ -343,7 +347,7 @@ static int start_locked(const char *path, const struct moescope_options *options
 	if (made) {
 		made->path = path;
 		made->options = *options;
-		made->wake = &drain_wake;
+		made->wake = &probe_drain_wake;
 		life_share();
 	}
 	r = made ? life_guard_start() : -ENOMEM;
@@ -360,9 +364,10 @@ static int start_locked(const char *path, const struct moescope_options *options
 	}
 	recorder = made;
 	started_ns = clock_monotonic_ns();
-	tell_run_dir();
+	atomic_store(&told_run_dir, told(run_dir));
+	atomic_store(&told_shard, told(recorder->shard));
 	atomic_store(&probe_session, ++sessions);
-	steps_start(options->level, recorder->rings);
+	steps_start(options->level, recorder->rings, by_program);
 	return 0;
 }
 
@@ -379,7 +384,8 @@ static void tell_ring_bytes(uint32_t asked, uint32_t used)
 	moescope_info("buffers", words);
 }
 
-static int start(const char *path, const struct moescope_options *options)
+/* by_program: not because the library was loaded under `moescope run`. */
+static int start(const char *path, const struct moescope_options *options, bool by_program)
 {
 	struct moescope_options wanted = { 0 };
 	uint32_t ring_bytes = 0;
@@ -394,13 +400,15 @@ static int start(const char *path, const struct moescope_options *options)
 	if (life_in_doubt()) {
 		r = -EBUSY;
 	} else if (!recorder) {
-		r = start_locked(path, &wanted);
+		r = start_locked(path, &wanted, by_program);
 		started = recorder != NULL;
 		ring_bytes = started ? recorder->rings->ring_bytes : 0;
 	}
 	probe_unlock(&session_lock);
 	if (started)
 		labels_announce();
+	else if (r == 0 && by_program)
+		steps_begin_first();
 	if (started && wanted.ring_bytes)
 		tell_ring_bytes(wanted.ring_bytes, ring_bytes);
 	errno = saved;
@@ -413,7 +421,7 @@ int moescope_start_with(const char *path, const struct moescope_options *options
 
 	if (!probe_control_begin())
 		return -EBUSY;
-	r = start(path, options);
+	r = start(path, options, true);
 	if (r == 0)
 		gpu_join();
 	probe_control_end();
@@ -437,6 +445,7 @@ void moescope_stop(void)
 	/* Without the lock: what CUPTI delivers now, and what is open, may need a ring. */
 	gpu_stop();
 	open_spans = spans_finish();
+	steps_write_kept();
 	probe_lock(&session_lock);
 	if (recorder) {
 		recorder->open_spans = open_spans;
@@ -445,8 +454,10 @@ void moescope_stop(void)
 		recorder_stop(recorder);
 		life_guard_stop();
 		atomic_store(&told_run_dir, NULL);
+		atomic_store(&told_shard, NULL);
 		atomic_store(&probe_session, 0);
 		life_unshare();
+		free(recorder->shard);
 		free(recorder);
 		recorder = NULL;
 		free(run_dir);
@@ -484,6 +495,24 @@ const char *moescope_run_dir(void)
 {
 	life_check();
 	return atomic_load(&told_run_dir);
+}
+
+const char *moescope_shard(void)
+{
+	life_check();
+	return atomic_load(&told_shard);
+}
+
+int moescope_flush(void)
+{
+	int saved = errno, r;
+
+	if (!probe_control_begin())
+		return -EBUSY;
+	r = probe_flush();
+	probe_control_end();
+	errno = saved;
+	return r;
 }
 
 /* What these guard is whole in the child. A handler of a signal that has interrupted a call of ours
@@ -533,11 +562,12 @@ void session_forget(void)
 		bus_guard_restore();
 		recorder = NULL;
 	}
-	drain_wake = (struct wake){ 0 };
+	probe_drain_wake = (struct wake){ 0 };
 	pthread_setspecific(thread_key, NULL);
 	thread_ring = NULL;
 	run_dir = NULL;
 	atomic_store(&told_run_dir, NULL);
+	atomic_store(&told_shard, NULL);
 	own_run_dir = false;
 }
 
@@ -584,7 +614,7 @@ __attribute__((constructor)) static void library_begins(void)
 	options.level = environment_level();
 	options.ring_bytes = environment_ring_bytes();
 	/* Not moescope_start_with: the driver may be loading us right now, and will call again. */
-	start(NULL, &options);
+	start(NULL, &options, false);
 }
 
 __attribute__((destructor)) static void library_ends(void)

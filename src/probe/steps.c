@@ -31,7 +31,15 @@ static struct {
 	int64_t seen; /* steps begun in this session */
 	bool open;
 	bool open_by_next; /* moescope_step began it, with the end of the one before */
-	int64_t step;
+	bool open_by_tool; /* moescope_step_guess began it */
+	/* The first step has begun with the session, as far as nobody has begun one since. */
+	uint8_t first; /* how (STEP_FIRST_*), 0: no */
+	uint64_t first_ticks;
+	/* The step that a tool began and ended last: moescope_step makes it the program's own. */
+	bool kept;
+	struct row_step kept_row;
+	int64_t step;	/* open, or last; -1: none yet */
+	int64_t before; /* the one before it, when it is open */
 	uint64_t start_ticks;
 	int64_t start_ns; /* the same moment, for the governor */
 } state = { .step_recorded = true };
@@ -163,6 +171,8 @@ static void decide(bool recorded)
 	update_gate();
 }
 
+enum step_call { STEP_BEGIN, STEP_GUESS, STEP_END, STEP_NEXT };
+
 /* Ends the open step, if any, into *row; true when there is something to push. Pushing is for
  * after the lock: it may need a ring, and getting one takes the session's lock. */
 static bool close_step(uint64_t tokens, uint64_t now, struct row_step *row)
@@ -181,6 +191,49 @@ static bool close_step(uint64_t tokens, uint64_t now, struct row_step *row)
 	return true;
 }
 
+/* Keeps a step back when a tool has ended it. True when it is to be pushed now. */
+static bool keep_back(bool closed, enum step_call call, struct row_step *row)
+{
+	if (!closed || call != STEP_END || !state.open_by_tool)
+		return closed;
+	state.kept = true;
+	state.kept_row = *row;
+	/* After a kill it is found as a step that was open. */
+	atomic_store_explicit(&state.rings->header->step.open, 1, memory_order_release);
+	return false;
+}
+
+/* The step that was kept back is one by itself. */
+static bool let_go(struct row_step *row)
+{
+	if (!state.kept)
+		return false;
+	state.kept = false;
+	*row = state.kept_row;
+	if (state.rings)
+		atomic_store_explicit(&state.rings->header->step.open, 0, memory_order_release);
+	return state.rings != NULL;
+}
+
+/* The first call of moescope_step in a session ends a step like every other: the one that has begun
+ * with the session, or that a tool has ended. */
+static bool close_first(uint64_t tokens, uint64_t now, struct row_step *row)
+{
+	if (!state.rings || (!state.first && !state.kept))
+		return false;
+	if (!let_go(row)) {
+		*row = (struct row_step){ .start_ns = (int64_t)state.first_ticks,
+					  .recorded = state.step_recorded && !state.pauses,
+					  .first = state.first };
+		state.step = 0;
+		state.seen = 1;
+	}
+	row->duration_ns = (int64_t)now - row->start_ns;
+	row->tokens = tokens ? tokens : row->tokens;
+	row->tokens_known = row->tokens != 0;
+	return true;
+}
+
 static void open_step(int64_t step, bool recorded)
 {
 	struct open_step *shared = &state.rings->header->step;
@@ -188,6 +241,7 @@ static void open_step(int64_t step, bool recorded)
 
 	decide(recorded);
 	state.seen++;
+	state.before = state.step;
 	state.step = step;
 	state.open = true;
 	atomic_store_explicit(&current_step, step, memory_order_relaxed);
@@ -200,7 +254,24 @@ static void open_step(int64_t step, bool recorded)
 	atomic_store_explicit(&shared->open, 1, memory_order_release);
 }
 
-enum step_call { STEP_BEGIN, STEP_END, STEP_NEXT };
+/* True when the call completes a row: of the open step, or of one that was kept back. *ret_ended: a
+ * step has ended. The lock is held. */
+static bool close_for(enum step_call call, uint64_t tokens, struct row_step *row, bool *ret_ended)
+{
+	uint64_t now = clock_ticks();
+	bool ready;
+
+	if (state.open) {
+		*ret_ended = close_step(tokens, now, row);
+		ready = keep_back(*ret_ended, call, row);
+	} else {
+		*ret_ended = call == STEP_NEXT && close_first(tokens, now, row);
+		ready = *ret_ended || (call != STEP_END && let_go(row));
+	}
+	if (call != STEP_END)
+		state.first = 0;
+	return ready;
+}
 
 static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 {
@@ -208,8 +279,7 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	struct ring *ring;
 	struct row_step row;
 	int64_t start_ns;
-	uint64_t now;
-	bool closed, recorded, device;
+	bool ready, ended, recorded, device;
 	void *arg;
 
 	/* One relaxed load without a session. The gate does not do here: a pause closes it, and
@@ -224,11 +294,10 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 		probe_control_end();
 		return;
 	}
-	now = clock_ticks();
-	if (call == STEP_NEXT)
-		step = state.open ? state.step + 1 : state.seen;
 	start_ns = state.start_ns;
-	closed = close_step(tokens, now, &row);
+	ready = close_for(call, tokens, &row, &ended);
+	if (call == STEP_NEXT)
+		step = state.step + 1;
 	recorded = scheduled(state.seen);
 	device = call == STEP_END ? state.device : device_wanted(state.seen);
 	if (device != state.device) {
@@ -251,17 +320,23 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	if (state.rings && call != STEP_END)
 		open_step(step, recorded);
 	state.open_by_next = call == STEP_NEXT;
+	state.open_by_tool = call == STEP_GUESS;
 	probe_unlock(&lock);
-	if (closed && ring) {
+	if (ready && ring)
 		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
+	if (ended && ring)
 		gears_step(start_ns, clock_monotonic_ns());
-	}
 	probe_control_end();
 }
 
 void moescope_step_begin(int64_t step)
 {
 	step_call(STEP_BEGIN, step, 0);
+}
+
+void moescope_step_guess(int64_t step)
+{
+	step_call(STEP_GUESS, step, 0);
 }
 
 void moescope_step_end(uint64_t tokens)
@@ -281,6 +356,8 @@ static void cancel_step(void)
 		return;
 	state.open = false;
 	state.seen--;
+	state.step = state.before;
+	atomic_store_explicit(&current_step, state.step, memory_order_relaxed);
 	atomic_store_explicit(&state.rings->header->step.open, 0, memory_order_release);
 }
 
@@ -367,7 +444,44 @@ void steps_set_overhead_check(uint32_t pairs)
 	pthread_mutex_unlock(&lock);
 }
 
-void steps_start(enum moescope_level level, struct rings *rings)
+/* The lock is held. */
+static void first_begins(uint8_t how)
+{
+	state.first = how;
+	state.first_ticks = clock_ticks();
+	state.start_ns = clock_monotonic_ns();
+}
+
+void steps_begin_first(void)
+{
+	bool wanted;
+
+	if (!probe_lock(&lock))
+		return;
+	wanted = state.rings && state.first == STEP_FIRST_LOADED;
+	probe_unlock(&lock);
+	/* A ring first: a thread without one may not read the clock. */
+	if (!wanted || !probe_ring() || thread_clockless || !probe_lock(&lock))
+		return;
+	if (state.first == STEP_FIRST_LOADED)
+		first_begins(STEP_FIRST_STARTED);
+	probe_unlock(&lock);
+}
+
+void steps_write_kept(void)
+{
+	struct row_step row;
+	bool kept;
+
+	if (!probe_lock(&lock))
+		return;
+	kept = let_go(&row);
+	probe_unlock(&lock);
+	if (kept && probe_ring())
+		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);
+}
+
+void steps_start(enum moescope_level level, struct rings *rings, bool by_program)
 {
 	bool device;
 
@@ -376,7 +490,9 @@ void steps_start(enum moescope_level level, struct rings *rings)
 	state.child = false;
 	state.level = level;
 	state.seen = 0;
-	state.open = false;
+	state.open = state.kept = false;
+	state.step = -1;
+	first_begins(by_program ? STEP_FIRST_STARTED : STEP_FIRST_LOADED);
 	state.pauses = 0;
 	state.step_recorded = scheduled(0);
 	atomic_store_explicit(&current_step, -1, memory_order_relaxed);

@@ -561,6 +561,35 @@ static int load_in_order(struct loading *l)
 	return 0;
 }
 
+static bool has_first_step(const struct run *run, size_t s)
+{
+	for (size_t i = 0; i < run->step.n; i++)
+		if (run->step.shard[i] == s && run->step.first[i])
+			return true;
+	return false;
+}
+
+/* What was routed before the call that ended the first step was in it, which nobody knew then. */
+static void place_in_first_step(const uint16_t *shards, int64_t *steps, size_t n, size_t s)
+{
+	for (size_t i = 0; i < n; i++)
+		if (shards[i] == s && steps[i] == -1)
+			steps[i] = 0;
+}
+
+static void settle_first_step(struct run *run, size_t s)
+{
+	struct shard_state_internal *state = &run->internal->shards[s];
+
+	if (state->first_settled || !run->step.first || !has_first_step(run, s))
+		return;
+	if (run->routing.step)
+		place_in_first_step(run->routing.shard, run->routing.step, run->routing.n, s);
+	if (run->routed.step)
+		place_in_first_step(run->routed.shard, run->routed.step, run->routed.n, s);
+	state->first_settled = true; /* later rows have their step */
+}
+
 int load_shard(struct run *run, size_t s)
 {
 	struct loading l = { .run = run, .shard = s };
@@ -582,7 +611,9 @@ int load_shard(struct run *run, size_t s)
 		state->unknown_columns += worker->unknown_columns;
 		worker->bad_references = worker->unknown_columns = 0;
 	}
-	if (r == 0)
+	if (r == 0) {
+		settle_first_step(run, s);
 		state->loaded_chunks = run->shards[s].reader->n_chunks;
+	}
 	return r;
 }

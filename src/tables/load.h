@@ -20,6 +20,7 @@ struct id_map {
 struct shard_state_internal {
 	struct id_map maps[RECORD_LAUNCH + 1]; /* by dictionary kind */
 	size_t loaded_chunks;		       /* of the reader's list */
+	bool first_settled;		       /* what came before its first step is in it */
 	bool placed;			       /* on the run's clock: shift_ns stays as it is */
 	int64_t shift_ns;		       /* added to its times */
 	uint64_t damaged_chunks, unknown_kinds, unknown_columns, bad_references;

@@ -368,6 +368,18 @@ static int load_all(struct run *run, struct err *err)
 	return 0;
 }
 
+/* The first step's row says which step the routing before it is of (load.c). */
+static void want_steps_of_routing(struct run_want *want)
+{
+	if (!(want->kinds & (WANT(ROUTING) | WANT(ROUTED))))
+		return;
+	if (!(want->kinds & WANT(STEP)))
+		want->columns[RECORD_STEP] = 0;
+	else if (want->columns[RECORD_STEP])
+		want->columns[RECORD_STEP] |= WANT_COLUMN(step, first);
+	want->kinds |= WANT(STEP);
+}
+
 int run_load(const char *path, const struct run_want *want, struct run **ret_run, struct err *err)
 {
 	struct run *run = calloc(1, sizeof(*run));
@@ -379,6 +391,7 @@ int run_load(const char *path, const struct run_want *want, struct run **ret_run
 		return err_sys(err, -ENOMEM, "%s: cannot load", path);
 	}
 	run->internal->want = want ? *want : (struct run_want){ .kinds = WANT_ALL };
+	want_steps_of_routing(&run->internal->want);
 	if (stat(path, &st) < 0) {
 		r = errno == ENOENT ? err_set(err, -ENOENT,
 					      "%s: no such run; 'ls -d *.mscope' lists "

@@ -129,8 +129,8 @@
 #define OP_BYTES_UNKNOWN 2
 /* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was
  * not given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. source:
- * enum step_source. stage: enum step_stage. batch: requests; 0: not told. The row fits where it did
- * before the last three, so that older buffer files are read. */
+ * enum step_source. stage: enum step_stage. batch: requests; 0: not told. first: it is the session's
+ * first, whose beginning no call marked; what came before it is part of it. */
 #define RECORD_COLUMNS_step(C, L, B)                                                               \
 	C(1, step, I64, DELTA)                                                                     \
 	C(2, start_ns, I64, START)                                                                 \
@@ -142,7 +142,10 @@
 	C(8, unfinished, U8, PLAIN)                                                                \
 	C(9, source, U8, PLAIN)                                                                    \
 	C(10, stage, U8, PLAIN)                                                                    \
-	C(11, batch, U16, PLAIN)
+	C(11, batch, U16, PLAIN)                                                                   \
+	C(12, first, U8, PLAIN)
+#define STEP_FIRST_STARTED 1 /* it began where the program started the session */
+#define STEP_FIRST_LOADED 2  /* with the library, so that set-up is in its time */
 /* Who said that this is a step. */
 enum step_source {
 	STEP_TOLD = 0,	    /* the program, to its profiler */

@@ -3,6 +3,7 @@
  * What the C API records: ranges, levels, schedules and steps, row by row.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -405,24 +406,170 @@ static void plain_steps(void)
 	start_at(MOESCOPE_TRACE);
 	moescope_mark("set-up");
 	for (int i = 0; i < 5; i++)
-		moescope_step((uint64_t)i * 10);
+		moescope_step((uint64_t)(i + 1) * 10);
 	moescope_stop();
 }
 
-/* moescope_step: the call ends one and begins the next; what comes after the last is none. */
+/* moescope_step: the call ends one and begins the next. The first has begun with the session; what
+ * comes after the last call is none. */
 static void test_plain_steps(void **state)
 {
 	struct run *run = run_of(plain_steps);
 
 	(void)state;
-	assert_int_equal(run->step.n, 4);
-	for (size_t i = 0; i < 4; i++) {
+	assert_int_equal(run->step.n, 5);
+	for (size_t i = 0; i < 5; i++) {
 		assert_int_equal(run->step.step[i], i);
 		assert_int_equal(run->step.unfinished[i], 0);
 		assert_int_equal(run->step.tokens[i], 10 * (i + 1));
+		assert_int_equal(run->step.first[i], i ? 0 : STEP_FIRST_STARTED);
 	}
+	assert_true(run->step.start_ns[0] <= run->mark.time_ns[0]);
 	assert_int_equal(run->loss.unfinished, 0);
 	run_free(run);
+}
+
+static void routed_before_the_first_call(void)
+{
+	start_at(MOESCOPE_FULL);
+	route_once();
+	moescope_step(2);
+	route_once();
+	moescope_step(2);
+	route_once();
+	moescope_stop();
+}
+
+/* What is recorded before the first call is of step 0; behind the last, of no step that ended. */
+static void test_routing_of_the_first_step(void **state)
+{
+	struct run_want want = { .kinds = WANT(ROUTING) };
+	struct run *run = run_of(routed_before_the_first_call), *alone;
+
+	(void)state;
+	assert_int_equal(run->step.n, 2);
+	assert_int_equal(run->routing.n, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(run->routing.step[i], i);
+		assert_int_equal(run->routed.step[i], i);
+	}
+	assert_int_equal(run_load(run->info.path, &want, &alone, NULL), 0);
+	assert_int_equal(alone->routing.step[0], 0);
+	run_free(alone);
+	run_free(run);
+}
+
+static void routed_before_a_begin(void)
+{
+	start_at(MOESCOPE_TRACE);
+	route_once();
+	moescope_step_begin(0);
+	route_once();
+	moescope_step_end(0);
+	moescope_stop();
+}
+
+/* A program that says where its steps begin has none before that. */
+static void test_routing_before_a_step(void **state)
+{
+	struct run *run = run_of(routed_before_a_begin);
+
+	(void)state;
+	assert_int_equal(run->step.n, 1);
+	assert_int_equal(run->step.first[0], 0);
+	assert_int_equal(run->routing.step[0], -1);
+	assert_int_equal(run->routing.step[1], 0);
+	run_free(run);
+}
+
+static void guessed_steps(void)
+{
+	start_at(MOESCOPE_TRACE);
+	for (int i = 0; i < 2; i++) {
+		moescope_step_guess(i);
+		moescope_mark("guess");
+		moescope_step_end(5);
+		moescope_mark("behind it");
+	}
+	CHECK(moescope_flush() == 0);
+	moescope_step_guess(2);
+	moescope_step_end(5);
+	moescope_step(7); /* the program has steps of its own: the last guess was one */
+	moescope_mark("of the program");
+	moescope_step(0);
+	moescope_stop();
+}
+
+static void test_guessed_steps(void **state)
+{
+	static const uint64_t tokens[] = { 5, 5, 7, 0 };
+	struct run *run = run_of(guessed_steps);
+	const struct table_step *step = &run->step;
+
+	(void)state;
+	assert_int_equal(step->n, 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(step->step[i], i);
+		assert_int_equal(step->tokens[i], tokens[i]);
+		assert_int_equal(step->unfinished[i], 0);
+	}
+	/* A guess ends where the tool says. */
+	for (size_t i = 0; i < 2; i++) {
+		int64_t end = step->start_ns[i] + step->duration_ns[i];
+
+		assert_true(run->mark.time_ns[2 * i] <= end);
+		assert_true(run->mark.time_ns[2 * i + 1] >= end);
+	}
+	assert_true(step->start_ns[2] + step->duration_ns[2] <= run->mark.time_ns[4]);
+	assert_int_equal(run->loss.unfinished, 0);
+	run_free(run);
+}
+
+static void killed_behind_a_guess(void)
+{
+	start_at(MOESCOPE_TRACE);
+	moescope_step_guess(0);
+	moescope_step_end(5);
+	CHECK(kill(getpid(), SIGKILL) == 0);
+}
+
+static void test_killed_behind_a_guess(void **state)
+{
+	struct run *run;
+
+	(void)state;
+	assert_int_equal(in_child(killed_behind_a_guess), -SIGKILL);
+	run = load_run("run.mscope");
+	assert_int_equal(run->step.n, 1);
+	assert_int_equal(run->step.unfinished[0], 1);
+	run_free(run);
+}
+
+static void looked_at_while_it_records(void)
+{
+	struct moescope_stats stats = { .struct_size = sizeof(stats) };
+	struct run *run;
+
+	CHECK(moescope_flush() == 0 && !moescope_shard());
+	start_at(MOESCOPE_TRACE);
+	for (size_t i = 1; i <= 20; i++) {
+		moescope_mark("one more");
+		CHECK(moescope_flush() == 0);
+		CHECK(run_load(moescope_shard(), NULL, &run, NULL) == 0);
+		CHECK(run->n_shards == 1 && run->mark.n == i);
+		run_free(run);
+	}
+	moescope_get_stats(&stats);
+	CHECK(stats.recorded >= 20);
+	moescope_stop();
+	CHECK(moescope_flush() == 0 && !moescope_shard());
+}
+
+/* A flush, and what was recorded is in the shard, at once and each time. */
+static void test_flush(void **state)
+{
+	(void)state;
+	run_free(run_of(looked_at_while_it_records));
 }
 
 static void cancelled_steps(void)
@@ -460,12 +607,23 @@ static void test_cancelled_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_nested_ranges_inherit), TEST(test_past_ops),
-		TEST(test_past_memory),		  TEST(test_too_deep_and_unbalanced),
-		TEST(test_pause_and_resume),	  TEST(test_levels),
-		TEST(test_level_switched),	  cmocka_unit_test(test_schedule_table),
-		TEST(test_schedule_in_a_session), TEST(test_step_function),
-		TEST(test_plain_steps),		  TEST(test_cancelled_steps),
+		TEST(test_nested_ranges_inherit),
+		TEST(test_past_ops),
+		TEST(test_past_memory),
+		TEST(test_too_deep_and_unbalanced),
+		TEST(test_pause_and_resume),
+		TEST(test_levels),
+		TEST(test_level_switched),
+		cmocka_unit_test(test_schedule_table),
+		TEST(test_schedule_in_a_session),
+		TEST(test_step_function),
+		TEST(test_plain_steps),
+		TEST(test_cancelled_steps),
+		TEST(test_guessed_steps),
+		TEST(test_killed_behind_a_guess),
+		TEST(test_flush),
+		TEST(test_routing_before_a_step),
+		TEST(test_routing_of_the_first_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

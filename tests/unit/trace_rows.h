@@ -64,7 +64,8 @@ static inline uint64_t random_value(struct rng *rng)
 	}
 }
 
-/* Times stay in a range where sums make sense; references lie in 1..n_ids. */
+/* Times stay in a range where sums make sense; references lie in 1..n_ids. No step is the session's
+ * first, which would change the rows before it. */
 static inline void random_row(struct rng *rng, unsigned int kind, uint32_t n_ids,
 			      struct random_row *ret)
 {
@@ -87,6 +88,8 @@ static inline void random_row(struct rng *rng, unsigned int kind, uint32_t n_ids
 			v = rng_below(rng, 1u << 30);
 		if (c == desc->time_column)
 			v = rng_below(rng, UINT64_C(1) << 50);
+		if (kind == RECORD_STEP && !strcmp(column->name, "first"))
+			v = 0;
 		column_narrow(column->type, &v, 1, row + column->row_offset);
 	}
 	for (int c = 0; c < desc->n_columns; c++) {
