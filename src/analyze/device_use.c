@@ -25,7 +25,7 @@ static bool steps_window(const struct run *run, const struct selection *sel, con
 	for (size_t i = 0; i < step->n; i++) {
 		int64_t start = step->start_ns[i], end = start + step->duration_ns[i];
 
-		if (step->shard[i] != window->shard || step->unfinished[i] || starting[i] ||
+		if (step->shard[i] != window->shard || !step_is_timed(step, i) || starting[i] ||
 		    !selection_has_step(sel, step->step[i]))
 			continue;
 		window->start_ns = any && window->start_ns < start ? window->start_ns : start;

@@ -99,8 +99,9 @@ static bool make_unit(struct digest_builder *b, const struct entry *entries, siz
 	for (size_t i = first; i < first + n; i++) {
 		const struct step_row *row = &b->steps.rows[entries[i].at];
 
-		if (row->unfinished) {
-			b->digest->unfinished++;
+		if (!row->timed) {
+			b->digest->unfinished += row->unfinished;
+			b->digest->warmup += !row->unfinished;
 			return false;
 		}
 		unit->start_ns = row->start_ns < unit->start_ns ? row->start_ns : unit->start_ns;
@@ -185,9 +186,9 @@ int digest_units(struct digest_builder *b)
 		qsort(b->units, b->n_units, sizeof(*b->units), by_start);
 	/* Who chooses steps has chosen them all. */
 	if (!selection_is_window(b->sel) && b->n_units >= 3 * b->steps.n_warmup) {
-		b->digest->warmup = b->steps.n_warmup;
-		b->n_units -= b->digest->warmup;
-		memmove(b->units, b->units + b->digest->warmup, b->n_units * sizeof(*b->units));
+		b->digest->warmup += b->steps.n_warmup;
+		b->n_units -= b->steps.n_warmup;
+		memmove(b->units, b->units + b->steps.n_warmup, b->n_units * sizeof(*b->units));
 	}
 	number_units(b, entries);
 	free(entries);

@@ -29,7 +29,7 @@ static int sum_steps(const struct run *run, const struct selection *sel, struct 
 	for (size_t i = 0; i < step->n; i++) {
 		struct share *share = &shares[step->shard[i]];
 
-		if (!step->recorded[i] || step->unfinished[i] ||
+		if (!step->recorded[i] || !step_is_timed(step, i) ||
 		    !selection_has_step(sel, step->step[i]))
 			continue;
 		share->time_ns += step->duration_ns[i];
@@ -42,7 +42,7 @@ static int sum_steps(const struct run *run, const struct selection *sel, struct 
 		if ((run->op.unknown[i] & OP_FLOPS_UNKNOWN) || !run->op.flops[i])
 			continue;
 		at = step_index_find(&index, run, run->op.shard[i], run->op.start_ns[i]);
-		if (at == SIZE_MAX || !step->recorded[at] || step->unfinished[at] ||
+		if (at == SIZE_MAX || !step->recorded[at] || !step_is_timed(step, at) ||
 		    !selection_has_step(sel, step->step[at]))
 			continue;
 		shares[run->op.shard[i]].flops += (double)run->op.flops[i];

@@ -117,7 +117,7 @@ static size_t steps_in_order(const struct steps *steps, const struct step_row **
 	size_t n = 0, kept = 0, ranks = 0;
 
 	for (size_t i = 0; i < steps->n; i++) {
-		if (steps->rows[i].unfinished)
+		if (!steps->rows[i].timed)
 			continue;
 		ranks += !n || steps->rows[i].rank != rows[n - 1]->rank;
 		rows[n++] = &steps->rows[i];

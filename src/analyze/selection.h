@@ -37,6 +37,12 @@ static inline bool selection_has_place(const struct selection *sel, int32_t laye
 	return (sel->layer < 0 || layer == sel->layer) && (sel->phase < 0 || phase == sel->phase);
 }
 
+/* Whether a step's time is that of a step: it has ended, and did not begin with the program. */
+static inline bool step_is_timed(const struct table_step *step, size_t row)
+{
+	return !step->unfinished[row] && step->first[row] != STEP_FIRST_LOADED;
+}
+
 /* The steps of a run by shard and start, for "which step was this in". */
 struct step_index {
 	size_t *rows; /* into run->step, sorted by shard, then start */

@@ -59,7 +59,7 @@ static bool covered(const struct looking *l, const struct step_row *row)
 
 static bool comparable(const struct looking *l, const struct step_row *row)
 {
-	return !row->unfinished && !row->outlier && row->recorded &&
+	return row->timed && !row->outlier && row->recorded &&
 	       (!l->run->kernel.n || covered(l, row));
 }
 

@@ -2,8 +2,8 @@
  *
  * Phases of steps; the rule is in steps.h. Pure, any thread.
  *
- * Spans that name a phase, sorted by thread and start, are first cut to the outermost ones
- * (disjoint per thread). The leading thread's are taken whole; those of the others are merged
+ * Spans that name a phase, sorted by thread and start, are first cut into pieces, so that each moment
+ * of a thread is that of the innermost one. The leading thread's are taken whole; those of the others are merged
  * by start and keep only what neither the leader nor an earlier span covers.
  */
 #include "analyze/step_phases.h"
@@ -15,6 +15,7 @@
 
 struct span {
 	int64_t start_ns, end_ns;
+	size_t order; /* outer ones first, where times are equal */
 	uint32_t thread;
 	uint16_t shard;
 	uint8_t phase;
@@ -35,7 +36,9 @@ static int by_thread_start(const void *a, const void *b)
 		return x->thread < y->thread ? -1 : 1;
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
+	if (x->end_ns != y->end_ns)
+		return x->end_ns > y->end_ns ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
 }
 
 static int by_time(const void *a, const void *b)
@@ -52,62 +55,142 @@ static bool same_thread(const struct span *x, const struct span *y)
 	return x->shard == y->shard && x->thread == y->thread;
 }
 
-/* The span that was kept last of each of a few threads: ranges lie in the order of their end, so
- * that from the last one on outer ones come before those inside them. */
+/* Ranges lie in the order of their end, so that from the last one on outer ones come before those
+ * inside them: the span that was kept last of each of a few threads leads to those around it. Most
+ * ranges have the phase of the one around them and need not be kept. */
 #define THREADS_KNOWN 64
 struct kept {
 	size_t last[THREADS_KNOWN]; /* + 1; 0: none */
+	size_t *around;		    /* of each item, likewise */
+	size_t capacity;
 };
 
-/* True when the span lies inside the one kept last of its thread; else that one it is. */
-static bool is_inside(struct kept *kept, const struct span *items, size_t n,
-		      const struct span *span)
+static bool is_inside(const struct span *span, const struct span *outer)
 {
-	size_t *last = &kept->last[span->thread % THREADS_KNOWN];
-	const struct span *outer = *last ? &items[*last - 1] : NULL;
-
-	if (outer && same_thread(outer, span) && span->start_ns >= outer->start_ns &&
-	    span->end_ns <= outer->end_ns)
-		return true;
-	*last = n + 1;
-	return false;
+	return same_thread(outer, span) && span->start_ns >= outer->start_ns &&
+	       span->end_ns <= outer->end_ns;
 }
 
-/* The outermost spans with a phase of every thread that end after `from_ns`, sorted by shard,
- * thread and start. */
-static int collect_outermost(const struct run *run, int64_t from_ns, struct spans *ret_spans)
+/* The innermost kept span around this one, + 1; 0: none is known. */
+static size_t find_around(const struct kept *kept, const struct span *items,
+			  const struct span *span)
+{
+	size_t outer = kept->last[span->thread % THREADS_KNOWN];
+
+	if (outer && !same_thread(&items[outer - 1], span))
+		return 0;
+	while (outer && !is_inside(span, &items[outer - 1]))
+		outer = kept->around[outer - 1];
+	return outer;
+}
+
+/* The spans that change the phase of their thread and end after `from_ns`. */
+static int collect(const struct run *run, int64_t from_ns, struct spans *ret_spans)
 {
 	const struct table_range *range = &run->range;
-	struct kept kept_last = { 0 };
-	size_t n = 0, kept = 0, capacity = 0;
+	struct kept kept = { 0 };
+	size_t n = 0, capacity = 0, around;
 	struct span *items = NULL;
+	int r = 0;
 
-	for (size_t i = range->n; i-- > 0;) {
-		struct span span = { range->start_ns[i], range->start_ns[i] + range->duration_ns[i],
-				     range->thread[i], range->shard[i], 0 };
+	for (size_t i = range->n; r == 0 && i-- > 0;) {
+		struct span span = { .start_ns = range->start_ns[i],
+				     .end_ns = range->start_ns[i] + range->duration_ns[i],
+				     .order = n,
+				     .thread = range->thread[i],
+				     .shard = range->shard[i] };
 
 		/* A window of recent steps costs little however long the run is. */
 		if (span.end_ns <= from_ns)
 			continue;
 		span.phase = run_site(run, range->site[i]).phase;
-		if (!span.phase || span.phase >= STEP_PHASES ||
-		    is_inside(&kept_last, items, n, &span))
+		if (!span.phase || span.phase >= STEP_PHASES)
 			continue;
-		if (array_grow(&items, &capacity, n + 1, sizeof(*items)) < 0) {
-			free(items);
-			return -ENOMEM;
-		}
+		around = find_around(&kept, items, &span);
+		if (around && items[around - 1].phase == span.phase)
+			continue;
+		r = array_grow(&items, &capacity, n + 1, sizeof(*items));
+		if (r == 0)
+			r = array_grow(&kept.around, &kept.capacity, n + 1, sizeof(*kept.around));
+		if (r < 0)
+			break;
+		kept.around[n] = around;
 		items[n++] = span;
+		kept.last[span.thread % THREADS_KNOWN] = n;
+	}
+	free(kept.around);
+	if (r < 0) {
+		free(items);
+		return -ENOMEM;
 	}
 	if (n)
 		qsort(items, n, sizeof(*items), by_thread_start);
-	for (size_t i = 0; i < n; i++) {
-		if (kept && same_thread(&items[kept - 1], &items[i]) &&
-		    items[i].end_ns <= items[kept - 1].end_ns)
-			continue;
-		items[kept++] = items[i];
+	*ret_spans = (struct spans){ items, n };
+	return 0;
+}
+
+/* Pieces of one thread, in the order of time, none over another. */
+struct pieces {
+	struct span *items;
+	size_t n;
+	size_t *open; /* the spans that are open at `at`, by their start */
+	size_t n_open;
+	int64_t at;
+};
+
+/* The innermost open span goes on until `to`. */
+static void add_piece(struct pieces *p, const struct span *from, int64_t to)
+{
+	struct span *last = p->n ? &p->items[p->n - 1] : NULL;
+
+	if (to <= p->at)
+		return;
+	if (last && same_thread(last, from) && last->end_ns == p->at &&
+	    last->phase == from->phase) {
+		last->end_ns = to;
+	} else {
+		p->items[p->n] = *from;
+		p->items[p->n].start_ns = p->at;
+		p->items[p->n++].end_ns = to;
 	}
-	*ret_spans = (struct spans){ items, kept };
+	p->at = to;
+}
+
+/* Spans that have ended by `to` give way to those around them. */
+static void go_on(struct pieces *p, const struct spans *s, int64_t to)
+{
+	while (p->n_open) {
+		const struct span *top = &s->items[p->open[p->n_open - 1]];
+
+		add_piece(p, top, top->end_ns < to ? top->end_ns : to);
+		if (top->end_ns > to)
+			break;
+		p->n_open--;
+	}
+}
+
+/* Cuts the spans so that each moment of a thread belongs to the innermost one. */
+static int cut(struct spans *s)
+{
+	struct pieces p = { .items = calloc(2 * s->n + 1, sizeof(*p.items)),
+			    .open = calloc(s->n + 1, sizeof(*p.open)) };
+
+	if (!p.items || !p.open) {
+		free(p.items);
+		free(p.open);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		if (i && !same_thread(&s->items[i - 1], &s->items[i]))
+			go_on(&p, s, INT64_MAX);
+		go_on(&p, s, s->items[i].start_ns);
+		p.at = s->items[i].start_ns;
+		p.open[p.n_open++] = i;
+	}
+	go_on(&p, s, INT64_MAX);
+	free(p.open);
+	free(s->items);
+	*s = (struct spans){ p.items, p.n };
 	return 0;
 }
 
@@ -245,9 +328,10 @@ int step_phases_fill(const struct run *run, struct step_row *rows, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		from_ns = rows[i].start_ns < from_ns ? rows[i].start_ns : from_ns;
-	r = collect_outermost(run, from_ns, &s);
+	r = collect(run, from_ns, &s);
 	if (r < 0)
 		return r;
+	r = cut(&s);
 	for (size_t from = 0; r >= 0 && from < s.n;) {
 		size_t to = shard_end(&s, from), end;
 

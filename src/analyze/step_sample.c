@@ -18,7 +18,7 @@ static int number_order(const void *a, const void *b)
 static bool usable(const struct run *run, const struct coverage *coverage,
 		   const struct step_row *row)
 {
-	return !row->unfinished && row->recorded &&
+	return row->timed && row->recorded &&
 	       (!run->kernel.n || coverage_has_step(coverage, run, row->row));
 }
 

@@ -43,6 +43,7 @@ static void fill_row(const struct run *run, size_t i, struct step_row *row)
 		.duration_ns = step->duration_ns[i],
 		.recorded = step->recorded[i],
 		.unfinished = step->unfinished[i],
+		.timed = step_is_timed(step, i),
 		.probe = step->probe[i],
 		.source = step->source[i],
 		.stage = step->stage[i],
@@ -56,6 +57,8 @@ static void fill_row(const struct run *run, size_t i, struct step_row *row)
 	row->tokens = value_of((double)step->tokens[i]);
 	if (row->unfinished)
 		row->tokens_per_s = value_absent("the step was cut by the end of the process");
+	else if (!row->timed)
+		row->tokens_per_s = value_absent("the set-up of the program is in its time");
 	else if (row->duration_ns <= 0)
 		row->tokens_per_s = value_absent("no time passed");
 	else
@@ -67,15 +70,18 @@ static void fill_row(const struct run *run, size_t i, struct step_row *row)
  * that from the first to the last step of the window, less what lies between steps. */
 static void sum_tokens(struct steps *s, size_t n_shards)
 {
-	double tokens = 0, time_ns = 0;
+	double tokens = 0, timed = 0, time_ns = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->rows[i].unfinished || !s->rows[i].tokens.known)
 			continue;
 		tokens += s->rows[i].tokens.v;
-		time_ns += (double)s->rows[i].duration_ns;
 		n++;
+		if (!s->rows[i].timed)
+			continue;
+		timed += s->rows[i].tokens.v;
+		time_ns += (double)s->rows[i].duration_ns;
 	}
 	if (!n) {
 		s->tokens = value_absent(s->n ? "the program did not give the tokens of its steps"
@@ -84,7 +90,7 @@ static void sum_tokens(struct steps *s, size_t n_shards)
 		return;
 	}
 	s->tokens = value_of(tokens);
-	s->tokens_per_s = time_ns > 0 ? value_of(tokens * 1e9 / (time_ns / (double)n_shards))
+	s->tokens_per_s = time_ns > 0 ? value_of(timed * 1e9 / (time_ns / (double)n_shards))
 				      : value_absent("no time passed");
 }
 
@@ -98,12 +104,21 @@ static size_t shards_with_steps(const struct run *run, const struct steps *s)
 	return n ? n : 1;
 }
 
+static struct value phase_share(const struct steps *s, int phase)
+{
+	if (s->phased_ns <= 0)
+		return value_absent("no range names a phase");
+	if (phase && !s->phase_ns[phase])
+		return value_absent("no range names this phase");
+	return value_of(100.0 * (double)s->phase_ns[phase] / (double)s->phased_ns);
+}
+
 static void sum_phases(struct steps *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const struct step_row *row = &s->rows[i];
 
-		if (!row->phases_known || row->unfinished)
+		if (!row->phases_known || !row->timed)
 			continue;
 		s->n_phased++;
 		s->phased_ns += row->duration_ns;
@@ -111,9 +126,7 @@ static void sum_phases(struct steps *s)
 			s->phase_ns[p] += row->phase_ns[p];
 	}
 	for (int p = 0; p < STEP_PHASES; p++)
-		s->phase_pct[p] = s->phased_ns > 0 ? value_of(100.0 * (double)s->phase_ns[p] /
-							      (double)s->phased_ns)
-						   : value_absent("no range names a phase");
+		s->phase_pct[p] = phase_share(s, p);
 }
 
 /* x: the n sorted durations of the finished steps; scratch: as long. */
@@ -134,7 +147,7 @@ static void find_outliers(struct steps *s, const double *x, double *scratch, siz
 	for (size_t i = 0; i < s->n; i++) {
 		struct step_row *row = &s->rows[i];
 
-		row->outlier = !row->unfinished && (double)row->duration_ns > limit;
+		row->outlier = row->timed && (double)row->duration_ns > limit;
 		s->n_outliers += row->outlier;
 	}
 }
@@ -145,7 +158,7 @@ static void find_warmup(struct steps *s, double *x)
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++)
-		if (!s->rows[i].unfinished)
+		if (s->rows[i].timed)
 			x[n++] = (double)s->rows[i].duration_ns;
 	if (n < WARMUP_STEPS_TOTAL) {
 		s->warmup_mean_ns = value_absent("fewer than 15 steps");
@@ -189,14 +202,15 @@ static int summarize(struct steps *s)
 	if (!x)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++)
-		if (!s->rows[i].unfinished && s->rows[i].recorded)
+		if (s->rows[i].timed && s->rows[i].recorded)
 			x[n++] = (double)s->rows[i].duration_ns;
 	s->recorded = stats_summarize(x, n);
 	n = 0;
 	for (size_t i = 0; i < s->n; i++) {
 		s->n_unfinished += s->rows[i].unfinished;
+		s->n_set_up += !s->rows[i].unfinished && !s->rows[i].timed;
 		s->n_not_recorded += !s->rows[i].recorded;
-		if (!s->rows[i].unfinished)
+		if (s->rows[i].timed)
 			x[n++] = (double)s->rows[i].duration_ns;
 	}
 	s->all = stats_summarize(x, n);

@@ -4,11 +4,12 @@
  *
  * Policy: every finished step of the window counts, the first ones too; nothing is dropped as
  * warm-up. How much slower the beginning was is a number of its own (warmup_*). Steps cut by the
- * end of the process are listed but in no statistic.
+ * end of the process are listed but in no statistic. A first step that began when the library was
+ * loaded has the program's set-up in its time: its tokens count, its time does not.
  *
- * Phases are wall time inside a step. The thread whose outermost phase ranges show the most
- * different phases (then cover the most time) leads; other threads count only where it has no
- * phase range open. So worker threads that carry the phase of their work add nothing twice.
+ * Phases are wall time inside a step. Where ranges with phases lie in each other (an optimizer that
+ * calls a closure, Lightning) time belongs to the innermost. The thread that shows the most different
+ * phases (then covers the most time) leads; other threads count only where it has no phase range open. So worker threads that carry the phase of their work add nothing twice.
  */
 #ifndef ANALYZE_STEPS_H
 #define ANALYZE_STEPS_H
@@ -25,6 +26,7 @@ struct step_row {
 	uint32_t rank;
 	int64_t start_ns, duration_ns;
 	bool recorded, unfinished, outlier;
+	bool timed; /* finished, and without the set-up of the program in its time */
 	uint8_t probe, source, stage;  /* enum step_source, enum step_stage */
 	uint16_t batch;		       /* requests; 0: not told */
 	bool phases_known;	       /* recorded, and at least one range with a phase in it */
@@ -35,7 +37,7 @@ struct step_row {
 struct steps {
 	struct step_row *rows; /* by shard, then start */
 	size_t n;
-	size_t n_unfinished, n_not_recorded;
+	size_t n_unfinished, n_set_up, n_not_recorded;
 	struct stats_summary all;	   /* finished steps, ns */
 	struct stats_summary recorded;	   /* those of them with recording on */
 	struct value tokens, tokens_per_s; /* over the steps that gave their tokens */

@@ -378,7 +378,8 @@ const struct metric metrics[] = {
 	{ STEPS, "step_time", "ns",
 	  "end - begin of a step: mean, p50, p95, p99, min, max and coefficient of variation.",
 	  "measured",
-	  "Percentiles interpolate linearly between order statistics; deviations are population." },
+	  "Percentiles interpolate linearly between order statistics; deviations are population. A "
+	  "first step that began when the library was loaded has set-up in it and is left out." },
 	{ STEPS, "step_source", "word",
 	  "who marked the steps: the program; the name of a range (vLLM's execute_*, SGLang's "
 	  "step[...], ATOM's prefill[...] and decode[...]), which also tells stage, batch and "
@@ -396,7 +397,7 @@ const struct metric metrics[] = {
 	{ STEPS, "phase_share_pct", "%",
 	  "share of the step's time inside forward, backward, optimizer and data ranges; "
 	  "'other' is the rest.",
-	  "derived from ranges that name a phase",
+	  "derived from ranges that name a phase; where one lies in another, from the innermost",
 	  "Usual: forward 35-40, backward 40-45, optimizer below 15, data below 10." },
 	{ STEPS, "device_phases", "ns",
 	  "time of the devices in steps by phase: each moment from a step's begin to the end of its "

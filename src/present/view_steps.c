@@ -57,8 +57,10 @@ static const struct grid_column columns[] = COLUMNS(false), engine_columns[] = C
 
 static struct cell phase_cell(const struct step_row *row, unsigned int phase)
 {
-	return row->phases_known ? cell_int(row->phase_ns[phase])
-				 : cell_absent("no range in this step names a phase");
+	if (!row->phases_known)
+		return cell_absent("no range in this step names a phase");
+	return row->phase_ns[phase] ? cell_int(row->phase_ns[phase])
+				    : cell_absent("no range in this step names this phase");
 }
 
 static bool is_engine(const struct steps *s)
@@ -172,6 +174,8 @@ static void total(const struct scene *scene, struct json *json)
 	json_uint(json, s->n);
 	json_key(json, "unfinished");
 	json_uint(json, s->n_unfinished);
+	json_key(json, "with_set_up");
+	json_uint(json, s->n_set_up);
 	json_key(json, "not_recorded");
 	json_uint(json, s->n_not_recorded);
 	json_key(json, "outliers");
@@ -222,10 +226,10 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 		return 0;
 	}
 	if (s->all.n)
-		fprintf(out, "  %zu steps  mean %s  p50 %s  p95 %s  p99 %s  cv %s\n", s->all.n,
-			format_ns(s->all.mean).text, format_ns(s->all.p50).text,
-			format_ns(s->all.p95).text, format_ns(s->all.p99).text,
-			format_pct(100 * s->all.cv).text);
+		fprintf(out, "  %zu steps  mean %s  p50 %s  p95 %s  p99 %s  cv %s\n",
+			s->n - s->n_unfinished, format_ns(s->all.mean).text,
+			format_ns(s->all.p50).text, format_ns(s->all.p95).text,
+			format_ns(s->all.p99).text, format_pct(100 * s->all.cv).text);
 	scene_steps_source(scene, 2, out);
 	if (s->n_phased) {
 		fputs("  ", out);
@@ -242,6 +246,10 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	if (s->n_not_recorded)
 		fprintf(out, "  %zu steps were not recorded; only their time is known.\n",
 			s->n_not_recorded);
+	if (s->n_set_up)
+		fputs("  The set-up of the program is in the time of its first step, which is in no "
+		      "statistic; moescope_start() where the loop begins leaves it out.\n",
+		      out);
 	if (s->n_unfinished)
 		fprintf(out, "  %zu steps were cut by the end of the process.\n", s->n_unfinished);
 	slow_text(scene, SLOW_STEPS, out);

@@ -105,11 +105,77 @@ static void test_phases_lead_and_fill(void **state)
 	assert_true(s.rows[0].phases_known);
 	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_DATA], 10);
 	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_FORWARD], 30);
-	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_BACKWARD], 35);
-	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_RECOMPUTE], 0);
+	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_BACKWARD], 25);
+	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_RECOMPUTE], 10);
 	assert_int_equal(s.rows[0].phase_ns[0], 25);
-	NEAR(s.phase_pct[MOESCOPE_BACKWARD].v, 35);
+	NEAR(s.phase_pct[MOESCOPE_BACKWARD].v, 25);
+	assert_false(s.phase_pct[MOESCOPE_OPTIMIZER].known);
 	NEAR(s.phase_pct[0].v, 25);
+	steps_release(&s);
+	fake_run_free(run);
+}
+
+/* An optimizer that calls a closure: forward and backward lie in it, and a phase of the same name
+ * in a phase of another. Rows are in the order of their end, those of two threads mixed. */
+static void test_innermost_phase(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t optimizer = fake_site(run, "o", -1, -1, MOESCOPE_OPTIMIZER);
+	uint32_t forward = fake_site(run, "f", -1, -1, MOESCOPE_FORWARD);
+	uint32_t backward = fake_site(run, "b", -1, -1, MOESCOPE_BACKWARD);
+	uint32_t recompute = fake_site(run, "r", -1, -1, MOESCOPE_RECOMPUTE);
+	struct steps s;
+
+	(void)state;
+	fake_step(run, 0, 1000, 1100, 1);
+	fake_range(run, forward, 1012, 1018, 1, 2);
+	fake_range(run, backward, 1010, 1019, 65, 0); /* of a worker */
+	fake_range(run, forward, 1010, 1040, 1, 1);
+	fake_range(run, recompute, 1045, 1050, 1, 3);
+	fake_range(run, backward, 1043, 1052, 1, 2);
+	fake_range(run, recompute, 1055, 1060, 1, 2);
+	fake_range(run, backward, 1040, 1070, 1, 1);
+	fake_range(run, optimizer, 1080, 1090, 1, 1); /* as long as the one around it */
+	fake_range(run, forward, 1080, 1090, 1, 1);
+	fake_range(run, optimizer, 1005, 1090, 1, 0);
+	s = analyzed(run, SELECT_ALL);
+	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_FORWARD], 30);
+	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_BACKWARD], 20);
+	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_RECOMPUTE], 10);
+	assert_int_equal(s.rows[0].phase_ns[MOESCOPE_OPTIMIZER], 25);
+	assert_int_equal(s.rows[0].phase_ns[0], 15);
+	steps_release(&s);
+	fake_run_free(run);
+}
+
+/* Step 0 began when the library was loaded: it is a step with its tokens, but nobody knows how long
+ * it took without the set-up. */
+static void test_set_up_is_in_no_time(void **state)
+{
+	struct run *run = fake_run_new();
+	struct steps s;
+
+	(void)state;
+	fake_step(run, 0, 0, 9000, 1);
+	run->step.first[0] = STEP_FIRST_LOADED;
+	fake_step(run, 1, 9000, 9100, 1);
+	fake_step(run, 2, 9100, 9300, 1);
+	for (size_t i = 0; i < 3; i++) {
+		run->step.tokens[i] = 30;
+		run->step.tokens_known[i] = 1;
+	}
+	s = analyzed(run, SELECT_ALL);
+	assert_int_equal(s.n, 3);
+	assert_int_equal(s.n_set_up, 1);
+	NEAR(s.all.mean, 150);
+	NEAR(s.tokens.v, 90);
+	NEAR(s.tokens_per_s.v, 60e9 / 300);
+	assert_false(s.rows[0].tokens_per_s.known);
+	steps_release(&s);
+	run->step.first[0] = STEP_FIRST_STARTED;
+	s = analyzed(run, SELECT_ALL);
+	assert_int_equal(s.n_set_up, 0);
+	NEAR(s.all.mean, 3100);
 	steps_release(&s);
 	fake_run_free(run);
 }
@@ -187,6 +253,8 @@ int main(void)
 		cmocka_unit_test(test_statistics),
 		cmocka_unit_test(test_no_steps),
 		cmocka_unit_test(test_phases_lead_and_fill),
+		cmocka_unit_test(test_innermost_phase),
+		cmocka_unit_test(test_set_up_is_in_no_time),
 		cmocka_unit_test(test_phase_over_two_steps),
 		cmocka_unit_test(test_outliers_and_warmup),
 		cmocka_unit_test(test_two_ranks_side_by_side),
