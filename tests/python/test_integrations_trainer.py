@@ -48,6 +48,8 @@ def test_steps_micro_batches_and_traces(tmp_path):
     assert callback.profile.run == run
     rows = [r for r in _library.table("steps", run)["rows"] if not r["unfinished"]]
     assert [r["recorded"] for r in rows] == [False, False, True, True, False]
+    assert [r["tokens"] for r in rows] == [3 * 2 * 8] * 5  # micro-batches, rows, positions
+    assert not profiled.model._forward_pre_hooks
     for row in rows[2:4]:
         assert all(row["phases"][p] > 0 for p in ("forward", "backward", "optimizer", "data"))
     counts = {r["name"]: r["count"] for r in _library.table("ops", run)["rows"]}

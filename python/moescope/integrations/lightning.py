@@ -4,7 +4,7 @@ import importlib
 import sys
 from typing import Any
 
-from .training import TrainingProfile
+from .training import TrainingProfile, tokens_of
 
 # The program's own package decides: a callback of the other one is a stranger to its Trainer.
 _names = ["lightning.pytorch", "pytorch_lightning"]
@@ -40,6 +40,7 @@ class LightningCallback(Callback):
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any,
                              batch_idx: int) -> None:
         self._training.micro_batch()
+        self._training.add_tokens(tokens_of(batch))
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any,
                            batch_idx: int) -> None:

@@ -7,7 +7,6 @@ import os
 import time
 from typing import Any, Iterable, Optional
 
-from .. import api
 from ..torchlike.export import tensorboard_trace_handler
 from ..torchlike.profile import profile
 from ..torchlike.ranges import Range
@@ -21,6 +20,12 @@ def global_rank() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
     return int(os.environ.get("RANK", 0))
+
+
+def tokens_of(batch: Any) -> int:
+    """Positions of `input_ids`, padding included as in the Trainer's own count; 0: unknown."""
+    ids = batch.get("input_ids") if hasattr(batch, "get") else None
+    return ids.numel() if hasattr(ids, "numel") else 0
 
 
 class TrainingProfile:
@@ -41,6 +46,7 @@ class TrainingProfile:
             "record_shapes": record_shapes, "profile_memory": profile_memory,
             "with_stack": with_stack, "with_flops": with_flops, "activities": activities}
         self._micro: Optional[Range] = None
+        self._tokens = 0  # of the micro-batches so far
         self._running = False
 
     def start(self, rank: Optional[int] = None) -> None:
@@ -53,10 +59,10 @@ class TrainingProfile:
                            f"rank{rank}_{time.strftime('%Y%m%d_%H%M%S')}_{os.getpid()}.mscope")
         handler = tensorboard_trace_handler(self.output_dir, f"rank{rank}_{os.getpid()}",
                                             self.use_gzip)
-        self.profiler = profile(on_trace_ready=handler, run=None if api.run_dir() else run,
-                                **self._options)
+        self.profiler = profile(on_trace_ready=handler, **self._options)
+        self.profiler.run = run  # unless there is one already
         self.profiler.start()
-        self._running = True
+        self._running, self._tokens = True, 0
 
     def micro_batch(self) -> None:
         """A micro-batch begins, and the one before it ends."""
@@ -64,13 +70,19 @@ class TrainingProfile:
         if self._running:
             self._micro = Range("micro_batch").begin()
 
+    def add_tokens(self, tokens: int) -> None:
+        """The next step has these as well."""
+        self._tokens += tokens
+
     def micro_batch_end(self) -> None:
         if self._micro is not None:
             self._micro.end()
             self._micro = None
 
     def step(self, tokens: int = 0) -> None:
+        """tokens 0: those that were added."""
         self.micro_batch_end()
+        tokens, self._tokens = tokens or self._tokens, 0
         if self._running and self.profiler is not None:
             self.profiler.step(tokens)
 

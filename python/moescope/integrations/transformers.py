@@ -9,7 +9,7 @@ except ImportError as why:
                       "transformers accelerate'") from why
 
 from . import memory
-from .training import TrainingProfile
+from .training import TrainingProfile, tokens_of
 
 
 class MoescopeProfilerCallback(TrainerCallback):
@@ -21,6 +21,7 @@ class MoescopeProfilerCallback(TrainerCallback):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._training = TrainingProfile(*args, **options)
+        self._hook: Any = None
 
     @property
     def profile(self) -> Any:
@@ -34,11 +35,24 @@ class MoescopeProfilerCallback(TrainerCallback):
     def stop(self) -> None:
         """Ends the profile now. The Trainer tells no callback that its training has failed: after
         an exception call this, or train again."""
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
         self._training.stop()
 
+    def _count(self, module: Any, args: Any, kwargs: Any) -> None:
+        """The Trainer shows no callback its batches. Compiled code does not get here."""
+        import torch
+
+        if not torch.compiler.is_compiling() and module.training \
+                and torch._C._current_graph_task_id() == -1:
+            self._training.add_tokens(tokens_of(kwargs))
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._training.stop()
+        self.stop()
         self._training.start(args.process_index)
+        if self._training.profiler is not None and kwargs.get("model") is not None:
+            self._hook = kwargs["model"].register_forward_pre_hook(self._count, with_kwargs=True)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._training.micro_batch()
@@ -53,7 +67,7 @@ class MoescopeProfilerCallback(TrainerCallback):
         self._training.step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._training.stop()
+        self.stop()
 
 
 class MoescopeMemoryCallback(TrainerCallback):
