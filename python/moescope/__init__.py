@@ -11,7 +11,8 @@ __version__ = "0.1.0"
 
 # name: the module that has it
 _HOME = {
-    **dict.fromkeys(("start", "stop", "step", "range", "ranged", "mark", "counter", "info",
+    **dict.fromkeys(("start", "stop"), "runs"),
+    **dict.fromkeys(("step", "range", "ranged", "mark", "counter", "info",
                      "recording", "run_dir"), "api"),
     **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
                      "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program tells the profiler: start and stop, steps, ranges, marks. The C API in Python."""
+"""What a program tells the profiler: steps, ranges, marks. The C API in Python. Programs start and stop
+by way of runs.py, which knows who else records."""
 import errno
 import functools
 import os
@@ -21,10 +22,7 @@ stepping = False
 
 
 def start(run: Optional[str] = None, level: str = "trace") -> str:
-    """Starts recording into the run directory `run` and gives its path.
-
-    None: the run of `moescope run`, or a new one in the current directory. Starting twice is
-    harmless: the first run goes on."""
+    """moescope_start_with: the run directory that is written, with its whole path."""
     checks.one_of("level", level, LEVELS)
     library = lib.load()
     # The experts of each token are megabytes a step, and the usual ring holds one.
@@ -54,7 +52,7 @@ def _why_not(code: int, run: Optional[str]) -> str:
 
 
 def stop() -> None:
-    """Writes what is pending and closes the run."""
+    """moescope_stop."""
     global stepping
     stepping = False
     lib.load().moescope_stop()
@@ -71,7 +69,10 @@ def recording() -> bool:
 
 
 def step(tokens: int = 0) -> None:
-    """One step ends here and the next begins; `tokens` it has processed, 0: unknown."""
+    """One step ends here and the next begins; `tokens` it has processed, 0: unknown.
+
+    For the end of an iteration: n calls are n steps. The first one has begun where recording was
+    started."""
     global stepping
     stepping = True
     lib.load().moescope_step(checks.whole("tokens", tokens))

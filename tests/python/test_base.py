@@ -42,7 +42,6 @@ def test_steps_and_ranges_reach_the_run(tmp_path):
     code = f"""
 import moescope
 moescope.start({str(tmp_path / 'a.mscope')!r})
-moescope.step()
 for _ in range(3):
     with moescope.range("outer", phase="forward"):
         with moescope.range("inner", layer=2, expert=1):
@@ -54,7 +53,7 @@ moescope.stop()
     done = child(code)
     assert done.returncode == 0, done.stderr
     steps = _library.table("steps", str(tmp_path / "a.mscope"))["rows"]
-    assert [row["tokens"] for row in steps][:3] == [7, 7, 7]
+    assert [(row["step"], row["tokens"]) for row in steps] == [(0, 7), (1, 7), (2, 7)]
     ops = _library.table("ops", str(tmp_path / "a.mscope"))["rows"]
     assert {row["name"]: row["count"] for row in ops}["inner"] == 3
 

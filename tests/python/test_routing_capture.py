@@ -197,12 +197,13 @@ def test_steps_of_the_program(model, tmp_path):
     profiler = moescope.MoEProfiler(model, steps="manual", run=str(tmp_path / "r.mscope"))
     with profiler, torch.no_grad():
         for _ in range(2):
-            moescope.step()
             model(ids(1, 5))
             model(ids(1, 6))
-        moescope.step()
+            moescope.step()
     rows = profiler.wrappers[0].metrics.rows()
     assert [row["step"] for row in rows] == [0, 1]
+    steps = lib.table("steps", profiler.run)["rows"]
+    assert [(row["step"], row["unfinished"]) for row in steps] == [(0, False), (1, False)]
     assert profiler.wrappers[0].get_summary()["total_tokens_profiled"] == 22
     assert profiler.run == str(tmp_path / "r.mscope")
 
@@ -439,8 +440,7 @@ def test_steps_of_the_program_reach_a_device(model, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
     told = Told()
     moescope.start(str(tmp_path / "a.mscope"))
-    moescope.step()
-    with moescope.MoEProfiler(model) as profiler:
+    with moescope.MoEProfiler(model, steps="manual") as profiler:
         profiler._state.session._recorders["cuda:0"] = told
         for forwards in (2, 1):
             for _ in range(forwards):

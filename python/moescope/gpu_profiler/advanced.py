@@ -17,7 +17,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, Optional
 
 from .. import _library as lib
-from .. import api, checks, errors
+from .. import api, checks, errors, runs
 from ..memory import allocator
 from . import dashboard, indices, reports
 from .memory_figures import memory_summary
@@ -58,7 +58,6 @@ class AdvancedGPUProfiler:
         self.report_files: Dict[str, str] = {}
         self._lock = threading.RLock()
         self._active = False
-        self._owns_run = False
         self._quit = threading.Event()
         self._sampler: Optional[threading.Thread] = None
         self._started = self._stopped = 0.0
@@ -86,9 +85,10 @@ class AdvancedGPUProfiler:
             if self._active or not self.enable_profiling:
                 return
             os.makedirs(self.output_dir, exist_ok=True)
-            running = api.run_dir()
-            self.run = running or api.start(_fresh_run(self.output_dir), self.level)
-            self._owns_run = running is None
+            self._recording = runs.acquire(_fresh_run(self.output_dir), self.level,
+                                                named=False)
+            self.run = self._recording.kept or self._recording.path
+            self._layers: Dict[int, int] = {}  # the caller's number: the run's
             self._library = lib.load()
             self._reset()
             self._started, self._stopped = time.time(), 0.0
@@ -112,8 +112,7 @@ class AdvancedGPUProfiler:
             self._stopped = time.time()
             sampler, self._sampler = self._sampler, None
             self._quit.set()
-            if self._owns_run:
-                api.stop()
+            runs.release(self._recording)
         if sampler is not None and sampler is not threading.current_thread():
             sampler.join()
         return self.generate_reports()
@@ -227,7 +226,7 @@ class AdvancedGPUProfiler:
             if device["allocated_bytes"] is not None:
                 live[f"{TORCH_SITE} {device['device']}"] = device["allocated_bytes"]
             self._leaks.step(live)
-            self._library.moescope_step(tokens)
+            api.step(tokens)
 
     # ---------------------------------------------------------- results
 
@@ -263,7 +262,7 @@ class AdvancedGPUProfiler:
             histories = reports.Histories(list(self._memory), list(self._executions.history),
                                           list(self._routings.history), self.num_experts)
             duration = (self._stopped or time.time()) - self._started if self._started else 0.0
-            closed = self.run if self.run and self._owns_run and not self._active else None
+            closed = self.run if self.run and api.run_dir() is None else None
         self.report_files = reports.write(self.output_dir, stats, duration, histories, closed,
                                           self.run)
         for path in self.report_files.values():
@@ -303,7 +302,13 @@ class AdvancedGPUProfiler:
 
     def _route(self, chosen: Any, tokens: int, layer: int) -> None:
         *counts, invalid = indices.count(chosen, tokens, self.num_experts)
-        indices.route(self._library, chosen, tokens, self.num_experts, layer)
+        with self._lock:
+            if layer not in self._layers:  # a MoEProfiler may have that number in this run
+                self._layers[layer] = self._recording.take_layer(layer)
+                if self._layers[layer] != layer:
+                    api.info(f"moe layer {self._layers[layer]}", f"AdvancedGPUProfiler layer {layer}")
+            number = self._layers[layer]
+        indices.route(self._library, chosen, tokens, self.num_experts, number)
         with self._lock:
             self._routings.add(tokens, counts, invalid)
 

@@ -62,6 +62,11 @@ class DeviceRecorder:
         number = -1 if self.captured else step
         self._library.moescope_recorder_step(self._handle, number, self._stream())
 
+    def fetch(self) -> None:
+        """Waits until the run has the steps that the device has completed."""
+        with torch.cuda.device(self.device):
+            self._library.moescope_recorder_flush(self._handle)
+
     def close(self) -> None:
         """Fetches what was counted; see above for what stays."""
         with torch.cuda.device(self.device):

@@ -6,8 +6,8 @@ from this process, which alone knows them."""
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import errors, frames
+from ..runs import Recording, series, token_experts
 from . import summary
-from .recording import Recording, series, token_experts
 from .samples import Watcher
 
 COLUMNS = ["step", "flops_total", "flops_router", "flops_expert", "active_experts", "k_avg",
@@ -27,9 +27,9 @@ class RouterMetrics:
         if source is None:
             return []
         steps = view.watcher.samples
-        key = (source, len(steps), max(steps, default=-1), view.first_row)
-        if self._read[0] != key or source[0].live:
-            recording, layer, manual = source
+        recording, layer, manual = source
+        key = (source, len(steps), max(steps, default=-1), view.first_row, recording.version())
+        if self._read[0] != key:
             if manual:
                 rows = series(recording, layer, None)[view.first_row:]
             else:
@@ -188,7 +188,9 @@ class LayerProfile(View):
     def manual(self) -> bool:  # type: ignore[override]
         """Steps are not made here: the program makes them, or the replays of a CUDA graph."""
         session = self.session
-        return self._manual or (session is not None and (session.manual or session.graphs))
+        return self._manual or (session is not None and (session.others or session.graphs))
 
     def source(self) -> Optional[Tuple[Recording, int, bool]]:
+        if self.session is not None:
+            self.session.fetch()
         return None if self.place is None else (*self.place, self.manual)

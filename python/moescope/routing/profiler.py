@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """MoEProfiler: where the tokens of a model go, layer by layer and step by step."""
-import os
-import shutil
 import sys
-import tempfile
 import warnings
 import weakref
 from typing import Any, Dict, Iterable, List, Optional, Union
 
 from torch import nn
 
-from .. import api, checks, errors, frames
-from . import capture, recording
+from .. import api, checks, errors, frames, runs
+from . import capture
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
 from .samples import Watcher
@@ -34,11 +31,11 @@ def _forget_compiled() -> None:
 class _State:
     """What must be undone, held apart from the profiler so that losing that undoes it."""
 
-    def __init__(self, temporary: Optional[str]) -> None:
-        self.temporary = temporary
+    def __init__(self) -> None:
+        self.held: List[runs.Recording] = []
         self.session: Optional[Session] = None
         self.watchers: List[Watcher] = []
-        self.recording: Optional[recording.Recording] = None
+        self.recording: Optional[runs.Recording] = None
 
     def stop(self) -> None:
         session, self.session = self.session, None
@@ -50,14 +47,12 @@ class _State:
         if session.owners == 0:
             session.detach()
             _forget_compiled()
-        recording.release(self.recording)
+        runs.release(self.recording)
 
     def dispose(self) -> None:
         self.stop()
-        if self.temporary:
-            recording.forget(os.path.join(self.temporary, "routing.mscope"))
-            shutil.rmtree(self.temporary, ignore_errors=True)
-            self.temporary = None
+        while self.held:
+            self.held.pop().let_go()
 
 
 class MoEProfiler:
@@ -88,21 +83,18 @@ class MoEProfiler:
         self._manual, self._max_tokens = steps == "manual", max_tokens
         found = find_routers(self._model, routers, pattern)
         self.wrappers = [LayerProfile(r, self._manual, warmup_steps, sampling_rate) for r in found]
-        temporary = None
-        if run is None:
-            temporary = tempfile.mkdtemp(prefix="moescope-")
-            run = os.path.join(temporary, "routing.mscope")
-        self._wanted_run, self._given = run, temporary is None
-        self._base: Dict[str, int] = {}
+        self._wanted_run = run
+        self._base: Dict[runs.Recording, int] = {}
         self._closed = False
-        self._state = _State(temporary)
+        self._state = _State()
         self._state.watchers = [w.watcher for w in self.wrappers]
         self._end = weakref.finalize(self, self._state.dispose)
 
     @property
     def run(self) -> str:
-        """The run directory that holds the results."""
-        return self._state.recording.path if self._state.recording else self._wanted_run
+        """The run directory that holds the results; "" before the first start without a `run`."""
+        where = self._state.recording
+        return self._wanted_run or "" if where is None else where.kept or where.path
 
     @property
     def running(self) -> bool:
@@ -121,19 +113,21 @@ class MoEProfiler:
             raise errors.ProfilerClosed("this profiler is closed; make a new MoEProfiler")
         if self.running:
             return self
-        where = recording.acquire(self._wanted_run, self._level())
-        if self._given and os.path.abspath(where.path) != os.path.abspath(self._wanted_run):
-            warnings.warn(f"recording goes to {where.path}, which is open already; stop that first "
-                          f"to record to {self._wanted_run}", RuntimeWarning, stacklevel=2)
+        # Without a run of its own it goes on where it was.
+        where = runs.acquire(self._wanted_run or self.run or None, self._level(),
+                             temporary=self._wanted_run is None)
+        if where not in self._state.held:
+            where.hold()
+            self._state.held.append(where)
         try:
             self._state.recording = where
             self._state.session = self._attach(where)
         except BaseException:
-            recording.release(where)
+            runs.release(where)
             raise
         return self
 
-    def _attach(self, where: recording.Recording) -> Session:
+    def _attach(self, where: runs.Recording) -> Session:
         session = running_session(self._model)
         if session is not None:
             known = {site.router.name: site for site in session.sites}
@@ -144,9 +138,9 @@ class MoEProfiler:
                     view.place, view.session = (where, site.layer), session
                 session.owners += 1
                 return session
-        if where.path not in self._base:
-            self._base[where.path] = where.take_layers(len(self.wrappers))
-        base = self._base[where.path]
+        if where not in self._base:
+            self._base[where] = where.take_layers(len(self.wrappers))
+        base = self._base[where]
         session = Session(self._model, where, self._manual,
                           self._max_tokens if self._mode == "tokens" else 0, self._weights)
         for view in self.wrappers:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from .. import _library as lib
 from .. import api
+from ..runs import Recording
 from . import ops
 from .capture import MAX_K, Site, lifeless
 from .device import DeviceRecorder
 from .padding import Padding, describe
-from .recording import Recording
 from .samples import Moment, Watcher, memory_mb
 
 _graph_task = torch._C._current_graph_task_id  # -1: not inside backward
@@ -90,6 +90,7 @@ class Session:
     def __init__(self, model: nn.Module, recording: Recording, manual: bool, max_tokens: int,
                  weights: bool) -> None:
         self.recording, self.manual = recording, manual
+        self.others = manual  # not all steps are made here
         self.model = weakref.ref(model)
         self.sites: List[Site] = []
         self.owners = 1
@@ -114,6 +115,7 @@ class Session:
         self.depth = 0  # of forwards of the model that are running
         self._implicit = -1
         self._borrowed = False
+        self._theirs = manual  # the step that is open is the program's
         self._library = lib.load()
         self._recorders: Dict[torch.device, DeviceRecorder] = {}
         self._max_tokens, self._weights = max_tokens, weights
@@ -173,6 +175,12 @@ class Session:
                 return stack.padding
         return self._padding
 
+    def fetch(self) -> None:
+        """Waits for what devices have counted so far."""
+        for device, recorder in self._recorders.items():
+            torch.cuda.synchronize(device)
+            recorder.fetch()
+
     # Hooks of the whole model.
 
     def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
@@ -231,12 +239,14 @@ class Session:
     def _open_step(self) -> None:
         """A step of its own, unless a model around this one has one open."""
         outer = open_step()
-        self.manual = self.manual or api.stepping
+        self._theirs = self.manual or api.stepping
+        self.others = self.others or self._theirs
         self._borrowed = outer is not None
-        self.step = outer if self._borrowed else self.recording.take_step()
+        self.step = outer if self._borrowed else self._library.moescope_current_step() \
+            if self._theirs else self.recording.take_step()
         self._implicit = -1
-        if not self.manual and not self._borrowed:
-            self._library.moescope_step_begin(self.step)
+        if not self._theirs and not self._borrowed:
+            self._library.moescope_step_guess(self.step)
         self.grad = torch.is_grad_enabled()
         if self._steady != Watcher.changes:
             self._ask_watchers()
@@ -263,10 +273,10 @@ class Session:
                 site.settle()
         for device, recorder in self._recorders.items():
             with torch.cuda.device(device):
-                recorder.step(self._library.moescope_current_step() if self.manual
+                recorder.step(max(0, self._library.moescope_current_step()) if self._theirs
                               else self.step)
             self.graphs = self.graphs or recorder.captured
-        if not self.manual and not self._borrowed:
+        if not self._theirs and not self._borrowed:
             self._library.moescope_step_end(tokens)
         self._padding.set(None)
         self.step, self.moments = None, {}

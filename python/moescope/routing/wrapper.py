@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """SimpleRouterWrapper: a module that stands where a router stood and captures what it returns."""
-import os
-import shutil
-import tempfile
 import time
 import warnings
 import weakref
@@ -12,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import _library as lib
-from .. import errors
-from . import capture, families, recording
+from .. import api, errors, runs
+from . import capture, families
 from .detect import _experts_of, _registration, _top_k
 from .metrics import RouterMetrics, View
 from .samples import Moment, Watcher
@@ -26,9 +23,7 @@ class _Own:
     """A run of the wrapper's own, for routers outside a profiled model."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="moescope-")
-        self.path = os.path.join(self.folder, "router.mscope")
-        self.recording: Optional[recording.Recording] = None
+        self.recording: Optional[runs.Recording] = None
         self.open = False
         self.layer = 0
         self.sender: Optional[Sender] = None
@@ -36,8 +31,11 @@ class _Own:
     def acquire(self) -> None:
         if self.open:
             return
-        where = recording.acquire(self.path, "trace")
+        where = runs.acquire(None, "trace", temporary=True)
         if where is not self.recording:
+            where.hold()
+            if self.recording is not None:
+                self.recording.let_go()
             self.recording, self.layer = where, where.take_layers(1)
             self.sender = Sender(self.layer)
         self.open = True
@@ -45,12 +43,13 @@ class _Own:
     def release(self) -> None:
         if self.open:
             self.open = False
-            recording.release(self.recording)
+            runs.release(self.recording)
 
     def dispose(self) -> None:
         self.release()
-        recording.forget(self.path)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.recording is not None:
+            self.recording.let_go()
+            self.recording = None
 
 
 class SimpleRouterWrapper(nn.Module, View):
@@ -81,7 +80,7 @@ class SimpleRouterWrapper(nn.Module, View):
         self.metrics = RouterMetrics(self)
         self.device = next((str(p.device) for p in original_router.parameters()), "cpu")
         self.key = "layer_0"
-        self._place: Optional[Tuple[recording.Recording, int]] = None
+        self._place: Optional[Tuple[runs.Recording, int]] = None
         self._site: Any = None
         self._sent = False
         self.not_captured = ""
@@ -174,11 +173,12 @@ class SimpleRouterWrapper(nn.Module, View):
         raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it "
                                    "with moescope.register_router")
 
-    def _send(self, where: recording.Recording, choice: families.Choice, latency: float) -> None:
+    def _send(self, where: runs.Recording, choice: families.Choice, latency: float) -> None:
         step = open_step()
-        own = step is None
         library = lib.load()
-        step = where.take_step() if own else step
+        own = step is None and not api.stepping
+        if step is None:
+            step = where.take_step() if own else library.moescope_current_step()
         indices, weights = choice.indices, choice.weights
         if indices.device.type != "cpu":
             self.not_captured = "its choice is on a device: profile the model with MoEProfiler"
@@ -190,21 +190,21 @@ class SimpleRouterWrapper(nn.Module, View):
             send_sizes(self._own.layer, experts, indices.shape[1],
                        Sizes(self.hidden_dim or 0, self.expert_dim or 0, self.matrices, 0))
         if own:
-            library.moescope_step_begin(step)
+            library.moescope_step_guess(step)
         self._own.sender.send(lib.NO_PHASE, experts, indices, weights)
         if own:
             library.moescope_step_end(indices.shape[0])
         self.watcher.samples.moments[step] = Moment(time.time(), "cpu", None)
         self.watcher.samples.time_gate(step, [latency])
 
-    def source(self) -> Optional[Tuple[recording.Recording, int, bool]]:
+    def source(self) -> Optional[Tuple[runs.Recording, int, bool]]:
         self._own.release()
         return None if self._place is None else (*self._place, self.manual)
 
     @property
     def manual(self) -> bool:  # type: ignore[override]
         session = self._site.session if self._site is not None else None
-        return session is not None and (session.manual or session.graphs)
+        return session is not None and (session.others or session.graphs)
 
     def extra_repr(self) -> str:
         return f"num_experts={self.num_experts}"

@@ -8,12 +8,11 @@ collected by torch (operations.py) and go into the run when their window closes 
 key_averages() shows what torch has of them, with memory and stacks, which the run has no place for.
 """
 import json
-import os
 import warnings
 from typing import Any, Callable, Dict, Iterable, Optional
 
 from .. import _library as lib
-from .. import api, checks, errors
+from .. import api, checks, errors, runs
 from ..memory.allocator import cuda
 from ..memory.history import record_memory
 from . import into_run, operations
@@ -29,8 +28,9 @@ _RECORDED = (ProfilerAction.RECORD.value, ProfilerAction.RECORD_AND_SAVE.value)
 class profile:
     """Records operations, phases and steps; use it like torch.profiler.profile.
 
-    `run` is the run directory to write; without it the one that is being written already, or a new
-    one in the current directory. A run that was started here ends with stop()."""
+    `run` is the run directory to write; without it a new one in the current directory. A run that
+    is being written already goes on, and has the records of both. A run that was started here ends
+    with the last one who records into it."""
 
     def __init__(self, *, activities: Optional[Iterable[Any]] = None,
                  schedule: Optional[Callable[[int], Any]] = None,
@@ -43,13 +43,15 @@ class profile:
                       "with_stack": with_stack, "with_flops": with_flops,
                       "with_modules": with_modules}
         self.run: Optional[str] = run
+        self._named = run is not None
         self._collector = operations.collector(activities, schedule, self._trace_ready, self.flags,
                                                acc_events)
         self._trace = TraceFile(self._collector)  # of the last window
         self._phases = Phases()
         self._memory = record_memory() if profile_memory else None
         self._metadata: Dict[str, str] = {}  # JSON, for the run that is not open yet
-        self._started = self._owns_run = self._paused = False
+        self._started = False
+        self._recording: Optional[runs.Recording] = None
         self._step_of_run = 0
 
     @property
@@ -213,9 +215,8 @@ class profile:
     def _begin_step(self) -> None:
         library = lib.load()
         recorded = self._collector.current_action.value in _RECORDED
-        if self._owns_run and recorded == self._paused:
-            (library.moescope_resume if recorded else library.moescope_pause)()
-            self._paused = not recorded
+        if self._recording is not None:
+            self._recording.pause(not recorded)
         if recorded:
             self._phases.install()
             if cuda():  # from the first recorded step on which there is a device
@@ -235,18 +236,12 @@ class profile:
             warnings.warn(f"moescope: no history of the allocator from here on: {why}")
 
     def _open_run(self) -> None:
-        open_already = api.run_dir()
-        if self.run is not None and open_already is not None \
-                and os.path.abspath(self.run) != os.path.abspath(open_already):
-            raise errors.StartError(f"{open_already} is being recorded in this process; stop it "
-                                    f"before a profile with run='{self.run}' starts")
-        self._owns_run = open_already is None
-        self.run = api.start(self.run) or None
+        self._recording = runs.acquire(self.run, "trace", named=self._named)
+        self.run = self._recording.kept or self._recording.path or None
+        self._step_of_run = max(self._step_of_run, lib.load().moescope_current_step() + 1)
 
     def _close_run(self) -> None:
-        if self._paused:
-            lib.load().moescope_resume()
-            self._paused = False
-        if self._owns_run:
-            api.stop()
-            self._owns_run = False
+        if self._recording is not None:
+            self._recording.pause(False)
+            runs.release(self._recording)
+            self._recording = None
