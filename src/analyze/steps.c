@@ -181,7 +181,7 @@ static int find_steady(const struct run *run, const struct selection *sel, struc
 	int r = starting && x ? steady_steps(run, sel, starting) : -ENOMEM;
 
 	for (size_t i = 0; r >= 0 && i < s->n; i++) {
-		if (s->rows[i].unfinished)
+		if (!s->rows[i].timed)
 			continue;
 		x[starting[s->rows[i].row] ? --end : n++] = (double)s->rows[i].duration_ns;
 	}
