@@ -175,6 +175,7 @@ def _default_run() -> str:
 def _open(run: Optional[str], wanted: str, named: bool, temporary: bool) -> Recording:
     current = api.run_dir()
     if current is None:
+        api.stepping = False  # calls of before were of no session
         folder = tempfile.mkdtemp(prefix="moescope-") if temporary and run is None else None
         if folder is not None:
             run = os.path.join(folder, "routing.mscope")
