@@ -161,7 +161,8 @@ int moe_names_word(struct moe_names *names, uint32_t string, struct moe_word *re
 }
 
 /* decides: the class says more than a wider range around the kernel. */
-static struct moe_kernel look_at_kernel(const struct moe_names *names, const char *text)
+static struct moe_kernel look_at_kernel(const struct moe_names *names, const char *text,
+					const char *class)
 {
 	static const struct {
 		const char *class;
@@ -175,7 +176,6 @@ static struct moe_kernel look_at_kernel(const struct moe_names *names, const cha
 		{ "combine", MOE_COMBINE, true, true },
 		{ "notify", MOE_DISPATCH, true, true },
 	};
-	const char *class = names->classes ? kernel_class_of(names->classes, text) : "other";
 	struct moe_kernel kernel = { .looked_at = 1, .part = MOE_PARTS };
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -203,6 +203,7 @@ static struct moe_kernel look_at_kernel(const struct moe_names *names, const cha
 
 int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel *ret_kernel)
 {
+	const char *class;
 	char *text = NULL;
 	int r = make_room(&names->kernels, &names->kernels_capacity, launch,
 			  sizeof(*names->kernels));
@@ -215,8 +216,12 @@ int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel
 				   &text);
 		if (r < 0)
 			return r;
-		names->kernels[launch] = look_at_kernel(names, text);
+		class = names->classes ? kernel_class_of(names->classes, text) : "other";
+		if (class)
+			names->kernels[launch] = look_at_kernel(names, text, class);
 		free(text);
+		if (!class)
+			return -ENOMEM;
 	}
 	*ret_kernel = names->kernels[launch];
 	return 0;
