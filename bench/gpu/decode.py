@@ -5,8 +5,9 @@
 A Mixtral-shaped model of 24 layers decodes in one process. A round is a few steps with no hooks,
 with those of MoEProfiler, and with a plain hook a layer that adds torch.bincount of the experts'
 indices to a tensor; hooks are put on and off between them, so that all see the same clocks and
-neighbours. On a GPU the figure is wall time; on a CPU, which other programs may share, the CPU
-time of the thread, and beside it that of the profiler's own thread.
+neighbours. On a GPU the figure is wall time, and beside it the CPU time of the thread, which is what
+a host that others share still tells; on a CPU the latter alone. Beside that the CPU time of the
+profiler's own thread.
 
 First the counts of some steps are compared with a plain hook's. The table has each cost with an
 interval for its median over the rounds, the JSON file all rounds. A minute or less; --device cpu
@@ -124,20 +125,21 @@ def exact(model, profiler, step, device):
 
 
 def block(step, steps, device):
-    """Mean time of a step in µs."""
-    clock = time.perf_counter_ns if device == "cuda" else time.thread_time_ns
+    """Mean time of a step in µs: on a GPU of the wall, and of the thread without its last wait."""
     if device == "cuda":
         torch.cuda.synchronize()
-    began = clock()
+    wall, thread = time.perf_counter_ns(), time.thread_time_ns()
     for _ in range(steps):
         step()
+    thread = time.thread_time_ns() - thread
     if device == "cuda":
         torch.cuda.synchronize()
-    return (clock() - began) / steps / 1e3
+    wall = time.perf_counter_ns() - wall
+    return {"wall": wall / steps / 1e3, "thread": thread / steps / 1e3}
 
 
 def measure(args, methods, step):
-    """{method: µs of a step, by round}, each round in another order."""
+    """{method: µs of a step by clock, by round}, each round in another order."""
     times, names = {name: [] for name in methods}, list(methods)
     until = time.monotonic() + args.seconds
     while time.monotonic() < until or len(times[names[0]]) < 6:
@@ -152,6 +154,24 @@ def measure(args, methods, step):
     return times
 
 
+def compare(times, clock, layers):
+    """What each method adds to a bare step of its round."""
+    of = {name: [block[clock] for block in blocks] for name, blocks in times.items()}
+    bare = statistics.median(of["bare"])
+    told = {"bare_us": bare, "methods": {}}
+    for name in list(of)[1:]:
+        extra = [t - b for t, b in zip(of[name], of["bare"])]
+        pct = [100 * v / bare for v in extra]
+        layer = [v / layers for v in extra]
+        median, low, high, confidence = interval(pct)
+        told["methods"][name] = {
+            "cost_pct": median, "low_pct": low, "high_pct": high, "confidence": confidence,
+            "mean_pct": 100 * (statistics.mean(of[name]) / statistics.mean(of["bare"]) - 1),
+            "layer_us": statistics.median(layer),
+            "words": f"{spread(pct)}, a layer {spread(layer, ' µs')}"}
+    return told
+
+
 def drained_ns():
     stats = lib.Stats()
     lib.load().moescope_get_stats(byref(stats))
@@ -164,13 +184,14 @@ def main():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--mode", choices=("counts", "tokens"), default="counts")
     parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--steps", type=int, help="of a method in a round; 20 on a GPU, 2 on a CPU")
+    parser.add_argument("--steps", type=int, help="of a method in a round; 4 on a GPU, 2 on a CPU")
     parser.add_argument("--seconds", type=float, default=30, help="of measuring")
     parser.add_argument("--json", help="file for the figures of all rounds")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("decode.py: no CUDA device; give --device cpu")
-    args.steps = args.steps or (20 if args.device == "cuda" else 2)
+    args.steps = args.steps or (4 if args.device == "cuda" else 2)
+    clocks = ("wall", "thread") if args.device == "cuda" else ("thread",)
     torch.set_num_threads(1)
     model = build(args)
     step = decoding_step(model, args.device)
@@ -190,22 +211,15 @@ def main():
     methods["moescope"].on()
     profiler.stop()
     shutil.rmtree(folder)
-    bare = statistics.median(times["bare"])
-    print(f"{args.layers} layers on {args.device}, mode {args.mode}: a bare step takes {bare:.0f} "
-          f"µs; {rounds} rounds of {args.steps} steps; counts {'exact' if right else 'DIFFER'}")
     result = {"device": args.device, "mode": args.mode, "layers": args.layers, "exact": right,
-              "torch": torch.__version__, "bare_us": bare, "drain_us": drained, "methods": {},
-              "rounds_us": times}
-    for name in list(methods)[1:]:
-        extra = [t - b for t, b in zip(times[name], times["bare"])]
-        pct = [100 * v / bare for v in extra]
-        layer = [v / args.layers for v in extra]
-        median, low, high, confidence = interval(pct)
-        result["methods"][name] = {
-            "cost_pct": median, "low_pct": low, "high_pct": high, "confidence": confidence,
-            "mean_pct": 100 * (statistics.mean(times[name]) / statistics.mean(times["bare"]) - 1),
-            "layer_us": statistics.median(layer)}
-        print(f"{name:11} {spread(pct)}, a layer {spread(layer, ' µs')}")
+              "torch": torch.__version__, "drain_us": drained, "rounds_us": times, "clocks": {}}
+    print(f"{args.layers} layers on {args.device}, mode {args.mode}: {rounds} rounds of {args.steps} "
+          f"steps; counts {'exact' if right else 'DIFFER'}")
+    for clock in clocks:
+        told = result["clocks"][clock] = compare(times, clock, args.layers)
+        print(f"{clock} time: a bare step takes {told['bare_us']:.0f} µs")
+        for name, method in told["methods"].items():
+            print(f"  {name:11} {method['words']}")
     print(f"the profiler's own thread: {drained:.0f} µs of CPU time a step")
     if args.json:
         with open(args.json, "w") as out:

@@ -79,6 +79,8 @@ static struct {
 
 PROBE_LOCK(patching);
 static const struct clients_hooks *_Atomic hooks; /* NULL: no session */
+/* Of the last session: its records may go off later than it ends. */
+static bool (*_Atomic probe_records)(void);
 static _Atomic bool tracking;			  /* stored under the lock */
 static __thread bool in_hook;			  /* what this thread calls is the probe's */
 /* CUPTI's calls of its own functions and the probe's are not a client's. */
@@ -326,15 +328,19 @@ static CUptiResult CUPTIAPI enable_context(CUcontext context, CUpti_ActivityKind
 }
 
 /* While the probe records, what the other wants off is off for it already; passed on, it would
- * switch off the probe's. */
+ * switch off the probe's. While it does not, everything is passed on: a client that began before it
+ * was watched has kinds on that nobody here knows of, and frees its buffers when it believes them
+ * off. */
+static bool wants_off_ours(void)
+{
+	bool (*records)(void) = atomic_load(&probe_records);
+
+	return !clients_active() && records && records();
+}
+
 static bool has_nothing(void)
 {
-	bool nothing;
-
-	pthread_mutex_lock(&lock);
-	nothing = other.state == FREE && client_buffers_out() == 0;
-	pthread_mutex_unlock(&lock);
-	return nothing;
+	return wants_off_ours() && client_buffers_out() == 0;
 }
 
 static CUptiResult disabled(CUptiResult result, CUcontext context, CUpti_ActivityKind kind)
@@ -353,7 +359,7 @@ static CUptiResult CUPTIAPI disable(CUpti_ActivityKind kind)
 {
 	if (!begin(false, CALLER))
 		return real.cuptiActivityDisable(kind);
-	return disabled(!clients_active() ? CUPTI_SUCCESS : real.cuptiActivityDisable(kind), NULL,
+	return disabled(wants_off_ours() ? CUPTI_SUCCESS : real.cuptiActivityDisable(kind), NULL,
 			kind);
 }
 
@@ -361,8 +367,8 @@ static CUptiResult CUPTIAPI disable_context(CUcontext context, CUpti_ActivityKin
 {
 	if (!begin(false, CALLER))
 		return real.cuptiActivityDisableContext(context, kind);
-	return disabled(!clients_active() ? CUPTI_SUCCESS
-					  : real.cuptiActivityDisableContext(context, kind),
+	return disabled(wants_off_ours() ? CUPTI_SUCCESS
+					 : real.cuptiActivityDisableContext(context, kind),
 			context, kind);
 }
 
@@ -458,6 +464,7 @@ int clients_watch(void *libcupti, const struct clients_hooks *with)
 			clients_settle(clock_monotonic_ns());
 		client_buffers_probe(with->completed);
 		atomic_store(&hooks, with);
+		atomic_store(&probe_records, with->records);
 		pthread_mutex_lock(&lock);
 		atomic_store(&tracking, true);
 		pthread_mutex_unlock(&lock);

@@ -27,6 +27,8 @@ struct clients_hooks {
 	void (*arrives)(const char *name);
 	/* It is done: attach again. On the thread that calls clients_settle. */
 	void (*leaves)(void);
+	/* Whether kinds are on that the probe has enabled. Any thread, no lock. */
+	bool (*records)(void);
 	/* The probe's own completion callback, for a buffer of the probe's that CUPTI returns
 	 * only when the other's callbacks are in place. */
 	CUpti_BuffersCallbackCompleteFunc completed;

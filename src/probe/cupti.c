@@ -51,8 +51,16 @@ static const CUpti_ActivityKind full_kinds[] = {
 	CUPTI_ACTIVITY_KIND_OVERHEAD,
 };
 
+static _Atomic bool kinds_on; /* some may be */
+
+static bool records(void)
+{
+	return atomic_load(&kinds_on);
+}
+
 static const struct clients_hooks hooks = { .arrives = gears_yield,
 					    .leaves = gears_resume,
+					    .records = records,
 					    .completed = cupti_buffer_completed };
 static void *library;
 
@@ -110,6 +118,7 @@ static void disable(void)
 	if (records_on)
 		atomic_store(&off_ns, clock_monotonic_ns());
 	records_on = false;
+	atomic_store(&kinds_on, false);
 }
 
 /* All of it or, when CUPTI refuses, nothing: what stays on slows the program down. */
@@ -117,6 +126,7 @@ static CUptiResult enable(void)
 {
 	CUptiResult result = CUPTI_SUCCESS;
 
+	atomic_store(&kinds_on, true);
 	for (size_t i = 0; result == CUPTI_SUCCESS && i < COUNT(kinds); i++)
 		result = cupti_api.cuptiActivityEnable(kinds[i]);
 	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
@@ -154,15 +164,16 @@ static CUptiResult attach(void)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
 	cupti_records_start();
-	/* The kernel's thread ids, as in the ranges. */
-	if (cupti_api.cuptiSetThreadIdType)
-		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-	limit_device_buffers();
 	/* Once finalised CUPTI gives no records of calls any more: callbacks do, then. */
 	result = cupti_subscribe(wish.may_leave || was_finalized);
 	/* One that is idle keeps its subscription; records can be had without. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
+	/* Nothing of CUPTI is changed for one that holds it. The kernel's thread ids, as in the
+	 * ranges. */
+	if (cupti_api.cuptiSetThreadIdType)
+		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	limit_device_buffers();
 	result = cupti_api.cuptiActivityRegisterCallbacks(cupti_buffer_requested,
 							  cupti_buffer_completed);
 	if (result == CUPTI_SUCCESS)

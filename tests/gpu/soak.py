@@ -39,7 +39,8 @@ MODES = {
 }
 MATRIX = {
     "train": list(MODES), "exact": list(MODES), "graphs": ["bare", "default", "shifts", "off"],
-    "generate": ["bare", "default", "shifts"], "profiler": ["bare", "default", "full", "shifts"],
+    "generate": ["bare", "default", "shifts"],
+    "profiler": ["bare", "default", "full", "schedule", "shifts"],
     "jax": ["bare", "default", "shifts"], "cupy": ["bare", "default", "shifts"],
 }
 FAULTS = ("deaths", "wrong", "hangs", "unreadable")

@@ -115,7 +115,12 @@ static void leaves(void)
 	attach();
 }
 
-static const struct clients_hooks hooks = { arrives, leaves, completed };
+static bool records(void)
+{
+	return atomic_load(&attached);
+}
+
+static const struct clients_hooks hooks = { arrives, leaves, records, completed };
 
 static void load(const char *client_path)
 {
@@ -298,6 +303,22 @@ TEST(protects_what_the_probe_records)
 	CHECK(cupti->calls() == calls && cupti->enabled(KERNELS));
 	CHECK(!clients_active() && atomic_load(&arrivals) == 0 && atomic_load(&received) == 0);
 	CHECK(probe_gets(4) == 7);
+}
+
+/* It began before it was watched, and the probe could not attach beside it. What it disables then
+ * must be off: it frees its buffers. */
+TEST(passes_on_what_an_earlier_client_disables)
+{
+	load(CLIENT_NOW_PATH);
+	OK(client->kineto_init());
+	OK(client->kineto_start(true));
+	cupti->work(20);
+	CHECK(clients_watch(library, &hooks) == 0 && !clients_active());
+	CHECK(api.subscribe(&handle, callback, NULL) != CUPTI_SUCCESS);
+	OK(client->kineto_stop());
+	CHECK(!cupti->enabled(KERNELS) && !cupti->enabled(COPIES));
+	OK(client->kineto_fetch());
+	CHECK(client->received() == 20 && client->unknown() == 0 && atomic_load(&received) == 0);
 }
 
 TEST(returns_a_late_buffer_to_its_owner)
@@ -560,7 +581,7 @@ static void arrives_slowly(const char *name)
 	arrives(name);
 }
 
-static const struct clients_hooks slow_hooks = { arrives_slowly, leaves, completed };
+static const struct clients_hooks slow_hooks = { arrives_slowly, leaves, records, completed };
 
 TEST(holds_other_threads_until_the_probe_is_gone)
 {
@@ -639,6 +660,7 @@ int main(void)
 		cmocka_unit_test(yields_to_proton_by_dlsym),
 		cmocka_unit_test(yields_to_proton_bound_at_load),
 		cmocka_unit_test(protects_what_the_probe_records),
+		cmocka_unit_test(passes_on_what_an_earlier_client_disables),
 		cmocka_unit_test(returns_a_late_buffer_to_its_owner),
 		cmocka_unit_test(waits_for_buffers_after_unsubscribe),
 		cmocka_unit_test(takes_back_a_buffer_of_the_probe),
