@@ -61,8 +61,7 @@ const struct csv_column csv_kernel_stats[] = {
 	{ "occupancy_percent", NO_COUNTERS },
 	{ "memory_bandwidth_gbps", NO_COUNTERS },
 	{ "expert_id", "of the innermost range around the launch that names one" },
-	{ "operation_type",
-	  "class of the kernel by its name ('moescope explain kernel_class')" },
+	{ "operation_type", "class of the kernel by its name ('moescope explain kernel_class')" },
 	{ "layer", "of the innermost range around the launch that names one" },
 	{ NULL, NULL },
 };

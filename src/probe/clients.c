@@ -81,8 +81,8 @@ PROBE_LOCK(patching);
 static const struct clients_hooks *_Atomic hooks; /* NULL: no session */
 /* Of the last session: its records may go off later than it ends. */
 static bool (*_Atomic probe_records)(void);
-static _Atomic bool tracking;			  /* stored under the lock */
-static __thread bool in_hook;			  /* what this thread calls is the probe's */
+static _Atomic bool tracking; /* stored under the lock */
+static __thread bool in_hook; /* what this thread calls is the probe's */
 /* CUPTI's calls of its own functions and the probe's are not a client's. */
 static struct {
 	uintptr_t start, end;
