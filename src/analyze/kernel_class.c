@@ -187,33 +187,23 @@ const char *kernel_class_of(const struct kernel_classes *classes, const char *na
 	return class;
 }
 
-/* The pattern that a range's name follows, or NULL. */
-static const struct range_pattern *pattern_of_range(const struct kernel_classes *classes,
-						    const char *range)
+int kernel_class_range(const struct kernel_classes *classes, const char *range)
 {
-	for (size_t i = 0; i < N_RANGE_PATTERNS; i++) {
+	for (int i = 0; i < N_RANGE_PATTERNS; i++) {
 		const struct range_pattern *pattern = &range_patterns[i];
 
 		if (!regexec(&classes->ranges[i].regex, range, 0, NULL, 0) &&
 		    !(pattern->except && strcasestr(range, pattern->except)))
-			return pattern;
+			return i;
 	}
-	return NULL;
+	return -1;
 }
 
-bool kernel_class_range_tells(const struct kernel_classes *classes, const char *range)
+const char *kernel_class_in_range(const struct kernel_classes *classes, const char *class, int rule)
 {
-	return pattern_of_range(classes, range) != NULL;
-}
-
-const char *kernel_class_in_range(const struct kernel_classes *classes, const char *class,
-				  const char *range)
-{
-	const struct range_pattern *pattern = pattern_of_range(classes, range);
-
-	for (size_t i = 0; pattern && i < 3 && pattern->yields[i]; i++)
-		if (!strcmp(class, pattern->yields[i]))
-			return classes->ranges[pattern - range_patterns].class;
+	for (size_t i = 0; rule >= 0 && i < 3 && range_patterns[rule].yields[i]; i++)
+		if (!strcmp(class, range_patterns[rule].yields[i]))
+			return classes->ranges[rule].class;
 	return NULL;
 }
 

@@ -34,15 +34,16 @@ void kernel_classes_free(struct kernel_classes *classes);
  * other          nothing in the name tells */
 const char *kernel_class_of(const struct kernel_classes *classes, const char *name);
 
-/* What a kernel of a class does in a range or operation of that name, where the range says more than
- * the kernel's name: a matrix product in "self_attn" or aten::scaled_dot_product_attention is
+/* The rule that a range or operation of that name follows: -1 none, no kernel is of another class
+ * there. */
+int kernel_class_range(const struct kernel_classes *classes, const char *range);
+/* What a kernel of a class does in a range of a rule, where the range says more than the kernel's
+ * name: a matrix product in "self_attn" or aten::scaled_dot_product_attention is
  * attention, one in a router is routing, one in "experts" grouped_gemm (of a shared expert it stays
  * gemm); a kernel whose name tells nothing follows attention and routers too. Every other class
  * stays. NULL: the range says nothing. */
 const char *kernel_class_in_range(const struct kernel_classes *classes, const char *class,
-				  const char *range);
-/* Whether any kernel may be of another class in a range of that name. */
-bool kernel_class_range_tells(const struct kernel_classes *classes, const char *range);
+				  int rule);
 
 /* Whether kernels of the class move data between devices: collective, dispatch, combine, notify. */
 bool kernel_class_communicates(const char *class);

@@ -249,7 +249,7 @@ static bool ranges_tell(const struct run *run, const struct kernel_classes *clas
 			if (*kept == name)
 				continue;
 			*kept = name;
-			if (kernel_class_range_tells(classes, run_string(run, name)))
+			if (kernel_class_range(classes, run_string(run, name)) >= 0)
 				return true;
 		}
 	return false;
@@ -288,8 +288,8 @@ static int build(struct kernels_builder *b)
 	if (!b->run->kernel.n)
 		return 0;
 	if (b->class_by_range) {
-		b->range_class = calloc(b->at->n_paths + 1, sizeof(*b->range_class));
-		if (!b->range_class)
+		b->range_rule = calloc(b->at->n_paths + 1, sizeof(*b->range_rule));
+		if (!b->range_rule)
 			return -ENOMEM;
 	}
 	b->by_launch = !b->at && (b->by == KERNELS_BY_NAME || b->by == KERNELS_BY_CLASS);
@@ -325,7 +325,7 @@ static int analyze(struct kernels_builder *b, struct kernels *ret_kernels)
 	free(b->slots);
 	free(b->row_of);
 	free(b->class_of);
-	free(b->range_class);
+	free(b->range_rule);
 	if (r < 0)
 		return r;
 	*ret_kernels = kernels;

@@ -40,10 +40,8 @@ struct kernels_builder {
 	size_t class_capacity;
 	/* By class, where ranges may say another one than the name. */
 	bool class_by_range;
-	struct range_class {
-		const char *class, *in_range; /* of its kernels by name; what they are there */
-	} * range_class;		      /* of each path, the last that was asked for */
-	bool long_ones; /* a duration that does not fit into 32 bits, or a negative one */
+	int8_t *range_rule; /* of the innermost range of each path, + 2; 0: not asked for yet */
+	bool long_ones;	    /* a duration that does not fit into 32 bits, or a negative one */
 	uint64_t without_call, outside;
 };
 

@@ -83,18 +83,20 @@ static int class_of(struct kernels_builder *b, uint32_t name, const char **ret_c
 /* The innermost range that says more than the name decides. */
 static const char *class_in_path(const struct kernels_builder *b, const char *class, uint32_t path)
 {
-	struct range_class *kept = &b->range_class[path];
+	const char *found = NULL;
 
-	if (kept->class != class) {
-		const char *found = NULL;
+	for (uint32_t p = path; p && !found; p = attribution_path_outer(b->at, p)) {
+		int8_t *rule = &b->range_rule[p];
 
-		for (uint32_t p = path; p && !found; p = attribution_path_outer(b->at, p))
-			found = kernel_class_in_range(
-				b->classes, class,
-				run_string(b->run, attribution_path_name(b->at, p)));
-		*kept = (struct range_class){ class, found ? found : class };
+		if (!*rule)
+			*rule = (int8_t)(kernel_class_range(
+						 b->classes,
+						 run_string(b->run,
+							    attribution_path_name(b->at, p))) +
+					 2);
+		found = kernel_class_in_range(b->classes, class, *rule - 2);
 	}
-	return kept->in_range;
+	return found ? found : class;
 }
 
 static bool known_place(enum kernels_by by, const struct place *place, struct kernel_key *key)
