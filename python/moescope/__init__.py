@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 # name: the module that has it
 _HOME = {
     **dict.fromkeys(("start", "stop"), "runs"),
-    **dict.fromkeys(("step", "range", "ranged", "mark", "counter", "info",
+    **dict.fromkeys(("step", "range", "ranged", "request", "mark", "counter", "info",
                      "recording", "run_dir"), "api"),
     **dict.fromkeys(("MoescopeError", "LibraryNotFound", "LibraryMismatch", "StartError",
                      "NoExpertsFound", "UnknownRouter", "BadDimensions", "ProfilerClosed",

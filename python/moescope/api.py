@@ -3,6 +3,7 @@
 by way of runs.py, which knows who else records."""
 import errno
 import functools
+import itertools
 import os
 from contextlib import contextmanager
 from ctypes import byref
@@ -106,6 +107,40 @@ def ranged(name: Optional[str] = None) -> Callable[[Callable], Callable]:
                 return function(*args, **kwargs)
         return call
     return decorate
+
+
+class request:
+    """One request of inference, from here to the end of the `with`: token() as each token comes, or
+    model.generate(..., streamer=r), which calls put() with the prompt first and then with each token.
+
+    prompt_tokens: 0 for not known. A token on a CUDA device has come when the host has it, which
+    generate waits for."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, prompt_tokens: int = 0) -> None:
+        self.prompt_tokens = checks.whole("prompt_tokens", prompt_tokens)
+        self.number = next(self._numbers)
+        self._prompt_seen = False
+
+    def __enter__(self) -> "request":
+        lib.load().moescope_request_begin(self.number, self.prompt_tokens)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        lib.load().moescope_request_end(self.number)
+
+    def token(self) -> None:
+        lib.load().moescope_token(self.number)
+
+    def put(self, value: Any) -> None:
+        """transformers' streamers take one sequence."""
+        if self._prompt_seen:
+            self.token()
+        self._prompt_seen = True
+
+    def end(self) -> None:
+        """transformers calls it after the last token; the request ends with its `with`."""
 
 
 def mark(text: str) -> None:

@@ -144,3 +144,27 @@ def test_why_a_run_does_not_start(tmp_path):
             moescope.start(str(tmp_path / name))
         assert re.search(words, str(caught.value)) and "Errno" not in str(caught.value)
         assert caught.value.errno
+
+
+def test_requests_and_their_tokens(tmp_path):
+    """Of a generate loop, and of one by hand; the tool counts what came."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MixtralConfig(
+        vocab_size=50, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, num_local_experts=2, num_experts_per_tok=1)
+    model = transformers.MixtralForCausalLM(config).eval()
+    inputs = torch.ones(1, 7, dtype=torch.long)
+    run = moescope.start(str(tmp_path / "a.mscope"))
+    with moescope.request(prompt_tokens=inputs.shape[1]) as r:
+        model.generate(inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=5,
+                       min_new_tokens=5, do_sample=False, pad_token_id=0, streamer=r)
+    with moescope.request() as r:
+        r.token()
+    moescope.stop()
+    found = _library.table("report", run)["inference"]
+    rows = sorted(found["rows"], key=lambda row: row["request"])
+    assert [row["tokens"] for row in rows] == [5, 1]
+    assert rows[0]["prompt_tokens"] == 7
+    assert rows[0]["tpot_ns"] > 0 and rows[0]["ttft_ns"] > 0
+    assert rows[1]["tpot_ns"] is None
