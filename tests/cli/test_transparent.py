@@ -3,8 +3,9 @@
 output, standard error, files.
 
 Each row of ROWS is a program (actions of program.c), the function that does something to it, if any,
-and what is done to the process before it becomes the program, if anything. A row is run alone and under `moescope run`, with a program that knows nothing of moescope
-and with one that has its library inside.
+and what is done to the process before it becomes the program, if anything. A row is run alone and
+under `moescope run`, with a program that knows nothing of moescope and with one that has its library
+inside.
 """
 
 import ctypes
@@ -32,6 +33,8 @@ class Running:
     def __init__(self, command, directory, before=lambda: None):
         def prepare():
             os.setpgid(0, 0)  # a job, as a shell would make it
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+                signal.signal(number, signal.SIG_DFL)  # nohup and scripts' '&' ignore them
             before()
 
         self.read_fd, write_fd = os.pipe()
