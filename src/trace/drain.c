@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ring records to rows; see drain.h. Rings may be those of a killed process, or a hostile file:
- * every size and position is checked before use.
+ * every size and position is checked before use. The file may also be cut while this reads it, and
+ * the memory under a record turn into zeros: what was checked is never read a second time.
  */
 #include "trace/drain.h"
 
@@ -118,31 +119,53 @@ static int fix_lists(const struct kind_desc *desc, char *row, const uint8_t *lis
 	return 0;
 }
 
-static int take_record(struct sink *sink, const struct ring_record *record, size_t bytes)
+/* One load of its single word. */
+static struct ring_record header_at(const uint8_t *at)
 {
-	const struct kind_desc *desc = kind_desc(record->kind);
+	struct ring_record header;
+	uint64_t word = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
+
+	_Static_assert(sizeof(header) == sizeof(word), "the header of a record is one word");
+	memcpy(&header, &word, sizeof(header));
+	return header;
+}
+
+/* A copy that the compiler does not replace by further reads of the original. */
+static void copy_once(void *to, const uint8_t *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static int take_record(struct sink *sink, struct ring_record header, const uint8_t *at,
+		       size_t bytes)
+{
+	const struct kind_desc *desc = kind_desc(header.kind);
 	union any_row row;
 	int r;
 
 	if (!desc)
 		return -EBADMSG;
-	if (record->kind == RECORD_RANGE || record->kind == RECORD_OP) {
-		if (bytes != (record->kind == RECORD_OP ? sizeof(struct ring_op)
-							: sizeof(struct ring_range)))
+	if (header.kind == RECORD_RANGE || header.kind == RECORD_OP) {
+		struct ring_op op;
+
+		if (bytes != (header.kind == RECORD_OP ? sizeof(op) : sizeof(op.range)))
 			return -EBADMSG;
-		return take_range(sink, (const struct ring_range *)record, 0);
+		op.range.record = header;
+		copy_once(&op.range.record + 1, at + sizeof(header), bytes - sizeof(header));
+		return take_range(sink, &op.range, 0);
 	}
-	bytes -= sizeof(*record);
+	at += sizeof(header);
+	bytes -= sizeof(header);
 	if (bytes < desc->row_size)
 		return -EBADMSG;
-	memcpy(&row, record + 1, desc->row_size);
-	r = fix_lists(desc, (char *)&row, (const uint8_t *)(record + 1) + desc->row_size,
-		      bytes - desc->row_size);
+	copy_once(&row, at, desc->row_size);
+	r = fix_lists(desc, (char *)&row, at + desc->row_size, bytes - desc->row_size);
 	if (r < 0)
 		return r;
-	if (!(record->depth & RING_TIMES_NS))
+	if (!(header.depth & RING_TIMES_NS))
 		fix_times(sink, desc, (char *)&row);
-	return encoder_append(sink->encoder, record->kind, &row);
+	return encoder_append(sink->encoder, header.kind, &row);
 }
 
 /* Walks [position, head) of one ring. -EBADMSG where a record makes no sense. */
@@ -151,14 +174,14 @@ static int take_ring(struct sink *sink, const uint8_t *data, uint64_t size, uint
 {
 	while (position < head) {
 		uint64_t at = position & (size - 1);
-		const struct ring_record *record = (const struct ring_record *)(data + at);
-		uint64_t bytes = (uint64_t)record->words * 8;
+		struct ring_record header = header_at(data + at);
+		uint64_t bytes = (uint64_t)header.words * 8;
 		int r;
 
 		if (!bytes || bytes > size - at || bytes > head - position)
 			return -EBADMSG;
-		if (record->kind) {
-			r = take_record(sink, record, bytes);
+		if (header.kind) {
+			r = take_record(sink, header, data + at, bytes);
 			if (r < 0)
 				return r;
 		}
@@ -178,7 +201,7 @@ static int take_strings(struct encoder *encoder, const uint8_t *data, uint64_t p
 
 		if (used - position < sizeof(entry))
 			return -EBADMSG;
-		memcpy(&entry, data + position, sizeof(entry));
+		copy_once(&entry, data + position, sizeof(entry));
 		bytes = sizeof(entry) + (((uint64_t)entry.length + 7) & ~UINT64_C(7));
 		if (bytes > used - position)
 			return -EBADMSG;
@@ -347,12 +370,12 @@ static uint64_t count_ring(const uint8_t *data, uint64_t size, uint64_t position
 		return 0;
 	for (; position < head; position += bytes) {
 		uint64_t at = position & (size - 1);
-		const struct ring_record *record = (const struct ring_record *)(data + at);
+		struct ring_record header = header_at(data + at);
 
-		bytes = (uint64_t)record->words * 8;
+		bytes = (uint64_t)header.words * 8;
 		if (!bytes || bytes > size - at || bytes > head - position)
 			break;
-		records += record->kind != 0;
+		records += header.kind != 0;
 	}
 	return records;
 }

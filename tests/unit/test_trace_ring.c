@@ -333,6 +333,55 @@ static void test_thread_ends_before_it_moves(void **state)
 		ring_detach(ring[i]);
 }
 
+static _Atomic bool scribbled;
+
+static void *scribble(void *arg)
+{
+	_Atomic uint64_t *header = arg;
+	uint64_t real = atomic_load(header);
+
+	while (!atomic_load(&scribbled)) {
+		atomic_store(header, 0);
+		atomic_store(header, real);
+	}
+	return NULL;
+}
+
+/* The file is cut, and zeros come under a record between a look at it and the next. */
+static void test_changes_while_it_is_read(void **state)
+{
+	struct drain_positions none = { .n = 0 };
+	struct drain_result result;
+	struct encoder encoder;
+	struct tick_map map;
+	struct rings *rings;
+	struct ring *ring;
+	pthread_t other;
+	uint64_t damaged = 0, whole = 0;
+	int why;
+
+	(void)state;
+	tick_map_init(&map);
+	encoder_init(&encoder, 1, 1, 0);
+	assert_int_equal(rings_create(NULL, 1, NULL, &rings, &why), 0);
+	ring = rings_attach(rings, 1);
+	assert_true(put_mark(ring, 1));
+	atomic_store(&scribbled, false);
+	assert_int_equal(pthread_create(&other, NULL, scribble, ring->data), 0);
+	for (int round = 0; round < 100000 || !damaged || !whole; round++) {
+		assert_int_equal(drain_collect(rings, &map, &none, &encoder, &result), 0);
+		assert_true(encoder.rows <= 1 && encoder.rows + result.damaged == 1);
+		damaged += result.damaged;
+		whole += encoder.rows;
+		encoder_rollback(&encoder);
+	}
+	atomic_store(&scribbled, true);
+	pthread_join(other, NULL);
+	encoder_release(&encoder);
+	ring_detach(ring);
+	rings_free(rings, true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +396,7 @@ int main(void)
 		TEST(test_thread_ends_before_it_moves),
 		cmocka_unit_test(test_anonymous_rings),
 		cmocka_unit_test(test_scribbled_rings),
+		cmocka_unit_test(test_changes_while_it_is_read),
 		cmocka_unit_test(test_unsalvageable_ends),
 	};
 
