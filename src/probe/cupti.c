@@ -502,6 +502,12 @@ void cupti_end(void)
 	pthread_mutex_unlock(&lock);
 }
 
+void cupti_watch_clients(void)
+{
+	if (load())
+		clients_watch(library, &hooks);
+}
+
 void cupti_unwatch_clients(void)
 {
 	clients_unwatch();

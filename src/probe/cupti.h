@@ -43,8 +43,9 @@ int64_t cupti_off_ns(void);
 /* Whether detaching beside CUDA graphs is known to be safe here. */
 void cupti_trust_graphs(bool proved);
 /* Begins to detach. Then cupti_poll every LEAVE_POLL_MS until it is over. For so long it waits for
- * the program to wait for the device, when nothing is cut off. Nothing has changed when it fails: -EPERM, there are graphs, and it is not known to be safe; -EBUSY, another client keeps
- * the subscription, so that no moment can be known. */
+ * the program to wait for the device, when nothing is cut off. Nothing has changed when it fails:
+ * -EPERM, there are graphs, and it is not known to be safe; -EBUSY, another client keeps the
+ * subscription, so that no moment can be known. */
 int cupti_leave(int64_t patience_ns);
 /* Not yet detached, it stays. Returns whether it is on. */
 bool cupti_stay(void);
@@ -62,6 +63,8 @@ void cupti_end(void);
 void cupti_flush(void);
 /* Now and then: whether another client has gone. Calls gears_resume. */
 void cupti_settle_clients(void);
+/* A session that attaches later: a client that comes before is known by then. */
+void cupti_watch_clients(void);
 /* A session ends in a process that goes on: the other's calls are its own again. */
 void cupti_unwatch_clients(void);
 /* Another client keeps the subscription: attached now, it could not be detached. */

@@ -183,6 +183,8 @@ int gears_start(bool full, char *words, size_t size)
 	snprintf(words, size, "GPU records as the schedule asks for them");
 	if (wanted)
 		r = cupti_attach(&wish, words, size);
+	else
+		cupti_watch_clients();
 	running = r == 0 || r == -EBUSY;
 	if (r == -EBUSY)
 		yield_to(words);

@@ -324,12 +324,53 @@ static void test_comes_in_a_pause(void **state)
 	run_free(run);
 }
 
+/* It is there before the first window of a schedule, and goes on in it. */
+static void comes_before_the_schedule(void)
+{
+	struct moescope_schedule schedule = {
+		.struct_size = sizeof(schedule), .wait = 1, .active = 1, .repeat = 0
+	};
+
+	load_client();
+	moescope_set_schedule(&schedule);
+	start_at(MOESCOPE_TRACE);
+	OK(client->kineto_start(true)); /* without a subscription, which would keep the probe out */
+	for (uint32_t step = 0; step < 4; step++) {
+		moescope_step_begin(step);
+		CHECK(cupti->state().kinds == 2 && cupti->state().api_calls == 0);
+		moescope_step_end(1);
+	}
+	OK(client->kineto_stop());
+	OK(client->flush());
+	CHECK(cupti->state().kinds == 0 && client->unknown() == 0);
+	for (uint32_t step = 4; cupti->state().kinds == 0; step++) {
+		moescope_step_begin(step);
+		CHECK(nvml->wait_readings(1));
+		moescope_step_end(1);
+	}
+	launch_some(0);
+	moescope_stop();
+	note_state();
+}
+
+static void test_comes_before_the_schedule(void **state)
+{
+	struct run *run = gears_of(comes_before_the_schedule);
+
+	(void)state;
+	assert_all_kept(run);
+	assert_gear(run, 0, GEAR_YIELDED, 0, CLIENT);
+	assert_gear(run, 1, GEAR_ALWAYS, 1, "");
+	run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_holder),	     TEST(test_shares),	       TEST(test_finalizes),
-		TEST(test_comes_in_a_gap),   TEST(test_comes_at_rest), TEST(test_comes_at_the_end),
-		TEST(test_comes_in_a_pause),
+		TEST(test_holder),	     TEST(test_shares),
+		TEST(test_finalizes),	     TEST(test_comes_in_a_gap),
+		TEST(test_comes_at_rest),    TEST(test_comes_at_the_end),
+		TEST(test_comes_in_a_pause), TEST(test_comes_before_the_schedule),
 	};
 
 	return share_memory() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
