@@ -345,7 +345,7 @@ static void comes_before_the_schedule(void)
 	CHECK(cupti->state().kinds == 0 && client->unknown() == 0);
 	for (uint32_t step = 4; cupti->state().kinds == 0; step++) {
 		moescope_step_begin(step);
-		CHECK(nvml->wait_readings(1));
+		CHECK(nvml->wait_readings(step)); /* in all: a pace */
 		moescope_step_end(1);
 	}
 	launch_some(0);
