@@ -7,7 +7,7 @@
 #include "cmd/command.h"
 #include "cmd/completion.h"
 #include "cmd/metrics.h"
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 #include "cmd/options.h"
 #include "cmd/output.h"
 

@@ -9,7 +9,7 @@
 #include "base/text_table.h"
 #include "cmd/command.h"
 #include "cmd/metrics.h"
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 #include "cmd/output.h"
 
 struct values {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 #include "cmd/output.h"
 #include "cmd/plot_files.h"
 #include "cmd/run_find.h"

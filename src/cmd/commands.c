@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 
 /* clang-format off */
 const struct command *const commands[] = {

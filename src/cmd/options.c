@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 #include "cmd/output.h"
 
 const struct option_desc *option_next(const struct command *command, size_t *group, size_t *index)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 #include "trace/rundir.h"
 
 enum { SKIP_FIRST, WAIT, WARMUP, ACTIVE, REPEAT, N_PARTS };

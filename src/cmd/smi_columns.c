@@ -12,7 +12,7 @@
 
 #include "base/csv_write.h"
 #include "base/smi_names.h"
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 
 static int unknown(const char *name, size_t length, struct err *err)
 {

@@ -13,7 +13,7 @@
 
 #include "cmd/command.h"
 #include "cmd/metrics.h"
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 #include "cmd/run_options.h"
 
 static void distances(void **state)

@@ -2,8 +2,8 @@
  *
  * The word that was probably meant.
  */
-#ifndef CMD_NEAREST_H
-#define CMD_NEAREST_H
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
  *
  * Nearest words by the distance of optimal string alignment. Pure functions.
  */
-#include "cmd/nearest.h"
+#include "base/nearest.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of engines: what runs an experiment. A `driver` is a program that does the work and
+ * writes requests.jsonl; a `server` is one that the load client (load.h) talks to; an engine with
+ * neither is a server that runs already. Adding one is one file and one line.
+ */
+#ifndef LAB_ENGINE_H
+#define LAB_ENGINE_H
+
+#include "lab/experiment.h"
+#include "lab/requests.h"
+
+/* What the environment of a driver tells it. */
+#define DRIVER_REQUESTS "MOESCOPE_BENCH_REQUESTS" /* file to write requests.jsonl to */
+#define DRIVER_CONFIG "MOESCOPE_BENCH_CONFIG"	  /* the effective configuration, YAML */
+
+/* Programs that the tool stands on, by path. */
+struct lab_tools {
+	const char *moescope, *tinymoe, *python;
+};
+
+struct argv {
+	char **v; /* ends with NULL */
+	size_t n, capacity;
+};
+int argv_add(struct argv *argv, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void argv_release(struct argv *argv);
+
+struct engine {
+	const char *name, *summary; /* one line, no full stop */
+	bool trains;		    /* task: training is possible */
+	/* 0, or -ENOENT with a sentence that has the command which installs what is missing. */
+	int (*check)(const struct experiment *experiment, const struct lab_tools *tools,
+		     struct err *err);
+	int (*driver)(const struct experiment *experiment, const struct lab_tools *tools,
+		      const char *directory, struct argv *argv, struct err *err);
+	int (*server)(const struct experiment *experiment, const struct lab_tools *tools, int port,
+		      struct argv *argv, struct err *err);
+	const char *ready_path; /* of a server: answers 200 when it is ready */
+};
+
+extern const struct engine *const engines[]; /* ends with NULL */
+const struct engine *engine_find(const char *name);
+
+extern const struct engine engine_builtin, engine_command, engine_transformers, engine_openai,
+	engine_vllm, engine_sglang;
+
+#endif

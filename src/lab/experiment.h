@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One experiment: every parameter with its name, type, default and help in one table
+ * (experiment.c). The YAML reader and writer, the options of `bench` and `sweep`, the Python classes
+ * and the documentation follow that table. A value that nobody gave has its default; `given` tells.
+ */
+#ifndef LAB_EXPERIMENT_H
+#define LAB_EXPERIMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum parameter_type {
+	PARAMETER_TEXT,	  /* char *; NULL: none */
+	PARAMETER_INT,	  /* int64_t */
+	PARAMETER_NUMBER, /* double */
+	PARAMETER_FLAG,	  /* bool */
+	PARAMETER_CHOICE, /* int, index into choices */
+	PARAMETER_LIST,	  /* struct texts */
+	PARAMETER_MAP,	  /* struct texts: name, value, name, value */
+};
+
+struct texts {
+	char **v;
+	size_t n;
+};
+
+struct parameter {
+	const char *key; /* in YAML and in a sweep; the option is the same with dashes */
+	enum parameter_type type;
+	const char *default_text; /* as it would be written; NULL: none */
+	const char *help;	  /* one line, no full stop */
+	const char *const *choices;
+	const char *const *aliases; /* old names of choices, in pairs: old, new */
+	double min, max;
+	size_t offset; /* in struct experiment */
+};
+
+enum task { TASK_INFERENCE, TASK_TRAINING };
+enum profile_mode { PROFILE_INFERENCE_ONLY, PROFILE_TRACE, PROFILE_FULL };
+enum arrival { ARRIVAL_CLOSED, ARRIVAL_CONSTANT, ARRIVAL_POISSON, ARRIVAL_GAMMA, ARRIVAL_TRACE };
+enum ramp { RAMP_NONE, RAMP_LINEAR, RAMP_EXPONENTIAL };
+enum endpoint { ENDPOINT_CHAT, ENDPOINT_COMPLETIONS };
+
+#define PARAMETERS_MAX 96
+
+struct experiment {
+	/* what runs */
+	char *engine, *model, *model_path, *model_name;
+	int task; /* enum task */
+	char *prompt;
+	int64_t max_tokens, batch_size, tensor_parallel_size;
+	double temperature;
+	char *command; /* of engine `command`, with {parameter} placeholders */
+	struct texts server_args;
+	int64_t steps, threads;
+	/* how it is measured */
+	int profile_mode; /* enum profile_mode */
+	int64_t repeats, warmup, seed;
+	double time_limit_s; /* 0: none */
+	struct texts environment, trace_options, counter_options;
+	double price_per_hour; /* of the machine; 0: not known */
+	/* load of a server */
+	char *url, *api_key;
+	int endpoint; /* enum endpoint */
+	int64_t requests, concurrency;
+	int arrival; /* enum arrival */
+	double request_rate, burstiness;
+	bool rescale, ignore_eos, stop_over_saturated;
+	int ramp; /* enum ramp */
+	double ramp_start, ramp_end;
+	char *arrival_trace, *prompt_tokens, *output_tokens; /* the two last: distributions */
+	char *goodput;					     /* "ttft:200 tpot:50 e2el:2000", ms */
+	double request_timeout_s, cancel_pct, cancel_after_s;
+	char *dialect;
+	/* where it goes */
+	char *experiment_name, *output_dir;
+	/* a sweep over it */
+	char *parameter_sweep, *preset, *launcher;
+	struct texts gpus, launcher_args;
+	int64_t nodes, processes;
+
+	bool given[PARAMETERS_MAX]; /* by index of the table */
+};
+
+extern const struct parameter parameters[]; /* ends with a NULL key */
+
+const struct parameter *parameter_find(const char *key);
+/* All defaults. 0 or -ENOMEM. */
+int experiment_init(struct experiment *experiment);
+int experiment_copy(struct experiment *to, const struct experiment *from);
+void experiment_release(struct experiment *experiment);
+/* From text, as in a flag or a sweep. One sentence on a bad value, or an unknown key with a
+ * suggestion. */
+int experiment_set(struct experiment *experiment, const char *key, const char *value,
+		   struct err *err);
+/* The value as text that experiment_set reads back; free() it. NULL: no memory. */
+char *experiment_get(const struct experiment *experiment, const struct parameter *parameter);
+/* What fits together: checked once everything is given. */
+int experiment_check(const struct experiment *experiment, struct err *err);
+
+/* YAML. Errors name file, line and column. The writer writes every value, so that the file is the
+ * effective configuration. */
+int experiment_load(struct experiment *experiment, const char *path, struct err *err);
+int experiment_save(const struct experiment *experiment, const char *path, struct err *err);
+
+#endif

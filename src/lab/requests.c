@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Growing lists of requests and of their pieces; see requests.h.
+ */
+#include "lab/requests.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+void requests_release(struct requests *requests)
+{
+	for (size_t i = 0; i < requests->n; i++)
+		free(requests->v[i].error);
+	free(requests->v);
+	free(requests->pieces_ns);
+	free(requests->text);
+	memset(requests, 0, sizeof(*requests));
+}
+
+struct request *requests_add(struct requests *requests)
+{
+	struct request *request;
+
+	if (array_grow(&requests->v, &requests->capacity, requests->n + 1, sizeof(*request)) < 0)
+		return NULL;
+	request = &requests->v[requests->n++];
+	*request = (struct request){ .due_ns = -1,
+				     .sent_ns = -1,
+				     .end_ns = -1,
+				     .end = REQUEST_UNFINISHED,
+				     .prompt_tokens = -1,
+				     .output_tokens = -1,
+				     .first_piece = requests->n_pieces };
+	return request;
+}
+
+int requests_piece(struct requests *requests, int64_t at_ns)
+{
+	if (array_grow(&requests->pieces_ns, &requests->pieces_capacity, requests->n_pieces + 1,
+		       sizeof(*requests->pieces_ns)) < 0)
+		return -ENOMEM;
+	requests->pieces_ns[requests->n_pieces++] = at_ns;
+	requests->v[requests->n - 1].pieces++;
+	return 0;
+}
