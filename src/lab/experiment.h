@@ -27,13 +27,22 @@ struct texts {
 	char **v;
 	size_t n;
 };
+int texts_add(struct texts *texts, const char *text); /* 0 or -ENOMEM */
+void texts_release(struct texts *texts);
+/* Of a map; NULL: it has no such name. */
+const char *texts_value(const struct texts *map, const char *name);
+
+/* Chapters of the table. */
+enum parameter_part { PART_WORK, PART_MEASURE, PART_LOAD, PART_PLACE, PART_SWEEP, PARAMETER_PARTS };
+extern const char *const parameter_parts[PARAMETER_PARTS];
 
 struct parameter {
 	const char *key; /* in YAML and in a sweep; the option is the same with dashes */
+	enum parameter_part part;
 	enum parameter_type type;
-	const char *default_text; /* as it would be written; NULL: none */
-	const char *help;	  /* one line, no full stop */
-	const char *const *choices;
+	const char *default_text;   /* as it would be written; NULL: none */
+	const char *help;	    /* one line, no full stop */
+	const char *const *choices; /* of a CHOICE, or the only values of a TEXT; NULL: any */
 	const char *const *aliases; /* old names of choices, in pairs: old, new */
 	double min, max;
 	size_t offset; /* in struct experiment */
@@ -87,18 +96,36 @@ struct experiment {
 };
 
 extern const struct parameter parameters[]; /* ends with a NULL key */
+/* Names of the same parameters elsewhere, in pairs: theirs, ours; end with NULL. */
+extern const char *const parameter_aliases[];
 
+/* By its key or an alias; NULL: there is none. */
 const struct parameter *parameter_find(const char *key);
+/* The key that was probably meant; NULL: nothing is near. */
+const char *parameter_nearest(const char *key);
+const char *parameter_type_name(enum parameter_type type);
+static inline bool experiment_given(const struct experiment *experiment,
+				    const struct parameter *parameter)
+{
+	return experiment->given[parameter - parameters];
+}
 /* All defaults. 0 or -ENOMEM. */
 int experiment_init(struct experiment *experiment);
 int experiment_copy(struct experiment *to, const struct experiment *from);
 void experiment_release(struct experiment *experiment);
 /* From text, as in a flag or a sweep. One sentence on a bad value, or an unknown key with a
- * suggestion. */
+ * suggestion. A list is words between blanks or commas, a map NAME=VALUE likewise; quotes and
+ * backslashes keep blanks and commas together. An empty text is none. */
 int experiment_set(struct experiment *experiment, const char *key, const char *value,
 		   struct err *err);
 /* The value as text that experiment_set reads back; free() it. NULL: no memory. */
 char *experiment_get(const struct experiment *experiment, const struct parameter *parameter);
+/* The same for a list or a map, which grows. */
+int experiment_append(struct experiment *experiment, const struct parameter *parameter,
+		      const char *name, const char *value);
+/* Values that follow from others: model_name from the path. Call it when everything is given, and
+ * again after a change. 0 or -ENOMEM. */
+int experiment_complete(struct experiment *experiment);
 /* What fits together: checked once everything is given. */
 int experiment_check(const struct experiment *experiment, struct err *err);
 
