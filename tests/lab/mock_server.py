@@ -176,7 +176,7 @@ class Request:
                 break
         data = b"".join(out)
         now = time.monotonic_ns()
-        if split:
+        if split and len(out) == 1:
             half = len(data) // 2
             self.connection.write(data[:half])
             self.timer = self.connection.loop.call_later(
