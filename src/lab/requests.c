@@ -16,6 +16,7 @@ void requests_release(struct requests *requests)
 		free(requests->v[i].error);
 	free(requests->v);
 	free(requests->pieces_ns);
+	free(requests->empties_ns);
 	free(requests->text);
 	memset(requests, 0, sizeof(*requests));
 }
@@ -33,16 +34,35 @@ struct request *requests_add(struct requests *requests)
 				     .end = REQUEST_UNFINISHED,
 				     .prompt_tokens = -1,
 				     .output_tokens = -1,
-				     .first_piece = requests->n_pieces };
+				     .first_piece = requests->n_pieces,
+				     .first_empty = requests->n_empties };
 	return request;
+}
+
+static int append(int64_t **times, size_t *n, size_t *capacity, int64_t at_ns)
+{
+	if (array_grow(times, capacity, *n + 1, sizeof(**times)) < 0)
+		return -ENOMEM;
+	(*times)[(*n)++] = at_ns;
+	return 0;
 }
 
 int requests_piece(struct requests *requests, int64_t at_ns)
 {
-	if (array_grow(&requests->pieces_ns, &requests->pieces_capacity, requests->n_pieces + 1,
-		       sizeof(*requests->pieces_ns)) < 0)
-		return -ENOMEM;
-	requests->pieces_ns[requests->n_pieces++] = at_ns;
-	requests->v[requests->n - 1].pieces++;
-	return 0;
+	int r = append(&requests->pieces_ns, &requests->n_pieces, &requests->pieces_capacity,
+		       at_ns);
+
+	if (r == 0)
+		requests->v[requests->n - 1].pieces++;
+	return r;
+}
+
+int requests_empty(struct requests *requests, int64_t at_ns)
+{
+	int r = append(&requests->empties_ns, &requests->n_empties, &requests->empties_capacity,
+		       at_ns);
+
+	if (r == 0)
+		requests->v[requests->n - 1].empties++;
+	return r;
 }

@@ -35,7 +35,11 @@ struct request {
 	int64_t output_tokens; /* -1: not known; then each piece counts as one */
 	size_t first_piece;    /* in pieces_ns */
 	size_t pieces; /* pieces with text, in order of arrival; the first is the first token */
-	char *error;   /* one sentence; NULL: none */
+	/* Chunks of the answer that had a choice and no text, as the one with the role and the one
+	 * with the reason of the end. vLLM's dialect counts them, the others do not. */
+	size_t first_empty; /* in empties_ns */
+	size_t empties;
+	char *error; /* one sentence; NULL: none */
 };
 
 struct requests {
@@ -43,9 +47,12 @@ struct requests {
 	size_t n, capacity;
 	int64_t *pieces_ns;
 	size_t n_pieces, pieces_capacity;
+	int64_t *empties_ns;
+	size_t n_empties, empties_capacity;
 	int64_t start_ns, end_ns; /* of the measured part: warm-up excluded */
 	int64_t load_ns;	  /* the model was loaded in; -1: not known */
 	bool over_saturated;	  /* stopped for that */
+	bool cut_off;		  /* the file ended within a line, which was dropped */
 	char *text;		  /* generated, of the first requests; NULL: none */
 };
 
@@ -54,6 +61,10 @@ struct request *requests_add(struct requests *requests); /* NULL: no memory */
 /* Appends to the last request added. 0 or -ENOMEM. Clients with many streams at once collect
  * pieces themselves and add requests when they end. */
 int requests_piece(struct requests *requests, int64_t at_ns);
+int requests_empty(struct requests *requests, int64_t at_ns);
+
+/* The file is untrusted: an error names the line. What a killed driver left of its last line is
+ * dropped (cut_off). A start or end that the file does not have is that of the requests. */
 int requests_read(const char *path, struct requests *ret_requests, struct err *err);
 int requests_write(const struct requests *requests, const char *path, struct err *err);
 
