@@ -14,6 +14,8 @@
 
 #include "model.h"
 
+struct notes;
+
 struct decoder {
 	const struct model *model;
 	struct report report;
@@ -39,10 +41,13 @@ struct generation {
 	size_t tokens;
 	double temperature; /* 0: always the most probable byte */
 	uint64_t seed;
+	size_t sequences, repeats, warmup; /* repeats: 1 or more; warmup: further ones before */
+	struct notes *notes;		   /* takes the times; NULL: nobody wants them */
 };
 
-/* Writes the prompt and what follows, as it is made. When the cache is full the later half of the
- * context is fed again and generation goes on from there. */
+/* Writes the prompt and what follows, as it is made: of the first sequence, the first time. Several
+ * sequences get a token in turn, each from its own cache; they are not computed as one. When a cache
+ * is full the later half of the context is fed again and generation goes on from there. */
 int generate(const struct model *model, const struct generation *generation, FILE *out,
 	     struct failure *failure);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "failure.h"
+#include "notes.h"
 #include "rng.h"
 
 static uint8_t most_probable(const real *logits)
@@ -43,15 +44,6 @@ static uint8_t sample(const real *logits, double temperature, struct rng *rng)
 	return most_probable(logits);
 }
 
-/* Control bytes of a model that has not learned better would disturb a terminal. */
-static void put_byte(uint8_t byte, FILE *out)
-{
-	if ((byte < ' ' && byte != '\n' && byte != '\t') || byte == 127)
-		fprintf(out, "\\x%02x", byte);
-	else
-		putc(byte, out);
-}
-
 /* Feeds the next token, starting again from the later half of the window when it is full. */
 static void feed_next(struct decoder *decoder, uint8_t *window, uint8_t token)
 {
@@ -69,43 +61,142 @@ static void feed_next(struct decoder *decoder, uint8_t *window, uint8_t token)
 	decoder_feed(decoder, window, kept, MOESCOPE_PREFILL);
 }
 
+/* One text being made. */
+struct sequence {
+	struct decoder *decoder;
+	struct rng rng;
+	uint8_t *window; /* [context] */
+	uint8_t *made;	 /* [tokens] */
+	int64_t *made_ns;
+	uint64_t request;
+};
+
+/* Everything of one call; release takes any half of it. */
+struct batch {
+	const struct generation *generation;
+	const char *prompt;
+	size_t length, fed; /* of the prompt; the end of it that fits the context */
+	struct sequence *sequences;
+	size_t n;
+	uint64_t requests; /* begun */
+	FILE *out;	   /* takes the first text; NULL: it has it */
+};
+
+static void batch_release(struct batch *batch)
+{
+	for (size_t i = 0; batch->sequences && i < batch->n; i++) {
+		decoder_free(batch->sequences[i].decoder);
+		free(batch->sequences[i].window);
+		free(batch->sequences[i].made);
+		free(batch->sequences[i].made_ns);
+	}
+	free(batch->sequences);
+}
+
+static int batch_init(struct batch *batch, const struct model *model,
+		      const struct generation *generation, struct failure *failure)
+{
+	size_t context = (size_t)model->config.context;
+
+	*batch = (struct batch){ .generation = generation, .n = generation->sequences };
+	/* The model continues something; without a prompt, the start of a line. */
+	batch->prompt = generation->prompt[0] ? generation->prompt : "\n";
+	batch->length = strlen(batch->prompt);
+	batch->fed = batch->length < context ? batch->length : context;
+	batch->sequences = calloc(batch->n, sizeof(*batch->sequences));
+	for (size_t i = 0; batch->sequences && i < batch->n; i++) {
+		struct sequence *sequence = &batch->sequences[i];
+		int error = decoder_new(model, &sequence->decoder, failure);
+
+		if (error) {
+			batch_release(batch);
+			return error;
+		}
+		sequence->window = malloc(context);
+		sequence->made = malloc(generation->tokens);
+		sequence->made_ns = calloc(generation->tokens, sizeof(*sequence->made_ns));
+		if (!sequence->window || !sequence->made || !sequence->made_ns)
+			break;
+		if (i + 1 == batch->n)
+			return 0;
+	}
+	batch_release(batch);
+	return failure_set(failure, ENOMEM, "there is not enough memory to generate");
+}
+
+static void sequence_begin(struct batch *batch, size_t index)
+{
+	struct sequence *sequence = &batch->sequences[index];
+
+	sequence->request = ++batch->requests;
+	/* The first sequence is what it would be alone; the others are texts of their own. */
+	rng_init(&sequence->rng, batch->generation->seed + index, RNG_SAMPLING);
+	memcpy(sequence->window, batch->prompt + batch->length - batch->fed, batch->fed);
+	decoder_clear(sequence->decoder);
+	moescope_request_begin(sequence->request, batch->fed);
+	decoder_feed(sequence->decoder, sequence->window, batch->fed, MOESCOPE_PREFILL);
+}
+
+static void sequence_token(struct batch *batch, size_t index, size_t at)
+{
+	const struct generation *generation = batch->generation;
+	struct sequence *sequence = &batch->sequences[index];
+	uint8_t token = sample(sequence->decoder->logits, generation->temperature, &sequence->rng);
+
+	moescope_token(sequence->request);
+	sequence->made[at] = token;
+	sequence->made_ns[at] = notes_now_ns();
+	if (index == 0 && batch->out)
+		put_byte(token, batch->out);
+	if (at + 1 < generation->tokens)
+		feed_next(sequence->decoder, sequence->window, token);
+	else
+		moescope_request_end(sequence->request);
+}
+
+/* All sequences once: they begin one after the other, then each gets a token in turn. */
+static void repeat(struct batch *batch, int warmup)
+{
+	const struct generation *generation = batch->generation;
+	struct note note = {
+		.sent_ns = notes_now_ns(),
+		.warmup = warmup,
+		.prompt_tokens = batch->fed,
+		.output_tokens = generation->tokens,
+	};
+
+	for (size_t i = 0; i < batch->n; i++) {
+		sequence_begin(batch, i);
+		sequence_token(batch, i, 0);
+	}
+	for (size_t at = 1; at < generation->tokens; at++)
+		for (size_t i = 0; i < batch->n; i++)
+			sequence_token(batch, i, at);
+	for (size_t i = 0; generation->notes && i < batch->n; i++) {
+		note.pieces_ns = batch->sequences[i].made_ns;
+		note.end_ns = note.pieces_ns[generation->tokens - 1];
+		notes_add(generation->notes, &note);
+	}
+}
+
 int generate(const struct model *model, const struct generation *generation, FILE *out,
 	     struct failure *failure)
 {
-	/* The model continues something; without a prompt, the start of a line. */
-	const char *prompt = generation->prompt[0] ? generation->prompt : "\n";
-	size_t context = (size_t)model->config.context, length = strlen(prompt);
-	size_t fed = length < context ? length : context;
-	uint8_t *window = malloc(context);
-	const uint64_t request = 1;
-	struct decoder *decoder;
-	struct rng rng;
-	int error;
+	struct batch batch;
+	int error = batch_init(&batch, model, generation, failure);
 
-	if (!window)
-		return failure_set(failure, ENOMEM, "there is not enough memory to generate");
-	error = decoder_new(model, &decoder, failure);
-	if (error) {
-		free(window);
+	if (error)
 		return error;
+	batch.out = out;
+	for (size_t i = 0; i < batch.length; i++)
+		putc(batch.prompt[i], out);
+	for (size_t i = 0; i < generation->warmup + generation->repeats; i++) {
+		repeat(&batch, i < generation->warmup);
+		batch.out = NULL;
 	}
-	rng_init(&rng, generation->seed, RNG_SAMPLING);
-	for (size_t i = 0; i < length; i++)
-		putc(prompt[i], out);
-	memcpy(window, prompt + length - fed, fed);
-	moescope_request_begin(request, fed);
-	decoder_feed(decoder, window, fed, MOESCOPE_PREFILL);
-	for (size_t i = 0; i < generation->tokens; i++) {
-		uint8_t token = sample(decoder->logits, generation->temperature, &rng);
-
-		moescope_token(request);
-		put_byte(token, out);
-		if (i + 1 < generation->tokens)
-			feed_next(decoder, window, token);
-	}
-	moescope_request_end(request);
 	putc('\n', out);
-	decoder_free(decoder);
-	free(window);
+	if (generation->notes)
+		notes_text(generation->notes, batch.sequences[0].made, generation->tokens);
+	batch_release(&batch);
 	return 0;
 }

@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "checkpoint.h"
 #include "corpus.h"
 #include "decoder.h"
 #include "failure.h"
+#include "notes.h"
 #include "options.h"
 #include "outfile.h"
 #include "trainer.h"
@@ -34,16 +34,14 @@ struct program {
 	struct checkpoint_reader reader;
 	struct corpus corpus;
 	struct outfile counts;
+	struct notes notes;
 	struct trainer *trainer;
 	struct model *generator; /* without a trainer */
 };
 
 static double now_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+	return (double)notes_now_ns() * 1e-9;
 }
 
 static void write_counts(FILE *out, const struct model *model, int64_t step)
@@ -102,10 +100,17 @@ static int train(struct program *program, struct failure *failure)
 	while (progress.done < settings->steps && !interrupted) {
 		int64_t step = trainer->step;
 		struct step_result result;
+		struct note note = {
+			.sent_ns = notes_now_ns(),
+			.warmup = progress.done < settings->warmup,
+			.prompt_tokens = config_tokens(&settings->config),
+		};
 		int error = trainer_step(trainer, &result, failure);
 
 		if (error)
 			return error;
+		note.end_ns = notes_now_ns();
+		notes_add(&program->notes, &note);
 		progress.last[progress.done++ % FINAL_STEPS] = result.losses.cross_entropy;
 		if (program->counts.stream)
 			write_counts(program->counts.stream, trainer->model, step);
@@ -143,6 +148,7 @@ static int check(struct program *program, struct failure *failure)
 static int prepare(struct program *program, struct failure *failure)
 {
 	struct settings *settings = &program->settings;
+	int64_t start_ns = notes_now_ns();
 	struct model *model;
 	int error = 0;
 
@@ -173,7 +179,10 @@ static int prepare(struct program *program, struct failure *failure)
 	report_model(&settings->config, settings->threads, model->layout.total);
 	if (program->corpus.path)
 		moescope_info("corpus", program->corpus.path);
-	return 0;
+	if (settings->requests)
+		error = notes_open(&program->notes, settings->requests, notes_now_ns() - start_ns,
+				   failure);
+	return error;
 }
 
 static int run(struct program *program, struct failure *failure)
@@ -184,6 +193,10 @@ static int run(struct program *program, struct failure *failure)
 		.tokens = (size_t)settings->generate,
 		.temperature = settings->temperature,
 		.seed = settings->config.seed,
+		.sequences = (size_t)settings->sequences,
+		.repeats = (size_t)settings->repeats,
+		.warmup = (size_t)settings->warmup,
+		.notes = settings->steps > 0 ? NULL : &program->notes,
 	};
 	int error = 0;
 
@@ -199,6 +212,8 @@ static int run(struct program *program, struct failure *failure)
 	if (!error && settings->generate > 0)
 		error = generate(program->trainer ? program->trainer->model : program->generator,
 				 &generation, stdout, failure);
+	if (!error)
+		error = notes_close(&program->notes, failure);
 	if (!error && (fflush(stdout) || ferror(stdout)))
 		error = failure_set(failure, errno, "cannot write to standard output: %s",
 				    strerror(errno));
@@ -207,9 +222,12 @@ static int run(struct program *program, struct failure *failure)
 
 static void program_release(struct program *program)
 {
+	struct failure unused; /* of a file that is not whole anyway */
+
 	trainer_free(program->trainer);
 	model_free(program->generator);
 	outfile_abandon(&program->counts);
+	notes_close(&program->notes, &unused);
 	corpus_release(&program->corpus);
 	checkpoint_close(&program->reader);
 }

@@ -79,6 +79,14 @@ static const struct option {
 	  "text that generation continues" },
 	{ "temperature", "X", KIND_REAL, OWNER_PROGRAM, AT(temperature), 0, ANY,
 	  "of the sampling; 0: always the most probable byte" },
+	{ "sequences", "N", KIND_INT, OWNER_PROGRAM, AT(sequences), 1, CONFIG_MAX_SIZE,
+	  "texts to generate at once, a byte of each in turn; the first is shown" },
+	{ "repeats", "N", KIND_INT, OWNER_PROGRAM, AT(repeats), 1, INT32_MAX,
+	  "times to generate them" },
+	{ "warmup", "N", KIND_INT, OWNER_PROGRAM, AT(warmup), 0, INT32_MAX,
+	  "further times before, or the first of --steps: not to be measured" },
+	{ "requests", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(requests), 0, 0,
+	  "write the times of texts and bytes, or of steps, for a benchmark" },
 	{ "log-every", "N", KIND_INT, OWNER_PROGRAM, AT(log_every), 1, INT32_MAX,
 	  "steps between progress lines" },
 	{ "quiet", NULL, KIND_FLAG, OWNER_PROGRAM, AT(quiet), 0, 1, "no progress lines" },
@@ -98,6 +106,8 @@ static struct settings defaults(void)
 					    : (int32_t)processors,
 		.temperature = 0.8,
 		.log_every = 10,
+		.sequences = 1,
+		.repeats = 1,
 		.prompt = "The ",
 	};
 

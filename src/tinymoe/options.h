@@ -15,9 +15,10 @@ struct failure;
 struct settings {
 	struct config config;
 	int32_t steps, threads, generate, log_every;
+	int32_t sequences, repeats, warmup;
 	int32_t quiet, help; /* flags */
 	double temperature;
-	const char *corpus, *save, *load, *prompt, *counts;
+	const char *corpus, *save, *load, *prompt, *counts, *requests;
 	uint64_t given; /* bit i: row i of the table was on the command line */
 };
 

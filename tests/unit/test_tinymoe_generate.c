@@ -139,6 +139,8 @@ static void test_text_depends_on_seed_only(void **state)
 		.tokens = 3 * CONTEXT,
 		.temperature = 0.9,
 		.seed = 4,
+		.sequences = 1,
+		.repeats = 1,
 	};
 	struct config config = small_config();
 	struct model *one = new_model(&config, 1), *three = new_model(&config, 3);
@@ -147,6 +149,12 @@ static void test_text_depends_on_seed_only(void **state)
 	(void)state;
 	assert_string_equal(text, same);
 	assert_memory_equal(text, generation.prompt, strlen(generation.prompt));
+	free(same);
+	/* Others beside it, and once more, change nothing. */
+	generation.sequences = 3;
+	generation.repeats = 2;
+	same = text_of(one, &generation);
+	assert_string_equal(text, same);
 	generation.seed = 5;
 	other = text_of(one, &generation);
 	assert_string_not_equal(text, other);
@@ -178,7 +186,9 @@ static void test_long_and_empty_prompts(void **state)
 		config.context = context;
 		model = new_model(&config, 1);
 		for (int i = 0; i < 2; i++) {
-			struct generation generation = { .prompt = prompts[i], .tokens = 9 };
+			struct generation generation = {
+				.prompt = prompts[i], .tokens = 9, .sequences = 1, .repeats = 1
+			};
 			char *text = text_of(model, &generation);
 
 			assert_true(strlen(text) >= strlen(prompts[i]) + 10);
