@@ -42,6 +42,9 @@ struct engine {
 extern const struct engine *const engines[]; /* ends with NULL */
 const struct engine *engine_find(const char *name);
 
+/* The line of engine `command` with its values; free() it. */
+int command_expand(const struct experiment *experiment, char **ret_line, struct err *err);
+
 extern const struct engine engine_builtin, engine_command, engine_transformers, engine_openai,
 	engine_vllm, engine_sglang;
 

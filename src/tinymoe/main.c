@@ -220,6 +220,18 @@ static int run(struct program *program, struct failure *failure)
 	return error;
 }
 
+/* The keys of Hugging Face's configurations. */
+static void describe(const struct config *c)
+{
+	printf("{\"model_type\": \"tinymoe\", \"hidden_size\": %d, \"num_hidden_layers\": %d, "
+	       "\"num_attention_heads\": %d, \"num_local_experts\": %d, "
+	       "\"num_experts_per_tok\": %d, \"intermediate_size\": %d, \"vocab_size\": %d, "
+	       "\"max_position_embeddings\": %d, \"tie_word_embeddings\": false, "
+	       "\"dtype\": \"%s\"}\n",
+	       c->width, c->layers, c->heads, c->experts, c->top_k, c->expert_width, VOCABULARY,
+	       c->context, sizeof(real) == sizeof(float) ? "float32" : "float64");
+}
+
 static void program_release(struct program *program)
 {
 	struct failure unused; /* of a file that is not whole anyway */
@@ -259,6 +271,8 @@ int main(int argc, char **argv)
 		return complain(&failure, EXIT_FAILED);
 	if (check(&program, &failure) < 0)
 		status = complain(&failure, EXIT_USAGE);
+	else if (settings->describe)
+		describe(&settings->config);
 	else if (prepare(&program, &failure) < 0 || run(&program, &failure) < 0)
 		status = complain(&failure, EXIT_FAILED);
 	program_release(&program);

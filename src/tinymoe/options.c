@@ -90,6 +90,8 @@ static const struct option {
 	{ "log-every", "N", KIND_INT, OWNER_PROGRAM, AT(log_every), 1, INT32_MAX,
 	  "steps between progress lines" },
 	{ "quiet", NULL, KIND_FLAG, OWNER_PROGRAM, AT(quiet), 0, 1, "no progress lines" },
+	{ "describe", NULL, KIND_FLAG, OWNER_PROGRAM, AT(describe), 0, 1,
+	  "print the sizes of the model as JSON, and run nothing" },
 	{ "help", NULL, KIND_FLAG, OWNER_PROGRAM, AT(help), 0, 1, "this text" },
 };
 

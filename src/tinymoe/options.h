@@ -16,7 +16,7 @@ struct settings {
 	struct config config;
 	int32_t steps, threads, generate, log_every;
 	int32_t sequences, repeats, warmup;
-	int32_t quiet, help; /* flags */
+	int32_t quiet, describe, help; /* flags */
 	double temperature;
 	const char *corpus, *save, *load, *prompt, *counts, *requests;
 	uint64_t given; /* bit i: row i of the table was on the command line */

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starting, watching and ending the programs of an experiment. Main thread.
+ *
+ * Invariant: SIGCHLD and the signals that stop an experiment are blocked but for child_wait, which
+ * takes them, and for the load client, where their handler interrupts what waits. So none is lost
+ * between looking and waiting.
+ */
+#include "lab/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP };
+enum { N_STOP = sizeof(stop_signals) / sizeof(*stop_signals) };
+
+static volatile bool *stop_flag;
+static struct sigaction given[N_STOP];
+
+static void on_stop(int sig)
+{
+	(void)sig;
+	if (stop_flag)
+		*stop_flag = true;
+}
+
+void child_signals(volatile bool *stop)
+{
+	/* Without SA_RESTART: what waits is to look at the flag. */
+	struct sigaction action = { .sa_handler = on_stop };
+
+	for (int i = 0; i < N_STOP; i++) {
+		if (stop && !stop_flag)
+			sigaction(stop_signals[i], NULL, &given[i]);
+		/* What our starter ignores stays ignored, as under nohup. */
+		if (given[i].sa_handler == SIG_IGN)
+			continue;
+		sigaction(stop_signals[i], stop ? &action : &given[i], NULL);
+	}
+	stop_flag = stop;
+}
+
+static void watched(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGCHLD);
+	for (int i = 0; i < N_STOP; i++)
+		if (stop_flag && given[i].sa_handler != SIG_IGN)
+			sigaddset(set, stop_signals[i]);
+}
+
+/* Of the whole machine: what a container's limit ends is counted there as well. 0: not told. */
+static uint64_t count_oom_kills(void)
+{
+	FILE *file = fopen("/proc/vmstat", "re");
+	char line[128];
+	unsigned long long count = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "oom_kill %llu", &count) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return count;
+}
+
+/* The child: becomes the program or tells why not. */
+static void become(char *const *argv, const struct texts *environment, int log_fd, int report_fd,
+		   pid_t parent)
+{
+	int null_fd = open("/dev/null", O_RDONLY);
+	struct sigaction normal = { .sa_handler = SIG_DFL };
+	sigset_t none;
+	int code;
+
+	setpgid(0, 0);
+	/* Should moescope be killed, the program goes too. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(127);
+	for (int i = 0; i < N_STOP; i++)
+		sigaction(stop_signals[i], stop_flag ? &given[i] : &normal, NULL);
+	sigaction(SIGPIPE, &normal, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (size_t i = 0; i + 1 < environment->n; i += 2)
+		if (setenv(environment->v[i], environment->v[i + 1], 1) < 0)
+			goto failed;
+	if (dup2(null_fd, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
+	    dup2(log_fd, STDERR_FILENO) < 0)
+		goto failed;
+	execvp(argv[0], argv);
+failed:
+	code = errno;
+	(void)!write(report_fd, &code, sizeof(code));
+	_exit(127);
+}
+
+int child_start(struct child *child, char *const *argv, const struct texts *environment, int log_fd,
+		struct err *err)
+{
+	int report[2], code = 0;
+	pid_t parent = getpid(), pid;
+	ssize_t n;
+
+	*child = (struct child){ .oom_kills = count_oom_kills() };
+	/* An inherited "ignore" would make the kernel throw away the program's exit status. */
+	signal(SIGCHLD, SIG_DFL);
+	if (pipe2(report, O_CLOEXEC) < 0)
+		return err_sys(err, -errno, "cannot start '%s'", argv[0]);
+	pid = fork();
+	if (pid == 0)
+		become(argv, environment, log_fd, report[1], parent);
+	code = pid < 0 ? errno : 0;
+	close(report[1]);
+	if (pid > 0) {
+		/* Here as well: whoever comes first, the group is there when we go on. */
+		setpgid(pid, pid);
+		do
+			n = read(report[0], &code, sizeof(code));
+		while (n < 0 && errno == EINTR);
+		if (n != (ssize_t)sizeof(code))
+			code = 0;
+		if (code)
+			while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+				;
+	}
+	close(report[0]);
+	if (code)
+		return err_sys(err, -code, "cannot start '%s'", argv[0]);
+	child->pid = pid;
+	return 0;
+}
+
+bool child_alive(struct child *child)
+{
+	struct rusage usage;
+	pid_t pid;
+
+	if (!child->pid || child->ended)
+		return false;
+	do
+		pid = wait4(child->pid, &child->status, WNOHANG, &usage);
+	while (pid < 0 && errno == EINTR);
+	if (pid == 0)
+		return true;
+	child->ended = true;
+	if (pid > 0)
+		child->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	child->oom_killed = WIFSIGNALED(child->status) && WTERMSIG(child->status) == SIGKILL &&
+			    count_oom_kills() > child->oom_kills;
+	return false;
+}
+
+enum child_event child_wait(struct child *child, int64_t deadline_ns, const volatile bool *stop)
+{
+	enum child_event event = CHILD_ENDED;
+	sigset_t set, before;
+
+	watched(&set);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	while (child_alive(child)) {
+		int64_t left = deadline_ns - clock_monotonic_ns();
+		struct timespec wait = { left / 1000000000, left % 1000000000 };
+		int sig;
+
+		if (stop && *stop) {
+			event = CHILD_STOPPED;
+			break;
+		}
+		if (deadline_ns && left <= 0) {
+			event = CHILD_TIMEOUT;
+			break;
+		}
+		sig = deadline_ns ? sigtimedwait(&set, NULL, &wait) : sigwaitinfo(&set, NULL);
+		if (sig > 0 && sig != SIGCHLD)
+			on_stop(sig);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return event;
+}
+
+void child_end(struct child *child, const int *signals, double grace_s)
+{
+	if (!child->pid)
+		return;
+	for (; *signals && child_alive(child); signals++) {
+		kill(-child->pid, *signals);
+		/* A program that was stopped could not answer. */
+		kill(-child->pid, SIGCONT);
+		child_wait(child, clock_monotonic_ns() + (int64_t)(grace_s * 1e9), NULL);
+	}
+	/* The rest of the group, too: it would disturb the next experiment. */
+	kill(-child->pid, SIGKILL);
+	child_wait(child, 0, NULL);
+}
+
+void child_verdict(const struct child *child, char *out, size_t size)
+{
+	/* A shell says so of its last command. */
+	int status = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : 0;
+	int sig = WIFSIGNALED(child->status)		? WTERMSIG(child->status)
+		  : status > 128 && status < 128 + NSIG ? status - 128
+							: 0;
+
+	out[0] = '\0';
+	if (child->oom_killed)
+		snprintf(out, size,
+			 "was killed by the kernel: the machine or its container has "
+			 "no memory left");
+	else if (sig == SIGKILL)
+		snprintf(out, size,
+			 "was killed (signal 9); the kernel does that when memory is "
+			 "short");
+	else if (sig)
+		snprintf(out, size, "was ended by signal %d (%s)", sig, strsignal(sig));
+	else if (status)
+		snprintf(out, size, "failed with status %d", status);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that a model needs, from its configuration (Hugging Face's config.json, or what
+ * 'tinymoe --describe' prints): before anything runs, and to be compared with what was measured.
+ * Pure but for the reading.
+ */
+#ifndef LAB_ESTIMATE_H
+#define LAB_ESTIMATE_H
+
+#include "lab/engine.h"
+
+struct estimate {
+	double parameters; /* of the main model: without further prediction heads */
+	double weights_bytes, cache_bytes, activation_bytes; /* on one GPU */
+	double total_bytes;
+};
+
+/* How activations are estimated, in words. */
+#define ESTIMATE_ACTIVATIONS                                                                       \
+	"rough: widest layer for every token of the prompts, and the logits of a step"
+
+/* text: the configuration; what: its name in messages. -EINVAL: a size is missing or impossible. */
+int estimate_from(const char *what, const char *text, size_t length, const struct experiment *e,
+		  struct estimate *ret_estimate, struct err *err);
+/* Finds the configuration of the experiment's model. -ENOENT with a sentence: there is none. */
+int estimate_model(const struct experiment *e, const struct lab_tools *tools,
+		   struct estimate *ret_estimate, struct err *err);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One experiment from its parameters to its folder: what was run, how it ended, what was measured.
+ * A sweep runs each of its points as a process that does this once. Main thread.
+ */
+#ifndef LAB_POINT_H
+#define LAB_POINT_H
+
+#include "lab/child.h"
+#include "lab/engine.h"
+#include "lab/estimate.h"
+
+enum point_status { POINT_SUCCESS, POINT_FAILED, POINT_TIMEOUT, POINT_STATUSES };
+extern const char *const point_status_names[POINT_STATUSES];
+
+/* Names in the folder of an experiment. */
+#define POINT_CONFIG "config.yaml"
+#define POINT_LOG "experiment.log"
+#define POINT_SUMMARY "summary.json"
+#define POINT_METRICS "metrics.json"
+#define POINT_REQUESTS "requests.jsonl"
+#define POINT_GPUS "gpu_info.json"
+#define POINT_TEXT "generated_output.txt"
+#define POINT_COMMAND "command.sh"
+#define POINT_TRACE "trace.mscope"
+
+struct point {
+	const struct experiment *experiment;
+	const struct engine *engine;
+	const struct lab_tools *tools;
+	const volatile bool *stop;
+	char *name, *directory; /* the directory is absolute */
+	int log_fd;
+	int64_t start_ns, end_ns, deadline_ns; /* monotonic; deadline 0: none */
+	int64_t start_realtime_ns;
+	enum point_status status;
+	struct err error; /* why not success */
+	struct requests requests;
+	bool measured;		  /* requests holds what was measured */
+	struct err unmeasured;	  /* why not */
+	uint64_t peak_rss_bytes;  /* 0: nothing ran */
+	double trace_peak_bytes;  /* as the program's allocators told; -1: not known */
+	struct err trace_unknown; /* why not */
+	struct estimate estimate;
+	struct err unestimated; /* why not; empty: it was */
+	struct texts notes;	/* for people: what was left out, and why */
+};
+
+/* Runs it. ret_point is filled whatever came of the program; -errno with a sentence only when there
+ * is nowhere to write to (-EEXIST: the folder has results already, and `replace` is false).
+ * stop: set by a signal's handler; the program is then ended and the point is failed. */
+int point_run(const struct experiment *experiment, const struct lab_tools *tools, bool replace,
+	      const volatile bool *stop, struct point *ret_point, struct err *err);
+void point_release(struct point *point);
+
+/* For the parts of a point's run. */
+void point_note(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void point_log(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *point_path(const struct point *point, const char *name); /* NULL: no memory */
+/* The program of the driver or server, in the profiler where that is asked for. */
+int point_start(struct point *point, const struct argv *program, struct child *child,
+		struct err *err);
+/* The server: start, wait, load, stop. Sets status and error. */
+void point_serve(struct point *point);
+/* The last lines of the log, after `from` bytes, on one line; "" when there are none. */
+void point_last_words(const struct point *point, char *out, size_t size);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The files of an experiment's folder. docs/experiments.md describes them.
+ */
+#ifndef LAB_RESULTS_H
+#define LAB_RESULTS_H
+
+#include "base/json_write.h"
+#include "lab/point.h"
+
+/* Removes what an earlier try has left. */
+int results_clear(const struct point *point, struct err *err);
+/* command.sh: what is started, to be started again by hand. */
+int results_command(const struct point *point, const struct argv *argv,
+		    const struct texts *environment, struct err *err);
+/* All others; summary.json comes last, so that a folder that has one is complete. */
+int results_write(struct point *point, struct err *err);
+/* summary.json */
+int results_summary(const struct point *point, struct json *json);
+/* The trace's tables and its peak of memory. What fails is noted; the trace is there still. */
+void results_trace(struct point *point);
+
+#endif
