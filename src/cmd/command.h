@@ -27,15 +27,16 @@ enum completion {
 };
 
 enum option_kind {
-	OPTION_FLAG,	/* bool */
-	OPTION_STRING,	/* const char * */
-	OPTION_STRINGS, /* struct string_list: the option may be given several times */
-	OPTION_CHOICE,	/* int: index into choices */
-	OPTION_INT,	/* int64_t in [min, max] */
-	OPTION_UINT,	/* uint64_t in [min, max] */
-	OPTION_DOUBLE,	/* double in [min, max] */
-	OPTION_WINDOW,	/* struct step_window: "A", "A:B", "A:", ":B" */
-	OPTION_NUMBERS, /* struct number_list: "X,X,..." in [min, max] */
+	OPTION_FLAG,	  /* bool */
+	OPTION_STRING,	  /* const char * */
+	OPTION_STRINGS,	  /* struct string_list: the option may be given several times */
+	OPTION_CHOICE,	  /* int: index into choices */
+	OPTION_INT,	  /* int64_t in [min, max] */
+	OPTION_UINT,	  /* uint64_t in [min, max] */
+	OPTION_DOUBLE,	  /* double in [min, max] */
+	OPTION_WINDOW,	  /* struct step_window: "A", "A:B", "A:", ":B" */
+	OPTION_NUMBERS,	  /* struct number_list: "X,X,..." in [min, max] */
+	OPTION_PARAMETER, /* struct parameter_words: a parameter of an experiment, by its name */
 };
 
 struct option_desc {
@@ -98,6 +99,7 @@ const char *command_nearest(const char *name);
 
 extern const struct command cmd_demo;
 extern const struct command cmd_run;
+extern const struct command cmd_bench;
 extern const struct command cmd_report;
 extern const struct command cmd_kernels;
 extern const struct command cmd_ops;

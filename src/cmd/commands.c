@@ -12,6 +12,7 @@
 const struct command *const commands[] = {
 	&cmd_demo,
 	&cmd_run,
+	&cmd_bench,
 	&cmd_report,
 	&cmd_kernels,
 	&cmd_ops,

@@ -69,7 +69,7 @@ static void values_case(FILE *out)
 		size_t group = 0, index = 0;
 
 		while ((option = option_next(commands[i], &group, &index))) {
-			if (option->kind == OPTION_FLAG)
+			if (!option_takes_value(option))
 				continue;
 			fprintf(out, "\t%s/--%s", commands[i]->name, option->name);
 			if (option->short_name)

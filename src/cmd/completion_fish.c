@@ -24,7 +24,7 @@ static void begin(FILE *out, const struct command *command)
 
 static void value(FILE *out, const struct option_desc *option)
 {
-	if (option->kind == OPTION_FLAG)
+	if (!option_takes_value(option))
 		return;
 	if (option->choices) {
 		fputs(" -x -a '", out);

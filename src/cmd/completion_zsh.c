@@ -20,7 +20,7 @@ static void described(FILE *out, const char *text)
 
 static void value(FILE *out, const struct option_desc *option)
 {
-	if (option->kind == OPTION_FLAG)
+	if (!option_takes_value(option))
 		return;
 	fputc(':', out);
 	described(out, option->metavar);
@@ -41,7 +41,7 @@ static void value(FILE *out, const struct option_desc *option)
 
 static void option_spec(FILE *out, const struct option_desc *option)
 {
-	const char *equals = option->kind == OPTION_FLAG ? "" : "=";
+	const char *equals = option_takes_value(option) ? "=" : "";
 
 	if (option->short_name)
 		fprintf(out, "\t\t\t'(-%c --%s)-%c[", option->short_name, option->name,

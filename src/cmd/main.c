@@ -14,6 +14,7 @@
 #include "cmd/command.h"
 #include "cmd/options.h"
 #include "cmd/output.h"
+#include "cmd/parameter_options.h"
 #include "base/version.h"
 
 /* With 0, 1 or 2 closed, the next file opened would take its number and be mistaken for the
@@ -94,6 +95,8 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	if (out_open(&out) != EXIT_OK)
 		return EXIT_FAILED;
+	if (parameter_options_make() < 0)
+		return fail("no memory.");
 	r = dispatch(argc, argv, &out);
 	/* Only now: a program under `run` has inherited the disposition that we were given. */
 	signal(SIGPIPE, SIG_IGN);

@@ -217,6 +217,18 @@ static enum parse_result add_string(const struct command *command, const struct 
 	return PARSE_OK;
 }
 
+static enum parse_result add_parameter(const struct command *command, const struct option_desc *o,
+				       const char *text, struct parameter_words *destination)
+{
+	if (destination->n == PARAMETER_WORDS_MAX) {
+		usage_error(command, "more than %d parameters; use --config.", PARAMETER_WORDS_MAX);
+		return PARSE_WRONG;
+	}
+	destination->v[destination->n].option = o;
+	destination->v[destination->n++].text = text;
+	return PARSE_OK;
+}
+
 static enum parse_result set_value(const struct command *command, struct found found,
 				   const char *text)
 {
@@ -241,17 +253,14 @@ static enum parse_result set_value(const struct command *command, struct found f
 		return set_window(command, found.option, text, found.destination);
 	case OPTION_NUMBERS:
 		return set_numbers(command, found.option, text, found.destination);
+	case OPTION_PARAMETER:
+		return add_parameter(command, found.option, text, found.destination);
 	case OPTION_INT:
 	case OPTION_UINT:
 	case OPTION_DOUBLE:
 		break;
 	}
 	return set_number(command, found.option, text, found.destination);
-}
-
-static bool takes_value(const struct option_desc *option)
-{
-	return option->kind != OPTION_FLAG;
 }
 
 static enum parse_result missing_value(const struct command *command, const struct option_desc *o)
@@ -273,7 +282,7 @@ static enum parse_result parse_long(struct invocation *inv, int argc, char **arg
 	found = find(inv, name, length, 0);
 	if (!found.option)
 		return unknown(inv->command, name, length);
-	if (!takes_value(found.option)) {
+	if (!option_takes_value(found.option)) {
 		if (equals) {
 			usage_error(inv->command, "'--%s' takes no value.", found.option->name);
 			return PARSE_WRONG;
@@ -299,7 +308,7 @@ static enum parse_result parse_short(struct invocation *inv, int argc, char **ar
 			usage_error(inv->command, "unknown option '-%c'.", *c);
 			return PARSE_WRONG;
 		}
-		if (takes_value(found.option)) {
+		if (option_takes_value(found.option)) {
 			if (c[1])
 				return set_value(inv->command, found, c + 1);
 			if (*i + 1 >= argc || strcmp(argv[*i + 1], "--") == 0)

@@ -220,7 +220,7 @@ void child_verdict(const struct child *child, char *out, size_t size)
 			 "no memory left");
 	else if (sig == SIGKILL)
 		snprintf(out, size,
-			 "was killed (signal 9); the kernel does that when memory is "
+			 "was killed by signal 9 (Killed), as the kernel does when memory is "
 			 "short");
 	else if (sig)
 		snprintf(out, size, "was ended by signal %d (%s)", sig, strsignal(sig));

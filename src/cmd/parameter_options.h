@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parameters of an experiment as options: made from the table of lab/experiment.h, so that there
+ * is no second list. `bench` has all but those of a sweep.
+ */
+#ifndef CMD_PARAMETER_OPTIONS_H
+#define CMD_PARAMETER_OPTIONS_H
+
+#include "cmd/options.h"
+#include "lab/experiment.h"
+
+/* Destination: struct parameter_words, at the base of the group. */
+extern struct option_desc parameter_options[];
+extern struct option_desc sweep_parameter_options[]; /* those of a sweep alone */
+
+/* Fills both, once, before options are parsed. 0 or -ENOMEM. */
+int parameter_options_make(void);
+
+/* The defaults, then the file (NULL: none), then the words; checked and complete. EXIT_OK, or
+ * EXIT_USAGE after saying what is wrong. The caller releases the experiment then, and only then. */
+int parameters_take(const struct command *command, const char *file,
+		    const struct parameter_words *words, struct experiment *ret_experiment);
+
+/* Programs that experiments stand on; static, found once. */
+struct lab_tools;
+const struct lab_tools *lab_tools_find(void);
+
+#endif
