@@ -200,13 +200,16 @@ static double cache_bytes(const struct sizes *s, const struct experiment *e, dou
 	return (double)e->batch_size * tokens * s->layers * values * s->value_bytes / parts;
 }
 
+/* Training keeps every layer for the way back, and predicts a token at every place. */
 static double activation_bytes(const struct sizes *s, const struct experiment *e, double prompt)
 {
+	bool trains = e->task == TASK_TRAINING;
 	double batch = (double)e->batch_size;
 	double widest = s->inner > s->hidden ? s->inner : s->hidden;
+	double tokens = trains && s->positions > 0 ? s->positions : prompt;
+	double layer = batch * tokens * (6 * s->hidden + 3 * widest) * s->value_bytes;
 
-	return batch * prompt * (6 * s->hidden + 3 * widest) * s->value_bytes +
-	       batch * s->vocabulary * 4;
+	return layer * (trains ? s->layers : 1) + batch * (trains ? tokens : 1) * s->vocabulary * 4;
 }
 
 int estimate_from(const char *what, const char *text, size_t length, const struct experiment *e,
@@ -230,13 +233,16 @@ int estimate_from(const char *what, const char *text, size_t length, const struc
 		prompt = s.positions;
 	*ret_estimate = (struct estimate){
 		.parameters = count_parameters(&s),
-		.cache_bytes = cache_bytes(&s, e, prompt),
+		.cache_bytes = e->task == TASK_TRAINING ? 0 : cache_bytes(&s, e, prompt),
 		.activation_bytes = activation_bytes(&s, e, prompt),
 	};
 	ret_estimate->weights_bytes = ret_estimate->parameters * s.weight_bytes /
 				      (double)e->tensor_parallel_size;
+	if (e->task == TASK_TRAINING)
+		ret_estimate->training_bytes = ret_estimate->parameters * (s.value_bytes + 8) /
+					       (double)e->tensor_parallel_size;
 	ret_estimate->total_bytes = ret_estimate->weights_bytes + ret_estimate->cache_bytes +
-				    ret_estimate->activation_bytes;
+				    ret_estimate->activation_bytes + ret_estimate->training_bytes;
 	return 0;
 }
 

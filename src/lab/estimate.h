@@ -12,12 +12,13 @@
 struct estimate {
 	double parameters; /* of the main model: without further prediction heads */
 	double weights_bytes, cache_bytes, activation_bytes; /* on one GPU */
+	double training_bytes; /* gradients, and two moments of AdamW in 32 bits */
 	double total_bytes;
 };
 
 /* How activations are estimated, in words. */
 #define ESTIMATE_ACTIVATIONS                                                                       \
-	"rough: widest layer for every token of the prompts, and the logits of a step"
+	"rough: the widest layer for every token of the prompts, or every layer for those of a training step, and the logits"
 
 /* text: the configuration; what: its name in messages. -EINVAL: a size is missing or impossible. */
 int estimate_from(const char *what, const char *text, size_t length, const struct experiment *e,

@@ -118,6 +118,7 @@ static void put_memory(struct json *json, const struct point *point)
 	put_number(json, "weights_bytes", known ? est->weights_bytes : NAN, why);
 	put_number(json, "cache_bytes", known ? est->cache_bytes : NAN, why);
 	put_number(json, "activation_bytes", known ? est->activation_bytes : NAN, why);
+	put_number(json, "training_bytes", known ? est->training_bytes : NAN, why);
 	json_key(json, "activation_how");
 	json_string(json, ESTIMATE_ACTIVATIONS);
 	put_number(json, "measured_peak_bytes", measured, "no program was run");

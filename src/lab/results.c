@@ -128,13 +128,36 @@ static void put_reading(struct json *json, const char *key, const struct gpu_val
 	json_string(json, "the driver does not tell");
 }
 
-/* GPUs as they are after the experiment; none, with the reason, on a machine without. */
-static int fill_gpus(const struct point *point, FILE *out)
+static void put_gpus(struct json *json, const struct gpu_devices *devices)
 {
 	static const enum gpu_reading readings[] = {
 		GPU_MEMORY_TOTAL, GPU_MEMORY_USED,  GPU_POWER_LIMIT,
 		GPU_TEMPERATURE,  GPU_CLOCK_SM_MAX, GPU_CLOCK_MEMORY_MAX,
 	};
+
+	json_array(json);
+	for (size_t i = 0; i < devices->n; i++) {
+		const struct gpu_device *device = &devices->device[i];
+		struct gpu_values values = { 0 };
+
+		gpu_device_read(device, ~UINT64_C(0), &values);
+		json_object(json);
+		json_key(json, "index");
+		json_uint(json, device->index);
+		json_key(json, "name");
+		json_string(json, device->name);
+		json_key(json, "uuid");
+		json_string(json, device->uuid);
+		for (size_t k = 0; k < sizeof(readings) / sizeof(*readings); k++)
+			put_reading(json, gpu_readings[readings[k]].metric, &values, readings[k]);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+/* GPUs as they are after the experiment; none, with the reason, on a machine without. */
+static int fill_gpus(const struct point *point, FILE *out)
+{
 	struct gpu_devices *devices = calloc(1, sizeof(*devices));
 	struct err err = { "" };
 	struct json json;
@@ -149,27 +172,12 @@ static int fill_gpus(const struct point *point, FILE *out)
 	json_key(&json, "schema");
 	json_string(&json, "moescope/gpus/1");
 	json_key(&json, "gpus");
-	json_array(&json);
-	for (size_t i = 0; opened == 0 && i < devices->n; i++) {
-		const struct gpu_device *device = &devices->device[i];
-		struct gpu_values values = { 0 };
-
-		gpu_device_read(device, ~UINT64_C(0), &values);
-		json_object(&json);
-		json_key(&json, "index");
-		json_uint(&json, device->index);
-		json_key(&json, "name");
-		json_string(&json, device->name);
-		json_key(&json, "uuid");
-		json_string(&json, device->uuid);
-		for (size_t k = 0; k < sizeof(readings) / sizeof(*readings); k++)
-			put_reading(&json, gpu_readings[readings[k]].metric, &values, readings[k]);
-		json_object_end(&json);
-	}
-	json_array_end(&json);
 	if (opened < 0 || !devices->n) {
-		json_key(&json, "reason");
+		json_null(&json);
+		json_key(&json, "gpus_reason");
 		json_string(&json, opened < 0 ? err.message : "the driver has no GPU");
+	} else {
+		put_gpus(&json, devices);
 	}
 	json_key(&json, "driver");
 	json_string(&json, devices->driver);

@@ -20,7 +20,7 @@ DEFS = SCHEMA["$defs"]
 KERNELS_BY = ("name", "class", "range", "layer", "expert", "phase", "step", "stream", "device",
               "graph")
 # Null by itself: there is nothing to say, or the reason is that of the figure beside it.
-NO_REASON = {"gain_assumption", "fix", "caveats"}
+NO_REASON = {"gain_assumption", "fix", "caveats", "error"}
 
 
 def schema_of(document):
@@ -137,6 +137,20 @@ def documents_of_a_comparison():
 
 
 @test
+def documents_of_experiments():
+    document = one_valid("bench", "--max-tokens", "4", "--profile-mode", "trace",
+                         "--experiment-name", "a")
+    for name in ("summary", "metrics", "gpu_info"):
+        with open(f"results/a/{name}.json", encoding="utf-8") as file:
+            valid(json.load(file), name)
+    equal(document["metrics"]["output_tokens"], 4)
+    one_valid("bench", "--task", "training", "--steps", "2")
+    one_valid("bench", "--engine", "command", "--command", "exit 3", status=(1,))
+    one_valid("bench", "--engine", "command", "--command", "{batch}", status=(1,))
+    one_valid("bench", "--list-parameters")
+
+
+@test
 def documents_without_a_run():
     one_valid("doctor", status=(0, 1))
     one_valid("explain")
@@ -200,7 +214,7 @@ def keys_of_the_code_are_in_the_schema():
     known |= {key + "_reason" for key in known}
     written = re.compile(r'\.key = "(\w+)"|json, "(\w+)"|check_number\(check, "(\w+)"')
     seen = 0
-    for path in [*ROOT.glob("src/present/*.c"), *ROOT.glob("src/cmd/*.c")]:
+    for path in [*ROOT.glob("src/present/*.c"), *ROOT.glob("src/cmd/*.c"), *ROOT.glob("src/lab/*.c")]:
         if path.name.startswith(("csv_", "chrome", "dashboard", "perfetto", "speedscope")):
             continue  # files with columns of their own
         for found in written.finditer(path.read_text(encoding="utf-8")):
