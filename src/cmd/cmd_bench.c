@@ -221,7 +221,7 @@ static void print_next(const struct point *point, FILE *out)
 		fprintf(out, "  less %s/" POINT_LOG "\n", point->directory);
 	if (point->trace_peak_bytes >= 0)
 		fprintf(out, "  moescope report %s/" POINT_TRACE "\n", point->directory);
-	else if (point->status == POINT_SUCCESS)
+	else if (point->status == POINT_SUCCESS && (point->engine->driver || point->engine->server))
 		fprintf(out, "  moescope bench --config %s/" POINT_CONFIG " --profile-mode trace\n",
 			point->directory);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +49,40 @@ void child_signals(volatile bool *stop)
 		sigaction(stop_signals[i], stop ? &action : &given[i], NULL);
 	}
 	stop_flag = stop;
+}
+
+static volatile bool alarmed;
+
+static void on_alarm(int sig)
+{
+	alarmed = true;
+	on_stop(sig);
+}
+
+void child_alarm(int64_t deadline_ns)
+{
+	int64_t left = deadline_ns - clock_monotonic_ns();
+	/* Again and again: one that comes between looking and waiting is not seen. */
+	struct itimerval timer = { .it_interval = { 0, 100000 } };
+	struct sigaction action = { .sa_handler = on_alarm };
+
+	if (left < 1000)
+		left = 1000;
+	timer.it_value = (struct timeval){ left / 1000000000, left / 1000 % 1000000 };
+	if (deadline_ns) {
+		alarmed = false;
+		sigaction(SIGALRM, &action, NULL);
+		setitimer(ITIMER_REAL, &timer, NULL);
+	} else {
+		timer = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+		setitimer(ITIMER_REAL, &timer, NULL);
+		signal(SIGALRM, SIG_DFL);
+	}
+}
+
+bool child_alarmed(void)
+{
+	return alarmed;
 }
 
 static void watched(sigset_t *set)

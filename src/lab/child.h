@@ -29,6 +29,11 @@ struct child {
  * as they were. NULL: as they were, also here. */
 void child_signals(volatile bool *stop);
 
+/* From deadline_ns (monotonic; 0: no more) on *stop is set as by a signal, and child_alarmed is true: a
+ * time limit for what looks at the flag. */
+void child_alarm(int64_t deadline_ns);
+bool child_alarmed(void);
+
 /* environment: NAME, value pairs that are added. 0, or -errno with a sentence: program and why. */
 int child_start(struct child *child, char *const *argv, const struct texts *environment, int log_fd,
 		struct err *err);

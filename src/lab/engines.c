@@ -16,6 +16,7 @@
 const struct engine *const engines[] = {
 	&engine_builtin,
 	&engine_command,
+	&engine_openai,
 	NULL,
 };
 /* clang-format on */

@@ -326,9 +326,7 @@ int point_start(struct point *point, const struct argv *program, struct child *c
 	return r;
 }
 
-static void failed(struct point *point, enum point_status status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static void failed(struct point *point, enum point_status status, const char *format, ...)
+void point_fail(struct point *point, enum point_status status, const char *format, ...)
 {
 	va_list args;
 
@@ -348,12 +346,12 @@ static void judge(struct point *point, struct child *child, enum child_event eve
 	child_end(child, politely, GRACE_S);
 	point->peak_rss_bytes = child->peak_rss_bytes;
 	if (event == CHILD_TIMEOUT) {
-		failed(point, POINT_TIMEOUT, "not done after the time limit of %g s.",
-		       point->experiment->time_limit_s);
+		point_fail(point, POINT_TIMEOUT, "not done after the time limit of %g s.",
+			   point->experiment->time_limit_s);
 		return;
 	}
 	if (event == CHILD_STOPPED) {
-		failed(point, POINT_FAILED, "interrupted.");
+		point_fail(point, POINT_FAILED, "interrupted.");
 		return;
 	}
 	child_verdict(child, verdict, sizeof(verdict));
@@ -361,9 +359,10 @@ static void judge(struct point *point, struct child *child, enum child_event eve
 		return;
 	point_last_words(point, words, sizeof(words));
 	if (words[0])
-		failed(point, POINT_FAILED, "the program %s; its last words: %s", verdict, words);
+		point_fail(point, POINT_FAILED, "the program %s; its last words: %s", verdict,
+			   words);
 	else
-		failed(point, POINT_FAILED, "the program %s and said nothing.", verdict);
+		point_fail(point, POINT_FAILED, "the program %s and said nothing.", verdict);
 }
 
 static void drive(struct point *point)
@@ -377,7 +376,7 @@ static void drive(struct point *point)
 	if (r == 0)
 		r = point_start(point, &program, &child, &err);
 	if (r < 0)
-		failed(point, POINT_FAILED, "%s", err.message);
+		point_fail(point, POINT_FAILED, "%s", err.message);
 	else
 		judge(point, &child, child_wait(&child, point->deadline_ns, point->stop));
 	argv_release(&program);
@@ -407,7 +406,7 @@ static void read_requests(struct point *point)
 			point_note(point,
 				   POINT_REQUESTS " ends within a line, which does not count.");
 	} else if (point->status == POINT_SUCCESS) {
-		failed(point, POINT_FAILED, "%s", point->unmeasured.message);
+		point_fail(point, POINT_FAILED, "%s", point->unmeasured.message);
 	}
 	free(path);
 }
@@ -429,8 +428,39 @@ static void judge_requests(struct point *point)
 			why = request->error;
 	}
 	if (point->measured && point->status == POINT_SUCCESS && n && !ok)
-		failed(point, POINT_FAILED, "none of %zu requests succeeded%s%s", n,
-		       why ? "; the first: " : ".", why ? why : "");
+		point_fail(point, POINT_FAILED, "none of %zu requests succeeded%s%s", n,
+			   why ? "; the first: " : ".", why ? why : "");
+}
+
+/* A key that is given as $NAME, from the environment. */
+static int resolve_key(struct experiment *live, struct err *err)
+{
+	const char *value;
+
+	if (!live->api_key || live->api_key[0] != '$')
+		return 0;
+	value = getenv(live->api_key + 1);
+	if (!value || !*value)
+		return err_set(err, -ENOENT, "api_key is %s, and that variable is not set.",
+			       live->api_key);
+	return experiment_set(live, "api_key", value, err);
+}
+
+static void serve(struct point *point)
+{
+	struct experiment live;
+	struct err err = { "" };
+
+	if (experiment_copy(&live, point->experiment) < 0) {
+		point_fail(point, POINT_FAILED, "no memory.");
+		return;
+	}
+	if (resolve_key(&live, &err) < 0 ||
+	    (point->engine->check && point->engine->check(&live, point->tools, &err) < 0))
+		point_fail(point, POINT_FAILED, "%s", err.message);
+	else
+		point_serve(point, &live);
+	experiment_release(&live);
 }
 
 static void execute(struct point *point)
@@ -442,18 +472,21 @@ static void execute(struct point *point)
 		point->unestimated = err;
 	err.message[0] = '\0';
 	if (e->task == TASK_TRAINING && !point->engine->trains) {
-		failed(point, POINT_FAILED, "engine %s does not train; use builtin or command.",
-		       e->engine);
-		return;
-	}
-	if (point->engine->check && point->engine->check(e, point->tools, &err) < 0) {
-		failed(point, POINT_FAILED, "%s", err.message);
+		point_fail(point, POINT_FAILED, "engine %s does not train; use builtin or command.",
+			   e->engine);
 		return;
 	}
 	if (e->time_limit_s > 0)
 		point->deadline_ns = point->start_ns + (int64_t)(e->time_limit_s * 1e9);
-	drive(point);
-	read_requests(point);
+	if (!point->engine->driver) {
+		serve(point);
+	} else if (point->engine->check && point->engine->check(e, point->tools, &err) < 0) {
+		point_fail(point, POINT_FAILED, "%s", err.message);
+		return;
+	} else {
+		drive(point);
+		read_requests(point);
+	}
 	judge_requests(point);
 }
 

@@ -60,9 +60,11 @@ char *point_path(const struct point *point, const char *name); /* NULL: no memor
 /* The program of the driver or server, in the profiler where that is asked for. */
 int point_start(struct point *point, const struct argv *program, struct child *child,
 		struct err *err);
-/* The server: start, wait, load, stop. Sets status and error. */
-void point_serve(struct point *point);
-/* The last lines of the log, after `from` bytes, on one line; "" when there are none. */
+void point_fail(struct point *point, enum point_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The server: start, wait, load, stop. Sets status and error, and `live`'s url. */
+void point_serve(struct point *point, struct experiment *live);
+/* The program's last lines in the log, on one line; "" when there are none. */
 void point_last_words(const struct point *point, char *out, size_t size);
 
 #endif

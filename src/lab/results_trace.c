@@ -120,7 +120,9 @@ void results_trace(struct point *point)
 		if (write_tables(point, run, &err) < 0)
 			point_note(point, "%s", err.message);
 		run_free(run);
-		export_sqlite(point, path);
+		/* Whoever has stopped us wants the end. */
+		if (!*point->stop)
+			export_sqlite(point, path);
 	}
 	free(path);
 }
