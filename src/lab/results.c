@@ -256,10 +256,11 @@ static void put_config(struct json *json, const struct experiment *e)
 	json_object_end(json);
 }
 
+/* The summary is being written, under a name that begins like its own. */
 static int visible(const struct dirent *entry)
 {
-	return entry->d_name[0] != '.' && !strstr(entry->d_name, ".tmp") &&
-	       strcmp(entry->d_name, POINT_SUMMARY) != 0;
+	return entry->d_name[0] != '.' &&
+	       strncmp(entry->d_name, POINT_SUMMARY, strlen(POINT_SUMMARY)) != 0;
 }
 
 static void put_files(struct json *json, const struct point *point)
