@@ -62,8 +62,8 @@ static const struct option_group groups[] = { { own, 0 },
 
 static const struct example examples[] = {
 	{ "moescope bench", "The embedded model, on any machine." },
-	{ "moescope bench --batch-size 4 --max-tokens 200 --repeats 5 --profile-mode trace",
-	  "Larger, five times, under the profiler." },
+	{ "moescope bench --batch-size 4 --repeats 5 --profile-mode trace",
+	  "Four texts at once, five times, under the profiler." },
 	{ "moescope bench --config my_experiment.yaml --seed 7",
 	  "Parameters from a file, and one from here." },
 	{ "moescope bench --engine command --command './generate --batch {batch_size}'",

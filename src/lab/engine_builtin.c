@@ -29,6 +29,8 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 		return err_set(err, -EINVAL,
 			       "engine builtin generates up to %d tokens of up to %d sequences.",
 			       INT32_MAX, 1 << 20);
+	if (e->task == TASK_TRAINING && (double)e->steps * (double)e->repeats > 1e9)
+		return err_set(err, -EINVAL, "steps times repeats is more than a billion.");
 	if (e->tensor_parallel_size != 1)
 		return err_set(err, -EINVAL,
 			       "engine builtin runs on the CPU; tensor_parallel_size must be 1.");
@@ -39,6 +41,7 @@ static int driver(const struct experiment *e, const struct lab_tools *tools, con
 		  struct argv *argv, struct err *err)
 {
 	const char *path = checkpoint(e);
+	int64_t steps = e->steps * e->repeats + e->warmup;
 	int r = argv_add(argv, "%s", tools->tinymoe);
 
 	r |= argv_add(argv, "--requests");
@@ -51,7 +54,7 @@ static int driver(const struct experiment *e, const struct lab_tools *tools, con
 		r |= argv_add(argv, "--threads") | argv_add(argv, "%lld", (long long)e->threads);
 	r |= argv_add(argv, "--steps");
 	if (e->task == TASK_TRAINING) {
-		r |= argv_add(argv, "%lld", (long long)(e->steps * e->repeats + e->warmup));
+		r |= argv_add(argv, "%lld", (long long)steps);
 		r |= argv_add(argv, "--batch") | argv_add(argv, "%lld", (long long)e->batch_size);
 	} else {
 		r |= argv_add(argv, "0");

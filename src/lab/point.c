@@ -103,6 +103,21 @@ static void default_name(const struct experiment *e, char *out, size_t size)
 		 parameter_find("profile_mode")->choices[e->profile_mode], stamp);
 }
 
+static int set_place(struct point *point, const char *parent, const char *name, const char *number,
+		     struct err *err)
+{
+	char *full = NULL, *directory = NULL;
+
+	if (asprintf(&full, "%s%s", name, number) < 0 ||
+	    asprintf(&directory, "%s/%s", parent, full) < 0)
+		return err_set(err, -ENOMEM, "no memory.");
+	free(point->name);
+	free(point->directory);
+	point->name = full;
+	point->directory = directory;
+	return 0;
+}
+
 /* Made anew, with a number when two begin in one second. */
 static int make_named(struct point *point, const char *parent, struct err *err)
 {
@@ -110,18 +125,17 @@ static int make_named(struct point *point, const char *parent, struct err *err)
 
 	default_name(point->experiment, name, sizeof(name) - 16);
 	for (int i = 1; i < 10000; i++) {
-		if (asprintf(&point->name, i > 1 ? "%s_%d" : "%s", name, i) < 0)
-			return err_set(err, -ENOMEM, "no memory.");
-		if (asprintf(&point->directory, "%s/%s", parent, point->name) < 0)
-			return err_set(err, -ENOMEM, "no memory.");
+		char number[16] = "";
+
+		if (i > 1)
+			snprintf(number, sizeof(number), "_%d", i);
+		if (set_place(point, parent, name, number, err) < 0)
+			return -ENOMEM;
 		if (mkdir(point->directory, 0777) == 0)
 			return 0;
 		if (errno != EEXIST)
 			return err_sys(err, -errno, "cannot make the directory '%s'",
 				       point->directory);
-		free(point->name);
-		free(point->directory);
-		point->name = point->directory = NULL;
 	}
 	return err_set(err, -EEXIST, "'%s/%s' exists, with every number.", parent, name);
 }
@@ -132,9 +146,8 @@ static int take_named(struct point *point, const char *parent, bool replace, str
 	char *summary;
 	int r = 0;
 
-	point->name = strdup(point->experiment->experiment_name);
-	if (!point->name || asprintf(&point->directory, "%s/%s", parent, point->name) < 0)
-		return err_set(err, -ENOMEM, "no memory.");
+	if (set_place(point, parent, point->experiment->experiment_name, "", err) < 0)
+		return -ENOMEM;
 	if (mkdir(point->directory, 0777) < 0 && errno != EEXIST)
 		return err_sys(err, -errno, "cannot make the directory '%s'", point->directory);
 	summary = point_path(point, POINT_SUMMARY);

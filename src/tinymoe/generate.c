@@ -121,7 +121,8 @@ static int batch_init(struct batch *batch, const struct model *model,
 			return 0;
 	}
 	batch_release(batch);
-	return failure_set(failure, ENOMEM, "there is not enough memory to generate");
+	failure_set(failure, ENOMEM, "there is not enough memory to generate");
+	return -ENOMEM;
 }
 
 static void sequence_begin(struct batch *batch, size_t index)
