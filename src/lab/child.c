@@ -23,6 +23,7 @@
 #include "base/clock.h"
 
 static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP };
+enum { GUARD_GRACE_S = 5 };
 enum { N_STOP = sizeof(stop_signals) / sizeof(*stop_signals) };
 
 static volatile bool *stop_flag;
@@ -110,8 +111,7 @@ static uint64_t count_oom_kills(void)
 }
 
 /* The child: becomes the program or tells why not. */
-static void become(char *const *argv, const struct texts *environment, int log_fd, int report_fd,
-		   pid_t parent)
+static void become(char *const *argv, const struct texts *environment, int log_fd, int report_fd)
 {
 	int null_fd = open("/dev/null", O_RDONLY);
 	struct sigaction normal = { .sa_handler = SIG_DFL };
@@ -119,10 +119,8 @@ static void become(char *const *argv, const struct texts *environment, int log_f
 	int code;
 
 	setpgid(0, 0);
-	/* Should moescope be killed, the program goes too. */
+	/* Until the guard is there. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent)
-		_exit(127);
 	for (int i = 0; i < N_STOP; i++)
 		sigaction(stop_signals[i], stop_flag ? &given[i] : &normal, NULL);
 	sigaction(SIGPIPE, &normal, NULL);
@@ -141,11 +139,66 @@ failed:
 	_exit(127);
 }
 
+/* The guard: waits for a byte, which is the regular end, or for the end of the pipe, which is ours. */
+static void keep_guard(pid_t group, int fd)
+{
+	char byte;
+	ssize_t n;
+
+	setpgid(0, 0);
+	for (int i = 0; i < N_STOP; i++)
+		signal(stop_signals[i], SIG_IGN);
+	/* No pipe or file stays open because of it. */
+	for (int other = 0; other < 1024; other++)
+		if (other != fd)
+			close(other);
+	do
+		n = read(fd, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	if (n == 0) {
+		kill(-group, SIGTERM);
+		sleep(GUARD_GRACE_S);
+		kill(-group, SIGKILL);
+	}
+	_exit(0);
+}
+
+static void post_guard(struct child *child)
+{
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	child->guard = fork();
+	if (child->guard == 0) {
+		close(fds[1]);
+		keep_guard(child->pid, fds[0]);
+	}
+	close(fds[0]);
+	if (child->guard < 0) {
+		child->guard = 0;
+		close(fds[1]);
+		return;
+	}
+	child->guard_fd = fds[1];
+}
+
+static void relieve_guard(struct child *child)
+{
+	if (child->guard <= 0)
+		return;
+	(void)!write(child->guard_fd, "", 1);
+	close(child->guard_fd);
+	while (waitpid(child->guard, NULL, 0) < 0 && errno == EINTR)
+		;
+	child->guard = 0;
+}
+
 int child_start(struct child *child, char *const *argv, const struct texts *environment, int log_fd,
 		struct err *err)
 {
 	int report[2], code = 0;
-	pid_t parent = getpid(), pid;
+	pid_t pid;
 	ssize_t n;
 
 	*child = (struct child){ .oom_kills = count_oom_kills() };
@@ -155,7 +208,7 @@ int child_start(struct child *child, char *const *argv, const struct texts *envi
 		return err_sys(err, -errno, "cannot start '%s'", argv[0]);
 	pid = fork();
 	if (pid == 0)
-		become(argv, environment, log_fd, report[1], parent);
+		become(argv, environment, log_fd, report[1]);
 	code = pid < 0 ? errno : 0;
 	close(report[1]);
 	if (pid > 0) {
@@ -174,6 +227,7 @@ int child_start(struct child *child, char *const *argv, const struct texts *envi
 	if (code)
 		return err_sys(err, -code, "cannot start '%s'", argv[0]);
 	child->pid = pid;
+	post_guard(child);
 	return 0;
 }
 
@@ -238,6 +292,7 @@ void child_end(struct child *child, const int *signals, double grace_s)
 	/* The rest of the group, too: it would disturb the next experiment. */
 	kill(-child->pid, SIGKILL);
 	child_wait(child, 0, NULL);
+	relieve_guard(child);
 }
 
 void child_verdict(const struct child *child, char *out, size_t size)

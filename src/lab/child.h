@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program of an experiment: in a process group of its own, with its output in the log, ended by a
- * time limit or by whoever stops the experiment. It does not outlive moescope. One at a time.
+ * time limit or by whoever stops the experiment. Its group does not outlive moescope: a guard ends it,
+ * also when moescope is killed.
  */
 #ifndef LAB_CHILD_H
 #define LAB_CHILD_H
@@ -18,6 +19,8 @@ enum child_event { CHILD_ENDED, CHILD_TIMEOUT, CHILD_STOPPED };
 
 struct child {
 	pid_t pid; /* also of its group; 0: none was started */
+	pid_t guard; /* ends the group when we are gone; 0: none */
+	int guard_fd;
 	bool ended;
 	int status;		 /* wait status, once ended */
 	uint64_t peak_rss_bytes; /* of the largest of its processes that were waited for */

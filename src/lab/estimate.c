@@ -286,6 +286,7 @@ static int describe_builtin(const struct experiment *e, const struct lab_tools *
 		r = child_start(&child, argv.v, &e->environment, fd, err);
 	if (r == 0) {
 		child_wait(&child, 0, NULL);
+		child_end(&child, (const int[]){ 0 }, 0);
 		if (child.status)
 			r = err_set(err, -EINVAL, "tinymoe refuses this configuration.");
 	}

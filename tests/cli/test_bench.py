@@ -232,31 +232,54 @@ def a_missing_model_is_a_failure():
         check("/nowhere/model" in file.read())
 
 
-@test
-def interrupted_ends_the_program():
+def gone(pid):
+    """Waits for the end of a process that is not our child."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([fd], [], [], 60)[0])
+    finally:
+        os.close(fd)
+
+
+def stopped(sig):
+    """A signal to a bench whose program has begun; its status, and the program's processes."""
     os.mkfifo("ready")
     ready = os.open("ready", os.O_RDWR)
     with subprocess.Popen([MOESCOPE, "bench", "--experiment-name", "a", "--engine", "command",
-                           "--command", "echo $$ > ready; sleep 600 & wait"], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           "--command", "sleep 600 & echo $$ $! > ready; wait"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           env=environment()) as process:
         try:
             check(select.select([ready], [], [], 60)[0], "the program does not begin")
-            pid = int(os.read(ready, 100))
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            pids = [int(word) for word in os.read(ready, 100).split()]
+            process.send_signal(sig)
+            process.wait(timeout=60)
         finally:
             process.kill()
             os.close(ready)
-    equal(process.returncode, 1)
+    return process.returncode, pids
+
+
+@test
+def killed_leaves_no_program():
+    _, pids = stopped(signal.SIGKILL)
+    for pid in pids:
+        check(gone(pid), "the program lives on")
+    check(not os.path.exists("results/a/summary.json"), "not complete")
+
+
+@test
+def interrupted_ends_the_program():
+    status, pids = stopped(signal.SIGTERM)
+    equal(status, 1)
     with open("results/a/summary.json", encoding="utf-8") as file:
         summary = json.load(file)
     equal((summary["status"], summary["error"]), ("failed", "interrupted."))
-    try:
-        os.kill(pid, 0)
-        check(False, "the program lives on")
-    except ProcessLookupError:
-        pass
+    for pid in pids:
+        check(gone(pid), "the program lives on")
 
 
 @test
