@@ -283,6 +283,33 @@ def interrupted_ends_the_program():
 
 
 @test
+def a_server_that_runs_is_loaded():
+    with subprocess.Popen([sys.executable, ROOT / "tests/lab/mock_server.py", "--until-eof",
+                           "--ttft-ms", "5", "--gap-ms", "1", "--truth", "truth.jsonl"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            port = server.stdout.readline().split()[1]
+            words = ("--engine", "openai", "--url", f"http://127.0.0.1:{port}", "--requests", 6,
+                     "--concurrency", 2, "--max-tokens", 4, "--repeats", 2)
+            summary = bench(*words, "--api-key", "$KEY", env=environment(KEY="k-1"))
+            unset = bench(*words, "--api-key", "$KEY", status=1, name="b")
+            check("KEY" in unset["error"] and "not set" in unset["error"], unset["error"])
+            late = bench(*words[:4], "--requests", 100000, "--time-limit-s", 1, status=1, name="c")
+            equal(late["status"], "timeout")
+            check(late["metrics"]["requests_ok"] < 100000)
+        finally:
+            server.stdin.close()
+            server.wait(timeout=60)
+    metrics = summary["metrics"]
+    equal((metrics["requests"], metrics["requests_ok"], metrics["output_tokens"]), (12, 12, 48))
+    equal(metrics["serving"]["vllm"]["requests_by_end"]["ok"], 12)
+    with open("truth.jsonl", encoding="utf-8") as file:
+        told = [json.loads(line) for line in file]
+    # One request of the first experiment was its warm-up.
+    equal(sum(r["output_tokens"] for r in told[:13]), 13 * 4)
+
+
+@test
 def results_are_not_replaced_by_accident():
     bench("--max-tokens", 2)
     one_sentence(moescope("bench", "--experiment-name", "a", "--max-tokens", 3), 1,
