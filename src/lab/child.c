@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -111,16 +110,22 @@ static uint64_t count_oom_kills(void)
 }
 
 /* The child: becomes the program or tells why not. */
-static void become(char *const *argv, const struct texts *environment, int log_fd, int report_fd)
+static void become(char *const *argv, const struct texts *environment, int log_fd, int go_fd,
+		   int report_fd)
 {
-	int null_fd = open("/dev/null", O_RDONLY);
+	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct sigaction normal = { .sa_handler = SIG_DFL };
 	sigset_t none;
+	ssize_t n;
+	char go;
 	int code;
 
 	setpgid(0, 0);
-	/* Until the guard is there. */
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	do
+		n = read(go_fd, &go, 1);
+	while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(127); /* moescope is gone */
 	for (int i = 0; i < N_STOP; i++)
 		sigaction(stop_signals[i], stop_flag ? &given[i] : &normal, NULL);
 	sigaction(SIGPIPE, &normal, NULL);
@@ -194,41 +199,70 @@ static void relieve_guard(struct child *child)
 	child->guard = 0;
 }
 
+/* Waits until the child has become the program; its errno when it could not. */
+static int exec_error(int report_fd)
+{
+	int code = 0;
+	ssize_t n;
+
+	do
+		n = read(report_fd, &code, sizeof(code));
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(code) ? code : 0;
+}
+
+/* The guard is there before the program begins, so that it cannot be missed. */
+static int let_go(struct child *child, int go_fd, int report_fd)
+{
+	int code;
+
+	/* Here as well as there: whoever comes first, the group is there when we go on. */
+	setpgid(child->pid, child->pid);
+	post_guard(child);
+	(void)!write(go_fd, "", 1);
+	close(go_fd);
+	code = exec_error(report_fd);
+	if (!code)
+		return 0;
+	while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	relieve_guard(child);
+	child->pid = 0;
+	return -code;
+}
+
 int child_start(struct child *child, char *const *argv, const struct texts *environment, int log_fd,
 		struct err *err)
 {
-	int report[2], code = 0;
-	pid_t pid;
-	ssize_t n;
+	int go[2], report[2], r;
 
 	*child = (struct child){ .oom_kills = count_oom_kills() };
 	/* An inherited "ignore" would make the kernel throw away the program's exit status. */
 	signal(SIGCHLD, SIG_DFL);
-	if (pipe2(report, O_CLOEXEC) < 0)
+	if (pipe2(go, O_CLOEXEC) < 0)
 		return err_sys(err, -errno, "cannot start '%s'", argv[0]);
-	pid = fork();
-	if (pid == 0)
-		become(argv, environment, log_fd, report[1]);
-	code = pid < 0 ? errno : 0;
+	if (pipe2(report, O_CLOEXEC) < 0) {
+		r = -errno;
+		close(go[0]);
+		close(go[1]);
+		return err_sys(err, r, "cannot start '%s'", argv[0]);
+	}
+	child->pid = fork();
+	if (child->pid == 0) {
+		close(go[1]);
+		become(argv, environment, log_fd, go[0], report[1]);
+	}
+	close(go[0]);
 	close(report[1]);
-	if (pid > 0) {
-		/* Here as well: whoever comes first, the group is there when we go on. */
-		setpgid(pid, pid);
-		do
-			n = read(report[0], &code, sizeof(code));
-		while (n < 0 && errno == EINTR);
-		if (n != (ssize_t)sizeof(code))
-			code = 0;
-		if (code)
-			while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-				;
+	if (child->pid < 0) {
+		r = -errno;
+		child->pid = 0;
+		close(go[1]);
+	} else {
+		r = let_go(child, go[1], report[0]);
 	}
 	close(report[0]);
-	if (code)
-		return err_sys(err, -code, "cannot start '%s'", argv[0]);
-	child->pid = pid;
-	post_guard(child);
-	return 0;
+	return r < 0 ? err_sys(err, r, "cannot start '%s'", argv[0]) : 0;
 }
 
 bool child_alive(struct child *child)

@@ -18,7 +18,7 @@
 enum child_event { CHILD_ENDED, CHILD_TIMEOUT, CHILD_STOPPED };
 
 struct child {
-	pid_t pid; /* also of its group; 0: none was started */
+	pid_t pid;   /* also of its group; 0: none was started */
 	pid_t guard; /* ends the group when we are gone; 0: none */
 	int guard_fd;
 	bool ended;

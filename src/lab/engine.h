@@ -24,6 +24,8 @@ struct argv {
 	size_t n, capacity;
 };
 int argv_add(struct argv *argv, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Several words as they are; NULL ends them. */
+int argv_add_all(struct argv *argv, ...) __attribute__((sentinel));
 void argv_release(struct argv *argv);
 
 struct engine {

@@ -37,38 +37,59 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 	return 0;
 }
 
+static int add_number(struct argv *argv, const char *option, int64_t value)
+{
+	int r = argv_add(argv, "--%s", option);
+
+	return r < 0 ? r : argv_add(argv, "%lld", (long long)value);
+}
+
+static int add_training(const struct experiment *e, struct argv *argv)
+{
+	int r = add_number(argv, "steps", e->steps * e->repeats + e->warmup);
+
+	return r < 0 ? r : add_number(argv, "batch", e->batch_size);
+}
+
+static int add_generation(const struct experiment *e, struct argv *argv)
+{
+	const struct {
+		const char *option;
+		int64_t value;
+	} numbers[] = { { "steps", 0 },
+			{ "generate", e->max_tokens },
+			{ "sequences", e->batch_size },
+			{ "repeats", e->repeats } };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < sizeof(numbers) / sizeof(*numbers); i++)
+		r = add_number(argv, numbers[i].option, numbers[i].value);
+	if (r == 0)
+		r = argv_add(argv, "--temperature=%.17g", e->temperature);
+	return r < 0 ? r : argv_add_all(argv, "--prompt", e->prompt ? e->prompt : "", NULL);
+}
+
 static int driver(const struct experiment *e, const struct lab_tools *tools, const char *directory,
 		  struct argv *argv, struct err *err)
 {
 	const char *path = checkpoint(e);
-	int64_t steps = e->steps * e->repeats + e->warmup;
-	int r = argv_add(argv, "%s", tools->tinymoe);
+	int r = argv_add_all(argv, tools->tinymoe, "--requests", NULL);
 
-	r |= argv_add(argv, "--requests");
-	r |= argv_add(argv, "%s/requests.jsonl", directory);
-	r |= argv_add(argv, "--seed") | argv_add(argv, "%lld", (long long)e->seed);
-	r |= argv_add(argv, "--warmup") | argv_add(argv, "%lld", (long long)e->warmup);
-	if (path && strcmp(path, "tinymoe") != 0)
-		r |= argv_add(argv, "--load") | argv_add(argv, "%s", path);
-	if (e->threads)
-		r |= argv_add(argv, "--threads") | argv_add(argv, "%lld", (long long)e->threads);
-	r |= argv_add(argv, "--steps");
-	if (e->task == TASK_TRAINING) {
-		r |= argv_add(argv, "%lld", (long long)steps);
-		r |= argv_add(argv, "--batch") | argv_add(argv, "%lld", (long long)e->batch_size);
-	} else {
-		r |= argv_add(argv, "0");
-		r |= argv_add(argv, "--generate") |
-		     argv_add(argv, "%lld", (long long)e->max_tokens);
-		r |= argv_add(argv, "--sequences") |
-		     argv_add(argv, "%lld", (long long)e->batch_size);
-		r |= argv_add(argv, "--repeats") | argv_add(argv, "%lld", (long long)e->repeats);
-		r |= argv_add(argv, "--temperature") | argv_add(argv, "%.17g", e->temperature);
-		r |= argv_add(argv, "--prompt") | argv_add(argv, "%s", e->prompt ? e->prompt : "");
-	}
-	for (size_t i = 0; i < e->server_args.n; i++)
-		r |= argv_add(argv, "%s", e->server_args.v[i]);
-	return r ? err_set(err, -ENOMEM, "no memory.") : 0;
+	if (r == 0)
+		r = argv_add(argv, "%s/requests.jsonl", directory);
+	if (r == 0)
+		r = add_number(argv, "seed", e->seed);
+	if (r == 0)
+		r = add_number(argv, "warmup", e->warmup);
+	if (r == 0 && path && strcmp(path, "tinymoe") != 0)
+		r = argv_add_all(argv, "--load", path, NULL);
+	if (r == 0 && e->threads)
+		r = add_number(argv, "threads", e->threads);
+	if (r == 0)
+		r = e->task == TASK_TRAINING ? add_training(e, argv) : add_generation(e, argv);
+	for (size_t i = 0; r == 0 && i < e->server_args.n; i++)
+		r = argv_add(argv, "%s", e->server_args.v[i]);
+	return r < 0 ? err_set(err, r, "no memory.") : 0;
 }
 
 const struct engine engine_builtin = {

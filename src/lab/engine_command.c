@@ -129,7 +129,7 @@ static int driver(const struct experiment *e, const struct lab_tools *tools, con
 	(void)directory;
 	if (r < 0)
 		return r;
-	r = argv_add(argv, "/bin/sh") | argv_add(argv, "-c") | argv_add(argv, "%s", line);
+	r = argv_add_all(argv, "/bin/sh", "-c", line, NULL);
 	free(line);
 	return r ? err_set(err, -ENOMEM, "no memory.") : 0;
 }

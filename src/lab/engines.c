@@ -47,6 +47,19 @@ int argv_add(struct argv *argv, const char *format, ...)
 	return 0;
 }
 
+int argv_add_all(struct argv *argv, ...)
+{
+	const char *word;
+	va_list args;
+	int r = 0;
+
+	va_start(args, argv);
+	while (r == 0 && (word = va_arg(args, const char *)))
+		r = argv_add(argv, "%s", word);
+	va_end(args);
+	return r;
+}
+
 void argv_release(struct argv *argv)
 {
 	for (size_t i = 0; i < argv->n; i++)

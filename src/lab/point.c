@@ -285,9 +285,8 @@ static int add_trace_options(struct point *point, struct argv *argv)
 
 static int add_profiler(struct point *point, struct argv *argv)
 {
-	int r = argv_add(argv, "%s", point->tools->moescope);
+	int r = argv_add_all(argv, point->tools->moescope, "run", "--quiet", "-o", NULL);
 
-	r |= argv_add(argv, "run") | argv_add(argv, "--quiet") | argv_add(argv, "-o");
 	r |= argv_add(argv, "%s/" POINT_TRACE, point->directory);
 	r |= add_trace_options(point, argv);
 	r |= argv_add(argv, "--");
@@ -304,9 +303,9 @@ static int add_environment(struct point *point, struct texts *ret)
 	     *config = point_path(point, POINT_CONFIG);
 	int r = requests && config ? 0 : -ENOMEM;
 
-	if (r == 0)
-		r = texts_add(ret, DRIVER_REQUESTS) | texts_add(ret, requests) |
-		    texts_add(ret, DRIVER_CONFIG) | texts_add(ret, config);
+	if (r == 0 && (texts_add(ret, DRIVER_REQUESTS) < 0 || texts_add(ret, requests) < 0 ||
+		       texts_add(ret, DRIVER_CONFIG) < 0 || texts_add(ret, config) < 0))
+		r = -ENOMEM;
 	for (size_t i = 0; r == 0 && i < given->n; i++)
 		r = texts_add(ret, given->v[i]);
 	free(requests);

@@ -86,10 +86,11 @@ static void export_sqlite(struct point *point, const char *trace)
 	struct texts none = { NULL, 0 };
 	struct child child = { .pid = 0 };
 	struct err err = { "" };
-	int r = argv_add(&argv, "%s", point->tools->moescope) | argv_add(&argv, "export") |
-		argv_add(&argv, "%s", trace) | argv_add(&argv, "--to") | argv_add(&argv, "sqlite") |
-		argv_add(&argv, "-o") | argv_add(&argv, "%s/trace.sqlite", point->directory);
+	int r = argv_add_all(&argv, point->tools->moescope, "export", trace, "--to", "sqlite", "-o",
+			     NULL);
 
+	if (r == 0)
+		r = argv_add(&argv, "%s/trace.sqlite", point->directory);
 	if (r == 0 && child_start(&child, argv.v, &none, point->log_fd, &err) == 0) {
 		child_wait(&child, 0, point->stop);
 		child_end(&child, politely, 1);

@@ -30,7 +30,7 @@ static int server(const struct experiment *e, const struct lab_tools *tools, int
 	(void)tools;
 	(void)err;
 	snprintf(text, sizeof(text), line, port);
-	return argv_add(argv, "/bin/sh") | argv_add(argv, "-c") | argv_add(argv, "%s", text);
+	return argv_add_all(argv, "/bin/sh", "-c", text, NULL);
 }
 
 static const struct engine engine = {
