@@ -10,7 +10,7 @@ root=$(cd "$here/../.." && pwd)
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "$0: no clang; install it or set CLANG" >&2; exit 1; }
 mkdir -p "$1/objects"
-flags="-std=gnu11 -D_GNU_SOURCE -DHAVE_ISAL -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
+flags="-std=gnu11 -D_GNU_SOURCE -DHAVE_ISAL -DHAVE_YAML -O1 -g -fno-omit-frame-pointer -I$root/src -I$root/include -I$here
 	-Wall -Wextra -Wshadow -Wno-missing-field-initializers
 	-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 # The probe as it is built: with GPU collection where the CUDA headers are.
@@ -30,7 +30,9 @@ fi
 without="$without|ingest/(gunzip|nsight)_off"
 objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
-	"$root"/src/probe/*.c "$root"/src/ingest/*.c "$here/load_all.c" ${text:+"$text"}; do
+	"$root"/src/probe/*.c "$root"/src/ingest/*.c \
+	"$root"/src/lab/experiment*.c "$root"/src/lab/estimate.c \
+	"$here/load_all.c" ${text:+"$text"}; do
 	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
 	fi
@@ -49,5 +51,5 @@ ar rcs "$1/objects.a" $objects
 while read -r target; do
 	# shellcheck disable=SC2086
 	"$clang" $flags -fsanitize=fuzzer "$here/fuzz_$target.c" "$1/objects.a" \
-		-o "$1/fuzz_$target" -lzstd -lz -lisal -lsqlite3 -lpthread -lm
+		-o "$1/fuzz_$target" -lzstd -lz -lisal -lsqlite3 -lyaml -lpthread -lm
 done < "$here/targets"
