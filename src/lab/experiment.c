@@ -98,7 +98,7 @@ const struct parameter parameters[] = {
 	TEXT(api_key, PART_LOAD, NULL, "its key; $NAME: the value of that variable, which no file shows"),
 	CHOICE(endpoint, PART_LOAD, "chat", endpoints, NULL, "the API to ask"),
 	INT(requests, PART_LOAD, "100", 1, 1e9, "requests to send"),
-	INT(concurrency, PART_LOAD, "1", 1, 1e6, "requests under way at once; the most there are, when they arrive by a clock"),
+	INT(concurrency, PART_LOAD, "0", 0, 1e6, "requests under way at once; 0: one, or no limit when they arrive by a clock"),
 	CHOICE(arrival, PART_LOAD, "closed", arrivals, NULL, "when requests are sent; closed: the next when one ends"),
 	NUMBER(request_rate, PART_LOAD, "0", 0, 1e9, "requests per second of constant, poisson and gamma"),
 	NUMBER(burstiness, PART_LOAD, "1", 1e-6, 1e6, "shape of gamma; 1 is poisson, below it bursts"),

@@ -460,20 +460,19 @@ static void release(struct load *load)
 	buf_release(&load->ready.out);
 }
 
-/* With arrivals by a clock only a concurrency that somebody gave is a limit: that of the default
- * would make every load a sequence. */
+/* Without a concurrency it is one request at a time, or as many as arrive by a clock. */
 static int run_parts(struct load *load)
 {
 	const struct experiment *e = load->experiment;
-	bool limited = !load->arrivals.due_ns || experiment_given(e, parameter_find("concurrency"));
 	int r = 0;
 
-	load->most_under_way = (size_t)e->concurrency;
+	load->most_under_way = e->concurrency ? (size_t)e->concurrency : 1;
 	if (e->warmup > 0)
 		r = run_part(load, true, (size_t)e->warmup, NULL);
 	if (r < 0)
 		return r;
-	load->most_under_way = limited ? (size_t)e->concurrency : 0;
+	if (load->arrivals.due_ns)
+		load->most_under_way = (size_t)e->concurrency;
 	load->watch_saturation = e->stop_over_saturated && load->arrivals.due_ns;
 	r = run_part(load, false, load->arrivals.n, load->arrivals.due_ns);
 	load->requests.start_ns = load->start_ns;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/format.h"
 #include "base/utf8.h"
 #include "lab/child.h"
 #include "lab/results.h"
@@ -482,6 +483,10 @@ static void execute(struct point *point)
 
 	if (estimate_model(e, point->tools, &point->estimate, &err) < 0)
 		point->unestimated = err;
+	else
+		point_log(point, "estimated memory: %s for %s parameters",
+			  format_bytes(point->estimate.total_bytes).text,
+			  format_count(point->estimate.parameters).text);
 	err.message[0] = '\0';
 	if (e->task == TASK_TRAINING && !point->engine->trains) {
 		point_fail(point, POINT_FAILED, "engine %s does not train; use builtin or command.",

@@ -309,6 +309,54 @@ def a_server_that_runs_is_loaded():
     equal(sum(r["output_tokens"] for r in told[:13]), 13 * 4)
 
 
+def most_at_once(name):
+    events = sorted([(r["sent_ns"], 1) for r in requests(name)] +
+                    [(r["end_ns"], -1) for r in requests(name)])
+    most = now = 0
+    for _, change in events:
+        now += change
+        most = max(most, now)
+    return most
+
+
+@test
+def arrivals_by_a_clock_have_no_limit_by_default():
+    with subprocess.Popen([sys.executable, ROOT / "tests/lab/mock_server.py", "--until-eof",
+                           "--ttft-ms", "300"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as server:
+        try:
+            url = f"http://127.0.0.1:{server.stdout.readline().split()[1]}"
+            bench("--engine", "openai", "--url", url, "--requests", 8, "--max-tokens", 2,
+                  "--arrival", "constant", "--request-rate", 100)
+            check(most_at_once("a") > 2, most_at_once("a"))
+            # Nor does the effective configuration make one of it.
+            bench("--config", "results/a/config.yaml", name="b")
+            check(most_at_once("b") > 2, most_at_once("b"))
+            bench("--config", "results/a/config.yaml", "--concurrency", 2, name="c")
+            equal(most_at_once("c"), 2)
+            bench("--config", "results/a/config.yaml", "--arrival", "closed", name="d")
+            equal(most_at_once("d"), 1)
+        finally:
+            server.stdin.close()
+            server.wait(timeout=60)
+
+
+@test
+def a_model_in_a_folder_is_estimated():
+    os.mkdir("Llama-3-8B")
+    with open("Llama-3-8B/config.json", "w", encoding="utf-8") as file:
+        json.dump({"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+                   "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+                   "intermediate_size": 14336, "torch_dtype": "bfloat16"}, file)
+    memory = command("true", "--model-path", "Llama-3-8B/")["metrics"]["memory"]
+    equal(memory["parameters"], 8030261248)
+    check(memory["estimated_bytes"] > 2 * 8030261248)
+    os.unlink("Llama-3-8B/config.json")
+    memory = command("true", "--model-path", "Llama-3-8B", name="b")["metrics"]["memory"]
+    equal(memory["estimated_bytes"], None)
+    check("config.json" in memory["estimated_bytes_reason"], memory)
+
+
 @test
 def results_are_not_replaced_by_accident():
     bench("--max-tokens", 2)
