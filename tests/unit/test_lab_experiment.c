@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "failing_alloc.h"
 #include "lab/experiment.h"
 
 struct fixture {
@@ -334,12 +335,71 @@ static void test_no_yaml(void **state)
 }
 #endif
 
+/* Everything once, and the file read back where this build does that. */
+static int use_once(struct fixture *f)
+{
+	struct experiment e, copy;
+	char *text;
+	int r = experiment_init(&e);
+
+	if (r < 0)
+		return r;
+	r = experiment_set(&e, "server_args", "a 'b c' d", &f->err);
+	if (r == 0)
+		r = experiment_set(&e, "environment", "A=1 B=2", &f->err);
+	if (r == 0)
+		r = experiment_append(&e, parameter_find("environment"), "A", "3");
+	if (r == 0)
+		r = experiment_complete(&e);
+	if (r == 0)
+		r = experiment_copy(&copy, &e);
+	if (r == 0) {
+		text = experiment_get(&copy, parameter_find("environment"));
+		r = text ? 0 : -ENOMEM;
+		if (text)
+			assert_string_equal(text, "A=3 B=2");
+		free(text);
+		if (r == 0)
+			r = experiment_save(&copy, f->path, &f->err);
+#ifdef HAVE_YAML
+		if (r == 0)
+			r = experiment_load(&copy, f->path, &f->err);
+#endif
+		if (r == 0)
+			assert_string_equal(texts_value(&copy.environment, "A"), "3");
+		experiment_release(&copy);
+	}
+	experiment_release(&e);
+	return r;
+}
+
+/* A failure or the right values, whichever allocation fails; the sanitizers see what stays behind. */
+static void test_no_memory(void **state)
+{
+	long n = 0;
+
+	for (; n < 100000; n++) {
+		int r;
+
+		countdown = n;
+		r = use_once(*state);
+		if (countdown >= 0) {
+			countdown = -1;
+			assert_int_equal(r, 0);
+			break;
+		}
+	}
+	countdown = -1;
+	assert_true(n > 100 && n < 100000);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(test_defaults),   TEST(test_table),	   TEST(test_set),
-		TEST(test_words),      TEST(test_model_name),	   TEST(test_fits),
+		TEST(test_no_memory),  TEST(test_words),	   TEST(test_model_name),
+		TEST(test_fits),
 #ifdef HAVE_YAML
 		TEST(test_round_trip), TEST(test_round_trip_none), TEST(test_guide),
 		TEST(test_bad_files),
