@@ -85,7 +85,11 @@ static void put_name(char *out, size_t size, const char *name)
 	size_t n = 0;
 
 	for (; *name && n + 1 < size; name++)
-		out[n++] = *name > ' ' && !strchr("/\\:*?\"<>|'", *name) ? *name : '_';
+		out[n++] = (unsigned char)*name > ' ' && !strchr("/\\:*?\"<>|'", *name) ? *name
+											: '_';
+	/* Not within a character. */
+	while (n && (*name & 0xC0) == 0x80)
+		name = &out[--n];
 	out[n] = '\0';
 	if (out[0] == '.')
 		out[0] = '_';

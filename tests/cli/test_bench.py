@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -375,6 +376,12 @@ def names_are_made_of_model_mode_and_time():
     (name,) = os.listdir("x/y")
     check(re.fullmatch(r"org_My_Model_inference_only_\d{8}_\d{6}", name), name)
     check(name in r.out and "tokens/s" in r.out and "TTFT" in r.out, r.out)
+    for model, wanted in (("模型", "模型"), ("a" + "é" * 90, "a" + "é" * 63), ("..", "_.")):
+        r = moescope("bench", "--max-tokens", 2, "--model-name", model, "--output-dir", "z")
+        equal(r.status, 0, r)
+        (name,) = os.listdir("z")
+        check(name.startswith(wanted + "_inference_only_"), name)
+        shutil.rmtree("z")
 
 
 @test
