@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+
 /* O_NONBLOCK: opening a FIFO would otherwise wait for its writer. Regular files ignore it. */
 #define FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
@@ -66,4 +68,35 @@ FILE *input_stream(const char *path, struct err *err)
 		errno = ENOMEM;
 	}
 	return file;
+}
+
+int input_text(const char *path, size_t max, char **ret_text, size_t *ret_length, struct err *err)
+{
+	struct buf text = { 0 };
+	int fd = input_open(path, err), r = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return fd;
+	do {
+		void *to = buf_reserve(&text, 4096);
+
+		n = to ? read(fd, to, 4096) : 0;
+		if (!to)
+			r = -ENOMEM;
+		else if (n < 0)
+			r = -errno;
+		else if (text.size + (size_t)n > max)
+			r = -EFBIG;
+		else
+			text.size += (size_t)n;
+	} while (r == 0 && n > 0);
+	close(fd);
+	if (r < 0) {
+		buf_release(&text);
+		return err_sys(err, r, "%s: cannot read", path);
+	}
+	*ret_text = text.data;
+	*ret_length = text.size;
+	return 0;
 }

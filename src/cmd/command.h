@@ -113,6 +113,7 @@ extern const struct command cmd_counters;
 extern const struct command cmd_memory;
 extern const struct command cmd_efficiency;
 extern const struct command cmd_compare;
+extern const struct command cmd_summary;
 extern const struct command cmd_plot;
 extern const struct command cmd_import;
 extern const struct command cmd_export;

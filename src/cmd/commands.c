@@ -26,6 +26,7 @@ const struct command *const commands[] = {
 	&cmd_memory,
 	&cmd_efficiency,
 	&cmd_compare,
+	&cmd_summary,
 	&cmd_plot,
 	&cmd_import,
 	&cmd_export,

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "present/plot.h"
+#include "present/plot_lines.h"
 
 const struct plot plots[] = { { NULL, NULL } };
 const uint64_t plot_want_kinds = 0;
@@ -36,6 +37,15 @@ int plot_draw(const char *name, const struct run *run, const struct findings *fi
 	(void)name;
 	(void)run;
 	(void)findings;
+	(void)options;
+	(void)out;
+	return err_set(err, -ENOTSUP, "%s", plot_unavailable());
+}
+
+int plot_lines_draw(const struct lines_page *page, const struct plot_options *options, FILE *out,
+		    struct err *err)
+{
+	(void)page;
 	(void)options;
 	(void)out;
 	return err_set(err, -ENOTSUP, "%s", plot_unavailable());

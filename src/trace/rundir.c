@@ -29,6 +29,7 @@
 
 #define COMMAND_BYTES (64u << 10) /* of a command, quoted; in JSON a byte takes up to six */
 #define NOTES_BYTES (64u << 10)	  /* of notes about shards */
+#define RUN_JSON_MAX ((size_t)1 << 20) /* bytes */
 
 /* A word as a shell would need it. */
 static void quote(struct buf *out, const char *word)
@@ -412,35 +413,6 @@ int rundir_finish(const char *path, const struct rundir_end *end, struct err *er
 	return r;
 }
 
-static int read_text(const char *path, char **ret_text, size_t *ret_length, struct err *err)
-{
-	struct buf text = { 0 };
-	int fd = input_open(path, err), r = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	do {
-		void *to = text.size < 1 << 20 ? buf_reserve(&text, 4096) : NULL;
-
-		n = to ? read(fd, to, 4096) : 0;
-		if (!to)
-			r = -EFBIG;
-		else if (n < 0)
-			r = -errno;
-		else
-			text.size += (size_t)n;
-	} while (r == 0 && n > 0);
-	close(fd);
-	if (r < 0) {
-		buf_release(&text);
-		return err_sys(err, r, "%s: cannot read", path);
-	}
-	*ret_text = text.data;
-	*ret_length = text.size;
-	return 0;
-}
-
 /* A process that was killed notes no end: "running" holds only while somebody writes the run, or when
  * nobody can tell. */
 static const char *true_status(const char *path, const char *noted)
@@ -480,7 +452,7 @@ int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err)
 
 	if (asprintf(&file, "%s/run.json", path) < 0)
 		return err_sys(err, -ENOMEM, "%s", path);
-	r = read_text(file, &text, &length, err);
+	r = input_text(file, RUN_JSON_MAX, &text, &length, err);
 	if (r == 0)
 		r = json_parse(file, text, length, &root, err);
 	if (r == 0 && json_get_int(root, "format", 0) > RUNDIR_FORMAT)

@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A batch for people: a table for terminals, and Markdown with the tables of a paper. See summary.h.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "base/utf8.h"
+#include "lab/summary_inside.h"
+
+#define NOTED_MAX 20 /* experiments that failed, by name; the files have them all */
+
+void batch_metric_heading(enum batch_metric_id metric, char *out, size_t size)
+{
+	const struct batch_metric *m = &batch_metrics[metric];
+
+	snprintf(out, size, *m->unit ? "%s (%s)" : "%s%s", m->title, m->unit);
+}
+
+/* Four digits that mean something, without an exponent. */
+static int decimals_of(double v)
+{
+	v = fabs(v);
+	return v >= 999.95 ? 0 : v >= 99.995 ? 1 : v >= 9.9995 ? 2 : v >= 0.99995 ? 3 : 4;
+}
+
+void batch_figure_text(enum batch_metric_id metric, struct value value, char *out, size_t size)
+{
+	double v = value.v / batch_metrics[metric].divisor;
+
+	if (value.known)
+		snprintf(out, size, "%.*f", decimals_of(v), v);
+	else
+		snprintf(out, size, "n/a");
+}
+
+void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *f, bool utf8, char *out,
+		     size_t size)
+{
+	double mean = f->mean.v / batch_metrics[metric].divisor;
+	double half = (f->high.v - f->low.v) / 2 / batch_metrics[metric].divisor;
+
+	batch_figure_text(metric, f->mean, out, size);
+	if (f->mean.known && f->low.known)
+		snprintf(out, size, "%.*f %s %.*f", decimals_of(mean), mean,
+			 utf8 ? "\u00b1" : "+-", decimals_of(mean), half);
+}
+
+/* What tables call a configuration's place: "best", a difference, or that there is no test. */
+static void verdict_text(const struct batch *batch, size_t index, enum batch_metric_id metric,
+			 char *out, size_t size)
+{
+	const struct difference *d = &batch->configurations[index].against_best[metric];
+	char pct[32] = "";
+
+	if (index == batch->best[metric]) {
+		snprintf(out, size, "best");
+		return;
+	}
+	if (d->pct.known)
+		snprintf(pct, sizeof(pct), "%s%s", d->pct.v > 0 ? "+" : "",
+			 format_pct(d->pct.v).text);
+	if (d->verdict == COMPARE_ABSENT)
+		snprintf(out, size, "n/a");
+	else if (d->verdict == COMPARE_NOISE)
+		snprintf(out, size, "%s (noise)", pct);
+	else if (d->verdict == COMPARE_UNTESTED)
+		snprintf(out, size, "%s (untested)", pct);
+	else
+		snprintf(out, size, "%s", *pct ? pct : compare_verdict_name(d->verdict));
+}
+
+/* Figures behind one mean; they differ where some repeats lack a figure. */
+static size_t n_of(const struct batch_configuration *c)
+{
+	size_t n = 0;
+
+	for (int m = 0; m < BATCH_METRICS; m++)
+		n = c->figures[m].n > n ? c->figures[m].n : n;
+	return n;
+}
+
+/* "12 successful, 1 failed, 2 unreadable" */
+static void counts_text(const struct batch *batch, char *out, size_t size)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (int s = 0; s < BATCH_STATUSES; s++) {
+		const char *word = s == BATCH_SUCCESS	? "successful"
+				   : s == BATCH_TIMEOUT ? "timed out"
+							: batch_status_names[s];
+
+		if (batch->counts[s] || s == BATCH_SUCCESS)
+			at += (size_t)snprintf(out + at, size - at, "%s%zu %s", at ? ", " : "",
+					       batch->counts[s], word);
+	}
+}
+
+/* Text in a cell or paragraph of Markdown: nothing in it is markup. */
+static void md_text(const char *text, FILE *out)
+{
+	size_t length = strlen(text);
+
+	while (length) {
+		uint32_t point;
+		int valid;
+		size_t n = utf8_decode(text, length, &point, &valid);
+
+		if (!valid || !utf8_is_harmless(point))
+			fputc(*text == '\n' || *text == '\t' ? ' ' : '?', out);
+		else if (*text == '<')
+			fputs("&lt;", out);
+		else if (*text == '&')
+			fputs("&amp;", out);
+		else if (strchr("\\`*[]|#", *text))
+			fprintf(out, "\\%c", *text);
+		else
+			fwrite(text, 1, n, out);
+		text += n;
+		length -= n;
+	}
+}
+
+static void md_cell(const char *text, FILE *out)
+{
+	fputs(" ", out);
+	md_text(text, out);
+	fputs(" |", out);
+}
+
+static void md_rule(size_t texts, size_t numbers, FILE *out)
+{
+	fputs("\n|", out);
+	for (size_t i = 0; i < texts; i++)
+		fputs("---|", out);
+	for (size_t i = 0; i < numbers; i++)
+		fputs("---:|", out);
+	fputc('\n', out);
+}
+
+static void md_parameters(const struct batch *batch, size_t index, FILE *out)
+{
+	const struct batch_configuration *c = &batch->configurations[index];
+
+	fputc('|', out);
+	if (!batch->n_parameters)
+		md_cell(c->label, out);
+	for (size_t p = 0; p < batch->n_parameters; p++)
+		md_cell(c->values[p], out);
+}
+
+static size_t md_parameter_heads(const struct batch *batch, FILE *out)
+{
+	fputc('|', out);
+	if (!batch->n_parameters)
+		md_cell("configuration", out);
+	for (size_t p = 0; p < batch->n_parameters; p++)
+		md_cell(batch->parameters[p], out);
+	return batch->n_parameters ? batch->n_parameters : 1;
+}
+
+static void md_setup(const struct batch *batch, FILE *out)
+{
+	const struct json_node *config = NULL, *node;
+	bool first = true;
+
+	for (size_t i = 0; !config && i < batch->n; i++)
+		config = json_get(batch->experiments[i].root, "config");
+	if (!config)
+		return;
+	fputs("## Configuration\n\n", out);
+	if (batch->n_parameters) {
+		fputs("What varies: ", out);
+		for (size_t p = 0; p < batch->n_parameters; p++) {
+			fputs(p ? ", " : "", out);
+			md_text(batch->parameters[p], out);
+		}
+		fputs(". ", out);
+	}
+	fputs("The same in all experiments: ", out);
+	for (node = config->child; node; node = node->next) {
+		char *text;
+
+		if (!batch_is_constant(batch, node->key))
+			continue;
+		text = batch_text_of(node);
+		if (text && *text && strcmp(text, "[]") != 0 && strcmp(text, "{}") != 0) {
+			fputs(first ? "" : ", ", out);
+			md_text(node->key, out);
+			fputc(' ', out);
+			md_text(text, out);
+			first = false;
+		}
+		free(text);
+	}
+	fputs(first ? "nothing.\n\n" : ".\n\n", out);
+}
+
+static void md_results(const struct batch *batch, FILE *out)
+{
+	size_t texts, numbers = 2;
+	char text[128];
+
+	fputs("## Results\n\n", out);
+	texts = md_parameter_heads(batch, out);
+	md_cell("n", out);
+	for (int m = 0; m < BATCH_METRICS; m++) {
+		if (!batch_shows(batch, (enum batch_metric_id)m))
+			continue;
+		batch_metric_heading((enum batch_metric_id)m, text, sizeof(text));
+		md_cell(text, out);
+		numbers++;
+	}
+	md_cell("tokens/s against the best", out);
+	md_rule(texts, numbers, out);
+	for (size_t i = 0; i < batch->n_configurations; i++) {
+		const struct batch_configuration *c = &batch->configurations[i];
+
+		if (!c->successful)
+			continue;
+		md_parameters(batch, i, out);
+		snprintf(text, sizeof(text), "%zu", n_of(c));
+		md_cell(text, out);
+		for (int m = 0; m < BATCH_METRICS; m++) {
+			if (!batch_shows(batch, (enum batch_metric_id)m))
+				continue;
+			batch_mean_text((enum batch_metric_id)m, &c->figures[m], true, text,
+					sizeof(text));
+			md_cell(text, out);
+		}
+		verdict_text(batch, i, BATCH_TOKENS_PER_S, text, sizeof(text));
+		md_cell(text, out);
+		fputc('\n', out);
+	}
+	fputs("\nn is the number of repeats, or of experiments where a configuration has several. "
+	      "Figures are means over them, "
+	      "\u00b1 half of the 95% interval of the mean (Student's t) from n = 3 on; n = 1 is a "
+	      "single measurement without an interval. Against the best: difference of the means, "
+	      "with Welch's t test and the correction of Benjamini and Hochberg from n = 3 on both "
+	      "sides; noise: not more than chance may give; untested: n is too small.\n\n",
+	      out);
+}
+
+static void md_best(const struct batch *batch, FILE *out)
+{
+	char text[128];
+
+	fputs("## Best per metric\n\n| metric | best configuration | value | n | within its noise |",
+	      out);
+	md_rule(2, 2, out);
+	for (int m = 0; m < BATCH_METRICS; m++) {
+		const struct batch_configuration *best;
+		size_t ties = 0, untested = 0;
+
+		if (!batch_shows(batch, (enum batch_metric_id)m))
+			continue;
+		best = &batch->configurations[batch->best[m]];
+		fputc('|', out);
+		batch_metric_heading((enum batch_metric_id)m, text, sizeof(text));
+		md_cell(text, out);
+		md_cell(best->label, out);
+		batch_mean_text((enum batch_metric_id)m, &best->figures[m], true, text,
+				sizeof(text));
+		md_cell(text, out);
+		fprintf(out, " %zu | ", best->figures[m].n);
+		for (size_t i = 0; i < batch->n_configurations; i++) {
+			const struct batch_configuration *c = &batch->configurations[i];
+			enum compare_verdict verdict = c->against_best[m].verdict;
+
+			untested += verdict == COMPARE_UNTESTED;
+			if (verdict != COMPARE_NOISE && verdict != COMPARE_SAME)
+				continue;
+			fputs(ties++ ? "; " : "", out);
+			md_text(c->label, out);
+		}
+		if (untested)
+			fprintf(out, "%s%zu untested", ties ? "; " : "", untested);
+		else if (!ties)
+			fputs("none", out);
+		fputs(" |\n", out);
+	}
+	fputc('\n', out);
+}
+
+static void md_front(const struct batch *batch, FILE *out)
+{
+	char head[64], text[128];
+	size_t texts;
+
+	fputs("## Pareto front\n\n", out);
+	if (!batch->n_front) {
+		fputs("No experiment has both a throughput and a latency.\n\n", out);
+		return;
+	}
+	batch_metric_heading(batch->latency, head, sizeof(head));
+	fprintf(out,
+		"Configurations that no other one beats in both tokens/s and %s, by their means.\n\n",
+		head);
+	texts = md_parameter_heads(batch, out);
+	md_cell(head, out);
+	md_cell("tokens/s", out);
+	md_rule(texts, 2, out);
+	for (size_t i = 0; i < batch->n_front; i++) {
+		const struct batch_configuration *c = &batch->configurations[batch->front[i]];
+
+		md_parameters(batch, batch->front[i], out);
+		batch_mean_text(batch->latency, &c->figures[batch->latency], true, text,
+				sizeof(text));
+		md_cell(text, out);
+		batch_mean_text(BATCH_TOKENS_PER_S, &c->figures[BATCH_TOKENS_PER_S], true, text,
+				sizeof(text));
+		md_cell(text, out);
+		fputc('\n', out);
+	}
+	fputc('\n', out);
+}
+
+static void md_efficiency(const struct batch *batch, size_t index, FILE *out)
+{
+	const struct batch_axis *axis = &batch->axes[index];
+	const char *key = batch->parameters[axis->parameter];
+
+	fprintf(out, "Efficiency by ");
+	md_text(key, out);
+	fputs(": 100% * (tokens/s / ", out);
+	md_text(key, out);
+	fputs(") / the same of the smallest ", out);
+	md_text(key, out);
+	fputs(" that succeeded with the other parameters.\n\n", out);
+	size_t texts = md_parameter_heads(batch, out);
+	md_cell("relative to", out);
+	md_cell("efficiency", out);
+	md_rule(texts, 2, out);
+	for (size_t l = 0; l < axis->n; l++) {
+		for (size_t i = 0; i < axis->lines[l].n; i++) {
+			size_t at = axis->lines[l].at[i];
+			const struct batch_efficiency *e =
+				&batch->configurations[at].efficiency[index];
+
+			if (!e->pct.known)
+				continue;
+			md_parameters(batch, at, out);
+			md_cell(e->relative_to, out);
+			md_cell(format_pct(e->pct.v).text, out);
+			fputc('\n', out);
+		}
+	}
+	fputc('\n', out);
+}
+
+static void md_laws(const struct batch *batch, FILE *out)
+{
+	const enum batch_metric_id metrics[] = { BATCH_TOKENS_PER_S, batch->latency };
+	size_t n = 0;
+
+	for (size_t a = 0; a < batch->n_axes; a++) {
+		const struct batch_axis *axis = &batch->axes[a];
+
+		for (size_t i = 0; i < axis->n * 2; i++) {
+			const struct batch_line *line = &axis->lines[i / 2];
+			enum batch_metric_id m = metrics[i % 2];
+
+			if (!line->exponent[m].known)
+				continue;
+			if (!n++) {
+				fputs("Power laws: metric = c * parameter^exponent, by least squares "
+				      "through the logarithms.\n\n"
+				      "| metric | parameter | where | exponent | R\u00b2 |",
+				      out);
+				md_rule(3, 2, out);
+			}
+			fputc('|', out);
+			md_cell(batch_metrics[m].title, out);
+			md_cell(batch->parameters[axis->parameter], out);
+			md_cell(*line->label ? line->label : "-", out);
+			fprintf(out, " %.3f | %.3f |\n", line->exponent[m].v, line->r2[m]);
+		}
+	}
+	if (n)
+		fputc('\n', out);
+}
+
+static void md_scaling(const struct batch *batch, FILE *out)
+{
+	if (!batch->n_axes)
+		return;
+	fputs("## Scaling\n\n", out);
+	for (size_t a = 0; a < batch->n_axes; a++)
+		if (batch->axes[a].resource)
+			md_efficiency(batch, a, out);
+	md_laws(batch, out);
+}
+
+static void md_failures(const struct batch *batch, FILE *out)
+{
+	if (batch->counts[BATCH_SUCCESS] == batch->n)
+		return;
+	fputs("## What failed\n\n| experiment | status | why |", out);
+	md_rule(3, 0, out);
+	for (size_t i = 0; i < batch->n; i++) {
+		const struct batch_experiment *e = &batch->experiments[i];
+
+		if (e->status == BATCH_SUCCESS)
+			continue;
+		fputc('|', out);
+		md_cell(e->name, out);
+		md_cell(batch_status_names[e->status], out);
+		md_cell(e->error, out);
+		fputc('\n', out);
+	}
+	fputs("\nThey have no figures above.\n\n", out);
+}
+
+static void md_plots(const struct batch *batch, const char *no_plots, FILE *out)
+{
+	char name[256], title[512];
+
+	fputs("## Plots\n\n", out);
+	if (no_plots) {
+		md_text(no_plots, out);
+		fputs("\n\n", out);
+		return;
+	}
+	for (size_t i = 0; batch_plot_name(batch, i, name, sizeof(name)); i++) {
+		batch_plot_title(batch, i, title, sizeof(title));
+		fputs("![", out);
+		md_text(title, out);
+		fprintf(out, "](" BATCH_PLOTS "/%s.png)\n\n", name);
+	}
+}
+
+static void md_formulas(const struct batch *batch, FILE *out)
+{
+	char text[1024];
+
+	fprintf(out, "## Formulas\n\nLatencies of requests are those of %s's dialect.\n\n",
+		batch->dialect);
+	for (int m = 0; m < BATCH_METRICS; m++) {
+		if (!batch_shows(batch, (enum batch_metric_id)m))
+			continue;
+		fprintf(out, "- %s: ", batch_metrics[m].title);
+		batch_formula(batch, (enum batch_metric_id)m, text, sizeof(text));
+		md_text(text, out);
+		fputs(m == BATCH_COST ? ", in the currency of price_per_hour\n" : "\n", out);
+	}
+}
+
+int batch_write_markdown(const struct batch *batch, const char *no_plots, FILE *out)
+{
+	char counts[128];
+
+	fputs("# ", out);
+	md_text(batch->name, out);
+	counts_text(batch, counts, sizeof(counts));
+	fprintf(out, "\n\n%zu experiment%s in %zu configuration%s: %s.\n\n", batch->n,
+		batch->n == 1 ? "" : "s", batch->n_configurations,
+		batch->n_configurations == 1 ? "" : "s", counts);
+	md_setup(batch, out);
+	if (batch->counts[BATCH_SUCCESS]) {
+		md_results(batch, out);
+		md_best(batch, out);
+		md_front(batch, out);
+		md_scaling(batch, out);
+	}
+	md_failures(batch, out);
+	if (batch->counts[BATCH_SUCCESS]) {
+		md_plots(batch, no_plots, out);
+		md_formulas(batch, out);
+	}
+	return ferror(out) ? -EIO : 0;
+}
+
+/* The figures that fit a terminal. */
+static const enum batch_metric_id columns[] = { BATCH_TOKENS_PER_S, BATCH_TTFT_P50, BATCH_TPOT_P50,
+						BATCH_E2EL_P99,	    BATCH_PEAK_MEMORY, BATCH_COST };
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+static bool column_shown(const struct batch *batch, size_t i)
+{
+	return batch_shows(batch, columns[i]);
+}
+
+static struct text_table *new_table(const struct batch *batch, char headings[][64])
+{
+	struct text_column *heads = calloc(batch->n_parameters + COLUMNS + 4, sizeof(*heads));
+	struct text_table *table;
+	size_t n = 0;
+
+	if (!heads)
+		return NULL;
+	if (!batch->n_parameters)
+		heads[n++] = (struct text_column){ "configuration", TEXT_LEFT, true };
+	for (size_t p = 0; p < batch->n_parameters; p++)
+		heads[n++] = (struct text_column){ batch->parameters[p], TEXT_RIGHT, true };
+	heads[n++] = (struct text_column){ "n", TEXT_RIGHT, false };
+	for (size_t i = 0; i < COLUMNS; i++) {
+		if (!column_shown(batch, i))
+			continue;
+		batch_metric_heading(columns[i], headings[i], sizeof(headings[i]));
+		heads[n++] = (struct text_column){ headings[i], TEXT_RIGHT, false };
+	}
+	heads[n++] = (struct text_column){ "tokens/s vs best", TEXT_RIGHT, false };
+	table = text_table_new(heads, n);
+	free(heads);
+	return table;
+}
+
+static void add_row(const struct batch *batch, size_t index, struct text_table *table, bool utf8)
+{
+	const struct batch_configuration *c = &batch->configurations[index];
+	bool best = index == batch->best[BATCH_TOKENS_PER_S];
+	char text[128];
+
+	if (!batch->n_parameters)
+		text_table_cell(table, c->label, TEXT_PLAIN);
+	for (size_t p = 0; p < batch->n_parameters; p++)
+		text_table_cell(table, c->values[p], TEXT_PLAIN);
+	text_table_cellf(table, TEXT_DIM, "%zu", n_of(c));
+	for (size_t i = 0; i < COLUMNS; i++) {
+		if (!column_shown(batch, i))
+			continue;
+		if (columns[i] == BATCH_TOKENS_PER_S)
+			batch_mean_text(columns[i], &c->figures[columns[i]], utf8, text,
+					sizeof(text));
+		else
+			batch_figure_text(columns[i], c->figures[columns[i]].mean, text,
+					  sizeof(text));
+		text_table_cell(table, text,
+				c->figures[columns[i]].mean.known ? TEXT_PLAIN : TEXT_DIM);
+	}
+	verdict_text(batch, index, BATCH_TOKENS_PER_S, text, sizeof(text));
+	if (!c->successful)
+		snprintf(text, sizeof(text), "failed");
+	text_table_cell(table, text,
+			best ? TEXT_GREEN : c->successful ? TEXT_DIM : TEXT_RED);
+}
+
+static void print_failures(const struct batch *batch, const struct text_layout *layout, FILE *out)
+{
+	size_t noted = 0, all = batch->n - batch->counts[BATCH_SUCCESS];
+
+	for (size_t i = 0; i < batch->n && noted < NOTED_MAX; i++) {
+		const struct batch_experiment *e = &batch->experiments[i];
+		size_t width = layout->width > 40 ? (size_t)layout->width : 80;
+		char line[4096];
+
+		if (e->status == BATCH_SUCCESS)
+			continue;
+		fputs(noted++ ? "" : "\n", out);
+		snprintf(line, sizeof(line), "%s %s: %s", batch_status_names[e->status], e->name,
+			 e->error);
+		/* Names and errors come from files: no control characters to the terminal. */
+		text_fit(out, line, strlen(line) < width ? strlen(line) : width, false,
+			 layout->utf8);
+		fputc('\n', out);
+	}
+	if (noted < all)
+		fprintf(out, "and %zu more; batch_summary.md has them all.\n", all - noted);
+}
+
+static void print_best(const struct batch *batch, const struct text_layout *layout, FILE *out)
+{
+	static const enum batch_metric_id told[] = { BATCH_TOKENS_PER_S, BATCH_TTFT_P50,
+						     BATCH_TPOT_P50, BATCH_COST };
+	char text[256], head[64];
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		const struct batch_configuration *best;
+		size_t ties = 0;
+
+		if (!batch_shows(batch, told[i]))
+			continue;
+		best = &batch->configurations[batch->best[told[i]]];
+		for (size_t c = 0; c < batch->n_configurations; c++) {
+			enum compare_verdict v =
+				batch->configurations[c].against_best[told[i]].verdict;
+
+			ties += v == COMPARE_NOISE || v == COMPARE_SAME;
+		}
+		batch_metric_heading(told[i], head, sizeof(head));
+		batch_mean_text(told[i], &best->figures[told[i]], layout->utf8, text, sizeof(text));
+		fprintf(out, "best %s: %s at ", head, text);
+		text_put(out, best->label, layout->utf8);
+		if (ties)
+			fprintf(out, " (%zu more within noise)", ties);
+		fputc('\n', out);
+	}
+}
+
+int batch_print(const struct batch *batch, const struct text_layout *layout, FILE *out)
+{
+	char headings[COLUMNS][64], counts[128];
+	struct text_table *table;
+	int r = 0;
+
+	counts_text(batch, counts, sizeof(counts));
+	fprintf(out, "%zu experiment%s: %s\n", batch->n, batch->n == 1 ? "" : "s", counts);
+	if (batch->n_configurations) {
+		fputc('\n', out);
+		table = new_table(batch, headings);
+		if (!table)
+			return -ENOMEM;
+		for (size_t i = 0; i < batch->n_configurations; i++)
+			add_row(batch, i, table, layout->utf8);
+		r = text_table_print(table, layout, out);
+		text_table_free(table);
+	}
+	if (r == 0 && batch->counts[BATCH_SUCCESS]) {
+		fputc('\n', out);
+		print_best(batch, layout, out);
+	}
+	if (r == 0)
+		print_failures(batch, layout, out);
+	return r;
+}
