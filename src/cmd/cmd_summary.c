@@ -29,9 +29,9 @@ static const struct option_desc own[] = {
 	{ 0 },
 };
 
-static const struct option_group groups[] = {
-	{ own, 0 }, { table_format_options, 0 }, { NULL, 0 }
-};
+static const struct option_group groups[] = { { own, 0 },
+					      { table_format_options, 0 },
+					      { NULL, 0 } };
 
 static const struct example examples[] = {
 	{ "moescope summary results/sweep", "The comparison of a sweep, once more." },

@@ -44,15 +44,16 @@ const struct batch_metric batch_metrics[BATCH_METRICS] = {
 		"end-to-end latency, 99th percentile over requests", 1, false },
 	[BATCH_PEAK_MEMORY] = { "peak_memory_bytes", "peak memory", "GB", "memory.measured_peak_bytes", NULL,
 		"largest memory use measured in the experiment", 1e9, false },
-	[BATCH_COST] = { "cost_per_million_output_tokens", "cost per 1M output tokens", "", NULL, NULL,
+	[BATCH_COST] = { "cost_per_million_output_tokens", "cost per 1M tokens", "", NULL, NULL,
 		"price_per_hour / 3600 / tokens_per_second * 1,000,000", 1, false },
 };
 /* clang-format on */
 
 /* Where an experiment is kept, how it was started and its chance: not what it measures. */
-static const char *const not_compared[] = { "experiment_name", "output_dir", "seed",
-					    "gpus",	       "launcher",   "launcher_args",
-					    "parameter_sweep", "preset",     "api_key" };
+static const char *const not_compared[] = {
+	"experiment_name", "output_dir",      "seed",	"gpus",	  "launcher",
+	"launcher_args",   "parameter_sweep", "preset", "api_key"
+};
 
 void batch_write_node(struct json *json, const struct json_node *node)
 {
@@ -87,10 +88,41 @@ void batch_write_node(struct json *json, const struct json_node *node)
 	}
 }
 
+static char *compact(const struct json_node *node)
+{
+	char *text = NULL;
+	struct json json;
+
+	json_init_buffer(&json, 0);
+	batch_write_node(&json, node);
+	return json_finish(&json, &text) < 0 ? NULL : text;
+}
+
+/* Lists and maps as the options take them: a b, name=value name=value. */
+static char *words_of(const struct json_node *node)
+{
+	struct buf out = { 0 };
+
+	buf_append(&out, "", 1);
+	out.size = 0;
+	for (const struct json_node *n = node->child; n; n = n->next) {
+		char *word = n->type == JSON_STRING ? strdup(n->text) : compact(n);
+
+		if (!word)
+			out.failed = true;
+		else
+			buf_printf(&out, "%s%s%s%s", out.size ? " " : "", n->key ? n->key : "",
+				   n->key ? "=" : "", word);
+		free(word);
+	}
+	if (out.failed)
+		buf_release(&out);
+	return out.data;
+}
+
 char *batch_text_of(const struct json_node *node)
 {
-	char number[64], *text = NULL;
-	struct json json;
+	char number[64];
 	double v;
 
 	if (!node || node->type == JSON_NULL)
@@ -104,9 +136,9 @@ char *batch_text_of(const struct json_node *node)
 		json_format_double(number, sizeof(number), v);
 		return strdup(number);
 	}
-	json_init_buffer(&json, 0);
-	batch_write_node(&json, node);
-	return json_finish(&json, &text) < 0 ? NULL : text;
+	if (node->type == JSON_ARRAY || node->type == JSON_OBJECT)
+		return words_of(node);
+	return compact(node);
 }
 
 static bool is_compared(const char *key)
@@ -180,9 +212,8 @@ static int find_parameters(struct batch *batch)
 
 	for (size_t i = 0; i < batch->n; i++) {
 		const struct json_node *config = json_get(batch->experiments[i].root, "config");
-		const struct json_node *node = config && config->type == JSON_OBJECT
-						       ? config->child
-						       : NULL;
+		const struct json_node *node = config && config->type == JSON_OBJECT ? config->child
+										     : NULL;
 
 		for (; node; node = node->next) {
 			int r;
@@ -522,7 +553,8 @@ static int compare_with_best(struct batch *batch, enum batch_metric_id metric)
 		const struct batch_figure *f = &c->figures[metric], *best;
 		struct difference *d = &c->against_best[metric];
 
-		*d = difference_absent(i == batch->best[metric] ? "it is the best" : f->mean.reason);
+		*d = difference_absent(i == batch->best[metric] ? "it is the best"
+								: f->mean.reason);
 		if (i == batch->best[metric] || !f->mean.known)
 			continue;
 		best = &batch->configurations[batch->best[metric]].figures[metric];

@@ -81,7 +81,7 @@ struct batch_configuration {
 	char **values;	/* of the parameters that vary; "" where an experiment has none */
 	size_t members; /* experiments, and how many of them succeeded */
 	size_t successful;
-	size_t first; /* the first experiment, and the first successful one */
+	size_t first;	     /* the first experiment, and the first successful one */
 	bool by_experiments; /* each experiment is one figure; else each repeat */
 	struct batch_figure figures[BATCH_METRICS];
 	struct difference against_best[BATCH_METRICS];
@@ -91,8 +91,8 @@ struct batch_configuration {
 
 /* Configurations that differ in one parameter alone, by its value. */
 struct batch_line {
-	char *label;	  /* the other parameters; "": none varies */
-	size_t *at, n;	  /* configurations */
+	char *label;			      /* the other parameters; "": none varies */
+	size_t *at, n;			      /* configurations */
 	struct value exponent[BATCH_METRICS]; /* of the power law through three points or more */
 	double r2[BATCH_METRICS];
 };
@@ -106,7 +106,7 @@ struct batch_axis {
 };
 
 struct batch {
-	char *name; /* of the directory */
+	char *name;			      /* of the directory */
 	struct batch_experiment *experiments; /* by name */
 	size_t n, counts[BATCH_STATUSES];
 	const char **parameters; /* that vary */
@@ -115,10 +115,10 @@ struct batch {
 	size_t n_configurations;
 	struct batch_axis *axes;
 	size_t n_axes;
-	const char *dialect;		  /* of the serving figures */
-	size_t best[BATCH_METRICS];	  /* SIZE_MAX: no configuration has the figure */
-	enum batch_metric_id latency;	  /* of the Pareto front and of the plots */
-	size_t *front, n_front;		  /* by latency, the smallest first */
+	const char *dialect;	      /* of the serving figures */
+	size_t best[BATCH_METRICS];   /* SIZE_MAX: no configuration has the figure */
+	enum batch_metric_id latency; /* of the Pareto front and of the plots */
+	size_t *front, n_front;	      /* by latency, the smallest first */
 };
 
 /* Of the experiments in DIRECTORY/points, or else in DIRECTORY. -ENOENT: there are none. */

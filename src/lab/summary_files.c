@@ -19,14 +19,14 @@ static void put_value(struct json *json, const char *key, struct value value)
 	char reason[64];
 
 	json_key(json, key);
-	if (value.known) {
+	if (value.known && isfinite(value.v)) {
 		json_double(json, value.v);
 		return;
 	}
 	json_null(json);
 	snprintf(reason, sizeof(reason), "%s_reason", key);
 	json_key(json, reason);
-	json_string(json, value.reason);
+	json_string(json, value.known ? "not a finite number" : value.reason);
 }
 
 static void put_text(struct json *json, const char *key, const char *text)
@@ -51,7 +51,7 @@ static void put_parameters(const struct batch *batch, const struct batch_experim
 		const struct json_node *node = batch_config(e, batch->parameters[i]);
 
 		json_key(json, batch->parameters[i]);
-		if (node)
+		if (node && node->type != JSON_NULL)
 			batch_write_node(json, node);
 		else
 			json_string(json, "");
@@ -305,7 +305,7 @@ static void put_cell(struct value value, FILE *out)
 {
 	char text[64] = "";
 
-	if (value.known)
+	if (value.known && isfinite(value.v))
 		json_format_double(text, sizeof(text), value.v);
 	fprintf(out, ",%s", text);
 }
@@ -334,8 +334,8 @@ int batch_write_csv(const struct batch *batch, FILE *out)
 		for (size_t p = 0; p < batch->n_parameters; p++) {
 			fputc(',', out);
 			if (e->root)
-				csv_write_text(
-					batch->configurations[e->configuration].values[p], out);
+				csv_write_text(batch->configurations[e->configuration].values[p],
+					       out);
 		}
 		for (int m = 0; m < BATCH_METRICS; m++)
 			put_cell(e->figures[m], out);
@@ -402,7 +402,8 @@ static int write_plots(const struct batch *batch, const char *directory, struct 
 
 	if (asprintf(&folder, "%s/" BATCH_PLOTS, directory) < 0)
 		return err_sys(err, -ENOMEM, "%s", directory);
-	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+	if (batch_plot_name(batch, 0, name, sizeof(name)) && mkdir(folder, 0777) < 0 &&
+	    errno != EEXIST)
 		r = err_sys(err, -errno, "cannot make the directory '%s'", folder);
 	for (; r == 0 && batch_plot_name(batch, job.plot, name, sizeof(name)); job.plot++)
 		for (int svg = 0; r == 0 && svg < 2; svg++) {
@@ -421,6 +422,7 @@ int batch_write_files(const struct batch *batch, const char *directory, const ch
 		int (*write)(const struct job *job, FILE *out, struct err *err);
 	} files[] = { { "json", write_json }, { "csv", write_csv }, { "md", write_markdown } };
 	struct job job = { .batch = batch, .no_plots = plot_unavailable() };
+	char name[256];
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < sizeof(files) / sizeof(files[0]); i++) {
@@ -429,6 +431,8 @@ int batch_write_files(const struct batch *batch, const char *directory, const ch
 	}
 	if (r == 0 && !job.no_plots)
 		r = write_plots(batch, directory, err);
+	if (r == 0 && !job.no_plots && !batch_plot_name(batch, 0, name, sizeof(name)))
+		job.no_plots = "there is nothing to plot: no two configurations have figures.";
 	if (r == 0)
 		*ret_no_plots = job.no_plots;
 	return r;

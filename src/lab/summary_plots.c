@@ -19,6 +19,23 @@
 
 enum kind { PLOT_SCALING, PLOT_EFFICIENCY, PLOT_PARETO };
 
+/* Configurations that have a place in the scatter. */
+static bool is_in_scatter(const struct batch *batch, size_t i)
+{
+	const struct batch_configuration *c = &batch->configurations[i];
+
+	return c->figures[batch->latency].mean.known && c->figures[BATCH_TOKENS_PER_S].mean.known;
+}
+
+static size_t scatter_points(const struct batch *batch)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < batch->n_configurations; i++)
+		n += is_in_scatter(batch, i);
+	return n;
+}
+
 /* The i-th plot; axis: of the first two kinds. */
 static bool find_plot(const struct batch *batch, size_t i, enum kind *ret_kind, size_t *ret_axis)
 {
@@ -37,7 +54,7 @@ static bool find_plot(const struct batch *batch, size_t i, enum kind *ret_kind, 
 	}
 	*ret_kind = PLOT_PARETO;
 	*ret_axis = 0;
-	return i == 0 && batch->n_front;
+	return i == 0 && scatter_points(batch) > 1;
 }
 
 static const char *parameter_of(const struct batch *batch, size_t axis)
@@ -354,12 +371,14 @@ static int fill_axis_page(struct sheet *s, size_t index, enum kind kind)
 		for (size_t f = 0; f < facets; f++)
 			add_panel(s, axis, &plan, f, metrics[m],
 				  kind == PLOT_EFFICIENCY ? index : SIZE_MAX);
-	s->page.columns = s->n_facets > 1 ? facets : n > 1 ? 2 : 1;
+	s->page.columns = s->n_facets > 1 ? facets : n > 4 ? 3 : n > 1 ? 2 : 1;
 	if (kind == PLOT_EFFICIENCY) {
 		s->page.reference = "ideal";
-		snprintf(s->subtitle, sizeof(s->subtitle),
-			 "tokens/s for each %s, against the smallest one on the line",
-			 s->batch->parameters[axis->parameter]);
+		snprintf(
+			s->subtitle, sizeof(s->subtitle),
+			"100%% is the tokens/s for each unit of %s at the smallest one that succeeded%s",
+			s->batch->parameters[axis->parameter],
+			plan.lines_left_out ? "; some lines are left out" : "");
 	} else {
 		describe(s, &plan, "mean and its 95% interval");
 	}
@@ -423,13 +442,9 @@ static int fill_pareto_page(struct sheet *s)
 	s->series[1] = (struct lines_series){ .points = s->points + s->n_points,
 					      .name = 1,
 					      .dots_only = true };
-	for (size_t i = 0; r == 0 && i < batch->n_configurations; i++) {
-		const struct batch_configuration *c = &batch->configurations[i];
-
-		if (!c->pareto && c->figures[batch->latency].mean.known &&
-		    c->figures[BATCH_TOKENS_PER_S].mean.known)
+	for (size_t i = 0; r == 0 && i < batch->n_configurations; i++)
+		if (!batch->configurations[i].pareto && is_in_scatter(batch, i))
 			r = add_dots(s, &s->series[1], i, all);
-	}
 	s->panels[0] = (struct lines_panel){ .x_label = s->headings[0],
 					     .y_label = "tokens/s",
 					     .series = s->series,

@@ -144,6 +144,7 @@ static int take_document(struct batch_experiment *e)
 	const char *schema = json_get_string(e->root, "schema", NULL);
 	const char *status = json_get_string(e->root, "status", "");
 	const char *error = json_get_string(e->root, "error", NULL);
+	const struct json_node *config = json_get(e->root, "config");
 	char why[256];
 
 	if (!schema || strcmp(schema, SCHEMA) != 0) {
@@ -160,7 +161,7 @@ static int take_document(struct batch_experiment *e)
 			 status);
 		return unreadable(e, why);
 	}
-	if (!batch_config(e, "engine") && !json_get(e->root, "config"))
+	if (!config || config->type != JSON_OBJECT)
 		return unreadable(e, "summary.json has no config");
 	e->duration_s = number_of(json_get(e->root, "duration_s"), "not in summary.json");
 	if (e->status == BATCH_SUCCESS)
@@ -251,10 +252,11 @@ static int read_folder(const char *directory, bool all, struct batch *batch, str
 	if (r < 0)
 		return err_sys(err, r, "%s", directory);
 	if (!batch->n)
-		return err_set(err, -ENOENT,
-			       "%s: no experiments there; give the directory of a sweep, or one that "
-			       "holds directories of 'moescope bench'.",
-			       directory);
+		return err_set(
+			err, -ENOENT,
+			"%s: no experiments there; give the directory of a sweep, or one that "
+			"holds directories of 'moescope bench'.",
+			directory);
 	qsort(batch->experiments, batch->n, sizeof(*batch->experiments), by_name);
 	for (size_t i = 0; i < batch->n; i++)
 		batch->counts[batch->experiments[i].status]++;

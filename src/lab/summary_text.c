@@ -31,22 +31,22 @@ void batch_figure_text(enum batch_metric_id metric, struct value value, char *ou
 {
 	double v = value.v / batch_metrics[metric].divisor;
 
-	if (value.known)
+	if (value.known && isfinite(v))
 		snprintf(out, size, "%.*f", decimals_of(v), v);
 	else
 		snprintf(out, size, "n/a");
 }
 
-void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *f, bool utf8, char *out,
-		     size_t size)
+void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *f, bool utf8,
+		     char *out, size_t size)
 {
 	double mean = f->mean.v / batch_metrics[metric].divisor;
 	double half = (f->high.v - f->low.v) / 2 / batch_metrics[metric].divisor;
 
 	batch_figure_text(metric, f->mean, out, size);
 	if (f->mean.known && f->low.known)
-		snprintf(out, size, "%.*f %s %.*f", decimals_of(mean), mean,
-			 utf8 ? "\u00b1" : "+-", decimals_of(mean), half);
+		snprintf(out, size, "%.*f %s %.*f", decimals_of(mean), mean, utf8 ? "\u00b1" : "+-",
+			 decimals_of(mean), half);
 }
 
 /* What tables call a configuration's place: "best", a difference, or that there is no test. */
@@ -54,7 +54,7 @@ static void verdict_text(const struct batch *batch, size_t index, enum batch_met
 			 char *out, size_t size)
 {
 	const struct difference *d = &batch->configurations[index].against_best[metric];
-	char pct[32] = "";
+	char pct[40] = "";
 
 	if (index == batch->best[metric]) {
 		snprintf(out, size, "best");
@@ -132,14 +132,16 @@ static void md_cell(const char *text, FILE *out)
 	fputs(" |", out);
 }
 
-static void md_rule(size_t texts, size_t numbers, FILE *out)
+/* Under the heads of a table: the first `texts` columns, then `numbers` that align right, then one
+ * text more when `behind`. */
+static void md_rule(size_t texts, size_t numbers, bool behind, FILE *out)
 {
 	fputs("\n|", out);
 	for (size_t i = 0; i < texts; i++)
 		fputs("---|", out);
 	for (size_t i = 0; i < numbers; i++)
 		fputs("---:|", out);
-	fputc('\n', out);
+	fputs(behind ? "---|\n" : "\n", out);
 }
 
 static void md_parameters(const struct batch *batch, size_t index, FILE *out)
@@ -188,7 +190,7 @@ static void md_setup(const struct batch *batch, FILE *out)
 		if (!batch_is_constant(batch, node->key))
 			continue;
 		text = batch_text_of(node);
-		if (text && *text && strcmp(text, "[]") != 0 && strcmp(text, "{}") != 0) {
+		if (text && *text) {
 			fputs(first ? "" : ", ", out);
 			md_text(node->key, out);
 			fputc(' ', out);
@@ -200,23 +202,24 @@ static void md_setup(const struct batch *batch, FILE *out)
 	fputs(first ? "nothing.\n\n" : ".\n\n", out);
 }
 
-static void md_results(const struct batch *batch, FILE *out)
+/* The figures from one metric to another, a row for each configuration that has any. */
+static void md_figures(const struct batch *batch, const enum batch_metric_id *metrics, size_t n,
+		       bool against_best, FILE *out)
 {
-	size_t texts, numbers = 2;
+	size_t texts = md_parameter_heads(batch, out), numbers = 1;
 	char text[128];
 
-	fputs("## Results\n\n", out);
-	texts = md_parameter_heads(batch, out);
 	md_cell("n", out);
-	for (int m = 0; m < BATCH_METRICS; m++) {
-		if (!batch_shows(batch, (enum batch_metric_id)m))
+	for (size_t m = 0; m < n; m++) {
+		if (!batch_shows(batch, metrics[m]))
 			continue;
-		batch_metric_heading((enum batch_metric_id)m, text, sizeof(text));
+		batch_metric_heading(metrics[m], text, sizeof(text));
 		md_cell(text, out);
 		numbers++;
 	}
-	md_cell("tokens/s against the best", out);
-	md_rule(texts, numbers, out);
+	if (against_best)
+		md_cell("tokens/s against the best", out);
+	md_rule(texts, numbers + against_best, false, out);
 	for (size_t i = 0; i < batch->n_configurations; i++) {
 		const struct batch_configuration *c = &batch->configurations[i];
 
@@ -225,23 +228,44 @@ static void md_results(const struct batch *batch, FILE *out)
 		md_parameters(batch, i, out);
 		snprintf(text, sizeof(text), "%zu", n_of(c));
 		md_cell(text, out);
-		for (int m = 0; m < BATCH_METRICS; m++) {
-			if (!batch_shows(batch, (enum batch_metric_id)m))
+		for (size_t m = 0; m < n; m++) {
+			if (!batch_shows(batch, metrics[m]))
 				continue;
-			batch_mean_text((enum batch_metric_id)m, &c->figures[m], true, text,
+			batch_mean_text(metrics[m], &c->figures[metrics[m]], true, text,
 					sizeof(text));
 			md_cell(text, out);
 		}
 		verdict_text(batch, i, BATCH_TOKENS_PER_S, text, sizeof(text));
-		md_cell(text, out);
+		if (against_best)
+			md_cell(text, out);
 		fputc('\n', out);
 	}
-	fputs("\nn is the number of repeats, or of experiments where a configuration has several. "
-	      "Figures are means over them, "
-	      "\u00b1 half of the 95% interval of the mean (Student's t) from n = 3 on; n = 1 is a "
-	      "single measurement without an interval. Against the best: difference of the means, "
-	      "with Welch's t test and the correction of Benjamini and Hochberg from n = 3 on both "
-	      "sides; noise: not more than chance may give; untested: n is too small.\n\n",
+	fputc('\n', out);
+}
+
+static void md_results(const struct batch *batch, FILE *out)
+{
+	static const enum batch_metric_id work[] = { BATCH_TOKENS_PER_S, BATCH_TOKENS_PER_S_PER_GPU,
+						     BATCH_INFERENCE_TIME, BATCH_PEAK_MEMORY,
+						     BATCH_COST };
+	static const enum batch_metric_id latency[] = { BATCH_TTFT_P50, BATCH_TTFT_P99,
+							BATCH_TPOT_P50, BATCH_TPOT_P99,
+							BATCH_ITL_P50,	BATCH_ITL_P99,
+							BATCH_E2EL_P50, BATCH_E2EL_P99 };
+	bool latencies = false;
+
+	fputs("## Results\n\n", out);
+	md_figures(batch, work, sizeof(work) / sizeof(work[0]), true, out);
+	for (size_t i = 0; i < sizeof(latency) / sizeof(latency[0]); i++)
+		latencies = latencies || batch_shows(batch, latency[i]);
+	if (latencies)
+		md_figures(batch, latency, sizeof(latency) / sizeof(latency[0]), false, out);
+	fputs("n is the number of repeats, or of experiments where a configuration has several. "
+	      "Figures are means over them \u00b1 half of the 95% interval of the mean (Student's t); "
+	      "one without \u00b1 was measured fewer than three times, with n = 1 once. Against the "
+	      "best: the difference of the means, with Welch's t test and the correction of Benjamini "
+	      "and Hochberg where both sides have three; noise: not more than chance may give; "
+	      "untested: n is too small.\n\n",
 	      out);
 }
 
@@ -251,7 +275,7 @@ static void md_best(const struct batch *batch, FILE *out)
 
 	fputs("## Best per metric\n\n| metric | best configuration | value | n | within its noise |",
 	      out);
-	md_rule(2, 2, out);
+	md_rule(2, 2, true, out);
 	for (int m = 0; m < BATCH_METRICS; m++) {
 		const struct batch_configuration *best;
 		size_t ties = 0, untested = 0;
@@ -303,7 +327,7 @@ static void md_front(const struct batch *batch, FILE *out)
 	texts = md_parameter_heads(batch, out);
 	md_cell(head, out);
 	md_cell("tokens/s", out);
-	md_rule(texts, 2, out);
+	md_rule(texts, 2, false, out);
 	for (size_t i = 0; i < batch->n_front; i++) {
 		const struct batch_configuration *c = &batch->configurations[batch->front[i]];
 
@@ -334,7 +358,7 @@ static void md_efficiency(const struct batch *batch, size_t index, FILE *out)
 	size_t texts = md_parameter_heads(batch, out);
 	md_cell("relative to", out);
 	md_cell("efficiency", out);
-	md_rule(texts, 2, out);
+	md_rule(texts, 2, false, out);
 	for (size_t l = 0; l < axis->n; l++) {
 		for (size_t i = 0; i < axis->lines[l].n; i++) {
 			size_t at = axis->lines[l].at[i];
@@ -371,7 +395,7 @@ static void md_laws(const struct batch *batch, FILE *out)
 				      "through the logarithms.\n\n"
 				      "| metric | parameter | where | exponent | R\u00b2 |",
 				      out);
-				md_rule(3, 2, out);
+				md_rule(3, 2, false, out);
 			}
 			fputc('|', out);
 			md_cell(batch_metrics[m].title, out);
@@ -400,7 +424,7 @@ static void md_failures(const struct batch *batch, FILE *out)
 	if (batch->counts[BATCH_SUCCESS] == batch->n)
 		return;
 	fputs("## What failed\n\n| experiment | status | why |", out);
-	md_rule(3, 0, out);
+	md_rule(3, 0, false, out);
 	for (size_t i = 0; i < batch->n; i++) {
 		const struct batch_experiment *e = &batch->experiments[i];
 
@@ -419,6 +443,8 @@ static void md_plots(const struct batch *batch, const char *no_plots, FILE *out)
 {
 	char name[256], title[512];
 
+	if (!batch_plot_name(batch, 0, name, sizeof(name)))
+		return;
 	fputs("## Plots\n\n", out);
 	if (no_plots) {
 		md_text(no_plots, out);
@@ -475,16 +501,33 @@ int batch_write_markdown(const struct batch *batch, const char *no_plots, FILE *
 }
 
 /* The figures that fit a terminal. */
-static const enum batch_metric_id columns[] = { BATCH_TOKENS_PER_S, BATCH_TTFT_P50, BATCH_TPOT_P50,
-						BATCH_E2EL_P99,	    BATCH_PEAK_MEMORY, BATCH_COST };
+static const enum batch_metric_id columns[] = { BATCH_TOKENS_PER_S, BATCH_TTFT_P50,
+						BATCH_TPOT_P50,	    BATCH_E2EL_P99,
+						BATCH_PEAK_MEMORY,  BATCH_COST };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-static bool column_shown(const struct batch *batch, size_t i)
+/* Which of them there is room for; throughput always. */
+static void choose_columns(const struct batch *batch, int width, bool shown[COLUMNS])
 {
-	return batch_shows(batch, columns[i]);
+	size_t used = 3 + 16 + 18; /* n, tokens/s with its interval, the difference */
+	char heading[64];
+
+	for (size_t p = 0; p < batch->n_parameters; p++) {
+		size_t length = strlen(batch->parameters[p]);
+
+		used += 2 + (length < 12 ? length : 12);
+	}
+	for (size_t i = 0; i < COLUMNS; i++) {
+		batch_metric_heading(columns[i], heading, sizeof(heading));
+		shown[i] = batch_shows(batch, columns[i]) &&
+			   (i == 0 || width <= 0 || used + strlen(heading) + 2 <= (size_t)width);
+		if (i && shown[i])
+			used += strlen(heading) + 2;
+	}
 }
 
-static struct text_table *new_table(const struct batch *batch, char headings[][64])
+static struct text_table *new_table(const struct batch *batch, const bool *shown,
+				    char headings[][64])
 {
 	struct text_column *heads = calloc(batch->n_parameters + COLUMNS + 4, sizeof(*heads));
 	struct text_table *table;
@@ -498,18 +541,19 @@ static struct text_table *new_table(const struct batch *batch, char headings[][6
 		heads[n++] = (struct text_column){ batch->parameters[p], TEXT_RIGHT, true };
 	heads[n++] = (struct text_column){ "n", TEXT_RIGHT, false };
 	for (size_t i = 0; i < COLUMNS; i++) {
-		if (!column_shown(batch, i))
+		if (!shown[i])
 			continue;
 		batch_metric_heading(columns[i], headings[i], sizeof(headings[i]));
 		heads[n++] = (struct text_column){ headings[i], TEXT_RIGHT, false };
 	}
-	heads[n++] = (struct text_column){ "tokens/s vs best", TEXT_RIGHT, false };
+	heads[n++] = (struct text_column){ "against best", TEXT_RIGHT, false };
 	table = text_table_new(heads, n);
 	free(heads);
 	return table;
 }
 
-static void add_row(const struct batch *batch, size_t index, struct text_table *table, bool utf8)
+static void add_row(const struct batch *batch, size_t index, const bool *shown,
+		    struct text_table *table, bool utf8)
 {
 	const struct batch_configuration *c = &batch->configurations[index];
 	bool best = index == batch->best[BATCH_TOKENS_PER_S];
@@ -521,7 +565,7 @@ static void add_row(const struct batch *batch, size_t index, struct text_table *
 		text_table_cell(table, c->values[p], TEXT_PLAIN);
 	text_table_cellf(table, TEXT_DIM, "%zu", n_of(c));
 	for (size_t i = 0; i < COLUMNS; i++) {
-		if (!column_shown(batch, i))
+		if (!shown[i])
 			continue;
 		if (columns[i] == BATCH_TOKENS_PER_S)
 			batch_mean_text(columns[i], &c->figures[columns[i]], utf8, text,
@@ -534,9 +578,9 @@ static void add_row(const struct batch *batch, size_t index, struct text_table *
 	}
 	verdict_text(batch, index, BATCH_TOKENS_PER_S, text, sizeof(text));
 	if (!c->successful)
-		snprintf(text, sizeof(text), "failed");
-	text_table_cell(table, text,
-			best ? TEXT_GREEN : c->successful ? TEXT_DIM : TEXT_RED);
+		snprintf(text, sizeof(text), "%s",
+			 batch_status_names[batch->experiments[c->first].status]);
+	text_table_cell(table, text, best ? TEXT_GREEN : c->successful ? TEXT_DIM : TEXT_RED);
 }
 
 static void print_failures(const struct batch *batch, const struct text_layout *layout, FILE *out)
@@ -594,6 +638,7 @@ static void print_best(const struct batch *batch, const struct text_layout *layo
 int batch_print(const struct batch *batch, const struct text_layout *layout, FILE *out)
 {
 	char headings[COLUMNS][64], counts[128];
+	bool shown[COLUMNS];
 	struct text_table *table;
 	int r = 0;
 
@@ -601,11 +646,12 @@ int batch_print(const struct batch *batch, const struct text_layout *layout, FIL
 	fprintf(out, "%zu experiment%s: %s\n", batch->n, batch->n == 1 ? "" : "s", counts);
 	if (batch->n_configurations) {
 		fputc('\n', out);
-		table = new_table(batch, headings);
+		choose_columns(batch, layout->width, shown);
+		table = new_table(batch, shown, headings);
 		if (!table)
 			return -ENOMEM;
 		for (size_t i = 0; i < batch->n_configurations; i++)
-			add_row(batch, i, table, layout->utf8);
+			add_row(batch, i, shown, table, layout->utf8);
 		r = text_table_print(table, layout, out);
 		text_table_free(table);
 	}

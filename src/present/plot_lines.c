@@ -164,21 +164,60 @@ static bool overlap(struct rect a, struct rect b)
 	return a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 }
 
-/* What labels must keep clear of. */
+/* The segment has a point inside the box (Liang and Barsky's clipping). */
+static bool crosses(struct rect box, struct plot_point a, struct plot_point b)
+{
+	double dx = b.x - a.x, dy = b.y - a.y, from = 0, to = 1;
+	const double p[] = { -dx, dx, -dy, dy };
+	const double q[] = { a.x - box.x, box.x + box.w - a.x, a.y - box.y, box.y + box.h - a.y };
+
+	for (int i = 0; i < 4; i++) {
+		if (p[i] == 0 && q[i] < 0)
+			return false;
+		if (p[i] < 0)
+			from = fmax(from, q[i] / p[i]);
+		else if (p[i] > 0)
+			to = fmin(to, q[i] / p[i]);
+	}
+	return from <= to;
+}
+
+/* What labels must keep clear of, besides the lines. */
 struct taken {
+	const struct lines_panel *panel;
 	struct rect *rects;
 	size_t n;
 };
 
-static bool is_free(const struct taken *taken, struct rect box, struct rect area)
+static bool on_a_line(const struct chart *chart, const struct lines_panel *panel, struct rect box)
 {
+	for (size_t i = 0; i < panel->n; i++) {
+		const struct lines_series *s = &panel->series[i];
+
+		for (size_t p = 1; !s->dots_only && p < s->n; p++) {
+			struct plot_point a = { chart_x(chart, s->points[p - 1].x),
+						chart_y(chart, s->points[p - 1].y) };
+			struct plot_point b = { chart_x(chart, s->points[p].x),
+						chart_y(chart, s->points[p].y) };
+
+			if (crosses(box, a, b))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool is_free(const struct chart *chart, const struct taken *taken, struct rect box)
+{
+	struct rect area = chart->data;
+
 	if (box.x < area.x || box.y < area.y || box.x + box.w > area.x + area.w + 12 ||
 	    box.y + box.h > area.y + area.h)
 		return false;
 	for (size_t i = 0; i < taken->n; i++)
 		if (overlap(taken->rects[i], box))
 			return false;
-	return true;
+	return !on_a_line(chart, taken->panel, box);
 }
 
 /* Beside the point where there is room: right, left, above, below, then the corners. */
@@ -188,9 +227,9 @@ static bool place_label(const struct chart *chart, const struct lines_point *p, 
 	static const struct {
 		double x, y; /* in widths and heights of the label */
 		double dx, dy;
-	} places[] = { { 0, -0.5, 8, 0 },  { -1, -0.5, -8, 0 }, { -0.5, -1, 0, -7 },
-		       { -0.5, 0, 0, 7 },  { 0, -1, 5, -4 },	{ -1, -1, -5, -4 },
-		       { 0, 0, 5, 4 },	   { -1, 0, -5, 4 } };
+	} places[] = { { 0, -0.5, 8, 0 }, { -1, -0.5, -8, 0 }, { -0.5, -1, 0, -7 },
+		       { -0.5, 0, 0, 7 }, { 0, -1, 5, -4 },    { -1, -1, -5, -4 },
+		       { 0, 0, 5, 4 },	  { -1, 0, -5, 4 } };
 	double x = chart_x(chart, p->x), y = chart_y(chart, p->y);
 	double w = canvas_text_width(chart->canvas, label_style, p->label), h = 14;
 
@@ -198,7 +237,7 @@ static bool place_label(const struct chart *chart, const struct lines_point *p, 
 		struct rect box = { x + places[i].x * w + places[i].dx,
 				    y + places[i].y * h + places[i].dy, w, h };
 
-		if (!is_free(taken, box, chart->data))
+		if (!is_free(chart, taken, box))
 			continue;
 		canvas_text(chart->canvas, box.x, box.y + h / 2, label_style, color, p->label);
 		taken->rects[taken->n++] = box;
@@ -211,7 +250,7 @@ static bool place_label(const struct chart *chart, const struct lines_point *p, 
 static int draw_labels(const struct chart *chart, const struct lines_panel *panel)
 {
 	const struct plot_theme *theme = canvas_theme(chart->canvas);
-	struct taken taken = { calloc(2 * points_of(panel) + 1, sizeof(struct rect)), 0 };
+	struct taken taken = { panel, calloc(2 * points_of(panel) + 1, sizeof(struct rect)), 0 };
 	struct text_style_desc right = { .size = TEXT_SMALL, .align = ALIGN_RIGHT };
 	size_t left_out = 0, done = 0;
 	char text[64];
@@ -250,7 +289,22 @@ static int draw_labels(const struct chart *chart, const struct lines_panel *pane
 	return 0;
 }
 
-static int draw_panel(struct canvas *c, struct rect box, const struct lines_panel *panel)
+static void reach_panel(const struct lines_panel *panel, struct range *x, struct range *y)
+{
+	for (size_t i = 0; i < panel->n; i++)
+		for (size_t p = 0; p < panel->series[i].n; p++) {
+			const struct lines_point *point = &panel->series[i].points[p];
+
+			reach(x, point->x);
+			reach(y, point->y);
+			reach(y, point->low);
+			reach(y, point->high);
+		}
+}
+
+/* Panels with the same figure have the same axes: they are there to be compared. */
+static int draw_panel(struct canvas *c, struct rect box, const struct lines_page *page,
+		      const struct lines_panel *panel)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	struct range x = empty_range, y = empty_range;
@@ -265,15 +319,9 @@ static int draw_panel(struct canvas *c, struct rect box, const struct lines_pane
 		canvas_text(c, box.x, box.y + 8, bold, theme->text, text);
 		box = (struct rect){ box.x, box.y + 22, box.w, box.h - 22 };
 	}
-	for (size_t i = 0; i < panel->n; i++)
-		for (size_t p = 0; p < panel->series[i].n; p++) {
-			const struct lines_point *point = &panel->series[i].points[p];
-
-			reach(&x, point->x);
-			reach(&y, point->y);
-			reach(&y, point->low);
-			reach(&y, point->high);
-		}
+	for (size_t i = 0; i < page->n; i++)
+		if (!strcmp(page->panels[i].y_label, panel->y_label))
+			reach_panel(&page->panels[i], &x, &y);
 	if (x.low > x.high || y.low > y.high) {
 		snprintf(text, sizeof(text), "%s was not measured in any of them", panel->y_label);
 		plot_no_data(c, box, text);
@@ -353,7 +401,7 @@ static int draw_page(struct canvas *c, const struct lines_page *page, struct rec
 				   box.y + (double)(i / page->columns) * (height + gap), width,
 				   height };
 
-		r = draw_panel(c, at, &page->panels[i]);
+		r = draw_panel(c, at, page, &page->panels[i]);
 	}
 	return r;
 }
