@@ -18,8 +18,8 @@ HEAD = """\
 
 <!-- Made by tools/json_doc.py from docs/schema/moescope.schema.json; change that, not this. -->
 
-`report`, every table command, `compare`, `doctor`, `explain`, `dump`, `sql` and `bench` print one object
-with `--json`. With several runs `report` prints an array of them, as does `sql` with several queries.
+`report`, every table command, `compare`, `summary`, `doctor`, `explain`, `dump`, `sql` and `bench` print one
+object with `--json`. With several runs `report` prints an array of them, as does `sql` with several queries.
 [moescope.schema.json](schema/moescope.schema.json) is this page as a JSON Schema (draft 2020-12); a
 test holds it against what the commands print, so that no key is missing here.
 

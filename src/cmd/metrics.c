@@ -636,5 +636,32 @@ const struct metric metrics[] = {
 	  "set of a process.",
 	  "derived from the trace or the kernel's account",
 	  "A resident set holds libraries, too." },
+	{ EXPERIMENTS, "throughput_per_gpu", "1/s", "tokens_per_second / tensor_parallel_size.",
+	  "derived from tokens_per_second", "" },
+	{ EXPERIMENTS, "request_latency", "ms",
+	  "median (p50) and 99th percentile (p99) over the requests of an experiment of TTFT (time to "
+	  "first token), TPOT (time per output token), ITL (inter-token latency) and E2EL (end to "
+	  "end).",
+	  "measured per request and piece",
+	  "Each word as the experiment's dialect defines it; its formula is in the JSON." },
+	{ EXPERIMENTS, "peak_memory", "bytes", "largest memory use measured in an experiment.",
+	  "the trace's allocations, or the largest process's resident set",
+	  "metrics.json says which of the two." },
+	{ EXPERIMENTS, "token_cost", "the price's currency",
+	  "of a million output tokens: price_per_hour / 3600 / tokens_per_second * 1,000,000.",
+	  "derived from tokens_per_second", "n/a without price_per_hour, and of training." },
+	{ EXPERIMENTS, "scaling_efficiency", "%",
+	  "100 * (tokens_per_second / value) / the same of the smallest value of the parameter that "
+	  "succeeded while the others stay.",
+	  "derived from tokens_per_second", "100 is linear scaling." },
+	{ EXPERIMENTS, "scaling_exponent", "ratio",
+	  "b of metric = c * parameter^b by least squares through the logarithms; r2 is the share of "
+	  "the variance that this explains.",
+	  "derived from three configurations or more that differ in one parameter",
+	  "A fit through what was measured, not a forecast." },
+	{ EXPERIMENTS, "pareto", "configurations",
+	  "those that no other one beats in both tokens_per_second and latency (TPOT p50, else E2EL "
+	  "p50, else inference_time).",
+	  "derived from the means", "By the means alone: neighbours may differ by noise." },
 	{ NULL, NULL, NULL, NULL, NULL, NULL },
 };

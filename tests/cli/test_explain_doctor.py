@@ -32,7 +32,8 @@ covered_pct prefill decode headroom_bytes outside_allocator oom_steps live_at_pe
 sm_active_pct sm_occupancy_pct tensor_active_pct comm_time compute_time comm_overlap
 exposed_comm collective_bytes algorithm_bandwidth bus_bandwidth skew wait late_rank
 launch_metric moe_part moe_layer moe_notify moe_beside moe_cost inference_time tokens_per_second
-estimated_bytes measured_to_estimated""".split()
+estimated_bytes measured_to_estimated throughput_per_gpu request_latency peak_memory token_cost
+scaling_efficiency scaling_exponent pareto""".split()
 
 
 @test

@@ -24,6 +24,7 @@ def overview_lists_all_commands():
         equal(r.status, 0, r)
         for command in ("demo", "run", "report", "kernels", "ops", "api", "steps", "routing",
                         "transfers", "comm", "counters", "memory", "efficiency", "compare", "plot",
+                        "summary",
                         "import", "export", "sql", "explain", "smi", "doctor", "dump",
                         "completion", "help"):
             check(f"\n  {command} " in r.out, command)
