@@ -171,8 +171,13 @@ struct moments moments_of_runs(const double *x, size_t n)
 {
 	struct moments m = { .n = n, .mean = stats_mean(x, n), .n_eff = (double)n };
 	double std = stats_std(x, n);
+	bool constant = true;
 
-	if (n > 1)
+	for (size_t i = 1; i < n; i++)
+		constant = constant && x[i] == x[0];
+	if (n && constant) /* the mean is rounded, and that is no variance */
+		m.mean = x[0];
+	else if (n > 1)
 		m.var = std * std * (double)n / (double)(n - 1);
 	return m;
 }

@@ -116,6 +116,22 @@ static void test_moments(void **state)
 	assert_int_equal(m.n, 0);
 }
 
+/* Sums of equal figures are rounded: 30.799999999999997 five times has another mean. */
+static void test_equal_runs_do_not_vary(void **state)
+{
+	(void)state;
+	for (size_t n = 1; n <= 12; n++) {
+		double x[12];
+		struct moments m;
+
+		for (size_t i = 0; i < n; i++)
+			x[i] = 30.799999999999997;
+		m = moments_of_runs(x, n);
+		assert_true(m.var == 0 && m.mean == x[0]);
+		assert_false(contrast_means(&m, &m).p.known);
+	}
+}
+
 /* r_1 = 0.5 and r_2 = 0.25 of a long series give phi 0.5: three figures are worth one. */
 static void test_redundancy(void **state)
 {
@@ -334,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_percent_of_a_vague_baseline),
 		cmocka_unit_test(test_medians_of_a_drift),
 		cmocka_unit_test(test_moments),
+		cmocka_unit_test(test_equal_runs_do_not_vary),
 		cmocka_unit_test(test_redundancy),
 		cmocka_unit_test(test_pooled),
 		cmocka_unit_test(test_adjusted),
