@@ -12,7 +12,7 @@
 
 #include "analyze/stats.h"
 #include "base/buf.h"
-#include "base/json_write.h"
+#include "lab/serving.h"
 #include "lab/summary_inside.h"
 
 #define FEW "fewer than 3 repeats"
@@ -49,149 +49,6 @@ const struct batch_metric batch_metrics[BATCH_METRICS] = {
 };
 /* clang-format on */
 
-/* Where an experiment is kept, how it was started and its chance: not what it measures. */
-static const char *const not_compared[] = {
-	"experiment_name", "output_dir",      "seed",	"gpus",	  "launcher",
-	"launcher_args",   "parameter_sweep", "preset", "api_key"
-};
-
-void batch_write_node(struct json *json, const struct json_node *node)
-{
-	switch (node->type) {
-	case JSON_NULL:
-		json_null(json);
-		return;
-	case JSON_FALSE:
-	case JSON_TRUE:
-		json_bool(json, node->type == JSON_TRUE);
-		return;
-	case JSON_NUMBER:
-		json_raw(json, node->text);
-		return;
-	case JSON_STRING:
-		json_string(json, node->text);
-		return;
-	case JSON_ARRAY:
-		json_array_line(json);
-		for (const struct json_node *n = node->child; n; n = n->next)
-			batch_write_node(json, n);
-		json_array_end(json);
-		return;
-	case JSON_OBJECT:
-		json_object_line(json);
-		for (const struct json_node *n = node->child; n; n = n->next) {
-			json_key(json, n->key);
-			batch_write_node(json, n);
-		}
-		json_object_end(json);
-		return;
-	}
-}
-
-static char *compact(const struct json_node *node)
-{
-	char *text = NULL;
-	struct json json;
-
-	json_init_buffer(&json, 0);
-	batch_write_node(&json, node);
-	return json_finish(&json, &text) < 0 ? NULL : text;
-}
-
-/* Lists and maps as the options take them: a b, name=value name=value. */
-static char *words_of(const struct json_node *node)
-{
-	struct buf out = { 0 };
-
-	buf_append(&out, "", 1);
-	out.size = 0;
-	for (const struct json_node *n = node->child; n; n = n->next) {
-		char *word = n->type == JSON_STRING ? strdup(n->text) : compact(n);
-
-		if (!word)
-			out.failed = true;
-		else
-			buf_printf(&out, "%s%s%s%s", out.size ? " " : "", n->key ? n->key : "",
-				   n->key ? "=" : "", word);
-		free(word);
-	}
-	if (out.failed)
-		buf_release(&out);
-	return out.data;
-}
-
-char *batch_text_of(const struct json_node *node)
-{
-	char number[64];
-	double v;
-
-	if (!node || node->type == JSON_NULL)
-		return strdup("");
-	if (node->type == JSON_STRING)
-		return strdup(node->text);
-	if (node->type == JSON_NUMBER) {
-		v = batch_number(node->text); /* 1 and 1.0 are one value */
-		if (isnan(v))
-			return strdup(node->text);
-		json_format_double(number, sizeof(number), v);
-		return strdup(number);
-	}
-	if (node->type == JSON_ARRAY || node->type == JSON_OBJECT)
-		return words_of(node);
-	return compact(node);
-}
-
-static bool is_compared(const char *key)
-{
-	for (size_t i = 0; i < sizeof(not_compared) / sizeof(not_compared[0]); i++)
-		if (!strcmp(not_compared[i], key))
-			return false;
-	return true;
-}
-
-/* 1: not the same in all readable experiments; 0: the same; -ENOMEM. */
-static int varies(const struct batch *batch, const char *key)
-{
-	char *first = NULL;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < batch->n; i++) {
-		char *text;
-
-		if (!batch->experiments[i].root)
-			continue;
-		text = batch_text_of(batch_config(&batch->experiments[i], key));
-		if (!text)
-			r = -ENOMEM;
-		else if (first)
-			r = strcmp(first, text) != 0;
-		else
-			first = text;
-		if (text != first)
-			free(text);
-	}
-	free(first);
-	return r;
-}
-
-static size_t index_of(const struct batch *batch, const char *key)
-{
-	for (size_t i = 0; i < batch->n_parameters; i++)
-		if (!strcmp(batch->parameters[i], key))
-			return i;
-	return SIZE_MAX;
-}
-
-bool batch_is_constant(const struct batch *batch, const char *key)
-{
-	static const char *const never[] = { "experiment_name", "output_dir", "api_key" };
-
-	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-		if (!strcmp(never[i], key))
-			return false;
-	return varies(batch, key) == 0;
-}
-
 void batch_formula(const struct batch *batch, enum batch_metric_id metric, char *out, size_t size)
 {
 	const struct batch_metric *m = &batch_metrics[metric];
@@ -204,32 +61,6 @@ void batch_formula(const struct batch *batch, enum batch_metric_id metric, char 
 		own = json_get_string(node, "formula", NULL);
 	}
 	snprintf(out, size, "%s%s%s", m->formula, own ? ": " : "", own ? own : "");
-}
-
-static int find_parameters(struct batch *batch)
-{
-	size_t capacity = 0;
-
-	for (size_t i = 0; i < batch->n; i++) {
-		const struct json_node *config = json_get(batch->experiments[i].root, "config");
-		const struct json_node *node = config && config->type == JSON_OBJECT ? config->child
-										     : NULL;
-
-		for (; node; node = node->next) {
-			int r;
-
-			if (!is_compared(node->key) || index_of(batch, node->key) != SIZE_MAX)
-				continue;
-			r = varies(batch, node->key);
-			if (r == 0)
-				continue;
-			if (r < 0 || array_grow(&batch->parameters, &capacity,
-						batch->n_parameters + 1, sizeof(char *)) < 0)
-				return -ENOMEM;
-			batch->parameters[batch->n_parameters++] = node->key;
-		}
-	}
-	return 0;
 }
 
 static int compare_texts(const char *a, const char *b)
@@ -374,7 +205,8 @@ static void drop_redundant(struct batch *batch)
 						{ "model", "model_name" } };
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		size_t dropped = index_of(batch, pairs[i][0]), kept = index_of(batch, pairs[i][1]);
+		size_t dropped = batch_parameter_index(batch, pairs[i][0]),
+		       kept = batch_parameter_index(batch, pairs[i][1]);
 
 		if (dropped != SIZE_MAX && kept != SIZE_MAX && determines(batch, kept, dropped))
 			drop_parameter(batch, dropped);
@@ -419,8 +251,8 @@ static int make_configurations(struct batch *batch)
 /* The one that all experiments name, or else vLLM's. */
 static const char *dialect_of(const struct batch *batch)
 {
-	static const char *const known[] = { "vllm", "guidellm", "aiperf" };
 	const char *common = NULL;
+	int dialect;
 
 	for (size_t i = 0; i < batch->n; i++) {
 		const struct json_node *node = batch_config(&batch->experiments[i], "dialect");
@@ -428,13 +260,11 @@ static const char *dialect_of(const struct batch *batch)
 		if (!node || node->type != JSON_STRING)
 			continue;
 		if (common && strcmp(common, node->text) != 0)
-			return known[0];
+			return dialect_names[DIALECT_VLLM];
 		common = node->text;
 	}
-	for (size_t i = 0; common && i < 3; i++)
-		if (!strcmp(common, known[i]))
-			return known[i];
-	return known[0];
+	dialect = common ? dialect_find(common) : -1;
+	return dialect_names[dialect < 0 ? DIALECT_VLLM : dialect];
 }
 
 static const struct json_node *repeats_of(const struct batch_experiment *e)
@@ -655,7 +485,7 @@ bool batch_shows(const struct batch *batch, enum batch_metric_id metric)
 	bool shows = batch->best[metric] != SIZE_MAX;
 
 	return shows && (metric != BATCH_TOKENS_PER_S_PER_GPU ||
-			 index_of(batch, "tensor_parallel_size") != SIZE_MAX);
+			 batch_parameter_index(batch, "tensor_parallel_size") != SIZE_MAX);
 }
 
 static int compute(struct batch *batch)
@@ -663,7 +493,7 @@ static int compute(struct batch *batch)
 	int r;
 
 	batch->dialect = dialect_of(batch);
-	r = find_parameters(batch);
+	r = batch_find_parameters(batch);
 	if (r == 0)
 		r = make_configurations(batch);
 	for (size_t i = 0; r == 0 && i < batch->n; i++)
@@ -709,8 +539,8 @@ void batch_release(struct batch *batch)
 		free(c->label);
 	}
 	free(batch->configurations);
-	free(batch->parameters);
 	free(batch->front);
+	batch_parameters_release(batch);
 	batch_experiments_release(batch);
 	memset(batch, 0, sizeof(*batch));
 }

@@ -105,12 +105,20 @@ struct batch_axis {
 	size_t n;
 };
 
+/* A parameter that is the same in all experiments that can be read. */
+struct batch_constant {
+	const struct json_node *node;
+	char *text;
+};
+
 struct batch {
 	char *name;			      /* of the directory */
 	struct batch_experiment *experiments; /* by name */
 	size_t n, counts[BATCH_STATUSES];
 	const char **parameters; /* that vary */
 	size_t n_parameters;
+	struct batch_constant *constants;
+	size_t n_constants;
 	struct batch_configuration *configurations; /* by their values */
 	size_t n_configurations;
 	struct batch_axis *axes;

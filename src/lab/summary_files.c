@@ -234,21 +234,13 @@ static void put_scaling(const struct batch *batch, struct json *json)
 	json_array_end(json);
 }
 
-/* Parameters that are the same in all experiments, as the first readable one has them. */
 static void put_constants(const struct batch *batch, struct json *json)
 {
-	const struct json_node *config = NULL, *node;
-
-	for (size_t i = 0; !config && i < batch->n; i++)
-		config = json_get(batch->experiments[i].root, "config");
 	json_key(json, "constants");
 	json_object(json);
-	for (node = config && config->type == JSON_OBJECT ? config->child : NULL; node;
-	     node = node->next) {
-		if (!batch_is_constant(batch, node->key) || node->type == JSON_NULL)
-			continue;
-		json_key(json, node->key);
-		batch_write_node(json, node);
+	for (size_t i = 0; i < batch->n_constants; i++) {
+		json_key(json, batch->constants[i].node->key);
+		batch_write_node(json, batch->constants[i].node);
 	}
 	json_object_end(json);
 }

@@ -22,8 +22,11 @@ const struct json_node *batch_config(const struct batch_experiment *experiment, 
 /* A JSON value as one text; NULL: no memory. free() it. */
 char *batch_text_of(const struct json_node *node);
 void batch_write_node(struct json *json, const struct json_node *node);
-/* Of a parameter worth telling: the same in all experiments that can be read. */
-bool batch_is_constant(const struct batch *batch, const char *key);
+/* Fills parameters and constants. 0 or -ENOMEM. */
+int batch_find_parameters(struct batch *batch);
+void batch_parameters_release(struct batch *batch);
+/* SIZE_MAX: it does not vary. */
+size_t batch_parameter_index(const struct batch *batch, const char *key);
 /* How a figure is computed, with the formula of its dialect where an experiment tells it. */
 void batch_formula(const struct batch *batch, enum batch_metric_id metric, char *out, size_t size);
 
@@ -36,6 +39,13 @@ void batch_figure_text(enum batch_metric_id metric, struct value value, char *ou
 /* "1234 ± 12", without the part behind when there is no interval. */
 void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *figure, bool utf8,
 		     char *out, size_t size);
+/* Of a configuration against the best: "best", "-3.1%", "-0.2% (noise)", "-4.0% (untested)". */
+void batch_verdict_text(const struct batch *batch, size_t index, enum batch_metric_id metric,
+			char *out, size_t size);
+/* Figures behind the means of a configuration: the most, where some repeats lack one. */
+size_t batch_n_of(const struct batch_configuration *configuration);
+/* "12 successful, 1 failed, 2 unreadable" */
+void batch_counts_text(const struct batch *batch, char *out, size_t size);
 /* "tokens/s", "TTFT p50 (ms)" */
 void batch_metric_heading(enum batch_metric_id metric, char *out, size_t size);
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from cli import Skip, TINY, TINYMOE, check, equal, main, moescope, test
+from experiments import grid
 from json_schema import errors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -148,6 +149,15 @@ def documents_of_experiments():
     one_valid("bench", "--engine", "command", "--command", "exit 3", status=(1,))
     one_valid("bench", "--engine", "command", "--command", "{batch}", status=(1,))
     one_valid("bench", "--list-parameters")
+
+
+@test
+def documents_of_a_batch():
+    grid("a", batches=(1, 2, 4), failed={(2, 100, 2)}, price_per_hour=2)
+    os.makedirs("a/points/broken")
+    one_valid("summary", "a")
+    grid("b", batches=(1, 2), parallel=(1,), failed={(1, 100, 1), (2, 100, 1)})
+    one_valid("summary", "b")
 
 
 @test
