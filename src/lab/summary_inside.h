@@ -42,8 +42,6 @@ void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *fig
 /* Of a configuration against the best: "best", "-3.1%", "-0.2% (noise)", "-4.0% (untested)". */
 void batch_verdict_text(const struct batch *batch, size_t index, enum batch_metric_id metric,
 			char *out, size_t size);
-/* Figures behind the means of a configuration: the most, where some repeats lack one. */
-size_t batch_n_of(const struct batch_configuration *configuration);
 /* "12 successful, 1 failed, 2 unreadable" */
 void batch_counts_text(const struct batch *batch, char *out, size_t size);
 /* "tokens/s", "TTFT p50 (ms)" */

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/utf8.h"
+#include "lab/experiment.h"
 #include "lab/summary_inside.h"
 
 /* Text in a cell or paragraph of Markdown: nothing in it is markup. */
@@ -74,8 +75,20 @@ static size_t md_parameter_heads(const struct batch *batch, FILE *out)
 	return batch->n_parameters ? batch->n_parameters : 1;
 }
 
+/* Load of a server, sweeps and options that nobody gave say nothing about these experiments. */
+static bool is_worth_telling(const struct batch_constant *constant)
+{
+	const struct parameter *p = parameter_find(constant->node->key);
+	bool usual = p && p->default_text && !strcmp(p->default_text, constant->text);
+
+	return !usual ||
+	       ((p->part == PART_WORK || p->part == PART_MEASURE) && p->type != PARAMETER_MAP);
+}
+
 static void md_setup(const struct batch *batch, FILE *out)
 {
+	bool any = false;
+
 	if (!batch->n_configurations)
 		return;
 	fputs("## Configuration\n\n", out);
@@ -85,19 +98,22 @@ static void md_setup(const struct batch *batch, FILE *out)
 	}
 	fputs(batch->n_parameters ? ". " : "", out);
 	for (size_t i = 0; i < batch->n_constants; i++) {
-		fputs(i ? ", " : "The same in all experiments: ", out);
+		if (!is_worth_telling(&batch->constants[i]))
+			continue;
+		fputs(any ? ", " : "The same in all experiments: ", out);
+		any = true;
 		md_text(batch->constants[i].node->key, out);
 		fputc(' ', out);
 		md_text(batch->constants[i].text, out);
 	}
-	fputs(batch->n_constants ? ".\n\n" : "\n\n", out);
+	fputs(any ? ".\n\n" : "\n\n", out);
 }
 
 /* The figures from one metric to another, a row for each configuration that has any. */
 static void md_figures(const struct batch *batch, const enum batch_metric_id *metrics, size_t n,
 		       bool against_best, FILE *out)
 {
-	size_t texts = md_parameter_heads(batch, out), numbers = 1;
+	size_t texts = md_parameter_heads(batch, out), numbers = 1, most;
 	char text[128];
 
 	md_cell("n", out);
@@ -117,7 +133,10 @@ static void md_figures(const struct batch *batch, const enum batch_metric_id *me
 		if (!c->successful)
 			continue;
 		md_parameters(batch, i, out);
-		snprintf(text, sizeof(text), "%zu", batch_n_of(c));
+		most = 0;
+		for (size_t m = 0; m < n; m++)
+			most = c->figures[metrics[m]].n > most ? c->figures[metrics[m]].n : most;
+		snprintf(text, sizeof(text), "%zu", most);
 		md_cell(text, out);
 		for (size_t m = 0; m < n; m++) {
 			if (!batch_shows(batch, metrics[m]))

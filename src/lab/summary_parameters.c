@@ -10,10 +10,10 @@
 #include "base/buf.h"
 #include "lab/summary_inside.h"
 
-/* Where an experiment is kept, how it was started and its chance: not what it measures. */
+/* Where an experiment is kept, how it was started, how often and its chance: not what it measures. */
 static const char *const not_compared[] = {
-	"experiment_name", "output_dir",      "seed",	"gpus",	  "launcher",
-	"launcher_args",   "parameter_sweep", "preset", "api_key"
+	"experiment_name", "output_dir", "seed",    "gpus",    "launcher",    "launcher_args",
+	"parameter_sweep", "preset",	 "api_key", "repeats", "time_limit_s"
 };
 
 void batch_write_node(struct json *json, const struct json_node *node)

@@ -72,15 +72,6 @@ void batch_verdict_text(const struct batch *batch, size_t index, enum batch_metr
 		snprintf(out, size, "%s", *pct ? pct : compare_verdict_name(d->verdict));
 }
 
-size_t batch_n_of(const struct batch_configuration *c)
-{
-	size_t n = 0;
-
-	for (int m = 0; m < BATCH_METRICS; m++)
-		n = c->figures[m].n > n ? c->figures[m].n : n;
-	return n;
-}
-
 void batch_counts_text(const struct batch *batch, char *out, size_t size)
 {
 	size_t at = 0;
@@ -160,7 +151,7 @@ static void add_row(const struct batch *batch, size_t index, const bool *shown,
 		text_table_cell(table, c->label, TEXT_PLAIN);
 	for (size_t p = 0; p < batch->n_parameters; p++)
 		text_table_cell(table, c->values[p], TEXT_PLAIN);
-	text_table_cellf(table, TEXT_DIM, "%zu", batch_n_of(c));
+	text_table_cellf(table, TEXT_DIM, "%zu", c->figures[BATCH_TOKENS_PER_S].n);
 	for (size_t i = 0; i < COLUMNS; i++) {
 		if (!shown[i])
 			continue;
