@@ -113,3 +113,36 @@ void figures_release(struct figures *figures)
 {
 	free(figures->repeats);
 }
+
+int figures_requests(const struct figures *figures, const struct requests *requests, size_t repeat,
+		     struct requests *ret_requests)
+{
+	size_t each = figures->repeats[repeat].requests, skip = repeat * each;
+	struct requests one = *requests;
+
+	one.v = calloc(each + 1, sizeof(*one.v));
+	if (!one.v)
+		return -ENOMEM;
+	one.n = 0;
+	one.start_ns = INT64_MAX;
+	one.end_ns = -1;
+	for (size_t i = 0; i < requests->n && one.n < each; i++) {
+		const struct request *request = &requests->v[i];
+
+		if (request->warmup)
+			continue;
+		if (skip) {
+			skip--;
+			continue;
+		}
+		one.v[one.n++] = *request;
+		if (request->sent_ns >= 0 && request->sent_ns < one.start_ns)
+			one.start_ns = request->sent_ns;
+		if (request->end_ns > one.end_ns)
+			one.end_ns = request->end_ns;
+	}
+	if (one.end_ns < one.start_ns)
+		one.start_ns = one.end_ns;
+	*ret_requests = one;
+	return 0;
+}

@@ -28,5 +28,8 @@ struct figures {
 int figures_compute(const struct experiment *experiment, const struct requests *requests,
 		    struct figures *ret_figures);
 void figures_release(struct figures *figures);
+/* The requests of one repeat; free() its `v`, the rest belongs to `requests`. 0 or -ENOMEM. */
+int figures_requests(const struct figures *figures, const struct requests *requests, size_t repeat,
+		     struct requests *ret_requests);
 
 #endif

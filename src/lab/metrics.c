@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lab/figures.h"
@@ -44,16 +45,70 @@ static void put_tokens(struct json *json, const char *key, int64_t tokens, const
 	json_int(json, tokens);
 }
 
-static void put_repeats(struct json *json, const struct figures *f, const char *reason)
+/* Median and tail of each latency: what a comparison of repeats needs. */
+static void put_percentiles(struct json *json, const struct serving *serving)
 {
+	json_key(json, dialect_names[serving->dialect]);
+	json_object(json);
+	for (int m = 0; m < SERVING_METRICS; m++) {
+		const struct distribution *d = &serving->metrics[m];
+		const char *key = serving_metric_key((enum serving_metric)m);
+
+		if (!d->n) {
+			put_absent(json, key, d->reason);
+			continue;
+		}
+		json_key(json, key);
+		json_object(json);
+		json_key(json, "p50");
+		json_double(json, d->p50);
+		json_key(json, "p99");
+		json_double(json, d->p99);
+		json_object_end(json);
+	}
+	json_object_end(json);
+}
+
+static int put_repeat_serving(struct json *json, const struct point *point, const struct figures *f,
+			      size_t repeat)
+{
+	struct requests one;
+	int r = 0;
+
+	if (point->experiment->task == TASK_TRAINING) {
+		put_absent(json, "serving", "training serves no requests");
+		return 0;
+	}
+	r = figures_requests(f, &point->requests, repeat, &one);
+	if (r < 0)
+		return r;
+	json_key(json, "serving");
+	json_object(json);
+	for (int i = 0; i < DIALECTS && r == 0; i++) {
+		struct serving serving;
+
+		r = serving_compute(&one, (enum dialect)i, NULL, &serving);
+		if (r == 0)
+			put_percentiles(json, &serving);
+	}
+	json_object_end(json);
+	free(one.v);
+	return r;
+}
+
+static int put_repeats(struct json *json, const struct point *point, const struct figures *f,
+		       const char *reason)
+{
+	int r = 0;
+
 	if (!f->repeats) {
 		put_absent(json, "repeats",
 			   reason ? reason : "the requests do not divide into the repeats");
-		return;
+		return 0;
 	}
 	json_key(json, "repeats");
 	json_array(json);
-	for (size_t i = 0; i < f->n; i++) {
+	for (size_t i = 0; i < f->n && r == 0; i++) {
 		const struct repeat_figures *one = &f->repeats[i];
 		double rate = one->tokens < 0 ? NAN : (double)one->tokens / one->time_s;
 		const char *why = one->ok ? "the program did not count tokens"
@@ -67,9 +122,11 @@ static void put_repeats(struct json *json, const struct figures *f, const char *
 		json_uint(json, one->requests);
 		json_key(json, "requests_ok");
 		json_uint(json, one->ok);
+		r = put_repeat_serving(json, point, f, i);
 		json_object_end(json);
 	}
 	json_array_end(json);
+	return r;
 }
 
 static int put_serving(struct json *json, const struct point *point)
@@ -187,8 +244,9 @@ int metrics_write(const struct point *point, struct json *json)
 	if (e->task == TASK_TRAINING)
 		put_number(json, "step_time",
 			   f.all.ok ? f.all.time_s / (double)f.all.requests : NAN, reason);
-	put_repeats(json, &f, point->measured ? NULL : reason);
-	r = put_serving(json, point);
+	r = put_repeats(json, point, &f, point->measured ? NULL : reason);
+	if (r == 0)
+		r = put_serving(json, point);
 	put_memory(json, point);
 	json_object_end(json);
 	figures_release(&f);

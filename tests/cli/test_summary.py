@@ -11,8 +11,8 @@ import re
 import statistics
 import unicodedata
 
-from cli import check, equal, main, moescope, one_sentence, test
-from experiments import CONFIG, experiment, figures, grid
+from cli import TINYMOE, check, equal, main, moescope, need, one_sentence, test
+from experiments import experiment, figures, grid
 
 METRICS = ["tokens_per_second", "tokens_per_second_per_gpu", "inference_time", "ttft_p50_ms",
            "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "itl_p50_ms", "itl_p99_ms", "e2el_p50_ms",
@@ -555,13 +555,64 @@ def other_folders_are_not_experiments():
     equal(document["total_experiments"], 2, "its own files are not experiments")
 
 
+def percentile(values, share):
+    """Linear between order statistics."""
+    values = sorted(values)
+    at = (len(values) - 1) * share
+    low = math.floor(at)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (at - low)
+
+
+@test
+def real_experiments_counted_again():
+    """What bench measures of the embedded model, from the times of its tokens to the comparison."""
+    need(TINYMOE)
+    for batch, repeats in ((1, 4), (3, 4), (2, 1)):
+        r = moescope("bench", "--batch-size", batch, "--max-tokens", 6, "--repeats", repeats,
+                     "--threads", 1, "--output-dir", "r", "--experiment-name", f"b{batch}")
+        equal(r.status, 0, r)
+    r = moescope("bench", "--engine", "command", "--command", "echo no >&2; exit 3",
+                 "--output-dir", "r", "--experiment-name", "bad")
+    equal(r.status, 1, r)
+    document = summary("r")
+    equal((document["successful"], document["failed"], document["unreadable"]), (3, 1, 0))
+    rows = {c["experiments"][0]: c for c in document["configurations"]}
+    equal(rows["bad"]["successful"], 0)
+    for batch, repeats in ((1, 4), (3, 4), (2, 1)):
+        with open(f"r/b{batch}/requests.jsonl", encoding="utf-8") as file:
+            requests = [json.loads(line) for line in file]
+        requests = [q for q in requests if q.get("warmup") is False]
+        equal(len(requests), batch * repeats)
+        parts = [requests[i:i + batch] for i in range(0, len(requests), batch)]
+        times = [(max(q["end_ns"] for q in part) - min(q["sent_ns"] for q in part)) / 1e9
+                 for part in parts]
+        tokens = [sum(q["output_tokens"] for q in part) for part in parts]
+        latencies = {
+            "ttft": lambda q: q["pieces_ns"][0] - q["sent_ns"],
+            "tpot": lambda q: (q["pieces_ns"][-1] - q["pieces_ns"][0]) / (q["output_tokens"] - 1),
+            "e2el": lambda q: q["pieces_ns"][-1] - q["sent_ns"]}
+        wanted = {"inference_time": times,
+                  "tokens_per_second": [n / t for n, t in zip(tokens, times)]}
+        for name, of in latencies.items():
+            for share in (50, 99):
+                wanted[f"{name}_p{share}_ms"] = [percentile(map(of, part), share / 100) / 1e6
+                                                 for part in parts]
+        got = rows[f"b{batch}"]["figures"]
+        for metric, x in wanted.items():
+            equal(got[metric]["n"], repeats, metric)
+            close(got[metric]["mean"], statistics.mean(x), batch, metric)
+            if repeats >= 3:
+                half = T[repeats] * statistics.stdev(x) / math.sqrt(repeats)
+                close(got[metric]["high"], statistics.mean(x) + half, batch, metric, by=1e-6)
+
+
 @test
 def nothing_to_compare():
     os.makedirs("a/b")
     one_sentence(moescope("summary", "a"), 1, "no experiments", "moescope bench")
     one_sentence(moescope("summary", "nowhere"), 1, "nowhere")
     equal(moescope("summary").status, 2)
-    check(CONFIG["engine"] == "builtin")
 
 
 if __name__ == "__main__":
