@@ -3,12 +3,11 @@
  * moescope summary: the experiments of a sweep, or of any directory, side by side.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cmd/output.h"
-#include "cmd/table.h"
+#include "cmd/summary.h"
 #include "lab/summary.h"
 #include "present/plot.h"
 
@@ -42,19 +41,6 @@ static const struct example examples[] = {
 
 static const struct summary_values defaults = { .table = TABLE_DEFAULTS };
 
-static int show(struct invocation *inv, const struct batch *batch)
-{
-	const struct summary_values *values = inv->values;
-	struct present_options options = table_present_options(&values->table);
-	struct text_layout layout = { .width = options.width,
-				      .color = options.color,
-				      .utf8 = options.utf8 };
-	int r = values->table.json ? batch_write_json(batch, inv->out->file)
-				   : batch_print(batch, &layout, inv->out->file);
-
-	return r < 0 ? fail("cannot print the summary: %s.", strerror(-r)) : EXIT_OK;
-}
-
 static int write_files(const struct batch *batch, const char *directory)
 {
 	const char *no_plots = NULL;
@@ -73,21 +59,36 @@ static int write_files(const struct batch *batch, const char *directory)
 	return EXIT_OK;
 }
 
-static int run_summary(struct invocation *inv)
+int summary_make(const char *directory, const char *output, const struct table_values *table,
+		 FILE *out)
 {
-	const struct summary_values *values = inv->values;
-	const char *directory = inv->args[0];
+	struct present_options options = table_present_options(table);
+	struct text_layout layout = { .width = options.width,
+				      .color = options.color,
+				      .utf8 = options.utf8 };
 	struct err err = { "" };
 	struct batch batch;
 	int r;
 
 	if (batch_read(directory, &batch, &err) < 0)
 		return fail("%s", err.message);
-	r = write_files(&batch, values->output ? values->output : directory);
-	if (r == EXIT_OK)
-		r = show(inv, &batch);
+	r = write_files(&batch, output ? output : directory);
+	if (r == EXIT_OK) {
+		int code = table->json ? batch_write_json(&batch, out)
+				       : batch_print(&batch, &layout, out);
+
+		if (code < 0)
+			r = fail("cannot print the summary: %s.", strerror(-code));
+	}
 	batch_release(&batch);
 	return r;
+}
+
+static int run_summary(struct invocation *inv)
+{
+	const struct summary_values *values = inv->values;
+
+	return summary_make(inv->args[0], values->output, &values->table, inv->out->file);
 }
 
 const struct command cmd_summary = {
