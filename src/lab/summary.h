@@ -65,6 +65,7 @@ struct batch_experiment {
 	char *error;		/* one line; NULL: none */
 	struct json_node *root; /* summary.json; NULL: unreadable */
 	struct value duration_s;
+	char *hardware;			     /* "8 x NVIDIA H200"; NULL: gpu_info.json tells none */
 	size_t repeats;			     /* that were successful and have figures; at least 1 */
 	size_t configuration;		     /* not of an unreadable one */
 	struct value figures[BATCH_METRICS]; /* over all repeats, as metrics.json has them */
@@ -123,6 +124,8 @@ struct batch {
 	size_t n_configurations;
 	struct batch_axis *axes;
 	size_t n_axes;
+	const char *hardware; /* of all of them; NULL, and why not */
+	const char *no_hardware;
 	const char *dialect;	      /* of the serving figures */
 	size_t best[BATCH_METRICS];   /* SIZE_MAX: no configuration has the figure */
 	enum batch_metric_id latency; /* of the Pareto front and of the plots */

@@ -69,6 +69,8 @@ static void put_experiment(const struct batch *batch, const struct batch_experim
 		put_text(json, "error", e->error);
 	if (e->root) {
 		put_value(json, "duration_s", e->duration_s);
+		if (e->hardware)
+			put_text(json, "hardware", e->hardware);
 		put_text(json, "configuration", batch->configurations[e->configuration].label);
 		put_parameters(batch, e, json);
 	}
@@ -258,6 +260,9 @@ int batch_write_json(const struct batch *batch, FILE *out)
 	put_count(&json, "failed", batch->counts[BATCH_FAILED]);
 	put_count(&json, "timeout", batch->counts[BATCH_TIMEOUT]);
 	put_count(&json, "unreadable", batch->counts[BATCH_UNREADABLE]);
+	put_text(&json, "hardware", batch->hardware);
+	if (!batch->hardware)
+		put_text(&json, "hardware_reason", batch->no_hardware);
 	put_text(&json, "dialect", batch->dialect);
 	json_key(&json, "confidence_pct");
 	json_int(&json, 95);

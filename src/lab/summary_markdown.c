@@ -106,7 +106,9 @@ static void md_setup(const struct batch *batch, FILE *out)
 		fputc(' ', out);
 		md_text(batch->constants[i].text, out);
 	}
-	fputs(any ? ".\n\n" : "\n\n", out);
+	fputs(any ? ". Hardware: " : "Hardware: ", out);
+	md_text(batch->hardware ? batch->hardware : batch->no_hardware, out);
+	fputs(".\n\n", out);
 }
 
 /* The figures from one metric to another, a row for each configuration that has any. */

@@ -204,10 +204,32 @@ static int find_varying(struct batch *batch)
 	return 0;
 }
 
+static void find_hardware(struct batch *batch)
+{
+	const char *common = NULL;
+	bool differs = false;
+	size_t known = 0, readable = batch->n - batch->counts[BATCH_UNREADABLE];
+
+	for (size_t i = 0; i < batch->n; i++) {
+		const char *hardware = batch->experiments[i].hardware;
+
+		if (!hardware)
+			continue;
+		known++;
+		differs = differs || (common && strcmp(common, hardware) != 0);
+		common = hardware;
+	}
+	batch->hardware = differs || known < readable ? NULL : common;
+	batch->no_hardware = known == 0 ? "no experiment tells of a GPU"
+			     : differs	? "not the same in all experiments"
+					: "some experiments do not tell";
+}
+
 int batch_find_parameters(struct batch *batch)
 {
 	int r = find_varying(batch);
 
+	find_hardware(batch);
 	return r < 0 ? r : find_constants(batch);
 }
 

@@ -139,6 +139,53 @@ static int unreadable(struct batch_experiment *e, const char *why)
 	return e->error ? 0 : -ENOMEM;
 }
 
+/* The GPUs by name, in their order: "2 x A, 1 x B". */
+static int take_hardware(const struct json_node *document, struct batch_experiment *e)
+{
+	const struct json_node *gpus = json_get(document, "gpus"), *gpu;
+	struct buf text = { 0 };
+	int r = 0;
+
+	gpu = gpus && gpus->type == JSON_ARRAY ? gpus->child : NULL;
+	while (gpu) {
+		const char *name = json_get_string(gpu, "name", "GPU without a name");
+		size_t n = 0;
+
+		for (; gpu && !strcmp(json_get_string(gpu, "name", "GPU without a name"), name);
+		     gpu = gpu->next)
+			n++;
+		buf_printf(&text, "%s%zu x %s", text.size ? ", " : "", n, name);
+	}
+	if (text.failed)
+		r = -ENOMEM;
+	else if (text.data)
+		e->hardware = one_line(text.data);
+	if (text.data && !e->hardware)
+		r = -ENOMEM;
+	buf_release(&text);
+	return r;
+}
+
+static int read_hardware(const char *folder, struct batch_experiment *e)
+{
+	struct json_node *document = NULL;
+	char *path, *text = NULL;
+	size_t length;
+	int r;
+
+	if (asprintf(&path, "%s/%s/gpu_info.json", folder, e->name) < 0)
+		return -ENOMEM;
+	r = input_text(path, SUMMARY_MAX, &text, &length, NULL);
+	if (r == 0)
+		r = json_parse("gpu_info.json", text, length, &document, NULL);
+	if (r == 0)
+		r = take_hardware(document, e);
+	json_node_free(document);
+	free(text);
+	free(path);
+	return r == -ENOMEM ? r : 0; /* it is not needed */
+}
+
 static int take_document(struct batch_experiment *e)
 {
 	const char *schema = json_get_string(e->root, "schema", NULL);
@@ -226,7 +273,7 @@ static int add_experiment(struct batch *batch, size_t *capacity, const char *dir
 		return -ENOMEM;
 	r = read_experiment(path, e);
 	free(path);
-	return r;
+	return r < 0 || !e->root ? r : read_hardware(directory, e);
 }
 
 static int by_name(const void *a, const void *b)
@@ -288,6 +335,7 @@ void batch_experiments_release(struct batch *batch)
 	for (size_t i = 0; i < batch->n; i++) {
 		free(batch->experiments[i].name);
 		free(batch->experiments[i].error);
+		free(batch->experiments[i].hardware);
 		json_node_free(batch->experiments[i].root);
 	}
 	free(batch->experiments);

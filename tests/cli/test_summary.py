@@ -364,6 +364,26 @@ def model_is_named_once():
 
 
 @test
+def hardware_is_told():
+    gpus = {"schema": "moescope/gpus/1", "gpus": [{"name": "H200"}] * 2 + [{"name": "L4|"}]}
+    for i in range(2):
+        experiment(f"a/{i}", {"batch_size": i + 1}, [figures(10, 1)])
+    equal(summary("a")["hardware_reason"], "no experiment tells of a GPU")
+    pathlib.Path("a/0/gpu_info.json").write_text(json.dumps(gpus), encoding="utf-8")
+    equal(summary("a")["hardware_reason"], "some experiments do not tell")
+    pathlib.Path("a/1/gpu_info.json").write_text(json.dumps(gpus), encoding="utf-8")
+    equal(summary("a")["hardware"], "2 x H200, 1 x L4|")
+    check("Hardware: 2 x H200, 1 x L4\\|." in
+          pathlib.Path("a/batch_summary.md").read_text(encoding="utf-8"))
+    pathlib.Path("a/1/gpu_info.json").write_text('{"gpus": [{"name": "B200"}]}', encoding="utf-8")
+    document = summary("a")
+    equal(document["hardware_reason"], "not the same in all experiments")
+    equal([e["hardware"] for e in document["experiments"]], ["2 x H200, 1 x L4|", "1 x B200"])
+    pathlib.Path("a/1/gpu_info.json").write_text("{broken", encoding="utf-8")
+    equal(summary("a")["successful"], 2)
+
+
+@test
 def cost_needs_a_price():
     experiment("a/0", {"price_per_hour": 36}, [figures(1000, 1)])
     experiment("a/1", {"price_per_hour": 36, "task": "training"}, [figures(1000, 1)])
