@@ -122,14 +122,14 @@ static int varies(const struct batch *batch, const char *key)
 		if (!batch->experiments[i].root)
 			continue;
 		text = batch_text_of(batch_config(&batch->experiments[i], key));
-		if (!text)
+		if (!text) {
 			r = -ENOMEM;
-		else if (first)
-			r = strcmp(first, text) != 0;
-		else
+		} else if (!first) {
 			first = text;
-		if (text != first)
+		} else {
+			r = strcmp(first, text) != 0;
 			free(text);
+		}
 	}
 	free(first);
 	return r;

@@ -13,8 +13,7 @@
 
 #define MARGIN 24
 #define PANEL_HEIGHT 380
-#define WIDE 40	      /* largest by smallest, from which an axis is logarithmic */
-#define LABELS_MAX 64 /* of points in a panel */
+#define WIDE 40 /* largest by smallest, from which an axis is logarithmic */
 
 static const struct text_style_desc label_style = { .size = TEXT_SMALL };
 
@@ -246,13 +245,27 @@ static bool place_label(const struct chart *chart, const struct lines_point *p, 
 	return false;
 }
 
+/* How many labels had no room. */
+static size_t label_series(const struct chart *chart, const struct lines_series *s,
+			   struct taken *taken)
+{
+	const struct plot_theme *theme = canvas_theme(chart->canvas);
+	size_t left_out = 0;
+
+	for (size_t p = 0; p < s->n; p++)
+		if (s->points[p].label && !isnan(s->points[p].y))
+			left_out += !place_label(chart, &s->points[p],
+						 s->dots_only ? theme->muted : theme->text, taken);
+	return left_out;
+}
+
 /* Labels of lines first: those of dots alone get what room is left. */
 static int draw_labels(const struct chart *chart, const struct lines_panel *panel)
 {
 	const struct plot_theme *theme = canvas_theme(chart->canvas);
 	struct taken taken = { panel, calloc(2 * points_of(panel) + 1, sizeof(struct rect)), 0 };
 	struct text_style_desc right = { .size = TEXT_SMALL, .align = ALIGN_RIGHT };
-	size_t left_out = 0, done = 0;
+	size_t left_out = 0;
 	char text[64];
 
 	if (!taken.rects)
@@ -266,20 +279,10 @@ static int draw_labels(const struct chart *chart, const struct lines_panel *pane
 					(struct rect){ chart_x(chart, point->x) - 5,
 						       chart_y(chart, point->y) - 5, 10, 10 };
 		}
-	for (size_t i = 0; i < 2 * panel->n; i++) {
-		const struct lines_series *s = &panel->series[i % panel->n];
-
-		for (size_t p = 0; s->dots_only == (i >= panel->n) && p < s->n; p++) {
-			if (!s->points[p].label || isnan(s->points[p].y))
-				continue;
-			if (done >= LABELS_MAX ||
-			    !place_label(chart, &s->points[p],
-					 s->dots_only ? theme->muted : theme->text, &taken))
-				left_out++;
-			else
-				done++;
-		}
-	}
+	for (int dots = 0; dots < 2; dots++)
+		for (size_t i = 0; i < panel->n; i++)
+			if (panel->series[i].dots_only == dots)
+				left_out += label_series(chart, &panel->series[i], &taken);
 	free(taken.rects);
 	if (!left_out)
 		return 0;
@@ -397,9 +400,9 @@ static int draw_page(struct canvas *c, const struct lines_page *page, struct rec
 	width = (box.w - gap * (double)(page->columns - 1)) / (double)page->columns;
 	height = (box.h - gap * (double)(rows - 1)) / (double)rows;
 	for (size_t i = 0; r == 0 && i < page->n; i++) {
-		struct rect at = { box.x + (double)(i % page->columns) * (width + gap),
-				   box.y + (double)(i / page->columns) * (height + gap), width,
-				   height };
+		size_t column = i % page->columns, row = i / page->columns;
+		struct rect at = { box.x + (double)column * (width + gap),
+				   box.y + (double)row * (height + gap), width, height };
 
 		r = draw_panel(c, at, page, &page->panels[i]);
 	}

@@ -247,9 +247,12 @@ static void test_labels_that_collide(void **state)
 	snprintf(wanted, sizeof(wanted), ">%zu without room for a label<", 40 - drawn);
 	assert_non_null(strstr(text, wanted));
 	free(text);
-	for (size_t i = 0; i < 40; i++)
-		points[i] = (struct lines_point){ (double)(i % 8), (double)(i / 8 * 10), NAN, NAN,
+	for (size_t i = 0; i < 40; i++) {
+		size_t row = i / 8;
+
+		points[i] = (struct lines_point){ (double)(i % 8), 10 * (double)row, NAN, NAN,
 						  "place" };
+	}
 	text = draw(&page);
 	assert_null(strstr(text, "without room"));
 	free(text);
