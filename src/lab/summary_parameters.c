@@ -177,19 +177,20 @@ static int find_constants(struct batch *batch)
 	return 0;
 }
 
+/* Those of the first experiment, and then those that others have besides. */
 static int find_varying(struct batch *batch)
 {
+	const struct json_node *first = NULL;
 	size_t capacity = 0;
 
 	for (size_t i = 0; i < batch->n; i++) {
 		const struct json_node *config = json_get(batch->experiments[i].root, "config");
-		const struct json_node *node = config && config->type == JSON_OBJECT ? config->child
-										     : NULL;
 
-		for (; node; node = node->next) {
+		for (const struct json_node *node = config ? config->child : NULL; node;
+		     node = node->next) {
 			int r;
 
-			if (!is_compared(node->key) ||
+			if (!is_compared(node->key) || json_get(first, node->key) ||
 			    batch_parameter_index(batch, node->key) != SIZE_MAX)
 				continue;
 			r = varies(batch, node->key);
@@ -200,6 +201,7 @@ static int find_varying(struct batch *batch)
 				return -ENOMEM;
 			batch->parameters[batch->n_parameters++] = node->key;
 		}
+		first = first ? first : config;
 	}
 	return 0;
 }
