@@ -27,8 +27,8 @@
 #include "trace/run_lock.h"
 #include "trace/shard.h"
 
-#define COMMAND_BYTES (64u << 10) /* of a command, quoted; in JSON a byte takes up to six */
-#define NOTES_BYTES (64u << 10)	  /* of notes about shards */
+#define COMMAND_BYTES (64u << 10)      /* of a command, quoted; in JSON a byte takes up to six */
+#define NOTES_BYTES (64u << 10)	       /* of notes about shards */
 #define RUN_JSON_MAX ((size_t)1 << 20) /* bytes */
 
 /* A word as a shell would need it. */
