@@ -31,6 +31,7 @@ void argv_release(struct argv *argv);
 struct engine {
 	const char *name, *summary; /* one line, no full stop */
 	bool trains;		    /* task: training is possible */
+	bool gpus;		    /* its driver or server runs on GPUs of this machine, if any */
 	/* 0, or -ENOENT with a sentence that has the command which installs what is missing. */
 	int (*check)(const struct experiment *experiment, const struct lab_tools *tools,
 		     struct err *err);

@@ -73,10 +73,9 @@ static int driver(const struct experiment *e, const struct lab_tools *tools, con
 		  struct argv *argv, struct err *err)
 {
 	const char *path = checkpoint(e);
-	int r = argv_add_all(argv, tools->tinymoe, "--requests", NULL);
+	int r = argv_add_all(argv, tools->tinymoe, NULL);
 
-	if (r == 0)
-		r = argv_add(argv, "%s/requests.jsonl", directory);
+	(void)directory; /* where to write is in $MOESCOPE_BENCH_REQUESTS */
 	if (r == 0)
 		r = add_number(argv, "seed", e->seed);
 	if (r == 0)

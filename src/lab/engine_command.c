@@ -138,6 +138,7 @@ const struct engine engine_command = {
 	.name = "command",
 	.summary = "any command, with {parameter} in its line",
 	.trains = true,
+	.gpus = true,
 	.check = check,
 	.driver = driver,
 };

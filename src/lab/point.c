@@ -19,6 +19,7 @@
 #include "base/format.h"
 #include "base/utf8.h"
 #include "lab/child.h"
+#include "lab/launcher.h"
 #include "lab/results.h"
 
 #define GRACE_S 5.0 /* for a program to end when it is asked to */
@@ -60,7 +61,7 @@ void point_note(struct point *point, const char *format, ...)
 	texts_add(&point->notes, text);
 }
 
-static int make_directories(const char *path, struct err *err)
+int make_directories(const char *path, struct err *err)
 {
 	char *copy = strdup(path);
 	int r = copy ? 0 : -ENOMEM;
@@ -95,7 +96,7 @@ static void put_name(char *out, size_t size, const char *name)
 		out[0] = '_';
 }
 
-static void default_name(const struct experiment *e, char *out, size_t size)
+void point_default_name(const struct experiment *e, const char *kind, char *out, size_t size)
 {
 	time_t now = time(NULL);
 	char stamp[32], model[128];
@@ -104,8 +105,8 @@ static void default_name(const struct experiment *e, char *out, size_t size)
 	localtime_r(&now, &local);
 	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &local);
 	put_name(model, sizeof(model), e->model_name);
-	snprintf(out, size, "%s_%s_%s", model,
-		 parameter_find("profile_mode")->choices[e->profile_mode], stamp);
+	snprintf(out, size, "%s_%s_%s%s", model,
+		 parameter_find("profile_mode")->choices[e->profile_mode], kind, stamp);
 }
 
 static int set_place(struct point *point, const char *parent, const char *name, const char *number,
@@ -128,7 +129,7 @@ static int make_named(struct point *point, const char *parent, struct err *err)
 {
 	char name[256];
 
-	default_name(point->experiment, name, sizeof(name) - 16);
+	point_default_name(point->experiment, "", name, sizeof(name) - 16);
 	for (int i = 1; i < 10000; i++) {
 		char number[16] = "";
 
@@ -387,9 +388,11 @@ static void drive(struct point *point)
 	struct argv program = { NULL, 0, 0 };
 	struct child child = { .pid = 0 };
 	struct err err = { "" };
-	int r = point->engine->driver(point->experiment, point->tools, point->directory, &program,
-				      &err);
+	int r = launcher_prefix(point->experiment, &program, &err);
 
+	if (r == 0)
+		r = point->engine->driver(point->experiment, point->tools, point->directory,
+					  &program, &err);
 	if (r == 0)
 		r = point_start(point, &program, &child, &err);
 	if (r < 0)
@@ -534,6 +537,8 @@ int point_run(const struct experiment *experiment, const struct lab_tools *tools
 	if (r == 0) {
 		point.start_realtime_ns = clock_realtime_ns();
 		point.start_ns = clock_monotonic_ns();
+		if (getenv(POINT_NOTE))
+			point_note(&point, "%s", getenv(POINT_NOTE));
 		execute(&point);
 		point.end_ns = clock_monotonic_ns();
 		r = results_write(&point, err);

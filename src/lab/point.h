@@ -24,6 +24,9 @@ extern const char *const point_status_names[POINT_STATUSES];
 #define POINT_COMMAND "command.sh"
 #define POINT_TRACE "trace.mscope"
 
+/* Variable with a note on this try, from what started it. */
+#define POINT_NOTE "MOESCOPE_BENCH_NOTE"
+
 struct point {
 	const struct experiment *experiment;
 	const struct engine *engine;
@@ -52,6 +55,12 @@ struct point {
 int point_run(const struct experiment *experiment, const struct lab_tools *tools, bool replace,
 	      const volatile bool *stop, struct point *ret_point, struct err *err);
 void point_release(struct point *point);
+
+/* "MODEL_MODE_KINDyyyymmdd_hhmmss", fit for a folder. */
+void point_default_name(const struct experiment *experiment, const char *kind, char *out,
+			size_t size);
+/* With its parents; fine when it is there. */
+int make_directories(const char *path, struct err *err);
 
 /* For the parts of a point's run. */
 void point_note(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -86,7 +86,8 @@ static const struct option {
 	{ "warmup", "N", KIND_INT, OWNER_PROGRAM, AT(warmup), 0, INT32_MAX,
 	  "further times before, or the first of --steps: not to be measured" },
 	{ "requests", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(requests), 0, 0,
-	  "write the times of texts and bytes, or of steps, for a benchmark" },
+	  "write the times of texts and bytes, or of steps, for a benchmark; else to "
+	  "$MOESCOPE_BENCH_REQUESTS" },
 	{ "log-every", "N", KIND_INT, OWNER_PROGRAM, AT(log_every), 1, INT32_MAX,
 	  "steps between progress lines" },
 	{ "quiet", NULL, KIND_FLAG, OWNER_PROGRAM, AT(quiet), 0, 1, "no progress lines" },
@@ -111,6 +112,8 @@ static struct settings defaults(void)
 		.sequences = 1,
 		.repeats = 1,
 		.prompt = "The ",
+		/* What starts an experiment says it so, to each process its own. */
+		.requests = getenv("MOESCOPE_BENCH_REQUESTS"),
 	};
 
 	settings.steps = settings.config.schedule;

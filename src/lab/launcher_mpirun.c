@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mpirun: each point's driver in several processes of MPI, as Open MPI starts them.
+ */
+#include <errno.h>
+
+#include "lab/launcher.h"
+
+static int prefix(const struct experiment *experiment, struct argv *argv, struct err *err)
+{
+	int r = argv_add_all(argv, "mpirun", "-n", NULL);
+
+	(void)err;
+	if (r == 0)
+		r = argv_add(argv, "%lld", (long long)experiment->nodes * experiment->processes);
+	if (r == 0 && experiment->nodes > 1) {
+		r = argv_add(argv, "--map-by=ppr:%lld:node", (long long)experiment->processes);
+		/* Ranks on other machines get no variables unless they are named. */
+		if (r == 0)
+			r = argv_add_all(argv, "-x", DRIVER_REQUESTS, "-x", DRIVER_CONFIG, NULL);
+	}
+	for (size_t i = 0; r == 0 && i < experiment->launcher_args.n; i++)
+		r = argv_add(argv, "%s", experiment->launcher_args.v[i]);
+	return r;
+}
+
+const struct launcher launcher_mpirun = {
+	.name = "mpirun",
+	.summary = "here, each point's program in processes of MPI",
+	.programs = (const char *const[]){ "mpirun", NULL },
+	.install = "apt-get install openmpi-bin",
+	.prefix = prefix,
+};
