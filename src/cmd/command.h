@@ -105,6 +105,7 @@ extern const struct command cmd_kernels;
 extern const struct command cmd_ops;
 extern const struct command cmd_api;
 extern const struct command cmd_steps;
+extern const struct command cmd_sweep;
 extern const struct command cmd_routing;
 extern const struct command cmd_transfers;
 extern const struct command cmd_comm;

@@ -13,6 +13,7 @@ const struct command *const commands[] = {
 	&cmd_demo,
 	&cmd_run,
 	&cmd_bench,
+	&cmd_sweep,
 	&cmd_report,
 	&cmd_kernels,
 	&cmd_ops,

@@ -154,8 +154,9 @@ static int set_words(const struct parameter_words *words, struct experiment *e, 
 	return r;
 }
 
-int parameters_take(const struct command *command, const char *file,
-		    const struct parameter_words *words, struct experiment *ret_experiment)
+static int take(const struct command *command, const char *file,
+		const struct parameter_words *words, bool checked,
+		struct experiment *ret_experiment)
 {
 	struct experiment e;
 	struct err err = { "" };
@@ -167,9 +168,9 @@ int parameters_take(const struct command *command, const char *file,
 		r = experiment_load(&e, file, &err);
 	if (r == 0)
 		r = set_words(words, &e, &err);
-	if (r == 0)
+	if (r == 0 && checked)
 		r = experiment_complete(&e);
-	if (r == 0)
+	if (r == 0 && checked)
 		r = experiment_check(&e, &err);
 	if (r < 0) {
 		experiment_release(&e);
@@ -177,6 +178,18 @@ int parameters_take(const struct command *command, const char *file,
 	}
 	*ret_experiment = e;
 	return EXIT_OK;
+}
+
+int parameters_read(const struct command *command, const char *file,
+		    const struct parameter_words *words, struct experiment *ret_experiment)
+{
+	return take(command, file, words, false, ret_experiment);
+}
+
+int parameters_take(const struct command *command, const char *file,
+		    const struct parameter_words *words, struct experiment *ret_experiment)
+{
+	return take(command, file, words, true, ret_experiment);
 }
 
 const struct lab_tools *lab_tools_find(void)

@@ -21,6 +21,10 @@ int parameter_options_make(void);
 int parameters_take(const struct command *command, const char *file,
 		    const struct parameter_words *words, struct experiment *ret_experiment);
 
+/* The same, neither checked nor complete: the values of a sweep may be what is missing. */
+int parameters_read(const struct command *command, const char *file,
+		    const struct parameter_words *words, struct experiment *ret_experiment);
+
 /* Programs that experiments stand on; static, found once. */
 struct lab_tools;
 const struct lab_tools *lab_tools_find(void);
