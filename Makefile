@@ -16,13 +16,13 @@ $(BUILD)/build.ninja:
 
 # Installs what is missing (by apt) and says so; nothing, and no network, when nothing is.
 deps:
-	@tools/deps.sh build test
+	@tools/deps.sh build test lab
 
 demo: all
 	$(BUILD)/moescope demo
 
 test:
-	@tools/deps.sh build test
+	@tools/deps.sh build test lab
 	@python3 tools/run_tests.py --build $(BUILD)
 
 # Fast: the C unit tests alone.

@@ -12,7 +12,8 @@ for group in "$@"; do
 	unit) packages="$packages libcmocka-dev" ;;
 	test) packages="$packages libcmocka-dev clang clang-format clang-tidy python3-venv protobuf-compiler nodejs" ;;
 	bench) packages="$packages g++ libsimdjson-dev python3-venv gzip isal" ;;
-	*) echo "deps.sh: unknown group '$group'; use build, unit, test or bench" >&2; exit 2 ;;
+	lab) packages="$packages munge slurm-client slurmctld slurmd openmpi-bin" ;;
+	*) echo "deps.sh: unknown group '$group'; use build, unit, test, lab or bench" >&2; exit 2 ;;
 	esac
 done
 

@@ -151,6 +151,12 @@ def layer_fault(results, args):
         scripts(results, args.build, "fault")
 
 
+def layer_lab(results, args):
+    """Experiments with what they meet outside: servers, Slurm, MPI."""
+    if build(results, args.build):
+        scripts(results, args.build, "lab", only="/lab/test_")
+
+
 def layer_asan(results, args):
     directory = args.build + "-asan"
     if build(results, directory, ["-Db_sanitize=address,undefined", "-Db_lundef=false",
