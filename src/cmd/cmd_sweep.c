@@ -17,6 +17,7 @@
 #include "cmd/parameter_options.h"
 #include "lab/estimate.h"
 #include "lab/launcher.h"
+#include "lab/point.h"
 
 struct values {
 	const char *config, *resume;
@@ -91,8 +92,10 @@ static void on_ended(void *arg, const struct sweep *sweep, size_t point)
 		sweep_state_names[p->state]);
 	if (!isnan(p->duration_s))
 		fprintf(out, " in %.1f s", p->duration_s);
-	if (p->error)
-		fprintf(out, ": %s", p->error);
+	if (p->error) {
+		fputs(": ", out);
+		text_put(out, p->error, terminal_look().utf8); /* a program's last words */
+	}
 	fputc('\n', out);
 	out_flush(show->inv->out);
 }
@@ -177,16 +180,14 @@ static void show_retries(const struct sweep *sweep, FILE *out)
 				i + 1, sweep->points[i].label, sweep->points[i].dead_node);
 }
 
-static void show_failures(const struct sweep *sweep, FILE *out)
+static void show_logs(const struct sweep *sweep, FILE *out)
 {
 	for (size_t i = 0; i < sweep->n; i++) {
 		const struct sweep_point *p = &sweep->points[i];
 
-		if (p->state != SWEEP_FAILED && p->state != SWEEP_TIMEOUT)
-			continue;
-		fprintf(out, "%s: point %zu (%s): %s\n    %s/points/%s/experiment.log\n",
-			sweep_state_names[p->state], i + 1, p->label,
-			p->error ? p->error : "no reason was left", sweep->directory, p->name);
+		if (p->state == SWEEP_FAILED || p->state == SWEEP_TIMEOUT)
+			fprintf(out, "log of point %zu, %s: %s/points/%s/" POINT_LOG "\n", i + 1,
+				sweep_state_names[p->state], sweep->directory, p->name);
 	}
 }
 
@@ -196,7 +197,7 @@ static int conclude(struct invocation *inv, const struct sweep *sweep)
 	FILE *out = inv->out->file;
 
 	show_retries(sweep, out);
-	show_failures(sweep, out);
+	show_logs(sweep, out);
 	fprintf(out, "%zu of %zu points succeeded. Results: %s\n",
 		sweep_count(sweep, SWEEP_SUCCESS), sweep->n, sweep->directory);
 	if (bad == 0)
