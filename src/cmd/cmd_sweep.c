@@ -15,6 +15,7 @@
 #include "base/text_table.h"
 #include "cmd/output.h"
 #include "cmd/parameter_options.h"
+#include "cmd/summary.h"
 #include "lab/estimate.h"
 #include "lab/launcher.h"
 #include "lab/point.h"
@@ -180,6 +181,7 @@ static void show_retries(const struct sweep *sweep, FILE *out)
 				i + 1, sweep->points[i].label, sweep->points[i].dead_node);
 }
 
+/* Why is in the comparison above. */
 static void show_logs(const struct sweep *sweep, FILE *out)
 {
 	for (size_t i = 0; i < sweep->n; i++) {
@@ -195,13 +197,17 @@ static int conclude(struct invocation *inv, const struct sweep *sweep)
 {
 	size_t bad = sweep_count(sweep, SWEEP_FAILED) + sweep_count(sweep, SWEEP_TIMEOUT);
 	FILE *out = inv->out->file;
+	int r;
 
+	fputc('\n', out);
+	r = summary_make(sweep->directory, NULL, &table_defaults, out);
+	fputc('\n', out);
 	show_retries(sweep, out);
 	show_logs(sweep, out);
 	fprintf(out, "%zu of %zu points succeeded. Results: %s\n",
 		sweep_count(sweep, SWEEP_SUCCESS), sweep->n, sweep->directory);
 	if (bad == 0)
-		return EXIT_OK;
+		return r;
 	out_flush(inv->out);
 	return fail("%zu of %zu points failed; their logs are named above. Again: moescope sweep "
 		    "--resume %s --retry-failed",

@@ -59,6 +59,19 @@ static void put_parameters(const struct batch *batch, const struct batch_experim
 	json_object_end(json);
 }
 
+static void put_notes(const struct batch_experiment *e, struct json *json)
+{
+	const struct json_node *note = batch_note(e, NULL);
+
+	if (!note)
+		return;
+	json_key(json, "notes");
+	json_array(json);
+	for (; note; note = batch_note(e, note))
+		json_string(json, note->text);
+	json_array_end(json);
+}
+
 static void put_experiment(const struct batch *batch, const struct batch_experiment *e,
 			   struct json *json)
 {
@@ -73,6 +86,7 @@ static void put_experiment(const struct batch *batch, const struct batch_experim
 			put_text(json, "hardware", e->hardware);
 		put_text(json, "configuration", batch->configurations[e->configuration].label);
 		put_parameters(batch, e, json);
+		put_notes(e, json);
 	}
 	if (e->status == BATCH_SUCCESS) {
 		put_count(json, "repeats", e->repeats);

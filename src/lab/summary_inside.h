@@ -19,6 +19,9 @@ struct value batch_figure_of(const struct batch_experiment *experiment,
 double batch_number(const char *text); /* NaN: not a number */
 /* A parameter of an experiment; NULL: it has none of that name. */
 const struct json_node *batch_config(const struct batch_experiment *experiment, const char *key);
+/* The note after this one (NULL: the first) in its summary.json; NULL: no more. */
+const struct json_node *batch_note(const struct batch_experiment *experiment,
+				   const struct json_node *after);
 /* A JSON value as one text; NULL: no memory. free() it. */
 char *batch_text_of(const struct json_node *node);
 void batch_write_node(struct json *json, const struct json_node *node);

@@ -351,6 +351,31 @@ static void md_failures(const struct batch *batch, FILE *out)
 	fputs("\nThey have no figures above.\n\n", out);
 }
 
+/* What the experiments note of themselves, such as a node that died under the first try. */
+static void md_notes(const struct batch *batch, FILE *out)
+{
+	bool begun = false;
+
+	for (size_t i = 0; i < batch->n; i++) {
+		const struct batch_experiment *e = &batch->experiments[i];
+
+		for (const struct json_node *note = batch_note(e, NULL); note;
+		     note = batch_note(e, note)) {
+			if (!begun) {
+				fputs("## Notes\n\n| experiment | note |", out);
+				md_rule(2, 0, false, out);
+			}
+			begun = true;
+			fputc('|', out);
+			md_cell(e->name, out);
+			md_cell(note->text, out);
+			fputc('\n', out);
+		}
+	}
+	if (begun)
+		fputc('\n', out);
+}
+
 static void md_plots(const struct batch *batch, const char *no_plots, FILE *out)
 {
 	char name[256], title[512];
@@ -405,6 +430,7 @@ int batch_write_markdown(const struct batch *batch, const char *no_plots, FILE *
 		md_scaling(batch, out);
 	}
 	md_failures(batch, out);
+	md_notes(batch, out);
 	if (batch->counts[BATCH_SUCCESS]) {
 		md_plots(batch, no_plots, out);
 		md_formulas(batch, out);

@@ -45,6 +45,19 @@ static struct value number_of(const struct json_node *node, const char *absent)
 	return v < 0 ? value_absent("its number is below 0") : value_of(v);
 }
 
+const struct json_node *batch_note(const struct batch_experiment *experiment,
+				   const struct json_node *after)
+{
+	const struct json_node *notes = json_get(experiment->root, "notes");
+	const struct json_node *note = after				    ? after->next
+				       : notes && notes->type == JSON_ARRAY ? notes->child
+									    : NULL;
+
+	while (note && note->type != JSON_STRING)
+		note = note->next;
+	return note;
+}
+
 const struct json_node *batch_config(const struct batch_experiment *experiment, const char *key)
 {
 	return json_get(json_get(experiment->root, "config"), key);

@@ -150,6 +150,9 @@ def failures_do_not_end_a_sweep():
     check("6 of 7 points failed" in r.err, r)
     check("--resume" in r.err and "--retry-failed" in r.err, r)
     check("results/bad/points/005-steps=5/experiment.log" in r.out, r)
+    with open("results/bad/batch_summary.json", encoding="utf-8") as file:
+        batch = json.load(file)
+    equal((batch["total_experiments"], batch["successful"]), (7, 1))
 
     with open("work.sh", "w", encoding="utf-8") as file:
         file.write("exit 0\n")

@@ -236,6 +236,10 @@ def dead_node_is_tried_again_and_named():
     equal(events("results/dead", "end"), {1: 1, 2: 1, 3: 1})
     name = "results/dead/points/002-steps=2"
     check(any(node in note for note in json.loads(read(f"{name}/summary.json"))["notes"]), name)
+    batch = json.loads(read("results/dead/batch_summary.json"))
+    equal([e["name"] for e in batch["experiments"]
+           if any(f"Node {node} died" in note for note in e.get("notes", []))], ["002-steps=2"])
+    check(f"Node {node} died" in read("results/dead/batch_summary.md"))
 
 
 @test
