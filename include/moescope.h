@@ -178,6 +178,9 @@ struct moescope_routing {
 	uint32_t reserved;
 };
 MOESCOPE_API void moescope_route(const struct moescope_routing *routing);
+/* An array of n of them, as n calls: the layers of a step together. All have the first one's
+ * struct_size. */
+MOESCOPE_API void moescope_routes(const struct moescope_routing *routings, size_t n);
 
 /* The sizes of one MoE layer, once, for FLOPs and bytes per expert. matrices: 2 (up, down) or
  * 3 (gated). */

@@ -116,6 +116,7 @@ FUNCTIONS = {
     "moescope_mark": (None, [c_char_p]),
     "moescope_counter": (None, [c_char_p, c_double]),
     "moescope_route": (None, [POINTER(Routing)]),
+    "moescope_routes": (None, [POINTER(Routing), c_size_t]),
     "moescope_moe_layer": (None, [POINTER(MoeLayer)]),
     "moescope_request_begin": (None, [c_uint64, c_uint64]),
     "moescope_token": (None, [c_uint64]),

@@ -285,18 +285,40 @@ static bool count(struct ring *ring, const struct moescope_routing *routing, uin
 	return true;
 }
 
-void moescope_route(const struct moescope_routing *given)
+static void route(struct ring *ring, const struct moescope_routing *routing, uint32_t level)
+{
+	struct row_routing row = { 0 };
+
+	if (count(ring, routing, level, &row) && level >= MOESCOPE_FULL)
+		push_slots(routing, row.step, row.phase, ring);
+}
+
+void moescope_routes(const struct moescope_routing *routings, size_t n)
 {
 	uint32_t gate = gate_load(), level = GATE_NOW(gate);
+	const char *at = (const char *)routings;
 	struct moescope_routing routing;
-	struct row_routing row = { 0 };
 	struct ring *ring;
+	size_t stride = 0;
 
 	if (level < MOESCOPE_COUNTS || !(ring = probe_take()))
 		return;
-	if (!probe_given(&routing, sizeof(routing), given) || !valid(&routing))
-		ring_drop(ring, DROP_TOO_LARGE);
-	else if (count(ring, &routing, level, &row) && level >= MOESCOPE_FULL)
-		push_slots(&routing, row.step, row.phase, ring);
+	for (size_t i = 0; i < n; i++, at += stride) {
+		bool given = probe_given(&routing, sizeof(routing), at);
+
+		if (given && !stride)
+			stride = routing.struct_size;
+		if (given && routing.struct_size == stride && valid(&routing))
+			route(ring, &routing, level);
+		else
+			ring_drop(ring, DROP_TOO_LARGE);
+		if (!stride)
+			break;
+	}
 	probe_give();
+}
+
+void moescope_route(const struct moescope_routing *routing)
+{
+	moescope_routes(routing, 1);
 }

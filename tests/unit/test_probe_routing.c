@@ -253,13 +253,17 @@ static void typed_routes(void)
 					    .mask = c.mask,
 					    .elsewhere = 1 };
 
+	struct moescope_routing both[2];
+
 	make_typed(&c);
 	start_at(MOESCOPE_FULL);
 	for (int i = 0; i < 2; i++) {
-		routing.weights = c.weights[i];
-		routing.weights_type = i ? MOESCOPE_F16 : MOESCOPE_BF16;
-		moescope_route(&routing);
+		both[i] = routing;
+		both[i].weights = c.weights[i];
+		both[i].weights_type = i ? MOESCOPE_F16 : MOESCOPE_BF16;
 	}
+	moescope_routes(both, 2);
+	routing = both[1];
 	routing.elsewhere = 0;
 	moescope_route(&routing);
 	moescope_stop();
@@ -303,10 +307,16 @@ static void bad_routing(void)
 					 .k = 2,
 					 .tokens = 2,
 					 .indices = indices },
-				bad;
+				bad, three[3];
 
 	start_at(MOESCOPE_TRACE);
 	moescope_route(NULL);
+	moescope_routes(NULL, 3);
+	for (int i = 0; i < 3; i++)
+		three[i] = good;
+	three[1].struct_size--;
+	moescope_routes(three, 3);
+	moescope_routes(three, 0);
 	bad = good, bad.struct_size = 8, moescope_route(&bad);
 	bad = good, bad.indices = NULL, moescope_route(&bad);
 	bad = good, bad.experts = 0, moescope_route(&bad);
@@ -331,10 +341,11 @@ static void test_bad_arguments(void **state)
 	struct run *run = run_of(bad_routing);
 
 	(void)state;
-	assert_int_equal(run->routing.n, 2);
-	assert_int_equal(run->routing.tokens[0], 0);
+	assert_int_equal(run->routing.n, 4);
 	assert_int_equal(run->routing.tokens[1], 2);
-	assert_int_equal(run->loss.dropped_too_large, 9);
+	assert_int_equal(run->routing.tokens[2], 0);
+	assert_int_equal(run->routing.tokens[3], 2);
+	assert_int_equal(run->loss.dropped_too_large, 11);
 	assert_int_equal(run->mark.n, 1);
 	assert_int_equal(run->range.n, 1);
 	run_free(run);

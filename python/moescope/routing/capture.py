@@ -18,7 +18,7 @@ from . import families, ops
 from .detect import HOW, Router
 from .device import DeviceSender
 from .samples import Watcher, mark
-from .sender import Sender, send_sizes
+from .sender import FEW, Sender, Shape, send_sizes
 
 _by_gate: "weakref.WeakValueDictionary[int, Site]" = weakref.WeakValueDictionary()
 MAX_K, MAX_EXPERTS = 64, 32768
@@ -77,7 +77,8 @@ class Site:
 
     Its hook runs once for each layer of each token, among code of the model that has long pushed it
     out of the processor's caches: what can be settled for all layers at the beginning and the end of
-    a step is (look, settle), and the hook does one call into C."""
+    a step is (look, settle), and the hook keeps the numbers of a few tokens for the end of the step or
+    does one call into C."""
 
     _open = False  # somebody looks at this step, and the layer can be read
     session: Any = None
@@ -101,7 +102,9 @@ class Site:
         self._sender: Sender = Sender(number)
         self._device, self._index = torch.device("cpu"), -1
         self._place: Any = None  # where the tensors stood the last time
-        self._looking: List[Watcher] = []
+        self._shape: Any = None  # and theirs, when they had few numbers
+        self._few: Optional[Shape] = None
+        self.looking: List[Watcher] = []
         self._fixed = router.found.fixed and not scores
         self._gate_hooks: List[Any] = []
         self._op = ops.number(self)
@@ -149,12 +152,14 @@ class Site:
     def watch(self, watcher: Watcher) -> None:
         """One more who looks; from the step on that is open now."""
         if watcher not in self.watchers:
+            self.session.send_kept()
             self.settle()
             self.watchers.append(watcher)
             self.look(self.session.index)
             Watcher.changes += 1
 
     def unwatch(self, watchers: List[Watcher]) -> None:
+        self.session.send_kept()
         self.settle()
         self.watchers = [w for w in self.watchers if w not in watchers]
         self.look(self.session.index)
@@ -164,14 +169,17 @@ class Site:
 
     def look(self, index: int) -> bool:
         """Whether somebody looks at this layer in the step of this number."""
-        self._looking = [w for w in self.watchers if w.wants(index)]
-        self._open = bool(self._looking) and not self.broken
-        return bool(self._looking)
+        self.looking = [w for w in self.watchers if w.wants(index)]
+        self.session.lookers = None
+        for watcher in self.looking:
+            watcher.samples.late = self.session.late
+        self._open = bool(self.looking) and not self.broken
+        return bool(self.looking)
 
     def settle(self) -> None:
         """The times of the gate in the step so far."""
         if self._latency:
-            for watcher in self._looking:
+            for watcher in self.looking:
                 watcher.samples.time_gate(self.session.step, self._latency)
             self._latency = []
 
@@ -208,26 +216,49 @@ class Site:
         which, first, second = self._place
         if session.grad and _graph_task() != -1:
             return True  # inside backward: the recomputation of a forward that was counted
+        try:
+            given = args if which == 0 else kwargs if which == 1 else output
+            indices, weights = given[first], None if second is None else given[second]
+            if indices.shape == self._shape:
+                return self._keep(session, indices, weights)
+            if not self._send_again(session.phase, indices, weights):
+                return False
+        except Exception:  # called in another way than before
+            return False
+        self._note_moment()
+        return True
+
+    def _keep(self, session: Any, indices: Tensor, weights: Optional[Tensor]) -> bool:
+        """The numbers as they are now: the model may write over them before the step ends."""
+        few, mask, numbers = self._few, self.padding.mask, ()
+        if indices.dtype is not few.dtype or not indices.is_cpu or type(indices) is not Tensor:
+            return False
+        if mask is not None and self.padding.here != few.rows:
+            return False
+        if weights is not None:
+            if not weights.is_cpu or weights.shape != self._shape:
+                return False
+            numbers = weights.tolist()
+        session.kept.append((few, indices.tolist(), numbers, mask))
+        return True
+
+    def _send_again(self, phase: int, indices: Tensor, weights: Optional[Tensor]) -> bool:
         mask = None
         if self.padding.mask is not None:
             mask = self.padding.address(self._index, self._sender.rows)
             if not mask:
                 return False
-        try:
-            given = args if which == 0 else kwargs if which == 1 else output
-            if not self._sender.again(session.phase, given[first],
-                                      None if second is None else given[second], mask):
-                return False
-        except Exception:  # called in another way than before
-            return False
+        return self._sender.again(phase, indices, weights, mask)
+
+    def _note_moment(self) -> None:
+        session = self.session
         moment = session.moments.get(self._index) or session.moment(self._device)
-        for watcher in self._looking:
+        for watcher in self.looking:
             watcher.samples.moments[session.step] = moment
-        return True
 
     def _look_closely(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any],
                       output: Any) -> None:
-        self._place = None
+        self._place = self._shape = None
         try:  # the model goes on, whatever its router returned
             with torch.no_grad():
                 choice = self._read(module, args, kwargs, output)
@@ -238,8 +269,18 @@ class Site:
                 self.record(choice.indices, weights, scores, choice.experts)
                 if self._fixed and not choice.experts:
                     self._place = _place_of(choice.indices, weights, args, kwargs, output)
+                if self._place is not None and self.recorded and self._index < 0:
+                    self._expect_few(choice.indices, weights)
         except Exception as why:
             self.fail(str(why))
+
+    def _expect_few(self, indices: Tensor, weights: Optional[Tensor]) -> None:
+        """The next call is like this one, which was sent."""
+        rows, k = indices.shape
+        if 0 < rows * k <= FEW and (weights is None or weights.shape == indices.shape):
+            self._shape = indices.shape
+            self._few = Shape(self, self.layer, self.router.found.experts, rows, k,
+                              indices.dtype, weights is not None)
 
     def _enter(self, _module: nn.Module, _args: Tuple) -> None:
         if _compiling() or self.session is None or self.broken:
@@ -294,7 +335,7 @@ class Site:
         alone = not session.depth
         if alone:
             session.ensure_step(self.layer)
-        if not self._looking:
+        if not self.looking:
             return
         if hasattr(indices, "to_local"):
             indices = indices.to_local()
@@ -303,9 +344,7 @@ class Site:
         if not self.recorded and not self._first(indices, experts):
             return
         self._move(indices.device)
-        moment = session.moments.get(self._index) or session.moment(self._device)
-        for watcher in self._looking:
-            watcher.samples.moments[session.step] = moment
+        self._note_moment()
         if self._index >= 0:
             indices = self._here(indices, experts)
         why = self._sender.send(session.phase, experts, indices, weights, scores,

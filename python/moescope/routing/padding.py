@@ -45,11 +45,15 @@ class Padding:
 
     def __init__(self) -> None:
         self.mask: Optional[Tensor] = None
+        self.here = 0  # rows of a mask that lies in the host's memory
         self._there: Dict[int, Tuple[Tensor, int]] = {}
         self._odd_rows = False
 
     def set(self, mask: Optional[Tensor]) -> None:
-        self.mask = None if mask is None else mask.reshape(-1) != 0
+        self.mask, self.here = None, 0
+        if mask is not None:
+            self.mask = mask.reshape(-1) != 0
+            self.here = self.mask.shape[0] if self.mask.is_cpu else 0
         if self._there:
             self._there = {}
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only this process knows of the captured steps of a layer, and who looks at which of them.
 
-Written for every layer in every step: one entry of a dictionary each, unless its gate was timed."""
+Written for every layer in every step: one entry of a dictionary each, unless its gate was timed; where
+all layers of a step are settled together, one entry for all of them until somebody looks."""
+from collections import deque
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import torch
@@ -22,12 +24,33 @@ class Sample(NamedTuple):
     latency_ms: Optional[float]
 
 
+class Late(deque):
+    """Steps of a session whose moments are not with their watchers yet: (step, moment, watchers)."""
+
+    def hand_out(self) -> None:
+        while self:
+            step, moment, watchers = self.popleft()
+            for watcher in watchers:
+                watcher.samples.add(step, moment)
+
+
 class Samples:
     """By number of the step, in the order of their capture."""
 
+    late: Any = ()  # of the session that captures
+
     def __init__(self) -> None:
-        self.moments: Dict[int, Moment] = {}
+        self._moments: Dict[int, Moment] = {}
         self._latencies: Dict[int, List[Any]] = {}
+
+    @property
+    def moments(self) -> Dict[int, Moment]:
+        if self.late:
+            self.late.hand_out()
+        return self._moments
+
+    def add(self, step: int, moment: Moment) -> None:
+        self._moments[step] = moment
 
     def clear(self) -> None:
         self.moments.clear()

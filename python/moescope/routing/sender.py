@@ -3,10 +3,13 @@
 
 This stands in the hot path of a model, once for each layer of each token. The structure for the call
 is made once and only what differs from the last call is written into it; where a tensor is
-contiguous and of a type that the library knows, no operation of torch is called."""
-from ctypes import byref
+contiguous and of a type that the library knows, no operation of torch is called. The choice of a few
+tokens is kept as numbers and sent when the step ends, for all layers in a row: among the model's own
+code the call into C costs several times as much as there."""
+from ctypes import addressof, byref, c_float, c_int64, sizeof
 from functools import partial
-from typing import Any, Optional
+from itertools import chain
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -92,6 +95,63 @@ class Sender:
             self._mask = what.mask = mask
         what.indices = indices.data_ptr()
         return not self._push()
+
+
+FEW = 64  # slots of a call, up to which its numbers are kept
+
+
+class Shape(NamedTuple):
+    """What all calls of a layer have in common as long as it is called in the same way."""
+    site: Any
+    layer: int
+    experts: int
+    rows: int
+    k: int
+    dtype: torch.dtype
+    weights: bool
+
+
+class Kept(list):
+    """The calls of one step with few tokens on the CPU, each (shape, indices, weights, mask): lists
+    of rows of numbers, and the mask a tensor of bool. Most steps have the calls of the step before,
+    so that the structures are there and only numbers are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shapes: Tuple[Shape, ...] = ()
+        self._phase: Optional[int] = None
+        self._masks: List[Optional[int]] = []
+
+    def send(self, phase: int) -> Tuple[Shape, ...]:
+        """All of them into the library; whose they were, the same tuple for the same ones."""
+        shapes, index_rows, weight_rows, masks = zip(*self)
+        indices = [*chain.from_iterable(chain.from_iterable(index_rows))]
+        weights = [*chain.from_iterable(chain.from_iterable(weight_rows))]
+        masks = [None if mask is None else mask.data_ptr() for mask in masks]
+        if shapes != self._shapes:
+            self._prepare(shapes, len(indices), len(weights))
+        self._indices[:] = indices
+        self._weights[:] = weights
+        if phase != self._phase or masks != self._masks:
+            self._phase, self._masks = phase, masks
+            for what, mask in zip(self._what, masks):
+                what.phase, what.mask = phase, mask
+        self._push()
+        self.clear()
+        return self._shapes
+
+    def _prepare(self, shapes: Tuple[Shape, ...], indices: int, weights: int) -> None:
+        self._shapes, self._phase = shapes, None
+        self._indices, self._weights = (c_int64 * indices)(), (c_float * weights)()
+        self._what = (lib.Routing * len(shapes))()
+        self._push = partial(lib.load().moescope_routes, self._what, len(shapes))
+        at, weights_at = addressof(self._indices), addressof(self._weights)
+        for what, shape in zip(self._what, shapes):
+            what.__init__(layer=shape.layer, elsewhere=1, experts=shape.experts, k=shape.k,
+                          tokens=shape.rows, indices=at, indices_type=lib.I64,
+                          weights=weights_at if shape.weights else None, weights_type=lib.F32)
+            at += shape.rows * shape.k * sizeof(c_int64)
+            weights_at += shape.rows * shape.k * sizeof(c_float) if shape.weights else 0
 
 
 def send_sizes(layer: int, experts: int, k: int, sizes: Any) -> None:

@@ -17,8 +17,10 @@ from . import ops
 from .capture import MAX_K, Site, lifeless
 from .device import DeviceRecorder
 from .padding import Padding, describe
-from .samples import Moment, Watcher, memory_mb
+from .samples import Late, Moment, Watcher, memory_mb
+from .sender import Kept
 
+_CPU = torch.device("cpu")
 _graph_task = torch._C._current_graph_task_id  # -1: not inside backward
 # Timing a gate costs more than counting: the first so many steps are timed, then every so-manieth.
 TIMED_FIRST, TIMED_EVERY = 16, 64
@@ -111,6 +113,9 @@ class Session:
         self._stacks = _stacks(model) if "decoder_input_ids" in self._names else {}
         self._prefix = "decoder_" if self._stacks else ""
         self.moments: Dict[int, Moment] = {}  # of this step, by device
+        self.kept = Kept()  # calls of this step that are sent at its end
+        self.late = Late()
+        self.lookers: Any = None  # (shapes of kept calls, their layers' watchers)
         self._rows = 0
         self.depth = 0  # of forwards of the model that are running
         self._implicit = -1
@@ -146,6 +151,7 @@ class Session:
         """Takes the hooks off and fetches what is on devices. Doing it twice is fine."""
         if self.running and self.step is not None and self._implicit >= 0:
             self._close_step(0)
+        self.send_kept()
         self.running = False
         _sessions[:] = [ref for ref in _sessions if ref() not in (None, self)]
         for handle in self._handles:
@@ -176,7 +182,8 @@ class Session:
         return self._padding
 
     def fetch(self) -> None:
-        """Waits for what devices have counted so far."""
+        """All that was captured so far is in the library; waits for the devices."""
+        self.send_kept()
         for device, recorder in self._recorders.items():
             torch.cuda.synchronize(device)
             recorder.fetch()
@@ -267,7 +274,17 @@ class Session:
             for site in self.sites:
                 site.time_gate(on or site.needs_gate)
 
+    def send_kept(self) -> None:
+        """The calls of this step so far. Who looks at their layers is noted once for all of them."""
+        if not self.kept:
+            return
+        shapes = self.kept.send(self.phase)
+        if self.lookers is None or self.lookers[0] is not shapes:
+            self.lookers = shapes, [w for shape in shapes for w in shape.site.looking]
+        self.late.append((self.step, self.moments.get(-1) or self.moment(_CPU), self.lookers[1]))
+
     def _close_step(self, tokens: int) -> None:
+        self.send_kept()
         if self.timed:
             for site in self.sites:
                 site.settle()
