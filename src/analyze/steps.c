@@ -152,23 +152,33 @@ static void find_outliers(struct steps *s, const double *x, double *scratch, siz
 	}
 }
 
-/* x: scratch for durations, in row order. */
-static void find_warmup(struct steps *s, double *x)
+/* Each process has a beginning of its own. first: of all of them; rest: what came later. */
+static void find_warmup(const struct run *run, struct steps *s, double *first, double *rest)
 {
-	size_t n = 0;
+	size_t n_first = 0, n_rest = 0, n;
 
-	for (size_t i = 0; i < s->n; i++)
-		if (s->rows[i].timed)
-			x[n++] = (double)s->rows[i].duration_ns;
-	if (n < WARMUP_STEPS_TOTAL) {
+	for (size_t i = 0, end; i < s->n; i = end) {
+		uint16_t shard = run->step.shard[s->rows[i].row];
+
+		for (n = 0, end = i; end < s->n && run->step.shard[s->rows[end].row] == shard;)
+			n += s->rows[end++].timed;
+		if (n < WARMUP_STEPS_TOTAL)
+			continue;
+		for (size_t at = i, seen = 0; at < end; at++) {
+			if (!s->rows[at].timed)
+				continue;
+			*(seen++ < WARMUP_STEPS ? &first[n_first++] : &rest[n_rest++]) =
+				(double)s->rows[at].duration_ns;
+		}
+	}
+	if (!n_first) {
 		s->warmup_mean_ns = value_absent("fewer than 15 steps");
 		s->warmup_ratio = s->warmup_mean_ns;
 		return;
 	}
 	s->n_warmup = WARMUP_STEPS;
-	s->warmup_mean_ns = value_of(stats_mean(x, WARMUP_STEPS));
-	s->warmup_ratio =
-		value_of(s->warmup_mean_ns.v / stats_median(x + WARMUP_STEPS, n - WARMUP_STEPS));
+	s->warmup_mean_ns = value_of(stats_mean(first, n_first));
+	s->warmup_ratio = value_of(s->warmup_mean_ns.v / stats_median(rest, n_rest));
 	if (!isfinite(s->warmup_ratio.v))
 		s->warmup_ratio = value_absent("no time passed");
 }
@@ -194,7 +204,7 @@ static int find_steady(const struct run *run, const struct selection *sel, struc
 	return r;
 }
 
-static int summarize(struct steps *s)
+static int summarize(const struct run *run, struct steps *s)
 {
 	double *x = calloc(s->n ? s->n * 2 : 1, sizeof(*x));
 	size_t n = 0;
@@ -215,7 +225,7 @@ static int summarize(struct steps *s)
 	}
 	s->all = stats_summarize(x, n);
 	find_outliers(s, x, x + s->n, n);
-	find_warmup(s, x);
+	find_warmup(run, s, x, x + s->n);
 	free(x);
 	return 0;
 }
@@ -237,7 +247,7 @@ int steps_analyze(const struct run *run, const struct selection *sel, struct ste
 	if (r >= 0)
 		r = step_phases_fill(run, s.rows, s.n);
 	if (r >= 0)
-		r = summarize(&s);
+		r = summarize(run, &s);
 	if (r >= 0)
 		r = find_steady(run, sel, &s);
 	if (r < 0) {

@@ -49,8 +49,8 @@ struct steps {
 	 * median. */
 	size_t n_outliers;
 	struct value outlier_limit_ns;
-	/* Of the first up to 5 finished steps against the median of the rest; absent when fewer
-	 * than 15 steps. */
+	/* Of the first 5 finished steps of each process against the median of the rest; processes
+	 * with fewer than 15 do not count. */
 	struct value warmup_mean_ns, warmup_ratio;
 	size_t n_warmup;
 	/* Finished steps that starting up made long, and the others; see steady.h. */

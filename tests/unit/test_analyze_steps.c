@@ -247,6 +247,34 @@ static void test_two_ranks_side_by_side(void **state)
 	fake_run_free(run);
 }
 
+/* The second rank alone is slow at first; the third has too few steps to say what a beginning is. */
+static void test_warmup_of_every_rank(void **state)
+{
+	struct run *run = fake_run_new();
+	uint16_t second = fake_shard(run, 1, 4243), third = fake_shard(run, 2, 4244);
+	struct steps s;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		struct row_step row = {
+			.step = i, .start_ns = i * 1000, .duration_ns = 100, .recorded = 1
+		};
+
+		fake_add_step(run, 0, &row);
+		row.duration_ns = i < 5 ? 500 : 100;
+		fake_add_step(run, second, &row);
+		row.duration_ns = 9000;
+		if (i < 14)
+			fake_add_step(run, third, &row);
+	}
+	s = analyzed(run, SELECT_ALL);
+	assert_int_equal(s.n_warmup, 5);
+	NEAR(s.warmup_mean_ns.v, 300);
+	NEAR(s.warmup_ratio.v, 3);
+	steps_release(&s);
+	fake_run_free(run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +286,7 @@ int main(void)
 		cmocka_unit_test(test_phase_over_two_steps),
 		cmocka_unit_test(test_outliers_and_warmup),
 		cmocka_unit_test(test_two_ranks_side_by_side),
+		cmocka_unit_test(test_warmup_of_every_rank),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
