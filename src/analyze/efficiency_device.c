@@ -236,6 +236,66 @@ static int dtype_of_fact(const char *value)
 	return found;
 }
 
+/* Letters of Tensile's data types, longer ones first; PEAK_DTYPES: no peak is kept for it. */
+static const struct {
+	const char *letters;
+	enum peak_dtype dtype;
+} tensile_types[] = {
+	{ "F8N", PEAK_FP8 },   { "B8N", PEAK_FP8 },   { "F8", PEAK_FP8 },    { "B8", PEAK_FP8 },
+	{ "I8", PEAK_DTYPES }, { "F6", PEAK_DTYPES }, { "F4", PEAK_DTYPES }, { "4I", PEAK_DTYPES },
+	{ "H", PEAK_FP16 },    { "B", PEAK_BF16 },    { "S", PEAK_FP32 },    { "D", PEAK_FP64 },
+	{ "X", PEAK_TF32 },    { "C", PEAK_FP32 },    { "Z", PEAK_FP64 },    { "I", PEAK_DTYPES },
+};
+
+/* The types that the word consists of, the first of them in *ret_first; 0: it is no such word. */
+static unsigned int tensile_word(const char *word, size_t length, enum peak_dtype *ret_first)
+{
+	const char *end = word + length;
+	unsigned int n = 0;
+
+	for (size_t i = 0; word < end && i < sizeof(tensile_types) / sizeof(tensile_types[0]);) {
+		size_t letters = strlen(tensile_types[i].letters);
+
+		if (letters > (size_t)(end - word) ||
+		    memcmp(word, tensile_types[i].letters, letters) != 0) {
+			i++;
+			continue;
+		}
+		if (!n++)
+			*ret_first = tensile_types[i].dtype;
+		word += letters;
+		i = 0;
+	}
+	return word == end ? n : 0;
+}
+
+/* Tensile writes the indices of the product, then the types of input, output and arithmetic, as in
+ * Cijk_Alik_Bljk_BBS_BH_…; inputs of two types go before these (F8H_HHS). The matrix units run in the
+ * type of the input, in XF32 where it says MX. */
+static int tensile_dtype(const char *name)
+{
+	const char *at = strstr(name, "Cijk_");
+	enum peak_dtype first = PEAK_DTYPES, second = PEAK_DTYPES;
+	unsigned int n;
+	size_t length;
+
+	for (int i = 0; at && i < 3; i++) {
+		at = strchr(at, '_');
+		at = at ? at + 1 : NULL;
+	}
+	if (!at)
+		return PEAK_DTYPES;
+	length = strcspn(at, "_");
+	n = tensile_word(at, length, &first);
+	at += length + (at[length] == '_');
+	length = strcspn(at, "_");
+	if (n == 2 && tensile_word(at, length, &second) == 3)
+		return (int)second;
+	if (n && first == PEAK_FP32 && length == 2 && !memcmp(at, "MX", 2))
+		return PEAK_TF32;
+	return n ? (int)first : PEAK_DTYPES;
+}
+
 static int dtype_of_kernel(const struct kernel_classes *classes, const char *name)
 {
 	const char *class = kernel_class_of(classes, name);
@@ -247,6 +307,7 @@ static int dtype_of_kernel(const struct kernel_classes *classes, const char *nam
 	if (strcmp(class, "gemm") != 0 && strcmp(class, "grouped_gemm") != 0 &&
 	    strcmp(class, "attention") != 0)
 		return PEAK_DTYPES;
+	found = tensile_dtype(name);
 	text = lowered(name);
 	if (!text)
 		return -ENOMEM;

@@ -258,6 +258,50 @@ static void test_words_of_data_types(void **state)
 	}
 }
 
+/* Names of hipBLASLt's and rocBLAS' kernels; PEAK_DTYPES: no peak is kept for such numbers. */
+static void test_type_codes_of_tensile(void **state)
+{
+	static const struct {
+		const char *name;
+		enum peak_dtype dtype;
+	} cases[] = {
+		{ "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_SN",
+		  PEAK_BF16 },
+		{ "Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN",
+		  PEAK_BF16 },
+		{ "Cijk_Ailk_Bjlk_SB_Bias_AS_SAV_UserArgs_MT64x16x16_MI16x16x1_SN", PEAK_FP32 },
+		{ "Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1", PEAK_FP32 },
+		{ "Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI32x32x8x1_SN", PEAK_FP16 },
+		{ "Cijk_Ailk_Bjlk_HSS_BH_MT64x64x64", PEAK_FP16 },
+		{ "Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAB_SAV_UserArgs_MT256x256x128", PEAK_FP8 },
+		{ "Custom_Cijk_Alik_Bljk_F8B8BS_BH_UserArgs_shortname1_MT256x256x128", PEAK_FP8 },
+		{ "Cijk_Alik_Bljk_F8H_HHS_BH_MT64x64x64", PEAK_FP16 },
+		{ "Cijk_Ailk_Bljk_DB_MT64x64x16_MI16x16x4x1_SN", PEAK_FP64 },
+		{ "Cijk_Alik_Bljk_S_MX_B_Bias_HA_S_SAV_UserArgs_MT64x64x32", PEAK_TF32 },
+		{ "Cijk_Alik_Bljk_I8II_BH_MT64x64x64", PEAK_DTYPES },
+		{ "Cijk_Ailk_Bljk_SB<BF16,BF16,float>_MT128x128x32_SE_SU4_TT1_1", PEAK_BF16 },
+		{ "Cijk_B_PostGSU2", PEAK_DTYPES },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct run *run = fake_run_new();
+		struct findings f;
+
+		fake_kernel(run, cases[i].name, 0, 100, 1);
+		f = analyzed(run, NULL, SELECT_ALL);
+		if (f.efficiency.dtype.known != (cases[i].dtype != PEAK_DTYPES) ||
+		    (f.efficiency.dtype.known &&
+		     (enum peak_dtype)f.efficiency.dtype.v != cases[i].dtype))
+			fail_msg("%s: %s", cases[i].name,
+				 f.efficiency.dtype.known
+					 ? peak_dtype_name((enum peak_dtype)f.efficiency.dtype.v)
+					 : "none");
+		findings_release(&f);
+		fake_run_free(run);
+	}
+}
+
 static void test_experts_alone(void **state)
 {
 	static const uint32_t load[4] = { 10, 10, 10, 10 };
@@ -466,6 +510,7 @@ int main(void)
 		cmocka_unit_test(test_two_ranks),
 		cmocka_unit_test(test_what_is_missing_is_said),
 		cmocka_unit_test(test_words_of_data_types),
+		cmocka_unit_test(test_type_codes_of_tensile),
 		cmocka_unit_test(test_experts_alone),
 		cmocka_unit_test(test_processor),
 		cmocka_unit_test(test_measured_before_sheet_and_limits),
