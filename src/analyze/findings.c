@@ -129,15 +129,22 @@ static unsigned int choose(struct work *w, const struct analysis *stage, size_t 
 	return needs;
 }
 
-static unsigned int shared_needs(const struct work *w, unsigned int needs)
+/* w->needs, from those of the chosen analyses. */
+static int settle_needs(struct work *w, unsigned int needs)
 {
 	const struct run *run = w->run;
+	bool places = false;
+	int r = 0;
 
-	if ((needs & NEEDS_PLACES_SELECTED) && attribution_needed(run, &w->options->sel))
+	if (!run->kernel.n && !run->copy.n && !run->set.n && !run->api.n)
+		return 0;
+	if (w->options->want & FIND_KERNELS)
+		r = kernels_need_places(run, &w->options->kernels, &places);
+	if (places ||
+	    ((needs & NEEDS_PLACES_SELECTED) && attribution_needed(run, &w->options->sel)))
 		needs |= NEEDS_PLACES;
-	if ((w->options->want & FIND_KERNELS) && kernels_need_places(run, &w->options->kernels))
-		needs |= NEEDS_PLACES;
-	return run->kernel.n || run->copy.n || run->set.n || run->api.n ? needs : 0;
+	w->needs = needs;
+	return r;
 }
 
 /* The two things that are shared do not need each other. */
@@ -178,12 +185,15 @@ int findings_analyze(const struct run *run, const struct findings_options *optio
 	size_t rows = run->kernel.n + run->api.n + run->range.n + run->op.n + run->routing.n +
 		      run->memory.n;
 	struct work w = { .run = run, .options = options };
+	unsigned int needs;
 	int r = coverage_analyze(run, &w.f.coverage);
 
 	w.f.launches = launches_absent("not looked at here; 'moescope kernels' does");
 	w.at.run = run;
 	w.parallel = rows >= PARALLEL_ROWS;
-	w.needs = shared_needs(&w, choose(&w, analyses, COUNT(analyses)));
+	needs = choose(&w, analyses, COUNT(analyses));
+	if (r >= 0)
+		r = settle_needs(&w, needs);
 	if (r >= 0)
 		r = parallel_run(2, w.parallel ? parallel_workers(2) : 1, make_shared, &w);
 	if (r >= 0)

@@ -119,7 +119,8 @@ static int add_ranges(struct kernel_classes *classes)
 	for (size_t i = 0; i < N_RANGE_PATTERNS; i++) {
 		struct rule *rule = &classes->ranges[i];
 
-		rule->class = known_class(classes, range_patterns[i].class);
+		if (range_patterns[i].class)
+			rule->class = known_class(classes, range_patterns[i].class);
 		if (regcomp(&rule->regex, range_patterns[i].pattern,
 			    REG_EXTENDED | REG_ICASE | REG_NOSUB))
 			return -ENOMEM;
@@ -169,34 +170,56 @@ void kernel_classes_free(struct kernel_classes *classes)
 	free(classes);
 }
 
+/* 1, 0 or -ENOMEM. */
+static int matches(const struct rule *rule, const char *text)
+{
+	int code = regexec(&rule->regex, text, 0, NULL, 0);
+
+	return code == REG_ESPACE ? -ENOMEM : !code;
+}
+
 const char *kernel_class_of(const struct kernel_classes *classes, const char *name)
 {
 	char *function = NULL;
 	const char *class = "other", *texts[2];
+	int found = 0;
 
 	if (kernel_short_name(name, &function) < 0)
 		return NULL;
 	texts[IN_FUNCTION] = function;
 	texts[IN_NAME] = name;
-	for (size_t i = 0; i < classes->n; i++)
-		if (!regexec(&classes->rules[i].regex, texts[classes->rules[i].in], 0, NULL, 0)) {
+	for (size_t i = 0; i < classes->n && !found; i++) {
+		found = matches(&classes->rules[i], texts[classes->rules[i].in]);
+		if (found)
 			class = classes->rules[i].class;
-			break;
-		}
+	}
 	free(function);
-	return class;
+	return found < 0 ? NULL : class;
 }
 
 int kernel_class_range(const struct kernel_classes *classes, const char *range)
 {
 	for (int i = 0; i < N_RANGE_PATTERNS; i++) {
 		const struct range_pattern *pattern = &range_patterns[i];
+		int found = matches(&classes->ranges[i], range);
 
-		if (!regexec(&classes->ranges[i].regex, range, 0, NULL, 0) &&
-		    !(pattern->except && strcasestr(range, pattern->except)))
+		if (found < 0)
+			return found;
+		if (found && !(pattern->except && strcasestr(range, pattern->except)))
 			return i;
 	}
-	return -1;
+	return KERNEL_RANGE_NONE;
+}
+
+bool kernel_class_range_decides(int rule)
+{
+	return rule >= 0 && range_patterns[rule].class;
+}
+
+enum moe_part kernel_class_range_part(int rule, bool *ret_certain)
+{
+	*ret_certain = rule >= 0 && range_patterns[rule].certain;
+	return rule >= 0 ? range_patterns[rule].part : MOE_PARTS;
 }
 
 const char *kernel_class_in_range(const struct kernel_classes *classes, const char *class, int rule)

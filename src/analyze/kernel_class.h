@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "analyze/moe_lens.h"
 #include "base/err.h"
 
 struct kernel_classes;
@@ -34,9 +35,14 @@ void kernel_classes_free(struct kernel_classes *classes);
  * other          nothing in the name tells */
 const char *kernel_class_of(const struct kernel_classes *classes, const char *name);
 
-/* The rule that a range or operation of that name follows: -1 none, no kernel is of another class
- * there. */
+/* The rule that a range or operation of that name follows: KERNEL_RANGE_NONE, or -ENOMEM. */
+#define KERNEL_RANGE_NONE (-1)
 int kernel_class_range(const struct kernel_classes *classes, const char *range);
+/* Whether kernels may be of another class there than their names tell. */
+bool kernel_class_range_decides(int rule);
+/* Which part of a mixture of experts such a range is; MOE_PARTS: none. certain: also in runs where
+ * nothing else tells of experts. */
+enum moe_part kernel_class_range_part(int rule, bool *ret_certain);
 /* What a kernel of a class does in a range of a rule, where the range says more than the kernel's
  * name: a matrix product in "self_attn" or aten::scaled_dot_product_attention is
  * attention, one in a router is routing, one in "experts" grouped_gemm (of a shared expert it stays

@@ -95,7 +95,7 @@ const struct kernel_pattern kernel_patterns[] = {
 	  "welford|compute(backward)?fusedparams|computeinternalgradients|(^|::)ln_(fwd|bwd)|"
 	  "cucomputegradinput" },
 	{ "gemm", IN_FUNCTION,
-	  "^cijk_|(^|[^b])gemm([^:]|$)|(^|[^f])bgemm|gemv|nvjet|splitk|matmul|flatmm|_mm_|"
+	  "(^|_)cijk_|(^|[^b])gemm([^:]|$)|(^|[^f])bgemm|gemv|nvjet|splitk|matmul|flatmm|_mm_|"
 	  "scaled_mm|xmma_(fprop|dgrad|wgrad|gemm)|cask_?cudnn|scudnn|convol|conv[0-9_]|"
 	  "_conv([^e]|$)|asmconv|convuni|im2d?2?col|winograd|wgrad|dgrad|depthwise|lora_|bgmv|"
 	  "sgmv|^bmm_|marlin|machete|gemlite|bitblas|llmm|wvsplit|epilogue::impl" },
@@ -145,14 +145,43 @@ const struct kernel_pattern kernel_patterns[] = {
 /* clang-format on */
 const size_t n_kernel_patterns = sizeof(kernel_patterns) / sizeof(kernel_patterns[0]);
 
+#define NO_LETTER "(^|[^a-z])"
+#define NO_MORE "($|[^a-z])"
+
 const struct range_pattern range_patterns[N_RANGE_PATTERNS] = {
-	{ "attention",
-	  "attn|attention|(^|[^a-z])mla([^a-z]|$)",
-	  "mask",
-	  { "gemm", "grouped_gemm", "other" } },
-	{ "routing",
-	  "router|routing|gating|(^|[^a-z_])gate([^a-z_]|$)",
+	{ MOE_SHARED, true, "shared_?expert", NULL, NULL, { NULL } },
+	{ MOE_DISPATCH,
+	  true,
+	  "^(moe[._ -]*)?dispatch($|[^e])|(token|expert|moe|fused|deep_?ep)[^/]*dispatch($|[^e])",
 	  NULL,
+	  NULL,
+	  { NULL } },
+	{ MOE_COMBINE,
+	  true,
+	  "^(moe[._ -]*)?combine|(token|expert|moe|fused|deep_?ep)[^/]*combine",
+	  NULL,
+	  NULL,
+	  { NULL } },
+	{ MOE_ROUTER,
+	  true,
+	  "router|routing|gating|moe[._:]*gate($|[^a-z_])|(^|[^a-z_])gate($|[^a-z_])|"
+	  "top_?k_?(softmax|sigmoid|gat|rout)|grouped_topk|moe_?align|moe_fused_gate|noaux_tc",
+	  NULL,
+	  "routing",
 	  { "gemm", "other" } },
-	{ "grouped_gemm", "(^|[^a-z])experts?([^a-z]|$)", "shared", { "gemm" } },
+	{ MOE_EXPERTS, true, NO_LETTER "experts?" NO_MORE, "shared", "grouped_gemm", { "gemm" } },
+	{ MOE_EXPERTS,
+	  true,
+	  "expert|group(ed)?_?(gemm|mm|mlp)|fused_?moe|sparse_?moe|" NO_LETTER "moe" NO_MORE
+	  "|moe_?(mlp|ffn|forward|gemm|layer|block)",
+	  NULL,
+	  NULL,
+	  { NULL } },
+	{ MOE_ATTENTION,
+	  false,
+	  "attn|attention|" NO_LETTER "mla" NO_MORE,
+	  "mask",
+	  "attention",
+	  { "gemm", "grouped_gemm", "other" } },
+	{ MOE_EXPERTS, false, NO_LETTER "(mlp|ffn|feed_?forward)" NO_MORE, NULL, NULL, { NULL } },
 };

@@ -233,9 +233,9 @@ static int mark_whole_steps(struct kernels_builder *b)
 	return 0;
 }
 
-/* Whether the name of any range or operation tells what its kernels do. Names are few and in many
- * rows: those that were asked for last are remembered. */
-static bool ranges_tell(const struct run *run, const struct kernel_classes *classes)
+/* Whether the name of any range or operation tells what its kernels do, or -ENOMEM. Names are few and
+ * in many rows: those that were asked for last are remembered. */
+static int ranges_tell(const struct run *run, const struct kernel_classes *classes)
 {
 	const uint32_t *const sites[] = { run->range.site, run->op.site };
 	const size_t counts[] = { run->range.n, run->op.n };
@@ -245,11 +245,15 @@ static bool ranges_tell(const struct run *run, const struct kernel_classes *clas
 		for (size_t i = 0; i < counts[t]; i++) {
 			uint32_t name = run_site(run, sites[t][i]).name;
 			uint32_t *kept = &asked[name % (sizeof(asked) / sizeof(asked[0]))];
+			int rule;
 
 			if (*kept == name)
 				continue;
 			*kept = name;
-			if (kernel_class_range(classes, run_string(run, name)) >= 0)
+			rule = kernel_class_range(classes, run_string(run, name));
+			if (rule < 0 && rule != KERNEL_RANGE_NONE)
+				return rule;
+			if (kernel_class_range_decides(rule))
 				return true;
 		}
 	return false;
@@ -260,11 +264,24 @@ bool kernels_need_ranges(const struct kernels_options *options)
 	return needs_places(options->by) || options->by == KERNELS_BY_CLASS;
 }
 
-bool kernels_need_places(const struct run *run, const struct kernels_options *options)
+int kernels_need_places(const struct run *run, const struct kernels_options *options,
+			bool *ret_needed)
 {
-	if (options->by != KERNELS_BY_CLASS)
-		return needs_places(options->by);
-	return !options->classes || ranges_tell(run, options->classes);
+	struct kernel_classes *own = NULL;
+	int r;
+
+	if (options->by != KERNELS_BY_CLASS) {
+		*ret_needed = needs_places(options->by);
+		return 0;
+	}
+	r = options->classes ? 0 : kernel_classes_new(NULL, &own, NULL);
+	if (r >= 0)
+		r = ranges_tell(run, own ? own : options->classes);
+	kernel_classes_free(own);
+	if (r < 0)
+		return r;
+	*ret_needed = r;
+	return 0;
 }
 
 static int label_rows(struct kernels_builder *b)
@@ -354,9 +371,10 @@ int kernels_analyze(const struct run *run, const struct selection *sel,
 		    const struct kernels_options *options, struct kernels *ret_kernels)
 {
 	struct attribution at = { .run = run };
-	int r = 0;
+	bool needed = false;
+	int r = run->kernel.n ? kernels_need_places(run, options, &needed) : 0;
 
-	if (run->kernel.n && (attribution_needed(run, sel) || kernels_need_places(run, options)))
+	if (r >= 0 && run->kernel.n && (needed || attribution_needed(run, sel)))
 		r = attribution_init(&at, run);
 	if (r >= 0)
 		r = kernels_analyze_at(&at, sel, options, ret_kernels);

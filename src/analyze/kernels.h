@@ -79,7 +79,8 @@ int kernels_analyze(const struct run *run, const struct selection *sel,
 /* Whether the ranges and operations of the run must be loaded. */
 bool kernels_need_ranges(const struct kernels_options *options);
 /* Whether rows are by something that has to be looked up in them. */
-bool kernels_need_places(const struct run *run, const struct kernels_options *options);
+int kernels_need_places(const struct run *run, const struct kernels_options *options,
+			bool *ret_needed);
 /* With an attribution of the run that is there already. */
 int kernels_analyze_at(const struct attribution *at, const struct selection *sel,
 		       const struct kernels_options *options, struct kernels *ret_kernels);

@@ -80,21 +80,23 @@ static int class_of(struct kernels_builder *b, uint32_t name, const char **ret_c
 	return 0;
 }
 
-/* The innermost range that says more than the name decides. */
+/* The innermost range that says more than the name decides. NULL: no memory. */
 static const char *class_in_path(const struct kernels_builder *b, const char *class, uint32_t path)
 {
 	const char *found = NULL;
 
 	for (uint32_t p = path; p && !found; p = attribution_path_outer(b->at, p)) {
-		int8_t *rule = &b->range_rule[p];
+		int8_t *kept = &b->range_rule[p]; /* the rule and 2 */
+		int rule = *kept - 2;
 
-		if (!*rule)
-			*rule = (int8_t)(kernel_class_range(
-						 b->classes,
-						 run_string(b->run,
-							    attribution_path_name(b->at, p))) +
-					 2);
-		found = kernel_class_in_range(b->classes, class, *rule - 2);
+		if (!*kept) {
+			rule = kernel_class_range(
+				b->classes, run_string(b->run, attribution_path_name(b->at, p)));
+			if (rule < 0 && rule != KERNEL_RANGE_NONE)
+				return NULL;
+			*kept = (int8_t)(rule + 2);
+		}
+		found = kernel_class_in_range(b->classes, class, rule);
 	}
 	return found ? found : class;
 }
@@ -165,8 +167,10 @@ static int key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_ke
 		break;
 	case KERNELS_BY_CLASS:
 		r = class_of(b, name_of(b, i), &class);
-		if (r >= 0 && path && b->class_by_range)
+		if (r >= 0 && path && b->class_by_range) {
 			class = class_in_path(b, class, path);
+			r = class ? 0 : -ENOMEM;
+		}
 		if (r >= 0)
 			key = (struct kernel_key){ .class = class };
 		break;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analyze/kernel_class.h"
 #include "analyze/moe_lens_inside.h"
 #include "base/buf.h"
 #include "moescope.h"
@@ -510,16 +511,20 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 			struct moe_lens *ret_lens)
 {
 	struct lens l = { .run = at->run, .at = at, .sel = sel };
+	struct kernel_classes *own = NULL;
 	int r;
 
 	if (!at->run->kernel.n) {
 		*ret_lens = (struct moe_lens){ .reason = "no kernels in this run" };
 		return 0;
 	}
-	r = moe_names_init(&l.names, at->run, classes);
+	r = classes ? 0 : kernel_classes_new(NULL, &own, NULL);
+	if (r >= 0)
+		r = moe_names_init(&l.names, at->run, own ? own : classes);
 	if (r >= 0)
 		r = build(&l, &lanes->of[LANE_KERNEL]);
 	release(&l);
+	kernel_classes_free(own);
 	if (r < 0 || !l.certain) {
 		moe_lens_release(&l.out);
 		l.out.reason = "no mixture-of-experts kernels or ranges found";

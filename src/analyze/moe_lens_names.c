@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What names of ranges, operations and kernels tell of a mixture of experts; see moe_lens.h. Pure,
- * one thread. Each name is looked at once.
+ * What names of ranges, operations and kernels tell of a mixture of experts; see moe_lens.h. Which part
+ * a range is stands in kernel_patterns.c. Pure, one thread. Each name is looked at once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define NO_LETTER "(^|[^a-zA-Z])"
 #define NO_MORE "($|[^a-zA-Z])"
 
-enum about { PART, MAYBE_PART, PASS, KERNEL_PASS, PRECISION, ALL_TO_ALL, MOE_KERNEL, ABOUTS };
+enum about { PASS, KERNEL_PASS, PRECISION, ALL_TO_ALL, MOE_KERNEL };
 
 /* The first of a sort that matches counts. */
 static const struct {
@@ -24,19 +24,6 @@ static const struct {
 	bool cased;
 	const char *pattern;
 } words[] = {
-	{ PART, MOE_SHARED, false, "shared_?expert" },
-	{ PART, MOE_DISPATCH, false,
-	  "^(moe[._ -]*)?dispatch($|[^e])|(token|expert|moe|fused|deep_?ep)[^/]*dispatch($|[^e])" },
-	{ PART, MOE_COMBINE, false,
-	  "^(moe[._ -]*)?combine|(token|expert|moe|fused|deep_?ep)[^/]*combine" },
-	{ PART, MOE_ROUTER, false,
-	  "router|gating|moe[._:]*gate|(^|[./ :])gate($|[( :])|top_?k_?(softmax|sigmoid|gat|rout)|"
-	  "grouped_topk|moe_?align|moe_fused_gate|noaux_tc" },
-	{ PART, MOE_EXPERTS, false,
-	  "expert|group(ed)?_?(gemm|mm|mlp)|fused_?moe|sparse_?moe|" NO_LETTER "moe" NO_MORE
-	  "|moe_?(mlp|ffn|forward|gemm|layer|block)" },
-	{ MAYBE_PART, MOE_EXPERTS, false, NO_LETTER "(mlp|ffn|feed_?forward)" NO_MORE },
-	{ MAYBE_PART, MOE_ATTENTION, false, "attn|attention|" NO_LETTER "mla" NO_MORE },
 	{ PASS, MOE_WEIGHT, true,
 	  "\\(W\\)|[wW]grad|weight_?[gG]rad|WeightBackward|backward_dw|" NO_LETTER "dw" NO_MORE },
 	{ PASS, MOE_BACKWARD, true,
@@ -117,20 +104,22 @@ void moe_names_release(struct moe_names *names)
 	demangler_release(&names->demangler);
 }
 
-static struct moe_word look_at_word(const struct moe_names *names, const char *text)
+static int look_at_word(const struct moe_names *names, const char *text, struct moe_word *ret_word)
 {
-	struct moe_word word = {
+	int rule = kernel_class_range(names->classes, text);
+	bool certain;
+
+	if (rule < 0 && rule != KERNEL_RANGE_NONE)
+		return rule;
+	*ret_word = (struct moe_word){
 		.looked_at = 1,
-		.part = match(names, PART, text, MOE_PARTS),
+		.part = (uint8_t)kernel_class_range_part(rule, &certain),
 		.pass = match(names, PASS, text, MOE_PASSES),
 		.all_to_all = match(names, ALL_TO_ALL, text, 0),
 		.layer = layer_of(text),
 	};
-
-	word.certain = word.part != MOE_PARTS;
-	if (!word.certain)
-		word.part = match(names, MAYBE_PART, text, MOE_PARTS);
-	return word;
+	ret_word->certain = certain;
+	return 0;
 }
 
 /* Room for entry `i` of an array that begins as zeros. */
@@ -155,7 +144,9 @@ int moe_names_word(struct moe_names *names, uint32_t string, struct moe_word *re
 	if (r < 0)
 		return r;
 	if (!names->words[string].looked_at)
-		names->words[string] = look_at_word(names, run_string(names->run, string));
+		r = look_at_word(names, run_string(names->run, string), &names->words[string]);
+	if (r < 0)
+		return r;
 	*ret_word = names->words[string];
 	return 0;
 }
@@ -216,7 +207,7 @@ int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel
 				   &text);
 		if (r < 0)
 			return r;
-		class = names->classes ? kernel_class_of(names->classes, text) : "other";
+		class = kernel_class_of(names->classes, text);
 		if (class)
 			names->kernels[launch] = look_at_kernel(names, text, class);
 		free(text);

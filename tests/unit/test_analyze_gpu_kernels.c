@@ -230,6 +230,26 @@ static void test_by_class_stream_device(void **state)
 	fake_run_free(run);
 }
 
+/* Looking up places costs a walk over all ranges: only where one of them tells a class. */
+static void test_who_needs_places(void **state)
+{
+	struct run *run = fake_run_new();
+	struct kernels_options by = { .by = KERNELS_BY_CLASS };
+	bool needed = true;
+
+	(void)state;
+	fake_range(run, fake_site(run, "data loading", -1, -1, 0), 0, 100, 1, 0);
+	assert_int_equal(kernels_need_places(run, &by, &needed), 0);
+	assert_false(needed);
+	fake_range(run, fake_site(run, "self_attn", -1, -1, 0), 10, 20, 1, 1);
+	assert_int_equal(kernels_need_places(run, &by, &needed), 0);
+	assert_true(needed);
+	by.by = KERNELS_BY_NAME;
+	assert_int_equal(kernels_need_places(run, &by, &needed), 0);
+	assert_false(needed);
+	fake_run_free(run);
+}
+
 static void test_selection(void **state)
 {
 	struct run *run = fake_gpu_run();
@@ -312,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_class_in_ranges),
 		cmocka_unit_test(test_rows_look_different),
 		cmocka_unit_test(test_by_class_stream_device),
+		cmocka_unit_test(test_who_needs_places),
 		cmocka_unit_test(test_selection),
 		cmocka_unit_test(test_steps_outside_the_schedule),
 		cmocka_unit_test(test_nothing),

@@ -395,6 +395,43 @@ static void test_ranges_that_tell(void **state)
 	kernel_classes_free(classes);
 }
 
+/* The same words tell the class of kernels in a range and its part of a mixture of experts. */
+static void test_parts_of_ranges(void **state)
+{
+	static const struct {
+		const char *range;
+		enum moe_part part;
+		bool certain, decides;
+	} cases[] = {
+		{ "mlp.routing", MOE_ROUTER, true, true },
+		{ "block_sparse_moe.gate", MOE_ROUTER, true, true },
+		{ "vllm::topk_softmax", MOE_ROUTER, true, true },
+		{ "mlp.gate_proj", MOE_EXPERTS, false, false },
+		{ "mlp.experts", MOE_EXPERTS, true, true },
+		{ "FusedMoE", MOE_EXPERTS, true, false },
+		{ "shared_experts", MOE_SHARED, true, false },
+		{ "token dispatch(F)", MOE_DISPATCH, true, false },
+		{ "dispatcher", MOE_PARTS, false, false },
+		{ "combine(B)", MOE_COMBINE, true, false },
+		{ "self_attn", MOE_ATTENTION, false, true },
+		{ "attention_mask", MOE_PARTS, false, false },
+		{ "aten::mm", MOE_PARTS, false, false },
+	};
+	struct kernel_classes *classes = classes_of(NULL);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int rule = kernel_class_range(classes, cases[i].range);
+		bool certain;
+		enum moe_part part = kernel_class_range_part(rule, &certain);
+
+		if (part != cases[i].part || certain != cases[i].certain ||
+		    kernel_class_range_decides(rule) != cases[i].decides)
+			fail_msg("%s: rule %d, part %d", cases[i].range, rule, (int)part);
+	}
+	kernel_classes_free(classes);
+}
+
 static void test_bad_files(void **state)
 {
 	static const struct {
@@ -549,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_own_classes_come_first),
 		cmocka_unit_test(test_which_communicate),
 		cmocka_unit_test(test_ranges_that_tell),
+		cmocka_unit_test(test_parts_of_ranges),
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_demangling),
