@@ -306,7 +306,8 @@ static int build(struct kernels_builder *b)
 		return 0;
 	if (b->class_by_range) {
 		b->range_rule = calloc(b->at->n_paths + 1, sizeof(*b->range_rule));
-		if (!b->range_rule)
+		b->near = calloc(KERNELS_NEAR, sizeof(*b->near));
+		if (!b->range_rule || !b->near)
 			return -ENOMEM;
 	}
 	b->by_launch = !b->at && (b->by == KERNELS_BY_NAME || b->by == KERNELS_BY_CLASS);
@@ -343,6 +344,7 @@ static int analyze(struct kernels_builder *b, struct kernels *ret_kernels)
 	free(b->row_of);
 	free(b->class_of);
 	free(b->range_rule);
+	free(b->near);
 	if (r < 0)
 		return r;
 	*ret_kernels = kernels;

@@ -19,6 +19,12 @@ struct kernel_key {
 	const char *no_place; /* likewise */
 };
 
+/* The row of kernels of one launch and path, by class. */
+struct kernel_near {
+	uint32_t launch, path, row; /* row + 1; 0: nothing is here */
+};
+#define KERNELS_NEAR 4096
+
 struct kernels_builder {
 	const struct run *run;
 	const struct selection *sel;
@@ -41,7 +47,8 @@ struct kernels_builder {
 	/* By class, where ranges may say another one than the name. */
 	bool class_by_range;
 	int8_t *range_rule; /* of the innermost range of each path, + 2; 0: not asked for yet */
-	bool long_ones;	    /* a duration that does not fit into 32 bits, or a negative one */
+	struct kernel_near *near; /* KERNELS_NEAR of them: a loop launches the same again */
+	bool long_ones;		  /* a duration that does not fit into 32 bits, or a negative one */
 	uint64_t without_call, outside;
 };
 

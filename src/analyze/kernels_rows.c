@@ -151,12 +151,27 @@ static bool place_key(struct kernels_builder *b, size_t i, struct kernel_key *ke
 	return true;
 }
 
+static int class_key(struct kernels_builder *b, uint32_t name, uint32_t path,
+		     struct kernel_key *ret_key)
+{
+	const char *class;
+	int r = class_of(b, name, &class);
+
+	if (r < 0)
+		return r;
+	if (path && b->class_by_range)
+		class = class_in_path(b, class, path);
+	if (!class)
+		return -ENOMEM;
+	*ret_key = (struct kernel_key){ .class = class };
+	return 0;
+}
+
 static int key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_key,
 		  bool *ret_selected)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
 	struct kernel_key key = { 0 };
-	const char *class;
 	uint32_t path = 0;
 	int r = 0;
 
@@ -166,13 +181,7 @@ static int key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_ke
 		key = (struct kernel_key){ .major = name_of(b, i) };
 		break;
 	case KERNELS_BY_CLASS:
-		r = class_of(b, name_of(b, i), &class);
-		if (r >= 0 && path && b->class_by_range) {
-			class = class_in_path(b, class, path);
-			r = class ? 0 : -ENOMEM;
-		}
-		if (r >= 0)
-			key = (struct kernel_key){ .class = class };
+		r = class_key(b, name_of(b, i), path, &key);
 		break;
 	case KERNELS_BY_STREAM:
 	case KERNELS_BY_DEVICE:
@@ -282,6 +291,30 @@ static int row_of_kernel(struct kernels_builder *b, size_t i, uint32_t *ret_row)
 	return r < 0 || !selected ? r : find_row(b, &key, ret_row);
 }
 
+/* By class, where the row follows from the launch and the ranges around it. */
+static int row_in_ranges(struct kernels_builder *b, size_t i, uint32_t *ret_row)
+{
+	uint32_t launch = b->run->kernel.launch[i], path = 0;
+	struct kernel_key key = { 0 };
+	struct kernel_near *near;
+	int r;
+
+	*ret_row = NO_ROW;
+	if (!place_key(b, i, &key, &path))
+		return 0;
+	near = &b->near[(launch ^ path * UINT32_C(0x9E3779B1) >> 16) % KERNELS_NEAR];
+	if (!near->row || near->launch != launch || near->path != path) {
+		r = class_key(b, name_of(b, i), path, &key);
+		if (r >= 0)
+			r = find_row(b, &key, ret_row);
+		if (r < 0)
+			return r;
+		*near = (struct kernel_near){ launch, path, *ret_row + 1 };
+	}
+	*ret_row = near->row - 1;
+	return 0;
+}
+
 /* Launches are few, and each is looked at once. */
 static int row_of_launch(struct kernels_builder *b, size_t i, uint32_t *ret_row)
 {
@@ -312,6 +345,8 @@ int kernels_assign_rows(struct kernels_builder *b)
 
 		if (b->by_launch)
 			r = row_of_launch(b, i, &row);
+		else if (b->near)
+			r = row_in_ranges(b, i, &row);
 		else
 			r = row_of_kernel(b, i, &row);
 		if (!b->by_launch)

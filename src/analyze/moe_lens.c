@@ -264,6 +264,17 @@ static int add_sample(struct lens *l, const struct seen *s)
 	return 0;
 }
 
+/* Kernels come by their start: what has ended beside no communication so far never will be beside any.
+ * Most of a long run is that, and is not kept. */
+static void forget_alone(struct span_list *compute, const struct span_list *comm, int64_t now_ns)
+{
+	int64_t comm_end_ns = comm->n ? comm->spans[comm->n - 1].end_ns : INT64_MIN;
+
+	while (compute->n && compute->spans[compute->n - 1].end_ns <= now_ns &&
+	       compute->spans[compute->n - 1].start_ns >= comm_end_ns)
+		compute->n--;
+}
+
 static int add_compute(struct lens *l, const struct seen *s)
 {
 	int64_t *precision_ns = &l->precision_ns[s->kernel.precision];
@@ -274,6 +285,7 @@ static int add_compute(struct lens *l, const struct seen *s)
 		*precision_ns = ns_sum(*precision_ns, s->end_ns - s->start_ns);
 	if (!l->expert)
 		return 0;
+	forget_alone(&l->compute, &l->comm, s->start_ns);
 	r = add_span(&l->compute, s->start_ns, s->end_ns);
 	return r < 0 ? r : add_sample(l, s);
 }
