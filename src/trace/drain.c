@@ -137,11 +137,22 @@ static void copy_once(void *to, const uint8_t *from, size_t bytes)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* Rows only grow: a shorter one is of an older version, and the columns that it lacks are 0, as in a
+ * file. It has its times at least. Where lists follow the row nobody can tell its length. */
+static size_t least_of_row(const struct kind_desc *desc)
+{
+	int last = desc->duration_column > desc->time_column ? desc->duration_column
+							     : desc->time_column;
+
+	return last < 0 ? sizeof(uint64_t) : desc->columns[last].row_offset + sizeof(int64_t);
+}
+
 static int take_record(struct sink *sink, struct ring_record header, const uint8_t *at,
 		       size_t bytes)
 {
 	const struct kind_desc *desc = kind_desc(header.kind);
 	union any_row row;
+	size_t given;
 	int r;
 
 	if (!desc)
@@ -157,10 +168,12 @@ static int take_record(struct sink *sink, struct ring_record header, const uint8
 	}
 	at += sizeof(header);
 	bytes -= sizeof(header);
-	if (bytes < desc->row_size)
+	given = bytes < desc->row_size ? bytes : desc->row_size;
+	if (given < desc->row_size && (desc->n_lists || given < least_of_row(desc)))
 		return -EBADMSG;
-	copy_once(&row, at, desc->row_size);
-	r = fix_lists(desc, (char *)&row, at + desc->row_size, bytes - desc->row_size);
+	memset(&row, 0, desc->row_size);
+	copy_once(&row, at, given);
+	r = fix_lists(desc, (char *)&row, at + given, bytes - given);
 	if (r < 0)
 		return r;
 	if (!(header.depth & RING_TIMES_NS))

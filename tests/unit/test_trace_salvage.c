@@ -81,6 +81,60 @@ static void open_frame(struct ring *ring, uint32_t depth, uint32_t name)
 	atomic_store(&ring->control->depth, depth + 1);
 }
 
+/* Steps as an older version put them into its rings, before the row had its last column; marks beside
+ * them, so that a record which stops the walk is seen. */
+static void put_short_step(struct ring *ring, int64_t step, size_t row_bytes)
+{
+	struct row_step row = { .step = step,
+				.start_ns = (int64_t)clock_ticks(),
+				.tokens = 5,
+				.tokens_known = 1,
+				.recorded = 1,
+				.batch = 3,
+				.first = 77 };
+	uint32_t bytes = (uint32_t)(sizeof(struct ring_record) + row_bytes);
+	struct ring_record *record = ring_reserve(ring, bytes);
+
+	assert_non_null(record);
+	*record = (struct ring_record){ .words = (uint16_t)(bytes / 8), .kind = RECORD_STEP };
+	memcpy(record + 1, &row, row_bytes);
+	ring_commit(ring, bytes);
+}
+
+static void test_rows_of_an_older_version(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *ring = rings_attach(f->rings, 9);
+	struct run *run;
+
+	assert_int_equal(offsetof(struct row_step, first), 40);
+	for (int i = 0; i < 4; i++) {
+		put_short_step(ring, i, i < 3 ? 40 : sizeof(struct row_step));
+		put_mark(ring, (uint32_t)i);
+	}
+	kill_here(f);
+	run = load(f->dead_shard);
+	assert_int_equal(run->step.n, 4);
+	assert_int_equal(run->mark.n, 4);
+	assert_int_equal(run->loss.corrupt_chunks, 0);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(run->step.step[i], i);
+		assert_int_equal(run->step.tokens[i], 5);
+		assert_int_equal(run->step.batch[i], 3);
+		assert_int_equal(run->step.first[i], i < 3 ? 0 : 77);
+	}
+	run_free(run);
+	/* Not even its times: damage, and said. */
+	put_short_step(ring, 4, 16);
+	put_mark(ring, 4);
+	kill_here(f);
+	run = load(f->dead_shard);
+	assert_int_equal(run->step.n, 4);
+	assert_int_equal(run->loss.corrupt_chunks, 1);
+	run_free(run);
+	ring_detach(ring);
+}
+
 static void test_seal_is_salvage(void **state)
 {
 	struct fixture *f = *state;
@@ -595,6 +649,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_kill_in_a_flush),
+		TEST(test_rows_of_an_older_version),
 		TEST(test_seal_is_salvage),
 		TEST(test_seal_killed_half_way),
 		TEST(test_live_process_is_left_alone),
