@@ -115,6 +115,8 @@ static void reader_release(struct reader *r)
 		lane_release(&r->lanes[i]);
 	free(r->lanes);
 	free(r->arrows);
+	told_cut(r, 0);
+	free(r->told);
 	free(r->firsts);
 	buf_release(&r->scratch);
 	buf_release(&r->about);
@@ -165,6 +167,8 @@ static void know(struct knowledge *known, const struct knowledge *more)
 		known->began_ns = more->began_ns;
 	}
 	known->has_events |= more->has_events;
+	known->has_kernels |= more->has_kernels;
+	known->has_backend_ranges |= more->has_backend_ranges;
 	known->without_address += more->without_address;
 	known->worked |= more->worked;
 	known->allocated |= more->allocated;
@@ -194,13 +198,14 @@ static int read_again(struct shared *shared, struct reader *r, struct block *blo
 
 /* In turn: compares with what was guessed. left: bytes of the block that were not read. */
 static int settle(struct shared *shared, struct reader *r, uint64_t number, struct block *block,
-		  struct text_state *state, size_t left, size_t n_arrows)
+		  struct text_state *state, size_t left)
 {
 	int result = 0;
 
 	if (number && (shared->state.place != PLACE_EVENTS || shared->rest.size ||
 		       shared->state.bare != shared->bare || shared->state.own != shared->own)) {
-		r->n_arrows = n_arrows;
+		r->n_arrows = r->settled_arrows;
+		told_cut(r, r->settled_told);
 		result = read_again(shared, r, block, state, &left);
 		if (result < 0)
 			return result;
@@ -281,15 +286,17 @@ static int work(void *context, size_t i, unsigned int worker)
 	while ((result = take_block(shared, &block, &number)) == 1) {
 		struct text_state state = { number ? PLACE_EVENTS : PLACE_START, shared->bare,
 					    number && shared->own };
-		size_t n_arrows = r->n_arrows, left = 0;
+		size_t left = 0;
 
+		r->settled_arrows = r->n_arrows;
+		r->settled_told = r->n_told;
 		result = lanes_turn(r, number);
 		if (result == 0)
 			left = read_block(r, &block, &state);
 		if (wait_for_turn(shared, number) < 0)
 			break;
 		if (result == 0)
-			result = settle(shared, r, number, &block, &state, left, n_arrows);
+			result = settle(shared, r, number, &block, &state, left);
 		end_turn(shared, result);
 		if (result < 0)
 			break;
@@ -380,6 +387,10 @@ static int finish(struct shared *shared, const struct ingest_file *file, unsigne
 	r->offset = shared->rest.offset;
 	text_finish(r, &shared->state);
 	result = add_arrows(shared, workers);
+	/* Kernels and the ranges of backends tell the same collectives, and their true time. */
+	for (unsigned int w = 0;
+	     w < workers && !shared->known.has_kernels && !shared->known.has_backend_ranges; w++)
+		rows_add_told(r, shared->readers[w].told, shared->readers[w].n_told);
 	rows_add_firsts(r, shared->firsts, shared->n_firsts);
 	if (result == 0)
 		result = describe(shared);

@@ -95,6 +95,7 @@ void add_kernel(struct reader *r, const struct event *e, const struct args *args
 	const struct cached *name = text_entry(r, e->name);
 	bool has_nccl = name && name->has_nccl;
 
+	r->known.has_kernels = true;
 	launch.name = name ? name->id : 0;
 	if (has_arg(args, ARG_GRID)) {
 		launch.grid_x = args->grid[0];

@@ -150,6 +150,14 @@ struct arrow {
 	bool end;
 };
 
+/* A collective that only PyTorch's own account of it tells (record_param_comms): whether a range or
+ * kernels tell it too is known only when all are read. */
+struct told {
+	struct row_collective row; /* but for its texts */
+	uint32_t lane;
+	char *texts; /* name, group and type, each with its zero; "": not told */
+};
+
 /* The first event of a device's allocator, by its time. */
 struct first_memory {
 	int64_t time_ns;
@@ -167,6 +175,7 @@ struct cached {
 	bool has_nccl;
 	uint8_t arithmetic;   /* of kineto_flops.c; 0: none */
 	bool host_collective; /* gloo:all_reduce and the like */
+	bool tells_collective;
 };
 #define CACHED_TEXTS 4096
 #define CACHED_LAUNCHES 1024
@@ -212,6 +221,7 @@ struct knowledge {
 	uint64_t without_address;
 	uint64_t worked, allocated; /* bit of each device, as its events number it */
 	bool has_events;	    /* the list of events was found */
+	bool has_kernels, has_backend_ranges;
 };
 
 struct reader {
@@ -235,7 +245,10 @@ struct reader {
 	struct knowledge known;
 	struct arrow *arrows;
 	size_t n_arrows, arrows_capacity;
-	struct first_memory *firsts; /* of the block at hand */
+	struct told *told;
+	size_t n_told, told_capacity;
+	size_t settled_arrows, settled_told; /* of the blocks before the one at hand */
+	struct first_memory *firsts;	     /* of the block at hand */
 	size_t n_firsts, firsts_capacity;
 	struct buf scratch;
 	struct buf about; /* what moescope's own traces say of the run */
@@ -317,6 +330,11 @@ void rows_add_unknown(struct reader *r, const struct event *event);
 void rows_add_counters(struct reader *r, const struct event *event);
 /* Sorts them. */
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n);
+/* Notes the collective that the event tells; and those noted, as rows. */
+void rows_note_told(struct reader *r, const struct event *event, const struct args *args);
+void rows_add_told(struct reader *r, const struct told *told, size_t n);
+/* Forgets all but the first n. */
+void told_cut(struct reader *r, size_t n);
 
 /* kineto_flops.c: 0: no operator with a formula. */
 uint8_t flops_operator(const char *name, size_t length);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counters of a Kineto trace, which have a name and several values each, and arrows, whose two ends are
- * events of their own, anywhere in the file.
+ * events of their own, anywhere in the file; and collectives that nothing else in the file tells.
  */
-#include "ingest/kineto_inside.h"
+#include "ingest/kineto_rows.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/buf.h"
 
 /* p: at a number; false: it is none, or one that is not finite. */
 static bool read_double(const char *p, const char *end, double *ret_value)
@@ -119,4 +122,69 @@ void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n)
 			    "%zu ends of arrows from forward to backward operations have no other "
 			    "end and are left out",
 			    alone);
+}
+
+/* name, group, type: in the order of struct told. */
+static bool append_text(struct reader *r, struct buf *texts, bool has, struct text text)
+{
+	size_t length = 0;
+	const char *plain = has ? text_plain(r, text, &length) : "";
+
+	if (plain)
+		buf_append(texts, plain, length);
+	buf_append(texts, "", 1);
+	return plain;
+}
+
+void rows_note_told(struct reader *r, const struct event *e, const struct args *args)
+{
+	struct told told = {
+		.row = { .start_ns = e->time_ns,
+			 .duration_ns = e->duration_ns,
+			 .device = COLLECTIVE_ON_HOST,
+			 .stream = thread_of(e),
+			 .sequence_known = has_arg(args, ARG_SEQUENCE),
+			 .sequence = number(args, ARG_SEQUENCE, 0),
+			 .group_size = number32(args, ARG_GROUP_SIZE, 0),
+			 .in_elements = number(args, ARG_IN_ELEMENTS, 0),
+			 .out_elements = number(args, ARG_OUT_ELEMENTS, 0) },
+		.lane = (uint32_t)(r->lane - r->lanes),
+	};
+	struct buf texts = { 0 };
+
+	/* Without a name it may as well be the wait for one. */
+	if (!has_arg(args, ARG_COLLECTIVE) || is_text(args->collective, "wait") ||
+	    begins_with(args->collective, "init"))
+		return;
+	if (!append_text(r, &texts, true, args->collective) ||
+	    !append_text(r, &texts, has_arg(args, ARG_GROUP), args->group) ||
+	    !append_text(r, &texts, has_arg(args, ARG_TYPE), args->type) || texts.failed ||
+	    array_grow(&r->told, &r->told_capacity, r->n_told + 1, sizeof(*r->told)) < 0) {
+		r->failed = -ENOMEM;
+		buf_release(&texts);
+		return;
+	}
+	told.texts = texts.data;
+	r->told[r->n_told++] = told;
+}
+
+void rows_add_told(struct reader *r, const struct told *told, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct row_collective row = told[i].row;
+		const char *name = told[i].texts, *group = name + strlen(name) + 1;
+		const char *type = group + strlen(group) + 1;
+
+		lane_choose(r, told[i].lane);
+		row.name = part_text(r->part, name);
+		row.group = *group ? part_text(r->part, group) : 0;
+		row.type = *type ? part_text(r->part, type) : 0;
+		part_add(r->part, RECORD_COLLECTIVE, &row);
+	}
+}
+
+void told_cut(struct reader *r, size_t n)
+{
+	while (r->n_told > n)
+		free(r->told[--r->n_told].texts);
 }

@@ -11,18 +11,6 @@
 
 #include "ingest/step_rows.h"
 
-static bool is_text(struct text text, const char *is)
-{
-	return text.length == strlen(is) && !memcmp(text.at, is, text.length);
-}
-
-static bool begins_with(struct text text, const char *with)
-{
-	size_t length = strlen(with);
-
-	return text.length >= length && !memcmp(text.at, with, length);
-}
-
 static uint32_t site_of(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct cached *entry = text_entry(r, e->name);
@@ -185,7 +173,12 @@ static void add_host_collective(struct reader *r, const struct event *e, const s
 				      .stream = thread_of(e) };
 	struct text type;
 
-	if (!name || !name->host_collective || r->own)
+	if (!name || r->own)
+		return;
+	r->known.has_backend_ranges |= name->host_collective || name->has_nccl;
+	if (name->tells_collective)
+		rows_note_told(r, e, args);
+	if (!name->host_collective)
 		return;
 	row.name = name->id;
 	if (has_arg(args, ARG_DIMS))

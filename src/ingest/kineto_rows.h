@@ -6,8 +6,21 @@
 #define INGEST_KINETO_ROWS_H
 
 #include <errno.h>
+#include <string.h>
 
 #include "ingest/kineto_inside.h"
+
+static inline bool is_text(struct text text, const char *is)
+{
+	return text.length == strlen(is) && !memcmp(text.at, is, text.length);
+}
+
+static inline bool begins_with(struct text text, const char *with)
+{
+	size_t length = strlen(with);
+
+	return text.length >= length && !memcmp(text.at, with, length);
+}
 
 static inline bool has_arg(const struct args *args, enum arg arg)
 {

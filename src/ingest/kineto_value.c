@@ -454,6 +454,14 @@ static bool is_host_collective(const char *p, size_t length)
 	return false;
 }
 
+/* As torch.distributed names its own account of one, whatever the backend. */
+static bool is_told_collective(const char *p, size_t length)
+{
+	static const char name[] = "record_param_comms";
+
+	return length == sizeof(name) - 1 && !memcmp(p, name, length);
+}
+
 struct cached *text_entry(struct reader *r, struct text text)
 {
 	uint64_t hash;
@@ -482,7 +490,8 @@ struct cached *text_entry(struct reader *r, struct text text)
 				  .id = part_string(r->part, plain, length),
 				  .has_nccl = has_nccl(copy, text.length),
 				  .arithmetic = flops_operator(copy, text.length),
-				  .host_collective = is_host_collective(copy, text.length) };
+				  .host_collective = is_host_collective(copy, text.length),
+				  .tells_collective = is_told_collective(copy, text.length) };
 	return entry;
 }
 

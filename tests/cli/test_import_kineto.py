@@ -508,6 +508,35 @@ def collectives_of_the_host():
 
 
 @test
+def collectives_that_only_record_param_comms_tells():
+    """Of a backend without ranges on a machine without devices; where a range or kernels tell them, they
+    are not counted twice, and a wait is no collective."""
+    def told(name, start, duration, **more):
+        args = {"Collective name": name, "Process Group Name": "3", "dtype": "Float",
+                "Group size": 4, "In msg nelems": 1000, "Out msg nelems": 1000, **more}
+        return {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 7, "tid": 70,
+                "ts": start, "dur": duration, "args": {k: v for k, v in args.items() if v}}
+
+    trace = [told("allreduce", 10, 30), told("wait", 40, 5), told("allreduce", 50, 20),
+             told("_allgather_base", 80, 10, dtype="Long", **{"Out msg nelems": 4000}),
+             told("init", 90, 1), told(None, 95, 2)]
+    written("a.json", json.dumps(trace).encode())
+    found = answer("comm", "a.json")
+    equal({(row["name"], row["transport"], row["group"], row["group_size"]):
+           (row["count"], row["time_ns"], row["collective_bytes"]) for row in found["rows"]},
+          {("allreduce", "host", "3", 4): (2, 50000, 8000),
+           ("_allgather_base", "host", "3", 4): (1, 10000, 32000)})
+    equal((found["total"]["host_count"], found["total"]["host_time_ns"]), (3, 60000))
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 15, "dur": 60,
+              "args": {"device": 0, "stream": 7}}
+    range_ = {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 7, "tid": 71,
+              "ts": 12, "dur": 20}
+    for more, count in ((kernel, 0), (range_, 1), (dict(range_, name="nccl:all_reduce"), 0)):
+        written("b.json", json.dumps([*trace, more]).encode())
+        equal(answer("comm", "b.json")["total"]["host_count"], count)
+
+
+@test
 def categories_that_are_not_read_are_no_losses():
     kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 9, "dur": 2,
               "args": {"device": 0, "stream": 7}}
