@@ -129,6 +129,8 @@ TOLD = {
     "step ns": lambda r: sorted(row["time_ns"] for row in at(r, "steps", "rows") or []),
     "nccl ns": lambda r: of_nccl(r, "comm_ns"),
     "nccl beside compute ns": lambda r: of_nccl(r, "overlap_ns"),
+    "host collectives": lambda r: [at(r, "comm", "total", "host_count") or 0,
+                                   at(r, "comm", "total", "host_time_ns") or 0],
     "peak allocated": lambda r: of_memory(r, "peak_allocated_bytes"),
     "peak reserved": lambda r: of_memory(r, "peak_reserved_bytes"),
     "peak on the host": lambda r: of_host(r, "peak_allocated_bytes"),
@@ -227,7 +229,7 @@ FIGURE_GROUPS = (
     ("operations", ("operation rows", "range rows", "ranges", "device ranges",
                     "device time of ranges", "device time elsewhere")),
     ("steps", ("steps", "step ns")),
-    ("NCCL", ("nccl ns", "nccl beside compute ns")),
+    ("collectives", ("nccl ns", "nccl beside compute ns", "host collectives")),
     ("memory", ("peak allocated", "peak reserved", "peak on the host", "segments", "reserved",
                 "allocated", "allocated in blocks")),
 )
@@ -260,8 +262,8 @@ repository; the list names where each is from, its commit and its SHA-256.
   the runtime and driver, by name.
 - **operations**: number of operations and ranges by name, and the device time of what each launched,
   by the innermost around the call. **steps**: number and times of `ProfilerStep`s.
-- **NCCL**: its time on each device, and how much of it lies beside other kernels; compared where it
-  is the only communication.
+- **collectives**: number and time of those on the host; of NCCL its time on each device, and how much
+  of it lies beside other kernels, compared where it is the only communication.
 - **memory**: highest totals that the allocator told of each device; of snapshots, the peaks by
   replaying the history, and segments and bytes at the end.
 - An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`;

@@ -217,6 +217,17 @@ def on_devices(events, kernels):
     }
 
 
+def host_collectives(host, kernels):
+    """Number and time of the collectives that threads do themselves. Where no backend names its own and
+    no kernel could be one, those that torch.distributed tells of."""
+    chosen = [e for e in host if e["name"].startswith(("gloo:", "mpi:", "ucc:"))]
+    if not kernels and not chosen and not any("nccl" in e["name"].lower() for e in host):
+        told = [(e.get("args") or {}).get("Collective name") or "wait" for e in host]
+        chosen = [e for e, name in zip(host, told) if e["name"] == "record_param_comms"
+                  and name != "wait" and not name.startswith("init")]
+    return [len(chosen), sum(end - begin for begin, end in map(timed, chosen))]
+
+
 def kineto(path):
     everything = [e for e in kineto_events(path) if isinstance(e, dict)]
     events = [e for e in everything if e.get("ph") == "X" and "ts" in e]
@@ -245,6 +256,7 @@ def kineto(path):
         "operation rows": [row[:2] for row in by_name(e for e in operations if not is_step(e))],
         "range rows": [row[:2] for row in by_name(e for e in annotations if not is_step(e))],
         "device ranges": [len(spans), span_ns],
+        "host collectives": host_collectives(operations + annotations, kernels),
         **on_devices(events, kernels),
         **device_time(events, [e for e in operations + annotations if not is_step(e)]),
     }
