@@ -227,9 +227,9 @@ FIGURE_GROUPS = (
     ("copies", ("copies", "copy ns", "copy kinds", "copy bytes", "sets", "set ns", "set bytes")),
     ("calls", ("calls", "call ns", "call rows")),
     ("operations", ("operation rows", "range rows", "ranges", "device ranges",
-                    "device time of ranges", "device time elsewhere")),
+                    "device time of ranges", "device time elsewhere", "host collectives")),
     ("steps", ("steps", "step ns")),
-    ("collectives", ("nccl ns", "nccl beside compute ns", "host collectives")),
+    ("NCCL", ("nccl ns", "nccl beside compute ns")),
     ("memory", ("peak allocated", "peak reserved", "peak on the host", "segments", "reserved",
                 "allocated", "allocated in blocks")),
 )
@@ -261,9 +261,10 @@ repository; the list names where each is from, its commit and its SHA-256.
 - **copies**: number, bytes and time of copies and of sets. **calls**: number and time of calls into
   the runtime and driver, by name.
 - **operations**: number of operations and ranges by name, and the device time of what each launched,
-  by the innermost around the call. **steps**: number and times of `ProfilerStep`s.
-- **collectives**: number and time of those on the host; of NCCL its time on each device, and how much
-  of it lies beside other kernels, compared where it is the only communication.
+  by the innermost around the call; number and time of collectives on the host. **steps**: number and
+  times of `ProfilerStep`s.
+- **NCCL**: its time on each device, and how much of it lies beside other kernels; compared where it
+  is the only communication.
 - **memory**: highest totals that the allocator told of each device; of snapshots, the peaks by
   replaying the history, and segments and bytes at the end.
 - An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`;
