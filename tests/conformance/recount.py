@@ -218,8 +218,8 @@ def on_devices(events, kernels):
 
 
 def host_collectives(host, kernels):
-    """Number and time of the collectives that threads do themselves. Where no backend names its own and
-    no kernel could be one, those that torch.distributed tells of."""
+    """Number and time of the collectives that threads do themselves. Where no backend names its own
+    and no kernel could be one, those that torch.distributed tells of."""
     chosen = [e for e in host if e["name"].startswith(("gloo:", "mpi:", "ucc:"))]
     if not kernels and not chosen and not any("nccl" in e["name"].lower() for e in host):
         told = [(e.get("args") or {}).get("Collective name") or "wait" for e in host]

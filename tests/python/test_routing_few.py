@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls with few tokens, whose numbers are kept until the step ends: as exact as those that are sent
-at once, in every way that a step can end."""
+"""Calls with few tokens, whose numbers are kept until the step ends: as exact as those that are
+sent at once, in every way that a step can end."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -115,13 +115,25 @@ def test_padding_of_few_tokens():
 def test_other_types_and_kinds_of_tensors():
     model = Model(CHOICES[:4])
     kinds = iter([torch.int64, torch.int64, torch.int32, torch.int16])
-    forward = model.forward
     real = torch.tensor
-    model.forward = lambda x: forward(x)
     with moescope.MoEProfiler(model) as profiler, torch.no_grad(), pytest.MonkeyPatch.context() as m:
         m.setattr(torch, "tensor", lambda values: real(values, dtype=next(kinds)))
         steps(model, 4)
     assert loads(profiler) == want(CHOICES[:4])
+
+
+def test_numbers_that_cannot_be_sent():
+    """The model goes on, and is told once."""
+    model = Model(CHOICES)
+    full = torch.full
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad(), pytest.MonkeyPatch.context() as m:
+        steps(model, 2)
+        m.setattr(torch, "full", lambda shape, value: full(shape, value, dtype=torch.complex64))
+        with pytest.warns(RuntimeWarning, match="not captured"):
+            steps(model, 1)
+        m.undo()
+        steps(model, 1)
+    assert loads(profiler) == want(CHOICES[:2])
 
 
 def test_a_step_that_ends_in_an_exception():

@@ -77,8 +77,8 @@ class Site:
 
     Its hook runs once for each layer of each token, among code of the model that has long pushed it
     out of the processor's caches: what can be settled for all layers at the beginning and the end of
-    a step is (look, settle), and the hook keeps the numbers of a few tokens for the end of the step or
-    does one call into C."""
+    a step is (look, settle), and the hook keeps the numbers of a few tokens for the end of the step,
+    or does one call into C."""
 
     _open = False  # somebody looks at this step, and the layer can be read
     session: Any = None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only this process knows of the captured steps of a layer, and who looks at which of them.
 
-Written for every layer in every step: one entry of a dictionary each, unless its gate was timed; where
-all layers of a step are settled together, one entry for all of them until somebody looks."""
+Written for every layer in every step: one entry of a dictionary each, unless its gate was timed;
+where all layers of a step are settled together, one entry for all of them until somebody looks."""
 from collections import deque
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
 
 
 class Late(deque):
-    """Steps of a session whose moments are not with their watchers yet: (step, moment, watchers)."""
+    """Steps of a session whose moments the watchers do not have yet: (step, moment, watchers)."""
 
     def hand_out(self) -> None:
         while self:

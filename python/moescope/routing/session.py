@@ -275,10 +275,17 @@ class Session:
                 site.time_gate(on or site.needs_gate)
 
     def send_kept(self) -> None:
-        """The calls of this step so far. Who looks at their layers is noted once for all of them."""
+        """The calls of this step so far. Who looks at the layers is noted once for all of them."""
         if not self.kept:
             return
-        shapes = self.kept.send(self.phase)
+        try:  # the model goes on, whatever its routers returned
+            shapes = self.kept.send(self.phase)
+        except Exception as why:
+            sites = {call[0].site for call in self.kept}
+            self.kept.clear()
+            for site in sites:
+                site.fail(str(why))
+            return
         if self.lookers is None or self.lookers[0] is not shapes:
             self.lookers = shapes, [w for shape in shapes for w in shape.site.looking]
         self.late.append((self.step, self.moments.get(-1) or self.moment(_CPU), self.lookers[1]))
