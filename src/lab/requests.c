@@ -66,3 +66,13 @@ int requests_empty(struct requests *requests, int64_t at_ns)
 		requests->v[requests->n - 1].empties++;
 	return r;
 }
+
+const int64_t *request_pieces(const struct requests *requests, const struct request *request)
+{
+	return request->pieces ? requests->pieces_ns + request->first_piece : NULL;
+}
+
+const int64_t *request_empties(const struct requests *requests, const struct request *request)
+{
+	return request->empties ? requests->empties_ns + request->first_empty : NULL;
+}

@@ -62,6 +62,9 @@ struct request *requests_add(struct requests *requests); /* NULL: no memory */
  * pieces themselves and add requests when they end. */
 int requests_piece(struct requests *requests, int64_t at_ns);
 int requests_empty(struct requests *requests, int64_t at_ns);
+/* Those of one request; NULL when it has none. */
+const int64_t *request_pieces(const struct requests *requests, const struct request *request);
+const int64_t *request_empties(const struct requests *requests, const struct request *request);
 
 /* The file is untrusted: an error names the line. What a killed driver left of its last line is
  * dropped (cut_off). A start or end that the file does not have is that of the requests. */

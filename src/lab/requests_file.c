@@ -18,10 +18,11 @@
 #include "base/whole_file.h"
 
 #define SCHEMA "moescope/requests/1"
-/* Sums and differences of times and counts below this do not overflow. */
-#define LARGEST (INT64_C(1) << 61)
+/* Sums of two times and of all counts below these do not overflow. */
+#define LARGEST_TIME (INT64_C(1) << 61)
+#define LARGEST_COUNT (INT64_C(1) << 32)
 
-enum kind { SCHEMA_NAME, WHOLE, FLAG, TEXT, END, PIECES, EMPTIES };
+enum kind { SCHEMA_NAME, TIME, COUNT, FLAG, TEXT, END, PIECES, EMPTIES };
 
 struct key {
 	const char *name;
@@ -35,22 +36,22 @@ struct key {
 
 static const struct key header_keys[] = {
 	{ "schema", SCHEMA_NAME, 0, true },
-	{ "start_ns", WHOLE, IN_REQUESTS(start_ns), false },
-	{ "end_ns", WHOLE, IN_REQUESTS(end_ns), false },
-	{ "load_ns", WHOLE, IN_REQUESTS(load_ns), false },
+	{ "start_ns", TIME, IN_REQUESTS(start_ns), false },
+	{ "end_ns", TIME, IN_REQUESTS(end_ns), false },
+	{ "load_ns", TIME, IN_REQUESTS(load_ns), false },
 	{ "over_saturated", FLAG, IN_REQUESTS(over_saturated), false },
 	{ 0 },
 };
 
 static const struct key request_keys[] = {
-	{ "due_ns", WHOLE, IN_REQUEST(due_ns), false },
-	{ "sent_ns", WHOLE, IN_REQUEST(sent_ns), true },
-	{ "end_ns", WHOLE, IN_REQUEST(end_ns), true },
+	{ "due_ns", TIME, IN_REQUEST(due_ns), false },
+	{ "sent_ns", TIME, IN_REQUEST(sent_ns), true },
+	{ "end_ns", TIME, IN_REQUEST(end_ns), true },
 	{ "end", END, IN_REQUEST(end), true },
 	{ "warmup", FLAG, IN_REQUEST(warmup), false },
 	{ "server_counts", FLAG, IN_REQUEST(server_counts), false },
-	{ "prompt_tokens", WHOLE, IN_REQUEST(prompt_tokens), false },
-	{ "output_tokens", WHOLE, IN_REQUEST(output_tokens), false },
+	{ "prompt_tokens", COUNT, IN_REQUEST(prompt_tokens), false },
+	{ "output_tokens", COUNT, IN_REQUEST(output_tokens), false },
 	{ "pieces_ns", PIECES, 0, false },
 	{ "empties_ns", EMPTIES, 0, false },
 	{ "error", TEXT, IN_REQUEST(error), false },
@@ -84,7 +85,7 @@ __attribute__((format(printf, 2, 3))) static int bad(const struct reader *in, co
 }
 
 static int whole(const struct reader *in, const struct json_node *node, const char *name,
-		 int64_t *ret_value)
+		 int64_t largest, int64_t *ret_value)
 {
 	long long value;
 	char *end;
@@ -96,7 +97,7 @@ static int whole(const struct reader *in, const struct json_node *node, const ch
 	if (node->type == JSON_NUMBER) {
 		errno = 0;
 		value = strtoll(node->text, &end, 10);
-		if (!errno && !*end && value >= 0 && value < LARGEST) {
+		if (!errno && !*end && value >= 0 && value < largest) {
 			*ret_value = value;
 			return 0;
 		}
@@ -124,7 +125,7 @@ static int take_times(const struct reader *in, const struct json_node *node,
 	if (node->type != JSON_ARRAY)
 		return bad(in, "%s must be a list of times", node->key);
 	for (const struct json_node *item = node->child; item; item = item->next) {
-		int r = whole(in, item, node->key, &at);
+		int r = whole(in, item, node->key, LARGEST_TIME, &at);
 
 		if (r < 0)
 			return r;
@@ -157,8 +158,10 @@ static int take(const struct reader *in, const struct key *key, const struct jso
 	switch (key->kind) {
 	case SCHEMA_NAME:
 		return take_schema(in, node);
-	case WHOLE:
-		return whole(in, node, key->name, place);
+	case TIME:
+		return whole(in, node, key->name, LARGEST_TIME, place);
+	case COUNT:
+		return whole(in, node, key->name, LARGEST_COUNT, place);
 	case FLAG:
 		if (node->type != JSON_TRUE && node->type != JSON_FALSE)
 			return bad(in, "%s must be true or false", key->name);
@@ -242,11 +245,10 @@ static int check_request(const struct reader *in, const struct request *request)
 		return bad(in, "a request that ended as ok needs sent_ns and end_ns");
 	if (request->end_ns >= 0 && request->end_ns < request->sent_ns)
 		return bad(in, "end_ns is before sent_ns");
-	r = check_times(in, request, all->pieces_ns + request->first_piece, request->pieces,
-			"pieces_ns");
+	r = check_times(in, request, request_pieces(all, request), request->pieces, "pieces_ns");
 	if (r == 0)
-		r = check_times(in, request, all->empties_ns + request->first_empty,
-				request->empties, "empties_ns");
+		r = check_times(in, request, request_empties(all, request), request->empties,
+				"empties_ns");
 	return r;
 }
 
@@ -378,7 +380,7 @@ static int put_line(FILE *file, const struct requests *all, const struct key *ke
 
 		if (key->kind == EMPTIES && !request->empties)
 			continue;
-		if (key->kind == WHOLE) {
+		if (key->kind == TIME || key->kind == COUNT) {
 			put_whole(&json, key->name, *(const int64_t *)place);
 			continue;
 		}
@@ -392,9 +394,9 @@ static int put_line(FILE *file, const struct requests *all, const struct key *ke
 		else if (key->kind == END)
 			json_string(&json, ends[*(const enum request_end *)place]);
 		else if (key->kind == PIECES)
-			put_times(&json, all->pieces_ns + request->first_piece, request->pieces);
+			put_times(&json, request_pieces(all, request), request->pieces);
 		else
-			put_times(&json, all->empties_ns + request->first_empty, request->empties);
+			put_times(&json, request_empties(all, request), request->empties);
 	}
 	json_object_end(&json);
 	r = json_finish(&json, NULL);

@@ -91,15 +91,16 @@ static const struct rules dialects[DIALECTS] = {
 		},
 		.rates = {
 			[SERVING_DURATION] = "last text of any request - first request sent",
-			[SERVING_REQUESTS_PER_S] = "requests that are ok / duration",
-			[SERVING_OUTPUT_TOKENS_PER_S] = "output tokens of those / duration",
+			[SERVING_REQUESTS_PER_S] = "requests that are ok / (end - start of the measured part)",
+			[SERVING_OUTPUT_TOKENS_PER_S] = "output tokens of those / (end - start of the measured "
+							"part)",
 			[SERVING_TOTAL_TOKENS_PER_S] = "prompt and output tokens of those / "
-						       "duration",
+						       "(end - start of the measured part)",
 			[SERVING_GOODPUT] = "requests that are ok with ttft, itl (for tpot) and "
-					    "e2el within the limits / duration; one token has no "
-					    "itl and fails a limit on it",
-			[SERVING_CONCURRENCY_MEAN] = "requests under way, mean over time",
-			[SERVING_CONCURRENCY_MAX] = "most requests under way at a moment",
+					    "e2el within the limits / (end - start of the measured "
+					    "part); one token has no itl and fails a limit on it",
+			[SERVING_CONCURRENCY_MEAN] = "requests under way that will be ok, mean over time",
+			[SERVING_CONCURRENCY_MAX] = "most of those at a moment",
 		},
 	},
 };
@@ -136,8 +137,8 @@ int dialect_find(const char *name)
 static int all_chunks(const struct requests *requests, const struct request *request,
 		      struct chunk_room *room)
 {
-	const int64_t *pieces = requests->pieces_ns + request->first_piece;
-	const int64_t *empties = requests->empties_ns + request->first_empty;
+	const int64_t *pieces = request_pieces(requests, request);
+	const int64_t *empties = request_empties(requests, request);
 	size_t n = request->pieces + request->empties;
 
 	if (array_grow(&room->v, &room->capacity, n, sizeof(*room->v)) < 0)
@@ -153,10 +154,11 @@ static int all_chunks(const struct requests *requests, const struct request *req
 int view_request(const struct requests *requests, const struct request *request,
 		 const struct rules *rules, struct chunk_room *room, struct view *ret_view)
 {
-	struct view view = { .request = request, .n_chunks = request->pieces, .last_ns = -1 };
+	struct view view = { .request = request,
+			     .chunks = request_pieces(requests, request),
+			     .n_chunks = request->pieces,
+			     .last_ns = -1 };
 
-	if (request->pieces)
-		view.chunks = requests->pieces_ns + request->first_piece;
 	if (rules->empty_chunks && request->empties) {
 		if (all_chunks(requests, request, room) < 0)
 			return -ENOMEM;
@@ -303,6 +305,8 @@ static struct distribution by_steps(struct samples *samples)
 	double total, squares = 0;
 	size_t n;
 
+	if (!samples->n)
+		return d;
 	qsort(v, samples->n, sizeof(*v), by_value);
 	n = combine(v, samples->n, &total);
 	if (!n)

@@ -56,7 +56,7 @@ static void merge(struct events *events, int64_t merge_ns)
 	events->n = kept;
 }
 
-/* Weight per second from start to end, NaN when they are one moment. Frees the events. */
+/* Weight per second from start to end, NaN when they are one moment. Merges the events. */
 static int rate(struct events *events, int64_t start_ns, int64_t end_ns, int64_t merge_ns,
 		double *ret)
 {
@@ -132,11 +132,11 @@ static int add_under_way(struct sums *sums, const struct view *view, const struc
 			 const struct requests *requests)
 {
 	int64_t from = view->request->sent_ns;
-	int64_t to = rules->all_requests ? view->request->end_ns : view->last_ns;
+	int64_t to = rules->peak_by_second ? view->last_ns : view->request->end_ns;
 
 	if (from < 0 || to < 0 || (!rules->all_requests && !view->ok))
 		return 0;
-	if (rules->all_requests) {
+	if (!rules->peak_by_second) {
 		from = from < requests->start_ns ? requests->start_ns : from;
 		to = to > requests->end_ns ? requests->end_ns : to;
 		if (to < from)
@@ -191,7 +191,8 @@ static int gather(const struct requests *requests, const struct rules *rules,
 }
 
 /* Most at once; the times of peak_by_second are whole seconds after the first request. */
-static void find_concurrency(struct sums *sums, const struct rules *rules, struct serving *serving)
+static void find_concurrency(struct sums *sums, const struct rules *rules, double window_s,
+			     struct serving *serving)
 {
 	struct events *events = &sums->under_way;
 	double now = 0, most = 0, area = 0;
@@ -214,9 +215,8 @@ static void find_concurrency(struct sums *sums, const struct rules *rules, struc
 		area += now * (double)(events->v[i + 1].at_ns - events->v[i].at_ns);
 	}
 	serving->concurrency_max = most;
-	serving->concurrency_mean = rules->rates[SERVING_CONCURRENCY_MEAN]
-					    ? area / 1e9 / serving->duration_s
-					    : NAN;
+	serving->concurrency_mean = rules->rates[SERVING_CONCURRENCY_MEAN] ? area / 1e9 / window_s
+									   : NAN;
 }
 
 static int find_windowed(const struct requests *requests, const struct rules *rules,
@@ -239,15 +239,13 @@ static int find_windowed(const struct requests *requests, const struct rules *ru
 	return r;
 }
 
-static void find_plain(const struct sums *sums, struct serving *serving)
+static void find_plain(const struct sums *sums, double window_s, struct serving *serving)
 {
-	double duration = serving->duration_s;
-
-	serving->requests_per_s = (double)serving->ok / duration;
-	serving->output_tokens_per_s = (double)serving->output_tokens / duration;
+	serving->requests_per_s = (double)serving->ok / window_s;
+	serving->output_tokens_per_s = (double)serving->output_tokens / window_s;
 	serving->total_tokens_per_s = (double)(serving->prompt_tokens + serving->output_tokens) /
-				      duration;
-	serving->goodput_per_s = (double)sums->good / duration;
+				      window_s;
+	serving->goodput_per_s = (double)sums->good / window_s;
 }
 
 /* A rate that cannot be had is NaN, with the reason. */
@@ -286,25 +284,28 @@ static void find_reasons(const struct rules *rules, const struct goodput_limit *
 	deny(serving, SERVING_CONCURRENCY_MAX, &serving->concurrency_max, true, nothing);
 }
 
+static double seconds(int64_t from_ns, int64_t to_ns)
+{
+	return from_ns >= 0 && to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : NAN;
+}
+
 int serving_compute_rates(const struct requests *requests, const struct rules *rules,
 			  const struct goodput_limit *limit, struct serving *serving)
 {
 	struct sums sums = { .first_ns = -1, .last_ns = -1 };
-	int64_t from, to;
+	double window_s = seconds(requests->start_ns, requests->end_ns);
 	int r;
 
 	if (limit && limit->ttft_ms <= 0 && limit->tpot_ms <= 0 && limit->e2el_ms <= 0)
 		limit = NULL;
 	r = gather(requests, rules, limit, &sums);
-	from = rules->spans_chunks ? sums.first_ns : requests->start_ns;
-	to = rules->spans_chunks ? sums.last_ns : requests->end_ns;
-	serving->duration_s = from >= 0 && to > from ? (double)(to - from) / 1e9 : NAN;
-	if (r == 0 && rules->all_requests && !isnan(serving->duration_s))
+	serving->duration_s = rules->spans_chunks ? seconds(sums.first_ns, sums.last_ns) : window_s;
+	if (r == 0 && rules->all_requests && !isnan(window_s))
 		r = find_windowed(requests, rules, &sums, serving);
 	else
-		find_plain(&sums, serving);
+		find_plain(&sums, window_s, serving);
 	if (r == 0) {
-		find_concurrency(&sums, rules, serving);
+		find_concurrency(&sums, rules, window_s, serving);
 		find_reasons(rules, limit, &sums, serving);
 	}
 	free(sums.ends.v);

@@ -32,6 +32,7 @@ objects=
 for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c \
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c \
 	"$root"/src/lab/experiment*.c "$root"/src/lab/estimate.c \
+	"$root"/src/lab/requests*.c "$root"/src/lab/serving*.c "$root"/src/analyze/stats.c \
 	"$here/load_all.c" ${text:+"$text"}; do
 	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
