@@ -38,13 +38,13 @@ static const struct rules dialects[DIALECTS] = {
 			[SERVING_DURATION] = "end - start of the measured part",
 			[SERVING_REQUESTS_PER_S] = "requests that are ok / duration",
 			[SERVING_OUTPUT_TOKENS_PER_S] = "output tokens of those / duration",
-			[SERVING_TOTAL_TOKENS_PER_S] = "prompt and output tokens of those / "
-						       "duration",
-			[SERVING_GOODPUT] = "requests that are ok with ttft, tpot and e2el within "
-					    "the limits / duration; tpot is 0 with one token",
+			[SERVING_TOTAL_TOKENS_PER_S] = ("prompt and output tokens of those / "
+						       "duration"),
+			[SERVING_GOODPUT] = ("requests that are ok with ttft, tpot and e2el within "
+					    "the limits / duration; tpot is 0 with one token"),
 			[SERVING_CONCURRENCY_MEAN] = NULL,
-			[SERVING_CONCURRENCY_MAX] = "most requests that were under way in the "
-						    "same second",
+			[SERVING_CONCURRENCY_MAX] = ("most requests that were under way in the "
+						    "same second"),
 		},
 	},
 	[DIALECT_GUIDELLM] = {
@@ -67,11 +67,11 @@ static const struct rules dialects[DIALECTS] = {
 			[SERVING_DURATION] = "end - start of the measured part",
 			[SERVING_REQUESTS_PER_S] = "requests that ended, in whatever way / duration",
 			[SERVING_OUTPUT_TOKENS_PER_S] = "output tokens of all requests / duration",
-			[SERVING_TOTAL_TOKENS_PER_S] = "prompt and output tokens of all requests / "
-						       "duration",
-			[SERVING_GOODPUT] = "requests that are ok with ttft, itl (for tpot) and "
+			[SERVING_TOTAL_TOKENS_PER_S] = ("prompt and output tokens of all requests / "
+						       "duration"),
+			[SERVING_GOODPUT] = ("requests that are ok with ttft, itl (for tpot) and "
 					    "e2el within the limits / duration; one token has no "
-					    "itl and does not count",
+					    "itl and does not count"),
 			[SERVING_CONCURRENCY_MEAN] = "requests under way, mean over time",
 			[SERVING_CONCURRENCY_MAX] = "most requests under way at a moment",
 		},
@@ -92,23 +92,18 @@ static const struct rules dialects[DIALECTS] = {
 		.rates = {
 			[SERVING_DURATION] = "last text of any request - first request sent",
 			[SERVING_REQUESTS_PER_S] = "requests that are ok / (end - start of the measured part)",
-			[SERVING_OUTPUT_TOKENS_PER_S] = "output tokens of those / (end - start of the measured "
-							"part)",
-			[SERVING_TOTAL_TOKENS_PER_S] = "prompt and output tokens of those / "
-						       "(end - start of the measured part)",
-			[SERVING_GOODPUT] = "requests that are ok with ttft, itl (for tpot) and "
+			[SERVING_OUTPUT_TOKENS_PER_S] = ("output tokens of those / (end - start of the measured "
+							"part)"),
+			[SERVING_TOTAL_TOKENS_PER_S] = ("prompt and output tokens of those / "
+						       "(end - start of the measured part)"),
+			[SERVING_GOODPUT] = ("requests that are ok with ttft, itl (for tpot) and "
 					    "e2el within the limits / (end - start of the measured "
-					    "part); one token has no itl and fails a limit on it",
+					    "part); one token has no itl and fails a limit on it"),
 			[SERVING_CONCURRENCY_MEAN] = "requests under way that will be ok, mean over time",
 			[SERVING_CONCURRENCY_MAX] = "most of those at a moment",
 		},
 	},
 };
-
-const struct rules *serving_rules(enum dialect dialect)
-{
-	return &dialects[dialect];
-}
 
 const char *serving_owner(enum dialect dialect)
 {
@@ -505,7 +500,7 @@ int goodput_parse(const char *text, struct goodput_limit *ret_limit, struct err 
 		char *end;
 
 		while (i < 3 &&
-		       (strlen(names[i].name) != length || strncmp(at, names[i].name, length)))
+		       (strlen(names[i].name) != length || strncmp(at, names[i].name, length) != 0))
 			i++;
 		if (i == 3 || !at[length])
 			return err_set(err, -EINVAL,

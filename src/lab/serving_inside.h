@@ -59,7 +59,6 @@ struct chunk_room {
 	size_t capacity;
 };
 
-const struct rules *serving_rules(enum dialect dialect);
 /* 0 or -ENOMEM. The view is good until the room is used again. */
 int view_request(const struct requests *requests, const struct request *request,
 		 const struct rules *rules, struct chunk_room *room, struct view *ret_view);

@@ -245,7 +245,7 @@ int serving_print(const struct serving *serving, const struct text_layout *layou
 		if (isnan(value))
 			fprintf(out, "n/a: %s\n", serving->rate_reasons[i]);
 		else
-			fprintf(out, "%.2f\n", value);
+			fprintf(out, "%.5g\n", value);
 	}
 	if (formulas)
 		print_formulas(serving, layout, out);

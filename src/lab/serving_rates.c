@@ -274,8 +274,9 @@ static void find_reasons(const struct rules *rules, const struct goodput_limit *
 			: nothing);
 	deny(serving, SERVING_DURATION, &serving->duration_s, true, nothing);
 	deny(serving, SERVING_REQUESTS_PER_S, &serving->requests_per_s, true, nothing);
+	/* Nothing to judge: GuideLLM has no goodput then, the others none that is good. */
 	deny(serving, SERVING_GOODPUT, &serving->goodput_per_s,
-	     limit && (sums->judged || rules->absent_is_zero || !rules->all_requests),
+	     limit && (sums->judged || !rules->all_requests),
 	     !limit	    ? "no limits were given"
 	     : sums->judged ? nothing
 			    : "no request has all of the figures that have limits");

@@ -224,6 +224,37 @@ static void test_not_streamed(void **state)
 	requests_release(&all);
 }
 
+/* Answers of one token only, with a limit on tpot; and a server that says 0 for its tokens. */
+static void test_one_token(void **state)
+{
+	struct goodput_limit limit = { .tpot_ms = 10 };
+	struct requests all = { .start_ns = 0, .end_ns = 1000 * MS, .load_ns = -1 };
+	static const double good[DIALECTS] = { 1, NAN, 0 };
+	struct serving s;
+
+	(void)state;
+	add(&all, REQUEST_OK, 0, 90, 0);
+	all.v[0].output_tokens = 1;
+	pieces(&all, 1, 80);
+	for (int i = 0; i < DIALECTS; i++) {
+		assert_int_equal(serving_compute(&all, (enum dialect)i, &limit, &s), 0);
+		assert_string_equal(s.metrics[SERVING_ITL].reason,
+				    "no answer had more than one token");
+		if (isnan(good[i])) {
+			assert_true(isnan(s.goodput_per_s));
+			assert_non_null(s.rate_reasons[SERVING_GOODPUT]);
+		} else {
+			NEAR(s.goodput_per_s, good[i]);
+		}
+	}
+	all.v[0].output_tokens = 0;
+	assert_int_equal(serving_compute(&all, DIALECT_VLLM, NULL, &s), 0);
+	assert_int_equal(s.output_tokens, 1);
+	assert_int_equal(serving_compute(&all, DIALECT_AIPERF, NULL, &s), 0);
+	assert_int_equal(s.output_tokens, 0);
+	requests_release(&all);
+}
+
 static void test_goodput_limits(void **state)
 {
 	static const char *const bad[] = { "ttft",    "ttft:",	       "ttft:x",   "ttft:-1",
@@ -406,11 +437,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vllm),	     cmocka_unit_test(test_guidellm),
-		cmocka_unit_test(test_aiperf),	     cmocka_unit_test(test_nothing_known),
-		cmocka_unit_test(test_not_streamed), cmocka_unit_test(test_goodput_limits),
-		cmocka_unit_test(test_recordings),   cmocka_unit_test(test_outputs),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_vllm),	       cmocka_unit_test(test_guidellm),
+		cmocka_unit_test(test_aiperf),	       cmocka_unit_test(test_nothing_known),
+		cmocka_unit_test(test_not_streamed),   cmocka_unit_test(test_one_token),
+		cmocka_unit_test(test_goodput_limits), cmocka_unit_test(test_recordings),
+		cmocka_unit_test(test_outputs),	       cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
