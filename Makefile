@@ -6,7 +6,8 @@ BUILD ?= build
 FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
-.PHONY: all demo test check examples gpu-test gpu-soak gpu-bench bench lint fuzz install deps clean
+.PHONY: all demo test check examples gpu-test gpu-soak gpu-bench bench lab-conformance lint fuzz \
+	install deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -53,6 +54,11 @@ gpu-bench: all
 
 bench: all
 	@bench/run.sh $(BUILD) $(BENCH_LARGEST)
+
+# Figures of serving beside those of vLLM bench, GuideLLM and AIPerf, which it installs (gigabytes).
+# LAB_CONFORMANCE_OPTIONS="--only vllm --requests N --endpoint chat --table FILE"
+lab-conformance: all
+	@python3 tests/lab/conformance_serving.py $(BUILD) $(LAB_CONFORMANCE_OPTIONS)
 
 lint:
 	@tools/deps.sh build test
