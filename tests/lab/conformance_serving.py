@@ -32,8 +32,8 @@ import tempfile
 import recordings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Slow streams: the clients in Python are late by 5 to 20 ms where two cores are busy, which must stay
-# small beside what is measured.
+# Slow streams: on two busy cores vLLM's client adds 15 ms to a first token by the mock's own clock, which
+# must stay small beside what is measured (docs/benchmarks.md).
 STREAMS = ["--seed", "15", "--ttft-ms", "4000", "--gap-ms", "400", "--jitter", "0.5",
            "--output-tokens", "16"]
 GOODPUT = {"ttft": 5000, "tpot": 420, "e2el": 11000}
