@@ -255,6 +255,27 @@ static void test_one_token(void **state)
 	requests_release(&all);
 }
 
+/* GuideLLM takes moments within 0.1 ms for one, the first of them: the window ends at 999.95 ms. */
+static void test_merged_moments(void **state)
+{
+	struct requests all = { .start_ns = 0, .end_ns = 1000 * MS, .load_ns = -1 };
+	struct serving s;
+
+	(void)state;
+	add(&all, REQUEST_OK, 100, 900, 3);
+	pieces(&all, 2, 500, 800);
+	add(&all, REQUEST_OK, 100, 0, 2)->end_ns = 999950000;
+	pieces(&all, 1, 400);
+	assert_int_equal(serving_compute(&all, DIALECT_GUIDELLM, NULL, &s), 0);
+	NEAR(s.duration_s, 1);
+	NEAR(s.requests_per_s, 2 / 0.99995);
+	/* No token comes so late. */
+	NEAR(s.output_tokens_per_s, 5);
+	assert_int_equal(serving_compute(&all, DIALECT_VLLM, NULL, &s), 0);
+	NEAR(s.requests_per_s, 2);
+	requests_release(&all);
+}
+
 static void test_goodput_limits(void **state)
 {
 	static const char *const bad[] = { "ttft",    "ttft:",	       "ttft:x",   "ttft:-1",
@@ -440,8 +461,9 @@ int main(void)
 		cmocka_unit_test(test_vllm),	       cmocka_unit_test(test_guidellm),
 		cmocka_unit_test(test_aiperf),	       cmocka_unit_test(test_nothing_known),
 		cmocka_unit_test(test_not_streamed),   cmocka_unit_test(test_one_token),
-		cmocka_unit_test(test_goodput_limits), cmocka_unit_test(test_recordings),
-		cmocka_unit_test(test_outputs),	       cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_merged_moments), cmocka_unit_test(test_goodput_limits),
+		cmocka_unit_test(test_recordings),     cmocka_unit_test(test_outputs),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
