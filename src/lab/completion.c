@@ -117,6 +117,7 @@ int completion_read(const char *data, size_t length, struct completion_event *re
 	     choice = choice->next) {
 		const struct json_node *reason = json_get(choice, "finish_reason");
 
+		event.has_choice = true;
 		event.has_text |= take_choice(choice, text);
 		event.finished |= reason && reason->type == JSON_STRING;
 	}

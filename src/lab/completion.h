@@ -14,10 +14,11 @@
 #include "lab/experiment.h"
 
 struct completion_event {
-	bool done;	/* data: [DONE] */
-	bool has_text;	/* a piece: text, reasoning or a tool call */
-	bool finished;	/* a finish_reason */
-	bool has_usage; /* the counts are there */
+	bool done;	 /* data: [DONE] */
+	bool has_choice; /* a part of the answer, with or without text */
+	bool has_text;	 /* a piece: text, reasoning or a tool call */
+	bool finished;	 /* a finish_reason */
+	bool has_usage;	 /* the counts are there */
 	int64_t prompt_tokens, output_tokens;
 	char error[256]; /* the server's words; empty: none */
 };

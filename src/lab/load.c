@@ -102,7 +102,7 @@ static int start_one(struct load *load)
 	stream->warmup = load->warmup;
 	stream->cancels = load->ready.cancels;
 	stream->due_ns = load->due_ns ? load->start_ns + load->due_ns[load->next] : -1;
-	stream->out_at = stream->pieces = stream->text.size = 0;
+	stream->out_at = stream->pieces.n = stream->empties.n = stream->text.size = 0;
 	stream->prompt_tokens = stream->output_tokens = -1;
 	stream->has_usage = stream->done = stream->finished = false;
 	stream->error[0] = '\0';
@@ -170,8 +170,11 @@ static int keep_request(struct load *load, const struct stream *stream, enum req
 	request->server_counts = stream->has_usage;
 	request->prompt_tokens = stream->prompt_tokens;
 	request->output_tokens = stream->output_tokens;
-	for (size_t i = 0; i < stream->pieces; i++)
-		if (requests_piece(all, stream->pieces_ns[i]) < 0)
+	for (size_t i = 0; i < stream->pieces.n; i++)
+		if (requests_piece(all, stream->pieces.v[i]) < 0)
+			return -ENOMEM;
+	for (size_t i = 0; i < stream->empties.n; i++)
+		if (requests_empty(all, stream->empties.v[i]) < 0)
 			return -ENOMEM;
 	if (stream->error[0]) {
 		request->error = strdup(stream->error);
@@ -434,7 +437,8 @@ static void free_streams(struct streams *streams)
 		http_answer_release(&stream->answer);
 		buf_release(&stream->out);
 		buf_release(&stream->text);
-		free(stream->pieces_ns);
+		free(stream->pieces.v);
+		free(stream->empties.v);
 		free(stream);
 	}
 }

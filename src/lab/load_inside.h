@@ -19,6 +19,11 @@
 #define TEXTS_KEPT 4		   /* requests whose text is kept */
 #define TEXT_MAX ((size_t)1 << 20) /* bytes of each */
 
+struct times {
+	int64_t *v;
+	size_t n, capacity;
+};
+
 /* A connection and the request on it, if any. */
 struct stream {
 	struct load *load;
@@ -31,8 +36,8 @@ struct stream {
 	struct buf out;
 	size_t out_at;
 	struct http_answer answer;
-	int64_t *pieces_ns, now_ns; /* now: of the last read */
-	size_t pieces, capacity;
+	int64_t now_ns; /* of the last read */
+	struct times pieces, empties;
 	int64_t prompt_tokens, output_tokens;
 	bool has_usage, done, finished, out_of_memory;
 	char error[512]; /* empty: none */

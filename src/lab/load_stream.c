@@ -97,6 +97,14 @@ void stream_start(struct stream *stream)
 		connect_and_write(stream);
 }
 
+static int note_time(struct times *times, int64_t at_ns)
+{
+	if (array_grow(&times->v, &times->capacity, times->n + 1, sizeof(*times->v)) < 0)
+		return -ENOMEM;
+	times->v[times->n++] = at_ns;
+	return 0;
+}
+
 static void take_event(void *arg, const char *data, size_t length)
 {
 	struct stream *stream = arg;
@@ -122,15 +130,11 @@ static void take_event(void *arg, const char *data, size_t length)
 		stream->prompt_tokens = event.prompt_tokens;
 		stream->output_tokens = event.output_tokens;
 	}
-	if (!event.has_text)
+	if (!event.has_choice)
 		return;
-	if (array_grow(&stream->pieces_ns, &stream->capacity, stream->pieces + 1,
-		       sizeof(*stream->pieces_ns)) < 0) {
+	if (note_time(event.has_text ? &stream->pieces : &stream->empties, stream->now_ns) < 0)
 		stream->out_of_memory = true;
-		return;
-	}
-	stream->pieces_ns[stream->pieces++] = stream->now_ns;
-	if (stream->pieces == 1)
+	else if (event.has_text && stream->pieces.n == 1)
 		load_first_piece(stream);
 }
 
