@@ -106,6 +106,7 @@ static int start_one(struct load *load)
 	stream->prompt_tokens = stream->output_tokens = -1;
 	stream->has_usage = stream->done = stream->finished = false;
 	stream->error[0] = '\0';
+	stream->write_code = 0;
 	http_answer_reset(&stream->answer);
 	load->next++;
 	load->n_under_way++;

@@ -35,6 +35,7 @@ struct stream {
 	int64_t due_ns, sent_ns;
 	struct buf out;
 	size_t out_at;
+	int write_code; /* errno of a write that failed; 0: none */
 	struct http_answer answer;
 	int64_t now_ns; /* of the last read */
 	struct times pieces, empties;

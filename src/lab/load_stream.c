@@ -60,11 +60,16 @@ static void write_out(struct stream *stream)
 		}
 		if (errno == EINTR)
 			continue;
-		if (errno != EAGAIN) /* the read tells whether to try anew */
-			stream->out_at = stream->out.size;
-		else if (!stream->wants_write)
-			stream->wants_write = watch(stream, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
-		return;
+		if (errno == EAGAIN) {
+			if (!stream->wants_write)
+				stream->wants_write = watch(stream, EPOLL_CTL_MOD,
+							    EPOLLIN | EPOLLOUT);
+			return;
+		}
+		/* The read that follows tells whether there is an answer all the same, or whether
+		 * to try anew. */
+		stream->write_code = errno;
+		stream->out_at = stream->out.size;
 	}
 	if (stream->wants_write && watch(stream, EPOLL_CTL_MOD, EPOLLIN))
 		stream->wants_write = false;
@@ -156,6 +161,7 @@ static bool retry(struct stream *stream)
 		return false;
 	stream_close(stream);
 	stream->out_at = 0;
+	stream->write_code = 0;
 	connect_and_write(stream);
 	return true;
 }
@@ -176,6 +182,10 @@ static void read_in(struct stream *stream)
 	stream->now_ns = clock_monotonic_ns();
 	if (n <= 0 && retry(stream))
 		return;
+	if (n == 0 && stream->write_code && !stream->answer.status) {
+		n = -1;
+		code = stream->write_code;
+	}
 	if (n < 0) {
 		fail_errno(stream,
 			   stream->answer.status
@@ -194,7 +204,8 @@ static void read_in(struct stream *stream)
 		stream_give_up(stream, REQUEST_FAILED, err.message);
 	} else if (stream->answer.state == HTTP_DONE) {
 		stream->answer.keep_alive &= n > 0 && used == (size_t)n &&
-					     stream->out_at == stream->out.size;
+					     stream->out_at == stream->out.size &&
+					     !stream->write_code;
 		answered(stream);
 	}
 }

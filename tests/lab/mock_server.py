@@ -17,10 +17,13 @@ the write: {"id", "ordinal", "path", "received_ns", "pieces": [[ns, tokens], ...
 
 import argparse
 import asyncio
+import collections
 import gc
 import json
 import random
 import signal
+import socket
+import struct
 import sys
 import time
 import urllib.parse
@@ -41,6 +44,8 @@ OPTIONS = {  # name: (default, help)
     "silent_pct": (0.0, "requests that are never answered"),
     "output_tokens": (0.0, "tokens of an answer; 0: max_tokens of the request, or 16"),
     "usage": (1.0, "0: no usage, as some servers have none"),
+    "slots": (0.0, "requests served at once, others wait; 0: all"),
+    "stale_pct": (0.0, "kept connections that are reset when they are used again"),
     "close": (0.0, "1: the connection ends with each answer, without a length"),
 }
 WORDS = (" the", " model", " routes", " each", " token", " to", " two", " experts", " and", " sums")
@@ -83,6 +88,28 @@ class Server:
         self.truth = open(args.truth, "w", buffering=1 << 16) if args.truth else None
         self.ordinal = 0
         self.active = set()
+        self.served = 0
+        self.waiting = collections.deque()
+        self.stale = random.Random(args.seed)
+
+    def enter(self, request):
+        if self.options["slots"] and self.served >= self.options["slots"]:
+            self.waiting.append(request)
+        else:
+            self.served += 1
+            request.serving = True
+            request.start()
+
+    def leave(self, request):
+        self.active.discard(request)
+        if request.serving:
+            self.served -= 1
+        while self.waiting and self.served < self.options["slots"]:
+            following = self.waiting.popleft()
+            if not following.done:
+                self.served += 1
+                following.serving = True
+                following.start()
 
     def plan(self, request):
         options = self.options
@@ -117,7 +144,8 @@ class Request:
         self.stream = bool(body.get("stream"))
         self.plan = server.plan(self)
         self.prompt_tokens = count_words(body)
-        self.start()
+        self.serving = False
+        server.enter(self)
 
     def start(self):
         plan, loop = self.plan, self.connection.loop
@@ -243,7 +271,7 @@ class Request:
         if self.timer:
             self.timer.cancel()
         server = self.connection.server
-        server.active.discard(self)
+        server.leave(self)
         if server.truth:
             server.truth.write(json.dumps({
                 "id": self.id, "ordinal": self.ordinal, "path": self.path,
@@ -271,6 +299,7 @@ class Connection(asyncio.Protocol):
         self.server, self.loop = server, loop
         self.buffer = b""
         self.request = None
+        self.requests = 0
 
     def connection_made(self, transport):
         self.transport = transport
@@ -321,6 +350,11 @@ class Connection(asyncio.Protocol):
             except ValueError as bad:
                 self.answer(400, {"error": {"message": f"bad JSON: {bad}"}})
                 return
+            self.requests += 1
+            stale = self.server.options["stale_pct"]
+            if self.requests > 1 and stale and self.server.stale.random() * 100 < stale:
+                self.reset()
+                return
             self.request = Request(self, path, headers, body)
         else:
             self.answer(404, {"error": {"message": f"nothing at {method} {path}"}})
@@ -342,6 +376,8 @@ class Connection(asyncio.Protocol):
 
     def reset(self):
         self.request = None
+        self.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
 

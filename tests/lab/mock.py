@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the mock server for tests and reads its truth; the load client likewise."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.abspath(os.environ.get("MOESCOPE_BUILD", "build"))
+CLIENT = os.path.join(BUILD, "tests", "load-client")
+
+
+def first_in_line():
+    """Times are what is tested: other processes of the machine wait, where that is allowed."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+
+
+@contextlib.contextmanager
+def mock(truth="truth.jsonl", **options):
+    """The URL of a server that ends with the block; the truth is complete then."""
+    command = [sys.executable, os.path.join(HERE, "mock_server.py"), "--truth", str(truth)]
+    for name, value in options.items():
+        command += ["--" + name.replace("_", "-"), str(value)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=first_in_line)
+    try:
+        line = server.stdout.readline().split()
+        if len(line) != 2:
+            raise RuntimeError(f"the mock server said {line}, status {server.poll()}")
+        yield f"http://127.0.0.1:{line[1]}"
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+def rows(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+class Run:
+    """What the load client measured: requests in the order of sending, without warm-up."""
+
+    def __init__(self, done, path):
+        self.status, self.error = done.returncode, done.stderr.strip()
+        if self.status == 0:
+            self.cost = json.loads(done.stdout)
+            lines = rows(path)
+            self.head = lines[0]
+            everything = sorted((line for line in lines[1:] if "sent_ns" in line),
+                                key=lambda line: line["sent_ns"])
+            self.requests = [r for r in everything if not r["warmup"]]
+            self.warmup = [r for r in everything if r["warmup"]]
+            self.text = next((line["text"] for line in lines if "text" in line), None)
+
+    def requests_end_ns(self):
+        return max(request["end_ns"] for request in self.requests)
+
+    def ends(self):
+        counts = {}
+        for request in self.requests:
+            counts[request["end"]] = counts.get(request["end"], 0) + 1
+        return counts
+
+
+def client(url, path="requests.jsonl", started=None, **parameters):
+    """Runs the client; `started` is called with its process while it runs."""
+    settings = {"url": url, "warmup": 0, "endpoint": "completions", **parameters}
+    process = subprocess.Popen([CLIENT, str(path), *(f"{k}={v}" for k, v in settings.items())],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=first_in_line)
+    try:
+        if started:
+            started(process)
+        out, err = process.communicate(timeout=300)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return Run(subprocess.CompletedProcess(process.args, process.returncode, out, err), path)
