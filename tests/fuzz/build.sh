@@ -33,6 +33,7 @@ for source in "$root"/src/base/*.c "$root"/src/trace/*.c "$root"/src/tables/*.c 
 	"$root"/src/probe/*.c "$root"/src/ingest/*.c \
 	"$root"/src/lab/experiment*.c "$root"/src/lab/estimate.c \
 	"$root"/src/lab/requests*.c "$root"/src/lab/serving*.c "$root"/src/analyze/stats.c \
+	"$root"/src/lab/completion.c "$root"/src/lab/http_stream.c \
 	"$here/load_all.c" ${text:+"$text"}; do
 	if echo "$source" | grep -qE "/($without)\.c$"; then
 		continue
