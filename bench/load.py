@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""load.py BUILD: what the load client costs and how punctual it is, against the mock server.
+
+A thousand streams at once of ten pieces a second each, sent when others end and by a Poisson clock.
+Server and client run before other processes where that is allowed, and share the machine's cores.
+"""
+
+import os
+import sys
+import tempfile
+
+os.environ["MOESCOPE_BUILD"] = os.path.abspath(sys.argv[1])
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "lab"))
+from mock import client, mock, rows  # noqa: E402
+
+
+def percentile(values, share):
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def figures(name, run, truth):
+    told = {row["id"]: row for row in truth}
+    tokens = sum(len(r["pieces_ns"]) for r in run.requests)
+    behind = [a - b for i, r in enumerate(run.requests)
+              for a, (b, _) in zip(r["pieces_ns"], told[f"moescope-{i}"]["pieces"])]
+    seconds = run.cost["duration_s"]
+    print(f"{name}: {run.ends()}, {tokens} pieces in {seconds:.1f} s, {tokens / seconds:.0f} a second")
+    changes = sorted([(r["sent_ns"], 1) for r in run.requests] +
+                     [(r["end_ns"], -1) for r in run.requests])
+    under_way = most = 0
+    for _, change in changes:
+        under_way += change
+        most = max(most, under_way)
+    share = run.cost["cpu_s"] / seconds
+    print(f"  at most {most} streams at once; CPU {run.cost['cpu_s']:.2f} s, {share * 100:.1f}% of a "
+          f"core, {share * 100 * 1e4 * seconds / tokens:.1f}% at 10,000 pieces a second")
+    print(f"  pieces noted after the server's write: median {percentile(behind, 0.5) / 1e3:.0f} us, "
+          f"p99 {percentile(behind, 0.99) / 1e3:.0f} us")
+    late = [r["sent_ns"] - r["due_ns"] for r in run.requests if r["due_ns"] is not None]
+    if late:
+        print(f"  sent after it was due: median {percentile(late, 0.5) / 1e3:.0f} us, p99 "
+              f"{percentile(late, 0.99) / 1e3:.0f} us, max {max(late) / 1e3:.0f} us")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for name, settings in (
+                ("1,000 at once", {"requests": 2000, "concurrency": 1000, "max_tokens": 100}),
+                ("Poisson, 200 a second", {"requests": 4000, "arrival": "poisson",
+                                           "request_rate": 200, "max_tokens": 50})):
+            with mock(ttft_ms=100, gap_ms=100, jitter=0.3, seed=1) as url:
+                run = client(url, **settings)
+            figures(name, run, rows("truth.jsonl"))
+
+
+if __name__ == "__main__":
+    main()
