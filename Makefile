@@ -6,8 +6,8 @@ BUILD ?= build
 FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
-.PHONY: all demo test check examples gpu-test gpu-soak gpu-bench bench lab-conformance lint fuzz \
-	install deps clean
+.PHONY: all demo test check examples gpu-test gpu-soak gpu-bench bench lab-conformance lab-servers lint \
+	fuzz install deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -59,6 +59,11 @@ bench: all
 # LAB_CONFORMANCE_OPTIONS="--only vllm --requests N --endpoint chat --table FILE"
 lab-conformance: all
 	@python3 tests/lab/conformance_serving.py $(BUILD) $(LAB_CONFORMANCE_OPTIONS)
+
+# Real servers under load, llama.cpp's among them, which it compiles.
+lab-servers: all
+	@MOESCOPE=$(abspath $(BUILD))/moescope MOESCOPE_BUILD=$(abspath $(BUILD)) MOESCOPE_LAB_ALL=1 \
+		python3 tests/lab/test_servers.py
 
 lint:
 	@tools/deps.sh build test

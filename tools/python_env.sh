@@ -6,20 +6,30 @@
 # PYTHONPATH. It lies in the user's cache, named after the requirements, so that a machine pays for it
 # once. Some gigabytes: PyTorch from PyPI brings the CUDA libraries along.
 #
-# python_env.sh viewers: the same for the packages of tests/python/viewers.txt alone, which bring the
-# viewers that exports are tested with; some ten megabytes.
+# python_env.sh viewers|servers|llama: a folder for PYTHONPATH with other packages.
+#   viewers  tests/python/viewers.txt: the viewers that exports are tested with; some ten megabytes
+#   servers  tests/lab/servers.txt: what `transformers serve` needs besides transformers; likewise
+#   llama    tests/lab/llama.txt: llama.cpp's server, which is compiled; ten minutes
 set -eu
 here=$(cd "$(dirname "$0")/../tests/python" && pwd)
 python=${PYTHON:-python3}
 key=$(cat "$here"/requirements*.txt | { cat; "$python" --version; } | sha256sum | cut -c 1-16)
 cache=${MOESCOPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/moescope}
-if [ "${1:-}" = viewers ]; then
-	folder=$cache/viewers-$(sha256sum <"$here/viewers.txt" | cut -c 1-16)
+deps=
+case ${1:-} in
+'') list= ;;
+viewers) list=$here/viewers.txt deps=--no-deps ;;
+servers | llama) list=$here/../lab/$1.txt ;;
+*) echo "usage: $0 [viewers|servers|llama]" >&2; exit 2 ;;
+esac
+if [ -n "$list" ]; then
+	folder=$cache/$1-$(sha256sum <"$list" | cut -c 1-16)
 	if [ ! -e "$folder/complete" ]; then
 		rm -rf "$folder"
 		mkdir -p "$cache"
-		"$python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
-			--target "$folder" -r "$here/viewers.txt" >&2
+		# shellcheck disable=SC2086
+		"$python" -m pip install -q --disable-pip-version-check --no-cache-dir $deps \
+			--target "$folder" -r "$list" >&2
 		touch "$folder/complete"
 	fi
 	echo "$folder"

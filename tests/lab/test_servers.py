@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real servers with a model of random weights and a token for each byte: `transformers serve`, and
+with MOESCOPE_LAB_ALL=1 llama.cpp's (it is compiled first). Tokens are compared with the bytes of the
+prompt and with what the server says to a question that is not streamed."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, "..", "cli"))
+from cli import Skip, main, moescope, test  # noqa: E402
+from mock import client  # noqa: E402
+
+PROMPT = "Hello, how are you?"
+
+
+def packages(*what):
+    done = subprocess.run([os.path.join(ROOT, "tools", "python_env.sh"), *what],
+                          stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Skip(f"tools/python_env.sh {' '.join(what)} could not install the packages")
+    return done.stdout.strip().splitlines()[-1]
+
+
+@contextlib.contextmanager
+def server(command, **variables):
+    """The URL of a server that says on which port it runs; it ends with the block."""
+    env = dict(os.environ, HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", **variables)
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True)
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line)
+            found = re.search(r"running on (http://127\.0\.0\.1:\d+)", line)
+            if found:
+                break
+        else:
+            raise RuntimeError("the server ended: " + "".join(said)[-2000:])
+        # Nobody reads what follows; it must not fill the pipe.
+        drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
+        yield found.group(1)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        if "drain" in locals():
+            drain.wait()
+
+
+def ask(url, body):
+    request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)["usage"]
+
+
+def check(url, model, extra):
+    """extra: tokens that the server puts before a prompt."""
+    for endpoint in ("completions", "chat"):
+        run = client(url, model=model, endpoint=endpoint, requests=12, concurrency=3, max_tokens=24,
+                     temperature=0, prompt=PROMPT, warmup=1)
+        assert run.ends() == {"ok": 12}, [r["error"] for r in run.requests]
+        for request in run.requests:
+            assert request["server_counts"], request
+            assert 1 <= request["output_tokens"] <= 24, request
+            assert 1 <= len(request["pieces_ns"]) <= request["output_tokens"], request
+            assert request["sent_ns"] < request["pieces_ns"][0] <= request["end_ns"], request
+        if endpoint == "completions":
+            usage = ask(url, {"model": model, "prompt": PROMPT, "max_tokens": 24, "temperature": 0})
+            counts = {(r["prompt_tokens"], r["output_tokens"]) for r in run.requests}
+            assert counts == {(usage["prompt_tokens"], usage["completion_tokens"])}, (counts, usage)
+            assert usage["prompt_tokens"] == len(PROMPT) + extra, usage
+    done = moescope("bench", "--engine", "openai", "--url", url, "--model", model, "--requests", 6,
+                    "--max-tokens", 10, "--temperature", 0, "--experiment-name", "real",
+                    "--endpoint", "completions", "--json", "--force", timeout=300)
+    assert done.status == 0, done
+    summary = json.loads(done.out)
+    usage = ask(url, {"model": model, "prompt": PROMPT, "max_tokens": 10, "temperature": 0})
+    assert summary["status"] == "success", summary
+    assert summary["metrics"]["requests_ok"] == 6, summary["metrics"]
+    assert summary["metrics"]["output_tokens"] == 6 * usage["completion_tokens"], summary["metrics"]
+
+
+@test
+def transformers_serve():
+    folder, more = packages(), packages("servers")
+    python = os.path.join(folder, "bin", "python")
+    model = os.path.abspath("model")
+    subprocess.run([python, os.path.join(HERE, "tiny_model.py"), model], check=True,
+                   env=dict(os.environ, HF_HUB_OFFLINE="1"), stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    with server([os.path.join(folder, "bin", "transformers"), "serve", model, "--host",
+                 "127.0.0.1", "--port", "0", "--device", "cpu"], PYTHONPATH=more,
+                PYTHONUNBUFFERED="1") as url:
+        check(url, model, 0)
+
+
+@test
+def llama_cpp():
+    if not os.environ.get("MOESCOPE_LAB_ALL"):
+        raise Skip("compiles llama.cpp; 'make lab-servers' runs it")
+    more = packages("llama")
+    env = {"PYTHONPATH": more, "PYTHONUNBUFFERED": "1"}
+    subprocess.run([sys.executable, os.path.join(HERE, "tiny_model.py"), "gguf", "model.gguf"],
+                   check=True, env=dict(os.environ, **env))
+    with server([sys.executable, "-m", "llama_cpp.server", "--model", "model.gguf", "--host",
+                 "127.0.0.1", "--port", "0", "--n_ctx", "512", "--n_threads", "1"], **env) as url:
+        check(url, "model.gguf", 1)  # it puts <s> in front
+
+
+if __name__ == "__main__":
+    main()
