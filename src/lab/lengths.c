@@ -168,10 +168,10 @@ void prompt_append(struct buf *buf, struct sampler *sampler, int64_t words)
 		"out",	 "many", "then", "them", "these", "so",	  "some",  "her", "would", "make",
 		"like",	 "him",	 "into", "time",
 	};
-	const double n = sizeof(vocabulary) / sizeof(*vocabulary);
+	const size_t n = sizeof(vocabulary) / sizeof(*vocabulary);
 
 	for (int64_t i = 0; i < words; i++) {
-		const char *word = vocabulary[(size_t)(sample_uniform(sampler) * n)];
+		const char *word = vocabulary[(size_t)(sample_uniform(sampler) * (double)n)];
 
 		if (i)
 			buf_append(buf, " ", 1);

@@ -26,7 +26,7 @@ enum request_end {
 
 struct request {
 	int64_t due_ns;	 /* by the arrival process; -1: when a place was free */
-	int64_t sent_ns; /* before the first byte was written */
+	int64_t sent_ns; /* before the connection is made, or the first byte written on a kept one */
 	int64_t end_ns;	 /* the last byte, or the failure */
 	enum request_end end;
 	bool warmup;
