@@ -19,6 +19,17 @@ def percentile(values, share):
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
+def means(requests):
+    """Of (start, times of pieces): mean TTFT, TPOT and ITL in ms, and pieces a second."""
+    gaps = sum(times[-1] - times[0] for _, times in requests)
+    counts = sum(len(times) - 1 for _, times in requests)
+    seconds = (max(times[-1] for _, times in requests) - min(s for s, _ in requests)) * 1e-9
+    return {"TTFT": sum(times[0] - s for s, times in requests) / len(requests) / 1e6,
+            "TPOT": sum((t[-1] - t[0]) / (len(t) - 1) for _, t in requests) / len(requests) / 1e6,
+            "ITL": gaps / counts / 1e6,
+            "pieces a second": (counts + len(requests)) / seconds}
+
+
 def figures(name, run, truth):
     told = {row["id"]: row for row in truth}
     tokens = sum(len(r["pieces_ns"]) for r in run.requests)
@@ -37,6 +48,10 @@ def figures(name, run, truth):
           f"core, {share * 100 * 1e4 * seconds / tokens:.1f}% at 10,000 pieces a second")
     print(f"  pieces noted after the server's write: median {percentile(behind, 0.5) / 1e3:.0f} us, "
           f"p99 {percentile(behind, 0.99) / 1e3:.0f} us")
+    ours = means([(r["sent_ns"], r["pieces_ns"]) for r in run.requests])
+    theirs = means([(row["received_ns"], [at for at, _ in row["pieces"]]) for row in truth])
+    print("  beside the server's clock: " + ", ".join(
+        f"{key} {ours[key]:.3f} ({(ours[key] / theirs[key] - 1) * 100:+.3f}%)" for key in ours))
     late = [r["sent_ns"] - r["due_ns"] for r in run.requests if r["due_ns"] is not None]
     if late:
         print(f"  sent after it was due: median {percentile(late, 0.5) / 1e3:.0f} us, p99 "
@@ -48,6 +63,8 @@ def main():
         os.chdir(folder)
         for name, settings in (
                 ("1,000 at once", {"requests": 2000, "concurrency": 1000, "max_tokens": 100}),
+                ("Poisson, 20 a second", {"requests": 400, "arrival": "poisson",
+                                          "request_rate": 20, "max_tokens": 50}),
                 ("Poisson, 200 a second", {"requests": 4000, "arrival": "poisson",
                                            "request_rate": 200, "max_tokens": 50})):
             with mock(ttft_ms=100, gap_ms=100, jitter=0.3, seed=1) as url:

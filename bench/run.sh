@@ -24,6 +24,9 @@ echo
 echo "== traces of other profilers, beside other programs (bench/ingest.sh alone takes sizes) =="
 "$here/ingest.sh" "$build" 1000000000 || echo "some of it failed; see above"
 echo
+echo "== the load client, beside a server with a clock of its own =="
+python3 "$here/load.py" "$build"
+echo
 echo "== training under the profiler, recorded and unrecorded steps in turn =="
 cd "$work"
 start=$(date +%s)

@@ -24,8 +24,7 @@ static int check(const struct experiment *experiment, const struct lab_tools *to
 	r = http_target_init(&target, experiment->url, err);
 	if (r < 0)
 		return r;
-	r = http_target_get(&target, "/v1/models", experiment->api_key, ANSWER_TIMEOUT_S, NULL,
-			    err);
+	r = http_target_get(&target, "/v1/models", NULL, ANSWER_TIMEOUT_S, NULL, err);
 	http_target_release(&target);
 	return r < 0 ? r : 0;
 }
