@@ -17,6 +17,8 @@
 #include "base/clock.h"
 #include "lab/http_stream.h"
 
+#define SETTLE_NS 2000000000 /* for an address that does not even refuse */
+
 void http_target_release(struct http_target *target)
 {
 	free(target->authority);
@@ -67,8 +69,11 @@ static int resolve(struct http_target *target, const char *host, const char *por
 	if (r != 0)
 		return err_set(err, -EHOSTUNREACH, "host '%s' of the url cannot be found: %s.",
 			       host, gai_strerror(r));
-	memcpy(&target->address, found->ai_addr, found->ai_addrlen);
-	target->address_size = found->ai_addrlen;
+	for (const struct addrinfo *a = found; a && target->n_addresses < HTTP_ADDRESSES;
+	     a = a->ai_next) {
+		memcpy(&target->addresses[target->n_addresses], a->ai_addr, a->ai_addrlen);
+		target->sizes[target->n_addresses++] = a->ai_addrlen;
+	}
 	freeaddrinfo(found);
 	return 0;
 }
@@ -114,15 +119,16 @@ out:
 	return r;
 }
 
-int http_target_connect(const struct http_target *target)
+static int connect_to(const struct http_target *target, size_t i)
 {
-	int fd = socket(target->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(target->addresses[i].ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+			0);
 	int one = 1;
 
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(fd, (const struct sockaddr *)&target->address, target->address_size) < 0 &&
+	if (connect(fd, (const struct sockaddr *)&target->addresses[i], target->sizes[i]) < 0 &&
 	    errno != EINPROGRESS) {
 		int r = -errno;
 
@@ -130,6 +136,11 @@ int http_target_connect(const struct http_target *target)
 		return r;
 	}
 	return fd;
+}
+
+int http_target_connect(const struct http_target *target)
+{
+	return connect_to(target, 0);
 }
 
 static void keep_body(void *arg, const char *data, size_t length)
@@ -154,6 +165,24 @@ static int wait_for(int fd, short events, int64_t until_ns)
 			return 0;
 		if (r < 0 && errno != EINTR)
 			return -errno;
+	}
+}
+
+void http_target_settle(struct http_target *target)
+{
+	for (size_t i = 0; target->n_addresses > 1 && i < target->n_addresses; i++) {
+		int fd = connect_to(target, i), code = 0;
+		socklen_t size = sizeof(code);
+
+		if (fd < 0)
+			continue;
+		if (wait_for(fd, POLLOUT, clock_monotonic_ns() + SETTLE_NS) == 0 &&
+		    getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0) {
+			target->addresses[0] = target->addresses[i];
+			target->sizes[0] = target->sizes[i];
+			target->n_addresses = 1;
+		}
+		close(fd);
 	}
 }
 
@@ -200,7 +229,7 @@ static int receive_answer(int fd, struct http_answer *answer, int64_t until_ns, 
 	return r;
 }
 
-int http_target_get(const struct http_target *target, const char *path, const char *api_key,
+int http_target_get(struct http_target *target, const char *path, const char *api_key,
 		    double timeout_s, struct buf *ret_body, struct err *err)
 {
 	int64_t until_ns = clock_monotonic_ns() + (int64_t)(timeout_s * 1e9);
@@ -209,6 +238,7 @@ int http_target_get(const struct http_target *target, const char *path, const ch
 	struct buf out = { 0 };
 	int fd, r;
 
+	http_target_settle(target);
 	http_answer_init(&answer, keep_body, ret_body);
 	buf_printf(&out, "GET %s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", target->base,
 		   path, target->authority);

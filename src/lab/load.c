@@ -410,8 +410,10 @@ static int prepare(struct load *load)
 	}
 	if (r == 0)
 		r = http_target_init(&load->target, e->url, load->err);
-	if (r == 0)
+	if (r == 0) {
+		http_target_settle(&load->target);
 		r = find_model(load);
+	}
 	if (r < 0)
 		return r;
 	load->read_buffer = malloc(READ_BYTES);

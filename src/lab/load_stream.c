@@ -118,7 +118,8 @@ static void take_event(void *arg, const char *data, size_t length)
 
 	if (stream->answer.status != 200) {
 		int n = snprintf(stream->error, sizeof(stream->error),
-				 "the server answered with status %d: ", stream->answer.status);
+				 "the server answered with status %d%s", stream->answer.status,
+				 length ? ": " : ".");
 
 		completion_error_words(data, length, stream->error + n,
 				       sizeof(stream->error) - (size_t)n);

@@ -215,6 +215,9 @@ def servers_of_all_manners():
     assert run.ends() == {"ok": 5}
     assert all(not r["server_counts"] and r["output_tokens"] is None and len(r["pieces_ns"]) == 7
                for r in run.requests), run.requests[0]
+    with mock(ttft_ms=5, gap_ms=1) as url:  # listens on 127.0.0.1, and the name may be ::1 first
+        run = client(url.replace("127.0.0.1", "localhost"), requests=5, max_tokens=7, model="m")
+    assert run.ends() == {"ok": 5}, run.requests[0]["error"]
     with mock(ttft_ms=5, gap_ms=1, close=1) as url:
         run = client(url, requests=5, max_tokens=7)
     assert run.ends() == {"ok": 5} and run.requests[0]["output_tokens"] == 7

@@ -11,9 +11,11 @@
 
 #include <errno.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lab/completion.h"
 #include "lab/http_stream.h"
@@ -263,6 +265,33 @@ static void urls(void **state)
 	}
 }
 
+static void the_address_that_listens(void **state)
+{
+	struct sockaddr_in address[2];
+	struct http_target target = { .n_addresses = 2 };
+	socklen_t size = sizeof(*address);
+	int fds[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) { /* both have a port of their own, and the second listens */
+		address[i] = (struct sockaddr_in){ .sin_family = AF_INET,
+						   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(bind(fds[i], (struct sockaddr *)&address[i], size), 0);
+		assert_int_equal(getsockname(fds[i], (struct sockaddr *)&address[i], &size), 0);
+		memcpy(&target.addresses[i], &address[i], size);
+		target.sizes[i] = size;
+	}
+	http_target_settle(&target);
+	assert_int_equal(target.n_addresses, 2); /* neither takes a connection yet */
+	assert_int_equal(listen(fds[1], 4), 0);
+	http_target_settle(&target);
+	assert_int_equal(target.n_addresses, 1);
+	assert_memory_equal(&target.addresses[0], &address[1], size);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* A server that takes `service_s` for each of the requests that come `rate` times a second, `slots`
  * at once. When it is told to be over-saturated; 0: never within 60 s. */
 static double told_at(double rate, double service_s, size_t slots)
@@ -317,7 +346,7 @@ int main(void)
 		cmocka_unit_test(every_cut),	   cmocka_unit_test(connections),
 		cmocka_unit_test(broken_answers),  cmocka_unit_test(events_of_the_api),
 		cmocka_unit_test(bodies),	   cmocka_unit_test(urls),
-		cmocka_unit_test(over_saturation),
+		cmocka_unit_test(over_saturation), cmocka_unit_test(the_address_that_listens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
