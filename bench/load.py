@@ -31,10 +31,10 @@ def means(requests):
 
 
 def figures(name, run, truth):
-    told = {row["id"]: row for row in truth}
+    told = {int(row["id"].rsplit("-", 1)[1], 16): row for row in truth}
     tokens = sum(len(r["pieces_ns"]) for r in run.requests)
     behind = [a - b for i, r in enumerate(run.requests)
-              for a, (b, _) in zip(r["pieces_ns"], told[f"moescope-{i}"]["pieces"])]
+              for a, (b, _) in zip(r["pieces_ns"], told[i]["pieces"])]
     seconds = run.cost["duration_s"]
     print(f"{name}: {run.ends()}, {tokens} pieces in {seconds:.1f} s, {tokens / seconds:.0f} a second")
     changes = sorted([(r["sent_ns"], 1) for r in run.requests] +

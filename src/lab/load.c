@@ -60,8 +60,10 @@ static int make_ready(struct load *load)
 	buf_printf(out, "Accept: text/event-stream\r\nContent-Type: application/json\r\n");
 	if (e->api_key)
 		buf_printf(out, "Authorization: Bearer %s\r\n", e->api_key);
-	buf_printf(out, "X-Request-Id: moescope-%s%zu\r\nContent-Length: %zu\r\n\r\n",
-		   load->warmup ? "warmup-" : "", load->next, load->body.size);
+	/* Some servers (llama.cpp's) take nothing but a UUID. */
+	buf_printf(out, "X-Request-Id: 6d6f6573-%04x-4000-8000-%012zx\r\n", load->warmup,
+		   load->next);
+	buf_printf(out, "Content-Length: %zu\r\n\r\n", load->body.size);
 	buf_append(out, load->body.data, load->body.size);
 	load->ready.cancels = !load->warmup && e->cancel_pct > 0 &&
 			      sample_uniform(&load->cancel_sampler) * 100 < e->cancel_pct;

@@ -6,6 +6,7 @@ transformers reads it, and as llama.cpp does."""
 import sys
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER, CONTEXT = 259, 64, 2, 4, 128, 2048
+LETTERS = range(ord("a"), ord("z") + 1)
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
 
@@ -40,7 +41,12 @@ def for_transformers(folder):
         vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=INNER,
         num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=HEADS,
         max_position_embeddings=CONTEXT, bos_token_id=0, eos_token_id=1, pad_token_id=1)
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    model = transformers.LlamaForCausalLM(config)
+    with torch.no_grad():  # says letters alone: a token is a character, and none is the end
+        for token in range(VOCABULARY):
+            if token - 3 not in LETTERS:
+                model.lm_head.weight[token] = 0
+    model.save_pretrained(folder)
 
 
 def for_llama_cpp(path):
@@ -69,6 +75,10 @@ def for_llama_cpp(path):
 
     def add(name, *shape):
         values = rng.standard_normal(shape, dtype=numpy.float32) * 0.05
+        if name == "output.weight":
+            for token in range(VOCABULARY):
+                if token - 3 not in LETTERS:
+                    values[token] = 0
         writer.add_tensor(name, numpy.ones(shape, numpy.float32) if "norm" in name else values)
 
     add("token_embd.weight", VOCABULARY, WIDTH)
