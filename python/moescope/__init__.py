@@ -35,6 +35,8 @@ _HOME = {
     "memory_snapshot": "memory.allocator",
     "model_memory": "memory.parts",
     "record_memory": "memory.history",
+    "MoEModelConfig": "minimal.config",
+    **dict.fromkeys(("MoEMinimalLLM", "train_moe_model"), "minimal.choice"),
 }
 __all__ = ["__version__", *_HOME]
 
