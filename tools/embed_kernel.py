@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+from embed_text import c_text
+
 OLDEST = 70, 75, 80, 90
 
 
@@ -27,13 +29,6 @@ def ptx_of(nvcc: str, include: str, kernel: str) -> str:
     print(f"embed_kernel.py: nvcc makes no PTX, so the kernel is compiled at run time: {trouble}",
           file=sys.stderr)
     return ""
-
-
-def c_text(name: str, text: str) -> str:
-    """As numbers: string literals have a length limit, and any byte may be in there."""
-    data = text.encode() + b"\0"
-    rows = (", ".join(str(b) for b in data[i:i + 20]) for i in range(0, len(data), 20))
-    return f"const char {name}[] = {{\n" + ",\n".join(rows) + "\n};\n"
 
 
 def main() -> None:
