@@ -17,6 +17,9 @@ const struct engine *const engines[] = {
 	&engine_builtin,
 	&engine_command,
 	&engine_openai,
+	&engine_transformers,
+	&engine_vllm,
+	&engine_sglang,
 	NULL,
 };
 /* clang-format on */

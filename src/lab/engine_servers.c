@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engines `vllm` and `sglang`: their servers, started for one experiment on a port of loopback and
+ * asked by the load client. server_args come last, so that they win over what is set here.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "lab/engine.h"
+#include "lab/python_engine.h"
+
+static const char *model_of(const struct experiment *e)
+{
+	return e->model_path ? e->model_path : e->model;
+}
+
+/* What the client asks for. */
+static const char *served_name(const struct experiment *e)
+{
+	return e->model ? e->model : e->model_name ? e->model_name : e->model_path;
+}
+
+static int check_model(const struct experiment *e, const char *engine, struct err *err)
+{
+	if (model_of(e))
+		return 0;
+	return err_set(err, -EINVAL,
+		       "engine %s needs a model: its folder, or its name at the Hugging Face Hub.",
+		       engine);
+}
+
+/* One option with its value. */
+static int add(struct argv *argv, const char *option, const char *value)
+{
+	return argv_add(argv, "%s", option) | argv_add(argv, "%s", value);
+}
+
+static int add_number(struct argv *argv, const char *option, int64_t value)
+{
+	return argv_add(argv, "%s", option) | argv_add(argv, "%lld", (long long)value);
+}
+
+static int finish(const struct experiment *e, struct argv *argv, int r, struct err *err)
+{
+	for (size_t i = 0; i < e->server_args.n; i++)
+		r |= argv_add(argv, "%s", e->server_args.v[i]);
+	return r ? err_set(err, -ENOMEM, "no memory.") : 0;
+}
+
+static int check_vllm(const struct experiment *e, const struct lab_tools *tools, struct err *err)
+{
+	char path[4096];
+	int r = check_model(e, "vllm", err);
+
+	(void)tools;
+	if (r < 0 || path_find("vllm", path, sizeof(path)))
+		return r;
+	return err_set(err, -ENOENT,
+		       "engine vllm needs the program 'vllm', which is not on the PATH; install it "
+		       "with 'pip install vllm'.");
+}
+
+static int serve_vllm(const struct experiment *e, const struct lab_tools *tools, int port,
+		      struct argv *argv, struct err *err)
+{
+	int r = argv_add(argv, "vllm");
+
+	(void)tools;
+	r |= argv_add(argv, "serve") | argv_add(argv, "%s", model_of(e));
+	r |= add(argv, "--served-model-name", served_name(e));
+	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
+	r |= add_number(argv, "--tensor-parallel-size", e->tensor_parallel_size);
+	r |= add_number(argv, "--seed", e->seed);
+	return finish(e, argv, r, err);
+}
+
+static int check_sglang(const struct experiment *e, const struct lab_tools *tools, struct err *err)
+{
+	int r = check_model(e, "sglang", err);
+
+	return r < 0 ? r : python_packages_check(tools->python, "sglang", "sglang", err);
+}
+
+/* SGLang's recorder counts the tokens of every expert and layer on the device; it is asked over HTTP
+ * (engine_sglang below). Not in a run that only measures: counting costs. */
+static bool records_experts(const struct experiment *e)
+{
+	return e->profile_mode != PROFILE_INFERENCE_ONLY;
+}
+
+static int serve_sglang(const struct experiment *e, const struct lab_tools *tools, int port,
+			struct argv *argv, struct err *err)
+{
+	int r = argv_add(argv, "%s", tools->python ? tools->python : "python3");
+
+	r |= add(argv, "-m", "sglang.launch_server") | add(argv, "--model-path", model_of(e));
+	r |= add(argv, "--served-model-name", served_name(e));
+	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
+	r |= add_number(argv, "--tp-size", e->tensor_parallel_size);
+	r |= add_number(argv, "--random-seed", e->seed);
+	if (records_experts(e))
+		r |= add(argv, "--expert-distribution-recorder-mode", "stat");
+	return finish(e, argv, r, err);
+}
+
+const struct engine engine_vllm = {
+	.name = "vllm",
+	.summary = "vLLM's server, started for the experiment",
+	.check = check_vllm,
+	.server = serve_vllm,
+	.ready_path = "/health",
+};
+
+const struct engine engine_sglang = {
+	.name = "sglang",
+	.summary = "SGLang's server, started for the experiment; its expert recorder is read",
+	.check = check_sglang,
+	.server = serve_sglang,
+	.ready_path = "/health",
+};
