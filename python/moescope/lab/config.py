@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration of an experiment. Names, types and defaults are the tool's own table
+(`moescope bench --list-parameters --json`), and the tool reads and checks the files."""
+import difflib
+import json
+import os
+from functools import lru_cache
+from typing import Any, Dict, List, Mapping, Optional
+
+from .. import _library as lib
+from .. import errors
+
+
+@lru_cache(maxsize=None)
+def parameters() -> Dict[str, Dict[str, Any]]:
+    """Every parameter by name: type, default, help, choices."""
+    rows = json.loads(lib.run_tool("bench", "--list-parameters", "--json"))["rows"]
+    return {row["key"]: row for row in rows}
+
+
+@lru_cache(maxsize=None)
+def _aliases() -> Dict[str, str]:
+    return {alias: key for key, row in parameters().items() for alias in row.get("aliases") or []}
+
+
+class ExperimentConfig:
+    """Parameters by name: ExperimentConfig(model_path=..., max_tokens=300). One that was not given has
+    its default; a name that does not exist is an error with the nearest one. Values are checked by
+    the tool when the experiment runs."""
+
+    _values: Dict[str, Any]
+
+    def __init__(self, **values: Any) -> None:
+        object.__setattr__(self, "_values", {})
+        for key, value in values.items():
+            try:
+                setattr(self, key, value)
+            except AttributeError as why:
+                raise TypeError(str(why)) from None
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        key = _aliases().get(key, key)
+        if key not in parameters():
+            raise AttributeError(_unknown(key))
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        self._values[key] = value
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("_"):
+            raise AttributeError(key)
+        key = _aliases().get(key, key)
+        if key not in parameters():
+            raise AttributeError(_unknown(key))
+        return self._values[key] if key in self._values else parameters()[key]["default"]
+
+    def __dir__(self) -> List[str]:
+        return sorted([*super().__dir__(), *parameters()])
+
+    def given(self) -> Dict[str, Any]:
+        """What was given, without the defaults."""
+        return dict(self._values)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Every parameter."""
+        return {key: getattr(self, key) for key in parameters()}
+
+    def replace(self, **values: Any) -> "ExperimentConfig":
+        """A copy with other values."""
+        return ExperimentConfig(**{**self._values, **values})
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, ExperimentConfig) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ExperimentConfig({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"
+
+
+def _unknown(key: str) -> str:
+    near = difflib.get_close_matches(key, parameters(), 1)
+    return f"an experiment has no parameter '{key}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+class ConfigManager:
+    """Configurations as YAML files."""
+
+    @staticmethod
+    def load_config(path: Any) -> ExperimentConfig:
+        """A file that is wrong is a ToolError: file, line, column and what to write instead."""
+        path = os.fspath(path)
+        shown = json.loads(lib.run_tool("bench", "--config", path, "--show-config", "--json"))
+        return ExperimentConfig(**{key: value for key, value in shown["config"].items()
+                                   if key in shown["given"]})
+
+    @staticmethod
+    def save_config(config: ExperimentConfig, path: Any) -> None:
+        """What was given; the rest keeps its defaults. The file appears whole or not at all."""
+        path = os.fspath(path)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(yaml_text(config.given()))
+            os.replace(temporary, path)
+        except OSError:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+
+
+def yaml_text(values: Mapping[str, Any]) -> str:
+    """A line a key. JSON's values are YAML's; a value of None is left out."""
+    lines = []
+    for key, value in values.items():
+        if value is None:
+            continue
+        try:
+            lines.append(f"{key}: {json.dumps(_plain(value), ensure_ascii=False)}\n")
+        except TypeError:
+            raise errors.MoescopeError(f"'{key}' cannot be {value!r}; give a text, a number, a list or "
+                                       "a dictionary") from None
+    return "".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy and paths, as what they are."""
+    if isinstance(value, (set, frozenset, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    item: Optional[Any] = getattr(value, "item", None)
+    return item() if callable(item) else value
