@@ -1,55 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guide of an earlier MoE GPU profiler shows, with only the import changed.
-
-A tiny model and training function stand in for the guide's; both are given the profiler, as there.
-"""
+"""What the guide of an earlier MoE GPU profiler shows, with only the import changed; the model is a
+tiny one of random bytes."""
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from moescope import AdvancedGPUProfiler, ProfilerContext, profile_function  # noqa: E402
+from moescope import (AdvancedGPUProfiler, MoEMinimalLLM, MoEModelConfig,  # noqa: E402
+                      ProfilerContext, profile_function, train_moe_model)
+
+SIZES = dict(d_model=16, n_heads=2, n_layers=2, d_ff=24, num_experts=4, max_seq_len=16, max_steps=3,
+             dropout=0.0)
 
 
-class TinyMoE(torch.nn.Module):
-    """Top-2 of four experts; reports its routing and its experts' work to a profiler."""
-
-    def __init__(self, width=8, experts=4, profiler=None):
-        super().__init__()
-        self.gate = torch.nn.Linear(width, experts)
-        self.experts = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(experts))
-        self.profiler = profiler
-
-    def forward(self, x):
-        weights, chosen = self.gate(x).softmax(-1).topk(2)
-        if self.profiler:
-            self.profiler.profile_expert_routing(chosen, token_count=x.shape[0])
-        out = torch.zeros_like(x)
-        for e, expert in enumerate(self.experts):
-            row, slot = torch.where(chosen == e)
-            if self.profiler:
-                with self.profiler.profile_kernel_execution(f"expert_{e}", e, "expert"):
-                    out[row] += weights[row, slot, None] * expert(x[row])
-            else:
-                out[row] += weights[row, slot, None] * expert(x[row])
-        return out
-
-
-def train(batches, enable_profiling=False, output_dir="profiler_output"):
-    """As the guide's training function: makes a profiler when asked for one."""
-    profiler = AdvancedGPUProfiler(num_experts=4, enable_profiling=enable_profiling,
-                                   output_dir=output_dir)
-    model = TinyMoE(profiler=profiler)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with ProfilerContext(profiler) as p:
-        for x in batches:
-            loss = (model(x) - x).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            p.step(x.shape[0])
-    return model, {"loss": loss.item(), "profiler": profiler}
+def batches(n, seed=0):
+    source = torch.Generator().manual_seed(seed)
+    return [(torch.randint(256, (2, 16), generator=source), torch.randint(256, (2, 16), generator=source))
+            for _ in range(n)]
 
 
 @pytest.fixture(autouse=True)
@@ -58,32 +29,88 @@ def in_a_folder(tmp_path, monkeypatch):
 
 
 def test_quick_start(capsys):
+    config = MoEModelConfig(**SIZES)
     profiler = AdvancedGPUProfiler(num_experts=4, enable_profiling=True)
     with ProfilerContext(profiler) as p:
-        model = TinyMoE(profiler=p)
-        model(torch.randn(16, 8)).sum().backward()
+        model = MoEMinimalLLM(config, profiler=p)
+        logits, aux = model(batches(1)[0][0])
+        (logits.sum() + aux).backward()
         p.print_dashboard()
     text = capsys.readouterr().out
     for words in ("Memory", "Kernels", "Data movement", "Expert routing", "Load balance score"):
         assert words in text
-    assert sum(profiler.get_current_stats()["expert_routing"]["tokens_per_expert"]) == 32
+    # 2 layers, 32 tokens, 2 experts each
+    assert sum(profiler.get_current_stats()["expert_routing"]["tokens_per_expert"]) == 128
     assert any(name.startswith("profiler_report_") for name in os.listdir("profiler_output"))
+
+
+def test_routing_is_what_the_model_computed():
+    """Recounted from the rows that each expert was really given."""
+    profiler = AdvancedGPUProfiler(num_experts=4)
+    model = MoEMinimalLLM(SIZES, profiler=profiler)
+    rows = [0] * 4
+    for block in model.blocks:
+        for number, expert in enumerate(block.moe.experts):
+            expert.register_forward_pre_hook(
+                lambda _, inputs, n=number: rows.__setitem__(n, rows[n] + len(inputs[0])))
+    with profiler:
+        model(batches(1)[0][0])
+        stats = profiler.get_current_stats()
+    assert stats["expert_routing"]["tokens_per_expert"] == rows and sum(rows) == 128
+    calls = stats["kernel"]["expert_performance"]
+    assert {int(k): v["total_calls"] for k, v in calls.items()} == dict.fromkeys(range(4), 2)
 
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_training_with_and_without(enabled):
-    model, final = train([torch.randn(12, 8) for _ in range(3)], enable_profiling=enabled)
-    stats = final["profiler"].get_current_stats()
-    assert stats["expert_routing"]["total_tokens"] == (36 if enabled else 0)
+    train_loader, val_loader = batches(2), batches(1, seed=9)
+    config = MoEModelConfig(**SIZES)
+    model, final_metrics = train_moe_model(
+        config, train_loader, val_loader,
+        enable_profiling=enabled
+    )
+    assert final_metrics["steps"] == 3 and final_metrics["tokens"] == 96
+    assert 5 < final_metrics["val_loss"] < 6.5 and 0 <= final_metrics["val_accuracy"] < 0.2
+    stats = final_metrics["profiler"].get_current_stats()
+    assert stats["expert_routing"]["total_tokens"] == (2 * 96 if enabled else 0)
     assert os.path.exists("profiler_output") == enabled
 
 
 def test_profiling_does_not_change_the_result():
-    losses = []
-    for enabled in (False, True):
-        torch.manual_seed(3)
-        losses.append(train([torch.randn(12, 8) for _ in range(3)], enabled)[1]["loss"])
+    losses = [train_moe_model(SIZES, batches(3), enable_profiling=enabled)[1]["train_loss"]
+              for enabled in (False, True)]
     assert losses[0] == losses[1]
+
+
+def test_it_learns():
+    config = dict(SIZES, max_steps=200, learning_rate=1e-2)
+    text = torch.tensor([list(b"the experts of a"), list(b"layer share work")])
+    before = train_moe_model(dict(config, max_steps=1), [text])[1]["train_loss"]
+    after = train_moe_model(config, [text], [text])[1]
+    assert after["train_loss"] < before / 4 and after["val_accuracy"] > 0.6
+
+
+def test_without_pytorch(tmp_path):
+    """The same calls on the embedded model, in a Python that cannot find torch."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import importlib.util as u, json\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'torch' else find(name, *rest)\n"
+        "from moescope import MoEMinimalLLM, train_moe_model\n"
+        f"sizes = dict({SIZES!r}, batch_size=2, learning_rate=1e-3)\n"
+        "rows = [[list(b'the experts of a layer share the work ' * 20)]] * 3\n"
+        "model, metrics = train_moe_model(sizes, rows, enable_profiling=True)\n"
+        "assert isinstance(model, MoEMinimalLLM)\n"
+        "import sys; assert 'torch' not in sys.modules\n"
+        "from moescope import _library as lib\n"
+        "steps = lib.table('steps', metrics['run'])\n"
+        "print(json.dumps([metrics['train_loss'], metrics['tokens'], metrics['val_loss_reason'],\n"
+        "                  steps['total']['steps'], len(model.generate('the ', 8))]))\n")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loss, tokens, reason, steps, length = json.loads(done.stdout)
+    assert 4 < loss < 6.5 and tokens == 96 and steps == 3 and "tinymoe" in reason and length >= 8
 
 
 def test_by_hand(capsys):
