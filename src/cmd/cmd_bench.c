@@ -47,7 +47,8 @@ static const struct option_desc own[] = {
 	  .offset = offsetof(struct values, formulas) },
 	{ .name = "list-parameters",
 	  .kind = OPTION_FLAG,
-	  .help = "show every parameter with its type and default, and run nothing",
+	  .help = "show every parameter with its type and default, and run nothing; with "
+		  "--json also its value",
 	  .offset = offsetof(struct values, list_parameters) },
 	{ .name = "list-engines",
 	  .kind = OPTION_FLAG,
@@ -73,7 +74,37 @@ static const struct example examples[] = {
 
 static volatile bool stop;
 
-static int list_json(FILE *out)
+static void put_row(struct json *json, const struct parameter *p, bool given)
+{
+	json_object_line(json);
+	json_key(json, "key");
+	json_string(json, p->key);
+	json_key(json, "part");
+	json_string(json, parameter_parts[p->part]);
+	json_key(json, "type");
+	json_string(json, parameter_type_name(p->type));
+	json_key(json, "default");
+	json_string(json, p->default_text ? p->default_text : "");
+	json_key(json, "given");
+	json_bool(json, given);
+	json_key(json, "help");
+	json_string(json, p->help);
+	json_key(json, "choices");
+	json_array(json);
+	for (size_t i = 0; p->choices && p->choices[i]; i++)
+		json_string(json, p->choices[i]);
+	json_array_end(json);
+	json_key(json, "aliases");
+	json_array(json);
+	for (const char *const *alias = parameter_aliases; *alias; alias += 2)
+		if (strcmp(alias[1], p->key) == 0)
+			json_string(json, alias[0]);
+	json_array_end(json);
+	json_object_end(json);
+}
+
+/* With the values of the file and the options, so that others need not read YAML. */
+static int list_json(const struct experiment *e, FILE *out)
 {
 	struct json json;
 
@@ -83,26 +114,11 @@ static int list_json(FILE *out)
 	json_string(&json, "moescope/parameters/1");
 	json_key(&json, "rows");
 	json_array(&json);
-	for (const struct parameter *p = parameters; p->key; p++) {
-		json_object_line(&json);
-		json_key(&json, "key");
-		json_string(&json, p->key);
-		json_key(&json, "part");
-		json_string(&json, parameter_parts[p->part]);
-		json_key(&json, "type");
-		json_string(&json, parameter_type_name(p->type));
-		json_key(&json, "default");
-		json_string(&json, p->default_text ? p->default_text : "");
-		json_key(&json, "help");
-		json_string(&json, p->help);
-		json_key(&json, "choices");
-		json_array(&json);
-		for (size_t i = 0; p->choices && p->choices[i]; i++)
-			json_string(&json, p->choices[i]);
-		json_array_end(&json);
-		json_object_end(&json);
-	}
+	for (const struct parameter *p = parameters; p->key; p++)
+		put_row(&json, p, e->given[p - parameters]);
 	json_array_end(&json);
+	json_key(&json, "config");
+	results_config(e, &json);
 	json_object_end(&json);
 	return json_finish(&json, NULL) < 0 ? fail("no memory for the output.") : EXIT_OK;
 }
@@ -271,8 +287,8 @@ static int run_bench(struct invocation *inv)
 	struct point point;
 	int r;
 
-	if (values->list_parameters)
-		return values->json ? list_json(inv->out->file) : list_parameters(inv);
+	if (values->list_parameters && !values->json)
+		return list_parameters(inv);
 	if (values->list_engines) {
 		for (size_t i = 0; engines[i]; i++)
 			fprintf(inv->out->file, "%-13s %s\n", engines[i]->name,
@@ -282,6 +298,11 @@ static int run_bench(struct invocation *inv)
 	r = parameters_take(inv->command, values->config, &values->words, &e);
 	if (r != EXIT_OK)
 		return r;
+	if (values->list_parameters) {
+		r = list_json(&e, inv->out->file);
+		experiment_release(&e);
+		return r;
+	}
 	r = check_engine(inv->command, e.engine);
 	if (r == EXIT_OK && e.goodput && goodput_parse(e.goodput, &limit, &err) < 0)
 		r = usage_error(inv->command, "%s", err.message);

@@ -218,7 +218,7 @@ static void put_time(struct json *json, const char *key, int64_t realtime_ns)
 	json_string(json, text);
 }
 
-static void put_config(struct json *json, const struct experiment *e)
+void results_config(const struct experiment *e, struct json *json)
 {
 	json_object(json);
 	for (const struct parameter *p = parameters; p->key; p++) {
@@ -304,7 +304,7 @@ int results_summary(const struct point *point, struct json *json)
 	json_key(json, "model");
 	json_string(json, e->model_name);
 	json_key(json, "config");
-	put_config(json, e);
+	results_config(e, json);
 	json_key(json, "metrics");
 	r = metrics_write(point, json);
 	json_key(json, "notes");

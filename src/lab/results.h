@@ -17,6 +17,8 @@ int results_command(const struct point *point, const struct argv *argv,
 int results_write(struct point *point, struct err *err);
 /* summary.json */
 int results_summary(const struct point *point, struct json *json);
+/* Every parameter with its value, as in summary.json; a key for a server is not shown. */
+void results_config(const struct experiment *experiment, struct json *json);
 /* The trace's tables and its peak of memory. What fails is noted; the trace is there still. */
 void results_trace(struct point *point);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of an experiment. Names, types and defaults are the tool's own table
 (`moescope bench --list-parameters --json`), and the tool reads and checks the files."""
+import copy
 import difflib
 import json
 import os
@@ -10,12 +11,29 @@ from typing import Any, Dict, List, Mapping, Optional
 from .. import _library as lib
 from .. import errors
 
+NOT_SHOWN = "(not shown)"  # what the tool prints for a key that stands in a file
+
+
+def _ask(*options: str) -> Dict[str, Dict[str, Any]]:
+    """Every parameter by name, with its `value`; an empty text is None."""
+    answer = json.loads(lib.run_tool("bench", *options, "--list-parameters", "--json"))
+    return {row["key"]: dict(row, value=_or_none(answer["config"][row["key"]]))
+            for row in answer["rows"]}
+
+
+def _or_none(value: Any) -> Any:
+    return None if value == "" else value
+
 
 @lru_cache(maxsize=None)
 def parameters() -> Dict[str, Dict[str, Any]]:
     """Every parameter by name: type, default, help, choices."""
-    rows = json.loads(lib.run_tool("bench", "--list-parameters", "--json"))["rows"]
-    return {row["key"]: row for row in rows}
+    return {key: dict(row, default=row["value"] if row["default"] else _empty(row["type"]))
+            for key, row in _ask().items()}
+
+
+def _empty(kind: str) -> Any:
+    return {"list": [], "map": {}}.get(kind)
 
 
 @lru_cache(maxsize=None)
@@ -52,7 +70,8 @@ class ExperimentConfig:
         key = _aliases().get(key, key)
         if key not in parameters():
             raise AttributeError(_unknown(key))
-        return self._values[key] if key in self._values else parameters()[key]["default"]
+        return self._values[key] if key in self._values else \
+            copy.copy(parameters()[key]["default"])
 
     def __dir__(self) -> List[str]:
         return sorted([*super().__dir__(), *parameters()])
@@ -89,10 +108,11 @@ class ConfigManager:
     @staticmethod
     def load_config(path: Any) -> ExperimentConfig:
         """A file that is wrong is a ToolError: file, line, column and what to write instead."""
-        path = os.fspath(path)
-        shown = json.loads(lib.run_tool("bench", "--config", path, "--show-config", "--json"))
-        return ExperimentConfig(**{key: value for key, value in shown["config"].items()
-                                   if key in shown["given"]})
+        shown = _ask("--config", os.fspath(path))
+        if shown["api_key"]["given"] and shown["api_key"]["value"] == NOT_SHOWN:
+            raise errors.MoescopeError(f"{path}: the tool hands out no keys; write api_key: $NAME, and "
+                                       "set that variable")
+        return ExperimentConfig(**{key: row["value"] for key, row in shown.items() if row["given"]})
 
     @staticmethod
     def save_config(config: ExperimentConfig, path: Any) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .. import _library as lib
@@ -37,12 +38,16 @@ class _Runner:
 
 
 class ExperimentRunner(_Runner):
-    """One experiment. run() returns what summary.json has, and `directory`."""
+    """One experiment. run() returns what summary.json has."""
 
     def run(self) -> Dict[str, Any]:
         """"status" says what happened: success, failed or timeout. A configuration that cannot be run
         at all is a ToolError with the tool's words."""
-        results = _call("bench", self.config)
+        done = _call(self.config, "bench", "--json")
+        # 1: the experiment failed, and the results say why.
+        if done.returncode not in (0, 1) or not done.stdout.strip():
+            raise _error("bench", done)
+        results = json.loads(done.stdout)
         self._analyze(results)
         return results
 
@@ -51,20 +56,39 @@ class BatchRunner(_Runner):
     """Many experiments that differ in some parameters."""
 
     def run_parameter_sweep(self, values: Mapping[str, Iterable[Any]]) -> Dict[str, Any]:
-        """All combinations of these lists, as batch_summary.json has them: total_experiments,
-        successful, failed, experiments."""
-        return self._finish(_call("sweep", self.config, "--parameter-sweep", sweep_text(values)))
+        """All combinations of these lists. Returns what batch_summary.json has (total_experiments,
+        successful, failed, experiments and more), with the `directory` of it and of each."""
+        return self._sweep("--parameter-sweep", sweep_text(values))
 
     def run_preset(self, name: str) -> Dict[str, Any]:
         """quick, comprehensive or scaling."""
-        return self._finish(_call("sweep", self.config, "--preset", name))
+        return self._sweep("--preset", name)
 
-    def resume(self, directory: str) -> Dict[str, Any]:
+    def resume(self, directory: Any, retry_failed: bool = False) -> Dict[str, Any]:
         """Goes on where a sweep ended."""
-        return self._finish(_call("sweep", None, "--resume", directory))
+        directory = os.fspath(directory)
+        done = _call(None, "sweep", "--resume", directory,
+                     *(["--retry-failed"] if retry_failed else []))
+        return self._finish(directory, done)
 
-    def _finish(self, summary: Dict[str, Any]) -> Dict[str, Any]:
+    def _sweep(self, *options: str) -> Dict[str, Any]:
+        # Named here, so that what the tool makes is known.
+        config, stamp = self.config, time.strftime("%Y%m%d_%H%M%S")
+        model = config.model_name or os.path.basename((config.model_path or config.model or
+                                                       config.engine).rstrip("/"))
+        if not config.experiment_name:
+            config = config.replace(experiment_name=f"{model}_{config.profile_mode}_sweep_{stamp}")
+        done = _call(config, "sweep", *options)
+        return self._finish(os.path.join(config.output_dir, config.experiment_name), done)
+
+    def _finish(self, directory: str, done: Any) -> Dict[str, Any]:
+        # 1 with points in the folder: some of them failed, which is a result.
+        if done.returncode not in (0, 1) or not os.path.isdir(os.path.join(directory, "points")):
+            raise _error("sweep", done)
+        summary = json.loads(lib.run_tool("summary", directory, "--json"))
+        summary["directory"] = os.path.abspath(directory)
         for experiment in summary["experiments"]:
+            experiment["directory"] = os.path.join(summary["directory"], "points", experiment["name"])
             self._analyze(experiment)
         return summary
 
@@ -93,16 +117,18 @@ def environment() -> Dict[str, str]:
     return env
 
 
-def _call(command: str, config: Optional[ExperimentConfig], *options: str) -> Dict[str, Any]:
+def _call(config: Optional[ExperimentConfig], *words: str) -> Any:
+    """The tool with these words and this configuration, when it has ended."""
     with tempfile.TemporaryDirectory(prefix="moescope-lab-") as folder:
-        words = [lib.tool_path(), command, "--json", *options]
+        command = [lib.tool_path(), *words]
         if config is not None:
             path = os.path.join(folder, "config.yaml")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(yaml_text(config.given()))
-            words += ["--config", path]
-        done = subprocess.run(words, capture_output=True, text=True, env=environment())
-    # 0: all is well; 1: an experiment failed, and the results say which; else there are no results.
-    if done.returncode in (0, 1) and done.stdout.strip():
-        return json.loads(done.stdout)
-    raise errors.ToolError(done.stderr.strip() or f"moescope {command}: status {done.returncode}")
+            command += ["--config", path]
+        return subprocess.run(command, capture_output=True, text=True, errors="replace",
+                              env=environment())
+
+
+def _error(command: str, done: Any) -> errors.ToolError:
+    return errors.ToolError(done.stderr.strip() or f"moescope {command}: status {done.returncode}")
