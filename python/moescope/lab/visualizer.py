@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and a page of an experiment. `moescope plot` draws; what is added here is where it goes."""
+"""Pictures and a page of an experiment or a sweep. `moescope plot` and `moescope summary` draw; what is
+added here is where it goes."""
 import base64
+import glob
 import html
 import json
 import os
@@ -12,14 +14,14 @@ from .. import errors
 # Of the experiment's directory and the file to write.
 Plot = Callable[[str, str], None]
 
-TRACE = "trace.mscope"
+TRACE, POINTS = "trace.mscope", "points"
 # end of the file's name, plot of the tool, title
 PLOTS = (("kernel_time", "kernels", "Kernel time"), ("cuda_api", "api", "CUDA API"),
          ("dashboard", "dashboard", "Dashboard"))
 
 
 class Visualizer:
-    """results_dir: an experiment's directory. Pictures go to `visualization` beside it, or to
+    """results_dir: the directory of an experiment or of a sweep. Pictures go to `visualization` beside it, or to
     output_dir. `missing` says what could not be drawn and why."""
 
     def __init__(self, results_dir: Any, output_dir: Optional[Any] = None) -> None:
@@ -41,16 +43,10 @@ class Visualizer:
         """The files that were written, by name."""
         os.makedirs(self.output_dir, exist_ok=True)
         self.missing, made = {}, {}
-        for name, plot, _ in PLOTS:
-            path = self._path(name)
-            if not os.path.isdir(os.path.join(self.results_dir, TRACE)):
-                self.missing[name] = ("the experiment has no trace; run it with profile_mode trace")
-                continue
-            try:
-                lib.run_tool("plot", os.path.join(self.results_dir, TRACE), plot, "-o", path)
-                made[name] = path
-            except errors.ToolError as why:
-                self.missing[name] = str(why)
+        if os.path.isdir(os.path.join(self.results_dir, POINTS)):
+            made.update(self._draw_sweep())
+        else:
+            made.update(self._draw_trace())
         for name, _, draw in self._added:
             try:
                 draw(self.results_dir, self._path(name))
@@ -58,6 +54,28 @@ class Visualizer:
             except Exception as why:  # one picture less, and its reason
                 self.missing[name] = f"{type(why).__name__}: {why}"
         return made
+
+    def _draw_trace(self) -> Dict[str, str]:
+        made = {}
+        for name, plot, _ in PLOTS:
+            path = self._path(name)
+            if not os.path.isdir(os.path.join(self.results_dir, TRACE)):
+                self.missing[name] = "the experiment has no trace; run it with profile_mode trace"
+                continue
+            try:
+                lib.run_tool("plot", os.path.join(self.results_dir, TRACE), plot, "-o", path)
+                made[name] = path
+            except errors.ToolError as why:
+                self.missing[name] = str(why)
+        return made
+
+    def _draw_sweep(self) -> Dict[str, str]:
+        """What the tool draws of a sweep, under its own names."""
+        folder = os.path.join(self.output_dir, self.name)
+        lib.run_tool("summary", self.results_dir, "-o", folder)
+        return {os.path.basename(path)[:-4]: path
+                for path in sorted(glob.glob(os.path.join(glob.escape(folder), "**", "*.png"),
+                                             recursive=True))}
 
     def generate_report_html(self) -> str:
         """The path of a page with everything in it: result, figures, configuration, pictures."""
@@ -76,17 +94,23 @@ class Visualizer:
         metrics = summary.get("metrics") or self._read("metrics.json")
         head = {key: summary.get(key) for key in ("status", "error", "engine", "model", "start",
                                                   "duration_s")}
-        parts = [f"<h1>{html.escape(self.name)}</h1>", _table(head), "<h2>Figures</h2>",
-                 _table(_flat(metrics)), "<h2>Configuration</h2>", _table(summary.get("config") or {})]
+        parts = [f"<h1>{html.escape(self.name)}</h1>"]
+        comparison = os.path.join(self.output_dir, self.name, "batch_summary.md")
+        if os.path.exists(comparison):
+            with open(comparison, encoding="utf-8") as file:
+                parts.append(f"<pre>{html.escape(file.read())}</pre>")
+        else:
+            parts += [_table(head), "<h2>Figures</h2>", _table(_flat(metrics)),
+                      "<h2>Configuration</h2>", _table(summary.get("config") or {})]
         titles = {name: title for name, _, title in PLOTS}
         titles.update({name: title for name, title, _ in self._added})
         for name, picture in pictures.items():
             with open(picture, "rb") as file:
                 data = base64.b64encode(file.read()).decode()
-            parts.append(f"<h2>{html.escape(titles[name])}</h2><img alt=\"{html.escape(titles[name])}\" "
+            parts.append(f"<h2>{html.escape(titles.get(name, name))}</h2><img alt=\"{html.escape(titles.get(name, name))}\" "
                          f"src=\"data:image/png;base64,{data}\">")
         for name, why in self.missing.items():
-            parts.append(f"<h2>{html.escape(titles[name])}</h2><p>Not drawn: {html.escape(why)}</p>")
+            parts.append(f"<h2>{html.escape(titles.get(name, name))}</h2><p>Not drawn: {html.escape(why)}</p>")
         return _PAGE.format(title=html.escape(self.name), body="\n".join(parts))
 
     def _read(self, name: str) -> Dict[str, Any]:
@@ -104,7 +128,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>body {{ font: 16px/1.5 sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em }}
 table {{ border-collapse: collapse }} td {{ border-bottom: 1px solid #ccc; padding: .2em 1em .2em 0;
-vertical-align: top; overflow-wrap: anywhere }} img {{ max-width: 100% }}</style></head>
+vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere }} img {{ max-width: 100% }}</style></head>
 <body>
 {body}
 </body></html>
