@@ -28,6 +28,17 @@ int argv_add(struct argv *argv, const char *format, ...) __attribute__((format(p
 int argv_add_all(struct argv *argv, ...) __attribute__((sentinel));
 void argv_release(struct argv *argv);
 
+/* A server's own count of the tokens that each expert got, asked for over HTTP around the load. It
+ * counts warm-up, too. */
+struct engine_recorder {
+	bool (*wanted)(const struct experiment *experiment);
+	const char *const *begin, *const *end; /* paths to GET; each list ends with NULL */
+	/* A program that makes EXPERTS_FILE in `directory` of what the server left there. */
+	int (*collect)(const struct lab_tools *tools, const char *directory, struct argv *argv,
+		       struct err *err);
+};
+#define EXPERTS_FILE "expert_distribution.csv" /* layer,expert,tokens */
+
 struct engine {
 	const char *name, *summary; /* one line, no full stop */
 	bool trains;		    /* task: training is possible */
@@ -37,9 +48,10 @@ struct engine {
 		     struct err *err);
 	int (*driver)(const struct experiment *experiment, const struct lab_tools *tools,
 		      const char *directory, struct argv *argv, struct err *err);
-	int (*server)(const struct experiment *experiment, const struct lab_tools *tools, int port,
-		      struct argv *argv, struct err *err);
+	int (*server)(const struct experiment *experiment, const struct lab_tools *tools,
+		      const char *directory, int port, struct argv *argv, struct err *err);
 	const char *ready_path; /* of a server: answers 200 when it is ready */
+	const struct engine_recorder *recorder; /* of a server; NULL: it has none */
 };
 
 extern const struct engine *const engines[]; /* ends with NULL */

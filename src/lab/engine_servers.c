@@ -60,12 +60,13 @@ static int check_vllm(const struct experiment *e, const struct lab_tools *tools,
 		       "with 'pip install vllm'.");
 }
 
-static int serve_vllm(const struct experiment *e, const struct lab_tools *tools, int port,
-		      struct argv *argv, struct err *err)
+static int serve_vllm(const struct experiment *e, const struct lab_tools *tools,
+		      const char *directory, int port, struct argv *argv, struct err *err)
 {
 	int r = argv_add(argv, "vllm");
 
 	(void)tools;
+	(void)directory;
 	r |= argv_add(argv, "serve") | argv_add(argv, "%s", model_of(e));
 	r |= add(argv, "--served-model-name", served_name(e));
 	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
@@ -81,18 +82,28 @@ static int check_sglang(const struct experiment *e, const struct lab_tools *tool
 	return r < 0 ? r : python_packages_check(tools->python, "sglang", "sglang", err);
 }
 
-/* SGLang's recorder counts the tokens of every expert and layer on the device; it is asked over HTTP
- * (engine_sglang below). Not in a run that only measures: counting costs. */
+static const char *python_of(const struct lab_tools *tools)
+{
+	return tools->python ? tools->python : "python3";
+}
+
+/* SGLang counts the tokens of every expert and layer on the device. Not in a run that only measures:
+ * counting costs. */
 static bool records_experts(const struct experiment *e)
 {
 	return e->profile_mode != PROFILE_INFERENCE_ONLY;
 }
 
-static int serve_sglang(const struct experiment *e, const struct lab_tools *tools, int port,
-			struct argv *argv, struct err *err)
+static int serve_sglang(const struct experiment *e, const struct lab_tools *tools,
+			const char *directory, int port, struct argv *argv, struct err *err)
 {
-	int r = argv_add(argv, "%s", tools->python ? tools->python : "python3");
+	int r = 0;
 
+	if (records_experts(e)) {
+		r |= argv_add(argv, "env");
+		r |= argv_add(argv, "SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR=%s", directory);
+	}
+	r |= argv_add(argv, "%s", python_of(tools));
 	r |= add(argv, "-m", "sglang.launch_server") | add(argv, "--model-path", model_of(e));
 	r |= add(argv, "--served-model-name", served_name(e));
 	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
@@ -102,6 +113,26 @@ static int serve_sglang(const struct experiment *e, const struct lab_tools *tool
 		r |= add(argv, "--expert-distribution-recorder-mode", "stat");
 	return finish(e, argv, r, err);
 }
+
+static int collect_sglang(const struct lab_tools *tools, const char *directory, struct argv *argv,
+			  struct err *err)
+{
+	int r = argv_add(argv, "%s", python_of(tools));
+
+	r |= argv_add(argv, "-c") | argv_add(argv, "%s", sglang_experts_text);
+	r |= argv_add(argv, "%s", directory) | argv_add(argv, "%s/" EXPERTS_FILE, directory);
+	return r ? err_set(err, -ENOMEM, "no memory") : 0;
+}
+
+static const char *const sglang_begin[] = { "/start_expert_distribution_record", NULL };
+static const char *const sglang_end[] = { "/stop_expert_distribution_record",
+					  "/dump_expert_distribution_record", NULL };
+static const struct engine_recorder sglang_recorder = {
+	.wanted = records_experts,
+	.begin = sglang_begin,
+	.end = sglang_end,
+	.collect = collect_sglang,
+};
 
 const struct engine engine_vllm = {
 	.name = "vllm",
@@ -117,4 +148,5 @@ const struct engine engine_sglang = {
 	.check = check_sglang,
 	.server = serve_sglang,
 	.ready_path = "/health",
+	.recorder = &sglang_recorder,
 };

@@ -46,6 +46,7 @@ struct point {
 	struct err trace_unknown; /* why not */
 	struct estimate estimate;
 	struct err unestimated; /* why not; empty: it was */
+	bool recorded;		/* the server's recorder has written its file */
 	struct texts notes;	/* for people: what was left out, and why */
 };
 
@@ -73,6 +74,11 @@ void point_fail(struct point *point, enum point_status status, const char *forma
 	__attribute__((format(printf, 3, 4)));
 /* The server: start, wait, load, stop. Sets status and error, and `live`'s url. */
 void point_serve(struct point *point, struct experiment *live);
+/* The recorder of the server's engine, around the load: asked to begin (false: there is none, or it
+ * does not), asked to end, and once the server has ended its file is read. What fails is noted. */
+bool point_record_begin(struct point *point, const char *url);
+void point_record_end(struct point *point, const char *url);
+void point_record_collect(struct point *point);
 /* The program's last lines in the log, on one line; "" when there are none. */
 void point_last_words(const struct point *point, char *out, size_t size);
 

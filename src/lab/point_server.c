@@ -64,7 +64,8 @@ static int start(struct service *service, struct experiment *live, int64_t *ret_
 	snprintf(url, sizeof(url), "http://127.0.0.1:%d", port);
 	r = experiment_set(live, "url", url, err);
 	if (r == 0)
-		r = point->engine->server(live, point->tools, port, &program, err);
+		r = point->engine->server(live, point->tools, point->directory, port,
+					  &program, err);
 	if (r == 0)
 		r = point_start(point, &program, &service->child, err);
 	argv_release(&program);
@@ -182,11 +183,17 @@ void point_serve(struct point *point, struct experiment *live)
 		child_alarm(point->deadline_ns);
 	if (point->engine->server)
 		r = start(&service, live, &load_ns, &err);
-	if (r == 0)
+	if (r == 0) {
+		bool recording = point_record_begin(point, live->url);
+
 		r = send_load(point, live, &err);
+		if (recording && child_alive(&service.child))
+			point_record_end(point, live->url);
+	}
 	child_alarm(0);
 	judge(&service, r, &err);
 	child_end(&service.child, politely, GRACE_S);
+	point_record_collect(point);
 	point->peak_rss_bytes = service.child.peak_rss_bytes;
 	if (point->measured) {
 		point->requests.load_ns = load_ns;

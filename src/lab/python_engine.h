@@ -10,8 +10,8 @@
 
 #include "base/err.h"
 
-/* python/moescope/lab/drivers/transformers_driver.py, made into C by tools/embed_text.py. */
-extern const char transformers_driver_text[];
+/* Of python/moescope/lab/drivers, made into C by tools/embed_text.py. */
+extern const char transformers_driver_text[], sglang_experts_text[];
 
 /* Asks `python` for packages (names with a comma between them) without importing them. 0, or -ENOENT
  * with a sentence that names what is missing and the command that installs it. */

@@ -3,7 +3,8 @@
 
 install(folder) makes a program `vllm` in folder/bin, for PATH, and a package `sglang` in
 folder/packages, for PYTHONPATH. Each start appends its arguments to folder/started.jsonl. Options of
-the mock come from FAKE_SERVER_OPTIONS, such as "--ttft-ms 1"; FAKE_SERVER_FAILS makes a server die.
+the mock come from FAKE_SERVER_OPTIONS, such as "--ttft-ms 1"; FAKE_SERVER_FAILS makes a server die, FAKE_RECORDER_FAILS its
+recorder refuse.
 """
 import json
 import os
@@ -47,6 +48,35 @@ def options_of(words):
     return found
 
 
+def _record(mock_server):
+    """SGLang's recorder: tokens of 2 layers and 3 experts, while it is on, in the file it would write."""
+    steps, recording = [], [False]
+    serve_plain, finish = mock_server.Connection.serve, mock_server.Request.finish
+
+    def serve_recorder(connection, method, path, headers, data):
+        if path == "/start_expert_distribution_record":
+            recording[0] = True
+        elif path == "/stop_expert_distribution_record":
+            recording[0] = False
+        elif path == "/dump_expert_distribution_record":
+            import torch
+            torch.save({"rank": 0, "logical_count": torch.tensor(steps, dtype=torch.int32),
+                        "average_utilization_rate_over_window": None},
+                       os.path.join(os.environ["SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR"],
+                                    "expert_distribution_recorder_1.5.pt"))
+        else:
+            serve_plain(connection, method, path, headers, data)
+            return
+        connection.answer(500 if "FAKE_RECORDER_FAILS" in os.environ else 200, {})
+
+    def count(request, end, status):
+        if recording[0] and not request.done:
+            n = request.plan.tokens
+            steps.append([[n, 2 * n, 0], [0, n, 2 * n]])
+        finish(request, end, status)
+    mock_server.Connection.serve, mock_server.Request.finish = serve_recorder, count
+
+
 def serve(folder, name):
     options = options_of(sys.argv[1:])
     with open(os.path.join(folder, "started.jsonl"), "a", encoding="utf-8") as file:
@@ -54,6 +84,8 @@ def serve(folder, name):
     if "FAKE_SERVER_FAILS" in os.environ:
         sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
     import mock_server
+    if options.get("expert-distribution-recorder-mode"):
+        _record(mock_server)
     sys.argv = [name, "--port", options["port"], "--model", options["served-model-name"],
                 "--truth", os.path.join(folder, f"truth-{os.getpid()}.jsonl"),
                 *shlex.split(os.environ.get("FAKE_SERVER_OPTIONS", "--ttft-ms 0.2 --gap-ms 0"))]

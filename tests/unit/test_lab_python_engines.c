@@ -98,11 +98,11 @@ static void vllm_server(void **state)
 	set(&e, "tensor_parallel_size", "4");
 	set(&e, "seed", "7");
 	set(&e, "server_args", "--max-model-len 4096");
-	assert_int_equal(engine_vllm.server(&e, &tools, 8123, &argv, &err), 0);
+	assert_int_equal(engine_vllm.server(&e, &tools, "/d", 8123, &argv, &err), 0);
 	assert_words(&argv, "vllm serve org/model --served-model-name org/model --host 127.0.0.1 "
 			    "--port 8123 --tensor-parallel-size 4 --seed 7 --max-model-len 4096");
 	set(&e, "model_path", "/models/here");
-	assert_int_equal(engine_vllm.server(&e, &tools, 1, &argv, &err), 0);
+	assert_int_equal(engine_vllm.server(&e, &tools, "/d", 1, &argv, &err), 0);
 	assert_string_equal(argv.v[2], "/models/here");
 	assert_string_equal(argv.v[4], "org/model");
 	argv_release(&argv);
@@ -118,14 +118,15 @@ static void sglang_server(void **state)
 	struct err err;
 
 	(void)state;
-	assert_int_equal(engine_sglang.server(&e, &tools, 8123, &argv, &err), 0);
+	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
 	assert_words(&argv, "/opt/python -m sglang.launch_server --model-path org/model "
 			    "--served-model-name org/model --host 127.0.0.1 --port 8123 --tp-size 1 "
 			    "--random-seed 0");
 	set(&e, "profile_mode", "trace");
-	assert_int_equal(engine_sglang.server(&e, &tools, 8123, &argv, &err), 0);
+	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
 	assert_string_equal(argv.v[argv.n - 2], "--expert-distribution-recorder-mode");
 	assert_string_equal(argv.v[argv.n - 1], "stat");
+	assert_string_equal(argv.v[1], "SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR=/d");
 	argv_release(&argv);
 	experiment_release(&e);
 }
