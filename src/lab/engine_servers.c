@@ -109,8 +109,11 @@ static int serve_sglang(const struct experiment *e, const struct lab_tools *tool
 	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
 	r |= add_number(argv, "--tp-size", e->tensor_parallel_size);
 	r |= add_number(argv, "--random-seed", e->seed);
-	if (records_experts(e))
+	if (records_experts(e)) {
 		r |= add(argv, "--expert-distribution-recorder-mode", "stat");
+		/* All forward passes; without it the last thousand alone are counted. */
+		r |= add(argv, "--expert-distribution-recorder-buffer-size", "-1");
+	}
 	return finish(e, argv, r, err);
 }
 

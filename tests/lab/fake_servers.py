@@ -39,7 +39,7 @@ def options_of(words):
     """--name value pairs, and those before them under their place."""
     found, at = {}, 0
     while at < len(words):
-        if words[at].startswith("--") and at + 1 < len(words):
+        if words[at].startswith("--") and at + 1 < len(words):  # a value may be -1
             found[words[at][2:]] = words[at + 1]
             at += 2
         else:

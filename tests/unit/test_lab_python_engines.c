@@ -124,8 +124,10 @@ static void sglang_server(void **state)
 			    "--random-seed 0");
 	set(&e, "profile_mode", "trace");
 	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
-	assert_string_equal(argv.v[argv.n - 2], "--expert-distribution-recorder-mode");
-	assert_string_equal(argv.v[argv.n - 1], "stat");
+	assert_string_equal(argv.v[argv.n - 4], "--expert-distribution-recorder-mode");
+	assert_string_equal(argv.v[argv.n - 3], "stat");
+	assert_string_equal(argv.v[argv.n - 2], "--expert-distribution-recorder-buffer-size");
+	assert_string_equal(argv.v[argv.n - 1], "-1");
 	assert_string_equal(argv.v[1], "SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR=/d");
 	argv_release(&argv);
 	experiment_release(&e);
