@@ -41,6 +41,7 @@ gpu-test: all
 	@python3 tests/gpu/check.py $(BUILD) $(GPU_TEST_OPTIONS)
 	@test ! -e /dev/nvidia0 || MOESCOPE_BUILD=$(abspath $(BUILD)) python3 tests/gpu/routing_check.py
 	@test ! -e /dev/nvidia0 || python3 tests/gpu/advice_check.py $(BUILD)
+	@test ! -e /dev/nvidia0 || python3 tests/gpu/lab_check.py $(BUILD)
 
 # GPU_SOAK_OPTIONS="--seconds S --lanes N --train-seconds S --only PROGRAM,... --modes MODE,...
 # --kills SHARE --malloc-debug --json FILE"

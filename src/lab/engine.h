@@ -50,7 +50,7 @@ struct engine {
 		      const char *directory, struct argv *argv, struct err *err);
 	int (*server)(const struct experiment *experiment, const struct lab_tools *tools,
 		      const char *directory, int port, struct argv *argv, struct err *err);
-	const char *ready_path; /* of a server: answers 200 when it is ready */
+	const char *ready_path;			/* of a server: answers 200 when it is ready */
 	const struct engine_recorder *recorder; /* of a server; NULL: it has none */
 };
 

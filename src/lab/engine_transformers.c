@@ -14,14 +14,16 @@
 static int check(const struct experiment *e, const struct lab_tools *tools, struct err *err)
 {
 	if (!e->model_path && !e->model)
-		return err_set(err, -EINVAL,
-			       "engine transformers needs a model: a folder, a config.json, a name of "
-			       "the Hugging Face Hub, or mixtral-tiny, a small one with random "
-			       "weights.");
+		return err_set(
+			err, -EINVAL,
+			"engine transformers needs a model: a folder, a config.json, a name of "
+			"the Hugging Face Hub, or mixtral-tiny, a small one with random "
+			"weights.");
 	if (e->tensor_parallel_size != 1)
-		return err_set(err, -EINVAL,
-			       "engine transformers runs on one GPU; tensor_parallel_size must be 1, or "
-			       "choose engine vllm or sglang.");
+		return err_set(
+			err, -EINVAL,
+			"engine transformers runs on one GPU; tensor_parallel_size must be 1, or "
+			"choose engine vllm or sglang.");
 	if (e->output_tokens)
 		return err_set(err, -EINVAL,
 			       "engine transformers generates max_tokens; output_tokens is for "
@@ -64,7 +66,8 @@ static int driver(const struct experiment *e, const struct lab_tools *tools, con
 
 const struct engine engine_transformers = {
 	.name = "transformers",
-	.summary = "Hugging Face transformers: a model's folder, or a configuration with random weights",
+	.summary =
+		"Hugging Face transformers: a model's folder, or a configuration with random weights",
 	.trains = true,
 	.check = check,
 	.driver = driver,

@@ -9,7 +9,7 @@
 #include "lab/http_target.h"
 #include "lab/point.h"
 
-#define ASK_S 60.0		       /* a server that writes its counts may take a while */
+#define ASK_S 60.0			/* a server that writes its counts may take a while */
 #define COLLECT_NS (120 * 1000000000LL) /* importing torch is most of it */
 
 static int ask(const char *url, const char *const *paths, struct err *err)

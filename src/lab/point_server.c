@@ -64,8 +64,8 @@ static int start(struct service *service, struct experiment *live, int64_t *ret_
 	snprintf(url, sizeof(url), "http://127.0.0.1:%d", port);
 	r = experiment_set(live, "url", url, err);
 	if (r == 0)
-		r = point->engine->server(live, point->tools, point->directory, port,
-					  &program, err);
+		r = point->engine->server(live, point->tools, point->directory, port, &program,
+					  err);
 	if (r == 0)
 		r = point_start(point, &program, &service->child, err);
 	argv_release(&program);

@@ -17,13 +17,14 @@ extern char **environ;
 
 /* Prints those of the packages that cannot be found. What is not found is not imported: torch alone
  * would take seconds. A parent package that fails to import is missing, too. */
-static const char question[] = "import importlib.util as u, sys\n"
-			       "def there(name):\n"
-			       "    try:\n"
-			       "        return u.find_spec(name) is not None\n"
-			       "    except Exception:\n"
-			       "        return False\n"
-			       "print(' '.join(n for n in sys.argv[1].split(',') if not there(n)))\n";
+static const char question[] =
+	"import importlib.util as u, sys\n"
+	"def there(name):\n"
+	"    try:\n"
+	"        return u.find_spec(name) is not None\n"
+	"    except Exception:\n"
+	"        return False\n"
+	"print(' '.join(n for n in sys.argv[1].split(',') if not there(n)))\n";
 
 /* Its standard output; status as of waitpid. */
 static int ask(char *const *argv, char *out, size_t size, int *ret_status, struct err *err)
@@ -43,8 +44,8 @@ static int ask(char *const *argv, char *out, size_t size, int *ret_status, struc
 	r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(ends[1]);
-	while (r == 0 && ((n = read(ends[0], out + used, size - 1 - used)) > 0 ||
-			  (n < 0 && errno == EINTR)))
+	while (r == 0 &&
+	       ((n = read(ends[0], out + used, size - 1 - used)) > 0 || (n < 0 && errno == EINTR)))
 		used += n > 0 ? (size_t)n : 0;
 	close(ends[0]);
 	out[used] = '\0';
@@ -69,10 +70,11 @@ int python_packages_check(const char *python, const char *engine, const char *pa
 	if (r < 0)
 		return r;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return err_set(err, -ENOENT,
-			       "engine %s needs a Python, and '%s -c' fails; set MOESCOPE_PYTHON to "
-			       "one that works.",
-			       engine, name);
+		return err_set(
+			err, -ENOENT,
+			"engine %s needs a Python, and '%s -c' fails; set MOESCOPE_PYTHON to "
+			"one that works.",
+			engine, name);
 	missing[strcspn(missing, "\n")] = '\0';
 	if (!missing[0])
 		return 0;

@@ -119,9 +119,10 @@ static void sglang_server(void **state)
 
 	(void)state;
 	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
-	assert_words(&argv, "/opt/python -m sglang.launch_server --model-path org/model "
-			    "--served-model-name org/model --host 127.0.0.1 --port 8123 --tp-size 1 "
-			    "--random-seed 0");
+	assert_words(&argv,
+		     "/opt/python -m sglang.launch_server --model-path org/model "
+		     "--served-model-name org/model --host 127.0.0.1 --port 8123 --tp-size 1 "
+		     "--random-seed 0");
 	set(&e, "profile_mode", "trace");
 	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
 	assert_string_equal(argv.v[argv.n - 4], "--expert-distribution-recorder-mode");
@@ -177,7 +178,8 @@ static void asks_python(void **state)
 
 	(void)state;
 	assert_int_equal(python_packages_check(NULL, "x", "json,os", &err), 0);
-	assert_int_equal(python_packages_check(NULL, "x", "json,no_such.thing,none", &err), -ENOENT);
+	assert_int_equal(python_packages_check(NULL, "x", "json,no_such.thing,none", &err),
+			 -ENOENT);
 	assert_non_null(strstr(err.message, "does not have: no_such.thing none;"));
 }
 
