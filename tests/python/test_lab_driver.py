@@ -157,6 +157,31 @@ def test_runs_alone(tmp_path):
     assert len((tmp_path / "requests.jsonl").read_text().splitlines()) == 1 + 6 + 1
 
 
+@pytest.mark.parametrize("launcher", [
+    [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"],
+    ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]], ids=["torchrun", "mpirun"])
+def test_several_processes(tmp_path, launcher):
+    """The requests of both are in one file, repeat by repeat, and both began each repeat together."""
+    if not shutil.which(launcher[0]):
+        pytest.skip(f"{launcher[0]} is not installed")
+    shutil.copy(driver.__file__, tmp_path / "inference_script.py")
+    (tmp_path / "config.yaml").write_text("".join(
+        f"{key}: {json.dumps(value)}\n" for key, value in BASE.items()))
+    python = [] if "torch" in launcher[2] else [sys.executable]
+    done = subprocess.run([*launcher, *python, str(tmp_path / "inference_script.py"), "--device", "cpu"],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
+    requests = [line for line in lines if "sent_ns" in line]
+    assert [r["warmup"] for r in requests] == [True] * 4 + [False] * 8
+    assert len({(r["sent_ns"], tuple(r["pieces_ns"])) for r in requests}) == 3 * 2
+    for first in range(0, 12, 4):
+        batch = requests[first:first + 4]
+        assert max(r["sent_ns"] for r in batch) < min(r["end_ns"] for r in batch)
+        assert all(r["end_ns"] <= later["sent_ns"] for r in batch for later in requests[first + 4:])
+    assert sum(r["output_tokens"] for r in requests) == 12 * 12
+
+
 def test_a_missing_model_is_one_sentence(tmp_path):
     done = as_program(tmp_path, "model: /nowhere/model\nseed: 0\ntask: inference\n")
     assert done.returncode == 1

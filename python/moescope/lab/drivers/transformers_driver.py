@@ -10,6 +10,9 @@ A repeat is one call of model.generate with batch_size equal prompts. Each seque
 sequences of a batch begin together and get their tokens together, so that they share its times. A token
 has come when the host has it, which waits for the device. Tokens after the end of a sequence do not
 count. Training: a step is a request without output; its tokens are batch_size x max_tokens.
+
+Under torchrun or mpirun each process generates batch_size sequences with a model of its own, on a GPU of
+its own; they begin each repeat together, and the first one writes the requests of all.
 """
 import argparse
 import json
@@ -46,6 +49,51 @@ NAMED: Dict[str, Dict[str, Any]] = {
 
 class Refused(Exception):
     """The experiment cannot be run as asked; the message says what to change."""
+
+
+class Ranks:
+    """The processes of torchrun or mpirun; one without them. Times are compared, so all must be on one
+    machine, where the monotonic clock is the same."""
+
+    def __init__(self) -> None:
+        self._mpi = "WORLD_SIZE" not in os.environ
+        names = ["OMPI_COMM_WORLD_" + name for name in ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE")] \
+            if self._mpi else ["WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"]
+        self.n, self.rank, self.local, here = (
+            int(os.environ.get(name, default)) for name, default in zip(names, ("1", "0", "0", "1")))
+        if here != self.n:
+            raise Refused(f"{self.n} processes are on several machines, whose clocks differ; run this "
+                          "engine on one")
+
+    def meet(self, place: str) -> None:
+        """place: a path that no other experiment uses."""
+        if self.n == 1:
+            return
+        import torch.distributed as dist
+        where = {}
+        if self._mpi:  # it brings no address to meet at
+            job = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid", "0")
+            where = dict(init_method=f"file://{place}.{job.replace(os.sep, '_')}.ranks")
+        dist.init_process_group("gloo", rank=self.rank, world_size=self.n, **where)
+
+    def wait(self) -> None:
+        if self.n > 1:
+            import torch.distributed as dist
+            dist.barrier()
+
+    def gather(self, rows: List[Any]) -> List[Any]:
+        """The rows of all at the first one; of the others nothing is written."""
+        if self.n == 1:
+            return rows
+        import torch.distributed as dist
+        found: Optional[List[Any]] = [None] * self.n if self.rank == 0 else None
+        dist.gather_object(rows, found)
+        return [row for part in found or [] for row in part]
+
+    def part(self) -> None:
+        if self.n > 1:
+            import torch.distributed as dist
+            dist.destroy_process_group()
 
 
 class Notes:
@@ -170,12 +218,18 @@ def defaults(dtype: Any, device: Any) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
+def default_device() -> str:
+    import torch
+    n = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return f"cuda:{Ranks().local % n}" if n else "cpu"
+
+
 def make_model(config: Dict[str, Any], options: argparse.Namespace) -> Tuple[Any, Any]:
     """The model, and its tokenizer or None."""
     import torch
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = torch.device(options.device or default_device())
     source = model_source(config)
     recipe = random_config(source, options.set)
     dtype = dtype_of(options.dtype, device)
@@ -286,8 +340,10 @@ class Traced:
         self._stack.close()
 
 
-def infer(config: Dict[str, Any], model: Any, tokenizer: Any, notes: Notes, traced: Traced) -> None:
+def infer(config: Dict[str, Any], model: Any, tokenizer: Any, notes: Notes, traced: Traced,
+          ranks: Optional[Ranks] = None) -> None:
     import torch
+    ranks = ranks or Ranks()
     ids = prompt_ids(config, tokenizer, model.get_input_embeddings().weight.shape[0])
     batch, warmup = int(config["batch_size"]), int(config["warmup"])
     options = generate_options(config, model)
@@ -297,9 +353,10 @@ def infer(config: Dict[str, Any], model: Any, tokenizer: Any, notes: Notes, trac
     mask = torch.ones_like(prompts)
     text = None
     for repeat in range(warmup + int(config["repeats"])):
-        torch.manual_seed(int(config["seed"]))
+        torch.manual_seed(int(config["seed"]) + ranks.rank)
         is_warmup = repeat < warmup
         synchronize(model)
+        ranks.wait()
         with traced.requests(batch, len(ids)) as requests, torch.inference_mode():
             clock = Clock(requests)
             sent_ns = time.monotonic_ns()
@@ -313,8 +370,8 @@ def infer(config: Dict[str, Any], model: Any, tokenizer: Any, notes: Notes, trac
         if max(counts) != len(clock.times_ns):
             raise Refused(f"transformers streamed {len(clock.times_ns)} tokens a sequence and returned "
                           f"{max(counts)}; this version's generate cannot be measured")
-        for n in counts:
-            notes.request(sent_ns, clock.times_ns[n - 1], is_warmup, len(ids), clock.times_ns[:n])
+        for sent, times in ranks.gather([(sent_ns, clock.times_ns[:n]) for n in counts]):
+            notes.request(sent, times[-1], is_warmup, len(ids), times)
         if text is None and not is_warmup:
             text = tokenizer.decode(rows[0][:counts[0]]) if tokenizer is not None else \
                 "token ids: " + " ".join(map(str, rows[0][:counts[0]]))
@@ -385,16 +442,21 @@ def options_of(words: Optional[List[str]]) -> argparse.Namespace:
 def run(config: Dict[str, Any], requests_path: str, options: argparse.Namespace) -> None:
     import torch  # noqa: F401 (importing is no part of loading the model)
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+    ranks = Ranks()
+    if ranks.n > 1 and config["task"] == "training":
+        raise Refused(f"this engine trains in one process, and there are {ranks.n}")
     began_ns = time.monotonic_ns()
     model, tokenizer = make_model(config, options)
     synchronize(model)
-    notes = Notes(requests_path, time.monotonic_ns() - began_ns)
+    notes = Notes(os.devnull if ranks.rank else requests_path, time.monotonic_ns() - began_ns)
+    ranks.meet(requests_path)
     traced = Traced(model)
     try:
         if config["task"] == "training":
             train(config, model, notes, traced)
         else:
-            infer(config, model, tokenizer, notes, traced)
+            infer(config, model, tokenizer, notes, traced, ranks)
+        ranks.part()
     finally:
         traced.close()
         notes.close()
