@@ -69,6 +69,7 @@ const struct engine engine_transformers = {
 	.summary =
 		"Hugging Face transformers: a model's folder, or a configuration with random weights",
 	.trains = true,
+	.gpus = true,
 	.check = check,
 	.driver = driver,
 };

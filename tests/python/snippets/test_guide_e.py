@@ -26,10 +26,6 @@ from moescope import _library as lib  # noqa: E402
 BENCH, SWEEP = '"$MOESCOPE" bench --engine vllm', '"$MOESCOPE" sweep --engine vllm'
 # Of each experiment: a few requests are enough to see that it ran.
 FEW = " --requests 4 --warmup 0"
-# Until the commands are there.
-sweeps = pytest.mark.skipif(
-    any(subprocess.run([lib.tool_path(), "help", name], capture_output=True).returncode
-        for name in ("sweep", "summary")), reason="this build has no 'moescope sweep' and 'summary'")
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +100,6 @@ def test_everything(machine):
     assert "counters" in out  # which there are none of, and it says so
 
 
-@sweeps
 def test_a_preset(machine):
     shell(f"""{SWEEP} \\
     --model Qwen2.5-72B-Instruct \\
@@ -118,7 +113,6 @@ def test_a_preset(machine):
             for e in batch["experiments"]} == {(1, 50), (1, 100), (2, 50), (2, 100)}
 
 
-@sweeps
 def test_a_sweep_of_ones_own(machine):
     shell(f"""{SWEEP} \\
     --model DeepSeek-R1-Distill-Llama-70B \\
@@ -130,7 +124,6 @@ def test_a_sweep_of_ones_own(machine):
     assert (batch["total_experiments"], batch["successful"]) == (9, 9)
 
 
-@sweeps
 @pytest.mark.parametrize("preset, points", [("quick", 4), ("comprehensive", 64), ("scaling", 15)])
 def test_presets(preset, points):
     listed = shell(f"{SWEEP} --model m --base-prompt 'Hello, how are you?' --preset {preset} --list")
@@ -192,7 +185,6 @@ requests: 4
     assert fake_servers.started(machine)[0]["tensor-parallel-size"] == "4"
 
 
-@sweeps
 def test_from_python_and_what_comes_of_it(checkpoint):
     from moescope.lab.config import ExperimentConfig
     from moescope.lab.runner import BatchRunner, ExperimentRunner
