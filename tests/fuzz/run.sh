@@ -1,29 +1,32 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes every target for a while: run.sh SECONDS, with the targets in $MOESCOPE_FUZZ_BUILD
-# (build.sh makes them). New inputs and findings stay there; a finding's file name is printed.
+# Fuzzes the targets named, or every one, for a while: run.sh SECONDS [TARGET...]. They lie in
+# $MOESCOPE_FUZZ_BUILD (build.sh makes them). New inputs and findings stay there; a finding's file name is printed.
 set -u
 seconds=${1:-}
 case $seconds in
 '' | *[!0-9]*)
-	echo "usage: MOESCOPE_FUZZ_BUILD=DIRECTORY $0 SECONDS" >&2
+	echo "usage: MOESCOPE_FUZZ_BUILD=DIRECTORY $0 SECONDS [TARGET...]" >&2
 	exit 2
 	;;
 esac
+shift
 build=${MOESCOPE_FUZZ_BUILD:?set it to the directory given to build.sh}
 here=$(cd "$(dirname "$0")" && pwd)
 # Little memory kept back after a free: most of the time would go into fresh pages otherwise.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-quarantine_size_mb=8}"
 passed=0
 failed=0
-while read -r target; do
+# shellcheck disable=SC2046 # a list of words
+[ $# -gt 0 ] || set -- $(cat "$here/targets")
+for target in "$@"; do
 	work=$build/work/$target
 	mkdir -p "$work/corpus" "$work/findings" "$here/corpus/$target" "$here/regress/$target"
 	max_len=8192
 	[ "$target" = schedule ] && max_len=128
 	[ "$target" = nsight ] && max_len=16384
-	if "$build/fuzz_$target" -rss_limit_mb=2048 -timeout=10 -max_len=$max_len \
+	if "$build/tests/fuzz/fuzz_$target" -rss_limit_mb=2048 -timeout=10 -max_len=$max_len \
 		-max_total_time="$seconds" -artifact_prefix="$work/findings/" -print_final_stats=1 \
 		"$work/corpus" "$here/corpus/$target" "$here/regress/$target" \
 		>"$work/log" 2>&1 </dev/null; then
@@ -35,6 +38,6 @@ while read -r target; do
 		echo "FAIL fuzz_$target: see $work/log"
 		ls "$work/findings"
 	fi
-done <"$here/targets"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
