@@ -9,6 +9,7 @@ with 1 when one failed. MOESCOPE names the program under test.
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,9 @@ TINYMOE = os.path.join(os.path.dirname(MOESCOPE), "tinymoe")
 # A model that trains in a blink.
 TINY = ["--layers", "2", "--width", "16", "--heads", "2", "--experts", "4", "--top-k", "2",
         "--expert-width", "16", "--batch", "2", "--context", "16", "--threads", "1"]
+
+# For a program that hangs. On a busy machine all take long, so that less would say nothing.
+PATIENCE_S = 600
 
 _tests = []
 
@@ -56,7 +60,10 @@ class Result:
         return f"status {self.status}\nstdout: {self.out!r}\nstderr: {self.err!r}"
 
 
-def moescope(*args, stdin=None, env=None, timeout=120, **kwargs):
+def moescope(*args, stdin=None, env=None, timeout=PATIENCE_S, cpu_s=None, **kwargs):
+    """cpu_s: it must not compute longer than that, whatever else the machine does."""
+    if cpu_s:
+        kwargs["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     return Result(subprocess.run([MOESCOPE, *map(str, args)], input=stdin, text=True,
                                  stdout=kwargs.pop("stdout", subprocess.PIPE),
                                  stderr=subprocess.PIPE, timeout=timeout,

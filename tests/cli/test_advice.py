@@ -11,7 +11,8 @@ import os
 import subprocess
 import time
 
-from cli import MOESCOPE, TINYMOE, Skip, check, environment, equal, main, moescope, need, test
+from cli import (MOESCOPE, PATIENCE_S, TINYMOE, Skip, check, environment, equal, main, moescope,
+                 need, test)
 
 EXAMPLES = os.path.join(os.path.dirname(MOESCOPE), "examples", "advice")
 TRIES = 3
@@ -30,7 +31,7 @@ def example(name):
 
 def report(path, *words):
     done = subprocess.run([MOESCOPE, "run", "-q", "-o", path, "--", *words], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S,
                           env=environment(OPENBLAS_NUM_THREADS=1), check=False)
     equal(done.returncode, 0)
     shown = moescope("report", path, "--json")
@@ -49,7 +50,7 @@ def two_cores_free():
         children = [subprocess.Popen([example("loader"), "12"], stdout=subprocess.DEVNULL,
                                      env=environment()) for _ in range(n)]
         for child in children:
-            equal(child.wait(timeout=60), 0)
+            equal(child.wait(timeout=PATIENCE_S), 0)
         return time.monotonic() - begin
     return seconds(2) < 1.25 * seconds(1)
 

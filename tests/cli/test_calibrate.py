@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 
-from cli import (MOESCOPE, check, environment, equal, main, moescope, need, record, test)
+from cli import MOESCOPE, PATIENCE_S, check, environment, equal, main, moescope, need, record, test
 
 FOLDER = os.path.dirname(MOESCOPE)
 CALIBRATE = os.path.join(FOLDER, "moescope-calibrate")
@@ -14,7 +14,7 @@ FAKE = os.path.join(FOLDER, "tests", "libfake_calibrate.so")
 
 
 def lines(*args, **env):
-    r = subprocess.run([CALIBRATE, *args], capture_output=True, text=True, timeout=120, check=True,
+    r = subprocess.run([CALIBRATE, *args], capture_output=True, text=True, timeout=PATIENCE_S, check=True,
                        env=environment(**{"MOESCOPE_CUDA": FAKE, "MOESCOPE_CUBLASLT": FAKE, **env}))
     return {line["key"]: line for line in map(json.loads, r.stdout.splitlines())}
 

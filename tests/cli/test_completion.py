@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 
-from cli import Skip, check, commands, environment, equal, main, moescope, test
+from cli import PATIENCE_S, Skip, check, commands, environment, equal, main, moescope, test
 
 
 def script(shell):
@@ -130,7 +130,7 @@ def zsh_completes():
                          ("moescope explain cv_e", "moescope explain cv_excess")):
         r = subprocess.run(["zsh", "-f", "-c", ZSH_ASK, "ask", path, line], text=True,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                           timeout=60, env=environment(HOME=os.getcwd(), TERM="dumb"))
+                           timeout=PATIENCE_S, env=environment(HOME=os.getcwd(), TERM="dumb"))
         check(wanted in r.stdout.replace("\b", ""), line, r.stdout)
 
 

@@ -13,7 +13,7 @@ import struct
 import termios
 import time
 
-from cli import (MOESCOPE, TINY, TINYMOE, check, environment, equal, main, moescope, need,
+from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, check, environment, equal, main, moescope, need,
                  one_sentence, test)
 
 ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
@@ -39,8 +39,8 @@ class Terminal:
     def resize(self, columns, rows):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def read_until(self, done, seconds=60):
-        deadline = time.monotonic() + seconds
+    def read_until(self, done):
+        deadline = time.monotonic() + PATIENCE_S
         while not done(self.text):
             check(time.monotonic() < deadline, "nothing of the kind appeared", self.text[-2000:])
             if not select.select([self.master], [], [], 1)[0]:

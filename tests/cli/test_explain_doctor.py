@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-from cli import (MOESCOPE, check, environment, equal, main, moescope, need, one_sentence, record,
-                 test)
+from cli import (MOESCOPE, PATIENCE_S, check, environment, equal, main, moescope, need,
+                 one_sentence, record, test)
 
 LIBRARY = os.path.join(os.path.dirname(MOESCOPE), "libmoescope.so")
 NVML, CUPTI = (os.path.join(os.path.dirname(MOESCOPE), "tests", f"libfake_{name}.so")
@@ -262,7 +262,7 @@ if os.environ.get("MOESCOPE_SHIFTS") == "2":
     ctypes.CDLL("{driver}").cuInit(0)
     (begun / str(os.getpid())).write_text(json.dumps(
         [words, os.environ["MOESCOPE_RUN"], os.environ.get("GLIBC_TUNABLES")]))
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while len(list(begun.iterdir())) < 4:
         if time.monotonic() > end:
             sys.exit("the others have not begun")
@@ -286,7 +286,7 @@ def stress(broken="", wrong=0):
         wrong=wrong), encoding="utf-8")
     os.chmod("moescope-load", 0o755)
     r = subprocess.run(["./moescope", "doctor", "--stress", "--shifts", "8", "--json"],
-                       stdout=subprocess.PIPE, text=True, timeout=300, check=False,
+                       stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False,
                        env=environment(MOESCOPE_NVML=NVML, MOESCOPE_CUPTI=CUPTI, TMPDIR=os.getcwd(),
                                        MOESCOPE_CACHE=os.path.abspath("cache")))
     equal(list(pathlib.Path().glob("moescope-stress-*")), [], "files are left")

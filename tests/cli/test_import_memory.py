@@ -386,7 +386,7 @@ def things_that_stand_twice():
     trace = [entry("alloc", 4096, 512, 0)] * 1000
     snapshot = {"segments": small()["segments"] * 3, "device_traces": [trace] * 1000}
     path = write(snapshot)
-    r = moescope("memory", path, "--json", timeout=20)
+    r = moescope("memory", path, "--json", cpu_s=20)
     equal(r.status, 0, r)
     rows = json.loads(r.out)["rows"]
     equal(len(rows), 1)
@@ -401,7 +401,7 @@ def lists_in_themselves():
     snapshot["device_traces"][0].append(snapshot)
     snapshot["segments"].append(snapshot["segments"])
     snapshot["segments"][0]["blocks"].append(snapshot["segments"][0])
-    r = moescope("memory", write(snapshot), "--json", timeout=20)
+    r = moescope("memory", write(snapshot), "--json", cpu_s=20)
     equal(r.status, 0, r)
     equal(json.loads(r.out)["rows"][0]["allocated_bytes"], 1500)
 

@@ -14,15 +14,15 @@ import subprocess
 import sys
 import time
 
-from cli import (MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need,
-                 one_sentence, record, test)
+from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, Skip, check, environment, equal, main,
+                 moescope, need, one_sentence, record, test)
 
 
 LINKED = os.path.join(os.path.dirname(MOESCOPE), "tests", "linked-program")
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         check(time.monotonic() < deadline, "it never happens")
 
@@ -104,7 +104,7 @@ def signals_sent_to_us_reach_the_program():
         with start("-f", "--", sys.executable, "-c", AWAIT) as p:
             equal(p.stdout.readline(), "ready\n")
             p.send_signal(getattr(signal, name))
-            out, err = p.communicate(timeout=30)
+            out, err = p.communicate(timeout=PATIENCE_S)
         equal(out, name + "\n", err)
         equal(p.returncode, 9, err)
 
@@ -115,7 +115,7 @@ def death_by_a_forwarded_signal():
                "import time; print('ready', flush=True); time.sleep(60)") as p:
         equal(p.stdout.readline(), "ready\n")
         p.terminate()
-        p.communicate(timeout=30)
+        p.communicate(timeout=PATIENCE_S)
     equal(p.returncode, -signal.SIGTERM)
     equal(run_json()["signal"], int(signal.SIGTERM))
 
@@ -138,7 +138,7 @@ print(signal.Signals(first).name, signal.SIGINT in signal.sigpending(), flush=Tr
 def read_until(fd, wanted):
     text = b""
     while wanted not in text:
-        check(select.select([fd], [], [], 30)[0], f"no {wanted} in {text}")
+        check(select.select([fd], [], [], PATIENCE_S)[0], f"no {wanted} in {text}")
         try:
             text += os.read(fd, 4096)
         except OSError:
@@ -183,7 +183,7 @@ def job_control_of_a_shell():
 
 def wait_for_a_change(p):
     """The wait status of a process in a group of its own that stops or ends; soon, or it dies."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         pid, status = os.waitpid(p.pid, os.WUNTRACED | os.WNOHANG)
         if pid:
@@ -212,7 +212,7 @@ def stop_and_continue_go_together():
         equal(state, "T")
         os.kill(p.pid, signal.SIGCONT)
         equal(p.stdout.readline(), "on\n")
-        p.communicate(timeout=30)
+        p.communicate(timeout=PATIENCE_S)
     equal(p.returncode, 0)
 
 
@@ -242,7 +242,7 @@ def inherited_dispositions_and_mask_reach_the_program():
         signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGUSR1})
 
     with start("--", sys.executable, "-c", code, preexec_fn=before) as p:
-        out, err = p.communicate(timeout=30)
+        out, err = p.communicate(timeout=PATIENCE_S)
     equal(out, f"True [{int(signal.SIGUSR1)}]\n", err)
     equal(p.returncode, 0, err)
 
@@ -338,7 +338,7 @@ def the_largest_buffer_is_as_large_as_it_says():
     with start("--ring-kb", "65536", "--", LINKED, "record", "line", stdin=subprocess.PIPE) as p:
         until(lambda: [f for f in pathlib.Path("a.mscope").glob("*.ring")
                        if f.stat().st_size >= 65536 << 10])
-        p.communicate(timeout=30)
+        p.communicate(timeout=PATIENCE_S)
     equal(p.returncode, 0)
 
 
@@ -444,7 +444,7 @@ def a_run_that_is_written_is_not_replaced():
         r = moescope("run", "-f", "-o", "a.mscope", "--", "touch", "ran")
         one_sentence(r, 1, "is being written")
         equal(status_of(), "running")
-        p.communicate(timeout=30)
+        p.communicate(timeout=PATIENCE_S)
     equal(p.returncode, 0)
     equal(sorted(os.listdir(".")), ["a.mscope"])
     equal(os.listdir("a.mscope"), ["run.json"])
@@ -469,7 +469,7 @@ def a_killed_moescope_leaves_an_abandoned_run():
                 equal(status_of(), "running")
                 one_sentence(moescope("run", "-f", "-o", "a.mscope", "--", "true"), 1,
                              "is being written")
-            p.communicate(timeout=30)  # its input ends, and so does the program
+            p.communicate(timeout=PATIENCE_S)  # its input ends, and so does the program
         # Gone with its locks when its output was closed.
         until(lambda: status_of() != "running")
         equal(status_of(), "abandoned")

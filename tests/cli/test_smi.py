@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 
-from cli import (MOESCOPE, Skip, check, environment, equal, main, moescope, need, one_sentence,
-                 record, test)
+from cli import (MOESCOPE, PATIENCE_S, Skip, check, environment, equal, main, moescope, need,
+                 one_sentence, record, test)
 
 BUILD = os.path.dirname(MOESCOPE)
 LIBRARY = os.path.join(BUILD, "libmoescope.so")
@@ -105,7 +105,7 @@ def lines_come_as_they_are_made_and_a_signal_ends_them():
                               env=fakes()) as process:
             equal([process.stdout.readline() for _ in range(4)], ["index\n"] + ["1\n"] * 3)
             process.send_signal(number)
-            rest, err = process.communicate(timeout=20)
+            rest, err = process.communicate(timeout=PATIENCE_S)
         equal((process.returncode, err), (0, ""))
         check(re.fullmatch(r"(1\n)*", rest), rest)
 
@@ -116,7 +116,7 @@ def a_signal_ends_a_long_wait():
                           stdout=subprocess.PIPE, text=True, env=fakes()) as process:
         equal([process.stdout.readline() for _ in range(3)], ["index\n", "0\n", "1\n"])
         process.terminate()
-        equal(process.communicate(timeout=20)[0], "")
+        equal(process.communicate(timeout=PATIENCE_S)[0], "")
     equal(process.returncode, 0)
 
 
@@ -127,7 +127,7 @@ def a_closed_pipe_ends_it():
         equal(process.stdout.readline(), HEADER + "\n")
         process.stdout.close()
         err = process.stderr.read()
-    equal((process.wait(timeout=20), err), (0, ""))
+    equal((process.wait(timeout=PATIENCE_S), err), (0, ""))
 
 
 @test

@@ -11,7 +11,8 @@ import signal
 import sqlite3
 import subprocess
 
-from cli import MOESCOPE, Skip, check, environment, equal, main, moescope, one_sentence, test
+from cli import (MOESCOPE, PATIENCE_S, Skip, check, environment, equal, main, moescope,
+                 one_sentence, test)
 from json_schema import errors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -151,7 +152,7 @@ def interrupt(process):
     while "SigCgt:\t0000000000000000" in status(process.pid) or not caught(process.pid):
         check(process.poll() is None, "ended by itself")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     equal((process.returncode, out), (1, ""), err)
     check("interrupted" in err, err)
 
@@ -174,7 +175,7 @@ def prompt():
     os.close(slave)
     os.write(master, b".tables\n.schema loss\nselect 40 +\n2 as a;\nselect nope;\n.help\n"
                      b"select 7 as b;\n.quit\n")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     os.close(master)
     equal(process.returncode, 0, err)
     for words in ("kernels\n", "CREATE TABLE loss(", "a\n42\n", ".quit", "b\n7\n"):

@@ -15,8 +15,8 @@ import select
 import signal
 import time
 
-from cli import (MOESCOPE, TINY, TINYMOE, Skip, check, environment, equal, main, moescope,
-                 one_sentence, record, test)
+from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, Skip, check, environment, equal, main,
+                 moescope, one_sentence, record, test)
 
 TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "comm", "memory",
           "efficiency")
@@ -30,7 +30,7 @@ def on_terminal(*words, env=None):
         os.environ.update(env or environment(TERM="xterm"))
         os.execv(MOESCOPE, [MOESCOPE, *words])
     output = b""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if not select.select([master], [], [], 1)[0]:
             continue

@@ -18,13 +18,12 @@ import signal
 import subprocess
 import time
 
-from cli import MOESCOPE, check, environment, equal, main, need, test
+from cli import MOESCOPE, PATIENCE_S, check, environment, equal, main, need, test
 
 TESTS = os.path.join(os.path.dirname(MOESCOPE), "tests")
 PROGRAMS = [os.path.join(TESTS, name) for name in ("plain-program", "linked-program")]
 # What moescope may add to standard error, under --quiet.
 STATED = (b"moescope: nothing was recorded", b"moescope: nothing is recorded")
-DEADLINE_S = 60
 
 
 class Running:
@@ -51,7 +50,7 @@ class Running:
     def line(self):
         """What the program reports next."""
         while b"\n" not in self.text:
-            check(select.select([self.read_fd], [], [], DEADLINE_S)[0], "the program says nothing")
+            check(select.select([self.read_fd], [], [], PATIENCE_S)[0], "the program says nothing")
             part = os.read(self.read_fd, 4096)
             check(part, "the program is gone")
             self.text += part
@@ -65,7 +64,7 @@ class Running:
     def end(self):
         try:
             # Its input stays open: an end of file would be another thing that happens to it.
-            self.process.wait(timeout=DEADLINE_S)
+            self.process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.abandon()
             raise
@@ -87,7 +86,7 @@ def state_of(pid):
 
 
 def until_state(pid, states):
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while state_of(pid) not in states:
         check(time.monotonic() < deadline, f"{pid} is in state {state_of(pid)}, not in {states}")
         time.sleep(0.001)
@@ -309,7 +308,7 @@ def moescope_waits_for_a_program_that_others_stopped():
     until_state(program, "T")
     # Passed on behind the news of the stop, which has the smaller number.
     os.kill(running.pid, signal.SIGUSR1)
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not int(pending(program), 16) & 1 << signal.SIGUSR1 - 1:
         check(time.monotonic() < deadline, "SIGUSR1 is not passed on")
     check(state_of(running.pid) in "SR", state_of(running.pid))
@@ -348,7 +347,7 @@ def hangup_of_the_terminal_reaches_the_program():
 def read_until(master, wanted):
     text = b""
     while wanted not in text:
-        check(select.select([master], [], [], DEADLINE_S)[0], f"no {wanted} in {text}")
+        check(select.select([master], [], [], PATIENCE_S)[0], f"no {wanted} in {text}")
         text += os.read(master, 4096)
     return text
 
@@ -379,7 +378,7 @@ def a_shell_sees_its_job_stop_and_go_on():
         # The program alone is continued: the shell learns it from the process that it knows.
         os.kill(program, signal.SIGCONT)
         until_state(program, "SRT")
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             os.write(master, b"jobs; echo en''d\n")
             if b"Running" in read_until(master, b"end\r\n"):

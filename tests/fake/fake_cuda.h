@@ -23,7 +23,7 @@ struct fake_cuda {
 	/* What cuDeviceGetCount answers; CUDA_SUCCESS at first. */
 	void (*set_result)(CUresult result);
 	void (*set_devices)(const struct fake_cuda_device *devices, size_t n);
-	/* Returns when cuDeviceGetCount has been called n times; false after ten seconds. */
+	/* Returns when cuDeviceGetCount has been called n times; false after 100 seconds. */
 	bool (*wait_counts)(unsigned int n);
 };
 

@@ -325,7 +325,7 @@ static bool wait_flushes(unsigned int n)
 	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
+	until.tv_sec += 100;
 	pthread_mutex_lock(&fake_lock);
 	while (fake_counted.flushes < n && r != ETIMEDOUT)
 		r = pthread_cond_timedwait(&fake_changed, &fake_lock, &until);
@@ -334,10 +334,26 @@ static bool wait_flushes(unsigned int n)
 	return reached;
 }
 
+/* With the lock. */
+static void switch_kernels(bool on)
+{
+	struct timespec t;
+
+	if (enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] == on)
+		return;
+	enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] = on;
+	if (fake_counted.n_switches == FAKE_SWITCHES)
+		abort(); /* a test that switches more often wants more room */
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	fake_counted.switched_ns[fake_counted.n_switches++] = t.tv_sec * INT64_C(1000000000) +
+							      t.tv_nsec;
+}
+
 void fake_forget_records(void)
 {
 	on_request = NULL;
 	on_complete = NULL;
+	switch_kernels(false);
 	memset(enabled, 0, sizeof(enabled));
 	memset(runtime_calls, 0, sizeof(runtime_calls));
 	memset(driver_calls, 0, sizeof(driver_calls));
@@ -363,7 +379,7 @@ static bool wait_state(bool (*reached)(const struct fake_state *))
 	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 20;
+	until.tv_sec += 100;
 	pthread_mutex_lock(&fake_lock);
 	for (;;) {
 		now_is = snapshot();
@@ -443,9 +459,11 @@ CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind)
 	if (!failures[FAKE_ENABLE].kind || failures[FAKE_ENABLE].kind == kind)
 		result = failures[FAKE_ENABLE].result;
 	if (result == CUPTI_SUCCESS) {
-		enabled[kind] = true;
-		if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+		if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+			switch_kernels(true);
 			fake_kernels_switched();
+		}
+		enabled[kind] = true;
 		pthread_cond_broadcast(&fake_changed);
 	}
 	pthread_mutex_unlock(&fake_lock);
@@ -461,6 +479,8 @@ CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 		fake_kernels_switched();
 	if (enabled[kind])
 		fake_switched_off(false);
+	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+		switch_kernels(false);
 	enabled[kind] = false;
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);

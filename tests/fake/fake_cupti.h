@@ -43,6 +43,8 @@ enum fake_call {
 	FAKE_CALLS,
 };
 
+#define FAKE_SWITCHES 256
+
 struct fake_state {
 	unsigned int registered;       /* times the callbacks were registered */
 	unsigned int kinds, api_calls; /* enabled now */
@@ -58,6 +60,9 @@ struct fake_state {
 	uint64_t forgotten;		/* records that it found undelivered */
 	size_t device_buffers;		/* the limit that was set */
 	bool system_thread_ids;
+	/* When kernel records went on, off, on...: CLOCK_MONOTONIC. */
+	int64_t switched_ns[FAKE_SWITCHES];
+	unsigned int n_switches;
 };
 
 struct fake_cupti {
@@ -79,9 +84,9 @@ struct fake_cupti {
 	void (*set_clock)(int64_t offset_ns);
 	uint64_t (*now)(void);
 	struct fake_state (*state)(void);
-	/* Returns when there have been n flushes; false after ten seconds. */
+	/* Returns when there have been n flushes; false after 100 seconds. */
 	bool (*wait_flushes)(unsigned int n);
-	/* Returns when the state is as wanted; false after twenty seconds. */
+	/* Returns when the state is as wanted; false after 100 seconds. */
 	bool (*wait_state)(bool (*reached)(const struct fake_state *state));
 
 	void (*set_version)(uint32_t version);
@@ -98,7 +103,7 @@ struct fake_cupti {
 	void (*wait_device)(void);
 	/* source: the node that it is a copy of, or 0. */
 	void (*make_node)(uint32_t graph, uint64_t node, uint64_t source);
-	/* Threads stay in cuptiGetGraphNodeId; returns when one does, false after ten seconds. */
+	/* Threads stay in cuptiGetGraphNodeId; returns when one does, false after 100 seconds. */
 	void (*hold_nodes)(bool hold);
 	bool (*wait_held_node)(void);
 };

@@ -291,7 +291,7 @@ bool fake_wait_held_node(void)
 	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
+	until.tv_sec += 100;
 	pthread_mutex_lock(&fake_lock);
 	while (!held_nodes && r != ETIMEDOUT)
 		r = pthread_cond_timedwait(&fake_changed, &fake_lock, &until);

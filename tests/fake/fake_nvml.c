@@ -53,7 +53,7 @@ static bool wait_for(const unsigned int *counter, unsigned int n)
 	int r = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 10;
+	until.tv_sec += 100;
 	pthread_mutex_lock(&lock);
 	while (*counter < n && r != ETIMEDOUT)
 		r = pthread_cond_timedwait(&changed, &lock, &until);

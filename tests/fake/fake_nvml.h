@@ -49,7 +49,7 @@
 
 struct fake_nvml {
 	void (*fail_init)(nvmlReturn_t result);
-	/* Returns when device 1 has been read n times in all; false after ten seconds. */
+	/* Returns when device 1 has been read n times in all; false after 100 seconds. */
 	bool (*wait_readings)(unsigned int n);
 	/* Metrics that were asked of a sample that nothing had been read into. */
 	unsigned int (*bad_gpm_requests)(void);
@@ -59,7 +59,7 @@ struct fake_nvml {
 	/* The compute processes of device 0, in place of none. */
 	void (*set_processes)(const nvmlProcessInfo_t *processes, unsigned int n);
 	/* Returns when the processes of device 0 have been asked for n times since they were set;
-	 * false after ten seconds. */
+	 * false after 100 seconds. */
 	bool (*wait_process_lists)(unsigned int n);
 	/* Times that PCIe throughput was asked of a device, 20 ms each in truth. */
 	unsigned int (*pcie_requests)(unsigned int device);

@@ -28,7 +28,7 @@ struct fake_recorder_cuda {
 	unsigned int (*launches)(void);
 	/* A stream that the program made was waited for. */
 	bool (*waited_for_program)(void);
-	/* Waits until events have been asked for n times more; false after ten seconds. */
+	/* Waits until events have been asked for n times more; false after 100 seconds. */
 	bool (*wait_queries)(unsigned int n);
 };
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 
-from fault import (MOESCOPE, VICTIM, check, environment, finish, read, report, skip,
+from fault import (MOESCOPE, PATIENCE_S, VICTIM, check, environment, finish, read, report, skip,
                    victim_without_profiler)
 
 EXPECTED = victim_without_profiler()
@@ -34,7 +34,7 @@ def victim_problems(done):
 
 def run_victim(run, *arguments, **extra):
     return subprocess.run([VICTIM, *arguments], env=environment(MOESCOPE_RUN=run, **extra),
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -71,7 +71,7 @@ def run_elsewhere(run, why):
     leaves nothing here. Problems with that."""
     with tempfile.TemporaryDirectory(prefix="moescope-elsewhere-") as elsewhere:
         done = subprocess.run([MOESCOPE, "run", "-o", run, "--", VICTIM],
-                              env=environment(TMPDIR=elsewhere), capture_output=True, timeout=60)
+                              env=environment(TMPDIR=elsewhere), capture_output=True, timeout=PATIENCE_S)
         problems = victim_problems(done)
         if why not in done.stderr:
             problems.append(f"does not say why: {done.stderr.decode().strip()[:300]}")
@@ -138,21 +138,22 @@ def disk_freed_again():
         os.mkdir(run)
         filler = fill(folder, 800 << 10) # room for the buffers, hardly any for the shard
         told_read, told_write = os.pipe()
-        process = subprocess.Popen([VICTIM, "3"], env=environment(
-            MOESCOPE_RUN=run, MOESCOPE_RING_KB=64, VICTIM_FD=told_write),
-            pass_fds=(told_write,), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        end_read, end_write = os.pipe()
+        process = subprocess.Popen([VICTIM, str(PATIENCE_S)], env=environment(
+            MOESCOPE_RUN=run, MOESCOPE_RING_KB=64, VICTIM_FD=told_write, VICTIM_END_FD=end_read),
+            pass_fds=(told_write, end_read), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         os.close(told_write)
-        seen = 0
-        while seen < 1 << 17: # the victim is well on its way
-            part = os.read(told_read, 1 << 16)
-            if not part:
+        os.close(end_read)
+        while os.read(told_read, 1 << 16): # until the run says that the disk is full
+            now, _ = read(run)
+            if now and now["loss"]["write_errors"]:
                 break
-            seen += len(part)
         os.unlink(filler)
+        os.close(end_write)
         while os.read(told_read, 1 << 16):
             pass
         os.close(told_read)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
         tables, problems = read(run)
         if process.returncode != 7:
             problems.append(f"exit status {process.returncode}")

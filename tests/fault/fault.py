@@ -17,6 +17,8 @@ def built(name):
     sys.exit(f"{name}: not in {BUILD}; build it first, or set MOESCOPE_BUILD")
 
 
+# For a program that hangs. On a busy machine all take long, so that less would say nothing.
+PATIENCE_S = 600
 MOESCOPE = built("moescope")
 VICTIM = built("fault-victim")
 READER = built("fault-reader")
@@ -60,7 +62,7 @@ def finish():
 
 def victim_without_profiler():
     """Exit status and output as they must always be."""
-    done = subprocess.run([VICTIM], env=environment(), capture_output=True, timeout=60)
+    done = subprocess.run([VICTIM], env=environment(), capture_output=True, timeout=PATIENCE_S)
     assert done.returncode == 7, done
     return done.stdout
 
@@ -68,7 +70,7 @@ def victim_without_profiler():
 def report(run):
     """The report as JSON, and what is wrong with it."""
     done = subprocess.run([MOESCOPE, "report", run, "--json"], env=environment(),
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=PATIENCE_S)
     if done.returncode != 0:
         return None, [f"report exits with {done.returncode}: {done.stderr.decode().strip()}"]
     try:
@@ -79,7 +81,7 @@ def report(run):
 
 def read(run):
     """The tables as fault-reader sees them, and what is wrong with them."""
-    done = subprocess.run([READER, run], env=environment(), capture_output=True, timeout=60)
+    done = subprocess.run([READER, run], env=environment(), capture_output=True, timeout=PATIENCE_S)
     if done.returncode != 0:
         return None, [f"the tables do not load ({done.returncode}): {done.stderr.decode().strip()}"]
     return json.loads(done.stdout), []

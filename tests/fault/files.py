@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
-from fault import built, check, environment, finish, read, skip
+from fault import PATIENCE_S, built, check, environment, finish, read, skip
 
 HOSTILE = built("fault-hostile")
 
@@ -42,7 +42,7 @@ class Program:
         """Status, output, errors and own files."""
         hangs = False
         try:
-            out, err = self.process.communicate(stdin, timeout=60)
+            out, err = self.process.communicate(stdin, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()
@@ -159,7 +159,7 @@ def equal_pids():
     os.close(gate_write)
     statuses = []
     for process in processes:
-        process.communicate(timeout=300)
+        process.communicate(timeout=PATIENCE_S)
         statuses.append(process.returncode)
     shards = [f for f in os.listdir(run) if f.endswith(".mst")]
     problems = []

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-from fault import MOESCOPE, VICTIM, check, environment, finish, read, report
+from fault import MOESCOPE, PATIENCE_S, VICTIM, check, environment, finish, read, report
 
 KILLS = int(os.environ.get("MOESCOPE_KILLS", "20"))
 SEED = int(os.environ.get("MOESCOPE_SEED", "1"))
@@ -73,7 +73,7 @@ def kill_one(run, wait_s, under_run):
     os.set_blocking(told_read, True)
     text = b"".join(early).decode() + drain(told_read)
     os.close(told_read)
-    stderr = process.communicate(timeout=60)[1].decode()
+    stderr = process.communicate(timeout=PATIENCE_S)[1].decode()
     # `run` passes the signal on as its own status.
     expected = (-signal.SIGKILL, 128 + signal.SIGKILL) if under_run else (-signal.SIGKILL,)
     problems = []

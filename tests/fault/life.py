@@ -10,10 +10,9 @@ import signal
 import subprocess
 import tempfile
 
-from fault import MOESCOPE, built, check, environment, finish, read
+from fault import MOESCOPE, PATIENCE_S, built, check, environment, finish, read
 
 LIFE = built("fault-life")
-TIMEOUT_S = 120
 
 # Marks and ranges that must be in the run, calls of children that must be counted.
 RECORDED = {
@@ -43,7 +42,7 @@ def end_of(command, folder):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                start_new_session=True)
     try:
-        output, errors = process.communicate(timeout=TIMEOUT_S)
+        output, errors = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

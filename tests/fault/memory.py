@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
-from fault import VICTIM, built, check, environment, finish, read, skip, victim_without_profiler
+from fault import (PATIENCE_S, VICTIM, built, check, environment, finish, read, skip,
+                   victim_without_profiler)
 
 FAILMALLOC = built("libfailmalloc.so")
 LIMIT = int(os.environ.get("MOESCOPE_ALLOCATIONS", "200"))
@@ -23,7 +24,7 @@ def run_victim(folder, **extra):
     os.mkdir(run)
     done = subprocess.run([VICTIM], env=environment(MOESCOPE_RUN=run, LD_PRELOAD=FAILMALLOC,
                                                     FAIL_COUNT=count, MOESCOPE_RING_KB=64, **extra),
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=PATIENCE_S)
     problems = []
     if done.returncode != 7:
         problems.append(f"exit status {done.returncode}: {done.stderr.decode().strip()[-300:]}")

@@ -5,11 +5,14 @@
  * Four threads work (a checksum of their own) and record through the C API. At the end it prints
  * the checksum and how many rounds there were, and exits with status 7, whatever the profiler
  * could or could not do. Without SECONDS the amount of work is fixed, so that two outputs can be
- * compared. With SECONDS it records until then, and a thread that has recorded number n writes
+ * compared. With SECONDS it records until then, or until the descriptor named by VICTIM_END_FD has
+ * nothing more to read, and a thread that has recorded number n writes
  * "THREAD n TIME" lines into the descriptor named by VICTIM_FD, after the call has returned: what
  * is in that pipe has been recorded. The first line is "pid PID".
  */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +30,7 @@
 
 static double seconds;
 static int told_fd = -1;
+static atomic_bool ended;
 static uint64_t checksums[THREADS], rounds[THREADS];
 
 static double now(void)
@@ -81,7 +85,7 @@ static void *run_thread(void *arg)
 	uint64_t x = (uint64_t)thread + 88172645463325252u, n = 0;
 	double end = now() + seconds;
 
-	while (seconds > 0 ? now() < end : n < ROUNDS) {
+	while (seconds > 0 ? now() < end && !atomic_load(&ended) : n < ROUNDS) {
 		char mark[32];
 
 		moescope_range_begin(range, thread, -1, MOESCOPE_FORWARD);
@@ -124,6 +128,13 @@ int main(int argc, char **argv)
 	for (intptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, run_thread, (void *)i) != 0)
 			return 3;
+	if (getenv("VICTIM_END_FD")) {
+		char byte;
+
+		while (read(atoi(getenv("VICTIM_END_FD")), &byte, 1) > 0)
+			;
+		atomic_store(&ended, true);
+	}
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);
 		checksum = work(checksum ^ checksums[i]);

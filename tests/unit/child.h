@@ -50,7 +50,7 @@ static inline int in_child(void (*scenario)(void))
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		alarm(120);
+		alarm(600);
 		CHECK(chdir(directory) == 0);
 		if (prepare)
 			prepare();

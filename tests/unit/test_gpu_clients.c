@@ -190,7 +190,7 @@ static void assert_in_child(void (*scenario)(void))
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		alarm(100);
+		alarm(600);
 		scenario();
 		_exit(0);
 	}

@@ -304,7 +304,7 @@ static void forks_under_load(void)
 
 		CHECK(pid >= 0);
 		if (pid == 0) {
-			alarm(20);
+			alarm(100);
 			CHECK(!moescope_recording());
 			moescope_mark("unrecorded");
 			exit(5);

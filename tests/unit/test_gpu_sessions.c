@@ -330,7 +330,7 @@ static void forks_into_session(void)
 		if (pid == 0) {
 			struct fake_state before = cupti->state();
 
-			alarm(20);
+			alarm(100);
 			CHECK(!moescope_recording());
 			cupti->launch_graph(); /* its callbacks are not the child's */
 			CHECK(cupti->state().flushes == before.flushes);
