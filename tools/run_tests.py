@@ -232,6 +232,8 @@ def replay(results, directory):
 
 # Beside the test programs, and none themselves.
 HELPERS = ("cli.py", "fault.py", "json_schema.py", "planted.py")
+# These try whether advice makes a program faster: beside others they could only skip that.
+ALONE = ("test_advice.py",)
 
 
 def scripts(results, directory, folder, only="", env=None):
@@ -241,7 +243,9 @@ def scripts(results, directory, folder, only="", env=None):
 
     def one(script):
         name = f"{os.path.basename(directory)} {folder} {os.path.basename(script)}"
-        results.take(name, *run([sys.executable, script], env=dict(base, **(env or {})), name=name))
+        alone = os.path.basename(script) in ALONE
+        results.take(name, *run([sys.executable, script], env=dict(base, **(env or {})), name=name,
+                                room=ROOM if alone else 1, rank=LAST if alone else TEST))
 
     results.each(one, found)
 
