@@ -35,6 +35,8 @@ JOBS = os.cpu_count() or 2
 CMOCKA = re.compile(r"^\[\s+(OK|FAILED|SKIPPED)\s+\] ([\w.-]+)$", re.M)
 ASAN = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+# Lines in stack traces, and a third less time in the compiler than with all that a debugger wants.
+LINES_ONLY = "-Dc_args=-g1"
 LINES = re.compile(r"^(ok|FAIL|skip) (.+)$", re.M)
 
 
@@ -274,7 +276,7 @@ def layer_lab(results, args):
 def layer_asan(results, args):
     directory = args.build + "-asan"
     if build(results, directory, ["-Db_sanitize=address,undefined", "-Db_lundef=false",
-                                  "-Doptimization=1"]):
+                                  "-Doptimization=1", LINES_ONLY]):
         unit(results, directory, "asan", env=ASAN)
         replay(results, directory)
 
@@ -287,15 +289,15 @@ TSAN = ("probe|ring|shard|tinymoe_train|gpu_(clients|gears|governor|many|session
 
 def layer_tsan(results, args):
     directory = args.build + "-tsan"
-    if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"],
-             only=TSAN):
+    if build(results, directory, ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1",
+                                  LINES_ONLY], only=TSAN):
         unit(results, directory, "tsan", only=TSAN,
              env={"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"})
 
 
 def layer_clang(results, args):
     directory = args.build + "-clang"
-    if build(results, directory, env={"CC": "clang"}):
+    if build(results, directory, ["-Dwerror=true", LINES_ONLY], env={"CC": "clang"}):
         unit(results, directory, "clang", only="trace|probe|tables|base")
 
 
@@ -303,7 +305,7 @@ def layer_bare(results, args):
     """Only a compiler and zstd: no BLAS, no cairo, no test library, no man pages, no CUDA headers."""
     directory = args.build + "-bare"
     if build(results, directory, ["-Dauto_features=disabled", "-Dgpu_headers=none",
-                                  "-Dwerror=true"]):
+                                  "-Dwerror=true", LINES_ONLY]):
         for script in ("test_tables.py", "test_plots.py"):
             scripts(results, directory, "cli", only=script)
 

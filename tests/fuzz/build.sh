@@ -10,7 +10,7 @@ clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "$0: no clang; install it or set CLANG" >&2; exit 1; }
 if [ ! -e "$1/build.ninja" ]; then
 	CC=$clang meson setup "$1" "$here/../.." -Dfuzz=enabled -Dtests=disabled -Doptimization=1 \
-		-Dc_args='-fno-omit-frame-pointer -fno-sanitize-recover=undefined' \
+		-Dc_args='-g1 -fno-omit-frame-pointer -fno-sanitize-recover=undefined' \
 		-Db_sanitize=address,undefined -Db_lundef=false
 fi
 # shellcheck disable=SC2046 # a list of words

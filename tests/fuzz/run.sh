@@ -21,6 +21,9 @@ failed=0
 # shellcheck disable=SC2046 # a list of words
 [ $# -gt 0 ] || set -- $(cat "$here/targets")
 for target in "$@"; do
+	grep -qx "$target" "$here/targets" || { echo "$0: no target '$target'" >&2; exit 2; }
+done
+for target in "$@"; do
 	work=$build/work/$target
 	mkdir -p "$work/corpus" "$work/findings" "$here/corpus/$target" "$here/regress/$target"
 	max_len=8192
