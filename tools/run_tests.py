@@ -42,7 +42,7 @@ LINES = re.compile(r"^(ok|FAIL|skip) (.+)$", re.M)
 
 # Who goes first when there is not room for all, and how much room one takes. A build takes more than
 # half, so that there is one at a time; most tests wait more than they compute, and take little.
-BUILD, TEST, LAST = range(3)
+BUILD, TEST, LINT, LAST = range(4)
 ROOM = 2 * JOBS + 1
 WHOLE_BUILD = JOBS + 1
 BUSY = 2
@@ -398,7 +398,7 @@ def lint_format(results):
     if " 14." not in version:
         results.skipped.append(f"lint clang-format: wants version 14, this is {version.strip()}")
         return
-    status, output = run(["clang-format", "--dry-run", "-Werror", *sources()], room=BUSY, rank=LAST)
+    status, output = run(["clang-format", "--dry-run", "-Werror", *sources()], room=BUSY, rank=LINT)
     results.record("lint clang-format", status == 0, output[:2000])
 
 
@@ -420,7 +420,7 @@ def lint_tidy(results, directory):
         with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as f:
             json.dump(list(ways.values()), f)
         done = results.each(lambda part: run(["clang-tidy", "-quiet", "-p", folder, *part],
-                                             room=BUSY, rank=LAST), parts)
+                                             room=BUSY, rank=LINT), parts)
     bad = [line for status, output in done if status != 0
            for line in output.splitlines() if " error: " in line]
     results.record("lint clang-tidy", all(status == 0 for status, _ in done), "\n".join(bad))
