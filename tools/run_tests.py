@@ -297,7 +297,9 @@ def layer_tsan(results, args):
 
 def layer_clang(results, args):
     directory = args.build + "-clang"
-    if build(results, directory, ["-Dwerror=true", LINES_ONLY], env={"CC": "clang"}):
+    # Meson takes ccache by itself only for the compiler that it chooses.
+    clang = "ccache clang" if shutil.which("ccache") else "clang"
+    if build(results, directory, ["-Dwerror=true", LINES_ONLY], env={"CC": clang}):
         unit(results, directory, "clang", only="trace|probe|tables|base")
 
 

@@ -8,6 +8,8 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 clang=${CLANG:-clang}
 command -v "$clang" >/dev/null || { echo "$0: no clang; install it or set CLANG" >&2; exit 1; }
+# Meson takes ccache by itself only for the compiler that it chooses.
+command -v ccache >/dev/null && clang="ccache $clang"
 if [ ! -e "$1/build.ninja" ]; then
 	CC=$clang meson setup "$1" "$here/../.." -Dfuzz=enabled -Dtests=disabled -Doptimization=1 \
 		-Dc_args='-g1 -fno-omit-frame-pointer -fno-sanitize-recover=undefined' \
