@@ -525,6 +525,9 @@ static void before_fork(void)
 	fork_holds_locks = !thread_busy;
 	if (!fork_holds_locks)
 		return;
+	/* A signal's handler would wait for what this thread holds. */
+	thread_busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
 	pthread_mutex_lock(&session_lock);
 	steps_before_fork();
 	names_before_fork();
@@ -537,6 +540,8 @@ static void parent_forked(void)
 	names_after_fork();
 	steps_after_fork();
 	pthread_mutex_unlock(&session_lock);
+	atomic_signal_fence(memory_order_seq_cst);
+	thread_busy = false;
 }
 
 static void child_forked(void)

@@ -324,6 +324,47 @@ static void test_stop_at_every_instruction(void **state)
 	(void)state;
 	assert_int_equal(in_child(stop_at_every_instruction), 0);
 }
+
+static pid_t parent;
+
+/* fork holds the probe's locks, and malloc's, for a while. What the child does is not the matter. */
+static void step_in_handler(void)
+{
+	if (getpid() != parent)
+		return;
+	moescope_step(1);
+	moescope_mark("handler");
+}
+
+static void fork_once(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+}
+
+static void fork_at_every_instruction(void)
+{
+	start_at(MOESCOPE_TRACE);
+	moescope_intern("handler");
+	parent = getpid();
+	in_handler = step_in_handler;
+	step_through(fork_once);
+	CHECK(trapped > 100);
+	moescope_stop();
+}
+
+static void test_fork_at_every_instruction(void **state)
+{
+	struct run *run = run_of(fork_at_every_instruction);
+
+	(void)state;
+	assert_true(run->mark.n > 0 && run->step.n > 0 && run->loss.dropped_in_signal > 0);
+	run_free(run);
+}
 #endif
 
 /* ---- clocks */
@@ -468,6 +509,7 @@ int main(void)
 		TEST(test_record_at_every_instruction),
 		TEST(test_control_at_every_instruction),
 		TEST(test_stop_at_every_instruction),
+		TEST(test_fork_at_every_instruction),
 #endif
 #if defined(WITHOUT_COUNTER)
 		TEST(test_session_without_counter),
