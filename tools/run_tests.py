@@ -209,7 +209,7 @@ def unit(results, directory, prefix, only=None, env=None):
 
     def one(program):
         name = f"{prefix} {os.path.basename(program)}"
-        results.take(name, *run([program], 900, env, name=name))
+        results.take(name, *run([program], env=env, name=name))
 
     results.each(one, programs)
 
