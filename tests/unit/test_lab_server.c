@@ -21,13 +21,14 @@
 static volatile bool stop;
 static const char *line; /* of the server, with %d for the port */
 
-static int server(const struct experiment *e, const struct lab_tools *tools, int port,
-		  struct argv *argv, struct err *err)
+static int server(const struct experiment *e, const struct lab_tools *tools, const char *directory,
+		  int port, struct argv *argv, struct err *err)
 {
 	char text[1000];
 
 	(void)e;
 	(void)tools;
+	(void)directory;
 	(void)err;
 	snprintf(text, sizeof(text), line, port);
 	return argv_add_all(argv, "/bin/sh", "-c", text, NULL);
