@@ -2,12 +2,16 @@
 """Starts the mock server for tests and reads its truth; the load client likewise."""
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "cli"))
+from cli import Skip  # noqa: E402
+
 BUILD = os.path.abspath(os.environ.get("MOESCOPE_BUILD", "build"))
 CLIENT = os.path.join(BUILD, "tests", "load-client")
 
@@ -17,6 +21,43 @@ def first_in_line():
     values do not reach over sessions, so it is a real-time class, the lowest."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+
+# Wakes up every two milliseconds until its input ends; says how many wake-ups came a millisecond late.
+METRONOME = """
+import select, sys, time
+ticks = late = 0
+while not select.select([sys.stdin], [], [], 0)[0]:
+    due = time.monotonic() + 0.002
+    time.sleep(0.002)
+    ticks += 1
+    late += time.monotonic() > due + 0.001
+print(late / max(ticks, 1))
+"""
+
+
+def timed(function, tries=3):
+    """A test of times: on a machine that does not let even a metronome run it is tried again, and
+    skipped in the end. On any other its failure is one."""
+    @functools.wraps(function)
+    def attempt():
+        for _ in range(tries):
+            metronome = subprocess.Popen([sys.executable, "-c", METRONOME], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True,
+                                         preexec_fn=first_in_line)
+            failure = None
+            try:
+                function()
+            except AssertionError as caught:
+                failure = caught
+            finally:
+                late = float(metronome.communicate()[0])
+            if not failure:
+                return
+            if late < 0.01:
+                raise failure
+        raise Skip(f"the machine is too busy: {late:.0%} of a metronome's ticks were late; {failure}")
+    return attempt
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from cli import main, test  # noqa: E402
-from mock import client, mock, rows  # noqa: E402
+from mock import client, mock, rows, timed  # noqa: E402
 
 
 def by_ordinal(path="truth.jsonl"):
@@ -51,6 +51,7 @@ def check_figures(run, truth):
 
 
 @test
+@timed
 def figures_are_those_of_the_server():
     with mock(ttft_ms=300, gap_ms=25, jitter=0.4, seed=3) as url:
         run = client(url, requests=150, arrival="poisson", request_rate=30, max_tokens=40,
@@ -60,6 +61,7 @@ def figures_are_those_of_the_server():
 
 
 @test
+@timed
 def throughput_of_a_closed_loop():
     with mock(ttft_ms=100, gap_ms=10) as url:
         run = client(url, requests=100, concurrency=10, max_tokens=30)
@@ -69,6 +71,7 @@ def throughput_of_a_closed_loop():
 
 
 @test
+@timed
 def stalls_bursts_and_cuts():
     with mock(ttft_ms=300, gap_ms=20, jitter=0.5, stall_pct=2, stall_ms=300, burst_pct=20,
               merge_pct=15, split_pct=20, seed=4) as url:
@@ -89,6 +92,7 @@ def chat_has_a_chunk_with_the_role_alone():
 
 
 @test
+@timed
 def each_end_is_what_happened():
     with mock(ttft_ms=20, gap_ms=2, error_pct=10, error_status=429, reset_pct=10, silent_pct=5,
               seed=5) as url:
@@ -111,6 +115,7 @@ def each_end_is_what_happened():
 
 
 @test
+@timed
 def cancels_its_share():
     with mock(ttft_ms=50, gap_ms=50, jitter=0) as url:
         run = client(url, requests=100, concurrency=100, max_tokens=20, cancel_pct=30,
@@ -124,6 +129,7 @@ def cancels_its_share():
 
 
 @test
+@timed
 def arrivals_keep_their_clock():
     with mock(ttft_ms=20, gap_ms=5) as url:
         run = client(url, requests=200, arrival="poisson", request_rate=100, max_tokens=4)
