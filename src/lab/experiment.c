@@ -286,6 +286,7 @@ int experiment_append(struct experiment *experiment, const struct parameter *par
 						: texts_add(texts, value);
 }
 
+/* What a map has by default it keeps, unless it is given another value. */
 static int parse_words(const struct parameter *p, const char *text, struct texts *ret,
 		       struct err *err)
 {
@@ -293,6 +294,8 @@ static int parse_words(const struct parameter *p, const char *text, struct texts
 	struct buf word = { 0 };
 	int r = 0;
 
+	if (p->type == PARAMETER_MAP && p->default_text && text != p->default_text)
+		r = parse_words(p, p->default_text, &texts, err);
 	while (r == 0 && next_word(&text, &word)) {
 		char *equals = word.failed ? NULL : strchr(word.data, '=');
 

@@ -101,7 +101,11 @@ static void test_set(void **state)
 	assert_int_equal(experiment_set(&f->e, "rescale", "no", &f->err), 0);
 	assert_false(f->e.rescale);
 	assert_int_equal(experiment_set(&f->e, "ncu_options", "kernel_name=gemm", &f->err), 0);
-	assert_int_equal(f->e.counter_options.n, 2);
+	assert_int_equal(f->e.counter_options.n, 8); /* and what it has by default */
+	assert_string_equal(texts_value(&f->e.counter_options, "set"), "full");
+	assert_int_equal(experiment_set(&f->e, "ncu_options", "set=basic", &f->err), 0);
+	assert_int_equal(f->e.counter_options.n, 6);
+	assert_string_equal(texts_value(&f->e.counter_options, "set"), "basic");
 	refuses(f, "max_tokens", "0", "'max_tokens' cannot be 0; it goes from 1 to 1000000000.");
 	refuses(f, "max_tokens", "1.5", "'max_tokens' needs a whole number, not '1.5'.");
 	refuses(f, "max_tokens", "99999999999999999999", "whole number");
@@ -253,7 +257,7 @@ static void test_round_trip_none(void **state)
 	assert_int_equal(experiment_init(&back), 0);
 	assert_int_equal(experiment_load(&back, f->path, &f->err), 0);
 	assert_null(back.prompt);
-	assert_int_equal(back.counter_options.n, 0);
+	assert_int_equal(back.counter_options.n, 6);
 	same(&f->e, &back);
 	write_file(f->path, "prompt: null\nmax_tokens: ~\n");
 	experiment_release(&back);
