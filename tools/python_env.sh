@@ -22,11 +22,16 @@ viewers) list=$here/viewers.txt deps=--no-deps ;;
 servers | llama) list=$here/../lab/$1.txt ;;
 *) echo "usage: $0 [viewers|servers|llama]" >&2; exit 2 ;;
 esac
+mkdir -p "$cache"
+# Tests run side by side and ask at the same time: one makes it, the others wait.
+exec 9>"$cache/python_env.lock"
+if command -v flock >/dev/null; then
+	flock 9
+fi
 if [ -n "$list" ]; then
 	folder=$cache/$1-$(sha256sum <"$list" | cut -c 1-16)
 	if [ ! -e "$folder/complete" ]; then
 		rm -rf "$folder"
-		mkdir -p "$cache"
 		# shellcheck disable=SC2086
 		"$python" -m pip install -q --disable-pip-version-check --no-cache-dir $deps \
 			--target "$folder" -r "$list" >&2
@@ -39,7 +44,6 @@ folder=$cache/python-$key
 if [ ! -e "$folder/complete" ]; then
 	echo "python_env.sh: making the Python environment of the tests; some minutes, once" >&2
 	rm -rf "$folder"
-	mkdir -p "$cache"
 	"$python" -m venv "$folder" >&2 || {
 		echo "python_env.sh: '$python -m venv' failed; install python3-venv" >&2
 		exit 1
