@@ -192,10 +192,11 @@ static bool atom_step(struct scan s, struct row_step *row)
 
 bool step_of_name(const char *name, size_t length, struct row_step *row)
 {
-	struct scan s = { name, name + length };
+	struct scan s;
 
 	if (!length || !strchr("Pesdp", name[0]))
 		return false;
+	s = (struct scan){ name, name + length };
 	if (profiler_step(s, row))
 		return true;
 	if (!vllm_step(s, row) && !sglang_step(s, row) && !atom_step(s, row))
