@@ -233,7 +233,7 @@ def replay(results, directory):
 
 
 # Beside the test programs, and none themselves.
-HELPERS = ("cli.py", "fault.py", "json_schema.py", "planted.py")
+HELPERS = ("cli.py", "experiments.py", "fault.py", "json_schema.py", "planted.py")
 # These try whether advice makes a program faster: beside others they could only skip that.
 ALONE = ("test_advice.py",)
 

@@ -262,7 +262,7 @@ if os.environ.get("MOESCOPE_SHIFTS") == "2":
     ctypes.CDLL("{driver}").cuInit(0)
     (begun / str(os.getpid())).write_text(json.dumps(
         [words, os.environ["MOESCOPE_RUN"], os.environ.get("GLIBC_TUNABLES")]))
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + {patience}
     while len(list(begun.iterdir())) < 4:
         if time.monotonic() > end:
             sys.exit("the others have not begun")
@@ -283,7 +283,7 @@ def stress(broken="", wrong=0):
     os.makedirs("begun")
     pathlib.Path("moescope-load").write_text(LOAD.format(
         python=sys.executable, folder=os.path.abspath("begun"), driver=driver, broken=broken,
-        wrong=wrong), encoding="utf-8")
+        wrong=wrong, patience=PATIENCE_S), encoding="utf-8")
     os.chmod("moescope-load", 0o755)
     r = subprocess.run(["./moescope", "doctor", "--stress", "--shifts", "8", "--json"],
                        stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False,
