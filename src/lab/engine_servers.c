@@ -29,15 +29,11 @@ static int check_model(const struct experiment *e, const char *engine, struct er
 		       engine);
 }
 
-/* One option with its value. */
-static int add(struct argv *argv, const char *option, const char *value)
-{
-	return argv_add(argv, "%s", option) | argv_add(argv, "%s", value);
-}
-
 static int add_number(struct argv *argv, const char *option, int64_t value)
 {
-	return argv_add(argv, "%s", option) | argv_add(argv, "%lld", (long long)value);
+	int r = argv_add(argv, "%s", option);
+
+	return r ? r : argv_add(argv, "%lld", (long long)value);
 }
 
 static int finish(const struct experiment *e, struct argv *argv, int r, struct err *err)
@@ -67,9 +63,9 @@ static int serve_vllm(const struct experiment *e, const struct lab_tools *tools,
 
 	(void)tools;
 	(void)directory;
-	r |= argv_add(argv, "serve") | argv_add(argv, "%s", model_of(e));
-	r |= add(argv, "--served-model-name", served_name(e));
-	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
+	r |= argv_add_all(argv, "serve", model_of(e), "--served-model-name", served_name(e), NULL);
+	r |= argv_add_all(argv, "--host", "127.0.0.1", NULL);
+	r |= add_number(argv, "--port", port);
 	r |= add_number(argv, "--tensor-parallel-size", e->tensor_parallel_size);
 	r |= add_number(argv, "--seed", e->seed);
 	return finish(e, argv, r, err);
@@ -104,15 +100,16 @@ static int serve_sglang(const struct experiment *e, const struct lab_tools *tool
 		r |= argv_add(argv, "SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR=%s", directory);
 	}
 	r |= argv_add(argv, "%s", python_of(tools));
-	r |= add(argv, "-m", "sglang.launch_server") | add(argv, "--model-path", model_of(e));
-	r |= add(argv, "--served-model-name", served_name(e));
-	r |= add(argv, "--host", "127.0.0.1") | add_number(argv, "--port", port);
+	r |= argv_add_all(argv, "-m", "sglang.launch_server", "--model-path", model_of(e), NULL);
+	r |= argv_add_all(argv, "--served-model-name", served_name(e), NULL);
+	r |= argv_add_all(argv, "--host", "127.0.0.1", NULL);
+	r |= add_number(argv, "--port", port);
 	r |= add_number(argv, "--tp-size", e->tensor_parallel_size);
 	r |= add_number(argv, "--random-seed", e->seed);
 	if (records_experts(e)) {
-		r |= add(argv, "--expert-distribution-recorder-mode", "stat");
+		r |= argv_add_all(argv, "--expert-distribution-recorder-mode", "stat", NULL);
 		/* All forward passes; without it the last thousand alone are counted. */
-		r |= add(argv, "--expert-distribution-recorder-buffer-size", "-1");
+		r |= argv_add_all(argv, "--expert-distribution-recorder-buffer-size", "-1", NULL);
 	}
 	return finish(e, argv, r, err);
 }
@@ -122,8 +119,8 @@ static int collect_sglang(const struct lab_tools *tools, const char *directory, 
 {
 	int r = argv_add(argv, "%s", python_of(tools));
 
-	r |= argv_add(argv, "-c") | argv_add(argv, "%s", sglang_experts_text);
-	r |= argv_add(argv, "%s", directory) | argv_add(argv, "%s/" EXPERTS_FILE, directory);
+	r |= argv_add_all(argv, "-c", sglang_experts_text, directory, NULL);
+	r |= argv_add(argv, "%s/" EXPERTS_FILE, directory);
 	return r ? err_set(err, -ENOMEM, "no memory") : 0;
 }
 
