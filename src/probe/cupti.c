@@ -24,6 +24,8 @@
 #define UNUSED_NS INT64_C(2000000000)
 #define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
+#define LEFT_CPU_NS INT64_C(1000000) /* the way out of a call takes a small part of that */
+#define LEFT_NS INT64_C(2000000000)  /* nobody is kept from the processor for so long */
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
@@ -39,6 +41,11 @@ static _Atomic int64_t leave_since_ns, leave_patience_ns;
 static int64_t leave_flushed_ns;
 static bool records_on, was_finalized, told_no_moment;
 static _Atomic int64_t off_ns; /* when they were switched off */
+/* Who has finalised in a callback, and not yet been seen outside; 0: nobody. */
+static struct {
+	uint32_t thread;
+	int64_t at_ns, cpu_ns;
+} leaver;
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -232,6 +239,58 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	return 0;
 }
 
+/* Waiting for something, which nothing on the way out of a call does. A thread that is ready to run
+ * and does not get a processor looks otherwise. */
+static bool thread_sleeps(uint32_t thread)
+{
+	char path[64], line[512] = "";
+	const char *word;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", thread);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	word = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return word && strncmp(word, ") S", 3) == 0;
+}
+
+/* The lock is held. cuptiFinalize ends when the call in whose callback it was made returns through
+ * CUPTI's own code; attached before that, CUPTI is built where that thread still walks. */
+static bool leaver_is_out(bool look)
+{
+	int64_t waited_ns = clock_monotonic_ns() - leaver.at_ns, cpu_ns;
+
+	if (!leaver.thread || leaver.thread == cupti_thread_id())
+		return true;
+	cpu_ns = cupti_cpu_ns_of(leaver.thread);
+	return cpu_ns < 0 || cpu_ns - leaver.cpu_ns >= LEFT_CPU_NS || waited_ns >= LEFT_NS ||
+	       (look && waited_ns >= LEFT_CPU_NS && thread_sleeps(leaver.thread));
+}
+
+static bool may_attach(bool look)
+{
+	bool out;
+
+	pthread_mutex_lock(&lock);
+	out = leaver_is_out(look);
+	if (out)
+		leaver.thread = 0;
+	pthread_mutex_unlock(&lock);
+	return out;
+}
+
+bool cupti_may_attach(void)
+{
+	return may_attach(true);
+}
+
+bool cupti_may_attach_now(void)
+{
+	return may_attach(false);
+}
+
 enum cupti_state cupti_state(void)
 {
 	return atomic_load(&state);
@@ -278,6 +337,11 @@ static void finalize(int64_t start_ns, bool held)
 	was_finalized = true;
 	cupti_subscription_ended();
 	clients_after_finalize();
+	if (held) {
+		leaver.thread = cupti_thread_id();
+		leaver.cpu_ns = cupti_cpu_ns_of(leaver.thread);
+		leaver.at_ns = clock_monotonic_ns();
+	}
 	start_ns = clock_monotonic_ns() - start_ns;
 	atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
 	if (held)
@@ -388,9 +452,10 @@ static bool graphs_allow(int64_t waited_ns)
  * false: one does not. */
 static bool callbacks_end(unsigned int own)
 {
-	struct timespec moment = { .tv_nsec = 50000 };
+	/* At least once: CUPTI may have decided to call and not come to it, or a thread be on its way
+	 * out. Such a thread may have to wait for a processor. */
+	struct timespec moment = { .tv_nsec = cupti_others_call() ? 1000000 : 50000 };
 
-	/* At least once: CUPTI may have decided to call and not come to it. */
 	for (int i = 0; i == 0 || (cupti_in_callbacks() > own && i < 200); i++)
 		nanosleep(&moment, NULL);
 	return cupti_in_callbacks() == own;

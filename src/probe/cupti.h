@@ -37,6 +37,11 @@ struct cupti_wish {
 /* 0; -EBUSY: another client has CUPTI; -ENOENT: no library; -EIO: CUPTI refuses. words: what is
  * collected, or what is off, why, and the remedy. */
 int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size);
+/* Whether it may be attached: the thread that has detached it is out of CUPTI again. Looks at that
+ * thread by a file of its own: on a thread with a table of descriptors of its own. */
+bool cupti_may_attach(void);
+/* The same from what is known without a file; false: perhaps. */
+bool cupti_may_attach_now(void);
 enum cupti_state cupti_state(void);
 /* When records were last switched off. */
 int64_t cupti_off_ns(void);

@@ -137,7 +137,7 @@ static const CUpti_CallbackId resources[] = {
 	CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
 };
 
-static uint32_t thread_id(void)
+uint32_t cupti_thread_id(void)
 {
 	static __thread uint32_t id;
 
@@ -146,8 +146,7 @@ static uint32_t thread_id(void)
 	return id;
 }
 
-/* What a thread has used of the processor; negative: it has ended. */
-static int64_t cpu_ns_of(uint32_t id)
+int64_t cupti_cpu_ns_of(uint32_t id)
 {
 	/* As pthread_getcpuclockid makes it, of a thread whose pthread_t nobody has. */
 	clockid_t clock = (clockid_t)(~id << 3 | 6);
@@ -159,7 +158,7 @@ static int64_t cpu_ns_of(uint32_t id)
 static struct known_thread *known_here(void)
 {
 	static __thread struct known_thread *here;
-	uint32_t me = thread_id(), none = 0;
+	uint32_t me = cupti_thread_id(), none = 0;
 
 	if (here && atomic_load_explicit(&here->id, memory_order_relaxed) == me)
 		return here;
@@ -178,7 +177,7 @@ static void look_at_threads(void)
 	atomic_fetch_add(&watches, 1);
 	for (int i = 0; i < KNOWN_THREADS; i++) {
 		uint32_t id = atomic_load(&known[i].id);
-		int64_t cpu_ns = id ? cpu_ns_of(id) : 0;
+		int64_t cpu_ns = id ? cupti_cpu_ns_of(id) : 0;
 
 		atomic_store(&known[i].cpu_ns, cpu_ns);
 		if (cpu_ns < 0)
@@ -195,7 +194,7 @@ bool cupti_threads_known(void)
 		uint32_t id = atomic_load(&known[i].id);
 
 		if (!id || atomic_load(&known[i].watch) == now ||
-		    cpu_ns_of(id) <= atomic_load(&known[i].cpu_ns))
+		    cupti_cpu_ns_of(id) <= atomic_load(&known[i].cpu_ns))
 			continue;
 		if (!waited)
 			return false;
@@ -203,6 +202,20 @@ bool cupti_threads_known(void)
 		atomic_compare_exchange_strong(&known[i].id, &id, 0);
 	}
 	return true;
+}
+
+bool cupti_others_call(void)
+{
+	unsigned int now = atomic_load(&watches);
+	uint32_t me = cupti_thread_id();
+
+	for (int i = 0; i < KNOWN_THREADS; i++) {
+		uint32_t id = atomic_load(&known[i].id);
+
+		if (id && id != me && atomic_load(&known[i].watch) == now)
+			return true;
+	}
+	return false;
 }
 
 static uint64_t node_id(CUgraphNode node)
@@ -215,7 +228,7 @@ static uint64_t node_id(CUgraphNode node)
 static void node_made(const CUpti_GraphData *data, bool cloned)
 {
 	struct row_graph_node row = { .time_ns = clock_monotonic_ns(),
-				      .thread = thread_id(),
+				      .thread = cupti_thread_id(),
 				      .node = node_id(data->node),
 				      .source = cloned ? node_id(data->originalNode) : 0 };
 
@@ -231,7 +244,7 @@ static void node_made(const CUpti_GraphData *data, bool cloned)
 
 static void note_launch(void)
 {
-	uint32_t me = thread_id(), none = 0;
+	uint32_t me = cupti_thread_id(), none = 0;
 
 	cupti_note_graphs();
 	if (!atomic_compare_exchange_strong(&graph_thread, &none, me) && none != me)
@@ -326,7 +339,7 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 	if (!ended)
 		return;
 	if (ended->start_ns)
-		cupti_call_ended(domain, id, ended->start_ns, thread_id(), data);
+		cupti_call_ended(domain, id, ended->start_ns, cupti_thread_id(), data);
 	if (here->depth)
 		return;
 	/* Each costs a little, recorded or not. */
@@ -475,7 +488,7 @@ unsigned int cupti_graph_threads(void)
 bool cupti_graphs_only_here(void)
 {
 	return !cupti_saw_graphs() ||
-	       (cupti_graph_threads() == 1 && atomic_load(&graph_thread) == thread_id());
+	       (cupti_graph_threads() == 1 && atomic_load(&graph_thread) == cupti_thread_id());
 }
 
 unsigned int cupti_calls_under_way(void)

@@ -27,6 +27,7 @@
 #define TICK_NS (100 * MS)
 #define ALLOWANCE_MB 128
 #define BUDGET_PCT 1.0
+#define ASKED "the schedule begins, or a pause ends"
 
 PROBE_LOCK(lock);
 static _Atomic bool running, wanted = true; /* stored with the lock, but for gears_want */
@@ -34,6 +35,7 @@ static bool proved;
 static bool attached;	     /* as far as the governor and the run have been told */
 static enum gear leaving_to; /* of the row, once it has left */
 static bool yielded;	     /* another client has CUPTI */
+static bool asked;	     /* for a window that could not begin at once */
 static bool told_held;	     /* that it keeps the subscription */
 static struct cupti_wish wish;
 static struct governor governor;
@@ -132,7 +134,7 @@ static void note_attached(const char *why)
 		gpu_watch_exit(); /* it may just have been loaded */
 	}
 	attached = true;
-	yielded = false;
+	yielded = asked = false;
 	changed_ns = clock_monotonic_ns();
 	/* With what was left of the detaching before. */
 	governor_attached(
@@ -181,14 +183,17 @@ int gears_start(bool full, char *words, size_t size)
 	yielded = attached = proved = told_held = false;
 	governor_start(&governor, &l, clock_monotonic_ns());
 	snprintf(words, size, "GPU records as the schedule asks for them");
-	if (wanted)
+	asked = wanted && !cupti_may_attach_now();
+	if (asked)
+		snprintf(words, size, "GPU records as soon as the last session has let go");
+	else if (wanted)
 		r = cupti_attach(&wish, words, size);
-	else
+	if (asked || !wanted)
 		cupti_watch_clients();
 	running = r == 0 || r == -EBUSY;
 	if (r == -EBUSY)
 		yield_to(words);
-	else if (r == 0 && wanted)
+	else if (r == 0 && wanted && !asked)
 		note_attached(governor.why);
 	pthread_mutex_unlock(&lock);
 	return running ? 0 : r;
@@ -237,9 +242,18 @@ static void tick_off(int64_t now_ns, int64_t *wait_ns)
 {
 	struct cupti_sums sums = cupti_sums();
 
+	if (!cupti_may_attach()) {
+		*wait_ns = LEAVE_POLL_MS * MS;
+		return;
+	}
 	if (yielded) {
 		if (wanted && now_ns >= retry_ns)
 			attach("the other client has gone");
+		return;
+	}
+	if (asked && wanted) {
+		asked = false;
+		attach(ASKED);
 		return;
 	}
 	if (wanted && governor_ask(&governor, now_ns, &sums.counts, wait_ns) == GOVERNOR_ATTACH)
@@ -372,7 +386,9 @@ void gears_want(bool on)
 	if (wanted && running && !yielded && !cupti_stay()) {
 		gpu_on_program_thread = true;
 		note_if_gone();
-		attach("the schedule begins, or a pause ends");
+		asked = !cupti_may_attach_now();
+		if (!asked)
+			attach(ASKED);
 		gpu_on_program_thread = false;
 	}
 	pthread_mutex_unlock(&lock);

@@ -103,6 +103,8 @@ struct fake_cupti {
 	void (*wait_device)(void);
 	/* source: the node that it is a copy of, or 0. */
 	void (*make_node)(uint32_t graph, uint64_t node, uint64_t source);
+	/* The next thread that finalises in a callback leaves its call when it can read a byte. */
+	void (*hold_leaver)(int fd);
 	/* Threads stay in cuptiGetGraphNodeId; returns when one does, false after 100 seconds. */
 	void (*hold_nodes)(bool hold);
 	bool (*wait_held_node)(void);

@@ -36,6 +36,7 @@ HIDDEN void fake_lose_ends(unsigned int n);
 void fake_launch_graph(void);
 HIDDEN void fake_wait_device(void);
 HIDDEN void fake_make_node(uint32_t graph, uint64_t node, uint64_t source);
+HIDDEN void fake_hold_leaver(int fd);
 HIDDEN void fake_hold_nodes(bool hold);
 HIDDEN bool fake_wait_held_node(void);
 

@@ -8,17 +8,20 @@
  *   several threads do,
  * - kernel records off, a graph launched, cuptiFinalize,
  * - records of single calls off while another thread is inside a call,
- * - kinds off while another thread is inside a call, then a flush.
+ * - kinds off while another thread is inside a call, then a flush,
+ * - a subscription while the thread that has finalised is on its way out of that call.
  *
  * Any thread; callbacks run on the thread that makes the call, without the lock.
  */
 #include "fake_cupti_inside.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +62,9 @@ static bool taken[CALLERS];
 static __thread int caller = -1;
 static __thread uint64_t ending; /* of this thread's call; 0: it is not ending */
 static bool off_beside_call;
+static __thread bool finalized_here; /* in the call that is under way */
+static pid_t leaver;		     /* who is on the way out of a call after that; 0: nobody */
+static int leaver_waits_for = -1;    /* a descriptor that the next one reads from; -1: none */
 
 static void deadly(const char *what)
 {
@@ -197,6 +203,34 @@ void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 		note_begin(attachment);
 }
 
+void fake_hold_leaver(int fd)
+{
+	pthread_mutex_lock(&fake_lock);
+	leaver_waits_for = fd;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* The way out of a call that has finalised, as long as the test wants it. The thread is not asleep
+ * meanwhile, but like one that gets no processor: the parent of a vfork. */
+static void leave_late(void)
+{
+	char byte;
+	int fd;
+
+	pthread_mutex_lock(&fake_lock);
+	fd = leaver_waits_for;
+	leaver_waits_for = -1;
+	pthread_mutex_unlock(&fake_lock);
+	if (fd >= 0 && vfork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(read(fd, &byte, 1) != 1);
+	}
+	pthread_mutex_lock(&fake_lock);
+	leaver = 0;
+	finalized_here = false;
+	pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	int status = 0;
@@ -208,8 +242,11 @@ void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 		note_ending(false);
 	if (call_depth > 1 || !end_is_lost)
 		call_back(domain, id, &data);
-	if (--call_depth == 0)
+	if (--call_depth == 0) {
+		if (finalized_here)
+			leave_late();
 		note_ending(true);
+	}
 }
 
 void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id)
@@ -326,6 +363,8 @@ CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 	CUptiResult result = CUPTI_SUCCESS;
 
 	pthread_mutex_lock(&fake_lock);
+	if (leaver && leaver != (pid_t)syscall(SYS_gettid))
+		deadly("a subscription while the thread that has finalised is still in its call");
 	if (the_subscriber.used) {
 		if (params && params->oldSubscriberName)
 			snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s",
@@ -444,6 +483,8 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 		fake_counted.subscribed_at_first_finalize = fake_counted.subscribed;
 	fake_counted.finalized_with_records += fake_kernels_on();
 	fake_counted.finalized_by = (pid_t)syscall(SYS_gettid);
+	finalized_here = in_callback;
+	leaver = in_callback ? fake_counted.finalized_by : 0;
 	the_subscriber.used = false;
 	clock_function = NULL;
 	off_beside_call = false;

@@ -512,6 +512,52 @@ static void test_call_from_before(void **state)
 	run_free(run);
 }
 
+/* The thread that detaches is kept from the processor on its way out of CUPTI: the next window does
+ * not begin before it is out. */
+static void *call_until_detached(void *arg)
+{
+	for (enough = 1; cupti->state().finalized < enough;)
+		call_once();
+	return arg;
+}
+
+static void slow_to_leave(void)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	int64_t since_ns;
+	pthread_t other;
+	int ends[2];
+
+	setenv("MOESCOPE_SHIFTS", "2", 1);
+	CHECK(pipe(ends) == 0);
+	cupti->hold_leaver(ends[0]);
+	start_at(MOESCOPE_TRACE);
+	CHECK(pthread_create(&other, NULL, call_until_detached, NULL) == 0);
+	while (cupti->state().finalized < 1)
+		nanosleep(&moment, NULL);
+	for (since_ns = monotonic_ns(); monotonic_ns() < since_ns + 500000000;)
+		nanosleep(&moment, NULL);
+	/* It is not waited for for ever, should this machine have been asleep. */
+	CHECK(cupti->state().subscribed == 1 || monotonic_ns() > since_ns + 1500000000);
+	CHECK(write(ends[1], "", 1) == 1);
+	pthread_join(other, NULL);
+	CHECK(runs_until(is_on));
+	enough = 2;
+	CHECK(runs_until(is_finalized_enough));
+	moescope_stop();
+	note_state();
+}
+
+static void test_slow_to_leave(void **state)
+{
+	struct run *run = gears_of(slow_to_leave);
+
+	(void)state;
+	assert_int_equal(shared->state.subscribed, 2);
+	assert_int_equal(run->gear.n, 4);
+	run_free(run);
+}
+
 /* Threads that make calls without a pause while records are switched on and off: the scripted CUPTI
  * ends the program when they go off beside a call that is under way. */
 static void *call_until_over(void *arg)
@@ -685,6 +731,7 @@ int main(void)
 		TEST(test_missed_end),
 		TEST(test_no_moment),
 		TEST(test_call_from_before),
+		TEST(test_slow_to_leave),
 		TEST(test_busy_threads),
 		TEST(test_shifts),
 		TEST(test_allowance),
