@@ -191,7 +191,11 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 		verdict(&json, &verdicts->items[i]);
 	json_array_end(&json);
 	for (size_t i = 0; r >= 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
-		if (i >= FIRST_DEVICE_SECTION && !scene_has_device(scene->run))
+		/* Collectives may be of hosts alone. */
+		bool there = scene_has_device(scene->run) ||
+			     (sections[i] == &section_comm && scene->f->comm.n);
+
+		if (i >= FIRST_DEVICE_SECTION && !there)
 			grid_json_value(&json, sections[i]->name,
 					value_absent("no device records in this run"));
 		else

@@ -319,11 +319,11 @@ static int device_text(const struct scene *scene, FILE *out)
 
 	if (!scene_has_device(scene->run) && !scene->f->device_states.n &&
 	    !scene->f->device_states.n_others)
-		return 0;
+		return comm_text(scene, out);
 	scene_title(scene, "Devices", out);
 	device_text_timeline(scene, out);
 	if (!scene_has_device(scene->run))
-		return 0;
+		return comm_text(scene, out);
 	r = kernels_text(scene, out);
 	if (r >= 0)
 		r = transfers_text(scene, out);

@@ -305,9 +305,10 @@ static void notes(const struct comm *comm, FILE *out)
 {
 	if (comm->host_count)
 		fprintf(out,
-			"  on the host: %" PRIu64 " collectives, %s in all; in no figure of a "
+			"  on the host: %" PRIu64 " collective%s, %s in all; in no figure of a "
 			"device\n",
-			comm->host_count, format_ns((double)comm->host_ns).text);
+			comm->host_count, comm->host_count == 1 ? "" : "s",
+			format_ns((double)comm->host_ns).text);
 	if (comm->all.untimed)
 		fprintf(out, "  without times: %" PRIu64 "; they count, their time does not\n",
 			comm->all.untimed);

@@ -505,6 +505,9 @@ def collectives_of_the_host():
     # A trace of a program without any device.
     written("c.json", json.dumps([annotation("gloo:all_reduce", 10, 30, [[1000]])]).encode())
     equal(answer("comm", "c.json")["total"]["host_count"], 1)
+    report = answer("report", "c.json")
+    equal((report["comm"]["total"]["host_count"], report["kernels"]), (1, None))
+    check("on the host: 1 collective, 30.0 us in all" in moescope("report", "c.json").out, "report")
 
 
 @test
