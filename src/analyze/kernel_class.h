@@ -8,10 +8,21 @@
 
 #include <stdbool.h>
 
-#include "analyze/moe_lens.h"
 #include "base/err.h"
 
 struct kernel_classes;
+
+/* The parts of a layer with experts, by what ranges around them are called (subject moe). */
+enum moe_part {
+	MOE_ATTENTION,
+	MOE_ROUTER,
+	MOE_DISPATCH,
+	MOE_EXPERTS,
+	MOE_COMBINE,
+	MOE_SHARED,
+	MOE_REST,
+	MOE_PARTS,
+};
 
 /* `path`: a file of lines "class<TAB>pattern" (POSIX extended regular expressions, upper and
  * lower case alike; '#' begins a comment line), or NULL. -EINVAL with the line for a bad one. */

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "analyze/moe_lens.h"
+#include "analyze/kernel_class.h"
 
 /* Where the words stand. Template arguments name everything a kernel is made of, so most words
  * only tell something in the name of the function; wrappers are taken off (kernel_name.h). */

@@ -38,23 +38,13 @@
 #ifndef ANALYZE_MOE_LENS_H
 #define ANALYZE_MOE_LENS_H
 
+#include "analyze/kernel_class.h"
 #include "analyze/selection.h"
 #include "analyze/value.h"
 
 struct attribution;
 struct device_lanes;
-struct kernel_classes;
 
-enum moe_part {
-	MOE_ATTENTION,
-	MOE_ROUTER,
-	MOE_DISPATCH,
-	MOE_EXPERTS,
-	MOE_COMBINE,
-	MOE_SHARED,
-	MOE_REST,
-	MOE_PARTS,
-};
 enum moe_pass { MOE_FORWARD, MOE_BACKWARD, MOE_WEIGHT, MOE_UNKNOWN, MOE_PASSES };
 enum moe_overlap { MOE_NO_OVERLAP, MOE_FORWARD_BACKWARD, MOE_TWO_BATCHES };
 
