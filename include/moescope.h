@@ -358,6 +358,13 @@ struct moescope_device_routing {
  * nothing is recorded nothing is launched, but in a capture. */
 MOESCOPE_API int moescope_recorder_route(struct moescope_recorder *recorder,
 					 const struct moescope_device_routing *routing);
+/* An array of n of them, as n calls: those of up to 32 rows each, of different layers and on one
+ * stream, by one kernel for up to 62 of them. All have the first one's struct_size. The first error; the
+ * other calls are counted. */
+MOESCOPE_API int moescope_recorder_routes(struct moescope_recorder *recorder,
+					  const struct moescope_device_routing *routings, size_t n);
+/* So many calls were made whose indices are gone: they are counted as lost. */
+MOESCOPE_API void moescope_recorder_lost(struct moescope_recorder *recorder, uint64_t calls);
 
 /* The step with the number `step` is complete once the stream has come here, and the next begins.
  * A captured call counts on from the step before at each replay; `step` -1 does so everywhere. A step

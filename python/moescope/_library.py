@@ -139,6 +139,8 @@ FUNCTIONS = {
     "moescope_flush": (c_int, []),
     "moescope_recorder_open": (c_int, [POINTER(RecorderOptions), POINTER(c_void_p)]),
     "moescope_recorder_route": (c_int, [c_void_p, POINTER(DeviceRouting)]),
+    "moescope_recorder_routes": (c_int, [c_void_p, POINTER(DeviceRouting), c_size_t]),
+    "moescope_recorder_lost": (None, [c_void_p, c_uint64]),
     "moescope_recorder_step": (c_int, [c_void_p, c_int64, c_void_p]),
     "moescope_recorder_gate": (c_int, [c_void_p, c_int, c_void_p]),
     "moescope_recorder_flush": (c_int, [c_void_p]),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device recorder's public calls, on the program's threads: they check numbers, launch one
- * kernel on the stream that they are given, and return. See recorder_inside.h for the whole.
+ * The device recorder from its opening to its closing, on the program's threads. See
+ * recorder_inside.h for the whole.
  */
 #include "probe/recorder.h"
 
@@ -15,7 +15,6 @@
 #define MAX_LAYERS 1024
 #define COUNTS_BYTES (16u << 20) /* slots of one's own choice fill at most so much */
 #define KEPT_BYTES (UINT64_C(128) << 20)
-#define ROWS_PER_THREAD_SLOTS 8 /* slots of a call that one thread takes, before more blocks */
 
 PROBE_LOCK(list_lock);
 static struct moescope_recorder *recorders;
@@ -57,9 +56,7 @@ const char *moescope_recorder_words(void)
 	return err ? err->message : "";
 }
 
-/* The beginning of every call: no words yet; errno is the program's. False in a handler of a signal
- * that has interrupted another call. */
-static bool begin(struct err **ret_err, int *ret_errno)
+bool recorder_begin(struct err **ret_err, int *ret_errno)
 {
 	*ret_errno = errno;
 	if (!probe_control_begin())
@@ -70,14 +67,14 @@ static bool begin(struct err **ret_err, int *ret_errno)
 	return true;
 }
 
-static int end(int result, int saved)
+int recorder_end(int result, int saved)
 {
 	probe_control_end();
 	errno = saved;
 	return result;
 }
 
-static int usable(const struct moescope_recorder *r, struct err *err)
+int recorder_usable(const struct moescope_recorder *r, struct err *err)
 {
 	if (!r)
 		return err_set(err, -EINVAL, "no recorder was given: open one first");
@@ -89,9 +86,6 @@ static int usable(const struct moescope_recorder *r, struct err *err)
 		return err_set(err, -ENOTSUP, "the process ends: nothing is recorded any more");
 	return 0;
 }
-
-#define NO_SIZE "no structure was given, or its struct_size is not set"
-#define CHECKED(call) recorder_cuda_check(recorder_cuda.call, #call, err)
 
 /* ---- opening */
 
@@ -199,6 +193,7 @@ static int open_in_context(struct moescope_recorder *r, bool weights, struct err
 					      device))) < 0 ||
 	    (e = recorder_kernel_load(device, &r->module, err)) < 0 ||
 	    (e = CHECKED(cuModuleGetFunction(&r->route, r->module, "moescope_route"))) < 0 ||
+	    (e = CHECKED(cuModuleGetFunction(&r->routes, r->module, "moescope_routes"))) < 0 ||
 	    (e = CHECKED(cuModuleGetFunction(&r->step, r->module, "moescope_step"))) < 0 ||
 	    (e = CHECKED(cuStreamCreate(&r->stream, CU_STREAM_NON_BLOCKING))) < 0 ||
 	    (e = CHECKED(cuEventCreate(&r->event, CU_EVENT_DISABLE_TIMING))) < 0 ||
@@ -314,226 +309,14 @@ int moescope_recorder_open(const struct moescope_recorder_options *options,
 	struct err *err = NULL;
 	int saved;
 
-	if (!begin(&err, &saved))
+	if (!recorder_begin(&err, &saved))
 		return -EBUSY;
 	if (!ret_recorder)
-		return end(err_set(err, -EINVAL, "there is no place for the recorder"), saved);
+		return recorder_end(err_set(err, -EINVAL, "there is no place for the recorder"),
+				    saved);
 	if (!probe_given(&given, sizeof(given), options))
-		return end(err_set(err, -EINVAL, NO_SIZE), saved);
-	return end(open_recorder(&given, ret_recorder, err), saved);
-}
-
-/* ---- on the program's streams */
-
-static int launch(struct moescope_recorder *r, CUfunction function, uint32_t blocks,
-		  uint32_t threads, void *argument, void *stream, struct err *err)
-{
-	void *arguments[] = { argument };
-	CUcontext current = NULL;
-	bool push = recorder_cuda.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
-		    current != r->context;
-	int e = push ? CHECKED(cuCtxPushCurrent_v2(r->context)) : 0;
-
-	if (e < 0)
-		return e;
-	e = recorder_cuda_check(recorder_cuda.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1,
-							     0, stream, arguments, NULL),
-				"cuLaunchKernel", err);
-	if (push)
-		recorder_cuda.cuCtxPopCurrent_v2(&current);
-	return e;
-}
-
-/* The kernels' arguments hold pointers, the driver hands out numbers. */
-static void *on_device(CUdeviceptr at)
-{
-	void *pointer;
-
-	_Static_assert(sizeof(pointer) == sizeof(at), "a device pointer is a pointer");
-	memcpy(&pointer, &at, sizeof(pointer));
-	return pointer;
-}
-
-static bool capturing(void *stream)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-	return recorder_cuda.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-	       status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-/* Of a layer all calls have the same number of experts and slots: its rows then have one, too. */
-static int check_shape(struct moescope_recorder *r, const struct moescope_device_routing *routing,
-		       struct err *err)
-{
-	uint32_t shape = routing->experts << 8 | routing->k, before = 0;
-
-	if (atomic_compare_exchange_strong(&r->shapes[routing->layer], &before, shape) ||
-	    before == shape)
-		return 0;
-	return err_set(
-		err, -EINVAL,
-		"layer %d had %u experts and k %u before, now %u and %u: open another recorder",
-		(int)routing->layer, before >> 8, before & 0xff, routing->experts, routing->k);
-}
-
-static int check_routing(struct moescope_recorder *r, const struct moescope_device_routing *routing,
-			 struct err *err)
-{
-	if (routing->layer < 0 || (uint32_t)routing->layer >= r->layers)
-		return err_set(err, -EINVAL, "layer %d: the recorder was opened for %u layers",
-			       (int)routing->layer, r->layers);
-	if (!routing->experts || routing->experts > r->experts)
-		return err_set(err, -EINVAL, "%u experts: the recorder was opened for %u",
-			       routing->experts, r->experts);
-	if (!routing->k || routing->k > r->k || routing->k > routing->experts)
-		return err_set(err, -EINVAL, "k %u: the recorder was opened for %u, experts are %u",
-			       routing->k, r->k, routing->experts);
-	if (routing->tokens > INT32_MAX / routing->k)
-		return err_set(err, -EINVAL, "%llu tokens in one call: split it",
-			       (unsigned long long)routing->tokens);
-	if (!routing->indices && routing->tokens)
-		return err_set(err, -EINVAL, "indices is NULL");
-	if (routing->indices_type != MOESCOPE_I32 && routing->indices_type != MOESCOPE_I64)
-		return err_set(err, -EINVAL, "indices_type %d: give MOESCOPE_I32 or MOESCOPE_I64",
-			       (int)routing->indices_type);
-	if (routing->weights &&
-	    (routing->weights_type < MOESCOPE_F32 || routing->weights_type > MOESCOPE_BF16))
-		return err_set(err, -EINVAL, "weights_type %d: give MOESCOPE_F32, _F16 or _BF16",
-			       (int)routing->weights_type);
-	return check_shape(r, routing, err);
-}
-
-static uint32_t phase_now(const struct moescope_device_routing *routing)
-{
-	struct ring *ring;
-
-	if (routing->phase || GATE_NOW(gate_load()) < MOESCOPE_COUNTS)
-		return (uint32_t)routing->phase;
-	ring = probe_ring();
-	return ring ? probe_phase(ring) : 0;
-}
-
-static int route(struct moescope_recorder *r, const struct moescope_device_routing *given,
-		 struct err *err)
-{
-	uint32_t blocks, threads = RECORDER_THREADS;
-	struct moescope_device_routing copy, *routing = &copy;
-	struct recorder_call call;
-	int e;
-
-	if (!probe_given(&copy, sizeof(copy), given))
-		return err_set(err, -EINVAL, NO_SIZE);
-	if ((e = check_routing(r, routing, err)) < 0)
-		return e;
-	/* In a graph it may be replayed when somebody records. */
-	if (!routing->tokens ||
-	    (GATE_NOW(gate_load()) < MOESCOPE_COUNTS && !capturing(routing->stream)))
-		return 0;
-	call = (struct recorder_call){
-		.state = on_device(r->state),
-		.counts = on_device(r->counts),
-		.kept = on_device(r->kept),
-		.kept_weights = on_device(r->kept_weights),
-		.indices = routing->indices,
-		.weights = routing->weights,
-		.valid = routing->valid,
-		.mask = routing->mask,
-		.rows = (uint32_t)routing->tokens,
-		.k = routing->k,
-		.experts = routing->experts,
-		.layer = (uint32_t)routing->layer,
-		.phase = phase_now(routing),
-		.indices_64 = routing->indices_type == MOESCOPE_I64,
-		.weights_type = (uint32_t)routing->weights_type,
-		.layers = r->layers,
-		.max_k = r->k,
-		.layer_words = r->layer_words,
-		.slot_words = r->slot_words,
-		.kept_rows = r->kept_rows,
-		.kept_bytes = r->kept_bytes,
-		.copies = RECORDER_MAX_EXPERTS / routing->experts,
-	};
-	call.copies = call.copies > RECORDER_THREADS / 32 ? RECORDER_THREADS / 32 : call.copies;
-	if (call.rows <= RECORDER_DIRECT_ROWS) {
-		blocks = 1;
-		threads = 32;
-	} else {
-		uint32_t per_block = RECORDER_THREADS * ROWS_PER_THREAD_SLOTS;
-
-		blocks = (call.rows * call.k + per_block - 1) / per_block;
-		blocks = blocks > r->max_blocks ? r->max_blocks : blocks;
-	}
-	return launch(r, r->route, blocks, threads, &call, routing->stream, err);
-}
-
-int moescope_recorder_route(struct moescope_recorder *recorder,
-			    const struct moescope_device_routing *routing)
-{
-	struct err *err = NULL;
-	int saved, e;
-
-	if (!begin(&err, &saved))
-		return -EBUSY;
-	e = usable(recorder, err);
-	return end(e < 0 ? e : route(recorder, routing, err), saved);
-}
-
-static int end_step(struct moescope_recorder *r, int64_t step, void *stream, struct err *err)
-{
-	struct recorder_step args = { .state = on_device(r->state),
-				      .shared = on_device(r->shared_device),
-				      .counts = on_device(r->counts),
-				      .step = step < 0 ? -1 : step,
-				      .slots = r->slots,
-				      .slot_words = r->slot_words };
-	/* Not the gate: a step that a pause or the schedule cuts short ends here all the same. */
-	bool session = atomic_load_explicit(&probe_session, memory_order_relaxed) != 0;
-	bool in_graph = (step >= 0 || !session) && capturing(stream);
-
-	if (!in_graph && !session)
-		return 0;
-	if (in_graph)
-		args.step = -1; /* the number would be the same at each replay */
-	return launch(r, r->step, 1, 1, &args, stream, err);
-}
-
-int moescope_recorder_step(struct moescope_recorder *recorder, int64_t step, void *stream)
-{
-	struct err *err = NULL;
-	int saved, e;
-
-	if (!begin(&err, &saved))
-		return -EBUSY;
-	e = usable(recorder, err);
-	return end(e < 0 ? e : end_step(recorder, step, stream, err), saved);
-}
-
-static int set_gate(struct moescope_recorder *r, int on, void *stream, struct err *err)
-{
-	CUcontext current = NULL;
-	int e;
-
-	if (capturing(stream))
-		return err_set(err, -EBUSY,
-			       "the stream is being captured: open and close the gate outside");
-	if ((e = CHECKED(cuCtxPushCurrent_v2(r->context))) < 0)
-		return e;
-	e = CHECKED(cuMemsetD32Async(r->state + offsetof(struct recorder_state, gate), on != 0, 1,
-				     stream));
-	recorder_cuda.cuCtxPopCurrent_v2(&current);
-	return e;
-}
-
-int moescope_recorder_gate(struct moescope_recorder *recorder, int on, void *stream)
-{
-	struct err *err = NULL;
-	int saved, e;
-
-	if (!begin(&err, &saved))
-		return -EBUSY;
-	e = usable(recorder, err);
-	return end(e < 0 ? e : set_gate(recorder, on, stream, err), saved);
+		return recorder_end(err_set(err, -EINVAL, RECORDER_NO_SIZE), saved);
+	return recorder_end(open_recorder(&given, ret_recorder, err), saved);
 }
 
 /* ---- fetching, closing */
@@ -543,17 +326,17 @@ int moescope_recorder_flush(struct moescope_recorder *recorder)
 	struct err *err = NULL;
 	int saved, e;
 
-	if (!begin(&err, &saved))
+	if (!recorder_begin(&err, &saved))
 		return -EBUSY;
-	e = usable(recorder, err);
+	e = recorder_usable(recorder, err);
 	if (e < 0)
-		return end(e, saved);
+		return recorder_end(e, saved);
 	e = recorder_drain_flush(recorder);
 	if (e == -EIO)
 		err_set(err, e, "CUDA has lost the device: what was counted there is gone");
 	else if (e < 0)
 		err_set(err, e, "the device does not answer");
-	return end(e, saved);
+	return recorder_end(e, saved);
 }
 
 static void unlist(struct moescope_recorder *recorder)
@@ -582,10 +365,10 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 	struct err *err = NULL;
 	int saved;
 
-	if (!begin(&err, &saved))
+	if (!recorder_begin(&err, &saved))
 		return;
 	/* In a forked child, and when the process ends, the memory stays: it is not ours to free. */
-	if (usable(recorder, err) == 0) {
+	if (recorder_usable(recorder, err) == 0) {
 		unlist(recorder);
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 		if (recorder_cuda.cuCtxPushCurrent_v2(recorder->context) == CUDA_SUCCESS) {
@@ -597,7 +380,7 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);
 		free_recorder(recorder);
 	}
-	end(0, saved);
+	recorder_end(0, saved);
 }
 
 void recorders_flush(void)

@@ -308,6 +308,25 @@ ON_DEVICE void route_ends(const struct recorder_call *call, struct recorder_laye
 	to->phase = call->phase;
 }
 
+/* One of many calls, as if it were alone. */
+ON_DEVICE struct recorder_call one_of(const struct recorder_calls *calls, unsigned int i)
+{
+	struct recorder_call call = calls->common;
+
+	call.indices = calls->few[i].indices;
+	call.weights = calls->few[i].weights;
+	call.valid = calls->few[i].valid;
+	call.mask = calls->few[i].mask;
+	call.rows = calls->few[i].rows;
+	call.k = calls->few[i].k;
+	call.experts = calls->few[i].experts;
+	call.layer = calls->few[i].layer;
+	call.phase = calls->few[i].phase;
+	call.indices_64 = calls->few[i].indices_64;
+	call.weights_type = calls->few[i].weights_type;
+	return call;
+}
+
 ON_DEVICE void end_step(const struct recorder_step *args)
 {
 	struct recorder_state *state = args->state;
@@ -368,6 +387,25 @@ extern "C" __global__ void __launch_bounds__(RECORDER_THREADS)
 	}
 	if (thread == 0)
 		route_ends(&call, to, gridDim.x);
+}
+
+/* A block for each call: blocks are of different layers, and so meet in the state alone. */
+extern "C" __global__ void __launch_bounds__(RECORDER_DIRECT_ROWS)
+	moescope_routes(const struct recorder_calls calls)
+{
+	const struct recorder_call call = one_of(&calls, blockIdx.x);
+	struct recorder_layer *to;
+	unsigned int base;
+
+	route_prefetch(&call, threadIdx.x);
+	if (!route_opens(&call, threadIdx.x == 0))
+		return;
+	to = layer_of(&call);
+	base = call.kept ? to->rows : 0;
+	route_rows(&call, threadIdx.x, blockDim.x, to, k_hist_of(to) + call.max_k + 1, base);
+	__syncthreads(); /* all have read the base */
+	if (threadIdx.x == 0)
+		route_ends(&call, to, 1);
 }
 
 extern "C" __global__ void moescope_step(const struct recorder_step args)

@@ -2,7 +2,8 @@
  *
  * What the files of the device recorder share.
  *
- * recorder.c         the public calls, on the program's threads
+ * recorder.c         opening, fetching and closing, on the program's threads
+ * recorder_calls.c   the calls that launch something, likewise
  * recorder_drain.c   a thread for each recorder: completed slots to rows in its ring
  * recorder_kernel.c  the kernels: built with the library, or compiled when a recorder is opened
  * recorder_cuda.c    libcuda, opened at run time, and words about its errors
@@ -82,7 +83,7 @@ struct moescope_recorder {
 	struct moescope_recorder *next; /* under the list's lock */
 	CUcontext context;
 	CUmodule module;
-	CUfunction route, step;
+	CUfunction route, routes, step;
 	CUstream stream;
 	CUevent event;
 	uint32_t max_blocks;
@@ -112,6 +113,17 @@ struct moescope_recorder {
 	int64_t offset_at_ns;
 	bool have_offset;
 };
+
+/* The beginning of every public call: no words yet; errno is the program's. False in a handler of a
+ * signal that has interrupted another call. */
+bool recorder_begin(struct err **ret_err, int *ret_errno);
+/* Its end; gives back `result`. */
+int recorder_end(int result, int saved);
+/* 0, or -errno: none was given, a forked child, the process ends. */
+int recorder_usable(const struct moescope_recorder *recorder, struct err *err);
+
+#define RECORDER_NO_SIZE "no structure was given, or its struct_size is not set"
+#define CHECKED(call) recorder_cuda_check(recorder_cuda.call, #call, err)
 
 /* recorder_drain.c. Stopping waits for the thread, which fetches what is complete first. */
 int recorder_drain_start(struct moescope_recorder *recorder);

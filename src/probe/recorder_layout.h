@@ -79,6 +79,23 @@ struct recorder_call {
 	unsigned int copies;	 /* of the histogram in a block, so that warps meet less often */
 };
 
+/* A call of up to RECORDER_DIRECT_ROWS rows among many. */
+struct recorder_few {
+	const void *indices, *weights;
+	const unsigned int *valid;
+	const unsigned char *mask;
+	unsigned int rows, k, experts, layer, phase, indices_64, weights_type;
+	unsigned int reserved;
+};
+
+/* The argument of the kernel for many calls, a block each: what they share and what is their own. As
+ * many as fit into the 4 KiB that every device takes. */
+#define RECORDER_FEW 62
+struct recorder_calls {
+	struct recorder_call common;
+	struct recorder_few few[RECORDER_FEW];
+};
+
 /* The arguments of the step kernel. */
 struct recorder_step {
 	struct recorder_state *state;

@@ -23,6 +23,21 @@ int moescope_recorder_route(struct moescope_recorder *recorder,
 	return -ENOTSUP;
 }
 
+int moescope_recorder_routes(struct moescope_recorder *recorder,
+			     const struct moescope_device_routing *routings, size_t n)
+{
+	(void)recorder;
+	(void)routings;
+	(void)n;
+	return -ENOTSUP;
+}
+
+void moescope_recorder_lost(struct moescope_recorder *recorder, uint64_t calls)
+{
+	(void)recorder;
+	(void)calls;
+}
+
 int moescope_recorder_step(struct moescope_recorder *recorder, int64_t step, void *stream)
 {
 	(void)recorder;

@@ -29,11 +29,15 @@ static __thread CUcontext current = CONTEXT;
 static __thread CUcontext below;
 static __thread CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
+enum { ROUTE = 1, ROUTES, STEP };
+
 struct node {
-	bool is_step;
-	unsigned int blocks, threads;
-	struct recorder_call call;
-	struct recorder_step step;
+	unsigned int function, blocks, threads;
+	union {
+		struct recorder_call call;
+		struct recorder_calls calls;
+		struct recorder_step step;
+	};
 };
 static struct node nodes[MAX_NODES];
 static unsigned int n_nodes;
@@ -115,8 +119,10 @@ static void object_free(void *memory)
 
 static void run_node(const struct node *node)
 {
-	if (node->is_step)
+	if (node->function == STEP)
 		end_step(&node->step);
+	else if (node->function == ROUTES)
+		shim_routes(&node->calls, node->blocks, node->threads);
 	else
 		shim_route(&node->call, node->blocks, node->threads);
 }
@@ -334,10 +340,16 @@ CUresult cuModuleUnload(CUmodule module)
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
+	static const char *const names[] = { "moescope_route", "moescope_routes", "moescope_step" };
+
 	ENTER();
 	(void)module;
-	*function = (CUfunction)(uintptr_t)(strcmp(name, "moescope_step") == 0 ? 2 : 1);
-	return CUDA_SUCCESS;
+	for (uintptr_t i = 0; i < 3; i++)
+		if (!strcmp(name, names[i])) {
+			*function = (CUfunction)(i + 1);
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
@@ -495,7 +507,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 			unsigned int block_z, unsigned int shared_bytes, CUstream stream,
 			void **arguments, void **extra)
 {
-	struct node node = { .is_step = (uintptr_t)function == 2,
+	struct node node = { .function = (unsigned int)(uintptr_t)function,
 			     .blocks = grid_x,
 			     .threads = block_x };
 
@@ -505,8 +517,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 		return CUDA_ERROR_INVALID_VALUE;
 	if (current != CONTEXT)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (node.is_step)
+	if (node.function == STEP)
 		node.step = *(struct recorder_step *)arguments[0];
+	else if (node.function == ROUTES)
+		node.calls = *(struct recorder_calls *)arguments[0];
 	else
 		node.call = *(struct recorder_call *)arguments[0];
 	pthread_mutex_lock(&lock);

@@ -74,4 +74,15 @@ static inline void shim_route(const struct recorder_call *call, unsigned int blo
 	}
 }
 
+/* As the kernel moescope_routes: blocks in an order that nobody has promised. */
+static inline void shim_routes(const struct recorder_calls *calls, unsigned int blocks,
+			       unsigned int threads)
+{
+	for (unsigned int b = blocks; b-- > 0;) {
+		struct recorder_call call = one_of(calls, b);
+
+		shim_route(&call, 1, threads);
+	}
+}
+
 #endif

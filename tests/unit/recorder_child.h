@@ -32,10 +32,11 @@ static inline void use_fake(void)
 	CHECK(cuda);
 }
 
-static inline struct moescope_recorder *opened(uint32_t experts, uint64_t tokens, uint32_t slots)
+static inline struct moescope_recorder *opened_for(uint32_t layers, uint32_t experts,
+						   uint64_t tokens, uint32_t slots)
 {
 	struct moescope_recorder_options options = { .struct_size = sizeof(options),
-						     .layers = LAYERS,
+						     .layers = layers,
 						     .experts = experts,
 						     .k = K,
 						     .tokens = tokens,
@@ -51,6 +52,11 @@ static inline struct moescope_recorder *opened(uint32_t experts, uint64_t tokens
 	return recorder;
 }
 
+static inline struct moescope_recorder *opened(uint32_t experts, uint64_t tokens, uint32_t slots)
+{
+	return opened_for(LAYERS, experts, tokens, slots);
+}
+
 /* The call of a layer and step, the same in the scenario and in its test. */
 static inline void make_given(uint32_t experts, int64_t step, uint32_t layer, struct given *given)
 {
@@ -63,22 +69,28 @@ static inline void make_given(uint32_t experts, int64_t step, uint32_t layer, st
 		given_mask(given, &seed);
 }
 
+static inline struct moescope_device_routing routing_of(uint32_t layer, const struct given *given)
+{
+	return (struct moescope_device_routing){ .struct_size =
+							 sizeof(struct moescope_device_routing),
+						 .layer = (int32_t)layer,
+						 .phase = MOESCOPE_DECODE,
+						 .experts = given->experts,
+						 .k = given->k,
+						 .tokens = given->rows,
+						 .indices = given->slots,
+						 .indices_type = MOESCOPE_I64,
+						 .weights_type = MOESCOPE_F32,
+						 .weights = given->weights,
+						 .valid = &given->valid,
+						 .mask = given->mask,
+						 .stream = STREAM };
+}
+
 static inline int route_given(struct moescope_recorder *recorder, uint32_t layer,
 			      const struct given *given)
 {
-	struct moescope_device_routing routing = { .struct_size = sizeof(routing),
-						   .layer = (int32_t)layer,
-						   .phase = MOESCOPE_DECODE,
-						   .experts = given->experts,
-						   .k = given->k,
-						   .tokens = given->rows,
-						   .indices = given->slots,
-						   .indices_type = MOESCOPE_I64,
-						   .weights_type = MOESCOPE_F32,
-						   .weights = given->weights,
-						   .valid = &given->valid,
-						   .mask = given->mask,
-						   .stream = STREAM };
+	struct moescope_device_routing routing = routing_of(layer, given);
 
 	return moescope_recorder_route(recorder, &routing);
 }
@@ -95,17 +107,13 @@ static inline void route_step(struct moescope_recorder *recorder, uint32_t exper
 	CHECK(moescope_recorder_step(recorder, step, STREAM) == 0);
 }
 
-static inline void assert_routing(const struct run *run, size_t row, uint32_t experts, int64_t step,
-				  uint32_t layer)
+/* The counts of a row, whatever its step and layer. */
+static inline void assert_counts(const struct run *run, size_t row, uint32_t experts,
+				 const struct recount *counted)
 {
 	const struct table_routing *t = &run->routing;
-	struct recount want = { 0 };
-	struct given given;
+	struct recount want = *counted;
 
-	make_given(experts, step, layer, &given);
-	recount_add(&given, &want);
-	assert_int_equal(t->step[row], step);
-	assert_int_equal(t->layer[row], layer);
 	assert_int_equal(t->phase[row], MOESCOPE_DECODE);
 	assert_int_equal(t->k[row], K);
 	assert_int_equal(t->experts[row], experts);
@@ -119,6 +127,19 @@ static inline void assert_routing(const struct run *run, size_t row, uint32_t ex
 	assert_memory_equal(t->load + t->load_first[row], want.load, experts * 4);
 	assert_memory_equal(t->k_hist + t->k_hist_first[row], want.k_hist, (K + 1) * 4);
 	assert_true(t->time_ns[row] > 0);
+}
+
+static inline void assert_routing(const struct run *run, size_t row, uint32_t experts, int64_t step,
+				  uint32_t layer)
+{
+	struct recount want = { 0 };
+	struct given given;
+
+	make_given(experts, step, layer, &given);
+	recount_add(&given, &want);
+	assert_int_equal(run->routing.step[row], step);
+	assert_int_equal(run->routing.layer[row], layer);
+	assert_counts(run, row, experts, &want);
 	given_release(&given);
 	recount_release(&want);
 }

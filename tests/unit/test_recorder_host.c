@@ -90,6 +90,188 @@ static void test_run_equals_recount(void **state)
 	}
 }
 
+/* ---- many calls at once */
+
+#define MANY 70
+#define MOST_CALLS 80
+
+struct some_call {
+	uint32_t layer, rows;
+	void *stream;
+};
+
+/* What one moescope_recorder_routes is given, and how many kernels that takes. */
+static const struct calls_case {
+	const char *name;
+	struct some_call calls[MOST_CALLS]; /* the first with rows 0 ends them; none: all layers */
+	uint32_t launches;
+} calls_cases[] = {
+	{ "one a layer, 62 and 8", { { 0 } }, 2 },
+	{ "a layer twice",
+	  { { 0, 3, STREAM }, { 1, 32, STREAM }, { 0, 30, STREAM }, { 2, 1, STREAM } },
+	  2 },
+	{ "one of many rows",
+	  { { 0, 5, STREAM }, { 1, 100, STREAM }, { 2, 7, STREAM }, { 1, 4, STREAM } },
+	  3 },
+	{ "streams",
+	  { { 0, 5, STREAM }, { 1, 6, (void *)0x8 }, { 2, 7, (void *)0x8 }, { 3, 1, STREAM } },
+	  3 },
+};
+static const struct calls_case *wanted_calls;
+
+/* The calls of a case; the same in the scenario and in its test. Their number. */
+static size_t make_calls(const struct calls_case *c, struct some_call *calls, struct given *given)
+{
+	uint64_t seed = 17;
+	size_t n = 0;
+
+	while (c->calls[n].rows) {
+		calls[n] = c->calls[n];
+		n++;
+	}
+	if (!n)
+		for (; n < MANY; n++)
+			calls[n] = (struct some_call){ (uint32_t)n, 1 + any(&seed, 32), STREAM };
+	for (size_t i = 0; i < n; i++) {
+		given_random(&given[i], EXPERTS, K, calls[i].rows, 40, &seed);
+		if (i % 2)
+			given_weights(&given[i], &seed);
+		if (i % 3 == 0)
+			given_mask(&given[i], &seed);
+		if (i % 5 == 0)
+			given[i].valid = any(&seed, calls[i].rows + 1);
+	}
+	return n;
+}
+
+static void many_calls(void)
+{
+	struct moescope_device_routing routings[MOST_CALLS];
+	struct some_call calls[MOST_CALLS];
+	struct given given[MOST_CALLS];
+	size_t n = make_calls(wanted_calls, calls, given);
+	struct moescope_recorder *recorder;
+
+	for (size_t i = 0; i < n; i++) {
+		routings[i] = routing_of(calls[i].layer, &given[i]);
+		routings[i].stream = calls[i].stream;
+	}
+	recorder = opened_for(MANY, EXPERTS, 50, 0);
+	CHECK(moescope_recorder_routes(recorder, routings, n) == 0);
+	CHECK(cuda->launches() == 0); /* nobody records */
+	start_at(MOESCOPE_TRACE);
+	for (int64_t step = 0; step < 2; step++) {
+		CHECK(moescope_recorder_routes(recorder, routings, n) == 0);
+		CHECK(moescope_recorder_routes(recorder, NULL, 0) == 0);
+		CHECK(moescope_recorder_step(recorder, step, STREAM) == 0);
+		CHECK(cuda->launches() == (wanted_calls->launches + 1) * (step + 1));
+	}
+	CHECK(moescope_recorder_flush(recorder) == 0);
+	CHECK(!cuda->waited_for_program());
+	moescope_stop();
+	moescope_recorder_close(recorder);
+	for (size_t i = 0; i < n; i++)
+		given_release(&given[i]);
+}
+
+static void assert_calls(const struct run *run, const struct calls_case *c)
+{
+	struct some_call calls[MOST_CALLS];
+	struct given given[MOST_CALLS];
+	size_t n = make_calls(c, calls, given), row = 0;
+
+	for (int64_t step = 0; step < 2; step++)
+		for (uint32_t layer = 0; layer < MANY; layer++) {
+			const struct table_routed *kept = &run->routed;
+			struct recount want = { 0 };
+
+			for (size_t i = 0; i < n; i++)
+				if (calls[i].layer == layer)
+					recount_add(&given[i], &want);
+			if (!want.n_kept)
+				continue;
+			assert_int_equal(run->routing.step[row], step);
+			assert_int_equal(run->routing.layer[row], layer);
+			assert_counts(run, row, EXPERTS, &want);
+			assert_int_equal(kept->layer[row], layer);
+			assert_int_equal(kept->slots[row],
+					 want.n_kept < 50 * K ? want.n_kept : 50 * K);
+			assert_memory_equal(kept->expert + kept->expert_first[row], want.kept,
+					    kept->slots[row] * sizeof(int32_t));
+			recount_release(&want);
+			row++;
+		}
+	assert_int_equal(run->routing.n, row);
+	assert_int_equal(loss_total(&run->loss), 0);
+	for (size_t i = 0; i < n; i++)
+		given_release(&given[i]);
+}
+
+static void test_many_calls_at_once(void **state)
+{
+	for (size_t i = 0; i < sizeof(calls_cases) / sizeof(calls_cases[0]); i++) {
+		struct run *run;
+
+		print_message("%s\n", calls_cases[i].name);
+		wanted_calls = &calls_cases[i];
+		run = run_of(many_calls);
+		assert_calls(run, wanted_calls);
+		run_free(run);
+		tear_down(state);
+		set_up(state);
+	}
+}
+
+/* In a graph, where each replay reads them again; with no slot left, each of them is a loss. */
+static void many_replayed(void)
+{
+	struct moescope_device_routing routings[LAYERS];
+	struct moescope_recorder *recorder;
+	struct given given[LAYERS];
+	uint64_t seed = 4;
+
+	recorder = opened(EXPERTS, 0, 2);
+	for (uint32_t layer = 0; layer < LAYERS; layer++) {
+		given_random(&given[layer], EXPERTS, K, 2, 0, &seed);
+		routings[layer] = routing_of(layer, &given[layer]);
+	}
+	cuda->capture(true);
+	CHECK(moescope_recorder_routes(recorder, routings, LAYERS) == 0);
+	CHECK(moescope_recorder_step(recorder, -1, STREAM) == 0);
+	cuda->capture(false);
+	CHECK(cuda->launches() == 2);
+	start_at(MOESCOPE_COUNTS);
+	cuda->replay();
+	given[1].slots[0] = (given[1].slots[0] + 1) % EXPERTS;
+	cuda->replay();
+	CHECK(moescope_recorder_flush(recorder) == 0);
+	CHECK(moescope_recorder_step(recorder, -1, STREAM) == 0); /* sees the free slots */
+	cuda->hold(true);
+	for (int i = 0; i < 5; i++)
+		cuda->replay();
+	cuda->hold(false);
+	moescope_recorder_lost(recorder, 7); /* and these the program could not hand over */
+	moescope_stop();
+	moescope_recorder_lost(recorder, 100); /* nobody records */
+	for (uint32_t layer = 0; layer < LAYERS; layer++)
+		given_release(&given[layer]);
+	moescope_recorder_close(recorder);
+}
+
+static void test_many_calls_in_a_graph(void **state)
+{
+	struct run *run = run_of(many_replayed);
+	uint32_t *before = run->routing.load + run->routing.load_first[1],
+		 *after = run->routing.load + run->routing.load_first[LAYERS + 1];
+
+	(void)state;
+	assert_int_equal(run->routing.n, 4 * LAYERS);
+	assert_int_equal(run->routing.tokens[1], 2);
+	assert_memory_not_equal(before, after, EXPERTS * sizeof(*before));
+	assert_int_equal(run->loss.dropped_device, 3 * LAYERS + 7);
+	run_free(run);
+}
+
 /* Copies that are not done hold their slots: what finds none is dropped, and counted by calls. */
 static void too_many_steps(void)
 {
@@ -368,6 +550,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(test_run_equals_recount),
+		TEST(test_many_calls_at_once),
+		TEST(test_many_calls_in_a_graph),
 		TEST(test_full_ring_drops_and_counts),
 		TEST(test_gate),
 		TEST(test_every_replay_is_recorded),

@@ -101,8 +101,10 @@ static void *weights_as(const struct given *given, unsigned int type)
 	return to;
 }
 
-static void device_route(struct device *d, unsigned int layer, const struct given *given,
-			 unsigned int blocks, bool wide, unsigned int weights_type)
+/* Its indices and weights are to be freed. */
+static struct recorder_call device_call(struct device *d, unsigned int layer,
+					const struct given *given, bool wide,
+					unsigned int weights_type)
 {
 	void *indices = narrowed(given, wide);
 	void *weights = given->weights ? weights_as(given, weights_type) : NULL;
@@ -133,9 +135,22 @@ static void device_route(struct device *d, unsigned int layer, const struct give
 
 	if (call.copies > 8)
 		call.copies = 8;
+	return call;
+}
+
+static void call_release(const void *indices, const void *weights)
+{
+	free((void *)indices);
+	free((void *)weights);
+}
+
+static void device_route(struct device *d, unsigned int layer, const struct given *given,
+			 unsigned int blocks, bool wide, unsigned int weights_type)
+{
+	struct recorder_call call = device_call(d, layer, given, wide, weights_type);
+
 	shim_route(&call, blocks, call.rows <= RECORDER_DIRECT_ROWS ? 32 : RECORDER_THREADS);
-	free(indices);
-	free(weights);
+	call_release(call.indices, call.weights);
 }
 
 static void assert_kept(struct device *d, unsigned int slot, unsigned int layer, unsigned int k,
@@ -220,6 +235,58 @@ static void test_counts(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (unsigned int odd = 0; odd <= 256; odd += 128)
 			check(cases[i].experts, cases[i].k, cases[i].rows, odd, i * 7 + odd + 1);
+}
+
+/* A kernel's worth of calls that differ in everything, twice: the second rows stand behind the first. */
+static void test_many_calls(void **state)
+{
+	struct recorder_calls *calls = malloc(sizeof(*calls));
+	struct recount want[RECORDER_FEW];
+	struct device d;
+	uint64_t seed = 11;
+
+	(void)state;
+	memset(want, 0, sizeof(want));
+	device_make(&d, RECORDER_FEW, 300, 6, 2, 40);
+	for (int turn = 0; turn < 2; turn++) {
+		struct given given[RECORDER_FEW];
+
+		memset(calls, 0xa5, sizeof(*calls));
+		for (unsigned int i = 0; i < RECORDER_FEW; i++) {
+			unsigned int k = 1 + i % 6, experts = k + i * 4;
+			struct recorder_call call;
+
+			given_random(&given[i], experts, k, 1 + any(&seed, 32), 30, &seed);
+			if (i % 2)
+				given_weights(&given[i], &seed);
+			if (i % 3 == 0)
+				given_mask(&given[i], &seed);
+			if (i % 4 == 0)
+				given[i].valid = any(&seed, given[i].rows + 1);
+			recount_add(&given[i], &want[i]);
+			call = device_call(&d, i, &given[i], i % 5 < 2, 2 + i % 3);
+			if (i == 0)
+				calls->common = call;
+			calls->few[i] = (struct recorder_few){
+				call.indices, call.weights,    call.valid,	  call.mask,
+				call.rows,    call.k,	       call.experts,	  call.layer,
+				call.phase,   call.indices_64, call.weights_type, 0
+			};
+		}
+		shim_routes(calls, RECORDER_FEW, 32);
+		for (unsigned int i = 0; i < RECORDER_FEW; i++) {
+			call_release(calls->few[i].indices, calls->few[i].weights);
+			given_release(&given[i]);
+		}
+	}
+	for (unsigned int i = 0; i < RECORDER_FEW; i++) {
+		unsigned int k = 1 + i % 6;
+
+		assert_layer(&d, 0, i, k, k + i * 4, &want[i]);
+		recount_release(&want[i]);
+	}
+	device_release(&d);
+	free(calls);
 }
 
 static void test_all_padding(void **state)
@@ -375,6 +442,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_many_calls),
 		cmocka_unit_test(test_all_padding),
 		cmocka_unit_test(test_several_calls_add_up),
 		cmocka_unit_test(test_weights_are_kept_as_shares),

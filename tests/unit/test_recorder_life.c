@@ -248,7 +248,7 @@ static void routes_badly(void)
 						      .tokens = 2,
 						      .indices = indices,
 						      .indices_type = MOESCOPE_I64 };
-	struct moescope_device_routing bad;
+	struct moescope_device_routing bad, mixed[3];
 
 #define REFUSED(change, word)                                                                      \
 	do {                                                                                       \
@@ -279,8 +279,24 @@ static void routes_badly(void)
 	CHECK(moescope_recorder_step(NULL, 0, NULL) == -EINVAL);
 	CHECK(moescope_recorder_flush(NULL) == -EINVAL);
 	moescope_recorder_close(NULL);
+	mixed[0] = mixed[1] = mixed[2] = good;
+	mixed[0].layer = -7;
+	mixed[1].experts = 9;
+	mixed[2].layer = 2;
+	KEEPS(CHECK(moescope_recorder_routes(recorder, mixed, 3) == -EINVAL));
+	CHECK(strstr(moescope_recorder_words(), "layer -7")); /* the first; the last is counted */
+	CHECK(cuda->launches() == 2);
+	mixed[0].layer = 1;
+	mixed[1].struct_size -= 8;
+	CHECK(moescope_recorder_routes(recorder, mixed, 3) == -EINVAL);
+	CHECK(strstr(moescope_recorder_words(), "struct_size"));
+	CHECK(cuda->launches() == 3);
+	CHECK(moescope_recorder_routes(recorder, NULL, 1) == -EINVAL);
+	CHECK(moescope_recorder_routes(NULL, &good, 1) == -EINVAL);
+	moescope_recorder_lost(NULL, 1);
 	cuda->fail_call("cuLaunchKernel", CUDA_ERROR_LAUNCH_FAILED);
 	CHECK(moescope_recorder_route(recorder, &good) == -EIO);
+	CHECK(moescope_recorder_routes(recorder, &good, 1) == -EIO);
 	cuda->fail_call(NULL, CUDA_SUCCESS);
 	bad = good;
 	bad.tokens = 0;

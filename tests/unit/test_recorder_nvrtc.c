@@ -42,6 +42,7 @@ static void test_compiles(void **state)
 		if (r != 0)
 			fail_msg("capability %d: %s", capabilities[i], err.message);
 		assert_true(has(image, bytes, "moescope_route"));
+		assert_true(has(image, bytes, "moescope_routes"));
 		assert_true(has(image, bytes, "moescope_step"));
 		/* Of a device that is newer than the compiler there is PTX, for the driver. */
 		assert_int_equal(has(image, bytes, ".target sm_"), capabilities[i] == 999);
