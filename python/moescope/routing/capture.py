@@ -16,7 +16,7 @@ from .. import _library as lib
 from .. import api
 from . import families, ops
 from .detect import HOW, Router
-from .device import DeviceSender
+from .device import FEW_ROWS, DeviceKept, DeviceSender
 from .samples import Watcher, mark
 from .sender import FEW, Sender, Shape, send_sizes
 
@@ -77,7 +77,7 @@ class Site:
 
     Its hook runs once for each layer of each token, among code of the model that has long pushed it
     out of the processor's caches: what can be settled for all layers at the beginning and the end of
-    a step is (look, settle), and the hook keeps the numbers of a few tokens for the end of the step,
+    a step is (look, settle), and the hook keeps the choices of a few tokens for the end of the step,
     or does one call into C."""
 
     _open = False  # somebody looks at this step, and the layer can be read
@@ -104,6 +104,7 @@ class Site:
         self._place: Any = None  # where the tensors stood the last time
         self._shape: Any = None  # and theirs, when they had few numbers
         self._few: Optional[Shape] = None
+        self._there: Optional[DeviceKept] = None  # of the device
         self.looking: List[Watcher] = []
         self._fixed = router.found.fixed and not scores
         self._gate_hooks: List[Any] = []
@@ -170,7 +171,7 @@ class Site:
     def look(self, index: int) -> bool:
         """Whether somebody looks at this layer in the step of this number."""
         self.looking = [w for w in self.watchers if w.wants(index)]
-        self.session.lookers = None
+        self.session.lookers.clear()
         for watcher in self.looking:
             watcher.samples.late = self.session.late
         self._open = bool(self.looking) and not self.broken
@@ -219,10 +220,20 @@ class Site:
         try:
             given = args if which == 0 else kwargs if which == 1 else output
             indices, weights = given[first], None if second is None else given[second]
-            if indices.shape == self._shape:
+            few = indices.shape == self._shape
+            if few and self._index < 0:
                 return self._keep(session, indices, weights)
-            if not self._send_again(session.phase, indices, weights):
+            mask = None
+            if self.padding.mask is not None:
+                mask = self.padding.there(self._index, indices)
+                if mask is None:
+                    return False
+            if few and self._there.keep(self._few, indices, weights, mask):
+                return True
+            if not self._sender.again(session.phase, indices, weights, mask and mask[1]):
                 return False
+            if few:
+                self._there.watch(self._few, indices, weights)
         except Exception:  # called in another way than before
             return False
         self._note_moment()
@@ -239,16 +250,8 @@ class Site:
             if not weights.is_cpu or weights.shape != self._shape:
                 return False
             numbers = weights.tolist()
-        session.kept.append((few, indices.tolist(), numbers, mask))
+        session.kept[-1].append((few, indices.tolist(), numbers, mask))
         return True
-
-    def _send_again(self, phase: int, indices: Tensor, weights: Optional[Tensor]) -> bool:
-        mask = None
-        if self.padding.mask is not None:
-            mask = self.padding.address(self._index, self._sender.rows)
-            if not mask:
-                return False
-        return self._sender.again(phase, indices, weights, mask)
 
     def _note_moment(self) -> None:
         session = self.session
@@ -269,7 +272,7 @@ class Site:
                 self.record(choice.indices, weights, scores, choice.experts)
                 if self._fixed and not choice.experts:
                     self._place = _place_of(choice.indices, weights, args, kwargs, output)
-                if self._place is not None and self.recorded and self._index < 0:
+                if self._place is not None and self.recorded:
                     self._expect_few(choice.indices, weights)
         except Exception as why:
             self.fail(str(why))
@@ -277,10 +280,11 @@ class Site:
     def _expect_few(self, indices: Tensor, weights: Optional[Tensor]) -> None:
         """The next call is like this one, which was sent."""
         rows, k = indices.shape
-        if 0 < rows * k <= FEW and (weights is None or weights.shape == indices.shape):
+        few = rows * k <= FEW if self._index < 0 else rows <= FEW_ROWS and self._sender.plain
+        if few and rows and (weights is None or weights.shape == indices.shape):
             self._shape = indices.shape
-            self._few = Shape(self, self.layer, self.router.found.experts, rows, k,
-                              indices.dtype, weights is not None)
+            self._few = Shape(self, self.layer, self.router.found.experts, rows, k, indices.dtype,
+                              None if weights is None else weights.dtype, (self.layer, rows))
 
     def _enter(self, _module: nn.Module, _args: Tuple) -> None:
         if _compiling() or self.session is None or self.broken:
@@ -371,10 +375,10 @@ class Site:
         self._device = device
         self._index = device.index if device.type == "cuda" else -1
         self._began, self._latency = None, []
+        self._there, self._sender = None, Sender(self.layer)
         if self._index >= 0:
             self._sender = DeviceSender(self.layer, self.session.recorder(device))
-        else:
-            self._sender = Sender(self.layer)
+            self._there = self.session.kept[self._index]
 
     def _here(self, indices: Tensor, experts: int) -> Tensor:
         """Expert parallelism marks choices of other ranks; only then is another kernel worth it."""

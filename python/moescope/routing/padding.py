@@ -57,11 +57,11 @@ class Padding:
         if self._there:
             self._there = {}
 
-    def address(self, device: int, rows: int) -> int:
-        """Of the mask for so many rows, on a device where a layer has asked for it in this call; 0:
-        there is none yet."""
+    def there(self, device: int, indices: Tensor) -> Optional[Tuple[Tensor, int]]:
+        """The mask for these rows and its address, on a device where a layer has asked for it in
+        this call."""
         there = self._there.get(device)
-        return there[1] if there is not None and there[0].shape[0] == rows else 0
+        return there if there is not None and there[0].shape[0] == indices.shape[0] else None
 
     def rows(self, indices: Tensor) -> Optional[Tensor]:
         """True for tokens, False for padding; None when no padding is known for these rows."""

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from .. import _library as lib
 
-_INDICES = {torch.int32: lib.I32, torch.int64: lib.I64}
-_WEIGHTS = {torch.float32: lib.F32, torch.float16: lib.F16, torch.bfloat16: lib.BF16}
+INDICES = {torch.int32: lib.I32, torch.int64: lib.I64}
+WEIGHTS = {torch.float32: lib.F32, torch.float16: lib.F16, torch.bfloat16: lib.BF16}
 
 
 def _plain(tensor: Tensor, known: Any, otherwise: torch.dtype) -> Tensor:
@@ -41,28 +41,33 @@ class Sender:
 
     def send(self, phase: int, experts: int, indices: Tensor, weights: Optional[Tensor] = None,
              scores: Optional[Tensor] = None, mask: Optional[Tensor] = None) -> str:
-        """indices [tokens, k]; weights and scores of another shape are left out. mask: bool, a row
-        each. Why not, or "". Tensors on the CPU are read when this returns."""
+        """indices [tokens, k]; weights and scores of another shape or place are left out. mask: bool,
+        a row each. Why not, or "". Tensors on the CPU are read when this returns."""
         what = self._what
         shape = indices.shape
-        if weights is not None and weights.shape != shape:
+        if weights is not None and (weights.shape != shape or weights.device != indices.device):
             weights = None
         self._dtype = indices.dtype
         self._weights_dtype = None if weights is None else weights.dtype
-        indices = _plain(indices, _INDICES, torch.int32)
+        indices = _plain(indices, INDICES, torch.int32)
         what.phase, what.experts = phase, experts
         what.tokens, what.k = self.rows, _ = shape
-        what.indices, what.indices_type = indices.data_ptr(), _INDICES[indices.dtype]
+        what.indices, what.indices_type = indices.data_ptr(), INDICES[indices.dtype]
         what.weights, what.weights_type = None, lib.F32
         if weights is not None:
-            weights = _plain(weights, _WEIGHTS, torch.float32)
-            what.weights, what.weights_type = weights.data_ptr(), _WEIGHTS[weights.dtype]
+            weights = _plain(weights, WEIGHTS, torch.float32)
+            what.weights, what.weights_type = weights.data_ptr(), WEIGHTS[weights.dtype]
         self._mask = what.mask = None if mask is None else mask.data_ptr()
         self._phase, self._shape = phase, shape
-        if self._dtype not in _INDICES or (weights is not None
-                                           and self._weights_dtype not in _WEIGHTS):
+        if self._dtype not in INDICES or (weights is not None
+                                           and self._weights_dtype not in WEIGHTS):
             self._shape = None
         return self._finish(scores, experts)
+
+    @property
+    def plain(self) -> bool:
+        """The last call's tensors were of types that the library reads."""
+        return self._shape is not None
 
     def _finish(self, scores: Optional[Tensor], experts: int) -> str:
         what = self._what
@@ -108,7 +113,8 @@ class Shape(NamedTuple):
     rows: int
     k: int
     dtype: torch.dtype
-    weights: bool
+    weights: Optional[torch.dtype]
+    key: Tuple[int, int]  # layer, rows
 
 
 class Kept(list):

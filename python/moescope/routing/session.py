@@ -15,7 +15,7 @@ from .. import api
 from ..runs import Recording
 from . import ops
 from .capture import MAX_K, Site, lifeless
-from .device import DeviceRecorder
+from .device import DeviceKept, DeviceRecorder
 from .padding import Padding, describe
 from .samples import Late, Moment, Watcher, memory_mb
 from .sender import Kept
@@ -113,9 +113,10 @@ class Session:
         self._stacks = _stacks(model) if "decoder_input_ids" in self._names else {}
         self._prefix = "decoder_" if self._stacks else ""
         self.moments: Dict[int, Moment] = {}  # of this step, by device
-        self.kept = Kept()  # calls of this step that are sent at its end
+        # Calls of this step that are sent at its end, by device.
+        self.kept: Dict[int, Any] = {-1: Kept()}
         self.late = Late()
-        self.lookers: Any = None  # (shapes of kept calls, their layers' watchers)
+        self.lookers: Dict[int, Tuple] = {}  # likewise: shapes of kept calls, their watchers
         self._rows = 0
         self.depth = 0  # of forwards of the model that are running
         self._implicit = -1
@@ -152,6 +153,8 @@ class Session:
         if self.running and self.step is not None and self._implicit >= 0:
             self._close_step(0)
         self.send_kept()
+        if self.running and self.step is not None:
+            self._end_on_devices()
         self.running = False
         _sessions[:] = [ref for ref in _sessions if ref() not in (None, self)]
         for handle in self._handles:
@@ -162,16 +165,18 @@ class Session:
         for recorder in self._recorders.values():
             self.graphs = self.graphs or recorder.captured
             recorder.close()
+            self.kept.pop(recorder.index).release()
         self._recorders = {}
 
     def recorder(self, device: torch.device) -> DeviceRecorder:
         if device not in self._recorders:
             found = [site.router.found for site in self.sites]
             experts = max((f.experts for f in found), default=1)
-            self._recorders[device] = DeviceRecorder(
+            recorder = self._recorders[device] = DeviceRecorder(
                 device, layers=1 + max(site.layer for site in self.sites), experts=experts,
                 k=max((f.k or min(MAX_K, experts)) for f in found), tokens=self._max_tokens,
                 weights=self._weights)
+            self.kept[device.index] = DeviceKept(recorder)
         return self._recorders[device]
 
     def padding_of(self, name: str) -> Padding:
@@ -260,6 +265,8 @@ class Session:
         if self._wanted:
             self._time_gates(self._captured < TIMED_FIRST or self._captured % TIMED_EVERY == 0)
             self._captured += 1
+        for recorder in self._recorders.values():
+            self.kept[recorder.index].begin(self.timed, self.grad)
 
     def _ask_watchers(self) -> None:
         """Who looks at this step. Not asked again when the answer stays the same from here on."""
@@ -275,37 +282,48 @@ class Session:
                 site.time_gate(on or site.needs_gate)
 
     def send_kept(self) -> None:
-        """The calls of this step so far. Who looks at the layers is noted once for all of them."""
-        if not self.kept:
-            return
+        """The calls of this step so far."""
+        for place, kept in self.kept.items():
+            if kept:
+                self._send_kept(place, kept)
+
+    def _send_kept(self, place: int, kept: Any) -> None:
+        """Who looks at the layers is noted once for all of them."""
         try:  # the model goes on, whatever its routers returned
-            shapes = self.kept.send(self.phase)
+            shapes = kept.send(self.phase)
         except Exception as why:
-            sites = {call[0].site for call in self.kept}
-            self.kept.clear()
+            sites = {call[0].site for call in kept}
+            kept.clear()
             for site in sites:
                 site.fail(str(why))
             return
-        if self.lookers is None or self.lookers[0] is not shapes:
-            self.lookers = shapes, [w for shape in shapes for w in shape.site.looking]
-        self.late.append((self.step, self.moments.get(-1) or self.moment(_CPU), self.lookers[1]))
+        lookers = self.lookers.get(place)
+        if lookers is None or lookers[0] is not shapes:
+            lookers = self.lookers[place] = shapes, [w for shape in shapes
+                                                     for w in shape.site.looking]
+        moment = self.moments.get(place) or self.moment(
+            torch.device("cuda", place) if place >= 0 else _CPU)
+        self.late.append((self.step, moment, lookers[1]))
 
     def _close_step(self, tokens: int) -> None:
         self.send_kept()
         if self.timed:
             for site in self.sites:
                 site.settle()
-        for device, recorder in self._recorders.items():
-            with torch.cuda.device(device):
-                recorder.step(max(0, self._library.moescope_current_step()) if self._theirs
-                              else self.step)
-            self.graphs = self.graphs or recorder.captured
+        self._end_on_devices()
         if not self._theirs and not self._borrowed:
             self._library.moescope_step_end(tokens)
         self._padding.set(None)
         self.step, self.moments = None, {}
         self._implicit = -1
         self.index += 1
+
+    def _end_on_devices(self) -> None:
+        for recorder in self._recorders.values():
+            self.kept[recorder.index].end()
+            recorder.step(max(0, self._library.moescope_current_step()) if self._theirs
+                          else self.step)
+            self.graphs = self.graphs or recorder.captured
 
     def ensure_step(self, layer: int) -> None:
         """A part of the model was called by itself: a step ends where the layers start over."""
