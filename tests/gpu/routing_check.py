@@ -4,7 +4,8 @@
 
 Counts of every layer and step equal torch.bincount of what the experts were called with, in bf16, for
 tiny random models of five families, by the C recorder and by MoEProfiler; in CUDA graphs and their
-replays; on two streams; with the gate off in some steps; and the kept tokens in their order.
+replays; on two streams; with the gate off in some steps; and the kept tokens in their order. Decoded
+tokens, which MoEProfiler counts by one launch a step, also of a model that writes over its indices.
 Prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why', and ends with 'N passed, N failed'.
 
 --device cpu is for machines without a GPU: the C recorder then needs a scripted driver
@@ -276,6 +277,149 @@ def kept_tokens_are_in_order(device, folder):
         raise Wrong(f"repeat rate {got} is not {want}")
 
 
+def nothing(_layer, _indices, _weights):
+    pass
+
+
+class Stumble(Exception):
+    pass
+
+
+class Chooser(torch.nn.Module):
+    """Layers whose choices are drawn on the device and copied for the recount. A check may say what the
+    model does with them after the experts (then), and on which stream these run (streams)."""
+
+    class Experts(torch.nn.Module):
+        def __init__(self, device):
+            super().__init__()
+            self.num_experts = 8
+            self.up_proj, self.down_proj = (torch.nn.Parameter(torch.ones(*shape, device=device))
+                                            for shape in ((8, 4, 2), (8, 2, 4)))
+
+        def forward(self, hidden, indices, weights):
+            return hidden
+
+    def __init__(self, device, layers=3):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(self.Experts(device) for _ in range(layers))
+        self.then, self.streams, self.seen = nothing, {}, []
+
+    def forward(self, input_ids):
+        eager = not torch.cuda.is_current_stream_capturing()
+        if eager:
+            self.seen.append({})
+        for number, layer in enumerate(self.layers):
+            weights, indices = torch.randn(1, 8, device=input_ids.device).softmax(-1).topk(2)
+            if eager:
+                self.seen[-1][number] = indices.clone()
+            stream = self.streams.get(number)
+            if stream is None:
+                layer(input_ids, indices, weights)
+            else:
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):
+                    layer(input_ids, indices, weights)
+                torch.cuda.current_stream().wait_stream(stream)
+            self.then(number, indices, weights)
+        return input_ids
+
+    def loads(self, layer):
+        """{step: load} of the eager steps that came to the layer."""
+        return {step: torch.bincount(seen[layer].reshape(-1).cpu(), minlength=8).tolist()
+                for step, seen in enumerate(self.seen) if layer in seen}
+
+
+def kept_in_steps(profiler):
+    """Of the layers that are counted together: whether the model is trusted to leave them alone."""
+    return bool(profiler._state.session.kept[0].trial.trusted)
+
+
+def decodes_exactly(device, folder, name, change=None, kept=True, mode="inference_mode", steps=150):
+    """`change(model, step)` before each step. A wait in each lets the answer of the trial come."""
+    need_cuda(device)
+    import moescope
+    torch.manual_seed(4)
+    model = Chooser(device)
+    profiler = moescope.MoEProfiler(model, run=os.path.join(folder, name + ".mscope"))
+    with profiler, getattr(torch, mode)():
+        for step in range(steps):
+            if change:
+                change(model, step)
+            try:
+                model(torch.ones(1, 1, dtype=torch.long, device=device))
+            except Stumble:
+                pass
+            torch.cuda.synchronize()
+        if kept_in_steps(profiler) != kept:
+            raise Wrong("the layers " + ("were never counted together" if kept else
+                                         "were counted together, though they are written over"))
+    same(profiler.run, 3, model.loads)
+
+
+def writes_over(model, _step):
+    model.then = lambda layer, indices, weights: indices.fill_(layer)
+
+
+def two_streams(model, step):
+    """The middle layer on a stream of its own, from the step on in which it would be kept."""
+    if step == 60:
+        model.streams = {1: torch.cuda.Stream()}
+    if step == 100:
+        model.streams = {}
+
+
+def stumbles(model, step):
+    def then(layer, _indices, _weights):
+        if layer == 1:
+            raise Stumble()
+    model.then = then if step % 50 == 40 else nothing
+
+
+def decodes_then_graph(device, folder):
+    """Kept steps, then a graph, whose replays are counted, then kept steps again."""
+    need_cuda(device)
+    import moescope
+    model = Chooser(device)
+    tokens = torch.ones(1, 1, dtype=torch.long, device=device)
+    profiler = moescope.MoEProfiler(model, run=os.path.join(folder, "decode-graph.mscope"))
+    with profiler, torch.no_grad():
+        for _ in range(60):
+            model(tokens)
+            torch.cuda.synchronize()
+        if not kept_in_steps(profiler):
+            raise Wrong("the layers were never counted together")
+        counts = torch.zeros(3, 8, dtype=torch.long, device=device)
+        ones = torch.ones(2, dtype=torch.long, device=device)
+        model.then = lambda layer, indices, weights: counts[layer].scatter_add_(
+            0, indices.reshape(-1), ones)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            model(tokens)
+        for _ in range(20):
+            graph.replay()
+        torch.cuda.synchronize()
+        replayed, model.then = counts.tolist(), nothing
+        for _ in range(40):
+            model(tokens)
+    trouble = lost(profiler.run)
+    if trouble:
+        raise Wrong(f"lost: {trouble}")
+    for layer in range(3):
+        found = series(profiler.run, layer)
+        got = [sum(column) for column in zip(*found.values())]
+        want = [sum(column) for column in zip(replayed[layer], *model.loads(layer).values())]
+        if got != want or len(found) != 120:
+            raise Wrong(f"layer {layer}: {got} in {len(found)} steps is not {want} in 120")
+
+
+DECODE = {
+    "decode": {}, "decode no_grad": {"mode": "no_grad"},
+    "decode written over": {"change": writes_over, "kept": False},
+    "decode written over no_grad": {"change": writes_over, "kept": False, "mode": "no_grad"},
+    "decode two streams": {"change": two_streams}, "decode raises": {"change": stumbles},
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -290,7 +434,9 @@ def main():
                        for f in FAMILIES})
     checks.update({"gate": gate_holds, "kept tokens": kept_tokens_are_in_order,
                    "streams": streams_are_exact, "graph replays": replays_are_exact,
-                   "graph gate": gate_holds_in_replays})
+                   "graph gate": gate_holds_in_replays, "decode graph": decodes_then_graph})
+    checks.update({name: lambda d, o, n=name, how=how: decodes_exactly(d, o, n.replace(" ", "-"), **how)
+                   for name, how in DECODE.items()})
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="moescope-check-") as folder:
         for name, check in checks.items():

@@ -124,8 +124,8 @@ def cuda(monkeypatch):
         monkeypatch.setattr(torch.Tensor, name, value)
     monkeypatch.setattr(torch, "zeros", without(torch.zeros, "device", "pin_memory"))
     for name, value in (("device", lambda _device: contextlib.nullcontext()), ("Event", Event),
-                        ("current_stream", lambda _device: Stream(made, made.raw)),
-                        ("stream", made.stream), ("synchronize", lambda _device: None),
+                        ("current_stream", lambda _device=None: Stream(made, made.raw)),
+                        ("stream", made.stream), ("synchronize", lambda _device=None: None),
                         ("memory_stats_as_nested_dict", lambda _device: {}),
                         ("is_current_stream_capturing", lambda: made.capturing)):
         monkeypatch.setattr(torch.cuda, name, value)

@@ -63,11 +63,13 @@ def test_layers_are_counted_together_once_they_are_trusted(cuda, mode, kind):
     with moescope.MoEProfiler(model, mode=kind) as profiler:
         for _ in chosen:
             launches.append(cuda.launches(lambda: step(model)))
+            for recorder in profiler._state.session._recorders.values():
+                recorder.fetch()  # or a busy machine has more steps than the device has slots
     assert loads(profiler) == want(chosen)
     assert loads(profiler, 1) == want(chosen, 1)
     assert launches == [SINGLY if n < TIMED_FIRST or n == TIMED_EVERY else TOGETHER
                         for n in range(LONG)]
-    assert cuda.asked == TIMED_FIRST  # the first call of a layer is read closely; one again later
+    assert cuda.asked == TIMED_FIRST  # not in the first, which is looked at closely; once later
     rows = profiler.wrappers[1].metrics.rows()
     assert [row["step"] for row in rows] == [*range(LONG)]
     assert all(row["timestamp"] for row in rows)
