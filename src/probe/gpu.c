@@ -88,9 +88,6 @@ void gpu_start(void)
 		moescope_info("GPU", "GPU collection off: CUDA does not survive a fork; let the "
 				     "child start a program of its own (exec, spawn)");
 	} else if (!running && level) {
-		/* What the session before has lost is in its own shard. */
-		atomic_store(&gpu_dropped, 0);
-		atomic_store(&gpu_unknown, 0);
 		have_nvml = nvml_open(words, sizeof(words)) == 0;
 		if (!have_nvml)
 			moescope_info("NVML", words);

@@ -343,6 +343,8 @@ static int start_locked(const char *path, const struct moescope_options *options
 	atomic_store(&probe_dropped_no_ring, 0);
 	atomic_store(&probe_dropped_no_clock, 0);
 	atomic_store(&probe_dropped_in_signal, 0);
+	atomic_store(&gpu_dropped, 0);
+	atomic_store(&gpu_unknown, 0);
 	made = calloc(1, sizeof(*made));
 	if (made) {
 		made->path = path;

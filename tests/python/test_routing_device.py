@@ -143,6 +143,23 @@ def test_a_model_that_begins_so_in_inference_mode(cuda):
     assert f"in {TIMED_EVERY - TIMED_FIRST} steps before" in facts(profiler)["routing on cuda:0"]
 
 
+def test_an_answer_that_comes_when_it_is_too_late(cuda):
+    """Of a question before the model began to write over its choices."""
+    chosen = choices(LONG + 10)
+    model = Model(chosen)
+    with moescope.MoEProfiler(model) as profiler, torch.no_grad():
+        for n in range(TIMED_EVERY + 1):
+            cuda.slow = n == TIMED_EVERY
+            step(model)
+        model.first.then = lambda indices, weights: indices.fill_(3)
+        step(model)
+        cuda.slow = False
+        for _ in chosen[TIMED_EVERY + 2:]:
+            assert cuda.launches(lambda: step(model)) == SINGLY
+    assert loads(profiler) == want(chosen[:TIMED_EVERY + 1] + chosen[TIMED_EVERY + 2:])
+    assert dropped(profiler) == 1
+
+
 def test_an_answer_that_is_slow(cuda, mode):
     """Nothing is kept, nothing is asked again, nobody waits."""
     chosen = choices(TIMED_FIRST + 40)

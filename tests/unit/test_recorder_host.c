@@ -253,6 +253,11 @@ static void many_replayed(void)
 	moescope_recorder_lost(recorder, 7); /* and these the program could not hand over */
 	moescope_stop();
 	moescope_recorder_lost(recorder, 100); /* nobody records */
+	CHECK(moescope_start("second.mscope") == 0);
+	CHECK(moescope_recorder_step(recorder, -1, STREAM) == 0);
+	CHECK(moescope_recorder_routes(recorder, routings, LAYERS) == 0);
+	CHECK(moescope_recorder_step(recorder, 0, STREAM) == 0);
+	moescope_stop();
 	for (uint32_t layer = 0; layer < LAYERS; layer++)
 		given_release(&given[layer]);
 	moescope_recorder_close(recorder);
@@ -269,6 +274,10 @@ static void test_many_calls_in_a_graph(void **state)
 	assert_int_equal(run->routing.tokens[1], 2);
 	assert_memory_not_equal(before, after, EXPERTS * sizeof(*before));
 	assert_int_equal(run->loss.dropped_device, 3 * LAYERS + 7);
+	run_free(run);
+	run = load_run("second.mscope"); /* has lost nothing of its own */
+	assert_int_equal(run->routing.n, LAYERS);
+	assert_int_equal(loss_total(&run->loss), 0);
 	run_free(run);
 }
 

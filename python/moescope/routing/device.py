@@ -2,8 +2,8 @@
 """Routing that lies in the memory of a CUDA device: the recorder of the C library.
 
 Nothing here waits for the device, and what is launched may stand in a CUDA graph. A recorder that a
-graph holds calls of is kept for the life of the process: a replay after stop() must find it, and finds
-it switched off."""
+graph holds calls of is kept for the life of the process: a replay after stop() must find it, and
+finds it switched off."""
 import warnings
 from ctypes import byref, c_void_p
 from functools import partial
@@ -22,7 +22,7 @@ _raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
 _current_device: Any = getattr(torch._C, "_cuda_getDevice", None)
 FEW_ROWS = 32  # of a call that one block counts, among those of other layers
-PROOFS = 8
+PROOFS = 8  # of a layer, that its choices are left alone
 
 
 class DeviceRecorder:
@@ -125,6 +125,7 @@ class Trial:
         self._passed: Dict[Tuple[int, int], int] = {}
         self._watched: List[Tuple] = []
         self._asked: Set[Tuple[int, int]] = set()
+        self._late_before = 0  # the question
         self._answer: Any = None
 
     def watch(self, shape: Shape, indices: Tensor, weights: Optional[Tensor]) -> None:
@@ -154,7 +155,7 @@ class Trial:
             self._answer.fill_(self.UNKNOWN)
             self._answer.copy_(torch.stack(changed).any().to(torch.uint8).reshape(1),
                                non_blocking=True)
-        self._asked = {call[0].key for call in watched}
+        self._asked, self._late_before = {call[0].key for call in watched}, self.late
 
     def hear(self) -> None:
         answer = int(self._answer) if self._asked else self.UNKNOWN
@@ -163,8 +164,9 @@ class Trial:
         asked, self._asked = self._asked, set()
         if answer:
             self.refuse()
+        if self.refused:
             return
-        self.late = 0
+        self.late -= self._late_before
         for key in asked:
             self._passed[key] = self._passed.get(key, 0) + 1
             if self._passed[key] >= PROOFS:
@@ -175,8 +177,9 @@ class Trial:
         self.refused = True
         self.trusted.clear()
         if self.late:
-            words = (f"the model writes over what its routers have chosen; in {self.late} steps before "
-                     "this was noticed it was read at the end of the step: their counts may be wrong")
+            words = ("the model writes over what its routers have chosen; in "
+                     f"{self.late} steps before this was noticed it was read at the end of the step: "
+                     "their counts may be wrong")
             api.info(f"routing on {self.device}", words)
             warnings.warn(f"moescope: {self.device}: {words}", RuntimeWarning, stacklevel=2)
             self.late = 0
@@ -188,7 +191,7 @@ def _row(tensors: Sequence[Tensor]) -> Tensor:
 
 def _answer_place() -> Tensor:
     with torch.inference_mode(False):
-        return torch.zeros(1, dtype=torch.uint8, pin_memory=True)
+        return torch.zeros(1, dtype=torch.uint8, device="cpu", pin_memory=True)
 
 
 class DeviceKept(list):
@@ -199,7 +202,7 @@ class DeviceKept(list):
     which the step began, where all that the layer has read is written before; never in a graph. Who
     keeps a tensor keeps its memory from being used again. It is kept for one more step: memory of
     another stream's pool may be used there at once, but that stream must have waited for this one
-    to get the next step's input. With gradients a kept tensor would keep its graph, so there none is."""
+    to get the next step's input. With gradients a kept tensor would keep its graph: none is kept."""
 
     def __init__(self, recorder: DeviceRecorder) -> None:
         super().__init__()
