@@ -290,12 +290,15 @@ def test_other_forms_of_tensors(cuda, mode):
 
 def test_padding(cuda, mode):
     chosen = choices(TIMED_FIRST + 6, rows=2)
-    model, masks = Model(chosen), [[1, 1], [0, 1], [1, 0]] * 10
+    model, masks, launches = Model(chosen), [[1, 1], [0, 1], [1, 0]] * 10, []
     with moescope.MoEProfiler(model) as profiler:
         for _, mask in zip(chosen, masks):
-            step(model, 2, attention_mask=torch.tensor(mask).reshape(2, 1))
-    assert loads(profiler) == want([[row for row, real in zip(rows, mask) if real]
-                                    for rows, mask in zip(chosen, masks)])
+            launches.append(cuda.launches(lambda: step(
+                model, 2, attention_mask=torch.tensor(mask).reshape(2, 1))))
+    assert launches == [SINGLY] * TIMED_FIRST + [TOGETHER] * 6
+    real = [[row for row, token in zip(rows, mask) if token] for rows, mask in zip(chosen, masks)]
+    assert loads(profiler) == want(real)
+    assert loads(profiler, 1) == want(real, 1)
 
 
 def test_with_gradients_nothing_is_kept(cuda):

@@ -58,8 +58,9 @@ class Padding:
             self._there = {}
 
     def there(self, device: int, indices: Tensor) -> Optional[Tuple[Tensor, int]]:
-        """The mask for these rows and its address, on a device where a layer has asked for it in
-        this call."""
+        """The mask for these rows and its address on the device; None when there is none for them."""
+        if device not in self._there:
+            self.rows(indices)
         there = self._there.get(device)
         return there if there is not None and there[0].shape[0] == indices.shape[0] else None
 
