@@ -12,7 +12,7 @@ import tempfile
 
 os.environ["MOESCOPE_BUILD"] = os.path.abspath(sys.argv[1])
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "lab"))
-from mock import client, mock, rows  # noqa: E402
+from mock import began_ns, client, mock, rows  # noqa: E402
 
 
 def percentile(values, share):
@@ -49,9 +49,14 @@ def figures(name, run, truth):
     print(f"  pieces noted after the server's write: median {percentile(behind, 0.5) / 1e3:.0f} us, "
           f"p99 {percentile(behind, 0.99) / 1e3:.0f} us")
     ours = means([(r["sent_ns"], r["pieces_ns"]) for r in run.requests])
-    theirs = means([(row["received_ns"], [at for at, _ in row["pieces"]]) for row in truth])
+    theirs = means([(began_ns(row), [at for at, _ in row["pieces"]]) for row in truth])
     print("  beside the server's clock: " + ", ".join(
         f"{key} {ours[key]:.3f} ({(ours[key] / theirs[key] - 1) * 100:+.3f}%)" for key in ours))
+    waited = [row["received_ns"] - began_ns(row) for row in truth]
+    sending = [began_ns(told[i]) - r["sent_ns"] for i, r in enumerate(run.requests)]
+    print(f"  from the client's clock to the server's socket: mean {sum(sending) / len(sending) / 1e3:.0f} "
+          f"us; there until the server read it: mean {sum(waited) / len(waited) / 1e3:.0f} us, p99 "
+          f"{percentile(waited, 0.99) / 1e3:.0f} us")
     late = [r["sent_ns"] - r["due_ns"] for r in run.requests if r["due_ns"] is not None]
     if late:
         print(f"  sent after it was due: median {percentile(late, 0.5) / 1e3:.0f} us, p99 "

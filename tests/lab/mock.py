@@ -83,6 +83,11 @@ def rows(path):
         return [json.loads(line) for line in file]
 
 
+def began_ns(told):
+    """When the server had the request: by the kernel's clock, which does not wait for the server."""
+    return told["received_ns"] if told["arrived_ns"] is None else told["arrived_ns"]
+
+
 class Run:
     """What the load client measured: requests in the order of sending, without warm-up."""
 

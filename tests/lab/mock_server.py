@@ -9,10 +9,12 @@ Every request has a plan: its time to first piece, gaps, stalls, faults. The pla
 seed and the ordinal of the request (or, with --plan-by id, its X-Request-Id) alone. A request can
 change the options by a query in the model's name: "m?gap_ms=2&reset_pct=100".
 
-FILE gets one object a line when a request ends; times are CLOCK_MONOTONIC in ns, taken right before
-the write: {"id", "ordinal", "path", "received_ns", "pieces": [[ns, tokens], ...], "end_ns",
-"end": "ok" | "error" | "reset" | "silent" | "closed" (by the client), "status", "prompt_tokens",
-"output_tokens"}. POST /mock/reset begins a new count of ordinals.
+FILE gets one object a line when a request ends; times are CLOCK_MONOTONIC in ns, those of pieces taken
+right before the write: {"id", "ordinal", "path", "arrived_ns", "received_ns", "pieces": [[ns, tokens],
+...], "end_ns", "end": "ok" | "error" | "reset" | "silent" | "closed" (by the client), "status",
+"prompt_tokens", "output_tokens"}. The kernel notes when the last bytes of a request arrived, this
+program when it read them; what lies between is its own slowness and none of the client's. arrived_ns is
+null where the kernel notes nothing. POST /mock/reset begins a new count of ordinals.
 """
 
 import argparse
@@ -48,6 +50,8 @@ OPTIONS = {  # name: (default, help)
     "stale_pct": (0.0, "kept connections that are reset when they are used again"),
     "close": (0.0, "1: the connection ends with each answer, without a length"),
 }
+# linux/net_tstamp.h: received packets are noted by the kernel, and what it noted is told.
+SO_TIMESTAMPING, RX_SOFTWARE, SOFTWARE = 37, 1 << 3, 1 << 4
 WORDS = (" the", " model", " routes", " each", " token", " to", " two", " experts", " and", " sums")
 
 
@@ -134,7 +138,7 @@ class Request:
         self.ordinal = server.ordinal
         server.ordinal += 1
         server.active.add(self)
-        self.received_ns = connection.received_ns
+        self.arrived_ns, self.received_ns = connection.arrived_ns, connection.received_ns
         self.pieces = []
         self.sent_tokens = 0
         self.timer = None
@@ -275,7 +279,8 @@ class Request:
         if server.truth:
             server.truth.write(json.dumps({
                 "id": self.id, "ordinal": self.ordinal, "path": self.path,
-                "received_ns": self.received_ns, "pieces": self.pieces,
+                "arrived_ns": self.arrived_ns, "received_ns": self.received_ns,
+                "pieces": self.pieces,
                 "end_ns": time.monotonic_ns(), "end": end, "status": status,
                 "prompt_tokens": self.prompt_tokens,
                 "output_tokens": sum(tokens for _, tokens in self.pieces)}) + "\n")
@@ -294,6 +299,57 @@ def count_words(body):
     return len(str(prompt).split())
 
 
+def realtime_offset_ns():
+    """CLOCK_REALTIME, which the kernel's notes are in, less CLOCK_MONOTONIC."""
+    best = None
+    for _ in range(5):  # a pause in between would count
+        before, now, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if best is None or after - before < best[0]:
+            best = (after - before, now - (before + after) // 2)
+        if after - before < 2000:
+            break
+    return best[1]
+
+
+class StampedSocket(socket.socket):
+    """Knows when the kernel got the bytes that were read last: arrived_ns, None when it did not say."""
+    arrived_ns = None
+
+    def accept(self):
+        connection, address = super().accept()
+        return StampedSocket(fileno=connection.detach()), address
+
+    def recv(self, size):
+        data, notes, _, _ = self.recvmsg(size, 256)
+        self.arrived_ns = None
+        for level, kind, value in notes:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
+                seconds, nanoseconds = struct.unpack_from("qq", value)
+                if seconds:
+                    self.arrived_ns = seconds * 10**9 + nanoseconds - realtime_offset_ns()
+        return data
+
+
+def stamped_listener(port):
+    """Listens on loopback. The kernel begins to note a while after it was asked to, so this waits for
+    a first note, within reason."""
+    listener = StampedSocket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:  # what is accepted inherits it
+        listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE)
+    except OSError:
+        pass
+    listener.bind(("127.0.0.1", port))
+    listener.listen(4096)
+    with socket.create_connection(listener.getsockname()) as writer, listener.accept()[0] as reader:
+        for _ in range(10000):
+            writer.sendall(b"x")
+            reader.recv(1)
+            if reader.arrived_ns:
+                break
+    return listener
+
+
 class Connection(asyncio.Protocol):
     def __init__(self, server, loop):
         self.server, self.loop = server, loop
@@ -303,6 +359,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
+        # asyncio hands out a wrapper; the socket under it has the kernel's notes.
+        self.socket = transport.get_extra_info("socket")._sock
         self.write = transport.write
 
     def connection_lost(self, exc):
@@ -312,6 +370,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data):
         self.received_ns = time.monotonic_ns()
+        self.arrived_ns = self.socket.arrived_ns
         self.buffer += data
         self.parse()
 
@@ -376,16 +435,15 @@ class Connection(asyncio.Protocol):
 
     def reset(self):
         self.request = None
-        self.transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
 
 async def serve(args):
     loop = asyncio.get_running_loop()
     server = Server(args)
-    listener = await loop.create_server(lambda: Connection(server, loop), "127.0.0.1", args.port,
-                                        backlog=4096)
+    listener = await loop.create_server(lambda: Connection(server, loop),
+                                        sock=stamped_listener(args.port), backlog=4096)
     print("port", listener.sockets[0].getsockname()[1], flush=True)
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
