@@ -19,19 +19,11 @@
 #include "lab/serving.h"
 
 struct values {
-	const char *config;
 	bool force, json, formulas, list_parameters, list_engines;
-	struct parameter_words words;
+	struct parameter_values parameters;
 };
 
 static const struct option_desc own[] = {
-	{ .name = "config",
-	  .short_name = 'c',
-	  .kind = OPTION_STRING,
-	  .metavar = "FILE",
-	  .help = "YAML with parameters; options come after it and count",
-	  .offset = offsetof(struct values, config),
-	  .completion = COMPLETE_FILE },
 	{ .name = "force",
 	  .short_name = 'f',
 	  .kind = OPTION_FLAG,
@@ -57,9 +49,12 @@ static const struct option_desc own[] = {
 	{ 0 },
 };
 
-static const struct option_group groups[] = { { own, 0 },
-					      { parameter_options, offsetof(struct values, words) },
-					      { NULL, 0 } };
+static const struct option_group groups[] = {
+	{ config_options, offsetof(struct values, parameters) },
+	{ own, 0 },
+	{ parameter_options, offsetof(struct values, parameters) },
+	{ NULL, 0 },
+};
 
 static const struct example examples[] = {
 	{ "moescope bench", "The embedded model, on any machine." },
@@ -295,7 +290,7 @@ static int run_bench(struct invocation *inv)
 				engines[i]->summary);
 		return EXIT_OK;
 	}
-	r = parameters_take(inv->command, values->config, &values->words, &e);
+	r = parameters_take(inv->command, &values->parameters, &e);
 	if (r != EXIT_OK)
 		return r;
 	if (values->list_parameters) {

@@ -21,19 +21,16 @@
 #include "lab/point.h"
 
 struct values {
-	const char *config, *resume;
-	bool list, retry_failed;
-	struct parameter_words words;
+	const char *resume;
+	bool json, list, retry_failed;
+	struct parameter_values parameters;
 };
 
 static const struct option_desc own[] = {
-	{ .name = "config",
-	  .short_name = 'c',
-	  .kind = OPTION_STRING,
-	  .metavar = "FILE",
-	  .help = "YAML with parameters; options come after it and count",
-	  .offset = offsetof(struct values, config),
-	  .completion = COMPLETE_FILE },
+	{ .name = "json",
+	  .kind = OPTION_FLAG,
+	  .help = "print batch_summary.json; what happens meanwhile goes to standard error",
+	  .offset = offsetof(struct values, json) },
 	{ .name = "list",
 	  .kind = OPTION_FLAG,
 	  .help = "show the points and what each needs; run nothing",
@@ -52,9 +49,10 @@ static const struct option_desc own[] = {
 };
 
 static const struct option_group groups[] = {
+	{ config_options, offsetof(struct values, parameters) },
 	{ own, 0 },
-	{ sweep_parameter_options, offsetof(struct values, words) },
-	{ parameter_options, offsetof(struct values, words) },
+	{ sweep_parameter_options, offsetof(struct values, parameters) },
+	{ parameter_options, offsetof(struct values, parameters) },
 	{ NULL, 0 },
 };
 
@@ -69,25 +67,28 @@ static const struct example examples[] = {
 	{ NULL, NULL },
 };
 
-struct show {
-	struct invocation *inv;
-	size_t done;
-};
+/* With --json standard output has the document alone. */
+static FILE *progress(const struct invocation *inv)
+{
+	const struct values *values = inv->values;
+
+	return values->json ? stderr : inv->out->file;
+}
 
 static void on_started(void *arg, const struct sweep *sweep, size_t point, const char *where)
 {
-	struct show *show = arg;
+	const struct invocation *inv = arg;
 
-	fprintf(show->inv->out->file, "[%zu/%zu] %s ...%s%s\n", point + 1, sweep->n,
+	fprintf(progress(inv), "[%zu/%zu] %s ...%s%s\n", point + 1, sweep->n,
 		sweep->points[point].label, *where ? " on " : "", where);
-	out_flush(show->inv->out);
+	out_flush(inv->out);
 }
 
 static void on_ended(void *arg, const struct sweep *sweep, size_t point)
 {
 	const struct sweep_point *p = &sweep->points[point];
-	struct show *show = arg;
-	FILE *out = show->inv->out->file;
+	const struct invocation *inv = arg;
+	FILE *out = progress(inv);
 
 	fprintf(out, "[%zu/%zu] %s: %s", point + 1, sweep->n, p->label,
 		sweep_state_names[p->state]);
@@ -98,14 +99,14 @@ static void on_ended(void *arg, const struct sweep *sweep, size_t point)
 		text_put(out, p->error, terminal_look().utf8); /* a program's last words */
 	}
 	fputc('\n', out);
-	out_flush(show->inv->out);
+	out_flush(inv->out);
 }
 
 static void on_said(void *arg, const char *sentence)
 {
-	struct show *show = arg;
+	struct invocation *inv = arg;
 
-	out_flush(show->inv->out);
+	out_flush(inv->out);
 	say("%s", sentence);
 }
 
@@ -196,11 +197,14 @@ static void show_logs(const struct sweep *sweep, FILE *out)
 static int conclude(struct invocation *inv, const struct sweep *sweep)
 {
 	size_t bad = sweep_count(sweep, SWEEP_FAILED) + sweep_count(sweep, SWEEP_TIMEOUT);
-	FILE *out = inv->out->file;
+	const struct values *values = inv->values;
+	struct table_values table = table_defaults;
+	FILE *out = progress(inv);
 	int r;
 
+	table.json = values->json;
 	fputc('\n', out);
-	r = summary_make(sweep->directory, NULL, &table_defaults, out);
+	r = summary_make(sweep->directory, NULL, &table, inv->out->file);
 	fputc('\n', out);
 	show_retries(sweep, out);
 	show_logs(sweep, out);
@@ -216,8 +220,7 @@ static int conclude(struct invocation *inv, const struct sweep *sweep)
 
 static int run_points(struct invocation *inv, struct sweep *sweep, const struct lab_tools *tools)
 {
-	struct show show = { .inv = inv };
-	struct sweep_watch watch = { on_started, on_ended, on_said, &show };
+	struct sweep_watch watch = { on_started, on_ended, on_said, inv };
 	struct err err = { "" };
 	int stopped_by = 0, r;
 
@@ -246,7 +249,7 @@ static int plan(struct invocation *inv, struct sweep *sweep)
 	const struct values *values = inv->values;
 	struct experiment base;
 	struct err err = { "" };
-	int r = parameters_read(inv->command, values->config, &values->words, &base);
+	int r = parameters_read(inv->command, &values->parameters, &base);
 
 	if (r != EXIT_OK)
 		return r;
@@ -270,7 +273,7 @@ static int begin(struct invocation *inv, const struct lab_tools *tools)
 		   sweep_create(&sweep, &err) < 0) {
 		status = fail("%s", err.message);
 	} else {
-		fprintf(inv->out->file, "%zu points into %s\n", sweep.n, sweep.directory);
+		fprintf(progress(inv), "%zu points into %s\n", sweep.n, sweep.directory);
 		status = run_points(inv, &sweep, tools);
 	}
 	sweep_release(&sweep);
@@ -284,12 +287,13 @@ static int resume(struct invocation *inv, const struct lab_tools *tools)
 	struct err err = { "" };
 	int status = EXIT_OK;
 
-	if (values->config || values->words.n)
+	if (values->parameters.config || values->parameters.words.n)
 		return usage_error(
 			inv->command,
 			"--resume goes on with the configuration of the sweep; leave %s%s out.",
-			values->config ? "" : "--",
-			values->config ? "--config" : values->words.v[0].option->name);
+			values->parameters.config ? "" : "--",
+			values->parameters.config ? "--config"
+						  : values->parameters.words.v[0].option->name);
 	if (sweep_open(&sweep, values->resume, say_waiting, &err) < 0)
 		return fail("%s", err.message);
 	if (values->list)
@@ -307,6 +311,10 @@ static int run_sweep(struct invocation *inv)
 	const struct values *values = inv->values;
 	const struct lab_tools *tools = lab_tools_find();
 
+	if (values->list && values->json)
+		return usage_error(inv->command,
+				   "--json prints the results of a sweep, and --list runs none; leave "
+				   "one of them out.");
 	if (values->resume)
 		return resume(inv, tools);
 	if (values->retry_failed)

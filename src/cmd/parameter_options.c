@@ -5,6 +5,7 @@
 #include "cmd/parameter_options.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,16 @@
 #include "cmd/output.h"
 #include "lab/engine.h"
 
+const struct option_desc config_options[] = {
+	{ .name = "config",
+	  .short_name = 'c',
+	  .kind = OPTION_STRING,
+	  .metavar = "FILE",
+	  .help = "YAML with parameters; options come after it and count",
+	  .offset = offsetof(struct parameter_values, config),
+	  .completion = COMPLETE_FILE },
+	{ 0 },
+};
 struct option_desc parameter_options[PARAMETERS_MAX + 1];
 struct option_desc sweep_parameter_options[PARAMETERS_MAX + 1];
 
@@ -154,8 +165,7 @@ static int set_words(const struct parameter_words *words, struct experiment *e, 
 	return r;
 }
 
-static int take(const struct command *command, const char *file,
-		const struct parameter_words *words, bool checked,
+static int take(const struct command *command, const struct parameter_values *values, bool checked,
 		struct experiment *ret_experiment)
 {
 	struct experiment e;
@@ -164,10 +174,10 @@ static int take(const struct command *command, const char *file,
 
 	if (r < 0)
 		return fail("no memory.");
-	if (file)
-		r = experiment_load(&e, file, &err);
+	if (values->config)
+		r = experiment_load(&e, values->config, &err);
 	if (r == 0)
-		r = set_words(words, &e, &err);
+		r = set_words(&values->words, &e, &err);
 	if (r == 0 && checked)
 		r = experiment_complete(&e);
 	if (r == 0 && checked)
@@ -180,16 +190,16 @@ static int take(const struct command *command, const char *file,
 	return EXIT_OK;
 }
 
-int parameters_read(const struct command *command, const char *file,
-		    const struct parameter_words *words, struct experiment *ret_experiment)
+int parameters_read(const struct command *command, const struct parameter_values *values,
+		    struct experiment *ret_experiment)
 {
-	return take(command, file, words, false, ret_experiment);
+	return take(command, values, false, ret_experiment);
 }
 
-int parameters_take(const struct command *command, const char *file,
-		    const struct parameter_words *words, struct experiment *ret_experiment)
+int parameters_take(const struct command *command, const struct parameter_values *values,
+		    struct experiment *ret_experiment)
 {
-	return take(command, file, words, true, ret_experiment);
+	return take(command, values, true, ret_experiment);
 }
 
 const struct lab_tools *lab_tools_find(void)

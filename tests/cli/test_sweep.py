@@ -235,6 +235,28 @@ def list_shows_points_and_runs_nothing():
 
 
 @test
+def json_alone_on_standard_output():
+    done = moescope("sweep", "--command", "test {batch_size} = 1", "--engine", "command", "--json",
+                    "--parameter-sweep", "batch_size:1,2", "--experiment-name", "s")
+    equal(done.status, 1, done)
+    document = json.loads(done.out)
+    defs = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    equal(list(json_schema.errors(defs["document_batch"], document, defs)), [])
+    equal([(e["name"], e["status"]) for e in document["experiments"]],
+          [("001-batch_size=1", "success"), ("002-batch_size=2", "failed")])
+    equal(done.out, read("results/s/batch_summary.json"))
+    place = os.path.abspath("results/s")
+    for words in (f"2 points into {place}\n", "[1/2] batch_size 1: success", "[2/2] batch_size 2: failed",
+                  f"1 of 2 points succeeded. Results: {place}\n", "log of point 2, failed: "):
+        check(words in done.err, (words, done.err))
+    again = moescope("sweep", "--resume", "results/s", "--json")
+    equal(json.loads(again.out)["experiments"], document["experiments"])
+    done = moescope("sweep", "--list", "--json", "--preset", "quick")
+    one_sentence(done, 2)
+    equal(done.out, "")
+
+
+@test
 def values_of_a_sweep_may_be_what_the_rest_needs():
     r = moescope("sweep", "--engine", "openai", "--url", "http://127.0.0.1:1", "--arrival",
                  "poisson", "--parameter-sweep", "request_rate:1,2", "--list")
