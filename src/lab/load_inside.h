@@ -67,6 +67,7 @@ struct load {
 	struct ready ready;
 	int epoll_fd, timer_fd;
 	int64_t armed_ns; /* the timer; 0: not */
+	int64_t awake_ns; /* before a request is due */
 	char *read_buffer;
 	struct streams under_way, cancelling, idle, unused; /* idle ones have a connection */
 	size_t n_under_way, most_under_way;		    /* most: 0 for no limit */

@@ -61,12 +61,14 @@ def timed(function, tries=3):
 
 
 @contextlib.contextmanager
-def mock(truth="truth.jsonl", **options):
-    """The URL of a server that ends with the block; the truth is complete then."""
+def mock(truth="truth.jsonl", first=True, **options):
+    """The URL of a server that ends with the block; the truth is complete then. first: it runs before
+    other processes, too, as the client does."""
     command = [sys.executable, os.path.join(HERE, "mock_server.py"), "--truth", str(truth)]
     for name, value in options.items():
         command += ["--" + name.replace("_", "-"), str(value)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=first_in_line)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=first_in_line if first else None)
     try:
         line = server.stdout.readline().split()
         if len(line) != 2:
@@ -114,11 +116,11 @@ class Run:
 
 
 def client(url, path="requests.jsonl", started=None, **parameters):
-    """Runs the client; `started` is called with its process while it runs."""
+    """Runs the client, which goes before other processes by itself; `started` is called with its
+    process while it runs."""
     settings = {"url": url, "warmup": 0, "endpoint": "completions", **parameters}
     process = subprocess.Popen([CLIENT, str(path), *(f"{k}={v}" for k, v in settings.items())],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               preexec_fn=first_in_line)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         if started:
             started(process)
