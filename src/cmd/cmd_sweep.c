@@ -312,9 +312,10 @@ static int run_sweep(struct invocation *inv)
 	const struct lab_tools *tools = lab_tools_find();
 
 	if (values->list && values->json)
-		return usage_error(inv->command,
-				   "--json prints the results of a sweep, and --list runs none; leave "
-				   "one of them out.");
+		return usage_error(
+			inv->command,
+			"--json prints the results of a sweep, and --list runs none; leave "
+			"one of them out.");
 	if (values->resume)
 		return resume(inv, tools);
 	if (values->retry_failed)

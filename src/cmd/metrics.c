@@ -636,8 +636,11 @@ const struct metric metrics[] = {
 	  "set of a process.",
 	  "derived from the trace or the kernel's account",
 	  "A resident set holds libraries, too." },
-	{ EXPERIMENTS, "throughput_per_gpu", "1/s", "tokens_per_second / tensor_parallel_size.",
-	  "derived from tokens_per_second", "" },
+	{ EXPERIMENTS, "throughput_per_gpu", "1/s",
+	  "tokens_per_second / GPUs; GPUs = tensor_parallel_size * pipeline_parallel_size * "
+	  "data_parallel_size, or nodes * processes where a launcher starts more processes than that.",
+	  "derived from tokens_per_second",
+	  "A process counts as a GPU, also where several share one." },
 	{ EXPERIMENTS, "request_latency", "ms",
 	  "median (p50) and 99th percentile (p99) over the requests of an experiment of TTFT (time to "
 	  "first token), TPOT (time per output token), ITL (inter-token latency) and E2EL (end to "

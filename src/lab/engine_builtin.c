@@ -31,9 +31,9 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 			       INT32_MAX, 1 << 20);
 	if (e->task == TASK_TRAINING && (double)e->steps * (double)e->repeats > 1e9)
 		return err_set(err, -EINVAL, "steps times repeats is more than a billion.");
-	if (e->tensor_parallel_size != 1)
-		return err_set(err, -EINVAL,
-			       "engine builtin runs on the CPU; tensor_parallel_size must be 1.");
+	if (experiment_parallel_by(e))
+		return err_set(err, -EINVAL, "engine builtin runs on the CPU; %s must be 1.",
+			       experiment_parallel_by(e));
 	return 0;
 }
 

@@ -67,6 +67,10 @@ static int serve_vllm(const struct experiment *e, const struct lab_tools *tools,
 	r |= argv_add_all(argv, "--host", "127.0.0.1", NULL);
 	r |= add_number(argv, "--port", port);
 	r |= add_number(argv, "--tensor-parallel-size", e->tensor_parallel_size);
+	if (e->pipeline_parallel_size != 1)
+		r |= add_number(argv, "--pipeline-parallel-size", e->pipeline_parallel_size);
+	if (e->data_parallel_size != 1)
+		r |= add_number(argv, "--data-parallel-size", e->data_parallel_size);
 	r |= add_number(argv, "--seed", e->seed);
 	return finish(e, argv, r, err);
 }
@@ -105,6 +109,10 @@ static int serve_sglang(const struct experiment *e, const struct lab_tools *tool
 	r |= argv_add_all(argv, "--host", "127.0.0.1", NULL);
 	r |= add_number(argv, "--port", port);
 	r |= add_number(argv, "--tp-size", e->tensor_parallel_size);
+	if (e->pipeline_parallel_size != 1)
+		r |= add_number(argv, "--pp-size", e->pipeline_parallel_size);
+	if (e->data_parallel_size != 1)
+		r |= add_number(argv, "--dp-size", e->data_parallel_size);
 	r |= add_number(argv, "--random-seed", e->seed);
 	if (records_experts(e)) {
 		r |= argv_add_all(argv, "--expert-distribution-recorder-mode", "stat", NULL);

@@ -19,11 +19,12 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 			"engine transformers needs a model: a folder, a config.json, a name of "
 			"the Hugging Face Hub, or mixtral-tiny, a small one with random "
 			"weights.");
-	if (e->tensor_parallel_size != 1)
+	if (experiment_parallel_by(e))
 		return err_set(
 			err, -EINVAL,
-			"engine transformers runs on one GPU; tensor_parallel_size must be 1, or "
-			"choose engine vllm or sglang.");
+			"engine transformers runs on one GPU; %s must be 1, or choose engine "
+			"vllm or sglang.",
+			experiment_parallel_by(e));
 	if (e->output_tokens)
 		return err_set(err, -EINVAL,
 			       "engine transformers generates max_tokens; output_tokens is for "

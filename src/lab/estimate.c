@@ -6,6 +6,7 @@
 #include "lab/estimate.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,18 @@ static double count_parameters(const struct sizes *s)
 	return sum;
 }
 
+/* Sequences of one copy of the model. */
+static double batch_of(const struct experiment *e)
+{
+	return ceil((double)e->batch_size / (double)e->data_parallel_size);
+}
+
+/* Layers of the longest part of the pipeline. */
+static double layers_of(const struct sizes *s, const struct experiment *e)
+{
+	return ceil(s->layers / (double)e->pipeline_parallel_size);
+}
+
 /* tinymoe has a cache of the whole context for each sequence from the start. */
 static double cache_bytes(const struct sizes *s, const struct experiment *e, double prompt)
 {
@@ -189,26 +202,27 @@ static double cache_bytes(const struct sizes *s, const struct experiment *e, dou
 	} else if (parts > s->kv_heads) {
 		parts = s->kv_heads;
 	}
-	return (double)e->batch_size * tokens * s->layers * values * s->value_bytes / parts;
+	return batch_of(e) * tokens * layers_of(s, e) * values * s->value_bytes / parts;
 }
 
 /* Training keeps every layer for the way back, and predicts a token at every place. */
 static double activation_bytes(const struct sizes *s, const struct experiment *e, double prompt)
 {
 	bool trains = e->task == TASK_TRAINING;
-	double batch = (double)e->batch_size;
+	double batch = batch_of(e);
 	double widest = s->inner > s->hidden ? s->inner : s->hidden;
 	double tokens = trains && s->positions > 0 ? s->positions : prompt;
 	double layer = batch * tokens * (6 * s->hidden + 3 * widest) * s->value_bytes;
 
-	return layer * (trains ? s->layers : 1) + batch * (trains ? tokens : 1) * s->vocabulary * 4;
+	return layer * (trains ? layers_of(s, e) : 1) +
+	       batch * (trains ? tokens : 1) * s->vocabulary * 4;
 }
 
 int estimate_from(const char *what, const char *text, size_t length, const struct experiment *e,
 		  struct estimate *ret_estimate, struct err *err)
 {
 	/* A token is a byte or more of the prompt. */
-	double prompt = e->prompt ? (double)strlen(e->prompt) : 1;
+	double prompt = e->prompt ? (double)strlen(e->prompt) : 1, parts;
 	struct json_node *root;
 	const struct json_node *config;
 	struct sizes s = { 0 };
@@ -228,11 +242,11 @@ int estimate_from(const char *what, const char *text, size_t length, const struc
 		.cache_bytes = e->task == TASK_TRAINING ? 0 : cache_bytes(&s, e, prompt),
 		.activation_bytes = activation_bytes(&s, e, prompt),
 	};
-	ret_estimate->weights_bytes = ret_estimate->parameters * s.weight_bytes /
-				      (double)e->tensor_parallel_size;
+	parts = (double)e->tensor_parallel_size * (double)e->pipeline_parallel_size;
+	ret_estimate->weights_bytes = ret_estimate->parameters * s.weight_bytes / parts;
 	if (e->task == TASK_TRAINING)
 		ret_estimate->training_bytes = ret_estimate->parameters * (s.value_bytes + 8) /
-					       (double)e->tensor_parallel_size;
+					       parts;
 	ret_estimate->total_bytes = ret_estimate->weights_bytes + ret_estimate->cache_bytes +
 				    ret_estimate->activation_bytes + ret_estimate->training_bytes;
 	return 0;

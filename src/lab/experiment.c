@@ -76,6 +76,8 @@ const struct parameter parameters[] = {
 	INT(max_tokens, PART_WORK, "100", 1, 1e9, "tokens to generate for each sequence"),
 	INT(batch_size, PART_WORK, "1", 1, 1e6, "sequences generated together"),
 	INT(tensor_parallel_size, PART_WORK, "1", 1, 4096, "GPUs that a layer is cut over"),
+	INT(pipeline_parallel_size, PART_WORK, "1", 1, 4096, "parts that the layers are dealt to, each on GPUs of its own"),
+	INT(data_parallel_size, PART_WORK, "1", 1, 4096, "copies of the model, each on GPUs of its own"),
 	NUMBER(temperature, PART_WORK, "0.7", 0, 100, "of sampling; 0: always the likeliest token"),
 	TEXT(command, PART_WORK, NULL, "of engine command: a shell line with {parameter} in it"),
 	LIST(server_args, PART_WORK, "further arguments of the server or driver"),
@@ -130,6 +132,9 @@ const struct parameter parameters[] = {
 	{ .key = NULL },
 };
 
+const char *const parallel_sizes[] = { "tensor_parallel_size", "pipeline_parallel_size",
+				       "data_parallel_size", NULL };
+
 const char *const parameter_aliases[] = {
 	"nsys_options", "trace_options",
 	"ncu_options", "counter_options",
@@ -149,6 +154,19 @@ const char *parameter_type_name(enum parameter_type type)
 	};
 
 	return names[type];
+}
+
+int64_t experiment_parallel(const struct experiment *e)
+{
+	return e->tensor_parallel_size * e->pipeline_parallel_size * e->data_parallel_size;
+}
+
+const char *experiment_parallel_by(const struct experiment *e)
+{
+	return e->tensor_parallel_size != 1	? parallel_sizes[0]
+	       : e->pipeline_parallel_size != 1 ? parallel_sizes[1]
+	       : e->data_parallel_size != 1	? parallel_sizes[2]
+						: NULL;
 }
 
 const struct parameter *parameter_find(const char *key)

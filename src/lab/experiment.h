@@ -61,7 +61,8 @@ struct experiment {
 	char *engine, *model, *model_path, *model_name;
 	int task; /* enum task */
 	char *prompt;
-	int64_t max_tokens, batch_size, tensor_parallel_size;
+	int64_t max_tokens, batch_size;
+	int64_t tensor_parallel_size, pipeline_parallel_size, data_parallel_size;
 	double temperature;
 	char *command; /* of engine `command`, with {parameter} placeholders */
 	struct texts server_args;
@@ -98,6 +99,13 @@ struct experiment {
 extern const struct parameter parameters[]; /* ends with a NULL key */
 /* Names of the same parameters elsewhere, in pairs: theirs, ours; end with NULL. */
 extern const char *const parameter_aliases[];
+
+/* Keys of the sizes whose product is the GPUs of a model; end with NULL. */
+extern const char *const parallel_sizes[];
+/* That product. Processes that a launcher starts are a GPU each, when they are more. */
+int64_t experiment_parallel(const struct experiment *experiment);
+/* The first of them that is not 1; NULL: all are. */
+const char *experiment_parallel_by(const struct experiment *experiment);
 
 /* By its key or an alias; NULL: there is none. */
 const struct parameter *parameter_find(const char *key);

@@ -51,8 +51,12 @@ int launcher_check(const struct launcher *launcher, struct err *err)
 int64_t launcher_gpus(const struct experiment *experiment)
 {
 	const struct engine *engine = engine_find(experiment->engine);
+	int64_t nodes = experiment->nodes, share;
 
-	return engine && engine->gpus ? experiment->tensor_parallel_size : 0;
+	if (!engine || !engine->gpus)
+		return 0;
+	share = (experiment_parallel(experiment) + nodes - 1) / nodes;
+	return share > experiment->processes ? share : experiment->processes;
 }
 
 /* Ranks are told by the launchers in variables of their own. */

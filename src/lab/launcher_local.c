@@ -93,6 +93,9 @@ static int64_t needs(const struct pool *pool, size_t point)
 	if (r < 0)
 		return r;
 	n = pool->gpus.n ? launcher_gpus(&experiment) : 0;
+	/* Processes may share a GPU, as long as the model does not ask for more. */
+	if (n > (int64_t)pool->gpus.n && experiment_parallel(&experiment) <= (int64_t)pool->gpus.n)
+		n = (int64_t)pool->gpus.n;
 	experiment_release(&experiment);
 	return n;
 }

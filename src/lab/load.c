@@ -270,8 +270,8 @@ static int64_t awake_before(const struct arrivals *arrivals)
 	cpu_set_t cpus;
 	double gap_ns;
 
-	if (!arrivals->due_ns || arrivals->n < 2 ||
-	    sched_getaffinity(0, sizeof(cpus), &cpus) < 0 || CPU_COUNT(&cpus) < 2)
+	if (!arrivals->due_ns || arrivals->n < 2 || sched_getaffinity(0, sizeof(cpus), &cpus) < 0 ||
+	    CPU_COUNT(&cpus) < 2)
 		return 0;
 	gap_ns = (double)(arrivals->due_ns[arrivals->n - 1] - arrivals->due_ns[0]) /
 		 (double)(arrivals->n - 1);
@@ -383,7 +383,8 @@ static int run_part(struct load *load, bool warmup, size_t n, const int64_t *due
 
 /* Beginning and end. */
 
-struct class {
+struct class
+{
 	int policy; /* -1: as it was */
 	struct sched_param parameters;
 };

@@ -12,6 +12,7 @@
 
 #include "analyze/stats.h"
 #include "base/buf.h"
+#include "lab/experiment.h"
 #include "lab/serving.h"
 #include "lab/summary_inside.h"
 
@@ -23,7 +24,8 @@ const struct batch_metric batch_metrics[BATCH_METRICS] = {
 	[BATCH_TOKENS_PER_S] = { "tokens_per_second", "tokens/s", "", "tokens_per_second", NULL,
 		"output tokens / inference time; of training the tokens of its steps / their time", 1, true },
 	[BATCH_TOKENS_PER_S_PER_GPU] = { "tokens_per_second_per_gpu", "tokens/s per GPU", "", NULL, NULL,
-		"tokens_per_second / tensor_parallel_size", 1, true },
+		"tokens_per_second / max(tensor_parallel_size * pipeline_parallel_size * "
+		"data_parallel_size, nodes * processes)", 1, true },
 	[BATCH_INFERENCE_TIME] = { "inference_time", "time", "s", "inference_time", NULL,
 		"wall time of the measured part, model load and warm-up excluded", 1, false },
 	[BATCH_TTFT_P50] = { "ttft_p50_ms", "TTFT p50", "ms", "ttft_ms", "p50",
@@ -482,10 +484,12 @@ static int find_front(struct batch *batch)
 
 bool batch_shows(const struct batch *batch, enum batch_metric_id metric)
 {
-	bool shows = batch->best[metric] != SIZE_MAX;
+	bool varies = batch_parameter_index(batch, "nodes") != SIZE_MAX ||
+		      batch_parameter_index(batch, "processes") != SIZE_MAX;
 
-	return shows && (metric != BATCH_TOKENS_PER_S_PER_GPU ||
-			 batch_parameter_index(batch, "tensor_parallel_size") != SIZE_MAX);
+	for (const char *const *key = parallel_sizes; *key; key++)
+		varies |= batch_parameter_index(batch, *key) != SIZE_MAX;
+	return batch->best[metric] != SIZE_MAX && (metric != BATCH_TOKENS_PER_S_PER_GPU || varies);
 }
 
 static int compute(struct batch *batch)

@@ -14,7 +14,14 @@
 #define LAW_MIN 3 /* points; two always lie on a line */
 
 static const char *const resources[] = {
-	"tensor_parallel_size", "batch_size", "concurrency", "processes", "nodes", "threads"
+	"tensor_parallel_size",
+	"pipeline_parallel_size",
+	"data_parallel_size",
+	"batch_size",
+	"concurrency",
+	"processes",
+	"nodes",
+	"threads",
 };
 
 static double x_of(const struct batch *batch, const struct batch_axis *axis, size_t i)

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/input_file.h"
+#include "lab/experiment.h"
 #include "lab/summary_inside.h"
 
 #define SUMMARY_MAX ((size_t)64 << 20) /* bytes */
@@ -87,14 +88,25 @@ static struct value value_at(const struct json_node *node, const char *path)
 	return number_of(node, reason);
 }
 
+/* An experiment of an older version has not all of these. */
+static double size_of(const struct batch_experiment *e, const char *key)
+{
+	struct value size = number_of(batch_config(e, key), "");
+
+	return size.known && size.v >= 1 ? size.v : 1;
+}
+
 static struct value per_gpu(const struct batch_experiment *e, struct value rate)
 {
-	struct value gpus = number_of(batch_config(e, "tensor_parallel_size"), "");
+	double ranks = size_of(e, "nodes") * size_of(e, "processes"), gpus = 1;
 
 	if (!rate.known)
 		return rate;
-	return gpus.known && gpus.v >= 1 ? value_of(rate.v / gpus.v)
-					 : value_absent("tensor_parallel_size is not known");
+	if (!number_of(batch_config(e, "tensor_parallel_size"), "").known)
+		return value_absent("tensor_parallel_size is not known");
+	for (const char *const *key = parallel_sizes; *key; key++)
+		gpus *= size_of(e, *key);
+	return value_of(rate.v / fmax(gpus, ranks));
 }
 
 static struct value cost(const struct batch_experiment *e, struct value rate)

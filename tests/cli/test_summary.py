@@ -18,7 +18,8 @@ METRICS = ["tokens_per_second", "tokens_per_second_per_gpu", "inference_time", "
            "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "itl_p50_ms", "itl_p99_ms", "e2el_p50_ms",
            "e2el_p99_ms", "peak_memory_bytes", "cost_per_million_output_tokens"]
 HIGHER = set(METRICS[:2])
-RESOURCES = {"tensor_parallel_size", "batch_size", "concurrency", "processes", "nodes", "threads"}
+RESOURCES = {"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+             "batch_size", "concurrency", "processes", "nodes", "threads"}
 
 
 def summary(directory, *options, status=0):
@@ -62,7 +63,9 @@ def value(document, metrics, key):
     rate = metrics["tokens_per_second"]
     config = document["config"]
     if key == "tokens_per_second_per_gpu":
-        return rate / config["tensor_parallel_size"]
+        gpus = (config["tensor_parallel_size"] * config.get("pipeline_parallel_size", 1) *
+                config.get("data_parallel_size", 1))
+        return rate / max(gpus, config.get("nodes", 1) * config.get("processes", 1))
     if key == "cost_per_million_output_tokens":
         price = config["price_per_hour"]
         return price / 3600 / rate * 1e6 if price else None
@@ -239,6 +242,24 @@ def every_figure_counted_again():
                                  "unreadable")], [15, 13, 2, 0, 0])
     equal(document["parameters"], ["batch_size", "tensor_parallel_size"])
     check_all("a", document)
+
+
+@test
+def throughput_per_gpu_counts_all_of_them():
+    for name, sizes in (("1", {}), ("2", {"pipeline_parallel_size": 2}),
+                        ("12", {"tensor_parallel_size": 2, "pipeline_parallel_size": 2,
+                                "data_parallel_size": 3}),
+                        ("16", {"nodes": 2, "processes": 8}),
+                        ("8", {"nodes": 2, "processes": 4, "tensor_parallel_size": 8})):
+        ones = {"pipeline_parallel_size": 1, "data_parallel_size": 1, "nodes": 1, "processes": 1}
+        experiment(f"a/gpus-{name}", {**ones, **sizes}, [figures(2400 + int(name), 1.5 / int(name))])
+    document = summary("a")
+    check_all("a", document)
+    rates = {c["experiments"][0]: c["figures"]["tokens_per_second_per_gpu"]["mean"]
+             for c in document["configurations"]}
+    equal(rates, {f"gpus-{n}": (2400 + n) / n for n in (1, 2, 8, 12, 16)})
+    table = pathlib.Path("a/batch_summary.md").read_text(encoding="utf-8")
+    check("tokens/s per GPU" in table, "the table has them")
 
 
 @test

@@ -90,6 +90,17 @@ static void test_bytes(void **state)
 	static const char *const cut[] = { "prompt",	 "0123456789", "max_tokens",	       "90",
 					   "batch_size", "4",	       "tensor_parallel_size", "16",
 					   NULL };
+	static const char *const dealt[] = { "prompt",
+					     "0123456789",
+					     "max_tokens",
+					     "90",
+					     "batch_size",
+					     "4",
+					     "pipeline_parallel_size",
+					     "3",
+					     "data_parallel_size",
+					     "3",
+					     NULL };
 	struct estimate e = estimate(models[0].config, values);
 
 	(void)state;
@@ -101,6 +112,10 @@ static void test_bytes(void **state)
 	assert_true(e.weights_bytes == 2 * 8030261248.0 / 16);
 	/* There are 8 heads to spread. */
 	assert_true(e.cache_bytes == 4.0 * 100 * 32 * 2 * 8 * 128 * 2 / 8);
+	/* 32 layers in 3 parts, the longest of 11; 4 sequences on 3 copies, 2 on one of them. */
+	e = estimate(models[0].config, dealt);
+	assert_true(e.weights_bytes == 2 * 8030261248.0 / 3);
+	assert_true(e.cache_bytes == 2.0 * 100 * 11 * 2 * 8 * 128 * 2);
 }
 
 /* DeepSeek-V3: a byte a weight, 512 + 64 values a token and layer. */

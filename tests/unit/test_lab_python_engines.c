@@ -101,6 +101,13 @@ static void vllm_server(void **state)
 	assert_int_equal(engine_vllm.server(&e, &tools, "/d", 8123, &argv, &err), 0);
 	assert_words(&argv, "vllm serve org/model --served-model-name org/model --host 127.0.0.1 "
 			    "--port 8123 --tensor-parallel-size 4 --seed 7 --max-model-len 4096");
+	set(&e, "pipeline_parallel_size", "2");
+	set(&e, "data_parallel_size", "3");
+	set(&e, "server_args", "");
+	assert_int_equal(engine_vllm.server(&e, &tools, "/d", 8123, &argv, &err), 0);
+	assert_words(&argv, "vllm serve org/model --served-model-name org/model --host 127.0.0.1 "
+			    "--port 8123 --tensor-parallel-size 4 --pipeline-parallel-size 2 "
+			    "--data-parallel-size 3 --seed 7");
 	set(&e, "model_path", "/models/here");
 	assert_int_equal(engine_vllm.server(&e, &tools, "/d", 1, &argv, &err), 0);
 	assert_string_equal(argv.v[2], "/models/here");
@@ -123,6 +130,15 @@ static void sglang_server(void **state)
 		     "/opt/python -m sglang.launch_server --model-path org/model "
 		     "--served-model-name org/model --host 127.0.0.1 --port 8123 --tp-size 1 "
 		     "--random-seed 0");
+	set(&e, "pipeline_parallel_size", "2");
+	set(&e, "data_parallel_size", "3");
+	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
+	assert_words(&argv,
+		     "/opt/python -m sglang.launch_server --model-path org/model "
+		     "--served-model-name org/model --host 127.0.0.1 --port 8123 --tp-size 1 "
+		     "--pp-size 2 --dp-size 3 --random-seed 0");
+	set(&e, "pipeline_parallel_size", "1");
+	set(&e, "data_parallel_size", "1");
 	set(&e, "profile_mode", "trace");
 	assert_int_equal(engine_sglang.server(&e, &tools, "/d", 8123, &argv, &err), 0);
 	assert_string_equal(argv.v[argv.n - 4], "--expert-distribution-recorder-mode");
