@@ -94,19 +94,57 @@ static void watched(sigset_t *set)
 			sigaddset(set, stop_signals[i]);
 }
 
-/* Of the whole machine: what a container's limit ends is counted there as well. 0: not told. */
-static uint64_t count_oom_kills(void)
+/* The number after a word at the beginning of a line; -1: there is none. */
+static int64_t count_in(const char *path, const char *word)
 {
-	FILE *file = fopen("/proc/vmstat", "re");
-	char line[128];
-	unsigned long long count = 0;
+	FILE *file = fopen(path, "re");
+	size_t length = strlen(word);
+	char line[256];
+	long long count = -1;
 
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "oom_kill %llu", &count) == 1)
-			break;
+	while (file && count < 0 && fgets(line, sizeof(line), file))
+		if (strncmp(line, word, length) == 0 && line[length] == ' ')
+			count = strtoll(line + length, NULL, 10);
 	if (file)
 		fclose(file);
 	return count;
+}
+
+/* The file in which the memory group of this process, and so of its children, counts. */
+static bool group_file(char *out, size_t size)
+{
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[4096], *controllers, *path;
+	bool found = false;
+
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		controllers = strchr(line, ':');
+		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*path++ = '\0';
+		if (strcmp(controllers, ":memory") == 0)
+			snprintf(out, size, "/sys/fs/cgroup/memory%s/memory.oom_control", path);
+		else if (strcmp(controllers, ":") == 0)
+			snprintf(out, size, "/sys/fs/cgroup%s/memory.events", path);
+		else
+			continue;
+		found = access(out, R_OK) == 0;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static struct oom_kills count_oom_kills(void)
+{
+	char path[4200];
+
+	return (struct oom_kills){
+		.group = group_file(path, sizeof(path)) ? count_in(path, "oom_kill") : -1,
+		.machine = count_in("/proc/vmstat", "oom_kill"),
+	};
 }
 
 /* The child: becomes the program or tells why not. */
@@ -236,7 +274,7 @@ int child_start(struct child *child, char *const *argv, const struct texts *envi
 {
 	int go[2], report[2], r;
 
-	*child = (struct child){ .oom_kills = count_oom_kills() };
+	*child = (struct child){ .before = count_oom_kills() };
 	/* An inherited "ignore" would make the kernel throw away the program's exit status. */
 	signal(SIGCHLD, SIG_DFL);
 	if (pipe2(go, O_CLOEXEC) < 0)
@@ -280,8 +318,7 @@ bool child_alive(struct child *child)
 	child->ended = true;
 	if (pid > 0)
 		child->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
-	child->oom_killed = WIFSIGNALED(child->status) && WTERMSIG(child->status) == SIGKILL &&
-			    count_oom_kills() > child->oom_kills;
+	child->after = count_oom_kills();
 	return false;
 }
 
@@ -329,6 +366,30 @@ void child_end(struct child *child, const int *signals, double grace_s)
 	relieve_guard(child);
 }
 
+/* A guard is a program that ends others before the kernel must; it leaves no count. */
+static void killed(const struct child *child, char *out, size_t size)
+{
+	bool told = child->before.machine >= 0 && child->after.machine >= 0;
+
+	if (child->after.group > child->before.group)
+		snprintf(out, size,
+			 "was killed by the kernel: the machine or its container has no memory "
+			 "left");
+	else if (child->after.machine > child->before.machine)
+		snprintf(out, size,
+			 "was killed by signal 9 (Killed) while the kernel killed for want of "
+			 "memory on this machine");
+	else if (told)
+		snprintf(
+			out, size,
+			"was killed by signal 9 (Killed), by hand or by a guard of memory or time; "
+			"the kernel has killed nothing for want of memory meanwhile");
+	else
+		snprintf(
+			out, size,
+			"was killed by signal 9 (Killed), as the kernel does when memory is short");
+}
+
 void child_verdict(const struct child *child, char *out, size_t size)
 {
 	/* A shell says so of its last command. */
@@ -336,18 +397,17 @@ void child_verdict(const struct child *child, char *out, size_t size)
 	int sig = WIFSIGNALED(child->status)		? WTERMSIG(child->status)
 		  : status > 128 && status < 128 + NSIG ? status - 128
 							: 0;
+	int n = 0;
 
 	out[0] = '\0';
-	if (child->oom_killed)
-		snprintf(out, size,
-			 "was killed by the kernel: the machine or its container has "
-			 "no memory left");
-	else if (sig == SIGKILL)
-		snprintf(out, size,
-			 "was killed by signal 9 (Killed), as the kernel does when memory is "
-			 "short");
+	if (sig == SIGKILL)
+		killed(child, out, size);
 	else if (sig)
-		snprintf(out, size, "was ended by signal %d (%s)", sig, strsignal(sig));
+		n = snprintf(out, size, "was ended by signal %d (%s)", sig, strsignal(sig));
 	else if (status)
-		snprintf(out, size, "failed with status %d", status);
+		n = snprintf(out, size, "failed with status %d", status);
+	/* One of its own processes, most likely, whose end was its own. */
+	if (n > 0 && (size_t)n < size && child->after.group > child->before.group)
+		snprintf(out + n, size - (size_t)n,
+			 " while the kernel killed for want of memory here");
 }

@@ -17,6 +17,14 @@
 
 enum child_event { CHILD_ENDED, CHILD_TIMEOUT, CHILD_STOPPED };
 
+/* Processes that the kernel has killed for want of memory, of the memory group that this process and
+ * its children are in (a container, a job) and of the machine; -1: not told. */
+struct oom_kills {
+	int64_t group, machine;
+};
+
+#define VERDICT_MAX 256
+
 struct child {
 	pid_t pid;   /* also of its group; 0: none was started */
 	pid_t guard; /* ends the group when we are gone; 0: none */
@@ -24,8 +32,7 @@ struct child {
 	bool ended;
 	int status;		 /* wait status, once ended */
 	uint64_t peak_rss_bytes; /* of the largest of its processes that were waited for */
-	uint64_t oom_kills;	 /* of this machine, before it started */
-	bool oom_killed;	 /* by SIGKILL, while the kernel killed for want of memory */
+	struct oom_kills before, after;
 };
 
 /* SIGINT, SIGTERM and SIGHUP set *stop from now on and no longer end this process; children get them
@@ -47,7 +54,8 @@ bool child_alive(struct child *child);
 /* Asks the group to end by each of these signals in turn (0 ends the list), with grace_s after each,
  * and then makes it end. Fine on one that has ended: then what it left of its group is ended. */
 void child_end(struct child *child, const int *signals, double grace_s);
-/* "failed with status 3", "was ended by signal 11 (Segmentation fault)"; "" for success. */
+/* "failed with status 3", "was ended by signal 11 (Segmentation fault)"; "" for success. At most
+ * VERDICT_MAX. */
 void child_verdict(const struct child *child, char *out, size_t size);
 
 #endif

@@ -280,7 +280,7 @@ static int reap(struct pool *pool, bool stopping)
 {
 	for (size_t place = 0; place < pool->n_slots; place++) {
 		struct slot slot = pool->slots[place];
-		char verdict[160], why[256];
+		char verdict[VERDICT_MAX], why[VERDICT_MAX + 64];
 		int r;
 
 		if (!slot.child.pid || child_alive(&slot.child))

@@ -359,7 +359,7 @@ void point_fail(struct point *point, enum point_status status, const char *forma
 static void judge(struct point *point, struct child *child, enum child_event event)
 {
 	static const int politely[] = { SIGTERM, 0 };
-	char verdict[200], words[700];
+	char verdict[VERDICT_MAX], words[700];
 
 	child_end(child, politely, GRACE_S);
 	point->peak_rss_bytes = child->peak_rss_bytes;

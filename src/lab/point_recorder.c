@@ -60,7 +60,7 @@ static int collect(struct point *point, const struct argv *argv, struct err *err
 	struct texts nothing = { NULL, 0 };
 	struct child child = { 0 };
 	enum child_event event;
-	char verdict[200];
+	char verdict[VERDICT_MAX];
 	int r = child_start(&child, argv->v, &nothing, point->log_fd, err);
 
 	if (r < 0)

@@ -149,7 +149,7 @@ static void save_requests(struct point *point)
 static void judge(struct service *service, int r, const struct err *err)
 {
 	struct point *point = service->point;
-	char verdict[200] = "", words[600];
+	char verdict[VERDICT_MAX] = "", words[600];
 
 	if (child_alarmed() || (r == -ETIMEDOUT && point->deadline_ns)) {
 		point_fail(point, POINT_TIMEOUT, "not done after the time limit of %g s.",

@@ -175,7 +175,7 @@ static struct child run(const char *line, enum child_event wanted, double limit_
 static void test_children(void **state)
 {
 	struct child child = run("exit 0", CHILD_ENDED, 60);
-	char text[200];
+	char text[VERDICT_MAX];
 
 	(void)state;
 	child_verdict(&child, text, sizeof(text));
@@ -191,6 +191,46 @@ static void test_children(void **state)
 	child = run("sh -c 'kill -ABRT $$'; exit $?", CHILD_ENDED, 60);
 	child_verdict(&child, text, sizeof(text));
 	assert_string_equal(text, "was ended by signal 6 (Aborted)");
+}
+
+/* Who sent SIGKILL is told by the kernel's counts of what it killed for want of memory. */
+static void test_killed(void **state)
+{
+	static const struct {
+		struct oom_kills before, after;
+		const char *line, *words;
+	} cases[] = {
+		{ { 3, 7 }, { 4, 8 }, "kill -KILL $$", "was killed by the kernel: the machine or" },
+		{ { -1, 7 }, { -1, 8 }, "kill -KILL $$", "while the kernel killed for want" },
+		{ { 3, 7 }, { 3, 8 }, "kill -KILL $$", "while the kernel killed for want" },
+		{ { 3, 7 }, { 3, 7 }, "kill -KILL $$", "has killed nothing for want of memory" },
+		{ { -1, -1 }, { -1, -1 }, "kill -KILL $$", "as the kernel does when memory is" },
+		/* A process of the program was killed, and the program ended by itself. */
+		{ { 3, 7 },
+		  { 4, 8 },
+		  "sh -c 'kill -KILL $$'; exit $?",
+		  "was killed by the kernel" },
+		{ { 3, 7 }, { 4, 8 }, "exit 1", "failed with status 1 while the kernel killed" },
+		{ { 3, 7 }, { 4, 8 }, "kill -ABRT $$", "(Aborted) while the kernel killed" },
+		{ { 3, 7 }, { 3, 8 }, "exit 1", "failed with status 1" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct child child = run(cases[i].line, CHILD_ENDED, 60);
+		char text[VERDICT_MAX];
+
+		/* The machine counts, and its count only grows. */
+		assert_true(child.before.machine >= 0);
+		assert_true(child.after.machine >= child.before.machine);
+		child.before = cases[i].before;
+		child.after = cases[i].after;
+		child_verdict(&child, text, sizeof(text));
+		if (!strstr(text, cases[i].words))
+			print_message("%zu: %s\n", i, text);
+		assert_non_null(strstr(text, cases[i].words));
+		assert_true(strlen(text) + 1 < VERDICT_MAX);
+	}
 }
 
 /* One that ignores the polite signal, with a child of its own that does so too. */
@@ -222,9 +262,10 @@ static void test_missing_program(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_repeats),	     cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_command_line), cmocka_unit_test(test_children),
-		cmocka_unit_test(test_stubborn),     cmocka_unit_test(test_missing_program),
+		cmocka_unit_test(test_repeats),		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_command_line),	cmocka_unit_test(test_children),
+		cmocka_unit_test(test_killed),		cmocka_unit_test(test_stubborn),
+		cmocka_unit_test(test_missing_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
