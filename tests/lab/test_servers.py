@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers with a model of random weights and a token for each byte: `transformers serve`, and
-with MOESCOPE_LAB_ALL=1 llama.cpp's (it is compiled first). Tokens are compared with the bytes of the
+"""Real servers with a model of random weights and a token for each byte: `transformers serve`, vLLM where
+it is installed, and with MOESCOPE_LAB_ALL=1 llama.cpp's (it is compiled first). Tokens are compared with the bytes of the
 prompt and with what the server says to a question that is not streamed."""
 
 import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -96,18 +97,41 @@ def check(url, model, tells, extra=0):
     assert summary["metrics"]["output_tokens"] == 6 * usage["completion_tokens"], summary["metrics"]
 
 
+def make_model(folder):
+    """The tiny model, by the Python of the tests' environment; its path."""
+    model = os.path.abspath("model")
+    subprocess.run([os.path.join(folder, "bin", "python"), os.path.join(HERE, "tiny_model.py"), model],
+                   check=True, env=dict(os.environ, HF_HUB_OFFLINE="1"), stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    return model
+
+
 @test
 def transformers_serve():
     folder, more = packages(), packages("servers")
-    python = os.path.join(folder, "bin", "python")
-    model = os.path.abspath("model")
-    subprocess.run([python, os.path.join(HERE, "tiny_model.py"), model], check=True,
-                   env=dict(os.environ, HF_HUB_OFFLINE="1"), stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    model = make_model(folder)
     with server([os.path.join(folder, "bin", "transformers"), "serve", model, "--host",
                  "127.0.0.1", "--port", "0", "--device", "cpu"], PYTHONPATH=more,
                 PYTHONUNBUFFERED="1") as url:
         check(url, model, True)
+
+
+@test
+def vllm_started_by_its_engine():
+    if not shutil.which("vllm"):
+        raise Skip("'vllm' is not on the PATH")
+    done = moescope("bench", "--engine", "vllm", "--model", make_model(packages()), "--requests", 12,
+                    "--concurrency", 3, "--max-tokens", 24, "--temperature", 0, "--prompt", PROMPT,
+                    "--endpoint", "completions", "--ignore-eos", "--experiment-name", "v", "--json",
+                    "--server-args", "--enforce-eager --max-model-len 512 --dtype float32",
+                    # Of the CPU's part of vLLM: a gigabyte for the cache, and no core of its own.
+                    "--environment", "VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind "
+                    "VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1", timeout=900)
+    assert done.status == 0, done
+    metrics = json.loads(done.out)["metrics"]
+    told = [metrics[key] for key in ("requests_ok", "prompt_tokens", "output_tokens")]
+    assert told == [12, 12 * len(PROMPT), 12 * 24], told
+    assert metrics["load_time"] > 0 and metrics["tokens_per_second"] > 0, metrics
 
 
 @test
