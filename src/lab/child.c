@@ -382,8 +382,8 @@ static void killed(const struct child *child, char *out, size_t size)
 	else if (told)
 		snprintf(
 			out, size,
-			"was killed by signal 9 (Killed), by hand or by a guard of memory or time; "
-			"the kernel has killed nothing for want of memory meanwhile");
+			"was killed by signal 9 (Killed) by hand or by a guard, not by the kernel for "
+			"want of memory");
 	else
 		snprintf(
 			out, size,
@@ -397,6 +397,8 @@ void child_verdict(const struct child *child, char *out, size_t size)
 	int sig = WIFSIGNALED(child->status)		? WTERMSIG(child->status)
 		  : status > 128 && status < 128 + NSIG ? status - 128
 							: 0;
+	bool in_group = child->after.group > child->before.group;
+	bool on_machine = child->after.machine > child->before.machine;
 	int n = 0;
 
 	out[0] = '\0';
@@ -406,8 +408,9 @@ void child_verdict(const struct child *child, char *out, size_t size)
 		n = snprintf(out, size, "was ended by signal %d (%s)", sig, strsignal(sig));
 	else if (status)
 		n = snprintf(out, size, "failed with status %d", status);
-	/* One of its own processes, most likely, whose end was its own. */
-	if (n > 0 && (size_t)n < size && child->after.group > child->before.group)
+	/* One of its own processes, perhaps, whose end was its own. */
+	if (n > 0 && (size_t)n < size && (in_group || on_machine))
 		snprintf(out + n, size - (size_t)n,
-			 " while the kernel killed for want of memory here");
+			 " while the kernel killed for want of memory %s",
+			 in_group ? "here" : "on this machine");
 }

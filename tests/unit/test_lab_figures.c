@@ -203,7 +203,10 @@ static void test_killed(void **state)
 		{ { 3, 7 }, { 4, 8 }, "kill -KILL $$", "was killed by the kernel: the machine or" },
 		{ { -1, 7 }, { -1, 8 }, "kill -KILL $$", "while the kernel killed for want" },
 		{ { 3, 7 }, { 3, 8 }, "kill -KILL $$", "while the kernel killed for want" },
-		{ { 3, 7 }, { 3, 7 }, "kill -KILL $$", "has killed nothing for want of memory" },
+		{ { 3, 7 },
+		  { 3, 7 },
+		  "kill -KILL $$",
+		  "by a guard, not by the kernel for want of memory" },
 		{ { -1, -1 }, { -1, -1 }, "kill -KILL $$", "as the kernel does when memory is" },
 		/* A process of the program was killed, and the program ended by itself. */
 		{ { 3, 7 },
@@ -212,7 +215,10 @@ static void test_killed(void **state)
 		  "was killed by the kernel" },
 		{ { 3, 7 }, { 4, 8 }, "exit 1", "failed with status 1 while the kernel killed" },
 		{ { 3, 7 }, { 4, 8 }, "kill -ABRT $$", "(Aborted) while the kernel killed" },
-		{ { 3, 7 }, { 3, 8 }, "exit 1", "failed with status 1" },
+		{ { 3, 7 },
+		  { 3, 8 },
+		  "exit 1",
+		  "status 1 while the kernel killed for want of memory on" },
 	};
 
 	(void)state;
