@@ -22,6 +22,16 @@ viewers) list=$here/viewers.txt deps=--no-deps ;;
 servers | llama) list=$here/../lab/$1.txt ;;
 *) echo "usage: $0 [viewers|servers|llama]" >&2; exit 2 ;;
 esac
+if [ -n "$list" ]; then
+	folder=$cache/$1-$(sha256sum <"$list" | cut -c 1-16)
+else
+	folder=$cache/python-$key
+fi
+# What is there is nobody's to wait for: another one may take ten minutes.
+if [ -e "$folder/complete" ]; then
+	echo "$folder"
+	exit
+fi
 mkdir -p "$cache"
 # Tests run side by side and ask at the same time: one makes it, the others wait.
 exec 9>"$cache/python_env.lock"
@@ -29,7 +39,6 @@ if command -v flock >/dev/null; then
 	flock 9
 fi
 if [ -n "$list" ]; then
-	folder=$cache/$1-$(sha256sum <"$list" | cut -c 1-16)
 	if [ ! -e "$folder/complete" ]; then
 		rm -rf "$folder"
 		# shellcheck disable=SC2086
@@ -40,7 +49,6 @@ if [ -n "$list" ]; then
 	echo "$folder"
 	exit
 fi
-folder=$cache/python-$key
 if [ ! -e "$folder/complete" ]; then
 	echo "python_env.sh: making the Python environment of the tests; some minutes, once" >&2
 	rm -rf "$folder"
