@@ -174,6 +174,7 @@ class Cases:
         self.inputs = inputs
         self.shards = shards
         self.deep = [i for i in inputs if i.deep]
+        self.shallow = [i for i in inputs if not i.deep and not i.slight]
         self.ask = ask
         self.left_out = dict(LEFT_OUT)
         kinds = {}
@@ -302,9 +303,8 @@ class Cases:
         kinds = [[i.word()] for i in self.kinds]
         yield from self.table(command, [[i.word()] for i in self.deep], kinds[:2])
         yield []
-        for i in self.inputs:
-            if not i.deep:
-                yield [i.word(), *(["--json"] if command.has("json") else [])]
+        for i in self.shallow:
+            yield [i.word(), *(["--json"] if command.has("json") else [])]
         if command.name == "report":
             yield [kinds[0][0], kinds[1][0]]
             yield [kinds[0][0], kinds[1][0], "--json"]
@@ -399,7 +399,7 @@ class Cases:
 
     def export(self, command):
         formats = command.options["to"].words
-        for i in self.inputs:
+        for i in self.deep + self.shallow:
             for to in formats if i.deep else ["chrome-json"]:
                 yield Case(["moescope", "export", i.word(), "--to", to])
             if i.deep:
@@ -425,9 +425,8 @@ class Cases:
                             "-n", "5"])
                 yield Case(["moescope", "sql", i.word(), self.one, "--csv",
                             f"select count(*), * from {table} group by run"])
-        for i in self.inputs:
-            if not i.deep:
-                yield Case(["moescope", "sql", i.word(), "--file", "in/queries.sql", "--csv"])
+        for i in self.shallow:
+            yield Case(["moescope", "sql", i.word(), "--file", "in/queries.sql", "--csv"])
         for query in ("select", "select * from nosuch", "delete from kernels", "select 1; select 2",
                       "create temp table t as select 1 a; select * from t", ".help", ".tables"):
             yield Case(["moescope", "sql", self.one, query])

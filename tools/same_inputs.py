@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What same.py gives to both builds: runs and files of other profilers, made once for both.
 
-A deep input meets every option of every command, a shallow one each command once. All come from the
-repository: the runs built by hand, the recordings, the traces that tests plant or write, the corpus
+A deep input meets every option of every command, a shallow one each command once, and a slight one
+what reads it. All come from the repository: the runs built by hand, the recordings, the traces that tests plant or write, the corpus
 of the fuzz targets, and a recording of the embedded model.
 """
 
@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import pathlib
-import pickle
 import shutil
 import subprocess
 import sys
@@ -34,6 +33,7 @@ class Input:
         self.path = path
         self.kind = kind
         self.deep = deep
+        self.slight = kind.startswith("fuzz ")
 
     def word(self):
         return f"in/{self.path}"
@@ -170,7 +170,7 @@ class Maker:
         for i, (name, plant, verdict) in enumerate(tests_module("planted").PLANTED):
             path = f"planted/{i:02d}-{''.join(c if c.isalnum() else '-' for c in name)}"
             plant(str(self.place(path)))
-            self.add(path, verdict, False)
+            self.add(path, verdict or "no verdict", False)
 
     def fuzzed(self):
         for target in FUZZED:
@@ -217,15 +217,15 @@ class Maker:
 
 def make(folder, build, more):
     """The inputs, in a folder that may hold them already from an earlier time."""
-    noted = pathlib.Path(folder) / "inputs.pickle"
+    noted = pathlib.Path(folder) / "inputs.json"
     if noted.exists():
-        return pickle.loads(noted.read_bytes())
+        return [Input(*words) for words in json.loads(noted.read_text(encoding="utf-8"))]
     maker = Maker(folder, build)
     for step in (maker.fakes, maker.recordings, maker.recorded, maker.written, maker.planted,
                  maker.fuzzed, maker.damaged, maker.experiments):
         step()
     maker.more(more)
-    noted.write_bytes(pickle.dumps(maker.found))
+    noted.write_text(json.dumps([[i.path, i.kind, i.deep] for i in maker.found]), encoding="utf-8")
     return maker.found
 
 
