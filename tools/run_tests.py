@@ -382,6 +382,9 @@ def layer_lint(results, args):
     for check in ("check_includes.py", "check_format_doc.py", "check_locks.py"):
         status, output = run([sys.executable, os.path.join("tools", check)], name=check)
         results.record(f"lint {check}", status == 0, output.strip())
+    status, output = run([sys.executable, os.path.join("tools", "check_symbols.py"), args.build],
+                         name="check_symbols.py")
+    results.record("lint check_symbols.py", status == 0, output.strip())
     lint_format(results)
     lint_tidy(results, args.build)
 

@@ -7,19 +7,24 @@ whole interval lies above LIMIT. CPU time is compared, not wall time, so that a 
 precision and not truth.
 """
 
-import math
 import os
 import pathlib
 import re
+import statistics
 import subprocess
+import sys
 import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench" / "gpu"))
+from harness import interval  # noqa: E402  pylint: disable=wrong-import-position
 
 LIMIT = 1.03
 KERNELS = 400000
 TRACE_BYTES = 120_000_000
 # Forks by itself, so that its child does not inherit the peak memory of this interpreter.
 TIMER = "/usr/bin/time"
-DATA = pathlib.Path(__file__).resolve().parent.parent / "bench" / "data"
+DATA = ROOT / "bench" / "data"
 
 # Words of each job; the first is a program of the build. {out}: a place that is empty.
 JOBS = {
@@ -60,32 +65,13 @@ def once(build, words, work, env):
         return usage.ru_utime + usage.ru_stime, memory
 
 
-def median(values):
-    values = sorted(values)
-    n = len(values)
-    return (values[(n - 1) // 2] + values[n // 2]) / 2
-
-
-def interval(values):
-    """Of the median, by order statistics: the narrowest pair that holds it with 95%, or the outermost."""
-    values = sorted(values)
-    n, tail, k = len(values), 0.0, 0
-    while k < n // 2:
-        tail += math.comb(n, k) / 2 ** n
-        if 2 * tail > 0.05:
-            break
-        k += 1
-    k = max(k - 1, 0)
-    return values[k], values[n - 1 - k]
-
-
 def row(what, unit, pairs):
     """One line, and whether it has become worse."""
     ratios = [new / old for old, new in pairs if old > 0]
-    low, high = interval(ratios)
+    ratio, low, high, _confidence = interval(ratios)
     worse = low > LIMIT
-    old, new = (median([pair[i] for pair in pairs]) for i in (0, 1))
-    print(f"{what:<20} {unit:<4} {old:>10.3f} {new:>10.3f} {median(ratios):>8.3f}  "
+    old, new = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+    print(f"{what:<20} {unit:<4} {old:>10.3f} {new:>10.3f} {ratio:>8.3f}  "
           f"{low:.3f} .. {high:.3f}{'  WORSE' if worse else ''}", flush=True)
     return worse
 
