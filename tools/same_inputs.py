@@ -6,6 +6,7 @@ what reads it. All come from the repository: the runs built by hand, the recordi
 of the fuzz targets, and a recording of the embedded model.
 """
 
+import fnmatch
 import gzip
 import hashlib
 import importlib
@@ -49,9 +50,10 @@ def tests_module(name):
         sys.path.pop(0)
 
 
-def run(command, cwd=None):
-    made = subprocess.run([str(word) for word in command], cwd=cwd, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+def run(command, **env):
+    made = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={**os.environ, **env}, check=False)
     if made.returncode != 0:
         raise SystemExit(f"same.py: {' '.join(map(str, command))} ended with {made.returncode}: "
                          f"{made.stdout.decode(errors='replace')[-2000:]}")
@@ -127,15 +129,13 @@ class Maker:
             self.add(name, "recording", True)
 
     def recorded(self):
-        """By the library of one of the builds, so that there are clocks and processes of today."""
-        program = [self.build / "tinymoe", *TINY]
-        if not program[0].exists():
-            return
+        """By the library of one of the builds, so that there are clocks and processes of today. The
+        program is found by its name, for the run keeps the command."""
         for name, steps, level in (("tiny", 6, "full"), ("tiny-again", 6, "full"),
                                    ("tiny-steps", 4, "steps")):
             path = self.place(f"recorded/{name}.mscope")
-            run([self.build / "moescope", "run", "-q", "-o", path, "--level", level, "--", *program,
-                 "--steps", str(steps)])
+            run([self.build / "moescope", "run", "-q", "-o", path, "--level", level, "--", "tinymoe",
+                 *TINY, "--steps", str(steps)], PATH=f"{self.build}:{os.environ['PATH']}")
             self.add(f"recorded/{name}.mscope", "tinymoe", name == "tiny")
 
     def written(self):
@@ -237,12 +237,12 @@ def few(inputs):
     return [Input(i.path, i.kind, i.kind in DEEP_OF_FEW) for i in kinds.values()]
 
 
-def digest(folder):
-    """Of all that the inputs are: they must be the same for both, before and after."""
+def digest(folder, pattern="*"):
+    """Of all files in a folder."""
     total = hashlib.sha256()
     for directory, folders, files in os.walk(folder, followlinks=True):
         folders.sort()
-        for name in sorted(files):
+        for name in fnmatch.filter(sorted(files), pattern):
             path = os.path.join(directory, name)
             total.update(path.encode())
             with open(path, "rb") as file:
