@@ -218,14 +218,20 @@ class Maker:
 def make(folder, build, more):
     """The inputs, in a folder that may hold them already from an earlier time."""
     noted = pathlib.Path(folder) / "inputs.json"
+    more = sorted(str(pathlib.Path(path).resolve()) for path in more)
     if noted.exists():
-        return [Input(*words) for words in json.loads(noted.read_text(encoding="utf-8"))]
+        known = json.loads(noted.read_text(encoding="utf-8"))
+        if known["more"] != more:
+            raise SystemExit(f"same.py: the inputs in {folder} were made with --inputs {known['more']}; "
+                             "give the same, or another --work")
+        return [Input(*words) for words in known["inputs"]]
     maker = Maker(folder, build)
     for step in (maker.fakes, maker.recordings, maker.recorded, maker.written, maker.planted,
                  maker.fuzzed, maker.damaged, maker.experiments):
         step()
     maker.more(more)
-    noted.write_text(json.dumps([[i.path, i.kind, i.deep] for i in maker.found]), encoding="utf-8")
+    found = [[i.path, i.kind, i.deep] for i in maker.found]
+    noted.write_text(json.dumps({"more": more, "inputs": found}), encoding="utf-8")
     return maker.found
 
 
