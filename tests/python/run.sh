@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs a test file under pytest, in the environment that tools/python_env.sh makes:
+# run.sh [--transformers4] FILE [OPTION...]
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$("$root/tools/python_env.sh" | tail -n 1)
+export PYTHONPATH="$root/python"
+if [ "${1:-}" = --transformers4 ]; then
+	shift
+	PYTHONPATH=$folder/transformers4:$PYTHONPATH
+fi
+export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 MPLBACKEND=Agg
+cd "$root"
+exec "$folder/bin/python" -m pytest -q -p no:cacheprovider --tb=short --lines "$@"
