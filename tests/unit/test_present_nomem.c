@@ -19,6 +19,7 @@
 #include "fake_slow.h"
 #include "fake_h200.h"
 #include "fake_windows.h"
+#include "kept_regex.h"
 #include "present/csv_files.h"
 #include "present/compare.h"
 #include "present/present.h"
