@@ -6,7 +6,7 @@ BUILD ?= build
 FUZZ_SECONDS ?= 600
 BENCH_LARGEST ?= 10000000
 
-.PHONY: all demo test check examples gpu-test gpu-soak gpu-bench bench lab-conformance lab-servers lint \
+.PHONY: all demo test test-all check examples gpu-test gpu-soak gpu-bench bench lab-conformance lab-servers lint \
 	fuzz install deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -22,15 +22,20 @@ deps:
 demo: all
 	$(BUILD)/moescope demo
 
+# ONLY=cli_sql,test_sql or ONLY=cli,asan: these tests or layers alone. ALL=1 is `make test-all`.
 test:
 	@tools/deps.sh build test lab
-	@python3 tools/run_tests.py --build $(BUILD)
+	@python3 tools/run_tests.py --build $(BUILD) $(if $(ALL),--all) $(if $(ONLY),--only $(ONLY)) \
+		$(TEST_OPTIONS)
 
-# Fast: the C unit tests alone.
+# Also what only a maintainer needs: clang-tidy over everything, the second compiler, fuzzing.
+test-all:
+	@$(MAKE) --no-print-directory test ALL=1
+
+# For every commit: the unit tests, the command line's, and the quick part of lint.
 check:
-	@tools/deps.sh build unit
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
-	@python3 tools/run_tests.py --build $(BUILD) --only unit
+	@tools/deps.sh build test
+	@python3 tools/run_tests.py --build $(BUILD) --quick $(TEST_OPTIONS)
 
 # The CUDA examples, with nvcc; says what is missing without it.
 examples:
@@ -68,7 +73,7 @@ lab-servers: all
 
 lint:
 	@tools/deps.sh build test
-	@python3 tools/run_tests.py --build $(BUILD) --only lint
+	@python3 tools/run_tests.py --build $(BUILD) --only lint,tidy
 
 fuzz:
 	@tools/deps.sh build test

@@ -13,6 +13,7 @@
 #include "analyze/digest.h"
 #include "analyze/kernels.h"
 #include "fontconfig_leaks.h"
+#include "kept_regex.h"
 #include "present/csv_files.h"
 #include "present/plot.h"
 #include "present/present.h"

@@ -15,6 +15,7 @@
 #include "failing_alloc.h"
 #include "sql/csv_kinds.h"
 #include "sql/sqlite_write.h"
+#include "kept_regex.h"
 #include "sql_rows.h"
 
 #define MOST_ALLOCATIONS 20000
