@@ -30,7 +30,8 @@ int __wrap_regcomp(regex_t *ret_regex, const char *pattern, int flags)
 	if (i == n_kept) {
 		int r;
 
-		if (i == sizeof(kept) / sizeof(kept[0]) || strlen(pattern) >= sizeof(kept[i].pattern))
+		if (i == sizeof(kept) / sizeof(kept[0]) ||
+		    strlen(pattern) >= sizeof(kept[i].pattern))
 			abort();
 		r = __real_regcomp(&kept[i].regex, pattern, flags);
 		if (r)

@@ -17,6 +17,13 @@
 #include "base/crc32c.h"
 #include "table_rows.h"
 
+/* Damage and cuts at every byte; under TSan, which is there for the threads of loading, at some. */
+#ifdef __SANITIZE_THREAD__
+#define BYTES 11
+#else
+#define BYTES 1
+#endif
+
 struct fixture {
 	char *directory, *path;
 	struct shard_writer *writer;
@@ -275,7 +282,7 @@ static void test_index(void **state)
 	assert_int_equal(run->loss.cut_bytes, file.size - trailer.index_offset);
 	run_free(run);
 	/* Damaged anywhere: the same rows. */
-	for (size_t at = trailer.index_offset; at < file.size; at++) {
+	for (size_t at = trailer.index_offset; at < file.size; at += BYTES) {
 		file.data[at] ^= 0x41;
 		file_write(f->path, file.data, file.size);
 		run = load(f->path);
@@ -474,7 +481,7 @@ static void damage_every_byte(struct fixture *f, bool closed)
 	shard_reader_free(reader);
 	assert_int_equal(seen, 3);
 	memcpy(&chunk.header, file.data + chunk.offset, sizeof(chunk.header));
-	for (size_t i = 0; i < sizeof(chunk.header) + chunk.header.payload_bytes; i++) {
+	for (size_t i = 0; i < sizeof(chunk.header) + chunk.header.payload_bytes; i += BYTES) {
 		struct run *run;
 
 		file.data[chunk.offset + i] ^= (char)(1 + i % 255);
@@ -527,6 +534,8 @@ static void cut_every_byte(struct fixture *f, bool closed)
 		struct err err = { "" };
 		struct run *run;
 
+		if (size < file.size && size % BYTES)
+			continue;
 		assert_int_equal(truncate(f->path, (off_t)size), 0);
 		if (run_load(f->path, NULL, &run, &err) < 0) {
 			/* No run without its header. */
