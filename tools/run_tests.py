@@ -135,7 +135,8 @@ class Layer:
         suites, _, name = test["name"].rpartition(" / ")
         name = f"{self.name} {name}"
         whole = any(re.search(rf"\b{suite}$", suites) for suite in ONE_TEST_EACH)
-        output, good = test.get("stdout", ""), test["result"] in ("OK", "SKIP")
+        output = "\n".join(filter(None, (test.get("stdout"), test.get("stderr"))))
+        good = test["result"] in ("OK", "SKIP")
         failed = seen = 0
         for cmocka, first, own, second in LINES.findall(output):
             verdict, what = cmocka or own, f"{name}: {first or second}"
@@ -143,10 +144,11 @@ class Layer:
             if verdict in ("OK", "ok"):
                 self.passed += 1
             elif verdict in ("SKIPPED", "skip"):
-                self.skipped.append(what)
+                if what not in self.skipped:  # cmocka says it once more at the end
+                    self.skipped.append(what)
             else:
                 failed += 1
-                if what not in self.failed:  # cmocka says it once more at the end
+                if what not in self.failed:
                     self.failed.append(what)
         if not good and not failed:
             self.failed.append(f"{name}: {test['result']}, exit status {test['returncode']}")

@@ -18,10 +18,10 @@ import run_tests  # noqa: E402
 BUILD = os.path.dirname(MOESCOPE)
 
 
-def counted(output, result="OK", name="moescope:unit+unit_sql / test_sql"):
+def counted(output, result="OK", name="moescope:unit+unit_sql / test_sql", errors=""):
     layer = run_tests.Layer("unit", None, [])
-    layer.count({"name": name, "stdout": output, "result": result, "returncode": result != "OK",
-                 "duration": 1.0})
+    layer.count({"name": name, "stdout": output, "stderr": errors, "result": result,
+                 "returncode": result != "OK", "duration": 1.0})
     return layer
 
 
@@ -35,9 +35,11 @@ def lines_of_programs_are_counted():
 @test
 def a_failure_counts_once():
     """cmocka names it when it happens and again at the end."""
-    layer = counted("[  FAILED  ] a\n[       OK ] b\n[  FAILED  ] a\n", "FAIL")
-    equal((layer.passed, layer.failed), (1, ["unit test_sql: a"]))
-    check("[  FAILED  ] a" in "".join(layer.output), layer.output)
+    layer = counted("[  FAILED  ] a\n[       OK ] b\n[  SKIPPED ] c\n", "FAIL",
+                    errors="0x1 != 0x2\n[  SKIPPED ] c\n[  FAILED  ] a\n")
+    equal((layer.passed, layer.failed, layer.skipped),
+          (1, ["unit test_sql: a"], ["unit test_sql: c"]))
+    check("0x1 != 0x2" in "".join(layer.output), layer.output)
 
 
 @test
