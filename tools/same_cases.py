@@ -66,7 +66,8 @@ VALUES = {
 }
 TEXTS = ("model", "model-path", "model-name", "prompt", "base-prompt", "command", "api-key",
          "experiment-name", "output-dir")
-NUMBERS = ("max-tokens", "batch-size", "tensor-parallel-size", "temperature", "threads", "repeats",
+NUMBERS = ("max-tokens", "batch-size", "tensor-parallel-size", "pipeline-parallel-size",
+           "data-parallel-size", "temperature", "threads", "repeats",
            "warmup", "seed", "time-limit-s", "price-per-hour", "requests", "concurrency",
            "request-rate", "burstiness", "request-timeout-s", "cancel-after-s", "nodes", "processes")
 VALUES.update({name: ["some thing"] for name in TEXTS})
