@@ -5,6 +5,8 @@ import errno
 import functools
 import itertools
 import os
+import sys
+import warnings
 from contextlib import contextmanager
 from ctypes import byref
 from typing import Any, Callable, Iterator, Optional
@@ -152,6 +154,15 @@ def counter(name: str, value: float) -> None:
     """A sample of a numeric series."""
     lib.load().moescope_counter(checks.text("name", name).encode(errors="replace"),
                                 checks.real("value", value))
+
+
+def warn(words: str) -> None:
+    """From a hook, in the middle of the program's own calls: never an exception, also where the program
+    has made errors of warnings."""
+    try:
+        warnings.warn(words, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:
+        print(f"moescope: {words}", file=sys.stderr)
 
 
 def info(key: str, value: str) -> None:

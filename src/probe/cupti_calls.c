@@ -146,10 +146,10 @@ uint32_t cupti_thread_id(void)
 	return id;
 }
 
-int64_t cupti_cpu_ns_of(uint32_t id)
+int64_t cupti_cpu_ns_of(uint32_t thread)
 {
 	/* As pthread_getcpuclockid makes it, of a thread whose pthread_t nobody has. */
-	clockid_t clock = (clockid_t)(~id << 3 | 6);
+	clockid_t clock = (clockid_t)(~thread << 3 | 6);
 	struct timespec t;
 
 	return clock_gettime(clock, &t) == 0 ? t.tv_sec * INT64_C(1000000000) + t.tv_nsec : -1;

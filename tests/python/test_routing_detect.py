@@ -246,6 +246,14 @@ def test_indices_that_cannot_be_are_refused(answer):
     assert profiler.wrappers[0].get_summary()["k_mean"] is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_warnings_that_are_errors_do_not_reach_the_model(capsys):
+    model = TellingModel(torch.tensor([[0, 9]]))
+    with moescope.MoEProfiler(model, pattern="switchboard"):
+        model(torch.zeros(1, 4))
+    assert "not captured" in capsys.readouterr().err
+
+
 def test_sentinels_of_expert_parallelism_are_unused_slots():
     model = TellingModel(torch.tensor([[0, 4], [4, 4], [1, 2]]))
     with moescope.MoEProfiler(model, pattern="switchboard") as profiler:

@@ -3,7 +3,6 @@
 
 Hooks run in the model's own thread; nothing they do may change a result, wait for a device, or
 raise: a layer that cannot be read is given up, with a warning and a note in the run."""
-import warnings
 import weakref
 from time import perf_counter
 from typing import Any, Dict, List, Optional, Tuple
@@ -328,7 +327,7 @@ class Site:
         self.broken, self._open, self._place = why, False, None
         words = f"MoE layer {self.layer} ('{self.router.name}') is not captured: {why}"
         api.info(f"routing layer {self.layer}", f"not captured: {why}")
-        warnings.warn(f"{words}; {HOW}", RuntimeWarning, stacklevel=2)
+        api.warn(f"{words}; {HOW}")
 
     def record(self, indices: Tensor, weights: Optional[Tensor], scores: Optional[Tensor],
                experts: int) -> None:

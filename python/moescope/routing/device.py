@@ -4,7 +4,6 @@
 Nothing here waits for the device, and what is launched may stand in a CUDA graph. A recorder that a
 graph holds calls of is kept for the life of the process: a replay after stop() must find it, and
 finds it switched off."""
-import warnings
 from ctypes import byref, c_void_p
 from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
@@ -181,7 +180,7 @@ class Trial:
                      f"{self.late} steps before this was noticed it was read at the end of the step: "
                      "their counts may be wrong")
             api.info(f"routing on {self.device}", words)
-            warnings.warn(f"moescope: {self.device}: {words}", RuntimeWarning, stacklevel=2)
+            api.warn(f"moescope: {self.device}: {words}")
             self.late = 0
 
 
