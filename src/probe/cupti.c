@@ -454,10 +454,13 @@ static bool callbacks_end(unsigned int own)
 {
 	/* At least once: CUPTI may have decided to call and not come to it, or a thread be on its way
 	 * out. Such a thread may have to wait for a processor. */
-	struct timespec moment = { .tv_nsec = cupti_others_call() ? 1000000 : 50000 };
+	const struct timespec first = { .tv_nsec = cupti_others_call() ? 1000000 : 50000 };
+	const struct timespec again = { .tv_nsec = 50000 };
 
-	for (int i = 0; i == 0 || (cupti_in_callbacks() > own && i < 200); i++)
-		nanosleep(&moment, NULL);
+	/* The program's thread waits here: 11 ms at most. */
+	nanosleep(&first, NULL);
+	for (int i = 0; cupti_in_callbacks() > own && i < 200; i++)
+		nanosleep(&again, NULL);
 	return cupti_in_callbacks() == own;
 }
 
