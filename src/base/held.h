@@ -29,6 +29,9 @@ struct held_file {
  * files are not touched. False: not possible here. The thread says so when it ends. */
 bool held_own_table(void);
 void held_own_table_ends(void);
+/* The same for a thread that lives for a moment and holds nothing. Where the kernel cannot give an
+ * empty table, a copy, which keeps the program's files open until the thread ends. */
+bool held_private_table(void);
 /* Whether the table that all share has numbers to spare for us. */
 bool held_numbers_to_spare(void);
 

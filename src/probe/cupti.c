@@ -19,13 +19,14 @@
 #include "probe/gears.h"
 #include "probe/gpu.h"
 #include "probe/locks.h"
+#include "probe/witness.h"
 
 #define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the thread that detaches may not come for long */
 #define UNUSED_NS INT64_C(2000000000)
 #define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
-#define LEFT_CPU_NS INT64_C(1000000) /* the way out of a call takes a small part of that */
-#define LEFT_NS INT64_C(2000000000)  /* nobody is kept from the processor for so long */
+#define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
+#define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
@@ -42,10 +43,9 @@ static int64_t leave_flushed_ns;
 static bool records_on, was_finalized, told_no_moment;
 static _Atomic int64_t off_ns; /* when they were switched off */
 /* Who has finalised in a callback, and not yet been seen outside; 0: nobody. */
-static struct {
-	uint32_t thread;
-	int64_t at_ns, cpu_ns;
-} leaver;
+static struct witness_thread leaver;
+static int64_t leaver_at_ns;
+static bool held_up; /* by a thread, so that CUPTI could not be finalised; not told yet */
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -239,34 +239,13 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	return 0;
 }
 
-/* Waiting for something, which nothing on the way out of a call does. A thread that is ready to run
- * and does not get a processor looks otherwise. */
-static bool thread_sleeps(uint32_t thread)
-{
-	char path[64], line[512] = "";
-	const char *word;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%u/stat", thread);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	word = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	return word && strncmp(word, ") S", 3) == 0;
-}
-
 /* The lock is held. cuptiFinalize ends when the call in whose callback it was made returns through
  * CUPTI's own code; attached before that, CUPTI is built where that thread still walks. */
 static bool leaver_is_out(bool look)
 {
-	int64_t waited_ns = clock_monotonic_ns() - leaver.at_ns, cpu_ns;
-
-	if (!leaver.thread || leaver.thread == cupti_thread_id())
-		return true;
-	cpu_ns = cupti_cpu_ns_of(leaver.thread);
-	return cpu_ns < 0 || cpu_ns - leaver.cpu_ns >= LEFT_CPU_NS || waited_ns >= LEFT_NS ||
-	       (look && waited_ns >= LEFT_CPU_NS && thread_sleeps(leaver.thread));
+	return !leaver.id || leaver.id == cupti_thread_id() ||
+	       clock_monotonic_ns() - leaver_at_ns >= LEFT_NS ||
+	       (look ? witness_left(&leaver, 1, 1) : witness_left_by_clock(&leaver, 1));
 }
 
 static bool may_attach(bool look)
@@ -274,9 +253,10 @@ static bool may_attach(bool look)
 	bool out;
 
 	pthread_mutex_lock(&lock);
-	out = leaver_is_out(look);
+	/* Resting it is subscribed until all threads have left its callbacks. */
+	out = leaver_is_out(look) && !(state == CUPTI_RESTING && cupti_subscribed());
 	if (out)
-		leaver.thread = 0;
+		leaver.id = 0;
 	pthread_mutex_unlock(&lock);
 	return out;
 }
@@ -338,9 +318,9 @@ static void finalize(int64_t start_ns, bool held)
 	cupti_subscription_ended();
 	clients_after_finalize();
 	if (held) {
-		leaver.thread = cupti_thread_id();
-		leaver.cpu_ns = cupti_cpu_ns_of(leaver.thread);
-		leaver.at_ns = clock_monotonic_ns();
+		leaver.id = cupti_thread_id();
+		leaver.cpu_ns = witness_cpu_ns(leaver.id);
+		leaver_at_ns = clock_monotonic_ns();
 	}
 	start_ns = clock_monotonic_ns() - start_ns;
 	atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
@@ -419,6 +399,31 @@ static void tell_no_moment(int64_t now_ns)
 	moescope_info("CUPTI", words);
 }
 
+/* Callbacks that began before they were switched off come to their end, but for the caller's own,
+ * and so does CUPTI's code around them: a thread may have been about to call back, or on its way out,
+ * when it lost its processor. Finalised meanwhile, CUPTI has freed what that thread goes on with. The
+ * program's thread waits here, some LEAVE_MS at most. False: a thread has not left. */
+static bool callbacks_end(unsigned int own)
+{
+	const struct timespec moment = { .tv_nsec = 50000 };
+	int64_t until_ns = clock_monotonic_ns() + LEAVE_MS * INT64_C(1000000);
+	bool left;
+
+	nanosleep(&moment, NULL); /* for a thread whose first call this is */
+	left = cupti_threads_left(LEAVE_MS);
+	while (left && cupti_in_callbacks() > own && clock_monotonic_ns() < until_ns)
+		nanosleep(&moment, NULL);
+	return left && cupti_in_callbacks() == own;
+}
+
+static void tell_held_up(void)
+{
+	moescope_info("CUPTI",
+		      "a thread that makes CUDA calls got no processor when a window ended: "
+		      "CUPTI stays attached, without records, until the next window, "
+		      "and has kept the last records of this one until then");
+}
+
 enum cupti_state cupti_poll(void)
 {
 	int64_t now_ns = clock_monotonic_ns();
@@ -432,8 +437,13 @@ enum cupti_state cupti_poll(void)
 			leave_flushed_ns = now_ns;
 			flush(false);
 		}
-	} else if (state == CUPTI_RESTING) {
-		cupti_unsubscribe(); /* callbacks cost, and tell nothing any more */
+	} else if (state == CUPTI_RESTING && cupti_subscribed()) {
+		if (held_up)
+			tell_held_up();
+		held_up = false;
+		/* Callbacks cost, and tell nothing any more. */
+		if (callbacks_end(0))
+			cupti_unsubscribe();
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
@@ -448,22 +458,6 @@ static bool graphs_allow(int64_t waited_ns)
 	       (cupti_graph_threads() == 0 && waited_ns >= UNUSED_NS);
 }
 
-/* Callbacks that began before they were switched off come to their end, but for the caller's own;
- * false: one does not. */
-static bool callbacks_end(unsigned int own)
-{
-	/* At least once: CUPTI may have decided to call and not come to it, or a thread be on its way
-	 * out. Such a thread may have to wait for a processor. */
-	const struct timespec first = { .tv_nsec = cupti_others_call() ? 1000000 : 50000 };
-	const struct timespec again = { .tv_nsec = 50000 };
-
-	/* The program's thread waits here: 11 ms at most. */
-	nanosleep(&first, NULL);
-	for (int i = 0; cupti_in_callbacks() > own && i < 200; i++)
-		nanosleep(&again, NULL);
-	return cupti_in_callbacks() == own;
-}
-
 bool cupti_leave_in_callback(bool idle)
 {
 	int64_t start_ns = clock_monotonic_ns(), waited_ns = start_ns - leave_since_ns;
@@ -476,13 +470,15 @@ bool cupti_leave_in_callback(bool idle)
 		return false;
 	if (cupti_leave_wanted && cupti_sees_calls() && cupti_in_callbacks() == 1 &&
 	    graphs_allow(waited_ns) && cupti_threads_known() && cupti_calls_under_way() == 1) {
-		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1;
+		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1, ended;
 
 		gpu_on_program_thread = true;
 		disable();
 		cupti_ignore_calls();
-		left = callbacks_end(1) && can_finalize() && !several;
-		flush(true);
+		ended = callbacks_end(1);
+		left = ended && can_finalize() && !several;
+		held_up = !ended;
+		flush(ended);
 		gpu_on_program_thread = false;
 		if (left)
 			finalize(start_ns, true);
@@ -510,10 +506,13 @@ static void leave_from_outside(void)
 	atomic_store(&cupti_leave_wanted, false);
 	flush(false);
 	disable();
+	if (cupti_subscribed())
+		cupti_ignore_calls();
+	safe = callbacks_end(0) && safe;
 	if (safe)
 		flush(true);
 	cupti_unsubscribe();
-	if (safe && here && can_finalize() && callbacks_end(0))
+	if (safe && here && can_finalize())
 		finalize(start_ns, false);
 	else
 		rest();
@@ -608,6 +607,7 @@ struct cupti_sums cupti_sums(void)
 void cupti_after_fork(void)
 {
 	clients_after_fork();
+	witness_after_fork();
 	cupti_subscription_ended();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);

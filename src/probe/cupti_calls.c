@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "probe/cupti_inside.h"
 #include "probe/gpu.h"
+#include "probe/witness.h"
 
 _Atomic bool cupti_leave_wanted;
 _Atomic unsigned int cupti_passed;
@@ -123,13 +124,14 @@ static const struct {
 /* Threads that have made calls. One that was inside a call before calls were followed shows no
  * beginning; but it uses the processor, or waits for the device, which ends without CUPTI. So a
  * thread that has run since, and shows neither beginning nor end of a call, may still be inside. */
-#define KNOWN_THREADS 256
 #define UNKNOWN_NS INT64_C(2000000000) /* no call takes so much of the processor: it is elsewhere */
 static struct known_thread {
 	_Atomic uint32_t id;	    /* 0: free */
 	_Atomic unsigned int watch; /* in which it was last seen */
 	_Atomic int64_t cpu_ns;	    /* when that began */
-} known[KNOWN_THREADS];
+	_Atomic bool elsewhere;	    /* not waited for until its next call */
+} known[WITNESS_THREADS];
+static _Atomic bool too_many; /* some are not known */
 static _Atomic unsigned int watches;
 
 static const CUpti_CallbackId resources[] = {
@@ -146,15 +148,6 @@ uint32_t cupti_thread_id(void)
 	return id;
 }
 
-int64_t cupti_cpu_ns_of(uint32_t thread)
-{
-	/* As pthread_getcpuclockid makes it, of a thread whose pthread_t nobody has. */
-	clockid_t clock = (clockid_t)(~thread << 3 | 6);
-	struct timespec t;
-
-	return clock_gettime(clock, &t) == 0 ? t.tv_sec * INT64_C(1000000000) + t.tv_nsec : -1;
-}
-
 static struct known_thread *known_here(void)
 {
 	static __thread struct known_thread *here;
@@ -162,12 +155,13 @@ static struct known_thread *known_here(void)
 
 	if (here && atomic_load_explicit(&here->id, memory_order_relaxed) == me)
 		return here;
-	for (int i = 0; i < KNOWN_THREADS; i++)
+	for (int i = 0; i < WITNESS_THREADS; i++)
 		if (atomic_load_explicit(&known[i].id, memory_order_relaxed) == me)
 			return here = &known[i];
-	for (int i = 0; i < KNOWN_THREADS; i++, none = 0)
+	for (int i = 0; i < WITNESS_THREADS; i++, none = 0)
 		if (atomic_compare_exchange_strong(&known[i].id, &none, me))
 			return here = &known[i];
+	atomic_store(&too_many, true);
 	return NULL;
 }
 
@@ -175,9 +169,9 @@ static struct known_thread *known_here(void)
 static void look_at_threads(void)
 {
 	atomic_fetch_add(&watches, 1);
-	for (int i = 0; i < KNOWN_THREADS; i++) {
+	for (int i = 0; i < WITNESS_THREADS; i++) {
 		uint32_t id = atomic_load(&known[i].id);
-		int64_t cpu_ns = id ? cupti_cpu_ns_of(id) : 0;
+		int64_t cpu_ns = id ? witness_cpu_ns(id) : 0;
 
 		atomic_store(&known[i].cpu_ns, cpu_ns);
 		if (cpu_ns < 0)
@@ -190,32 +184,33 @@ bool cupti_threads_known(void)
 	unsigned int now = atomic_load(&watches);
 	bool waited = clock_monotonic_ns() - watching_since_ns >= UNKNOWN_NS;
 
-	for (int i = 0; i < KNOWN_THREADS; i++) {
+	for (int i = 0; i < WITNESS_THREADS; i++) {
 		uint32_t id = atomic_load(&known[i].id);
 
 		if (!id || atomic_load(&known[i].watch) == now ||
-		    cupti_cpu_ns_of(id) <= atomic_load(&known[i].cpu_ns))
+		    atomic_load(&known[i].elsewhere) ||
+		    witness_cpu_ns(id) <= atomic_load(&known[i].cpu_ns))
 			continue;
 		if (!waited)
 			return false;
-		/* Forgotten until its next call, so that it is not waited for again. */
-		atomic_compare_exchange_strong(&known[i].id, &id, 0);
+		atomic_store(&known[i].elsewhere, true);
 	}
 	return true;
 }
 
-bool cupti_others_call(void)
+bool cupti_threads_left(int ms)
 {
-	unsigned int now = atomic_load(&watches);
+	static struct witness_thread others[WITNESS_THREADS];
 	uint32_t me = cupti_thread_id();
+	unsigned int n = 0;
 
-	for (int i = 0; i < KNOWN_THREADS; i++) {
+	for (int i = 0; i < WITNESS_THREADS; i++) {
 		uint32_t id = atomic_load(&known[i].id);
 
-		if (id && id != me && atomic_load(&known[i].watch) == now)
-			return true;
+		if (id && id != me)
+			others[n++] = (struct witness_thread){ id, witness_cpu_ns(id) };
 	}
-	return false;
+	return witness_left(others, n, ms) && !atomic_load(&too_many);
 }
 
 static uint64_t node_id(CUgraphNode node)
@@ -320,10 +315,12 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 	struct known_thread *thread = known_here();
 	const struct call *ended;
 
-	if (thread)
+	if (thread) {
 		atomic_store_explicit(&thread->watch,
 				      atomic_load_explicit(&watches, memory_order_relaxed),
 				      memory_order_relaxed);
+		atomic_store_explicit(&thread->elsewhere, false, memory_order_relaxed);
+	}
 
 	if (what == CALL_GRAPH)
 		note_launch();

@@ -84,13 +84,12 @@ bool cupti_calls_by_callback(void);
 /* All calls are followed from now on, until the subscription ends. */
 void cupti_watch_calls(void);
 bool cupti_watches_calls(void);
-/* What a thread has used of the processor; negative: it has ended. */
-int64_t cupti_cpu_ns_of(uint32_t thread);
 uint32_t cupti_thread_id(void);
 /* No thread can still be inside a call that began before that. */
 bool cupti_threads_known(void);
-/* Threads other than the caller's have made calls since all are followed. */
-bool cupti_others_call(void);
+/* After callbacks were switched off, with cupti.c's lock: every other thread that has made calls has
+ * left CUPTI's code around them since, within ms. */
+bool cupti_threads_left(int ms);
 /* No callback comes any more; the subscription stays. */
 void cupti_ignore_calls(void);
 #define CALL_GRACE_NS INT64_C(50000000) /* for short calls that were under way before that */

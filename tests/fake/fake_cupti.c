@@ -431,6 +431,7 @@ const struct fake_cupti fake_cupti = {
 	.wait_device = fake_wait_device,
 	.make_node = fake_make_node,
 	.hold_leaver = fake_hold_leaver,
+	.hold_comer = fake_hold_comer,
 	.hold_nodes = fake_hold_nodes,
 	.wait_held_node = fake_wait_held_node,
 };

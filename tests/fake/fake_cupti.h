@@ -60,6 +60,7 @@ struct fake_state {
 	uint64_t forgotten;		/* records that it found undelivered */
 	size_t device_buffers;		/* the limit that was set */
 	bool system_thread_ids;
+	unsigned int held_up; /* threads, by hold_leaver and hold_comer */
 	/* When kernel records went on, off, on...: CLOCK_MONOTONIC. */
 	int64_t switched_ns[FAKE_SWITCHES];
 	unsigned int n_switches;
@@ -105,6 +106,8 @@ struct fake_cupti {
 	void (*make_node)(uint32_t graph, uint64_t node, uint64_t source);
 	/* The next thread that finalises in a callback leaves its call when it can read a byte. */
 	void (*hold_leaver)(int fd);
+	/* The next thread that is about to call back does so when it can read a byte. */
+	void (*hold_comer)(int fd);
 	/* Threads stay in cuptiGetGraphNodeId; returns when one does, false after 100 seconds. */
 	void (*hold_nodes)(bool hold);
 	bool (*wait_held_node)(void);

@@ -37,6 +37,7 @@ void fake_launch_graph(void);
 HIDDEN void fake_wait_device(void);
 HIDDEN void fake_make_node(uint32_t graph, uint64_t node, uint64_t source);
 HIDDEN void fake_hold_leaver(int fd);
+HIDDEN void fake_hold_comer(int fd);
 HIDDEN void fake_hold_nodes(bool hold);
 HIDDEN bool fake_wait_held_node(void);
 

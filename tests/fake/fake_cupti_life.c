@@ -3,7 +3,7 @@
  * The scripted CUPTI's subscriber and the program's calls, graphs and finalising. What has lost the
  * context or crashed the program on a real device ends the test with a message:
  *
- * - cuptiFinalize while another thread is in a callback,
+ * - cuptiFinalize while another thread is in a callback, or about to be, or on its way out,
  * - cuptiFinalize with CUDA graphs, on another thread than the one that launches them, or when
  *   several threads do,
  * - kernel records off, a graph launched, cuptiFinalize,
@@ -64,7 +64,8 @@ static __thread uint64_t ending; /* of this thread's call; 0: it is not ending *
 static bool off_beside_call;
 static __thread bool finalized_here; /* in the call that is under way */
 static pid_t leaver;		     /* who is on the way out of a call after that; 0: nobody */
-static int leaver_waits_for = -1;    /* a descriptor that the next one reads from; -1: none */
+/* Descriptors that the next such thread, and the next that is about to call back, read from. */
+static int leaver_waits_for = -1, comer_waits_for = -1;
 
 static void deadly(const char *what)
 {
@@ -156,6 +157,26 @@ CUpti_TimestampCallbackFunc fake_clock(void)
 	return function;
 }
 
+/* As long as the test wants it. The thread is not asleep meanwhile, but like one that gets no
+ * processor: the parent of a vfork. */
+static void get_no_processor(int *waits_for)
+{
+	char byte;
+	int fd;
+
+	pthread_mutex_lock(&fake_lock);
+	fd = *waits_for;
+	*waits_for = -1;
+	fake_counted.held_up += fd >= 0;
+	pthread_cond_broadcast(&fake_changed);
+	pthread_mutex_unlock(&fake_lock);
+	if (fd >= 0 && vfork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(read(fd, &byte, 1) != 1);
+	}
+}
+
+/* Whether there is one to be made. From here on the thread must not be finalised beside. */
 static bool begin_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 			   CUpti_CallbackFunc *ret_function, void **ret_arg)
 {
@@ -167,6 +188,8 @@ static bool begin_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 	if (wanted) {
 		*ret_function = the_subscriber.callback;
 		*ret_arg = the_subscriber.arg;
+		in_callback = true;
+		atomic_fetch_add(&in_callbacks, 1);
 	}
 	pthread_mutex_unlock(&fake_lock);
 	return wanted;
@@ -179,8 +202,7 @@ static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const vo
 
 	if (!begin_callback(domain, id, &function, &arg))
 		return;
-	in_callback = true;
-	atomic_fetch_add(&in_callbacks, 1);
+	get_no_processor(&comer_waits_for);
 	function(arg, domain, id, data);
 	atomic_fetch_sub(&in_callbacks, 1);
 	in_callback = false;
@@ -210,21 +232,17 @@ void fake_hold_leaver(int fd)
 	pthread_mutex_unlock(&fake_lock);
 }
 
-/* The way out of a call that has finalised, as long as the test wants it. The thread is not asleep
- * meanwhile, but like one that gets no processor: the parent of a vfork. */
+void fake_hold_comer(int fd)
+{
+	pthread_mutex_lock(&fake_lock);
+	comer_waits_for = fd;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* The way out of a call that has finalised. */
 static void leave_late(void)
 {
-	char byte;
-	int fd;
-
-	pthread_mutex_lock(&fake_lock);
-	fd = leaver_waits_for;
-	leaver_waits_for = -1;
-	pthread_mutex_unlock(&fake_lock);
-	if (fd >= 0 && vfork() == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(read(fd, &byte, 1) != 1);
-	}
+	get_no_processor(&leaver_waits_for);
 	pthread_mutex_lock(&fake_lock);
 	leaver = 0;
 	finalized_here = false;

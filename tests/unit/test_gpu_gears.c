@@ -562,6 +562,69 @@ static void test_slow_to_leave(void **state)
 	run_free(run);
 }
 
+/* A thread that is about to call back, and gets no processor while another detaches: CUPTI must not
+ * be finalised, since that frees what the thread goes on with. Once it is out, windows come again. */
+static _Atomic bool call_now;
+
+static void *call_when_told(void *arg)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	call_once(); /* so that it is known */
+	sem_post(&called);
+	while (!call_now)
+		nanosleep(&moment, NULL);
+	call_once();
+	return arg;
+}
+
+static bool is_held_up(const struct fake_state *s)
+{
+	return s->held_up == 1;
+}
+
+static void about_to_call(void)
+{
+	pthread_t other;
+	int ends[2];
+
+	setenv("MOESCOPE_SHIFTS", "2", 1);
+	CHECK(pipe(ends) == 0);
+	start_at(MOESCOPE_TRACE);
+	CHECK(sem_init(&called, 0, 0) == 0);
+	CHECK(pthread_create(&other, NULL, call_when_told, NULL) == 0);
+	sem_wait(&called);
+	CHECK(runs_until(is_on));
+	cupti->hold_comer(ends[0]);
+	call_now = true;
+	CHECK(cupti->wait_state(is_held_up));
+	CHECK(runs_until(is_off));
+	CHECK(cupti->state().finalized == 0);
+	for (int i = 0; i < 20; i++)
+		call_once();
+	CHECK(cupti->state().finalized == 0 && cupti->state().subscribed == 1);
+	CHECK(write(ends[1], "", 1) == 1);
+	pthread_join(other, NULL);
+	CHECK(runs_until(is_on));
+	enough = 1;
+	CHECK(runs_until(is_finalized_enough));
+	moescope_stop();
+	note_state();
+}
+
+static void test_about_to_call(void **state)
+{
+	struct run *run;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it makes a fork of the vfork that holds the thread up */
+#endif
+	run = gears_of(about_to_call);
+	assert_non_null(strstr(fact_of(run, "CUPTI"), "got no processor when a window ended"));
+	run_free(run);
+}
+
 /* Threads that make calls without a pause while records are switched on and off: the scripted CUPTI
  * ends the program when they go off beside a call that is under way. */
 static void *call_until_over(void *arg)
@@ -737,6 +800,7 @@ int main(void)
 		TEST(test_no_moment),
 		TEST(test_call_from_before),
 		TEST(test_slow_to_leave),
+		TEST(test_about_to_call),
 		TEST(test_busy_threads),
 		TEST(test_shifts),
 		TEST(test_allowance),
