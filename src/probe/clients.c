@@ -71,6 +71,7 @@ static struct {
 	bool fetched;  /* it has asked for all records since it disabled the last kind */
 	bool in_place; /* its callbacks are the ones that CUPTI has */
 	bool subscribed;
+	bool was_here; /* has called CUPTI since that was last finalised */
 	CUpti_SubscriberHandle subscriber;
 	CUpti_TimestampCallbackFunc clock;
 	int64_t last_call_ns;
@@ -159,6 +160,7 @@ static void note(void)
 {
 	pthread_mutex_lock(&lock);
 	other.last_call_ns = clock_monotonic_ns();
+	other.was_here = true;
 	other.in_flight--;
 }
 
@@ -391,7 +393,7 @@ static CUptiResult CUPTIAPI flush_all(uint32_t flag)
 static void forget_finalized(void)
 {
 	other.n_enabled = 0;
-	other.too_many = other.subscribed = other.in_place = false;
+	other.too_many = other.subscribed = other.in_place = other.was_here = false;
 	other.subscriber = NULL;
 	other.clock = NULL;
 	other.fetched = true;
@@ -544,6 +546,16 @@ bool clients_hold_subscription(void)
 	held = other.subscribed;
 	pthread_mutex_unlock(&lock);
 	return held;
+}
+
+bool clients_were_here(void)
+{
+	bool were;
+
+	pthread_mutex_lock(&lock);
+	were = other.was_here;
+	pthread_mutex_unlock(&lock);
+	return were;
 }
 
 CUpti_TimestampCallbackFunc clients_clock(void)

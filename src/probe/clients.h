@@ -53,6 +53,8 @@ bool clients_active(void);
  * activity, but it can neither subscribe nor may it call cuptiFinalize, which would leave the other
  * with a dead handle. */
 bool clients_hold_subscription(void);
+/* Another has called CUPTI since it was last finalised. */
+bool clients_were_here(void);
 /* The clock that the other has given to CUPTI for all records, ours too (torch.profiler gives the
  * processor's counter, not nanoseconds), or NULL: CUPTI's own. It stays when the other leaves. */
 CUpti_TimestampCallbackFunc clients_clock(void);

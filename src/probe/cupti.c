@@ -40,7 +40,7 @@ static bool graphs_proved;
 static uint32_t version;
 static _Atomic int64_t leave_since_ns, leave_patience_ns;
 static int64_t leave_flushed_ns;
-static bool records_on, was_finalized, told_no_moment;
+static bool records_on, told_no_moment;
 static _Atomic int64_t off_ns; /* when they were switched off */
 /* Who has finalised in a callback, and not yet been seen outside; 0: nobody. */
 static struct witness_thread leaver;
@@ -117,7 +117,7 @@ static const char *remedy(CUptiResult result)
  * flushed then, corrupts the program's heap. */
 static void disable(void)
 {
-	cupti_chosen_calls(false);
+	cupti_calls_as_records(false);
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		cupti_api.cuptiActivityDisable(kinds[i]);
 	for (size_t i = 0; wish.full && i < COUNT(full_kinds); i++)
@@ -139,7 +139,7 @@ static CUptiResult enable(void)
 	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
 		result = cupti_api.cuptiActivityEnable(full_kinds[i]);
 	if (result == CUPTI_SUCCESS) {
-		cupti_chosen_calls(true);
+		cupti_calls_as_records(!cupti_subscribed());
 		records_on = true;
 	} else {
 		disable();
@@ -171,8 +171,7 @@ static CUptiResult attach(void)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
 	cupti_records_start();
-	/* Once finalised CUPTI gives no records of calls any more: callbacks do, then. */
-	result = cupti_subscribe(wish.may_leave || was_finalized);
+	result = cupti_subscribe();
 	/* One that is idle keeps its subscription; records can be had without. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
@@ -303,10 +302,11 @@ void cupti_flush(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* It would take another client's subscription away as well. */
+/* It would take another client's subscription away as well. And of calls of the runtime, which others
+ * ask for, CUPTI may have lost count (cupti_calls.c). */
 static bool can_finalize(void)
 {
-	return cupti_api.cuptiFinalize && !clients_hold_subscription();
+	return cupti_api.cuptiFinalize && !clients_hold_subscription() && !clients_were_here();
 }
 
 /* The lock is held, and records are off. What it took is told before the state: whoever sees that
@@ -314,7 +314,6 @@ static bool can_finalize(void)
 static void finalize(int64_t start_ns, bool held)
 {
 	cupti_api.cuptiFinalize();
-	was_finalized = true;
 	cupti_subscription_ended();
 	clients_after_finalize();
 	if (held) {

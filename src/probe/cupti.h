@@ -30,7 +30,6 @@ enum cupti_state {
 
 struct cupti_wish {
 	bool full;		  /* allocations, pools and CUPTI's account of itself, too */
-	bool may_leave;		  /* it may be detached before the end */
 	uint64_t allowance_bytes; /* of device memory */
 };
 

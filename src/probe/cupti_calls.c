@@ -7,6 +7,11 @@
  * PyTorch makes some 25 calls for each kernel, most of them questions that take less time than a
  * callback. So only calls that work are followed; all of them are for the moment of detaching.
  *
+ * Only calls of the driver are: each call of the runtime that works makes one. CUPTI counts calls of
+ * the runtime that are under way together with those who want callbacks for them, and loses count
+ * when one goes on or off beside such a call. Then the driver goes on calling CUPTI for it, also when
+ * that has been finalised.
+ *
  * A callback never waits: a thread that is inside one when CUPTI is finalised comes back into
  * memory that has been freed.
  */
@@ -23,12 +28,11 @@ _Atomic bool cupti_leave_wanted;
 _Atomic unsigned int cupti_passed;
 
 static CUpti_SubscriberHandle subscriber;
-#define LONG_GRACE_NS INT64_C(500000000) /* for any */
 #define CALL_IDS 2048
 #define MAX_DEPTH 4 /* a runtime call, a driver call in it, and two to spare */
 
-/* Callbacks come for calls that work, or for all; chosen ones are recorded by them. */
-static _Atomic bool subscribed, following, watching, by_callback;
+/* Callbacks come for calls that work, or for all. */
+static _Atomic bool subscribed, following, watching;
 static _Atomic int64_t watching_since_ns;
 static _Atomic unsigned int subscriptions;
 static _Atomic unsigned int inside; /* threads that are in a call of the program's */
@@ -40,85 +44,65 @@ static _Atomic unsigned int in_callbacks;
 /* The calls that mean something here, and those that may take long but are not recorded; of the
  * others only begin and end count. */
 static const struct {
-	CUpti_CallbackDomain domain;
 	CUpti_CallbackId id;
 	enum { CALL_OTHER, CALL_GRAPH, CALL_WAIT, CALL_LONG } what;
 } calls[] = {
-#define RUNTIME(name, what)                                                                        \
+#define CALL(name, what)                                                                           \
 	{                                                                                          \
-		CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_##name, what                 \
+		CUPTI_DRIVER_TRACE_CBID_##name, what                                               \
 	}
-#define DRIVER(name, what)                                                                         \
-	{                                                                                          \
-		CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name, what                   \
-	}
-	RUNTIME(cudaGraphLaunch_v10000, CALL_GRAPH),
-	RUNTIME(cudaGraphLaunch_ptsz_v10000, CALL_GRAPH),
-	RUNTIME(cudaDeviceSynchronize_v3020, CALL_WAIT),
-	RUNTIME(cudaStreamSynchronize_v3020, CALL_WAIT),
-	RUNTIME(cudaStreamSynchronize_ptsz_v7000, CALL_WAIT),
-	RUNTIME(cudaEventSynchronize_v3020, CALL_WAIT),
-	DRIVER(cuGraphLaunch, CALL_GRAPH),
-	DRIVER(cuGraphLaunch_ptsz, CALL_GRAPH),
-	DRIVER(cuCtxSynchronize, CALL_WAIT),
-	DRIVER(cuStreamSynchronize, CALL_WAIT),
-	DRIVER(cuStreamSynchronize_ptsz, CALL_WAIT),
-	DRIVER(cuEventSynchronize, CALL_WAIT),
-	RUNTIME(cudaDeviceReset_v3020, CALL_LONG),
-	RUNTIME(cudaHostRegister_v4000, CALL_LONG),
-	RUNTIME(cudaHostUnregister_v4000, CALL_LONG),
-	RUNTIME(cudaGraphInstantiate_v10000, CALL_LONG),
-	RUNTIME(cudaGraphInstantiate_v12000, CALL_LONG),
-	RUNTIME(cudaGraphInstantiateWithFlags_v11040, CALL_LONG),
-	RUNTIME(cudaGraphInstantiateWithParams_v12000, CALL_LONG),
-	RUNTIME(cudaGraphExecUpdate_v10020, CALL_LONG),
-	RUNTIME(cudaGraphUpload_v10000, CALL_LONG),
-	RUNTIME(cudaStreamEndCapture_v10000, CALL_LONG),
-	RUNTIME(cudaFuncGetAttributes_v3020, CALL_LONG),
-	RUNTIME(cudaMallocManaged_v6000, CALL_LONG),
-	RUNTIME(cudaLibraryLoadData_v12060, CALL_LONG),
-	RUNTIME(cudaLibraryUnload_v12060, CALL_LONG),
-	RUNTIME(cudaStreamCreateWithPriority_v5050, CALL_LONG),
-	RUNTIME(cudaStreamCreateWithFlags_v5000, CALL_LONG),
-	RUNTIME(cudaStreamDestroy_v5050, CALL_LONG),
-	DRIVER(cuCtxCreate_v4, CALL_LONG),
-	DRIVER(cuDevicePrimaryCtxRetain, CALL_LONG),
-	DRIVER(cuDevicePrimaryCtxReset_v2, CALL_LONG),
-	DRIVER(cuModuleLoad, CALL_LONG),
-	DRIVER(cuModuleLoadData, CALL_LONG),
-	DRIVER(cuModuleLoadDataEx, CALL_LONG),
-	DRIVER(cuModuleLoadFatBinary, CALL_LONG),
-	DRIVER(cuModuleGetFunction, CALL_LONG),
-	DRIVER(cuModuleUnload, CALL_LONG),
-	DRIVER(cuLibraryLoadData, CALL_LONG),
-	DRIVER(cuLibraryLoadFromFile, CALL_LONG),
-	DRIVER(cuLibraryGetModule, CALL_LONG),
-	DRIVER(cuLibraryUnload, CALL_LONG),
-	DRIVER(cuFuncLoad, CALL_LONG),
-	DRIVER(cuLinkAddData_v2, CALL_LONG),
-	DRIVER(cuLinkComplete, CALL_LONG),
-	DRIVER(cuGraphInstantiateWithFlags, CALL_LONG),
-	DRIVER(cuGraphInstantiateWithParams, CALL_LONG),
-	DRIVER(cuGraphExecUpdate_v2, CALL_LONG),
-	DRIVER(cuGraphUpload, CALL_LONG),
-	DRIVER(cuMemHostAlloc_v2, CALL_LONG),
-	DRIVER(cuMemFreeHost, CALL_LONG),
-	DRIVER(cuMemHostRegister_v2, CALL_LONG),
-	DRIVER(cuMemHostUnregister, CALL_LONG),
-	DRIVER(cuMemCreate, CALL_LONG),
-	DRIVER(cuMemMap, CALL_LONG),
-	DRIVER(cuMemSetAccess, CALL_LONG),
-	DRIVER(cuMemUnmap, CALL_LONG),
-	DRIVER(cuMemRelease, CALL_LONG),
-	DRIVER(cuMemcpyHtoD_v2, CALL_LONG),
-	DRIVER(cuMemcpyDtoH_v2, CALL_LONG),
-	DRIVER(cuMemcpyDtoD_v2, CALL_LONG),
-	DRIVER(cuMemcpyHtoDAsync_v2, CALL_LONG),
-	DRIVER(cuMemcpyDtoHAsync_v2, CALL_LONG),
-	DRIVER(cuMemcpyDtoDAsync_v2, CALL_LONG),
-	DRIVER(cuMemcpyAsync, CALL_LONG),
-#undef RUNTIME
-#undef DRIVER
+	CALL(cuGraphLaunch, CALL_GRAPH),
+	CALL(cuGraphLaunch_ptsz, CALL_GRAPH),
+	CALL(cuCtxSynchronize, CALL_WAIT),
+	CALL(cuStreamSynchronize, CALL_WAIT),
+	CALL(cuStreamSynchronize_ptsz, CALL_WAIT),
+	CALL(cuEventSynchronize, CALL_WAIT),
+	CALL(cuCtxSynchronize_v2, CALL_WAIT),
+	CALL(cuCtxCreate_v4, CALL_LONG),
+	CALL(cuDevicePrimaryCtxRetain, CALL_LONG),
+	CALL(cuDevicePrimaryCtxReset_v2, CALL_LONG),
+	CALL(cuModuleLoad, CALL_LONG),
+	CALL(cuModuleLoadData, CALL_LONG),
+	CALL(cuModuleLoadDataEx, CALL_LONG),
+	CALL(cuModuleLoadFatBinary, CALL_LONG),
+	CALL(cuModuleGetFunction, CALL_LONG),
+	CALL(cuModuleUnload, CALL_LONG),
+	CALL(cuLibraryLoadData, CALL_LONG),
+	CALL(cuLibraryLoadFromFile, CALL_LONG),
+	CALL(cuLibraryGetModule, CALL_LONG),
+	CALL(cuLibraryUnload, CALL_LONG),
+	CALL(cuFuncLoad, CALL_LONG),
+	CALL(cuLinkAddData_v2, CALL_LONG),
+	CALL(cuLinkComplete, CALL_LONG),
+	CALL(cuGraphInstantiateWithFlags, CALL_LONG),
+	CALL(cuGraphInstantiateWithParams, CALL_LONG),
+	CALL(cuGraphExecUpdate_v2, CALL_LONG),
+	CALL(cuGraphUpload, CALL_LONG),
+	CALL(cuMemHostAlloc_v2, CALL_LONG),
+	CALL(cuMemFreeHost, CALL_LONG),
+	CALL(cuMemHostRegister_v2, CALL_LONG),
+	CALL(cuMemHostUnregister, CALL_LONG),
+	CALL(cuMemCreate, CALL_LONG),
+	CALL(cuMemMap, CALL_LONG),
+	CALL(cuMemSetAccess, CALL_LONG),
+	CALL(cuMemUnmap, CALL_LONG),
+	CALL(cuMemRelease, CALL_LONG),
+	CALL(cuMemcpyHtoD_v2, CALL_LONG),
+	CALL(cuMemcpyDtoH_v2, CALL_LONG),
+	CALL(cuMemcpyDtoD_v2, CALL_LONG),
+	CALL(cuMemcpyHtoDAsync_v2, CALL_LONG),
+	CALL(cuMemcpyDtoHAsync_v2, CALL_LONG),
+	CALL(cuMemcpyDtoDAsync_v2, CALL_LONG),
+	CALL(cuMemcpyAsync, CALL_LONG),
+	CALL(cuMemHostAlloc, CALL_LONG),
+	CALL(cuMemAllocManaged, CALL_LONG),
+	CALL(cuMemAllocHost_v2, CALL_LONG),
+	CALL(cuStreamCreate, CALL_LONG),
+	CALL(cuStreamCreateWithPriority, CALL_LONG),
+	CALL(cuStreamDestroy_v2, CALL_LONG),
+	CALL(cuStreamEndCapture, CALL_LONG),
+	CALL(cuCtxDestroy_v2, CALL_LONG),
+#undef CALL
 };
 
 /* Threads that have made calls. One that was inside a call before calls were followed shows no
@@ -246,7 +230,7 @@ static void note_launch(void)
 		atomic_store(&several_threads, true);
 }
 
-static uint8_t call_kinds[2][CALL_IDS]; /* by domain; filled before the first subscription */
+static uint8_t call_kinds[CALL_IDS]; /* filled before the first subscription */
 
 /* Once: callbacks of an earlier subscription may be reading. */
 static void fill_call_kinds(void)
@@ -255,17 +239,15 @@ static void fill_call_kinds(void)
 
 	for (size_t i = 0; !filled && i < COUNT(calls); i++)
 		if (calls[i].id < CALL_IDS)
-			call_kinds[calls[i].domain == CUPTI_CB_DOMAIN_DRIVER_API][calls[i].id] =
-				(uint8_t)calls[i].what;
+			call_kinds[calls[i].id] = (uint8_t)calls[i].what;
 	filled = true;
 }
 
-/* A runtime call may contain a driver call, whose end is not the end of it all. A call that was
- * under way when the subscription began counts as none: CUPTI knows nothing of it. */
+/* A call may contain another, whose end is not the end of it all. A call that was under way when the
+ * subscription began counts as none: CUPTI knows nothing of it. */
 static struct thread_calls {
 	unsigned int depth, subscription;
 	struct call {
-		CUpti_CallbackDomain domain;
 		CUpti_CallbackId id;
 		uint32_t correlation;
 		int64_t start_ns; /* 0: not recorded */
@@ -297,7 +279,7 @@ static void call_begins(struct thread_calls *here, const struct call *call)
 static const struct call *call_ends(struct thread_calls *here, const struct call *call)
 {
 	for (unsigned int i = here->depth; i-- > 0;)
-		if (here->calls[i].domain == call->domain && here->calls[i].id == call->id &&
+		if (here->calls[i].id == call->id &&
 		    here->calls[i].correlation == call->correlation) {
 			here->depth = i;
 			return &here->calls[i];
@@ -305,12 +287,10 @@ static const struct call *call_ends(struct thread_calls *here, const struct call
 	return NULL;
 }
 
-static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
-		      const CUpti_CallbackData *data)
+static void call_made(CUpti_CallbackId id, const CUpti_CallbackData *data)
 {
-	unsigned int what = id < CALL_IDS ? call_kinds[domain == CUPTI_CB_DOMAIN_DRIVER_API][id]
-					  : CALL_OTHER;
-	struct call call = { .domain = domain, .id = id, .correlation = data->correlationId };
+	unsigned int what = id < CALL_IDS ? call_kinds[id] : CALL_OTHER;
+	struct call call = { .id = id, .correlation = data->correlationId };
 	struct thread_calls *here = calls_here();
 	struct known_thread *thread = known_here();
 	const struct call *ended;
@@ -325,7 +305,7 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 	if (what == CALL_GRAPH)
 		note_launch();
 	if (data->callbackSite == CUPTI_API_ENTER) {
-		if (by_callback && cupti_is_chosen(domain, id))
+		if (following && cupti_records_call(id))
 			call.start_ns = clock_monotonic_ns();
 		call_begins(here, &call);
 		return;
@@ -336,7 +316,7 @@ static void call_made(CUpti_CallbackDomain domain, CUpti_CallbackId id,
 	if (!ended)
 		return;
 	if (ended->start_ns)
-		cupti_call_ended(domain, id, ended->start_ns, cupti_thread_id(), data);
+		cupti_call_ended(id, ended->start_ns, cupti_thread_id(), data);
 	if (here->depth)
 		return;
 	/* Each costs a little, recorded or not. */
@@ -357,7 +337,7 @@ static void CUPTIAPI callback(void *arg, CUpti_CallbackDomain domain, CUpti_Call
 
 		node_made(resource->resourceDescriptor, id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 	} else {
-		call_made(domain, id, data);
+		call_made(id, data);
 	}
 	atomic_fetch_sub(&in_callbacks, 1);
 }
@@ -370,17 +350,14 @@ unsigned int cupti_in_callbacks(void)
 /* Those that work. Callbacks that this CUPTI does not know are left out. */
 static void follow_calls(void)
 {
-	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_RUNTIME_API,
-							CUPTI_CB_DOMAIN_DRIVER_API };
-
-	for (size_t d = 0; d < COUNT(domains); d++)
-		for (CUpti_CallbackId id = 0; id < CALL_IDS; id++)
-			if (call_kinds[d][id] || cupti_is_chosen(domains[d], id))
-				cupti_api.cuptiEnableCallback(1, subscriber, domains[d], id);
+	for (CUpti_CallbackId id = 0; id < CALL_IDS; id++)
+		if (call_kinds[id] || cupti_records_call(id))
+			cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+						      id);
 	following = true;
 }
 
-CUptiResult cupti_subscribe(bool with_calls)
+CUptiResult cupti_subscribe(void)
 {
 	CUptiResult result;
 
@@ -398,24 +375,18 @@ CUptiResult cupti_subscribe(bool with_calls)
 	for (size_t i = 0; i < COUNT(resources); i++)
 		cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
 					      resources[i]);
-	if (with_calls) {
-		follow_calls();
-		by_callback = true;
-	}
+	follow_calls();
 	return CUPTI_SUCCESS;
 }
 
-/* Calls whose beginning was not seen are given some time to end: short ones, or any where none has
- * been followed. */
+/* Short calls, whose beginning was not seen, are given some time to end. */
 void cupti_watch_calls(void)
 {
 	if (!subscribed)
 		return;
 	if (!watching)
-		watching = cupti_api.cuptiEnableDomain(
-				   1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API) == CUPTI_SUCCESS &&
-			   cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ==
-				   CUPTI_SUCCESS;
+		watching = cupti_api.cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API) ==
+			   CUPTI_SUCCESS;
 	watching_since_ns = clock_monotonic_ns();
 	look_at_threads();
 }
@@ -427,19 +398,14 @@ bool cupti_watches_calls(void)
 
 void cupti_ignore_calls(void)
 {
-	static const CUpti_CallbackDomain domains[] = { CUPTI_CB_DOMAIN_RUNTIME_API,
-							CUPTI_CB_DOMAIN_DRIVER_API,
-							CUPTI_CB_DOMAIN_RESOURCE };
-
-	for (size_t d = 0; d < COUNT(domains); d++)
-		cupti_api.cuptiEnableDomain(0, subscriber, domains[d]);
-	following = watching = by_callback = false;
+	cupti_api.cuptiEnableDomain(0, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
+	cupti_api.cuptiEnableDomain(0, subscriber, CUPTI_CB_DOMAIN_RESOURCE);
+	following = watching = false;
 }
 
 bool cupti_sees_calls(void)
 {
-	return watching && clock_monotonic_ns() - watching_since_ns >=
-				   (following ? CALL_GRACE_NS : LONG_GRACE_NS);
+	return watching && clock_monotonic_ns() - watching_since_ns >= CALL_GRACE_NS;
 }
 
 void cupti_unsubscribe(void)
@@ -451,7 +417,7 @@ void cupti_unsubscribe(void)
 
 void cupti_subscription_ended(void)
 {
-	subscribed = following = watching = by_callback = false;
+	subscribed = following = watching = false;
 }
 
 bool cupti_subscribed(void)
@@ -465,11 +431,6 @@ void cupti_note_graphs(void)
 		atomic_store(&graphs_seen, true);
 }
 
-bool cupti_calls_by_callback(void)
-{
-	return by_callback;
-}
-
 bool cupti_saw_graphs(void)
 {
 	return atomic_load(&graphs_seen);
@@ -477,7 +438,7 @@ bool cupti_saw_graphs(void)
 
 unsigned int cupti_graph_threads(void)
 {
-	if (atomic_load(&several_threads) || !(following || watching))
+	if (atomic_load(&several_threads) || !following)
 		return 2; /* unseen is as bad as several */
 	return atomic_load(&graph_thread) != 0;
 }
@@ -490,5 +451,5 @@ bool cupti_graphs_only_here(void)
 
 unsigned int cupti_calls_under_way(void)
 {
-	return following || watching ? atomic_load(&inside) : 0;
+	return following ? atomic_load(&inside) : 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls into the CUDA runtime and driver that are recorded, and their names. They come as
- * activity records or, where calls are followed by callbacks anyway, from those: a CUPTI that has
- * been finalised and attached again delivers no activity records of single calls (seen with 13.0).
+ * The calls into CUDA that are recorded, and their names. They come from the callbacks that follow
+ * the driver's calls (cupti_calls.c). Where another client has left its subscription behind there are
+ * none; then all calls of runtime and driver are asked for as activity records, and the chosen ones
+ * kept: records of single calls CUPTI does not deliver then, nor once it has been finalised (13.0).
  *
  * Any thread.
  */
@@ -61,41 +62,57 @@ static const CUpti_CallbackId driver_calls[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2,
 };
 
-static bool chosen[2][CALL_IDS]; /* by domain; filled when CUPTI is loaded */
-static bool all_on, single_on;
+/* Recorded by callbacks, in place of the runtime's that make them. */
+static const CUpti_CallbackId made_by_runtime[] = {
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoD_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpy,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeer,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpyPeerAsync_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemcpy2DAsync_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD8_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD32_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD16Async,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async,
+	CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async_ptsz,
+	CUPTI_DRIVER_TRACE_CBID_cuMemAllocAsync,
+	CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync,
+	CUPTI_DRIVER_TRACE_CBID_cuMemAllocHost_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemHostAlloc,
+	CUPTI_DRIVER_TRACE_CBID_cuMemHostAlloc_v2,
+	CUPTI_DRIVER_TRACE_CBID_cuMemFreeHost,
+};
 
-/* Without a subscription of its own, beside one that another client has left behind, CUPTI delivers
- * no records of single calls; all of them it does, and those that are not chosen are left out. */
-static void all_calls(bool on)
+static bool chosen[2][CALL_IDS]; /* by domain; filled when CUPTI is loaded */
+static bool by_callbacks[CALL_IDS];
+static bool all_on;
+
+void cupti_calls_as_records(bool on)
 {
 	static const CUpti_ActivityKind kinds[] = { CUPTI_ACTIVITY_KIND_RUNTIME,
 						    CUPTI_ACTIVITY_KIND_DRIVER };
 
-	for (size_t i = 0; i < COUNT(kinds); i++)
+	for (size_t i = 0; on != all_on && i < COUNT(kinds); i++)
 		if (on)
 			cupti_api.cuptiActivityEnable(kinds[i]);
 		else
 			cupti_api.cuptiActivityDisable(kinds[i]);
 	all_on = on;
-}
-
-/* Calls that this CUPTI does not know yet are left out. What is off is not switched off again:
- * beside callbacks that has made CUPTI lose the ends of calls, and programs their heap. */
-void cupti_chosen_calls(bool on)
-{
-	if (on && cupti_calls_by_callback())
-		return;
-	if (all_on || (on && !cupti_subscribed())) {
-		all_calls(on);
-		return;
-	}
-	if (!on && !single_on)
-		return;
-	single_on = on;
-	for (size_t i = 0; i < COUNT(runtime_calls); i++)
-		cupti_api.cuptiActivityEnableRuntimeApi(runtime_calls[i], on);
-	for (size_t i = 0; i < COUNT(driver_calls); i++)
-		cupti_api.cuptiActivityEnableDriverApi(driver_calls[i], on);
 }
 
 void cupti_choose_calls(void)
@@ -105,7 +122,15 @@ void cupti_choose_calls(void)
 			chosen[0][runtime_calls[i]] = true;
 	for (size_t i = 0; i < COUNT(driver_calls); i++)
 		if (driver_calls[i] < CALL_IDS)
-			chosen[1][driver_calls[i]] = true;
+			chosen[1][driver_calls[i]] = by_callbacks[driver_calls[i]] = true;
+	for (size_t i = 0; i < COUNT(made_by_runtime); i++)
+		if (made_by_runtime[i] < CALL_IDS)
+			by_callbacks[made_by_runtime[i]] = true;
+}
+
+bool cupti_records_call(CUpti_CallbackId id)
+{
+	return id < CALL_IDS && by_callbacks[id];
 }
 
 bool cupti_is_chosen(CUpti_CallbackDomain domain, CUpti_CallbackId id)
@@ -139,17 +164,17 @@ uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	return name;
 }
 
-void cupti_call_ended(CUpti_CallbackDomain domain, CUpti_CallbackId id, int64_t start_ns,
-		      uint32_t thread, const CUpti_CallbackData *data)
+void cupti_call_ended(CUpti_CallbackId id, int64_t start_ns, uint32_t thread,
+		      const CUpti_CallbackData *data)
 {
 	const int *status = data->functionReturnValue;
 	struct row_api row = {
-		.name = cupti_call_name(domain, id),
+		.name = cupti_call_name(CUPTI_CB_DOMAIN_DRIVER_API, id),
 		.start_ns = start_ns,
 		.duration_ns = clock_monotonic_ns() - start_ns,
 		.thread = thread,
 		.correlation = data->correlationId,
-		.driver = domain == CUPTI_CB_DOMAIN_DRIVER_API,
+		.driver = true,
 		.status = status ? (uint32_t)*status : 0,
 	};
 

@@ -21,8 +21,6 @@
 	FUNCTION(cuptiActivityGetNextRecord)                                                       \
 	FUNCTION(cuptiActivityGetNumDroppedRecords)                                                \
 	FUNCTION(cuptiActivityFlushAll)                                                            \
-	FUNCTION(cuptiActivityEnableRuntimeApi)                                                    \
-	FUNCTION(cuptiActivityEnableDriverApi)                                                     \
 	FUNCTION(cuptiGetTimestamp)                                                                \
 	FUNCTION(cuptiGetCallbackName)                                                             \
 	FUNCTION(cuptiGetResultString)                                                             \
@@ -66,22 +64,20 @@ void cupti_clock_measure(void);
 int64_t cupti_clock_ns(uint64_t theirs);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
-/* cupti_chosen.c: the calls that are recorded, as activity unless callbacks record them. */
+/* cupti_chosen.c: the calls that are recorded, as activity where there are no callbacks. */
 void cupti_choose_calls(void);
-void cupti_chosen_calls(bool on);
+void cupti_calls_as_records(bool on);
 bool cupti_is_chosen(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id);
-/* Of a chosen call that began at start_ns, in its exit callback. */
-void cupti_call_ended(CUpti_CallbackDomain domain, CUpti_CallbackId id, int64_t start_ns,
-		      uint32_t thread, const CUpti_CallbackData *data);
+/* A call of the driver that is recorded where callbacks are; and its end, in its callback. */
+bool cupti_records_call(CUpti_CallbackId id);
+void cupti_call_ended(CUpti_CallbackId id, int64_t start_ns, uint32_t thread,
+		      const CUpti_CallbackData *data);
 
-/* cupti_calls.c: the subscriber. with_calls: the calls that work are followed, and the chosen ones
- * recorded, as detaching wants it. */
-CUptiResult cupti_subscribe(bool with_calls);
+/* cupti_calls.c: the subscriber; the calls that work are followed, and the chosen ones recorded. */
+CUptiResult cupti_subscribe(void);
 bool cupti_subscribed(void);
-/* Chosen calls are recorded by callbacks. */
-bool cupti_calls_by_callback(void);
-/* All calls are followed from now on, until the subscription ends. */
+/* All calls of the driver are followed from now on, until the subscription ends. */
 void cupti_watch_calls(void);
 bool cupti_watches_calls(void);
 uint32_t cupti_thread_id(void);

@@ -175,9 +175,7 @@ int gears_start(bool full, char *words, size_t size)
 	int r = 0;
 
 	pthread_mutex_lock(&lock);
-	wish = (struct cupti_wish){ .full = full,
-				    .may_leave = l.budget > 0 || l.shifts || !wanted,
-				    .allowance_bytes = l.allowance_bytes };
+	wish = (struct cupti_wish){ .full = full, .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
 	flushed_ns = cost_ns = clock_monotonic_ns();
 	yielded = attached = proved = told_held = false;

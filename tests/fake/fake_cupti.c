@@ -15,7 +15,6 @@
 #include <time.h>
 
 #define KINDS CUPTI_ACTIVITY_KIND_COUNT
-#define CALLBACKS 2048
 
 struct buffer {
 	struct buffer *next;
@@ -37,7 +36,7 @@ static struct worker workers[FAKE_WORKERS];
 static struct buffer *held;
 static CUpti_BuffersCallbackRequestFunc on_request;
 static CUpti_BuffersCallbackCompleteFunc on_complete;
-static bool enabled[KINDS], runtime_calls[CALLBACKS], driver_calls[CALLBACKS];
+static bool enabled[KINDS];
 static struct {
 	CUptiResult result;
 	CUpti_ActivityKind kind;
@@ -80,10 +79,6 @@ static bool wanted(const struct fake_record *record)
 {
 	if (record->uninvited)
 		return true;
-	if (record->any.kind == CUPTI_ACTIVITY_KIND_RUNTIME)
-		return runtime_calls[record->call.cbid % CALLBACKS];
-	if (record->any.kind == CUPTI_ACTIVITY_KIND_DRIVER)
-		return driver_calls[record->call.cbid % CALLBACKS];
 	return enabled[record->any.kind];
 }
 
@@ -303,8 +298,6 @@ static struct fake_state snapshot(void)
 
 	for (int i = 0; i < KINDS; i++)
 		copy.kinds += enabled[i];
-	for (int i = 0; i < CALLBACKS; i++)
-		copy.api_calls += runtime_calls[i] + driver_calls[i];
 	return copy;
 }
 
@@ -355,8 +348,6 @@ void fake_forget_records(void)
 	on_complete = NULL;
 	switch_kernels(false);
 	memset(enabled, 0, sizeof(enabled));
-	memset(runtime_calls, 0, sizeof(runtime_calls));
-	memset(driver_calls, 0, sizeof(driver_calls));
 	while (held) {
 		struct buffer *buffer = held;
 
@@ -480,7 +471,7 @@ CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && enabled[kind])
 		fake_kernels_switched();
 	if (enabled[kind])
-		fake_switched_off(false);
+		fake_switched_off();
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
 		switch_kernels(false);
 	enabled[kind] = false;
@@ -541,29 +532,6 @@ CUptiResult CUPTIAPI cuptiActivityFlushPeriod(uint32_t time)
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult enable_call(bool *calls, CUpti_CallbackId cbid, uint8_t enable)
-{
-	if (cbid >= CALLBACKS)
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	pthread_mutex_lock(&fake_lock);
-	if (!enable)
-		fake_switched_off(true);
-	calls[cbid] = enable != 0;
-	pthread_cond_broadcast(&fake_changed);
-	pthread_mutex_unlock(&fake_lock);
-	return CUPTI_SUCCESS;
-}
-
-CUptiResult CUPTIAPI cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t enable)
-{
-	return enable_call(runtime_calls, cbid, enable);
-}
-
-CUptiResult CUPTIAPI cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t enable)
-{
-	return enable_call(driver_calls, cbid, enable);
-}
-
 CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t *timestamp)
 {
 	CUptiResult result = failure(FAKE_TIMESTAMP);
@@ -582,6 +550,9 @@ CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t 
 	else if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
 		 cbid == CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2)
 		*name = "cuMemAlloc_v2";
+	else if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
+		 cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
+		*name = "cuLaunchKernel";
 	else
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	return CUPTI_SUCCESS;

@@ -46,14 +46,14 @@ enum fake_call {
 #define FAKE_SWITCHES 256
 
 struct fake_state {
-	unsigned int registered;       /* times the callbacks were registered */
-	unsigned int kinds, api_calls; /* enabled now */
+	unsigned int registered; /* times the callbacks were registered */
+	unsigned int kinds;	 /* enabled now */
 	unsigned int flushes, forced_flushes;
 	unsigned int buffers_requested, buffers_completed;
 	uint64_t not_enabled; /* records that nobody gets because their kind is off */
 	unsigned int graph_launches;
-	/* cuptiFinalize; in a callback, in that of a call inside another, with records on. */
-	unsigned int finalized, finalized_in_callback, finalized_in_nested, finalized_with_records;
+	/* cuptiFinalize; in a callback, with records on. */
+	unsigned int finalized, finalized_in_callback, finalized_with_records;
 	unsigned int subscribed, subscribed_at_first_finalize; /* times */
 	pid_t finalized_by;
 	unsigned int finalized_in_wait; /* in a callback of a wait for the device */

@@ -7,8 +7,8 @@
  * - cuptiFinalize with CUDA graphs, on another thread than the one that launches them, or when
  *   several threads do,
  * - kernel records off, a graph launched, cuptiFinalize,
- * - records of single calls off while another thread is inside a call,
  * - kinds off while another thread is inside a call, then a flush,
+ * - cuptiFinalize after callbacks of the runtime were on,
  * - a subscription while the thread that has finalised is on its way out of that call.
  *
  * Any thread; callbacks run on the thread that makes the call, without the lock.
@@ -46,14 +46,14 @@ static _Atomic uint32_t correlations = 1000000;
 static __thread bool waits;	  /* the call is a wait for the device */
 static unsigned int ends_to_lose; /* in as many subscriptions; under the lock */
 static _Atomic bool lose_next;	  /* the end of the call that begins next */
-static __thread bool end_is_lost; /* of the outermost call */
+static __thread bool end_is_lost; /* of the outermost call and those inside it */
 static pid_t graph_thread;	  /* that has launched one */
 static bool several_threads, graphs_exist;
 static bool launched_off; /* a graph, since kernel records were switched off */
 static bool hold_nodes;
 static unsigned int held_nodes;
 
-/* The calls under way, by the order in which they began and ended; under the lock. A thread that
+/* The calls of the driver under way, by the order in which they began and ended; under the lock. A thread that
  * switches at the end of its call minds those that began before that. */
 #define CALLERS 64
 static unsigned int attachments = 1;
@@ -61,7 +61,7 @@ static uint64_t order, began[CALLERS]; /* 0: no call */
 static bool taken[CALLERS];
 static __thread int caller = -1;
 static __thread uint64_t ending; /* of this thread's call; 0: it is not ending */
-static bool off_beside_call;
+static bool off_beside_call, runtime_was_on;
 static __thread bool finalized_here; /* in the call that is under way */
 static pid_t leaver;		     /* who is on the way out of a call after that; 0: nobody */
 /* Descriptors that the next such thread, and the next that is about to call back, read from. */
@@ -127,13 +127,9 @@ static bool beside_call(void)
 	return caller >= 0 && began[caller] && !ending;
 }
 
-void fake_switched_off(bool single_call)
+void fake_switched_off(void)
 {
-	if (!beside_call())
-		return;
-	if (single_call)
-		deadly("records of a call switched off while a thread is inside a call");
-	off_beside_call = true;
+	off_beside_call |= beside_call();
 }
 
 void fake_flushes(void)
@@ -208,7 +204,7 @@ static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const vo
 	in_callback = false;
 }
 
-void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
 	const struct timespec moment = { .tv_nsec = 2000 };
@@ -221,7 +217,7 @@ void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	}
 	data.correlationId = correlation;
 	call_back(domain, id, &data);
-	if (call_depth == 1)
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		note_begin(attachment);
 }
 
@@ -249,22 +245,52 @@ static void leave_late(void)
 	pthread_mutex_unlock(&fake_lock);
 }
 
-void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	int status = 0;
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_EXIT,
 				    .functionReturnValue = &status,
 				    .correlationId = correlation };
 
-	if (call_depth == 1)
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		note_ending(false);
-	if (call_depth > 1 || !end_is_lost)
+	if (!end_is_lost)
 		call_back(domain, id, &data);
-	if (--call_depth == 0) {
-		if (finalized_here)
-			leave_late();
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		note_ending(true);
+	if (--call_depth == 0 && finalized_here)
+		leave_late();
+}
+
+/* The call of the driver that one of the runtime makes. */
+static CUpti_CallbackId made_by(CUpti_CallbackId id)
+{
+	switch (id) {
+	case CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000:
+		return CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+	case CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000:
+		return CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch;
+	case CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020:
+		return CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize;
+	case CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020:
+		return CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize;
+	default:
+		return CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent;
 	}
+}
+
+void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	enter(domain, id);
+	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
+		enter(CUPTI_CB_DOMAIN_DRIVER_API, made_by(id));
+}
+
+void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
+		leave(CUPTI_CB_DOMAIN_DRIVER_API, made_by(id));
+	leave(domain, id);
 }
 
 void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id)
@@ -296,9 +322,7 @@ static void note_launch(void)
 void fake_launch_graph(void)
 {
 	fake_enter(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
-	fake_enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
 	note_launch();
-	fake_leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
 	fake_leave(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000);
 }
 
@@ -307,8 +331,6 @@ void fake_wait_device(void)
 	waits = true;
 	fake_enter(CUPTI_CB_DOMAIN_RUNTIME_API,
 		   CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
-	fake_enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
-	fake_leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize);
 	fake_leave(CUPTI_CB_DOMAIN_RUNTIME_API,
 		   CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
 	waits = false;
@@ -436,6 +458,7 @@ CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	pthread_mutex_lock(&fake_lock);
 	the_subscriber.enabled[domain][id] = enable != 0;
+	runtime_was_on |= enable && domain == CUPTI_CB_DOMAIN_RUNTIME_API;
 	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;
 }
@@ -446,6 +469,7 @@ CUptiResult CUPTIAPI cuptiEnableDomain(uint32_t enable, CUpti_SubscriberHandle s
 	if (subscriber != &the_subscriber || domain >= CUPTI_CB_DOMAIN_SIZE)
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	pthread_mutex_lock(&fake_lock);
+	runtime_was_on |= enable && domain == CUPTI_CB_DOMAIN_RUNTIME_API;
 	memset(the_subscriber.enabled[domain], enable != 0, sizeof(the_subscriber.enabled[domain]));
 	/* From here on the beginning of a call is told, in the last domain too. */
 	if (enable && domain == CUPTI_CB_DOMAIN_DRIVER_API && ends_to_lose) {
@@ -491,12 +515,13 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 		deadly("cuptiFinalize when several threads launch graphs");
 	if (graphs_exist && graph_thread && graph_thread != (pid_t)syscall(SYS_gettid))
 		deadly("cuptiFinalize beside graphs, not on the thread that launches them");
+	if (runtime_was_on)
+		deadly("cuptiFinalize after callbacks of the runtime were on");
 	if (launched_off)
 		deadly("a graph was launched between switching records off and cuptiFinalize");
 	fake_counted.finalized++;
 	fake_counted.finalized_in_callback += in_callback;
 	fake_counted.finalized_in_wait += in_callback && waits;
-	fake_counted.finalized_in_nested += in_callback && call_depth > 1;
 	if (!fake_counted.subscribed_at_first_finalize)
 		fake_counted.subscribed_at_first_finalize = fake_counted.subscribed;
 	fake_counted.finalized_with_records += fake_kernels_on();

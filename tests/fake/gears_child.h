@@ -99,12 +99,12 @@ static unsigned int enough;
 
 static inline bool is_off(const struct fake_state *s)
 {
-	return s->kinds == 0 && s->api_calls == 0;
+	return s->kinds == 0;
 }
 
 static inline bool is_on(const struct fake_state *s)
 {
-	return s->kinds != 0; /* calls may come by callbacks */
+	return s->kinds != 0;
 }
 
 static inline bool is_finalized_enough(const struct fake_state *s)
