@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the shape of the sources: which room includes which, file length, license line.
 
-The rooms are the folders of src. An arrow of docs/design.md that is not in ROOMS is an error in
-the file that takes it, not a reason to add it here.
+The rooms are the folders of src with all that lies below them; device has two. An arrow of
+docs/design.md that is not in ROOMS is an error in the file that takes it, not a reason to add it here.
 
 usage: check_includes.py [ROOT]
 Prints one line for each offence and exits 1; exits 0 without a word when there is none.
@@ -17,25 +17,33 @@ MAX_LINES = 1000
 LICENSE_LINE = "/* SPDX-License-Identifier: Apache-2.0"
 SOURCE_FOLDERS = ("include", "src", "tests", "bench", "examples")
 
-CORE = {"base", "trace"}
-FINDINGS = CORE | {"tables", "analyze"}
-OUTPUT = FINDINGS | {"present"}
+CORE = {"base", "trace", "device/driver"}
+SUBJECTS = CORE | {"device/sheets", "tables", "subjects"}
+JUDGED = SUBJECTS | {"verdicts", "compare"}
+OUTPUT = JUDGED | {"present", "exports", "surfaces"}
 # What a room may include besides itself and moescope.h.
 ROOMS = {
     "base": set(),
+    "device/driver": {"base"},
+    "device/sheets": {"base"},
     "trace": {"base"},
     "probe": CORE,
     "ingest": CORE,
     "tables": CORE,
-    "analyze": CORE | {"tables"},
-    "present": FINDINGS,
-    "sql": OUTPUT,
+    "subjects": SUBJECTS,
+    "verdicts": SUBJECTS,
+    "compare": SUBJECTS,
+    "present": JUDGED,
+    "exports": SUBJECTS | {"present"},
+    "surfaces": SUBJECTS | {"present", "exports"},
     "live": OUTPUT,
     "lab": OUTPUT,
-    "cmd": OUTPUT | {"ingest", "sql", "live", "lab"},
+    "cmd": OUTPUT | {"ingest", "live", "lab"},
     "tinymoe": set(),
     "load": set(),
 }
+# Rooms with doors of their own inside a folder of src.
+DIVIDED = {"device"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?:"([^"]+)"|<([^>]+)>|(.*))')
 
@@ -54,10 +62,10 @@ def resolve(root, source, quoted, bracketed):
 
 
 def room_of(root, path):
-    """The room of a file: a folder of src, or "include" for the public headers."""
+    """The room of a file: a folder of src or a part of device, or "include" for the public headers."""
     parts = path.relative_to(root).parts
     if parts[0] == "src" and len(parts) > 2:
-        return parts[1]
+        return "/".join(parts[1:3]) if parts[1] in DIVIDED else parts[1]
     return parts[0]
 
 

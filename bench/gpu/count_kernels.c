@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cupti_names.h"
+#include "device/driver/cupti_names.h"
 
 #define BUFFER_BYTES (1u << 20)
 #define MAX_SPARE 64

@@ -2,7 +2,7 @@
  *
  * moescope api: calls into the CUDA runtime and driver.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { TABLE_OPTION_GROUPS };
 

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/format.h"
-#include "base/json_write.h"
-#include "base/nearest.h"
-#include "base/text_table.h"
-#include "cmd/output.h"
-#include "cmd/parameter_options.h"
-#include "lab/figures.h"
+#include "base/text/format.h"
+#include "base/text/json_write.h"
+#include "base/text/nearest.h"
+#include "base/text/text_table.h"
+#include "cmd/options/parameter_options.h"
+#include "cmd/terminal/output.h"
 #include "lab/results.h"
-#include "lab/serving.h"
+#include "lab/serving/figures.h"
+#include "lab/serving/serving.h"
 
 struct values {
 	bool force, json, formulas, list_parameters, list_engines;

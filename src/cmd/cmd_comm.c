@@ -2,7 +2,7 @@
  *
  * moescope comm: communication between devices and ranks.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { TABLE_OPTION_GROUPS };
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/compare_runs.h"
-#include "cmd/output.h"
-#include "cmd/table.h"
-#include "present/compare.h"
+#include "cmd/results/compare_runs.h"
+#include "cmd/results/table.h"
+#include "cmd/terminal/output.h"
+#include "present/comparison/compare.h"
 
 struct compare_values {
 	struct table_values table; /* first: the shared options write into it */

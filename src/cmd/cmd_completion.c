@@ -4,12 +4,12 @@
  */
 #include <string.h>
 
-#include "cmd/command.h"
+#include "cmd/options/command.h"
 #include "cmd/completion.h"
-#include "cmd/metrics.h"
-#include "base/nearest.h"
-#include "cmd/options.h"
-#include "cmd/output.h"
+#include "cmd/definitions/metrics.h"
+#include "base/text/nearest.h"
+#include "cmd/options/options.h"
+#include "cmd/terminal/output.h"
 
 static const struct {
 	const char *name;

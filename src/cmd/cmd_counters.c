@@ -2,7 +2,7 @@
  *
  * moescope counters: what a kernel profiler measured.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = {
 	{ table_row_options, 0 },

@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/installed.h"
-#include "cmd/output.h"
-#include "cmd/record.h"
-#include "cmd/run_files.h"
-#include "cmd/run_find.h"
-#include "cmd/table.h"
+#include "cmd/recording/installed.h"
+#include "cmd/recording/record.h"
+#include "cmd/results/table.h"
+#include "cmd/runs/run_files.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/terminal/output.h"
 #include "live/live.h"
 
 struct values {

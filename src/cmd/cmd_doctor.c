@@ -4,13 +4,13 @@
  */
 #include <stddef.h>
 
-#include "base/json_write.h"
-#include "base/text_table.h"
-#include "cmd/calibrate.h"
-#include "cmd/command.h"
-#include "cmd/doctor.h"
-#include "cmd/output.h"
-#include "cmd/stress.h"
+#include "base/text/json_write.h"
+#include "base/text/text_table.h"
+#include "cmd/doctor/calibrate.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/doctor/stress.h"
+#include "cmd/options/command.h"
+#include "cmd/terminal/output.h"
 
 struct values {
 	bool json, stress, calibrate;

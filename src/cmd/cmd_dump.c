@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/json_write.h"
-#include "base/text_table.h"
-#include "cmd/command.h"
-#include "cmd/output.h"
+#include "base/text/json_write.h"
+#include "base/text/text_table.h"
+#include "cmd/options/command.h"
+#include "cmd/terminal/output.h"
 #include "trace/shard.h"
 
 struct values {

@@ -2,7 +2,7 @@
  *
  * moescope efficiency: the run against what its devices can do.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { { table_step_options, 0 },
 					      { table_row_options, 0 },

@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/json_write.h"
-#include "base/text_table.h"
-#include "cmd/command.h"
-#include "cmd/metrics.h"
-#include "base/nearest.h"
-#include "cmd/output.h"
+#include "base/text/json_write.h"
+#include "base/text/text_table.h"
+#include "cmd/options/command.h"
+#include "cmd/definitions/metrics.h"
+#include "base/text/nearest.h"
+#include "cmd/terminal/output.h"
 
 struct values {
 	bool json;

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/whole_file.h"
-#include "cmd/chrome_files.h"
-#include "cmd/command.h"
-#include "cmd/output.h"
-#include "cmd/progress.h"
-#include "cmd/run_find.h"
-#include "present/present.h"
-#include "sql/csv_kinds.h"
-#include "sql/sqlite_write.h"
+#include "base/files/whole_file.h"
+#include "cmd/options/command.h"
+#include "cmd/results/chrome_files.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/terminal/output.h"
+#include "cmd/terminal/progress.h"
+#include "exports/csv/csv_kinds.h"
+#include "exports/sqlite/sqlite_write.h"
+#include "present/frame/present.h"
 
 struct values {
 	int to; /* index into formats */

@@ -2,9 +2,9 @@
  *
  * moescope help: the overview, or a command's --help.
  */
-#include "cmd/command.h"
-#include "cmd/options.h"
-#include "cmd/output.h"
+#include "cmd/options/command.h"
+#include "cmd/options/options.h"
+#include "cmd/terminal/output.h"
 
 static const struct example examples[] = {
 	{ "moescope help", "All commands." },

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/command.h"
-#include "cmd/foreign.h"
-#include "cmd/output.h"
-#include "cmd/progress.h"
-#include "cmd/run_files.h"
+#include "cmd/options/command.h"
+#include "cmd/runs/foreign.h"
+#include "cmd/runs/run_files.h"
+#include "cmd/terminal/output.h"
+#include "cmd/terminal/progress.h"
 #include "ingest/ingest.h"
 #include "tables/tables.h"
 #include "trace/rundir.h"

@@ -2,7 +2,7 @@
  *
  * moescope kernels: time of the devices by kernel.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 /* In the order of enum kernels_by. */
 static const char *const by_choices[] = { "name", "class",  "range",  "layer", "expert", "phase",

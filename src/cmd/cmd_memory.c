@@ -2,7 +2,7 @@
  *
  * moescope memory: what was allocated, by use, over time.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { { table_row_options, 0 },
 					      { table_format_options, 0 },

@@ -2,7 +2,7 @@
  *
  * moescope moe: the parts of a mixture of experts on the devices.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { TABLE_OPTION_GROUPS };
 

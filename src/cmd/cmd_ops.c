@@ -2,7 +2,7 @@
  *
  * moescope ops: time by operation, in the style of key_averages.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_desc own[] = {
 	{ .name = "by-shape",

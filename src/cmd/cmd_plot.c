@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nearest.h"
-#include "cmd/output.h"
-#include "cmd/plot_files.h"
-#include "cmd/run_find.h"
-#include "cmd/table.h"
+#include "base/text/nearest.h"
+#include "cmd/results/plot_files.h"
+#include "cmd/results/table.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/terminal/output.h"
 
 struct values {
 	struct table_values table;

@@ -2,10 +2,10 @@
  *
  * moescope report: the whole story of a run, verdicts first.
  */
-#include "cmd/csv_dir.h"
-#include "cmd/output.h"
-#include "cmd/plot_files.h"
-#include "cmd/table.h"
+#include "cmd/results/csv_dir.h"
+#include "cmd/results/plot_files.h"
+#include "cmd/results/table.h"
+#include "cmd/terminal/output.h"
 
 struct values {
 	struct table_values table;

@@ -2,7 +2,7 @@
  *
  * moescope routing: which experts the tokens went to.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const char *const columns_choices[] = { "layers", "steps", "experts", NULL };
 /* In the order of columns_choices. */

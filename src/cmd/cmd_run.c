@@ -4,9 +4,9 @@
  */
 #include <stddef.h>
 
-#include "cmd/output.h"
-#include "cmd/record.h"
-#include "cmd/run_options.h"
+#include "cmd/options/run_options.h"
+#include "cmd/recording/record.h"
+#include "cmd/terminal/output.h"
 #include "trace/ring.h"
 
 struct values {

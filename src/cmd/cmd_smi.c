@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cmd/command.h"
-#include "cmd/output.h"
-#include "cmd/run_find.h"
-#include "cmd/smi.h"
+#include "cmd/options/command.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/smi/smi.h"
+#include "cmd/terminal/output.h"
 
 struct values {
 	const char *columns, *interval, *devices, *output; /* NULL: not given */

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "cmd/command.h"
-#include "cmd/output.h"
-#include "cmd/run_find.h"
-#include "cmd/sql_output.h"
+#include "cmd/options/command.h"
+#include "cmd/results/sql_output.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/terminal/output.h"
 
 #define TEXT_LIMIT 1000
 

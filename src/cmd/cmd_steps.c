@@ -2,7 +2,7 @@
  *
  * moescope steps: one row for each step.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { { table_step_options, 0 },
 					      { table_row_options, 0 },

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cmd/output.h"
 #include "cmd/summary.h"
-#include "lab/summary.h"
-#include "present/plot.h"
+#include "cmd/terminal/output.h"
+#include "lab/summary/summary.h"
+#include "surfaces/plot/plot.h"
 
 struct summary_values {
 	struct table_values table; /* first: the shared options write into it */

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/format.h"
-#include "base/text_table.h"
-#include "cmd/output.h"
-#include "cmd/parameter_options.h"
+#include "base/text/format.h"
+#include "base/text/text_table.h"
+#include "cmd/options/parameter_options.h"
 #include "cmd/summary.h"
+#include "cmd/terminal/output.h"
 #include "lab/estimate.h"
 #include "lab/launcher.h"
 #include "lab/point.h"

@@ -2,7 +2,7 @@
  *
  * moescope transfers: copies and sets of device memory.
  */
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 static const struct option_group groups[] = { TABLE_OPTION_GROUPS };
 

@@ -2,11 +2,11 @@
  *
  * The table of commands, in the order of the overview.
  */
-#include "cmd/command.h"
+#include "cmd/options/command.h"
 
 #include <string.h>
 
-#include "base/nearest.h"
+#include "base/text/nearest.h"
 
 /* clang-format off */
 const struct command *const commands[] = {

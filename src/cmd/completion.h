@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "cmd/command.h"
+#include "cmd/options/command.h"
 
 void completion_bash(FILE *out);
 void completion_zsh(FILE *out);

@@ -7,7 +7,7 @@
  * of a command that takes a program.
  */
 #include "cmd/completion.h"
-#include "cmd/options.h"
+#include "cmd/options/options.h"
 
 static const char prologue[] =
 	"# bash completion for moescope; source this, or install it as\n"

@@ -3,7 +3,7 @@
  * The fish completion script.
  */
 #include "cmd/completion.h"
-#include "cmd/options.h"
+#include "cmd/options/options.h"
 
 /* In single quotes fish takes everything but \ and ' as it is. */
 static void quoted(FILE *out, const char *text)

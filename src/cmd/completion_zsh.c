@@ -3,7 +3,7 @@
  * The zsh completion script.
  */
 #include "cmd/completion.h"
-#include "cmd/options.h"
+#include "cmd/options/options.h"
 
 /* Inside '…[…]' of _arguments: quotes end the word, brackets and colons have a meaning. */
 static void described(FILE *out, const char *text)

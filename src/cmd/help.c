@@ -2,7 +2,7 @@
  *
  * Help texts, made from the tables. Pure functions onto a stream.
  */
-#include "cmd/options.h"
+#include "cmd/options/options.h"
 
 #include <string.h>
 

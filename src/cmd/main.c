@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/command.h"
-#include "cmd/options.h"
-#include "cmd/output.h"
-#include "cmd/parameter_options.h"
+#include "cmd/options/command.h"
+#include "cmd/options/options.h"
+#include "cmd/terminal/output.h"
+#include "cmd/options/parameter_options.h"
 #include "base/version.h"
 
 /* With 0, 1 or 2 closed, the next file opened would take its number and be mistaken for the

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "cmd/table.h"
+#include "cmd/results/table.h"
 
 /* Writes the files into output (NULL: the directory itself), and prints the table, or the JSON that
  * `table` asks for, to out. EXIT_OK, or EXIT_FAILED after saying why. */

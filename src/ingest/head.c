@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/input_file.h"
-#include "ingest/gunzip.h"
+#include "base/files/input_file.h"
+#include "ingest/shared/gunzip.h"
 
 static ssize_t read_some(int fd, char *to, size_t most)
 {

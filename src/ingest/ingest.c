@@ -17,7 +17,7 @@
 #include "base/buf.h"
 #include "ingest/head.h"
 #include "ingest/importers.h"
-#include "ingest/intake.h"
+#include "ingest/shared/intake.h"
 
 /* The first that recognises a file reads it. */
 /* clang-format off */

@@ -7,7 +7,7 @@
 #ifndef LAB_ESTIMATE_H
 #define LAB_ESTIMATE_H
 
-#include "lab/engine.h"
+#include "lab/engines/engine.h"
 
 struct estimate {
 	double parameters; /* of the main model: without further prediction heads */

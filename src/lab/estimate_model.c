@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/input_file.h"
-#include "lab/child.h"
+#include "base/files/input_file.h"
 #include "lab/estimate.h"
+#include "lab/shared/child.h"
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
 

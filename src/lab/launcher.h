@@ -6,7 +6,7 @@
 #ifndef LAB_LAUNCHER_H
 #define LAB_LAUNCHER_H
 
-#include "lab/engine.h"
+#include "lab/engines/engine.h"
 #include "lab/sweep.h"
 
 /* What a sweep tells while it goes on. Any may be NULL. */

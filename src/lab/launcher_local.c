@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/gpu_devices.h"
-#include "lab/child.h"
+#include "device/driver/gpu_devices.h"
 #include "lab/launcher.h"
-#include "lab/process.h"
+#include "lab/shared/child.h"
+#include "lab/shared/process.h"
 
 #define SECOND INT64_C(1000000000)
 #define GRACE_S 20.0 /* from SIGTERM to SIGKILL */

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/whole_file.h"
+#include "base/files/whole_file.h"
 #include "lab/launcher.h"
 #include "lab/point.h"
-#include "lab/process.h"
+#include "lab/shared/process.h"
 
 #define SECOND INT64_C(1000000000)
 #define POLL_MAX_NS (8 * SECOND) /* while nothing changes; a quarter of a second at first */

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/figures.h"
-#include "lab/serving.h"
+#include "lab/serving/figures.h"
+#include "lab/serving/serving.h"
 
 static void put_absent(struct json *json, const char *key, const char *reason)
 {

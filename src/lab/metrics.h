@@ -6,7 +6,7 @@
 #ifndef LAB_METRICS_H
 #define LAB_METRICS_H
 
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 #include "lab/point.h"
 
 /* 0 or -ENOMEM. */

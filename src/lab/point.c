@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/format.h"
-#include "base/utf8.h"
-#include "lab/child.h"
+#include "base/text/format.h"
+#include "base/text/utf8.h"
 #include "lab/launcher.h"
 #include "lab/results.h"
+#include "lab/shared/child.h"
 
 #define GRACE_S 5.0 /* for a program to end when it is asked to */
 

@@ -6,9 +6,9 @@
 #ifndef LAB_POINT_H
 #define LAB_POINT_H
 
-#include "lab/child.h"
-#include "lab/engine.h"
+#include "lab/engines/engine.h"
 #include "lab/estimate.h"
+#include "lab/shared/child.h"
 
 enum point_status { POINT_SUCCESS, POINT_FAILED, POINT_TIMEOUT, POINT_STATUSES };
 extern const char *const point_status_names[POINT_STATUSES];

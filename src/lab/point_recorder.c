@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "lab/http_target.h"
+#include "lab/load/http_target.h"
 #include "lab/point.h"
 
 #define ASK_S 60.0			/* a server that writes its counts may take a while */

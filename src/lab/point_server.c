@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lab/load.h"
+#include "lab/load/load.h"
 #include "lab/point.h"
 
 #define READY_S 1800.0 /* large models load for long */

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/gpu_devices.h"
-#include "base/whole_file.h"
+#include "base/files/whole_file.h"
+#include "device/driver/gpu_devices.h"
 #include "lab/metrics.h"
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

@@ -5,7 +5,7 @@
 #ifndef LAB_RESULTS_H
 #define LAB_RESULTS_H
 
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 #include "lab/point.h"
 
 /* Removes what an earlier try has left. */

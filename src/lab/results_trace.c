@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/memory.h"
-#include "base/whole_file.h"
-#include "lab/child.h"
+#include "base/files/whole_file.h"
 #include "lab/results.h"
-#include "present/csv_files.h"
+#include "lab/shared/child.h"
+#include "present/book/csv_files.h"
+#include "subjects/memory/memory.h"
 
 static int write_table(const struct point *point, const struct csv_book *book, size_t file,
 		       const char *name, struct err *err)

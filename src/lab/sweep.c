@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/nearest.h"
-#include "lab/engine.h"
+#include "base/text/nearest.h"
+#include "lab/engines/engine.h"
 
 static const struct {
 	const char *name, *sweep;

@@ -20,7 +20,7 @@
 #define LAB_SWEEP_H
 
 #include "base/err.h"
-#include "lab/experiment.h"
+#include "lab/shared/experiment.h"
 
 #define SWEEP_SCHEMA "moescope/sweep/1"
 #define SWEEP_POINTS_MAX 100000

@@ -24,9 +24,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/input_file.h"
-#include "base/json_read.h"
-#include "base/json_write.h"
+#include "base/files/input_file.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
 #include "lab/point.h"
 #include "lab/sweep.h"
 

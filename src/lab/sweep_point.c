@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/input_file.h"
-#include "base/json_read.h"
-#include "base/json_write.h"
-#include "base/whole_file.h"
+#include "base/files/input_file.h"
+#include "base/files/whole_file.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
 #include "lab/results.h"
 #include "lab/sweep.h"
 

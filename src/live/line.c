@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/routing_metrics.h"
-#include "base/format.h"
+#include "base/text/format.h"
+#include "subjects/routing/routing_metrics.h"
 
 static void append(char *out, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

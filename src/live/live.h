@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "present/present.h"
+#include "present/frame/present.h"
 
 struct live_options {
 	int fd;		    /* where to draw or write */

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/cupti_names.h"
 #include "base/dynlib.h"
+#include "device/driver/cupti_names.h"
 #include "moescope.h"
 #include "probe/clients.h"
 #include "probe/cupti_inside.h"

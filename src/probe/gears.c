@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/proof.h"
+#include "device/driver/proof.h"
 #include "moescope.h"
 #include "probe/cupti.h"
 #include "probe/gpu.h"

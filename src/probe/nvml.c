@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/nvml_api.h"
+#include "device/driver/nvml_api.h"
 #include "probe/cuda_order.h"
 #include "probe/gpu.h"
 #include "probe/probe.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/gpu_devices.h"
+#include "device/driver/gpu_devices.h"
 #include "moescope.h"
 
 /* A device that is read, and its number in the program. */

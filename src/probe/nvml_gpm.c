@@ -6,7 +6,7 @@
  * Of each device two samples are kept for the life of the process: the last and the next.
  */
 #include "base/clock.h"
-#include "base/nvml_api.h"
+#include "device/driver/nvml_api.h"
 #include "probe/nvml.h"
 
 static const struct {

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/nvml_api.h"
+#include "device/driver/nvml_api.h"
 #include "probe/gpu.h"
 #include "probe/nvml.h"
 

@@ -192,7 +192,7 @@ struct recorder {
 int recorder_start(struct recorder *recorder);
 void recorder_stop(struct recorder *recorder);
 /* session.c, on the drain thread: the files at the beginning and the end of a session. Its
- * descriptors are its own (base/held.h). */
+ * descriptors are its own (base/files/held.h). */
 int session_open(struct recorder *made);
 void session_close(struct recorder *old);
 /* Waits until the drain has made room, but not for ever. Not in a call that a program makes in its

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "base/proof.h"
+#include "device/driver/proof.h"
 
 /* Passed by the stress test on an H200; docs/benchmarks.md has the figures. */
 static const struct {

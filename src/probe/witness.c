@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/held.h"
+#include "base/files/held.h"
 #include "base/wake.h"
 #include "probe/life.h"
 

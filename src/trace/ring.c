@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/input_file.h"
+#include "base/files/input_file.h"
 #include "trace/bus_guard.h"
 
 #define POPULATED 2	  /* of the spares: pages that nobody needs are work for the disk */

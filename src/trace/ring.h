@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/held.h"
+#include "base/files/held.h"
 #include "base/wake.h"
 #include "trace/format.h"
 #include "trace/records.h"

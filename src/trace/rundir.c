@@ -20,9 +20,9 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/input_file.h"
-#include "base/json_read.h"
-#include "base/json_write.h"
+#include "base/files/input_file.h"
+#include "base/text/json_read.h"
+#include "base/text/json_write.h"
 #include "base/version.h"
 #include "trace/run_lock.h"
 #include "trace/shard.h"

@@ -10,7 +10,7 @@
 
 #include "base/boot.h"
 #include "base/err.h"
-#include "base/held.h"
+#include "base/files/held.h"
 #include "trace/encoder.h"
 #include "trace/format.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "base/input_file.h"
+#include "base/files/input_file.h"
 #include "trace/salvage.h"
 
 /* All of `bytes`, or -EBADMSG at the end of the file, or -errno. */

@@ -8,8 +8,8 @@
 
 #include "base/crc32c.h"
 #include "fuzz.h"
-#include "lab/completion.h"
-#include "lab/http_stream.h"
+#include "lab/load/completion.h"
+#include "lab/load/http_stream.h"
 
 struct seen {
 	uint32_t checksum;

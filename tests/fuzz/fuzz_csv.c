@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "ingest/csv.h"
 #include "ingest/importers.h"
-#include "ingest/intake.h"
+#include "ingest/shared/csv.h"
+#include "ingest/shared/intake.h"
 
 static void read_numbers(const struct csv_field *field)
 {

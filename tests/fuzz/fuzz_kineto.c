@@ -13,8 +13,8 @@
 #include "../unit/fake_intake.c"
 #include "fuzz.h"
 #include "ingest/ingest.h"
-#include "ingest/json_scan.h"
-#include "ingest/kineto.h"
+#include "ingest/kineto/kineto.h"
+#include "ingest/shared/json_scan.h"
 
 static int read_with(const struct ingest_file *file, uint64_t kinds,
 		     const struct kineto_choices *choices, char **ret_lines)

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "fuzz.h"
-#include "ingest/nsight_inside.h"
+#include "ingest/nsight/nsight_inside.h"
 
 static void import(const void *bytes, size_t size)
 {

@@ -11,8 +11,8 @@
 #include <sqlite3.h>
 
 #include "fuzz.h"
-#include "ingest/intake.h"
-#include "ingest/own_sqlite.h"
+#include "ingest/nsight/own_sqlite.h"
+#include "ingest/shared/intake.h"
 
 struct input {
 	const uint8_t *at, *end;

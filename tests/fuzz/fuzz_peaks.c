@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/peaks.h"
+#include "device/sheets/peaks.h"
 #include "fuzz.h"
 
 static void check(const struct peaks *p)

@@ -12,8 +12,8 @@
 
 #include "fuzz.h"
 #include "ingest/importers.h"
-#include "ingest/intake.h"
-#include "ingest/pickle.h"
+#include "ingest/shared/intake.h"
+#include "ingest/torch_memory/pickle.h"
 
 /* Every box once, by its tag; the boxes that are still to be walked on a stack of their own. */
 static size_t walk(struct pickle_value root, size_t most)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "lab/serving.h"
+#include "lab/serving/serving.h"
 
 static void check_distribution(const struct distribution *d)
 {

@@ -3,7 +3,8 @@
  * Writes the seeds of fuzz_shard: make-corpus DIRECTORY. Small shards with rows of every kind,
  * as inputs of that target (a mode byte in front; most without the header page). To be run again
  * when the format grows:
- *   cc -D_GNU_SOURCE -Isrc -Iinclude tests/fuzz/make_corpus.c src/base/[a-z]*.c src/trace/[a-z]*.c \
+ *   cc -D_GNU_SOURCE -Isrc -Iinclude tests/fuzz/make_corpus.c \
+ *      $(find src/base -name "*.c") src/trace/[a-z]*.c \
  *      -lzstd -lm -lpthread -o make-corpus && ./make-corpus tests/fuzz/corpus/shard
  */
 #include <stdio.h>

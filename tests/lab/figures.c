@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "lab/serving.h"
+#include "lab/serving/serving.h"
 
 int main(int argc, char **argv)
 {

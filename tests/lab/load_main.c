@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "lab/load.h"
+#include "lab/load/load.h"
 
 static volatile bool stopped;
 

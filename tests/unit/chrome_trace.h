@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_read.h"
+#include "base/text/json_read.h"
 #include "fake_run.h"
 #include "json_check.h"
-#include "present/present.h"
+#include "present/frame/present.h"
 
 struct trace {
 	char *text;

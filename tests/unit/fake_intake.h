@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "ingest/intake.h"
+#include "ingest/shared/intake.h"
 
 struct intake *fake_intake_new(uint64_t kinds);
 void fake_intake_free(struct intake *intake);

@@ -6,7 +6,7 @@
 #ifndef TESTS_IMPORTED_H
 #define TESTS_IMPORTED_H
 
-#include "base/json_read.h"
+#include "base/text/json_read.h"
 #include "ingest/ingest.h"
 #include "table_rows.h"
 

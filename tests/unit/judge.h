@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "analyze/verdicts.h"
 #include "fake_run.h"
+#include "verdicts/verdicts.h"
 
 struct judged {
 	struct findings f;

@@ -13,8 +13,8 @@
 
 #include "fake_intake.h"
 #include "ingest/importers.h"
-#include "ingest/json_scan.h"
-#include "ingest/kineto.h"
+#include "ingest/kineto/kineto.h"
+#include "ingest/shared/json_scan.h"
 
 #define ALL_KINDS (~UINT64_C(0))
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
-#include "present/present.h"
+#include "base/text/utf8.h"
+#include "present/frame/present.h"
 
 struct pf_event {
 	uint64_t time, track, duration;

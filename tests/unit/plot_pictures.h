@@ -22,8 +22,8 @@
 #include "fake_windows.h"
 #include "fontconfig_leaks.h"
 #include "moescope.h"
-#include "present/plot.h"
-#include "present/plot_draw.h"
+#include "surfaces/plot/plot.h"
+#include "surfaces/plot/plot_draw.h"
 
 #define MS INT64_C(1000000)
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/json_write.h"
+#include "base/text/json_write.h"
 #include "fake_run.h"
-#include "sql/sql.h"
+#include "surfaces/sql/sql.h"
 
 #define SQL_ROWS_RUNS 4
 

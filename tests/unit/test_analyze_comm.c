@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/comm.h"
-#include "analyze/kernel_class.h"
+#include "device/sheets/kernel_class.h"
 #include "fake_comm.h"
 #include "judge.h"
+#include "subjects/comm/comm.h"
 
 #define US INT64_C(1000)
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-6 * (fabs(b) + 1))

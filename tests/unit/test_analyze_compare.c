@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/compare.h"
-#include "analyze/compare_conditions.h"
-#include "analyze/coverage.h"
+#include "compare/compare.h"
+#include "compare/compare_conditions.h"
 #include "fake_windows.h"
 #include "moescope.h"
+#include "subjects/shared/coverage.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -13,9 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/compare.h"
-#include "analyze/compare_stats.h"
-#include "analyze/stats.h"
+#include "compare/compare.h"
+#include "compare/compare_stats.h"
+#include "subjects/numbers/stats.h"
 
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 

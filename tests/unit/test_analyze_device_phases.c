@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/findings.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/findings.h"
 
 static struct device_phases look(const struct run *run)
 {

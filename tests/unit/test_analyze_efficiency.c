@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/data_sheets.h"
-#include "analyze/findings.h"
+#include "device/sheets/data_sheets.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/findings.h"
 
 #define US INT64_C(1000)
 

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/attribution.h"
-#include "analyze/stats.h"
 #include "fake_run.h"
+#include "subjects/numbers/stats.h"
+#include "subjects/shared/attribution.h"
 
 static void assert_path(const struct attribution *at, struct place place, const char *wanted)
 {

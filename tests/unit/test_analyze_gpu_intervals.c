@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "analyze/intervals.h"
-#include "analyze/stats.h"
+#include "subjects/numbers/intervals.h"
+#include "subjects/numbers/stats.h"
 
 #define TIME 300
 #define SPANS 40

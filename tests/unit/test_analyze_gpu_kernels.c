@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/kernels.h"
 #include "fake_run.h"
+#include "subjects/kernels/kernels.h"
 
 #define US INT64_C(1000)
 

@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/coverage.h"
-#include "analyze/findings.h"
-#include "analyze/lanes.h"
-#include "analyze/order.h"
-#include "analyze/stats.h"
-#include "analyze/timeline.h"
 #include "fake_run.h"
+#include "subjects/device/timeline.h"
+#include "subjects/findings.h"
+#include "subjects/numbers/order.h"
+#include "subjects/numbers/stats.h"
+#include "subjects/shared/coverage.h"
+#include "subjects/shared/lanes.h"
 
 /* TSan is there for the threads of test_findings_in_parallel; these have none. */
 #ifdef __SANITIZE_THREAD__

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/kernel_class.h"
-#include "analyze/kernel_name.h"
+#include "device/sheets/kernel_class.h"
+#include "device/sheets/kernel_name.h"
 
 static const struct {
 	const char *class, *name;

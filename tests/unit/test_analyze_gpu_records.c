@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/api_calls.h"
-#include "analyze/device_memory.h"
-#include "analyze/timeline.h"
-#include "analyze/transfers.h"
 #include "fake_run.h"
+#include "subjects/api/api_calls.h"
+#include "subjects/device/timeline.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/transfers/transfers.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/findings.h"
-#include "base/clock_reasons.h"
+#include "device/sheets/clock_reasons.h"
 #include "fake_windows.h"
+#include "subjects/findings.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/inference.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/inference/inference.h"
 
 static void token(struct run *run, uint16_t shard, uint64_t request, int64_t time_ns, uint8_t event,
 		  uint64_t count)

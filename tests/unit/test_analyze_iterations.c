@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/iterations.h"
 #include "fake_run.h"
+#include "subjects/shared/iterations.h"
 
 #define KERNEL_NS 1000
 

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/launch_metrics.h"
 #include "fake_counters.h"
+#include "subjects/shared/launch_metrics.h"
 
 static void check_row(const struct run *run, const struct launch_metric_row *row,
 		      const char *kernel, const char *metric, uint64_t launches)

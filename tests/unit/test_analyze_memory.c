@@ -10,11 +10,11 @@
 
 #include <math.h>
 
-#include "analyze/memory.h"
-#include "analyze/memory_live.h"
-#include "analyze/stats.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/memory/memory.h"
+#include "subjects/memory/memory_live.h"
+#include "subjects/numbers/stats.h"
 
 static void event(struct run *run, int64_t time_ns, uint8_t kind, uint64_t address, uint64_t bytes,
 		  int32_t device, uint8_t use, const char *site)

@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/rules.h"
-#include "analyze/memory_history.h"
+#include "verdicts/rules.h"
+#include "subjects/memory/memory_history.h"
 #include "fake_run.h"
 #include "moescope.h"
 

@@ -12,12 +12,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/attribution.h"
-#include "analyze/kernel_class.h"
-#include "analyze/lanes.h"
-#include "analyze/moe_lens.h"
+#include "device/sheets/kernel_class.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/moe/moe_lens.h"
+#include "subjects/shared/attribution.h"
+#include "subjects/shared/lanes.h"
 
 #define US INT64_C(1000)
 #define DISPATCH "void deep_ep::internode::dispatch<false, 8>(int4*, float*)"

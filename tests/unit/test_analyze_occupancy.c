@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/kernels.h"
-#include "analyze/occupancy.h"
 #include "fake_run.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/shared/occupancy.h"
 
 /* As the driver tells it: an H100 or H200. */
 #define SM90                                                                                       \

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/ops.h"
-#include "analyze/stats.h"
 #include "fake_run.h"
+#include "subjects/numbers/stats.h"
+#include "subjects/ops/ops.h"
 
 static const struct op_row *find(const struct run *run, const struct ops *ops, const char *name)
 {

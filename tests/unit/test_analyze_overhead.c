@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-#include "analyze/counters.h"
-#include "analyze/inference.h"
-#include "analyze/overhead.h"
 #include "fake_run.h"
+#include "subjects/counters/counters.h"
+#include "subjects/inference/inference.h"
+#include "subjects/overhead/overhead.h"
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-6)
 

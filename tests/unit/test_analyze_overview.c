@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/kernel_stream.h"
-#include "analyze/memory_history.h"
-#include "analyze/overview.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/memory/memory_history.h"
+#include "subjects/overview/overview.h"
+#include "subjects/shared/kernel_stream.h"
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-9 * (1 + fabs((double)(b))))
 

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/run_slice.h"
 #include "fake_run.h"
+#include "subjects/shared/run_slice.h"
 
 static void add_kernel(struct run *run, uint16_t shard, int64_t start_ns, int64_t end_ns)
 {

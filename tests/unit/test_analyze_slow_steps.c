@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-#include "analyze/findings.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/findings.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "analyze/stats.h"
+#include "subjects/numbers/stats.h"
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-#include "analyze/steps.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/steps/steps.h"
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 

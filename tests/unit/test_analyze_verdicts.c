@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/rules.h"
 #include "judge.h"
 #include "moescope.h"
+#include "verdicts/rules.h"
 
 static void set_status(struct run *run, const char *status, int exit_status, int signal)
 {

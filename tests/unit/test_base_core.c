@@ -17,12 +17,12 @@
 #include "base/boot.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/clock_reasons.h"
 #include "base/crc32c.h"
 #include "base/dynlib.h"
 #include "base/err.h"
-#include "base/json_read.h"
 #include "base/parallel.h"
+#include "base/text/json_read.h"
+#include "device/sheets/clock_reasons.h"
 
 /* Vectors of RFC 3720, B.4, and the usual check value. */
 static void test_crc32c_vectors(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writers of src/base: JSON, tables, numbers for people, UTF-8.
+ * The writers of src/base/text: JSON, tables, numbers for people, UTF-8.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/csv_write.h"
-#include "base/format.h"
-#include "base/json_write.h"
-#include "base/text_table.h"
-#include "base/utf8.h"
+#include "base/text/csv_write.h"
+#include "base/text/format.h"
+#include "base/text/json_write.h"
+#include "base/text/text_table.h"
+#include "base/text/utf8.h"
 #include "json_check.h"
 
 static void json_is(struct json *json, const char *expected)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/options.h"
+#include "cmd/options/options.h"
 
 struct shared {
 	bool json;

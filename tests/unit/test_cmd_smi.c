@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/smi.h"
+#include "cmd/smi/smi.h"
 #include "fake_run.h"
 
 #define MS INT64_C(1000000)

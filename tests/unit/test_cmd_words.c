@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "cmd/command.h"
-#include "cmd/metrics.h"
-#include "base/nearest.h"
-#include "cmd/run_options.h"
+#include "cmd/options/command.h"
+#include "cmd/definitions/metrics.h"
+#include "base/text/nearest.h"
+#include "cmd/options/run_options.h"
 
 static void distances(void **state)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock_reasons.h"
+#include "device/sheets/clock_reasons.h"
 #include "gpu_child.h"
 
 struct expectation {

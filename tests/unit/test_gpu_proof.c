@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/proof.h"
+#include "device/driver/proof.h"
 #include "probe/proved.h"
 #include "table_rows.h"
 

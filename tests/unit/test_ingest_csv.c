@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "imported.h"
-#include "ingest/csv.h"
+#include "ingest/shared/csv.h"
 
 static void open_text(struct csv *csv, const char *text)
 {

@@ -20,7 +20,7 @@
 #include <zlib.h>
 
 #include "base/buf.h"
-#include "ingest/gunzip.h"
+#include "ingest/shared/gunzip.h"
 
 #define LONG_BYTES 300000 /* beyond what a decompressor looks back on */
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/parallel.h"
-#include "ingest/intake.h"
+#include "ingest/shared/intake.h"
 #include "moescope.h"
 #include "table_rows.h"
 #include "tables/tables.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ingest/json_scan.h"
+#include "ingest/shared/json_scan.h"
 
 #define MOST 400
 

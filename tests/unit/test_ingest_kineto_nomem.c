@@ -16,9 +16,9 @@
 #include <cmocka.h>
 
 #include "failing_alloc.h"
-#include "ingest/intake.h"
-#include "ingest/json_scan.h"
-#include "ingest/kineto.h"
+#include "ingest/kineto/kineto.h"
+#include "ingest/shared/intake.h"
+#include "ingest/shared/json_scan.h"
 
 static const char trace[] =
 	"{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"GPU\"}],"

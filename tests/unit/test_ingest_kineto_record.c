@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "ingest/kineto_record.h"
-#include "present/present.h"
+#include "ingest/kineto/kineto_record.h"
+#include "present/frame/present.h"
 #include "table_rows.h"
 #include "trace/shard.h"
 

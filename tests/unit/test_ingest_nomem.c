@@ -16,8 +16,8 @@
 #include "failing_alloc.h"
 #include "imported.h"
 #include "ingest/importers.h"
-#include "ingest/intake.h"
-#include "ingest/intake_inside.h"
+#include "ingest/shared/intake.h"
+#include "ingest/shared/intake_inside.h"
 #include "nsight_file.h"
 
 static uint64_t rows_of(const struct intake *intake)

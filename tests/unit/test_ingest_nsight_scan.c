@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "imported.h"
-#include "ingest/nsight_scan.h"
+#include "ingest/nsight/nsight_scan.h"
 #include "nsight_file.h"
 
 struct rows {

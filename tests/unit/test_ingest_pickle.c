@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "failing_alloc.h"
-#include "ingest/pickle.h"
+#include "ingest/torch_memory/pickle.h"
 
 #define BYTES(text) text, sizeof(text) - 1
 #define DEPTH 8 /* what is written of values; a pickle may lie in itself */

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "ingest/phase_name.h"
-#include "ingest/step_rows.h"
+#include "ingest/shared/phase_name.h"
+#include "ingest/shared/step_rows.h"
 #include "moescope.h"
 
 #define N_TOKENS UINT64_MAX /* not told */

@@ -14,7 +14,7 @@
 
 #include "failing_alloc.h"
 #include "ingest/importers.h"
-#include "ingest/torch_memory_inside.h"
+#include "ingest/torch_memory/torch_memory_inside.h"
 
 static char told[1024];
 

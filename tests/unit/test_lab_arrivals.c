@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lab/arrivals.h"
-#include "lab/lengths.h"
-#include "lab/sampling.h"
+#include "lab/load/arrivals.h"
+#include "lab/load/lengths.h"
+#include "lab/load/sampling.h"
 
 struct fixture {
 	struct experiment e;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "failing_alloc.h"
-#include "lab/experiment.h"
+#include "lab/shared/experiment.h"
 
 struct fixture {
 	struct experiment e;

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lab/child.h"
-#include "lab/engine.h"
-#include "lab/figures.h"
+#include "lab/engines/engine.h"
+#include "lab/serving/figures.h"
+#include "lab/shared/child.h"
 
 #define MS INT64_C(1000000)
 

@@ -17,10 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lab/completion.h"
-#include "lab/http_stream.h"
-#include "lab/http_target.h"
-#include "lab/saturation.h"
+#include "lab/load/completion.h"
+#include "lab/load/http_stream.h"
+#include "lab/load/http_target.h"
+#include "lab/load/saturation.h"
 
 static void collect(void *arg, const char *data, size_t length)
 {

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "lab/engine.h"
-#include "lab/python_engine.h"
+#include "lab/engines/engine.h"
+#include "lab/engines/python_engine.h"
 
 static char folder[] = "/tmp/moescope-engines-XXXXXX";
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "failing_alloc.h"
-#include "lab/requests.h"
+#include "lab/serving/requests.h"
 
 #define HEAD "{\"schema\":\"moescope/requests/1\"}\n"
 

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_read.h"
+#include "base/text/json_read.h"
 #include "failing_alloc.h"
 #include "json_check.h"
-#include "lab/serving.h"
+#include "lab/serving/serving.h"
 
 #define MS INT64_C(1000000)
 #define NEAR(a, b) assert_true(fabs((a) - (double)(b)) <= 1e-9 * (1 + fabs((double)(b))))

@@ -20,8 +20,8 @@
 
 #include "failing_alloc.h"
 #include "fontconfig_leaks.h"
-#include "lab/summary.h"
-#include "present/plot_lines.h"
+#include "lab/summary/summary.h"
+#include "surfaces/plot/plot_lines.h"
 
 static char root[] = "/tmp/moescope-summary-XXXXXX";
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "analyze/routing.h"
 #include "probe_child.h"
+#include "subjects/routing/routing.h"
 
 /* Two tokens, two of four experts each. */
 static void route(void)

@@ -13,10 +13,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/routing.h"
-#include "analyze/stats.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/numbers/stats.h"
+#include "subjects/routing/routing.h"
 
 #define WITHIN(a, b, eps) assert_true(fabs((a) - (b)) < (eps))
 #define NEAR(a, b) WITHIN(a, b, 1e-9)

@@ -12,17 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/api_calls.h"
-#include "analyze/inference.h"
-#include "analyze/kernels.h"
-#include "analyze/launches.h"
-#include "analyze/memory.h"
-#include "analyze/ops.h"
-#include "analyze/steps.h"
-#include "analyze/timeline.h"
-#include "analyze/transfers.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/api/api_calls.h"
+#include "subjects/device/timeline.h"
+#include "subjects/inference/inference.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/kernels/launches.h"
+#include "subjects/memory/memory.h"
+#include "subjects/ops/ops.h"
+#include "subjects/steps/steps.h"
+#include "subjects/transfers/transfers.h"
 
 #define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-9 * (1 + fabs((double)(b))))
 

@@ -17,7 +17,7 @@
 #include "golden.h"
 #include "json_check.h"
 #include "moescope.h"
-#include "present/compare.h"
+#include "present/comparison/compare.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -15,7 +15,7 @@
 #include "fake_windows.h"
 #include "golden.h"
 #include "json_check.h"
-#include "present/csv_files.h"
+#include "present/book/csv_files.h"
 
 static struct csv_book *book_of(const struct run *run)
 {

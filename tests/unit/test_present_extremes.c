@@ -10,13 +10,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/digest.h"
-#include "analyze/kernels.h"
+#include "compare/digest.h"
 #include "fontconfig_leaks.h"
 #include "kept_regex.h"
-#include "present/csv_files.h"
-#include "present/plot.h"
-#include "present/present.h"
+#include "present/book/csv_files.h"
+#include "present/frame/present.h"
+#include "subjects/kernels/kernels.h"
+#include "surfaces/plot/plot.h"
 #include "table_rows.h"
 
 #define RUNS 40

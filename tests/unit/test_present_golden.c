@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "analyze/kernels.h"
+#include "subjects/kernels/kernels.h"
 #include "fake_comm.h"
 #include "fake_counters.h"
 #include "fake_slow.h"
@@ -19,7 +19,7 @@
 #include "fake_windows.h"
 #include "golden.h"
 #include "json_check.h"
-#include "present/present.h"
+#include "present/frame/present.h"
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 

@@ -20,9 +20,9 @@
 #include "fake_h200.h"
 #include "fake_windows.h"
 #include "kept_regex.h"
-#include "present/csv_files.h"
-#include "present/compare.h"
-#include "present/present.h"
+#include "present/book/csv_files.h"
+#include "present/comparison/compare.h"
+#include "present/frame/present.h"
 
 /* What is tried again and again, with the next allocation failing each time. */
 typedef int (*attempt)(const void *what, FILE *out, struct err *err);

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
+#include "exports/perfetto/perfetto.h"
 #include "fake_run.h"
 #include "perfetto_read.h"
-#include "present/perfetto.h"
 
 static void test_kernels_add_up(void **state)
 {

@@ -18,7 +18,7 @@
 #include "fake_run.h"
 #include "fontconfig_leaks.h"
 #include "moescope.h"
-#include "present/plot_draw.h"
+#include "surfaces/plot/plot_draw.h"
 
 #define MS INT64_C(1000000)
 

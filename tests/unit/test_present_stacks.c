@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exports/stacks/stacks.h"
 #include "fake_run.h"
-#include "present/present.h"
-#include "present/stacks.h"
+#include "present/frame/present.h"
 
 static char *text_of(const struct run *run,
 		     int (*present)(const struct run *, FILE *, struct err *))

@@ -17,8 +17,8 @@
 #include "fake_run.h"
 #include "json_check.h"
 #include "moescope.h"
-#include "present/grid.h"
-#include "present/present.h"
+#include "present/frame/grid.h"
+#include "present/frame/present.h"
 
 static const char *const names[] = {
 	"report", "dashboard", "ops", "steps",	   "routing",	 "routing-steps", "routing-experts",

@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "analyze/kernels.h"
+#include "subjects/kernels/kernels.h"
 #include "fontconfig_leaks.h"
-#include "present/plot.h"
-#include "present/compare.h"
-#include "present/present.h"
+#include "surfaces/plot/plot.h"
+#include "present/comparison/compare.h"
+#include "present/frame/present.h"
 #include "table_rows.h"
 
 static struct encoder encoder;

@@ -12,9 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "exports/columns/schema.h"
 #include "fake_comm.h"
 #include "moescope.h"
-#include "sql/schema.h"
 #include "sql_rows.h"
 
 #define US INT64_C(1000)

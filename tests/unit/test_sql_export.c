@@ -14,12 +14,12 @@
 #include <sqlite3.h>
 
 #include "base/buf.h"
-#include "ingest/intake.h"
-#include "ingest/own_sqlite.h"
-#include "sql/csv_kinds.h"
-#include "sql/schema.h"
-#include "sql/sql.h"
-#include "sql/sqlite_write.h"
+#include "exports/columns/schema.h"
+#include "exports/csv/csv_kinds.h"
+#include "exports/sqlite/sqlite_write.h"
+#include "ingest/nsight/own_sqlite.h"
+#include "ingest/shared/intake.h"
+#include "surfaces/sql/sql.h"
 #include "table_rows.h"
 
 static struct intake *new_intake(void)

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "failing_alloc.h"
-#include "sql/csv_kinds.h"
-#include "sql/sqlite_write.h"
+#include "exports/csv/csv_kinds.h"
+#include "exports/sqlite/sqlite_write.h"
 #include "kept_regex.h"
 #include "sql_rows.h"
 

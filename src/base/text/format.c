@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers for people; see format.h. No state.
+ */
+#include "base/text/format.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+
+/* Three significant digits: 1.24, 12.4, 124. Rounding may not make a fourth (9.995 is 10.0). */
+static int decimals(double magnitude)
+{
+	if (magnitude < 9.995)
+		return 2;
+	return magnitude < 99.95 ? 1 : 0;
+}
+
+static struct format scaled(double value, const char *const *units, size_t n_units)
+{
+	struct format out;
+	double magnitude = fabs(value);
+	size_t unit = 0;
+
+	while (unit + 1 < n_units && magnitude >= 999.5) {
+		magnitude /= 1000;
+		value /= 1000;
+		unit++;
+	}
+	if (unit == 0 && value == floor(value))
+		snprintf(out.text, sizeof(out.text), "%.0f%s", value, units[0]);
+	else
+		snprintf(out.text, sizeof(out.text), "%.*f%s", decimals(magnitude), value,
+			 units[unit]);
+	return out;
+}
+
+struct format format_ns(double ns)
+{
+	static const char *const units[] = { " ns", " us", " ms", " s" };
+	struct format out;
+	double seconds = fabs(ns) / 1e9;
+	const char *sign = ns < 0 ? "-" : "";
+
+	if (seconds >= 3599.5) {
+		double minutes = floor(seconds / 60 + 0.5);
+
+		snprintf(out.text, sizeof(out.text), "%s%.0fh %02.0fm", sign, floor(minutes / 60),
+			 fmod(minutes, 60));
+		return out;
+	}
+	if (seconds >= 119.5) {
+		double whole = floor(seconds + 0.5);
+
+		snprintf(out.text, sizeof(out.text), "%s%.0fm %02.0fs", sign, floor(whole / 60),
+			 fmod(whole, 60));
+		return out;
+	}
+	return scaled(ns, units, 4);
+}
+
+struct format format_bytes(double bytes)
+{
+	static const char *const units[] = { " B", " kB", " MB", " GB", " TB", " PB" };
+
+	return scaled(bytes, units, 6);
+}
+
+struct format format_count(double count)
+{
+	static const char *const units[] = { "", " k", " M", " G", " T", " P" };
+
+	return scaled(count, units, 6);
+}
+
+struct format format_rate(double per_second)
+{
+	static const char *const units[] = { "/s", " k/s", " M/s", " G/s", " T/s" };
+
+	return scaled(per_second, units, 5);
+}
+
+struct format format_flops(double per_second)
+{
+	static const char *const units[] = { " FLOP/s",	 " kFLOP/s", " MFLOP/s",
+					     " GFLOP/s", " TFLOP/s", " PFLOP/s" };
+
+	return scaled(per_second, units, 6);
+}
+
+struct format format_pct(double pct)
+{
+	struct format out;
+	double magnitude = fabs(pct);
+
+	if (magnitude < 0.995)
+		snprintf(out.text, sizeof(out.text), "%.2f%%", pct);
+	else if (magnitude < 99.95)
+		snprintf(out.text, sizeof(out.text), "%.1f%%", pct);
+	else
+		snprintf(out.text, sizeof(out.text), "%.0f%%", pct);
+	return out;
+}
+
+struct format format_ratio(double value)
+{
+	struct format out;
+	double magnitude = fabs(value);
+
+	if (magnitude == 0)
+		snprintf(out.text, sizeof(out.text), "0");
+	else if (magnitude < 0.9995)
+		snprintf(out.text, sizeof(out.text), "%.3f", value);
+	else
+		snprintf(out.text, sizeof(out.text), "%.*f", decimals(magnitude), value);
+	return out;
+}
+
+struct format format_date(int64_t realtime_ns)
+{
+	struct format out;
+	time_t seconds = (time_t)(realtime_ns / 1000000000);
+	struct tm tm;
+
+	if (!gmtime_r(&seconds, &tm) ||
+	    !strftime(out.text, sizeof(out.text), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		snprintf(out.text, sizeof(out.text), "n/a");
+	return out;
+}

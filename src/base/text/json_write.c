@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The streaming JSON writer; see json_write.h. State is in struct json only.
+ */
+#include "base/text/json_write.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/utf8.h"
+
+void json_init_file(struct json *json, FILE *file, int indent)
+{
+	memset(json, 0, offsetof(struct json, pending));
+	json->file = file;
+	json->indent = indent;
+}
+
+void json_init_buffer(struct json *json, int indent)
+{
+	json_init_file(json, NULL, indent);
+}
+
+static void fail(struct json *json, int code)
+{
+	if (!json->failed)
+		json->failed = code;
+}
+
+static void flush(struct json *json)
+{
+	if (!json->failed && json->n_pending &&
+	    fwrite(json->pending, 1, json->n_pending, json->file) != json->n_pending)
+		fail(json, errno ? -errno : -EIO);
+	json->n_pending = 0;
+}
+
+static void put_memory(struct json *json, const char *bytes, size_t n)
+{
+	if (json->length + n + 1 > json->capacity) {
+		size_t capacity = (json->length + n + 1) * 2;
+		char *grown = realloc(json->buffer, capacity);
+
+		if (!grown) {
+			fail(json, -ENOMEM);
+			return;
+		}
+		json->buffer = grown;
+		json->capacity = capacity;
+	}
+	memcpy(json->buffer + json->length, bytes, n);
+	json->length += n;
+	json->buffer[json->length] = '\0';
+}
+
+static void put(struct json *json, const char *bytes, size_t n)
+{
+	if (json->failed)
+		return;
+	if (!json->file) {
+		put_memory(json, bytes, n);
+		return;
+	}
+	while (n) {
+		size_t room = JSON_PENDING - json->n_pending, part = n < room ? n : room;
+
+		memcpy(json->pending + json->n_pending, bytes, part);
+		json->n_pending += part;
+		bytes += part;
+		n -= part;
+		if (json->n_pending == JSON_PENDING)
+			flush(json);
+	}
+}
+
+static void put_text(struct json *json, const char *text)
+{
+	put(json, text, strlen(text));
+}
+
+static void newline(struct json *json)
+{
+	if (json->indent <= 0)
+		return;
+	if (json->compact) {
+		put(json, " ", 1);
+		return;
+	}
+	put(json, "\n", 1);
+	for (unsigned int i = 0; i < json->depth * (unsigned int)json->indent; i++)
+		put(json, " ", 1);
+}
+
+/* What goes between the element before and this one. */
+static void separate(struct json *json)
+{
+	uint64_t bit = UINT64_C(1) << json->depth;
+
+	if (json->after_key) {
+		json->after_key = false;
+		return;
+	}
+	if (json->filled & bit)
+		put(json, ",", 1);
+	json->filled |= bit;
+	if (json->depth)
+		newline(json);
+}
+
+static void open_container(struct json *json, const char *bracket, bool line)
+{
+	separate(json);
+	put(json, bracket, 1);
+	if (json->depth + 1 >= JSON_DEPTH_MAX) {
+		fail(json, -EOVERFLOW);
+		return;
+	}
+	json->depth++;
+	json->filled &= ~(UINT64_C(1) << json->depth);
+	if (line && !json->compact)
+		json->compact = json->depth;
+}
+
+static void close_container(struct json *json, const char *bracket)
+{
+	bool filled = json->filled >> json->depth & 1;
+	bool ends_line = json->compact == json->depth;
+
+	if (!json->depth) {
+		fail(json, -EINVAL);
+		return;
+	}
+	json->depth--;
+	if (filled)
+		newline(json);
+	if (ends_line)
+		json->compact = 0;
+	put(json, bracket, 1);
+}
+
+void json_object(struct json *json)
+{
+	open_container(json, "{", false);
+}
+
+void json_object_line(struct json *json)
+{
+	open_container(json, "{", true);
+}
+
+void json_object_end(struct json *json)
+{
+	close_container(json, "}");
+}
+
+void json_array(struct json *json)
+{
+	open_container(json, "[", false);
+}
+
+void json_array_line(struct json *json)
+{
+	open_container(json, "[", true);
+}
+
+void json_array_end(struct json *json)
+{
+	close_container(json, "]");
+}
+
+static void quote(struct json *json, const char *text, size_t length)
+{
+	size_t at = 0, plain = 0;
+
+	put(json, "\"", 1);
+	while (at < length) {
+		unsigned char c = (unsigned char)text[at];
+		uint32_t point;
+		char escape[8];
+		int valid;
+		size_t n;
+
+		if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') {
+			at++;
+			continue;
+		}
+		n = utf8_decode(text + at, length - at, &point, &valid);
+		if (valid && c >= 0x80 && utf8_is_harmless(point)) {
+			at += n;
+			continue;
+		}
+		put(json, text + plain, at - plain);
+		if (!valid)
+			put_text(json, "\xEF\xBF\xBD");
+		else if (c == '"' || c == '\\')
+			put(json, (char[]){ '\\', (char)c }, 2);
+		else if (c == '\n')
+			put_text(json, "\\n");
+		else if (c == '\t')
+			put_text(json, "\\t");
+		else if (c == '\r')
+			put_text(json, "\\r");
+		else {
+			snprintf(escape, sizeof(escape), "\\u%04x", (unsigned int)point & 0xffff);
+			put_text(json, escape);
+		}
+		at += n;
+		plain = at;
+	}
+	put(json, text + plain, at - plain);
+	put(json, "\"", 1);
+}
+
+void json_key(struct json *json, const char *key)
+{
+	separate(json);
+	quote(json, key, strlen(key));
+	put_text(json, json->indent > 0 ? ": " : ":");
+	json->after_key = true;
+}
+
+void json_string_n(struct json *json, const char *text, size_t length)
+{
+	separate(json);
+	quote(json, text, length);
+}
+
+void json_string(struct json *json, const char *text)
+{
+	if (text)
+		json_string_n(json, text, strlen(text));
+	else
+		json_null(json);
+}
+
+void json_raw(struct json *json, const char *text)
+{
+	separate(json);
+	put_text(json, text);
+}
+
+void json_int(struct json *json, int64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	json_raw(json, text);
+}
+
+void json_uint(struct json *json, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	json_raw(json, text);
+}
+
+void json_format_double(char *out, size_t size, double value)
+{
+	char *comma;
+
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(out, size, "%.*g", digits, value);
+		if (strtod(out, NULL) == value)
+			break;
+	}
+	/* A program that has called setlocale may print a decimal comma. */
+	comma = strchr(out, ',');
+	if (comma)
+		*comma = '.';
+}
+
+void json_double(struct json *json, double value)
+{
+	char text[40];
+
+	if (!isfinite(value)) {
+		json_null(json);
+		return;
+	}
+	json_format_double(text, sizeof(text), value);
+	json_raw(json, text);
+}
+
+void json_bool(struct json *json, bool value)
+{
+	json_raw(json, value ? "true" : "false");
+}
+
+void json_null(struct json *json)
+{
+	json_raw(json, "null");
+}
+
+int json_finish(struct json *json, char **ret_text)
+{
+	if (json->depth)
+		fail(json, -EINVAL);
+	if (json->indent > 0)
+		put(json, "\n", 1);
+	if (json->file) {
+		flush(json);
+		if (!json->failed && fflush(json->file) != 0)
+			fail(json, -errno);
+		return json->failed;
+	}
+	if (json->failed || !ret_text) {
+		free(json->buffer);
+		json->buffer = NULL;
+	} else {
+		*ret_text = json->buffer;
+	}
+	return json->failed;
+}

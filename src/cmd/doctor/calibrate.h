@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `doctor --calibrate`: what this machine can do at most, measured by moescope-calibrate in a
+ * process of its own and kept in the user's cache, where the analyses find it (device/sheets/peaks.h).
+ */
+#ifndef CMD_CALIBRATE_H
+#define CMD_CALIBRATE_H
+
+#include "cmd/doctor/doctor.h"
+
+void doctor_calibrate(struct checks *checks);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking around from /proc/self/exe. Any thread.
+ */
+#include "cmd/recording/installed.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* From the directory of the executable: beside it, as in the build directory, or under a prefix. */
+static const char *const library_places[] = {
+	"",
+	"../lib/",
+	"../lib64/",
+#if defined(__x86_64__)
+	"../lib/x86_64-linux-gnu/",
+#elif defined(__aarch64__)
+	"../lib/aarch64-linux-gnu/",
+#endif
+	NULL,
+};
+
+static char *beside(const char *place, const char *name, int mode)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *path;
+
+	if (n < 0)
+		return NULL;
+	exe[n] = '\0';
+	if (strrchr(exe, '/'))
+		*strrchr(exe, '/') = '\0';
+	if (asprintf(&path, "%s/%s%s", exe, place, name) < 0)
+		return NULL;
+	if (access(path, mode) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+char *installed_program(const char *name)
+{
+	return beside("", name, X_OK);
+}
+
+char *installed_library(const char *name)
+{
+	char *path = NULL;
+
+	for (size_t i = 0; !path && library_places[i]; i++)
+		path = beside(library_places[i], name, R_OK);
+	return path;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files of a run directory. Main thread.
+ */
+#include "cmd/runs/run_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/run_lock.h"
+
+bool ends_with(const char *text, const char *end)
+{
+	size_t a = strlen(text), b = strlen(end);
+
+	return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static bool is_dot(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool is_ours(const char *name)
+{
+	return strcmp(name, "run.json") == 0 || strcmp(name, PROGRAM_LOG) == 0 ||
+	       strcmp(name, RUN_LOCK_FILE) == 0 ||
+	       (strncmp(name, "run.json.", 9) == 0 && ends_with(name, ".tmp")) ||
+	       ends_with(name, ".mst") || ends_with(name, ".ring");
+}
+
+int run_files_look(const char *path, struct run_files *ret_files)
+{
+	struct run_files files = { 0 };
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+
+	if (!dir)
+		return -errno;
+	while ((entry = readdir(dir))) {
+		if (is_dot(entry->d_name))
+			continue;
+		files.shards |= ends_with(entry->d_name, ".mst");
+		files.run |= strcmp(entry->d_name, "run.json") == 0 || files.shards;
+		files.foreign |= !is_ours(entry->d_name);
+	}
+	closedir(dir);
+	*ret_files = files;
+	return 0;
+}
+
+int run_files_remove(const char *path, bool directory_too)
+{
+	struct dirent *entry;
+	DIR *dir = opendir(path);
+	int r = 0;
+
+	if (!dir)
+		return -errno;
+	while ((entry = readdir(dir))) {
+		if (!is_ours(entry->d_name) ||
+		    (!directory_too && strcmp(entry->d_name, RUN_LOCK_FILE) == 0))
+			continue;
+		if (unlinkat(dirfd(dir), entry->d_name, 0) < 0 && r == 0)
+			r = -errno;
+	}
+	closedir(dir);
+	if (r == 0 && directory_too && rmdir(path) < 0)
+		r = -errno;
+	return r;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of a comparison by name and step, and those of operations and ranges of the host; kernels are
+ * in digest_kernels.c. A name that does not run in a step has 0 there. See digest.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "compare/digest_inside.h"
+#include "subjects/numbers/nesting.h"
+
+/* Time of one name in one step: of one record, then of all of them. */
+struct part {
+	uint64_t key;
+	size_t step;
+	double time_ns;
+	uint64_t count;
+};
+
+/* The times of the calls of one name, one after the other. */
+struct calls {
+	struct moment_sums sums;
+	double shift, last[2]; /* around the first; the two before */
+};
+
+static int by_key_step(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* What is kept of a key. */
+struct digest_key {
+	size_t last; /* 1 + the last part of it, 0: none */
+	struct calls calls;
+};
+
+static void add_call(struct calls *c, double time_ns)
+{
+	struct moment_sums *s = &c->sums;
+	double v;
+
+	if (!s->n) {
+		c->shift = time_ns;
+		s->constant = true;
+	}
+	v = time_ns - c->shift;
+	s->x += v;
+	s->xx += v * v;
+	s->lag1 += s->n >= 1 ? v * c->last[0] : 0;
+	s->lag2 += s->n >= 2 ? v * c->last[1] : 0;
+	s->constant = s->constant && v == 0;
+	if (s->n < 2)
+		s->head[s->n] = v;
+	c->last[1] = c->last[0];
+	c->last[0] = v;
+	s->n++;
+}
+
+static struct moments moments_of_calls(struct calls *c)
+{
+	struct moments m;
+
+	memcpy(c->sums.tail, c->last, sizeof(c->sums.tail));
+	m = moments_from_sums(&c->sums);
+	m.mean += c->shift;
+	return m;
+}
+
+int digest_part(struct digest_parts *p, uint64_t key, size_t step, double time_ns, bool timed)
+{
+	struct digest_key *k;
+	struct part *last;
+
+	if (key >= p->n_keys) {
+		size_t old = p->n_keys;
+
+		if (array_grow(&p->keys, &p->n_keys, (size_t)key + 1, sizeof(*p->keys)) < 0)
+			return -ENOMEM;
+		memset(p->keys + old, 0, (p->n_keys - old) * sizeof(*p->keys));
+	}
+	k = &p->keys[key];
+	if (timed)
+		add_call(&k->calls, time_ns);
+	last = k->last ? &p->list[k->last - 1] : NULL;
+	if (last && last->step == step) {
+		last->time_ns += timed ? time_ns : 0;
+		last->count++;
+		return 0;
+	}
+	if (array_grow(&p->list, &p->capacity, p->n + 1, sizeof(*p->list)) < 0)
+		return -ENOMEM;
+	p->list[p->n++] = (struct part){ key, step, timed ? time_ns : 0, 1 };
+	k->last = p->n;
+	return 0;
+}
+
+void digest_parts_release(struct digest_parts *p)
+{
+	free(p->list);
+	free(p->keys);
+}
+
+/* Parts of the same name and step become one; how many remain. */
+static size_t merge(struct part *parts, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(parts, n, sizeof(*parts), by_key_step);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && !by_key_step(&parts[kept - 1], &parts[i])) {
+			parts[kept - 1].time_ns += parts[i].time_ns;
+			parts[kept - 1].count += parts[i].count;
+		} else {
+			parts[kept++] = parts[i];
+		}
+	}
+	return kept;
+}
+
+/* The n parts of one name, over `steps` steps of `ranks` ranks. */
+static struct digest_row sum_row(const struct part *parts, size_t n, size_t steps, double ranks)
+{
+	struct moment_sums s = { .n = steps, .constant = n == steps };
+	struct digest_row row = { 0 };
+	double shift = n == steps ? parts[0].time_ns / ranks : 0;
+
+	/* Around the first figure where every step has one: see moments_of. */
+	for (size_t i = 0; i < n; i++) {
+		double v = parts[i].time_ns / ranks - shift;
+
+		s.x += v;
+		s.xx += v * v;
+		/* Steps without the name have 0 and add nothing. */
+		for (size_t j = i + 1; j < n && parts[j].step <= parts[i].step + 2; j++)
+			*(parts[j].step == parts[i].step + 1 ? &s.lag1 : &s.lag2) +=
+				v * (parts[j].time_ns / ranks - shift);
+		s.constant = s.constant && v == 0;
+		if (parts[i].step < 2)
+			s.head[parts[i].step] = v;
+		if (parts[i].step + 2 >= steps)
+			s.tail[steps - 1 - parts[i].step] = v;
+		row.count += (double)parts[i].count;
+	}
+	row.time = moments_from_sums(&s);
+	row.time.mean += shift;
+	row.count /= (double)steps * ranks;
+	return row;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct digest_row *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	return order ? order : (int)y->is_op - (int)x->is_op;
+}
+
+/* Rows of the same text but different ids stay apart only inside a run, which has each text once. */
+int digest_make_rows(struct digest_builder *b, struct digest_parts *p, size_t steps,
+		     digest_name name, void *context, enum compare_table table)
+{
+	struct digest_rows *ret = &b->digest->tables[table];
+	struct part *parts = p->list;
+	size_t n = merge(parts, p->n), rows = 0;
+
+	for (size_t i = 0; i < n; i++)
+		rows += !i || parts[i].key != parts[i - 1].key;
+	ret->steps = steps;
+	ret->rows = calloc(rows + 1, sizeof(*ret->rows));
+	if (!ret->rows)
+		return -ENOMEM;
+	ret->reason = NULL;
+	for (size_t i = 0, end; i < n; i = end) {
+		struct digest_row *row = &ret->rows[ret->n++];
+
+		for (end = i; end < n && parts[end].key == parts[i].key;)
+			end++;
+		*row = sum_row(parts + i, end - i, steps, (double)b->ranks);
+		row->call = moments_of_calls(&p->keys[parts[i].key].calls);
+		if (name(b, context, parts[i].key, row) < 0)
+			return -ENOMEM;
+	}
+	if (ret->n)
+		qsort(ret->rows, ret->n, sizeof(*ret->rows), by_name);
+	return 0;
+}
+
+/* Bit 0 of the key: an operation. */
+static int name_host(const struct digest_builder *b, void *context, uint64_t key,
+		     struct digest_row *row)
+{
+	const char *name = run_string(b->run, (uint32_t)(key >> 1));
+
+	(void)context;
+	row->is_op = key & 1;
+	row->name = strdup(name);
+	row->short_name = strdup(name);
+	return row->name && row->short_name ? 0 : -ENOMEM;
+}
+
+static size_t recorded_of(const struct digest_builder *b, const struct nested *item)
+{
+	size_t row, unit;
+
+	if (b->whole)
+		return 0;
+	row = step_index_find(&b->index, b->run, item->shard, item->start_ns);
+	unit = row == SIZE_MAX ? NO_UNIT : b->unit_of[row];
+	return unit == NO_UNIT ? NO_UNIT : b->recorded_at[unit];
+}
+
+/* The duration of each record without that of its direct children. list: by start; open: room for
+ * as many. */
+static void self_times(const struct nested *list, size_t n, double *self, size_t *open)
+{
+	size_t depth = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct nested *item = &list[i];
+
+		while (depth && (list[open[depth - 1]].shard != item->shard ||
+				 list[open[depth - 1]].thread != item->thread ||
+				 list[open[depth - 1]].end_ns < item->end_ns ||
+				 list[open[depth - 1]].end_ns <= item->start_ns))
+			depth--;
+		self[i] = (double)(item->end_ns - item->start_ns);
+		if (depth)
+			self[open[depth - 1]] -= self[i];
+		open[depth++] = i;
+	}
+}
+
+static int add_host(const struct digest_builder *b, const struct nested *list, size_t n,
+		    const double *self, struct digest_parts *parts)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		const struct nested *item = &list[i];
+		struct site site = run_site(b->run, item->is_op ? b->run->op.site[item->row]
+								: b->run->range.site[item->row]);
+		size_t step = recorded_of(b, item);
+
+		if (step != NO_UNIT)
+			r = digest_part(parts, (uint64_t)site.name << 1 | item->is_op, step,
+					self[i], true);
+	}
+	return r;
+}
+
+int digest_host(struct digest_builder *b)
+{
+	struct digest_rows *host = &b->digest->tables[COMPARE_HOST];
+	struct digest_parts parts = { 0 };
+	struct nested *list;
+	size_t n, *open;
+	double *self;
+	int r;
+
+	host->reason = !b->n_units ? b->digest->missing[COMPARE_STEP_TIME]
+		       : b->whole  ? "no ranges or operations were recorded"
+				   : "no ranges or operations in recorded steps";
+	if (!b->n_recorded)
+		return 0;
+	r = nesting_collect(b->run, NESTING_BY_START, &list, &n);
+	if (r < 0 || !n)
+		return r;
+	self = calloc(n, sizeof(*self));
+	open = calloc(n, sizeof(*open));
+	r = self && open ? 0 : -ENOMEM;
+	if (r >= 0) {
+		self_times(list, n, self, open);
+		r = add_host(b, list, n, self, &parts);
+	}
+	if (r >= 0 && parts.n)
+		r = digest_make_rows(b, &parts, b->n_recorded, name_host, NULL, COMPARE_HOST);
+	digest_parts_release(&parts);
+	free(list);
+	free(self);
+	free(open);
+	return r;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel names for people: demangled, and short. One thread at a time per demangler.
+ *
+ * The C++ runtime is asked to demangle where the machine has it; it is never linked. Without it
+ * names stay as the device gave them.
+ */
+#ifndef DEVICE_KERNEL_NAME_H
+#define DEVICE_KERNEL_NAME_H
+
+#include <stddef.h>
+
+struct demangler {
+	void *library; /* NULL: not on this machine */
+	char *(*demangle)(const char *mangled, char *out, size_t *length, int *status);
+};
+
+void demangler_init(struct demangler *demangler);
+void demangler_release(struct demangler *demangler);
+/* The demangled name, or a copy of a name that is not mangled. *ret_name: free() it. */
+int demangler_name(const struct demangler *demangler, const char *name, char **ret_name);
+
+/* The function of a demangled name with its namespaces, without return type, template arguments
+ * and parameters; of a kernel that only runs what a template argument says (cutlass::device_kernel,
+ * the elementwise kernels of PyTorch) that argument's; the whole name where nothing would remain.
+ * *ret_short: free() it. */
+int kernel_short_name(const char *name, char **ret_short);
+
+/* A kernel of a table: its whole name, and the short one, which is free()d and made anew. */
+struct kernel_alias {
+	const char *name;
+	char **short_name;
+};
+
+/* Where several of the kernels are called the same in short, adds the words of the whole name that
+ * tell each from the others: "at::native::sum_functor …BFloat16"; else a number. Sorts
+ * `aliases`. */
+int kernel_aliases_tell_apart(struct kernel_alias *aliases, size_t n);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engine `transformers`: a Python driver, whose text is in this program and is written into the
+ * experiment's directory as inference_script.py. That file says how a batch is measured.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/files/whole_file.h"
+#include "lab/engines/engine.h"
+#include "lab/engines/python_engine.h"
+
+static int check(const struct experiment *e, const struct lab_tools *tools, struct err *err)
+{
+	if (!e->model_path && !e->model)
+		return err_set(
+			err, -EINVAL,
+			"engine transformers needs a model: a folder, a config.json, a name of "
+			"the Hugging Face Hub, or mixtral-tiny, a small one with random "
+			"weights.");
+	if (experiment_parallel_by(e))
+		return err_set(
+			err, -EINVAL,
+			"engine transformers runs on one GPU; %s must be 1, or choose engine "
+			"vllm or sglang.",
+			experiment_parallel_by(e));
+	if (e->output_tokens)
+		return err_set(err, -EINVAL,
+			       "engine transformers generates max_tokens; output_tokens is for "
+			       "servers.");
+	return python_packages_check(tools->python, "transformers", "torch,transformers", err);
+}
+
+static int write_script(const char *path, struct err *err)
+{
+	struct whole_file whole;
+	int r = whole_file_open(&whole, path);
+
+	if (r < 0)
+		return err_sys(err, r, "cannot write %s", path);
+	if (fputs(transformers_driver_text, whole.file) < 0)
+		r = -EIO;
+	return whole_file_close(&whole, r, err);
+}
+
+static int driver(const struct experiment *e, const struct lab_tools *tools, const char *directory,
+		  struct argv *argv, struct err *err)
+{
+	struct buf path = { 0 };
+	int r;
+
+	buf_printf(&path, "%s/inference_script.py", directory);
+	if (path.failed)
+		return err_set(err, -ENOMEM, "no memory.");
+	r = write_script(path.data, err);
+	if (r == 0) {
+		r |= argv_add(argv, "%s", tools->python ? tools->python : "python3");
+		r |= argv_add(argv, "%s", path.data);
+		for (size_t i = 0; i < e->server_args.n; i++)
+			r |= argv_add(argv, "%s", e->server_args.v[i]);
+		r = r ? err_set(err, -ENOMEM, "no memory.") : 0;
+	}
+	buf_release(&path);
+	return r;
+}
+
+const struct engine engine_transformers = {
+	.name = "transformers",
+	.summary =
+		"Hugging Face transformers: a model's folder, or a configuration with random weights",
+	.trains = true,
+	.gpus = true,
+	.check = check,
+	.driver = driver,
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every view has at hand, and the pieces that views share: the heading, trouble, bars, the
+ * frame of the JSON documents.
+ */
+#ifndef PRESENT_SCENE_H
+#define PRESENT_SCENE_H
+
+#include "present/frame/grid.h"
+#include "present/frame/present.h"
+#include "verdicts/verdicts.h"
+
+/* Why a figure is absent from an imported run. */
+#define NOT_IN_FILE "the imported file does not say"
+
+struct scene {
+	const struct run *run;
+	const struct present_options *options;
+	const struct findings *f;
+};
+
+/* One table of a view or a section of the report. */
+struct section {
+	const char *name;  /* "ops": schema "moescope/ops/1", key in the report */
+	unsigned int want; /* enum finding */
+	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
+	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
+	bool device;	  /* has figures from device records: "sampled" in its JSON */
+	grid_extra extra; /* may be NULL */
+	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
+};
+
+extern const struct section section_ops, section_steps, section_routing, section_routing_steps,
+	section_routing_experts, section_memory, section_kernels, section_api, section_transfers,
+	section_efficiency, section_comm, section_moe, section_counters;
+
+/* Kernels, copies, sets or calls: the run used a GPU that was recorded. */
+bool scene_has_device(const struct run *run);
+/* The sentence for a table of a run without them. */
+void scene_no_device(const struct scene *scene, FILE *out);
+
+/* "sampled: 3 windows, …" when device records were collected for a part of the run; else nothing.
+ * what: "", or "device time " and the like when that is not all that the table shows. */
+void scene_sampled(const struct scene *scene, const char *what, FILE *out);
+/* The same as the key "sampled": an object, or null with the reason. */
+void scene_json_sampled(const struct scene *scene, struct json *json);
+
+/* A whole view of one section: analyses, then text, JSON or CSV as the options say. */
+int section_render(const struct section *section, const struct run *run,
+		   const struct present_options *options, FILE *out, struct err *err);
+/* "total" and "rows" into the object that is open. */
+void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
+		  struct json *json);
+/* The findings that a view needs, by the options. */
+int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
+		  struct findings *ret_findings, struct err *err);
+
+/* "schema", "run" and "loss" into the object that is open. */
+void scene_json_head(struct json *json, const struct run *run, const char *name);
+
+struct text_layout scene_layout(const struct scene *scene, int indent);
+/* "moescope ops: NAME" and trouble, if any. */
+void scene_heading(const struct scene *scene, const char *title, FILE *out);
+/* Everything that casts doubt on the figures, one line each; the number of lines. With count_only
+ * nothing is printed. Needs routing findings for the self-check. */
+size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out);
+/* A section title on a line of its own, after an empty line. */
+void scene_title(const struct scene *scene, const char *title, FILE *out);
+/* "… 12 more rows (--limit 0 shows all)". */
+void scene_more(size_t shown, size_t n, FILE *out);
+
+/* A bar of `width` columns, share of it filled (0..1). */
+void scene_bar(const struct scene *scene, double share, int width, FILE *out);
+/* One character for load against the mean: empty, then eight heights; 1 is the middle. */
+void scene_heat(const struct scene *scene, double load_to_mean, FILE *out);
+/* The loads of n experts in at most `width` columns, neighbours together by their largest;
+ * returns the columns used. */
+int scene_heat_strip(const struct scene *scene, const uint64_t *n, uint32_t experts, double mean,
+		     int width, FILE *out);
+/* Step phases as one bar of `width` columns, and what its characters mean; each ends its line. */
+void scene_phase_bar(const struct scene *scene, int width, FILE *out);
+void scene_phase_legend(const struct scene *scene, int indent, FILE *out);
+
+/* A line that says who marked the steps, where it was not the program itself. */
+void scene_steps_source(const struct scene *scene, int indent, FILE *out);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was live at the peak, by the place that allocated it, and what each layer and expert
+ * allocated. Pure, any thread.
+ *
+ * The replay up to the peak is done once more: only then is it known which moment it was.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "subjects/memory/memory_inside.h"
+#include "subjects/memory/memory_live.h"
+
+static int by_identity(const void *a, const void *b)
+{
+	const struct memory_site *x = a, *y = b;
+
+	if (x->site != y->site)
+		return x->site < y->site ? -1 : 1;
+	if (x->use != y->use)
+		return x->use < y->use ? -1 : 1;
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	if (x->expert != y->expert)
+		return x->expert < y->expert ? -1 : 1;
+	return x->phase < y->phase ? -1 : x->phase > y->phase;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct memory_site *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return by_identity(a, b);
+}
+
+/* Rows of one identity, which are neighbours, become one. */
+static size_t merge_sites(struct memory_site *sites, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct memory_site *to = kept ? &sites[kept - 1] : NULL;
+
+		if (!to || by_identity(to, &sites[i]) != 0) {
+			sites[kept++] = sites[i];
+			continue;
+		}
+		to->bytes += sites[i].bytes;
+		to->count += sites[i].count;
+		if (sites[i].oldest_ns > to->oldest_ns)
+			to->oldest_ns = sites[i].oldest_ns;
+		if (sites[i].youngest_ns < to->youngest_ns)
+			to->youngest_ns = sites[i].youngest_ns;
+	}
+	return kept;
+}
+
+static int list_live(const struct run *run, const struct memory_place *places,
+		     const struct live_map *live, struct memory_device *d)
+{
+	const struct table_memory *t = &run->memory;
+	struct memory_site *sites;
+	size_t n = 0;
+
+	if (!live->n)
+		return 0;
+	sites = calloc(live->n, sizeof(*sites));
+	if (!sites)
+		return -ENOMEM;
+	for (size_t i = 0; i < live->n_slots; i++) {
+		const struct live_block *b = &live->slots[i];
+		int64_t age = b->used ? d->peak_ns - t->time_ns[b->row] : 0;
+
+		if (b->used)
+			sites[n++] = (struct memory_site){ .site = b->site,
+							   .use = b->use,
+							   .layer = places[b->row].layer,
+							   .expert = places[b->row].expert,
+							   .phase = places[b->row].phase,
+							   .bytes = b->bytes,
+							   .count = 1,
+							   .oldest_ns = age,
+							   .youngest_ns = age };
+	}
+	qsort(sites, n, sizeof(*sites), by_identity);
+	n = merge_sites(sites, n);
+	qsort(sites, n, sizeof(*sites), by_bytes);
+	d->sites = sites;
+	d->n_sites = n;
+	return 0;
+}
+
+static int replay_to(const struct run *run, const struct memory_event *events, size_t last,
+		     struct live_map *live)
+{
+	const struct table_memory *t = &run->memory;
+	struct live_block old;
+
+	for (size_t i = 0; i <= last; i++) {
+		size_t row = events[i].row;
+
+		live_map_take(live, t->address[row], &old);
+		if (t->event[row] == 0 &&
+		    live_map_put(live, &(struct live_block){
+					       .address = t->address[row],
+					       .bytes = t->bytes[row],
+					       .row = row,
+					       .site = t->site[row],
+					       .use = t->use[row] < MEMORY_USES ? t->use[row] : 0,
+				       }) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int by_part(const void *a, const void *b)
+{
+	const struct memory_part *x = a, *y = b;
+
+	if (x->layer != y->layer)
+		return x->layer < y->layer ? -1 : 1;
+	return x->expert < y->expert ? -1 : x->expert > y->expert;
+}
+
+static struct memory_part *find_part(struct memory_device *d, int32_t layer, int32_t expert)
+{
+	struct memory_part key = { .layer = layer, .expert = expert };
+
+	return d->n_parts ? bsearch(&key, d->parts, d->n_parts, sizeof(key), by_part) : NULL;
+}
+
+static void merge_parts(struct memory_device *d)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < d->n_parts; i++) {
+		struct memory_part *to = kept ? &d->parts[kept - 1] : NULL;
+
+		if (!to || by_part(to, &d->parts[i]) != 0) {
+			d->parts[kept++] = d->parts[i];
+			continue;
+		}
+		to->allocations += d->parts[i].allocations;
+		to->allocated_bytes += d->parts[i].allocated_bytes;
+	}
+	d->n_parts = kept;
+}
+
+static int list_parts(const struct run *run, const struct memory_place *places,
+		      const struct memory_event *events, size_t n, struct memory_device *d)
+{
+	const struct table_memory *t = &run->memory;
+	size_t capacity = 0, merged = 2048;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct memory_place *place = &places[events[i].row];
+
+		if (t->event[events[i].row] != 0 || (place->layer < 0 && place->expert < 0))
+			continue;
+		/* Parts are few, allocations many: merged whenever the list has doubled. */
+		if (d->n_parts >= 2 * merged) {
+			qsort(d->parts, d->n_parts, sizeof(*d->parts), by_part);
+			merge_parts(d);
+			merged = d->n_parts > 2048 ? d->n_parts : 2048;
+		}
+		if (array_grow(&d->parts, &capacity, d->n_parts + 1, sizeof(*d->parts)) < 0)
+			return -ENOMEM;
+		d->parts[d->n_parts++] =
+			(struct memory_part){ .layer = place->layer,
+					      .expert = place->expert,
+					      .allocations = 1,
+					      .allocated_bytes = t->bytes[events[i].row] };
+	}
+	if (!d->n_parts)
+		return 0;
+	qsort(d->parts, d->n_parts, sizeof(*d->parts), by_part);
+	merge_parts(d);
+	for (size_t i = 0; i < d->n_sites; i++) {
+		struct memory_part *part = find_part(d, d->sites[i].layer, d->sites[i].expert);
+
+		if (part)
+			part->peak_use[d->sites[i].use] += d->sites[i].bytes;
+		if (part)
+			part->at_peak_bytes += d->sites[i].bytes;
+	}
+	return 0;
+}
+
+int memory_sites_fill(const struct run *run, const struct memory_place *places,
+		      const struct memory_event *events, size_t n, size_t peak,
+		      struct memory_device *device)
+{
+	struct live_map live = { 0 };
+	int r = 0;
+
+	if (device->peak_bytes) {
+		r = replay_to(run, events, peak, &live);
+		if (r >= 0)
+			r = list_live(run, places, &live, device);
+		live_map_release(&live);
+	}
+	return r < 0 ? r : list_parts(run, places, events, n, device);
+}

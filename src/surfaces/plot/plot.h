@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pictures of a run, PNG or SVG. Every plot can be drawn of every run: one without data says why.
+ * One thread.
+ */
+#ifndef SURFACES_PLOT_H
+#define SURFACES_PLOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "present/frame/present.h"
+#include "subjects/findings.h"
+#include "tables/tables.h"
+
+struct plot {
+	const char *name; /* also of the file */
+	const char *what; /* one line for people */
+};
+
+/* Ends with a NULL name; empty in a build without cairo. */
+extern const struct plot plots[];
+/* The records that all of them need. */
+extern const uint64_t plot_want_kinds;
+
+struct plot_options {
+	bool svg, dark;
+	double scale; /* pixels of the PNG for one of the drawing; 1 to 8 */
+	int layer;    /* of the routing plots; -1: all, or the most uneven */
+};
+
+/* NULL, or why plots cannot be drawn here, one sentence. */
+const char *plot_unavailable(void);
+/* NULL, or what is missing for a good picture, one sentence. */
+const char *plot_trouble(void);
+
+/* The findings that plots need. */
+int plot_analyze(const struct run *run, const struct present_options *options,
+		 struct findings *ret_findings, struct err *err);
+/* The picture as a whole file. */
+int plot_draw(const char *name, const struct run *run, const struct findings *findings,
+	      const struct plot_options *options, FILE *out, struct err *err);
+
+#endif

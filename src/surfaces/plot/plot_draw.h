@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plots: each draws itself into a box of a canvas, from findings and tables alone; without data
+ * it says why. 0 or -ENOMEM. One thread.
+ */
+#ifndef SURFACES_PLOT_DRAW_H
+#define SURFACES_PLOT_DRAW_H
+
+#include "surfaces/plot/plot_chart.h"
+
+typedef int plot_function(struct canvas *canvas, struct rect box, const struct plot_scene *scene);
+
+plot_function plot_memory, plot_steps, plot_kernels, plot_api, plot_experts, plot_heatmap,
+	plot_k_histogram, plot_flops, plot_latency, plot_timeline, plot_roofline;
+
+/* What a roofline is drawn of; the roof is drawn as far as it is known. */
+struct roof_data {
+	const struct roofline_point *points;
+	size_t n;
+	struct value flops_per_s, bytes_per_s;
+	const char *peak;     /* what flops_per_s is the peak of */
+	const char *subtitle; /* where the peaks are from; NULL: nothing to say */
+	const char *reason;   /* why there are no points */
+};
+
+void plot_roofline_of(struct canvas *canvas, struct rect box, const struct roof_data *data);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The roofline: arithmetic done a second over arithmetic done a byte, under the device's limits.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/text/format.h"
+#include "surfaces/plot/plot_draw.h"
+
+static bool usable(const struct roofline_point *p)
+{
+	return p->flops_per_byte > 0 && p->flops_per_s > 0 && isfinite(p->flops_per_byte) &&
+	       isfinite(p->flops_per_s);
+}
+
+static bool known(struct value v)
+{
+	return v.known && v.v > 0 && isfinite(v.v);
+}
+
+static const char *why_not(struct value v)
+{
+	return v.reason ? v.reason : "not measured";
+}
+
+/* The largest rate that the memory allows, up to the peak; each part where it is known. */
+static void draw_roof(const struct chart *chart, const struct roof_data *data)
+{
+	struct canvas *c = chart->canvas;
+	const struct plot_theme *theme = canvas_theme(c);
+	struct text_style_desc style = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };
+	bool peak = known(data->flops_per_s), memory = known(data->bytes_per_s);
+	double ridge = peak && memory ? data->flops_per_s.v / data->bytes_per_s.v : chart->x.min;
+	char text[128];
+
+	if (memory) {
+		/* Within the axes. */
+		double low = fmax(chart->x.min, chart->y.min / data->bytes_per_s.v);
+		double high = peak ? ridge : fmin(chart->x.max, chart->y.max / data->bytes_per_s.v);
+
+		canvas_line(c, chart_x(chart, low), chart_y(chart, low * data->bytes_per_s.v),
+			    chart_x(chart, high), chart_y(chart, high * data->bytes_per_s.v),
+			    theme->text, 1.5, false);
+	}
+	if (peak) {
+		double y = chart_y(chart, data->flops_per_s.v);
+		double right = chart->data.x + chart->data.w;
+
+		canvas_line(c, chart_x(chart, ridge), y, right, y, theme->text, 1.5, false);
+		if (memory)
+			canvas_line(c, chart_x(chart, ridge), y, chart_x(chart, ridge),
+				    chart->data.y + chart->data.h, theme->muted, 1, true);
+		snprintf(text, sizeof(text), "%s %s", data->peak,
+			 format_flops(data->flops_per_s.v).text);
+		canvas_text(c, right, y - 9, style, theme->text, text);
+	}
+}
+
+static void describe(const struct roof_data *data, char *out, size_t size)
+{
+	bool peak = known(data->flops_per_s), memory = known(data->bytes_per_s);
+	size_t n;
+
+	if (memory)
+		snprintf(out, size, "slope: %s/s of memory",
+			 format_bytes(data->bytes_per_s.v).text);
+	else if (peak)
+		snprintf(out, size, "slope of memory not known: %s", why_not(data->bytes_per_s));
+	else
+		snprintf(out, size, "no roof: %s", why_not(data->flops_per_s));
+	n = strlen(out);
+	if (memory && !peak)
+		snprintf(out + n, size - n, "; peak not known: %s", why_not(data->flops_per_s));
+	n = strlen(out);
+	if (data->subtitle)
+		snprintf(out + n, size - n, "; %s", data->subtitle);
+}
+
+/* From a whole decade to some room above, so that there are two ticks at least. */
+static void set_range(struct plot_axis *axis, double low, double high)
+{
+	axis->min = pow(10, floor(log10(low) - 0.1));
+	axis->max = fmax(high * 2.5, axis->min * 10);
+}
+
+/* Around the points and the ridge. */
+static void fit(const struct roof_data *data, struct plot_axis *x, struct plot_axis *y)
+{
+	double low_x = INFINITY, high_x = 0, low_y = INFINITY, high_y = 0;
+
+	for (size_t i = 0; i < data->n; i++) {
+		const struct roofline_point *p = &data->points[i];
+
+		if (!usable(p))
+			continue;
+		low_x = fmin(low_x, p->flops_per_byte);
+		high_x = fmax(high_x, p->flops_per_byte);
+		low_y = fmin(low_y, p->flops_per_s);
+		high_y = fmax(high_y, p->flops_per_s);
+	}
+	if (known(data->flops_per_s))
+		high_y = fmax(high_y, data->flops_per_s.v);
+	if (known(data->flops_per_s) && known(data->bytes_per_s)) {
+		double ridge = data->flops_per_s.v / data->bytes_per_s.v;
+
+		high_x = fmax(high_x, ridge * 3);
+		low_x = fmin(low_x, ridge / 3);
+	}
+	set_range(x, low_x, high_x);
+	set_range(y, low_y, high_y);
+}
+
+void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data *data)
+{
+	const struct plot_theme *theme = canvas_theme(c);
+	struct plot_axis x = { .log = true, .label = "FLOPs per byte (logarithmic)" };
+	struct plot_axis y = { .log = true, .label = "FLOP/s (logarithmic)" };
+	struct legend_item items[PLOT_SERIES];
+	struct chart chart;
+	char subtitle[512];
+	double time = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < data->n; i++) {
+		const struct roofline_point *p = &data->points[i];
+
+		if (!usable(p))
+			continue;
+		time = fmax(time, (double)p->time_ns);
+		if (n < PLOT_SERIES)
+			items[n] = (struct legend_item){ theme->series[n], p->name, LEGEND_DOT };
+		n++;
+	}
+	/* The last colour is of all that follow. */
+	if (n > PLOT_SERIES)
+		items[PLOT_SERIES - 1].text = "others";
+	describe(data, subtitle, sizeof(subtitle));
+	box = plot_panel(c, box, "Roofline", n ? subtitle : NULL);
+	if (!n) {
+		plot_no_data(c, box, data->reason);
+		return;
+	}
+	fit(data, &x, &y);
+	box = plot_legend(c, box, items, n < PLOT_SERIES ? n : PLOT_SERIES);
+	chart = plot_axes(c, box, x, y);
+	draw_roof(&chart, data);
+	n = 0;
+	for (size_t i = 0; i < data->n; i++) {
+		const struct roofline_point *p = &data->points[i];
+
+		if (!usable(p))
+			continue;
+		canvas_dot(c, chart_x(&chart, p->flops_per_byte), chart_y(&chart, p->flops_per_s),
+			   4 + (time > 0 ? 8 * sqrt((double)p->time_ns / time) : 0),
+			   theme->series[n < PLOT_SERIES ? n : PLOT_SERIES - 1]);
+		n++;
+	}
+}
+
+int plot_roofline(struct canvas *c, struct rect box, const struct plot_scene *scene)
+{
+	const struct efficiency *e = &scene->f->efficiency;
+	char peak[64], subtitle[384] = "", sampled[128];
+	struct roof_data data = {
+		.points = e->points,
+		.n = e->n_points,
+		.flops_per_s = e->roof_flops_per_s,
+		.bytes_per_s = e->roof_bytes_per_s,
+		.peak = peak,
+		.reason = e->on_device
+				  ? "no kernel belongs to an operation that told FLOPs and bytes"
+				  : "no operation told both its FLOPs and its bytes",
+	};
+
+	snprintf(peak, sizeof(peak), "%s peak%s",
+		 e->dtype.known ? peak_dtype_name((enum peak_dtype)(int)e->dtype.v) : "",
+		 e->on_device ? "" : " of one core");
+	plot_sampled(scene, sampled, sizeof(sampled));
+	if (e->n_devices && e->devices[0].source && known(data.bytes_per_s))
+		snprintf(subtitle, sizeof(subtitle), "%s, %s; ", e->devices[0].name,
+			 e->devices[0].source);
+	snprintf(subtitle + strlen(subtitle), sizeof(subtitle) - strlen(subtitle), "%s%s%s",
+		 e->on_device ? "dots: kernel classes, by their time"
+			      : "dots: operations, by their time, on one thread",
+		 e->on_device && sampled[0] ? "; " : "", e->on_device ? sampled : "");
+	data.subtitle = subtitle;
+	plot_roofline_of(c, box, &data);
+	return 0;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The analyses as tables of SQLite: kernel_summary and the like, with the rows and columns that the
+ * views of the same name have. Analysed when they are first read, and kept. One thread.
+ */
+#include "surfaces/sql/functions.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "present/book/csv_book.h"
+#include "present/frame/scene.h"
+#include "surfaces/sql/session.h"
+
+struct function_rows {
+	struct present_options options;
+	struct findings findings;
+	struct verdicts verdicts;
+	struct grid grid;
+	char (*evidence)[CSV_EVIDENCE_SIZE];
+};
+
+static int fill_verdicts(const struct run *run, struct function_rows *rows);
+static int fill_timeline(const struct run *run, struct function_rows *rows);
+static int fill_loss(const struct run *run, struct function_rows *rows);
+
+static const struct grid_column loss_columns[] = {
+	{ .key = "rank", .unit = GRID_INT },
+	{ .key = "pid", .unit = GRID_INT },
+	{ .key = "what", .unit = GRID_TEXT },
+	{ .key = "records", .unit = GRID_INT },
+};
+
+struct sql_function {
+	const char *name;
+	const struct section *section;
+	const char *view;	      /* that knows what it needs of a run; NULL: everything */
+	const struct csv_column *csv; /* the columns of what is no section */
+	unsigned int want;	      /* of the findings */
+	int (*fill)(const struct run *run, struct function_rows *rows);
+};
+
+/* A new function is one line here. */
+static const struct sql_function functions[] = {
+	{ "kernel_summary", &section_kernels, "kernels", NULL, 0, NULL },
+	{ "op_summary", &section_ops, "ops", NULL, 0, NULL },
+	{ "api_summary", &section_api, "api", NULL, 0, NULL },
+	{ "transfer_summary", &section_transfers, "transfers", NULL, 0, NULL },
+	{ "comm_summary", &section_comm, "comm", NULL, 0, NULL },
+	{ "moe_summary", &section_moe, "moe", NULL, 0, NULL },
+	{ "step_times", &section_steps, "steps", NULL, 0, NULL },
+	{ "routing_summary", &section_routing, "routing", NULL, 0, NULL },
+	{ "routing_steps", &section_routing_steps, "routing-steps", NULL, 0, NULL },
+	{ "routing_experts", &section_routing_experts, "routing-experts", NULL, 0, NULL },
+	{ "memory_peaks", &section_memory, "memory", NULL, 0, NULL },
+	{ "efficiency_summary", &section_efficiency, "efficiency", NULL, 0, NULL },
+	{ "verdicts", NULL, NULL, csv_verdicts, FIND_ALL, fill_verdicts },
+	{ "timeline", NULL, NULL, csv_timeline, FIND_TIMELINE, fill_timeline },
+	{ "loss", NULL, NULL, NULL, 0, fill_loss },
+};
+#define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+_Static_assert(N_FUNCTIONS <= FUNCTIONS_MAX, "room for the rows of every function");
+
+/* The columns of a function without a run. csv: the columns of a file, as those of a grid. */
+struct function_columns {
+	struct grid_column own[GRID_COLUMNS_MAX];
+	const struct grid_column *columns;
+	size_t n;
+};
+
+static enum grid_unit csv_unit(const char *key)
+{
+	static const char *const texts[] = { "id",     "severity", "title", "gain_assumption",
+					     "advice", "evidence", NULL };
+
+	for (size_t i = 0; texts[i]; i++)
+		if (!strcmp(texts[i], key))
+			return GRID_TEXT;
+	return strstr(key, "_pct") ? GRID_PCT : GRID_INT;
+}
+
+static int columns_of(const struct sql_function *function, struct function_columns *ret)
+{
+	if (function->section) {
+		static const struct run nothing;
+		static const struct findings none;
+		struct present_options options = { .layer = -1, .phase = -1 };
+		struct scene scene = { &nothing, &options, &none };
+		struct grid grid;
+		int r = function->section->grid(&scene, &grid);
+
+		ret->columns = grid.columns;
+		ret->n = grid.n_columns;
+		grid_release(&grid);
+		return r;
+	}
+	if (!function->csv) {
+		ret->columns = loss_columns;
+		ret->n = sizeof(loss_columns) / sizeof(loss_columns[0]);
+		return 0;
+	}
+	for (ret->n = 0; function->csv[ret->n].key; ret->n++)
+		ret->own[ret->n] =
+			(struct grid_column){ .key = function->csv[ret->n].key,
+					      .unit = csv_unit(function->csv[ret->n].key) };
+	ret->columns = ret->own;
+	return 0;
+}
+
+static const char *unit_type(enum grid_unit unit)
+{
+	switch (unit) {
+	case GRID_TEXT:
+		return "TEXT";
+	case GRID_INT:
+	case GRID_COUNT:
+		return "INTEGER";
+	default:
+		return "NUMERIC";
+	}
+}
+
+static int fill_verdicts(const struct run *run, struct function_rows *rows)
+{
+	int r = verdicts_analyze(run, &rows->findings, &rows->verdicts);
+
+	if (r < 0)
+		return r;
+	rows->evidence = calloc(rows->verdicts.n + 1, sizeof(*rows->evidence));
+	if (!rows->evidence)
+		return -ENOMEM;
+	for (size_t i = 0; i < rows->verdicts.n; i++) {
+		struct cell *cells = grid_add(&rows->grid, NULL);
+
+		if (!cells)
+			return -ENOMEM;
+		csv_verdict_cells(&rows->verdicts.items[i], rows->evidence[i],
+				  sizeof(rows->evidence[i]), cells);
+	}
+	return 0;
+}
+
+static int fill_timeline(const struct run *run, struct function_rows *rows)
+{
+	(void)run;
+	for (size_t i = 0; i < rows->findings.timeline.n; i++) {
+		struct cell *cells = grid_add(&rows->grid, NULL);
+
+		if (!cells)
+			return -ENOMEM;
+		csv_timeline_cells(&rows->findings.timeline.devices[i], cells);
+	}
+	return 0;
+}
+
+static int fill_loss(const struct run *run, struct function_rows *rows)
+{
+	for (size_t s = 0; s < run->n_shards; s++) {
+		const struct run_shard *shard = &run->shards[s];
+		const struct {
+			const char *what;
+			uint64_t n;
+		} losses[] = {
+#define LOSS(field, words) { words, shard->loss.field },
+			LOSS_COUNTERS(LOSS)
+#undef LOSS
+		};
+
+		for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+			struct cell *cells = grid_add(&rows->grid, NULL);
+
+			if (!cells)
+				return -ENOMEM;
+			cells[0] = cell_uint(shard->rank);
+			cells[1] = cell_uint(shard->pid);
+			cells[2] = cell_text(losses[i].what);
+			cells[3] = cell_uint(losses[i].n);
+		}
+	}
+	return 0;
+}
+
+static void rows_free(struct function_rows *rows)
+{
+	if (!rows)
+		return;
+	grid_release(&rows->grid);
+	findings_release(&rows->findings);
+	verdicts_release(&rows->verdicts);
+	free(rows->evidence);
+	free(rows);
+}
+
+void functions_release(struct function_rows **rows)
+{
+	for (size_t i = 0; i < FUNCTIONS_MAX; i++) {
+		rows_free(rows[i]);
+		rows[i] = NULL;
+	}
+}
+
+struct function_table {
+	sqlite3_vtab base;
+	struct sql *sql;
+	const struct sql_function *function;
+	struct function_columns columns;
+};
+
+struct function_cursor {
+	sqlite3_vtab_cursor base;
+	size_t run, row;
+};
+
+static int analyse(const struct function_table *table, struct sql_run *run)
+{
+	struct function_rows **slot = &run->functions[table->function - functions];
+	struct function_rows *rows;
+	struct err err = { "" };
+	int r = 0;
+
+	if (*slot)
+		return 0;
+	rows = calloc(1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	rows->options = (struct present_options){
+		.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
+	};
+	if (table->function->section || table->function->want)
+		r = scene_analyze(run->run, &rows->options,
+				  table->function->section ? table->function->section->want
+							   : table->function->want,
+				  &rows->findings, &err);
+	if (r >= 0 && table->function->section) {
+		struct scene scene = { run->run, &rows->options, &rows->findings };
+
+		r = table->function->section->grid(&scene, &rows->grid);
+	} else if (r >= 0) {
+		grid_init(&rows->grid, table->columns.columns, table->columns.n);
+		r = table->function->fill(run->run, rows);
+	}
+	if (r < 0) {
+		rows_free(rows);
+		return r;
+	}
+	*slot = rows;
+	return 0;
+}
+
+static int function_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+			    sqlite3_vtab **ret_vtab, char **error)
+{
+	const struct sql_module *module = aux;
+	struct function_table *table = calloc(1, sizeof(*table));
+	sqlite3_str *text;
+	int r;
+
+	(void)argc;
+	(void)argv;
+	(void)error;
+	if (!table)
+		return SQLITE_NOMEM;
+	table->sql = module->sql;
+	table->function = module->function;
+	if (columns_of(module->function, &table->columns) < 0) {
+		free(table);
+		return SQLITE_NOMEM;
+	}
+	text = sqlite3_str_new(db);
+	sqlite3_str_appendall(text, "CREATE TABLE x(run TEXT");
+	for (size_t c = 0; c < table->columns.n; c++)
+		sqlite3_str_appendf(text, ", \"%w\" %s", table->columns.columns[c].key,
+				    unit_type(table->columns.columns[c].unit));
+	sqlite3_str_appendchar(text, 1, ')');
+	r = session_declare(module->sql, text);
+	if (r != SQLITE_OK) {
+		free(table);
+		return r;
+	}
+	*ret_vtab = &table->base;
+	return SQLITE_OK;
+}
+
+static int function_disconnect(sqlite3_vtab *vtab)
+{
+	free(vtab);
+	return SQLITE_OK;
+}
+
+static int function_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+{
+	struct function_table *table = (struct function_table *)vtab;
+	const struct view *view = table->function->view ? view_find(table->function->view) : NULL;
+	uint64_t kinds = view ? view->want_kinds : table->function->want ? WANT_ALL : 0;
+
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
+		uint64_t columns = (UINT64_C(1) << kind_desc(k)->n_columns) - 1;
+
+		if (k == RECORD_KERNEL && view && view->kernel_columns)
+			columns = view->kernel_columns;
+		if (kinds >> k & 1)
+			need_add(&table->sql->asked, k, columns);
+	}
+	info->estimatedCost = 100;
+	info->estimatedRows = 100;
+	return SQLITE_OK;
+}
+
+static int function_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret_cursor)
+{
+	struct function_cursor *cursor = calloc(1, sizeof(*cursor));
+
+	(void)vtab;
+	if (!cursor)
+		return SQLITE_NOMEM;
+	*ret_cursor = &cursor->base;
+	return SQLITE_OK;
+}
+
+static int function_close(sqlite3_vtab_cursor *cursor)
+{
+	free(cursor);
+	return SQLITE_OK;
+}
+
+static const struct grid *grid_of(const struct function_cursor *cursor)
+{
+	const struct function_table *table = (const struct function_table *)cursor->base.pVtab;
+
+	return &table->sql->runs[cursor->run].functions[table->function - functions]->grid;
+}
+
+static int function_eof(sqlite3_vtab_cursor *base)
+{
+	const struct function_table *table = (const struct function_table *)base->pVtab;
+
+	return ((const struct function_cursor *)base)->run >= table->sql->source.n;
+}
+
+static void skip_empty(struct function_cursor *cursor)
+{
+	while (!function_eof(&cursor->base) && cursor->row >= grid_of(cursor)->n) {
+		cursor->run++;
+		cursor->row = 0;
+	}
+}
+
+static int function_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
+			   sqlite3_value **argv)
+{
+	const struct function_table *table = (const struct function_table *)base->pVtab;
+	struct function_cursor *cursor = (struct function_cursor *)base;
+
+	(void)plan;
+	(void)text;
+	(void)argc;
+	(void)argv;
+	for (size_t i = 0; i < table->sql->source.n; i++) {
+		int r = analyse(table, &table->sql->runs[i]);
+
+		if (r < 0)
+			return session_failed(base->pVtab, r);
+	}
+	cursor->run = cursor->row = 0;
+	skip_empty(cursor);
+	return SQLITE_OK;
+}
+
+static int function_next(sqlite3_vtab_cursor *base)
+{
+	struct function_cursor *cursor = (struct function_cursor *)base;
+
+	cursor->row++;
+	skip_empty(cursor);
+	return SQLITE_OK;
+}
+
+static int function_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+	const struct function_table *table = (const struct function_table *)base->pVtab;
+	const struct function_cursor *cursor = (const struct function_cursor *)base;
+	const struct grid *grid = grid_of(cursor);
+	struct cell cell = cell_text(table->sql->source.labels[cursor->run]);
+
+	if (column > 0) {
+		const char *key = table->columns.columns[column - 1].key;
+
+		/* A view may have more columns with a run than without one. */
+		cell = cell_absent("");
+		for (size_t c = 0; c < grid->n_columns; c++)
+			if (!strcmp(grid->columns[c].key, key))
+				cell = grid->rows[cursor->row].cells[c];
+	}
+	session_result(context, &cell);
+	return SQLITE_OK;
+}
+
+static int function_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
+{
+	const struct function_cursor *cursor = (const struct function_cursor *)base;
+
+	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->run << 48 | cursor->row);
+	return SQLITE_OK;
+}
+
+static const sqlite3_module module = {
+	.iVersion = 1,
+	.xConnect = function_connect,
+	.xBestIndex = function_best_index,
+	.xDisconnect = function_disconnect,
+	.xOpen = function_open,
+	.xClose = function_close,
+	.xFilter = function_filter,
+	.xNext = function_next,
+	.xEof = function_eof,
+	.xColumn = function_column,
+	.xRowid = function_rowid,
+};
+
+int functions_register(struct sql *sql)
+{
+	int r = SQLITE_OK;
+
+	for (size_t i = 0; r == SQLITE_OK && i < N_FUNCTIONS; i++)
+		r = sqlite3_create_module(sql->db, functions[i].name, &module,
+					  session_module(sql, NULL, &functions[i]));
+	return r;
+}
+
+int functions_schema(const char *prefix, FILE *out)
+{
+	for (size_t i = 0; i < N_FUNCTIONS; i++) {
+		struct function_columns columns;
+		size_t at;
+
+		if (prefix && strncmp(functions[i].name, prefix, strlen(prefix)) != 0)
+			continue;
+		if (columns_of(&functions[i], &columns) < 0)
+			return -ENOMEM;
+		at = 0;
+		fprintf(out, "CREATE TABLE %s(", functions[i].name);
+		session_print_column(out, &at, "run", "TEXT");
+		for (size_t c = 0; c < columns.n; c++)
+			session_print_column(out, &at, columns.columns[c].key,
+					     unit_type(columns.columns[c].unit));
+		fputs(");\n", out);
+	}
+	return 0;
+}
+
+void functions_list(FILE *out)
+{
+	for (size_t i = 0; i < N_FUNCTIONS; i++)
+		fprintf(out, "%s\n", functions[i].name);
+}

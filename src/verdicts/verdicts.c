@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every rule asked, and their verdicts in order; see rules.h.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "verdicts/rules.h"
+
+static const struct rule {
+	const char *id;
+	bool (*judge)(const struct run *run, const struct findings *f, struct verdict *v);
+} rules[] = {
+#define RULE(id, name) { id, rule_##name },
+	VERDICT_RULES(RULE)
+#undef RULE
+};
+
+#define GAIN_CRITICAL_PCT 20.0
+#define GAIN_WARNING_PCT 5.0
+#define N_RULES (sizeof(rules) / sizeof(rules[0]))
+
+void rule_words(char *out, size_t size, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(out, size, format, args);
+	va_end(args);
+}
+
+void rule_evidence(struct verdict *v, const char *key, enum evidence_unit unit, double value)
+{
+	if (v->n_evidence < VERDICT_EVIDENCE)
+		v->evidence[v->n_evidence++] = (struct evidence){ key, value, unit };
+}
+
+enum severity rule_severity_of_gain(double gain_pct)
+{
+	return gain_pct >= GAIN_CRITICAL_PCT  ? SEVERITY_CRITICAL
+	       : gain_pct >= GAIN_WARNING_PCT ? SEVERITY_WARNING
+					      : SEVERITY_NOTE;
+}
+
+void rule_gain(struct verdict *v, double gain_pct, const char *assumption)
+{
+	gain_pct = gain_pct < 0 ? 0 : gain_pct > 100 ? 100 : gain_pct;
+	v->gain_pct = value_of(gain_pct);
+	v->gain_assumption = assumption;
+	v->severity = rule_severity_of_gain(gain_pct);
+}
+
+const char *severity_name(enum severity severity)
+{
+	static const char *const names[] = { "critical", "warning", "note", "ok" };
+
+	return names[severity];
+}
+
+/* Stable insertion: equal verdicts stay in the order of the table. */
+static bool before(const struct verdict *a, const struct verdict *b)
+{
+	double gain_a = a->gain_pct.known ? a->gain_pct.v : -1;
+	double gain_b = b->gain_pct.known ? b->gain_pct.v : -1;
+
+	if (a->severity != b->severity)
+		return a->severity < b->severity;
+	return gain_a > gain_b;
+}
+
+int verdicts_analyze(const struct run *run, const struct findings *findings,
+		     struct verdicts *ret_verdicts)
+{
+	struct verdict *items = calloc(N_RULES, sizeof(*items));
+	size_t n = 0;
+
+	if (!items)
+		return -ENOMEM;
+	for (size_t i = 0; i < N_RULES; i++) {
+		struct verdict v = { .id = rules[i].id,
+				     .gain_pct = value_absent("not a matter of time") };
+		size_t at = n;
+
+		if (!rules[i].judge(run, findings, &v))
+			continue;
+		while (at && before(&v, &items[at - 1])) {
+			items[at] = items[at - 1];
+			at--;
+		}
+		items[at] = v;
+		n++;
+	}
+	*ret_verdicts = (struct verdicts){ items, n };
+	return 0;
+}
+
+void verdicts_release(struct verdicts *verdicts)
+{
+	free(verdicts->items);
+	*verdicts = (struct verdicts){ 0 };
+}

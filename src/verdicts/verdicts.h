@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the findings mean and what to do about it. The rules are one table in rules.h.
+ */
+#ifndef VERDICTS_VERDICTS_H
+#define VERDICTS_VERDICTS_H
+
+#include "subjects/findings.h"
+
+enum severity {
+	SEVERITY_CRITICAL,
+	SEVERITY_WARNING,
+	SEVERITY_NOTE,
+	SEVERITY_OK,
+};
+
+const char *severity_name(enum severity severity); /* "critical" "warning" "note" "ok" */
+
+enum evidence_unit {
+	EVIDENCE_NUMBER,
+	EVIDENCE_COUNT,
+	EVIDENCE_PCT,
+	EVIDENCE_NS,
+	EVIDENCE_BYTES,
+	EVIDENCE_MHZ
+};
+
+struct evidence {
+	const char *key; /* with its unit, as in JSON */
+	double v;
+	enum evidence_unit unit;
+};
+
+#define VERDICT_EVIDENCE 6
+
+struct verdict {
+	const char *id;
+	enum severity severity;
+	char title[160];
+	struct evidence evidence[VERDICT_EVIDENCE];
+	size_t n_evidence;
+	/* Of the time of the steps, without steps of the devices' windows; an estimate under
+	 * gain_assumption. */
+	struct value gain_pct;
+	const char *gain_assumption; /* NULL when absent */
+	char advice[320];
+};
+
+struct verdicts {
+	struct verdict *items; /* by severity, then gain */
+	size_t n;
+};
+
+int verdicts_analyze(const struct run *run, const struct findings *findings,
+		     struct verdicts *ret_verdicts);
+void verdicts_release(struct verdicts *verdicts);
+
+#endif
