@@ -92,6 +92,16 @@ static inline const char *fact_of(const struct run *run, const char *key)
 	return NULL;
 }
 
+/* One of several facts of the same key. */
+static inline bool fact_tells(const struct run *run, const char *key, const char *words)
+{
+	for (size_t i = 0; i < run->fact.n; i++)
+		if (!strcmp(run_string(run, run->fact.key[i]), key) &&
+		    strstr(run_string(run, run->fact.value[i]), words))
+			return true;
+	return false;
+}
+
 /* A kernel of 100 ns that ran a moment ago. */
 static inline struct fake_record kernel_record(const char *name, uint32_t correlation)
 {
