@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the shape of the sources: which room includes which, file length, license line.
 
-The rooms are the folders of src with all that lies below them; device has two. An arrow of
+The rooms are the folders of src with all that lies below them; device has two, probe three floors. An arrow of
 docs/design.md that is not in ROOMS is an error in the file that takes it, not a reason to add it here.
 
 usage: check_includes.py [ROOT]
@@ -27,7 +27,9 @@ ROOMS = {
     "device/driver": {"base"},
     "device/sheets": {"base"},
     "trace": {"base"},
-    "probe": CORE,
+    "probe/core": CORE,
+    "probe/gpu": CORE | {"probe/core"},
+    "probe/routing": CORE | {"probe/core", "probe/gpu"},
     "ingest": CORE,
     "tables": CORE,
     "subjects": SUBJECTS,
@@ -43,7 +45,7 @@ ROOMS = {
     "load": set(),
 }
 # Rooms with doors of their own inside a folder of src.
-DIVIDED = {"device"}
+DIVIDED = {"device", "probe"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?:"([^"]+)"|<([^>]+)>|(.*))')
 

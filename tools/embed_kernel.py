@@ -40,7 +40,7 @@ def main() -> None:
     texts["recorder_kernel_ptx"] = ptx_of(*compiler, kernel) if compiler else ""
     with open(out, "w") as file:
         file.write("/* Made from the recorder's kernel by embed_kernel.py. */\n"
-                   '#include "probe/recorder_inside.h"\n\n')
+                   '#include "probe/routing/recorder_inside.h"\n\n')
         file.write("\n".join(c_text(name, text) for name, text in texts.items()))
 
 

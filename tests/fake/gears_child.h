@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #include "gpu_child.h"
-#include "probe/governor.h"
+#include "probe/gpu/governor.h"
 
 /* The driver tells its version in a file. The probe opens it through here, because a program's own
  * functions come before the C library's. */

@@ -36,7 +36,7 @@ static inline unsigned long long device_time_ns(void)
 	       12345678901234567ULL;
 }
 
-#include "probe/recorder.cu"
+#include "probe/routing/recorder.cu"
 
 /* As the kernel moescope_route. The places of the barriers are the ends of the loops. */
 static inline void shim_route(const struct recorder_call *call, unsigned int blocks,

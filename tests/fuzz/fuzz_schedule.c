@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "probe/probe.h"
+#include "probe/core/probe.h"
 
 /* The definition, one step after another; slow and obvious. */
 static int records_slowly(const struct moescope_schedule *s, int64_t step)

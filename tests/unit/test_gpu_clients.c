@@ -20,9 +20,9 @@
 
 #include "base/clock.h"
 #include "fake_cupti_clients.h"
-#include "probe/client_buffers.h"
-#include "probe/client_names.h"
-#include "probe/clients.h"
+#include "probe/gpu/clients/client_buffers.h"
+#include "probe/gpu/clients/client_names.h"
+#include "probe/gpu/clients/clients.h"
 #include "second_client.h"
 
 #define CHECK(condition)                                                                           \

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "probe/governor.h"
+#include "probe/gpu/governor.h"
 
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)

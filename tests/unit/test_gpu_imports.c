@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "fake_cupti_clients.h"
-#include "probe/imports.h"
+#include "probe/gpu/clients/imports.h"
 #include "second_client.h"
 
 #define CHECK(condition)                                                                           \

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "device/driver/proof.h"
-#include "probe/proved.h"
+#include "probe/gpu/proved.h"
 #include "table_rows.h"
 
 #define CUPTI 130500 /* in no table */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "probe/kernel_filter.h"
+#include "probe/core/kernel_filter.h"
 #include "probe_child.h"
 
 static void filter_by(const char *expression)

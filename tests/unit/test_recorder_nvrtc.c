@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/recorder_inside.h"
+#include "probe/routing/recorder_inside.h"
 
 static bool has(const char *image, size_t bytes, const char *text)
 {

@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CUPTI: the library, what is asked of it, attaching and detaching; see cupti.h. The lock is held
+ * for every change of state; a callback on the program's thread only tries it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/dynlib.h"
+#include "device/driver/cupti_names.h"
+#include "moescope.h"
+#include "probe/gpu/clients/clients.h"
+#include "probe/gpu/cupti/cupti_inside.h"
+#include "probe/core/device_rows.h"
+#include "probe/core/locks.h"
+#include "probe/core/witness.h"
+
+#define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the thread that detaches may not come for long */
+#define UNUSED_NS INT64_C(2000000000)
+#define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
+#define NO_MOMENT_CALLS 1000
+#define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
+#define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
+#define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
+#define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
+#define DEVICE_BUFFERS_MIN 4
+
+struct cupti_api cupti_api;
+
+PROBE_LOCK(lock);
+static _Atomic enum cupti_state state;
+static struct cupti_wish wish;
+static bool graphs_proved;
+static uint32_t version;
+static _Atomic int64_t leave_since_ns, leave_patience_ns;
+static int64_t leave_flushed_ns;
+static bool records_on, told_no_moment;
+static _Atomic int64_t off_ns; /* when they were switched off */
+/* Who has finalised in a callback, and not yet been seen outside; 0: nobody. */
+static struct witness_thread leaver;
+static int64_t leaver_at_ns;
+static bool held_up; /* by a thread, so that CUPTI could not be finalised; not told yet */
+
+static const CUpti_ActivityKind kinds[] = {
+	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+	CUPTI_ACTIVITY_KIND_MEMCPY2,	       CUPTI_ACTIVITY_KIND_MEMSET,
+	CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,   CUPTI_ACTIVITY_KIND_DEVICE,
+};
+static const CUpti_ActivityKind full_kinds[] = {
+	CUPTI_ACTIVITY_KIND_MEMORY2,
+	CUPTI_ACTIVITY_KIND_MEMORY_POOL,
+	CUPTI_ACTIVITY_KIND_OVERHEAD,
+};
+
+static _Atomic bool kinds_on; /* some may be */
+
+static bool records(void)
+{
+	return atomic_load(&kinds_on);
+}
+
+static struct clients_hooks hooks = { .records = records, .completed = cupti_buffer_completed };
+static void *library;
+
+static bool load(void)
+{
+	static const char *const names[] = { CUPTI_LIBRARY_NAMES, NULL };
+	const struct dynlib_symbol needed[] = {
+#define FUNCTION(name) { #name, &cupti_api.name },
+		CUPTI_FUNCTIONS(FUNCTION)
+	};
+	const struct dynlib_symbol optional[] = { CUPTI_OPTIONAL(FUNCTION)
+#undef FUNCTION
+	};
+	static bool loaded; /* once: a late buffer of an earlier session may be using the calls */
+
+	if (loaded)
+		return true;
+	library = dynlib_open(names, "MOESCOPE_CUPTI");
+	loaded = library && dynlib_symbols(library, needed, COUNT(needed)) == 0;
+	if (loaded) {
+		dynlib_symbols(library, optional, COUNT(optional));
+		cupti_choose_calls();
+	}
+	return loaded;
+}
+
+static const char *words_of(CUptiResult result)
+{
+	const char *text = NULL;
+
+	return cupti_api.cuptiGetResultString(result, &text) == CUPTI_SUCCESS && text
+		       ? text
+		       : "unknown error";
+}
+
+static const char *remedy(CUptiResult result)
+{
+	switch (result) {
+	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
+		return "set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module";
+	default:
+		return "it may not fit the driver: set MOESCOPE_CUPTI to the path of another libcupti";
+	}
+}
+
+/* Only between calls of the program: what is switched off beside a call that is under way, and is
+ * flushed then, corrupts the program's heap. */
+static void disable(void)
+{
+	cupti_calls_as_records(false);
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		cupti_api.cuptiActivityDisable(kinds[i]);
+	for (size_t i = 0; wish.full && i < COUNT(full_kinds); i++)
+		cupti_api.cuptiActivityDisable(full_kinds[i]);
+	if (records_on)
+		atomic_store(&off_ns, clock_monotonic_ns());
+	records_on = false;
+	atomic_store(&kinds_on, false);
+}
+
+/* All of it or, when CUPTI refuses, nothing: what stays on slows the program down. */
+static CUptiResult enable(void)
+{
+	CUptiResult result = CUPTI_SUCCESS;
+
+	atomic_store(&kinds_on, true);
+	for (size_t i = 0; result == CUPTI_SUCCESS && i < COUNT(kinds); i++)
+		result = cupti_api.cuptiActivityEnable(kinds[i]);
+	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
+		result = cupti_api.cuptiActivityEnable(full_kinds[i]);
+	if (result == CUPTI_SUCCESS) {
+		cupti_calls_as_records(!cupti_subscribed());
+		records_on = true;
+	} else {
+		disable();
+	}
+	return result;
+}
+
+/* Before the first context is made, or CUPTI has its buffers already. */
+static void limit_device_buffers(void)
+{
+	size_t limit = (size_t)(wish.allowance_bytes / 2 / DEVICE_BUFFER_BYTES),
+	       size = sizeof(limit);
+
+	if (!cupti_api.cuptiActivitySetAttribute || !wish.allowance_bytes)
+		return;
+	if (limit < DEVICE_BUFFERS_MIN)
+		limit = DEVICE_BUFFERS_MIN;
+	cupti_api.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT, &size,
+					    &limit);
+}
+
+static CUptiResult attach(void)
+{
+	CUptiResult result;
+
+	/* Each time: libraries that use CUPTI may have been loaded since. */
+	clients_watch(library, &hooks);
+	if (clients_active())
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	cupti_clock_start();
+	cupti_records_start();
+	result = cupti_subscribe();
+	/* One that is idle keeps its subscription; records can be had without. */
+	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
+		return result;
+	/* Nothing of CUPTI is changed for one that holds it. The kernel's thread ids, as in the
+	 * ranges. */
+	if (cupti_api.cuptiSetThreadIdType)
+		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	limit_device_buffers();
+	result = cupti_api.cuptiActivityRegisterCallbacks(cupti_buffer_requested,
+							  cupti_buffer_completed);
+	if (result == CUPTI_SUCCESS)
+		result = enable();
+	if (result != CUPTI_SUCCESS)
+		cupti_unsubscribe();
+	return result;
+}
+
+int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
+{
+	int64_t start_ns = clock_monotonic_ns();
+	CUptiResult result = CUPTI_SUCCESS;
+
+	if (!load()) {
+		const char *given = getenv("MOESCOPE_CUPTI");
+
+		if (given && *given)
+			snprintf(words, size,
+				 "GPU collection off: MOESCOPE_CUPTI names no usable libcupti; "
+				 "unset it or give another path than '%s'",
+				 given);
+		else
+			snprintf(words, size,
+				 "GPU collection off: no usable libcupti; install the CUDA toolkit "
+				 "or the nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its "
+				 "path");
+		return -ENOENT;
+	}
+	pthread_mutex_lock(&lock);
+	/* The session before may have left it to a thread that has not come since. */
+	atomic_store(&cupti_leave_wanted, false);
+	if (state != CUPTI_ON) {
+		wish = *wanted;
+		result = attach();
+		if (result == CUPTI_SUCCESS)
+			atomic_store(&state, CUPTI_ON);
+	}
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&cupti_added.attach_ns, (uint64_t)(clock_monotonic_ns() - start_ns));
+	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+		char name[128];
+
+		clients_name_holder(name, sizeof(name));
+		snprintf(words, size, "GPU records are left to %s while it uses CUPTI", name);
+		return -EBUSY;
+	}
+	if (result != CUPTI_SUCCESS) {
+		snprintf(words, size, "GPU collection off: CUPTI says %s; %s", words_of(result),
+			 remedy(result));
+		return -EIO;
+	}
+	if (!version)
+		cupti_api.cuptiGetVersion(&version);
+	snprintf(words, size, "GPU records by CUPTI API version %u", version);
+	return 0;
+}
+
+/* The lock is held. cuptiFinalize ends when the call in whose callback it was made returns through
+ * CUPTI's own code; attached before that, CUPTI is built where that thread still walks. */
+static bool leaver_is_out(bool look)
+{
+	return !leaver.id || leaver.id == cupti_thread_id() ||
+	       clock_monotonic_ns() - leaver_at_ns >= LEFT_NS ||
+	       (look ? witness_left(&leaver, 1, 1) : witness_left_by_clock(&leaver, 1));
+}
+
+static bool may_attach(bool look)
+{
+	bool out;
+
+	pthread_mutex_lock(&lock);
+	/* Resting it is subscribed until all threads have left its callbacks. */
+	out = leaver_is_out(look) && !(state == CUPTI_RESTING && cupti_subscribed());
+	if (out)
+		leaver.id = 0;
+	pthread_mutex_unlock(&lock);
+	return out;
+}
+
+bool cupti_may_attach(void)
+{
+	return may_attach(true);
+}
+
+bool cupti_may_attach_now(void)
+{
+	return may_attach(false);
+}
+
+enum cupti_state cupti_state(void)
+{
+	return atomic_load(&state);
+}
+
+int64_t cupti_off_ns(void)
+{
+	return atomic_load(&off_ns);
+}
+
+uint32_t cupti_version(void)
+{
+	return version;
+}
+
+static void flush(bool forced)
+{
+	atomic_store(&cupti_closing, forced);
+	cupti_api.cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+	atomic_store(&cupti_closing, false);
+}
+
+void cupti_flush(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		flush(false);
+		cupti_clock_measure();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* It would take another client's subscription away as well. And of calls of the runtime, which others
+ * ask for, CUPTI may have lost count (cupti_calls.c). */
+static bool can_finalize(void)
+{
+	return cupti_api.cuptiFinalize && !clients_hold_subscription() && !clients_were_here();
+}
+
+/* The lock is held, and records are off. What it took is told before the state: whoever sees that
+ * may ask. */
+static void finalize(int64_t start_ns, bool held)
+{
+	cupti_api.cuptiFinalize();
+	cupti_subscription_ended();
+	clients_after_finalize();
+	if (held) {
+		leaver.id = cupti_thread_id();
+		leaver.cpu_ns = witness_cpu_ns(leaver.id);
+		leaver_at_ns = clock_monotonic_ns();
+	}
+	start_ns = clock_monotonic_ns() - start_ns;
+	atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
+	if (held)
+		atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
+	atomic_store(&cupti_leave_wanted, false);
+	atomic_store(&state, CUPTI_OFF);
+}
+
+static void rest(void)
+{
+	atomic_store(&cupti_leave_wanted, false);
+	atomic_store(&state, CUPTI_RESTING);
+}
+
+void cupti_trust_graphs(bool proved)
+{
+	graphs_proved = proved;
+}
+
+/* Records stay on until the end of a call at which everything is done at once. */
+static void leave_at_next_moment(int64_t patience_ns)
+{
+	leave_patience_ns = CALL_GRACE_NS + patience_ns;
+	leave_since_ns = clock_monotonic_ns();
+	told_no_moment = false;
+	cupti_watch_calls();
+	atomic_store(&state, CUPTI_LEAVING);
+	atomic_store(&cupti_passed, 0);
+	atomic_store(&cupti_leave_wanted, true);
+}
+
+int cupti_leave(int64_t patience_ns)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON && cupti_saw_graphs() && !graphs_proved)
+		r = -EPERM;
+	else if (state == CUPTI_ON && !cupti_subscribed())
+		r = -EBUSY;
+	else if (state == CUPTI_ON)
+		leave_at_next_moment(patience_ns);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+bool cupti_stay(void)
+{
+	bool on;
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_LEAVING) {
+		atomic_store(&cupti_leave_wanted, false);
+		atomic_store(&state, CUPTI_ON);
+	}
+	on = state == CUPTI_ON;
+	pthread_mutex_unlock(&lock);
+	return on;
+}
+
+/* Threads that are always inside calls leave no moment. Switching off beside them is not safe, so
+ * records go on, and the run says so. */
+static void tell_no_moment(int64_t now_ns)
+{
+	char words[160];
+
+	if (told_no_moment || now_ns - leave_since_ns < NO_MOMENT_NS ||
+	    atomic_load(&cupti_passed) < NO_MOMENT_CALLS)
+		return;
+	told_no_moment = true;
+	snprintf(words, sizeof(words),
+		 "no safe moment to detach from CUPTI in %u calls, %u threads inside one: "
+		 "recording goes on until there is one",
+		 atomic_load(&cupti_passed), cupti_calls_under_way());
+	moescope_info("CUPTI", words);
+}
+
+/* Callbacks that began before they were switched off come to their end, but for the caller's own,
+ * and so does CUPTI's code around them: a thread may have been about to call back, or on its way out,
+ * when it lost its processor. Finalised meanwhile, CUPTI has freed what that thread goes on with. The
+ * program's thread waits here, some LEAVE_MS at most. False: a thread has not left. */
+static bool callbacks_end(unsigned int own)
+{
+	const struct timespec moment = { .tv_nsec = 50000 };
+	int64_t until_ns = clock_monotonic_ns() + LEAVE_MS * INT64_C(1000000);
+	bool left;
+
+	nanosleep(&moment, NULL); /* for a thread whose first call this is */
+	left = cupti_threads_left(LEAVE_MS);
+	while (left && cupti_in_callbacks() > own && clock_monotonic_ns() < until_ns)
+		nanosleep(&moment, NULL);
+	return left && cupti_in_callbacks() == own;
+}
+
+static void tell_held_up(void)
+{
+	moescope_info("CUPTI",
+		      "a thread that makes CUDA calls got no processor when a window ended: "
+		      "CUPTI stays attached, without records, until the next window, "
+		      "and has kept the last records of this one until then");
+}
+
+enum cupti_state cupti_poll(void)
+{
+	int64_t now_ns = clock_monotonic_ns();
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_LEAVING) {
+		tell_no_moment(now_ns);
+		/* What comes now need not be translated on the program's thread. */
+		if (now_ns - leave_since_ns < FLUSH_OFTEN_NS ||
+		    now_ns - leave_flushed_ns >= FLUSH_OFTEN_NS) {
+			leave_flushed_ns = now_ns;
+			flush(false);
+		}
+	} else if (state == CUPTI_RESTING && cupti_subscribed()) {
+		if (held_up)
+			tell_held_up();
+		held_up = false;
+		/* Callbacks cost, and tell nothing any more. */
+		if (callbacks_end(0))
+			cupti_unsubscribe();
+	}
+	pthread_mutex_unlock(&lock);
+	return cupti_state();
+}
+
+/* Beside graphs only the thread that launches them may detach, so that none is launched meanwhile.
+ * Graphs that were made and not launched for long are launched later, or never. With several such
+ * threads any may switch the records off. */
+static bool graphs_allow(int64_t waited_ns)
+{
+	return cupti_graphs_only_here() || cupti_graph_threads() > 1 ||
+	       (cupti_graph_threads() == 0 && waited_ns >= UNUSED_NS);
+}
+
+bool cupti_leave_in_callback(bool idle)
+{
+	int64_t start_ns = clock_monotonic_ns(), waited_ns = start_ns - leave_since_ns;
+	bool left = false;
+
+	/* After a wait for the device nothing is cut off. */
+	if (!idle && waited_ns < leave_patience_ns)
+		return false;
+	if (pthread_mutex_trylock(&lock) != 0)
+		return false;
+	if (cupti_leave_wanted && cupti_sees_calls() && cupti_in_callbacks() == 1 &&
+	    graphs_allow(waited_ns) && cupti_threads_known() && cupti_calls_under_way() == 1) {
+		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1, ended;
+
+		probe_on_program_thread = true;
+		disable();
+		cupti_ignore_calls();
+		ended = callbacks_end(1);
+		left = ended && can_finalize() && !several;
+		held_up = !ended;
+		flush(ended);
+		probe_on_program_thread = false;
+		if (left)
+			finalize(start_ns, true);
+		else
+			rest();
+	}
+	pthread_mutex_unlock(&lock);
+	return left;
+}
+
+/* No thread is inside a call. Not knowing what the others are doing is as bad as knowing that they
+ * are in one. */
+static bool between_calls(void)
+{
+	return cupti_sees_calls() && !cupti_calls_under_way() && cupti_threads_known();
+}
+
+/* The lock is held. Where no moment comes, records go off all the same and what was under way is
+ * left to CUPTI: a flush is what kills. */
+static void leave_from_outside(void)
+{
+	int64_t start_ns = clock_monotonic_ns();
+	bool safe = between_calls(), here = cupti_graphs_only_here();
+
+	atomic_store(&cupti_leave_wanted, false);
+	flush(false);
+	disable();
+	if (cupti_subscribed())
+		cupti_ignore_calls();
+	safe = callbacks_end(0) && safe;
+	if (safe)
+		flush(true);
+	cupti_unsubscribe();
+	if (safe && here && can_finalize())
+		finalize(start_ns, false);
+	else
+		rest();
+}
+
+void cupti_leave_now(void)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING)
+		cupti_watch_calls();
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < ALONE_TRIES && cupti_watches_calls() && !between_calls(); i++)
+		nanosleep(&moment, NULL);
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING)
+		leave_from_outside();
+	/* Resting it is still subscribed, and another client could not be. */
+	cupti_unsubscribe();
+	pthread_mutex_unlock(&lock);
+}
+
+/* Without a moment now the end of a later call does it. What comes until then belongs to no
+ * session. */
+void cupti_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
+		    (cupti_saw_graphs() && !graphs_proved)) {
+			leave_from_outside();
+		} else {
+			flush(false);
+			flush(true);
+			leave_at_next_moment(0);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Other threads may be inside calls for as long as the process lives, so nothing is switched off. */
+void cupti_end(void)
+{
+	pthread_mutex_lock(&lock);
+	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+		atomic_store(&cupti_leave_wanted, false);
+		/* What is complete, then the rest. */
+		flush(false);
+		flush(true);
+		atomic_store(&off_ns, clock_monotonic_ns());
+		rest();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void cupti_on_clients(void (*arrives)(const char *name), void (*leaves)(void))
+{
+	pthread_mutex_lock(&lock);
+	if (!hooks.arrives) { /* once: a client may be about to call them */
+		hooks.arrives = arrives;
+		hooks.leaves = leaves;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void cupti_watch_clients(void)
+{
+	if (load())
+		clients_watch(library, &hooks);
+}
+
+void cupti_unwatch_clients(void)
+{
+	clients_unwatch();
+}
+
+bool cupti_is_held(void)
+{
+	return clients_hold_subscription();
+}
+
+void cupti_settle_clients(void)
+{
+	clients_settle(clock_monotonic_ns());
+}
+
+struct cupti_sums cupti_sums(void)
+{
+	return (struct cupti_sums){
+		.counts = { .launches = cupti_added.launches,
+			    .nodes = cupti_added.nodes,
+			    .calls = cupti_added.calls },
+		.overhead_ns = cupti_added.overhead_ns,
+		.translate_ns = cupti_added.translate_ns,
+		.held_ns = cupti_added.held_ns,
+		.attach_ns = cupti_added.attach_ns,
+		.detach_ns = cupti_added.detach_ns,
+	};
+}
+
+void cupti_after_fork(void)
+{
+	clients_after_fork();
+	witness_after_fork();
+	cupti_subscription_ended();
+	atomic_store(&cupti_leave_wanted, false);
+	atomic_store(&state, CUPTI_OFF);
+}

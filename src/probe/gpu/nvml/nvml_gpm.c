@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GPM: averages of hardware counters over the time between two samples, on devices that have it.
+ * On the GPU thread alone.
+ *
+ * Of each device two samples are kept for the life of the process: the last and the next.
+ */
+#include "base/clock.h"
+#include "device/driver/nvml_api.h"
+#include "probe/gpu/nvml/nvml.h"
+
+static const struct {
+	unsigned int id;
+	const char *name;
+} metrics[] = {
+	{ NVML_GPM_METRIC_SM_UTIL, "sm_active_pct" },
+	{ NVML_GPM_METRIC_SM_OCCUPANCY, "sm_occupancy_pct" },
+	{ NVML_GPM_METRIC_ANY_TENSOR_UTIL, "tensor_active_pct" },
+	{ NVML_GPM_METRIC_DRAM_BW_UTIL, "dram_bandwidth_pct" },
+	{ NVML_GPM_METRIC_PCIE_TX_PER_SEC, "pcie_tx_mib_per_s" },
+	{ NVML_GPM_METRIC_PCIE_RX_PER_SEC, "pcie_rx_mib_per_s" },
+	{ NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, "nvlink_tx_mib_per_s" },
+	{ NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, "nvlink_rx_mib_per_s" },
+};
+#define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
+
+static struct {
+	nvmlGpmSample_t sample[2]; /* the last and the next; both NULL: none to be had */
+	unsigned int taken;
+} states[GPU_DEVICES_MAX]; /* by NVML's index */
+static moescope_name names[N_METRICS];
+
+void nvml_gpm_begin(const struct nvml_source *source)
+{
+	unsigned int i = source->device->index;
+
+	states[i].taken = 0;
+	for (int s = 0; s < 2; s++)
+		if (!states[i].sample[s] && !NVML_DOES(nvmlGpmSampleAlloc, &states[i].sample[s]))
+			states[i].sample[s] = NULL;
+}
+
+void nvml_gpm_sample(const struct nvml_source *source)
+{
+	unsigned int i = source->device->index;
+	nvmlGpmMetricsGet_t get = { .version = NVML_GPM_METRICS_GET_VERSION,
+				    .numMetrics = N_METRICS };
+	nvmlGpmSample_t last = states[i].sample[states[i].taken & 1];
+	nvmlGpmSample_t next = states[i].sample[(states[i].taken + 1) & 1];
+	int64_t now_ns = clock_monotonic_ns();
+
+	if (!last || !next || !NVML_DOES(nvmlGpmSampleGet, source->device->handle, next))
+		return;
+	if (states[i].taken++ == 0)
+		return;
+	get.sample1 = last;
+	get.sample2 = next;
+	for (size_t m = 0; m < N_METRICS; m++)
+		get.metrics[m].metricId = metrics[m].id;
+	if (!NVML_DOES(nvmlGpmMetricsGet, &get))
+		return;
+	for (size_t m = 0; m < N_METRICS; m++)
+		if (get.metrics[m].nvmlReturn == NVML_SUCCESS)
+			nvml_push(source, now_ns, metrics[m].name, &names[m], get.metrics[m].value);
+}
