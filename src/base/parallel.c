@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-struct crew {
+struct thread_pool {
 	int (*task)(void *, size_t, unsigned int);
 	void *context;
 	size_t n;
@@ -18,7 +18,7 @@ struct crew {
 };
 
 struct worker {
-	struct crew *crew;
+	struct thread_pool *pool;
 	unsigned int number;
 	size_t failed_at; /* task of `result` */
 	int result;
@@ -38,19 +38,19 @@ unsigned int parallel_workers(size_t n)
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
-	struct crew *crew = worker->crew;
+	struct thread_pool *pool = worker->pool;
 
-	while (!atomic_load(&crew->failed)) {
-		size_t i = atomic_fetch_add(&crew->next, 1);
+	while (!atomic_load(&pool->failed)) {
+		size_t i = atomic_fetch_add(&pool->next, 1);
 		int r;
 
-		if (i >= crew->n)
+		if (i >= pool->n)
 			break;
-		r = crew->task(crew->context, i, worker->number);
+		r = pool->task(pool->context, i, worker->number);
 		if (r < 0) {
 			worker->result = r;
 			worker->failed_at = i;
-			atomic_store(&crew->failed, true);
+			atomic_store(&pool->failed, true);
 		}
 	}
 	return NULL;
@@ -59,7 +59,7 @@ static void *work(void *arg)
 int parallel_run(size_t n, unsigned int workers, int (*task)(void *, size_t, unsigned int),
 		 void *context)
 {
-	struct crew crew = { .task = task, .context = context, .n = n };
+	struct thread_pool pool = { .task = task, .context = context, .n = n };
 	struct worker list[PARALLEL_MOST] = { 0 };
 	size_t failed_at = n;
 	int result = 0;
@@ -67,7 +67,7 @@ int parallel_run(size_t n, unsigned int workers, int (*task)(void *, size_t, uns
 	if (workers > PARALLEL_MOST)
 		workers = PARALLEL_MOST;
 	for (unsigned int w = 0; w < workers || !w; w++) {
-		list[w] = (struct worker){ .crew = &crew, .number = w };
+		list[w] = (struct worker){ .pool = &pool, .number = w };
 		if (w)
 			list[w].started = pthread_create(&list[w].thread, NULL, work, &list[w]) ==
 					  0;

@@ -112,7 +112,7 @@ int foreign_is(const char *path, struct err *err)
 
 /* A child that makes the directory, and removes it when this process ends its half of the socket or is
  * gone. The directory is never there without it. */
-struct caretaker {
+struct tmpdir_reaper {
 	pid_t pid;
 	int socket;
 	char *directory;
@@ -138,67 +138,67 @@ static void take_care(int socket, char *directory)
 	_exit(0);
 }
 
-static void caretaker_end(struct caretaker *caretaker)
+static void tmpdir_reaper_end(struct tmpdir_reaper *reaper)
 {
-	if (caretaker->socket >= 0)
-		close(caretaker->socket);
-	while (caretaker->pid > 0 && waitpid(caretaker->pid, NULL, 0) < 0 && errno == EINTR)
+	if (reaper->socket >= 0)
+		close(reaper->socket);
+	while (reaper->pid > 0 && waitpid(reaper->pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	free(caretaker->directory);
+	free(reaper->directory);
 }
 
 /* The child's answer: the name of the directory, or an errno. 0 or -errno. */
-static int caretaker_answer(struct caretaker *caretaker)
+static int tmpdir_reaper_answer(struct tmpdir_reaper *reaper)
 {
-	size_t length = strlen(caretaker->directory);
+	size_t length = strlen(reaper->directory);
 	ssize_t n;
 	int code;
 
 	do {
-		n = recv(caretaker->socket, caretaker->directory, length, 0);
+		n = recv(reaper->socket, reaper->directory, length, 0);
 	} while (n < 0 && errno == EINTR);
 	if (n == (ssize_t)length)
 		return 0;
 	if (n != sizeof(code))
 		return -ECHILD;
-	memcpy(&code, caretaker->directory, sizeof(code));
+	memcpy(&code, reaper->directory, sizeof(code));
 	return -code;
 }
 
-static int start_child(struct caretaker *caretaker)
+static int start_child(struct tmpdir_reaper *reaper)
 {
 	int ends[2], r;
 
 	/* Packets: an answer comes whole. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	caretaker->socket = ends[0];
-	caretaker->pid = fork();
-	if (caretaker->pid == 0) {
+	reaper->socket = ends[0];
+	reaper->pid = fork();
+	if (reaper->pid == 0) {
 		close(ends[0]);
-		take_care(ends[1], caretaker->directory);
+		take_care(ends[1], reaper->directory);
 	}
-	r = caretaker->pid < 0 ? -errno : 0;
+	r = reaper->pid < 0 ? -errno : 0;
 	close(ends[1]);
-	return r < 0 ? r : caretaker_answer(caretaker);
+	return r < 0 ? r : tmpdir_reaper_answer(reaper);
 }
 
-static int caretaker_start(struct caretaker *caretaker, struct err *err)
+static int tmpdir_reaper_start(struct tmpdir_reaper *reaper, struct err *err)
 {
 	const char *root = getenv("TMPDIR");
 	int r;
 
 	if (!root || !*root)
 		root = "/tmp";
-	*caretaker = (struct caretaker){ .pid = -1, .socket = -1 };
-	if (asprintf(&caretaker->directory, "%s/moescope-import-XXXXXX", root) < 0)
+	*reaper = (struct tmpdir_reaper){ .pid = -1, .socket = -1 };
+	if (asprintf(&reaper->directory, "%s/moescope-import-XXXXXX", root) < 0)
 		return err_sys(err, -ENOMEM, "cannot import");
-	r = start_child(caretaker);
+	r = start_child(reaper);
 	if (r < 0) {
 		err_sys(err, r,
 			"%s: cannot make a directory for the import; name another place with TMPDIR",
 			root);
-		caretaker_end(caretaker);
+		tmpdir_reaper_end(reaper);
 	}
 	return r;
 }
@@ -224,18 +224,18 @@ static int rename_run(struct run *run, const char *path)
 int foreign_load(const char *path, const struct run_want *want, struct run **ret_run,
 		 struct err *err)
 {
-	struct caretaker caretaker;
+	struct tmpdir_reaper reaper;
 	struct run *run = NULL;
-	int r = caretaker_start(&caretaker, err);
+	int r = tmpdir_reaper_start(&reaper, err);
 
 	if (r < 0)
 		return r;
-	r = ingest_run(path, want->kinds, caretaker.directory, err);
+	r = ingest_run(path, want->kinds, reaper.directory, err);
 	if (r == 0)
-		r = run_load(caretaker.directory, want, &run, err);
+		r = run_load(reaper.directory, want, &run, err);
 	if (r == 0 && rename_run(run, path) < 0)
 		r = err_sys(err, -ENOMEM, "%s: cannot load", path);
-	caretaker_end(&caretaker);
+	tmpdir_reaper_end(&reaper);
 	if (r < 0) {
 		run_free(run);
 		return r;
