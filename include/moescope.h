@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 #define MOESCOPE_VERSION_MAJOR 0
-#define MOESCOPE_VERSION_MINOR 1
+#define MOESCOPE_VERSION_MINOR 2
 #define MOESCOPE_VERSION_PATCH 0
 
 /* ------------------------------------------------------------------ simple */
@@ -296,8 +296,8 @@ struct moescope_stats {
 };
 MOESCOPE_API void moescope_get_stats(struct moescope_stats *stats);
 
-/* "0.1.0", and the directory being written (NULL when not recording). Both stay valid for the life of
- * the process. */
+/* "MAJOR.MINOR.PATCH", and the directory being written (NULL when not recording). Both stay valid for
+ * the life of the process. */
 MOESCOPE_API const char *moescope_version(void);
 MOESCOPE_API const char *moescope_run_dir(void);
 

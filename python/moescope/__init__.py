@@ -7,10 +7,9 @@ nor the C library is loaded by it.
 import importlib
 from typing import Any, List
 
-__version__ = "0.1.0"
-
 # name: the module that has it
 _HOME = {
+    "__version__": "version",
     **dict.fromkeys(("start", "stop"), "runs"),
     **dict.fromkeys(("step", "range", "ranged", "request", "mark", "counter", "info",
                      "recording", "run_dir"), "api"),
@@ -38,7 +37,7 @@ _HOME = {
     "MoEModelConfig": "minimal.config",
     **dict.fromkeys(("MoEMinimalLLM", "train_moe_model"), "minimal.choice"),
 }
-__all__ = ["__version__", *_HOME]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

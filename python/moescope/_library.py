@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any, Iterator, List, Optional
 
 from . import errors
+from .version import UNKNOWN as UNKNOWN_VERSION, __version__ as VERSION
 
-VERSION = "0.1.0"
 
 NO_PHASE, FORWARD, BACKWARD, OPTIMIZER, DATA, PREFILL, DECODE, RECOMPUTE, EVALUATION = range(9)
 OFF, COUNTS, STEPS, TRACE, FULL = range(5)
@@ -195,7 +195,7 @@ def _check(library: Any, path: str) -> None:
             continue
         function.restype, function.argtypes = result, arguments
     version = library.moescope_version().decode() if "moescope_version" not in missing else "unknown"
-    if version != VERSION or missing:
+    if missing or VERSION not in (version, UNKNOWN_VERSION):
         raise errors.LibraryMismatch(
             f"{path} is version {version}, this package is {VERSION}"
             + (f", and it lacks {missing[0]}" if missing else "")

@@ -3,10 +3,20 @@
 
 import json
 import os
+import pathlib
+import re
+import shutil
 import subprocess
+import sys
 
 from cli import (MOESCOPE, check, commands, environment, equal, main, moescope, one_sentence,
                  record, test)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def source(path):
+    return (ROOT / path).read_text(encoding="utf-8")
 
 
 @test
@@ -31,12 +41,22 @@ def overview_lists_all_commands():
 
 
 @test
-def version_is_three_numbers():
+def the_version_of_meson_build_is_everywhere():
+    version = re.search(r"^  version : '(\d+\.\d+\.\d+)',$", source("meson.build"), re.M).group(1)
     r = moescope("--version")
-    equal(r.status, 0, r)
-    name, version = r.out.split()
-    equal(name, "moescope")
-    equal(len([int(part) for part in version.split(".")]), 3)
+    equal((r.status, r.out), (0, f"moescope {version}\n"), r)
+    equal(".".join(re.findall(r"^#define MOESCOPE_VERSION_\w+ (\d+)$", source("include/moescope.h"),
+                              re.M)), version)
+    equal(re.search(r"^## \[([^]]+)\]", source("CHANGELOG.md"), re.M).group(1), version)
+    check('dynamic = ["version"]' in source("pyproject.toml"))
+    shown = subprocess.run([sys.executable, "-c", "import moescope; print(moescope.__version__)"],
+                           env=environment(PYTHONPATH=ROOT / "python"), text=True, check=True,
+                           stdout=subprocess.PIPE).stdout
+    equal(shown, f"{version}\n")
+    pages = list((pathlib.Path(MOESCOPE).parent / "docs" / "man").glob("*.1"))
+    for page in pages:
+        equal(page.read_text(encoding="utf-8").splitlines()[1].split('"')[7], f"moescope {version}", page)
+    check(pages or not shutil.which("lowdown"), "no manual pages were built")
 
 
 @test

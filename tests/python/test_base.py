@@ -78,6 +78,16 @@ def test_library_of_another_version(tmp_path):
     assert "LibraryMismatch" in done.stderr and "version 9.9.9" in done.stderr
 
 
+def test_a_package_copied_by_hand_goes_by_its_functions(tmp_path):
+    """It has no version of its own; the functions of a library tell all the same."""
+    shutil.copytree(os.path.join(PACKAGE, "moescope"), tmp_path / "moescope",
+                    ignore=shutil.ignore_patterns("_native", "__pycache__"))
+    library = _library.load()._name
+    done = child("import moescope; print(moescope.__version__, moescope.recording())",
+                 PYTHONPATH=str(tmp_path), MOESCOPE_LIBRARY=library)
+    assert done.stdout == "unknown False\n", done.stderr
+
+
 def test_tool_errors_are_its_own(tmp_path):
     with pytest.raises(errors.ToolError, match="missing.mscope"):
         _library.table("steps", str(tmp_path / "missing.mscope"))

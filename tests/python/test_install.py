@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import moescope
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -38,7 +40,11 @@ def test_library_and_tool_are_inside(installed):
 
 
 def test_the_program(installed):
-    assert "0.1.0" in run(installed, "-m", "moescope", "--version").stdout
+    shown = run(installed, "-m", "moescope", "--version").stdout
+    metadata = run(installed, "-c", "import importlib.metadata as m, moescope; "
+                   "print(m.version('moescope'), moescope.__version__)").stdout
+    assert metadata == f"{moescope.__version__} {moescope.__version__}\n"
+    assert shown == f"moescope {moescope.__version__}\n"
 
 
 def test_a_program_under_it(installed, tmp_path):

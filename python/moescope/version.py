@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The version of this package. It is written in meson.build and nowhere else: an installed package has
+it in a file beside its library, a source tree has meson.build itself.
+"""
+import os
+import re
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PLACES = (
+    (os.path.join(_HERE, "_native", "version"), r"\A(\S+)\s*\Z"),
+    (os.path.join(os.path.dirname(os.path.dirname(_HERE)), "meson.build"),
+     r"\bproject\('moescope'.*?\bversion : '([^']+)'"),
+)
+
+# Of a package that was copied by hand, without either.
+UNKNOWN = "unknown"
+
+
+def _read() -> str:
+    for path, pattern in _PLACES:
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = re.search(pattern, file.read(), re.S)
+        except OSError:
+            continue
+        if found:
+            return found.group(1)
+    return UNKNOWN
+
+
+__version__ = _read()
