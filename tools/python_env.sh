@@ -6,7 +6,8 @@
 # PYTHONPATH. It lies in the user's cache, named after the requirements, so that a machine pays for it
 # once. Some gigabytes: PyTorch from PyPI brings the CUDA libraries along.
 #
-# python_env.sh viewers|servers|llama: a folder for PYTHONPATH with other packages.
+# python_env.sh lint|viewers|servers|llama: a folder for PYTHONPATH with other packages.
+#   lint     tests/python/lint.txt: mypy, ruff, and schemas of the files in .github
 #   viewers  tests/python/viewers.txt: the viewers that exports are tested with; some ten megabytes
 #   servers  tests/lab/servers.txt: what `transformers serve` needs besides transformers; likewise
 #   llama    tests/lab/llama.txt: llama.cpp's server, which is compiled; ten minutes
@@ -18,9 +19,10 @@ cache=${MOESCOPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/moescope}
 deps=
 case ${1:-} in
 '') list= ;;
+lint) list=$here/lint.txt ;;
 viewers) list=$here/viewers.txt deps=--no-deps ;;
 servers | llama) list=$here/../lab/$1.txt ;;
-*) echo "usage: $0 [viewers|servers|llama]" >&2; exit 2 ;;
+*) echo "usage: $0 [lint|viewers|servers|llama]" >&2; exit 2 ;;
 esac
 if [ -n "$list" ]; then
 	folder=$cache/$1-$(sha256sum <"$list" | cut -c 1-16)
