@@ -14,6 +14,7 @@ static const struct example examples[] = {
 
 const struct command cmd_api = {
 	.name = "api",
+	.purpose = PURPOSE_LOOK,
 	.summary = "calls into the CUDA runtime and driver",
 	.description = "One row for each call that was recorded: how often, how long, how many "
 		       "failed, and how long after it the device began (median). Without RUN it "

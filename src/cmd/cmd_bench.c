@@ -321,6 +321,7 @@ static int run_bench(struct invocation *inv)
 
 const struct command cmd_bench = {
 	.name = "bench",
+	.purpose = PURPOSE_EXPERIMENT,
 	.summary = "measure one configuration of inference or training",
 	.words = "",
 	.description =

@@ -16,7 +16,8 @@ static const struct example examples[] = {
 
 const struct command cmd_comm = {
 	.name = "comm",
-	.summary = "communication, beside what it ran, and who waits for whom",
+	.purpose = PURPOSE_LOOK,
+	.summary = "communication: what it overlapped, and which rank waits for which",
 	.description =
 		"For each device the time of communication kernels, how much of it ran beside "
 		"computation and how much was exposed; one row for each collective: bytes, "

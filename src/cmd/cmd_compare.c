@@ -161,6 +161,7 @@ static int run_compare(struct invocation *inv)
 
 const struct command cmd_compare = {
 	.name = "compare",
+	.purpose = PURPOSE_COMPARE,
 	.summary = "runs or groups of runs side by side; noise is called noise",
 	.words = "[RUN]...",
 	.description =

@@ -63,6 +63,7 @@ static int run_completion(struct invocation *inv)
 
 const struct command cmd_completion = {
 	.name = "completion",
+	.purpose = PURPOSE_HELP,
 	.summary = "a completion script for bash, zsh or fish",
 	.words = "bash|zsh|fish",
 	.description = "Prints a script that teaches the shell to complete moescope's commands, "

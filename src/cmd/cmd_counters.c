@@ -18,7 +18,8 @@ static const struct example examples[] = {
 
 const struct command cmd_counters = {
 	.name = "counters",
-	.summary = "hardware counters of single kernels, as Nsight Compute measured them",
+	.purpose = PURPOSE_LOOK,
+	.summary = "hardware counters of single kernels, measured by Nsight Compute",
 	.description =
 		"One row for each kernel and metric: in how many launches it was measured, and the "
 		"mean, smallest and largest value, in the unit that the row names. RUN is a run "

@@ -328,7 +328,8 @@ static int run_demo(struct invocation *inv)
 
 const struct command cmd_demo = {
 	.name = "demo",
-	.summary = "train the embedded MoE model under the profiler and show the report",
+	.purpose = PURPOSE_RECORD,
+	.summary = "train the embedded MoE model under the profiler; show the report",
 	.words = "[-- TINYMOE-OPTION...]",
 	.description =
 		"Trains tinymoe, a small mixture-of-experts language model, under the profiler: on "

@@ -138,6 +138,7 @@ static int run_doctor(struct invocation *inv)
 
 const struct command cmd_doctor = {
 	.name = "doctor",
+	.purpose = PURPOSE_HELP,
 	.summary = "what works on this machine, what does not, and what fixes it",
 	.words = "",
 	.description = "Looks at the machine, its GPUs and their libraries, finds the parts of "

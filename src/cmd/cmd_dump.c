@@ -197,6 +197,7 @@ static int run_dump(struct invocation *inv)
 
 const struct command cmd_dump = {
 	.name = "dump",
+	.purpose = PURPOSE_HELP,
 	.summary = "the chunks of a shard, for developers",
 	.words = "SHARD",
 	.description = "Lists the chunks of a shard file (*.mst in a run directory): offset, kind, "

@@ -19,6 +19,7 @@ static const struct example examples[] = {
 
 const struct command cmd_efficiency = {
 	.name = "efficiency",
+	.purpose = PURPOSE_LOOK,
 	.summary = "model FLOPs utilisation, and work against its roof",
 	.description =
 		"The share of the device's arithmetic that the model uses (MFU), and for "

@@ -153,6 +153,7 @@ static int run_explain(struct invocation *inv)
 
 const struct command cmd_explain = {
 	.name = "explain",
+	.purpose = PURPOSE_HELP,
 	.summary = "what a number means, and where it comes from",
 	.words = "[METRIC]",
 	.description = "Prints the definition, the unit, the source and the caveats of a metric, "

@@ -184,6 +184,7 @@ static int run_export(struct invocation *inv)
 
 const struct command cmd_export = {
 	.name = "export",
+	.purpose = PURPOSE_EXPORT,
 	.summary = "write a run in the format of another tool",
 	.words = "[RUN]",
 	.description = "Writes the run for another tool. Chrome traces have the form of PyTorch's "

@@ -35,6 +35,7 @@ static int run_help(struct invocation *inv)
 
 const struct command cmd_help = {
 	.name = "help",
+	.purpose = PURPOSE_HELP,
 	.summary = "all commands, or the help of one",
 	.words = "[COMMAND]",
 	.description = "Lists the commands, or explains one of them.",

@@ -149,6 +149,7 @@ static int run_import(struct invocation *inv)
 
 const struct command cmd_import = {
 	.name = "import",
+	.purpose = PURPOSE_RECORD,
 	.summary = "make a run from the trace of another profiler",
 	.words = "FILE",
 	.description =

@@ -40,6 +40,7 @@ static const struct example examples[] = {
 
 const struct command cmd_kernels = {
 	.name = "kernels",
+	.purpose = PURPOSE_LOOK,
 	.summary = "device time by kernel, class or place in the program",
 	.description = "One row for each kernel: how often it ran, its time on the device, and "
 		       "what kind of work it is. Kernels belong to the range, layer, phase and "

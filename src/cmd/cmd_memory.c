@@ -16,6 +16,7 @@ static const struct example examples[] = {
 
 const struct command cmd_memory = {
 	.name = "memory",
+	.purpose = PURPOSE_LOOK,
 	.summary = "live and peak memory by use",
 	.description = "Live and peak bytes of each device as the program's own allocator saw "
 		       "them, what they were used for, and suspected leaks. Without RUN it is the "

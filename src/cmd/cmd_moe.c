@@ -16,7 +16,8 @@ static const struct example examples[] = {
 
 const struct command cmd_moe = {
 	.name = "moe",
-	.summary = "attention, router, dispatch, experts, combine: time, hidden and exposed",
+	.purpose = PURPOSE_LOOK,
+	.summary = "attention, router, dispatch, experts, combine: hidden and exposed",
 	.description =
 		"The time of the devices by part of a mixture of experts and by pass; how much of "
 		"the communication between experts is hidden, behind which pass, and what that "

@@ -30,6 +30,7 @@ static const struct example examples[] = {
 
 const struct command cmd_ops = {
 	.name = "ops",
+	.purpose = PURPOSE_LOOK,
 	.summary = "time, FLOPs and bytes by operation",
 	.description = "One row for each operation and range: how often it ran, its time with and "
 		       "without what ran inside it, its arithmetic and the memory it moved. "

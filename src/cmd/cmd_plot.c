@@ -173,6 +173,7 @@ static int run_plot(struct invocation *inv)
 
 const struct command cmd_plot = {
 	.name = "plot",
+	.purpose = PURPOSE_EXPORT,
 	.summary = "draw one picture of a run, as PNG or SVG",
 	.words = "[RUN] NAME",
 	.description = "Draws the plot of that name into a file. A plot without data says in words "

@@ -112,6 +112,7 @@ static int run_report(struct invocation *inv)
 
 const struct command cmd_report = {
 	.name = "report",
+	.purpose = PURPOSE_LOOK,
 	.summary = "the whole story of a run: verdicts first, then tables",
 	.words = "[RUN]...",
 	.description = "Shows what was lost while recording (if anything was), what is wrong with "

@@ -64,6 +64,7 @@ static int run_routing(struct invocation *inv)
 
 const struct command cmd_routing = {
 	.name = "routing",
+	.purpose = PURPOSE_LOOK,
 	.summary = "where the router sent the tokens, layer by layer",
 	.description = "One row for each MoE layer and phase: how evenly the experts are used, "
 		       "beside what chance alone would show, and how many of them are dead, "

@@ -186,6 +186,7 @@ static int run_run(struct invocation *inv)
 
 const struct command cmd_run = {
 	.name = "run",
+	.purpose = PURPOSE_RECORD,
 	.summary = "profile a program; the exit status is the program's",
 	.words = "[--] PROGRAM [ARGUMENT]...",
 	.description =

@@ -422,6 +422,7 @@ static int run_smi(struct invocation *inv)
 
 const struct command cmd_smi = {
 	.name = "smi",
+	.purpose = PURPOSE_EXPORT,
 	.summary = "readings of the devices as CSV, in the form of nvidia-smi",
 	.words = "[RUN]",
 	.description =

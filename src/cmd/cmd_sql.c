@@ -379,6 +379,7 @@ static const struct values defaults = { .limit = -1 };
 
 const struct command cmd_sql = {
 	.name = "sql",
+	.purpose = PURPOSE_EXPORT,
 	.summary = "query runs with SQL",
 	.words = "[RUN...] [QUERY]",
 	.description =

@@ -18,6 +18,7 @@ static const struct example examples[] = {
 
 const struct command cmd_steps = {
 	.name = "steps",
+	.purpose = PURPOSE_LOOK,
 	.summary = "time, phases and tokens of each step",
 	.description = "One row for each step: its time, the share of each phase (forward, "
 		       "backward, optimizer, data), its tokens and tokens per second. Without RUN "

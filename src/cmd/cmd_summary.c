@@ -93,7 +93,8 @@ static int run_summary(struct invocation *inv)
 
 const struct command cmd_summary = {
 	.name = "summary",
-	.summary = "the experiments of a sweep side by side: tables, Pareto front, scaling plots",
+	.purpose = PURPOSE_COMPARE,
+	.summary = "experiments of a sweep side by side: tables, Pareto front, plots",
 	.words = "DIR",
 	.description =
 		"Reads every experiment in DIR, the directory of a sweep or any other one that "

@@ -325,6 +325,7 @@ static int run_sweep(struct invocation *inv)
 
 const struct command cmd_sweep = {
 	.name = "sweep",
+	.purpose = PURPOSE_EXPERIMENT,
 	.summary = "run many configurations unattended and compare them",
 	.words = "",
 	.description =

@@ -14,6 +14,7 @@ static const struct example examples[] = {
 
 const struct command cmd_transfers = {
 	.name = "transfers",
+	.purpose = PURPOSE_LOOK,
 	.summary = "copies between host and devices, and their bandwidth",
 	.description = "One row for each kind of copy, host memory and pair of devices: bytes, "
 		       "time, bandwidth, how much of it ran beside kernels, and how many were too "

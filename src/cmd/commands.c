@@ -10,30 +10,30 @@
 
 /* clang-format off */
 const struct command *const commands[] = {
-	&cmd_demo,
 	&cmd_run,
-	&cmd_bench,
-	&cmd_sweep,
+	&cmd_demo,
+	&cmd_import,
 	&cmd_report,
+	&cmd_steps,
 	&cmd_kernels,
 	&cmd_ops,
 	&cmd_api,
-	&cmd_steps,
 	&cmd_routing,
+	&cmd_moe,
 	&cmd_transfers,
 	&cmd_comm,
-	&cmd_moe,
 	&cmd_counters,
 	&cmd_memory,
 	&cmd_efficiency,
 	&cmd_compare,
 	&cmd_summary,
 	&cmd_plot,
-	&cmd_import,
-	&cmd_export,
 	&cmd_sql,
-	&cmd_explain,
+	&cmd_export,
 	&cmd_smi,
+	&cmd_bench,
+	&cmd_sweep,
+	&cmd_explain,
 	&cmd_doctor,
 	&cmd_dump,
 	&cmd_completion,
@@ -41,6 +41,12 @@ const struct command *const commands[] = {
 	NULL,
 };
 /* clang-format on */
+
+const char *const purpose_titles[PURPOSES] = {
+	[PURPOSE_RECORD] = "record",	     [PURPOSE_LOOK] = "look at a run",
+	[PURPOSE_COMPARE] = "compare",	     [PURPOSE_EXPORT] = "draw, query, export",
+	[PURPOSE_EXPERIMENT] = "experiment", [PURPOSE_HELP] = "help",
+};
 
 const struct command *command_find(const char *name)
 {

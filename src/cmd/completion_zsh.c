@@ -89,24 +89,34 @@ static void arguments(FILE *out, const struct command *command)
 	}
 }
 
+/* Under its title, where the user's style shows such. */
+static void commands_for(FILE *out, enum purpose purpose)
+{
+	fputs("\t\tcommands=(\n", out);
+	for (size_t i = 0; commands[i]; i++) {
+		if (commands[i]->purpose != purpose)
+			continue;
+		fprintf(out, "\t\t\t'%s:", commands[i]->name);
+		described(out, commands[i]->summary);
+		fputs("'\n", out);
+	}
+	fprintf(out, "\t\t)\n\t\t_describe -t commands-%d '%s' commands && none=0\n", purpose,
+		purpose_titles[purpose]);
+}
+
 void completion_zsh(FILE *out)
 {
 	fputs("#compdef moescope\n"
 	      "# zsh completion for moescope; install it as _moescope in a directory of fpath\n"
 	      "_moescope()\n"
 	      "{\n"
-	      "\tlocal -a commands\n"
-	      "\tcommands=(\n",
-	      out);
-	for (size_t i = 0; commands[i]; i++) {
-		fprintf(out, "\t\t'%s:", commands[i]->name);
-		described(out, commands[i]->summary);
-		fputs("'\n", out);
-	}
-	fputs("\t)\n"
 	      "\tif ((CURRENT == 2)); then\n"
-	      "\t\t_describe command commands\n"
-	      "\t\treturn\n"
+	      "\t\tlocal -a commands\n"
+	      "\t\tlocal none=1\n",
+	      out);
+	for (enum purpose purpose = PURPOSE_RECORD; purpose < PURPOSES; purpose++)
+		commands_for(out, purpose);
+	fputs("\t\treturn none\n"
 	      "\tfi\n"
 	      "\tlocal command=$words[2]\n"
 	      "\tshift words\n"

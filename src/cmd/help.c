@@ -87,14 +87,21 @@ void help_overview(FILE *out)
 	fputs("usage: moescope COMMAND [OPTION]... [ARGUMENT]...\n\n"
 	      "A profiler for mixture-of-experts and other language models: where the time\n"
 	      "and the memory went, which experts the tokens went to, and what would make it\n"
-	      "faster.\n\n"
-	      "commands:\n",
+	      "faster.\n",
 	      out);
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(out, "  %-12s%s\n", commands[i]->name, commands[i]->summary);
+	for (enum purpose purpose = PURPOSE_RECORD; purpose < PURPOSES; purpose++) {
+		fprintf(out, "\n%s:\n", purpose_titles[purpose]);
+		for (size_t i = 0; commands[i]; i++)
+			if (commands[i]->purpose == purpose)
+				fprintf(out, "  %-12s%s\n", commands[i]->name,
+					commands[i]->summary);
+	}
 	fputs("\noptions:\n"
 	      "  -h, --help    show this text\n"
-	      "      --version show the version\n\n"
-	      "'moescope COMMAND --help' explains a command, 'moescope demo' shows it all.\n",
+	      "      --version show the version\n"
+	      "\nnext:\n"
+	      "  moescope COMMAND --help    what a command does, with examples\n"
+	      "  moescope run -- PROGRAM    record a program of yours; then 'moescope report'\n"
+	      "  moescope demo              see it all at work on a small model\n",
 	      out);
 }

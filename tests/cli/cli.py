@@ -91,9 +91,15 @@ def one_sentence(result, status, *words):
         check(word in lines[0], f"no {word!r} in {lines[0]!r}")
 
 
+def purposes():
+    """The overview: the title of each group, and its commands with their summaries."""
+    text = moescope("--help").out.split("\noptions:\n")[0]
+    return {title: re.findall(r"^  (\w+) +(\S.*)$", lines, re.M)
+            for title, lines in re.findall(r"^(\w[\w ,]*):\n((?:  .*\n)+)", text, re.M)}
+
+
 def commands():
-    text = moescope("--help").out.split("commands:")[1].split("options:")[0]
-    return re.findall(r"^  (\w+)\s", text, re.M)
+    return [name for group in purposes().values() for name, _ in group]
 
 
 def need(path):

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from cli import Skip, check, commands, equal, main, moescope, test
+from cli import Skip, check, commands, equal, main, moescope, purposes, test
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
 
@@ -52,16 +52,33 @@ def options_are_the_same():
 
 @test
 def names_and_synopses_are_the_same():
-    overview = dict(re.findall(r"^  (\w+) +(\S.*)$", moescope("--help").out.split("options:")[0],
-                               re.M))
-    main_page = section(page("moescope"), "COMMANDS")
+    overview = {name: summary for group in purposes().values() for name, summary in group}
     for command in commands():
         text = page(f"moescope-{command}")
         check(text.startswith(f"title: MOESCOPE-{command.upper()}\n"), command)
         equal(section(text, "NAME").strip(), f"moescope-{command} - {overview[command]}")
         usage = re.match(r"usage: moescope (.*)", moescope(command, "--help").out).group(1)
         equal(re.sub(r"[*`]", "", section(text, "SYNOPSIS")).strip(), f"moescope {usage}")
-        check(f"**moescope-{command}**(1)\n" in main_page, command)
+
+
+@test
+def the_main_page_and_the_readme_group_the_commands_as_the_overview():
+    wanted = [(title[0].upper() + title[1:], [name for name, _ in group])
+              for title, group in purposes().items()]
+    groups = re.findall(r"^## ([^\n]*)\n\n(.*?)(?=^## |\Z)", section(page("moescope"), "COMMANDS"), re.M | re.S)
+    equal([(title, re.findall(r"^\*\*moescope-(\w+)\*\*\(1\)\n: ", text, re.M)) for title, text in groups],
+          wanted)
+    seen = re.findall(r"moescope-(\w+)\(1\)", section(page("moescope"), "SEE ALSO"))
+    equal(seen, [name for _, group in wanted for name in group])
+    table = (MANUAL.parents[1] / "README.md").read_text(encoding="utf-8").split("\n## Commands\n")[1]
+    rows = re.findall(r"^\| (?:\*\*(.*)\*\*|`moescope (\w+).*?`) \|", table.split("\n## ")[0], re.M)
+    shown = []
+    for title, name in rows:
+        if title:
+            shown.append((title, []))
+        else:
+            shown[-1][1].append(name)
+    equal(shown, wanted)
 
 
 @test

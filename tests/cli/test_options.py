@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from cli import (MOESCOPE, check, commands, environment, equal, main, moescope, one_sentence,
-                 record, test)
+                 purposes, record, test)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -28,16 +28,19 @@ def no_command_shows_the_overview_and_fails():
 
 
 @test
-def overview_lists_all_commands():
+def overview_groups_all_commands_and_ends_with_what_to_type():
+    wanted = {path.stem[len("cmd_"):] for path in (ROOT / "src" / "cmd").glob("cmd_*.c")}
+    equal(sorted(commands()), sorted(wanted))
+    groups = purposes()
+    equal(list(groups)[0], "record")
+    check(len(groups) >= 5 and all(2 <= len(group) <= 12 for group in groups.values()), groups)
     for words in (["--help"], ["-h"], ["help"]):
         r = moescope(*words)
-        equal(r.status, 0, r)
-        for command in ("demo", "run", "report", "kernels", "ops", "api", "steps", "routing",
-                        "transfers", "comm", "counters", "memory", "efficiency", "compare", "plot",
-                        "summary",
-                        "import", "export", "sql", "explain", "smi", "doctor", "dump",
-                        "completion", "help"):
-            check(f"\n  {command} " in r.out, command)
+        equal((r.status, r.out), (0, moescope().err), r)
+    check(max(map(len, r.out.splitlines())) <= 80, "lines over 80 columns")
+    following = re.findall(r"^  moescope (\w+)", r.out.split("\nnext:\n")[1], re.M)
+    equal(following, ["COMMAND", "run", "demo"])
+    check(r.out.splitlines()[-1].startswith("  moescope demo  "), r)
 
 
 @test

@@ -63,10 +63,23 @@ struct example {
 	const char *what;
 };
 
+/* What one wants when one types a command; the overview, the manual and completion are grouped by it,
+ * in this order. */
+enum purpose {
+	PURPOSE_RECORD = 1, /* 0: forgotten, and the command is nowhere to be seen */
+	PURPOSE_LOOK,
+	PURPOSE_COMPARE,
+	PURPOSE_EXPORT,
+	PURPOSE_EXPERIMENT,
+	PURPOSE_HELP,
+	PURPOSES,
+};
+
 struct invocation;
 
 struct command {
 	const char *name;
+	enum purpose purpose;
 	const char *summary;		   /* one line, no full stop */
 	const char *words;		   /* the arguments in the usage line */
 	const char *description;	   /* a paragraph or more */
@@ -93,6 +106,7 @@ struct invocation {
 
 /* Ends with a NULL name. */
 extern const struct command *const commands[];
+extern const char *const purpose_titles[PURPOSES];
 
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name);
