@@ -5,7 +5,7 @@ Names are imported when they are first used, so that `import moescope` costs not
 nor the C library is loaded by it.
 """
 import importlib
-from typing import Any, List
+from typing import Any
 
 # name: the module that has it
 _HOME = {
@@ -48,5 +48,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
     return sorted(__all__)

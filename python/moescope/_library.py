@@ -10,14 +10,27 @@ import json
 import os
 import shutil
 import subprocess
-from ctypes import (POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64,
-                    c_size_t, c_uint32, c_uint64, c_void_p)
-from functools import lru_cache
-from typing import Any, Iterator, List, Optional
+from collections.abc import Iterator
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from functools import cache
+from typing import Any, Optional
 
 from . import errors
-from .version import UNKNOWN as UNKNOWN_VERSION, __version__ as VERSION
-
+from ._types import Json
+from .version import UNKNOWN as UNKNOWN_VERSION
+from .version import __version__ as VERSION
 
 NO_PHASE, FORWARD, BACKWARD, OPTIMIZER, DATA, PREFILL, DECODE, RECOMPUTE, EVALUATION = range(9)
 OFF, COUNTS, STEPS, TRACE, FULL = range(5)
@@ -158,7 +171,7 @@ def _folders() -> Iterator[str]:
         yield os.environ.get("MOESCOPE_BUILD") or os.path.join(tree, "build")
 
 
-def _candidates() -> List[str]:
+def _candidates() -> list[str]:
     given = os.environ.get("MOESCOPE_LIBRARY")
     if given:
         return [given]
@@ -168,7 +181,7 @@ def _candidates() -> List[str]:
     return [path for path in found if os.path.exists(path)] + ["libmoescope.so"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def load() -> Any:
     """The library with its functions typed; the same object every time."""
     trouble = []
@@ -218,16 +231,17 @@ def tool_path() -> str:
 
 def run_tool(*words: str) -> str:
     """Its standard output; a failure is a ToolError with its message."""
-    done = subprocess.run([tool_path(), *words], capture_output=True, text=True)
+    done = subprocess.run([tool_path(), *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise errors.ToolError(done.stderr.strip() or f"moescope {words[0]}: status "
                                f"{done.returncode}")
     return done.stdout
 
 
-def table(command: str, run: str, *options: str) -> dict:
+def table(command: str, run: str, *options: str) -> Json:
     """`moescope COMMAND RUN --json` as a dictionary."""
-    return json.loads(run_tool(command, run, "--json", *options))
+    found: Json = json.loads(run_tool(command, run, "--json", *options))
+    return found
 
 
 def encoded(path: Optional[str]) -> Optional[bytes]:

@@ -7,12 +7,14 @@ import itertools
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import byref
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Optional
 
 from . import _library as lib
 from . import checks, errors
+from ._types import Function
 
 LEVELS = {"counts": lib.COUNTS, "steps": lib.STEPS, "trace": lib.TRACE, "full": lib.FULL}
 PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
@@ -50,7 +52,7 @@ def _why_not(code: int, run: Optional[str]) -> str:
            errno.EACCES: f"'{run}' may not be written by this user; choose",
            errno.EROFS: f"'{run}' is on a file system that is read-only; choose",
            errno.ENOSPC: f"the disk of '{run}' is full; make room, or choose"}
-    return (f"recording could not start: "
+    return ("recording could not start: "
             + why.get(code, f"'{run}': {os.strerror(code)}; choose") + " another run directory")
 
 
@@ -83,11 +85,11 @@ def step(tokens: int = 0) -> None:
 
 @functools.lru_cache(maxsize=65536)
 def intern(name: str) -> int:
-    return lib.load().moescope_intern(checks.text("name", name).encode(errors="replace"))
+    return int(lib.load().moescope_intern(checks.text("name", name).encode(errors="replace")))
 
 
 @contextmanager
-def range(name: str, layer: int = -1, expert: int = -1,  # noqa: A001
+def range(name: str, layer: int = -1, expert: int = -1,
           phase: Optional[str] = None) -> Iterator[None]:
     """A named range of this thread; ranges nest."""
     library = lib.load()
@@ -100,9 +102,9 @@ def range(name: str, layer: int = -1, expert: int = -1,  # noqa: A001
         library.moescope_range_end()
 
 
-def ranged(name: Optional[str] = None) -> Callable[[Callable], Callable]:
+def ranged(name: Optional[str] = None) -> Callable[[Function], Function]:
     """Decorator: each call of the function is a range."""
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with range(name or function.__qualname__):
@@ -129,7 +131,7 @@ class request:
         lib.load().moescope_request_begin(self.number, self.prompt_tokens)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         lib.load().moescope_request_end(self.number)
 
     def token(self) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of the package's calls: what is wrong with one is said by its name, before C sees it."""
 import operator
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Optional
 
 
 def whole(name: str, value: Any, least: Optional[int] = 0, remedy: str = "") -> int:

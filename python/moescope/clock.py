@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The run's clock, CLOCK_MONOTONIC, and how PyTorch's wall-clock times become times of it."""
 import time
-from typing import Tuple
 
 monotonic_ns = time.monotonic_ns
 
 
 def to_monotonic_ns() -> int:
     """What to add to times of the wall clock."""
-    def pair() -> Tuple[int, int]:
+    def pair() -> tuple[int, int]:
         before = time.monotonic_ns()
         wall = time.time_ns()
         after = time.monotonic_ns()

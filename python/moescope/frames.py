@@ -3,13 +3,16 @@
 can do the little which a notebook needs."""
 import csv
 import html
-from typing import Any, Dict, Iterable, List, Sequence, Union
+from collections.abc import Iterable, Sequence
+from typing import Any, Union
+
+from ._types import Json
 
 
-class Rows(list):
+class Rows(list[Any]):
     """A list of dictionaries with the same keys; row by number, column by name."""
 
-    def __init__(self, rows: Iterable[Dict[str, Any]], columns: Sequence[str]) -> None:
+    def __init__(self, rows: Iterable[Json], columns: Sequence[str]) -> None:
         super().__init__(rows)
         self.columns = list(columns)
 
@@ -35,7 +38,7 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def frame(rows: Sequence[Dict[str, Any]], columns: Sequence[str]) -> Union["Rows", Any]:
+def frame(rows: Sequence[Json], columns: Sequence[str]) -> Union["Rows", Any]:
     """The rows as a DataFrame, or as Rows without pandas."""
     try:
         import pandas
@@ -54,7 +57,7 @@ def text(value: Any) -> str:
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    cells: List[List[str]] = [list(columns)] + [[text(v) for v in row] for row in rows]
+    cells: list[list[str]] = [list(columns)] + [[text(v) for v in row] for row in rows]
     width = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, width)) for row in cells)
 

@@ -4,7 +4,8 @@
 Figures are made without pyplot: the program's own figures, backend and display stay as they are.
 """
 import importlib.util
-from typing import Any, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, Optional
 
 BLUE, ORANGE, GREEN, RED, GREY = "#2f6db5", "#d9822b", "#3c8d40", "#c23b35", "#8a8a8a"
 
@@ -13,7 +14,7 @@ def available() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def figure(width: float = 9.0, height: float = 4.5) -> Tuple[Any, Any]:
+def figure(width: float = 9.0, height: float = 4.5) -> tuple[Any, Any]:
     """A figure with one pair of axes, and the axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -78,11 +79,11 @@ def expert_utilization(percent: Sequence[float], path: str) -> None:
     fig.savefig(path)
 
 
-def _legend(colors: List[str], mean: float) -> List[Any]:
+def _legend(colors: list[str], mean: float) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: List[Any] = [Line2D([], [], color=GREY, linestyle="--",
+    handles: list[Any] = [Line2D([], [], color=GREY, linestyle="--",
                                  label=f"even share, {mean:.1f}%")]
     for color, words in ((RED, "over 1.5 times"), (ORANGE, "under half"),
                          (BLUE, "half to 1.5 times")):

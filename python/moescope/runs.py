@@ -18,13 +18,14 @@ import tempfile
 import threading
 import warnings
 from ctypes import byref
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Optional
 
 from . import _library as lib
 from . import api
+from ._types import Json
 
 _lock = threading.RLock()
-_known: Dict[str, "Recording"] = {}
+_known: dict[str, "Recording"] = {}
 
 
 class Recording:
@@ -34,7 +35,7 @@ class Recording:
         self.path, self.owned = path, owned
         self.folder = folder  # a temporary one around the run, to be removed
         self.kept: Optional[str] = None  # where the run goes from there
-        self.shards: List[str] = []  # of this process, in the order of its sessions
+        self.shards: list[str] = []  # of this process, in the order of its sessions
         self.users = 0  # who record
         self.holders = 0  # who will read
         self.paused = False
@@ -44,7 +45,7 @@ class Recording:
     def take_step(self) -> int:
         """The next number that nobody has used, the program neither."""
         with _lock:
-            step = max(self._steps, lib.load().moescope_current_step() + 1)
+            step = max(self._steps, int(lib.load().moescope_current_step()) + 1)
             self._steps = step + 1
             return step
 
@@ -240,9 +241,9 @@ def stop() -> None:
             recording._settle()
 
 
-def series(recording: Recording, layer: int, steps: Optional[Set[int]]) -> List[Dict[str, Any]]:
+def series(recording: Recording, layer: int, steps: Optional[set[int]]) -> list[Json]:
     """What this process recorded of a layer, step by step, phases together; `steps`: of these."""
-    rows: List[Dict[str, Any]] = []
+    rows: list[Json] = []
     for shard in recording.shards:
         rows += _merge(lib.table("routing", shard, "--layer", str(layer))["rows"])
     if steps is None:
@@ -255,7 +256,7 @@ def series(recording: Recording, layer: int, steps: Optional[Set[int]]) -> List[
     return [row for row in rows if row["step"] in steps]
 
 
-def token_experts(recording: Recording, layer: int) -> Dict[int, Any]:
+def token_experts(recording: Recording, layer: int) -> dict[int, Any]:
     """{step: numpy array [tokens, k]} of this process, calls of a step one below the other."""
     import numpy
 
@@ -265,7 +266,7 @@ def token_experts(recording: Recording, layer: int) -> Dict[int, Any]:
         numbers = text.replace(",", " ").split()[len(columns.split(",")):]
         return numpy.array(numbers, dtype=numpy.int64).reshape(-1, len(columns.split(",")))
 
-    found: Dict[int, List[Any]] = {}
+    found: dict[int, list[Any]] = {}
     for shard in recording.shards:
         experts, at = rows(shard, "expert", "routed_slots")[:, 0], 0
         for step, k, slots in rows(shard, "step,k,slots", "routed").tolist():
@@ -282,9 +283,9 @@ def _wider(numpy: Any, rows: Any, k: int) -> Any:
     return numpy.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=lib.SLOT_UNUSED)
 
 
-def _merge(table: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+def _merge(table: list[Json]) -> list[Json]:
     """Rows of one step in several phases become one: counts add up, means are by tokens."""
-    by_step: Dict[int, Dict[str, Any]] = {}
+    by_step: dict[int, Json] = {}
     for row in table:
         for one in row["series"]:
             have = by_step.get(one["step"])
@@ -304,12 +305,12 @@ def _merge(table: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     return [by_step[step] for step in sorted(by_step)]
 
 
-def _add(a: List[int], b: List[int]) -> List[int]:
+def _add(a: list[int], b: list[int]) -> list[int]:
     size = max(len(a), len(b))
     return [x + y for x, y in zip(a + [0] * (size - len(a)), b + [0] * (size - len(b)))]
 
 
-def _mean(have: Dict[str, Any], one: Dict[str, Any], key: str) -> None:
+def _mean(have: Json, one: Json, key: str) -> None:
     if have[key] is None or one[key] is None:
         have[key] = have[key] if one[key] is None else one[key]
         return

@@ -14,15 +14,24 @@ import threading
 import time
 import warnings
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Optional
+from typing import Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, checks, errors, runs
+from .._types import Function, Json
 from ..memory import allocator
 from . import dashboard, indices, reports
 from .memory_figures import memory_summary
-from .statistics import (Allocations, Execution, Executions, LeakSuspects, LeakWatch, Routings,
-                         Sample, Transfers)
+from .statistics import (
+    Allocations,
+    Execution,
+    Executions,
+    LeakSuspects,
+    LeakWatch,
+    Routings,
+    Sample,
+    Transfers,
+)
 from .timing import Clock, Timed
 
 _log = logging.getLogger("moescope.gpu_profiler")
@@ -55,7 +64,7 @@ class AdvancedGPUProfiler:
         self.level = level
         self.debug = False
         self.run: Optional[str] = None  # the run directory, once started
-        self.report_files: Dict[str, str] = {}
+        self.report_files: dict[str, str] = {}
         self._lock = threading.RLock()
         self._active = False
         self._quit = threading.Event()
@@ -68,10 +77,10 @@ class AdvancedGPUProfiler:
         self._executions = Executions(self.max_history)
         self._transfers = Transfers()
         self._routings = Routings(self.num_experts, self.max_history)
-        self._memory: Deque[Sample] = deque(maxlen=self.max_history)
+        self._memory: deque[Sample] = deque(maxlen=self.max_history)
         self._leaks = LeakWatch()
         self._clock = Clock(self.max_history)
-        self._arriving: Deque[Any] = deque()
+        self._arriving: deque[Any] = deque()
 
     # ------------------------------------------------------------- life
 
@@ -88,7 +97,7 @@ class AdvancedGPUProfiler:
             self._recording = runs.acquire(_fresh_run(self.output_dir), self.level,
                                                 named=False)
             self.run = self._recording.kept or self._recording.path
-            self._layers: Dict[int, int] = {}  # the caller's number: the run's
+            self._layers: dict[int, int] = {}  # the caller's number: the run's
             self._library = lib.load()
             self._reset()
             self._started, self._stopped = time.time(), 0.0
@@ -100,7 +109,7 @@ class AdvancedGPUProfiler:
         self._say(f"recording into {self.run}"
                   + ("" if allocator.cuda() else "; " + allocator.why_no_cuda()))
 
-    def stop_profiling(self) -> Dict[str, str]:
+    def stop_profiling(self) -> dict[str, str]:
         """Stops, and writes the reports; their paths by kind. Stopped already: nothing happens."""
         with self._lock:
             if not self._active:
@@ -121,7 +130,7 @@ class AdvancedGPUProfiler:
         self.start_profiling()
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is None:
             self.stop_profiling()
             return
@@ -230,7 +239,7 @@ class AdvancedGPUProfiler:
 
     # ---------------------------------------------------------- results
 
-    def get_current_stats(self) -> Dict[str, Any]:
+    def get_current_stats(self) -> Json:
         """memory, kernel, data_movement and expert_routing, as of now.
 
         What is not known is None, with the reason in a key of the same name and `_reason`."""
@@ -253,7 +262,7 @@ class AdvancedGPUProfiler:
     def print_dashboard(self) -> None:
         print(dashboard.text(self.get_current_stats()))
 
-    def generate_reports(self) -> Dict[str, str]:
+    def generate_reports(self) -> dict[str, str]:
         """Writes JSON, CSV and plots into the output directory; their paths by kind."""
         if not self.enable_profiling:
             return {}
@@ -372,14 +381,14 @@ class ProfilerContext:
     def __enter__(self) -> AdvancedGPUProfiler:
         return self.profiler.__enter__()
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.profiler.__exit__(kind, error, trace)
 
 
 def profile_function(profiler: AdvancedGPUProfiler,
-                     name: Optional[str] = None) -> Callable[[Callable], Callable]:
+                     name: Optional[str] = None) -> Callable[[Function], Function]:
     """Decorator: each call of the function is a timed execution of that name."""
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Function) -> Function:
         label = name or function.__qualname__
 
         @functools.wraps(function)

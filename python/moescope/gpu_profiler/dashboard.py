@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard of AdvancedGPUProfiler as text. Unknown figures are n/a, never zero."""
-from typing import Any, Dict, List, Optional
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
+
+from .._types import Json
 
 SHOWN_EXPERTS = 16
 # More than this share of the free memory in pieces, or cv beyond chance, and the word for it.
@@ -8,7 +11,7 @@ FRAGMENTATION = ((50.0, "High"), (20.0, "Medium"), (0.0, "Low"))
 BALANCE = ((0.3, "Poor"), (0.1, "Fair"), (0.0, "Good"))
 
 
-def word(value: float, scale: Any) -> str:
+def word(value: float, scale: Sequence[tuple[float, str]]) -> str:
     return next(name for limit, name in scale if value > limit or limit == 0.0)
 
 
@@ -22,7 +25,7 @@ def number(value: Optional[float], form: str) -> str:
     return "n/a" if value is None else form.format(value)
 
 
-def listed(values: Optional[List[Any]], form: Any) -> str:
+def listed(values: Optional[list[Any]], form: Callable[[Any], str]) -> str:
     if values is None:
         return "n/a"
     shown = [form(value) for value in values[:SHOWN_EXPERTS]]
@@ -30,7 +33,7 @@ def listed(values: Optional[List[Any]], form: Any) -> str:
     return "[" + ", ".join(shown) + (f", ... {more} more" if more else "") + "]"
 
 
-def text(stats: Dict[str, Any]) -> str:
+def text(stats: Json) -> str:
     memory, kernel = stats["memory"], stats["kernel"]
     moved, routing = stats["data_movement"], stats["expert_routing"]
     peak, total = memory["peak_memory_mb"], memory["total_memory_mb"]
@@ -65,7 +68,7 @@ def text(stats: Dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _leaks(memory: Dict[str, Any]) -> str:
+def _leaks(memory: Json) -> str:
     leaks = memory["leak_suspects"]
     if leaks is None:
         return f"n/a ({memory['leak_suspects_reason']})"

@@ -7,7 +7,7 @@ one of the tokens went to. Tensors on a CUDA device are copied to pinned memory 
 """
 import ctypes
 import sys
-from typing import Any, List, Optional
+from typing import Any, Optional
 
 from .. import _library as lib
 from .. import checks, errors
@@ -15,7 +15,7 @@ from .. import checks, errors
 CHUNK_ROWS = 4096  # of the short form, so that a million tokens need no array of a million rows
 
 
-def flatten(indices: Any) -> List[int]:
+def flatten(indices: Any) -> list[int]:
     if hasattr(indices, "tolist"):
         indices = indices.tolist()
     if not isinstance(indices, (list, tuple)):
@@ -50,7 +50,7 @@ class Waiting:
         self.event.record()
 
     def ready(self) -> bool:
-        return self.event.query()
+        return bool(self.event.query())
 
     def wait(self) -> None:
         self.event.synchronize()
@@ -60,9 +60,10 @@ def on_device(indices: Any) -> bool:
     return bool(getattr(indices, "is_cuda", False))
 
 
-def count(indices: Any, tokens: int, experts: int) -> List[int]:
+def count(indices: Any, tokens: int, experts: int) -> list[int]:
     """Assignments to each expert, and the invalid ones as the last number."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
+    found: list[int]
     if torch is not None and isinstance(indices, torch.Tensor):
         flat = indices.reshape(-1).to(torch.int64)
         inside = torch.where((flat < 0) | (flat >= experts), experts, flat)

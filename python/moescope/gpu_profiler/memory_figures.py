@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory part of the figures of AdvancedGPUProfiler."""
-from typing import Any, Dict
 
+from .._types import Json
 from ..memory import allocator
 from .statistics import MB, Allocations, LeakSuspects
 
 
-def memory_summary(reported: Allocations, leaks: LeakSuspects) -> Dict[str, Any]:
+def memory_summary(reported: Allocations, leaks: LeakSuspects) -> Json:
     """PyTorch's account where it keeps one, else what the program reported; `source` says which."""
     found = allocator.memory_snapshot()
     torch_counts = found["allocated_bytes"] is not None
     none = "no allocation was reported, and " + allocator.why_no_cuda()
     put = allocator.put
-    out: Dict[str, Any] = {"source": "PyTorch's allocator" if torch_counts else
+    out: Json = {"source": "PyTorch's allocator" if torch_counts else
                            "reported by the program" if reported.allocations else None}
     live, peak = ((found["allocated_bytes"], found["peak_allocated_bytes"]) if torch_counts
                   else (reported.live_bytes, reported.peak_bytes) if reported.allocations

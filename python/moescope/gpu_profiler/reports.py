@@ -8,9 +8,11 @@ import csv
 import json
 import os
 import time
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Optional
 
 from .. import _library as lib
+from .._types import Json
 from ..memory.allocator import put
 from .statistics import MB, Execution, Routed, Sample, balance
 
@@ -18,14 +20,14 @@ NO_COUNTERS = "needs hardware counters, which were not collected"
 
 
 class Histories(NamedTuple):
-    memory: List[Sample]
-    kernels: List[Execution]
-    routing: List[Routed]
+    memory: list[Sample]
+    kernels: list[Execution]
+    routing: list[Routed]
     experts: int
 
 
-def write(folder: str, stats: Dict[str, Any], duration_s: float, histories: Histories,
-          closed_run: Optional[str], run: Optional[str]) -> Dict[str, str]:
+def write(folder: str, stats: Json, duration_s: float, histories: Histories,
+          closed_run: Optional[str], run: Optional[str]) -> dict[str, str]:
     """The paths written, by kind: report, memory, kernels, routing, and the plots that were made."""
     os.makedirs(folder, exist_ok=True)
     now = time.localtime()
@@ -44,7 +46,7 @@ def write(folder: str, stats: Dict[str, Any], duration_s: float, histories: Hist
     _csv(files["routing"], ("timestamp", "token_count", "active_experts", "load_balance_score",
                             *(f"expert_{e}" for e in range(histories.experts))),
          map(_routing_row, histories.routing))
-    document: Dict[str, Any] = {"timestamp": time.strftime("%Y-%m-%d_%H:%M:%S", now),
+    document: Json = {"timestamp": time.strftime("%Y-%m-%d_%H:%M:%S", now),
                                 "profiling_duration": duration_s, "stats": stats, "run": run}
     if closed_run is not None:
         _device_figures(closed_run, document)
@@ -74,25 +76,25 @@ def _csv(path: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> No
         writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
 
 
-def _memory_row(sample: Sample) -> List[Any]:
+def _memory_row(sample: Sample) -> list[Any]:
     reserved = sample.reserved_bytes
     return [sample.timestamp, sample.allocated_bytes / MB,
             None if reserved is None else reserved / MB, sample.peak_bytes / MB,
             sample.fragmentation_pct]
 
 
-def _kernel_row(execution: Execution) -> List[Any]:
+def _kernel_row(execution: Execution) -> list[Any]:
     # Occupancy and bandwidth of a kernel need counters that nobody collected: empty.
     return [execution.timestamp, execution.name, execution.time_ms, None, None, execution.expert,
             execution.operation]
 
 
-def _routing_row(routed: Routed) -> List[Any]:
+def _routing_row(routed: Routed) -> list[Any]:
     return [routed.timestamp, routed.tokens, sum(n > 0 for n in routed.counts),
             balance(routed.counts), *routed.counts]
 
 
-def _device_figures(run: str, document: Dict[str, Any]) -> None:
+def _device_figures(run: str, document: Json) -> None:
     """What the run recorded on the device, where it was recorded there."""
     report = lib.table("report", run)
     moved = document["stats"]["data_movement"]
@@ -112,10 +114,10 @@ def _device_figures(run: str, document: Dict[str, Any]) -> None:
     put(kernel, "memory_bandwidth_gbps", None, NO_COUNTERS)
 
 
-def _plots(path: Any, stats: Dict[str, Any], histories: Histories,
-           document: Dict[str, Any]) -> Dict[str, str]:
+def _plots(path: Any, stats: Json, histories: Histories,
+           document: Json) -> dict[str, str]:
     from .. import plots
-    made: Dict[str, str] = {}
+    made: dict[str, str] = {}
     if not plots.available():
         put(document, "plots", None, "matplotlib is not installed, so no plots were made; 'pip "
             "install matplotlib' and generate_reports() again")

@@ -7,8 +7,9 @@ Not locked here: the profiler holds its lock around every call. Definitions are 
 import math
 import time
 from collections import deque
-from typing import Any, Deque, Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional
 
+from .._types import Json
 from ..memory.allocator import put
 from ..routing import summary
 
@@ -36,10 +37,10 @@ class Leak(NamedTuple):
     grew_steps: int
 
 
-class LeakSuspects(List[Leak]):
+class LeakSuspects(list[Leak]):
     """The suspects, largest growth first. `known` is False when there was too little to look at."""
 
-    def __init__(self, items: List[Leak], reason: Optional[str] = None) -> None:
+    def __init__(self, items: list[Leak], reason: Optional[str] = None) -> None:
         super().__init__(items)
         self.known = reason is None
         self.reason = reason
@@ -54,9 +55,9 @@ class LeakWatch:
     A suspect grew in at least 8 of the last 10 steps and by more than 1% in all."""
 
     def __init__(self) -> None:
-        self.steps: Deque[Dict[str, int]] = deque(maxlen=LEAK_STEPS + 1)
+        self.steps: deque[dict[str, int]] = deque(maxlen=LEAK_STEPS + 1)
 
-    def step(self, live: Dict[str, int]) -> None:
+    def step(self, live: dict[str, int]) -> None:
         self.steps.append(dict(live))
 
     def suspects(self) -> LeakSuspects:
@@ -72,7 +73,7 @@ class LeakWatch:
         return LeakSuspects(sorted(found, key=lambda leak: (-leak.bytes_per_step, leak.site)))
 
 
-Key = Tuple[Optional[int], str, int]  # expert, operation, bytes of one allocation
+Key = tuple[Optional[int], str, int]  # expert, operation, bytes of one allocation
 
 
 class Allocations:
@@ -87,8 +88,8 @@ class Allocations:
         self.live_bytes = self.peak_bytes = 0
         self.allocations = self.frees = self.unmatched_frees = 0
         self.expert_bytes = [0] * experts
-        self.site_bytes: Dict[str, int] = {}
-        self._live: Dict[Key, List[int]] = {}  # [base address, first live, one past the last]
+        self.site_bytes: dict[str, int] = {}
+        self._live: dict[Key, list[int]] = {}  # [base address, first live, one past the last]
         self._bases = 0
 
     @staticmethod
@@ -110,7 +111,7 @@ class Allocations:
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
         return address
 
-    def remove(self, size: int, expert: Optional[int], operation: str) -> List[int]:
+    def remove(self, size: int, expert: Optional[int], operation: str) -> list[int]:
         """The addresses that this free ends."""
         self.frees += 1
         addresses = self._take((expert, operation, size), 1)
@@ -124,7 +125,7 @@ class Allocations:
         self.unmatched_frees += bool(left)
         return addresses
 
-    def _take(self, key: Key, most: int) -> List[int]:
+    def _take(self, key: Key, most: int) -> list[int]:
         place = self._live.get(key)
         if place is None:
             return []
@@ -182,12 +183,12 @@ class Executions:
                "profiler.profile_kernel_execution(...):' around the work")
 
     def __init__(self, history: int) -> None:
-        self.history: Deque[Execution] = deque(maxlen=history)
+        self.history: deque[Execution] = deque(maxlen=history)
         self.total = 0
         self._most = max(1, history)
-        self.names: Dict[str, Mean] = {}
-        self.experts: Dict[int, Mean] = {}
-        self.operations: Dict[str, Mean] = {}
+        self.names: dict[str, Mean] = {}
+        self.experts: dict[int, Mean] = {}
+        self.operations: dict[str, Mean] = {}
 
     def begin(self, execution: Execution) -> int:
         """Counts it; how often this name has come."""
@@ -202,12 +203,12 @@ class Executions:
         for mean in self._means(execution):
             mean.add_time(ms)
 
-    def _of(self, means: Dict[str, Mean], name: str) -> Mean:
+    def _of(self, means: dict[str, Mean], name: str) -> Mean:
         if name not in means and len(means) >= self._most:
             name = OTHER
         return means.setdefault(name, Mean())
 
-    def _means(self, execution: Execution) -> List[Mean]:
+    def _means(self, execution: Execution) -> list[Mean]:
         found = [self._of(self.names, execution.name),
                  self._of(self.operations, execution.operation)]
         if execution.expert is not None:
@@ -228,8 +229,8 @@ class Executions:
             return sum(m.total_ms for m in timed) / sum(m.timed for m in timed)
         return self.mean_of("expert")
 
-    def summary(self) -> Dict[str, Any]:
-        out: Dict[str, Any] = {
+    def summary(self) -> Json:
+        out: Json = {
             "average_kernel_times": {name: mean.mean_ms for name, mean in self.names.items()},
             "expert_performance": {
                 expert: {"avg_time_ms": mean.mean_ms, "total_calls": mean.calls}
@@ -249,7 +250,7 @@ class Transfers:
     """Bytes moved, as the program reports them, and the time of those that were timed."""
 
     def __init__(self) -> None:
-        self.kinds: Dict[str, List[float]] = {}  # bytes, count, timed bytes, timed seconds
+        self.kinds: dict[str, list[float]] = {}  # bytes, count, timed bytes, timed seconds
         self.on_device = False  # the times are the device's
 
     def add(self, kind: str, size: int) -> float:
@@ -270,8 +271,8 @@ class Transfers:
         seconds = sum(row[3] for row in rows)
         return sum(row[2] for row in rows) / seconds / 1e9 if seconds > 0 else None
 
-    def summary(self) -> Dict[str, Any]:
-        out: Dict[str, Any] = {}
+    def summary(self) -> Json:
+        out: Json = {}
         link = self.bandwidth_gbps("host_to_device", "device_to_host")
         put(out, "pcie_bandwidth_gbps", link if self.on_device else None,
             "no transfer was timed: use 'with profiler.profile_data_transfer(...):' around it, or "
@@ -293,10 +294,10 @@ class Routed(NamedTuple):
 
     timestamp: float
     tokens: int
-    counts: List[int]
+    counts: list[int]
 
 
-def balance(counts: List[int]) -> Optional[float]:
+def balance(counts: list[int]) -> Optional[float]:
     """Mean load over the largest: 1 is even, 1 / experts is all on one."""
     return sum(counts) / len(counts) / max(counts) if sum(counts) else None
 
@@ -305,11 +306,11 @@ class Routings:
     """Assignments of tokens to experts."""
 
     def __init__(self, experts: int, history: int) -> None:
-        self.history: Deque[Routed] = deque(maxlen=history)
+        self.history: deque[Routed] = deque(maxlen=history)
         self.counts = [0] * experts
         self.tokens = self.calls = self.invalid = self.lost = 0
 
-    def add(self, tokens: int, counts: List[int], invalid: int) -> None:
+    def add(self, tokens: int, counts: list[int], invalid: int) -> None:
         self.history.append(Routed(time.time(), tokens, counts))
         self.counts = [before + n for before, n in zip(self.counts, counts)]
         self.tokens += tokens
@@ -325,11 +326,11 @@ class Routings:
         floor = max(0.0, len(self.counts) - k) / (self.tokens * k)
         return math.sqrt(max(0.0, cv * cv - floor))
 
-    def summary(self) -> Dict[str, Any]:
+    def summary(self) -> Json:
         total, none = sum(self.counts), "no routing was reported"
         mean = total / len(self.counts)
         cv = summary.cv(self.counts)
-        out: Dict[str, Any] = {}
+        out: Json = {}
         put(out, "expert_utilization",
             [100.0 * n / total for n in self.counts] if total else None, none)
         put(out, "load_balance_score", balance(self.counts), none)

@@ -7,7 +7,7 @@ unknown.
 """
 import time
 from collections import deque
-from typing import Any, Callable, Deque, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from ..memory.allocator import cuda
 
@@ -18,7 +18,7 @@ class Clock:
     """Events that the device has not passed yet, at most `most` of them."""
 
     def __init__(self, most: int) -> None:
-        self._waiting: Deque[Tuple[Any, Any, Done]] = deque()
+        self._waiting: deque[tuple[Any, Any, Done]] = deque()
         self._most = most
         self.lost = 0
 
@@ -77,7 +77,7 @@ class Timed:
             self._begun = self._begin()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         # One body, one time: the object is an execution, not a stopwatch.
         if self._end is not None and not self._done:
             self._done = True

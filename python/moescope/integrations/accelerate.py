@@ -27,5 +27,5 @@ class AccelerateProfiler(TrainingProfile):
         self.micro_batch()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()

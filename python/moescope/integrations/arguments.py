@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of a training script, and the Trainer callbacks they ask for."""
 import argparse
-from typing import Any, List
+from typing import Any
 
 
 def _count(least: int) -> Any:
@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def callbacks_from_arguments(args: argparse.Namespace) -> List[Any]:
+def callbacks_from_arguments(args: argparse.Namespace) -> list[Any]:
     """The Trainer callbacks for parsed flags; none when nothing was asked for."""
-    callbacks: List[Any] = []
+    callbacks: list[Any] = []
     if args.enable_profiling:
         from .transformers import MoescopeProfilerCallback
         callbacks.append(MoescopeProfilerCallback(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines about memory now: of each GPU as its allocator sees it, and of the process."""
 import resource
-from typing import List, Optional
+from typing import Optional
 
 GB = 1 << 30
 
 
-def gpu_lines(step: int) -> List[str]:
+def gpu_lines(step: int) -> list[str]:
     """`[Step N] GPU i: Allocated/Reserved/Peak GB` for each device this process has used."""
     import torch
 

@@ -5,8 +5,10 @@ A step is an optimizer step; the micro-batches of gradient accumulation are rang
 """
 import os
 import time
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Optional
 
+from .._types import Json
 from ..torchlike.export import tensorboard_trace_handler
 from ..torchlike.profile import profile
 from ..torchlike.ranges import Range
@@ -18,14 +20,14 @@ def global_rank() -> int:
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank()
-    return int(os.environ.get("RANK", 0))
+        return int(torch.distributed.get_rank())
+    return int(os.environ.get("RANK", "0"))
 
 
 def tokens_of(batch: Any) -> int:
     """Positions of `input_ids`, padding included as in the Trainer's own count; 0: unknown."""
     ids = batch.get("input_ids") if hasattr(batch, "get") else None
-    return ids.numel() if hasattr(ids, "numel") else 0
+    return int(ids.numel()) if ids is not None and hasattr(ids, "numel") else 0
 
 
 class TrainingProfile:
@@ -40,7 +42,7 @@ class TrainingProfile:
         self.ranks = None if ranks is None else frozenset(ranks)
         self.use_gzip = use_gzip
         self.profiler: Optional[profile] = None  # stays after stop(), with the last window
-        self._options = {
+        self._options: Json = {
             "schedule": schedule(wait=wait_steps, warmup=warmup_steps, active=active_steps,
                                  repeat=repeat_times),
             "record_shapes": record_shapes, "profile_memory": profile_memory,

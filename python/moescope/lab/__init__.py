@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Experiments from Python: one run, a sweep, their pictures. The moescope program does the work."""
 import importlib
-from typing import Any, List
+from typing import Any
 
 _HOME = {
     **dict.fromkeys(("ExperimentConfig", "ConfigManager"), "config"),
@@ -19,5 +19,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
     return sorted(__all__)

@@ -5,16 +5,18 @@ import copy
 import difflib
 import json
 import os
-from functools import lru_cache
-from typing import Any, Dict, List, Mapping, Optional
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Optional
 
 from .. import _library as lib
 from .. import errors
+from .._types import Json
 
 NOT_SHOWN = "(not shown)"  # what the tool prints for a key that stands in a file
 
 
-def _ask(*options: str) -> Dict[str, Dict[str, Any]]:
+def _ask(*options: str) -> dict[str, Json]:
     """Every parameter by name, with its `value`; an empty text is None."""
     answer = json.loads(lib.run_tool("bench", *options, "--list-parameters", "--json"))
     return {row["key"]: dict(row, value=_or_none(answer["config"][row["key"]]))
@@ -25,8 +27,8 @@ def _or_none(value: Any) -> Any:
     return None if value == "" else value
 
 
-@lru_cache(maxsize=None)
-def parameters() -> Dict[str, Dict[str, Any]]:
+@cache
+def parameters() -> dict[str, Json]:
     """Every parameter by name: type, default, help, choices."""
     return {key: dict(row, default=row["value"] if row["default"] else _empty(row["type"]))
             for key, row in _ask().items()}
@@ -36,8 +38,8 @@ def _empty(kind: str) -> Any:
     return {"list": [], "map": {}}.get(kind)
 
 
-@lru_cache(maxsize=None)
-def _aliases() -> Dict[str, str]:
+@cache
+def _aliases() -> dict[str, str]:
     return {alias: key for key, row in parameters().items() for alias in row.get("aliases") or []}
 
 
@@ -46,7 +48,7 @@ class ExperimentConfig:
     its default; a name that does not exist is an error with the nearest one. Values are checked by
     the tool when the experiment runs."""
 
-    _values: Dict[str, Any]
+    _values: Json
 
     def __init__(self, **values: Any) -> None:
         object.__setattr__(self, "_values", {})
@@ -73,14 +75,14 @@ class ExperimentConfig:
         return self._values[key] if key in self._values else \
             copy.copy(parameters()[key]["default"])
 
-    def __dir__(self) -> List[str]:
+    def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *parameters()])
 
-    def given(self) -> Dict[str, Any]:
+    def given(self) -> Json:
         """What was given, without the defaults."""
         return dict(self._values)
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> Json:
         """Every parameter."""
         return {key: getattr(self, key) for key in parameters()}
 
@@ -88,7 +90,7 @@ class ExperimentConfig:
         """A copy with other values."""
         return ExperimentConfig(**{**self._values, **values})
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, ExperimentConfig) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]

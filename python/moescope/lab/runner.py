@@ -6,27 +6,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Optional
 
 from .. import _library as lib
 from .. import errors
+from .._types import Json
 from .config import ExperimentConfig, yaml_text
 
 # Of an experiment's directory and its results; what it returns is added to them.
-Analyzer = Callable[[str, Dict[str, Any]], Any]
+Analyzer = Callable[[str, Json], Any]
 
 
 class _Runner:
     def __init__(self, config: ExperimentConfig) -> None:
         self.config = config
-        self.analyzers: List[Tuple[str, Analyzer]] = []
+        self.analyzers: list[tuple[str, Analyzer]] = []
 
     def add_analyzer(self, name: str, analyzer: Analyzer) -> None:
         """Called after an experiment that succeeded, with its directory and its results; what it
         returns stands in results["analyses"][name], and an exception of it as {"error": ...}."""
         self.analyzers.append((name, analyzer))
 
-    def _analyze(self, results: Dict[str, Any]) -> None:
+    def _analyze(self, results: Json) -> None:
         if results.get("status") != "success":
             return
         analyses = results.setdefault("analyses", {}) if self.analyzers else {}
@@ -40,14 +42,14 @@ class _Runner:
 class ExperimentRunner(_Runner):
     """One experiment. run() returns what summary.json has."""
 
-    def run(self) -> Dict[str, Any]:
+    def run(self) -> Json:
         """"status" says what happened: success, failed or timeout. A configuration that cannot be run
         at all is a ToolError with the tool's words."""
         done = _call(self.config, "bench", "--json")
         # 1: the experiment failed, and the results say why.
         if done.returncode not in (0, 1) or not done.stdout.strip():
             raise _error("bench", done)
-        results = json.loads(done.stdout)
+        results: Json = json.loads(done.stdout)
         self._analyze(results)
         return results
 
@@ -55,23 +57,23 @@ class ExperimentRunner(_Runner):
 class BatchRunner(_Runner):
     """Many experiments that differ in some parameters."""
 
-    def run_parameter_sweep(self, values: Mapping[str, Iterable[Any]]) -> Dict[str, Any]:
+    def run_parameter_sweep(self, values: Mapping[str, Iterable[Any]]) -> Json:
         """All combinations of these lists. Returns what batch_summary.json has (total_experiments,
         successful, failed, experiments and more), with the `directory` of it and of each."""
         return self._sweep("--parameter-sweep", sweep_text(values))
 
-    def run_preset(self, name: str) -> Dict[str, Any]:
+    def run_preset(self, name: str) -> Json:
         """quick, comprehensive or scaling."""
         return self._sweep("--preset", name)
 
-    def resume(self, directory: Any, retry_failed: bool = False) -> Dict[str, Any]:
+    def resume(self, directory: Any, retry_failed: bool = False) -> Json:
         """Goes on where a sweep ended."""
         directory = os.fspath(directory)
         done = _call(None, "sweep", "--resume", directory,
                      *(["--retry-failed"] if retry_failed else []))
         return self._finish(directory, done)
 
-    def _sweep(self, *options: str) -> Dict[str, Any]:
+    def _sweep(self, *options: str) -> Json:
         # Named here, so that what the tool makes is known.
         config, stamp = self.config, time.strftime("%Y%m%d_%H%M%S")
         model = config.model_name or os.path.basename((config.model_path or config.model or
@@ -81,11 +83,11 @@ class BatchRunner(_Runner):
         done = _call(config, "sweep", *options)
         return self._finish(os.path.join(config.output_dir, config.experiment_name), done)
 
-    def _finish(self, directory: str, done: Any) -> Dict[str, Any]:
+    def _finish(self, directory: str, done: Any) -> Json:
         # 1 with points in the folder: some of them failed, which is a result.
         if done.returncode not in (0, 1) or not os.path.isdir(os.path.join(directory, "points")):
             raise _error("sweep", done)
-        summary = json.loads(lib.run_tool("summary", directory, "--json"))
+        summary: Json = json.loads(lib.run_tool("summary", directory, "--json"))
         summary["directory"] = os.path.abspath(directory)
         for experiment in summary["experiments"]:
             experiment["directory"] = os.path.join(summary["directory"], "points", experiment["name"])
@@ -108,7 +110,7 @@ def sweep_text(values: Mapping[str, Iterable[Any]]) -> str:
     return ";".join(parts)
 
 
-def environment() -> Dict[str, str]:
+def environment() -> dict[str, str]:
     """The driver runs in this Python and finds this package, so that a trace has routing, too."""
     env = dict(os.environ)
     env.setdefault("MOESCOPE_PYTHON", sys.executable)
@@ -127,7 +129,7 @@ def _call(config: Optional[ExperimentConfig], *words: str) -> Any:
                 file.write(yaml_text(config.given()))
             command += ["--config", path]
         return subprocess.run(command, capture_output=True, text=True, errors="replace",
-                              env=environment())
+                              env=environment(), check=False)
 
 
 def _error(command: str, done: Any) -> errors.ToolError:

@@ -6,10 +6,11 @@ import glob
 import html
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Optional
 
 from .. import _library as lib
 from .. import errors
+from .._types import Json
 
 # Of the experiment's directory and the file to write.
 Plot = Callable[[str, str], None]
@@ -21,8 +22,8 @@ PLOTS = (("kernel_time", "kernels", "Kernel time"), ("cuda_api", "api", "CUDA AP
 
 
 class Visualizer:
-    """results_dir: the directory of an experiment or of a sweep. Pictures go to `visualization` beside it, or to
-    output_dir. `missing` says what could not be drawn and why."""
+    """results_dir: the directory of an experiment or of a sweep. Pictures go to `visualization` beside it, or
+    to output_dir. `missing` says what could not be drawn and why."""
 
     def __init__(self, results_dir: Any, output_dir: Optional[Any] = None) -> None:
         self.results_dir = os.path.abspath(os.fspath(results_dir))
@@ -32,14 +33,14 @@ class Visualizer:
         self.name = os.path.basename(self.results_dir)
         self.output_dir = os.fspath(output_dir) if output_dir is not None else os.path.join(
             os.path.dirname(self.results_dir), "visualization")
-        self.missing: Dict[str, str] = {}
-        self._added: List[Tuple[str, str, Plot]] = []
+        self.missing: dict[str, str] = {}
+        self._added: list[tuple[str, str, Plot]] = []
 
     def add_plot(self, name: str, plot: Plot, title: Optional[str] = None) -> None:
         """plot(directory, path) writes a PNG file; it is drawn and shown with the others."""
         self._added.append((name, title or name, plot))
 
-    def create_all_visualizations(self) -> Dict[str, str]:
+    def create_all_visualizations(self) -> dict[str, str]:
         """The files that were written, by name."""
         os.makedirs(self.output_dir, exist_ok=True)
         self.missing, made = {}, {}
@@ -55,7 +56,7 @@ class Visualizer:
                 self.missing[name] = f"{type(why).__name__}: {why}"
         return made
 
-    def _draw_trace(self) -> Dict[str, str]:
+    def _draw_trace(self) -> dict[str, str]:
         made = {}
         for name, plot, _ in PLOTS:
             path = self._path(name)
@@ -69,7 +70,7 @@ class Visualizer:
                 self.missing[name] = str(why)
         return made
 
-    def _draw_sweep(self) -> Dict[str, str]:
+    def _draw_sweep(self) -> dict[str, str]:
         """What the tool draws of a sweep, under its own names."""
         folder = os.path.join(self.output_dir, self.name)
         lib.run_tool("summary", self.results_dir, "-o", folder)
@@ -89,7 +90,7 @@ class Visualizer:
     def _path(self, name: str) -> str:
         return os.path.join(self.output_dir, f"{self.name}_{name}.png")
 
-    def _page(self, pictures: Dict[str, str]) -> str:
+    def _page(self, pictures: dict[str, str]) -> str:
         summary = self._read("summary.json")
         metrics = summary.get("metrics") or self._read("metrics.json")
         head = {key: summary.get(key) for key in ("status", "error", "engine", "model", "start",
@@ -107,20 +108,22 @@ class Visualizer:
         for name, picture in pictures.items():
             with open(picture, "rb") as file:
                 data = base64.b64encode(file.read()).decode()
-            parts.append(f"<h2>{html.escape(titles.get(name, name))}</h2><img alt=\"{html.escape(titles.get(name, name))}\" "
-                         f"src=\"data:image/png;base64,{data}\">")
+            title = html.escape(titles.get(name, name))
+            parts.append(f"<h2>{title}</h2><img alt=\"{title}\" src=\"data:image/png;base64,{data}\">")
         for name, why in self.missing.items():
-            parts.append(f"<h2>{html.escape(titles.get(name, name))}</h2><p>Not drawn: {html.escape(why)}</p>")
+            title = html.escape(titles.get(name, name))
+            parts.append(f"<h2>{title}</h2><p>Not drawn: {html.escape(why)}</p>")
         return _PAGE.format(title=html.escape(self.name), body="\n".join(parts))
 
-    def _read(self, name: str) -> Dict[str, Any]:
+    def _read(self, name: str) -> Json:
         try:
             with open(os.path.join(self.results_dir, name), encoding="utf-8") as file:
                 found = json.load(file)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as why:
-            raise errors.MoescopeError(f"{os.path.join(self.results_dir, name)} cannot be read: {why}")
+            path = os.path.join(self.results_dir, name)
+            raise errors.MoescopeError(f"{path} cannot be read: {why}") from why
         return found if isinstance(found, dict) else {}
 
 
@@ -128,16 +131,16 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>body {{ font: 16px/1.5 sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em }}
 table {{ border-collapse: collapse }} td {{ border-bottom: 1px solid #ccc; padding: .2em 1em .2em 0;
-vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere }} img {{ max-width: 100% }}</style></head>
-<body>
+vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere }} img {{ max-width: 100% }}</style>
+</head><body>
 {body}
 </body></html>
 """
 
 
-def _flat(values: Dict[str, Any], before: str = "") -> Dict[str, Any]:
+def _flat(values: Json, before: str = "") -> Json:
     """Nested figures as one list, so that each has a line; lists are in the JSON files."""
-    flat: Dict[str, Any] = {}
+    flat: Json = {}
     for key, value in values.items():
         if isinstance(value, dict):
             flat.update(_flat(value, f"{before}{key}."))
@@ -146,7 +149,7 @@ def _flat(values: Dict[str, Any], before: str = "") -> Dict[str, Any]:
     return flat
 
 
-def _table(values: Dict[str, Any]) -> str:
+def _table(values: Json) -> str:
     rows = []
     for key, value in values.items():
         if key.endswith("_reason"):

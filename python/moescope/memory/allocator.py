@@ -6,15 +6,17 @@ counts nothing, so the figures are None there, with the reason beside them. torc
 from here: a program that has not imported it has no allocator to ask.
 """
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
+
+from .._types import Json
 
 NO_TORCH = "torch is not imported in this program"
 NO_CUDA = "PyTorch counts memory on CUDA devices only, and none is in use"
 
 
-def cuda() -> Optional[Any]:
-    """torch.cuda when the program uses it already; looking must not create a CUDA context."""
-    torch = sys.modules.get("torch")
+def cuda() -> Any:
+    """torch.cuda when the program uses it already, else None; looking must not create a CUDA context."""
+    torch: Any = sys.modules.get("torch")
     # Not is_available(): that asks the driver, and this stands in hot paths.
     return torch.cuda if hasattr(torch, "cuda") and torch.cuda.is_initialized() else None
 
@@ -23,14 +25,14 @@ def why_no_cuda() -> str:
     return NO_CUDA if "torch" in sys.modules else NO_TORCH
 
 
-def put(into: Dict[str, Any], key: str, value: Any, reason: str) -> None:
+def put(into: Json, key: str, value: Any, reason: str) -> None:
     """into[key] = value; an absent value gets its reason in the sibling key."""
     into[key] = value
     if value is None:
         into[key + "_reason"] = reason
 
 
-def free_blocks(segments: List[dict], device: int) -> Tuple[int, int]:
+def free_blocks(segments: list[Json], device: int) -> tuple[int, int]:
     """Total and largest free bytes inside the allocator's segments of a device.
 
     Neighbouring free blocks of one segment are one hole: an allocation can take them together."""
@@ -51,11 +53,11 @@ def fragmentation_pct(total: int, largest: int) -> Optional[float]:
     return 100.0 * (1 - largest / total) if total else None
 
 
-def counts(device: Optional[int] = None) -> Dict[str, Any]:
+def counts(device: Optional[int] = None) -> Json:
     """Live, reserved and peak bytes: cheap, no walk over blocks, no synchronisation."""
     found = cuda()
     names = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes")
-    out: Dict[str, Any] = {"device": None}
+    out: Json = {"device": None}
     if found is None:
         for name in names:
             put(out, name, None, why_no_cuda())
@@ -70,7 +72,7 @@ def counts(device: Optional[int] = None) -> Dict[str, Any]:
     return out
 
 
-def memory_snapshot(device: Optional[int] = None, blocks: bool = False) -> Dict[str, Any]:
+def memory_snapshot(device: Optional[int] = None, blocks: bool = False) -> Json:
     """What the allocator holds now on one device (None: the current one).
 
     Bytes live, reserved and at the peak; allocations and frees so far; cache slack (reserved but
@@ -107,7 +109,7 @@ def memory_snapshot(device: Optional[int] = None, blocks: bool = False) -> Dict[
     return out
 
 
-def block_rows(segments: List[dict], device: int) -> List[dict]:
+def block_rows(segments: list[Json], device: int) -> list[Json]:
     """One row for each block: address, bytes, state, and the innermost frame of its allocation."""
     rows = []
     for segment in segments:
@@ -123,7 +125,7 @@ def block_rows(segments: List[dict], device: int) -> List[dict]:
     return rows
 
 
-def python_site(frames: List[dict]) -> Optional[str]:
+def python_site(frames: list[Json]) -> Optional[str]:
     """The first frame of a Python file: frames of C++ libraries say little to a user."""
     for frame in frames:
         if str(frame.get("filename", "")).endswith(".py"):
@@ -131,13 +133,13 @@ def python_site(frames: List[dict]) -> Optional[str]:
     return None
 
 
-def live_by_site(device: Optional[int] = None) -> Optional[Dict[str, int]]:
+def live_by_site(device: Optional[int] = None) -> Optional[dict[str, int]]:
     """Live bytes by the place that allocated them; None unless the allocator's history is on."""
     found = cuda()
     if found is None:
         return None
     index = found.current_device() if device is None else device
-    sites: Dict[str, int] = {}
+    sites: dict[str, int] = {}
     known = False
     for row in block_rows(found.memory_snapshot(), index):
         if row["state"] == "inactive":

@@ -11,10 +11,12 @@ allocated_bytes, of which PyTorch's max_memory_allocated is the peak, has them r
 Both peaks are in the run as the allocator's own account, beside the replay.
 """
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
 
 from .. import _library as lib
 from .. import api, clock, errors
+from .._types import Json
 from .allocator import cuda, python_site, why_no_cuda
 
 MAX_ENTRIES = 4_000_000  # about 1 GB of host memory in PyTorch, when all are used
@@ -30,10 +32,10 @@ _ACCOUNT = (("allocated_bytes", "allocated_bytes.all.current"),
             ("peak_reserved_bytes", "reserved_bytes.all.peak"),
             ("peak_requested_bytes", "requested_bytes.all.peak"))
 
-Row = Tuple[int, int, int, int, int, Optional[str]]  # ns, event, address, bytes, device, site
+Row = tuple[int, int, int, int, int, Optional[str]]  # ns, event, address, bytes, device, site
 
 
-def live_rows(segments: Iterable[dict], now_ns: int) -> Iterator[Row]:
+def live_rows(segments: Iterable[Json], now_ns: int) -> Iterator[Row]:
     """What the allocator held before its history began."""
     for segment in segments:
         device = segment.get("device", 0)
@@ -47,7 +49,7 @@ def live_rows(segments: Iterable[dict], now_ns: int) -> Iterator[Row]:
             address += block["size"]
 
 
-def trace_rows(traces: List[List[dict]], to_monotonic_ns: int) -> Iterator[Row]:
+def trace_rows(traces: list[list[Json]], to_monotonic_ns: int) -> Iterator[Row]:
     for device, trace in enumerate(traces):
         for entry in trace:
             event = _EVENTS.get(entry["action"])
@@ -56,9 +58,9 @@ def trace_rows(traces: List[List[dict]], to_monotonic_ns: int) -> Iterator[Row]:
                        entry["size"], device, python_site(entry.get("frames") or []))
 
 
-def uses_of(model: Any, optimizer: Any) -> Dict[int, int]:
+def uses_of(model: Any, optimizer: Any) -> dict[int, int]:
     """Addresses of parameters, gradients and optimizer state that live now."""
-    uses: Dict[int, int] = {}
+    uses: dict[int, int] = {}
 
     def note(tensor: Any, use: str) -> None:
         if hasattr(tensor, "untyped_storage"):
@@ -74,7 +76,7 @@ def uses_of(model: Any, optimizer: Any) -> Dict[int, int]:
     return uses
 
 
-def write_rows(rows: List[Row], uses: Dict[int, int]) -> None:
+def write_rows(rows: list[Row], uses: dict[int, int]) -> None:
     """Into the run. The use is known of what lives at the end: of the last allocation of an
     address."""
     array = (lib.PastMemory * len(rows))()
@@ -103,7 +105,7 @@ class record_memory:
         self.model, self.optimizer = model, optimizer
         self.sites, self.max_entries = sites, max_entries
         self._running = self._theirs = False
-        self._before: List[Row] = []
+        self._before: list[Row] = []
         self._begin_ns = 0
 
     def start(self) -> "record_memory":
@@ -154,7 +156,7 @@ class record_memory:
     def __enter__(self) -> "record_memory":
         return self.start()
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
 

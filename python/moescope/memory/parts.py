@@ -7,11 +7,13 @@ layer is an entry of the outermost ModuleList that is not a list of experts; an 
 of such a list, or a slice of parameters that are stacked over the experts.
 """
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional
 
 from .. import _library as lib
 from .. import api
+from .._types import Json
 
 USES = ("parameters", "gradients", "optimizer", "activations")
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "moe_num_experts", "n_routed_experts")
@@ -24,7 +26,7 @@ class Part(NamedTuple):
     """A place in the model. layer: the module's path ("" outside of layers); expert: or None."""
 
     layer: str
-    index: Optional[int]
+    index: Optional[int]  # type: ignore[assignment] # tuple has a method of that name
     expert: Optional[int]
     device: int  # -1: the host
 
@@ -37,7 +39,7 @@ def tensor_bytes(tensor: Any) -> int:
         return 0
     if str(tensor.layout) == "torch.sparse_coo":
         return tensor_bytes(tensor._values()) + tensor_bytes(tensor._indices())
-    return tensor.numel() * tensor.element_size()
+    return int(tensor.numel() * tensor.element_size())
 
 
 def _device(tensor: Any) -> int:
@@ -48,7 +50,7 @@ def _is_list(module: Any) -> bool:
     return type(module).__name__ == "ModuleList"
 
 
-def place_of(modules: Dict[str, Any], name: str) -> Tuple[str, Optional[int], Optional[int]]:
+def place_of(modules: Json, name: str) -> tuple[str, Optional[int], Optional[int]]:
     """(layer, its index, expert) of a module or parameter, by its path."""
     words = name.split(".")
     layer, index, expert = "", None, None
@@ -80,10 +82,10 @@ class ModelMemory:
 
     def __init__(self, model: Any, optimizer: Any = None) -> None:
         self.model, self.optimizer = model, optimizer
-        self._bytes: Dict[Part, Dict[str, int]] = {}
-        self._activations: Optional[Dict[Part, int]] = None
-        self._saved: List[Tuple[Any, Part, int]] = []  # weak reference to the storage, bytes
-        self._written: List[Tuple[int, int]] = []
+        self._bytes: dict[Part, dict[str, int]] = {}
+        self._activations: Optional[dict[Part, int]] = None
+        self._saved: list[tuple[Any, Part, int]] = []  # weak reference to the storage, bytes
+        self._written: list[tuple[int, int]] = []
         self.update()
 
     # ------------------------------------------------------------ reading
@@ -104,12 +106,12 @@ class ModelMemory:
             self._add_state(parts, parameter)
         return self
 
-    def _add(self, parts: List[Part], use: str, size: int) -> None:
+    def _add(self, parts: list[Part], use: str, size: int) -> None:
         for part in parts:  # slices of equal size: the division leaves no rest
             uses = self._bytes.setdefault(part, dict.fromkeys(USES[:3], 0))
             uses[use] += size // len(parts)
 
-    def _add_state(self, parts: List[Part], parameter: Any) -> None:
+    def _add_state(self, parts: list[Part], parameter: Any) -> None:
         for value in self.optimizer.state.get(parameter, {}).values() if self.optimizer else ():
             if not hasattr(value, "element_size"):
                 continue
@@ -129,8 +131,8 @@ class ModelMemory:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         own = {StorageWeakRef(p.untyped_storage()).cdata for p in self.model.parameters()}
-        stack: List[Tuple[str, Optional[int], Optional[int]]] = []
-        saved: Dict[int, Tuple[Any, Part, int]] = {}
+        stack: list[tuple[str, Optional[int], Optional[int]]] = []
+        saved: dict[int, tuple[Any, Part, int]] = {}
         hooks = []
 
         def pack(tensor: Any) -> Any:
@@ -168,25 +170,25 @@ class ModelMemory:
             if api.run_dir() is not None:
                 self.write()
 
-    def _alive(self) -> Dict[Part, int]:
+    def _alive(self) -> dict[Part, int]:
         """Bytes of the activations measured last that have not been freed yet."""
         self._saved = [entry for entry in self._saved if not entry[0].expired()]
-        out: Dict[Part, int] = {}
+        out: dict[Part, int] = {}
         for _, part, size in self._saved:
             out[part] = out.get(part, 0) + size
         return out
 
     # ------------------------------------------------------------ results
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """One row for each layer, expert and device; None is unknown, with its reason."""
         parts = sorted(set(self._bytes) | set(self._activations or {}),
                        key=lambda p: (p.index is not None, p.layer.rpartition(".")[0],
                                       p.index or 0, -1 if p.expert is None else p.expert, p.device))
         return [self._row(part) for part in parts]
 
-    def _row(self, part: Part) -> Dict[str, Any]:
-        row: Dict[str, Any] = {"layer": part.layer, "index": part.index, "expert": part.expert,
+    def _row(self, part: Part) -> Json:
+        row: Json = {"layer": part.layer, "index": part.index, "expert": part.expert,
                                "device": "cpu" if part.device < 0 else f"cuda:{part.device}"}
         uses = self._bytes.get(part, dict.fromkeys(USES[:3], 0))
         row.update({f"{use}_bytes": uses[use] for use in USES[:3]})
@@ -201,9 +203,9 @@ class ModelMemory:
             row["activations_bytes_reason"] = STACKED
         return row
 
-    def layers(self) -> List[Dict[str, Any]]:
+    def layers(self) -> list[Json]:
         """The rows with the experts of a layer added up."""
-        out: Dict[Tuple[str, str], Dict[str, Any]] = {}
+        out: dict[tuple[str, str], Json] = {}
         for row in self.rows():
             key = (row["layer"], row["device"])
             if key not in out:
@@ -218,13 +220,13 @@ class ModelMemory:
                     into[f"{use}_bytes"] += row[f"{use}_bytes"] or 0
         return list(out.values())
 
-    def experts(self) -> List[Dict[str, Any]]:
+    def experts(self) -> list[Json]:
         """The rows of experts."""
         return [row for row in self.rows() if row["expert"] is not None]
 
-    def total(self) -> Dict[str, Optional[int]]:
+    def total(self) -> dict[str, Optional[int]]:
         """Bytes by use over the whole model."""
-        out: Dict[str, Optional[int]] = {
+        out: dict[str, Optional[int]] = {
             use: sum(uses[use] for uses in self._bytes.values()) for use in USES[:3]}
         out["activations"] = (None if self._activations is None
                               else sum(self._activations.values()))

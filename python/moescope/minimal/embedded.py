@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import tempfile
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
+from typing import Any, Optional
 
 from .. import _library as lib
 from .. import errors
+from .._types import Json
 from .config import complete
 
 
@@ -31,7 +33,7 @@ class MoEMinimalLLM:
 
 def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Optional[Iterable[Any]] = None,
                     enable_profiling: bool = False, profiler: Optional[Any] = None,
-                    output_dir: str = "profiler_output") -> Tuple[MoEMinimalLLM, Dict[str, Any]]:
+                    output_dir: str = "profiler_output") -> tuple[MoEMinimalLLM, Json]:
     """As the one on PyTorch. tinymoe does not evaluate: val_loss and its kin are None."""
     model = MoEMinimalLLM(config, profiler)
     config = model.config
@@ -62,13 +64,13 @@ def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Option
 
 def _bytes(batch: Any) -> bytes:
     x = batch[0] if isinstance(batch, tuple) else batch
-    rows: List[Any] = x.tolist() if hasattr(x, "tolist") else list(x)
+    rows: list[Any] = x.tolist() if hasattr(x, "tolist") else list(x)
     flat = [token for row in rows for token in (row if isinstance(row, (list, tuple)) else [row])]
     try:
         return bytes(flat)
     except ValueError:
         raise errors.BadDimensions("without PyTorch the tokens are bytes, from 0 to 255; install torch "
-                                   "for another vocabulary")
+                                   "for another vocabulary") from None
 
 
 def _tinymoe(*words: str, run: Optional[str] = None) -> str:
@@ -76,7 +78,8 @@ def _tinymoe(*words: str, run: Optional[str] = None) -> str:
     command = [os.path.join(os.path.dirname(tool), "tinymoe"), *words]
     if run:
         command = [tool, "run", "-q", "-o", run, "--", *command]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace",
+                          check=False)
     if done.returncode != 0:
         raise errors.ToolError(done.stderr.strip() or f"tinymoe ended with status {done.returncode}")
     return done.stdout

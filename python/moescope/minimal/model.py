@@ -2,7 +2,7 @@
 """MoEMinimalLLM: a decoder of attention and top-k experts that reports itself to a profiler."""
 import math
 from contextlib import nullcontext
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
@@ -48,7 +48,7 @@ class MixtureOfExperts(nn.Module):
         self.k, self.balance, self.layer, self.profiler = (
             config.expert_top_k, config.load_balancing_weight, layer, profiler)
 
-    def forward(self, x: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         tokens = x.reshape(-1, x.shape[-1])
         chances = self.gate(tokens).softmax(-1)
         weights, chosen = chances.topk(self.k)
@@ -79,7 +79,7 @@ class Block(nn.Module):
         self.moe = MixtureOfExperts(config, layer, profiler)
         self.profiler = profiler
 
-    def forward(self, x: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with self.profiler.profile_kernel_execution("attention", None, "attention") \
                 if self.profiler is not None else nullcontext():
             x = x + self.attention(self.before_attention(x))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """train_moe_model on PyTorch: plain AdamW, cosine schedule, the profiler around it when asked for."""
 import math
-from typing import Any, Dict, Iterable, Optional, Tuple
+from collections.abc import Iterable
+from typing import Any, Optional
 
 import torch
 import torch.nn.functional as F
 
+from .._types import Json
 from ..gpu_profiler.advanced import AdvancedGPUProfiler, ProfilerContext
 from .config import complete
 from .model import MoEMinimalLLM
@@ -13,7 +15,7 @@ from .model import MoEMinimalLLM
 
 def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Optional[Iterable[Any]] = None,
                     enable_profiling: bool = False, profiler: Optional[AdvancedGPUProfiler] = None,
-                    output_dir: str = "profiler_output") -> Tuple[MoEMinimalLLM, Dict[str, Any]]:
+                    output_dir: str = "profiler_output") -> tuple[MoEMinimalLLM, Json]:
     """Trains max_steps steps, the loader from its beginning when it ends; the model and its metrics.
 
     Loaders give (x, y), y the token after each of x, or x alone. val_loader None: those figures are
@@ -35,7 +37,7 @@ def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Option
 
 
 def _train(config: Any, model: MoEMinimalLLM, optimizer: Any, loader: Iterable[Any], profiler: Any,
-           device: Any) -> Tuple[Optional[float], int]:
+           device: Any) -> tuple[Optional[float], int]:
     model.train()
     batches, loss, tokens = iter(loader), None, 0
     for step in range(config.max_steps):
@@ -60,7 +62,7 @@ def _train(config: Any, model: MoEMinimalLLM, optimizer: Any, loader: Iterable[A
     return None if loss is None else loss.item(), tokens
 
 
-def _evaluate(model: MoEMinimalLLM, loader: Optional[Iterable[Any]], device: Any) -> Dict[str, Any]:
+def _evaluate(model: MoEMinimalLLM, loader: Optional[Iterable[Any]], device: Any) -> Json:
     keys = ("val_loss", "val_accuracy", "val_perplexity")
     if loader is None:
         return dict.fromkeys(keys)
@@ -78,7 +80,7 @@ def _evaluate(model: MoEMinimalLLM, loader: Optional[Iterable[Any]], device: Any
     return dict(zip(keys, (total / n, right / n, math.exp(min(total / n, 700.0)))))
 
 
-def _pair(batch: Any, device: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+def _pair(batch: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if isinstance(batch, (tuple, list)) and len(batch) >= 2:
         return batch[0].to(device), batch[1].to(device)
     x = (batch[0] if isinstance(batch, (tuple, list)) else batch).to(device)

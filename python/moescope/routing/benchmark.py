@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call to profile a model, and several configurations of it side by side."""
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
 
 import torch
 from torch import nn
 
 from .. import frames
+from .._types import Json
 from . import summary
 from .profiler import MoEProfiler
 
@@ -15,7 +17,7 @@ _FIGURES = ("k_mean", "expert_load_cv", "expert_load_gini", "expert_load_entropy
 COLUMNS = ["config", "texts", "tokens", "time_s", "tokens_per_s", *_FIGURES]
 
 
-def _inputs(model: nn.Module, tokenizer: Any, text: str) -> Dict[str, Any]:
+def _inputs(model: nn.Module, tokenizer: Any, text: str) -> Json:
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     encoded = tokenizer(text, return_tensors="pt")
     return {key: value.to(device) if hasattr(value, "to") else value
@@ -49,11 +51,11 @@ class SimpleBenchmark:
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
         self.model, self.tokenizer = model, tokenizer
-        self.results: List[Dict[str, Any]] = []
-        self.profilers: Dict[str, MoEProfiler] = {}
+        self.results: list[Json] = []
+        self.profilers: dict[str, MoEProfiler] = {}
 
     def run_config(self, name: str, texts: Sequence[str],
-                   config_fn: Optional[Callable[[nn.Module], Any]] = None) -> Dict[str, Any]:
+                   config_fn: Optional[Callable[[nn.Module], Any]] = None) -> Json:
         """One forward for each text. config_fn(model) changes the model for this run alone:
         modules that it replaced are put back afterwards. Gives the row of compare()."""
         if not texts:
@@ -84,7 +86,7 @@ class SimpleBenchmark:
             return time.perf_counter() - began
 
     @staticmethod
-    def _row(name: str, profiler: MoEProfiler, texts: int, took: float) -> Dict[str, Any]:
+    def _row(name: str, profiler: MoEProfiler, texts: int, took: float) -> Json:
         layers = [view.get_summary() for view in profiler.wrappers]
         tokens = max(layer["total_tokens_profiled"] for layer in layers)
         row = {"config": name, "texts": texts, "tokens": tokens, "time_s": took,

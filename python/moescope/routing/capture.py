@@ -4,8 +4,9 @@
 Hooks run in the model's own thread; nothing they do may change a result, wait for a device, or
 raise: a layer that cannot be read is given up, with a warning and a note in the run."""
 import weakref
+from collections.abc import Iterable
 from time import perf_counter
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import _library as lib
 from .. import api
+from .._types import Args, Json
 from . import families, ops
 from .detect import HOW, Router
 from .device import FEW_ROWS, DeviceKept, DeviceSender
@@ -32,8 +34,8 @@ class _SeeOneHot(TorchFunctionMode):
         super().__init__()
         self.seen: Optional[Tensor] = None
 
-    def __torch_function__(self, func: Any, types: Any, args: Tuple = (),
-                           kwargs: Optional[Dict] = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Args = (),
+                           kwargs: Optional[Json] = None) -> Any:
         if self.seen is None and getattr(func, "__name__", "") == "one_hot" and args:
             self.seen = args[0]
         return func(*args, **(kwargs or {}))
@@ -66,7 +68,7 @@ def trouble(indices: Tensor, experts: int) -> str:
 
 def lifeless(kind: type) -> Any:
     """The hooks of a copied or unpickled model: they are there, but they belong to nobody."""
-    one = object.__new__(kind)
+    one: Any = object.__new__(kind)
     one.running = False
     return one
 
@@ -97,19 +99,19 @@ class Site:
         self._weights, self._scores = weights, scores
         self._logits: Optional[Tensor] = None
         self._began: Any = None
-        self._latency: List[Any] = []  # of the gate's calls in this step
+        self._latency: list[Any] = []  # of the gate's calls in this step
         self._sender: Sender = Sender(number)
         self._device, self._index = torch.device("cpu"), -1
         self._place: Any = None  # where the tensors stood the last time
         self._shape: Any = None  # and theirs, when they had few numbers
         self._few: Optional[Shape] = None
         self._there: Optional[DeviceKept] = None  # of the device
-        self.looking: List[Watcher] = []
+        self.looking: list[Watcher] = []
         self._fixed = router.found.fixed and not scores
-        self._gate_hooks: List[Any] = []
+        self._gate_hooks: list[Any] = []
         self._op = ops.number(self)
 
-    def attach(self) -> List[Any]:
+    def attach(self) -> list[Any]:
         found, handles = self.router.found, []
         module = found.module
         if found.gate is not None:
@@ -158,7 +160,7 @@ class Site:
             self.look(self.session.index)
             Watcher.changes += 1
 
-    def unwatch(self, watchers: List[Watcher]) -> None:
+    def unwatch(self, watchers: list[Watcher]) -> None:
         self.session.send_kept()
         self.settle()
         self.watchers = [w for w in self.watchers if w not in watchers]
@@ -185,7 +187,7 @@ class Site:
 
     # Hooks. Traced by torch.compile, all but the operator vanishes.
 
-    def _hand_over(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any],
+    def _hand_over(self, module: nn.Module, args: Args, kwargs: Json,
                    output: Any = None) -> None:
         """Before or after the module's forward: what its router has chosen."""
         if _compiling():
@@ -204,14 +206,14 @@ class Site:
             return
         self._look_closely(module, args, kwargs, output)
 
-    def _trace(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any], output: Any) -> None:
+    def _trace(self, module: nn.Module, args: Args, kwargs: Json, output: Any) -> None:
         with torch.no_grad():
             choice = self._read(module, args, kwargs, output)
             weights = choice.weights if self._weights else None
             ops.route(self.session.state, self._op, choice.indices.detach(),
                       None if weights is None else weights.detach(), choice.experts)
 
-    def _again(self, session: Any, args: Tuple, kwargs: Dict[str, Any], output: Any) -> bool:
+    def _again(self, session: Any, args: Args, kwargs: Json, output: Any) -> bool:
         """The usual case: all is where it was the last time. False: look closely."""
         which, first, second = self._place
         if session.grad and _graph_task() != -1:
@@ -227,12 +229,13 @@ class Site:
                 mask = self.padding.there(self._index, indices)
                 if mask is None:
                     return False
-            if few and self._there.keep(self._few, indices, weights, mask):
+            # few: these two are there as well, which no check here tells; it would cost.
+            if few and self._there.keep(self._few, indices, weights, mask):  # type: ignore[union-attr,arg-type]
                 return True
             if not self._sender.again(session.phase, indices, weights, mask and mask[1]):
                 return False
             if few:
-                self._there.watch(self._few, indices, weights)
+                self._there.watch(self._few, indices, weights)  # type: ignore[union-attr,arg-type]
         except Exception:  # called in another way than before
             return False
         self._note_moment()
@@ -240,6 +243,7 @@ class Site:
 
     def _keep(self, session: Any, indices: Tensor, weights: Optional[Tensor]) -> bool:
         """The numbers as they are now: the model may write over them before the step ends."""
+        few: Any
         few, mask, numbers = self._few, self.padding.mask, ()
         if indices.dtype is not few.dtype or not indices.is_cpu or type(indices) is not Tensor:
             return False
@@ -258,7 +262,7 @@ class Site:
         for watcher in self.looking:
             watcher.samples.moments[session.step] = moment
 
-    def _look_closely(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any],
+    def _look_closely(self, module: nn.Module, args: Args, kwargs: Json,
                       output: Any) -> None:
         self._place = self._shape = None
         try:  # the model goes on, whatever its router returned
@@ -285,14 +289,14 @@ class Site:
             self._few = Shape(self, self.layer, self.router.found.experts, rows, k, indices.dtype,
                               None if weights is None else weights.dtype, (self.layer, rows))
 
-    def _enter(self, _module: nn.Module, _args: Tuple) -> None:
+    def _enter(self, _module: nn.Module, _args: Args) -> None:
         if _compiling() or self.session is None or self.broken:
             return
         if self._open or not self.session.depth:
             self._inside = _SeeOneHot()
             self._inside.__enter__()
 
-    def _leave(self, _module: nn.Module, _args: Tuple, _output: Any) -> None:
+    def _leave(self, _module: nn.Module, _args: Args, _output: Any) -> None:
         if _compiling() or self._inside is None:
             return
         mode, self._inside = self._inside, None
@@ -300,7 +304,7 @@ class Site:
         if mode.seen is not None:
             self.record(families.flat(mode.seen), None, None, 0)
 
-    def _gate_before(self, _module: nn.Module, _args: Tuple) -> None:
+    def _gate_before(self, _module: nn.Module, _args: Args) -> None:
         if _compiling() or self.session is None or (self.session.depth and not self._open):
             return
         if self._index < 0:
@@ -308,7 +312,7 @@ class Site:
         elif self.session.timed and not torch.cuda.is_current_stream_capturing():
             self._began = mark()
 
-    def _gate_after(self, module: nn.Module, _args: Tuple, output: Any) -> None:
+    def _gate_after(self, module: nn.Module, _args: Args, output: Any) -> None:
         if _compiling() or self.session is None:
             return
         began, self._began = self._began, None
@@ -342,7 +346,8 @@ class Site:
             return
         if hasattr(indices, "to_local"):
             indices = indices.to_local()
-            weights = weights.to_local() if hasattr(weights, "to_local") else weights
+            if weights is not None and hasattr(weights, "to_local"):
+                weights = weights.to_local()
         experts = experts or self.router.found.experts
         if not self.recorded and not self._first(indices, experts):
             return
@@ -387,13 +392,13 @@ class Site:
         return indices.masked_fill((indices < 0) | (indices >= experts), lib.SLOT_UNUSED)
 
 
-def _place_of(indices: Tensor, weights: Optional[Tensor], args: Tuple, kwargs: Dict[str, Any],
+def _place_of(indices: Tensor, weights: Optional[Tensor], args: Args, kwargs: Json,
               output: Any) -> Any:
     """(0 args, 1 kwargs or 2 output, where the indices are in it, where the weights), or None when
     the two are not there as they were sent."""
     parts = output if isinstance(output, (tuple, list)) else ()
-    for which, given in enumerate((enumerate(args), kwargs.items(), enumerate(parts))):
-        given = list(given)
+    places: tuple[Iterable[tuple[Any, Any]], ...] = (enumerate(args), kwargs.items(), enumerate(parts))
+    for which, given in enumerate(map(list, places)):
         first = next((key for key, value in given if value is indices), None)
         second = next((key for key, value in given if value is weights), None)
         if first is not None:

@@ -2,16 +2,18 @@
 """Finds the MoE layers of a model. What cannot be read for certain is refused with the remedy."""
 import inspect
 import re
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+from collections.abc import Iterable
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from torch import Tensor, nn
 
 from .. import errors
+from .._types import Args, Json
 from . import families, sizes, suspects
 from .families import Choice, Found
 
-RegisteredFunction = Callable[[nn.Module, Tuple, Any], Tuple]
-_registered: Dict[Union[type, str], RegisteredFunction] = {}
+RegisteredFunction = Callable[[nn.Module, Args, Any], Args]
+_registered: dict[Union[type, str], RegisteredFunction] = {}
 
 HOW = ("register it: moescope.register_router(ClassOrName, function), where function(module, args, "
        "output) gives (indices, weights or None, scores or None, num_experts)")
@@ -58,7 +60,7 @@ def _registration(name: str, module: nn.Module) -> Optional[RegisteredFunction]:
 
 
 def _by_registration(function: RegisteredFunction, module: nn.Module) -> Found:
-    def read(hooked: nn.Module, args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    def read(hooked: nn.Module, args: Args, _kwargs: Json, output: Any) -> Choice:
         indices, weights, scores, experts = function(hooked, args, output)
         return Choice(indices, weights, scores, int(experts))
     return Found(module, "after", read, module, _experts_of(module), _top_k(module), sizes.Sizes())
@@ -112,13 +114,13 @@ def _given(module: nn.Module) -> Found:
                  _top_k(module), sizes.Sizes(), True)
 
 
-def _parent(names: Dict[str, nn.Module], name: str) -> Optional[nn.Module]:
+def _parent(names: dict[str, nn.Module], name: str) -> Optional[nn.Module]:
     return names.get(name.rpartition(".")[0]) if name else None
 
 
 def _family(module: nn.Module) -> Optional[Callable[[nn.Module], Found]]:
     """The table's way for this block; none when its forward is not the one that the table knows."""
-    kind = next((k for k in type(module).__mro__ if k.__name__ in families.BLOCKS), None)
+    kind: Any = next((k for k in type(module).__mro__ if k.__name__ in families.BLOCKS), None)
     if kind is None or not kind.__module__.startswith("transformers.models."):
         return None
     forward = type(module).forward
@@ -128,8 +130,8 @@ def _family(module: nn.Module) -> Optional[Callable[[nn.Module], Found]]:
     return families.BLOCKS[kind.__name__]
 
 
-def _find_one(names: Dict[str, nn.Module], name: str,
-              module: nn.Module) -> Optional[Tuple[str, Found, str]]:
+def _find_one(names: dict[str, nn.Module], name: str,
+              module: nn.Module) -> Optional[tuple[str, Found, str]]:
     """(name of the block, where to listen, by what knowledge), or None."""
     function = _registration(name, module)
     block = name.rpartition(".")[0]
@@ -148,8 +150,8 @@ def _find_one(names: Dict[str, nn.Module], name: str,
     return None
 
 
-def _router_of_family(names: Dict[str, nn.Module], name: str,
-                      module: nn.Module) -> Optional[Tuple[str, Found, str]]:
+def _router_of_family(names: dict[str, nn.Module], name: str,
+                      module: nn.Module) -> Optional[tuple[str, Found, str]]:
     """The router of a block that the table knows: what it returns need not be indices."""
     parent = _parent(names, name)
     one = _find_one(names, name.rpartition(".")[0], parent) if parent is not None else None
@@ -157,21 +159,21 @@ def _router_of_family(names: Dict[str, nn.Module], name: str,
 
 
 def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Module]]] = None,
-                 pattern: Optional[str] = None) -> List[Router]:
+                 pattern: Optional[str] = None) -> list[Router]:
     """The MoE layers of `model`, in its order.
 
     routers: the routers themselves or their names; pattern: a regular expression that finds in
     their names. Both stand for routers whose output holds the indices, or that are registered."""
     names = dict(model.named_modules())
-    found: List[Router] = []
+    found: list[Router] = []
     if routers is not None or pattern is not None:
         for name, module in _chosen(names, routers, pattern):
             one = _find_one(names, name, module) or _router_of_family(names, name, module)
             where, source = (one[1], one[2]) if one else (_given(module), "given")
             found.append(Router(len(found), name, where, source))
         return found
-    claimed: List[str] = []  # blocks that are understood
-    done: List[str] = []  # modules whose parts are not looked at any more
+    claimed: list[str] = []  # blocks that are understood
+    done: list[str] = []  # modules whose parts are not looked at any more
     for name, module in names.items():
         if any(name.startswith(d + ".") for d in done):
             continue
@@ -193,8 +195,8 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
     return found
 
 
-def _chosen(names: Dict[str, nn.Module], routers: Optional[Iterable[Union[str, nn.Module]]],
-            pattern: Optional[str]) -> List[Tuple[str, nn.Module]]:
+def _chosen(names: dict[str, nn.Module], routers: Optional[Iterable[Union[str, nn.Module]]],
+            pattern: Optional[str]) -> list[tuple[str, nn.Module]]:
     if routers is not None:
         chosen = []
         by_id = {id(module): name for name, module in names.items()}
@@ -205,6 +207,7 @@ def _chosen(names: Dict[str, nn.Module], routers: Optional[Iterable[Union[str, n
                                            "take a name of model.named_modules()")
             chosen.append((name, names[name]))
         return chosen
+    assert pattern is not None  # the caller has one of the two
     try:
         chosen = [item for item in names.items() if item[0] and re.search(pattern, item[0])]
     except re.error as why:

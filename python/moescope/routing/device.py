@@ -4,18 +4,20 @@
 Nothing here waits for the device, and what is launched may stand in a CUDA graph. A recorder that a
 graph holds calls of is kept for the life of the process: a replay after stop() must find it, and
 finds it switched off."""
+from collections.abc import Sequence
 from ctypes import byref, c_void_p
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from .. import _library as lib
 from .. import api, errors
+from .._types import Args
 from .sender import INDICES, WEIGHTS, Sender, Shape
 
-_for_graphs: List["DeviceRecorder"] = []
+_for_graphs: list["DeviceRecorder"] = []
 # Asked in the hot path; a torch without CUDA lacks them.
 _raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
@@ -55,13 +57,15 @@ class DeviceRecorder:
         if not self.captured:
             self.captured = _capturing()
         what.stream = _raw_stream(self.index)
-        return self._library.moescope_recorder_route(self.handle, byref(what))
+        status: int = self._library.moescope_recorder_route(self.handle, byref(what))
+        return status
 
     def step(self, step: int) -> None:
         """Once a graph holds calls, only the device knows the number: replays count on there."""
         if _current_device() != self.index:
             with torch.cuda.device(self.device):
-                return self.step(step)
+                self.step(step)
+            return
         self.captured = self.captured or _capturing()
         number = -1 if self.captured else step
         self._library.moescope_recorder_step(self.handle, number, _raw_stream(self.index))
@@ -103,7 +107,8 @@ def _version(indices: Tensor, weights: Optional[Tensor]) -> int:
     """Grows with each write to one of them; -1: tensors of inference mode do not tell."""
     if indices.is_inference() or (weights is not None and weights.is_inference()):
         return -1
-    return indices._version if weights is None else indices._version + weights._version
+    version: int = indices._version if weights is None else indices._version + weights._version
+    return version
 
 
 class Trial:
@@ -119,11 +124,11 @@ class Trial:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.refused = False
-        self.trusted: Set[Tuple[int, int]] = set()  # (layer, rows) that passed PROOFS times
+        self.trusted: set[tuple[int, int]] = set()  # (layer, rows) that passed PROOFS times
         self.late = 0  # steps since the last answer that rest on it alone
-        self._passed: Dict[Tuple[int, int], int] = {}
-        self._watched: List[Tuple] = []
-        self._asked: Set[Tuple[int, int]] = set()
+        self._passed: dict[tuple[int, int], int] = {}
+        self._watched: list[Args] = []
+        self._asked: set[tuple[int, int]] = set()
         self._late_before = 0  # the question
         self._answer: Any = None
 
@@ -193,7 +198,7 @@ def _answer_place() -> Tensor:
         return torch.zeros(1, dtype=torch.uint8, device="cpu", pin_memory=True)
 
 
-class DeviceKept(list):
+class DeviceKept(list[Any]):
     """The calls of one step with few tokens on a device, each (shape, indices, weights, mask,
     version): the tensors themselves, counted by one kernel when the step ends.
 
@@ -210,10 +215,10 @@ class DeviceKept(list):
         self._open = self._proving = self._sent = False
         self._stream: Any = None
         self._raw = -1
-        self._shapes: Tuple[Shape, ...] = ()
+        self._shapes: tuple[Shape, ...] = ()
         self._common: Any = None
-        self._now: List[Tuple] = []
-        self._before: List[Tuple] = []
+        self._now: list[Args] = []
+        self._before: list[Args] = []
 
     def begin(self, proving: bool, grad: bool) -> None:
         """A step; proving: all layers send at once and are watched."""
@@ -250,7 +255,7 @@ class DeviceKept(list):
         self.trial.refuse()
         api.info(f"routing on {self._recorder.device}", f"every layer is sent by itself: {why}")
 
-    def send(self, phase: int) -> Tuple[Shape, ...]:
+    def send(self, phase: int) -> tuple[Shape, ...]:
         """All of them by one call into the library; whose they were, the same tuple for the same."""
         shapes = tuple([call[0] for call in self])
         if shapes != self._shapes:
@@ -275,7 +280,7 @@ class DeviceKept(list):
             raise errors.NotCaptured(self._recorder.words(status))
         self.trial.late += self[0][4] < 0
 
-    def _prepare(self, shapes: Tuple[Shape, ...]) -> None:
+    def _prepare(self, shapes: tuple[Shape, ...]) -> None:
         self._shapes, self._common = shapes, None
         array = (lib.DeviceRouting * len(shapes))()
         self._what = list(array)
@@ -286,7 +291,7 @@ class DeviceKept(list):
         self._push = partial(lib.load().moescope_recorder_routes, self._recorder.handle, array,
                              len(shapes))
 
-    def _fill(self, what: Any, call: Tuple) -> bool:
+    def _fill(self, what: Any, call: Args) -> bool:
         """Whether it is a call like the one before it, unchanged since it was kept."""
         shape, indices, weights, _, version = call
         if indices.dtype is not shape.dtype or not indices.is_contiguous() \

@@ -5,13 +5,14 @@ Best is to see the very indices that the experts are called with. Where a block 
 itself, the same operations are done on the same numbers as in the published block: the result is
 then the same, not merely alike. A family that is in no table here is refused, not guessed.
 """
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._library import SLOT_DROPPED, SLOT_UNUSED
+from .._types import Args, Function, Json
 from . import sizes
 from .sizes import Sizes
 
@@ -26,7 +27,7 @@ class Choice(NamedTuple):
 
 
 # read(hooked module, positional arguments, keyword arguments, output or None)
-Read = Callable[[nn.Module, Tuple, Dict[str, Any], Any], Choice]
+Read = Callable[[nn.Module, Args, Json, Any], Choice]
 
 
 class Found(NamedTuple):
@@ -64,9 +65,9 @@ def chosen_weights(weights: Optional[Tensor], indices: Tensor, experts: int) -> 
     return None
 
 
-def experts_call(names: List[str], experts: int) -> Read:
+def experts_call(names: list[str], experts: int) -> Read:
     """experts(hidden_states, indices, weights), by position or by name, in either order."""
-    def read(_module: nn.Module, args: Tuple, kwargs: Dict[str, Any], _output: Any) -> Choice:
+    def read(_module: nn.Module, args: Args, kwargs: Json, _output: Any) -> Choice:
         given = list(args) + [kwargs[name] for name in names[len(args):] if name in kwargs]
         indices, weights = given[1], given[2]
         if not integer(indices) and integer(weights):
@@ -99,7 +100,7 @@ def _looks_like_mask(indices: Tensor, experts: int) -> bool:
 def returned(experts: int, k: int = 0) -> Read:
     """The router's output holds exactly one integer tensor: the chosen experts, or a mask of them
     over all experts."""
-    def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    def read(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
         parts = [p for p in (output if isinstance(output, (tuple, list)) else (output,))
                  if isinstance(p, Tensor)]
         whole = [p for p in parts if integer(p) and p.dim() >= 2]
@@ -118,7 +119,7 @@ def returned(experts: int, k: int = 0) -> Read:
 
 def softmax_top_k(k: int, normalise: bool) -> Read:
     """Softmax in float32, top-k, and the division where the block does it."""
-    def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], logits: Any) -> Choice:
+    def read(_module: nn.Module, _args: Args, _kwargs: Json, logits: Any) -> Choice:
         scores = F.softmax(flat(logits), dim=1, dtype=torch.float)
         weights, indices = torch.topk(scores, k, dim=-1)
         if normalise:
@@ -127,26 +128,26 @@ def softmax_top_k(k: int, normalise: bool) -> Read:
     return read
 
 
-def _granite(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+def _granite(module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
     logits = output[-1]
     top, indices = logits.topk(module.top_k, dim=1)
     return Choice(indices, torch.softmax(top, dim=1), torch.softmax(logits, dim=1))
 
 
-def _llama4(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+def _llama4(module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
     logits = output[1]
     top, indices = torch.topk(logits, module.top_k, dim=1)
     scores = torch.sigmoid(logits.float())
     return Choice(indices, torch.sigmoid(top.float()), scores / scores.sum(dim=1, keepdim=True))
 
 
-def _switch(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+def _switch(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
     """(one-hot mask without tokens that found their expert full, probability, logits)."""
     mask, weights, logits = (flat(part) for part in output[:3])
     return Choice(from_mask(mask, 1, SLOT_DROPPED).indices, weights, torch.softmax(logits, dim=-1))
 
 
-def _nllb(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+def _nllb(module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
     """(mask of the first, combining weights over all experts, …): an expert without weight has not
     been chosen, was full, or by its policy is not used."""
     weights = flat(output[1])
@@ -157,19 +158,19 @@ def _nllb(module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any)
 
 def _top_then_softmax(k: int) -> Read:
     """The largest logits, and a softmax over these alone."""
-    def read(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+    def read(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
         logits = flat(output)
         top, indices = torch.topk(logits, k, dim=1)
         return Choice(indices, torch.softmax(top, dim=-1), torch.softmax(logits.float(), dim=-1))
     return read
 
 
-def _one_hot(_module: nn.Module, _args: Tuple, _kwargs: Dict[str, Any], output: Any) -> Choice:
+def _one_hot(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
     """`output` is what the block gave to one_hot: a sampling router cannot be done again."""
     return Choice(flat(output))
 
 
-def _linear_block(normalise: Optional[bool] = None, gate: str = "gate") -> Callable:
+def _linear_block(normalise: Optional[bool] = None, gate: str = "gate") -> Function:
     def find(block: nn.Module) -> Found:
         router = getattr(block, gate)
         divide = block.norm_topk_prob if normalise is None else normalise
@@ -179,7 +180,7 @@ def _linear_block(normalise: Optional[bool] = None, gate: str = "gate") -> Calla
     return find
 
 
-def _returning_block(gate: str = "gate") -> Callable:
+def _returning_block(gate: str = "gate") -> Function:
     def find(block: nn.Module) -> Found:
         router, experts = getattr(block, gate), len(block.experts)
         return Found(router, "after", returned(experts), router, experts, router.top_k,
@@ -220,7 +221,7 @@ def _find_dbrx(block: nn.Module) -> Found:
                  mlp.moe_num_experts, getattr(block, "top_k", 0) or 0, size, True)
 
 
-def _find_dispatching(read: Read, k: int) -> Callable:
+def _find_dispatching(read: Read, k: int) -> Function:
     """A router that returns a mask over experts, and a dictionary of experts."""
     def find(block: nn.Module) -> Found:
         router, experts = block.router, list(block.experts.children())
@@ -254,7 +255,7 @@ def _find_aria(block: nn.Module) -> Found:
 
 
 # Class of the block: how to listen to it, for blocks whose experts have no common interface.
-BLOCKS: Dict[str, Callable[[nn.Module], Found]] = {
+BLOCKS: dict[str, Callable[[nn.Module], Found]] = {
     "MixtralSparseMoeBlock": _linear_block(normalise=True),
     "MiniMaxSparseMoeBlock": _linear_block(normalise=True),
     "Qwen2MoeSparseMoeBlock": _linear_block(),

@@ -3,9 +3,11 @@
 
 Counts come from the run by `moescope routing RUN --json --layer N`; latency, memory and wall time
 from this process, which alone knows them."""
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from .. import errors, frames
+from .._types import Json
 from ..runs import Recording, series, token_experts
 from . import summary
 from .samples import Watcher
@@ -19,9 +21,9 @@ class RouterMetrics:
 
     def __init__(self, view: "View") -> None:
         self._view = view
-        self._read: Tuple[Any, List[Dict[str, Any]]] = (None, [])
+        self._read: tuple[Any, list[Json]] = (None, [])
 
-    def _series(self) -> List[Dict[str, Any]]:
+    def _series(self) -> list[Json]:
         view = self._view
         source = view.source()
         if source is None:
@@ -37,7 +39,7 @@ class RouterMetrics:
             self._read = (key, rows)
         return self._read[1]
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """One dictionary a step, with the columns of the CSV."""
         rows = []
         for one in self._series():
@@ -59,31 +61,31 @@ class RouterMetrics:
         return rows
 
     @property
-    def loads(self) -> List[int]:
+    def loads(self) -> list[int]:
         rows = self._series()
         size = max((len(row["load"]) for row in rows), default=self._view.num_experts)
         return [sum(row["load"][e] for row in rows if e < len(row["load"])) for e in range(size)]
 
     @property
-    def expert_loads(self) -> Dict[int, int]:
+    def expert_loads(self) -> dict[int, int]:
         """Assignments by expert, experts that got none included."""
         return dict(enumerate(self.loads))
 
     @property
-    def k_hist(self) -> List[int]:
+    def k_hist(self) -> list[int]:
         rows = self._series()
         size = max((len(row["k_hist"]) for row in rows), default=0)
         return [sum(row["k_hist"][k] for row in rows if k < len(row["k_hist"]))
                 for k in range(size)]
 
     @property
-    def k_distribution(self) -> List[List[int]]:
+    def k_distribution(self) -> list[list[int]]:
         """For every step the number of experts of each of its tokens. Within a step they are in
         ascending order, not in the order of the tokens: the run keeps their histogram."""
         return [[k for k, n in enumerate(row["k_hist"]) for _ in range(n)]
                 for row in self._series()]
 
-    def token_experts(self) -> Dict[int, Any]:
+    def token_experts(self) -> dict[int, Any]:
         """{step: numpy array [tokens, k]} of a profiler with mode="tokens": the experts of each token
         in the order of the tokens; -1 in rows that are padding, -2 in slots that a token did not use,
         -3 where the expert was full."""
@@ -119,8 +121,9 @@ class View:
     device = "cpu"
     first_row = 0
     watcher: Watcher
+    metrics: "RouterMetrics"
 
-    def source(self) -> Optional[Tuple[Recording, int, bool]]:
+    def source(self) -> Optional[tuple[Recording, int, bool]]:
         """(run, number of the layer in it, steps are the program's own), or None before any."""
         raise NotImplementedError
 
@@ -146,7 +149,7 @@ class View:
             raise ValueError("sampling_rate is 1 or more: 10 captures every tenth step")
         self.watcher.set(self.watcher.warmup_steps, rate)
 
-    def get_summary(self) -> Dict[str, Any]:
+    def get_summary(self) -> Json:
         """Statistics over the captured steps; None for what was not measured."""
         metrics = self.metrics
         return summary.summarise(metrics.rows(), metrics.loads, metrics.k_hist)
@@ -181,7 +184,7 @@ class LayerProfile(View):
         self.hidden_dim, self.expert_dim = found.sizes.hidden or None, found.sizes.inner or None
         self.device = router.device
         self.metrics = RouterMetrics(self)
-        self.place: Optional[Tuple[Recording, int]] = None
+        self.place: Optional[tuple[Recording, int]] = None
         self.not_captured = ""
 
     @property
@@ -190,7 +193,7 @@ class LayerProfile(View):
         session = self.session
         return self._manual or (session is not None and (session.others or session.graphs))
 
-    def source(self) -> Optional[Tuple[Recording, int, bool]]:
+    def source(self) -> Optional[tuple[Recording, int, bool]]:
         if self.session is not None:
             self.session.fetch()
         return None if self.place is None else (*self.place, self.manual)

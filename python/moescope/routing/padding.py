@@ -3,12 +3,12 @@
 
 A model has one stack of layers, or an encoder and a decoder. A layer's rows are those of its own
 stack; the mask of another one says nothing of them, even where it is as long."""
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional
 
-import torch
 from torch import Tensor
 
 from .. import api
+from .._types import Args, Json
 
 
 class Described(NamedTuple):
@@ -21,7 +21,7 @@ class Described(NamedTuple):
 UNKNOWN = Described(None, 0, 2)
 
 
-def describe(names: List[str], args: Tuple, given: Dict[str, Any], prefix: str = "") -> Described:
+def describe(names: list[str], args: Args, given: Json, prefix: str = "") -> Described:
     """From the arguments of a forward, by position and by name. prefix "decoder_": the decoder's."""
     if args:
         given = {**dict(zip(names, args)), **given}
@@ -46,7 +46,7 @@ class Padding:
     def __init__(self) -> None:
         self.mask: Optional[Tensor] = None
         self.here = 0  # rows of a mask that lies in the host's memory
-        self._there: Dict[int, Tuple[Tensor, int]] = {}
+        self._there: dict[int, tuple[Tensor, int]] = {}
         self._odd_rows = False
 
     def set(self, mask: Optional[Tensor]) -> None:
@@ -57,7 +57,7 @@ class Padding:
         if self._there:
             self._there = {}
 
-    def there(self, device: int, indices: Tensor) -> Optional[Tuple[Tensor, int]]:
+    def there(self, device: int, indices: Tensor) -> Optional[tuple[Tensor, int]]:
         """The mask for these rows and its address on the device; None when there is none for them."""
         if device not in self._there:
             self.rows(indices)

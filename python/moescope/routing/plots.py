@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of a layer with matplotlib, which is imported here and nowhere else."""
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 from .metrics import View
 
@@ -49,7 +49,7 @@ def _k_histogram(axes: Any, view: View) -> None:
     axes.set(title="Experts of a token", xlabel="k", ylabel="tokens")
 
 
-KINDS: Dict[str, Callable[[Any, View], None]] = {
+KINDS: dict[str, Callable[[Any, View], None]] = {
     "flops": _flops, "latency": _latency, "k": _k, "loads": _loads, "k_histogram": _k_histogram}
 
 

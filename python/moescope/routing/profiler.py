@@ -3,11 +3,13 @@
 import sys
 import warnings
 import weakref
-from typing import Any, Dict, Iterable, List, Optional, Union
+from collections.abc import Iterable
+from typing import Any, Optional, Union
 
 from torch import nn
 
 from .. import api, checks, errors, frames, runs
+from .._types import Json
 from . import capture
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
@@ -32,9 +34,9 @@ class _State:
     """What must be undone, held apart from the profiler so that losing that undoes it."""
 
     def __init__(self) -> None:
-        self.held: List[runs.Recording] = []
+        self.held: list[runs.Recording] = []
         self.session: Optional[Session] = None
-        self.watchers: List[Watcher] = []
+        self.watchers: list[Watcher] = []
         self.recording: Optional[runs.Recording] = None
 
     def stop(self) -> None:
@@ -47,7 +49,8 @@ class _State:
         if session.owners == 0:
             session.detach()
             _forget_compiled()
-        runs.release(self.recording)
+        if self.recording is not None:
+            runs.release(self.recording)
 
     def dispose(self) -> None:
         self.stop()
@@ -84,7 +87,7 @@ class MoEProfiler:
         found = find_routers(self._model, routers, pattern)
         self.wrappers = [LayerProfile(r, self._manual, warmup_steps, sampling_rate) for r in found]
         self._wanted_run = run
-        self._base: Dict[runs.Recording, int] = {}
+        self._base: dict[runs.Recording, int] = {}
         self._closed = False
         self._state = _State()
         self._state.watchers = [w.watcher for w in self.wrappers]
@@ -181,7 +184,7 @@ class MoEProfiler:
     def __enter__(self) -> "MoEProfiler":
         return self.start()
 
-    def __exit__(self, kind: Any, *_exc: Any) -> None:
+    def __exit__(self, kind: object, *_exc: object) -> None:
         if kind is not None:
             self._state.stop()  # the model's own exception says what is wrong
         self.stop()
@@ -191,12 +194,12 @@ class MoEProfiler:
             raise errors.ProfilerClosed("this profiler is closed and its figures with it; read "
                                         "them before close()")
 
-    def get_metrics(self) -> Dict[str, Any]:
+    def get_metrics(self) -> Json:
         """{"layer_0": metrics, …}; each has to_df()."""
         self._check_open()
         return {view.key: view.metrics for view in self.wrappers}
 
-    def token_experts(self, layer: int = 0) -> Dict[int, Any]:
+    def token_experts(self, layer: int = 0) -> dict[int, Any]:
         """With mode="tokens": {step: numpy array [tokens, k]}, the experts of each token."""
         self._check_open()
         if not 0 <= layer < len(self.wrappers):
@@ -212,7 +215,7 @@ class MoEProfiler:
         """One line for each layer and step."""
         self.to_df().to_csv(path, index=False)
 
-    def _table(self) -> List[List[Any]]:
+    def _table(self) -> list[list[Any]]:
         self._check_open()
         rows = []
         for view in self.wrappers:

@@ -4,7 +4,8 @@
 Written for every layer in every step: one entry of a dictionary each, unless its gate was timed;
 where all layers of a step are settled together, one entry for all of them until somebody looks."""
 from collections import deque
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
 import torch
 
@@ -24,7 +25,7 @@ class Sample(NamedTuple):
     latency_ms: Optional[float]
 
 
-class Late(deque):
+class Late(deque[Any]):
     """Steps of a session whose moments the watchers do not have yet: (step, moment, watchers)."""
 
     def hand_out(self) -> None:
@@ -40,11 +41,11 @@ class Samples:
     late: Any = ()  # of the session that captures
 
     def __init__(self) -> None:
-        self._moments: Dict[int, Moment] = {}
-        self._latencies: Dict[int, List[Any]] = {}
+        self._moments: dict[int, Moment] = {}
+        self._latencies: dict[int, list[Any]] = {}
 
     @property
-    def moments(self) -> Dict[int, Moment]:
+    def moments(self) -> dict[int, Moment]:
         if self.late:
             self.late.hand_out()
         return self._moments
@@ -79,12 +80,17 @@ class Samples:
         """None where the gate has no module of its own, was compiled or was not timed."""
         total = None
         for one in self._latencies.get(step, ()):
-            if not isinstance(one, float):
-                first, last = one
-                last.synchronize()
-                one = first.elapsed_time(last)
-            total = one + (total or 0.0)
+            total = _milliseconds(one) + (total or 0.0)
         return total
+
+
+def _milliseconds(time: Any) -> float:
+    """Of a number, or of the two events around what ran on a device."""
+    if isinstance(time, float):
+        return time
+    first, last = time
+    last.synchronize()
+    return float(first.elapsed_time(last))
 
 
 class Watcher:

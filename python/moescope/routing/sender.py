@@ -9,7 +9,7 @@ code the call into C costs several times as much as there."""
 from ctypes import addressof, byref, c_float, c_int64, sizeof
 from functools import partial
 from itertools import chain
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -29,6 +29,13 @@ def _plain(tensor: Tensor, known: Any, otherwise: torch.dtype) -> Tensor:
 
 class Sender:
     """Tensors on the CPU. An index outside [0, experts) is a slot that is not used here."""
+
+    # Of the last call; None: there was none.
+    _phase: Optional[int]
+    _shape: Optional[torch.Size]
+    _dtype: Optional[torch.dtype]
+    _weights_dtype: Optional[torch.dtype]
+    _mask: Optional[int]
 
     def __init__(self, layer: int) -> None:
         what = lib.Routing(layer=layer, elsewhere=1)
@@ -114,26 +121,26 @@ class Shape(NamedTuple):
     k: int
     dtype: torch.dtype
     weights: Optional[torch.dtype]
-    key: Tuple[int, int]  # layer, rows
+    key: tuple[int, int]  # layer, rows
 
 
-class Kept(list):
+class Kept(list[Any]):
     """The calls of one step with few tokens on the CPU, each (shape, indices, weights, mask): lists
     of rows of numbers, and the mask a tensor of bool. Most steps have the calls of the step before,
     so that the structures are there and only numbers are written."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._shapes: Tuple[Shape, ...] = ()
+        self._shapes: tuple[Shape, ...] = ()
         self._phase: Optional[int] = None
-        self._masks: List[Optional[int]] = []
+        self._masks: list[Optional[int]] = []
 
-    def send(self, phase: int) -> Tuple[Shape, ...]:
+    def send(self, phase: int) -> tuple[Shape, ...]:
         """All of them into the library; whose they were, the same tuple for the same ones."""
-        shapes, index_rows, weight_rows, masks = zip(*self)
+        shapes, index_rows, weight_rows, tensors = zip(*self)
         indices = [*chain.from_iterable(chain.from_iterable(index_rows))]
         weights = [*chain.from_iterable(chain.from_iterable(weight_rows))]
-        masks = [None if mask is None else mask.data_ptr() for mask in masks]
+        masks = [None if mask is None else mask.data_ptr() for mask in tensors]
         if shapes != self._shapes:
             self._prepare(shapes, len(indices), len(weights))
         self._indices[:] = indices
@@ -146,7 +153,7 @@ class Kept(list):
         self.clear()
         return self._shapes
 
-    def _prepare(self, shapes: Tuple[Shape, ...], indices: int, weights: int) -> None:
+    def _prepare(self, shapes: tuple[Shape, ...], indices: int, weights: int) -> None:
         self._shapes, self._phase = shapes, None
         self._indices, self._weights = (c_int64 * indices)(), (c_float * weights)()
         self._what = (lib.Routing * len(shapes))()

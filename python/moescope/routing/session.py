@@ -5,13 +5,14 @@ The same rules as for the layers hold: see capture.py."""
 import inspect
 import weakref
 from time import time
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
 
 from .. import _library as lib
 from .. import api
+from .._types import Args, Json
 from ..runs import Recording
 from . import ops
 from .capture import MAX_K, Site, lifeless
@@ -24,7 +25,7 @@ _CPU = torch.device("cpu")
 _graph_task = torch._C._current_graph_task_id  # -1: not inside backward
 # Timing a gate costs more than counting: the first so many steps are timed, then every so-manieth.
 TIMED_FIRST, TIMED_EVERY = 16, 64
-_sessions: List["weakref.ref[Session]"] = []
+_sessions: list["weakref.ref[Session]"] = []
 
 
 def open_step() -> Optional[int]:
@@ -48,13 +49,13 @@ def running_session(model: nn.Module) -> Optional["Session"]:
 class Stack(NamedTuple):
     """The encoder or the decoder of a model that has both."""
     module: nn.Module
-    names: List[str]
+    names: list[str]
     padding: Padding
 
 
-def _stacks(model: nn.Module) -> Dict[str, Stack]:
+def _stacks(model: nn.Module) -> dict[str, Stack]:
     """By the name of the module in the model."""
-    found = {}
+    found: dict[str, Stack] = {}
     for name, module in model.named_modules():
         last = name.rpartition(".")[2]
         if last in ("encoder", "decoder") and not any(name.startswith(n + ".") for n in found):
@@ -73,7 +74,7 @@ class StackHook:
         self.running = True
         self._session, self._stack, self._number = session, stack, number
 
-    def __call__(self, _module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
+    def __call__(self, _module: nn.Module, args: Args, kwargs: Json) -> None:
         if not self.running or not self._session.running:
             return
         mask = describe(self._stack.names, args, kwargs).mask
@@ -94,7 +95,7 @@ class Session:
         self.recording, self.manual = recording, manual
         self.others = manual  # not all steps are made here
         self.model = weakref.ref(model)
-        self.sites: List[Site] = []
+        self.sites: list[Site] = []
         self.owners = 1
         self.graphs = False  # of which replays are steps that nobody here has seen
         self.step: Optional[int] = None
@@ -112,25 +113,25 @@ class Session:
         self._padding = Padding()
         self._stacks = _stacks(model) if "decoder_input_ids" in self._names else {}
         self._prefix = "decoder_" if self._stacks else ""
-        self.moments: Dict[int, Moment] = {}  # of this step, by device
+        self.moments: dict[int, Moment] = {}  # of this step, by device
         # Calls of this step that are sent at its end, by device.
-        self.kept: Dict[int, Any] = {-1: Kept()}
+        self.kept: dict[int, Any] = {-1: Kept()}
         self.late = Late()
-        self.lookers: Dict[int, Tuple] = {}  # likewise: shapes of kept calls, their watchers
+        self.lookers: dict[int, Args] = {}  # likewise: shapes of kept calls, their watchers
         self._rows = 0
         self.depth = 0  # of forwards of the model that are running
         self._implicit = -1
         self._borrowed = False
         self._theirs = manual  # the step that is open is the program's
         self._library = lib.load()
-        self._recorders: Dict[torch.device, DeviceRecorder] = {}
+        self._recorders: dict[torch.device, DeviceRecorder] = {}
         self._max_tokens, self._weights = max_tokens, weights
-        self._handles: List[Any] = []
+        self._handles: list[Any] = []
         self.op = ops.number(self)
 
     def attach(self) -> None:
         """Puts the hooks on; on trouble none is left."""
-        model = self.model()
+        model: Any = self.model()  # the caller has it, so it lives
         try:
             for device in {torch.device(s.router.device) for s in self.sites}:
                 if device.type == "cuda":
@@ -195,7 +196,7 @@ class Session:
 
     # Hooks of the whole model.
 
-    def _before(self, module: nn.Module, args: Tuple, kwargs: Dict[str, Any]) -> None:
+    def _before(self, module: nn.Module, args: Args, kwargs: Json) -> None:
         if not self.running:
             return
         mask, rows, new = describe(self._names, args, kwargs, self._prefix)
@@ -205,7 +206,7 @@ class Session:
         else:
             self.step_begin(mask, rows, new, training)
 
-    def _after(self, _module: nn.Module, _args: Tuple, _output: Any) -> None:
+    def _after(self, _module: nn.Module, _args: Args, _output: Any) -> None:
         if not self.running:
             return
         if torch.compiler.is_compiling():
@@ -322,7 +323,7 @@ class Session:
         for recorder in self._recorders.values():
             self.kept[recorder.index].end()
             recorder.step(max(0, self._library.moescope_current_step()) if self._theirs
-                          else self.step)
+                          else self.step)  # type: ignore[arg-type] # called while one is open
             self.graphs = self.graphs or recorder.captured
 
     def ensure_step(self, layer: int) -> None:

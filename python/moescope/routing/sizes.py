@@ -2,7 +2,7 @@
 """The dimensions of experts, read from the weights themselves and never assumed."""
 from typing import Any, NamedTuple, Optional
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class Sizes(NamedTuple):
@@ -19,8 +19,8 @@ def _bytes(module: nn.Module, experts: int) -> int:
                if p.dim() and p.shape[0] % experts == 0)
 
 
-def _cube(module: nn.Module, name: str) -> Optional[Any]:
-    weight = getattr(module, name, None)
+def _cube(module: nn.Module, name: str) -> Optional[Tensor]:
+    weight: Any = getattr(module, name, None)
     return weight if hasattr(weight, "dim") and weight.dim() == 3 else None
 
 

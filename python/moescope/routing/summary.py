@@ -2,7 +2,10 @@
 """Statistics over the steps of a layer, as `moescope explain` defines them: population deviations,
 percentiles between order statistics, absent where nothing was measured."""
 import math
-from typing import Any, Dict, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Optional
+
+from .._types import Json
 
 
 def mean(values: Sequence[float]) -> Optional[float]:
@@ -44,15 +47,16 @@ def entropy(loads: Sequence[float]) -> Optional[float]:
 
 def cv(loads: Sequence[float]) -> Optional[float]:
     """Population standard deviation over the mean."""
-    return std(loads) / mean(loads) if sum(loads) else None
+    deviation, middle = std(loads), mean(loads)
+    return deviation / middle if deviation is not None and middle else None
 
 
-def _known(rows: List[Dict[str, Any]], key: str) -> List[float]:
+def _known(rows: list[Json], key: str) -> list[float]:
     return [row[key] for row in rows if row[key] is not None]
 
 
-def summarise(rows: List[Dict[str, Any]], loads: Sequence[int],
-              k_hist: Sequence[int]) -> Dict[str, Any]:
+def summarise(rows: list[Json], loads: Sequence[int],
+              k_hist: Sequence[int]) -> Json:
     """rows: as in the CSV. loads: by expert. k_hist[n]: tokens that used n slots."""
     total, latency = _known(rows, "flops_total"), _known(rows, "latency_ms")
     active, sure = _known(rows, "active_experts"), _known(rows, "router_conf")
@@ -60,7 +64,7 @@ def summarise(rows: List[Dict[str, Any]], loads: Sequence[int],
     tokens = sum(k_hist)
     used = [k for k, n in enumerate(k_hist) if n]
     k_mean = sum(k * n for k, n in enumerate(k_hist)) / tokens if tokens else None
-    spread = sum(n * (k - k_mean) ** 2 for k, n in enumerate(k_hist)) if tokens else 0
+    spread = sum(n * (k - k_mean) ** 2 for k, n in enumerate(k_hist)) if k_mean is not None else 0
     return {
         "flops_total_mean": mean(total), "flops_total_std": std(total),
         "flops_total_p50": percentile(total, 50), "flops_total_p95": percentile(total, 95),

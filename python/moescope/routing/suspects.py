@@ -2,7 +2,7 @@
 """Parts of a model that look like a mixture of experts, but that nobody has told how to read: they
 are named, with what to paste. A guess is never captured."""
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional
 
 from torch import nn
 
@@ -37,7 +37,7 @@ def _outputs(module: nn.Module) -> int:
     return rows[0] if len(rows) == 1 else 0
 
 
-def _gates(block: nn.Module) -> List[int]:
+def _gates(block: nn.Module) -> list[int]:
     """Outputs of the parts that are called like a gate."""
     return [_outputs(child) for name, child in block.named_children()
             if _GATE.match(name.lower()) or re.search(r"Gate|Gating|Router", type(child).__name__)]
@@ -60,21 +60,22 @@ def _gate(name: str, block: nn.Module, experts: int) -> str:
     dot = name + "." if name else ""
     children = [(n, c) for n, c in block.named_children()
                 if not isinstance(c, (nn.ModuleList, nn.ModuleDict))]
+    fits: Callable[[str, nn.Module], object]
     for fits in (lambda n, c: experts and _outputs(c) == experts and _GATE.match(n.lower()),
                  lambda n, c: experts and _outputs(c) == experts,
                  lambda n, c: _GATE.match(n.lower())):
         for child, module in children:
             if fits(child, module):
-                return dot + child
+                return f"{dot}{child}"
     return ""
 
 
-def find(names: Dict[str, nn.Module], claimed: List[str]) -> List[Suspect]:
+def find(names: dict[str, nn.Module], claimed: list[str]) -> list[Suspect]:
     """Parts that look like a mixture of experts and belong to no layer that was found."""
     def known(name: str) -> bool:
         return name in claimed or any(name.startswith(c + ".") or c.startswith(name + ".")
                                       for c in claimed if c and name)
-    found: List[Suspect] = []
+    found: list[Suspect] = []
     for name, module in names.items():
         if known(name) or any(s.name and name.startswith(s.name + ".") for s in found):
             continue
@@ -88,7 +89,7 @@ def find(names: Dict[str, nn.Module], claimed: List[str]) -> List[Suspect]:
     return found
 
 
-def _key(names: Dict[str, nn.Module], gate: str) -> Tuple[str, Optional[str]]:
+def _key(names: dict[str, nn.Module], gate: str) -> tuple[str, Optional[str]]:
     """What to register, and how all gates like this one are found when its class says nothing."""
     kind = type(names[gate])
     if kind.__module__.startswith("torch."):
@@ -96,7 +97,7 @@ def _key(names: Dict[str, nn.Module], gate: str) -> Tuple[str, Optional[str]]:
     return repr(kind.__name__), None
 
 
-def _paste(names: Dict[str, nn.Module], suspect: Suspect) -> str:
+def _paste(names: dict[str, nn.Module], suspect: Suspect) -> str:
     block, gate = names[suspect.name], names[suspect.gate]
     experts = suspect.experts or _outputs(gate)
     k = next((getattr(m, n) for m in (block, gate) for n in ("top_k", "k", "num_experts_per_tok")
@@ -113,7 +114,7 @@ def _paste(names: Dict[str, nn.Module], suspect: Suspect) -> str:
                       "        moescope.register_router(name, read)"])
 
 
-def message(names: Dict[str, nn.Module], doubt: List[Suspect], how: str) -> str:
+def message(names: dict[str, nn.Module], doubt: list[Suspect], how: str) -> str:
     """One sentence, and what to paste where the gate is known."""
     first = next((s for s in doubt if s.gate), doubt[0])
     kind = type(names[first.name]).__name__

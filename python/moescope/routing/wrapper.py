@@ -3,13 +3,14 @@
 import time
 import warnings
 import weakref
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
 
 from .. import _library as lib
 from .. import api, errors, runs
+from .._types import Args, Json
 from . import capture, families
 from .detect import _experts_of, _registration, _top_k
 from .metrics import RouterMetrics, View
@@ -28,9 +29,9 @@ class _Own:
         self.layer = 0
         self.sender: Optional[Sender] = None
 
-    def acquire(self) -> None:
-        if self.open:
-            return
+    def acquire(self) -> tuple[runs.Recording, Sender]:
+        if self.open and self.recording is not None and self.sender is not None:
+            return self.recording, self.sender
         where = runs.acquire(None, "trace", temporary=True)
         if where is not self.recording:
             where.hold()
@@ -39,9 +40,11 @@ class _Own:
             self.recording, self.layer = where, where.take_layers(1)
             self.sender = Sender(self.layer)
         self.open = True
+        assert self.sender is not None  # it came with the recording
+        return where, self.sender
 
     def release(self) -> None:
-        if self.open:
+        if self.open and self.recording is not None:
             self.open = False
             runs.release(self.recording)
 
@@ -80,7 +83,7 @@ class SimpleRouterWrapper(nn.Module, View):
         self.metrics = RouterMetrics(self)
         self.device = next((str(p.device) for p in original_router.parameters()), "cpu")
         self.key = "layer_0"
-        self._place: Optional[Tuple[runs.Recording, int]] = None
+        self._place: Optional[tuple[runs.Recording, int]] = None
         self._site: Any = None
         self._sent = False
         self.not_captured = ""
@@ -100,11 +103,12 @@ class SimpleRouterWrapper(nn.Module, View):
     # The state keeps the router's own keys: a checkpoint does not know of the wrapper.
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "",
-                   keep_vars: bool = False) -> Dict[str, Any]:
-        return self.original_router.state_dict(*args, destination=destination, prefix=prefix,
-                                               keep_vars=keep_vars)
+                   keep_vars: bool = False) -> Json:
+        state: Json = self.original_router.state_dict(*args, destination=destination, prefix=prefix,
+                                                      keep_vars=keep_vars)
+        return state
 
-    def _load_from_state_dict(self, state: Dict[str, Any], prefix: str, *_rest: Any) -> None:
+    def _load_from_state_dict(self, state: Json, prefix: str, *_rest: Any) -> None:
         """Gives the router's keys the place where load_state_dict will look for them next."""
         inner = prefix + "original_router."
         for name in self.original_router.state_dict():
@@ -126,7 +130,7 @@ class SimpleRouterWrapper(nn.Module, View):
             self._keep(args, output, latency)
         return output
 
-    def _watch(self, site: Any, args: Tuple, kwargs: Dict[str, Any]) -> Any:
+    def _watch(self, site: Any, args: Args, kwargs: Json) -> Any:
         """The profiler captures this layer already: look at its steps, do not count them twice."""
         if self._site is not site:
             self._site = site
@@ -137,7 +141,7 @@ class SimpleRouterWrapper(nn.Module, View):
         site.watch(self.watcher)
         return self.original_router(*args, **kwargs)
 
-    def _keep(self, args: Tuple, output: Any, latency: float) -> None:
+    def _keep(self, args: Args, output: Any, latency: float) -> None:
         index, self._index = self._index, self._index + 1
         if not self.watcher.wants(index):
             return
@@ -151,12 +155,11 @@ class SimpleRouterWrapper(nn.Module, View):
             self.not_captured = why
             warnings.warn(f"the router is not captured: {why}", RuntimeWarning, stacklevel=3)
             return
-        self._own.acquire()
-        where = self._own.recording
+        where, sender = self._own.acquire()
         self._place, self._site = (where, self._own.layer), None
-        self._send(where, choice, latency)
+        self._send(where, sender, choice, latency)
 
-    def _read(self, args: Tuple, output: Any) -> families.Choice:
+    def _read(self, args: Args, output: Any) -> families.Choice:
         router = self.original_router
         function = _registration("", router)
         if function:
@@ -173,7 +176,7 @@ class SimpleRouterWrapper(nn.Module, View):
         raise errors.UnknownRouter("its output holds no indices of experts: tell how to read it "
                                    "with moescope.register_router")
 
-    def _send(self, where: runs.Recording, choice: families.Choice, latency: float) -> None:
+    def _send(self, where: runs.Recording, sender: Sender, choice: families.Choice, latency: float) -> None:
         step = open_step()
         library = lib.load()
         own = step is None and not api.stepping
@@ -191,13 +194,13 @@ class SimpleRouterWrapper(nn.Module, View):
                        Sizes(self.hidden_dim or 0, self.expert_dim or 0, self.matrices, 0))
         if own:
             library.moescope_step_guess(step)
-        self._own.sender.send(lib.NO_PHASE, experts, indices, weights)
+        sender.send(lib.NO_PHASE, experts, indices, weights)
         if own:
             library.moescope_step_end(indices.shape[0])
         self.watcher.samples.moments[step] = Moment(time.time(), "cpu", None)
         self.watcher.samples.time_gate(step, [latency])
 
-    def source(self) -> Optional[Tuple[runs.Recording, int, bool]]:
+    def source(self) -> Optional[tuple[runs.Recording, int, bool]]:
         self._own.release()
         return None if self._place is None else (*self._place, self.manual)
 
@@ -209,14 +212,14 @@ class SimpleRouterWrapper(nn.Module, View):
     def extra_repr(self) -> str:
         return f"num_experts={self.num_experts}"
 
-    def __deepcopy__(self, memo: Dict[int, Any]) -> "SimpleRouterWrapper":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SimpleRouterWrapper":
         """A copy of the router with a wrapper of its own: figures belong to one of them."""
         from copy import deepcopy
         return SimpleRouterWrapper(
             deepcopy(self.original_router, memo), self.num_experts, self.expert_dim,
             self.hidden_dim, self.warmup_steps, self.sampling_rate, self._k, self.matrices)
 
-    def __reduce__(self) -> Tuple[Any, Tuple]:
+    def __reduce__(self) -> tuple[Any, Args]:
         return (SimpleRouterWrapper,
                 (self.original_router, self.num_experts, self.expert_dim, self.hidden_dim,
                  self.warmup_steps, self.sampling_rate, self._k, self.matrices))

@@ -6,7 +6,8 @@ None, and n/a in the table: device time without a device, memory without profile
 without with_flops or for an operator that torch has no formula for.
 """
 import html
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional
 
 _DEVICES = ("cuda", "device", "xpu", "privateuse1")
 _MEASURES = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time",
@@ -26,7 +27,7 @@ def _canonical(name: str) -> str:
 class Row:
     """One operation (by shapes or stack, where asked for): torch's names, absent values None."""
 
-    def __init__(self, average: Any, flags: Dict[str, bool], device: bool) -> None:
+    def __init__(self, average: Any, flags: dict[str, bool], device: bool) -> None:
         def measured(name: str, on: bool) -> Optional[float]:
             return getattr(average, name) if on else None
 
@@ -44,7 +45,7 @@ class Row:
         # torch writes 0 for the operators it has no formula for
         self.flops = measured("flops", flags["with_flops"]) or None
         self.input_shapes = measured("input_shapes", flags["record_shapes"])
-        self.stack: List[str] = average.stack or []
+        self.stack: list[str] = average.stack or []
         self.is_async: bool = average.is_async
 
     @property
@@ -100,7 +101,7 @@ def _cut(text: str, width: Optional[int]) -> str:
 class Averages:
     """Rows in torch's order; sortable as text or HTML."""
 
-    def __init__(self, averages: Sequence[Any], flags: Dict[str, bool], shapes: bool = False,
+    def __init__(self, averages: Sequence[Any], flags: dict[str, bool], shapes: bool = False,
                  stacks: int = 0) -> None:
         self.has_device = any(a.self_device_time_total > 0 for a in averages)
         self.flags, self.shapes, self.stacks = flags, shapes, stacks
@@ -115,15 +116,15 @@ class Averages:
     def __getitem__(self, index: int) -> Row:
         return self.rows[index]
 
-    def total_average(self) -> Dict[str, Optional[float]]:
+    def total_average(self) -> dict[str, Optional[float]]:
         """Sums of what does not count twice."""
-        sums: Dict[str, Optional[float]] = {
+        sums: dict[str, Optional[float]] = {
             "self_cpu_time_total": sum(r.self_cpu_time_total for r in self.rows)}
         sums["self_device_time_total"] = (
             sum(r.self_device_time_total or 0 for r in self.rows) if self.has_device else None)
         return sums
 
-    def sorted(self, sort_by: Optional[str]) -> List[Row]:
+    def sorted(self, sort_by: Optional[str]) -> list[Row]:
         """Largest first; what was not measured last."""
         if sort_by is None:
             return list(self.rows)
@@ -133,16 +134,16 @@ class Averages:
             return sorted(self.rows, key=lambda r: r.key)
         name = _canonical(sort_by)
 
-        def largest_first(row: Row) -> Tuple[bool, float]:
+        def largest_first(row: Row) -> tuple[bool, float]:
             value = getattr(row, name)
             return value is None, -(value or 0)
         return sorted(self.rows, key=largest_first)
 
     def _columns(self, name_width: Optional[int], shape_width: Optional[int],
-                 stack_width: Optional[int]) -> List[Tuple[str, Callable[[Row], str]]]:
+                 stack_width: Optional[int]) -> list[tuple[str, Callable[[Row], str]]]:
         total = self.total_average()
         cpu = total["self_cpu_time_total"] or 0
-        columns: List[Tuple[str, Callable[[Row], str]]] = [
+        columns: list[tuple[str, Callable[[Row], str]]] = [
             ("Name", lambda r: _cut(r.key, name_width)),
             ("Self CPU %", lambda r: _share(r.self_cpu_time_total, cpu)),
             ("Self CPU", lambda r: time_text(r.self_cpu_time_total)),

@@ -8,15 +8,15 @@ import socket
 import time
 from typing import Any, Callable, Optional
 
-from .. import _library as lib
 from .. import errors
+from ..version import __version__
 
 
 def name_run(collector: Any, run: Optional[str]) -> None:
     """Traces of a torch profiler that has not started yet will say which run they belong to."""
-    text = json.dumps({"version": lib.VERSION, "run": run}, ensure_ascii=False)
+    text = json.dumps({"version": __version__, "run": run}, ensure_ascii=False)
     if "\\" in text:  # a path is right or absent
-        text = json.dumps({"version": lib.VERSION, "run": None})
+        text = json.dumps({"version": __version__, "run": None})
     collector.preset_metadata_json("moescope", text)
 
 

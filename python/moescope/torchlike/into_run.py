@@ -5,21 +5,23 @@ Ranges lie in the run as they were recorded live; the reader places the operatio
 """
 import bisect
 from collections import defaultdict
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 from .. import _library as lib
 from .. import api, clock
 
-Span = Tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
+Span = tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
 _STEP = "ProfilerStep#"  # steps of the run are steps already
 _BELOW_RANGES = 64  # live ranges lie at smaller depths; from here on a reader goes by time
 
 
-def _phase_changes(spans: List[Span]) -> Tuple[List[int], List[int]]:
+def _phase_changes(spans: list[Span]) -> tuple[list[int], list[int]]:
     """When the innermost open phase changes, and to which."""
     edges = sorted([(start, 1, i) for i, (start, _, _) in enumerate(spans)]
                    + [(end, 0, i) for i, (_, end, _) in enumerate(spans)])
-    times, phases, open_now = [0], [lib.NO_PHASE], []  # type: List[int], List[int], List[int]
+    times, phases = [0], [lib.NO_PHASE]
+    open_now: list[int] = []
     for moment, begins, index in edges:
         if begins:
             open_now.append(index)
@@ -40,11 +42,11 @@ def _is_operation(event: Any) -> bool:
         and ".py(" not in event.name()
 
 
-def _operations(events: List[Any], ranges: Set[str]) -> List[Tuple[int, Any]]:
+def _operations(events: list[Any], ranges: set[str]) -> list[tuple[int, Any]]:
     """Those that key_averages() counts, each with how many of them it lies in, but for what is in
     the run as a range already. As there, an operator that only calls its namesake is one with
     it."""
-    threads: Dict[int, List[Any]] = defaultdict(list)
+    threads: dict[int, list[Any]] = defaultdict(list)
     for event in events:
         if not _is_operation(event):
             continue
@@ -54,10 +56,10 @@ def _operations(events: List[Any], ranges: Set[str]) -> List[Tuple[int, Any]]:
     return [one for found in threads.values() for one in _nested(found)]
 
 
-def _nested(found: List[Any]) -> Iterator[Tuple[int, Any]]:
+def _nested(found: list[Any]) -> Iterator[tuple[int, Any]]:
     found.sort(key=lambda e: (e.start_ns(), -e.end_ns()))
     parents, children = [], [0] * len(found)
-    stack: List[int] = []
+    stack: list[int] = []
     for i, event in enumerate(found):
         while stack and found[stack[-1]].end_ns() < event.end_ns():
             stack.pop()
@@ -65,7 +67,7 @@ def _nested(found: List[Any]) -> Iterator[Tuple[int, Any]]:
         if stack:
             children[stack[-1]] += 1
         stack.append(i)
-    depths: List[int] = []
+    depths: list[int] = []
     for event, parent in zip(found, parents):
         same = parent >= 0 and children[parent] == 1 and found[parent].name() == event.name()
         depths.append((depths[parent] + (not same)) if parent >= 0 else 0)
@@ -73,7 +75,7 @@ def _nested(found: List[Any]) -> Iterator[Tuple[int, Any]]:
             yield depths[-1], event
 
 
-def write(events: List[Any], ranges: Set[str], spans: List[Span]) -> None:
+def write(events: list[Any], ranges: set[str], spans: list[Span]) -> None:
     """`events` of torch's collector; `ranges`: names that are live ranges. Waits while the run's
     buffers are full, so it is for the time between two steps."""
     found = _operations(events, ranges)

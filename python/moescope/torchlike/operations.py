@@ -7,15 +7,17 @@ alone (a dispatch mode sees the innermost operators only, and costs several time
 docs/python/profile.md). So a torch.profiler.profile runs underneath, and its order of actions,
 step names and windows are torch's by construction.
 """
-from typing import Any, Callable, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Callable, Optional
 
 from .. import errors
+from .._types import Json
 from .schedule import to_torch
 
 FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
-def activities_of_torch(activities: Optional[Iterable[Any]]) -> Optional[list]:
+def activities_of_torch(activities: Optional[Iterable[Any]]) -> Optional[list[Any]]:
     """torch's activities for ours, torch's or their names; None: all that this torch has here."""
     if activities is None:
         return None
@@ -34,7 +36,7 @@ def activities_of_torch(activities: Optional[Iterable[Any]]) -> Optional[list]:
 
 
 def collector(activities: Optional[Iterable[Any]], schedule: Optional[Callable[[int], Any]],
-              on_trace_ready: Optional[Callable[[Any], Any]], flags: dict,
+              on_trace_ready: Optional[Callable[[Any], Any]], flags: Json,
               acc_events: bool = False) -> Any:
     """A torch.profiler.profile that is not yet started."""
     import torch

@@ -14,8 +14,9 @@ Times are those of the host: on a GPU the work may still be queued when a phase 
 """
 import functools
 import threading
-from typing import Any, Callable, List, Tuple
+from typing import Any
 
+from .._types import Function
 from .ranges import Range
 
 
@@ -24,17 +25,17 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.in_module = False
-        self.optimizers: List[Range] = []
+        self.optimizers: list[Range] = []
 
 
 class Phases:
     def __init__(self) -> None:
-        self._handles: List[Any] = []
-        self._replaced: List[Tuple[Any, str, Any, Any]] = []
+        self._handles: list[Any] = []
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._thread = _Thread()
         self._backwards = 0  # open now, on whichever thread
         self._trained = False
-        self.spans: List[Tuple[int, int, int]] = []  # of the window: start, end, phase
+        self.spans: list[tuple[int, int, int]] = []  # of the window: start, end, phase
 
     @property
     def installed(self) -> bool:
@@ -74,13 +75,13 @@ class Phases:
     def _open(self, phase: str, annotate: bool = True) -> Range:
         return Range(phase, phase, annotate=annotate, spans=self.spans).begin()
 
-    def _replace(self, owner: Any, name: str, wrap: Callable) -> None:
+    def _replace(self, owner: Any, name: str, wrap: Function) -> None:
         original = vars(owner)[name]
         ours = wrap(original)
         self._replaced.append((owner, name, original, ours))
         setattr(owner, name, ours)
 
-    def _backward(self, original: Callable) -> Callable:
+    def _backward(self, original: Function) -> Function:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
             if not self.installed:
@@ -95,7 +96,7 @@ class Phases:
                 open_range.end()
         return backward
 
-    def _data(self, original: Callable) -> Callable:
+    def _data(self, original: Function) -> Function:
         @functools.wraps(original)
         def __next__(iterator: Any) -> Any:
             if not self.installed:
@@ -107,7 +108,7 @@ class Phases:
                 open_range.end()
         return __next__
 
-    def _module(self, original: Callable) -> Callable:
+    def _module(self, original: Function) -> Function:
         from torch.compiler import is_compiling
 
         thread = self._thread

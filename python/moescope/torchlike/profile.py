@@ -9,7 +9,8 @@ key_averages() shows what torch has of them, with memory and stacks, which the r
 """
 import json
 import warnings
-from typing import Any, Callable, Dict, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, checks, errors, runs
@@ -49,7 +50,7 @@ class profile:
         self._trace = TraceFile(self._collector)  # of the last window
         self._phases = Phases()
         self._memory = record_memory() if profile_memory else None
-        self._metadata: Dict[str, str] = {}  # JSON, for the run that is not open yet
+        self._metadata: dict[str, str] = {}  # JSON, for the run that is not open yet
         self._started = False
         self._recording: Optional[runs.Recording] = None
         self._step_of_run = 0
@@ -57,7 +58,7 @@ class profile:
     @property
     def step_num(self) -> int:
         """Steps that have ended since the profiler was made."""
-        return self._collector.step_num
+        return int(self._collector.step_num)
 
     @property
     def current_action(self) -> ProfilerAction:
@@ -112,7 +113,7 @@ class profile:
         self.start()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
     def events(self) -> Any:
@@ -233,7 +234,7 @@ class profile:
             getattr(self._memory, call)()
         except Exception as why:
             self._memory = None
-            warnings.warn(f"moescope: no history of the allocator from here on: {why}")
+            warnings.warn(f"moescope: no history of the allocator from here on: {why}", stacklevel=2)
 
     def _open_run(self) -> None:
         self._recording = runs.acquire(self.run, "trace", named=self._named)

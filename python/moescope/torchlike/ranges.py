@@ -3,14 +3,13 @@
 import contextlib
 import sys
 import time
-from typing import Any, List, Optional, Set
+from typing import Any, Optional
 
 from .. import _library as lib
 from .. import api
 
-
 # Names that are ranges of the run as well as annotations of torch.
-annotated: Set[str] = set()
+annotated: set[str] = set()
 
 
 class Range:
@@ -19,7 +18,7 @@ class Range:
     Begin and end may stand in different functions (hooks, callbacks) of one thread."""
 
     def __init__(self, name: str, phase: Optional[str] = None, args: Optional[str] = None,
-                 annotate: bool = True, spans: Optional[List] = None) -> None:
+                 annotate: bool = True, spans: Optional[list[Any]] = None) -> None:
         self.name, self.phase, self.args, self.annotate = name, phase, args, annotate
         self._spans, self._start = spans, 0  # where (start, end, phase) goes at the end
         self._annotation: Any = None
@@ -48,7 +47,7 @@ class record_function(contextlib.ContextDecorator):
 
     def __init__(self, name: str, args: Optional[str] = None) -> None:
         self.name, self.args = name, args
-        self._open: list = []
+        self._open: list[Any] = []
 
     def _recreate_cm(self) -> "record_function":
         return type(self)(self.name, self.args)  # calls of a decorated function may overlap
@@ -57,5 +56,5 @@ class record_function(contextlib.ContextDecorator):
         self._open.append(Range(self.name, args=self.args).begin())
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._open.pop().end()

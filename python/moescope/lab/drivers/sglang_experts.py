@@ -6,6 +6,7 @@ import csv
 import glob
 import os
 import sys
+from typing import Any
 
 
 def main() -> None:
@@ -14,7 +15,7 @@ def main() -> None:
     paths = sorted(glob.glob(os.path.join(glob.escape(folder), "expert_distribution_recorder_*.pt")))
     if not paths:
         sys.exit(f"SGLang has left no expert_distribution_recorder_*.pt in {folder}")
-    counts = None
+    counts: Any = None
     for path in paths:
         dump = torch.load(path, map_location="cpu", weights_only=True)
         one = dump["logical_count"].to(torch.int64).sum(0)

@@ -19,14 +19,15 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Optional
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 _MIXTRAL = dict(model_type="mixtral", num_local_experts=8, num_experts_per_tok=2)
 # Configurations by name, for random weights.
-NAMED: Dict[str, Dict[str, Any]] = {
+NAMED: dict[str, dict[str, Any]] = {
     "mixtral-tiny": dict(_MIXTRAL, vocab_size=512, hidden_size=64, intermediate_size=128,
                          num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                          max_position_embeddings=4096),
@@ -72,7 +73,7 @@ class Ranks:
         import torch.distributed as dist
         where = {}
         if self._mpi:  # it brings no address to meet at
-            job = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid", "0")
+            job = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid", "0")  # noqa: SIM112
             where = dict(init_method=f"file://{place}.{job.replace(os.sep, '_')}.ranks")
         dist.init_process_group("gloo", rank=self.rank, world_size=self.n, **where)
 
@@ -81,12 +82,12 @@ class Ranks:
             import torch.distributed as dist
             dist.barrier()
 
-    def gather(self, rows: List[Any]) -> List[Any]:
+    def gather(self, rows: list[Any]) -> list[Any]:
         """The rows of all at the first one; of the others nothing is written."""
         if self.n == 1:
             return rows
         import torch.distributed as dist
-        found: Optional[List[Any]] = [None] * self.n if self.rank == 0 else None
+        found: Optional[list[Any]] = [None] * self.n if self.rank == 0 else None
         dist.gather_object(rows, found)
         return [row for part in found or [] for row in part]
 
@@ -100,7 +101,7 @@ class Notes:
     """requests.jsonl, written as the work goes on: a killed driver leaves what it had finished."""
 
     def __init__(self, path: str, load_ns: int) -> None:
-        self._file = open(path, "w", encoding="utf-8")
+        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
         self.put(schema="moescope/requests/1", load_ns=load_ns)
 
     def put(self, **line: Any) -> None:
@@ -108,7 +109,7 @@ class Notes:
         self._file.flush()
 
     def request(self, sent_ns: int, end_ns: int, warmup: bool, prompt: int,
-                pieces: Optional[List[int]] = None, error: Optional[str] = None) -> None:
+                pieces: Optional[list[int]] = None, error: Optional[str] = None) -> None:
         pieces = pieces or []
         self.put(due_ns=None, sent_ns=sent_ns, end_ns=end_ns, end="failed" if error else "ok",
                  warmup=warmup, server_counts=True, prompt_tokens=prompt,
@@ -121,8 +122,8 @@ class Notes:
 class Clock:
     """generate's streamer: the prompt comes first, then each token of the whole batch."""
 
-    def __init__(self, requests: List[Any]) -> None:
-        self.times_ns: List[int] = []
+    def __init__(self, requests: list[Any]) -> None:
+        self.times_ns: list[int] = []
         self._prompt_seen = False
         self._requests = requests  # of the trace
 
@@ -139,19 +140,19 @@ class Clock:
 
 # ---------------------------------------------------------------------------------------- the model
 
-def load_config(path: str) -> Dict[str, Any]:
+def load_config(path: str) -> dict[str, Any]:
     import yaml
     try:
         with open(path, encoding="utf-8") as file:
             config = yaml.safe_load(file)
     except (OSError, yaml.YAMLError) as why:
-        raise Refused(f"the configuration cannot be read: {why}")
+        raise Refused(f"the configuration cannot be read: {why}") from why
     if not isinstance(config, dict):
         raise Refused(f"{path} is not a configuration: it has no keys")
     return config
 
 
-def model_source(config: Dict[str, Any]) -> str:
+def model_source(config: dict[str, Any]) -> str:
     source = config.get("model_path") or config.get("model")
     if not source:
         raise Refused("no model is given; model takes a folder, a config.json, a name of the Hugging "
@@ -164,7 +165,7 @@ def has_weights(folder: str) -> bool:
                for name in os.listdir(folder))
 
 
-def random_config(source: str, overrides: List[str]) -> Optional[Any]:
+def random_config(source: str, overrides: list[str]) -> Optional[Any]:
     """The configuration whose weights are to be made up, or None: the model has weights."""
     from transformers import AutoConfig
     if os.path.isdir(source):
@@ -224,7 +225,7 @@ def default_device() -> str:
     return f"cuda:{Ranks().local % n}" if n else "cpu"
 
 
-def make_model(config: Dict[str, Any], options: argparse.Namespace) -> Tuple[Any, Any]:
+def make_model(config: dict[str, Any], options: argparse.Namespace) -> tuple[Any, Any]:
     """The model, and its tokenizer or None."""
     import torch
     import transformers
@@ -257,7 +258,7 @@ def make_model(config: Dict[str, Any], options: argparse.Namespace) -> Tuple[Any
 
 # --------------------------------------------------------------------------------------- inference
 
-def prompt_ids(config: Dict[str, Any], tokenizer: Any, vocabulary: int) -> List[int]:
+def prompt_ids(config: dict[str, Any], tokenizer: Any, vocabulary: int) -> list[int]:
     text = str(config["prompt"])
     if tokenizer is not None:
         ids = list(tokenizer(text)["input_ids"])
@@ -275,10 +276,10 @@ def prompt_ids(config: Dict[str, Any], tokenizer: Any, vocabulary: int) -> List[
     return ids
 
 
-def generate_options(config: Dict[str, Any], model: Any) -> Dict[str, Any]:
+def generate_options(config: dict[str, Any], model: Any) -> dict[str, Any]:
     """Plain sampling over the whole vocabulary, whatever the model's own habits are."""
     n, temperature = int(config["max_tokens"]), float(config["temperature"])
-    options: Dict[str, Any] = dict(max_new_tokens=n, do_sample=temperature > 0, num_beams=1)
+    options: dict[str, Any] = dict(max_new_tokens=n, do_sample=temperature > 0, num_beams=1)
     if temperature > 0:
         options.update(temperature=temperature, top_k=0, top_p=1.0)
     else:
@@ -294,7 +295,7 @@ def generate_options(config: Dict[str, Any], model: Any) -> Dict[str, Any]:
     return options
 
 
-def generated(row: List[int], ends: List[int]) -> int:
+def generated(row: list[int], ends: list[int]) -> int:
     """How many of these tokens the model made: the one that ends it counts, padding does not."""
     for at, token in enumerate(row):
         if token in ends:
@@ -327,7 +328,7 @@ class Traced:
             print(f"the trace has no routing: {why}", flush=True)
 
     @contextmanager
-    def requests(self, n: int, prompt: int) -> Iterator[List[Any]]:
+    def requests(self, n: int, prompt: int) -> Iterator[list[Any]]:
         with ExitStack() as stack:
             yield [stack.enter_context(self._package.request(prompt)) for _ in range(n)] \
                 if self._package else []
@@ -340,7 +341,7 @@ class Traced:
         self._stack.close()
 
 
-def infer(config: Dict[str, Any], model: Any, tokenizer: Any, notes: Notes, traced: Traced,
+def infer(config: dict[str, Any], model: Any, tokenizer: Any, notes: Notes, traced: Traced,
           ranks: Optional[Ranks] = None) -> None:
     import torch
     ranks = ranks or Ranks()
@@ -378,7 +379,7 @@ def infer(config: Dict[str, Any], model: Any, tokenizer: Any, notes: Notes, trac
     notes.put(text=text)
 
 
-def failed(notes: Notes, sent_ns: int, warmup: bool, batch: int, prompt: int, pieces: List[int],
+def failed(notes: Notes, sent_ns: int, warmup: bool, batch: int, prompt: int, pieces: list[int],
            why: Exception) -> None:
     for _ in range(batch):
         notes.request(sent_ns, time.monotonic_ns(), warmup, prompt, pieces, sentence(why))
@@ -386,7 +387,7 @@ def failed(notes: Notes, sent_ns: int, warmup: bool, batch: int, prompt: int, pi
 
 # ---------------------------------------------------------------------------------------- training
 
-def train(config: Dict[str, Any], model: Any, notes: Notes, traced: Traced) -> None:
+def train(config: dict[str, Any], model: Any, notes: Notes, traced: Traced) -> None:
     """AdamW on random tokens: what a step costs does not depend on what they say."""
     import torch
     batch, length = int(config["batch_size"]), int(config["max_tokens"])
@@ -427,7 +428,7 @@ def sentence(why: BaseException) -> str:
     return f"{type(why).__name__}: {words[:400]}" if words else type(why).__name__
 
 
-def options_of(words: Optional[List[str]]) -> argparse.Namespace:
+def options_of(words: Optional[list[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs the experiment of config.yaml with "
                                                  "transformers; options are its server_args.")
     parser.add_argument("--device", help="cuda, cuda:1, cpu; the first GPU when absent, else the CPU")
@@ -439,7 +440,7 @@ def options_of(words: Optional[List[str]]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def run(config: Dict[str, Any], requests_path: str, options: argparse.Namespace) -> None:
+def run(config: dict[str, Any], requests_path: str, options: argparse.Namespace) -> None:
     import torch  # noqa: F401 (importing is no part of loading the model)
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
     ranks = Ranks()
@@ -462,7 +463,7 @@ def run(config: Dict[str, Any], requests_path: str, options: argparse.Namespace)
         notes.close()
 
 
-def main(words: Optional[List[str]] = None) -> int:
+def main(words: Optional[list[str]] = None) -> int:
     options = options_of(words)
     try:
         config = load_config(os.environ.get("MOESCOPE_BENCH_CONFIG", os.path.join(HERE, "config.yaml")))
