@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import byref
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from . import _library as lib
 from . import checks, errors
@@ -106,7 +106,7 @@ def ranged(name: Optional[str] = None) -> Callable[[Function], Function]:
     """Decorator: each call of the function is a range."""
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             with range(name or function.__qualname__):
                 return function(*args, **kwargs)
         return call
@@ -137,7 +137,7 @@ class request:
     def token(self) -> None:
         lib.load().moescope_token(self.number)
 
-    def put(self, value: Any) -> None:
+    def put(self, value: object) -> None:
         """transformers' streamers take one sequence."""
         if self._prompt_seen:
             self.token()

@@ -2,7 +2,9 @@
 """Arguments of the package's calls: what is wrong with one is said by its name, before C sees it."""
 import operator
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
+
+T = TypeVar("T")
 
 
 def whole(name: str, value: Any, least: Optional[int] = 0, remedy: str = "") -> int:
@@ -23,13 +25,13 @@ def real(name: str, value: Any) -> float:
         raise TypeError(f"{name} is {value!r}; give a number") from None
 
 
-def text(name: str, value: Any) -> str:
+def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}; give a string")
     return value
 
 
-def one_of(name: str, value: Any, known: Iterable[Any]) -> Any:
+def one_of(name: str, value: T, known: Iterable[T]) -> T:
     known = list(known)
     if value not in known:
         raise ValueError(f"{name} {value!r} is not one of "

@@ -4,12 +4,15 @@ can do the little which a notebook needs."""
 import csv
 import html
 from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
-from ._types import Json
+from ._types import Json, Path
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
-class Rows(list[Any]):
+class Rows(list[Json]):
     """A list of dictionaries with the same keys; row by number, column by name."""
 
     def __init__(self, rows: Iterable[Json], columns: Sequence[str]) -> None:
@@ -21,7 +24,7 @@ class Rows(list[Any]):
             return [row[key] for row in self]
         return super().__getitem__(key)
 
-    def to_csv(self, path: Any, index: bool = True) -> None:
+    def to_csv(self, path: Path, index: bool = True) -> None:
         """Like pandas: with a first column of row numbers unless index=False; absent is empty."""
         head = ([""] if index else []) + self.columns
         with open(path, "w", newline="") as file:
@@ -34,11 +37,11 @@ class Rows(list[Any]):
         return html_table(self.columns, ([row[c] for c in self.columns] for row in self))
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     return "" if value is None else value
 
 
-def frame(rows: Sequence[Json], columns: Sequence[str]) -> Union["Rows", Any]:
+def frame(rows: Sequence[Json], columns: Sequence[str]) -> Union["Rows", "DataFrame"]:
     """The rows as a DataFrame, or as Rows without pandas."""
     try:
         import pandas
@@ -47,7 +50,7 @@ def frame(rows: Sequence[Json], columns: Sequence[str]) -> Union["Rows", Any]:
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A figure for people; absent is n/a."""
     if value is None:
         return "n/a"
@@ -56,13 +59,13 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     cells: list[list[str]] = [list(columns)] + [[text(v) for v in row] for row in rows]
     width = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, width)) for row in cells)
 
 
-def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = "".join(f"<th>{html.escape(str(c))}</th>" for c in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(text(v))}</td>" for v in row) + "</tr>"
                    for row in rows)

@@ -5,7 +5,12 @@ Figures are made without pyplot: the program's own figures, backend and display 
 """
 import importlib.util
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 BLUE, ORANGE, GREEN, RED, GREY = "#2f6db5", "#d9822b", "#3c8d40", "#c23b35", "#8a8a8a"
 
@@ -14,7 +19,7 @@ def available() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def figure(width: float = 9.0, height: float = 4.5) -> tuple[Any, Any]:
+def figure(width: float = 9.0, height: float = 4.5) -> tuple["Figure", "Axes"]:
     """A figure with one pair of axes, and the axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -79,11 +84,11 @@ def expert_utilization(percent: Sequence[float], path: str) -> None:
     fig.savefig(path)
 
 
-def _legend(colors: list[str], mean: float) -> list[Any]:
+def _legend(colors: list[str], mean: float) -> list["Line2D"]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = [Line2D([], [], color=GREY, linestyle="--",
+    handles: list[Line2D] = [Line2D([], [], color=GREY, linestyle="--",
                                  label=f"even share, {mean:.1f}%")]
     for color, words in ((RED, "over 1.5 times"), (ORANGE, "under half"),
                          (BLUE, "half to 1.5 times")):

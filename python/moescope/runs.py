@@ -18,11 +18,14 @@ import tempfile
 import threading
 import warnings
 from ctypes import byref
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _library as lib
 from . import api
 from ._types import Json
+
+if TYPE_CHECKING:
+    from numpy import ndarray
 
 _lock = threading.RLock()
 _known: dict[str, "Recording"] = {}
@@ -256,7 +259,7 @@ def series(recording: Recording, layer: int, steps: Optional[set[int]]) -> list[
     return [row for row in rows if row["step"] in steps]
 
 
-def token_experts(recording: Recording, layer: int) -> dict[int, Any]:
+def token_experts(recording: Recording, layer: int) -> dict[int, "ndarray"]:
     """{step: numpy array [tokens, k]} of this process, calls of a step one below the other."""
     import numpy
 

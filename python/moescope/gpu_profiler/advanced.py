@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, checks, errors, runs
@@ -33,6 +33,9 @@ from .statistics import (
     Transfers,
 )
 from .timing import Clock, Timed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _log = logging.getLogger("moescope.gpu_profiler")
 SAMPLE_S = 0.5
@@ -321,7 +324,7 @@ class AdvancedGPUProfiler:
         with self._lock:
             self._routings.add(tokens, counts, invalid)
 
-    def _fetch(self, tensor: Any, tokens: int, layer: int) -> None:
+    def _fetch(self, tensor: "Tensor", tokens: int, layer: int) -> None:
         indices.slots_of(tensor.numel(), tokens)  # bad input is refused here, not later
         device = allocator.cuda()
         with self._lock:
@@ -392,7 +395,7 @@ def profile_function(profiler: AdvancedGPUProfiler,
         label = name or function.__qualname__
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             with profiler.profile_kernel_execution(label, operation_type="function"):
                 return function(*args, **kwargs)
         return call

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard of AdvancedGPUProfiler as text. Unknown figures are n/a, never zero."""
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Callable, Optional, TypeVar
 
 from .._types import Json
+
+T = TypeVar("T")
 
 SHOWN_EXPERTS = 16
 # More than this share of the free memory in pieces, or cv beyond chance, and the word for it.
@@ -25,7 +27,7 @@ def number(value: Optional[float], form: str) -> str:
     return "n/a" if value is None else form.format(value)
 
 
-def listed(values: Optional[list[Any]], form: Callable[[Any], str]) -> str:
+def listed(values: Optional[list[T]], form: Callable[[T], str]) -> str:
     if values is None:
         return "n/a"
     shown = [form(value) for value in values[:SHOWN_EXPERTS]]

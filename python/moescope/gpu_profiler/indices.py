@@ -7,10 +7,13 @@ one of the tokens went to. Tensors on a CUDA device are copied to pinned memory 
 """
 import ctypes
 import sys
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from .. import _library as lib
 from .. import checks, errors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHUNK_ROWS = 4096  # of the short form, so that a million tokens need no array of a million rows
 
@@ -41,7 +44,7 @@ def slots_of(entries: int, tokens: int) -> Optional[int]:
 class Waiting:
     """Indices on their way from a CUDA device; `ready()` never waits."""
 
-    def __init__(self, tensor: Any, tokens: int) -> None:
+    def __init__(self, tensor: "Tensor", tokens: int) -> None:
         torch = sys.modules["torch"]
         self.tokens = tokens
         self.host = torch.empty(tensor.numel(), dtype=torch.int32, pin_memory=True)
@@ -56,7 +59,7 @@ class Waiting:
         self.event.synchronize()
 
 
-def on_device(indices: Any) -> bool:
+def on_device(indices: object) -> bool:
     return bool(getattr(indices, "is_cuda", False))
 
 

@@ -69,27 +69,27 @@ def _stamp(folder: str, stamp: str) -> str:
     return name
 
 
-def _csv(path: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+def _csv(path: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     with open(path, "w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
 
 
-def _memory_row(sample: Sample) -> list[Any]:
+def _memory_row(sample: Sample) -> list[object]:
     reserved = sample.reserved_bytes
     return [sample.timestamp, sample.allocated_bytes / MB,
             None if reserved is None else reserved / MB, sample.peak_bytes / MB,
             sample.fragmentation_pct]
 
 
-def _kernel_row(execution: Execution) -> list[Any]:
+def _kernel_row(execution: Execution) -> list[object]:
     # Occupancy and bandwidth of a kernel need counters that nobody collected: empty.
     return [execution.timestamp, execution.name, execution.time_ms, None, None, execution.expert,
             execution.operation]
 
 
-def _routing_row(routed: Routed) -> list[Any]:
+def _routing_row(routed: Routed) -> list[object]:
     return [routed.timestamp, routed.tokens, sum(n > 0 for n in routed.counts),
             balance(routed.counts), *routed.counts]
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profile beside an Accelerator: it knows the rank, and which iterations are optimizer steps."""
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .training import TrainingProfile
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 
 class AccelerateProfiler(TrainingProfile):
@@ -11,7 +14,7 @@ class AccelerateProfiler(TrainingProfile):
 
     Arguments after the accelerator are TrainingProfile's."""
 
-    def __init__(self, accelerator: Any, *args: Any, **options: Any) -> None:
+    def __init__(self, accelerator: "Accelerator", *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._accelerator = accelerator
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of a training script, and the Trainer callbacks they ask for."""
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Callable
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
 
 
-def _count(least: int) -> Any:
+def _count(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = int(text)
         if value < least:
@@ -36,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def callbacks_from_arguments(args: argparse.Namespace) -> list[Any]:
+def callbacks_from_arguments(args: argparse.Namespace) -> list["TrainerCallback"]:
     """The Trainer callbacks for parsed flags; none when nothing was asked for."""
-    callbacks: list[Any] = []
+    callbacks: list[TrainerCallback] = []
     if args.enable_profiling:
         from .transformers import MoescopeProfilerCallback
         callbacks.append(MoescopeProfilerCallback(

@@ -2,9 +2,14 @@
 """A callback for Lightning, under either of its package names."""
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .training import TrainingProfile, tokens_of
+
+if TYPE_CHECKING:
+    from lightning.pytorch import LightningModule, Trainer
+
+    from ..torchlike.profile import profile as Profile
 
 # The program's own package decides: a callback of the other one is a stranger to its Trainer.
 _names = ["lightning.pytorch", "pytorch_lightning"]
@@ -29,28 +34,29 @@ class LightningCallback(Callback):
         self._seen = 0
 
     @property
-    def profile(self) -> Any:
+    def profile(self) -> Optional["Profile"]:
         """The profiler; None before the training begins, and on ranks that were not chosen."""
         return self._training.profiler
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
         self._seen = trainer.global_step
         self._training.start(trainer.global_rank)
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any,
+    def on_train_batch_start(self, trainer: "Trainer", pl_module: "LightningModule", batch: object,
                              batch_idx: int) -> None:
         self._training.micro_batch()
         self._training.add_tokens(tokens_of(batch))
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any,
-                           batch_idx: int) -> None:
+    def on_train_batch_end(self, trainer: "Trainer", pl_module: "LightningModule", outputs: object,
+                           batch: object, batch_idx: int) -> None:
         self._training.micro_batch_end()
         if trainer.global_step != self._seen:
             self._seen = trainer.global_step
             self._training.step()
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
         self._training.stop()
 
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+    def on_exception(self, trainer: "Trainer", pl_module: "LightningModule",
+                     exception: BaseException) -> None:
         self._training.stop()

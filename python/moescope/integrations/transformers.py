@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks for Hugging Face's Trainer, transformers 4.x and 5.x."""
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 try:
     from transformers import TrainerCallback
@@ -8,8 +8,16 @@ except ImportError as why:
     raise ImportError("the Trainer's callbacks need transformers; install it with 'pip install "
                       "transformers accelerate'") from why
 
+from .._types import Args, Json
 from . import memory
 from .training import TrainingProfile, tokens_of
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.hooks import RemovableHandle
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+    from ..torchlike.profile import profile as Profile
 
 
 class MoescopeProfilerCallback(TrainerCallback):
@@ -21,10 +29,10 @@ class MoescopeProfilerCallback(TrainerCallback):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._training = TrainingProfile(*args, **options)
-        self._hook: Any = None
+        self._hook: Optional[RemovableHandle] = None
 
     @property
-    def profile(self) -> Any:
+    def profile(self) -> Optional["Profile"]:
         """The profiler; None before the training begins, and on ranks that were not chosen."""
         return self._training.profiler
 
@@ -40,7 +48,7 @@ class MoescopeProfilerCallback(TrainerCallback):
             self._hook = None
         self._training.stop()
 
-    def _count(self, module: Any, args: Any, kwargs: Any) -> None:
+    def _count(self, module: "nn.Module", args: Args, kwargs: Json) -> None:
         """The Trainer shows no callback its batches. Compiled code does not get here."""
         import torch
 
@@ -48,44 +56,52 @@ class MoescopeProfilerCallback(TrainerCallback):
                 and torch._C._current_graph_task_id() == -1:
             self._training.add_tokens(tokens_of(kwargs))
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                       **kwargs: Any) -> None:
         self.stop()
         self._training.start(args.process_index)
         if self._training.profiler is not None and kwargs.get("model") is not None:
             self._hook = kwargs["model"].register_forward_pre_hook(self._count, with_kwargs=True)
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_begin(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                      **kwargs: object) -> None:
         self._training.micro_batch()
 
-    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_substep_end(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                       **kwargs: object) -> None:
         self._training.micro_batch()
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(self, args: "TrainingArguments", state: "TrainerState",
+                              control: "TrainerControl", **kwargs: object) -> None:
         self._training.micro_batch_end()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                    **kwargs: object) -> None:
         self._training.step()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                     **kwargs: object) -> None:
         self.stop()
 
 
 class MoescopeMemoryCallback(TrainerCallback):
     """Prints memory of GPUs and host every `log_steps` steps."""
 
-    def __init__(self, log_steps: int = 10, log: Optional[Callable[[str], Any]] = None) -> None:
+    def __init__(self, log_steps: int = 10, log: Optional[Callable[[str], object]] = None) -> None:
         if log_steps < 1:
             raise ValueError(f"log_steps is {log_steps}; give at least 1")
         self.log_steps = log_steps
         self._log = log or (lambda text: print(text, flush=True))
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                       **kwargs: object) -> None:
         import torch
 
         if not torch.cuda.is_available():
             self._log("no GPU here: there is no GPU memory to log, only that of the host")
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl",
+                    **kwargs: object) -> None:
         if state.global_step % self.log_steps == 0:
             for line in (*memory.gpu_lines(state.global_step),
                          memory.host_line(state.global_step)):

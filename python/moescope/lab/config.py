@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from .. import _library as lib
 from .. import errors
-from .._types import Json
+from .._types import Json, Path
 
 NOT_SHOWN = "(not shown)"  # what the tool prints for a key that stands in a file
 
@@ -23,7 +23,7 @@ def _ask(*options: str) -> dict[str, Json]:
             for row in answer["rows"]}
 
 
-def _or_none(value: Any) -> Any:
+def _or_none(value: object) -> Any:
     return None if value == "" else value
 
 
@@ -108,7 +108,7 @@ class ConfigManager:
     """Configurations as YAML files."""
 
     @staticmethod
-    def load_config(path: Any) -> ExperimentConfig:
+    def load_config(path: Path) -> ExperimentConfig:
         """A file that is wrong is a ToolError: file, line, column and what to write instead."""
         shown = _ask("--config", os.fspath(path))
         if shown["api_key"]["given"] and shown["api_key"]["value"] == NOT_SHOWN:
@@ -117,7 +117,7 @@ class ConfigManager:
         return ExperimentConfig(**{key: row["value"] for key, row in shown.items() if row["given"]})
 
     @staticmethod
-    def save_config(config: ExperimentConfig, path: Any) -> None:
+    def save_config(config: ExperimentConfig, path: Path) -> None:
         """What was given; the rest keeps its defaults. The file appears whole or not at all."""
         path = os.fspath(path)
         temporary = f"{path}.{os.getpid()}.tmp"

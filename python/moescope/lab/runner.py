@@ -11,11 +11,11 @@ from typing import Any, Callable, Optional
 
 from .. import _library as lib
 from .. import errors
-from .._types import Json
+from .._types import Json, Path
 from .config import ExperimentConfig, yaml_text
 
 # Of an experiment's directory and its results; what it returns is added to them.
-Analyzer = Callable[[str, Json], Any]
+Analyzer = Callable[[str, Json], object]
 
 
 class _Runner:
@@ -66,7 +66,7 @@ class BatchRunner(_Runner):
         """quick, comprehensive or scaling."""
         return self._sweep("--preset", name)
 
-    def resume(self, directory: Any, retry_failed: bool = False) -> Json:
+    def resume(self, directory: Path, retry_failed: bool = False) -> Json:
         """Goes on where a sweep ended."""
         directory = os.fspath(directory)
         done = _call(None, "sweep", "--resume", directory,
@@ -83,7 +83,7 @@ class BatchRunner(_Runner):
         done = _call(config, "sweep", *options)
         return self._finish(os.path.join(config.output_dir, config.experiment_name), done)
 
-    def _finish(self, directory: str, done: Any) -> Json:
+    def _finish(self, directory: str, done: "subprocess.CompletedProcess[str]") -> Json:
         # 1 with points in the folder: some of them failed, which is a result.
         if done.returncode not in (0, 1) or not os.path.isdir(os.path.join(directory, "points")):
             raise _error("sweep", done)
@@ -119,7 +119,7 @@ def environment() -> dict[str, str]:
     return env
 
 
-def _call(config: Optional[ExperimentConfig], *words: str) -> Any:
+def _call(config: Optional[ExperimentConfig], *words: str) -> "subprocess.CompletedProcess[str]":
     """The tool with these words and this configuration, when it has ended."""
     with tempfile.TemporaryDirectory(prefix="moescope-lab-") as folder:
         command = [lib.tool_path(), *words]
@@ -132,5 +132,5 @@ def _call(config: Optional[ExperimentConfig], *words: str) -> Any:
                               env=environment(), check=False)
 
 
-def _error(command: str, done: Any) -> errors.ToolError:
+def _error(command: str, done: "subprocess.CompletedProcess[str]") -> errors.ToolError:
     return errors.ToolError(done.stderr.strip() or f"moescope {command}: status {done.returncode}")

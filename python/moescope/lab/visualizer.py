@@ -6,11 +6,11 @@ import glob
 import html
 import json
 import os
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from .. import _library as lib
 from .. import errors
-from .._types import Json
+from .._types import Json, Path
 
 # Of the experiment's directory and the file to write.
 Plot = Callable[[str, str], None]
@@ -25,7 +25,7 @@ class Visualizer:
     """results_dir: the directory of an experiment or of a sweep. Pictures go to `visualization` beside it, or
     to output_dir. `missing` says what could not be drawn and why."""
 
-    def __init__(self, results_dir: Any, output_dir: Optional[Any] = None) -> None:
+    def __init__(self, results_dir: Path, output_dir: Optional[Path] = None) -> None:
         self.results_dir = os.path.abspath(os.fspath(results_dir))
         if not os.path.isdir(self.results_dir):
             raise errors.MoescopeError(f"{self.results_dir} is not a directory; give the directory of an "

@@ -25,7 +25,7 @@ def why_no_cuda() -> str:
     return NO_CUDA if "torch" in sys.modules else NO_TORCH
 
 
-def put(into: Json, key: str, value: Any, reason: str) -> None:
+def put(into: Json, key: str, value: object, reason: str) -> None:
     """into[key] = value; an absent value gets its reason in the sibling key."""
     into[key] = value
     if value is None:

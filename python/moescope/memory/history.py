@@ -12,12 +12,16 @@ Both peaks are in the run as the allocator's own account, beside the replay.
 """
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from .. import _library as lib
 from .. import api, clock, errors
 from .._types import Json
 from .allocator import cuda, python_site, why_no_cuda
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
 
 MAX_ENTRIES = 4_000_000  # about 1 GB of host memory in PyTorch, when all are used
 
@@ -58,11 +62,11 @@ def trace_rows(traces: list[list[Json]], to_monotonic_ns: int) -> Iterator[Row]:
                        entry["size"], device, python_site(entry.get("frames") or []))
 
 
-def uses_of(model: Any, optimizer: Any) -> dict[int, int]:
+def uses_of(model: Optional["nn.Module"], optimizer: Optional["Optimizer"]) -> dict[int, int]:
     """Addresses of parameters, gradients and optimizer state that live now."""
     uses: dict[int, int] = {}
 
-    def note(tensor: Any, use: str) -> None:
+    def note(tensor: "Tensor", use: str) -> None:
         if hasattr(tensor, "untyped_storage"):
             uses[tensor.untyped_storage().data_ptr()] = lib.MEMORY_USES[use]
 
@@ -100,8 +104,8 @@ class record_memory:
     the allocator's own account into the run, once a step, say; the end does it too. A history that
     the program has switched on itself stays on and is read only."""
 
-    def __init__(self, model: Any = None, optimizer: Any = None, sites: bool = False,
-                 max_entries: int = MAX_ENTRIES) -> None:
+    def __init__(self, model: Optional["nn.Module"] = None, optimizer: Optional["Optimizer"] = None,
+                 sites: bool = False, max_entries: int = MAX_ENTRIES) -> None:
         self.model, self.optimizer = model, optimizer
         self.sites, self.max_entries = sites, max_entries
         self._running = self._theirs = False

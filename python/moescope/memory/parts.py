@@ -9,11 +9,16 @@ of such a list, or a slice of parameters that are stacked over the experts.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from .. import _library as lib
 from .. import api
 from .._types import Json
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
 
 USES = ("parameters", "gradients", "optimizer", "activations")
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "moe_num_experts", "n_routed_experts")
@@ -31,7 +36,7 @@ class Part(NamedTuple):
     device: int  # -1: the host
 
 
-def tensor_bytes(tensor: Any) -> int:
+def tensor_bytes(tensor: "Tensor") -> int:
     """Bytes of a tensor's own elements on this process's device; nothing for meta tensors."""
     if hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
@@ -42,11 +47,11 @@ def tensor_bytes(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def _device(tensor: Any) -> int:
+def _device(tensor: "Tensor") -> int:
     return (tensor.device.index or 0) if tensor.device.type == "cuda" else -1
 
 
-def _is_list(module: Any) -> bool:
+def _is_list(module: object) -> bool:
     return type(module).__name__ == "ModuleList"
 
 
@@ -64,7 +69,7 @@ def place_of(modules: Json, name: str) -> tuple[str, Optional[int], Optional[int
     return layer, index, expert
 
 
-def stacked_experts(module: Any, parameter: Any) -> int:
+def stacked_experts(module: "nn.Module", parameter: "nn.Parameter") -> int:
     """How many experts a parameter of this module holds as slices; 0: it is not stacked."""
     experts = next((n for n in (getattr(module, key, None) for key in EXPERT_COUNTS)
                     if isinstance(n, int)), None)
@@ -80,7 +85,7 @@ def stacked_experts(module: Any, parameter: Any) -> int:
 class ModelMemory:
     """Bytes of a model, by place and use. Read again with update(); see rows() and total()."""
 
-    def __init__(self, model: Any, optimizer: Any = None) -> None:
+    def __init__(self, model: "nn.Module", optimizer: Optional["Optimizer"] = None) -> None:
         self.model, self.optimizer = model, optimizer
         self._bytes: dict[Part, dict[str, int]] = {}
         self._activations: Optional[dict[Part, int]] = None
@@ -111,7 +116,7 @@ class ModelMemory:
             uses = self._bytes.setdefault(part, dict.fromkeys(USES[:3], 0))
             uses[use] += size // len(parts)
 
-    def _add_state(self, parts: list[Part], parameter: Any) -> None:
+    def _add_state(self, parts: list[Part], parameter: "nn.Parameter") -> None:
         for value in self.optimizer.state.get(parameter, {}).values() if self.optimizer else ():
             if not hasattr(value, "element_size"):
                 continue
@@ -135,7 +140,7 @@ class ModelMemory:
         saved: dict[int, tuple[Any, Part, int]] = {}
         hooks = []
 
-        def pack(tensor: Any) -> Any:
+        def pack(tensor: "Tensor") -> Any:
             if tensor.device.type != "meta" and tensor.layout is torch.strided:
                 storage = tensor.untyped_storage()
                 weak = StorageWeakRef(storage)
@@ -148,7 +153,7 @@ class ModelMemory:
         def enter(place: Any) -> Any:
             return lambda *_: stack.append(place)
 
-        def leave(*_: Any) -> None:
+        def leave(*_: object) -> None:
             if stack:
                 stack.pop()
 
@@ -232,7 +237,7 @@ class ModelMemory:
                               else sum(self._activations.values()))
         return out
 
-    def to_df(self) -> Any:
+    def to_df(self) -> Union[list[Json], "DataFrame"]:
         """The rows as a pandas DataFrame, or as the list where pandas is not installed."""
         try:
             import pandas
@@ -266,7 +271,7 @@ def _site(part: Part) -> str:
     return where if part.expert is None else f"{where}, expert {part.expert}"
 
 
-def model_memory(model: Any, optimizer: Any = None) -> ModelMemory:
+def model_memory(model: "nn.Module", optimizer: Optional["Optimizer"] = None) -> ModelMemory:
     """Bytes of a PyTorch model by layer and expert; written into the run when one is recorded."""
     memory = ModelMemory(model, optimizer)
     if api.run_dir() is not None:

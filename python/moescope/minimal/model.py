@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .config import complete
+from .config import MoEModelConfig, complete
 
 
 class Attention(nn.Module):
@@ -40,7 +40,7 @@ class Expert(nn.Module):
 class MixtureOfExperts(nn.Module):
     """Softmax, top-k, weights that sum to 1; the load-balancing loss of Switch Transformer."""
 
-    def __init__(self, config: Any, layer: int, profiler: Any) -> None:
+    def __init__(self, config: MoEModelConfig, layer: int, profiler: Any) -> None:
         super().__init__()
         self.experts = nn.ModuleList(Expert(config.d_model, config.d_ff, config.dropout)
                                      for _ in range(config.num_experts))
@@ -71,7 +71,7 @@ class MixtureOfExperts(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, config: Any, layer: int, profiler: Any) -> None:
+    def __init__(self, config: MoEModelConfig, layer: int, profiler: Any) -> None:
         super().__init__()
         self.before_attention, self.before_experts = (nn.RMSNorm(config.d_model),
                                                       nn.RMSNorm(config.d_model))
@@ -90,7 +90,7 @@ class Block(nn.Module):
 class MoEMinimalLLM(nn.Module):
     """config: MoEModelConfig, or anything with some of its names. profiler: an AdvancedGPUProfiler."""
 
-    def __init__(self, config: Any, profiler: Optional[Any] = None) -> None:
+    def __init__(self, config: object, profiler: Optional[Any] = None) -> None:
         super().__init__()
         self.config = config = complete(config)
         self.profiler = profiler

@@ -36,8 +36,8 @@ def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Option
     return model, metrics
 
 
-def _train(config: Any, model: MoEMinimalLLM, optimizer: Any, loader: Iterable[Any], profiler: Any,
-           device: Any) -> tuple[Optional[float], int]:
+def _train(config: Any, model: MoEMinimalLLM, optimizer: torch.optim.Optimizer, loader: Iterable[Any],
+           profiler: Any, device: torch.device) -> tuple[Optional[float], int]:
     model.train()
     batches, loss, tokens = iter(loader), None, 0
     for step in range(config.max_steps):
@@ -62,7 +62,7 @@ def _train(config: Any, model: MoEMinimalLLM, optimizer: Any, loader: Iterable[A
     return None if loss is None else loss.item(), tokens
 
 
-def _evaluate(model: MoEMinimalLLM, loader: Optional[Iterable[Any]], device: Any) -> Json:
+def _evaluate(model: MoEMinimalLLM, loader: Optional[Iterable[Any]], device: torch.device) -> Json:
     keys = ("val_loss", "val_accuracy", "val_perplexity")
     if loader is None:
         return dict.fromkeys(keys)
@@ -80,7 +80,7 @@ def _evaluate(model: MoEMinimalLLM, loader: Optional[Iterable[Any]], device: Any
     return dict(zip(keys, (total / n, right / n, math.exp(min(total / n, 700.0)))))
 
 
-def _pair(batch: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _pair(batch: Any, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     if isinstance(batch, (tuple, list)) and len(batch) >= 2:
         return batch[0].to(device), batch[1].to(device)
     x = (batch[0] if isinstance(batch, (tuple, list)) else batch).to(device)

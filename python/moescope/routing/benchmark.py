@@ -2,7 +2,7 @@
 """One call to profile a model, and several configurations of it side by side."""
 import time
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 import torch
 from torch import nn
@@ -12,12 +12,16 @@ from .._types import Json
 from . import summary
 from .profiler import MoEProfiler
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from transformers import PreTrainedTokenizerBase
+
 _FIGURES = ("k_mean", "expert_load_cv", "expert_load_gini", "expert_load_entropy",
             "flops_total_mean", "latency_mean_ms", "latency_p99_ms", "router_confidence_mean")
 COLUMNS = ["config", "texts", "tokens", "time_s", "tokens_per_s", *_FIGURES]
 
 
-def _inputs(model: nn.Module, tokenizer: Any, text: str) -> Json:
+def _inputs(model: nn.Module, tokenizer: "PreTrainedTokenizerBase", text: str) -> Json:
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     encoded = tokenizer(text, return_tensors="pt")
     return {key: value.to(device) if hasattr(value, "to") else value
@@ -30,7 +34,7 @@ def _wait(model: nn.Module) -> None:
         torch.cuda.synchronize(device)
 
 
-def quick_profile(model: nn.Module, tokenizer: Any, text: str = "Hello world",
+def quick_profile(model: nn.Module, tokenizer: "PreTrainedTokenizerBase", text: str = "Hello world",
                   num_iterations: int = 10) -> MoEProfiler:
     """Runs the model on `text` so many times, prints the summary and saves quick_profile.csv."""
     if num_iterations < 1:
@@ -49,13 +53,13 @@ def quick_profile(model: nn.Module, tokenizer: Any, text: str = "Hello world",
 class SimpleBenchmark:
     """The same texts through several configurations of a model."""
 
-    def __init__(self, model: nn.Module, tokenizer: Any) -> None:
+    def __init__(self, model: nn.Module, tokenizer: "PreTrainedTokenizerBase") -> None:
         self.model, self.tokenizer = model, tokenizer
         self.results: list[Json] = []
         self.profilers: dict[str, MoEProfiler] = {}
 
     def run_config(self, name: str, texts: Sequence[str],
-                   config_fn: Optional[Callable[[nn.Module], Any]] = None) -> Json:
+                   config_fn: Optional[Callable[[nn.Module], object]] = None) -> Json:
         """One forward for each text. config_fn(model) changes the model for this run alone:
         modules that it replaced are put back afterwards. Gives the row of compare()."""
         if not texts:
@@ -95,6 +99,6 @@ class SimpleBenchmark:
             row[key] = summary.mean([s[key] for s in layers if s[key] is not None])
         return row
 
-    def compare(self) -> Any:
+    def compare(self) -> Union[frames.Rows, "DataFrame"]:
         """One row for each configuration; figures of layers are their mean."""
         return frames.frame(self.results, COLUMNS)

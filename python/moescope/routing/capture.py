@@ -6,7 +6,7 @@ raise: a layer that cannot be read is given up, with a warning and a note in the
 import weakref
 from collections.abc import Iterable
 from time import perf_counter
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,17 @@ from torch.overrides import TorchFunctionMode
 
 from .. import _library as lib
 from .. import api
-from .._types import Args, Json
+from .._types import Args, Function, Json
 from . import families, ops
 from .detect import HOW, Router
 from .device import FEW_ROWS, DeviceKept, DeviceSender
 from .samples import Watcher, mark
 from .sender import FEW, Sender, Shape, send_sizes
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+    from .session import Session
 
 _by_gate: "weakref.WeakValueDictionary[int, Site]" = weakref.WeakValueDictionary()
 MAX_K, MAX_EXPERTS = 64, 32768
@@ -34,7 +39,7 @@ class _SeeOneHot(TorchFunctionMode):
         super().__init__()
         self.seen: Optional[Tensor] = None
 
-    def __torch_function__(self, func: Any, types: Any, args: Args = (),
+    def __torch_function__(self, func: Function, types: object, args: Args = (),
                            kwargs: Optional[Json] = None) -> Any:
         if self.seen is None and getattr(func, "__name__", "") == "one_hot" and args:
             self.seen = args[0]
@@ -85,10 +90,10 @@ class Site:
     session: Any = None
     _inside: Optional[_SeeOneHot] = None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Args:
         return lifeless, (Site,)
 
-    def __init__(self, session: Any, router: Router, number: int, watcher: Watcher,
+    def __init__(self, session: "Session", router: Router, number: int, watcher: Watcher,
                  weights: bool, scores: bool) -> None:
         self.session, self.router, self.layer = session, router, number
         self.watchers = [watcher]
@@ -108,10 +113,10 @@ class Site:
         self._there: Optional[DeviceKept] = None  # of the device
         self.looking: list[Watcher] = []
         self._fixed = router.found.fixed and not scores
-        self._gate_hooks: list[Any] = []
+        self._gate_hooks: list[RemovableHandle] = []
         self._op = ops.number(self)
 
-    def attach(self) -> list[Any]:
+    def attach(self) -> list["RemovableHandle"]:
         found, handles = self.router.found, []
         module = found.module
         if found.gate is not None:
@@ -213,7 +218,7 @@ class Site:
             ops.route(self.session.state, self._op, choice.indices.detach(),
                       None if weights is None else weights.detach(), choice.experts)
 
-    def _again(self, session: Any, args: Args, kwargs: Json, output: Any) -> bool:
+    def _again(self, session: "Session", args: Args, kwargs: Json, output: Any) -> bool:
         """The usual case: all is where it was the last time. False: look closely."""
         which, first, second = self._place
         if session.grad and _graph_task() != -1:
@@ -241,7 +246,7 @@ class Site:
         self._note_moment()
         return True
 
-    def _keep(self, session: Any, indices: Tensor, weights: Optional[Tensor]) -> bool:
+    def _keep(self, session: "Session", indices: Tensor, weights: Optional[Tensor]) -> bool:
         """The numbers as they are now: the model may write over them before the step ends."""
         few: Any
         few, mask, numbers = self._few, self.padding.mask, ()
@@ -296,7 +301,7 @@ class Site:
             self._inside = _SeeOneHot()
             self._inside.__enter__()
 
-    def _leave(self, _module: nn.Module, _args: Args, _output: Any) -> None:
+    def _leave(self, _module: nn.Module, _args: Args, _output: object) -> None:
         if _compiling() or self._inside is None:
             return
         mode, self._inside = self._inside, None

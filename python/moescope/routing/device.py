@@ -48,7 +48,7 @@ class DeviceRecorder:
         words = self._library.moescope_recorder_words()
         return (words or b"").decode(errors="replace") or f"error {-status}"
 
-    def route(self, what: Any) -> int:
+    def route(self, what: lib.DeviceRouting) -> int:
         """Launches the count of `what` on the current stream. Whether it is captured is asked each
         time, until it was: a graph may begin between two layers."""
         if _current_device() != self.index:
@@ -98,7 +98,7 @@ class DeviceSender(Sender):
         self.recorder = recorder
         self._ready(what, recorder.index, lambda: recorder.route(what))
 
-    def _finish(self, scores: Any, experts: int) -> str:
+    def _finish(self, scores: Optional[Tensor], experts: int) -> str:
         status = self._push()
         return self.recorder.words(status) if status else ""
 

@@ -43,7 +43,7 @@ class Found(NamedTuple):
     fixed: bool = False
 
 
-def integer(tensor: Any) -> bool:
+def integer(tensor: object) -> bool:
     return isinstance(tensor, Tensor) and not (tensor.is_floating_point() or tensor.is_complex()
                                                or tensor.dtype == torch.bool)
 
@@ -67,7 +67,7 @@ def chosen_weights(weights: Optional[Tensor], indices: Tensor, experts: int) -> 
 
 def experts_call(names: list[str], experts: int) -> Read:
     """experts(hidden_states, indices, weights), by position or by name, in either order."""
-    def read(_module: nn.Module, args: Args, kwargs: Json, _output: Any) -> Choice:
+    def read(_module: nn.Module, args: Args, kwargs: Json, _output: object) -> Choice:
         given = list(args) + [kwargs[name] for name in names[len(args):] if name in kwargs]
         indices, weights = given[1], given[2]
         if not integer(indices) and integer(weights):
@@ -119,7 +119,7 @@ def returned(experts: int, k: int = 0) -> Read:
 
 def softmax_top_k(k: int, normalise: bool) -> Read:
     """Softmax in float32, top-k, and the division where the block does it."""
-    def read(_module: nn.Module, _args: Args, _kwargs: Json, logits: Any) -> Choice:
+    def read(_module: nn.Module, _args: Args, _kwargs: Json, logits: Tensor) -> Choice:
         scores = F.softmax(flat(logits), dim=1, dtype=torch.float)
         weights, indices = torch.topk(scores, k, dim=-1)
         if normalise:

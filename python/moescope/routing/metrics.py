@@ -4,13 +4,20 @@
 Counts come from the run by `moescope routing RUN --json --layer N`; latency, memory and wall time
 from this process, which alone knows them."""
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import errors, frames
 from .._types import Json
 from ..runs import Recording, series, token_experts
 from . import summary
 from .samples import Watcher
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+    from pandas import DataFrame
+
+    from .detect import Router
+    from .session import Session
 
 COLUMNS = ["step", "flops_total", "flops_router", "flops_expert", "active_experts", "k_avg",
            "latency_ms", "router_conf", "memory_mb", "timestamp", "device", "layer"]
@@ -85,7 +92,7 @@ class RouterMetrics:
         return [[k for k, n in enumerate(row["k_hist"]) for _ in range(n)]
                 for row in self._series()]
 
-    def token_experts(self) -> dict[int, Any]:
+    def token_experts(self) -> dict[int, "ndarray"]:
         """{step: numpy array [tokens, k]} of a profiler with mode="tokens": the experts of each token
         in the order of the tokens; -1 in rows that are padding, -2 in slots that a token did not use,
         -3 where the expert was full."""
@@ -102,7 +109,7 @@ class RouterMetrics:
     def device(self) -> str:
         return self._view.watcher.samples.device or self._view.device
 
-    def to_df(self) -> Any:
+    def to_df(self) -> Union[frames.Rows, "DataFrame"]:
         """A pandas DataFrame, or a list of dictionaries without pandas."""
         return frames.frame(self.rows(), COLUMNS)
 
@@ -173,9 +180,9 @@ class View:
 class LayerProfile(View):
     """One MoE layer of a profiled model."""
 
-    def __init__(self, router: Any, manual: bool, warmup_steps: int, sampling_rate: int) -> None:
+    def __init__(self, router: "Router", manual: bool, warmup_steps: int, sampling_rate: int) -> None:
         self.router, self._manual = router, manual
-        self.session: Any = None
+        self.session: Optional[Session] = None
         self.watcher = Watcher()
         self.warmup_steps, self.sampling_rate = warmup_steps, sampling_rate
         self.key, self.name = f"layer_{router.layer}", router.name

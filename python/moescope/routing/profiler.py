@@ -4,17 +4,22 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from torch import nn
 
 from .. import api, checks, errors, frames, runs
-from .._types import Json
+from .._types import Json, Path
 from . import capture
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
 from .samples import Watcher
 from .session import Session, running_session
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from numpy import ndarray
+    from pandas import DataFrame
 
 MODES = ("counts", "tokens")
 _SUMMARY = [("steps", "total_steps"), ("tokens", "total_tokens_profiled"), ("k", "k_mean"),
@@ -199,23 +204,23 @@ class MoEProfiler:
         self._check_open()
         return {view.key: view.metrics for view in self.wrappers}
 
-    def token_experts(self, layer: int = 0) -> dict[int, Any]:
+    def token_experts(self, layer: int = 0) -> dict[int, "ndarray"]:
         """With mode="tokens": {step: numpy array [tokens, k]}, the experts of each token."""
         self._check_open()
         if not 0 <= layer < len(self.wrappers):
             raise ValueError(f"layer {layer} is not one of 0 to {len(self.wrappers) - 1}")
         return self.wrappers[layer].metrics.token_experts()
 
-    def to_df(self) -> Any:
+    def to_df(self) -> Union[frames.Rows, "DataFrame"]:
         """All layers in one table."""
         self._check_open()
         return frames.frame([row for v in self.wrappers for row in v.metrics.rows()], COLUMNS)
 
-    def save_csv(self, path: Any) -> None:
+    def save_csv(self, path: Path) -> None:
         """One line for each layer and step."""
         self.to_df().to_csv(path, index=False)
 
-    def _table(self) -> list[list[Any]]:
+    def _table(self) -> list[list[object]]:
         self._check_open()
         rows = []
         for view in self.wrappers:
@@ -234,7 +239,7 @@ class MoEProfiler:
     def _repr_html_(self) -> str:
         return frames.html_table(["layer", "name", *(t for t, _ in _SUMMARY)], self._table())
 
-    def plot(self, kind: str = "sheet", layer: int = 0) -> Any:
+    def plot(self, kind: str = "sheet", layer: int = 0) -> "Figure":
         """A matplotlib figure: flops, latency, k, loads, k_histogram or sheet."""
         from . import plots
         self._check_open()

@@ -6,21 +6,26 @@ is made once and only what differs from the last call is written into it; where 
 contiguous and of a type that the library knows, no operation of torch is called. The choice of a few
 tokens is kept as numbers and sent when the step ends, for all layers in a row: among the model's own
 code the call into C costs several times as much as there."""
+from collections.abc import Container
 from ctypes import addressof, byref, c_float, c_int64, sizeof
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
 
 from .. import _library as lib
 
+if TYPE_CHECKING:
+    from .capture import Site
+    from .sizes import Sizes
+
 INDICES = {torch.int32: lib.I32, torch.int64: lib.I64}
 WEIGHTS = {torch.float32: lib.F32, torch.float16: lib.F16, torch.bfloat16: lib.BF16}
 
 
-def _plain(tensor: Tensor, known: Any, otherwise: torch.dtype) -> Tensor:
+def _plain(tensor: Tensor, known: Container[torch.dtype], otherwise: torch.dtype) -> Tensor:
     """Contiguous and of a known type: itself, or a copy."""
     if tensor.dtype not in known:
         tensor = tensor.to(otherwise)
@@ -41,7 +46,8 @@ class Sender:
         what = lib.Routing(layer=layer, elsewhere=1)
         self._ready(what, -1, partial(lib.load().moescope_route, byref(what)))
 
-    def _ready(self, what: Any, device: int, push: Any) -> None:
+    def _ready(self, what: Union[lib.Routing, lib.DeviceRouting], device: int,
+               push: Callable[[], Optional[int]]) -> None:
         self._what, self._device, self._push = what, device, push
         self._phase = self._shape = self._dtype = self._weights_dtype = self._mask = None
         self.rows = 0  # of the last call
@@ -114,7 +120,7 @@ FEW = 64  # slots of a call, up to which its numbers are kept
 
 class Shape(NamedTuple):
     """What all calls of a layer have in common as long as it is called in the same way."""
-    site: Any
+    site: "Site"
     layer: int
     experts: int
     rows: int
@@ -167,7 +173,7 @@ class Kept(list[Any]):
             weights_at += shape.rows * shape.k * sizeof(c_float) if shape.weights else 0
 
 
-def send_sizes(layer: int, experts: int, k: int, sizes: Any) -> None:
+def send_sizes(layer: int, experts: int, k: int, sizes: "Sizes") -> None:
     lib.load().moescope_moe_layer(byref(lib.MoeLayer(
         layer=layer, experts=experts, k=k, hidden=sizes.hidden, inner=sizes.inner,
         matrices=sizes.matrices, expert_bytes=sizes.bytes, capacity_factor=0)))

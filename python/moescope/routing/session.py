@@ -5,7 +5,7 @@ The same rules as for the layers hold: see capture.py."""
 import inspect
 import weakref
 from time import time
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from .device import DeviceKept, DeviceRecorder
 from .padding import Padding, describe
 from .samples import Late, Moment, Watcher, memory_mb
 from .sender import Kept
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
 
 _CPU = torch.device("cpu")
 _graph_task = torch._C._current_graph_task_id  # -1: not inside backward
@@ -67,7 +70,7 @@ def _stacks(model: nn.Module) -> dict[str, Stack]:
 class StackHook:
     """Before the forward of a stack: its tokens are described by its own arguments."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Args:
         return lifeless, (StackHook,)
 
     def __init__(self, session: "Session", stack: Stack, number: int) -> None:
@@ -87,7 +90,7 @@ class StackHook:
 class Session:
     """One model from start to stop."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Args:
         return lifeless, (Session,)
 
     def __init__(self, model: nn.Module, recording: Recording, manual: bool, max_tokens: int,
@@ -126,7 +129,7 @@ class Session:
         self._library = lib.load()
         self._recorders: dict[torch.device, DeviceRecorder] = {}
         self._max_tokens, self._weights = max_tokens, weights
-        self._handles: list[Any] = []
+        self._handles: list[RemovableHandle] = []
         self.op = ops.number(self)
 
     def attach(self) -> None:
@@ -206,7 +209,7 @@ class Session:
         else:
             self.step_begin(mask, rows, new, training)
 
-    def _after(self, _module: nn.Module, _args: Args, _output: Any) -> None:
+    def _after(self, _module: nn.Module, _args: Args, _output: object) -> None:
         if not self.running:
             return
         if torch.compiler.is_compiling():

@@ -49,7 +49,7 @@ def of_cubes(module: nn.Module, experts: int) -> Sizes:
     return Sizes(hidden, inner, matrices, size)
 
 
-def of_pair(first: Any, last: Any) -> Sizes:
+def of_pair(first: nn.Module, last: nn.Module) -> Sizes:
     """Two stacked weights [E, I or 2I, H] and [E, H, I] in modules of their own."""
     (wide, hidden), inner = first.shape[1:], last.shape[2]
     size = (first[0].numel() + last[0].numel()) * first.element_size()

@@ -3,14 +3,14 @@
 import time
 import warnings
 import weakref
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
 from torch import Tensor, nn
 
 from .. import _library as lib
 from .. import api, errors, runs
-from .._types import Args, Json
+from .._types import Args, Function, Json
 from . import capture, families
 from .detect import _experts_of, _registration, _top_k
 from .metrics import RouterMetrics, View
@@ -18,6 +18,9 @@ from .samples import Moment, Watcher
 from .sender import Sender, send_sizes
 from .session import open_step
 from .sizes import Sizes
+
+if TYPE_CHECKING:
+    from .capture import Site
 
 
 class _Own:
@@ -84,7 +87,7 @@ class SimpleRouterWrapper(nn.Module, View):
         self.device = next((str(p.device) for p in original_router.parameters()), "cpu")
         self.key = "layer_0"
         self._place: Optional[tuple[runs.Recording, int]] = None
-        self._site: Any = None
+        self._site: Optional[Site] = None
         self._sent = False
         self.not_captured = ""
         self._index = 0
@@ -108,14 +111,14 @@ class SimpleRouterWrapper(nn.Module, View):
                                                       keep_vars=keep_vars)
         return state
 
-    def _load_from_state_dict(self, state: Json, prefix: str, *_rest: Any) -> None:
+    def _load_from_state_dict(self, state: Json, prefix: str, *_rest: object) -> None:
         """Gives the router's keys the place where load_state_dict will look for them next."""
         inner = prefix + "original_router."
         for name in self.original_router.state_dict():
             if prefix + name in state:
                 state[inner + name] = state.pop(prefix + name)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         if torch.compiler.is_compiling():
             return self.original_router(*args, **kwargs)
         site = capture.site_of(self.original_router)
@@ -130,7 +133,7 @@ class SimpleRouterWrapper(nn.Module, View):
             self._keep(args, output, latency)
         return output
 
-    def _watch(self, site: Any, args: Args, kwargs: Json) -> Any:
+    def _watch(self, site: "Site", args: Args, kwargs: Json) -> Any:
         """The profiler captures this layer already: look at its steps, do not count them twice."""
         if self._site is not site:
             self._site = site
@@ -212,14 +215,14 @@ class SimpleRouterWrapper(nn.Module, View):
     def extra_repr(self) -> str:
         return f"num_experts={self.num_experts}"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SimpleRouterWrapper":
+    def __deepcopy__(self, memo: dict[int, object]) -> "SimpleRouterWrapper":
         """A copy of the router with a wrapper of its own: figures belong to one of them."""
         from copy import deepcopy
         return SimpleRouterWrapper(
             deepcopy(self.original_router, memo), self.num_experts, self.expert_dim,
             self.hidden_dim, self.warmup_steps, self.sampling_rate, self._k, self.matrices)
 
-    def __reduce__(self) -> tuple[Any, Args]:
+    def __reduce__(self) -> tuple[Function, Args]:
         return (SimpleRouterWrapper,
                 (self.original_router, self.num_experts, self.expert_dim, self.hidden_dim,
                  self.warmup_steps, self.sampling_rate, self._k, self.matrices))

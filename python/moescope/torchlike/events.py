@@ -7,7 +7,10 @@ without with_flops or for an operator that torch has no formula for.
 """
 import html
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+if TYPE_CHECKING:
+    from torch.autograd.profiler_util import FunctionEventAvg
 
 _DEVICES = ("cuda", "device", "xpu", "privateuse1")
 _MEASURES = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time",
@@ -27,7 +30,7 @@ def _canonical(name: str) -> str:
 class Row:
     """One operation (by shapes or stack, where asked for): torch's names, absent values None."""
 
-    def __init__(self, average: Any, flags: dict[str, bool], device: bool) -> None:
+    def __init__(self, average: "FunctionEventAvg", flags: dict[str, bool], device: bool) -> None:
         def measured(name: str, on: bool) -> Optional[float]:
             return getattr(average, name) if on else None
 
@@ -101,7 +104,7 @@ def _cut(text: str, width: Optional[int]) -> str:
 class Averages:
     """Rows in torch's order; sortable as text or HTML."""
 
-    def __init__(self, averages: Sequence[Any], flags: dict[str, bool], shapes: bool = False,
+    def __init__(self, averages: Sequence["FunctionEventAvg"], flags: dict[str, bool], shapes: bool = False,
                  stacks: int = 0) -> None:
         self.has_device = any(a.self_device_time_total > 0 for a in averages)
         self.flags, self.shapes, self.stacks = flags, shapes, stacks

@@ -6,13 +6,16 @@ import os
 import shutil
 import socket
 import time
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import errors
 from ..version import __version__
 
+if TYPE_CHECKING:
+    from torch.profiler import profile as TorchProfile
 
-def name_run(collector: Any, run: Optional[str]) -> None:
+
+def name_run(collector: "TorchProfile", run: Optional[str]) -> None:
     """Traces of a torch profiler that has not started yet will say which run they belong to."""
     text = json.dumps({"version": __version__, "run": run}, ensure_ascii=False)
     if "\\" in text:  # a path is right or absent
@@ -38,7 +41,7 @@ def json_for_torch(text: str) -> str:
 class TraceFile:
     """The trace of one window. torch gives it out once; later files are copies of the first."""
 
-    def __init__(self, collector: Any) -> None:
+    def __init__(self, collector: "TorchProfile") -> None:
         self._collector = collector
         self._first: Optional[str] = None
 
@@ -59,14 +62,14 @@ class TraceFile:
         self._first = self._first or os.path.abspath(path)
 
     def _copy(self, path: str) -> None:
-        if not os.path.exists(self._first or ""):
+        if self._first is None or not os.path.exists(self._first):
             raise errors.NotCaptured(f"the trace of this window was in {self._first} and is "
                                      "gone from there; torch has no second copy: keep that file")
         with _open(self._first, "rb") as source, _open(path, "wb") as target:
             shutil.copyfileobj(source, target)
 
 
-def _open(path: Any, mode: str) -> Any:
+def _open(path: str, mode: str) -> Any:
     return gzip.open(path, mode) if path.endswith(".gz") else open(path, mode)
 
 

@@ -6,10 +6,13 @@ Ranges lie in the run as they were recorded live; the reader places the operatio
 import bisect
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import _library as lib
 from .. import api, clock
+
+if TYPE_CHECKING:
+    from torch.autograd import _KinetoEvent
 
 Span = tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
 _STEP = "ProfilerStep#"  # steps of the run are steps already
@@ -32,7 +35,7 @@ def _phase_changes(spans: list[Span]) -> tuple[list[int], list[int]]:
     return times, phases
 
 
-def _is_operation(event: Any) -> bool:
+def _is_operation(event: "_KinetoEvent") -> bool:
     if event.is_async():
         return False
     if hasattr(event, "activity_type"):
@@ -42,11 +45,11 @@ def _is_operation(event: Any) -> bool:
         and ".py(" not in event.name()
 
 
-def _operations(events: list[Any], ranges: set[str]) -> list[tuple[int, Any]]:
+def _operations(events: list["_KinetoEvent"], ranges: set[str]) -> list[tuple[int, "_KinetoEvent"]]:
     """Those that key_averages() counts, each with how many of them it lies in, but for what is in
     the run as a range already. As there, an operator that only calls its namesake is one with
     it."""
-    threads: dict[int, list[Any]] = defaultdict(list)
+    threads: dict[int, list[_KinetoEvent]] = defaultdict(list)
     for event in events:
         if not _is_operation(event):
             continue
@@ -56,7 +59,7 @@ def _operations(events: list[Any], ranges: set[str]) -> list[tuple[int, Any]]:
     return [one for found in threads.values() for one in _nested(found)]
 
 
-def _nested(found: list[Any]) -> Iterator[tuple[int, Any]]:
+def _nested(found: list["_KinetoEvent"]) -> Iterator[tuple[int, "_KinetoEvent"]]:
     found.sort(key=lambda e: (e.start_ns(), -e.end_ns()))
     parents, children = [], [0] * len(found)
     stack: list[int] = []
@@ -75,7 +78,7 @@ def _nested(found: list[Any]) -> Iterator[tuple[int, Any]]:
             yield depths[-1], event
 
 
-def write(events: list[Any], ranges: set[str], spans: list[Span]) -> None:
+def write(events: list["_KinetoEvent"], ranges: set[str], spans: list[Span]) -> None:
     """`events` of torch's collector; `ranges`: names that are live ranges. Waits while the run's
     buffers are full, so it is for the time between two steps."""
     found = _operations(events, ranges)

@@ -8,11 +8,14 @@ docs/python/profile.md). So a torch.profiler.profile runs underneath, and its or
 step names and windows are torch's by construction.
 """
 from collections.abc import Iterable
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import errors
 from .._types import Json
 from .schedule import to_torch
+
+if TYPE_CHECKING:
+    from torch.profiler import profile as TorchProfile
 
 FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
@@ -36,8 +39,8 @@ def activities_of_torch(activities: Optional[Iterable[Any]]) -> Optional[list[An
 
 
 def collector(activities: Optional[Iterable[Any]], schedule: Optional[Callable[[int], Any]],
-              on_trace_ready: Optional[Callable[[Any], Any]], flags: Json,
-              acc_events: bool = False) -> Any:
+              on_trace_ready: Optional[Callable[["TorchProfile"], object]], flags: Json,
+              acc_events: bool = False) -> "TorchProfile":
     """A torch.profiler.profile that is not yet started."""
     import torch
 

@@ -14,10 +14,15 @@ Times are those of the host: on a GPU the work may still be queued when a phase 
 """
 import functools
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._types import Function
+from .._types import Args, Function, Json
 from .ranges import Range
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+    from torch.utils.hooks import RemovableHandle
 
 
 class _Thread(threading.local):
@@ -30,7 +35,7 @@ class _Thread(threading.local):
 
 class Phases:
     def __init__(self) -> None:
-        self._handles: list[Any] = []
+        self._handles: list[RemovableHandle] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._thread = _Thread()
         self._backwards = 0  # open now, on whichever thread
@@ -83,7 +88,7 @@ class Phases:
 
     def _backward(self, original: Function) -> Function:
         @functools.wraps(original)
-        def backward(*args: Any, **kwargs: Any) -> Any:
+        def backward(*args: object, **kwargs: object) -> Any:
             if not self.installed:
                 return original(*args, **kwargs)
             open_range = self._open("backward")
@@ -98,7 +103,7 @@ class Phases:
 
     def _data(self, original: Function) -> Function:
         @functools.wraps(original)
-        def __next__(iterator: Any) -> Any:
+        def __next__(iterator: object) -> Any:
             if not self.installed:
                 return original(iterator)
             open_range = self._open("data", annotate=False)
@@ -114,7 +119,7 @@ class Phases:
         thread = self._thread
 
         @functools.wraps(original)
-        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def __call__(module: "nn.Module", *args: object, **kwargs: object) -> Any:
             # Nothing of this may end up in a compiled graph.
             if is_compiling() or thread.in_module or not self.installed:
                 return original(module, *args, **kwargs)
@@ -128,7 +133,7 @@ class Phases:
                 open_range.end()
         return __call__
 
-    def _phase_of(self, module: Any) -> str:
+    def _phase_of(self, module: "nn.Module") -> str:
         import torch
 
         if self._backwards:
@@ -137,10 +142,10 @@ class Phases:
             return "evaluation"
         return "forward"
 
-    def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _before_optimizer(self, optimizer: "Optimizer", args: Args, kwargs: Json) -> None:
         # torch annotates optimizers and data loaders itself
         self._thread.optimizers.append(self._open("optimizer", annotate=False))
 
-    def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _after_optimizer(self, optimizer: "Optimizer", args: Args, kwargs: Json) -> None:
         if self._thread.optimizers:
             self._thread.optimizers.pop().end()

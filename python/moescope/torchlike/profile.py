@@ -10,7 +10,7 @@ key_averages() shows what torch has of them, with memory and stacks, which the r
 import json
 import warnings
 from collections.abc import Iterable
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, checks, errors, runs
@@ -22,6 +22,10 @@ from .export import TraceFile, json_for_torch, name_run
 from .phases import Phases
 from .ranges import annotated
 from .schedule import ProfilerAction
+
+if TYPE_CHECKING:
+    from torch.autograd.profiler_util import EventList
+    from torch.profiler import profile as TorchProfile
 
 _RECORDED = (ProfilerAction.RECORD.value, ProfilerAction.RECORD_AND_SAVE.value)
 
@@ -35,7 +39,7 @@ class profile:
 
     def __init__(self, *, activities: Optional[Iterable[Any]] = None,
                  schedule: Optional[Callable[[int], Any]] = None,
-                 on_trace_ready: Optional[Callable[["profile"], Any]] = None,
+                 on_trace_ready: Optional[Callable[["profile"], object]] = None,
                  record_shapes: bool = False, profile_memory: bool = False,
                  with_stack: bool = False, with_flops: bool = False, with_modules: bool = False,
                  acc_events: bool = False, run: Optional[str] = None) -> None:
@@ -116,7 +120,7 @@ class profile:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def events(self) -> Any:
+    def events(self) -> "EventList":
         """Each operation with its times: torch's EventList."""
         self._check_recorded()
         return self._collector.events()
@@ -200,7 +204,7 @@ class profile:
             return f"<p>moescope profile, run {self.run or 'not started'}: no window closed yet</p>"
         return self.key_averages()._repr_html_()
 
-    def _trace_ready(self, collector: Any) -> None:
+    def _trace_ready(self, collector: "TorchProfile") -> None:
         self._trace = TraceFile(collector)
         into_run.write(collector.profiler.kineto_results.events(), annotated, self._phases.spans)
         self._phases.spans.clear()

@@ -21,13 +21,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 _MIXTRAL = dict(model_type="mixtral", num_local_experts=8, num_experts_per_tok=2)
+Config = dict[str, Any]
+
 # Configurations by name, for random weights.
-NAMED: dict[str, dict[str, Any]] = {
+NAMED: dict[str, Config] = {
     "mixtral-tiny": dict(_MIXTRAL, vocab_size=512, hidden_size=64, intermediate_size=128,
                          num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                          max_position_embeddings=4096),
@@ -140,7 +146,7 @@ class Clock:
 
 # ---------------------------------------------------------------------------------------- the model
 
-def load_config(path: str) -> dict[str, Any]:
+def load_config(path: str) -> Config:
     import yaml
     try:
         with open(path, encoding="utf-8") as file:
@@ -152,7 +158,7 @@ def load_config(path: str) -> dict[str, Any]:
     return config
 
 
-def model_source(config: dict[str, Any]) -> str:
+def model_source(config: Config) -> str:
     source = config.get("model_path") or config.get("model")
     if not source:
         raise Refused("no model is given; model takes a folder, a config.json, a name of the Hugging "
@@ -196,7 +202,7 @@ def random_config(source: str, overrides: list[str]) -> Optional[Any]:
     return AutoConfig.for_model(kind, **values)
 
 
-def dtype_of(name: Optional[str], device: Any) -> Any:
+def dtype_of(name: Optional[str], device: "torch.device") -> Any:
     import torch
     if name:
         dtype = getattr(torch, name, None)
@@ -207,7 +213,7 @@ def dtype_of(name: Optional[str], device: Any) -> Any:
 
 
 @contextmanager
-def defaults(dtype: Any, device: Any) -> Iterator[None]:
+def defaults(dtype: "torch.dtype", device: "torch.device") -> Iterator[None]:
     """Tensors are made there, of that type: no copy of the model elsewhere."""
     import torch
     before = torch.get_default_dtype()
@@ -225,7 +231,7 @@ def default_device() -> str:
     return f"cuda:{Ranks().local % n}" if n else "cpu"
 
 
-def make_model(config: dict[str, Any], options: argparse.Namespace) -> tuple[Any, Any]:
+def make_model(config: Config, options: argparse.Namespace) -> tuple[Any, Any]:
     """The model, and its tokenizer or None."""
     import torch
     import transformers
@@ -258,7 +264,7 @@ def make_model(config: dict[str, Any], options: argparse.Namespace) -> tuple[Any
 
 # --------------------------------------------------------------------------------------- inference
 
-def prompt_ids(config: dict[str, Any], tokenizer: Any, vocabulary: int) -> list[int]:
+def prompt_ids(config: Config, tokenizer: "PreTrainedTokenizerBase", vocabulary: int) -> list[int]:
     text = str(config["prompt"])
     if tokenizer is not None:
         ids = list(tokenizer(text)["input_ids"])
@@ -276,10 +282,10 @@ def prompt_ids(config: dict[str, Any], tokenizer: Any, vocabulary: int) -> list[
     return ids
 
 
-def generate_options(config: dict[str, Any], model: Any) -> dict[str, Any]:
+def generate_options(config: Config, model: "PreTrainedModel") -> Config:
     """Plain sampling over the whole vocabulary, whatever the model's own habits are."""
     n, temperature = int(config["max_tokens"]), float(config["temperature"])
-    options: dict[str, Any] = dict(max_new_tokens=n, do_sample=temperature > 0, num_beams=1)
+    options: Config = dict(max_new_tokens=n, do_sample=temperature > 0, num_beams=1)
     if temperature > 0:
         options.update(temperature=temperature, top_k=0, top_p=1.0)
     else:
@@ -306,7 +312,7 @@ def generated(row: list[int], ends: list[int]) -> int:
 class Traced:
     """Requests and routing of a run under `moescope run`; nothing without one."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "PreTrainedModel") -> None:
         self._package: Any = None
         self._stack = ExitStack()
         if "libmoescope" not in os.environ.get("CUDA_INJECTION64_PATH", ""):
@@ -341,8 +347,8 @@ class Traced:
         self._stack.close()
 
 
-def infer(config: dict[str, Any], model: Any, tokenizer: Any, notes: Notes, traced: Traced,
-          ranks: Optional[Ranks] = None) -> None:
+def infer(config: Config, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase",
+          notes: Notes, traced: Traced, ranks: Optional[Ranks] = None) -> None:
     import torch
     ranks = ranks or Ranks()
     ids = prompt_ids(config, tokenizer, model.get_input_embeddings().weight.shape[0])
@@ -387,7 +393,7 @@ def failed(notes: Notes, sent_ns: int, warmup: bool, batch: int, prompt: int, pi
 
 # ---------------------------------------------------------------------------------------- training
 
-def train(config: dict[str, Any], model: Any, notes: Notes, traced: Traced) -> None:
+def train(config: Config, model: "PreTrainedModel", notes: Notes, traced: Traced) -> None:
     """AdamW on random tokens: what a step costs does not depend on what they say."""
     import torch
     batch, length = int(config["batch_size"]), int(config["max_tokens"])
@@ -417,7 +423,7 @@ def train(config: dict[str, Any], model: Any, notes: Notes, traced: Traced) -> N
 
 # -------------------------------------------------------------------------------------------- main
 
-def synchronize(model: Any) -> None:
+def synchronize(model: "PreTrainedModel") -> None:
     import torch
     if model.device.type == "cuda":
         torch.cuda.synchronize(model.device)
@@ -440,7 +446,7 @@ def options_of(words: Optional[list[str]]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def run(config: dict[str, Any], requests_path: str, options: argparse.Namespace) -> None:
+def run(config: Config, requests_path: str, options: argparse.Namespace) -> None:
     import torch  # noqa: F401 (importing is no part of loading the model)
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
     ranks = Ranks()
