@@ -14,8 +14,9 @@ FIXTURES = HERE.parent.parent.parent / "shared" / "fixtures"
 MAKE_RUN = os.path.join(os.path.dirname(MOESCOPE), "bench", "bench-make-run")
 COMMANDS = ("kernels", "api", "transfers", "ops", "steps", "memory", "routing", "report")
 # What differs in the head of a run that was imported: it says for how long its program ran only
-# when it ran, and the files of several ranks have a word on their clocks.
-HEAD = ("name", "source", "duration_ns", "duration_ns_reason", "started_realtime_ns", "notes")
+# when it ran, the files of several ranks have a word on their clocks, and the version is the one that
+# wrote the run.
+HEAD = ("name", "version", "source", "duration_ns", "duration_ns_reason", "started_realtime_ns", "notes")
 
 
 def differences(one, other, path=""):
