@@ -48,7 +48,7 @@ def _why_not(code: int, run: Optional[str]) -> str:
         return (f"recording could not start: there is no folder '{folder}'; make it, or choose "
                 "another run directory")
     why = {errno.ENOTDIR: f"a part of the path '{run}' is a file; choose",
-           errno.EEXIST: f"'{run}' is there already and is no run; choose",
+           errno.EEXIST: f"'{run}' is there already and is not a run; choose",
            errno.EACCES: f"'{run}' may not be written by this user; choose",
            errno.EROFS: f"'{run}' is on a file system that is read-only; choose",
            errno.ENOSPC: f"the disk of '{run}' is full; make room, or choose"}

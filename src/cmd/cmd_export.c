@@ -134,7 +134,7 @@ static int write_stdout(const struct run *run, const struct values *values)
 	int r;
 
 	if (!formats[values->to].write)
-		return fail("this format is no stream; name a file with --output.");
+		return fail("this format is not a stream; name a file with --output.");
 	signal(SIGPIPE, SIG_IGN);
 	errno = 0;
 	r = formats[values->to].write(run, stdout, &err);

@@ -433,7 +433,7 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(6, id, U64, DELTA)
 /* A figure of one launch by a kernel profiler (Nsight Compute), which replays kernels: there is no
  * time. profile: number of the launch in its file. section: its group of figures, or 0. text: the
- * value where it is no number; value is then 0. */
+ * value where it is not a number; value is then 0. */
 #define RECORD_COLUMNS_metric(C, L, B)                                                             \
 	C(1, launch, U32, LAUNCH)                                                                  \
 	C(2, profile, U32, DELTA)                                                                  \

@@ -153,7 +153,7 @@ def times_of_ranks_do_not_depend_on_what_is_asked_for():
 
 @test
 def files_of_a_directory_that_are_damaged():
-    """A file that gives nothing is no rank, and what is damaged says where."""
+    """A file that gives nothing is not a rank, and what is damaged says where."""
     write_ranks("job", [0, 400, 800])
     whole = pathlib.Path("job/1.json").read_bytes()
     written("job/1.json", whole[:-20])
@@ -513,7 +513,7 @@ def collectives_of_the_host():
 @test
 def collectives_that_only_record_param_comms_tells():
     """Of a backend without ranges on a machine without devices; where a range or kernels tell them, they
-    are not counted twice, and a wait is no collective."""
+    are not counted twice, and a wait is not a collective."""
     def told(name, start, duration, **more):
         args = {"Collective name": name, "Process Group Name": "3", "dtype": "Float",
                 "Group size": 4, "In msg nelems": 1000, "Out msg nelems": 1000, **more}

@@ -111,7 +111,7 @@ def test_wrong_arguments_are_named(call, kind, words):
 def test_why_a_run_does_not_start(tmp_path):
     (tmp_path / "file").write_text("")
     for name, words in (("none/run", "there is no folder '.*none'; make it"),
-                        ("file", "'.*file' is there already and is no run"),
+                        ("file", "'.*file' is there already and is not a run"),
                         ("file/run", "a part of the path .* is a file")):
         with pytest.raises(errors.StartError) as caught:
             moescope.start(str(tmp_path / name))

@@ -409,7 +409,7 @@ static void test_modules(void **state)
 	/* A range inside of the module says more than the module. */
 	work(run, 1, 75, GEMM, 140, 147);
 	range(run, 1, "attention", 70, 80, 0);
-	/* A frame that is no module says nothing. */
+	/* A frame that is not a module says nothing. */
 	work(run, 1, 97, GEMM, 150, 161);
 	/* The backward pass of the operation in the router; the other has no arrow. */
 	work(run, 2, 205, GEMM, 210, 223);

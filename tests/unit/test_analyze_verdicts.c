@@ -301,7 +301,7 @@ static void test_leak(void **state)
 	run->device.memory_bytes[0] = 20000000000;
 	SAYS(run, "memory-leak", SEVERITY_WARNING);
 	fake_run_free(run);
-	/* What is given back is no leak. */
+	/* What is given back is not a leak. */
 	run = fake_gpu_run();
 	SILENT(run, "memory-leak");
 	fake_run_free(run);

@@ -492,7 +492,7 @@ static void test_untimed(void **state)
 	assert_delivery(run, run->set.start_ns[0]);
 	assert_int_equal(run->device_memory.n, 1);
 	assert_delivery(run, run->device_memory.time_ns[0]);
-	/* A call or a wait without times is no call of no time: it is counted as lost. */
+	/* A call or a wait without times is not a call of no time: it is counted as lost. */
 	assert_int_equal(run->api.n, 0);
 	assert_int_equal(run->sync.n, 0);
 	assert_int_equal(run->loss.dropped_device, 2);

@@ -128,7 +128,7 @@ static void test_broken(void **state)
 	assert_reference(&proof);
 }
 
-/* A line with prices that cannot be is no line. */
+/* A line with prices that cannot be is not a line. */
 static void test_prices(void **state)
 {
 	static const char *const prices[] = {

@@ -287,7 +287,7 @@ static void test_ncu_raw(void **state)
 	assert_true(run->metric.value[find_metric(run, 1, "a__cycles.sum")] == 12345678);
 	i = find_metric(run, 1, "launch__registers_per_thread");
 	assert_int_equal(run_launch(run, run->metric.launch[i]).registers, 32);
-	/* "1.5" is no number with a decimal comma; empty fields are no figures. */
+	/* "1.5" is not a number with a decimal comma; empty fields are no figures. */
 	assert_int_equal(run->metric.n, 6 + 5);
 	assert_int_equal(run->loss.damaged_events, 1);
 	assert_int_equal(run->device.n, 2);

@@ -379,12 +379,12 @@ static void test_events_that_cannot_be_read(void **state)
 		     "\"ts\":2},[{\"ph\":\"i\"}],{\"ph\":\"i\",\"name\":\"c\",\"ts\":3}",
 		     "mark time_ns=1000 text='a'\nmark time_ns=2000 text='b'\n"
 		     "mark time_ns=3000 text='c'\n"
-		     "damaged at 50: something that is no event\n"
-		     "damaged at 85: something that is no event\n");
+		     "damaged at 50: something that is not an event\n"
+		     "damaged at 85: something that is not an event\n");
 	assert_event("{\"ph\":\"i\",\"name\":\"a\",\"ts\":1} x y, {\"ph\":\"i\",\"name\":\"b\","
 		     "\"ts\":2},{\"ph\":\"i\",\"name\":\"c\",\"ts\":3}",
 		     "mark time_ns=1000 text='a'\nmark time_ns=3000 text='c'\n"
-		     "damaged at 49: something that is no event\n");
+		     "damaged at 49: something that is not an event\n");
 }
 
 /* What is skipped is not looked at, but a quote too many in it must not hide what follows. */

@@ -349,7 +349,7 @@ static void test_every_kind(void **state)
 	nsight_file_release(&file);
 }
 
-/* Numbers as texts are read; what is no number, and time that runs backwards, is damage. */
+/* Numbers as texts are read; what is not a number, and time that runs backwards, is damage. */
 static void test_damage(void **state)
 {
 	struct nsight_file file = nsight_file_new();

@@ -282,8 +282,8 @@ static void damage_keeps_what_stands_before_it(void **state)
 	       "{'a':[{'b':1}]}", ends, 11);
 	expect(BYTES("](K\x01(K\x02K\x03"), "[1]", ends, 9);
 	expect(BYTES("](N}(U\x01kK\x01"), "[None,{'k':1}]", ends, 10);
-	expect(BYTES("\xff"), "absent", "a byte that is no opcode", 0);
-	expect(BYTES("](K\x01\xff"), "[1]", "a byte that is no opcode", 4);
+	expect(BYTES("\xff"), "absent", "a byte that is not an opcode", 0);
+	expect(BYTES("](K\x01\xff"), "[1]", "a byte that is not an opcode", 4);
 	expect(BYTES("a."), "absent", "too few values for an opcode", 0);
 	expect(BYTES("](a."), "[]", "too few values for an opcode", 2);
 	expect(BYTES("K\x01"

@@ -60,7 +60,7 @@ static void test_names(void **state)
 		struct row_step row = { .start_ns = 7 };
 
 		if (!step_of_name(names[i].name, strlen(names[i].name), &row))
-			fail_msg("%s is no step", names[i].name);
+			fail_msg("%s is not a step", names[i].name);
 		assert_int_equal(row.step, names[i].step);
 		assert_int_equal(row.stage, names[i].stage);
 		assert_int_equal(row.batch, names[i].batch);

@@ -229,7 +229,7 @@ static void test_rank_lists(void **state)
 	assert_int_equal(rank_in_list(UINT32_MAX, "0-4294967295"), 1);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		if (rank_in_list(1, wrong[i]) != -EINVAL)
-			fail_msg("'%s' is no list", wrong[i]);
+			fail_msg("'%s' is not a list", wrong[i]);
 }
 
 /* The shell reads the command back as the words it was made of. */

@@ -13,7 +13,7 @@ def _count(least: int) -> Callable[[str], int]:
         if value < least:
             raise argparse.ArgumentTypeError(f"{value} is less than {least}")
         return value
-    parse.__name__ = "number"  # argparse names it when the text is no number
+    parse.__name__ = "number"  # argparse names it when the text is not a number
     return parse
 
 

@@ -76,7 +76,7 @@ def stacked_experts(module: "nn.Module", parameter: "nn.Parameter") -> int:
     own = list(module.parameters(recurse=False))
     if not experts or parameter.ndim == 0 or parameter.shape[0] % experts:
         return 0
-    # A router has a matrix of one row for each expert: that is no expert's weight.
+    # A router has a matrix of one row for each expert: that is not an expert's weight.
     if any(p.ndim == 3 and p.shape[0] == experts for p in own):
         return experts if parameter.shape[0] == experts else 0
     return experts if "expert" in type(module).__name__.lower() else 0

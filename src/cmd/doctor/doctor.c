@@ -221,7 +221,7 @@ static void check_terminal(struct check *check)
 
 	if (!t.stdout_is_terminal)
 		check_found(check, CHECK_OK,
-			    "standard output is no terminal: plain text, 80 columns%s",
+			    "standard output is not a terminal: plain text, 80 columns%s",
 			    t.utf8 ? ", UTF-8" : ", ASCII");
 	else
 		check_found(check, CHECK_OK, "%d columns, %d rows, %s, %s", t.columns, t.rows,

@@ -211,7 +211,7 @@ static void check_cupti(struct checks *checks, struct gpu *gpu)
 		dynlib_symbols(library, &symbol, 1);
 	if (given && !get_version) {
 		check_found(check, CHECK_NOTE,
-			    "MOESCOPE_CUPTI names '%.200s', which is no usable "
+			    "MOESCOPE_CUPTI names '%.200s', which is not a usable "
 			    "libcupti (%.200s); no other is tried",
 			    given, library || !why ? "it has no cuptiGetVersion" : why);
 		check_fix(check, "Unset MOESCOPE_CUPTI, or set it to the path of a libcupti.so.");

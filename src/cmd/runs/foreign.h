@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "tables/tables.h"
 
-/* Whether a path that is no run directory is one of these: 1, or 0, or -errno when it cannot be read.
+/* Whether a path that is not a run directory is one of these: 1, or 0, or -errno when it cannot be read.
  * With 0 err says so, but for a shard, which is one of ours. */
 int foreign_is(const char *path, struct err *err);
 /* Reads it into a run; of its records, the wanted kinds alone. */

@@ -20,7 +20,7 @@ static int no_library(struct err *err)
 	if (given && *given)
 		return err_set(
 			err, -ENOENT,
-			"%s names '%s', which is no usable libnvidia-ml; unset it or give the "
+			"%s names '%s', which is not a usable libnvidia-ml; unset it or give the "
 			"path of one",
 			VARIABLE, given);
 	return err_set(err, -ENOENT,

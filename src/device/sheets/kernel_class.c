@@ -88,7 +88,7 @@ static int add_line(struct kernel_classes *classes, char *line, const char *path
 		     sizeof(message));
 	if (r == -EINVAL)
 		return err_set(err, r,
-			       "line %u of '%s' has a pattern that is no regular "
+			       "line %u of '%s' has a pattern that is not a regular "
 			       "expression: %s",
 			       number, path, message);
 	return r < 0 ? err_sys(err, r, "cannot keep the classes of '%s'", path) : 0;

@@ -225,7 +225,7 @@ static void put_left_out_lists(struct perfetto *p, uint64_t track)
 		     slots);
 }
 
-/* A counter has no point for what is no number. */
+/* A counter has no point for what is not a number. */
 static void put_left_out_values(struct perfetto *p, uint64_t track)
 {
 	const struct table_counter *counter = &p->run->counter;

@@ -90,7 +90,7 @@ static const char *skip_other(struct reader *r, const char *p)
 	const char *end = value_skip(r, p), *after = end ? skip_blanks(end) : NULL;
 
 	if (end && *after != ',' && *after != ']')
-		return value_bad(r, after, "something that is no event");
+		return value_bad(r, after, "something that is not an event");
 	return end;
 }
 
@@ -117,7 +117,7 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 	end = skip_other(r, p);
 	if (!end && !r->why)
 		return NULL;
-	damaged(r, p, "something that is no event");
+	damaged(r, p, "something that is not an event");
 	state->place = end ? PLACE_EVENTS : PLACE_LOST;
 	return end ? end : p + 1;
 }

@@ -192,7 +192,7 @@ static const char *quoted_decimal(struct reader *r, const char *p, struct decima
 	if (!p)
 		return NULL;
 	p = skip_blanks(p);
-	return *p == '"' ? p + 1 : value_bad(r, p, "a string that is no number");
+	return *p == '"' ? p + 1 : value_bad(r, p, "a string that is not a number");
 }
 
 const char *value_time(struct reader *r, const char *p, int64_t *ret_ns)
@@ -338,7 +338,7 @@ static size_t put_utf8(char *to, uint32_t point)
 	return 4;
 }
 
-/* p: after \u. Half of a pair alone is no character. */
+/* p: after \u. Half of a pair alone is not a character. */
 static const char *read_point(const char *p, const char *end, uint32_t *ret_point)
 {
 	uint32_t point, low;

@@ -111,7 +111,7 @@ static inline bool ns_int(const struct scan_value *v, int64_t *ret)
 	return true;
 }
 
-/* What is no number of that size is told as 0, as NULL is. */
+/* What is not a number of that size is told as 0, as NULL is. */
 static inline uint32_t ns_u32(const struct scan_value *v)
 {
 	int64_t i;

@@ -93,7 +93,7 @@ static int select_columns(struct own *own, const char *table, const char *const 
 }
 
 /* Room for an id of a dictionary of the file: ids are dense and come in order, so one that is far off
- * is no id. rows: that came so far. */
+ * is not an id. rows: that came so far. */
 static bool id_fits(sqlite3_int64 id, size_t rows)
 {
 	return id > 0 && (uint64_t)id < UINT32_MAX && (uint64_t)id <= rows * 4 + 1024;

@@ -60,7 +60,7 @@ struct number_form {
 	uint64_t points, commas; /* values that can only be read with that decimal sign */
 	char decimal;		 /* after number_form_decide */
 };
-/* Looks at one value; what is no number says nothing. */
+/* Looks at one value; what is not a number says nothing. */
 void number_form_see(struct number_form *form, const char *text, size_t length);
 /* By the majority; a point where nothing says otherwise. */
 void number_form_decide(struct number_form *form);

@@ -459,7 +459,7 @@ static void run(struct machine *m)
 		if (m->code)
 			return;
 		if (!opcode->name)
-			fail(m, "a byte that is no opcode");
+			fail(m, "a byte that is not an opcode");
 		else if (read_argument(m, opcode->form, &argument))
 			execute(m, m->bytes[m->opcode_at], &argument);
 	}

@@ -72,7 +72,7 @@ void pickle_release(struct pickle *pickle);
 bool pickle_looks_like(const char *head, size_t size);
 
 /* The value of a key of a dictionary, the last where it stands there twice. PICKLE_ABSENT when there
- * is none, or it is no dictionary. */
+ * is none, or it is not a dictionary. */
 struct pickle_value pickle_get(struct pickle_value dict, const char *key);
 
 static inline bool pickle_is_box(struct pickle_value value)
@@ -86,7 +86,7 @@ static inline bool pickle_is_sequence(struct pickle_value value)
 }
 
 bool pickle_is_text(struct pickle_value value, const char *text);
-/* false for anything that is no integer in this range. */
+/* false for anything that is not an integer in this range. */
 bool pickle_natural(struct pickle_value value, uint64_t *ret_number);
 
 #endif

@@ -59,7 +59,7 @@ static int put_parameter(struct buf *out, const struct experiment *e, const char
 
 	if (length >= sizeof(name))
 		return err_set(err, -EINVAL,
-			       "'{%.40s…' in the command is no parameter; write {{ for a brace.",
+			       "'{%.40s…' in the command is not a parameter; write {{ for a brace.",
 			       from);
 	memcpy(name, from, length);
 	name[length] = '\0';
@@ -67,12 +67,13 @@ static int put_parameter(struct buf *out, const struct experiment *e, const char
 	if (p)
 		return put_value(out, e, p);
 	if (parameter_nearest(name))
-		return err_set(err, -EINVAL,
-			       "{%s} in the command is no parameter; did you mean {%s}? Write {{ "
-			       "for a brace.",
-			       name, parameter_nearest(name));
+		return err_set(
+			err, -EINVAL,
+			"{%s} in the command is not a parameter; did you mean {%s}? Write {{ "
+			"for a brace.",
+			name, parameter_nearest(name));
 	return err_set(err, -EINVAL,
-		       "{%s} in the command is no parameter ('moescope bench --list-parameters' "
+		       "{%s} in the command is not a parameter ('moescope bench --list-parameters' "
 		       "has them); write {{ for a brace.",
 		       name);
 }

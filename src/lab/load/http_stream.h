@@ -30,7 +30,7 @@ enum http_state {
 };
 
 struct http_answer {
-	/* The data of an event, and at the end the whole body of an answer that is no event
+	/* The data of an event, and at the end the whole body of an answer that is not an event
 	 * stream. Not NUL-terminated. */
 	void (*event)(void *arg, const char *data, size_t length);
 	void *arg;

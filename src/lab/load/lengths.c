@@ -31,7 +31,7 @@ void lengths_release(struct lengths *lengths)
 static int bad_text(const char *text, const char *key, struct err *err)
 {
 	return err_set(err, -EINVAL,
-		       "%s '%s' is no length; write N, uniform:LOW,HIGH, normal:MEAN,DEVIATION, "
+		       "%s '%s' is not a length; write N, uniform:LOW,HIGH, normal:MEAN,DEVIATION, "
 		       "lognormal:MEDIAN,SIGMA or file:PATH, with lengths of 1 to %lld.",
 		       key, text, (long long)LENGTH_MAX);
 }

@@ -49,7 +49,7 @@ void kernel_filter_start(void)
 	}
 	regerror(r, &pattern, why, sizeof(why));
 	snprintf(words, sizeof(words),
-		 "off, all kernels are recorded: MOESCOPE_KERNEL is no regular expression (%s)",
+		 "off, all kernels are recorded: MOESCOPE_KERNEL is not a regular expression (%s)",
 		 why);
 	moescope_info("kernel filter", words);
 }

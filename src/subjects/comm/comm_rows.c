@@ -63,7 +63,7 @@ static unsigned int type_bytes(const char *type)
 /* What the bus moves for each byte of a collective of n ranks; n == 0 asks for none of them. */
 enum bus { BUS_ALL_REDUCE, BUS_EXCHANGE, BUS_ONE, BUS_NO_DATA };
 static const struct {
-	const char *letters; /* of the name, without what is no letter */
+	const char *letters; /* of the name, without what is not a letter */
 	enum bus bus;
 } buses[] = {
 	{ "allreduce", BUS_ALL_REDUCE },

@@ -68,7 +68,7 @@ static void take(struct moment *m, const struct names *names, uint32_t metric, d
 		m->clock = value;
 		m->has_clock = value > 0;
 	} else if (metric == names->reasons) {
-		/* A mask that a double cannot hold is no reading. */
+		/* A mask that a double cannot hold is not a reading. */
 		m->has_reasons = value >= 0 && value < 9007199254740992.0;
 		m->reasons = m->has_reasons ? (uint64_t)value : 0;
 	} else if (metric == names->dram) {

@@ -86,7 +86,7 @@ static void take_sample(struct device_state *d, unsigned int metric, double valu
 	struct metric_summary *m;
 
 	if (metric == REASONS) {
-		/* A mask that a double cannot hold, or that is none, is no reading. */
+		/* A mask that a double cannot hold, or that is none, is not a reading. */
 		if (!(value >= 0 && value < 9007199254740992.0))
 			return;
 		d->reason_samples++;

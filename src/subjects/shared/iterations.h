@@ -7,7 +7,7 @@
  * distances between its kernels, counted in kernels, are within a tenth of their mean. Regular names
  * that come equally often, two at least, make a loop; the outermost loop that is run four times or more
  * counts. It begins at the one of them before which the stream has waited the longest, which is where
- * the host turned round. What follows the last one is no iteration: its end is not known.
+ * the host turned round. What follows the last one is not an iteration: its end is not known.
  *
  * None is found when less than half of the kernels lie in the loop, when its turns are not alike, when
  * it is inside of one launch (a CUDA graph), or when the processes do not agree. Layers repeat, too: a

@@ -36,7 +36,7 @@ struct sql_function {
 	const char *name;
 	const struct section *section;
 	const char *view;	      /* that knows what it needs of a run; NULL: everything */
-	const struct csv_column *csv; /* the columns of what is no section */
+	const struct csv_column *csv; /* the columns of what is not a section */
 	unsigned int want;	      /* of the findings */
 	int (*fill)(const struct run *run, struct function_rows *rows);
 };
