@@ -645,7 +645,6 @@ static void busy_threads(void)
 	/* On and off; on a busy machine not every window ends with CUPTI finalised. */
 	while (cupti->state().n_switches < 80)
 		launch_some(0);
-	CHECK(cupti->state().finalized > 0);
 	over = true;
 	for (int i = 0; i < 3; i++)
 		pthread_join(others[i], NULL);
@@ -661,6 +660,8 @@ static void test_busy_threads(void **state)
 	/* Calls without a pause fill the rings when other programs have the cores. */
 	assert_kept_but(run, run->loss.dropped_ring_full);
 	assert_int_equal(run->gear.n, 80);
+	if (shared->state.finalized < 40)
+		assert_true(fact_tells(run, "CUPTI", "got no processor when a window ended"));
 	run_free(run);
 }
 
