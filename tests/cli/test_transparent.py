@@ -26,14 +26,19 @@ PROGRAMS = [os.path.join(TESTS, name) for name in ("plain-program", "linked-prog
 STATED = (b"moescope: nothing was recorded", b"moescope: nothing is recorded")
 
 
+def heed_signals():
+    """As a shell starts a program; nohup and scripts' '&' have had these ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Running:
     """A program with its standard files and the pipe on which it reports."""
 
     def __init__(self, command, directory, before=lambda: None):
         def prepare():
             os.setpgid(0, 0)  # a job, as a shell would make it
-            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-                signal.signal(number, signal.SIG_DFL)  # nohup and scripts' '&' ignore them
+            heed_signals()
             before()
 
         self.read_fd, write_fd = os.pipe()
@@ -324,6 +329,7 @@ def pending(pid):
 def on_terminal(command):
     pid, master = pty.fork()
     if pid == 0:
+        heed_signals()
         os.execve(command[0], command, environment())
     return pid, master
 
@@ -361,6 +367,7 @@ def a_shell_sees_its_job_stop_and_go_on():
         read_fd, write_fd = os.pipe()
         pid, master = pty.fork()
         if pid == 0:
+            heed_signals()
             os.set_inheritable(write_fd, True)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"],
                        environment(PS1="$ ", CONTROL_FD=write_fd))
