@@ -84,7 +84,7 @@ LAYERS = {
     "asan": (ASAN, ["--suite", "unit", "--suite", "replay"]),
     "cli": (MAIN, ["--suite", "cli"]),
     "tsan": (TSAN, ["--suite", "threads"]),
-    "python": (MAIN, ["--suite", "python"]),
+    "python": (MAIN, ["--suite", "together"]),
     "bare": (BARE, ["cli_tables", "cli_plots"]),
     "lab": (MAIN, ["--suite", "lab"]),
     "fault": (MAIN, ["--suite", "fault"]),
