@@ -18,6 +18,10 @@
 
 #define ALL_KINDS (~UINT64_C(0))
 
+/* Messages name the file; other descriptors may be open already. */
+#define TEXT_FD 77
+#define TEXT_PATH "/proc/self/fd/77"
+
 /* The result of the read, and the lines, which the caller frees. */
 static inline int read_bytes(const char *bytes, size_t size, bool gzip, uint64_t kinds,
 			     const struct kineto_choices *choices, char **ret_lines,
@@ -25,8 +29,7 @@ static inline int read_bytes(const char *bytes, size_t size, bool gzip, uint64_t
 {
 	struct intake *intake = fake_intake_new(kinds);
 	int fd = memfd_create("trace", 0), r;
-	char path[64];
-	struct ingest_file file = { .path = path,
+	struct ingest_file file = { .path = TEXT_PATH,
 				    .bytes = size,
 				    .gzip = gzip,
 				    .head = bytes,
@@ -34,14 +37,14 @@ static inline int read_bytes(const char *bytes, size_t size, bool gzip, uint64_t
 									   : INGEST_HEAD_BYTES,
 				    .rank_hint = 9 };
 
-	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size)
+	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size || dup2(fd, TEXT_FD) != TEXT_FD)
 		abort();
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	close(fd);
 	r = choices ? kineto_read(&file, intake, choices, err)
 		    : kineto_importer.read(&file, intake, err);
 	*ret_lines = fake_intake_text(intake);
 	fake_intake_free(intake);
-	close(fd);
+	close(TEXT_FD);
 	return r;
 }
 

@@ -197,11 +197,10 @@ static void test_memory(void **state)
 		     "thread=506\n"
 		     "memory time_ns=10000 event=4 bytes=623754240\n");
 	/* 2021: no address. */
-	assert_event(
-		"{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":1,"
-		"\"args\":{\"Device Type\":0,\"Device Id\":-1,\"Bytes\":4}}",
-		"note: /proc/self/fd/3: 1 events of its allocator have no address and are left "
-		"out\n");
+	assert_event("{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":1,\"tid\":1,\"ts\":1,"
+		     "\"args\":{\"Device Type\":0,\"Device Id\":-1,\"Bytes\":4}}",
+		     "note: " TEXT_PATH
+		     ": 1 events of its allocator have no address and are left out\n");
 }
 
 /* The bit 128 is for those who put operations into each other. */
