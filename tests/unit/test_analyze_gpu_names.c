@@ -440,7 +440,7 @@ static void test_bad_files(void **state)
 		{ "a\tb\nno tab here\n", "line 2 of" },
 		{ "\tpattern\n", "line 1 of" },
 		{ "class\t\n", "line 1 of" },
-		{ "class\t(open\n", "no regular expression" },
+		{ "class\t(open\n", "not a regular expression" },
 	};
 	struct kernel_classes *classes;
 	struct err err;

@@ -125,7 +125,7 @@ static void test_command_line(void **state)
 		{ "x {batchsize}", NULL, "did you mean {batch_size}?" },
 		{ "x {qqqqqqqqqqqqqqqqqq}", NULL, "--list-parameters" },
 		{ "x {batch_size", NULL, "has no '}'" },
-		{ "x {}", NULL, "no parameter" },
+		{ "x {}", NULL, "not a parameter" },
 	};
 	struct err err = { "" };
 	struct experiment e;
