@@ -289,7 +289,7 @@ def what_cannot_be_done_is_said():
             ({"url": "https://127.0.0.1:1"}, "only http:// is spoken here"),
             ({"url": "http://127.0.0.1:1"}, "does not answer: Connection refused"),
             ({"url": "ftp://x"}, "is no URL"),
-            ({"url": "http://127.0.0.1:1", "prompt_tokens": "some"}, "is no length"),
+            ({"url": "http://127.0.0.1:1", "prompt_tokens": "some"}, "is not a length"),
             ({"url": "http://127.0.0.1:1", "arrival": "trace", "arrival_trace": "none"}, "none")):
         run = client(**settings)
         assert run.status == 1 and words in run.error and "\n" not in run.error, (settings, run.error)
