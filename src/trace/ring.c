@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/files/input_file.h"
@@ -20,6 +21,7 @@
 
 #define POPULATED 2	  /* of the spares: pages that nobody needs are work for the disk */
 #define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, which older headers lack */
+#define LOCK_TRIES 100	  /* milliseconds */
 
 static void *map_memory(uint64_t bytes)
 {
@@ -33,11 +35,15 @@ static void *map_memory(uint64_t bytes)
  * share it is the other way round: the mappings keep the lock when the program closes our number. */
 static int lock_file(struct rings *rings, const char *path)
 {
+	const struct timespec moment = { .tv_nsec = 1000000 };
 	int r = rings->file.owner ? held_open(&rings->lock_file, path, O_RDWR, 0) : 0;
 	int fd = rings->file.owner ? rings->lock_file.fd : rings->file.fd;
 
-	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
-		r = -errno;
+	/* A reader that follows the run may be looking whether anybody holds it. */
+	for (int i = 0; r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		r = errno == EWOULDBLOCK && i < LOCK_TRIES ? 0 : -errno;
+		nanosleep(&moment, NULL);
+	}
 	/* Nobody has a reason to write it, and what is cut off a mapped file is a SIGBUS in here. */
 	if (r == 0 && fchmod(fd, 0444) < 0)
 		r = 0;

@@ -284,6 +284,7 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 
 	if (reader->finished)
 		return 0;
+	reader->trouble = (struct err){ 0 };
 	/* First whether the process lives: what it wrote before it went is then in the file. */
 	state = salvage_state(reader->path, &rings, &reader->trouble);
 	if (fstat(reader->fd, &st) < 0) {
@@ -324,7 +325,10 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 	/* A cut between two chunks leaves no trace but this. */
 	if (!reader->alive && reader->header.live.file_bytes > reader->file_bytes)
 		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
-	reader->finished = !reader->alive;
+	/* A session that begins makes its shard first and its buffers a moment later: looked at in
+	 * between, it has neither a chunk nor buffers that anybody holds. */
+	reader->finished = !reader->alive && (reader->n_chunks || reader->has_rings ||
+					      reader->header.live.closed != SHARD_OPEN);
 out:
 	salvage_close(rings);
 	return r;

@@ -272,6 +272,34 @@ static void test_live_process_is_left_alone(void **state)
 	ring_detach(ring);
 }
 
+static void assert_followed(struct run *run, uint32_t n);
+
+/* Followed from before its buffers are there, and while nobody holds them yet. */
+static void test_followed_from_the_first_moment(void **state)
+{
+	struct fixture *f = *state;
+	struct ring *ring = rings_attach(f->rings, 9);
+	char *away = path_in(f->directory, "away");
+	struct run *run;
+	int fd;
+
+	assert_int_equal(rename(f->ring, away), 0);
+	run = load(f->shard);
+	assert_followed(run, 0);
+	fd = open(f->ring, O_CREAT | O_EXCL | O_WRONLY, 0644);
+	assert_true(fd >= 0 && close(fd) == 0);
+	assert_followed(run, 0);
+	assert_int_equal(rename(away, f->ring), 0);
+	put_mark(ring, 0);
+	flush(f);
+	assert_followed(run, 1);
+	assert_int_equal(run->shards[0].state, SHARD_LIVE);
+	assert_string_equal(run->shards[0].trouble.message, "");
+	run_free(run);
+	free(away);
+	ring_detach(ring);
+}
+
 /* The marks of a run that is being followed: 0..n-1, each once. */
 static void assert_followed(struct run *run, uint32_t n)
 {
@@ -653,6 +681,7 @@ int main(void)
 		TEST(test_seal_is_salvage),
 		TEST(test_seal_killed_half_way),
 		TEST(test_live_process_is_left_alone),
+		TEST(test_followed_from_the_first_moment),
 		TEST(test_kill_while_followed),
 		TEST(test_kill_and_seal_while_followed),
 		TEST(test_failed_flush_while_followed),
