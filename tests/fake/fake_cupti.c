@@ -37,6 +37,7 @@ static struct buffer *held;
 static CUpti_BuffersCallbackRequestFunc on_request;
 static CUpti_BuffersCallbackCompleteFunc on_complete;
 static bool enabled[KINDS];
+static bool switched_off; /* kernel records, and not flushed since */
 static struct {
 	CUptiResult result;
 	CUpti_ActivityKind kind;
@@ -335,6 +336,7 @@ static void switch_kernels(bool on)
 	if (enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] == on)
 		return;
 	enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] = on;
+	switched_off = !on;
 	if (fake_counted.n_switches == FAKE_SWITCHES)
 		abort(); /* a test that switches more often wants more room */
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -520,6 +522,8 @@ CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag)
 	pthread_mutex_lock(&fake_lock);
 	fake_counted.flushes++;
 	fake_counted.forced_flushes += (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0;
+	fake_counted.flushed_off += switched_off;
+	switched_off = false;
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
 	return result;

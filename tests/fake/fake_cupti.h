@@ -49,6 +49,7 @@ struct fake_state {
 	unsigned int registered; /* times the callbacks were registered */
 	unsigned int kinds;	 /* enabled now */
 	unsigned int flushes, forced_flushes;
+	unsigned int flushed_off; /* the first after kernel records went off */
 	unsigned int buffers_requested, buffers_completed;
 	uint64_t not_enabled; /* records that nobody gets because their kind is off */
 	unsigned int graph_launches;

@@ -222,10 +222,10 @@ static void *replay_until_over(void *arg)
 	return arg;
 }
 
-/* The last of a window is fetched with force. */
+/* The last of a window has been fetched; with force where every thread was seen to be out of CUPTI. */
 static bool rests_twice(const struct fake_state *s)
 {
-	return s->forced_flushes >= 2;
+	return s->flushed_off >= 2;
 }
 
 /* It comes while the probe may not detach, and only rests. */
