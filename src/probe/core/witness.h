@@ -4,8 +4,9 @@
  * used a millisecond of the processor since has left them, and so has one that sleeps or has ended.
  * One that is ready to run but gets no processor shows none of these.
  *
- * Only /proc tells the last two apart, and a descriptor that a thread of the program opened could be
- * closed or taken over by another. So a short-lived thread looks, with a descriptor table of its own.
+ * Only /proc tells a thread that sleeps from one that waits for a processor, and a descriptor that a
+ * thread of the program opened could be closed or taken over by another. So a short-lived thread looks,
+ * with a descriptor table of its own.
  */
 #ifndef PROBE_CORE_WITNESS_H
 #define PROBE_CORE_WITNESS_H

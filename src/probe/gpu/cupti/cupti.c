@@ -411,12 +411,16 @@ static bool callbacks_end(unsigned int own)
 	return left && cupti_in_callbacks() == own;
 }
 
+/* The lock is held. */
 static void tell_held_up(void)
 {
-	moescope_info("CUPTI",
-		      "a thread that makes CUDA calls got no processor when a window ended: "
-		      "CUPTI stays attached, without records, until the next window, "
-		      "and has kept the last records of this one until then");
+	if (held_up)
+		moescope_info(
+			"CUPTI",
+			"a thread that makes CUDA calls got no processor when a window ended: "
+			"CUPTI stays attached, without records; the last records of the window "
+			"come with the next one, and are missing where there is none");
+	held_up = false;
 }
 
 enum cupti_state cupti_poll(void)
@@ -433,9 +437,7 @@ enum cupti_state cupti_poll(void)
 			flush(false);
 		}
 	} else if (state == CUPTI_RESTING && cupti_subscribed()) {
-		if (held_up)
-			tell_held_up();
-		held_up = false;
+		tell_held_up();
 		/* Callbacks cost, and tell nothing any more. */
 		if (callbacks_end(0))
 			cupti_unsubscribe();
@@ -536,6 +538,7 @@ void cupti_leave_now(void)
 void cupti_stop(void)
 {
 	pthread_mutex_lock(&lock);
+	tell_held_up();
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
 		    (cupti_saw_graphs() && !graphs_proved)) {
@@ -553,6 +556,7 @@ void cupti_stop(void)
 void cupti_end(void)
 {
 	pthread_mutex_lock(&lock);
+	tell_held_up();
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		atomic_store(&cupti_leave_wanted, false);
 		/* What is complete, then the rest. */
