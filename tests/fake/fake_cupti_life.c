@@ -8,7 +8,9 @@
  *   several threads do,
  * - kernel records off, a graph launched, cuptiFinalize,
  * - kinds off while another thread is inside a call, then a flush,
- * - cuptiFinalize after callbacks of the runtime were on,
+ * - cuptiFinalize after callbacks of the runtime were on, inside a launch, or in a way that lets go
+ *   of the memory in which it counts calls of the runtime,
+ * - a subscription that ends while a thread is in a callback, or about to be,
  * - a subscription while the thread that has finalised is on its way out of that call.
  *
  * Any thread; callbacks run on the thread that makes the call, without the lock.
@@ -63,7 +65,13 @@ static __thread int caller = -1;
 static __thread uint64_t ending; /* of this thread's call; 0: it is not ending */
 static bool off_beside_call, runtime_was_on;
 static __thread bool finalized_here; /* in the call that is under way */
-static pid_t leaver;		     /* who is on the way out of a call after that; 0: nobody */
+static __thread bool launches;	     /* the call is a launch */
+/* Calls of the runtime are counted here; in the second also after cuptiFinalize, because it was called
+ * inside one of them. */
+static uint32_t *counting;
+static uintptr_t counting_on; /* its address: it may have been freed, which is what is tried */
+#define COUNTING_BYTES 4096
+static pid_t leaver; /* who is on the way out of a call after that; 0: nobody */
 /* Descriptors that the next such thread, and the next that is about to call back, read from. */
 static int leaver_waits_for = -1, comer_waits_for = -1;
 
@@ -204,6 +212,33 @@ static void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId id, const vo
 	in_callback = false;
 }
 
+static void count_call(void)
+{
+	pthread_mutex_lock(&fake_lock);
+	if (!counting && fake_kernels_on())
+		counting = calloc(1, COUNTING_BYTES);
+	if (counting)
+		++*counting;
+	if (counting_on)
+		++*(uint32_t *)counting_on; // NOLINT(performance-no-int-to-ptr)
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* With the lock. */
+static void stop_counting(void)
+{
+	volatile uintptr_t there = (uintptr_t)counting; /* or compilers see through it */
+
+	free(counting);
+	counting = malloc(COUNTING_BYTES);
+	if (in_callback && there && (uintptr_t)counting == there)
+		deadly("cuptiFinalize frees what goes on being used");
+	free(counting);
+	counting = NULL;
+	if (in_callback)
+		counting_on = there;
+}
+
 static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
 	CUpti_CallbackData data = { .callbackSite = CUPTI_API_ENTER };
@@ -216,6 +251,10 @@ static void enter(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 		end_is_lost = atomic_exchange(&lose_next, false);
 	}
 	data.correlationId = correlation;
+	if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+		launches = id == CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
+		count_call();
+	}
 	call_back(domain, id, &data);
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		note_begin(attachment);
@@ -274,6 +313,8 @@ static CUpti_CallbackId made_by(CUpti_CallbackId id)
 		return CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize;
 	case CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020:
 		return CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize;
+	case CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020:
+		return CUPTI_DRIVER_TRACE_CBID_cuEventRecord;
 	default:
 		return CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent;
 	}
@@ -433,6 +474,8 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 
 	pthread_mutex_lock(&fake_lock);
 	if (subscriber == &the_subscriber && the_subscriber.used) {
+		if (in_callbacks > in_callback)
+			deadly("the subscription ends while another thread is in a callback");
 		the_subscriber.used = false;
 		forget_calls();
 		result = CUPTI_SUCCESS;
@@ -517,6 +560,8 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 		deadly("cuptiFinalize beside graphs, not on the thread that launches them");
 	if (runtime_was_on)
 		deadly("cuptiFinalize after callbacks of the runtime were on");
+	if (in_callback && launches)
+		deadly("cuptiFinalize inside a launch");
 	if (launched_off)
 		deadly("a graph was launched between switching records off and cuptiFinalize");
 	fake_counted.finalized++;
@@ -533,6 +578,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	off_beside_call = false;
 	forget_calls();
 	fake_forget_records();
+	stop_counting();
 	pthread_cond_broadcast(&fake_changed);
 	pthread_mutex_unlock(&fake_lock);
 	return CUPTI_SUCCESS;

@@ -58,10 +58,11 @@ static inline void start_dear(enum moescope_level level)
 
 static uint32_t next_kernel = 1; /* its correlation */
 
-/* A call of the program: only at the end of one can it be detached. */
+/* Two calls of the program: not at the end of a launch, but at that of a mark it can be detached. */
 static inline void call_once(void)
 {
 	cupti->call(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+	cupti->call(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020);
 }
 
 /* The program goes on until the library's state is as wanted; false after 100 seconds. */

@@ -74,6 +74,8 @@ def parse(words):
     parser.add_argument("--modes", type=names(MODES), metavar="MODE,...")
     parser.add_argument("--kills", type=share, default=0.1, metavar="SHARE",
                         help="of the trials under moescope, killed at a random moment")
+    parser.add_argument("--steps", type=int, default=programs.EXACT_STEPS,
+                        help="of 'exact'; with 10 there is little but the loading of libraries")
     parser.add_argument("--malloc-debug", action="store_true",
                         help="glibc checks the heap in every call (glibc.malloc.check=3)")
     parser.add_argument("--json", metavar="FILE")
@@ -396,6 +398,7 @@ def main():
     wanted = present(cells(options.only, options.modes))
     if not wanted:
         return 0
+    programs.EXACT_STEPS = options.steps
     programs.warm({program for program, _ in wanted})
     with tempfile.TemporaryDirectory(prefix="moescope-soak-") as folder:
         soak = Soak(options, folder)

@@ -606,6 +606,8 @@ static void about_to_call(void)
 	CHECK(write(ends[1], "", 1) == 1);
 	pthread_join(other, NULL);
 	CHECK(runs_until(is_on));
+	/* The same subscription: to end it beside calls is the end of the program. */
+	CHECK(cupti->state().subscribed == 1);
 	enough = 1;
 	CHECK(runs_until(is_finalized_enough));
 	moescope_stop();

@@ -93,7 +93,7 @@ static void until_off(void)
 {
 	while (cupti->state().kinds)
 		cupti->call(CUPTI_CB_DOMAIN_RUNTIME_API,
-			    CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+			    CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020);
 }
 
 /* Threads of ours need no descriptors: a program may have used up its own. */

@@ -412,6 +412,38 @@ int imports_restore(const struct import *imports, size_t n)
 	return walk_all(imports, n, true);
 }
 
+struct walk_in {
+	const void *address;
+	struct walk walk;
+};
+
+static int walk_one(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct walk_in *in = arg;
+	struct module m;
+	struct tables t;
+
+	(void)size;
+	if (!module_open(&m, info) || !inside(&m, in->address))
+		return 0;
+	if (tables_open(&t, &m))
+		walk_slots(&in->walk, &m, &t);
+	return 1;
+}
+
+int imports_redirect_in(const void *address, const struct import *import)
+{
+	struct walk_in in = { .address = address,
+			      .walk = { .imports = import,
+					.n = 1,
+					.page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE) } };
+
+	if (!SUPPORTED)
+		return -ENOTSUP;
+	dl_iterate_phdr(walk_one, &in);
+	return in.walk.error ? in.walk.error : in.walk.changed;
+}
+
 struct search {
 	const void *address;
 	struct module found;

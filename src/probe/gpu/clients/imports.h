@@ -32,6 +32,10 @@ int imports_redirect(const struct import *imports, size_t n);
 /* Everything that holds a replacement holds the original again. Returns as above. */
 int imports_restore(const struct import *imports, size_t n);
 
+/* The other way round, for good: how the module that has `address` in it calls one function of
+ * another. A slot that is not bound yet stays as it is. Returns as above. */
+int imports_redirect_in(const void *address, const struct import *import);
+
 /* The addresses [start, end) of the module that has `address` in it. -ENOENT: none has. */
 int imports_module_of(const void *address, uintptr_t *ret_start, uintptr_t *ret_end);
 

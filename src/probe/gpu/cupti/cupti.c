@@ -26,6 +26,7 @@
 #define NO_MOMENT_CALLS 1000
 #define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
 #define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
+#define UNSUBSCRIBE_TRIES 20	    /* of LEAVE_MS each, at most */
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
 #define DEVICE_BUFFERS_MIN 4
@@ -44,7 +45,8 @@ static _Atomic int64_t off_ns; /* when they were switched off */
 /* Who has finalised in a callback, and not yet been seen outside; 0: nobody. */
 static struct witness_thread leaver;
 static int64_t leaver_at_ns;
-static bool held_up; /* by a thread, so that CUPTI could not be finalised; not told yet */
+static bool held_up;	     /* by a thread, so that CUPTI could not be finalised; not told yet */
+static bool callbacks_ended; /* while resting: every thread has left the last of them */
 
 static const CUpti_ActivityKind kinds[] = {
 	CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
@@ -157,12 +159,42 @@ static void limit_device_buffers(void)
 					    &limit);
 }
 
+/* Callbacks that began before they were switched off come to their end, but for the caller's own,
+ * and so does CUPTI's code around them: a thread may have been about to call back, or on its way out,
+ * when it lost its processor. Finalised meanwhile, CUPTI has freed what that thread goes on with. The
+ * program's thread waits here, some LEAVE_MS at most. False: a thread has not left. */
+static bool callbacks_end(unsigned int own)
+{
+	const struct timespec moment = { .tv_nsec = 50000 };
+	int64_t until_ns = clock_monotonic_ns() + LEAVE_MS * INT64_C(1000000);
+	bool left;
+
+	nanosleep(&moment, NULL); /* for a thread whose first call this is */
+	left = cupti_threads_left(LEAVE_MS);
+	while (left && cupti_in_callbacks() > own && clock_monotonic_ns() < until_ns)
+		nanosleep(&moment, NULL);
+	return left && cupti_in_callbacks() == own;
+}
+
+/* The lock is held. Another client cannot subscribe as long as this one has; but where a thread may
+ * be inside CUPTI's code it has to do without. */
+static void give_up_subscription(void)
+{
+	bool ended = false;
+
+	for (int i = 0; cupti_subscribed() && !ended && i < UNSUBSCRIBE_TRIES; i++)
+		ended = callbacks_end(0);
+	if (ended)
+		cupti_unsubscribe();
+}
+
 static CUptiResult attach(void)
 {
 	CUptiResult result;
 
 	/* Each time: libraries that use CUPTI may have been loaded since. */
 	clients_watch(library, &hooks);
+	cupti_prepare_keeping();
 	if (clients_active())
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
@@ -180,8 +212,10 @@ static CUptiResult attach(void)
 							  cupti_buffer_completed);
 	if (result == CUPTI_SUCCESS)
 		result = enable();
-	if (result != CUPTI_SUCCESS)
-		cupti_unsubscribe();
+	if (result != CUPTI_SUCCESS && cupti_subscribed()) {
+		cupti_ignore_calls();
+		give_up_subscription();
+	}
 	return result;
 }
 
@@ -248,8 +282,7 @@ static bool may_attach(bool look)
 	bool out;
 
 	pthread_mutex_lock(&lock);
-	/* Resting it is subscribed until all threads have left its callbacks. */
-	out = leaver_is_out(look) && !(state == CUPTI_RESTING && cupti_subscribed());
+	out = leaver_is_out(look) && (state != CUPTI_RESTING || callbacks_ended);
 	if (out)
 		leaver.id = 0;
 	pthread_mutex_unlock(&lock);
@@ -302,14 +335,17 @@ void cupti_flush(void)
  * ask for, CUPTI may have lost count (cupti_calls.c). */
 static bool can_finalize(void)
 {
-	return cupti_api.cuptiFinalize && !clients_hold_subscription() && !clients_were_here();
+	return cupti_api.cuptiFinalize && !clients_hold_subscription() && !clients_were_here() &&
+	       cupti_can_keep_memory();
 }
 
 /* The lock is held, and records are off. What it took is told before the state: whoever sees that
  * may ask. */
 static void finalize(int64_t start_ns, bool held)
 {
+	cupti_keep_memory(true);
 	cupti_api.cuptiFinalize();
+	cupti_keep_memory(false);
 	cupti_subscription_ended();
 	clients_after_finalize();
 	if (held) {
@@ -325,8 +361,9 @@ static void finalize(int64_t start_ns, bool held)
 	atomic_store(&state, CUPTI_OFF);
 }
 
-static void rest(void)
+static void rest(bool ended)
 {
+	callbacks_ended = ended;
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_RESTING);
 }
@@ -342,6 +379,7 @@ static void leave_at_next_moment(int64_t patience_ns)
 	leave_patience_ns = CALL_GRACE_NS + patience_ns;
 	leave_since_ns = clock_monotonic_ns();
 	told_no_moment = false;
+	cupti_prepare_keeping();
 	cupti_watch_calls();
 	atomic_store(&state, CUPTI_LEAVING);
 	atomic_store(&cupti_passed, 0);
@@ -394,23 +432,6 @@ static void tell_no_moment(int64_t now_ns)
 	moescope_info("CUPTI", words);
 }
 
-/* Callbacks that began before they were switched off come to their end, but for the caller's own,
- * and so does CUPTI's code around them: a thread may have been about to call back, or on its way out,
- * when it lost its processor. Finalised meanwhile, CUPTI has freed what that thread goes on with. The
- * program's thread waits here, some LEAVE_MS at most. False: a thread has not left. */
-static bool callbacks_end(unsigned int own)
-{
-	const struct timespec moment = { .tv_nsec = 50000 };
-	int64_t until_ns = clock_monotonic_ns() + LEAVE_MS * INT64_C(1000000);
-	bool left;
-
-	nanosleep(&moment, NULL); /* for a thread whose first call this is */
-	left = cupti_threads_left(LEAVE_MS);
-	while (left && cupti_in_callbacks() > own && clock_monotonic_ns() < until_ns)
-		nanosleep(&moment, NULL);
-	return left && cupti_in_callbacks() == own;
-}
-
 /* The lock is held. */
 static void tell_held_up(void)
 {
@@ -421,6 +442,20 @@ static void tell_held_up(void)
 			"CUPTI stays attached, without records; the last records of the window "
 			"come with the next one, and are missing where there is none");
 	held_up = false;
+}
+
+/* The lock is held; the session or the process ends. */
+static void tell_kept(void)
+{
+	uint64_t bytes = cupti_kept_bytes();
+	char words[96];
+
+	if (!bytes)
+		return;
+	snprintf(words, sizeof(words),
+		 "detaching kept %.1f MB of CUPTI's memory, which it would go on using",
+		 (double)bytes / 1e6);
+	moescope_info("CUPTI", words);
 }
 
 enum cupti_state cupti_poll(void)
@@ -436,11 +471,9 @@ enum cupti_state cupti_poll(void)
 			leave_flushed_ns = now_ns;
 			flush(false);
 		}
-	} else if (state == CUPTI_RESTING && cupti_subscribed()) {
+	} else if (state == CUPTI_RESTING && !callbacks_ended) {
 		tell_held_up();
-		/* Callbacks cost, and tell nothing any more. */
-		if (callbacks_end(0))
-			cupti_unsubscribe();
+		callbacks_ended = callbacks_end(0);
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
@@ -480,7 +513,7 @@ bool cupti_leave_in_callback(bool idle)
 		if (left)
 			finalize(start_ns, true);
 		else
-			rest();
+			rest(ended);
 	}
 	pthread_mutex_unlock(&lock);
 	return left;
@@ -498,21 +531,22 @@ static bool between_calls(void)
 static void leave_from_outside(void)
 {
 	int64_t start_ns = clock_monotonic_ns();
-	bool safe = between_calls(), here = cupti_graphs_only_here();
+	bool safe = between_calls(), here = cupti_graphs_only_here(), ended;
 
 	atomic_store(&cupti_leave_wanted, false);
+	cupti_prepare_keeping();
 	flush(false);
 	disable();
 	if (cupti_subscribed())
 		cupti_ignore_calls();
-	safe = callbacks_end(0) && safe;
+	ended = callbacks_end(0);
+	safe = safe && ended;
 	if (safe)
 		flush(true);
-	cupti_unsubscribe();
 	if (safe && here && can_finalize())
 		finalize(start_ns, false);
 	else
-		rest();
+		rest(ended);
 }
 
 void cupti_leave_now(void)
@@ -528,8 +562,7 @@ void cupti_leave_now(void)
 	pthread_mutex_lock(&lock);
 	if (state == CUPTI_ON || state == CUPTI_LEAVING)
 		leave_from_outside();
-	/* Resting it is still subscribed, and another client could not be. */
-	cupti_unsubscribe();
+	give_up_subscription();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -539,6 +572,7 @@ void cupti_stop(void)
 {
 	pthread_mutex_lock(&lock);
 	tell_held_up();
+	tell_kept();
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
 		    (cupti_saw_graphs() && !graphs_proved)) {
@@ -549,6 +583,9 @@ void cupti_stop(void)
 			leave_at_next_moment(0);
 		}
 	}
+	/* From now on nobody looks out for others. */
+	if (state == CUPTI_RESTING)
+		give_up_subscription();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -557,13 +594,14 @@ void cupti_end(void)
 {
 	pthread_mutex_lock(&lock);
 	tell_held_up();
+	tell_kept();
 	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
 		atomic_store(&cupti_leave_wanted, false);
 		/* What is complete, then the rest. */
 		flush(false);
 		flush(true);
 		atomic_store(&off_ns, clock_monotonic_ns());
-		rest();
+		rest(false);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -7,10 +7,8 @@
  * PyTorch makes some 25 calls for each kernel, most of them questions that take less time than a
  * callback. So only calls that work are followed; all of them are for the moment of detaching.
  *
- * Only calls of the driver are: each call of the runtime that works makes one. CUPTI counts calls of
- * the runtime that are under way together with those who want callbacks for them, and loses count
- * when one goes on or off beside such a call. Then the driver goes on calling CUPTI for it, also when
- * that has been finalised.
+ * Only calls of the driver are: each call of the runtime that works makes one. Of calls of the runtime
+ * CUPTI loses count when they go on or off beside one (cupti_memory.c).
  *
  * A callback never waits: a thread that is inside one when CUPTI is finalised comes back into
  * memory that has been freed.
@@ -34,18 +32,19 @@ static CUpti_SubscriberHandle subscriber;
 /* Callbacks come for calls that work, or for all. */
 static _Atomic bool subscribed, following, watching;
 static _Atomic int64_t watching_since_ns;
-static _Atomic unsigned int subscriptions;
-static _Atomic unsigned int inside; /* threads that are in a call of the program's */
+static _Atomic unsigned int followings; /* how often calls began to be followed */
+static _Atomic unsigned int inside;	/* threads that are in a call of the program's */
 static _Atomic bool graphs_seen;
 static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none yet */
 static _Atomic bool several_threads;
 static _Atomic unsigned int in_callbacks;
 
 /* The calls that mean something here, and those that may take long but are not recorded; of the
- * others only begin and end count. */
+ * others only begin and end count. At the end of these two CUPTI is not detached: it goes on hearing
+ * of the call of the runtime around them (cupti_memory.c), and for launches that would be dear. */
 static const struct {
 	CUpti_CallbackId id;
-	enum { CALL_OTHER, CALL_GRAPH, CALL_WAIT, CALL_LONG } what;
+	enum { CALL_OTHER, CALL_GRAPH, CALL_WAIT, CALL_LONG, CALL_COPY, CALL_MARK } what;
 } calls[] = {
 #define CALL(name, what)                                                                           \
 	{                                                                                          \
@@ -58,6 +57,15 @@ static const struct {
 	CALL(cuStreamSynchronize_ptsz, CALL_WAIT),
 	CALL(cuEventSynchronize, CALL_WAIT),
 	CALL(cuCtxSynchronize_v2, CALL_WAIT),
+	CALL(cuEventRecord, CALL_MARK),
+	CALL(cuEventRecord_ptsz, CALL_MARK),
+	CALL(cuEventRecordWithFlags, CALL_MARK),
+	CALL(cuEventRecordWithFlags_ptsz, CALL_MARK),
+	CALL(cuEventQuery, CALL_MARK),
+	CALL(cuStreamQuery, CALL_MARK),
+	CALL(cuStreamQuery_ptsz, CALL_MARK),
+	CALL(cuStreamWaitEvent, CALL_MARK),
+	CALL(cuStreamWaitEvent_ptsz, CALL_MARK),
 	CALL(cuCtxCreate_v4, CALL_LONG),
 	CALL(cuDevicePrimaryCtxRetain, CALL_LONG),
 	CALL(cuDevicePrimaryCtxReset_v2, CALL_LONG),
@@ -87,13 +95,17 @@ static const struct {
 	CALL(cuMemSetAccess, CALL_LONG),
 	CALL(cuMemUnmap, CALL_LONG),
 	CALL(cuMemRelease, CALL_LONG),
-	CALL(cuMemcpyHtoD_v2, CALL_LONG),
-	CALL(cuMemcpyDtoH_v2, CALL_LONG),
-	CALL(cuMemcpyDtoD_v2, CALL_LONG),
-	CALL(cuMemcpyHtoDAsync_v2, CALL_LONG),
-	CALL(cuMemcpyDtoHAsync_v2, CALL_LONG),
-	CALL(cuMemcpyDtoDAsync_v2, CALL_LONG),
-	CALL(cuMemcpyAsync, CALL_LONG),
+	CALL(cuMemcpyHtoD_v2, CALL_COPY),
+	CALL(cuMemcpyDtoH_v2, CALL_COPY),
+	CALL(cuMemcpyDtoD_v2, CALL_COPY),
+	CALL(cuMemcpyHtoDAsync_v2, CALL_COPY),
+	CALL(cuMemcpyDtoHAsync_v2, CALL_COPY),
+	CALL(cuMemcpyDtoDAsync_v2, CALL_COPY),
+	CALL(cuMemcpyAsync, CALL_COPY),
+	CALL(cuMemsetD8Async, CALL_COPY),
+	CALL(cuMemsetD8Async_ptsz, CALL_COPY),
+	CALL(cuMemsetD32Async, CALL_COPY),
+	CALL(cuMemsetD32Async_ptsz, CALL_COPY),
 	CALL(cuMemHostAlloc, CALL_LONG),
 	CALL(cuMemAllocManaged, CALL_LONG),
 	CALL(cuMemAllocHost_v2, CALL_LONG),
@@ -243,10 +255,10 @@ static void fill_call_kinds(void)
 	filled = true;
 }
 
-/* A call may contain another, whose end is not the end of it all. A call that was under way when the
- * subscription began counts as none: CUPTI knows nothing of it. */
+/* A call may contain another, whose end is not the end of it all. A call that was under way when
+ * calls began to be followed counts as none: CUPTI knows nothing of it. */
 static struct thread_calls {
-	unsigned int depth, subscription;
+	unsigned int depth, following;
 	struct call {
 		CUpti_CallbackId id;
 		uint32_t correlation;
@@ -255,10 +267,10 @@ static struct thread_calls {
 } * calls_here(void)
 {
 	static __thread struct thread_calls here;
-	unsigned int now = atomic_load_explicit(&subscriptions, memory_order_relaxed);
+	unsigned int now = atomic_load_explicit(&followings, memory_order_relaxed);
 
-	if (here.subscription != now)
-		here = (struct thread_calls){ .subscription = now };
+	if (here.following != now)
+		here = (struct thread_calls){ .following = now };
 	return &here;
 }
 
@@ -321,8 +333,9 @@ static void call_made(CUpti_CallbackId id, const CUpti_CallbackData *data)
 		return;
 	/* Each costs a little, recorded or not. */
 	atomic_fetch_add_explicit(&cupti_added.calls, 1, memory_order_relaxed);
-	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed) &&
-	    atomic_load(&inside) == 1 && cupti_leave_in_callback(what == CALL_WAIT))
+	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed) && what != CALL_OTHER &&
+	    what != CALL_LONG && atomic_load(&inside) == 1 &&
+	    cupti_leave_in_callback(what == CALL_WAIT))
 		return; /* and with CUPTI the counting has ended */
 	atomic_fetch_sub(&inside, 1);
 }
@@ -351,7 +364,7 @@ unsigned int cupti_in_callbacks(void)
 static void follow_calls(void)
 {
 	for (CUpti_CallbackId id = 0; id < CALL_IDS; id++)
-		if (call_kinds[id] || cupti_records_call(id))
+		if ((call_kinds[id] && call_kinds[id] != CALL_MARK) || cupti_records_call(id))
 			cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
 						      id);
 	following = true;
@@ -361,16 +374,18 @@ CUptiResult cupti_subscribe(void)
 {
 	CUptiResult result;
 
-	if (subscribed || !cupti_api.cuptiSubscribe || !cupti_api.cuptiEnableCallback ||
+	if (following || !cupti_api.cuptiSubscribe || !cupti_api.cuptiEnableCallback ||
 	    !cupti_api.cuptiGetGraphNodeId || !cupti_api.cuptiUnsubscribe ||
 	    !cupti_api.cuptiEnableDomain)
 		return CUPTI_SUCCESS;
-	fill_call_kinds();
-	result = cupti_api.cuptiSubscribe(&subscriber, callback, NULL);
-	if (result != CUPTI_SUCCESS)
-		return result;
-	subscribed = true;
-	atomic_fetch_add(&subscriptions, 1);
+	if (!subscribed) {
+		fill_call_kinds();
+		result = cupti_api.cuptiSubscribe(&subscriber, callback, NULL);
+		if (result != CUPTI_SUCCESS)
+			return result;
+		subscribed = true;
+	}
+	atomic_fetch_add(&followings, 1);
 	atomic_store(&inside, 0);
 	for (size_t i = 0; i < COUNT(resources); i++)
 		cupti_api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE,
@@ -408,6 +423,10 @@ bool cupti_sees_calls(void)
 	return watching && clock_monotonic_ns() - watching_since_ns >= CALL_GRACE_NS;
 }
 
+/* CUPTI frees the subscriber and its table of callbacks, which every call of the driver reads without
+ * a lock as long as CUPTI is attached; and the next subscription announces its table before it has
+ * one. Either beside a call ends the program. So this is for others who want to subscribe; windows
+ * keep the subscription, with all callbacks off. */
 void cupti_unsubscribe(void)
 {
 	if (subscribed)

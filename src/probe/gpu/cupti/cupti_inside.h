@@ -58,6 +58,14 @@ extern _Atomic bool cupti_closing;
 /* Records delivered so far, of any kind: tells whether more came. */
 uint64_t cupti_delivered(void);
 
+/* cupti_memory.c, with cupti.c's lock. Before: when CUPTI is attached and when it is about to be
+ * detached, not in a callback. Where memory cannot be kept CUPTI must not be finalised. */
+void cupti_prepare_keeping(void);
+bool cupti_can_keep_memory(void);
+/* What CUPTI frees on this thread from now on, or no longer. */
+void cupti_keep_memory(bool keep);
+uint64_t cupti_kept_bytes(void);
+
 /* cupti_clock.c: at each attaching, then now and then. */
 void cupti_clock_start(void);
 void cupti_clock_measure(void);
@@ -75,9 +83,10 @@ void cupti_call_ended(CUpti_CallbackId id, int64_t start_ns, uint32_t thread,
 		      const CUpti_CallbackData *data);
 
 /* cupti_calls.c: the subscriber; the calls that work are followed, and the chosen ones recorded. */
+/* Subscribes where that has not been done, and has callbacks come. */
 CUptiResult cupti_subscribe(void);
 bool cupti_subscribed(void);
-/* All calls of the driver are followed from now on, until the subscription ends. */
+/* All calls of the driver are followed from now on, until callbacks go off. */
 void cupti_watch_calls(void);
 bool cupti_watches_calls(void);
 uint32_t cupti_thread_id(void);
