@@ -49,7 +49,7 @@ gpu-test: all
 	@test ! -e /dev/nvidia0 || python3 tests/gpu/lab_check.py $(BUILD)
 
 # GPU_SOAK_OPTIONS="--seconds S --lanes N --train-seconds S --only PROGRAM,... --modes MODE,...
-# --kills SHARE --steps N --malloc-debug --json FILE"
+# --kills SHARE --steps N --malloc-debug --watch-frees LOG --json FILE"
 gpu-soak: all
 	@python3 tests/gpu/soak.py $(BUILD) $(GPU_SOAK_OPTIONS)
 

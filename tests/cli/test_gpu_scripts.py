@@ -403,5 +403,29 @@ def the_budget_says_what_it_cannot_do():
         check("no NVIDIA GPU" in done.stdout, done)
 
 
+@test
+def frees_are_watched():
+    """A library that calls itself CUPTI uses what it has freed, and writes beyond an end."""
+    watcher = os.path.join(BUILD, soak.WATCHER)
+    need(watcher)  # on x86-64, without sanitizers
+    pathlib.Path("bugs.c").write_text(
+        "#include <stdlib.h>\n"
+        "void late(void) { volatile int *p = malloc(100); free((void *)p); *p = 7; }\n"
+        "void beyond(void) { volatile char *p = malloc(96); p[97] = 3; free((void *)p); }\n")
+    built = script("gcc", "-w", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-o",
+                   os.path.abspath("libcupti.so.99"), "bugs.c")
+    equal(built.returncode, 0, built.stderr)
+    found = script(sys.executable, "-c",
+                   "import ctypes; bugs = ctypes.CDLL('./libcupti.so.99')\n"
+                   "assert ctypes.CDLL(None).watch_frees() == 0\n"
+                   "bugs.late(); bugs.beyond(); print('goes on')",
+                   LD_PRELOAD=watcher, WATCH_FREES=os.path.abspath("uses"))
+    equal(found.stdout, "goes on\n", found.stderr)
+    uses = pathlib.Path("uses").read_text()
+    equal(soak.uses_after_free("uses"), 2)
+    check("writes byte 0 of 100" in uses and "writes byte 97 of 96" in uses, uses)
+    check("freed by libcupti.so.99+" in uses, uses)
+
+
 if __name__ == "__main__":
     main()

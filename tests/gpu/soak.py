@@ -27,6 +27,7 @@ import soak_programs as programs
 HANG_SECONDS = 120  # beyond the time that the program was given
 OPENERS = 4  # runs that are read at a time
 TELL_SECONDS = 30
+WATCHER = "tests/libwatch_frees.so"
 SCHEDULE = "wait=3,warmup=1,active=4,repeat=0"
 MODES = {
     "bare": None,
@@ -78,6 +79,9 @@ def parse(words):
                         help="of 'exact'; with 10 there is little but the loading of libraries")
     parser.add_argument("--malloc-debug", action="store_true",
                         help="glibc checks the heap in every call (glibc.malloc.check=3)")
+    parser.add_argument("--watch-frees", metavar="FILE",
+                        help="each use of memory that CUPTI has freed is written there, and counts "
+                        "as a fault; the program goes on (wants vm.max_map_count of millions)")
     parser.add_argument("--json", metavar="FILE")
     return parser.parse_args(words)
 
@@ -178,6 +182,8 @@ def child(trial, variables, seconds):
         if variables:
             os.mkdir(trial.run)
             os.environ.update(variables)
+        if "WATCH_FREES" in os.environ and ctypes.CDLL(None).watch_frees() != 0:
+            raise RuntimeError("libcupti's memory cannot be watched")
         library = []
 
         def tell():
@@ -352,17 +358,27 @@ class Soak:
             trial.opener.wait()
 
 
-def environment(malloc_debug):
+def environment(options):
     """Of the process that is forked: heap checks, and what the frameworks want to be told early."""
     env = {k: v for k, v in os.environ.items()
            if not k.startswith("MOESCOPE_") and not k.endswith("_INJECTION64_PATH")}
     tunables = ["glibc.malloc.perturb=165"]
-    if malloc_debug:
+    if options.watch_frees:
+        env["WATCH_FREES"] = os.path.abspath(options.watch_frees)
+        env["LD_PRELOAD"] = os.path.abspath(os.path.join(options.build, WATCHER))
+    if options.malloc_debug:
         tunables.append("glibc.malloc.check=3")
         env["LD_PRELOAD"] = " ".join(["libc_malloc_debug.so.0", *env.get("LD_PRELOAD", "").split()])
     env["GLIBC_TUNABLES"] = ":".join([*filter(None, [env.get("GLIBC_TUNABLES")]), *tunables])
     return dict(env, SOAK_ENVIRONMENT="set", MALLOC_PERTURB_="165", TOKENIZERS_PARALLELISM="false",
                 CUBLAS_WORKSPACE_CONFIG=":4096:8", XLA_PYTHON_CLIENT_PREALLOCATE="false")
+
+
+def uses_after_free(path):
+    if not os.path.exists(path):
+        return 0
+    with open(path) as f:
+        return sum(line.startswith("process ") for line in f)
 
 
 def has_library(name):
@@ -394,7 +410,11 @@ def main():
         if options.malloc_debug and not has_library("libc_malloc_debug.so.0"):
             print("soak.py: --malloc-debug wants libc_malloc_debug.so.0", file=sys.stderr)
             return 2
-        os.execve(sys.executable, [sys.executable, *sys.argv], environment(options.malloc_debug))
+        if options.watch_frees and not os.path.exists(os.path.join(options.build, WATCHER)):
+            print(f"soak.py: --watch-frees wants {WATCHER} in {options.build}; 'ninja {WATCHER}' "
+                  "builds it", file=sys.stderr)
+            return 2
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment(options))
     wanted = present(cells(options.only, options.modes))
     if not wanted:
         return 0
@@ -409,6 +429,10 @@ def main():
         finally:
             soak.stop()
     lines, status = verdict(soak.results)
+    if options.watch_frees:
+        uses = uses_after_free(options.watch_frees)
+        lines.append(f"uses of memory that CUPTI has freed: {uses}")
+        status = status or int(uses > 0)
     print("\n".join([*table(tally(soak.results)), *lines]), flush=True)
     if options.json:
         with open(options.json, "w") as f:
