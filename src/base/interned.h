@@ -9,11 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_map.h"
+
 struct interned {
 	char **keys; /* index id - 1; NUL-terminated, each a block of its own */
 	size_t *lengths;
-	uint32_t *slots;
-	size_t n, keys_capacity, lengths_capacity, n_slots;
+	size_t n, keys_capacity, lengths_capacity;
+	struct hash_map map;
 };
 
 void interned_release(struct interned *interned);

@@ -25,7 +25,7 @@ void encoder_init(struct encoder *encoder, uint32_t first_site, uint32_t first_l
 static void dictionary_release(struct dictionary *dictionary)
 {
 	buf_release(&dictionary->rows);
-	free(dictionary->slots);
+	hash_map_release(&dictionary->map);
 }
 
 void encoder_release(struct encoder *encoder)
@@ -294,60 +294,19 @@ int encoder_append(struct encoder *encoder, enum record_kind kind, const void *r
 	return 0;
 }
 
-static uint32_t hash_bytes(const void *data, size_t size)
-{
-	const char *p = data;
-	uint64_t h = 0x9e3779b97f4a7c15u;
-
-	for (; size >= 4; size -= 4, p += 4) {
-		uint32_t word;
-
-		memcpy(&word, p, sizeof(word));
-		h = (h ^ word) * 0xd6e8feb86659fd93u;
-		h ^= h >> 32;
-	}
-	return (uint32_t)(h ^ h >> 16);
-}
-
-static int dictionary_grow(struct dictionary *dictionary, size_t row_size, size_t key)
-{
-	size_t n_slots = dictionary->n_slots ? dictionary->n_slots * 2 : 256;
-	uint32_t *slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < dictionary->n; i++) {
-		const char *row = dictionary->rows.data + i * row_size;
-		size_t at = hash_bytes(row + key, row_size - key) & (n_slots - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n_slots - 1);
-		slots[at] = i + 1;
-	}
-	free(dictionary->slots);
-	dictionary->slots = slots;
-	dictionary->n_slots = n_slots;
-	return 0;
-}
-
 /* Rows start with their id; everything behind it is the key. */
 static uint32_t dictionary_id(struct dictionary *dictionary, void *row, size_t row_size)
 {
-	const size_t key = sizeof(uint32_t);
-	uint32_t id;
-	size_t at;
+	const char *key = (char *)row + sizeof(uint32_t);
+	size_t key_size = row_size - sizeof(uint32_t);
+	uint32_t hash = hash_bytes(key, key_size), number, id;
+	struct hash_walk walk = hash_map_walk(&dictionary->map, hash);
 
-	if (dictionary->n * 2 >= dictionary->n_slots &&
-	    dictionary_grow(dictionary, row_size, key) < 0)
+	while ((number = hash_map_next(&dictionary->map, &walk)))
+		if (!memcmp(dictionary->rows.data + number * row_size - key_size, key, key_size))
+			return dictionary->first + number - 1;
+	if (hash_map_reserve(&dictionary->map, dictionary->map.n + 1) < 0)
 		return 0;
-	at = hash_bytes((char *)row + key, row_size - key) & (dictionary->n_slots - 1);
-	for (; dictionary->slots[at]; at = (at + 1) & (dictionary->n_slots - 1)) {
-		uint32_t i = dictionary->slots[at] - 1;
-
-		if (!memcmp(dictionary->rows.data + i * row_size + key, (char *)row + key,
-			    row_size - key))
-			return dictionary->first + i;
-	}
 	id = dictionary->first + dictionary->n;
 	memcpy(row, &id, sizeof(id));
 	buf_append(&dictionary->rows, row, row_size);
@@ -355,7 +314,7 @@ static uint32_t dictionary_id(struct dictionary *dictionary, void *row, size_t r
 		dictionary->rows.failed = false;
 		return 0;
 	}
-	dictionary->slots[at] = ++dictionary->n;
+	hash_map_add(&dictionary->map, hash, ++dictionary->n);
 	return id;
 }
 

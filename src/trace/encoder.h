@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/hash_map.h"
 #include "trace/codec.h"
 #include "trace/format.h"
 #include "trace/records.h"
@@ -34,9 +35,8 @@ struct pending {
 };
 
 struct dictionary {
-	struct buf rows; /* every row made so far, id i + 1 at index i - first + 1 */
-	uint32_t *slots; /* open addressing: index + 1 into rows, 0 empty */
-	size_t n_slots;
+	struct buf rows;       /* every row made so far, id i + 1 at index i - first + 1 */
+	struct hash_map map;   /* index + 1 into rows, by all but the id */
 	uint32_t n, committed; /* rows made; of them safely written */
 	uint32_t first;	       /* id of row 0 */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ground floor: checksums, buffers, error sentences, the JSON reader, ticks to nanoseconds.
+ * The ground floor: checksums, buffers, maps, error sentences, the JSON reader, ticks to nanoseconds.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,6 +20,8 @@
 #include "base/crc32c.h"
 #include "base/dynlib.h"
 #include "base/err.h"
+#include "base/hash_map.h"
+#include "base/interned.h"
 #include "base/parallel.h"
 #include "base/text/json_read.h"
 #include "device/sheets/clock_reasons.h"
@@ -105,6 +107,61 @@ static void test_array_grow(void **state)
 	assert_int_equal(array_grow(&array, &capacity, SIZE_MAX / 4, sizeof(*array)), -ENOMEM);
 	assert_int_equal(array[998], 999);
 	free(array);
+}
+
+/* Four hashes for all: every walk meets the others' numbers, and wraps around the end. */
+static void test_hash_map(void **state)
+{
+	struct hash_map map = { 0 };
+	struct hash_walk walk = hash_map_walk(&map, 7);
+
+	(void)state;
+	assert_int_equal(hash_map_next(&map, &walk), 0);
+	for (uint32_t number = 1; number <= 1000; number++)
+		assert_int_equal(hash_map_add(&map, UINT32_MAX - number % 4, number), 0);
+	for (uint32_t hash = 0; hash < 4; hash++) {
+		uint32_t number, found = 0;
+
+		walk = hash_map_walk(&map, UINT32_MAX - hash);
+		while ((number = hash_map_next(&map, &walk))) {
+			assert_int_equal(number % 4, hash);
+			found++;
+		}
+		assert_int_equal(found, 250);
+	}
+	walk = hash_map_walk(&map, 7);
+	assert_int_equal(hash_map_next(&map, &walk), 0);
+	hash_map_release(&map);
+	/* With room for all, equal ones keep their order. */
+	assert_int_equal(hash_map_reserve(&map, 100), 0);
+	for (uint32_t number = 1; number <= 100; number++)
+		assert_int_equal(hash_map_add(&map, UINT32_MAX, number), 0);
+	walk = hash_map_walk(&map, UINT32_MAX);
+	for (uint32_t number = 1; number <= 100; number++)
+		assert_int_equal(hash_map_next(&map, &walk), number);
+	assert_int_equal(hash_map_next(&map, &walk), 0);
+	hash_map_release(&map);
+}
+
+static void test_interned(void **state)
+{
+	struct interned interned = { 0 };
+	char key[16];
+
+	(void)state;
+	for (int round = 0; round < 2; round++)
+		for (uint32_t i = 1; i <= 3000; i++) {
+			int length = snprintf(key, sizeof(key), "key %u", i);
+
+			assert_int_equal(interned_id(&interned, key, (size_t)length), i);
+			assert_string_equal(interned_key(&interned, i), key);
+		}
+	assert_int_equal(interned_id(&interned, "", 0), 3001);
+	assert_int_equal(interned_id(&interned, "\0", 1), 3002);
+	assert_int_equal(interned_id(&interned, "", 0), 3001);
+	assert_null(interned_key(&interned, 0));
+	assert_null(interned_key(&interned, 3003));
+	interned_release(&interned);
 }
 
 static void test_err(void **state)
@@ -441,6 +498,8 @@ int main(void)
 		cmocka_unit_test(test_crc32c_hardware_agrees),
 		cmocka_unit_test(test_buf),
 		cmocka_unit_test(test_array_grow),
+		cmocka_unit_test(test_hash_map),
+		cmocka_unit_test(test_interned),
 		cmocka_unit_test(test_parallel),
 		cmocka_unit_test(test_err),
 		cmocka_unit_test(test_json_valid),

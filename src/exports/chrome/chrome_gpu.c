@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/hash_map.h"
 #include "exports/chrome/chrome_inside.h"
 
 /* As CUPTI numbers them, as Kineto calls them. */
@@ -134,45 +135,33 @@ static void join_work(struct trace *t, const struct work *work)
 
 /* The communicators' accounts of kernels, found by their time and number. */
 struct accounts {
-	uint32_t *slots; /* open addressing: row of run->collective + 1; 0: empty */
-	size_t mask;
-	uint8_t *told; /* rows that are in the event of their kernel */
+	struct hash_map map; /* row of run->collective + 1 */
+	uint8_t *told;	     /* rows that are in the event of their kernel */
 };
 
-static size_t account_slot(const struct accounts *accounts, int64_t start_ns, uint64_t correlation)
+static uint32_t hash_account(int64_t start_ns, uint64_t correlation)
 {
-	uint64_t hash = ((uint64_t)start_ns ^ correlation << 40) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (hash >> 32) & accounts->mask;
+	return (uint32_t)hash_mix(hash_mix(0, (uint64_t)start_ns), correlation);
 }
 
+/* Of several that are equal the first is told first: room for all of them keeps their order. */
 static int accounts_init(struct accounts *accounts, const struct table_collective *c)
 {
-	size_t n = 16;
-
 	*accounts = (struct accounts){ 0 };
 	if (c->n >= UINT32_MAX)
 		return -EFBIG;
-	while (n < 2 * c->n)
-		n *= 2;
-	*accounts = (struct accounts){ .slots = calloc(n, sizeof(*accounts->slots)),
-				       .told = calloc(c->n + 1, 1),
-				       .mask = n - 1 };
-	if (!accounts->slots || !accounts->told)
+	accounts->told = calloc(c->n + 1, 1);
+	if (!accounts->told || hash_map_reserve(&accounts->map, c->n) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < c->n; i++) {
-		size_t at = account_slot(accounts, c->start_ns[i], c->correlation[i]);
-
-		while (accounts->slots[at])
-			at = (at + 1) & accounts->mask;
-		accounts->slots[at] = (uint32_t)i + 1;
-	}
+	for (size_t i = 0; i < c->n; i++)
+		hash_map_add(&accounts->map, hash_account(c->start_ns[i], c->correlation[i]),
+			     (uint32_t)i + 1);
 	return 0;
 }
 
 static void accounts_release(struct accounts *accounts)
 {
-	free(accounts->slots);
+	hash_map_release(&accounts->map);
 	free(accounts->told);
 }
 
@@ -180,10 +169,12 @@ static size_t find_account(const struct trace *t, const struct accounts *account
 			   const struct work *work)
 {
 	const struct table_collective *c = &t->run->collective;
-	size_t at = account_slot(accounts, work->start_ns, work->correlation);
+	struct hash_walk walk = hash_map_walk(&accounts->map,
+					      hash_account(work->start_ns, work->correlation));
+	uint32_t number;
 
-	for (; accounts->slots[at]; at = (at + 1) & accounts->mask) {
-		size_t i = accounts->slots[at] - 1;
+	while ((number = hash_map_next(&accounts->map, &walk))) {
+		size_t i = number - 1;
 
 		if (!accounts->told[i] && c->start_ns[i] == work->start_ns &&
 		    c->correlation[i] == work->correlation && c->shard[i] == work->shard &&

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_map.h"
 #include "base/text/utf8.h"
 #include "exports/stacks/stacks.h"
 #include "present/frame/present.h"
@@ -30,53 +31,28 @@ struct folder {
 	struct stack_labels labels;
 	struct node *nodes;
 	size_t n, capacity;
-	uint32_t *slots; /* open addressing over the nodes */
-	size_t n_slots;
+	struct hash_map map; /* of nodes */
 	uint32_t *call_node; /* of each row of run->api; 0: none */
 };
 
-static uint32_t *slot_of(const struct folder *f, uint32_t parent, uint32_t label)
-{
-	uint64_t hash = ((uint64_t)parent << 32 | label) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t at = (size_t)(hash >> 32) & (f->n_slots - 1);
-
-	while (f->slots[at] &&
-	       (f->nodes[f->slots[at]].parent != parent || f->nodes[f->slots[at]].label != label))
-		at = (at + 1) & (f->n_slots - 1);
-	return &f->slots[at];
-}
-
-static int grow_slots(struct folder *f)
-{
-	uint32_t *old = f->slots;
-
-	f->n_slots = f->n_slots ? 2 * f->n_slots : 1024;
-	f->slots = calloc(f->n_slots, sizeof(*f->slots));
-	free(old);
-	if (!f->slots)
-		return -ENOMEM;
-	for (size_t i = 1; i < f->n; i++)
-		*slot_of(f, f->nodes[i].parent, f->nodes[i].label) = (uint32_t)i;
-	return 0;
-}
-
 static int find_node(struct folder *f, uint32_t parent, uint32_t label, uint32_t *ret_node)
 {
-	uint32_t *slot;
+	uint32_t hash = hash_word((uint64_t)parent << 32 | label), node;
+	struct hash_walk walk = hash_map_walk(&f->map, hash);
 
+	while ((node = hash_map_next(&f->map, &walk)))
+		if (f->nodes[node].parent == parent && f->nodes[node].label == label) {
+			*ret_node = node;
+			return 0;
+		}
 	if (f->n >= UINT32_MAX)
 		return -EFBIG;
-	if (2 * (f->n + 2) > f->n_slots && grow_slots(f) < 0)
+	f->n += !f->n; /* node 0 */
+	if (array_grow(&f->nodes, &f->capacity, f->n + 1, sizeof(*f->nodes)) < 0 ||
+	    hash_map_add(&f->map, hash, (uint32_t)f->n) < 0)
 		return -ENOMEM;
-	slot = slot_of(f, parent, label);
-	if (!*slot) {
-		if (array_grow(&f->nodes, &f->capacity, f->n + 2, sizeof(*f->nodes)) < 0)
-			return -ENOMEM;
-		f->n += !f->n; /* node 0 */
-		f->nodes[f->n] = (struct node){ .parent = parent, .label = label };
-		*slot = (uint32_t)f->n++;
-	}
-	*ret_node = *slot;
+	f->nodes[f->n] = (struct node){ .parent = parent, .label = label };
+	*ret_node = (uint32_t)f->n++;
 	return 0;
 }
 
@@ -277,7 +253,7 @@ static int present_stacks(const struct run *run, FILE *out, struct err *err, boo
 	}
 	free(path);
 	free(f.nodes);
-	free(f.slots);
+	hash_map_release(&f.map);
 	free(f.call_node);
 	stack_labels_release(&f.labels);
 	stacks_release(&f.stacks);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_map.h"
 #include "subjects/numbers/order.h"
 
 #define NO_TRACK UINT32_MAX
@@ -111,70 +112,32 @@ static struct stack_track track_of(const struct stacks *s, enum stack_kind kind,
 				     .id = source->id ? source->id[row] : 0 };
 }
 
-/* Open addressing over the tracks found so far. */
-struct track_index {
-	uint32_t *slots; /* number + 1 */
-	size_t n_slots;
-};
-
-static size_t hash_track(const struct stack_track *track)
-{
-	uint64_t key = (uint64_t)track->id << 32 | track->device;
-
-	key = (key ^ (uint64_t)track->shard << 20 ^ (uint64_t)track->family << 40) *
-	      UINT64_C(0x9e3779b97f4a7c15);
-	return (size_t)(key >> 32);
-}
-
-static uint32_t *slot_of(const struct stacks *s, const struct track_index *index,
-			 const struct stack_track *track)
-{
-	size_t at = hash_track(track) & (index->n_slots - 1);
-
-	while (index->slots[at] && compare_tracks(&s->tracks[index->slots[at] - 1], track) != 0)
-		at = (at + 1) & (index->n_slots - 1);
-	return &index->slots[at];
-}
-
-static int grow_index(struct stacks *s, struct track_index *index)
-{
-	struct track_index larger = { .n_slots = index->n_slots ? 2 * index->n_slots : 64 };
-
-	larger.slots = calloc(larger.n_slots, sizeof(*larger.slots));
-	if (!larger.slots)
-		return -ENOMEM;
-	for (size_t t = 0; t < s->n; t++)
-		*slot_of(s, &larger, &s->tracks[t]) = (uint32_t)t + 1;
-	free(index->slots);
-	*index = larger;
-	return 0;
-}
-
-static int find_track(struct stacks *s, struct track_index *index, const struct stack_track *track,
+static int find_track(struct stacks *s, struct hash_map *map, const struct stack_track *track,
 		      uint32_t *ret)
 {
-	uint32_t *slot;
+	uint32_t hash = (uint32_t)hash_mix(
+		hash_mix((uint64_t)track->family << 32 | track->shard, track->device), track->id);
+	struct hash_walk walk = hash_map_walk(map, hash);
+	uint32_t number;
 	int r;
 
-	if (2 * (s->n + 1) > index->n_slots) {
-		r = grow_index(s, index);
-		if (r < 0)
-			return r;
-	}
-	slot = slot_of(s, index, track);
-	if (!*slot) {
-		r = array_grow(&s->tracks, &s->capacity, s->n + 1, sizeof(*s->tracks));
-		if (r < 0)
-			return r;
-		s->tracks[s->n++] = *track;
-		*slot = (uint32_t)s->n;
-	}
-	*ret = *slot - 1;
+	while ((number = hash_map_next(map, &walk)))
+		if (compare_tracks(&s->tracks[number - 1], track) == 0) {
+			*ret = number - 1;
+			return 0;
+		}
+	r = array_grow(&s->tracks, &s->capacity, s->n + 1, sizeof(*s->tracks));
+	if (r == 0)
+		r = hash_map_add(map, hash, (uint32_t)s->n + 1);
+	if (r < 0)
+		return r;
+	*ret = (uint32_t)s->n;
+	s->tracks[s->n++] = *track;
 	return 0;
 }
 
 /* ret_of[row]: its track, NO_TRACK of what has no time. */
-static int number_rows(struct stacks *s, struct track_index *index, enum stack_kind kind,
+static int number_rows(struct stacks *s, struct hash_map *map, enum stack_kind kind,
 		       uint32_t *ret_of)
 {
 	const struct stack_source *source = &s->sources[kind];
@@ -192,7 +155,7 @@ static int number_rows(struct stacks *s, struct track_index *index, enum stack_k
 		}
 		track = track_of(s, kind, i);
 		if (number == NO_TRACK || compare_tracks(&track, &last) != 0) {
-			r = find_track(s, index, &track, &number);
+			r = find_track(s, map, &track, &number);
 			if (r < 0)
 				return r;
 			last = track;
@@ -320,7 +283,7 @@ static int order_kind(struct stacks *s, enum stack_kind kind, const uint32_t *of
 
 int stacks_init(struct stacks *s, const struct run *run)
 {
-	struct track_index index = { 0 };
+	struct hash_map map = { 0 };
 	uint32_t *of[STACK_KINDS] = { 0 }, *rank = NULL;
 	struct stack_track *sorted = NULL;
 	int r;
@@ -329,7 +292,7 @@ int stacks_init(struct stacks *s, const struct run *run)
 	r = fill_sources(s);
 	for (int k = 0; r == 0 && k < STACK_KINDS; k++) {
 		of[k] = array_new(s->sources[k].n ? s->sources[k].n : 1, sizeof(*of[k]));
-		r = of[k] ? number_rows(s, &index, (enum stack_kind)k, of[k]) : -ENOMEM;
+		r = of[k] ? number_rows(s, &map, (enum stack_kind)k, of[k]) : -ENOMEM;
 	}
 	if (r == 0 && s->n) {
 		sorted = array_new(s->n, sizeof(*sorted));
@@ -339,8 +302,12 @@ int stacks_init(struct stacks *s, const struct run *run)
 	if (r == 0 && s->n) {
 		memcpy(sorted, s->tracks, s->n * sizeof(*sorted));
 		qsort(sorted, s->n, sizeof(*sorted), compare_tracks);
-		for (size_t t = 0; t < s->n; t++)
-			rank[*slot_of(s, &index, &sorted[t]) - 1] = (uint32_t)t;
+		for (size_t t = 0; r == 0 && t < s->n; t++) {
+			uint32_t number = 0;
+
+			r = find_track(s, &map, &sorted[t], &number);
+			rank[number] = (uint32_t)t;
+		}
 		memcpy(s->tracks, sorted, s->n * sizeof(*sorted));
 	}
 	for (int k = 0; k < STACK_KINDS; k++) {
@@ -350,7 +317,7 @@ int stacks_init(struct stacks *s, const struct run *run)
 			r = order_kind(s, (enum stack_kind)k, of[k]);
 		free(of[k]);
 	}
-	free(index.slots);
+	hash_map_release(&map);
 	free(sorted);
 	free(rank);
 	if (r < 0)

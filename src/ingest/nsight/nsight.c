@@ -199,7 +199,7 @@ static void plan_release(struct plan *plan)
 		scan_table_close(&plan->scans[i]);
 	for (unsigned int w = 0; plan->workers && w < plan->n_workers; w++) {
 		for (size_t s = 0; s < plan->workers[w].n_seats; s++)
-			free(plan->workers[w].seats[s].names.v);
+			ns_map_release(&plan->workers[w].seats[s].names);
 		free(plan->workers[w].seats);
 	}
 	free(plan->workers);

@@ -156,7 +156,7 @@ uint32_t ns_metric_name(struct ns_worker *worker, struct ns_seat *seat, int64_t 
 		return name;
 	name = part_text(seat->part, ns->metrics[metric].name);
 	if (name)
-		ns_map_put(&seat->names, key, name);
+		ns_map_add(&seat->names, key, name);
 	return name;
 }
 

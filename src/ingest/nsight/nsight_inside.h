@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "base/hash_map.h"
 #include "ingest/ingest.h"
 #include "ingest/nsight/nsight_scan.h"
 #include "ingest/shared/intake.h"
@@ -67,11 +68,12 @@ struct nsight {
 
 /* An id of the file with what was made of it. */
 struct ns_map {
+	struct hash_map map; /* by key */
 	struct {
-		int64_t key; /* 0: empty */
+		int64_t key;
 		uint32_t value;
 	} * v;
-	size_t n, size; /* size: a power of two, or 0 */
+	size_t n, capacity;
 };
 
 /* What a thread has of a process. */
@@ -172,8 +174,9 @@ enum ns_use { NS_PLAIN, NS_CALL, NS_RANGE };
 uint32_t ns_name(struct ns_worker *worker, struct ns_seat *seat, int64_t id, enum ns_use use);
 /* The name of a GPU metric; 0: it has none, or no memory. */
 uint32_t ns_metric_name(struct ns_worker *worker, struct ns_seat *seat, int64_t type, int64_t id);
+void ns_map_release(struct ns_map *map);
 uint32_t ns_map_get(const struct ns_map *map, int64_t key);
-int ns_map_put(struct ns_map *map, int64_t key, uint32_t value);
+int ns_map_add(struct ns_map *map, int64_t key, uint32_t value);
 /* PyTorch's "NAME, op_id = 5, …" without what differs from call to call; the length to keep. */
 size_t ns_range_length(const char *text, size_t length);
 

@@ -167,40 +167,33 @@ void ns_names_release(struct nsight *ns)
 	free(ns->strings.bytes);
 }
 
-static size_t place_of(const struct ns_map *map, int64_t key)
+void ns_map_release(struct ns_map *map)
 {
-	size_t at = ((uint64_t)key * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (map->size - 1);
-
-	while (map->v[at].key && map->v[at].key != key)
-		at = (at + 1) & (map->size - 1);
-	return at;
+	hash_map_release(&map->map);
+	free(map->v);
 }
 
 uint32_t ns_map_get(const struct ns_map *map, int64_t key)
 {
-	return map->size ? map->v[place_of(map, key)].value : 0;
+	struct hash_walk walk = hash_map_walk(&map->map, hash_word((uint64_t)key));
+	uint32_t number;
+
+	while ((number = hash_map_next(&map->map, &walk)))
+		if (map->v[number - 1].key == key)
+			return map->v[number - 1].value;
+	return 0;
 }
 
-int ns_map_put(struct ns_map *map, int64_t key, uint32_t value)
+int ns_map_add(struct ns_map *map, int64_t key, uint32_t value)
 {
-	size_t at;
+	int r = array_grow(&map->v, &map->capacity, map->n + 1, sizeof(*map->v));
 
-	if (2 * map->n >= map->size) {
-		struct ns_map larger = { .size = map->size ? 2 * map->size : 256, .n = map->n };
-
-		larger.v = calloc(larger.size, sizeof(*larger.v));
-		if (!larger.v)
-			return -ENOMEM;
-		for (size_t i = 0; i < map->size; i++)
-			if (map->v[i].key)
-				larger.v[place_of(&larger, map->v[i].key)] = map->v[i];
-		free(map->v);
-		*map = larger;
-	}
-	at = place_of(map, key);
-	map->n += !map->v[at].key;
-	map->v[at].key = key;
-	map->v[at].value = value;
+	if (r == 0)
+		r = hash_map_add(&map->map, hash_word((uint64_t)key), (uint32_t)map->n + 1);
+	if (r < 0)
+		return r;
+	map->v[map->n].key = key;
+	map->v[map->n++].value = value;
 	return 0;
 }
 
@@ -275,6 +268,6 @@ uint32_t ns_name(struct ns_worker *worker, struct ns_seat *seat, int64_t id, enu
 	value = make(worker, seat, text, length, use);
 	/* Not kept without memory: it is only looked up again. */
 	if (value)
-		ns_map_put(&seat->names, key, value);
+		ns_map_add(&seat->names, key, value);
 	return value;
 }

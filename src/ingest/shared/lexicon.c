@@ -30,25 +30,6 @@ void lexicon_cache_release(struct lexicon_cache *cache)
 	*cache = (struct lexicon_cache){ 0 };
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
-	return hash ^ hash >> 35;
-}
-
-static uint64_t hash_bytes(const char *p, size_t length)
-{
-	uint64_t hash = length, word;
-
-	for (; length >= 8; length -= 8, p += 8) {
-		memcpy(&word, p, 8);
-		hash = mix(hash, word);
-	}
-	word = 0;
-	memcpy(&word, p, length);
-	return mix(mix(hash, word), 0);
-}
-
 static int cache_grow(struct lexicon_cache *cache)
 {
 	size_t n = cache->n_entries ? cache->n_entries * 2 : 1024;
@@ -72,7 +53,7 @@ static int cache_grow(struct lexicon_cache *cache)
 }
 
 /* The entry of these bytes, or the empty one where it belongs; NULL: no memory. */
-static struct lexicon_entry *cache_find(struct lexicon_cache *cache, uint64_t hash,
+static struct lexicon_entry *cache_find(struct lexicon_cache *cache, uint32_t hash,
 					const char *bytes, size_t length)
 {
 	size_t at;
@@ -91,7 +72,7 @@ static struct lexicon_entry *cache_find(struct lexicon_cache *cache, uint64_t ha
 uint32_t lexicon_id(struct lexicon *lexicon, struct lexicon_cache *cache, enum record_kind kind,
 		    const void *bytes, size_t length)
 {
-	uint64_t hash = hash_bytes(bytes, length);
+	uint32_t hash = hash_bytes(bytes, length);
 	struct lexicon_entry *entry = cache_find(cache, hash, bytes, length);
 	const char *key = NULL;
 	uint32_t id;
@@ -106,7 +87,7 @@ uint32_t lexicon_id(struct lexicon *lexicon, struct lexicon_cache *cache, enum r
 	pthread_mutex_unlock(&lexicon->lock);
 	if (!id)
 		return 0;
-	*entry = (struct lexicon_entry){ hash, key, (uint32_t)length, id };
+	*entry = (struct lexicon_entry){ key, hash, (uint32_t)length, id };
 	cache->n++;
 	return id;
 }

@@ -19,10 +19,11 @@ struct lexicon {
 };
 
 struct lexicon_entry {
-	uint64_t hash;
 	const char *key; /* the lexicon's */
-	uint32_t length, id;
+	uint32_t hash, length, id;
 };
+/* Not a hash_map: it is asked for every name of every event, and finds it with its key and id in one
+ * place. */
 struct lexicon_cache {
 	struct lexicon_entry *entries; /* open addressing; id 0: empty */
 	size_t n, n_entries;

@@ -7,6 +7,7 @@
 #ifndef SUBJECTS_COMM_INSIDE_H
 #define SUBJECTS_COMM_INSIDE_H
 
+#include "base/hash_map.h"
 #include "device/sheets/kernel_name.h"
 #include "subjects/comm/comm.h"
 #include "subjects/shared/attribution.h"
@@ -51,9 +52,8 @@ struct comm_rows {
 	uint32_t *name;	       /* of each row: a string id when recorded, else into names */
 	struct comm_sums *sums;
 	size_t n, rows_capacity, name_capacity, sums_capacity;
-	uint32_t *slots; /* hash of rows: row + 1; 0: free */
-	size_t n_slots;
-	uint32_t *row_of; /* of each collective record, or COMM_NO_ROW */
+	struct hash_map map; /* row + 1, by what makes it one */
+	uint32_t *row_of;    /* of each collective record, or COMM_NO_ROW */
 };
 
 int comm_rows_init(struct comm_rows *rows, const struct run *run,

@@ -126,73 +126,45 @@ void comm_rows_release(struct comm_rows *rows)
 	free(rows->rows);
 	free(rows->name);
 	free(rows->sums);
-	free(rows->slots);
+	hash_map_release(&rows->map);
 	free(rows->row_of);
 	*rows = (struct comm_rows){ 0 };
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint32_t hash_row(const struct comm_row *key, uint32_t name)
 {
-	h = (h ^ v) * UINT64_C(0x9E3779B97F4A7C15);
-	return h ^ h >> 32;
-}
+	uint64_t hash = hash_mix(0, (uint64_t)key->transport << 1 | key->recorded);
 
-static size_t find_slot(const struct comm_rows *rows, const uint32_t *slots, size_t n_slots,
-			const struct comm_row *key, uint32_t name)
-{
-	uint64_t h = mix(mix((uint64_t)key->transport << 1 | key->recorded,
-			     (uint64_t)name << 32 | key->group),
-			 (uint64_t)key->type << 32 | key->group_size);
-	size_t at = h & (n_slots - 1);
-
-	while (slots[at]) {
-		const struct comm_row *row = &rows->rows[slots[at] - 1];
-
-		if (rows->name[slots[at] - 1] == name && row->transport == key->transport &&
-		    row->recorded == key->recorded && row->group == key->group &&
-		    row->type == key->type && row->group_size == key->group_size)
-			break;
-		at = (at + 1) & (n_slots - 1);
-	}
-	return at;
-}
-
-static int grow_hash(struct comm_rows *rows)
-{
-	size_t n_slots = rows->n_slots ? rows->n_slots * 2 : 64;
-	uint32_t *slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < rows->n; i++)
-		slots[find_slot(rows, slots, n_slots, &rows->rows[i], rows->name[i])] =
-			(uint32_t)i + 1;
-	free(rows->slots);
-	rows->slots = slots;
-	rows->n_slots = n_slots;
-	return 0;
+	hash = hash_mix(hash, (uint64_t)name << 32 | key->group);
+	return (uint32_t)hash_mix(hash, (uint64_t)key->type << 32 | key->group_size);
 }
 
 static int find_row(struct comm_rows *rows, const struct comm_row *key, uint32_t name,
 		    size_t *ret_row)
 {
-	size_t n = rows->n, at;
+	uint32_t hash = hash_row(key, name), number;
+	struct hash_walk walk = hash_map_walk(&rows->map, hash);
+	size_t n = rows->n;
 
-	if (n * 2 >= rows->n_slots && grow_hash(rows) < 0)
-		return -ENOMEM;
-	at = find_slot(rows, rows->slots, rows->n_slots, key, name);
-	if (rows->slots[at]) {
-		*ret_row = rows->slots[at] - 1;
-		return 0;
+	while ((number = hash_map_next(&rows->map, &walk))) {
+		const struct comm_row *row = &rows->rows[number - 1];
+
+		if (rows->name[number - 1] == name && row->transport == key->transport &&
+		    row->recorded == key->recorded && row->group == key->group &&
+		    row->type == key->type && row->group_size == key->group_size) {
+			*ret_row = number - 1;
+			return 0;
+		}
 	}
 	if (array_grow(&rows->rows, &rows->rows_capacity, n + 1, sizeof(*rows->rows)) < 0 ||
 	    array_grow(&rows->name, &rows->name_capacity, n + 1, sizeof(*rows->name)) < 0 ||
-	    array_grow(&rows->sums, &rows->sums_capacity, n + 1, sizeof(*rows->sums)) < 0)
+	    array_grow(&rows->sums, &rows->sums_capacity, n + 1, sizeof(*rows->sums)) < 0 ||
+	    hash_map_add(&rows->map, hash, (uint32_t)n + 1) < 0)
 		return -ENOMEM;
 	rows->rows[n] = *key;
 	rows->name[n] = name;
 	rows->sums[n] = (struct comm_sums){ 0 };
-	rows->slots[at] = (uint32_t)++rows->n;
+	rows->n++;
 	*ret_row = n;
 	return 0;
 }

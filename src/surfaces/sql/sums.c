@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash_map.h"
 #include "base/parallel.h"
 #include "exports/columns/fields.h"
 #include "surfaces/sql/session.h"
@@ -76,7 +77,7 @@ struct number {
 	int64_t sum, min, max;
 };
 
-/* Records by the values of `n_keys` columns: an open hash of groups. */
+/* Records by the values of `n_keys` columns. */
 struct sums {
 	size_t n_keys, n_numbers, n, capacity;
 	int64_t *values; /* n_keys of each group */
@@ -84,8 +85,7 @@ struct sums {
 	uint64_t *first;	/* the first row of each group */
 	uint32_t *order;	/* groups by that; NULL: they are */
 	struct number *numbers; /* n_numbers of each group */
-	uint32_t *slots;	/* group + 1, 0: free */
-	size_t n_slots;		/* a power of two */
+	struct hash_map map;	/* group + 1, by its values */
 	bool overflow;
 };
 
@@ -96,26 +96,25 @@ static void sums_release(struct sums *sums)
 	free(sums->first);
 	free(sums->order);
 	free(sums->numbers);
-	free(sums->slots);
+	hash_map_release(&sums->map);
 	*sums = (struct sums){ 0 };
 }
 
-static size_t hash_of(const int64_t *values, size_t n)
+static uint32_t hash_values(const int64_t *values, size_t n)
 {
 	uint64_t hash = 0;
 
 	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ (uint64_t)values[i]) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ hash << 9;
-	return (size_t)(hash ^ hash >> 32);
+		hash = hash_mix(hash, (uint64_t)values[i]);
+	return (uint32_t)hash;
 }
 
 static int grow(struct sums *sums)
 {
-	size_t capacity = sums->capacity ? sums->capacity * 4 : 256, n_slots = capacity * 2;
+	size_t capacity = sums->capacity ? sums->capacity * 4 : 256;
 	int64_t *values;
 	uint64_t *rows, *first;
 	struct number *numbers;
-	uint32_t *slots;
 
 	if (capacity > GROUPS_MOST)
 		return -EFBIG;
@@ -135,45 +134,32 @@ static int grow(struct sums *sums)
 	if (!numbers)
 		return -ENOMEM;
 	sums->numbers = numbers;
-	slots = calloc(n_slots, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	free(sums->slots);
-	sums->slots = slots;
-	sums->n_slots = n_slots;
 	sums->capacity = capacity;
-	for (size_t g = 0; g < sums->n; g++) {
-		size_t at = hash_of(values + g * sums->n_keys, sums->n_keys) & (n_slots - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n_slots - 1);
-		slots[at] = (uint32_t)g + 1;
-	}
-	return 0;
+	return hash_map_reserve(&sums->map, capacity);
 }
 
 /* The group of these values, which has this row; made when there is none. */
 static int group_of(struct sums *sums, const int64_t *values, uint64_t row, uint32_t *ret_group)
 {
-	size_t size = sums->n_keys * sizeof(*values), at;
+	size_t size = sums->n_keys * sizeof(*values);
+	uint32_t hash = hash_values(values, sums->n_keys), number;
+	struct hash_walk walk = hash_map_walk(&sums->map, hash);
 	int r;
 
-	if (sums->n * 2 >= sums->n_slots) {
-		r = grow(sums);
-		if (r < 0)
-			return r;
-	}
-	at = hash_of(values, sums->n_keys) & (sums->n_slots - 1);
-	for (; sums->slots[at]; at = (at + 1) & (sums->n_slots - 1)) {
-		*ret_group = sums->slots[at] - 1;
+	while ((number = hash_map_next(&sums->map, &walk))) {
+		*ret_group = number - 1;
 		if (!memcmp(sums->values + *ret_group * sums->n_keys, values, size)) {
 			if (row < sums->first[*ret_group])
 				sums->first[*ret_group] = row;
 			return 0;
 		}
 	}
+	r = sums->n == sums->capacity ? grow(sums) : 0;
+	if (r == 0)
+		r = hash_map_add(&sums->map, hash, (uint32_t)sums->n + 1);
+	if (r < 0)
+		return r;
 	*ret_group = (uint32_t)sums->n++;
-	sums->slots[at] = *ret_group + 1;
 	memcpy(sums->values + *ret_group * sums->n_keys, values, size);
 	sums->rows[*ret_group] = 0;
 	sums->first[*ret_group] = row;
