@@ -5,23 +5,11 @@
 #include "base/boot.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool read_text(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	return true;
-}
+#include "base/small_file.h"
 
 static int hex(char c)
 {
@@ -98,9 +86,10 @@ bool boot_read(struct boot *ret_boot)
 	bool namespaces = access("/proc/self/ns/time", F_OK) == 0, known;
 
 	*ret_boot = (struct boot){ .offset_ns = 0 };
-	known = read_text("/proc/sys/kernel/random/boot_id", id, sizeof(id)) &&
-		(!namespaces || (offsets_are_ours() && read_text("/proc/self/timens_offsets",
-								 offsets, sizeof(offsets)))) &&
+	known = small_file_text("/proc/sys/kernel/random/boot_id", id, sizeof(id)) > 0 &&
+		(!namespaces ||
+		 (offsets_are_ours() &&
+		  small_file_text("/proc/self/timens_offsets", offsets, sizeof(offsets)) > 0)) &&
 		boot_parse(id, namespaces ? offsets : NULL, ret_boot);
 	errno = saved;
 	return known;

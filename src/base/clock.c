@@ -5,7 +5,6 @@
  */
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,6 +13,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "base/small_file.h"
 
 bool clock_has_counter;
 static bool by_system_calls;
@@ -48,17 +49,12 @@ int64_t clock_thread_cpu_ns(void)
 static bool counter_is_trusted(void)
 {
 	unsigned int a, b, c, d;
-	char source[32] = "";
-	FILE *f;
+	char source[32];
 
 	if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1u << 8))
 		return false;
-	f = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
-	if (!f)
-		return false;
-	if (!fgets(source, sizeof(source), f))
-		source[0] = 0;
-	fclose(f);
+	small_file_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
+			sizeof(source));
 	return !strncmp(source, "tsc", 3);
 }
 #endif

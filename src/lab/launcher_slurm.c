@@ -209,7 +209,6 @@ static int write_script(struct cluster *cluster, char **ret_path)
 {
 	char *path = sweep_path(cluster->sweep, "slurm.sh");
 	struct buf text = { 0 };
-	struct whole_file whole;
 	int r;
 
 	if (!path)
@@ -221,14 +220,8 @@ static int write_script(struct cluster *cluster, char **ret_path)
 			  "export " POINT_NOTE "; fi\nexec ");
 	quote(&text, cluster->tools->moescope);
 	buf_printf(&text, " bench --config \"$queue.yaml\"\n");
-	r = text.failed ? -ENOMEM : whole_file_open(&whole, path);
-	if (r == 0) {
-		if (fwrite(text.data, 1, text.size, whole.file) != text.size)
-			r = -EIO;
-		r = whole_file_close(&whole, r, cluster->err);
-	} else {
-		err_sys(cluster->err, r, "%s: cannot write", path);
-	}
+	r = text.failed ? no_memory(cluster)
+			: whole_file_text(path, text.data, text.size, cluster->err);
 	buf_release(&text);
 	if (r == 0)
 		*ret_path = path;

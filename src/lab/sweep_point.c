@@ -89,18 +89,12 @@ int sweep_point_set_aside(const struct sweep *sweep, size_t point, struct err *e
 int sweep_point_note(const struct sweep *sweep, size_t point, const char *text, struct err *err)
 {
 	char *path = sweep_path(sweep, "queue/%zu.note", point + 1);
-	struct whole_file whole;
 	int r = path ? 0 : no_memory(err);
 
-	if (r == 0 && !text) {
-		r = unlink(path) < 0 && errno != ENOENT ? -errno : 0;
-	} else if (r == 0) {
-		r = whole_file_open(&whole, path);
-		if (r == 0)
-			r = whole_file_close(&whole, fputs(text, whole.file) < 0 ? -EIO : 0, err);
-	}
-	if (r < 0 && path)
-		err_sys(err, r, "%s: cannot write", path);
+	if (r == 0 && text)
+		r = whole_file_text(path, text, strlen(text), err);
+	else if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		r = err_sys(err, -errno, "%s: cannot remove", path);
 	free(path);
 	return r;
 }
@@ -111,7 +105,6 @@ static int copy_file(const struct sweep *sweep, size_t point, const char *ending
 {
 	char *from = sweep_path(sweep, "queue/%zu.%s", point + 1, ending);
 	char *to = sweep_path(sweep, "points/%s/%s", sweep->points[point].name, name);
-	struct whole_file whole;
 	char *text = NULL;
 	size_t length = 0;
 	int r = from && to ? 0 : no_memory(err);
@@ -121,12 +114,7 @@ static int copy_file(const struct sweep *sweep, size_t point, const char *ending
 		if (r == -ENOENT)
 			r = 0; /* a task that never began has no log */
 		if (r == 0)
-			r = whole_file_open(&whole, to);
-		if (r == 0) {
-			if (length && fwrite(text, 1, length, whole.file) != length)
-				r = -EIO;
-			r = whole_file_close(&whole, r, err);
-		}
+			r = whole_file_text(to, text, length, err);
 	}
 	free(text);
 	free(to);

@@ -21,6 +21,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/files/input_file.h"
+#include "base/small_file.h"
+#include "base/files/whole_file.h"
 #include "base/text/json_read.h"
 #include "base/text/json_write.h"
 #include "base/version.h"
@@ -78,21 +80,10 @@ static char *command_text(const struct rundir_meta *meta)
 
 static char *cpu_name(void)
 {
-	char line[512], *name = NULL;
-	FILE *f = fopen("/proc/cpuinfo", "re");
+	char name[512];
 
-	while (f && !name && fgets(line, sizeof(line), f)) {
-		char *colon = strchr(line, ':');
-
-		if (colon && !strncmp(line, "model name", 10)) {
-			colon[strcspn(colon, "\n")] = 0;
-			name = strdup(colon + 1 + strspn(colon + 1, " "));
-		}
-	}
-	if (f)
-		fclose(f);
-	if (name)
-		return name;
+	if (small_file_value("/proc/cpuinfo", "model name", name, sizeof(name)))
+		return strdup(name);
 #if defined(__aarch64__)
 	return strdup("AArch64 processor");
 #else
@@ -100,35 +91,11 @@ static char *cpu_name(void)
 #endif
 }
 
-/* A file of our own beside `path`. What has the name already, a link or the file of a process with our
- * PID in another container, is left alone. */
-static int open_beside(const char *path, char **ret_temporary)
-{
-	for (int n = 1;; n++) {
-		char *temporary, number[16] = "";
-		int fd;
-
-		if (n > 1)
-			snprintf(number, sizeof(number), "-%d", n);
-		if (asprintf(&temporary, "%s.%d%s.tmp", path, (int)getpid(), number) < 0)
-			return -ENOMEM;
-		fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-		if (fd >= 0) {
-			*ret_temporary = temporary;
-			return fd;
-		}
-		fd = -errno;
-		free(temporary);
-		if (fd != -EEXIST || n == 1000)
-			return fd;
-	}
-}
-
 static int write_file(const char *path, const char *text, struct err *err)
 {
 	size_t left = strlen(text);
 	char *temporary = NULL;
-	int fd = open_beside(path, &temporary), r = fd < 0 ? fd : 0;
+	int fd = open_beside(path, 0644, &temporary), r = fd < 0 ? fd : 0;
 	struct rlimit limit;
 
 	/* We may be in the program: it must not get the signal for our file. */

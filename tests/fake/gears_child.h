@@ -6,9 +6,12 @@
 #ifndef FAKE_GEARS_CHILD_H
 #define FAKE_GEARS_CHILD_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "gpu_child.h"
 #include "probe/gpu/governor.h"
@@ -17,20 +20,26 @@
  * functions come before the C library's. */
 static const char *driver = "580.95.05"; /* NULL: there is none */
 
-#define TEST_FOPEN(name)                                                                           \
-	FILE *test_##name(const char *path, const char *mode) __asm__(#name);                      \
-	FILE *test_##name(const char *path, const char *mode)                                      \
+static inline int open_driver(void)
+{
+	int fd = driver ? memfd_create("driver", MFD_CLOEXEC) : -1;
+
+	if (fd >= 0 && pwrite(fd, driver, strlen(driver), 0) < 0)
+		abort();
+	errno = ENOENT;
+	return fd;
+}
+
+#define TEST_OPEN(name)                                                                            \
+	int test_##name(const char *path, int flags, mode_t mode) __asm__(#name);                  \
+	int test_##name(const char *path, int flags, mode_t mode)                                  \
 	{                                                                                          \
-		void *next = dlsym(RTLD_NEXT, #name);                                              \
-		FILE *(*call)(const char *, const char *);                                         \
-                                                                                                   \
 		if (!strcmp(path, "/sys/module/nvidia/version"))                                   \
-			return driver ? fmemopen((char *)driver, strlen(driver), "r") : NULL;      \
-		memcpy(&call, &next, sizeof(call));                                                \
-		return call(path, mode);                                                           \
+			return open_driver();                                                      \
+		return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);                      \
 	}
-TEST_FOPEN(fopen)
-TEST_FOPEN(fopen64)
+TEST_OPEN(open)
+TEST_OPEN(open64)
 
 /* What `doctor --stress` has found on this machine: a launch costs a millisecond, so that a handful
  * is over any budget. */

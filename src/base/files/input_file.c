@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,31 +71,47 @@ FILE *input_stream(const char *path, struct err *err)
 	return file;
 }
 
+/* Room for what the file has now, and a byte to meet its end with; it may have more then. */
+static int reserve_all(int fd, size_t max, struct buf *text)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size > max)
+		return -EFBIG;
+	text->capacity = (size_t)st.st_size + 1;
+	text->data = array_new(text->capacity, 1);
+	return text->data ? 0 : -ENOMEM;
+}
+
 int input_text(const char *path, size_t max, char **ret_text, size_t *ret_length, struct err *err)
 {
 	struct buf text = { 0 };
-	int fd = input_open(path, err), r = 0;
-	ssize_t n = 0;
+	int fd = input_open(path, err), r;
+	ssize_t n = 1;
 
 	if (fd < 0)
 		return fd;
-	do {
-		void *to = buf_reserve(&text, 4096);
-
-		n = to ? read(fd, to, 4096) : 0;
-		if (!to)
+	r = reserve_all(fd, max, &text);
+	while (r == 0 && n != 0) {
+		if (text.size == text.capacity && !buf_reserve(&text, 4096)) {
 			r = -ENOMEM;
-		else if (n < 0)
+			break;
+		}
+		n = read(fd, text.data + text.size, text.capacity - text.size);
+		if (n < 0 && errno != EINTR)
 			r = -errno;
-		else if (text.size + (size_t)n > max)
+		else if (n > 0 && text.size + (size_t)n > max)
 			r = -EFBIG;
-		else
+		else if (n > 0)
 			text.size += (size_t)n;
-	} while (r == 0 && n > 0);
+	}
 	close(fd);
 	if (r < 0) {
 		buf_release(&text);
-		return err_sys(err, r, "%s: cannot read", path);
+		return r == -ENOMEM ? err_set(err, r, "%s: no memory", path)
+				    : err_sys(err, r, "%s: cannot read", path);
 	}
 	*ret_text = text.data;
 	*ret_length = text.size;

@@ -15,7 +15,7 @@
 int input_open(const char *path, struct err *err);
 /* The same as a stream; NULL with errno set. */
 FILE *input_stream(const char *path, struct err *err);
-/* The whole file; free() the text. -EFBIG: more than `max` bytes. */
+/* The whole file, not terminated; free() the text. -EFBIG: more than `max` bytes. */
 int input_text(const char *path, size_t max, char **ret_text, size_t *ret_length, struct err *err);
 
 #endif

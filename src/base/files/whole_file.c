@@ -30,22 +30,26 @@ static bool is_special(const char *path)
 	return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-/* Beside the target, so that the rename stays inside one file system. */
-static int open_beside(const char *target, char **ret_path)
+int open_beside(const char *path, mode_t mode, char **ret_temporary)
 {
-	char *path;
-	int fd;
+	for (int n = 1;; n++) {
+		char *temporary, number[16] = "";
+		int fd;
 
-	if (asprintf(&path, "%s.XXXXXX", target) < 0)
-		return -ENOMEM;
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd < 0) {
+		if (n > 1)
+			snprintf(number, sizeof(number), "-%d", n);
+		if (asprintf(&temporary, "%s.%d%s.tmp", path, (int)getpid(), number) < 0)
+			return -ENOMEM;
+		fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		if (fd >= 0) {
+			*ret_temporary = temporary;
+			return fd;
+		}
 		fd = -errno;
-		free(path);
-		return fd;
+		free(temporary);
+		if (fd != -EEXIST || n == 1000)
+			return fd;
 	}
-	*ret_path = path;
-	return fd;
 }
 
 static void release(struct whole_file *whole)
@@ -66,7 +70,7 @@ int whole_file_open(struct whole_file *whole, const char *target)
 		fd = open(target, O_WRONLY | O_CLOEXEC);
 		fd = fd < 0 ? -errno : fd;
 	} else {
-		fd = open_beside(whole->target, &whole->temporary);
+		fd = open_beside(whole->target, 0666, &whole->temporary);
 	}
 	whole->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (whole->file)
@@ -81,23 +85,13 @@ int whole_file_open(struct whole_file *whole, const char *target)
 	return fd;
 }
 
-/* mkostemp makes files for the owner alone; these are meant to be passed on like any file. */
-static int usual_mode(int fd)
-{
-	mode_t mask = umask(0);
-
-	umask(mask);
-	return fchmod(fd, 0666 & ~mask);
-}
-
 int whole_file_close(struct whole_file *whole, int r, struct err *err)
 {
 	/* A write that failed before has set no errno that is still there. */
 	bool lost = ferror(whole->file) != 0, beside = whole->temporary != NULL;
 
 	errno = EIO;
-	if (r == 0 &&
-	    (fflush(whole->file) != 0 || lost || (beside && usual_mode(fileno(whole->file)) < 0)))
+	if (r == 0 && (fflush(whole->file) != 0 || lost))
 		r = err_set(err, -errno, "cannot write '%s': %s.", whole->target, strerror(errno));
 	if (fclose(whole->file) != 0 && r == 0)
 		r = err_set(err, -errno, "cannot write '%s': %s.", whole->target, strerror(errno));
@@ -107,4 +101,16 @@ int whole_file_close(struct whole_file *whole, int r, struct err *err)
 		unlink(whole->temporary);
 	release(whole);
 	return r;
+}
+
+int whole_file_text(const char *target, const void *bytes, size_t size, struct err *err)
+{
+	struct whole_file whole;
+	int r = whole_file_open(&whole, target);
+
+	if (r < 0)
+		return err_sys(err, r, "cannot write '%s'", target);
+	if (size)
+		fwrite(bytes, 1, size, whole.file);
+	return whole_file_close(&whole, 0, err);
 }

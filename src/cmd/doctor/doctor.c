@@ -18,6 +18,7 @@
 #include <zstd.h>
 
 #include "base/clock.h"
+#include "base/small_file.h"
 #include "base/text/format.h"
 #include "base/version.h"
 #include "cmd/doctor/selftest.h"
@@ -94,22 +95,10 @@ const char *proc_root(void)
 
 void proc_value(const char *name, const char *key, char *out, size_t size)
 {
-	char path[4096], line[512];
-	FILE *file;
+	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/%s", proc_root(), name);
-	file = fopen(path, "re");
-	out[0] = '\0';
-	while (file && !out[0] && fgets(line, sizeof(line), file)) {
-		char *colon = strchr(line, ':');
-
-		if (strncmp(line, key, strlen(key)) == 0 && colon) {
-			colon += 1 + strspn(colon + 1, " \t");
-			snprintf(out, size, "%.*s", (int)strcspn(colon, "\n"), colon);
-		}
-	}
-	if (file)
-		fclose(file);
+	small_file_value(path, key, out, size);
 }
 
 static void check_cpu(struct check *check)

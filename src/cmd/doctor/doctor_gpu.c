@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/dynlib.h"
+#include "base/small_file.h"
 #include "base/text/format.h"
 #include "base/text/json_read.h"
 #include "cmd/doctor/doctor.h"
@@ -118,19 +119,16 @@ static bool toolkit_version(const char *dir, char *version, size_t size)
 	struct json_node *root = NULL;
 	char path[4096], text[65536];
 	struct err err;
-	FILE *file;
-	size_t n;
+	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s/version.json", dir);
-	file = fopen(path, "re");
-	if (!file) { /* distributions leave it out */
+	n = small_file_text(path, text, sizeof(text));
+	if (n < 0) { /* distributions leave it out */
 		snprintf(path, sizeof(path), "%s/bin/nvcc", dir);
 		snprintf(version, size, "of unknown version");
 		return access(path, X_OK) == 0;
 	}
-	n = fread(text, 1, sizeof(text), file);
-	fclose(file);
-	if (json_parse(path, text, n, &root, &err) < 0)
+	if (json_parse(path, text, (size_t)n, &root, &err) < 0)
 		return false;
 	cuda = json_get(root, "cuda");
 	snprintf(version, size, "%s", json_get_string(cuda, "version", "of unknown version"));

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small_file.h"
 #include "cmd/recording/installed.h"
 
 /* How the names of their processes begin. */
@@ -58,17 +59,9 @@ static bool look_environment(struct sentence *found)
 static bool process_name(const char *pid, char *name, size_t size)
 {
 	char path[4096];
-	FILE *file;
-	bool read;
 
 	snprintf(path, sizeof(path), "%s/%s/comm", proc_root(), pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	read = fgets(name, (int)size, file) != NULL;
-	fclose(file);
-	name[strcspn(name, "\n")] = '\0';
-	return read;
+	return small_file_line(path, name, size);
 }
 
 static void look_processes(struct sentence *found, bool *ret_any, bool *ret_counters)

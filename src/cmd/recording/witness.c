@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
+
 enum {
 	ANSWER_MS = 5000, /* it is stopped, or worse */
 	WATCH_MS = 100,
@@ -30,16 +32,9 @@ struct question {
 static bool is_stopped(pid_t pid)
 {
 	char path[64], text[512], *name_end;
-	FILE *f;
-	size_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return true;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = '\0';
+	small_file_text(path, text, sizeof(text));
 	name_end = strrchr(text, ')');
 	return !name_end || name_end[1] != ' ' || name_end[2] == 'T' || name_end[2] == 't';
 }

@@ -9,17 +9,11 @@
 #include <string.h>
 
 #include "base/files/cache.h"
+#include "base/small_file.h"
 
 void driver_version(char *version, size_t size)
 {
-	FILE *f = fopen("/sys/module/nvidia/version", "re");
-
-	*version = 0;
-	if (!f)
-		return;
-	if (fgets(version, (int)size, f))
-		version[strcspn(version, "\n")] = 0;
-	fclose(f);
+	small_file_line("/sys/module/nvidia/version", version, size);
 }
 
 static bool parse(const char *text, struct proof_line *line)

@@ -165,53 +165,16 @@ static int read_pickle(const struct ingest_file *file, const struct pickle *pick
 	return status < 0 ? err_set(err, status, "%s: no memory", file->path) : 0;
 }
 
-/* Not mapped: a file that is cut meanwhile would end the program. *ret_bytes: free() it. */
-static int read_whole(int fd, char **ret_bytes, size_t *ret_size)
-{
-	struct stat st;
-	size_t size = 0;
-	char *bytes;
-
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	bytes = array_new(st.st_size > 0 ? (size_t)st.st_size : 1, 1);
-	if (!bytes)
-		return -ENOMEM;
-	while (size < (size_t)st.st_size) {
-		ssize_t n = read(fd, bytes + size, (size_t)st.st_size - size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			int r = -errno;
-
-			free(bytes);
-			return r;
-		}
-		if (n == 0)
-			break;
-		size += (size_t)n;
-	}
-	*ret_bytes = bytes;
-	*ret_size = size;
-	return 0;
-}
-
 static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
 {
-	int fd = input_open(file->path, err), r;
 	struct pickle pickle;
 	size_t size = 0;
 	char *bytes = NULL;
+	/* Not mapped: a file that is cut meanwhile would end the program. */
+	int r = input_text(file->path, SIZE_MAX / 2, &bytes, &size, err);
 
-	if (fd < 0)
-		return fd;
-	r = read_whole(fd, &bytes, &size);
-	close(fd);
-	if (r == -ENOMEM)
-		return err_set(err, r, "%s: no memory", file->path);
 	if (r < 0)
-		return err_sys(err, r, "%s: cannot read", file->path);
+		return r;
 	r = pickle_read(file->path, bytes, size, &pickle, err);
 	if (r >= 0) {
 		r = read_pickle(file, &pickle, intake, err);

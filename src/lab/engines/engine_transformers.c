@@ -3,6 +3,7 @@
  * Engine `transformers`: a Python driver, whose text is in this program and is written into the
  * experiment's directory as inference_script.py. That file says how a batch is measured.
  */
+#include <string.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -32,18 +33,6 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 	return python_packages_check(tools->python, "transformers", "torch,transformers", err);
 }
 
-static int write_script(const char *path, struct err *err)
-{
-	struct whole_file whole;
-	int r = whole_file_open(&whole, path);
-
-	if (r < 0)
-		return err_sys(err, r, "cannot write %s", path);
-	if (fputs(transformers_driver_text, whole.file) < 0)
-		r = -EIO;
-	return whole_file_close(&whole, r, err);
-}
-
 static int driver(const struct experiment *e, const struct lab_tools *tools, const char *directory,
 		  struct argv *argv, struct err *err)
 {
@@ -53,7 +42,8 @@ static int driver(const struct experiment *e, const struct lab_tools *tools, con
 	buf_printf(&path, "%s/inference_script.py", directory);
 	if (path.failed)
 		return err_set(err, -ENOMEM, "no memory.");
-	r = write_script(path.data, err);
+	r = whole_file_text(path.data, transformers_driver_text, strlen(transformers_driver_text),
+			    err);
 	if (r == 0) {
 		r |= argv_add(argv, "%s", tools->python ? tools->python : "python3");
 		r |= argv_add(argv, "%s", path.data);

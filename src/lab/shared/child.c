@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/small_file.h"
 
 static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP };
 enum { GUARD_GRACE_S = 5 };
@@ -94,20 +95,12 @@ static void watched(sigset_t *set)
 			sigaddset(set, stop_signals[i]);
 }
 
-/* The number after a word at the beginning of a line; -1: there is none. */
-static int64_t count_in(const char *path, const char *word)
+/* -1: the file does not have it. */
+static int64_t count_in(const char *path, const char *key)
 {
-	FILE *file = fopen(path, "re");
-	size_t length = strlen(word);
-	char line[256];
-	long long count = -1;
+	char value[64];
 
-	while (file && count < 0 && fgets(line, sizeof(line), file))
-		if (strncmp(line, word, length) == 0 && line[length] == ' ')
-			count = strtoll(line + length, NULL, 10);
-	if (file)
-		fclose(file);
-	return count;
+	return small_file_value(path, key, value, sizeof(value)) ? strtoll(value, NULL, 10) : -1;
 }
 
 /* The file in which the memory group of this process, and so of its children, counts. */
