@@ -30,6 +30,7 @@ struct sql_module {
 	struct sql *sql;
 	const struct sql_table *table;
 	const struct sql_function *function;
+	const struct sql_frame *frame;
 };
 
 #define SQL_MODULES_MAX (2 * SQL_TABLES_MAX + FUNCTIONS_MAX)

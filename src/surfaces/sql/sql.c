@@ -128,7 +128,7 @@ struct sql_module *session_module(struct sql *sql, const struct sql_table *table
 {
 	struct sql_module *module = &sql->modules[sql->n_modules++];
 
-	*module = (struct sql_module){ sql, table, function };
+	*module = (struct sql_module){ .sql = sql, .table = table, .function = function };
 	return module;
 }
 

@@ -13,7 +13,7 @@
 #include "base/hash_map.h"
 #include "base/parallel.h"
 #include "exports/columns/fields.h"
-#include "surfaces/sql/session.h"
+#include "surfaces/sql/frame.h"
 
 #define GROUPS_MOST ((size_t)1 << 20) /* of a thread; with more, sums are not worth their room */
 #define KEYS_MOST 8		      /* columns that records are summed by */
@@ -311,62 +311,44 @@ static int sum(struct summing *summing, struct sums *ret)
 }
 
 struct sums_table {
-	sqlite3_vtab base;
-	struct sql *sql;
-	const struct sql_table *table;
+	struct frame_table frame;
 	struct sums_column columns[64];
 	size_t n;
 };
 
+/* Of each run it keeps the sums. */
 struct sums_cursor {
-	sqlite3_vtab_cursor base;
-	size_t run, group;
-	struct sums *runs; /* of each run */
+	struct frame_cursor frame;
+	size_t group;
 	/* Of each column of the table: which value, or which number of a group it is. */
 	uint8_t key_at[SQL_COLUMNS_MAX], number_at[SQL_COLUMNS_MAX];
 };
 
-static int sums_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-			sqlite3_vtab **ret_vtab, char **error)
+static void sums_declare(struct frame_table *base, sqlite3_str *text)
 {
 	static const char *const endings[] = { "", "", "__sum", "__min", "__max" };
-	const struct sql_module *module = aux;
-	struct sums_table *table = calloc(1, sizeof(*table));
-	sqlite3_str *text;
-	int r;
+	struct sums_table *table = (struct sums_table *)base;
 
-	(void)argc;
-	(void)argv;
-	(void)error;
-	if (!table)
-		return SQLITE_NOMEM;
-	table->sql = module->sql;
-	table->table = module->table;
-	table->n = columns_of(table->table, table->columns);
-	text = sqlite3_str_new(db);
+	table->n = columns_of(base->table, table->columns);
 	for (size_t c = 0; c < table->n; c++) {
 		const struct sums_column *column = &table->columns[c];
-		const struct sql_column *of = &table->table->columns[column->column];
+		const struct sql_column *of = &base->table->columns[column->column];
 
 		sqlite3_str_appendf(
-			text, "%s\"%w%s\" %s", c ? ", " : "CREATE TABLE x(",
+			text, "%s\"%w%s\" %s", c ? ", " : "",
 			column->what == SUMS_COUNT ? SUMS_ROWS : of->name, endings[column->what],
 			column->what == SUMS_COUNT ? "INTEGER" : sql_type_name(of->type));
 	}
-	sqlite3_str_appendchar(text, 1, ')');
-	r = session_declare(module->sql, text);
-	if (r != SQLITE_OK) {
-		free(table);
-		return r;
-	}
-	*ret_vtab = &table->base;
-	return SQLITE_OK;
 }
 
-static int sums_disconnect(sqlite3_vtab *vtab)
+static void release_sums(void *of_run)
 {
-	free(vtab);
-	return SQLITE_OK;
+	sums_release(of_run);
+}
+
+static struct sums *sums_of(const struct sums_cursor *cursor, size_t run)
+{
+	return (struct sums *)cursor->frame.of_runs + run;
 }
 
 /* The columns of the table behind those that are used. */
@@ -384,7 +366,8 @@ static int sums_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
 	struct sums_table *table = (struct sums_table *)vtab;
 
-	need_table(&table->sql->asked, table->table, columns_behind(table, info->colUsed));
+	need_table(&table->frame.sql->asked, table->frame.table,
+		   columns_behind(table, info->colUsed));
 	info->estimatedCost = 1000;
 	info->estimatedRows = 1000;
 	info->idxStr = sqlite3_mprintf("%llx", (unsigned long long)info->colUsed);
@@ -392,42 +375,11 @@ static int sums_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 	return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static int sums_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret_cursor)
-{
-	struct sums_cursor *cursor = calloc(1, sizeof(*cursor));
-
-	if (cursor)
-		cursor->runs = calloc(((struct sums_table *)vtab)->sql->source.n,
-				      sizeof(*cursor->runs));
-	if (!cursor || !cursor->runs) {
-		free(cursor);
-		return SQLITE_NOMEM;
-	}
-	*ret_cursor = &cursor->base;
-	return SQLITE_OK;
-}
-
-static int sums_close(sqlite3_vtab_cursor *base)
-{
-	struct sums_cursor *cursor = (struct sums_cursor *)base;
-
-	for (size_t i = 0; i < ((struct sums_table *)base->pVtab)->sql->source.n; i++)
-		sums_release(&cursor->runs[i]);
-	free(cursor->runs);
-	free(cursor);
-	return SQLITE_OK;
-}
-
-static int sums_eof(sqlite3_vtab_cursor *base)
-{
-	return ((struct sums_cursor *)base)->run >=
-	       ((struct sums_table *)base->pVtab)->sql->source.n;
-}
-
 static void skip_empty(struct sums_cursor *cursor)
 {
-	while (!sums_eof(&cursor->base) && cursor->group >= cursor->runs[cursor->run].n) {
-		cursor->run++;
+	while (!frame_eof(&cursor->frame.base) &&
+	       cursor->group >= sums_of(cursor, cursor->frame.run)->n) {
+		cursor->frame.run++;
 		cursor->group = 0;
 	}
 }
@@ -466,7 +418,7 @@ static int plan(const struct sums_table *table, struct sums_cursor *cursor, uint
 				summing->numbers[summing->n_numbers++] = &data->columns[column];
 			}
 			seen |= UINT64_C(1) << column;
-		} else if (table->table->columns[column].from != FROM_RUN) {
+		} else if (table->frame.table->columns[column].from != FROM_RUN) {
 			r = add_key(summing, data, column, &cursor->key_at[column]);
 		}
 		if (r < 0)
@@ -485,24 +437,24 @@ static int sums_filter(sqlite3_vtab_cursor *base, int unused, const char *text, 
 	(void)unused;
 	(void)argc;
 	(void)argv;
-	for (size_t i = 0; i < table->sql->source.n; i++) {
-		struct store *store = &table->sql->runs[i].store;
+	for (size_t i = 0; i < table->frame.sql->source.n; i++) {
+		struct store *store = &table->frame.sql->runs[i].store;
 		struct summing summing;
 		struct store_data *data;
-		int r = store_open(store, &table->sql->schema, table->table,
+		int r = store_open(store, &table->frame.sql->schema, table->frame.table,
 				   columns_behind(table, used), &data);
 
-		sums_release(&cursor->runs[i]);
+		sums_release(sums_of(cursor, i));
 		if (r == 0)
 			r = plan(table, cursor, used, data, &summing);
 		if (r == 0)
-			r = sum(&summing, &cursor->runs[i]);
+			r = sum(&summing, sums_of(cursor, i));
 		if (r == -EFBIG)
-			table->sql->unsummable = true;
+			table->frame.sql->unsummable = true;
 		if (r < 0)
 			return session_failed(base->pVtab, r);
 	}
-	cursor->run = cursor->group = 0;
+	cursor->frame.run = cursor->group = 0;
 	skip_empty(cursor);
 	return SQLITE_OK;
 }
@@ -518,7 +470,7 @@ static int sums_next(sqlite3_vtab_cursor *base)
 
 static size_t group_at(const struct sums_cursor *cursor)
 {
-	const struct sums *sums = &cursor->runs[cursor->run];
+	const struct sums *sums = sums_of(cursor, cursor->frame.run);
 
 	return sums->order ? sums->order[cursor->group] : cursor->group;
 }
@@ -526,11 +478,12 @@ static size_t group_at(const struct sums_cursor *cursor)
 static struct cell key_cell(const struct sums_table *table, const struct sums_cursor *cursor,
 			    size_t c, bool *failed)
 {
-	struct store *store = &table->sql->runs[cursor->run].store;
-	const struct store_data *data = store->data[table->table - table->sql->schema.tables];
-	const struct sums *sums = &cursor->runs[cursor->run];
+	struct store *store = &table->frame.sql->runs[cursor->frame.run].store;
+	const struct store_data *data =
+		store->data[table->frame.table - table->frame.sql->schema.tables];
+	const struct sums *sums = sums_of(cursor, cursor->frame.run);
 
-	if (table->table->columns[c].from == FROM_RUN)
+	if (table->frame.table->columns[c].from == FROM_RUN)
 		return cell_text(store->label);
 	return store_value_cell(store, data, c,
 				sums->values[group_at(cursor) * sums->n_keys + cursor->key_at[c]],
@@ -542,7 +495,7 @@ static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 	const struct sums_table *table = (const struct sums_table *)base->pVtab;
 	const struct sums_cursor *cursor = (const struct sums_cursor *)base;
 	const struct sums_column *column = &table->columns[c];
-	const struct sums *sums = &cursor->runs[cursor->run];
+	const struct sums *sums = sums_of(cursor, cursor->frame.run);
 	const struct number *number = sums->numbers + group_at(cursor) * sums->n_numbers +
 				      cursor->number_at[column->column];
 	bool failed = false;
@@ -572,22 +525,24 @@ static int sums_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
 {
 	const struct sums_cursor *cursor = (const struct sums_cursor *)base;
 
-	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->run << 48 | cursor->group);
+	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->frame.run << 48 | cursor->group);
 	return SQLITE_OK;
 }
 
-static const sqlite3_module module = {
-	.iVersion = 1,
-	.xConnect = sums_connect,
-	.xBestIndex = sums_best_index,
-	.xDisconnect = sums_disconnect,
-	.xOpen = sums_open,
-	.xClose = sums_close,
-	.xFilter = sums_filter,
-	.xNext = sums_next,
-	.xEof = sums_eof,
-	.xColumn = sums_column,
-	.xRowid = sums_rowid,
+static const struct sql_frame sums_frame = {
+	.module = {
+		FRAME_MODULE,
+		.xBestIndex = sums_best_index,
+		.xFilter = sums_filter,
+		.xNext = sums_next,
+		.xColumn = sums_column,
+		.xRowid = sums_rowid,
+	},
+	.table_size = sizeof(struct sums_table),
+	.cursor_size = sizeof(struct sums_cursor),
+	.run_size = sizeof(struct sums),
+	.release_run = release_sums,
+	.declare = sums_declare,
 };
 
 int sums_register(struct sql *sql)
@@ -600,8 +555,7 @@ int sums_register(struct sql *sql)
 		if (sql->schema.tables[t].list >= 0)
 			continue;
 		snprintf(name, sizeof(name), "%s" SUMS_SUFFIX, sql->schema.tables[t].name);
-		r = sqlite3_create_module(sql->db, name, &module,
-					  session_module(sql, &sql->schema.tables[t], NULL));
+		r = frame_register(sql, name, &sql->schema.tables[t], &sums_frame);
 	}
 	return r;
 }

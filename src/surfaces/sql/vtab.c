@@ -12,20 +12,13 @@
 
 #include "exports/columns/fields.h"
 #include "surfaces/sql/filter.h"
-#include "surfaces/sql/session.h"
+#include "surfaces/sql/frame.h"
 
-struct table {
-	sqlite3_vtab base;
-	struct sql *sql;
-	const struct sql_table *table;
-};
-
+/* Of each run it keeps the filter: the conditions live only while they are told. */
 struct cursor {
-	sqlite3_vtab_cursor base;
-	size_t run; /* which one; as many as there are: at the end */
+	struct frame_cursor frame;
 	struct store *store;
 	struct store_data *data;
-	struct filter *filters; /* of each run: the conditions live only while they are told */
 	const struct filter *filter;
 	/* Rows are order[at] .. order[end - 1], or at .. end - 1 without an order; from the end with
 	 * `down`. */
@@ -37,38 +30,12 @@ struct cursor {
 	bool order_down;
 };
 
-static int vtab_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-			sqlite3_vtab **ret_vtab, char **error)
+static void vtab_declare(struct frame_table *table, sqlite3_str *text)
 {
-	const struct sql_module *module = aux;
-	sqlite3_str *text = sqlite3_str_new(db);
-	struct table *table;
-	int r;
-
-	(void)argc;
-	(void)argv;
-	(void)error;
-	for (size_t c = 0; c < module->table->n; c++)
-		sqlite3_str_appendf(text, "%s\"%w\" %s", c ? ", " : "CREATE TABLE x(",
-				    module->table->columns[c].name,
-				    sql_type_name(module->table->columns[c].type));
-	sqlite3_str_appendchar(text, 1, ')');
-	r = session_declare(module->sql, text);
-	if (r != SQLITE_OK)
-		return r;
-	table = calloc(1, sizeof(*table));
-	if (!table)
-		return SQLITE_NOMEM;
-	table->sql = module->sql;
-	table->table = module->table;
-	*ret_vtab = &table->base;
-	return SQLITE_OK;
-}
-
-static int vtab_disconnect(sqlite3_vtab *vtab)
-{
-	free(vtab);
-	return SQLITE_OK;
+	for (size_t c = 0; c < table->table->n; c++)
+		sqlite3_str_appendf(text, "%s\"%w\" %s", c ? ", " : "",
+				    table->table->columns[c].name,
+				    sql_type_name(table->table->columns[c].type));
 }
 
 static bool op_of(unsigned char op, enum filter_op *ret)
@@ -136,7 +103,7 @@ static bool collates(sqlite3_index_info *info, int i, enum filter_op op)
 	       !sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY");
 }
 
-static void plan_order(const struct table *table, sqlite3_index_info *info)
+static void plan_order(const struct frame_table *table, sqlite3_index_info *info)
 {
 	int column = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
 
@@ -150,7 +117,7 @@ static void plan_order(const struct table *table, sqlite3_index_info *info)
 
 static int vtab_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
-	struct table *table = (struct table *)vtab;
+	struct frame_table *table = (struct frame_table *)vtab;
 	double rows = rows_guessed(table->table), cost = rows;
 	uint64_t columns = info->colUsed & ~(UINT64_C(1) << 63);
 	sqlite3_str *plan = sqlite3_str_new(table->sql->db);
@@ -187,30 +154,9 @@ static int vtab_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 	return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static int vtab_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret_cursor)
+static void release_filter(void *of_run)
 {
-	const struct table *table = (const struct table *)vtab;
-	struct cursor *cursor = calloc(1, sizeof(*cursor));
-
-	if (cursor)
-		cursor->filters = calloc(table->sql->source.n, sizeof(*cursor->filters));
-	if (!cursor || !cursor->filters) {
-		free(cursor);
-		return SQLITE_NOMEM;
-	}
-	*ret_cursor = &cursor->base;
-	return SQLITE_OK;
-}
-
-static int vtab_close(sqlite3_vtab_cursor *base)
-{
-	struct cursor *cursor = (struct cursor *)base;
-
-	for (size_t i = 0; i < ((const struct table *)base->pVtab)->sql->source.n; i++)
-		filter_release(&cursor->filters[i]);
-	free(cursor->filters);
-	free(cursor);
-	return SQLITE_OK;
+	filter_release(of_run);
 }
 
 static size_t row_at(const struct cursor *cursor)
@@ -287,8 +233,8 @@ static int enter_run(struct cursor *cursor, struct sql *sql, const struct sql_ta
 {
 	int r;
 
-	cursor->store = &sql->runs[cursor->run].store;
-	cursor->filter = &cursor->filters[cursor->run];
+	cursor->store = &sql->runs[cursor->frame.run].store;
+	cursor->filter = (struct filter *)cursor->frame.of_runs + cursor->frame.run;
 	r = store_open(cursor->store, &sql->schema, table, cursor->columns, &cursor->data);
 	if (r < 0)
 		return r;
@@ -311,16 +257,16 @@ static int enter_run(struct cursor *cursor, struct sql *sql, const struct sql_ta
 /* To the first row of the next run that has one. */
 static int enter_runs(struct cursor *cursor)
 {
-	struct table *table = (struct table *)cursor->base.pVtab;
+	struct frame_table *table = (struct frame_table *)cursor->frame.base.pVtab;
 
-	while (cursor->run < table->sql->source.n) {
+	while (cursor->frame.run < table->sql->source.n) {
 		int r = enter_run(cursor, table->sql, table->table);
 
 		if (r < 0)
-			return session_failed(cursor->base.pVtab, r);
+			return session_failed(cursor->frame.base.pVtab, r);
 		if (cursor->at < cursor->end)
 			return SQLITE_OK;
-		cursor->run++;
+		cursor->frame.run++;
 	}
 	return SQLITE_OK;
 }
@@ -329,11 +275,12 @@ static int vtab_filter(sqlite3_vtab_cursor *base, int plan, const char *text, in
 		       sqlite3_value **argv)
 {
 	struct cursor *cursor = (struct cursor *)base;
-	const struct table *table = (const struct table *)base->pVtab;
+	const struct frame_table *table = (const struct frame_table *)base->pVtab;
+	struct filter *filters = cursor->frame.of_runs;
 	struct filter_condition conditions[FILTER_TESTS_MAX];
 	size_t n = 0;
 
-	cursor->run = 0;
+	cursor->frame.run = 0;
 	cursor->order_column = plan ? plan / 2 - 1 : -1;
 	cursor->order_down = plan & 1;
 	cursor->columns = strtoull(text, NULL, 16);
@@ -352,9 +299,9 @@ static int vtab_filter(sqlite3_vtab_cursor *base, int plan, const char *text, in
 		int r = store_open(store, &table->sql->schema, table->table, cursor->columns,
 				   &data);
 
-		filter_release(&cursor->filters[i]);
+		filter_release(&filters[i]);
 		if (r == 0)
-			r = filter_init(&cursor->filters[i], store, data, conditions, n);
+			r = filter_init(&filters[i], store, data, conditions, n);
 		if (r < 0)
 			return session_failed(base->pVtab, r);
 	}
@@ -369,15 +316,8 @@ static int vtab_next(sqlite3_vtab_cursor *base)
 	settle(cursor);
 	if (cursor->at < cursor->end)
 		return SQLITE_OK;
-	cursor->run++;
+	cursor->frame.run++;
 	return enter_runs(cursor);
-}
-
-static int vtab_eof(sqlite3_vtab_cursor *base)
-{
-	const struct cursor *cursor = (const struct cursor *)base;
-
-	return cursor->run >= ((const struct table *)base->pVtab)->sql->source.n;
 }
 
 static int vtab_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
@@ -405,22 +345,24 @@ static int vtab_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
 {
 	const struct cursor *cursor = (const struct cursor *)base;
 
-	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->run << 48 | row_at(cursor));
+	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->frame.run << 48 | row_at(cursor));
 	return SQLITE_OK;
 }
 
-static const sqlite3_module module = {
-	.iVersion = 1,
-	.xConnect = vtab_connect,
-	.xBestIndex = vtab_best_index,
-	.xDisconnect = vtab_disconnect,
-	.xOpen = vtab_open,
-	.xClose = vtab_close,
-	.xFilter = vtab_filter,
-	.xNext = vtab_next,
-	.xEof = vtab_eof,
-	.xColumn = vtab_column,
-	.xRowid = vtab_rowid,
+static const struct sql_frame record_frame = {
+	.module = {
+		FRAME_MODULE,
+		.xBestIndex = vtab_best_index,
+		.xFilter = vtab_filter,
+		.xNext = vtab_next,
+		.xColumn = vtab_column,
+		.xRowid = vtab_rowid,
+	},
+	.table_size = sizeof(struct frame_table),
+	.cursor_size = sizeof(struct cursor),
+	.run_size = sizeof(struct filter),
+	.release_run = release_filter,
+	.declare = vtab_declare,
 };
 
 int vtab_register(struct sql *sql)
@@ -428,7 +370,7 @@ int vtab_register(struct sql *sql)
 	int r = SQLITE_OK;
 
 	for (size_t t = 0; r == SQLITE_OK && t < sql->schema.n; t++)
-		r = sqlite3_create_module(sql->db, sql->schema.tables[t].name, &module,
-					  session_module(sql, &sql->schema.tables[t], NULL));
+		r = frame_register(sql, sql->schema.tables[t].name, &sql->schema.tables[t],
+				   &record_frame);
 	return r;
 }
