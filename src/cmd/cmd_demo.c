@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/options/common_options.h"
 #include "cmd/recording/installed.h"
 #include "cmd/recording/record.h"
 #include "cmd/results/table.h"
@@ -32,25 +33,14 @@ enum {
 };
 
 static const struct option_desc own[] = {
-	{ .name = "output",
-	  .short_name = 'o',
-	  .kind = OPTION_STRING,
-	  .metavar = "DIR",
-	  .help = "the run directory to make",
-	  .default_text = "moescope-DATE-TIME-PID.mscope",
-	  .offset = offsetof(struct values, output),
-	  .completion = COMPLETE_DIR },
+	RUN_OUTPUT_OPTION(struct values, output, "DIR", "moescope-DATE-TIME-PID.mscope"),
 	{ .name = "keep",
 	  .kind = OPTION_STRING,
 	  .metavar = "DIR",
 	  .help = "the same as --output",
 	  .offset = offsetof(struct values, output),
 	  .completion = COMPLETE_DIR },
-	{ .name = "force",
-	  .short_name = 'f',
-	  .kind = OPTION_FLAG,
-	  .help = "replace the run in DIR if there is one",
-	  .offset = offsetof(struct values, force) },
+	FORCE_OPTION(struct values, force),
 	{ .name = "steps",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",

@@ -9,7 +9,7 @@
 #include "cmd/doctor/calibrate.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/doctor/stress.h"
-#include "cmd/options/command.h"
+#include "cmd/options/common_options.h"
 #include "cmd/terminal/output.h"
 
 struct values {
@@ -18,10 +18,7 @@ struct values {
 };
 
 static const struct option_desc own[] = {
-	{ .name = "json",
-	  .kind = OPTION_FLAG,
-	  .help = "print one JSON object",
-	  .offset = offsetof(struct values, json) },
+	JSON_OPTION(struct values, json),
 	{ .name = "stress",
 	  .kind = OPTION_FLAG,
 	  .help = "attach and detach GPU collection under load, some minutes; keep the proof",

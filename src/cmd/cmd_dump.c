@@ -9,7 +9,7 @@
 
 #include "base/text/json_write.h"
 #include "base/text/text_table.h"
-#include "cmd/options/command.h"
+#include "cmd/options/common_options.h"
 #include "cmd/terminal/output.h"
 #include "trace/shard.h"
 
@@ -18,10 +18,7 @@ struct values {
 };
 
 static const struct option_desc own[] = {
-	{ .name = "json",
-	  .kind = OPTION_FLAG,
-	  .help = "print one JSON object",
-	  .offset = offsetof(struct values, json) },
+	JSON_OPTION(struct values, json),
 	{ 0 },
 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/options/command.h"
+#include "cmd/options/common_options.h"
 #include "cmd/runs/foreign.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/terminal/output.h"
@@ -21,14 +21,7 @@ struct values {
 };
 
 static const struct option_desc own[] = {
-	{ .name = "output",
-	  .short_name = 'o',
-	  .kind = OPTION_STRING,
-	  .metavar = "RUN",
-	  .help = "the run directory to make",
-	  .default_text = "NAME.mscope, from the file's name",
-	  .offset = offsetof(struct values, output),
-	  .completion = COMPLETE_DIR },
+	RUN_OUTPUT_OPTION(struct values, output, "RUN", "NAME.mscope, from the file's name"),
 	{ 0 },
 };
 

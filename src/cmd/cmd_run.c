@@ -4,6 +4,7 @@
  */
 #include <stddef.h>
 
+#include "cmd/options/common_options.h"
 #include "cmd/options/run_options.h"
 #include "cmd/recording/record.h"
 #include "cmd/terminal/output.h"
@@ -20,19 +21,8 @@ static const char *const level_choices[] = { "counts", "steps", "trace", "full",
 enum { LEVEL_TRACE = 2 };
 
 static const struct option_desc own[] = {
-	{ .name = "output",
-	  .short_name = 'o',
-	  .kind = OPTION_STRING,
-	  .metavar = "DIR",
-	  .help = "the run directory to make",
-	  .default_text = "moescope-DATE-TIME-PID.mscope",
-	  .offset = offsetof(struct values, output),
-	  .completion = COMPLETE_DIR },
-	{ .name = "force",
-	  .short_name = 'f',
-	  .kind = OPTION_FLAG,
-	  .help = "replace the run in DIR if there is one",
-	  .offset = offsetof(struct values, force) },
+	RUN_OUTPUT_OPTION(struct values, output, "DIR", "moescope-DATE-TIME-PID.mscope"),
+	FORCE_OPTION(struct values, force),
 	{ .name = "level",
 	  .short_name = 'l',
 	  .kind = OPTION_CHOICE,

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "cmd/options/command.h"
+#include "cmd/options/common_options.h"
 #include "cmd/results/sql_output.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
@@ -40,26 +40,9 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_FLAG,
 	  .help = "print one JSON object: columns and rows",
 	  .offset = offsetof(struct values, json) },
-	{ .name = "csv",
-	  .kind = OPTION_FLAG,
-	  .help = "print the rows as comma-separated values",
-	  .offset = offsetof(struct values, csv) },
-	{ .name = "limit",
-	  .short_name = 'n',
-	  .kind = OPTION_INT,
-	  .metavar = "N",
-	  .max = 1e15,
-	  .help = "show at most N rows; 0 shows all",
-	  .default_text = "1000 in text, all with --json or --csv",
-	  .offset = offsetof(struct values, limit) },
-	{ .name = "width",
-	  .kind = OPTION_UINT,
-	  .metavar = "COLUMNS",
-	  .min = 40,
-	  .max = 1000,
-	  .help = "fit the text into this many columns",
-	  .default_text = "the terminal's; as wide as needed elsewhere",
-	  .offset = offsetof(struct values, width) },
+	CSV_OPTION(struct values, csv),
+	LIMIT_OPTION(struct values, limit, "1000 in text, all with --json or --csv"),
+	WIDTH_OPTION(struct values, width, "the terminal's; as wide as needed elsewhere"),
 	{ 0 },
 };
 

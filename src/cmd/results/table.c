@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/files/cache.h"
+#include "cmd/options/common_options.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
 
@@ -18,18 +19,8 @@ static const char *const phase_choices[] = { "all",	   "forward", "backward", "o
 					     "evaluation", NULL };
 
 const struct option_desc table_format_options[] = {
-	{ .name = "json",
-	  .kind = OPTION_FLAG,
-	  .help = "print one JSON object",
-	  .offset = offsetof(struct table_values, json) },
-	{ .name = "width",
-	  .kind = OPTION_UINT,
-	  .metavar = "COLUMNS",
-	  .min = 40,
-	  .max = 1000,
-	  .help = "fit the text into this many columns",
-	  .default_text = "the terminal's, or 80",
-	  .offset = offsetof(struct table_values, width) },
+	JSON_OPTION(struct table_values, json),
+	WIDTH_OPTION(struct table_values, width, "the terminal's, or 80"),
 	{ .name = "color",
 	  .kind = OPTION_CHOICE,
 	  .metavar = "WHEN",
@@ -41,18 +32,8 @@ const struct option_desc table_format_options[] = {
 };
 
 const struct option_desc table_row_options[] = {
-	{ .name = "csv",
-	  .kind = OPTION_FLAG,
-	  .help = "print the rows as comma-separated values",
-	  .offset = offsetof(struct table_values, csv) },
-	{ .name = "limit",
-	  .short_name = 'n',
-	  .kind = OPTION_INT,
-	  .metavar = "N",
-	  .max = 1e15,
-	  .help = "show at most N rows; 0 shows all",
-	  .default_text = "20 in text, all with --json or --csv",
-	  .offset = offsetof(struct table_values, limit) },
+	CSV_OPTION(struct table_values, csv),
+	LIMIT_OPTION(struct table_values, limit, "20 in text, all with --json or --csv"),
 	{ .name = "sort",
 	  .short_name = 's',
 	  .kind = OPTION_STRING,
