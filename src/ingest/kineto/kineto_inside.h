@@ -3,7 +3,7 @@
  * Inside of the reader of PyTorch (Kineto) traces:
  *
  *   kineto.c        blocks of the file on several threads, in order
- *   kineto_text.c   one block: where the top level, the events and their ends are
+ *   kineto_text.c   one block: the top level, and where the events and their ends are
  *   kineto_event.c  one event
  *   kineto_args.c   its arguments
  *   kineto_rows.c   what rows it becomes; kineto_gpu.c those of devices
@@ -11,8 +11,6 @@
  *   kineto_devices.c what the number of its device means
  *   kineto_flops.c  the arithmetic of an operator
  *   kineto_memory.c those of its allocator
- *   kineto_more.c   counters, and arrows between events
- *   kineto_top.c    what else is at the top level
  *   kineto_value.c  numbers and strings
  *   kineto_record.c what only traces that moescope made have
  *
@@ -325,13 +323,10 @@ const char *args_read(struct reader *r, const char *p, struct args *ret_args);
 void rows_add(struct reader *r, const struct event *event, const struct args *args);
 /* An event of a category that is not known. */
 void rows_add_unknown(struct reader *r, const struct event *event);
-
-/* kineto_more.c */
 void rows_add_counters(struct reader *r, const struct event *event);
 /* Sorts them. */
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n);
-/* Notes the collective that the event tells; and those noted, as rows. */
-void rows_note_told(struct reader *r, const struct event *event, const struct args *args);
+/* Collectives that events of the host told of and nothing else did. */
 void rows_add_told(struct reader *r, const struct told *told, size_t n);
 /* Forgets all but the first n. */
 void told_cut(struct reader *r, size_t n);
@@ -349,9 +344,6 @@ void rows_add_memory(struct reader *r, const struct event *event, const struct a
 int firsts_note(struct first_memory **firsts, size_t *n, size_t *capacity,
 		const struct first_memory *first);
 void rows_add_firsts(struct reader *r, const struct first_memory *firsts, size_t n);
-
-/* kineto_top.c: a member of the top level that is whole. */
-void top_read(struct reader *r, struct text key, struct extent value);
 
 /* kineto_text.c */
 enum place {
