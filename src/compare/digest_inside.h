@@ -36,7 +36,7 @@ struct digest_builder {
 	bool has_device;
 	bool whole;	   /* the only unit is the run */
 	size_t *kernel_at; /* of each kernel: among the covered units, or NO_UNIT */
-	/* Where kernels come from, and of each its path; until digest_kernels is done. */
+	/* Where kernels come from, and of each its path; until digest_kernels has run. */
 	struct attribution at;
 	uint32_t *kernel_path;
 	struct run_digest *digest;
@@ -47,24 +47,6 @@ struct digest_builder {
 int digest_add(struct digest_builder *b, enum compare_metric_id metric, const char *of, int order,
 	       double *x, size_t n);
 
-/* Records of a table as they come: those of a name in one step mostly follow each other, so that few
- * parts are left to sort. Zero to begin with. */
-struct digest_parts {
-	struct part *list;
-	size_t n, capacity;
-	struct digest_key *keys;
-	size_t n_keys;
-};
-int digest_part(struct digest_parts *p, uint64_t key, size_t step, double time_ns, bool timed);
-void digest_parts_release(struct digest_parts *p);
-/* Fills name and short_name of a row, which owns them. */
-typedef int (*digest_name)(const struct digest_builder *b, void *context, uint64_t key,
-			   struct digest_row *row);
-int digest_make_rows(struct digest_builder *b, struct digest_parts *p, size_t steps,
-		     digest_name name, void *context, enum compare_table table);
-
-int digest_units(struct digest_builder *b);
-int digest_steps(struct digest_builder *b);
 int digest_program(struct digest_builder *b); /* routing, requests, memory */
 /* Kernels, copies, calls; fills kernel_at, kernel_path and at. */
 int digest_device(struct digest_builder *b);

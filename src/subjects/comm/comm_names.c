@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "device/sheets/kernel_class.h"
-#include "subjects/comm/comm_inside.h"
+#include "subjects/comm/comm_names.h"
 
 /* In this order: names of expert-parallel kernels hold those of what they are built on. Also as the
  * compiler writes namespaces, for machines that cannot demangle. */

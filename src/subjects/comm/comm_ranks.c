@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "subjects/comm/comm_inside.h"
+#include "subjects/comm/comm_rows.h"
 
 /* A collective on one rank. */
 struct member {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "subjects/comm/comm_inside.h"
+#include "subjects/comm/comm_rows.h"
 
 static const char NOT_RECORDED[] = "the kernel's name says nothing of its data";
 
