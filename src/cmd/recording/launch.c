@@ -63,8 +63,8 @@ int program_find(const char *name)
 
 /* The child. Until it may go on every signal is blocked, so that what is passed on meanwhile and
  * what the group had are one. */
-static void become(const struct launch *launch, char **argv, int output_fd, int go_fd,
-		   int report_fd)
+static void become_program(const struct launch *launch, char **argv, int output_fd, int go_fd,
+			   int report_fd)
 {
 	char go;
 	ssize_t n;
@@ -140,7 +140,7 @@ static bool look_at_child(struct launch *launch, enum launch_event *ret_event)
 		return false;
 	while (waitpid(launch->pid, &launch->status, 0) < 0 && errno == EINTR)
 		;
-	witness_end(&launch->witness);
+	group_witness_end(&launch->witness);
 	*ret_event = LAUNCH_ENDED;
 	return true;
 }
@@ -149,7 +149,7 @@ static bool look_at_child(struct launch *launch, enum launch_event *ret_event)
  * Where we lead the group it could not have left without us, so that it gets them still. */
 static bool has_it_already(struct launch *launch, const siginfo_t *info)
 {
-	return witness_saw(&launch->witness, info->si_signo, info->si_code == SI_KERNEL) &&
+	return group_witness_saw(&launch->witness, info->si_signo, info->si_code == SI_KERNEL) &&
 	       (getpgid(launch->pid) == getpgrp() || getpgrp() != getpid());
 }
 
@@ -160,7 +160,7 @@ static void pass_on(struct launch *launch, siginfo_t *info)
 
 	if (sig == SIGCHLD && info->si_code > 0)
 		return;
-	if (has_it_already(launch, info) || witness_overtaken(sig))
+	if (has_it_already(launch, info) || group_witness_overtaken(sig))
 		return;
 	/* Our own broken pipe, or the end of our own stop. */
 	if (info->si_code == SI_USER &&
@@ -200,7 +200,7 @@ static bool exec_failed(struct launch *launch, int fd, int *ret_code)
 /* Lets the child go on once it and the witness see the same signals. */
 static void let_go(struct launch *launch, int go_fd)
 {
-	witness_start(&launch->witness);
+	group_witness_start(&launch->witness);
 	pass_on_pending(launch, &launch->watched);
 	(void)!write(go_fd, "", 1);
 }
@@ -222,7 +222,7 @@ int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_ex
 	launch->pid = fork();
 	if (launch->pid == 0) {
 		close(go[1]);
-		become(launch, argv, output_fd, go[0], report[1]);
+		become_program(launch, argv, output_fd, go[0], report[1]);
 	}
 	if (launch->pid < 0)
 		code = errno;
@@ -238,7 +238,7 @@ int launch_start(struct launch *launch, char **argv, int output_fd, bool *ret_ex
 	}
 	close(report[0]);
 	if (code)
-		witness_end(&launch->witness);
+		group_witness_end(&launch->witness);
 	return -code;
 }
 
@@ -309,9 +309,9 @@ void launch_suspend(struct launch *launch)
 	sigemptyset(&only);
 	sigaddset(&only, launch->stop_signal);
 	pass_on_pending(launch, &only);
-	witness_watch(&launch->witness, launch->pid);
+	group_witness_watch(&launch->witness, launch->pid);
 	stop_likewise(launch->stop_signal);
-	witness_unwatch(&launch->witness);
+	group_witness_unwatch(&launch->witness);
 }
 
 int launch_exit_status(const struct launch *launch)

@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "cmd/recording/witness.h"
+#include "cmd/recording/group_witness.h"
 
 struct launch {
 	pid_t pid;
 	sigset_t given_mask; /* as we found it, and as the program gets it */
 	sigset_t watched;
 	struct sigaction given_sigchld;
-	struct witness witness;
+	struct group_witness witness;
 	int stop_signal; /* that stopped the program last */
 	int status;	 /* wait status, once ended */
 };

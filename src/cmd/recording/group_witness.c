@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See witness.h. The witness sleeps with every signal blocked, so that each stays pending until it is
+ * See group_witness.h. The witness sleeps with every signal blocked, so that each stays pending until it is
  * asked. It holds none of our files and ends when our half of the socket is closed.
  */
-#include "cmd/recording/witness.h"
+#include "cmd/recording/group_witness.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -90,12 +90,12 @@ static void testify(int socket, pid_t parent)
 	}
 }
 
-void witness_start(struct witness *witness)
+void group_witness_start(struct group_witness *witness)
 {
 	pid_t parent = getpid();
 	int sockets[2];
 
-	*witness = (struct witness){ .fd = -1 };
+	*witness = (struct group_witness){ .fd = -1 };
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
 		return;
 	witness->pid = fork();
@@ -108,7 +108,7 @@ void witness_start(struct witness *witness)
 		close(sockets[0]);
 }
 
-void witness_end(struct witness *witness)
+void group_witness_end(struct group_witness *witness)
 {
 	if (witness->fd < 0)
 		return;
@@ -120,7 +120,7 @@ void witness_end(struct witness *witness)
 }
 
 /* 1 or 0 as it answers; -1: it does not, and another has taken its place. */
-static int ask(struct witness *witness, struct question question)
+static int ask_group_witness(struct group_witness *witness, struct question question)
 {
 	struct pollfd poll_fd = { .fd = witness->fd, .events = POLLIN };
 	char answer;
@@ -130,8 +130,8 @@ static int ask(struct witness *witness, struct question question)
 	if (send(witness->fd, &question, sizeof(question), MSG_NOSIGNAL) == sizeof(question) &&
 	    poll(&poll_fd, 1, ANSWER_MS) > 0 && recv(witness->fd, &answer, 1, 0) == 1)
 		return answer;
-	witness_end(witness);
-	witness_start(witness);
+	group_witness_end(witness);
+	group_witness_start(witness);
 	return -1;
 }
 
@@ -149,14 +149,14 @@ static bool is_pending(int sig)
 	return sigpending(&pending) == 0 && sigismember(&pending, sig) == 1;
 }
 
-bool witness_saw(struct witness *witness, int sig, bool otherwise)
+bool group_witness_saw(struct group_witness *witness, int sig, bool otherwise)
 {
 	uint64_t bit = UINT64_C(1) << (sig - 1);
 	bool saw;
 	int answer;
 
 	let_kills_finish();
-	answer = ask(witness, (struct question){ .sig = sig });
+	answer = ask_group_witness(witness, (struct question){ .sig = sig });
 	let_kills_finish();
 	if (answer < 0)
 		return otherwise;
@@ -168,19 +168,19 @@ bool witness_saw(struct witness *witness, int sig, bool otherwise)
 	return saw;
 }
 
-bool witness_overtaken(int sig)
+bool group_witness_overtaken(int sig)
 {
 	if (sig == SIGCONT)
 		return is_pending(SIGTSTP) || is_pending(SIGTTIN) || is_pending(SIGTTOU);
 	return (sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU) && is_pending(SIGCONT);
 }
 
-void witness_watch(struct witness *witness, pid_t program)
+void group_witness_watch(struct group_witness *witness, pid_t program)
 {
-	ask(witness, (struct question){ .watched = program });
+	ask_group_witness(witness, (struct question){ .watched = program });
 }
 
-void witness_unwatch(struct witness *witness)
+void group_witness_unwatch(struct group_witness *witness)
 {
-	ask(witness, (struct question){ 0 });
+	ask_group_witness(witness, (struct question){ 0 });
 }
