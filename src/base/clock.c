@@ -110,7 +110,7 @@ const char *clock_source_name(void)
 }
 
 /* The pair with the narrowest window of a few tries. */
-static void measure(uint64_t *ret_ticks, int64_t *ret_ns)
+static void measure_ticks(uint64_t *ret_ticks, int64_t *ret_ns)
 {
 	uint64_t best = UINT64_MAX;
 
@@ -135,10 +135,10 @@ void tick_map_init(struct tick_map *map)
 	double rate = 1;
 
 	memset(map, 0, sizeof(*map));
-	measure(&map->first_ticks, &map->first_ns);
+	measure_ticks(&map->first_ticks, &map->first_ns);
 	if (clock_has_counter) {
 		do {
-			measure(&ticks, &ns);
+			measure_ticks(&ticks, &ns);
 		} while (ns - map->first_ns < settle_ns);
 		rate = (double)(ns - map->first_ns) / (double)(ticks - map->first_ticks);
 	}
@@ -189,7 +189,7 @@ void tick_map_update(struct tick_map *map)
 
 	if (!clock_has_counter)
 		return;
-	measure(&ticks, &ns);
+	measure_ticks(&ticks, &ns);
 	next.ticks = ticks;
 	next.ns = tick_map_ns(map, ticks);
 	off = (double)(ns - next.ns);

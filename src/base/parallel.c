@@ -35,7 +35,7 @@ unsigned int parallel_workers(size_t n)
 	return n < most ? (unsigned int)(n ? n : 1) : (unsigned int)most;
 }
 
-static void *work(void *arg)
+static void *do_tasks(void *arg)
 {
 	struct worker *worker = arg;
 	struct thread_pool *pool = worker->pool;
@@ -69,10 +69,10 @@ int parallel_run(size_t n, unsigned int workers, int (*task)(void *, size_t, uns
 	for (unsigned int w = 0; w < workers || !w; w++) {
 		list[w] = (struct worker){ .pool = &pool, .number = w };
 		if (w)
-			list[w].started = pthread_create(&list[w].thread, NULL, work, &list[w]) ==
-					  0;
+			list[w].started = pthread_create(&list[w].thread, NULL, do_tasks,
+							 &list[w]) == 0;
 	}
-	work(&list[0]);
+	do_tasks(&list[0]);
 	for (unsigned int w = 0; w < workers || !w; w++) {
 		if (list[w].started)
 			pthread_join(list[w].thread, NULL);

@@ -88,7 +88,7 @@ static int tell(const char *target, const struct importer *importer)
 	if (run_load(target, &nothing, &run, &err) < 0)
 		return fail("%s", err.message);
 	say("wrote %s from a%s %s, %zu process%s.", target,
-	    strchr("Nn", importer->words[0]) ? "n" : "", importer->words, run->n_shards,
+	    strchr("Nn", importer->title[0]) ? "n" : "", importer->title, run->n_shards,
 	    run->n_shards == 1 ? "" : "es");
 	say_kinds(run);
 	for (const char *note = run->info.notes; *note; note += strspn(note, "\n")) {

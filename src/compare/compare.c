@@ -58,7 +58,7 @@ struct difference difference_absent(const char *reason)
 	};
 }
 
-static enum compare_verdict judge(const struct difference *d, bool higher_is_better)
+static enum compare_verdict judge_difference(const struct difference *d, bool higher_is_better)
 {
 	bool apart = d->low.v > 0 || d->high.v < 0;
 
@@ -89,7 +89,7 @@ int differences_judge(struct difference **differences, size_t n, bool higher_is_
 		if (d->p.known)
 			d->p_adjusted = value_of(p[tested++]);
 		if (d->low.known)
-			d->verdict = judge(d, higher_is_better);
+			d->verdict = judge_difference(d, higher_is_better);
 	}
 	free(p);
 	return r;
@@ -140,8 +140,8 @@ static void add_run(struct sample *s, const struct run_digest *run, enum compare
 	}
 }
 
-static int gather(const struct compare_group *group, enum compare_metric_id metric, const char *of,
-		  struct sample *ret)
+static int gather_sample(const struct compare_group *group, enum compare_metric_id metric,
+			 const char *of, struct sample *ret)
 {
 	struct sample s = { 0 };
 	size_t n = 0;
@@ -211,11 +211,11 @@ static int contrast(const struct sample *a, const struct sample *b, enum figure_
 static int compare_figure(const struct compare_pair *pair, struct compare_figure *figure)
 {
 	struct sample a, b;
-	int r = gather(pair->base, figure->metric, figure->of, &a);
+	int r = gather_sample(pair->base, figure->metric, figure->of, &a);
 
 	if (r < 0)
 		return r;
-	r = gather(pair->other, figure->metric, figure->of, &b);
+	r = gather_sample(pair->other, figure->metric, figure->of, &b);
 	if (r >= 0) {
 		enum figure_statistic kind = compare_metrics[figure->metric].statistic;
 

@@ -59,7 +59,7 @@ static bool is_listed(const struct comparison *c, const char *key)
 	return false;
 }
 
-static int add(struct comparison *c, size_t *capacity, const struct digest_fact *fact)
+static int add_compared_fact(struct comparison *c, size_t *capacity, const struct digest_fact *fact)
 {
 	struct compare_fact *added;
 
@@ -90,7 +90,7 @@ int compare_fill_facts(struct comparison *c)
 			for (size_t j = 0; r >= 0 && j < run->n_facts; j++)
 				if (!is_same(c, run->facts[j].key) &&
 				    !is_listed(c, run->facts[j].key))
-					r = add(c, &capacity, &run->facts[j]);
+					r = add_compared_fact(c, &capacity, &run->facts[j]);
 		}
 	return r;
 }

@@ -109,14 +109,14 @@ static void resample(const double *sorted, size_t n, double median, double wider
 }
 
 /* The share of resamples to leave out at each end. */
-static double tail(double df, double n_eff)
+static double tail_share(double df, double n_eff)
 {
 	double wider = n_eff > 1 ? sqrt(n_eff / (n_eff - 1)) : 1;
 
 	return stats_normal_cdf(-wider * stats_t_quantile(1 - COMPARE_ALPHA / 2, df));
 }
 
-static void interval(double *x, size_t n, double share, double *ret_low, double *ret_high)
+static void central_interval(double *x, size_t n, double share, double *ret_low, double *ret_high)
 {
 	stats_sort(x, n);
 	*ret_low = stats_percentile_sorted(x, n, 100 * share);
@@ -140,11 +140,11 @@ static double df_of(const struct side *a, const struct side *b)
 	return bottom > 0 ? fmax(1, top * top / bottom) : 1;
 }
 
-static void judge(struct side *a, struct side *b, double *work, struct contrast *c)
+static void judge_medians(struct side *a, struct side *b, double *work, struct contrast *c)
 {
 	double df = df_of(a, b), error = sqrt(a->error2 + b->error2);
 	double n_eff = fmin(a->ranks.n_eff, b->ranks.n_eff);
-	double share = tail(df, n_eff), wider = sqrt(n_eff / fmax(1, n_eff - 1));
+	double share = tail_share(df, n_eff), wider = sqrt(n_eff / fmax(1, n_eff - 1));
 	bool positive = a->median > 0;
 
 	*c = (struct contrast){ .a = a->median, .b = b->median, .diff = b->median - a->median };
@@ -153,7 +153,7 @@ static void judge(struct side *a, struct side *b, double *work, struct contrast 
 		work[i] = b->medians[i] - a->medians[i];
 		positive = positive && a->medians[i] > 0;
 	}
-	interval(work, RESAMPLES, share, &c->low, &c->high);
+	central_interval(work, RESAMPLES, share, &c->low, &c->high);
 	c->visible =
 		wider * error *
 		(stats_t_quantile(1 - COMPARE_ALPHA / 2, df) + stats_t_quantile(COMPARE_POWER, df));
@@ -167,12 +167,13 @@ static void judge(struct side *a, struct side *b, double *work, struct contrast 
 
 		for (size_t i = 0; i < RESAMPLES; i++)
 			work[i] = 100 * (b->medians[i] / a->medians[i] - 1);
-		interval(work, RESAMPLES, share, &low, &high);
+		central_interval(work, RESAMPLES, share, &low, &high);
 		c->low_pct = value_of(low);
 		c->high_pct = value_of(high);
 	}
-	interval(b->medians, RESAMPLES, tail(fmax(1, b->ranks.n_eff - 1), b->ranks.n_eff),
-		 &c->b_low, &c->b_high);
+	central_interval(b->medians, RESAMPLES,
+			 tail_share(fmax(1, b->ranks.n_eff - 1), b->ranks.n_eff), &c->b_low,
+			 &c->b_high);
 }
 
 int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
@@ -203,7 +204,7 @@ int contrast_medians(const double *a, size_t n_a, const double *b, size_t n_b,
 		std = stats_std(s->medians, RESAMPLES);
 		s->error2 = std * std;
 	}
-	judge(&sides[0], &sides[1], numbers + n + (size_t)2 * RESAMPLES, ret_contrast);
+	judge_medians(&sides[0], &sides[1], numbers + n + (size_t)2 * RESAMPLES, ret_contrast);
 	free(numbers);
 	return 0;
 }

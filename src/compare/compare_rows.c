@@ -10,7 +10,8 @@
 
 #include "compare/compare.h"
 
-static const struct digest_rows *rows_of(const struct run_digest *run, enum compare_table table)
+static const struct digest_rows *rows_of_table(const struct run_digest *run,
+					       enum compare_table table)
 {
 	return &run->tables[table];
 }
@@ -22,7 +23,7 @@ static int order_rows(const struct digest_row *x, const struct digest_row *y)
 	return order ? order : (int)y->is_op - (int)x->is_op;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_row_name(const void *a, const void *b)
 {
 	return order_rows(*(const struct digest_row *const *)a,
 			  *(const struct digest_row *const *)b);
@@ -38,17 +39,17 @@ static int list_names(const struct compare_pair *pair, enum compare_table table,
 
 	for (size_t g = 0; g < 2; g++)
 		for (size_t i = 0; i < groups[g]->n; i++)
-			n += rows_of(&groups[g]->runs[i], table)->n;
+			n += rows_of_table(&groups[g]->runs[i], table)->n;
 	rows = calloc(n + 1, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
 	n = 0;
 	for (size_t g = 0; g < 2; g++)
 		for (size_t i = 0; i < groups[g]->n; i++)
-			for (size_t j = 0; j < rows_of(&groups[g]->runs[i], table)->n; j++)
-				rows[n++] = &rows_of(&groups[g]->runs[i], table)->rows[j];
+			for (size_t j = 0; j < rows_of_table(&groups[g]->runs[i], table)->n; j++)
+				rows[n++] = &rows_of_table(&groups[g]->runs[i], table)->rows[j];
 	if (n)
-		qsort(rows, n, sizeof(*rows), by_name);
+		qsort(rows, n, sizeof(*rows), by_row_name);
 	for (size_t i = 0; i < n; i++)
 		if (!kept || order_rows(rows[kept - 1], rows[i]))
 			rows[kept++] = rows[i];
@@ -85,11 +86,11 @@ struct side {
 	bool found;
 };
 
-static void gather(const struct compare_group *group, enum compare_table table,
-		   const struct digest_row *name, struct side *s)
+static void gather_side(const struct compare_group *group, enum compare_table table,
+			const struct digest_row *name, struct side *s)
 {
 	for (size_t i = 0; i < group->n; i++) {
-		const struct digest_rows *rows = rows_of(&group->runs[i], table);
+		const struct digest_rows *rows = rows_of_table(&group->runs[i], table);
 		const struct digest_row *row;
 		struct moments none = { .n = rows->steps, .n_eff = (double)rows->steps };
 
@@ -139,8 +140,8 @@ static struct compare_row compare_name(const struct compare_pair *pair, enum com
 				   .is_op = name->is_op };
 	struct contrast c;
 
-	gather(pair->base, table, name, &a);
-	gather(pair->other, table, name, &b);
+	gather_side(pair->base, table, name, &a);
+	gather_side(pair->other, table, name, &b);
 	row.call = compare_calls(&a, &b);
 	row.is_new = !a.found;
 	row.is_gone = !b.found;
@@ -209,7 +210,7 @@ static void explain(const struct compare_pair *pair, enum compare_table table,
 			total.known ? value_of(100 * rows->rows[i].d.diff.v / total.v) : total;
 }
 
-static int judge(struct compare_rows *rows)
+static int judge_rows(struct compare_rows *rows)
 {
 	struct difference **family = calloc(rows->n + 1, sizeof(*family));
 	int r;
@@ -230,12 +231,12 @@ static int judge(struct compare_rows *rows)
 static const char *why_none(const struct compare_group *group, enum compare_table table)
 {
 	for (size_t i = 0; i < group->n; i++)
-		if (!rows_of(&group->runs[i], table)->reason)
+		if (!rows_of_table(&group->runs[i], table)->reason)
 			return NULL;
-	return rows_of(&group->runs[0], table)->reason;
+	return rows_of_table(&group->runs[0], table)->reason;
 }
 
-static int fill(struct compare_pair *pair, enum compare_table table)
+static int fill_compared_rows(struct compare_pair *pair, enum compare_table table)
 {
 	struct compare_rows *rows = &pair->tables[table];
 	const struct digest_row **names = NULL;
@@ -259,7 +260,7 @@ static int fill(struct compare_pair *pair, enum compare_table table)
 	free(names);
 	free(work);
 	if (r >= 0)
-		r = judge(rows);
+		r = judge_rows(rows);
 	if (r < 0)
 		return r;
 	explain(pair, table, rows);
@@ -273,6 +274,6 @@ int compare_fill_rows(struct compare_pair *pair)
 	int r = 0;
 
 	for (int t = 0; r >= 0 && t < COMPARE_TABLES; t++)
-		r = fill(pair, (enum compare_table)t);
+		r = fill_compared_rows(pair, (enum compare_table)t);
 	return r;
 }

@@ -294,8 +294,9 @@ struct extent {
 	bool any;
 };
 
-static void extend(struct extent *e, size_t n, const uint16_t *shards, uint16_t shard,
-		   const int64_t *start_ns, const int64_t *duration_ns, const uint8_t *untimed)
+static void widen_extent(struct extent *e, size_t n, const uint16_t *shards, uint16_t shard,
+			 const int64_t *start_ns, const int64_t *duration_ns,
+			 const uint8_t *untimed)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (shards[i] != shard || (untimed && untimed[i]))
@@ -309,7 +310,7 @@ static void extend(struct extent *e, size_t n, const uint16_t *shards, uint16_t 
 }
 
 /* From the first to the last thing that was recorded: mean over the processes that did something. */
-static int run_time(struct digest_builder *b)
+static int add_run_time(struct digest_builder *b)
 {
 	const struct run *run = b->run;
 	double *x = calloc(1, sizeof(*x));
@@ -321,7 +322,8 @@ static int run_time(struct digest_builder *b)
 		struct extent e = { 0 };
 
 #define EXTEND(table, untimed)                                                                     \
-	extend(&e, (table).n, (table).shard, s, (table).start_ns, (table).duration_ns, untimed)
+	widen_extent(&e, (table).n, (table).shard, s, (table).start_ns, (table).duration_ns,       \
+		     untimed)
 		EXTEND(run->kernel, run->kernel.untimed);
 		EXTEND(run->copy, run->copy.untimed);
 		EXTEND(run->set, run->set.untimed);
@@ -348,7 +350,7 @@ static int add_steps(struct digest_builder *b)
 	if (b->whole) {
 		missing[COMPARE_STEP_TIME] = missing[COMPARE_STEP_TIME_MEAN] =
 			missing[COMPARE_TOKENS_PER_S] = missing[COMPARE_PHASE_TIME] = none;
-		return run_time(b);
+		return add_run_time(b);
 	}
 	missing[COMPARE_RUN_TIME] = "it is compared by its steps";
 	missing[COMPARE_STEP_TIME] = missing[COMPARE_STEP_TIME_MEAN] = none;
@@ -386,7 +388,7 @@ static bool is_for_whole(const struct digest_builder *b)
 	       (b->has_device || b->run->op.n || b->run->range.n);
 }
 
-static int prepare(struct digest_builder *b)
+static int prepare_digest(struct digest_builder *b)
 {
 	const struct run *run = b->run;
 	int r = coverage_analyze(run, &b->coverage);
@@ -413,12 +415,12 @@ static int prepare(struct digest_builder *b)
 	return r < 0 || (b->digest->name && b->digest->path) ? r : -ENOMEM;
 }
 
-static int take(const struct run *run, const struct selection *sel, bool whole,
-		struct run_digest *ret_digest)
+static int take_digest(const struct run *run, const struct selection *sel, bool whole,
+		       struct run_digest *ret_digest)
 {
 	struct run_digest digest = { 0 };
 	struct digest_builder b = { .run = run, .sel = sel, .whole = whole, .digest = &digest };
-	int (*const parts[])(struct digest_builder *) = { prepare,	  add_steps,
+	int (*const parts[])(struct digest_builder *) = { prepare_digest, add_steps,
 							  digest_program, digest_device,
 							  digest_kernels, digest_idle,
 							  digest_host,	  digest_facts };
@@ -447,14 +449,14 @@ static int take(const struct run *run, const struct selection *sel, bool whole,
 
 int digest_take(const struct run *run, const struct selection *sel, struct run_digest *ret_digest)
 {
-	return take(run, sel, false, ret_digest);
+	return take_digest(run, sel, false, ret_digest);
 }
 
 int digest_take_whole(const struct run *run, struct run_digest *ret_digest)
 {
 	const struct selection all = SELECT_ALL;
 
-	return take(run, &all, true, ret_digest);
+	return take_digest(run, &all, true, ret_digest);
 }
 
 static void rows_release(struct digest_rows *rows)

@@ -201,7 +201,8 @@ static int collect_all(const struct attribution *at, const struct device_lanes *
 }
 
 /* The index is filled on success, and only then. */
-static int collect(struct digest_builder *b, struct lanes *lanes, struct idle_index *ret_index)
+static int collect_lanes(struct digest_builder *b, struct lanes *lanes,
+			 struct idle_index *ret_index)
 {
 	struct device_lanes work;
 	struct attribution at;
@@ -239,8 +240,9 @@ struct idle_sums {
 };
 
 /* One step of one rank on one of its devices. */
-static void measure(struct idle_device *idle, const struct lanes *l, size_t first, size_t end,
-		    const struct step_row *row, size_t u, struct idle_sums *sums)
+static void measure_step_lane(struct idle_device *idle, const struct lanes *l, size_t first,
+			      size_t end, const struct step_row *row, size_t u,
+			      struct idle_sums *sums)
 {
 	int64_t at = row->start_ns, stop = row->start_ns + row->duration_ns, busy = 0;
 	int64_t causes[IDLE_CAUSES] = { 0 };
@@ -280,7 +282,7 @@ static void measure_lane(const struct digest_builder *b, const struct idle_index
 
 		row.duration_ns = last->end_ns - row.start_ns;
 		if (row.duration_ns > 0)
-			measure(&idle, l, first, end, &row, 0, sums);
+			measure_step_lane(&idle, l, first, end, &row, 0, sums);
 		return;
 	}
 	for (size_t i = 0; i < b->steps.n; i++) {
@@ -290,12 +292,12 @@ static void measure_lane(const struct digest_builder *b, const struct idle_index
 
 		if (u != NO_UNIT && row->duration_ns > 0 &&
 		    b->run->step.shard[row->row] == l->stretches[first].shard)
-			measure(&idle, l, first, end, row, u, sums);
+			measure_step_lane(&idle, l, first, end, row, u, sums);
 	}
 }
 
 /* Means over the devices, without the steps of which no device was seen. */
-static size_t mean(const struct digest_builder *b, const double *devices, double *x)
+static size_t mean_over_devices(const struct digest_builder *b, const double *devices, double *x)
 {
 	size_t n = 0;
 
@@ -315,12 +317,12 @@ static bool is_used(const double *x, size_t n)
 
 static int add_all(struct digest_builder *b, struct idle_sums *sums)
 {
-	size_t n = mean(b, sums->devices, sums->busy_pct);
+	size_t n = mean_over_devices(b, sums->devices, sums->busy_pct);
 	int r = digest_add(b, COMPARE_GPU_BUSY_PCT, "", 0, sums->busy_pct, n);
 
 	sums->busy_pct = NULL;
 	for (int c = 0; r >= 0 && c < IDLE_CAUSES; c++) {
-		n = mean(b, sums->devices, sums->idle_ns[c]);
+		n = mean_over_devices(b, sums->devices, sums->idle_ns[c]);
 		/* A cause that never was is 0 only beside one of the other run: see compare.c. */
 		if (is_used(sums->idle_ns[c], n)) {
 			r = digest_add(b, COMPARE_IDLE_TIME, idle_cause_name((enum idle_cause)c), c,
@@ -351,7 +353,7 @@ int digest_idle(struct digest_builder *b)
 
 	if (!b->has_device || !b->n_covered)
 		return 0;
-	r = collect(b, &lanes, &index);
+	r = collect_lanes(b, &lanes, &index);
 	sums.busy_pct = calloc(b->n_covered, sizeof(double));
 	sums.devices = calloc(b->n_covered, sizeof(double));
 	if (r >= 0 && (!sums.busy_pct || !sums.devices))

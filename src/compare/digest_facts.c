@@ -12,7 +12,8 @@
 #include "base/buf.h"
 #include "compare/digest_inside.h"
 
-static int add_fact(struct digest_builder *b, const char *key, bool doubtful, const char *value)
+static int add_digest_fact(struct digest_builder *b, const char *key, bool doubtful,
+			   const char *value)
 {
 	struct run_digest *d = b->digest;
 	struct digest_fact *fact;
@@ -25,18 +26,18 @@ static int add_fact(struct digest_builder *b, const char *key, bool doubtful, co
 }
 
 /* The text of `buf`, which is released. */
-static int add_text(struct digest_builder *b, const char *key, struct buf *buf)
+static int add_text_fact(struct digest_builder *b, const char *key, struct buf *buf)
 {
 	int r;
 
 	buf_append(buf, "", 1);
-	r = buf->failed ? -ENOMEM : add_fact(b, key, false, buf->data);
+	r = buf->failed ? -ENOMEM : add_digest_fact(b, key, false, buf->data);
 	buf_release(buf);
 	return r;
 }
 
 /* "2 x NVIDIA H200": devices of the same name together, in the order of the records. */
-static int add_devices(struct digest_builder *b)
+static int add_device_fact(struct digest_builder *b)
 {
 	const struct table_device *t = &b->run->device;
 	struct buf text = { 0 };
@@ -58,7 +59,7 @@ static int add_devices(struct digest_builder *b)
 	}
 	if (!t->n)
 		buf_printf(&text, "none recorded");
-	return add_text(b, "devices", &text);
+	return add_text_fact(b, "devices", &text);
 }
 
 /* "2 layers, 8 experts, k 2, 64 x 128": equal layers together. */
@@ -83,7 +84,7 @@ static int add_layers(struct digest_builder *b)
 				   text.size ? "; " : "", same, t->experts[i], t->k[i],
 				   t->hidden[i], t->inner[i]);
 	}
-	return text.size || text.failed ? add_text(b, "moe_layers", &text) : 0;
+	return text.size || text.failed ? add_text_fact(b, "moe_layers", &text) : 0;
 }
 
 /* What the program said of itself; the last word on a key counts. */
@@ -98,13 +99,13 @@ static int add_program_facts(struct digest_builder *b)
 		for (size_t j = i + 1; j < t->n && !later; j++)
 			later = t->key[j] == t->key[i];
 		if (!later)
-			r = add_fact(b, run_string(b->run, t->key[i]), false,
-				     run_string(b->run, t->value[i]));
+			r = add_digest_fact(b, run_string(b->run, t->key[i]), false,
+					    run_string(b->run, t->value[i]));
 	}
 	return r;
 }
 
-static int add_tokens(struct digest_builder *b)
+static int add_token_fact(struct digest_builder *b)
 {
 	double sum = 0;
 	size_t n = 0;
@@ -119,7 +120,7 @@ static int add_tokens(struct digest_builder *b)
 	if (!n)
 		return 0;
 	snprintf(text, sizeof(text), "%.0f", sum / (double)n);
-	return add_fact(b, "tokens_per_step", true, text);
+	return add_digest_fact(b, "tokens_per_step", true, text);
 }
 
 int digest_facts(struct digest_builder *b)
@@ -145,12 +146,12 @@ int digest_facts(struct digest_builder *b)
 	snprintf(cpus, sizeof(cpus), "%d", info->cpus);
 	snprintf(ranks, sizeof(ranks), "%zu", b->ranks);
 	for (size_t i = 0; r >= 0 && i < sizeof(facts) / sizeof(facts[0]); i++)
-		r = add_fact(b, facts[i].key, facts[i].doubtful, facts[i].value);
+		r = add_digest_fact(b, facts[i].key, facts[i].doubtful, facts[i].value);
 	if (r >= 0)
-		r = add_devices(b);
+		r = add_device_fact(b);
 	if (r >= 0)
 		r = add_layers(b);
 	if (r >= 0)
-		r = add_tokens(b);
+		r = add_token_fact(b);
 	return r < 0 ? r : add_program_facts(b);
 }

@@ -123,7 +123,7 @@ static void parts_release(struct parts *p)
 }
 
 /* Parts of the same name and step become one; how many remain. */
-static size_t merge(struct part *parts, size_t n)
+static size_t merge_digest_parts(struct part *parts, size_t n)
 {
 	size_t kept = 0;
 
@@ -170,7 +170,7 @@ static struct digest_row sum_row(const struct part *parts, size_t n, size_t step
 	return row;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_digest_row_name(const void *a, const void *b)
 {
 	const struct digest_row *x = a, *y = b;
 	int order = strcmp(x->name, y->name);
@@ -184,7 +184,7 @@ static int make_rows(struct digest_builder *b, struct parts *p, size_t steps, ro
 {
 	struct digest_rows *ret = &b->digest->tables[table];
 	struct part *parts = p->list;
-	size_t n = merge(parts, p->n), rows = 0;
+	size_t n = merge_digest_parts(parts, p->n), rows = 0;
 
 	for (size_t i = 0; i < n; i++)
 		rows += !i || parts[i].key != parts[i - 1].key;
@@ -204,7 +204,7 @@ static int make_rows(struct digest_builder *b, struct parts *p, size_t steps, ro
 			return -ENOMEM;
 	}
 	if (ret->n)
-		qsort(ret->rows, ret->n, sizeof(*ret->rows), by_name);
+		qsort(ret->rows, ret->n, sizeof(*ret->rows), by_digest_row_name);
 	return 0;
 }
 
@@ -311,8 +311,8 @@ static int find_class(const struct digest_builder *b, struct row_names *names, u
 
 /* The key of a kernel in a table; NO_KEY: it has no part in it. */
 #define NO_KEY UINT64_MAX
-static int key_of(const struct digest_builder *b, struct row_names *names, enum compare_table table,
-		  size_t kernel, uint64_t *ret_key)
+static int kernel_key(const struct digest_builder *b, struct row_names *names,
+		      enum compare_table table, size_t kernel, uint64_t *ret_key)
 {
 	uint32_t launch = b->run->kernel.launch[kernel];
 	struct comm_launch comm;
@@ -351,7 +351,7 @@ static int add_kernels(const struct digest_builder *b, struct row_names *names,
 	for (size_t i = 0; r >= 0 && i < t->n; i++) {
 		if (b->kernel_at[i] == NO_UNIT)
 			continue;
-		r = key_of(b, names, table, i, &key);
+		r = kernel_key(b, names, table, i, &key);
 		if (r >= 0 && key != NO_KEY)
 			r = add_part(parts, key, b->kernel_at[i], (double)t->duration_ns[i],
 				     !t->untimed[i]);
@@ -379,7 +379,7 @@ static int add_records(const struct digest_builder *b, struct parts *parts)
 }
 
 /* Short names that are the same get the words that differ. */
-static int tell_apart(struct digest_rows *rows)
+static int tell_rows_apart(struct digest_rows *rows)
 {
 	struct kernel_alias *aliases = array_new(rows->n, sizeof(*aliases));
 	int r;
@@ -408,7 +408,7 @@ static int make_kernel_rows(struct digest_builder *b, struct row_names *names,
 	if (r >= 0)
 		r = make_rows(b, &parts, b->n_covered, namers[table], names, table);
 	if (r >= 0 && table == COMPARE_KERNELS)
-		r = tell_apart(&b->digest->tables[table]);
+		r = tell_rows_apart(&b->digest->tables[table]);
 	parts_release(&parts);
 	return r;
 }

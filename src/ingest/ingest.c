@@ -53,7 +53,7 @@ static void members_release(struct members *members)
 	free(members->paths);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_file_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -88,7 +88,7 @@ static int list_files(const char *directory, struct members *members)
 	}
 	closedir(dir);
 	if (members->n)
-		qsort(members->paths, members->n, sizeof(*members->paths), by_name);
+		qsort(members->paths, members->n, sizeof(*members->paths), by_file_name);
 	return r;
 }
 
@@ -186,7 +186,7 @@ static uint32_t rank_of_name(const char *path, uint32_t otherwise)
 	return otherwise;
 }
 
-static int read_file(const char *path, uint32_t place, struct intake *intake, struct err *err)
+static int read_one_file(const char *path, uint32_t place, struct intake *intake, struct err *err)
 {
 	const struct importer *importer;
 	struct ingest_head head;
@@ -216,7 +216,7 @@ static int read_directory(const char *path, struct intake *intake, struct err *e
 
 		r = intake_next_file(intake, members.paths[i]);
 		if (r == 0)
-			r = read_file(members.paths[i], (uint32_t)i, intake, &trouble);
+			r = read_one_file(members.paths[i], (uint32_t)i, intake, &trouble);
 		else
 			err_sys(&trouble, r, "%s", members.paths[i]);
 		if (r == -ENOMEM) {
@@ -254,7 +254,7 @@ int ingest_run(const char *path, uint64_t kinds, const char *run_path, struct er
 	if (r < 0)
 		return err_sys(err, r, "%s: cannot import", path);
 	r = S_ISDIR(st.st_mode) ? read_directory(path, intake, err)
-				: read_file(path, 0, intake, err);
+				: read_one_file(path, 0, intake, err);
 	if (r == 0)
 		r = intake_write(intake, path, run_path, err);
 	intake_free(intake);

@@ -27,7 +27,7 @@ struct ingest_file {
 
 struct importer {
 	const char *name;  /* "kineto" */
-	const char *words; /* "PyTorch (Kineto) trace" */
+	const char *title; /* "PyTorch (Kineto) trace" */
 	bool (*recognise)(const struct ingest_file *file);
 	/* What can be read goes into the intake, what cannot is counted there. Fails only when
 	 * nothing can be read, or for want of memory. */

@@ -22,7 +22,7 @@ struct sizes {
 	bool tied, qkv_bias, head_norms, shared_gate, router_bias;
 };
 
-static double number(const struct json_node *config, const char *key, double otherwise)
+static double config_number(const struct json_node *config, const char *key, double otherwise)
 {
 	const struct json_node *node = json_get(config, key);
 	double value;
@@ -37,12 +37,12 @@ static double number(const struct json_node *config, const char *key, double oth
 static double first_of(const struct json_node *config, const char *const *keys, double otherwise)
 {
 	for (; *keys; keys++)
-		if (number(config, *keys, -1) >= 0)
-			return number(config, *keys, otherwise);
+		if (config_number(config, *keys, -1) >= 0)
+			return config_number(config, *keys, otherwise);
 	return otherwise;
 }
 
-static bool flag(const struct json_node *config, const char *key, bool otherwise)
+static bool config_flag(const struct json_node *config, const char *key, bool otherwise)
 {
 	const struct json_node *node = json_get(config, key);
 
@@ -71,7 +71,7 @@ static void read_types(const struct json_node *config, struct sizes *s)
 	const struct json_node *packed = json_get(config, "quantization_config");
 	const char *type = json_get_string(config, "dtype",
 					   json_get_string(config, "torch_dtype", "bfloat16"));
-	double bits = number(packed, "bits", 0);
+	double bits = config_number(packed, "bits", 0);
 
 	s->value_bytes = s->weight_bytes = dtype_bytes(type);
 	if (strcmp(json_get_string(packed, "quant_method", ""), "fp8") == 0)
@@ -86,12 +86,14 @@ static void read_experts(const struct json_node *config, const char *type, struc
 					      "n_routed_experts", NULL };
 
 	s->experts = first_of(config, counts, 0);
-	s->expert_inner = number(config, "moe_intermediate_size", s->inner);
-	s->shared_inner = number(config, "shared_expert_intermediate_size",
-				 number(config, "n_shared_experts", 0) * s->expert_inner);
+	s->expert_inner = config_number(config, "moe_intermediate_size", s->inner);
+	s->shared_inner =
+		config_number(config, "shared_expert_intermediate_size",
+			      config_number(config, "n_shared_experts", 0) * s->expert_inner);
 	s->shared_gate = json_get(config, "shared_expert_intermediate_size") != NULL;
-	s->dense_layers = s->experts > 0 ? number(config, "first_k_dense_replace", 0) : s->layers;
-	s->sparse_step = number(config, "decoder_sparse_step", 1);
+	s->dense_layers = s->experts > 0 ? config_number(config, "first_k_dense_replace", 0)
+					 : s->layers;
+	s->sparse_step = config_number(config, "decoder_sparse_step", 1);
 	s->router_bias = strcmp(json_get_string(config, "topk_method", ""), "noaux_tc") == 0;
 	s->head_norms = strncmp(type, "qwen3", 5) == 0;
 	s->qkv_bias = strncmp(type, "qwen2", 5) == 0;
@@ -105,28 +107,28 @@ static int read_sizes(const char *what, const struct json_node *config, struct s
 	const char *type = json_get_string(config, "model_type", "");
 
 	for (size_t i = 0; needed[i]; i++)
-		if (!(number(config, needed[i], 0) > 0))
+		if (!(config_number(config, needed[i], 0) > 0))
 			return err_set(
 				err, -EINVAL,
 				"%s has no usable \"%s\", so that memory cannot be estimated.",
 				what, needed[i]);
 	*s = (struct sizes){
-		.hidden = number(config, "hidden_size", 0),
-		.layers = number(config, "num_hidden_layers", 0),
-		.heads = number(config, "num_attention_heads", 0),
-		.vocabulary = number(config, "vocab_size", 0),
-		.inner = number(config, "intermediate_size", 0),
-		.q_rank = number(config, "q_lora_rank", 0),
-		.kv_rank = number(config, "kv_lora_rank", 0),
-		.nope = number(config, "qk_nope_head_dim", 0),
-		.rope = number(config, "qk_rope_head_dim", 0),
-		.v_head = number(config, "v_head_dim", 0),
-		.tied = flag(config, "tie_word_embeddings", strncmp(type, "gemma", 5) == 0),
+		.hidden = config_number(config, "hidden_size", 0),
+		.layers = config_number(config, "num_hidden_layers", 0),
+		.heads = config_number(config, "num_attention_heads", 0),
+		.vocabulary = config_number(config, "vocab_size", 0),
+		.inner = config_number(config, "intermediate_size", 0),
+		.q_rank = config_number(config, "q_lora_rank", 0),
+		.kv_rank = config_number(config, "kv_lora_rank", 0),
+		.nope = config_number(config, "qk_nope_head_dim", 0),
+		.rope = config_number(config, "qk_rope_head_dim", 0),
+		.v_head = config_number(config, "v_head_dim", 0),
+		.tied = config_flag(config, "tie_word_embeddings", strncmp(type, "gemma", 5) == 0),
 	};
-	s->kv_heads = number(config, "num_key_value_heads", s->heads);
-	s->head = number(config, "head_dim", s->hidden / s->heads);
+	s->kv_heads = config_number(config, "num_key_value_heads", s->heads);
+	s->head = config_number(config, "head_dim", s->hidden / s->heads);
 	if (strcmp(type, "tinymoe") == 0)
-		s->positions = number(config, "max_position_embeddings", 0);
+		s->positions = config_number(config, "max_position_embeddings", 0);
 	read_experts(config, type, s);
 	read_types(config, s);
 	if (s->layers > 1e5 || !(s->inner > 0 || s->expert_inner > 0) || s->kv_heads < 1)

@@ -84,7 +84,7 @@ static int find_gpus(struct pool *pool)
 }
 
 /* How many GPUs a point takes, or -errno. */
-static int64_t needs(const struct pool *pool, size_t point)
+static int64_t gpus_needed(const struct pool *pool, size_t point)
 {
 	struct experiment experiment;
 	int64_t n;
@@ -150,7 +150,7 @@ static int open_log(const struct sweep *sweep, size_t point, struct err *err)
 	return fd;
 }
 
-static int variables(const char *gpus, struct texts *ret_texts)
+static int gpu_variables(const char *gpus, struct texts *ret_texts)
 {
 	int r;
 
@@ -174,7 +174,7 @@ static int start_bench(struct pool *pool, struct slot *slot, const char *gpus)
 	char *argv[] = { (char *)pool->tools->moescope, (char *)"bench", (char *)"--config", config,
 			 NULL };
 	struct texts environment = { NULL, 0 };
-	int fd, r = config ? variables(gpus, &environment) : -ENOMEM;
+	int fd, r = config ? gpu_variables(gpus, &environment) : -ENOMEM;
 
 	if (r < 0) {
 		err_set(pool->err, r, "no memory.");
@@ -202,7 +202,7 @@ static int64_t limit_of(const struct sweep *sweep, size_t point)
 	return limit_s > 0 ? clock_monotonic_ns() + (int64_t)(limit_s * 1e9) + LATE_NS : INT64_MAX;
 }
 
-static int start(struct pool *pool, size_t point, int64_t gpus)
+static int start_point(struct pool *pool, size_t point, int64_t gpus)
 {
 	size_t place = 0;
 	struct slot *slot;
@@ -230,7 +230,7 @@ static int start(struct pool *pool, size_t point, int64_t gpus)
 	return r;
 }
 
-static int ended(struct pool *pool, size_t point, enum sweep_state state, const char *why)
+static int point_ended(struct pool *pool, size_t point, enum sweep_state state, const char *why)
 {
 	int r = sweep_ended(pool->sweep, point, state, why, pool->err);
 
@@ -257,17 +257,17 @@ static int start_some(struct pool *pool)
 
 		if (pool->sweep->points[i].state != SWEEP_WAITING)
 			continue;
-		n = needs(pool, i);
+		n = gpus_needed(pool, i);
 		if (n < 0)
 			return (int)n;
 		if (n > (int64_t)pool->gpus.n) {
 			snprintf(why, sizeof(why), "It needs %lld GPUs, and the sweep has %zu.",
 				 (long long)n, pool->gpus.n);
-			r = ended(pool, i, SWEEP_FAILED, why);
+			r = point_ended(pool, i, SWEEP_FAILED, why);
 		} else if (!has_room(pool, n)) {
 			return 0;
 		} else {
-			r = start(pool, i, n);
+			r = start_point(pool, i, n);
 		}
 		if (r < 0)
 			return r;
@@ -276,7 +276,7 @@ static int start_some(struct pool *pool)
 }
 
 /* stopping: what has ended now was ended by us, and is done again by a resume. */
-static int reap(struct pool *pool, bool stopping)
+static int reap_points(struct pool *pool, bool stopping)
 {
 	for (size_t place = 0; place < pool->n_slots; place++) {
 		struct slot slot = pool->slots[place];
@@ -296,7 +296,7 @@ static int reap(struct pool *pool, bool stopping)
 		else
 			snprintf(why, sizeof(why), "moescope bench %s and left no summary.json.",
 				 *verdict ? verdict : "ended");
-		r = ended(pool, slot.point, slot.late ? SWEEP_TIMEOUT : SWEEP_FAILED, why);
+		r = point_ended(pool, slot.point, slot.late ? SWEEP_TIMEOUT : SWEEP_FAILED, why);
 		if (r < 0)
 			return r;
 	}
@@ -338,9 +338,9 @@ static int wait_for_something(struct pool *pool)
 	return signal == SIGCHLD ? 0 : signal;
 }
 
-static int stop(struct pool *pool)
+static int stop_points(struct pool *pool)
 {
-	int r = reap(pool, false); /* those that had ended before count */
+	int r = reap_points(pool, false); /* those that had ended before count */
 
 	for (size_t i = 0; i < pool->n_slots; i++)
 		if (pool->slots[i].child.pid)
@@ -352,7 +352,7 @@ static int stop(struct pool *pool)
 	for (size_t i = 0; i < pool->n_slots; i++)
 		if (pool->slots[i].child.pid)
 			child_end(&pool->slots[i].child, end_signals, 0);
-	return r < 0 ? r : reap(pool, true);
+	return r < 0 ? r : reap_points(pool, true);
 }
 
 static int run_all(struct pool *pool, int *ret_signal)
@@ -370,25 +370,25 @@ static int run_all(struct pool *pool, int *ret_signal)
 			break;
 		signal = wait_for_something(pool);
 		if (signal) {
-			r = stop(pool);
+			r = stop_points(pool);
 			*ret_signal = signal;
 			return r < 0 ? r : -EINTR;
 		}
 		/* All of them: signals of children that end together are one. */
-		r = reap(pool, false);
+		r = reap_points(pool, false);
 	}
 	if (r < 0) {
 		/* What cannot be noted is not done: the reason goes out, and nothing runs on. */
 		struct err kept = *pool->err;
 
-		stop(pool);
+		stop_points(pool);
 		*pool->err = kept;
 	}
 	return r;
 }
 
-static int run(struct sweep *sweep, const struct lab_tools *tools, const struct sweep_watch *watch,
-	       int *ret_signal, struct err *err)
+static int run_local(struct sweep *sweep, const struct lab_tools *tools,
+		     const struct sweep_watch *watch, int *ret_signal, struct err *err)
 {
 	struct pool pool = { .sweep = sweep, .tools = tools, .watch = watch, .err = err };
 	int r = find_gpus(&pool);
@@ -412,5 +412,5 @@ static int run(struct sweep *sweep, const struct lab_tools *tools, const struct 
 const struct launcher launcher_local = {
 	.name = "local",
 	.summary = "here, one point at a time for each GPU",
-	.run = run,
+	.run = run_local,
 };

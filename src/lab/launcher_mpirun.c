@@ -6,7 +6,7 @@
 
 #include "lab/launcher.h"
 
-static int prefix(const struct experiment *experiment, struct argv *argv, struct err *err)
+static int prefix_mpirun(const struct experiment *experiment, struct argv *argv, struct err *err)
 {
 	int r = argv_add_all(argv, "mpirun", "-n", NULL);
 
@@ -29,5 +29,5 @@ const struct launcher launcher_mpirun = {
 	.summary = "here, each point's program in processes of MPI",
 	.programs = (const char *const[]){ "mpirun", NULL },
 	.install = "apt-get install openmpi-bin",
-	.prefix = prefix,
+	.prefix = prefix_mpirun,
 };

@@ -108,7 +108,7 @@ static int take_task(struct cluster *cluster, char *line)
 }
 
 /* 1: squeue did not answer, and that has been said; the old list stays. */
-static int look(struct cluster *cluster)
+static int look_at_queue(struct cluster *cluster)
 {
 	char name[80];
 	char *argv[] = { (char *)"squeue",
@@ -192,7 +192,7 @@ static bool ask_accounting(struct cluster *cluster, size_t point, struct slurm_t
 	return status == 0 && state;
 }
 
-static void quote(struct buf *out, const char *text)
+static void quote_for_shell(struct buf *out, const char *text)
 {
 	buf_append(out, "'", 1);
 	for (; *text; text++) {
@@ -214,11 +214,11 @@ static int write_script(struct cluster *cluster, char **ret_path)
 	if (!path)
 		return no_memory(cluster);
 	buf_printf(&text, "#!/bin/sh\n# One task of a sweep; moescope sweep submits it.\nqueue=");
-	quote(&text, cluster->sweep->directory);
+	quote_for_shell(&text, cluster->sweep->directory);
 	buf_printf(&text, "/queue/$SLURM_ARRAY_TASK_ID\nexec >\"$queue.log\" 2>&1\n"
 			  "if [ -e \"$queue.note\" ]; then " POINT_NOTE "=$(cat \"$queue.note\"); "
 			  "export " POINT_NOTE "; fi\nexec ");
-	quote(&text, cluster->tools->moescope);
+	quote_for_shell(&text, cluster->tools->moescope);
 	buf_printf(&text, " bench --config \"$queue.yaml\"\n");
 	r = text.failed ? no_memory(cluster)
 			: whole_file_text(path, text.data, text.size, cluster->err);
@@ -253,7 +253,7 @@ static int look_for_gpus(struct cluster *cluster)
 }
 
 /* The options of sbatch that say what a point needs. */
-static int request(const struct cluster *cluster, size_t point, struct argv *argv)
+static int request_resources(const struct cluster *cluster, size_t point, struct argv *argv)
 {
 	struct err *err = cluster->err;
 	struct experiment e;
@@ -288,7 +288,7 @@ static bool same_words(const struct argv *a, const struct argv *b)
 
 /* "1-4,7": the waiting points that need the same as the first of them; they are marked in `taken`.
  * NULL with *ret_r 0: none waits. */
-static char *choose(struct cluster *cluster, bool *taken, struct argv *needs, int *ret_r)
+static char *choose_points(struct cluster *cluster, bool *taken, struct argv *needs, int *ret_r)
 {
 	struct sweep *sweep = cluster->sweep;
 	struct buf list = { 0 };
@@ -301,7 +301,7 @@ static char *choose(struct cluster *cluster, bool *taken, struct argv *needs, in
 
 		if (sweep->points[i].state != SWEEP_WAITING)
 			continue;
-		*ret_r = request(cluster, i, last == SIZE_MAX ? needs : &own);
+		*ret_r = request_resources(cluster, i, last == SIZE_MAX ? needs : &own);
 		if (*ret_r == 0 && (last == SIZE_MAX || same_words(needs, &own))) {
 			taken[i] = true;
 			if (last != SIZE_MAX && i == last + 1) {
@@ -379,7 +379,7 @@ static int submit_waiting(struct cluster *cluster)
 		char job[64] = "";
 
 		memset(taken, 0, cluster->sweep->n * sizeof(*taken));
-		list = choose(cluster, taken, &needs, &r);
+		list = choose_points(cluster, taken, &needs, &r);
 		if (list)
 			r = submit_array(cluster, script, list, &needs, job, sizeof(job));
 		for (size_t i = 0; r == 0 && i < cluster->sweep->n; i++) {
@@ -399,7 +399,8 @@ static int submit_waiting(struct cluster *cluster)
 	return r;
 }
 
-static int ended(struct cluster *cluster, size_t point, enum sweep_state state, const char *why)
+static int task_ended(struct cluster *cluster, size_t point, enum sweep_state state,
+		      const char *why)
 {
 	int r = sweep_ended(cluster->sweep, point, state, why, cluster->err);
 
@@ -431,7 +432,7 @@ static int node_died(struct cluster *cluster, size_t point, const char *node)
 }
 
 /* A task that is over. 1: its files may not have arrived here yet. */
-static int settle(struct cluster *cluster, size_t point, const struct slurm_task *task)
+static int settle_task(struct cluster *cluster, size_t point, const struct slurm_task *task)
 {
 	enum sweep_state state = strcmp(task->state, "TIMEOUT") == 0 ? SWEEP_TIMEOUT : SWEEP_FAILED;
 	char *error, why[640];
@@ -447,7 +448,7 @@ static int settle(struct cluster *cluster, size_t point, const struct slurm_task
 		 "Slurm ended task %s_%zu with %s%s%.200s and it left no summary.json.",
 		 cluster->sweep->points[point].job, point + 1, task->state,
 		 *task->nodes ? " on " : "", task->nodes);
-	return ended(cluster, point, state, why);
+	return task_ended(cluster, point, state, why);
 }
 
 /* squeue does not have it. */
@@ -463,14 +464,14 @@ static int settle_forgotten(struct cluster *cluster, size_t point)
 		return 1; /* a job that was just submitted, too */
 	if (found == SWEEP_WAITING && ask_accounting(cluster, point, &task) && is_live(task.state))
 		return 0;
-	return settle(cluster, point, &task);
+	return settle_task(cluster, point, &task);
 }
 
 /* 1: something has changed. */
-static int follow(struct cluster *cluster)
+static int follow_tasks(struct cluster *cluster)
 {
 	bool changed = false;
-	int r = look(cluster);
+	int r = look_at_queue(cluster);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -488,7 +489,7 @@ static int follow(struct cluster *cluster)
 		}
 		if (task && is_live(task->state))
 			continue;
-		r = task ? settle(cluster, i, task) : settle_forgotten(cluster, i);
+		r = task ? settle_task(cluster, i, task) : settle_forgotten(cluster, i);
 		if (r < 0)
 			return r;
 		changed = true; /* or about to */
@@ -502,7 +503,7 @@ static int find_again(struct cluster *cluster)
 	int r;
 
 	/* Without an answer a task could run twice. */
-	while ((r = look(cluster)) == 1) {
+	while ((r = look_at_queue(cluster)) == 1) {
 		int signal = process_signals_wait(&cluster->signals, POLL_MAX_NS);
 
 		if (signal && signal != SIGCHLD)
@@ -526,7 +527,7 @@ static int find_again(struct cluster *cluster)
 	return r;
 }
 
-static int cancel(struct cluster *cluster)
+static int cancel_tasks(struct cluster *cluster)
 {
 	int64_t until = clock_monotonic_ns() + CANCEL_NS;
 	char name[80];
@@ -546,7 +547,7 @@ static int cancel(struct cluster *cluster)
 	while (r == 0) {
 		bool live = false;
 
-		r = look(cluster);
+		r = look_at_queue(cluster);
 		for (size_t i = 0; r >= 0 && i < cluster->n_tasks; i++)
 			live = live || is_live(cluster->tasks[i].state);
 		if (r < 0 || (r == 0 && !live))
@@ -585,17 +586,17 @@ static int run_all(struct cluster *cluster, int *ret_signal)
 						      until - clock_monotonic_ns());
 		if (signal && signal != SIGCHLD) {
 			*ret_signal = signal;
-			r = cancel(cluster);
+			r = cancel_tasks(cluster);
 			return r < 0 ? r : -EINTR;
 		}
-		r = follow(cluster);
+		r = follow_tasks(cluster);
 		pause = r == 1 ? POLL_MIN_NS : pause * 2 < POLL_MAX_NS ? pause * 2 : POLL_MAX_NS;
 	}
 	return r;
 }
 
-static int run(struct sweep *sweep, const struct lab_tools *tools, const struct sweep_watch *watch,
-	       int *ret_signal, struct err *err)
+static int run_slurm(struct sweep *sweep, const struct lab_tools *tools,
+		     const struct sweep_watch *watch, int *ret_signal, struct err *err)
 {
 	struct cluster cluster = { .sweep = sweep, .tools = tools, .watch = watch, .err = err };
 	int r;
@@ -616,7 +617,7 @@ static int run(struct sweep *sweep, const struct lab_tools *tools, const struct 
 	return r;
 }
 
-static int prefix(const struct experiment *experiment, struct argv *argv, struct err *err)
+static int prefix_slurm(const struct experiment *experiment, struct argv *argv, struct err *err)
 {
 	(void)err;
 	if (experiment->nodes * experiment->processes == 1)
@@ -633,6 +634,6 @@ const struct launcher launcher_slurm = {
 	.summary = "a job array of Slurm, one task a point",
 	.programs = (const char *const[]){ "sbatch", "squeue", "scancel", "sinfo", NULL },
 	.install = "apt-get install slurm-client",
-	.prefix = prefix,
-	.run = run,
+	.prefix = prefix_slurm,
+	.run = run_slurm,
 };

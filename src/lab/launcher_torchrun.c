@@ -16,7 +16,7 @@ static bool has_rendezvous(const struct texts *args)
 	return false;
 }
 
-static int prefix(const struct experiment *experiment, struct argv *argv, struct err *err)
+static int prefix_torchrun(const struct experiment *experiment, struct argv *argv, struct err *err)
 {
 	bool meets = has_rendezvous(&experiment->launcher_args);
 	int r;
@@ -44,5 +44,5 @@ const struct launcher launcher_torchrun = {
 	.summary = "here, each point's program in processes of PyTorch",
 	.programs = (const char *const[]){ "torchrun", NULL },
 	.install = "pip install torch",
-	.prefix = prefix,
+	.prefix = prefix_torchrun,
 };

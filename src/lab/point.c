@@ -219,7 +219,7 @@ static int save_config(struct point *point, struct err *err)
 	return r;
 }
 
-void point_last_words(const struct point *point, char *out, size_t size)
+void point_last_message(const struct point *point, char *out, size_t size)
 {
 	enum { LINES = 3 };
 	char text[1600];
@@ -356,10 +356,10 @@ void point_fail(struct point *point, enum point_status status, const char *forma
 }
 
 /* What became of the driver. */
-static void judge(struct point *point, struct child *child, enum child_event event)
+static void judge_driver(struct point *point, struct child *child, enum child_event event)
 {
 	static const int politely[] = { SIGTERM, 0 };
-	char verdict[VERDICT_MAX], words[700];
+	char verdict[VERDICT_MAX], message[700];
 
 	child_end(child, politely, GRACE_S);
 	point->peak_rss_bytes = child->peak_rss_bytes;
@@ -375,15 +375,15 @@ static void judge(struct point *point, struct child *child, enum child_event eve
 	child_verdict(child, verdict, sizeof(verdict));
 	if (!verdict[0])
 		return;
-	point_last_words(point, words, sizeof(words));
-	if (words[0])
+	point_last_message(point, message, sizeof(message));
+	if (message[0])
 		point_fail(point, POINT_FAILED, "the program %s; its last words: %s", verdict,
-			   words);
+			   message);
 	else
 		point_fail(point, POINT_FAILED, "the program %s and said nothing.", verdict);
 }
 
-static void drive(struct point *point)
+static void run_driver(struct point *point)
 {
 	struct argv program = { NULL, 0, 0 };
 	struct child child = { .pid = 0 };
@@ -398,7 +398,7 @@ static void drive(struct point *point)
 	if (r < 0)
 		point_fail(point, POINT_FAILED, "%s", err.message);
 	else
-		judge(point, &child, child_wait(&child, point->deadline_ns, point->stop));
+		judge_driver(point, &child, child_wait(&child, point->deadline_ns, point->stop));
 	argv_release(&program);
 }
 
@@ -466,7 +466,7 @@ static int resolve_key(struct experiment *live, struct err *err)
 	return experiment_set(live, "api_key", value, err);
 }
 
-static void serve(struct point *point)
+static void run_server(struct point *point)
 {
 	struct experiment live;
 	struct err err = { "" };
@@ -483,7 +483,7 @@ static void serve(struct point *point)
 	experiment_release(&live);
 }
 
-static void execute(struct point *point)
+static void execute_point(struct point *point)
 {
 	const struct experiment *e = point->experiment;
 	struct err err = { "" };
@@ -503,12 +503,12 @@ static void execute(struct point *point)
 	if (e->time_limit_s > 0)
 		point->deadline_ns = point->start_ns + (int64_t)(e->time_limit_s * 1e9);
 	if (!point->engine->driver) {
-		serve(point);
+		run_server(point);
 	} else if (point->engine->check && point->engine->check(e, point->tools, &err) < 0) {
 		point_fail(point, POINT_FAILED, "%s", err.message);
 		return;
 	} else {
-		drive(point);
+		run_driver(point);
 		read_requests(point);
 	}
 	judge_requests(point);
@@ -539,7 +539,7 @@ int point_run(const struct experiment *experiment, const struct lab_tools *tools
 		point.start_ns = clock_monotonic_ns();
 		if (getenv(POINT_NOTE))
 			point_note(&point, "%s", getenv(POINT_NOTE));
-		execute(&point);
+		execute_point(&point);
 		point.end_ns = clock_monotonic_ns();
 		r = results_write(&point, err);
 	}

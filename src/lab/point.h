@@ -80,6 +80,6 @@ bool point_record_begin(struct point *point, const char *url);
 void point_record_end(struct point *point, const char *url);
 void point_record_collect(struct point *point);
 /* The program's last lines in the log, on one line; "" when there are none. */
-void point_last_words(const struct point *point, char *out, size_t size);
+void point_last_message(const struct point *point, char *out, size_t size);
 
 #endif

@@ -12,7 +12,7 @@
 #define ASK_S 60.0			/* a server that writes its counts may take a while */
 #define COLLECT_NS (120 * 1000000000LL) /* importing torch is most of it */
 
-static int ask(const char *url, const char *const *paths, struct err *err)
+static int ask_recorder(const char *url, const char *const *paths, struct err *err)
 {
 	struct http_target target;
 	int r = http_target_init(&target, url, err);
@@ -38,7 +38,7 @@ bool point_record_begin(struct point *point, const char *url)
 
 	if (!recorder || !recorder->wanted(point->experiment))
 		return false;
-	if (ask(url, recorder->begin, &err) == 0)
+	if (ask_recorder(url, recorder->begin, &err) == 0)
 		return true;
 	point_note(point, "the server did not count its experts: %s.", err.message);
 	return false;
@@ -48,13 +48,13 @@ void point_record_end(struct point *point, const char *url)
 {
 	struct err err = { "" };
 
-	point->recorded = ask(url, point->engine->recorder->end, &err) == 0;
+	point->recorded = ask_recorder(url, point->engine->recorder->end, &err) == 0;
 	if (!point->recorded)
 		point_note(point, "the server did not hand out the counts of its experts: %s.",
 			   err.message);
 }
 
-static int collect(struct point *point, const struct argv *argv, struct err *err)
+static int collect_recording(struct point *point, const struct argv *argv, struct err *err)
 {
 	static const int none[] = { 0 };
 	struct texts nothing = { NULL, 0 };
@@ -85,7 +85,7 @@ void point_record_collect(struct point *point)
 		return;
 	r = point->engine->recorder->collect(point->tools, point->directory, &argv, &err);
 	if (r == 0)
-		r = collect(point, &argv, &err);
+		r = collect_recording(point, &argv, &err);
 	argv_release(&argv);
 	if (r < 0)
 		point_note(point, "there is no " EXPERTS_FILE ": %s.", err.message);

@@ -48,8 +48,8 @@ static bool serves(void *arg)
 }
 
 /* Starts it and waits until it answers; *ret_load_ns: what that took. */
-static int start(struct service *service, struct experiment *live, int64_t *ret_load_ns,
-		 struct err *err)
+static int start_server(struct service *service, struct experiment *live, int64_t *ret_load_ns,
+			struct err *err)
 {
 	struct point *point = service->point;
 	struct argv program = { NULL, 0, 0 };
@@ -99,7 +99,7 @@ static int append_one(struct requests *to, const struct requests *from,
 }
 
 /* A further repeat. The measured part goes on to its end. */
-static int append(struct requests *to, struct requests *from)
+static int append_repeat(struct requests *to, struct requests *from)
 {
 	int r = 0;
 
@@ -127,7 +127,7 @@ static int send_load(struct point *point, struct experiment *live, struct err *e
 			live->warmup = 0; /* it is warm */
 			continue;
 		}
-		r = append(all, &one);
+		r = append_repeat(all, &one);
 		if (r < 0)
 			err_set(err, r, "no memory.");
 		requests_release(&one);
@@ -146,10 +146,10 @@ static void save_requests(struct point *point)
 }
 
 /* What went wrong, if anything; the server may have died meanwhile. */
-static void judge(struct service *service, int r, const struct err *err)
+static void judge_service(struct service *service, int r, const struct err *err)
 {
 	struct point *point = service->point;
-	char verdict[VERDICT_MAX] = "", words[600];
+	char verdict[VERDICT_MAX] = "", message[600];
 
 	if (child_alarmed() || (r == -ETIMEDOUT && point->deadline_ns)) {
 		point_fail(point, POINT_TIMEOUT, "not done after the time limit of %g s.",
@@ -162,9 +162,9 @@ static void judge(struct service *service, int r, const struct err *err)
 	}
 	if (service->child.pid && !child_alive(&service->child)) {
 		child_verdict(&service->child, verdict, sizeof(verdict));
-		point_last_words(point, words, sizeof(words));
+		point_last_message(point, message, sizeof(message));
 		point_fail(point, POINT_FAILED, "the server %s; its last words: %s",
-			   verdict[0] ? verdict : "ended by itself", words);
+			   verdict[0] ? verdict : "ended by itself", message);
 		return;
 	}
 	if (r < 0)
@@ -182,7 +182,7 @@ void point_serve(struct point *point, struct experiment *live)
 	if (point->deadline_ns)
 		child_alarm(point->deadline_ns);
 	if (point->engine->server)
-		r = start(&service, live, &load_ns, &err);
+		r = start_server(&service, live, &load_ns, &err);
 	if (r == 0) {
 		bool recording = point_record_begin(point, live->url);
 
@@ -191,7 +191,7 @@ void point_serve(struct point *point, struct experiment *live)
 			point_record_end(point, live->url);
 	}
 	child_alarm(0);
-	judge(&service, r, &err);
+	judge_service(&service, r, &err);
 	child_end(&service.child, politely, GRACE_S);
 	point_record_collect(point);
 	point->peak_rss_bytes = service.child.peak_rss_bytes;

@@ -73,7 +73,7 @@ static int sweep_text(const struct experiment *base, const char **ret_text, stru
 
 /* Up to one of `ends` or the end of the text, blanks around it cut; a backslash keeps the next
  * character. */
-static char *take(const char **at, const char *ends)
+static char *take_item(const char **at, const char *ends)
 {
 	struct buf out = { 0 };
 	size_t keep = 0;
@@ -158,7 +158,7 @@ static int add_value(struct sweep *sweep, struct sweep_axis *axis, const char *t
 static int parse_axis(struct sweep *sweep, const char **at, struct err *err)
 {
 	struct sweep_axis *grown, *axis;
-	char *key = take(at, ":;");
+	char *key = take_item(at, ":;");
 	int r = key ? 0 : err_set(err, -ENOMEM, "no memory.");
 
 	if (r == 0 && **at != ':')
@@ -180,7 +180,7 @@ static int parse_axis(struct sweep *sweep, const char **at, struct err *err)
 				char *value;
 
 				(*at)++;
-				value = take(at, ",;");
+				value = take_item(at, ",;");
 				r = value ? add_value(sweep, axis, value, err)
 					  : err_set(err, -ENOMEM, "no memory.");
 				free(value);

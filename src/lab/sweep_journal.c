@@ -41,7 +41,7 @@ static int no_memory(struct err *err)
 }
 
 /* One line, on disk. */
-static int append(struct sweep *sweep, struct json *json, struct err *err)
+static int append_line(struct sweep *sweep, struct json *json, struct err *err)
 {
 	char *text;
 	int r = json_finish(json, &text);
@@ -82,8 +82,8 @@ static void put_time(struct json *json)
 }
 
 /* pairs: key, value, ... NULL. */
-static int note(struct sweep *sweep, const char *event, size_t point, const char *const *pairs,
-		struct err *err)
+static int note_event(struct sweep *sweep, const char *event, size_t point,
+		      const char *const *pairs, struct err *err)
 {
 	struct json json;
 
@@ -99,10 +99,10 @@ static int note(struct sweep *sweep, const char *event, size_t point, const char
 		json_string(&json, pairs[1]);
 	}
 	json_object_end(&json);
-	return append(sweep, &json, err);
+	return append_line(sweep, &json, err);
 }
 
-static int replace(char **text, const char *with, struct err *err)
+static int replace_string(char **text, const char *with, struct err *err)
 {
 	char *copy = with ? strdup(with) : NULL;
 
@@ -115,7 +115,7 @@ static int replace(char **text, const char *with, struct err *err)
 
 int sweep_started(struct sweep *sweep, size_t point, struct err *err)
 {
-	int r = note(sweep, "start", point, (const char *[]){ NULL }, err);
+	int r = note_event(sweep, "start", point, (const char *[]){ NULL }, err);
 
 	if (r == 0) {
 		sweep->points[point].state = SWEEP_UNDER_WAY;
@@ -126,7 +126,7 @@ int sweep_started(struct sweep *sweep, size_t point, struct err *err)
 
 int sweep_submitted(struct sweep *sweep, size_t point, const char *job, struct err *err)
 {
-	int r = note(sweep, "submit", point, (const char *[]){ "job", job, NULL }, err);
+	int r = note_event(sweep, "submit", point, (const char *[]){ "job", job, NULL }, err);
 
 	if (r == 0) {
 		sweep->points[point].state = SWEEP_UNDER_WAY;
@@ -147,9 +147,9 @@ int sweep_node_died(struct sweep *sweep, size_t point, const char *node, struct 
 			 p->dead_node, node);
 		return sweep_ended(sweep, point, SWEEP_FAILED, why, err);
 	}
-	r = note(sweep, "node died", point, (const char *[]){ "node", node, NULL }, err);
+	r = note_event(sweep, "node died", point, (const char *[]){ "node", node, NULL }, err);
 	if (r == 0)
-		r = replace(&p->dead_node, node, err);
+		r = replace_string(&p->dead_node, node, err);
 	if (r == 0)
 		r = sweep_point_set_aside(sweep, point, err);
 	snprintf(why, sizeof(why), "Node %s died under the first try; this is the second.", node);
@@ -172,13 +172,13 @@ int sweep_ended(struct sweep *sweep, size_t point, enum sweep_state state, const
 		found = state == SWEEP_TIMEOUT ? state : SWEEP_FAILED;
 		r = sweep_point_write_failure(sweep, point, found, why, err);
 		if (r == 0)
-			r = replace(&said, why, err);
+			r = replace_string(&said, why, err);
 	}
 	if (r == 0)
-		r = note(sweep, "end", point,
-			 (const char *[]){ "status", sweep_state_names[found],
-					   said ? "error" : NULL, said, NULL },
-			 err);
+		r = note_event(sweep, "end", point,
+			       (const char *[]){ "status", sweep_state_names[found],
+						 said ? "error" : NULL, said, NULL },
+			       err);
 	if (r == 0) {
 		p->state = found;
 		free(p->error);
@@ -221,7 +221,7 @@ int sweep_retry_failed(struct sweep *sweep, struct err *err)
 		if (r == 0)
 			r = sweep_point_note(sweep, i, NULL, err);
 		if (r == 0)
-			r = note(sweep, "again", i, (const char *[]){ NULL }, err);
+			r = note_event(sweep, "again", i, (const char *[]){ NULL }, err);
 		if (r < 0)
 			return r;
 		p->state = SWEEP_WAITING;
@@ -423,7 +423,7 @@ static int begin_journal(struct sweep *sweep, struct err *err)
 	json_key(&json, "cwd");
 	json_string(&json, sweep->cwd);
 	json_object_end(&json);
-	r = append(sweep, &json, err);
+	r = append_line(sweep, &json, err);
 	if (r == 0 && (r = sync_folder(sweep->directory)) < 0)
 		err_sys(err, r, "%s", sweep->directory);
 	return r;
@@ -472,7 +472,7 @@ static int take_header(struct sweep *sweep, const struct json_node *line, struct
 			       sweep->directory, (long long)json_get_int(line, "points", -1),
 			       sweep->n);
 	snprintf(sweep->id, sizeof(sweep->id), "%s", id);
-	return replace(&sweep->cwd, cwd, err);
+	return replace_string(&sweep->cwd, cwd, err);
 }
 
 static int take_end(struct sweep_point *point, const struct json_node *line, struct err *err)
@@ -482,7 +482,8 @@ static int take_end(struct sweep_point *point, const struct json_node *line, str
 	for (int state = SWEEP_SUCCESS; state < SWEEP_STATES; state++) {
 		if (strcmp(status, sweep_state_names[state]) == 0) {
 			point->state = (enum sweep_state)state;
-			return replace(&point->error, json_get_string(line, "error", NULL), err);
+			return replace_string(&point->error, json_get_string(line, "error", NULL),
+					      err);
 		}
 	}
 	return -EINVAL;
@@ -508,12 +509,12 @@ static int take_event(struct sweep *sweep, const struct json_node *line, struct 
 	if (strcmp(event, "node died") == 0) {
 		point->state = SWEEP_UNDER_WAY;
 		point->job[0] = '\0';
-		return replace(&point->dead_node, json_get_string(line, "node", "?"), err);
+		return replace_string(&point->dead_node, json_get_string(line, "node", "?"), err);
 	}
 	if (strcmp(event, "again") == 0) {
 		point->state = SWEEP_WAITING;
-		replace(&point->dead_node, NULL, err);
-		return replace(&point->error, NULL, err);
+		replace_string(&point->dead_node, NULL, err);
+		return replace_string(&point->error, NULL, err);
 	}
 	return -EINVAL;
 }

@@ -45,7 +45,7 @@ struct taking {
 };
 
 /* Each value stands for that many rows. */
-static void remap(struct taking *t, unsigned int kind, uint64_t *values, size_t n, size_t rows)
+static void remap_ids(struct taking *t, unsigned int kind, uint64_t *values, size_t n, size_t rows)
 {
 	const struct id_map *map = &t->state->maps[kind];
 	uint64_t bad = 0;
@@ -59,8 +59,8 @@ static void remap(struct taking *t, unsigned int kind, uint64_t *values, size_t 
 	t->worker->bad_references += bad * rows;
 }
 
-static int decode(struct taking *t, const struct column_desc *column, uint64_t **ret_values,
-		  size_t *ret_n)
+static int decode_column(struct taking *t, const struct column_desc *column, uint64_t **ret_values,
+			 size_t *ret_n)
 {
 	unsigned int index;
 	const struct column_view *view = find_view(t->views, t->n_views, column->id, &index);
@@ -95,7 +95,7 @@ static bool is_constant(struct taking *t, const struct column_desc *column, uint
 	       view->entry.coding != CODING_START && view->entry.n_values == t->rows;
 }
 
-static void fill(enum column_type type, uint64_t value, size_t n, char *to)
+static void fill_column(enum column_type type, uint64_t value, size_t n, char *to)
 {
 	size_t size = column_type_size(type), filled = 1;
 
@@ -143,11 +143,11 @@ static int take_scalar(struct taking *t, unsigned int c, unsigned int at)
 	to += t->before * size;
 	filled = is_constant(t, column, &constant);
 	if (!filled)
-		r = decode(t, column, &values, &n);
+		r = decode_column(t, column, &values, &n);
 	if (r < 0)
 		return r;
 	if (column->refers)
-		remap(t, column->refers, values, n, filled ? t->rows : 1);
+		remap_ids(t, column->refers, values, n, filled ? t->rows : 1);
 	r = check_range(t, column, values, n, filled ? t->rows : 1);
 	if (r == 0 && (int)c == desc->time_column && t->state->shift_ns) {
 		for (size_t i = 0; i < n; i++)
@@ -159,7 +159,7 @@ static int take_scalar(struct taking *t, unsigned int c, unsigned int at)
 	if (!filled)
 		column_narrow(column->type, values, n, to);
 	else if (constant || !room_is_zero(t->run, t->kind, size))
-		fill(column->type, constant, t->rows, to);
+		fill_column(column->type, constant, t->rows, to);
 	return 0;
 }
 
@@ -170,7 +170,7 @@ static int take_list(struct taking *t, unsigned int c, unsigned int at, size_t *
 	size_t size = column_type_size(column->type), n;
 	uint64_t *values, *first, total;
 	char *to;
-	int r = decode(t, &desc->columns[column->count_column], &values, &n);
+	int r = decode_column(t, &desc->columns[column->count_column], &values, &n);
 
 	if (r < 0)
 		return r;
@@ -187,7 +187,7 @@ static int take_list(struct taking *t, unsigned int c, unsigned int at, size_t *
 		total += count;
 		first[i + 1] = total;
 	}
-	r = decode(t, column, &values, &n);
+	r = decode_column(t, column, &values, &n);
 	if (r < 0)
 		return r;
 	if (total - first[0] != n)
@@ -258,7 +258,7 @@ static int dictionary_column(struct taking *t, unsigned int c, uint64_t **ret_va
 {
 	uint64_t *values, *copy;
 	size_t n;
-	int r = decode(t, &kind_desc(t->kind)->columns[c], &values, &n);
+	int r = decode_column(t, &kind_desc(t->kind)->columns[c], &values, &n);
 
 	if (r < 0)
 		return r;
@@ -318,7 +318,7 @@ static int take_rows(struct taking *t)
 
 		r = dictionary_column(t, c, &columns[c], &n);
 		if (r == 0 && desc->columns[c].refers)
-			remap(t, desc->columns[c].refers, columns[c], n, 1);
+			remap_ids(t, desc->columns[c].refers, columns[c], n, 1);
 	}
 	for (size_t i = 0; r == 0 && i < t->rows; i++) {
 		memset(&row, 0, sizeof(row));

@@ -214,7 +214,7 @@ static int add_shard(struct run *run, const char *path, struct err *err)
 	return open_shard(run, n) < 0 ? err_sys(err, -ENOMEM, "%s: cannot load", path) : 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_shard_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -227,7 +227,7 @@ static const char **known_paths(const struct run *run)
 	for (size_t s = 0; paths && s < run->n_shards; s++)
 		paths[s] = run->shards[s].path;
 	if (paths)
-		qsort(paths, run->n_shards, sizeof(*paths), by_name);
+		qsort(paths, run->n_shards, sizeof(*paths), by_shard_name);
 	return paths;
 }
 
@@ -248,7 +248,7 @@ static int find_shards(struct run *run, struct err *err)
 		return r;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (r == 0 && !bsearch(&paths[i], known, n_known, sizeof(*known), by_name))
+		if (r == 0 && !bsearch(&paths[i], known, n_known, sizeof(*known), by_shard_name))
 			r = add_shard(run, paths[i], err);
 		free(paths[i]);
 	}

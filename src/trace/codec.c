@@ -34,8 +34,8 @@ void codec_release(struct codec *codec)
 
 /* Replaces values by small unsigned numbers; returns the base that undoes it and, in *ret_all, the
  * bits that occur in any of them. */
-static uint64_t transform(enum column_coding coding, uint64_t *values, const uint64_t *duration,
-			  size_t n, uint64_t *ret_all)
+static uint64_t transform_column(enum column_coding coding, uint64_t *values,
+				 const uint64_t *duration, size_t n, uint64_t *ret_all)
 {
 	uint64_t base = values[0], previous = base, all = 0;
 
@@ -72,8 +72,8 @@ static uint64_t transform(enum column_coding coding, uint64_t *values, const uin
 	return base;
 }
 
-static int restore(enum column_coding coding, uint64_t base, uint64_t *values,
-		   const uint64_t *duration, size_t n)
+static int restore_column(enum column_coding coding, uint64_t base, uint64_t *values,
+			  const uint64_t *duration, size_t n)
 {
 	uint64_t previous = base;
 
@@ -247,7 +247,7 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 	if (n && column->coding != CODING_START && all_equal(values, n)) {
 		base = values[0]; /* also right for differences, which are then all zero */
 	} else if (n) {
-		base = transform(column->coding, values, duration, n, &all);
+		base = transform_column(column->coding, values, duration, n, &all);
 	}
 	memcpy(&entry.base, &base, sizeof(base));
 	while (entry.width < 8 && all >> (8 * entry.width))
@@ -316,7 +316,7 @@ int codec_decode(struct codec *codec, const struct column_view *view, const uint
 		data += PLANE_BYTES(stored);
 	}
 	planes_join(planes, n, view->entry.width, values);
-	return restore(view->entry.coding, base, values, duration, n);
+	return restore_column(view->entry.coding, base, values, duration, n);
 }
 
 #define NARROW(ctype)                                                                              \

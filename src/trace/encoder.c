@@ -183,8 +183,8 @@ static void pending_reset(struct pending *pending)
 		pending->lists[l].size = 0;
 }
 
-static int emit(struct encoder *encoder, struct chunk_header *header, const struct buf *a,
-		const struct buf *b)
+static int emit_chunk(struct encoder *encoder, struct chunk_header *header, const struct buf *a,
+		      const struct buf *b)
 {
 	size_t before = encoder->out.size, bytes = a->size + b->size;
 	uint32_t crc;
@@ -231,7 +231,7 @@ static int encode_chunk(struct encoder *encoder, enum record_kind kind)
 		if (header.time_max_ns > encoder->time_max_ns)
 			encoder->time_max_ns = header.time_max_ns;
 	}
-	r = emit(encoder, &header, &encoder->entries, &encoder->data);
+	r = emit_chunk(encoder, &header, &encoder->entries, &encoder->data);
 	if (r < 0)
 		return r;
 	pending_reset(pending);
@@ -369,7 +369,7 @@ int encoder_raw_chunk(struct encoder *encoder, uint16_t kind, const void *payloa
 	struct chunk_header header = { .kind = kind, .n_records = n_records };
 	struct buf body = { .data = (char *)payload, .size = bytes }, none = { 0 };
 
-	return emit(encoder, &header, &body, &none);
+	return emit_chunk(encoder, &header, &body, &none);
 }
 
 void encoder_adopt(struct encoder *encoder, struct buf *chunks)

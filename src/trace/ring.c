@@ -138,7 +138,7 @@ void rings_free(struct rings *rings, bool remove_file)
 }
 
 /* A part that cannot be replaced stays as it is, mapped and guarded. */
-static bool replace(void *at, uint64_t bytes)
+static bool replace_mapping(void *at, uint64_t bytes)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 
@@ -147,7 +147,7 @@ static bool replace(void *at, uint64_t bytes)
 
 static void retire(void *at, uint64_t bytes)
 {
-	if (replace(at, bytes))
+	if (replace_mapping(at, bytes))
 		bus_guard_remove(at);
 }
 
@@ -186,10 +186,11 @@ void rings_let_go(struct rings *rings)
 	n = atomic_load_explicit(&rings->n_regions, memory_order_relaxed);
 	for (uint32_t i = 0; i < n; i++)
 		if (rings->regions[i].offset)
-			replace(rings->mapped[i], rings->mapped_bytes[i]);
+			replace_mapping(rings->mapped[i], rings->mapped_bytes[i]);
 	for (uint32_t i = 0; i < rings->n_spares; i++)
-		replace(rings->spares[i].mapped, RING_CONTROL_BYTES + rings->spares[i].bytes);
-	replace(rings->header, RING_HEADER_BYTES);
+		replace_mapping(rings->spares[i].mapped,
+				RING_CONTROL_BYTES + rings->spares[i].bytes);
+	replace_mapping(rings->header, RING_HEADER_BYTES);
 	pthread_mutex_unlock(&rings->lock);
 }
 
@@ -260,7 +261,7 @@ static uint32_t count_spares(struct rings *rings, uint32_t bytes)
 	return n;
 }
 
-static void refill(struct rings *rings, uint32_t bytes, uint32_t wanted)
+static void refill_free_rings(struct rings *rings, uint32_t bytes, uint32_t wanted)
 {
 	struct ring_spare spare;
 
@@ -312,8 +313,11 @@ void rings_refill(struct rings *rings)
 		    !atomic_load_explicit(&control->next, memory_order_relaxed))
 			offer_place(rings, i);
 	}
-	refill(rings, rings->ring_bytes, wanted > RING_SPARES ? RING_SPARES : wanted ? wanted : 1);
-	refill(rings, STRINGS_BYTES, STRINGS_SPARES);
+	refill_free_rings(rings, rings->ring_bytes,
+			  wanted > RING_SPARES ? RING_SPARES
+			  : wanted	       ? wanted
+					       : 1);
+	refill_free_rings(rings, STRINGS_BYTES, STRINGS_SPARES);
 }
 
 void rings_populate(struct rings *rings)
@@ -448,7 +452,7 @@ static void copy_frame(struct ring_frame *to, const struct ring_frame *from)
 
 /* From memory to the place that the drain has found in the file. What is in the old ring is taken
  * from there, before what comes now: the new one is behind it. */
-static void move(struct ring *ring)
+static void move_to_file(struct ring *ring)
 {
 	struct ring_control *old = ring->control;
 	struct ring_control *next = atomic_load_explicit(&old->next, memory_order_acquire);
@@ -473,7 +477,7 @@ void *ring_reserve_slow(struct ring *ring, uint32_t bytes)
 	uint64_t at, skip, tail, used;
 
 	if (ring->may_move)
-		move(ring);
+		move_to_file(ring);
 	if (bytes > ring->size / 4) {
 		ring_drop(ring, DROP_TOO_LARGE);
 		return NULL;

@@ -34,7 +34,7 @@
 #define RUN_JSON_MAX ((size_t)1 << 20) /* bytes */
 
 /* A word as a shell would need it. */
-static void quote(struct buf *out, const char *word)
+static void quote_for_shell(struct buf *out, const char *word)
 {
 	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 					"0123456789_-+=./,:@%")]) {
@@ -59,7 +59,7 @@ static char *command_text(const struct rundir_meta *meta)
 
 		if (i)
 			buf_append(&out, " ", 1);
-		quote(&out, meta->argv[i]);
+		quote_for_shell(&out, meta->argv[i]);
 		if (out.size > COMMAND_BYTES && !out.failed) {
 			out.size = before;
 			break;
@@ -461,7 +461,7 @@ out:
 	return r;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_entry_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -499,7 +499,7 @@ int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err
 		return err_sys(err, r, "%s: cannot list", path);
 	}
 	if (n)
-		qsort(paths, n, sizeof(paths[0]), by_name);
+		qsort(paths, n, sizeof(paths[0]), by_entry_name);
 	*ret_paths = paths;
 	*ret_n = n;
 	return 0;

@@ -170,7 +170,7 @@ int salvage(struct shard_reader *reader, struct rings *rings, struct err *troubl
 }
 
 /* Moves what the reader salvaged into the file. */
-static int seal(struct shard_reader *reader, struct err *err)
+static int seal_file(struct shard_reader *reader, struct err *err)
 {
 	uint64_t offset = reader->covered_bytes ? reader->covered_bytes
 						: reader->header.header_bytes;
@@ -216,7 +216,7 @@ int shard_seal(const char *path, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = reader->has_rings ? seal(reader, err) : 0;
+	r = reader->has_rings ? seal_file(reader, err) : 0;
 	shard_reader_free(reader);
 	return r;
 }

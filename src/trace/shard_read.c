@@ -122,7 +122,7 @@ static void rewind_scan(struct shard_reader *reader)
 }
 
 /* Goes on from where the last scan ended. What may still be being written is left for the next. */
-static int scan(struct shard_reader *reader, bool growing)
+static int scan_shard(struct shard_reader *reader, bool growing)
 {
 	reader->cut_bytes = 0;
 	while (reader->scanned < reader->file_bytes) {
@@ -299,7 +299,7 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 	reader->has_rings = state == 0;
 	rewind_scan(reader);
 	if (reader->n_chunks || reader->header.live.closed != SHARD_CLEAN || !take_index(reader))
-		r = scan(reader, reader->alive);
+		r = scan_shard(reader, reader->alive);
 	if (r < 0) {
 		err_sys(err, r, "%s: cannot read", reader->path);
 		goto out;
@@ -496,7 +496,7 @@ int shard_chunk_columns(const struct shard_reader *reader, struct shard_scratch 
 	return 0;
 }
 
-static uint64_t *room(struct buf *buf, size_t n)
+static uint64_t *room_for(struct buf *buf, size_t n)
 {
 	buf->size = 0;
 	buf->failed = false;
@@ -507,7 +507,7 @@ int shard_decode(struct shard_scratch *scratch, const struct column_view *views,
 		 unsigned int column, uint64_t **ret_values)
 {
 	const struct column_view *view = &views[column];
-	uint64_t *values = room(&scratch->values, view->entry.n_values), *durations = NULL;
+	uint64_t *values = room_for(&scratch->values, view->entry.n_values), *durations = NULL;
 	int r;
 
 	if (!values)
@@ -519,7 +519,7 @@ int shard_decode(struct shard_scratch *scratch, const struct column_view *views,
 			d++;
 		if (d == n)
 			return -EBADMSG;
-		durations = room(&scratch->durations, views[d].entry.n_values);
+		durations = room_for(&scratch->durations, views[d].entry.n_values);
 		if (!durations)
 			return -ENOMEM;
 		r = codec_decode(&scratch->codec, &views[d], NULL, durations);

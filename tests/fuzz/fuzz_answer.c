@@ -29,7 +29,7 @@ static void take(void *arg, const char *data, size_t length)
 		abort();
 	if (event.has_text && !event.has_choice)
 		abort();
-	completion_error_words(data, length, words, sizeof(words));
+	completion_error_message(data, length, words, sizeof(words));
 	if (strlen(words) >= sizeof(words))
 		abort();
 }

@@ -52,7 +52,7 @@ int open_beside(const char *path, mode_t mode, char **ret_temporary)
 	}
 }
 
-static void release(struct whole_file *whole)
+static void release_names(struct whole_file *whole)
 {
 	free(whole->target);
 	free(whole->temporary);
@@ -81,7 +81,7 @@ int whole_file_open(struct whole_file *whole, const char *target)
 		if (whole->temporary)
 			unlink(whole->temporary);
 	}
-	release(whole);
+	release_names(whole);
 	return fd;
 }
 
@@ -99,7 +99,7 @@ int whole_file_close(struct whole_file *whole, int r, struct err *err)
 		r = err_set(err, -errno, "cannot write '%s': %s.", whole->target, strerror(errno));
 	if (r < 0 && beside)
 		unlink(whole->temporary);
-	release(whole);
+	release_names(whole);
 	return r;
 }
 

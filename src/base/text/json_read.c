@@ -20,7 +20,7 @@ struct parser {
 
 static int parse_value(struct parser *p, int depth, struct json_node **ret_node);
 
-static int bad(struct parser *p, const char *why)
+static int bad_json(struct parser *p, const char *why)
 {
 	return err_set(p->err, -EBADMSG, "%s: not valid JSON at byte %zu: %s", p->what, p->at, why);
 }
@@ -31,7 +31,7 @@ static void skip_space(struct parser *p)
 		p->at++;
 }
 
-static bool take(struct parser *p, char c)
+static bool take_char(struct parser *p, char c)
 {
 	skip_space(p);
 	if (p->at >= p->length || p->text[p->at] != c)
@@ -55,7 +55,7 @@ static int hex4(struct parser *p, uint32_t *ret)
 	uint32_t v = 0;
 
 	if (p->length - p->at < 4)
-		return bad(p, "cut \\u escape");
+		return bad_json(p, "cut \\u escape");
 	for (int i = 0; i < 4; i++) {
 		char c = p->text[p->at++];
 		uint32_t digit = c >= '0' && c <= '9'	? (uint32_t)(c - '0')
@@ -64,7 +64,7 @@ static int hex4(struct parser *p, uint32_t *ret)
 							: 16;
 
 		if (digit > 15)
-			return bad(p, "bad \\u escape");
+			return bad_json(p, "bad \\u escape");
 		v = v << 4 | digit;
 	}
 	*ret = v;
@@ -131,7 +131,7 @@ static int parse_string(struct parser *p, char **ret_text)
 		const char *e;
 
 		if (p->at >= p->length) {
-			r = bad(p, "the string does not end");
+			r = bad_json(p, "the string does not end");
 			break;
 		}
 		c = p->text[p->at++];
@@ -142,7 +142,7 @@ static int parse_string(struct parser *p, char **ret_text)
 			break;
 		}
 		if ((unsigned char)c < 0x20) {
-			r = bad(p, "control character in a string");
+			r = bad_json(p, "control character in a string");
 		} else if (c != '\\') {
 			buf_append(&out, &c, 1);
 		} else if (take_word(p, "u")) {
@@ -152,7 +152,7 @@ static int parse_string(struct parser *p, char **ret_text)
 			buf_append(&out, &to[e - from], 1);
 			p->at++;
 		} else {
-			r = bad(p, "unknown escape");
+			r = bad_json(p, "unknown escape");
 		}
 	}
 	if (r < 0) {
@@ -163,7 +163,7 @@ static int parse_string(struct parser *p, char **ret_text)
 	return 0;
 }
 
-static size_t digits(struct parser *p)
+static size_t take_digits(struct parser *p)
 {
 	size_t n = 0;
 
@@ -180,17 +180,17 @@ static int parse_number(struct parser *p, char **ret_text)
 
 	take_word(p, "-");
 	whole = p->at;
-	if (!digits(p))
-		return bad(p, "expected a value");
+	if (!take_digits(p))
+		return bad_json(p, "expected a value");
 	if (p->text[whole] == '0' && p->at > whole + 1)
-		return bad(p, "a number must not begin with 0");
-	if (take_word(p, ".") && !digits(p))
-		return bad(p, "digits must follow the point");
+		return bad_json(p, "a number must not begin with 0");
+	if (take_word(p, ".") && !take_digits(p))
+		return bad_json(p, "digits must follow the point");
 	if (take_word(p, "e") || take_word(p, "E")) {
 		if (!take_word(p, "+"))
 			take_word(p, "-");
-		if (!digits(p))
-			return bad(p, "digits must follow the exponent");
+		if (!take_digits(p))
+			return bad_json(p, "digits must follow the exponent");
 	}
 	*ret_text = strndup(p->text + from, p->at - from);
 	return *ret_text ? 0 : -ENOMEM;
@@ -201,7 +201,7 @@ static int parse_members(struct parser *p, int depth, struct json_node *node)
 	bool object = node->type == JSON_OBJECT;
 	struct json_node **tail = &node->child;
 
-	if (take(p, object ? '}' : ']'))
+	if (take_char(p, object ? '}' : ']'))
 		return 0;
 	do {
 		struct json_node *member;
@@ -209,14 +209,14 @@ static int parse_members(struct parser *p, int depth, struct json_node *node)
 		int r;
 
 		if (object) {
-			if (!take(p, '"'))
-				return bad(p, "expected a key");
+			if (!take_char(p, '"'))
+				return bad_json(p, "expected a key");
 			r = parse_string(p, &key);
 			if (r < 0)
 				return r;
-			if (!take(p, ':')) {
+			if (!take_char(p, ':')) {
 				free(key);
-				return bad(p, "expected ':'");
+				return bad_json(p, "expected ':'");
 			}
 		}
 		r = parse_value(p, depth + 1, &member);
@@ -227,10 +227,10 @@ static int parse_members(struct parser *p, int depth, struct json_node *node)
 		member->key = key;
 		*tail = member;
 		tail = &member->next;
-	} while (take(p, ','));
-	return take(p, object ? '}' : ']')
+	} while (take_char(p, ','));
+	return take_char(p, object ? '}' : ']')
 		       ? 0
-		       : bad(p, object ? "expected ',' or '}'" : "expected ',' or ']'");
+		       : bad_json(p, object ? "expected ',' or '}'" : "expected ',' or ']'");
 }
 
 static int parse_value(struct parser *p, int depth, struct json_node **ret_node)
@@ -239,18 +239,18 @@ static int parse_value(struct parser *p, int depth, struct json_node **ret_node)
 	int r = 0;
 
 	if (depth > MAX_DEPTH)
-		return bad(p, "nested too deep");
+		return bad_json(p, "nested too deep");
 	node = calloc(1, sizeof(*node));
 	if (!node)
 		return -ENOMEM;
 	skip_space(p);
-	if (take(p, '{')) {
+	if (take_char(p, '{')) {
 		node->type = JSON_OBJECT;
 		r = parse_members(p, depth, node);
-	} else if (take(p, '[')) {
+	} else if (take_char(p, '[')) {
 		node->type = JSON_ARRAY;
 		r = parse_members(p, depth, node);
-	} else if (take(p, '"')) {
+	} else if (take_char(p, '"')) {
 		node->type = JSON_STRING;
 		r = parse_string(p, &node->text);
 	} else if (take_word(p, "true")) {
@@ -281,7 +281,7 @@ int json_parse(const char *what, const char *text, size_t length, struct json_no
 	skip_space(&p);
 	if (p.at != length) {
 		json_node_free(root);
-		return bad(&p, "text behind the document");
+		return bad_json(&p, "text behind the document");
 	}
 	*ret_root = root;
 	return 0;

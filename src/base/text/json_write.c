@@ -25,17 +25,17 @@ void json_init_buffer(struct json *json, int indent)
 	json_init_file(json, NULL, indent);
 }
 
-static void fail(struct json *json, int code)
+static void fail_with(struct json *json, int code)
 {
 	if (!json->failed)
 		json->failed = code;
 }
 
-static void flush(struct json *json)
+static void flush_json(struct json *json)
 {
 	if (!json->failed && json->n_pending &&
 	    fwrite(json->pending, 1, json->n_pending, json->file) != json->n_pending)
-		fail(json, errno ? -errno : -EIO);
+		fail_with(json, errno ? -errno : -EIO);
 	json->n_pending = 0;
 }
 
@@ -46,7 +46,7 @@ static void put_memory(struct json *json, const char *bytes, size_t n)
 		char *grown = realloc(json->buffer, capacity);
 
 		if (!grown) {
-			fail(json, -ENOMEM);
+			fail_with(json, -ENOMEM);
 			return;
 		}
 		json->buffer = grown;
@@ -57,7 +57,7 @@ static void put_memory(struct json *json, const char *bytes, size_t n)
 	json->buffer[json->length] = '\0';
 }
 
-static void put(struct json *json, const char *bytes, size_t n)
+static void put_raw(struct json *json, const char *bytes, size_t n)
 {
 	if (json->failed)
 		return;
@@ -73,30 +73,30 @@ static void put(struct json *json, const char *bytes, size_t n)
 		bytes += part;
 		n -= part;
 		if (json->n_pending == JSON_PENDING)
-			flush(json);
+			flush_json(json);
 	}
 }
 
 static void put_text(struct json *json, const char *text)
 {
-	put(json, text, strlen(text));
+	put_raw(json, text, strlen(text));
 }
 
-static void newline(struct json *json)
+static void put_newline(struct json *json)
 {
 	if (json->indent <= 0)
 		return;
 	if (json->compact) {
-		put(json, " ", 1);
+		put_raw(json, " ", 1);
 		return;
 	}
-	put(json, "\n", 1);
+	put_raw(json, "\n", 1);
 	for (unsigned int i = 0; i < json->depth * (unsigned int)json->indent; i++)
-		put(json, " ", 1);
+		put_raw(json, " ", 1);
 }
 
 /* What goes between the element before and this one. */
-static void separate(struct json *json)
+static void put_separator(struct json *json)
 {
 	uint64_t bit = UINT64_C(1) << json->depth;
 
@@ -105,18 +105,18 @@ static void separate(struct json *json)
 		return;
 	}
 	if (json->filled & bit)
-		put(json, ",", 1);
+		put_raw(json, ",", 1);
 	json->filled |= bit;
 	if (json->depth)
-		newline(json);
+		put_newline(json);
 }
 
 static void open_container(struct json *json, const char *bracket, bool line)
 {
-	separate(json);
-	put(json, bracket, 1);
+	put_separator(json);
+	put_raw(json, bracket, 1);
 	if (json->depth + 1 >= JSON_DEPTH_MAX) {
-		fail(json, -EOVERFLOW);
+		fail_with(json, -EOVERFLOW);
 		return;
 	}
 	json->depth++;
@@ -131,15 +131,15 @@ static void close_container(struct json *json, const char *bracket)
 	bool ends_line = json->compact == json->depth;
 
 	if (!json->depth) {
-		fail(json, -EINVAL);
+		fail_with(json, -EINVAL);
 		return;
 	}
 	json->depth--;
 	if (filled)
-		newline(json);
+		put_newline(json);
 	if (ends_line)
 		json->compact = 0;
-	put(json, bracket, 1);
+	put_raw(json, bracket, 1);
 }
 
 void json_object(struct json *json)
@@ -172,11 +172,11 @@ void json_array_end(struct json *json)
 	close_container(json, "]");
 }
 
-static void quote(struct json *json, const char *text, size_t length)
+static void put_quoted_text(struct json *json, const char *text, size_t length)
 {
 	size_t at = 0, plain = 0;
 
-	put(json, "\"", 1);
+	put_raw(json, "\"", 1);
 	while (at < length) {
 		unsigned char c = (unsigned char)text[at];
 		uint32_t point;
@@ -193,11 +193,11 @@ static void quote(struct json *json, const char *text, size_t length)
 			at += n;
 			continue;
 		}
-		put(json, text + plain, at - plain);
+		put_raw(json, text + plain, at - plain);
 		if (!valid)
 			put_text(json, "\xEF\xBF\xBD");
 		else if (c == '"' || c == '\\')
-			put(json, (char[]){ '\\', (char)c }, 2);
+			put_raw(json, (char[]){ '\\', (char)c }, 2);
 		else if (c == '\n')
 			put_text(json, "\\n");
 		else if (c == '\t')
@@ -211,22 +211,22 @@ static void quote(struct json *json, const char *text, size_t length)
 		at += n;
 		plain = at;
 	}
-	put(json, text + plain, at - plain);
-	put(json, "\"", 1);
+	put_raw(json, text + plain, at - plain);
+	put_raw(json, "\"", 1);
 }
 
 void json_key(struct json *json, const char *key)
 {
-	separate(json);
-	quote(json, key, strlen(key));
+	put_separator(json);
+	put_quoted_text(json, key, strlen(key));
 	put_text(json, json->indent > 0 ? ": " : ":");
 	json->after_key = true;
 }
 
 void json_string_n(struct json *json, const char *text, size_t length)
 {
-	separate(json);
-	quote(json, text, length);
+	put_separator(json);
+	put_quoted_text(json, text, length);
 }
 
 void json_string(struct json *json, const char *text)
@@ -239,7 +239,7 @@ void json_string(struct json *json, const char *text)
 
 void json_raw(struct json *json, const char *text)
 {
-	separate(json);
+	put_separator(json);
 	put_text(json, text);
 }
 
@@ -299,13 +299,13 @@ void json_null(struct json *json)
 int json_finish(struct json *json, char **ret_text)
 {
 	if (json->depth)
-		fail(json, -EINVAL);
+		fail_with(json, -EINVAL);
 	if (json->indent > 0)
-		put(json, "\n", 1);
+		put_raw(json, "\n", 1);
 	if (json->file) {
-		flush(json);
+		flush_json(json);
 		if (!json->failed && fflush(json->file) != 0)
-			fail(json, -errno);
+			fail_with(json, -errno);
 		return json->failed;
 	}
 	if (json->failed || !ret_text) {

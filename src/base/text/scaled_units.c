@@ -31,7 +31,7 @@ struct word {
 	int power;
 };
 
-static bool is(const struct word *word, const char *text)
+static bool is_unit_word(const struct word *word, const char *text)
 {
 	return strlen(text) == word->length && !memcmp(word->text, text, word->length);
 }
@@ -41,20 +41,20 @@ static struct word read_word(const char *text, size_t length)
 	struct word word = { text, length, 0 };
 
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		if (is(&word, times[i].word))
+		if (is_unit_word(&word, times[i].word))
 			return (struct word){ times[i].of, strlen(times[i].of), times[i].power };
 	for (size_t p = 0; length > 1 && p < sizeof(prefixes) / sizeof(prefixes[0]); p++) {
 		struct word rest = { text + 1, length - 1, prefixes[p].power };
 
 		for (size_t i = 0;
 		     *text == prefixes[p].sign && i < sizeof(prefixed) / sizeof(prefixed[0]); i++)
-			if (is(&rest, prefixed[i]))
+			if (is_unit_word(&rest, prefixed[i]))
 				return rest;
 	}
 	return word;
 }
 
-static void split(const char *unit, struct word sides[2])
+static void split_unit(const char *unit, struct word sides[2])
 {
 	const char *slash = strchr(unit, '/');
 	size_t length = slash ? (size_t)(slash - unit) : strlen(unit);
@@ -67,8 +67,8 @@ bool scaled_unit_power(const char *unit, const char *into, int *ret_power)
 {
 	struct word from[2], to[2];
 
-	split(unit, from);
-	split(into, to);
+	split_unit(unit, from);
+	split_unit(into, to);
 	for (int i = 0; i < 2; i++)
 		if (from[i].length != to[i].length ||
 		    memcmp(from[i].text, to[i].text, from[i].length) != 0)

@@ -84,7 +84,7 @@ static size_t safe_width(const char *text, bool utf8)
 }
 
 /* Bytes at the front of text that fill at most `width` columns; *ret_width: those they do. */
-static size_t prefix(const char *text, size_t width, bool utf8, size_t *ret_width)
+static size_t fitting_prefix(const char *text, size_t width, bool utf8, size_t *ret_width)
 {
 	size_t length = strlen(text), at = 0;
 
@@ -103,27 +103,27 @@ static size_t prefix(const char *text, size_t width, bool utf8, size_t *ret_widt
 	return at;
 }
 
-static void spaces(FILE *out, size_t n)
+static void put_spaces(FILE *out, size_t n)
 {
 	while (n--)
 		fputc(' ', out);
 }
 
-static void shorten(FILE *out, const char *text, size_t full, size_t width, bool utf8)
+static void put_shortened(FILE *out, const char *text, size_t full, size_t width, bool utf8)
 {
 	const char *dots = utf8 ? "…" : "...";
 	size_t n_dots = utf8 ? 1 : 3;
 	size_t head, skipped, head_width, skip_width;
 
 	if (width <= n_dots) {
-		head = prefix(text, width, utf8, &head_width);
+		head = fitting_prefix(text, width, utf8, &head_width);
 		put_safe(out, text, 0, head, utf8);
-		spaces(out, width - head_width);
+		put_spaces(out, width - head_width);
 		return;
 	}
-	head = prefix(text, (width - n_dots + 1) / 2, utf8, &head_width);
+	head = fitting_prefix(text, (width - n_dots + 1) / 2, utf8, &head_width);
 	/* Skip enough that head, dots and the rest fit; wide characters may leave a gap. */
-	skipped = prefix(text, full - (width - n_dots - head_width), utf8, &skip_width);
+	skipped = fitting_prefix(text, full - (width - n_dots - head_width), utf8, &skip_width);
 	while (text[skipped] && full - skip_width > width - n_dots - head_width) {
 		uint32_t point;
 		int valid;
@@ -135,7 +135,7 @@ static void shorten(FILE *out, const char *text, size_t full, size_t width, bool
 	put_safe(out, text, 0, head, utf8);
 	fputs(dots, out);
 	put_safe(out, text, skipped, strlen(text), utf8);
-	spaces(out, width - n_dots - head_width - (full - skip_width));
+	put_spaces(out, width - n_dots - head_width - (full - skip_width));
 }
 
 void text_fit(FILE *out, const char *text, size_t width, bool right, bool utf8)
@@ -143,14 +143,14 @@ void text_fit(FILE *out, const char *text, size_t width, bool right, bool utf8)
 	size_t full = safe_width(text, utf8);
 
 	if (full > width) {
-		shorten(out, text, full, width, utf8);
+		put_shortened(out, text, full, width, utf8);
 		return;
 	}
 	if (right)
-		spaces(out, width - full);
+		put_spaces(out, width - full);
 	put_safe(out, text, 0, strlen(text), utf8);
 	if (!right)
-		spaces(out, width - full);
+		put_spaces(out, width - full);
 }
 
 void text_put(FILE *out, const char *text, bool utf8)
@@ -190,7 +190,7 @@ void text_wrap(FILE *out, const char *text, size_t width, size_t at, size_t inde
 		if (n) {
 			if (!line_empty && at + 1 + columns > width) {
 				fputc('\n', out);
-				spaces(out, indent);
+				put_spaces(out, indent);
 				at = indent;
 				line_empty = true;
 			}
@@ -276,8 +276,8 @@ static size_t gap_of(const struct text_layout *layout)
 	return layout->gap > 0 ? (size_t)layout->gap : GAP;
 }
 
-static void measure(const struct text_table *table, const struct text_layout *layout,
-		    size_t *widths)
+static void measure_columns(const struct text_table *table, const struct text_layout *layout,
+			    size_t *widths)
 {
 	size_t total = (size_t)layout->indent;
 
@@ -323,10 +323,10 @@ static char *cut_text(const char *text, size_t width, size_t from, bool utf8)
 	if (!out)
 		return NULL;
 	if (from) {
-		head = prefix(text, (width - n_dots) / 3, utf8, &head_width);
+		head = fitting_prefix(text, (width - n_dots) / 3, utf8, &head_width);
 		put_safe(out, text, 0, head, utf8);
 		fputs(dots, out);
-		rest = prefix(text + from, width - head_width - n_dots, utf8, &rest_width);
+		rest = fitting_prefix(text + from, width - head_width - n_dots, utf8, &rest_width);
 		put_safe(out, text, from, from + rest, utf8);
 	} else {
 		text_fit(out, text, width, false, utf8);
@@ -404,7 +404,7 @@ static int show_apart(struct cut *cuts, size_t n, size_t width, size_t *numbers,
 }
 
 /* Cells of a column that differ and would look alike show where they do, or get a number. */
-static int tell_apart(struct cut *cuts, size_t n, size_t width, bool utf8)
+static int tell_cuts_apart(struct cut *cuts, size_t n, size_t width, bool utf8)
 {
 	size_t numbers = 1;
 
@@ -440,7 +440,7 @@ static int cut_column(struct text_table *table, size_t column, size_t width, boo
 			r = -ENOMEM;
 	}
 	if (r >= 0 && n)
-		r = tell_apart(cuts, n, width, utf8);
+		r = tell_cuts_apart(cuts, n, width, utf8);
 	for (size_t i = 0; i < n; i++)
 		cuts[i].cell->shown = cuts[i].shown;
 	free(cuts);
@@ -450,7 +450,7 @@ static int cut_column(struct text_table *table, size_t column, size_t width, boo
 static void print_row(const struct text_table *table, const struct text_layout *layout,
 		      const size_t *widths, const struct table_cell *cells, FILE *out)
 {
-	spaces(out, (size_t)layout->indent);
+	put_spaces(out, (size_t)layout->indent);
 	for (size_t c = 0; c < table->n_columns; c++) {
 		const char *text = !cells	    ? table->columns[c].title
 				   : cells[c].shown ? cells[c].shown
@@ -459,7 +459,7 @@ static void print_row(const struct text_table *table, const struct text_layout *
 		bool right = table->columns[c].align == TEXT_RIGHT;
 		size_t full = safe_width(text, layout->utf8), width = widths[c];
 
-		spaces(out, c ? gap_of(layout) : 0);
+		put_spaces(out, c ? gap_of(layout) : 0);
 		/* No blanks at the ends of lines: the last left-aligned cell is not padded. */
 		if (c + 1 == table->n_columns && !right && full < width)
 			width = full;
@@ -482,7 +482,7 @@ int text_table_print(struct text_table *table, const struct text_layout *layout,
 	widths = calloc(table->n_columns, sizeof(*widths));
 	if (!widths)
 		return -ENOMEM;
-	measure(table, layout, widths);
+	measure_columns(table, layout, widths);
 	for (size_t c = 0; r >= 0 && c < table->n_columns; c++)
 		if (table->columns[c].flexible)
 			r = cut_column(table, c, widths[c], layout->utf8);

@@ -27,7 +27,7 @@
 #define ABSENT_MAX 16
 
 static const struct {
-	const char *key, *words;
+	const char *key, *title;
 	enum { FLOPS, BYTES, MHZ } unit;
 } figures[] = {
 	{ "bf16_flops_per_s", "bf16", FLOPS },
@@ -54,7 +54,7 @@ struct found {
 	char text[512];
 	size_t measured, n_absent;
 	struct {
-		const char *words;
+		const char *title;
 		char why[192];
 	} absent[ABSENT_MAX];
 };
@@ -65,14 +65,14 @@ struct outcome {
 	char trouble[256]; /* about all GPUs, or the process; empty: none */
 };
 
-static const char *text_of(const struct json_node *root, const char *key)
+static const char *node_text(const struct json_node *root, const char *key)
 {
 	const struct json_node *node = json_get(root, key);
 
 	return node && node->type == JSON_STRING ? node->text : NULL;
 }
 
-static double number_of(const struct json_node *root, const char *key)
+static double node_number(const struct json_node *root, const char *key)
 {
 	const struct json_node *node = json_get(root, key);
 
@@ -91,7 +91,8 @@ static struct found *device_of(struct outcome *outcome, const char *label)
 	return &outcome->devices[outcome->n++];
 }
 
-static void describe(struct found *found, size_t figure, double value, double low, double high)
+static void describe_figure(struct found *found, size_t figure, double value, double low,
+			    double high)
 {
 	size_t at = strlen(found->text);
 	struct format text = figures[figure].unit == FLOPS ? format_flops(value)
@@ -104,17 +105,17 @@ static void describe(struct found *found, size_t figure, double value, double lo
 	if (figures[figure].unit == MHZ)
 		snprintf(text.text, sizeof(text.text), "%.0f MHz", value);
 	snprintf(found->text + at, sizeof(found->text) - at, "%s%s %s%s%s", at ? ", " : "",
-		 figures[figure].words, text.text, figures[figure].unit == BYTES ? "/s" : "",
+		 figures[figure].title, text.text, figures[figure].unit == BYTES ? "/s" : "",
 		 spread);
 }
 
-static void take(struct outcome *outcome, const struct json_node *root)
+static void take_outcome(struct outcome *outcome, const struct json_node *root)
 {
-	const char *label = text_of(root, "device"), *name = text_of(root, "name");
-	const char *key = text_of(root, "key"), *absent = text_of(root, "absent");
+	const char *label = node_text(root, "device"), *name = node_text(root, "name");
+	const char *key = node_text(root, "key"), *absent = node_text(root, "absent");
 	struct found *found;
 	size_t figure = 0;
-	double value = number_of(root, "value");
+	double value = node_number(root, "value");
 
 	if (!label || !name || !key)
 		return;
@@ -129,16 +130,17 @@ static void take(struct outcome *outcome, const struct json_node *root)
 		return;
 	snprintf(found->peaks.name, sizeof(found->peaks.name), "%s", name);
 	peaks_set(&found->peaks, "cpu", !strcmp(label, "cpu"));
-	peaks_set(&found->peaks, "cores", number_of(root, "cores"));
-	peaks_set(&found->peaks, "memory_bytes", number_of(root, "memory_bytes"));
+	peaks_set(&found->peaks, "cores", node_number(root, "cores"));
+	peaks_set(&found->peaks, "memory_bytes", node_number(root, "memory_bytes"));
 	if (absent && found->n_absent < ABSENT_MAX) {
-		found->absent[found->n_absent].words = figures[figure].words;
+		found->absent[found->n_absent].title = figures[figure].title;
 		snprintf(found->absent[found->n_absent].why, sizeof(found->absent[0].why), "%.190s",
 			 absent);
 		found->n_absent++;
 	} else if (!absent && value > 0 && peaks_set(&found->peaks, key, value)) {
 		found->measured++;
-		describe(found, figure, value, number_of(root, "low"), number_of(root, "high"));
+		describe_figure(found, figure, value, node_number(root, "low"),
+				node_number(root, "high"));
 	}
 }
 
@@ -148,7 +150,7 @@ static void take_line(struct outcome *outcome, const char *line)
 
 	if (*line != '{' || json_parse("calibration", line, strlen(line), &root, NULL) < 0)
 		return;
-	take(outcome, root);
+	take_outcome(outcome, root);
 	json_node_free(root);
 }
 
@@ -183,7 +185,7 @@ static bool read_lines(int from, struct outcome *outcome)
 	}
 }
 
-static int start(const char *program, int *ret_pipe, pid_t *ret_pid)
+static int start_calibration(const char *program, int *ret_pipe, pid_t *ret_pid)
 {
 	int ends[2];
 	pid_t pid;
@@ -214,7 +216,7 @@ static void run_program(const char *program, struct outcome *outcome)
 {
 	int from = -1, status = 0;
 	pid_t pid = -1;
-	int r = start(program, &from, &pid);
+	int r = start_calibration(program, &from, &pid);
 
 	if (r < 0) {
 		snprintf(outcome->trouble, sizeof(outcome->trouble), "no process to be had: %s",
@@ -255,7 +257,7 @@ static void tell_absent(const struct found *found, char *out, size_t size)
 		for (size_t j = i; j < found->n_absent && at < size; j++)
 			if (!strcmp(found->absent[j].why, found->absent[i].why))
 				at += (size_t)snprintf(out + at, size - at, "%s%s",
-						       j > i ? ", " : "", found->absent[j].words);
+						       j > i ? ", " : "", found->absent[j].title);
 		if (at < size)
 			at += (size_t)snprintf(out + at, size - at, " (%s)", found->absent[i].why);
 	}
@@ -277,7 +279,7 @@ static void tell_device(struct checks *checks, const struct found *found)
 		check_number(check, "memory_bytes_per_s", found->peaks.memory_bytes_per_s);
 }
 
-static void keep(struct checks *checks, const struct outcome *outcome)
+static void keep_peaks(struct checks *checks, const struct outcome *outcome)
 {
 	struct check *check = checks_add(checks, "peaks");
 	char path[512];
@@ -322,5 +324,5 @@ void doctor_calibrate(struct checks *checks)
 	if (outcome.trouble[0])
 		check_found(checks_add(checks, "calibration"), CHECK_NOTE,
 			    "GPUs were not measured, or not wholly: %s", outcome.trouble);
-	keep(checks, &outcome);
+	keep_peaks(checks, &outcome);
 }

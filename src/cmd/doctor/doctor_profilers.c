@@ -27,12 +27,12 @@ struct sentence {
 	char text[400];
 };
 
-static void add(struct sentence *sentence, const char *words)
+static void add_clause(struct sentence *sentence, const char *message)
 {
 	size_t used = strlen(sentence->text);
 
 	snprintf(sentence->text + used, sizeof(sentence->text) - used, "%s%s", used ? ", " : "",
-		 words);
+		 message);
 }
 
 /* What `run` would find in the way: it leaves a variable that another tool has set to that tool. */
@@ -44,12 +44,12 @@ static bool look_environment(struct sentence *found)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *given = getenv(names[i]);
-		char words[160];
+		char message[160];
 
 		if (!given || !*given || (own && strcmp(given, own) == 0))
 			continue;
-		snprintf(words, sizeof(words), "%s is set to '%.100s'", names[i], given);
-		add(found, words);
+		snprintf(message, sizeof(message), "%s is set to '%.100s'", names[i], given);
+		add_clause(found, message);
 		any = true;
 	}
 	free(own);
@@ -70,7 +70,7 @@ static void look_processes(struct sentence *found, bool *ret_any, bool *ret_coun
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir))) {
-		char name[64] = "", words[128];
+		char name[64] = "", message[128];
 
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
 		    !process_name(entry->d_name, name, sizeof(name)))
@@ -78,9 +78,9 @@ static void look_processes(struct sentence *found, bool *ret_any, bool *ret_coun
 		for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
 			if (strncmp(name, tools[i].prefix, strlen(tools[i].prefix)) != 0)
 				continue;
-			snprintf(words, sizeof(words), "%s runs as process %.20s", name,
+			snprintf(message, sizeof(message), "%s runs as process %.20s", name,
 				 entry->d_name);
-			add(found, words);
+			add_clause(found, message);
 			*ret_any = true;
 			*ret_counters |= tools[i].counters;
 			break;

@@ -46,7 +46,7 @@ static bool symbol(void *library, const char *name, void *ret_function)
 	return address != NULL;
 }
 
-static bool load(const char *path, struct api *api, struct told *told)
+static bool load_library(const char *path, struct api *api, struct told *told)
 {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
@@ -74,14 +74,14 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void record(const char *library, const char *run, struct told *told)
+static void record_known(const char *library, const char *run, struct told *told)
 {
 	double batch_ns[BATCHES];
 	struct api api;
 	moescope_name name;
 	int r, i = 0;
 
-	if (!load(library, &api, told))
+	if (!load_library(library, &api, told))
 		return;
 	r = api.start(run);
 	if (r < 0) {
@@ -119,7 +119,7 @@ static int record_in_child(const char *library, const char *run, struct told *to
 		unsetenv("MOESCOPE_SCHEDULE");
 		unsetenv("MOESCOPE_LEVEL");
 		unsetenv("MOESCOPE_OVERHEAD_CHECK");
-		record(library, run, told);
+		record_known(library, run, told);
 		n = write(ends[1], told, sizeof(*told));
 		_exit(n == (ssize_t)sizeof(*told) ? 0 : 1);
 	}
@@ -142,7 +142,7 @@ static int record_in_child(const char *library, const char *run, struct told *to
 		       (unsigned int)status);
 }
 
-static int compare(const struct run *run, struct err *err)
+static int compare_told(const struct run *run, struct err *err)
 {
 	if (loss_total(&run->loss))
 		return err_set(err, -EIO, "%llu records were lost",
@@ -170,7 +170,7 @@ static int read_back(const char *path, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = compare(run, err);
+	r = compare_told(run, err);
 	run_free(run);
 	return r;
 }

@@ -74,7 +74,7 @@ struct place {
 	char *moescope, *load;
 };
 
-static void take_number(const struct json_node *root, const char *key, uint64_t *ret_value)
+static void take_count(const struct json_node *root, const char *key, uint64_t *ret_value)
 {
 	*ret_value = (uint64_t)json_get_int(root, key, 0);
 }
@@ -99,10 +99,10 @@ static void read_output(const char *path, struct outcome *outcome)
 	fclose(f);
 	if (!*last || json_parse("load", last, strlen(last), &root, NULL) < 0)
 		return;
-	take_number(root, "launches", &outcome->launches);
-	take_number(root, "replays", &outcome->replays);
-	take_number(root, "nodes", &outcome->nodes);
-	take_number(root, "wrong", &outcome->wrong);
+	take_count(root, "launches", &outcome->launches);
+	take_count(root, "replays", &outcome->replays);
+	take_count(root, "nodes", &outcome->nodes);
+	take_count(root, "wrong", &outcome->wrong);
 	outcome->lost_bytes = json_get_int(root, "free_bytes_before", 0) -
 			      json_get_int(root, "free_bytes_after", 0);
 	seconds = json_get(root, "seconds");
@@ -146,8 +146,8 @@ static void set_environment(const struct trial *trial)
 }
 
 /* Starts the load, under the profiler when `under` names a budget. */
-static void start(const struct place *place, struct trial *trial, const char *const *arguments,
-		  const char *under)
+static void start_trial(const struct place *place, struct trial *trial,
+			const char *const *arguments, const char *under)
 {
 	char *argv[32], seconds[16];
 	size_t n = 0;
@@ -193,7 +193,7 @@ static void start(const struct place *place, struct trial *trial, const char *co
 }
 
 /* False when it has ended. One that has shifted often enough is told to. */
-static bool look_at(struct trial *trial, int64_t end_ns)
+static bool look_at_trial(struct trial *trial, int64_t end_ns)
 {
 	struct outcome *outcome = &trial->outcome;
 
@@ -219,7 +219,7 @@ static bool look_at(struct trial *trial, int64_t end_ns)
 }
 
 /* Until all have ended, or time is up. */
-static void watch(struct trial *trials, int n)
+static void watch_trials(struct trial *trials, int n)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
 	int64_t end_ns = clock_monotonic_ns() + (MIX_SECONDS + END_SECONDS) * INT64_C(1000000000);
@@ -229,7 +229,7 @@ static void watch(struct trial *trials, int n)
 		nanosleep(&pause, NULL);
 		running = 0;
 		for (int i = 0; i < n; i++)
-			running += look_at(&trials[i], end_ns);
+			running += look_at_trial(&trials[i], end_ns);
 	} while (running);
 	for (int i = 0; i < n; i++) {
 		struct outcome *outcome = &trials[i].outcome;
@@ -260,8 +260,8 @@ static struct outcome run_alone(const struct place *place, const char *const *ar
 	struct trial trial;
 
 	trial_init(&trial, place, 0, shifts);
-	start(place, &trial, arguments, under);
-	watch(&trial, 1);
+	start_trial(place, &trial, arguments, under);
+	watch_trials(&trial, 1);
 	trial_release(&trial);
 	return trial.outcome;
 }
@@ -330,9 +330,9 @@ static bool stress_mixes(struct checks *checks, const struct place *place, uint6
 	progress_begin("4 loads side by side");
 	for (int i = 0; i < MIXES; i++) {
 		trial_init(&trials[i], place, i, shifts / MIXES);
-		start(place, &trials[i], mixes[i].arguments, "1%");
+		start_trial(place, &trials[i], mixes[i].arguments, "1%");
 	}
-	watch(trials, MIXES);
+	watch_trials(trials, MIXES);
 	progress_end();
 	for (int i = 0; i < MIXES; i++) {
 		good &= tell_mix(checks, &mixes[i], &trials[i], proof);
@@ -354,7 +354,7 @@ static int by_size(const void *a, const void *b)
 
 /* Nanoseconds that a complete trace adds to a kernel: the median of alternating pairs; negative
  * when the load could not run. */
-static double price(const struct place *place, const char *const *arguments)
+static double price_of_kernel(const struct place *place, const char *const *arguments)
 {
 	double added[ROUNDS];
 
@@ -399,8 +399,8 @@ static void measure_prices(struct checks *checks, const struct place *place,
 	struct check *check = checks_add(checks, "cost");
 
 	progress_begin("what a complete trace adds");
-	proof->launch_ns = price(place, launches);
-	proof->node_ns = price(place, nodes);
+	proof->launch_ns = price_of_kernel(place, launches);
+	proof->node_ns = price_of_kernel(place, nodes);
 	proof->window_bytes = window_bytes(place);
 	progress_end();
 	if (proof->launch_ns <= 0 || proof->node_ns <= 0 || !proof->window_bytes) {
@@ -415,7 +415,7 @@ static void measure_prices(struct checks *checks, const struct place *place,
 	check_number(check, "launch_ns", proof->launch_ns);
 }
 
-static void remember(struct checks *checks, struct proof_line *proof)
+static void remember_proof(struct checks *checks, struct proof_line *proof)
 {
 	struct check *check = checks_add(checks, "proof");
 	char path[512];
@@ -459,7 +459,7 @@ void doctor_stress(struct checks *checks, uint64_t shifts)
 	if (good)
 		measure_prices(checks, &place, &proof);
 	if (good && proof.launch_ns > 0 && proof.node_ns > 0 && proof.window_bytes)
-		remember(checks, &proof);
+		remember_proof(checks, &proof);
 	rmdir(place.folder);
 out:
 	free(place.moescope);

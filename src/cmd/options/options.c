@@ -34,7 +34,8 @@ struct found {
 };
 
 /* By long name of `length` characters, or by short name when name is NULL. */
-static struct found find(struct invocation *inv, const char *name, size_t length, char short_name)
+static struct found find_option(struct invocation *inv, const char *name, size_t length,
+				char short_name)
 {
 	const struct option_desc *option;
 	size_t group = 0, index = 0;
@@ -50,7 +51,8 @@ static struct found find(struct invocation *inv, const char *name, size_t length
 	return (struct found){ NULL, NULL };
 }
 
-static enum parse_result unknown(const struct command *command, const char *name, size_t length)
+static enum parse_result unknown_option(const struct command *command, const char *name,
+					size_t length)
 {
 	const struct option_desc *option;
 	size_t group = 0, index = 0;
@@ -279,9 +281,9 @@ static enum parse_result parse_long(struct invocation *inv, int argc, char **arg
 
 	if (length == 4 && strncmp(name, "help", 4) == 0 && !equals)
 		return PARSE_HELP;
-	found = find(inv, name, length, 0);
+	found = find_option(inv, name, length, 0);
 	if (!found.option)
-		return unknown(inv->command, name, length);
+		return unknown_option(inv->command, name, length);
 	if (!option_takes_value(found.option)) {
 		if (equals) {
 			usage_error(inv->command, "'--%s' takes no value.", found.option->name);
@@ -299,7 +301,7 @@ static enum parse_result parse_long(struct invocation *inv, int argc, char **arg
 static enum parse_result parse_short(struct invocation *inv, int argc, char **argv, int *i)
 {
 	for (const char *c = argv[*i] + 1; *c; c++) {
-		struct found found = find(inv, NULL, 0, *c);
+		struct found found = find_option(inv, NULL, 0, *c);
 		enum parse_result r;
 
 		if (!found.option) {

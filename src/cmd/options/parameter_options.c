@@ -70,7 +70,7 @@ static bool is_negated(const struct parameter *p)
 	return p->type == PARAMETER_FLAG && strcmp(p->default_text, "true") == 0;
 }
 
-static int add(struct option_desc *option, const struct parameter *p)
+static int add_parameter_option(struct option_desc *option, const struct parameter *p)
 {
 	*option = (struct option_desc){
 		.name = option_name(is_negated(p) ? "no-" : "", p->key),
@@ -111,8 +111,9 @@ int parameter_options_make(void)
 	int r = 0;
 
 	for (const struct parameter *p = parameters; p->key && r == 0; p++)
-		r = p->part == PART_SWEEP ? add(&sweep_parameter_options[n_sweep++], p)
-					  : add(&parameter_options[n++], p);
+		r = p->part == PART_SWEEP
+			    ? add_parameter_option(&sweep_parameter_options[n_sweep++], p)
+			    : add_parameter_option(&parameter_options[n++], p);
 	for (const char *const *alias = parameter_aliases; *alias && r == 0; alias += 2)
 		r = add_alias(&parameter_options[n++], alias[0], alias[1]);
 	return r;
@@ -165,8 +166,8 @@ static int set_words(const struct parameter_words *words, struct experiment *e, 
 	return r;
 }
 
-static int take(const struct command *command, const struct parameter_values *values, bool checked,
-		struct experiment *ret_experiment)
+static int take_parameters(const struct command *command, const struct parameter_values *values,
+			   bool checked, struct experiment *ret_experiment)
 {
 	struct experiment e;
 	struct err err = { "" };
@@ -193,13 +194,13 @@ static int take(const struct command *command, const struct parameter_values *va
 int parameters_read(const struct command *command, const struct parameter_values *values,
 		    struct experiment *ret_experiment)
 {
-	return take(command, values, false, ret_experiment);
+	return take_parameters(command, values, false, ret_experiment);
 }
 
 int parameters_take(const struct command *command, const struct parameter_values *values,
 		    struct experiment *ret_experiment)
 {
-	return take(command, values, true, ret_experiment);
+	return take_parameters(command, values, true, ret_experiment);
 }
 
 const struct lab_tools *lab_tools_find(void)

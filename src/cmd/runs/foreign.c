@@ -43,7 +43,7 @@ static const char *formats(void)
 				       i == 0			 ? ""
 				       : ingest_importers[i + 1] ? ", "
 								 : " or ",
-				       ingest_importers[i]->words);
+				       ingest_importers[i]->title);
 	return text;
 }
 
@@ -51,7 +51,7 @@ static const char *formats(void)
  * too. */
 static const struct {
 	const char *magic, *ending;
-	const char *words;
+	const char *message;
 } relatives[] = {
 	{ NULL, ".nsys-rep",
 	  "a report of Nsight Systems; read its export, which 'nsys export --type sqlite' makes" },
@@ -86,16 +86,16 @@ static const char *relative(const char *path)
 		if ((relatives[i].magic && n >= strlen(relatives[i].magic) &&
 		     !memcmp(head, relatives[i].magic, strlen(relatives[i].magic))) ||
 		    (relatives[i].ending && ending && !strcmp(ending, relatives[i].ending)))
-			return relatives[i].words;
+			return relatives[i].message;
 	return NULL;
 }
 
 void foreign_refuse(const char *path, struct err *err)
 {
-	const char *words = relative(path);
+	const char *message = relative(path);
 
-	if (words)
-		err_set(err, -EBADMSG, "%s: %s", path, words);
+	if (message)
+		err_set(err, -EBADMSG, "%s: %s", path, message);
 	else
 		err_set(err, -EBADMSG, "%s: neither a run nor a %s", path, formats());
 }

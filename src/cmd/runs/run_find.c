@@ -85,7 +85,7 @@ static int no_run_in(const char *dir, struct err *err)
 	return -EINVAL;
 }
 
-static int keep(const char *path, char **ret_path)
+static int keep_path(const char *path, char **ret_path)
 {
 	char *copy = strdup(path);
 
@@ -111,7 +111,7 @@ int run_find(const char *given, char **ret_path, struct err *err)
 	if (stat(given, &st) == 0) {
 		if (S_ISDIR(st.st_mode) && !holds_a_run(given) && foreign_is(given, NULL) <= 0)
 			return no_run_in(given, err);
-		return keep(given, ret_path);
+		return keep_path(given, ret_path);
 	}
 	if (errno != ENOENT)
 		return err_set(err, -errno, "cannot open the run '%s': %s.", given,
@@ -141,8 +141,8 @@ static bool is_run(const char *path)
 	return stat(path, &st) < 0 || (S_ISDIR(st.st_mode) && holds_a_run(path));
 }
 
-static int load(const char *path, const struct run_want *want, struct run **ret_run,
-		struct err *err)
+static int load_found_run(const char *path, const struct run_want *want, struct run **ret_run,
+			  struct err *err)
 {
 	int r = is_run(path) ? 0 : foreign_is(path, err);
 
@@ -190,7 +190,7 @@ int run_open_part(const char *given, const struct run_want *want, struct run **r
 		say("the newest run here is %s.", path);
 	snprintf(what, sizeof(what), "reading %s", path);
 	progress_begin(what);
-	r = load(path, want, ret_run, &err);
+	r = load_found_run(path, want, ret_run, &err);
 	if (r >= 0) {
 		r = find_steps(*ret_run, want);
 		if (r < 0)

@@ -14,7 +14,7 @@
 #include "device/driver/smi_names.h"
 #include "base/text/nearest.h"
 
-static int unknown(const char *name, size_t length, struct err *err)
+static int unknown_column(const char *name, size_t length, struct err *err)
 {
 	char word[64];
 	struct nearest nearest;
@@ -47,7 +47,7 @@ int smi_format_parse(const char *names, struct smi_format *ret_format, struct er
 				       SMI_COLUMNS_MAX);
 		format.columns[format.n] = smi_column_find(names, length);
 		if (!format.columns[format.n++])
-			return unknown(names, length, err);
+			return unknown_column(names, length, err);
 		names = strchr(names, ',');
 		if (!names++)
 			break;

@@ -64,7 +64,7 @@ static int metric_of(struct lines *l, uint32_t id)
 	return which;
 }
 
-static void describe(const struct lines *l, struct source *source)
+static void describe_source(const struct lines *l, struct source *source)
 {
 	const struct table_device *d = &l->run->device;
 	const struct table_fact *f = &l->run->fact;
@@ -96,14 +96,14 @@ static int source_of(struct lines *l, uint16_t shard, uint32_t device, size_t *r
 		return -ENOMEM;
 	source = &l->sources[l->n_sources];
 	*source = (struct source){ .shard = shard, .device = device };
-	describe(l, source);
+	describe_source(l, source);
 	for (size_t i = 0; i < l->n_sources; i++)
 		source->left_out |= source->uuid && l->sources[i].uuid == source->uuid;
 	*ret_index = l->n_sources++;
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int by_time_and_source(const void *a, const void *b)
 {
 	const struct reading *x = a, *y = b;
 
@@ -112,7 +112,7 @@ static int compare(const void *a, const void *b)
 	return x->source != y->source ? (x->source < y->source ? -1 : 1) : x->which - y->which;
 }
 
-static int collect(struct lines *l, const char *devices)
+static int collect_readings(struct lines *l, const char *devices)
 {
 	const struct table_sample *s = &l->run->sample;
 
@@ -137,7 +137,7 @@ static int collect(struct lines *l, const char *devices)
 	for (size_t i = 0; i < l->n_sources; i++)
 		if (!smi_devices_have(devices, l->sources[i].device, l->sources[i].line.uuid))
 			l->sources[i].left_out = true;
-	qsort(l->readings, l->n_readings, sizeof(*l->readings), compare);
+	qsort(l->readings, l->n_readings, sizeof(*l->readings), by_time_and_source);
 	return 0;
 }
 
@@ -159,7 +159,7 @@ static bool print_interval(struct lines *l, const struct smi_format *format, FIL
 	return any;
 }
 
-static void print(struct lines *l, const struct smi_plan *plan, FILE *out)
+static void print_lines(struct lines *l, const struct smi_plan *plan, FILE *out)
 {
 	uint64_t rounds = 0;
 	int64_t until = 0;
@@ -190,7 +190,7 @@ int smi_from_run(const struct run *run, const struct smi_plan *plan, FILE *out, 
 {
 	struct lines l = { .run = run };
 	bool any = false;
-	int r = collect(&l, plan->devices);
+	int r = collect_readings(&l, plan->devices);
 
 	for (size_t i = 0; i < l.n_sources; i++)
 		any |= !l.sources[i].left_out;
@@ -205,7 +205,7 @@ int smi_from_run(const struct run *run, const struct smi_plan *plan, FILE *out, 
 	if (r == 0) {
 		if (plan->header)
 			smi_print_header(&plan->format, out);
-		print(&l, plan, out);
+		print_lines(&l, plan, out);
 	}
 	free(l.sources);
 	free(l.readings);

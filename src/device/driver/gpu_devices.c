@@ -19,7 +19,7 @@ static bool has_gpm(nvmlDevice_t handle)
 	       NVML_DOES(nvmlGpmQueryDeviceSupport, handle, &support) && support.isSupportedDevice;
 }
 
-static void describe(struct gpu_device *device)
+static void describe_device(struct gpu_device *device)
 {
 	unsigned int current, pending;
 	nvmlPciInfo_t pci;
@@ -60,13 +60,13 @@ int gpu_devices_open(struct gpu_devices *ret_devices, struct err *err)
 		d->device[i].index = i;
 		if (nvml_api.nvmlDeviceGetHandleByIndex_v2(i, &handle) == NVML_SUCCESS) {
 			d->device[i].handle = handle;
-			describe(&d->device[i]);
+			describe_device(&d->device[i]);
 		}
 	}
 	return 0;
 }
 
-static void set(struct gpu_values *values, enum gpu_reading reading, double value)
+static void set_reading(struct gpu_values *values, enum gpu_reading reading, double value)
 {
 	values->known |= GPU_BIT(reading);
 	values->value[reading] = value;
@@ -79,7 +79,7 @@ static void read_memory(nvmlDevice_t device, struct gpu_values *values)
 	nvmlMemory_t old;
 
 	if (NVML_DOES(nvmlDeviceGetMemoryInfo_v2, device, &now)) {
-		set(values, GPU_MEMORY_RESERVED, (double)now.reserved);
+		set_reading(values, GPU_MEMORY_RESERVED, (double)now.reserved);
 	} else if (NVML_DOES(nvmlDeviceGetMemoryInfo, device, &old)) {
 		now.used = old.used;
 		now.free = old.free;
@@ -87,9 +87,9 @@ static void read_memory(nvmlDevice_t device, struct gpu_values *values)
 	} else {
 		return;
 	}
-	set(values, GPU_MEMORY_USED, (double)now.used);
-	set(values, GPU_MEMORY_FREE, (double)now.free);
-	set(values, GPU_MEMORY_TOTAL, (double)now.total);
+	set_reading(values, GPU_MEMORY_USED, (double)now.used);
+	set_reading(values, GPU_MEMORY_FREE, (double)now.free);
+	set_reading(values, GPU_MEMORY_TOTAL, (double)now.total);
 }
 
 static void read_utilization(nvmlDevice_t device, struct gpu_values *values)
@@ -98,8 +98,8 @@ static void read_utilization(nvmlDevice_t device, struct gpu_values *values)
 
 	if (!NVML_DOES(nvmlDeviceGetUtilizationRates, device, &utilization))
 		return;
-	set(values, GPU_UTILIZATION_GPU, utilization.gpu);
-	set(values, GPU_UTILIZATION_MEMORY, utilization.memory);
+	set_reading(values, GPU_UTILIZATION_GPU, utilization.gpu);
+	set_reading(values, GPU_UTILIZATION_MEMORY, utilization.memory);
 }
 
 /* Readings that are a number of their own: whether the device tells it. */
@@ -156,7 +156,7 @@ static bool read_short(nvmlDevice_t device, enum gpu_reading reading, unsigned i
 }
 
 /* NVML's unit in ours: milliwatts, millijoules and KB/s. */
-static double scale(enum gpu_reading reading)
+static double reading_scale(enum gpu_reading reading)
 {
 	switch (reading) {
 	case GPU_POWER:
@@ -192,16 +192,16 @@ void gpu_device_read(const struct gpu_device *device, uint64_t wanted,
 		if (!(wanted & ~(utilization | memory) & GPU_BIT(r)))
 			continue;
 		if (read_long(device->handle, r, &large))
-			set(ret_values, r, (double)large / scale(r));
+			set_reading(ret_values, r, (double)large / reading_scale(r));
 		else if (read_short(device->handle, r, &small))
-			set(ret_values, r, small / scale(r));
+			set_reading(ret_values, r, small / reading_scale(r));
 	}
 	/* A call may tell more than it was asked for. */
 	ret_values->known &= wanted;
 }
 
 /* "GPU-" and "MIG-" say what it is of; the digits alone are the identity. */
-static const char *digits(const char *uuid)
+static const char *uuid_digits(const char *uuid)
 {
 	return strncmp(uuid, "GPU-", 4) == 0 || strncmp(uuid, "MIG-", 4) == 0 ? uuid + 4 : uuid;
 }
@@ -219,7 +219,7 @@ static bool has_instance(const struct gpu_device *device, const char *uuid)
 
 		if (NVML_DOES(nvmlDeviceGetMigDeviceHandleByIndex, device->handle, i, &instance) &&
 		    NVML_DOES(nvmlDeviceGetUUID, instance, text, sizeof(text)) &&
-		    strcmp(digits(text), digits(uuid)) == 0)
+		    strcmp(uuid_digits(text), uuid_digits(uuid)) == 0)
 			return true;
 	}
 	return false;
@@ -235,7 +235,7 @@ const struct gpu_device *gpu_devices_find(const struct gpu_devices *devices, con
 			if (!device->handle)
 				continue;
 			if (mig ? has_instance(device, uuid)
-				: strcmp(digits(device->uuid), digits(uuid)) == 0) {
+				: strcmp(uuid_digits(device->uuid), uuid_digits(uuid)) == 0) {
 				*ret_mig = mig;
 				return device;
 			}

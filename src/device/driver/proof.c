@@ -16,7 +16,7 @@ void driver_version(char *version, size_t size)
 	small_file_line("/sys/module/nvidia/version", version, size);
 }
 
-static bool parse(const char *text, struct proof_line *line)
+static bool parse_proof(const char *text, struct proof_line *line)
 {
 	unsigned long long window_bytes;
 	unsigned int cupti;
@@ -47,7 +47,8 @@ bool proof_read(uint32_t cupti, const char *driver, struct proof_line *ret_line)
 	if (!f)
 		return false;
 	while (fgets(text, sizeof(text), f)) {
-		if (!parse(text, &line) || line.cupti != cupti || strcmp(line.driver, driver) != 0)
+		if (!parse_proof(text, &line) || line.cupti != cupti ||
+		    strcmp(line.driver, driver) != 0)
 			continue;
 		*ret_line = line;
 		found = true;

@@ -57,7 +57,7 @@ const struct smi_column smi_columns[] = {
 };
 const size_t smi_columns_n = sizeof(smi_columns) / sizeof(smi_columns[0]);
 
-static bool is(const char *text, const char *name, size_t length)
+static bool is_name(const char *text, const char *name, size_t length)
 {
 	return text && strlen(text) == length && memcmp(text, name, length) == 0;
 }
@@ -65,9 +65,9 @@ static bool is(const char *text, const char *name, size_t length)
 const struct smi_column *smi_column_find(const char *name, size_t length)
 {
 	for (size_t i = 0; i < smi_columns_n; i++)
-		if (is(smi_columns[i].name, name, length) ||
-		    is(smi_columns[i].also, name, length) ||
-		    is(smi_columns[i].header, name, length))
+		if (is_name(smi_columns[i].name, name, length) ||
+		    is_name(smi_columns[i].also, name, length) ||
+		    is_name(smi_columns[i].header, name, length))
 			return &smi_columns[i];
 	return NULL;
 }

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-static const char *const words[] = {
+static const char *const reasons[] = {
 	"idle",
 	"application clocks setting",
 	"power limit",
@@ -21,5 +21,5 @@ static const char *const words[] = {
 
 const char *clock_reason_words(unsigned int bit)
 {
-	return bit < sizeof(words) / sizeof(words[0]) ? words[bit] : NULL;
+	return bit < sizeof(reasons) / sizeof(reasons[0]) ? reasons[bit] : NULL;
 }

@@ -82,7 +82,7 @@ static struct word plain_word(const char *at)
 }
 
 /* Each word of a name once. */
-static int split(const char *name, struct words *words)
+static int split_words(const char *name, struct words *words)
 {
 	bool mangled = !strncmp(name, "_Z", 2);
 
@@ -151,13 +151,13 @@ static int with_words(const struct kernel_alias *aliases, const struct words *al
 }
 
 /* Of n names, all called the same in short, into told. */
-static int tell_apart(const struct kernel_alias *aliases, size_t n, char **told)
+static int tell_group_apart(const struct kernel_alias *aliases, size_t n, char **told)
 {
 	struct words all[GROUP_MOST] = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < n; i++)
-		r = split(aliases[i].name, &all[i]);
+		r = split_words(aliases[i].name, &all[i]);
 	for (size_t i = 0; r >= 0 && i < n; i++)
 		r = with_words(aliases, all, i, n, &told[i]);
 	for (size_t i = 0; i < n; i++)
@@ -167,7 +167,7 @@ static int tell_apart(const struct kernel_alias *aliases, size_t n, char **told)
 
 /* Those of n texts that are there already, in the order of their names, get a number; all but the
  * first of a group that is too large to compare. */
-static int number(const struct kernel_alias *aliases, size_t n, char **told)
+static int number_equals(const struct kernel_alias *aliases, size_t n, char **told)
 {
 	for (size_t i = n; i-- > 1;) { /* from the last: the ones before have no number yet */
 		const char *own = told[i] ? told[i] : *aliases[i].short_name;
@@ -198,9 +198,9 @@ int kernel_aliases_tell_apart(struct kernel_alias *aliases, size_t n)
 		     end < n && !strcmp(*aliases[end].short_name, *aliases[i].short_name);)
 			end++;
 		if (end - i > 1 && end - i <= GROUP_MOST)
-			r = tell_apart(aliases + i, end - i, told + i);
+			r = tell_group_apart(aliases + i, end - i, told + i);
 		if (r >= 0)
-			r = number(aliases + i, end - i, told + i);
+			r = number_equals(aliases + i, end - i, told + i);
 	}
 	for (size_t i = 0; told && i < n; i++) {
 		if (r >= 0 && told[i]) {

@@ -62,7 +62,7 @@ static char *replaced(const char *text, const char *from, const char *to)
 }
 
 /* text: taken over, may be NULL. */
-static char *replace(char *text, const char *from, const char *to)
+static char *replace_in_place(char *text, const char *from, const char *to)
 {
 	char *out = text ? replaced(text, from, to) : NULL;
 
@@ -81,11 +81,11 @@ static char *with_late_types(const struct demangler *demangler, const char *name
 		return NULL;
 	symbol = strdup(name);
 	for (size_t i = 0; i < n; i++)
-		symbol = replace(symbol, late_types[i].code, late_types[i].stand_in_code);
+		symbol = replace_in_place(symbol, late_types[i].code, late_types[i].stand_in_code);
 	text = symbol ? demangler->demangle(symbol, NULL, NULL, &status) : NULL;
 	free(symbol);
 	for (size_t i = 0; text && i < n; i++)
-		text = replace(text, late_types[i].stand_in_name, late_types[i].name);
+		text = replace_in_place(text, late_types[i].stand_in_name, late_types[i].name);
 	return text;
 }
 

@@ -64,7 +64,7 @@ bool peaks_set(struct peaks *peaks, const char *key, double value)
 }
 
 /* False: not a line of ours, or one without a name. Figures that make no sense are left out. */
-static bool parse(char *line, struct peaks *ret_peaks)
+static bool parse_peaks(char *line, struct peaks *ret_peaks)
 {
 	struct peaks peaks = { 0 };
 	char *name = strstr(line, " name="), *save = NULL;
@@ -97,7 +97,7 @@ static bool same_device(const struct peaks *a, const struct peaks *b)
 }
 
 /* Later figures replace earlier ones; what was not measured again stays. */
-static void merge(struct peaks *into, const struct peaks *from)
+static void merge_peaks(struct peaks *into, const struct peaks *from)
 {
 	struct peaks copy = *from;
 
@@ -106,12 +106,12 @@ static void merge(struct peaks *into, const struct peaks *from)
 			*figure(into, i) = *figure(&copy, i);
 }
 
-static int take(struct peaks_file *file, size_t *capacity, const struct peaks *peaks)
+static int take_peaks_row(struct peaks_file *file, size_t *capacity, const struct peaks *peaks)
 {
 	for (size_t i = 0; i < file->n; i++) {
 		if (!same_device(&file->rows[i], peaks))
 			continue;
-		merge(&file->rows[i], peaks);
+		merge_peaks(&file->rows[i], peaks);
 		return 0;
 	}
 	if (array_grow(&file->rows, capacity, file->n + 1, sizeof(*file->rows)) < 0)
@@ -133,8 +133,8 @@ int peaks_read(const char *path, struct peaks_file *ret_file)
 	while (f && r >= 0 && fgets(line, sizeof(line), f)) {
 		struct peaks peaks;
 
-		if (parse(line, &peaks))
-			r = take(&file, &capacity, &peaks);
+		if (parse_peaks(line, &peaks))
+			r = take_peaks_row(&file, &capacity, &peaks);
 	}
 	if (f && r >= 0 && ferror(f))
 		r = -EIO;

@@ -66,7 +66,7 @@ static int pack(struct slot *slot, z_stream *stream, size_t most)
 	return 0;
 }
 
-static void *work(void *context)
+static void *pack_slots(void *context)
 {
 	struct gzip_out *gzip = context;
 	z_stream stream = { 0 };
@@ -196,7 +196,7 @@ int gzip_out_new(FILE *file, struct gzip_out **ret_gzip)
 	pthread_cond_init(&gzip->done, NULL);
 	r = make_slots(gzip, workers);
 	for (unsigned int i = 0; r == 0 && i < workers; i++) {
-		r = -pthread_create(&gzip->threads[i], NULL, work, gzip);
+		r = -pthread_create(&gzip->threads[i], NULL, pack_slots, gzip);
 		if (r == 0)
 			gzip->n_threads++;
 		else if (gzip->n_threads)

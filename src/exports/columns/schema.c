@@ -142,8 +142,8 @@ const char *sql_type_name(unsigned int type)
 	return names[type];
 }
 
-static struct sql_column *add(struct sql_table *table, const char *name, enum sql_type type,
-			      enum sql_from from)
+static struct sql_column *add_column(struct sql_table *table, const char *name, enum sql_type type,
+				     enum sql_from from)
 {
 	struct sql_column *column = &table->columns[table->n++];
 
@@ -157,7 +157,7 @@ static struct sql_column *add_field(struct sql_table *table, const char *name, e
 				    unsigned int field, enum sql_part part)
 {
 	const struct column_desc *desc = &kind_desc(table->kind)->columns[field];
-	struct sql_column *column = add(table, name, type, FROM_FIELD);
+	struct sql_column *column = add_column(table, name, type, FROM_FIELD);
 
 	column->field = (uint8_t)field;
 	column->field_type = desc->type;
@@ -245,9 +245,9 @@ static struct sql_table *begin_table(struct schema *schema, const char *name, un
 
 	*table = (struct sql_table){ .kind = kind, .list = -1, .placed = is_placed(kind) };
 	snprintf(table->name, sizeof(table->name), "%s", name);
-	add(table, "run", SQL_TEXT, FROM_RUN);
-	add(table, "rank", SQL_INTEGER, FROM_RANK);
-	add(table, "pid", SQL_INTEGER, FROM_PID);
+	add_column(table, "run", SQL_TEXT, FROM_RUN);
+	add_column(table, "rank", SQL_INTEGER, FROM_RANK);
+	add_column(table, "pid", SQL_INTEGER, FROM_PID);
 	/* The driver's list of processes has their pids. */
 	if (kind == RECORD_PROCESS)
 		snprintf(table->columns[2].name, sizeof(table->columns[2].name), "recorder_pid");
@@ -264,15 +264,15 @@ static void add_kind(struct schema *schema, unsigned int kind)
 			continue;
 		add_kind_field(table, c);
 		if ((int)c == desc->duration_column)
-			add(table, "end_ns", SQL_INTEGER, FROM_END);
+			add_column(table, "end_ns", SQL_INTEGER, FROM_END);
 	}
 	if (desc->time_column >= 0 && schema_column(table, "step") < 0)
-		add(table, "step", SQL_INTEGER, FROM_STEP);
+		add_column(table, "step", SQL_INTEGER, FROM_STEP);
 	if (table->placed) {
-		add(table, "range", SQL_TEXT, FROM_PATH);
-		add(table, "layer", SQL_INTEGER, FROM_LAYER);
-		add(table, "expert", SQL_INTEGER, FROM_EXPERT);
-		add(table, "phase", SQL_TEXT, FROM_PHASE);
+		add_column(table, "range", SQL_TEXT, FROM_PATH);
+		add_column(table, "layer", SQL_INTEGER, FROM_LAYER);
+		add_column(table, "expert", SQL_INTEGER, FROM_EXPERT);
+		add_column(table, "phase", SQL_TEXT, FROM_PHASE);
 	}
 }
 
@@ -290,8 +290,8 @@ static void add_list(struct schema *schema, size_t i)
 			if (!strcmp(desc->columns[c].name, keys[k]))
 				add_kind_field(table, c);
 	}
-	add(table, lists[i].number, SQL_INTEGER, FROM_NUMBER);
-	column = add(table, lists[i].value, SQL_INTEGER, FROM_VALUE);
+	add_column(table, lists[i].number, SQL_INTEGER, FROM_NUMBER);
+	column = add_column(table, lists[i].value, SQL_INTEGER, FROM_VALUE);
 	column->field = (uint8_t)table->list;
 	column->field_type = desc->columns[table->list].type;
 }

@@ -148,7 +148,7 @@ static int find_places(struct store *store, struct store_data *data, const int64
 	return 0;
 }
 
-static int compute(struct store *store, struct store_data *data, uint64_t columns)
+static int compute_columns(struct store *store, struct store_data *data, uint64_t columns)
 {
 	const struct sql_table *table = data->table;
 	const int64_t *times;
@@ -164,7 +164,7 @@ static int compute(struct store *store, struct store_data *data, uint64_t column
 	return table->placed ? find_places(store, data, times) : find_steps(store, data, times);
 }
 
-static void bind(struct store *store, struct store_data *data, size_t c)
+static void bind_column(struct store *store, struct store_data *data, size_t c)
 {
 	const struct sql_column *column = &data->table->columns[c];
 	struct store_column *to = &data->columns[c];
@@ -233,11 +233,11 @@ int store_open(struct store *store, const struct schema *schema, const struct sq
 					     : 0;
 		}
 	}
-	r = compute(store, *slot, columns);
+	r = compute_columns(store, *slot, columns);
 	if (r < 0)
 		return r;
 	for (size_t c = 0; c < table->n; c++)
-		bind(store, *slot, c);
+		bind_column(store, *slot, c);
 	*ret_data = *slot;
 	return 0;
 }

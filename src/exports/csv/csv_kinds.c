@@ -34,11 +34,11 @@ static int write_rows(struct store *store, struct store_data *data, FILE *out)
 }
 
 /* Where a column comes from, in words. */
-static void describe(const struct sql_table *table, const struct sql_column *column, char *out,
-		     size_t size)
+static void describe_column(const struct sql_table *table, const struct sql_column *column,
+			    char *out, size_t size)
 {
 	const struct kind_desc *desc = kind_desc(table->kind);
-	static const char *const words[] = {
+	static const char *const sources[] = {
 		[FROM_RUN] = "name of the run",
 		[FROM_RANK] = "rank of the process",
 		[FROM_PID] = "process that recorded it",
@@ -60,7 +60,7 @@ static void describe(const struct sql_table *table, const struct sql_column *col
 			 column->refers ? refers[column->refers] : "",
 			 column->absent ? "; empty: not known" : "");
 	else
-		snprintf(out, size, "%s", words[column->from]);
+		snprintf(out, size, "%s", sources[column->from]);
 }
 
 static void write_columns(const struct sql_table *table, FILE *out)
@@ -73,7 +73,7 @@ static void write_columns(const struct sql_table *table, FILE *out)
 					cell_text(sql_type_name(table->columns[c].type)),
 					cell_text(how) };
 
-		describe(table, &table->columns[c], how, sizeof(how));
+		describe_column(table, &table->columns[c], how, sizeof(how));
 		grid_csv_row(cells, 4, out);
 	}
 }

@@ -18,7 +18,7 @@ enum fate { FATE_UNKNOWN, FATE_NAMES, FATE_EVENTS, FATE_COUNTERS, FATE_ROWS, FAT
 
 static const struct {
 	enum fate fate;
-	const char *words;
+	const char *text;
 } fates[RECORD_KIND_LIMIT] = {
 	[RECORD_STRING] = { FATE_NAMES, "names" },
 	[RECORD_SITE] = { FATE_NAMES, "names and annotations of ranges and operations" },
@@ -64,7 +64,7 @@ const char *perfetto_fate(unsigned int kind, bool *ret_left_out)
 	if (kind >= RECORD_KIND_LIMIT || fates[kind].fate == FATE_UNKNOWN)
 		return NULL;
 	*ret_left_out = fates[kind].fate == FATE_LEFT_OUT;
-	return fates[kind].words;
+	return fates[kind].text;
 }
 
 bool perfetto_is_rows(unsigned int kind)
@@ -242,7 +242,7 @@ static void put_left_out_values(struct perfetto *p, uint64_t track)
 
 static void put_left_out(struct perfetto *p, uint64_t track)
 {
-	static const char *const words[STACK_KINDS] = {
+	static const char *const names[STACK_KINDS] = {
 #define KIND(NAME, table, family, moment) #table,
 		STACK_KINDS_LIST(KIND)
 #undef KIND
@@ -251,13 +251,13 @@ static void put_left_out(struct perfetto *p, uint64_t track)
 	for (int k = 0; k < STACK_KINDS; k++)
 		if (p->stacks.untimed[k])
 			note(p, track, "left out: %" PRIu64 " %s records without times",
-			     p->stacks.untimed[k], words[k]);
+			     p->stacks.untimed[k], names[k]);
 	for (unsigned int kind = 1; kind < RECORD_KIND_LIMIT; kind++) {
 		size_t n = *room_rows((struct run *)p->run, kind);
 
 		if (n && fates[kind].fate == FATE_LEFT_OUT)
 			note(p, track, "left out: %zu %s records; %s", n, kind_desc(kind)->name,
-			     fates[kind].words);
+			     fates[kind].text);
 	}
 }
 

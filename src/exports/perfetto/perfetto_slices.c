@@ -23,12 +23,12 @@ static uint8_t *true_arg(uint8_t *at, enum perfetto_arg arg)
 	return perfetto_annotate(at, arg + UINT64_C(1), ANNOTATION_BOOL, 1);
 }
 
-static uint8_t *words_arg(uint8_t *at, enum perfetto_arg arg, const char *words)
+static uint8_t *plain_text_arg(uint8_t *at, enum perfetto_arg arg, const char *text)
 {
 	uint8_t *content = proto_open(at, EVENT_ANNOTATION);
 
 	at = proto_uint(content, ANNOTATION_NAME_IID, arg + UINT64_C(1));
-	return proto_close(content, perfetto_text(at, ANNOTATION_STRING, words, 64));
+	return proto_close(content, perfetto_text(at, ANNOTATION_STRING, text, 64));
 }
 
 static uint8_t *site_args(const struct run *run, uint8_t *at, uint32_t id)
@@ -40,7 +40,7 @@ static uint8_t *site_args(const struct run *run, uint8_t *at, uint32_t id)
 	if (site.expert >= 0)
 		at = perfetto_arg(at, ARG_expert, (uint64_t)site.expert);
 	if (site.phase)
-		at = words_arg(at, ARG_phase, phase_name(site.phase));
+		at = plain_text_arg(at, ARG_phase, phase_name(site.phase));
 	return at;
 }
 
@@ -247,7 +247,7 @@ static uint8_t *put_args(const struct perfetto *p, uint8_t *at, const struct sta
 
 static uint8_t *put_name(const struct perfetto *p, uint8_t *at, const struct stack_ref *ref)
 {
-	char words[64];
+	char text[64];
 	uint32_t name;
 
 	if (ref->kind == STACK_KERNEL)
@@ -255,8 +255,8 @@ static uint8_t *put_name(const struct perfetto *p, uint8_t *at, const struct sta
 	name = stack_name(p->run, ref);
 	if (name)
 		return proto_uint(at, EVENT_NAME_IID, perfetto_name_iid(name));
-	stack_row_name(p->run, ref, words, sizeof(words));
-	return perfetto_text(at, EVENT_NAME, words, sizeof(words));
+	stack_row_name(p->run, ref, text, sizeof(text));
+	return perfetto_text(at, EVENT_NAME, text, sizeof(text));
 }
 
 static uint8_t *put_event(const struct perfetto *p, uint8_t *at, uint64_t track,

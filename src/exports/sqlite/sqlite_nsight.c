@@ -34,7 +34,7 @@ struct value_list {
 	int at;
 };
 
-static void put(struct value_list *list, int64_t value)
+static void put_integer(struct value_list *list, int64_t value)
 {
 	sqlite3_bind_int64(list->insert, list->at++, value);
 }
@@ -49,7 +49,7 @@ static void put_text(struct value_list *list, const char *text)
 	sqlite3_bind_text(list->insert, list->at++, text, -1, SQLITE_STATIC);
 }
 
-static void skip(struct value_list *list)
+static void skip_value(struct value_list *list)
 {
 	list->at++; /* NULL */
 }
@@ -57,26 +57,26 @@ static void skip(struct value_list *list)
 static void put_known(struct value_list *list, int64_t value)
 {
 	if (value)
-		put(list, value);
+		put_integer(list, value);
 	else
-		skip(list);
+		skip_value(list);
 }
 
 static void put_told(struct value_list *list, uint64_t bytes)
 {
 	if (bytes != BYTES_NOT_TOLD)
-		put(list, (int64_t)bytes);
+		put_integer(list, (int64_t)bytes);
 	else
-		skip(list);
+		skip_value(list);
 }
 
 /* Nsight counts kinds of memory from 0. */
 static void put_memory(struct value_list *list, uint8_t memory)
 {
 	if (memory)
-		put(list, memory - 1);
+		put_integer(list, memory - 1);
 	else
-		skip(list);
+		skip_value(list);
 }
 
 static int64_t global_pid(const struct names *names, uint16_t shard)
@@ -91,8 +91,8 @@ static int64_t global_tid(const struct names *names, uint16_t shard, uint32_t th
 
 static void put_span(struct value_list *list, int64_t start_ns, int64_t duration_ns)
 {
-	put(list, start_ns);
-	put(list, (int64_t)((uint64_t)start_ns + (uint64_t)duration_ns));
+	put_integer(list, start_ns);
+	put_integer(list, (int64_t)((uint64_t)start_ns + (uint64_t)duration_ns));
 }
 
 static int insert_text(struct names *names, uint32_t id, const char *text)
@@ -153,17 +153,17 @@ static int write_kernel(struct names *names, size_t i, struct value_list *to)
 	if (r == SQLITE_OK && !of->shortened)
 		r = name_id(names, PART_SHORT_NAME, t->launch[i], &of->shortened);
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
-	put(to, t->device[i]);
-	put(to, t->context[i]);
-	skip(to);
-	put(to, t->stream[i]);
-	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(names, t->shard[i]));
-	put(to, of->demangled);
-	put(to, of->shortened);
+	put_integer(to, t->device[i]);
+	put_integer(to, t->context[i]);
+	skip_value(to);
+	put_integer(to, t->stream[i]);
+	put_integer(to, (int64_t)t->correlation[i]);
+	put_integer(to, global_pid(names, t->shard[i]));
+	put_integer(to, of->demangled);
+	put_integer(to, of->shortened);
 	put_known(to, launch.name);
-	skip(to);
-	skip(to);
+	skip_value(to);
+	skip_value(to);
 	put_known(to, launch.registers);
 	put_known(to, launch.grid_x);
 	put_known(to, launch.grid_y);
@@ -172,14 +172,14 @@ static int write_kernel(struct names *names, size_t i, struct value_list *to)
 	put_known(to, launch.block_y);
 	put_known(to, launch.block_z);
 	if (store_launch_told(&launch)) {
-		put(to, launch.static_shared_bytes);
-		put(to, launch.dynamic_shared_bytes);
+		put_integer(to, launch.static_shared_bytes);
+		put_integer(to, launch.dynamic_shared_bytes);
 	} else {
 		to->at += 2;
 	}
 	to->at += 4;
 	put_known(to, (int64_t)t->graph_node[i]);
-	skip(to);
+	skip_value(to);
 	put_known(to, t->graph[i]);
 	return r;
 }
@@ -190,22 +190,22 @@ static int write_copy(struct names *names, size_t i, struct value_list *to)
 	const struct table_copy *t = &run->copy;
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
-	put(to, t->device[i]);
-	put(to, t->context[i]);
-	skip(to);
-	put(to, t->stream[i]);
-	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(names, t->shard[i]));
+	put_integer(to, t->device[i]);
+	put_integer(to, t->context[i]);
+	skip_value(to);
+	put_integer(to, t->stream[i]);
+	put_integer(to, (int64_t)t->correlation[i]);
+	put_integer(to, global_pid(names, t->shard[i]));
 	put_told(to, t->bytes[i]);
-	put(to, t->kind[i]);
-	skip(to);
+	put_integer(to, t->kind[i]);
+	skip_value(to);
 	put_memory(to, t->source_memory[i]);
 	put_memory(to, t->target_memory[i]);
-	put(to, t->source_device[i]);
-	skip(to);
-	put(to, t->target_device[i]);
-	skip(to);
-	skip(to);
+	put_integer(to, t->source_device[i]);
+	skip_value(to);
+	put_integer(to, t->target_device[i]);
+	skip_value(to);
+	skip_value(to);
 	put_known(to, (int64_t)t->graph_node[i]);
 	return SQLITE_OK;
 }
@@ -216,13 +216,13 @@ static int write_set(struct names *names, size_t i, struct value_list *to)
 	const struct table_set *t = &run->set;
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
-	put(to, t->device[i]);
-	put(to, t->context[i]);
-	skip(to);
-	put(to, t->stream[i]);
-	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(names, t->shard[i]));
-	skip(to);
+	put_integer(to, t->device[i]);
+	put_integer(to, t->context[i]);
+	skip_value(to);
+	put_integer(to, t->stream[i]);
+	put_integer(to, (int64_t)t->correlation[i]);
+	put_integer(to, global_pid(names, t->shard[i]));
+	skip_value(to);
 	put_told(to, t->bytes[i]);
 	put_known(to, (int64_t)t->graph_node[i]);
 	put_memory(to, t->memory[i]);
@@ -234,12 +234,12 @@ static int write_api(struct names *names, size_t i, struct value_list *to)
 	const struct table_api *t = &names->file->run->api;
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
-	put(to, t->driver[i] ? 1 : 0);
-	put(to, global_tid(names, t->shard[i], t->thread[i]));
-	put(to, (int64_t)t->correlation[i]);
-	put(to, t->name[i]);
+	put_integer(to, t->driver[i] ? 1 : 0);
+	put_integer(to, global_tid(names, t->shard[i], t->thread[i]));
+	put_integer(to, (int64_t)t->correlation[i]);
+	put_integer(to, t->name[i]);
 	if (t->status[i] != API_NOT_TOLD)
-		put(to, t->status[i]);
+		put_integer(to, t->status[i]);
 	return SQLITE_OK;
 }
 
@@ -248,25 +248,25 @@ static int write_sync(struct names *names, size_t i, struct value_list *to)
 	const struct table_sync *t = &names->file->run->sync;
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
-	skip(to);
-	put(to, t->context[i]);
-	skip(to);
-	put(to, t->stream[i]);
-	put(to, (int64_t)t->correlation[i]);
-	put(to, global_pid(names, t->shard[i]));
-	skip(to);
-	put(to, t->type[i]);
-	skip(to);
+	skip_value(to);
+	put_integer(to, t->context[i]);
+	skip_value(to);
+	put_integer(to, t->stream[i]);
+	put_integer(to, (int64_t)t->correlation[i]);
+	put_integer(to, global_pid(names, t->shard[i]));
+	skip_value(to);
+	put_integer(to, t->type[i]);
+	skip_value(to);
 	return SQLITE_OK;
 }
 
 static void put_nvtx(struct value_list *to, int type, const char *text, int64_t tid,
 		     int64_t end_tid)
 {
-	put(to, type);
+	put_integer(to, type);
 	to->at += 3;
 	put_text(to, text);
-	put(to, tid);
+	put_integer(to, tid);
 	put_known(to, end_tid);
 	to->at += 2;
 }
@@ -299,8 +299,8 @@ static int write_mark(struct names *names, size_t i, struct value_list *to)
 	const struct run *run = names->file->run;
 	const struct table_mark *t = &run->mark;
 
-	put(to, t->time_ns[i]);
-	skip(to);
+	put_integer(to, t->time_ns[i]);
+	skip_value(to);
 	put_nvtx(to, NVTX_MARK, run_string(run, t->text[i]),
 		 global_tid(names, t->shard[i], t->thread[i]), 0);
 	return SQLITE_OK;
@@ -311,9 +311,9 @@ static int write_os_call(struct names *names, size_t i, struct value_list *to)
 	const struct table_os_call *t = &names->file->run->os_call;
 
 	put_span(to, t->start_ns[i], t->duration_ns[i]);
-	skip(to);
-	put(to, global_tid(names, t->shard[i], t->thread[i]));
-	put(to, t->name[i]);
+	skip_value(to);
+	put_integer(to, global_tid(names, t->shard[i], t->thread[i]));
+	put_integer(to, t->name[i]);
 	return SQLITE_OK;
 }
 
@@ -321,9 +321,9 @@ static int write_thread(struct names *names, size_t i, struct value_list *to)
 {
 	const struct table_thread *t = &names->file->run->thread;
 
-	put(to, t->name[i]);
-	skip(to);
-	put(to, global_tid(names, t->shard[i], t->thread[i]));
+	put_integer(to, t->name[i]);
+	skip_value(to);
+	put_integer(to, global_tid(names, t->shard[i], t->thread[i]));
 	return SQLITE_OK;
 }
 
@@ -333,8 +333,8 @@ static int write_device(struct names *names, size_t i, struct value_list *to)
 	const struct run *run = names->file->run;
 	const struct table_device *t = &run->device;
 
-	put(to, t->shard[i]);
-	put(to, t->device[i]);
+	put_integer(to, t->shard[i]);
+	put_integer(to, t->device[i]);
 	put_text(to, run_string(run, t->name[i]));
 	to->at += 2;
 	put_known(to, t->l2_bytes[i]);
@@ -343,14 +343,14 @@ static int write_device(struct names *names, size_t i, struct value_list *to)
 	put_known(to, (int64_t)t->clock_khz[i] * 1000);
 	put_known(to, t->multiprocessors[i]);
 	put_text(to, run_string(run, t->uuid[i]));
-	put(to, t->device[i]);
+	put_integer(to, t->device[i]);
 	put_known(to, t->shared_bytes_per_multiprocessor[i]);
 	put_known(to, t->registers_per_multiprocessor[i]);
 	put_known(to, t->threads_per_multiprocessor[i] / 32);
 	put_known(to, t->blocks_per_multiprocessor[i]);
 	if (t->capability[i]) {
-		put(to, t->capability[i] / 10);
-		put(to, t->capability[i] % 10);
+		put_integer(to, t->capability[i] / 10);
+		put_integer(to, t->capability[i] % 10);
 	}
 	return SQLITE_OK;
 }
@@ -359,9 +359,9 @@ static int write_sample(struct names *names, size_t i, struct value_list *to)
 {
 	const struct table_sample *t = &names->file->run->sample;
 
-	put(to, t->time_ns[i]);
-	put(to, t->device[i]);
-	put(to, t->metric[i]);
+	put_integer(to, t->time_ns[i]);
+	put_integer(to, t->device[i]);
+	put_integer(to, t->metric[i]);
 	put_real(to, t->value[i]);
 	return SQLITE_OK;
 }

@@ -68,7 +68,7 @@ static void raise_to(uint32_t *most, int64_t id)
 }
 
 /* How far the dictionaries go: as far as anything refers to them. */
-static void measure(struct sqlite_file *file)
+static void measure_dictionaries(struct sqlite_file *file)
 {
 	uint32_t *most[] = { [RECORD_STRING] = &file->n_strings,
 			     [RECORD_SITE] = &file->n_sites,
@@ -116,7 +116,7 @@ static int write_all(struct sqlite_file *file)
 
 	if (r != SQLITE_OK)
 		return r;
-	measure(file);
+	measure_dictionaries(file);
 	/* Nobody else sees the file before it is complete: nothing has to be undone. */
 	r = file_exec(file, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
 			    "PRAGMA locking_mode=EXCLUSIVE; PRAGMA page_size=16384; BEGIN");

@@ -139,7 +139,7 @@ void stack_labels_release(struct stack_labels *labels)
 	*labels = (struct stack_labels){ 0 };
 }
 
-static int intern(struct stack_labels *labels, const char *text, uint32_t *ret_label)
+static int intern_label(struct stack_labels *labels, const char *text, uint32_t *ret_label)
 {
 	if (!*text)
 		text = "(no name)";
@@ -153,7 +153,7 @@ static int demangled(struct stack_labels *labels, const char *name, uint32_t *re
 	int r = demangler_name(&labels->demangler, name, &text);
 
 	if (r == 0) {
-		r = intern(labels, text, ret_label);
+		r = intern_label(labels, text, ret_label);
 		free(text);
 	}
 	return r;
@@ -177,12 +177,12 @@ int stack_label(struct stack_labels *labels, const struct stack_ref *ref, uint32
 	bool kernel = ref->kind == STACK_KERNEL;
 	uint32_t id = kernel ? run->kernel.launch[ref->row] : stack_name(run, ref);
 	uint32_t *known;
-	char words[64];
+	char name[64];
 	int r;
 
 	if (!kernel && !id) {
-		stack_row_name(run, ref, words, sizeof(words));
-		return intern(labels, words, ret_label);
+		stack_row_name(run, ref, name, sizeof(name));
+		return intern_label(labels, name, ret_label);
 	}
 	r = kernel ? make_room(&labels->of_launch, &labels->launch_capacity, id)
 		   : make_room(&labels->of_string, &labels->string_capacity, id);
@@ -192,7 +192,7 @@ int stack_label(struct stack_labels *labels, const struct stack_ref *ref, uint32
 	if (!*known && kernel)
 		r = demangled(labels, run_string(run, run_launch(run, id).name), known);
 	else if (!*known)
-		r = intern(labels, run_string(run, id), known);
+		r = intern_label(labels, run_string(run, id), known);
 	*ret_label = *known;
 	return r;
 }

@@ -233,8 +233,8 @@ static void sort_ties(const struct stacks *s, enum stack_kind kind, uint32_t *or
 }
 
 /* Deals the rows of `by_start` to their tracks. */
-static int deal(struct stacks *s, enum stack_kind kind, const uint32_t *of,
-		const uint32_t *by_start)
+static int deal_rows(struct stacks *s, enum stack_kind kind, const uint32_t *of,
+		     const uint32_t *by_start)
 {
 	size_t n = s->sources[kind].n, sum = 0;
 	size_t *first = calloc(s->n + 1, sizeof(*first));
@@ -276,7 +276,7 @@ static int order_kind(struct stacks *s, enum stack_kind kind, const uint32_t *of
 		r = order_rows(&keys, from, to - from, by_start + from);
 	}
 	if (r == 0)
-		r = deal(s, kind, of, by_start);
+		r = deal_rows(s, kind, of, by_start);
 	free(by_start);
 	return r;
 }

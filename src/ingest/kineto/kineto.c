@@ -140,7 +140,7 @@ static size_t read_block(struct reader *r, const struct block *block, struct tex
 	return (size_t)(r->end - to);
 }
 
-static void know(struct knowledge *known, const struct knowledge *more)
+static void merge_knowledge(struct knowledge *known, const struct knowledge *more)
 {
 	if (more->process_known && !known->process_known) {
 		known->process_known = true;
@@ -197,8 +197,8 @@ static int read_again(struct shared *shared, struct reader *r, struct block *blo
 }
 
 /* In turn: compares with what was guessed. left: bytes of the block that were not read. */
-static int settle(struct shared *shared, struct reader *r, uint64_t number, struct block *block,
-		  struct text_state *state, size_t left)
+static int settle_block(struct shared *shared, struct reader *r, uint64_t number,
+			struct block *block, struct text_state *state, size_t left)
 {
 	int result = 0;
 
@@ -224,7 +224,7 @@ static int settle(struct shared *shared, struct reader *r, uint64_t number, stru
 	shared->rest.size = left;
 	shared->rest.offset = block->offset + block->size - left;
 	shared->state = *state;
-	know(&shared->known, &r->known);
+	merge_knowledge(&shared->known, &r->known);
 	if (shared->survey)
 		lanes_discard(r);
 	for (size_t i = 0; result == 0 && i < r->n_firsts; i++)
@@ -274,7 +274,7 @@ static void end_turn(struct shared *shared, int result)
 	pthread_mutex_unlock(&shared->lock);
 }
 
-static int work(void *context, size_t i, unsigned int worker)
+static int work_on_block(void *context, size_t i, unsigned int worker)
 {
 	struct shared *shared = context;
 	struct reader *r = &shared->readers[worker];
@@ -296,7 +296,7 @@ static int work(void *context, size_t i, unsigned int worker)
 		if (wait_for_turn(shared, number) < 0)
 			break;
 		if (result == 0)
-			result = settle(shared, r, number, &block, &state, left);
+			result = settle_block(shared, r, number, &block, &state, left);
 		end_turn(shared, result);
 		if (result < 0)
 			break;
@@ -329,7 +329,7 @@ static int add_arrows(struct shared *shared, unsigned int workers)
 }
 
 /* What is known of each process at the end. */
-static int describe(struct shared *shared)
+static int describe_processes(struct shared *shared)
 {
 	const struct knowledge *known = &shared->known;
 	int result = 0;
@@ -362,8 +362,8 @@ static int describe(struct shared *shared)
 	return result == -ENOMEM ? result : 0;
 }
 
-static int finish(struct shared *shared, const struct ingest_file *file, unsigned int workers,
-		  struct err *err)
+static int finish_kineto(struct shared *shared, const struct ingest_file *file,
+			 unsigned int workers, struct err *err)
 {
 	struct reader *r = &shared->readers[0];
 	const char *fault;
@@ -393,7 +393,7 @@ static int finish(struct shared *shared, const struct ingest_file *file, unsigne
 		rows_add_told(r, shared->readers[w].told, shared->readers[w].n_told);
 	rows_add_firsts(r, shared->firsts, shared->n_firsts);
 	if (result == 0)
-		result = describe(shared);
+		result = describe_processes(shared);
 	if (shared->known.without_address)
 		intake_note(shared->intake,
 			    "%s: %llu events of its allocator have no address and are left out",
@@ -439,7 +439,7 @@ static bool begins_with_list(const struct ingest_file *file)
 	return p < end && *p == '[';
 }
 
-static bool has(const struct ingest_file *file, const char *text)
+static bool head_has(const struct ingest_file *file, const char *text)
 {
 	return memmem(file->head, file->head_bytes, text, strlen(text)) != NULL;
 }
@@ -484,7 +484,7 @@ static int read_blocks(struct shared *shared, const struct ingest_file *file, st
 	for (unsigned int w = 0; result == 0 && w < choices->workers; w++)
 		result = reader_init(&shared->readers[w], shared);
 	if (result == 0)
-		result = parallel_run(choices->workers, choices->workers, work, shared);
+		result = parallel_run(choices->workers, choices->workers, work_on_block, shared);
 	return result < 0 ? err_sys(err, result, "%s", file->path) : 0;
 }
 
@@ -494,7 +494,7 @@ static struct shared shared_of(const struct ingest_file *file, struct intake *in
 	return (struct shared){ .choices = choices,
 				.intake = intake,
 				.bare = begins_with_list(file),
-				.own = has(file, "\"moescope\""),
+				.own = head_has(file, "\"moescope\""),
 				.reading = PTHREAD_MUTEX_INITIALIZER,
 				.lock = PTHREAD_MUTEX_INITIALIZER,
 				.turned = PTHREAD_COND_INITIALIZER };
@@ -502,8 +502,9 @@ static struct shared shared_of(const struct ingest_file *file, struct intake *in
 
 /* Which devices have work and allocations, whatever is asked for: what numbers mean must not depend
  * on that. */
-static int survey(const struct ingest_file *file, struct intake *intake,
-		  const struct kineto_choices *choices, struct device_map *map, struct err *err)
+static int survey_devices(const struct ingest_file *file, struct intake *intake,
+			  const struct kineto_choices *choices, struct device_map *map,
+			  struct err *err)
 {
 	struct shared shared = shared_of(file, intake, choices);
 	int result;
@@ -534,11 +535,11 @@ int kineto_read(const struct ingest_file *file, struct intake *intake,
 	if (result < 0)
 		return err_sys(err, result, "%s", file->path);
 	if (shared.devices.by_agents && shared.devices.properties & (shared.devices.properties - 1))
-		result = survey(file, intake, choices, &shared.devices, err);
+		result = survey_devices(file, intake, choices, &shared.devices, err);
 	if (result == 0)
 		result = read_blocks(&shared, file, err);
 	if (result == 0)
-		result = finish(&shared, file, choices->workers, err);
+		result = finish_kineto(&shared, file, choices->workers, err);
 	shared_release(&shared);
 	return result;
 }
@@ -553,7 +554,7 @@ static int read_best(const struct ingest_file *file, struct intake *intake, stru
 	return kineto_read(file, intake, &best, err);
 }
 
-static bool recognise(const struct ingest_file *file)
+static bool recognise_kineto(const struct ingest_file *file)
 {
 	const char *p = file->head, *end = p + file->head_bytes;
 
@@ -566,15 +567,16 @@ static bool recognise(const struct ingest_file *file)
 	if (p == end)
 		return false;
 	if (*p == '[')
-		return has(file, "\"ph\"") && (has(file, "\"ts\"") || has(file, "\"pid\""));
+		return head_has(file, "\"ph\"") &&
+		       (head_has(file, "\"ts\"") || head_has(file, "\"pid\""));
 	return *p == '{' &&
-	       (has(file, "\"traceEvents\"") || has(file, "\"deviceProperties\"") ||
-		has(file, "\"distributedInfo\"") || has(file, "\"baseTimeNanoseconds\""));
+	       (head_has(file, "\"traceEvents\"") || head_has(file, "\"deviceProperties\"") ||
+		head_has(file, "\"distributedInfo\"") || head_has(file, "\"baseTimeNanoseconds\""));
 }
 
 const struct importer kineto_importer = {
 	.name = "kineto",
-	.words = "PyTorch (Kineto) trace",
-	.recognise = recognise,
+	.title = "PyTorch (Kineto) trace",
+	.recognise = recognise_kineto,
 	.read = read_best,
 };

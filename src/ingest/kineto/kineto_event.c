@@ -204,7 +204,8 @@ static bool in_range(const struct event *e)
 	return !(e->has & EVENT_DURATION) || e->duration_ns <= DURATION_MOST_NS;
 }
 
-static void take(struct reader *r, struct event *e, const char *end, const struct args *args)
+static void take_kineto_event(struct reader *r, struct event *e, const char *end,
+			      const struct args *args)
 {
 	if (r->n_lanes > 1)
 		lane_choose_for(r, e);
@@ -269,6 +270,6 @@ const char *event_read(struct reader *r, const char *p)
 	if (!args_done && e.args.at && *e.args.at == '{' && e.class != CLASS_RECORD &&
 	    e.phase != 'C' && !args_read(r, e.args.at, &args))
 		return NULL;
-	take(r, &e, p, &args);
+	take_kineto_event(r, &e, p, &args);
 	return p;
 }

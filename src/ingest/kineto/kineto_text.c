@@ -16,7 +16,7 @@
 #define FACT_MOST 4096
 #define CUT_WITHIN ((size_t)256 << 10) /* of the end of a block */
 
-static void damaged(struct reader *r, const char *p, const char *what)
+static void note_damage_at(struct reader *r, const char *p, const char *what)
 {
 	part_damaged(r->part, r->offset + (uint64_t)(p - r->begin), what);
 }
@@ -49,7 +49,7 @@ static const char *read_start(struct reader *r, struct text_state *state, const 
 	return state->place == PLACE_LOST_TOP ? p : p + 1;
 }
 
-static uint64_t number_of(const struct json_node *node, const char *key)
+static uint64_t positive_of(const struct json_node *node, const char *key)
 {
 	int64_t value = json_get_int(node, key, 0);
 
@@ -58,7 +58,7 @@ static uint64_t number_of(const struct json_node *node, const char *key)
 
 static uint32_t number32_of(const struct json_node *node, const char *key)
 {
-	uint64_t value = number_of(node, key);
+	uint64_t value = positive_of(node, key);
 
 	return value <= UINT32_MAX ? (uint32_t)value : 0;
 }
@@ -69,7 +69,7 @@ static void add_devices(struct reader *r, const struct json_node *list)
 		struct row_device row = {
 			.device = number32_of(node, "id"),
 			.name = part_text(r->part, json_get_string(node, "name", "")),
-			.memory_bytes = number_of(node, "totalGlobalMem"),
+			.memory_bytes = positive_of(node, "totalGlobalMem"),
 			.multiprocessors = number32_of(node, "numSms"),
 			.capability = number32_of(node, "computeMajor") * 10 +
 				      number32_of(node, "computeMinor"),
@@ -88,8 +88,8 @@ static void add_devices(struct reader *r, const struct json_node *list)
 	}
 }
 
-static void add_fact(struct reader *r, const char *key, size_t key_length, const char *value,
-		     size_t length)
+static void add_top_fact(struct reader *r, const char *key, size_t key_length, const char *value,
+			 size_t length)
 {
 	struct row_fact row = { .key = part_string(r->part, key, key_length),
 				.value = part_string(r->part, value, length) };
@@ -106,7 +106,8 @@ static void add_distributed(struct reader *r, const struct json_node *object)
 
 	for (const struct json_node *node = object->child; node; node = node->next)
 		if (node->text && node->key)
-			add_fact(r, node->key, strlen(node->key), node->text, strlen(node->text));
+			add_top_fact(r, node->key, strlen(node->key), node->text,
+				     strlen(node->text));
 	if (rank >= 0 && rank <= UINT32_MAX && object->type == JSON_OBJECT) {
 		r->known.rank_known = true;
 		r->known.rank = (uint32_t)rank;
@@ -156,7 +157,7 @@ static void add_groups(struct reader *r, struct extent value)
 	p = skip_blanks(p + 1);
 	end = value_skip(r, p);
 	if (end && end <= value.end)
-		add_fact(r, "pg_config", 9, p, (size_t)(end - p));
+		add_top_fact(r, "pg_config", 9, p, (size_t)(end - p));
 }
 
 /* A member that is whole. */
@@ -187,9 +188,9 @@ static void read_member(struct reader *r, struct text key, struct extent value)
 		size_t length;
 
 		if (value_text(r, value.at, &text) && (plain = text_plain(r, text, &length)))
-			add_fact(r, key.at, key.length, plain, length);
+			add_top_fact(r, key.at, key.length, plain, length);
 	} else if (*value.at != '[' && *value.at != '{') {
-		add_fact(r, key.at, key.length, value.at, (size_t)(value.end - value.at));
+		add_top_fact(r, key.at, key.length, value.at, (size_t)(value.end - value.at));
 	}
 }
 
@@ -230,7 +231,7 @@ static const char *read_top(struct reader *r, struct text_state *state, const ch
 	}
 	if (!r->why)
 		return NULL;
-	damaged(r, begin, r->why);
+	note_damage_at(r, begin, r->why);
 	state->place = PLACE_LOST_TOP;
 	return begin + 1;
 }
@@ -255,7 +256,7 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 		end = event_read(r, p);
 		if (end || !r->why)
 			return end;
-		damaged(r, p, r->why);
+		note_damage_at(r, p, r->why);
 		state->place = PLACE_LOST;
 		return p + 1;
 	}
@@ -268,7 +269,7 @@ static const char *read_next(struct reader *r, struct text_state *state, const c
 	end = skip_other(r, p);
 	if (!end && !r->why)
 		return NULL;
-	damaged(r, p, "something that is not an event");
+	note_damage_at(r, p, "something that is not an event");
 	state->place = end ? PLACE_EVENTS : PLACE_LOST;
 	return end ? end : p + 1;
 }
@@ -372,7 +373,7 @@ static const char *read_after(struct reader *r, struct text_state *state, const 
 	while (p < r->end && (unsigned char)*p <= ' ')
 		p++;
 	if (p < r->end) {
-		damaged(r, p, "something after the end of the trace");
+		note_damage_at(r, p, "something after the end of the trace");
 		state->place = PLACE_OVER;
 	}
 	return r->end;
@@ -438,13 +439,13 @@ void text_finish(struct reader *r, const struct text_state *state)
 {
 	switch (state->place) {
 	case PLACE_TOP:
-		damaged(r, r->begin, "the file ends here, before its end");
+		note_damage_at(r, r->begin, "the file ends here, before its end");
 		break;
 	case PLACE_EVENTS:
 		if (r->begin < r->end || !state->bare)
-			damaged(r, r->begin,
-				r->begin < r->end ? "the file ends inside of an event"
-						  : "the file ends here, before its end");
+			note_damage_at(r, r->begin,
+				       r->begin < r->end ? "the file ends inside of an event"
+							 : "the file ends here, before its end");
 		break;
 	default: /* whole, or said before */
 		break;

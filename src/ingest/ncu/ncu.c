@@ -15,7 +15,7 @@
 #include "ingest/importers.h"
 #include "ingest/ncu/ncu_inside.h"
 
-static struct csv_field field(const struct ncu *ncu, enum ncu_column column)
+static struct csv_field column_field(const struct ncu *ncu, enum ncu_column column)
 {
 	return csv_trimmed(&ncu->csv, ncu->at[column]);
 }
@@ -78,14 +78,14 @@ static int look_at_numbers(struct ncu *ncu, struct err *err)
 		return r;
 	while ((r = csv_next(&ncu->csv)) > 0) {
 		uint32_t id;
-		struct csv_field text = field(ncu, NCU_ID);
+		struct csv_field text = column_field(ncu, NCU_ID);
 
 		if (ncu_is_header(&ncu->csv) && ncu_take_header(ncu) < 0)
 			return -ENOMEM;
 		if (!read_uint(&text, &id) || ncu->csv.n > ncu->n_columns)
 			continue;
 		if (ncu->details) {
-			text = field(ncu, NCU_VALUE);
+			text = column_field(ncu, NCU_VALUE);
 			number_form_see(&ncu->form, text.text, text.length);
 			continue;
 		}
@@ -111,8 +111,9 @@ static int add_fact(struct ncu *ncu, const char *key, const struct csv_field *va
 /* The part of the row's process. */
 static int choose_part(struct ncu *ncu)
 {
-	struct csv_field text = field(ncu, NCU_PROCESS_ID);
-	struct csv_field program = field(ncu, NCU_PROCESS_NAME), host = field(ncu, NCU_HOST);
+	struct csv_field text = column_field(ncu, NCU_PROCESS_ID);
+	struct csv_field program = column_field(ncu, NCU_PROCESS_NAME),
+			 host = column_field(ncu, NCU_HOST);
 	struct intake_process *process;
 	uint32_t pid = 0;
 
@@ -143,7 +144,8 @@ static int choose_part(struct ncu *ncu)
 
 static int add_device(struct ncu *ncu, struct row_device *row)
 {
-	struct csv_field cc = field(ncu, NCU_CC), name = csv_trimmed(&ncu->csv, ncu->display_name);
+	struct csv_field cc = column_field(ncu, NCU_CC),
+			 name = csv_trimmed(&ncu->csv, ncu->display_name);
 	struct csv_field memory = csv_trimmed(&ncu->csv, ncu->total_memory);
 	double bytes;
 
@@ -172,8 +174,10 @@ static int add_device(struct ncu *ncu, struct row_device *row)
 /* What all figures of this row have in common. */
 static int begin_row(struct ncu *ncu, uint32_t id, struct row_metric *ret_row)
 {
-	struct csv_field context = field(ncu, NCU_CONTEXT), stream = field(ncu, NCU_STREAM);
-	struct csv_field device = field(ncu, NCU_DEVICE), kernel = field(ncu, NCU_KERNEL);
+	struct csv_field context = column_field(ncu, NCU_CONTEXT),
+			 stream = column_field(ncu, NCU_STREAM);
+	struct csv_field device = column_field(ncu, NCU_DEVICE),
+			 kernel = column_field(ncu, NCU_KERNEL);
 	struct row_launch launch = { 0 };
 	struct row_device described = { 0 };
 	struct row_metric row = { .profile = id };
@@ -189,10 +193,10 @@ static int begin_row(struct ncu *ncu, uint32_t id, struct row_metric *ret_row)
 	if (!read_uint(&device, &row.device))
 		row.device = 0;
 	launch.name = part_string(ncu->part, kernel.text, kernel.length);
-	read_sizes(field(ncu, NCU_GRID), size);
+	read_sizes(column_field(ncu, NCU_GRID), size);
 	launch.grid_x = size[0], launch.grid_y = size[1], launch.grid_z = size[2];
 	memset(size, 0, sizeof(size));
-	read_sizes(field(ncu, NCU_BLOCK), size);
+	read_sizes(column_field(ncu, NCU_BLOCK), size);
 	launch.block_x = size[0], launch.block_y = size[1], launch.block_z = size[2];
 	for (size_t i = 0; ncu->figures && i < ncu->csv.n; i++)
 		ncu_take_known(ncu, i, &launch, &described);
@@ -245,8 +249,10 @@ static int add_raw(struct ncu *ncu, struct row_metric *row)
 /* The advice of a rule, as the text of a figure; its estimate as one of its own. */
 static int add_rule(struct ncu *ncu, struct row_metric *row)
 {
-	struct csv_field rule = field(ncu, NCU_RULE), type = field(ncu, NCU_RULE_TYPE);
-	struct csv_field text = field(ncu, NCU_RULE_TEXT), speedup = field(ncu, NCU_SPEEDUP);
+	struct csv_field rule = column_field(ncu, NCU_RULE),
+			 type = column_field(ncu, NCU_RULE_TYPE);
+	struct csv_field text = column_field(ncu, NCU_RULE_TEXT),
+			 speedup = column_field(ncu, NCU_SPEEDUP);
 	char name[256];
 	int r;
 
@@ -260,16 +266,17 @@ static int add_rule(struct ncu *ncu, struct row_metric *row)
 		return r;
 	strcat(name, " estimated speedup");
 	row->name = part_text(ncu->part, name);
-	type = field(ncu, NCU_SPEEDUP_TYPE);
+	type = column_field(ncu, NCU_SPEEDUP_TYPE);
 	row->unit = part_string(ncu->part, type.text, type.length);
 	return add_value(ncu, row, &speedup);
 }
 
 static int add_details(struct ncu *ncu, struct row_metric *row)
 {
-	struct csv_field section = field(ncu, NCU_SECTION), metric = field(ncu, NCU_METRIC);
-	struct csv_field unit = field(ncu, NCU_UNIT), value = field(ncu, NCU_VALUE);
-	struct csv_field rule = field(ncu, NCU_RULE);
+	struct csv_field section = column_field(ncu, NCU_SECTION),
+			 metric = column_field(ncu, NCU_METRIC);
+	struct csv_field unit = column_field(ncu, NCU_UNIT), value = column_field(ncu, NCU_VALUE);
+	struct csv_field rule = column_field(ncu, NCU_RULE);
 
 	row->section = part_string(ncu->part, section.text, section.length);
 	if (!metric.length && rule.length)
@@ -300,7 +307,7 @@ static uint32_t launch_number(struct ncu *ncu, uint32_t id)
 
 static int read_row(struct ncu *ncu)
 {
-	struct csv_field first = csv_trimmed(&ncu->csv, 0), id_text = field(ncu, NCU_ID);
+	struct csv_field first = csv_trimmed(&ncu->csv, 0), id_text = column_field(ncu, NCU_ID);
 	struct row_metric row;
 	uint32_t id;
 	int r;
@@ -328,7 +335,7 @@ static int read_row(struct ncu *ncu)
 	return ncu->details ? add_details(ncu, &row) : add_raw(ncu, &row);
 }
 
-static void release(struct ncu *ncu)
+static void ncu_release(struct ncu *ncu)
 {
 	ncu_figures_free(ncu->figures, ncu->n_columns);
 	free(ncu->processes);
@@ -368,7 +375,7 @@ static int read_all(struct ncu *ncu, struct err *err)
 	return 0;
 }
 
-static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
+static int read_ncu_file(const struct ingest_file *file, struct intake *intake, struct err *err)
 {
 	struct ncu ncu = { .file = file, .intake = intake };
 	int r;
@@ -378,7 +385,7 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 	r = read_all(&ncu, err);
 	for (size_t i = 0; r >= 0 && i < ncu.n_processes; i++)
 		r = part_failed(ncu.processes[i].part);
-	release(&ncu);
+	ncu_release(&ncu);
 	if (r < 0 && err && !err->message[0])
 		err_sys(err, r, "%s cannot be imported", file->path);
 	return r;
@@ -386,7 +393,7 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 
 const struct importer ncu_importer = {
 	.name = "ncu",
-	.words = "Nsight Compute CSV",
+	.title = "Nsight Compute CSV",
 	.recognise = ncu_recognise,
-	.read = read_file,
+	.read = read_ncu_file,
 };

@@ -15,7 +15,7 @@
 #include "ingest/nsight/nsight_inside.h"
 #include "ingest/nsight/own_sqlite.h"
 
-static bool recognise(const struct ingest_file *file)
+static bool recognise_nsight(const struct ingest_file *file)
 {
 	return file->head_bytes >= 16 && !memcmp(file->head, "SQLite format 3", 16);
 }
@@ -262,7 +262,7 @@ void nsight_release(struct nsight *ns)
 	pthread_mutex_destroy(&ns->lock);
 }
 
-static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
+static int read_nsight_file(const struct ingest_file *file, struct intake *intake, struct err *err)
 {
 	struct nsight ns = { .file = file, .intake = intake };
 	int r;
@@ -286,7 +286,7 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 
 const struct importer nsight_importer = {
 	.name = "nsight",
-	.words = "Nsight Systems SQLite export",
-	.recognise = recognise,
-	.read = read_file,
+	.title = "Nsight Systems SQLite export",
+	.recognise = recognise_nsight,
+	.read = read_nsight_file,
 };

@@ -13,7 +13,8 @@
 #include "ingest/nsight/nsight_inside.h"
 
 /* Calls row for all rows of a query; one that the file has no tables or columns for has none. */
-static int query(struct nsight *ns, const char *sql, int (*row)(struct nsight *, sqlite3_stmt *))
+static int query_rows(struct nsight *ns, const char *sql,
+		      int (*row)(struct nsight *, sqlite3_stmt *))
 {
 	sqlite3_stmt *stmt;
 	int code = sqlite3_prepare_v2(ns->scan.db, sql, -1, &stmt, NULL), r = 0;
@@ -106,16 +107,16 @@ int ns_info_begin(struct nsight *ns)
 
 	ns->end_ns = INT64_MIN;
 	for (size_t i = 0; r >= 0 && i < sizeof(queries) / sizeof(queries[0]); i++)
-		r = query(ns, queries[i].sql, queries[i].row);
+		r = query_rows(ns, queries[i].sql, queries[i].row);
 	if (r >= 0 && !ns->n_metrics)
-		r = query(ns, "select 0, metricId, metricName from TARGET_INFO_GPU_METRICS",
-			  take_metric);
+		r = query_rows(ns, "select 0, metricId, metricName from TARGET_INFO_GPU_METRICS",
+			       take_metric);
 	/* Only the first rows are looked at: all would be a scan of the largest table. */
 	if (r >= 0 && !ns->n_cuda_pids)
-		r = query(ns,
-			  "select distinct globalPid >> 24 from (select globalPid from "
-			  "CUPTI_ACTIVITY_KIND_KERNEL limit 10000)",
-			  take_cuda_pid);
+		r = query_rows(ns,
+			       "select distinct globalPid >> 24 from (select globalPid from "
+			       "CUPTI_ACTIVITY_KIND_KERNEL limit 10000)",
+			       take_cuda_pid);
 	if (ns->n_cuda_pids)
 		ns->default_pid = ns->cuda_pids[0];
 	return r;
@@ -182,7 +183,8 @@ static bool is_of_run(const struct nsight *ns, uint32_t pid)
 	return false;
 }
 
-static int add_fact(struct ns_worker *worker, uint32_t pid, const char *key, const char *value)
+static int add_nsight_fact(struct ns_worker *worker, uint32_t pid, const char *key,
+			   const char *value)
 {
 	struct ns_seat *seat = ns_seat(worker, pid);
 
@@ -196,7 +198,8 @@ static int add_fact(struct ns_worker *worker, uint32_t pid, const char *key, con
 }
 
 /* One value by its name; "" when there is none. */
-static void lookup(struct nsight *ns, const char *table, const char *name, char *out, size_t size)
+static void look_up_value(struct nsight *ns, const char *table, const char *name, char *out,
+			  size_t size)
 {
 	sqlite3_stmt *stmt = NULL;
 	char *sql = sqlite3_mprintf("select value from \"%w\" where name = %Q limit 1", table,
@@ -228,15 +231,15 @@ static int add_facts(struct nsight *ns, struct ns_worker *worker)
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < sizeof(facts) / sizeof(facts[0]); i++) {
-		lookup(ns, facts[i].table, facts[i].name, text, sizeof(text));
-		r = add_fact(worker, ns->default_pid, facts[i].key, text);
+		look_up_value(ns, facts[i].table, facts[i].name, text, sizeof(text));
+		r = add_nsight_fact(worker, ns->default_pid, facts[i].key, text);
 	}
 	if (r < 0)
 		return r;
-	lookup(ns, "TARGET_INFO_SYSTEM_ENV", "CpuCores", text, sizeof(text));
+	look_up_value(ns, "TARGET_INFO_SYSTEM_ENV", "CpuCores", text, sizeof(text));
 	about.cpus = atoi(text) > 0 ? atoi(text) : 0;
-	lookup(ns, "TARGET_INFO_SYSTEM_ENV", "Hostname", text, sizeof(text));
-	lookup(ns, "TARGET_INFO_SYSTEM_ENV", "CpuDescription", cpu, sizeof(cpu));
+	look_up_value(ns, "TARGET_INFO_SYSTEM_ENV", "Hostname", text, sizeof(text));
+	look_up_value(ns, "TARGET_INFO_SYSTEM_ENV", "CpuDescription", cpu, sizeof(cpu));
 	about.host = *text ? text : NULL;
 	about.cpu = *cpu && strcmp(cpu, "unknown") != 0 ? cpu : NULL;
 	return intake_about(ns->intake, &about);
@@ -248,7 +251,7 @@ static int add_program(struct info *info)
 
 	if (!is_of_run(info->ns, pid))
 		return 0;
-	return add_fact(info->worker, pid, "program", column_text(info->stmt, 1));
+	return add_nsight_fact(info->worker, pid, "program", column_text(info->stmt, 1));
 }
 
 static int add_thread(struct info *info)
@@ -347,8 +350,8 @@ static int add_device(struct info *info)
 }
 
 /* Rows of a table whose columns may be missing: NULL stands for those. */
-static int each(struct info *info, const char *table, const char *const *columns, size_t n,
-		int (*row)(struct info *))
+static int each_info_row(struct info *info, const char *table, const char *const *columns, size_t n,
+			 int (*row)(struct info *))
 {
 	struct scan_table known;
 	struct buf sql = { 0 };
@@ -483,11 +486,11 @@ int ns_info_end(struct nsight *ns, struct ns_worker *worker)
 	for (size_t i = 0; r >= 0 && i < ns->n_cuda_pids; i++)
 		r = ns_seat(worker, ns->cuda_pids[i]) ? 0 : -ENOMEM;
 	if (r >= 0)
-		r = each(&info, "PROCESSES", processes, 2, add_program);
+		r = each_info_row(&info, "PROCESSES", processes, 2, add_program);
 	if (r >= 0)
-		r = each(&info, "ThreadNames", threads, 2, add_thread);
+		r = each_info_row(&info, "ThreadNames", threads, 2, add_thread);
 	if (r >= 0)
-		r = each(&info, "TARGET_INFO_GPU", devices, sizeof(devices) / sizeof(devices[0]),
-			 add_device);
+		r = each_info_row(&info, "TARGET_INFO_GPU", devices,
+				  sizeof(devices) / sizeof(devices[0]), add_device);
 	return r < 0 ? r : note_rest(ns);
 }

@@ -226,8 +226,8 @@ size_t ns_range_length(const char *text, size_t length)
 	return length;
 }
 
-static uint32_t make(struct ns_worker *worker, struct ns_seat *seat, const char *text,
-		     size_t length, enum ns_use use)
+static uint32_t make_name(struct ns_worker *worker, struct ns_seat *seat, const char *text,
+			  size_t length, enum ns_use use)
 {
 	uint32_t id;
 
@@ -265,7 +265,7 @@ uint32_t ns_name(struct ns_worker *worker, struct ns_seat *seat, int64_t id, enu
 	text = ns_string(worker->ns, id, &length);
 	if (!text || !length)
 		return 0;
-	value = make(worker, seat, text, length, use);
+	value = make_name(worker, seat, text, length, use);
 	/* Not kept without memory: it is only looked up again. */
 	if (value)
 		ns_map_add(&seat->names, key, value);

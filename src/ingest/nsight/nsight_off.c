@@ -7,12 +7,13 @@
 
 #include "ingest/importers.h"
 
-static bool recognise(const struct ingest_file *file)
+static bool recognise_nsight(const struct ingest_file *file)
 {
 	return file->head_bytes >= 16 && !memcmp(file->head, "SQLite format 3", 16);
 }
 
-static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
+static int refuse_nsight_file(const struct ingest_file *file, struct intake *intake,
+			      struct err *err)
 {
 	(void)intake;
 	return err_set(err, -ENOSYS,
@@ -23,7 +24,7 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 
 const struct importer nsight_importer = {
 	.name = "nsight",
-	.words = "Nsight Systems SQLite export",
-	.recognise = recognise,
-	.read = read_file,
+	.title = "Nsight Systems SQLite export",
+	.recognise = recognise_nsight,
+	.read = refuse_nsight_file,
 };

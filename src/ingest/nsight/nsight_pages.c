@@ -125,7 +125,7 @@ static int add_leaf(struct walk *w, uint32_t number)
 
 /* known_leaf: a neighbour is one, and all leaves are equally deep. They are not looked at then: there
  * are so many, and each will be read once anyway. */
-static int walk(struct walk *w, uint32_t number, int depth, bool known_leaf)
+static int walk_pages(struct walk *w, uint32_t number, int depth, bool known_leaf)
 {
 	struct scan_table *t = w->table;
 	uint8_t *page, child;
@@ -161,9 +161,9 @@ static int walk(struct walk *w, uint32_t number, int depth, bool known_leaf)
 		if (at + 4 > t->file->usable_bytes)
 			t->damaged_pages++;
 		else
-			r = walk(w, be32(page + at), depth + 1, known_leaf);
+			r = walk_pages(w, be32(page + at), depth + 1, known_leaf);
 	}
-	return r < 0 ? r : walk(w, be32(page + 8), depth + 1, known_leaf);
+	return r < 0 ? r : walk_pages(w, be32(page + 8), depth + 1, known_leaf);
 }
 
 int scan_pages_leaves(struct scan_table *table, uint32_t root)
@@ -176,7 +176,7 @@ int scan_pages_leaves(struct scan_table *table, uint32_t root)
 	if (root == 1 || !read_page(table->file, root, 1, &type) ||
 	    (type != LEAF && type != INTERIOR))
 		return 0;
-	r = walk(&w, root, 0, false);
+	r = walk_pages(&w, root, 0, false);
 	for (int depth = 0; depth <= DEPTH_MAX; depth++)
 		free(w.pages[depth]);
 	if (r >= 0 && !table->leaves) {
@@ -238,7 +238,7 @@ static int64_t big_endian(const uint8_t *p, unsigned int bytes)
 
 static const uint8_t int_bytes[] = { 0, 1, 2, 3, 4, 6, 8, 8, 0, 0 };
 
-static void decode(struct scan_value *value, uint64_t type, const uint8_t *body)
+static void decode_value(struct scan_value *value, uint64_t type, const uint8_t *body)
 {
 	/* Nothing here is a blob: as good as not there. */
 	if (type == 0 || (type >= 12 && !(type & 1))) {
@@ -348,7 +348,7 @@ static bool take_values(struct reader *r, const uint8_t *p, const uint8_t *body,
 		if (bytes > (size_t)(end - body))
 			return false;
 		if (*slot >= 0)
-			decode(&r->values[*slot], type, body);
+			decode_value(&r->values[*slot], type, body);
 		body += bytes;
 	}
 	/* Columns that were added later, and this row is older. */
@@ -388,7 +388,7 @@ static bool decode_row(struct reader *r, const uint8_t *p, size_t size, const ui
 }
 
 /* A payload of which `local` bytes are in the page and the rest in a chain. 1, 0: broken, -ENOMEM. */
-static int gather(struct reader *r, const uint8_t *p, size_t local, uint64_t size)
+static int gather_payload(struct reader *r, const uint8_t *p, size_t local, uint64_t size)
 {
 	const struct scan_file *file = r->table->file;
 	uint32_t next = be32(p + local);
@@ -431,7 +431,7 @@ static int read_cell(struct reader *r, const uint8_t *page, uint32_t at, int64_t
 		local = least;
 	if (local + 4 > (size_t)(end - p))
 		return 0;
-	gathered = gather(r, p, local, size);
+	gathered = gather_payload(r, p, local, size);
 	if (gathered <= 0)
 		return gathered;
 	p = (const uint8_t *)r->spilled.data;

@@ -76,7 +76,7 @@ static void open_pages(struct scan_file *file, const char *path)
 }
 
 /* The first look at the schema says whether it is a database at all. */
-static int look(sqlite3 *db)
+static int look_at_schema(sqlite3 *db)
 {
 	return sqlite3_exec(db, "select 1 from sqlite_master limit 1", NULL, NULL, NULL);
 }
@@ -86,7 +86,7 @@ static int look(sqlite3 *db)
 #define BUDGET_LEAST 10000000
 #define BUDGET_PER_BYTE 64
 
-static int spend(void *context)
+static int spend_budget(void *context)
 {
 	struct scan_file *file = context;
 
@@ -103,19 +103,19 @@ static int harden(struct scan_file *file, const char *path, uint64_t bytes, stru
 	int code;
 
 	file->budget = (BUDGET_LEAST + bytes * BUDGET_PER_BYTE) / BUDGET_STEP;
-	sqlite3_progress_handler(file->db, BUDGET_STEP, spend, file);
+	sqlite3_progress_handler(file->db, BUDGET_STEP, spend_budget, file);
 	sqlite3_db_config(file->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(file->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(file->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_limit(file->db, SQLITE_LIMIT_LENGTH, 1 << 26);
-	code = look(file->db);
+	code = look_at_schema(file->db);
 	if (code == SQLITE_CORRUPT) {
 		/* One that was cut off is refused, unless one says that its schema is to be
 		 * repaired. It is open for reading alone, so that nothing changes. */
 		sqlite3_db_config(file->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
 		sqlite3_db_config(file->db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1, NULL);
 		file->damaged = true;
-		code = look(file->db);
+		code = look_at_schema(file->db);
 	}
 	return code == SQLITE_OK ? 0 : sqlite_failed(file->db, code, path, err);
 }
@@ -188,8 +188,8 @@ bool scan_has_table(const struct scan_file *file, const char *name)
 					     NULL) == SQLITE_OK;
 }
 
-static int prepare(const struct scan_file *file, sqlite3_stmt **ret, const char *format,
-		   const char *name)
+static int prepare_format(const struct scan_file *file, sqlite3_stmt **ret, const char *format,
+			  const char *name)
 {
 	char *sql = sqlite3_mprintf(format, name);
 	int code = sql ? sqlite3_prepare_v2(file->db, sql, -1, ret, NULL) : SQLITE_NOMEM;
@@ -204,7 +204,8 @@ static uint32_t root_of(const struct scan_file *file, const char *name)
 	sqlite3_stmt *stmt;
 	uint32_t root = 0;
 
-	if (prepare(file, &stmt,
+	if (prepare_format(
+		    file, &stmt,
 		    "select rootpage from sqlite_master where type = 'table' and name = %Q collate "
 		    "nocase",
 		    name) < 0)
@@ -222,7 +223,7 @@ static int read_columns(struct scan_table *t, bool *ret_plain)
 {
 	size_t capacity = 0, n = 0, keys = 0;
 	sqlite3_stmt *stmt;
-	int r = prepare(t->file, &stmt, "pragma table_xinfo(%Q)", t->name), code;
+	int r = prepare_format(t->file, &stmt, "pragma table_xinfo(%Q)", t->name), code;
 
 	if (r < 0)
 		return r;
@@ -295,7 +296,7 @@ size_t scan_chunks(const struct scan_table *table)
 	return (table->n_leaves + pages - 1) / pages;
 }
 
-static void take(struct scan_value *value, sqlite3_stmt *stmt, int column)
+static void take_value(struct scan_value *value, sqlite3_stmt *stmt, int column)
 {
 	switch (sqlite3_column_type(stmt, column)) {
 	case SQLITE_INTEGER:
@@ -360,7 +361,7 @@ int scan_chunk(const struct scan_table *table, size_t chunk, scan_row row, void 
 	while (r >= 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		n++;
 		for (size_t i = 0; i < table->n; i++)
-			take(&values[i], stmt, (int)i + 1);
+			take_value(&values[i], stmt, (int)i + 1);
 		r = row(context,
 			sqlite3_column_type(stmt, 0) == SQLITE_INTEGER
 				? sqlite3_column_int64(stmt, 0)

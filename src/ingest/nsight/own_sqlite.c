@@ -45,7 +45,7 @@ struct own {
 	struct buf lists[2]; /* of the row that is being read */
 };
 
-static int say(struct own *own, struct err *err)
+static int say_own_failure(struct own *own, struct err *err)
 {
 	int code = sqlite3_errcode(own->db);
 
@@ -89,7 +89,7 @@ static int select_columns(struct own *own, const char *table, const char *const 
 		return -ENOMEM;
 	r = sqlite3_prepare_v2(own->db, sql, -1, ret, NULL);
 	sqlite3_free(sql);
-	return r == SQLITE_OK ? 0 : say(own, err);
+	return r == SQLITE_OK ? 0 : say_own_failure(own, err);
 }
 
 /* Room for an id of a dictionary of the file: ids are dense and come in order, so one that is far off
@@ -135,7 +135,7 @@ static int read_dictionary(struct own *own, unsigned int kind, const char *table
 		r = take(own, (size_t)id, statement);
 	}
 	if (r == 0 && code != SQLITE_DONE)
-		r = say(own, err);
+		r = say_own_failure(own, err);
 	sqlite3_finalize(statement);
 	return r;
 }
@@ -322,7 +322,7 @@ static int read_seats(struct own *own, struct err *err)
 	       own->n_seats < UINT16_MAX)
 		r = add_seat(own, statement);
 	if (r == 0 && code != SQLITE_DONE && code != SQLITE_ROW)
-		r = say(own, err);
+		r = say_own_failure(own, err);
 	sqlite3_finalize(statement);
 	if (r == 0)
 		note_losses(own);
@@ -522,7 +522,7 @@ static int read_about(struct own *own, struct err *err)
 
 	if (sqlite3_prepare_v2(own->db, "SELECT key, value FROM MOESCOPE_RUN", -1, &statement,
 			       NULL) != SQLITE_OK)
-		return say(own, err);
+		return say_own_failure(own, err);
 	while (r == 0 && sqlite3_step(statement) == SQLITE_ROW) {
 		const char *key = (const char *)sqlite3_column_text(statement, 0);
 		const char *value = (const char *)sqlite3_column_text(statement, 1);

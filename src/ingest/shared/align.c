@@ -38,7 +38,7 @@ static int by_key(const void *a, const void *b)
 	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
 }
 
-static int collect(struct intake_process *process, struct meetings *ret)
+static int collect_meetings(struct intake_process *process, struct meetings *ret)
 {
 	struct row_collective *rows;
 	void *taken;
@@ -72,7 +72,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int64_t median(int64_t *values, size_t n)
+static int64_t median_ns(int64_t *values, size_t n)
 {
 	qsort(values, n, sizeof(*values), by_value);
 	return values[n / 2];
@@ -138,7 +138,7 @@ static void shift_times(struct clocks *clocks, size_t i, size_t from, int64_t sh
 }
 
 /* With all of its file: they have one clock already. */
-static void place(struct clocks *clocks, size_t i, size_t from, int64_t shift)
+static void place_clocks(struct clocks *clocks, size_t i, size_t from, int64_t shift)
 {
 	struct intake_process **processes = clocks->intake->processes;
 
@@ -181,14 +181,14 @@ static int align_one(struct clocks *clocks, size_t reference, size_t i)
 		return -ENOMEM;
 	n = differences(others, own, d);
 	if (n) {
-		shift = median(d, n);
+		shift = median_ns(d, n);
 		for (size_t k = 0; k < n; k++) {
 			int64_t off = (int64_t)((uint64_t)d[k] - (uint64_t)shift);
 
 			d[k] = off < 0 ? (int64_t) - (uint64_t)off : off;
 		}
-		note_moved(clocks, reference, i, shift, n, median(d, n));
-		place(clocks, i, clocks->v[reference].from, shift);
+		note_moved(clocks, reference, i, shift, n, median_ns(d, n));
+		place_clocks(clocks, i, clocks->v[reference].from, shift);
 	}
 	free(d);
 	return 0;
@@ -210,7 +210,7 @@ static void start_clock(struct clocks *clocks)
 			    processes[i]->wall_clock && processes[0]->wall_clock
 				    ? ""
 				    : ", whose zero is not known");
-	place(clocks, i, i, 0);
+	place_clocks(clocks, i, i, 0);
 }
 
 static int align_all(struct clocks *clocks)
@@ -219,7 +219,7 @@ static int align_all(struct clocks *clocks)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = collect(clocks->intake->processes[i], &clocks->v[i].met);
+		r = collect_meetings(clocks->intake->processes[i], &clocks->v[i].met);
 	for (size_t reference = 0; r == 0 && reference < n; reference++) {
 		if (reference == clocks->n_placed)
 			start_clock(clocks);

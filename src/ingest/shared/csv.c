@@ -44,7 +44,7 @@ void csv_close(struct csv *csv)
 }
 
 /* More bytes behind those that are there; what is read already goes. 1, 0 at the end, -errno. */
-static int fill(struct csv *csv)
+static int fill_csv(struct csv *csv)
 {
 	size_t got;
 
@@ -86,7 +86,7 @@ static int find_end(struct csv *csv, size_t *ret_end)
 		char c;
 
 		if (csv->at + i == csv->size || i == CSV_RECORD_MAX) {
-			int r = i < CSV_RECORD_MAX ? fill(csv) : 0;
+			int r = i < CSV_RECORD_MAX ? fill_csv(csv) : 0;
 
 			if (r < 0)
 				return r;
@@ -130,7 +130,7 @@ static int add_field(struct csv *csv, const char *text, size_t length)
 }
 
 /* Takes the record apart into `texts`, which is as large as the record with a NUL for each comma. */
-static int split(struct csv *csv, const char *from, const char *to)
+static int split_record(struct csv *csv, const char *from, const char *to)
 {
 	char *out;
 
@@ -206,12 +206,12 @@ int csv_next(struct csv *csv)
 		csv->n = 0;
 		csv->broken = csv->unended = false;
 		if (csv->at == csv->size)
-			r = fill(csv);
+			r = fill_csv(csv);
 		if (r <= 0)
 			return r;
 		/* A mark of the byte order, which some tools put in front. */
 		if (csv->base + csv->at == 0) {
-			while (csv->size < 3 && (r = fill(csv)) > 0)
+			while (csv->size < 3 && (r = fill_csv(csv)) > 0)
 				;
 			if (r < 0)
 				return r;
@@ -236,7 +236,7 @@ int csv_next(struct csv *csv)
 		if (to > csv->at && csv->bytes[to - 1] == '\r')
 			to--;
 		csv->next_line += count_lines(csv->bytes + csv->at, end - csv->at);
-		r = to > csv->at ? split(csv, csv->bytes + csv->at, csv->bytes + to) : 0;
+		r = to > csv->at ? split_record(csv, csv->bytes + csv->at, csv->bytes + to) : 0;
 		csv->at = end;
 		if (r < 0)
 			return r;

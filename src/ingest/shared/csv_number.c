@@ -40,7 +40,7 @@ struct shape {
 };
 
 /* Digits with signs between them; false: no digit begins it. */
-static bool look(const char *text, size_t length, struct shape *ret)
+static bool look_at_digits(const char *text, size_t length, struct shape *ret)
 {
 	struct shape shape = { 0 };
 	size_t i = length && (*text == '-' || *text == '+'), digits = 0;
@@ -86,8 +86,8 @@ void number_form_see(struct number_form *form, const char *text, size_t length)
 	bool both, several;
 	char decimal = 0;
 
-	if (length > NUMBER_LENGTH_MAX || !look(text, length, &shape) || shape.end != length ||
-	    !shape.last)
+	if (length > NUMBER_LENGTH_MAX || !look_at_digits(text, length, &shape) ||
+	    shape.end != length || !shape.last)
 		return;
 	both = shape.points && shape.commas;
 	several = shape.points + shape.commas > 1;
@@ -115,7 +115,7 @@ enum number_kind number_read(const struct number_form *form, const char *text, s
 	char *end;
 	double value;
 
-	if (length > NUMBER_LENGTH_MAX || !look(text, length, &shape))
+	if (length > NUMBER_LENGTH_MAX || !look_at_digits(text, length, &shape))
 		return NUMBER_NONE;
 	/* An exponent alone may follow. */
 	if (shape.end != length && text[shape.end] != 'e' && text[shape.end] != 'E')

@@ -36,7 +36,7 @@ struct gunzip {
 };
 
 /* From the beginning. */
-static int start(struct gunzip *gunzip, bool exact)
+static int start_gunzip(struct gunzip *gunzip, bool exact)
 {
 #ifdef HAVE_ISAL
 	gunzip->exact = exact;
@@ -57,7 +57,7 @@ int gunzip_new(int fd, struct gunzip **ret_gunzip)
 
 	if (!gunzip)
 		return -ENOMEM;
-	if (start(gunzip, false) < 0) {
+	if (start_gunzip(gunzip, false) < 0) {
 		free(gunzip);
 		return -ENOMEM;
 	}
@@ -80,7 +80,7 @@ void gunzip_free(struct gunzip *gunzip)
 }
 
 /* 0, also at the end of the file. */
-static int refill(struct gunzip *gunzip)
+static int refill_input(struct gunzip *gunzip)
 {
 	ssize_t n;
 
@@ -96,10 +96,10 @@ static int refill(struct gunzip *gunzip)
 }
 
 /* 1: go on; 0: there is no more; -errno. */
-static int step(struct gunzip *gunzip, uint8_t **out, size_t *left)
+static int gunzip_step(struct gunzip *gunzip, uint8_t **out, size_t *left)
 {
 	size_t before = *left;
-	int r = gunzip->n_next || gunzip->at_end ? 0 : refill(gunzip);
+	int r = gunzip->n_next || gunzip->at_end ? 0 : refill_input(gunzip);
 
 	if (r < 0)
 		return r;
@@ -126,7 +126,7 @@ static int make_chunk(struct gunzip *gunzip, uint8_t *to, size_t *ret_size)
 	int r = 1;
 
 	while (left && r > 0)
-		r = step(gunzip, &to, &left);
+		r = gunzip_step(gunzip, &to, &left);
 	*ret_size = CHUNK_BYTES - left;
 	return r;
 }
@@ -139,7 +139,7 @@ static int make_again(struct gunzip *gunzip, uint8_t *to, size_t *ret_size)
 	if (gunzip->begin < 0 || lseek(gunzip->fd, gunzip->begin, SEEK_SET) < 0)
 		return -EBADMSG;
 	gunzip->inflater->free(gunzip->inflater);
-	r = start(gunzip, true) < 0 ? -ENOMEM : 1;
+	r = start_gunzip(gunzip, true) < 0 ? -ENOMEM : 1;
 	for (uint64_t i = 0; r > 0 && i < gunzip->n_chunks; i++)
 		r = make_chunk(gunzip, to, ret_size);
 	/* Less than was read before: that was wrong. */

@@ -13,7 +13,8 @@ struct by_isal {
 	struct inflate_state state;
 };
 
-static int run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out, size_t *n_out)
+static int isal_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out,
+		    size_t *n_out)
 {
 	struct inflate_state *state = &((struct by_isal *)inflater)->state;
 	int r;
@@ -32,7 +33,7 @@ static int run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **
 	return state->block_state == ISAL_BLOCK_FINISH ? INFLATED_ALL : INFLATED_SOME;
 }
 
-static void reset(struct inflater *inflater)
+static void isal_reset(struct inflater *inflater)
 {
 	struct inflate_state *state = &((struct by_isal *)inflater)->state;
 
@@ -40,7 +41,7 @@ static void reset(struct inflater *inflater)
 	state->crc_flag = ISAL_GZIP;
 }
 
-static void release(struct inflater *inflater)
+static void isal_release(struct inflater *inflater)
 {
 	free(inflater);
 }
@@ -52,7 +53,7 @@ struct inflater *inflater_isal(void)
 
 	if (!isal)
 		return NULL;
-	isal->inflater = (struct inflater){ run, reset, release };
+	isal->inflater = (struct inflater){ isal_run, isal_reset, isal_release };
 	isal_inflate_init(&isal->state);
 	isal->state.crc_flag = ISAL_GZIP;
 	return &isal->inflater;

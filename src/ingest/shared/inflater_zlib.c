@@ -13,7 +13,8 @@ struct by_zlib {
 	z_stream stream;
 };
 
-static int run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out, size_t *n_out)
+static int zlib_run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **out,
+		    size_t *n_out)
 {
 	z_stream *stream = &((struct by_zlib *)inflater)->stream;
 	int r;
@@ -40,12 +41,12 @@ static int run(struct inflater *inflater, uint8_t **in, size_t *n_in, uint8_t **
 	}
 }
 
-static void reset(struct inflater *inflater)
+static void zlib_reset(struct inflater *inflater)
 {
 	inflateReset(&((struct by_zlib *)inflater)->stream);
 }
 
-static void release(struct inflater *inflater)
+static void zlib_release(struct inflater *inflater)
 {
 	inflateEnd(&((struct by_zlib *)inflater)->stream);
 	free(inflater);
@@ -57,7 +58,7 @@ struct inflater *inflater_zlib(void)
 
 	if (!zlib)
 		return NULL;
-	zlib->inflater = (struct inflater){ run, reset, release };
+	zlib->inflater = (struct inflater){ zlib_run, zlib_reset, zlib_release };
 	if (inflateInit2(&zlib->stream, 15 + 16) != Z_OK) {
 		free(zlib);
 		return NULL;

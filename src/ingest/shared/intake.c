@@ -186,13 +186,13 @@ struct intake_part *intake_part(struct intake_process *process)
 	return NULL;
 }
 
-static struct segment *current(struct intake_part *part)
+static struct segment *current_segment(struct intake_part *part)
 {
 	return &part->segments[part->n_segments - 1];
 }
 
 /* Gives back what growing a buffer has left over. */
-static void trim(struct buf *buf)
+static void trim_buf(struct buf *buf)
 {
 	char *smaller = buf->size ? realloc(buf->data, buf->size) : NULL;
 
@@ -205,7 +205,7 @@ static void trim(struct buf *buf)
 /* What was encoded goes into the segment. */
 int part_close(struct intake_part *part)
 {
-	struct segment *segment = current(part);
+	struct segment *segment = current_segment(part);
 	int r = encoder_finish(&part->encoder);
 
 	if (r < 0)
@@ -217,7 +217,7 @@ int part_close(struct intake_part *part)
 	buf_append(&segment->chunks, part->encoder.out.data, part->encoder.out.size);
 	encoder_commit(&part->encoder);
 	for (int h = 0; h < HELD_KINDS; h++)
-		trim(&segment->held[h]);
+		trim_buf(&segment->held[h]);
 	for (size_t i = 0; i < part->fresh.n; i++)
 		categories_add(&part->settled, part->fresh.v[i].name, strlen(part->fresh.v[i].name),
 			       part->fresh.v[i].n);
@@ -236,7 +236,7 @@ int part_turn(struct intake_part *part, uint64_t order)
 
 void part_discard(struct intake_part *part)
 {
-	struct segment *segment = current(part);
+	struct segment *segment = current_segment(part);
 	uint64_t order = segment->order;
 
 	encoder_rollback(&part->encoder);
@@ -315,7 +315,7 @@ static bool times_are_sane(const struct kind_desc *desc, const char *row)
 
 int part_add(struct intake_part *part, enum record_kind kind, const void *row)
 {
-	struct segment *segment = current(part);
+	struct segment *segment = current_segment(part);
 	unsigned int h = held_index(kind);
 	int r = 0;
 
@@ -343,7 +343,7 @@ int part_failed(const struct intake_part *part)
 
 void part_damaged(struct intake_part *part, uint64_t offset, const char *what)
 {
-	struct segment *segment = current(part);
+	struct segment *segment = current_segment(part);
 
 	if (segment->damaged < NOTED_DAMAGE) {
 		struct damage *damage = &segment->damage[segment->damaged];
@@ -377,7 +377,7 @@ void categories_add(struct categories *categories, const char *name, size_t leng
 
 void part_unknown(struct intake_part *part, const char *category, size_t length, uint64_t n)
 {
-	current(part)->unknown += n;
+	current_segment(part)->unknown += n;
 	categories_add(&part->fresh, category, length, n);
 }
 

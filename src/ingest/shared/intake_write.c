@@ -185,7 +185,7 @@ static int write_segments(struct shard_writer *writer, struct encoder *encoder,
 }
 
 /* Writes what is pending. */
-static int flush(struct shard_writer *writer, struct encoder *encoder)
+static int flush_encoder(struct shard_writer *writer, struct encoder *encoder)
 {
 	int r = encoder_finish(encoder);
 
@@ -215,7 +215,7 @@ static int write_rows(struct intake_process *process, struct shard_writer *write
 	if (r == 0)
 		r = lexicon_encode(&process->inside->lexicon, &encoder);
 	if (r == 0)
-		r = flush(writer, &encoder);
+		r = flush_encoder(writer, &encoder);
 	if (process->lived && process->to_ns > sums->time_max_ns)
 		sums->time_max_ns = process->to_ns;
 	if (r == 0) {
@@ -331,7 +331,7 @@ static void remove_run(const char *path)
 	rmdir(path);
 }
 
-static int fill(char **field, const char *text)
+static int fill_absent(char **field, const char *text)
 {
 	if (!*field)
 		*field = strdup(text);
@@ -339,13 +339,14 @@ static int fill(char **field, const char *text)
 }
 
 /* What no file said. */
-static int complete(struct rundir_info *info, const char *source)
+static int complete_info(struct rundir_info *info, const char *source)
 {
-	if (fill(&info->source, source) < 0 || fill(&info->command, "") < 0 ||
-	    fill(&info->status, "imported") < 0 || fill(&info->host, "") < 0 ||
-	    fill(&info->cpu, "") < 0 || fill(&info->version, VERSION_TEXT) < 0 ||
-	    fill(&info->level, "") < 0 || fill(&info->schedule, "") < 0 ||
-	    fill(&info->kernel, "") < 0 || fill(&info->ranks, "") < 0 || fill(&info->notes, "") < 0)
+	if (fill_absent(&info->source, source) < 0 || fill_absent(&info->command, "") < 0 ||
+	    fill_absent(&info->status, "imported") < 0 || fill_absent(&info->host, "") < 0 ||
+	    fill_absent(&info->cpu, "") < 0 || fill_absent(&info->version, VERSION_TEXT) < 0 ||
+	    fill_absent(&info->level, "") < 0 || fill_absent(&info->schedule, "") < 0 ||
+	    fill_absent(&info->kernel, "") < 0 || fill_absent(&info->ranks, "") < 0 ||
+	    fill_absent(&info->notes, "") < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -383,7 +384,7 @@ static void note_same_ranks(struct intake *intake)
 int intake_write(struct intake *intake, const char *source, const char *run_path, struct err *err)
 {
 	char *full = NULL;
-	int r = complete(&intake->about, source);
+	int r = complete_info(&intake->about, source);
 
 	note_same_ranks(intake);
 	if (r == 0)

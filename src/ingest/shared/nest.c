@@ -31,7 +31,7 @@ struct entries {
 	size_t n;
 };
 
-static int64_t end_of(int64_t start_ns, int64_t duration_ns)
+static int64_t end_of_row(int64_t start_ns, int64_t duration_ns)
 {
 	return (int64_t)((uint64_t)start_ns + (uint64_t)duration_ns);
 }
@@ -100,7 +100,7 @@ static void close_ended(struct open_rows *open, const struct entries *entries,
 	}
 }
 
-static int push(struct open_rows *open, size_t index)
+static int push_open(struct open_rows *open, size_t index)
 {
 	int r = array_grow(&open->v, &open->capacity, open->n + 1, sizeof(*open->v));
 
@@ -150,7 +150,7 @@ static int find_depths(struct entries *entries, uint32_t deepest, struct row_op 
 			drop_ended(&open, entries, &entries->v[i]);
 		count_once(&open, entries, ops, &entries->v[i]);
 		entries->v[i].depth = (uint32_t)open.n;
-		r = push(&open, i);
+		r = push_open(&open, i);
 	}
 	free(open.v);
 	return r;
@@ -175,7 +175,7 @@ static int list_entries(const struct held_rows *held, bool frames, struct entrie
 #define ENTRY(table, i, kind)                                                                      \
 	v[at++] = (struct entry)                                                                   \
 	{                                                                                          \
-		(table)[i].start_ns, end_of((table)[i].start_ns, (table)[i].duration_ns),          \
+		(table)[i].start_ns, end_of_row((table)[i].start_ns, (table)[i].duration_ns),      \
 			(table)[i].thread, (uint32_t)(i), 0, kind                                  \
 	}
 	for (size_t i = 0; !frames && i < held->n[HELD_RANGE]; i++)
@@ -270,7 +270,7 @@ static int find_stacks(struct intake_process *process, const struct held_rows *h
 			close_ended(&open, frames, frame);
 			parent = open.n ? place_of[open.v[open.n - 1]] : 0;
 			place_of[next] = place_in(&places, parent, rows[frame->row].name);
-			r = place_of[next] ? push(&open, next) : -ENOMEM;
+			r = place_of[next] ? push_open(&open, next) : -ENOMEM;
 			next++;
 		}
 		close_ended(&open, frames, entry);

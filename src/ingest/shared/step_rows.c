@@ -15,7 +15,7 @@ struct scan {
 	const char *at, *end;
 };
 
-static bool take(struct scan *s, const char *word)
+static bool take_literal(struct scan *s, const char *word)
 {
 	size_t length = strlen(word);
 
@@ -74,7 +74,7 @@ static bool profiler_step(struct scan s, struct row_step *row)
 {
 	uint64_t number;
 
-	if (!take(&s, "ProfilerStep#") || !take_number(&s, &number) || s.at != s.end)
+	if (!take_literal(&s, "ProfilerStep#") || !take_number(&s, &number) || s.at != s.end)
 		return false;
 	row->step = (int64_t)number;
 	row->source = STEP_TOLD;
@@ -86,9 +86,9 @@ static bool take_group(struct scan *s, uint64_t *requests, uint64_t *tokens)
 {
 	const char *close;
 
-	if (!take_number(s, requests) || !take(s, "("))
+	if (!take_number(s, requests) || !take_literal(s, "("))
 		return false;
-	take(s, "sq");
+	take_literal(s, "sq");
 	if (!take_number(s, tokens))
 		return false;
 	close = memchr(s->at, ')', (size_t)(s->end - s->at));
@@ -103,10 +103,10 @@ static bool vllm_step(struct scan s, struct row_step *row)
 	uint64_t a, b, context_tokens, generation_tokens;
 	struct scan t;
 
-	if (!take(&s, "execute_"))
+	if (!take_literal(&s, "execute_"))
 		return false;
 	t = s;
-	if (take(&t, "new_") && take_number(&t, &a) && take(&t, "_cached_") &&
+	if (take_literal(&t, "new_") && take_number(&t, &a) && take_literal(&t, "_cached_") &&
 	    take_number(&t, &b) && t.at == t.end) {
 		/* Cached requests may still be in their prompt: of those nothing is told. */
 		row->stage = a && !b ? STEP_PREFILL : STEP_STAGE_UNKNOWN;
@@ -114,15 +114,16 @@ static bool vllm_step(struct scan s, struct row_step *row)
 		return true;
 	}
 	t = s;
-	if (take(&t, "diffusion_") && take_number(&t, &a) && take(&t, "_")) {
+	if (take_literal(&t, "diffusion_") && take_number(&t, &a) && take_literal(&t, "_")) {
 		set_batch(row, a);
 		return true;
 	}
 	t = s;
-	if (take_number(&t, &a) && !take(&t, "_"))
+	if (take_number(&t, &a) && !take_literal(&t, "_"))
 		return false;
-	if (!take(&t, "context_") || !take_group(&t, &a, &context_tokens) ||
-	    !take(&t, "_generation_") || !take_group(&t, &b, &generation_tokens) || t.at != t.end)
+	if (!take_literal(&t, "context_") || !take_group(&t, &a, &context_tokens) ||
+	    !take_literal(&t, "_generation_") || !take_group(&t, &b, &generation_tokens) ||
+	    t.at != t.end)
 		return false;
 	row->stage = stage_of(a, b);
 	set_batch(row, a + b);
@@ -152,11 +153,11 @@ static bool sglang_step(struct scan s, struct row_step *row)
 	struct scan rest;
 	size_t m = 0;
 
-	if (!take(&s, "step[") || s.at == s.end || s.end[-1] != ']')
+	if (!take_literal(&s, "step[") || s.at == s.end || s.end[-1] != ']')
 		return false;
 	for (; m < sizeof(modes) / sizeof(modes[0]); m++) {
 		rest = s;
-		if (take(&rest, modes[m].mode) && rest.at < rest.end && *rest.at == ' ')
+		if (take_literal(&rest, modes[m].mode) && rest.at < rest.end && *rest.at == ' ')
 			break;
 	}
 	if (m == sizeof(modes) / sizeof(modes[0]) || !find_number(rest, "bs=", &batch))
@@ -174,10 +175,10 @@ static bool sglang_step(struct scan s, struct row_step *row)
 
 static bool atom_step(struct scan s, struct row_step *row)
 {
-	bool prefill = take(&s, "prefill");
+	bool prefill = take_literal(&s, "prefill");
 	uint64_t n;
 
-	if (!prefill && !take(&s, "eager_decode") && !take(&s, "decode"))
+	if (!prefill && !take_literal(&s, "eager_decode") && !take_literal(&s, "decode"))
 		return false;
 	if (s.at == s.end || *s.at != '[' || s.end[-1] != ']' || !find_number(s, "bs=", &n))
 		return false;
@@ -206,7 +207,7 @@ bool step_of_name(const char *name, size_t length, struct row_step *row)
 	return true;
 }
 
-static int64_t end_of(const struct row_step *step)
+static int64_t end_of_step(const struct row_step *step)
 {
 	return (int64_t)((uint64_t)step->start_ns + (uint64_t)step->duration_ns);
 }
@@ -254,10 +255,10 @@ static size_t drop_windows(struct row_step *steps, size_t n)
 			numbered++;
 			continue;
 		}
-		if (outer && end_of(&steps[i]) <= end_of(outer))
+		if (outer && end_of_step(&steps[i]) <= end_of_step(outer))
 			continue; /* in another one */
 		outer = &steps[i];
-		inside += window && end_of(outer) <= end_of(window);
+		inside += window && end_of_step(outer) <= end_of_step(window);
 	}
 	if (inside < 2 * numbered)
 		return n;
@@ -282,7 +283,7 @@ static bool is_same_on_device(const struct row_step *a, const struct row_step *b
 {
 	return a->source == STEP_ON_DEVICE && b->source == STEP_ON_DEVICE && a->step == b->step &&
 	       a->stage == b->stage && a->batch == b->batch && a->tokens == b->tokens &&
-	       end_of(b) > end_of(a);
+	       end_of_step(b) > end_of_step(a);
 }
 
 size_t steps_settle(struct row_step *steps, size_t n, size_t *ret_again)
@@ -297,12 +298,13 @@ size_t steps_settle(struct row_step *steps, size_t n, size_t *ret_again)
 	n = drop_windows(steps, n);
 	for (size_t i = 0; i < n; i++) {
 		struct row_step *last = kept ? &steps[kept - 1] : NULL;
-		bool overlaps = last && steps[i].start_ns < end_of(last);
+		bool overlaps = last && steps[i].start_ns < end_of_step(last);
 
-		if (overlaps && !is_numbered(&steps[i]) && end_of(&steps[i]) <= end_of(last)) {
+		if (overlaps && !is_numbered(&steps[i]) &&
+		    end_of_step(&steps[i]) <= end_of_step(last)) {
 			take_details(last, &steps[i]);
 		} else if (overlaps && is_same_on_device(last, &steps[i])) {
-			last->duration_ns = end_of(&steps[i]) - last->start_ns;
+			last->duration_ns = end_of_step(&steps[i]) - last->start_ns;
 		} else if (overlaps && last->step == steps[i].step) {
 			++*ret_again;
 			if (steps[i].duration_ns > last->duration_ns)

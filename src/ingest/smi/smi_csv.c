@@ -135,7 +135,7 @@ static bool is_headless(const struct csv *csv)
 	return csv->n > 1 && read_time(&first, &time_ns);
 }
 
-static bool recognise(const struct ingest_file *file)
+static bool recognise_smi(const struct ingest_file *file)
 {
 	struct csv csv;
 	bool found;
@@ -428,7 +428,7 @@ static int read_all(struct smi *smi, struct err *err)
 	return part_failed(smi->part);
 }
 
-static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
+static int read_smi_file(const struct ingest_file *file, struct intake *intake, struct err *err)
 {
 	struct smi smi = { .file = file, .intake = intake };
 	int r;
@@ -451,7 +451,7 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 
 const struct importer smi_importer = {
 	.name = "smi",
-	.words = "nvidia-smi CSV",
-	.recognise = recognise,
-	.read = read_file,
+	.title = "nvidia-smi CSV",
+	.recognise = recognise_smi,
+	.read = read_smi_file,
 };

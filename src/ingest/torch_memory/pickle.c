@@ -41,7 +41,7 @@ struct argument {
 	size_t length;
 };
 
-static void fail(struct machine *m, const char *damage)
+static void fail_pickle(struct machine *m, const char *damage)
 {
 	if (damage == pickle_no_memory)
 		m->no_memory = true;
@@ -49,10 +49,10 @@ static void fail(struct machine *m, const char *damage)
 		m->damage = damage;
 }
 
-static void push(struct machine *m, struct pickle_value value)
+static void push_value(struct machine *m, struct pickle_value value)
 {
 	if (array_grow(&m->stack, &m->stack_capacity, m->n_stack + 1, sizeof(*m->stack)) < 0) {
-		fail(m, pickle_no_memory);
+		fail_pickle(m, pickle_no_memory);
 		return;
 	}
 	m->stack[m->n_stack++] = value;
@@ -65,10 +65,10 @@ static size_t above_mark(const struct machine *m)
 }
 
 /* The n last values, without them on the stack. They stay where they are until the next push. */
-static struct pickle_value *pop(struct machine *m, size_t n)
+static struct pickle_value *pop_values(struct machine *m, size_t n)
 {
 	if (above_mark(m) < n) {
-		fail(m, "too few values for an opcode");
+		fail_pickle(m, "too few values for an opcode");
 		return NULL;
 	}
 	m->n_stack -= n;
@@ -80,7 +80,7 @@ static struct pickle_value *pop_to_mark(struct machine *m, size_t *ret_n)
 	size_t n = above_mark(m);
 
 	if (!m->n_marks) {
-		fail(m, "no mark for an opcode that needs one");
+		fail_pickle(m, "no mark for an opcode that needs one");
 		return NULL;
 	}
 	m->n_marks--;
@@ -89,10 +89,10 @@ static struct pickle_value *pop_to_mark(struct machine *m, size_t *ret_n)
 	return m->stack + m->n_stack;
 }
 
-static struct pickle_value *top(struct machine *m)
+static struct pickle_value *top_value(struct machine *m)
 {
 	if (!above_mark(m)) {
-		fail(m, "too few values for an opcode");
+		fail_pickle(m, "too few values for an opcode");
 		return NULL;
 	}
 	return &m->stack[m->n_stack - 1];
@@ -109,7 +109,7 @@ static void box_add(struct machine *m, struct pickle_box *box, const struct pick
 			capacity = 2 * box->capacity;
 		grown = pickle_memory(m->arena, capacity * sizeof(*grown));
 		if (!grown) {
-			fail(m, pickle_no_memory);
+			fail_pickle(m, pickle_no_memory);
 			return;
 		}
 		if (box->n)
@@ -129,17 +129,17 @@ static void push_box(struct machine *m, enum pickle_type type, const struct pick
 	struct pickle_box *box;
 
 	if (type == PICKLE_DICT && n % 2) {
-		fail(m, "a key without its value");
+		fail_pickle(m, "a key without its value");
 		return;
 	}
 	box = pickle_memory(m->arena, sizeof(*box));
 	if (!box) {
-		fail(m, pickle_no_memory);
+		fail_pickle(m, pickle_no_memory);
 		return;
 	}
 	*box = (struct pickle_box){ .offset = m->opcode_at };
 	box_add(m, box, items, n);
-	push(m, (struct pickle_value){ .type = (uint8_t)type, .box = box });
+	push_value(m, (struct pickle_value){ .type = (uint8_t)type, .box = box });
 }
 
 static void push_marked(struct machine *m, enum pickle_type type)
@@ -153,24 +153,24 @@ static void push_marked(struct machine *m, enum pickle_type type)
 
 static void push_popped(struct machine *m, enum pickle_type type, size_t n)
 {
-	struct pickle_value *items = pop(m, n);
+	struct pickle_value *items = pop_values(m, n);
 
 	if (items)
 		push_box(m, type, items, n);
 }
 
 /* items lie above the box on the stack. */
-static void extend(struct machine *m, enum pickle_type type, const struct pickle_value *items,
-		   size_t n)
+static void extend_box(struct machine *m, enum pickle_type type, const struct pickle_value *items,
+		       size_t n)
 {
-	struct pickle_value *into = m->damage ? NULL : top(m);
+	struct pickle_value *into = m->damage ? NULL : top_value(m);
 
 	if (!into)
 		return;
 	if (into->type != type)
-		fail(m, "an item for something that takes none");
+		fail_pickle(m, "an item for something that takes none");
 	else if (type == PICKLE_DICT && n % 2)
-		fail(m, "a key without its value");
+		fail_pickle(m, "a key without its value");
 	else
 		box_add(m, into->box, items, n);
 }
@@ -180,29 +180,29 @@ static void extend_marked(struct machine *m, enum pickle_type type)
 	size_t n = 0;
 	struct pickle_value *items = pop_to_mark(m, &n);
 
-	extend(m, type, items, n);
+	extend_box(m, type, items, n);
 }
 
 static void extend_popped(struct machine *m, enum pickle_type type, size_t n)
 {
-	struct pickle_value *items = pop(m, n);
+	struct pickle_value *items = pop_values(m, n);
 
-	extend(m, type, items, n);
+	extend_box(m, type, items, n);
 }
 
 static void memo_put(struct machine *m, uint64_t place)
 {
-	const struct pickle_value *value = top(m);
+	const struct pickle_value *value = top_value(m);
 	size_t had = m->memo_capacity;
 
 	if (!value)
 		return;
 	if (place > 2 * (uint64_t)m->n_memo + MEMO_SLACK) {
-		fail(m, "a place in the memo that is far beyond the others");
+		fail_pickle(m, "a place in the memo that is far beyond the others");
 		return;
 	}
 	if (array_grow(&m->memo, &m->memo_capacity, (size_t)place + 1, sizeof(*m->memo)) < 0) {
-		fail(m, pickle_no_memory);
+		fail_pickle(m, pickle_no_memory);
 		return;
 	}
 	if (m->memo_capacity > had)
@@ -216,9 +216,9 @@ static void memo_put(struct machine *m, uint64_t place)
 static void memo_get(struct machine *m, uint64_t place)
 {
 	if (place >= m->n_memo || m->memo[place].type == PICKLE_ABSENT)
-		fail(m, "a place in the memo that was never filled");
+		fail_pickle(m, "a place in the memo that was never filled");
 	else
-		push(m, m->memo[place]);
+		push_value(m, m->memo[place]);
 }
 
 static uint64_t little_endian(const unsigned char *bytes, size_t n)
@@ -230,10 +230,10 @@ static uint64_t little_endian(const unsigned char *bytes, size_t n)
 	return number;
 }
 
-static bool take(struct machine *m, size_t n, const unsigned char **ret_bytes)
+static bool take_bytes(struct machine *m, size_t n, const unsigned char **ret_bytes)
 {
 	if (m->size - m->at < n) {
-		fail(m, "the file ends inside a value");
+		fail_pickle(m, "the file ends inside a value");
 		return false;
 	}
 	*ret_bytes = m->bytes + m->at;
@@ -255,7 +255,7 @@ static bool read_line(struct machine *m, struct argument *a)
 	const unsigned char *end = memchr(from, '\n', m->size - m->at);
 
 	if (!end) {
-		fail(m, "the file ends inside a line");
+		fail_pickle(m, "the file ends inside a line");
 		return false;
 	}
 	a->text = (const char *)from;
@@ -271,7 +271,7 @@ static bool read_argument(struct machine *m, unsigned int form, struct argument 
 
 	if (form == FORM_LINE && !read_line(m, &a))
 		return false;
-	if (!take(m, form_bytes[form], &bytes))
+	if (!take_bytes(m, form_bytes[form], &bytes))
 		return false;
 	a.number = little_endian(bytes, form_bytes[form]);
 	if (form == FORM_F8)
@@ -280,11 +280,11 @@ static bool read_argument(struct machine *m, unsigned int form, struct argument 
 		a.number = (uint64_t)(int64_t)(int32_t)(uint32_t)a.number;
 	if (form >= FORM_COUNTED1) {
 		if (a.number > UINT32_MAX) {
-			fail(m, "a length that is negative or beyond 4 GiB");
+			fail_pickle(m, "a length that is negative or beyond 4 GiB");
 			return false;
 		}
 		a.length = (size_t)a.number;
-		if (!take(m, a.length, &bytes))
+		if (!take_bytes(m, a.length, &bytes))
 			return false;
 		a.text = (const char *)bytes;
 	}
@@ -294,14 +294,15 @@ static bool read_argument(struct machine *m, unsigned int form, struct argument 
 
 static void push_text(struct machine *m, enum pickle_type type, const struct argument *a)
 {
-	push(m, (struct pickle_value){
-			.type = (uint8_t)type, .length = (uint32_t)a->length, .text = a->text });
+	push_value(m, (struct pickle_value){ .type = (uint8_t)type,
+					     .length = (uint32_t)a->length,
+					     .text = a->text });
 }
 
 /* The bits of an integer or a real number. */
 static void push_number(struct machine *m, enum pickle_type type, uint64_t bits)
 {
-	push(m, (struct pickle_value){ .type = (uint8_t)type, .natural = bits });
+	push_value(m, (struct pickle_value){ .type = (uint8_t)type, .natural = bits });
 }
 
 static void push_long(struct machine *m, const struct argument *a)
@@ -309,7 +310,7 @@ static void push_long(struct machine *m, const struct argument *a)
 	struct pickle_value value;
 
 	pickle_long((const unsigned char *)a->text, a->length, &value);
-	push(m, value);
+	push_value(m, value);
 }
 
 static void push_line(struct machine *m, unsigned int opcode, const struct argument *a)
@@ -326,9 +327,9 @@ static void push_line(struct machine *m, unsigned int opcode, const struct argum
 	else
 		damage = pickle_line_integer(a->text, a->length, &value);
 	if (damage)
-		fail(m, damage);
+		fail_pickle(m, damage);
 	else
-		push(m, value);
+		push_value(m, value);
 }
 
 static void memo_line(struct machine *m, unsigned int opcode, const struct argument *a)
@@ -337,7 +338,7 @@ static void memo_line(struct machine *m, unsigned int opcode, const struct argum
 	const char *damage = pickle_line_index(a->text, a->length, &place);
 
 	if (damage)
-		fail(m, damage);
+		fail_pickle(m, damage);
 	else if (opcode == 'p')
 		memo_put(m, place);
 	else
@@ -347,7 +348,7 @@ static void memo_line(struct machine *m, unsigned int opcode, const struct argum
 static void push_mark(struct machine *m)
 {
 	if (array_grow(&m->marks, &m->marks_capacity, m->n_marks + 1, sizeof(*m->marks)) < 0)
-		fail(m, pickle_no_memory);
+		fail_pickle(m, pickle_no_memory);
 	else
 		m->marks[m->n_marks++] = m->n_stack;
 }
@@ -358,18 +359,18 @@ static void pop_one(struct machine *m)
 	if (m->n_marks && !above_mark(m))
 		m->n_marks--;
 	else
-		pop(m, 1);
+		pop_values(m, 1);
 }
 
-static void duplicate(struct machine *m)
+static void duplicate_top(struct machine *m)
 {
-	const struct pickle_value *value = top(m);
+	const struct pickle_value *value = top_value(m);
 
 	if (value)
-		push(m, *value);
+		push_value(m, *value);
 }
 
-static void execute(struct machine *m, unsigned int code, const struct argument *a)
+static void execute_code(struct machine *m, unsigned int code, const struct argument *a)
 {
 	const struct pickle_opcode *opcode = &pickle_opcodes[code];
 	enum pickle_type type = opcode->type;
@@ -378,7 +379,7 @@ static void execute(struct machine *m, unsigned int code, const struct argument 
 	switch ((enum pickle_action)opcode->action) {
 	case DO_PROTOCOL:
 		if (a->number > PICKLE_PROTOCOL)
-			fail(m, "a protocol beyond 5");
+			fail_pickle(m, "a protocol beyond 5");
 		break;
 	case DO_STOP:
 		m->stopped = true;
@@ -393,7 +394,7 @@ static void execute(struct machine *m, unsigned int code, const struct argument 
 		pop_to_mark(m, &n);
 		break;
 	case DO_DUPLICATE:
-		duplicate(m);
+		duplicate_top(m);
 		break;
 	case DO_LINE:
 		push_line(m, code, a);
@@ -443,7 +444,7 @@ static void execute(struct machine *m, unsigned int code, const struct argument 
 	}
 }
 
-static void run(struct machine *m)
+static void run_machine(struct machine *m)
 {
 	while (!m->stopped && !m->damage) {
 		const struct pickle_opcode *opcode;
@@ -451,7 +452,7 @@ static void run(struct machine *m)
 
 		m->opcode_at = m->at;
 		if (m->at == m->size) {
-			fail(m, "the file ends before the pickle does");
+			fail_pickle(m, "the file ends before the pickle does");
 			return;
 		}
 		opcode = &pickle_opcodes[m->bytes[m->at++]];
@@ -459,9 +460,9 @@ static void run(struct machine *m)
 		if (m->code)
 			return;
 		if (!opcode->name)
-			fail(m, "a byte that is not an opcode");
+			fail_pickle(m, "a byte that is not an opcode");
 		else if (read_argument(m, opcode->form, &argument))
-			execute(m, m->bytes[m->opcode_at], &argument);
+			execute_code(m, m->bytes[m->opcode_at], &argument);
 	}
 }
 
@@ -542,11 +543,11 @@ int pickle_read(const char *name, const void *bytes, size_t size, struct pickle 
 		return err_set(err, -ENOMEM, "%s: no memory", name);
 	/* There is a stack even before the first value: places in it are computed. */
 	if (array_grow(&m.stack, &m.stack_capacity, 1, sizeof(*m.stack)) < 0)
-		fail(&m, pickle_no_memory);
+		fail_pickle(&m, pickle_no_memory);
 	else
-		run(&m);
+		run_machine(&m);
 	if (m.stopped && !m.damage && !m.code && (m.n_marks || m.n_stack != 1))
-		fail(&m, "the pickle ends with values left over");
+		fail_pickle(&m, "the pickle ends with values left over");
 	if (!m.no_memory && !m.code)
 		pickle.root = m.damage ? close_all(&m) : m.stack[0];
 	pickle.damage = m.damage;

@@ -32,7 +32,8 @@ static int add_sample(struct torch_reading *r, const struct torch_device *d, con
 	return part_add(r->part, RECORD_SAMPLE, &row);
 }
 
-static void add_fact(struct torch_reading *r, const char *key, const char *value, size_t length)
+static void add_memory_fact(struct torch_reading *r, const char *key, const char *value,
+			    size_t length)
 {
 	struct row_fact row = { .key = part_text(r->part, key),
 				.value = part_string(r->part, value, length) };
@@ -47,10 +48,10 @@ static void add_facts(struct torch_reading *r, struct pickle_value root)
 	struct pickle_value expandable = pickle_get(settings, "expandable_segments");
 
 	if (conf.type == PICKLE_TEXT && conf.length)
-		add_fact(r, "PYTORCH_CUDA_ALLOC_CONF", conf.text, conf.length);
+		add_memory_fact(r, "PYTORCH_CUDA_ALLOC_CONF", conf.text, conf.length);
 	if (expandable.type == PICKLE_BOOL)
-		add_fact(r, "expandable segments", expandable.integer ? "on" : "off",
-			 expandable.integer ? 2 : 3);
+		add_memory_fact(r, "expandable segments", expandable.integer ? "on" : "off",
+				expandable.integer ? 2 : 3);
 }
 
 static int by_index(const void *a, const void *b)
@@ -165,7 +166,8 @@ static int read_pickle(const struct ingest_file *file, const struct pickle *pick
 	return status < 0 ? err_set(err, status, "%s: no memory", file->path) : 0;
 }
 
-static int read_file(const struct ingest_file *file, struct intake *intake, struct err *err)
+static int read_torch_memory_file(const struct ingest_file *file, struct intake *intake,
+				  struct err *err)
 {
 	struct pickle pickle;
 	size_t size = 0;
@@ -184,14 +186,14 @@ static int read_file(const struct ingest_file *file, struct intake *intake, stru
 	return r;
 }
 
-static bool recognise(const struct ingest_file *file)
+static bool recognise_torch_memory(const struct ingest_file *file)
 {
 	return !file->gzip && pickle_looks_like(file->head, file->head_bytes);
 }
 
 const struct importer torch_memory_importer = {
 	.name = "torch-memory",
-	.words = "PyTorch memory snapshot",
-	.recognise = recognise,
-	.read = read_file,
+	.title = "PyTorch memory snapshot",
+	.recognise = recognise_torch_memory,
+	.read = read_torch_memory_file,
 };

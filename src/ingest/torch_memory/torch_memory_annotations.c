@@ -37,7 +37,8 @@ bool torch_time(struct pickle_value time_us, int64_t *ret_ns)
 	return true;
 }
 
-static int add(struct annotations *a, const struct begun *begun, int64_t end_ns, bool unfinished)
+static int add_annotation(struct annotations *a, const struct begun *begun, int64_t end_ns,
+			  bool unfinished)
 {
 	int64_t duration_ns = end_ns > begun->start_ns ? end_ns - begun->start_ns : 0;
 	struct row_range range = { .start_ns = begun->start_ns,
@@ -65,7 +66,8 @@ static bool same_name(struct pickle_value x, struct pickle_value y)
 }
 
 /* Ranges of several threads may cross: the innermost of the name ends. */
-static int end(struct annotations *a, const struct begun *ended, int64_t end_ns, uint64_t offset)
+static int end_annotation(struct annotations *a, const struct begun *ended, int64_t end_ns,
+			  uint64_t offset)
 {
 	for (size_t i = a->n; i-- > 0;) {
 		struct begun begun = a->stack[i];
@@ -74,7 +76,7 @@ static int end(struct annotations *a, const struct begun *ended, int64_t end_ns,
 			continue;
 		memmove(a->stack + i, a->stack + i + 1, (a->n - i - 1) * sizeof(*a->stack));
 		a->n--;
-		return add(a, &begun, end_ns, false);
+		return add_annotation(a, &begun, end_ns, false);
 	}
 	part_damaged(a->part, offset, "an annotation that ends and never began");
 	return 0;
@@ -99,7 +101,7 @@ static int read_annotation(struct annotations *a, struct pickle_value annotation
 	}
 	pickle_natural(pickle_get(annotation, "device"), &begun.device);
 	if (pickle_is_text(stage, "END"))
-		return end(a, &begun, begun.start_ns, annotation.box->offset);
+		return end_annotation(a, &begun, begun.start_ns, annotation.box->offset);
 	if (!pickle_is_text(stage, "START"))
 		return 0;
 	if (a->n == MAX_BEGUN) {
@@ -125,7 +127,7 @@ int torch_annotations_read(struct pickle_value annotations, int64_t last_ns,
 	for (size_t i = 0; r >= 0 && i < annotations.box->n; i++)
 		r = read_annotation(&a, annotations.box->items[i]);
 	for (size_t i = 0; r >= 0 && i < a.n; i++)
-		r = add(&a, &a.stack[i], last_ns, true);
+		r = add_annotation(&a, &a.stack[i], last_ns, true);
 	free(a.stack);
 	return r;
 }

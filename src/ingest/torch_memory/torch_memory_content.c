@@ -19,7 +19,8 @@
 #define UNTIMED_NS 1000 /* between events whose times are not told */
 #define SITE_TEXT 512	/* of a file's name and of a function's; longer ones are cut */
 
-static void *grown(struct torch_reading *r, void *array, size_t *n, size_t *capacity, size_t size)
+static void *grown_array(struct torch_reading *r, void *array, size_t *n, size_t *capacity,
+			 size_t size)
 {
 	char *items;
 
@@ -68,7 +69,8 @@ static struct torch_device *device_at(struct torch_reading *r, uint64_t index)
 			return &r->devices[i];
 	if (index >= MAX_DEVICES)
 		return NULL;
-	fresh = grown(r, &r->devices, &r->n_devices, &r->devices_capacity, sizeof(*r->devices));
+	fresh = grown_array(r, &r->devices, &r->n_devices, &r->devices_capacity,
+			    sizeof(*r->devices));
 	if (fresh)
 		*fresh = (struct torch_device){ .device = (int32_t)index };
 	return fresh;
@@ -82,7 +84,7 @@ static bool ends_with(struct pickle_value text, const char *end)
 	       !memcmp(text.text + text.length - length, end, length);
 }
 
-static int shown(struct pickle_value text)
+static int shown_length(struct pickle_value text)
 {
 	return text.length > SITE_TEXT ? SITE_TEXT : (int)text.length;
 }
@@ -100,10 +102,10 @@ static uint32_t site_of_frame(struct torch_reading *r, struct pickle_value frame
 		return 0;
 	pickle_natural(pickle_get(frame, "line"), &line);
 	/* The end of a long path says more than its beginning. */
-	n = snprintf(text, sizeof(text), "%.*s:%" PRIu64 "%s%.*s", shown(file),
-		     file.text + file.length - shown(file), line,
+	n = snprintf(text, sizeof(text), "%.*s:%" PRIu64 "%s%.*s", shown_length(file),
+		     file.text + file.length - shown_length(file), line,
 		     name.type == PICKLE_TEXT ? " " : "",
-		     name.type == PICKLE_TEXT ? shown(name) : 0,
+		     name.type == PICKLE_TEXT ? shown_length(name) : 0,
 		     name.type == PICKLE_TEXT ? name.text : "");
 	return part_string(r->part, text, (size_t)n);
 }
@@ -182,7 +184,7 @@ static void read_block(struct torch_reading *r, struct torch_device *d, struct p
 	if (!pickle_is_text(state, "active_allocated"))
 		return;
 	d->allocated_bytes += bytes;
-	held = grown(r, &d->blocks, &d->n_blocks, &d->blocks_capacity, sizeof(*held));
+	held = grown_array(r, &d->blocks, &d->n_blocks, &d->blocks_capacity, sizeof(*held));
 	if (held)
 		*held = (struct torch_held){ .address = from,
 					     .bytes = asked_bytes < bytes ? asked_bytes : bytes,
@@ -208,7 +210,7 @@ static void read_segment(struct torch_reading *r, struct pickle_value segment)
 		part_damaged(r->part, segment.box->offset, "a device beyond 1024");
 		return;
 	}
-	held = grown(r, &d->segments, &d->n_segments, &d->segments_capacity, sizeof(*held));
+	held = grown_array(r, &d->segments, &d->n_segments, &d->segments_capacity, sizeof(*held));
 	if (!held)
 		return;
 	*held = (struct torch_held){ .address = address,
@@ -293,7 +295,7 @@ static void add_event(struct torch_reading *r, struct torch_device *d, size_t wh
 	event.site = event.action <= TORCH_RELEASE ? site_of(r, pickle_get(entry, "frames"))
 						   : mark_text(r, event.action, entry);
 	r->n_events++;
-	added = grown(r, &d->events, &d->n_events, &d->events_capacity, sizeof(*added));
+	added = grown_array(r, &d->events, &d->n_events, &d->events_capacity, sizeof(*added));
 	if (added)
 		*added = event;
 }

@@ -13,20 +13,20 @@
 #include "base/buf.h"
 #include "ingest/torch_memory/torch_memory_inside.h"
 
-static uint64_t end_of(const struct torch_held *piece)
+static uint64_t end_of_piece(const struct torch_held *piece)
 {
 	return piece->address + piece->bytes;
 }
 
 /* The first piece that ends behind the address. */
-static size_t find(const struct torch_pieces *pieces, uint64_t address)
+static size_t find_piece(const struct torch_pieces *pieces, uint64_t address)
 {
 	size_t low = 0, high = pieces->n;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (end_of(&pieces->all[middle]) <= address)
+		if (end_of_piece(&pieces->all[middle]) <= address)
 			low = middle + 1;
 		else
 			high = middle;
@@ -34,28 +34,28 @@ static size_t find(const struct torch_pieces *pieces, uint64_t address)
 	return low;
 }
 
-static void tell(const struct torch_pieces *pieces, enum torch_action action,
-		 const struct torch_held *piece)
+static void tell_piece(const struct torch_pieces *pieces, enum torch_action action,
+		       const struct torch_held *piece)
 {
 	if (pieces->tell)
 		pieces->tell(pieces->context, action, piece->address, piece->bytes);
 }
 
-static struct torch_held take(struct torch_pieces *pieces, size_t at)
+static struct torch_held take_piece(struct torch_pieces *pieces, size_t at)
 {
 	struct torch_held piece = pieces->all[at];
 
 	memmove(pieces->all + at, pieces->all + at + 1,
 		(pieces->n - at - 1) * sizeof(*pieces->all));
 	pieces->n--;
-	tell(pieces, TORCH_RELEASE, &piece);
+	tell_piece(pieces, TORCH_RELEASE, &piece);
 	return piece;
 }
 
-static int put(struct torch_pieces *pieces, uint64_t from, uint64_t to, bool mapped)
+static int insert_piece(struct torch_pieces *pieces, uint64_t from, uint64_t to, bool mapped)
 {
 	struct torch_held piece = { .address = from, .bytes = to - from, .mapped = mapped };
-	size_t at = find(pieces, from);
+	size_t at = find_piece(pieces, from);
 
 	if (from >= to)
 		return 0;
@@ -64,23 +64,23 @@ static int put(struct torch_pieces *pieces, uint64_t from, uint64_t to, bool map
 	memmove(pieces->all + at + 1, pieces->all + at, (pieces->n - at) * sizeof(*pieces->all));
 	pieces->all[at] = piece;
 	pieces->n++;
-	tell(pieces, TORCH_RESERVE, &piece);
+	tell_piece(pieces, TORCH_RESERVE, &piece);
 	return 0;
 }
 
 int torch_pieces_remove(struct torch_pieces *pieces, uint64_t address, uint64_t bytes)
 {
 	uint64_t to = address + bytes;
-	size_t at = find(pieces, address);
+	size_t at = find_piece(pieces, address);
 	int r = 0;
 
 	while (r >= 0 && bytes && at < pieces->n && pieces->all[at].address < to) {
-		struct torch_held piece = take(pieces, at);
+		struct torch_held piece = take_piece(pieces, at);
 
-		r = put(pieces, piece.address, address, piece.mapped);
+		r = insert_piece(pieces, piece.address, address, piece.mapped);
 		if (r >= 0)
-			r = put(pieces, to, end_of(&piece), piece.mapped);
-		at = find(pieces, address);
+			r = insert_piece(pieces, to, end_of_piece(&piece), piece.mapped);
+		at = find_piece(pieces, address);
 	}
 	return r;
 }
@@ -90,17 +90,18 @@ int torch_pieces_add(struct torch_pieces *pieces, uint64_t address, uint64_t byt
 	uint64_t from = address, to = address + bytes;
 	struct torch_held behind;
 	int r = torch_pieces_remove(pieces, address, bytes);
-	size_t at = find(pieces, address);
+	size_t at = find_piece(pieces, address);
 
 	if (r < 0 || !bytes)
 		return r;
 	if (mapped && at < pieces->n && pieces->all[at].mapped && pieces->all[at].address == to) {
-		behind = take(pieces, at);
-		to = end_of(&behind);
+		behind = take_piece(pieces, at);
+		to = end_of_piece(&behind);
 	}
-	if (mapped && at && pieces->all[at - 1].mapped && end_of(&pieces->all[at - 1]) == from)
-		from = take(pieces, at - 1).address;
-	return put(pieces, from, to, mapped);
+	if (mapped && at && pieces->all[at - 1].mapped &&
+	    end_of_piece(&pieces->all[at - 1]) == from)
+		from = take_piece(pieces, at - 1).address;
+	return insert_piece(pieces, from, to, mapped);
 }
 
 void torch_pieces_release(struct torch_pieces *pieces)

@@ -41,7 +41,7 @@ static int add_row(const struct replay *p, uint8_t event, uint64_t address, uint
 	return part_add(p->part, RECORD_MEMORY, &row);
 }
 
-static void tell(void *context, enum torch_action action, uint64_t address, uint64_t bytes)
+static void note_action(void *context, enum torch_action action, uint64_t address, uint64_t bytes)
 {
 	add_row(context, (uint8_t)action, address, bytes, 0);
 }
@@ -116,7 +116,7 @@ static int begin_blocks(struct replay *p, bool whole, uint64_t *ret_differing)
 	return 0;
 }
 
-static int apply(struct torch_pieces *pieces, const struct torch_event *event, bool comes)
+static int apply_event(struct torch_pieces *pieces, const struct torch_event *event, bool comes)
 {
 	return comes ? torch_pieces_add(pieces, event->address, event->bytes, event->mapped)
 		     : torch_pieces_remove(pieces, event->address, event->bytes);
@@ -137,7 +137,8 @@ static int begin_segments(const struct torch_device *d, bool whole, struct torch
 				     d->segments[i].mapped);
 	for (size_t i = d->n_events; r >= 0 && i-- > 0;)
 		if (is_of_segment(&d->events[i]))
-			r = apply(pieces, &d->events[i], d->events[i].action == TORCH_RELEASE);
+			r = apply_event(pieces, &d->events[i],
+					d->events[i].action == TORCH_RELEASE);
 	return r;
 }
 
@@ -148,7 +149,7 @@ static int add_mark(const struct replay *p, const struct torch_event *event)
 	return part_add(p->part, RECORD_MARK, &row);
 }
 
-static int play(struct replay *p, struct torch_pieces *pieces)
+static int play_events(struct replay *p, struct torch_pieces *pieces)
 {
 	int r = 0;
 
@@ -157,7 +158,7 @@ static int play(struct replay *p, struct torch_pieces *pieces)
 
 		p->now_ns = event->time_ns;
 		if (is_of_segment(event))
-			r = apply(pieces, event, event->action == TORCH_RESERVE);
+			r = apply_event(pieces, event, event->action == TORCH_RESERVE);
 		else if (event->action <= TORCH_FREE)
 			r = add_row(p, event->action, event->address, event->bytes, event->site);
 		else
@@ -175,15 +176,15 @@ int torch_device_replay(const struct torch_device *device, int64_t from_ns, bool
 	struct torch_pieces pieces = { 0 };
 	int r = begin_segments(device, whole, &pieces);
 
-	pieces.tell = tell;
+	pieces.tell = note_action;
 	pieces.context = &p;
 	for (size_t i = 0; r >= 0 && i < pieces.n; i++)
-		tell(&p, TORCH_RESERVE, pieces.all[i].address, pieces.all[i].bytes);
+		note_action(&p, TORCH_RESERVE, pieces.all[i].address, pieces.all[i].bytes);
 	if (r >= 0)
 		r = begin_blocks(&p, whole, ret_differing);
 	p.thread = TORCH_THREAD;
 	if (r >= 0)
-		r = play(&p, &pieces);
+		r = play_events(&p, &pieces);
 	torch_pieces_release(&pieces);
 	return r < 0 ? r : part_failed(part);
 }

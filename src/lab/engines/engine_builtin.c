@@ -13,7 +13,7 @@ static const char *checkpoint(const struct experiment *e)
 	return e->model_path ? e->model_path : e->model;
 }
 
-static int check(const struct experiment *e, const struct lab_tools *tools, struct err *err)
+static int check_builtin(const struct experiment *e, const struct lab_tools *tools, struct err *err)
 {
 	const char *path = checkpoint(e);
 
@@ -69,8 +69,8 @@ static int add_generation(const struct experiment *e, struct argv *argv)
 	return r < 0 ? r : argv_add_all(argv, "--prompt", e->prompt ? e->prompt : "", NULL);
 }
 
-static int driver(const struct experiment *e, const struct lab_tools *tools, const char *directory,
-		  struct argv *argv, struct err *err)
+static int drive_builtin(const struct experiment *e, const struct lab_tools *tools,
+			 const char *directory, struct argv *argv, struct err *err)
 {
 	const char *path = checkpoint(e);
 	int r = argv_add_all(argv, tools->tinymoe, NULL);
@@ -95,6 +95,6 @@ const struct engine engine_builtin = {
 	.name = "builtin",
 	.summary = "tinymoe, the embedded model, on the CPU of this machine",
 	.trains = true,
-	.check = check,
-	.driver = driver,
+	.check = check_builtin,
+	.driver = drive_builtin,
 };

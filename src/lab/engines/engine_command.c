@@ -109,7 +109,7 @@ int command_expand(const struct experiment *e, char **ret_line, struct err *err)
 	return 0;
 }
 
-static int check(const struct experiment *e, const struct lab_tools *tools, struct err *err)
+static int check_command(const struct experiment *e, const struct lab_tools *tools, struct err *err)
 {
 	char *line;
 	int r = command_expand(e, &line, err);
@@ -120,8 +120,8 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 	return r;
 }
 
-static int driver(const struct experiment *e, const struct lab_tools *tools, const char *directory,
-		  struct argv *argv, struct err *err)
+static int drive_command(const struct experiment *e, const struct lab_tools *tools,
+			 const char *directory, struct argv *argv, struct err *err)
 {
 	char *line;
 	int r = command_expand(e, &line, err);
@@ -140,6 +140,6 @@ const struct engine engine_command = {
 	.summary = "any command, with {parameter} in its line",
 	.trains = true,
 	.gpus = true,
-	.check = check,
-	.driver = driver,
+	.check = check_command,
+	.driver = drive_command,
 };

@@ -10,8 +10,8 @@
 #define ANSWER_TIMEOUT_S 10
 
 /* Any status will do: what is wanted is that somebody who speaks HTTP is there. */
-static int check(const struct experiment *experiment, const struct lab_tools *tools,
-		 struct err *err)
+static int check_openai(const struct experiment *experiment, const struct lab_tools *tools,
+			struct err *err)
 {
 	struct http_target target;
 	int r;
@@ -32,5 +32,5 @@ static int check(const struct experiment *experiment, const struct lab_tools *to
 const struct engine engine_openai = {
 	.name = "openai",
 	.summary = "a server with OpenAI's API that runs already; needs a url",
-	.check = check,
+	.check = check_openai,
 };

@@ -36,7 +36,7 @@ static int add_number(struct argv *argv, const char *option, int64_t value)
 	return r ? r : argv_add(argv, "%lld", (long long)value);
 }
 
-static int finish(const struct experiment *e, struct argv *argv, int r, struct err *err)
+static int finish_arguments(const struct experiment *e, struct argv *argv, int r, struct err *err)
 {
 	for (size_t i = 0; i < e->server_args.n; i++)
 		r |= argv_add(argv, "%s", e->server_args.v[i]);
@@ -72,7 +72,7 @@ static int serve_vllm(const struct experiment *e, const struct lab_tools *tools,
 	if (e->data_parallel_size != 1)
 		r |= add_number(argv, "--data-parallel-size", e->data_parallel_size);
 	r |= add_number(argv, "--seed", e->seed);
-	return finish(e, argv, r, err);
+	return finish_arguments(e, argv, r, err);
 }
 
 static int check_sglang(const struct experiment *e, const struct lab_tools *tools, struct err *err)
@@ -119,7 +119,7 @@ static int serve_sglang(const struct experiment *e, const struct lab_tools *tool
 		/* All forward passes; without it the last thousand alone are counted. */
 		r |= argv_add_all(argv, "--expert-distribution-recorder-buffer-size", "-1", NULL);
 	}
-	return finish(e, argv, r, err);
+	return finish_arguments(e, argv, r, err);
 }
 
 static int collect_sglang(const struct lab_tools *tools, const char *directory, struct argv *argv,

@@ -12,7 +12,8 @@
 #include "lab/engines/engine.h"
 #include "lab/engines/python_engine.h"
 
-static int check(const struct experiment *e, const struct lab_tools *tools, struct err *err)
+static int check_transformers(const struct experiment *e, const struct lab_tools *tools,
+			      struct err *err)
 {
 	if (!e->model_path && !e->model)
 		return err_set(
@@ -33,8 +34,8 @@ static int check(const struct experiment *e, const struct lab_tools *tools, stru
 	return python_packages_check(tools->python, "transformers", "torch,transformers", err);
 }
 
-static int driver(const struct experiment *e, const struct lab_tools *tools, const char *directory,
-		  struct argv *argv, struct err *err)
+static int drive_transformers(const struct experiment *e, const struct lab_tools *tools,
+			      const char *directory, struct argv *argv, struct err *err)
 {
 	struct buf path = { 0 };
 	int r;
@@ -61,6 +62,6 @@ const struct engine engine_transformers = {
 		"Hugging Face transformers: a model's folder, or a configuration with random weights",
 	.trains = true,
 	.gpus = true,
-	.check = check,
-	.driver = driver,
+	.check = check_transformers,
+	.driver = drive_transformers,
 };

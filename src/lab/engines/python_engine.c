@@ -27,7 +27,7 @@ static const char question[] =
 	"print(' '.join(n for n in sys.argv[1].split(',') if not there(n)))\n";
 
 /* Its standard output; status as of waitpid. */
-static int ask(char *const *argv, char *out, size_t size, int *ret_status, struct err *err)
+static int ask_python(char *const *argv, char *out, size_t size, int *ret_status, struct err *err)
 {
 	posix_spawn_file_actions_t actions;
 	size_t used = 0;
@@ -66,7 +66,7 @@ int python_packages_check(const char *python, const char *engine, const char *pa
 	char missing[256];
 	int status, r;
 
-	r = ask(argv, missing, sizeof(missing), &status, err);
+	r = ask_python(argv, missing, sizeof(missing), &status, err);
 	if (r < 0)
 		return r;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)

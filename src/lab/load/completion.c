@@ -13,7 +13,7 @@
 #include "base/text/json_write.h"
 #include "base/text/utf8.h"
 
-static void copy_words(char *out, size_t size, const char *text, size_t length)
+static void copy_message(char *out, size_t size, const char *text, size_t length)
 {
 	size_t n = length < size - 1 ? length : size - 1;
 
@@ -38,7 +38,7 @@ static const char *error_text(const struct json_node *root)
 	return NULL;
 }
 
-void completion_error_words(const char *body, size_t length, char *out, size_t size)
+void completion_error_message(const char *body, size_t length, char *out, size_t size)
 {
 	struct json_node *root = NULL;
 	const char *text = NULL;
@@ -46,9 +46,9 @@ void completion_error_words(const char *body, size_t length, char *out, size_t s
 	if (json_parse("", body, length, &root, NULL) == 0)
 		text = error_text(root);
 	if (text)
-		copy_words(out, size, text, strlen(text));
+		copy_message(out, size, text, strlen(text));
 	else
-		copy_words(out, size, body, strnlen(body, length));
+		copy_message(out, size, body, strnlen(body, length));
 	json_node_free(root);
 }
 
@@ -123,9 +123,9 @@ int completion_read(const char *data, size_t length, struct completion_event *re
 	}
 	take_usage(root, &event);
 	if (!choices && error_text(root)) {
-		const char *words = error_text(root);
+		const char *message = error_text(root);
 
-		copy_words(event.error, sizeof(event.error), words, strlen(words));
+		copy_message(event.error, sizeof(event.error), message, strlen(message));
 		r = -EPROTO;
 	}
 	json_node_free(root);

@@ -28,7 +28,7 @@ struct completion_event {
 int completion_read(const char *data, size_t length, struct completion_event *ret_event,
 		    struct buf *text);
 /* The words of an error's body, one line, cut to a sentence. */
-void completion_error_words(const char *body, size_t length, char *out, size_t size);
+void completion_error_message(const char *body, size_t length, char *out, size_t size);
 /* Appends the body of a request. 0 or -ENOMEM. */
 int completion_body(struct buf *buf, const struct experiment *experiment, const char *model,
 		    const char *prompt, int64_t max_tokens);

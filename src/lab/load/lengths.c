@@ -36,7 +36,7 @@ static int bad_text(const char *text, const char *key, struct err *err)
 		       key, text, (long long)LENGTH_MAX);
 }
 
-static bool whole(const char *text, int64_t *ret_value)
+static bool whole_number(const char *text, int64_t *ret_value)
 {
 	char *end;
 	long long value;
@@ -67,7 +67,7 @@ static int read_list(const char *path, struct lengths *lengths, struct err *err)
 			continue;
 		if (array_grow(&lengths->list, &capacity, lengths->n + 1, sizeof(int64_t)) < 0)
 			r = err_set(err, -ENOMEM, "not enough memory for %s.", path);
-		else if (!whole(line, &lengths->list[lengths->n++]))
+		else if (!whole_number(line, &lengths->list[lengths->n++]))
 			r = err_set(err, -EINVAL,
 				    "%s, line %zu: not a whole number from 1 to %lld.", path,
 				    number, (long long)LENGTH_MAX);
@@ -127,7 +127,7 @@ int lengths_parse(const char *text, const char *key, struct lengths *ret_lengths
 		*ret_lengths = lengths;
 		return 0;
 	}
-	if (!whole(text, &fixed))
+	if (!whole_number(text, &fixed))
 		return bad_text(text, key, err);
 	lengths.a = (double)fixed;
 	*ret_lengths = lengths;

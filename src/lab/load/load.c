@@ -255,11 +255,11 @@ static void end_late(struct load *load, int64_t now_ns)
 		stream_give_up(stream, REQUEST_CANCELLED, NULL);
 	while (e->request_timeout_s > 0 && (stream = TAILQ_FIRST(&load->under_way)) &&
 	       now_ns - stream->sent_ns >= in_ns(e->request_timeout_s)) {
-		char words[96];
+		char message[96];
 
-		snprintf(words, sizeof(words), "no complete answer within %g s.",
+		snprintf(message, sizeof(message), "no complete answer within %g s.",
 			 e->request_timeout_s);
-		stream_give_up(stream, REQUEST_TIMEOUT, words);
+		stream_give_up(stream, REQUEST_TIMEOUT, message);
 	}
 }
 
@@ -305,7 +305,7 @@ static int64_t next_wake(const struct load *load, int64_t now_ns)
 	return wake;
 }
 
-static int arm(struct load *load, int64_t at_ns)
+static int arm_timer(struct load *load, int64_t at_ns)
 {
 	struct itimerspec when = { .it_value = { at_ns / 1000000000, at_ns % 1000000000 } };
 
@@ -374,7 +374,7 @@ static int run_part(struct load *load, bool warmup, size_t n, const int64_t *due
 			break;
 		if (load->next < n && !load->n_under_way && !due_ns)
 			continue; /* all places failed at once: the next ones */
-		r = arm(load, next_wake(load, now_ns));
+		r = arm_timer(load, next_wake(load, now_ns));
 		if (r == 0)
 			r = wait_and_read(load);
 	}
@@ -445,7 +445,7 @@ static int check_key(const char *api_key, struct err *err)
 	return 0;
 }
 
-static int prepare(struct load *load)
+static int prepare_load(struct load *load)
 {
 	const struct experiment *e = load->experiment;
 	struct epoll_event event = { .events = EPOLLIN };
@@ -503,7 +503,7 @@ static void free_streams(struct streams *streams)
 	}
 }
 
-static void release(struct load *load)
+static void release_load(struct load *load)
 {
 	free_streams(&load->under_way);
 	free_streams(&load->idle);
@@ -566,14 +566,14 @@ int load_run(const struct experiment *experiment, const volatile bool *stop,
 		raised.rlim_cur = raised.rlim_max;
 		limits = setrlimit(RLIMIT_NOFILE, &raised) == 0;
 	}
-	r = prepare(&load);
+	r = prepare_load(&load);
 	if (r == 0) {
 		struct class other = go_first();
 
 		r = run_parts(&load);
 		go_back(&other);
 	}
-	release(&load);
+	release_load(&load);
 	if (limits)
 		setrlimit(RLIMIT_NOFILE, &before);
 	if (r < 0) {

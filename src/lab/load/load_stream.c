@@ -32,13 +32,13 @@ void stream_give_up(struct stream *stream, enum request_end end, const char *err
 
 static void fail_errno(struct stream *stream, const char *what, int code)
 {
-	char words[256];
+	char message[256];
 
-	snprintf(words, sizeof(words), "%s: %s.", what, strerror(code));
-	stream_give_up(stream, REQUEST_FAILED, words);
+	snprintf(message, sizeof(message), "%s: %s.", what, strerror(code));
+	stream_give_up(stream, REQUEST_FAILED, message);
 }
 
-static bool watch(struct stream *stream, int operation, uint32_t events)
+static bool watch_socket(struct stream *stream, int operation, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = stream };
 
@@ -62,8 +62,8 @@ static void write_out(struct stream *stream)
 			continue;
 		if (errno == EAGAIN) {
 			if (!stream->wants_write)
-				stream->wants_write = watch(stream, EPOLL_CTL_MOD,
-							    EPOLLIN | EPOLLOUT);
+				stream->wants_write = watch_socket(stream, EPOLL_CTL_MOD,
+								   EPOLLIN | EPOLLOUT);
 			return;
 		}
 		/* The read that follows tells whether there is an answer all the same, or whether
@@ -71,7 +71,7 @@ static void write_out(struct stream *stream)
 		stream->write_code = errno;
 		stream->out_at = stream->out.size;
 	}
-	if (stream->wants_write && watch(stream, EPOLL_CTL_MOD, EPOLLIN))
+	if (stream->wants_write && watch_socket(stream, EPOLL_CTL_MOD, EPOLLIN))
 		stream->wants_write = false;
 }
 
@@ -87,7 +87,7 @@ static void connect_and_write(struct stream *stream)
 			       "'ulimit -n', or give a concurrency.");
 	else if (fd < 0)
 		fail_errno(stream, "the server cannot be reached", -fd);
-	else if (watch(stream, EPOLL_CTL_ADD, EPOLLIN))
+	else if (watch_socket(stream, EPOLL_CTL_ADD, EPOLLIN))
 		write_out(stream);
 }
 
@@ -121,8 +121,8 @@ static void take_event(void *arg, const char *data, size_t length)
 				 "the server answered with status %d%s", stream->answer.status,
 				 length ? ": " : ".");
 
-		completion_error_words(data, length, stream->error + n,
-				       sizeof(stream->error) - (size_t)n);
+		completion_error_message(data, length, stream->error + n,
+					 sizeof(stream->error) - (size_t)n);
 		return;
 	}
 	if (completion_read(data, length, &event, keep ? &stream->text : NULL) < 0 &&
@@ -146,7 +146,7 @@ static void take_event(void *arg, const char *data, size_t length)
 
 /* The answer is complete. A stream that ends with its connection may have been cut, so that it needs
  * a word of its own for its end. */
-static void answered(struct stream *stream)
+static void answer_ended(struct stream *stream)
 {
 	if (!stream->error[0] && stream->answer.until_end && !stream->done && !stream->finished)
 		snprintf(stream->error, sizeof(stream->error),
@@ -156,7 +156,7 @@ static void answered(struct stream *stream)
 
 /* A kept connection may end just when it is used again; nothing of the request has been answered, so
  * it is sent once more, on a new one. */
-static bool retry(struct stream *stream)
+static bool retry_request(struct stream *stream)
 {
 	if (!stream->reused || stream->answer.status || stream->answer.frame.size)
 		return false;
@@ -181,7 +181,7 @@ static void read_in(struct stream *stream)
 	if (n < 0 && (code == EAGAIN || code == EINTR))
 		return;
 	stream->now_ns = clock_monotonic_ns();
-	if (n <= 0 && retry(stream))
+	if (n <= 0 && retry_request(stream))
 		return;
 	if (n == 0 && stream->write_code && !stream->answer.status) {
 		n = -1;
@@ -207,7 +207,7 @@ static void read_in(struct stream *stream)
 		stream->answer.keep_alive &= n > 0 && used == (size_t)n &&
 					     stream->out_at == stream->out.size &&
 					     !stream->write_code;
-		answered(stream);
+		answer_ended(stream);
 	}
 }
 

@@ -21,7 +21,7 @@ void saturation_release(struct saturation *saturation)
 	*saturation = (struct saturation){ 0 };
 }
 
-static int add(struct saturation_series *series, double at_s, double value)
+static int add_sample_at(struct saturation_series *series, double at_s, double value)
 {
 	if (array_grow(&series->at_s, &series->at_capacity, series->n + 1, sizeof(double)) < 0 ||
 	    array_grow(&series->value, &series->value_capacity, series->n + 1, sizeof(double)) < 0)
@@ -33,12 +33,12 @@ static int add(struct saturation_series *series, double at_s, double value)
 
 int saturation_sent(struct saturation *saturation, double at_s, size_t under_way)
 {
-	return add(&saturation->under_way, at_s, (double)under_way);
+	return add_sample_at(&saturation->under_way, at_s, (double)under_way);
 }
 
 int saturation_first_token(struct saturation *saturation, double at_s, double ttft_s)
 {
-	return add(&saturation->ttft, at_s, ttft_s);
+	return add_sample_at(&saturation->ttft, at_s, ttft_s);
 }
 
 void saturation_ended(struct saturation *saturation, double latency_s)
@@ -49,7 +49,7 @@ void saturation_ended(struct saturation *saturation, double latency_s)
 
 /* A least-squares line through the later half: whether its slope is above 0 by two standard errors,
  * and its end above its beginning by the growth. */
-static bool grows(struct saturation_series *series, double from_s)
+static bool series_grows(struct saturation_series *series, double from_s)
 {
 	double n, t = 0, y = 0, tt = 0, ty = 0, yy = 0, slope, error, begin, end;
 
@@ -85,5 +85,6 @@ bool saturation_test(struct saturation *saturation, double now_s)
 	    saturation->shortest_s == 0 || now_s < 3 * saturation->shortest_s)
 		return false;
 	saturation->next_test_s = now_s + BETWEEN_TESTS_S;
-	return grows(&saturation->under_way, now_s / 2) && grows(&saturation->ttft, now_s / 2);
+	return series_grows(&saturation->under_way, now_s / 2) &&
+	       series_grows(&saturation->ttft, now_s / 2);
 }

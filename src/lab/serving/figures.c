@@ -52,8 +52,8 @@ static void sum_up(const struct experiment *e, const struct requests *requests, 
 	ret->time_s = end > start ? (double)(end - start) * 1e-9 : NAN;
 }
 
-static int split(const struct experiment *e, const struct requests *requests, size_t measured,
-		 struct figures *f)
+static int split_requests(const struct experiment *e, const struct requests *requests,
+			  size_t measured, struct figures *f)
 {
 	size_t n = (size_t)e->repeats;
 
@@ -95,7 +95,7 @@ int figures_compute(const struct experiment *experiment, const struct requests *
 		add_tokens(&f.output_tokens, output_of(request));
 	}
 	sum_up(experiment, requests, 0, measured, &f.all);
-	r = split(experiment, requests, measured, &f);
+	r = split_requests(experiment, requests, measured, &f);
 	if (r < 0)
 		return r;
 	f.time_s = f.all.ok ? f.all.time_s / (double)(f.n ? f.n : 1) : NAN;

@@ -39,7 +39,7 @@ struct request *requests_add(struct requests *requests)
 	return request;
 }
 
-static int append(int64_t **times, size_t *n, size_t *capacity, int64_t at_ns)
+static int append_time(int64_t **times, size_t *n, size_t *capacity, int64_t at_ns)
 {
 	if (array_grow(times, capacity, *n + 1, sizeof(**times)) < 0)
 		return -ENOMEM;
@@ -49,8 +49,8 @@ static int append(int64_t **times, size_t *n, size_t *capacity, int64_t at_ns)
 
 int requests_piece(struct requests *requests, int64_t at_ns)
 {
-	int r = append(&requests->pieces_ns, &requests->n_pieces, &requests->pieces_capacity,
-		       at_ns);
+	int r = append_time(&requests->pieces_ns, &requests->n_pieces, &requests->pieces_capacity,
+			    at_ns);
 
 	if (r == 0)
 		requests->v[requests->n - 1].pieces++;
@@ -59,8 +59,8 @@ int requests_piece(struct requests *requests, int64_t at_ns)
 
 int requests_empty(struct requests *requests, int64_t at_ns)
 {
-	int r = append(&requests->empties_ns, &requests->n_empties, &requests->empties_capacity,
-		       at_ns);
+	int r = append_time(&requests->empties_ns, &requests->n_empties,
+			    &requests->empties_capacity, at_ns);
 
 	if (r == 0)
 		requests->v[requests->n - 1].empties++;

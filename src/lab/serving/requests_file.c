@@ -84,8 +84,8 @@ __attribute__((format(printf, 2, 3))) static int bad(const struct reader *in, co
 	return err_set(in->err, -EBADMSG, "%s: line %zu: %s", in->path, in->line, why);
 }
 
-static int whole(const struct reader *in, const struct json_node *node, const char *name,
-		 int64_t largest, int64_t *ret_value)
+static int whole_number_of(const struct reader *in, const struct json_node *node, const char *name,
+			   int64_t largest, int64_t *ret_value)
 {
 	long long value;
 	char *end;
@@ -125,7 +125,7 @@ static int take_times(const struct reader *in, const struct json_node *node,
 	if (node->type != JSON_ARRAY)
 		return bad(in, "%s must be a list of times", node->key);
 	for (const struct json_node *item = node->child; item; item = item->next) {
-		int r = whole(in, item, node->key, LARGEST_TIME, &at);
+		int r = whole_number_of(in, item, node->key, LARGEST_TIME, &at);
 
 		if (r < 0)
 			return r;
@@ -150,8 +150,8 @@ static int take_schema(const struct reader *in, const struct json_node *node)
 	return bad(in, "the schema must be \"%s\"", SCHEMA);
 }
 
-static int take(const struct reader *in, const struct key *key, const struct json_node *node,
-		void *into)
+static int take_key(const struct reader *in, const struct key *key, const struct json_node *node,
+		    void *into)
 {
 	void *place = (char *)into + key->offset;
 
@@ -159,9 +159,9 @@ static int take(const struct reader *in, const struct key *key, const struct jso
 	case SCHEMA_NAME:
 		return take_schema(in, node);
 	case TIME:
-		return whole(in, node, key->name, LARGEST_TIME, place);
+		return whole_number_of(in, node, key->name, LARGEST_TIME, place);
 	case COUNT:
-		return whole(in, node, key->name, LARGEST_COUNT, place);
+		return whole_number_of(in, node, key->name, LARGEST_COUNT, place);
 	case FLAG:
 		if (node->type != JSON_TRUE && node->type != JSON_FALSE)
 			return bad(in, "%s must be true or false", key->name);
@@ -213,7 +213,7 @@ static int take_object(const struct reader *in, const struct json_node *object,
 		if (seen & 1U << (key - keys))
 			return bad(in, "%s is there twice", key->name);
 		seen |= 1U << (key - keys);
-		r = take(in, key, node, into);
+		r = take_key(in, key, node, into);
 		if (r < 0)
 			return r;
 	}

@@ -262,7 +262,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Equal values become one, those without weight none. */
-static size_t combine(struct sample *v, size_t n, double *ret_total)
+static size_t combine_equal(struct sample *v, size_t n, double *ret_total)
 {
 	size_t kept = 0;
 
@@ -303,7 +303,7 @@ static struct distribution by_steps(struct samples *samples)
 	if (!samples->n)
 		return d;
 	qsort(v, samples->n, sizeof(*v), by_value);
-	n = combine(v, samples->n, &total);
+	n = combine_equal(v, samples->n, &total);
 	if (!n)
 		return d;
 	for (size_t i = 0; i < n; i++)
@@ -385,7 +385,7 @@ static int add_values(const struct view *view, const struct rules *rules,
 	return 0;
 }
 
-static void count(const struct view *view, struct serving *serving)
+static void count_requests(const struct view *view, struct serving *serving)
 {
 	const struct request *request = view->request;
 	size_t *const counts[] = {
@@ -422,9 +422,9 @@ static const char *why_absent(const struct serving *serving, const struct figure
 	return "no answer had more than one token";
 }
 
-static int collect(const struct requests *requests, const struct rules *rules,
-		   struct samples samples[SERVING_METRICS], struct samples *late,
-		   struct serving *serving, bool *ret_streamed)
+static int collect_samples(const struct requests *requests, const struct rules *rules,
+			   struct samples samples[SERVING_METRICS], struct samples *late,
+			   struct serving *serving, bool *ret_streamed)
 {
 	struct chunk_room room = { 0 };
 	int r = 0;
@@ -438,7 +438,7 @@ static int collect(const struct requests *requests, const struct rules *rules,
 		r = view_request(requests, request, rules, &room, &view);
 		if (r < 0)
 			break;
-		count(&view, serving);
+		count_requests(&view, serving);
 		*ret_streamed = *ret_streamed || (view.ok && view.streamed);
 		if (view.ok)
 			r = add_values(&view, rules, samples);
@@ -456,7 +456,7 @@ int serving_compute(const struct requests *requests, enum dialect dialect,
 	struct serving serving = { .dialect = dialect, .server_counts = true };
 	struct samples samples[SERVING_METRICS] = { 0 }, late = { 0 };
 	bool streamed = false;
-	int r = collect(requests, rules, samples, &late, &serving, &streamed);
+	int r = collect_samples(requests, rules, samples, &late, &serving, &streamed);
 
 	if (!serving.ok) {
 		serving.prompt_tokens = serving.output_tokens = 0;

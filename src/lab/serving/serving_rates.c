@@ -41,7 +41,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Sorts; events within merge_ns of the first of a group become one there. */
-static void merge(struct events *events, int64_t merge_ns)
+static void merge_events(struct events *events, int64_t merge_ns)
 {
 	size_t kept = 0;
 
@@ -57,8 +57,8 @@ static void merge(struct events *events, int64_t merge_ns)
 }
 
 /* Weight per second from start to end, NaN when they are one moment. Merges the events. */
-static int rate(struct events *events, int64_t start_ns, int64_t end_ns, int64_t merge_ns,
-		double *ret)
+static int rate_of_events(struct events *events, int64_t start_ns, int64_t end_ns, int64_t merge_ns,
+			  double *ret)
 {
 	size_t kept = 0;
 	double total = 0;
@@ -71,7 +71,7 @@ static int rate(struct events *events, int64_t start_ns, int64_t end_ns, int64_t
 	events->n = kept;
 	if (add_event(events, start_ns, 0) < 0 || add_event(events, end_ns, 0) < 0)
 		return -ENOMEM;
-	merge(events, merge_ns);
+	merge_events(events, merge_ns);
 	*ret = events->n > 1
 		       ? total / ((double)(events->v[events->n - 1].at_ns - events->v[0].at_ns) /
 				  1e9)
@@ -171,8 +171,8 @@ static int add_view(struct sums *sums, const struct requests *requests, const st
 	return good ? add_event(&sums->good_ends, request->end_ns, 1) : 0;
 }
 
-static int gather(const struct requests *requests, const struct rules *rules,
-		  const struct goodput_limit *limit, struct sums *sums)
+static int gather_sums(const struct requests *requests, const struct rules *rules,
+		       const struct goodput_limit *limit, struct sums *sums)
 {
 	struct chunk_room room = { 0 };
 	int r = 0;
@@ -208,7 +208,7 @@ static void find_concurrency(struct sums *sums, const struct rules *rules, doubl
 			event->at_ns = (event->at_ns - sums->first_ns) / 1000000000 +
 				       (event->weight < 0);
 		}
-	merge(events, rules->merge_ns);
+	merge_events(events, rules->merge_ns);
 	for (size_t i = 0; i + 1 < events->n; i++) {
 		now += events->v[i].weight;
 		most = now > most ? now : most;
@@ -234,8 +234,8 @@ static int find_windowed(const struct requests *requests, const struct rules *ru
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < sizeof(rates) / sizeof(rates[0]); i++)
-		r = rate(rates[i].events, requests->start_ns, requests->end_ns, rules->merge_ns,
-			 rates[i].place);
+		r = rate_of_events(rates[i].events, requests->start_ns, requests->end_ns,
+				   rules->merge_ns, rates[i].place);
 	return r;
 }
 
@@ -249,8 +249,8 @@ static void find_plain(const struct sums *sums, double window_s, struct serving 
 }
 
 /* A rate that cannot be had is NaN, with the reason. */
-static void deny(struct serving *serving, enum serving_rate which, double *place, bool known,
-		 const char *reason)
+static void deny_rate(struct serving *serving, enum serving_rate which, double *place, bool known,
+		      const char *reason)
 {
 	if (known && !isnan(*place))
 		return;
@@ -266,23 +266,25 @@ static void find_reasons(const struct rules *rules, const struct goodput_limit *
 					  : "no request was answered";
 	bool outputs = serving->output_tokens >= 0, prompts = serving->prompt_tokens >= 0;
 
-	deny(serving, SERVING_OUTPUT_TOKENS_PER_S, &serving->output_tokens_per_s, outputs,
-	     outputs ? nothing : "the number of output tokens is not known");
-	deny(serving, SERVING_TOTAL_TOKENS_PER_S, &serving->total_tokens_per_s, outputs && prompts,
-	     !prompts	? "the number of prompt tokens is not known"
-	     : !outputs ? "the number of output tokens is not known"
-			: nothing);
-	deny(serving, SERVING_DURATION, &serving->duration_s, true, nothing);
-	deny(serving, SERVING_REQUESTS_PER_S, &serving->requests_per_s, true, nothing);
+	deny_rate(serving, SERVING_OUTPUT_TOKENS_PER_S, &serving->output_tokens_per_s, outputs,
+		  outputs ? nothing : "the number of output tokens is not known");
+	deny_rate(serving, SERVING_TOTAL_TOKENS_PER_S, &serving->total_tokens_per_s,
+		  outputs && prompts,
+		  !prompts   ? "the number of prompt tokens is not known"
+		  : !outputs ? "the number of output tokens is not known"
+			     : nothing);
+	deny_rate(serving, SERVING_DURATION, &serving->duration_s, true, nothing);
+	deny_rate(serving, SERVING_REQUESTS_PER_S, &serving->requests_per_s, true, nothing);
 	/* Nothing to judge: GuideLLM has no goodput then, the others none that is good. */
-	deny(serving, SERVING_GOODPUT, &serving->goodput_per_s,
-	     limit && (sums->judged || !rules->all_requests),
-	     !limit	    ? "no limits were given"
-	     : sums->judged ? nothing
-			    : "no request has all of the figures that have limits");
-	deny(serving, SERVING_CONCURRENCY_MEAN, &serving->concurrency_mean, true,
-	     rules->rates[SERVING_CONCURRENCY_MEAN] ? nothing : "this dialect has no such figure");
-	deny(serving, SERVING_CONCURRENCY_MAX, &serving->concurrency_max, true, nothing);
+	deny_rate(serving, SERVING_GOODPUT, &serving->goodput_per_s,
+		  limit && (sums->judged || !rules->all_requests),
+		  !limit	 ? "no limits were given"
+		  : sums->judged ? nothing
+				 : "no request has all of the figures that have limits");
+	deny_rate(serving, SERVING_CONCURRENCY_MEAN, &serving->concurrency_mean, true,
+		  rules->rates[SERVING_CONCURRENCY_MEAN] ? nothing
+							 : "this dialect has no such figure");
+	deny_rate(serving, SERVING_CONCURRENCY_MAX, &serving->concurrency_max, true, nothing);
 }
 
 static double seconds(int64_t from_ns, int64_t to_ns)
@@ -299,7 +301,7 @@ int serving_compute_rates(const struct requests *requests, const struct rules *r
 
 	if (limit && limit->ttft_ms <= 0 && limit->tpot_ms <= 0 && limit->e2el_ms <= 0)
 		limit = NULL;
-	r = gather(requests, rules, limit, &sums);
+	r = gather_sums(requests, rules, limit, &sums);
 	serving->duration_s = rules->spans_chunks ? seconds(sums.first_ns, sums.last_ns) : window_s;
 	if (r == 0 && rules->all_requests && !isnan(window_s))
 		r = find_windowed(requests, rules, &sums, serving);

@@ -141,8 +141,8 @@ static struct oom_kills count_oom_kills(void)
 }
 
 /* The child: becomes the program or tells why not. */
-static void become(char *const *argv, const struct texts *environment, int log_fd, int go_fd,
-		   int report_fd)
+static void exec_or_report(char *const *argv, const struct texts *environment, int log_fd,
+			   int go_fd, int report_fd)
 {
 	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	struct sigaction normal = { .sa_handler = SIG_DFL };
@@ -281,7 +281,7 @@ int child_start(struct child *child, char *const *argv, const struct texts *envi
 	child->pid = fork();
 	if (child->pid == 0) {
 		close(go[1]);
-		become(argv, environment, log_fd, go[0], report[1]);
+		exec_or_report(argv, environment, log_fd, go[0], report[1]);
 	}
 	close(go[0]);
 	close(report[1]);

@@ -219,7 +219,7 @@ const char *texts_value(const struct texts *map, const char *name)
 	return NULL;
 }
 
-static void *field(const struct experiment *experiment, const struct parameter *p)
+static void *parameter_field(const struct experiment *experiment, const struct parameter *p)
 {
 	return (char *)experiment + p->offset;
 }
@@ -297,7 +297,7 @@ static int map_put(struct texts *map, const char *name, const char *value)
 int experiment_append(struct experiment *experiment, const struct parameter *parameter,
 		      const char *name, const char *value)
 {
-	struct texts *texts = field(experiment, parameter);
+	struct texts *texts = parameter_field(experiment, parameter);
 
 	experiment->given[parameter - parameters] = true;
 	return parameter->type == PARAMETER_MAP ? map_put(texts, name, value)
@@ -441,7 +441,7 @@ static int set_text(const struct parameter *p, const char *text, char **at, stru
 static int set_value(struct experiment *experiment, const struct parameter *p, const char *text,
 		     struct err *err)
 {
-	void *at = field(experiment, p);
+	void *at = parameter_field(experiment, p);
 	int r = check_utf8(p, text, err);
 
 	if (r < 0)
@@ -484,7 +484,7 @@ int experiment_init(struct experiment *experiment)
 void experiment_release(struct experiment *experiment)
 {
 	for (const struct parameter *p = parameters; p->key; p++) {
-		void *at = field(experiment, p);
+		void *at = parameter_field(experiment, p);
 
 		if (p->type == PARAMETER_TEXT) {
 			free(*(char **)at);
@@ -557,7 +557,7 @@ static char *words_text(const struct parameter *p, const struct texts *texts)
 
 char *experiment_get(const struct experiment *experiment, const struct parameter *parameter)
 {
-	const void *at = field(experiment, parameter);
+	const void *at = parameter_field(experiment, parameter);
 	char number[40];
 
 	switch (parameter->type) {

@@ -166,8 +166,8 @@ static const char *kind_of(const yaml_node_t *node)
 						 : "text with a NUL in it";
 }
 
-static int append(struct reader *reader, const struct parameter *p, const yaml_node_t *node,
-		  const char *name, const char *value)
+static int append_item(struct reader *reader, const struct parameter *p, const yaml_node_t *node,
+		       const char *name, const char *value)
 {
 	if (experiment_append(reader->experiment, p, name, value) < 0)
 		return wrong(reader, node, "no memory.");
@@ -184,7 +184,7 @@ static int read_list(struct reader *reader, const struct parameter *p, const yam
 		if (!text)
 			return wrong(reader, one, "an entry of '%s' is %s; it must be one value.",
 				     p->key, kind_of(one));
-		if (append(reader, p, one, NULL, text) < 0)
+		if (append_item(reader, p, one, NULL, text) < 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -198,9 +198,9 @@ static int read_entry(struct reader *reader, const struct parameter *p, const ch
 	size_t used = 0;
 
 	if (is_null(value))
-		return append(reader, p, value, name, "");
+		return append_item(reader, p, value, name, "");
 	if (scalar(value))
-		return append(reader, p, value, name, scalar(value));
+		return append_item(reader, p, value, name, scalar(value));
 	if (value->type != YAML_SEQUENCE_NODE)
 		return wrong(reader, value, "'%s' in '%s' is %s; it must be a value or a list.",
 			     name, p->key, kind_of(value));
@@ -218,7 +218,7 @@ static int read_entry(struct reader *reader, const struct parameter *p, const ch
 			return wrong(reader, one, "the list '%s' is longer than %zu characters.",
 				     name, sizeof(joined) - 1);
 	}
-	return append(reader, p, value, name, joined);
+	return append_item(reader, p, value, name, joined);
 }
 
 static int read_map(struct reader *reader, const struct parameter *p, const yaml_node_t *node)
@@ -306,7 +306,7 @@ static int read_document(struct reader *reader)
 }
 
 /* The next document of the file; the caller deletes it. */
-static int parse(yaml_parser_t *parser, struct reader *reader)
+static int parse_document(yaml_parser_t *parser, struct reader *reader)
 {
 	size_t line, column;
 
@@ -328,7 +328,7 @@ static int only_one(yaml_parser_t *parser, struct reader *reader)
 	int r;
 
 	yaml_document_delete(&reader->document);
-	r = parse(parser, reader);
+	r = parse_document(parser, reader);
 	root = r < 0 ? NULL : yaml_document_get_root_node(&reader->document);
 	if (root)
 		r = wrong(reader, root, "a second document; a configuration is one.");
@@ -352,7 +352,7 @@ int experiment_load(struct experiment *experiment, const char *path, struct err 
 	yaml_parser_set_input_file(&parser, file);
 	r = experiment_copy(&loaded, experiment);
 	if (r == 0) {
-		r = parse(&parser, &reader);
+		r = parse_document(&parser, &reader);
 		if (r == 0) {
 			r = read_document(&reader);
 			if (r == 0)

@@ -291,7 +291,7 @@ static void fill_experiment(struct batch *batch, struct batch_experiment *e)
 		e->repeats = 1;
 }
 
-static void settle(struct batch_figure *f)
+static void settle_figure(struct batch_figure *f)
 {
 	struct moments m = moments_of_runs(f->x, f->n);
 	double half;
@@ -346,7 +346,7 @@ static int fill_figure(const struct batch *batch, size_t index, enum batch_metri
 			f->x[f->n++] = e->figures[metric].v;
 	}
 	if (f->n)
-		settle(f);
+		settle_figure(f);
 	return 0;
 }
 
@@ -492,7 +492,7 @@ bool batch_shows(const struct batch *batch, enum batch_metric_id metric)
 	return batch->best[metric] != SIZE_MAX && (metric != BATCH_TOKENS_PER_S_PER_GPU || varies);
 }
 
-static int compute(struct batch *batch)
+static int compute_batch(struct batch *batch)
 {
 	int r;
 
@@ -520,7 +520,7 @@ int batch_read(const char *directory, struct batch *ret_batch, struct err *err)
 	int r = batch_read_experiments(directory, &batch, err);
 
 	if (r == 0) {
-		r = compute(&batch);
+		r = compute_batch(&batch);
 		if (r < 0)
 			err_sys(err, r, "%s", directory);
 	}

@@ -308,7 +308,7 @@ static void add_panel(struct sheet *s, const struct batch_axis *axis, const stru
 	}
 }
 
-static void describe(struct sheet *s, const struct plan *plan, const char *what)
+static void describe_sheet(struct sheet *s, const struct plan *plan, const char *what)
 {
 	size_t least = SIZE_MAX, most = 0, used = 0;
 	char n[64];
@@ -380,7 +380,7 @@ static int fill_axis_page(struct sheet *s, size_t index, enum kind kind)
 			s->batch->parameters[axis->parameter],
 			plan.lines_left_out ? "; some lines are left out" : "");
 	} else {
-		describe(s, &plan, "mean and its 95% interval");
+		describe_sheet(s, &plan, "mean and its 95% interval");
 	}
 out:
 	free(plan.name);
@@ -451,7 +451,7 @@ static int fill_pareto_page(struct sheet *s)
 					     .n = 2,
 					     .reference = NAN };
 	s->page.n = s->page.columns = 1;
-	describe(s, NULL, "means");
+	describe_sheet(s, NULL, "means");
 	used = strlen(s->subtitle);
 	used += (size_t)snprintf(s->subtitle + used, sizeof(s->subtitle) - used,
 				 "; better is up and to the left");

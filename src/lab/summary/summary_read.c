@@ -34,7 +34,7 @@ double batch_number(const char *text)
 	return value;
 }
 
-static struct value number_of(const struct json_node *node, const char *absent)
+static struct value node_value(const struct json_node *node, const char *absent)
 {
 	double v;
 
@@ -85,13 +85,13 @@ static struct value value_at(const struct json_node *node, const char *path)
 		}
 		path += length + (path[length] == '.');
 	}
-	return number_of(node, reason);
+	return node_value(node, reason);
 }
 
 /* An experiment of an older version has not all of these. */
 static double size_of(const struct batch_experiment *e, const char *key)
 {
-	struct value size = number_of(batch_config(e, key), "");
+	struct value size = node_value(batch_config(e, key), "");
 
 	return size.known && size.v >= 1 ? size.v : 1;
 }
@@ -102,16 +102,16 @@ static struct value per_gpu(const struct batch_experiment *e, struct value rate)
 
 	if (!rate.known)
 		return rate;
-	if (!number_of(batch_config(e, "tensor_parallel_size"), "").known)
+	if (!node_value(batch_config(e, "tensor_parallel_size"), "").known)
 		return value_absent("tensor_parallel_size is not known");
 	for (const char *const *key = parallel_sizes; *key; key++)
 		gpus *= size_of(e, *key);
 	return value_of(rate.v / fmax(gpus, ranks));
 }
 
-static struct value cost(const struct batch_experiment *e, struct value rate)
+static struct value cost_of_rate(const struct batch_experiment *e, struct value rate)
 {
-	struct value price = number_of(batch_config(e, "price_per_hour"), "");
+	struct value price = node_value(batch_config(e, "price_per_hour"), "");
 	const struct json_node *task = batch_config(e, "task");
 
 	if (task && task->type == JSON_STRING && !strcmp(task->text, "training"))
@@ -139,7 +139,7 @@ struct value batch_figure_of(const struct batch_experiment *experiment,
 		return value_at(metrics, m->path);
 	struct value rate = batch_figure_of(experiment, metrics, BATCH_TOKENS_PER_S, dialect);
 
-	return metric == BATCH_COST ? cost(experiment, rate) : per_gpu(experiment, rate);
+	return metric == BATCH_COST ? cost_of_rate(experiment, rate) : per_gpu(experiment, rate);
 }
 
 /* A text on one line, without the white space around it. */
@@ -235,7 +235,7 @@ static int take_document(struct batch_experiment *e)
 	}
 	if (!config || config->type != JSON_OBJECT)
 		return unreadable(e, "summary.json has no config");
-	e->duration_s = number_of(json_get(e->root, "duration_s"), "not in summary.json");
+	e->duration_s = node_value(json_get(e->root, "duration_s"), "not in summary.json");
 	if (e->status == BATCH_SUCCESS)
 		return 0;
 	e->error = one_line(error ? error : "no error was noted");
@@ -301,7 +301,7 @@ static int add_experiment(struct batch *batch, size_t *capacity, const char *dir
 	return r < 0 || !e->root ? r : read_hardware(directory, e);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_experiment_name(const void *a, const void *b)
 {
 	const struct batch_experiment *x = a, *y = b;
 
@@ -329,7 +329,7 @@ static int read_folder(const char *directory, bool all, struct batch *batch, str
 			"%s: no experiments there; give the directory of a sweep, or one that "
 			"holds directories of 'moescope bench'.",
 			directory);
-	qsort(batch->experiments, batch->n, sizeof(*batch->experiments), by_name);
+	qsort(batch->experiments, batch->n, sizeof(*batch->experiments), by_experiment_name);
 	for (size_t i = 0; i < batch->n; i++)
 		batch->counts[batch->experiments[i].status]++;
 	return 0;

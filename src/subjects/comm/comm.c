@@ -63,7 +63,7 @@ static struct value share_pct(int64_t part, int64_t whole, const char *reason)
 }
 
 /* What of [start, end) the windows cover. */
-static int64_t covered(const struct sweep *s, int64_t start_ns, int64_t end_ns, size_t *hint)
+static int64_t covered_ns(const struct sweep *s, int64_t start_ns, int64_t end_ns, size_t *hint)
 {
 	int64_t length = 0;
 
@@ -89,12 +89,12 @@ static void close_stretch(const struct sweep *s, struct stretch *u)
 	int64_t to = u->end_ns < s->steps.end_ns ? u->end_ns : s->steps.end_ns;
 	size_t hint;
 
-	u->length_ns += covered(s, u->start_ns, u->end_ns, &u->window);
+	u->length_ns += covered_ns(s, u->start_ns, u->end_ns, &u->window);
 	hint = u->window;
-	u->in_steps_ns += covered(s, from, to, &hint);
+	u->in_steps_ns += covered_ns(s, from, to, &hint);
 }
 
-static void add(const struct sweep *s, struct stretch *u, int64_t start_ns, int64_t end_ns)
+static void extend_union(const struct sweep *s, struct stretch *u, int64_t start_ns, int64_t end_ns)
 {
 	if (u->end_ns > u->start_ns && start_ns <= u->end_ns) {
 		u->end_ns = end_ns > u->end_ns ? end_ns : u->end_ns;
@@ -156,16 +156,16 @@ static size_t record_of(struct sweep *s, size_t kernel)
 static int measure_kernel(struct sweep *s, struct comm_device *d, unsigned int transport,
 			  int64_t start, int64_t end)
 {
-	add(s, &s->unions[UNION_ALL_KERNELS], start, end);
+	extend_union(s, &s->unions[UNION_ALL_KERNELS], start, end);
 	if (transport == COMM_NONE) {
-		add(s, &s->unions[UNION_COMPUTE], start, end);
+		extend_union(s, &s->unions[UNION_COMPUTE], start, end);
 	} else {
-		add(s, &s->unions[UNION_COMMUNICATION], start, end);
-		add(s, &s->unions[UNION_OF_TRANSPORT + transport], start, end);
+		extend_union(s, &s->unions[UNION_COMMUNICATION], start, end);
+		extend_union(s, &s->unions[UNION_OF_TRANSPORT + transport], start, end);
 	}
 	for (unsigned int t = 0; t < COMM_TRANSPORTS; t++)
 		if (t != transport && s->transports & 1U << t)
-			add(s, &s->unions[UNION_OTHERS + t], start, end);
+			extend_union(s, &s->unions[UNION_OTHERS + t], start, end);
 	if (transport == COMM_NONE)
 		return 0;
 	return span_list_add(&d->when, &(struct span){ .start_ns = start,
@@ -225,7 +225,7 @@ static int add_work(struct sweep *s, struct comm_device *d, enum lane_kind kind,
 			return r;
 	}
 	if (timed) {
-		add(s, &s->unions[UNION_ALL_WORK], start, end);
+		extend_union(s, &s->unions[UNION_ALL_WORK], start, end);
 		s->first_ns = start < s->first_ns ? start : s->first_ns;
 		s->last_ns = end > s->last_ns ? end : s->last_ns;
 	}
@@ -307,7 +307,7 @@ static void put_device(struct sweep *s, struct comm_device *d)
 {
 	const struct stretch *u = s->unions;
 	size_t hint = 0;
-	int64_t window = covered(s, s->first_ns, s->last_ns, &hint);
+	int64_t window = covered_ns(s, s->first_ns, s->last_ns, &hint);
 
 	put_part(&d->all, &u[UNION_COMMUNICATION], &u[UNION_COMPUTE], &u[UNION_ALL_KERNELS]);
 	for (int t = 0; t < COMM_TRANSPORTS; t++)
@@ -328,7 +328,7 @@ static void put_device(struct sweep *s, struct comm_device *d)
 						   : d->window_ns;
 	hint = 0;
 	d->of_steps = s->steps.end_ns > s->steps.start_ns;
-	d->step_window_ns = d->of_steps ? covered(s, s->steps.start_ns, s->steps.end_ns, &hint)
+	d->step_window_ns = d->of_steps ? covered_ns(s, s->steps.start_ns, s->steps.end_ns, &hint)
 					: window;
 	d->step_exposed_ns = d->of_steps ? u[UNION_ALL_KERNELS].in_steps_ns -
 						   u[UNION_COMPUTE].in_steps_ns
@@ -517,7 +517,7 @@ static int by_time(const void *a, const void *b)
 	return x->type < y->type ? -1 : x->type > y->type;
 }
 
-static int build(struct sweep *s)
+static int build_sweep(struct sweep *s)
 {
 	const struct table_collective *c = &s->run->collective;
 	int r = comm_rows_init(&s->rows, s->run, s->classes);
@@ -555,7 +555,7 @@ int comm_analyze_at(const struct attribution *at, const struct device_lanes *lan
 		return r;
 	s.classes = own ? own : classes;
 	s.at = attribution_needed(at->run, sel) ? at : NULL;
-	r = build(&s);
+	r = build_sweep(&s);
 	lane_order_release(&s.records);
 	coverage_release(&s.coverage);
 	if (r >= 0) {

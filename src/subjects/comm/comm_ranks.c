@@ -77,7 +77,7 @@ static int by_late(const void *a, const void *b)
 	return 0;
 }
 
-static size_t collect(const struct comm_rows *rows, struct member *members)
+static size_t collect_members(const struct comm_rows *rows, struct member *members)
 {
 	const struct table_collective *c = &rows->run->collective;
 	size_t n = 0;
@@ -109,7 +109,7 @@ static size_t collect(const struct comm_rows *rows, struct member *members)
 
 /* Who begins last has the shortest kernel. Where all are as long, nobody waited: the clocks of the
  * ranks differ. */
-static double waited(const struct member *members, size_t n)
+static double waited_ns(const struct member *members, size_t n)
 {
 	int64_t last = members[n - 1].start_ns, shortest = members[0].duration_ns;
 	double sum = 0;
@@ -126,7 +126,7 @@ static double waited(const struct member *members, size_t n)
 	return sum;
 }
 
-static void add(struct skew *skew, const struct member *members, size_t n, double wait_ns)
+static void add_skew(struct skew *skew, const struct member *members, size_t n, double wait_ns)
 {
 	int64_t gap = members[n - 1].start_ns - members[0].start_ns;
 
@@ -138,8 +138,8 @@ static void add(struct skew *skew, const struct member *members, size_t n, doubl
 
 /* The collectives that more than one rank has; *ret_late: who was late in how many of them, twice
  * as many entries: by row, and over all. */
-static size_t match(const struct member *members, size_t n, struct skew *skews, struct skew *all,
-		    struct late *late)
+static size_t match_members(const struct member *members, size_t n, struct skew *skews,
+			    struct skew *all, struct late *late)
 {
 	size_t n_late = 0, end;
 
@@ -152,9 +152,9 @@ static size_t match(const struct member *members, size_t n, struct skew *skews, 
 		/* More ranks than the group has: names of groups that mean different ones. */
 		if (end - i < 2 || (members[i].group_size && end - i > members[i].group_size))
 			continue;
-		wait_ns = waited(members + i, end - i);
-		add(&skews[members[i].row], members + i, end - i, wait_ns);
-		add(all, members + i, end - i, wait_ns);
+		wait_ns = waited_ns(members + i, end - i);
+		add_skew(&skews[members[i].row], members + i, end - i, wait_ns);
+		add_skew(all, members + i, end - i, wait_ns);
 		if (wait_ns <= 0 || members[end - 1].start_ns == members[end - 2].start_ns)
 			continue;
 		late[n_late++] = (struct late){ members[i].row, members[end - 1].rank };
@@ -191,7 +191,7 @@ static const char *why_not(const struct comm_rows *rows, size_t n_members)
 	return "no other rank recorded it";
 }
 
-static struct comm_skew figures(const struct skew *skew, const char *reason)
+static struct comm_skew skew_figures(const struct skew *skew, const char *reason)
 {
 	double n = (double)skew->matched;
 	struct value none = value_absent(reason);
@@ -221,15 +221,15 @@ int comm_ranks_compare(struct comm_rows *rows, struct comm_skew *ret_all)
 	int r = members && late && skews ? 0 : -ENOMEM;
 
 	if (r >= 0) {
-		size_t n = collect(rows, members);
+		size_t n = collect_members(rows, members);
 		const char *reason = why_not(rows, n);
 
-		find_late(late, match(members, n, skews, &all, late), skews, &all);
+		find_late(late, match_members(members, n, skews, &all, late), skews, &all);
 		for (size_t i = 0; i < rows->n; i++)
-			rows->rows[i].skew = figures(
+			rows->rows[i].skew = skew_figures(
 				&skews[i],
 				rows->rows[i].recorded ? reason : "it has no collective record");
-		*ret_all = figures(&all, reason);
+		*ret_all = skew_figures(&all, reason);
 	}
 	free(members);
 	free(late);

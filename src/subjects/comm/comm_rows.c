@@ -169,7 +169,7 @@ static int find_row(struct comm_rows *rows, const struct comm_row *key, uint32_t
 	return 0;
 }
 
-static void account(struct comm_row *row, int64_t duration_ns, bool untimed)
+static void account_call(struct comm_row *row, int64_t duration_ns, bool untimed)
 {
 	row->count++;
 	row->untimed += untimed;
@@ -186,14 +186,14 @@ int comm_rows_kernel(struct comm_rows *rows, const struct comm_launch *launch, s
 
 	if (find_row(rows, &key, launch->name, &row) < 0)
 		return -ENOMEM;
-	account(&rows->rows[row], rows->run->kernel.duration_ns[kernel],
-		rows->run->kernel.untimed[kernel] != 0);
+	account_call(&rows->rows[row], rows->run->kernel.duration_ns[kernel],
+		     rows->run->kernel.untimed[kernel] != 0);
 	rows->sums[row].unsized++;
 	rows->sums[row].no_bytes = NOT_RECORDED;
 	return 0;
 }
 
-static void size(const struct comm_rows *rows, size_t record, struct comm_sums *sums)
+static void size_record(const struct comm_rows *rows, size_t record, struct comm_sums *sums)
 {
 	const struct table_collective *c = &rows->run->collective;
 	uint64_t elements = c->in_elements[record] > c->out_elements[record]
@@ -231,12 +231,12 @@ int comm_rows_record(struct comm_rows *rows, enum comm_transport transport, size
 	if (find_row(rows, &key, c->name[record], &row) < 0)
 		return -ENOMEM;
 	rows->row_of[record] = (uint32_t)row;
-	account(&rows->rows[row], c->duration_ns[record], untimed);
-	size(rows, record, &rows->sums[row]);
+	account_call(&rows->rows[row], c->duration_ns[record], untimed);
+	size_record(rows, record, &rows->sums[row]);
 	return 0;
 }
 
-static void rate(struct comm_row *row, const struct comm_sums *sums)
+static void rate_row(struct comm_row *row, const struct comm_sums *sums)
 {
 	uint64_t timed = row->count - row->untimed;
 	struct value factor = bus_factor(row->name, row->group_size);
@@ -274,7 +274,7 @@ int comm_rows_finish(struct comm_rows *rows)
 		if (!row->name)
 			return -ENOMEM;
 		row->share_pct = all > 0 ? 100.0 * (double)row->sum_ns / (double)all : 0;
-		rate(row, &rows->sums[i]);
+		rate_row(row, &rows->sums[i]);
 	}
 	return 0;
 }

@@ -81,7 +81,7 @@ static struct token next_token(struct reader *in)
 	return token;
 }
 
-static bool is(const struct token *token, const char *word)
+static bool is_token(const struct token *token, const char *word)
 {
 	return (token->kind == TOKEN_WORD || token->kind == TOKEN_SIGN) &&
 	       token->length == strlen(word) && !strncasecmp(token->text, word, token->length);
@@ -90,7 +90,7 @@ static bool is(const struct token *token, const char *word)
 static bool is_any(const struct token *token, const char *const *words)
 {
 	for (size_t i = 0; words[i]; i++)
-		if (is(token, words[i]))
+		if (is_token(token, words[i]))
 			return true;
 	return false;
 }
@@ -98,7 +98,7 @@ static bool is_any(const struct token *token, const char *const *words)
 static int column_of(const struct sql_table *table, const struct token *token)
 {
 	for (size_t c = 0; token->kind == TOKEN_WORD && c < table->n; c++)
-		if (is(token, table->columns[c].name))
+		if (is_token(token, table->columns[c].name))
 			return (int)c;
 	return -1;
 }
@@ -106,7 +106,7 @@ static int column_of(const struct sql_table *table, const struct token *token)
 static const struct sql_table *table_of(const struct schema *schema, const struct token *token)
 {
 	for (size_t t = 0; t < schema->n; t++)
-		if (is(token, schema->tables[t].name))
+		if (is_token(token, schema->tables[t].name))
 			return &schema->tables[t];
 	return NULL;
 }
@@ -137,8 +137,8 @@ struct rewriting {
 	bool grouped;	    /* some rows become one */
 };
 
-static void replace(struct rewriting *w, const char *from, const char *to, const char *format,
-		    const char *name)
+static void replace_span(struct rewriting *w, const char *from, const char *to, const char *format,
+			 const char *name)
 {
 	buf_append(&w->out, w->copied, (size_t)(from - w->copied));
 	buf_printf(&w->out, format, name, name);
@@ -162,7 +162,7 @@ static const char *sum_of(const struct token *function, bool star)
 	};
 
 	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
-		if (is(function, sums[i].name) && (!star || i == 0))
+		if (is_token(function, sums[i].name) && (!star || i == 0))
 			return sums[i].format;
 	return NULL;
 }
@@ -180,12 +180,12 @@ static bool take_call(struct rewriting *w, struct reader *in, const struct token
 	(void)open;
 	inner = next_token(&ahead);
 	close = next_token(&ahead);
-	format = sum_of(function, is(&inner, "*"));
-	if (!format || !is(&close, ")"))
+	format = sum_of(function, is_token(&inner, "*"));
+	if (!format || !is_token(&close, ")"))
 		return false;
 	w->grouped = true;
-	if (is(&inner, "*")) {
-		replace(w, function->text, ahead.at, format, "");
+	if (is_token(&inner, "*")) {
+		replace_span(w, function->text, ahead.at, format, "");
 		*in = ahead;
 		return true;
 	}
@@ -193,9 +193,9 @@ static bool take_call(struct rewriting *w, struct reader *in, const struct token
 	if (column < 0)
 		return false;
 	if (sums_is_summed(w->table, (size_t)column))
-		replace(w, function->text, ahead.at, format, w->table->columns[column].name);
+		replace_span(w, function->text, ahead.at, format, w->table->columns[column].name);
 	else if (!sums_is_key(w->table, (size_t)column) ||
-		 (!is(function, "min") && !is(function, "max")))
+		 (!is_token(function, "min") && !is_token(function, "max")))
 		return false; /* of values that repeat, those two are the same */
 	*in = ahead;
 	return true;
@@ -210,7 +210,7 @@ static bool take_from(struct rewriting *w, struct reader *in)
 	if (table_of(w->schema, &name) != w->table ||
 	    (after.kind != TOKEN_END && !is_any(&after, after_table)))
 		return false;
-	replace(w, name.text, name.text + name.length, "%s" SUMS_SUFFIX, w->table->name);
+	replace_span(w, name.text, name.text + name.length, "%s" SUMS_SUFFIX, w->table->name);
 	return true;
 }
 
@@ -220,13 +220,13 @@ static bool take_word(struct rewriting *w, struct reader *in, const struct token
 	struct token after = next_token(&ahead);
 	int column;
 
-	if (is_any(word, refused) || is(word, "select"))
+	if (is_any(word, refused) || is_token(word, "select"))
 		return false;
-	if (is(word, "from"))
+	if (is_token(word, "from"))
 		return take_from(w, in);
-	if (is(word, "group") || is(word, "distinct"))
+	if (is_token(word, "group") || is_token(word, "distinct"))
 		w->grouped = true;
-	if (is(&after, "("))
+	if (is_token(&after, "("))
 		return take_call(w, in, word);
 	column = column_of(w->table, word);
 	/* Other words are keywords, or names that the statement gives itself. */
@@ -237,12 +237,13 @@ static bool take_statement(struct rewriting *w, struct reader *in)
 {
 	struct token before = next_token(in), token;
 
-	if (!is(&before, "select"))
+	if (!is_token(&before, "select"))
 		return false;
 	for (token = next_token(in); token.kind != TOKEN_END; token = next_token(in)) {
 		/* All columns, where it does not stand for "times". */
-		bool all = is(&token, "*") &&
-			   (is(&before, "select") || is(&before, ",") || is(&before, "distinct"));
+		bool all = is_token(&token, "*") &&
+			   (is_token(&before, "select") || is_token(&before, ",") ||
+			    is_token(&before, "distinct"));
 
 		if (token.kind == TOKEN_STRANGE || all)
 			return false;
@@ -259,7 +260,7 @@ static bool names_columns(const struct sql_table *table, struct reader in)
 	struct token before = next_token(&in), token;
 
 	for (token = next_token(&in); token.kind != TOKEN_END; token = next_token(&in)) {
-		if (is(&before, "as") && column_of(table, &token) >= 0)
+		if (is_token(&before, "as") && column_of(table, &token) >= 0)
 			return true;
 		before = token;
 	}
@@ -272,7 +273,7 @@ static const struct sql_table *table_named(const struct schema *schema, struct r
 	struct token token;
 
 	while ((token = next_token(&in)).kind != TOKEN_END) {
-		if (!is(&token, "from"))
+		if (!is_token(&token, "from"))
 			continue;
 		if (table)
 			return NULL; /* more than one */

@@ -85,7 +85,7 @@ static struct run_want want_of(const struct sql_need *need)
 	return want;
 }
 
-static void unload(struct sql *sql)
+static void unload_runs(struct sql *sql)
 {
 	for (size_t i = 0; i < sql->source.n; i++) {
 		functions_release(sql->runs[i].functions);
@@ -98,13 +98,13 @@ static void unload(struct sql *sql)
 }
 
 /* What has been asked for, of all runs. Nothing may be open: arrays move. */
-static int load(struct sql *sql, struct err *err)
+static int load_asked(struct sql *sql, struct err *err)
 {
 	struct run_want want = want_of(&sql->asked);
 
 	if (sql->runs[0].run && need_is_met(&sql->asked, &sql->loaded))
 		return 0;
-	unload(sql);
+	unload_runs(sql);
 	for (size_t i = 0; i < sql->source.n; i++) {
 		struct sql_run *run = &sql->runs[i];
 		int r = sql->source.load(sql->source.context, i, &want, &run->run, err);
@@ -115,7 +115,7 @@ static int load(struct sql *sql, struct err *err)
 				err_sys(err, r, "cannot query run '%s'", sql->source.labels[i]);
 		}
 		if (r < 0) {
-			unload(sql);
+			unload_runs(sql);
 			return r;
 		}
 	}
@@ -256,7 +256,7 @@ static int is_interrupted(void *context)
 	return atomic_load(&sql->interrupted);
 }
 
-static int connect(struct sql *sql)
+static int connect_session(struct sql *sql)
 {
 	int r = sqlite3_open_v2(":memory:", &sql->db,
 				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
@@ -290,7 +290,7 @@ int sql_open(const struct sql_source *source, struct sql **ret_sql, struct err *
 	}
 	sql->source = *source;
 	schema_init(&sql->schema);
-	r = connect(sql);
+	r = connect_session(sql);
 	if (r != SQLITE_OK) {
 		int code = err_set(err, r == SQLITE_NOMEM ? -ENOMEM : -EIO,
 				   "cannot begin a query: %s", sqlite3_errstr(r));
@@ -307,7 +307,7 @@ void sql_close(struct sql *sql)
 	if (!sql)
 		return;
 	sqlite3_close(sql->db);
-	unload(sql);
+	unload_runs(sql);
 	free(sql->runs);
 	free(sql);
 }
@@ -329,7 +329,7 @@ bool sql_complete(const char *text)
 }
 
 /* What SQLite says, and where. whole: all that was given; text: the statement in it, or NULL. */
-static int failed(struct sql *sql, const char *whole, const char *text, struct err *err)
+static int statement_failed(struct sql *sql, const char *whole, const char *text, struct err *err)
 {
 	int code = sqlite3_errcode(sql->db), offset = sqlite3_error_offset(sql->db);
 	const char *message = sqlite3_errmsg(sql->db);
@@ -429,7 +429,7 @@ static int run_rows_of(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 			return r == -EPIPE ? r : err_sys(err, r, "cannot write the rows");
 	}
 	if (code != SQLITE_DONE)
-		return failed(sql, NULL, NULL, err);
+		return statement_failed(sql, NULL, NULL, err);
 	r = result->n ? sink->end(sink->context) : 0;
 	return r < 0 ? err_sys(err, r, "cannot write the rows") : 0;
 }
@@ -509,7 +509,7 @@ static int run_best(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 
 	sql->unsummable = false;
 	if (sums) {
-		r = load(sql, err);
+		r = load_asked(sql, err);
 		if (r == 0)
 			r = run_statement(sql, statement, sums, limit, sink, more, err);
 		sqlite3_finalize(sums);
@@ -523,7 +523,7 @@ static int run_best(struct sql *sql, sqlite3_stmt *statement, size_t limit,
 	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++)
 		sql->asked.columns[k] |= sql->loaded.columns[k];
 	sql->asked.kinds |= sql->loaded.kinds;
-	r = load(sql, err);
+	r = load_asked(sql, err);
 	return r < 0 ? r : run_statement(sql, statement, statement, limit, sink, more, err);
 }
 
@@ -548,7 +548,7 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 		sql->asked = sql->loaded;
 		sql->denied = false;
 		if (sqlite3_prepare_v2(sql->db, text, -1, &statement, &tail) != SQLITE_OK)
-			r = failed(sql, whole, text, err);
+			r = statement_failed(sql, whole, text, err);
 		else if (statement)
 			r = run_best(sql, statement, limit, sink, &more, err);
 		sqlite3_finalize(statement);

@@ -109,7 +109,7 @@ static uint32_t hash_values(const int64_t *values, size_t n)
 	return (uint32_t)hash;
 }
 
-static int grow(struct sums *sums)
+static int grow_sums(struct sums *sums)
 {
 	size_t capacity = sums->capacity ? sums->capacity * 4 : 256;
 	int64_t *values;
@@ -154,7 +154,7 @@ static int group_of(struct sums *sums, const int64_t *values, uint64_t row, uint
 			return 0;
 		}
 	}
-	r = sums->n == sums->capacity ? grow(sums) : 0;
+	r = sums->n == sums->capacity ? grow_sums(sums) : 0;
 	if (r == 0)
 		r = hash_map_add(&sums->map, hash, (uint32_t)sums->n + 1);
 	if (r < 0)
@@ -233,7 +233,7 @@ static int sum_block(void *context, size_t block, unsigned int worker)
 	return r;
 }
 
-static int merge(struct sums *to, const struct sums *from)
+static int merge_sums(struct sums *to, const struct sums *from)
 {
 	to->overflow |= from->overflow;
 	for (size_t g = 0; g < from->n; g++) {
@@ -277,7 +277,7 @@ static int put_in_order(struct sums *sums)
 }
 
 /* 0, -ENOMEM, or -EFBIG: it cannot be said with sums. */
-static int sum(struct summing *summing, struct sums *ret)
+static int sum_records(struct summing *summing, struct sums *ret)
 {
 	size_t blocks = (summing->n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
 	unsigned int workers = blocks ? parallel_workers(blocks) : 1;
@@ -295,7 +295,7 @@ static int sum(struct summing *summing, struct sums *ret)
 	all = summing->workers[0];
 	for (unsigned int w = 1; w < workers; w++) {
 		if (r == 0)
-			r = merge(&all, &summing->workers[w]);
+			r = merge_sums(&all, &summing->workers[w]);
 		sums_release(&summing->workers[w]);
 	}
 	free(summing->workers);
@@ -400,8 +400,8 @@ static int add_key(struct summing *summing, const struct store_data *data, size_
 	return 0;
 }
 
-static int plan(const struct sums_table *table, struct sums_cursor *cursor, uint64_t used,
-		const struct store_data *data, struct summing *summing)
+static int plan_sums(const struct sums_table *table, struct sums_cursor *cursor, uint64_t used,
+		     const struct store_data *data, struct summing *summing)
 {
 	uint64_t seen = 0;
 
@@ -446,9 +446,9 @@ static int sums_filter(sqlite3_vtab_cursor *base, int unused, const char *text, 
 
 		sums_release(sums_of(cursor, i));
 		if (r == 0)
-			r = plan(table, cursor, used, data, &summing);
+			r = plan_sums(table, cursor, used, data, &summing);
 		if (r == 0)
-			r = sum(&summing, sums_of(cursor, i));
+			r = sum_records(&summing, sums_of(cursor, i));
 		if (r == -EFBIG)
 			table->frame.sql->unsummable = true;
 		if (r < 0)

@@ -166,7 +166,7 @@ static size_t row_at(const struct cursor *cursor)
 	return cursor->order ? cursor->order[at] : at;
 }
 
-static void advance(struct cursor *cursor)
+static void advance_cursor(struct cursor *cursor)
 {
 	if (cursor->down)
 		cursor->end--;
@@ -175,7 +175,7 @@ static void advance(struct cursor *cursor)
 }
 
 /* To the next row that passes, from this one on. */
-static void settle(struct cursor *cursor)
+static void settle_cursor(struct cursor *cursor)
 {
 	const struct store_data *data = cursor->data;
 
@@ -192,11 +192,11 @@ static void settle(struct cursor *cursor)
 		return;
 	}
 	while (cursor->at < cursor->end && !filter_passes(cursor->filter, row_at(cursor)))
-		advance(cursor);
+		advance_cursor(cursor);
 }
 
 /* Narrows an order by a column to the rows of a range of it. */
-static void slice(struct cursor *cursor, const struct test *test)
+static void slice_order(struct cursor *cursor, const struct test *test)
 {
 	const uint32_t *order = cursor->order;
 	size_t low, high;
@@ -222,7 +222,7 @@ static int look_up(struct cursor *cursor)
 			continue;
 		r = store_order(cursor->store, cursor->data, test->column, &cursor->order);
 		if (r == 0)
-			slice(cursor, test);
+			slice_order(cursor, test);
 		return r == -EFBIG ? 0 : r;
 	}
 	return 0;
@@ -250,7 +250,7 @@ static int enter_run(struct cursor *cursor, struct sql *sql, const struct sql_ta
 	else
 		r = look_up(cursor);
 	if (r == 0)
-		settle(cursor);
+		settle_cursor(cursor);
 	return r;
 }
 
@@ -312,8 +312,8 @@ static int vtab_next(sqlite3_vtab_cursor *base)
 {
 	struct cursor *cursor = (struct cursor *)base;
 
-	advance(cursor);
-	settle(cursor);
+	advance_cursor(cursor);
+	settle_cursor(cursor);
 	if (cursor->at < cursor->end)
 		return SQLITE_OK;
 	cursor->frame.run++;
