@@ -246,29 +246,29 @@ def cell(result, figures):
 
 INTRODUCTION = """# Traces of other people, recounted
 
-Files from public repositories, as moescope reads them, beside the figures of a plain reader that
-shares no code with it (`tests/conformance/recount.py`). This page is written by
+Files from public repositories, as moescope reads them, compared with a plain reader that shares no code
+with it (`tests/conformance/recount.py`). To regenerate this page:
 
 ```
 tests/conformance/conform.py FOLDER --list tests/conformance/traces.json --table docs/conformance.md
 ```
 
-where FOLDER holds the files under the names of the first column. The files are not part of this
-repository; the list names where each is from, its commit and its SHA-256.
+FOLDER holds the files under the names of the first column. The files are not part of this repository; the
+list gives the source, commit and SHA-256 of each.
 
-- **kernels**: number and time by name and in all, busy time of each device (the union of kernels,
+- **kernels**: number and time by name and in total, busy time of each device (the union of kernels,
   copies and sets).
-- **copies**: number, bytes and time of copies and of sets. **calls**: number and time of calls into
-  the runtime and driver, by name.
+- **copies**: number, bytes and time of copies and sets. **calls**: number and time of runtime and driver
+  calls, by name.
 - **operations**: number of operations and ranges by name, and the device time of what each launched,
-  by the innermost around the call; number and time of collectives on the host. **steps**: number and
-  times of `ProfilerStep`s.
-- **NCCL**: its time on each device, and how much of it lies beside other kernels; compared where it
-  is the only communication.
-- **memory**: highest totals that the allocator told of each device; of snapshots, the peaks by
+  by the innermost around the call; number and time of host collectives. **steps**: number and times of
+  `ProfilerStep`s.
+- **NCCL**: its time on each device, and how much of it overlaps other kernels; compared if it is the only
+  communication.
+- **memory**: highest totals that the allocator reported for each device; for snapshots, the peaks from
   replaying the history, and segments and bytes at the end.
-- An empty cell: the file has nothing of it. **other**: share of kernel time in the class `other`;
-  what authors of CUDA programs call their own kernels belongs there.
+- An empty cell: the file has none. **other**: share of kernel time in the class `other`; kernels that
+  authors of CUDA programs named themselves belong there.
 """
 
 
