@@ -9,8 +9,8 @@
 
 #include "tables/tables.h"
 
-/* Writes "step 40  loss 3.512  …" about the steps from row `first` on into out, "" when there is
- * none yet. What is not known is left out. 0 or -ENOMEM. */
+/* Writes "step 40  loss 3.512  …" about the steps from row `first` on into out, "" if there is none
+ * yet. Unknown values are left out. 0 or -ENOMEM. */
 int live_line(const struct run *run, size_t first, char *out, size_t size);
 
 #endif

@@ -65,8 +65,8 @@ int live_open(const char *path, const struct live_options *options, struct live 
 	return 0;
 }
 
-/* One frame as terminal bytes: each line wiped behind its end, everything below wiped too, so
- * that nothing flickers and nothing old stays. Cut at the height of the screen. */
+/* One frame as terminal bytes: clears each line after its end and everything below, so nothing
+ * flickers and nothing old stays. Cut at the height of the screen. */
 static char *frame(const struct live *live, const char *text, size_t *ret_size)
 {
 	int lines_left = live->options.rows - (live->options.footer ? 1 : 0);
@@ -154,7 +154,7 @@ void live_resize(struct live *live, int columns, int rows)
 	live->options.rows = rows;
 }
 
-/* A terminal that is gone cannot be put in order, and the next update says so. */
+/* A terminal that is gone cannot be restored, and the next update says so. */
 static void switch_screen(struct live *live, const char *sequence, bool shown)
 {
 	if (live->options.screen && live->shown != shown &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A growing run, followed: one screen repainted on a terminal, or a line now and then. Reads the
- * same files as every other command; nothing comes from the program directly. One thread.
+ * Follows a growing run: one screen repainted on a terminal, or a line now and then. Reads the same
+ * files as every other command; nothing comes from the program directly. One thread.
  */
 #ifndef LIVE_LIVE_H
 #define LIVE_LIVE_H
@@ -21,16 +21,16 @@ struct live_options {
 
 struct live;
 
-/* `path`: a run directory; it may still be empty. Takes the terminal over when asked to. */
+/* `path`: a run directory; it may still be empty. Takes over the terminal if requested. */
 int live_open(const char *path, const struct live_options *options, struct live **ret_live,
 	      struct err *err);
 
-/* Reads what is new and shows it. A line is written only when a step has been added. */
+/* Reads and shows what is new. A line is written only if a step has been added. */
 int live_update(struct live *live, struct err *err);
 
 void live_resize(struct live *live, int columns, int rows);
 
-/* Gives the terminal back, and takes it again; harmless when it is already so. */
+/* Restores the terminal, and takes it again; harmless if already done. */
 void live_hide(struct live *live);
 void live_show(struct live *live);
 

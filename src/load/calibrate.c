@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moescope-calibrate: see calibrate.h. Exit 0: it went to its end; what could not be measured says
- * why in the output.
+ * moescope-calibrate: see calibrate.h. Exit 0: it ran to its end; the output says why something
+ * could not be measured.
  */
 #include "load/calibrate.h"
 
@@ -25,7 +25,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Printable ASCII alone: names of devices and messages of libraries. */
+/* Printable ASCII only: device names and library messages. */
 static void put_text(const char *key, const char *text)
 {
 	printf("\"%s\":\"", key);
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 		fputs("usage: moescope-calibrate [cpu | gpu]\n", stderr);
 		return 1;
 	}
-	/* The processor first: a fault of a GPU must not take its figures. */
+	/* The processor first: a GPU fault must not take its figures. */
 	if (cpu)
 		calibrate_cpu();
 	if (gpu)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Peaks of the processor with a thread on each of its cores: multiply-adds that stay in registers,
- * and a[i] = b[i] + s*c[i] over arrays much larger than the caches (24 bytes an element, as STREAM
- * counts; what the caches read before they write is not in it).
+ * Peaks of the processor with one thread per core: multiply-adds that stay in registers, and a[i] =
+ * b[i] + s*c[i] over arrays much larger than the caches (24 bytes per element, as STREAM counts;
+ * excludes what caches read before they write).
  *
  * The main thread and the workers meet at a barrier before and after each repeat.
  */
@@ -18,7 +18,7 @@
 #define ELEMENTS_MIN (UINT64_C(8) << 20)   /* of each array, of all threads: 64 MiB */
 #define ELEMENTS_MAX (UINT64_C(128) << 20) /* 1 GiB */
 
-/* Ten chains, so that a unit that takes several cycles for one is never idle. */
+/* Ten chains, so that a unit with several cycles of latency is never idle. */
 #define DEFINE_FMA(name, attribute, type, bytes)                                                   \
 	attribute static double name(uint64_t rounds)                                              \
 	{                                                                                          \
@@ -70,7 +70,7 @@ static struct {
 	double *a, *b, *c;
 	uint64_t elements;
 	int threads;
-	double results[MAX_THREADS]; /* what nobody reads need not be computed */
+	double results[MAX_THREADS]; /* results that nobody reads need not be computed */
 } team;
 
 static void triad(int index)
@@ -79,14 +79,14 @@ static void triad(int index)
 	uint64_t to = index == team.threads - 1 ? team.elements : from + part;
 	double *a = team.a, *b = team.b, *c = team.c;
 
-	/* Every round another factor, or one could do for all of them. */
+	/* A different factor every round, or one round could do for all. */
 	for (uint64_t r = 0; r < team.rounds; r++)
 		for (uint64_t i = from; i < to; i++)
 			a[i] = b[i] + (double)(r + 1) * c[i];
 	team.results[index] = a[from];
 }
 
-/* Memory is given out where it is first touched. */
+/* Memory is allocated where it is first touched. */
 static void touch(int index)
 {
 	uint64_t part = team.elements / (uint64_t)team.threads, from = part * (uint64_t)index;
@@ -152,7 +152,8 @@ static void measure_all(const struct device *device)
 		tell_absent(device, "memory_bytes_per_s", "no memory for its arrays");
 }
 
-/* Four times the last cache, as STREAM asks for, but an eighth of the memory at most in all. */
+/* Four times the last-level cache, as STREAM requires, but at most an eighth of the memory in
+ * total. */
 static void make_arrays(void)
 {
 	long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -174,7 +175,7 @@ static void make_arrays(void)
 	team.a = team.b = team.c = NULL;
 }
 
-/* As run.json has it: runs are matched by it. */
+/* As in run.json: runs are matched by it. */
 static void find_name(struct device *device)
 {
 	char line[512];
@@ -220,7 +221,7 @@ void calibrate_cpu(void)
 		indices[i] = i;
 		if (pthread_create(&threads[i], NULL, work, &indices[i]) == 0)
 			continue;
-		/* Those that wait at the barrier go with the process. */
+		/* Those waiting at the barrier end with the process. */
 		tell_absent(&device, "fp32_flops_per_s", "not enough threads to be had");
 		exit(0);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The most arithmetic that a GPU does: large square matrix products by cuBLASLt, opened at run time
- * and declared here. The binary interface of these functions, structures and numbers is the same in
+ * A GPU's peak arithmetic: large square matrix products by cuBLASLt, opened at run time and
+ * declared here. The binary interface of these functions, structures and numbers is the same in
  * cuBLAS 11 to 13. One thread.
  *
  * The matrices hold random numbers: with zeros a device draws less power and clocks higher than it
@@ -59,7 +59,7 @@ static struct {
 #undef FUNCTION
 } lt;
 
-/* pattern: bits of a number near 1; noise: those that are random besides. */
+/* pattern: bits of a number near 1; noise: the random ones. */
 static const struct kind {
 	const char *key;
 	int type, out_type, compute, scale;
@@ -85,7 +85,7 @@ static struct {
 	unsigned int calls;
 } gemm;
 
-/* Beside the loader's names: where toolkits and Python packages keep it. */
+/* Besides the loader's names: where toolkits and Python packages keep it. */
 static void *open_somewhere(void)
 {
 	static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12",
@@ -170,7 +170,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state;
 }
 
-/* One chunk of numbers, again and again: the device does not see that they repeat. */
+/* One chunk of numbers, repeated: the device does not notice. */
 static int fill(const struct kind *kind, device_address to, uint64_t bytes, char *why, size_t size)
 {
 	unsigned char *chunk = malloc(CHUNK);
@@ -214,7 +214,7 @@ static void give_back(void)
 	memset(&gemm, 0, sizeof(gemm));
 }
 
-/* C = A^T B, the one layout that all types have. */
+/* C = A^T B, the one layout that all types support. */
 static int prepare(const struct kind *kind, char *why, size_t size)
 {
 	const uint64_t bytes = (uint64_t)SIZE * SIZE * kind->bytes, workspace = WORKSPACE;
@@ -260,8 +260,8 @@ static int multiply(void *clock)
 				  gemm.b_layout, beta, gemm.c, gemm.c_layout, gemm.c, gemm.c_layout,
 				  &gemm.chosen.algorithm, gemm.workspace, WORKSPACE, stream.stream);
 
-	/* Launches run ahead of the device: it is at work while the clock is read, which takes a
-	 * while and so is seldom done. */
+	/* Launches run ahead of the device: it is working while the clock is read, which takes a
+	 * while and so is done rarely. */
 	memcpy(&note, clock, sizeof(note));
 	if (gemm.calls++ % 16 == 15)
 		note();

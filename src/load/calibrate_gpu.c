@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Peaks of the GPUs: memory by kernels that read, and that read and write; copies within the device
- * and with the host, pinned and pageable; matrix products. One thread.
+ * and to and from the host, pinned and pageable; matrix products. One thread.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@ struct stream stream;
 	"  ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd10];\n"
 #define NEXT "  add.u64 %rd6, %rd6, %rd8;\n  bra LOOP;\nDONE:\n"
 
-/* 16 bytes a thread and turn. The one that only reads keeps the sum alive by a store that never
- * comes: the memory holds zeros. */
+/* 16 bytes per thread and turn. The read-only one keeps the sum alive with a store that never
+ * happens: the memory holds zeros. */
 static const char read_write_ptx[] = HEAD "moescope_memory" BEGIN
 					  "  st.global.v4.u32 [%rd11], {%r5, %r6, %r7, %r8};\n" NEXT
 					  "  ret;\n}\n";
@@ -62,7 +62,7 @@ static struct {
 static const char *find_driver(void)
 {
 	static char why[256];
-	/* Tests put a scripted driver in its place. */
+	/* Tests substitute a scripted driver. */
 	const char *given = getenv("MOESCOPE_CUDA");
 	void *library = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW);
 	const struct {
@@ -278,7 +278,7 @@ static struct {
 	int (*clock)(void *, int, unsigned int *);
 } nvml;
 
-/* Clocks are a note beside the figures: without NVML there is none. */
+/* Clocks are a note next to the figures: without NVML there is none. */
 static void find_nvml(int device)
 {
 	void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);

@@ -39,7 +39,7 @@ extern struct cuda {
 
 /* 0, or -1 with a sentence on stderr. */
 int cuda_open(void);
-/* Ends the program with a sentence when a call failed: a fault is what it is there to find. */
+/* Ends the program with a sentence if a call failed: finding faults is its purpose. */
 void cuda_check(CUresult result, const char *call);
 #define CUDA(call) cuda_check(cuda.call, #call)
 

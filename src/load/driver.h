@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few functions of the CUDA driver that calibration needs, opened at run time and declared here,
- * so that it builds without the CUDA headers. Their binary interface is fixed by their names.
+ * The few CUDA driver functions that calibration needs, opened at run time and declared here, so it
+ * builds without the CUDA headers. Their names fix their binary interface.
  */
 #ifndef LOAD_DRIVER_H
 #define LOAD_DRIVER_H
@@ -53,19 +53,19 @@ extern struct driver {
 #undef FUNCTION
 } driver;
 
-/* Of the device at hand. */
+/* Of the current device. */
 extern struct stream {
 	void *stream, *begin, *end;
 } stream;
 
-/* The sentence for a call that failed, in `why`; the call's status. */
+/* Writes the sentence for a failed call to `why`; returns the call's status. */
 int driver_failed(int status, const char *call, char *why, size_t size);
 #define DRIVER(call, why, size) driver_failed(driver.call, #call, why, size)
 
-/* The seconds on the device of n times `once`, between two events. 0, or -1 with the sentence. `once`
- * returns a status of the driver, or one of cuBLASLt with its sign turned. */
+/* The device seconds of n times `once`, between two events. 0, or -1 with the sentence. `once`
+ * returns a driver status, or a negated cuBLASLt status. */
 int driver_time(int (*once)(void *), void *argument, int n, double *ret_s, char *why, size_t size);
-/* REPEATS rates of `amount` a time, after a warm-up, each over at least SAMPLE_S. Likewise. */
+/* REPEATS rates of `amount` per time, after a warm-up, each over at least SAMPLE_S. Likewise. */
 int driver_rates(int (*once)(void *), void *argument, double amount, double *rates, char *why,
 		 size_t size);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * moescope-load: tiny kernels on a GPU, launched one by one and as CUDA graphs, from several
- * threads, with every result checked. What `moescope doctor --stress` and the GPU tests and
- * benchmarks run under the profiler.
+ * threads, with every result checked. `moescope doctor --stress` and the GPU tests and benchmarks
+ * run it under the profiler.
  *
  * Each thread has its own stream and its own counters on the device; a kernel adds to one of them,
- * so a kernel that did not run, or ran twice, is seen. Exit 0: all right; 1: a wrong result or
+ * so a kernel that did not run, or ran twice, is noticed. Exit 0: all right; 1: a wrong result or
  * wrong use; 3: a CUDA call failed.
  */
 #include <dlfcn.h>
@@ -28,8 +28,8 @@
 #define ROUNDS_PER_WAIT 4
 #define ROUNDS_PER_STEP 16
 #define COPY_BYTES 65536
-/* Counters are spread over the device's memory, or the cost of a kernel would be that of the one
- * place where its counter happens to lie. */
+/* Counters are spread over the device's memory, or a kernel would cost whatever the one place of
+ * its counter costs. */
 #define COUNTERS 256
 #define COUNTER_STRIDE 4160
 
@@ -42,7 +42,7 @@ static const char kernels[] = ".version 7.0\n.target sm_52\n.address_size 64\n"
 static struct {
 	int eager, graphs, nodes, recapture;
 	double seconds;
-	uint64_t kernels; /* stop after that many; 0: after the seconds */
+	uint64_t kernels; /* stop after this many; 0: after the seconds */
 	bool every, copies, tell_steps;
 } options = { .nodes = 900, .seconds = 2 };
 
@@ -162,7 +162,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* The profiler is in this process when the driver was told to load it. */
+/* The profiler is in this process if the driver was told to load it. */
 static int find_profiler(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -208,7 +208,7 @@ static void asked_to_end(int signal_number)
 	atomic_store(&stop, true);
 }
 
-/* Until it is time or a SIGTERM comes; with --every a line for each second. */
+/* Until the time is up or SIGTERM comes; with --every a line per second. */
 static void wait_for_end(double start)
 {
 	uint64_t last_launched = 0, last_replayed = 0;

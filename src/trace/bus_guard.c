@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The handler of SIGBUS; see bus_guard.h. Any thread of the program may be in it at any time, so
- * what it reads is static, and never freed.
+ * The SIGBUS handler; see bus_guard.h. Any thread of the program may be in it at any time, so the
+ * data it reads is static and never freed.
  */
 #include "trace/bus_guard.h"
 
@@ -22,7 +22,8 @@ static struct {
 static _Atomic uint32_t n_parts;
 
 static struct sigaction previous;
-static bool installed, covered; /* covered: another handler came on top of ours, and may call it */
+static bool installed, covered; /* covered: another handler was installed over ours, and may call
+				 * it */
 
 void bus_guard_add(void *at, uint64_t bytes)
 {
@@ -47,7 +48,7 @@ void bus_guard_remove(const void *at)
 			atomic_store(&parts[i].at, 0);
 }
 
-/* Puts memory under the part that the address is in. */
+/* Maps memory over the part that contains the address. */
 static bool replace_part(uintptr_t address)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
@@ -73,7 +74,8 @@ static void die(int number, siginfo_t *info)
 	const struct sigaction standard = { .sa_handler = SIG_DFL };
 
 	sigaction(number, &standard, NULL);
-	/* Blocked until the handler returns, then before the next instruction of the program. */
+	/* Blocked until the handler returns, then delivered before the program's next
+	 * instruction. */
 	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info) < 0)
 		raise(number);
 }
@@ -104,7 +106,7 @@ void bus_guard_install(void)
 
 	if (installed || covered || sigaction(SIGBUS, NULL, &previous) < 0)
 		return;
-	/* Without a handler signals that are ignored do not interrupt anything: leave it so. */
+	/* Without a handler, ignored signals interrupt nothing: leave it so. */
 	if (!(previous.sa_flags & SA_SIGINFO) && previous.sa_handler == SIG_IGN)
 		return;
 	ours = previous;

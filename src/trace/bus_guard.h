@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps a program alive whose buffer file is cut while it records. The rings are a shared mapping
- * of that file, so that they outlive a SIGKILL, and a store behind the end of the file is a SIGBUS
- * on the program's thread. The guard puts empty memory in the place of what was cut, and the store
- * is done again there.
+ * Keeps a program alive whose buffer file is truncated while it records. The rings are a shared
+ * mapping of that file, so that they outlive a SIGKILL, and a store past the end of the file raises
+ * SIGBUS on the program's thread. The guard maps empty memory over the missing part, and the store
+ * is retried there.
  *
  * The signal is the program's: every other SIGBUS is passed on as if the guard were not there, with
- * the flags and the mask of the handler that the program had. A handler that the program sets later
- * stays. Then, and on threads that block SIGBUS, a cut buffer file ends the program as it would
+ * the flags and mask of the program's handler. A handler that the program installs later stays.
+ * Then, and on threads that block SIGBUS, a truncated buffer file ends the program as it would
  * without a guard. docs/design.md has the reasons.
  */
 #ifndef TRACE_BUS_GUARD_H

@@ -105,8 +105,8 @@ static int restore_column(enum column_coding coding, uint64_t base, uint64_t *va
 
 #define CUT_BLOCK 512
 
-/* Plane p of n values goes to planes + p * n. In blocks, so that the values are read once, and by
- * way of 32-bit halves, which vectorise where 64-bit shifts do not. */
+/* Plane p of n values goes to planes + p * n. In blocks, so that the values are read once, and
+ * through 32-bit halves, which vectorise where 64-bit shifts do not. */
 static void planes_cut(const uint64_t *values, size_t n, unsigned int width, uint8_t *planes)
 {
 	uint32_t half[CUT_BLOCK];
@@ -160,7 +160,7 @@ static void planes_join(const uint8_t *const *planes, size_t n, unsigned int wid
 	}
 }
 
-/* In blocks without a branch inside, which vectorise; most columns differ in the first one. */
+/* In branch-free blocks, which vectorise; most columns differ in the first one. */
 static bool all_equal(const uint64_t *values, size_t n)
 {
 	const size_t block = 64;
@@ -180,8 +180,8 @@ static bool all_equal(const uint64_t *values, size_t n)
 	return true;
 }
 
-/* `skip` belongs to the plane of a column: after a plane that did not shrink, the next few are
- * not tried. */
+/* `skip` belongs to a column's plane: after a plane that did not shrink, the next few are not
+ * tried. */
 static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n, uint8_t *skip,
 			     struct buf *data)
 {
@@ -212,9 +212,9 @@ static uint32_t plane_encode(struct codec *codec, const uint8_t *plane, size_t n
 	return PLANE_ENTRY(PLANE_RAW, (uint32_t)n);
 }
 
-/* Planes of times are noise: short matches in them take long to find and save nothing, but
- * Huffman coding does. So a fast level with long matches only, and literals compressed all the
- * same, which the fast levels leave out unless told. A zstd that does not take that gets level 1. */
+/* Planes of times are noise: short matches in them take long to find and save nothing, but Huffman
+ * coding does. So: a fast level with long matches only, but with compressed literals, which fast
+ * levels omit by default. A zstd that does not support that gets level 1. */
 static int prepare_compress(struct codec *codec)
 {
 	const int long_matches = 6, fast = -7, huffman = 1;
@@ -267,7 +267,7 @@ int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t
 	return entries->failed || data->failed ? -ENOMEM : 0;
 }
 
-/* The bytes of one plane: in place when stored raw, else in `to`. NULL on damage. */
+/* The bytes of one plane: in place if stored raw, else in `to`. NULL on damage. */
 static const uint8_t *plane_decode(struct codec *codec, uint32_t stored, const uint8_t *data,
 				   size_t n, uint8_t *to)
 {
@@ -347,7 +347,7 @@ void column_narrow(enum column_type type, const uint64_t *values, size_t n, void
 	}
 }
 
-/* Unrolled by hand: the stride is not known, so the compiler does not. */
+/* Unrolled by hand: the stride is unknown, so the compiler does not. */
 #define GATHER(ctype)                                                                              \
 	do {                                                                                       \
 		const char *from = rows;                                                           \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One column of a chunk, to bytes and back: a transform that makes the numbers small, the numbers
- * cut into byte planes, each plane compressed for itself (planes differ in kind: low bytes of a
- * duration are noise, high ones nearly constant). No shared state; one owner per struct codec.
+ * One column of a chunk, to bytes and back: a transform makes the numbers small, the numbers are
+ * split into byte planes, and each plane is compressed separately (planes differ in kind: low bytes
+ * of a duration are noise, high ones nearly constant). No shared state; one owner per struct codec.
  */
 #ifndef TRACE_CODEC_H
 #define TRACE_CODEC_H
@@ -20,7 +20,8 @@ struct codec {
 	struct ZSTD_CCtx_s *compress;
 	struct ZSTD_DCtx_s *decompress;
 	struct buf plane;
-	/* Planes that did not shrink lately, by column id; kinds share it, which costs a try. */
+	/* Planes that recently did not shrink, by column id; kinds share it, at the cost of a
+	 * wasted try. */
 	uint8_t skip[CODEC_COLUMNS][8];
 };
 
@@ -32,7 +33,7 @@ void codec_release(struct codec *codec);
 int codec_encode(struct codec *codec, const struct column_desc *column, uint64_t *values,
 		 const uint64_t *duration, size_t n, struct buf *entries, struct buf *data);
 
-/* A column as it lies in a chunk, lengths already checked against the payload. */
+/* A column as stored in a chunk, lengths already checked against the payload. */
 struct column_view {
 	struct column_entry entry;
 	const uint8_t *planes; /* the plane entries, unaligned */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ring records to rows; see drain.h. Rings may be those of a killed process, or a hostile file:
- * every size and position is checked before use. The file may also be cut while this reads it, and
- * the memory under a record turn into zeros: what was checked is never read a second time.
+ * every size and position is checked before use. The file may also be truncated while this reads
+ * it, turning the memory under a record into zeros: checked data is never read a second time.
  */
 #include "trace/drain.h"
 
@@ -11,7 +11,7 @@
 
 #include "moescope.h"
 
-/* The largest fixed part of a row, and room for its alignment. */
+/* The largest fixed part of a row, with room for its alignment. */
 union any_row {
 #define KIND(id, NAME, name) struct row_##name name;
 	RECORD_KINDS(KIND)
@@ -95,7 +95,7 @@ static void fix_times(struct sink *sink, const struct kind_desc *desc, char *row
 	memcpy(row + desc->columns[desc->duration_column].row_offset, &span, sizeof(span));
 }
 
-/* Points the lists of a copied row at the bytes that follow it in the ring. */
+/* Points the lists of a copied row to the bytes that follow it in the ring. */
 static int fix_lists(const struct kind_desc *desc, char *row, const uint8_t *lists, size_t bytes)
 {
 	for (int c = 0; c < desc->n_columns; c++) {
@@ -105,7 +105,7 @@ static int fix_lists(const struct kind_desc *desc, char *row, const uint8_t *lis
 
 		if (column->count_column < 0)
 			continue;
-		/* Lengths of lists are 32-bit columns in every kind. */
+		/* List lengths are 32-bit columns in every kind. */
 		memcpy(&n, row + desc->columns[column->count_column].row_offset, sizeof(n));
 		need = (size_t)n * column_type_size(column->type);
 		if (need > bytes)
@@ -130,15 +130,15 @@ static struct ring_record header_at(const uint8_t *at)
 	return header;
 }
 
-/* A copy that the compiler does not replace by further reads of the original. */
+/* A copy that the compiler does not replace with further reads of the original. */
 static void copy_once(void *to, const uint8_t *from, size_t bytes)
 {
 	memcpy(to, from, bytes);
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Rows only grow: a shorter one is of an older version, and the columns that it lacks are 0, as in a
- * file. It has its times at least. Where lists follow the row nobody can tell its length. */
+/* Rows only grow: a shorter one is from an older version, and its missing columns are 0, as in a
+ * file. It has at least its times. If lists follow the row, its length cannot be determined. */
 static size_t least_of_row(const struct kind_desc *desc)
 {
 	int last = desc->duration_column > desc->time_column ? desc->duration_column
@@ -181,7 +181,7 @@ static int take_record(struct sink *sink, struct ring_record header, const uint8
 	return encoder_append(sink->encoder, header.kind, &row);
 }
 
-/* Walks [position, head) of one ring. -EBADMSG where a record makes no sense. */
+/* Walks [position, head) of one ring. -EBADMSG if a record makes no sense. */
 static int take_ring(struct sink *sink, const uint8_t *data, uint64_t size, uint64_t position,
 		     uint64_t head)
 {
@@ -267,7 +267,7 @@ int drain_collect(const struct rings *rings, const struct tick_map *map,
 	struct sink sink = { .encoder = encoder, .map = map };
 	struct drain_result result = { .to = *from };
 
-	/* Strings last: a name is logged before any record that has it. */
+	/* Strings last: a name is logged before any record that uses it. */
 	for (int type = REGION_RING; type <= REGION_STRINGS; type++) {
 		for (uint32_t i = 0; i < n; i++) {
 			int r = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the rings into an encoder: the one place that reads ring records, used by the drain
- * thread while the program runs and by readers and `run` after it was killed. One thread.
+ * From the rings into an encoder: the one place that reads ring records, used by the drain thread
+ * while the program runs, and by readers and `run` after it was killed. One thread.
  */
 #ifndef TRACE_DRAIN_H
 #define TRACE_DRAIN_H
@@ -9,7 +9,7 @@
 #include "trace/encoder.h"
 #include "trace/ring.h"
 
-/* Up to where each region has been taken: bytes, counted from its beginning for ever. */
+/* Up to where each region has been taken: bytes, counted from its start forever. */
 struct drain_positions {
 	uint64_t at[RING_REGIONS];
 	uint32_t n;
@@ -21,7 +21,7 @@ struct drain_result {
 	uint64_t last_ticks; /* the latest time in any record; 0: none */
 };
 
-/* Appends every record behind `from`. 0 or -ENOMEM, after which the encoder wants a rollback. */
+/* Appends every record after `from`. 0 or -ENOMEM, after which the encoder needs a rollback. */
 int drain_collect(const struct rings *rings, const struct tick_map *map,
 		  const struct drain_positions *from, struct encoder *encoder,
 		  struct drain_result *ret_result);
@@ -31,11 +31,11 @@ int drain_unfinished(const struct rings *rings, const struct tick_map *map, uint
 		     struct encoder *encoder);
 
 int drain_checkpoint(struct encoder *encoder, const struct drain_positions *positions);
-/* Records behind `from` in rings that are in memory alone: gone when the process is. */
+/* Records after `from` in rings that are only in memory: gone with the process. */
 uint64_t drain_unsalvageable(const struct rings *rings, const struct drain_positions *from);
-/* Bytes of records behind `from`. */
+/* Bytes of records after `from`. */
 uint64_t drain_pending(const struct rings *rings, const struct drain_positions *from);
-/* Gives the space back to the producers, and rings of ended threads to new ones. */
+/* Returns the space to the producers, and rings of ended threads to new ones. */
 void drain_release(struct rings *rings, const struct drain_positions *positions);
 
 #endif

@@ -57,7 +57,7 @@ static uint64_t row_value(const struct column_desc *column, const char *row)
 	return value;
 }
 
-/* Copies the lists of one row behind those already pending. */
+/* Appends the lists of one row to those already pending. */
 static int append_lists(struct pending *pending, const struct kind_desc *desc, const char *row)
 {
 	int list = 0;
@@ -83,7 +83,7 @@ static int append_lists(struct pending *pending, const struct kind_desc *desc, c
 	return 0;
 }
 
-/* Room for `need` rows in the columns of a kind. */
+/* Makes room for `need` rows in the columns of a kind. */
 static int grow_columns(struct pending *pending, const struct kind_desc *desc, size_t need)
 {
 	size_t capacity = pending->capacity ? pending->capacity : ENCODER_BLOCK_ROWS;
@@ -125,7 +125,7 @@ static int block_to_columns(struct pending *pending, const struct kind_desc *des
 	return 0;
 }
 
-/* The times that the pending rows span; before the columns are encoded, which destroys them. */
+/* The time span of the pending rows; before the columns are encoded, which destroys them. */
 static void time_span(const struct pending *pending, const struct kind_desc *desc,
 		      struct chunk_header *header)
 {
@@ -155,7 +155,7 @@ static int encode_columns(struct encoder *encoder, struct pending *pending,
 	int list = 0;
 
 	/* Encoding a column destroys it; a start column comes before its durations in every kind,
-	 * so they are still there when it needs them. */
+	 * so these are still there when it needs them. */
 	if (desc->duration_column >= 0)
 		durations = pending->columns + (size_t)desc->duration_column * pending->capacity;
 	for (int c = 0; c < desc->n_columns; c++) {
@@ -250,7 +250,7 @@ static int append_with_lists(struct pending *pending, const struct kind_desc *de
 	return r;
 }
 
-/* Makes room in the block: into the columns with it, and those into a chunk when they are full. */
+/* Makes room in the block: moves it into the columns, and those into a chunk when full. */
 static int make_room(struct encoder *encoder, enum record_kind kind)
 {
 	struct pending *pending = &encoder->pending[kind];
@@ -332,7 +332,7 @@ uint32_t encoder_site(struct encoder *encoder, const struct row_site *site)
 
 uint32_t encoder_launch(struct encoder *encoder, const struct row_launch *launch)
 {
-	struct row_launch row = *launch; /* all of it 32-bit fields: no padding */
+	struct row_launch row = *launch; /* all 32-bit fields: no padding */
 
 	return dictionary_id(&encoder->launches, &row, sizeof(row));
 }

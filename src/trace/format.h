@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of a shard file; docs/format.md is the same in prose. Little-endian throughout.
+ * The bytes of a shard file; docs/format.md describes the same in prose. Little-endian throughout.
  *
  *   header page | chunk | chunk | … | index chunk | trailer
  *
- * A chunk is a header, one column entry after another, and the columns' planes. The index and
- * the trailer are there only after a clean close, and no reader needs them.
+ * A chunk is a header, one column entry after another, and the columns' planes. The index and the
+ * trailer exist only after a clean close, and no reader needs them.
  */
 #ifndef TRACE_FORMAT_H
 #define TRACE_FORMAT_H
@@ -16,20 +16,20 @@
 #include <stdint.h>
 
 #define SHARD_MAGIC "MSCOPE\r\n"
-#define SHARD_MAJOR 1 /* a reader refuses a newer one */
-#define SHARD_MINOR 1 /* a reader takes a newer one */
+#define SHARD_MAJOR 1 /* a reader rejects a newer one */
+#define SHARD_MINOR 1 /* a reader accepts a newer one */
 #define SHARD_HEADER_BYTES 4096
-/* No time, duration, step number or shift of a clock is larger, so that differences and sums of two
- * fit 64 bits: 73 years around the zero of a clock, and the year 2043 since 1970. */
+/* No time, duration, step number or clock shift is larger, so differences and sums of two fit 64
+ * bits: 73 years around the zero of a clock, and the year 2043 since 1970. */
 #define SHARD_TIME_MAX (INT64_C(1) << 61)
 static inline bool time_is_sane(int64_t ns)
 {
 	return ns >= -SHARD_TIME_MAX && ns <= SHARD_TIME_MAX;
 }
-/* Nor are all durations of one kind of record together, so that those of three fit. */
+/* Nor is the total duration of one kind of record, so the totals of three fit. */
 #define SHARD_TIME_SUM_MAX (UINT64_C(1) << 61)
 
-/* Why records were not taken; indexes of the counters in the header page and in each ring. */
+/* Why records were dropped; indexes of the counters in the header page and in each ring. */
 enum drop_reason {
 	DROP_RING_FULL,
 	DROP_NO_MEMORY,
@@ -39,10 +39,10 @@ enum drop_reason {
 	DROP_NAMES,
 	DROP_UNWRITTEN,
 	DROP_DEVICE,	      /* by CUPTI */
-	DROP_DEVICE_UNKNOWN,  /* records of a kind that was not asked for */
-	DROP_FOREIGN_DAMAGED, /* events of an imported file that could not be read */
-	DROP_FOREIGN_UNKNOWN, /* events of an imported file of a kind we do not know */
-	DROP_IN_SIGNAL,	      /* calls of a signal's handler inside another call */
+	DROP_DEVICE_UNKNOWN,  /* records of a kind that was not requested */
+	DROP_FOREIGN_DAMAGED, /* unreadable events of an imported file */
+	DROP_FOREIGN_UNKNOWN, /* events of an unknown kind in an imported file */
+	DROP_IN_SIGNAL,	      /* calls in a signal handler inside another call */
 	DROP_IN_CHILD,	      /* calls of forked children that record nothing */
 	DROP_NO_CLOCK,	      /* calls of a thread that may not read the time-stamp counter */
 	DROP_DAMAGED,	      /* buffers whose records made no sense from some point on */
@@ -51,12 +51,12 @@ enum drop_reason {
 #define DROP_SLOTS 16
 
 #define SHARD_OPEN 0   /* being written, or the process was killed */
-#define SHARD_CLEAN 1  /* closed in order */
-#define SHARD_SEALED 2 /* the process was killed; its buffers have been taken in since */
+#define SHARD_CLEAN 1  /* closed cleanly */
+#define SHARD_SEALED 2 /* the process was killed; its buffers have since been taken in */
 
-/* The first 64 bytes are written once; `live` is written again with every flush, in place, so that it
- * is right after SIGKILL and on a full disk. Zero means "none" for every counter. What follows `live`
- * is written once, too. */
+/* The first 64 bytes are written once; `live` is rewritten in place with every flush, so it is
+ * right after SIGKILL and on a full disk. Zero means "none" for every counter. What follows `live`
+ * is also written once. */
 struct shard_header {
 	char magic[8];
 	uint16_t major, minor;
@@ -78,8 +78,8 @@ struct shard_header {
 		_Atomic uint64_t salvaged;   /* records taken from the buffers afterwards */
 		_Atomic uint64_t file_bytes; /* after the last whole flush; shorter: cut */
 	} live;
-	/* Which boot of which machine: CLOCK_MONOTONIC is one clock for all processes of it. */
-	char boot_id[16];	/* all 0: not known */
+	/* Which boot of which machine: all its processes share one CLOCK_MONOTONIC. */
+	char boot_id[16];	/* all 0: unknown */
 	int64_t boot_offset_ns; /* monotonic_ns minus the machine's, in a time namespace */
 	uint32_t boot_reserved;
 	uint32_t boot_crc; /* CRC-32C of the 28 bytes before */
@@ -113,7 +113,7 @@ struct column_entry {
 	uint8_t coding;
 	uint8_t width; /* planes: bytes per value; 0: every value equals base */
 	uint8_t reserved;
-	uint32_t n_values; /* n_records, but for lists and bytes */
+	uint32_t n_values; /* n_records, except for lists and bytes */
 	int64_t base;
 };
 

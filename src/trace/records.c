@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The column tables of every record kind, made from the list in records.h. Constant data.
+ * The column tables of every record kind, generated from the list in records.h. Constant data.
  */
 #include "trace/records.h"
 
@@ -16,7 +16,7 @@
 #define CODING_SITE CODING_PLAIN
 #define CODING_LAUNCH CODING_PLAIN
 
-/* Column indexes, to find the length column of a list by its name. */
+/* Column indexes, to find the length column of a list by name. */
 #define INDEX_C(col, field, TYPE, CODING) INDEX_field_##field,
 #define INDEX_L(col, field, TYPE, count) INDEX_field_##field,
 #define INDEX_B(col, field, count) INDEX_field_##field,
@@ -28,7 +28,7 @@
 #define DESC_B(col, field, count)                                                                  \
 	{ #field, col, COLUMN_U8, CODING_BYTES, 0, INDEX_field_##count, offsetof(ROW, field) },
 
-/* Each kind gets functions of its own, so that its column indexes have a scope of their own. */
+/* Each kind gets its own functions, so its column indexes have their own scope. */
 #define KIND(id, NAME, kind_name)                                                                  \
 	static const struct column_desc *columns_##kind_name(uint16_t *ret_n)                      \
 	{                                                                                          \
@@ -60,7 +60,7 @@ __attribute__((constructor)) static void make_kinds(void)
 			kinds[k].n_lists += column->count_column >= 0;
 			if (column->coding == CODING_START)
 				kinds[k].time_column = (int8_t)c;
-			/* The encoder relies on it: starts first, durations behind them. */
+			/* The encoder relies on it: starts first, then durations. */
 			if (column->coding == CODING_DUR && kinds[k].time_column >= 0)
 				kinds[k].duration_column = (int8_t)c;
 			/* A kind without a span has its time first. */

@@ -91,7 +91,7 @@
 	C(9, registers, U32, PLAIN)                                                                \
 	C(10, static_shared_bytes, U32, PLAIN)                                                     \
 	C(11, dynamic_shared_bytes, U32, PLAIN)
-/* untimed: the device gave no times; start_ns is then the delivery time and duration_ns 0. */
+/* untimed: no device timestamps; start_ns is then the delivery time and duration_ns 0. */
 #define RECORD_COLUMNS_kernel(C, L, B)                                                             \
 	C(1, launch, U32, LAUNCH)                                                                  \
 	C(2, start_ns, I64, START)                                                                 \
@@ -111,8 +111,8 @@
 	C(4, thread, U32, PLAIN)                                                                   \
 	C(5, depth, U8, PLAIN)                                                                     \
 	C(6, unfinished, U8, PLAIN)
-/* unknown: bit 0 flops, bit 1 bytes were not told; the column is then 0. stack: the calls that it was
- * made from, outermost first, ';' between them. */
+/* unknown: bit 0 flops, bit 1 bytes are unknown; the column is then 0. stack: the calls it was made
+ * from, outermost first, separated by ';'. */
 #define RECORD_COLUMNS_op(C, L, B)                                                                 \
 	C(1, site, U32, SITE)                                                                      \
 	C(2, start_ns, I64, START)                                                                 \
@@ -127,10 +127,10 @@
 	C(11, stack, U32, STRING)
 #define OP_FLOPS_UNKNOWN 1
 #define OP_BYTES_UNKNOWN 2
-/* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was
- * not given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. source:
- * enum step_source. stage: enum step_stage. batch: requests; 0: not told. first: it is the session's
- * first, whose beginning no call marked; what came before it is part of it. */
+/* recorded 0: paused or not in the schedule; only its time is known. tokens_known 0: tokens was not
+ * given. probe: 0 no overhead check, 1 its step with recording on, 2 with recording off. source:
+ * enum step_source. stage: enum step_stage. batch: requests; 0: unknown. first: the session's
+ * first, whose start no call marked; everything before it is part of it. */
 #define RECORD_COLUMNS_step(C, L, B)                                                               \
 	C(1, step, I64, DELTA)                                                                     \
 	C(2, start_ns, I64, START)                                                                 \
@@ -144,18 +144,18 @@
 	C(10, stage, U8, PLAIN)                                                                    \
 	C(11, batch, U16, PLAIN)                                                                   \
 	C(12, first, U8, PLAIN)
-#define STEP_FIRST_STARTED 1 /* it began where the program started the session */
-#define STEP_FIRST_LOADED 2  /* with the library, so that set-up is in its time */
-/* Who said that this is a step. */
+#define STEP_FIRST_STARTED 1 /* it began with the session, started by the program */
+#define STEP_FIRST_LOADED 2  /* with the library, so its time includes set-up */
+/* Who marked this as a step. */
 enum step_source {
 	STEP_TOLD = 0,	    /* the program, to its profiler */
 	STEP_BY_NAME = 1,   /* the name of a range, as inference engines give it */
-	STEP_ON_DEVICE = 2, /* the same, and only the device's side of the range is there */
+	STEP_ON_DEVICE = 2, /* the same, with only the device's side of the range */
 	STEP_REPEATED = 3,  /* nobody: the work repeats there; an estimate */
 };
 enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
-/* An allocation (event 0) or free (event 1; bytes 0: not told) in the program's own allocator; what
- * that took from the driver (2) and gave back (3); what was live in it before the first of its events
+/* An allocation (event 0) or free (event 1; bytes 0: unknown) in the program's own allocator;
+ * memory it took from the driver (2) and returned (3); what was live in it before its first event
  * here (4, without an address). */
 #define RECORD_COLUMNS_memory(C, L, B)                                                             \
 	C(1, time_ns, I64, DELTA)                                                                  \
@@ -199,9 +199,9 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(19, margin_sum, F64, FLOAT)                                                              \
 	L(20, load, U32, experts)                                                                  \
 	L(21, k_hist, U32, k_slots)
-/* The slots of consecutive tokens of one layer and step (level full), as given to the API;
- * first: row of the first one; slots = rows*k. weight: of each slot its share of the token's router
- * weights, in 255ths; weights is slots, or 0 when they were not kept. */
+/* The slots of consecutive tokens of one layer and step (level full), as given to the API; first:
+ * row of the first one; slots = rows*k. weight: each slot's share of the token's router weights, in
+ * 255ths; weights is slots, or 0 if they were not kept. */
 #define RECORD_COLUMNS_routed(C, L, B)                                                             \
 	C(1, step, I64, DELTA)                                                                     \
 	C(2, layer, I32, PLAIN)                                                                    \
@@ -233,17 +233,17 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 #define RECORD_COLUMNS_thread(C, L, B)                                                             \
 	C(1, thread, U32, PLAIN)                                                                   \
 	C(2, name, U32, STRING)
-/* The profiler's own cost since the row before: CPU time of its thread, records taken. */
+/* The profiler's own cost since the previous row: CPU time of its thread, records taken. */
 #define RECORD_COLUMNS_cost(C, L, B)                                                               \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, drain_cpu_ns, U64, PLAIN)                                                             \
 	C(3, records, U64, PLAIN)                                                                  \
 	C(4, bytes, U64, PLAIN)
 
-/* A copy by a device's engine. kind, source and target as CUPTI numbers them: kind 1 host to device,
- * 2 device to host, 8 device to device, 10 peer to peer; memory 1 pageable, 2 pinned, 3 device,
- * 4 array, 5 managed. The devices of a copy that is not peer to peer are both `device`. asynchronous:
- * how the program asked for it; files of other profilers do not tell. */
+/* A copy by a device's engine. kind, source and target as CUPTI numbers them: kind 1 host to
+ * device, 2 device to host, 8 device to device, 10 peer to peer; memory 1 pageable, 2 pinned, 3
+ * device, 4 array, 5 managed. Both devices of a copy that is not peer to peer are `device`.
+ * asynchronous: as requested by the program; unknown in files of other profilers. */
 #define RECORD_COLUMNS_copy(C, L, B)                                                               \
 	C(1, start_ns, I64, START)                                                                 \
 	C(2, duration_ns, I64, DUR)                                                                \
@@ -261,7 +261,7 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(14, context, U32, PLAIN)                                                                 \
 	C(15, graph, U32, PLAIN)                                                                   \
 	C(16, graph_node, U64, DELTA)
-#define BYTES_NOT_TOLD UINT64_MAX /* of a copy or set, by files of other profilers */
+#define BYTES_NOT_TOLD UINT64_MAX /* of a copy or set, in files of other profilers */
 #define COPY_ASYNCHRONOUS 1
 #define COPY_NOT_TOLD UINT8_MAX
 #define RECORD_COLUMNS_set(C, L, B)                                                                \
@@ -285,7 +285,7 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(5, correlation, U64, DELTA)                                                              \
 	C(6, driver, U8, PLAIN)                                                                    \
 	C(7, status, U32, PLAIN)
-#define API_NOT_TOLD UINT32_MAX /* the status, by files of other profilers */
+#define API_NOT_TOLD UINT32_MAX /* the status, in files of other profilers */
 /* The host waits. type: 1 event, 2 stream waits for event, 3 stream, 4 context. */
 #define RECORD_COLUMNS_sync(C, L, B)                                                               \
 	C(1, start_ns, I64, START)                                                                 \
@@ -325,11 +325,10 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(6, device, U32, PLAIN)                                                                   \
 	C(7, correlation, U64, DELTA)                                                              \
 	C(8, pool, U64, PLAIN)
-/* From time_ns on device records are collected in this gear, until the next row of the process.
- * gear: 0 none, 1 counts (no device records), 2 windows, 3 always, 4 yielded to another client.
- * attached 1: they are being collected right now. cost_pct: what it costs the program while
- * attached, in percent of wall time, by the governor's estimate; 0: not known yet. device_bytes is an
- * estimate, too. */
+/* From time_ns device records are collected in this gear, until the next row of the process. gear:
+ * 0 none, 1 counts (no device records), 2 windows, 3 always, 4 yielded to another client. attached
+ * 1: they are being collected now. cost_pct: cost to the program while attached, in percent of wall
+ * time, estimated by the governor; 0: unknown so far. device_bytes is an estimate too. */
 #define RECORD_COLUMNS_gear(C, L, B)                                                               \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, gear, U8, PLAIN)                                                                      \
@@ -337,16 +336,16 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(4, why, U32, STRING)                                                                     \
 	C(5, cost_pct, F64, FLOAT)                                                                 \
 	C(6, device_bytes, U64, PLAIN)
-/* A node of a CUDA graph came to be on this thread: what its kernels belong to. source: the node
- * that it is a copy of, 0: none. */
+/* A node of a CUDA graph was created on this thread: what its kernels belong to. source: the node
+ * it is a copy of, 0: none. */
 #define RECORD_COLUMNS_graph_node(C, L, B)                                                         \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, thread, U32, PLAIN)                                                                   \
 	C(3, graph, U32, PLAIN)                                                                    \
 	C(4, node, U64, DELTA)                                                                     \
 	C(5, source, U64, DELTA)
-/* A process that uses a device, as the driver lists it; kind 0 compute, 1 graphics. bytes 0: the
- * driver does not tell. */
+/* A process that uses a device, as the driver lists it; kind 0 compute, 1 graphics. bytes 0:
+ * unknown. */
 #define RECORD_COLUMNS_process(C, L, B)                                                            \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, device, U32, PLAIN)                                                                   \
@@ -363,9 +362,9 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(5, bytes, U64, PLAIN)                                                                    \
 	C(6, used_bytes, U64, PLAIN)                                                               \
 	C(7, release_bytes, U64, PLAIN)
-/* What collecting device records cost since the row before: CUPTI's own account of its overhead,
- * CPU time spent on translating, time in which calls of the program were held, time of attaching
- * and detaching; kernels and calls seen meanwhile. */
+/* What collecting device records cost since the previous row: CUPTI's own account of its overhead,
+ * CPU time for translating, time that calls of the program were held, time for attaching and
+ * detaching; kernels and calls seen meanwhile. */
 #define RECORD_COLUMNS_device_cost(C, L, B)                                                        \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, cupti_ns, U64, PLAIN)                                                                 \
@@ -374,7 +373,7 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(5, switch_ns, U64, PLAIN)                                                                \
 	C(6, kernels, U64, PLAIN)                                                                  \
 	C(7, calls, U64, PLAIN)
-/* A range that may end on another thread than it began on (NVTX start and end). unfinished: the
+/* A range that may end on a different thread than it began on (NVTX start and end). unfinished: the
  * session ended inside it; end_thread is then 0. */
 #define RECORD_COLUMNS_span(C, L, B)                                                               \
 	C(1, name, U32, STRING)                                                                    \
@@ -384,9 +383,9 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(5, end_thread, U32, PLAIN)                                                               \
 	C(6, domain, U32, STRING)                                                                  \
 	C(7, unfinished, U8, PLAIN)
-/* The number that an NVTX range or mark carries, with its domain and category, at its beginning.
- * type: 1 unsigned, 2 signed, 3 floating point, 0 a category alone or a payload of a schema; bits:
- * the value as the program gave it, widened to 64 bits. */
+/* The number that an NVTX range or mark carries, with its domain and category, at its start. type:
+ * 1 unsigned, 2 signed, 3 floating point, 0 only a category or a payload with a schema; bits: the
+ * program's value, widened to 64 bits. */
 #define RECORD_COLUMNS_payload(C, L, B)                                                            \
 	C(1, time_ns, I64, DELTA)                                                                  \
 	C(2, thread, U32, PLAIN)                                                                   \
@@ -396,10 +395,10 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(6, type, U8, PLAIN)                                                                      \
 	C(7, bits, U64, PLAIN)
 
-/* A kernel that moves data between devices or ranks, as its communicator describes it; the kernel has
- * a row of its own. name: "allreduce" and so on. group, sequence: the same on every rank that takes
- * part; sequence_known 0: not told. elements 0: not told. Collectives of processors (gloo, MPI) have
- * no kernel: device is then COLLECTIVE_ON_HOST and stream the thread. */
+/* A kernel that moves data between devices or ranks, as its communicator describes it; the kernel
+ * has its own row. name: "allreduce" and so on. group, sequence: the same on every participating
+ * rank; sequence_known 0: unknown. elements 0: unknown. CPU collectives (gloo, MPI) have no kernel:
+ * device is then COLLECTIVE_ON_HOST and stream the thread. */
 #define COLLECTIVE_ON_HOST UINT32_MAX
 #define RECORD_COLUMNS_collective(C, L, B)                                                         \
 	C(1, name, U32, STRING)                                                                    \
@@ -415,15 +414,15 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(11, type, U32, STRING)                                                                   \
 	C(12, in_elements, U64, PLAIN)                                                             \
 	C(13, out_elements, U64, PLAIN)
-/* A call of a function of the program (Python's, as other profilers record them). */
+/* A function call in the program (Python's, as other profilers record them). */
 #define RECORD_COLUMNS_frame(C, L, B)                                                              \
 	C(1, name, U32, STRING)                                                                    \
 	C(2, start_ns, I64, START)                                                                 \
 	C(3, duration_ns, I64, DUR)                                                                \
 	C(4, thread, U32, PLAIN)                                                                   \
 	C(5, depth, U16, PLAIN)
-/* An arrow from one moment of a thread to a later one of the same or another, such as from a forward
- * operation to its backward one. Launches need none: they have correlations. */
+/* An arrow from one moment of a thread to a later one of the same or another thread, such as from a
+ * forward operation to its backward one. Launches need none: they have correlations. */
 #define RECORD_COLUMNS_flow(C, L, B)                                                               \
 	C(1, name, U32, STRING)                                                                    \
 	C(2, start_ns, I64, START)                                                                 \
@@ -431,9 +430,9 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(4, thread, U32, PLAIN)                                                                   \
 	C(5, end_thread, U32, PLAIN)                                                               \
 	C(6, id, U64, DELTA)
-/* A figure of one launch by a kernel profiler (Nsight Compute), which replays kernels: there is no
- * time. profile: number of the launch in its file. section: its group of figures, or 0. text: the
- * value where it is not a number; value is then 0. */
+/* A metric of one launch from a kernel profiler (Nsight Compute), which replays kernels: there is
+ * no time. profile: number of the launch in its file. section: its group of metrics, or 0. text:
+ * the value if not numeric; value is then 0. */
 #define RECORD_COLUMNS_metric(C, L, B)                                                             \
 	C(1, launch, U32, LAUNCH)                                                                  \
 	C(2, profile, U32, DELTA)                                                                  \
@@ -503,7 +502,7 @@ struct column_desc {
 	uint8_t type;	     /* enum column_type */
 	uint8_t coding;	     /* enum column_coding */
 	uint8_t refers;	     /* enum record_kind of the dictionary it refers to, or 0 */
-	int8_t count_column; /* of a list: index of the column that holds its lengths; else -1 */
+	int8_t count_column; /* of a list: index of the column with its lengths; else -1 */
 	uint16_t row_offset;
 };
 
@@ -517,7 +516,7 @@ struct kind_desc {
 	uint8_t n_lists;
 };
 
-/* NULL for a kind that this version does not know. */
+/* NULL for a kind unknown to this version. */
 const struct kind_desc *kind_desc(unsigned int kind);
 size_t column_type_size(enum column_type type);
 

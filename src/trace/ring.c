@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The shared mapping between recording threads and the drain; see ring.h for who may touch what.
- * Disk space is allocated before it is mapped: a write to a mapped hole on a full disk would be
- * a SIGBUS in the program under the profiler. What a file that was cut does, see bus_guard.h.
+ * Disk space is allocated before it is mapped: a write to a mapped hole on a full disk would raise
+ * SIGBUS in the profiled program. For truncated files see bus_guard.h.
  */
 #include "trace/ring.h"
 
@@ -19,7 +19,7 @@
 #include "base/files/input_file.h"
 #include "trace/bus_guard.h"
 
-#define POPULATED 2	  /* of the spares: pages that nobody needs are work for the disk */
+#define POPULATED 2	  /* of the spares: unused pages are work for the disk */
 #define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, which older headers lack */
 #define LOCK_TRIES 100	  /* milliseconds */
 
@@ -30,21 +30,21 @@ static void *map_memory(uint64_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* The lock, on a descriptor of its own where only this thread has it: a mapping keeps the file open,
- * and a child forked at the wrong moment may have one for as long as it lives. In a table that all
- * share it is the other way round: the mappings keep the lock when the program closes our number. */
+/* The lock has its own descriptor if only this thread has it: a mapping keeps the file open, and a
+ * child forked at the wrong moment may have one for as long as it lives. In a shared table it is
+ * the other way round: the mappings keep the lock when the program closes our number. */
 static int lock_file(struct rings *rings, const char *path)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 	int r = rings->file.owner ? held_open(&rings->lock_file, path, O_RDWR, 0) : 0;
 	int fd = rings->file.owner ? rings->lock_file.fd : rings->file.fd;
 
-	/* A reader that follows the run may be looking whether anybody holds it. */
+	/* A reader that follows the run may be checking whether anyone holds it. */
 	for (int i = 0; r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
 		r = errno == EWOULDBLOCK && i < LOCK_TRIES ? 0 : -errno;
 		nanosleep(&moment, NULL);
 	}
-	/* Nobody has a reason to write it, and what is cut off a mapped file is a SIGBUS in here. */
+	/* Nobody has a reason to write it, and truncating a mapped file raises SIGBUS here. */
 	if (r == 0 && fchmod(fd, 0444) < 0)
 		r = 0;
 	return r;
@@ -179,7 +179,7 @@ int rings_check(const struct rings *rings)
 
 void rings_let_go(struct rings *rings)
 {
-	/* The guard stays: a thread that has met the end of the file may be on its way to it. */
+	/* The guard stays: a thread that has hit the end of the file may be on its way to it. */
 	uint32_t n;
 
 	pthread_mutex_lock(&rings->lock);
@@ -194,7 +194,7 @@ void rings_let_go(struct rings *rings)
 	pthread_mutex_unlock(&rings->lock);
 }
 
-/* Space in the file for a region; the drain's alone. False: none to be had. */
+/* Space in the file for a region; only for the drain. False: none available. */
 static bool make_spare(struct rings *rings, uint32_t bytes, struct ring_spare *ret_spare)
 {
 	uint64_t total = RING_CONTROL_BYTES + (uint64_t)bytes, offset = rings->file_bytes;
@@ -211,7 +211,7 @@ static bool make_spare(struct rings *rings, uint32_t bytes, struct ring_spare *r
 	return true;
 }
 
-/* Of this size, taken out of the spares; mapped NULL: there is none. The lock is held. */
+/* One of this size, taken out of the spares; mapped NULL: there is none. The lock is held. */
 static struct ring_spare take_spare(struct rings *rings, uint32_t bytes)
 {
 	struct ring_spare spare = { .bytes = bytes };
@@ -226,7 +226,7 @@ static struct ring_spare take_spare(struct rings *rings, uint32_t bytes)
 	return spare;
 }
 
-/* A new region, its index, or -errno; the lock is held. Visible to the drain once counted. */
+/* Adds a region; its index, or -errno; the lock is held. Visible to the drain once counted. */
 static int add_region(struct rings *rings, enum region_type type, struct ring_spare spare)
 {
 	uint32_t i = atomic_load_explicit(&rings->n_regions, memory_order_relaxed);
@@ -274,8 +274,8 @@ static void refill_free_rings(struct rings *rings, uint32_t bytes, uint32_t want
 	}
 }
 
-/* Finds a place in the file for a ring in memory. Where there is none the thread is told to stay,
- * by the ring's own address. */
+/* Finds a place in the file for a ring in memory. If there is none, the ring's own address tells
+ * the thread to stay. */
 static void offer_place(struct rings *rings, uint32_t region)
 {
 	struct ring_control *control = rings_control(rings, region), *next = control, *none = NULL;
@@ -335,8 +335,8 @@ void rings_populate(struct rings *rings)
 		n++;
 	}
 	pthread_mutex_unlock(&rings->lock);
-	/* Whoever takes one meanwhile loses nothing: this leaves the contents as they are. Older
-	 * kernels refuse, and the thread has its page faults itself. */
+	/* A thread that takes one meanwhile loses nothing: this leaves the contents unchanged.
+	 * Older kernels refuse, and the thread takes the page faults itself. */
 	for (uint32_t i = 0; i < n; i++)
 		if (at[i])
 			madvise(at[i], RING_CONTROL_BYTES + (size_t)rings->ring_bytes,
@@ -349,7 +349,7 @@ static void wake_drain(struct wake *wake)
 		wake_up(wake);
 }
 
-/* A drained ring of a thread that ended, best one in the file. */
+/* A drained ring of an ended thread, preferably one in the file. */
 static int find_free(struct rings *rings, uint32_t bytes)
 {
 	uint32_t n = atomic_load_explicit(&rings->n_regions, memory_order_relaxed);
@@ -492,12 +492,12 @@ void *ring_reserve_slow(struct ring *ring, uint32_t bytes)
 		ring_drop(ring, DROP_RING_FULL);
 		return NULL;
 	}
-	/* The next look at the tail: half full, then after every eighth. */
+	/* When to check the tail next: at half full, then after every eighth. */
 	ring->limit = used <= ring->size / 2 ? tail + ring->size / 2 : tail + used + ring->size / 8;
 	if (ring->limit > tail + ring->size)
 		ring->limit = tail + ring->size;
 	if (ring->may_move)
-		ring->limit = ring->head; /* the next record looks again */
+		ring->limit = ring->head; /* the next record checks again */
 	if (skip) {
 		struct ring_record *pad = (struct ring_record *)(ring->data + at);
 
@@ -581,7 +581,7 @@ static int map_regions(struct rings *rings, uint64_t file_bytes, struct err *err
 		type = region->type;
 
 		if (!region->offset || (type != REGION_RING && type != REGION_STRINGS))
-			continue; /* lived in memory alone */
+			continue; /* it was only in memory */
 		if (region->offset % 4096 || region->offset > file_bytes ||
 		    total > file_bytes - region->offset || region->bytes < 8 ||
 		    (type == REGION_RING && (region->bytes & (region->bytes - 1))))

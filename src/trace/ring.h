@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What lies between the recording threads and the shard: one byte ring per thread and a log of
- * interned strings, all in one shared file mapping (RANK-PID.ring beside the shard). The kernel
- * keeps the mapping's pages when the process is killed, so a reader can take from them what had
+ * interned strings, all in one shared file mapping (RANK-PID.ring next to the shard). The kernel
+ * keeps the mapping's pages when the process is killed, so a reader can salvage from them what had
  * not reached the shard.
  *
- * Threads: each ring has one producer, its thread, and one consumer, the drain; `head` and `tail`
- * are the only words both look at. A producer never waits: with no room it counts a drop.
+ * Threads: each ring has one producer, its thread, and one consumer, the drain; they share only
+ * `head` and `tail`. A producer never waits: if there is no room, it counts a drop.
  *
- * Exactness after a kill: the drain writes all chunks of one flush and then a checkpoint chunk
- * with the ring positions they cover, and only then moves the tails. A reader that finds a ring
- * file ignores chunks behind the last checkpoint and takes the rings from the checkpoint on.
+ * Exactness after a kill: the drain writes all chunks of one flush, then a checkpoint chunk with
+ * the ring positions they cover, and only then moves the tails. A reader that finds a ring file
+ * ignores chunks after the last checkpoint and reads the rings from the checkpoint on.
  *
- * The holder of the file keeps an exclusive flock on it: no lock means that the process is gone.
+ * The owner of the file holds an exclusive flock on it: no lock means that the process is gone.
  */
 #ifndef TRACE_RING_H
 #define TRACE_RING_H
@@ -37,14 +37,14 @@
 #define RING_MAX_BYTES (64u << 20)
 #define STRINGS_BYTES (256u << 10)
 #define STRING_MAX 4096 /* longer texts are cut */
-#define RING_SPARES 8	/* rings kept ready, and logs of strings besides */
+#define RING_SPARES 8	/* rings kept ready, plus string logs */
 #define STRINGS_SPARES 2
 
 enum region_type { REGION_NONE, REGION_RING, REGION_STRINGS };
 
 struct ring_region {
 	_Atomic uint32_t type; /* set last */
-	uint32_t bytes;	       /* of the data, behind the control page */
+	uint32_t bytes;	       /* of the data, after the control page */
 	uint64_t offset;       /* of the control page */
 };
 
@@ -89,7 +89,8 @@ struct ring_control {
 	_Atomic uint32_t depth, reserved;
 	_Atomic uint64_t dropped[DROP_SLOTS];
 	struct ring_frame frames[RING_MAX_DEPTH];
-	/* Of a ring in memory alone, so never in a file: the control page of the ring to go on in. */
+	/* Of a ring only in memory, so never in a file: the control page of the ring to continue
+	 * in. */
 	_Atomic(struct ring_control *) next;
 };
 #define RING_CONTROL_BYTES 4096
@@ -99,16 +100,16 @@ struct strings_control {
 	_Atomic uint64_t used;
 };
 
-/* Records in a ring: this header, then a struct row_KIND with its times in ticks and its lists
- * behind it (8-byte aligned), but for ranges and operations, which are hot and have their own. */
+/* Records in a ring: this header, then a struct row_KIND with its times in ticks, followed by its
+ * lists (8-byte aligned), except for ranges and operations, which are hot and have their own. */
 struct ring_record {
-	uint16_t words; /* of 8 bytes, header included */
+	uint16_t words; /* of 8 bytes, including the header */
 	uint8_t kind;	/* 0: padding up to the end of the ring */
 	uint8_t depth;	/* ranges and operations; in other kinds RING_TIMES_NS or 0 */
 	uint32_t name;	/* ranges and operations */
 };
 
-#define RING_TIMES_NS 1 /* the times of the row are nanoseconds already */
+#define RING_TIMES_NS 1 /* the row's times are already nanoseconds */
 /* In the depth of an operation, likewise; its thread is then in the upper half of `shape`. */
 #define RING_OP_TIMES_NS 0x80
 
@@ -135,14 +136,14 @@ struct ring_spare {
 	void *mapped;
 	uint64_t offset;
 	uint32_t bytes;
-	bool populated; /* its pages are there */
+	bool populated; /* its pages are present */
 };
 
 /* Only the drain allocates and maps parts of the file: it has the descriptor, and a program's
  * thread must not wait for a disk. It keeps a few ready (rings_refill). A thread that finds none
- * begins in memory and goes on in the file as soon as there is a place for it. */
+ * starts in memory and continues in the file as soon as there is a place for it. */
 struct rings {
-	pthread_mutex_t lock; /* regions are added and rings handed out under it */
+	pthread_mutex_t lock; /* protects adding regions and handing out rings */
 	struct ring_header *header;
 	struct held_file file;	    /* fd -1: anonymous memory, nothing to salvage */
 	struct held_file lock_file; /* has the lock; fd -1: `file` has it */
@@ -151,7 +152,7 @@ struct rings {
 	char *path;
 	uint32_t ring_bytes;
 	/* What is mapped here, by region index. The header has a copy for readers, which is shared
-	 * memory: nobody here relies on it. */
+	 * memory: nothing here relies on it. */
 	_Atomic uint32_t n_regions;
 	struct ring_region regions[RING_REGIONS];
 	void *mapped[RING_REGIONS];
@@ -165,38 +166,38 @@ struct ring {
 	struct ring_control *control;
 	uint8_t *data;
 	uint64_t head;	/* our own copy */
-	uint64_t limit; /* up to here no look at the tail is needed */
+	uint64_t limit; /* up to here no need to check the tail */
 	uint64_t size;
 	uint32_t depth, epoch;
 	uint32_t too_deep; /* open ranges beyond the stack */
-	bool may_move;	   /* in memory alone, and the drain is asked for a place in the file */
+	bool may_move;	   /* only in memory, and the drain is looking for a place in the file */
 	struct wake *wake;
 };
 
-/* path NULL, or a file that cannot be had: anonymous memory instead, and *ret_why (an errno) says
- * why. Fails only without memory. */
+/* path NULL, or a file that cannot be created: anonymous memory instead, and *ret_why (an errno)
+ * says why. Fails only without memory. */
 int rings_create(const char *path, uint32_t ring_bytes, struct wake *wake, struct rings **ret_rings,
 		 int *ret_why);
-/* Unmaps; `remove_file` when everything in it has reached the shard. */
+/* Unmaps; `remove_file` if everything in it has reached the shard. */
 void rings_free(struct rings *rings, bool remove_file);
 /* The same while threads may still be inside a call: the addresses stay, on empty memory. */
 void rings_retire(struct rings *rings, bool remove_file);
-/* In a forked child, where malloc may be locked for ever: lets go and frees nothing. */
+/* In a forked child, where malloc may be locked forever: drops everything, frees nothing. */
 void rings_forget(struct rings *rings);
-/* The drain's, now and then: makes up for the space that was handed out, and gives rings in
- * memory a place in the file. */
+/* Called by the drain now and then: replaces the space handed out, and gives rings in memory a
+ * place in the file. */
 void rings_refill(struct rings *rings);
-/* Faults in the pages of the next rings to be handed out, so that their threads need not. */
+/* Faults in the pages of the next rings to hand out, so that their threads need not. */
 void rings_populate(struct rings *rings);
-/* Whether the file is still ours (or -EBADF: and with it the lock is gone) and whole (or -ESTALE:
- * then an access to the mapping may be a SIGBUS, and rings_let_go puts empty memory there). */
+/* Whether the file is still ours (or -EBADF: the lock is gone too) and whole (or -ESTALE: then an
+ * access to the mapping may raise SIGBUS, and rings_let_go maps empty memory there). */
 int rings_check(const struct rings *rings);
 void rings_let_go(struct rings *rings);
 
 /* A ring for the calling thread, of the usual size or of at least `bytes`. NULL: no memory. */
 struct ring *rings_attach(struct rings *rings, uint32_t thread);
 struct ring *rings_attach_sized(struct rings *rings, uint32_t thread, uint32_t bytes);
-/* Hands the ring back when its thread ends; it is used again once drained. Frees `ring`. */
+/* Returns the ring when its thread ends; it is reused once drained. Frees `ring`. */
 void ring_detach(struct ring *ring);
 
 /* Appends to the string log; one caller at a time. 0 or -errno. */
@@ -214,14 +215,13 @@ static inline void *ring_reserve(struct ring *ring, uint32_t bytes)
 	return ring->data + at;
 }
 
-/* Whether what the thread records next is in the file, or never will be. */
+/* Whether the thread's next records are in the file, or never will be. */
 bool ring_has_place(const struct ring *ring);
 
-/* Whether ring_reserve would succeed; wakes the drain when it would not. */
+/* Whether ring_reserve would succeed; wakes the drain if it would not. */
 bool ring_has_room(struct ring *ring, uint32_t bytes);
 
-/* The drain has read the lines ahead on another core last: asking for them early hides their way
- * back. */
+/* The drain last read the lines ahead on another core: prefetching hides their way back. */
 #define RING_AHEAD_BYTES 512
 
 static inline void ring_commit(struct ring *ring, uint32_t bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See run_lock.h. run.lock has a lock of its open file description: whether it is held can be asked
- * without taking it, so that a reader never stands in a writer's way.
+ * See run_lock.h. run.lock has an open file description lock: a reader can query it without taking
+ * it, so it never gets in a writer's way.
  */
 #include "trace/run_lock.h"
 
@@ -38,7 +38,7 @@ static int open_locked(const char *file)
 	if (r == 0)
 		return fd;
 	close(fd);
-	/* A file that nobody can lock would tell readers that its run was left. */
+	/* A file that nobody can lock would tell readers that its run was abandoned. */
 	if (r != -EBUSY && r != -EAGAIN)
 		unlink(file);
 	return r;
@@ -72,7 +72,7 @@ void run_lock_release(const char *path, int fd, bool ended)
 		close(fd);
 }
 
-/* The file in `dir`, when it is a plain one: whoever may write there could put anything else. */
+/* The file in `dir`, if it is a plain one: whoever may write there could put anything else. */
 static int open_plain(int dir, const char *name)
 {
 	struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who writes a run. `moescope run` holds a lock on run.lock in the directory until it has noted how
- * the program ended, and a recording process holds one on its buffer file. Locks cannot outlive their
- * process, so a run that nobody holds is not being written, whatever its run.json says.
+ * Who writes a run. `moescope run` holds a lock on run.lock in the directory until it has recorded
+ * how the program ended, and a recording process holds one on its buffer file. Locks cannot outlive
+ * their process, so a run that nobody holds is not being written, whatever its run.json says.
  */
 #ifndef TRACE_RUN_LOCK_H
 #define TRACE_RUN_LOCK_H
@@ -11,10 +11,10 @@
 
 #define RUN_LOCK_FILE "run.lock"
 
-/* Makes the file if need be. 0, -EBUSY: another process holds it, or -errno. */
+/* Creates the file if needed. 0, -EBUSY: another process holds it, or -errno. */
 int run_lock_take(const char *path, int *ret_fd);
-/* `ended`: the run's end is noted, so the file goes too. Without it the file stays, unlocked, and
- * says that the run was left. fd -1 is fine. */
+/* `ended`: the run's end is recorded, so the file is removed too. Otherwise the file stays,
+ * unlocked, and says that the run was abandoned. fd -1 is fine. */
 void run_lock_release(const char *path, int fd, bool ended);
 
 enum run_writer {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run directories; see rundir.h. run.json is always replaced whole (temporary file, rename), so
- * that a reader never sees half of one.
+ * Run directories; see rundir.h. run.json is always replaced whole (temporary file, rename), so a
+ * reader never sees half of one.
  */
 #include "trace/rundir.h"
 
@@ -47,7 +47,7 @@ static void quote_for_shell(struct buf *out, const char *word)
 	buf_append(out, "'", 1);
 }
 
-/* As many whole words as fit, then how many do not: readers take a run.json of a limited size. */
+/* As many whole words as fit, then how many do not: readers limit the size of run.json. */
 static char *command_text(const struct rundir_meta *meta)
 {
 	struct buf out = { 0 };
@@ -380,15 +380,15 @@ int rundir_finish(const char *path, const struct rundir_end *end, struct err *er
 	return r;
 }
 
-/* A process that was killed notes no end: "running" holds only while somebody writes the run, or when
- * nobody can tell. */
+/* A killed process records no end: "running" holds only while somebody writes the run, or if that
+ * is unknown. */
 static const char *true_status(const char *path, const char *noted)
 {
 	return !strcmp(noted, "running") && run_writer(path) == RUN_WRITER_GONE ? "abandoned"
 										: noted;
 }
 
-/* True when it makes sense; null is off. */
+/* True if valid; null is off. */
 static bool read_budget(const struct json_node *node, double *ret_pct)
 {
 	double pct = 0;
@@ -396,7 +396,7 @@ static bool read_budget(const struct json_node *node, double *ret_pct)
 	if (!node || (node->type != JSON_NUMBER && node->type != JSON_NULL))
 		return false;
 	if (node->type == JSON_NUMBER) {
-		/* The program we may be in may have set a locale with a decimal comma. */
+		/* The program we are in may have set a locale with a decimal comma. */
 		locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
 
 		pct = plain ? strtod_l(node->text, NULL, plain) : 0;
@@ -564,8 +564,8 @@ int rundir_new_shard(const char *path, uint64_t start_ticks, char **ret_shard,
 	uint32_t rank = rundir_rank();
 	int r = -EEXIST;
 
-	/* A name is taken by an earlier session of this process, by the program it was before an
-	 * exec, or by a process of the same PID in another container or on another host. */
+	/* A name may be taken by an earlier session of this process, by the program it was before
+	 * an exec, or by a process with the same PID in another container or on another host. */
 	for (int n = 1; n < 10000 && r == -EEXIST; n++) {
 		char number[16] = "", *name;
 

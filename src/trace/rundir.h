@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run directory NAME.mscope and its run.json. Written by `moescope run`, or by the library in
- * a program that starts itself; read by everybody. Not thread-safe, not on a hot path.
+ * The run directory NAME.mscope and its run.json. Written by `moescope run`, or by the library in a
+ * program that starts itself; read by everyone. Not thread-safe, not on a hot path.
  */
 #ifndef TRACE_RUNDIR_H
 #define TRACE_RUNDIR_H
@@ -14,7 +14,7 @@
 #include "trace/shard.h"
 
 #define RUNDIR_SUFFIX ".mscope"
-#define RUNDIR_FORMAT 1 /* of run.json; a newer one is refused */
+#define RUNDIR_FORMAT 1 /* of run.json; a newer one is rejected */
 
 struct rundir_meta {
 	int argc;
@@ -23,7 +23,7 @@ struct rundir_meta {
 	const char *schedule; /* canonical text, or NULL */
 	const char *notes;    /* what went wrong while preparing, or NULL */
 	double budget_pct;    /* of wall time, for the profiler; 0: off, a complete trace */
-	bool budget_known;    /* false: nobody set one */
+	bool budget_known;    /* false: not set */
 	const char *kernel;   /* expression that recorded kernels match, or NULL: all */
 	const char *ranks;    /* recorded ranks, or NULL: all */
 };
@@ -32,20 +32,20 @@ struct rundir_end {
 	bool exited; /* else killed by `signal` */
 	int exit_status, signal;
 	int64_t duration_ns; /* of the program */
-	const char *notes;   /* what is missing and why, one sentence a line, or NULL */
+	const char *notes;   /* what is missing and why, one sentence per line, or NULL */
 };
 
 /* moescope-YYYYmmdd-HHMMSS-PID.mscope; NULL without memory. Caller frees. */
 char *rundir_default_name(void);
-/* Makes the directory (one with nothing but run.lock is taken) and its first run.json, status "running".
- * *ret_path: absolute, caller frees. On failure nothing is left behind. */
+/* Creates the directory (one with only run.lock is reused) and its first run.json, status
+ * "running". *ret_path: absolute, caller frees. On failure nothing is left behind. */
 int rundir_create(const char *path, const struct rundir_meta *meta, char **ret_path,
 		  struct err *err);
-/* Takes in what killed processes left in their buffers, then writes how it ended. */
+/* Takes in what killed processes left in their buffers, then records how it ended. */
 int rundir_finish(const char *path, const struct rundir_end *end, struct err *err);
 
 struct rundir_info {
-	char *source; /* file that was imported; "" when recorded */
+	char *source; /* imported file; "" if recorded */
 	char *command, *status, *host, *cpu, *version, *level, *schedule, *kernel, *ranks,
 		*notes; /* never NULL */
 	int cpus, exit_status, signal;
@@ -54,22 +54,22 @@ struct rundir_info {
 	double budget_pct; /* 0 and known: off */
 	bool budget_known;
 };
-/* Makes the directory of a run that is there already, from another file. */
+/* Creates the directory of a run that already exists, from another file. */
 int rundir_create_from(const char *path, const struct rundir_info *info, char **ret_path,
 		       struct err *err);
 /* Replaces its run.json. */
 int rundir_update(const char *path, const struct rundir_info *info, struct err *err);
-/* -ENOENT: no run.json. The status is "abandoned" where "running" is noted and nobody writes it. */
+/* -ENOENT: no run.json. The status is "abandoned" if it says "running" and nobody writes it. */
 int rundir_read(const char *path, struct rundir_info *ret_info, struct err *err);
 void rundir_info_release(struct rundir_info *info);
 
 /* The shard files in a run directory, sorted by name; caller frees each and the array. */
 int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err *err);
-/* The process's rank over all hosts, as the usual launchers tell it; 0 when none does. */
+/* The process's rank across all hosts, as set by the usual launchers; 0 without one. */
 uint32_t rundir_rank(void);
-/* 1 when the rank is in a list such as "0,2-3", 0 when not, -EINVAL when it is no such list. */
+/* 1 if the rank is in a list such as "0,2-3", 0 if not, -EINVAL if the list is invalid. */
 int rank_in_list(uint32_t rank, const char *list);
-/* Makes the shard of this process: RANK-PID.mst, RANK-PID-2.mst and so on when that exists. */
+/* Creates the shard of this process: RANK-PID.mst, or RANK-PID-2.mst and so on if that exists. */
 int rundir_new_shard(const char *path, uint64_t start_ticks, char **ret_shard,
 		     struct shard_writer **ret_writer);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Salvage of the buffers of killed processes, for a reader (in memory) and for good (seal).
+ * Salvages the buffers of killed processes, for a reader (in memory) or permanently (seal).
  */
 #include "trace/salvage.h"
 
@@ -46,7 +46,7 @@ void salvage_close(struct rings *rings)
 	rings_free(rings, false);
 }
 
-/* The positions in the last checkpoint; none: the beginning of everything. */
+/* The positions in the last checkpoint; none: the start of everything. */
 static int checkpoint_positions(struct shard_reader *reader, struct drain_positions *ret)
 {
 	struct checkpoint_entry entries[RING_REGIONS];
@@ -76,12 +76,12 @@ static uint32_t next_id(const struct shard_reader *reader, enum record_kind kind
 	for (size_t i = 0; i < reader->covered_chunks; i++)
 		if (reader->chunks[i].header.kind == kind)
 			n += reader->chunks[i].header.n_records;
-	/* A chunk that was skipped may have had ids, which must not be given again. */
+	/* A skipped chunk may have had ids, which must not be reused. */
 	return reader->corrupt_chunks ? n + (1u << 19) : n;
 }
 
-/* In a file that was cut the last checkpoint is an old one, and what lay behind it in the rings
- * has been given back to the producers since. */
+/* In a truncated file the last checkpoint is an old one, and what followed it in the rings has
+ * since been returned to the producers. */
 static void skip_reused(const struct rings *rings, struct drain_positions *from)
 {
 	for (uint32_t i = 0; i < rings->n_regions; i++) {
@@ -188,7 +188,7 @@ static int seal_file(struct shard_reader *reader, struct err *err)
 	if (r == 0)
 		r = held_truncate(&writer->file, writer->offset);
 	if (r == 0) {
-		/* The header also has those that no ring counts. */
+		/* The header also counts those that no ring counts. */
 		for (int d = 0; d < DROP_SLOTS; d++)
 			if (reader->salvaged_dropped[d] > writer->header.live.dropped[d])
 				writer->header.live.dropped[d] = reader->salvaged_dropped[d];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading a shard: finding its chunks, with or without an index, in a file that may grow, end
- * anywhere, or be damaged anywhere. Untrusted input; one thread per reader, but that several may
- * decode chunks at once, each with a scratch of its own. pread, not mmap: a file that shrinks under
- * the reader must be an error, not a SIGBUS.
+ * anywhere, or be damaged anywhere. Untrusted input; one thread per reader, but several may decode
+ * chunks at once, each with its own scratch. pread, not mmap: a file that shrinks under the reader
+ * must be an error, not a SIGBUS.
  */
 #include "trace/shard.h"
 
@@ -60,7 +60,7 @@ static int add_chunk(struct shard_reader *reader, const struct chunk_header *hea
 	return 0;
 }
 
-/* The next offset at or behind `offset` where a valid chunk header lies; file_bytes: none. */
+/* The next offset at or after `offset` with a valid chunk header; file_bytes: none. */
 static uint64_t find_header(struct shard_reader *reader, uint64_t offset)
 {
 	static const uint32_t magic = CHUNK_MAGIC;
@@ -112,8 +112,8 @@ static int take_chunk(struct shard_reader *reader, const struct chunk_header *he
 	return r;
 }
 
-/* Goes back to the last checkpoint. What lies behind it may have been replaced since: by a flush
- * after a failed one, or by what was salvaged. */
+/* Goes back to the last checkpoint. What follows it may have been replaced since: by a flush after
+ * a failed one, or by salvaged data. */
 static void rewind_scan(struct shard_reader *reader)
 {
 	reader->n_chunks = reader->covered_chunks;
@@ -147,7 +147,7 @@ static int scan_shard(struct shard_reader *reader, bool growing)
 					return r;
 				continue;
 			}
-			/* Cut, or a length that was damaged and still has a right checksum. */
+			/* Cut, or a damaged length that still has a correct checksum. */
 		}
 		if (growing)
 			return 0;
@@ -206,12 +206,12 @@ out:
 	return good;
 }
 
-/* The chunks in the salvaged part, which our own encoder made. */
+/* The chunks in the salvaged part, made by our own encoder. */
 static int add_salvaged(struct shard_reader *reader)
 {
 	size_t at = 0;
 
-	/* Chunks behind the last checkpoint are in the rings as well. */
+	/* Chunks after the last checkpoint are in the rings too. */
 	reader->n_chunks = reader->covered_chunks;
 	while (at < reader->salvage.size) {
 		struct chunk_header header;
@@ -285,7 +285,8 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 	if (reader->finished)
 		return 0;
 	reader->trouble = (struct err){ 0 };
-	/* First whether the process lives: what it wrote before it went is then in the file. */
+	/* First check whether the process lives: what it wrote before it ended is then in the
+	 * file. */
 	state = salvage_state(reader->path, &rings, &reader->trouble);
 	if (fstat(reader->fd, &st) < 0) {
 		r = err_sys(err, -errno, "%s: cannot stat", reader->path);
@@ -307,10 +308,10 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 	if (rings) {
 		r = salvage(reader, rings, &reader->trouble);
 		if (r == 0) {
-			reader->cut_bytes = 0; /* a flush that the kill cut is in the buffers */
+			reader->cut_bytes = 0; /* a flush cut by the kill is in the buffers */
 			r = add_salvaged(reader);
 		} else if (r == -EBADMSG) {
-			/* The file is still good for all that is in it. */
+			/* The file is still good for everything in it. */
 			reader->corrupt_chunks++;
 			reader->has_rings = false;
 			r = 0;
@@ -318,15 +319,15 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		if (r < 0)
 			err_sys(err, r, "%s: cannot salvage the buffers", reader->path);
 	}
-	/* Not before their checkpoint is there: should the process be killed now, these rows are
-	 * taken from its buffers, in other chunks. */
+	/* Not before their checkpoint is there: if the process were killed now, these rows would
+	 * come from its buffers, in other chunks. */
 	if (reader->alive)
 		reader->n_chunks = reader->covered_chunks;
-	/* A cut between two chunks leaves no trace but this. */
+	/* A cut between two chunks leaves no other trace. */
 	if (!reader->alive && reader->header.live.file_bytes > reader->file_bytes)
 		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
-	/* A session that begins makes its shard first and its buffers a moment later: looked at in
-	 * between, it has neither a chunk nor buffers that anybody holds. */
+	/* A starting session creates its shard first and its buffers a moment later: in between, it
+	 * has neither a chunk nor buffers that anyone holds. */
 	reader->finished = !reader->alive && (reader->n_chunks || reader->has_rings ||
 					      reader->header.live.closed != SHARD_OPEN);
 out:
@@ -404,7 +405,7 @@ void shard_scratch_release(struct shard_scratch *scratch)
 	codec_release(&scratch->codec);
 }
 
-/* Brings the payload of a chunk, whose header must say what the list said. */
+/* Loads the payload of a chunk, whose header must match the list. */
 static int load_payload(const struct shard_reader *reader, struct shard_scratch *scratch,
 			const struct chunk *chunk, struct chunk_header *header,
 			const char **ret_payload)
@@ -437,7 +438,7 @@ static int load_payload(const struct shard_reader *reader, struct shard_scratch 
 		       : -EBADMSG;
 }
 
-/* One column entry with its planes at *at; the planes' bytes are placed by the caller. */
+/* One column entry with its planes at *at; the caller places the planes' bytes. */
 static int view_entry(const char *payload, size_t bytes, size_t *at,
 		      const struct chunk_header *header, struct column_view *view)
 {

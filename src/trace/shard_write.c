@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a shard. The drain thread's (or an importer's) alone; nothing here runs on a thread of
- * the program under the profiler. A write either adds whole chunks or changes nothing that a
- * reader sees.
+ * Writing a shard. Only on the drain thread (or an importer's); nothing here runs on a thread of
+ * the profiled program. A write either adds whole chunks or changes nothing that a reader sees.
  */
 #include "trace/shard.h"
 
@@ -144,8 +143,8 @@ int shard_write(struct shard_writer *writer, struct encoder *encoder)
 
 	if (r < 0) {
 		atomic_fetch_add(&writer->header.live.write_errors, 1);
-		/* A half-written chunk is not there for a reader; without this it would count as
-		 * a cut file. When even this fails, the checksum still says so. */
+		/* A half-written chunk does not exist for a reader; without this it would count as
+		 * a cut file. If even this fails, the checksum still shows it. */
 		held_truncate(&writer->file, writer->offset);
 		encoder_rollback(encoder);
 	} else {
@@ -154,7 +153,7 @@ int shard_write(struct shard_writer *writer, struct encoder *encoder)
 		atomic_store(&writer->header.live.file_bytes, writer->offset);
 		encoder_commit(encoder);
 	}
-	/* Counters that cannot be written now are written with the next. */
+	/* Counters that cannot be written now are written with the next flush. */
 	shard_publish(writer);
 	return r;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder's thread: rings to shard, every flush_ms or when a ring is half full. It never
- * makes the program wait; when the file cannot be written it leaves the records in the rings and
- * tries again, and producers count what finds no room. All files of a session are opened, used and
- * closed on this thread. When one is not ours any more, or was cut, nothing is written to it again;
- * the rings fill up and count.
+ * The recorder's thread: rings to shard, every flush_ms or when a ring is half full. It never makes
+ * the program wait; if the file cannot be written, it leaves the records in the rings and retries,
+ * and producers count what finds no room. This thread opens, uses and closes all files of a
+ * session. If one is no longer ours, or was truncated, nothing more is written to it; the rings
+ * fill up and count.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,11 +18,11 @@ _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 #define SPACE_WAIT_MS 200
 #define SPACE_WAITS 10 /* then the drain is not slow but stuck */
 
-/* Signalled when the drain has given space back. */
+/* Signalled when the drain has freed space. */
 PROBE_LOCK(space_lock);
 PROBE_CONDITION(space);
 
-/* Flushes that were asked for, over all sessions, and how many of them are done. */
+/* Flushes requested, over all sessions, and how many of them are done. */
 static _Atomic uint64_t flushes_asked, flushes_done;
 
 static struct timespec space_deadline(void)
@@ -36,7 +36,7 @@ static struct timespec space_deadline(void)
 	return until;
 }
 
-/* Until the drain has given space back, or found a place for `ring`, but not for ever. */
+/* Until the drain has freed space, or found a place for `ring`, but not forever. */
 static void wait_for_space(const struct ring *ring)
 {
 	struct timespec until = space_deadline();
@@ -66,7 +66,7 @@ static void signal_space(void)
 	pthread_mutex_unlock(&space_lock);
 }
 
-/* Under the lock, so that nobody looks before and waits behind. */
+/* Under the lock, so that nobody checks before and then waits. */
 static void tell_flushed(uint64_t asked)
 {
 	pthread_mutex_lock(&space_lock);
@@ -84,8 +84,9 @@ void probe_wait_for_place(const struct ring *ring)
 		wait_for_space(ring);
 }
 
-/* A wake-up may have freed another thread's ring only, so it waits more than once. When the drain
- * cannot write, waiting for every record would never end: then none waits until there is room. */
+/* A wake-up may have freed only another thread's ring, so it waits more than once. If the drain
+ * cannot write, waiting for every record would never end: then no record waits until there is
+ * room. */
 void probe_wait_for_room(struct ring *ring, uint32_t bytes)
 {
 	static __thread bool stuck;
@@ -112,7 +113,7 @@ int probe_flush(void)
 	wake_up(&probe_drain_wake);
 	for (int waits = 0; atomic_load(&flushes_done) < asked; waits++) {
 		if (atomic_load(&probe_session) != session)
-			return 0; /* ended, and thereby written */
+			return 0; /* ended, so it has been written */
 		if (waits == SPACE_WAITS)
 			return -ETIMEDOUT;
 		wait_for_flush(asked);
@@ -120,7 +121,7 @@ int probe_flush(void)
 	return 0;
 }
 
-/* Counters into the header page, where they are safe from anything that comes. */
+/* Counters go to the header page, where they are safe from anything. */
 static void publish_counters(struct recorder *recorder)
 {
 	struct shard_header *header = &recorder->writer->header;
@@ -140,7 +141,7 @@ static void publish_counters(struct recorder *recorder)
 		uint64_t *known = &recorder->ring_drops[d];
 
 		if (recorder->files == FILES_BUFFERS_CUT)
-			dropped[d] += *known; /* the rings have begun to count anew */
+			dropped[d] += *known; /* the rings have restarted their counts */
 		else
 			dropped[d] = *known = dropped[d] > *known ? dropped[d] : *known;
 	}
@@ -187,7 +188,7 @@ static int append_cost(struct recorder *recorder, uint64_t rows)
 	return encoder_append(&recorder->encoder, RECORD_COST, &row);
 }
 
-/* 0, or -ESTALE when this session writes no more. */
+/* 0, or -ESTALE if this session stops writing. */
 static int check_files(struct recorder *recorder)
 {
 	int r = rings_check(recorder->rings);
@@ -202,7 +203,7 @@ static int check_files(struct recorder *recorder)
 	return recorder->files == FILES_WHOLE ? 0 : -ESTALE;
 }
 
-/* The rows, and the checkpoint behind them. */
+/* The rows, followed by the checkpoint. */
 static int write_rows(struct recorder *recorder, uint64_t rows, const struct drain_positions *to)
 {
 	struct encoder *encoder = &recorder->encoder;
@@ -221,12 +222,12 @@ static int write_rows(struct recorder *recorder, uint64_t rows, const struct dra
 		recorder->files = FILES_GONE;
 	if (r == 0) {
 		atomic_fetch_add(&recorder->written_bytes, bytes);
-		atomic_fetch_add(&recorder->recorded, rows); /* last: it is waited for */
+		atomic_fetch_add(&recorder->recorded, rows); /* last: others wait for it */
 	}
 	return r;
 }
 
-/* One flush. `last`: also what is still open, as unfinished. */
+/* One flush. `last`: include what is still open, as unfinished. */
 static int flush(struct recorder *recorder, bool last)
 {
 	struct encoder *encoder = &recorder->encoder;
@@ -244,7 +245,7 @@ static int flush(struct recorder *recorder, bool last)
 		r = drain_unfinished(recorder->rings, &recorder->map, clock_ticks(), encoder);
 		unfinished = encoder->rows - rows;
 	}
-	/* Again: records from a file that was cut meanwhile are not what the program has said. */
+	/* Check again: records from a file truncated meanwhile are not what the program wrote. */
 	if (r == 0)
 		r = check_files(recorder);
 	if (r == 0 && encoder->rows)
@@ -264,14 +265,14 @@ static int flush(struct recorder *recorder, bool last)
 	return r;
 }
 
-/* Waits for flush_ms or a ring half full; true when there is reason to write. Small chunks are
- * mostly header, and in a buffer file records are as safe as in the shard, so few of them wait. */
+/* Waits for flush_ms or a half-full ring; true if there is reason to write. Small chunks are mostly
+ * header, and records in a buffer file are as safe as in the shard, so few of them wait. */
 static bool wait_for_work(struct recorder *recorder, bool failed, uint32_t *waits)
 {
 	const uint64_t enough_bytes = 64 << 10;
 	struct wake never = { 0 };
 
-	/* After a failure the full time: the ring may be full and keep waking us. */
+	/* After a failure wait the full time: the ring may be full and keep waking us. */
 	if (wake_wait(failed ? &never : recorder->wake, (int)recorder->flush_ms))
 		return true;
 	return ++*waits >= recorder->patience ||
@@ -302,7 +303,7 @@ static void *drain_thread(void *arg)
 		rings_refill(recorder->rings);
 		signal_space();
 		rings_populate(recorder->rings);
-		asked = atomic_load(&flushes_asked); /* what comes later is not in this one */
+		asked = atomic_load(&flushes_asked); /* later requests are not part of this one */
 		r = flush(recorder, false);
 		if (r == 0)
 			tell_flushed(asked);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The other records of the program: marks, counters, memory, tokens, facts. On the program's
- * threads; a gate load when off, a copy into the thread's ring when on.
+ * The program's other records: marks, counters, memory, tokens, facts. On the program's threads; a
+ * gate load when off, a copy into the thread's ring when on.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the core tells the floors above it; see floors.h.
+ * How the core notifies the floors above it; see floors.h.
  */
 #include "probe/core/floors.h"
 
 #include <stddef.h>
 
-/* The linker makes these of the section, where there is one. */
+/* The linker defines these from the section, if it exists. */
 #define EDGE __attribute__((weak, visibility("hidden")))
 extern const struct probe_floor *const __start_probe_floors[] EDGE;
 extern const struct probe_floor *const __stop_probe_floors[] EDGE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel filter; see kernel_filter.h. A program has a few hundred names and millions of
- * kernels, so each name is matched once: two bits for each name id, grown by doubling.
+ * kernels, so each name is matched once: two bits per name id, grown by doubling.
  */
 #include "probe/core/kernel_filter.h"
 
@@ -54,7 +54,7 @@ void kernel_filter_start(void)
 	moescope_info("kernel filter", words);
 }
 
-/* Room for the answer of a name id. */
+/* Makes room for a name id's answer. */
 static bool grow(uint32_t name_id)
 {
 	uint32_t need = name_id / PER_BYTE + 1, wanted = n_bytes ? n_bytes : 256;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of threads and categories; see labels.h. Tables of fixed size: a program that names more is
- * served for the session that runs, not for later ones.
+ * Names of threads and categories; see labels.h. The tables have a fixed size: if a program names
+ * more, the current session has the names, later ones do not.
  */
 #include "probe/core/labels.h"
 
@@ -43,7 +43,8 @@ void labels_name_thread(uint32_t thread, uint32_t name)
 			n_threads++;
 	}
 	probe_unlock(&lock);
-	/* A ring first: getting one says the system's name of its thread, and the last one counts. */
+	/* A ring first: getting one announces the system's name for its thread, and the last one
+	 * counts. */
 	if (GATE_SESSION(gate_load()) && probe_ring())
 		push_thread((struct row_thread){ .thread = thread, .name = name });
 }
@@ -101,7 +102,7 @@ void labels_announce(void)
 	struct row_fact given_categories[MAX_CATEGORIES];
 	uint32_t nt, nc;
 
-	/* Copies: pushing may need a ring, and with a ring its thread's name is looked up here. */
+	/* Copies: pushing may need a ring, and getting a ring looks up the thread's name here. */
 	if (!probe_lock(&lock))
 		return;
 	nt = n_threads;
@@ -117,6 +118,6 @@ void labels_announce(void)
 
 void labels_after_fork(void)
 {
-	/* The parent's threads are not here. */
+	/* The parent's threads do not exist here. */
 	n_threads = 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Names that the program gives to threads and to categories of its ranges. Kept for the process, so
- * that a session that starts later has them too.
+ * a session that starts later has them too.
  *
  * Threads: any of the program's; one lock, held for a few stores. Names are rare.
  */
@@ -10,17 +10,17 @@
 
 #include <stdint.h>
 
-/* A name for a thread by its system id; in the run from now on. */
+/* Names a thread by its system id; in the run from now on. */
 void labels_name_thread(uint32_t thread, uint32_t name);
-/* The name that the program gave to it, or 0. */
+/* The name the program gave it, or 0. */
 uint32_t labels_thread(uint32_t thread);
-/* The thread has ended; its id may be another's soon. */
+/* The thread has ended; its id may soon be reused. */
 void labels_forget_thread(uint32_t thread);
 
-/* A name for a category of a domain (0: the default one); a fact of the run. */
+/* Names a category of a domain (0: the default one); a fact of the run. */
 void labels_name_category(uint32_t category, const char *domain, const char *name);
 
-/* Tells a session that has just started all names; without the session's lock. */
+/* Announces all names to a session that has just started; without the session's lock. */
 void labels_announce(void);
 void labels_after_fork(void);
 

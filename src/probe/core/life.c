@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who we are in the process, see life.h: the list of locks, children that nobody told of their
- * fork, calls from signal handlers, and our own threads, which never keep a process alive. Any
- * thread.
+ * Our life inside the process, see life.h: the list of locks, children that were not notified of
+ * their fork, calls from signal handlers, and our own threads, which never keep a process alive.
+ * Any thread.
  */
 #include "probe/core/life.h"
 
@@ -25,7 +25,7 @@
 struct probe_page probe_page;
 __thread bool thread_busy;
 _Atomic uint64_t probe_dropped_in_signal;
-/* Without the loader's lock, which whoever starts our threads may hold. */
+/* Avoids the loader's lock, which whoever starts our threads may hold. */
 #define EARLY __attribute__((tls_model("initial-exec")))
 static __thread bool thread_controls EARLY, thread_is_ours EARLY;
 
@@ -35,7 +35,7 @@ static _Atomic uint32_t own_threads;
 
 /* ---- forks */
 
-/* The linker makes these of the section. */
+/* The linker defines these from the section. */
 extern const struct probe_lock_entry __start_probe_locks[] __attribute__((visibility("hidden")));
 extern const struct probe_lock_entry __stop_probe_locks[] __attribute__((visibility("hidden")));
 
@@ -118,7 +118,7 @@ bool life_in_doubt(void)
 	return doubt;
 }
 
-/* ---- calls of children: a line for each of the numbers that their pids fall on */
+/* ---- calls of children: a line for each value that their pids hash to */
 
 #define CHILD_LINES 64
 struct child_line {
@@ -222,9 +222,9 @@ void probe_control_end(void)
 
 static _Atomic int64_t looked_ns;
 static _Atomic bool ending;
-static _Atomic bool outlived; /* main by another thread of the program */
+static _Atomic bool outlived; /* main, by another thread of the program */
 
-/* What the kernel knows of the main thread after its end. */
+/* What the kernel knows about the main thread after its end. */
 static struct {
 	int status; /* as waitpid gives it */
 	sigset_t blocked;
@@ -248,7 +248,7 @@ void life_thread_begins(const char *name)
 {
 	thread_is_ours = true;
 	pthread_setname_np(pthread_self(), name);
-	clock_counter_switch(true); /* a thread inherits this from the one that made it */
+	clock_counter_switch(true); /* a thread inherits this from its creator */
 	atomic_fetch_add(&own_threads, 1);
 }
 
@@ -257,7 +257,7 @@ void life_thread_ends(void)
 	atomic_fetch_sub(&own_threads, 1);
 }
 
-/* The kernel takes the list away when the thread ends, however it does. */
+/* The kernel removes the list when the thread ends, however it does. */
 static bool main_thread_runs(void)
 {
 	void *head = NULL;
@@ -292,7 +292,7 @@ static bool read_main_end(void)
 	return true;
 }
 
-/* Every signal where that cannot be read. */
+/* All signals if it cannot be read. */
 static void read_main_mask(void)
 {
 	unsigned long long bits = ~0ull;
@@ -310,7 +310,8 @@ static void read_main_mask(void)
 			sigaddset(&main_end.blocked, s);
 }
 
-/* Ours are counted from their first line to their last, so that one too many is seen at most. */
+/* Our threads are counted from their first line to their last, so the count is at most one too
+ * high. */
 static bool program_has_threads(void)
 {
 	uint32_t own = atomic_load(&own_threads), others = 0;
@@ -330,10 +331,9 @@ static bool program_has_threads(void)
 	return others > own;
 }
 
-/* The C library calls exit(0) when its last thread ends, as it would have done for the program's; not
- * when main ended by the system call alone. Then the last thread's status is that of the process.
- * The calling thread's table of descriptors must be the program's: exit() writes what its streams
- * still hold. */
+/* The C library calls exit(0) when its last thread ends, as it would have done for the program's;
+ * not if main ended by the bare system call. Then the last thread's status is the process's. The
+ * calling thread must use the program's descriptor table: exit() flushes its streams. */
 static void end_program(void)
 {
 	read_main_mask();
@@ -351,7 +351,7 @@ void life_program_thread_ends(void)
 		atomic_store(&outlived, true);
 }
 
-/* One thread finds out. */
+/* Only one thread gets true. */
 static bool program_has_ended(void)
 {
 	int64_t now = clock_monotonic_ns(), before = atomic_load(&looked_ns);

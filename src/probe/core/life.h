@@ -11,14 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The kernel empties this page in a forked child (MADV_WIPEONFORK), whether fork, _Fork or a bare
- * clone made it. So a child finds no session here, before it touches anything of its parent's. */
+/* The kernel clears this page in a forked child (MADV_WIPEONFORK), whether fork, _Fork or a bare
+ * clone created it. So a child finds no session here, before it touches anything of its
+ * parent's. */
 #if defined(__x86_64__)
 #define PROBE_PAGE_BYTES 4096
 #else
 #define PROBE_PAGE_BYTES 65536
 #endif
-enum owner { OWNER_OTHER, OWNER_THIS, OWNER_BY_PID /* this kernel empties nothing */ };
+enum owner { OWNER_OTHER, OWNER_THIS, OWNER_BY_PID /* this kernel clears nothing */ };
 struct probe_page {
 	_Atomic uint32_t session; /* number of the session, 0: none */
 	_Atomic uint32_t owner;
@@ -29,56 +30,56 @@ extern struct probe_page probe_page;
 void life_begin(void);
 void life_look(void);
 
-/* First in every call that takes a lock or reads what a session has left: in a child that no
- * handler has told of the fork it forgets the parent's session. */
+/* First in every call that takes a lock or reads what a session left behind: in a child that no
+ * handler notified of the fork, it forgets the parent's session. */
 static inline void life_check(void)
 {
 	if (__builtin_expect(
 		    atomic_load_explicit(&probe_page.owner, memory_order_relaxed) != OWNER_THIS, 0))
 		life_look();
 }
-/* The same from the handler of fork. */
+/* The same from the fork handler. */
 void life_forked(void);
-/* In a child whose fork ran no handlers, malloc may be locked for ever; and where one of our own
- * locks was held there, what it guards is in doubt. */
+/* In a child whose fork ran no handlers, malloc may be locked forever; and if one of our own locks
+ * was held, the data it guards is in doubt. */
 bool life_may_allocate(void);
 bool life_in_doubt(void);
 
-/* This thread writes a record or holds a lock: a handler of a signal that calls the API now is
- * refused, and counted. A section of this kind is never inside another. */
+/* This thread is writing a record or holds a lock: a signal handler that calls the API now is
+ * rejected, and counted. Such sections never nest. */
 extern __thread bool thread_busy __attribute__((tls_model("initial-exec")));
 extern _Atomic uint64_t probe_dropped_in_signal;
 
-/* A lock of the probe for one section; false: refused. */
+/* Takes a probe lock for one section; false: rejected. */
 bool probe_lock(pthread_mutex_t *lock);
 void probe_unlock(pthread_mutex_t *lock);
 
-/* A call that controls (start, stop, steps, pauses, recorders): it may write records and take
- * locks, but not be interrupted by another one of this thread. False: refused. */
+/* A control call (start, stop, steps, pauses, recorders): it may write records and take locks, but
+ * not be interrupted by another one on this thread. False: rejected. */
 bool probe_control_begin(void);
 void probe_control_end(void);
 
-/* Calls of children that record nothing are counted in a page that they share with the session
- * they were forked from. */
+/* Calls of children that record nothing are counted in a page shared with the session they were
+ * forked from. */
 int life_share(void);
 void life_unshare(void);
 uint64_t life_child_calls(void);
 /* True: this is such a child, and the call is counted. */
 bool life_count_call(void);
 
-/* Our own threads: signals blocked but for SIGBUS, the time-stamp counter on. */
+/* Our own threads: all signals but SIGBUS blocked, the time-stamp counter on. */
 int life_thread_create(pthread_t *ret_thread, void *(*function)(void *), void *arg);
 void life_thread_begins(const char *name);
 void life_thread_ends(void);
-/* Called by them now and then, as often as they like. When no thread of the program is left, ends
- * the session in a thread of its own, so that ours end and with them the process. */
+/* They call this now and then, as often as they like. When no thread of the program is left, it
+ * ends the session in a separate thread, so that ours end and with them the process. */
 void life_watch(void);
-/* The same all the time, by a thread of its own in a session: the drain's own table of descriptors
- * is not the program's. Start on a thread of the program; forget in a forked child. */
+/* The same continuously, by a thread of the session: the drain's descriptor table is not the
+ * program's. Start on a thread of the program; forget in a forked child. */
 int life_guard_start(void);
 void life_guard_stop(void);
 void life_guard_forget(void);
-/* A thread that has recorded ends. */
+/* A thread that has recorded is ending. */
 void life_program_thread_ends(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of the probe's locks. A mutex or condition of src/probe is declared by these macros and
- * so put into the list (a section of the library), which a forked child makes anew: another thread
- * may have held any of them. tools/check_locks.py finds those that are declared in another way.
+ * The list of the probe's locks. These macros declare the mutexes and conditions of src/probe and
+ * list them in a section of the library. A forked child reinitialises all of them: another thread
+ * may have held any. tools/check_locks.py finds those declared in another way.
  */
 #ifndef PROBE_CORE_LOCKS_H
 #define PROBE_CORE_LOCKS_H

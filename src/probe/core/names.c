@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Interned names of the process. Look-ups take no lock: slots are published with a release store
- * and never change, and a table that has become too small is replaced, never freed (a thread may
- * be looking at it; the sizes double, so all old tables together are smaller than the live one).
+ * and never change, and a table that has become too small is replaced, never freed (a thread may be
+ * reading it; sizes double, so all old tables together are smaller than the live one).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static uint32_t add(const char *text, uint32_t length, uint32_t hash)
 	struct name_table *in;
 	struct name *name;
 
-	/* In a child like that nothing can be recorded, unless it has a session of its own. */
+	/* Such a child cannot record anything, unless it has its own session. */
 	in = n_names < MAX_NAMES && (life_may_allocate() || logged_to) ? grown_table() : NULL;
 	if (!in || array_grow(&by_id, &by_id_capacity, n_names + 1, sizeof(by_id[0])) < 0 ||
 	    !(name = malloc(sizeof(*name) + length + 1))) {
@@ -108,8 +108,8 @@ static uint32_t add(const char *text, uint32_t length, uint32_t hash)
 	return name->id;
 }
 
-/* Most names are literals: what this thread saw last at an address, checked by its text. Names
- * live for ever, so an entry is never stale. */
+/* Most names are literals: cache what this thread last saw at an address, checked by its text.
+ * Names live forever, so an entry is never stale. */
 #define RECENT 64
 static __thread struct {
 	const char *at;
@@ -139,7 +139,7 @@ static void remember(const char *text, const struct name *name)
 {
 	size_t slot = recent_slot(text);
 
-	/* A handler of a signal may look in between: an address without a name must not be seen. */
+	/* A signal handler may look in between: it must not see an address without a name. */
 	recent[slot].name = name;
 	atomic_signal_fence(memory_order_seq_cst);
 	recent[slot].at = text;
@@ -162,7 +162,7 @@ static moescope_name intern(const char *text)
 		return name->id;
 	}
 	saved = errno;
-	if (thread_busy || !probe_lock(&lock)) { /* in a signal's handler */
+	if (thread_busy || !probe_lock(&lock)) { /* in a signal handler */
 		atomic_fetch_add(&dropped, 1);
 		return 0;
 	}

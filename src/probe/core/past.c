@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations that somebody else has timed, and the history of an allocator. On the program's thread, between its steps: here, unlike
- * in every other call, it waits for the drain, because a window of them is larger than a ring.
+ * Operations that something else has timed, and the history of an allocator. On the program's
+ * thread, between its steps: unlike every other call, these wait for the drain, because a window of
+ * them is larger than a ring.
  */
 #include "probe/core/probe.h"
 

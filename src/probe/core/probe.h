@@ -40,8 +40,8 @@ static inline uint32_t gate_load(void)
 	return __atomic_load_n(&moescope_gate, __ATOMIC_RELAXED);
 }
 
-/* The calling thread's ring, or NULL with the drop counted. To read; before a clock, too: a thread
- * without a counter to read gets no ring. */
+/* The calling thread's ring, or NULL with the drop counted. For reading, and before reading a
+ * clock: a thread that cannot read the counter gets no ring. */
 extern __thread struct ring *thread_ring __attribute__((tls_model("initial-exec")));
 extern __thread uint32_t thread_session __attribute__((tls_model("initial-exec")));
 extern __thread bool thread_clockless __attribute__((tls_model("initial-exec")));
@@ -57,8 +57,8 @@ static inline struct ring *probe_ring(void)
 	return probe_attach();
 }
 
-/* The ring to write to, until probe_give; NULL with the drop counted. In between a handler of a
- * signal gets none (life.h). */
+/* The ring to write to, until probe_give; NULL with the drop counted. In between, a signal handler
+ * gets none (life.h). */
 struct ring *probe_take_slow(void);
 
 static inline struct ring *probe_take(void)
@@ -81,8 +81,8 @@ static inline void probe_give(void)
 	thread_busy = false;
 }
 
-/* A structure that the program gives, of whichever version of moescope.h: what it has of ours is
- * copied, the rest is zero. False: none, or without its size. */
+/* A structure from the program, of any version of moescope.h: copies the fields we know, zeroes the
+ * rest. False: none, or without its size. */
 static inline bool probe_given(void *to, size_t size, const void *from)
 {
 	size_t given;
@@ -97,18 +97,18 @@ static inline bool probe_given(void *to, size_t size, const void *from)
 	return true;
 }
 
-/* A row of a kind into the ring, its lists (in the order of their columns) copied behind it. */
+/* Writes a row of a kind into the ring, followed by its lists (in column order). */
 struct probe_list {
 	const void *data;
 	size_t bytes;
 };
 void probe_push(enum record_kind kind, const void *row, size_t row_size,
 		const struct probe_list *lists, int n_lists);
-/* The same for a row whose times are nanoseconds of CLOCK_MONOTONIC. `wait`: for the drain, when the
- * ring is full; not in a call that a program makes in its hot path. */
+/* The same for a row whose times are nanoseconds of CLOCK_MONOTONIC. `wait`: wait for the drain if
+ * the ring is full; not in a call on a program's hot path. */
 void probe_push_ns(enum record_kind kind, const void *row, size_t row_size,
 		   const struct probe_list *lists, int n_lists, bool wait);
-/* Room for a record of `bytes` in all, its header written; NULL with the drop counted. */
+/* Room for a record of `bytes` in total, its header written; NULL with the drop counted. */
 struct ring_record *probe_reserve(struct ring *ring, enum record_kind kind, uint8_t depth,
 				  size_t bytes);
 /* How much of a long list to put into one record: little enough that a full ring loses little. */
@@ -124,7 +124,7 @@ uint32_t probe_phase(const struct ring *ring);
 
 /* Ranges of a caller that knows which one it closes (ranges.c). A place is the frame's height in
  * the thread's stack, from 1, below the epoch; 0: nothing was recorded. Closing one below the top
- * moves those above it down by one: then true. */
+ * moves those above it down by one and returns true. */
 #define PLACE_TOO_DEEP 0xffffu
 uint32_t probe_range_open(moescope_name name, uint64_t *ret_start_ticks);
 bool probe_range_close(uint32_t place);
@@ -138,11 +138,11 @@ void names_after_fork(void);
 void names_forget(void); /* the parent's log, in a child */
 
 /* steps.c: which steps are recorded. */
-/* by_program: it asked for the session, so that its first step begins here. */
+/* by_program: it requested the session, so its first step begins here. */
 void steps_start(enum moescope_level level, struct rings *rings, bool by_program);
-/* The program has asked for a session that the library had begun. */
+/* The program has requested a session that the library had started. */
 void steps_begin_first(void);
-/* What waits for a call of moescope_step: now it is a step as it is. */
+/* Writes what was waiting for a call of moescope_step: it is now a step as it is. */
 void steps_write_kept(void);
 void steps_stop(void);
 void steps_before_fork(void);
@@ -152,14 +152,14 @@ int64_t steps_current(void);
 int schedule_parse(const char *text, struct moescope_schedule *ret_schedule);
 void steps_set_overhead_check(uint32_t pairs);
 
-/* session.c: in a child, what it has of its parent's session. Frees nothing: another thread may have
- * been inside malloc. */
+/* session.c: in a child, forgets its parent's session. Frees nothing: another thread may have been
+ * inside malloc. */
 void session_forget(void);
-/* What has become of the files of a session. */
+/* The state of a session's files. */
 enum recorder_files {
 	FILES_WHOLE,
-	FILES_BUFFERS_CUT, /* somebody cut the buffer file: what was in it is gone */
-	FILES_GONE,	   /* a descriptor is not ours any more, or the shard was cut */
+	FILES_BUFFERS_CUT, /* somebody truncated the buffer file: its content is gone */
+	FILES_GONE,	   /* a descriptor is no longer ours, or the shard was truncated */
 };
 
 /* drain_thread.c */
@@ -191,19 +191,18 @@ struct recorder {
 /* Starts the thread and waits until it has its files. */
 int recorder_start(struct recorder *recorder);
 void recorder_stop(struct recorder *recorder);
-/* session.c, on the drain thread: the files at the beginning and the end of a session. Its
- * descriptors are its own (base/files/held.h). */
+/* session.c, on the drain thread: the files at the start and end of a session. Its descriptor table
+ * is private (base/files/held.h). */
 int session_open(struct recorder *made);
 void session_close(struct recorder *old);
-/* Waits until the drain has made room, but not for ever. Not in a call that a program makes in its
- * hot path. */
+/* Waits until the drain has made room, but not forever. Not in a call on a program's hot path. */
 void probe_wait_for_room(struct ring *ring, uint32_t bytes);
 /* Waits until what was recorded is in the shard; 0, or -ETIMEDOUT. */
 int probe_flush(void);
 extern struct wake probe_drain_wake; /* for the life of the process: late calls may still use it */
-/* Likewise until the drain has found a place for the ring in the buffer file. */
+/* Likewise, until the drain has found a place for the ring in the buffer file. */
 void probe_wait_for_place(const struct ring *ring);
-/* Drops for which there was no ring to count them in; no ring because of the clock. */
+/* Drops without a ring to count them in; drops because of the clock. */
 extern _Atomic uint64_t probe_dropped_no_ring, probe_dropped_no_clock;
 
 #endif

@@ -3,8 +3,8 @@
  * Ranges and operations: the hot path. Runs on the program's threads; no lock, no system call
  * unless the ring is half full, no allocation after the thread's first record.
  *
- * An open range is a frame in the thread's shared control page, so that it is known even when
- * the process is killed inside it; only its end makes a record.
+ * An open range is a frame in the thread's shared control page, so it is known even if the process
+ * is killed inside it; only its end makes a record.
  */
 #include <errno.h>
 
@@ -23,7 +23,7 @@ static void restack(struct ring *ring, uint32_t epoch)
 	atomic_store_explicit(&ring->control->depth, 0, RELAXED);
 }
 
-/* The frame, or NULL when there was no room for it. */
+/* The frame, or NULL if there was no room for it. */
 static inline __attribute__((always_inline)) const struct ring_frame *begin(
 	uint32_t gate, uint32_t name, int32_t layer, int32_t expert, uint32_t shape, uint64_t bits)
 {
@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) const struct ring_frame *begin(
 	return frame;
 }
 
-/* The frame that an end closes, or NULL when there is none to close. */
+/* The frame that an end closes, or NULL if there is none. */
 static inline __attribute__((always_inline)) const struct ring_frame *pop(struct ring *ring,
 									  uint32_t gate)
 {
@@ -190,8 +190,8 @@ static void copy_frame(struct ring_frame *to, const struct ring_frame *from)
 	atomic_store_explicit(&to->bits, atomic_load_explicit(&from->bits, RELAXED), RELAXED);
 }
 
-/* Takes a frame out of the middle of the stack. A kill meanwhile loses the frames above it, which
- * are unfinished anyway, rather than find half of one in the place of another. */
+/* Removes a frame from the middle of the stack. A kill meanwhile loses the frames above it, which
+ * are unfinished anyway, rather than leaving half of one in place of another. */
 static void take_out(struct ring *ring, uint32_t index)
 {
 	struct ring_frame *frames = ring->control->frames;
@@ -203,7 +203,7 @@ static void take_out(struct ring *ring, uint32_t index)
 	atomic_store_explicit(&ring->control->depth, ring->depth, memory_order_release);
 }
 
-/* The record of a frame that lies below others. */
+/* The record of a frame below others. */
 static void end_below(struct ring *ring, uint32_t index, uint64_t now)
 {
 	const struct ring_frame *frame = &ring->control->frames[index];
@@ -219,7 +219,7 @@ static void end_below(struct ring *ring, uint32_t index, uint64_t now)
 	take_out(ring, index);
 }
 
-/* Every other case of closing a place: true when frames above it have moved. */
+/* All other cases of closing a place: true if frames above it have moved. */
 static bool close_below(struct ring *ring, uint32_t epoch, uint32_t place_epoch, uint32_t at,
 			uint64_t now)
 {
@@ -228,12 +228,12 @@ static bool close_below(struct ring *ring, uint32_t epoch, uint32_t place_epoch,
 		return false;
 	}
 	if (place_epoch != epoch)
-		return false; /* it began unrecorded, or is counted already */
+		return false; /* it began unrecorded, or is already counted */
 	if (at == PLACE_TOO_DEEP) {
 		ring->too_deep -= ring->too_deep != 0;
 		return false;
 	}
-	if (at > ring->depth) { /* a call of the program's own has closed it */
+	if (at > ring->depth) { /* a call of the program has closed it */
 		ring_drop(ring, DROP_UNBALANCED);
 		return false;
 	}

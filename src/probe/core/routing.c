@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Routing given by the program: counted here, on the caller's thread, straight into its ring, so
- * that the arrays can be reused when the call returns.
+ * Routing reported by the program: counted here, on the caller's thread, straight into its ring, so
+ * the arrays can be reused when the call returns.
  *
- * The slots are counted twice over: per expert, and per token as k; the reader checks that both
+ * The slots are counted in two ways: per expert, and per token as k; the reader checks that both
  * sums agree.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@ struct counts {
 	struct row_routing *row;
 };
 
-/* Slot s of token t as a run has it: an expert, one of MOESCOPE_SLOT_*, or what is invalid. */
+/* Slot s of token t as stored in a run: an expert, one of MOESCOPE_SLOT_*, or an invalid value. */
 static inline int32_t slot_as(const struct moescope_routing *routing, enum moescope_number type,
 			      uint64_t t, uint32_t s)
 {
@@ -43,7 +43,7 @@ static int32_t slot_of(const struct moescope_routing *routing, uint64_t t, uint3
 	return slot_as(routing, routing->indices_type, t, s);
 }
 
-/* Inlined once for each type, so that the loop over all slots does not ask for it. */
+/* Inlined once per type, so the loop over all slots does not test for it. */
 static inline __attribute__((always_inline)) void count_slots_as(
 	const struct moescope_routing *routing, enum moescope_number type, struct counts *to)
 {
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void count_slots_as(
 			row->padding++;
 			continue;
 		}
-		row->unused += padding; /* of a real token: a slot it did not use */
+		row->unused += padding; /* in a real token: an unused slot */
 		row->tokens++;
 		to->k_hist[used]++;
 	}
@@ -114,7 +114,7 @@ static float bfloat_float(uint16_t bits)
 	return value;
 }
 
-/* The weight of a slot; 0 when it has none: no expert, not a positive number. */
+/* The weight of a slot; 0 if it has none: no expert, not a positive number. */
 static float weight_of(const struct moescope_routing *routing, uint64_t t, uint32_t s)
 {
 	uint64_t at = t * routing->k + s;
@@ -252,7 +252,7 @@ static bool valid(const struct moescope_routing *routing)
 	       routing->weights_type != MOESCOPE_I64;
 }
 
-/* Counts straight into the ring; false when there was no room. */
+/* Counts straight into the ring; false if there was no room. */
 static bool count(struct ring *ring, const struct moescope_routing *routing, uint32_t level,
 		  struct row_routing *row)
 {

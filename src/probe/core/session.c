@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Start, stop, threads that come and go, fork, and the library's own beginning and end.
+ * Start, stop, threads that come and go, fork, and the library's own start and end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,11 +24,11 @@ __thread bool thread_clockless;
 
 PROBE_LOCK(session_lock);		 /* start, stop, attach, fork */
 static struct recorder *recorder;	 /* NULL: no session */
-static struct moescope_stats last_stats; /* of the session that ended */
+static struct moescope_stats last_stats; /* of the last session */
 static char *run_dir;
-static _Atomic(const char *) told_run_dir; /* the same, in memory that stays */
+static _Atomic(const char *) told_run_dir; /* the same, in memory that is never freed */
 static _Atomic(const char *) told_shard;
-static bool own_run_dir; /* made here, so run.json is ours to finish */
+static bool own_run_dir; /* created here, so run.json is ours to finish */
 static int64_t started_ns;
 static uint32_t sessions;
 static pthread_key_t thread_key;
@@ -41,10 +41,10 @@ static void thread_ends(void *arg)
 
 	life_check();
 	if (!thread_ring)
-		return; /* of the parent, whose child this is */
+		return; /* the ring belongs to the parent process */
 	life_program_thread_ends();
 	labels_forget_thread((uint32_t)syscall(SYS_gettid));
-	/* The ring of a session that is over is only memory of ours. */
+	/* The ring of a finished session is just our memory. */
 	if (!probe_lock(&session_lock))
 		return;
 	if (thread_session == atomic_load(&probe_session))
@@ -112,7 +112,7 @@ static struct ring *attach(uint32_t bytes)
 	if (!probe_lock(&session_lock))
 		return NULL;
 	if (thread_ring && thread_session == atomic_load(&probe_session)) {
-		/* A handler of a signal was faster. */
+		/* A signal handler was faster. */
 		ring = thread_ring;
 		probe_unlock(&session_lock);
 		return ring;
@@ -124,7 +124,7 @@ static struct ring *attach(uint32_t bytes)
 		if (bytes) /* not a thread of the program */
 			probe_wait_for_place(ring);
 		announce_thread(thread);
-		ring = thread_ring; /* another when a new session has begun meanwhile */
+		ring = thread_ring; /* a different one if a new session has started meanwhile */
 	}
 	errno = saved;
 	return ring;
@@ -168,7 +168,7 @@ static bool is_run(const char *path)
 	return found;
 }
 
-/* Makes the run directory of a program that was not started by `moescope run`. */
+/* Creates the run directory of a program that was not started by `moescope run`. */
 static int make_run_dir(const char *path, enum moescope_level level)
 {
 	static const char *const levels[] = { "off", "counts", "steps", "trace", "full" };
@@ -189,14 +189,14 @@ static int make_run_dir(const char *path, enum moescope_level level)
 	}
 	r = rundir_create(path, &meta, &run_dir, NULL);
 	own_run_dir = r == 0;
-	if (r == -EEXIST && is_run(path)) { /* that other processes share */
+	if (r == -EEXIST && is_run(path)) { /* shared with other processes */
 		run_dir = realpath(path, NULL);
 		r = run_dir ? 0 : -errno;
 	}
 	return r;
 }
 
-/* Whether `run --ranks` wants this process; without that option all are wanted. */
+/* Whether `run --ranks` includes this process; without that option all are included. */
 static bool rank_is_wanted(void)
 {
 	const char *wanted = getenv("MOESCOPE_RANKS");
@@ -216,7 +216,7 @@ static void remove_run_dir(void)
 	free(info);
 }
 
-/* What a program has been told stays valid for ever: one copy of each path. */
+/* Paths returned to the program stay valid forever: one copy of each. */
 static const char *told(const char *path)
 {
 	static struct told {
@@ -304,7 +304,7 @@ void session_close(struct recorder *old)
 
 	fill_stats(old, &last_stats);
 	if (finished) {
-		/* An index that cannot be written is no loss: readers scan without it. */
+		/* A missing index is no loss: readers scan without it. */
 		shard_close(old->writer, &old->encoder);
 	} else {
 		if (old->files == FILES_WHOLE) {
@@ -340,7 +340,7 @@ static int start_locked(const char *path, const struct moescope_options *options
 		if (!run_dir)
 			return -ENOMEM;
 	}
-	/* What the session before has lost is in its own shard. */
+	/* The losses of the previous session are in its own shard. */
 	atomic_store(&probe_dropped_no_ring, 0);
 	atomic_store(&probe_dropped_no_clock, 0);
 	atomic_store(&probe_dropped_in_signal, 0);
@@ -518,8 +518,8 @@ int moescope_flush(void)
 	return r;
 }
 
-/* What these guard is whole in the child. A handler of a signal that has interrupted a call of ours
- * forks without them. */
+/* The data they guard is consistent in the child. A signal handler that has interrupted one of our
+ * calls forks without them. */
 static __thread bool fork_holds_locks;
 
 static void before_fork(void)
@@ -528,7 +528,7 @@ static void before_fork(void)
 	fork_holds_locks = !thread_busy;
 	if (!fork_holds_locks)
 		return;
-	/* A signal's handler would wait for what this thread holds. */
+	/* A signal handler would wait for what this thread holds. */
 	thread_busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	pthread_mutex_lock(&session_lock);
@@ -553,8 +553,8 @@ static void child_forked(void)
 	life_forked();
 }
 
-/* The child records nothing until it starts a session of its own. The mappings are the parent's
- * too: they are let go, not written to, and with them the lock that tells readers that the parent
+/* The child records nothing until it starts its own session. The mappings are the parent's too: the
+ * child drops them without writing, and with them the lock that shows readers that the parent
  * lives. */
 void session_forget(void)
 {

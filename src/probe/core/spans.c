@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open spans by id; see spans.h. An id is a number that is never used again, above the index of
- * its slot, so an end finds its slot without a search and a late one cannot hit a stranger.
+ * Open spans by id; see spans.h. An id is a never-reused number above the index of its slot, so an
+ * end finds its slot without a search and a late one cannot hit another span.
  */
 #include "probe/core/spans.h"
 
 #include "probe/core/probe.h"
 
 #define SLOT_BITS 12
-#define NO_SLOT 0xfffu /* in an id: nothing is recorded of the span */
+#define NO_SLOT 0xfffu /* in an id: the span is not recorded */
 #define BUSY 1	       /* smaller than any id */
 _Static_assert(SPANS_OPEN <= NO_SLOT, "indexes fit their bits");
 
@@ -21,7 +21,7 @@ struct slot {
 static struct slot slots[SPANS_OPEN];
 static _Atomic uint32_t n_open;
 static _Atomic uint64_t next_number = 1;
-static _Atomic uint64_t first_number; /* smaller ones are of sessions that are over */
+static _Atomic uint64_t first_number; /* smaller ones belong to finished sessions */
 
 static uint32_t thread_of(const struct ring *ring)
 {
@@ -33,7 +33,7 @@ static uint64_t new_number(void)
 	return atomic_fetch_add_explicit(&next_number, 1, memory_order_relaxed);
 }
 
-/* A free slot made busy, or NULL. Numbers go round the table, so the first try mostly does. */
+/* A free slot made busy, or NULL. Numbers go round the table, so the first try usually succeeds. */
 static struct slot *take_free(uint64_t number)
 {
 	if (atomic_fetch_add_explicit(&n_open, 1, memory_order_relaxed) < SPANS_OPEN) {
@@ -50,7 +50,7 @@ static struct slot *take_free(uint64_t number)
 	return NULL;
 }
 
-/* Takes the span of an id out of its slot; false when it is not there. */
+/* Takes an id's span out of its slot; false if it is not there. */
 static bool take_out(struct slot *slot, uint64_t id, struct slot *ret_span)
 {
 	if (!atomic_compare_exchange_strong(&slot->id, &id, BUSY))

@@ -18,24 +18,24 @@ uint32_t moescope_gate;
 PROBE_LOCK(lock);
 static struct {
 	struct rings *rings; /* NULL: no session */
-	bool child;	     /* forked from a session: the gate stays, so that calls are counted */
+	bool child;	     /* forked from a session: the gate stays, so calls are counted */
 	enum moescope_level level;
 	struct moescope_schedule schedule;
 	moescope_step_function function;
 	void *function_arg;
 	uint32_t check_pairs; /* of the overhead check, 0: none */
 	uint32_t pauses;
-	bool step_recorded; /* what the schedule says of now */
+	bool step_recorded; /* the schedule's current answer */
 	bool device;	    /* device records are wanted */
 	uint8_t probe;
 	int64_t seen; /* steps begun in this session */
 	bool open;
-	bool open_by_next; /* moescope_step began it, with the end of the one before */
+	bool open_by_next; /* moescope_step began it when the previous one ended */
 	bool open_by_tool; /* moescope_step_guess began it */
-	/* The first step has begun with the session, as far as nobody has begun one since. */
+	/* The first step began with the session, unless one has begun since. */
 	uint8_t first; /* how (STEP_FIRST_*), 0: no */
 	uint64_t first_ticks;
-	/* The step that a tool began and ended last: moescope_step makes it the program's own. */
+	/* The step that a tool last began and ended: moescope_step makes it the program's own. */
 	bool kept;
 	struct row_step kept_row;
 	int64_t step;	/* open, or last; -1: none yet */
@@ -130,7 +130,7 @@ static void update_gate(void)
 	__atomic_store_n(&moescope_gate, now | session << 8 | epoch << 16, __ATOMIC_RELAXED);
 }
 
-/* on, off, off, on, on, off, …: neighbours differ and a drift cancels. */
+/* on, off, off, on, on, off, …: neighbours differ and drift cancels. */
 static uint8_t overhead_probe(int64_t seen)
 {
 	uint64_t i = (uint64_t)(seen - CHECK_WARMUP);
@@ -145,9 +145,9 @@ static bool scheduled(int64_t step)
 	return !state.schedule.struct_size || schedule_records(&state.schedule, step);
 }
 
-/* Whether device records are wanted around step `nth` of the session: they are turned on for the
- * steps of the warm-up, too, and stay on between steps of a sample. A step function decides when
- * the step has come, so they stay on. */
+/* Whether device records are wanted around step `nth` of the session: they are also on during
+ * warm-up steps, and stay on between steps of a sample. A step function decides only when the step
+ * has come, so they stay on. */
 static bool device_wanted(int64_t nth)
 {
 	const struct moescope_schedule *s = &state.schedule;
@@ -173,8 +173,8 @@ static void decide(bool recorded)
 
 enum step_call { STEP_BEGIN, STEP_GUESS, STEP_END, STEP_NEXT };
 
-/* Ends the open step, if any, into *row; true when there is something to push. Pushing is for
- * after the lock: it may need a ring, and getting one takes the session's lock. */
+/* Ends the open step, if any, into *row; true if there is something to push. Push after the lock:
+ * it may need a ring, and getting one takes the session's lock. */
 static bool close_step(uint64_t tokens, uint64_t now, struct row_step *row)
 {
 	if (!state.rings || !state.open)
@@ -191,19 +191,19 @@ static bool close_step(uint64_t tokens, uint64_t now, struct row_step *row)
 	return true;
 }
 
-/* Keeps a step back when a tool has ended it. True when it is to be pushed now. */
+/* Holds back a step that a tool ended. True if it should be pushed now. */
 static bool keep_back(bool closed, enum step_call call, struct row_step *row)
 {
 	if (!closed || call != STEP_END || !state.open_by_tool)
 		return closed;
 	state.kept = true;
 	state.kept_row = *row;
-	/* After a kill it is found as a step that was open. */
+	/* After a kill it is found as an open step. */
 	atomic_store_explicit(&state.rings->header->step.open, 1, memory_order_release);
 	return false;
 }
 
-/* The step that was kept back is one by itself. */
+/* The held-back step becomes a step of its own. */
 static bool let_go(struct row_step *row)
 {
 	if (!state.kept)
@@ -215,8 +215,8 @@ static bool let_go(struct row_step *row)
 	return state.rings != NULL;
 }
 
-/* The first call of moescope_step in a session ends a step like every other: the one that has begun
- * with the session, or that a tool has ended. */
+/* The first call of moescope_step in a session ends a step like every other: the one that began
+ * with the session, or that a tool ended. */
 static bool close_first(uint64_t tokens, uint64_t now, struct row_step *row)
 {
 	if (!state.rings || (!state.first && !state.kept))
@@ -254,8 +254,8 @@ static void open_step(int64_t step, bool recorded)
 	atomic_store_explicit(&shared->open, 1, memory_order_release);
 }
 
-/* True when the call completes a row: of the open step, or of one that was kept back. *ret_ended: a
- * step has ended. The lock is held. */
+/* True if the call completes a row: of the open step, or of one held back. *ret_ended: a step has
+ * ended. The lock is held. */
 static bool close_for(enum step_call call, uint64_t tokens, struct row_step *row, bool *ret_ended)
 {
 	uint64_t now = clock_ticks();
@@ -282,7 +282,7 @@ static void step_call(enum step_call call, int64_t step, uint64_t tokens)
 	bool ready, ended, recorded, device;
 	void *arg;
 
-	/* One relaxed load without a session. The gate does not do here: a pause closes it, and
+	/* One relaxed load without a session. The gate does not work here: a pause closes it, and
 	 * steps are still counted then. */
 	if (!atomic_load_explicit(&probe_session, memory_order_relaxed) &&
 	    !GATE_SESSION(gate_load()))
@@ -421,7 +421,7 @@ void moescope_set_schedule(const struct moescope_schedule *schedule)
 	if (!probe_lock(&lock))
 		return;
 	state.schedule = given;
-	/* Before the first step nothing is recorded that the schedule would skip. */
+	/* Before the first step, record nothing that the schedule would skip. */
 	if (!state.seen)
 		state.step_recorded = scheduled(0);
 	update_gate();
@@ -526,7 +526,7 @@ void steps_forget(void)
 {
 	bool child = state.child || state.rings;
 
-	/* Closed first: ranges that are open are not of any session of the child's. */
+	/* Closed first: open ranges belong to no session of the child's. */
 	state.child = false;
 	state.rings = NULL;
 	update_gate();

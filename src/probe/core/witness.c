@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread that looks at the program's; see witness.h. Whoever asks waits, for a limited time; the
- * thread answers on its own memory and ends by itself.
+ * A thread that watches the program's threads; see witness.h. The caller waits for a limited time;
+ * the thread answers in its own memory and ends by itself.
  */
 #include "probe/core/witness.h"
 
@@ -18,10 +18,10 @@
 #include "base/wake.h"
 #include "probe/core/life.h"
 
-#define LEFT_CPU_NS INT64_C(1000000) /* the way out of a call takes a small part of that */
+#define LEFT_CPU_NS INT64_C(1000000) /* leaving a call takes a small part of that */
 #define LOOK_AGAIN_NS 100000
 
-/* Of the thread that looks, from `busy` to its end. */
+/* Owned by the watching thread, from `busy` to its end. */
 static struct {
 	struct witness_thread threads[WITNESS_THREADS];
 	unsigned int n;
@@ -32,7 +32,7 @@ static struct wake answered;
 
 int64_t witness_cpu_ns(uint32_t thread)
 {
-	/* As pthread_getcpuclockid makes it, of a thread whose pthread_t nobody has. */
+	/* As in pthread_getcpuclockid, for a thread without a pthread_t. */
 	clockid_t clock = (clockid_t)(~thread << 3 | 6);
 	struct timespec t;
 
@@ -55,7 +55,7 @@ bool witness_left_by_clock(const struct witness_thread *threads, unsigned int n)
 	return left == n;
 }
 
-/* Waiting for something, which nothing on the way out of a call does, or at its end. */
+/* Waiting for something, which nothing on the way out of a call does, or ending. */
 static bool sleeps(uint32_t thread)
 {
 	char path[64], line[512];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attaching and detaching as the governor says; see gears.h.
+ * Attaches and detaches as the governor decides; see gears.h.
  */
 #include "probe/gpu/gears.h"
 
@@ -31,10 +31,10 @@
 #define ASKED "the schedule begins, or a pause ends"
 
 PROBE_LOCK(lock);
-static _Atomic bool running, wanted = true; /* stored with the lock, but for gears_want */
+static _Atomic bool running, wanted = true; /* stored with the lock, except by gears_want */
 static bool proved;
-static bool attached;	     /* as far as the governor and the run have been told */
-static enum gear leaving_to; /* of the row, once it has left */
+static bool attached;	     /* according to the governor and the run */
+static enum gear leaving_to; /* the gear to record once it has left */
 static bool yielded;	     /* another client has CUPTI */
 static bool asked;	     /* for a window that could not begin at once */
 static bool told_held;	     /* that it keeps the subscription */
@@ -83,7 +83,7 @@ static void write_cost(void)
 	probe_push_device(RECORD_DEVICE_COST, &row, sizeof(row));
 }
 
-/* "0.5" whatever the program's locale says of commas. */
+/* "0.5", whatever the program's locale says about commas. */
 static double parse_pct(const char *text)
 {
 	char *end;
@@ -95,7 +95,7 @@ static double parse_pct(const char *text)
 	return value;
 }
 
-/* What the program's environment asks for; `moescope run` has checked it. */
+/* The limits from the program's environment; `moescope run` has checked them. */
 static struct governor_limits limits(void)
 {
 	const char *budget = getenv("MOESCOPE_BUDGET"), *memory = getenv("MOESCOPE_DEVICE_MB");
@@ -112,7 +112,7 @@ static struct governor_limits limits(void)
 	return l;
 }
 
-/* Once CUPTI is there, and with it its version. */
+/* Once CUPTI is loaded and its version is known. */
 static void find_proof(void)
 {
 	char driver[64];
@@ -137,7 +137,7 @@ static void note_attached(const char *why)
 	attached = true;
 	yielded = asked = false;
 	changed_ns = clock_monotonic_ns();
-	/* With what was left of the detaching before. */
+	/* Includes the rest of the previous detach. */
 	governor_attached(
 		&governor, changed_ns,
 		(int64_t)(now.attach_ns - before.attach_ns + now.detach_ns - before.detach_ns),
@@ -149,7 +149,7 @@ static void note_attached(const char *why)
 static void note_detached(enum gear gear, const char *why)
 {
 	struct cupti_sums now = cupti_sums();
-	/* Time in which nothing was recorded is no part of the window. */
+	/* Time in which nothing was recorded is not part of the window. */
 	bool off = cupti_off_ns() > changed_ns;
 
 	attached = false;
@@ -199,8 +199,8 @@ int gears_start(bool full, char *words, size_t size)
 	return running ? 0 : r;
 }
 
-/* Another client has left its subscription behind. What costs more than the budget could then never
- * be ended. */
+/* Another client has left its subscription behind. Collection that exceeds the budget could then
+ * never be stopped. */
 static bool could_not_leave(void)
 {
 	if (!cupti_is_held() || governor_may_stay(&governor))
@@ -214,7 +214,7 @@ static bool could_not_leave(void)
 	return true;
 }
 
-/* Attaches when it was not; the lock is held. */
+/* Attaches unless already attached; the lock is held. */
 static void attach(const char *why)
 {
 	enum gear gear = governor.gear;
@@ -260,7 +260,7 @@ static void tick_off(int64_t now_ns, int64_t *wait_ns)
 		attach(governor.why);
 }
 
-/* False when it stays attached, which is written down once. */
+/* False if it stays attached, which is recorded once. */
 static bool leave(enum gear gear)
 {
 	int r = cupti_leave(governor_patience_ns(&governor));
@@ -294,7 +294,7 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 			return;
 		governor.why = why;
 	}
-	/* What the governor counts has been delivered up to now. */
+	/* What the governor counts has been delivered by now. */
 	if (now_ns - flushed_ns >= FLUSH_NS || governor_is_due(&governor, now_ns)) {
 		flushed_ns = now_ns;
 		cupti_flush();
@@ -308,7 +308,7 @@ static void tick_on(int64_t now_ns, int64_t *wait_ns)
 		write_gear(governor.gear, governor.why);
 }
 
-/* The thread that detaches does not tell anybody. */
+/* The thread that detaches notifies nobody. */
 static void note_if_gone(void)
 {
 	enum cupti_state state = cupti_state();
@@ -376,13 +376,13 @@ void gears_stop(bool ending)
 void gears_want(bool on)
 {
 	/* A session starts with its own lock held, and a row may need that under this one: so this
-	 * is not taken before something runs. Turning off is left to the GPU thread. */
+	 * lock is not taken before something runs. Turning off is left to the GPU thread. */
 	atomic_store(&wanted, on);
 	if (!on || !atomic_load(&running))
 		return;
 	pthread_mutex_lock(&lock);
 	note_if_gone();
-	/* It may have been told to go a moment ago. */
+	/* It may have been told to leave a moment ago. */
 	if (wanted && running && !yielded && !cupti_stay()) {
 		probe_on_program_thread = true;
 		note_if_gone();
@@ -396,10 +396,10 @@ void gears_want(bool on)
 
 void gears_step(int64_t start_ns, int64_t end_ns)
 {
-	/* Which steps are compared hardly matters: one that comes at a bad moment is left out. */
+	/* Which steps are compared hardly matters: one that comes at a bad moment is skipped. */
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
-	/* While another client records, its cost is in the steps. */
+	/* While another client records, the steps include its cost. */
 	if (running && !yielded && changed_ns <= start_ns &&
 	    cupti_state() == (attached ? CUPTI_ON : CUPTI_OFF))
 		governor_step(&governor, attached, end_ns - start_ns);
@@ -413,7 +413,7 @@ void gears_yield(const char *to)
 		probe_on_program_thread = true;
 		cupti_leave_now();
 		yield_to(to);
-		retry_ns = INT64_MAX; /* until it has gone */
+		retry_ns = INT64_MAX; /* until it has left */
 		probe_on_program_thread = false;
 	}
 	pthread_mutex_unlock(&lock);

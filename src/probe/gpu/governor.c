@@ -8,22 +8,22 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-#define LOOK_NS (100 * MS)	/* what one look may find lost is to stay small */
-#define DEBT_MAX_NS (10.0 * MS) /* beyond the budget: the price of finding out what it costs */
-#define PART_MAX 0.9		/* of attached time that is lost: beyond, the prices are wrong */
+#define LOOK_NS (100 * MS)	/* keeps the loss found by one look small */
+#define DEBT_MAX_NS (10.0 * MS) /* beyond the budget: the price of finding out the cost */
+#define PART_MAX 0.9		/* of attached time lost: beyond that, the prices are wrong */
 #define GAP_MAX_NS 1e18
 #define WINDOW_MIN_NS (50 * MS) /* below, attaching is most of what is seen */
 #define WINDOW_MAX_NS (8000 * MS)
 #define SWITCH_NS (16 * MS) /* until one has been measured: 11 to attach, 5 to detach */
-#define MARGIN 0.8	    /* of the budget: what is not counted stays inside, too */
-#define UP_AGAIN 0.6	    /* of that: when windows are given up for always */
-#define STEPS_NEEDED 8	    /* of each sort before their comparison is believed */
+#define MARGIN 0.8	    /* of the budget: leaves room for what is not counted */
+#define UP_AGAIN 0.6	    /* of that: when windows become always */
+#define STEPS_NEEDED 8	    /* of each kind before the comparison is trusted */
 #define SPARSE_AFTER_NS (30000 * MS)
-#define EARLY_PART 0.5 /* of all that may be lost so far, for one window */
+#define EARLY_PART 0.5 /* of the total allowed loss so far, for one window */
 #define PATIENCE_MIN_NS (20 * MS)
 #define PATIENCE_MAX_NS (200 * MS)
-#define PATIENCE_LOST_NS (5.0 * MS) /* that much may be lost meanwhile */
-#define FACTOR_MAX 4.0		    /* beyond, steps differ for another reason than collecting */
+#define PATIENCE_LOST_NS (5.0 * MS) /* this much may be lost meanwhile */
+#define FACTOR_MAX 4.0		    /* beyond that, steps differ for other reasons */
 
 void governor_start(struct governor *g, const struct governor_limits *limits, int64_t now_ns)
 {
@@ -65,8 +65,8 @@ bool governor_may_attach(struct governor *g)
 	return false;
 }
 
-/* As the allowance is used up windows become longer, up to a limit, and rarer, so that a run of any
- * length ends with some left. */
+/* As the allowance is used up, windows become longer, up to a limit, and rarer, so that a run of
+ * any length ends with some left. */
 static double stretch(const struct governor *g)
 {
 	uint64_t left = windows_left(g);
@@ -97,8 +97,8 @@ static double median(const double *values, unsigned int n)
 	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-/* A step with records counts as a multiple of those just before its window: steps of other times may
- * have had other work, or a machine that others used as well. */
+/* A step with records counts as a multiple of those just before its window: steps at other times
+ * may have had other work, or a busier machine. */
 void governor_step(struct governor *g, bool with, int64_t duration_ns)
 {
 	double value = (double)duration_ns;
@@ -110,7 +110,7 @@ void governor_step(struct governor *g, bool with, int64_t duration_ns)
 	g->steps[with][g->n_steps[with]++ % GOVERNOR_STEPS] = value;
 }
 
-/* Of a stretch of attached time the part that attaching has added, as slowdown. */
+/* The slowdown: what attaching added to a stretch of attached time. */
 static double slowdown(double added_ns, double elapsed_ns)
 {
 	double part = added_ns / elapsed_ns;
@@ -118,7 +118,7 @@ static double slowdown(double added_ns, double elapsed_ns)
 	return part < PART_MAX ? part / (1 - part) : PART_MAX / (1 - PART_MAX);
 }
 
-/* What the prices say that collecting has added. */
+/* What collecting has added according to the prices. */
 static double added_since_look(const struct governor *g, const struct governor_counts *counts)
 {
 	return (double)(counts->launches - g->looked.launches) * g->prices.launch_ns +
@@ -126,8 +126,7 @@ static double added_since_look(const struct governor *g, const struct governor_c
 	       (double)(counts->calls - g->looked.calls) * g->prices.call_ns;
 }
 
-/* What the steps say corrects the prices, which noise can neither make free nor many times as
- * dear. */
+/* The steps correct the prices; noise can make them neither free nor many times as expensive. */
 static double corrected(struct governor *g, double cost)
 {
 	double by_steps = median(g->steps[1], g->n_steps[1]) - 1;
@@ -148,34 +147,34 @@ static void measure(struct governor *g, int64_t now_ns, const struct governor_co
 	g->cost = cost;
 	g->look_ns = now_ns + LOOK_NS;
 	if (g->gear == GEAR_ALWAYS) {
-		/* Cheap times pay for dear ones that were before, and not in advance. */
+		/* Cheap times pay for earlier expensive ones, not in advance. */
 		g->debt_ns += elapsed_ns * (cost / (1 + cost) - g->limits.budget * MARGIN);
 		if (g->debt_ns < 0)
 			g->debt_ns = 0;
 		g->looked = *counts;
 		g->looked_ns = now_ns;
 	} else {
-		/* A window is looked at as a whole, and less often as it grows. */
+		/* A window is checked as a whole, and less often as it grows. */
 		g->look_ns = now_ns + (now_ns - g->looked_ns);
 	}
 }
 
-/* Of attached time the part that is lost: without records the program would have done the same work
- * in time / (1 + cost). */
+/* The lost share of attached time: without records the program would have done the same work in
+ * time / (1 + cost). */
 static double lost_share(const struct governor *g)
 {
 	return g->cost > 0 ? g->cost / (1 + g->cost) : 0;
 }
 
-/* What a window of that length costs, switching included. */
+/* The cost of a window of that length, including switching. */
 static double window_cost(const struct governor *g, double window_ns)
 {
 	return window_ns * lost_share(g) + (double)g->switch_ns;
 }
 
-/* The longer a window the less its switching counts, but when that is a quarter of what the window
- * itself costs there is little to be gained. Early in a run windows are shorter: a program that ends
- * soon is to have more than one, and each is paid for before it begins. */
+/* The longer a window, the less its switching matters, but once that is a quarter of the window's
+ * own cost there is little left to gain. Early in a run windows are shorter: a program that ends
+ * soon should get more than one, and each is paid for before it begins. */
 static void plan_windows(struct governor *g, int64_t now_ns)
 {
 	double share = lost_share(g) > 1e-4 ? lost_share(g) : 1e-4;
@@ -195,13 +194,13 @@ static void plan_windows(struct governor *g, int64_t now_ns)
 		window_ns = step_ns;
 	if (most_ns < window_ns)
 		most_ns = window_ns;
-	/* The program is slower for as long as a window lasts, so what goes beyond the longest
-	 * makes windows rarer only. */
+	/* The program is slower for as long as a window lasts, so beyond the longest window, only
+	 * the gaps grow. */
 	g->rarer = longer * window_ns > most_ns ? longer * window_ns / most_ns : 1;
 	g->window_ns = (int64_t)(longer * window_ns < most_ns ? longer * window_ns : most_ns);
 }
 
-/* The gap that pays for what is owed and for the next window. */
+/* The gap that pays the debt and the next window. */
 static int64_t gap_before_window(const struct governor *g)
 {
 	double target = g->limits.budget * MARGIN, window_ns = (double)g->window_ns, gap_ns;
@@ -221,13 +220,13 @@ static enum governor_order end_window(struct governor *g, const char *why)
 	return GOVERNOR_DETACH;
 }
 
-/* While attached always: down to windows when it costs too much. */
+/* While always attached: down to windows if it costs too much. */
 static enum governor_order ask_always(struct governor *g)
 {
 	if (g->debt_ns < DEBT_MAX_NS || !g->limits.may_detach)
 		return GOVERNOR_KEEP;
 	g->gear = GEAR_WINDOWS;
-	/* What was lost until now is in the debt. */
+	/* The debt includes what was lost until now. */
 	g->since_ns = g->looked_ns;
 	return end_window(g, "collecting costs more than the budget: windows");
 }
@@ -245,7 +244,7 @@ static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_
 	}
 	left_ns = g->since_ns + g->window_ns - now_ns;
 	if (g->look_ns > now_ns + left_ns)
-		g->look_ns = now_ns + left_ns; /* and once more at its end */
+		g->look_ns = now_ns + left_ns; /* and again at its end */
 	if (left_ns <= 0)
 		return end_window(g, "window ends");
 	*wait_ns = left_ns;
@@ -304,7 +303,7 @@ enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts)
 {
-	/* What the gap has paid. One that was longer than it had to be pays for nothing more. */
+	/* What the gap has paid. A longer gap than needed pays for nothing more. */
 	if (!g->attached && g->windows) {
 		int64_t gap_ns = now_ns - g->since_ns < g->paid_ns ? now_ns - g->since_ns
 								   : g->paid_ns;
@@ -317,7 +316,7 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 	g->since_ns = g->looked_ns = now_ns;
 	g->looked = *counts;
 	g->look_ns = now_ns + (g->gear == GEAR_ALWAYS ? LOOK_NS : WINDOW_MIN_NS);
-	/* The first one loads libraries, which is not what the next will take. */
+	/* The first one loads libraries, so it says nothing about the next. */
 	g->switch_ns = g->windows > 1 ? took_ns : SWITCH_NS;
 }
 
@@ -329,7 +328,7 @@ void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 
 	if (lost_ns > window_ns * PART_MAX)
 		lost_ns = window_ns * PART_MAX;
-	/* While always attached, all up to the last look is in the debt. */
+	/* While always attached, the debt includes everything up to the last look. */
 	if (g->gear != GEAR_ALWAYS && g->since_ns < g->looked_ns) {
 		window_ns += (double)(g->looked_ns - g->since_ns);
 		lost_ns += (double)(g->looked_ns - g->since_ns) * lost_share(g);
@@ -340,8 +339,9 @@ void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 	g->since_ns = now_ns;
 	plan_windows(g, now_ns);
 	g->gap_ns = g->paid_ns = gap_before_window(g);
-	/* Every switch is a risk to the program, and a dozen windows tell as much as hundreds: each is
-	 * at least as far from the last as that was from the start, but for the first few. */
+	/* Every switch is a risk to the program, and a dozen windows say as much as hundreds:
+	 * except for the first few, each is at least as far from the last as that was from the
+	 * start. */
 	if (g->limits.sparse && now_ns - g->start_ns > SPARSE_AFTER_NS &&
 	    g->gap_ns < now_ns - g->start_ns)
 		g->gap_ns = now_ns - g->start_ns;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The governor: when device records are collected, so that collecting them costs the program no
- * more than its budget. It only decides; gears.c acts. No clock, no CUPTI, no lock of its own: the
- * GPU thread alone uses it, and tests feed it by hand.
+ * The governor decides when device records are collected, so that collecting them costs the program
+ * no more than its budget. It only decides; gears.c acts. No clock, no CUPTI, no lock: only the GPU
+ * thread uses it, and tests feed it by hand.
  *
- * Gears: always (attached), windows (attached for a while now and then, detached between), counts
- * (no device records any more). While attached it knows how many kernels came and what one costs,
- * and from that what attaching costs; where the program tells its steps, the steps with and
- * without records are compared instead. A window also costs the time of switching and a little
- * device memory that CUPTI never gives back; of that there is an allowance for the whole run.
+ * Gears: always (attached), windows (attached now and then, detached in between), counts (no more
+ * device records). While attached it knows how many kernels came and what one costs, and from that
+ * what attaching costs; if the program marks its steps, it compares steps with and without records
+ * instead. A window also costs switching time and a little device memory that CUPTI never returns;
+ * an allowance limits that for the whole run.
  */
 #ifndef PROBE_GPU_GOVERNOR_H
 #define PROBE_GPU_GOVERNOR_H
@@ -19,31 +19,32 @@
 /* As in the gear records. */
 enum gear { GEAR_NONE, GEAR_COUNTS, GEAR_WINDOWS, GEAR_ALWAYS, GEAR_YIELDED };
 
-/* What attaching costs, as measured on this machine (`doctor --stress`) or on the reference one. */
+/* What attaching costs, measured on this machine (`doctor --stress`) or on the reference
+ * machine. */
 struct governor_prices {
-	double launch_ns; /* a kernel launched by the host: calls and copies around it included */
+	double launch_ns; /* a kernel launched by the host, including calls and copies around it */
 	double node_ns;	  /* a kernel of a CUDA graph */
-	double call_ns;	  /* a call that is followed, beside what it launches */
-	uint64_t attach_bytes; /* device memory of the first attaching */
-	uint64_t window_bytes; /* device memory that each further window leaves behind */
+	double call_ns;	  /* a traced call, apart from what it launches */
+	uint64_t attach_bytes; /* device memory for attaching first */
+	uint64_t window_bytes; /* device memory that each later window leaves behind */
 };
 
 struct governor_limits {
 	double budget;		  /* fraction of wall time; 0: no limit, always attached */
 	uint64_t allowance_bytes; /* of device memory */
-	bool may_detach;	  /* detaching has been proved safe on this CUPTI and driver */
-	bool sparse;		  /* a dozen windows a run, not hundreds */
-	unsigned int shifts; /* for tests of the transitions: that many windows, back to back */
+	bool may_detach;	  /* detaching is proved safe on this CUPTI and driver */
+	bool sparse;		  /* a dozen windows per run, not hundreds */
+	unsigned int shifts; /* for tests of the transitions: this many windows, back to back */
 };
 
-/* Sums since the process began. */
+/* Sums since the process started. */
 struct governor_counts {
 	uint64_t launches, nodes, calls;
 };
 
 enum governor_order { GOVERNOR_KEEP, GOVERNOR_ATTACH, GOVERNOR_DETACH };
 
-#define GOVERNOR_STEPS 32 /* of each sort that are compared */
+#define GOVERNOR_STEPS 32 /* of each kind that are compared */
 
 struct governor {
 	struct governor_limits limits;
@@ -51,48 +52,48 @@ struct governor {
 	enum gear gear;
 	bool attached;
 	const char *why; /* of the last shift */
-	double cost;	 /* slowdown while attached, fraction; negative: not known yet */
+	double cost;	 /* slowdown while attached, fraction; negative: unknown so far */
 	bool cost_by_steps;
 	int64_t start_ns;
 	int64_t since_ns;  /* when it was attached or detached */
-	int64_t switch_ns; /* what the last attaching and detaching took together */
+	int64_t switch_ns; /* time for the last attach and detach together */
 	int64_t window_ns, gap_ns;
-	int64_t paid_ns; /* the part of a gap that is needed to pay */
-	double rarer;	 /* how much longer than it must be a gap is, to save device memory */
-	double debt_ns;	 /* what collecting has cost beyond what the time so far pays for */
+	int64_t paid_ns; /* the part of a gap needed to pay */
+	double rarer;	 /* how much longer than necessary a gap is, to save device memory */
+	double debt_ns;	 /* cost of collecting beyond what the time so far pays for */
 	uint64_t windows;
 	int64_t look_ns;   /* when it counts next */
-	int64_t looked_ns; /* of the counts below */
+	int64_t looked_ns; /* time of the counts below */
 	struct governor_counts looked;
 	double steps[2][GOVERNOR_STEPS]; /* without records: ns; with: multiples of those */
 	unsigned int n_steps[2];
 };
 
-/* Set g->prices before the first attaching. */
+/* Set g->prices before the first attach. */
 void governor_start(struct governor *g, const struct governor_limits *limits, int64_t now_ns);
 
-/* A step of the program ended; with: attached from its beginning to its end. */
+/* A step of the program ended; with: attached from start to end. */
 void governor_step(struct governor *g, bool with, int64_t duration_ns);
 
-/* It will count at the next question: the counts should be fresh. */
+/* The next question will count: the counts should be fresh. */
 bool governor_is_due(const struct governor *g, int64_t now_ns);
 /* What to do now. ret_wait_ns: when to ask again at the latest. */
 enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 				 const struct governor_counts *counts, int64_t *ret_wait_ns);
-/* How long a good moment to detach may be waited for, at what recording costs meanwhile. */
+/* How long to wait for a good moment to detach, given what recording costs meanwhile. */
 int64_t governor_patience_ns(const struct governor *g);
-/* It has been done, and took that long. */
+/* It is done, and took that long. */
 void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts);
 void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		       const struct governor_counts *counts);
 /* It could not be done and will not be. */
 void governor_cannot_detach(struct governor *g, const char *why);
-/* The budget is kept without ever detaching, as far as is known. */
+/* As far as known, the budget holds without ever detaching. */
 bool governor_may_stay(const struct governor *g);
 
-/* False when the allowance of device memory has no room for one more time: then the gear is counts,
- * and why says so. */
+/* False if the device memory allowance has no room for another attach: then the gear is counts, and
+ * why says so. */
 bool governor_may_attach(struct governor *g);
 uint64_t governor_device_bytes(const struct governor *g);
 

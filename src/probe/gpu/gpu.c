@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPU collection: when it starts and stops, and its own thread, which has CUPTI hand over what it
- * holds and reads NVML. See gpu.h for the threads.
+ * GPU collection: when it starts and stops, and its own thread, which makes CUPTI deliver and reads
+ * NVML. See gpu.h for the threads.
  */
 #include "probe/gpu/gpu.h"
 
@@ -25,7 +25,7 @@ PROBE_LOCK(lock);
 static pthread_t thread;
 static struct wake stop;
 static bool running, have_cupti, have_nvml;
-static bool cuda_used, cuda_lost; /* in this process; in the one that it was forked from */
+static bool cuda_used, cuda_lost; /* in this process; in the one it was forked from */
 static _Atomic bool process_ends;
 
 static void *gpu_thread(void *arg)
@@ -66,7 +66,7 @@ void gpu_start(void)
 	pthread_mutex_lock(&lock);
 	cuda_used |= !cuda_lost;
 	if (cuda_lost && level) {
-		/* And what CUPTI does in such a child has been seen to hang. */
+		/* In such a child CUPTI has been seen to hang. */
 		moescope_info("GPU", "GPU collection off: CUDA does not survive a fork; let the "
 				     "child start a program of its own (exec, spawn)");
 	} else if (!running && level) {
@@ -98,7 +98,7 @@ static void gpu_join(void)
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 
 	if (!cuda)
-		return; /* the driver will call InitializeInjection, if it was told to */
+		return; /* the driver will call InitializeInjection, if configured to */
 	dlclose(cuda);
 	gpu_start();
 }
@@ -120,7 +120,7 @@ static void at_exit(void)
 {
 	atomic_store(&process_ends, true);
 	moescope_stop();
-	/* Without a session, too: one that has stopped may have left detaching to a later call. */
+	/* Even without a session: a stopped one may have left detaching to a later call. */
 	if (probe_control_begin()) {
 		gears_process_ends();
 		probe_control_end();

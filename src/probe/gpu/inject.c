@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the CUDA driver and NVTX come in: CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH name
- * this library, and these functions are called at the first CUDA or NVTX call of the process.
+ * The entry points for the CUDA driver and NVTX: CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH
+ * name this library, and these functions are called at the first CUDA or NVTX call of the process.
  */
 #include "moescope.h"
 #include "probe/gpu/gpu.h"

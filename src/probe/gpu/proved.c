@@ -19,7 +19,7 @@ static const struct {
 static const struct governor_prices reference = {
 	.launch_ns = 1700,
 	.node_ns = 650,
-	.call_ns = 80, /* callbacks added less than the 100 ns that could have been seen */
+	.call_ns = 80, /* callbacks added less than the measurable 100 ns */
 	.attach_bytes = UINT64_C(14) << 20,
 	.window_bytes = UINT64_C(600) << 10,
 };
@@ -37,8 +37,8 @@ struct proof proof_find(uint32_t cupti_version, const char *driver)
 		return proof;
 	proof.graphs = own.graphs;
 	proof.prices.window_bytes = own.window_bytes;
-	/* Tiny kernels back to back are where a launch costs least; real ones cost what the
-	 * reference says, or more. */
+	/* A launch costs least for tiny kernels back to back; real ones cost what the reference
+	 * says, or more. */
 	if (own.launch_ns > reference.launch_ns)
 		proof.prices.launch_ns = own.launch_ns;
 	if (own.node_ns > reference.node_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device recorder from its opening to its closing, on the program's threads. See
- * recorder_inside.h for the whole.
+ * The device recorder from open to close, on the program's threads. See recorder_inside.h for the
+ * overview.
  */
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include "probe/routing/recorder_inside.h"
 
 #define MAX_LAYERS 1024
-#define COUNTS_BYTES (16u << 20) /* slots of one's own choice fill at most so much */
+#define COUNTS_BYTES (16u << 20) /* self-chosen slots use at most this much */
 #define KEPT_BYTES (UINT64_C(128) << 20)
 
 PROBE_LOCK(list_lock);
 static struct moescope_recorder *recorders;
 static _Atomic bool forked, ended;
 
-/* The words of a thread: behind a pointer, since static thread-local storage is scarce. */
+/* A thread's error text: behind a pointer, because static thread-local storage is scarce. */
 static pthread_once_t words_once = PTHREAD_ONCE_INIT;
 static pthread_key_t words_key;
 static bool have_words_key;
@@ -29,7 +29,7 @@ static void make_words_key(void)
 	have_words_key = pthread_key_create(&words_key, free) == 0;
 }
 
-/* NULL: no memory; then there are no words. */
+/* NULL: no memory; then there is no text. */
 static struct err *thread_words(void)
 {
 	struct err *err;
@@ -168,7 +168,7 @@ static int allocate(struct moescope_recorder *r, bool weights, struct err *err)
 	return 0;
 }
 
-/* Everything zero but the gate, which is the first word. Waits for the recorder's own stream. */
+/* Everything zero except the gate, which is the first word. Waits for the recorder's own stream. */
 static int clear(struct moescope_recorder *r, struct err *err)
 {
 	size_t words = (size_t)r->slots * r->slot_words;
@@ -203,7 +203,7 @@ static int open_in_context(struct moescope_recorder *r, bool weights, struct err
 	return e < 0 ? err_sys(err, e, "no thread for a recorder") : 0;
 }
 
-/* Gives back what a recorder has on the device, whole or half-built. Its context is current. */
+/* Releases what a recorder has on the device, even if half built. Its context is current. */
 static void release_device(struct moescope_recorder *r)
 {
 	if (r->stream) {
@@ -236,7 +236,7 @@ static void free_recorder(struct moescope_recorder *r)
 
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-/* Runs at exit before what libcuda has registered there: afterwards no thread of ours may call it. */
+/* Runs at exit before libcuda's own exit handlers: afterwards none of our threads may call it. */
 static void recorders_end(void)
 {
 	if (!probe_control_begin())
@@ -281,7 +281,7 @@ static int open_recorder(const struct moescope_recorder_options *options,
 		return err_set(err, -ENOMEM, "no memory for a recorder");
 	r->context = context;
 	set_sizes(r, options);
-	/* Somebody may be capturing: allocations are then refused to threads that are not relaxed. */
+	/* Somebody may be capturing: threads that are not relaxed may not allocate then. */
 	e = CHECKED(cuThreadExchangeStreamCaptureMode(&mode));
 	if (e == 0) {
 		e = open_in_context(r, options->weights != 0, err);
@@ -351,7 +351,7 @@ static void unlist(struct moescope_recorder *recorder)
 
 static void close_in_context(struct moescope_recorder *r)
 {
-	/* Freeing would wait for the device in any case; this way its last steps are fetched. */
+	/* Freeing would wait for the device anyway; this way its last steps are fetched. */
 	recorder_cuda.cuCtxSynchronize();
 	recorder_drain_stop(r);
 	release_device(r);
@@ -366,7 +366,8 @@ void moescope_recorder_close(struct moescope_recorder *recorder)
 
 	if (!recorder_begin(&err, &saved))
 		return;
-	/* In a forked child, and when the process ends, the memory stays: it is not ours to free. */
+	/* In a forked child, and when the process ends, the memory stays: it is not ours to
+	 * free. */
 	if (recorder_usable(recorder, err) == 0) {
 		unlist(recorder);
 		recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of the recorder: routing is counted where it was made. Compiled by nvcc when the
- * library is built, or by NVRTC when a recorder is opened; and as C by the tests, which give the
- * macros below and run the threads of a block one after the other. So: plain C, no warp intrinsics,
- * and a function for what lies between two barriers.
+ * The recorder's kernels: routing is counted where it happens. Compiled by nvcc when the library is
+ * built, or by NVRTC when a recorder is opened; and as C by the tests, which supply the macros
+ * below and run the threads of a block one after the other. So: plain C, no warp intrinsics, and a
+ * function for each part between two barriers.
  *
- * Threads: a row for each, several in turn. Kernels of one recorder run one after the other on the
- * program's stream; blocks of one kernel meet in atomics alone. Nothing comes from the host but the
- * arguments, which are the same at each replay of a graph: gate, slot and step are in device memory.
+ * Threads: one row each, several in turn. Kernels of one recorder run one after the other on the
+ * program's stream; blocks of one kernel meet only in atomics. Nothing comes from the host but the
+ * arguments, which are the same at each replay of a graph: gate, slot and step are in device
+ * memory.
  */
 #include "probe/routing/recorder_layout.h"
 
@@ -18,7 +19,7 @@
 #define FENCE() __threadfence()
 #define PREFETCH(from) asm volatile("prefetch.global.L1 [%0];" ::"l"(from))
 #define READ_SHARED(from) (*(from))
-/* What the host reads: it must not see it before what was written until here. */
+/* What the host reads: it must not be visible before earlier writes. */
 #define PUBLISH(to, value)                                                                         \
 	do {                                                                                       \
 		__threadfence_system();                                                            \
@@ -76,7 +77,7 @@ ON_DEVICE float half_as_float(unsigned int bits)
 	return bits_as_float(sign | (exponent + 112) << 23 | part << 13);
 }
 
-/* Of a slot that names an expert; 0 for what no weight can be. */
+/* The weight of a slot that names an expert; 0 for an impossible weight. */
 ON_DEVICE float weight_at(const struct recorder_call *call, unsigned int at)
 {
 	float weight;
@@ -107,7 +108,7 @@ ON_DEVICE int is_padding(const struct recorder_call *call, unsigned int row, uns
 	return 1;
 }
 
-/* The row's slots, and of each weight its share of the row's, in 255ths. */
+/* The row's slots, and each weight's share of the row's, in 255ths. */
 ON_DEVICE void keep_row(const struct recorder_call *call, unsigned int row, unsigned int place,
 			int padding, float sum)
 {
@@ -157,7 +158,7 @@ ON_DEVICE float sum_of_weights(const struct recorder_call *call, unsigned int ro
 	return sum;
 }
 
-/* Every `stride`-th row from `first` on, into a layer of the slot or of the block. */
+/* Every `stride`-th row from `first`, into a layer of the slot or of the block. */
 ON_DEVICE void route_rows(const struct recorder_call *call, unsigned int first, unsigned int stride,
 			  struct recorder_layer *to, unsigned int *load, unsigned int base)
 {
@@ -187,7 +188,7 @@ ON_DEVICE void route_rows(const struct recorder_call *call, unsigned int first, 
 				dropped++;
 			} else if (slot == RECORDER_INVALID) {
 				invalid++;
-			} else { /* padding in a real token's row: a slot it did not use */
+			} else { /* padding in a real token's row: an unused slot */
 				unused++;
 			}
 		}
@@ -219,8 +220,8 @@ ON_DEVICE void route_rows(const struct recorder_call *call, unsigned int first, 
 	}
 }
 
-/* A call of a few rows is nothing but latency: its first lines are asked for before the state says
- * whether they are needed. */
+/* A call of a few rows is all latency: its first lines are fetched before the state says whether
+ * they are needed. */
 ON_DEVICE void route_prefetch(const struct recorder_call *call, unsigned int row)
 {
 	if (row >= call->rows)
@@ -293,7 +294,7 @@ ON_DEVICE void block_merge(const struct recorder_call *call, const unsigned int 
 }
 
 /* One thread of each block, when the block is done: the last block says where the rows of the next
- * call begin, since before that another block may still have to read it. */
+ * call start, because another block may still have to read it before. */
 ON_DEVICE void route_ends(const struct recorder_call *call, struct recorder_layer *to,
 			  unsigned int blocks)
 {
@@ -350,7 +351,7 @@ ON_DEVICE void end_step(const struct recorder_step *args)
 		PUBLISH(&args->shared->dropped_calls, state->dropped);
 		state->missed = 0;
 	}
-	/* Over the bus only when the tail that is known here would not do. */
+	/* Over the bus only if the tail known here is not enough. */
 	if (state->head - state->tail >= args->slots)
 		state->tail = READ_SHARED(&args->shared->tail);
 	state->full = state->head - state->tail >= args->slots;
@@ -389,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(RECORDER_THREADS)
 		route_ends(&call, to, gridDim.x);
 }
 
-/* A block for each call: blocks are of different layers, and so meet in the state alone. */
+/* One block per call: blocks belong to different layers, so they meet only in the state. */
 extern "C" __global__ void __launch_bounds__(RECORDER_DIRECT_ROWS)
 	moescope_routes(const struct recorder_calls calls)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The device recorder's calls on the program's threads and streams: they check numbers, launch a
- * kernel on the stream that they are given, and return. See recorder_inside.h for the whole.
+ * kernel on the given stream, and return. See recorder_inside.h for the overview.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int launch(struct moescope_recorder *r, CUfunction function, uint32_t blo
 	return e;
 }
 
-/* The kernels' arguments hold pointers, the driver hands out numbers. */
+/* Kernel arguments hold pointers, the driver returns numbers. */
 static void *on_device(CUdeviceptr at)
 {
 	void *pointer;
@@ -48,7 +48,7 @@ static bool capturing(void *stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Of a layer all calls have the same number of experts and slots: its rows then have one, too. */
+/* All calls for a layer have the same number of experts and slots, so its rows have too. */
 static int check_shape(struct moescope_recorder *r, const struct moescope_device_routing *routing,
 		       struct err *err)
 {
@@ -168,14 +168,14 @@ static int route(struct moescope_recorder *r, const struct moescope_device_routi
 
 /* ---- many calls at once */
 
-/* Calls of few rows that wait for their launch. */
+/* Calls of few rows waiting for their launch. */
 struct batch {
 	struct recorder_calls calls;
 	uint32_t n;
 	void *stream;
 };
 
-/* Blocks of a kernel run in any order, and rows of one layer are kept in theirs. */
+/* Blocks of a kernel run in any order, and rows of one layer keep theirs. */
 static bool batch_takes(const struct batch *batch, const struct recorder_call *call, void *stream)
 {
 	if (call->rows > RECORDER_DIRECT_ROWS || batch->n == RECORDER_FEW ||
@@ -232,7 +232,7 @@ static int batch_route(struct moescope_recorder *r, struct batch *batch,
 	return e < 0 ? e : launch_call(r, &call, routing->stream, err);
 }
 
-/* The first error, with its words; the other calls are counted all the same. */
+/* The first error, with its text; the other calls are still counted. */
 static int routes(struct moescope_recorder *r, const struct moescope_device_routing *routings,
 		  size_t n, struct err *err)
 {
@@ -250,7 +250,7 @@ static int routes(struct moescope_recorder *r, const struct moescope_device_rout
 		    (stride && routing.struct_size != stride)) {
 			e = err_set(first ? NULL : err, -EINVAL, RECORDER_NO_SIZE);
 			first = first ? first : e;
-			break; /* where the next one begins is not known */
+			break; /* where the next one starts is unknown */
 		}
 		stride = routing.struct_size;
 		e = batch_route(r, &batch, &routing, first ? NULL : err);
@@ -306,7 +306,7 @@ static int end_step(struct moescope_recorder *r, int64_t step, void *stream, str
 				      .step = step < 0 ? -1 : step,
 				      .slots = r->slots,
 				      .slot_words = r->slot_words };
-	/* Not the gate: a step that a pause or the schedule cuts short ends here all the same. */
+	/* Not the gate: a step that a pause or the schedule cuts short still ends here. */
 	bool session = atomic_load_explicit(&probe_session, memory_order_relaxed) != 0;
 	bool in_graph = (step >= 0 || !session) && capturing(stream);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread of a recorder: looks at the head that the device writes into pinned memory, copies
- * completed slots on a stream of its own, clears them there, hands them back and makes rows of them.
- * It waits for that stream's own event, by asking, and for nothing else of the device.
+ * The thread of a recorder: watches the head that the device writes into pinned memory, copies
+ * completed slots on its own stream, clears them there, returns them and turns them into rows. It
+ * polls that stream's own event, and waits for nothing else on the device.
  *
- * An error of CUDA (a lost context, a driver that has shut down at exit) breaks the recorder: no
- * further call is made, flushes fail, and the program goes on.
+ * A CUDA error (a lost context, a driver that has shut down at exit) breaks the recorder: it makes
+ * no further call, flushes fail, and the program continues.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "probe/routing/recorder_inside.h"
 
 #define BUSY_NS INT64_C(1000000)       /* between two looks at the head while steps come */
-#define GATHER_NS INT64_C(10000000)    /* that few slots may wait for others, to be one copy */
+#define GATHER_NS INT64_C(10000000)    /* that few slots may wait for others, to share one copy */
 #define IDLE_NS INT64_C(5000000)       /* and when none has come for a while */
 #define BUSY_FOR_NS INT64_C(200000000) /* how long that is */
 #define COPY_NS INT64_C(50000)	       /* between two looks at a copy */
@@ -37,8 +37,8 @@ static void wait_ns(struct moescope_recorder *r, int64_t ns)
 	pthread_cond_timedwait(&r->wake, &r->lock, &until);
 }
 
-/* The event behind the copies. The lock is held, and given up while waiting. A program that wants to
- * end does not wait for a device that hangs. */
+/* The event after the copies. The lock is held, and released while waiting. A program that wants to
+ * end does not wait for a hanging device. */
 static CUresult wait_for_copies(struct moescope_recorder *r)
 {
 	CUresult result = recorder_cuda.cuEventRecord(r->event, r->stream);
@@ -57,8 +57,8 @@ static CUresult wait_for_copies(struct moescope_recorder *r)
 }
 
 /* When the step was complete on this host's clock. The smallest difference seen between the two
- * clocks is the nearest to the true one, since a slot is seen late and never early; it may grow by
- * what clocks drift. So the time is late by no more than the shortest look took. */
+ * clocks is closest to the true one, because a slot is seen late and never early; it may grow by
+ * clock drift. So the time is late by no more than the shortest look took. */
 static int64_t host_time(struct moescope_recorder *r, int64_t device_ns, int64_t seen_ns)
 {
 	int64_t drift = (seen_ns - r->offset_at_ns) / DRIFT_PER_NS;
@@ -104,8 +104,8 @@ static CUresult copy_kept(struct moescope_recorder *r, uint32_t slot, const uint
 	return CUDA_SUCCESS;
 }
 
-/* Rows of fetched slots; without a session nobody wants them, in a pause they are from before it. The lock is given up: a full ring
- * makes this thread wait for the session's drain. */
+/* Pushes rows of fetched slots; without a session nobody wants them, and in a pause they are from
+ * before it. The lock is released: a full ring makes this thread wait for the session's drain. */
 static void push(struct moescope_recorder *r, uint32_t first, uint32_t n, int64_t seen_ns)
 {
 	if (!atomic_load(&probe_session))
@@ -124,7 +124,7 @@ static void push(struct moescope_recorder *r, uint32_t first, uint32_t n, int64_
 	pthread_mutex_lock(&r->lock);
 }
 
-/* `n` slots from the tail on, which lie side by side; with kept tokens one at a time. */
+/* `n` adjacent slots from the tail on; with kept tokens one at a time. */
 static CUresult fetch(struct moescope_recorder *r, uint32_t n, int64_t seen_ns)
 {
 	uint32_t first = (uint32_t)(r->tail % r->slots);
@@ -134,7 +134,7 @@ static CUresult fetch(struct moescope_recorder *r, uint32_t n, int64_t seen_ns)
 	CUresult result = recorder_cuda.cuMemcpyDtoHAsync_v2(to, from, words * 4, r->stream);
 
 	if (result == CUDA_SUCCESS && r->kept) {
-		/* How many rows there are is in the counts. */
+		/* The counts say how many rows there are. */
 		result = wait_for_copies(r);
 		if (result == CUDA_SUCCESS)
 			result = copy_kept(r, first, to);
@@ -160,7 +160,7 @@ static void count_dropped(struct moescope_recorder *r)
 	r->dropped_calls = now;
 }
 
-/* All that is complete, once it is worth a copy or `all` is wanted. True: there was something. */
+/* Fetches what is complete, once it is worth a copy or `all` is set. True: there was something. */
 static bool look(struct moescope_recorder *r, bool all)
 {
 	uint64_t head = __atomic_load_n(&r->shared->head, __ATOMIC_ACQUIRE), before = r->tail;
@@ -193,14 +193,14 @@ static void *drain(void *arg)
 
 	life_thread_begins("moescope-routes");
 	pthread_mutex_lock(&r->lock);
-	/* While another thread captures, asking for events is refused to threads that are not relaxed. */
+	/* While another thread captures, threads that are not relaxed may not query events. */
 	if (recorder_cuda.cuCtxSetCurrent(r->context) != CUDA_SUCCESS ||
 	    recorder_cuda.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
 		r->broken = true;
 	while (!last) {
 		uint64_t asked = r->asked;
 
-		last = r->stopping; /* before the look: what came until then is fetched */
+		last = r->stopping; /* before the look: everything until then is fetched */
 		if (look(r, last || asked != r->answered))
 			busy_ns = clock_monotonic_ns();
 		r->answered = asked;

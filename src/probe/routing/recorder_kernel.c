@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder's kernels: the PTX that nvcc made when the library was built, when there was one and
- * the driver takes it, else the source, compiled by libnvrtc. Called when a recorder is opened, on
- * the program's thread; what was compiled is kept for the process.
+ * The recorder's kernels: the PTX that nvcc made when the library was built, if there was one and
+ * the driver accepts it, otherwise the source, compiled by libnvrtc. Called when a recorder is
+ * opened, on the program's thread; compiled code is kept for the process.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/dynlib.h"
 #include "probe/routing/recorder_inside.h"
 
-/* NVRTC by hand: its header is not among those that every build has. */
+/* NVRTC declared by hand: not every build has its header. */
 typedef struct nvrtc_program *nvrtc_program;
 static struct {
 	int (*nvrtcCreateProgram)(nvrtc_program *program, const char *source, const char *name,
@@ -40,8 +40,8 @@ static char *compiled;
 static const char *const nvrtc_names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
 					   "libnvrtc.so", NULL };
 
-/* Python packages keep it where the loader does not look: beside the CUDA runtime that the program
- * has loaded (CUDA 13), or in a package of its own next to that one's (CUDA 11 and 12). */
+/* Python packages keep it where the loader does not look: next to the CUDA runtime that the program
+ * has loaded (CUDA 13), or in its own package next to that one (CUDA 11 and 12). */
 static void *open_beside_runtime(void)
 {
 	static const char *const runtimes[] = { "libcudart.so.13", "libcudart.so.12",
@@ -107,7 +107,7 @@ static int open_nvrtc(struct err *err)
 	return 0;
 }
 
-/* The device's own architecture as machine code, which no driver has to translate; of a device
+/* The device's own architecture as machine code, which no driver has to translate; for a device
  * newer than the compiler the newest before it, as PTX. 0: none fits. */
 static int choose_arch(int capability, bool *ret_exact)
 {
@@ -233,7 +233,7 @@ int recorder_kernel_load(CUdevice device, CUmodule *ret_module, struct err *err)
 {
 	int major = 0, minor = 0;
 
-	/* A driver older than the compiler refuses the PTX; NVRTC may be of its age. */
+	/* A driver older than the compiler rejects the PTX; NVRTC may match its age. */
 	if (recorder_kernel_ptx[0] &&
 	    recorder_cuda.cuModuleLoadData(ret_module, recorder_kernel_ptx) == CUDA_SUCCESS)
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder of routing on a device, in a build without the CUDA headers: it says so.
+ * The device recorder in a build without the CUDA headers: it says so.
  */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A completed slot of the recorder as rows of the run: the same rows as routing.c makes of arrays in
- * host memory. On the recorder's drain thread.
+ * Turns a completed slot of the recorder into rows of the run: the same rows as routing.c makes
+ * from arrays in host memory. On the recorder's drain thread.
  */
 #include <string.h>
 

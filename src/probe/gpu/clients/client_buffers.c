@@ -20,7 +20,7 @@ static CUpti_BuffersCallbackCompleteFunc on_complete, on_probe;
 /* A client has a few dozen buffers of megabytes: a list is enough. */
 static struct owned *owned;
 static size_t n_owned, space;
-static size_t unlisted; /* the other's, but there was no memory to note them */
+static size_t unlisted; /* the other's, but there was no memory to list them */
 
 static void note(uint8_t *buffer, CUpti_BuffersCallbackCompleteFunc complete)
 {
@@ -58,7 +58,7 @@ void CUPTIAPI client_buffers_requested(uint8_t **buffer, size_t *size, size_t *m
 	pthread_mutex_unlock(&lock);
 }
 
-/* The callback that a buffer belongs to, or NULL when it is not the other's. */
+/* The callback that a buffer belongs to, or NULL if it is not the other's. */
 static CUpti_BuffersCallbackCompleteFunc take(const uint8_t *buffer)
 {
 	CUpti_BuffersCallbackCompleteFunc complete = NULL;
@@ -74,7 +74,7 @@ static CUpti_BuffersCallbackCompleteFunc take(const uint8_t *buffer)
 	return complete;
 }
 
-/* One that is in no list comes through the other's callbacks: the probe's, unless some of the
+/* An unlisted buffer that comes through the other's callbacks is the probe's, unless some of the
  * other's could not be listed. */
 static CUpti_BuffersCallbackCompleteFunc take_unlisted(void)
 {

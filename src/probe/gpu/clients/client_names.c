@@ -15,14 +15,14 @@ struct known {
 	const char *file, *name;
 };
 
-/* By the beginning of the file's name. */
+/* By the start of the file name. */
 static const struct known callers[] = {
 	{ "libtorch", "torch.profiler" },	 { "libkineto", "torch.profiler" },
 	{ "libproton", "Triton Proton" },	 { "libtensorflow", "TensorFlow's profiler" },
 	{ "xla_cuda_plugin", "JAX's profiler" }, { "xla_extension", "JAX's profiler" },
 };
 
-/* Libraries that NVIDIA's tools bring into the programs they start. */
+/* Libraries that NVIDIA's tools load into the programs they start. */
 static const struct known tools[] = {
 	{ "libToolsInjection", "Nsight Systems" },
 	{ "libcuda-injection", "Nsight Compute" },
@@ -86,7 +86,7 @@ int client_name_asked(__typeof__(cuptiSubscribe_v2) *subscribe,
 		return -ENOENT;
 	result = subscribe(&handle, no_callback, NULL, &params);
 	if (result == CUPTI_SUCCESS)
-		unsubscribe(handle); /* the holder has just gone */
+		unsubscribe(handle); /* the holder has just left */
 	if (result != CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED || !*holder)
 		return -ENOENT;
 	snprintf(name, size, "%s", holder);

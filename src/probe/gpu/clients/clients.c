@@ -2,9 +2,9 @@
  *
  * The wrappers around libcupti's functions, and what the other client holds; see clients.h.
  *
- * Invariants: arrives() and leaves() alternate, and no call of the other goes on while one of them
- * runs (it waits, but not for ever); the other never switches off or flushes what is the probe's;
- * errno is as CUPTI left it.
+ * Invariants: arrives() and leaves() alternate, and no call of the other proceeds while one of them
+ * runs (it waits, but not forever); the other never disables or flushes what is the probe's; errno
+ * is as CUPTI left it.
  */
 #include "probe/gpu/clients/clients.h"
 
@@ -26,9 +26,9 @@
 
 #define ENABLED_MAX 256
 #define QUIET_NS 500000000LL	/* between the calls that begin or end one session of a client */
-#define FETCHED_NS 2000000000LL /* one of its buffers is still with CUPTI */
-#define LOST_NS 10000000000LL	/* a client that has disabled everything and never fetches it */
-#define HOOK_WAIT_S 5		/* then something is stuck, and the program goes first */
+#define FETCHED_NS 2000000000LL /* CUPTI still has one of its buffers */
+#define LOST_NS 10000000000LL	/* a client that has disabled everything and never fetches */
+#define HOOK_WAIT_S 5		/* then something is stuck, and the program comes first */
 
 /* FUNCTION(name of CUPTI's, its wrapper) */
 #define WRAPPED_FUNCTIONS(FUNCTION)                                                                \
@@ -67,9 +67,9 @@ static struct {
 	unsigned int in_flight; /* its calls that have not returned */
 	struct enabled enabled[ENABLED_MAX];
 	size_t n_enabled;
-	bool too_many; /* not all of them are listed: never taken for idle */
-	bool fetched;  /* it has asked for all records since it disabled the last kind */
-	bool in_place; /* its callbacks are the ones that CUPTI has */
+	bool too_many; /* not all are listed: never considered idle */
+	bool fetched;  /* it has fetched all records since it disabled the last kind */
+	bool in_place; /* CUPTI has its callbacks */
 	bool subscribed;
 	bool was_here; /* has called CUPTI since that was last finalised */
 	CUpti_SubscriberHandle subscriber;
@@ -80,11 +80,11 @@ static struct {
 
 PROBE_LOCK(patching);
 static const struct clients_hooks *_Atomic hooks; /* NULL: no session */
-/* Of the last session: its records may go off later than it ends. */
+/* Of the last session: its records may be disabled after it ends. */
 static bool (*_Atomic probe_records)(void);
 static _Atomic bool tracking; /* stored under the lock */
-static __thread bool in_hook; /* what this thread calls is the probe's */
-/* CUPTI's calls of its own functions and the probe's are not a client's. */
+static __thread bool in_hook; /* this thread's calls are the probe's */
+/* CUPTI's calls to its own functions, and the probe's, are not a client's. */
 static struct {
 	uintptr_t start, end;
 } cupti_code, own_code;
@@ -114,7 +114,7 @@ static void leave_hook(enum state state)
 {
 	pthread_mutex_lock(&lock);
 	other.state = state;
-	other.in_place = false; /* while the other is away the probe's are */
+	other.in_place = false; /* while the other is away, the probe's are in place */
 	pthread_cond_broadcast(&hook_returned);
 }
 
@@ -155,7 +155,7 @@ static bool begin(bool opens, const void *caller)
 	return tracked;
 }
 
-/* After the call: with the lock until end(). */
+/* After the call: holds the lock until end(). */
 static void note(void)
 {
 	pthread_mutex_lock(&lock);
@@ -169,7 +169,7 @@ static void end(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* With the lock: the place of an entry, or n_enabled. */
+/* With the lock: the index of an entry, or n_enabled. */
 static size_t find_enabled(CUcontext context, CUpti_ActivityKind kind)
 {
 	size_t i = 0;
@@ -249,7 +249,7 @@ static CUptiResult CUPTIAPI register_callbacks(CUpti_BuffersCallbackRequestFunc 
 	return result;
 }
 
-/* A client may register once and enable again later: its callbacks take the probe's place. */
+/* A client may register once and enable again later: its callbacks replace the probe's. */
 static void restore_callbacks(void)
 {
 	bool needed;
@@ -277,7 +277,7 @@ static CUptiResult CUPTIAPI register_clock(CUpti_TimestampCallbackFunc clock)
 	return result;
 }
 
-/* Attributes want no kind enabled, so the probe goes before them too. */
+/* Attributes require that no kind is enabled, so the probe yields before them too. */
 static CUptiResult CUPTIAPI set_attribute(CUpti_ActivityAttribute attribute, size_t *size,
 					  void *value)
 {
@@ -329,9 +329,9 @@ static CUptiResult CUPTIAPI enable_context(CUcontext context, CUpti_ActivityKind
 	return enabled(real.cuptiActivityEnableContext(context, kind), context, kind);
 }
 
-/* While the probe records, what the other wants off is off for it already; passed on, it would
- * switch off the probe's. While it does not, everything is passed on: a client that began before it
- * was watched has kinds on that nobody here knows of, and frees its buffers when it believes them
+/* While the probe records, whatever the other disables is already off for it; passing the call on
+ * would disable the probe's. While it does not, everything is passed on: a client that started
+ * before it was watched has enabled kinds unknown here, and frees its buffers when it believes them
  * off. */
 static bool wants_off_ours(void)
 {
@@ -380,7 +380,7 @@ static CUptiResult CUPTIAPI flush_all(uint32_t flag)
 
 	if (!begin(false, CALLER))
 		return real.cuptiActivityFlushAll(flag);
-	/* A forced flush would hand over the probe's records unfinished. */
+	/* A forced flush would deliver the probe's records unfinished. */
 	result = has_nothing() ? CUPTI_SUCCESS : real.cuptiActivityFlushAll(flag);
 	note();
 	if (result == CUPTI_SUCCESS && !other.n_enabled)
@@ -421,9 +421,9 @@ static struct import imports[] = {
 	WRAPPED_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
-static size_t n_imports; /* those that this libcupti has, first */
+static size_t n_imports; /* those in this libcupti come first */
 
-/* Once: when the symbols are redirected the library gives out the wrappers. */
+/* Once: after the redirection the library returns the wrappers. */
 static int load(void *libcupti)
 {
 	const struct dynlib_symbol symbols[] = {
@@ -461,7 +461,7 @@ int clients_watch(void *libcupti, const struct clients_hooks *with)
 	if (!result && share && !strcmp(share, "off"))
 		result = -ECANCELED;
 	if (!result) {
-		/* One that has left since the session before is not this session's. */
+		/* A client that left since the previous session is not this session's. */
 		if (!atomic_load(&hooks))
 			clients_settle(clock_monotonic_ns());
 		client_buffers_probe(with->completed);
@@ -502,7 +502,7 @@ void clients_settle(int64_t now_ns)
 	int64_t quiet_ns, patience_ns;
 
 	pthread_mutex_lock(&lock);
-	/* What it has fetched it has; a buffer that is out then may be an empty one. */
+	/* It has everything it fetched; an outstanding buffer may then be empty. */
 	patience_ns = !other.fetched ? LOST_NS : client_buffers_out() ? FETCHED_NS : QUIET_NS;
 	quiet_ns = now_ns - other.last_call_ns;
 	if (other.state == TAKEN && !other.in_flight && !other.n_enabled && !other.too_many &&
@@ -520,7 +520,7 @@ void clients_settle(int64_t now_ns)
 
 void clients_after_fork(void)
 {
-	/* The child's program may go on to use CUPTI; the probe's part in it is over. */
+	/* The child's program may continue to use CUPTI; the probe's part is over. */
 	atomic_store(&tracking, false);
 	atomic_store(&hooks, NULL);
 	memset(&other, 0, sizeof(other));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The walk over loaded ELF modules; see imports.h. Runs on the thread that starts collection and on
- * the GPU thread, inside dl_iterate_phdr, so that no module goes away meanwhile.
+ * the GPU thread, inside dl_iterate_phdr, so that no module is unloaded meanwhile.
  *
- * Invariants: nothing is read that does not lie in a segment of the module; a slot is stored only
- * when it holds exactly the expected address; a page has its protection back as it was found.
+ * Invariants: nothing outside a segment of the module is read; a slot is stored only if it holds
+ * exactly the expected address; a page gets back the protection it had.
  */
 #include "probe/gpu/clients/imports.h"
 
@@ -31,7 +31,7 @@
 #define IS_FUNCTION_SLOT(type) ((void)(type), false)
 #endif
 
-/* To AddressSanitizer the gaps between a module's variables are no memory; slots may lie there. */
+/* To AddressSanitizer the gaps between a module's variables are not memory; slots may be there. */
 #define NOT_ASAN __attribute__((no_sanitize("address")))
 
 struct module {
@@ -85,7 +85,7 @@ static bool module_open(struct module *m, const struct dl_phdr_info *info)
 	return m->start < m->end;
 }
 
-/* The segment that has all these bytes, or NULL. */
+/* The segment that contains all these bytes, or NULL. */
 static const Elf64_Phdr *segment_of(const struct module *m, uintptr_t at, size_t bytes)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -104,8 +104,8 @@ static bool readable(const struct module *m, const void *at, size_t bytes)
 	return segment_of(m, (uintptr_t)at, bytes) != NULL;
 }
 
-/* glibc turns the addresses of a dynamic section into absolute ones in place, but not for every
- * module and architecture; other C libraries never do. */
+/* glibc makes the addresses of a dynamic section absolute in place, but not for every module and
+ * architecture; other C libraries never do. */
 static const void *dynamic_pointer(const struct module *m, Elf64_Addr value)
 {
 	return pointer(value >= m->start && value < m->end ? value : m->base + value);
@@ -151,7 +151,7 @@ static void tables_entry(struct tables *t, const struct module *m, const Elf64_D
 	}
 }
 
-/* False: a module without symbols to speak of. */
+/* False: a module without symbols. */
 static bool tables_open(struct tables *t, const struct module *m)
 {
 	const Elf64_Dyn *entry = NULL;
@@ -182,7 +182,7 @@ static bool symbol_is(const struct tables *t, const Elf64_Sym *symbol, const cha
 	       memcmp(t->strings + symbol->st_name, name, bytes) == 0;
 }
 
-/* What the kernel says of the page; -errno without /proc. */
+/* The page's protection according to the kernel; -errno without /proc. */
 static int protection_of(uintptr_t at, int *ret_protection)
 {
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), error = -ENOENT;
@@ -217,8 +217,8 @@ static int protection_of(uintptr_t at, int *ret_protection)
 	return error;
 }
 
-/* Read-only once the module is relocated: until then the linker still writes there, and a page
- * that we made read-only under its hands would be the program's end. */
+/* Read-only once the module is relocated: until then the linker still writes there, and making the
+ * page read-only under its hands would kill the program. */
 static bool in_relro(const struct module *m, uintptr_t page, uintptr_t page_bytes)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -280,8 +280,8 @@ static uintptr_t given(const struct walk *walk, size_t i)
 					 : walk->imports[i].replacement);
 }
 
-/* The slot's value is looked at before the name: of millions of relocations hardly one is left, and
- * the pages with the names stay untouched. It also leaves another copy of the library alone. */
+/* Compare the slot's value before its name: hardly one of millions of relocations remains, and the
+ * pages with the names stay untouched. It also leaves other copies of the library alone. */
 NOT_ASAN static void walk_slot(struct walk *walk, const struct module *m, const struct tables *t,
 			       const Elf64_Rela *rela)
 {
@@ -311,7 +311,7 @@ static void walk_slots(struct walk *walk, const struct module *m, const struct t
 			walk_slot(walk, m, t, &t->plt[i]);
 }
 
-/* The GNU hash table names no count: the last chain ends with the last symbol. */
+/* The GNU hash table has no count: the last chain ends with the last symbol. */
 static size_t gnu_count(const struct module *m, const uint32_t *table)
 {
 	const uint32_t *buckets, *chains;

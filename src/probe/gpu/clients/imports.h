@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of a loaded library, redirected for everybody in the process but that library and us.
+ * Redirects functions of a loaded library for everyone in the process except that library and us.
  *
- * Two places are changed. Calls that are bound already go through slots in the calling modules
- * (GOT, tables of pointers): a slot that holds the original gets the replacement. Everything that
- * asks for the function later, dlsym as well as the dynamic linker, reads the symbol table of the
- * library itself: there the value of the symbol becomes the replacement's address.
+ * Two places change. Calls that are already bound go through slots in the calling modules (GOT,
+ * pointer tables): a slot that holds the original gets the replacement. Later look-ups, by dlsym or
+ * the dynamic linker, read the library's own symbol table: there the symbol's value becomes the
+ * replacement's address.
  *
- * Nothing is remembered: putting back is the same walk with the roles exchanged, so a module that
- * has been unloaded meanwhile is no danger, and slots that the linker has filled with a
- * replacement are found too. Pointers that a program got from dlsym and keeps for itself are out of
- * reach both ways, so replacements must stay callable for ever.
+ * Nothing is remembered: restoring is the same walk with the roles swapped, so a module unloaded
+ * meanwhile is no danger, and slots that the linker has filled with a replacement are found too.
+ * Pointers that a program got from dlsym and keeps are out of reach both ways, so replacements must
+ * stay callable forever.
  */
 #ifndef PROBE_GPU_CLIENTS_IMPORTS_H
 #define PROBE_GPU_CLIENTS_IMPORTS_H
@@ -24,10 +24,10 @@ struct import {
 	void *replacement;
 };
 
-/* Walks the loaded modules; when no library was loaded since the last walk it does nothing. The
- * number of changed places, or -errno: ENOTSUP for an architecture without rules, else what a page
- * could not be made writable for (the other places are changed all the same). One thread at a time;
- * not while a lock is held that a library's constructor may want. */
+/* Walks the loaded modules; does nothing if no library was loaded since the last walk. Returns the
+ * number of changed places, or -errno: ENOTSUP for an unsupported architecture, otherwise why a
+ * page could not be made writable (the other places are changed anyway). One thread at a time; not
+ * while holding a lock that a library's constructor may want. */
 int imports_redirect(const struct import *imports, size_t n);
 /* Everything that holds a replacement holds the original again. Returns as above. */
 int imports_restore(const struct import *imports, size_t n);

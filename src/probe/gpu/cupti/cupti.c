@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUPTI: the library, what is asked of it, attaching and detaching; see cupti.h. The lock is held
- * for every change of state; a callback on the program's thread only tries it.
+ * CUPTI: the library, what is requested of it, attaching and detaching; see cupti.h. The lock is
+ * held for every state change; a callback on the program's thread only tries it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,15 +20,15 @@
 #include "probe/core/locks.h"
 #include "probe/core/witness.h"
 
-#define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the thread that detaches may not come for long */
+#define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the detaching thread may not come for long */
 #define UNUSED_NS INT64_C(2000000000)
-#define NO_MOMENT_NS INT64_C(1500000000) /* so long, and so many calls, without a safe moment */
+#define NO_MOMENT_NS INT64_C(1500000000) /* this long, and this many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
 #define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
 #define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
 #define UNSUBSCRIBE_TRIES 20	    /* of LEAVE_MS each, at most */
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
-#define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* what one of CUPTI's takes of a device, about */
+#define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* device memory of one CUPTI buffer, about */
 #define DEVICE_BUFFERS_MIN 4
 
 struct cupti_api cupti_api;
@@ -41,8 +41,8 @@ static uint32_t version;
 static _Atomic int64_t leave_since_ns, leave_patience_ns;
 static int64_t leave_flushed_ns;
 static bool records_on, told_no_moment;
-static _Atomic int64_t off_ns; /* when they were switched off */
-/* Who has finalised in a callback, and not yet been seen outside; 0: nobody. */
+static _Atomic int64_t off_ns; /* when they were disabled */
+/* The thread that finalised in a callback and has not yet been seen outside; 0: nobody. */
 static struct witness_thread leaver;
 static int64_t leaver_at_ns;
 static bool held_up;	     /* by a thread, so that CUPTI could not be finalised; not told yet */
@@ -111,8 +111,8 @@ static const char *remedy(CUptiResult result)
 	}
 }
 
-/* Only between calls of the program: what is switched off beside a call that is under way, and is
- * flushed then, corrupts the program's heap. */
+/* Only between calls of the program: disabling beside a call in flight, followed by a flush,
+ * corrupts the program's heap. */
 static void disable(void)
 {
 	cupti_calls_as_records(false);
@@ -126,7 +126,7 @@ static void disable(void)
 	atomic_store(&kinds_on, false);
 }
 
-/* All of it or, when CUPTI refuses, nothing: what stays on slows the program down. */
+/* All or, if CUPTI refuses, nothing: what stays on slows the program. */
 static CUptiResult enable(void)
 {
 	CUptiResult result = CUPTI_SUCCESS;
@@ -145,7 +145,7 @@ static CUptiResult enable(void)
 	return result;
 }
 
-/* Before the first context is made, or CUPTI has its buffers already. */
+/* Before the first context is created, or CUPTI already has its buffers. */
 static void limit_device_buffers(void)
 {
 	size_t limit = (size_t)(wish.allowance_bytes / 2 / DEVICE_BUFFER_BYTES),
@@ -200,11 +200,11 @@ static CUptiResult attach(void)
 	cupti_clock_start();
 	cupti_records_start();
 	result = cupti_subscribe();
-	/* One that is idle keeps its subscription; records can be had without. */
+	/* An idle client keeps its subscription; records work without one. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
 		return result;
-	/* Nothing of CUPTI is changed for one that holds it. The kernel's thread ids, as in the
-	 * ranges. */
+	/* Change nothing in CUPTI while another client holds it. Use the kernel's thread ids, as in
+	 * the ranges. */
 	if (cupti_api.cuptiSetThreadIdType)
 		cupti_api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	limit_device_buffers();
@@ -240,7 +240,7 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 		return -ENOENT;
 	}
 	pthread_mutex_lock(&lock);
-	/* The session before may have left it to a thread that has not come since. */
+	/* The previous session may have left it to a thread that has not come since. */
 	atomic_store(&cupti_leave_wanted, false);
 	if (state != CUPTI_ON) {
 		wish = *wanted;
@@ -268,8 +268,9 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	return 0;
 }
 
-/* The lock is held. cuptiFinalize ends when the call in whose callback it was made returns through
- * CUPTI's own code; attached before that, CUPTI is built where that thread still walks. */
+/* The lock is held. cuptiFinalize is complete only when the call whose callback made it returns
+ * through CUPTI's own code; attaching before that builds CUPTI where that thread is still
+ * running. */
 static bool leaver_is_out(bool look)
 {
 	return !leaver.id || leaver.id == cupti_thread_id() ||
@@ -331,16 +332,16 @@ void cupti_flush(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* It would take another client's subscription away as well. And of calls of the runtime, which others
- * ask for, CUPTI may have lost count (cupti_calls.c). */
+/* It would also take away another client's subscription. And CUPTI may have lost count of runtime
+ * calls, which others request (cupti_calls.c). */
 static bool can_finalize(void)
 {
 	return cupti_api.cuptiFinalize && !clients_hold_subscription() && !clients_were_here() &&
 	       cupti_can_keep_memory();
 }
 
-/* The lock is held, and records are off. What it took is told before the state: whoever sees that
- * may ask. */
+/* The lock is held, and records are off. The duration is published before the state: whoever sees
+ * the state may ask for it. */
 static void finalize(int64_t start_ns, bool held)
 {
 	cupti_keep_memory(true);
@@ -415,8 +416,8 @@ bool cupti_stay(void)
 	return on;
 }
 
-/* Threads that are always inside calls leave no moment. Switching off beside them is not safe, so
- * records go on, and the run says so. */
+/* Threads that are always inside calls leave no moment. Disabling beside them is not safe, so
+ * recording continues, and the run says so. */
 static void tell_no_moment(int64_t now_ns)
 {
 	char words[160];
@@ -479,9 +480,9 @@ enum cupti_state cupti_poll(void)
 	return cupti_state();
 }
 
-/* Beside graphs only the thread that launches them may detach, so that none is launched meanwhile.
- * Graphs that were made and not launched for long are launched later, or never. With several such
- * threads any may switch the records off. */
+/* With graphs, only the thread that launches them may detach, so that none is launched meanwhile.
+ * Graphs that were created but not launched for long are launched later, or never. With several
+ * such threads any may disable the records. */
 static bool graphs_allow(int64_t waited_ns)
 {
 	return cupti_graphs_only_here() || cupti_graph_threads() > 1 ||
@@ -519,15 +520,15 @@ bool cupti_leave_in_callback(bool idle)
 	return left;
 }
 
-/* No thread is inside a call. Not knowing what the others are doing is as bad as knowing that they
- * are in one. */
+/* No thread is inside a call. Not knowing what the others do is as bad as knowing that they are in
+ * one. */
 static bool between_calls(void)
 {
 	return cupti_sees_calls() && !cupti_calls_under_way() && cupti_threads_known();
 }
 
-/* The lock is held. Where no moment comes, records go off all the same and what was under way is
- * left to CUPTI: a flush is what kills. */
+/* The lock is held. If no moment comes, records are disabled anyway and what was in flight is left
+ * to CUPTI: it is the flush that kills. */
 static void leave_from_outside(void)
 {
 	int64_t start_ns = clock_monotonic_ns();
@@ -566,7 +567,7 @@ void cupti_leave_now(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Without a moment now the end of a later call does it. What comes until then belongs to no
+/* Without a moment now, the end of a later call does it. What comes until then belongs to no
  * session. */
 void cupti_stop(void)
 {
@@ -589,7 +590,7 @@ void cupti_stop(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Other threads may be inside calls for as long as the process lives, so nothing is switched off. */
+/* Other threads may be inside calls for as long as the process lives, so nothing is disabled. */
 void cupti_end(void)
 {
 	pthread_mutex_lock(&lock);

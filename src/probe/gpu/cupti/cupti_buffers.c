@@ -2,9 +2,9 @@
  *
  * The buffers that CUPTI fills. Any thread of CUPTI's or the program's.
  *
- * CUPTI writes the beginning of a call into a buffer and its end later, even when the buffer has been
- * handed over meanwhile by a forced flush: a buffer with an unfinished record must never be memory
- * of somebody else's. Its pages are given back, its addresses are kept for ever.
+ * CUPTI writes the begin of a call into a buffer and its end later, even if a forced flush has
+ * delivered the buffer meanwhile: a buffer with an unfinished record must never become somebody
+ * else's memory. Its pages are released, its addresses are kept forever.
  */
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUPTI's callbacks, on the program's threads: where the nodes of CUDA graphs were made, which
+ * CUPTI's callbacks, on the program's threads: where the nodes of CUDA graphs were created, which
  * thread launches graphs, and the moment at which CUPTI can be detached: the end of a call, with no
  * other thread inside one. See cupti.h.
  *
- * PyTorch makes some 25 calls for each kernel, most of them questions that take less time than a
- * callback. So only calls that work are followed; all of them are for the moment of detaching.
+ * PyTorch makes some 25 calls per kernel, most of them queries that take less time than a callback.
+ * So only calls that do work are traced; all calls are traced only to find the moment to detach.
  *
  * Only calls of the driver are: each call of the runtime that works makes one. Of calls of the runtime
  * CUPTI loses count when they go on or off beside one (cupti_memory.c).
  *
- * A callback never waits: a thread that is inside one when CUPTI is finalised comes back into
- * memory that has been freed.
+ * A callback never waits: a thread that is inside one when CUPTI is finalised returns into freed
+ * memory.
  */
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,7 +29,7 @@ static CUpti_SubscriberHandle subscriber;
 #define CALL_IDS 2048
 #define MAX_DEPTH 4 /* a runtime call, a driver call in it, and two to spare */
 
-/* Callbacks come for calls that work, or for all. */
+/* Callbacks come for calls that do work, or for all. */
 static _Atomic bool subscribed, following, watching;
 static _Atomic int64_t watching_since_ns;
 static _Atomic unsigned int followings; /* how often calls began to be followed */
@@ -117,17 +117,17 @@ static const struct {
 #undef CALL
 };
 
-/* Threads that have made calls. One that was inside a call before calls were followed shows no
- * beginning; but it uses the processor, or waits for the device, which ends without CUPTI. So a
- * thread that has run since, and shows neither beginning nor end of a call, may still be inside. */
-#define UNKNOWN_NS INT64_C(2000000000) /* no call takes so much of the processor: it is elsewhere */
+/* Threads that have made calls. One that was inside a call before tracing started shows no begin;
+ * but it uses the processor, or waits for the device, which ends without CUPTI. So a thread that
+ * has run since, and shows neither begin nor end of a call, may still be inside. */
+#define UNKNOWN_NS INT64_C(2000000000) /* no call uses this much processor time: it is elsewhere */
 static struct known_thread {
 	_Atomic uint32_t id;	    /* 0: free */
 	_Atomic unsigned int watch; /* in which it was last seen */
 	_Atomic int64_t cpu_ns;	    /* when that began */
 	_Atomic bool elsewhere;	    /* not waited for until its next call */
 } known[WITNESS_THREADS];
-static _Atomic bool too_many; /* some are not known */
+static _Atomic bool too_many; /* some are unknown */
 static _Atomic unsigned int watches;
 
 static const CUpti_CallbackId resources[] = {
@@ -278,16 +278,16 @@ static void call_begins(struct thread_calls *here, const struct call *call)
 {
 	if (here->depth == 0)
 		atomic_fetch_add(&inside, 1);
-	/* A call inside another has its correlation, and nothing nests so deep: else the ends of
-	 * those below have been missed. */
+	/* A nested call has the outer one's correlation, and nothing nests this deep: otherwise the
+	 * ends of those below have been missed. */
 	if (here->depth == MAX_DEPTH ||
 	    (here->depth && here->calls[0].correlation != call->correlation))
 		here->depth = 0;
 	here->calls[here->depth++] = *call;
 }
 
-/* The call whose end this is, or NULL when its beginning was not seen. Calls that began inside it
- * and have not ended never will. */
+/* The call whose end this is, or NULL if its begin was not seen. Calls that began inside it and
+ * have not ended never will. */
 static const struct call *call_ends(struct thread_calls *here, const struct call *call)
 {
 	for (unsigned int i = here->depth; i-- > 0;)
@@ -360,7 +360,7 @@ unsigned int cupti_in_callbacks(void)
 	return atomic_load(&in_callbacks);
 }
 
-/* Those that work. Callbacks that this CUPTI does not know are left out. */
+/* Those that do work. Callbacks unknown to this CUPTI are left out. */
 static void follow_calls(void)
 {
 	for (CUpti_CallbackId id = 0; id < CALL_IDS; id++)
@@ -394,7 +394,7 @@ CUptiResult cupti_subscribe(void)
 	return CUPTI_SUCCESS;
 }
 
-/* Short calls, whose beginning was not seen, are given some time to end. */
+/* Short calls whose begin was not seen get some time to end. */
 void cupti_watch_calls(void)
 {
 	if (!subscribed)

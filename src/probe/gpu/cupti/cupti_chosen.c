@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls into CUDA that are recorded, and their names. They come from the callbacks that follow
- * the driver's calls (cupti_calls.c). Where another client has left its subscription behind there are
- * none; then all calls of runtime and driver are asked for as activity records, and the chosen ones
- * kept: records of single calls CUPTI does not deliver then, nor once it has been finalised (13.0).
+ * The CUDA calls that are recorded, and their names. They come from the callbacks that trace driver
+ * calls (cupti_calls.c). If another client has left its subscription behind, there are none; then
+ * all runtime and driver calls are requested as activity records, and the chosen ones kept: CUPTI
+ * does not deliver records of single calls then, nor after it has been finalised (13.0).
  *
  * Any thread.
  */
@@ -17,8 +17,8 @@
 
 #define CALL_IDS 2048
 
-/* Launches, waits, copies, allocations, graphs: what explains device time. Everything else would
- * cost ten times as much and say little. */
+/* Launches, waits, copies, allocations, graphs: what explains device time. Recording everything
+ * else would cost ten times as much and say little. */
 static const CUpti_CallbackId runtime_calls[] = {
 	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
 	CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
@@ -62,7 +62,7 @@ static const CUpti_CallbackId driver_calls[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2,
 };
 
-/* Recorded by callbacks, in place of the runtime's that make them. */
+/* Recorded by callbacks, instead of the runtime calls that make them. */
 static const CUpti_CallbackId made_by_runtime[] = {
 	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
 	CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
@@ -140,7 +140,7 @@ bool cupti_is_chosen(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 
 uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 {
-	/* Ids are small and names do not change: each is asked for once. */
+	/* Ids are small and names do not change: each is queried once. */
 	static _Atomic uint32_t names[2][CALL_IDS];
 	_Atomic uint32_t *known = id < CALL_IDS ? &names[domain == CUPTI_CB_DOMAIN_DRIVER_API][id]
 						: NULL;
@@ -154,7 +154,7 @@ uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	if (cupti_api.cuptiGetCallbackName(domain, id, &text) != CUPTI_SUCCESS || !text)
 		text = "(unnamed call)";
 	snprintf(plain, sizeof(plain), "%s", text);
-	/* "cudaMemcpy_v3020" is cudaMemcpy to everybody else. */
+	/* "cudaMemcpy_v3020" is cudaMemcpy to everyone else. */
 	suffix = strstr(plain, "_v");
 	if (suffix && suffix[2] >= '0' && suffix[2] <= '9')
 		*suffix = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From CUPTI's clock to CLOCK_MONOTONIC. CUPTI's own is wall-clock nanoseconds; another client may
- * have given it a clock of its own for all records (torch.profiler: the processor's counter), and
- * then the rate is measured, too.
+ * have set its own clock for all records (torch.profiler: the processor's counter), and then the
+ * rate is measured too.
  *
  * The control side measures while it holds its lock; translation reads on other threads.
  */
@@ -24,7 +24,7 @@ struct pair {
 
 PROBE_LOCK(lock);
 static struct pair now, first;		    /* of the same clock */
-static double rate = 1;			    /* our nanoseconds for one of theirs */
+static double rate = 1;			    /* our nanoseconds per unit of theirs */
 static CUpti_TimestampCallbackFunc foreign; /* NULL: CUPTI's own clock */
 
 static bool read_theirs(uint64_t *ret_theirs)
@@ -35,7 +35,7 @@ static bool read_theirs(uint64_t *ret_theirs)
 	return true;
 }
 
-/* The tightest of a few readings; false when CUPTI cannot be asked. */
+/* The tightest of a few readings; false if CUPTI cannot be queried. */
 static bool read_pair(struct pair *ret_pair)
 {
 	int64_t best = INT64_MAX;
@@ -55,7 +55,7 @@ static bool read_pair(struct pair *ret_pair)
 	return true;
 }
 
-/* What was known before stays when CUPTI cannot be asked. */
+/* If CUPTI cannot be queried, the previous values stay. */
 void cupti_clock_measure(void)
 {
 	struct pair pair;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the three files that know CUPTI's types share; see cupti.h.
+ * What the files that know CUPTI's types share; see cupti.h.
  */
 #ifndef PROBE_GPU_CUPTI_CUPTI_INSIDE_H
 #define PROBE_GPU_CUPTI_CUPTI_INSIDE_H
@@ -13,7 +13,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* FUNCTION(name): the CUPTI calls that are used; OPTIONAL: not in every version. */
+/* FUNCTION(name): the CUPTI functions used; OPTIONAL: not in every version. */
 #define CUPTI_FUNCTIONS(FUNCTION)                                                                  \
 	FUNCTION(cuptiActivityRegisterCallbacks)                                                   \
 	FUNCTION(cuptiActivityEnable)                                                              \
@@ -48,14 +48,14 @@ extern struct cupti_api cupti_api;
 void cupti_buffer_release(uint8_t *buffer, bool unfinished);
 
 /* cupti_records.c */
-void cupti_records_start(void); /* at each attaching */
+void cupti_records_start(void); /* at each attach */
 void CUPTIAPI cupti_buffer_requested(uint8_t **buffer, size_t *size, size_t *max_records);
 void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
 				     size_t size, size_t valid);
-/* While the last buffers of a window are taken: a call that has not ended is outside the window
- * and not lost. */
+/* While the last buffers of a window are taken: an unfinished call is outside the window and not
+ * lost. */
 extern _Atomic bool cupti_closing;
-/* Records delivered so far, of any kind: tells whether more came. */
+/* Records delivered so far, of any kind: shows whether more came. */
 uint64_t cupti_delivered(void);
 
 /* cupti_memory.c, with cupti.c's lock. Before: when CUPTI is attached and when it is about to be
@@ -72,12 +72,12 @@ void cupti_clock_measure(void);
 int64_t cupti_clock_ns(uint64_t theirs);
 int64_t cupti_clock_duration_ns(uint64_t start, uint64_t end);
 
-/* cupti_chosen.c: the calls that are recorded, as activity where there are no callbacks. */
+/* cupti_chosen.c: the recorded calls, as activity records if there are no callbacks. */
 void cupti_choose_calls(void);
 void cupti_calls_as_records(bool on);
 bool cupti_is_chosen(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 uint32_t cupti_call_name(CUpti_CallbackDomain domain, CUpti_CallbackId id);
-/* A call of the driver that is recorded where callbacks are; and its end, in its callback. */
+/* Whether a driver call is recorded if there are callbacks; and its end, in its callback. */
 bool cupti_records_call(CUpti_CallbackId id);
 void cupti_call_ended(CUpti_CallbackId id, int64_t start_ns, uint32_t thread,
 		      const CUpti_CallbackData *data);
@@ -92,30 +92,30 @@ bool cupti_watches_calls(void);
 uint32_t cupti_thread_id(void);
 /* No thread can still be inside a call that began before that. */
 bool cupti_threads_known(void);
-/* After callbacks were switched off, with cupti.c's lock: every other thread that has made calls has
+/* After callbacks were disabled, with cupti.c's lock: every other thread that has made calls has
  * left CUPTI's code around them since, within ms. */
 bool cupti_threads_left(int ms);
-/* No callback comes any more; the subscription stays. */
+/* No more callbacks; the subscription stays. */
 void cupti_ignore_calls(void);
-#define CALL_GRACE_NS INT64_C(50000000) /* for short calls that were under way before that */
-/* They are, and have been for long enough. */
+#define CALL_GRACE_NS INT64_C(50000000) /* for short calls in flight before that */
+/* All calls are traced, and have been for long enough. */
 bool cupti_sees_calls(void);
-/* Not after cuptiFinalize, which ends the subscription with everything else. */
+/* Not after cuptiFinalize, which ends the subscription too. */
 void cupti_unsubscribe(void);
 void cupti_subscription_ended(void);
 /* How many threads have launched CUDA graphs while attached: 0, 1, 2 for several. */
 unsigned int cupti_graph_threads(void);
 /* No graph is launched while the calling thread is elsewhere. */
 bool cupti_graphs_only_here(void);
-unsigned int cupti_calls_under_way(void); /* threads that are in one */
+unsigned int cupti_calls_under_way(void); /* threads inside one */
 void cupti_note_graphs(void);
-/* Threads that are in our callback now. When CUPTI is finalised no other may be. */
+/* Threads in our callback now. There must be no other when CUPTI is finalised. */
 unsigned int cupti_in_callbacks(void);
 /* cupti.c, at the end of a call with no other thread inside one; idle: it has just waited for the
  * device. True: it has been detached. */
 bool cupti_leave_in_callback(bool idle);
 extern _Atomic bool cupti_leave_wanted;
-extern _Atomic unsigned int cupti_passed; /* ends of calls, of any thread, since it is wanted */
+extern _Atomic unsigned int cupti_passed; /* ends of calls, on any thread, since it was requested */
 
 /* cupti_records.c and cupti.c add, cupti_sums reads. */
 struct cupti_atomic_sums {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUPTI's activity records: buffers come in, neutral rows go out. On CUPTI's own thread, or on
- * whichever thread flushes.
+ * CUPTI's activity records: buffers in, neutral rows out. On CUPTI's own thread, or on whichever
+ * thread flushes.
  *
  * Versions: CUPTI's records only grow at their end, and the fields read here are in every version
  * since 11.0, so one build serves them all.
@@ -25,7 +25,7 @@ _Atomic bool cupti_closing;
 
 static _Atomic uint64_t delivered;
 PROBE_LOCK(translating);
-static bool unfinished; /* a record of the buffer in hand; under the lock */
+static bool unfinished; /* a record of the current buffer; under the lock */
 
 uint64_t cupti_delivered(void)
 {
@@ -48,7 +48,7 @@ static void add(_Atomic uint64_t *sum, uint64_t value)
 	atomic_fetch_add_explicit(sum, value, memory_order_relaxed);
 }
 
-/* start and duration of a device record. Untimed records get the moment of their delivery. */
+/* Start and duration of a device record. Untimed records get their delivery time. */
 static bool device_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t *ret_duration)
 {
 	if (!start || end < start) {
@@ -62,7 +62,7 @@ static bool device_times(uint64_t start, uint64_t end, int64_t *ret_start, int64
 	return true;
 }
 
-/* The same of a call or wait on the host. The one in whose callback CUPTI is being detached ends a
+/* The same for a call or wait on the host. The one in whose callback CUPTI is being detached ends a
  * moment from now. */
 static bool host_times(uint64_t start, uint64_t end, int64_t *ret_start, int64_t *ret_duration)
 {
@@ -107,7 +107,7 @@ static void take_kernel(const CUpti_ActivityKernel10 *from)
 	probe_push_device(RECORD_KERNEL, &row, sizeof(row));
 }
 
-/* What both kinds of copy records have under the same names. */
+/* The fields that both kinds of copy records share by name. */
 #define COPY_ROW(from)                                                                             \
 	{                                                                                          \
 		.bytes = (from)->bytes, .kind = (from)->copyKind,                                  \
@@ -200,7 +200,7 @@ static void take_sync(const CUpti_ActivitySynchronization2 *from)
 	probe_push_device(RECORD_SYNC, &row, sizeof(row));
 }
 
-/* Each attaching announces the devices again; a session wants them once. */
+/* Each attach announces the devices again; a session wants them once. */
 static bool device_is_known(uint32_t device)
 {
 	static uint32_t session;
@@ -281,7 +281,7 @@ static void take_pool(const CUpti_ActivityMemoryPool3 *from)
 	probe_push_device(RECORD_POOL, &row, sizeof(row));
 }
 
-/* CUPTI's own account of what it costs; summed up, see struct row_device_cost. */
+/* CUPTI's own account of its cost; summed up, see struct row_device_cost. */
 static void take_overhead(const CUpti_ActivityOverhead3 *from)
 {
 	switch (from->overheadKind) {
@@ -297,7 +297,7 @@ static void take_overhead(const CUpti_ActivityOverhead3 *from)
 	}
 }
 
-/* Returns false for a kind that nothing here asks for. */
+/* False for a kind that nothing here requests. */
 static bool take_record(const CUpti_Activity *record)
 {
 	switch (record->kind) {
@@ -349,7 +349,7 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 
 	if (clients_deliver(context, stream, buffer, size, valid))
 		return;
-	/* Two deliveries at once are rare; the launch table and the ring want one at a time. */
+	/* Concurrent deliveries are rare; the launch table and the ring allow one at a time. */
 	pthread_mutex_lock(&translating);
 	if (!probe_on_program_thread)
 		probe_attach_large();

@@ -16,7 +16,7 @@ static struct row_launch *rows;
 static size_t n_rows, capacity;
 static uint32_t *slots; /* index + 1 */
 static size_t n_slots;
-static uint32_t session; /* in whose shard the rows are */
+static uint32_t session; /* whose shard has the rows */
 
 static uint32_t hash(const struct row_launch *row)
 {
@@ -48,8 +48,8 @@ static bool rehash(void)
 	return true;
 }
 
-/* A new session has none of them on disk. Here and not when it starts: only the caller of
- * launch_id may touch the table, and CUPTI may be delivering while sessions change. */
+/* A new session has none of them on disk. Done here, not when it starts: only the caller of
+ * launch_id may touch the table, and CUPTI may deliver while sessions change. */
 static void forget_other_session(void)
 {
 	uint32_t now = atomic_load(&probe_session);

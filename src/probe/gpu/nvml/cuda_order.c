@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA's order of the devices, from the driver library that the program uses; see cuda_order.h.
+ * CUDA's device order, from the driver library that the program uses; see cuda_order.h.
  */
 #include "probe/gpu/nvml/cuda_order.h"
 
@@ -12,13 +12,13 @@
 
 #include "base/dynlib.h"
 
-/* cuda.h makes the plain name the second version; both are wanted here. */
+/* cuda.h defines the plain name as the second version; both are needed here. */
 #undef cuDeviceGetUuid
 
 static struct {
 	__typeof__(cuDeviceGetCount) *cuDeviceGetCount;
 	__typeof__(cuDeviceGet) *cuDeviceGet;
-	/* One of them is enough; of a MIG instance the first gives the GPU's. */
+	/* One of them is enough; for a MIG instance the first returns the GPU's. */
 	CUresult (*cuDeviceGetUuid)(CUuuid *uuid, CUdevice device);
 	CUresult (*cuDeviceGetUuid_v2)(CUuuid *uuid, CUdevice device);
 } api;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVML: what the program's devices say of themselves. On the GPU thread, but for nvml_open. A
- * metric that a device does not have is not recorded; it is absent, not zero.
+ * NVML: readings of the program's devices. On the GPU thread, except nvml_open. A metric that a
+ * device does not have is not recorded; it is absent, not zero.
  *
- * A sample is short: ten times a second only what changes that fast is asked for. What changes
- * seldom, and the process table, come once a second, one device at a time. All readings of a
- * device in one sample carry the same time.
+ * A sample is short: ten times a second it reads only what changes that fast. What changes rarely,
+ * and the process table, come once a second, one device at a time. All readings of a device in one
+ * sample have the same time.
  *
- * Devices have CUDA's numbers. Those are known once the program has initialised CUDA; until then
- * nothing is read, since it would have a number that means another device later.
+ * Devices have CUDA's numbers. These are known once the program has initialised CUDA; until then
+ * nothing is read, because its number could later mean another device.
  */
 #include "probe/gpu/nvml/nvml.h"
 
@@ -41,7 +41,7 @@ void nvml_push(const struct nvml_source *source, int64_t time_ns, const char *me
 	probe_push_device(RECORD_SAMPLE, &row, sizeof(row));
 }
 
-/* On a thread of the program, inside its first CUDA call: the devices are looked at later. */
+/* On a thread of the program, inside its first CUDA call: the devices are examined later. */
 int nvml_open(char *words, size_t size)
 {
 	struct err err = { "" };
@@ -56,7 +56,7 @@ static void add(const struct gpu_device *device, uint32_t ordinal, bool mig)
 {
 	struct nvml_source *source = &sources[n_sources++];
 
-	/* Counters of the whole device would pass for those of the instance. */
+	/* Counters of the whole device would look like the instance's. */
 	*source = (struct nvml_source){ device, ordinal, mig, device->gpm && !mig };
 	if (source->gpm)
 		nvml_gpm_begin(source);
@@ -125,14 +125,14 @@ void nvml_describe(void)
 		moescope_info("NVML", err.message);
 	else if (devices.driver[0])
 		moescope_info("NVIDIA driver", devices.driver);
-	/* Nothing of an earlier session is a beginning for this one. */
+	/* Nothing from an earlier session carries over. */
 	n_sources = 0;
 	samples = 0;
 	ordered = r < 0; /* without devices there is no order to wait for */
 	nvml_processes_begin();
 }
 
-/* Where CUPTI is not there to describe the devices. */
+/* If CUPTI is not there to describe the devices. */
 static void push_device(const struct nvml_source *source, const struct gpu_values *values)
 {
 	struct row_device row = { .device = source->ordinal,
@@ -154,7 +154,7 @@ static void sample_source(const struct nvml_source *source, bool first, bool sel
 
 	if (first)
 		wanted |= gpu_readings_of(GPU_ONCE);
-	/* NVML takes 20 ms to measure each direction of PCIe; GPM has it for nothing. */
+	/* NVML takes 20 ms to measure each direction of PCIe; GPM has it for free. */
 	if (seldom)
 		wanted |= gpu_readings_of(GPU_SELDOM) & ~(source->gpm ? pcie : 0);
 	gpu_device_read(source->device, wanted, &values);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GPM: averages of hardware counters over the time between two samples, on devices that have it.
- * On the GPU thread alone.
+ * Only on the GPU thread.
  *
- * Of each device two samples are kept for the life of the process: the last and the next.
+ * Each device keeps two samples for the life of the process: the last and the next.
  */
 #include "base/clock.h"
 #include "device/driver/nvml_api.h"
@@ -25,7 +25,7 @@ static const struct {
 #define N_METRICS (sizeof(metrics) / sizeof(metrics[0]))
 
 static struct {
-	nvmlGpmSample_t sample[2]; /* the last and the next; both NULL: none to be had */
+	nvmlGpmSample_t sample[2]; /* the last and the next; both NULL: unavailable */
 	unsigned int taken;
 } states[GPU_DEVICES_MAX]; /* by NVML's index */
 static moescope_name names[N_METRICS];

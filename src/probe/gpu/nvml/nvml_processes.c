@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which processes use the devices, the program's own and others. On the GPU thread alone.
+ * Which processes use the devices, the program's own and others. Only on the GPU thread.
  *
  * A row is written when a process appears and when its memory has changed by more than 1 MiB; a
- * process that is gone is forgotten, so that its number can come again.
+ * process that is gone is forgotten, because its number may come again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "probe/gpu/nvml/nvml.h"
 
 #define CHANGE_BYTES (UINT64_C(1) << 20)
-#define ROOM 16 /* processes that may have come since NVML told their number */
+#define ROOM 16 /* processes that may have come since NVML reported their number */
 
 enum { COMPUTE, GRAPHICS };
 
@@ -36,7 +36,7 @@ void nvml_processes_begin(void)
 	n_seen = 0;
 }
 
-/* 0: the process cannot be looked at, as another user's or another container's. */
+/* 0: the process is not readable, such as another user's or another container's. */
 static moescope_name name_of(unsigned int pid)
 {
 	char path[32], name[64];

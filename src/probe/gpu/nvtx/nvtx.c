@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NVTX calls of the program, on its own threads: push and pop become ranges, marks become marks,
- * start and end become spans, which may end on another thread. Names of ranges and marks of other
- * domains than the default one carry the domain's name in front; spans and payloads have the domain
+ * start and end become spans, which may end on another thread. Names of ranges and marks in other
+ * domains than the default are prefixed with the domain's name; spans and payloads have the domain
  * in a column.
  *
- * NVTX has a stack per thread and domain, the ring one per thread. Here is the thread's list of
- * open NVTX ranges with their domains: as long as a pop meets its own range on top, which is always
- * so with one domain, it costs one comparison; otherwise the range is taken out from below.
+ * NVTX has one stack per thread and domain, the ring one per thread. This file keeps the thread's
+ * list of open NVTX ranges with their domains: as long as a pop finds its own range on top, which
+ * is always so with one domain, it costs one comparison; otherwise the range is removed from below.
  */
 #include "probe/gpu/nvtx/nvtx.h"
 
@@ -20,7 +20,7 @@
 #include "probe/core/probe.h"
 #include "probe/core/spans.h"
 
-#define OPEN_MAX 128 /* more than the ring's stack holds, for those that are not recorded */
+#define OPEN_MAX 128 /* more than the ring's stack holds, for unrecorded ones */
 
 struct open_range {
 	const struct nvtx_domain *domain;
@@ -31,17 +31,17 @@ struct open_range {
 struct stack {
 	struct open_range ranges[OPEN_MAX];
 	uint32_t n;
-	uint32_t beyond; /* open ones that found no room in the list */
+	uint32_t beyond; /* open ones that do not fit in the list */
 };
 
-/* From the thread's first push to its end. Behind a pointer: a library that is loaded late has only
- * a few hundred bytes of thread-local storage, and is not loaded at all when it wants more. */
+/* From the thread's first push to its end. Behind a pointer: a library loaded late has only a few
+ * hundred bytes of thread-local storage, and fails to load if it wants more. */
 static __thread struct stack *stack __attribute__((tls_model("initial-exec")));
 static pthread_key_t stack_key;
 
 struct event {
 	const struct nvtx_domain *domain;	 /* NULL: the default one */
-	const nvtxEventAttributes_t *attributes; /* NULL: a message and nothing else */
+	const nvtxEventAttributes_t *attributes; /* NULL: only a message */
 	struct nvtx_message message;
 };
 
@@ -66,7 +66,7 @@ static struct event event_ex(nvtxDomainHandle_t domain, const nvtxEventAttribute
 	return event;
 }
 
-/* The type of the row, and the value widened to 64 bits. 0: nothing that can be read here. */
+/* The row's type, and the value widened to 64 bits. 0: nothing readable. */
 static uint8_t payload_value(const nvtxEventAttributes_t *from, uint64_t *ret_bits)
 {
 	double real;

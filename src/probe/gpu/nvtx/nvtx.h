@@ -7,7 +7,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-/* 1 when NVTX calls come here from now on, 0 when not. */
+/* 1 if NVTX calls come here from now on, 0 if not. */
 int nvtx_install(NvtxGetExportTableFunc_t get_table);
 
 #endif

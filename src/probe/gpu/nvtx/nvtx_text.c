@@ -36,8 +36,8 @@ static size_t encode(uint32_t c, char *to)
 	return n;
 }
 
-/* One character; *wide moves behind it. Pairs of surrogates, from texts that were UTF-16 once, are
- * one character; a surrogate alone is none. */
+/* One character; *wide moves past it. Surrogate pairs, from text that was once UTF-16, are one
+ * character; a lone surrogate is none. */
 static uint32_t decode(const wchar_t **wide)
 {
 	uint32_t c = (uint32_t)(*wide)[0], low = (uint32_t)(*wide)[1];
@@ -60,7 +60,7 @@ const char *nvtx_narrow(const wchar_t *wide, char *to, size_t size)
 	return to;
 }
 
-/* Copies what fits, without the beginning of a character whose end does not. */
+/* Copies what fits, without a partial character at the end. */
 static void copy_cut(char *to, size_t size, const char *text)
 {
 	size_t n = strnlen(text, size);

@@ -3,7 +3,7 @@
  * The texts of NVTX calls: messages of every type as UTF-8, registered strings, domains.
  *
  * Threads: any of the program's. Domains and registered strings live as long as the process: NVTX
- * has no call to give strings back, and a destroyed domain may have ranges open.
+ * has no call to release strings, and a destroyed domain may have open ranges.
  */
 #ifndef PROBE_GPU_NVTX_NVTX_TEXT_H
 #define PROBE_GPU_NVTX_NVTX_TEXT_H
@@ -20,22 +20,22 @@ struct nvtx_domain {
 	char name[64];
 };
 
-/* The message of an event as it came; nothing is read of it until it is recorded. */
+/* The message of an event as it came; not read until it is recorded. */
 struct nvtx_message {
 	int32_t type; /* NVTX_MESSAGE_TYPE_* */
 	nvtxMessageValue_t value;
 };
 
-/* UTF-8, whatever the program's locale is. `to` has room for `size` bytes. */
+/* UTF-8, whatever the program's locale. `to` has room for `size` bytes. */
 const char *nvtx_narrow(const wchar_t *wide, char *to, size_t size);
 /* Never empty; `scratch` has NVTX_TEXT_MAX bytes. */
 const char *nvtx_text(const struct nvtx_message *message, char *scratch);
 /* "DOMAIN/text", or the text alone in the default domain (NULL). */
 const char *nvtx_full_name(const struct nvtx_domain *domain, const char *text, char *scratch);
 
-/* The domain of that name, made when it is new; NULL without memory. */
+/* The domain of that name, created if new; NULL without memory. */
 struct nvtx_domain *nvtx_domain_named(const char *name);
-/* NULL without memory: then events with it have no name. */
+/* NULL without memory: then its events have no name. */
 nvtxStringHandle_t nvtx_register(const char *text);
 
 #endif
