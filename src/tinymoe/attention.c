@@ -9,7 +9,7 @@
 
 #include "gemm.h"
 
-/* Where a head of a sequence begins in each array. */
+/* Where a head of a sequence starts in each array. */
 struct place {
 	size_t q, kv, out, prob;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Causal multi-head attention, in the three operations a profile shows. Training sees a batch of
- * whole sequences; the decoder one sequence whose earlier keys and values are in a cache. Both are
- * the same thing: query i of `queries` sees the first keys - queries + i + 1 of `keys`.
+ * whole sequences; the decoder sees one sequence whose earlier keys and values are in a cache. Both
+ * are the same: query i of `queries` sees the first keys - queries + i + 1 of `keys`.
  */
 #ifndef TINYMOE_ATTENTION_H
 #define TINYMOE_ATTENTION_H
@@ -20,7 +20,7 @@ struct attention {
 	real *out;		    /* [batch*queries, heads*head_width] */
 };
 
-/* Query-key pairs over all sequences: all that are computed, and those that are seen. */
+/* Query-key pairs over all sequences: those computed, and those visible. */
 static inline size_t attention_pairs(const struct attention *a)
 {
 	return a->batch * a->queries * a->keys;
@@ -31,9 +31,9 @@ static inline size_t attention_seen_pairs(const struct attention *a)
 	return a->batch * (a->queries * (a->keys - a->queries) + a->queries * (a->queries + 1) / 2);
 }
 
-/* prob = q * k^T / sqrt(head_width), all of it: the masked half is computed too, and counted. */
+/* prob = q * k^T / sqrt(head_width), all of it: the masked half is computed and counted too. */
 void attention_scores(struct pool *pool, const struct attention *attention);
-/* prob = softmax of what each row may see, 0 elsewhere. */
+/* prob = softmax over what each row may see, 0 elsewhere. */
 void attention_softmax(struct pool *pool, const struct attention *attention);
 /* out = prob * v. */
 void attention_values(struct pool *pool, const struct attention *attention);

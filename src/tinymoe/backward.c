@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The backward pass of a training step, the forward pass read from its end. Main thread; the
- * operations run on the pool.
+ * The backward pass of a training step: the forward pass in reverse. Main thread; the operations
+ * run on the pool.
  *
- * `stream` is the gradient of the residual stream: each half of a layer adds to it what flows
- * through its branch. Activations of a layer are dropped as soon as its gradients are made.
+ * `stream` is the gradient of the residual stream: each half of a layer adds what flows through its
+ * branch. Activations of a layer are dropped as soon as its gradients are computed.
  */
 #include "backward.h"
 
@@ -15,7 +15,7 @@
 
 struct scratch {
 	real *stream;  /* [tokens, width] */
-	real *dnormed; /* [tokens, width] gradient behind a norm */
+	real *dnormed; /* [tokens, width] gradient after a norm */
 	real *dattended;
 	real *dqkv;
 	real *dprob;
@@ -99,7 +99,7 @@ static void head_gradient(struct model *model, struct scratch *s, const real *x)
 				     });
 	report_end(report, OP_HEAD_BACKWARD, tokens, 0);
 
-	/* The last norm has no residual beside it: the stream starts here. */
+	/* The last norm has no residual: the stream starts here. */
 	for (size_t i = 0; i < tokens * width; i++)
 		s->stream[i] = 0;
 	norm_gradient(model, s, PARAM_FINAL_NORM, 0, x, at->norm_scale);
@@ -253,7 +253,7 @@ static void embedding_gradient(struct model *model, const struct scratch *s)
 	forward_drop_input(model);
 }
 
-/* The input of a layer is the output of the one before. */
+/* The input of a layer is the output of the previous one. */
 static const real *layer_input(const struct model *model, int32_t layer)
 {
 	return layer ? model->layers[layer - 1].out : model->edge.embedded;

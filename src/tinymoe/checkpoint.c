@@ -45,7 +45,7 @@ static void walk_bytes(struct walk *walk, void *value, size_t bytes)
 	walk->at += bytes;
 }
 
-/* Magic, version and value size come first in every version, so that any can be recognised. */
+/* Magic, version and value size come first in every version, so any version can be recognised. */
 struct prefix {
 	char magic[8];
 	uint32_t version, value_bytes;
@@ -97,7 +97,7 @@ int checkpoint_write(const char *path, const struct checkpoint *checkpoint, cons
 	error = outfile_open(&file, path, failure);
 	if (error)
 		return error;
-	/* Failed writes stay in the stream's error flag, which the commit looks at. */
+	/* Failed writes stay in the stream's error flag, which the commit checks. */
 	fwrite(header, 1, sizeof(header), file.stream);
 	sum = sum_of(SUM_START, header, sizeof(header));
 	for (int i = 0; i < 3; i++) {
@@ -222,7 +222,7 @@ static int read_bytes(struct checkpoint_reader *reader, void *to, size_t bytes,
 	return failure_set(failure, EINVAL, "%s became shorter while it was read", reader->path);
 }
 
-/* An array that nobody wants is still part of the checksum. */
+/* An unwanted array is still part of the checksum. */
 static int read_array(struct checkpoint_reader *reader, real *to, struct failure *failure)
 {
 	size_t left = reader->header.parameters * sizeof(real), at = 0;

@@ -26,7 +26,7 @@ enum { CHECKPOINT_VERSION = 1, CHECKPOINT_HEADER_BYTES = 192 };
 /* What a header says. */
 struct checkpoint {
 	struct config config;
-	int64_t step; /* steps made so far: the number of the next one */
+	int64_t step; /* steps completed: the number of the next one */
 	struct rng batches;
 	uint64_t parameters;
 };
@@ -45,7 +45,7 @@ struct checkpoint_reader {
 /* Reads and checks the header and the length of the file. */
 int checkpoint_open(struct checkpoint_reader *reader, const char *path, struct failure *failure);
 
-/* Reads the arrays; the moments may be NULL (both). The arrays are of no use on failure. */
+/* Reads the arrays; the moments may be NULL (both). On failure the arrays are unusable. */
 int checkpoint_read(struct checkpoint_reader *reader, real *params, real *mean, real *square,
 		    struct failure *failure);
 void checkpoint_close(struct checkpoint_reader *reader);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of a configuration. The ranges of single values are checked where they come from
- * (options.c, checkpoint.c); here is what depends on several of them.
+ * Checks a configuration. The ranges of single values are checked at their source (options.c,
+ * checkpoint.c); this file checks what depends on several of them.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ static int within(int32_t value, int32_t most)
 	return value >= 1 && value <= most;
 }
 
-/* Also false for what is not a number. */
+/* Also false for NaN. */
 static int not_negative(double value)
 {
 	return value >= 0 && isfinite(value);
@@ -60,8 +60,8 @@ uint64_t config_machine_bytes(void)
 	return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : UINT64_MAX;
 }
 
-/* In double, because these are asked before anything is known not to overflow; close to what
- * params.c and activations.c take, to the small arrays. */
+/* In double, because these are computed before overflow is ruled out; close to what params.c and
+ * activations.c use, up to the small arrays. */
 static double parameter_values(const struct config *c)
 {
 	double width = c->width;
@@ -79,7 +79,7 @@ static double layer_values(const struct config *c, double sequences)
 	       tokens * c->top_k * (2.0 * c->width + 3.0 * c->expert_width + 3);
 }
 
-/* The half is the backward pass, which has the gradients of one layer at a time. */
+/* The half is for the backward pass, which has the gradients of one layer at a time. */
 static double activation_values(const struct config *c)
 {
 	return (c->layers + 1.5) * layer_values(c, c->batch) +
@@ -95,7 +95,7 @@ static int check_memory(const struct config *c, int uses, uint64_t memory_bytes,
 			struct failure *failure)
 {
 	const double gib = 1024.0 * 1024 * 1024, memory = (double)memory_bytes;
-	/* Training has gradients and two moments beside each parameter. */
+	/* Training adds gradients and two moments to each parameter. */
 	double copies = uses & CONFIG_TRAINS ? 4 : 1;
 	double parameters = copies * parameter_values(c) * sizeof(real);
 	double step = uses & CONFIG_TRAINS ? activation_values(c) * sizeof(real) : 0;

@@ -13,7 +13,7 @@
 
 #include "failure.h"
 
-/* The build says where the text lies in the source tree and where it is installed. */
+/* The build sets where the text is in the source tree and where it is installed. */
 static const char *const built_in_paths[] = {
 #ifdef TINYMOE_CORPUS
 	TINYMOE_CORPUS,
@@ -24,7 +24,7 @@ static const char *const built_in_paths[] = {
 	NULL,
 };
 
-/* Relative to the directory of the program, for trees that were moved. */
+/* Relative to the program's directory, for relocated trees. */
 static const char *const beside_program[] = { "corpus.txt", "../share/moescope/corpus.txt", NULL };
 
 static char *program_directory(void)

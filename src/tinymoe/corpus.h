@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text that the model learns from, and batches of it.
+ * The training text, and batches of it.
  */
 #ifndef TINYMOE_CORPUS_H
 #define TINYMOE_CORPUS_H
@@ -19,8 +19,8 @@ struct corpus {
 	size_t bytes;
 };
 
-/* `path` NULL takes the text that comes with the program. Fails when there is no whole context
- * and the byte after it. */
+/* `path` NULL uses the text that comes with the program. Fails if it is shorter than a whole
+ * context plus one byte. */
 int corpus_load(struct corpus *corpus, const char *path, int32_t context, struct failure *failure);
 void corpus_release(struct corpus *corpus);
 

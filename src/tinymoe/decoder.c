@@ -121,7 +121,7 @@ static void feed_layer(struct decoder *decoder, int32_t layer, const real *x, si
 	report_range_end();
 }
 
-/* Only the last token's logits are of interest. */
+/* Only the last token's logits matter. */
 static void feed_head(struct decoder *decoder, const real *x, size_t count)
 {
 	const struct model *model = decoder->model;

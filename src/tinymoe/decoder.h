@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Generation: the model fed token by token, with the keys and values of earlier tokens in a cache.
- * No token is dropped here, whatever the capacity factor: what a token gets must not depend on
- * which others happen to be fed with it.
+ * Generation: feeds the model token by token, with the keys and values of earlier tokens in a
+ * cache. No token is dropped here, whatever the capacity factor: a token's result must not depend
+ * on which others happen to be fed with it.
  */
 #ifndef TINYMOE_DECODER_H
 #define TINYMOE_DECODER_H
@@ -41,13 +41,14 @@ struct generation {
 	size_t tokens;
 	double temperature; /* 0: always the most probable byte */
 	uint64_t seed;
-	size_t sequences, repeats, warmup; /* repeats: 1 or more; warmup: further ones before */
-	struct notes *notes;		   /* takes the times; NULL: nobody wants them */
+	size_t sequences, repeats, warmup; /* repeats: 1 or more; warmup: additional ones before */
+	struct notes *notes;		   /* records the times; NULL: not wanted */
 };
 
-/* Writes the prompt and what follows, as it is made: of the first sequence, the first time. Several
- * sequences get a token in turn, each from its own cache; they are not computed as one. When a cache
- * is full the later half of the context is fed again and generation goes on from there. */
+/* Writes the prompt and what follows as it is generated: of the first sequence, the first time.
+ * Several sequences get a token in turn, each from its own cache; they are not computed as a batch.
+ * When a cache is full, the later half of the context is fed again and generation continues from
+ * there. */
 int generate(const struct model *model, const struct generation *generation, FILE *out,
 	     struct failure *failure);
 

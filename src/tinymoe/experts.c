@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The experts. Gather and combine run by tiles of rows or tokens; the experts themselves one task
- * each, on any thread of the pool, where they also report themselves: the profiler inherits layer,
- * expert and phase along a thread's ranges, so the expert's range names all three.
+ * The experts. Gather and combine run on tiles of rows or tokens; the experts themselves are one
+ * task each, on any thread of the pool, and report from there: the profiler inherits layer, expert
+ * and phase along a thread's ranges, so the expert's range names all three.
  */
 #include "experts.h"
 
@@ -39,7 +39,7 @@ static void activation(size_t count, const real *gate, const real *up, real *hid
 		hidden[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
 }
 
-/* The rows of one expert and where its matrices begin. */
+/* The rows of one expert and where its matrices start. */
 struct share {
 	size_t first, rows, weights;
 };

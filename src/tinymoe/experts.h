@@ -3,8 +3,8 @@
  * The experts of one layer: gather each expert's tokens, compute, add the weighted results to the
  * residual stream. An expert is a gated feed-forward network: down(silu(gate(x)) * up(x)).
  *
- * One task is one expert, so a thread's time in an expert follows from the expert's load: what an
- * unbalanced router costs is really there to be seen.
+ * One task is one expert, so a thread's time in an expert follows from the expert's load: the cost
+ * of an unbalanced router is really visible.
  */
 #ifndef TINYMOE_EXPERTS_H
 #define TINYMOE_EXPERTS_H
@@ -33,7 +33,7 @@ struct experts {
 	real *hidden;		      /* [rows, inner] silu(gate_out) * up_out */
 	real *expert_out;	      /* [rows, width] */
 	real *y;		      /* [tokens, width] */
-	int64_t *executed;	      /* [experts] rows that each expert really computed */
+	int64_t *executed;	      /* [experts] rows that each expert actually computed */
 };
 
 void experts_gather(struct pool *pool, const struct experts *experts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What went wrong, as one sentence for the user. Functions that can fail return 0 or -errno and
- * fill this; only main.c prints it.
+ * What went wrong, as one sentence for the user. Fallible functions return 0 or -errno and fill
+ * this; only main.c prints it.
  */
 #ifndef TINYMOE_FAILURE_H
 #define TINYMOE_FAILURE_H

@@ -13,12 +13,12 @@
 /* Room for the activations of one step. */
 size_t forward_bytes(const struct config *config);
 
-/* Blocks are pushed in the order input, layers, head and are dropped in the reverse one. */
+/* Blocks are pushed in the order input, layers, head and dropped in reverse. */
 void forward_drop_head(struct model *model);
 void forward_drop_layer(struct model *model, int32_t layer);
 void forward_drop_input(struct model *model);
 
-/* The attention of a training step, as the backward pass needs it again. */
+/* The attention of a training step, which the backward pass needs again. */
 struct attention forward_attention(const struct model *model, const struct layer_activations *at);
 
 /* Query-key pairs of a training step. */

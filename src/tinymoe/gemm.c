@@ -13,13 +13,13 @@
 #include <cblas.h>
 #include <string.h>
 
-/* Present in OpenBLAS only; another CBLAS leaves them null. */
+/* Only in OpenBLAS; with another CBLAS they are null. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern char *openblas_get_config(void) __attribute__((weak));
 
 void gemm_init(void)
 {
-	/* Our pool does the threading; a second layer below it would make results depend on it. */
+	/* Our pool does the threading; results would depend on a second layer below it. */
 	if (openblas_set_num_threads)
 		openblas_set_num_threads(1);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix multiplication on one thread: CBLAS when built with HAVE_CBLAS, plain C otherwise.
+ * Matrix multiplication on one thread: CBLAS if built with HAVE_CBLAS, otherwise plain C.
  *
- * The same call with the same operands gives the same bits, always: parallel work is cut into
- * calls by the callers, never in here.
+ * The same call with the same operands always gives the same bits: callers split parallel work into
+ * calls, this file never does.
  */
 #ifndef TINYMOE_GEMM_H
 #define TINYMOE_GEMM_H
@@ -13,7 +13,7 @@
 
 #include "real.h"
 
-/* A row-major matrix or a window of one; `transposed` means that the product uses its transpose. */
+/* A row-major matrix or a window of one; `transposed` means the product uses its transpose. */
 struct matrix {
 	const real *data;
 	size_t stride;

@@ -44,7 +44,7 @@ static uint8_t sample(const real *logits, double temperature, struct rng *rng)
 	return most_probable(logits);
 }
 
-/* Feeds the next token, starting again from the later half of the window when it is full. */
+/* Feeds the next token, restarting from the later half of the window when it is full. */
 static void feed_next(struct decoder *decoder, uint8_t *window, uint8_t token)
 {
 	size_t context = (size_t)decoder->model->config.context;
@@ -61,7 +61,7 @@ static void feed_next(struct decoder *decoder, uint8_t *window, uint8_t token)
 	decoder_feed(decoder, window, kept, MOESCOPE_PREFILL);
 }
 
-/* One text being made. */
+/* One text being generated. */
 struct sequence {
 	struct decoder *decoder;
 	struct rng rng;
@@ -71,7 +71,7 @@ struct sequence {
 	uint64_t request;
 };
 
-/* Everything of one call; release takes any half of it. */
+/* Everything for one call; release also handles a partial one. */
 struct batch {
 	const struct generation *generation;
 	const char *prompt;
@@ -79,7 +79,7 @@ struct batch {
 	struct sequence *sequences;
 	size_t n;
 	uint64_t requests; /* begun */
-	FILE *out;	   /* takes the first text; NULL: it has it */
+	FILE *out;	   /* takes the first text; NULL: it is done */
 };
 
 static void batch_release(struct batch *batch)
@@ -130,7 +130,7 @@ static void sequence_begin(struct batch *batch, size_t index)
 	struct sequence *sequence = &batch->sequences[index];
 
 	sequence->request = ++batch->requests;
-	/* The first sequence is what it would be alone; the others are texts of their own. */
+	/* The first sequence is what it would be alone; the others differ. */
 	rng_init(&sequence->rng, batch->generation->seed + index, RNG_SAMPLING);
 	memcpy(sequence->window, batch->prompt + batch->length - batch->fed, batch->fed);
 	decoder_clear(sequence->decoder);
@@ -155,7 +155,7 @@ static void sequence_token(struct batch *batch, size_t index, size_t at)
 		moescope_request_end(sequence->request);
 }
 
-/* All sequences once: they begin one after the other, then each gets a token in turn. */
+/* All sequences once: they start one after the other, then each gets a token in turn. */
 static void repeat(struct batch *batch, int warmup)
 {
 	const struct generation *generation = batch->generation;

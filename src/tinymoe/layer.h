@@ -20,8 +20,8 @@ struct experts;
 struct model;
 struct report;
 
-/* What one layer keeps from the forward for the backward pass. The layer's input is the output of
- * the layer before. */
+/* What one layer keeps from the forward for the backward pass. The layer's input is the previous
+ * layer's output. */
 struct layer_activations {
 	void *block;
 	real *normed, *norm_scale; /* of the attention */

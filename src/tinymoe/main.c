@@ -20,7 +20,7 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, FINAL_STEPS = 20 };
 
-/* Set by SIGINT and SIGTERM: the step in progress is finished, files are cleaned up. */
+/* Set by SIGINT and SIGTERM: the current step finishes, files are cleaned up. */
 static volatile sig_atomic_t interrupted;
 
 static void interrupt(int number)
@@ -28,7 +28,7 @@ static void interrupt(int number)
 	interrupted = number;
 }
 
-/* Everything a run may hold; program_release takes any half of it. */
+/* Everything a run may hold; program_release also handles a partial one. */
 struct program {
 	struct settings settings;
 	struct checkpoint_reader reader;
@@ -129,7 +129,7 @@ static int needs_trainer(const struct settings *settings)
 	return settings->steps > 0 || settings->save;
 }
 
-/* The settings against the checkpoint and the machine: what is wrong here is usage. */
+/* Checks the settings against the checkpoint and the machine: errors here are usage errors. */
 static int check(struct program *program, struct failure *failure)
 {
 	struct settings *settings = &program->settings;
@@ -206,7 +206,7 @@ static int run(struct program *program, struct failure *failure)
 		error = trainer_save(program->trainer, settings->save, failure);
 	if (!error && program->counts.stream)
 		error = outfile_commit(&program->counts, failure);
-	/* There is nothing left to clean up: a signal may end the program from here on. */
+	/* Nothing is left to clean up: from here on a signal may end the program. */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	if (!error && settings->generate > 0)
@@ -220,7 +220,7 @@ static int run(struct program *program, struct failure *failure)
 	return error;
 }
 
-/* The keys of Hugging Face's configurations. */
+/* The keys of Hugging Face configurations. */
 static void describe(const struct config *c)
 {
 	printf("{\"model_type\": \"tinymoe\", \"hidden_size\": %d, \"num_hidden_layers\": %d, "
@@ -234,7 +234,7 @@ static void describe(const struct config *c)
 
 static void program_release(struct program *program)
 {
-	struct failure unused; /* of a file that is not whole anyway */
+	struct failure unused; /* for a file that is incomplete anyway */
 
 	trainer_free(program->trainer);
 	model_free(program->generator);
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 {
 	struct program program = { 0 };
 	struct settings *settings = &program.settings;
-	/* Once: a second signal ends the program at once. */
+	/* Once: a second signal ends the program immediately. */
 	const struct sigaction on_signal = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
 	struct failure failure;
 	int status = 0;

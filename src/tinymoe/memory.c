@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocation. The main thread only; arenas are not locked.
+ * Allocation. Main thread only; arenas are not locked.
  */
 #include "memory.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making a model: parameters, gradients, and the memory that a step lays its activations in.
+ * Creates a model: parameters, gradients, and the memory for a step's activations.
  */
 #include "model.h"
 

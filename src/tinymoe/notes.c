@@ -55,7 +55,8 @@ void put_byte(uint8_t byte, FILE *out)
 		putc(byte, out);
 }
 
-/* Bytes above ASCII alone are not UTF-8, which JSON has to be: they are shown like control bytes. */
+/* Single bytes above ASCII are not UTF-8, which JSON requires: they are shown like control
+ * bytes. */
 void notes_text(struct notes *notes, const uint8_t *bytes, size_t n)
 {
 	FILE *out = notes->stream;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was measured, for a benchmark: a line for each sequence that was generated, or for each
- * training step, with the time of every token. Lines of JSON, as docs/experiments.md has them
- * (requests.jsonl). Written as the work goes on, so that a program that is killed leaves them.
+ * Measurements for a benchmark: a line per generated sequence or training step, with the time of
+ * every token. Lines of JSON as described in docs/experiments.md (requests.jsonl). Written as the
+ * work proceeds, so a killed program leaves them.
  */
 #ifndef TINYMOE_NOTES_H
 #define TINYMOE_NOTES_H
@@ -14,7 +14,7 @@
 struct failure;
 
 struct notes {
-	FILE *stream; /* NULL: nothing is noted */
+	FILE *stream; /* NULL: nothing is recorded */
 	const char *path;
 };
 
@@ -26,15 +26,15 @@ struct note {
 };
 
 int64_t notes_now_ns(void);
-/* load_ns: what making the model ready took. */
+/* load_ns: time to prepare the model. */
 int notes_open(struct notes *notes, const char *path, int64_t load_ns, struct failure *failure);
-/* What has not arrived on the disk is found by notes_close. */
+/* notes_close detects failed writes. */
 void notes_add(struct notes *notes, const struct note *note);
 void notes_text(struct notes *notes, const uint8_t *bytes, size_t n);
 /* Also when nothing is open. */
 int notes_close(struct notes *notes, struct failure *failure);
 
-/* As it is shown: control bytes of a model that has not learned better would disturb a terminal. */
+/* As it is shown: control bytes from a poorly trained model would disturb a terminal. */
 void put_byte(uint8_t byte, FILE *out);
 
 #endif

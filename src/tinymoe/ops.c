@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Linear maps, RMS norm, embedding and cross-entropy. The functions of ops.h run on the main
- * thread; the static *_task functions on any thread of the pool, each on rows (or columns) of its
- * own.
+ * thread; the static *_task functions on any thread of the pool, each on its own rows (or columns).
  */
 #include "ops.h"
 
@@ -31,7 +30,7 @@ void linear_forward(struct pool *pool, const struct linear *linear)
 	pool_run(pool, pool_tiles(linear->rows, ROW_TILE), linear_task, (void *)linear);
 }
 
-/* The first tasks make dx by rows, the others dw by outputs: one run, so that the few tasks of a
+/* The first tasks compute dx by rows, the others dw by outputs: one run, so that the few tasks of a
  * small dw do not leave threads idle. */
 static void linear_gradient_task(void *arg, size_t task)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operations around attention and experts, forward and backward, cut into tasks of fixed size
+ * The operations around attention and experts, forward and backward, split into tasks of fixed size
  * and run on the pool. Every backward function adds to the parameter gradients it is given.
  */
 #ifndef TINYMOE_OPS_H
@@ -45,7 +45,7 @@ struct linear_gradient {
 };
 void linear_backward(struct pool *pool, const struct linear_gradient *linear);
 
-/* y = x * scale * gain, scale = 1/sqrt(mean(x^2) + 1e-5), which is kept for the backward pass. */
+/* y = x * scale * gain, scale = 1/sqrt(mean(x^2) + 1e-5), kept for the backward pass. */
 struct norm {
 	size_t rows, width;
 	const real *x, *gain;
@@ -87,7 +87,7 @@ struct cross_entropy {
 };
 void cross_entropy_forward(struct pool *pool, const struct cross_entropy *loss);
 
-/* From the probabilities the gradient of the mean loss, in place. */
+/* Turns the probabilities into the gradient of the mean loss, in place. */
 void cross_entropy_backward(struct pool *pool, const struct cross_entropy *loss);
 
 #endif

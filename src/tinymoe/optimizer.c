@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AdamW. The parameters are cut into segments of fixed size that do not cross from one parameter
- * to the next; a task is a segment. The norm is summed over segments in order, in double.
+ * AdamW. The parameters are split into segments of fixed size that do not cross parameter
+ * boundaries; a task is a segment. The norm is summed over segments in order, in double.
  */
 #include "optimizer.h"
 

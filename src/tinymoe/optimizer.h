@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * AdamW with gradient clipping by global norm, and the learning-rate schedule: linear warm-up,
- * then a cosine down to a tenth over config.schedule steps, and that floor afterwards. The
- * schedule does not know how many steps this run makes, so that N steps and M resumed ones are the
- * same as N + M.
+ * AdamW with gradient clipping by global norm, and the learning-rate schedule: linear warm-up, then
+ * a cosine down to a tenth over config.schedule steps, and that floor afterwards. The schedule does
+ * not depend on how many steps this run makes, so N steps and M resumed ones equal N + M.
  */
 #ifndef TINYMOE_OPTIMIZER_H
 #define TINYMOE_OPTIMIZER_H
@@ -17,7 +16,7 @@
 struct segment;
 
 struct optimizer {
-	real *mean, *square; /* moments, laid out as the parameters */
+	real *mean, *square; /* moments, laid out like the parameters */
 	struct segment *segments;
 	size_t segment_count;
 	double *partial; /* [segment_count] */

@@ -15,7 +15,7 @@
 
 enum kind { KIND_FLAG, KIND_INT, KIND_SEED, KIND_REAL, KIND_TEXT };
 
-/* Whose value it is: the program's, or a part of the configuration that a checkpoint holds. */
+/* Who owns the value: the program, or a part of the configuration that a checkpoint holds. */
 enum owner { OWNER_PROGRAM, OWNER_ARCHITECTURE, OWNER_TRAINING };
 
 #define AT(field) offsetof(struct settings, field)
@@ -112,7 +112,7 @@ static struct settings defaults(void)
 		.sequences = 1,
 		.repeats = 1,
 		.prompt = "The ",
-		/* What starts an experiment says it so, to each process its own. */
+		/* Whatever starts an experiment sets it, for each process its own. */
 		.requests = getenv("MOESCOPE_BENCH_REQUESTS"),
 	};
 
@@ -145,7 +145,7 @@ static int parse_seed(const char *text, uint64_t *ret_seed, struct failure *fail
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	/* strtoull takes "-1"; a digit first excludes that. */
+	/* strtoull accepts "-1"; requiring a digit first excludes that. */
 	if (text[0] < '0' || text[0] > '9' || *end || errno)
 		return failure_set(failure, EINVAL,
 				   "--seed takes a whole number from 0 to 18446744073709551615, "

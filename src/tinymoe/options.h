@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line. One table in options.c gives parsing, ranges and --help.
+ * The command line. One table in options.c provides parsing, ranges and --help.
  */
 #ifndef TINYMOE_OPTIONS_H
 #define TINYMOE_OPTIONS_H
@@ -25,8 +25,8 @@ struct settings {
 /* 0, or -EINVAL and a sentence. Strings point into argv. */
 int options_parse(int argc, char **argv, struct settings *ret_settings, struct failure *failure);
 
-/* Takes from a checkpoint's configuration what the command line did not say. An architecture
- * option that contradicts the checkpoint fails. */
+/* Takes from a checkpoint's configuration what the command line did not set. An architecture option
+ * that contradicts the checkpoint fails. */
 int options_merge(struct settings *settings, const struct config *checkpoint,
 		  struct failure *failure);
 

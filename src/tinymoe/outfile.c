@@ -43,7 +43,7 @@ int outfile_probe(const char *path, struct failure *failure)
 	return error;
 }
 
-/* The rename itself must survive a crash too, hence the directory. */
+/* The rename itself must survive a crash too, so the directory is synced. */
 static int sync_directory(const char *path)
 {
 	char *copy = strdup(path);
@@ -52,7 +52,7 @@ static int sync_directory(const char *path)
 	if (!copy)
 		return -ENOMEM;
 	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* Some file systems cannot sync a directory and say EINVAL: nothing to do about it. */
+	/* Some file systems cannot sync a directory and return EINVAL: nothing to do about it. */
 	if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL))
 		error = -errno;
 	if (fd >= 0)

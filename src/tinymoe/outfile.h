@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file that appears under its name only when it is whole: written beside it, synced, renamed.
+ * A file that appears under its name only when complete: written next to it, synced, renamed.
  */
 #ifndef TINYMOE_OUTFILE_H
 #define TINYMOE_OUTFILE_H
@@ -16,7 +16,7 @@ struct outfile {
 
 int outfile_open(struct outfile *file, const char *path, struct failure *failure);
 
-/* Says now whether outfile_open could work later: before hours of work, not after. */
+/* Checks now whether outfile_open could work later: before hours of work, not after. */
 int outfile_probe(const char *path, struct failure *failure);
 
 /* Makes it appear, or removes what was written. */

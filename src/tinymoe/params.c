@@ -12,8 +12,8 @@
 enum spread {
 	SPREAD_ONES,
 	SPREAD_SMALL,	 /* 0.02: logits start near zero, so the first loss is ln 256 */
-	SPREAD_WIDE,	 /* 0.1: about what training makes of embeddings soon anyway */
-	SPREAD_INPUTS,	 /* 1/sqrt(inputs) keeps the variance through a matrix */
+	SPREAD_WIDE,	 /* 0.02: logits start near zero, so the first loss is ln 256 */
+	SPREAD_INPUTS,	 /* 0.1: about what training soon makes of embeddings anyway */
 	SPREAD_RESIDUAL, /* the same, less 1/sqrt(2*layers): it is added to the residual stream */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where each parameter lies in the one flat array that holds them all. Gradients and optimizer
+ * The place of each parameter in the one flat array that holds them all. Gradients and optimizer
  * moments use the same layout, and a checkpoint is these arrays.
  *
- * Matrices are [outputs, inputs], row-major: y = x * W^T. Q, K and V of a layer follow each other
- * without a gap, so that they are also one [3*width, width] matrix.
+ * Matrices are [outputs, inputs], row-major: y = x * W^T. Q, K and V of a layer are adjacent, so
+ * they are also one [3*width, width] matrix.
  */
 #ifndef TINYMOE_PARAMS_H
 #define TINYMOE_PARAMS_H
@@ -50,7 +50,7 @@ bool param_in_layers(enum param param);
 /* Norm gains are not pulled towards zero. */
 bool param_decays(enum param param);
 
-/* `layer` is ignored for what is not in a layer. */
+/* `layer` is ignored for parameters outside layers. */
 size_t param_at(const struct param_layout *layout, enum param param, int32_t layer);
 
 void params_randomize(const struct param_layout *layout, const struct config *config,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread pool. The caller of pool_run publishes a job under the lock and wakes everybody;
- * each thread takes task numbers from one counter until none is left, and checks out.
+ * The thread pool. The caller of pool_run publishes a job under the lock and wakes everyone; each
+ * thread takes task numbers from one counter until none is left, and checks out.
  *
- * Invariant: between two jobs `checked_in` is 0 and every worker waits for `generation` to move,
- * so the fields of the job change only while nobody reads them.
+ * Invariant: between two jobs `checked_in` is 0 and every worker waits for `generation` to change,
+ * so the job's fields change only while nobody reads them.
  */
 #include "pool.h"
 

@@ -2,9 +2,9 @@
  *
  * A pool of threads that runs numbered tasks.
  *
- * The rule that makes training reproducible: how work is cut into tasks never depends on the
- * number of threads, every task writes places of its own, and no result depends on which thread
- * ran a task or when. Sums over tasks are taken afterwards, in task order, by the caller.
+ * The rule that makes training reproducible: how work is split into tasks never depends on the
+ * number of threads, every task writes to its own places, and no result depends on which thread ran
+ * a task or when. The caller sums over tasks afterwards, in task order.
  */
 #ifndef TINYMOE_POOL_H
 #define TINYMOE_POOL_H
@@ -14,7 +14,7 @@
 struct pool;
 typedef void pool_task(void *arg, size_t task);
 
-/* `threads` counts the caller, who works too: 1 starts none. */
+/* `threads` includes the caller, who works too: 1 starts none. */
 int pool_new(int threads, struct pool **ret_pool);
 void pool_free(struct pool *pool);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The number type of the model: float, or double with -DTINYMOE_DOUBLE, so that the sources that
- * run are the ones whose gradients the tests check against finite differences.
+ * The number type of the model: float, or double with -DTINYMOE_DOUBLE, so that the tests check the
+ * gradients of the same sources against finite differences.
  *
  * Mathematics on `real` goes through <tgmath.h>, which picks expf or exp by the type.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names, shapes and costs of the operations, and the calls of moescope.h. The rules of counting
- * are in report.h; each figure below is the count of what the code in ops.c, attention.c,
- * router.c, experts.c and optimizer.c executes.
+ * Names, shapes and costs of the operations, and the calls of moescope.h. report.h has the counting
+ * rules; each figure below counts what the code in ops.c, attention.c, router.c, experts.c and
+ * optimizer.c executes.
  */
 #include "report.h"
 
@@ -67,7 +67,7 @@ static void costs_dense(struct report *report, const struct config *c)
 	cost_linear(report, OP_QKV, OP_QKV_BACKWARD, width, 3 * width);
 	cost_linear(report, OP_OUTPUT, OP_OUTPUT_BACKWARD, width, width);
 	cost_linear(report, OP_HEAD, OP_HEAD_BACKWARD, width, VOCABULARY);
-	/* The output projection adds to a copy of the residual stream: one read more. */
+	/* The output projection adds to a copy of the residual stream: one more read. */
 	cost[OP_OUTPUT].row_bytes += width * sizeof(real);
 	cost[OP_CROSS_ENTROPY] = (struct report_cost){
 		.row_flops = 5 * VOCABULARY + 3,
@@ -150,7 +150,7 @@ static void costs_moe(struct report *report, const struct config *c)
 	cost_linear(report, OP_EXPERT_GATE, OP_EXPERT_GATE_BACKWARD, width, inner);
 	cost_linear(report, OP_EXPERT_UP, OP_EXPERT_UP_BACKWARD, width, inner);
 	cost_linear(report, OP_EXPERT_DOWN, OP_EXPERT_DOWN_BACKWARD, inner, width);
-	/* The gate's dx is added to the one of up. */
+	/* The gate's dx is added to that of up. */
 	cost[OP_EXPERT_GATE_BACKWARD].row_bytes += width * sizeof(real);
 	cost[OP_EXPERT_ACTIVATION] = (struct report_cost){
 		.row_flops = 5 * inner,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the model tells the profiler about itself, through moescope.h and nothing else.
+ * How the model reports to the profiler, through moescope.h alone.
  *
- * FLOPs: each add, multiply, compare, divide, square root, exponential and logarithm counts one;
- * a matrix product [m,k]x[k,n] counts 2*m*n*k; what is executed counts, the masked half of the
- * attention scores too. Bytes: each operand read once, each result written once, as if every cache
- * were empty before the operation and large enough in it.
+ * FLOPs: each add, multiply, compare, divide, square root, exponential and logarithm counts one; a
+ * matrix product [m,k]x[k,n] counts 2*m*n*k; everything executed counts, including the masked half
+ * of the attention scores. Bytes: each operand read once, each result written once, as if every
+ * cache were empty before the operation and large enough during it.
  */
 #ifndef TINYMOE_REPORT_H
 #define TINYMOE_REPORT_H
@@ -88,8 +88,8 @@ struct report_cost {
 	uint64_t fixed_bytes, row_bytes, pair_bytes;
 };
 
-/* Names and shapes are interned when it is made, never in a step. Read by every thread; the
- * buffers for routing by the main thread only. */
+/* Names and shapes are interned at creation, never in a step. Every thread reads it; only the main
+ * thread uses the routing buffers. */
 struct report {
 	moescope_name op_name[OP_COUNT], op_shape[OP_COUNT];
 	moescope_name range_name[RANGE_COUNT];
@@ -97,7 +97,7 @@ struct report {
 	float *weights, *scores; /* real may be double; moescope_route takes float */
 };
 
-/* `tokens`: rows of every call, at most. `fixed`: they are always that many, and shapes say so. */
+/* `tokens`: rows of every call, at most. `fixed`: always exactly that many, and shapes say so. */
 int report_init(struct report *report, const struct config *config, size_t tokens, int fixed);
 void report_release(struct report *report);
 

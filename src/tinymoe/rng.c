@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random numbers. No state of its own: the caller owns the struct rng, one thread at a time.
+ * Random numbers. Stateless: the caller owns the struct rng, one thread at a time.
  */
 #include "rng.h"
 

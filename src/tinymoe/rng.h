@@ -3,7 +3,7 @@
  * Random numbers: xoshiro256** (public algorithm of Blackman and Vigna), seeded by splitmix64.
  *
  * The state is four words that a checkpoint stores. Streams of one seed (parameters, batches,
- * sampling) are independent, so that drawing more of one never moves another.
+ * sampling) are independent, so drawing more from one never affects another.
  */
 #ifndef TINYMOE_RNG_H
 #define TINYMOE_RNG_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The router. Tasks work on token tiles and run on any thread of the pool; the dispatch lists and
- * the losses are made by the main thread, in token order.
+ * The router. Tasks work on token tiles and run on any thread of the pool; the main thread makes
+ * the dispatch lists and the losses, in token order.
  */
 #include "router.h"
 
@@ -37,7 +37,7 @@ void route_layout(struct route *route, struct carver *carver, const struct confi
 	route->pull = carve(carver, experts, sizeof(real));
 }
 
-/* The best expert after `last` in the order of falling probability, or SLOT_UNUSED. */
+/* The next best expert after `last` by falling probability, or SLOT_UNUSED. */
 static int32_t next_best(const real *prob, size_t experts, int32_t last)
 {
 	int32_t best = SLOT_UNUSED;
@@ -151,7 +151,7 @@ void router_dispatch(struct route *route, int32_t capacity)
 	}
 	route->first[route->experts] = next;
 
-	/* Filled counts the slots that came to each expert, dropped ones too. */
+	/* Filled counts the slots assigned to each expert, including dropped ones. */
 	memset(route->filled, 0, route->experts * sizeof(*route->filled));
 	for (size_t slot = 0; slot < slots; slot++) {
 		int32_t expert = route->chosen[slot];
@@ -206,7 +206,7 @@ static void router_gradient_task(void *arg, size_t task)
 		real *dlogits = job->dlogits + token * r->experts;
 		real mean = 0, sum = 0, dot = 0;
 
-		/* dlogits holds the gradient of the probabilities first. */
+		/* dlogits first holds the gradient of the probabilities. */
 		memcpy(dlogits, r->pull, r->experts * sizeof(real));
 		for (size_t i = 0; i < r->top_k && chosen[i] >= 0; i++) {
 			mean += weight[i] * dweight[i];

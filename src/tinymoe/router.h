@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The router of one layer: which experts a token goes to, with what weight, and in which row of
- * the experts' input it then lies.
+ * The router of one layer: which experts a token goes to, with what weight, and in which row of the
+ * experts' input.
  *
- * A slot is one of the top_k places of a token, slot = token * top_k + rank, by falling
- * probability (equal ones: lower expert first). A slot is unused (its probability is under the
- * dynamic-k threshold), dropped (its expert was full) or has a row. Rows are sorted by expert, and
- * within an expert by slot: rows first[e] .. first[e+1]-1 are what expert e computes.
+ * A slot is one of the top_k places of a token, slot = token * top_k + rank, by falling probability
+ * (ties: lower expert first). A slot is unused (its probability is under the dynamic-k threshold),
+ * dropped (its expert was full) or has a row. Rows are sorted by expert, and within an expert by
+ * slot: rows first[e] .. first[e+1]-1 are what expert e computes.
  */
 #ifndef TINYMOE_ROUTER_H
 #define TINYMOE_ROUTER_H
@@ -49,21 +49,21 @@ static inline size_t route_rows(const struct route *route)
 void router_forward(struct pool *pool, const struct config *config, const real *x, const real *w,
 		    int32_t layer, struct route *route);
 
-/* Rows from the choice. `capacity`: rows an expert takes at most. */
+/* Rows from the choice. `capacity`: the most rows an expert takes. */
 void router_dispatch(struct route *route, int32_t capacity);
 
 /* ceil(factor * tokens * k / experts), or no limit at factor 0. */
 int32_t router_capacity(const struct config *config, size_t tokens);
 
-/* The two auxiliary losses of this layer, without their coefficients: experts * sum of
- * (share of slots * mean probability), which is 1 when balanced, and mean of log_sum squared.
- * Leaves in route->pull what the backward pass needs. */
+/* The two auxiliary losses of this layer, without their coefficients: experts * sum of (share of
+ * slots * mean probability), which is 1 when balanced, and mean of log_sum squared. Stores in
+ * route->pull what the backward pass needs. */
 struct router_loss {
 	double balance, z;
 };
 struct router_loss router_losses(const struct config *config, struct route *route);
 
-/* From dweight[slots] to dlogits[tokens,experts], auxiliary losses included. */
+/* From dweight[slots] to dlogits[tokens,experts], including auxiliary losses. */
 void router_backward(struct pool *pool, const struct config *config, const struct route *route,
 		     const real *dweight, real *dlogits);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training: the model with its optimizer, its text and its place in it.
+ * Training: the model with its optimizer, its text and its position in it.
  */
 #ifndef TINYMOE_TRAINER_H
 #define TINYMOE_TRAINER_H
@@ -15,7 +15,7 @@
 
 struct trainer {
 	struct model *model;	     /* owned */
-	const struct corpus *corpus; /* borrowed; NULL when no step will be made */
+	const struct corpus *corpus; /* borrowed; NULL if no step will be made */
 	struct optimizer optimizer;
 	struct rng batches;
 	int64_t step; /* number of the next step */
@@ -31,8 +31,8 @@ struct step_result {
 	double gradient_norm, learning_rate;
 };
 
-/* One step, reported with its number. Fails when the loss is not a number any more; the
- * parameters are then those before the step. */
+/* One step, reported with its number. Fails if the loss is not finite; the parameters are then those
+ * before the step. */
 int trainer_step(struct trainer *trainer, struct step_result *ret_result, struct failure *failure);
 
 int trainer_save(const struct trainer *trainer, const char *path, struct failure *failure);
