@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Parameters and bytes from the sizes in a configuration; see estimate.h. All counts are doubles:
- * sizes come from files, and no product of them overflows.
+ * sizes come from files, and their products must not overflow.
  */
 #include "lab/estimate.h"
 
@@ -12,7 +12,7 @@
 
 #include "base/text/json_read.h"
 
-/* Sizes by the names of the families that have them. */
+/* Sizes, by the names that each model family uses. */
 struct sizes {
 	double hidden, layers, heads, kv_heads, head, inner, vocabulary;
 	double experts, expert_inner, shared_inner, dense_layers, sparse_step;
@@ -33,7 +33,7 @@ static double config_number(const struct json_node *config, const char *key, dou
 	return value >= 0 && value < 1e12 ? value : otherwise;
 }
 
-/* The first of several names that is there. */
+/* The first of several names that exists. */
 static double first_of(const struct json_node *config, const char *const *keys, double otherwise)
 {
 	for (; *keys; keys++)
@@ -178,19 +178,19 @@ static double count_parameters(const struct sizes *s)
 	return sum;
 }
 
-/* Sequences of one copy of the model. */
+/* Sequences per copy of the model. */
 static double batch_of(const struct experiment *e)
 {
 	return ceil((double)e->batch_size / (double)e->data_parallel_size);
 }
 
-/* Layers of the longest part of the pipeline. */
+/* Layers in the longest pipeline stage. */
 static double layers_of(const struct sizes *s, const struct experiment *e)
 {
 	return ceil(s->layers / (double)e->pipeline_parallel_size);
 }
 
-/* tinymoe has a cache of the whole context for each sequence from the start. */
+/* tinymoe allocates a cache for the whole context of each sequence at the start. */
 static double cache_bytes(const struct sizes *s, const struct experiment *e, double prompt)
 {
 	double tokens = s->positions > 0 ? s->positions : prompt + (double)e->max_tokens;
@@ -207,7 +207,7 @@ static double cache_bytes(const struct sizes *s, const struct experiment *e, dou
 	return batch_of(e) * tokens * layers_of(s, e) * values * s->value_bytes / parts;
 }
 
-/* Training keeps every layer for the way back, and predicts a token at every place. */
+/* Training keeps every layer for the backward pass, and predicts a token at every position. */
 static double activation_bytes(const struct sizes *s, const struct experiment *e, double prompt)
 {
 	bool trains = e->task == TASK_TRAINING;
@@ -223,7 +223,7 @@ static double activation_bytes(const struct sizes *s, const struct experiment *e
 int estimate_from(const char *what, const char *text, size_t length, const struct experiment *e,
 		  struct estimate *ret_estimate, struct err *err)
 {
-	/* A token is a byte or more of the prompt. */
+	/* A token is at least one byte of the prompt. */
 	double prompt = e->prompt ? (double)strlen(e->prompt) : 1, parts;
 	struct json_node *root;
 	const struct json_node *config;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that a model needs, from its configuration (Hugging Face's config.json, or what
- * 'tinymoe --describe' prints): before anything runs, and to be compared with what was measured.
- * Pure but for the reading.
+ * The memory that a model needs, from its configuration (Hugging Face's config.json, or the output
+ * of 'tinymoe --describe'): before anything runs, to compare with the measurement. Pure, except for
+ * reading.
  */
 #ifndef LAB_ESTIMATE_H
 #define LAB_ESTIMATE_H
@@ -10,13 +10,13 @@
 #include "lab/engines/engine.h"
 
 struct estimate {
-	double parameters; /* of the main model: without further prediction heads */
+	double parameters; /* of the main model: without additional prediction heads */
 	double weights_bytes, cache_bytes, activation_bytes; /* on one GPU */
 	double training_bytes; /* gradients, and two moments of AdamW in 32 bits */
 	double total_bytes;
 };
 
-/* How activations are estimated, in words. */
+/* How activations are estimated. */
 #define ESTIMATE_ACTIVATIONS                                                                       \
 	"rough: the widest layer for every token of the prompts, or every layer for those of a training step, and the logits"
 

@@ -42,7 +42,7 @@ static int read_all(int fd, const char *what, char **ret_text, size_t *ret_lengt
 	return 0;
 }
 
-/* What tinymoe says of the model that it would run. */
+/* tinymoe's description of the model it would run. */
 static int describe_builtin(const struct experiment *e, const struct lab_tools *tools, int fd,
 			    struct err *err)
 {

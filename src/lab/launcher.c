@@ -59,7 +59,7 @@ int64_t launcher_gpus(const struct experiment *experiment)
 	return share > experiment->processes ? share : experiment->processes;
 }
 
-/* Ranks are told by the launchers in variables of their own. */
+/* Launchers pass ranks in variables of their own. */
 static int only_first_writes(struct argv *argv)
 {
 	return argv_add_all(

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * local: points run on this machine, in their order. A GPU has one point at a time, so points run
- * side by side only when each has GPUs of its own; without GPUs there is one at a time, for two
- * would measure each other. One thread.
+ * local: points run on this machine, in order. A GPU runs one point at a time, so points run in
+ * parallel only if each has its own GPUs; without GPUs they run one at a time, because two would
+ * measure each other. One thread.
  *
- * A point is a process group. It is ended by SIGTERM, so that it can end its own program and write
- * what it knows, and by SIGKILL when it does not.
+ * A point is a process group. SIGTERM ends it, so that it can end its own program and write what it
+ * knows; SIGKILL follows if it does not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define GRACE_S 20.0 /* from SIGTERM to SIGKILL */
-/* bench holds the limit itself; this is for one that does not end. */
+/* bench enforces the limit itself; this is for one that does not end. */
 #define LATE_NS (60 * SECOND)
 
 static const int end_signals[] = { SIGTERM, 0 };
@@ -32,7 +32,7 @@ struct slot {
 	size_t point;
 	int64_t deadline_ns; /* INT64_MAX: none */
 	bool late;	     /* its time was up */
-	bool alone;	     /* it has no GPUs, so nothing may run beside it */
+	bool alone;	     /* it has no GPUs, so nothing may run alongside */
 };
 
 struct pool {
@@ -41,7 +41,7 @@ struct pool {
 	const struct sweep_watch *watch;
 	struct process_signals signals;
 	struct texts gpus;
-	size_t *user; /* of each GPU: number of its slot, from 1; 0: free */
+	size_t *user; /* of each GPU: its slot number, from 1; 0: free */
 	struct slot *slots;
 	size_t n_slots, running;
 	struct err *err;
@@ -93,7 +93,7 @@ static int64_t gpus_needed(const struct pool *pool, size_t point)
 	if (r < 0)
 		return r;
 	n = pool->gpus.n ? launcher_gpus(&experiment) : 0;
-	/* Processes may share a GPU, as long as the model does not ask for more. */
+	/* Processes may share a GPU, unless the model itself needs more. */
 	if (n > (int64_t)pool->gpus.n && experiment_parallel(&experiment) <= (int64_t)pool->gpus.n)
 		n = (int64_t)pool->gpus.n;
 	experiment_release(&experiment);
@@ -109,7 +109,7 @@ static size_t free_gpus(const struct pool *pool)
 	return n;
 }
 
-/* "0,3", and those GPUs are taken. */
+/* "0,3", and marks those GPUs as used. */
 static char *take_gpus(struct pool *pool, size_t place, int64_t n)
 {
 	struct buf list = { 0 };
@@ -159,7 +159,7 @@ static int gpu_variables(const char *gpus, struct texts *ret_texts)
 	r = texts_add(ret_texts, "CUDA_VISIBLE_DEVICES");
 	if (r == 0)
 		r = texts_add(ret_texts, gpus);
-	/* Numbers here are NVML's, which counts in the order of the bus. */
+	/* Numbers here are NVML's, which follow the bus order. */
 	if (r == 0 && !getenv("CUDA_DEVICE_ORDER")) {
 		r = texts_add(ret_texts, "CUDA_DEVICE_ORDER");
 		if (r == 0)
@@ -247,7 +247,7 @@ static bool has_room(const struct pool *pool, int64_t gpus)
 	return gpus == 0 ? pool->running == 0 : gpus <= (int64_t)free_gpus(pool);
 }
 
-/* In order: a point that needs more GPUs than are free waits, and those behind it. */
+/* In order: a point that needs more GPUs than are free waits, and so do those after it. */
 static int start_some(struct pool *pool)
 {
 	for (size_t i = 0; i < pool->sweep->n; i++) {
@@ -285,7 +285,7 @@ static int reap_points(struct pool *pool, bool stopping)
 
 		if (!slot.child.pid || child_alive(&slot.child))
 			continue;
-		/* What it left behind in its group would disturb the next one. */
+		/* Leftovers in its process group would disturb the next one. */
 		child_end(&slot.child, end_signals, 0);
 		give_back(pool, place);
 		if (stopping)
@@ -326,7 +326,7 @@ static void keep_deadlines(struct pool *pool)
 	}
 }
 
-/* The signal that is not of a child, or 0. */
+/* The signal if it is not a child's, or 0. */
 static int wait_for_something(struct pool *pool)
 {
 	int64_t next = next_deadline(pool), now = clock_monotonic_ns();
@@ -378,7 +378,8 @@ static int run_all(struct pool *pool, int *ret_signal)
 		r = reap_points(pool, false);
 	}
 	if (r < 0) {
-		/* What cannot be noted is not done: the reason goes out, and nothing runs on. */
+		/* An event that cannot be recorded has not happened: report the reason, and leave
+		 * nothing running. */
 		struct err kept = *pool->err;
 
 		stop_points(pool);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpirun: each point's driver in several processes of MPI, as Open MPI starts them.
+ * mpirun: each point's driver in several MPI processes, as Open MPI starts them.
  */
 #include <errno.h>
 
@@ -15,7 +15,7 @@ static int prefix_mpirun(const struct experiment *experiment, struct argv *argv,
 		r = argv_add(argv, "%lld", (long long)experiment->nodes * experiment->processes);
 	if (r == 0 && experiment->nodes > 1) {
 		r = argv_add(argv, "--map-by=ppr:%lld:node", (long long)experiment->processes);
-		/* Ranks on other machines get no variables unless they are named. */
+		/* Ranks on other machines get only the variables that are named. */
 		if (r == 0)
 			r = argv_add_all(argv, "-x", DRIVER_REQUESTS, "-x", DRIVER_CONFIG, NULL);
 	}

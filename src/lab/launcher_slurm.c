@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slurm: a job array, a task a point. Points that need different resources are in different arrays.
- * The state of tasks comes from squeue, and from sacct once squeue has forgotten them; how a point
- * went is in its summary.json, as with every launcher. One thread.
+ * slurm: a job array, one task per point. Points that need different resources are in different
+ * arrays. The state of tasks comes from squeue, and from sacct once squeue has forgotten them; as
+ * with every launcher, a point's summary.json says how it went. One thread.
  *
- * Jobs carry the sweep's id in their name. So a sweep that was killed finds its tasks again when it
- * is resumed, those included that were submitted and not noted yet, and waits for them.
+ * Job names contain the sweep's id. So a killed sweep finds its tasks again when it is resumed,
+ * including those submitted but not recorded yet, and waits for them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #define POLL_MAX_NS (8 * SECOND) /* while nothing changes; a quarter of a second at first */
 #define POLL_MIN_NS (SECOND / 4)
 #define CANCEL_NS (60 * SECOND)
-#define PATIENCE 4 /* polls until what a task left must be visible here */
+#define PATIENCE 4 /* polls until a task's files must be visible here */
 
 struct slurm_task {
 	char job[64], state[32], nodes[256];
@@ -39,7 +39,7 @@ struct cluster {
 	struct process_signals signals;
 	struct slurm_task *tasks; /* as squeue has them now */
 	size_t n_tasks, capacity;
-	unsigned char *missing; /* of each point: polls that it has been gone for */
+	unsigned char *missing; /* per point: polls since it disappeared */
 	bool *seen_running;
 	bool complained; /* squeue failed last time */
 	bool has_gpus;	 /* that can be asked for */
@@ -162,7 +162,7 @@ static const struct slurm_task *task_of(const struct cluster *cluster, size_t po
 	return NULL;
 }
 
-/* What accounting remembers of a task that squeue has forgotten. False: nothing. */
+/* What accounting remembers about a task that squeue has forgotten. False: nothing. */
 static bool ask_accounting(struct cluster *cluster, size_t point, struct slurm_task *ret_task)
 {
 	char job[100];
@@ -204,7 +204,7 @@ static void quote_for_shell(struct buf *out, const char *text)
 	buf_append(out, "'", 1);
 }
 
-/* What every task runs. Its log is where that of other launchers is. */
+/* What every task runs. Its log is where other launchers put theirs. */
 static int write_script(struct cluster *cluster, char **ret_path)
 {
 	char *path = sweep_path(cluster->sweep, "slurm.sh");
@@ -238,7 +238,7 @@ static bool asks_for_gpus(const struct texts *args)
 	return false;
 }
 
-/* A cluster that does not count its GPUs refuses jobs that ask for some. */
+/* A cluster that does not count its GPUs rejects jobs that request some. */
 static int look_for_gpus(struct cluster *cluster)
 {
 	char *argv[] = { (char *)"sinfo", (char *)"--noheader", (char *)"--format=%G", NULL };
@@ -334,7 +334,7 @@ static int submit_array(struct cluster *cluster, const char *script, const char 
 {
 	struct argv argv = { NULL, 0, 0 };
 	struct buf output = { 0 };
-	/* Retries are ours, so that they are counted. */
+	/* We do the retries, so that they are counted. */
 	int status, r = argv_add_all(&argv, "sbatch", "--parsable", "--no-requeue",
 				     "--output=/dev/null", NULL);
 
@@ -357,7 +357,7 @@ static int submit_array(struct cluster *cluster, const char *script, const char 
 		r = err_set(cluster->err, -EIO, "sbatch refused the sweep's jobs: %.700s.",
 			    output.data);
 	} else {
-		/* "JOB" or "JOB;CLUSTER", after what sbatch may have to say. */
+		/* "JOB" or "JOB;CLUSTER", after anything else sbatch prints. */
 		char *last = output.data;
 
 		for (char *line = strtok(output.data, "\n"); line; line = strtok(NULL, "\n"))
@@ -461,7 +461,7 @@ static int settle_forgotten(struct cluster *cluster, size_t point)
 
 	free(error);
 	if (found == SWEEP_WAITING && ++cluster->missing[point] < PATIENCE)
-		return 1; /* a job that was just submitted, too */
+		return 1; /* also a job that was just submitted */
 	if (found == SWEEP_WAITING && ask_accounting(cluster, point, &task) && is_live(task.state))
 		return 0;
 	return settle_task(cluster, point, &task);
@@ -497,7 +497,7 @@ static int follow_tasks(struct cluster *cluster)
 	return changed;
 }
 
-/* Tasks of an attempt that was killed are taken over, the rest of it is done again. */
+/* Takes over tasks of a killed attempt, and repeats the rest of it. */
 static int find_again(struct cluster *cluster)
 {
 	int r;

@@ -29,7 +29,7 @@ static int prefix_torchrun(const struct experiment *experiment, struct argv *arg
 			"launcher 'slurm'.");
 	r = argv_add(argv, "torchrun");
 	if (r == 0 && !meets)
-		r = argv_add(argv, "--standalone"); /* a port of its own for each point */
+		r = argv_add(argv, "--standalone"); /* a separate port for each point */
 	if (r == 0)
 		r = argv_add(argv, "--nnodes=%lld", (long long)experiment->nodes);
 	if (r == 0)

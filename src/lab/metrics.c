@@ -24,7 +24,7 @@ static void put_absent(struct json *json, const char *key, const char *reason)
 	json_string(json, reason && *reason ? reason : "not known");
 }
 
-/* NaN is not known. */
+/* NaN means unknown. */
 static void put_number(struct json *json, const char *key, double value, const char *reason)
 {
 	if (!isfinite(value)) {

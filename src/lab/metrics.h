@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * metrics.json: what was measured of an experiment. A figure that is not known is null, with its
- * reason beside it.
+ * metrics.json: the measurements of an experiment. An unknown figure is null, with its reason next
+ * to it.
  */
 #ifndef LAB_METRICS_H
 #define LAB_METRICS_H

@@ -22,7 +22,7 @@
 #include "lab/results.h"
 #include "lab/shared/child.h"
 
-#define GRACE_S 5.0 /* for a program to end when it is asked to */
+#define GRACE_S 5.0 /* for a program to end when asked */
 
 const char *const point_status_names[POINT_STATUSES] = { "success", "failed", "timeout" };
 
@@ -80,7 +80,7 @@ int make_directories(const char *path, struct err *err)
 	return r < 0 ? err_sys(err, r, "cannot make the directory '%s'", path) : 0;
 }
 
-/* A model's name as a part of a file's. */
+/* A model's name as part of a file name. */
 static void put_name(char *out, size_t size, const char *name)
 {
 	size_t n = 0;
@@ -88,7 +88,7 @@ static void put_name(char *out, size_t size, const char *name)
 	for (; *name && n + 1 < size; name++)
 		out[n++] = (unsigned char)*name > ' ' && !strchr("/\\:*?\"<>|'", *name) ? *name
 											: '_';
-	/* Not within a character. */
+	/* Not inside a character. */
 	while (n && (*name & 0xC0) == 0x80)
 		name = &out[--n];
 	out[n] = '\0';
@@ -124,7 +124,7 @@ static int set_place(struct point *point, const char *parent, const char *name, 
 	return 0;
 }
 
-/* Made anew, with a number when two begin in one second. */
+/* A new folder, with a number if two start in the same second. */
 static int make_named(struct point *point, const char *parent, struct err *err)
 {
 	char name[256];
@@ -146,7 +146,7 @@ static int make_named(struct point *point, const char *parent, struct err *err)
 	return err_set(err, -EEXIST, "'%s/%s' exists, with every number.", parent, name);
 }
 
-/* Under a name of the user's. What an earlier try left there must not pass for results. */
+/* Under the user's name. Leftovers of an earlier attempt must not pass for results. */
 static int take_named(struct point *point, const char *parent, bool replace, struct err *err)
 {
 	char *summary;
@@ -194,7 +194,7 @@ static int make_place(struct point *point, bool replace, struct err *err)
 	return r;
 }
 
-/* Without a key that was given as it is: the folder may be shown to others. */
+/* Omits a literal key: the folder may be shown to others. */
 static int save_config(struct point *point, struct err *err)
 {
 	const struct experiment *e = point->experiment;
@@ -246,7 +246,7 @@ void point_last_message(const struct point *point, char *out, size_t size)
 	utf8_make_harmless(out);
 }
 
-/* Options of `run` from a map; those of Nsight Systems that say what we record anyway are noted. */
+/* Options of `run` from a map; Nsight Systems options for what we record anyway are noted. */
 static int add_trace_options(struct point *point, struct argv *argv)
 {
 	static const char *const theirs[] = { "trace",
@@ -402,7 +402,7 @@ static void run_driver(struct point *point)
 	argv_release(&program);
 }
 
-/* What the driver has noted; also of one that failed. */
+/* What the driver recorded, even if it failed. */
 static void read_requests(struct point *point)
 {
 	char *path = point_path(point, POINT_REQUESTS);
@@ -452,7 +452,7 @@ static void judge_requests(struct point *point)
 			   why ? "; the first: " : ".", why ? why : "");
 }
 
-/* A key that is given as $NAME, from the environment. */
+/* A key given as $NAME, from the environment. */
 static int resolve_key(struct experiment *live, struct err *err)
 {
 	const char *value;

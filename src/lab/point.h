@@ -13,7 +13,7 @@
 enum point_status { POINT_SUCCESS, POINT_FAILED, POINT_TIMEOUT, POINT_STATUSES };
 extern const char *const point_status_names[POINT_STATUSES];
 
-/* Names in the folder of an experiment. */
+/* Names in an experiment's folder. */
 #define POINT_CONFIG "config.yaml"
 #define POINT_LOG "experiment.log"
 #define POINT_SUMMARY "summary.json"
@@ -24,7 +24,7 @@ extern const char *const point_status_names[POINT_STATUSES];
 #define POINT_COMMAND "command.sh"
 #define POINT_TRACE "trace.mscope"
 
-/* Variable with a note on this try, from what started it. */
+/* Variable with a note on this attempt, set by whatever started it. */
 #define POINT_NOTE "MOESCOPE_BENCH_NOTE"
 
 struct point {
@@ -42,7 +42,7 @@ struct point {
 	bool measured;		  /* requests holds what was measured */
 	struct err unmeasured;	  /* why not */
 	uint64_t peak_rss_bytes;  /* 0: nothing ran */
-	double trace_peak_bytes;  /* as the program's allocators told; -1: not known */
+	double trace_peak_bytes;  /* as reported by the program's allocators; -1: unknown */
 	struct err trace_unknown; /* why not */
 	struct estimate estimate;
 	struct err unestimated; /* why not; empty: it was */
@@ -50,32 +50,32 @@ struct point {
 	struct texts notes;	/* for people: what was left out, and why */
 };
 
-/* Runs it. ret_point is filled whatever came of the program; -errno with a sentence only when there
- * is nowhere to write to (-EEXIST: the folder has results already, and `replace` is false).
- * stop: set by a signal's handler; the program is then ended and the point is failed. */
+/* Runs it. ret_point is filled however the program ended; -errno with a sentence only if there is
+ * nowhere to write (-EEXIST: the folder already has results, and `replace` is false). stop: set by
+ * a signal handler; the program is then ended and the point has failed. */
 int point_run(const struct experiment *experiment, const struct lab_tools *tools, bool replace,
 	      const volatile bool *stop, struct point *ret_point, struct err *err);
 void point_release(struct point *point);
 
-/* "MODEL_MODE_KINDyyyymmdd_hhmmss", fit for a folder. */
+/* "MODEL_MODE_KINDyyyymmdd_hhmmss", suitable for a folder. */
 void point_default_name(const struct experiment *experiment, const char *kind, char *out,
 			size_t size);
-/* With its parents; fine when it is there. */
+/* Creates it with its parents; fine if it exists. */
 int make_directories(const char *path, struct err *err);
 
 /* For the parts of a point's run. */
 void point_note(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void point_log(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *point_path(const struct point *point, const char *name); /* NULL: no memory */
-/* The program of the driver or server, in the profiler where that is asked for. */
+/* Starts the driver or server, under the profiler if requested. */
 int point_start(struct point *point, const struct argv *program, struct child *child,
 		struct err *err);
 void point_fail(struct point *point, enum point_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The server: start, wait, load, stop. Sets status and error, and `live`'s url. */
 void point_serve(struct point *point, struct experiment *live);
-/* The recorder of the server's engine, around the load: asked to begin (false: there is none, or it
- * does not), asked to end, and once the server has ended its file is read. What fails is noted. */
+/* The recorder of the server's engine, around the load: asked to start (false: there is none, or it
+ * fails), asked to stop, and once the server has ended its file is read. Failures are noted. */
 bool point_record_begin(struct point *point, const char *url);
 void point_record_end(struct point *point, const char *url);
 void point_record_collect(struct point *point);

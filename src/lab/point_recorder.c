@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder of experts that a server has. Its counts are an addition to what is measured: whatever
- * fails here is a note, and the measurement stands. Main thread.
+ * A server's expert recorder. Its counts are an extra: whatever fails here is a note, and the
+ * measurement stands. Main thread.
  */
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 #include "lab/load/http_target.h"
 #include "lab/point.h"
 
-#define ASK_S 60.0			/* a server that writes its counts may take a while */
+#define ASK_S 60.0			/* a server may take a while to write its counts */
 #define COLLECT_NS (120 * 1000000000LL) /* importing torch is most of it */
 
 static int ask_recorder(const char *url, const char *const *paths, struct err *err)

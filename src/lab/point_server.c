@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A point whose engine is a server: started here, or one that runs already. Our client sends the
- * load (load.h); the server is then asked to end, as a person at its terminal would.
+ * A point whose engine is a server: started here, or already running. Our client sends the load
+ * (load.h); the server is then asked to end, as a person at its terminal would.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,10 +15,10 @@
 #include "lab/load/load.h"
 #include "lab/point.h"
 
-#define READY_S 1800.0 /* large models load for long */
-#define GRACE_S 20.0   /* to write what a server has recorded */
+#define READY_S 1800.0 /* large models take long to load */
+#define GRACE_S 20.0   /* for a server to write what it recorded */
 
-/* A port that nobody has now. */
+/* A currently free port. */
 static int free_port(void)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
@@ -124,7 +124,7 @@ static int send_load(struct point *point, struct experiment *live, struct err *e
 		if (i == 0) {
 			*all = one;
 			point->measured = true;
-			live->warmup = 0; /* it is warm */
+			live->warmup = 0; /* already warm */
 			continue;
 		}
 		r = append_repeat(all, &one);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing the files of an experiment, and removing those of an earlier try.
+ * Writes the files of an experiment, and removes those of an earlier attempt.
  */
 #include "lab/results.h"
 
@@ -28,7 +28,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 int results_clear(const struct point *point, struct err *err)
 {
-	/* The summary first: without it the folder is not complete. */
+	/* The summary first: without it the folder is incomplete. */
 	static const char *const names[] = {
 		POINT_SUMMARY,	    POINT_METRICS,  POINT_REQUESTS,	   POINT_GPUS,
 		POINT_TEXT,	    POINT_COMMAND,  "inference_script.py", "nsys_metrics.json",
@@ -256,7 +256,7 @@ void results_config(const struct experiment *e, struct json *json)
 	json_object_end(json);
 }
 
-/* The summary is being written, under a name that begins like its own. */
+/* The summary is being written, under a name that starts like its own. */
 static int visible(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.' &&

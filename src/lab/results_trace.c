@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an experiment's folder has of its trace: the tables that users of other frameworks read, a
- * database, and the peak of memory.
+ * What an experiment's folder contains of its trace: the tables that users of other frameworks
+ * read, a database, and the memory peak.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static int write_tables(const struct point *point, const struct run *run, struct
 	return r;
 }
 
-/* Of the GPU that held most; without one, of the host. */
+/* Of the GPU with the most; without one, of the host. */
 static void find_peak(struct point *point, const struct run *run)
 {
 	struct memory memory;
@@ -121,7 +121,7 @@ void results_trace(struct point *point)
 		if (write_tables(point, run, &err) < 0)
 			point_note(point, "%s", err.message);
 		run_free(run);
-		/* Whoever has stopped us wants the end. */
+		/* Whoever stopped us wants the end. */
 		if (!*point->stop)
 			export_sqlite(point, path);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The points of a sweep. Every value is tried before anything starts.
+ * The points of a sweep. Every value is checked before anything starts.
  */
 #include "lab/sweep.h"
 
@@ -25,7 +25,7 @@ static const struct {
 	{ "scaling", "batch_size:1,2,4,8,16;tensor_parallel_size:1,2,4" },
 };
 
-/* A point has its own place, and all points one launcher. */
+/* Each point has its own place, and all points share one launcher. */
 static const char *const fixed[] = { "experiment_name",
 				     "output_dir",
 				     "parameter_sweep",
@@ -38,7 +38,7 @@ static const char *const fixed[] = { "experiment_name",
 const char *const sweep_state_names[SWEEP_STATES] = { "waiting", "under way", "success", "failed",
 						      "timeout" };
 
-/* Files of a sweep have its configuration, and may be shown to others. */
+/* A sweep's files contain its configuration, and may be shown to others. */
 static int check_secret(const struct experiment *base, struct err *err)
 {
 	if (base->api_key && base->api_key[0] != '$')
@@ -124,7 +124,7 @@ static int check_key(const struct sweep *sweep, const char *key, struct err *err
 	return 0;
 }
 
-/* The value as the configuration would write it, so that 0.5 and 0.50 are found to be one. */
+/* The value as the configuration would write it, so that 0.5 and 0.50 are the same. */
 static int add_value(struct sweep *sweep, struct sweep_axis *axis, const char *text,
 		     struct err *err)
 {
@@ -191,7 +191,7 @@ static int parse_axis(struct sweep *sweep, const char **at, struct err *err)
 	return r;
 }
 
-/* The lists as one text again: presets and old names are written out in sweep.yaml. */
+/* The lists as one text again: sweep.yaml has presets and old names expanded. */
 static int write_out(struct sweep *sweep, struct err *err)
 {
 	struct buf out = { 0 };

@@ -39,9 +39,9 @@ struct sweep_point {
 	char *name;  /* "003-batch_size=2-max_tokens=100", its folder in points/ */
 	char *label; /* "batch_size 2, max_tokens 100" */
 	enum sweep_state state;
-	char *error;	   /* why it failed, one sentence; NULL: it did not, or nobody knows */
-	char *dead_node;   /* that took the first try along; NULL: none did */
-	double duration_s; /* NaN: not known */
+	char *error;	   /* why it failed, one sentence; NULL: it did not, or unknown */
+	char *dead_node;   /* lost in the first attempt; NULL: none */
+	double duration_s; /* NaN: unknown */
 	int64_t start_ns;  /* monotonic, when it was started or submitted last */
 	char job[64];	   /* of a batch system, "" before it is submitted */
 };
@@ -58,7 +58,7 @@ struct sweep {
 	struct sweep_point *points;
 	size_t n;
 	char *directory; /* absolute; NULL: not on disk yet */
-	char *cwd;	 /* where points run, so that relative paths hold when it is resumed */
+	char *cwd;	 /* where points run, so that relative paths work after a resume */
 	char id[24];	 /* names its jobs in a batch system */
 	int lock_fd, points_fd, journal_fd;
 };
@@ -70,24 +70,24 @@ void sweep_release(struct sweep *sweep);
 int sweep_experiment(const struct sweep *sweep, size_t point, struct experiment *ret_experiment,
 		     struct err *err);
 
-/* Makes the directory of a planned sweep and takes it. */
+/* Creates the directory of a planned sweep and locks it. */
 int sweep_create(struct sweep *sweep, struct err *err);
-/* Takes the directory of a sweep that was started. -EBUSY: another process works on it.
- * waiting (may be NULL) is called once when programs of the last attempt are still ending. */
+/* Locks the directory of a started sweep. -EBUSY: another process works on it. waiting (may be
+ * NULL) is called once if programs of the last attempt are still ending. */
 int sweep_open(struct sweep *ret_sweep, const char *directory, void (*waiting)(void),
 	       struct err *err);
-/* Failed and late points wait again. How many, or -errno. */
+/* Failed and timed-out points wait again. Returns how many, or -errno. */
 int sweep_retry_failed(struct sweep *sweep, struct err *err);
 
-/* Each notes the event on disk before it returns. */
-/* A point was under way when the sweep was cut off, and nothing of it runs any more: it counts when
- * it succeeded and waits again otherwise. */
+/* Each records the event on disk before it returns. */
+/* A point was in flight when the sweep was cut off, and nothing of it still runs: it counts if it
+ * succeeded and waits again otherwise. */
 int sweep_recover(struct sweep *sweep, size_t point, struct err *err);
 int sweep_started(struct sweep *sweep, size_t point, struct err *err);
 int sweep_submitted(struct sweep *sweep, size_t point, const char *job, struct err *err);
-/* The node under a point died: it waits again, or has failed when that was the second. */
+/* A point's node died: it waits again, or has failed if that was the second time. */
 int sweep_node_died(struct sweep *sweep, size_t point, const char *node, struct err *err);
-/* The point's process has ended. Its summary.json says how it went; where there is none, it failed,
+/* The point's process has ended. Its summary.json says how it went; if there is none, it failed,
  * and one with `state` and `why` is written. */
 int sweep_ended(struct sweep *sweep, size_t point, enum sweep_state state, const char *why,
 		struct err *err);
@@ -97,12 +97,12 @@ char *sweep_path(const struct sweep *sweep, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 size_t sweep_count(const struct sweep *sweep, enum sweep_state state);
 
-/* What the point's summary.json says; SWEEP_WAITING: there is none, or not a whole one. */
+/* What the point's summary.json says; SWEEP_WAITING: there is none, or an incomplete one. */
 enum sweep_state sweep_point_result(const struct sweep *sweep, size_t point, char **ret_error,
 				    double *ret_duration_s);
-/* Moves what a point left out of the way. 0 also when there is nothing. */
+/* Moves a point's leftovers out of the way. 0 also if there are none. */
 int sweep_point_set_aside(const struct sweep *sweep, size_t point, struct err *err);
-/* A note for the results of the next try; NULL: none any more. */
+/* A note for the results of the next attempt; NULL: none. */
 int sweep_point_note(const struct sweep *sweep, size_t point, const char *text, struct err *err);
 /* A summary.json for a point whose process left none, and its log. */
 int sweep_point_write_failure(const struct sweep *sweep, size_t point, enum sweep_state state,

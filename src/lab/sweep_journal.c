@@ -2,14 +2,14 @@
  *
  * The directory of a sweep, its locks and its journal. One thread, one process at a time.
  *
- * The journal is one file of lines, each on disk (fsync) before what follows from it happens: a line
- * that a kill has torn is the last one and is cut off. One file and not one for each point, because
- * the order of events counts (a retry comes after the death of a node) and because a line is one
- * write to one place, where files for points would need their folder on disk as well.
+ * The journal is one file of lines, each on disk (fsync) before anything that depends on it
+ * happens: a line torn by a kill is the last one and is removed. It is one file, not one per point,
+ * because the order of events matters (a retry comes after the death of a node) and because a line
+ * is one write to one place, whereas files for points would also require syncing their folder.
  *
- * The journal's first line is written when everything else is there, so a directory with one is
- * whole. Resuming reads the state of each point from it; a point that was under way counts as done
- * when its summary.json says success, because that file appears whole or not at all.
+ * The journal's first line is written when everything else exists, so a directory with one is
+ * complete. Resuming reads the state of each point from it; a point in flight counts as done if its
+ * summary.json says success, because that file appears whole or not at all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static int append_line(struct sweep *sweep, struct json *json, struct err *err)
 	if (r < 0)
 		return no_memory(err);
 	length = strlen(text);
-	text[length] = '\n'; /* in place of the NUL */
+	text[length] = '\n'; /* replaces the NUL */
 	while (done <= length) {
 		ssize_t n = write(sweep->journal_fd, text + done, length + 1 - done);
 
@@ -256,8 +256,8 @@ static int take_lock(const struct sweep *sweep, const char *name, int operation,
 	return r;
 }
 
-/* Programs inherit it from here on, under a number that is not in their way. The lock is the open
- * file's, so it lasts until the last of them has ended. */
+/* Programs inherit it from here on, under a number that is not in their way. The lock belongs to
+ * the open file, so it lasts until the last of them has ended. */
 static int share_points_lock(struct sweep *sweep, struct err *err)
 {
 	int fd = fcntl(sweep->points_fd, F_DUPFD, POINTS_FD_MIN);
@@ -269,7 +269,7 @@ static int share_points_lock(struct sweep *sweep, struct err *err)
 	return 0;
 }
 
-/* Alone at first, so that no point of the last attempt lives; then shared with those to come. */
+/* First exclusive, so that no point of the last attempt lives; then shared with those to come. */
 static int take_points_lock(struct sweep *sweep, void (*waiting)(void), struct err *err)
 {
 	int64_t until = clock_monotonic_ns() + CHILDREN_WAIT_S * INT64_C(1000000000);
@@ -317,7 +317,7 @@ static int sync_folder(const char *path)
 	return r;
 }
 
-/* The first of NAME, NAME_2, ... that is not there yet; one that the user chose must not be. */
+/* The first of NAME, NAME_2, ... that does not exist; a name chosen by the user must not exist. */
 static int make_directory(struct sweep *sweep, const char *name, struct err *err)
 {
 	const char *parent = sweep->base.output_dir ? sweep->base.output_dir : ".";
@@ -505,7 +505,7 @@ static int take_event(struct sweep *sweep, const struct json_node *line, struct 
 		snprintf(point->job, sizeof(point->job), "%s", json_get_string(line, "job", ""));
 		return 0;
 	}
-	/* What comes next was not written: the folder may not be set aside yet. */
+	/* The next event was not written: the folder may not be set aside yet. */
 	if (strcmp(event, "node died") == 0) {
 		point->state = SWEEP_UNDER_WAY;
 		point->job[0] = '\0';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a point left on disk. One thread.
+ * A point's leftovers on disk. One thread.
  */
 #include <errno.h>
 #include <math.h>
@@ -99,7 +99,7 @@ int sweep_point_note(const struct sweep *sweep, size_t point, const char *text, 
 	return r;
 }
 
-/* A file of the point, from one in the queue, unless it has it. */
+/* Copies a file from the queue to the point, unless it has it. */
 static int copy_file(const struct sweep *sweep, size_t point, const char *ending, const char *name,
 		     struct err *err)
 {
@@ -112,7 +112,7 @@ static int copy_file(const struct sweep *sweep, size_t point, const char *ending
 	if (r == 0 && access(to, F_OK) < 0) {
 		r = input_text(from, LOG_MAX, &text, &length, err);
 		if (r == -ENOENT)
-			r = 0; /* a task that never began has no log */
+			r = 0; /* a task that never started has no log */
 		if (r == 0)
 			r = whole_file_text(to, text, length, err);
 	}

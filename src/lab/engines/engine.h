@@ -2,7 +2,7 @@
  *
  * The table of engines: what runs an experiment. A `driver` is a program that does the work and
  * writes requests.jsonl; a `server` is one that the load client (load.h) talks to; an engine with
- * neither is a server that runs already. Adding one is one file and one line.
+ * neither is a server that is already running. Adding one is one file and one line.
  */
 #ifndef LAB_ENGINE_H
 #define LAB_ENGINE_H
@@ -10,11 +10,11 @@
 #include "lab/serving/requests.h"
 #include "lab/shared/experiment.h"
 
-/* What the environment of a driver tells it. */
+/* Variables in a driver's environment. */
 #define DRIVER_REQUESTS "MOESCOPE_BENCH_REQUESTS" /* file to write requests.jsonl to */
 #define DRIVER_CONFIG "MOESCOPE_BENCH_CONFIG"	  /* the effective configuration, YAML */
 
-/* Programs that the tool stands on, by path. */
+/* Programs that the tool needs, by path. */
 struct lab_tools {
 	const char *moescope, *tinymoe, *python;
 };
@@ -24,16 +24,16 @@ struct argv {
 	size_t n, capacity;
 };
 int argv_add(struct argv *argv, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Several words as they are; NULL ends them. */
+/* Adds several words; NULL ends them. */
 int argv_add_all(struct argv *argv, ...) __attribute__((sentinel));
 void argv_release(struct argv *argv);
 
-/* A server's own count of the tokens that each expert got, asked for over HTTP around the load. It
- * counts warm-up, too. */
+/* A server's own count of the tokens per expert, queried over HTTP around the load. It includes
+ * warm-up. */
 struct engine_recorder {
 	bool (*wanted)(const struct experiment *experiment);
 	const char *const *begin, *const *end; /* paths to GET; each list ends with NULL */
-	/* A program that makes EXPERTS_FILE in `directory` of what the server left there. */
+	/* A program that creates EXPERTS_FILE in `directory` from what the server left there. */
 	int (*collect)(const struct lab_tools *tools, const char *directory, struct argv *argv,
 		       struct err *err);
 };
@@ -43,7 +43,7 @@ struct engine {
 	const char *name, *summary; /* one line, no full stop */
 	bool trains;		    /* task: training is possible */
 	bool gpus;		    /* its driver or server runs on GPUs of this machine, if any */
-	/* 0, or -ENOENT with a sentence that has the command which installs what is missing. */
+	/* 0, or -ENOENT with a sentence that contains the command to install what is missing. */
 	int (*check)(const struct experiment *experiment, const struct lab_tools *tools,
 		     struct err *err);
 	int (*driver)(const struct experiment *experiment, const struct lab_tools *tools,

@@ -75,7 +75,7 @@ static int drive_builtin(const struct experiment *e, const struct lab_tools *too
 	const char *path = checkpoint(e);
 	int r = argv_add_all(argv, tools->tinymoe, NULL);
 
-	(void)directory; /* where to write is in $MOESCOPE_BENCH_REQUESTS */
+	(void)directory; /* $MOESCOPE_BENCH_REQUESTS says where to write */
 	if (r == 0)
 		r = add_number(argv, "seed", e->seed);
 	if (r == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Engine `command`: a shell line with {parameter} in it. Values are quoted for the shell, so that a
+ * Engine `command`: a shell line with {parameter} in it. Values are quoted for the shell, so a
  * prompt stays one word; {{ and }} are braces.
  */
 #include <errno.h>

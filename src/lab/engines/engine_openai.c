@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Engine `openai`: a server with OpenAI's completion API that runs already.
+ * Engine `openai`: a running server with OpenAI's completion API.
  */
 #include <errno.h>
 

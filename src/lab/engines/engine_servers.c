@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Engines `vllm` and `sglang`: their servers, started for one experiment on a port of loopback and
- * asked by the load client. server_args come last, so that they win over what is set here.
+ * Engines `vllm` and `sglang`: their servers, started for one experiment on a loopback port and
+ * queried by the load client. server_args come last, so they override what is set here.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const char *model_of(const struct experiment *e)
 	return e->model_path ? e->model_path : e->model;
 }
 
-/* What the client asks for. */
+/* The model name that the client requests. */
 static const char *served_name(const struct experiment *e)
 {
 	return e->model ? e->model : e->model_name ? e->model_name : e->model_path;
@@ -87,8 +87,8 @@ static const char *python_of(const struct lab_tools *tools)
 	return tools->python ? tools->python : "python3";
 }
 
-/* SGLang counts the tokens of every expert and layer on the device. Not in a run that only measures:
- * counting costs. */
+/* SGLang counts the tokens of every expert and layer on the device. Not in a run that only
+ * measures: counting costs time. */
 static bool records_experts(const struct experiment *e)
 {
 	return e->profile_mode != PROFILE_INFERENCE_ONLY;
@@ -116,7 +116,7 @@ static int serve_sglang(const struct experiment *e, const struct lab_tools *tool
 	r |= add_number(argv, "--random-seed", e->seed);
 	if (records_experts(e)) {
 		r |= argv_add_all(argv, "--expert-distribution-recorder-mode", "stat", NULL);
-		/* All forward passes; without it the last thousand alone are counted. */
+		/* All forward passes; without it only the last thousand are counted. */
 		r |= argv_add_all(argv, "--expert-distribution-recorder-buffer-size", "-1", NULL);
 	}
 	return finish_arguments(e, argv, r, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Engine `transformers`: a Python driver, whose text is in this program and is written into the
+ * Engine `transformers`: a Python driver, embedded in this program and written into the
  * experiment's directory as inference_script.py. That file says how a batch is measured.
  */
 #include <string.h>

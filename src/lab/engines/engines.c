@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of engines, and argument vectors, which they fill.
+ * The table of engines, and the argument vectors they fill.
  */
 #include "lab/engines/engine.h"
 

@@ -15,8 +15,8 @@
 
 extern char **environ;
 
-/* Prints those of the packages that cannot be found. What is not found is not imported: torch alone
- * would take seconds. A parent package that fails to import is missing, too. */
+/* Prints the packages that cannot be found. Packages are not imported: torch alone would take
+ * seconds. A parent package that fails to import counts as missing. */
 static const char question[] =
 	"import importlib.util as u, sys\n"
 	"def there(name):\n"

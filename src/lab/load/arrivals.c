@@ -15,7 +15,7 @@
 #include "base/text/json_read.h"
 #include "lab/load/sampling.h"
 
-#define LATEST_S 1e9 /* a time beyond it is a mistake, and would not fit nanoseconds with ease */
+#define LATEST_S 1e9 /* a later time is a mistake, and might not fit nanoseconds */
 
 void arrivals_release(struct arrivals *arrivals)
 {
@@ -70,7 +70,7 @@ static int make_clocked(const struct experiment *e, size_t n, struct arrivals *a
 	return 0;
 }
 
-/* A trace while it is read. */
+/* A trace being read. */
 struct trace {
 	const char *path;
 	size_t line, capacity[3];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * When requests are sent. Gaps are gamma distributed with the shape `burstiness` (1: Poisson; a
- * constant arrival has no spread), and rescaled so that the last of n requests is due n / rate after
- * the start, as vLLM's bench does. With a ramp each request has a rate of its own, and nothing is
+ * constant arrival has no spread), and rescaled so that the last of n requests is due n / rate
+ * after the start, as in vLLM's bench. In a ramp each request has its own rate, and nothing is
  * rescaled.
  *
- * A trace is a file of one arrival a line: a number of seconds, or an object as in Mooncake's traces
- * {"timestamp": 27482, "input_length": 6955, "output_length": 52}, the lengths optional. Time stamps
- * of objects are milliseconds when all are whole numbers, else seconds. The first arrival is the
- * start.
+ * A trace is a file with one arrival per line: a number of seconds, or an object as in Mooncake's
+ * traces {"timestamp": 27482, "input_length": 6955, "output_length": 52}, the lengths optional.
+ * Timestamps in objects are milliseconds if all are whole numbers, otherwise seconds. The first
+ * arrival is the start.
  */
 #ifndef LAB_ARRIVALS_H
 #define LAB_ARRIVALS_H
@@ -20,8 +20,8 @@
 
 struct arrivals {
 	size_t n;
-	int64_t *due_ns;	/* after the start, ascending; NULL: each when a place is free */
-	int64_t *prompt_tokens; /* of a trace, -1: not told; NULL: no trace */
+	int64_t *due_ns;	/* after the start, ascending; NULL: each when a slot is free */
+	int64_t *prompt_tokens; /* of a trace, -1: unknown; NULL: no trace */
 	int64_t *output_tokens;
 };
 

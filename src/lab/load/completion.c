@@ -63,7 +63,7 @@ static bool take_string(const struct json_node *node, const char *key, struct bu
 	return true;
 }
 
-/* A choice of a completion, of a chat's chunk, or of a whole chat answer. */
+/* A choice of a completion, a chat chunk, or a whole chat answer. */
 static bool take_choice(const struct json_node *choice, struct buf *text)
 {
 	static const char *const places[] = { "delta", "message" };

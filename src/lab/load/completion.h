@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenAI's completion API as JSON: the body of a request, and what an event of the answer says.
+ * OpenAI's completion API as JSON: the body of a request, and the content of an answer's event.
  * Untrusted input. Pure functions, any thread.
  */
 #ifndef LAB_COMPLETION_H
@@ -18,13 +18,13 @@ struct completion_event {
 	bool has_choice; /* a part of the answer, with or without text */
 	bool has_text;	 /* a piece: text, reasoning or a tool call */
 	bool finished;	 /* a finish_reason */
-	bool has_usage;	 /* the counts are there */
+	bool has_usage;	 /* the counts are present */
 	int64_t prompt_tokens, output_tokens;
-	char error[256]; /* the server's words; empty: none */
+	char error[256]; /* the server's message; empty: none */
 };
 
-/* Text is appended to `text` (NULL: nobody wants it). -EPROTO: not what the API sends; the event's
- * error says so. */
+/* Appends text to `text` (NULL: not wanted). -EPROTO: not what the API sends; the event's error
+ * says so. */
 int completion_read(const char *data, size_t length, struct completion_event *ret_event,
 		    struct buf *text);
 /* The words of an error's body, one line, cut to a sentence. */

@@ -57,7 +57,7 @@ static int event_end(struct http_answer *answer, struct err *err)
 	return 0;
 }
 
-/* Fields other than data (event, id, retry) and comments say nothing that is measured. */
+/* Fields other than data (event, id, retry) and comments are irrelevant to the measurement. */
 static int event_line(struct http_answer *answer, const char *line, size_t n, struct err *err)
 {
 	struct buf *data = &answer->event_data;
@@ -82,7 +82,7 @@ static int event_line(struct http_answer *answer, const char *line, size_t n, st
 	return 0;
 }
 
-/* Lines of events end with CR, LF or both, and may be cut anywhere. */
+/* Lines of events end with CR, LF or both, and may be split anywhere. */
 static int take_events(struct http_answer *answer, const char *bytes, size_t n, struct err *err)
 {
 	struct buf *line = &answer->line;
@@ -253,7 +253,7 @@ static int take_chunk_size(struct http_answer *answer, const char *line, struct 
 	return 0;
 }
 
-/* One line of the head or of the chunks' frame, whole. */
+/* One whole line of the head or of the chunk framing. */
 static int take_frame_line(struct http_answer *answer, char *line, size_t n, struct err *err)
 {
 	switch (answer->state) {

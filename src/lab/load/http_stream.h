@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The answer to one HTTP/1.1 request, read from bytes that come in any cut: head, body by length, in
+ * The answer to one HTTP/1.1 request, read from bytes split anywhere: head, body by length, in
  * chunks or up to the end of the connection, and server-sent events inside it. Untrusted input. One
  * thread; nothing here touches a socket.
  */
@@ -35,16 +35,16 @@ struct http_answer {
 	void (*event)(void *arg, const char *data, size_t length);
 	void *arg;
 	enum http_state state;
-	int status;	   /* 0: not known yet */
+	int status;	   /* 0: unknown so far */
 	bool event_stream; /* Content-Type: text/event-stream */
 	bool keep_alive;   /* the connection can take another request */
 	bool chunked, until_end;
 	bool have_length;
-	bool data_seen; /* of the event under way; an empty one is an event, too */
-	bool after_cr;	/* of a line of events: a line feed belongs to it */
+	bool data_seen; /* of the current event; an empty one is an event too */
+	bool after_cr;	/* in a line of events: a following line feed belongs to it */
 	unsigned int headers;
 	uint64_t left;	  /* of the body or the chunk */
-	struct buf frame; /* a line of the head or of the chunks' frame, cut so far */
+	struct buf frame; /* a partial line of the head or the chunk framing */
 	struct buf line;  /* the same of events */
 	struct buf body;  /* without events */
 	struct buf event_data;
@@ -53,9 +53,9 @@ struct http_answer {
 void http_answer_init(struct http_answer *answer,
 		      void (*event)(void *arg, const char *data, size_t length), void *arg);
 void http_answer_release(struct http_answer *answer);
-/* For the next answer of the connection; keeps the memory. */
+/* For the connection's next answer; keeps the memory. */
 void http_answer_reset(struct http_answer *answer);
-/* Takes n bytes; *ret_used is less when the answer ended before. 0, -EPROTO with a sentence about
+/* Takes n bytes; *ret_used is less if the answer ended before. 0, -EPROTO with a sentence about
  * what the server did, or -ENOMEM. */
 int http_answer_feed(struct http_answer *answer, const char *bytes, size_t n, size_t *ret_used,
 		     struct err *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lengths of prompts and answers from a text: "128", "uniform:64,256" (both ends included),
+ * Lengths of prompts and answers from text: "128", "uniform:64,256" (inclusive),
  * "normal:MEAN,DEVIATION", "lognormal:MEDIAN,SIGMA" (sigma of the natural logarithm), or
- * "file:PATH" with a whole number a line, taken in turn. Every length is at least 1.
+ * "file:PATH" with one whole number per line, taken in turn. Every length is at least 1.
  *
- * Prompts are made of that many short English words. Most tokenizers have a token for each; the
- * truth is what the server counts.
+ * Prompts consist of that many short English words. Most tokenizers have a token for each; the
+ * server's count is the truth.
  */
 #ifndef LAB_LENGTHS_H
 #define LAB_LENGTHS_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The load client: what is sent when, time limits, and the results; see load.h. A timer of the
- * kernel wakes it for the next thing that is due; the next request is made before its time.
+ * The load client: what is sent when, time limits, and the results; see load.h. A kernel timer
+ * wakes it for the next thing due; the next request is prepared in advance.
  *
- * A request leaves when it is due, and an answer is noted when it arrives, only if the client runs at
- * that moment. On a busy machine it does not: so it runs before other processes where that is allowed,
+ * A request leaves when it is due, and an answer is timestamped when it arrives, only if the client
+ * runs at that moment. On a busy machine it does not: so it runs before other processes if allowed,
  * and is awake a little before each request.
  */
 #include "lab/load/load.h"
@@ -25,15 +25,15 @@
 #include "lab/load/completion.h"
 #include "lab/load/load_inside.h"
 
-#define EVENTS_AT_ONCE 64      /* a request that is due waits for no more */
-#define HEARTBEAT_NS 100000000 /* `stop` is looked at */
-#define ANSWER_TIMEOUT_S 10    /* of a small question */
+#define EVENTS_AT_ONCE 64      /* limits how long a due request waits */
+#define HEARTBEAT_NS 100000000 /* how often `stop` is checked */
+#define ANSWER_TIMEOUT_S 10    /* for a small request */
 #define AWAKE_NS 200000	       /* before a request is due; longer than a wake-up takes */
 #define AWAKE_SHARE 0.1	       /* of the time between two requests, at most */
 
 /* Requests. */
 
-/* Lengths come in order of the requests, so that a seed tells them whatever the server does. */
+/* Lengths follow the order of the requests, so a seed determines them whatever the server does. */
 static int make_ready(struct load *load)
 {
 	const struct experiment *e = load->experiment;
@@ -67,7 +67,7 @@ static int make_ready(struct load *load)
 	buf_printf(out, "Accept: text/event-stream\r\nContent-Type: application/json\r\n");
 	if (e->api_key)
 		buf_printf(out, "Authorization: Bearer %s\r\n", e->api_key);
-	/* Some servers (llama.cpp's) take nothing but a UUID. */
+	/* Some servers (llama.cpp's) accept only a UUID. */
 	buf_printf(out, "X-Request-Id: 6d6f6573-%04x-4000-8000-%012zx\r\n", load->warmup,
 		   load->next);
 	buf_printf(out, "Content-Length: %zu\r\n\r\n", load->body.size);
@@ -212,7 +212,7 @@ void load_ended(struct stream *stream, enum request_end end)
 	stream->sent_ns = -1;
 	if (!stream->answer.keep_alive)
 		stream_close(stream);
-	/* The one used last is the one least likely to be closed by the server. */
+	/* The most recently used one is least likely to be closed by the server. */
 	if (stream->fd >= 0)
 		TAILQ_INSERT_HEAD(&load->idle, stream, link);
 	else
@@ -244,7 +244,7 @@ static int64_t in_ns(double seconds)
 	return (int64_t)fmin(seconds * 1e9, 4e18);
 }
 
-/* Ends what has been under way for too long. */
+/* Ends what has been in flight for too long. */
 static void end_late(struct load *load, int64_t now_ns)
 {
 	const struct experiment *e = load->experiment;
@@ -263,8 +263,7 @@ static void end_late(struct load *load, int64_t now_ns)
 	}
 }
 
-/* How long before its time a request is waited for without sleeping. Not where one CPU is all there
- * is: the server needs it. */
+/* How long to busy-wait before a request is due. Not with a single CPU: the server needs it. */
 static int64_t awake_before(const struct arrivals *arrivals)
 {
 	cpu_set_t cpus;
@@ -278,7 +277,7 @@ static int64_t awake_before(const struct arrivals *arrivals)
 	return (int64_t)fmin(AWAKE_NS, gap_ns * AWAKE_SHARE);
 }
 
-/* The next request is about to be due. */
+/* The next request is almost due. */
 static bool stays_awake(const struct load *load)
 {
 	return load->due_ns && load->awake_ns && has_place(load) &&
@@ -343,7 +342,7 @@ static void end_all(struct load *load)
 		stream_give_up(stream, REQUEST_CANCELLED, NULL);
 }
 
-/* Sends n requests, at times after now or as places become free, and waits for their ends. */
+/* Sends n requests, at times after now or as slots become free, and waits for their ends. */
 static int run_part(struct load *load, bool warmup, size_t n, const int64_t *due_ns)
 {
 	const volatile bool *stop = load->stop;
@@ -385,12 +384,12 @@ static int run_part(struct load *load, bool warmup, size_t n, const int64_t *due
 
 struct class
 {
-	int policy; /* -1: as it was */
+	int policy; /* -1: unchanged */
 	struct sched_param parameters;
 };
 
-/* The lowest of the real-time classes, for this thread and none of its children. Not allowed to
- * everybody; then the client's lateness tells. */
+/* The lowest real-time class, for this thread and none of its children. Not always allowed; then
+ * the reported lateness shows it. */
 static struct class go_first(void)
 {
 	struct class before = { .policy = sched_getscheduler(0) };
@@ -409,7 +408,7 @@ static void go_back(const struct class *before)
 		sched_setscheduler(0, before->policy, &before->parameters);
 }
 
-/* Servers want the name of their model; those that have none listed may do without. */
+/* Servers want the name of their model; those that list none may do without. */
 static int find_model(struct load *load)
 {
 	const struct experiment *e = load->experiment;
@@ -524,7 +523,7 @@ static void release_load(struct load *load)
 	buf_release(&load->ready.out);
 }
 
-/* Without a concurrency it is one request at a time, or as many as arrive by a clock. */
+/* Without a concurrency: one request at a time, or as many as a clock makes arrive. */
 static int run_parts(struct load *load)
 {
 	const struct experiment *e = load->experiment;
@@ -561,7 +560,7 @@ int load_run(const struct experiment *experiment, const volatile bool *stop,
 	TAILQ_INIT(&load.cancelling);
 	TAILQ_INIT(&load.idle);
 	TAILQ_INIT(&load.unused);
-	if (limits) { /* a connection for each request under way */
+	if (limits) { /* one connection per request in flight */
 		raised = before;
 		raised.rlim_cur = raised.rlim_max;
 		limits = setrlimit(RLIMIT_NOFILE, &raised) == 0;

@@ -43,12 +43,12 @@ struct stream {
 	bool has_usage, done, finished, out_of_memory;
 	char error[512]; /* empty: none */
 	struct buf text;
-	TAILQ_ENTRY(stream) link;   /* under way by sent_ns, or free */
-	TAILQ_ENTRY(stream) cancel; /* by sent_ns, too */
+	TAILQ_ENTRY(stream) link;   /* in flight by sent_ns, or free */
+	TAILQ_ENTRY(stream) cancel; /* also by sent_ns */
 };
 TAILQ_HEAD(streams, stream);
 
-/* A request made before its time, so that it leaves at once. */
+/* A request prepared in advance, so that it leaves at once. */
 struct ready {
 	struct buf out;
 	bool made, cancels;
@@ -63,15 +63,15 @@ struct load {
 	struct lengths prompts, outputs;
 	bool has_prompts, has_outputs;
 	struct sampler lengths_sampler, prompt_sampler, cancel_sampler;
-	struct buf prompt, body; /* room for one */
+	struct buf prompt, body; /* buffers for one */
 	struct ready ready;
 	int epoll_fd, timer_fd;
-	int64_t armed_ns; /* the timer; 0: not */
+	int64_t armed_ns; /* the timer; 0: not armed */
 	int64_t awake_ns; /* before a request is due */
 	char *read_buffer;
 	struct streams under_way, cancelling, idle, unused; /* idle ones have a connection */
 	size_t n_under_way, most_under_way;		    /* most: 0 for no limit */
-	/* the part that runs: warm-up or measurement */
+	/* the current part: warm-up or measurement */
 	bool warmup;
 	size_t n, next;
 	const int64_t *due_ns;
@@ -83,17 +83,17 @@ struct load {
 	struct err *err;
 };
 
-/* Sends what is ready on a kept or a new connection; the request is under way, or has ended. */
+/* Sends what is ready on a kept or new connection; the request is then in flight, or has ended. */
 void stream_start(struct stream *stream);
-/* For what epoll said. */
+/* Handles an epoll event. */
 void stream_event(struct stream *stream, uint32_t events);
 /* Closes the connection and ends the request, if there is one. */
 void stream_give_up(struct stream *stream, enum request_end end, const char *error);
 void stream_close(struct stream *stream);
 
-/* Called by streams: the request has ended, the answer is complete or `error` is told. */
+/* Called by streams: the request has ended; the answer is complete or `error` is set. */
 void load_ended(struct stream *stream, enum request_end end);
-/* A connection with no request has ended. */
+/* A connection without a request has ended. */
 void load_idle_closed(struct stream *stream);
 void load_first_piece(struct stream *stream);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One connection of the load client: connecting, writing, reading, and what the events of an answer
- * say. The time of a piece is taken right after the read that brought it. One thread.
+ * say. A piece is timestamped right after the read that delivered it. One thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 void stream_close(struct stream *stream)
 {
 	if (stream->fd >= 0)
-		close(stream->fd); /* leaves the epoll, too */
+		close(stream->fd); /* also leaves the epoll */
 	stream->fd = -1;
 	stream->wants_write = false;
 }
@@ -66,8 +66,8 @@ static void write_out(struct stream *stream)
 								   EPOLLIN | EPOLLOUT);
 			return;
 		}
-		/* The read that follows tells whether there is an answer all the same, or whether
-		 * to try anew. */
+		/* The following read shows whether there is an answer anyway, or whether to
+		 * retry. */
 		stream->write_code = errno;
 		stream->out_at = stream->out.size;
 	}

@@ -8,7 +8,7 @@
 
 #include "subjects/numbers/stats.h"
 
-/* Steps of splitmix64: neighbouring seeds become states far apart. */
+/* Steps of splitmix64: neighbouring seeds become distant states. */
 static uint64_t mix(uint64_t x)
 {
 	x += UINT64_C(0x9e3779b97f4a7c15);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tells when a server gets more requests than it can serve; see saturation.h.
+ * Detects when a server gets more requests than it can serve; see saturation.h.
  */
 #include "lab/load/saturation.h"
 
@@ -80,7 +80,7 @@ static bool series_grows(struct saturation_series *series, double from_s)
 
 bool saturation_test(struct saturation *saturation, double now_s)
 {
-	/* While the first requests are under way their number grows in any case. */
+	/* While the first requests are in flight their number grows anyway. */
 	if (now_s < SATURATION_SECONDS || now_s < saturation->next_test_s ||
 	    saturation->shortest_s == 0 || now_s < 3 * saturation->shortest_s)
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tells when a server gets more requests than it can serve: over the later half of the time so far
- * both the requests under way and the times to first token grow along a line, surely (95%) and by
- * much. GuideLLM's idea; the thresholds are ours. One thread.
+ * Detects when a server gets more requests than it can serve: over the later half of the time so
+ * far both the requests in flight and the times to first token grow linearly, with 95% confidence
+ * and by much. GuideLLM's idea; the thresholds are ours. One thread.
  */
 #ifndef LAB_SATURATION_H
 #define LAB_SATURATION_H
@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SATURATION_SECONDS 5  /* none is told before */
-#define SATURATION_SAMPLES 30 /* nor from fewer, of each sort */
-#define SATURATION_GROWTH 1.5 /* the line's end over its beginning */
+#define SATURATION_SECONDS 5  /* not reported before */
+#define SATURATION_SAMPLES 30 /* nor from fewer, of each kind */
+#define SATURATION_GROWTH 1.5 /* the line's end over its start */
 
 struct saturation_series {
 	double *at_s, *value;
@@ -23,7 +23,7 @@ struct saturation_series {
 
 struct saturation {
 	struct saturation_series under_way, ttft;
-	double shortest_s; /* request that ended well; 0: none yet */
+	double shortest_s; /* successful request; 0: none yet */
 	double next_test_s;
 };
 

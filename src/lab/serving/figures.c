@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -1 is not known, and stays so. */
+/* -1 is unknown, and stays so. */
 static void add_tokens(int64_t *sum, int64_t tokens)
 {
 	*sum = *sum < 0 || tokens < 0 ? -1 : *sum + tokens;
@@ -22,7 +22,7 @@ static int64_t output_of(const struct request *request)
 	return request->pieces ? (int64_t)request->pieces : -1;
 }
 
-/* Of `n` requests that are not warm-up, from the one that has `skip` such before it. */
+/* Sums `n` measured requests, after skipping the first `skip`. */
 static void sum_up(const struct experiment *e, const struct requests *requests, size_t skip,
 		   size_t n, struct repeat_figures *ret)
 {

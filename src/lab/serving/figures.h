@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast a point was: time and tokens over its repeats. Warm-up does not count, nor does the time
- * in which the model was loaded. Pure.
+ * How fast a point was: time and tokens over its repeats. Warm-up and model loading do not count.
+ * Pure.
  */
 #ifndef LAB_FIGURES_H
 #define LAB_FIGURES_H
@@ -11,16 +11,16 @@
 
 struct repeat_figures {
 	double time_s;	/* from the first request sent to the last answer */
-	int64_t tokens; /* generated, or trained on; -1: not known */
+	int64_t tokens; /* generated, or trained on; -1: unknown */
 	size_t requests, ok;
 };
 
 struct figures {
 	struct repeat_figures all;	      /* time_s is the sum over the repeats */
-	int64_t prompt_tokens, output_tokens; /* -1: not known */
+	int64_t prompt_tokens, output_tokens; /* -1: unknown */
 	struct repeat_figures *repeats;	      /* NULL: the requests do not divide into them */
 	size_t n;
-	double time_s, tokens_per_s; /* of one repeat on average, and overall; NaN: not known */
+	double time_s, tokens_per_s; /* of one repeat on average, and overall; NaN: unknown */
 	const char *reason;	     /* why not */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * requests.jsonl: a line about the whole, one line a request, and perhaps the generated text. Drivers
- * in other processes and other languages write it, and some are killed while they do. So keys and
- * values are checked one by one: a misspelt key would be a figure that is silently wrong.
+ * requests.jsonl: a line about the whole, one line per request, and perhaps the generated text.
+ * Drivers in other processes and other languages write it, and some are killed while they do. So
+ * keys and values are checked one by one: a misspelt key would be a silently wrong figure.
  */
 #include "lab/serving/requests.h"
 
@@ -27,7 +27,7 @@ enum kind { SCHEMA_NAME, TIME, COUNT, FLAG, TEXT, END, PIECES, EMPTIES };
 struct key {
 	const char *name;
 	enum kind kind;
-	size_t offset; /* of what the value goes to; not for lists and the schema */
+	size_t offset; /* of the value's target; not for lists and the schema */
 	bool required;
 };
 
@@ -223,7 +223,7 @@ static int take_object(const struct reader *in, const struct json_node *object,
 	return 0;
 }
 
-/* Times in an order that can have happened, so that no figure is negative. */
+/* The times are in a possible order, so no figure is negative. */
 static int check_times(const struct reader *in, const struct request *request, const int64_t *times,
 		       size_t n, const char *name)
 {
@@ -286,7 +286,7 @@ static int read_line(struct reader *in, const char *line, size_t length, bool la
 	return r;
 }
 
-/* What a driver did not know when it began to write. */
+/* Fills in what a driver did not know when it started to write. */
 static void find_ends(struct requests *requests)
 {
 	bool start = requests->start_ns < 0, end = requests->end_ns < 0;
@@ -365,7 +365,7 @@ static void put_times(struct json *json, const int64_t *times, size_t n)
 	json_array_end(json);
 }
 
-/* An object's members by the same table that the reader has. */
+/* An object's members, by the table that the reader uses. */
 static int put_line(FILE *file, const struct requests *all, const struct key *keys,
 		    const void *from)
 {

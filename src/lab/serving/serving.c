@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of serving.h. What a dialect means by a word is a row of a table here, taken from the
- * sources of its owner: which requests count, which chunks, what is divided by what, weights, and how
- * a percentile is found. docs/experiments.md has the same in words.
+ * The figures of serving.h. A table here says what each dialect means by a word, taken from the
+ * sources of its owner: which requests count, which chunks, what is divided by what, weights, and
+ * how a percentile is found. docs/experiments.md has the same in prose.
  */
 #include "lab/serving/serving.h"
 
@@ -168,7 +168,7 @@ int view_request(const struct requests *requests, const struct request *request,
 		view.first_ns = view.chunks[0];
 		view.last_ns = view.chunks[view.n_chunks - 1];
 	} else if (!request->empties && request->output_tokens > 0) {
-		view.last_ns = request->end_ns; /* an answer that came whole */
+		view.last_ns = request->end_ns; /* an answer that arrived whole */
 	}
 	view.ok = request->end == REQUEST_OK && view.last_ns >= 0;
 	*ret_view = view;
@@ -280,7 +280,7 @@ static size_t combine_equal(struct sample *v, size_t n, double *ret_total)
 }
 
 /* The smallest value that at least this share of the weight does not exceed. The shares are summed
- * up one by one, as the owner does: at a tie the rounding of that sum decides. */
+ * one by one, as the owner does: at a tie the rounding of that sum decides. */
 static double step_at(const struct sample *v, size_t n, double total, double share)
 {
 	double sum = 0;
@@ -321,7 +321,7 @@ static struct distribution by_steps(struct samples *samples)
 	return d;
 }
 
-/* Population standard deviation, and percentiles between the two next values, as NumPy does. */
+/* Population standard deviation, and percentiles interpolated between neighbours, as in NumPy. */
 static int interpolated(const struct samples *samples, struct distribution *ret)
 {
 	struct stats_summary summary;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of serving from requests, in three dialects: the same word names different numbers in
- * vLLM's bench, GuideLLM and AIPerf. Each figure carries the formula of its dialect.
+ * Serving figures from requests, in three dialects: the same word names different numbers in vLLM's
+ * bench, GuideLLM and AIPerf. Each figure has its dialect's formula.
  */
 #ifndef LAB_SERVING_H
 #define LAB_SERVING_H
@@ -49,14 +49,14 @@ enum serving_rate {
 struct serving {
 	enum dialect dialect;
 	struct distribution metrics[SERVING_METRICS];
-	/* Warm-up excluded. Answers without any text are failed here, as the owners have them. */
+	/* Without warm-up. Answers without any text count as failed, as the owners have it. */
 	size_t ok, failed, cancelled, timeouts, unfinished;
 	/* NaN: absent, and rate_reasons says why. */
 	double duration_s, requests_per_s, output_tokens_per_s, total_tokens_per_s;
 	double goodput_per_s, concurrency_mean, concurrency_max;
 	const char *rate_reasons[SERVING_RATES];
-	int64_t prompt_tokens, output_tokens; /* of the requests that are ok; -1: not known */
-	bool server_counts;		      /* all of those tokens were counted by the server */
+	int64_t prompt_tokens, output_tokens; /* of the successful requests; -1: unknown */
+	bool server_counts;		      /* the server counted all of those tokens */
 	struct distribution lateness;	      /* of the client: sent - due, ms */
 };
 
@@ -69,7 +69,7 @@ double serving_rate(const struct serving *serving, enum serving_rate rate);
 /* The program and version whose figures a dialect gives. */
 const char *serving_owner(enum dialect dialect);
 
-/* -1: there is none of that name. */
+/* -1: unknown name. */
 int dialect_find(const char *name);
 /* "ttft:200 tpot:50 e2el:2000", milliseconds, any of them. */
 int goodput_parse(const char *text, struct goodput_limit *ret_limit, struct err *err);
@@ -78,7 +78,7 @@ int serving_compute(const struct requests *requests, enum dialect dialect,
 		    const struct goodput_limit *limit, struct serving *ret_serving);
 /* One object. */
 void serving_write_json(const struct serving *serving, struct json *json);
-/* A table and the single figures; with `formulas` a line for each on how it is computed. 0 or
+/* A table and the single figures; with `formulas`, a line for each on how it is computed. 0 or
  * -ENOMEM; write errors stay in ferror(out). */
 int serving_print(const struct serving *serving, const struct text_layout *layout, bool formulas,
 		  FILE *out);

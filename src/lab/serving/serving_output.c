@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of serving as JSON and as text; see serving.h.
+ * Serving figures as JSON and as text; see serving.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -54,7 +54,7 @@ double serving_rate(const struct serving *serving, enum serving_rate rate)
 	return value;
 }
 
-/* null, and KEY_reason beside it. */
+/* null, and KEY_reason next to it. */
 static void put_absent(struct json *json, const char *key, const char *reason)
 {
 	char name[64];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of serving that are one number: duration, throughput, goodput, requests under way; see
+ * Serving figures that are one number: duration, throughput, goodput, requests in flight; see
  * serving.h.
  *
- * GuideLLM's rates are means over a window whose moments it merges, tokens spread evenly from the
- * first text of a request to its last. That ends the window up to merge_ns early, so the same is
- * done here.
+ * GuideLLM's rates are means over a window whose moments it merges, with tokens spread evenly from
+ * the first text of a request to its last. That ends the window up to merge_ns early, so we do the
+ * same.
  */
 #include <errno.h>
 #include <math.h>
@@ -79,8 +79,8 @@ static int rate_of_events(struct events *events, int64_t start_ns, int64_t end_n
 	return 0;
 }
 
-/* Output tokens in time: all at the last chunk, or one at the first and the others evenly over the
- * later chunks. */
+/* Output tokens over time: all at the last chunk, or one at the first and the others evenly over
+ * the later chunks. */
 static int add_tokens(struct events *events, const struct view *view)
 {
 	size_t later = view->n_chunks ? view->n_chunks - 1 : 0;
@@ -106,10 +106,10 @@ static int add_prompt(struct events *events, const struct view *view)
 							  : 0);
 }
 
-/* What one pass over the requests gathers. */
+/* What one pass over the requests collects. */
 struct sums {
 	size_t good, judged;
-	int64_t first_ns, last_ns; /* first sent, last chunk, of requests that are ok; -1: none */
+	int64_t first_ns, last_ns; /* first sent, last chunk, of successful requests; -1: none */
 	struct events ends, good_ends, outputs, all_tokens; /* with rules->all_requests */
 	struct events under_way;
 };
@@ -127,7 +127,7 @@ static int add_windowed(struct sums *sums, const struct view *view)
 	return 0;
 }
 
-/* From when to when a request counts as under way. */
+/* From when to when a request counts as in flight. */
 static int add_under_way(struct sums *sums, const struct view *view, const struct rules *rules,
 			 const struct requests *requests)
 {

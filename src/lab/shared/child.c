@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting, watching and ending the programs of an experiment. Main thread.
+ * Starts, watches and ends the programs of an experiment. Main thread.
  *
- * Invariant: SIGCHLD and the signals that stop an experiment are blocked but for child_wait, which
- * takes them, and for the load client, where their handler interrupts what waits. So none is lost
- * between looking and waiting.
+ * Invariant: SIGCHLD and the signals that stop an experiment are blocked, except in child_wait,
+ * which takes them, and in the load client, where their handler interrupts waits. So none is lost
+ * between checking and waiting.
  */
 #include "lab/shared/child.h"
 
@@ -38,13 +38,13 @@ static void on_stop(int sig)
 
 void child_signals(volatile bool *stop)
 {
-	/* Without SA_RESTART: what waits is to look at the flag. */
+	/* Without SA_RESTART: whatever waits must check the flag. */
 	struct sigaction action = { .sa_handler = on_stop };
 
 	for (int i = 0; i < N_STOP; i++) {
 		if (stop && !stop_flag)
 			sigaction(stop_signals[i], NULL, &given[i]);
-		/* What our starter ignores stays ignored, as under nohup. */
+		/* What our parent ignores stays ignored, as under nohup. */
 		if (given[i].sa_handler == SIG_IGN)
 			continue;
 		sigaction(stop_signals[i], stop ? &action : &given[i], NULL);
@@ -63,7 +63,7 @@ static void on_alarm(int sig)
 void child_alarm(int64_t deadline_ns)
 {
 	int64_t left = deadline_ns - clock_monotonic_ns();
-	/* Again and again: one that comes between looking and waiting is not seen. */
+	/* Repeatedly: one that comes between checking and waiting is not seen. */
 	struct itimerval timer = { .it_interval = { 0, 100000 } };
 	struct sigaction action = { .sa_handler = on_alarm };
 
@@ -103,7 +103,7 @@ static int64_t count_in(const char *path, const char *key)
 	return small_file_value(path, key, value, sizeof(value)) ? strtoll(value, NULL, 10) : -1;
 }
 
-/* The file in which the memory group of this process, and so of its children, counts. */
+/* The file where the memory cgroup of this process, and so of its children, counts. */
 static bool group_file(char *out, size_t size)
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
@@ -175,7 +175,7 @@ failed:
 	_exit(127);
 }
 
-/* The guard: waits for a byte, which is the regular end, or for the end of the pipe, which is ours. */
+/* The guard: waits for a byte, the regular end, or for the end of the pipe, which means our end. */
 static void keep_guard(pid_t group, int fd)
 {
 	char byte;
@@ -184,7 +184,7 @@ static void keep_guard(pid_t group, int fd)
 	setpgid(0, 0);
 	for (int i = 0; i < N_STOP; i++)
 		signal(stop_signals[i], SIG_IGN);
-	/* No pipe or file stays open because of it. */
+	/* It must not keep any pipe or file open. */
 	for (int other = 0; other < 1024; other++)
 		if (other != fd)
 			close(other);
@@ -230,7 +230,7 @@ static void relieve_guard(struct child *child)
 	child->guard = 0;
 }
 
-/* Waits until the child has become the program; its errno when it could not. */
+/* Waits until the child has become the program; returns its errno if it could not. */
 static int exec_error(int report_fd)
 {
 	int code = 0;
@@ -242,12 +242,12 @@ static int exec_error(int report_fd)
 	return n == (ssize_t)sizeof(code) ? code : 0;
 }
 
-/* The guard is there before the program begins, so that it cannot be missed. */
+/* The guard exists before the program starts, so the program cannot escape it. */
 static int let_go(struct child *child, int go_fd, int report_fd)
 {
 	int code;
 
-	/* Here as well as there: whoever comes first, the group is there when we go on. */
+	/* Both here and there: whoever comes first, the group exists when we continue. */
 	setpgid(child->pid, child->pid);
 	post_guard(child);
 	(void)!write(go_fd, "", 1);
@@ -268,7 +268,7 @@ int child_start(struct child *child, char *const *argv, const struct texts *envi
 	int go[2], report[2], r;
 
 	*child = (struct child){ .before = count_oom_kills() };
-	/* An inherited "ignore" would make the kernel throw away the program's exit status. */
+	/* An inherited "ignore" would make the kernel discard the program's exit status. */
 	signal(SIGCHLD, SIG_DFL);
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return err_sys(err, -errno, "cannot start '%s'", argv[0]);
@@ -349,17 +349,17 @@ void child_end(struct child *child, const int *signals, double grace_s)
 		return;
 	for (; *signals && child_alive(child); signals++) {
 		kill(-child->pid, *signals);
-		/* A program that was stopped could not answer. */
+		/* A stopped program could not respond. */
 		kill(-child->pid, SIGCONT);
 		child_wait(child, clock_monotonic_ns() + (int64_t)(grace_s * 1e9), NULL);
 	}
-	/* The rest of the group, too: it would disturb the next experiment. */
+	/* The rest of the group too: it would disturb the next experiment. */
 	kill(-child->pid, SIGKILL);
 	child_wait(child, 0, NULL);
 	relieve_guard(child);
 }
 
-/* A guard is a program that ends others before the kernel must; it leaves no count. */
+/* A memory guard is a program that kills others before the kernel must; it leaves no count. */
 static void killed(const struct child *child, char *out, size_t size)
 {
 	bool told = child->before.machine >= 0 && child->after.machine >= 0;
@@ -385,7 +385,7 @@ static void killed(const struct child *child, char *out, size_t size)
 
 void child_verdict(const struct child *child, char *out, size_t size)
 {
-	/* A shell says so of its last command. */
+	/* A shell reports its last command this way. */
 	int status = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : 0;
 	int sig = WIFSIGNALED(child->status)		? WTERMSIG(child->status)
 		  : status > 128 && status < 128 + NSIG ? status - 128
@@ -401,7 +401,7 @@ void child_verdict(const struct child *child, char *out, size_t size)
 		n = snprintf(out, size, "was ended by signal %d (%s)", sig, strsignal(sig));
 	else if (status)
 		n = snprintf(out, size, "failed with status %d", status);
-	/* One of its own processes, perhaps, whose end was its own. */
+	/* Possibly one of its own processes that ended by itself. */
 	if (n > 0 && (size_t)n < size && (in_group || on_machine))
 		snprintf(out + n, size - (size_t)n,
 			 " while the kernel killed for want of memory %s",

@@ -224,7 +224,7 @@ static void *parameter_field(const struct experiment *experiment, const struct p
 	return (char *)experiment + p->offset;
 }
 
-/* One word of a list from *at on, unquoted, into buf. False: there is none left. */
+/* Reads one word of a list at *at, unquoted, into buf. False: none left. */
 static bool next_word(const char **at, struct buf *word)
 {
 	const char *c = *at + strspn(*at, " \t\r\n,");
@@ -271,7 +271,7 @@ static void put_word(struct buf *out, const char *name, const char *value)
 		buf_append(out, "\"", 1);
 }
 
-/* A name that is there already gets the new value. */
+/* An existing name gets the new value. */
 static int map_put(struct texts *map, const char *name, const char *value)
 {
 	for (size_t i = 0; i + 1 < map->n; i += 2) {
@@ -304,7 +304,7 @@ int experiment_append(struct experiment *experiment, const struct parameter *par
 						: texts_add(texts, value);
 }
 
-/* What a map has by default it keeps, unless it is given another value. */
+/* A map keeps its defaults unless they are overridden. */
 static int parse_words(const struct parameter *p, const char *text, struct texts *ret,
 		       struct err *err)
 {
@@ -400,7 +400,7 @@ static int parse_flag(const struct parameter *p, const char *text, bool *at, str
 	return err_set(err, -EINVAL, "'%s' needs true or false, not '%s'.", p->key, text);
 }
 
-/* Files of results are UTF-8; what is not could not be written back as it was. */
+/* Result files are UTF-8; anything else could not be written back unchanged. */
 static int check_utf8(const struct parameter *p, const char *text, struct err *err)
 {
 	size_t length = strlen(text);
@@ -580,7 +580,7 @@ char *experiment_get(const struct experiment *experiment, const struct parameter
 	return words_text(parameter, at);
 }
 
-/* The last part of a path; a slash at its end does not count. */
+/* The last part of a path, ignoring a trailing slash. */
 static char *last_part(const char *path)
 {
 	size_t end = strlen(path), from;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One experiment: every parameter with its name, type, default and help in one table
- * (experiment.c). The YAML reader and writer, the options of `bench` and `sweep`, the Python classes
- * and the documentation follow that table. A value that nobody gave has its default; `given` tells.
+ * (experiment.c). The YAML reader and writer, the options of `bench` and `sweep`, the Python
+ * classes and the documentation follow that table. A parameter that was not given has its default;
+ * `given` tells which were.
  */
 #ifndef LAB_EXPERIMENT_H
 #define LAB_EXPERIMENT_H
@@ -72,7 +73,7 @@ struct experiment {
 	int64_t repeats, warmup, seed;
 	double time_limit_s; /* 0: none */
 	struct texts environment, trace_options, counter_options;
-	double price_per_hour; /* of the machine; 0: not known */
+	double price_per_hour; /* of the machine; 0: unknown */
 	/* load of a server */
 	char *url, *api_key;
 	int endpoint; /* enum endpoint */
@@ -82,7 +83,7 @@ struct experiment {
 	bool rescale, ignore_eos, stop_over_saturated;
 	int ramp; /* enum ramp */
 	double ramp_start, ramp_end;
-	char *arrival_trace, *prompt_tokens, *output_tokens; /* the two last: distributions */
+	char *arrival_trace, *prompt_tokens, *output_tokens; /* the last two: distributions */
 	char *goodput;					     /* "ttft:200 tpot:50 e2el:2000", ms */
 	double request_timeout_s, cancel_pct, cancel_after_s;
 	char *dialect;
@@ -97,19 +98,19 @@ struct experiment {
 };
 
 extern const struct parameter parameters[]; /* ends with a NULL key */
-/* Names of the same parameters elsewhere, in pairs: theirs, ours; end with NULL. */
+/* Aliases of parameters, in pairs: theirs, ours; NULL-terminated. */
 extern const char *const parameter_aliases[];
 
-/* Keys of the sizes whose product is the GPUs of a model; end with NULL. */
+/* Keys of the sizes whose product is the number of GPUs of a model; NULL-terminated. */
 extern const char *const parallel_sizes[];
-/* That product. Processes that a launcher starts are a GPU each, when they are more. */
+/* That product. Launcher processes count one GPU each, if they are more. */
 int64_t experiment_parallel(const struct experiment *experiment);
 /* The first of them that is not 1; NULL: all are. */
 const char *experiment_parallel_by(const struct experiment *experiment);
 
-/* By its key or an alias; NULL: there is none. */
+/* By key or alias; NULL: unknown. */
 const struct parameter *parameter_find(const char *key);
-/* The key that was probably meant; NULL: nothing is near. */
+/* The key that was probably meant; NULL: nothing similar. */
 const char *parameter_nearest(const char *key);
 const char *parameter_type_name(enum parameter_type type);
 static inline bool experiment_given(const struct experiment *experiment,
@@ -121,9 +122,9 @@ static inline bool experiment_given(const struct experiment *experiment,
 int experiment_init(struct experiment *experiment);
 int experiment_copy(struct experiment *to, const struct experiment *from);
 void experiment_release(struct experiment *experiment);
-/* From text, as in a flag or a sweep. One sentence on a bad value, or an unknown key with a
- * suggestion. A list is words between blanks or commas, a map NAME=VALUE likewise; quotes and
- * backslashes keep blanks and commas together. An empty text is none. */
+/* Sets a value from text, as in a flag or a sweep. One sentence on a bad value, or an unknown key
+ * with a suggestion. A list is words separated by blanks or commas, a map is NAME=VALUE likewise;
+ * quotes and backslashes protect blanks and commas. Empty text means none. */
 int experiment_set(struct experiment *experiment, const char *key, const char *value,
 		   struct err *err);
 /* The value as text that experiment_set reads back; free() it. NULL: no memory. */
@@ -131,13 +132,13 @@ char *experiment_get(const struct experiment *experiment, const struct parameter
 /* The same for a list or a map, which grows. */
 int experiment_append(struct experiment *experiment, const struct parameter *parameter,
 		      const char *name, const char *value);
-/* Values that follow from others: model_name from the path. Call it when everything is given, and
- * again after a change. 0 or -ENOMEM. */
+/* Derives values from others: model_name from the path. Call it when everything is given, and again
+ * after a change. 0 or -ENOMEM. */
 int experiment_complete(struct experiment *experiment);
-/* What fits together: checked once everything is given. */
+/* Checks combinations: once everything is given. */
 int experiment_check(const struct experiment *experiment, struct err *err);
 
-/* YAML. Errors name file, line and column. The writer writes every value, so that the file is the
+/* YAML. Errors name file, line and column. The writer writes every value, so the file is the
  * effective configuration. */
 int experiment_load(struct experiment *experiment, const char *path, struct err *err);
 int experiment_save(const struct experiment *experiment, const char *path, struct err *err);

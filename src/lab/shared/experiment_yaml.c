@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An experiment as YAML. Reading needs libyaml; the writer's texts are all in double quotes, which
+ * An experiment as YAML. Reading needs libyaml; the writer puts all text in double quotes, which
  * needs nothing. A file is untrusted: one mapping of known keys, two levels deep, each key once.
  */
 #include "lab/shared/experiment.h"
@@ -15,7 +15,7 @@
 #include "base/files/whole_file.h"
 #include "base/text/utf8.h"
 
-/* Characters that YAML allows as they are, without those that quotes need escaped. */
+/* Characters that YAML allows unescaped in quotes. */
 static bool plain_point(uint32_t point)
 {
 	if (point == '"' || point == '\\' || point == 0xFEFF || point < 0x20)
@@ -190,7 +190,7 @@ static int read_list(struct reader *reader, const struct parameter *p, const yam
 	return 0;
 }
 
-/* The value of a map's entry: one value, or a list, which is joined by commas. */
+/* The value of a map entry: one value, or a list, which is joined with commas. */
 static int read_entry(struct reader *reader, const struct parameter *p, const char *name,
 		      const yaml_node_t *value)
 {
@@ -290,7 +290,7 @@ static int read_document(struct reader *reader)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(&reader->document);
 
-	/* An empty file has every default. */
+	/* An empty file means all defaults. */
 	if (!root || is_null(root))
 		return 0;
 	if (root->type != YAML_MAPPING_NODE)

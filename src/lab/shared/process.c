@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signals that are waited for, and the output of commands.
+ * Waiting for signals, and the output of commands.
  */
 #include "lab/shared/process.h"
 
@@ -17,7 +17,8 @@ void process_signals_block(struct process_signals *signals)
 
 	sigemptyset(&signals->waited);
 	sigaddset(&signals->waited, SIGCHLD);
-	/* nohup ignores SIGHUP, a shell's background job SIGINT: blocked, they would come anyway. */
+	/* nohup ignores SIGHUP, a shell's background job SIGINT: if blocked, they would still
+	 * arrive. */
 	for (size_t i = 0; i < sizeof(stops) / sizeof(*stops); i++) {
 		struct sigaction action;
 

@@ -104,7 +104,7 @@ static char **values_of(const struct batch *batch, const struct batch_experiment
 	return values;
 }
 
-/* The place of these values among the configurations, which are in order. */
+/* The index of these values among the configurations, which are sorted. */
 static size_t place_of(const struct batch *batch, char *const *values, bool *ret_found)
 {
 	size_t low = 0, high = batch->n_configurations;
@@ -134,7 +134,7 @@ static char *label_of(const struct batch *batch, char *const *values, const char
 	for (size_t i = 0; i < batch->n_parameters; i++)
 		buf_printf(&text, "%s%s %s", i ? ", " : "", batch->parameters[i],
 			   *values[i] ? values[i] : "(none)");
-	if (!batch->n_parameters) /* one configuration, or the same one again and again */
+	if (!batch->n_parameters) /* one configuration, possibly repeated */
 		buf_printf(&text, "%s", name);
 	if (text.failed)
 		buf_release(&text);
@@ -172,7 +172,7 @@ static int add_member(struct batch *batch, size_t *capacity, size_t index)
 	return 0;
 }
 
-/* The values of `other` tell those of `parameter`. */
+/* The values of `other` determine those of `parameter`. */
 static bool determines(const struct batch *batch, size_t other, size_t parameter)
 {
 	const struct batch_configuration *c = batch->configurations;
@@ -199,7 +199,7 @@ static void drop_parameter(struct batch *batch, size_t parameter)
 		rest * sizeof(*batch->parameters));
 }
 
-/* A model has up to three names: one of them is enough where it tells the others. */
+/* A model has up to three names: one is enough if it determines the others. */
 static void drop_redundant(struct batch *batch)
 {
 	static const char *const pairs[][2] = { { "model_path", "model_name" },
@@ -307,7 +307,7 @@ static void settle_figure(struct batch_figure *f)
 	f->high = value_of(m.mean + half);
 }
 
-/* Of the repeats where two or more have the figure; else that of the whole experiment. */
+/* From the repeats if at least two have the figure; else from the whole experiment. */
 static void gather_repeats(const struct batch *batch, const struct batch_experiment *e,
 			   enum batch_metric_id metric, struct batch_figure *f)
 {
@@ -370,7 +370,7 @@ static size_t find_best(const struct batch *batch, enum batch_metric_id metric)
 	return best;
 }
 
-/* Every configuration against the best one. */
+/* Tests every configuration against the best one. */
 static int compare_with_best(struct batch *batch, enum batch_metric_id metric)
 {
 	struct difference **all = calloc(batch->n_configurations + 1, sizeof(struct difference *));
@@ -414,7 +414,7 @@ static bool in_front(const struct batch *batch, const struct batch_configuration
 	return c->figures[BATCH_TOKENS_PER_S].mean.known && c->figures[batch->latency].mean.known;
 }
 
-/* Latency of a token where most have it: it can be compared between answers of any length. */
+/* Latency per token if most have it: it is comparable between answers of any length. */
 static enum batch_metric_id choose_latency(struct batch *batch)
 {
 	static const enum batch_metric_id order[] = { BATCH_TPOT_P50, BATCH_E2EL_P50,
@@ -472,7 +472,7 @@ static int find_front(struct batch *batch)
 		c->pareto = in_front(batch, c) && !dominated(batch, i);
 		if (!c->pareto)
 			continue;
-		/* Few are in front: in order by insertion. */
+		/* The front is small: insertion sort. */
 		for (; at > 0 && latency_of(batch, batch->front[at - 1]) > latency_of(batch, i);
 		     at--)
 			batch->front[at] = batch->front[at - 1];

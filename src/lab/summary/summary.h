@@ -2,12 +2,12 @@
  *
  * Many experiments as one table: what differs between them, what each measured, what is best, and
  * what of it is more than chance. Reads the summary.json of every experiment directory in a
- * directory; those that are missing, broken or foreign are named and counted. One thread.
+ * directory; missing, broken or foreign ones are named and counted. One thread.
  *
- * A configuration is the experiments whose parameters are the same (seed, name and place aside). The
- * figures of a configuration with one successful experiment are those of its repeats; with several,
- * each of them is one figure, so that what differs from run to run is in the interval. Failed
- * experiments have no figures. A figure has an interval from BATCH_INTERVAL_MIN on.
+ * A configuration is the experiments with the same parameters (apart from seed, name and place). A
+ * configuration with one successful experiment uses the figures of its repeats; with several, each
+ * of them is one figure, so the interval includes the variation between runs. Failed experiments
+ * have no figures. A figure has an interval from BATCH_INTERVAL_MIN up.
  */
 #ifndef LAB_SUMMARY_H
 #define LAB_SUMMARY_H
@@ -41,10 +41,10 @@ enum batch_metric_id {
 
 struct batch_metric {
 	const char *key, *title, *unit; /* unit "": none */
-	const char *path;	/* in metrics; of a percentile the part after serving.DIALECT */
+	const char *path;	/* in metrics; for a percentile the part after serving.DIALECT */
 	const char *percentile; /* "p50"; NULL: not of a distribution */
 	const char *formula;
-	double divisor; /* from the unit in JSON to that of the tables */
+	double divisor; /* from the JSON unit to that of the tables */
 	bool higher_is_better;
 };
 extern const struct batch_metric batch_metrics[BATCH_METRICS];
@@ -65,13 +65,13 @@ struct batch_experiment {
 	char *error;		/* one line; NULL: none */
 	struct json_node *root; /* summary.json; NULL: unreadable */
 	struct value duration_s;
-	char *hardware;			     /* "8 x NVIDIA H200"; NULL: gpu_info.json tells none */
-	size_t repeats;			     /* that were successful and have figures; at least 1 */
-	size_t configuration;		     /* not of an unreadable one */
-	struct value figures[BATCH_METRICS]; /* over all repeats, as metrics.json has them */
+	char *hardware;			     /* "8 x NVIDIA H200"; NULL: not in gpu_info.json */
+	size_t repeats;			     /* that succeeded and have figures; at least 1 */
+	size_t configuration;		     /* not for an unreadable one */
+	struct value figures[BATCH_METRICS]; /* over all repeats, as in metrics.json */
 };
 
-/* Throughput for each unit of a parameter, against the smallest value of it that has one. */
+/* Throughput per unit of a parameter, relative to the smallest value of it that has one. */
 struct batch_efficiency {
 	struct value pct;
 	const char *relative_to; /* that smallest value */
@@ -79,7 +79,7 @@ struct batch_efficiency {
 
 struct batch_configuration {
 	char *label;	/* "batch_size 4, max_tokens 100" */
-	char **values;	/* of the parameters that vary; "" where an experiment has none */
+	char **values;	/* of the parameters that vary; "" if an experiment has none */
 	size_t members; /* experiments, and how many of them succeeded */
 	size_t successful;
 	size_t first;	     /* the first experiment, and the first successful one */
@@ -90,15 +90,15 @@ struct batch_configuration {
 	bool pareto;
 };
 
-/* Configurations that differ in one parameter alone, by its value. */
+/* Configurations that differ in only one parameter, by its value. */
 struct batch_line {
 	char *label;			      /* the other parameters; "": none varies */
 	size_t *at, n;			      /* configurations */
-	struct value exponent[BATCH_METRICS]; /* of the power law through three points or more */
+	struct value exponent[BATCH_METRICS]; /* of the power law through at least three points */
 	double r2[BATCH_METRICS];
 };
 
-/* A parameter that varies and is a number. */
+/* A numeric parameter that varies. */
 struct batch_axis {
 	size_t parameter;
 	bool resource; /* more of it should give more throughput: it has an efficiency */
@@ -106,7 +106,7 @@ struct batch_axis {
 	size_t n;
 };
 
-/* A parameter that is the same in all experiments that can be read. */
+/* A parameter that is the same in all readable experiments. */
 struct batch_constant {
 	const struct json_node *node;
 	char *text;
@@ -129,14 +129,15 @@ struct batch {
 	const char *dialect;	      /* of the serving figures */
 	size_t best[BATCH_METRICS];   /* SIZE_MAX: no configuration has the figure */
 	enum batch_metric_id latency; /* of the Pareto front and of the plots */
-	size_t *front, n_front;	      /* by latency, the smallest first */
+	size_t *front, n_front;	      /* by latency, smallest first */
 };
 
-/* Of the experiments in DIRECTORY/points, or else in DIRECTORY. -ENOENT: there are none. */
+/* Reads the experiments in DIRECTORY/points, or else in DIRECTORY. -ENOENT: there are none. */
 int batch_read(const char *directory, struct batch *ret_batch, struct err *err);
 void batch_release(struct batch *batch);
 
-/* What of a metric is worth a column: a configuration has it, and it is not that of its neighbour. */
+/* Whether a metric is worth a column: a configuration has it, and it does not repeat its
+ * neighbour. */
 bool batch_shows(const struct batch *batch, enum batch_metric_id metric);
 
 /* The files batch_summary.json, .csv and .md. no_plots: NULL, or why there are none. 0 or -errno. */
@@ -146,14 +147,15 @@ int batch_write_markdown(const struct batch *batch, const char *no_plots, FILE *
 /* For the end of a sweep. */
 int batch_print(const struct batch *batch, const struct text_layout *layout, FILE *out);
 
-/* Plots, PNG and SVG each. Names without an ending: batch_plot_name gives the i-th, false: no more.
+/* Plots, PNG and SVG each. Names without a suffix: batch_plot_name gives the i-th; false: no
+ * more.
  */
 bool batch_plot_name(const struct batch *batch, size_t i, char *out, size_t size);
 /* What the i-th shows, one line. */
 void batch_plot_title(const struct batch *batch, size_t i, char *out, size_t size);
 int batch_plot_draw(const struct batch *batch, size_t i, bool svg, FILE *out, struct err *err);
 
-/* All of these files into the directory. ret_no_plots: NULL, or why there are no plots here. */
+/* Writes all of these files to the directory. ret_no_plots: NULL, or why there are no plots. */
 int batch_write_files(const struct batch *batch, const char *directory, const char **ret_no_plots,
 		      struct err *err);
 

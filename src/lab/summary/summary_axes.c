@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How figures change with one parameter while the others stay: lines of configurations, efficiency
- * against the smallest value, and the power law through each line. See summary.h.
+ * How figures change with one parameter while the others stay fixed: lines of configurations,
+ * efficiency relative to the smallest value, and the power law through each line. See summary.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -45,7 +45,7 @@ static bool is_resource(const char *key)
 	return false;
 }
 
-/* All parameters but that of the axis are the same. */
+/* All parameters except the axis are the same. */
 static bool same_line(const struct batch *batch, size_t parameter, size_t a, size_t b)
 {
 	for (size_t p = 0; p < batch->n_parameters; p++)
@@ -73,7 +73,7 @@ static char *line_label(const struct batch *batch, size_t parameter, size_t i)
 	return text.data;
 }
 
-/* Configurations are in order of their values, so those of a line come in order of x. */
+/* Configurations are sorted by their values, so those of a line come in order of x. */
 static int add_to_lines(const struct batch *batch, struct batch_axis *axis, size_t *capacity,
 			size_t i)
 {
@@ -124,7 +124,7 @@ static void fit_law(const struct batch *batch, const struct batch_axis *axis,
 	line->exponent[metric] = n >= LAW_MIN && across > 0
 					 ? value_of((n * sxy - sx * sy) / across)
 					 : value_absent("fewer than 3 points above 0");
-	/* A constant is a law that explains all there is. */
+	/* A constant is a law that explains everything there is. */
 	line->r2[metric] = along > 1e-12 * n * syy
 				   ? (n * sxy - sx * sy) * (n * sxy - sx * sy) / (across * along)
 				   : 1;

@@ -41,7 +41,7 @@ static void put_count(struct json *json, const char *key, size_t count)
 	json_uint(json, count);
 }
 
-/* The parameters that vary, of one experiment. */
+/* One experiment's parameters that vary. */
 static void put_parameters(const struct batch *batch, const struct batch_experiment *e,
 			   struct json *json)
 {
@@ -355,7 +355,7 @@ int batch_write_csv(const struct batch *batch, FILE *out)
 	return ferror(out) ? -EIO : 0;
 }
 
-/* What a file of the batch is made by. */
+/* What writes a file of the batch. */
 struct job {
 	const struct batch *batch;
 	const char *no_plots;

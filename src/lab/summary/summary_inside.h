@@ -8,16 +8,16 @@
 #include "base/text/json_write.h"
 #include "lab/summary/summary.h"
 
-/* Fills name, experiments, n and counts; figures and configurations are not there yet. */
+/* Fills name, experiments, n and counts; not yet figures and configurations. */
 int batch_read_experiments(const char *directory, struct batch *batch, struct err *err);
 void batch_experiments_release(struct batch *batch);
-/* Of the metrics of an experiment, or of one of its repeats. */
+/* From the metrics of an experiment, or of one of its repeats. */
 struct value batch_figure_of(const struct batch_experiment *experiment,
 			     const struct json_node *metrics, enum batch_metric_id metric,
 			     const char *dialect);
 
 double batch_number(const char *text); /* NaN: not a number */
-/* A parameter of an experiment; NULL: it has none of that name. */
+/* A parameter of an experiment; NULL: it has no such name. */
 const struct json_node *batch_config(const struct batch_experiment *experiment, const char *key);
 /* The note after this one (NULL: the first) in its summary.json; NULL: no more. */
 const struct json_node *batch_note(const struct batch_experiment *experiment,
@@ -30,7 +30,7 @@ int batch_find_parameters(struct batch *batch);
 void batch_parameters_release(struct batch *batch);
 /* SIZE_MAX: it does not vary. */
 size_t batch_parameter_index(const struct batch *batch, const char *key);
-/* How a figure is computed, with the formula of its dialect where an experiment tells it. */
+/* How a figure is computed, with its dialect's formula if an experiment has it. */
 void batch_formula(const struct batch *batch, enum batch_metric_id metric, char *out, size_t size);
 
 /* Axes with their lines, efficiency and power laws. */
@@ -39,7 +39,7 @@ void batch_axes_release(struct batch *batch);
 
 /* A figure as the tables print it, in the unit of its column: "1234", "12.34", "n/a". */
 void batch_figure_text(enum batch_metric_id metric, struct value value, char *out, size_t size);
-/* "1234 ± 12", without the part behind when there is no interval. */
+/* "1234 ± 12", or "1234" without an interval. */
 void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *figure, bool utf8,
 		     char *out, size_t size);
 /* Of a configuration against the best: "best", "-3.1%", "-0.2% (noise)", "-4.0% (untested)". */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A batch as Markdown, with the tables of a paper; see summary.h.
+ * A batch as Markdown, with tables for a paper; see summary.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -42,8 +42,8 @@ static void md_cell(const char *text, FILE *out)
 	fputs(" |", out);
 }
 
-/* Under the heads of a table: the first `texts` columns, then `numbers` that align right, then one
- * text more when `behind`. */
+/* The rule under a table's heads: the first `texts` columns, then `numbers` right-aligned ones,
+ * then one more text column if `behind`. */
 static void md_rule(size_t texts, size_t numbers, bool behind, FILE *out)
 {
 	fputs("\n|", out);
@@ -75,7 +75,7 @@ static size_t md_parameter_heads(const struct batch *batch, FILE *out)
 	return batch->n_parameters ? batch->n_parameters : 1;
 }
 
-/* Load of a server, sweeps and options that nobody gave say nothing about these experiments. */
+/* Server load, sweeps and options that were not given say nothing about these experiments. */
 static bool is_worth_telling(const struct batch_constant *constant)
 {
 	const struct parameter *p = parameter_find(constant->node->key);
@@ -111,7 +111,7 @@ static void md_setup(const struct batch *batch, FILE *out)
 	fputs(".\n\n", out);
 }
 
-/* The figures from one metric to another, a row for each configuration that has any. */
+/* The figures from one metric to another, one row per configuration that has any. */
 static void md_figures(const struct batch *batch, const enum batch_metric_id *metrics, size_t n,
 		       bool against_best, FILE *out)
 {
@@ -351,7 +351,7 @@ static void md_failures(const struct batch *batch, FILE *out)
 	fputs("\nThey have no figures above.\n\n", out);
 }
 
-/* What the experiments note of themselves, such as a node that died under the first try. */
+/* The experiments' own notes, such as a node that died in the first attempt. */
 static void md_notes(const struct batch *batch, FILE *out)
 {
 	bool begun = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which parameters the experiments of a batch share, and in which they differ; see summary.h.
+ * Which parameters the experiments of a batch share, and which differ; see summary.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -10,7 +10,8 @@
 #include "base/buf.h"
 #include "lab/summary/summary_inside.h"
 
-/* Where an experiment is kept, how it was started, how often and its chance: not what it measures. */
+/* Where an experiment is stored, how it was started, how often, and its seed: not what it
+ * measures. */
 static const char *const not_compared[] = {
 	"experiment_name", "output_dir", "seed",    "gpus",    "launcher",    "launcher_args",
 	"parameter_sweep", "preset",	 "api_key", "repeats", "time_limit_s"
@@ -91,7 +92,7 @@ char *batch_text_of(const struct json_node *node)
 	if (node->type == JSON_STRING)
 		return strdup(node->text);
 	if (node->type == JSON_NUMBER) {
-		v = batch_number(node->text); /* 1 and 1.0 are one value */
+		v = batch_number(node->text); /* 1 and 1.0 are the same */
 		if (isnan(v))
 			return strdup(node->text);
 		json_format_double(number, sizeof(number), v);
@@ -149,7 +150,7 @@ static bool is_told(const char *key)
 	       strcmp(key, "api_key") != 0;
 }
 
-/* What is the same in all, as the first has it; those without a value are not worth telling. */
+/* What is the same in all, as in the first; skips those without a value. */
 static int find_constants(struct batch *batch)
 {
 	const struct json_node *config = NULL;
@@ -177,7 +178,7 @@ static int find_constants(struct batch *batch)
 	return 0;
 }
 
-/* Those of the first experiment, and then those that others have besides. */
+/* Those of the first experiment, then those that only others have. */
 static int find_varying(struct batch *batch)
 {
 	const struct json_node *first = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plots of a batch: figures against each parameter that is a number, efficiency, and the Pareto
- * front. Which configurations go into which series of which panel; surfaces/plot/plot_lines.c draws. See
- * summary.h.
+ * The plots of a batch: figures against each numeric parameter, efficiency, and the Pareto front.
+ * This decides which configurations go into which series of which panel; surfaces/plot/plot_lines.c
+ * draws. See summary.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,7 +19,7 @@
 
 enum kind { PLOT_SCALING, PLOT_EFFICIENCY, PLOT_PARETO };
 
-/* Configurations that have a place in the scatter. */
+/* Configurations with a point in the scatter plot. */
 static bool is_in_scatter(const struct batch *batch, size_t i)
 {
 	const struct batch_configuration *c = &batch->configurations[i];
@@ -36,7 +36,7 @@ static size_t scatter_points(const struct batch *batch)
 	return n;
 }
 
-/* The i-th plot; axis: of the first two kinds. */
+/* The i-th plot; axis: for the first two kinds. */
 static bool find_plot(const struct batch *batch, size_t i, enum kind *ret_kind, size_t *ret_axis)
 {
 	if (!batch->counts[BATCH_SUCCESS])
@@ -75,7 +75,7 @@ bool batch_plot_name(const struct batch *batch, size_t i, char *out, size_t size
 	}
 	snprintf(out, size, "%s_%.64s", kind == PLOT_SCALING ? "scaling" : "efficiency",
 		 parameter_of(batch, axis));
-	/* Names of parameters come from files. */
+	/* Parameter names come from files. */
 	for (char *c = out; *c; c++)
 		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *c))
 			*c = '_';
@@ -98,7 +98,7 @@ void batch_plot_title(const struct batch *batch, size_t i, char *out, size_t siz
 			 parameter_of(batch, axis));
 }
 
-/* Everything that a page is made of. */
+/* Everything on a page. */
 struct sheet {
 	const struct batch *batch;
 	struct lines_page page;
@@ -145,7 +145,7 @@ static int sheet_init(struct sheet *s, const struct batch *batch)
 	return -ENOMEM;
 }
 
-/* The place of a text in the list, which grows by it. SIZE_MAX: no memory. */
+/* The index of a text in the list, adding it if needed. SIZE_MAX: no memory. */
 static size_t place_in(char **list, size_t *n, const char *text)
 {
 	for (size_t i = 0; i < *n; i++)
@@ -215,7 +215,7 @@ static size_t choose_series(const struct batch *batch, const struct batch_axis *
 	return chosen;
 }
 
-/* What the other parameters of a line are. */
+/* The values of a line's other parameters. */
 static int facet_text(const struct batch *batch, const struct batch_axis *axis, size_t series_by,
 		      size_t index, struct buf *text)
 {
@@ -337,7 +337,7 @@ static void describe_sheet(struct sheet *s, const struct plan *plan, const char 
 			 plan->lines_left_out);
 }
 
-/* Throughput, the latencies that were measured, and the cost. */
+/* Throughput, the measured latencies, and the cost. */
 static size_t panel_metrics(const struct batch *batch, enum batch_metric_id out[PANELS_MAX])
 {
 	static const enum batch_metric_id wanted[] = { BATCH_TTFT_P50, BATCH_TPOT_P50,
@@ -388,7 +388,7 @@ out:
 	return r;
 }
 
-/* "4 / 100": the values alone; the subtitle has the names. */
+/* "4 / 100": only the values; the subtitle has the names. */
 static char *short_label(const struct batch *batch, size_t index)
 {
 	struct buf text = { 0 };

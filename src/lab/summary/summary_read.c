@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Experiment directories of a batch, and the figures in their summary.json. Untrusted: anything may
- * be missing, broken or of another program.
+ * be missing, broken or from another program.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define SUMMARY_MAX ((size_t)64 << 20) /* bytes */
 #define SCHEMA "moescope/experiment/1"
-#define ERROR_MAX 2000 /* bytes; the whole of it is in the experiment's own files */
+#define ERROR_MAX 2000 /* bytes; the experiment's own files have all of it */
 
 const char *const batch_status_names[BATCH_STATUSES] = { "success", "failed", "timeout",
 							 "unreadable" };
@@ -28,7 +28,7 @@ double batch_number(const char *text)
 	char *end;
 	double value = strtod(text, &end);
 
-	/* Also what strtod takes and nobody means by a number: nan, inf, 0x10. */
+	/* Also rejects what strtod accepts and nobody means as a number: nan, inf, 0x10. */
 	if (end == text || *end || !isfinite(value) || strpbrk(text, "xXnN"))
 		return NAN;
 	return value;
@@ -64,8 +64,7 @@ const struct json_node *batch_config(const struct batch_experiment *experiment, 
 	return json_get(json_get(experiment->root, "config"), key);
 }
 
-/* The value at "a.b.c". Absent: the reason that stands beside the first of them which is not
- * there. */
+/* The value at "a.b.c". Absent: the reason next to the first missing part. */
 static struct value value_at(const struct json_node *node, const char *path)
 {
 	const char *reason = "not in the experiment's metrics";
@@ -88,7 +87,7 @@ static struct value value_at(const struct json_node *node, const char *path)
 	return node_value(node, reason);
 }
 
-/* An experiment of an older version has not all of these. */
+/* Experiments of older versions lack some of these. */
 static double size_of(const struct batch_experiment *e, const char *key)
 {
 	struct value size = node_value(batch_config(e, key), "");
@@ -142,7 +141,7 @@ struct value batch_figure_of(const struct batch_experiment *experiment,
 	return metric == BATCH_COST ? cost_of_rate(experiment, rate) : per_gpu(experiment, rate);
 }
 
-/* A text on one line, without the white space around it. */
+/* Text on one line, trimmed. */
 static char *one_line(const char *text)
 {
 	char *line = strndup(text + strspn(text, " \t\r\n"), ERROR_MAX);
@@ -270,7 +269,7 @@ static bool is_there(const char *directory, const char *name, const char *file)
 	return stat(path, &st) == 0 && (*file || S_ISDIR(st.st_mode));
 }
 
-/* all: every folder counts, else those with a file of an experiment. */
+/* all: every folder counts, else only those with a file of an experiment. */
 static bool is_experiment(const char *directory, const char *name, bool all)
 {
 	if (*name == '.' || !strcmp(name, BATCH_PLOTS) || !is_there(directory, name, ""))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A batch for people: numbers and words that all tables share, and the table for terminals. See
+ * A batch for people: numbers and words shared by all tables, and the table for terminals. See
  * summary.h.
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/text/format.h"
 #include "lab/summary/summary_inside.h"
 
-#define NOTED_MAX 20 /* experiments that failed, by name; the files have them all */
+#define NOTED_MAX 20 /* failed experiments, by name; the files list all */
 
 void batch_metric_heading(enum batch_metric_id metric, char *out, size_t size)
 {
@@ -20,7 +20,7 @@ void batch_metric_heading(enum batch_metric_id metric, char *out, size_t size)
 	snprintf(out, size, *m->unit ? "%s (%s)" : "%s%s", m->title, m->unit);
 }
 
-/* Four digits that mean something, without an exponent. */
+/* Four significant digits, without an exponent. */
 static int decimals_of(double v)
 {
 	v = fabs(v);
@@ -94,7 +94,7 @@ static const enum batch_metric_id columns[] = { BATCH_TOKENS_PER_S, BATCH_TTFT_P
 						BATCH_PEAK_MEMORY,  BATCH_COST };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-/* Which of them there is room for; throughput always. */
+/* Which of them fit; always throughput. */
 static void choose_columns(const struct batch *batch, int width, bool shown[COLUMNS])
 {
 	size_t used = 3 + 16 + 18; /* n, tokens/s with its interval, the difference */
