@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """moescope: where time, memory and tokens go in language models and mixtures of experts.
 
-Names are imported when they are first used, so that `import moescope` costs nothing: neither torch
-nor the C library is loaded by it.
+Names are imported on first use, so `import moescope` costs nothing: it loads neither torch nor the
+C library.
 """
 import importlib
 from typing import Any

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libmoescope.so through ctypes, and the moescope program beside it.
+"""libmoescope.so through ctypes, and the moescope program next to it.
 
-Loaded at the first use, never at import. Where it is looked for, in this order: MOESCOPE_LIBRARY, a
-copy that is in the process already (`moescope run` sets CUDA_INJECTION64_PATH), the folder `_native`
-of this package (an installed wheel), the build folder of a source tree, the system's libraries.
+Loaded on first use, never at import. Search order: MOESCOPE_LIBRARY, a copy already in the process
+(`moescope run` sets CUDA_INJECTION64_PATH), the folder `_native` of this package (an installed
+wheel), the build folder of a source tree, the system's libraries.
 """
 import ctypes
 import json
@@ -163,7 +163,7 @@ FUNCTIONS = {
 
 
 def _folders() -> Iterator[str]:
-    """Where a library and a program of the same build lie side by side, best first."""
+    """Folders with a library and a program of the same build, best first."""
     here = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(here, "_native")
     tree = os.path.dirname(os.path.dirname(here))
@@ -183,7 +183,7 @@ def _candidates() -> list[str]:
 
 @cache
 def load() -> Any:
-    """The library with its functions typed; the same object every time."""
+    """The library with its functions typed; always the same object."""
     trouble = []
     for path in _candidates():
         try:
@@ -245,7 +245,7 @@ def table(command: str, run: str, *options: str) -> Json:
 
 
 def encoded(path: Optional[str]) -> Optional[bytes]:
-    """A path as C takes it."""
+    """A path encoded for C."""
     if path is None:
         return None
     name = os.fsencode(path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program tells the profiler: steps, ranges, marks. The C API in Python. Programs start and stop
-by way of runs.py, which knows who else records."""
+"""How a program reports to the profiler: steps, ranges, marks. The C API in Python. Programs start
+and stop through runs.py, which knows who else records."""
 import errno
 import functools
 import itertools
@@ -22,15 +22,15 @@ PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
           "decode": lib.DECODE, "recompute": lib.RECOMPUTE, "evaluation": lib.EVALUATION}
 
 
-# The program numbers its steps itself in this run: integrations then make none of their own.
+# The program numbers the steps of this run itself: integrations then make none.
 stepping = False
 
 
 def start(run: Optional[str] = None, level: str = "trace") -> str:
-    """moescope_start_with: the run directory that is written, with its whole path."""
+    """moescope_start_with: the full path of the run directory being written."""
     checks.one_of("level", level, LEVELS)
     library = lib.load()
-    # The experts of each token are megabytes a step, and the usual ring holds one.
+    # The experts of each token are megabytes per step, and the usual ring holds one.
     options = lib.Options(level=LEVELS[level], ring_bytes=16 << 20 if level == "full" else 0)
     status = library.moescope_start_with(lib.encoded(run), byref(options))
     if status != 0:
@@ -74,10 +74,11 @@ def recording() -> bool:
 
 
 def step(tokens: int = 0) -> None:
-    """One step ends here and the next begins; `tokens` it has processed, 0: unknown.
+    """One step ends here and the next begins; it processed `tokens`, 0: unknown.
 
-    For the end of an iteration: n calls are n steps. The first one has begun where recording was
-    started."""
+    Call it at the end of an iteration: n calls are n steps. The first one begins where recording
+    started.
+    """
     global stepping
     stepping = True
     lib.load().moescope_step(checks.whole("tokens", tokens))
@@ -114,11 +115,13 @@ def ranged(name: Optional[str] = None) -> Callable[[Function], Function]:
 
 
 class request:
-    """One request of inference, from here to the end of the `with`: token() as each token comes, or
-    model.generate(..., streamer=r), which calls put() with the prompt first and then with each token.
+    """One inference request, from here to the end of the `with`: call token() for each token, or
+    pass it as model.generate(..., streamer=r), which calls put() first with the prompt and then
+    with each token.
 
-    prompt_tokens: 0 for not known. A token on a CUDA device has come when the host has it, which
-    generate waits for."""
+    prompt_tokens: 0 for unknown. A token on a CUDA device has arrived when the host has it;
+    generate waits for that.
+    """
 
     _numbers = itertools.count(1)
 
@@ -159,8 +162,8 @@ def counter(name: str, value: float) -> None:
 
 
 def warn(words: str) -> None:
-    """From a hook, in the middle of the program's own calls: never an exception, also where the program
-    has made errors of warnings."""
+    """From a hook, in the middle of the program's own calls: never an exception, even if the
+    program turns warnings into errors."""
     try:
         warnings.warn(words, RuntimeWarning, stacklevel=3)
     except RuntimeWarning:

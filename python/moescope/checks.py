@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the package's calls: what is wrong with one is said by its name, before C sees it."""
+"""Checks arguments of the package's calls: errors name the argument, before C sees it."""
 import operator
 from collections.abc import Iterable
 from typing import Any, Optional, TypeVar

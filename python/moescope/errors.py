@@ -7,15 +7,15 @@ class MoescopeError(Exception):
 
 
 class LibraryNotFound(MoescopeError, OSError):
-    """libmoescope.so is not where it is looked for."""
+    """libmoescope.so was not found."""
 
 
 class LibraryMismatch(MoescopeError):
-    """The library is of another version than this package."""
+    """The library has a different version than this package."""
 
 
 class StartError(MoescopeError, OSError):
-    """Recording could not start: the run directory cannot be made or written."""
+    """Recording could not start: the run directory cannot be created or written."""
 
     def __str__(self) -> str:
         return str(self.strerror or super().__str__())
@@ -26,15 +26,15 @@ class NoExpertsFound(MoescopeError, ValueError):
 
 
 class UnknownRouter(MoescopeError, ValueError):
-    """The model has experts, but how its router chooses them is not known: register it."""
+    """The model has experts, but how its router chooses them is unknown: register it."""
 
 
 class BadDimensions(MoescopeError, ValueError):
-    """Dimensions that were given do not fit the model or each other."""
+    """The given dimensions do not fit the model or each other."""
 
 
 class ProfilerClosed(MoescopeError, RuntimeError):
-    """The profiler has been closed and cannot be used any more."""
+    """The profiler has been closed and can no longer be used."""
 
 
 class NotCaptured(MoescopeError, RuntimeError):
@@ -42,4 +42,4 @@ class NotCaptured(MoescopeError, RuntimeError):
 
 
 class ToolError(MoescopeError, RuntimeError):
-    """The moescope program failed; the message is its own."""
+    """The moescope program failed; the message is the program's."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as tables: a pandas DataFrame where pandas is installed, else a list of dictionaries that
-can do the little which a notebook needs."""
+"""Results as tables: a pandas DataFrame if pandas is installed, else a list of dictionaries that
+does the little a notebook needs."""
 import csv
 import html
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures with matplotlib, which is imported when one is drawn and never before.
+"""Plots with matplotlib, which is imported when one is drawn and never before.
 
-Figures are made without pyplot: the program's own figures, backend and display stay as they are.
+Figures are made without pyplot: the program's own figures, backend and display stay unchanged.
 """
 import importlib.util
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def memory_usage(samples: Sequence[Any], path: str) -> None:
 
 
 def expert_utilization(percent: Sequence[float], path: str) -> None:
-    """Share of the assignments of each expert, with the mean and the limits of low and high."""
+    """Each expert's share of the assignments, with the mean and the limits of low and high."""
     n = len(percent)
     mean = 100.0 / n
     fig, axes = figure(width=min(18.0, max(7.0, 0.3 * n + 3)))

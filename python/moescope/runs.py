@@ -3,12 +3,13 @@
 
 The C library records into one run. Whoever comes first opens it, the last one closes it. Whoever
 comes while one is open records into that one, whatever run it names; a run of `moescope run` or of
-moescope.start is left open. A profiler that was given no run opens a temporary one, which is removed
-with the last profiler that has figures in it. When somebody joins whose records are to stay, it is
-kept under the name that they asked for: a link until it is closed, then the run itself.
+moescope.start stays open. A profiler without a run opens a temporary one, which is removed with the
+last profiler that has figures in it. If something joins whose records must stay, it is kept under
+the requested name: a link until it is closed, then the run itself.
 
-Step and layer numbers are handed out here, so that two models in one run are told apart. Figures are
-read from the shards of this process alone, whatever other ranks write into the run."""
+Step and layer numbers are assigned here, so that two models in one run are distinct. Figures are
+read only from the shards of this process, whatever other ranks write into the run.
+"""
 import atexit
 import ctypes
 import glob
@@ -32,7 +33,7 @@ _known: dict[str, "Recording"] = {}
 
 
 class Recording:
-    """A run directory, who uses it, and which numbers of it are taken."""
+    """A run directory, who uses it, and which of its numbers are taken."""
 
     def __init__(self, path: str, owned: bool, folder: Optional[str] = None) -> None:
         self.path, self.owned = path, owned
@@ -46,20 +47,20 @@ class Recording:
         self._layers = 0
 
     def take_step(self) -> int:
-        """The next number that nobody has used, the program neither."""
+        """The next number that nobody has used, including the program."""
         with _lock:
             step = max(self._steps, int(lib.load().moescope_current_step()) + 1)
             self._steps = step + 1
             return step
 
     def take_layers(self, n: int) -> int:
-        """The first of n layer numbers that nobody else has in this run."""
+        """The first of n layer numbers that are free in this run."""
         with _lock:
             self._layers += n
             return self._layers - n
 
     def take_layer(self, wanted: int) -> int:
-        """This number, or another one when somebody else has it."""
+        """This number, or another one if it is taken."""
         with _lock:
             if wanted < self._layers:
                 return self.take_layers(1)
@@ -71,7 +72,7 @@ class Recording:
         return bool(self.shards) and _shard() == self.shards[-1]
 
     def version(self) -> Any:
-        """Something else whenever there is something new to read, which is then in the shards."""
+        """Changes whenever there is something new to read, which is then in the shards."""
         if not self.live:
             return self.path, len(self.shards)
         library = lib.load()
@@ -83,7 +84,8 @@ class Recording:
         return self.path, len(self.shards), stats.recorded
 
     def pause(self, on: bool) -> None:
-        """Only while its opener is alone in it: what others record must not depend on him."""
+        """Only while its opener is alone in it: what others record must not depend on the opener.
+        """
         on = on and self.owned and self.users == 1
         if on != self.paused:
             self.paused = on
@@ -101,7 +103,7 @@ class Recording:
             self._settle()
 
     def keep(self, run: str, named: bool) -> None:
-        """Somebody wants what is recorded from now on to be found at `run`."""
+        """Somebody wants records from now on to be found at `run`."""
         if self.folder is None or self.kept is not None:
             where = self.kept or self.path
             if named and os.path.abspath(run) != os.path.abspath(where):
@@ -115,14 +117,14 @@ class Recording:
         atexit.register(_close_at_exit, self)
 
     def _settle(self) -> None:
-        """Once it is closed: a run that is kept goes to its place, a temporary one goes away."""
+        """Once it is closed: moves a kept run to its place, removes a temporary one."""
         if self.folder is None or api.run_dir() == self.path:
             return
         if self.kept is not None:
             atexit.unregister(_close_at_exit)
             try:
                 self._move(self.kept)
-            except OSError as why:  # the program goes on
+            except OSError as why:  # the program continues
                 warnings.warn(f"the run could not be moved to {self.kept} and stays in {self.path}: "
                               f"{why}", RuntimeWarning, stacklevel=3)
                 self.folder = self.kept = None
@@ -143,7 +145,7 @@ class Recording:
             shutil.move(self.path, to)
             self.shards = [os.path.join(to, os.path.basename(shard)) for shard in self.shards]
             return
-        moved = {}  # into a run that was there before
+        moved = {}  # into a run that already existed
         for shard in sorted(glob.glob(os.path.join(glob.escape(self.path), "*.mst"))):
             stem, n = os.path.basename(shard)[:-len(".mst")], 1
             moved[shard] = os.path.join(to, f"{stem}.mst")
@@ -167,7 +169,7 @@ def _shard() -> Optional[str]:
 
 
 def level() -> int:
-    """The level recorded now, MOESCOPE_OFF when nothing is."""
+    """The current level, MOESCOPE_OFF if nothing is recorded."""
     return ctypes.c_uint32.in_dll(lib.load(), "moescope_gate").value & 0xff
 
 
@@ -179,7 +181,7 @@ def _default_run() -> str:
 def _open(run: Optional[str], wanted: str, named: bool, temporary: bool) -> Recording:
     current = api.run_dir()
     if current is None:
-        api.stepping = False  # calls of before were of no session
+        api.stepping = False  # earlier calls belonged to no session
         folder = tempfile.mkdtemp(prefix="moescope-") if temporary and run is None else None
         if folder is not None:
             run = os.path.join(folder, "routing.mscope")
@@ -207,8 +209,9 @@ def acquire(run: Optional[str], wanted: str, named: bool = True,
             temporary: bool = False) -> Recording:
     """The run in use, or a new one at `run`, at least at the level `wanted`.
 
-    named: the user has chosen `run`, and hears when it is another. temporary: without a `run` it
-    need not outlive who asks."""
+    named: the user has chosen `run`, and is warned if it is another. temporary: without a `run` it
+    need not outlive the caller.
+    """
     with _lock:
         recording = _open(run, wanted, named and run is not None, temporary)
         recording.users += 1
@@ -225,10 +228,11 @@ def release(recording: Recording) -> None:
 
 
 def start(run: Optional[str] = None, level: str = "trace") -> str:
-    """Starts recording into the run directory `run` and gives its path.
+    """Starts recording into the run directory `run` and returns its path.
 
-    None: the run of `moescope run`, or a new one in the current directory. While a run is open it goes
-    on, and the first step begins here."""
+    None: the run of `moescope run`, or a new one in the current directory. If a run is open, it
+    continues, and the first step begins here.
+    """
     with _lock:
         recording = _open(run, level, run is not None, False)
         recording.owned = False  # until stop()
@@ -236,7 +240,7 @@ def start(run: Optional[str] = None, level: str = "trace") -> str:
 
 
 def stop() -> None:
-    """Writes what is pending and closes the run, whoever else records into it."""
+    """Writes pending records and closes the run, whoever else records into it."""
     with _lock:
         recording = _known.get(api.run_dir() or "")
         api.stop()
@@ -245,7 +249,7 @@ def stop() -> None:
 
 
 def series(recording: Recording, layer: int, steps: Optional[set[int]]) -> list[Json]:
-    """What this process recorded of a layer, step by step, phases together; `steps`: of these."""
+    """What this process recorded of a layer, step by step, phases combined; `steps`: only these."""
     rows: list[Json] = []
     for shard in recording.shards:
         rows += _merge(lib.table("routing", shard, "--layer", str(layer))["rows"])
@@ -260,7 +264,7 @@ def series(recording: Recording, layer: int, steps: Optional[set[int]]) -> list[
 
 
 def token_experts(recording: Recording, layer: int) -> dict[int, "ndarray"]:
-    """{step: numpy array [tokens, k]} of this process, calls of a step one below the other."""
+    """{step: numpy array [tokens, k]} of this process, with the calls of a step concatenated."""
     import numpy
 
     def rows(shard: str, columns: str, table: str) -> Any:
@@ -282,12 +286,12 @@ def token_experts(recording: Recording, layer: int) -> dict[int, "ndarray"]:
 
 
 def _wider(numpy: Any, rows: Any, k: int) -> Any:
-    """Calls of one step with another k: their further slots are unused."""
+    """For calls of one step with another k: their additional slots are unused."""
     return numpy.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=lib.SLOT_UNUSED)
 
 
 def _merge(table: list[Json]) -> list[Json]:
-    """Rows of one step in several phases become one: counts add up, means are by tokens."""
+    """Merges rows of one step in several phases: counts add up, means are weighted by tokens."""
     by_step: dict[int, Json] = {}
     for row in table:
         for one in row["series"]:

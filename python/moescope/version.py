@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of this package. It is written in meson.build and nowhere else: an installed package has
-it in a file beside its library, a source tree has meson.build itself.
-"""
+"""The version of this package. Only meson.build contains it: an installed package has it in a file
+next to its library, a source tree has meson.build itself."""
 import os
 import re
 
@@ -12,7 +11,7 @@ _PLACES = (
      r"\bproject\('moescope'.*?\bversion : '([^']+)'"),
 )
 
-# Of a package that was copied by hand, without either.
+# A package that was copied by hand, without either.
 UNKNOWN = "unknown"
 
 

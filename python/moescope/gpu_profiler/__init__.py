@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdvancedGPUProfiler: a profiler that a program tells what it does, with figures at any time."""
+"""AdvancedGPUProfiler: a profiler that a program reports to, with figures at any time."""

@@ -2,9 +2,9 @@
 """AdvancedGPUProfiler: the program reports allocations, kernels, transfers and routing by calls.
 
 Every report goes to the C library, into a run inside the output directory that the moescope tool
-reads, and into live figures that can be asked for at any time from any thread. Without CUDA, NVML
-or matplotlib it works with what is there and says what is missing. One lock guards the figures; a
-thread samples PyTorch's allocator and keeps its own cost below 1%.
+reads, and into live figures that any thread can query at any time. Without CUDA, NVML or matplotlib
+it works with what there is and says what is missing. One lock guards the figures; a thread samples
+PyTorch's allocator and keeps its own cost below 1%.
 """
 import functools
 import logging
@@ -45,10 +45,11 @@ TORCH_SITE = "PyTorch's allocator, device"
 class AdvancedGPUProfiler:
     """A profiler that the program reports to.
 
-    num_experts: experts of a layer, at most 32768. enable_profiling: when False every call does
-    nothing. output_dir: where the reports and the run go. max_history: how many samples, kernel
-    executions and routings are kept one by one; sums are over all. level: how much of it goes into
-    the run (counts, steps, trace, full)."""
+    num_experts: experts per layer, at most 32768. enable_profiling: if False, every call is a
+    no-op. output_dir: where the reports and the run go. max_history: how many samples, kernel
+    executions and routings are kept individually; sums cover all. level: how much of it goes into
+    the run (counts, steps, trace, full).
+    """
 
     def __init__(self, num_experts: int = 8, enable_profiling: bool = True,
                  output_dir: str = "profiler_output", max_history: int = 1000,
@@ -92,7 +93,8 @@ class AdvancedGPUProfiler:
         return self._active
 
     def start_profiling(self) -> None:
-        """Starts recording. Started already: nothing happens. After a stop: figures begin anew."""
+        """Starts recording. If already started, does nothing. After a stop, figures start from
+        zero."""
         with self._lock:
             if self._active or not self.enable_profiling:
                 return
@@ -113,7 +115,8 @@ class AdvancedGPUProfiler:
                   + ("" if allocator.cuda() else "; " + allocator.why_no_cuda()))
 
     def stop_profiling(self) -> dict[str, str]:
-        """Stops, and writes the reports; their paths by kind. Stopped already: nothing happens."""
+        """Stops, and writes the reports; returns their paths by kind. If already stopped, does
+        nothing."""
         with self._lock:
             if not self._active:
                 return {}
@@ -139,7 +142,7 @@ class AdvancedGPUProfiler:
             return
         try:
             self.stop_profiling()
-        except Exception as why:  # the program's own exception must be the one that is seen
+        except Exception as why:  # the program's own exception must be the visible one
             warnings.warn(f"moescope: the profiler could not write its reports: {why}",
                           RuntimeWarning, stacklevel=2)
 
@@ -176,9 +179,10 @@ class AdvancedGPUProfiler:
 
     def profile_kernel_execution(self, kernel_name: str, expert_id: Optional[int] = None,
                                  operation_type: str = "unknown") -> Timed:
-        """Counts an execution; `with` it, the body is timed and is a range of the run.
+        """Counts an execution; used with `with`, times the body and makes it a range of the run.
 
-        Called plainly its time stays unknown: the profiler was not told when the work began."""
+        Called plainly, its time stays unknown: the profiler does not know when the work began.
+        """
         if not self._active:
             return Timed()
         execution = Execution(checks.text("kernel_name", kernel_name), self._expert(expert_id),
@@ -196,7 +200,8 @@ class AdvancedGPUProfiler:
     def profile_data_transfer(self, size_bytes: int, transfer_type: str) -> Timed:
         """Bytes moved: host_to_device, device_to_host, device_to_device, or another word.
 
-        `with` it, the body is timed, which gives the bandwidth."""
+        Used with `with`, it times the body, which gives the bandwidth.
+        """
         if not self._active:
             return Timed()
         size = _size(size_bytes)
@@ -214,9 +219,10 @@ class AdvancedGPUProfiler:
                                layer: int = 0) -> None:
         """Where `token_count` tokens went.
 
-        expert_indices: an expert for each token and slot, row by row (list, array or tensor); or,
-        when they are fewer than the tokens, the experts that all of them went to. A CUDA tensor is
-        fetched without waiting."""
+        expert_indices: one expert per token and slot, row by row (list, array or tensor); or, if
+        there are fewer than tokens, the experts that all of them went to. A CUDA tensor is fetched
+        without waiting.
+        """
         if not self._active:
             return
         tokens = checks.whole("token_count", token_count, None)
@@ -227,7 +233,7 @@ class AdvancedGPUProfiler:
             self._route(expert_indices, tokens, layer)
 
     def step(self, tokens: int = 0) -> None:
-        """One iteration ends here. Leaks are looked for from step to step."""
+        """One iteration ends here. Leak detection compares steps."""
         if not self._active:
             return
         tokens = checks.whole("tokens", tokens)
@@ -245,7 +251,8 @@ class AdvancedGPUProfiler:
     def get_current_stats(self) -> Json:
         """memory, kernel, data_movement and expert_routing, as of now.
 
-        What is not known is None, with the reason in a key of the same name and `_reason`."""
+        An unknown value is None, with the reason in a key with the suffix `_reason`.
+        """
         with self._lock:
             if self._active:
                 self._arrived()
@@ -256,9 +263,10 @@ class AdvancedGPUProfiler:
                     "expert_routing": self._routings.summary()}
 
     def detect_memory_leaks(self) -> LeakSuspects:
-        """Places whose live bytes grew in 8 of the last 10 steps, and by over 1% in all.
+        """Sites whose live bytes grew in 8 of the last 10 steps, and by over 1% in total.
 
-        Empty and `.known` False, with a `.reason`, before eleven calls of step()."""
+        Empty and `.known` False, with a `.reason`, before eleven calls of step().
+        """
         with self._lock:
             return self._leaks.suspects()
 
@@ -266,7 +274,7 @@ class AdvancedGPUProfiler:
         print(dashboard.text(self.get_current_stats()))
 
     def generate_reports(self) -> dict[str, str]:
-        """Writes JSON, CSV and plots into the output directory; their paths by kind."""
+        """Writes JSON, CSV and plots into the output directory; returns their paths by kind."""
         if not self.enable_profiling:
             return {}
         stats = self.get_current_stats()
@@ -325,7 +333,7 @@ class AdvancedGPUProfiler:
             self._routings.add(tokens, counts, invalid)
 
     def _fetch(self, tensor: "Tensor", tokens: int, layer: int) -> None:
-        indices.slots_of(tensor.numel(), tokens)  # bad input is refused here, not later
+        indices.slots_of(tensor.numel(), tokens)  # bad input is rejected here, not later
         device = allocator.cuda()
         with self._lock:
             if len(self._arriving) >= self.max_history:
@@ -348,7 +356,7 @@ class AdvancedGPUProfiler:
             self._route(waiting.host, waiting.tokens, layer)
 
     def _note_reported(self) -> None:
-        """A row of the history for each report, where PyTorch has no account of its own."""
+        """A history row per report, if PyTorch has no account of its own."""
         if allocator.cuda() is None:
             self._memory.append(Sample(time.time(), self._allocations.live_bytes, None,
                                        self._allocations.peak_bytes, None))
@@ -376,7 +384,8 @@ class AdvancedGPUProfiler:
 
 
 class ProfilerContext:
-    """`with ProfilerContext(profiler) as p:` starts it, and stops it with its reports at the end."""
+    """`with ProfilerContext(profiler) as p:` starts it, and at the end stops it and writes its
+    reports."""
 
     def __init__(self, profiler: AdvancedGPUProfiler) -> None:
         self.profiler = profiler
@@ -411,7 +420,7 @@ def _size(size: int) -> int:
 
 
 def _fresh_run(folder: str) -> str:
-    """run.mscope, or run-2.mscope and so on: a run of an earlier session is never added to."""
+    """run.mscope, or run-2.mscope and so on: a run of an earlier session is never extended."""
     path, n = os.path.join(folder, "run.mscope"), 1
     while os.path.exists(path):
         n += 1

@@ -8,7 +8,7 @@ from .._types import Json
 T = TypeVar("T")
 
 SHOWN_EXPERTS = 16
-# More than this share of the free memory in pieces, or cv beyond chance, and the word for it.
+# More than this share of free memory fragmented, or cv beyond chance, and the word for it.
 FRAGMENTATION = ((50.0, "High"), (20.0, "Medium"), (0.0, "Low"))
 BALANCE = ((0.3, "Poor"), (0.1, "Fair"), (0.0, "Good"))
 

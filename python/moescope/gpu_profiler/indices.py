@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expert indices as a program has them (lists, arrays, tensors) into rows that the library takes.
+"""Expert indices as a program has them (lists, arrays, tensors), converted to rows for the library.
 
-Two ways to say the same thing: an entry for every token and slot (as many entries as tokens, or a
-multiple of that, row by row), or fewer entries than tokens, which are then the experts that every
-one of the tokens went to. Tensors on a CUDA device are copied to pinned memory without waiting.
+Two forms: an entry for every token and slot (as many entries as tokens, or a multiple of that, row
+by row), or fewer entries than tokens, which are then the experts that all tokens went to. Tensors
+on a CUDA device are copied to pinned memory without waiting.
 """
 import ctypes
 import sys
@@ -15,7 +15,7 @@ from .. import checks, errors
 if TYPE_CHECKING:
     from torch import Tensor
 
-CHUNK_ROWS = 4096  # of the short form, so that a million tokens need no array of a million rows
+CHUNK_ROWS = 4096  # in the short form, so that a million tokens need no array of a million rows
 
 
 def flatten(indices: Any) -> list[int]:
@@ -28,7 +28,7 @@ def flatten(indices: Any) -> list[int]:
 
 
 def slots_of(entries: int, tokens: int) -> Optional[int]:
-    """Slots of each token; None: the short form."""
+    """Slots per token; None: the short form."""
     if tokens <= 0 or entries == 0:
         raise errors.BadDimensions("profile_expert_routing needs at least one token and one expert "
                                    "index; leave the call out when there is none")
@@ -94,7 +94,7 @@ def _pointer(indices: Any) -> Any:
 
 
 def route(library: Any, indices: Any, tokens: int, experts: int, layer: int) -> None:
-    """Tells the library. Entries outside the experts are counted there as invalid."""
+    """Reports to the library, which counts entries outside the experts as invalid."""
     address, entries, kept = _pointer(indices)
     k = slots_of(entries, tokens)
     rows = tokens
@@ -108,4 +108,4 @@ def route(library: Any, indices: Any, tokens: int, experts: int, layer: int) -> 
         library.moescope_route(ctypes.byref(lib.Routing(
             layer=layer, phase=lib.NO_PHASE, experts=experts, k=k,
             tokens=min(rows, tokens - first), indices=address)))
-    del kept  # until here the library read from it
+    del kept  # the library read from it until here

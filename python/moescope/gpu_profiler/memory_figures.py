@@ -7,7 +7,7 @@ from .statistics import MB, Allocations, LeakSuspects
 
 
 def memory_summary(reported: Allocations, leaks: LeakSuspects) -> Json:
-    """PyTorch's account where it keeps one, else what the program reported; `source` says which."""
+    """PyTorch's account if it keeps one, else what the program reported; `source` says which."""
     found = allocator.memory_snapshot()
     torch_counts = found["allocated_bytes"] is not None
     none = "no allocation was reported, and " + allocator.why_no_cuda()

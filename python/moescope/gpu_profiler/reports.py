@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of AdvancedGPUProfiler: a JSON report, three CSV tables, two plots.
 
-All of one call carry the same time in their names. Empty cells and null are unknown values. Figures
-of the device (copies, busy time) are read from the run with the moescope tool once it is closed.
+All files of one call have the same time in their names. Empty cells and null are unknown values.
+Device figures (copies, busy time) are read from the run with the moescope tool once it is closed.
 """
 import csv
 import json
@@ -28,7 +28,7 @@ class Histories(NamedTuple):
 
 def write(folder: str, stats: Json, duration_s: float, histories: Histories,
           closed_run: Optional[str], run: Optional[str]) -> dict[str, str]:
-    """The paths written, by kind: report, memory, kernels, routing, and the plots that were made."""
+    """The paths written, by kind: report, memory, kernels, routing, and the plots."""
     os.makedirs(folder, exist_ok=True)
     now = time.localtime()
     stamp = _stamp(folder, time.strftime("%Y%m%d_%H%M%S", now))
@@ -84,7 +84,7 @@ def _memory_row(sample: Sample) -> list[object]:
 
 
 def _kernel_row(execution: Execution) -> list[object]:
-    # Occupancy and bandwidth of a kernel need counters that nobody collected: empty.
+    # Occupancy and bandwidth of a kernel need counters that were not collected: empty.
     return [execution.timestamp, execution.name, execution.time_ms, None, None, execution.expert,
             execution.operation]
 
@@ -95,7 +95,7 @@ def _routing_row(routed: Routed) -> list[object]:
 
 
 def _device_figures(run: str, document: Json) -> None:
-    """What the run recorded on the device, where it was recorded there."""
+    """What the run recorded on the device, if anything."""
     report = lib.table("report", run)
     moved = document["stats"]["data_movement"]
     copies = [row for row in (report["transfers"] or {"rows": []})["rows"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live figures of AdvancedGPUProfiler: what the program has reported so far, in bounded memory.
 
-Not locked here: the profiler holds its lock around every call. Definitions are those of the tool
-(`moescope explain NAME`), which computes them again from the run; the tests compare the two.
+Not locked here: the profiler holds its lock around every call. Definitions are the tool's
+(`moescope explain NAME`), which recomputes them from the run; the tests compare the two.
 """
 import math
 import time
@@ -15,11 +15,11 @@ from ..routing import summary
 
 MB = 1e6
 LEAK_STEPS = 10
-OTHER = "(other)"  # where names go once there are as many as the history may hold
+OTHER = "(other)"  # for further names once the history is full
 
 
 class Sample(NamedTuple):
-    """One row of the memory history; None: not known."""
+    """One row of the memory history; None: unknown."""
 
     timestamp: float
     allocated_bytes: int
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Leak(NamedTuple):
-    """A place whose live bytes grow with the steps."""
+    """A site whose live bytes grow with the steps."""
 
     site: str
     bytes_per_step: float
@@ -38,7 +38,7 @@ class Leak(NamedTuple):
 
 
 class LeakSuspects(list[Leak]):
-    """The suspects, largest growth first. `known` is False when there was too little to look at."""
+    """The suspects, largest growth first. `known` is False if there was too little data."""
 
     def __init__(self, items: list[Leak], reason: Optional[str] = None) -> None:
         super().__init__(items)
@@ -50,9 +50,10 @@ class LeakSuspects(list[Leak]):
 
 
 class LeakWatch:
-    """Live bytes of each place at the ends of the last steps.
+    """Live bytes of each site at the ends of the last steps.
 
-    A suspect grew in at least 8 of the last 10 steps and by more than 1% in all."""
+    A suspect grew in at least 8 of the last 10 steps and by more than 1% in total.
+    """
 
     def __init__(self) -> None:
         self.steps: deque[dict[str, int]] = deque(maxlen=LEAK_STEPS + 1)
@@ -79,10 +80,11 @@ Key = tuple[Optional[int], str, int]  # expert, operation, bytes of one allocati
 class Allocations:
     """Allocations and frees as the program reports them, paired.
 
-    A free names size, expert and operation, no address. It ends the oldest live allocation with
-    the same three; when there is none of that size, allocations of the same expert and operation
-    that it can hold. What is left over is counted as unmatched. Memory is bounded by the distinct
-    live (expert, operation, size), not by the number of allocations."""
+    A free gives size, expert and operation, but no address. It ends the oldest live allocation with
+    the same three; if there is none of that size, allocations of the same expert and operation, as
+    far as the bytes go. The rest counts as unmatched. Memory is bounded by the distinct live
+    (expert, operation, size), not by the number of allocations.
+    """
 
     def __init__(self, experts: int) -> None:
         self.live_bytes = self.peak_bytes = 0
@@ -97,11 +99,11 @@ class Allocations:
         return operation if expert is None else f"{operation}, expert {expert}"
 
     def add(self, size: int, expert: Optional[int], operation: str) -> int:
-        """The address under which the library is told."""
+        """The address reported to the library."""
         key = (expert, operation, size)
         if key not in self._live:
             self._bases += 1
-            # Far from real addresses: above what user space can have.
+            # Far from real addresses: above any user-space address.
             self._live[key] = [1 << 63 | self._bases << 32, 0, 0]
         place = self._live[key]
         address = place[0] + place[2]
@@ -148,7 +150,7 @@ class Allocations:
 
 
 class Execution:
-    """One execution of a kernel or another piece of work; time_ms None: not timed (yet)."""
+    """One execution of a kernel or other work; time_ms None: not timed (yet)."""
 
     __slots__ = ("timestamp", "name", "expert", "operation", "time_ms")
 
@@ -177,7 +179,7 @@ class Mean:
 
 
 class Executions:
-    """By name, by expert and by operation; the last ones one by one."""
+    """By name, by expert and by operation; the last ones individually."""
 
     UNTIMED = ("executions were reported without a time: use 'with "
                "profiler.profile_kernel_execution(...):' around the work")
@@ -191,7 +193,7 @@ class Executions:
         self.operations: dict[str, Mean] = {}
 
     def begin(self, execution: Execution) -> int:
-        """Counts it; how often this name has come."""
+        """Counts it; returns how often this name has come."""
         self.total += 1
         self.history.append(execution)
         for mean in self._means(execution):
@@ -216,7 +218,7 @@ class Executions:
         return found
 
     def mean_of(self, word: str) -> Optional[float]:
-        """Mean time of the operations or names with this word in them."""
+        """Mean time of the operations or names that contain this word."""
         for means in (self.operations, self.names):
             chosen = [mean for name, mean in means.items() if word in name.lower() and mean.timed]
             if chosen:
@@ -247,7 +249,7 @@ class Executions:
 
 
 class Transfers:
-    """Bytes moved, as the program reports them, and the time of those that were timed."""
+    """Bytes moved, as the program reports them, and the time of the timed ones."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, list[float]] = {}  # bytes, count, timed bytes, timed seconds
@@ -298,7 +300,7 @@ class Routed(NamedTuple):
 
 
 def balance(counts: list[int]) -> Optional[float]:
-    """Mean load over the largest: 1 is even, 1 / experts is all on one."""
+    """Mean load over the largest: 1 is even, 1 / experts is everything on one."""
     return sum(counts) / len(counts) / max(counts) if sum(counts) else None
 
 

@@ -2,8 +2,7 @@
 """How long a piece of work took: CUDA events on the current stream, or the host's clock.
 
 With CUDA in use two events bracket the work and are read later, when the device has passed them;
-nothing waits. While a stream is captured into a CUDA graph no event can be timed: the time stays
-unknown.
+nothing waits. During capture into a CUDA graph no event can be timed: the time stays unknown.
 """
 import time
 from collections import deque
@@ -62,7 +61,8 @@ class Clock:
 
 
 class Timed:
-    """What the profile_* calls return: as a context manager it times its body, else it is inert."""
+    """Returned by the profile_* calls: as a context manager it times its body, otherwise it is
+    inert."""
 
     __slots__ = ("_begin", "_end", "_begun", "_done")
 

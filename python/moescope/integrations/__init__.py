@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""profile in the training loops of others: Hugging Face Trainer, Lightning, Accelerate."""
+"""profile in other frameworks' training loops: Hugging Face Trainer, Lightning, Accelerate."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile beside an Accelerator: it knows the rank, and which iterations are optimizer steps."""
+"""A profile for an Accelerator: it knows the rank, and which iterations are optimizer steps."""
 from typing import TYPE_CHECKING, Any
 
 from .training import TrainingProfile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags of a training script, and the Trainer callbacks they ask for."""
+"""Flags of a training script, and the Trainer callbacks they request."""
 import argparse
 from typing import TYPE_CHECKING, Callable
 
@@ -13,12 +13,12 @@ def _count(least: int) -> Callable[[str], int]:
         if value < least:
             raise argparse.ArgumentTypeError(f"{value} is less than {least}")
         return value
-    parse.__name__ = "number"  # argparse names it when the text is not a number
+    parse.__name__ = "number"  # argparse names it if the text is not a number
     return parse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the flags; gives the parser back."""
+    """Adds the flags; returns the parser."""
     group = parser.add_argument_group("profiling")
     group.add_argument("--enable-profiling", action="store_true",
                        help="profile some steps of the training")
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def callbacks_from_arguments(args: argparse.Namespace) -> list["TrainerCallback"]:
-    """The Trainer callbacks for parsed flags; none when nothing was asked for."""
+    """The Trainer callbacks for parsed flags; none if nothing was requested."""
     callbacks: list[TrainerCallback] = []
     if args.enable_profiling:
         from .transformers import MoescopeProfilerCallback

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ..torchlike.profile import profile as Profile
 
-# The program's own package decides: a callback of the other one is a stranger to its Trainer.
+# The program's own package decides: its Trainer does not know the other one's callbacks.
 _names = ["lightning.pytorch", "pytorch_lightning"]
 if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
     _names.reverse()
@@ -35,7 +35,7 @@ class LightningCallback(Callback):
 
     @property
     def profile(self) -> Optional["Profile"]:
-        """The profiler; None before the training begins, and on ranks that were not chosen."""
+        """The profiler; None before training starts, and on other ranks than the chosen ones."""
         return self._training.profiler
 
     def on_train_start(self, trainer: "Trainer", pl_module: "LightningModule") -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines about memory now: of each GPU as its allocator sees it, and of the process."""
+"""Lines about current memory: of each GPU as its allocator sees it, and of the process."""
 import resource
 from typing import Optional
 
@@ -25,7 +25,7 @@ def gpu_lines(step: int) -> list[str]:
 
 
 def resident_bytes() -> Optional[int]:
-    """Memory of the process now; None where the system does not tell."""
+    """Current memory of the process; None if the system does not say."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[1]) * resource.getpagesize()

@@ -25,13 +25,13 @@ def global_rank() -> int:
 
 
 def tokens_of(batch: Any) -> int:
-    """Positions of `input_ids`, padding included as in the Trainer's own count; 0: unknown."""
+    """Positions of `input_ids`, including padding as in the Trainer's own count; 0: unknown."""
     ids = batch.get("input_ids") if hasattr(batch, "get") else None
     return int(ids.numel()) if ids is not None and hasattr(ids, "numel") else 0
 
 
 class TrainingProfile:
-    """A profile that writes one trace a cycle, and its run, into `output_dir`."""
+    """A profile that writes one trace per cycle, and its run, into `output_dir`."""
 
     def __init__(self, output_dir: str = "./profiler_traces", wait_steps: int = 5,
                  warmup_steps: int = 2, active_steps: int = 3, repeat_times: int = 1,
@@ -52,7 +52,7 @@ class TrainingProfile:
         self._running = False
 
     def start(self, rank: Optional[int] = None) -> None:
-        """Nothing on the ranks that are not chosen; `ranks` None chooses all."""
+        """Does nothing on other ranks than the chosen ones; `ranks` None chooses all."""
         rank = global_rank() if rank is None else rank
         if self._running or (self.ranks is not None and rank not in self.ranks):
             return
@@ -62,18 +62,18 @@ class TrainingProfile:
         handler = tensorboard_trace_handler(self.output_dir, f"rank{rank}_{os.getpid()}",
                                             self.use_gzip)
         self.profiler = profile(on_trace_ready=handler, **self._options)
-        self.profiler.run = run  # unless there is one already
+        self.profiler.run = run  # unless there is already one
         self.profiler.start()
         self._running, self._tokens = True, 0
 
     def micro_batch(self) -> None:
-        """A micro-batch begins, and the one before it ends."""
+        """A micro-batch begins, and the previous one ends."""
         self.micro_batch_end()
         if self._running:
             self._micro = Range("micro_batch").begin()
 
     def add_tokens(self, tokens: int) -> None:
-        """The next step has these as well."""
+        """Adds these to the next step."""
         self._tokens += tokens
 
     def micro_batch_end(self) -> None:

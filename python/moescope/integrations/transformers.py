@@ -25,7 +25,8 @@ class MoescopeProfilerCallback(TrainerCallback):
 
     Arguments are TrainingProfile's: output_dir, wait_steps, warmup_steps, active_steps,
     repeat_times, record_shapes, profile_memory, with_stack, with_flops, ranks, activities,
-    use_gzip. `.profile` has the profiler, with key_averages() of the last window."""
+    use_gzip. `.profile` is the profiler, with key_averages() of the last window.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._training = TrainingProfile(*args, **options)
@@ -33,7 +34,7 @@ class MoescopeProfilerCallback(TrainerCallback):
 
     @property
     def profile(self) -> Optional["Profile"]:
-        """The profiler; None before the training begins, and on ranks that were not chosen."""
+        """The profiler; None before training starts, and on other ranks than the chosen ones."""
         return self._training.profiler
 
     @property
@@ -41,15 +42,15 @@ class MoescopeProfilerCallback(TrainerCallback):
         return self._training.output_dir
 
     def stop(self) -> None:
-        """Ends the profile now. The Trainer tells no callback that its training has failed: after
-        an exception call this, or train again."""
+        """Ends the profile now. The Trainer does not notify callbacks of failed training: after an
+        exception call this, or train again."""
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
         self._training.stop()
 
     def _count(self, module: "nn.Module", args: Args, kwargs: Json) -> None:
-        """The Trainer shows no callback its batches. Compiled code does not get here."""
+        """The Trainer does not show its batches to callbacks. Compiled code does not get here."""
         import torch
 
         if not torch.compiler.is_compiling() and module.training \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments from Python: one run, a sweep, their pictures. The moescope program does the work."""
+"""Experiments from Python: one run, a sweep, their plots. The moescope program does the work."""
 import importlib
 from typing import Any
 

@@ -13,11 +13,11 @@ from .. import _library as lib
 from .. import errors
 from .._types import Json, Path
 
-NOT_SHOWN = "(not shown)"  # what the tool prints for a key that stands in a file
+NOT_SHOWN = "(not shown)"  # what the tool prints for a literal key in a file
 
 
 def _ask(*options: str) -> dict[str, Json]:
-    """Every parameter by name, with its `value`; an empty text is None."""
+    """Every parameter by name, with its `value`; empty text is None."""
     answer = json.loads(lib.run_tool("bench", *options, "--list-parameters", "--json"))
     return {row["key"]: dict(row, value=_or_none(answer["config"][row["key"]]))
             for row in answer["rows"]}
@@ -44,9 +44,9 @@ def _aliases() -> dict[str, str]:
 
 
 class ExperimentConfig:
-    """Parameters by name: ExperimentConfig(model_path=..., max_tokens=300). One that was not given has
-    its default; a name that does not exist is an error with the nearest one. Values are checked by
-    the tool when the experiment runs."""
+    """Parameters by name: ExperimentConfig(model_path=..., max_tokens=300). A parameter that was
+    not given has its default; an unknown name is an error that suggests the nearest one. The
+    tool checks values when the experiment runs."""
 
     _values: Json
 
@@ -79,7 +79,7 @@ class ExperimentConfig:
         return sorted([*super().__dir__(), *parameters()])
 
     def given(self) -> Json:
-        """What was given, without the defaults."""
+        """The given parameters, without the defaults."""
         return dict(self._values)
 
     def to_dict(self) -> Json:
@@ -109,7 +109,7 @@ class ConfigManager:
 
     @staticmethod
     def load_config(path: Path) -> ExperimentConfig:
-        """A file that is wrong is a ToolError: file, line, column and what to write instead."""
+        """A wrong file is a ToolError: file, line, column and what to write instead."""
         shown = _ask("--config", os.fspath(path))
         if shown["api_key"]["given"] and shown["api_key"]["value"] == NOT_SHOWN:
             raise errors.MoescopeError(f"{path}: the tool hands out no keys; write api_key: $NAME, and "
@@ -118,7 +118,8 @@ class ConfigManager:
 
     @staticmethod
     def save_config(config: ExperimentConfig, path: Path) -> None:
-        """What was given; the rest keeps its defaults. The file appears whole or not at all."""
+        """Saves the given parameters; the rest keep their defaults. The file appears whole or not
+        at all."""
         path = os.fspath(path)
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
@@ -132,7 +133,7 @@ class ConfigManager:
 
 
 def yaml_text(values: Mapping[str, Any]) -> str:
-    """A line a key. JSON's values are YAML's; a value of None is left out."""
+    """One line per key. JSON values are YAML; a value of None is left out."""
     lines = []
     for key, value in values.items():
         if value is None:
@@ -146,7 +147,7 @@ def yaml_text(values: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of NumPy and paths, as what they are."""
+    """NumPy numbers and paths as plain values."""
     if isinstance(value, (set, frozenset, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, list):

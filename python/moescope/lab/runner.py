@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs experiments by the tool: `moescope bench` for one, `moescope sweep` for many."""
+"""Runs experiments with the tool: `moescope bench` for one, `moescope sweep` for many."""
 import json
 import os
 import subprocess
@@ -14,7 +14,7 @@ from .. import errors
 from .._types import Json, Path
 from .config import ExperimentConfig, yaml_text
 
-# Of an experiment's directory and its results; what it returns is added to them.
+# Takes an experiment's directory and its results; its return value is added to them.
 Analyzer = Callable[[str, Json], object]
 
 
@@ -24,8 +24,8 @@ class _Runner:
         self.analyzers: list[tuple[str, Analyzer]] = []
 
     def add_analyzer(self, name: str, analyzer: Analyzer) -> None:
-        """Called after an experiment that succeeded, with its directory and its results; what it
-        returns stands in results["analyses"][name], and an exception of it as {"error": ...}."""
+        """Called after a successful experiment, with its directory and its results; its return
+        value becomes results["analyses"][name], and an exception becomes {"error": ...}."""
         self.analyzers.append((name, analyzer))
 
     def _analyze(self, results: Json) -> None:
@@ -35,16 +35,16 @@ class _Runner:
         for name, analyzer in self.analyzers:
             try:
                 analyses[name] = analyzer(results["directory"], results)
-            except Exception as why:  # the measurement stands, whatever becomes of what is made of it
+            except Exception as why:  # the measurement stands, whatever happens to its analysis
                 analyses[name] = {"error": f"{type(why).__name__}: {why}"}
 
 
 class ExperimentRunner(_Runner):
-    """One experiment. run() returns what summary.json has."""
+    """One experiment. run() returns the content of summary.json."""
 
     def run(self) -> Json:
-        """"status" says what happened: success, failed or timeout. A configuration that cannot be run
-        at all is a ToolError with the tool's words."""
+        """"status" says what happened: success, failed or timeout. A configuration that cannot run
+        at all is a ToolError with the tool's message."""
         done = _call(self.config, "bench", "--json")
         # 1: the experiment failed, and the results say why.
         if done.returncode not in (0, 1) or not done.stdout.strip():
@@ -58,8 +58,9 @@ class BatchRunner(_Runner):
     """Many experiments that differ in some parameters."""
 
     def run_parameter_sweep(self, values: Mapping[str, Iterable[Any]]) -> Json:
-        """All combinations of these lists. Returns what batch_summary.json has (total_experiments,
-        successful, failed, experiments and more), with the `directory` of it and of each."""
+        """All combinations of these lists. Returns the content of batch_summary.json
+        (total_experiments, successful, failed, experiments and more), with its `directory` and
+        that of each experiment."""
         return self._sweep("--parameter-sweep", sweep_text(values))
 
     def run_preset(self, name: str) -> Json:
@@ -67,14 +68,14 @@ class BatchRunner(_Runner):
         return self._sweep("--preset", name)
 
     def resume(self, directory: Path, retry_failed: bool = False) -> Json:
-        """Goes on where a sweep ended."""
+        """Continues an interrupted sweep."""
         directory = os.fspath(directory)
         done = _call(None, "sweep", "--resume", directory,
                      *(["--retry-failed"] if retry_failed else []))
         return self._finish(directory, done)
 
     def _sweep(self, *options: str) -> Json:
-        # Named here, so that what the tool makes is known.
+        # Named here, so that the tool's output is known.
         config, stamp = self.config, time.strftime("%Y%m%d_%H%M%S")
         model = config.model_name or os.path.basename((config.model_path or config.model or
                                                        config.engine).rstrip("/"))
@@ -111,7 +112,7 @@ def sweep_text(values: Mapping[str, Iterable[Any]]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """The driver runs in this Python and finds this package, so that a trace has routing, too."""
+    """The driver runs in this Python and finds this package, so a trace has routing too."""
     env = dict(os.environ)
     env.setdefault("MOESCOPE_PYTHON", sys.executable)
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -120,7 +121,7 @@ def environment() -> dict[str, str]:
 
 
 def _call(config: Optional[ExperimentConfig], *words: str) -> "subprocess.CompletedProcess[str]":
-    """The tool with these words and this configuration, when it has ended."""
+    """Runs the tool with these words and this configuration, and waits for it."""
     with tempfile.TemporaryDirectory(prefix="moescope-lab-") as folder:
         command = [lib.tool_path(), *words]
         if config is not None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and a page of an experiment or a sweep. `moescope plot` and `moescope summary` draw; what is
-added here is where it goes."""
+"""Plots and a page for an experiment or a sweep. `moescope plot` and `moescope summary` draw; this
+module decides where the files go."""
 import base64
 import glob
 import html
@@ -12,7 +12,7 @@ from .. import _library as lib
 from .. import errors
 from .._types import Json, Path
 
-# Of the experiment's directory and the file to write.
+# Takes the experiment's directory and the file to write.
 Plot = Callable[[str, str], None]
 
 TRACE, POINTS = "trace.mscope", "points"
@@ -22,8 +22,8 @@ PLOTS = (("kernel_time", "kernels", "Kernel time"), ("cuda_api", "api", "CUDA AP
 
 
 class Visualizer:
-    """results_dir: the directory of an experiment or of a sweep. Pictures go to `visualization` beside it, or
-    to output_dir. `missing` says what could not be drawn and why."""
+    """results_dir: the directory of an experiment or a sweep. Plots go to `visualization` next to
+    it, or to output_dir. `missing` says what could not be drawn and why."""
 
     def __init__(self, results_dir: Path, output_dir: Optional[Path] = None) -> None:
         self.results_dir = os.path.abspath(os.fspath(results_dir))
@@ -41,7 +41,7 @@ class Visualizer:
         self._added.append((name, title or name, plot))
 
     def create_all_visualizations(self) -> dict[str, str]:
-        """The files that were written, by name."""
+        """The files written, by name."""
         os.makedirs(self.output_dir, exist_ok=True)
         self.missing, made = {}, {}
         if os.path.isdir(os.path.join(self.results_dir, POINTS)):
@@ -52,7 +52,7 @@ class Visualizer:
             try:
                 draw(self.results_dir, self._path(name))
                 made[name] = self._path(name)
-            except Exception as why:  # one picture less, and its reason
+            except Exception as why:  # one plot less, with its reason
                 self.missing[name] = f"{type(why).__name__}: {why}"
         return made
 
@@ -71,7 +71,7 @@ class Visualizer:
         return made
 
     def _draw_sweep(self) -> dict[str, str]:
-        """What the tool draws of a sweep, under its own names."""
+        """What the tool draws for a sweep, under its own names."""
         folder = os.path.join(self.output_dir, self.name)
         lib.run_tool("summary", self.results_dir, "-o", folder)
         return {os.path.basename(path)[:-4]: path
@@ -79,7 +79,8 @@ class Visualizer:
                                              recursive=True))}
 
     def generate_report_html(self) -> str:
-        """The path of a page with everything in it: result, figures, configuration, pictures."""
+        """Returns the path of a page with everything in it: result, figures, configuration, plots.
+        """
         pictures = self.create_all_visualizations()
         path = os.path.join(self.output_dir, f"{self.name}_report.html")
         with open(path + ".tmp", "w", encoding="utf-8") as file:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's caching allocator: live, reserved and peak bytes, its blocks, slack, fragmentation.
 
-Only CUDA builds keep such an account. On the CPU PyTorch takes memory from the system's malloc and
-counts nothing, so the figures are None there, with the reason beside them. torch is never imported
-from here: a program that has not imported it has no allocator to ask.
+Only CUDA builds keep such an account. On the CPU PyTorch uses the system's malloc and counts
+nothing, so the figures are None there, with a reason. This module never imports torch: a program
+that has not imported it has no allocator to query.
 """
 import sys
 from typing import Any, Optional
@@ -15,9 +15,10 @@ NO_CUDA = "PyTorch counts memory on CUDA devices only, and none is in use"
 
 
 def cuda() -> Any:
-    """torch.cuda when the program uses it already, else None; looking must not create a CUDA context."""
+    """torch.cuda if the program already uses it, else None; looking must not create a CUDA context.
+    """
     torch: Any = sys.modules.get("torch")
-    # Not is_available(): that asks the driver, and this stands in hot paths.
+    # Not is_available(): that queries the driver, and this is on hot paths.
     return torch.cuda if hasattr(torch, "cuda") and torch.cuda.is_initialized() else None
 
 
@@ -35,7 +36,8 @@ def put(into: Json, key: str, value: object, reason: str) -> None:
 def free_blocks(segments: list[Json], device: int) -> tuple[int, int]:
     """Total and largest free bytes inside the allocator's segments of a device.
 
-    Neighbouring free blocks of one segment are one hole: an allocation can take them together."""
+    Neighbouring free blocks of one segment are one hole: an allocation can use them together.
+    """
     total = largest = 0
     for segment in segments:
         if segment.get("device", 0) != device:
@@ -49,7 +51,7 @@ def free_blocks(segments: list[Json], device: int) -> tuple[int, int]:
 
 
 def fragmentation_pct(total: int, largest: int) -> Optional[float]:
-    """1 - largest free block / free bytes, in percent; None when nothing is free."""
+    """1 - largest free block / free bytes, in percent; None if nothing is free."""
     return 100.0 * (1 - largest / total) if total else None
 
 
@@ -65,7 +67,7 @@ def counts(device: Optional[int] = None) -> Json:
     index = found.current_device() if device is None else device
     stats = found.memory_stats(index)
     out["device"] = index
-    # A device without an allocation so far has no entries: that is a measured zero.
+    # A device without any allocation has no entries: that is a measured zero.
     for name, key in zip(names, ("allocated_bytes.all.current", "reserved_bytes.all.current",
                                  "allocated_bytes.all.peak", "reserved_bytes.all.peak")):
         out[name] = int(stats.get(key, 0))
@@ -77,9 +79,10 @@ def memory_snapshot(device: Optional[int] = None, blocks: bool = False) -> Json:
 
     Bytes live, reserved and at the peak; allocations and frees so far; cache slack (reserved but
     not live) and fragmentation, which are different things; with `blocks`, a list of all blocks
-    with the place in the program that asked for each, when
-    `torch.cuda.memory._record_memory_history()` is on. Walks over all blocks: milliseconds in large
-    programs, so not for every step."""
+    with the place in the program that requested each, if
+    `torch.cuda.memory._record_memory_history()` is on. Walks all blocks: milliseconds in large
+    programs, so not for every step.
+    """
     out = counts(device)
     found = cuda()
     absent = ("cache_slack_pct", "fragmentation_pct", "free_bytes", "largest_free_bytes",
@@ -102,7 +105,7 @@ def memory_snapshot(device: Optional[int] = None, blocks: bool = False) -> Json:
     out["allocations"] = int(stats.get("allocation.all.allocated", 0))
     out["frees"] = int(stats.get("allocation.all.freed", 0))
     unused, out["total_bytes"] = found.mem_get_info(index)
-    # Whole device: contexts, libraries, the profiler and other processes are in it.
+    # Whole device: includes contexts, libraries, the profiler and other processes.
     out["outside_allocator_bytes"] = max(0, out["total_bytes"] - unused - reserved)
     if blocks:
         out["blocks"] = block_rows(segments, index)
@@ -110,7 +113,7 @@ def memory_snapshot(device: Optional[int] = None, blocks: bool = False) -> Json:
 
 
 def block_rows(segments: list[Json], device: int) -> list[Json]:
-    """One row for each block: address, bytes, state, and the innermost frame of its allocation."""
+    """One row per block: address, bytes, state, and the innermost frame of its allocation."""
     rows = []
     for segment in segments:
         if segment.get("device", 0) != device:
@@ -126,7 +129,7 @@ def block_rows(segments: list[Json], device: int) -> list[Json]:
 
 
 def python_site(frames: list[Json]) -> Optional[str]:
-    """The first frame of a Python file: frames of C++ libraries say little to a user."""
+    """The first frame in a Python file: C++ library frames say little to a user."""
     for frame in frames:
         if str(frame.get("filename", "")).endswith(".py"):
             return f"{frame['filename']}:{frame.get('line')} {frame.get('name')}"
@@ -134,7 +137,7 @@ def python_site(frames: list[Json]) -> Optional[str]:
 
 
 def live_by_site(device: Optional[int] = None) -> Optional[dict[str, int]]:
-    """Live bytes by the place that allocated them; None unless the allocator's history is on."""
+    """Live bytes by allocating site; None unless the allocator's history is on."""
     found = cuda()
     if found is None:
         return None

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of PyTorch's caching allocator, into the run.
+"""The history of PyTorch's caching allocator, written to the run.
 
-PyTorch writes down what its allocator does when it is asked to, which costs well under a microsecond
-a call without stacks. Here that is switched on for a part of the program and, at the end of it, put
-into the run with PyTorch's own times: what was live before, every allocation and free, and the
-segments that the allocator takes from the driver. So `moescope memory` can replay it.
+PyTorch can record what its allocator does, for well under a microsecond per call without stacks.
+This module turns that on for a part of the program and, at its end, writes it to the run with
+PyTorch's own times: what was live before, every allocation and free, and the segments that the
+allocator takes from the driver. So `moescope memory` can replay it.
 
-Bytes of allocations are those that the program asked for, as in PyTorch's requested_bytes;
-allocated_bytes, of which PyTorch's max_memory_allocated is the peak, has them rounded up to blocks.
-Both peaks are in the run as the allocator's own account, beside the replay.
+Allocation sizes are those requested, as in PyTorch's requested_bytes; allocated_bytes, whose peak
+is PyTorch's max_memory_allocated, rounds them up to blocks. Both peaks are in the run as the
+allocator's own account, next to the replay.
 """
 import sys
 from collections.abc import Iterable, Iterator
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-MAX_ENTRIES = 4_000_000  # about 1 GB of host memory in PyTorch, when all are used
+MAX_ENTRIES = 4_000_000  # about 1 GB of host memory in PyTorch, if all are used
 
 ALLOC, FREE, RESERVE, RELEASE = range(4)
-# free_requested is when the program lets go, and when PyTorch takes it off its account
+# free_requested is when the program releases it, and when PyTorch takes it off its account
 _EVENTS = {"alloc": ALLOC, "free_requested": FREE, "segment_alloc": RESERVE,
            "segment_map": RESERVE, "segment_free": RELEASE, "segment_unmap": RELEASE}
-# of the allocator's account: name in the run, name of PyTorch
+# the allocator's account: name in the run, name in PyTorch
 _ACCOUNT = (("allocated_bytes", "allocated_bytes.all.current"),
             ("reserved_bytes", "reserved_bytes.all.current"),
             ("peak_allocated_bytes", "allocated_bytes.all.peak"),
@@ -63,7 +63,7 @@ def trace_rows(traces: list[list[Json]], to_monotonic_ns: int) -> Iterator[Row]:
 
 
 def uses_of(model: Optional["nn.Module"], optimizer: Optional["Optimizer"]) -> dict[int, int]:
-    """Addresses of parameters, gradients and optimizer state that live now."""
+    """Addresses of live parameters, gradients and optimizer state."""
     uses: dict[int, int] = {}
 
     def note(tensor: "Tensor", use: str) -> None:
@@ -81,7 +81,7 @@ def uses_of(model: Optional["nn.Module"], optimizer: Optional["Optimizer"]) -> d
 
 
 def write_rows(rows: list[Row], uses: dict[int, int]) -> None:
-    """Into the run. The use is known of what lives at the end: of the last allocation of an
+    """Writes to the run. Only what is live at the end has a known use: the last allocation of an
     address."""
     array = (lib.PastMemory * len(rows))()
     seen = set()
@@ -99,10 +99,11 @@ def write_rows(rows: list[Row], uses: dict[int, int]) -> None:
 class record_memory:
     """Records the allocator's history while its body runs; `with moescope.record_memory(): …`.
 
-    sites: with the line of Python that asked for each block, which costs a microsecond or two an
-    allocation. model, optimizer: whose parameters, gradients and state are told apart. note() puts
-    the allocator's own account into the run, once a step, say; the end does it too. A history that
-    the program has switched on itself stays on and is read only."""
+    sites: record the Python line that requested each block, for a microsecond or two per
+    allocation. model, optimizer: to distinguish parameters, gradients and state. note() writes the
+    allocator's own account to the run, for example once per step; so does the end. A history that
+    the program turned on itself stays on and is only read.
+    """
 
     def __init__(self, model: Optional["nn.Module"] = None, optimizer: Optional["Optimizer"] = None,
                  sites: bool = False, max_entries: int = MAX_ENTRIES) -> None:
@@ -129,7 +130,7 @@ class record_memory:
         return self
 
     def note(self) -> None:
-        """The allocator's own account, as readings of its devices."""
+        """The allocator's own account, as device readings."""
         found = cuda()
         for device in range(found.device_count()) if self._running and found else ():
             stats = found.memory_stats(device)
@@ -147,7 +148,7 @@ class record_memory:
         traces = memory._snapshot()["device_traces"]
         if not self._theirs:
             memory._record_memory_history(enabled=None)
-        # A history that was on before goes further back than the list of what lived here.
+        # A history that was already on goes further back than the list of live blocks.
         rows = [row for row in trace_rows(traces, clock.to_monotonic_ns())
                 if row[0] >= self._begin_ns]
         if not self._theirs and any(len(trace) >= self.max_entries for trace in traces):

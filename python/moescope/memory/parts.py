@@ -2,9 +2,9 @@
 """Bytes of a PyTorch model by layer and by expert.
 
 Parameters, gradients and optimizer state are read from the tensors. Activations are what autograd
-saves for the backward pass inside a layer's forward, each storage once, parameters left out. A
-layer is an entry of the outermost ModuleList that is not a list of experts; an expert is an entry
-of such a list, or a slice of parameters that are stacked over the experts.
+saves for the backward pass inside a layer's forward, each storage once, without parameters. A layer
+is an entry of the outermost ModuleList that is not a list of experts; an expert is an entry of such
+a list, or a slice of parameters stacked over the experts.
 """
 import re
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ USES = ("parameters", "gradients", "optimizer", "activations")
 EXPERT_COUNTS = ("num_experts", "num_local_experts", "moe_num_experts", "n_routed_experts")
 NO_FORWARD = "not measured: run the forward pass inside 'with memory.activations():'"
 STACKED = "the experts of this layer run in one operation; its activations belong to all of them"
-_addresses = iter(range(3 << 62, 1 << 64))  # for the library; above what user space can have
+_addresses = iter(range(3 << 62, 1 << 64))  # for the library; above any user-space address
 
 
 class Part(NamedTuple):
-    """A place in the model. layer: the module's path ("" outside of layers); expert: or None."""
+    """A place in the model. layer: the module's path ("" outside layers); expert: or None."""
 
     layer: str
     index: Optional[int]  # type: ignore[assignment] # tuple has a method of that name
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 def tensor_bytes(tensor: "Tensor") -> int:
-    """Bytes of a tensor's own elements on this process's device; nothing for meta tensors."""
+    """Bytes of a tensor's own elements on this process's device; none for meta tensors."""
     if hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
     if tensor.device.type == "meta":
@@ -76,14 +76,14 @@ def stacked_experts(module: "nn.Module", parameter: "nn.Parameter") -> int:
     own = list(module.parameters(recurse=False))
     if not experts or parameter.ndim == 0 or parameter.shape[0] % experts:
         return 0
-    # A router has a matrix of one row for each expert: that is not an expert's weight.
+    # A router has a matrix with one row per expert: that is not an expert's weight.
     if any(p.ndim == 3 and p.shape[0] == experts for p in own):
         return experts if parameter.shape[0] == experts else 0
     return experts if "expert" in type(module).__name__.lower() else 0
 
 
 class ModelMemory:
-    """Bytes of a model, by place and use. Read again with update(); see rows() and total()."""
+    """Bytes of a model, by place and use. Refresh with update(); see rows() and total()."""
 
     def __init__(self, model: "nn.Module", optimizer: Optional["Optimizer"] = None) -> None:
         self.model, self.optimizer = model, optimizer
@@ -96,7 +96,7 @@ class ModelMemory:
     # ------------------------------------------------------------ reading
 
     def update(self) -> "ModelMemory":
-        """Reads parameters, gradients and optimizer state again."""
+        """Rereads parameters, gradients and optimizer state."""
         self._bytes = {}
         modules = dict(self.model.named_modules())
         for name, parameter in self.model.named_parameters():
@@ -112,7 +112,7 @@ class ModelMemory:
         return self
 
     def _add(self, parts: list[Part], use: str, size: int) -> None:
-        for part in parts:  # slices of equal size: the division leaves no rest
+        for part in parts:  # slices of equal size: the division has no remainder
             uses = self._bytes.setdefault(part, dict.fromkeys(USES[:3], 0))
             uses[use] += size // len(parts)
 
@@ -130,8 +130,9 @@ class ModelMemory:
     def activations(self) -> Iterator["ModelMemory"]:
         """Measures what the forward passes in its body save for the backward pass.
 
-        The figures are the bytes alive when the body ends; run one forward pass in it and keep
-        its result. Hooks and results of the model are as before afterwards."""
+        The figures are the bytes alive when the body ends; run one forward pass in it and keep its
+        result. Afterwards the model's hooks and results are as before.
+        """
         import torch
         from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -176,7 +177,7 @@ class ModelMemory:
                 self.write()
 
     def _alive(self) -> dict[Part, int]:
-        """Bytes of the activations measured last that have not been freed yet."""
+        """Bytes of the last measured activations that have not been freed yet."""
         self._saved = [entry for entry in self._saved if not entry[0].expired()]
         out: dict[Part, int] = {}
         for _, part, size in self._saved:
@@ -186,7 +187,7 @@ class ModelMemory:
     # ------------------------------------------------------------ results
 
     def rows(self) -> list[Json]:
-        """One row for each layer, expert and device; None is unknown, with its reason."""
+        """One row per layer, expert and device; None is unknown, with its reason."""
         parts = sorted(set(self._bytes) | set(self._activations or {}),
                        key=lambda p: (p.index is not None, p.layer.rpartition(".")[0],
                                       p.index or 0, -1 if p.expert is None else p.expert, p.device))
@@ -209,7 +210,7 @@ class ModelMemory:
         return row
 
     def layers(self) -> list[Json]:
-        """The rows with the experts of a layer added up."""
+        """The rows with the experts of a layer summed."""
         out: dict[tuple[str, str], Json] = {}
         for row in self.rows():
             key = (row["layer"], row["device"])
@@ -238,7 +239,7 @@ class ModelMemory:
         return out
 
     def to_df(self) -> Union[list[Json], "DataFrame"]:
-        """The rows as a pandas DataFrame, or as the list where pandas is not installed."""
+        """The rows as a pandas DataFrame, or as a list if pandas is not installed."""
         try:
             import pandas
         except ImportError:
@@ -246,10 +247,11 @@ class ModelMemory:
         return pandas.DataFrame(self.rows())
 
     def write(self) -> "ModelMemory":
-        """Puts the figures into the run being recorded, in place of those written before.
+        """Writes the figures to the run being recorded, replacing those written before.
 
-        `moescope memory RUN` then shows what the memory is made of. Activations that have been
-        freed since they were measured are not in it: they are not memory any more."""
+        `moescope memory RUN` then shows the composition of memory. Activations freed since they
+        were measured are left out: they are no longer memory.
+        """
         library = lib.load()
         activations = self._alive()
         for address, device in self._written:
@@ -272,7 +274,7 @@ def _site(part: Part) -> str:
 
 
 def model_memory(model: "nn.Module", optimizer: Optional["Optimizer"] = None) -> ModelMemory:
-    """Bytes of a PyTorch model by layer and expert; written into the run when one is recorded."""
+    """Bytes of a PyTorch model by layer and expert; written to the run if one is being recorded."""
     memory = ModelMemory(model, optimizer)
     if api.run_dir() is not None:
         memory.write()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small MoE language model and its training, given a profiler: on PyTorch, else on tinymoe."""
+"""A small MoE language model and its training, with a profiler: on PyTorch, else on tinymoe."""

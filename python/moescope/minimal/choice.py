@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's where there is one, else tinymoe's."""
+"""PyTorch's if it is installed, else tinymoe's."""
 import importlib.util
 
 if importlib.util.find_spec("torch"):

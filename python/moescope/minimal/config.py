@@ -37,7 +37,7 @@ class MoEModelConfig:
 
 
 def complete(config: Any) -> MoEModelConfig:
-    """Any object or dictionary with some of these names; the rest has its defaults."""
+    """Any object or dictionary with some of these names; the rest have their defaults."""
     if isinstance(config, MoEModelConfig):
         return config
     given = config if isinstance(config, dict) else vars(config)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """MoEMinimalLLM and train_moe_model without PyTorch: the same calls, computed by tinymoe.
 
-tinymoe trains on bytes: the tokens of the loader must be below 256. It reports to the run by itself,
-so a profiler that is given is the one whose directory the run goes to; its live figures stay empty."""
+tinymoe trains on bytes: the loader's tokens must be below 256. It reports to the run by itself, so
+a given profiler only provides the run's directory; its live figures stay empty.
+"""
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ from .config import complete
 
 
 class MoEMinimalLLM:
-    """A checkpoint of tinymoe, once it is trained; generate() goes on from a text."""
+    """A tinymoe checkpoint, once it is trained; generate() continues a text."""
 
     def __init__(self, config: Any, profiler: Optional[Any] = None) -> None:
         self.config = complete(config)
@@ -34,7 +35,7 @@ class MoEMinimalLLM:
 def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Optional[Iterable[Any]] = None,
                     enable_profiling: bool = False, profiler: Optional[Any] = None,
                     output_dir: str = "profiler_output") -> tuple[MoEMinimalLLM, Json]:
-    """As the one on PyTorch. tinymoe does not evaluate: val_loss and its kin are None."""
+    """Like the one on PyTorch. tinymoe does not evaluate: val_loss and the like are None."""
     model = MoEMinimalLLM(config, profiler)
     config = model.config
     folder = getattr(profiler, "output_dir", output_dir) if enable_profiling or profiler else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train_moe_model on PyTorch: plain AdamW, cosine schedule, the profiler around it when asked for."""
+"""train_moe_model on PyTorch: plain AdamW, cosine schedule, with the profiler if requested."""
 import math
 from collections.abc import Iterable
 from typing import Any, Optional
@@ -16,10 +16,12 @@ from .model import MoEMinimalLLM
 def train_moe_model(config: Any, train_loader: Iterable[Any], val_loader: Optional[Iterable[Any]] = None,
                     enable_profiling: bool = False, profiler: Optional[AdvancedGPUProfiler] = None,
                     output_dir: str = "profiler_output") -> tuple[MoEMinimalLLM, Json]:
-    """Trains max_steps steps, the loader from its beginning when it ends; the model and its metrics.
+    """Trains max_steps steps, restarting the loader when it ends; returns the model and its
+    metrics.
 
-    Loaders give (x, y), y the token after each of x, or x alone. val_loader None: those figures are
-    None. The metrics have the profiler, and the paths of its reports once it has stopped."""
+    Loaders yield (x, y), y the token after each of x, or just x. val_loader None: those figures are
+    None. The metrics have the profiler, and the paths of its reports once it has stopped.
+    """
     config = complete(config)
     if profiler is None:
         profiler = AdvancedGPUProfiler(num_experts=config.num_experts, output_dir=output_dir,

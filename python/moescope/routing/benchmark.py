@@ -36,7 +36,8 @@ def _wait(model: nn.Module) -> None:
 
 def quick_profile(model: nn.Module, tokenizer: "PreTrainedTokenizerBase", text: str = "Hello world",
                   num_iterations: int = 10) -> MoEProfiler:
-    """Runs the model on `text` so many times, prints the summary and saves quick_profile.csv."""
+    """Runs the model on `text` num_iterations times, prints the summary and saves
+    quick_profile.csv."""
     if num_iterations < 1:
         raise ValueError("num_iterations is 1 or more")
     profiler = MoEProfiler(model)
@@ -60,8 +61,8 @@ class SimpleBenchmark:
 
     def run_config(self, name: str, texts: Sequence[str],
                    config_fn: Optional[Callable[[nn.Module], object]] = None) -> Json:
-        """One forward for each text. config_fn(model) changes the model for this run alone:
-        modules that it replaced are put back afterwards. Gives the row of compare()."""
+        """One forward per text. config_fn(model) changes the model for this run only: replaced
+        modules are restored afterwards. Returns the row of compare()."""
         if not texts:
             raise ValueError("run_config needs at least one text")
         before = [(module, dict(module._modules)) for module in self.model.modules()]
@@ -100,5 +101,5 @@ class SimpleBenchmark:
         return row
 
     def compare(self) -> Union[frames.Rows, "DataFrame"]:
-        """One row for each configuration; figures of layers are their mean."""
+        """One row per configuration; figures of layers are their mean."""
         return frames.frame(self.results, COLUMNS)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks on one MoE layer, from which its routing goes to the C library.
+"""Hooks on one MoE layer that pass its routing to the C library.
 
-Hooks run in the model's own thread; nothing they do may change a result, wait for a device, or
-raise: a layer that cannot be read is given up, with a warning and a note in the run."""
+Hooks run in the model's own thread; they must not change a result, wait for a device, or raise: a
+layer that cannot be read is given up, with a warning and a note in the run.
+"""
 import weakref
 from collections.abc import Iterable
 from time import perf_counter
@@ -33,7 +34,7 @@ _graph_task = torch._C._current_graph_task_id  # -1: not inside backward
 
 
 class _SeeOneHot(TorchFunctionMode):
-    """Keeps what the block hands to one_hot: its choice, which it tells nobody."""
+    """Keeps what the block passes to one_hot: its choice, which it reveals nowhere else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ def site_of(gate: nn.Module) -> Optional["Site"]:
 
 
 def trouble(indices: Tensor, experts: int) -> str:
-    """Why these cannot be the experts of tokens; "" when they can. Values only on the CPU."""
+    """Why these cannot be the experts of tokens; "" if they can. Checks values only on the CPU."""
     if not families.integer(indices) or indices.dim() != 2:
         return (f"indices are {indices.dtype} of shape {tuple(indices.shape)}, not integers "
                 "[tokens, k]")
@@ -65,14 +66,14 @@ def trouble(indices: Tensor, experts: int) -> str:
         return f"its indices are on {indices.device}: only the CPU and CUDA devices are read"
     if indices.device.type == "cpu" and indices.numel():
         low, high = int(indices.min()), int(indices.max())
-        # -1 and E stand for "not on this rank" under expert parallelism; others are the library's.
+        # -1 and E mean "not on this rank" under expert parallelism; the library handles others.
         if low < lib.SLOT_DROPPED or high > experts:
             return f"indices from {low} to {high} for {experts} experts"
     return ""
 
 
 def lifeless(kind: type) -> Any:
-    """The hooks of a copied or unpickled model: they are there, but they belong to nobody."""
+    """Replaces the hooks of a copied or unpickled model: they exist, but belong to nobody."""
     one: Any = object.__new__(kind)
     one.running = False
     return one
@@ -81,12 +82,13 @@ def lifeless(kind: type) -> Any:
 class Site:
     """One MoE layer while a session runs.
 
-    Its hook runs once for each layer of each token, among code of the model that has long pushed it
-    out of the processor's caches: what can be settled for all layers at the beginning and the end of
-    a step is (look, settle), and the hook keeps the choices of a few tokens for the end of the step,
-    or does one call into C."""
+    Its hook runs once per layer and token, among model code that has long evicted it from the
+    processor's caches: whatever can be settled for all layers at the start and end of a step is
+    settled there (look, settle), and the hook keeps the choices of a few tokens for the end of the
+    step, or makes one call into C.
+    """
 
-    _open = False  # somebody looks at this step, and the layer can be read
+    _open = False  # somebody watches this step, and the layer can be read
     session: Any = None
     _inside: Optional[_SeeOneHot] = None
 
@@ -107,10 +109,10 @@ class Site:
         self._latency: list[Any] = []  # of the gate's calls in this step
         self._sender: Sender = Sender(number)
         self._device, self._index = torch.device("cpu"), -1
-        self._place: Any = None  # where the tensors stood the last time
-        self._shape: Any = None  # and theirs, when they had few numbers
+        self._place: Any = None  # where the tensors were last time
+        self._shape: Any = None  # and their shapes, if they had few numbers
         self._few: Optional[Shape] = None
-        self._there: Optional[DeviceKept] = None  # of the device
+        self._there: Optional[DeviceKept] = None  # on the device
         self.looking: list[Watcher] = []
         self._fixed = router.found.fixed and not scores
         self._gate_hooks: list[RemovableHandle] = []
@@ -140,8 +142,8 @@ class Site:
         self._logits = self._began = self._place = None
 
     def time_gate(self, on: bool) -> None:
-        """Hooks that are not there cost nothing. First of all hooks before the gate, and after it,
-        so that its time has nothing of ours in it."""
+        """Absent hooks cost nothing. They are the first before the gate and the first after it, so
+        that its time includes nothing of ours."""
         gate = self.router.found.gate
         if on and gate is not None and not self._gate_hooks:
             self._gate_hooks = [gate.register_forward_pre_hook(self._gate_before),
@@ -153,11 +155,11 @@ class Site:
 
     @property
     def needs_gate(self) -> bool:
-        """The gate's output is wanted in every step, not its time alone."""
+        """The gate's output is needed in every step, not just its time."""
         return self._scores
 
     def watch(self, watcher: Watcher) -> None:
-        """One more who looks; from the step on that is open now."""
+        """Adds a watcher, from the open step on."""
         if watcher not in self.watchers:
             self.session.send_kept()
             self.settle()
@@ -172,10 +174,10 @@ class Site:
         self.look(self.session.index)
         Watcher.changes += 1
 
-    # Of all layers in turn, at the two ends of a step.
+    # For all layers in turn, at both ends of a step.
 
     def look(self, index: int) -> bool:
-        """Whether somebody looks at this layer in the step of this number."""
+        """Whether somebody watches this layer in the step with this number."""
         self.looking = [w for w in self.watchers if w.wants(index)]
         self.session.lookers.clear()
         for watcher in self.looking:
@@ -184,13 +186,13 @@ class Site:
         return bool(self.looking)
 
     def settle(self) -> None:
-        """The times of the gate in the step so far."""
+        """The gate's times in the step so far."""
         if self._latency:
             for watcher in self.looking:
                 watcher.samples.time_gate(self.session.step, self._latency)
             self._latency = []
 
-    # Hooks. Traced by torch.compile, all but the operator vanishes.
+    # Hooks. When torch.compile traces them, only the operator remains.
 
     def _hand_over(self, module: nn.Module, args: Args, kwargs: Json,
                    output: Any = None) -> None:
@@ -219,10 +221,10 @@ class Site:
                       None if weights is None else weights.detach(), choice.experts)
 
     def _again(self, session: "Session", args: Args, kwargs: Json, output: Any) -> bool:
-        """The usual case: all is where it was the last time. False: look closely."""
+        """The usual case: everything is where it was last time. False: look closely."""
         which, first, second = self._place
         if session.grad and _graph_task() != -1:
-            return True  # inside backward: the recomputation of a forward that was counted
+            return True  # inside backward: recomputes a forward that was already counted
         try:
             given = args if which == 0 else kwargs if which == 1 else output
             indices, weights = given[first], None if second is None else given[second]
@@ -234,20 +236,20 @@ class Site:
                 mask = self.padding.there(self._index, indices)
                 if mask is None:
                     return False
-            # few: these two are there as well, which no check here tells; it would cost.
+            # few: these two exist too, which nothing here checks; it would cost time.
             if few and self._there.keep(self._few, indices, weights, mask):  # type: ignore[union-attr,arg-type]
                 return True
             if not self._sender.again(session.phase, indices, weights, mask and mask[1]):
                 return False
             if few:
                 self._there.watch(self._few, indices, weights)  # type: ignore[union-attr,arg-type]
-        except Exception:  # called in another way than before
+        except Exception:  # called differently than before
             return False
         self._note_moment()
         return True
 
     def _keep(self, session: "Session", indices: Tensor, weights: Optional[Tensor]) -> bool:
-        """The numbers as they are now: the model may write over them before the step ends."""
+        """The numbers as they are now: the model may overwrite them before the step ends."""
         few: Any
         few, mask, numbers = self._few, self.padding.mask, ()
         if indices.dtype is not few.dtype or not indices.is_cpu or type(indices) is not Tensor:
@@ -270,7 +272,7 @@ class Site:
     def _look_closely(self, module: nn.Module, args: Args, kwargs: Json,
                       output: Any) -> None:
         self._place = self._shape = None
-        try:  # the model goes on, whatever its router returned
+        try:  # the model continues, whatever its router returned
             with torch.no_grad():
                 choice = self._read(module, args, kwargs, output)
                 weights, scores = choice.weights if self._weights else None, None
@@ -286,7 +288,7 @@ class Site:
             self.fail(str(why))
 
     def _expect_few(self, indices: Tensor, weights: Optional[Tensor]) -> None:
-        """The next call is like this one, which was sent."""
+        """Expects the next call to be like this one, which was sent."""
         rows, k = indices.shape
         few = rows * k <= FEW if self._index < 0 else rows <= FEW_ROWS and self._sender.plain
         if few and rows and (weights is None or weights.shape == indices.shape):
@@ -340,10 +342,10 @@ class Site:
 
     def record(self, indices: Tensor, weights: Optional[Tensor], scores: Optional[Tensor],
                experts: int) -> None:
-        """The choice of one call of the layer; also called by the operator of compiled code."""
+        """The choice of one call of the layer; also called by the operator in compiled code."""
         session = self.session
         if self.broken or not session.running or _graph_task() != -1:
-            return  # inside backward: the recomputation of a forward that was counted
+            return  # inside backward: recomputes a forward that was already counted
         alone = not session.depth
         if alone:
             session.ensure_step(self.layer)
@@ -368,7 +370,7 @@ class Site:
             self.settle()
 
     def _first(self, indices: Tensor, experts: int) -> bool:
-        """Looks at the first choice, before anything of it is recorded."""
+        """Checks the first choice before recording anything."""
         why = trouble(indices, experts)
         if why:
             self.fail(why)
@@ -378,7 +380,7 @@ class Site:
         return True
 
     def _move(self, device: torch.device) -> None:
-        """Where the layer's tensors are now."""
+        """Notes where the layer's tensors are now."""
         if device == self._device:
             return
         self._device = device
@@ -390,7 +392,8 @@ class Site:
             self._there = self.session.kept[self._index]
 
     def _here(self, indices: Tensor, experts: int) -> Tensor:
-        """Expert parallelism marks choices of other ranks; only then is another kernel worth it."""
+        """Expert parallelism marks choices of other ranks; only then is another kernel worthwhile.
+        """
         if getattr(self.router.found.gate, "num_experts", experts) == experts:
             return indices
         self._fixed = False
@@ -399,8 +402,8 @@ class Site:
 
 def _place_of(indices: Tensor, weights: Optional[Tensor], args: Args, kwargs: Json,
               output: Any) -> Any:
-    """(0 args, 1 kwargs or 2 output, where the indices are in it, where the weights), or None when
-    the two are not there as they were sent."""
+    """(0 args, 1 kwargs or 2 output, where the indices are in it, where the weights are), or None
+    if the two are not there as they were sent."""
     parts = output if isinstance(output, (tuple, list)) else ()
     places: tuple[Iterable[tuple[Any, Any]], ...] = (enumerate(args), kwargs.items(), enumerate(parts))
     for which, given in enumerate(map(list, places)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the MoE layers of a model. What cannot be read for certain is refused with the remedy."""
+"""Finds the MoE layers of a model. Anything uncertain is rejected with the remedy."""
 import inspect
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ HOW = ("register it: moescope.register_router(ClassOrName, function), where func
 
 
 class Router(NamedTuple):
-    """One MoE layer: where it is listened to and what is known of it."""
+    """One MoE layer: where to listen and what is known about it."""
     layer: int
     name: str
     found: Found
@@ -35,11 +35,12 @@ class Router(NamedTuple):
 
 
 def register_router(module: Union[type, str], function: RegisteredFunction) -> None:
-    """Tells how the choice of an unlisted router is read, for all profilers made afterwards.
+    """Says how to read the choice of an unlisted router, for all profilers created afterwards.
 
     `module` is its class, the class's name, or the module's full name in the model.
-    function(module, args, output) is called after its forward and gives (indices [tokens, k],
-    weights [tokens, k] or None, scores [tokens, experts] or None, num_experts)."""
+    function(module, args, output) is called after its forward and returns (indices [tokens, k],
+    weights [tokens, k] or None, scores [tokens, experts] or None, num_experts).
+    """
     if not isinstance(module, (type, str)):
         raise TypeError("register_router takes a class, a class's name or a module's name")
     if not callable(function):
@@ -48,7 +49,7 @@ def register_router(module: Union[type, str], function: RegisteredFunction) -> N
 
 
 def unregister_router(module: Union[type, str]) -> None:
-    """Forgets a registration; one that is not there is fine."""
+    """Forgets a registration; a missing one is fine."""
     _registered.pop(module, None)
 
 
@@ -108,7 +109,7 @@ def _gate_of(block: Optional[nn.Module]) -> Optional[nn.Module]:
 
 
 def _given(module: nn.Module) -> Found:
-    """A module that the user names as a router: its output must hold the indices."""
+    """A module that the user names as a router: its output must contain the indices."""
     experts = _experts_of(module)
     return Found(module, "after", families.returned(experts, _top_k(module)), module, experts,
                  _top_k(module), sizes.Sizes(), True)
@@ -119,7 +120,7 @@ def _parent(names: dict[str, nn.Module], name: str) -> Optional[nn.Module]:
 
 
 def _family(module: nn.Module) -> Optional[Callable[[nn.Module], Found]]:
-    """The table's way for this block; none when its forward is not the one that the table knows."""
+    """The table's entry for this block; None if its forward is not the one that the table knows."""
     kind: Any = next((k for k in type(module).__mro__ if k.__name__ in families.BLOCKS), None)
     if kind is None or not kind.__module__.startswith("transformers.models."):
         return None
@@ -132,7 +133,7 @@ def _family(module: nn.Module) -> Optional[Callable[[nn.Module], Found]]:
 
 def _find_one(names: dict[str, nn.Module], name: str,
               module: nn.Module) -> Optional[tuple[str, Found, str]]:
-    """(name of the block, where to listen, by what knowledge), or None."""
+    """(name of the block, where to listen, how it is known), or None."""
     function = _registration(name, module)
     block = name.rpartition(".")[0]
     if function:
@@ -146,13 +147,13 @@ def _find_one(names: dict[str, nn.Module], name: str,
         try:
             return name, family(module), "family"
         except (AttributeError, TypeError, IndexError):
-            return None  # the same name for another thing: it will be a suspect
+            return None  # the same name for something else: it will be a suspect
     return None
 
 
 def _router_of_family(names: dict[str, nn.Module], name: str,
                       module: nn.Module) -> Optional[tuple[str, Found, str]]:
-    """The router of a block that the table knows: what it returns need not be indices."""
+    """The router of a block in the table: its output need not be indices."""
     parent = _parent(names, name)
     one = _find_one(names, name.rpartition(".")[0], parent) if parent is not None else None
     return one if one and one[2] == "family" and one[1].gate is module else None
@@ -162,8 +163,9 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
                  pattern: Optional[str] = None) -> list[Router]:
     """The MoE layers of `model`, in its order.
 
-    routers: the routers themselves or their names; pattern: a regular expression that finds in
-    their names. Both stand for routers whose output holds the indices, or that are registered."""
+    routers: the routers or their names; pattern: a regular expression that matches their names.
+    Both refer to routers whose output contains the indices, or that are registered.
+    """
     names = dict(model.named_modules())
     found: list[Router] = []
     if routers is not None or pattern is not None:
@@ -173,7 +175,7 @@ def find_routers(model: nn.Module, routers: Optional[Iterable[Union[str, nn.Modu
             found.append(Router(len(found), name, where, source))
         return found
     claimed: list[str] = []  # blocks that are understood
-    done: list[str] = []  # modules whose parts are not looked at any more
+    done: list[str] = []  # modules whose parts need no further look
     for name, module in names.items():
         if any(name.startswith(d + ".") for d in done):
             continue
@@ -212,7 +214,7 @@ def _chosen(names: dict[str, nn.Module], routers: Optional[Iterable[Union[str, n
         chosen = [item for item in names.items() if item[0] and re.search(pattern, item[0])]
     except re.error as why:
         raise ValueError(f"pattern '{pattern}' is not a regular expression: {why}") from why
-    # Of nested matches the outermost is the router; its parts are not.
+    # Among nested matches the outermost is the router; its parts are not.
     outer = [n for n, _ in chosen]
     chosen = [(n, m) for n, m in chosen if not any(n.startswith(o + ".") for o in outer if o != n)]
     if not chosen:

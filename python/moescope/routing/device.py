@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routing that lies in the memory of a CUDA device: the recorder of the C library.
+"""Routing in the memory of a CUDA device: the C library's recorder.
 
-Nothing here waits for the device, and what is launched may stand in a CUDA graph. A recorder that a
-graph holds calls of is kept for the life of the process: a replay after stop() must find it, and
-finds it switched off."""
+Nothing here waits for the device, and a CUDA graph can contain the launches. A recorder whose calls
+a graph contains is kept for the life of the process: a replay after stop() must find it, and finds
+it switched off.
+"""
 from collections.abc import Sequence
 from ctypes import byref, c_void_p
 from functools import partial
@@ -18,12 +19,12 @@ from .._types import Args
 from .sender import INDICES, WEIGHTS, Sender, Shape
 
 _for_graphs: list["DeviceRecorder"] = []
-# Asked in the hot path; a torch without CUDA lacks them.
+# Called on the hot path; a torch without CUDA lacks them.
 _raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _capturing: Any = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
 _current_device: Any = getattr(torch._C, "_cuda_getDevice", None)
-FEW_ROWS = 32  # of a call that one block counts, among those of other layers
-PROOFS = 8  # of a layer, that its choices are left alone
+FEW_ROWS = 32  # of a call that one block counts, next to those of other layers
+PROOFS = 8  # per layer, that its choices are left alone
 
 
 class DeviceRecorder:
@@ -49,8 +50,8 @@ class DeviceRecorder:
         return (words or b"").decode(errors="replace") or f"error {-status}"
 
     def route(self, what: lib.DeviceRouting) -> int:
-        """Launches the count of `what` on the current stream. Whether it is captured is asked each
-        time, until it was: a graph may begin between two layers."""
+        """Launches the count of `what` on the current stream. Checks for capture each time until
+        there was one: a graph may begin between two layers."""
         if _current_device() != self.index:
             with torch.cuda.device(self.device):
                 return self.route(what)
@@ -61,7 +62,8 @@ class DeviceRecorder:
         return status
 
     def step(self, step: int) -> None:
-        """Once a graph holds calls, only the device knows the number: replays count on there."""
+        """Once a graph contains calls, only the device knows the number: replays continue counting
+        there."""
         if _current_device() != self.index:
             with torch.cuda.device(self.device):
                 self.step(step)
@@ -91,7 +93,7 @@ class DeviceRecorder:
 
 class DeviceSender(Sender):
     """Tensors on the device of a recorder. Copies made here are freed before the kernel runs and
-    reused only behind it: it is all one stream."""
+    reused only after it: it is all one stream."""
 
     def __init__(self, layer: int, recorder: DeviceRecorder) -> None:
         what = lib.DeviceRouting(layer=layer)
@@ -104,7 +106,7 @@ class DeviceSender(Sender):
 
 
 def _version(indices: Tensor, weights: Optional[Tensor]) -> int:
-    """Grows with each write to one of them; -1: tensors of inference mode do not tell."""
+    """Grows with each write to one of them; -1: tensors of inference mode do not count writes."""
     if indices.is_inference() or (weights is not None and weights.is_inference()):
         return -1
     version: int = indices._version if weights is None else indices._version + weights._version
@@ -112,12 +114,13 @@ def _version(indices: Tensor, weights: Optional[Tensor]) -> int:
 
 
 class Trial:
-    """Whether a model leaves what its routers have chosen alone until the step is over.
+    """Whether a model leaves its routers' choices alone until the step is over.
 
-    Most tensors count the writes to them, but not those of inference mode, and a kernel that torch
-    does not know is never counted. So it is tried: in some steps what a layer sends at once is also
-    copied, and compared with itself on the device when the step ends. The answer is written into
-    memory of the host, where a later step finds it; one question is under way at a time."""
+    Most tensors count the writes to them, but not those of inference mode, and a kernel unknown to
+    torch is never counted. So it is tested: in some steps what a layer sends at once is also
+    copied, and compared with itself on the device when the step ends. The answer is written to host
+    memory, where a later step finds it; one question is in flight at a time.
+    """
 
     UNKNOWN = 2
 
@@ -125,7 +128,7 @@ class Trial:
         self.device = device
         self.refused = False
         self.trusted: set[tuple[int, int]] = set()  # (layer, rows) that passed PROOFS times
-        self.late = 0  # steps since the last answer that rest on it alone
+        self.late = 0  # steps since the last answer that rely on it alone
         self._passed: dict[tuple[int, int], int] = {}
         self._watched: list[Args] = []
         self._asked: set[tuple[int, int]] = set()
@@ -154,7 +157,7 @@ class Trial:
         with torch.no_grad():
             if self._answer is None:
                 self._answer = _answer_place()
-            # torch.cat widens types, and so keeps values.
+            # torch.cat widens types, and so preserves values.
             changed = [(_row(now) != _row(before)).any() for now, before in pairs if now]
             self._answer.fill_(self.UNKNOWN)
             self._answer.copy_(torch.stack(changed).any().to(torch.uint8).reshape(1),
@@ -203,10 +206,11 @@ class DeviceKept(list[Any]):
     version): the tensors themselves, counted by one kernel when the step ends.
 
     That is later than the layer ran, so: only layers that passed the trial; only on the stream on
-    which the step began, where all that the layer has read is written before; never in a graph. Who
-    keeps a tensor keeps its memory from being used again. It is kept for one more step: memory of
-    another stream's pool may be used there at once, but that stream must have waited for this one
-    to get the next step's input. With gradients a kept tensor would keep its graph: none is kept."""
+    which the step began, where everything the layer has read is written before; never in a graph.
+    Keeping a tensor prevents reuse of its memory. It is kept for one more step: memory of another
+    stream's pool may be reused there at once, but that stream must have waited for this one to get
+    the next step's input. With gradients a kept tensor would keep its graph: none is kept.
+    """
 
     def __init__(self, recorder: DeviceRecorder) -> None:
         super().__init__()
@@ -235,7 +239,7 @@ class DeviceKept(list[Any]):
             and indices.get_device() == self._index and type(indices) is Tensor
 
     def keep(self, shape: Shape, indices: Tensor, weights: Optional[Tensor], mask: Any) -> bool:
-        """False: it is to be sent at once."""
+        """False: send it at once."""
         if not self._open or shape.key not in self.trial.trusted or not self._in_order(indices):
             return False
         self.append((shape, indices, weights, mask, _version(indices, weights)))
@@ -250,13 +254,14 @@ class DeviceKept(list[Any]):
             self._give_up(why)
 
     def _give_up(self, why: Exception) -> None:
-        """It goes on as it does without a trial."""
+        """Continues as without a trial."""
         self.trial.forget()
         self.trial.refuse()
         api.info(f"routing on {self._recorder.device}", f"every layer is sent by itself: {why}")
 
     def send(self, phase: int) -> tuple[Shape, ...]:
-        """All of them by one call into the library; whose they were, the same tuple for the same."""
+        """Sends all in one call into the library; returns their owners, the same tuple for the same
+        ones."""
         shapes = tuple([call[0] for call in self])
         if shapes != self._shapes:
             self._prepare(shapes)
@@ -292,7 +297,7 @@ class DeviceKept(list[Any]):
                              len(shapes))
 
     def _fill(self, what: Any, call: Args) -> bool:
-        """Whether it is a call like the one before it, unchanged since it was kept."""
+        """Whether it is a call like the previous one, unchanged since it was kept."""
         shape, indices, weights, _, version = call
         if indices.dtype is not shape.dtype or not indices.is_contiguous() \
                 or version != _version(indices, weights):
@@ -305,7 +310,8 @@ class DeviceKept(list[Any]):
             and weights.is_contiguous() and weights.get_device() == self._index
 
     def _send_singly(self, phase: int) -> None:
-        """Those that are as they were when they were kept, in whatever form; the others are lost."""
+        """Sends those that are unchanged since they were kept, in whatever form; the others are
+        lost."""
         lost = 0
         for shape, indices, weights, mask, version in self:
             if _capturing() or version != _version(indices, weights):
@@ -324,7 +330,7 @@ class DeviceKept(list[Any]):
         """The step ends, on the current stream."""
         try:
             self._end()
-        except Exception as why:  # the model goes on
+        except Exception as why:  # the model continues
             self._give_up(why)
 
     def _end(self) -> None:
@@ -334,7 +340,7 @@ class DeviceKept(list[Any]):
             return
         self.trial.forget()
         if self._sent and not same:
-            # Streams get another order than the program's; once, and it counts right.
+            # This changes the stream order of the program; once, and it counts right.
             torch.cuda.current_stream(self._recorder.device).wait_stream(self._stream)
             self.trial.late = 0
             self.trial.refuse()

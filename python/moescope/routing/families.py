@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the router's choice is read, family by family.
+"""How to read the router's choice, family by family.
 
-Best is to see the very indices that the experts are called with. Where a block keeps them to
-itself, the same operations are done on the same numbers as in the published block: the result is
-then the same, not merely alike. A family that is in no table here is refused, not guessed.
+Best is to see the very indices that the experts are called with. If a block keeps them to itself,
+the same operations are done on the same numbers as in the published block: the result is then the
+same, not merely similar. A family in no table here is rejected, not guessed.
 """
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -32,7 +32,7 @@ Read = Callable[[nn.Module, Args, Json, Any], Choice]
 
 class Found(NamedTuple):
     """Where to listen in a block: `when` is before or after the module's forward, or inside it.
-    fixed: the tensors read always stand at the same places of its arguments or its output."""
+    fixed: the tensors are always at the same places of its arguments or output."""
     module: nn.Module
     when: str
     read: Read
@@ -49,7 +49,7 @@ def integer(tensor: object) -> bool:
 
 
 def flat(tensor: Tensor) -> Tensor:
-    """[rows, last dimension]; a tensor of two dimensions is given back itself."""
+    """[rows, last dimension]; a two-dimensional tensor is returned itself."""
     return tensor if tensor.dim() == 2 else tensor.reshape(-1, tensor.shape[-1])
 
 
@@ -81,14 +81,15 @@ def experts_call(names: list[str], experts: int) -> Read:
 
 def from_mask(mask: Tensor, k: int, missing: int, weights: Optional[Tensor] = None) -> Choice:
     """[tokens, experts] with a positive number where a token goes to an expert, at most k of them.
-    missing: what stands in slots that are left; weights: of the same shape."""
+    missing: value for the remaining slots; weights: of the same shape."""
     found, indices = torch.topk(mask.to(torch.float32), k, dim=-1)
     chosen = None if weights is None else weights.gather(1, indices)
     return Choice(indices.masked_fill(found <= 0, missing), chosen)
 
 
 def _looks_like_mask(indices: Tensor, experts: int) -> bool:
-    """As many columns as experts: a row of indices would hold all of them, a mask zeros and ones."""
+    """As many columns as experts: a row of indices would contain all of them, a mask zeros and
+    ones."""
     if experts < 2 or indices.shape[-1] != experts or not indices.numel():
         return False
     if indices.device.type != "cpu":
@@ -98,8 +99,8 @@ def _looks_like_mask(indices: Tensor, experts: int) -> bool:
 
 
 def returned(experts: int, k: int = 0) -> Read:
-    """The router's output holds exactly one integer tensor: the chosen experts, or a mask of them
-    over all experts."""
+    """The router's output contains exactly one integer tensor: the chosen experts, or a mask of
+    them over all experts."""
     def read(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
         parts = [p for p in (output if isinstance(output, (tuple, list)) else (output,))
                  if isinstance(p, Tensor)]
@@ -118,7 +119,7 @@ def returned(experts: int, k: int = 0) -> Read:
 
 
 def softmax_top_k(k: int, normalise: bool) -> Read:
-    """Softmax in float32, top-k, and the division where the block does it."""
+    """Softmax in float32, top-k, and the division if the block does it."""
     def read(_module: nn.Module, _args: Args, _kwargs: Json, logits: Tensor) -> Choice:
         scores = F.softmax(flat(logits), dim=1, dtype=torch.float)
         weights, indices = torch.topk(scores, k, dim=-1)
@@ -148,8 +149,8 @@ def _switch(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choi
 
 
 def _nllb(module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
-    """(mask of the first, combining weights over all experts, …): an expert without weight has not
-    been chosen, was full, or by its policy is not used."""
+    """(mask of the first, combining weights over all experts, …): an expert without weight was not
+    chosen, was full, or is unused by policy."""
     weights = flat(output[1])
     every = module.second_expert_policy == "all"
     return from_mask(weights, min(2, weights.shape[1]), SLOT_DROPPED if every else SLOT_UNUSED,
@@ -157,7 +158,7 @@ def _nllb(module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
 
 
 def _top_then_softmax(k: int) -> Read:
-    """The largest logits, and a softmax over these alone."""
+    """The largest logits, and a softmax over only these."""
     def read(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
         logits = flat(output)
         top, indices = torch.topk(logits, k, dim=1)
@@ -166,7 +167,7 @@ def _top_then_softmax(k: int) -> Read:
 
 
 def _one_hot(_module: nn.Module, _args: Args, _kwargs: Json, output: Any) -> Choice:
-    """`output` is what the block gave to one_hot: a sampling router cannot be done again."""
+    """`output` is what the block passed to one_hot: a sampling router cannot be repeated."""
     return Choice(flat(output))
 
 
@@ -232,7 +233,7 @@ def _find_dispatching(read: Read, k: int) -> Function:
 
 
 def _find_longcat(block: nn.Module) -> Found:
-    """Some of its experts do nothing, so that the FLOPs of a token are not those of its k."""
+    """Some of its experts do nothing, so the FLOPs of a token are not those of its k."""
     router, experts = block.router, block.experts
     if isinstance(experts, nn.ModuleList):
         size = sizes.of_list(experts, router.classifier.in_features)
@@ -292,7 +293,7 @@ _SIGMOID = ("DeepseekV3TopkRouter", "Glm4MoeTopkRouter")
 
 
 def gate_scores(gate: nn.Module, output: Any) -> Optional[Tensor]:
-    """The row of probabilities behind a choice that is seen at the experts; None: not known."""
+    """The row of probabilities behind a choice seen at the experts; None: unknown."""
     kind = type(gate).__name__
     if not isinstance(output, tuple) or kind not in _SOFTMAX + _SIGMOID:
         return None

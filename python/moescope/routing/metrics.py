@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was captured of one layer, read back from the run.
 
-Counts come from the run by `moescope routing RUN --json --layer N`; latency, memory and wall time
-from this process, which alone knows them."""
+Counts come from the run through `moescope routing RUN --json --layer N`; latency, memory and wall
+time come from this process, which alone knows them.
+"""
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -24,7 +25,7 @@ COLUMNS = ["step", "flops_total", "flops_router", "flops_expert", "active_expert
 
 
 class RouterMetrics:
-    """The steps of one layer. Figures are read from the run when they are asked for."""
+    """The steps of one layer. Figures are read from the run on demand."""
 
     def __init__(self, view: "View") -> None:
         self._view = view
@@ -47,7 +48,7 @@ class RouterMetrics:
         return self._read[1]
 
     def rows(self) -> list[Json]:
-        """One dictionary a step, with the columns of the CSV."""
+        """One dictionary per step, with the columns of the CSV."""
         rows = []
         for one in self._series():
             sample = self._view.watcher.samples.get(one["step"]) if not self._view.manual else None
@@ -75,7 +76,7 @@ class RouterMetrics:
 
     @property
     def expert_loads(self) -> dict[int, int]:
-        """Assignments by expert, experts that got none included."""
+        """Assignments by expert, including experts that got none."""
         return dict(enumerate(self.loads))
 
     @property
@@ -87,15 +88,15 @@ class RouterMetrics:
 
     @property
     def k_distribution(self) -> list[list[int]]:
-        """For every step the number of experts of each of its tokens. Within a step they are in
-        ascending order, not in the order of the tokens: the run keeps their histogram."""
+        """For every step the number of experts of each of its tokens. Within a step they are
+        ascending, not in token order: the run keeps their histogram."""
         return [[k for k, n in enumerate(row["k_hist"]) for _ in range(n)]
                 for row in self._series()]
 
     def token_experts(self) -> dict[int, "ndarray"]:
-        """{step: numpy array [tokens, k]} of a profiler with mode="tokens": the experts of each token
-        in the order of the tokens; -1 in rows that are padding, -2 in slots that a token did not use,
-        -3 where the expert was full."""
+        """{step: numpy array [tokens, k]} of a profiler with mode="tokens": the experts of each
+        token in token order; -1 in padding rows, -2 in slots that a token did not use, -3 if the
+        expert was full."""
         source, steps = self._view.source(), [row["step"] for row in self._series()]
         if source is None or not steps:
             return {}
@@ -118,7 +119,7 @@ class RouterMetrics:
 
 
 class View:
-    """What a user sees of a layer: its figures, and which steps are looked at."""
+    """What a user sees of a layer: its figures, and which steps are watched."""
 
     key = "layer_0"
     num_experts = 0

@@ -2,9 +2,10 @@
 """The way out of compiled code.
 
 A hook that torch.compile traces must not run Python in the middle of a graph. It calls one of these
-operators instead, which the compiler keeps as a black box. `state` is written by each of them: that
-keeps them from being dropped as useless and in their order. At run time they do what the hook does
-without a compiler."""
+operators instead, which the compiler keeps as a black box. Each of them writes `state`: that
+prevents dropping them as useless and keeps their order. At run time they do what the hook does
+without a compiler.
+"""
 import weakref
 from typing import Any, Optional
 
@@ -16,7 +17,7 @@ _next = 0
 
 
 def number(target: Any) -> int:
-    """A number under which the operators find `target` for as long as it lives."""
+    """A number by which the operators find `target` for as long as it lives."""
     global _next
     _next += 1
     _targets[_next] = target

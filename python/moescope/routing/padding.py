@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rows of a layer are padding: what the model was told of its tokens, stack by stack.
+"""Which rows of a layer are padding: what the model was told about its tokens, stack by stack.
 
 A model has one stack of layers, or an encoder and a decoder. A layer's rows are those of its own
-stack; the mask of another one says nothing of them, even where it is as long."""
+stack; another stack's mask says nothing about them, even if it is as long.
+"""
 from typing import NamedTuple, Optional
 
 from torch import Tensor
@@ -12,7 +13,7 @@ from .._types import Args, Json
 
 
 class Described(NamedTuple):
-    """One call's tokens: mask of the new positions or None, rows, new positions of a sequence."""
+    """One call's tokens: mask of the new positions or None, rows, new positions per sequence."""
     mask: Optional[Tensor]
     rows: int
     new: int
@@ -41,11 +42,11 @@ def describe(names: list[str], args: Args, given: Json, prefix: str = "") -> Des
 
 
 class Padding:
-    """Of one stack, in the call of it that runs."""
+    """The padding of one stack, in its current call."""
 
     def __init__(self) -> None:
         self.mask: Optional[Tensor] = None
-        self.here = 0  # rows of a mask that lies in the host's memory
+        self.here = 0  # rows of a mask in host memory
         self._there: dict[int, tuple[Tensor, int]] = {}
         self._odd_rows = False
 
@@ -58,14 +59,14 @@ class Padding:
             self._there = {}
 
     def there(self, device: int, indices: Tensor) -> Optional[tuple[Tensor, int]]:
-        """The mask for these rows and its address on the device; None when there is none for them."""
+        """The mask for these rows and its address on the device; None if there is none for them."""
         if device not in self._there:
             self.rows(indices)
         there = self._there.get(device)
         return there if there is not None and there[0].shape[0] == indices.shape[0] else None
 
     def rows(self, indices: Tensor) -> Optional[Tensor]:
-        """True for tokens, False for padding; None when no padding is known for these rows."""
+        """True for tokens, False for padding; None if no padding is known for these rows."""
         mask = self.mask
         if mask is None:
             return None
@@ -77,7 +78,7 @@ class Padding:
             return None
         device = indices.get_device()
         if device not in self._there:
-            # The library reads bytes, torch's bool is one.
+            # The library reads bytes, and torch's bool is one.
             there = mask.to(indices.device, non_blocking=True).contiguous()
             self._there[device] = (there, there.data_ptr())
         return self._there[device][0]

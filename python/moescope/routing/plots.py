@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a layer with matplotlib, which is imported here and nowhere else."""
+"""Plots of a layer with matplotlib, which is imported here and nowhere else."""
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Callable, Optional
 

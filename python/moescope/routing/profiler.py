@@ -29,14 +29,14 @@ _SUMMARY = [("steps", "total_steps"), ("tokens", "total_tokens_profiled"), ("k",
 
 
 def _forget_compiled() -> None:
-    """Code that torch.compile made does not look for hooks that came or went: it is made again."""
+    """Code compiled by torch.compile does not notice new or removed hooks: it is recompiled."""
     dynamo = sys.modules.get("torch._dynamo")
     if dynamo is not None and dynamo.utils.counters:
         dynamo.reset()
 
 
 class _State:
-    """What must be undone, held apart from the profiler so that losing that undoes it."""
+    """What must be undone, kept apart from the profiler so that collecting it undoes everything."""
 
     def __init__(self) -> None:
         self.held: list[runs.Recording] = []
@@ -69,11 +69,12 @@ class MoEProfiler:
     mode: "counts" keeps the load of every expert in every step, "tokens" also the experts of each
     token. run: the run directory; None makes one that lives as long as this object, and under
     `moescope run` it is that run. routers, pattern: see find_routers. warmup_steps, sampling_rate:
-    which steps; each of `wrappers` can be set apart. weights: also the router's weights, for its
-    confidence; scores: in mode "tokens" also the full rows of probabilities. steps: "auto" makes
-    each forward of the model a step unless the program calls moescope.step, "manual" leaves steps
-    to the program from the beginning. max_tokens: of a layer and step that are kept one by one on
-    a CUDA device."""
+    which steps; each of `wrappers` can be set separately. weights: also the router's weights, for
+    its confidence; scores: in mode "tokens" also the full rows of probabilities. steps: "auto"
+    makes each forward of the model a step unless the program calls moescope.step, "manual" leaves
+    steps to the program from the beginning. max_tokens: tokens per layer and step kept individually
+    on a CUDA device.
+    """
 
     def __init__(self, model: nn.Module, mode: str = "counts", run: Optional[str] = None,
                  routers: Optional[Iterable[Union[str, nn.Module]]] = None,
@@ -100,7 +101,7 @@ class MoEProfiler:
 
     @property
     def run(self) -> str:
-        """The run directory that holds the results; "" before the first start without a `run`."""
+        """The run directory with the results; "" before the first start without a `run`."""
         where = self._state.recording
         return self._wanted_run or "" if where is None else where.kept or where.path
 
@@ -110,18 +111,18 @@ class MoEProfiler:
 
     def _level(self) -> str:
         """On a device the recorder keeps what it was opened for, whatever the level; a higher one
-        would only switch on device records, which have a price and nothing to do with routing."""
+        would only enable device records, which cost time and have nothing to do with routing."""
         if all(wrapper.router.device.startswith("cuda") for wrapper in self.wrappers):
             return "counts"
         return "full" if self._mode == "tokens" else "trace" if self._weights else "counts"
 
     def start(self) -> "MoEProfiler":
-        """Begins to capture. A second start is harmless."""
+        """Starts capturing. A second start is harmless."""
         if self._closed:
             raise errors.ProfilerClosed("this profiler is closed; make a new MoEProfiler")
         if self.running:
             return self
-        # Without a run of its own it goes on where it was.
+        # Without its own run it continues where it was.
         where = runs.acquire(self._wanted_run or self.run or None, self._level(),
                              temporary=self._wanted_run is None)
         if where not in self._state.held:
@@ -162,7 +163,7 @@ class MoEProfiler:
         return session
 
     def stop(self) -> "MoEProfiler":
-        """Ends capturing and leaves the model as it was before start."""
+        """Stops capturing and restores the model."""
         session = self._state.session
         if session is None:
             return self
@@ -181,7 +182,7 @@ class MoEProfiler:
         return self
 
     def close(self) -> None:
-        """Stops, and removes the run when it was a temporary one."""
+        """Stops, and removes a temporary run."""
         self.stop()
         self._closed = True
         self._end()
@@ -217,7 +218,7 @@ class MoEProfiler:
         return frames.frame([row for v in self.wrappers for row in v.metrics.rows()], COLUMNS)
 
     def save_csv(self, path: Path) -> None:
-        """One line for each layer and step."""
+        """One line per layer and step."""
         self.to_df().to_csv(path, index=False)
 
     def _table(self) -> list[list[object]]:
@@ -229,7 +230,7 @@ class MoEProfiler:
         return rows
 
     def print_summary(self) -> None:
-        """One line for each layer."""
+        """One line per layer."""
         print(frames.text_table(["layer", "name", *(title for title, _ in _SUMMARY)],
                                 self._table()))
         for view in self.wrappers:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only this process knows of the captured steps of a layer, and who looks at which of them.
+"""What only this process knows about the captured steps of a layer, and who watches which of them.
 
-Written for every layer in every step: one entry of a dictionary each, unless its gate was timed;
-where all layers of a step are settled together, one entry for all of them until somebody looks."""
+Written for every layer in every step: one dictionary entry each, unless its gate was timed; if all
+layers of a step are settled together, one entry for all of them until somebody looks.
+"""
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
@@ -36,7 +37,7 @@ class Late(deque[Any]):
 
 
 class Samples:
-    """By number of the step, in the order of their capture."""
+    """By step number, in the order of capture."""
 
     late: Any = ()  # of the session that captures
 
@@ -58,7 +59,7 @@ class Samples:
         self._latencies.clear()
 
     def time_gate(self, step: int, latencies: Sequence[Any]) -> None:
-        """Of the gate's calls: milliseconds, or two events of a device."""
+        """Times of the gate's calls: milliseconds, or two events of a device."""
         self._latencies.setdefault(step, []).extend(latencies)
 
     def __len__(self) -> int:
@@ -77,7 +78,7 @@ class Samples:
         return None if moment is None else Sample(*moment, self._latency_ms(step))
 
     def _latency_ms(self, step: int) -> Optional[float]:
-        """None where the gate has no module of its own, was compiled or was not timed."""
+        """None if the gate has no separate module, was compiled or was not timed."""
         total = None
         for one in self._latencies.get(step, ()):
             total = _milliseconds(one) + (total or 0.0)
@@ -85,7 +86,7 @@ class Samples:
 
 
 def _milliseconds(time: Any) -> float:
-    """Of a number, or of the two events around what ran on a device."""
+    """From a number, or from the two events around what ran on a device."""
     if isinstance(time, float):
         return time
     first, last = time
@@ -94,9 +95,9 @@ def _milliseconds(time: Any) -> float:
 
 
 class Watcher:
-    """Who looks at a layer: after `warmup_steps`, every `sampling_rate`-th step."""
+    """Watches a layer: after `warmup_steps`, every `sampling_rate`-th step."""
 
-    changes = 0  # of any of them: until then sessions need not ask again
+    changes = 0  # of any of them: until then sessions need not check again
 
     def __init__(self) -> None:
         self.samples = Samples()
@@ -122,8 +123,8 @@ def mark() -> Any:
 
 
 def memory_mb(device: torch.device) -> Optional[float]:
-    """Live bytes of torch's allocator; the host has no such figure. Out of the nested form: the flat
-    one is made of it, and takes ten times as long."""
+    """Live bytes of torch's allocator; the host has no such figure. From the nested form: the flat
+    one is derived from it, and takes ten times as long."""
     if device.type != "cuda":
         return None
     stats = torch.cuda.memory_stats_as_nested_dict(device)

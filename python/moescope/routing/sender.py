@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer's choices to the C library: tensors as they are, by their addresses.
+"""One layer's choices to the C library: tensors as they are, by address.
 
-This stands in the hot path of a model, once for each layer of each token. The structure for the call
-is made once and only what differs from the last call is written into it; where a tensor is
-contiguous and of a type that the library knows, no operation of torch is called. The choice of a few
-tokens is kept as numbers and sent when the step ends, for all layers in a row: among the model's own
-code the call into C costs several times as much as there."""
+This is on the hot path of a model, once per layer and token. The structure for the call is built
+once and only what differs from the last call is updated; if a tensor is contiguous and of a type
+that the library knows, no torch operation is called. The choices of a few tokens are kept as
+numbers and sent when the step ends, for all layers in a row: in the middle of the model's own code
+the call into C costs several times as much.
+"""
 from collections.abc import Container
 from ctypes import addressof, byref, c_float, c_int64, sizeof
 from functools import partial
@@ -33,7 +34,7 @@ def _plain(tensor: Tensor, known: Container[torch.dtype], otherwise: torch.dtype
 
 
 class Sender:
-    """Tensors on the CPU. An index outside [0, experts) is a slot that is not used here."""
+    """Tensors on the CPU. An index outside [0, experts) is an unused slot."""
 
     # Of the last call; None: there was none.
     _phase: Optional[int]
@@ -54,8 +55,8 @@ class Sender:
 
     def send(self, phase: int, experts: int, indices: Tensor, weights: Optional[Tensor] = None,
              scores: Optional[Tensor] = None, mask: Optional[Tensor] = None) -> str:
-        """indices [tokens, k]; weights and scores of another shape or place are left out. mask: bool,
-        a row each. Why not, or "". Tensors on the CPU are read when this returns."""
+        """indices [tokens, k]; weights and scores of another shape or device are left out. mask:
+        bool, one per row. Returns why not, or "". Tensors on the CPU have been read on return."""
         what = self._what
         shape = indices.shape
         if weights is not None and (weights.shape != shape or weights.device != indices.device):
@@ -79,7 +80,7 @@ class Sender:
 
     @property
     def plain(self) -> bool:
-        """The last call's tensors were of types that the library reads."""
+        """The last call's tensors had types that the library reads."""
         return self._shape is not None
 
     def _finish(self, scores: Optional[Tensor], experts: int) -> str:
@@ -93,8 +94,8 @@ class Sender:
 
     def again(self, phase: int, indices: Tensor, weights: Optional[Tensor],
               mask: Optional[int]) -> bool:
-        """As the last call but for the values and the phase; False: it is not, nothing was sent.
-        mask: its address."""
+        """Like the last call except for the values and the phase; False: it is not, and nothing was
+        sent. mask: its address."""
         device, what = self._device, self._what
         if indices.shape != self._shape or indices.dtype is not self._dtype \
                 or indices.get_device() != device or not indices.is_contiguous() \
@@ -119,7 +120,7 @@ FEW = 64  # slots of a call, up to which its numbers are kept
 
 
 class Shape(NamedTuple):
-    """What all calls of a layer have in common as long as it is called in the same way."""
+    """What all calls of a layer share as long as it is called in the same way."""
     site: "Site"
     layer: int
     experts: int
@@ -132,8 +133,8 @@ class Shape(NamedTuple):
 
 class Kept(list[Any]):
     """The calls of one step with few tokens on the CPU, each (shape, indices, weights, mask): lists
-    of rows of numbers, and the mask a tensor of bool. Most steps have the calls of the step before,
-    so that the structures are there and only numbers are written."""
+    of rows of numbers, and the mask as a bool tensor. Most steps repeat the calls of the
+    previous step, so the structures exist and only numbers are written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +143,7 @@ class Kept(list[Any]):
         self._masks: list[Optional[int]] = []
 
     def send(self, phase: int) -> tuple[Shape, ...]:
-        """All of them into the library; whose they were, the same tuple for the same ones."""
+        """Sends all to the library; returns their owners, the same tuple for the same ones."""
         shapes, index_rows, weight_rows, tensors = zip(*self)
         indices = [*chain.from_iterable(chain.from_iterable(index_rows))]
         weights = [*chain.from_iterable(chain.from_iterable(weight_rows))]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hooks on a whole model, from start to stop: its steps, its padding, and the sites of its layers.
 
-The same rules as for the layers hold: see capture.py."""
+The same rules apply as for the layers: see capture.py.
+"""
 import inspect
 import weakref
 from time import time
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _CPU = torch.device("cpu")
 _graph_task = torch._C._current_graph_task_id  # -1: not inside backward
-# Timing a gate costs more than counting: the first so many steps are timed, then every so-manieth.
+# Timing a gate costs more than counting: the first steps are timed, then every 64th.
 TIMED_FIRST, TIMED_EVERY = 16, 64
 _sessions: list["weakref.ref[Session]"] = []
 
@@ -41,7 +42,7 @@ def open_step() -> Optional[int]:
 
 
 def running_session(model: nn.Module) -> Optional["Session"]:
-    """The session that has its hooks on this model already."""
+    """The session that already has its hooks on this model."""
     for ref in _sessions:
         session = ref()
         if session is not None and session.running and session.model() is model:
@@ -68,7 +69,7 @@ def _stacks(model: nn.Module) -> dict[str, Stack]:
 
 
 class StackHook:
-    """Before the forward of a stack: its tokens are described by its own arguments."""
+    """Before the forward of a stack: its own arguments describe its tokens."""
 
     def __reduce__(self) -> Args:
         return lifeless, (StackHook,)
@@ -100,12 +101,12 @@ class Session:
         self.model = weakref.ref(model)
         self.sites: list[Site] = []
         self.owners = 1
-        self.graphs = False  # of which replays are steps that nobody here has seen
+        self.graphs = False  # whose replays are steps unseen here
         self.step: Optional[int] = None
         self.index = 0
         self.phase = lib.NO_PHASE
         self.grad = True  # backward may run
-        self.timed = True  # the gates' time is taken in this step
+        self.timed = True  # the gates are timed in this step
         self._captured = 0
         self._wanted = False
         self._steady = -1
@@ -122,10 +123,10 @@ class Session:
         self.late = Late()
         self.lookers: dict[int, Args] = {}  # likewise: shapes of kept calls, their watchers
         self._rows = 0
-        self.depth = 0  # of forwards of the model that are running
+        self.depth = 0  # forwards of the model that are running
         self._implicit = -1
         self._borrowed = False
-        self._theirs = manual  # the step that is open is the program's
+        self._theirs = manual  # the open step is the program's
         self._library = lib.load()
         self._recorders: dict[torch.device, DeviceRecorder] = {}
         self._max_tokens, self._weights = max_tokens, weights
@@ -133,8 +134,8 @@ class Session:
         self.op = ops.number(self)
 
     def attach(self) -> None:
-        """Puts the hooks on; on trouble none is left."""
-        model: Any = self.model()  # the caller has it, so it lives
+        """Installs the hooks; on trouble none is left."""
+        model: Any = self.model()  # the caller has it, so it is alive
         try:
             for device in {torch.device(s.router.device) for s in self.sites}:
                 if device.type == "cuda":
@@ -153,7 +154,7 @@ class Session:
         _sessions.append(weakref.ref(self))
 
     def detach(self) -> None:
-        """Takes the hooks off and fetches what is on devices. Doing it twice is fine."""
+        """Removes the hooks and fetches what is on devices. Doing it twice is fine."""
         if self.running and self.step is not None and self._implicit >= 0:
             self._close_step(0)
         self.send_kept()
@@ -184,14 +185,14 @@ class Session:
         return self._recorders[device]
 
     def padding_of(self, name: str) -> Padding:
-        """What says which rows of the layer of this name are padding."""
+        """Says which rows of the named layer are padding."""
         for path, stack in self._stacks.items():
             if name.startswith(path + "."):
                 return stack.padding
         return self._padding
 
     def fetch(self) -> None:
-        """All that was captured so far is in the library; waits for the devices."""
+        """Everything captured so far is in the library; waits for the devices."""
         self.send_kept()
         for device, recorder in self._recorders.items():
             torch.cuda.synchronize(device)
@@ -236,7 +237,7 @@ class Session:
         self._open_step()
 
     def stack_begin(self, number: int, mask: Optional[Tensor]) -> None:
-        """The encoder or the decoder is called, maybe by itself, as generate() does."""
+        """The encoder or the decoder is called, maybe by itself, as in generate()."""
         if self.running and _graph_task() == -1:
             list(self._stacks.values())[number].padding.set(mask)
 
@@ -253,7 +254,7 @@ class Session:
         self._close_step(tokens)
 
     def _open_step(self) -> None:
-        """A step of its own, unless a model around this one has one open."""
+        """A separate step, unless an enclosing model has one open."""
         outer = open_step()
         self._theirs = self.manual or api.stepping
         self.others = self.others or self._theirs
@@ -273,7 +274,7 @@ class Session:
             self.kept[recorder.index].begin(self.timed, self.grad)
 
     def _ask_watchers(self) -> None:
-        """Who looks at this step. Not asked again when the answer stays the same from here on."""
+        """Who watches this step. Not asked again if the answer stays the same from here on."""
         changes, index = Watcher.changes, self.index
         self._wanted = any([site.look(index) for site in self.sites])
         steady = all(w.wants_all_from(index) for site in self.sites for w in site.watchers)
@@ -292,8 +293,8 @@ class Session:
                 self._send_kept(place, kept)
 
     def _send_kept(self, place: int, kept: Any) -> None:
-        """Who looks at the layers is noted once for all of them."""
-        try:  # the model goes on, whatever its routers returned
+        """Records once for all layers who watches them."""
+        try:  # the model continues, whatever its routers returned
             shapes = kept.send(self.phase)
         except Exception as why:
             sites = {call[0].site for call in kept}
@@ -330,7 +331,7 @@ class Session:
             self.graphs = self.graphs or recorder.captured
 
     def ensure_step(self, layer: int) -> None:
-        """A part of the model was called by itself: a step ends where the layers start over."""
+        """Part of the model was called by itself: a step ends where the layers start over."""
         if self.depth:
             return
         if self._implicit < 0 or layer <= self._implicit:
@@ -342,7 +343,7 @@ class Session:
         self._implicit = layer
 
     def moment(self, device: torch.device) -> Moment:
-        """Asked once a step: the allocator takes its time to answer."""
+        """Called once per step: the allocator takes time to answer."""
         place = -1 if device.type == "cpu" else device.index
         self.moments[place] = Moment(time(), str(device), memory_mb(device))
         return self.moments[place]

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class Sizes(NamedTuple):
-    """0 is "not known": the figures that need it are then absent."""
+    """0 is "unknown": figures that need it are then absent."""
     hidden: int = 0
     inner: int = 0
     matrices: int = 0
@@ -14,7 +14,7 @@ class Sizes(NamedTuple):
 
 
 def _bytes(module: nn.Module, experts: int) -> int:
-    """Weights of one expert where all of them are stacked along the first dimension."""
+    """Weights of one expert if all are stacked along the first dimension."""
     return sum(p.numel() // experts * p.element_size() for p in module.parameters()
                if p.dim() and p.shape[0] % experts == 0)
 
@@ -25,8 +25,8 @@ def _cube(module: nn.Module, name: str) -> Optional[Tensor]:
 
 
 def of_cubes(module: nn.Module, experts: int) -> Sizes:
-    """gate_up_proj or up_proj, and down_proj, each [E, ., .], either way round. Where both ways fit
-    the shapes, the module's own word for its hidden dimension decides."""
+    """gate_up_proj or up_proj, and down_proj, each [E, ., .], either way round. If both ways fit
+    the shapes, the module's own hidden dimension decides."""
     down = _cube(module, "down_proj")
     fused, up = _cube(module, "gate_up_proj"), _cube(module, "up_proj")
     first = fused if fused is not None else up
@@ -50,7 +50,7 @@ def of_cubes(module: nn.Module, experts: int) -> Sizes:
 
 
 def of_pair(first: nn.Module, last: nn.Module) -> Sizes:
-    """Two stacked weights [E, I or 2I, H] and [E, H, I] in modules of their own."""
+    """Two stacked weights [E, I or 2I, H] and [E, H, I] in separate modules."""
     (wide, hidden), inner = first.shape[1:], last.shape[2]
     size = (first[0].numel() + last[0].numel()) * first.element_size()
     return Sizes(hidden, inner, 1 + wide // inner, size)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics over the steps of a layer, as `moescope explain` defines them: population deviations,
-percentiles between order statistics, absent where nothing was measured."""
+percentiles between order statistics, absent if nothing was measured."""
 import math
 from collections.abc import Sequence
 from typing import Optional

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a model that look like a mixture of experts, but that nobody has told how to read: they
-are named, with what to paste. A guess is never captured."""
+"""Parts of a model that look like a mixture of experts but that nothing here can read: they are
+named, with code to paste. A guess is never captured."""
 import re
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -14,14 +14,14 @@ _COUNT = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_exper
 
 
 class Suspect(NamedTuple):
-    """A block, how many experts it seems to have (0: not known), and what may be its gate."""
+    """A block, how many experts it seems to have (0: unknown), and what may be its gate."""
     name: str
     experts: int
     gate: str
 
 
 def configured(model: nn.Module) -> int:
-    """Experts that the model's configuration speaks of, also that of its text part; 0: none."""
+    """Experts named in the model's configuration or that of its text part; 0: none."""
     config: Any = getattr(model, "config", None)
     for one in (config, getattr(config, "text_config", None)):
         for name in _COUNT:
@@ -32,13 +32,13 @@ def configured(model: nn.Module) -> int:
 
 
 def _outputs(module: nn.Module) -> int:
-    """How many numbers a token gets of a gate: rows of its only matrix; 0: it is no gate."""
+    """How many numbers a gate gives a token: rows of its only matrix; 0: it is not a gate."""
     rows = [p.shape[0] for p in module.parameters() if p.dim() == 2]
     return rows[0] if len(rows) == 1 else 0
 
 
 def _gates(block: nn.Module) -> list[int]:
-    """Outputs of the parts that are called like a gate."""
+    """Outputs of the parts named like a gate."""
     return [_outputs(child) for name, child in block.named_children()
             if _GATE.match(name.lower()) or re.search(r"Gate|Gating|Router", type(child).__name__)]
 
@@ -56,7 +56,7 @@ def _experts(block: nn.Module) -> int:
 
 
 def _gate(name: str, block: nn.Module, experts: int) -> str:
-    """The part that has as many outputs as there are experts, or the name of a gate."""
+    """The part with as many outputs as there are experts, or the name of a gate."""
     dot = name + "." if name else ""
     children = [(n, c) for n, c in block.named_children()
                 if not isinstance(c, (nn.ModuleList, nn.ModuleDict))]
@@ -71,7 +71,7 @@ def _gate(name: str, block: nn.Module, experts: int) -> str:
 
 
 def find(names: dict[str, nn.Module], claimed: list[str]) -> list[Suspect]:
-    """Parts that look like a mixture of experts and belong to no layer that was found."""
+    """Parts that look like a mixture of experts and belong to no detected layer."""
     def known(name: str) -> bool:
         return name in claimed or any(name.startswith(c + ".") or c.startswith(name + ".")
                                       for c in claimed if c and name)
@@ -80,7 +80,7 @@ def find(names: dict[str, nn.Module], claimed: list[str]) -> list[Suspect]:
         if known(name) or any(s.name and name.startswith(s.name + ".") for s in found):
             continue
         if isinstance(module, (nn.ModuleList, nn.ModuleDict)):
-            continue  # the block around it says more
+            continue  # the enclosing block says more
         experts = _experts(module)
         beside = "" in claimed and "." not in name  # a router at the top of the model
         if experts or (name and not beside and _CLASS.search(type(module).__name__) and any(
@@ -90,7 +90,7 @@ def find(names: dict[str, nn.Module], claimed: list[str]) -> list[Suspect]:
 
 
 def _key(names: dict[str, nn.Module], gate: str) -> tuple[str, Optional[str]]:
-    """What to register, and how all gates like this one are found when its class says nothing."""
+    """What to register, and how to find all gates like this one if its class says nothing."""
     kind = type(names[gate])
     if kind.__module__.startswith("torch."):
         return "name", gate.rpartition(".")[2]
@@ -115,7 +115,7 @@ def _paste(names: dict[str, nn.Module], suspect: Suspect) -> str:
 
 
 def message(names: dict[str, nn.Module], doubt: list[Suspect], how: str) -> str:
-    """One sentence, and what to paste where the gate is known."""
+    """One sentence, and what to paste if the gate is known."""
     first = next((s for s in doubt if s.gate), doubt[0])
     kind = type(names[first.name]).__name__
     size = f" of {first.experts} experts" if first.experts else " of experts"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SimpleRouterWrapper: a module that stands where a router stood and captures what it returns."""
+"""SimpleRouterWrapper: a module that replaces a router and captures what it returns."""
 import time
 import warnings
 import weakref
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Own:
-    """A run of the wrapper's own, for routers outside a profiled model."""
+    """The wrapper's own run, for routers outside a profiled model."""
 
     def __init__(self) -> None:
         self.recording: Optional[runs.Recording] = None
@@ -62,10 +62,11 @@ class SimpleRouterWrapper(nn.Module, View):
     """Calls `original_router`, returns what it returns, and keeps what it chose.
 
     Inside a model that a MoEProfiler captures it shows that layer; elsewhere each call of the
-    router is a step of its own. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs)
-    are checked against the router; expert_dim None: FLOPs of the experts are not known. top_k is
-    needed for a router that returns only logits, since their k is the block's. matrices: 2, or 3
-    for gated experts."""
+    router is a separate step. num_experts, hidden_dim and expert_dim (of the experts, for FLOPs)
+    are checked against the router; expert_dim None: the experts' FLOPs are unknown. top_k is needed
+    for a router that returns only logits, because their k is the block's. matrices: 2, or 3 for
+    gated experts.
+    """
 
     def __init__(self, original_router: nn.Module, num_experts: int = 8,
                  expert_dim: Optional[int] = None, hidden_dim: Optional[int] = None,
@@ -95,7 +96,7 @@ class SimpleRouterWrapper(nn.Module, View):
         weakref.finalize(self, self._own.dispose)
 
     def __getattr__(self, name: str) -> Any:
-        """What this module does not have is the router's: blocks read top_k and weight of it."""
+        """Attributes that this module lacks are the router's: blocks read its top_k and weight."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -103,7 +104,7 @@ class SimpleRouterWrapper(nn.Module, View):
                 raise
             return getattr(super().__getattr__("original_router"), name)
 
-    # The state keeps the router's own keys: a checkpoint does not know of the wrapper.
+    # The state keeps the router's own keys: a checkpoint does not know about the wrapper.
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "",
                    keep_vars: bool = False) -> Json:
@@ -112,7 +113,7 @@ class SimpleRouterWrapper(nn.Module, View):
         return state
 
     def _load_from_state_dict(self, state: Json, prefix: str, *_rest: object) -> None:
-        """Gives the router's keys the place where load_state_dict will look for them next."""
+        """Moves the router's keys to where load_state_dict will look for them next."""
         inner = prefix + "original_router."
         for name in self.original_router.state_dict():
             if prefix + name in state:
@@ -134,7 +135,7 @@ class SimpleRouterWrapper(nn.Module, View):
         return output
 
     def _watch(self, site: "Site", args: Args, kwargs: Json) -> Any:
-        """The profiler captures this layer already: look at its steps, do not count them twice."""
+        """The profiler already captures this layer: watch its steps, do not count them twice."""
         if self._site is not site:
             self._site = site
             sizes = site.router.found.sizes
@@ -152,7 +153,7 @@ class SimpleRouterWrapper(nn.Module, View):
             with torch.no_grad():
                 choice = self._read(args, output)
             why = capture.trouble(choice.indices, choice.experts or self.num_experts)
-        except Exception as error:  # the model goes on, whatever its router returned
+        except Exception as error:  # the model continues, whatever its router returned
             why = str(error)
         if why:
             self.not_captured = why
@@ -216,7 +217,7 @@ class SimpleRouterWrapper(nn.Module, View):
         return f"num_experts={self.num_experts}"
 
     def __deepcopy__(self, memo: dict[int, object]) -> "SimpleRouterWrapper":
-        """A copy of the router with a wrapper of its own: figures belong to one of them."""
+        """A copy of the router with its own wrapper: figures belong to one of them."""
         from copy import deepcopy
         return SimpleRouterWrapper(
             deepcopy(self.original_router, memo), self.num_experts, self.expert_dim,
@@ -229,7 +230,7 @@ class SimpleRouterWrapper(nn.Module, View):
 
 
 def _checked_experts(router: nn.Module, given: int) -> int:
-    """8 is the signature's default and gives way to what the router says."""
+    """8 is the signature's default and yields to what the router says."""
     known = _experts_of(router)
     if known and given not in (known, 8):
         raise errors.BadDimensions(f"num_experts={given}, but the router has {known}; leave it out")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """key_averages(): rows by operation, and their table.
 
-Times are microseconds and memory is bytes, as torch.profiler has them. What was not measured is
-None, and n/a in the table: device time without a device, memory without profile_memory, FLOPs
-without with_flops or for an operator that torch has no formula for.
+Times are microseconds and memory is bytes, as in torch.profiler. What was not measured is None, and
+n/a in the table: device time without a device, memory without profile_memory, FLOPs without
+with_flops or for an operator without a torch formula.
 """
 import html
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def _canonical(name: str) -> str:
 
 
 class Row:
-    """One operation (by shapes or stack, where asked for): torch's names, absent values None."""
+    """One operation (by shapes or stack, if requested): torch's names, absent values None."""
 
     def __init__(self, average: "FunctionEventAvg", flags: dict[str, bool], device: bool) -> None:
         def measured(name: str, on: bool) -> Optional[float]:
@@ -128,7 +128,7 @@ class Averages:
         return sums
 
     def sorted(self, sort_by: Optional[str]) -> list[Row]:
-        """Largest first; what was not measured last."""
+        """Largest first; unmeasured values last."""
         if sort_by is None:
             return list(self.rows)
         if sort_by not in SORT_NAMES:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def name_run(collector: "TorchProfile", run: Optional[str]) -> None:
-    """Traces of a torch profiler that has not started yet will say which run they belong to."""
+    """Traces of a torch profiler that has not started yet will name the run they belong to."""
     text = json.dumps({"version": __version__, "run": run}, ensure_ascii=False)
     if "\\" in text:  # a path is right or absent
         text = json.dumps({"version": __version__, "run": None})
@@ -24,8 +24,9 @@ def name_run(collector: "TorchProfile", run: Optional[str]) -> None:
 
 
 def json_for_torch(text: str) -> str:
-    """The same JSON without backslashes: torch writes a slash for each, and the file would be none.
-    Quotes inside strings become single ones, backslashes slashes, control characters spaces."""
+    """The same JSON without backslashes: torch writes a slash for each, and the file would be
+    invalid. Quotes inside strings become single quotes, backslashes slashes, control characters
+    spaces."""
     def plain(value: Any) -> Any:
         if isinstance(value, str):
             marks = value.replace('"', "'").replace("\\", "/")
@@ -39,16 +40,16 @@ def json_for_torch(text: str) -> str:
 
 
 class TraceFile:
-    """The trace of one window. torch gives it out once; later files are copies of the first."""
+    """The trace of one window. torch returns it once; later files are copies of the first."""
 
     def __init__(self, collector: "TorchProfile") -> None:
         self._collector = collector
         self._first: Optional[str] = None
 
     def write(self, path: str) -> None:
-        """Compressed when the name ends with .gz. The file appears when it is whole."""
+        """Compressed if the name ends with .gz. The file appears when it is complete."""
         root, end = (path[:-3], ".gz") if path.endswith(".gz") else (path, "")
-        partial = f"{root}.part{end}"  # torch compresses by the end of the name
+        partial = f"{root}.part{end}"  # torch compresses by file suffix
         try:
             if self._first is None:
                 self._collector.export_chrome_trace(partial)

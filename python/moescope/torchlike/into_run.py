@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operations of a window, from torch's collector into the run, with their own times.
 
-Ranges lie in the run as they were recorded live; the reader places the operations among them by time.
+The run has ranges as they were recorded live; the reader places the operations among them by time.
 """
 import bisect
 from collections import defaultdict
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from torch.autograd import _KinetoEvent
 
 Span = tuple[int, int, int]  # start and end, CLOCK_MONOTONIC nanoseconds, and the phase's number
-_STEP = "ProfilerStep#"  # steps of the run are steps already
-_BELOW_RANGES = 64  # live ranges lie at smaller depths; from here on a reader goes by time
+_STEP = "ProfilerStep#"  # steps of the run are already steps
+_BELOW_RANGES = 64  # live ranges have smaller depths; from here on a reader goes by time
 
 
 def _phase_changes(spans: list[Span]) -> tuple[list[int], list[int]]:
@@ -40,15 +40,15 @@ def _is_operation(event: "_KinetoEvent") -> bool:
         return False
     if hasattr(event, "activity_type"):
         return event.activity_type() in ("cpu_op", "user_annotation")
-    # an older torch: allocations and lines of Python are among the operators
+    # an older torch: allocations and Python lines are among the operators
     return event.device_type().name == "CPU" and event.name() != "[memory]" \
         and ".py(" not in event.name()
 
 
 def _operations(events: list["_KinetoEvent"], ranges: set[str]) -> list[tuple[int, "_KinetoEvent"]]:
-    """Those that key_averages() counts, each with how many of them it lies in, but for what is in
-    the run as a range already. As there, an operator that only calls its namesake is one with
-    it."""
+    """The operations that key_averages() counts, each with how many of them enclose it, except
+    those already in the run as ranges. As there, an operator that only calls its namesake is
+    merged with it."""
     threads: dict[int, list[_KinetoEvent]] = defaultdict(list)
     for event in events:
         if not _is_operation(event):
@@ -80,7 +80,7 @@ def _nested(found: list["_KinetoEvent"]) -> Iterator[tuple[int, "_KinetoEvent"]]
 
 def write(events: list["_KinetoEvent"], ranges: set[str], spans: list[Span]) -> None:
     """`events` of torch's collector; `ranges`: names that are live ranges. Waits while the run's
-    buffers are full, so it is for the time between two steps."""
+    buffers are full, so call it between two steps."""
     found = _operations(events, ranges)
     times, phases = _phase_changes(spans)
     offset = clock.to_monotonic_ns()
@@ -94,6 +94,6 @@ def write(events: list["_KinetoEvent"], ranges: set[str], spans: list[Span]) -> 
         row.start_ns, row.duration_ns = event.start_ns() + offset, event.duration_ns()
         row.phase = phases[bisect.bisect_right(times, row.start_ns) - 1]
         row.thread, row.depth = event.device_resource_id(), _BELOW_RANGES + depth
-        # torch has 0 for operators that it has no formula for, and tells no bytes
+        # torch has 0 for operators without a formula, and no bytes
         row.flops, row.bytes = event.flops() or lib.UNKNOWN, lib.UNKNOWN
     lib.load().moescope_past_ops(rows, len(rows))

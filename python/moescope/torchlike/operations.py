@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of the recorded steps, by torch's own collector.
+"""The operations of the recorded steps, from torch's own collector.
 
-Only torch's record functions see every operator, also those that others are made of and those of
-the backward pass, with torch's names; from Python they can be reached through torch's profiler
-alone (a dispatch mode sees the innermost operators only, and costs several times as much: see
-docs/python/profile.md). So a torch.profiler.profile runs underneath, and its order of actions,
-step names and windows are torch's by construction.
+Only torch's record functions see every operator, including those that others consist of and those
+of the backward pass, with torch's names; from Python they are reachable only through torch's
+profiler (a dispatch mode sees only the innermost operators, and costs several times as much: see
+docs/python/profile.md). So a torch.profiler.profile runs underneath, and its order of actions, step
+names and windows are torch's by construction.
 """
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -50,7 +50,7 @@ def collector(activities: Optional[Iterable[Any]], schedule: Optional[Callable[[
         flags = dict(flags, acc_events=True)
 
     config = None
-    if flags["with_stack"]:  # without it torch throws the stacks of operations away
+    if flags["with_stack"]:  # without it torch discards the stacks of operations
         config = torch._C._profiler._ExperimentalConfig(verbose=True)
     return torch.profiler.profile(
         activities=activities_of_torch(activities),

@@ -64,8 +64,8 @@ class Phases:
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._data)
 
     def remove(self) -> None:
-        """Everything is as before install(). A phase that is open ends where it would have, but for
-        that of an optimizer that failed, which torch does not tell: it ends here."""
+        """Restores everything as before install(). An open phase ends where it would have, except
+        that of a failed optimizer, which torch does not report: it ends here."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -120,7 +120,7 @@ class Phases:
 
         @functools.wraps(original)
         def __call__(module: "nn.Module", *args: object, **kwargs: object) -> Any:
-            # Nothing of this may end up in a compiled graph.
+            # None of this may end up in a compiled graph.
             if is_compiling() or thread.in_module or not self.installed:
                 return original(module, *args, **kwargs)
             phase = self._phase_of(module)

@@ -2,10 +2,10 @@
 """profile: torch.profiler.profile's shape, over a run of moescope.
 
 The run has steps, phases, ranges and operations, read by `moescope report`, `steps`, `ops` and
-`export`; other parts of moescope add routing and device work to it. With profile_memory the
-allocator's history is in it too, where there is a CUDA device (memory/history.py). Operations are
-collected by torch (operations.py) and go into the run when their window closes (into_run.py).
-key_averages() shows what torch has of them, with memory and stacks, which the run has no place for.
+`export`; other parts of moescope add routing and device work to it. With profile_memory it also has
+the allocator's history if there is a CUDA device (memory/history.py). torch collects the operations
+(operations.py), and they go into the run when their window closes (into_run.py). key_averages()
+shows what torch has of them, with memory and stacks, which have no place in the run.
 """
 import json
 import warnings
@@ -33,9 +33,10 @@ _RECORDED = (ProfilerAction.RECORD.value, ProfilerAction.RECORD_AND_SAVE.value)
 class profile:
     """Records operations, phases and steps; use it like torch.profiler.profile.
 
-    `run` is the run directory to write; without it a new one in the current directory. A run that
-    is being written already goes on, and has the records of both. A run that was started here ends
-    with the last one who records into it."""
+    `run` is the run directory to write; by default a new one in the current directory. If a run is
+    already being written, it continues and gets the records of both. A run started here ends with
+    the last one who records into it.
+    """
 
     def __init__(self, *, activities: Optional[Iterable[Any]] = None,
                  schedule: Optional[Callable[[int], Any]] = None,
@@ -61,7 +62,7 @@ class profile:
 
     @property
     def step_num(self) -> int:
-        """Steps that have ended since the profiler was made."""
+        """Steps that have ended since the profiler was created."""
         return int(self._collector.step_num)
 
     @property
@@ -69,7 +70,7 @@ class profile:
         return ProfilerAction(self._collector.current_action.value)
 
     def start(self) -> None:
-        """Begins with step 0. A second start changes nothing."""
+        """Starts with step 0. A second start changes nothing."""
         if self._started:
             return
         operations.check_free()
@@ -86,9 +87,10 @@ class profile:
         self._begin_step()
 
     def step(self, tokens: int = 0) -> None:
-        """One step has ended, the next begins; `tokens` it has processed, 0: unknown.
+        """One step has ended, the next begins; it processed `tokens`, 0: unknown.
 
-        What on_trace_ready does lies between the two steps."""
+        on_trace_ready runs between the two steps.
+        """
         if not self._started:
             raise errors.ProfilerClosed("the profiler is not running; call start() or use 'with'")
         self._phases.remove()
@@ -105,7 +107,7 @@ class profile:
         self._phases.remove()
         if self.step_num == 0:  # no step() in the whole block: the block is the step
             lib.load().moescope_step_end(0)
-        else:  # what has begun with the last step() is none
+        else:  # what began with the last step() is not a step
             lib.load().moescope_step_cancel()
         try:
             self._collector.stop()
@@ -127,8 +129,8 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False,
                      group_by_stack_n: int = 0) -> Averages:
-        """Operations of the last window of recorded steps, summed by name; with acc_events of all
-        windows so far."""
+        """Operations of the last recorded window, summed by name; with acc_events, of all windows
+        so far."""
         self._check_recorded()
         if group_by_input_shape and not self.flags["record_shapes"]:
             raise ValueError("shapes were not recorded; use profile(record_shapes=True)")
@@ -138,7 +140,7 @@ class profile:
                         self.flags, group_by_input_shape, group_by_stack_n)
 
     def export_chrome_trace(self, path: str) -> None:
-        """The last window as trace-event JSON, compressed when the name ends with .gz."""
+        """The last window as trace-event JSON, compressed if the name ends with .gz."""
         self._check_recorded()
         self._trace.write(path)
 
@@ -150,9 +152,10 @@ class profile:
         self._collector.export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: Optional[str] = None) -> None:
-        """Memory by category over time, as torch has it: .html, .json, .json.gz or .raw.json.gz.
+        """Memory by category over time, as in torch: .html, .json, .json.gz or .raw.json.gz.
 
-        Needs record_shapes, profile_memory and with_stack."""
+        Needs record_shapes, profile_memory and with_stack.
+        """
         self._check_recorded()
         missing = [name for name in ("record_shapes", "profile_memory", "with_stack")
                    if not self.flags[name]]
@@ -182,14 +185,14 @@ class profile:
         self.add_metadata_json(key, value)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Operations (CPU) or device work (CUDA) of torch's collector on or off from here on; the
-        device work that moescope itself records goes on."""
+        """Turns operations (CPU) or device work (CUDA) of torch's collector on or off from here on;
+        the device work that moescope itself records continues."""
         found = operations.activities_of_torch(activities)
         if self._collector.profiler is not None:
             self._collector.toggle_collection_dynamic(enable, found)
 
     def _add_metadata(self, key: str, fact: str, value: str) -> None:
-        """torch forgets what comes while it does not record, unless it was told before."""
+        """torch forgets what comes while it does not record, unless it was given before."""
         value = json_for_torch(value)
         self._collector.preset_metadata_json(checks.text("key", key), value)
         if not self._started:
@@ -230,8 +233,8 @@ class profile:
         self._step_of_run += 1
 
     def _with_memory(self, call: str) -> None:
-        """The history of the allocator is torch's own affair and differs between its versions: when
-        it fails, the program and the other records go on without."""
+        """The allocator's history is torch's own business and differs between versions: if it
+        fails, the program and the other records continue without it."""
         if self._memory is None:
             return
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""record_function: a range of the run that other profilers of torch see as well."""
+"""record_function: a range of the run that other torch profilers see too."""
 import contextlib
 import sys
 import time
@@ -8,19 +8,20 @@ from typing import Any, Optional
 from .. import _library as lib
 from .. import api
 
-# Names that are ranges of the run as well as annotations of torch.
+# Names that are both ranges of the run and annotations of torch.
 annotated: set[str] = set()
 
 
 class Range:
-    """One open range: in the run, and as an annotation for other profilers of torch.
+    """One open range: in the run, and as an annotation for other torch profilers.
 
-    Begin and end may stand in different functions (hooks, callbacks) of one thread."""
+    Begin and end may be in different functions (hooks, callbacks) of one thread.
+    """
 
     def __init__(self, name: str, phase: Optional[str] = None, args: Optional[str] = None,
                  annotate: bool = True, spans: Optional[list[Any]] = None) -> None:
         self.name, self.phase, self.args, self.annotate = name, phase, args, annotate
-        self._spans, self._start = spans, 0  # where (start, end, phase) goes at the end
+        self._spans, self._start = spans, 0  # receives (start, end, phase) at the end
         self._annotation: Any = None
 
     def begin(self) -> "Range":

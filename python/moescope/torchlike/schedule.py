@@ -5,7 +5,7 @@ from typing import Any, Callable
 
 
 class ProfilerAction(enum.Enum):
-    """What a step is for. The values are torch.profiler's, so that schedules can be exchanged."""
+    """What a step is for. The values are torch.profiler's, so schedules can be exchanged."""
     NONE = 0
     WARMUP = 1
     RECORD = 2
@@ -22,10 +22,11 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
              skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
     """A function from the number of a step to its action.
 
-    `skip_first` steps are left out; then cycles of `wait` (nothing), `warmup` (the profiler is made
-    ready), `active` (recorded; the last of them closes the window and on_trace_ready is called).
-    After `repeat` cycles nothing more, 0: for ever. A `skip_first_wait` that is not 0 leaves out
-    the wait of the first cycle."""
+    Skips `skip_first` steps; then cycles of `wait` (nothing), `warmup` (the profiler warms up),
+    `active` (recorded; the last of them closes the window and on_trace_ready is called). After
+    `repeat` cycles nothing more, 0: forever. A nonzero `skip_first_wait` skips the wait of the
+    first cycle.
+    """
     for name, value in (("wait", wait), ("warmup", warmup), ("repeat", repeat),
                         ("skip_first", skip_first), ("skip_first_wait", skip_first_wait)):
         if value < 0:
@@ -54,7 +55,7 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 
 
 def to_torch(function: Callable[[int], Any]) -> Callable[[int], Any]:
-    """The same schedule with torch's actions; `function` may give ours or torch's."""
+    """The same schedule with torch's actions; `function` may return ours or torch's."""
     from torch.profiler import ProfilerAction as TorchAction
 
     def action(step: int) -> Any:

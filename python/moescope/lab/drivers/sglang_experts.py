@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What SGLang's expert recorder has left in a folder, as a table: sglang_experts.py FOLDER OUT.csv
+"""Converts what SGLang's expert recorder left in a folder to a table: sglang_experts.py FOLDER
+OUT.csv
 
-Mode `stat`: each file has logical_count, tokens by forward pass, layer and expert, of all ranks."""
+Mode `stat`: each file has logical_count, tokens by forward pass, layer and expert, of all ranks.
+"""
 import csv
 import glob
 import os

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One experiment with Hugging Face transformers: generates or trains, and notes every token's time.
+"""One experiment with Hugging Face transformers: generates or trains, and records every token's
+time.
 
 `moescope bench --engine transformers` copies this file into the experiment's directory as
 inference_script.py, and it runs alone there: `python inference_script.py`. It reads the effective
-configuration ($MOESCOPE_BENCH_CONFIG, else config.yaml beside it) and writes requests.jsonl
-($MOESCOPE_BENCH_REQUESTS, else beside it). It needs torch and transformers, and nothing of moescope.
+configuration ($MOESCOPE_BENCH_CONFIG, else config.yaml next to it) and writes requests.jsonl
+($MOESCOPE_BENCH_REQUESTS, else next to it). It needs torch and transformers, but not moescope.
 
-A repeat is one call of model.generate with batch_size equal prompts. Each sequence is a request; the
-sequences of a batch begin together and get their tokens together, so that they share its times. A token
-has come when the host has it, which waits for the device. Tokens after the end of a sequence do not
-count. Training: a step is a request without output; its tokens are batch_size x max_tokens.
+A repeat is one call of model.generate with batch_size equal prompts. Each sequence is a request;
+the sequences of a batch start together and get their tokens together, so they share its times. A
+token has arrived when the host has it, which waits for the device. Tokens after the end of a
+sequence do not count. Training: a step is a request without output; its tokens are batch_size x
+max_tokens.
 
-Under torchrun or mpirun each process generates batch_size sequences with a model of its own, on a GPU of
-its own; they begin each repeat together, and the first one writes the requests of all.
+Under torchrun or mpirun each process generates batch_size sequences with its own model on its own
+GPU; they start each repeat together, and the first one writes the requests of all.
 """
 import argparse
 import json
@@ -55,12 +57,12 @@ NAMED: dict[str, Config] = {
 
 
 class Refused(Exception):
-    """The experiment cannot be run as asked; the message says what to change."""
+    """The experiment cannot run as requested; the message says what to change."""
 
 
 class Ranks:
-    """The processes of torchrun or mpirun; one without them. Times are compared, so all must be on one
-    machine, where the monotonic clock is the same."""
+    """The processes of torchrun or mpirun; one without them. Times are compared, so all must be on
+    one machine, where the monotonic clock is the same."""
 
     def __init__(self) -> None:
         self._mpi = "WORLD_SIZE" not in os.environ
@@ -78,7 +80,7 @@ class Ranks:
             return
         import torch.distributed as dist
         where = {}
-        if self._mpi:  # it brings no address to meet at
+        if self._mpi:  # it provides no address to meet at
             job = os.environ.get("PMIX_NAMESPACE") or os.environ.get("OMPI_MCA_ess_base_jobid", "0")  # noqa: SIM112
             where = dict(init_method=f"file://{place}.{job.replace(os.sep, '_')}.ranks")
         dist.init_process_group("gloo", rank=self.rank, world_size=self.n, **where)
@@ -89,7 +91,7 @@ class Ranks:
             dist.barrier()
 
     def gather(self, rows: list[Any]) -> list[Any]:
-        """The rows of all at the first one; of the others nothing is written."""
+        """Gathers the rows of all at the first process; the others write nothing."""
         if self.n == 1:
             return rows
         import torch.distributed as dist
@@ -104,7 +106,7 @@ class Ranks:
 
 
 class Notes:
-    """requests.jsonl, written as the work goes on: a killed driver leaves what it had finished."""
+    """requests.jsonl, written as the work proceeds: a killed driver leaves what it had finished."""
 
     def __init__(self, path: str, load_ns: int) -> None:
         self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
@@ -172,7 +174,7 @@ def has_weights(folder: str) -> bool:
 
 
 def random_config(source: str, overrides: list[str]) -> Optional[Any]:
-    """The configuration whose weights are to be made up, or None: the model has weights."""
+    """The configuration for random weights, or None: the model has weights."""
     from transformers import AutoConfig
     if os.path.isdir(source):
         if not os.path.exists(os.path.join(source, "config.json")):
@@ -214,7 +216,7 @@ def dtype_of(name: Optional[str], device: "torch.device") -> Any:
 
 @contextmanager
 def defaults(dtype: "torch.dtype", device: "torch.device") -> Iterator[None]:
-    """Tensors are made there, of that type: no copy of the model elsewhere."""
+    """Creates tensors there, with that type: no copy of the model elsewhere."""
     import torch
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -283,7 +285,7 @@ def prompt_ids(config: Config, tokenizer: "PreTrainedTokenizerBase", vocabulary:
 
 
 def generate_options(config: Config, model: "PreTrainedModel") -> Config:
-    """Plain sampling over the whole vocabulary, whatever the model's own habits are."""
+    """Plain sampling over the whole vocabulary, whatever the model's own defaults."""
     n, temperature = int(config["max_tokens"]), float(config["temperature"])
     options: Config = dict(max_new_tokens=n, do_sample=temperature > 0, num_beams=1)
     if temperature > 0:
@@ -302,7 +304,7 @@ def generate_options(config: Config, model: "PreTrainedModel") -> Config:
 
 
 def generated(row: list[int], ends: list[int]) -> int:
-    """How many of these tokens the model made: the one that ends it counts, padding does not."""
+    """How many of these tokens the model generated: the end token counts, padding does not."""
     for at, token in enumerate(row):
         if token in ends:
             return at + 1
@@ -310,7 +312,7 @@ def generated(row: list[int], ends: list[int]) -> int:
 
 
 class Traced:
-    """Requests and routing of a run under `moescope run`; nothing without one."""
+    """Requests and routing for a run under `moescope run`; nothing without one."""
 
     def __init__(self, model: "PreTrainedModel") -> None:
         self._package: Any = None
@@ -394,7 +396,7 @@ def failed(notes: Notes, sent_ns: int, warmup: bool, batch: int, prompt: int, pi
 # ---------------------------------------------------------------------------------------- training
 
 def train(config: Config, model: "PreTrainedModel", notes: Notes, traced: Traced) -> None:
-    """AdamW on random tokens: what a step costs does not depend on what they say."""
+    """AdamW on random tokens: the cost of a step does not depend on their values."""
     import torch
     batch, length = int(config["batch_size"]), int(config["max_tokens"])
     warmup, steps = int(config["warmup"]), int(config["steps"])
