@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """best_of.py NAME KERNELS RUN COMMAND...: one row of bench/report.sh, the best of three runs.
 
-Wall and CPU time and the largest resident memory of the command, as the system counts them.
+Wall and CPU time and the peak resident memory of the command, as the system counts them.
 """
 import json
 import os

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cut_step.py TRACE.pt.trace.json.gz STEP > data/h200-step.json: one step of a PyTorch trace, as it is.
+"""cut_step.py TRACE.pt.trace.json.gz STEP > data/h200-step.json: one step of a PyTorch trace,
+unchanged.
 
-How the seed of bench/make_kineto.c was made: the events that begin in the step, and what its calls
+This made the seed of bench/make_kineto.c: the events that begin in the step, and what its calls
 started on the device; metadata stays. Not a byte inside an event is changed.
 """
 import gzip

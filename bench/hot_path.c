@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The cost of a call inside the program: a range begin and end, recording on and off, with one
- * thread and with many. Bursts that fit the ring, with a pause for the drain between them, so
- * that what is timed was recorded; drops are printed. Times are of bursts of 512 pairs, read from
- * the thread's CPU clock for many threads on few cores: waiting for a core is not a cost of the
- * call.
+ * thread and with many. Bursts fit the ring, with a pause for the drain between them, so everything
+ * timed was recorded; drops are printed. Times are of bursts of 512 pairs, read from the thread's
+ * CPU clock for many threads on few cores: waiting for a core is not a cost of the call.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -96,7 +95,7 @@ static void measure(const char *label, int threads, int by_text)
 	free(all);
 }
 
-/* The floor: two readings of the clock that every range needs. */
+/* The floor: two readings of the clock, which every range needs. */
 static void clock_floor(void)
 {
 	double start = now_ns(CLOCK_MONOTONIC), end;

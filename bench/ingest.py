@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ingest.py BUILD WORK SIZE: the tables of bench/ingest.sh.
 
-Programs that are compared take turns, so that a machine that becomes slower does so for all. Every
-program says how many kernels it found and how long they took; what is not what the generator wrote
-fails the benchmark. Times and memory are the system's own count for the process: memory is the
-largest resident set, mapped files included, and never below the 25 MB of this program, which started
-it. MB are 10^6 bytes.
+Compared programs take turns, so a machine that becomes slower does so for all. Every program
+reports how many kernels it found and their total time; anything other than what the generator wrote
+fails the benchmark. Times and memory are the system's own count for the process: memory is the peak
+resident set, including mapped files, and never below the 25 MB of this program, which started it.
+MB are 10^6 bytes.
 """
 import argparse
 import collections
@@ -20,7 +20,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CORE = str(min(os.sched_getaffinity(0)))
-KERNELS_A_GB = 10_000_000  # of the run that is exported and asked
+KERNELS_A_GB = 10_000_000  # of the run that is exported and queried
 GROUP_BY = ("SELECT name, count(*), sum(duration_ns) FROM kernels GROUP BY name "
             "ORDER BY 3 DESC LIMIT 10")
 
@@ -30,13 +30,13 @@ failures = []
 
 
 class Case:
-    """A program of a comparison and what was measured of it."""
+    """A program in a comparison and its measurements."""
 
     def __init__(self, name, command, *, one_core=False, found=None, size=None, rounds=None):
         self.name = name + (", one core" if one_core else "")
         self.command = (["taskset", "-c", CORE] if one_core else []) + command
-        self.found = found  # output -> (kernels, ns); None: not asked
-        self.size = size  # bytes, when not those of the table
+        self.found = found  # output -> (kernels, ns); None: not checked
+        self.size = size  # bytes, if different from the table's
         self.rounds = rounds
         self.runs = []
         self.failed = None
@@ -72,19 +72,19 @@ class Case:
 
 
 def said(text):
-    """Of the generators and the peers."""
+    """From the generators and the peers."""
     numbers = re.search(r"kernels (\d+) kernel_ns (\d+)", text)
     return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
 def summed(text):
-    """Of moescope kernels --json."""
+    """From moescope kernels --json."""
     total = json.loads(text)["total"]
     return total["count"], total["time_ns"]
 
 
 def compare(cases, truth):
-    """The cases in turn; then a table of them."""
+    """The cases in turn; then their table."""
     for turn in range(options.rounds):
         for case in cases:
             if not case.failed and turn < (case.rounds or options.rounds):

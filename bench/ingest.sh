@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# ingest.sh BUILD [SIZE] [OPTION…]: how fast foreign traces are read and runs written for others, beside
-# programs that do the same (bench/ingest.py has the options). SIZE in bytes, 10^9 unless told. Needs
+# ingest.sh BUILD [SIZE] [OPTION…]: how fast foreign traces are read and runs exported, compared with
+# programs that do the same (bench/ingest.py has the options). SIZE in bytes, by default 10^9. Needs
 # three times SIZE on disk under TMPDIR, ten with --large; nothing stays there.
 set -eu
 build=$(cd "$1" && pwd)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """load.py BUILD: what the load client costs and how punctual it is, against the mock server.
 
-A thousand streams at once of ten pieces a second each, sent when others end and by a Poisson clock.
-Server and client run before other processes where that is allowed, and share the machine's cores.
+A thousand concurrent streams of ten pieces per second each, sent when others end and by a Poisson
+clock. Server and client run before other processes if allowed, and share the machine's cores.
 """
 
 import os
@@ -20,7 +20,7 @@ def percentile(values, share):
 
 
 def means(requests):
-    """Of (start, times of pieces): mean TTFT, TPOT and ITL in ms, and pieces a second."""
+    """From (start, times of pieces): mean TTFT, TPOT and ITL in ms, and pieces per second."""
     gaps = sum(times[-1] - times[0] for _, times in requests)
     counts = sum(len(times) - 1 for _, times in requests)
     seconds = (max(times[-1] for _, times in requests) - min(s for s, _ in requests)) * 1e-9

@@ -37,7 +37,7 @@ enum field {
 	FIELD_KERNEL_DUR, /* differs */
 	FIELD_SPAN,	  /* a time or duration that ends with the last step */
 	FIELD_STEP,
-	FIELD_IDS, /* from here on: counters, each with a stride of its own */
+	FIELD_IDS, /* from here on: counters, each with its own stride */
 	FIELD_CORRELATION = FIELD_IDS,
 	FIELD_EXTERNAL,
 	FIELD_FLOW,
@@ -226,7 +226,7 @@ static void add_string(struct text *text, const char *string, const char *end)
 	text_add(text, string, (size_t)(end - string));
 }
 
-/* One event, from its brace to behind its other one, as pieces. */
+/* One event, from its opening brace to past its closing one, as pieces. */
 static void add_event(struct text *text, const char *event, const char *end)
 {
 	static const char STEP[] = "\"ProfilerStep#";
@@ -266,7 +266,7 @@ static void add_event(struct text *text, const char *event, const char *end)
 		text->number_bytes += (size_t)(p - after);
 		piece_end(text, field, value);
 	}
-	/* A comma is for who writes the next one. */
+	/* Whoever writes the next one adds the comma. */
 	piece_end(text, FIELD_NONE, 0);
 }
 
@@ -284,7 +284,7 @@ static enum class class_of(const char *event, const char *end) {
 return CLASS_HOST;
 }
 
-/* The text between events; what is before and after them is left to the caller. */
+/* The text between events; the caller handles what is before and after them. */
 static const char *take_events(const char *p)
 {
 	while (*p) {
@@ -358,7 +358,7 @@ static void put_time(int64_t ns)
 		put(decimals, sizeof(decimals));
 }
 
-/* Some of a duration is left out, so that it never reaches into the kernel behind it. */
+/* Shortens a duration a little, so that it never reaches into the next kernel. */
 static int64_t kernel_ns(int64_t recorded_ns)
 {
 	int64_t ns = recorded_ns - (int64_t)(samples_random() % 8) * (recorded_ns / 64);
@@ -423,7 +423,7 @@ static void put_all(uint64_t bytes)
 	static const enum class ORDER[] = { CLASS_HOST, CLASS_PYTHON, CLASS_DEVICE };
 	uint64_t step_bytes = 0;
 
-	/* Numbers do not become shorter, but for the decimals of the old style. */
+	/* Numbers do not become shorter, except for the decimals of the old style. */
 	for (size_t c = 0; c < CLASS_ONCE; c++)
 		if (c != CLASS_PYTHON || maker.python)
 			step_bytes += maker.texts[c].n + maker.texts[c].number_bytes;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_nsight.py DATA_DIR OUT.sqlite BYTES: a file as Nsight Systems exports it (schema 3.25).
 
-Recorded kernels of two training steps (DATA_DIR) again and again, each with the call that launched
-it, a push/pop range every eight of them, a copy and a set every hundred. SQLite itself multiplies
-the rows. Prints the number of kernels and their total time.
+Repeats the recorded kernels of two training steps (DATA_DIR), each with the call that launched it,
+a push/pop range every eight of them, a copy and a set every hundred. SQLite itself multiplies the
+rows. Prints the number of kernels and their total time.
 """
 import os
 import sqlite3
@@ -62,7 +62,7 @@ CREATE TEMP TABLE seed (number INTEGER PRIMARY KEY, start INTEGER, ns INTEGER, c
 CREATE TEMP TABLE step (number INTEGER PRIMARY KEY);
 CREATE TEMP TABLE about (period INTEGER, n INTEGER, begin INTEGER);
 """
-# Kernels differ from step to step by some multiples of the device's 32 ns, downwards.
+# Kernels vary between steps by some multiples of the device's 32 ns, downwards.
 FROM = "FROM step CROSS JOIN seed CROSS JOIN about"
 WHEN = "about.begin + step.number * about.period"
 ID = "step.number * about.n + seed.number + 1000"
@@ -85,7 +85,7 @@ INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId)
     SELECT {WHEN} + seed.called - 500, {WHEN} + seed.called + 30000, 59,
     'aten::linear, op_id = ' || ({ID}), {TID}, 0 {FROM} WHERE seed.number % 8 = 0;
 """
-BYTES_A_KERNEL = 140  # with all that comes with it; measured
+BYTES_A_KERNEL = 140  # including everything that comes with it; measured
 
 
 def lines(folder, name):
@@ -94,7 +94,7 @@ def lines(folder, name):
 
 
 def add_seed(base, folder):
-    """The recorded kernels; returns how many, and how long they take."""
+    """The recorded kernels; returns how many, and their total time."""
     launches = lines(folder, "h200-launches.csv")
     base.execute("INSERT INTO StringIds VALUES (1, 'cudaLaunchKernel_v7000'), (2, 'python3')")
     ids = {}

@@ -32,7 +32,7 @@ enum { MAIN_THREAD = 100, BACKWARD_THREAD = 101 };
 enum { MAIN_STREAM = 7, SIDE_STREAM = 13 };
 enum { CALL_LAUNCH, CALL_GRAPH, CALL_SYNC, CALL_COPY, CALL_COPY_ASYNC, CALLS };
 
-/* Rows that wait for their turn. */
+/* Rows waiting for their turn. */
 struct held {
 	enum record_kind kind;
 	size_t size, n, most;
@@ -125,7 +125,7 @@ static void add_names(struct maker *m)
 					    "experts", "combine",   "phase",  "aten::op" };
 	uint32_t names[8];
 
-	/* First, for samples.launches names them by number. */
+	/* First, because samples.launches names them by number. */
 	for (size_t l = 0; l < samples.n_launches; l++)
 		add_string(m, samples.names[l]);
 	for (size_t l = 0; l < samples.n_launches; l++)
@@ -151,13 +151,13 @@ static void add_names(struct maker *m)
 	for (int l = 0; l < LAYERS; l++)
 		ADD(m, MOE_LAYER, moe_layer, .layer = l, .experts = EXPERTS, .k = 2, .hidden = 1024,
 		    .inner = 3584, .matrices = 3, .expert_bytes = 22020096);
-	/* Made inside the first range of the first step, which begins a millisecond later. */
+	/* Created inside the first range of the first step, which begins a millisecond later. */
 	for (uint64_t node = 1; node <= GRAPH_KERNELS; node++)
 		ADD(m, GRAPH_NODE, graph_node, .time_ns = m->host_ns + 1020000,
 		    .thread = MAIN_THREAD, .graph = 1, .node = node);
 }
 
-/* A call of the thread that takes about that long; its correlation id. */
+/* A call of the thread that takes about that long; returns its correlation id. */
 static uint64_t call(struct maker *m, int name, uint32_t thread, int64_t duration_ns)
 {
 	struct row_api row = { .name = m->call_names[name],

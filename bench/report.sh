@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# report.sh BUILD WORK LARGEST: how long views of runs take, by their size. An event is a kernel, a
+# report.sh BUILD WORK LARGEST: how long views of runs take, by run size. An event is a kernel, a
 # call or a range: LARGEST kernels have about as many calls and a tenth as many ranges.
 set -eu
 build=$1

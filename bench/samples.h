@@ -24,9 +24,9 @@ struct samples {
 };
 extern struct samples samples;
 
-/* 0, -errno, or -ENODATA when the files hold no kernel. */
+/* 0, -errno, or -ENODATA if the files contain no kernel. */
 int samples_read(const char *dir);
-/* A kernel of the same launch configuration, at random: no two steps are alike then. */
+/* A random kernel with the same launch configuration, so that no two steps are alike. */
 const struct sample *samples_alike(const struct sample *sample);
 /* The same numbers in every run of a program. */
 uint64_t samples_random(void);

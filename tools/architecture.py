@@ -3,7 +3,7 @@
 """Draws docs/architecture.svg from the sources: the rooms of src as floors of a house.
 
 Who uses whom comes from the includes (check_includes.py), what a room is from the list in
-docs/design.md, what is in it from its folders. A room stands above all that it uses; one with much room
+docs/design.md, what is in it from its folders. A room is above everything it uses; one with much space
 above it is drawn as a tower beside the floors. Colours say in which program a room ends up.
 
 usage: architecture.py [ROOT]           writes the picture
@@ -152,7 +152,7 @@ def draw_room(room, x, y, width, height):
     left, at = x + PAD, y + PAD + 14
     yield text(left, at, room.name, 15, paint[1], "bold")
     if room.name in PROGRAMS and not PROGRAMS[room.name] == room.name:
-        # Beside the name where there is room for it; a tower has it below.
+        # Next to the name if there is room; a tower has it below.
         words = "→ " + PROGRAMS[room.name]
         if (len(room.name) + len(words)) * 9 < width - 2 * PAD:
             yield text(x + width - PAD, at, words, 12, paint[1], anchor="end")
@@ -186,7 +186,7 @@ def draw(rooms, highest):
               for f in range(highest + 1)}
 
     def sides(floor):
-        """How many towers stand on each side of a floor."""
+        """How many towers are on each side of a floor."""
         return [sum(t.floor <= floor <= t.top for t in side) for side in (left, right)]
 
     def span(floor):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks the C sources with clang-format. Versions differ in taste; the files follow version 14
-(Debian 12), and with another one this is skipped (exit status 77)."""
+(Debian 12), and with another version this is skipped (exit status 77)."""
 import pathlib
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ SUFFIXES = (".c", ".h", ".cu", ".cuh")
 
 
 def main():
-    # Distributions with a newer one have this beside it.
+    # Distributions with a newer one have this next to it.
     program = shutil.which("clang-format-14") or "clang-format"
     version = subprocess.run([program, "--version"], check=True, capture_output=True,
                              text=True).stdout.strip()

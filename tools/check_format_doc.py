@@ -8,7 +8,7 @@ id, name, type and coding first. A list of `load` with `experts` values has the 
 A structure is a mention of `struct NAME` and the table below it, with offset, type and name first.
 
 usage: check_format_doc.py [ROOT]
-Prints one sentence for each difference and exits 1; exits 0 without a word when there is none.
+Prints one sentence per difference and exits 1; exits 0 silently if there is none.
 """
 import pathlib
 import re
@@ -31,7 +31,7 @@ FIELD_ROW = re.compile(r"^\|\s*(\d+)\s*\|\s*([\w ]+?)\s*\|\s*`(\w+)`\s*\|")
 
 
 def field_of(ctype, declared, numbers):
-    """(name, size, count, type in words) of one declarator."""
+    """(name, size, count, type as text) of one declarator."""
     name, _, length = declared.strip().partition("[")
     length = length.rstrip("]")
     count = int(numbers.get(length, length)) if length else 1
@@ -59,7 +59,7 @@ def read_structures(text):
 
 
 def read_structure_tables(text, structures):
-    """The same of format.md, for the structures that format.h has."""
+    """The same from format.md, for the structures in format.h."""
     tables, current = {}, None
     for line in text.splitlines():
         mention = MENTION.search(line)
@@ -76,7 +76,7 @@ def read_structure_tables(text, structures):
 
 
 def structure_differences(source, document):
-    """One sentence for each field that is not the same in both."""
+    """One sentence for each field that differs."""
     for structure, fields in source.items():
         shown = document.get(structure, [])
         for offset, name, words in sorted(set(fields) - set(shown)):
@@ -116,7 +116,7 @@ def read_header(text):
 
 
 def read_document(text):
-    """The same of format.md, from its headings and tables."""
+    """The same from format.md, from its headings and tables."""
     kinds, current = {}, None
     for line in text.splitlines():
         heading = HEADING.match(line)
@@ -132,7 +132,7 @@ def read_document(text):
 
 
 def differences(source, document):
-    """One sentence for each kind or column that is not the same in both."""
+    """One sentence for each kind or column that differs."""
     for number, name in sorted(source.keys() - document.keys()):
         yield f"{DOCUMENT}: kind {number} '{name}' of {HEADER} is missing"
     for number, name in sorted(document.keys() - source.keys()):

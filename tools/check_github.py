@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the files in .github against their schemas: GitHub drops a form that it cannot read without a
-word, and a workflow's mistake shows when it runs."""
+"""Checks the files in .github against their schemas: GitHub silently drops a form that it cannot
+read, and a mistake in a workflow shows only when it runs."""
 import pathlib
 import subprocess
 import sys

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the shape of the sources: which room includes which, file length, license line.
 
-The rooms are the folders of src with all that lies below them; device has two, probe three floors. An arrow of
+The rooms are the folders of src with everything below them; device has two, probe three floors. An arrow of
 docs/design.md that is not in ROOMS is an error in the file that takes it, not a reason to add it here.
 
 usage: check_includes.py [ROOT]
-Prints one line for each offence and exits 1; exits 0 without a word when there is none.
+Prints one line per violation and exits 1; exits 0 silently if there is none.
 """
 import pathlib
 import re
 import sys
 
-# Longer ones hide more than one thought; shorter ones are cut where a thought is.
+# A longer file holds more than one thought; split it between thoughts.
 MAX_LINES = 1000
 LICENSE_LINE = "/* SPDX-License-Identifier: Apache-2.0"
 SOURCE_FOLDERS = ("include", "src", "tests", "bench", "examples")
@@ -44,14 +44,14 @@ ROOMS = {
     "tinymoe": set(),
     "load": set(),
 }
-# Rooms with doors of their own inside a folder of src.
+# Rooms with their own doors inside a folder of src.
 DIVIDED = {"device", "probe"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?:"([^"]+)"|<([^>]+)>|(.*))')
 
 
 def resolve(root, source, quoted, bracketed):
-    """The file of the project that an include names, or None for one of the system."""
+    """The project file that an include names, or None for a system header."""
     name = quoted or bracketed
     folders = [root / "src", root / "include"]
     if quoted:

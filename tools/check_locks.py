@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every static lock of the probe is in the list that a forked child makes anew: mutexes
+"""Checks that every static lock of the probe is in the list that a forked child reinitialises: mutexes
 and conditions of src/probe are declared by PROBE_LOCK and PROBE_CONDITION (src/probe/core/locks.h).
 
 usage: check_locks.py [ROOT]
-Prints one line for each offence and exits 1; exits 0 without a word when there is none.
+Prints one line per violation and exits 1; exits 0 silently if there is none.
 """
 import pathlib
 import re

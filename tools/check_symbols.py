@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that no folders of src call each other in a circle, by the symbols of a build.
+"""Checks that no folders of src call each other in a cycle, by the symbols of a build.
 
-Includes say what a file may call, symbols what it does call: a declaration can stand in a header that
-both sides include. A folder is where a source lies, so a folder inside another is one of its own.
+Includes say what a file may call, symbols what it does call: a declaration can be in a header that
+both sides include. A folder is where a source is, so a folder inside another counts separately.
 
 usage: check_symbols.py [BUILD]                 circles between folders; exits 1 when there is one
        check_symbols.py [BUILD] --calls FOLDER  which of its files call which other folder, and what
@@ -77,7 +77,7 @@ class Graph:
         return found
 
     def symbols(self, chosen):
-        """Lines for calls: source, target, what of it."""
+        """Lines for calls: source, target, symbols."""
         for (a, b), symbols in sorted(self.calls.items()):
             if chosen(a, b):
                 yield f"  {a} -> {b}: {', '.join(sorted(symbols))}"
@@ -109,7 +109,7 @@ def knots(graph):
 
 
 def shortest_circle(graph, group):
-    """One circle of a group, as few names as can be."""
+    """A shortest cycle of a group."""
     best = None
     for start in group:
         came, queue = {start: None}, collections.deque([start])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every test file is run: that tests/meson.build has a test of each.
+"""Checks that every test file is run: that tests/meson.build has a test for each.
 
 usage: check_tests.py [BUILD [ROOT]]
-Prints one line for each that is forgotten and exits 1; exits 0 without a word when there is none.
+Prints one line per forgotten file and exits 1; exits 0 silently if there is none.
 """
 import json
 import os

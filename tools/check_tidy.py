@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def compiled(build, wanted):
-    """The entries of compile_commands.json that are to be checked, one for each way."""
+    """The entries of compile_commands.json to check, one for each way."""
     ways = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file = (build / entry["file"]).resolve()
@@ -34,7 +34,7 @@ def compiled(build, wanted):
 
 
 def preprocessed(entry):
-    """The text that clang-tidy sees, with what is a comment or a macro in it."""
+    """The text that clang-tidy sees, with its comments and macros."""
     words = shlex.split(entry["command"])
     start = next(i for i, word in enumerate(words) if word.startswith("-"))
     flags = [w for w in words[start:] if w.startswith(("-D", "-I", "-U", "-std", "-isystem", "-f"))]
@@ -44,7 +44,7 @@ def preprocessed(entry):
 
 
 def check(entry, common, cache):
-    """What clang-tidy has to say; nothing when it has nothing, or had nothing the last time."""
+    """clang-tidy's findings; nothing if it has none, or had none last time."""
     text = preprocessed(entry)
     known = cache / hashlib.sha256(common + entry["command"].encode() + text).hexdigest() if text else None
     if known and known.exists():

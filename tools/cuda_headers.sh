@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# cuda_headers.sh --find   prints the folder with the CUDA headers, nothing when there is none
-# cuda_headers.sh --fetch  fetches them from PyPI into a cache folder when no toolkit is installed
+# cuda_headers.sh --find   prints the folder with the CUDA headers, or nothing
+# cuda_headers.sh --fetch  fetches them from PyPI into a cache folder if no toolkit is installed
 set -eu
 cache=${MOESCOPE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/moescope}/cuda-13.0
 packages="nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh GROUP…: installs the Debian or Ubuntu packages of the groups that are not there yet, and
-# names them first. Does nothing, and needs no network, when all are.
+# deps.sh GROUP…: lists and installs the missing Debian or Ubuntu packages of the groups. If none is
+# missing it does nothing and needs no network.
 set -eu
 
 packages=
@@ -22,7 +22,7 @@ if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>
 	exit 0
 fi
 
-# A package of other architectures may be there as well, or alone.
+# A package may be installed for another architecture, too or only.
 missing() {
 	native=$(dpkg --print-architecture)
 	for package in "$@"; do
@@ -51,7 +51,7 @@ install() {
 
 # shellcheck disable=SC2046,SC2086 # lists of words
 install $(missing $packages)
-# The sanitizers' and fuzzer's run time has clang's version in its package's name.
+# The package of the sanitizer and fuzzer run time has clang's version in its name.
 case " $* " in
 *" test "*)
 	version=$(clang --version | sed -n 's/.*version \([0-9]*\).*/\1/p' | head -n 1)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder's kernel as C texts: embed_kernel.py OUT LAYOUT.h KERNEL.cu [NVCC INCLUDE_DIR]
+"""The recorder's kernel as C strings: embed_kernel.py OUT LAYOUT.h KERNEL.cu [NVCC INCLUDE_DIR]
 
-With nvcc also as PTX, for the oldest architecture that this nvcc makes code for, which every newer
-device runs. Without it, or when it fails, the PTX is empty and the source is compiled at run time.
+With nvcc also as PTX, for the oldest architecture that this nvcc supports, which every newer device
+runs. Without it, or if it fails, the PTX is empty and the source is compiled at run time.
 """
 import os
 import subprocess

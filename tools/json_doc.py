@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/json.md from docs/schema/moescope.schema.json; --check: is it current?
 
-The schema is the source: a new key is a line there with its description, and this is run again.
+The schema is the source: add a new key there with its description, and run this again.
 """
 
 import json
@@ -36,7 +36,7 @@ test checks it against what the commands print, so no key is missing here.
 
 
 def kind(schema):
-    """A type in words; names of objects link to their table."""
+    """A type as text; names of objects link to their table."""
     if "const" in schema:
         return f"`{schema['const']}`"
     if "anyOf" in schema:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the table of parameters in docs/experiments.md from the program; --check: is it current?
 
-The table in src/lab/shared/experiment.c is the source. MOESCOPE names the program, build/moescope else.
+The table in src/lab/shared/experiment.c is the source. MOESCOPE names the program, by default
+build/moescope.
 """
 
 import json

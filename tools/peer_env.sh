@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# peer_env.sh vllm|guidellm|aiperf: makes the environment of another benchmark client when it is not
-# there, and prints its folder, whose bin/python has it. It lies in the user's cache, named after
-# tests/lab/requirements-NAME.txt. What needs PyTorch and transformers takes them from the
-# environment of the Python tests (python_env.sh). vLLM is installed without its dependencies: its
+# peer_env.sh vllm|guidellm|aiperf: creates the environment of another benchmark client if it does not
+# exist, and prints its folder, whose bin/python has it. It is in the user's cache, named after
+# tests/lab/requirements-NAME.txt. PyTorch and transformers come from the environment of the Python
+# tests (python_env.sh). vLLM is installed without its dependencies: its
 # bench needs a few of them, and the others are gigabytes of CUDA.
 set -eu
 name=${1:-}

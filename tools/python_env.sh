@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# python_env.sh: makes the environment of the Python tests when it is not there, and prints its
-# folder: bin/python has what tests/python/requirements.txt names, transformers4/ goes before it on
-# PYTHONPATH. It lies in the user's cache, named after the requirements, so that a machine pays for it
-# once. Some gigabytes: PyTorch from PyPI brings the CUDA libraries along.
+# python_env.sh: creates the environment of the Python tests if it does not exist, and prints its
+# folder: bin/python has what tests/python/requirements.txt lists, transformers4/ goes before it on
+# PYTHONPATH. It is in the user's cache, named after the requirements, so a machine pays for it once.
+# Some gigabytes: PyTorch from PyPI includes the CUDA libraries.
 #
 # python_env.sh lint|viewers|servers|llama: a folder for PYTHONPATH with other packages.
 #   lint     tests/python/lint.txt: mypy, ruff, and schemas of the files in .github
@@ -29,13 +29,13 @@ if [ -n "$list" ]; then
 else
 	folder=$cache/python-$key
 fi
-# What is there is nobody's to wait for: another one may take ten minutes.
+# Do not wait for an environment that exists: another one may take ten minutes.
 if [ -e "$folder/complete" ]; then
 	echo "$folder"
 	exit
 fi
 mkdir -p "$cache"
-# Tests run side by side and ask at the same time: one makes it, the others wait.
+# Tests run in parallel and ask at the same time: one creates it, the others wait.
 exec 9>"$cache/python_env.lock"
 if command -v flock >/dev/null; then
 	flock 9

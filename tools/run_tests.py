@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs layers of tests and ends with the line 'N passed, N failed'.
 
-A layer is a build and the tests of it that Meson is to run; tests/meson.build has them. Their programs
-print one line a test: cmocka's '[       OK ] name' and '[  FAILED  ] name', or 'ok NAME',
-'FAIL NAME: why', 'skip NAME: why'. Meson runs programs; this counts lines. A program that fails and
-names no failed test counts as one.
+A layer is a build and the tests that Meson runs in it; tests/meson.build defines them. Test
+programs print one line per test: cmocka's '[       OK ] name' and '[  FAILED  ] name', or 'ok
+NAME', 'FAIL NAME: why', 'skip NAME: why'. Meson runs programs; this counts lines. A program that
+fails without naming a failed test counts as one.
 
-Two layers run side by side, so that one computes while the other waits. What a layer has to say is
-printed when it is done. --times ends with where the time went.
+Two layers run in parallel, so that one computes while the other waits. A layer's output is printed
+when it is done. --times ends with where the time went.
 """
 
 import argparse
@@ -27,16 +27,16 @@ import traceback
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = os.cpu_count() or 2
 LINES = re.compile(r"^(?:\[\s+(OK|FAILED|SKIPPED)\s+\] ([\w.-]+)|(ok|FAIL|skip) (.+))$", re.M)
-# Their programs print what they find; the exit status is the result.
+# These programs print their findings; the exit status is the result.
 ONE_TEST_EACH = ("lint", "tidy", "replay")
-# Lines in stack traces, and a third less time in the compiler than with all that a debugger wants.
+# Line numbers in stack traces, with a third less compile time than full debug information.
 LINES_ONLY = "-Dc_args=-g1"
-# Meson takes ccache by itself only for the compiler that it chooses.
+# Meson uses ccache automatically only for the compiler that it chooses.
 CLANG = {"CC": "ccache clang" if shutil.which("ccache") else "clang"}
 
 
 class Build:
-    """A build directory, beside the main one; made once, by the first layer that needs it."""
+    """A build directory next to the main one; created once, by the first layer that needs it."""
 
     def __init__(self, suffix="", options=("-Dwerror=true",), env=None, whole=True):
         self.suffix, self.options, self.env = suffix, options, env
@@ -78,7 +78,7 @@ BARE = Build("-bare", ("-Dauto_features=disabled", "-Dgpu_headers=none", "-Dwerr
 SECOND = Build("-clang", ("-Dwerror=true", LINES_ONLY), CLANG)
 FUZZ = Build("-fuzz")
 
-# In the order in which they begin. The builds are dealt out between the tests of others.
+# In starting order. The builds are spread among the tests of others.
 LAYERS = {
     "unit": (MAIN, ["--suite", "unit"]),
     "asan": (ASAN, ["--suite", "unit", "--suite", "replay"]),
@@ -117,7 +117,7 @@ class Layer:
         self.output.append(text)
 
     def run(self, command, env=None):
-        """Runs a program; its status and all that it printed."""
+        """Runs a program; returns its status and all its output."""
         with tempfile.TemporaryFile() as out:
             start = time.monotonic()
             child = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ, **(env or {})),
@@ -144,7 +144,7 @@ class Layer:
             if verdict in ("OK", "ok"):
                 self.passed += 1
             elif verdict in ("SKIPPED", "skip"):
-                if what not in self.skipped:  # cmocka says it once more at the end
+                if what not in self.skipped:  # cmocka repeats it at the end
                     self.skipped.append(what)
             else:
                 failed += 1
@@ -192,7 +192,7 @@ class Layer:
         start = time.monotonic()
         try:
             self.go(main)
-        except Exception:  # a defect here must not look like a layer that passed
+        except Exception:  # a defect here must not look like a passing layer
             self.failed.append(f"layer {self.name}")
             self.print(traceback.format_exc())
         self.wall_s = time.monotonic() - start
@@ -213,7 +213,7 @@ def print_times(layers, wall, slowest=40):
 
 
 def chosen(args):
-    """The layers to run; names that are none are tests of the main build."""
+    """The layers to run; other names are tests of the main build."""
     if args.quick:
         names = QUICK
     elif args.only:

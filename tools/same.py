@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves that a change has kept all behaviour: same.py OLD NEW.
 
-OLD and NEW are build folders, or revisions, which it builds. Both run every command with every form,
-width and option over the same inputs (same_cases.py, same_inputs.py), and what they print, their
-status and the files they write are compared byte for byte. What differs by nature is made equal
-beforehand: both run one after the other in the same folder with the same paths, in a fixed
-environment. The rest is in MASKS. Ends with "N outputs compared, N differ", and status 1 when one does.
+OLD and NEW are build folders, or revisions, which it builds. Both run every command with every
+form, width and option over the same inputs (same_cases.py, same_inputs.py); their output, exit
+status and written files are compared byte for byte. Inherent differences are avoided: both run one
+after the other in the same folder with the same paths, in a fixed environment. MASKS covers the
+rest. Ends with "N outputs compared, N differ", and status 1 if one does.
 
-With --work DIR the inputs and what was found are kept in DIR. Called again with it, it goes on where
-it ended, and does not ask a program again that it has asked before.
+--work DIR keeps the inputs and the findings in DIR. Called again with it, it resumes where it
+stopped, and does not rerun a program that it has already run.
 """
 
 import argparse
@@ -41,8 +41,7 @@ NEEDED = re.compile("|".join(map(re.escape, PROGRAMS)) + r"|tests/save-fakes|ben
 PATIENCE_S = 600
 SIDES = ("old", "new")
 
-# What both may say differently, by the case and what stands in place of it.
-# (cases, expression, replacement, why)
+# What may differ between the two, and its replacement. (cases, expression, replacement, why)
 MASKS = [
     ("moescope doctor*", rb"@BUILD@", b"BUILD", "where the program's own parts lie"),
     ("*", rb"@CWD@", b"CWD", "the folder of a case, which has a number"),
@@ -51,7 +50,7 @@ MASKS = [
     ("moescope doctor*", rb"read back equal, [\d.]+ ns each", b"read back equal", "a measurement"),
     ("moescope doctor*", rb'("range_ns": )[\d.]+', rb"\1", "a measurement"),
 ]
-# What is run on one processor, since it depends on which of its threads comes first.
+# Run on one processor, because it depends on which of its threads comes first.
 PINNED = [
     ("moescope import*", "names get their numbers in the order in which threads meet them"),
 ]
@@ -71,7 +70,7 @@ def cache():
 
 
 def built(word, jobs):
-    """The build folder that a word means: itself, or that of a revision, built in the cache."""
+    """The build folder that a word names: itself, or that of a revision, built in the cache."""
     path = pathlib.Path(word).resolve()
     if (path / "moescope").exists():
         return path
@@ -99,7 +98,7 @@ def built(word, jobs):
 
 
 def identity(build):
-    """Of the programs in a build: what they are, not where."""
+    """Identifies the programs in a build: what they are, not where."""
     total = hashlib.sha256()
     for name in PROGRAMS:
         path = build / name
@@ -108,7 +107,7 @@ def identity(build):
 
 
 def staged(builds, work):
-    """Copies of the programs in folders whose names are equally long: lines break by length."""
+    """Copies of the programs in folders with names of equal length: lines break by length."""
     for side, build in zip(SIDES, builds):
         folder = work / side
         shutil.rmtree(folder, ignore_errors=True)
@@ -138,7 +137,7 @@ def masked(name, data, build, cwd):
 
 def run_line(build, line, stdin, cwd, env):
     words = [str(build / line[0]), *line[1:]]
-    # Programs that are run under moescope lie in the build as well.
+    # Programs run under moescope are in the build too.
     words = [str(build / "tinymoe") if word == "tinymoe" else word for word in words]
     try:
         done = subprocess.run(words, input=stdin.encode(), stdout=subprocess.PIPE,
@@ -150,7 +149,7 @@ def run_line(build, line, stdin, cwd, env):
 
 
 def run_case(build, case, cwd, env):
-    """All that a case gives: {part: bytes}."""
+    """Everything that a case produces: {part: bytes}."""
     shutil.rmtree(cwd, ignore_errors=True)
     cwd.mkdir()
     (cwd / "in").symlink_to("../inputs")
@@ -197,7 +196,7 @@ def shown(line):
 
 
 def first_difference(old, new):
-    """Of two parts: where they differ first, as lines to show."""
+    """Where two parts first differ, as lines to show."""
     if old is None or new is None:
         return [f"  {'only new' if old is None else 'only old'} has it"]
     packed = " (after decompression)" if text_of(old) is not old and text_of(new) is not new else ""
@@ -211,7 +210,7 @@ def first_difference(old, new):
     column = 0
     if None not in sides:
         column = next((i for i, (a, b) in enumerate(zip(*sides)) if a != b), min(map(len, sides)))
-        # Of a long line the part that matters.
+        # For a long line, the part that matters.
         sides = [line[max(0, column - 60):column + 140] for line in sides]
     return [f"  line {at + 1}, column {column + 1}{packed}",
             *(f"  {name}: " + ("(ends)" if line is None else shown(line))
@@ -284,7 +283,7 @@ def compare_one(job):
 # ---- all cases
 
 def files_of_builds(builds):
-    """What a build makes of its own: manuals and completions, as a case."""
+    """What a build itself makes: man pages and completions, as a case."""
     found = []
     for build in builds:
         paths = [*build.glob("docs/man/*.1"), *build.glob("*moescope*.bash"),
@@ -294,7 +293,7 @@ def files_of_builds(builds):
 
 
 class Journal:
-    """What was found of each side, in a file that is read when the work goes on."""
+    """The findings of each side, in a file that is read on resuming."""
 
     def __init__(self, path, key):
         self.known = {}
@@ -392,7 +391,7 @@ def compare_all(args, builds, work):
             say(case.name())
         return 0
     before = same_inputs.digest(work / "inputs")
-    # What was found holds for the program, the inputs and what we do with them.
+    # Findings are valid for the program, the inputs and what we do with them.
     rules = same_inputs.digest(ROOT / "tools", "same*.py")
     journals = [Journal(work / f"{side}.journal", "-".join((identity(build)[:16], before[:16], rules[:16])))
                 for side, build in zip(SIDES, builds)]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The speed and memory of two builds, side by side, for same.py --bench.
 
-Each round runs every job with both, the first of a pair in turns. A job's figure is the median over
-the rounds of new / old, with an interval of 95% by order statistics; it has become worse when the
-whole interval lies above LIMIT. CPU time is compared, not wall time, so that a busy machine costs
-precision and not truth.
+Each round runs every job with both, alternating which goes first. A job's figure is the median over
+the rounds of new / old, with a 95% interval by order statistics; it is a regression if the whole
+interval is above LIMIT. It compares CPU time, not wall time, so a busy machine costs precision, not
+truth.
 """
 
 import os
@@ -22,11 +22,11 @@ from harness import interval  # noqa: E402  pylint: disable=wrong-import-positio
 LIMIT = 1.03
 KERNELS = 400000
 TRACE_BYTES = 120_000_000
-# Forks by itself, so that its child does not inherit the peak memory of this interpreter.
+# Forks by itself, so that its child does not inherit this interpreter's peak memory.
 TIMER = "/usr/bin/time"
 DATA = ROOT / "bench" / "data"
 
-# Words of each job; the first is a program of the build. {out}: a place that is empty.
+# Words of each job; the first is a program of the build. {out}: an empty place.
 JOBS = {
     "kernels": ["moescope", "kernels", "run.mscope"],
     "kernels --by range": ["moescope", "kernels", "run.mscope", "--by", "range"],
@@ -66,7 +66,7 @@ def once(build, words, work, env):
 
 
 def row(what, unit, pairs):
-    """One line, and whether it has become worse."""
+    """One line, and whether it is a regression."""
     ratios = [new / old for old, new in pairs if old > 0]
     ratio, low, high, _confidence = interval(ratios)
     worse = low > LIMIT
@@ -87,7 +87,7 @@ def inputs(build, work, env):
 
 
 def bench(builds, work, rounds, env, only=None):
-    """1 when a job has become worse."""
+    """1 if a job has regressed."""
     if rounds < 6:
         raise SystemExit("same.py: an interval of 95% needs 6 rounds or more")
     for build in builds:

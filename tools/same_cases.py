@@ -2,9 +2,9 @@
 """The command lines that same.py compares.
 
 Commands, their options and the values of options come from the program's own completion script, so
-that a new command is here the day it is added. Tables supply what the program cannot tell: values
-for options that take any, and what goes with what. An option without a value in them, and a command
-that cannot be compared, are named in `Cases.left_out`.
+a new command is here the day it is added. Tables supply what the program cannot: values for options
+that take any, and what goes with what. `Cases.left_out` names options without a value in them, and
+commands that cannot be compared.
 """
 
 import itertools
@@ -42,7 +42,7 @@ VALUES = {
     "format": ["csv,noheader,nounits"],
     "output": ["out"],
     "filename": ["out"],
-    # Of experiments: what a parameter says of itself after it was given.
+    # Of experiments: what a parameter reports after it was given.
     "bench config": ["in/experiment.yaml"],
     "sweep config": ["in/sweep.yaml"],
     "parameter-sweep": ["batch_size:1,2,4;max_tokens:100,200"],
@@ -80,13 +80,13 @@ WITH = {"report plot-format": ["--plots", "pictures"], "report plot-theme": ["--
 # Options of form, not of content.
 FORMS = ("json", "csv", "width", "color")
 WIDTHS = ("60", "80", "120")
-# What says which part of a run is meant, and what a table is made of.
+# What selects part of a run, and what shapes a table.
 SELECTION = ("steps", "layer", "phase")
 SHAPE = ("by", "by-shape", "by-stack", "columns")
-# Drawing all takes a second: two inputs are enough, for `plot` draws each with every input.
+# Drawing all takes a second: two inputs are enough, because `plot` draws each with every input.
 COSTLY = ("report plots", "report plot-format", "report plot-theme", "report plot-scale")
 
-# Words that keep a command from doing what it is there for: measuring.
+# Words that keep a command from its main work: measuring.
 HARMLESS = {"bench": ["--list-parameters", "--json"], "sweep": ["--list", "--preset", "quick"],
             "demo": ["--nosuch"], "doctor": ["--nosuch"]}
 
@@ -129,7 +129,7 @@ class Command:
 
 
 def commands(program):
-    """What the program has, from its completion for fish."""
+    """The program's commands, from its fish completion."""
     text = subprocess.run([*program, "completion", "fish"], stdout=subprocess.PIPE, text=True,
                           stdin=subprocess.DEVNULL, check=True).stdout
     found = {name: Command(name) for name in
@@ -153,8 +153,8 @@ def commands(program):
 
 
 class Case:
-    """Lines that run one after the other in an empty folder. A line that begins with "-" may print
-    what it likes. files: what they leave is compared, too."""
+    """Lines that run one after the other in an empty folder. The output of a line that begins with
+    "-" is ignored. files: what they leave is compared too."""
 
     def __init__(self, *lines, stdin="", files=True):
         self.lines = [list(line) for line in lines]
@@ -168,7 +168,7 @@ class Case:
 
 
 class Cases:
-    """shards: paths of shard files. ask(words): what one of the programs prints, here and now."""
+    """shards: paths of shard files. ask(words): what one of the programs prints now."""
 
     def __init__(self, found, inputs, shards, ask, quick=False):
         self.commands = found
@@ -211,7 +211,7 @@ class Cases:
         return found
 
     def contents(self, command):
-        """Every option but those of form, alone."""
+        """Every option except those of form, alone."""
         for option in command.options.values():
             form = option.name in FORMS and not (option.name == "csv" and not option.flag)
             left_out = f"{command.name} --{option.name}" in LEFT_OUT
@@ -245,7 +245,7 @@ class Cases:
             yield [*argument, *itertools.chain(*chosen)]
 
     def sorted(self, command, argument):
-        """By every key of the rows, where there are two rows or more."""
+        """By every key of the rows, if there are at least two rows."""
         if not command.has("sort"):
             return
         try:
@@ -257,7 +257,7 @@ class Cases:
                 yield [*argument, "--sort", key, "--csv"]
 
     def mistakes(self, command):
-        """What a wrong word is answered; one input is enough."""
+        """The answer to a wrong word; one input is enough."""
         argument = [self.one] if command.takes == "runs" else HARMLESS.get(command.name, [])
         yield ["--nosuch"]
         yield [*argument, "in/none", "in/none"]
@@ -271,7 +271,7 @@ class Cases:
                        f"--{option.name}", "no such"]
 
     def special(self, name):
-        """How a command is compared that is not a table of one run."""
+        """How to compare a command that is not a table of one run."""
         return {"run": self.run, "demo": self.none, "bench": self.bench, "sweep": self.sweep,
                 "compare": self.compare, "summary": self.summary, "plot": self.plot,
                 "import": self.imported, "export": self.export, "sql": self.sql,
@@ -326,8 +326,8 @@ class Cases:
         yield from self.lines(command, lines)
 
     def run(self, _command):
-        """The probe and the launcher: what a program prints, and of what was recorded all that does
-        not depend on time."""
+        """The probe and the launcher: what a program prints, and everything recorded that does not
+        depend on time."""
         program = ["tinymoe", "--layers", "2", "--width", "16", "--heads", "2", "--experts", "4",
                    "--top-k", "2", "--expert-width", "16", "--batch", "2", "--context", "16",
                    "--threads", "1", "--steps", "4"]
@@ -398,7 +398,7 @@ class Cases:
         for i in self.inputs:
             yield Case(["moescope", "import", i.word()])
             if not i.slight:
-                # With all threads: the bytes may differ, what they say may not.
+                # With all threads: the bytes may differ, but not their meaning.
                 yield Case(["moescope", "import", i.word(), "-o", "a.mscope"],
                            ["moescope", "report", "a.mscope", "--json"], files=False)
             if i.deep:

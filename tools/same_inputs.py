@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What same.py gives to both builds: runs and files of other profilers, made once for both.
+"""The inputs that same.py gives to both builds: runs and files of other profilers, made once for
+both.
 
 A deep input meets every option of every command, a shallow one each command once, and a slight one
-what reads it. All come from the repository: the runs built by hand, the recordings, the traces that tests plant or write, the corpus
-of the fuzz targets, and a recording of the embedded model.
+what reads it. All come from the repository: the hand-built runs, the recordings, the traces that
+tests plant or write, the corpus of the fuzz targets, and a recording of the embedded model.
 """
 
 import fnmatch
@@ -19,7 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-# Of what a fuzz target reads, the rest of a file behind the byte that chooses how.
+# For a fuzz target's input, the rest of a file after the byte that chooses how.
 CHOOSING = {"kineto", "shard"}
 FUZZED = ("kineto", "nsight", "csv", "pickle", "shard")
 DEEP_OF_FEW = ("training", "gpu", "recording", "kineto", "ranks")
@@ -129,8 +130,8 @@ class Maker:
             self.add(name, "recording", True)
 
     def recorded(self):
-        """By the library of one of the builds, so that there are clocks and processes of today. The
-        program is found by its name, for the run keeps the command."""
+        """Recorded by the library of one of the builds, so that there are today's clocks and
+        processes. The program is found by name, because the run keeps the command."""
         for name, steps, level in (("tiny", 6, "full"), ("tiny-again", 6, "full"),
                                    ("tiny-steps", 4, "steps")):
             path = self.place(f"recorded/{name}.mscope")
@@ -187,7 +188,7 @@ class Maker:
                     self.add(name, f"fuzz {target}")
 
     def damaged(self):
-        """A recording cut in the middle, and one with a byte that is another."""
+        """A recording cut in the middle, and one with a changed byte."""
         source = TESTS / "data" / "h200-windows"
         data = next(source.glob("*.mst")).read_bytes()
         middle = len(data) // 2
@@ -216,7 +217,7 @@ class Maker:
 
 
 def make(folder, build, more):
-    """The inputs, in a folder that may hold them already from an earlier time."""
+    """The inputs, in a folder that may already hold them."""
     noted = pathlib.Path(folder) / "inputs.json"
     more = sorted(str(pathlib.Path(path).resolve()) for path in more)
     if noted.exists():
@@ -236,7 +237,7 @@ def make(folder, build, more):
 
 
 def few(inputs):
-    """One of each kind, of which some that have rows for every command are deep."""
+    """One of each kind; some that have rows for every command are deep."""
     kinds = {}
     for i in inputs:
         kinds.setdefault(i.kind, i)

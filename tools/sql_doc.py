@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts what `moescope sql --schema` prints into docs/sql.md: sql_doc.py [MOESCOPE]
+"""Writes the output of `moescope sql --schema` into docs/sql.md: sql_doc.py [MOESCOPE]
 
-The tables are made from the record kinds and from the columns of the views; when these change, run it
-again.
+The tables come from the record kinds and the columns of the views; run it again when these change.
 """
 
 import pathlib

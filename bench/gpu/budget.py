@@ -7,7 +7,7 @@ budget.py [--build DIR] [--only NAME,NAME] [--complete] [--pairs N] [--seconds S
 
 Each measurement is one process, alone on the GPU: warm-up, then steps for S seconds, each with a
 synchronise. The figure is their mean, so that windows and the switches between them count in full;
-a median hides them. What is added up to the end of the warm-up stands beside it ("start").
+a median hides them. What is added by the end of the warm-up is shown next to it ("start").
 --complete compares the cost of a complete trace (budget
 off) with that of a bare CUPTI client that counts kernels, copies and sets, on the GPU-bound
 training.
@@ -17,8 +17,8 @@ none pays for its own import. They are not started by `moescope run`: each sets 
 it would set, and the driver loads the library at the first CUDA call. Their runs have no run.json,
 which reports do not need.
 
-Results are in the JSON file after every measurement, and a later call goes on where the one before
-ended (--fresh begins again). The table comes last, on standard output.
+Results are in the JSON file after every measurement, and a later call resumes where the previous
+one stopped (--fresh restarts). The table comes last, on standard output.
 """
 import argparse
 import ctypes
@@ -74,7 +74,7 @@ WORKLOADS = {
     "graph": ("decoding by CUDA graph", 1.2, 50, lambda: decoding(True)),
     "eager": ("the same decoding, launch by launch", None, 50, lambda: decoding(False)),
 }
-MOST_TIMES = 1.06  # the cost of a complete trace, in costs of the bare client
+MOST_TIMES = 1.06  # the cost of a complete trace, as a multiple of the bare client's
 
 
 def steps_of(workload, seconds):
@@ -119,7 +119,7 @@ def child(env, work, result, log_fd):
 
 
 def forked(bench, env, work, timeout):
-    """What work() returns in a process of its own that has these variables."""
+    """What work() returns in a separate process with these variables."""
     result, log = bench.path("child.json"), bench.path("child.log")
     limit = max(1.0, min(timeout, bench.left() - 2))
     deadline = time.monotonic() + limit
@@ -156,7 +156,7 @@ def measured(bench, workload, method, seconds):
         client = bench.built("libcount_kernels.so")
         env = {"CUDA_INJECTION64_PATH": client, "COUNT_KERNELS_OUT": counted}
 
-        def work():  # the driver will find it loaded, and take this one
+        def work():  # the driver will find it loaded, and use this one
             ctypes.c_int.in_dll(ctypes.CDLL(client), "count_copies").value = 1
             return steps_of(workload, seconds)
     elif method != "bare":
@@ -182,7 +182,7 @@ def mean(kept):
 
 
 def coverage(kept):
-    """In words, medians over the runs: how much of the time has records."""
+    """As text, medians over the runs: how much of the time has records."""
     overheads = [k["run"].get("overhead") or {} for k in kept]
 
     def median(key, form):
@@ -207,8 +207,8 @@ def budget_line(bench, row, workload):
 
 
 def times_the_client(rounds):
-    """Added by a complete trace over added by the client, round by round. None where the client
-    has not cost anything: neighbours or clocks were louder."""
+    """Added by a complete trace over added by the client, round by round. None if the client cost
+    nothing: neighbours or clocks were louder."""
     return [(k["off"]["mean_ms"] - k["bare"]["mean_ms"]) / added if added > 0 else None
             for k in rounds if {"bare", "client", "off"} <= set(k)
             for added in [k["client"]["mean_ms"] - k["bare"]["mean_ms"]]]
@@ -268,7 +268,7 @@ def main():
         [(name, name, ["bare", "budget"]) for name in names]
     lines, machine = [], "no process has ended"
     for name, workload, methods in plan:
-        # Of shorter processes the first recording is a larger part: they are not mixed.
+        # In shorter processes the first recording is a larger part: they are not mixed.
         row = f"{name}-{args.seconds:g}s"
         bench.row(row)["errors"] = []
         try:

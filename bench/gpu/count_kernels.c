@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The least that a CUPTI client can do: have kernel records delivered and count them. What this
- * costs is CUPTI's own price, the floor for every profiler that records kernels.
+ * The least that a CUPTI client can do: have kernel records delivered and count them. Its cost is
+ * CUPTI's own price, the floor for every profiler that records kernels.
  *
- * Loaded by the CUDA driver through CUDA_INJECTION64_PATH; prints nothing. With COUNT_KERNELS_OUT
- * set the count is written to that file at exit, so that a benchmark sees that it did count.
- * A program may also load it and call count_kernels_on() and count_kernels_off() itself.
+ * Loaded by the CUDA driver through CUDA_INJECTION64_PATH; prints nothing. If COUNT_KERNELS_OUT is
+ * set, the count is written to that file at exit, so a benchmark can check that it did count. A
+ * program may also load it and call count_kernels_on() and count_kernels_off() itself.
  *
- * Buffers are handed out again: at most a few are ever allocated. Callbacks come on the program's
- * threads and on CUPTI's.
+ * Buffers are reused: at most a few are ever allocated. Callbacks come on the program's threads and
+ * on CUPTI's.
  */
 #include <cupti.h>
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *spare[MAX_SPARE];
 static unsigned int n_spare;
 static bool enabled;
-/* Copies and sets are work of the device as well, and have their price. */
+/* Copies and sets are device work too, and have their price. */
 static const CUpti_ActivityKind copies[] = { CUPTI_ACTIVITY_KIND_MEMCPY,
 					     CUPTI_ACTIVITY_KIND_MEMSET };
 #define COPIES (sizeof(copies) / sizeof(copies[0]))
@@ -100,7 +100,7 @@ static bool load(void)
 
 	if (api.cuptiActivityEnable)
 		return true;
-	/* A copy that is loaded already, such as PyTorch's, goes before any other. */
+	/* A copy that is already loaded, such as PyTorch's, comes before any other. */
 	for (unsigned int i = 0; !library && names[i]; i++)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	for (unsigned int i = 0; !library && names[i]; i++)

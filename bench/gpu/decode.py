@@ -49,8 +49,8 @@ def build(args):
 
 
 def decoding_step(model, device):
-    """A function that decodes one token. The cache begins again when it is long, without a prompt,
-    so that every step is a step of one token."""
+    """A function that decodes one token. When the cache is long it restarts, without a prompt, so
+    that every step is a step of one token."""
     state = {"cache": None, "token": torch.ones(1, 1, dtype=torch.long, device=device), "length": 0}
 
     @torch.inference_mode()
@@ -87,7 +87,7 @@ class PlainHook:
 
 
 class Hooks:
-    """The hooks that a model has now, to be taken off and put on again."""
+    """The current hooks of a model, to be removed and restored."""
     KINDS = ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks",
              "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 
@@ -112,7 +112,7 @@ def hooks_of(model, thing):
 
 
 def exact(model, profiler, step, device):
-    """Counts of some steps equal those of a plain hook that ran beside it."""
+    """Counts of some steps equal those of a plain hook that ran alongside."""
     plain = PlainHook(model, device)
     plain.on()
     with profiler:
@@ -125,7 +125,8 @@ def exact(model, profiler, step, device):
 
 
 def block(step, steps, device):
-    """Mean time of a step in µs: on a GPU of the wall, and of the thread without its last wait."""
+    """Mean time of a step in µs: on a GPU by the wall clock, and of the thread without its last
+    wait."""
     if device == "cuda":
         torch.cuda.synchronize()
     wall, thread = time.perf_counter_ns(), time.thread_time_ns()
@@ -139,7 +140,7 @@ def block(step, steps, device):
 
 
 def measure(args, methods, step):
-    """{method: µs of a step by clock, by round}, each round in another order."""
+    """{method: µs per step by clock, by round}, each round in a different order."""
     times, names = {name: [] for name in methods}, list(methods)
     until = time.monotonic() + args.seconds
     while time.monotonic() < until or len(times[names[0]]) < 6:

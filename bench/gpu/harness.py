@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 class Failed(Exception):
-    """A measurement could not be made; the text says why, in full."""
+    """A measurement failed; the text says why, in full."""
 
 
 class OutOfTime(Exception):
@@ -34,9 +34,10 @@ def say(text):
 def interval(values):
     """Median, and an interval for it by order statistics: (median, low, high, confidence).
 
-    The narrowest that holds the median of what was sampled with at least 95%; with fewer than six
-    values that is not possible, and the interval is from the smallest to the largest with the
-    confidence that it has. No assumption on the shape of the distribution."""
+    The narrowest that contains the median of what was sampled with at least 95%; with fewer than
+    six values that is impossible, and the interval is from the smallest to the largest with the
+    confidence that it has. No assumption about the shape of the distribution.
+    """
     v = sorted(values)
     n = len(v)
     best = (0, 1 - 2 * 0.5 ** n)
@@ -91,7 +92,8 @@ def child_of(pid):
 class Bench:
     """Where things are, how much time is left, and what has been measured so far.
 
-    Results are one JSON file, written after every measurement; a later call adds to it."""
+    Results are one JSON file, written after every measurement; a later call adds to it.
+    """
 
     def __init__(self, build, json_path, alternations, quick, time_limit):
         self.build = os.path.abspath(build)
@@ -112,7 +114,7 @@ class Bench:
         return self.deadline - time.monotonic()
 
     def need(self, seconds):
-        """Raises when a measurement of about that length no longer fits."""
+        """Raises if a measurement of about that length no longer fits."""
         if self.left() < seconds:
             raise OutOfTime()
 
@@ -183,7 +185,7 @@ class Bench:
         return self.table("kernels", run, "--limit", "0", *options, timeout=timeout)
 
     def example(self, name):
-        """An example program, built when there is a compiler."""
+        """An example program, built if there is a compiler."""
         done, _ = self.run([os.path.join(ROOT, "examples", "cuda", "build.sh"),
                             os.path.join(self.build, "examples"), name], 240, check=False)
         path = os.path.join(self.build, "examples", name)
@@ -200,9 +202,10 @@ class Bench:
     def alternate(self, name, methods, measure, seconds):
         """Measures every method in turn, in alternating order, until there are enough rounds.
 
-        measure(method, i) gives what is kept; `seconds` is about how long one takes. What an
-        earlier call has measured stays. A method that fails is noted with its whole message and left out
-        for the rest of this call."""
+        measure(method, i) returns what is kept; `seconds` is about how long one takes. Earlier
+        measurements stay. A failing method is recorded with its whole message and left out for the
+        rest of this call.
+        """
         row = self.row(name)
         rounds = row["alternations"]
         failed = set()
@@ -237,7 +240,7 @@ def added_pct(pairs, figure):
 
 
 def find_keys(value, word, path=""):
-    """Every number under a key that has the word in it: [('overhead.coverage_pct', 3.1)]."""
+    """Every number under a key that contains the word: [('overhead.coverage_pct', 3.1)]."""
     found = []
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -63,7 +63,7 @@ class Count:
 
 
 class Torch:
-    """torch.profiler; what it makes of its records when it stops is not timed."""
+    """torch.profiler; its processing of the records at stop is not timed."""
     runs = []
 
     def __init__(self, kind):
@@ -135,21 +135,21 @@ def pairs_of(profiler, args, step, wait):
 
 
 def pairs(args, wait):
-    """torch.profiler comes last: it stays attached when it has stopped."""
+    """torch.profiler comes last: it stays attached after it has stopped."""
     step = training_step(args.batch, 1024)
     timed(step, wait, 10)
     results = {}
     for method in args.methods.split(","):
         try:
             results[method] = pairs_of(profiler_of(method, args), args, step, wait)
-        except Exception as why:  # one that does not run here is no reason to lose the others
+        except Exception as why:  # one that fails here is no reason to lose the others
             results[method] = {"error": f"{type(why).__name__}: {why}"}
         print(json.dumps({method: results[method]}), flush=True)
     return results
 
 
 def replays():
-    """A CUDA graph of 900 tiny kernels: what feels an attached profiler most."""
+    """A CUDA graph of 900 tiny kernels: the most sensitive to an attached profiler."""
     x = torch.zeros(32, device="cuda")
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

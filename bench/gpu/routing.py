@@ -48,7 +48,7 @@ def stop():
 
 
 class Direct:
-    """The recorder by itself. Level counts: no device records beside it."""
+    """The recorder by itself. Level counts: no device records."""
 
     def __init__(self, model, folder, tokens):
         self.model, self.folder, self.tokens, self.runs = model, folder, tokens, []
@@ -122,7 +122,7 @@ def method_of(name, model, folder, batch):
 
 
 def timed(step, wait, n):
-    """ms of each step but the first, where starting and compiling fall."""
+    """ms of each step except the first, which includes starting and compiling."""
     times = []
     for _ in range(n + 1):
         began = time.perf_counter()
@@ -133,7 +133,7 @@ def timed(step, wait, n):
 
 
 def recorded(run, steps, tokens, layers):
-    """"" when the run has every assignment of the block, else what is wrong."""
+    """"" if the run has every assignment of the block, else what is wrong."""
     rows = lib.table("routing", run)["rows"]
     want = steps * tokens
     if len({row["layer"] for row in rows}) != layers:
@@ -179,12 +179,12 @@ def replay_times(graph, n):
 
 
 def exact_replays(model, recorder, folder):
-    """"" when each replay's counts equal the recount by plain operations in the same graph."""
+    """"" if each replay's counts equal the recount by plain operations in the same graph."""
     run = os.path.join(folder, "exact.mscope")
     log = Log(model, EXACT_REPLAYS + 8, "cuda")
     graph = recorded_graph(model, recorder, log)
     start(run)
-    recorder.step(99)  # nothing is in it; the replays count on from here
+    recorder.step(99)  # it is empty; the replays continue counting from here
     for _ in range(EXACT_REPLAYS):
         graph.replay()
     torch.cuda.synchronize()
@@ -272,7 +272,7 @@ def main():
     def attempt(name, work):
         try:
             results[name] = work()
-        except Exception as why:  # one that does not run is no reason to lose the others
+        except Exception as why:  # one that fails is no reason to lose the others
             traceback.print_exc()
             results[name] = {"error": f"{type(why).__name__}: {why}".splitlines()[0][:300]}
         results[name]["seconds"] = round(time.monotonic() - began, 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmark and the checks of routing on a device share.
+"""What the benchmark and the checks of device routing share.
 
 Recorder: the C recorder, fed by hooks on the experts of a model, with nothing else in between.
-StaticDecode: a Mixtral-shaped decoder whose step stands in a CUDA graph.
+StaticDecode: a Mixtral-shaped decoder whose step is in a CUDA graph.
 """
 import ctypes
 import os
@@ -20,7 +20,7 @@ WEIGHTS = {torch.float32: lib.F32, torch.float16: lib.F16, torch.bfloat16: lib.B
 
 
 class Refused(Exception):
-    """A call of the recorder failed; the text is its own."""
+    """A call of the recorder failed; the text is the recorder's."""
 
 
 def experts_of(model):
@@ -117,7 +117,7 @@ def lost(run):
 
 
 class Experts(nn.Module):
-    """As transformers 5 has them: all experts' matrices in two parameters, called with the choice."""
+    """As in transformers 5: all experts' matrices in two parameters, called with the choice."""
 
     def __init__(self, experts, hidden, inner):
         super().__init__()
@@ -174,8 +174,8 @@ class Layer(nn.Module):
 
 
 class StaticDecode(nn.Module):
-    """One token of one sequence: its input is the token it has chosen before, its cache has a fixed
-    length and the new entry always goes to the last place, so that steps differ in their token and
+    """One token of one sequence: its input is the token it chose before, its cache has a fixed
+    length and the new entry always goes to the last place, so steps differ in their token and
     cost the same."""
 
     def __init__(self, hidden=1024, inner=3584, layers=8, heads=16, experts=8, k=2, vocabulary=32000,
@@ -200,12 +200,12 @@ class StaticDecode(nn.Module):
             x = layer(x, self.turn, self.place)
         best = self.head(norm(x, self.norm)).argmax(-1)
         self.count.add_(1)
-        # Random weights come to a fixed point soon; the count keeps the tokens going.
+        # Random weights soon reach a fixed point; the count keeps the tokens changing.
         self.token.copy_((best + 7919 * self.count) % self.vocabulary)
 
 
 def captured(work):
-    """A CUDA graph of what work() does, after a warm-up on a stream of its own."""
+    """A CUDA graph of what work() does, after a warm-up on a separate stream."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -220,7 +220,7 @@ def captured(work):
 
 
 def recorded_graph(model, recorder, log=None):
-    """A graph of one step that is recorded, and with a log also recounted, from its beginning."""
+    """A graph of one step that is recorded, and with a log also recounted, from its start."""
     def step():
         model()
         recorder.step()
@@ -234,7 +234,7 @@ def recorded_graph(model, recorder, log=None):
 
 
 class Log:
-    """What the experts were called with, step by step, kept by plain torch operations that may stand
+    """What the experts were called with, step by step, kept by plain torch operations that can be
     in a graph: the recount of the checks."""
 
     def __init__(self, model, steps, device):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the GPU benchmark: what profiling costs. A row is (measure, lines): the first measures,
-the second makes lines (what, asked, measured, met) of what is in the results."""
+"""Rows of the GPU benchmark: the overhead of profiling. A row is (measure, lines): the first
+measures, the second turns results into lines (what, target, measured, met)."""
 import os
 import statistics
 import sys
@@ -24,7 +24,7 @@ def steps_summary(result, skip_s):
 
 
 def of_run(bench, run):
-    """What the run itself says: kernels, coverage, losses."""
+    """What the run itself reports: kernels, coverage, losses."""
     kernels = bench.kernels(run)
     found = {"kernels": kernels["total"]["count"], "untimed": kernels["total"]["untimed"],
              "lost": {k: v for k, v in kernels["loss"].items() if v}}
@@ -39,7 +39,7 @@ def of_run(bench, run):
 
 
 def train(bench, name, method, i, arguments, seconds, skip_s):
-    """One process of training or decoding by one method."""
+    """One process of training or decoding with one method."""
     command = [*TRAIN, *arguments, "--seconds", str(seconds)]
     run = bench.path(f"{name}-{method}-{i}.mscope")
     env = {}
@@ -90,7 +90,7 @@ def wall(kept):
 
 
 def kept_coverage(bench, name, method="moescope-1%"):
-    """Coverage in words: what the last run says, or how many kernels it holds."""
+    """Coverage as text: what the last run reports, or how many kernels it has."""
     for kept in reversed(bench.row(name)["alternations"]):
         run = kept.get(method, {}).get("run")
         if run:
@@ -120,7 +120,7 @@ def peers(bench):
     """Profilers switched on and off inside one process, on the GPU-bound training."""
     n = 4 if bench.quick else 6
     kept, trouble = {}, ""
-    # Proton cannot subscribe to CUPTI where another client has been: it has a process of its own.
+    # Proton cannot subscribe to CUPTI after another client: it gets a separate process.
     for methods in ([m for m in PEERS if m != "proton"], ["proton"]):
         bench.need(START_S + 60)
         command = [*IN_PROCESS, "pairs", ",".join(methods), bench.folder, "--moescope",
@@ -157,8 +157,8 @@ def peers_lines(bench):
 
 
 def periods(steps):
-    """Windows and the gaps after them, of steps that moescope was told about: for each the cost in
-    percent, all of its steps against those of the gap that no switching touches."""
+    """Windows and the gaps after them, in steps reported to moescope: for each the cost in percent,
+    all of its steps against those of the gap that no switching touches."""
     found, i = [], 0
     covered = [bool(step["device_covered"]) for step in steps]
     while i < len(steps):
@@ -170,9 +170,9 @@ def periods(steps):
         gap = i
         while i < len(steps) and not covered[i]:
             i += 1
-        if begin == gap or i == len(steps):  # the last one is not whole
+        if begin == gap or i == len(steps):  # the last one is incomplete
             break
-        # Its first step has the detaching, the last the attaching of the next window in it.
+        # Its first step includes the detach, the last the attach of the next window.
         clean = [step["time_ns"] for step in steps[gap + 1:i - 1]]
         if len(clean) >= 3:
             every = [step["time_ns"] for step in steps[begin:i]]
@@ -181,7 +181,7 @@ def periods(steps):
 
 
 def whole_cost_pct(steps):
-    """All steps against those that no window and no switching touches; None without any such."""
+    """All steps against those that no window and no switching touches; None without any."""
     covered = [bool(step["device_covered"]) for step in steps]
     clean = [step["time_ns"] for i, step in enumerate(steps)
              if not any(covered[max(i - 1, 0):i + 2])]

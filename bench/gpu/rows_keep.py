@@ -22,7 +22,7 @@ ALLOWANCE_BYTES = 128 << 20
 
 
 def one(bench, name, measured):
-    """A row that is measured once, anew in every call."""
+    """A row that is measured once per call."""
     bench.row(name)["alternations"] = [measured]
     bench.save()
 
@@ -49,7 +49,7 @@ def transitions_lines(bench):
 
 
 def complete(bench):
-    """The same 20 steps by both; the model's set-up taken off by a run without steps."""
+    """The same 20 steps by both; the model's set-up subtracted through a run without steps."""
     arguments = ["--batch", "8"]
 
     def ours(steps, i):
@@ -252,7 +252,7 @@ def startup(bench):
              "python": (["sh", "-c", loop % (10, f"{sys.executable} -c pass")], 10)}
     rounds = 4 if bench.quick else 10
     kept = []
-    bench.run([program], 60)  # the driver's files are in memory from here on
+    bench.run([program], 60)  # from here on the driver's files are in memory
     for i in range(rounds):
         bench.need(20)
         say(f"  startup {i + 1}/{rounds}  ({bench.left():.0f} s left)")

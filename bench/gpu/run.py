@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What profiling costs and keeps on this machine's GPU, as one table.
+"""The overhead and output of profiling on this machine's GPU, as one table.
 
 run.py BUILD [--only NAME,NAME] [--alternations N] [--quick] [--time-limit SECONDS] [--json FILE]
              [--fresh] [--list] [--table]
 
 Each measurement is a process of its own; the methods of a row run in turn, in alternating order.
-Results are written to the JSON file after every measurement, and a later call goes on where the one
-before ended (--fresh begins again), so that rows can be measured in several calls. The table of all
+Results are written to the JSON file after every measurement, and a later call resumes where the
+previous one stopped (--fresh restarts), so rows can be measured in several calls. The table of all
 that is in the file comes last, as Markdown on standard output; progress is on standard error.
 """
 import argparse
@@ -22,7 +22,7 @@ import rows_cost  # noqa: E402
 import rows_keep  # noqa: E402
 from harness import Bench, Failed, OutOfTime, Skipped, say  # noqa: E402
 
-# In the order of the issue's table: name -> (measure, lines).
+# In the order of the table: name -> (measure, lines).
 ROWS = {**rows_cost.ROWS, **rows_keep.ROWS}
 
 

@@ -58,8 +58,8 @@ def training(batch, context):
 
 
 def decoding_step(batch):
-    """A function that decodes one token of each sequence, kernels launched one by one. The cache
-    starts again with the prompt when it is long, so that steps stay alike."""
+    """A function that decodes one token of each sequence, with kernels launched one by one. When
+    the cache is long it restarts with the prompt, so that steps stay comparable."""
     model, config = build()
     model.eval()
     prompt = torch.randint(0, config.vocab_size, (batch, PROMPT), device="cuda")
@@ -89,7 +89,7 @@ class Wait:
 
 
 def start_profiler(kind):
-    """Starts it and gives what stops it: a torch profiler, or None."""
+    """Starts it and returns what stops it: a torch profiler, or None."""
     if kind == "none":
         return None
     if kind == "proton":
@@ -118,7 +118,7 @@ def kernels_of(prof):
 
 
 def step_teller():
-    """Tells moescope, which the driver has put into the process, that a step ends."""
+    """Reports the end of a step to moescope, which the driver has loaded into the process."""
     library = ctypes.CDLL(os.environ["CUDA_INJECTION64_PATH"])
     library.moescope_step.argtypes = [ctypes.c_uint64]
     return lambda: library.moescope_step(0)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# env.sh: makes the Python environment with what peers/requirements.txt names when it is not there, and
-# prints its interpreter. It lies in the user's cache, named after the requirements.
+# env.sh: creates the Python environment for peers/requirements.txt if it does not exist, and prints its
+# interpreter. It is in the user's cache, named after the requirements.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-python3}

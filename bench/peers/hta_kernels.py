@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hta_kernels.py FOLDER: the kernels of the traces of a folder with Holistic Trace Analysis.
+"""hta_kernels.py FOLDER: the kernels of the traces in a folder with Holistic Trace Analysis.
 
-Its table of events is asked for number and time, then its own breakdown by kernel, which is what
-people call it for.
+Queries its event table for number and time, then its own breakdown by kernel, which is what people
+call it for.
 """
 import logging
 import os
@@ -11,7 +11,7 @@ import sys
 
 def main():
     logging.disable(logging.WARNING)
-    # Else it rounds every time to microseconds.
+    # Otherwise it rounds every time to microseconds.
     os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
     from hta.trace_analysis import TraceAnalysis
 
@@ -25,7 +25,7 @@ def main():
         total += round(float(kernels["dur"].sum()) * 1000)
     analysis.get_gpu_kernel_breakdown(visualize=False)
     print("kernels", number, "kernel_ns", total, flush=True)
-    # Its caches take as long to be freed as to be made, and nobody waits for that.
+    # Its caches take as long to free as to build, and nobody waits for that.
     os._exit(0)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * peer-inflate FILE.gz: zlib's own speed: everything is decompressed and thrown away.
+ * peer-inflate FILE.gz: zlib's own speed: everything is decompressed and discarded.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scan.py FILE.sqlite [TABLE…]: SQLite's own scan of tables: rows, and the time between start and end.
+"""scan.py FILE.sqlite [TABLE…]: SQLite's own scan of tables: rows, and the time between start and
+end.
 
-Without a table: of all that have both. Only the system's SQLite library works here, Python waits.
+Without a table: of all that have both. Only the system's SQLite library does work here; Python
+waits.
 """
 import sqlite3
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training loops on a GPU with one planted problem each, and with it put right.
+"""Training loops on a GPU with one planted problem each, and with it fixed.
 
 cuda_bad.py loader|tiny|pageable|sync|clocks [--fixed] [--steps N]
 
@@ -46,7 +46,7 @@ class Mlp(torch.nn.Module):
 
 
 def prepare(generator, rows, width, rounds):
-    """Work of a data loader on one core: sorting and mixing random numbers."""
+    """A data loader's work on one core: sorting and mixing random numbers."""
     batch = torch.rand(rows, width, generator=generator)
     for _ in range(rounds):
         batch = batch.sort(dim=1).values.roll(1, 0)
@@ -54,7 +54,7 @@ def prepare(generator, rows, width, rounds):
 
 
 def steps(count, step):
-    """Runs step(n) count times, each as a step of the run, after a few that are none."""
+    """Runs step(n) count times, each as a step of the run, after a few unmarked ones."""
     for n in range(-WARM_UP, count):
         if n == 0:
             torch.cuda.synchronize()
@@ -62,7 +62,7 @@ def steps(count, step):
         step(n)
         if n >= 0:
             if n == count - 1:
-                torch.cuda.synchronize()  # what is queued belongs to the steps
+                torch.cuda.synchronize()  # queued work belongs to the steps
             moescope.step(1)
 
 
@@ -96,7 +96,7 @@ def loader(fixed, count, device):
         done.set()
         while any(worker.is_alive() for worker in workers):
             try:
-                batches.get(timeout=0.1)  # room for those that wait to put one more
+                batches.get(timeout=0.1)  # room for those waiting to put one more
             except queue.Empty:
                 pass
 
@@ -164,7 +164,7 @@ def pageable(fixed, count, device):
 
 def sync(fixed, count, device):
     # Products of about 100 us on an H200: the host can queue a layer's kernels while one runs, so
-    # that only waiting for the device leaves it idle.
+    # only waiting for the device leaves it idle.
     model = Mlp(4096, 40, device)
     x = torch.randn(2048, 4096, device=device, dtype=torch.bfloat16)
     seen = []
@@ -183,7 +183,7 @@ def sync(fixed, count, device):
 
 
 def clocks(_, count, device):
-    """Nothing but products: as fast as the clocks let them be. Put right outside of the program."""
+    """Only products: as fast as the clocks allow. Fixed outside the program."""
     model = Mlp(8192, 6, device)
     x = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
 

@@ -61,7 +61,7 @@ static double compute(const float *batch)
 	return sum;
 }
 
-/* Two batches: one is computed with while the other is decoded. Batch n is in n % 2. */
+/* Two batches: one is used while the other is decoded. Batch n is in n % 2. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -103,7 +103,7 @@ static void done_with(int n)
 	pthread_mutex_unlock(&queue.lock);
 }
 
-/* Decoded when it is first asked for. */
+/* Decoded on first use. */
 static const float *cached(int n)
 {
 	static float batches[BATCHES][BATCH];

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh OUT [NAME...]: builds the CUDA examples into the folder OUT, those that are out of date.
+# build.sh OUT [NAME...]: builds the outdated CUDA examples in the folder OUT.
 # NVCC and CUDA_ARCH (default: native code for sm_80 and sm_90, and PTX) may be given. Without a
-# CUDA compiler it says what is missing and ends with status 1.
+# CUDA compiler it says what is missing and exits with status 1.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: build.sh OUT [NAME...]}
@@ -45,8 +45,8 @@ if [ -z "$nvcc" ]; then
 	exit 1
 fi
 
-# A compiler out of a Python package has its libraries in lib, and NVTX may be in the fetched headers.
-# It finds its own parts beside itself, so not through a link.
+# A compiler from a Python package has its libraries in lib, and NVTX may be in the fetched headers.
+# It finds its own parts next to itself, so do not call it through a link.
 nvcc=$(readlink -f "$nvcc")
 top=$(cd "$(dirname "$nvcc")/.." && pwd)
 flags="-O3 -std=c++17 -cudart static -Xcompiler -pthread"

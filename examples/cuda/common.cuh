@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the examples share: errors in one sentence, NVTX ranges when its header is there, a clock.
+ * What the examples share: errors in one sentence, NVTX ranges if its header is there, a clock.
  */
 #ifndef EXAMPLES_COMMON_CUH
 #define EXAMPLES_COMMON_CUH
@@ -21,7 +21,7 @@
 #define RANGE_POP() ((void)0)
 #endif
 
-/* A failed CUDA call ends the program with the call, its place and the driver's words. */
+/* A failed CUDA call ends the program with the call, its place and the driver's message. */
 #define CHECK(call)                                                                                \
 	do {                                                                                       \
 		cudaError_t check_status = (call);                                                 \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decode loop as inference engines have it: the kernels of one token are captured once into a
- * CUDA graph and replayed for every token. Many small kernels, so that what a profiler costs shows.
+ * A decode loop as in inference engines: the kernels of one token are captured once into a CUDA
+ * graph and replayed for every token. Many small kernels, so that a profiler's overhead shows.
  *
- * Each lane (thread x stream) has a graph of its own, and its kernels add one to the lane's cells in
- * turn: at the end every cell must hold the number of kernels launched. A lost, repeated or
- * reordered launch, or a wrong result of any other cause, ends the program with status 1.
+ * Each lane (thread x stream) has its own graph, whose kernels increment the lane's cells in turn:
+ * at the end every cell must hold the number of kernels launched. A lost, repeated or reordered
+ * launch, or a wrong result for any other reason, ends the program with status 1.
  *
- * Standard output: one JSON object a line, for each second and thread, and a last one with sums.
+ * Standard output: one JSON object per line, for each second and thread, and a last one with sums.
  */
 #include <algorithm>
 #include <atomic>
@@ -35,12 +35,12 @@ static struct {
 	const char *progress;
 } options = { 900, 30, 1, 1, 0, 0, 0, 5, false, NULL };
 
-/* Kernels that are done, for whoever watches from outside; survives the program's SIGKILL. */
+/* Kernels done so far, for outside observers; survives the program's SIGKILL. */
 static std::atomic<uint64_t> *progress;
 static double started_s;
 
-/* In the order of a layer's work. Each adds one; the loop stands for work, and `none` is 0, which the
- * compiler does not know. */
+/* In the order of a layer's work. Each adds one; the loop represents work, and `none` is 0, which
+ * the compiler does not know. */
 #define CELL_KERNEL(name)                                                                          \
 	__global__ void name(unsigned int *cells, int work, unsigned int none)                     \
 	{                                                                                          \
@@ -75,7 +75,8 @@ struct worker {
 	bool correct;
 };
 
-/* The kernels of a layer: an even share, the first layers one more when there is a remainder. */
+/* The kernels of a layer: an even share, with one more in the first layers if there is a
+ * remainder. */
 static int layer_share(int layer)
 {
 	return options.kernels / options.layers + (layer < options.kernels % options.layers);

@@ -2,14 +2,14 @@
  *
  * One expert of a mixture of experts: 512 -> 2048 -> GELU -> 512, at batches 1, 8, 32 and 128, with
  * the copies around it: host and device, pinned and pageable, synchronous and asynchronous, and
- * between two GPUs where there are two. NVTX ranges name each part.
+ * between two GPUs if there are two. NVTX ranges name each part.
  *
- * Nothing is taken on trust: every byte that is copied is compared with the pattern it must have (on
- * the device after a copy to it, on the host after a copy from it), and the expert's output with the
- * same sum on the CPU in double. A mismatch ends the program with one sentence and status 1.
+ * Everything is checked: every copied byte is compared with its expected pattern (on the device
+ * after a copy to it, on the host after a copy from it), and the expert's output with the same sum
+ * on the CPU in double. A mismatch ends the program with one sentence and status 1.
  *
  * The last line is one JSON object: how often and how many bytes were copied, by kind, and how many
- * kernels were launched in each range; what a profiler says can be compared with it.
+ * kernels were launched in each range, to compare with a profiler's output.
  */
 #include <algorithm>
 #include <getopt.h>
@@ -43,7 +43,7 @@ static const char *const range_names[KERNEL_RANGES] = { "Linear1_Computation", "
 							"Pattern_Fill" };
 static uint64_t range_kernels[KERNEL_RANGES];
 
-/* The byte at a place of the pattern that a seed gives. */
+/* The byte of a seed's pattern at a place. */
 __host__ __device__ static inline unsigned char pattern(uint64_t i, uint64_t seed)
 {
 	uint64_t x = (i + 1) * 0x9E3779B97F4A7C15ull + seed * 0xBF58476D1CE4E5B9ull;
@@ -164,7 +164,7 @@ static void check_on_device(const char *what, const unsigned char *data, size_t 
 	CHECK(cudaFree(wrong));
 }
 
-/* There and back through one kind of host memory, one way of copying. */
+/* There and back through one kind of host memory, with one way of copying. */
 static void host_copies(bool pinned, bool async, uint64_t seed)
 {
 	const size_t n = options.copy_bytes;
@@ -222,7 +222,7 @@ static void peer_copy(int to_device, unsigned char *to, int from_device, const u
 	copy_count[PEER]++;
 }
 
-/* Between two GPUs where there are two, otherwise inside the one. */
+/* Between two GPUs if there are two, otherwise within the one. */
 static void device_copies(int devices)
 {
 	const size_t n = options.copy_bytes;
@@ -328,7 +328,7 @@ static void forward(const expert *e, const float *in, float *inner, float *out, 
 	range_kernels[LINEAR2]++;
 }
 
-/* The largest difference to the same sum in double, relative to the largest value. */
+/* The largest difference from the same sum in double, relative to the largest value. */
 static double error_against_cpu(const expert *e, const float *in, const float *out, int batch)
 {
 	std::vector<double> inner(INNER), result(HIDDEN);

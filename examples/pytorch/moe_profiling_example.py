@@ -79,7 +79,7 @@ def profile_expert_computation(rounds=20, batches=(1, 8, 32, 128)):
 
 
 def profile_gpu_to_gpu_transfer(rounds=20, megabytes=(1, 16)):
-    """From the first device to the last; every byte is compared afterwards."""
+    """From the first device to the last; compares every byte afterwards."""
     if len(DEVICES) == 1:
         print(f"one device ({DEVICES[0]}): the copies stay on it")
     for size in megabytes:

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 
 def range_of(device):
-    """NVTX ranges where there is a GPU, nothing elsewhere."""
+    """NVTX ranges if there is a GPU, nothing elsewhere."""
     if device.type == "cuda":
         return torch.cuda.nvtx.range
     return lambda name: contextlib.nullcontext()
@@ -95,7 +95,7 @@ class Model(nn.Module):
 
 
 def batches(args, device):
-    """Pieces of this file's text, chosen at random, with the byte that follows each."""
+    """Random pieces of this file's text, with the byte that follows each."""
     with open(__file__, "rb") as f:
         text = torch.tensor(list(f.read()), dtype=torch.long)
     while True:

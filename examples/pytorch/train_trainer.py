@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A complete training with Hugging Face's Trainer that can be profiled by flags.
+"""Training with Hugging Face's Trainer that flags can profile.
 
 train_trainer.py [--steps N] [--batch N] [--context N] [--enable-profiling] [--enable-memory-logging]
                  [--profiler-output-dir DIR] [--profiler-active-steps N] ...
 
 Trains a small Mixtral with random weights on the bytes of this file (nothing is downloaded), on a GPU
 or the CPU. The flags of the profiler come from moescope.add_arguments, the Trainer's callbacks from
-moescope.callbacks_from_arguments: these two lines are all that a script of your own needs. Needs
+moescope.callbacks_from_arguments: your own script needs only these two lines. Needs
 torch, transformers and accelerate, and moescope: 'pip install .', or PYTHONPATH=python after 'make'.
 """
 import argparse

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of other people: what moescope says of each, beside an independent recount.
+"""Traces of other people: moescope's figures for each, compared with an independent recount.
 
     tests/conformance/conform.py FOLDER [--list traces.json] [--table docs/conformance.md]
 
-FOLDER holds the files; the list says where each is from. Without a list every file of the folder is
-compared. Every difference is printed, and the exit status is 1 when there is one. MOESCOPE names
+FOLDER holds the files; the list says where each is from. Without a list every file in the folder is
+compared. Every difference is printed, and the exit status is 1 if there is one. MOESCOPE names
 the program.
 """
 
@@ -38,7 +38,7 @@ def asked(command, path, *options):
 
 
 def at(report, *keys):
-    """A value of the report, None where it or what it is part of is absent."""
+    """A value of the report, None if it or an enclosing part is absent."""
     for key in keys:
         report = None if report is None else report[key]
     return report
@@ -49,14 +49,14 @@ def of_devices(report, key):
 
 
 def with_kernels(report):
-    """Time in which a device ran a kernel; one that only copied has none."""
+    """Time in which a device ran a kernel; none for one that only copied."""
     told = (row["compute_ns"] + row["comm_ns"] - row["overlap_ns"]
             for row in at(report, "comm", "total", "devices") or [])
     return sorted(time for time in told if time)
 
 
 def of_nccl(report, key):
-    """Only where NCCL is the one kind of communication: what is compute is then not in question."""
+    """Only if NCCL is the only communication: then there is no doubt about what is compute."""
     rows = at(report, "comm", "total", "transports") or []
     if any(row["transport"] != "nccl" for row in rows):
         return None
@@ -74,7 +74,7 @@ def of_host(report, key):
 
 
 def named(section, *columns, key="name", only=lambda row: True):
-    """The rows of a section by name, those of one name together, numbers summed up."""
+    """The rows of a section by name, numbers summed over rows of one name."""
     def told(report):
         found = {}
         for row in at(report, section, "rows") or []:
@@ -91,7 +91,7 @@ def device_ranges(report):
 
 
 def launched_by(report):
-    """Of operations and ranges alike."""
+    """For operations and ranges alike."""
     return [row for row in named("ops", "self_gpu_ns")(report) if row[1]]
 
 
@@ -99,7 +99,7 @@ def total(section, key):
     return lambda report: at(report, section, "total", key)
 
 
-# Every figure of the recount, and where moescope says it.
+# Every figure of the recount, and where moescope reports it.
 TOLD = {
     "kernels": total("kernels", "count"),
     "kernel ns": total("kernels", "time_ns"),
@@ -139,7 +139,7 @@ TOLD = {
     "allocated": lambda r: of_memory(r, "allocated_bytes"),
     "allocated in blocks": lambda r: of_memory(r, "account_allocated_bytes"),
 }
-# Where moescope may say nothing, for the recount knows less than it does.
+# Where moescope may report nothing, because the recount knows less.
 MAY_BE_SILENT = {"nccl ns", "nccl beside compute ns"}
 
 
@@ -148,7 +148,7 @@ def nothing_of(value):
 
 
 def other_share(path):
-    """Of device time in kernels, in percent; None without any."""
+    """Share of device time in kernels, in percent; None without any."""
     view = asked("kernels", path, "--by", "class")
     time = at(view, "total", "time_ns")
     other = sum(row["time_ns"] for row in view["rows"] or [] if row["class"] == "other")
@@ -156,7 +156,7 @@ def other_share(path):
 
 
 def compare(path):
-    """What was counted, differences as (figure, counted, told), the share of `other`."""
+    """What was counted, differences as (figure, counted, reported), the share of `other`."""
     try:
         counted = recount(path)
     except (ValueError, KeyError, EOFError, OSError) as why:
@@ -198,14 +198,14 @@ def is_listed(entry, path):
 
 
 def apart(value, other):
-    """Of long lists: what the other one does not have."""
+    """For long lists: what the other one lacks."""
     if not isinstance(value, list) or len(value) < 4:
         return value
     return [row for row in value if row not in (other or [])][:3]
 
 
 def say(entry, result):
-    """One line a file, one more for each difference."""
+    """One line per file, one more per difference."""
     if "unread" in result:
         print(f"{entry['file']}: {result['unread']}")
         return
@@ -236,7 +236,7 @@ FIGURE_GROUPS = (
 
 
 def cell(result, figures):
-    """Whether a group of figures agrees; empty where the file has nothing of it."""
+    """Whether a group of figures agrees; empty if the file has none."""
     compared = [f for f in figures if f in result["compared"]]
     if not compared or all(nothing_of(result["counted"][f]) for f in compared):
         return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts and sums of a trace, by a slow, plain reader that shares nothing with moescope.
+"""Counts and sums of a trace, by a slow, plain reader that shares no code with moescope.
 
-recount(path) gives a dictionary of figures; a figure that the file does not tell is not in it.
-Times are whole nanoseconds, made from the decimals of the file without floating point.
+recount(path) returns a dictionary of figures; a figure that is not in the file is left out. Times
+are whole nanoseconds, converted from the file's decimals without floating point.
 """
 
 import collections
@@ -56,7 +56,7 @@ def kind_of(path):
 
 
 def kineto_events(path):
-    """What stands in the list of events. Of a file that ends early: the events before its end."""
+    """The list of events. For a truncated file: the events before its end."""
     opened = gzip.open if open(path, "rb").read(2) == b"\x1f\x8b" else open
     with opened(path, "rt", encoding="utf-8", errors="replace") as file:
         document = json.load(file, parse_float=str, strict=False)
@@ -109,7 +109,7 @@ def by_name(events, key=lambda event: event["name"]):
 
 
 def as_in_source(rows_by_name):
-    """Names of kernels that the file tells as symbols, as binutils reads them."""
+    """Kernel names that the file has as symbols, demangled by binutils."""
     symbols = [row[0] for row in rows_by_name if row[0].startswith("_Z")]
     if not symbols:
         return rows_by_name
@@ -126,7 +126,7 @@ def copy_kind(event):
 
 
 def step_times(events):
-    """The step ran as long as the longest of the ranges that name it."""
+    """A step lasts as long as the longest of the ranges that name it."""
     times = {}
     for event in events:
         if event["name"].startswith("ProfilerStep#"):
@@ -136,7 +136,7 @@ def step_times(events):
 
 
 def bytes_of(events):
-    """Their sum, or None when one of them does not tell."""
+    """Their sum, or None if one of them is unknown."""
     told = [number(e.get("args", {}).get("bytes")) for e in events]
     return None if None in told else sum(told)
 
@@ -146,7 +146,7 @@ def thread_of(event):
 
 
 def innermost(ranges, moments):
-    """For each (moment, weight) the range around it that began last; None without one."""
+    """For each (moment, weight) the enclosing range that began last; None without one."""
     inside, ahead = [], sorted(ranges, key=lambda r: (r[0], -r[1]))  # stable: the file's order
     ahead.reverse()
     for moment, weight in sorted(moments):
@@ -157,8 +157,8 @@ def innermost(ranges, moments):
 
 
 def device_time(events, ranges):
-    """Device time by the innermost operation or range around the call that launched it, outside of
-    all, and of work whose call is not in the file."""
+    """Device time by the innermost operation or range around the launching call, outside all, and
+    of work whose call is not in the file."""
     calls, around, launched = {}, collections.defaultdict(list), collections.defaultdict(list)
     for event in events:
         if category(event) in CALLS and "correlation" in event.get("args", {}):
@@ -186,7 +186,7 @@ def device_time(events, ranges):
 
 
 def kineto_memory(events):
-    """Highest totals that the allocator told: by device, and on the host."""
+    """Highest totals that the allocator reported: by device, and on the host."""
     peaks, host = {}, 0
     for event in events:
         args = event.get("args") or {}
@@ -203,7 +203,7 @@ def kineto_memory(events):
 
 
 def on_devices(events, kernels):
-    """Busy and idle time of each device, and NCCL beside the rest."""
+    """Busy and idle time of each device, and NCCL against the rest."""
     busy = by_device(events, lambda e: category(e) in KERNELS + COPIES + SETS)
     nccl = by_device(kernels, lambda e: "nccl" in e["name"].lower())
     rest = by_device(kernels, lambda e: "nccl" not in e["name"].lower())
@@ -218,8 +218,8 @@ def on_devices(events, kernels):
 
 
 def host_collectives(host, kernels):
-    """Number and time of the collectives that threads do themselves. Where no backend names its own
-    and no kernel could be one, those that torch.distributed tells of."""
+    """Number and time of the collectives that threads run themselves. If no backend names its own
+    and no kernel could be one, those that torch.distributed reports."""
     chosen = [e for e in host if e["name"].startswith(("gloo:", "mpi:", "ucc:"))]
     if not kernels and not chosen and not any("nccl" in e["name"].lower() for e in host):
         told = [(e.get("args") or {}).get("Collective name") or "wait" for e in host]
@@ -280,7 +280,7 @@ def kineto(path):
 
 
 def rows(database, table, *columns):
-    """Rows of a table with columns it may not have; none of a table that is not there."""
+    """Rows of a table with columns it may not have; none for a missing table."""
     there = {row[1] for row in database.execute(f"pragma table_info({table})")}
     if not there:
         return []
@@ -289,12 +289,12 @@ def rows(database, table, *columns):
 
 
 def without_version(name):
-    """cudaMemcpy of cudaMemcpy_v3020, cudaGetDeviceProperties of the same with _v2_v12000."""
+    """cudaMemcpy from cudaMemcpy_v3020, cudaGetDeviceProperties from the same with _v2_v12000."""
     return re.sub(r"(_v\d+)+$", "", name)
 
 
 def summed(named):
-    """Rows of [name, number, time] of (name, (start, end, ...))."""
+    """Rows of [name, number, time] from (name, (start, end, ...))."""
     found = {}
     for name, (begin, end, *_) in named:
         count, time = found.get(name, (0, 0))
@@ -347,7 +347,7 @@ class OnlyData(pickle.Unpickler):
 
 
 def peaks_of(history, live, reserved):
-    """Running maxima, backwards from what is there at the end."""
+    """Running maxima, backwards from the state at the end."""
     allocated = {"alloc": 1, "free_requested": -1}
     held = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
     peak_live, peak_reserved = live, reserved
@@ -359,7 +359,7 @@ def peaks_of(history, live, reserved):
 
 
 def active(segments):
-    """Blocks that the program holds; those it has let go of wait for other streams."""
+    """Blocks that the program holds; released ones wait for other streams."""
     return [b for s in segments for b in s["blocks"] if b["state"] == "active_allocated"]
 
 

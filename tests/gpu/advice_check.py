@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Advice on a real device: advice_check.py BUILD [--only NAME,NAME]
 
-Runs each problem of examples/advice/cuda_bad.py as it is and put right. The first verdict must be
+Runs each problem of examples/advice/cuda_bad.py as it is and fixed. The first verdict must be
 the planted one, and the mean step shorter by at least half of the predicted gain. Prints 'ok NAME'
 or 'FAIL NAME: why' with the figures, and ends with 'N passed, N failed'.
 """
@@ -37,7 +37,7 @@ def mean_ns(document):
 
 
 def limits(document):
-    """What may come before the planted verdict is not about the program's speed."""
+    """What may precede the planted verdict is not about the program's speed."""
     return [v for v in document["verdicts"] if v["id"] != "profiler-cost"]
 
 

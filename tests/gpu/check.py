@@ -3,7 +3,7 @@
 """The GPU probe on a real device: check.py BUILD [--only NAME,NAME]
 
 Prints 'ok NAME', 'FAIL NAME: why' or 'skip NAME: why', and ends with 'N passed, N failed'. Programs
-have a time limit; one that hangs is a failure, not a wait.
+have a time limit: a hang is a failure.
 """
 import collections
 import json
@@ -50,7 +50,7 @@ class Checks:
         print(f"ok {name}" if good else f"FAIL {name}: {why}", flush=True)
 
     def run(self, *words, limit=60, env=None):
-        """Status 124: it was not done in time."""
+        """Status 124: it timed out."""
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               errors="replace", start_new_session=True,
                               env=dict(os.environ, **(env or {}))) as child:
@@ -74,7 +74,7 @@ class Checks:
         return os.path.join(self.folder, f"{self.runs}.mscope")
 
     def under(self, path, *words, options=None):
-        """The words that run a program under moescope, everything recorded unless told."""
+        """The words that run a program under moescope; records everything by default."""
         options = self.complete if options is None else options
         return [self.moescope, "run", "-q", "-o", path, *options, "--", *words]
 
@@ -86,7 +86,7 @@ class Checks:
         return self.table("kernels", path, "--limit", "0", *options)
 
     def by_range(self, path, pattern):
-        """Kernels by the part of their range path that matches."""
+        """Kernels by the matching part of their range path."""
         counts = collections.Counter()
         for row in self.kernels(path, "--by", "range")["rows"]:
             found = re.findall(pattern, str(row.get("range") or ""))
@@ -122,7 +122,7 @@ def lost(kernels):
 
 
 def agreement(c):
-    """Shares of the phases against CUDA events, memory against the allocator's own account."""
+    """Phase shares against CUDA events, memory against the allocator's own account."""
     c.torch()
     path = c.new_path()
     done = c.must(c.run(*c.under(path, sys.executable, os.path.join(HERE, "training_program.py"),
@@ -199,7 +199,7 @@ def graph(c):
 
 
 def threads(c):
-    """Several threads and streams, each with a graph of its own."""
+    """Several threads and streams, each with its own graph."""
     program = c.example("decode_graph")
     path = c.new_path()
     done = c.run(*c.under(path, program, "--kernels", "40", "--layers", "4", "--replays", "100",
@@ -214,7 +214,7 @@ def threads(c):
 
 
 def copies(c):
-    """The expert MLP says what it copied and launched; the run must say the same."""
+    """The expert MLP reports what it copied and launched; the run must match."""
     program = c.example("expert_mlp")
     path = c.new_path()
     done = c.run(*c.under(path, program, "--mib", "4", "--repeat", "5"))
@@ -304,7 +304,7 @@ def killed(c):
 
 
 def other_client(c):
-    """torch.profiler inside a run: it sees all its kernels, and moescope goes on afterwards."""
+    """torch.profiler inside a run: it sees all its kernels, and moescope continues afterwards."""
     c.torch()
     script = [sys.executable, os.path.join(HERE, "two_profilers.py"), str(STEPS), "6"]
     alone = last_json(c.must(c.run(*script[:-1], "0.1")))
@@ -373,7 +373,7 @@ def main():
                 test(c)
             except Skip as why:
                 print(f"skip {test.__name__}: {why}", flush=True)
-            except Exception as why:  # the next test goes on, this one has failed
+            except Exception as why:  # the next test continues, this one has failed
                 c.check(test.__name__, False, why if isinstance(why, Trouble)
                         else traceback.format_exc())
             print(f"-- {test.__name__}: {time.monotonic() - begin:.1f} s", file=sys.stderr,

@@ -2,7 +2,8 @@
 """Kernels of moescope against those of torch.profiler, for the same steps.
 
 moescope records the whole program; what is not part of the steps (set-up, warm-up) is in a second
-run of the same program without steps, and is taken off: by name, what is left are the steps."""
+run of the same program without steps, and is subtracted by name: the steps remain.
+"""
 
 
 def by_name(kernels):
@@ -25,7 +26,7 @@ def is_kernel(name):
 
 
 def differences(ours, theirs):
-    """What is not the same, by name: {name: (ours, theirs)} counts; empty when all is."""
+    """What differs, by name: {name: (ours, theirs)} counts; empty if nothing does."""
     names = set(ours) | set(theirs)
     return {name: (ours.get(name, (0, 0))[0], theirs.get(name, (0, 0))[0]) for name in names
             if ours.get(name, (0, 0))[0] != theirs.get(name, (0, 0))[0]}

@@ -44,7 +44,7 @@ PTX = b"""
 
 
 class Cuda:
-    """The driver, loaded when it is first needed."""
+    """The driver, loaded on first use."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -57,7 +57,7 @@ class Cuda:
 
 
 def work(cuda, context, kernels=KERNELS):
-    """That many kernels on a stream of its own in this context, and the check of what they did."""
+    """Launches that many kernels on a separate stream in this context, and checks their results."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     stream, cells = ctypes.c_void_p(), ctypes.c_uint64()
     host = (ctypes.c_uint32 * CELLS)()

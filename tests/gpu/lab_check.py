@@ -63,7 +63,7 @@ def hand_loop(model, ids, batch, tokens):
 
 
 def engine(driver, config, model):
-    """Tokens per second by what the driver wrote."""
+    """Tokens per second from what the driver wrote."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "requests.jsonl")
         notes = driver.Notes(path, 0)
@@ -76,7 +76,7 @@ def engine(driver, config, model):
 
 
 def model_of(args):
-    """The driver, an experiment of it, and its model."""
+    """The driver, one of its experiments, and its model."""
     from moescope.lab.drivers import transformers_driver as driver
     config = dict(model=args.model, task="inference", prompt="Hello, how are you?", seed=1,
                   max_tokens=args.tokens, batch_size=args.batch, temperature=0, warmup=0, repeats=1)
@@ -121,7 +121,7 @@ def rate(args):
     for way in ways.values():
         way()
     found = {name: [] for name in ways}
-    for turn in range(args.rounds):  # who comes first takes turns, too
+    for turn in range(args.rounds):  # the order alternates too
         for name in list(ways)[:: 1 if turn % 2 else -1]:
             found[name].append(ways[name]())
     ratio = statistics.median(e / g for e, g in zip(found["engine"], found["generate"]))

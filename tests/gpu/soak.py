@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many short programs side by side on a GPU, most of them under moescope: soak.py BUILD [OPTION]...
 
-Every trial is forked from one process that has the frameworks imported and has not touched CUDA; the
-variables that `moescope run` would set are set in the child. Freed memory is overwritten. Counts
-switches of GPU collection, deaths, results that differ from those of the bare program, hangs, and
-runs that cannot be opened. The exit status is 1 when there is one of the last four.
+Every trial is forked from one process that has imported the frameworks and not touched CUDA; the
+child sets the variables that `moescope run` would set. Freed memory is overwritten. Counts switches
+of GPU collection, deaths, results that differ from those of the bare program, hangs, and runs that
+cannot be opened. The exit status is 1 if there is any of the last four.
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ import traceback
 import soak_programs as programs
 
 HANG_SECONDS = 120  # beyond the time that the program was given
-OPENERS = 4  # runs that are read at a time
+OPENERS = 4  # runs read at a time
 TELL_SECONDS = 30
 WATCHER = "tests/libwatch_frees.so"
 SCHEDULE = "wait=3,warmup=1,active=4,repeat=0"
@@ -34,7 +34,7 @@ MODES = {
     "default": {},
     "full": {"MOESCOPE_LEVEL": "full"},
     "schedule": {"MOESCOPE_SCHEDULE": SCHEDULE},
-    # Windows of 10 ms without a pause, also beside graphs where that is not proved yet.
+    # Windows of 10 ms without a pause, also with graphs where that is not proved yet.
     "shifts": {"MOESCOPE_SHIFTS": "100000", "MOESCOPE_TRUST": "1"},
     "off": {"MOESCOPE_BUDGET": "off"},
 }
@@ -92,7 +92,7 @@ def cells(only, modes):
 
 
 def judge(status, killed, hung, said, reference, errors):
-    """How a trial ended and, of a fault, what is known about it."""
+    """How a trial ended and, for a fault, what is known about it."""
     last = (errors.strip().splitlines() or ["nothing on stderr"])[-1][:200]
     if hung:
         return "hangs", last
@@ -244,7 +244,7 @@ class Soak:
         self.running.append(trial)
 
     def look(self, trial):
-        """Kills it when its time has come; True when it has ended."""
+        """Kills it when its time has come; True if it has ended."""
         pid, status = os.waitpid(trial.pid, os.WNOHANG)
         passed = time.monotonic() - trial.begun
         if pid:
@@ -273,7 +273,7 @@ class Soak:
         trial.result = {"program": trial.program, "mode": trial.mode, "end": end, "words": words,
                         "switches": 0, "unreadable": 0,
                         "stderr": errors[-3000:] if end in FAULTS else ""}
-        # A program that was killed early has no run yet; every other one must have one.
+        # A program killed early has no run yet; every other one must have one.
         recorded = any(name.endswith(".mst") and os.path.getsize(os.path.join(trial.run, name))
                        for name in os.listdir(trial.run)) if os.path.isdir(trial.run) else False
         if MODES[trial.mode] is not None and (recorded or end in ("ended", "wrong")):
@@ -289,7 +289,7 @@ class Soak:
         self.opening.append(trial)
 
     def opened(self, trial):
-        """True when its report has ended."""
+        """True if its report has ended."""
         status = trial.opener.poll()
         if status is None:
             return False
@@ -334,7 +334,7 @@ class Soak:
             time.sleep(0.05)
 
     def shuffled(self, wanted):
-        """All of them again and again, in another order each time, until the time is up."""
+        """All of them repeatedly, in a different order each time, until the time is up."""
         while wanted:
             for cell in random.sample(wanted, len(wanted)):
                 if time.monotonic() - self.begun > self.options.seconds:
@@ -390,7 +390,7 @@ def has_library(name):
 
 
 def present(wanted):
-    """Those whose modules are installed; says which are not."""
+    """Those whose modules are installed; names the others."""
     found = []
     for program in dict.fromkeys(p for p, _ in wanted):
         missing = [m for m in programs.NEEDS[program] if importlib.util.find_spec(m) is None]

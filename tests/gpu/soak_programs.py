@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of soak.py. Each is a function(seconds, tell) that runs in a forked child of a process
-in which warm() was called: CUDA starts in the child. It calls tell() at the start of each step, and
-returns what must be the same in every run of it, or None."""
+"""The programs of soak.py. Each is a function(seconds, tell) that runs in a forked child of a
+process in which warm() was called: CUDA starts in the child. It calls tell() at the start of
+each step, and returns what must be the same in every run of it, or None."""
 import math
 import time
 
@@ -13,11 +13,11 @@ SMALL = (128, 256, 2, 2, 64)
 
 
 class Wrong(Exception):
-    """A result is not what it must be."""
+    """A result is wrong."""
 
 
 class Absent(Exception):
-    """What the program needs is not on this machine."""
+    """This machine lacks what the program needs."""
 
 
 def warm(names):
@@ -30,7 +30,7 @@ def warm(names):
 
 
 def repeat(seconds, one_round):
-    """Rounds of the same work; each must give what the first gave."""
+    """Rounds of the same work; each must match the first."""
     end = time.monotonic() + seconds
     first = one_round()
     n = 1
@@ -78,8 +78,8 @@ def training(shape, exact):
 
 
 def train_for(seconds, tell, between=lambda part: None):
-    """Kernels here add in any order, so that losses are only known roughly. between(part) is called
-    before each step with the part of the time that has passed."""
+    """Kernels here add in any order, so losses are only approximate. between(part) is called before
+    each step with the share of the time that has passed."""
     import torch
     step = training(LARGE, exact=False)
     losses = []
@@ -204,7 +204,7 @@ def jax(seconds, tell):
             values.append(value)
         return [float(value) for value in values]
 
-    repeat(seconds, one_round)  # XLA chooses its kernels by timing: alike in one process only
+    repeat(seconds, one_round)  # XLA chooses its kernels by timing: the same only within one process
 
 
 def cupy(seconds, tell):

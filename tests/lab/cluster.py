@@ -55,7 +55,7 @@ KillWait=2
 
 
 def missing():
-    """The first program that is not installed, or None."""
+    """The first missing program, or None."""
     return next((p for p in PROGRAMS if not shutil.which(p, path=PATH)), None)
 
 
@@ -133,7 +133,7 @@ class Cluster:
         return self.run("squeue", "--noheader", "--array", "--format=%i %T").splitlines()
 
     def kill_node(self, name):
-        """The machine is gone: its daemon, the keepers of its tasks, and the tasks."""
+        """The machine is gone: its daemon, its task supervisors, and the tasks."""
         tasks = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
                  if self.task_of(pid, name)]
         keepers = {parent for parent in map(parent_of, tasks) if comm(parent) == "slurmstepd"}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our figures of serving beside those of vLLM bench, GuideLLM and AIPerf on the same streams.
+"""Our serving figures compared with those of vLLM bench, GuideLLM and AIPerf on the same streams.
 
     conformance_serving.py [BUILD] [--requests 1000] [--rate 10] [--endpoint completions]
                            [--only vllm,guidellm,aiperf] [--table FILE]
@@ -16,7 +16,7 @@ With --endpoint chat the mock sends the role at once. That is vLLM's first chunk
 the time that the client itself takes, and does not agree.
 
 Clients come from PyPI into the user's cache (tools/peer_env.sh), some gigabytes. `make
-lab-conformance` runs this; it is no part of `make test`.
+lab-conformance` runs this; it is not part of `make test`.
 """
 
 import argparse
@@ -32,15 +32,15 @@ import tempfile
 import recordings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Slow streams: on two busy cores vLLM's client adds 15 ms to a first token by the mock's own clock, which
-# must stay small beside what is measured (docs/benchmarks.md).
+# Slow streams: on two busy cores vLLM's client adds 15 ms to a first token by the mock's own clock,
+# which must stay small compared with what is measured (docs/benchmarks.md).
 STREAMS = ["--seed", "15", "--ttft-ms", "4000", "--gap-ms", "400", "--jitter", "0.5",
            "--output-tokens", "16"]
 GOODPUT = {"ttft": 5000, "tpot": 420, "e2el": 11000}
 LIMITS = " ".join(f"{name}:{ms}" for name, ms in GOODPUT.items())
 LIVE_LIMIT = 0.005
 EXACT_LIMIT = 5e-7
-# Letters for tokens, so that no client must ask the network for a tokenizer.
+# Letters as tokens, so that no client needs the network for a tokenizer.
 MAKE_TOKENIZER = """
 import sys
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -63,7 +63,7 @@ main(parser.parse_args())
 
 @contextlib.contextmanager
 def server():
-    """A fresh one each time, so that ordinals begin at 0; stopped by its pid."""
+    """A fresh one each time, so that ordinals start at 0; stopped by its pid."""
     process = subprocess.Popen([sys.executable, ROOT / "tests/lab/mock_server.py", *STREAMS],
                                stdout=subprocess.PIPE, text=True)
     try:
@@ -143,7 +143,7 @@ def figures(a, path, dialect):
 
 
 def ours(a, port, folder):
-    """All dialects are of one run."""
+    """All dialects come from one run."""
     run([a.build / "moescope", "bench", "--engine", "openai", "--url", f"http://127.0.0.1:{port}",
          "--model", "mock", "--endpoint", a.endpoint, "--requests", a.requests, "--warmup", 0,
          "--arrival", "constant", "--request-rate", a.rate, "--concurrency", a.requests,
@@ -183,7 +183,7 @@ def one(a, kind, own, folder, tokenizer):
           f"{len(expected)} figures" + (f"; not {', '.join(missed[:6])}" if missed else ""))
     rows = [(place, expected[place], mine[place], mine[place] / expected[place] - 1)
             for place in LIVE if place in expected and place in mine]
-    # A mean is what the figure promises; the tail of a run is shown.
+    # A figure promises its mean; the tail of a run is only shown.
     off = [place for place, _, _, ratio in rows if abs(ratio) > LIVE_LIMIT and ".p99" not in place]
     print(f"{'FAIL' if off or not rows else 'ok'} {kind} live: means within {LIVE_LIMIT:.1%}"
           + (f" but for {', '.join(off)}" if off else ""))

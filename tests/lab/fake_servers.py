@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for the servers of vLLM and SGLang: they take those servers' arguments and run the mock.
+"""Stand-ins for the servers of vLLM and SGLang: they take those servers' arguments and run the
+mock.
 
-install(folder) makes a program `vllm` in folder/bin, for PATH, and a package `sglang` in
-folder/packages, for PYTHONPATH. Each start appends its arguments to folder/started.jsonl. Options of
-the mock come from FAKE_SERVER_OPTIONS, such as "--ttft-ms 1"; FAKE_SERVER_FAILS makes a server die, FAKE_RECORDER_FAILS its
-recorder refuse.
+install(folder) creates a program `vllm` in folder/bin, for PATH, and a package `sglang` in
+folder/packages, for PYTHONPATH. Each start appends its arguments to folder/started.jsonl.
+FAKE_SERVER_OPTIONS has options for the mock, such as "--ttft-ms 1"; FAKE_SERVER_FAILS makes a
+server die, FAKE_RECORDER_FAILS makes its recorder refuse.
 """
 import json
 import os
@@ -36,7 +37,7 @@ def started(folder):
 
 
 def options_of(words):
-    """--name value pairs, and those before them under their place."""
+    """--name value pairs, and positional ones by position."""
     found, at = {}, 0
     while at < len(words):
         if words[at].startswith("--") and at + 1 < len(words):  # a value may be -1
@@ -49,7 +50,8 @@ def options_of(words):
 
 
 def _record(mock_server):
-    """SGLang's recorder: tokens of 2 layers and 3 experts, while it is on, in the file it would write."""
+    """SGLang's recorder: tokens of 2 layers and 3 experts while it is on, in the file it would
+    write."""
     steps, recording = [], [False]
     serve_plain, finish = mock_server.Connection.serve, mock_server.Request.finish
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The load client alone, for its tests and benchmarks: load-client FILE KEY=VALUE... writes
- * requests.jsonl to FILE and prints what it cost as JSON.
+ * requests.jsonl to FILE and prints its cost as JSON.
  */
 #include <signal.h>
 #include <stdio.h>

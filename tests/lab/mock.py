@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the mock server for tests and reads its truth; the load client likewise."""
+"""Starts the mock server for tests and reads its truth; likewise the load client."""
 
 import contextlib
 import functools
@@ -17,13 +17,14 @@ CLIENT = os.path.join(BUILD, "tests", "load-client")
 
 
 def first_in_line():
-    """Times are what is tested: other processes of the machine wait, where that is allowed. Nice
-    values do not reach over sessions, so it is a real-time class, the lowest."""
+    """Times are being tested: other processes of the machine wait, if allowed. Nice values do not
+    apply across sessions, so it is a real-time class, the lowest."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
 
 
-# Wakes up every two milliseconds until its input ends; says how many wake-ups came a millisecond late.
+# Wakes up every two milliseconds until its input ends; reports how many wake-ups were a millisecond
+# late.
 METRONOME = """
 import select, sys, time
 ticks = late = 0
@@ -37,8 +38,8 @@ print(late / max(ticks, 1))
 
 
 def timed(function, tries=3):
-    """A test of times: on a machine that does not let even a metronome run it is tried again, and
-    skipped in the end. On any other its failure is one."""
+    """A timing test: on a machine that does not even let a metronome run it is retried, and finally
+    skipped. On any other its failure counts."""
     @functools.wraps(function)
     def attempt():
         for _ in range(tries):
@@ -62,8 +63,8 @@ def timed(function, tries=3):
 
 @contextlib.contextmanager
 def mock(truth="truth.jsonl", first=True, **options):
-    """The URL of a server that ends with the block; the truth is complete then. first: it runs before
-    other processes, too, as the client does."""
+    """The URL of a server that ends with the block; the truth is then complete. first: it runs
+    before other processes, as the client does."""
     command = [sys.executable, os.path.join(HERE, "mock_server.py"), "--truth", str(truth)]
     for name, value in options.items():
         command += ["--" + name.replace("_", "-"), str(value)]
@@ -86,12 +87,13 @@ def rows(path):
 
 
 def began_ns(told):
-    """When the server had the request: by the kernel's clock, which does not wait for the server."""
+    """When the server had the request: by the kernel's clock, which does not wait for the server.
+    """
     return told["received_ns"] if told["arrived_ns"] is None else told["arrived_ns"]
 
 
 class Run:
-    """What the load client measured: requests in the order of sending, without warm-up."""
+    """What the load client measured: requests in sending order, without warm-up."""
 
     def __init__(self, done, path):
         self.status, self.error = done.returncode, done.stderr.strip()

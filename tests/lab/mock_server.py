@@ -50,7 +50,7 @@ OPTIONS = {  # name: (default, help)
     "stale_pct": (0.0, "kept connections that are reset when they are used again"),
     "close": (0.0, "1: the connection ends with each answer, without a length"),
 }
-# linux/net_tstamp.h: received packets are noted by the kernel, and what it noted is told.
+# linux/net_tstamp.h: the kernel timestamps received packets and reports the timestamps.
 SO_TIMESTAMPING, RX_SOFTWARE, SOFTWARE = 37, 1 << 3, 1 << 4
 WORDS = (" the", " model", " routes", " each", " token", " to", " two", " experts", " and", " sums")
 
@@ -129,7 +129,7 @@ class Server:
 
 
 class Request:
-    """One request under way. Only the event loop touches it."""
+    """One request in flight. Only the event loop touches it."""
 
     def __init__(self, connection, path, headers, body):
         server = connection.server
@@ -172,7 +172,7 @@ class Request:
                 ("transfer-encoding: chunked\r\n\r\n" if self.chunked else
                  "connection: close\r\n\r\n"))
         self.connection.write(head.encode())
-        if self.chat:  # a first event with the role and no text, as servers send it
+        if self.chat:  # a first event with the role and no text, as real servers send it
             self.connection.write(self.event(
                 b'{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}'))
         self.timer = loop.call_at(self.due, self.piece)
@@ -192,7 +192,7 @@ class Request:
                           finish + b"}]}")
 
     def piece(self):
-        """Sends the event that is due and those merged with it."""
+        """Sends the due event and those merged with it."""
         events = self.plan.events
         out = []
         counts = []
@@ -300,7 +300,7 @@ def count_words(body):
 
 
 def realtime_offset_ns():
-    """CLOCK_REALTIME, which the kernel's notes are in, less CLOCK_MONOTONIC."""
+    """CLOCK_REALTIME, which the kernel's timestamps use, minus CLOCK_MONOTONIC."""
     best = None
     for _ in range(5):  # a pause in between would count
         before, now, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
@@ -312,7 +312,7 @@ def realtime_offset_ns():
 
 
 class StampedSocket(socket.socket):
-    """Knows when the kernel got the bytes that were read last: arrived_ns, None when it did not say."""
+    """Knows when the kernel got the last bytes read: arrived_ns, None if it did not say."""
     arrived_ns = None
 
     def accept(self):
@@ -331,11 +331,11 @@ class StampedSocket(socket.socket):
 
 
 def stamped_listener(port):
-    """Listens on loopback. The kernel begins to note a while after it was asked to, so this waits for
-    a first note, within reason."""
+    """Listens on loopback. The kernel starts to timestamp a while after it was asked to, so this
+    waits for a first timestamp, within reason."""
     listener = StampedSocket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:  # what is accepted inherits it
+    try:  # accepted sockets inherit it
         listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE)
     except OSError:
         pass
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport):
         self.transport = transport
-        # asyncio hands out a wrapper; the socket under it has the kernel's notes.
+        # asyncio returns a wrapper; the socket under it has the kernel's timestamps.
         self.socket = transport.get_extra_info("socket")._sock
         self.write = transport.write
 
@@ -451,7 +451,7 @@ async def serve(args):
     if args.until_eof:
         loop.add_reader(sys.stdin, lambda: sys.stdin.buffer.read1(4096) or ended.set())
     gc.freeze()
-    gc.disable()  # a collection would be a stall of every stream; a test's server lives shortly
+    gc.disable()  # a collection would stall every stream; a test's server lives briefly
     await ended.wait()
     for request in list(server.active):
         request.finish("silent" if request.plan.fault == "silent" else "closed", 0)

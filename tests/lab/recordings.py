@@ -28,7 +28,7 @@ def ns_of_day(day):
 
 
 def spread(first, last, n):
-    """n times from first to last, for clients that keep no more than these two."""
+    """n times from first to last, for clients that keep only these two."""
     return [first + (last - first) * i // (n - 1) for i in range(n)] if n > 1 else [first]
 
 
@@ -59,7 +59,7 @@ def vllm(path):
         "requests_by_end": {"ok": d["completed"], "failed": d["failed"]}}
     if d.get("request_goodput") is not None:
         expected["goodput_per_s"] = d["request_goodput"]
-    # The client starts its clock a little before the first request; its duration is all it tells.
+    # The client starts its clock a little before the first request; it reports only its duration.
     end = max([0] + [r["end_ns"] or 0 for r in requests])
     head = {"start_ns": 0, "end_ns": ns(d["duration"])}
     if head["end_ns"] < end:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The load client against a server with a clock of its own."""
+"""The load client against a server with its own clock."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from mock import began_ns, client, mock, rows, timed  # noqa: E402
 
 
 def by_ordinal(path="truth.jsonl"):
-    """What the server said, in the order of the client's requests."""
+    """What the server sent, in the order of the client's requests."""
     found = {int(row["id"].rsplit("-", 1)[1], 16): row for row in rows(path)}
     return [found[i] for i in sorted(found)]
 
@@ -28,7 +28,7 @@ def gaps(times):
 
 
 def check_figures(run, truth):
-    """Every piece and token is there, and the figures are those of the server's clock."""
+    """Every piece and token is there, and the figures match the server's clock."""
     ours = {"ttft": [], "tpot": [], "itl": [], "e2e": []}
     theirs = {"ttft": [], "tpot": [], "itl": [], "e2e": []}
     assert len(run.requests) == len(truth), (len(run.requests), len(truth))
@@ -65,8 +65,8 @@ def figures_are_those_of_the_server():
 @test
 @timed
 def time_to_first_token_under_many_requests():
-    """The server, a Python program, reads requests a millisecond late at this rate; when they arrived
-    is the kernel's word."""
+    """The server, a Python program, reads requests a millisecond late at this rate; the kernel
+    knows when they arrived."""
     with mock(ttft_ms=100, gap_ms=100, jitter=0.3, seed=1) as url:
         run = client(url, requests=1000, arrival="poisson", request_rate=200, max_tokens=20)
     assert run.ends() == {"ok": 1000}, run.ends()
@@ -250,7 +250,7 @@ def stops_when_over_saturated():
 @test
 def a_signal_ends_it_with_what_it_has():
     def stop(process):
-        while True:  # until requests are under way, told by the server's own file
+        while True:  # until requests are in flight, according to the server's own file
             if os.path.exists("/proc/%d/fd" % process.pid) and len(
                     os.listdir("/proc/%d/fd" % process.pid)) > 15:
                 process.terminate()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers with a model of random weights and a token for each byte: `transformers serve`, vLLM where
-it is installed, and with MOESCOPE_LAB_ALL=1 llama.cpp's (it is compiled first). Tokens are compared with the bytes of the
-prompt and with what the server says to a question that is not streamed."""
+"""Real servers with a model of random weights and one token per byte: `transformers serve`, vLLM if
+installed, and with MOESCOPE_LAB_ALL=1 llama.cpp's (compiled first). Tokens are compared with the
+bytes of the prompt and with the server's answer to an unstreamed request."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ def packages(*what):
 
 @contextlib.contextmanager
 def server(command, **variables):
-    """The URL of a server that says on which port it runs; it ends with the block."""
+    """The URL of a server that reports its port; it ends with the block."""
     env = dict(os.environ, HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", **variables)
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True)
@@ -68,8 +68,8 @@ def ask(url, body):
 
 
 def check(url, model, tells, extra=0):
-    """tells: the server counts tokens of streams, too; else each piece is one, a letter. extra: tokens
-    that it puts before a prompt."""
+    """tells: the server also counts tokens of streams; else each piece is one, a letter. extra:
+    tokens that it prepends to a prompt."""
     for endpoint in ("completions", "chat"):
         run = client(url, model=model, endpoint=endpoint, requests=12, concurrency=3, max_tokens=24,
                      temperature=0, prompt=PROMPT, warmup=1)
@@ -98,7 +98,7 @@ def check(url, model, tells, extra=0):
 
 
 def make_model(folder):
-    """The tiny model, by the Python of the tests' environment; its path."""
+    """The tiny model, made by the Python of the tests' environment; returns its path."""
     model = os.path.abspath("model")
     subprocess.run([os.path.join(folder, "bin", "python"), os.path.join(HERE, "tiny_model.py"), model],
                    check=True, env=dict(os.environ, HF_HUB_OFFLINE="1"), stdout=subprocess.DEVNULL,
@@ -124,7 +124,7 @@ def vllm_started_by_its_engine():
                     "--concurrency", 3, "--max-tokens", 24, "--temperature", 0, "--prompt", PROMPT,
                     "--endpoint", "completions", "--ignore-eos", "--experiment-name", "v", "--json",
                     "--server-args", "--enforce-eager --max-model-len 512 --dtype float32",
-                    # Of the CPU's part of vLLM: a gigabyte for the cache, and no core of its own.
+                    # For vLLM's CPU part: a gigabyte for the cache, and no dedicated core.
                     "--environment", "VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind "
                     "VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1", timeout=900)
     assert done.status == 0, done
@@ -144,9 +144,9 @@ def llama_cpp():
                    check=True, env=dict(os.environ, **env))
     with server([sys.executable, "-m", "llama_cpp.server", "--model", "model.gguf", "--host",
                  "127.0.0.1", "--port", "0", "--n_ctx", "512", "--n_threads", "1",
-                 # By default a new request ends the one under way.
+                 # By default a new request ends the one in flight.
                  "--interrupt_requests", "False"], **env) as url:
-        # It puts <s> and a space in front; spaces become U+2581, three bytes.
+        # It prepends <s> and a space; spaces become U+2581, three bytes.
         check(url, "model.gguf", False, 1 + 3 + 2 * PROMPT.count(" "))
 
 

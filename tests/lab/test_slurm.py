@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same sweep here, under a real Open MPI and under a real Slurm; what Slurm can do to it."""
+"""The same sweep locally, under a real Open MPI and under a real Slurm; and what Slurm can do to
+it."""
 
 import collections
 import glob
@@ -66,7 +67,7 @@ def wait_until(condition, what, process, seconds=90):
 
 
 def results(directory):
-    """What does not depend on the clock or on the launcher, by the point's name."""
+    """What does not depend on the clock or on the launcher, by point name."""
     found = {}
     for folder in sorted(glob.glob(f"{directory}/points/*/")):
         one = json.loads(read(folder + "summary.json"))
@@ -94,7 +95,7 @@ def mpirun_gives_the_same_summary():
     wanted = sweep("here")
     equal(sweep("mpi", "--launcher", "mpirun", "--processes", "2", "--launcher-args", MPI_ARGS),
           wanted)
-    # Two processes were there, and each wrote a file of its own.
+    # Two processes were there, and each wrote its own file.
     for folder in glob.glob("results/mpi/points/*/"):
         check("mpirun" in read(folder + "command.sh"), folder)
         check(os.path.exists(folder + "requests.jsonl.rank-1"), os.listdir(folder))
@@ -150,7 +151,7 @@ def start(*args):
 
 
 def start_waiting(name, points="1,2,3", args=()):
-    """Points that note their node and then wait for the file 'go'."""
+    """Points that record their node and then wait for the file 'go'."""
     with open("work.sh", "w", encoding="utf-8") as file:
         file.write("echo $SLURMD_NODENAME >>at-$1\n"
                    "while ! [ -e go ]; do sleep 0.1; done\n")
@@ -195,7 +196,7 @@ def killed_sweep_finds_its_tasks_again():
         process.kill()
         process.communicate()
     check(cluster().live(), "the tasks are gone with the sweep")
-    # As if it had been killed before it noted what it had submitted.
+    # As if it had been killed before it recorded what it had submitted.
     with open("results/cut/journal.jsonl", "r+", encoding="utf-8") as file:
         lines = file.read().splitlines(keepends=True)
         file.seek(0)

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tiny_model.py FOLDER, or tiny_model.py gguf FILE: a Llama with random weights and a token for each byte, as
-transformers reads it, and as llama.cpp does."""
+"""tiny_model.py FOLDER, or tiny_model.py gguf FILE: a Llama with random weights and one token per
+byte, as transformers reads it, and as llama.cpp does."""
 
 import sys
 
-# Heads of 64: vLLM's attention on the CPU takes none of 16.
+# Heads of 64: vLLM's CPU attention does not support 16.
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER, CONTEXT = 259, 128, 2, 2, 128, 2048
 LETTERS = range(ord("a"), ord("z") + 1)
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
 
 def byte_letters():
-    """The letter that stands for each byte in byte-level BPE (GPT-2's table)."""
+    """The letter for each byte in byte-level BPE (GPT-2's table)."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters, extra = {}, 0
     for byte in range(256):
@@ -43,7 +43,7 @@ def for_transformers(folder):
         num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=HEADS,
         max_position_embeddings=CONTEXT, bos_token_id=0, eos_token_id=1, pad_token_id=1)
     model = transformers.LlamaForCausalLM(config)
-    with torch.no_grad():  # says letters alone: a token is a character, and none is the end
+    with torch.no_grad():  # only letters: a token is a character, and none is the end
         for token in range(VOCABULARY):
             if token - 3 not in LETTERS:
                 model.lm_head.weight[token] = 0
