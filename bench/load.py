@@ -50,7 +50,7 @@ def figures(name, run, truth):
           f"p99 {percentile(behind, 0.99) / 1e3:.0f} us")
     ours = means([(r["sent_ns"], r["pieces_ns"]) for r in run.requests])
     theirs = means([(began_ns(row), [at for at, _ in row["pieces"]]) for row in truth])
-    print("  beside the server's clock: " + ", ".join(
+    print("  against the server's clock: " + ", ".join(
         f"{key} {ours[key]:.3f} ({(ours[key] / theirs[key] - 1) * 100:+.3f}%)" for key in ours))
     waited = [row["received_ns"] - began_ns(row) for row in truth]
     sending = [began_ns(told[i]) - r["sent_ns"] for i, r in enumerate(run.requests)]

@@ -21,10 +21,10 @@ echo
 echo "== views of a run, the best of three =="
 "$here/report.sh" "$build" "$work" "$largest"
 echo
-echo "== traces of other profilers, beside other programs (bench/ingest.sh alone takes sizes) =="
+echo "== traces of other profilers, compared with other programs (bench/ingest.sh alone takes sizes) =="
 "$here/ingest.sh" "$build" 1000000000 || echo "some of it failed; see above"
 echo
-echo "== the load client, beside a server with a clock of its own =="
+echo "== the load client, against a server with its own clock =="
 python3 "$here/load.py" "$build"
 echo
 echo "== training under the profiler, recorded and unrecorded steps in turn =="

@@ -4,7 +4,7 @@
 
 rate: tokens/s of the engine against a loop that shares nothing with it but the model, in turns in one
 process: generate() without a streamer, timed from outside. They must be within 2%. A decoding loop
-written by hand is shown beside them; it does not do what generate does around each token.
+written by hand is shown for comparison; it does not do what generate does around each token.
 clock: the engine's tokens/s against a clock around the very calls of generate() that it makes, and the
 tokens that these return: what else runs on the machine is the same for both. Within 2%, too.
 sweep: twelve points under the profiler, unattended; each must succeed and, on a GPU, have kernels.

@@ -177,7 +177,7 @@ def need_cuda(device):
 
 
 def replays_are_exact(device, folder):
-    """More replays than there are slots, one after the other without a wait; then eager steps."""
+    """More replays than there are slots, back to back without a wait; then eager steps."""
     need_cuda(device)
     model, replays = small_decode(device), 3000
     recorder = Recorder(model, 2).attach()
@@ -212,7 +212,7 @@ def gate_holds_in_replays(device, folder):
 
 
 def streams_are_exact(device, folder):
-    """Each layer on a stream of its own; the step ends on a third, ordered by events."""
+    """Each layer on its own stream; the step ends on a third, ordered by events."""
     need_cuda(device)
     torch.manual_seed(3)
     model = small_decode(device)
@@ -225,7 +225,7 @@ def streams_are_exact(device, folder):
             want.append([torch.bincount(m.reshape(-1), minlength=8) for m in made])
             for layer, stream in enumerate(streams[:3]):
                 stream.wait_stream(torch.cuda.current_stream())
-                stream.wait_stream(streams[3])  # the step before is over
+                stream.wait_stream(streams[3])  # the previous step is over
                 with torch.cuda.stream(stream):
                     recorder.route(layer, 8, made[layer])
                 made[layer].record_stream(stream)
@@ -257,7 +257,7 @@ def gate_holds(device, folder):
 
 
 def kept_tokens_are_in_order(device, folder):
-    """How often neighbours share an expert needs every kept slot in its place."""
+    """How often neighbours share an expert depends on every kept slot being in its place."""
     generator = torch.Generator().manual_seed(6)
     model = small_decode(device)
     recorder = Recorder(model, 2, tokens=5000)
@@ -286,8 +286,8 @@ class Stumble(Exception):
 
 
 class Chooser(torch.nn.Module):
-    """Layers whose choices are drawn on the device and copied for the recount. A check may say what the
-    model does with them after the experts (then), and on which stream these run (streams)."""
+    """Layers whose choices are drawn on the device and copied for the recount. A check may say what
+    the model does with them after the experts (then), and on which stream these run (streams)."""
 
     class Experts(torch.nn.Module):
         def __init__(self, device):
@@ -324,18 +324,18 @@ class Chooser(torch.nn.Module):
         return input_ids
 
     def loads(self, layer):
-        """{step: load} of the eager steps that came to the layer."""
+        """{step: load} of the eager steps that reached the layer."""
         return {step: torch.bincount(seen[layer].reshape(-1).cpu(), minlength=8).tolist()
                 for step, seen in enumerate(self.seen) if layer in seen}
 
 
 def kept_in_steps(profiler):
-    """Of the layers that are counted together: whether the model is trusted to leave them alone."""
+    """For layers counted together: whether the model is trusted to leave them alone."""
     return bool(profiler._state.session.kept[0].trial.trusted)
 
 
 def decodes_exactly(device, folder, name, change=None, kept=True, mode="inference_mode", steps=150):
-    """`change(model, step)` before each step. A wait in each lets the answer of the trial come."""
+    """`change(model, step)` before each step. A wait in each lets the trial's answer arrive."""
     need_cuda(device)
     import moescope
     torch.manual_seed(4)
@@ -361,7 +361,7 @@ def writes_over(model, _step):
 
 
 def two_streams(model, step):
-    """The middle layer on a stream of its own, from the step on in which it would be kept."""
+    """The middle layer on its own stream, from the step in which it would be kept."""
     if step == 60:
         model.streams = {1: torch.cuda.Stream()}
     if step == 100:
@@ -376,7 +376,7 @@ def stumbles(model, step):
 
 
 def decodes_then_graph(device, folder):
-    """Kept steps, then a graph, whose replays are counted, then kept steps again."""
+    """Kept steps, then a graph whose replays are counted, then kept steps again."""
     need_cuda(device)
     import moescope
     model = Chooser(device)
@@ -447,7 +447,7 @@ def main():
             except Skip as why:
                 print(f"skip {name}: {why}", flush=True)
                 continue
-            except Exception as why:  # the next check is worth a try in any case
+            except Exception as why:  # the next check is worth a try anyway
                 failed += 1
                 if not isinstance(why, Wrong):
                     traceback.print_exc()

@@ -7,7 +7,7 @@
 
 `moescope bench` and then each of the others measures a mock server that plays the same streams back (by
 the ordinal of the request), for some two minutes each. Requests arrive at a constant rate: with a fixed
-number under way, throughput would be that of the client as it sends the next. Two comparisons:
+number in flight, throughput would depend on how soon the client sends the next. Two comparisons:
 
   exact   the client's own recording of every request through our formulas: its summary, to 5e-7
   live    what moescope measured itself against the client's summary: means within 0.5%

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What other benchmark clients recorded, as requests.jsonl, beside the summary that they printed.
+"""What other benchmark clients recorded, as requests.jsonl, with the summary that they printed.
 
     recordings.py vllm|guidellm|aiperf FILE OUT [GOODPUT]
 
