@@ -132,10 +132,8 @@ static int read_sizes(const char *what, const struct json_node *config, struct s
 	read_experts(config, type, s);
 	read_types(config, s);
 	if (s->layers > 1e5 || !(s->inner > 0 || s->expert_inner > 0) || s->kv_heads < 1)
-		return err_set(
-			err, -EINVAL,
-			"%s has sizes that no model has, so that memory cannot be estimated.",
-			what);
+		return err_set(err, -EINVAL,
+			       "%s has impossible sizes, so memory cannot be estimated.", what);
 	return 0;
 }
 

@@ -74,7 +74,7 @@ int estimate_model(const struct experiment *e, const struct lab_tools *tools,
 	int fd, r;
 
 	if (!builtin && !model)
-		return err_set(err, -ENOENT, "no model was given, so that its sizes are not known");
+		return err_set(err, -ENOENT, "no model was given, so its sizes are unknown");
 	if (asprintf(&path, "%s/config.json", builtin ? "tinymoe" : model) < 0)
 		return err_set(err, -ENOMEM, "no memory.");
 	if (builtin) {

@@ -99,7 +99,7 @@ int launcher_run(struct sweep *sweep, const struct lab_tools *tools,
 		return err_set(err, -EINVAL, "there is no launcher '%s'.", sweep->base.launcher);
 	r = launcher_check(launcher, err);
 	if (r == 0 && chdir(sweep->cwd) < 0)
-		r = err_sys(err, -errno, "cannot go to %s, where the sweep was started",
+		r = err_sys(err, -errno, "cannot change to %s, where the sweep was started",
 			    sweep->cwd);
 	if (r < 0)
 		return r;

@@ -26,7 +26,7 @@ static int prefix_mpirun(const struct experiment *experiment, struct argv *argv,
 
 const struct launcher launcher_mpirun = {
 	.name = "mpirun",
-	.summary = "here, each point's program in processes of MPI",
+	.summary = "here, with each point's program in MPI processes",
 	.programs = (const char *const[]){ "mpirun", NULL },
 	.install = "apt-get install openmpi-bin",
 	.prefix = prefix_mpirun,

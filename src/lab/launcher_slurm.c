@@ -354,7 +354,7 @@ static int submit_array(struct cluster *cluster, const char *script, const char 
 		return r;
 	if (status != 0) {
 		say_first_line(output.data);
-		r = err_set(cluster->err, -EIO, "sbatch refused the sweep's jobs: %.700s.",
+		r = err_set(cluster->err, -EIO, "sbatch rejected the sweep's jobs: %.700s.",
 			    output.data);
 	} else {
 		/* "JOB" or "JOB;CLUSTER", after anything else sbatch prints. */
@@ -423,9 +423,8 @@ static int node_died(struct cluster *cluster, size_t point, const char *node)
 			cluster->watch->ended(cluster->watch->arg, cluster->sweep, point);
 		return 0;
 	}
-	snprintf(sentence, sizeof(sentence),
-		 "node %s died under point %zu (%.300s); trying it again.", node, point + 1,
-		 p->label);
+	snprintf(sentence, sizeof(sentence), "node %s died during point %zu (%.300s); retrying it.",
+		 node, point + 1, p->label);
 	if (cluster->watch->said)
 		cluster->watch->said(cluster->watch->arg, sentence);
 	return 0;
@@ -631,7 +630,7 @@ static int prefix_slurm(const struct experiment *experiment, struct argv *argv, 
 
 const struct launcher launcher_slurm = {
 	.name = "slurm",
-	.summary = "a job array of Slurm, one task a point",
+	.summary = "a Slurm job array, one task per point",
 	.programs = (const char *const[]){ "sbatch", "squeue", "scancel", "sinfo", NULL },
 	.install = "apt-get install slurm-client",
 	.prefix = prefix_slurm,

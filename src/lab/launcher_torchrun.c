@@ -41,7 +41,7 @@ static int prefix_torchrun(const struct experiment *experiment, struct argv *arg
 
 const struct launcher launcher_torchrun = {
 	.name = "torchrun",
-	.summary = "here, each point's program in processes of PyTorch",
+	.summary = "here, with each point's program in PyTorch processes",
 	.programs = (const char *const[]){ "torchrun", NULL },
 	.install = "pip install torch",
 	.prefix = prefix_torchrun,

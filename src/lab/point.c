@@ -77,7 +77,7 @@ int make_directories(const char *path, struct err *err)
 		*c = '/';
 	}
 	free(copy);
-	return r < 0 ? err_sys(err, r, "cannot make the directory '%s'", path) : 0;
+	return r < 0 ? err_sys(err, r, "cannot create the directory '%s'", path) : 0;
 }
 
 /* A model's name as part of a file name. */
@@ -140,7 +140,7 @@ static int make_named(struct point *point, const char *parent, struct err *err)
 		if (mkdir(point->directory, 0777) == 0)
 			return 0;
 		if (errno != EEXIST)
-			return err_sys(err, -errno, "cannot make the directory '%s'",
+			return err_sys(err, -errno, "cannot create the directory '%s'",
 				       point->directory);
 	}
 	return err_set(err, -EEXIST, "'%s/%s' exists, with every number.", parent, name);
@@ -155,7 +155,7 @@ static int take_named(struct point *point, const char *parent, bool replace, str
 	if (set_place(point, parent, point->experiment->experiment_name, "", err) < 0)
 		return -ENOMEM;
 	if (mkdir(point->directory, 0777) < 0 && errno != EEXIST)
-		return err_sys(err, -errno, "cannot make the directory '%s'", point->directory);
+		return err_sys(err, -errno, "cannot create the directory '%s'", point->directory);
 	summary = point_path(point, POINT_SUMMARY);
 	if (!summary)
 		return err_set(err, -ENOMEM, "no memory.");
@@ -364,7 +364,7 @@ static void judge_driver(struct point *point, struct child *child, enum child_ev
 	child_end(child, politely, GRACE_S);
 	point->peak_rss_bytes = child->peak_rss_bytes;
 	if (event == CHILD_TIMEOUT) {
-		point_fail(point, POINT_TIMEOUT, "not done after the time limit of %g s.",
+		point_fail(point, POINT_TIMEOUT, "not finished within the time limit of %g s.",
 			   point->experiment->time_limit_s);
 		return;
 	}

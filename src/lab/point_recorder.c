@@ -68,7 +68,7 @@ static int collect_recording(struct point *point, const struct argv *argv, struc
 	event = child_wait(&child, clock_monotonic_ns() + COLLECT_NS, point->stop);
 	child_end(&child, none, 0);
 	if (event != CHILD_ENDED)
-		return err_set(err, -ETIMEDOUT, "reading the counts was not done in time");
+		return err_set(err, -ETIMEDOUT, "reading the counts took too long");
 	child_verdict(&child, verdict, sizeof(verdict));
 	if (verdict[0])
 		return err_set(err, -EIO, "reading the counts %s; " POINT_LOG " says why", verdict);

@@ -152,7 +152,7 @@ static void judge_service(struct service *service, int r, const struct err *err)
 	char verdict[VERDICT_MAX] = "", message[600];
 
 	if (child_alarmed() || (r == -ETIMEDOUT && point->deadline_ns)) {
-		point_fail(point, POINT_TIMEOUT, "not done after the time limit of %g s.",
+		point_fail(point, POINT_TIMEOUT, "not finished within the time limit of %g s.",
 			   point->experiment->time_limit_s);
 		return;
 	}

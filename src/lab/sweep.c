@@ -119,7 +119,7 @@ static int check_key(const struct sweep *sweep, const char *key, struct err *err
 		if (sweep->axes[i].parameter == parameter)
 			return err_set(
 				err, -EINVAL,
-				"parameter_sweep: '%s' is there twice; give all its values in one list.",
+				"parameter_sweep: '%s' occurs twice; give all its values in one list.",
 				key);
 	return 0;
 }

@@ -143,7 +143,7 @@ int sweep_node_died(struct sweep *sweep, size_t point, const char *node, struct 
 	int r;
 
 	if (p->dead_node) {
-		snprintf(why, sizeof(why), "The nodes of both tries died: %s, then %s.",
+		snprintf(why, sizeof(why), "The nodes of both attempts died: %s, then %s.",
 			 p->dead_node, node);
 		return sweep_ended(sweep, point, SWEEP_FAILED, why, err);
 	}
@@ -152,7 +152,7 @@ int sweep_node_died(struct sweep *sweep, size_t point, const char *node, struct 
 		r = replace_string(&p->dead_node, node, err);
 	if (r == 0)
 		r = sweep_point_set_aside(sweep, point, err);
-	snprintf(why, sizeof(why), "Node %s died under the first try; this is the second.", node);
+	snprintf(why, sizeof(why), "Node %s died in the first attempt; this is the second.", node);
 	if (r == 0)
 		r = sweep_point_note(sweep, point, why, err);
 	if (r == 0)
@@ -295,14 +295,15 @@ static int take_directory(struct sweep *sweep, void (*waiting)(void), struct err
 	int r = take_lock(sweep, "sweep.lock", LOCK_EX, &sweep->lock_fd, err);
 
 	if (r == -EBUSY)
-		return err_set(err, r, "%s: another process works on this sweep; wait for its end.",
+		return err_set(err, r,
+			       "%s: another process is working on this sweep; wait until it ends.",
 			       sweep->directory);
 	return r < 0 ? r : take_points_lock(sweep, waiting, err);
 }
 
 static int make_folder(const char *path, struct err *err)
 {
-	return mkdir(path, 0777) < 0 ? err_sys(err, -errno, "%s: cannot make this folder", path)
+	return mkdir(path, 0777) < 0 ? err_sys(err, -errno, "%s: cannot create this folder", path)
 				     : 0;
 }
 
@@ -333,11 +334,11 @@ static int make_directory(struct sweep *sweep, const char *name, struct err *err
 	}
 	if (r == -EEXIST)
 		err_set(err, r,
-			"%s is there already; go on with it by 'moescope sweep --resume %s', or give "
+			"%s already exists; continue it with 'moescope sweep --resume %s', or give "
 			"another experiment_name.",
 			path, path);
 	else if (r < 0)
-		err_sys(err, r, "%s: cannot make this folder", path);
+		err_sys(err, r, "%s: cannot create this folder", path);
 	else if (!(sweep->directory = realpath(path, NULL)))
 		r = err_sys(err, -errno, "%s", path);
 	free(path);

@@ -67,7 +67,7 @@ int sweep_point_set_aside(const struct sweep *sweep, size_t point, struct err *e
 
 	if (r == 0 && access(from, F_OK) == 0) {
 		if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-			r = err_sys(err, -errno, "%s: cannot make this folder", folder);
+			r = err_sys(err, -errno, "%s: cannot create this folder", folder);
 		for (int i = 1; r == 0; i++) {
 			free(to);
 			to = sweep_path(sweep, "set-aside/%s.%d", name, i);
@@ -174,7 +174,7 @@ int sweep_point_write_failure(const struct sweep *sweep, size_t point, enum swee
 	int r = folder ? 0 : no_memory(err);
 
 	if (r == 0 && mkdir(folder, 0777) < 0 && errno != EEXIST)
-		r = err_sys(err, -errno, "%s: cannot make this folder", folder);
+		r = err_sys(err, -errno, "%s: cannot create this folder", folder);
 	free(folder);
 	if (r == 0)
 		r = copy_file(sweep, point, "yaml", POINT_CONFIG, err);

@@ -58,17 +58,17 @@ static const struct option {
 	{ "capacity-factor", "X", KIND_REAL, OWNER_TRAINING, AT(config.capacity_factor), 0, ANY,
 	  "an expert takes X times its fair share of tokens; 0: no limit" },
 	{ "dynamic-k", "P", KIND_REAL, OWNER_TRAINING, AT(config.dynamic_k), 0, 1,
-	  "further experts only with this probability; 0: always --top-k" },
+	  "more experts only above this probability; 0: always --top-k" },
 	{ "collapse", NULL, KIND_FLAG, OWNER_TRAINING, AT(config.collapse), 0, 1,
 	  "a router gone wrong: tokens go to two experts, no balancing" },
 	{ "seed", "N", KIND_SEED, OWNER_TRAINING, AT(config.seed), 0, ANY,
-	  "of all random numbers; with --load only of generation" },
+	  "seed for all random numbers; with --load only for generation" },
 	{ "threads", "N", KIND_INT, OWNER_PROGRAM, AT(threads), 1, 1024,
 	  "threads to compute with; the results do not depend on it" },
 	{ "corpus", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(corpus), 0, 0,
 	  "text to learn; a handbook comes with the program" },
 	{ "load", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(load), 0, 0,
-	  "go on from this checkpoint, with its sizes and settings" },
+	  "continue from this checkpoint, with its sizes and settings" },
 	{ "save", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(save), 0, 0,
 	  "write a checkpoint after the last step" },
 	{ "counts", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(counts), 0, 0,
@@ -78,13 +78,13 @@ static const struct option {
 	{ "prompt", "TEXT", KIND_TEXT, OWNER_PROGRAM, AT(prompt), 0, 0,
 	  "text that generation continues" },
 	{ "temperature", "X", KIND_REAL, OWNER_PROGRAM, AT(temperature), 0, ANY,
-	  "of the sampling; 0: always the most probable byte" },
+	  "sampling temperature; 0: always the most probable byte" },
 	{ "sequences", "N", KIND_INT, OWNER_PROGRAM, AT(sequences), 1, CONFIG_MAX_SIZE,
 	  "texts to generate at once, a byte of each in turn; the first is shown" },
 	{ "repeats", "N", KIND_INT, OWNER_PROGRAM, AT(repeats), 1, INT32_MAX,
 	  "times to generate them" },
 	{ "warmup", "N", KIND_INT, OWNER_PROGRAM, AT(warmup), 0, INT32_MAX,
-	  "further times before, or the first of --steps: not to be measured" },
+	  "unmeasured times before that, or the first of --steps" },
 	{ "requests", "FILE", KIND_TEXT, OWNER_PROGRAM, AT(requests), 0, 0,
 	  "write the times of texts and bytes, or of steps, for a benchmark; else to "
 	  "$MOESCOPE_BENCH_REQUESTS" },
@@ -337,7 +337,7 @@ void options_help(FILE *out)
 	}
 	fputs("\nExamples:\n"
 	      "  tinymoe --save model.ckpt                      train and keep the model\n"
-	      "  tinymoe --load model.ckpt --steps 100          train it 100 steps further\n"
+	      "  tinymoe --load model.ckpt --steps 100          train it for 100 more steps\n"
 	      "  tinymoe --load model.ckpt --steps 0 --generate 300 --prompt 'The river '\n"
 	      "  tinymoe --collapse --counts counts.csv         a router that has collapsed\n",
 	      out);

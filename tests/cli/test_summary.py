@@ -389,9 +389,9 @@ def hardware_is_told():
     gpus = {"schema": "moescope/gpus/1", "gpus": [{"name": "H200"}] * 2 + [{"name": "L4|"}]}
     for i in range(2):
         experiment(f"a/{i}", {"batch_size": i + 1}, [figures(10, 1)])
-    equal(summary("a")["hardware_reason"], "no experiment tells of a GPU")
+    equal(summary("a")["hardware_reason"], "no experiment names a GPU")
     pathlib.Path("a/0/gpu_info.json").write_text(json.dumps(gpus), encoding="utf-8")
-    equal(summary("a")["hardware_reason"], "some experiments do not tell")
+    equal(summary("a")["hardware_reason"], "some experiments do not say")
     pathlib.Path("a/1/gpu_info.json").write_text(json.dumps(gpus), encoding="utf-8")
     equal(summary("a")["hardware"], "2 x H200, 1 x L4|")
     check("Hardware: 2 x H200, 1 x L4\\|." in

@@ -194,7 +194,7 @@ def interrupted_sweep_goes_on():
                     "steps:1,2,3", "--experiment-name", "int")
     try:
         wait_until(lambda: os.path.exists("pid") and read("pid").strip(), "point 2")
-        one_sentence(moescope("sweep", "--resume", "results/int"), 1, "another process works on")
+        one_sentence(moescope("sweep", "--resume", "results/int"), 1, "another process is working on")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:

@@ -228,7 +228,7 @@ def dead_node_is_tried_again_and_named():
     equal(process.returncode, 0, out, err)
     equal([(line["point"], line["node"]) for line in journal("results/dead")
            if line.get("event") == "node died"], [(2, node)])
-    check(f"node {node} died under point 2" in err, err)
+    check(f"node {node} died during point 2" in err, err)
     check(f"Point 2 (steps 2) was run twice: node {node} died" in out, out)
     places = read("at-2").split()
     equal(len(places), 2, places)

@@ -194,7 +194,7 @@ static void events_of_the_api(void **state)
 	event = read_event("{\"error\":{\"message\":\"out of\\nmemory\"}}", NULL);
 	assert_string_equal(event.error, "out of?memory");
 	event = read_event("{\"choices\":", NULL);
-	assert_non_null(strstr(event.error, "no JSON object"));
+	assert_non_null(strstr(event.error, "not a JSON object"));
 	buf_release(&said);
 }
 

@@ -201,7 +201,7 @@ static void test_bad_files(void **state)
 		{ HEAD "{" OK ",\"empties_ns\":[6,8]}\n", "empties_ns goes on after end_ns" },
 		{ HEAD "{\"sent_ns\":null,\"end_ns\":7,\"end\":\"failed\",\"pieces_ns\":[4]}\n",
 		  "pieces_ns begins before sent_ns" },
-		{ HEAD "{\"text\":\"a\"}\n{" OK "}\n", "line 3: a line behind that of the text" },
+		{ HEAD "{\"text\":\"a\"}\n{" OK "}\n", "line 3: a line after that of the text" },
 		{ HEAD "{" OK "}\n{" OK "}\nx\n{" OK "}\n", "line 4" },
 	};
 

@@ -114,7 +114,7 @@ static void bad_lists_are_refused(void **state)
 	refused("batch_size:1,,2", "an empty value");
 	refused("batch_size", "write batch_size:1,2,4");
 	refused("temperature:0.5,0.50", "'temperature' has 0.5 twice");
-	refused("batch_size:1;batch_size:2", "there twice");
+	refused("batch_size:1;batch_size:2", "occurs twice");
 	refused("output_dir:a,b", "the same for all points");
 	refused("seed:1,2;engine:bulitin", "did you mean 'builtin'?");
 	refused("engine:builtin,command", "point 2 (engine command)");

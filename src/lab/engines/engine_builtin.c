@@ -21,10 +21,11 @@ static int check_builtin(const struct experiment *e, const struct lab_tools *too
 		return err_set(err, -ENOENT,
 			       "tinymoe is not beside moescope; install moescope as a whole.");
 	if (path && strcmp(path, "tinymoe") != 0 && access(path, R_OK) < 0)
-		return err_sys(err, -ENOENT,
-			       "the model '%s' is not there; engine builtin loads checkpoints that "
-			       "'tinymoe --save FILE' writes, and without a model its own",
-			       path);
+		return err_sys(
+			err, -ENOENT,
+			"the model '%s' does not exist; engine builtin loads checkpoints that "
+			"'tinymoe --save FILE' writes, and without a model its own",
+			path);
 	if (e->max_tokens > INT32_MAX || e->batch_size > 1 << 20)
 		return err_set(err, -EINVAL,
 			       "engine builtin generates up to %d tokens of up to %d sequences.",

@@ -106,7 +106,7 @@ int completion_read(const char *data, size_t length, struct completion_event *re
 	}
 	if (json_parse("", data, length, &root, NULL) < 0 || root->type != JSON_OBJECT) {
 		snprintf(ret_event->error, sizeof(ret_event->error),
-			 "an event is no JSON object: %.*s", (int)(length < 60 ? length : 60),
+			 "an event is not a JSON object: %.*s", (int)(length < 60 ? length : 60),
 			 data);
 		utf8_make_harmless(ret_event->error);
 		json_node_free(root);

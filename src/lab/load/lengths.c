@@ -75,7 +75,7 @@ static int read_list(const char *path, struct lengths *lengths, struct err *err)
 	if (r == 0 && ferror(file))
 		r = err_sys(err, -EIO, "%s cannot be read", path);
 	if (r == 0 && lengths->n == 0)
-		r = err_set(err, -EINVAL, "%s has no lengths; write one a line.", path);
+		r = err_set(err, -EINVAL, "%s has no lengths; write one per line.", path);
 	free(line);
 	fclose(file);
 	return r;

@@ -102,7 +102,7 @@ static int whole_number_of(const struct reader *in, const struct json_node *node
 			return 0;
 		}
 	}
-	return bad(in, "%s must be a whole number from 0 on, or null", name);
+	return bad(in, "%s must be a whole number of at least 0, or null", name);
 }
 
 static int take_end(const struct reader *in, const struct json_node *node, enum request_end *ret)
@@ -273,7 +273,7 @@ static int read_line(struct reader *in, const char *line, size_t length, bool la
 	if (in->line == 1) {
 		r = take_object(in, node, header_keys, in->requests);
 	} else if (in->requests->text) {
-		r = bad(in, "a line behind that of the text");
+		r = bad(in, "a line after that of the text");
 	} else if (json_get(node, "text")) {
 		r = take_object(in, node, text_keys, in->requests);
 	} else {

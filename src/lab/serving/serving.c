@@ -43,7 +43,7 @@ static const struct rules dialects[DIALECTS] = {
 			[SERVING_GOODPUT] = ("requests that are ok with ttft, tpot and e2el within "
 					    "the limits / duration; tpot is 0 with one token"),
 			[SERVING_CONCURRENCY_MEAN] = NULL,
-			[SERVING_CONCURRENCY_MAX] = ("most requests that were under way in the "
+			[SERVING_CONCURRENCY_MAX] = ("most requests in flight in the "
 						    "same second"),
 		},
 	},
@@ -65,15 +65,15 @@ static const struct rules dialects[DIALECTS] = {
 		},
 		.rates = {
 			[SERVING_DURATION] = "end - start of the measured part",
-			[SERVING_REQUESTS_PER_S] = "requests that ended, in whatever way / duration",
+			[SERVING_REQUESTS_PER_S] = "requests that ended in any way / duration",
 			[SERVING_OUTPUT_TOKENS_PER_S] = "output tokens of all requests / duration",
 			[SERVING_TOTAL_TOKENS_PER_S] = ("prompt and output tokens of all requests / "
 						       "duration"),
 			[SERVING_GOODPUT] = ("requests that are ok with ttft, itl (for tpot) and "
 					    "e2el within the limits / duration; one token has no "
 					    "itl and does not count"),
-			[SERVING_CONCURRENCY_MEAN] = "requests under way, mean over time",
-			[SERVING_CONCURRENCY_MAX] = "most requests under way at a moment",
+			[SERVING_CONCURRENCY_MEAN] = "requests in flight, mean over time",
+			[SERVING_CONCURRENCY_MAX] = "most requests in flight at a moment",
 		},
 	},
 	[DIALECT_AIPERF] = {
@@ -99,7 +99,7 @@ static const struct rules dialects[DIALECTS] = {
 			[SERVING_GOODPUT] = ("requests that are ok with ttft, itl (for tpot) and "
 					    "e2el within the limits / (end - start of the measured "
 					    "part); one token has no itl and fails a limit on it"),
-			[SERVING_CONCURRENCY_MEAN] = "requests under way that will be ok, mean over time",
+			[SERVING_CONCURRENCY_MEAN] = "requests in flight that will be ok, mean over time",
 			[SERVING_CONCURRENCY_MAX] = "most of those at a moment",
 		},
 	},
@@ -512,7 +512,7 @@ int goodput_parse(const char *text, struct goodput_limit *ret_limit, struct err 
 				       "goodput '%s': %s needs a number of milliseconds above 0",
 				       text, names[i].name);
 		if (*names[i].place > 0)
-			return err_set(err, -EINVAL, "goodput '%s': %s is there twice", text,
+			return err_set(err, -EINVAL, "goodput '%s': %s occurs twice", text,
 				       names[i].name);
 		*names[i].place = value;
 		at = end;

@@ -415,7 +415,7 @@ static int write_plots(const struct batch *batch, const char *directory, struct 
 		return err_sys(err, -ENOMEM, "%s", directory);
 	if (batch_plot_name(batch, 0, name, sizeof(name)) && mkdir(folder, 0777) < 0 &&
 	    errno != EEXIST)
-		r = err_sys(err, -errno, "cannot make the directory '%s'", folder);
+		r = err_sys(err, -errno, "cannot create the directory '%s'", folder);
 	for (; r == 0 && batch_plot_name(batch, job.plot, name, sizeof(name)); job.plot++)
 		for (int svg = 0; r == 0 && svg < 2; svg++) {
 			job.svg = svg;

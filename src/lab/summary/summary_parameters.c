@@ -223,9 +223,9 @@ static void find_hardware(struct batch *batch)
 		common = hardware;
 	}
 	batch->hardware = differs || known < readable ? NULL : common;
-	batch->no_hardware = known == 0 ? "no experiment tells of a GPU"
+	batch->no_hardware = known == 0 ? "no experiment names a GPU"
 			     : differs	? "not the same in all experiments"
-					: "some experiments do not tell";
+					: "some experiments do not say";
 }
 
 int batch_find_parameters(struct batch *batch)
