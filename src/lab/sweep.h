@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A sweep: the product of lists of parameters, a point each, and what became of each point.
+ * A sweep: the product of parameter lists, one point per combination, and how each point ended.
  *
- * The order of the points: the first parameter changes slowest, the last one fastest, values as they
- * were given. The directory of a sweep:
+ * The order of the points: the first parameter changes slowest, the last one fastest, values in the
+ * given order. The directory of a sweep:
  *
- *   sweep.yaml      the configuration, with the lists written out
- *   journal.jsonl   what happened, a line an event (sweep_journal.c)
+ *   sweep.yaml      the configuration, with the lists expanded
+ *   journal.jsonl   what happened, one event per line (sweep_journal.c)
  *   sweep.lock      held by the one process that works on it
  *   points.lock     held by that process and by the points it started, as long as one of them lives
- *   queue/N.yaml    the configuration of point N; N.log: what its process said outside its own log;
- *                   N.note: what is to be noted with its results
+ *   queue/N.yaml    configuration of point N; N.log: what its process printed outside its own log;
+ *                   N.note: a note for its results
  *   points/NAME/    the experiment directories
- *   set-aside/      what points left that were done again
+ *   set-aside/      leftovers of repeated points
  *
  * One thread.
  */
