@@ -13,41 +13,6 @@
 #include "base/text/csv_write.h"
 #include "base/text/format.h"
 
-struct cell cell_int(int64_t value)
-{
-	return (struct cell){ .kind = CELL_INT, .i = value };
-}
-
-struct cell cell_uint(uint64_t value)
-{
-	return (struct cell){ .kind = CELL_UINT, .u = value };
-}
-
-struct cell cell_real(double value)
-{
-	return (struct cell){ .kind = CELL_REAL, .d = value };
-}
-
-struct cell cell_text(const char *text)
-{
-	return (struct cell){ .kind = CELL_TEXT, .s = text };
-}
-
-struct cell cell_bool(bool value)
-{
-	return (struct cell){ .kind = CELL_BOOL, .u = value };
-}
-
-struct cell cell_absent(const char *reason)
-{
-	return (struct cell){ .kind = CELL_ABSENT, .reason = reason };
-}
-
-struct cell cell_value(struct value value)
-{
-	return value.known ? cell_real(value.v) : cell_absent(value.reason);
-}
-
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t n_columns)
 {
 	*grid = (struct grid){ .columns = columns, .n_columns = n_columns };
@@ -58,7 +23,9 @@ void grid_release(struct grid *grid)
 	for (size_t i = 0; i < grid->n; i++)
 		free(grid->rows[i].cells);
 	free(grid->rows);
+	free(grid->own_columns);
 	grid->rows = NULL;
+	grid->own_columns = NULL;
 	grid->n = grid->capacity = 0;
 }
 
@@ -81,6 +48,48 @@ struct cell *grid_add(struct grid *grid, const void *item)
 	}
 	grid->rows[grid->n++] = (struct grid_row){ cells, item };
 	return cells;
+}
+
+struct filling {
+	struct grid *grid;
+	const struct field_set *set;
+};
+
+static int fill_row(const struct field_row *row, void *data)
+{
+	const struct filling *filling = data;
+	struct cell *cell = grid_add(filling->grid, row->item);
+
+	if (!cell)
+		return -ENOMEM;
+	for (size_t i = 0; i < filling->set->n_fields; i++)
+		if (field_exists(&filling->set->fields[i], row->form))
+			*cell++ = field_read(&filling->set->fields[i], row);
+	return 0;
+}
+
+int grid_fill(struct grid *grid, const struct field_set *set, const struct field_row *from)
+{
+	struct filling filling = { grid, set };
+
+	*grid = (struct grid){ .own_columns = calloc(set->n_fields, sizeof(*grid->own_columns)) };
+	if (!grid->own_columns)
+		return -ENOMEM;
+	for (size_t i = 0; i < set->n_fields; i++) {
+		const struct field *field = &set->fields[i];
+		bool titled = field_is_titled(field, from->form);
+
+		if (field_exists(field, from->form))
+			grid->own_columns[grid->n_columns++] = (struct grid_column){
+				.key = field->key,
+				.title = titled ? field->title : NULL,
+				.unit = field->unit,
+				.flexible = field->flexible,
+				.data_only_when_set = field->optional,
+			};
+	}
+	grid->columns = grid->own_columns;
+	return field_set_each(set, from, fill_row, &filling);
 }
 
 static double number(const struct cell *cell)
@@ -148,7 +157,7 @@ int grid_sort(struct grid *grid, const char *key, struct err *err)
 	return 0;
 }
 
-void grid_cell_text(char *out, size_t size, const struct cell *cell, enum grid_unit unit)
+void grid_cell_text(char *out, size_t size, const struct cell *cell, enum field_unit unit)
 {
 	double v;
 
@@ -169,32 +178,32 @@ void grid_cell_text(char *out, size_t size, const struct cell *cell, enum grid_u
 	}
 	v = number(cell);
 	switch (unit) {
-	case GRID_TEXT:
-	case GRID_INT:
+	case UNIT_TEXT:
+	case UNIT_INT:
 		snprintf(out, size, "%.0f", v);
 		break;
-	case GRID_DEVICE:
+	case UNIT_DEVICE:
 		snprintf(out, size, v < 0 ? "host" : "%.0f", v);
 		break;
-	case GRID_COUNT:
+	case UNIT_COUNT:
 		snprintf(out, size, "%s", format_count(v).text);
 		break;
-	case GRID_NS:
+	case UNIT_NS:
 		snprintf(out, size, "%s", format_ns(v).text);
 		break;
-	case GRID_BYTES:
+	case UNIT_BYTES:
 		snprintf(out, size, "%s", format_bytes(v).text);
 		break;
-	case GRID_PCT:
+	case UNIT_PCT:
 		snprintf(out, size, "%s", format_pct(v).text);
 		break;
-	case GRID_RATIO:
+	case UNIT_RATIO:
 		snprintf(out, size, "%s", format_ratio(v).text);
 		break;
-	case GRID_FLOPS:
+	case UNIT_FLOPS:
 		snprintf(out, size, "%s", format_flops(v).text);
 		break;
-	case GRID_RATE:
+	case UNIT_RATE:
 		snprintf(out, size, "%s", format_rate(v).text);
 		break;
 	}
@@ -216,7 +225,7 @@ int grid_print(const struct grid *grid, size_t limit, const struct text_layout *
 		if (grid->columns[c].title)
 			columns[n++] = (struct text_column){
 				.title = grid->columns[c].title,
-				.align = grid->columns[c].unit == GRID_TEXT ? TEXT_LEFT
+				.align = grid->columns[c].unit == UNIT_TEXT ? TEXT_LEFT
 									    : TEXT_RIGHT,
 				.flexible = grid->columns[c].flexible,
 			};

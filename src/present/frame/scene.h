@@ -10,9 +10,6 @@
 #include "present/frame/present.h"
 #include "verdicts/verdicts.h"
 
-/* Why a figure is absent from an imported run. */
-#define NOT_IN_FILE "the imported file does not say"
-
 struct scene {
 	const struct run *run;
 	const struct present_options *options;

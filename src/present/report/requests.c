@@ -7,16 +7,16 @@
 #include "present/frame/whole_views.h"
 
 static const struct grid_column columns[] = {
-	{ .key = "request", .title = "request", .unit = GRID_INT },
-	{ .key = "rank", .title = "rank", .unit = GRID_INT },
-	{ .key = "begin_ns", .title = "begin", .unit = GRID_NS },
-	{ .key = "prompt_tokens", .title = "prompt", .unit = GRID_INT },
-	{ .key = "tokens", .title = "tokens", .unit = GRID_INT },
-	{ .key = "ttft_ns", .title = "TTFT", .unit = GRID_NS },
-	{ .key = "tpot_ns", .title = "TPOT", .unit = GRID_NS },
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
-	{ .key = "request_tokens_per_s", .title = "tokens/s", .unit = GRID_COUNT },
-	{ .key = "finished", .unit = GRID_INT },
+	{ .key = "request", .title = "request", .unit = UNIT_INT },
+	{ .key = "rank", .title = "rank", .unit = UNIT_INT },
+	{ .key = "begin_ns", .title = "begin", .unit = UNIT_NS },
+	{ .key = "prompt_tokens", .title = "prompt", .unit = UNIT_INT },
+	{ .key = "tokens", .title = "tokens", .unit = UNIT_INT },
+	{ .key = "ttft_ns", .title = "TTFT", .unit = UNIT_NS },
+	{ .key = "tpot_ns", .title = "TPOT", .unit = UNIT_NS },
+	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
+	{ .key = "request_tokens_per_s", .title = "tokens/s", .unit = UNIT_COUNT },
+	{ .key = "finished", .unit = UNIT_INT },
 };
 
 int requests_grid(const struct scene *scene, struct grid *grid)

@@ -9,20 +9,20 @@
 #include "present/frame/scene.h"
 
 static const struct grid_column columns[] = {
-	{ .key = "name", .title = "call", .unit = GRID_TEXT, .flexible = true },
-	{ .key = "library", .unit = GRID_TEXT },
-	{ .key = "count", .title = "count", .unit = GRID_INT },
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
-	{ .key = "share_pct", .title = "share", .unit = GRID_PCT },
-	{ .key = "mean_ns", .title = "mean", .unit = GRID_NS },
-	{ .key = "p50_ns", .unit = GRID_NS },
-	{ .key = "p95_ns", .unit = GRID_NS },
-	{ .key = "p99_ns", .unit = GRID_NS },
-	{ .key = "min_ns", .unit = GRID_NS },
-	{ .key = "max_ns", .title = "max", .unit = GRID_NS },
-	{ .key = "errors", .title = "errors", .unit = GRID_INT },
-	{ .key = "launch_latency_ns", .title = "to device", .unit = GRID_NS },
-	{ .key = "launches", .unit = GRID_INT },
+	{ .key = "name", .title = "call", .unit = UNIT_TEXT, .flexible = true },
+	{ .key = "library", .unit = UNIT_TEXT },
+	{ .key = "count", .title = "count", .unit = UNIT_INT },
+	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
+	{ .key = "share_pct", .title = "share", .unit = UNIT_PCT },
+	{ .key = "mean_ns", .title = "mean", .unit = UNIT_NS },
+	{ .key = "p50_ns", .unit = UNIT_NS },
+	{ .key = "p95_ns", .unit = UNIT_NS },
+	{ .key = "p99_ns", .unit = UNIT_NS },
+	{ .key = "min_ns", .unit = UNIT_NS },
+	{ .key = "max_ns", .title = "max", .unit = UNIT_NS },
+	{ .key = "errors", .title = "errors", .unit = UNIT_INT },
+	{ .key = "launch_latency_ns", .title = "to device", .unit = UNIT_NS },
+	{ .key = "launches", .unit = UNIT_INT },
 };
 
 static struct cell errors_cell(uint64_t errors, uint64_t not_told)

@@ -9,16 +9,16 @@
 #include "present/frame/scene.h"
 
 static const struct grid_column columns[] = {
-	{ .key = "kernel", .unit = GRID_TEXT },
-	{ .key = "short_name", .title = "kernel", .unit = GRID_TEXT, .flexible = true },
-	{ .key = "metric", .title = "metric", .unit = GRID_TEXT, .flexible = true },
-	{ .key = "unit", .title = "unit", .unit = GRID_TEXT },
-	{ .key = "launches", .title = "launches", .unit = GRID_INT },
-	{ .key = "mean", .title = "mean", .unit = GRID_COUNT },
-	{ .key = "min", .title = "min", .unit = GRID_COUNT },
-	{ .key = "max", .title = "max", .unit = GRID_COUNT },
-	{ .key = "text", .unit = GRID_TEXT },
-	{ .key = "section", .unit = GRID_TEXT },
+	{ .key = "kernel", .unit = UNIT_TEXT },
+	{ .key = "short_name", .title = "kernel", .unit = UNIT_TEXT, .flexible = true },
+	{ .key = "metric", .title = "metric", .unit = UNIT_TEXT, .flexible = true },
+	{ .key = "unit", .title = "unit", .unit = UNIT_TEXT },
+	{ .key = "launches", .title = "launches", .unit = UNIT_INT },
+	{ .key = "mean", .title = "mean", .unit = UNIT_COUNT },
+	{ .key = "min", .title = "min", .unit = UNIT_COUNT },
+	{ .key = "max", .title = "max", .unit = UNIT_COUNT },
+	{ .key = "text", .unit = UNIT_TEXT },
+	{ .key = "section", .unit = UNIT_TEXT },
 };
 
 static struct cell text_or(const struct run *run, uint32_t id, const char *reason)

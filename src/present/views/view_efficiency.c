@@ -10,18 +10,18 @@
 #include "present/frame/scene.h"
 
 static const struct grid_column columns[] = {
-	{ .key = "name", .title = "work", .unit = GRID_TEXT, .flexible = true },
-	{ .key = "count", .unit = GRID_INT },
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
-	{ .key = "covered_pct", .title = "covered", .unit = GRID_PCT },
-	{ .key = "flops", .unit = GRID_FLOPS },
-	{ .key = "bytes", .unit = GRID_BYTES },
-	{ .key = "flops_per_s", .title = "rate", .unit = GRID_FLOPS },
-	{ .key = "bytes_per_s", .unit = GRID_BYTES },
-	{ .key = "flops_per_byte", .title = "FLOP/B", .unit = GRID_RATIO },
-	{ .key = "roof_flops_per_s", .unit = GRID_FLOPS },
-	{ .key = "roof_pct", .title = "of roof", .unit = GRID_PCT },
-	{ .key = "bound", .title = "bound", .unit = GRID_TEXT },
+	{ .key = "name", .title = "work", .unit = UNIT_TEXT, .flexible = true },
+	{ .key = "count", .unit = UNIT_INT },
+	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
+	{ .key = "covered_pct", .title = "covered", .unit = UNIT_PCT },
+	{ .key = "flops", .unit = UNIT_FLOPS },
+	{ .key = "bytes", .unit = UNIT_BYTES },
+	{ .key = "flops_per_s", .title = "rate", .unit = UNIT_FLOPS },
+	{ .key = "bytes_per_s", .unit = UNIT_BYTES },
+	{ .key = "flops_per_byte", .title = "FLOP/B", .unit = UNIT_RATIO },
+	{ .key = "roof_flops_per_s", .unit = UNIT_FLOPS },
+	{ .key = "roof_pct", .title = "of roof", .unit = UNIT_PCT },
+	{ .key = "bound", .title = "bound", .unit = UNIT_TEXT },
 };
 
 static int fill(const struct scene *scene, struct grid *grid)

@@ -2,161 +2,21 @@
  *
  * The table of kernels: where the time of the devices went, by name, class or place.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-
-/* clang-format off */
-#define FIGURES                                                                                    \
-	{ .key = "count", .title = "count", .unit = GRID_INT },                                    \
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },                                    \
-	{ .key = "share_pct", .title = "share", .unit = GRID_PCT },                                \
-	{ .key = "mean_ns", .title = "mean", .unit = GRID_NS },                                    \
-	{ .key = "min_ns", .unit = GRID_NS },                                                      \
-	{ .key = "max_ns", .unit = GRID_NS },                                                      \
-	{ .key = "p50_ns", .unit = GRID_NS },                                                      \
-	{ .key = "p95_ns", .unit = GRID_NS },                                                      \
-	{ .key = "p99_ns", .unit = GRID_NS },                                                      \
-	{ .key = "untimed", .unit = GRID_INT },                                                    \
-	{ .key = "occupancy_pct", .title = "occ", .unit = GRID_PCT },                              \
-	{ .key = "occupancy_limiter", .unit = GRID_TEXT }
-#define COLUMNS(...)                                                                               \
-	(const struct grid_column[]){ __VA_ARGS__, FIGURES },                                      \
-	sizeof((const struct grid_column[]){ __VA_ARGS__, FIGURES }) / sizeof(struct grid_column)
-
-/* By name alone, and only where launches were looked at. */
-#define LAUNCHES                                                                                   \
-	{ .key = "launch_latency_ns", .unit = GRID_NS, .data_only_when_set = true },               \
-	{ .key = "launch_overhead_ns", .unit = GRID_NS, .data_only_when_set = true },              \
-	{ .key = "launch_bound", .unit = GRID_INT, .data_only_when_set = true }
-#define COLUMNS_LAUNCHES(...)                                                                      \
-	(const struct grid_column[]){ __VA_ARGS__, FIGURES, LAUNCHES },                            \
-	sizeof((const struct grid_column[]){ __VA_ARGS__, FIGURES, LAUNCHES }) /                   \
-		sizeof(struct grid_column)
-
-/* In the order of enum kernels_by. */
-static const struct {
-	const struct grid_column *columns;
-	size_t n;
-} tables[] = {
-	{ COLUMNS_LAUNCHES({ .key = "name", .unit = GRID_TEXT },
-		  { .key = "short_name", .title = "kernel", .unit = GRID_TEXT, .flexible = true },
-		  { .key = "class", .title = "class", .unit = GRID_TEXT }) },
-	{ COLUMNS({ .key = "class", .title = "class", .unit = GRID_TEXT }) },
-	{ COLUMNS({ .key = "range", .title = "range", .unit = GRID_TEXT, .flexible = true }) },
-	{ COLUMNS({ .key = "layer", .title = "layer", .unit = GRID_INT }) },
-	{ COLUMNS({ .key = "layer", .title = "layer", .unit = GRID_INT },
-		  { .key = "expert", .title = "expert", .unit = GRID_INT }) },
-	{ COLUMNS({ .key = "phase", .title = "phase", .unit = GRID_TEXT }) },
-	{ COLUMNS({ .key = "step", .title = "step", .unit = GRID_INT },
-		  { .key = "whole", .title = "whole", .unit = GRID_TEXT }) },
-	{ COLUMNS({ .key = "rank", .title = "rank", .unit = GRID_INT },
-		  { .key = "device", .title = "device", .unit = GRID_INT },
-		  { .key = "stream", .title = "stream", .unit = GRID_INT }) },
-	{ COLUMNS({ .key = "rank", .title = "rank", .unit = GRID_INT },
-		  { .key = "device", .title = "device", .unit = GRID_INT }) },
-	{ COLUMNS({ .key = "rank", .title = "rank", .unit = GRID_INT },
-		  { .key = "graph", .title = "graph", .unit = GRID_INT }) },
-};
-/* clang-format on */
-
-static void fill_launches(const struct scene *scene, const struct kernel_row *row,
-			  struct cell *cell)
-{
-	const struct launch_row *launch = launches_find(&scene->f->launches, row->name_id);
-	static const char none[] = "no timed kernel of it has its launch call recorded";
-
-	*cell++ = launch ? cell_value(launch->latency_ns) : cell_absent(none);
-	*cell++ = launch ? cell_value(launch->overhead_ns) : cell_absent(none);
-	*cell = launch ? cell_uint(launch->bound) : cell_absent(none);
-}
-
-static struct cell *fill_key(const struct scene *scene, const struct kernel_row *row,
-			     struct cell *cell)
-{
-	enum kernels_by by = (enum kernels_by)scene->options->kernels_by;
-
-	switch (by) {
-	case KERNELS_BY_NAME:
-		*cell++ = cell_text(row->name);
-		*cell++ = cell_text(row->short_name);
-		*cell++ = cell_text(row->class);
-		break;
-	case KERNELS_BY_CLASS:
-		*cell++ = cell_text(row->class);
-		break;
-	case KERNELS_BY_RANGE:
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_text(row->range);
-		break;
-	case KERNELS_BY_LAYER:
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_int(row->layer);
-		break;
-	case KERNELS_BY_EXPERT:
-		*cell++ = row->no_place	   ? cell_absent(row->no_place)
-			  : row->layer < 0 ? cell_absent("no range around the launch names a layer")
-					   : cell_int(row->layer);
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_int(row->expert);
-		break;
-	case KERNELS_BY_PHASE:
-		*cell++ = row->no_place ? cell_absent(row->no_place)
-					: cell_text(phase_name(row->phase));
-		break;
-	case KERNELS_BY_STEP:
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_int(row->step);
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_bool(row->whole_step);
-		break;
-	case KERNELS_BY_GRAPH:
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_uint(row->rank);
-		*cell++ = row->no_place ? cell_absent(row->no_place) : cell_uint(row->graph);
-		break;
-	case KERNELS_BY_STREAM:
-	case KERNELS_BY_DEVICE:
-		*cell++ = cell_uint(row->rank);
-		*cell++ = cell_uint(row->device);
-		if (by == KERNELS_BY_STREAM)
-			*cell++ = cell_uint(row->stream);
-		break;
-	}
-	return cell;
-}
-
-static struct cell of_timed(const struct kernel_row *row, double value)
-{
-	return row->summary.n ? cell_real(value) : cell_absent("no execution was timed");
-}
+#include "subjects/kernels/kernels_fields.h"
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	enum kernels_by by = (enum kernels_by)scene->options->kernels_by;
+	struct kernels_context context = { &scene->f->launches };
+	struct field_row from = { .run = scene->run,
+				  .item = &scene->f->kernels,
+				  .form = 1U << scene->options->kernels_by,
+				  .context = &context };
 
-	grid_init(grid, tables[by].columns, tables[by].n);
-	for (size_t i = 0; i < scene->f->kernels.n; i++) {
-		const struct kernel_row *row = &scene->f->kernels.rows[i];
-		struct cell *cell = grid_add(grid, row);
-
-		if (!cell)
-			return -ENOMEM;
-		cell = fill_key(scene, row, cell);
-		*cell++ = cell_uint(row->count);
-		*cell++ = row->summary.n ? cell_int(row->time_ns)
-					 : cell_absent("no execution was timed");
-		*cell++ = of_timed(row, row->share_pct);
-		*cell++ = of_timed(row, row->summary.mean);
-		*cell++ = of_timed(row, row->summary.min);
-		*cell++ = of_timed(row, row->summary.max);
-		*cell++ = of_timed(row, row->summary.p50);
-		*cell++ = of_timed(row, row->summary.p95);
-		*cell++ = of_timed(row, row->summary.p99);
-		*cell++ = cell_uint(row->untimed);
-		*cell++ = cell_value(row->occupancy_pct);
-		*cell++ = row->occupancy_limiter ? cell_text(row->occupancy_limiter)
-						 : cell_absent(row->occupancy_pct.reason);
-		if (by == KERNELS_BY_NAME)
-			fill_launches(scene, row, cell);
-	}
-	return 0;
+	return grid_fill(grid, &kernels_fields, &from);
 }
 
 static void total(const struct scene *scene, struct json *json)

@@ -9,30 +9,30 @@
 #include "present/views/routing_text.h"
 
 static const struct grid_column step_columns[] = {
-	{ .key = "step", .title = "step", .unit = GRID_INT },
-	{ .key = "flops_total", .title = "FLOPs", .unit = GRID_COUNT },
-	{ .key = "flops_router", .title = "router", .unit = GRID_COUNT },
-	{ .key = "flops_expert", .title = "experts", .unit = GRID_COUNT },
-	{ .key = "active_experts", .title = "active", .unit = GRID_INT },
-	{ .key = "k_avg", .title = "k", .unit = GRID_RATIO },
-	{ .key = "latency_ms", .title = "router ms", .unit = GRID_RATIO },
-	{ .key = "router_conf", .title = "conf.", .unit = GRID_RATIO },
-	{ .key = "memory_mb", .unit = GRID_RATIO },
-	{ .key = "timestamp", .unit = GRID_RATIO },
-	{ .key = "device", .unit = GRID_INT },
-	{ .key = "layer", .title = "layer", .unit = GRID_INT },
-	{ .key = "phase", .title = "phase", .unit = GRID_TEXT },
-	{ .key = "tokens", .title = "tokens", .unit = GRID_COUNT },
+	{ .key = "step", .title = "step", .unit = UNIT_INT },
+	{ .key = "flops_total", .title = "FLOPs", .unit = UNIT_COUNT },
+	{ .key = "flops_router", .title = "router", .unit = UNIT_COUNT },
+	{ .key = "flops_expert", .title = "experts", .unit = UNIT_COUNT },
+	{ .key = "active_experts", .title = "active", .unit = UNIT_INT },
+	{ .key = "k_avg", .title = "k", .unit = UNIT_RATIO },
+	{ .key = "latency_ms", .title = "router ms", .unit = UNIT_RATIO },
+	{ .key = "router_conf", .title = "conf.", .unit = UNIT_RATIO },
+	{ .key = "memory_mb", .unit = UNIT_RATIO },
+	{ .key = "timestamp", .unit = UNIT_RATIO },
+	{ .key = "device", .unit = UNIT_INT },
+	{ .key = "layer", .title = "layer", .unit = UNIT_INT },
+	{ .key = "phase", .title = "phase", .unit = UNIT_TEXT },
+	{ .key = "tokens", .title = "tokens", .unit = UNIT_COUNT },
 };
 
 static const struct grid_column expert_columns[] = {
-	{ .key = "timestamp", .unit = GRID_RATIO },
-	{ .key = "step", .title = "step", .unit = GRID_INT },
-	{ .key = "layer", .title = "layer", .unit = GRID_INT },
-	{ .key = "phase", .title = "phase", .unit = GRID_TEXT },
-	{ .key = "expert", .title = "expert", .unit = GRID_INT },
-	{ .key = "tokens", .title = "tokens", .unit = GRID_COUNT },
-	{ .key = "utilization_pct", .title = "share", .unit = GRID_PCT },
+	{ .key = "timestamp", .unit = UNIT_RATIO },
+	{ .key = "step", .title = "step", .unit = UNIT_INT },
+	{ .key = "layer", .title = "layer", .unit = UNIT_INT },
+	{ .key = "phase", .title = "phase", .unit = UNIT_TEXT },
+	{ .key = "expert", .title = "expert", .unit = UNIT_INT },
+	{ .key = "tokens", .title = "tokens", .unit = UNIT_COUNT },
+	{ .key = "utilization_pct", .title = "share", .unit = UNIT_PCT },
 };
 
 /* Seconds since 1970. */

@@ -13,44 +13,44 @@
 /* An engine tells the batch of a step, a training its phases. */
 #define COLUMNS(engine)                                                                            \
 	{                                                                                          \
-		{ .key = "step", .title = "step", .unit = GRID_INT },                              \
-			{ .key = "rank", .title = "rank", .unit = GRID_INT },                      \
-			{ .key = "start_ns", .title = "start", .unit = GRID_NS },                  \
-			{ .key = "time_ns", .title = "time", .unit = GRID_NS },                    \
+		{ .key = "step", .title = "step", .unit = UNIT_INT },                              \
+			{ .key = "rank", .title = "rank", .unit = UNIT_INT },                      \
+			{ .key = "start_ns", .title = "start", .unit = UNIT_NS },                  \
+			{ .key = "time_ns", .title = "time", .unit = UNIT_NS },                    \
 			{ .key = "forward_ns",                                                     \
 			  .title = (engine) ? NULL : "forward",                                    \
-			  .unit = GRID_NS,                                                         \
+			  .unit = UNIT_NS,                                                         \
 			  .data_only_when_set = true },                                            \
 			{ .key = "backward_ns",                                                    \
 			  .title = (engine) ? NULL : "backward",                                   \
-			  .unit = GRID_NS,                                                         \
+			  .unit = UNIT_NS,                                                         \
 			  .data_only_when_set = true },                                            \
 			{ .key = "optimizer_ns",                                                   \
 			  .title = (engine) ? NULL : "optim.",                                     \
-			  .unit = GRID_NS,                                                         \
+			  .unit = UNIT_NS,                                                         \
 			  .data_only_when_set = true },                                            \
 			{ .key = "data_ns",                                                        \
 			  .title = (engine) ? NULL : "data",                                       \
-			  .unit = GRID_NS,                                                         \
+			  .unit = UNIT_NS,                                                         \
 			  .data_only_when_set = true },                                            \
 			{ .key = "stage",                                                          \
 			  .title = (engine) ? "stage" : NULL,                                      \
-			  .unit = GRID_TEXT,                                                       \
+			  .unit = UNIT_TEXT,                                                       \
 			  .data_only_when_set = true },                                            \
 			{ .key = "batch",                                                          \
 			  .title = (engine) ? "batch" : NULL,                                      \
-			  .unit = GRID_INT,                                                        \
+			  .unit = UNIT_INT,                                                        \
 			  .data_only_when_set = true },                                            \
 			{ .key = "tokens",                                                         \
 			  .title = (engine) ? "tokens" : NULL,                                     \
-			  .unit = GRID_COUNT },                                                    \
-			{ .key = "tokens_per_s", .title = "tokens/s", .unit = GRID_COUNT },        \
-			{ .key = "recorded", .unit = GRID_INT },                                   \
-			{ .key = "unfinished", .unit = GRID_INT },                                 \
-			{ .key = "outlier", .unit = GRID_INT },                                    \
-			{ .key = "source", .unit = GRID_TEXT },                                    \
-			{ .key = "probe", .unit = GRID_INT },                                      \
-			{ .key = "device_covered", .unit = GRID_INT },                             \
+			  .unit = UNIT_COUNT },                                                    \
+			{ .key = "tokens_per_s", .title = "tokens/s", .unit = UNIT_COUNT },        \
+			{ .key = "recorded", .unit = UNIT_INT },                                   \
+			{ .key = "unfinished", .unit = UNIT_INT },                                 \
+			{ .key = "outlier", .unit = UNIT_INT },                                    \
+			{ .key = "source", .unit = UNIT_TEXT },                                    \
+			{ .key = "probe", .unit = UNIT_INT },                                      \
+			{ .key = "device_covered", .unit = UNIT_INT },                             \
 	}
 
 static const struct grid_column columns[] = COLUMNS(false), engine_columns[] = COLUMNS(true);

@@ -9,21 +9,21 @@
 #include "present/frame/scene.h"
 
 static const struct grid_column columns[] = {
-	{ .key = "kind", .title = "kind", .unit = GRID_TEXT },
-	{ .key = "memory", .title = "memory", .unit = GRID_TEXT },
-	{ .key = "src", .title = "from", .unit = GRID_TEXT },
-	{ .key = "dst", .title = "to", .unit = GRID_TEXT },
-	{ .key = "count", .title = "count", .unit = GRID_INT },
-	{ .key = "bytes", .title = "bytes", .unit = GRID_BYTES },
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
-	{ .key = "bandwidth_bytes_per_s", .title = "per s", .unit = GRID_BYTES },
-	{ .key = "overlap_pct", .title = "overlap", .unit = GRID_PCT },
-	{ .key = "small", .unit = GRID_INT },
-	{ .key = "asynchronous", .unit = GRID_INT },
-	{ .key = "untimed", .unit = GRID_INT },
-	{ .key = "limit_bytes_per_s", .unit = GRID_BYTES },
-	{ .key = "limit_pct", .unit = GRID_PCT },
-	{ .key = "bytes_not_told", .unit = GRID_INT },
+	{ .key = "kind", .title = "kind", .unit = UNIT_TEXT },
+	{ .key = "memory", .title = "memory", .unit = UNIT_TEXT },
+	{ .key = "src", .title = "from", .unit = UNIT_TEXT },
+	{ .key = "dst", .title = "to", .unit = UNIT_TEXT },
+	{ .key = "count", .title = "count", .unit = UNIT_INT },
+	{ .key = "bytes", .title = "bytes", .unit = UNIT_BYTES },
+	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
+	{ .key = "bandwidth_bytes_per_s", .title = "per s", .unit = UNIT_BYTES },
+	{ .key = "overlap_pct", .title = "overlap", .unit = UNIT_PCT },
+	{ .key = "small", .unit = UNIT_INT },
+	{ .key = "asynchronous", .unit = UNIT_INT },
+	{ .key = "untimed", .unit = UNIT_INT },
+	{ .key = "limit_bytes_per_s", .unit = UNIT_BYTES },
+	{ .key = "limit_pct", .unit = UNIT_PCT },
+	{ .key = "bytes_not_told", .unit = UNIT_INT },
 };
 
 /* Where some tell their bytes and others do not, the sum of the former. */

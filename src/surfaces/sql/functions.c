@@ -26,10 +26,10 @@ static int fill_timeline(const struct run *run, struct function_rows *rows);
 static int fill_loss(const struct run *run, struct function_rows *rows);
 
 static const struct grid_column loss_columns[] = {
-	{ .key = "rank", .unit = GRID_INT },
-	{ .key = "pid", .unit = GRID_INT },
-	{ .key = "what", .unit = GRID_TEXT },
-	{ .key = "records", .unit = GRID_INT },
+	{ .key = "rank", .unit = UNIT_INT },
+	{ .key = "pid", .unit = UNIT_INT },
+	{ .key = "what", .unit = UNIT_TEXT },
+	{ .key = "records", .unit = UNIT_INT },
 };
 
 struct sql_function {
@@ -69,15 +69,15 @@ struct function_columns {
 	size_t n;
 };
 
-static enum grid_unit csv_unit(const char *key)
+static enum field_unit csv_unit(const char *key)
 {
 	static const char *const texts[] = { "id",     "severity", "title", "gain_assumption",
 					     "advice", "evidence", NULL };
 
 	for (size_t i = 0; texts[i]; i++)
 		if (!strcmp(texts[i], key))
-			return GRID_TEXT;
-	return strstr(key, "_pct") ? GRID_PCT : GRID_INT;
+			return UNIT_TEXT;
+	return strstr(key, "_pct") ? UNIT_PCT : UNIT_INT;
 }
 
 static int columns_of(const struct sql_function *function, struct function_columns *ret)
@@ -90,7 +90,9 @@ static int columns_of(const struct sql_function *function, struct function_colum
 		struct grid grid;
 		int r = function->section->grid(&scene, &grid);
 
-		ret->columns = grid.columns;
+		if (r >= 0)
+			memcpy(ret->own, grid.columns, grid.n_columns * sizeof(ret->own[0]));
+		ret->columns = ret->own;
 		ret->n = grid.n_columns;
 		grid_release(&grid);
 		return r;
@@ -108,13 +110,13 @@ static int columns_of(const struct sql_function *function, struct function_colum
 	return 0;
 }
 
-static const char *unit_type(enum grid_unit unit)
+static const char *unit_type(enum field_unit unit)
 {
 	switch (unit) {
-	case GRID_TEXT:
+	case UNIT_TEXT:
 		return "TEXT";
-	case GRID_INT:
-	case GRID_COUNT:
+	case UNIT_INT:
+	case UNIT_COUNT:
 		return "INTEGER";
 	default:
 		return "NUMERIC";

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields of kernels. Forms: 1 << enum kernels_by.
+ */
+#ifndef SUBJECTS_KERNELS_FIELDS_H
+#define SUBJECTS_KERNELS_FIELDS_H
+
+#include "subjects/kernels/kernels.h"
+#include "subjects/kernels/launches.h"
+#include "subjects/shared/fields.h"
+
+struct kernels_context {
+	const struct launches *launches;
+};
+
+extern const struct field_set kernels_fields; /* of struct kernels, with kernels_context */
+
+#endif
