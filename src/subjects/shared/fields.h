@@ -119,6 +119,12 @@ struct field_set {
 
 #define FIELDS(array) .fields = (array), .n_fields = sizeof(array) / sizeof((array)[0])
 
+/* For `absent`: why a value is not known; NULL: it is. */
+static inline const char *field_unknown(struct value value)
+{
+	return value.known ? NULL : value.reason ? value.reason : "not known";
+}
+
 bool field_exists(const struct field *field, unsigned int form);
 /* Whether text shows it. */
 bool field_is_titled(const struct field *field, unsigned int form);
