@@ -2,28 +2,11 @@
  *
  * The table of calls into the CUDA runtime and driver.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "name", .title = "call", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "library", .unit = UNIT_TEXT },
-	{ .key = "count", .title = "count", .unit = UNIT_INT },
-	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
-	{ .key = "share_pct", .title = "share", .unit = UNIT_PCT },
-	{ .key = "mean_ns", .title = "mean", .unit = UNIT_NS },
-	{ .key = "p50_ns", .unit = UNIT_NS },
-	{ .key = "p95_ns", .unit = UNIT_NS },
-	{ .key = "p99_ns", .unit = UNIT_NS },
-	{ .key = "min_ns", .unit = UNIT_NS },
-	{ .key = "max_ns", .title = "max", .unit = UNIT_NS },
-	{ .key = "errors", .title = "errors", .unit = UNIT_INT },
-	{ .key = "launch_latency_ns", .title = "to device", .unit = UNIT_NS },
-	{ .key = "launches", .unit = UNIT_INT },
-};
+#include "subjects/api/api_fields.h"
 
 static struct cell errors_cell(uint64_t errors, uint64_t not_told)
 {
@@ -32,29 +15,9 @@ static struct cell errors_cell(uint64_t errors, uint64_t not_told)
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->api.n; i++) {
-		const struct api_row *row = &scene->f->api.rows[i];
-		struct cell *cell = grid_add(grid, row);
+	struct field_row from = { .run = scene->run, .item = &scene->f->api };
 
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(row->name ? run_string(scene->run, row->name) : "(no name)");
-		*cell++ = cell_text(row->driver ? "driver" : "runtime");
-		*cell++ = cell_uint(row->count);
-		*cell++ = cell_int(row->time_ns);
-		*cell++ = cell_real(row->share_pct);
-		*cell++ = cell_real(row->summary.mean);
-		*cell++ = cell_real(row->summary.p50);
-		*cell++ = cell_real(row->summary.p95);
-		*cell++ = cell_real(row->summary.p99);
-		*cell++ = cell_real(row->summary.min);
-		*cell++ = cell_real(row->summary.max);
-		*cell++ = errors_cell(row->errors, row->not_told);
-		*cell++ = cell_value(row->latency_ns);
-		*cell++ = cell_uint(row->launches);
-	}
-	return 0;
+	return grid_fill(grid, &api_fields, &from);
 }
 
 static void total(const struct scene *scene, struct json *json)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields of calls into the CUDA runtime and driver; see api_fields.h.
+ */
+#include "subjects/api/api_fields.h"
+
+#define OF(member) MEMBER(struct api_row, member)
+
+static struct cell name(const struct field_row *at)
+{
+	const struct api_row *row = at->item;
+
+	return cell_text(row->name ? run_string(at->run, row->name) : "(no name)");
+}
+
+static struct cell library(const struct field_row *at)
+{
+	return cell_text(((const struct api_row *)at->item)->driver ? "driver" : "runtime");
+}
+
+static const char *no_status(const struct field_row *at)
+{
+	return ((const struct api_row *)at->item)->not_told ? NOT_IN_FILE : NULL;
+}
+
+static const struct field fields[] = {
+	{ "name", "call", UNIT_TEXT, .read = name, .flexible = true },
+	{ "library", NULL, UNIT_TEXT, .read = library },
+	{ "count", "count", UNIT_INT, OF(count) },
+	{ "time_ns", "time", UNIT_NS, OF(time_ns) },
+	{ "share_pct", "share", UNIT_PCT, OF(share_pct) },
+	{ "mean_ns", "mean", UNIT_NS, OF(summary.mean) },
+	{ "p50_ns", NULL, UNIT_NS, OF(summary.p50) },
+	{ "p95_ns", NULL, UNIT_NS, OF(summary.p95) },
+	{ "p99_ns", NULL, UNIT_NS, OF(summary.p99) },
+	{ "min_ns", NULL, UNIT_NS, OF(summary.min) },
+	{ "max_ns", "max", UNIT_NS, OF(summary.max) },
+	{ "errors", "errors", UNIT_INT, OF(errors), .absent = no_status },
+	{ "launch_latency_ns", "to device", UNIT_NS, OF(latency_ns) },
+	{ "launches", NULL, UNIT_INT, OF(launches) },
+};
+
+const struct field_set api_fields = {
+	FIELDS(fields),
+	.rows = { { ITEMS(struct api_calls, rows, n) } },
+	.levels = 1,
+};
