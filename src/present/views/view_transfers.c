@@ -2,29 +2,11 @@
  *
  * The table of copies and sets.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "kind", .title = "kind", .unit = UNIT_TEXT },
-	{ .key = "memory", .title = "memory", .unit = UNIT_TEXT },
-	{ .key = "src", .title = "from", .unit = UNIT_TEXT },
-	{ .key = "dst", .title = "to", .unit = UNIT_TEXT },
-	{ .key = "count", .title = "count", .unit = UNIT_INT },
-	{ .key = "bytes", .title = "bytes", .unit = UNIT_BYTES },
-	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
-	{ .key = "bandwidth_bytes_per_s", .title = "per s", .unit = UNIT_BYTES },
-	{ .key = "overlap_pct", .title = "overlap", .unit = UNIT_PCT },
-	{ .key = "small", .unit = UNIT_INT },
-	{ .key = "asynchronous", .unit = UNIT_INT },
-	{ .key = "untimed", .unit = UNIT_INT },
-	{ .key = "limit_bytes_per_s", .unit = UNIT_BYTES },
-	{ .key = "limit_pct", .unit = UNIT_PCT },
-	{ .key = "bytes_not_told", .unit = UNIT_INT },
-};
+#include "subjects/transfers/transfers_fields.h"
 
 /* Where some tell their bytes and others do not, the sum of the former. */
 static struct cell bytes_cell(uint64_t bytes, uint64_t not_told, uint64_t count)
@@ -34,34 +16,9 @@ static struct cell bytes_cell(uint64_t bytes, uint64_t not_told, uint64_t count)
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->transfers.n; i++) {
-		const struct transfer_row *row = &scene->f->transfers.rows[i];
-		struct cell *cell = grid_add(grid, row);
-		bool timed = row->count > row->untimed;
+	struct field_row from = { .run = scene->run, .item = &scene->f->transfers };
 
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(row->kind);
-		*cell++ = cell_text(row->memory);
-		*cell++ = row->is_set ? cell_absent("a set has no source")
-				      : cell_text(row->src_name);
-		*cell++ = cell_text(row->dst_name);
-		*cell++ = cell_uint(row->count);
-		*cell++ = bytes_cell(row->bytes, row->bytes_not_told, row->count);
-		*cell++ = timed ? cell_int(row->time_ns) : cell_absent("none was timed");
-		*cell++ = cell_value(row->bandwidth_bytes_per_s);
-		*cell++ = cell_value(row->overlap_pct);
-		*cell++ = cell_uint(row->small);
-		*cell++ = row->is_set	  ? cell_absent("sets do not say")
-			  : row->not_told ? cell_absent(NOT_IN_FILE)
-					  : cell_uint(row->asynchronous);
-		*cell++ = cell_uint(row->untimed);
-		*cell++ = cell_value(row->limit_bytes_per_s);
-		*cell++ = cell_value(row->limit_pct);
-		*cell++ = cell_uint(row->bytes_not_told);
-	}
-	return 0;
+	return grid_fill(grid, &transfers_fields, &from);
 }
 
 static void staged_json(struct json *json, const struct transfers *t)
