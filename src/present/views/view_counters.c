@@ -2,53 +2,17 @@
  *
  * The table of metrics of single launches, as a kernel profiler measured them.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "kernel", .unit = UNIT_TEXT },
-	{ .key = "short_name", .title = "kernel", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "metric", .title = "metric", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "unit", .title = "unit", .unit = UNIT_TEXT },
-	{ .key = "launches", .title = "launches", .unit = UNIT_INT },
-	{ .key = "mean", .title = "mean", .unit = UNIT_COUNT },
-	{ .key = "min", .title = "min", .unit = UNIT_COUNT },
-	{ .key = "max", .title = "max", .unit = UNIT_COUNT },
-	{ .key = "text", .unit = UNIT_TEXT },
-	{ .key = "section", .unit = UNIT_TEXT },
-};
-
-static struct cell text_or(const struct run *run, uint32_t id, const char *reason)
-{
-	return id ? cell_text(run_string(run, id)) : cell_absent(reason);
-}
+#include "subjects/counters/counters_fields.h"
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	struct field_row from = { .run = scene->run, .item = &scene->f->launch_metrics };
 
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < m->n; i++) {
-		const struct launch_metric_row *row = &m->rows[i];
-		struct cell *cell = grid_add(grid, row);
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = text_or(scene->run, row->kernel, "the file does not name it");
-		*cell++ = cell_text(row->short_name);
-		*cell++ = text_or(scene->run, row->metric, "the file does not name it");
-		*cell++ = text_or(scene->run, row->unit, "it has none");
-		*cell++ = cell_uint(row->launches);
-		*cell++ = cell_value(row->mean);
-		*cell++ = cell_value(row->min);
-		*cell++ = cell_value(row->max);
-		*cell++ = text_or(scene->run, row->text, row->no_text);
-		*cell++ = text_or(scene->run, row->section, "the file has no sections");
-	}
-	return 0;
+	return grid_fill(grid, &counters_fields, &from);
 }
 
 static void total(const struct scene *scene, struct json *json)
