@@ -2,109 +2,22 @@
  *
  * The steps: their statistics, phases, and one row each.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
-#include "moescope.h"
 #include "present/frame/scene.h"
 #include "present/views/slow_text.h"
-
-/* An engine tells the batch of a step, a training its phases. */
-#define COLUMNS(engine)                                                                            \
-	{                                                                                          \
-		{ .key = "step", .title = "step", .unit = UNIT_INT },                              \
-			{ .key = "rank", .title = "rank", .unit = UNIT_INT },                      \
-			{ .key = "start_ns", .title = "start", .unit = UNIT_NS },                  \
-			{ .key = "time_ns", .title = "time", .unit = UNIT_NS },                    \
-			{ .key = "forward_ns",                                                     \
-			  .title = (engine) ? NULL : "forward",                                    \
-			  .unit = UNIT_NS,                                                         \
-			  .data_only_when_set = true },                                            \
-			{ .key = "backward_ns",                                                    \
-			  .title = (engine) ? NULL : "backward",                                   \
-			  .unit = UNIT_NS,                                                         \
-			  .data_only_when_set = true },                                            \
-			{ .key = "optimizer_ns",                                                   \
-			  .title = (engine) ? NULL : "optim.",                                     \
-			  .unit = UNIT_NS,                                                         \
-			  .data_only_when_set = true },                                            \
-			{ .key = "data_ns",                                                        \
-			  .title = (engine) ? NULL : "data",                                       \
-			  .unit = UNIT_NS,                                                         \
-			  .data_only_when_set = true },                                            \
-			{ .key = "stage",                                                          \
-			  .title = (engine) ? "stage" : NULL,                                      \
-			  .unit = UNIT_TEXT,                                                       \
-			  .data_only_when_set = true },                                            \
-			{ .key = "batch",                                                          \
-			  .title = (engine) ? "batch" : NULL,                                      \
-			  .unit = UNIT_INT,                                                        \
-			  .data_only_when_set = true },                                            \
-			{ .key = "tokens",                                                         \
-			  .title = (engine) ? "tokens" : NULL,                                     \
-			  .unit = UNIT_COUNT },                                                    \
-			{ .key = "tokens_per_s", .title = "tokens/s", .unit = UNIT_COUNT },        \
-			{ .key = "recorded", .unit = UNIT_INT },                                   \
-			{ .key = "unfinished", .unit = UNIT_INT },                                 \
-			{ .key = "outlier", .unit = UNIT_INT },                                    \
-			{ .key = "source", .unit = UNIT_TEXT },                                    \
-			{ .key = "probe", .unit = UNIT_INT },                                      \
-			{ .key = "device_covered", .unit = UNIT_INT },                             \
-	}
-
-static const struct grid_column columns[] = COLUMNS(false), engine_columns[] = COLUMNS(true);
-
-static struct cell phase_cell(const struct step_row *row, unsigned int phase)
-{
-	if (!row->phases_known)
-		return cell_absent("no range in this step names a phase");
-	return row->phase_ns[phase] ? cell_int(row->phase_ns[phase])
-				    : cell_absent("no range in this step names this phase");
-}
-
-static bool is_engine(const struct steps *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (s->rows[i].batch)
-			return true;
-	return false;
-}
+#include "subjects/steps/steps_fields.h"
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct coverage *c = &scene->f->coverage;
+	struct steps_context context = { &scene->f->coverage };
+	struct field_row from = { .run = scene->run,
+				  .item = &scene->f->steps,
+				  .form = steps_form(&scene->f->steps),
+				  .context = &context };
 
-	grid_init(grid, is_engine(&scene->f->steps) ? engine_columns : columns,
-		  sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->steps.n; i++) {
-		const struct step_row *row = &scene->f->steps.rows[i];
-		struct cell *cell = grid_add(grid, row);
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_int(row->step);
-		*cell++ = cell_uint(row->rank);
-		*cell++ = cell_int(row->start_ns - scene->run->start_ns);
-		*cell++ = cell_int(row->duration_ns);
-		*cell++ = phase_cell(row, MOESCOPE_FORWARD);
-		*cell++ = phase_cell(row, MOESCOPE_BACKWARD);
-		*cell++ = phase_cell(row, MOESCOPE_OPTIMIZER);
-		*cell++ = phase_cell(row, MOESCOPE_DATA);
-		*cell++ = row->stage ? cell_text(step_stage_name(row->stage))
-				     : cell_absent("no range names it");
-		*cell++ = row->batch ? cell_uint(row->batch) : cell_absent("no range names it");
-		*cell++ = cell_value(row->tokens);
-		*cell++ = cell_value(row->tokens_per_s);
-		*cell++ = cell_bool(row->recorded);
-		*cell++ = cell_bool(row->unfinished);
-		*cell++ = cell_bool(row->outlier);
-		*cell++ = cell_text(step_source_name(row->source));
-		*cell++ = cell_uint(row->probe);
-		*cell++ = c->watched_ns > 0 ? cell_bool(coverage_has_step(c, scene->run, row->row))
-					    : cell_value(c->coverage_pct);
-	}
-	return 0;
+	return grid_fill(grid, &steps_fields, &from);
 }
 
 static void phases(struct json *json, const int64_t *phase_ns)
