@@ -2,150 +2,17 @@
  *
  * Routing: rows for JSON and CSV. The text is in routing_text.c.
  */
-#include <errno.h>
 
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
 #include "present/views/tax_text.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "layer", .unit = UNIT_INT },
-	{ .key = "phase", .unit = UNIT_TEXT },
-	{ .key = "steps", .unit = UNIT_INT },
-	{ .key = "tokens", .unit = UNIT_COUNT },
-	{ .key = "assignments", .unit = UNIT_COUNT },
-	{ .key = "experts", .unit = UNIT_INT },
-	{ .key = "k_mean", .unit = UNIT_RATIO },
-	{ .key = "imbalance", .unit = UNIT_RATIO },
-	{ .key = "imbalance_floor", .unit = UNIT_RATIO },
-	{ .key = "cv", .unit = UNIT_RATIO },
-	{ .key = "cv_floor", .unit = UNIT_RATIO },
-	{ .key = "cv_excess", .unit = UNIT_RATIO },
-	{ .key = "gini", .unit = UNIT_RATIO },
-	{ .key = "entropy_norm", .unit = UNIT_RATIO },
-	{ .key = "dead", .unit = UNIT_INT },
-	{ .key = "starved", .unit = UNIT_INT },
-	{ .key = "overloaded", .unit = UNIT_INT },
-	{ .key = "balancedness", .unit = UNIT_RATIO },
-	{ .key = "max_violation_window", .unit = UNIT_RATIO },
-	{ .key = "max_violation_step_mean", .unit = UNIT_RATIO },
-	{ .key = "max_violation_step_max", .unit = UNIT_RATIO },
-	{ .key = "k_min", .unit = UNIT_INT },
-	{ .key = "k_max", .unit = UNIT_INT },
-	{ .key = "padding", .unit = UNIT_COUNT },
-	{ .key = "unused", .unit = UNIT_COUNT },
-	{ .key = "dropped", .unit = UNIT_COUNT },
-	{ .key = "invalid", .unit = UNIT_COUNT },
-	{ .key = "drop_rate_measured", .unit = UNIT_RATIO },
-	{ .key = "capacity_factor", .unit = UNIT_RATIO },
-	{ .key = "drop_rate", .unit = UNIT_RATIO },
-	{ .key = "pad_waste", .unit = UNIT_RATIO },
-	{ .key = "tile_rows", .unit = UNIT_INT },
-	{ .key = "tile_waste", .unit = UNIT_RATIO },
-	{ .key = "router_confidence", .unit = UNIT_RATIO },
-	{ .key = "router_confidence_k", .unit = UNIT_RATIO },
-	{ .key = "router_entropy", .unit = UNIT_RATIO },
-	{ .key = "top1_prob", .unit = UNIT_RATIO },
-	{ .key = "topk_mass", .unit = UNIT_RATIO },
-	{ .key = "margin", .unit = UNIT_RATIO },
-	{ .key = "repeat_rate", .unit = UNIT_RATIO },
-	{ .key = "repeat_rate_uniform", .unit = UNIT_RATIO },
-	{ .key = "hot_experts", .unit = UNIT_INT },
-	{ .key = "hot_persistence", .unit = UNIT_RATIO },
-	{ .key = "unique_experts", .unit = UNIT_INT },
-	{ .key = "unique_experts_step_mean", .unit = UNIT_RATIO },
-	{ .key = "unique_experts_step_uniform", .unit = UNIT_RATIO },
-	{ .key = "expert_bytes_touched", .unit = UNIT_BYTES },
-	{ .key = "expert_bytes_touched_step_mean", .unit = UNIT_BYTES },
-	{ .key = "expert_bytes_touched_step_uniform", .unit = UNIT_BYTES },
-	{ .key = "flops_router", .unit = UNIT_COUNT },
-	{ .key = "flops_expert", .unit = UNIT_COUNT },
-};
-
-static struct cell load_cell(const struct routing_layer *layer, double value)
-{
-	return layer->load.known ? cell_real(value) : cell_absent("no assignments");
-}
-
-static struct cell load_count(const struct routing_layer *layer, uint64_t value)
-{
-	return layer->load.known ? cell_uint(value) : cell_absent("no assignments");
-}
-
-static struct cell *fill_load(const struct routing_layer *layer, struct cell *cell)
-{
-	const struct load_metrics *m = &layer->load;
-
-	*cell++ = cell_int(layer->layer);
-	*cell++ = cell_text(phase_name(layer->phase));
-	*cell++ = cell_uint(layer->n_steps);
-	*cell++ = cell_uint(layer->tokens);
-	*cell++ = cell_uint(layer->assignments);
-	*cell++ = cell_uint(layer->experts);
-	*cell++ = cell_value(layer->slots.mean);
-	*cell++ = load_cell(layer, m->imbalance);
-	*cell++ = cell_value(layer->imbalance_floor);
-	*cell++ = load_cell(layer, m->cv);
-	*cell++ = cell_value(layer->cv_floor);
-	*cell++ = cell_value(layer->cv_excess);
-	*cell++ = load_cell(layer, m->gini);
-	*cell++ = load_cell(layer, m->entropy_norm);
-	*cell++ = load_count(layer, m->dead);
-	*cell++ = load_count(layer, m->starved);
-	*cell++ = load_count(layer, m->overloaded);
-	*cell++ = load_cell(layer, m->balancedness);
-	*cell++ = load_cell(layer, m->max_violation);
-	*cell++ = cell_value(layer->max_violation_step_mean);
-	*cell++ = cell_value(layer->max_violation_step_max);
-	return cell;
-}
-
-static void fill_rest(const struct routing_layer *layer, struct cell *cell)
-{
-	*cell++ = cell_value(layer->slots.min);
-	*cell++ = cell_value(layer->slots.max);
-	*cell++ = cell_uint(layer->padding);
-	*cell++ = cell_uint(layer->unused);
-	*cell++ = cell_uint(layer->dropped);
-	*cell++ = cell_uint(layer->invalid);
-	*cell++ = cell_value(layer->drop_rate_measured);
-	*cell++ = cell_real(layer->capacity[0].factor);
-	*cell++ = cell_value(layer->capacity[0].drop_rate);
-	*cell++ = cell_value(layer->capacity[0].pad_waste);
-	*cell++ = cell_uint(layer->tile_rows);
-	*cell++ = cell_value(layer->tile_waste);
-	*cell++ = cell_value(layer->router_confidence);
-	*cell++ = cell_value(layer->router_confidence_k);
-	*cell++ = cell_value(layer->router_entropy);
-	*cell++ = cell_value(layer->top1_prob);
-	*cell++ = cell_value(layer->topk_mass);
-	*cell++ = cell_value(layer->margin);
-	*cell++ = cell_value(layer->repeat_rate);
-	*cell++ = cell_value(layer->repeat_null);
-	*cell++ = cell_uint(layer->hot_h);
-	*cell++ = cell_value(layer->hot_persistence);
-	*cell++ = load_count(layer, layer->load.unique);
-	*cell++ = cell_value(layer->unique_step_mean);
-	*cell++ = cell_value(layer->unique_step_expected);
-	*cell++ = cell_value(layer->expert_bytes_touched);
-	*cell++ = cell_value(layer->expert_bytes_touched_step_mean);
-	*cell++ = cell_value(layer->expert_bytes_touched_step_uniform);
-	*cell++ = cell_value(layer->flops_router);
-	*cell++ = cell_value(layer->flops_expert);
-}
+#include "subjects/routing/routing_fields.h"
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->routing.n; i++) {
-		const struct routing_layer *layer = &scene->f->routing.layers[i];
-		struct cell *cell = grid_add(grid, layer);
+	struct field_row from = { .run = scene->run, .item = &scene->f->routing };
 
-		if (!cell)
-			return -ENOMEM;
-		fill_rest(layer, fill_load(layer, cell));
-	}
-	return 0;
+	return grid_fill(grid, &routing_fields, &from);
 }
 
 static void counts(struct json *json, const char *key, const uint64_t *n, size_t size)

@@ -72,12 +72,18 @@ static struct cell member_cell(const struct field *field, const struct field_row
 
 struct cell field_read(const struct field *field, const struct field_row *at)
 {
-	const char *reason = field->absent ? field->absent(at) : NULL;
+	struct field_row here;
+	const char *reason;
 	struct cell cell;
 
+	for (unsigned int i = 0; i < field->up; i++)
+		at = at->in;
+	here = *at;
+	here.field = field;
+	reason = field->absent ? field->absent(&here) : NULL;
 	if (reason)
 		return cell_absent(reason);
-	cell = member_cell(field, at);
+	cell = member_cell(field, &here);
 	/* Integers alike: both are 0 in all their bits. */
 	if (field->none && (cell.kind == CELL_INT || cell.kind == CELL_UINT) && !cell.u)
 		return cell_absent(field->none);

@@ -31,6 +31,8 @@ enum field_unit {
 	UNIT_RATE,
 };
 
+struct field;
+
 /* Where a reader stands. */
 struct field_row {
 	const struct run *run;
@@ -39,6 +41,7 @@ struct field_row {
 	size_t index;		    /* of the row in there */
 	unsigned int form;	    /* one bit */
 	const void *context;	    /* other answers, in a struct of the subject; NULL: none */
+	const struct field *field;  /* that is being read */
 };
 
 enum field_type {
@@ -66,6 +69,7 @@ struct field {
 	enum field_type type;
 	size_t offset;	     /* of the member in the row */
 	const char *meaning; /* "kernels.time_ns": its definition; NULL: that of its key */
+	unsigned int up;     /* read from the row that this one lies in, so many levels up */
 	unsigned int forms;  /* in which it exists; 0: all */
 	unsigned int titled; /* in which text shows it; 0: all */
 	bool flexible;	     /* its column in text may be cut */
