@@ -2,93 +2,19 @@
  *
  * Memory by process and device: live, peak, what it is made of, over time.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "present/views/device_text.h"
 #include "present/views/memory_text.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "rank", .title = "rank", .unit = UNIT_INT },
-	{ .key = "device", .title = "device", .unit = UNIT_DEVICE },
-	{ .key = "allocated_bytes", .title = "live", .unit = UNIT_BYTES },
-	{ .key = "peak_allocated_bytes", .title = "peak", .unit = UNIT_BYTES },
-	{ .key = "peak_ns", .title = "peak at", .unit = UNIT_NS },
-	{ .key = "live_allocations", .title = "blocks", .unit = UNIT_INT },
-	{ .key = "allocations", .title = "allocs", .unit = UNIT_COUNT },
-	{ .key = "frees", .title = "frees", .unit = UNIT_COUNT },
-	{ .key = "unmatched_frees", .unit = UNIT_INT },
-	{ .key = "replaced", .unit = UNIT_INT },
-	{ .key = "allocated_total_bytes", .title = "in all", .unit = UNIT_BYTES },
-	{ .key = "reserved_bytes", .unit = UNIT_BYTES },
-	{ .key = "device_used_bytes", .unit = UNIT_BYTES },
-	{ .key = "fragmentation_pct", .unit = UNIT_PCT },
-	{ .key = "peak_reserved_bytes", .unit = UNIT_BYTES },
-	{ .key = "cache_slack_pct", .unit = UNIT_PCT },
-	{ .key = "fragmentation_at_peak_pct", .unit = UNIT_PCT },
-	{ .key = "free_at_peak_bytes", .unit = UNIT_BYTES },
-	{ .key = "largest_free_at_peak_bytes", .unit = UNIT_BYTES },
-	{ .key = "device_total_bytes", .unit = UNIT_BYTES },
-	{ .key = "headroom_bytes", .unit = UNIT_BYTES },
-	{ .key = "oom_steps", .unit = UNIT_COUNT },
-	{ .key = "leak_suspects", .unit = UNIT_INT },
-	{ .key = "account_allocated_bytes", .unit = UNIT_BYTES },
-	{ .key = "account_reserved_bytes", .unit = UNIT_BYTES },
-	{ .key = "account_peak_allocated_bytes", .unit = UNIT_BYTES },
-	{ .key = "account_peak_reserved_bytes", .unit = UNIT_BYTES },
-	{ .key = "account_peak_requested_bytes", .unit = UNIT_BYTES },
-	{ .key = "segments", .unit = UNIT_INT },
-	{ .key = "before_bytes", .unit = UNIT_BYTES },
-	{ .key = "before_at_peak_bytes", .unit = UNIT_BYTES },
-	{ .key = "before_freed_bytes", .unit = UNIT_BYTES },
-};
+#include "subjects/memory/memory_fields.h"
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->memory.n; i++) {
-		const struct memory_device *d = &scene->f->memory.devices[i];
-		struct cell *cell = grid_add(grid, d);
+	struct field_row from = { .run = scene->run, .item = &scene->f->memory };
 
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_uint(d->rank);
-		*cell++ = cell_int(d->device);
-		*cell++ = cell_uint(d->live_bytes);
-		*cell++ = cell_uint(d->peak_bytes);
-		*cell++ = d->peak_bytes ? cell_int(d->peak_ns - scene->run->start_ns)
-					: cell_absent("nothing was allocated");
-		*cell++ = cell_uint(d->live_allocations);
-		*cell++ = cell_uint(d->allocations);
-		*cell++ = cell_uint(d->frees);
-		*cell++ = cell_uint(d->unmatched_frees);
-		*cell++ = cell_uint(d->replaced);
-		*cell++ = cell_uint(d->allocated_bytes);
-		*cell++ = cell_value(d->reserved_bytes);
-		*cell++ = cell_value(d->device_used_bytes);
-		*cell++ = cell_value(d->fragmentation_pct);
-		*cell++ = cell_value(d->peak_reserved_bytes);
-		*cell++ = cell_value(d->cache_slack_pct);
-		*cell++ = cell_value(d->fragmentation_at_peak_pct);
-		*cell++ = cell_value(d->free_at_peak_bytes);
-		*cell++ = cell_value(d->largest_free_at_peak_bytes);
-		*cell++ = cell_value(d->device_total_bytes);
-		*cell++ = cell_value(d->headroom_bytes);
-		*cell++ = cell_value(d->oom_steps);
-		*cell++ = cell_value(d->leaks_known);
-		*cell++ = cell_value(d->account_allocated_bytes);
-		*cell++ = cell_value(d->account_reserved_bytes);
-		*cell++ = cell_value(d->account_peak_allocated_bytes);
-		*cell++ = cell_value(d->account_peak_reserved_bytes);
-		*cell++ = cell_value(d->account_peak_requested_bytes);
-		*cell++ = cell_value(d->segments);
-		*cell++ = cell_value(d->before_bytes);
-		*cell++ = cell_value(d->before_at_peak_bytes);
-		*cell++ = cell_value(d->before_freed_bytes);
-	}
-	return 0;
+	return grid_fill(grid, &memory_fields, &from);
 }
 
 static void total(const struct scene *scene, struct json *json)
