@@ -8,67 +8,18 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/comm/comm_fields.h"
 
-#define NO_STEPS "no recorded step"
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct grid_column columns[] = {
-	{ .key = "name", .title = "collective", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "transport", .title = "by", .unit = UNIT_TEXT },
-	{ .key = "group", .unit = UNIT_TEXT },
-	{ .key = "group_size", .title = "ranks", .unit = UNIT_INT },
-	{ .key = "type", .unit = UNIT_TEXT },
-	{ .key = "count", .title = "count", .unit = UNIT_INT },
-	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
-	{ .key = "share_pct", .unit = UNIT_PCT },
-	{ .key = "mean_ns", .title = "mean", .unit = UNIT_NS },
-	{ .key = "max_ns", .unit = UNIT_NS },
-	{ .key = "collective_bytes", .unit = UNIT_BYTES },
-	{ .key = "algorithm_bytes_per_s", .unit = UNIT_BYTES },
-	{ .key = "bus_bytes_per_s", .title = "bus per s", .unit = UNIT_BYTES },
-	{ .key = "matched", .unit = UNIT_INT },
-	{ .key = "skew_mean_ns", .title = "skew", .unit = UNIT_NS },
-	{ .key = "skew_max_ns", .unit = UNIT_NS },
-	{ .key = "wait_ns", .unit = UNIT_NS },
-	{ .key = "late_rank", .unit = UNIT_INT },
-	{ .key = "late_pct", .unit = UNIT_PCT },
-	{ .key = "untimed", .unit = UNIT_INT },
-};
-
-static const struct grid_column device_columns[] = {
-	{ .key = "rank", .title = "rank", .unit = UNIT_INT },
-	{ .key = "device", .title = "gpu", .unit = UNIT_INT },
-	{ .key = "window_ns", .title = "window", .unit = UNIT_NS },
-	{ .key = "busy_ns", .unit = UNIT_NS },
-	{ .key = "idle_ns", .title = "idle", .unit = UNIT_NS },
-	{ .key = "compute_ns", .title = "compute", .unit = UNIT_NS },
-	{ .key = "non_compute_ns", .unit = UNIT_NS },
-	{ .key = "comm_ns", .title = "comm", .unit = UNIT_NS },
-	{ .key = "overlap_ns", .unit = UNIT_NS },
-	{ .key = "comm_overlap_pct", .title = "hidden", .unit = UNIT_PCT },
-	{ .key = "exposed_ns", .title = "exposed", .unit = UNIT_NS },
-	{ .key = "exposed_window_pct", .title = "of window", .unit = UNIT_PCT },
-	{ .key = "exposed_pct", .unit = UNIT_PCT },
-	{ .key = "step_window_ns", .unit = UNIT_NS },
-	{ .key = "step_exposed_ns", .unit = UNIT_NS },
-};
-
-static const struct grid_column transport_columns[] = {
-	{ .key = "rank", .title = "rank", .unit = UNIT_INT },
-	{ .key = "device", .title = "gpu", .unit = UNIT_INT },
-	{ .key = "transport", .title = "by", .unit = UNIT_TEXT },
-	{ .key = "count", .title = "kernels", .unit = UNIT_INT },
-	{ .key = "comm_ns", .title = "comm", .unit = UNIT_NS },
-	{ .key = "others_ns", .unit = UNIT_NS },
-	{ .key = "overlap_ns", .unit = UNIT_NS },
-	{ .key = "comm_overlap_pct", .title = "beside others", .unit = UNIT_PCT },
-	{ .key = "exposed_ns", .title = "alone", .unit = UNIT_NS },
-	{ .key = "untimed", .unit = UNIT_INT },
-};
-
-static struct cell told(uint32_t id, const struct run *run)
+static int fill_set(const struct scene *scene, const struct field_set *set, struct grid *grid)
 {
-	return id ? cell_text(run_string(run, id)) : cell_absent("it was not told");
+	struct field_row from = { .run = scene->run, .item = &scene->f->comm };
+
+	return grid_fill(grid, set, &from);
+}
+
+static int fill(const struct scene *scene, struct grid *grid)
+{
+	return fill_set(scene, &comm_fields, grid);
 }
 
 /* Whole numbers print as such. */
@@ -79,107 +30,13 @@ static struct cell whole(struct value value)
 	return fabs(value.v) < 0x1p63 ? cell_int((int64_t)value.v) : cell_real(value.v);
 }
 
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	grid_init(grid, columns, COUNT(columns));
-	for (size_t i = 0; i < scene->f->comm.n; i++) {
-		const struct comm_row *row = &scene->f->comm.rows[i];
-		struct cell *cell = grid_add(grid, row);
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(row->name);
-		*cell++ = cell_text(comm_transport_name(row->transport));
-		*cell++ = told(row->group, scene->run);
-		*cell++ = row->group_size ? cell_uint(row->group_size)
-					  : cell_absent("it was not told");
-		*cell++ = told(row->type, scene->run);
-		*cell++ = cell_uint(row->count);
-		*cell++ = row->count > row->untimed ? cell_int(row->sum_ns)
-						    : cell_absent("none was timed");
-		*cell++ = cell_real(row->share_pct);
-		*cell++ = cell_value(row->mean_ns);
-		*cell++ = row->count > row->untimed ? cell_int(row->max_ns)
-						    : cell_absent("none was timed");
-		*cell++ = whole(row->bytes);
-		*cell++ = cell_value(row->algorithm_bytes_per_s);
-		*cell++ = cell_value(row->bus_bytes_per_s);
-		*cell++ = cell_uint(row->skew.matched);
-		*cell++ = cell_value(row->skew.mean_ns);
-		*cell++ = whole(row->skew.max_ns);
-		*cell++ = whole(row->skew.wait_ns);
-		*cell++ = whole(row->skew.late_rank);
-		*cell++ = cell_value(row->skew.late_pct);
-		*cell++ = cell_uint(row->untimed);
-	}
-	return 0;
-}
-
-static int fill_devices(const struct scene *scene, struct grid *grid)
-{
-	grid_init(grid, device_columns, COUNT(device_columns));
-	for (size_t i = 0; i < scene->f->comm.n_devices; i++) {
-		const struct comm_device *d = &scene->f->comm.devices[i];
-		struct cell *cell = grid_add(grid, d);
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_uint(d->rank);
-		*cell++ = cell_uint(d->device);
-		*cell++ = whole(d->window_ns);
-		*cell++ = cell_int(d->busy_ns);
-		*cell++ = whole(d->idle_ns);
-		*cell++ = cell_int(d->all.others_ns);
-		*cell++ = cell_int(d->non_compute_ns);
-		*cell++ = cell_int(d->all.time_ns);
-		*cell++ = cell_int(d->all.overlap_ns);
-		*cell++ = cell_value(d->all.overlap_pct);
-		*cell++ = cell_int(d->all.exposed_ns);
-		*cell++ = cell_value(d->exposed_window_pct);
-		*cell++ = cell_value(d->exposed_pct);
-		*cell++ = d->of_steps ? cell_int(d->step_window_ns) : cell_absent(NO_STEPS);
-		*cell++ = d->of_steps ? cell_int(d->step_exposed_ns) : cell_absent(NO_STEPS);
-	}
-	return 0;
-}
-
-static int fill_transports(const struct scene *scene, struct grid *grid)
-{
-	grid_init(grid, transport_columns, COUNT(transport_columns));
-	for (size_t i = 0; i < scene->f->comm.n_devices * COMM_TRANSPORTS; i++) {
-		const struct comm_device *d = &scene->f->comm.devices[i / COMM_TRANSPORTS];
-		enum comm_transport transport = (enum comm_transport)(i % COMM_TRANSPORTS);
-		const struct comm_part *part = &d->of[transport];
-		struct cell *cell;
-
-		if (!part->count)
-			continue;
-		cell = grid_add(grid, d);
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_uint(d->rank);
-		*cell++ = cell_uint(d->device);
-		*cell++ = cell_text(comm_transport_name(transport));
-		*cell++ = cell_uint(part->count);
-		*cell++ = cell_int(part->time_ns);
-		*cell++ = cell_int(part->others_ns);
-		*cell++ = cell_int(part->overlap_ns);
-		*cell++ = cell_value(part->overlap_pct);
-		*cell++ = cell_int(part->exposed_ns);
-		*cell++ = cell_uint(part->untimed);
-	}
-	return 0;
-}
-
-typedef int (*fill_function)(const struct scene *scene, struct grid *grid);
-
-static void put_grid(const struct scene *scene, const char *key, fill_function fill_rows,
+static void put_grid(const struct scene *scene, const char *key, const struct field_set *set,
 		     struct json *json)
 {
 	struct grid grid;
 
 	/* Comes out of json_finish, as all failures of writing do. */
-	if (fill_rows(scene, &grid) < 0 && !json->failed)
+	if (fill_set(scene, set, &grid) < 0 && !json->failed)
 		json->failed = -ENOMEM;
 	json_key(json, key);
 	grid_json(&grid, 0, json, NULL, NULL);
@@ -237,16 +94,16 @@ static void total(const struct scene *scene, struct json *json)
 	grid_json_value(json, "wait_pct", comm->wait_pct);
 	put_whole(json, "late_rank", comm->skew.late_rank);
 	grid_json_value(json, "late_pct", comm->skew.late_pct);
-	put_grid(scene, "devices", fill_devices, json);
-	put_grid(scene, "transports", fill_transports, json);
+	put_grid(scene, "devices", &comm_devices_fields, json);
+	put_grid(scene, "transports", &comm_transports_fields, json);
 }
 
-static int print_grid(const struct scene *scene, fill_function fill_rows, FILE *out)
+static int print_grid(const struct scene *scene, const struct field_set *set, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit ? scene->options->limit : SIZE_MAX;
 	struct grid grid;
-	int r = fill_rows(scene, &grid);
+	int r = fill_set(scene, set, &grid);
 
 	if (r >= 0) {
 		r = grid_print(&grid, limit, &layout, out);
@@ -333,10 +190,10 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	}
 	scene_sampled(scene, "", out);
 	if (comm->n_devices)
-		r = print_grid(scene, fill_devices, out);
+		r = print_grid(scene, &comm_devices_fields, out);
 	if (r >= 0 && has_transports(comm)) {
 		fputc('\n', out);
-		r = print_grid(scene, fill_transports, out);
+		r = print_grid(scene, &comm_transports_fields, out);
 	}
 	if (r >= 0 && grid->n) {
 		if (comm->n_devices)
