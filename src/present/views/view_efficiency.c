@@ -3,51 +3,17 @@
  * How near the run comes to what its devices can do: MFU, and kernel classes (or operations)
  * against their roof.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "name", .title = "work", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "count", .unit = UNIT_INT },
-	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
-	{ .key = "covered_pct", .title = "covered", .unit = UNIT_PCT },
-	{ .key = "flops", .unit = UNIT_FLOPS },
-	{ .key = "bytes", .unit = UNIT_BYTES },
-	{ .key = "flops_per_s", .title = "rate", .unit = UNIT_FLOPS },
-	{ .key = "bytes_per_s", .unit = UNIT_BYTES },
-	{ .key = "flops_per_byte", .title = "FLOP/B", .unit = UNIT_RATIO },
-	{ .key = "roof_flops_per_s", .unit = UNIT_FLOPS },
-	{ .key = "roof_pct", .title = "of roof", .unit = UNIT_PCT },
-	{ .key = "bound", .title = "bound", .unit = UNIT_TEXT },
-};
+#include "subjects/efficiency/efficiency_fields.h"
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->efficiency.n; i++) {
-		const struct efficiency_row *row = &scene->f->efficiency.rows[i];
-		struct cell *cell = grid_add(grid, row);
+	struct field_row from = { .run = scene->run, .item = &scene->f->efficiency };
 
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(row->name);
-		*cell++ = cell_uint(row->count);
-		*cell++ = cell_int(row->time_ns);
-		*cell++ = cell_value(row->covered_pct);
-		*cell++ = cell_value(row->flops);
-		*cell++ = cell_value(row->bytes);
-		*cell++ = cell_value(row->flops_per_s);
-		*cell++ = cell_value(row->bytes_per_s);
-		*cell++ = cell_value(row->flops_per_byte);
-		*cell++ = cell_value(row->roof_flops_per_s);
-		*cell++ = cell_value(row->roof_pct);
-		*cell++ = row->bound ? cell_text(row->bound)
-				     : cell_absent(row->roof_flops_per_s.reason);
-	}
-	return 0;
+	return grid_fill(grid, &efficiency_fields, &from);
 }
 
 static void figure(struct json *json, const char *key, double value)
