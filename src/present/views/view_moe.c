@@ -8,191 +8,44 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/moe/moe_fields.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TOP_COST 5
 #define TOP_LAYERS 16
 
-static const struct grid_column columns[] = {
-	{ .key = "part", .title = "part", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "pass", .title = "pass", .unit = UNIT_TEXT },
-	{ .key = "count", .title = "kernels", .unit = UNIT_INT },
-	{ .key = "time_ns", .title = "time", .unit = UNIT_NS },
-	{ .key = "share_pct", .title = "of kernels", .unit = UNIT_PCT },
-	{ .key = "comm_ns", .unit = UNIT_NS },
-	{ .key = "notify_ns", .unit = UNIT_NS },
-	{ .key = "overlap_ns", .unit = UNIT_NS },
-	{ .key = "comm_overlap_pct", .unit = UNIT_PCT },
-	{ .key = "exposed_ns", .unit = UNIT_NS },
-	{ .key = "beside_forward_ns", .unit = UNIT_NS },
-	{ .key = "beside_backward_ns", .unit = UNIT_NS },
-	{ .key = "beside_weight_ns", .unit = UNIT_NS },
-	{ .key = "beside_unknown_ns", .unit = UNIT_NS },
-	{ .key = "two_batch_ns", .unit = UNIT_NS },
-	{ .key = "untimed", .unit = UNIT_INT },
+struct table {
+	const struct field_set *set;
+	enum moe_form form;
 };
 
-/* In text, for the rows that communicate. */
-static const struct grid_column comm_columns[] = {
-	{ .key = "part", .title = "part", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "pass", .title = "pass", .unit = UNIT_TEXT },
-	{ .key = "comm_ns", .title = "comm", .unit = UNIT_NS },
-	{ .key = "notify_ns", .title = "notify", .unit = UNIT_NS },
-	{ .key = "comm_overlap_pct", .title = "hidden", .unit = UNIT_PCT },
-	{ .key = "exposed_ns", .title = "exposed", .unit = UNIT_NS },
-	{ .key = "two_batch_ns", .title = "over other batch", .unit = UNIT_NS },
-};
+static const struct table by_part = { &moe_fields, MOE_BY_PART };
+static const struct table by_comm = { &moe_fields, MOE_BY_COMM };
+static const struct table cost_table = { &moe_cost_fields, MOE_BY_PART };
+static const struct table layers_table = { &moe_layers_fields, MOE_BY_PART };
 
-static const struct grid_column cost_columns[] = {
-	{ .key = "short_name", .title = "kernel", .unit = UNIT_TEXT, .flexible = true },
-	{ .key = "name", .unit = UNIT_TEXT },
-	{ .key = "beside", .title = "launches", .unit = UNIT_INT },
-	{ .key = "clear", .unit = UNIT_INT },
-	{ .key = "beside_mean_ns", .title = "overlapped", .unit = UNIT_NS },
-	{ .key = "clear_mean_ns", .title = "alone", .unit = UNIT_NS },
-	{ .key = "extra_ns", .title = "extra", .unit = UNIT_NS },
-};
-
-static const struct grid_column layer_columns[] = {
-	{ .key = "number", .title = "#", .unit = UNIT_INT },
-	{ .key = "count", .title = "kernels", .unit = UNIT_INT },
-	{ .key = "attention_ns", .title = "attention", .unit = UNIT_NS },
-	{ .key = "router_ns", .title = "router", .unit = UNIT_NS },
-	{ .key = "dispatch_ns", .title = "dispatch", .unit = UNIT_NS },
-	{ .key = "experts_ns", .title = "experts", .unit = UNIT_NS },
-	{ .key = "combine_ns", .title = "combine", .unit = UNIT_NS },
-	{ .key = "shared_ns", .unit = UNIT_NS },
-	{ .key = "rest_ns", .unit = UNIT_NS },
-	{ .key = "exposed_ns", .title = "exposed", .unit = UNIT_NS },
-};
-
-static void fill_comm(const struct moe_comm *comm, struct cell *cell)
+static int fill_table(const struct scene *scene, const struct table *table, struct grid *grid)
 {
-	const char *none = "this part does not communicate";
+	struct moe_layers_context context = moe_layers_context(&scene->f->moe);
+	struct field_row from = {
+		.run = scene->run, .item = &scene->f->moe, .form = table->form, .context = &context
+	};
 
-	for (int i = 0; i < 10; i++)
-		cell[i] = cell_absent(none);
-	if (!comm->count)
-		return;
-	*cell++ = cell_int(comm->time_ns);
-	*cell++ = cell_int(comm->notify_ns);
-	*cell++ = cell_int(comm->hidden_ns);
-	*cell++ = cell_value(comm->hidden_pct);
-	*cell++ = cell_int(comm->exposed_ns);
-	for (int pass = 0; pass < MOE_PASSES; pass++)
-		*cell++ = cell_int(comm->beside_ns[pass]);
-	*cell = cell_int(comm->two_batch_ns);
+	return grid_fill(grid, table->set, &from);
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct moe_lens *moe = &scene->f->moe;
-
-	grid_init(grid, columns, COUNT(columns));
-	for (int i = 0; i < MOE_PARTS * MOE_PASSES; i++) {
-		const struct moe_row *row = &moe->rows[i / MOE_PASSES][i % MOE_PASSES];
-		struct cell *cell;
-
-		if (!row->count)
-			continue;
-		cell = grid_add(grid, row);
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(moe_part_name((enum moe_part)(i / MOE_PASSES)));
-		*cell++ = cell_text(moe_pass_name((enum moe_pass)(i % MOE_PASSES)));
-		*cell++ = cell_uint(row->count);
-		*cell++ = row->count > row->untimed ? cell_int(row->time_ns)
-						    : cell_absent("none was timed");
-		*cell++ = moe->kernels_ns > 0
-				  ? cell_real(100 * (double)row->time_ns / (double)moe->kernels_ns)
-				  : cell_absent("no kernel was timed");
-		fill_comm(&row->comm, cell);
-		cell[10] = cell_uint(row->untimed);
-	}
-	return 0;
+	return fill_table(scene, &by_part, grid);
 }
 
-static int fill_comm_rows(const struct scene *scene, struct grid *grid)
-{
-	grid_init(grid, comm_columns, COUNT(comm_columns));
-	for (int i = 0; i < MOE_PARTS * MOE_PASSES; i++) {
-		const struct moe_row *row = &scene->f->moe.rows[i / MOE_PASSES][i % MOE_PASSES];
-		struct cell *cell;
-
-		if (!row->comm.count)
-			continue;
-		cell = grid_add(grid, row);
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(moe_part_name((enum moe_part)(i / MOE_PASSES)));
-		*cell++ = cell_text(moe_pass_name((enum moe_pass)(i % MOE_PASSES)));
-		*cell++ = cell_int(row->comm.time_ns);
-		*cell++ = cell_int(row->comm.notify_ns);
-		*cell++ = cell_value(row->comm.hidden_pct);
-		*cell++ = cell_int(row->comm.exposed_ns);
-		*cell++ = cell_int(row->comm.two_batch_ns);
-	}
-	return 0;
-}
-
-static int fill_cost(const struct scene *scene, struct grid *grid)
-{
-	const struct moe_cost *cost = &scene->f->moe.cost;
-
-	grid_init(grid, cost_columns, COUNT(cost_columns));
-	for (size_t i = 0; i < cost->n; i++) {
-		const struct moe_cost_row *row = &cost->rows[i];
-		struct cell *cell = grid_add(grid, row);
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(row->short_name);
-		*cell++ = cell_text(row->name);
-		*cell++ = cell_uint(row->beside);
-		*cell++ = cell_uint(row->clear);
-		*cell++ = cell_real(row->beside_ns);
-		*cell++ = cell_real(row->clear_ns);
-		*cell++ = cell_real(row->extra_ns);
-	}
-	return 0;
-}
-
-static int fill_layers(const struct scene *scene, struct grid *grid)
-{
-	const struct moe_lens *moe = &scene->f->moe;
-
-	bool any[MOE_PARTS] = { false };
-
-	for (size_t i = 0; i < moe->n_layers; i++)
-		for (int part = 0; part < MOE_PARTS; part++)
-			any[part] |= moe->layers[i].sum_ns[part] > 0;
-	grid_init(grid, layer_columns, COUNT(layer_columns));
-	for (size_t i = 0; i < moe->n_layers; i++) {
-		const struct moe_layer *layer = &moe->layers[i];
-		struct cell *cell = grid_add(grid, layer);
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_int(layer->number);
-		*cell++ = cell_uint(layer->count);
-		for (int part = 0; part < MOE_PARTS; part++)
-			*cell++ = any[part] ? cell_int(layer->sum_ns[part])
-					    : cell_absent("no kernel of this part has a layer");
-		*cell++ = moe->comm.count ? cell_int(layer->comm_ns - layer->hidden_ns)
-					  : cell_absent("no expert communication");
-	}
-	return 0;
-}
-
-typedef int (*fill_function)(const struct scene *scene, struct grid *grid);
-
-static void put_grid(const struct scene *scene, const char *key, fill_function fill_rows,
+static void put_grid(const struct scene *scene, const char *key, const struct table *table,
 		     struct json *json)
 {
 	struct grid grid;
 
 	/* Comes out of json_finish, as all failures of writing do. */
-	if (fill_rows(scene, &grid) < 0 && !json->failed)
+	if (fill_table(scene, table, &grid) < 0 && !json->failed)
 		json->failed = -ENOMEM;
 	json_key(json, key);
 	grid_json(&grid, 0, json, NULL, NULL);
@@ -247,8 +100,8 @@ static void total(const struct scene *scene, struct json *json)
 	grid_json_value(json, "slower_pct", moe->reason ? none : moe->cost.slower_pct);
 	put_text(json, "layers_by", moe->layers_none ? NULL : moe->layers_by,
 		 moe->reason ? moe->reason : moe->layers_none);
-	put_grid(scene, "cost", fill_cost, json);
-	put_grid(scene, "layers", fill_layers, json);
+	put_grid(scene, "cost", &cost_table, json);
+	put_grid(scene, "layers", &layers_table, json);
 }
 
 static void put_line(const struct scene *scene, const char *line, FILE *out)
@@ -257,11 +110,11 @@ static void put_line(const struct scene *scene, const char *line, FILE *out)
 	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
 }
 
-static int print_grid(const struct scene *scene, size_t limit, fill_function fill_rows, FILE *out)
+static int print_grid(const struct scene *scene, size_t limit, const struct table *table, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
 	struct grid grid;
-	int r = fill_rows(scene, &grid);
+	int r = fill_table(scene, table, &grid);
 
 	if (r >= 0) {
 		r = grid_print(&grid, limit, &layout, out);
@@ -298,7 +151,7 @@ static int comm_text(const struct scene *scene, FILE *out)
 			 moe_overlap_name(moe->overlap), format_pct(moe->two_batch_pct.v).text);
 		put_line(scene, line, out);
 	}
-	return print_grid(scene, SIZE_MAX, fill_comm_rows, out);
+	return print_grid(scene, SIZE_MAX, &by_comm, out);
 }
 
 static int cost_text(const struct scene *scene, FILE *out)
@@ -322,7 +175,7 @@ static int cost_text(const struct scene *scene, FILE *out)
 		cost->slower_pct.v < 0 ? "faster" : "slower", cost->compared,
 		format_ns(cost->extra_ns.v).text);
 	put_line(scene, line, out);
-	return print_grid(scene, TOP_COST, fill_cost, out);
+	return print_grid(scene, TOP_COST, &cost_table, out);
 }
 
 static int layers_text(const struct scene *scene, FILE *out)
@@ -338,7 +191,7 @@ static int layers_text(const struct scene *scene, FILE *out)
 			 moe->layers_by[0] == 'r' ? "numbered as in their ranges"
 						  : "numbered in the order of their ranges");
 	put_line(scene, line, out);
-	return moe->layers_none ? 0 : print_grid(scene, TOP_LAYERS, fill_layers, out);
+	return moe->layers_none ? 0 : print_grid(scene, TOP_LAYERS, &layers_table, out);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
