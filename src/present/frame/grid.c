@@ -12,6 +12,7 @@
 
 #include "base/text/csv_write.h"
 #include "base/text/format.h"
+#include "present/frame/fields_json.h"
 
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t n_columns)
 {
@@ -50,6 +51,11 @@ struct cell *grid_add(struct grid *grid, const void *item)
 	return cells;
 }
 
+static bool is_column(const struct field *field, unsigned int form)
+{
+	return !field->of && field_exists(field, form);
+}
+
 struct filling {
 	struct grid *grid;
 	const struct field_set *set;
@@ -63,7 +69,7 @@ static int fill_row(const struct field_row *row, void *data)
 	if (!cell)
 		return -ENOMEM;
 	for (size_t i = 0; i < filling->set->n_fields; i++)
-		if (field_exists(&filling->set->fields[i], row->form))
+		if (is_column(&filling->set->fields[i], row->form))
 			*cell++ = field_read(&filling->set->fields[i], row);
 	return 0;
 }
@@ -72,14 +78,16 @@ int grid_fill(struct grid *grid, const struct field_set *set, const struct field
 {
 	struct filling filling = { grid, set };
 
-	*grid = (struct grid){ .own_columns = calloc(set->n_fields, sizeof(*grid->own_columns)) };
+	*grid = (struct grid){ .own_columns = calloc(set->n_fields, sizeof(*grid->own_columns)),
+			       .set = set,
+			       .from = *from };
 	if (!grid->own_columns)
 		return -ENOMEM;
 	for (size_t i = 0; i < set->n_fields; i++) {
 		const struct field *field = &set->fields[i];
 		bool titled = field_is_titled(field, from->form);
 
-		if (field_exists(field, from->form))
+		if (is_column(field, from->form))
 			grid->own_columns[grid->n_columns++] = (struct grid_column){
 				.key = field->key,
 				.title = titled ? field->title : NULL,
@@ -371,6 +379,18 @@ void grid_json_value(struct json *json, const char *key, struct value value)
 	grid_json_cell(json, key, &cell);
 }
 
+/* What the fields of a row have besides cells. */
+static void groups_json(const struct grid *grid, const struct grid_row *row, struct json *json)
+{
+	struct field_row at = grid->from;
+
+	at.in = &grid->from;
+	at.item = row->item;
+	for (size_t i = 0; i < grid->set->n_fields; i++)
+		if (grid->set->fields[i].of)
+			field_json(json, &grid->set->fields[i], &at);
+}
+
 void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_extra extra,
 	       const void *context)
 {
@@ -385,6 +405,8 @@ void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_ex
 			if (cell->kind != CELL_ABSENT || !grid->columns[c].data_only_when_set)
 				grid_json_cell(json, grid->columns[c].key, cell);
 		}
+		if (grid->set)
+			groups_json(grid, &grid->rows[i], json);
 		if (extra)
 			extra(json, grid->rows[i].item, context);
 		json_object_end(json);

@@ -35,12 +35,14 @@ struct grid {
 	const struct grid_column *columns;
 	size_t n_columns;
 	struct grid_column *own_columns; /* made from fields */
+	const struct field_set *set;	 /* these fields; NULL: none */
+	struct field_row from;
 	struct grid_row *rows;
 	size_t n, capacity;
 };
 
-/* The rows of a subject, in the form of `from`, which has the answer. 0 or -ENOMEM. Release the
- * grid in both cases. */
+/* The rows of a subject, in the form of `from`, which has the answer. What that points to outlives the
+ * grid. 0 or -ENOMEM; release the grid in both cases. */
 int grid_fill(struct grid *grid, const struct field_set *set, const struct field_row *from);
 
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t n_columns);

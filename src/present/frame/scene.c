@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "present/frame/fields_json.h"
 
 int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
 		  struct findings *ret_findings, struct err *err)
@@ -112,7 +113,13 @@ void section_json(const struct section *section, const struct scene *scene, cons
 		scene_json_sampled(scene, json);
 	json_key(json, "total");
 	json_object(json);
-	section->total(scene, json);
+	if (section->totals) {
+		struct field_row from = section->from(scene);
+
+		fields_json(json, section->totals->fields, section->totals->n_fields, &from);
+	} else {
+		section->total(scene, json);
+	}
 	json_object_end(json);
 	json_key(json, "rows");
 	grid_json(grid, scene->options->limit, json, section->extra, scene);

@@ -8,44 +8,19 @@
 #include "present/frame/scene.h"
 #include "subjects/kernels/kernels_fields.h"
 
-static int fill(const struct scene *scene, struct grid *grid)
+static struct field_row from(const struct scene *scene)
 {
-	struct kernels_context context = { &scene->f->launches };
-	struct field_row from = { .run = scene->run,
-				  .item = &scene->f->kernels,
-				  .form = 1U << scene->options->kernels_by,
-				  .context = &context };
-
-	return grid_fill(grid, &kernels_fields, &from);
+	return (struct field_row){ .run = scene->run,
+				   .item = &scene->f->kernels,
+				   .f = scene->f,
+				   .form = 1U << scene->options->kernels_by };
 }
 
-static void total(const struct scene *scene, struct json *json)
+static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct kernels *kernels = &scene->f->kernels;
+	struct field_row at = from(scene);
 
-	json_key(json, "count");
-	json_uint(json, kernels->count);
-	if (scene->options->kernels_by == KERNELS_BY_NAME) {
-		json_key(json, "names");
-		json_uint(json, kernels->n);
-	} else {
-		grid_json_value(json, "names", value_absent("the rows are not by name"));
-	}
-	json_key(json, "time_ns");
-	json_int(json, kernels->time_ns);
-	json_key(json, "untimed");
-	json_uint(json, kernels->untimed);
-	if (scene->options->kernels_by == KERNELS_BY_STEP) {
-		json_key(json, "whole_steps");
-		json_uint(json, kernels->whole_steps);
-		grid_json_value(json, "count_per_step", kernels->step_count_mean);
-		grid_json_value(json, "time_per_step_ns", kernels->step_time_mean_ns);
-	}
-	grid_json_value(json, "launch_latency_ns", scene->f->launches.latency_ns);
-	grid_json_value(json, "launch_overhead_ns", scene->f->launches.overhead_ns);
-	grid_json_value(json, "launch_bound_pct", scene->f->launches.bound_pct);
-	grid_json_value(json, "without_call", kernels->without_call);
-	grid_json_value(json, "outside_ranges", kernels->outside_ranges);
+	return grid_fill(grid, &kernels_fields, &at);
 }
 
 static void doubts(const struct scene *scene, FILE *out)
@@ -118,6 +93,7 @@ const struct section section_kernels = {
 	.want = FIND_KERNELS | FIND_LAUNCHES,
 	.device = true,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &kernels_total,
 	.text = text,
 };

@@ -3,105 +3,27 @@
  * The parts of a mixture of experts on the devices: a row for each part and pass, what of its
  * communication is hidden, what that costs, and the layers.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/moe/moe_fields.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TOP_COST 5
 #define TOP_LAYERS 16
 
-struct table {
-	const struct field_set *set;
-	enum moe_form form;
-};
-
-static const struct table by_part = { &moe_fields, MOE_BY_PART };
-static const struct table by_comm = { &moe_fields, MOE_BY_COMM };
-static const struct table cost_table = { &moe_cost_fields, MOE_BY_PART };
-static const struct table layers_table = { &moe_layers_fields, MOE_BY_PART };
-
-static int fill_table(const struct scene *scene, const struct table *table, struct grid *grid)
+static struct field_row from(const struct scene *scene)
 {
-	struct moe_layers_context context = moe_layers_context(&scene->f->moe);
-	struct field_row from = {
-		.run = scene->run, .item = &scene->f->moe, .form = table->form, .context = &context
+	return (struct field_row){
+		.run = scene->run, .item = &scene->f->moe, .f = scene->f, .form = MOE_BY_PART
 	};
-
-	return grid_fill(grid, table->set, &from);
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	return fill_table(scene, &by_part, grid);
-}
+	struct field_row at = from(scene);
 
-static void put_grid(const struct scene *scene, const char *key, const struct table *table,
-		     struct json *json)
-{
-	struct grid grid;
-
-	/* Comes out of json_finish, as all failures of writing do. */
-	if (fill_table(scene, table, &grid) < 0 && !json->failed)
-		json->failed = -ENOMEM;
-	json_key(json, key);
-	grid_json(&grid, 0, json, NULL, NULL);
-	grid_release(&grid);
-}
-
-static void put_text(struct json *json, const char *key, const char *text, const char *reason)
-{
-	struct cell cell = text ? cell_text(text) : cell_absent(reason);
-
-	grid_json_cell(json, key, &cell);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct moe_lens *moe = &scene->f->moe;
-	static const char *const beside[MOE_PASSES] = { "beside_forward_ns", "beside_backward_ns",
-							"beside_weight_ns", "beside_unknown_ns" };
-	const struct {
-		const char *key;
-		int64_t ns;
-	} times[] = {
-		{ "comm_ns", moe->comm.time_ns },	    { "notify_ns", moe->comm.notify_ns },
-		{ "overlap_ns", moe->comm.hidden_ns },	    { "exposed_ns", moe->comm.exposed_ns },
-		{ "two_batch_ns", moe->comm.two_batch_ns },
-	};
-	struct value none = value_absent(moe->reason);
-	struct cell kernels = moe->reason ? cell_absent(moe->reason) : cell_int(moe->kernels_ns);
-
-	json_key(json, "present");
-	json_bool(json, !moe->reason);
-	json_key(json, "count");
-	json_uint(json, moe->comm.count);
-	grid_json_cell(json, "kernels_ns", &kernels);
-	for (size_t i = 0; i < COUNT(times); i++) {
-		json_key(json, times[i].key);
-		json_int(json, times[i].ns);
-	}
-	for (int pass = 0; pass < MOE_PASSES; pass++) {
-		json_key(json, beside[pass]);
-		json_int(json, moe->comm.beside_ns[pass]);
-	}
-	grid_json_value(json, "comm_overlap_pct", moe->reason ? none : moe->comm.hidden_pct);
-	grid_json_value(json, "two_batch_pct", moe->reason ? none : moe->two_batch_pct);
-	json_key(json, "overlap_kind");
-	json_string(json, moe_overlap_name(moe->overlap));
-	put_text(json, "precision", moe->precision,
-		 moe->reason ? moe->reason : "no name of a product of experts tells it");
-	json_key(json, "compared");
-	json_uint(json, moe->cost.compared);
-	grid_json_value(json, "extra_ns", moe->reason ? none : moe->cost.extra_ns);
-	grid_json_value(json, "slower_pct", moe->reason ? none : moe->cost.slower_pct);
-	put_text(json, "layers_by", moe->layers_none ? NULL : moe->layers_by,
-		 moe->reason ? moe->reason : moe->layers_none);
-	put_grid(scene, "cost", &cost_table, json);
-	put_grid(scene, "layers", &layers_table, json);
+	return grid_fill(grid, &moe_fields, &at);
 }
 
 static void put_line(const struct scene *scene, const char *line, FILE *out)
@@ -110,11 +32,16 @@ static void put_line(const struct scene *scene, const char *line, FILE *out)
 	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
 }
 
-static int print_grid(const struct scene *scene, size_t limit, const struct table *table, FILE *out)
+static int print_grid(const struct scene *scene, size_t limit, const struct field_set *set,
+		      enum moe_form form, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
+	struct field_row at = from(scene);
 	struct grid grid;
-	int r = fill_table(scene, table, &grid);
+	int r;
+
+	at.form = form;
+	r = grid_fill(&grid, set, &at);
 
 	if (r >= 0) {
 		r = grid_print(&grid, limit, &layout, out);
@@ -151,7 +78,7 @@ static int comm_text(const struct scene *scene, FILE *out)
 			 moe_overlap_name(moe->overlap), format_pct(moe->two_batch_pct.v).text);
 		put_line(scene, line, out);
 	}
-	return print_grid(scene, SIZE_MAX, &by_comm, out);
+	return print_grid(scene, SIZE_MAX, &moe_fields, MOE_BY_COMM, out);
 }
 
 static int cost_text(const struct scene *scene, FILE *out)
@@ -175,7 +102,7 @@ static int cost_text(const struct scene *scene, FILE *out)
 		cost->slower_pct.v < 0 ? "faster" : "slower", cost->compared,
 		format_ns(cost->extra_ns.v).text);
 	put_line(scene, line, out);
-	return print_grid(scene, TOP_COST, &cost_table, out);
+	return print_grid(scene, TOP_COST, &moe_cost_fields, MOE_BY_PART, out);
 }
 
 static int layers_text(const struct scene *scene, FILE *out)
@@ -191,7 +118,9 @@ static int layers_text(const struct scene *scene, FILE *out)
 			 moe->layers_by[0] == 'r' ? "numbered as in their ranges"
 						  : "numbered in the order of their ranges");
 	put_line(scene, line, out);
-	return moe->layers_none ? 0 : print_grid(scene, TOP_LAYERS, &layers_table, out);
+	return moe->layers_none
+		       ? 0
+		       : print_grid(scene, TOP_LAYERS, &moe_layers_fields, MOE_BY_PART, out);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -231,6 +160,7 @@ const struct section section_moe = {
 	.want = FIND_MOE,
 	.device = true,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &moe_total,
 	.text = text,
 };

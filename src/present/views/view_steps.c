@@ -11,11 +11,10 @@
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	struct steps_context context = { &scene->f->coverage };
 	struct field_row from = { .run = scene->run,
 				  .item = &scene->f->steps,
 				  .form = steps_form(&scene->f->steps),
-				  .context = &context };
+				  .f = scene->f };
 
 	return grid_fill(grid, &steps_fields, &from);
 }

@@ -4,7 +4,10 @@
  */
 #include "subjects/kernels/kernels_fields.h"
 
+#include "subjects/findings.h"
+
 #define OF(member) MEMBER(struct kernel_row, member)
+#define OF_LAUNCH(member) MEMBER(struct launch_row, member), .from = launch_of
 #define BY(what) (1U << KERNELS_BY_##what)
 
 static const char *no_place(const struct field_row *at)
@@ -39,31 +42,14 @@ static struct cell limiter(const struct field_row *at)
 				      : cell_absent(row->occupancy_pct.reason);
 }
 
-static const struct launch_row *launch_of(const struct field_row *at)
+static const void *launch_of(const struct field_row *at)
 {
-	const struct kernels_context *context = at->context;
-
-	return launches_find(context->launches, ((const struct kernel_row *)at->item)->name_id);
+	return launches_find(&at->f->launches, ((const struct kernel_row *)at->item)->name_id);
 }
 
 static const char *no_launch(const struct field_row *at)
 {
 	return launch_of(at) ? NULL : "no timed kernel of it has its launch call recorded";
-}
-
-static struct cell launch_latency(const struct field_row *at)
-{
-	return cell_value(launch_of(at)->latency_ns);
-}
-
-static struct cell launch_overhead(const struct field_row *at)
-{
-	return cell_value(launch_of(at)->overhead_ns);
-}
-
-static struct cell launch_bound(const struct field_row *at)
-{
-	return cell_uint(launch_of(at)->bound);
 }
 
 /* clang-format off */
@@ -97,11 +83,11 @@ static const struct field fields[] = {
 	{ "occupancy_pct", "occ", UNIT_PCT, OF(occupancy_pct) },
 	{ "occupancy_limiter", NULL, UNIT_TEXT, .read = limiter },
 	/* Only where launches were looked at. */
-	{ "launch_latency_ns", NULL, UNIT_NS, .read = launch_latency, .forms = BY(NAME),
+	{ "launch_latency_ns", NULL, UNIT_NS, OF_LAUNCH(latency_ns), .forms = BY(NAME),
 	  .optional = true, .absent = no_launch },
-	{ "launch_overhead_ns", NULL, UNIT_NS, .read = launch_overhead, .forms = BY(NAME),
+	{ "launch_overhead_ns", NULL, UNIT_NS, OF_LAUNCH(overhead_ns), .forms = BY(NAME),
 	  .optional = true, .absent = no_launch },
-	{ "launch_bound", NULL, UNIT_INT, .read = launch_bound, .forms = BY(NAME),
+	{ "launch_bound", NULL, UNIT_INT, OF_LAUNCH(bound), .forms = BY(NAME),
 	  .optional = true, .absent = no_launch },
 };
 /* clang-format on */
@@ -111,3 +97,35 @@ const struct field_set kernels_fields = {
 	.rows = { { ITEMS(struct kernels, rows, n) } },
 	.levels = 1,
 };
+
+#define OF_ALL(member) MEMBER(struct kernels, member)
+#define OF_LAUNCHES(member) MEMBER(struct launches, member), .from = launches
+
+static struct cell not_by_name(const struct field_row *at)
+{
+	(void)at;
+	return cell_absent("the rows are not by name");
+}
+
+static const void *launches(const struct field_row *at)
+{
+	return &at->f->launches;
+}
+
+static const struct field total_fields[] = {
+	{ "count", NULL, UNIT_INT, OF_ALL(count) },
+	{ "names", NULL, UNIT_INT, OF_ALL(n), .forms = BY(NAME) },
+	{ "names", NULL, UNIT_INT, .read = not_by_name, .forms = ~BY(NAME) },
+	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns) },
+	{ "untimed", NULL, UNIT_INT, OF_ALL(untimed) },
+	{ "whole_steps", NULL, UNIT_INT, OF_ALL(whole_steps), .forms = BY(STEP) },
+	{ "count_per_step", NULL, UNIT_COUNT, OF_ALL(step_count_mean), .forms = BY(STEP) },
+	{ "time_per_step_ns", NULL, UNIT_NS, OF_ALL(step_time_mean_ns), .forms = BY(STEP) },
+	{ "launch_latency_ns", NULL, UNIT_NS, OF_LAUNCHES(latency_ns) },
+	{ "launch_overhead_ns", NULL, UNIT_NS, OF_LAUNCHES(overhead_ns) },
+	{ "launch_bound_pct", NULL, UNIT_PCT, OF_LAUNCHES(bound_pct) },
+	{ "without_call", NULL, UNIT_INT, OF_ALL(without_call) },
+	{ "outside_ranges", NULL, UNIT_INT, OF_ALL(outside_ranges) },
+};
+
+const struct field_set kernels_total = { FIELDS(total_fields) };

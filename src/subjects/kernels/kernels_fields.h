@@ -6,13 +6,8 @@
 #define SUBJECTS_KERNELS_FIELDS_H
 
 #include "subjects/kernels/kernels.h"
-#include "subjects/kernels/launches.h"
 #include "subjects/shared/fields.h"
 
-struct kernels_context {
-	const struct launches *launches;
-};
-
-extern const struct field_set kernels_fields; /* of struct kernels, with kernels_context */
+extern const struct field_set kernels_fields, kernels_total; /* of struct kernels */
 
 #endif

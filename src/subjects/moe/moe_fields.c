@@ -104,22 +104,12 @@ const struct field_set moe_cost_fields = {
 #define OF_LAYER(member) MEMBER(struct moe_layer, member)
 #define OF_PART(part) OF_LAYER(sum_ns[part]), .absent = no_part
 
-struct moe_layers_context moe_layers_context(const struct moe_lens *moe)
-{
-	struct moe_layers_context context = { .any = { false } };
-
-	for (size_t i = 0; i < moe->n_layers; i++)
-		for (int p = 0; p < MOE_PARTS; p++)
-			context.any[p] |= moe->layers[i].sum_ns[p] > 0;
-	return context;
-}
-
 static const char *no_part(const struct field_row *at)
 {
-	const struct moe_layers_context *context = at->context;
+	const struct moe_lens *moe = at->in->item;
 	size_t which = (at->field->offset - offsetof(struct moe_layer, sum_ns)) / sizeof(int64_t);
 
-	return context->any[which] ? NULL : "no kernel of this part has a layer";
+	return moe->layers_with[which] ? NULL : "no kernel of this part has a layer";
 }
 
 static struct cell exposed(const struct field_row *at)
@@ -149,3 +139,69 @@ const struct field_set moe_layers_fields = {
 	.rows = { { ITEMS(struct moe_lens, layers, n_layers) } },
 	.levels = 1,
 };
+
+#define OF_ALL(member) MEMBER(struct moe_lens, member)
+
+static const char *none(const struct field_row *at)
+{
+	return ((const struct moe_lens *)at->item)->reason;
+}
+
+static struct cell present(const struct field_row *at)
+{
+	return cell_bool(!((const struct moe_lens *)at->item)->reason);
+}
+
+static struct cell overlap_kind(const struct field_row *at)
+{
+	return cell_text(moe_overlap_name(((const struct moe_lens *)at->item)->overlap));
+}
+
+static struct cell precision(const struct field_row *at)
+{
+	const struct moe_lens *moe = at->item;
+
+	if (moe->precision)
+		return cell_text(moe->precision);
+	return cell_absent(moe->reason ? moe->reason : "no name of a product of experts tells it");
+}
+
+static struct cell layers_by(const struct field_row *at)
+{
+	const struct moe_lens *moe = at->item;
+
+	if (!moe->layers_none && moe->layers_by)
+		return cell_text(moe->layers_by);
+	return cell_absent(moe->reason ? moe->reason : moe->layers_none);
+}
+
+static const struct field_group cost = { FIELD_LIST, FIELD_LINE_EACH, .table = &moe_cost_fields };
+static const struct field_group layers = { FIELD_LIST, FIELD_LINE_EACH,
+					   .table = &moe_layers_fields };
+
+static const struct field total_fields[] = {
+	{ "present", NULL, UNIT_INT, .read = present },
+	{ "count", NULL, UNIT_INT, OF_ALL(comm.count) },
+	{ "kernels_ns", NULL, UNIT_NS, OF_ALL(kernels_ns), .absent = none },
+	{ "comm_ns", NULL, UNIT_NS, OF_ALL(comm.time_ns) },
+	{ "notify_ns", NULL, UNIT_NS, OF_ALL(comm.notify_ns) },
+	{ "overlap_ns", NULL, UNIT_NS, OF_ALL(comm.hidden_ns) },
+	{ "exposed_ns", NULL, UNIT_NS, OF_ALL(comm.exposed_ns) },
+	{ "two_batch_ns", NULL, UNIT_NS, OF_ALL(comm.two_batch_ns) },
+	{ "beside_forward_ns", NULL, UNIT_NS, OF_ALL(comm.beside_ns[MOE_FORWARD]) },
+	{ "beside_backward_ns", NULL, UNIT_NS, OF_ALL(comm.beside_ns[MOE_BACKWARD]) },
+	{ "beside_weight_ns", NULL, UNIT_NS, OF_ALL(comm.beside_ns[MOE_WEIGHT]) },
+	{ "beside_unknown_ns", NULL, UNIT_NS, OF_ALL(comm.beside_ns[MOE_UNKNOWN]) },
+	{ "comm_overlap_pct", NULL, UNIT_PCT, OF_ALL(comm.hidden_pct), .absent = none },
+	{ "two_batch_pct", NULL, UNIT_PCT, OF_ALL(two_batch_pct), .absent = none },
+	{ "overlap_kind", NULL, UNIT_TEXT, .read = overlap_kind },
+	{ "precision", NULL, UNIT_TEXT, .read = precision },
+	{ "compared", NULL, UNIT_INT, OF_ALL(cost.compared) },
+	{ "extra_ns", NULL, UNIT_NS, OF_ALL(cost.extra_ns), .absent = none },
+	{ "slower_pct", NULL, UNIT_PCT, OF_ALL(cost.slower_pct), .absent = none },
+	{ "layers_by", NULL, UNIT_TEXT, .read = layers_by },
+	{ "cost", .of = &cost },
+	{ "layers", .of = &layers },
+};
+
+const struct field_set moe_total = { FIELDS(total_fields) };

@@ -14,14 +14,7 @@ enum moe_form {
 	MOE_BY_COMM = 1 << 1, /* the rows that communicate, and what of it is hidden */
 };
 
-struct moe_layers_context {
-	bool any[MOE_PARTS]; /* a layer has time in this part */
-};
-
-struct moe_layers_context moe_layers_context(const struct moe_lens *moe);
-
 extern const struct field_set moe_fields; /* in these forms */
-extern const struct field_set moe_cost_fields;
-extern const struct field_set moe_layers_fields; /* with moe_layers_context */
+extern const struct field_set moe_cost_fields, moe_layers_fields, moe_total;
 
 #endif

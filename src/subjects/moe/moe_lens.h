@@ -101,10 +101,11 @@ struct moe_lens {
 	struct moe_cost cost;
 	struct moe_layer *layers; /* by number */
 	size_t n_layers;
-	const char *layers_by;	 /* "ranges", "order" */
-	const char *layers_none; /* why there are none */
-	const char *precision;	 /* of the products of experts, by most of their time; NULL */
-	const char *shared_none; /* why no shared expert is told apart; NULL: it is */
+	bool layers_with[MOE_PARTS]; /* a layer has time in this part */
+	const char *layers_by;	     /* "ranges", "order" */
+	const char *layers_none;     /* why there are none */
+	const char *precision;	     /* of the products of experts, by most of their time; NULL */
+	const char *shared_none;     /* why no shared expert is told apart; NULL: it is */
 };
 
 int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes *lanes,

@@ -70,40 +70,69 @@ static struct cell member_cell(const struct field *field, const struct field_row
 	return field->read(at);
 }
 
-struct cell field_read(const struct field *field, const struct field_row *at)
+/* The row that a field is read from; or why it is absent. */
+static const char *find_row(const struct field *field, const struct field_row *at,
+			    struct field_row *ret_row)
 {
-	struct field_row here;
 	const char *reason;
-	struct cell cell;
 
 	for (unsigned int i = 0; i < field->up; i++)
 		at = at->in;
-	here = *at;
-	here.field = field;
-	reason = field->absent ? field->absent(&here) : NULL;
+	*ret_row = *at;
+	ret_row->field = field;
+	reason = field->absent ? field->absent(ret_row) : NULL;
+	if (!reason && field->from)
+		ret_row->item = field->from(ret_row);
+	return reason;
+}
+
+struct cell field_read(const struct field *field, const struct field_row *at)
+{
+	struct field_row row;
+	const char *reason = find_row(field, at, &row);
+	struct cell cell;
+
 	if (reason)
 		return cell_absent(reason);
-	cell = member_cell(field, &here);
+	cell = member_cell(field, &row);
 	/* Integers alike: both are 0 in all their bits. */
 	if (field->none && (cell.kind == CELL_INT || cell.kind == CELL_UINT) && !cell.u)
 		return cell_absent(field->none);
 	return cell;
 }
 
+const char *field_enter(const struct field *field, const struct field_row *at,
+			struct field_row *ret_row)
+{
+	const char *reason = find_row(field, at, ret_row);
+
+	if (!reason)
+		ret_row->item = (const char *)ret_row->item + field->offset;
+	return reason;
+}
+
 static size_t items_count(const struct field_items *items, const struct field_row *in)
 {
+	const char *n = (const char *)in->item + items->n;
+	size_t count;
+
 	if (items->count)
 		return items->count(in);
-	return *(const size_t *)(const void *)((const char *)in->item + items->n);
+	if (items->n_type == FIELD_BY_FUNCTION)
+		return items->most;
+	count = items->n_type == FIELD_U32 ? *(const uint32_t *)(const void *)n
+					   : *(const uint64_t *)(const void *)n;
+	return items->most && count > items->most ? items->most : count;
 }
 
 static const void *items_at(const struct field_items *items, const struct field_row *in, size_t i)
 {
-	const char *first;
+	const char *first = (const char *)in->item + items->first;
 
 	if (items->item)
 		return items->item(in, i);
-	first = *(const char *const *)(const void *)((const char *)in->item + items->first);
+	if (!items->inside)
+		first = *(const char *const *)(const void *)first;
 	return first + i * items->size;
 }
 
@@ -122,6 +151,12 @@ static int each(const struct field_items *level, unsigned int levels, const stru
 		r = levels > 1 ? each(level + 1, levels - 1, &row, visit, data) : visit(&row, data);
 	}
 	return r;
+}
+
+int field_items_each(const struct field_items *items, const struct field_row *in, field_visit visit,
+		     void *data)
+{
+	return each(items, 1, in, visit, data);
 }
 
 int field_set_each(const struct field_set *set, const struct field_row *from, field_visit visit,

@@ -32,6 +32,9 @@ enum field_unit {
 };
 
 struct field;
+struct field_group;
+struct field_set;
+struct findings;
 
 /* Where a reader stands. */
 struct field_row {
@@ -40,7 +43,7 @@ struct field_row {
 	const struct field_row *in; /* what the row lies in; NULL: nothing */
 	size_t index;		    /* of the row in there */
 	unsigned int form;	    /* one bit */
-	const void *context;	    /* other answers, in a struct of the subject; NULL: none */
+	const struct findings *f;   /* the answers of other subjects */
 	const struct field *field;  /* that is being read */
 };
 
@@ -76,7 +79,11 @@ struct field {
 	bool optional; /* where it is absent, data leaves it out, else it has null and the reason */
 	const char *none; /* the reason when the member is 0 or NULL; NULL: that is a value */
 	const char *(*absent)(const struct field_row *at); /* the reason; NULL: it is not absent */
+	/* What holds the member, or all of the group; NULL: the row. Not asked where it is absent. */
+	const void *(*from)(const struct field_row *at);
 	struct cell (*read)(const struct field_row *at);
+	/* What it is made of; NULL: it is one value. Text and CSV leave groups out. */
+	const struct field_group *of;
 };
 
 /* Any member of a type that a cell can hold. Other types do not compile. */
@@ -99,20 +106,57 @@ struct field {
 
 /* Rows that lie in an answer or in another row. */
 struct field_items {
-	size_t first; /* offset of the pointer to the first */
-	size_t n;     /* offset of their number, a size_t */
+	size_t first; /* offset of the pointer to the first, or of the first */
+	bool inside;  /* they lie in the row itself */
 	size_t size;  /* of one */
+	size_t n;     /* offset of their number */
+	enum field_type n_type;
+	size_t most; /* 0: any; how many there are where they have no number */
 	/* Instead: the item at i, NULL: there is none at i; and how many i there are. */
 	const void *(*item)(const struct field_row *in, size_t i);
 	size_t (*count)(const struct field_row *in);
 };
 
+#define ITEMS_NUMBER(in_type, number)                                                              \
+	.n = offsetof(in_type, number), .n_type = _Generic(&((in_type *)0)->number, uint32_t *     \
+							   : FIELD_U32, uint64_t *                 \
+							   : FIELD_U64)
 #define ITEMS(in_type, member, number)                                                             \
-	.first = offsetof(in_type, member), .n = offsetof(in_type, number),                        \
-	.size = sizeof(*((in_type *)0)->member)
+	.first = offsetof(in_type, member), .size = sizeof(*((in_type *)0)->member),               \
+	ITEMS_NUMBER(in_type, number)
+#define ITEMS_INSIDE(in_type, member, number) .inside = true, ITEMS(in_type, member, number)
+
+enum field_shape {
+	FIELD_OBJECT,
+	FIELD_LIST,   /* of objects, one an item */
+	FIELD_MAP,    /* names that are not known beforehand to values, one an item */
+	FIELD_BESIDE, /* the same, but the names stand beside those of the other fields */
+	FIELD_ARRAY,  /* of values, one an item */
+};
+
+enum field_layout {
+	FIELD_ON_ONE_LINE,
+	FIELD_LINE_EACH,  /* a line for each item */
+	FIELD_SPREAD_OUT, /* a line for each value */
+};
+
+struct field_group {
+	enum field_shape shape;
+	enum field_layout layout;
+	/* Of the object, or of an item of the list. Of the others one: how an item is read. */
+	const struct field *fields;
+	size_t n_fields;
+	struct field_items items;
+	/* The name of an item of a map; `room` may be used for it. */
+	const char *(*name)(const struct field_row *at, char *room, size_t size);
+	const struct field_set *table; /* of a list: its rows, in place of fields and items */
+};
+
+#define FIELD_NAME_SIZE 64
 
 #define FIELD_LEVELS 3
 
+/* The fields of a table, or with no levels those of its total. */
 struct field_set {
 	const struct field *fields;
 	size_t n_fields;
@@ -133,9 +177,15 @@ bool field_exists(const struct field *field, unsigned int form);
 /* Whether text shows it. */
 bool field_is_titled(const struct field *field, unsigned int form);
 struct cell field_read(const struct field *field, const struct field_row *at);
+/* Of a field with a group: why it is absent; NULL: it is there, and ret_row is what its parts are
+ * read from. */
+const char *field_enter(const struct field *field, const struct field_row *at,
+			struct field_row *ret_row);
 
 /* 0, or what the first visit returned that is not 0. from: the answer. */
 typedef int (*field_visit)(const struct field_row *row, void *data);
+int field_items_each(const struct field_items *items, const struct field_row *in, field_visit visit,
+		     void *data);
 int field_set_each(const struct field_set *set, const struct field_row *from, field_visit visit,
 		   void *data);
 

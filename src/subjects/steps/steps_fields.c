@@ -5,6 +5,7 @@
 #include "subjects/steps/steps_fields.h"
 
 #include "moescope.h"
+#include "subjects/findings.h"
 
 #define OF(member) MEMBER(struct step_row, member)
 
@@ -39,7 +40,7 @@ static struct cell source(const struct field_row *at)
 
 static struct cell device_covered(const struct field_row *at)
 {
-	const struct coverage *coverage = ((const struct steps_context *)at->context)->coverage;
+	const struct coverage *coverage = &at->f->coverage;
 	const struct step_row *row = at->item;
 
 	return coverage->watched_ns > 0 ? cell_bool(coverage_has_step(coverage, at->run, row->row))

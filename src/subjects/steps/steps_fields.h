@@ -5,7 +5,6 @@
 #ifndef SUBJECTS_STEPS_FIELDS_H
 #define SUBJECTS_STEPS_FIELDS_H
 
-#include "subjects/shared/coverage.h"
 #include "subjects/shared/fields.h"
 #include "subjects/steps/steps.h"
 
@@ -14,10 +13,6 @@ enum steps_form { STEPS_OF_TRAINING = 1 << 0, STEPS_OF_ENGINE = 1 << 1 };
 
 enum steps_form steps_form(const struct steps *steps);
 
-struct steps_context {
-	const struct coverage *coverage;
-};
-
-extern const struct field_set steps_fields; /* of struct steps, with steps_context */
+extern const struct field_set steps_fields; /* of struct steps */
 
 #endif
