@@ -8,35 +8,16 @@
 #include "present/frame/scene.h"
 #include "subjects/api/api_fields.h"
 
-static struct cell errors_cell(uint64_t errors, uint64_t not_told)
+static struct field_row from(const struct scene *scene)
 {
-	return not_told ? cell_absent(NOT_IN_FILE) : cell_uint(errors);
+	return (struct field_row){ .run = scene->run, .item = &scene->f->api, .f = scene->f };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->api };
+	struct field_row at = from(scene);
 
-	return grid_fill(grid, &api_fields, &from);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct api_calls *api = &scene->f->api;
-	struct cell errors = errors_cell(api->errors, api->not_told);
-
-	json_key(json, "count");
-	json_uint(json, api->count);
-	json_key(json, "names");
-	json_uint(json, api->n);
-	json_key(json, "time_ns");
-	json_int(json, api->time_ns);
-	grid_json_cell(json, "errors", &errors);
-	grid_json_value(json, "launch_latency_ns", api->latency_ns);
-	json_key(json, "launches");
-	json_uint(json, api->launches);
-	grid_json_value(json, "launch_overhead_ns", scene->f->launches.overhead_ns);
-	grid_json_value(json, "launch_bound_pct", scene->f->launches.bound_pct);
+	return grid_fill(grid, &api_fields, &at);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -80,6 +61,7 @@ const struct section section_api = {
 	.want = FIND_API | FIND_LAUNCHES,
 	.device = true,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &api_total,
 	.text = text,
 };

@@ -4,6 +4,8 @@
  */
 #include "subjects/api/api_fields.h"
 
+#include "subjects/findings.h"
+
 #define OF(member) MEMBER(struct api_row, member)
 
 static struct cell name(const struct field_row *at)
@@ -45,3 +47,29 @@ const struct field_set api_fields = {
 	.rows = { { ITEMS(struct api_calls, rows, n) } },
 	.levels = 1,
 };
+
+#define OF_ALL(member) MEMBER(struct api_calls, member)
+#define OF_LAUNCHES(member) MEMBER(struct launches, member), .from = launches
+
+static const char *no_status_of_all(const struct field_row *at)
+{
+	return ((const struct api_calls *)at->item)->not_told ? NOT_IN_FILE : NULL;
+}
+
+static const void *launches(const struct field_row *at)
+{
+	return &at->f->launches;
+}
+
+static const struct field total_fields[] = {
+	{ "count", NULL, UNIT_INT, OF_ALL(count) },
+	{ "names", NULL, UNIT_INT, OF_ALL(n) },
+	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns) },
+	{ "errors", NULL, UNIT_INT, OF_ALL(errors), .absent = no_status_of_all },
+	{ "launch_latency_ns", NULL, UNIT_NS, OF_ALL(latency_ns) },
+	{ "launches", NULL, UNIT_INT, OF_ALL(launches) },
+	{ "launch_overhead_ns", NULL, UNIT_NS, OF_LAUNCHES(overhead_ns) },
+	{ "launch_bound_pct", NULL, UNIT_PCT, OF_LAUNCHES(bound_pct) },
+};
+
+const struct field_set api_total = { FIELDS(total_fields) };

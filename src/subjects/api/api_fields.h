@@ -8,6 +8,6 @@
 #include "subjects/api/api_calls.h"
 #include "subjects/shared/fields.h"
 
-extern const struct field_set api_fields; /* of struct api_calls */
+extern const struct field_set api_fields, api_total; /* of struct api_calls */
 
 #endif
