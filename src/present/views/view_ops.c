@@ -8,13 +8,6 @@
 #include "present/frame/scene.h"
 #include "subjects/ops/ops_fields.h"
 
-/* Of all rows: a sum that lacks some of the records is none. */
-static struct value told(uint64_t sum, uint64_t untold)
-{
-	return untold ? value_absent("not told for all of these operations")
-		      : value_of((double)sum);
-}
-
 /* In text the innermost call alone: there is no room for more. */
 static enum ops_form form_of(const struct scene *scene)
 {
@@ -25,42 +18,18 @@ static enum ops_form form_of(const struct scene *scene)
 	return scene->f->ops.gpu_ns.known ? OPS_ON_DEVICE : OPS_BY_NAME;
 }
 
+static struct field_row from(const struct scene *scene)
+{
+	return (struct field_row){
+		.run = scene->run, .item = &scene->f->ops, .f = scene->f, .form = form_of(scene)
+	};
+}
+
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run,
-				  .item = &scene->f->ops,
-				  .form = form_of(scene) };
+	struct field_row at = from(scene);
 
-	return grid_fill(grid, &ops_fields, &from);
-}
-
-static void json_told(struct json *json, const char *key, uint64_t sum, uint64_t untold)
-{
-	if (untold) {
-		grid_json_value(json, key, told(sum, untold));
-		return;
-	}
-	json_key(json, key);
-	json_uint(json, sum);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct ops *ops = &scene->f->ops;
-
-	json_key(json, "count");
-	json_uint(json, ops->count);
-	json_key(json, "names");
-	json_uint(json, ops->n);
-	json_key(json, "self_cpu_ns");
-	json_int(json, ops->self_cpu_ns);
-	grid_json_value(json, "self_gpu_ns", ops->gpu_ns);
-	grid_json_value(json, "gpu_outside_ns", ops->gpu_outside_ns);
-	grid_json_value(json, "gpu_unplaced_ns", ops->gpu_unplaced_ns);
-	json_told(json, "flops", ops->flops, ops->no_flops);
-	json_told(json, "self_bytes", ops->bytes, ops->no_bytes);
-	json_key(json, "unfinished");
-	json_uint(json, ops->unfinished);
+	return grid_fill(grid, &ops_fields, &at);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -102,6 +71,7 @@ const struct section section_ops = {
 	.want = FIND_OPS,
 	.device = true,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &ops_total,
 	.text = text,
 };

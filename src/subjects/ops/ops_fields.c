@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define OF(member) MEMBER(struct op_row, member)
+#define UNTOLD "not told for all of these operations"
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct op_row, member)
 
 static struct cell name(const struct field_row *at)
@@ -31,7 +32,7 @@ static const char *untold(const struct op_row *row, uint64_t records)
 {
 	if (!row->is_op)
 		return "a range carries no arithmetic";
-	return records ? "not told for all of these operations" : NULL;
+	return records ? UNTOLD : NULL;
 }
 
 static const char *no_flops(const struct field_row *at)
@@ -91,3 +92,29 @@ const struct field_set ops_fields = {
 	.rows = { { ITEMS(struct ops, rows, n) } },
 	.levels = 1,
 };
+
+#define OF_ALL(member) MEMBER(struct ops, member)
+
+static const char *no_flops_of_all(const struct field_row *at)
+{
+	return ((const struct ops *)at->item)->no_flops ? UNTOLD : NULL;
+}
+
+static const char *no_bytes_of_all(const struct field_row *at)
+{
+	return ((const struct ops *)at->item)->no_bytes ? UNTOLD : NULL;
+}
+
+static const struct field total_fields[] = {
+	{ "count", NULL, UNIT_INT, OF_ALL(count) },
+	{ "names", NULL, UNIT_INT, OF_ALL(n) },
+	{ "self_cpu_ns", NULL, UNIT_NS, OF_ALL(self_cpu_ns) },
+	{ "self_gpu_ns", NULL, UNIT_NS, OF_ALL(gpu_ns) },
+	{ "gpu_outside_ns", NULL, UNIT_NS, OF_ALL(gpu_outside_ns) },
+	{ "gpu_unplaced_ns", NULL, UNIT_NS, OF_ALL(gpu_unplaced_ns) },
+	{ "flops", NULL, UNIT_COUNT, OF_ALL(flops), .absent = no_flops_of_all },
+	{ "self_bytes", NULL, UNIT_BYTES, OF_ALL(bytes), .absent = no_bytes_of_all },
+	{ "unfinished", NULL, UNIT_INT, OF_ALL(unfinished) },
+};
+
+const struct field_set ops_total = { FIELDS(total_fields) };

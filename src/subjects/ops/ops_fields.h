@@ -16,6 +16,6 @@ enum ops_form {
 	OPS_BY_CALLER = 1 << 4, /* the same, of a stack its innermost call */
 };
 
-extern const struct field_set ops_fields; /* of struct ops */
+extern const struct field_set ops_fields, ops_total; /* of struct ops */
 
 #endif
