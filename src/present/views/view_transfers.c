@@ -8,86 +8,16 @@
 #include "present/frame/scene.h"
 #include "subjects/transfers/transfers_fields.h"
 
-/* Where some tell their bytes and others do not, the sum of the former. */
-static struct cell bytes_cell(uint64_t bytes, uint64_t not_told, uint64_t count)
+static struct field_row from(const struct scene *scene)
 {
-	return not_told && not_told == count ? cell_absent(NOT_IN_FILE) : cell_uint(bytes);
+	return (struct field_row){ .run = scene->run, .item = &scene->f->transfers, .f = scene->f };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->transfers };
+	struct field_row at = from(scene);
 
-	return grid_fill(grid, &transfers_fields, &from);
-}
-
-static void staged_json(struct json *json, const struct transfers *t)
-{
-	json_key(json, "staged");
-	json_object(json);
-	json_key(json, "count");
-	json_uint(json, t->staged_count);
-	json_key(json, "bytes");
-	json_uint(json, t->staged_bytes);
-	json_key(json, "pairs");
-	json_array(json);
-	for (size_t i = 0; i < t->n_staged; i++) {
-		const struct staged_row *row = &t->staged[i];
-
-		json_object_line(json);
-		json_key(json, "src");
-		json_uint(json, row->src);
-		json_key(json, "dst");
-		json_uint(json, row->dst);
-		json_key(json, "count");
-		json_uint(json, row->count);
-		json_key(json, "bytes");
-		json_uint(json, row->bytes);
-		json_key(json, "time_ns");
-		json_int(json, row->time_ns);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	json_object_end(json);
-}
-
-static void put_bytes(struct json *json, const char *key, uint64_t bytes, uint64_t not_told,
-		      uint64_t count)
-{
-	struct cell cell = bytes_cell(bytes, not_told, count);
-
-	grid_json_cell(json, key, &cell);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct transfers *t = &scene->f->transfers;
-
-	json_key(json, "count");
-	json_uint(json, t->count);
-	put_bytes(json, "bytes", t->bytes, t->bytes_not_told, t->count);
-	json_key(json, "bytes_not_told");
-	json_uint(json, t->bytes_not_told);
-	json_key(json, "time_ns");
-	json_int(json, t->time_ns);
-	json_key(json, "small");
-	json_uint(json, t->small);
-	json_key(json, "small_limit_bytes");
-	json_uint(json, TRANSFER_SMALL_BYTES);
-	json_key(json, "untimed");
-	json_uint(json, t->untimed);
-	json_key(json, "sets");
-	json_uint(json, t->sets);
-	put_bytes(json, "set_bytes", t->set_bytes, t->set_bytes_not_told, t->sets);
-	json_key(json, "set_bytes_not_told");
-	json_uint(json, t->set_bytes_not_told);
-	json_key(json, "set_time_ns");
-	json_int(json, t->set_time_ns);
-	json_key(json, "sets_untimed");
-	json_uint(json, t->sets_untimed);
-	json_key(json, "without_call");
-	json_uint(json, t->without_call);
-	staged_json(json, t);
+	return grid_fill(grid, &transfers_fields, &at);
 }
 
 static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told,
@@ -159,6 +89,7 @@ const struct section section_transfers = {
 	.want = FIND_TRANSFERS,
 	.device = true,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &transfers_total,
 	.text = text,
 };

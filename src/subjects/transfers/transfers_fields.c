@@ -13,11 +13,16 @@ static const char *no_source(const struct field_row *at)
 }
 
 /* Where some tell their bytes and others do not, the sum of the former. */
+static const char *untold(uint64_t not_told, uint64_t count)
+{
+	return not_told && not_told == count ? NOT_IN_FILE : NULL;
+}
+
 static const char *no_bytes(const struct field_row *at)
 {
 	const struct transfer_row *row = at->item;
 
-	return row->bytes_not_told && row->bytes_not_told == row->count ? NOT_IN_FILE : NULL;
+	return untold(row->bytes_not_told, row->count);
 }
 
 static const char *untimed(const struct field_row *at)
@@ -59,3 +64,68 @@ const struct field_set transfers_fields = {
 	.rows = { { ITEMS(struct transfers, rows, n) } },
 	.levels = 1,
 };
+
+#define OF_ALL(member) MEMBER(struct transfers, member)
+#define OF_STAGED(member) MEMBER(struct staged_row, member)
+
+static const char *no_copy_bytes(const struct field_row *at)
+{
+	const struct transfers *all = at->item;
+
+	return untold(all->bytes_not_told, all->count);
+}
+
+static const char *no_set_bytes(const struct field_row *at)
+{
+	const struct transfers *all = at->item;
+
+	return untold(all->set_bytes_not_told, all->sets);
+}
+
+static struct cell small_limit(const struct field_row *at)
+{
+	(void)at;
+	return cell_uint(TRANSFER_SMALL_BYTES);
+}
+
+static const struct field pair_fields[] = {
+	{ "src", NULL, UNIT_INT, OF_STAGED(src) },
+	{ "dst", NULL, UNIT_INT, OF_STAGED(dst) },
+	{ "count", NULL, UNIT_INT, OF_STAGED(count) },
+	{ "bytes", NULL, UNIT_BYTES, OF_STAGED(bytes) },
+	{ "time_ns", NULL, UNIT_NS, OF_STAGED(time_ns) },
+};
+
+static const struct field_group pairs = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(pair_fields),
+	.items = { ITEMS(struct transfers, staged, n_staged) },
+};
+
+static const struct field staged_fields[] = {
+	{ "count", NULL, UNIT_INT, OF_ALL(staged_count) },
+	{ "bytes", NULL, UNIT_BYTES, OF_ALL(staged_bytes) },
+	{ "pairs", .of = &pairs },
+};
+
+static const struct field_group staged = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(staged_fields) };
+
+static const struct field total_fields[] = {
+	{ "count", NULL, UNIT_INT, OF_ALL(count) },
+	{ "bytes", NULL, UNIT_BYTES, OF_ALL(bytes), .absent = no_copy_bytes },
+	{ "bytes_not_told", NULL, UNIT_INT, OF_ALL(bytes_not_told) },
+	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns) },
+	{ "small", NULL, UNIT_INT, OF_ALL(small) },
+	{ "small_limit_bytes", NULL, UNIT_BYTES, .read = small_limit },
+	{ "untimed", NULL, UNIT_INT, OF_ALL(untimed) },
+	{ "sets", NULL, UNIT_INT, OF_ALL(sets) },
+	{ "set_bytes", NULL, UNIT_BYTES, OF_ALL(set_bytes), .absent = no_set_bytes },
+	{ "set_bytes_not_told", NULL, UNIT_INT, OF_ALL(set_bytes_not_told) },
+	{ "set_time_ns", NULL, UNIT_NS, OF_ALL(set_time_ns) },
+	{ "sets_untimed", NULL, UNIT_INT, OF_ALL(sets_untimed) },
+	{ "without_call", NULL, UNIT_INT, OF_ALL(without_call) },
+	{ "staged", .of = &staged },
+};
+
+const struct field_set transfers_total = { FIELDS(total_fields) };

@@ -8,6 +8,6 @@
 #include "subjects/shared/fields.h"
 #include "subjects/transfers/transfers.h"
 
-extern const struct field_set transfers_fields; /* of struct transfers */
+extern const struct field_set transfers_fields, transfers_total; /* of struct transfers */
 
 #endif
