@@ -8,23 +8,18 @@
 #include "present/frame/scene.h"
 #include "subjects/counters/counters_fields.h"
 
-static int fill(const struct scene *scene, struct grid *grid)
+static struct field_row from(const struct scene *scene)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->launch_metrics };
-
-	return grid_fill(grid, &counters_fields, &from);
+	return (struct field_row){ .run = scene->run,
+				   .item = &scene->f->launch_metrics,
+				   .f = scene->f };
 }
 
-static void total(const struct scene *scene, struct json *json)
+static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	struct field_row at = from(scene);
 
-	json_key(json, "kernels");
-	json_uint(json, m->kernels);
-	json_key(json, "launches");
-	json_uint(json, m->launches);
-	json_key(json, "values");
-	json_uint(json, m->values);
+	return grid_fill(grid, &counters_fields, &at);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -50,6 +45,7 @@ const struct section section_counters = {
 	.name = "counters",
 	.want = FIND_COUNTERS,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &counters_total,
 	.text = text,
 };

@@ -35,3 +35,13 @@ const struct field_set counters_fields = {
 	.rows = { { ITEMS(struct launch_metrics, rows, n) } },
 	.levels = 1,
 };
+
+#define OF_ALL(member) MEMBER(struct launch_metrics, member)
+
+static const struct field total_fields[] = {
+	{ "kernels", NULL, UNIT_INT, OF_ALL(kernels) },
+	{ "launches", NULL, UNIT_INT, OF_ALL(launches) },
+	{ "values", NULL, UNIT_INT, OF_ALL(values) },
+};
+
+const struct field_set counters_total = { FIELDS(total_fields) };

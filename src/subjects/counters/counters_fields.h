@@ -8,6 +8,6 @@
 #include "subjects/shared/fields.h"
 #include "subjects/shared/launch_metrics.h"
 
-extern const struct field_set counters_fields; /* of struct launch_metrics */
+extern const struct field_set counters_fields, counters_total; /* of struct launch_metrics */
 
 #endif
