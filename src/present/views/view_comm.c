@@ -2,108 +2,31 @@
  *
  * The table of communication: devices, transports, and a row for each collective.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/comm/comm_fields.h"
 
-static int fill_set(const struct scene *scene, const struct field_set *set, struct grid *grid)
+static struct field_row from(const struct scene *scene)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->comm };
-
-	return grid_fill(grid, set, &from);
+	return (struct field_row){ .run = scene->run, .item = &scene->f->comm, .f = scene->f };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	return fill_set(scene, &comm_fields, grid);
-}
+	struct field_row at = from(scene);
 
-/* Whole numbers print as such. */
-static struct cell whole(struct value value)
-{
-	if (!value.known)
-		return cell_absent(value.reason);
-	return fabs(value.v) < 0x1p63 ? cell_int((int64_t)value.v) : cell_real(value.v);
-}
-
-static void put_grid(const struct scene *scene, const char *key, const struct field_set *set,
-		     struct json *json)
-{
-	struct grid grid;
-
-	/* Comes out of json_finish, as all failures of writing do. */
-	if (fill_set(scene, set, &grid) < 0 && !json->failed)
-		json->failed = -ENOMEM;
-	json_key(json, key);
-	grid_json(&grid, 0, json, NULL, NULL);
-	grid_release(&grid);
-}
-
-static void put_int(struct json *json, const char *key, int64_t value)
-{
-	json_key(json, key);
-	json_int(json, value);
-}
-
-static void put_whole(struct json *json, const char *key, struct value value)
-{
-	struct cell cell = whole(value);
-
-	grid_json_cell(json, key, &cell);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct comm *comm = &scene->f->comm;
-
-	json_key(json, "count");
-	json_uint(json, comm->all.count);
-	json_key(json, "records");
-	json_uint(json, comm->records);
-	json_key(json, "host_count");
-	json_uint(json, comm->host_count);
-	put_int(json, "host_time_ns", comm->host_ns);
-	json_key(json, "without_kernel");
-	json_uint(json, comm->without_kernel);
-	json_key(json, "without_call");
-	json_uint(json, comm->without_call);
-	json_key(json, "untimed");
-	json_uint(json, comm->all.untimed);
-	put_int(json, "time_ns", comm->all.sum_ns);
-	put_whole(json, "window_ns", comm->window_ns);
-	put_int(json, "busy_ns", comm->busy_ns);
-	put_whole(json, "idle_ns", comm->idle_ns);
-	put_int(json, "compute_ns", comm->all.others_ns);
-	put_int(json, "non_compute_ns", comm->non_compute_ns);
-	put_int(json, "comm_ns", comm->all.time_ns);
-	put_int(json, "overlap_ns", comm->all.overlap_ns);
-	grid_json_value(json, "comm_overlap_pct", comm->all.overlap_pct);
-	put_int(json, "exposed_ns", comm->all.exposed_ns);
-	grid_json_value(json, "exposed_pct", comm->exposed_pct);
-	json_key(json, "exposed_of_steps");
-	json_bool(json, comm->of_steps);
-	json_key(json, "matched");
-	json_uint(json, comm->skew.matched);
-	grid_json_value(json, "skew_mean_ns", comm->skew.mean_ns);
-	put_whole(json, "skew_max_ns", comm->skew.max_ns);
-	put_whole(json, "wait_ns", comm->skew.wait_ns);
-	grid_json_value(json, "wait_pct", comm->wait_pct);
-	put_whole(json, "late_rank", comm->skew.late_rank);
-	grid_json_value(json, "late_pct", comm->skew.late_pct);
-	put_grid(scene, "devices", &comm_devices_fields, json);
-	put_grid(scene, "transports", &comm_transports_fields, json);
+	return grid_fill(grid, &comm_fields, &at);
 }
 
 static int print_grid(const struct scene *scene, const struct field_set *set, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit ? scene->options->limit : SIZE_MAX;
+	struct field_row at = from(scene);
 	struct grid grid;
-	int r = fill_set(scene, set, &grid);
+	int r = grid_fill(&grid, set, &at);
 
 	if (r >= 0) {
 		r = grid_print(&grid, limit, &layout, out);
@@ -216,6 +139,7 @@ const struct section section_comm = {
 	.want = FIND_COMM,
 	.device = true,
 	.grid = fill,
-	.total = total,
+	.from = from,
+	.totals = &comm_total,
 	.text = text,
 };

@@ -122,3 +122,44 @@ const struct field_set comm_transports_fields = {
 		  { .item = transport_at, .count = transport_count } },
 	.levels = 2,
 };
+
+#define OF_ALL(member) MEMBER(struct comm, member)
+#define WHOLE_OF_ALL(member) MEMBER_AS(FIELD_WHOLE, struct comm, member)
+
+static const struct field_group devices = { FIELD_LIST, FIELD_LINE_EACH,
+					    .table = &comm_devices_fields };
+static const struct field_group transports = { FIELD_LIST, FIELD_LINE_EACH,
+					       .table = &comm_transports_fields };
+
+static const struct field total_fields[] = {
+	{ "count", NULL, UNIT_INT, OF_ALL(all.count) },
+	{ "records", NULL, UNIT_INT, OF_ALL(records) },
+	{ "host_count", NULL, UNIT_INT, OF_ALL(host_count) },
+	{ "host_time_ns", NULL, UNIT_NS, OF_ALL(host_ns) },
+	{ "without_kernel", NULL, UNIT_INT, OF_ALL(without_kernel) },
+	{ "without_call", NULL, UNIT_INT, OF_ALL(without_call) },
+	{ "untimed", NULL, UNIT_INT, OF_ALL(all.untimed) },
+	{ "time_ns", NULL, UNIT_NS, OF_ALL(all.sum_ns) },
+	{ "window_ns", NULL, UNIT_NS, WHOLE_OF_ALL(window_ns) },
+	{ "busy_ns", NULL, UNIT_NS, OF_ALL(busy_ns) },
+	{ "idle_ns", NULL, UNIT_NS, WHOLE_OF_ALL(idle_ns) },
+	{ "compute_ns", NULL, UNIT_NS, OF_ALL(all.others_ns) },
+	{ "non_compute_ns", NULL, UNIT_NS, OF_ALL(non_compute_ns) },
+	{ "comm_ns", NULL, UNIT_NS, OF_ALL(all.time_ns) },
+	{ "overlap_ns", NULL, UNIT_NS, OF_ALL(all.overlap_ns) },
+	{ "comm_overlap_pct", NULL, UNIT_PCT, OF_ALL(all.overlap_pct) },
+	{ "exposed_ns", NULL, UNIT_NS, OF_ALL(all.exposed_ns) },
+	{ "exposed_pct", NULL, UNIT_PCT, OF_ALL(exposed_pct) },
+	{ "exposed_of_steps", NULL, UNIT_INT, OF_ALL(of_steps) },
+	{ "matched", NULL, UNIT_INT, OF_ALL(skew.matched) },
+	{ "skew_mean_ns", NULL, UNIT_NS, OF_ALL(skew.mean_ns) },
+	{ "skew_max_ns", NULL, UNIT_NS, WHOLE_OF_ALL(skew.max_ns) },
+	{ "wait_ns", NULL, UNIT_NS, WHOLE_OF_ALL(skew.wait_ns) },
+	{ "wait_pct", NULL, UNIT_PCT, OF_ALL(wait_pct) },
+	{ "late_rank", NULL, UNIT_INT, WHOLE_OF_ALL(skew.late_rank) },
+	{ "late_pct", NULL, UNIT_PCT, OF_ALL(skew.late_pct) },
+	{ "devices", .of = &devices },
+	{ "transports", .of = &transports },
+};
+
+const struct field_set comm_total = { FIELDS(total_fields) };

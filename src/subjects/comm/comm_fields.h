@@ -8,6 +8,6 @@
 #include "subjects/comm/comm.h"
 #include "subjects/shared/fields.h"
 
-extern const struct field_set comm_fields, comm_devices_fields, comm_transports_fields;
+extern const struct field_set comm_fields, comm_devices_fields, comm_transports_fields, comm_total;
 
 #endif
