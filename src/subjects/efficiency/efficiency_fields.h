@@ -8,6 +8,6 @@
 #include "subjects/efficiency/efficiency.h"
 #include "subjects/shared/fields.h"
 
-extern const struct field_set efficiency_fields; /* of struct efficiency */
+extern const struct field_set efficiency_fields, efficiency_total; /* of struct efficiency */
 
 #endif
