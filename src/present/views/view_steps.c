@@ -9,116 +9,19 @@
 #include "present/views/slow_text.h"
 #include "subjects/steps/steps_fields.h"
 
+static struct field_row from(const struct scene *scene)
+{
+	return (struct field_row){ .run = scene->run,
+				   .item = &scene->f->steps,
+				   .f = scene->f,
+				   .form = steps_form(&scene->f->steps) };
+}
+
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run,
-				  .item = &scene->f->steps,
-				  .form = steps_form(&scene->f->steps),
-				  .f = scene->f };
+	struct field_row at = from(scene);
 
-	return grid_fill(grid, &steps_fields, &from);
-}
-
-static void phases(struct json *json, const int64_t *phase_ns)
-{
-	json_object_line(json);
-	for (unsigned int p = 1; p <= STEP_PHASES; p++) {
-		unsigned int phase = p % STEP_PHASES; /* other comes last */
-
-		if (phase && !phase_ns[phase])
-			continue;
-		json_key(json, phase ? phase_name(phase) : "other");
-		json_int(json, phase_ns[phase]);
-	}
-	json_object_end(json);
-}
-
-static void extra(struct json *json, const void *item, const void *context)
-{
-	const struct step_row *row = item;
-
-	(void)context;
-	json_key(json, "phases");
-	if (row->phases_known) {
-		phases(json, row->phase_ns);
-		return;
-	}
-	json_null(json);
-	json_key(json, "phases_reason");
-	json_string(json, row->recorded ? "no range in this step names a phase"
-					: "the step was not recorded");
-}
-
-static void summary(struct json *json, const char *key, const struct stats_summary *s)
-{
-	const struct {
-		const char *key;
-		double v;
-	} items[] = { { "mean_ns", s->mean }, { "p50_ns", s->p50 }, { "p95_ns", s->p95 },
-		      { "p99_ns", s->p99 },   { "min_ns", s->min }, { "max_ns", s->max },
-		      { "cv", s->cv } };
-
-	if (!s->n) {
-		grid_json_value(json, key, value_absent("no such step is finished"));
-		return;
-	}
-	json_key(json, key);
-	json_object_line(json);
-	json_key(json, "count");
-	json_uint(json, s->n);
-	for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
-		json_key(json, items[i].key);
-		json_double(json, items[i].v);
-	}
-	json_object_end(json);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct steps *s = &scene->f->steps;
-	struct cell found_by = scene->run->steps_found
-				       ? cell_text(scene->run->steps_found)
-				       : cell_absent(s->n ? "steps are marked" : "there are none");
-
-	summary(json, "time", &s->all);
-	summary(json, "time_recorded", &s->recorded);
-	json_key(json, "steps");
-	json_uint(json, s->n);
-	json_key(json, "unfinished");
-	json_uint(json, s->n_unfinished);
-	json_key(json, "with_set_up");
-	json_uint(json, s->n_set_up);
-	json_key(json, "not_recorded");
-	json_uint(json, s->n_not_recorded);
-	json_key(json, "outliers");
-	json_uint(json, s->n_outliers);
-	grid_json_value(json, "outlier_limit_ns", s->outlier_limit_ns);
-	grid_json_value(json, "tokens", s->tokens);
-	grid_json_value(json, "tokens_per_s", s->tokens_per_s);
-	json_key(json, "phases");
-	if (s->n_phased) {
-		phases(json, s->phase_ns);
-	} else {
-		json_null(json);
-		json_key(json, "phases_reason");
-		json_string(json, "no range names a phase");
-	}
-	json_key(json, "device_phases");
-	if (!scene->f->device_phases.reason) {
-		phases(json, scene->f->device_phases.ns);
-	} else {
-		json_null(json);
-		json_key(json, "device_phases_reason");
-		json_string(json, scene->f->device_phases.reason);
-	}
-	json_key(json, "warmup_policy");
-	json_string(json, "all finished steps count; none is left out as warm-up");
-	grid_json_value(json, "warmup_mean_ns", s->warmup_mean_ns);
-	grid_json_value(json, "warmup_ratio", s->warmup_ratio);
-	json_key(json, "source");
-	json_string(json, s->n ? step_source_name(s->rows[0].source) : "none");
-	grid_json_cell(json, "found_by", &found_by);
-	slow_json(scene, json);
+	return grid_fill(grid, &steps_fields, &at);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -173,7 +76,7 @@ const struct section section_steps = {
 	.want = FIND_STEPS | FIND_SLOW | FIND_DEVICE_PHASES,
 	.device = true,
 	.grid = fill,
-	.total = total,
-	.extra = extra,
+	.from = from,
+	.totals = &steps_total,
 	.text = text,
 };

@@ -13,6 +13,6 @@ enum steps_form { STEPS_OF_TRAINING = 1 << 0, STEPS_OF_ENGINE = 1 << 1 };
 
 enum steps_form steps_form(const struct steps *steps);
 
-extern const struct field_set steps_fields; /* of struct steps */
+extern const struct field_set steps_fields, steps_total; /* of struct steps */
 
 #endif
