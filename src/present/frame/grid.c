@@ -53,7 +53,7 @@ struct cell *grid_add(struct grid *grid, const void *item)
 
 static bool is_column(const struct field *field, unsigned int form)
 {
-	return !field->of && field_exists(field, form);
+	return !field->of && !field->detail && field_exists(field, form);
 }
 
 struct filling {
@@ -387,7 +387,7 @@ static void groups_json(const struct grid *grid, const struct grid_row *row, str
 	at.in = &grid->from;
 	at.item = row->item;
 	for (size_t i = 0; i < grid->set->n_fields; i++)
-		if (grid->set->fields[i].of)
+		if (grid->set->fields[i].of || grid->set->fields[i].detail)
 			field_json(json, &grid->set->fields[i], &at);
 }
 

@@ -89,39 +89,3 @@ int tax_text(const struct scene *scene, FILE *out)
 	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
 	return tax->n ? layers_table(scene, out) : 0;
 }
-
-void tax_json(const struct scene *scene, struct json *json)
-{
-	const struct imbalance_tax *tax = &scene->f->tax;
-
-	json_key(json, "imbalance_tax");
-	json_object(json);
-	grid_json_value(json, "expert_ns", tax->expert_ns);
-	grid_json_value(json, "tax_ns", tax->tax_ns);
-	grid_json_value(json, "tax_pct", tax->tax_pct);
-	grid_json_value(json, "tax_tokens_per_s", tax->tax_tokens_per_s);
-	json_key(json, "workers");
-	json_uint(json, tax->workers);
-	json_key(json, "worker");
-	json_string(json, tax->on_device ? "device" : "thread");
-	json_key(json, "steps");
-	json_uint(json, tax->steps);
-	json_key(json, "layers");
-	json_array(json);
-	for (size_t i = 0; i < tax->n; i++) {
-		const struct tax_layer *layer = &tax->layers[i];
-
-		json_object_line(json);
-		json_key(json, "layer");
-		json_int(json, layer->layer);
-		grid_json_value(json, "expert_ns", layer->expert_ns);
-		grid_json_value(json, "tax_ns", layer->tax_ns);
-		grid_json_value(json, "tile_ns", layer->tile_ns);
-		grid_json_value(json, "what_if_ns", layer->what_if_ns);
-		json_key(json, "what_if_devices");
-		json_uint(json, layer->what_if_devices);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	json_object_end(json);
-}

@@ -8,18 +8,23 @@
 #include "present/views/routing_text.h"
 #include "subjects/routing/routing_fields.h"
 
+static struct field_row from(const struct scene *scene)
+{
+	return section_routing.from(scene);
+}
+
 static int fill_steps(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->routing };
+	struct field_row at = from(scene);
 
-	return grid_fill(grid, &routing_steps_fields, &from);
+	return grid_fill(grid, &routing_steps_fields, &at);
 }
 
 static int fill_experts(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->routing };
+	struct field_row at = from(scene);
 
-	return grid_fill(grid, &routing_experts_fields, &from);
+	return grid_fill(grid, &routing_experts_fields, &at);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -38,16 +43,12 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 	return r;
 }
 
-static void total(const struct scene *scene, struct json *json)
-{
-	section_routing.total(scene, json);
-}
-
 const struct section section_routing_steps = {
 	.name = "routing-steps",
 	.want = FIND_ROUTING | FIND_ROUTER_TIME,
 	.grid = fill_steps,
-	.total = total,
+	.from = from,
+	.totals = &routing_total,
 	.text = text,
 };
 
@@ -55,6 +56,7 @@ const struct section section_routing_experts = {
 	.name = "routing-experts",
 	.want = FIND_ROUTING,
 	.grid = fill_experts,
-	.total = total,
+	.from = from,
+	.totals = &routing_total,
 	.text = text,
 };

@@ -8,7 +8,10 @@
 #include "subjects/routing/routing.h"
 #include "subjects/shared/fields.h"
 
-extern const struct field_set routing_fields;
+/* Of one layer alone also what is long. */
+enum routing_form { ROUTING_ALL_LAYERS = 1 << 0, ROUTING_ONE_LAYER = 1 << 1 };
+
+extern const struct field_set routing_fields, routing_total;
 /* With the columns that users of router profilers know. */
 extern const struct field_set routing_steps_fields, routing_experts_fields;
 

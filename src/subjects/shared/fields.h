@@ -77,6 +77,7 @@ struct field {
 	unsigned int titled; /* in which text shows it; 0: all */
 	bool flexible;	     /* its column in text may be cut */
 	bool optional; /* where it is absent, data leaves it out, else it has null and the reason */
+	bool detail;   /* not a column: it stands beside the groups alone */
 	const char *none; /* the reason when the member is 0 or NULL; NULL: that is a value */
 	const char *(*absent)(const struct field_row *at); /* the reason; NULL: it is not absent */
 	/* What holds the member, or all of the group; NULL: the row. Not asked where it is absent. */
