@@ -10,30 +10,16 @@
 #include "present/views/memory_text.h"
 #include "subjects/memory/memory_fields.h"
 
-static int fill(const struct scene *scene, struct grid *grid)
+static struct field_row from(const struct scene *scene)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->memory };
-
-	return grid_fill(grid, &memory_fields, &from);
+	return (struct field_row){ .run = scene->run, .item = &scene->f->memory, .f = scene->f };
 }
 
-static void total(const struct scene *scene, struct json *json)
+static int fill(const struct scene *scene, struct grid *grid)
 {
-	uint64_t allocations = 0, frees = 0, unmatched = 0;
+	struct field_row at = from(scene);
 
-	for (size_t i = 0; i < scene->f->memory.n; i++) {
-		allocations += scene->f->memory.devices[i].allocations;
-		frees += scene->f->memory.devices[i].frees;
-		unmatched += scene->f->memory.devices[i].unmatched_frees;
-	}
-	json_key(json, "allocations");
-	json_uint(json, allocations);
-	json_key(json, "frees");
-	json_uint(json, frees);
-	json_key(json, "unmatched_frees");
-	json_uint(json, unmatched);
-	memory_json_driver(json, scene);
-	device_json_memory(scene, json);
+	return grid_fill(grid, &memory_fields, &at);
 }
 
 static bool has_device_memory(const struct scene *scene)
@@ -70,7 +56,7 @@ const struct section section_memory = {
 	.name = "memory",
 	.want = FIND_MEMORY,
 	.grid = fill,
-	.total = total,
-	.extra = memory_json_device,
+	.from = from,
+	.totals = &memory_total,
 	.text = text,
 };

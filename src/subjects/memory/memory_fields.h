@@ -8,6 +8,6 @@
 #include "subjects/memory/memory.h"
 #include "subjects/shared/fields.h"
 
-extern const struct field_set memory_fields; /* of struct memory */
+extern const struct field_set memory_fields, memory_total; /* of struct memory */
 
 #endif
