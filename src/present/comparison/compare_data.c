@@ -288,7 +288,7 @@ static int json_rows(const struct compare_scene *scene, const struct compare_pai
 	r = compare_grid_rows(scene, pair, table, &grid, err);
 	if (r >= 0) {
 		json_key(json, key);
-		grid_json(&grid, scene->options->limit, json, NULL, NULL);
+		grid_json(&grid, scene->options->limit, json);
 	}
 	grid_release(&grid);
 	return r;
@@ -310,7 +310,7 @@ static int json_pair(const struct compare_scene *scene, const struct compare_pai
 	json_key(json, "compared");
 	json_string(json, pair->whole ? "whole runs" : "steps");
 	json_key(json, "figures");
-	grid_json(&grid, 0, json, NULL, NULL);
+	grid_json(&grid, 0, json);
 	grid_release(&grid);
 	if (r < 0)
 		return err_sys(err, r, "cannot make the table of the comparison");

@@ -391,8 +391,7 @@ static void groups_json(const struct grid *grid, const struct grid_row *row, str
 			field_json(json, &grid->set->fields[i], &at);
 }
 
-void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_extra extra,
-	       const void *context)
+void grid_json(const struct grid *grid, size_t limit, struct json *json)
 {
 	size_t rows = shown(grid, limit);
 
@@ -407,8 +406,6 @@ void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_ex
 		}
 		if (grid->set)
 			groups_json(grid, &grid->rows[i], json);
-		if (extra)
-			extra(json, grid->rows[i].item, context);
 		json_object_end(json);
 	}
 	json_array_end(json);

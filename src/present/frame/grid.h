@@ -28,7 +28,7 @@ struct grid_column {
 
 struct grid_row {
 	struct cell *cells;
-	const void *item; /* what the row is about, for extra JSON */
+	const void *item; /* what the row is about */
 };
 
 struct grid {
@@ -61,10 +61,8 @@ void grid_csv(const struct grid *grid, size_t limit, FILE *out);
 /* Cells with commas between them, and a line of them, for rows too many to hold in a grid. */
 void grid_csv_cells(const struct cell *cells, size_t n, FILE *out);
 void grid_csv_row(const struct cell *cells, size_t n, FILE *out);
-typedef void (*grid_extra)(struct json *json, const void *item, const void *context);
-/* The rows as an array; `extra` (may be NULL) adds keys to each object. */
-void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_extra extra,
-	       const void *context);
+/* The rows as an array of objects, with all groups of their fields. */
+void grid_json(const struct grid *grid, size_t limit, struct json *json);
 
 /* One cell as a JSON value; absent: null and, after it, "KEY_reason". */
 void grid_json_plain(struct json *json, const struct cell *cell); /* its value alone */

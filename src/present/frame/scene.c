@@ -109,20 +109,16 @@ void scene_json_sampled(const struct scene *scene, struct json *json)
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json)
 {
+	struct field_row from = section->from(scene);
+
 	if (section->device)
 		scene_json_sampled(scene, json);
 	json_key(json, "total");
 	json_object(json);
-	if (section->totals) {
-		struct field_row from = section->from(scene);
-
-		fields_json(json, section->totals->fields, section->totals->n_fields, &from);
-	} else {
-		section->total(scene, json);
-	}
+	fields_json(json, section->total->fields, section->total->n_fields, &from);
 	json_object_end(json);
 	json_key(json, "rows");
-	grid_json(grid, scene->options->limit, json, section->extra, scene);
+	grid_json(grid, scene->options->limit, json);
 }
 
 static int render_json(const struct section *section, const struct scene *scene,

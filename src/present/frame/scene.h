@@ -21,11 +21,9 @@ struct section {
 	const char *name;  /* "ops": schema "moescope/ops/1", key in the report */
 	unsigned int want; /* enum finding */
 	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
-	struct field_row (*from)(const struct scene *scene);	     /* where its fields are read */
-	const struct field_set *totals;				     /* keys of "total" */
-	void (*total)(const struct scene *scene, struct json *json); /* keys of "total" */
-	bool device;	  /* has figures from device records: "sampled" in its JSON */
-	grid_extra extra; /* may be NULL */
+	struct field_row (*from)(const struct scene *scene); /* where its fields are read */
+	const struct field_set *total;			     /* keys of "total" */
+	bool device; /* has figures from device records: "sampled" in its JSON */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 };
 

@@ -72,7 +72,7 @@ static int inference(struct json *json, const struct scene *scene)
 	stage(json, "prefill", &f->stages[STAGE_PREFILL]);
 	stage(json, "decode", &f->stages[STAGE_DECODE]);
 	json_key(json, "rows");
-	grid_json(&grid, 0, json, NULL, NULL);
+	grid_json(&grid, 0, json);
 	json_object_end(json);
 	grid_release(&grid);
 	return r;

@@ -62,6 +62,6 @@ const struct section section_api = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &api_total,
+	.total = &api_total,
 	.text = text,
 };

@@ -140,6 +140,6 @@ const struct section section_comm = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &comm_total,
+	.total = &comm_total,
 	.text = text,
 };

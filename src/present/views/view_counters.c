@@ -46,6 +46,6 @@ const struct section section_counters = {
 	.want = FIND_COUNTERS,
 	.grid = fill,
 	.from = from,
-	.totals = &counters_total,
+	.total = &counters_total,
 	.text = text,
 };

@@ -122,6 +122,6 @@ const struct section section_efficiency = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &efficiency_total,
+	.total = &efficiency_total,
 	.text = text,
 };

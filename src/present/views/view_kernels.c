@@ -94,6 +94,6 @@ const struct section section_kernels = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &kernels_total,
+	.total = &kernels_total,
 	.text = text,
 };

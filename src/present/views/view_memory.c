@@ -57,6 +57,6 @@ const struct section section_memory = {
 	.want = FIND_MEMORY,
 	.grid = fill,
 	.from = from,
-	.totals = &memory_total,
+	.total = &memory_total,
 	.text = text,
 };

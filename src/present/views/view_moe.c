@@ -161,6 +161,6 @@ const struct section section_moe = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &moe_total,
+	.total = &moe_total,
 	.text = text,
 };

@@ -72,6 +72,6 @@ const struct section section_ops = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &ops_total,
+	.total = &ops_total,
 	.text = text,
 };

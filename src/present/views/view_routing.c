@@ -50,6 +50,6 @@ const struct section section_routing = {
 	.want = FIND_ROUTING | FIND_STEPS | FIND_TAX,
 	.grid = fill,
 	.from = from,
-	.totals = &routing_total,
+	.total = &routing_total,
 	.text = text,
 };

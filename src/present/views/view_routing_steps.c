@@ -48,7 +48,7 @@ const struct section section_routing_steps = {
 	.want = FIND_ROUTING | FIND_ROUTER_TIME,
 	.grid = fill_steps,
 	.from = from,
-	.totals = &routing_total,
+	.total = &routing_total,
 	.text = text,
 };
 
@@ -57,6 +57,6 @@ const struct section section_routing_experts = {
 	.want = FIND_ROUTING,
 	.grid = fill_experts,
 	.from = from,
-	.totals = &routing_total,
+	.total = &routing_total,
 	.text = text,
 };

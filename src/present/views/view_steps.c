@@ -77,6 +77,6 @@ const struct section section_steps = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &steps_total,
+	.total = &steps_total,
 	.text = text,
 };

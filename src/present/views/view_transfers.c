@@ -90,6 +90,6 @@ const struct section section_transfers = {
 	.device = true,
 	.grid = fill,
 	.from = from,
-	.totals = &transfers_total,
+	.total = &transfers_total,
 	.text = text,
 };
