@@ -12,6 +12,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/fields_json.h"
+#include "subjects/shared/coverage_fields.h"
 
 int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
 		  struct findings *ret_findings, struct err *err)
@@ -82,29 +83,7 @@ void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 	fputc('\n', out);
 }
 
-void scene_json_sampled(const struct scene *scene, struct json *json)
-{
-	const struct coverage *c = &scene->f->coverage;
-
-	if (!c->sampled) {
-		grid_json_value(json, "sampled",
-				c->watched_ns > 0
-					? value_absent("device records cover the whole run")
-					: c->coverage_pct);
-		return;
-	}
-	json_key(json, "sampled");
-	json_object_line(json);
-	json_key(json, "coverage_pct");
-	json_double(json, c->coverage_pct.v);
-	json_key(json, "windows");
-	json_uint(json, c->n_windows);
-	json_key(json, "steps_covered");
-	json_uint(json, c->steps_covered);
-	json_key(json, "steps");
-	json_uint(json, c->steps);
-	json_object_end(json);
-}
+static const struct field sampled = FIELD_SAMPLED;
 
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json)
@@ -112,7 +91,7 @@ void section_json(const struct section *section, const struct scene *scene, cons
 	struct field_row from = section->from(scene);
 
 	if (section->device)
-		scene_json_sampled(scene, json);
+		field_json(json, &sampled, &from);
 	json_key(json, "total");
 	json_object(json);
 	fields_json(json, section->total->fields, section->total->n_fields, &from);

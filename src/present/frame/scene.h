@@ -39,8 +39,6 @@ void scene_no_device(const struct scene *scene, FILE *out);
 /* "sampled: 3 windows, …" when device records were collected for a part of the run; else nothing.
  * what: "", or "device time " and the like when that is not all that the table shows. */
 void scene_sampled(const struct scene *scene, const char *what, FILE *out);
-/* The same as the key "sampled": an object, or null with the reason. */
-void scene_json_sampled(const struct scene *scene, struct json *json);
 
 /* A whole view of one section: analyses, then text, JSON or CSV as the options say. */
 int section_render(const struct section *section, const struct run *run,

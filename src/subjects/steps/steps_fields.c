@@ -138,14 +138,12 @@ static const struct field summary_fields[] = {
 static const struct field_group summary = { FIELD_OBJECT, FIELD_ON_ONE_LINE,
 					    FIELDS(summary_fields) };
 
-static const char *no_all(const struct field_row *at)
+static const char *no_summary(const struct field_row *at)
 {
-	return ((const struct steps *)at->item)->all.n ? NULL : "no such step is finished";
-}
+	const char *member = (const char *)at->item + at->field->offset;
+	const struct stats_summary *of = (const void *)member;
 
-static const char *no_recorded(const struct field_row *at)
-{
-	return ((const struct steps *)at->item)->recorded.n ? NULL : "no such step is finished";
+	return of->n ? NULL : "no such step is finished";
 }
 
 static const char *no_total_phases(const struct field_row *at)
@@ -276,9 +274,9 @@ static const struct field_group usual = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS
 #define OF_ALL(member) MEMBER(struct steps, member)
 
 static const struct field total_fields[] = {
-	{ "time", .offset = offsetof(struct steps, all), .of = &summary, .absent = no_all },
+	{ "time", .offset = offsetof(struct steps, all), .of = &summary, .absent = no_summary },
 	{ "time_recorded", .offset = offsetof(struct steps, recorded), .of = &summary,
-	  .absent = no_recorded },
+	  .absent = no_summary },
 	{ "steps", NULL, UNIT_INT, OF_ALL(n) },
 	{ "unfinished", NULL, UNIT_INT, OF_ALL(n_unfinished) },
 	{ "with_set_up", NULL, UNIT_INT, OF_ALL(n_set_up) },
