@@ -50,21 +50,23 @@ ANALYSIS(device_states, device_states_analyze(w->run, &w->f.device_states))
 ANALYSIS(inference, inference_analyze(w->run, &w->f.inference))
 ANALYSIS(overhead, overhead_analyze(w->run, &w->f.overhead))
 ANALYSIS(kernels, kernels_analyze_at(&w->at, &w->options->sel, &w->options->kernels, &w->f.kernels))
-ANALYSIS(api, api_calls_analyze_at(&w->at, &w->options->sel, &w->f.api))
+ANALYSIS(api, api_calls_analyze_at(&w->at, &w->options->sel, &w->f.api_calls))
 ANALYSIS(transfers, transfers_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.transfers))
 ANALYSIS(comm, comm_analyze_at(&w->at, &w->lanes, &w->options->sel, w->options->kernels.classes,
 			       &w->f.comm))
 ANALYSIS(moe, moe_lens_analyze_at(&w->at, &w->lanes, &w->options->sel, w->options->kernels.classes,
-				  &w->f.moe))
+				  &w->f.moe_lens))
 ANALYSIS(timeline, timeline_analyze_at(&w->at, &w->lanes, &w->options->sel, &w->f.timeline))
-ANALYSIS(spans, named_spans_analyze(w->run, &w->f.spans))
+ANALYSIS(spans, named_spans_analyze(w->run, &w->f.named_spans))
 ANALYSIS(launches, launches_analyze_at(&w->at, &w->options->sel, &w->f.launches))
 ANALYSIS(counters, launch_metrics_analyze(w->run, &w->f.launch_metrics))
-ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slow))
+ANALYSIS(slow, slow_steps_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.slow_steps))
 ANALYSIS(device_phases,
 	 device_phases_analyze(w->run, &w->f.steps, &w->f.coverage, &w->f.device_phases))
-ANALYSIS(tax, imbalance_tax_analyze(w->run, &w->f.steps, &w->f.routing, &w->f.coverage, &w->f.tax))
-ANALYSIS(use, device_use_analyze(&w->at, &w->lanes, &w->options->sel, &w->f.timeline, &w->f.use))
+ANALYSIS(tax, imbalance_tax_analyze(w->run, &w->f.steps, &w->f.routing, &w->f.coverage,
+				    &w->f.imbalance_tax))
+ANALYSIS(use,
+	 device_use_analyze(&w->at, &w->lanes, &w->options->sel, &w->f.timeline, &w->f.device_use))
 ANALYSIS(efficiency, efficiency_analyze(w->run, &w->options->sel,
 					&(struct efficiency_options){ w->options->peaks,
 								      w->options->kernels.classes },
@@ -215,9 +217,9 @@ void findings_release(struct findings *findings)
 {
 	ops_release(&findings->ops);
 	steps_release(&findings->steps);
-	slow_steps_release(&findings->slow);
+	slow_steps_release(&findings->slow_steps);
 	routing_release(&findings->routing);
-	imbalance_tax_release(&findings->tax);
+	imbalance_tax_release(&findings->imbalance_tax);
 	memory_release(&findings->memory);
 	device_memory_release(&findings->device_memory);
 	device_states_release(&findings->device_states);
@@ -225,13 +227,13 @@ void findings_release(struct findings *findings)
 	kernels_release(&findings->kernels);
 	launches_release(&findings->launches);
 	launch_metrics_release(&findings->launch_metrics);
-	api_calls_release(&findings->api);
+	api_calls_release(&findings->api_calls);
 	transfers_release(&findings->transfers);
 	comm_release(&findings->comm);
-	moe_lens_release(&findings->moe);
+	moe_lens_release(&findings->moe_lens);
 	timeline_release(&findings->timeline);
 	coverage_release(&findings->coverage);
-	named_spans_release(&findings->spans);
+	named_spans_release(&findings->named_spans);
 	efficiency_release(&findings->efficiency);
 	*findings = (struct findings){ 0 };
 }

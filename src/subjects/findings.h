@@ -33,9 +33,9 @@ struct findings {
 	struct ops ops;
 	struct steps steps;
 	struct device_phases device_phases; /* needs FIND_STEPS */
-	struct slow_steps slow;		    /* with FIND_SLOW and FIND_STEPS */
+	struct slow_steps slow_steps;	    /* with FIND_SLOW and FIND_STEPS */
 	struct routing routing;
-	struct imbalance_tax tax; /* with FIND_TAX, FIND_STEPS and FIND_ROUTING */
+	struct imbalance_tax imbalance_tax; /* with FIND_TAX, FIND_STEPS and FIND_ROUTING */
 	struct memory memory;
 	struct device_memory device_memory; /* with FIND_MEMORY */
 	struct device_states device_states; /* likewise */
@@ -44,14 +44,14 @@ struct findings {
 	struct kernels kernels;
 	struct launches launches;	      /* with FIND_LAUNCHES */
 	struct launch_metrics launch_metrics; /* with FIND_COUNTERS */
-	struct api_calls api;
+	struct api_calls api_calls;
 	struct transfers transfers;
 	struct comm comm;
-	struct moe_lens moe;
+	struct moe_lens moe_lens;
 	struct timeline timeline;
-	struct device_use use;	  /* with FIND_TIMELINE */
-	struct coverage coverage; /* always */
-	struct named_spans spans;
+	struct device_use device_use; /* with FIND_TIMELINE */
+	struct coverage coverage;     /* always */
+	struct named_spans named_spans;
 	struct efficiency efficiency; /* needs FIND_OPS and FIND_ROUTING */
 };
 

@@ -38,7 +38,7 @@ static bool judged(const struct device_use *use)
 /* The time in question, if it is worth a word. */
 static bool speaks(const struct findings *f, double ns)
 {
-	return judged(&f->use) && pct(&f->use, ns) >= SPEAK_PCT;
+	return judged(&f->device_use) && pct(&f->device_use, ns) >= SPEAK_PCT;
 }
 
 static void busy_evidence(struct verdict *v, const struct device_use *use, const char *key,
@@ -51,8 +51,9 @@ static void busy_evidence(struct verdict *v, const struct device_use *use, const
 /* Time of the window per step and device. */
 static void per_step(struct verdict *v, const struct findings *f, const char *key, double ns)
 {
-	if (f->use.step_ns > 0 && f->use.window_ns > 0)
-		rule_evidence(v, key, EVIDENCE_NS, ns / f->use.window_ns * f->use.step_ns);
+	if (f->device_use.step_ns > 0 && f->device_use.window_ns > 0)
+		rule_evidence(v, key, EVIDENCE_NS,
+			      ns / f->device_use.window_ns * f->device_use.step_ns);
 }
 
 /* Programs on one device take turns: then it is not told who waits for whom. */
@@ -64,7 +65,7 @@ static void others_evidence(struct verdict *v, const struct device_use *use)
 
 bool rule_gpu_starved_data(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 
 	(void)run;
 	if (!speaks(f, use->data_ns))
@@ -89,7 +90,7 @@ static bool took_stacks(const struct run *run)
 
 bool rule_gpu_starved_host(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 
 	if (!speaks(f, use->host_ns))
 		return false;
@@ -120,17 +121,18 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 
 bool rule_gpu_starved_sync(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	uint64_t syncs = 0, copies = 0;
 
 	if (!speaks(f, use->sync_ns))
 		return false;
-	for (size_t i = 0; i < f->api.n; i++) {
-		const char *name = run_string(run, f->api.rows[i].name);
+	for (size_t i = 0; i < f->api_calls.n; i++) {
+		const char *name = run_string(run, f->api_calls.rows[i].name);
 
-		syncs += strstr(name, "Synchronize") ? f->api.rows[i].count : 0;
-		copies += strstr(name, "Memcpy") && !strstr(name, "Async") ? f->api.rows[i].count
-									   : 0;
+		syncs += strstr(name, "Synchronize") ? f->api_calls.rows[i].count : 0;
+		copies += strstr(name, "Memcpy") && !strstr(name, "Async")
+				  ? f->api_calls.rows[i].count
+				  : 0;
 	}
 	TITLE(v, "the GPU idles %.0f%% of %s after synchronisations", pct(use, use->sync_ns),
 	      time_of(use));
@@ -161,8 +163,8 @@ static struct launched launched(const struct run *run, const struct findings *f)
 	struct launched l = { 0 };
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < f->api.n; i++) {
-		const struct api_row *row = &f->api.rows[i];
+	for (size_t i = 0; i < f->api_calls.n; i++) {
+		const struct api_row *row = &f->api_calls.rows[i];
 		const char *name = run_string(run, row->name);
 
 		if (!strstr(name, "Launch") || !row->launches)
@@ -196,7 +198,7 @@ static void launch_advice(const struct findings *f, const struct launched *l, st
 
 bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	struct launched l;
 
 	if (!speaks(f, use->launch_ns))
@@ -218,7 +220,7 @@ bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, st
 
 static void transfer_advice(const struct findings *f, struct verdict *v, bool pageable)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 
 	if ((double)f->transfers.staged_bytes > STAGED_SHARE * (double)f->transfers.bytes)
 		ADVICE(v, "Copies between devices go by way of the host: enable peer access or use "
@@ -239,7 +241,7 @@ static void transfer_advice(const struct findings *f, struct verdict *v, bool pa
 
 bool rule_transfer_bound(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	double alone = use->copy_alone_ns + use->copy_wait_ns;
 	double hidden = alone, compute = use->busy_ns - use->copy_alone_ns;
 	bool pageable = (double)use->pageable_ns > MOST * (double)use->copy_ns;
@@ -271,12 +273,13 @@ bool rule_transfer_bound(const struct run *run, const struct findings *f, struct
 
 bool rule_clock_throttled(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_clock *clock = &f->use.clock;
+	const struct device_clock *clock = &f->device_use.clock;
 	bool limited, thermal;
 	double loss;
 
 	(void)run;
-	if (!f->use.devices || !clock->samples || clock->max_mhz <= 0 || !clock->limited_pct.known)
+	if (!f->device_use.devices || !clock->samples || clock->max_mhz <= 0 ||
+	    !clock->limited_pct.known)
 		return false;
 	limited = clock->limited_pct.v >= LIMITED_PCT;
 	loss = 1 - clock->mean_mhz / clock->max_mhz;
@@ -293,7 +296,7 @@ bool rule_clock_throttled(const struct run *run, const struct findings *f, struc
 	rule_evidence(v, "clock_sm_max_mhz", EVIDENCE_MHZ, clock->max_mhz);
 	rule_evidence(v, "limited_samples_pct", EVIDENCE_PCT, clock->limited_pct.v);
 	rule_evidence(v, "samples", EVIDENCE_COUNT, (double)clock->samples);
-	rule_gain(v, loss * pct(&f->use, f->use.kernel_ns),
+	rule_gain(v, loss * pct(&f->device_use, f->device_use.kernel_ns),
 		  "kernels take less time by as much as the clock is higher");
 	if (!limited)
 		ADVICE(v, "Somebody has set them lower, for comparable measurements maybe: "
@@ -310,7 +313,7 @@ bool rule_clock_throttled(const struct run *run, const struct findings *f, struc
 
 bool rule_bandwidth_bound(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 
 	(void)run;
 	if (!use->devices || !use->dram_pct.known || use->dram_pct.v < DRAM_PCT)
@@ -331,7 +334,7 @@ bool rule_bandwidth_bound(const struct run *run, const struct findings *f, struc
 /* Idle time that no verdict of its own tells the cause of. */
 static double unexplained(const struct findings *f)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	const double causes[] = { use->launch_ns, use->host_ns, use->data_ns, use->sync_ns };
 	double left = use->window_ns - use->busy_ns;
 
@@ -344,7 +347,7 @@ static double unexplained(const struct findings *f)
 
 bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	double busy, left;
 
 	(void)run;
@@ -373,7 +376,7 @@ bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdi
 
 bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	double busy;
 
 	(void)run;

@@ -80,19 +80,19 @@ static void tax_gain(const struct findings *f, bool (*which)(const struct routin
 {
 	double sum = 0;
 
-	if (!f->tax.tax_ns.known || !f->tax.step_ns.known)
+	if (!f->imbalance_tax.tax_ns.known || !f->imbalance_tax.step_ns.known)
 		return;
-	for (size_t i = 0; i < f->tax.n; i++)
+	for (size_t i = 0; i < f->imbalance_tax.n; i++)
 		for (size_t l = 0; l < f->routing.n; l++)
-			if (f->routing.layers[l].layer == f->tax.layers[i].layer &&
+			if (f->routing.layers[l].layer == f->imbalance_tax.layers[i].layer &&
 			    which(&f->routing.layers[l])) {
-				sum += f->tax.layers[i].tax_ns.v;
+				sum += f->imbalance_tax.layers[i].tax_ns.v;
 				break;
 			}
 	rule_evidence(v, "tax_per_step_ns", EVIDENCE_NS, sum);
-	rule_gain(v, 100 * sum / f->tax.step_ns.v,
-		  f->tax.on_device ? "the devices get equal shares of the experts' work"
-				   : "the threads get equal shares of the experts' work");
+	rule_gain(v, 100 * sum / f->imbalance_tax.step_ns.v,
+		  f->imbalance_tax.on_device ? "the devices get equal shares of the experts' work"
+					     : "the threads get equal shares of the experts' work");
 }
 
 bool rule_router_collapsed(const struct run *run, const struct findings *f, struct verdict *v)
@@ -244,7 +244,8 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 		       "The busiest of the %zu %s that run experts sets the pace. Raise the "
 		       "balancing loss, or place or replicate the hot experts; 'moescope routing' "
 		       "has each layer's cost.",
-		       f->tax.workers, f->tax.on_device ? "devices" : "threads");
+		       f->imbalance_tax.workers,
+		       f->imbalance_tax.on_device ? "devices" : "threads");
 	else
 		ADVICE(v,
 		       "With experts spread over devices the busiest one sets the pace (%.2f times "
@@ -303,8 +304,10 @@ bool rule_tile_waste(const struct run *run, const struct findings *f, struct ver
 	/* Tiles are a matter of devices. */
 	if (!worst || !run->kernel.n || !worst->n_steps)
 		return false;
-	for (size_t i = 0; i < f->tax.n; i++)
-		waste_ns += f->tax.layers[i].tile_ns.known ? f->tax.layers[i].tile_ns.v : 0;
+	for (size_t i = 0; i < f->imbalance_tax.n; i++)
+		waste_ns += f->imbalance_tax.layers[i].tile_ns.known
+				    ? f->imbalance_tax.layers[i].tile_ns.v
+				    : 0;
 	TITLE(v, "small batches fill only %.0f%% of the %u-row tiles of layer %d%s",
 	      100 * (1 - worst->tile_waste.v), worst->tile_rows, worst->layer,
 	      n > 1 ? " (the worst)" : "");
@@ -312,9 +315,9 @@ bool rule_tile_waste(const struct run *run, const struct findings *f, struct ver
 	rule_evidence(v, "tile_waste", EVIDENCE_NUMBER, worst->tile_waste.v);
 	rule_evidence(v, "tokens_per_expert_step", EVIDENCE_NUMBER,
 		      (double)worst->assignments / (double)worst->n_steps / worst->experts);
-	if (f->tax.step_ns.known && waste_ns > 0)
+	if (f->imbalance_tax.step_ns.known && waste_ns > 0)
 		rule_gain(
-			v, 100 * waste_ns / f->tax.step_ns.v,
+			v, 100 * waste_ns / f->imbalance_tax.step_ns.v,
 			"the experts' kernels run full tiles of that height, and time follows rows");
 	else
 		v->gain_pct = value_absent("no time of experts was recorded");

@@ -18,7 +18,7 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 
 	(void)run;
 	/* With a device, what counts is whether it waits: gpu-starved-data. */
-	if (!share.known || share.v <= 0 || f->use.devices)
+	if (!share.known || share.v <= 0 || f->device_use.devices)
 		return false;
 	rule_evidence(v, "data_pct", EVIDENCE_PCT, share.v);
 	rule_evidence(v, "data_per_step_ns", EVIDENCE_NS,
@@ -41,8 +41,8 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 bool rule_step_variation(const struct run *run, const struct findings *f, struct verdict *v)
 {
 	const struct stats_summary *s = &f->steps.steady;
-	double idle = f->use.launch_ns + f->use.host_ns + f->use.data_ns + f->use.sync_ns +
-		      f->use.copy_wait_ns;
+	double idle = f->device_use.launch_ns + f->device_use.host_ns + f->device_use.data_ns +
+		      f->device_use.sync_ns + f->device_use.copy_wait_ns;
 
 	(void)run;
 	if (s->n < STEPS_MIN)
@@ -71,7 +71,7 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 	/* What made the slow steps slow may have a verdict of its own, which comes first. */
 	if (!v->gain_pct.known || v->severity < SEVERITY_WARNING)
 		v->severity = SEVERITY_WARNING;
-	if (f->use.devices && 100 * idle >= IDLE_PCT * f->use.window_ns) {
+	if (f->device_use.devices && 100 * idle >= IDLE_PCT * f->device_use.window_ns) {
 		v->gain_pct = value_absent("what the device waits for has gains of its own");
 		v->gain_assumption = NULL;
 	}
@@ -85,7 +85,7 @@ static struct value optimizer_share(const struct findings *f)
 {
 	double all = 0;
 
-	if (!f->use.devices)
+	if (!f->device_use.devices)
 		return f->steps.phase_pct[MOESCOPE_OPTIMIZER];
 	for (int p = 0; !f->device_phases.reason && p < STEP_PHASES; p++)
 		all += (double)f->device_phases.ns[p];
@@ -125,7 +125,7 @@ static bool slow_steps(const struct steps *steps, struct verdict *v)
 
 bool rule_slow_start(const struct run *run, const struct findings *f, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = &f->device_use;
 	double aside = use->aside_ns + use->prepare_ns, whole = aside + use->window_ns;
 
 	(void)run;

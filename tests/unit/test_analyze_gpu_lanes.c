@@ -450,8 +450,8 @@ static void test_findings_in_parallel(void **state)
 	assert_memory_equal(f.timeline.devices[0].idle_by_cause, timeline.devices[0].idle_by_cause,
 			    sizeof(timeline.devices[0].idle_by_cause));
 	assert_int_equal(api_calls_analyze(run, &options.sel, &api), 0);
-	assert_int_equal(f.api.rows[0].count, KERNELS);
-	assert_true(f.api.latency_ns.v == 30 && api.latency_ns.v == 30);
+	assert_int_equal(f.api_calls.rows[0].count, KERNELS);
+	assert_true(f.api_calls.latency_ns.v == 30 && api.latency_ns.v == 30);
 	assert_int_equal(ops_analyze(run, &options.sel, &options.ops, &ops), 0);
 	assert_int_equal(f.ops.rows[0].gpu_ns, ops.rows[0].gpu_ns);
 	kernels_release(&kernels);

@@ -42,8 +42,8 @@ static void test_no_outliers(void **state)
 	struct findings f = look(run);
 
 	(void)state;
-	assert_int_equal(f.slow.n, 0);
-	assert_false(f.slow.usual_ns.known);
+	assert_int_equal(f.slow_steps.n, 0);
+	assert_false(f.slow_steps.usual_ns.known);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -75,13 +75,13 @@ static void test_device_parts_add_up(void **state)
 {
 	struct run *run = device_run(12);
 	struct findings f = look(run);
-	const struct slow_step *s = &f.slow.steps[0];
+	const struct slow_step *s = &f.slow_steps.steps[0];
 	double sum = 0;
 
 	(void)state;
-	assert_int_equal(f.slow.n, 1);
-	assert_int_equal(f.slow.usual, SLOW_USUAL);
-	assert_float_equal(f.slow.usual_ns.v, 10 * MS, 0);
+	assert_int_equal(f.slow_steps.n, 1);
+	assert_int_equal(f.slow_steps.usual, SLOW_USUAL);
+	assert_float_equal(f.slow_steps.usual_ns.v, 10 * MS, 0);
 	assert_int_equal(f.steps.rows[s->row].step, 12);
 	assert_float_equal(s->extra_ns, 6 * MS, 0);
 	assert_true(s->device_known.known);
@@ -99,7 +99,7 @@ static void test_device_parts_add_up(void **state)
 	assert_float_equal(s->gap_at_ns.v, 0, 0);
 	assert_false(s->phases_known.known);
 	assert_false(s->clock_mhz.known);
-	assert_float_equal(f.slow.usual_tokens.v, 64, 0);
+	assert_float_equal(f.slow_steps.usual_tokens.v, 64, 0);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -126,11 +126,11 @@ static void test_clock_and_allocations(void **state)
 					.correlation = 900,
 					.driver = 1 });
 	f = look(run);
-	assert_float_equal(f.slow.steps[0].clock_mhz.v, 1200, 0);
-	assert_float_equal(f.slow.usual_clock_mhz.v, 1800, 0);
-	assert_int_equal(f.slow.steps[0].allocation_calls, 1);
-	assert_float_equal(f.slow.steps[0].allocation_ns.v, 1500 * US, 0);
-	assert_float_equal(f.slow.usual_allocation_ns.v, 0, 0);
+	assert_float_equal(f.slow_steps.steps[0].clock_mhz.v, 1200, 0);
+	assert_float_equal(f.slow_steps.usual_clock_mhz.v, 1800, 0);
+	assert_int_equal(f.slow_steps.steps[0].allocation_calls, 1);
+	assert_float_equal(f.slow_steps.steps[0].allocation_ns.v, 1500 * US, 0);
+	assert_float_equal(f.slow_steps.usual_allocation_ns.v, 0, 0);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -153,14 +153,17 @@ static void test_phases_of_a_host_run(void **state)
 		at += load + 9 * MS;
 	}
 	f = look(run);
-	assert_int_equal(f.slow.n, 1);
-	assert_false(f.slow.steps[0].device_known.known);
-	assert_true(f.slow.steps[0].phases_known.known);
-	assert_string_equal(f.slow.steps[0].phases[0].name, "data");
-	assert_float_equal(f.slow.steps[0].phases[0].extra_ns, 8 * MS, 0);
-	assert_float_equal(part(f.slow.steps[0].phases, f.slow.steps[0].n_phases, "forward"), 0, 0);
-	assert_float_equal(part(f.slow.steps[0].phases, f.slow.steps[0].n_phases, "other"), 0, 0);
-	assert_false(f.slow.usual_tokens.known);
+	assert_int_equal(f.slow_steps.n, 1);
+	assert_false(f.slow_steps.steps[0].device_known.known);
+	assert_true(f.slow_steps.steps[0].phases_known.known);
+	assert_string_equal(f.slow_steps.steps[0].phases[0].name, "data");
+	assert_float_equal(f.slow_steps.steps[0].phases[0].extra_ns, 8 * MS, 0);
+	assert_float_equal(
+		part(f.slow_steps.steps[0].phases, f.slow_steps.steps[0].n_phases, "forward"), 0,
+		0);
+	assert_float_equal(
+		part(f.slow_steps.steps[0].phases, f.slow_steps.steps[0].n_phases, "other"), 0, 0);
+	assert_false(f.slow_steps.usual_tokens.known);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -175,11 +178,11 @@ static void test_steps_outside_windows(void **state)
 	fake_add_gear(run, 0, &(struct row_gear){ .time_ns = -2 * MS, .gear = 2, .attached = 1 });
 	fake_add_gear(run, 0, &(struct row_gear){ .time_ns = 60 * MS, .gear = 2 });
 	f = look(run);
-	assert_int_equal(f.slow.n, 1);
-	assert_int_equal(f.slow.usual, 6);
-	assert_false(f.slow.steps[0].device_known.known);
-	assert_non_null(f.slow.steps[0].device_known.reason);
-	assert_int_equal(f.slow.steps[0].n_kernels, 0);
+	assert_int_equal(f.slow_steps.n, 1);
+	assert_int_equal(f.slow_steps.usual, 6);
+	assert_false(f.slow_steps.steps[0].device_known.known);
+	assert_non_null(f.slow_steps.steps[0].device_known.reason);
+	assert_int_equal(f.slow_steps.steps[0].n_kernels, 0);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -198,10 +201,10 @@ static void test_only_the_slowest(void **state)
 		at += time;
 	}
 	f = look(run);
-	assert_int_equal(f.slow.outliers, 12);
-	assert_int_equal(f.slow.n, SLOW_STEPS);
-	assert_int_equal(f.steps.rows[f.slow.steps[0].row].step, 55);
-	assert_int_equal(f.steps.rows[f.slow.steps[9].row].step, 10);
+	assert_int_equal(f.slow_steps.outliers, 12);
+	assert_int_equal(f.slow_steps.n, SLOW_STEPS);
+	assert_int_equal(f.steps.rows[f.slow_steps.steps[0].row].step, 55);
+	assert_int_equal(f.steps.rows[f.slow_steps.steps[9].row].step, 10);
 	findings_release(&f);
 	fake_run_free(run);
 }

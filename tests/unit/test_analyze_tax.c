@@ -36,18 +36,18 @@ static void test_absent_with_a_reason(void **state)
 	struct findings f = look(run, -1);
 
 	(void)state;
-	assert_false(f.tax.tax_ns.known);
-	assert_string_equal(f.tax.tax_ns.reason, "no routing was recorded");
+	assert_false(f.imbalance_tax.tax_ns.known);
+	assert_string_equal(f.imbalance_tax.tax_ns.reason, "no routing was recorded");
 	findings_release(&f);
 	fake_routing(run, 0, 0, 0, 1, 8, uneven);
 	f = look(run, -1);
-	assert_string_equal(f.tax.tax_ns.reason, "no finished step");
+	assert_string_equal(f.imbalance_tax.tax_ns.reason, "no finished step");
 	findings_release(&f);
 	fake_step(run, 0, 0, 10 * MS, 1000);
 	f = look(run, -1);
-	assert_int_equal(f.tax.n, 0);
-	assert_false(f.tax.expert_ns.known);
-	assert_non_null(strstr(f.tax.tax_ns.reason, "no time of experts"));
+	assert_int_equal(f.imbalance_tax.n, 0);
+	assert_false(f.imbalance_tax.expert_ns.known);
+	assert_non_null(strstr(f.imbalance_tax.tax_ns.reason, "no time of experts"));
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -84,25 +84,25 @@ static void test_threads(void **state)
 	struct findings f = look(run, -1);
 
 	(void)state;
-	assert_false(f.tax.on_device);
-	assert_int_equal(f.tax.workers, 2);
-	assert_int_equal(f.tax.steps, 4);
-	assert_int_equal(f.tax.n, 2);
+	assert_false(f.imbalance_tax.on_device);
+	assert_int_equal(f.imbalance_tax.workers, 2);
+	assert_int_equal(f.imbalance_tax.steps, 4);
+	assert_int_equal(f.imbalance_tax.n, 2);
 	/* (3 - 2) forward and (3 - 2) backward: phases do not make up for one another. */
-	assert_float_equal(f.tax.layers[0].expert_ns.v, 8 * MS, 1e-6);
-	assert_float_equal(f.tax.layers[0].tax_ns.v, 2 * MS, 1e-6);
-	assert_float_equal(f.tax.layers[1].expert_ns.v, 4 * MS, 1e-6);
-	assert_float_equal(f.tax.layers[1].tax_ns.v, 0, 1e-6);
-	assert_false(f.tax.layers[0].tile_ns.known);
-	assert_false(f.tax.layers[0].what_if_ns.known);
-	assert_float_equal(f.tax.tax_ns.v, 2 * MS, 1e-6);
-	assert_float_equal(f.tax.tax_pct.v, 20, 1e-9);
+	assert_float_equal(f.imbalance_tax.layers[0].expert_ns.v, 8 * MS, 1e-6);
+	assert_float_equal(f.imbalance_tax.layers[0].tax_ns.v, 2 * MS, 1e-6);
+	assert_float_equal(f.imbalance_tax.layers[1].expert_ns.v, 4 * MS, 1e-6);
+	assert_float_equal(f.imbalance_tax.layers[1].tax_ns.v, 0, 1e-6);
+	assert_false(f.imbalance_tax.layers[0].tile_ns.known);
+	assert_false(f.imbalance_tax.layers[0].what_if_ns.known);
+	assert_float_equal(f.imbalance_tax.tax_ns.v, 2 * MS, 1e-6);
+	assert_float_equal(f.imbalance_tax.tax_pct.v, 20, 1e-9);
 	/* 100,000 tokens/s at 10 ms; at 8 ms 125,000. */
-	assert_float_equal(f.tax.tax_tokens_per_s.v, 25000, 1e-6);
+	assert_float_equal(f.imbalance_tax.tax_tokens_per_s.v, 25000, 1e-6);
 	findings_release(&f);
 	f = look(run, 1);
-	assert_int_equal(f.tax.n, 1);
-	assert_int_equal(f.tax.layers[0].layer, 1);
+	assert_int_equal(f.imbalance_tax.n, 1);
+	assert_int_equal(f.imbalance_tax.layers[0].layer, 1);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -160,12 +160,12 @@ static void test_ranks(void **state)
 	for (int i = 0; i < 3; i++)
 		add_rank_step(run, other, i, "anything", 4, 2 * MS);
 	f = look(run, -1);
-	assert_true(f.tax.on_device);
-	assert_int_equal(f.tax.workers, 2);
-	assert_int_equal(f.tax.n, 1);
-	assert_float_equal(f.tax.expert_ns.v, 8 * MS, 1e-6);
-	assert_float_equal(f.tax.tax_ns.v, 2 * MS, 1e-6); /* 6 - (6 + 2) / 2 */
-	assert_float_equal(f.tax.tax_pct.v, 20, 1e-9);
+	assert_true(f.imbalance_tax.on_device);
+	assert_int_equal(f.imbalance_tax.workers, 2);
+	assert_int_equal(f.imbalance_tax.n, 1);
+	assert_float_equal(f.imbalance_tax.expert_ns.v, 8 * MS, 1e-6);
+	assert_float_equal(f.imbalance_tax.tax_ns.v, 2 * MS, 1e-6); /* 6 - (6 + 2) / 2 */
+	assert_float_equal(f.imbalance_tax.tax_pct.v, 20, 1e-9);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -182,15 +182,15 @@ static void test_one_device(void **state)
 		fake_routing(run, i, i * 10 * MS, 0, 1, 8, uneven);
 	}
 	f = look(run, -1);
-	assert_int_equal(f.tax.workers, 1);
-	assert_false(f.tax.tax_ns.known);
-	assert_false(f.tax.tax_pct.known);
-	assert_float_equal(f.tax.expert_ns.v, 6 * MS, 1e-6);
+	assert_int_equal(f.imbalance_tax.workers, 1);
+	assert_false(f.imbalance_tax.tax_ns.known);
+	assert_false(f.imbalance_tax.tax_pct.known);
+	assert_float_equal(f.imbalance_tax.expert_ns.v, 6 * MS, 1e-6);
 	/* Tiles of 64 rows: 448, 256, 128, 128 and four times 64 for 1000 rows. */
-	assert_float_equal(f.tax.layers[0].tile_ns.v, 6e6 * (1 - 1000.0 / 1216), 1e-3);
+	assert_float_equal(f.imbalance_tax.layers[0].tile_ns.v, 6e6 * (1 - 1000.0 / 1216), 1e-3);
 	/* One expert a device: the busiest has 400 of 1000, 3.2 times an eighth. */
-	assert_int_equal(f.tax.layers[0].what_if_devices, 8);
-	assert_float_equal(f.tax.layers[0].what_if_ns.v, 2.2 * 6e6 / 8, 1e-3);
+	assert_int_equal(f.imbalance_tax.layers[0].what_if_devices, 8);
+	assert_float_equal(f.imbalance_tax.layers[0].what_if_ns.v, 2.2 * 6e6 / 8, 1e-3);
 	findings_release(&f);
 	fake_run_free(run);
 }
@@ -209,9 +209,9 @@ static void test_long_runs_are_sampled(void **state)
 		fake_step(run, i, i * MS, (i + 1) * MS, 0);
 	}
 	f = look(run, -1);
-	assert_int_equal(f.tax.steps, TAX_STEPS);
-	assert_float_equal(f.tax.tax_ns.v, 100 * US, 1e-6);
-	assert_false(f.tax.tax_tokens_per_s.known);
+	assert_int_equal(f.imbalance_tax.steps, TAX_STEPS);
+	assert_float_equal(f.imbalance_tax.tax_ns.v, 100 * US, 1e-6);
+	assert_false(f.imbalance_tax.tax_tokens_per_s.known);
 	findings_release(&f);
 	fake_run_free(run);
 }

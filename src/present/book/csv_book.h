@@ -14,6 +14,7 @@ struct csv_book {
 	const struct run *run;
 	struct present_options options;
 	struct findings findings;
+	struct answers answers;
 	struct scene scene;
 	struct verdicts verdicts;
 	struct kernels by_class, by_expert;

@@ -116,7 +116,8 @@ int csv_book_new(const struct run *run, const struct present_options *options,
 	book->options = *options;
 	book->options.kernels_by = KERNELS_BY_NAME;
 	book->options.limit = 0;
-	book->scene = (struct scene){ run, &book->options, &book->findings };
+	book->answers.findings = &book->findings;
+	book->scene = (struct scene){ run, &book->options, &book->answers };
 	set_stamp(run, book->stamp, sizeof(book->stamp));
 	r = analyze(book, err);
 	if (r < 0) {

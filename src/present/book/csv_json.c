@@ -332,7 +332,7 @@ static void kernel_items(struct json *json, const char *key, const struct kernel
 int csv_write_nsys_metrics(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	const struct kernels *kernels = &book->findings.kernels;
-	const struct api_calls *api = &book->findings.api;
+	const struct api_calls *api = &book->findings.api_calls;
 	struct json json;
 
 	(void)file;

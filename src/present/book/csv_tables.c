@@ -218,8 +218,8 @@ const struct csv_column csv_api_summary[] = {
 int csv_write_api_summary(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	csv_header(file->columns, out);
-	for (size_t i = 0; i < book->findings.api.n; i++) {
-		const struct api_row *row = &book->findings.api.rows[i];
+	for (size_t i = 0; i < book->findings.api_calls.n; i++) {
+		const struct api_row *row = &book->findings.api_calls.rows[i];
 
 		summary_row(row->name ? run_string(book->run, row->name) : "(no name)",
 			    row->share_pct, row->time_ns, row->count, &row->summary, out);

@@ -70,7 +70,7 @@ void scene_no_device(const struct scene *scene, FILE *out)
 
 void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
 	if (!c->sampled)
 		return;
@@ -83,7 +83,7 @@ void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 
 void scene_json_sampled(const struct scene *scene, struct json *json)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
 	if (!c->sampled) {
 		grid_json_value(json, "sampled",
@@ -158,12 +158,18 @@ static int render_rows(const struct section *section, const struct scene *scene,
 	return r;
 }
 
+unsigned int section_find(const struct section *section)
+{
+	return subjects_find(section->reads) | (section->router_time ? FIND_ROUTER_TIME : 0);
+}
+
 int section_render(const struct section *section, const struct run *run,
 		   const struct present_options *options, FILE *out, struct err *err)
 {
 	struct findings findings;
-	struct scene scene = { run, options, &findings };
-	int r = scene_analyze(run, options, section->want, &findings, err);
+	struct answers answers = { &findings };
+	struct scene scene = { run, options, &answers };
+	int r = scene_analyze(run, options, section_find(section), &findings, err);
 
 	if (r < 0)
 		return r;
@@ -391,7 +397,7 @@ static size_t trouble_shards(const struct scene *scene, bool count_only, FILE *o
 
 size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	size_t n = 0;
 	char line[256];
 
@@ -417,7 +423,7 @@ size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
 
 void scene_steps_source(const struct scene *scene, int indent, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	size_t of_stage[STEP_MIXED + 1] = { 0 }, stages = 0;
 	unsigned int source = s->n ? s->rows[0].source : STEP_TOLD;
 

@@ -8,6 +8,7 @@
 
 #include "present/frame/grid.h"
 #include "present/frame/present.h"
+#include "subjects/answers.h"
 #include "verdicts/verdicts.h"
 
 /* Why a figure is absent from an imported run. */
@@ -16,13 +17,15 @@
 struct scene {
 	const struct run *run;
 	const struct present_options *options;
-	const struct findings *f;
+	const struct answers *answers;
 };
 
 /* One table of a view or a section of the report. */
 struct section {
-	const char *name;  /* "ops": schema "moescope/ops/1", key in the report */
-	unsigned int want; /* enum finding */
+	const char *name; /* "ops": schema "moescope/ops/1", key in the report */
+	const char *sql;  /* its table of SQL; NULL: it has none */
+	const struct subject *const *reads;
+	bool router_time; /* asks for the time of routers, too */
 	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
 	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
 	bool device;	  /* has figures from device records: "sampled" in its JSON */
@@ -51,6 +54,8 @@ int section_render(const struct section *section, const struct run *run,
 /* "total" and "rows" into the object that is open. */
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json);
+/* enum finding of what a section reads. */
+unsigned int section_find(const struct section *section);
 /* The findings that a view needs, by the options. */
 int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
 		  struct findings *ret_findings, struct err *err);

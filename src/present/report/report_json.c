@@ -48,7 +48,7 @@ static void stage(struct json *json, const char *key, const struct inference_sta
 static int inference(struct json *json, const struct scene *scene)
 {
 	static const char none[] = "no tokens were generated";
-	const struct inference *f = &scene->f->inference;
+	const struct inference *f = answer_inference(scene->answers);
 	struct grid grid;
 	int r = requests_grid(scene, &grid);
 
@@ -104,7 +104,7 @@ static void verdict(struct json *json, const struct verdict *v)
 
 static void overhead(struct json *json, const struct scene *scene)
 {
-	const struct overhead *o = &scene->f->overhead;
+	const struct overhead *o = answer_overhead(scene->answers);
 	const struct run_info *info = &scene->run->info;
 
 	json_key(json, "overhead");
@@ -130,7 +130,7 @@ static void overhead(struct json *json, const struct scene *scene)
 
 static void spans(struct json *json, const struct scene *scene)
 {
-	const struct named_spans *spans = &scene->f->spans;
+	const struct named_spans *spans = answer_named_spans(scene->answers);
 
 	json_key(json, "spans");
 	json_array(json);
@@ -193,7 +193,7 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 	for (size_t i = 0; r >= 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
 		/* Collectives may be of hosts alone. */
 		bool there = scene_has_device(scene->run) ||
-			     (sections[i] == &section_comm && scene->f->comm.n);
+			     (sections[i] == &section_comm && answer_comm(scene->answers)->n);
 
 		if (i >= FIRST_DEVICE_SECTION && !there)
 			grid_json_value(&json, sections[i]->name,

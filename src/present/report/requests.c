@@ -21,7 +21,7 @@ static const struct grid_column columns[] = {
 
 int requests_grid(const struct scene *scene, struct grid *grid)
 {
-	const struct inference *f = &scene->f->inference;
+	const struct inference *f = answer_inference(scene->answers);
 
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
 	for (size_t i = 0; i < f->n_rows; i++) {

@@ -79,7 +79,7 @@ static void loss(const struct scene *scene, FILE *out)
 
 static void speed(const struct scene *scene, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 
 	dashboard_label(scene, "Speed", out);
 	if (!s->all.n) {
@@ -128,7 +128,7 @@ static void layer_line(const struct scene *scene, const struct routing_layer *la
 
 static void experts(const struct scene *scene, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	int strip = scene_layout(scene, 0).width - 12 - 36;
 	char window[64];
 	size_t most = 0;
@@ -152,7 +152,7 @@ static void experts(const struct scene *scene, FILE *out)
 
 static void cost(const struct scene *scene, FILE *out)
 {
-	const struct overhead *o = &scene->f->overhead;
+	const struct overhead *o = answer_overhead(scene->answers);
 	uint64_t lost = loss_total(&scene->run->loss);
 	bool color = scene->options->color;
 
@@ -172,9 +172,10 @@ static void cost(const struct scene *scene, FILE *out)
 			text_style_off(TEXT_YELLOW, color));
 	else
 		fputs("none\n", out);
-	if (scene->f->routing.records && !scene->f->routing.self_check_ok) {
+	if (answer_routing(scene->answers)->records &&
+	    !answer_routing(scene->answers)->self_check_ok) {
 		dashboard_label(scene, "Check", out);
-		text_fit(out, scene->f->routing.self_check,
+		text_fit(out, answer_routing(scene->answers)->self_check,
 			 (size_t)scene_layout(scene, 0).width - 12, false, scene->options->utf8);
 		fputc('\n', out);
 	}
@@ -248,7 +249,8 @@ int view_dashboard(const struct run *run, const struct present_options *options,
 	struct present_options fitted = *options;
 	struct findings findings;
 	struct overview o;
-	struct scene scene = { run, &fitted, &findings };
+	struct answers answers = { &findings };
+	struct scene scene = { run, &fitted, &answers };
 	int r;
 
 	if (options->json || options->csv)

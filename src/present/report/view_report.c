@@ -11,7 +11,8 @@ int view_report(const struct run *run, const struct present_options *options, FI
 {
 	struct findings findings;
 	struct verdicts verdicts;
-	struct scene scene = { run, options, &findings };
+	struct answers answers = { &findings };
+	struct scene scene = { run, options, &answers };
 	int r;
 
 	if (options->csv)

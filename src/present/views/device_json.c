@@ -63,7 +63,7 @@ static void timeline_device(struct json *json, const struct timeline_device *d)
 
 void device_json_timeline(const struct scene *scene, struct json *json)
 {
-	const struct timeline *t = &scene->f->timeline;
+	const struct timeline *t = answer_timeline(scene->answers);
 	int64_t copy_ns = 0, overlap_ns = 0;
 
 	if (!t->n) {
@@ -117,7 +117,7 @@ static void clock_reasons(struct json *json, const struct device_state *d)
 
 void device_json_state(const struct scene *scene, struct json *json)
 {
-	const struct device_states *states = &scene->f->device_states;
+	const struct device_states *states = answer_device_states(scene->answers);
 
 	if (!states->n) {
 		grid_json_value(json, "device_state",
@@ -186,7 +186,7 @@ static void pools(struct json *json, const struct device_memory *m)
 
 static void processes(struct json *json, const struct scene *scene)
 {
-	const struct device_states *states = &scene->f->device_states;
+	const struct device_states *states = answer_device_states(scene->answers);
 
 	json_key(json, "other_processes");
 	json_array(json);
@@ -213,12 +213,12 @@ static void processes(struct json *json, const struct scene *scene)
 
 void device_json_memory(const struct scene *scene, struct json *json)
 {
-	if (scene->f->device_memory.n_pools)
-		pools(json, &scene->f->device_memory);
+	if (answer_device_memory(scene->answers)->n_pools)
+		pools(json, answer_device_memory(scene->answers));
 	else
 		grid_json_value(json, "pools",
 				value_absent("no memory pools of the driver in this run"));
-	if (scene->f->device_states.listed)
+	if (answer_device_states(scene->answers)->listed)
 		processes(json, scene);
 	else
 		grid_json_value(json, "other_processes",
@@ -227,7 +227,7 @@ void device_json_memory(const struct scene *scene, struct json *json)
 
 static void level_changes(struct json *json, const struct scene *scene)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
 	json_key(json, "level_changes");
 	json_array(json);
@@ -266,8 +266,8 @@ static void level_changes(struct json *json, const struct scene *scene)
 
 void device_json_cost(const struct scene *scene, struct json *json)
 {
-	const struct coverage *c = &scene->f->coverage;
-	const struct overhead *o = &scene->f->overhead;
+	const struct coverage *c = answer_coverage(scene->answers);
+	const struct overhead *o = answer_overhead(scene->answers);
 
 	grid_json_value(json, "device_account_pct", o->device_account_pct);
 	if (o->device_account_pct.known) {

@@ -179,7 +179,7 @@ static void used_row(struct json *json, const struct device_used *used)
 
 void memory_json_driver(struct json *json, const struct scene *scene)
 {
-	const struct device_memory *m = &scene->f->device_memory;
+	const struct device_memory *m = answer_device_memory(scene->answers);
 
 	if (m->n_driver) {
 		json_key(json, "driver");

@@ -33,8 +33,8 @@ static struct cell errors_cell(uint64_t errors, uint64_t not_told)
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->api.n; i++) {
-		const struct api_row *row = &scene->f->api.rows[i];
+	for (size_t i = 0; i < answer_api_calls(scene->answers)->n; i++) {
+		const struct api_row *row = &answer_api_calls(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 
 		if (!cell)
@@ -59,7 +59,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct api_calls *api = &scene->f->api;
+	const struct api_calls *api = answer_api_calls(scene->answers);
 	struct cell errors = errors_cell(api->errors, api->not_told);
 
 	json_key(json, "count");
@@ -72,13 +72,13 @@ static void total(const struct scene *scene, struct json *json)
 	grid_json_value(json, "launch_latency_ns", api->latency_ns);
 	json_key(json, "launches");
 	json_uint(json, api->launches);
-	grid_json_value(json, "launch_overhead_ns", scene->f->launches.overhead_ns);
-	grid_json_value(json, "launch_bound_pct", scene->f->launches.bound_pct);
+	grid_json_value(json, "launch_overhead_ns", answer_launches(scene->answers)->overhead_ns);
+	grid_json_value(json, "launch_bound_pct", answer_launches(scene->answers)->bound_pct);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct api_calls *api = &scene->f->api;
+	const struct api_calls *api = answer_api_calls(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -101,12 +101,12 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 			"  from the call to the begin of its work on the device: median %s "
 			"over %" PRIu64 "\n",
 			format_ns(api->latency_ns.v).text, api->launches);
-	if (scene->f->launches.count)
+	if (answer_launches(scene->answers)->count)
 		fprintf(out,
 			"  launch-bound (the call takes longer than the kernel): %s of %s, %s\n",
-			format_count((double)scene->f->launches.bound).text,
-			format_count((double)scene->f->launches.count).text,
-			format_pct(scene->f->launches.bound_pct.v).text);
+			format_count((double)answer_launches(scene->answers)->bound).text,
+			format_count((double)answer_launches(scene->answers)->count).text,
+			format_pct(answer_launches(scene->answers)->bound_pct.v).text);
 	if (api->errors)
 		fprintf(out, "  calls that failed: %" PRIu64 "\n", api->errors);
 	return r;
@@ -114,7 +114,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_api = {
 	.name = "api",
-	.want = FIND_API | FIND_LAUNCHES,
+	.sql = "api_summary",
+	.reads = READS(&subject_api_calls, &subject_launches, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

@@ -82,8 +82,8 @@ static struct cell whole(struct value value)
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, COUNT(columns));
-	for (size_t i = 0; i < scene->f->comm.n; i++) {
-		const struct comm_row *row = &scene->f->comm.rows[i];
+	for (size_t i = 0; i < answer_comm(scene->answers)->n; i++) {
+		const struct comm_row *row = &answer_comm(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 
 		if (!cell)
@@ -118,8 +118,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 static int fill_devices(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, device_columns, COUNT(device_columns));
-	for (size_t i = 0; i < scene->f->comm.n_devices; i++) {
-		const struct comm_device *d = &scene->f->comm.devices[i];
+	for (size_t i = 0; i < answer_comm(scene->answers)->n_devices; i++) {
+		const struct comm_device *d = &answer_comm(scene->answers)->devices[i];
 		struct cell *cell = grid_add(grid, d);
 
 		if (!cell)
@@ -146,8 +146,9 @@ static int fill_devices(const struct scene *scene, struct grid *grid)
 static int fill_transports(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, transport_columns, COUNT(transport_columns));
-	for (size_t i = 0; i < scene->f->comm.n_devices * COMM_TRANSPORTS; i++) {
-		const struct comm_device *d = &scene->f->comm.devices[i / COMM_TRANSPORTS];
+	for (size_t i = 0; i < answer_comm(scene->answers)->n_devices * COMM_TRANSPORTS; i++) {
+		const struct comm_device *d =
+			&answer_comm(scene->answers)->devices[i / COMM_TRANSPORTS];
 		enum comm_transport transport = (enum comm_transport)(i % COMM_TRANSPORTS);
 		const struct comm_part *part = &d->of[transport];
 		struct cell *cell;
@@ -201,7 +202,7 @@ static void put_whole(struct json *json, const char *key, struct value value)
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct comm *comm = &scene->f->comm;
+	const struct comm *comm = answer_comm(scene->answers);
 
 	json_key(json, "count");
 	json_uint(json, comm->all.count);
@@ -268,7 +269,7 @@ static bool has_transports(const struct comm *comm)
 
 static void waits(const struct scene *scene, FILE *out)
 {
-	const struct comm_skew *skew = &scene->f->comm.skew;
+	const struct comm_skew *skew = &answer_comm(scene->answers)->skew;
 	char line[320], late[128] = "";
 
 	if (!skew->matched)
@@ -322,7 +323,7 @@ static void notes(const struct comm *comm, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct comm *comm = &scene->f->comm;
+	const struct comm *comm = answer_comm(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -356,7 +357,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_comm = {
 	.name = "comm",
-	.want = FIND_COMM,
+	.sql = "comm_summary",
+	.reads = READS(&subject_comm, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

@@ -28,7 +28,7 @@ static struct cell text_or(const struct run *run, uint32_t id, const char *reaso
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
 
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
 	for (size_t i = 0; i < m->n; i++) {
@@ -53,7 +53,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
 
 	json_key(json, "kernels");
 	json_uint(json, m->kernels);
@@ -65,7 +65,7 @@ static void total(const struct scene *scene, struct json *json)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -84,7 +84,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_counters = {
 	.name = "counters",
-	.want = FIND_COUNTERS,
+	.reads = READS(&subject_launch_metrics),
 	.grid = fill,
 	.total = total,
 	.text = text,

@@ -27,8 +27,8 @@ static const struct grid_column columns[] = {
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->efficiency.n; i++) {
-		const struct efficiency_row *row = &scene->f->efficiency.rows[i];
+	for (size_t i = 0; i < answer_efficiency(scene->answers)->n; i++) {
+		const struct efficiency_row *row = &answer_efficiency(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 
 		if (!cell)
@@ -90,7 +90,7 @@ static void device_json(struct json *json, const struct efficiency_device *d)
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct efficiency *e = &scene->f->efficiency;
+	const struct efficiency *e = answer_efficiency(scene->answers);
 	struct cell told = e->model_flops.known ? cell_text(e->flops_source)
 						: cell_absent(e->model_flops.reason);
 	struct cell dtype = cell_absent(e->dtype.reason), known_by = dtype;
@@ -144,7 +144,7 @@ static void line(const struct scene *scene, const char *words, FILE *out)
 
 static void model_line(const struct scene *scene, FILE *out)
 {
-	const struct efficiency *e = &scene->f->efficiency;
+	const struct efficiency *e = answer_efficiency(scene->answers);
 	char words[640];
 
 	if (e->mfu_pct.known)
@@ -193,7 +193,7 @@ static void device_line(const struct scene *scene, const struct efficiency_devic
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct efficiency *e = &scene->f->efficiency;
+	const struct efficiency *e = answer_efficiency(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -231,7 +231,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_efficiency = {
 	.name = "efficiency",
-	.want = FIND_EFFICIENCY | FIND_OPS | FIND_ROUTING,
+	.sql = "efficiency_summary",
+	.reads = READS(&subject_efficiency, &subject_routing, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

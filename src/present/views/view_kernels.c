@@ -65,7 +65,8 @@ static const struct {
 static void fill_launches(const struct scene *scene, const struct kernel_row *row,
 			  struct cell *cell)
 {
-	const struct launch_row *launch = launches_find(&scene->f->launches, row->name_id);
+	const struct launch_row *launch = launches_find(answer_launches(scene->answers),
+							row->name_id);
 	static const char none[] = "no timed kernel of it has its launch call recorded";
 
 	*cell++ = launch ? cell_value(launch->latency_ns) : cell_absent(none);
@@ -132,8 +133,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 	enum kernels_by by = (enum kernels_by)scene->options->kernels_by;
 
 	grid_init(grid, tables[by].columns, tables[by].n);
-	for (size_t i = 0; i < scene->f->kernels.n; i++) {
-		const struct kernel_row *row = &scene->f->kernels.rows[i];
+	for (size_t i = 0; i < answer_kernels(scene->answers)->n; i++) {
+		const struct kernel_row *row = &answer_kernels(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 
 		if (!cell)
@@ -161,7 +162,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct kernels *kernels = &scene->f->kernels;
+	const struct kernels *kernels = answer_kernels(scene->answers);
 
 	json_key(json, "count");
 	json_uint(json, kernels->count);
@@ -181,16 +182,16 @@ static void total(const struct scene *scene, struct json *json)
 		grid_json_value(json, "count_per_step", kernels->step_count_mean);
 		grid_json_value(json, "time_per_step_ns", kernels->step_time_mean_ns);
 	}
-	grid_json_value(json, "launch_latency_ns", scene->f->launches.latency_ns);
-	grid_json_value(json, "launch_overhead_ns", scene->f->launches.overhead_ns);
-	grid_json_value(json, "launch_bound_pct", scene->f->launches.bound_pct);
+	grid_json_value(json, "launch_latency_ns", answer_launches(scene->answers)->latency_ns);
+	grid_json_value(json, "launch_overhead_ns", answer_launches(scene->answers)->overhead_ns);
+	grid_json_value(json, "launch_bound_pct", answer_launches(scene->answers)->bound_pct);
 	grid_json_value(json, "without_call", kernels->without_call);
 	grid_json_value(json, "outside_ranges", kernels->outside_ranges);
 }
 
 static void doubts(const struct scene *scene, FILE *out)
 {
-	const struct kernels *kernels = &scene->f->kernels;
+	const struct kernels *kernels = answer_kernels(scene->answers);
 	int by = scene->options->kernels_by;
 
 	if (kernels->untimed)
@@ -207,7 +208,7 @@ static void doubts(const struct scene *scene, FILE *out)
 
 static void launch_line(const struct scene *scene, FILE *out)
 {
-	const struct launches *l = &scene->f->launches;
+	const struct launches *l = answer_launches(scene->answers);
 
 	if (!l->count)
 		return;
@@ -220,7 +221,7 @@ static void launch_line(const struct scene *scene, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct kernels *kernels = &scene->f->kernels;
+	const struct kernels *kernels = answer_kernels(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -255,7 +256,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_kernels = {
 	.name = "kernels",
-	.want = FIND_KERNELS | FIND_LAUNCHES,
+	.sql = "kernel_summary",
+	.reads = READS(&subject_kernels, &subject_launches, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

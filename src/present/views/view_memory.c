@@ -48,8 +48,8 @@ static const struct grid_column columns[] = {
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->memory.n; i++) {
-		const struct memory_device *d = &scene->f->memory.devices[i];
+	for (size_t i = 0; i < answer_memory(scene->answers)->n; i++) {
+		const struct memory_device *d = &answer_memory(scene->answers)->devices[i];
 		struct cell *cell = grid_add(grid, d);
 
 		if (!cell)
@@ -95,10 +95,10 @@ static void total(const struct scene *scene, struct json *json)
 {
 	uint64_t allocations = 0, frees = 0, unmatched = 0;
 
-	for (size_t i = 0; i < scene->f->memory.n; i++) {
-		allocations += scene->f->memory.devices[i].allocations;
-		frees += scene->f->memory.devices[i].frees;
-		unmatched += scene->f->memory.devices[i].unmatched_frees;
+	for (size_t i = 0; i < answer_memory(scene->answers)->n; i++) {
+		allocations += answer_memory(scene->answers)->devices[i].allocations;
+		frees += answer_memory(scene->answers)->devices[i].frees;
+		unmatched += answer_memory(scene->answers)->devices[i].unmatched_frees;
 	}
 	json_key(json, "allocations");
 	json_uint(json, allocations);
@@ -112,9 +112,10 @@ static void total(const struct scene *scene, struct json *json)
 
 static bool has_device_memory(const struct scene *scene)
 {
-	const struct device_memory *m = &scene->f->device_memory;
+	const struct device_memory *m = answer_device_memory(scene->answers);
 
-	return m->n_driver || m->n_used || m->n_pools || scene->f->device_states.n_others;
+	return m->n_driver || m->n_used || m->n_pools ||
+	       answer_device_states(scene->answers)->n_others;
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -142,7 +143,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_memory = {
 	.name = "memory",
-	.want = FIND_MEMORY,
+	.sql = "memory_peaks",
+	.reads = READS(&subject_memory, &subject_device_memory, &subject_device_states),
 	.grid = fill,
 	.total = total,
 	.extra = memory_json_device,

@@ -86,7 +86,7 @@ static void fill_comm(const struct moe_comm *comm, struct cell *cell)
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 
 	grid_init(grid, columns, COUNT(columns));
 	for (int i = 0; i < MOE_PARTS * MOE_PASSES; i++) {
@@ -116,7 +116,8 @@ static int fill_comm_rows(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, comm_columns, COUNT(comm_columns));
 	for (int i = 0; i < MOE_PARTS * MOE_PASSES; i++) {
-		const struct moe_row *row = &scene->f->moe.rows[i / MOE_PASSES][i % MOE_PASSES];
+		const struct moe_row *row =
+			&answer_moe_lens(scene->answers)->rows[i / MOE_PASSES][i % MOE_PASSES];
 		struct cell *cell;
 
 		if (!row->comm.count)
@@ -137,7 +138,7 @@ static int fill_comm_rows(const struct scene *scene, struct grid *grid)
 
 static int fill_cost(const struct scene *scene, struct grid *grid)
 {
-	const struct moe_cost *cost = &scene->f->moe.cost;
+	const struct moe_cost *cost = &answer_moe_lens(scene->answers)->cost;
 
 	grid_init(grid, cost_columns, COUNT(cost_columns));
 	for (size_t i = 0; i < cost->n; i++) {
@@ -159,7 +160,7 @@ static int fill_cost(const struct scene *scene, struct grid *grid)
 
 static int fill_layers(const struct scene *scene, struct grid *grid)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 
 	bool any[MOE_PARTS] = { false };
 
@@ -208,7 +209,7 @@ static void put_text(struct json *json, const char *key, const char *text, const
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	static const char *const beside[MOE_PASSES] = { "beside_forward_ns", "beside_backward_ns",
 							"beside_weight_ns", "beside_unknown_ns" };
 	const struct {
@@ -274,7 +275,7 @@ static int print_grid(const struct scene *scene, size_t limit, fill_function fil
 
 static int comm_text(const struct scene *scene, FILE *out)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	const struct moe_comm *comm = &moe->comm;
 	char line[400], notify[64] = "";
 
@@ -303,10 +304,10 @@ static int comm_text(const struct scene *scene, FILE *out)
 
 static int cost_text(const struct scene *scene, FILE *out)
 {
-	const struct moe_cost *cost = &scene->f->moe.cost;
+	const struct moe_cost *cost = &answer_moe_lens(scene->answers)->cost;
 	char line[320];
 
-	if (!scene->f->moe.comm.count)
+	if (!answer_moe_lens(scene->answers)->comm.count)
 		return 0;
 	if (!cost->extra_ns.known) {
 		snprintf(line, sizeof(line), "slowdown of overlapped kernels: n/a: %s",
@@ -327,7 +328,7 @@ static int cost_text(const struct scene *scene, FILE *out)
 
 static int layers_text(const struct scene *scene, FILE *out)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	char line[320];
 
 	if (moe->layers_none)
@@ -343,7 +344,7 @@ static int layers_text(const struct scene *scene, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	char line[200];
 	int r;
@@ -375,7 +376,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_moe = {
 	.name = "moe",
-	.want = FIND_MOE,
+	.sql = "moe_summary",
+	.reads = READS(&subject_moe_lens, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

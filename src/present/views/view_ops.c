@@ -102,7 +102,7 @@ static const char *stack_text(const struct scene *scene, uint32_t stack)
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	struct value gpu = scene->f->ops.gpu_ns;
+	struct value gpu = answer_ops(scene->answers)->gpu_ns;
 
 	if (scene->options->by_stack)
 		grid_init(grid, columns_by_stack, sizeof(columns_by_stack) / sizeof(columns[0]));
@@ -112,8 +112,8 @@ static int fill(const struct scene *scene, struct grid *grid)
 		grid_init(grid, columns_gpu, sizeof(columns_gpu) / sizeof(columns[0]));
 	else
 		grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->ops.n; i++) {
-		const struct op_row *row = &scene->f->ops.rows[i];
+	for (size_t i = 0; i < answer_ops(scene->answers)->n; i++) {
+		const struct op_row *row = &answer_ops(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 
 		if (!cell)
@@ -152,7 +152,7 @@ static void json_told(struct json *json, const char *key, uint64_t sum, uint64_t
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct ops *ops = &scene->f->ops;
+	const struct ops *ops = answer_ops(scene->answers);
 
 	json_key(json, "count");
 	json_uint(json, ops->count);
@@ -171,7 +171,7 @@ static void total(const struct scene *scene, struct json *json)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct ops *ops = &scene->f->ops;
+	const struct ops *ops = answer_ops(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -205,7 +205,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_ops = {
 	.name = "ops",
-	.want = FIND_OPS,
+	.sql = "op_summary",
+	.reads = READS(&subject_ops, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

@@ -137,8 +137,8 @@ static void fill_rest(const struct routing_layer *layer, struct cell *cell)
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->routing.n; i++) {
-		const struct routing_layer *layer = &scene->f->routing.layers[i];
+	for (size_t i = 0; i < answer_routing(scene->answers)->n; i++) {
+		const struct routing_layer *layer = &answer_routing(scene->answers)->layers[i];
 		struct cell *cell = grid_add(grid, layer);
 
 		if (!cell)
@@ -289,7 +289,7 @@ static void extra(struct json *json, const void *item, const void *context)
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 
 	json_key(json, "self_check");
 	json_string(json, routing->self_check);
@@ -327,7 +327,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_routing = {
 	.name = "routing",
-	.want = FIND_ROUTING | FIND_STEPS | FIND_TAX,
+	.sql = "routing_summary",
+	.reads = READS(&subject_routing, &subject_imbalance_tax),
 	.grid = fill,
 	.total = total,
 	.extra = extra,

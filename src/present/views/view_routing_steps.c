@@ -72,7 +72,7 @@ static void fill_step(const struct routing_layer *layer, const struct routing_st
 
 static int fill_steps(const struct scene *scene, struct grid *grid)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 
 	grid_init(grid, step_columns, sizeof(step_columns) / sizeof(step_columns[0]));
 	for (size_t i = 0; i < routing->n; i++)
@@ -110,7 +110,7 @@ static int add_experts(const struct routing_layer *layer, const struct routing_s
 
 static int fill_experts(const struct scene *scene, struct grid *grid)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	int r = 0;
 
 	grid_init(grid, expert_columns, sizeof(expert_columns) / sizeof(expert_columns[0]));
@@ -143,7 +143,9 @@ static void total(const struct scene *scene, struct json *json)
 
 const struct section section_routing_steps = {
 	.name = "routing-steps",
-	.want = FIND_ROUTING | FIND_ROUTER_TIME,
+	.sql = "routing_steps",
+	.reads = READS(&subject_routing),
+	.router_time = true,
 	.grid = fill_steps,
 	.total = total,
 	.text = text,
@@ -151,7 +153,8 @@ const struct section section_routing_steps = {
 
 const struct section section_routing_experts = {
 	.name = "routing-experts",
-	.want = FIND_ROUTING,
+	.sql = "routing_experts",
+	.reads = READS(&subject_routing),
 	.grid = fill_experts,
 	.total = total,
 	.text = text,

@@ -73,12 +73,12 @@ static bool is_engine(const struct steps *s)
 
 static int fill(const struct scene *scene, struct grid *grid)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
-	grid_init(grid, is_engine(&scene->f->steps) ? engine_columns : columns,
+	grid_init(grid, is_engine(answer_steps(scene->answers)) ? engine_columns : columns,
 		  sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->steps.n; i++) {
-		const struct step_row *row = &scene->f->steps.rows[i];
+	for (size_t i = 0; i < answer_steps(scene->answers)->n; i++) {
+		const struct step_row *row = &answer_steps(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 
 		if (!cell)
@@ -163,7 +163,7 @@ static void summary(struct json *json, const char *key, const struct stats_summa
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	struct cell found_by = scene->run->steps_found
 				       ? cell_text(scene->run->steps_found)
 				       : cell_absent(s->n ? "steps are marked" : "there are none");
@@ -192,12 +192,12 @@ static void total(const struct scene *scene, struct json *json)
 		json_string(json, "no range names a phase");
 	}
 	json_key(json, "device_phases");
-	if (!scene->f->device_phases.reason) {
-		phases(json, scene->f->device_phases.ns);
+	if (!answer_device_phases(scene->answers)->reason) {
+		phases(json, answer_device_phases(scene->answers)->ns);
 	} else {
 		json_null(json);
 		json_key(json, "device_phases_reason");
-		json_string(json, scene->f->device_phases.reason);
+		json_string(json, answer_device_phases(scene->answers)->reason);
 	}
 	json_key(json, "warmup_policy");
 	json_string(json, "all finished steps count; none is left out as warm-up");
@@ -211,7 +211,7 @@ static void total(const struct scene *scene, struct json *json)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -258,7 +258,9 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_steps = {
 	.name = "steps",
-	.want = FIND_STEPS | FIND_SLOW | FIND_DEVICE_PHASES,
+	.sql = "step_times",
+	.reads = READS(&subject_steps, &subject_slow_steps, &subject_device_phases,
+		       &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

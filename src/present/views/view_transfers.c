@@ -35,8 +35,8 @@ static struct cell bytes_cell(uint64_t bytes, uint64_t not_told, uint64_t count)
 static int fill(const struct scene *scene, struct grid *grid)
 {
 	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->transfers.n; i++) {
-		const struct transfer_row *row = &scene->f->transfers.rows[i];
+	for (size_t i = 0; i < answer_transfers(scene->answers)->n; i++) {
+		const struct transfer_row *row = &answer_transfers(scene->answers)->rows[i];
 		struct cell *cell = grid_add(grid, row);
 		bool timed = row->count > row->untimed;
 
@@ -104,7 +104,7 @@ static void put_bytes(struct json *json, const char *key, uint64_t bytes, uint64
 
 static void total(const struct scene *scene, struct json *json)
 {
-	const struct transfers *t = &scene->f->transfers;
+	const struct transfers *t = answer_transfers(scene->answers);
 
 	json_key(json, "count");
 	json_uint(json, t->count);
@@ -174,7 +174,7 @@ static void sums(const struct transfers *t, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct transfers *t = &scene->f->transfers;
+	const struct transfers *t = answer_transfers(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -199,7 +199,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_transfers = {
 	.name = "transfers",
-	.want = FIND_TRANSFERS,
+	.sql = "transfer_summary",
+	.reads = READS(&subject_transfers, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.total = total,

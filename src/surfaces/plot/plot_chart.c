@@ -441,7 +441,7 @@ plot_color plot_phase_color(const struct plot_theme *theme, unsigned int phase)
 
 void plot_sampled(const struct plot_scene *scene, char *out, size_t size)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
 	out[0] = '\0';
 	if (c->sampled)

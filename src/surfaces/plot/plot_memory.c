@@ -129,8 +129,8 @@ static int add_device(struct lines *lines, const struct run *run, uint16_t shard
 static int collect(const struct plot_scene *scene, const struct plot_theme *theme,
 		   struct lines *lines)
 {
-	const struct memory *m = &scene->f->memory;
-	const struct device_memory *dm = &scene->f->device_memory;
+	const struct memory *m = answer_memory(scene->answers);
+	const struct device_memory *dm = answer_device_memory(scene->answers);
 	int r = 0;
 
 	for (size_t i = 0; i < m->n; i++)

@@ -129,7 +129,8 @@ static int draw_sheet(struct canvas *c, const struct sheet *sheet, const struct 
 int plot_draw(const char *name, const struct run *run, const struct findings *findings,
 	      const struct plot_options *options, FILE *out, struct err *err)
 {
-	struct plot_scene scene = { run, findings, options->layer };
+	struct answers answers = { findings };
+	struct plot_scene scene = { run, &answers, options->layer };
 	struct canvas *c;
 	size_t i = 0;
 	int r;

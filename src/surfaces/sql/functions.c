@@ -86,7 +86,8 @@ static int columns_of(const struct sql_function *function, struct function_colum
 		static const struct run nothing;
 		static const struct findings none;
 		struct present_options options = { .layer = -1, .phase = -1 };
-		struct scene scene = { &nothing, &options, &none };
+		struct answers answers = { &none };
+		struct scene scene = { &nothing, &options, &answers };
 		struct grid grid;
 		int r = function->section->grid(&scene, &grid);
 
@@ -229,11 +230,12 @@ static int analyse(const struct function_table *table, struct sql_run *run)
 	};
 	if (table->function->section || table->function->want)
 		r = scene_analyze(run->run, &rows->options,
-				  table->function->section ? table->function->section->want
+				  table->function->section ? section_find(table->function->section)
 							   : table->function->want,
 				  &rows->findings, &err);
 	if (r >= 0 && table->function->section) {
-		struct scene scene = { run->run, &rows->options, &rows->findings };
+		struct answers answers = { &rows->findings };
+		struct scene scene = { run->run, &rows->options, &answers };
 
 		r = table->function->section->grid(&scene, &rows->grid);
 	} else if (r >= 0) {
