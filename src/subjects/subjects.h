@@ -38,4 +38,6 @@
 SUBJECTS(SUBJECT)
 #undef SUBJECT
 
+extern const struct subject *const subjects_all[]; /* up to NULL */
+
 #endif

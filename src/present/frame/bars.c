@@ -8,6 +8,7 @@
 #include "base/text/format.h"
 #include "moescope.h"
 #include "present/frame/scene.h"
+#include "subjects/steps/steps.h"
 
 void scene_bar(const struct scene *scene, double share, int width, FILE *out)
 {

@@ -13,6 +13,20 @@
 #include "present/views/routing_text.h"
 #include "present/views/slow_text.h"
 #include "present/views/tax_text.h"
+#include "subjects/comm/comm.h"
+#include "subjects/counters/launch_metrics.h"
+#include "subjects/device/device_state.h"
+#include "subjects/efficiency/efficiency.h"
+#include "subjects/inference/inference.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/memory/memory.h"
+#include "subjects/moe/moe_lens.h"
+#include "subjects/ops/ops.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/routing/routing.h"
+#include "subjects/spans/named_spans.h"
+#include "subjects/steps/device_phases.h"
+#include "subjects/steps/steps.h"
 
 #define TOP_OPS 12
 #define TOP_KERNELS 10

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "present/frame/whole_views.h"
+#include "subjects/inference/inference.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "request", .title = "request", .unit = GRID_INT },

@@ -4,6 +4,11 @@
  */
 #include "device/sheets/clock_reasons.h"
 #include "present/views/device_text.h"
+#include "subjects/device/device_state.h"
+#include "subjects/device/timeline.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/shared/coverage.h"
 
 static void put_uint(struct json *json, const char *key, uint64_t value)
 {

@@ -9,6 +9,10 @@
 
 #include "base/text/format.h"
 #include "device/sheets/clock_reasons.h"
+#include "subjects/device/device_state.h"
+#include "subjects/device/timeline.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/shared/coverage.h"
 
 #define GEAR_LINES 8	/* of a program that shifts all the time the JSON has the rest */
 #define PROCESS_LINES 8 /* of a device */

@@ -3,6 +3,7 @@
  * What the rows of the memory view have besides their cells, as JSON; see memory_text.h.
  */
 #include "present/views/memory_text.h"
+#include "subjects/memory/device_memory.h"
 
 #define SITES 64 /* places live at the peak that are listed; their number is told */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/memory/device_memory.h"
 
 #define POOL_LINES 8
 #define SITE_LINES 5

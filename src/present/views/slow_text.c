@@ -9,6 +9,8 @@
 #include <stdarg.h>
 
 #include "base/text/format.h"
+#include "subjects/steps/slow_steps.h"
+#include "subjects/steps/steps.h"
 
 #define PART_SHARE 0.05 /* of the extra time: less is not worth a word in text */
 #define PARTS_SHOWN 4

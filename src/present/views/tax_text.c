@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/imbalance_tax.h"
 
 #define TAX_LAYERS 16
 
@@ -92,7 +93,11 @@ int tax_text(const struct scene *scene, FILE *out)
 
 void tax_json(const struct scene *scene, struct json *json)
 {
-	const struct imbalance_tax *tax = answer_imbalance_tax(scene->answers);
+	/* Rows by step and by expert have the total of routing, without its tax. */
+	static const struct imbalance_tax none;
+	const struct imbalance_tax *tax = answers_has(scene->answers, &subject_imbalance_tax)
+						  ? answer_imbalance_tax(scene->answers)
+						  : &none;
 
 	json_key(json, "imbalance_tax");
 	json_object(json);

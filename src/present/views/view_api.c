@@ -7,6 +7,8 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/api/api_calls.h"
+#include "subjects/kernels/launches.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "name", .title = "call", .unit = GRID_TEXT, .flexible = true },

@@ -8,6 +8,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/comm/comm.h"
 
 #define NO_STEPS "no recorded step"
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -7,6 +7,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/counters/launch_metrics.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "kernel", .unit = GRID_TEXT },

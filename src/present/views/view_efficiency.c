@@ -8,6 +8,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/efficiency/efficiency.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "name", .title = "work", .unit = GRID_TEXT, .flexible = true },

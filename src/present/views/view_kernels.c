@@ -7,6 +7,8 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/kernels/launches.h"
 
 /* clang-format off */
 #define FIGURES                                                                                    \

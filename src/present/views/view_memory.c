@@ -9,6 +9,9 @@
 #include "present/frame/scene.h"
 #include "present/views/device_text.h"
 #include "present/views/memory_text.h"
+#include "subjects/device/device_state.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "rank", .title = "rank", .unit = GRID_INT },

@@ -8,6 +8,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/moe/moe_lens.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TOP_COST 5

@@ -8,6 +8,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/ops/ops.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "name", .title = "name", .unit = GRID_TEXT, .flexible = true },

@@ -7,6 +7,7 @@
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
 #include "present/views/tax_text.h"
+#include "subjects/routing/routing.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "layer", .unit = GRID_INT },
@@ -329,6 +330,7 @@ const struct section section_routing = {
 	.name = "routing",
 	.sql = "routing_summary",
 	.reads = READS(&subject_routing, &subject_imbalance_tax),
+	.routed_tokens = true,
 	.grid = fill,
 	.total = total,
 	.extra = extra,

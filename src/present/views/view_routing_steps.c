@@ -7,6 +7,7 @@
 
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
+#include "subjects/routing/routing.h"
 
 static const struct grid_column step_columns[] = {
 	{ .key = "step", .title = "step", .unit = GRID_INT },

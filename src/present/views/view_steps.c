@@ -9,6 +9,10 @@
 #include "moescope.h"
 #include "present/frame/scene.h"
 #include "present/views/slow_text.h"
+#include "subjects/shared/coverage.h"
+#include "subjects/steps/device_phases.h"
+#include "subjects/steps/slow_steps.h"
+#include "subjects/steps/steps.h"
 
 /* An engine tells the batch of a step, a training its phases. */
 #define COLUMNS(engine)                                                                            \

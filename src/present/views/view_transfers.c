@@ -7,6 +7,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/transfers/transfers.h"
 
 static const struct grid_column columns[] = {
 	{ .key = "kind", .title = "kind", .unit = GRID_TEXT },

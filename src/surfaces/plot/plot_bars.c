@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/api/api_calls.h"
+#include "subjects/kernels/kernels.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define KERNELS 10

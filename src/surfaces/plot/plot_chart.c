@@ -11,6 +11,7 @@
 
 #include "base/text/format.h"
 #include "moescope.h"
+#include "subjects/shared/coverage.h"
 
 static const struct text_style_desc title_style = { .size = TEXT_TITLE, .bold = true };
 static const struct text_style_desc usual = { .size = TEXT_USUAL };

@@ -9,7 +9,7 @@
 #ifndef SURFACES_PLOT_CHART_H
 #define SURFACES_PLOT_CHART_H
 
-#include "subjects/answers.h"
+#include "subjects/answers/answers.h"
 #include "subjects/series/plot_series.h"
 #include "surfaces/plot/plot_canvas.h"
 #include "tables/tables.h"

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define STACK_WIDTH 210 /* pixels for what memory was made of at the peak */

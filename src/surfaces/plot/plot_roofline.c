@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/efficiency/efficiency.h"
 #include "surfaces/plot/plot_draw.h"
 
 static bool usable(const struct roofline_point *p)

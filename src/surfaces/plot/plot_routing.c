@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/routing.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define HEAT_BAR 88 /* pixels that the colour bar takes */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/routing.h"
+#include "subjects/steps/steps.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define BAR_PIXELS 4 /* the narrowest bar with its gap */

@@ -11,7 +11,11 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/comm/comm.h"
+#include "subjects/device/timeline.h"
+#include "subjects/shared/coverage.h"
 #include "subjects/shared/lanes.h"
+#include "subjects/steps/steps.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define DEVICES 4
