@@ -85,16 +85,18 @@ int grid_fill(struct grid *grid, const struct field_set *set, const struct field
 		return -ENOMEM;
 	for (size_t i = 0; i < set->n_fields; i++) {
 		const struct field *field = &set->fields[i];
-		bool titled = field_is_titled(field, from->form);
 
-		if (is_column(field, from->form))
-			grid->own_columns[grid->n_columns++] = (struct grid_column){
-				.key = field->key,
-				.title = titled ? field->title : NULL,
-				.unit = field->unit,
-				.flexible = field->flexible,
-				.data_only_when_set = field->optional,
-			};
+		if (!is_column(field, from->form))
+			continue;
+		if (grid->n_columns == GRID_COLUMNS_MAX)
+			return -EOVERFLOW;
+		grid->own_columns[grid->n_columns++] = (struct grid_column){
+			.key = field->key,
+			.title = field_is_titled(field, from->form) ? field->title : NULL,
+			.unit = field->unit,
+			.flexible = field->flexible,
+			.data_only_when_set = field->optional,
+		};
 	}
 	grid->columns = grid->own_columns;
 	return field_set_each(set, from, fill_row, &filling);

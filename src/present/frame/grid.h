@@ -42,7 +42,7 @@ struct grid {
 };
 
 /* The rows of a subject, in the form of `from`, which has the answer. What that points to outlives the
- * grid. 0 or -ENOMEM; release the grid in both cases. */
+ * grid. 0 or -errno; release the grid in both cases. */
 int grid_fill(struct grid *grid, const struct field_set *set, const struct field_row *from);
 
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t n_columns);

@@ -4,17 +4,18 @@
  */
 #include "present/frame/fields_json.h"
 #include "present/frame/whole_views.h"
+#include "subjects/comm/comm.h"
 #include "subjects/device/device_fields.h"
 #include "subjects/inference/requests_fields.h"
 #include "subjects/overhead/overhead_fields.h"
-#include "subjects/shared/named_spans_fields.h"
+#include "subjects/spans/named_spans_fields.h"
 
 #define FIRST_DEVICE_SECTION 5 /* kernels and what follows it */
 
 static void put_fields(struct json *json, const struct scene *scene, const struct field_set *set,
 		       const void *answer)
 {
-	struct field_row at = { .run = scene->run, .item = answer, .f = scene->f };
+	struct field_row at = { .run = scene->run, .item = answer, .answers = scene->answers };
 
 	fields_json(json, set->fields, set->n_fields, &at);
 }
@@ -26,7 +27,7 @@ static int inference(struct json *json, const struct scene *scene)
 
 	json_key(json, "inference");
 	json_object(json);
-	put_fields(json, scene, &inference_total, &scene->f->inference);
+	put_fields(json, scene, &inference_total, answer_inference(scene->answers));
 	json_key(json, "rows");
 	grid_json(&grid, 0, json);
 	json_object_end(json);
@@ -60,12 +61,14 @@ static void verdict(struct json *json, const struct verdict *v)
 
 static int put_section(struct json *json, const struct scene *scene, const struct section *section)
 {
+	struct answers answers;
+	struct scene own = section_scene(section, scene, &answers);
 	struct grid grid;
-	int r = section->grid(scene, &grid);
+	int r = section->grid(&own, &grid);
 
 	json_key(json, section->name);
 	json_object(json);
-	section_json(section, scene, &grid, json);
+	section_json(section, &own, &grid, json);
 	json_object_end(json);
 	grid_release(&grid);
 	return r;
@@ -74,11 +77,11 @@ static int put_section(struct json *json, const struct scene *scene, const struc
 int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE *out,
 		struct err *err)
 {
-	static const struct section *const sections[] = { &section_ops,	       &section_steps,
-							  &section_routing,    &section_memory,
-							  &section_efficiency, &section_kernels,
-							  &section_api,	       &section_transfers,
-							  &section_comm,       &section_moe };
+	static const struct section *const parts[] = { &section_ops,	    &section_steps,
+						       &section_routing,    &section_memory,
+						       &section_efficiency, &section_kernels,
+						       &section_api,	    &section_transfers,
+						       &section_comm,	    &section_moe };
 	struct json json;
 	int r = 0;
 
@@ -90,16 +93,16 @@ int report_json(const struct scene *scene, const struct verdicts *verdicts, FILE
 	for (size_t i = 0; i < verdicts->n; i++)
 		verdict(&json, &verdicts->items[i]);
 	json_array_end(&json);
-	for (size_t i = 0; r >= 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
+	for (size_t i = 0; r >= 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
 		/* Collectives may be of hosts alone. */
 		bool there = scene_has_device(scene->run) ||
-			     (sections[i] == &section_comm && scene->f->comm.n);
+			     (parts[i] == &section_comm && answer_comm(scene->answers)->n);
 
 		if (i >= FIRST_DEVICE_SECTION && !there)
-			grid_json_value(&json, sections[i]->name,
+			grid_json_value(&json, parts[i]->name,
 					value_absent("no device records in this run"));
 		else
-			r = put_section(&json, scene, sections[i]);
+			r = put_section(&json, scene, parts[i]);
 	}
 	if (r >= 0)
 		r = inference(&json, scene);

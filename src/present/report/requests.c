@@ -7,7 +7,7 @@
 
 int requests_grid(const struct scene *scene, struct grid *grid)
 {
-	struct field_row from = { .run = scene->run, .item = &scene->f->inference };
+	struct field_row from = { .run = scene->run, .item = answer_inference(scene->answers) };
 	int r = grid_fill(grid, &requests_fields, &from);
 
 	return r < 0 ? r : grid_sort(grid, "ttft_ns", NULL);

@@ -6,6 +6,7 @@
 #define PRESENT_MEMORY_TEXT_H
 
 #include "present/frame/scene.h"
+#include "subjects/memory/memory.h"
 
 /* The uses at the peak, live bytes over time, leak suspects and what does not match. */
 int memory_text_device(const struct scene *scene, const struct memory_device *device, FILE *out);

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 
 #include "base/text/format.h"
+#include "subjects/steps/slow_steps.h"
+#include "subjects/steps/steps.h"
 
 #define PART_SHARE 0.05 /* of the extra time: less is not worth a word in text */
 #define PARTS_SHOWN 4
@@ -71,8 +73,8 @@ static void parts_words(struct words *words, const struct slow_step *step,
 
 static void around(const struct scene *scene, const struct slow_step *step, FILE *out)
 {
-	const struct slow_steps *slow = &scene->f->slow;
-	const struct step_row *row = &scene->f->steps.rows[step->row];
+	const struct slow_steps *slow = answer_slow_steps(scene->answers);
+	const struct step_row *row = &answer_steps(scene->answers)->rows[step->row];
 	struct words words = { 0 };
 
 	if (step->gap_ns.known && step->gap_ns.v > PART_SHARE * step->extra_ns)
@@ -96,14 +98,14 @@ static void around(const struct scene *scene, const struct slow_step *step, FILE
 
 void slow_text(const struct scene *scene, size_t limit, FILE *out)
 {
-	const struct slow_steps *slow = &scene->f->slow;
+	const struct slow_steps *slow = answer_slow_steps(scene->answers);
 
 	if (!slow->n)
 		return;
 	scene_title(scene, "Slow steps", out);
 	for (size_t i = 0; i < slow->n && i < limit; i++) {
 		const struct slow_step *step = &slow->steps[i];
-		const struct step_row *row = &scene->f->steps.rows[step->row];
+		const struct step_row *row = &answer_steps(scene->answers)->rows[step->row];
 		struct words words = { 0 };
 
 		fprintf(out, "  step %" PRId64 " of rank %u: %s, that is +%s (usually %s)\n",

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/imbalance_tax.h"
 
 #define TAX_LAYERS 16
 
@@ -20,7 +21,7 @@ static void cell(struct text_table *table, struct value value)
 
 static int layers_table(const struct scene *scene, FILE *out)
 {
-	const struct imbalance_tax *tax = &scene->f->tax;
+	const struct imbalance_tax *tax = answer_imbalance_tax(scene->answers);
 	/* With several workers the tax is measured; with one there are only estimates. */
 	static const struct text_column measured[] = {
 		{ "layer", TEXT_LEFT, false },
@@ -66,7 +67,7 @@ static int layers_table(const struct scene *scene, FILE *out)
 
 int tax_text(const struct scene *scene, FILE *out)
 {
-	const struct imbalance_tax *tax = &scene->f->tax;
+	const struct imbalance_tax *tax = answer_imbalance_tax(scene->answers);
 	char line[320];
 
 	fputs("\n  Imbalance tax: what uneven routing costs a step\n", out);

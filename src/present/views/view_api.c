@@ -6,11 +6,15 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/api/api_calls.h"
 #include "subjects/api/api_fields.h"
+#include "subjects/kernels/launches.h"
 
 static struct field_row from(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run, .item = &scene->f->api, .f = scene->f };
+	return (struct field_row){ .run = scene->run,
+				   .item = answer_api_calls(scene->answers),
+				   .answers = scene->answers };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -22,7 +26,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct api_calls *api = &scene->f->api;
+	const struct api_calls *api = answer_api_calls(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -45,12 +49,12 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 			"  from the call to the begin of its work on the device: median %s "
 			"over %" PRIu64 "\n",
 			format_ns(api->latency_ns.v).text, api->launches);
-	if (scene->f->launches.count)
+	if (answer_launches(scene->answers)->count)
 		fprintf(out,
 			"  launch-bound (the call takes longer than the kernel): %s of %s, %s\n",
-			format_count((double)scene->f->launches.bound).text,
-			format_count((double)scene->f->launches.count).text,
-			format_pct(scene->f->launches.bound_pct.v).text);
+			format_count((double)answer_launches(scene->answers)->bound).text,
+			format_count((double)answer_launches(scene->answers)->count).text,
+			format_pct(answer_launches(scene->answers)->bound_pct.v).text);
 	if (api->errors)
 		fprintf(out, "  calls that failed: %" PRIu64 "\n", api->errors);
 	return r;
@@ -58,7 +62,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_api = {
 	.name = "api",
-	.want = FIND_API | FIND_LAUNCHES,
+	.sql = "api_summary",
+	.reads = READS(&subject_api_calls, &subject_launches, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

@@ -6,11 +6,14 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/comm/comm.h"
 #include "subjects/comm/comm_fields.h"
 
 static struct field_row from(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run, .item = &scene->f->comm, .f = scene->f };
+	return (struct field_row){ .run = scene->run,
+				   .item = answer_comm(scene->answers),
+				   .answers = scene->answers };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -48,7 +51,7 @@ static bool has_transports(const struct comm *comm)
 
 static void waits(const struct scene *scene, FILE *out)
 {
-	const struct comm_skew *skew = &scene->f->comm.skew;
+	const struct comm_skew *skew = &answer_comm(scene->answers)->skew;
 	char line[320], late[128] = "";
 
 	if (!skew->matched)
@@ -102,7 +105,7 @@ static void notes(const struct comm *comm, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct comm *comm = &scene->f->comm;
+	const struct comm *comm = answer_comm(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -136,7 +139,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_comm = {
 	.name = "comm",
-	.want = FIND_COMM,
+	.sql = "comm_summary",
+	.reads = READS(&subject_comm, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

@@ -7,12 +7,13 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/counters/counters_fields.h"
+#include "subjects/counters/launch_metrics.h"
 
 static struct field_row from(const struct scene *scene)
 {
 	return (struct field_row){ .run = scene->run,
-				   .item = &scene->f->launch_metrics,
-				   .f = scene->f };
+				   .item = answer_launch_metrics(scene->answers),
+				   .answers = scene->answers };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -24,7 +25,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -43,7 +44,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_counters = {
 	.name = "counters",
-	.want = FIND_COUNTERS,
+	.reads = READS(&subject_launch_metrics),
 	.grid = fill,
 	.from = from,
 	.total = &counters_total,

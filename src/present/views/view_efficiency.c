@@ -7,13 +7,14 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/efficiency/efficiency.h"
 #include "subjects/efficiency/efficiency_fields.h"
 
 static struct field_row from(const struct scene *scene)
 {
 	return (struct field_row){ .run = scene->run,
-				   .item = &scene->f->efficiency,
-				   .f = scene->f };
+				   .item = answer_efficiency(scene->answers),
+				   .answers = scene->answers };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -31,7 +32,7 @@ static void line(const struct scene *scene, const char *words, FILE *out)
 
 static void model_line(const struct scene *scene, FILE *out)
 {
-	const struct efficiency *e = &scene->f->efficiency;
+	const struct efficiency *e = answer_efficiency(scene->answers);
 	char words[640];
 
 	if (e->mfu_pct.known)
@@ -80,7 +81,7 @@ static void device_line(const struct scene *scene, const struct efficiency_devic
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct efficiency *e = &scene->f->efficiency;
+	const struct efficiency *e = answer_efficiency(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -118,7 +119,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_efficiency = {
 	.name = "efficiency",
-	.want = FIND_EFFICIENCY | FIND_OPS | FIND_ROUTING,
+	.sql = "efficiency_summary",
+	.reads = READS(&subject_efficiency, &subject_routing, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

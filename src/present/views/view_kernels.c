@@ -6,13 +6,15 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/kernels/kernels.h"
 #include "subjects/kernels/kernels_fields.h"
+#include "subjects/kernels/launches.h"
 
 static struct field_row from(const struct scene *scene)
 {
 	return (struct field_row){ .run = scene->run,
-				   .item = &scene->f->kernels,
-				   .f = scene->f,
+				   .item = answer_kernels(scene->answers),
+				   .answers = scene->answers,
 				   .form = 1U << scene->options->kernels_by };
 }
 
@@ -25,7 +27,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static void doubts(const struct scene *scene, FILE *out)
 {
-	const struct kernels *kernels = &scene->f->kernels;
+	const struct kernels *kernels = answer_kernels(scene->answers);
 	int by = scene->options->kernels_by;
 
 	if (kernels->untimed)
@@ -42,7 +44,7 @@ static void doubts(const struct scene *scene, FILE *out)
 
 static void launch_line(const struct scene *scene, FILE *out)
 {
-	const struct launches *l = &scene->f->launches;
+	const struct launches *l = answer_launches(scene->answers);
 
 	if (!l->count)
 		return;
@@ -55,7 +57,7 @@ static void launch_line(const struct scene *scene, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct kernels *kernels = &scene->f->kernels;
+	const struct kernels *kernels = answer_kernels(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -90,7 +92,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_kernels = {
 	.name = "kernels",
-	.want = FIND_KERNELS | FIND_LAUNCHES,
+	.sql = "kernel_summary",
+	.reads = READS(&subject_kernels, &subject_launches, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

@@ -8,11 +8,16 @@
 #include "present/frame/scene.h"
 #include "present/views/device_text.h"
 #include "present/views/memory_text.h"
+#include "subjects/device/device_state.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
 #include "subjects/memory/memory_fields.h"
 
 static struct field_row from(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run, .item = &scene->f->memory, .f = scene->f };
+	return (struct field_row){ .run = scene->run,
+				   .item = answer_memory(scene->answers),
+				   .answers = scene->answers };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -24,9 +29,10 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static bool has_device_memory(const struct scene *scene)
 {
-	const struct device_memory *m = &scene->f->device_memory;
+	const struct device_memory *m = answer_device_memory(scene->answers);
 
-	return m->n_driver || m->n_used || m->n_pools || scene->f->device_states.n_others;
+	return m->n_driver || m->n_used || m->n_pools ||
+	       answer_device_states(scene->answers)->n_others;
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -54,7 +60,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_memory = {
 	.name = "memory",
-	.want = FIND_MEMORY,
+	.sql = "memory_peaks",
+	.reads = READS(&subject_memory, &subject_device_memory, &subject_device_states),
 	.grid = fill,
 	.from = from,
 	.total = &memory_total,

@@ -8,15 +8,17 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/moe/moe_fields.h"
+#include "subjects/moe/moe_lens.h"
 
 #define TOP_COST 5
 #define TOP_LAYERS 16
 
 static struct field_row from(const struct scene *scene)
 {
-	return (struct field_row){
-		.run = scene->run, .item = &scene->f->moe, .f = scene->f, .form = MOE_BY_PART
-	};
+	return (struct field_row){ .run = scene->run,
+				   .item = answer_moe_lens(scene->answers),
+				   .answers = scene->answers,
+				   .form = MOE_BY_PART };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -54,7 +56,7 @@ static int print_grid(const struct scene *scene, size_t limit, const struct fiel
 
 static int comm_text(const struct scene *scene, FILE *out)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	const struct moe_comm *comm = &moe->comm;
 	char line[400], notify[64] = "";
 
@@ -83,10 +85,10 @@ static int comm_text(const struct scene *scene, FILE *out)
 
 static int cost_text(const struct scene *scene, FILE *out)
 {
-	const struct moe_cost *cost = &scene->f->moe.cost;
+	const struct moe_cost *cost = &answer_moe_lens(scene->answers)->cost;
 	char line[320];
 
-	if (!scene->f->moe.comm.count)
+	if (!answer_moe_lens(scene->answers)->comm.count)
 		return 0;
 	if (!cost->extra_ns.known) {
 		snprintf(line, sizeof(line), "slowdown of overlapped kernels: n/a: %s",
@@ -107,7 +109,7 @@ static int cost_text(const struct scene *scene, FILE *out)
 
 static int layers_text(const struct scene *scene, FILE *out)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	char line[320];
 
 	if (moe->layers_none)
@@ -125,7 +127,7 @@ static int layers_text(const struct scene *scene, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct moe_lens *moe = &scene->f->moe;
+	const struct moe_lens *moe = answer_moe_lens(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	char line[200];
 	int r;
@@ -157,7 +159,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_moe = {
 	.name = "moe",
-	.want = FIND_MOE,
+	.sql = "moe_summary",
+	.reads = READS(&subject_moe_lens, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

@@ -15,14 +15,15 @@ static enum ops_form form_of(const struct scene *scene)
 		return scene->options->json || scene->options->csv ? OPS_BY_STACK : OPS_BY_CALLER;
 	if (scene->options->by_shape)
 		return OPS_BY_SHAPE;
-	return scene->f->ops.gpu_ns.known ? OPS_ON_DEVICE : OPS_BY_NAME;
+	return answer_ops(scene->answers)->gpu_ns.known ? OPS_ON_DEVICE : OPS_BY_NAME;
 }
 
 static struct field_row from(const struct scene *scene)
 {
-	return (struct field_row){
-		.run = scene->run, .item = &scene->f->ops, .f = scene->f, .form = form_of(scene)
-	};
+	return (struct field_row){ .run = scene->run,
+				   .item = answer_ops(scene->answers),
+				   .answers = scene->answers,
+				   .form = form_of(scene) };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -34,7 +35,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct ops *ops = &scene->f->ops;
+	const struct ops *ops = answer_ops(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -68,7 +69,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_ops = {
 	.name = "ops",
-	.want = FIND_OPS,
+	.sql = "op_summary",
+	.reads = READS(&subject_ops, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

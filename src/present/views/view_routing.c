@@ -6,13 +6,14 @@
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
 #include "present/views/tax_text.h"
+#include "subjects/routing/routing.h"
 #include "subjects/routing/routing_fields.h"
 
 static struct field_row from(const struct scene *scene)
 {
 	return (struct field_row){ .run = scene->run,
-				   .item = &scene->f->routing,
-				   .f = scene->f,
+				   .item = answer_routing(scene->answers),
+				   .answers = scene->answers,
 				   .form = scene->options->layer < 0 ? ROUTING_ALL_LAYERS
 								     : ROUTING_ONE_LAYER };
 }
@@ -47,7 +48,9 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_routing = {
 	.name = "routing",
-	.want = FIND_ROUTING | FIND_STEPS | FIND_TAX,
+	.sql = "routing_summary",
+	.reads = READS(&subject_routing, &subject_imbalance_tax),
+	.routed_tokens = true,
 	.grid = fill,
 	.from = from,
 	.total = &routing_total,

@@ -6,6 +6,7 @@
 
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
+#include "subjects/routing/routing.h"
 #include "subjects/routing/routing_fields.h"
 
 static struct field_row from(const struct scene *scene)
@@ -45,7 +46,9 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_routing_steps = {
 	.name = "routing-steps",
-	.want = FIND_ROUTING | FIND_ROUTER_TIME,
+	.sql = "routing_steps",
+	.reads = READS(&subject_routing),
+	.router_time = true,
 	.grid = fill_steps,
 	.from = from,
 	.total = &routing_total,
@@ -54,7 +57,8 @@ const struct section section_routing_steps = {
 
 const struct section section_routing_experts = {
 	.name = "routing-experts",
-	.want = FIND_ROUTING,
+	.sql = "routing_experts",
+	.reads = READS(&subject_routing),
 	.grid = fill_experts,
 	.from = from,
 	.total = &routing_total,

@@ -7,14 +7,18 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "present/views/slow_text.h"
+#include "subjects/shared/coverage.h"
+#include "subjects/steps/device_phases.h"
+#include "subjects/steps/slow_steps.h"
+#include "subjects/steps/steps.h"
 #include "subjects/steps/steps_fields.h"
 
 static struct field_row from(const struct scene *scene)
 {
 	return (struct field_row){ .run = scene->run,
-				   .item = &scene->f->steps,
-				   .f = scene->f,
-				   .form = steps_form(&scene->f->steps) };
+				   .item = answer_steps(scene->answers),
+				   .answers = scene->answers,
+				   .form = steps_form(answer_steps(scene->answers)) };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -26,7 +30,7 @@ static int fill(const struct scene *scene, struct grid *grid)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r;
@@ -73,7 +77,9 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_steps = {
 	.name = "steps",
-	.want = FIND_STEPS | FIND_SLOW | FIND_DEVICE_PHASES,
+	.sql = "step_times",
+	.reads = READS(&subject_steps, &subject_slow_steps, &subject_device_phases,
+		       &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

@@ -6,11 +6,14 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
+#include "subjects/transfers/transfers.h"
 #include "subjects/transfers/transfers_fields.h"
 
 static struct field_row from(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run, .item = &scene->f->transfers, .f = scene->f };
+	return (struct field_row){ .run = scene->run,
+				   .item = answer_transfers(scene->answers),
+				   .answers = scene->answers };
 }
 
 static int fill(const struct scene *scene, struct grid *grid)
@@ -61,7 +64,7 @@ static void sums(const struct transfers *t, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct transfers *t = &scene->f->transfers;
+	const struct transfers *t = answer_transfers(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -86,7 +89,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_transfers = {
 	.name = "transfers",
-	.want = FIND_TRANSFERS,
+	.sql = "transfer_summary",
+	.reads = READS(&subject_transfers, &subject_coverage),
 	.device = true,
 	.grid = fill,
 	.from = from,

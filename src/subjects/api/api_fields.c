@@ -4,7 +4,8 @@
  */
 #include "subjects/api/api_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/kernels/launches.h"
 
 #define OF(member) MEMBER(struct api_row, member)
 
@@ -58,7 +59,7 @@ static const char *no_status_of_all(const struct field_row *at)
 
 static const void *launches(const struct field_row *at)
 {
-	return &at->f->launches;
+	return answer_launches(at->answers);
 }
 
 static const struct field total_fields[] = {

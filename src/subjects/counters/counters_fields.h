@@ -6,7 +6,7 @@
 #define SUBJECTS_COUNTERS_FIELDS_H
 
 #include "subjects/shared/fields.h"
-#include "subjects/shared/launch_metrics.h"
+#include "subjects/counters/launch_metrics.h"
 
 extern const struct field_set counters_fields, counters_total; /* of struct launch_metrics */
 

@@ -7,8 +7,10 @@
 #include <stdio.h>
 
 #include "device/sheets/clock_reasons.h"
-#include "subjects/findings.h"
-#include "subjects/shared/coverage_fields.h"
+#include "subjects/answers/answers.h"
+#include "subjects/coverage/coverage_fields.h"
+#include "subjects/device/device_state.h"
+#include "subjects/device/timeline.h"
 
 #define OF(member) MEMBER(struct timeline_device, member)
 
@@ -102,15 +104,15 @@ static const struct field_group timeline = { FIELD_OBJECT, FIELD_SPREAD_OUT,
 
 static const void *timeline_of(const struct field_row *at)
 {
-	return &at->f->timeline;
+	return answer_timeline(at->answers);
 }
 
 static const char *no_timeline(const struct field_row *at)
 {
-	if (at->f->timeline.n)
+	if (answer_timeline(at->answers)->n)
 		return NULL;
-	return at->f->timeline.untimed ? "no device record was timed"
-				       : "no device records in this run";
+	return answer_timeline(at->answers)->untimed ? "no device record was timed"
+						     : "no device records in this run";
 }
 
 #define OF_METRIC(member) MEMBER(struct metric_summary, member)
@@ -206,12 +208,13 @@ static const struct field_group states = {
 
 static const void *states_of(const struct field_row *at)
 {
-	return &at->f->device_states;
+	return answer_device_states(at->answers);
 }
 
 static const char *no_states(const struct field_row *at)
 {
-	return at->f->device_states.n ? NULL : "no samples of power, clocks and temperature";
+	return answer_device_states(at->answers)->n ? NULL
+						    : "no samples of power, clocks and temperature";
 }
 
 static const struct field fields[] = {

@@ -4,7 +4,8 @@
  */
 #include "subjects/kernels/kernels_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/kernels/launches.h"
 
 #define OF(member) MEMBER(struct kernel_row, member)
 #define OF_LAUNCH(member) MEMBER(struct launch_row, member), .from = launch_of
@@ -44,7 +45,8 @@ static struct cell limiter(const struct field_row *at)
 
 static const void *launch_of(const struct field_row *at)
 {
-	return launches_find(&at->f->launches, ((const struct kernel_row *)at->item)->name_id);
+	return launches_find(answer_launches(at->answers),
+			     ((const struct kernel_row *)at->item)->name_id);
 }
 
 static const char *no_launch(const struct field_row *at)
@@ -109,7 +111,7 @@ static struct cell not_by_name(const struct field_row *at)
 
 static const void *launches(const struct field_row *at)
 {
-	return &at->f->launches;
+	return answer_launches(at->answers);
 }
 
 static const struct field total_fields[] = {

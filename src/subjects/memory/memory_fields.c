@@ -4,7 +4,9 @@
  */
 #include "subjects/memory/memory_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/device/device_state.h"
+#include "subjects/memory/device_memory.h"
 
 #define OF(member) MEMBER(struct memory_device, member)
 
@@ -311,33 +313,40 @@ static const struct field_group processes = {
 
 static const void *device_memory(const struct field_row *at)
 {
-	return &at->f->device_memory;
+	return answer_device_memory(at->answers);
 }
 
 static const void *device_states(const struct field_row *at)
 {
-	return &at->f->device_states;
+	return answer_device_states(at->answers);
 }
 
 static const char *no_driver(const struct field_row *at)
 {
-	return at->f->device_memory.n_driver ? NULL : "no allocations of the driver in this run";
+	return answer_device_memory(at->answers)->n_driver
+		       ? NULL
+		       : "no allocations of the driver in this run";
 }
 
 static const char *no_used(const struct field_row *at)
 {
-	return at->f->device_memory.n_used ? NULL : "no samples of device memory in this run";
+	return answer_device_memory(at->answers)->n_used
+		       ? NULL
+		       : "no samples of device memory in this run";
 }
 
 static const char *no_pools(const struct field_row *at)
 {
-	return at->f->device_memory.n_pools ? NULL : "no memory pools of the driver in this run";
+	return answer_device_memory(at->answers)->n_pools
+		       ? NULL
+		       : "no memory pools of the driver in this run";
 }
 
 static const char *no_processes(const struct field_row *at)
 {
-	return at->f->device_states.listed ? NULL
-					   : "the driver's list of processes was not recorded";
+	return answer_device_states(at->answers)->listed
+		       ? NULL
+		       : "the driver's list of processes was not recorded";
 }
 
 /* Sums over the devices of the member at the offset of the field. */

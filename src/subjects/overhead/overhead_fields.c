@@ -4,7 +4,8 @@
  */
 #include "subjects/overhead/overhead_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/shared/coverage.h"
 
 #define OF(member) MEMBER(struct overhead, member)
 #define OF_COVERAGE(member) MEMBER(struct coverage, member), .from = coverage
@@ -38,7 +39,7 @@ static const char *no_account(const struct field_row *at)
 
 static const void *coverage(const struct field_row *at)
 {
-	return &at->f->coverage;
+	return answer_coverage(at->answers);
 }
 
 /* Counts of what was covered are known when something was watched. */
@@ -115,7 +116,9 @@ static const struct field_group yields = {
 
 static const char *no_changes(const struct field_row *at)
 {
-	return at->f->coverage.n_changes ? NULL : field_unknown(at->f->coverage.governed_pct);
+	return answer_coverage(at->answers)->n_changes
+		       ? NULL
+		       : field_unknown(answer_coverage(at->answers)->governed_pct);
 }
 
 static const struct field cost_fields[] = {
@@ -145,7 +148,7 @@ static const struct field_group cost = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(
 
 static const void *overhead(const struct field_row *at)
 {
-	return &at->f->overhead;
+	return answer_overhead(at->answers);
 }
 
 static const struct field fields[] = {

@@ -4,7 +4,8 @@
  */
 #include "subjects/routing/routing_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/routing/imbalance_tax.h"
 
 #define OF(member) MEMBER(struct routing_layer, member)
 #define OF_STEP(member) MEMBER(struct routing_step, member)
@@ -437,9 +438,13 @@ static const struct field tax_fields[] = {
 
 static const struct field_group tax = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(tax_fields) };
 
+/* Rows by step and by expert have the total of routing, without its tax. */
 static const void *imbalance_tax(const struct field_row *at)
 {
-	return &at->f->tax;
+	static const struct imbalance_tax none;
+
+	return answers_has(at->answers, &subject_imbalance_tax) ? answer_imbalance_tax(at->answers)
+								: &none;
 }
 
 #define OF_ALL(member) MEMBER(struct routing, member)

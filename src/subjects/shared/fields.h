@@ -34,17 +34,17 @@ enum field_unit {
 struct field;
 struct field_group;
 struct field_set;
-struct findings;
+struct answers;
 
 /* Where a reader stands. */
 struct field_row {
 	const struct run *run;
-	const void *item;	    /* the row; of the outermost: the answer */
-	const struct field_row *in; /* what the row lies in; NULL: nothing */
-	size_t index;		    /* of the row in there */
-	unsigned int form;	    /* one bit */
-	const struct findings *f;   /* the answers of other subjects */
-	const struct field *field;  /* that is being read */
+	const void *item;	       /* the row; of the outermost: the answer */
+	const struct field_row *in;    /* what the row lies in; NULL: nothing */
+	size_t index;		       /* of the row in there */
+	unsigned int form;	       /* one bit */
+	const struct answers *answers; /* of other subjects */
+	const struct field *field;     /* that is being read */
 };
 
 enum field_type {

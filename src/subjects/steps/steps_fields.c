@@ -5,7 +5,10 @@
 #include "subjects/steps/steps_fields.h"
 
 #include "moescope.h"
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/shared/coverage.h"
+#include "subjects/steps/device_phases.h"
+#include "subjects/steps/slow_steps.h"
 
 #define OF(member) MEMBER(struct step_row, member)
 
@@ -40,7 +43,7 @@ static struct cell source(const struct field_row *at)
 
 static struct cell device_covered(const struct field_row *at)
 {
-	const struct coverage *coverage = &at->f->coverage;
+	const struct coverage *coverage = answer_coverage(at->answers);
 	const struct step_row *row = at->item;
 
 	return coverage->watched_ns > 0 ? cell_bool(coverage_has_step(coverage, at->run, row->row))
@@ -153,12 +156,12 @@ static const char *no_total_phases(const struct field_row *at)
 
 static const char *no_device_phases(const struct field_row *at)
 {
-	return at->f->device_phases.reason;
+	return answer_device_phases(at->answers)->reason;
 }
 
 static const void *device_phases(const struct field_row *at)
 {
-	return at->f->device_phases.ns;
+	return answer_device_phases(at->answers)->ns;
 }
 
 static struct cell warmup_policy(const struct field_row *at)
@@ -187,7 +190,7 @@ static struct cell found_by(const struct field_row *at)
 
 static const void *slow_row(const struct field_row *at)
 {
-	return &at->f->steps.rows[((const struct slow_step *)at->item)->row];
+	return &answer_steps(at->answers)->rows[((const struct slow_step *)at->item)->row];
 }
 
 static const char *no_slow_device(const struct field_row *at)
@@ -249,7 +252,7 @@ static const struct field slow_fields[] = {
 
 static const void *slow_steps(const struct field_row *at)
 {
-	return &at->f->slow;
+	return answer_slow_steps(at->answers);
 }
 
 static const struct field_group slow = {

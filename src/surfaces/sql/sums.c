@@ -615,7 +615,7 @@ int sums_register(struct sql *sql)
 			continue;
 		snprintf(name, sizeof(name), "%s" SUMS_SUFFIX, sql->schema.tables[t].name);
 		r = sqlite3_create_module(sql->db, name, &module,
-					  session_module(sql, &sql->schema.tables[t], NULL));
+					  session_module(sql, &sql->schema.tables[t], 0));
 	}
 	return r;
 }

@@ -429,6 +429,6 @@ int vtab_register(struct sql *sql)
 
 	for (size_t t = 0; r == SQLITE_OK && t < sql->schema.n; t++)
 		r = sqlite3_create_module(sql->db, sql->schema.tables[t].name, &module,
-					  session_module(sql, &sql->schema.tables[t], NULL));
+					  session_module(sql, &sql->schema.tables[t], 0));
 	return r;
 }

@@ -2,9 +2,10 @@
  *
  * The fields of named spans; see named_spans_fields.h.
  */
-#include "subjects/shared/named_spans_fields.h"
+#include "subjects/spans/named_spans_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/spans/named_spans.h"
 
 #define OF(member) MEMBER(struct named_span, member)
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct named_span, member)
@@ -28,7 +29,7 @@ static const struct field_group spans = {
 
 static const void *named_spans(const struct field_row *at)
 {
-	return &at->f->spans;
+	return answer_named_spans(at->answers);
 }
 
 static const struct field fields[] = {

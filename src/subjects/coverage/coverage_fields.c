@@ -2,9 +2,10 @@
  *
  * What of the run device records cover, as fields; see coverage_fields.h.
  */
-#include "subjects/shared/coverage_fields.h"
+#include "subjects/coverage/coverage_fields.h"
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/shared/coverage.h"
 
 #define OF(member) MEMBER(struct coverage, member)
 
@@ -19,12 +20,12 @@ const struct field_group coverage_sampled = { FIELD_OBJECT, FIELD_ON_ONE_LINE, F
 
 const void *coverage_of(const struct field_row *at)
 {
-	return &at->f->coverage;
+	return answer_coverage(at->answers);
 }
 
 const char *coverage_not_sampled(const struct field_row *at)
 {
-	const struct coverage *c = &at->f->coverage;
+	const struct coverage *c = answer_coverage(at->answers);
 
 	if (c->sampled)
 		return NULL;
