@@ -179,7 +179,7 @@ static int write_section(const struct csv_book *book, const struct section *sect
 	struct answers answers;
 	struct scene scene = section_scene(section, &book->scene, &answers);
 	struct grid grid;
-	int r = section->grid(&scene, &grid);
+	int r = section_grid(section, &scene, &grid);
 
 	if (r >= 0)
 		grid_csv(&grid, 0, out);
@@ -208,7 +208,7 @@ static int section_columns(const struct csv_book *book, const struct csv_file *f
 	struct scene scene = section_scene(file->section, &book->scene, &answers);
 	struct grid grid;
 	char how[128];
-	int r = file->section->grid(&scene, &grid);
+	int r = section_grid(file->section, &scene, &grid);
 
 	snprintf(how, sizeof(how), "'moescope %s --csv'; 'moescope explain' defines it",
 		 file->section == &section_routing_steps ? "routing --columns steps"

@@ -139,12 +139,28 @@ void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 	fputc('\n', out);
 }
 
+struct field_row section_from(const struct section *section, const struct scene *scene)
+{
+	ANSWERS_CHECK(scene->answers, section->subject);
+	return (struct field_row){ .run = scene->run,
+				   .item = scene->answers->of[section->subject->id],
+				   .form = section->form ? section->form(scene) : 1,
+				   .answers = scene->answers };
+}
+
+int section_grid(const struct section *section, const struct scene *scene, struct grid *ret_grid)
+{
+	struct field_row from = section_from(section, scene);
+
+	return grid_fill(ret_grid, section->rows, &from);
+}
+
 static const struct field sampled = FIELD_SAMPLED;
 
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json)
 {
-	struct field_row from = section->from(scene);
+	struct field_row from = section_from(section, scene);
 
 	if (section->device)
 		field_json(json, &sampled, &from);
@@ -176,7 +192,7 @@ static int render_rows(const struct section *section, const struct scene *scene,
 		       struct err *err)
 {
 	struct grid grid;
-	int r = section->grid(scene, &grid);
+	int r = section_grid(section, scene, &grid);
 
 	if (r < 0)
 		err_sys(err, r, "cannot make the table '%s'", section->name);

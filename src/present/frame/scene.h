@@ -26,10 +26,10 @@ struct section {
 	const char *name; /* "ops": schema "moescope/ops/1", key in the report */
 	const char *sql;  /* its table of SQL; NULL: it has none */
 	const struct subject *const *reads;
-	bool router_time, routed_tokens; /* asks for these too; see question.h */
-	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
-	struct field_row (*from)(const struct scene *scene); /* where its fields are read */
-	const struct field_set *total;			     /* keys of "total" */
+	bool router_time, routed_tokens;		 /* asks for these too; see question.h */
+	const struct subject *subject;			 /* whose answer its fields are read from */
+	const struct field_set *rows, *total;		 /* total: keys of "total" in JSON */
+	unsigned int (*form)(const struct scene *scene); /* of its rows; NULL: the first */
 	bool device; /* has figures from device records: "sampled" in its JSON */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
 
@@ -59,6 +59,10 @@ void scene_no_device(const struct scene *scene, FILE *out);
  * what: "", or "device time " and the like when that is not all that the table shows. */
 void scene_sampled(const struct scene *scene, const char *what, FILE *out);
 
+/* Where the fields of a section are read. */
+struct field_row section_from(const struct section *section, const struct scene *scene);
+/* Its rows. 0 or -errno; release the grid in both cases. */
+int section_grid(const struct section *section, const struct scene *scene, struct grid *ret_grid);
 /* "total" and "rows" into the object that is open. */
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json);

@@ -64,7 +64,7 @@ static int put_section(struct json *json, const struct scene *scene, const struc
 	struct answers answers;
 	struct scene own = section_scene(section, scene, &answers);
 	struct grid grid;
-	int r = section->grid(&own, &grid);
+	int r = section_grid(section, &own, &grid);
 
 	json_key(json, section->name);
 	json_object(json);

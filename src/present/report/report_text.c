@@ -249,7 +249,7 @@ static int ops_text(const struct scene *scene, FILE *out)
 		fputs("  n/a: no operations or ranges were recorded\n", out);
 		return 0;
 	}
-	r = section_ops.grid(scene, &grid);
+	r = section_grid(&section_ops, scene, &grid);
 	if (r >= 0)
 		r = grid_print(&grid, TOP_OPS, &layout, out);
 	if (r >= 0 && grid.n > TOP_OPS)
@@ -270,7 +270,7 @@ static int kernels_text(const struct scene *scene, FILE *out)
 		fputs("  n/a: no kernels in this run or window\n", out);
 		return 0;
 	}
-	r = section_kernels.grid(scene, &grid);
+	r = section_grid(&section_kernels, scene, &grid);
 	if (r >= 0)
 		r = grid_print(&grid, TOP_KERNELS, &layout, out);
 	if (r >= 0 && grid.n > TOP_KERNELS)
@@ -282,7 +282,7 @@ static int kernels_text(const struct scene *scene, FILE *out)
 static int efficiency_text(const struct scene *scene, FILE *out)
 {
 	struct grid grid, top;
-	int r = section_efficiency.grid(scene, &grid);
+	int r = section_grid(&section_efficiency, scene, &grid);
 
 	scene_title(scene, "Efficiency", out);
 	top = grid;
@@ -298,7 +298,7 @@ static int efficiency_text(const struct scene *scene, FILE *out)
 static int transfers_text(const struct scene *scene, FILE *out)
 {
 	struct grid grid;
-	int r = section_transfers.grid(scene, &grid);
+	int r = section_grid(&section_transfers, scene, &grid);
 
 	scene_title(scene, "Copies and sets", out);
 	if (r >= 0)
@@ -315,7 +315,7 @@ static int comm_text(const struct scene *scene, FILE *out)
 
 	if (!answer_comm(scene->answers)->n)
 		return 0;
-	r = section_comm.grid(scene, &grid);
+	r = section_grid(&section_comm, scene, &grid);
 	scene_title(scene, "Communication", out);
 	top = grid;
 	top.n = top.n < TOP_COLLECTIVES ? top.n : TOP_COLLECTIVES;
@@ -392,7 +392,7 @@ static int routing_text(const struct scene *scene, FILE *out)
 		fputs("  n/a: no routing was recorded\n", out);
 		return 0;
 	}
-	r = section_routing.grid(scene, &grid);
+	r = section_grid(&section_routing, scene, &grid);
 	if (r >= 0)
 		r = routing_text_table(scene, &grid, TOP_LAYERS, out);
 	grid_release(&grid);
@@ -414,7 +414,7 @@ static int moe_text(const struct scene *scene, FILE *out)
 	if (answer_moe_lens(scene->answers)->reason)
 		return 0;
 	scene_title(scene, "Mixture of experts on the devices", out);
-	r = section_moe.grid(scene, &grid);
+	r = section_grid(&section_moe, scene, &grid);
 	if (r >= 0)
 		r = section_moe.text(scene, &grid, out);
 	grid_release(&grid);

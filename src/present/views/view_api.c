@@ -10,20 +10,6 @@
 #include "subjects/api/api_fields.h"
 #include "subjects/kernels/launches.h"
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_api_calls(scene->answers),
-				   .answers = scene->answers };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &api_fields, &at);
-}
-
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
 	const struct api_calls *api = answer_api_calls(scene->answers);
@@ -65,8 +51,8 @@ const struct section section_api = {
 	.sql = "api_summary",
 	.reads = READS(&subject_api_calls, &subject_launches, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_api_calls,
+	.rows = &api_fields,
 	.total = &api_total,
 	.text = text,
 };

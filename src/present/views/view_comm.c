@@ -9,25 +9,11 @@
 #include "subjects/comm/comm.h"
 #include "subjects/comm/comm_fields.h"
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_comm(scene->answers),
-				   .answers = scene->answers };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &comm_fields, &at);
-}
-
 static int print_grid(const struct scene *scene, const struct field_set *set, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit ? scene->options->limit : SIZE_MAX;
-	struct field_row at = from(scene);
+	struct field_row at = section_from(&section_comm, scene);
 	struct grid grid;
 	int r = grid_fill(&grid, set, &at);
 
@@ -142,8 +128,8 @@ const struct section section_comm = {
 	.sql = "comm_summary",
 	.reads = READS(&subject_comm, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_comm,
+	.rows = &comm_fields,
 	.total = &comm_total,
 	.text = text,
 };

@@ -9,20 +9,6 @@
 #include "subjects/counters/counters_fields.h"
 #include "subjects/counters/launch_metrics.h"
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_launch_metrics(scene->answers),
-				   .answers = scene->answers };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &counters_fields, &at);
-}
-
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
 	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
@@ -45,8 +31,8 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_counters = {
 	.name = "counters",
 	.reads = READS(&subject_launch_metrics),
-	.grid = fill,
-	.from = from,
+	.subject = &subject_launch_metrics,
+	.rows = &counters_fields,
 	.total = &counters_total,
 	.text = text,
 };

@@ -10,20 +10,6 @@
 #include "subjects/efficiency/efficiency.h"
 #include "subjects/efficiency/efficiency_fields.h"
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_efficiency(scene->answers),
-				   .answers = scene->answers };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &efficiency_fields, &at);
-}
-
 static void line(const struct scene *scene, const char *words, FILE *out)
 {
 	fputs("  ", out);
@@ -122,8 +108,8 @@ const struct section section_efficiency = {
 	.sql = "efficiency_summary",
 	.reads = READS(&subject_efficiency, &subject_routing, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_efficiency,
+	.rows = &efficiency_fields,
 	.total = &efficiency_total,
 	.text = text,
 };

@@ -10,19 +10,9 @@
 #include "subjects/kernels/kernels_fields.h"
 #include "subjects/kernels/launches.h"
 
-static struct field_row from(const struct scene *scene)
+static unsigned int form(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_kernels(scene->answers),
-				   .answers = scene->answers,
-				   .form = 1U << scene->options->kernels_by };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &kernels_fields, &at);
+	return 1U << scene->options->kernels_by;
 }
 
 static void doubts(const struct scene *scene, FILE *out)
@@ -95,8 +85,9 @@ const struct section section_kernels = {
 	.sql = "kernel_summary",
 	.reads = READS(&subject_kernels, &subject_launches, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_kernels,
+	.rows = &kernels_fields,
+	.form = form,
 	.total = &kernels_total,
 	.text = text,
 };

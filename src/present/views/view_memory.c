@@ -13,20 +13,6 @@
 #include "subjects/memory/memory.h"
 #include "subjects/memory/memory_fields.h"
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_memory(scene->answers),
-				   .answers = scene->answers };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &memory_fields, &at);
-}
-
 static bool has_device_memory(const struct scene *scene)
 {
 	const struct device_memory *m = answer_device_memory(scene->answers);
@@ -62,8 +48,8 @@ const struct section section_memory = {
 	.name = "memory",
 	.sql = "memory_peaks",
 	.reads = READS(&subject_memory, &subject_device_memory, &subject_device_states),
-	.grid = fill,
-	.from = from,
+	.subject = &subject_memory,
+	.rows = &memory_fields,
 	.total = &memory_total,
 	.text = text,
 };

@@ -13,21 +13,6 @@
 #define TOP_COST 5
 #define TOP_LAYERS 16
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_moe_lens(scene->answers),
-				   .answers = scene->answers,
-				   .form = MOE_BY_PART };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &moe_fields, &at);
-}
-
 static void put_line(const struct scene *scene, const char *line, FILE *out)
 {
 	fputs("  ", out);
@@ -38,7 +23,7 @@ static int print_grid(const struct scene *scene, size_t limit, const struct fiel
 		      enum moe_form form, FILE *out)
 {
 	struct text_layout layout = scene_layout(scene, 2);
-	struct field_row at = from(scene);
+	struct field_row at = section_from(&section_moe, scene);
 	struct grid grid;
 	int r;
 
@@ -162,8 +147,8 @@ const struct section section_moe = {
 	.sql = "moe_summary",
 	.reads = READS(&subject_moe_lens, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_moe_lens,
+	.rows = &moe_fields,
 	.total = &moe_total,
 	.text = text,
 };

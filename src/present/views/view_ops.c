@@ -9,28 +9,13 @@
 #include "subjects/ops/ops_fields.h"
 
 /* In text the innermost call alone: there is no room for more. */
-static enum ops_form form_of(const struct scene *scene)
+static unsigned int form(const struct scene *scene)
 {
 	if (scene->options->by_stack)
 		return scene->options->json || scene->options->csv ? OPS_BY_STACK : OPS_BY_CALLER;
 	if (scene->options->by_shape)
 		return OPS_BY_SHAPE;
 	return answer_ops(scene->answers)->gpu_ns.known ? OPS_ON_DEVICE : OPS_BY_NAME;
-}
-
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_ops(scene->answers),
-				   .answers = scene->answers,
-				   .form = form_of(scene) };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &ops_fields, &at);
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -72,8 +57,9 @@ const struct section section_ops = {
 	.sql = "op_summary",
 	.reads = READS(&subject_ops, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_ops,
+	.rows = &ops_fields,
+	.form = form,
 	.total = &ops_total,
 	.text = text,
 };

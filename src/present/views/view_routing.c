@@ -9,20 +9,9 @@
 #include "subjects/routing/routing.h"
 #include "subjects/routing/routing_fields.h"
 
-static struct field_row from(const struct scene *scene)
+static unsigned int form(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_routing(scene->answers),
-				   .answers = scene->answers,
-				   .form = scene->options->layer < 0 ? ROUTING_ALL_LAYERS
-								     : ROUTING_ONE_LAYER };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &routing_fields, &at);
+	return scene->options->layer < 0 ? ROUTING_ALL_LAYERS : ROUTING_ONE_LAYER;
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -51,8 +40,9 @@ const struct section section_routing = {
 	.sql = "routing_summary",
 	.reads = READS(&subject_routing, &subject_imbalance_tax),
 	.routed_tokens = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_routing,
+	.rows = &routing_fields,
+	.form = form,
 	.total = &routing_total,
 	.text = text,
 };

@@ -3,30 +3,10 @@
  * Routing in time: a row for each layer and step, with the columns that users of router profilers
  * know, and a row for each expert of them. Layer after layer, steps ascending.
  */
-
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
 #include "subjects/routing/routing.h"
 #include "subjects/routing/routing_fields.h"
-
-static struct field_row from(const struct scene *scene)
-{
-	return section_routing.from(scene);
-}
-
-static int fill_steps(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &routing_steps_fields, &at);
-}
-
-static int fill_experts(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &routing_experts_fields, &at);
-}
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
@@ -49,8 +29,8 @@ const struct section section_routing_steps = {
 	.sql = "routing_steps",
 	.reads = READS(&subject_routing),
 	.router_time = true,
-	.grid = fill_steps,
-	.from = from,
+	.subject = &subject_routing,
+	.rows = &routing_steps_fields,
 	.total = &routing_total,
 	.text = text,
 };
@@ -59,8 +39,8 @@ const struct section section_routing_experts = {
 	.name = "routing-experts",
 	.sql = "routing_experts",
 	.reads = READS(&subject_routing),
-	.grid = fill_experts,
-	.from = from,
+	.subject = &subject_routing,
+	.rows = &routing_experts_fields,
 	.total = &routing_total,
 	.text = text,
 };

@@ -13,19 +13,9 @@
 #include "subjects/steps/steps.h"
 #include "subjects/steps/steps_fields.h"
 
-static struct field_row from(const struct scene *scene)
+static unsigned int form(const struct scene *scene)
 {
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_steps(scene->answers),
-				   .answers = scene->answers,
-				   .form = steps_form(answer_steps(scene->answers)) };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &steps_fields, &at);
+	return steps_form(answer_steps(scene->answers));
 }
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
@@ -81,8 +71,9 @@ const struct section section_steps = {
 	.reads = READS(&subject_steps, &subject_slow_steps, &subject_device_phases,
 		       &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_steps,
+	.rows = &steps_fields,
+	.form = form,
 	.total = &steps_total,
 	.text = text,
 };

@@ -9,20 +9,6 @@
 #include "subjects/transfers/transfers.h"
 #include "subjects/transfers/transfers_fields.h"
 
-static struct field_row from(const struct scene *scene)
-{
-	return (struct field_row){ .run = scene->run,
-				   .item = answer_transfers(scene->answers),
-				   .answers = scene->answers };
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	struct field_row at = from(scene);
-
-	return grid_fill(grid, &transfers_fields, &at);
-}
-
 static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told,
 			      uint64_t count)
 {
@@ -92,8 +78,8 @@ const struct section section_transfers = {
 	.sql = "transfer_summary",
 	.reads = READS(&subject_transfers, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.from = from,
+	.subject = &subject_transfers,
+	.rows = &transfers_fields,
 	.total = &transfers_total,
 	.text = text,
 };

@@ -102,7 +102,7 @@ static int columns_of(const struct sql_function *function, struct function_colum
 
 		if (r < 0)
 			return r;
-		r = function->section->grid(&scene, &grid);
+		r = section_grid(function->section, &scene, &grid);
 		if (r >= 0)
 			memcpy(ret->own, grid.columns, grid.n_columns * sizeof(ret->own[0]));
 		ret->columns = ret->own;
@@ -251,7 +251,7 @@ static int fill_section(const struct section *section, const struct run *run,
 	struct scene scene = { run, &rows->options, &rows->answers };
 	int r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
 
-	return r < 0 ? r : section->grid(&scene, &rows->grid);
+	return r < 0 ? r : section_grid(section, &scene, &rows->grid);
 }
 
 static int analyse(const struct function_table *table, struct sql_run *run)
