@@ -6,9 +6,9 @@
 #include "present/frame/whole_views.h"
 #include "subjects/comm/comm.h"
 #include "subjects/device/device_fields.h"
-#include "subjects/inference/requests_fields.h"
-#include "subjects/overhead/overhead_fields.h"
-#include "subjects/spans/named_spans_fields.h"
+#include "subjects/inference/inference.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/spans/named_spans.h"
 
 #define FIRST_DEVICE_SECTION 5 /* kernels and what follows it */
 

@@ -3,7 +3,7 @@
  * The requests of an inference run, for the report.
  */
 #include "present/frame/whole_views.h"
-#include "subjects/inference/requests_fields.h"
+#include "subjects/inference/inference.h"
 
 int requests_grid(const struct scene *scene, struct grid *grid)
 {

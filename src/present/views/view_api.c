@@ -7,7 +7,6 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/api/api_calls.h"
-#include "subjects/api/api_fields.h"
 #include "subjects/kernels/launches.h"
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)

@@ -7,7 +7,6 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/comm/comm.h"
-#include "subjects/comm/comm_fields.h"
 
 static int print_grid(const struct scene *scene, const struct field_set *set, FILE *out)
 {

@@ -6,7 +6,6 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-#include "subjects/counters/counters_fields.h"
 #include "subjects/counters/launch_metrics.h"
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)

@@ -8,7 +8,6 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/efficiency/efficiency.h"
-#include "subjects/efficiency/efficiency_fields.h"
 
 static void line(const struct scene *scene, const char *words, FILE *out)
 {

@@ -7,7 +7,6 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/kernels/kernels.h"
-#include "subjects/kernels/kernels_fields.h"
 #include "subjects/kernels/launches.h"
 
 static unsigned int form(const struct scene *scene)

@@ -11,7 +11,6 @@
 #include "subjects/device/device_state.h"
 #include "subjects/memory/device_memory.h"
 #include "subjects/memory/memory.h"
-#include "subjects/memory/memory_fields.h"
 
 static bool has_device_memory(const struct scene *scene)
 {

@@ -7,7 +7,6 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-#include "subjects/moe/moe_fields.h"
 #include "subjects/moe/moe_lens.h"
 
 #define TOP_COST 5

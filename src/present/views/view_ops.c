@@ -6,7 +6,7 @@
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-#include "subjects/ops/ops_fields.h"
+#include "subjects/ops/ops.h"
 
 /* In text the innermost call alone: there is no room for more. */
 static unsigned int form(const struct scene *scene)

@@ -7,7 +7,6 @@
 #include "present/views/routing_text.h"
 #include "present/views/tax_text.h"
 #include "subjects/routing/routing.h"
-#include "subjects/routing/routing_fields.h"
 
 static unsigned int form(const struct scene *scene)
 {

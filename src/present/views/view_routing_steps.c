@@ -6,7 +6,6 @@
 #include "present/frame/scene.h"
 #include "present/views/routing_text.h"
 #include "subjects/routing/routing.h"
-#include "subjects/routing/routing_fields.h"
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {

@@ -11,7 +11,6 @@
 #include "subjects/steps/device_phases.h"
 #include "subjects/steps/slow_steps.h"
 #include "subjects/steps/steps.h"
-#include "subjects/steps/steps_fields.h"
 
 static unsigned int form(const struct scene *scene)
 {

@@ -7,7 +7,6 @@
 #include "base/text/format.h"
 #include "present/frame/scene.h"
 #include "subjects/transfers/transfers.h"
-#include "subjects/transfers/transfers_fields.h"
 
 static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told,
 			      uint64_t count)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of calls into the CUDA runtime and driver; see api_fields.h.
+ * The fields of calls into the CUDA runtime and driver; see fields.h.
  */
-#include "subjects/api/api_fields.h"
+#include "subjects/api/api_calls.h"
 
 #include "subjects/answers/answers.h"
 #include "subjects/kernels/launches.h"
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct api_row, member)
 

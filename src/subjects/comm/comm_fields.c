@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of communication; see comm_fields.h.
+ * The fields of communication; see fields.h.
  */
-#include "subjects/comm/comm_fields.h"
+#include "subjects/comm/comm.h"
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct comm_row, member)
 #define WHOLE(member) MEMBER_AS(FIELD_WHOLE, struct comm_row, member)

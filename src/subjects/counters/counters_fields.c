@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of the metrics that a kernel profiler measured; see counters_fields.h.
+ * The fields of the metrics that a kernel profiler measured; see fields.h.
  */
-#include "subjects/counters/counters_fields.h"
+#include "subjects/counters/launch_metrics.h"
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct launch_metric_row, member)
 #define TEXT(member) MEMBER_AS(FIELD_TEXT_INSIDE, struct launch_metric_row, member)

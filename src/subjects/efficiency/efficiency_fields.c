@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of efficiency; see efficiency_fields.h.
+ * The fields of efficiency; see fields.h.
  */
-#include "subjects/efficiency/efficiency_fields.h"
+#include "subjects/efficiency/efficiency.h"
 
 #include <stdio.h>
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct efficiency_row, member)
 

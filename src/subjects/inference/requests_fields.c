@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of inference; see requests_fields.h.
+ * The fields of inference; see fields.h.
  */
-#include "subjects/inference/requests_fields.h"
+#include "subjects/inference/inference.h"
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct inference_request, member)
 

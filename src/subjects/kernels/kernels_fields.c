@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of kernels, in all forms; see kernels_fields.h.
+ * The fields of kernels, in all forms; see fields.h.
  */
-#include "subjects/kernels/kernels_fields.h"
+#include "subjects/kernels/kernels.h"
 
 #include "subjects/answers/answers.h"
 #include "subjects/kernels/launches.h"
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct kernel_row, member)
 #define OF_LAUNCH(member) MEMBER(struct launch_row, member), .from = launch_of

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of memory; see memory_fields.h.
+ * The fields of memory; see fields.h.
  */
-#include "subjects/memory/memory_fields.h"
+#include "subjects/memory/memory.h"
 
 #include "subjects/answers/answers.h"
 #include "subjects/device/device_state.h"
 #include "subjects/memory/device_memory.h"
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct memory_device, member)
 

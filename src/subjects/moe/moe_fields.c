@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of the parts of a mixture of experts; see moe_fields.h.
+ * The fields of the parts of a mixture of experts; see fields.h.
  */
-#include "subjects/moe/moe_fields.h"
+#include "subjects/moe/moe_lens.h"
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct moe_row, member)
 

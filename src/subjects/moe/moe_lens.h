@@ -113,4 +113,14 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 			struct moe_lens *ret_lens);
 void moe_lens_release(struct moe_lens *lens);
 
+/* Its fields; see moe_fields.c. */
+struct field_set;
+enum moe_form {
+	MOE_BY_PART = 1 << 0,
+	MOE_BY_COMM = 1 << 1, /* the rows that communicate, and what of it is hidden */
+};
+
+extern const struct field_set moe_fields; /* in these forms */
+extern const struct field_set moe_cost_fields, moe_layers_fields, moe_total;
+
 #endif

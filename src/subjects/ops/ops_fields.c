@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of operations and ranges; see ops_fields.h.
+ * The fields of operations and ranges; see fields.h.
  */
-#include "subjects/ops/ops_fields.h"
+#include "subjects/ops/ops.h"
 
 #include <string.h>
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct op_row, member)
 #define UNTOLD "not told for all of these operations"

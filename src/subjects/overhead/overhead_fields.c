@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of the profiler's own cost; see overhead_fields.h.
+ * The fields of the profiler's own cost; see fields.h.
  */
-#include "subjects/overhead/overhead_fields.h"
+#include "subjects/overhead/overhead.h"
 
 #include "subjects/answers/answers.h"
 #include "subjects/shared/coverage.h"
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct overhead, member)
 #define OF_COVERAGE(member) MEMBER(struct coverage, member), .from = coverage

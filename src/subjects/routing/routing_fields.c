@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of routing; see routing_fields.h.
+ * The fields of routing; see fields.h.
  */
-#include "subjects/routing/routing_fields.h"
+#include "subjects/routing/routing.h"
 
 #include "subjects/answers/answers.h"
 #include "subjects/routing/imbalance_tax.h"
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct routing_layer, member)
 #define OF_STEP(member) MEMBER(struct routing_step, member)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of named spans; see named_spans_fields.h.
+ * The fields of named spans; see fields.h.
  */
-#include "subjects/spans/named_spans_fields.h"
+#include "subjects/spans/named_spans.h"
 
 #include "subjects/answers/answers.h"
-#include "subjects/spans/named_spans.h"
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct named_span, member)
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct named_span, member)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of steps; see steps_fields.h.
+ * The fields of steps; see fields.h.
  */
-#include "subjects/steps/steps_fields.h"
+#include "subjects/steps/steps.h"
 
 #include "moescope.h"
 #include "subjects/answers/answers.h"
 #include "subjects/shared/coverage.h"
+#include "subjects/shared/fields.h"
 #include "subjects/steps/device_phases.h"
 #include "subjects/steps/slow_steps.h"
 

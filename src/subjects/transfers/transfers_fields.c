@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The fields of copies and sets; see transfers_fields.h.
+ * The fields of copies and sets; see fields.h.
  */
-#include "subjects/transfers/transfers_fields.h"
+#include "subjects/transfers/transfers.h"
+
+#include "subjects/shared/fields.h"
 
 #define OF(member) MEMBER(struct transfer_row, member)
 #define TEXT(member) MEMBER_AS(FIELD_TEXT_INSIDE, struct transfer_row, member)
