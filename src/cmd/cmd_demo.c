@@ -185,7 +185,7 @@ static int render(const struct run *run, const char *view_name, FILE *out)
 	struct err err = { "" };
 	int r;
 
-	r = view_find(view_name)->render(run, &options, out, &err);
+	r = section_render(section_find(view_name), run, &options, out, &err);
 	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
 }
 
@@ -213,10 +213,9 @@ static void show_next(const char *name, FILE *out)
 
 static int show_results(struct invocation *inv, const char *name)
 {
-	uint64_t kinds = view_find("dashboard")->want_kinds | view_find("report")->want_kinds;
 	FILE *out = inv->out->file;
 	struct run *run;
-	int r = run_open(name, kinds, &run);
+	int r = run_open(name, WANT_ALL, &run);
 
 	if (r != EXIT_OK)
 		return r;

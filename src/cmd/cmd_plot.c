@@ -128,18 +128,21 @@ static int draw(struct invocation *inv, const char *given, const char *name, con
 					.layer = (int)values->table.layer };
 	struct present_options present = table_present_options(&values->table);
 	struct err err = { "" };
-	struct findings findings;
+	struct answers answers;
+	struct run_want want;
 	struct run *run;
-	int r = run_open(given, plot_want_kinds, &run);
+	int r;
 
+	present.layer = -1; /* other plots show the whole run, whatever the layer */
+	want = plot_want(&present);
+	r = run_open_part(given, &want, &run);
 	if (r != EXIT_OK)
 		return r;
-	present.layer = -1; /* other plots show the whole run, whatever the layer */
-	if (plot_analyze(run, &present, &findings, &err) < 0) {
+	if (plot_compute(run, &present, &answers, &err) < 0) {
 		r = fail("%s", err.message);
 	} else {
-		r = plot_file_write(run, &findings, name, &options, path);
-		findings_release(&findings);
+		r = plot_file_write(run, &answers, name, &options, path);
+		answers_release(&answers);
 	}
 	run_free(run);
 	if (r == EXIT_OK && plot_trouble())

@@ -21,7 +21,7 @@ static const char leave[] = "\033[?7h\033[?25h\033[?1049l";
 
 struct live {
 	struct live_options options;
-	const struct view *view;
+	const struct section *view;
 	struct run *run;
 	size_t steps_told; /* rows of run->step that a line has covered */
 	bool shown;
@@ -52,9 +52,9 @@ int live_open(const char *path, const struct live_options *options, struct live 
 	if (!live)
 		return err_set(err, -ENOMEM, "no memory for the live view.");
 	live->options = *options;
-	live->view = view_find("dashboard");
+	live->view = section_find("dashboard");
 	if (options->screen)
-		want.kinds = live->view->want_kinds;
+		want = section_want(live->view, &options->present);
 	r = run_load(path, &want, &live->run, err);
 	if (r < 0) {
 		free(live);
@@ -104,7 +104,7 @@ static int paint(struct live *live, struct err *err)
 
 	if (!file)
 		return err_set(err, -ENOMEM, "no memory for the live view.");
-	r = live->view->render(live->run, &live->options.present, file, err);
+	r = section_render(live->view, live->run, &live->options.present, file, err);
 	if (fclose(file) != 0 && r == 0)
 		r = err_set(err, -ENOMEM, "no memory for the live view.");
 	if (r == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules that turn findings into verdicts: one line each here, one function rule_NAME each in
- * rules_SUBJECT.c. A rule returns false when it has nothing to say; what is not known makes no
+ * The rules that turn answers into verdicts: one line each here with what it reads, one function
+ * rule_NAME each in rules_SUBJECT.c. A rule returns false when it has nothing to say; what is not known makes no
  * verdict. Rules are pure: a live view may ask them on a growing run. Any thread.
  *
  * Thresholds come from what users of step profilers go by (data loading under 10% of the step,
@@ -16,40 +16,42 @@
 
 #include "verdicts/verdicts.h"
 
-/* RULE("id", name) */
+/* RULE("id", name, the subjects that it reads or NULL) */
 #define VERDICT_RULES(RULE)                                                                        \
-	RULE("program-failed", program_failed)                                                     \
-	RULE("self-check-failed", self_check_failed)                                               \
-	RULE("records-lost", records_lost)                                                         \
-	RULE("routing-invalid", routing_invalid)                                                   \
-	RULE("router-collapsed", router_collapsed)                                                 \
-	RULE("dead-experts", dead_experts)                                                         \
-	RULE("routing-imbalance", routing_imbalance)                                               \
-	RULE("capacity-drops", capacity_drops)                                                     \
-	RULE("tile-waste", tile_waste)                                                             \
-	RULE("gpu-starved-data", gpu_starved_data)                                                 \
-	RULE("gpu-starved-host", gpu_starved_host)                                                 \
-	RULE("gpu-starved-sync", gpu_starved_sync)                                                 \
-	RULE("gpu-starved-launch", gpu_starved_launch)                                             \
-	RULE("transfer-bound", transfer_bound)                                                     \
-	RULE("comm-exposed", comm_exposed)                                                         \
-	RULE("rank-late", rank_late)                                                               \
-	RULE("clock-throttled", clock_throttled)                                                   \
-	RULE("bandwidth-bound", bandwidth_bound)                                                   \
-	RULE("gpu-idle", gpu_idle)                                                                 \
-	RULE("gpu-busy", gpu_busy)                                                                 \
-	RULE("data-loading", data_loading)                                                         \
-	RULE("step-variation", step_variation)                                                     \
-	RULE("memory-leak", memory_leak)                                                           \
-	RULE("memory-pressure", memory_pressure)                                                   \
-	RULE("fragmentation", fragmentation)                                                       \
-	RULE("outside-allocator", outside_allocator)                                               \
-	RULE("profiler-cost", profiler_cost)                                                       \
-	RULE("optimizer-share", optimizer_share)                                                   \
-	RULE("slow-start", slow_start)
+	RULE("program-failed", program_failed, NULL)                                               \
+	RULE("self-check-failed", self_check_failed, &subject_routing)                             \
+	RULE("records-lost", records_lost, NULL)                                                   \
+	RULE("routing-invalid", routing_invalid, &subject_routing)                                 \
+	RULE("router-collapsed", router_collapsed, &subject_routing, &subject_imbalance_tax)       \
+	RULE("dead-experts", dead_experts, &subject_routing)                                       \
+	RULE("routing-imbalance", routing_imbalance, &subject_routing, &subject_imbalance_tax)     \
+	RULE("capacity-drops", capacity_drops, &subject_routing)                                   \
+	RULE("tile-waste", tile_waste, &subject_routing, &subject_imbalance_tax)                   \
+	RULE("gpu-starved-data", gpu_starved_data, &subject_device_use)                            \
+	RULE("gpu-starved-host", gpu_starved_host, &subject_device_use)                            \
+	RULE("gpu-starved-sync", gpu_starved_sync, &subject_device_use, &subject_api_calls)        \
+	RULE("gpu-starved-launch", gpu_starved_launch, &subject_device_use, &subject_api_calls,    \
+	     &subject_kernels)                                                                     \
+	RULE("transfer-bound", transfer_bound, &subject_device_use, &subject_transfers)            \
+	RULE("comm-exposed", comm_exposed, &subject_comm, &subject_steps)                          \
+	RULE("rank-late", rank_late, &subject_comm)                                                \
+	RULE("clock-throttled", clock_throttled, &subject_device_use)                              \
+	RULE("bandwidth-bound", bandwidth_bound, &subject_device_use)                              \
+	RULE("gpu-idle", gpu_idle, &subject_device_use)                                            \
+	RULE("gpu-busy", gpu_busy, &subject_device_use, &subject_comm)                             \
+	RULE("data-loading", data_loading, &subject_steps, &subject_device_use)                    \
+	RULE("step-variation", step_variation, &subject_steps, &subject_device_use)                \
+	RULE("memory-leak", memory_leak, &subject_memory, &subject_device_memory)                  \
+	RULE("memory-pressure", memory_pressure, &subject_device_memory)                           \
+	RULE("fragmentation", fragmentation, &subject_memory)                                      \
+	RULE("outside-allocator", outside_allocator, &subject_device_memory)                       \
+	RULE("profiler-cost", profiler_cost, &subject_overhead, &subject_coverage)                 \
+	RULE("optimizer-share", optimizer_share, &subject_steps, &subject_device_phases,           \
+	     &subject_device_use)                                                                  \
+	RULE("slow-start", slow_start, &subject_steps, &subject_device_use)
 
-#define RULE(id, name)                                                                             \
-	bool rule_##name(const struct run *run, const struct findings *f, struct verdict *v);
+#define RULE(id, name, ...)                                                                        \
+	bool rule_##name(const struct run *run, const struct answers *a, struct verdict *v);
 VERDICT_RULES(RULE)
 #undef RULE
 

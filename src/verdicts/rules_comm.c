@@ -2,6 +2,8 @@
  *
  * Rules about communication between devices and ranks (comm.h). See rules.h.
  */
+#include "subjects/comm/comm.h"
+#include "subjects/steps/steps.h"
 #include "verdicts/rules.h"
 
 #define EXPOSED_PCT 5.0 /* of the time; less is not worth a line */
@@ -23,9 +25,9 @@ static bool one_is_late(const struct comm *comm, double *ret_wait_pct)
 	return true;
 }
 
-bool rule_comm_exposed(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_comm_exposed(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct comm *comm = &f->comm;
+	const struct comm *comm = answer_comm(a);
 	double wait = 0, rest;
 
 	(void)run;
@@ -42,9 +44,9 @@ bool rule_comm_exposed(const struct run *run, const struct findings *f, struct v
 	if (comm->all.overlap_pct.known)
 		rule_evidence(v, "comm_overlap_pct", EVIDENCE_PCT, comm->all.overlap_pct.v);
 	rule_evidence(v, "comm_ns", EVIDENCE_NS, (double)comm->all.time_ns);
-	if (comm->of_steps && f->steps.all.n)
+	if (comm->of_steps && answer_steps(a)->all.n)
 		rule_evidence(v, "exposed_per_step_ns", EVIDENCE_NS,
-			      comm->exposed_pct.v / 100 * f->steps.all.mean);
+			      comm->exposed_pct.v / 100 * answer_steps(a)->all.mean);
 	rule_gain(v, rest, "all of it runs beside computation");
 	ADVICE(v,
 	       "Begin it earlier and compute meanwhile: gradients in buckets during the backward "
@@ -69,9 +71,9 @@ static const char *recorded_of(const struct run *run, const struct comm *comm, c
 	return out;
 }
 
-bool rule_rank_late(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_rank_late(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct comm *comm = &f->comm;
+	const struct comm *comm = answer_comm(a);
 	const struct comm_skew *skew = &comm->skew;
 	char scope[64];
 	double wait;

@@ -2,6 +2,11 @@
  *
  * Rules about what the devices wait for, over the time of the steps (device_use.h). See rules.h.
  */
+#include "subjects/api/api_calls.h"
+#include "subjects/comm/comm.h"
+#include "subjects/device/device_use.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/transfers/transfers.h"
 #include "verdicts/rules.h"
 
 #include <string.h>
@@ -36,9 +41,9 @@ static bool judged(const struct device_use *use)
 }
 
 /* The time in question, if it is worth a word. */
-static bool speaks(const struct findings *f, double ns)
+static bool speaks(const struct answers *a, double ns)
 {
-	return judged(&f->use) && pct(&f->use, ns) >= SPEAK_PCT;
+	return judged(answer_device_use(a)) && pct(answer_device_use(a), ns) >= SPEAK_PCT;
 }
 
 static void busy_evidence(struct verdict *v, const struct device_use *use, const char *key,
@@ -49,10 +54,11 @@ static void busy_evidence(struct verdict *v, const struct device_use *use, const
 }
 
 /* Time of the window per step and device. */
-static void per_step(struct verdict *v, const struct findings *f, const char *key, double ns)
+static void per_step(struct verdict *v, const struct answers *a, const char *key, double ns)
 {
-	if (f->use.step_ns > 0 && f->use.window_ns > 0)
-		rule_evidence(v, key, EVIDENCE_NS, ns / f->use.window_ns * f->use.step_ns);
+	if (answer_device_use(a)->step_ns > 0 && answer_device_use(a)->window_ns > 0)
+		rule_evidence(v, key, EVIDENCE_NS,
+			      ns / answer_device_use(a)->window_ns * answer_device_use(a)->step_ns);
 }
 
 /* Programs on one device take turns: then it is not told who waits for whom. */
@@ -62,16 +68,16 @@ static void others_evidence(struct verdict *v, const struct device_use *use)
 		rule_evidence(v, "other_processes", EVIDENCE_COUNT, (double)use->others);
 }
 
-bool rule_gpu_starved_data(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_gpu_starved_data(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 
 	(void)run;
-	if (!speaks(f, use->data_ns))
+	if (!speaks(a, use->data_ns))
 		return false;
 	TITLE(v, "the GPU waits for data %.0f%% of %s", pct(use, use->data_ns), time_of(use));
 	busy_evidence(v, use, "idle_data_pct", use->data_ns);
-	per_step(v, f, "idle_per_step_ns", use->data_ns);
+	per_step(v, a, "idle_per_step_ns", use->data_ns);
 	rule_gain(v, pct(use, use->data_ns), "each batch is ready when the GPU needs it");
 	ADVICE(v, "Load ahead in workers (DataLoader num_workers, prefetch_factor), pinned and "
 		  "non_blocking; move decoding and tokenising out of the loop or into a cache.");
@@ -87,11 +93,11 @@ static bool took_stacks(const struct run *run)
 	return false;
 }
 
-bool rule_gpu_starved_host(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_gpu_starved_host(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 
-	if (!speaks(f, use->host_ns))
+	if (!speaks(a, use->host_ns))
 		return false;
 	/* Only what the host does most of the time binds the run to it. */
 	TITLE(v, "the GPU waits for the host %.0f%% of %s%s", pct(use, use->host_ns), time_of(use),
@@ -99,7 +105,7 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 	      : use->host_ns + use->launch_ns > use->window_ns / 2 ? ": the run is CPU-bound"
 								   : "");
 	busy_evidence(v, use, "idle_host_in_long_gaps_pct", use->host_ns);
-	per_step(v, f, "idle_per_step_ns", use->host_ns);
+	per_step(v, a, "idle_per_step_ns", use->host_ns);
 	others_evidence(v, use);
 	rule_gain(v, pct(use, use->host_ns), "the host always has the next launch queued");
 	if (use->others)
@@ -118,24 +124,25 @@ bool rule_gpu_starved_host(const struct run *run, const struct findings *f, stru
 	return true;
 }
 
-bool rule_gpu_starved_sync(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_gpu_starved_sync(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	uint64_t syncs = 0, copies = 0;
 
-	if (!speaks(f, use->sync_ns))
+	if (!speaks(a, use->sync_ns))
 		return false;
-	for (size_t i = 0; i < f->api.n; i++) {
-		const char *name = run_string(run, f->api.rows[i].name);
+	for (size_t i = 0; i < answer_api_calls(a)->n; i++) {
+		const char *name = run_string(run, answer_api_calls(a)->rows[i].name);
 
-		syncs += strstr(name, "Synchronize") ? f->api.rows[i].count : 0;
-		copies += strstr(name, "Memcpy") && !strstr(name, "Async") ? f->api.rows[i].count
-									   : 0;
+		syncs += strstr(name, "Synchronize") ? answer_api_calls(a)->rows[i].count : 0;
+		copies += strstr(name, "Memcpy") && !strstr(name, "Async")
+				  ? answer_api_calls(a)->rows[i].count
+				  : 0;
 	}
 	TITLE(v, "the GPU idles %.0f%% of %s after synchronisations", pct(use, use->sync_ns),
 	      time_of(use));
 	busy_evidence(v, use, "idle_sync_pct", use->sync_ns);
-	per_step(v, f, "idle_per_step_ns", use->sync_ns);
+	per_step(v, a, "idle_per_step_ns", use->sync_ns);
 	if (syncs)
 		rule_evidence(v, "synchronisations", EVIDENCE_COUNT, (double)syncs);
 	if (copies)
@@ -155,14 +162,14 @@ struct launched {
 	double kernel_ns, call_ns;
 };
 
-static struct launched launched(const struct run *run, const struct findings *f)
+static struct launched launched(const struct run *run, const struct answers *a)
 {
-	uint64_t timed = f->kernels.count - f->kernels.untimed;
+	uint64_t timed = answer_kernels(a)->count - answer_kernels(a)->untimed;
 	struct launched l = { 0 };
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < f->api.n; i++) {
-		const struct api_row *row = &f->api.rows[i];
+	for (size_t i = 0; i < answer_api_calls(a)->n; i++) {
+		const struct api_row *row = &answer_api_calls(a)->rows[i];
 		const char *name = run_string(run, row->name);
 
 		if (!strstr(name, "Launch") || !row->launches)
@@ -173,13 +180,13 @@ static struct launched launched(const struct run *run, const struct findings *f)
 		most = row->launches;
 		l.call_ns = row->summary.p50;
 	}
-	l.kernel_ns = timed ? (double)f->kernels.time_ns / (double)timed : 0;
+	l.kernel_ns = timed ? (double)answer_kernels(a)->time_ns / (double)timed : 0;
 	return l;
 }
 
-static void launch_advice(const struct findings *f, const struct launched *l, struct verdict *v)
+static void launch_advice(const struct answers *a, const struct launched *l, struct verdict *v)
 {
-	if (l->graphs && f->kernels.count > 2 * l->graphs)
+	if (l->graphs && answer_kernels(a)->count > 2 * l->graphs)
 		ADVICE(v,
 		       "It launches graphs already: put more into one graph, launch the next one "
 		       "before the last has ended, and take host code out from between them.");
@@ -194,14 +201,14 @@ static void launch_advice(const struct findings *f, const struct launched *l, st
 			  "operations, a larger batch.");
 }
 
-bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_gpu_starved_launch(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	struct launched l;
 
-	if (!speaks(f, use->launch_ns))
+	if (!speaks(a, use->launch_ns))
 		return false;
-	l = launched(run, f);
+	l = launched(run, a);
 	TITLE(v, "the GPU waits for kernel launches %.0f%% of %s%s", pct(use, use->launch_ns),
 	      time_of(use), use->others ? ", and other processes use it too" : "");
 	busy_evidence(v, use, "idle_launch_or_in_short_gaps_pct", use->launch_ns);
@@ -212,15 +219,16 @@ bool rule_gpu_starved_launch(const struct run *run, const struct findings *f, st
 	rule_evidence(v, "gaps_under_50_us", EVIDENCE_COUNT, (double)use->short_gaps);
 	others_evidence(v, use);
 	rule_gain(v, pct(use, use->launch_ns), "kernels follow one another without a gap");
-	launch_advice(f, &l, v);
+	launch_advice(a, &l, v);
 	return true;
 }
 
-static void transfer_advice(const struct findings *f, struct verdict *v, bool pageable)
+static void transfer_advice(const struct answers *a, struct verdict *v, bool pageable)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 
-	if ((double)f->transfers.staged_bytes > STAGED_SHARE * (double)f->transfers.bytes)
+	if ((double)answer_transfers(a)->staged_bytes >
+	    STAGED_SHARE * (double)answer_transfers(a)->bytes)
 		ADVICE(v, "Copies between devices go by way of the host: enable peer access or use "
 			  "NCCL, so that they go directly.");
 	else if ((double)use->small_copies > MOST * (double)use->copies)
@@ -237,16 +245,16 @@ static void transfer_advice(const struct findings *f, struct verdict *v, bool pa
 			  "less or in a smaller type.");
 }
 
-bool rule_transfer_bound(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_transfer_bound(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	double alone = use->copy_alone_ns + use->copy_wait_ns;
 	double hidden = alone, compute = use->busy_ns - use->copy_alone_ns;
 	bool pageable = (double)use->pageable_ns > MOST * (double)use->copy_ns;
 
 	(void)run;
 	/* Copies between devices are seen by both: a device may wait without a copy of its own. */
-	if (!speaks(f, alone))
+	if (!speaks(a, alone))
 		return false;
 	/* Copies can hide behind kernels only as far as there are kernels. Pageable ones become so
 	 * much faster, too, that nearly all of their time is won. */
@@ -265,18 +273,19 @@ bool rule_transfer_bound(const struct run *run, const struct findings *f, struct
 	rule_gain(v, pct(use, hidden),
 		  pageable ? "copies from pinned memory run beside kernels"
 			   : "copies run beside kernels");
-	transfer_advice(f, v, pageable);
+	transfer_advice(a, v, pageable);
 	return true;
 }
 
-bool rule_clock_throttled(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_clock_throttled(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_clock *clock = &f->use.clock;
+	const struct device_clock *clock = &answer_device_use(a)->clock;
 	bool limited, thermal;
 	double loss;
 
 	(void)run;
-	if (!f->use.devices || !clock->samples || clock->max_mhz <= 0 || !clock->limited_pct.known)
+	if (!answer_device_use(a)->devices || !clock->samples || clock->max_mhz <= 0 ||
+	    !clock->limited_pct.known)
 		return false;
 	limited = clock->limited_pct.v >= LIMITED_PCT;
 	loss = 1 - clock->mean_mhz / clock->max_mhz;
@@ -293,7 +302,7 @@ bool rule_clock_throttled(const struct run *run, const struct findings *f, struc
 	rule_evidence(v, "clock_sm_max_mhz", EVIDENCE_MHZ, clock->max_mhz);
 	rule_evidence(v, "limited_samples_pct", EVIDENCE_PCT, clock->limited_pct.v);
 	rule_evidence(v, "samples", EVIDENCE_COUNT, (double)clock->samples);
-	rule_gain(v, loss * pct(&f->use, f->use.kernel_ns),
+	rule_gain(v, loss * pct(answer_device_use(a), answer_device_use(a)->kernel_ns),
 		  "kernels take less time by as much as the clock is higher");
 	if (!limited)
 		ADVICE(v, "Somebody has set them lower, for comparable measurements maybe: "
@@ -308,9 +317,9 @@ bool rule_clock_throttled(const struct run *run, const struct findings *f, struc
 	return true;
 }
 
-bool rule_bandwidth_bound(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_bandwidth_bound(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 
 	(void)run;
 	if (!use->devices || !use->dram_pct.known || use->dram_pct.v < DRAM_PCT)
@@ -329,29 +338,29 @@ bool rule_bandwidth_bound(const struct run *run, const struct findings *f, struc
 }
 
 /* Idle time that no verdict of its own tells the cause of. */
-static double unexplained(const struct findings *f)
+static double unexplained(const struct answers *a)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	const double causes[] = { use->launch_ns, use->host_ns, use->data_ns, use->sync_ns };
 	double left = use->window_ns - use->busy_ns;
 
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++)
-		left -= speaks(f, causes[i]) ? causes[i] : 0;
-	if (speaks(f, use->copy_alone_ns + use->copy_wait_ns))
+		left -= speaks(a, causes[i]) ? causes[i] : 0;
+	if (speaks(a, use->copy_alone_ns + use->copy_wait_ns))
 		left -= use->copy_wait_ns;
 	return left;
 }
 
-bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_gpu_idle(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	double busy, left;
 
 	(void)run;
 	if (!judged(use))
 		return false;
 	busy = pct(use, use->busy_ns);
-	left = pct(use, unexplained(f));
+	left = pct(use, unexplained(a));
 	if (busy >= BUSY_PCT || left < 100 - BUSY_PCT)
 		return false;
 	TITLE(v, "the GPU is busy only %.0f%% of %s (usual: over 80%%)", busy, time_of(use));
@@ -371,9 +380,9 @@ bool rule_gpu_idle(const struct run *run, const struct findings *f, struct verdi
 	return true;
 }
 
-bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_gpu_busy(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	double busy;
 
 	(void)run;
@@ -381,8 +390,8 @@ bool rule_gpu_busy(const struct run *run, const struct findings *f, struct verdi
 		return false;
 	busy = pct(use, use->busy_ns);
 	/* A device that only copies or communicates is busy and gets nowhere: those have verdicts. */
-	if (busy < BUSY_PCT || speaks(f, use->copy_alone_ns + use->copy_wait_ns) ||
-	    (f->comm.exposed_pct.known && f->comm.exposed_pct.v >= SPEAK_PCT))
+	if (busy < BUSY_PCT || speaks(a, use->copy_alone_ns + use->copy_wait_ns) ||
+	    (answer_comm(a)->exposed_pct.known && answer_comm(a)->exposed_pct.v >= SPEAK_PCT))
 		return false;
 	v->severity = SEVERITY_OK;
 	TITLE(v, "the GPU is busy %.0f%% of %s", busy, time_of(use));

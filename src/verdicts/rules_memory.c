@@ -2,12 +2,14 @@
  *
  * Rules about memory. See rules.h.
  */
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
 #include "verdicts/rules.h"
 
 #define SOON_STEPS 10000 /* out of memory within as many steps is critical */
 
 /* Memory that the device has left by the driver's last word, over all who use it; -1: not known. */
-static double free_bytes(const struct run *run, const struct findings *f,
+static double free_bytes(const struct run *run, const struct answers *a,
 			 const struct memory_device *d)
 {
 	double total = 0, used = -1;
@@ -18,27 +20,27 @@ static double free_bytes(const struct run *run, const struct findings *f,
 		if (run->device.shard[i] == d->shard &&
 		    run->device.device[i] == (uint32_t)d->device)
 			total = (double)run->device.memory_bytes[i];
-	for (size_t i = 0; i < f->device_memory.n_used; i++)
-		if (f->device_memory.used[i].shard == d->shard &&
-		    f->device_memory.used[i].device == (uint32_t)d->device)
-			used = f->device_memory.used[i].last_bytes;
+	for (size_t i = 0; i < answer_device_memory(a)->n_used; i++)
+		if (answer_device_memory(a)->used[i].shard == d->shard &&
+		    answer_device_memory(a)->used[i].device == (uint32_t)d->device)
+			used = answer_device_memory(a)->used[i].last_bytes;
 	return total > 0 && used >= 0 && used <= total ? total - used : -1;
 }
 
-bool rule_memory_leak(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_memory_leak(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct memory_leak *worst = NULL;
 	double left = -1, steps = -1;
 	size_t n = 0;
 
-	for (size_t i = 0; i < f->memory.n; i++) {
-		const struct memory_device *d = &f->memory.devices[i];
+	for (size_t i = 0; i < answer_memory(a)->n; i++) {
+		const struct memory_device *d = &answer_memory(a)->devices[i];
 
 		n += d->n_leaks;
 		if (!d->n_leaks || (worst && d->leaks[0].bytes_per_step <= worst->bytes_per_step))
 			continue;
 		worst = &d->leaks[0];
-		left = free_bytes(run, f, d);
+		left = free_bytes(run, a, d);
 	}
 	if (!worst)
 		return false;
@@ -74,13 +76,13 @@ bool rule_memory_leak(const struct run *run, const struct findings *f, struct ve
 #define WASTED_AT_END_BYTES 1e9
 #define OUTSIDE_PCT 15
 
-bool rule_memory_pressure(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_memory_pressure(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct device_used *worst = NULL;
 
 	(void)run;
-	for (size_t i = 0; i < f->device_memory.n_used; i++) {
-		const struct device_used *used = &f->device_memory.used[i];
+	for (size_t i = 0; i < answer_device_memory(a)->n_used; i++) {
+		const struct device_used *used = &answer_device_memory(a)->used[i];
 
 		if (used->peak_pct.known && used->peak_pct.v > PRESSURE_PCT &&
 		    (!worst || used->peak_pct.v > worst->peak_pct.v))
@@ -141,15 +143,15 @@ static bool matters(const struct pieces *p)
 	       (p->at_peak || p->wasted_bytes > WASTED_AT_END_BYTES);
 }
 
-bool rule_fragmentation(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_fragmentation(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	struct pieces worst = { 0 };
 
 	(void)run;
 	/* What is in pieces at the peak counts for more than what is left at the end. */
 	for (int at_peak = 1; at_peak >= 0 && !worst.d; at_peak--)
-		for (size_t i = 0; i < f->memory.n; i++) {
-			struct pieces p = pieces_of(&f->memory.devices[i], at_peak);
+		for (size_t i = 0; i < answer_memory(a)->n; i++) {
+			struct pieces p = pieces_of(&answer_memory(a)->devices[i], at_peak);
 
 			if (matters(&p) && (!worst.d || p.wasted_bytes > worst.wasted_bytes))
 				worst = p;
@@ -173,13 +175,13 @@ bool rule_fragmentation(const struct run *run, const struct findings *f, struct 
 	return true;
 }
 
-bool rule_outside_allocator(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_outside_allocator(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct device_used *worst = NULL;
 
 	(void)run;
-	for (size_t i = 0; i < f->device_memory.n_used; i++) {
-		const struct device_used *used = &f->device_memory.used[i];
+	for (size_t i = 0; i < answer_device_memory(a)->n_used; i++) {
+		const struct device_used *used = &answer_device_memory(a)->used[i];
 
 		if (!used->outside_bytes.known || !used->total_bytes.known ||
 		    used->outside_bytes.v <= OUTSIDE_PCT / 100.0 * used->total_bytes.v)

@@ -5,15 +5,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "subjects/overhead/overhead.h"
+#include "subjects/shared/coverage.h"
 #include "verdicts/rules.h"
 
 #define COST_PCT 1.0
 
-bool rule_program_failed(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_program_failed(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct run_info *info = &run->info;
 
-	(void)f;
+	(void)a;
 	v->severity = SEVERITY_CRITICAL;
 	if (!strcmp(info->status, "exited") && info->exit_status) {
 		TITLE(v, "the program failed: exit status %d", info->exit_status);
@@ -37,11 +39,11 @@ bool rule_program_failed(const struct run *run, const struct findings *f, struct
 	return true;
 }
 
-bool rule_records_lost(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_records_lost(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	uint64_t lost = loss_total(&run->loss);
 
-	(void)f;
+	(void)a;
 	if (!lost)
 		return false;
 	v->severity = SEVERITY_WARNING;
@@ -98,13 +100,13 @@ static bool governor_cost(const struct coverage *c, struct verdict *v)
 	return true;
 }
 
-bool rule_profiler_cost(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_profiler_cost(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct overhead *o = &f->overhead;
+	const struct overhead *o = answer_overhead(a);
 
 	(void)run;
 	if (!o->measured_pct.known)
-		return governor_cost(&f->coverage, v);
+		return governor_cost(answer_coverage(a), v);
 	rule_evidence(v, "measured_pct", EVIDENCE_PCT, o->measured_pct.v);
 	rule_evidence(v, "low_pct", EVIDENCE_PCT, o->low_pct.v);
 	rule_evidence(v, "high_pct", EVIDENCE_PCT, o->high_pct.v);

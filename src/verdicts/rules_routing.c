@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "subjects/routing/imbalance_tax.h"
+#include "subjects/routing/routing.h"
 #include "verdicts/rules.h"
 
 #define ENOUGH_LOAD 10.0       /* mean assignments per expert below which routing is not judged */
@@ -14,28 +16,28 @@
 #define EXCESS_NOTE 0.10
 #define TILE_WASTE 0.25
 
-bool rule_self_check_failed(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_self_check_failed(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	(void)run;
-	if (f->routing.self_check_ok || !f->routing.records)
+	if (answer_routing(a)->self_check_ok || !answer_routing(a)->records)
 		return false;
 	v->severity = SEVERITY_CRITICAL;
 	TITLE(v, "routing counts do not add up: do not trust the routing figures");
-	rule_evidence(v, "records", EVIDENCE_COUNT, (double)f->routing.records);
-	rule_evidence(v, "failed_counts", EVIDENCE_COUNT, (double)f->routing.failed_counts);
-	rule_evidence(v, "failed_slots", EVIDENCE_COUNT, (double)f->routing.failed_slots);
+	rule_evidence(v, "records", EVIDENCE_COUNT, (double)answer_routing(a)->records);
+	rule_evidence(v, "failed_counts", EVIDENCE_COUNT, (double)answer_routing(a)->failed_counts);
+	rule_evidence(v, "failed_slots", EVIDENCE_COUNT, (double)answer_routing(a)->failed_slots);
 	ADVICE(v, "Check what the program passes to moescope_route: indices, k and tokens.");
 	return true;
 }
 
-bool rule_routing_invalid(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_routing_invalid(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	(void)run;
-	if (!f->routing.invalid)
+	if (!answer_routing(a)->invalid)
 		return false;
 	v->severity = SEVERITY_WARNING;
-	TITLE(v, "%" PRIu64 " routing slots hold no valid expert", f->routing.invalid);
-	rule_evidence(v, "invalid_slots", EVIDENCE_COUNT, (double)f->routing.invalid);
+	TITLE(v, "%" PRIu64 " routing slots hold no valid expert", answer_routing(a)->invalid);
+	rule_evidence(v, "invalid_slots", EVIDENCE_COUNT, (double)answer_routing(a)->invalid);
 	ADVICE(v, "Indices must be an expert, or one of the MOESCOPE_SLOT_ markers.");
 	return true;
 }
@@ -75,38 +77,40 @@ static bool steady(const struct routing_layer *layer)
 
 /* What the imbalance of the layers that `which` holds for costs, as the gain of the verdict; only
  * where it was measured. A layer counts once, whatever phases it was routed in. */
-static void tax_gain(const struct findings *f, bool (*which)(const struct routing_layer *),
+static void tax_gain(const struct answers *a, bool (*which)(const struct routing_layer *),
 		     struct verdict *v)
 {
 	double sum = 0;
 
-	if (!f->tax.tax_ns.known || !f->tax.step_ns.known)
+	if (!answer_imbalance_tax(a)->tax_ns.known || !answer_imbalance_tax(a)->step_ns.known)
 		return;
-	for (size_t i = 0; i < f->tax.n; i++)
-		for (size_t l = 0; l < f->routing.n; l++)
-			if (f->routing.layers[l].layer == f->tax.layers[i].layer &&
-			    which(&f->routing.layers[l])) {
-				sum += f->tax.layers[i].tax_ns.v;
+	for (size_t i = 0; i < answer_imbalance_tax(a)->n; i++)
+		for (size_t l = 0; l < answer_routing(a)->n; l++)
+			if (answer_routing(a)->layers[l].layer ==
+				    answer_imbalance_tax(a)->layers[i].layer &&
+			    which(&answer_routing(a)->layers[l])) {
+				sum += answer_imbalance_tax(a)->layers[i].tax_ns.v;
 				break;
 			}
 	rule_evidence(v, "tax_per_step_ns", EVIDENCE_NS, sum);
-	rule_gain(v, 100 * sum / f->tax.step_ns.v,
-		  f->tax.on_device ? "the devices get equal shares of the experts' work"
-				   : "the threads get equal shares of the experts' work");
+	rule_gain(v, 100 * sum / answer_imbalance_tax(a)->step_ns.v,
+		  answer_imbalance_tax(a)->on_device
+			  ? "the devices get equal shares of the experts' work"
+			  : "the threads get equal shares of the experts' work");
 }
 
-bool rule_router_collapsed(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_router_collapsed(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct routing_layer *worst = NULL;
 	size_t n = 0;
 
 	(void)run;
-	for (size_t i = 0; i < f->routing.n; i++) {
-		const struct routing_layer *layer = &f->routing.layers[i];
+	for (size_t i = 0; i < answer_routing(a)->n; i++) {
+		const struct routing_layer *layer = &answer_routing(a)->layers[i];
 
 		if (!collapsed(layer))
 			continue;
-		n += first_row(&f->routing, i, collapsed);
+		n += first_row(answer_routing(a), i, collapsed);
 		if (!worst || layer->load.entropy_norm < worst->load.entropy_norm)
 			worst = layer;
 	}
@@ -120,7 +124,7 @@ bool rule_router_collapsed(const struct run *run, const struct findings *f, stru
 	rule_evidence(v, "imbalance", EVIDENCE_NUMBER, worst->load.imbalance);
 	rule_evidence(v, "dead", EVIDENCE_COUNT, worst->load.dead);
 	v->gain_pct = value_absent("it costs model quality, not time, on one device");
-	tax_gain(f, collapsed, v);
+	tax_gain(a, collapsed, v);
 	/* Whatever it costs in time: the model does not learn what it could. */
 	v->severity = SEVERITY_CRITICAL;
 	ADVICE(v, "Raise the load-balancing loss (or its bias update), lower the router's learning "
@@ -148,20 +152,20 @@ static uint32_t dead_in_all_phases(const struct routing *routing, size_t row)
 	return first->experts > 1 && (double)total >= ENOUGH_LOAD * first->experts ? dead : 0;
 }
 
-bool rule_dead_experts(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_dead_experts(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	double bytes = 0;
 	uint64_t dead = 0;
 	size_t layers = 0;
 
 	(void)run;
-	for (size_t i = 0; i < f->routing.n; i++) {
-		const struct routing_layer *layer = &f->routing.layers[i];
+	for (size_t i = 0; i < answer_routing(a)->n; i++) {
+		const struct routing_layer *layer = &answer_routing(a)->layers[i];
 		uint32_t here;
 
-		if (!first_row(&f->routing, i, NULL))
+		if (!first_row(answer_routing(a), i, NULL))
 			continue;
-		here = dead_in_all_phases(&f->routing, i);
+		here = dead_in_all_phases(answer_routing(a), i);
 		dead += here;
 		layers += here > 0;
 		if (here && layer->expert_bytes_touched.known && layer->load.unique)
@@ -203,22 +207,22 @@ static void say_balanced(const struct routing_layer *worst, size_t n, bool chanc
 	ADVICE(v, "Nothing to do.");
 }
 
-bool rule_routing_imbalance(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_routing_imbalance(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct routing_layer *worst = NULL;
 	size_t n = 0, over = 0;
 	bool chance = true;
 
 	(void)run;
-	for (size_t i = 0; i < f->routing.n; i++) {
-		const struct routing_layer *layer = &f->routing.layers[i];
+	for (size_t i = 0; i < answer_routing(a)->n; i++) {
+		const struct routing_layer *layer = &answer_routing(a)->layers[i];
 
 		/* A collapsed one has its own verdict. */
 		if (!steady(layer))
 			continue;
-		n += first_row(&f->routing, i, steady);
+		n += first_row(answer_routing(a), i, steady);
 		if (uneven(layer))
-			over += first_row(&f->routing, i, uneven);
+			over += first_row(answer_routing(a), i, uneven);
 		chance = chance && within_chance(layer);
 		if (!worst || layer->cv_excess.v > worst->cv_excess.v)
 			worst = layer;
@@ -238,13 +242,14 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 	TITLE(v, "routing is uneven beyond chance in %zu of %zu layers (worst: layer %d)", over, n,
 	      worst->layer);
 	v->gain_pct = value_absent("one device does the same work however it is spread");
-	tax_gain(f, uneven, v);
+	tax_gain(a, uneven, v);
 	if (v->gain_pct.known)
 		ADVICE(v,
 		       "The busiest of the %zu %s that run experts sets the pace. Raise the "
 		       "balancing loss, or place or replicate the hot experts; 'moescope routing' "
 		       "has each layer's cost.",
-		       f->tax.workers, f->tax.on_device ? "devices" : "threads");
+		       answer_imbalance_tax(a)->workers,
+		       answer_imbalance_tax(a)->on_device ? "devices" : "threads");
 	else
 		ADVICE(v,
 		       "With experts spread over devices the busiest one sets the pace (%.2f times "
@@ -254,14 +259,14 @@ bool rule_routing_imbalance(const struct run *run, const struct findings *f, str
 	return true;
 }
 
-bool rule_capacity_drops(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_capacity_drops(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct routing_layer *worst = NULL;
 	double kept = 0, dropped = 0, share;
 
 	(void)run;
-	for (size_t i = 0; i < f->routing.n; i++) {
-		const struct routing_layer *layer = &f->routing.layers[i];
+	for (size_t i = 0; i < answer_routing(a)->n; i++) {
+		const struct routing_layer *layer = &answer_routing(a)->layers[i];
 
 		kept += (double)layer->assignments;
 		dropped += (double)layer->dropped;
@@ -285,14 +290,14 @@ bool rule_capacity_drops(const struct run *run, const struct findings *f, struct
 	return true;
 }
 
-bool rule_tile_waste(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_tile_waste(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct routing_layer *worst = NULL;
 	double waste_ns = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < f->routing.n; i++) {
-		const struct routing_layer *layer = &f->routing.layers[i];
+	for (size_t i = 0; i < answer_routing(a)->n; i++) {
+		const struct routing_layer *layer = &answer_routing(a)->layers[i];
 
 		if (!layer->tile_waste.known || layer->tile_waste.v < TILE_WASTE)
 			continue;
@@ -303,8 +308,10 @@ bool rule_tile_waste(const struct run *run, const struct findings *f, struct ver
 	/* Tiles are a matter of devices. */
 	if (!worst || !run->kernel.n || !worst->n_steps)
 		return false;
-	for (size_t i = 0; i < f->tax.n; i++)
-		waste_ns += f->tax.layers[i].tile_ns.known ? f->tax.layers[i].tile_ns.v : 0;
+	for (size_t i = 0; i < answer_imbalance_tax(a)->n; i++)
+		waste_ns += answer_imbalance_tax(a)->layers[i].tile_ns.known
+				    ? answer_imbalance_tax(a)->layers[i].tile_ns.v
+				    : 0;
 	TITLE(v, "small batches fill only %.0f%% of the %u-row tiles of layer %d%s",
 	      100 * (1 - worst->tile_waste.v), worst->tile_rows, worst->layer,
 	      n > 1 ? " (the worst)" : "");
@@ -312,9 +319,9 @@ bool rule_tile_waste(const struct run *run, const struct findings *f, struct ver
 	rule_evidence(v, "tile_waste", EVIDENCE_NUMBER, worst->tile_waste.v);
 	rule_evidence(v, "tokens_per_expert_step", EVIDENCE_NUMBER,
 		      (double)worst->assignments / (double)worst->n_steps / worst->experts);
-	if (f->tax.step_ns.known && waste_ns > 0)
+	if (answer_imbalance_tax(a)->step_ns.known && waste_ns > 0)
 		rule_gain(
-			v, 100 * waste_ns / f->tax.step_ns.v,
+			v, 100 * waste_ns / answer_imbalance_tax(a)->step_ns.v,
 			"the experts' kernels run full tiles of that height, and time follows rows");
 	else
 		v->gain_pct = value_absent("no time of experts was recorded");

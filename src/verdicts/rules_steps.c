@@ -3,6 +3,9 @@
  * Rules about steps and their phases. See rules.h.
  */
 #include "moescope.h"
+#include "subjects/device/device_use.h"
+#include "subjects/steps/device_phases.h"
+#include "subjects/steps/steps.h"
 #include "verdicts/rules.h"
 
 #define DATA_PCT 10.0
@@ -12,17 +15,18 @@
 #define IDLE_PCT 5.0 /* of a device: from here on its waiting has verdicts */
 #define STEPS_MIN 8  /* fewer steps say nothing about variation */
 
-bool rule_data_loading(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_data_loading(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	struct value share = f->steps.phase_pct[MOESCOPE_DATA];
+	struct value share = answer_steps(a)->phase_pct[MOESCOPE_DATA];
 
 	(void)run;
 	/* With a device, what counts is whether it waits: gpu-starved-data. */
-	if (!share.known || share.v <= 0 || f->use.devices)
+	if (!share.known || share.v <= 0 || answer_device_use(a)->devices)
 		return false;
 	rule_evidence(v, "data_pct", EVIDENCE_PCT, share.v);
 	rule_evidence(v, "data_per_step_ns", EVIDENCE_NS,
-		      (double)f->steps.phase_ns[MOESCOPE_DATA] / (double)f->steps.n_phased);
+		      (double)answer_steps(a)->phase_ns[MOESCOPE_DATA] /
+			      (double)answer_steps(a)->n_phased);
 	if (share.v <= DATA_PCT) {
 		v->severity = SEVERITY_OK;
 		TITLE(v, "data loading takes %.1f%% of the step", share.v);
@@ -38,11 +42,12 @@ bool rule_data_loading(const struct run *run, const struct findings *f, struct v
 	return true;
 }
 
-bool rule_step_variation(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_step_variation(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct stats_summary *s = &f->steps.steady;
-	double idle = f->use.launch_ns + f->use.host_ns + f->use.data_ns + f->use.sync_ns +
-		      f->use.copy_wait_ns;
+	const struct stats_summary *s = &answer_steps(a)->steady;
+	double idle = answer_device_use(a)->launch_ns + answer_device_use(a)->host_ns +
+		      answer_device_use(a)->data_ns + answer_device_use(a)->sync_ns +
+		      answer_device_use(a)->copy_wait_ns;
 
 	(void)run;
 	if (s->n < STEPS_MIN)
@@ -51,7 +56,7 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 	rule_evidence(v, "p50_ns", EVIDENCE_NS, s->p50);
 	rule_evidence(v, "p95_ns", EVIDENCE_NS, s->p95);
 	rule_evidence(v, "max_ns", EVIDENCE_NS, s->max);
-	rule_evidence(v, "outliers", EVIDENCE_COUNT, (double)f->steps.n_outliers);
+	rule_evidence(v, "outliers", EVIDENCE_COUNT, (double)answer_steps(a)->n_outliers);
 	if (s->cv <= VARIATION) {
 		v->severity = SEVERITY_OK;
 		TITLE(v, "step time is steady: variation %.1f%%", 100 * s->cv);
@@ -71,7 +76,8 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 	/* What made the slow steps slow may have a verdict of its own, which comes first. */
 	if (!v->gain_pct.known || v->severity < SEVERITY_WARNING)
 		v->severity = SEVERITY_WARNING;
-	if (f->use.devices && 100 * idle >= IDLE_PCT * f->use.window_ns) {
+	if (answer_device_use(a)->devices &&
+	    100 * idle >= IDLE_PCT * answer_device_use(a)->window_ns) {
 		v->gain_pct = value_absent("what the device waits for has gains of its own");
 		v->gain_assumption = NULL;
 	}
@@ -81,21 +87,22 @@ bool rule_step_variation(const struct run *run, const struct findings *f, struct
 }
 
 /* Of the device's time, where there is a device: the host runs ahead, or waits in a phase. */
-static struct value optimizer_share(const struct findings *f)
+static struct value optimizer_share(const struct answers *a)
 {
 	double all = 0;
 
-	if (!f->use.devices)
-		return f->steps.phase_pct[MOESCOPE_OPTIMIZER];
-	for (int p = 0; !f->device_phases.reason && p < STEP_PHASES; p++)
-		all += (double)f->device_phases.ns[p];
-	return all > 0 ? value_of(100 * (double)f->device_phases.ns[MOESCOPE_OPTIMIZER] / all)
+	if (!answer_device_use(a)->devices)
+		return answer_steps(a)->phase_pct[MOESCOPE_OPTIMIZER];
+	for (int p = 0; !answer_device_phases(a)->reason && p < STEP_PHASES; p++)
+		all += (double)answer_device_phases(a)->ns[p];
+	return all > 0 ? value_of(100 * (double)answer_device_phases(a)->ns[MOESCOPE_OPTIMIZER] /
+				  all)
 		       : value_absent("no time of the device is known by phase");
 }
 
-bool rule_optimizer_share(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_optimizer_share(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	struct value share = optimizer_share(f);
+	struct value share = optimizer_share(a);
 
 	(void)run;
 	if (!share.known || share.v <= OPTIMIZER_PCT)
@@ -123,14 +130,14 @@ static bool slow_steps(const struct steps *steps, struct verdict *v)
 	return true;
 }
 
-bool rule_slow_start(const struct run *run, const struct findings *f, struct verdict *v)
+bool rule_slow_start(const struct run *run, const struct answers *a, struct verdict *v)
 {
-	const struct device_use *use = &f->use;
+	const struct device_use *use = answer_device_use(a);
 	double aside = use->aside_ns + use->prepare_ns, whole = aside + use->window_ns;
 
 	(void)run;
 	v->severity = SEVERITY_NOTE;
-	if (slow_steps(&f->steps, v))
+	if (slow_steps(answer_steps(a), v))
 		return true;
 	if (!use->devices || use->of_steps || 100 * aside < ASIDE_PCT * whole)
 		return false;

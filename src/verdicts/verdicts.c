@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "subjects/answers/subject.h"
 #include "verdicts/rules.h"
 
 static const struct rule {
-	const char *id;
-	bool (*judge)(const struct run *run, const struct findings *f, struct verdict *v);
+	struct reader reader; /* its name is the id */
+	bool (*judge)(const struct run *run, const struct answers *a, struct verdict *v);
 } rules[] = {
-#define RULE(id, name) { id, rule_##name },
+#define RULE(id, name, ...) { { id, READS(__VA_ARGS__) }, rule_##name },
 	VERDICT_RULES(RULE)
 #undef RULE
 };
@@ -70,7 +71,22 @@ static bool before(const struct verdict *a, const struct verdict *b)
 	return gain_a > gain_b;
 }
 
-int verdicts_analyze(const struct run *run, const struct findings *findings,
+void verdicts_reads(const struct subject **reads)
+{
+	bool seen[SUBJECT_COUNT] = { false };
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_RULES; i++) {
+		for (const struct subject *const *s = rules[i].reader.reads; *s; s++) {
+			if (!seen[(*s)->id])
+				reads[n++] = *s;
+			seen[(*s)->id] = true;
+		}
+	}
+	reads[n] = NULL;
+}
+
+int verdicts_analyze(const struct run *run, const struct answers *answers,
 		     struct verdicts *ret_verdicts)
 {
 	struct verdict *items = calloc(N_RULES, sizeof(*items));
@@ -79,11 +95,12 @@ int verdicts_analyze(const struct run *run, const struct findings *findings,
 	if (!items)
 		return -ENOMEM;
 	for (size_t i = 0; i < N_RULES; i++) {
-		struct verdict v = { .id = rules[i].id,
+		struct answers own = answers_for(answers, rules[i].reader);
+		struct verdict v = { .id = rules[i].reader.name,
 				     .gain_pct = value_absent("not a matter of time") };
 		size_t at = n;
 
-		if (!rules[i].judge(run, findings, &v))
+		if (!rules[i].judge(run, &own, &v))
 			continue;
 		while (at && before(&v, &items[at - 1])) {
 			items[at] = items[at - 1];

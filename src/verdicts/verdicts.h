@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the findings mean and what to do about it. The rules are one table in rules.h.
+ * What the answers mean and what to do about it. The rules are one table in rules.h.
  */
 #ifndef VERDICTS_VERDICTS_H
 #define VERDICTS_VERDICTS_H
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
+#include "subjects/numbers/value.h"
 
 enum severity {
 	SEVERITY_CRITICAL,
@@ -51,7 +52,9 @@ struct verdicts {
 	size_t n;
 };
 
-int verdicts_analyze(const struct run *run, const struct findings *findings,
+/* What all rules together read; reads: room for SUBJECT_COUNT and a NULL. */
+void verdicts_reads(const struct subject **reads);
+int verdicts_analyze(const struct run *run, const struct answers *answers,
 		     struct verdicts *ret_verdicts);
 void verdicts_release(struct verdicts *verdicts);
 

@@ -7,28 +7,30 @@
 
 #include <string.h>
 
+#include "asking.h"
 #include "fake_run.h"
 #include "verdicts/verdicts.h"
 
 struct judged {
-	struct findings f;
+	struct answers a;
 	struct verdicts v;
 };
 
 static inline struct judged judge(const struct run *run)
 {
-	struct findings_options options = { .want = FIND_ALL, .sel = SELECT_ALL };
+	static const struct subject *reads[SUBJECT_COUNT + 1];
 	struct judged j;
 
-	assert_int_equal(findings_analyze(run, &options, &j.f), 0);
-	assert_int_equal(verdicts_analyze(run, &j.f, &j.v), 0);
+	verdicts_reads(reads);
+	j.a = answers_of(run, reads, &(struct question){ .sel = SELECT_ALL });
+	assert_int_equal(verdicts_analyze(run, &j.a, &j.v), 0);
 	return j;
 }
 
 static inline void judged_release(struct judged *j)
 {
 	verdicts_release(&j->v);
-	findings_release(&j->f);
+	answers_release(&j->a);
 }
 
 static inline const struct verdict *judged_find(const struct judged *j, const char *id)

@@ -44,15 +44,15 @@ static inline struct picture draw_layer(const struct run *run, const char *name,
 {
 	struct plot_options options = { .svg = svg, .dark = dark, .scale = 1, .layer = layer };
 	struct picture picture = { 0 };
-	struct findings findings;
+	struct answers answers;
 	struct err err = { "" };
 	FILE *out = open_memstream(&picture.data, &picture.size);
 
 	assert_non_null(out);
-	assert_int_equal(plot_analyze(run, &everything, &findings, &err), 0);
-	assert_int_equal(plot_draw(name, run, &findings, &options, out, &err), 0);
+	assert_int_equal(plot_compute(run, &everything, &answers, &err), 0);
+	assert_int_equal(plot_draw(name, run, &answers, &options, out, &err), 0);
 	assert_int_equal(fclose(out), 0);
-	findings_release(&findings);
+	answers_release(&answers);
 	return picture;
 }
 

@@ -8,20 +8,19 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "asking.h"
 #include "fake_run.h"
 #include "moescope.h"
-#include "subjects/findings.h"
+#include "subjects/steps/device_phases.h"
+
+static const struct subject *const reads[] = { &subject_device_phases, NULL };
 
 static struct device_phases look(const struct run *run)
 {
-	struct findings_options options = { .want = FIND_STEPS | FIND_DEVICE_PHASES,
-					    .sel = SELECT_ALL };
-	struct device_phases phases;
-	struct findings f;
+	struct answers a = answers_of(run, reads, &(struct question){ .sel = SELECT_ALL });
+	struct device_phases phases = *answer_device_phases(&a);
 
-	assert_int_equal(findings_analyze(run, &options, &f), 0);
-	phases = f.device_phases;
-	findings_release(&f);
+	answers_release(&a);
 	return phases;
 }
 

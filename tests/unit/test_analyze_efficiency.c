@@ -14,24 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "asking.h"
 #include "device/sheets/data_sheets.h"
 #include "fake_run.h"
 #include "moescope.h"
-#include "subjects/findings.h"
+#include "subjects/efficiency/efficiency.h"
+#include "subjects/transfers/transfers.h"
 
 #define US INT64_C(1000)
 
-static struct findings analyzed(const struct run *run, const struct peaks_file *peaks,
-				struct selection sel)
-{
-	struct findings_options options = { .want = FIND_EFFICIENCY | FIND_OPS | FIND_ROUTING |
-						    FIND_TRANSFERS,
-					    .sel = sel,
-					    .peaks = peaks };
-	struct findings f;
+static const struct subject *const reads[] = { &subject_efficiency, &subject_transfers, NULL };
 
-	assert_int_equal(findings_analyze(run, &options, &f), 0);
-	return f;
+static struct answers analyzed(const struct run *run, const struct peaks_file *peaks,
+			       struct selection sel)
+{
+	return answers_of(run, reads, &(struct question){ .sel = sel, .peaks = peaks });
 }
 
 static void near(struct value value, double expected)
@@ -107,8 +104,8 @@ static const struct efficiency_row *row_of(const struct efficiency *e, const cha
 static void test_mfu_and_roof_of_a_gpu(void **state)
 {
 	struct run *run = gpu_run();
-	struct findings f = analyzed(run, NULL, SELECT_ALL);
-	const struct efficiency *e = &f.efficiency;
+	struct answers a = analyzed(run, NULL, SELECT_ALL);
+	const struct efficiency *e = answer_efficiency(&a);
 	const struct efficiency_row *row;
 
 	(void)state;
@@ -138,7 +135,7 @@ static void test_mfu_and_roof_of_a_gpu(void **state)
 	near(row->roof_flops_per_s, 20 * 4.8e12);
 	near(row->roof_pct, 100 * 2e13 / (20 * 4.8e12));
 	assert_int_equal(e->n_points, 2);
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -146,39 +143,39 @@ static void test_window_and_parts(void **state)
 {
 	struct run *run = gpu_run();
 	struct selection sel = SELECT_ALL;
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	sel.step_first = sel.step_last = 0;
-	f = analyzed(run, NULL, sel);
-	near(f.efficiency.mfu_pct, 100 * 12.0 / 989.4);
-	near(row_of(&f.efficiency, "gemm")->covered_pct, 100);
-	findings_release(&f);
+	a = analyzed(run, NULL, sel);
+	near(answer_efficiency(&a)->mfu_pct, 100 * 12.0 / 989.4);
+	near(row_of(answer_efficiency(&a), "gemm")->covered_pct, 100);
+	answers_release(&a);
 	sel.step_first = sel.step_last = 7;
-	f = analyzed(run, NULL, sel);
-	absent(f.efficiency.mfu_pct, "no finished, recorded step");
-	findings_release(&f);
+	a = analyzed(run, NULL, sel);
+	absent(answer_efficiency(&a)->mfu_pct, "no finished, recorded step");
+	answers_release(&a);
 	sel = SELECT_ALL;
 	sel.layer = 3;
-	f = analyzed(run, NULL, sel);
-	absent(f.efficiency.mfu_pct, "layer or phase");
-	findings_release(&f);
+	a = analyzed(run, NULL, sel);
+	absent(answer_efficiency(&a)->mfu_pct, "layer or phase");
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_kernels_share_their_operation(void **state)
 {
 	struct run *run = gpu_run();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	/* A second kernel in the first product: a quarter of its time, so of its FLOPs. */
 	fake_call(run, "cudaLaunchKernel", 110 * US, 111 * US, 9);
 	fake_kernel(run, "some_reduce_kernel", 220 * US, 220 * US + 33334, 9);
-	f = analyzed(run, NULL, SELECT_ALL);
-	near(row_of(&f.efficiency, "reduction")->flops, 1e10 * 33334 / 133334);
-	near(row_of(&f.efficiency, "gemm")->flops, 1e10 * 100000 / 133334);
-	findings_release(&f);
+	a = analyzed(run, NULL, SELECT_ALL);
+	near(row_of(answer_efficiency(&a), "reduction")->flops, 1e10 * 33334 / 133334);
+	near(row_of(answer_efficiency(&a), "gemm")->flops, 1e10 * 100000 / 133334);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -186,49 +183,49 @@ static void test_two_ranks(void **state)
 {
 	struct run *run = gpu_run();
 	uint16_t other = fake_shard(run, 1, 4243);
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	h200(run, other);
 	fake_add_step(run, other, &(struct row_step){ .duration_ns = 4000 * US, .recorded = 1 });
 	fake_add_kernel(run, other,
 			&(struct row_kernel){ .launch = fake_launch(run, "x"), .duration_ns = 5 });
-	f = analyzed(run, NULL, SELECT_ALL);
-	assert_int_equal(f.efficiency.n_devices, 2);
+	a = analyzed(run, NULL, SELECT_ALL);
+	assert_int_equal(answer_efficiency(&a)->n_devices, 2);
 	/* 12 GFLOP over 2 ms of one and 4 ms of the other. */
-	near(f.efficiency.mfu_pct, 100 * 12e9 / (0.006 * 989.4e12));
+	near(answer_efficiency(&a)->mfu_pct, 100 * 12e9 / (0.006 * 989.4e12));
 	/* A rank whose device nobody knows: nothing is said. */
 	run->device.name[1] = fake_string(run, "Something else");
-	findings_release(&f);
-	f = analyzed(run, NULL, SELECT_ALL);
-	absent(f.efficiency.mfu_pct, "--calibrate");
-	absent(f.efficiency.rows[0].roof_pct, "differ");
-	findings_release(&f);
+	answers_release(&a);
+	a = analyzed(run, NULL, SELECT_ALL);
+	absent(answer_efficiency(&a)->mfu_pct, "--calibrate");
+	absent(answer_efficiency(&a)->rows[0].roof_pct, "differ");
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_what_is_missing_is_said(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f = analyzed(run, NULL, SELECT_ALL);
+	struct answers a = analyzed(run, NULL, SELECT_ALL);
 
 	(void)state;
-	absent(f.efficiency.mfu_pct, "no finished, recorded step");
-	absent(f.efficiency.dtype, "moescope_info");
-	assert_int_equal(f.efficiency.n, 0);
-	findings_release(&f);
+	absent(answer_efficiency(&a)->mfu_pct, "no finished, recorded step");
+	absent(answer_efficiency(&a)->dtype, "moescope_info");
+	assert_int_equal(answer_efficiency(&a)->n, 0);
+	answers_release(&a);
 	fake_step(run, 0, 0, 1000, 0);
-	f = analyzed(run, NULL, SELECT_ALL);
-	absent(f.efficiency.mfu_pct, "told its FLOPs");
-	findings_release(&f);
+	a = analyzed(run, NULL, SELECT_ALL);
+	absent(answer_efficiency(&a)->mfu_pct, "told its FLOPs");
+	answers_release(&a);
 	fake_op(run, fake_site(run, "mm", -1, -1, 0), 0, 500, 1, 0, 1000);
 	fact(run, "dtype", "torch.bfloat16");
-	f = analyzed(run, NULL, SELECT_ALL);
-	near(f.efficiency.dtype, PEAK_BF16);
-	assert_string_equal(f.efficiency.dtype_source, "told by the program");
-	absent(f.efficiency.mfu_pct, "processor");
-	near(f.efficiency.model_flops_per_s, 1e9);
-	findings_release(&f);
+	a = analyzed(run, NULL, SELECT_ALL);
+	near(answer_efficiency(&a)->dtype, PEAK_BF16);
+	assert_string_equal(answer_efficiency(&a)->dtype_source, "told by the program");
+	absent(answer_efficiency(&a)->mfu_pct, "processor");
+	near(answer_efficiency(&a)->model_flops_per_s, 1e9);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -248,12 +245,12 @@ static void test_words_of_data_types(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct run *run = fake_run_new();
-		struct findings f;
+		struct answers a;
 
 		fact(run, "precision", cases[i].words);
-		f = analyzed(run, NULL, SELECT_ALL);
-		near(f.efficiency.dtype, cases[i].dtype);
-		findings_release(&f);
+		a = analyzed(run, NULL, SELECT_ALL);
+		near(answer_efficiency(&a)->dtype, cases[i].dtype);
+		answers_release(&a);
 		fake_run_free(run);
 	}
 }
@@ -286,18 +283,19 @@ static void test_type_codes_of_tensile(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct run *run = fake_run_new();
-		struct findings f;
+		struct answers a;
 
 		fake_kernel(run, cases[i].name, 0, 100, 1);
-		f = analyzed(run, NULL, SELECT_ALL);
-		if (f.efficiency.dtype.known != (cases[i].dtype != PEAK_DTYPES) ||
-		    (f.efficiency.dtype.known &&
-		     (enum peak_dtype)f.efficiency.dtype.v != cases[i].dtype))
+		a = analyzed(run, NULL, SELECT_ALL);
+		if (answer_efficiency(&a)->dtype.known != (cases[i].dtype != PEAK_DTYPES) ||
+		    (answer_efficiency(&a)->dtype.known &&
+		     (enum peak_dtype)answer_efficiency(&a)->dtype.v != cases[i].dtype))
 			fail_msg("%s: %s", cases[i].name,
-				 f.efficiency.dtype.known
-					 ? peak_dtype_name((enum peak_dtype)f.efficiency.dtype.v)
+				 answer_efficiency(&a)->dtype.known
+					 ? peak_dtype_name(
+						   (enum peak_dtype)answer_efficiency(&a)->dtype.v)
 					 : "none");
-		findings_release(&f);
+		answers_release(&a);
 		fake_run_free(run);
 	}
 }
@@ -306,7 +304,7 @@ static void test_experts_alone(void **state)
 {
 	static const uint32_t load[4] = { 10, 10, 10, 10 };
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	h200(run, 0);
@@ -317,11 +315,11 @@ static void test_experts_alone(void **state)
 	fake_add_moe_layer(run, 0,
 			   &(struct row_moe_layer){
 				   .experts = 4, .k = 2, .hidden = 8, .inner = 16, .matrices = 3 });
-	f = analyzed(run, NULL, SELECT_ALL);
+	a = analyzed(run, NULL, SELECT_ALL);
 	/* T = 20: router 2*20*8*4 + 5*20*4, experts 40 * 6*8*16. */
-	near(f.efficiency.model_flops, 1280 + 400 + 30720);
-	assert_non_null(strstr(f.efficiency.flops_source, "lower bound"));
-	findings_release(&f);
+	near(answer_efficiency(&a)->model_flops, 1280 + 400 + 30720);
+	assert_non_null(strstr(answer_efficiency(&a)->flops_source, "lower bound"));
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -334,30 +332,30 @@ static void test_processor(void **state)
 			     .flops_per_s[PEAK_FP32] = 8e9,
 			     .memory_bytes_per_s = 1e9 };
 	struct peaks_file file = { &cpu, 1 };
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	fact(run, "dtype", "fp32");
 	fake_step(run, 0, 0, 1000000, 0);
 	/* 1 MFLOP, 250 kB in 0.5 ms of a thread: 2 GFLOP/s at 4 FLOP a byte. */
 	fake_op(run, fake_site(run, "mm", -1, -1, 0), 0, 500000, 1, 0, 1000000);
-	f = analyzed(run, &file, SELECT_ALL);
-	assert_true(f.efficiency.devices[0].calibrated);
-	near(f.efficiency.mfu_pct, 100 * 1e6 / (0.001 * 8e9));
-	near(f.efficiency.rows[0].flops_per_s, 2e9);
+	a = analyzed(run, &file, SELECT_ALL);
+	assert_true(answer_efficiency(&a)->devices[0].calibrated);
+	near(answer_efficiency(&a)->mfu_pct, 100 * 1e6 / (0.001 * 8e9));
+	near(answer_efficiency(&a)->rows[0].flops_per_s, 2e9);
 	/* Of one core: 4 GFLOP/s, 0.5 GB/s; at 4 FLOP a byte 2 GFLOP/s. */
-	assert_string_equal(f.efficiency.rows[0].bound, "memory");
-	near(f.efficiency.rows[0].roof_pct, 100);
-	findings_release(&f);
+	assert_string_equal(answer_efficiency(&a)->rows[0].bound, "memory");
+	near(answer_efficiency(&a)->rows[0].roof_pct, 100);
+	answers_release(&a);
 	fake_shard(run, 1, 7);
 	fake_add_step(run, 1, &(struct row_step){ .duration_ns = 5, .recorded = 1 });
-	f = analyzed(run, &file, SELECT_ALL);
-	absent(f.efficiency.mfu_pct, "share the processor");
-	findings_release(&f);
+	a = analyzed(run, &file, SELECT_ALL);
+	absent(answer_efficiency(&a)->mfu_pct, "share the processor");
+	answers_release(&a);
 	run->info.cpus = 64; /* another machine of that name */
-	f = analyzed(run, &file, SELECT_ALL);
-	absent(f.efficiency.mfu_pct, "were not measured");
-	findings_release(&f);
+	a = analyzed(run, &file, SELECT_ALL);
+	absent(answer_efficiency(&a)->mfu_pct, "were not measured");
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -371,17 +369,17 @@ static void test_measured_before_sheet_and_limits(void **state)
 			     .copy_bytes_per_s = 1.9e12,
 			     .htod_pinned_bytes_per_s = 40e9 };
 	struct peaks_file file = { &gpu, 1 };
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	fake_copy(run, 1, 1, 1000000, 500 * US, 600 * US, 50); /* pageable, 10 GB/s */
 	fake_copy(run, 2, 2, 1000000, 700 * US, 800 * US, 51);
 	fake_copy(run, 8, 3, 95000000, 700 * US, 800 * US, 52); /* 0.95 TB/s */
-	f = analyzed(run, &file, SELECT_ALL);
-	near(f.efficiency.mfu_pct, 100 * 6.0 / 800);
-	assert_true(f.efficiency.devices[0].calibrated);
-	for (size_t i = 0; i < f.transfers.n; i++) {
-		const struct transfer_row *row = &f.transfers.rows[i];
+	a = analyzed(run, &file, SELECT_ALL);
+	near(answer_efficiency(&a)->mfu_pct, 100 * 6.0 / 800);
+	assert_true(answer_efficiency(&a)->devices[0].calibrated);
+	for (size_t i = 0; i < answer_transfers(&a)->n; i++) {
+		const struct transfer_row *row = &answer_transfers(&a)->rows[i];
 
 		if (!strcmp(row->kind, "HtoD"))
 			near(row->limit_pct, 25);
@@ -390,14 +388,14 @@ static void test_measured_before_sheet_and_limits(void **state)
 		else
 			absent(row->limit_pct, "--calibrate");
 	}
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_counters_of_the_driver(void **state)
 {
 	struct run *run = gpu_run();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
@@ -406,11 +404,11 @@ static void test_counters_of_the_driver(void **state)
 			&(struct row_sample){ .time_ns = i,
 					      .metric = fake_string(run, "dram_bandwidth_pct"),
 					      .value = 20 + 20 * i });
-	f = analyzed(run, NULL, SELECT_ALL);
-	near(f.efficiency.devices[0].gpm[GPM_DRAM], 30);
-	near(f.efficiency.devices[0].dram_bytes_per_s, 0.3 * 4.8e12);
-	absent(f.efficiency.devices[0].gpm[GPM_TENSOR], "GPM");
-	findings_release(&f);
+	a = analyzed(run, NULL, SELECT_ALL);
+	near(answer_efficiency(&a)->devices[0].gpm[GPM_DRAM], 30);
+	near(answer_efficiency(&a)->devices[0].dram_bytes_per_s, 0.3 * 4.8e12);
+	absent(answer_efficiency(&a)->devices[0].gpm[GPM_TENSOR], "GPM");
+	answers_release(&a);
 	fake_run_free(run);
 }
 

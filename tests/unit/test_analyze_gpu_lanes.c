@@ -13,15 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asking.h"
 #include "fake_run.h"
+#include "subjects/api/api_calls.h"
 #include "subjects/device/timeline.h"
-#include "subjects/findings.h"
+#include "subjects/kernels/kernels.h"
 #include "subjects/numbers/order.h"
 #include "subjects/numbers/stats.h"
+#include "subjects/ops/ops.h"
 #include "subjects/shared/coverage.h"
 #include "subjects/shared/lanes.h"
 
-/* TSan is there for the threads of test_findings_in_parallel; these have none. */
+/* TSan is there for the threads of test_answers_in_parallel; these have none. */
 #ifdef __SANITIZE_THREAD__
 #define CASES 300
 #else
@@ -416,13 +419,15 @@ static void test_streams(void **state)
 /* ---- all together */
 
 /* Enough rows for several threads. */
-static void test_findings_in_parallel(void **state)
+static void test_answers_in_parallel(void **state)
 {
 	enum { KERNELS = 60000 };
-	struct findings_options options = { .want = FIND_ALL & ~FIND_ROUTING, .sel = SELECT_ALL };
+	struct question question = { .sel = SELECT_ALL };
+	struct kernels_options by_name = { .by = KERNELS_BY_NAME };
+	struct ops_options plain = { 0 };
 	struct run *run = fake_run_new();
 	uint32_t site = fake_site(run, "work", 1, -1, 1);
-	struct findings f;
+	struct answers a;
 	struct timeline timeline;
 	struct kernels kernels;
 	struct api_calls api;
@@ -438,27 +443,28 @@ static void test_findings_in_parallel(void **state)
 			fake_range(run, site, at - 900, at + 90, 1, 0);
 	}
 	fake_span(run, 0, KERNELS * 100);
-	assert_int_equal(findings_analyze(run, &options, &f), 0);
+	a = answers_of(run, subjects_all, &question);
 	/* Every kernel is launched in a range. */
-	assert_int_equal(f.kernels.count, KERNELS);
-	assert_int_equal((int64_t)f.ops.gpu_ns.v, f.kernels.time_ns);
-	assert_int_equal(kernels_analyze(run, &options.sel, &options.kernels, &kernels), 0);
-	assert_int_equal(f.kernels.time_ns, kernels.time_ns);
-	assert_int_equal(timeline_analyze(run, &options.sel, &timeline), 0);
-	assert_int_equal(f.timeline.devices[0].n_watched, timeline.devices[0].n_watched);
-	assert_int_equal(f.timeline.devices[0].busy_ns, timeline.devices[0].busy_ns);
-	assert_memory_equal(f.timeline.devices[0].idle_by_cause, timeline.devices[0].idle_by_cause,
+	assert_int_equal(answer_kernels(&a)->count, KERNELS);
+	assert_int_equal((int64_t)answer_ops(&a)->gpu_ns.v, answer_kernels(&a)->time_ns);
+	assert_int_equal(kernels_analyze(run, &question.sel, &by_name, &kernels), 0);
+	assert_int_equal(answer_kernels(&a)->time_ns, kernels.time_ns);
+	assert_int_equal(timeline_analyze(run, &question.sel, &timeline), 0);
+	assert_int_equal(answer_timeline(&a)->devices[0].n_watched, timeline.devices[0].n_watched);
+	assert_int_equal(answer_timeline(&a)->devices[0].busy_ns, timeline.devices[0].busy_ns);
+	assert_memory_equal(answer_timeline(&a)->devices[0].idle_by_cause,
+			    timeline.devices[0].idle_by_cause,
 			    sizeof(timeline.devices[0].idle_by_cause));
-	assert_int_equal(api_calls_analyze(run, &options.sel, &api), 0);
-	assert_int_equal(f.api.rows[0].count, KERNELS);
-	assert_true(f.api.latency_ns.v == 30 && api.latency_ns.v == 30);
-	assert_int_equal(ops_analyze(run, &options.sel, &options.ops, &ops), 0);
-	assert_int_equal(f.ops.rows[0].gpu_ns, ops.rows[0].gpu_ns);
+	assert_int_equal(api_calls_analyze(run, &question.sel, &api), 0);
+	assert_int_equal(answer_api_calls(&a)->rows[0].count, KERNELS);
+	assert_true(answer_api_calls(&a)->latency_ns.v == 30 && api.latency_ns.v == 30);
+	assert_int_equal(ops_analyze(run, &question.sel, &plain, &ops), 0);
+	assert_int_equal(answer_ops(&a)->rows[0].gpu_ns, ops.rows[0].gpu_ns);
 	kernels_release(&kernels);
 	timeline_release(&timeline);
 	api_calls_release(&api);
 	ops_release(&ops);
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -467,7 +473,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_orders),	    cmocka_unit_test(test_find_from_any_hint),
 		cmocka_unit_test(test_percentiles), cmocka_unit_test(test_time_lines),
-		cmocka_unit_test(test_streams),	    cmocka_unit_test(test_findings_in_parallel),
+		cmocka_unit_test(test_streams),	    cmocka_unit_test(test_answers_in_parallel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,15 @@
 
 #include "device/sheets/clock_reasons.h"
 #include "fake_windows.h"
-#include "subjects/findings.h"
+#include "subjects/device/device_state.h"
+#include "subjects/device/timeline.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/ops/ops.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/shared/coverage.h"
+#include "subjects/spans/named_spans.h"
+#include "subjects/transfers/transfers.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "fake_counters.h"
-#include "subjects/shared/launch_metrics.h"
+#include "subjects/counters/launch_metrics.h"
 
 static void check_row(const struct run *run, const struct launch_metric_row *row,
 		      const char *kernel, const char *metric, uint64_t launches)

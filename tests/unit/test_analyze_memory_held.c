@@ -12,10 +12,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "verdicts/rules.h"
-#include "subjects/memory/memory_history.h"
+#include "asking.h"
 #include "fake_run.h"
 #include "moescope.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
+#include "subjects/memory/memory_history.h"
+#include "verdicts/rules.h"
 
 static void block(struct run *run, int64_t time_ns, uint8_t event, uint64_t address, uint64_t bytes,
 		  int32_t device, uint32_t thread, const char *site)
@@ -43,13 +46,10 @@ static void driver(struct run *run, int64_t time_ns, uint8_t event, uint64_t add
 							    .pool = pool });
 }
 
-static struct findings analyzed(const struct run *run)
+/* All of them, for the verdicts. */
+static struct answers analyzed(const struct run *run)
 {
-	struct findings_options options = { .want = FIND_MEMORY, .sel = SELECT_ALL };
-	struct findings f;
-
-	assert_int_equal(findings_analyze(run, &options, &f), 0);
-	return f;
+	return answers_of(run, subjects_all, &(struct question){ .sel = SELECT_ALL });
 }
 
 static void near(struct value value, double expected)
@@ -83,8 +83,8 @@ static struct run *segments_run(void)
 static void test_fragmentation_by_hand(void **state)
 {
 	struct run *run = segments_run();
-	struct findings f = analyzed(run);
-	const struct memory_device *d = &f.memory.devices[0];
+	struct answers a = analyzed(run);
+	const struct memory_device *d = &answer_memory(&a)->devices[0];
 
 	(void)state;
 	assert_int_equal(d->peak_bytes, 1000);
@@ -99,14 +99,14 @@ static void test_fragmentation_by_hand(void **state)
 	/* At the end one hole: 1300..2000. */
 	near(d->fragmentation_pct, 0);
 	near(d->points[d->n_points - 1].reserved_bytes, 1500);
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_segments_come_and_go(void **state)
 {
 	struct run *run = segments_run();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	block(run, 31, 1, 9000, 0, 0, 1, "");
@@ -114,19 +114,19 @@ static void test_segments_come_and_go(void **state)
 	/* The same address again, larger, and at once a block in it. */
 	driver(run, 40, 0, 9000, 4000, 0);
 	block(run, 40, 0, 9100, 100, 0, 1, "d");
-	f = analyzed(run);
-	near(f.memory.devices[0].reserved_bytes, 5000);
-	near(f.memory.devices[0].peak_reserved_bytes, 5000);
+	a = analyzed(run);
+	near(answer_memory(&a)->devices[0].reserved_bytes, 5000);
+	near(answer_memory(&a)->devices[0].peak_reserved_bytes, 5000);
 	/* Free: 700 of the first; 100 and 3800 around the block. */
-	near(f.memory.devices[0].fragmentation_pct, 100 * (1 - 3800.0 / 4600));
-	findings_release(&f);
+	near(answer_memory(&a)->devices[0].fragmentation_pct, 100 * (1 - 3800.0 / 4600));
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_no_segments_no_figure(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	/* Addresses that are none of the device's; one out of a pool of the driver; the host. */
@@ -135,26 +135,26 @@ static void test_no_segments_no_figure(void **state)
 	block(run, 20, 0, UINT64_C(3) << 62, 300, 0, 1, "made up");
 	block(run, 21, 0, 5000, 10, 0, 1, "pool");
 	block(run, 22, 0, 1000, 100, -1, 1, "host");
-	f = analyzed(run);
-	absent(f.memory.devices[0].fragmentation_pct, "malloc");
-	absent(f.memory.devices[1].fragmentation_pct, "none of the driver's allocations");
-	absent(f.memory.devices[1].reserved_bytes, "none of the driver's allocations");
-	absent(f.memory.devices[1].oom_steps, "not sampled");
-	findings_release(&f);
+	a = analyzed(run);
+	absent(answer_memory(&a)->devices[0].fragmentation_pct, "malloc");
+	absent(answer_memory(&a)->devices[1].fragmentation_pct, "none of the driver's allocations");
+	absent(answer_memory(&a)->devices[1].reserved_bytes, "none of the driver's allocations");
+	absent(answer_memory(&a)->devices[1].oom_steps, "not sampled");
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_blocks_elsewhere_make_it_unknown(void **state)
 {
 	struct run *run = segments_run();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	block(run, 22, 0, UINT64_C(3) << 62, 100, 0, 1, "made up"); /* of 1100: more than 1% */
-	f = analyzed(run);
-	absent(f.memory.devices[0].fragmentation_at_peak_pct, "do not lie");
-	near(f.memory.devices[0].reserved_bytes, 1500);
-	findings_release(&f);
+	a = analyzed(run);
+	absent(answer_memory(&a)->devices[0].fragmentation_at_peak_pct, "do not lie");
+	near(answer_memory(&a)->devices[0].reserved_bytes, 1500);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -162,7 +162,7 @@ static void test_counters_of_a_framework(void **state)
 {
 	struct run *run = fake_run_new();
 	static const double reserved[] = { 1000, 4000, 2000 };
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	block(run, 20, 0, UINT64_C(3) << 62, 300, 0, 1, "parameters");
@@ -178,20 +178,20 @@ static void test_counters_of_a_framework(void **state)
 					       .name = fake_string(run, "torch reserved_bytes"),
 					       .value = reserved[i] });
 	}
-	f = analyzed(run);
-	near(f.memory.devices[0].reserved_bytes, 2000);
-	near(f.memory.devices[0].peak_reserved_bytes, 4000);
-	absent(f.memory.devices[0].segments, "the sum of its segments only");
-	near(f.memory.devices[0].cache_slack_pct, 75);
-	absent(f.memory.devices[0].fragmentation_pct, "driver");
-	findings_release(&f);
+	a = analyzed(run);
+	near(answer_memory(&a)->devices[0].reserved_bytes, 2000);
+	near(answer_memory(&a)->devices[0].peak_reserved_bytes, 4000);
+	absent(answer_memory(&a)->devices[0].segments, "the sum of its segments only");
+	near(answer_memory(&a)->devices[0].cache_slack_pct, 75);
+	absent(answer_memory(&a)->devices[0].fragmentation_pct, "driver");
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_live_at_the_peak_and_parts(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 	const struct memory_device *d;
 
 	(void)state;
@@ -208,8 +208,8 @@ static void test_live_at_the_peak_and_parts(void **state)
 	block(run, 60, 0, 6, 7, -1, 2, "y");   /* the peak: 237 */
 	block(run, 95, 1, 5, 0, -1, 1, "");
 	block(run, 200, 0, 7, 1, -1, 1, "x"); /* outside all ranges, not at the peak */
-	f = analyzed(run);
-	d = &f.memory.devices[0];
+	a = analyzed(run);
+	d = &answer_memory(&a)->devices[0];
 	assert_int_equal(d->peak_bytes, 237);
 	assert_int_equal(d->n_sites, 4);
 	/* Layer 3: 20 at 15 and 160 at 40, seen at 60. */
@@ -235,14 +235,14 @@ static void test_live_at_the_peak_and_parts(void **state)
 	assert_int_equal(d->parts[1].at_peak_bytes, 40);
 	assert_int_equal(d->parts[1].peak_use[MOESCOPE_MEMORY_ACTIVATIONS], 40);
 	assert_int_equal(d->parts[2].layer, 9);
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_many_parts_are_merged(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	for (int32_t layer = 0; layer < 3; layer++)
@@ -251,13 +251,13 @@ static void test_many_parts_are_merged(void **state)
 	for (int i = 0; i < 30000; i++)
 		if (i % 10000 != 9999)
 			block(run, i, 0, (uint64_t)i + 1, 2, -1, 1, "x");
-	f = analyzed(run);
-	assert_int_equal(f.memory.devices[0].n_parts, 3);
+	a = analyzed(run);
+	assert_int_equal(answer_memory(&a)->devices[0].n_parts, 3);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(f.memory.devices[0].parts[i].allocations, 9999);
-		assert_int_equal(f.memory.devices[0].parts[i].allocated_bytes, 19998);
+		assert_int_equal(answer_memory(&a)->devices[0].parts[i].allocations, 9999);
+		assert_int_equal(answer_memory(&a)->devices[0].parts[i].allocated_bytes, 19998);
 	}
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -269,12 +269,12 @@ static void sample(struct run *run, int64_t time_ns, double used)
 					      .value = used });
 }
 
-static bool has_verdict(const struct run *run, const struct findings *f, const char *id)
+static bool has_verdict(const struct run *run, const struct answers *answers, const char *id)
 {
 	struct verdicts verdicts;
 	bool found = false;
 
-	assert_int_equal(verdicts_analyze(run, f, &verdicts), 0);
+	assert_int_equal(verdicts_analyze(run, answers, &verdicts), 0);
 	for (size_t i = 0; i < verdicts.n; i++)
 		found = found || !strcmp(verdicts.items[i].id, id);
 	verdicts_release(&verdicts);
@@ -282,7 +282,7 @@ static bool has_verdict(const struct run *run, const struct findings *f, const c
 }
 
 /* used: at the peak, which is at 25; total 0: not told. */
-static struct findings device_of(struct run **ret_run, double used, uint64_t total)
+static struct answers device_of(struct run **ret_run, double used, uint64_t total)
 {
 	struct run *run = segments_run();
 
@@ -299,8 +299,8 @@ static struct findings device_of(struct run **ret_run, double used, uint64_t tot
 static void test_how_far_from_full(void **state)
 {
 	struct run *run;
-	struct findings f = device_of(&run, 2500, 10000);
-	const struct device_used *used = &f.device_memory.used[0];
+	struct answers a = device_of(&run, 2500, 10000);
+	const struct device_used *used = &answer_device_memory(&a)->used[0];
 
 	(void)state;
 	near(used->total_bytes, 10000);
@@ -308,26 +308,26 @@ static void test_how_far_from_full(void **state)
 	near(used->peak_pct, 25);
 	near(used->driver_at_peak_bytes, 2200); /* with the library's, which goes at 33 */
 	near(used->outside_bytes, 300);
-	near(f.memory.devices[0].headroom_bytes, 7500);
-	near(f.memory.devices[0].device_used_bytes, 2000);
-	absent(f.memory.devices[0].oom_steps, "fewer than 11");
-	assert_false(has_verdict(run, &f, "memory-pressure"));
-	assert_false(has_verdict(run, &f, "outside-allocator"));
-	assert_false(has_verdict(run, &f, "fragmentation"));
-	findings_release(&f);
+	near(answer_memory(&a)->devices[0].headroom_bytes, 7500);
+	near(answer_memory(&a)->devices[0].device_used_bytes, 2000);
+	absent(answer_memory(&a)->devices[0].oom_steps, "fewer than 11");
+	assert_false(has_verdict(run, &a, "memory-pressure"));
+	assert_false(has_verdict(run, &a, "outside-allocator"));
+	assert_false(has_verdict(run, &a, "fragmentation"));
+	answers_release(&a);
 	fake_run_free(run);
-	f = device_of(&run, 2500, 0);
-	absent(f.device_memory.used[0].headroom_bytes, "does not say");
-	absent(f.memory.devices[0].oom_steps, "does not say");
-	findings_release(&f);
+	a = device_of(&run, 2500, 0);
+	absent(answer_device_memory(&a)->used[0].headroom_bytes, "does not say");
+	absent(answer_memory(&a)->devices[0].oom_steps, "does not say");
+	answers_release(&a);
 	/* NVML stands in for a record of the device. */
 	fake_add_sample(run, 0,
 			&(struct row_sample){ .time_ns = 6,
 					      .metric = fake_string(run, "memory_total_bytes"),
 					      .value = 5000 });
-	f = analyzed(run);
-	near(f.device_memory.used[0].headroom_bytes, 2500);
-	findings_release(&f);
+	a = analyzed(run);
+	near(answer_device_memory(&a)->used[0].headroom_bytes, 2500);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -335,20 +335,20 @@ static void test_verdicts_of_a_full_device(void **state)
 {
 	struct run *run;
 	/* 2750 of 3000 used: 91.7%; outside 550 of 3000; wasted 200 of 3000, 40% fragmented. */
-	struct findings f = device_of(&run, 2750, 3000);
+	struct answers a = device_of(&run, 2750, 3000);
 
 	(void)state;
-	assert_true(has_verdict(run, &f, "memory-pressure"));
-	assert_true(has_verdict(run, &f, "outside-allocator"));
-	assert_true(has_verdict(run, &f, "fragmentation"));
-	findings_release(&f);
+	assert_true(has_verdict(run, &a, "memory-pressure"));
+	assert_true(has_verdict(run, &a, "outside-allocator"));
+	assert_true(has_verdict(run, &a, "fragmentation"));
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_steps_until_full(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	fake_add_device(run, 0, &(struct row_device){ .memory_bytes = 5000 });
@@ -357,9 +357,9 @@ static void test_steps_until_full(void **state)
 		fake_step(run, i, i * 10, i * 10 + 9, 0);
 	}
 	sample(run, 200, 4000);
-	f = analyzed(run);
-	near(f.memory.devices[0].oom_steps, 20); /* 1000 left, 50 a step */
-	findings_release(&f);
+	a = analyzed(run);
+	near(answer_memory(&a)->devices[0].oom_steps, 20); /* 1000 left, 50 a step */
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -369,7 +369,7 @@ static void test_told(void **state)
 {
 	struct run *run = fake_run_new();
 	struct memory_history history;
-	struct findings f;
+	struct answers a;
 	const struct memory_device *d;
 	static const double peaks[] = { 600, 900, 700 };
 
@@ -387,8 +387,8 @@ static void test_told(void **state)
 			&(struct row_sample){ .time_ns = 60 + (int64_t)i,
 					      .metric = fake_string(run, "peak_allocated_bytes"),
 					      .value = peaks[i] });
-	f = analyzed(run);
-	d = &f.memory.devices[0];
+	a = analyzed(run);
+	d = &answer_memory(&a)->devices[0];
 	assert_int_equal(d->peak_bytes, 400);
 	assert_int_equal(d->frees, 1);
 	assert_int_equal(d->unmatched_frees, 0);
@@ -401,12 +401,12 @@ static void test_told(void **state)
 	near(d->fragmentation_at_peak_pct, 60);
 	near(d->account_peak_allocated_bytes, 900);
 	absent(d->account_reserved_bytes, "no account");
-	assert_int_equal(memory_history_make(run, &f.memory, &history), 0);
+	assert_int_equal(memory_history_make(run, answer_memory(&a), &history), 0);
 	assert_true(history.n > 1);
 	near(history.rows[0].reserved_bytes, 1400);
 	near(history.rows[history.n - 1].reserved_bytes, 1000);
 	memory_history_release(&history);
-	findings_release(&f);
+	answers_release(&a);
 	fake_run_free(run);
 }
 

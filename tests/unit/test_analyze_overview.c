@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "asking.h"
 #include "fake_run.h"
 #include "moescope.h"
 #include "subjects/memory/memory_history.h"
@@ -23,21 +24,30 @@
 static const struct selection all = { INT64_MIN, INT64_MAX, -1, -1 };
 
 struct made {
-	struct findings f;
+	struct answers a;
 	struct kernels by_class, by_expert;
 	struct overview o;
 };
 
 static void make(const struct run *run, struct made *m)
 {
-	struct findings_options options = { .want = FIND_ALL, .sel = SELECT_ALL };
+	struct overview_parts parts;
 	struct kernels_options by = { .by = KERNELS_BY_CLASS };
 
-	assert_int_equal(findings_analyze(run, &options, &m->f), 0);
+	m->a = answers_of(run, subjects_all, &(struct question){ .sel = SELECT_ALL });
 	assert_int_equal(kernels_analyze(run, &all, &by, &m->by_class), 0);
 	by.by = KERNELS_BY_EXPERT;
 	assert_int_equal(kernels_analyze(run, &all, &by, &m->by_expert), 0);
-	assert_int_equal(overview_make(run, &m->f, &m->by_class, &m->by_expert, &m->o), 0);
+	parts = (struct overview_parts){
+		.memory = answer_memory(&m->a),
+		.device_memory = answer_device_memory(&m->a),
+		.device_states = answer_device_states(&m->a),
+		.timeline = answer_timeline(&m->a),
+		.routing = answer_routing(&m->a),
+		.by_class = &m->by_class,
+		.by_expert = &m->by_expert,
+	};
+	assert_int_equal(overview_make(run, &parts, &m->o), 0);
 }
 
 static void unmake(struct made *m, struct run *run)
@@ -45,7 +55,7 @@ static void unmake(struct made *m, struct run *run)
 	overview_release(&m->o);
 	kernels_release(&m->by_class);
 	kernels_release(&m->by_expert);
-	findings_release(&m->f);
+	answers_release(&m->a);
 	fake_run_free(run);
 }
 

@@ -10,21 +10,21 @@
 
 #include <string.h>
 
+#include "asking.h"
 #include "fake_run.h"
 #include "moescope.h"
-#include "subjects/findings.h"
+#include "subjects/steps/slow_steps.h"
+#include "subjects/steps/steps.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 #define STEPS 20
 
-static struct findings look(const struct run *run)
-{
-	struct findings_options options = { .want = FIND_STEPS | FIND_SLOW, .sel = SELECT_ALL };
-	struct findings f;
+static const struct subject *const reads[] = { &subject_slow_steps, &subject_steps, NULL };
 
-	assert_int_equal(findings_analyze(run, &options, &f), 0);
-	return f;
+static struct answers look(const struct run *run)
+{
+	return answers_of(run, reads, &(struct question){ .sel = SELECT_ALL });
 }
 
 static double part(const struct slow_part *parts, size_t n, const char *name)
@@ -39,12 +39,12 @@ static double part(const struct slow_part *parts, size_t n, const char *name)
 static void test_no_outliers(void **state)
 {
 	struct run *run = fake_training_run();
-	struct findings f = look(run);
+	struct answers a = look(run);
 
 	(void)state;
-	assert_int_equal(f.slow.n, 0);
-	assert_false(f.slow.usual_ns.known);
-	findings_release(&f);
+	assert_int_equal(answer_slow_steps(&a)->n, 0);
+	assert_false(answer_slow_steps(&a)->usual_ns.known);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -74,15 +74,15 @@ static struct run *device_run(int slow)
 static void test_device_parts_add_up(void **state)
 {
 	struct run *run = device_run(12);
-	struct findings f = look(run);
-	const struct slow_step *s = &f.slow.steps[0];
+	struct answers a = look(run);
+	const struct slow_step *s = &answer_slow_steps(&a)->steps[0];
 	double sum = 0;
 
 	(void)state;
-	assert_int_equal(f.slow.n, 1);
-	assert_int_equal(f.slow.usual, SLOW_USUAL);
-	assert_float_equal(f.slow.usual_ns.v, 10 * MS, 0);
-	assert_int_equal(f.steps.rows[s->row].step, 12);
+	assert_int_equal(answer_slow_steps(&a)->n, 1);
+	assert_int_equal(answer_slow_steps(&a)->usual, SLOW_USUAL);
+	assert_float_equal(answer_slow_steps(&a)->usual_ns.v, 10 * MS, 0);
+	assert_int_equal(answer_steps(&a)->rows[s->row].step, 12);
 	assert_float_equal(s->extra_ns, 6 * MS, 0);
 	assert_true(s->device_known.known);
 	assert_float_equal(part(s->device, s->n_device, "kernels"), 4 * MS, 0);
@@ -99,8 +99,8 @@ static void test_device_parts_add_up(void **state)
 	assert_float_equal(s->gap_at_ns.v, 0, 0);
 	assert_false(s->phases_known.known);
 	assert_false(s->clock_mhz.known);
-	assert_float_equal(f.slow.usual_tokens.v, 64, 0);
-	findings_release(&f);
+	assert_float_equal(answer_slow_steps(&a)->usual_tokens.v, 64, 0);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -108,7 +108,7 @@ static void test_clock_and_allocations(void **state)
 {
 	struct run *run = device_run(12);
 	uint32_t clock = fake_string(run, "clock_sm_mhz");
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	for (int i = 0; i < STEPS; i++)
@@ -125,13 +125,13 @@ static void test_clock_and_allocations(void **state)
 					.thread = 1,
 					.correlation = 900,
 					.driver = 1 });
-	f = look(run);
-	assert_float_equal(f.slow.steps[0].clock_mhz.v, 1200, 0);
-	assert_float_equal(f.slow.usual_clock_mhz.v, 1800, 0);
-	assert_int_equal(f.slow.steps[0].allocation_calls, 1);
-	assert_float_equal(f.slow.steps[0].allocation_ns.v, 1500 * US, 0);
-	assert_float_equal(f.slow.usual_allocation_ns.v, 0, 0);
-	findings_release(&f);
+	a = look(run);
+	assert_float_equal(answer_slow_steps(&a)->steps[0].clock_mhz.v, 1200, 0);
+	assert_float_equal(answer_slow_steps(&a)->usual_clock_mhz.v, 1800, 0);
+	assert_int_equal(answer_slow_steps(&a)->steps[0].allocation_calls, 1);
+	assert_float_equal(answer_slow_steps(&a)->steps[0].allocation_ns.v, 1500 * US, 0);
+	assert_float_equal(answer_slow_steps(&a)->usual_allocation_ns.v, 0, 0);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -140,7 +140,7 @@ static void test_phases_of_a_host_run(void **state)
 	struct run *run = fake_run_new();
 	uint32_t data = fake_site(run, "d", -1, -1, MOESCOPE_DATA);
 	uint32_t forward = fake_site(run, "f", -1, -1, MOESCOPE_FORWARD);
-	struct findings f;
+	struct answers a;
 	int64_t at = 0;
 
 	(void)state;
@@ -152,42 +152,46 @@ static void test_phases_of_a_host_run(void **state)
 		fake_step(run, i, at, at + load + 9 * MS, 0);
 		at += load + 9 * MS;
 	}
-	f = look(run);
-	assert_int_equal(f.slow.n, 1);
-	assert_false(f.slow.steps[0].device_known.known);
-	assert_true(f.slow.steps[0].phases_known.known);
-	assert_string_equal(f.slow.steps[0].phases[0].name, "data");
-	assert_float_equal(f.slow.steps[0].phases[0].extra_ns, 8 * MS, 0);
-	assert_float_equal(part(f.slow.steps[0].phases, f.slow.steps[0].n_phases, "forward"), 0, 0);
-	assert_float_equal(part(f.slow.steps[0].phases, f.slow.steps[0].n_phases, "other"), 0, 0);
-	assert_false(f.slow.usual_tokens.known);
-	findings_release(&f);
+	a = look(run);
+	assert_int_equal(answer_slow_steps(&a)->n, 1);
+	assert_false(answer_slow_steps(&a)->steps[0].device_known.known);
+	assert_true(answer_slow_steps(&a)->steps[0].phases_known.known);
+	assert_string_equal(answer_slow_steps(&a)->steps[0].phases[0].name, "data");
+	assert_float_equal(answer_slow_steps(&a)->steps[0].phases[0].extra_ns, 8 * MS, 0);
+	assert_float_equal(part(answer_slow_steps(&a)->steps[0].phases,
+				answer_slow_steps(&a)->steps[0].n_phases, "forward"),
+			   0, 0);
+	assert_float_equal(part(answer_slow_steps(&a)->steps[0].phases,
+				answer_slow_steps(&a)->steps[0].n_phases, "other"),
+			   0, 0);
+	assert_false(answer_slow_steps(&a)->usual_tokens.known);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_steps_outside_windows(void **state)
 {
 	struct run *run = device_run(12);
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	/* Records until 60 ms: six usual steps are covered, the slow one is not. */
 	fake_add_gear(run, 0, &(struct row_gear){ .time_ns = -2 * MS, .gear = 2, .attached = 1 });
 	fake_add_gear(run, 0, &(struct row_gear){ .time_ns = 60 * MS, .gear = 2 });
-	f = look(run);
-	assert_int_equal(f.slow.n, 1);
-	assert_int_equal(f.slow.usual, 6);
-	assert_false(f.slow.steps[0].device_known.known);
-	assert_non_null(f.slow.steps[0].device_known.reason);
-	assert_int_equal(f.slow.steps[0].n_kernels, 0);
-	findings_release(&f);
+	a = look(run);
+	assert_int_equal(answer_slow_steps(&a)->n, 1);
+	assert_int_equal(answer_slow_steps(&a)->usual, 6);
+	assert_false(answer_slow_steps(&a)->steps[0].device_known.known);
+	assert_non_null(answer_slow_steps(&a)->steps[0].device_known.reason);
+	assert_int_equal(answer_slow_steps(&a)->steps[0].n_kernels, 0);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_only_the_slowest(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 	int64_t at = 0;
 
 	(void)state;
@@ -197,12 +201,12 @@ static void test_only_the_slowest(void **state)
 		fake_step(run, i, at, at + time, 0);
 		at += time;
 	}
-	f = look(run);
-	assert_int_equal(f.slow.outliers, 12);
-	assert_int_equal(f.slow.n, SLOW_STEPS);
-	assert_int_equal(f.steps.rows[f.slow.steps[0].row].step, 55);
-	assert_int_equal(f.steps.rows[f.slow.steps[9].row].step, 10);
-	findings_release(&f);
+	a = look(run);
+	assert_int_equal(answer_slow_steps(&a)->outliers, 12);
+	assert_int_equal(answer_slow_steps(&a)->n, SLOW_STEPS);
+	assert_int_equal(answer_steps(&a)->rows[answer_slow_steps(&a)->steps[0].row].step, 55);
+	assert_int_equal(answer_steps(&a)->rows[answer_slow_steps(&a)->steps[9].row].step, 10);
+	answers_release(&a);
 	fake_run_free(run);
 }
 

@@ -10,45 +10,45 @@
 
 #include <string.h>
 
+#include "asking.h"
 #include "fake_run.h"
 #include "moescope.h"
-#include "subjects/findings.h"
+#include "subjects/routing/imbalance_tax.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 
 static const uint32_t uneven[] = { 400, 200, 100, 100, 50, 50, 50, 50 };
 
-static struct findings look(const struct run *run, int layer)
-{
-	struct findings_options options = { .want = FIND_STEPS | FIND_ROUTING | FIND_TAX,
-					    .sel = SELECT_ALL };
-	struct findings f;
+static const struct subject *const reads[] = { &subject_imbalance_tax, &subject_routing, NULL };
 
-	options.sel.layer = layer;
-	assert_int_equal(findings_analyze(run, &options, &f), 0);
-	return f;
+static struct answers look(const struct run *run, int layer)
+{
+	struct question question = { .sel = SELECT_ALL };
+
+	question.sel.layer = layer;
+	return answers_of(run, reads, &question);
 }
 
 static void test_absent_with_a_reason(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f = look(run, -1);
+	struct answers a = look(run, -1);
 
 	(void)state;
-	assert_false(f.tax.tax_ns.known);
-	assert_string_equal(f.tax.tax_ns.reason, "no routing was recorded");
-	findings_release(&f);
+	assert_false(answer_imbalance_tax(&a)->tax_ns.known);
+	assert_string_equal(answer_imbalance_tax(&a)->tax_ns.reason, "no routing was recorded");
+	answers_release(&a);
 	fake_routing(run, 0, 0, 0, 1, 8, uneven);
-	f = look(run, -1);
-	assert_string_equal(f.tax.tax_ns.reason, "no finished step");
-	findings_release(&f);
+	a = look(run, -1);
+	assert_string_equal(answer_imbalance_tax(&a)->tax_ns.reason, "no finished step");
+	answers_release(&a);
 	fake_step(run, 0, 0, 10 * MS, 1000);
-	f = look(run, -1);
-	assert_int_equal(f.tax.n, 0);
-	assert_false(f.tax.expert_ns.known);
-	assert_non_null(strstr(f.tax.tax_ns.reason, "no time of experts"));
-	findings_release(&f);
+	a = look(run, -1);
+	assert_int_equal(answer_imbalance_tax(&a)->n, 0);
+	assert_false(answer_imbalance_tax(&a)->expert_ns.known);
+	assert_non_null(strstr(answer_imbalance_tax(&a)->tax_ns.reason, "no time of experts"));
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -81,29 +81,29 @@ static struct run *threads_run(void)
 static void test_threads(void **state)
 {
 	struct run *run = threads_run();
-	struct findings f = look(run, -1);
+	struct answers a = look(run, -1);
 
 	(void)state;
-	assert_false(f.tax.on_device);
-	assert_int_equal(f.tax.workers, 2);
-	assert_int_equal(f.tax.steps, 4);
-	assert_int_equal(f.tax.n, 2);
+	assert_false(answer_imbalance_tax(&a)->on_device);
+	assert_int_equal(answer_imbalance_tax(&a)->workers, 2);
+	assert_int_equal(answer_imbalance_tax(&a)->steps, 4);
+	assert_int_equal(answer_imbalance_tax(&a)->n, 2);
 	/* (3 - 2) forward and (3 - 2) backward: phases do not make up for one another. */
-	assert_float_equal(f.tax.layers[0].expert_ns.v, 8 * MS, 1e-6);
-	assert_float_equal(f.tax.layers[0].tax_ns.v, 2 * MS, 1e-6);
-	assert_float_equal(f.tax.layers[1].expert_ns.v, 4 * MS, 1e-6);
-	assert_float_equal(f.tax.layers[1].tax_ns.v, 0, 1e-6);
-	assert_false(f.tax.layers[0].tile_ns.known);
-	assert_false(f.tax.layers[0].what_if_ns.known);
-	assert_float_equal(f.tax.tax_ns.v, 2 * MS, 1e-6);
-	assert_float_equal(f.tax.tax_pct.v, 20, 1e-9);
+	assert_float_equal(answer_imbalance_tax(&a)->layers[0].expert_ns.v, 8 * MS, 1e-6);
+	assert_float_equal(answer_imbalance_tax(&a)->layers[0].tax_ns.v, 2 * MS, 1e-6);
+	assert_float_equal(answer_imbalance_tax(&a)->layers[1].expert_ns.v, 4 * MS, 1e-6);
+	assert_float_equal(answer_imbalance_tax(&a)->layers[1].tax_ns.v, 0, 1e-6);
+	assert_false(answer_imbalance_tax(&a)->layers[0].tile_ns.known);
+	assert_false(answer_imbalance_tax(&a)->layers[0].what_if_ns.known);
+	assert_float_equal(answer_imbalance_tax(&a)->tax_ns.v, 2 * MS, 1e-6);
+	assert_float_equal(answer_imbalance_tax(&a)->tax_pct.v, 20, 1e-9);
 	/* 100,000 tokens/s at 10 ms; at 8 ms 125,000. */
-	assert_float_equal(f.tax.tax_tokens_per_s.v, 25000, 1e-6);
-	findings_release(&f);
-	f = look(run, 1);
-	assert_int_equal(f.tax.n, 1);
-	assert_int_equal(f.tax.layers[0].layer, 1);
-	findings_release(&f);
+	assert_float_equal(answer_imbalance_tax(&a)->tax_tokens_per_s.v, 25000, 1e-6);
+	answers_release(&a);
+	a = look(run, 1);
+	assert_int_equal(answer_imbalance_tax(&a)->n, 1);
+	assert_int_equal(answer_imbalance_tax(&a)->layers[0].layer, 1);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -149,7 +149,7 @@ static void test_ranks(void **state)
 {
 	struct run *run = fake_run_new();
 	uint16_t other = fake_shard(run, 1, 4243);
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	fake_span(run, 0, 40 * MS);
@@ -159,21 +159,21 @@ static void test_ranks(void **state)
 	}
 	for (int i = 0; i < 3; i++)
 		add_rank_step(run, other, i, "anything", 4, 2 * MS);
-	f = look(run, -1);
-	assert_true(f.tax.on_device);
-	assert_int_equal(f.tax.workers, 2);
-	assert_int_equal(f.tax.n, 1);
-	assert_float_equal(f.tax.expert_ns.v, 8 * MS, 1e-6);
-	assert_float_equal(f.tax.tax_ns.v, 2 * MS, 1e-6); /* 6 - (6 + 2) / 2 */
-	assert_float_equal(f.tax.tax_pct.v, 20, 1e-9);
-	findings_release(&f);
+	a = look(run, -1);
+	assert_true(answer_imbalance_tax(&a)->on_device);
+	assert_int_equal(answer_imbalance_tax(&a)->workers, 2);
+	assert_int_equal(answer_imbalance_tax(&a)->n, 1);
+	assert_float_equal(answer_imbalance_tax(&a)->expert_ns.v, 8 * MS, 1e-6);
+	assert_float_equal(answer_imbalance_tax(&a)->tax_ns.v, 2 * MS, 1e-6); /* 6 - (6 + 2) / 2 */
+	assert_float_equal(answer_imbalance_tax(&a)->tax_pct.v, 20, 1e-9);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
 static void test_one_device(void **state)
 {
 	struct run *run = fake_run_new();
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	fake_span(run, 0, 40 * MS);
@@ -181,17 +181,18 @@ static void test_one_device(void **state)
 		add_rank_step(run, 0, i, "grouped_gemm", -1, 6 * MS);
 		fake_routing(run, i, i * 10 * MS, 0, 1, 8, uneven);
 	}
-	f = look(run, -1);
-	assert_int_equal(f.tax.workers, 1);
-	assert_false(f.tax.tax_ns.known);
-	assert_false(f.tax.tax_pct.known);
-	assert_float_equal(f.tax.expert_ns.v, 6 * MS, 1e-6);
+	a = look(run, -1);
+	assert_int_equal(answer_imbalance_tax(&a)->workers, 1);
+	assert_false(answer_imbalance_tax(&a)->tax_ns.known);
+	assert_false(answer_imbalance_tax(&a)->tax_pct.known);
+	assert_float_equal(answer_imbalance_tax(&a)->expert_ns.v, 6 * MS, 1e-6);
 	/* Tiles of 64 rows: 448, 256, 128, 128 and four times 64 for 1000 rows. */
-	assert_float_equal(f.tax.layers[0].tile_ns.v, 6e6 * (1 - 1000.0 / 1216), 1e-3);
+	assert_float_equal(answer_imbalance_tax(&a)->layers[0].tile_ns.v, 6e6 * (1 - 1000.0 / 1216),
+			   1e-3);
 	/* One expert a device: the busiest has 400 of 1000, 3.2 times an eighth. */
-	assert_int_equal(f.tax.layers[0].what_if_devices, 8);
-	assert_float_equal(f.tax.layers[0].what_if_ns.v, 2.2 * 6e6 / 8, 1e-3);
-	findings_release(&f);
+	assert_int_equal(answer_imbalance_tax(&a)->layers[0].what_if_devices, 8);
+	assert_float_equal(answer_imbalance_tax(&a)->layers[0].what_if_ns.v, 2.2 * 6e6 / 8, 1e-3);
+	answers_release(&a);
 	fake_run_free(run);
 }
 
@@ -199,7 +200,7 @@ static void test_long_runs_are_sampled(void **state)
 {
 	struct run *run = fake_run_new();
 	uint32_t site = fake_site(run, "expert", 0, 0, MOESCOPE_FORWARD);
-	struct findings f;
+	struct answers a;
 
 	(void)state;
 	for (int i = 0; i < 200; i++) {
@@ -208,11 +209,11 @@ static void test_long_runs_are_sampled(void **state)
 		fake_routing(run, i, i * MS, 0, 1, 8, uneven);
 		fake_step(run, i, i * MS, (i + 1) * MS, 0);
 	}
-	f = look(run, -1);
-	assert_int_equal(f.tax.steps, TAX_STEPS);
-	assert_float_equal(f.tax.tax_ns.v, 100 * US, 1e-6);
-	assert_false(f.tax.tax_tokens_per_s.known);
-	findings_release(&f);
+	a = look(run, -1);
+	assert_int_equal(answer_imbalance_tax(&a)->steps, TAX_STEPS);
+	assert_float_equal(answer_imbalance_tax(&a)->tax_ns.v, 100 * US, 1e-6);
+	assert_false(answer_imbalance_tax(&a)->tax_tokens_per_s.known);
+	answers_release(&a);
 	fake_run_free(run);
 }
 

@@ -151,7 +151,7 @@ static void show(const struct run *run, const char *view, struct present_options
 	FILE *out = open_memstream(&text, &size);
 
 	assert_non_null(out);
-	if (view_find(view)->render(run, &options, out, &err) < 0)
+	if (section_render(section_find(view), run, &options, out, &err) < 0)
 		assert_true(err.message[0]);
 	fclose(out);
 	assert_true(size || err.message[0]);
@@ -230,18 +230,18 @@ static void show_plots(const struct run *run)
 {
 	struct plot_options options = { .svg = true, .scale = 1, .layer = -1 };
 	struct err err = { "" };
-	struct findings findings;
+	struct answers answers;
 
-	if (plot_unavailable() || plot_analyze(run, &plain, &findings, &err) < 0)
+	if (plot_unavailable() || plot_compute(run, &plain, &answers, &err) < 0)
 		return;
 	for (size_t i = 0; plots[i].name; i++) {
 		FILE *out = fopen("/dev/null", "we");
 
 		assert_non_null(out);
-		plot_draw(plots[i].name, run, &findings, &options, out, &err);
+		plot_draw(plots[i].name, run, &answers, &options, out, &err);
 		fclose(out);
 	}
-	findings_release(&findings);
+	answers_release(&answers);
 }
 
 static void show_all(const char *directory, bool with_plots)

@@ -11,15 +11,15 @@
 
 #include <stdlib.h>
 
-#include "subjects/kernels/kernels.h"
 #include "fake_comm.h"
 #include "fake_counters.h"
-#include "fake_slow.h"
 #include "fake_h200.h"
+#include "fake_slow.h"
 #include "fake_windows.h"
 #include "golden.h"
 #include "json_check.h"
 #include "present/frame/present.h"
+#include "subjects/kernels/kernels.h"
 
 enum form { TEXT, ASCII, WIDE, JSON, CSV };
 
@@ -52,8 +52,9 @@ static char *rendered(const char *view, enum form form, int layer, enum which wh
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, &err)
-				       : present_chrome(run, out, &err);
+	int r = strcmp(view, "chrome")
+			? section_render(section_find(view), run, &options, out, &err)
+			: present_chrome(run, out, &err);
 
 	assert_int_equal(r, 0);
 	assert_string_equal(err.message, "");

@@ -16,8 +16,8 @@
 #include "failing_alloc.h"
 #include "fake_comm.h"
 #include "fake_counters.h"
-#include "fake_slow.h"
 #include "fake_h200.h"
+#include "fake_slow.h"
 #include "fake_windows.h"
 #include "kept_regex.h"
 #include "present/book/csv_files.h"
@@ -52,7 +52,7 @@ static void fail_each(attempt once, const void *what, long least, bool says_why)
 
 struct render {
 	const struct run *run;
-	const struct view *view; /* NULL: the Chrome trace */
+	const struct section *view; /* NULL: the Chrome trace */
 	struct present_options options;
 };
 
@@ -60,14 +60,14 @@ static int render_once(const void *what, FILE *out, struct err *err)
 {
 	const struct render *render = what;
 
-	return render->view ? render->view->render(render->run, &render->options, out, err)
+	return render->view ? section_render(render->view, render->run, &render->options, out, err)
 			    : present_chrome(render->run, out, err);
 }
 
 static void fail_in_turn(const struct run *run, const char *name, bool json, const char *sort)
 {
 	struct render render = { .run = run,
-				 .view = view_find(name),
+				 .view = section_find(name),
 				 .options = { .json = json,
 					      .utf8 = true,
 					      .width = 80,

@@ -4,6 +4,7 @@
  */
 #include "fake_h200.h"
 #include "plot_pictures.h"
+#include "subjects/efficiency/efficiency.h"
 
 /* The n-th rectangle of that colour: its attributes. */
 static struct rect find_rect(const char *svg, plot_color color, size_t n)
@@ -232,23 +233,23 @@ static void test_scale(void **state)
 	struct plot_options options = { .scale = 2, .layer = -1 };
 	struct run *run = fake_training_run();
 	struct picture p = { 0 };
-	struct findings findings;
+	struct answers answers;
 	struct err err = { "" };
 	cairo_surface_t *surface;
 	FILE *out = open_memstream(&p.data, &p.size);
 
 	(void)state;
-	assert_int_equal(plot_analyze(run, &everything, &findings, &err), 0);
-	assert_int_equal(plot_draw("steps", run, &findings, &options, out, &err), 0);
+	assert_int_equal(plot_compute(run, &everything, &answers, &err), 0);
+	assert_int_equal(plot_draw("steps", run, &answers, &options, out, &err), 0);
 	assert_int_equal(fclose(out), 0);
 	surface = decoded(&p);
 	assert_int_equal(cairo_image_surface_get_width(surface), 2400);
 	assert_int_equal(cairo_image_surface_get_height(surface), 1400);
 	cairo_surface_destroy(surface);
 	free(p.data);
-	assert_int_equal(plot_draw("nonsense", run, &findings, &options, stdout, &err), -EINVAL);
+	assert_int_equal(plot_draw("nonsense", run, &answers, &options, stdout, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "'nonsense'"));
-	findings_release(&findings);
+	answers_release(&answers);
 	fake_run_free(run);
 }
 

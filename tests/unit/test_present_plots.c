@@ -213,10 +213,10 @@ static void test_the_same_run_gives_the_same_bytes(void **state)
 static void test_a_failed_write_is_told(void **state)
 {
 	struct run *run = fake_training_run();
-	struct findings findings;
+	struct answers answers;
 
 	(void)state;
-	assert_int_equal(plot_analyze(run, &everything, &findings, NULL), 0);
+	assert_int_equal(plot_compute(run, &everything, &answers, NULL), 0);
 	for (int svg = 0; svg < 2; svg++) {
 		struct plot_options options = { .svg = svg, .scale = 1, .layer = -1 };
 		FILE *out = fopen("/dev/full", "w");
@@ -224,11 +224,11 @@ static void test_a_failed_write_is_told(void **state)
 
 		assert_non_null(out);
 		setvbuf(out, NULL, _IONBF, 0);
-		assert_int_equal(plot_draw("steps", run, &findings, &options, out, &err), -ENOSPC);
+		assert_int_equal(plot_draw("steps", run, &answers, &options, out, &err), -ENOSPC);
 		assert_non_null(strstr(err.message, "cannot draw 'steps'"));
 		fclose(out);
 	}
-	findings_release(&findings);
+	answers_release(&answers);
 	fake_run_free(run);
 }
 
@@ -240,9 +240,9 @@ static void test_no_memory(void **state)
 	(void)state;
 	for (size_t m = 0; m < 2; m++) {
 		struct run *run = makes[m]();
-		struct findings findings;
+		struct answers answers;
 
-		assert_int_equal(plot_analyze(run, &everything, &findings, NULL), 0);
+		assert_int_equal(plot_compute(run, &everything, &answers, NULL), 0);
 		for (size_t i = 0; plots[i].name; i++) {
 			struct plot_options options = { .svg = true, .scale = 1, .layer = -1 };
 			bool reached = true;
@@ -254,7 +254,7 @@ static void test_no_memory(void **state)
 
 				assert_non_null(out);
 				countdown = n;
-				r = plot_draw(plots[i].name, run, &findings, &options, out, &err);
+				r = plot_draw(plots[i].name, run, &answers, &options, out, &err);
 				reached = countdown < 0;
 				countdown = -1;
 				assert_int_equal(r, reached ? -ENOMEM : 0);
@@ -262,7 +262,7 @@ static void test_no_memory(void **state)
 				fclose(out);
 			}
 		}
-		findings_release(&findings);
+		answers_release(&answers);
 		fake_run_free(run);
 	}
 }

@@ -41,7 +41,7 @@ static int render(const struct run *run, const char *view, struct present_option
 {
 	size_t size;
 	FILE *out = open_memstream(ret_text, &size);
-	int r = strcmp(view, "chrome") ? view_find(view)->render(run, &options, out, err)
+	int r = strcmp(view, "chrome") ? section_render(section_find(view), run, &options, out, err)
 				       : present_chrome(run, out, err);
 
 	fclose(out);
@@ -242,7 +242,7 @@ static void test_errors(void **state)
 	char *text = NULL;
 
 	(void)state;
-	assert_null(view_find("nonsense"));
+	assert_null(section_find("nonsense"));
 	options.sort = "speed";
 	assert_int_equal(render(run, "ops", options, &text, &err), -EINVAL);
 	assert_non_null(strstr(err.message, "'speed'"));

@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "subjects/kernels/kernels.h"
 #include "fontconfig_leaks.h"
-#include "surfaces/plot/plot.h"
 #include "present/comparison/compare.h"
 #include "present/frame/present.h"
+#include "subjects/kernels/kernels.h"
+#include "surfaces/plot/plot.h"
 #include "table_rows.h"
 
 static struct encoder encoder;
@@ -97,7 +97,7 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 					   .kernels_by = kernels_by,
 					   .step_first = INT64_MIN,
 					   .step_last = INT64_MAX };
-	struct run_want want = view_want(view_find(view), &options);
+	struct run_want want = section_want(section_find(view), &options);
 	struct err err = { "" };
 	struct run *run = NULL;
 	char *text = NULL;
@@ -105,7 +105,7 @@ static char *rendered(const char *path, const char *view, bool whole, int kernel
 	FILE *out = open_memstream(&text, &size);
 
 	assert_int_equal(run_load(path, whole ? NULL : &want, &run, &err), 0);
-	assert_int_equal(view_find(view)->render(run, &options, out, &err), 0);
+	assert_int_equal(section_render(section_find(view), run, &options, out, &err), 0);
 	fclose(out);
 	run_free(run);
 	return text;
@@ -117,19 +117,19 @@ static char *drawn(const char *path, const char *plot, bool whole)
 		.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
 	};
 	struct plot_options options = { .svg = true, .scale = 1, .layer = -1 };
-	struct run_want want = { .kinds = plot_want_kinds };
+	struct run_want want = plot_want(&present);
 	struct err err = { "" };
-	struct findings findings;
+	struct answers answers;
 	struct run *run = NULL;
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	assert_int_equal(run_load(path, whole ? NULL : &want, &run, &err), 0);
-	assert_int_equal(plot_analyze(run, &present, &findings, &err), 0);
-	assert_int_equal(plot_draw(plot, run, &findings, &options, out, &err), 0);
+	assert_int_equal(plot_compute(run, &present, &answers, &err), 0);
+	assert_int_equal(plot_draw(plot, run, &answers, &options, out, &err), 0);
 	fclose(out);
-	findings_release(&findings);
+	answers_release(&answers);
 	run_free(run);
 	return text;
 }

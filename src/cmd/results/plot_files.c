@@ -19,7 +19,7 @@
 const char *const plot_format_choices[] = { "png", "svg", "both", NULL };
 const char *const plot_theme_choices[] = { "light", "dark", "both", NULL };
 
-static int write_stdout(const struct run *run, const struct findings *findings, const char *name,
+static int write_stdout(const struct run *run, const struct answers *answers, const char *name,
 			const struct plot_options *options)
 {
 	struct err err = { "" };
@@ -27,7 +27,7 @@ static int write_stdout(const struct run *run, const struct findings *findings, 
 
 	signal(SIGPIPE, SIG_IGN);
 	errno = 0;
-	r = plot_draw(name, run, findings, options, stdout, &err);
+	r = plot_draw(name, run, answers, options, stdout, &err);
 	if (r == 0 && fflush(stdout) != 0)
 		r = err_sys(&err, -errno, "cannot write to standard output");
 	if (r == -EPIPE)
@@ -35,7 +35,7 @@ static int write_stdout(const struct run *run, const struct findings *findings, 
 	return r < 0 ? fail("%s", err.message) : EXIT_OK;
 }
 
-int plot_file_write(const struct run *run, const struct findings *findings, const char *name,
+int plot_file_write(const struct run *run, const struct answers *answers, const char *name,
 		    const struct plot_options *options, const char *path)
 {
 	struct err err = { "" };
@@ -43,16 +43,16 @@ int plot_file_write(const struct run *run, const struct findings *findings, cons
 	int r;
 
 	if (strcmp(path, "-") == 0)
-		return write_stdout(run, findings, name, options);
+		return write_stdout(run, answers, name, options);
 	r = whole_file_open(&whole, path);
 	if (r < 0)
 		return fail("cannot write '%s': %s.", path, strerror(-r));
-	r = plot_draw(name, run, findings, options, whole.file, &err);
+	r = plot_draw(name, run, answers, options, whole.file, &err);
 	r = whole_file_close(&whole, r, &err);
 	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
 }
 
-static int write_form(const struct run *run, const struct findings *findings,
+static int write_form(const struct run *run, const struct answers *answers,
 		      const struct plot_options *options, const char *directory)
 {
 	int r = EXIT_OK;
@@ -63,13 +63,13 @@ static int write_form(const struct run *run, const struct findings *findings,
 		if (asprintf(&path, "%s/%s%s.%s", directory, plots[i].name,
 			     options->dark ? "-dark" : "", options->svg ? "svg" : "png") < 0)
 			return fail("no memory.");
-		r = plot_file_write(run, findings, plots[i].name, options, path);
+		r = plot_file_write(run, answers, plots[i].name, options, path);
 		free(path);
 	}
 	return r;
 }
 
-static int write_all(const struct run *run, const struct findings *findings,
+static int write_all(const struct run *run, const struct answers *answers,
 		     const struct plot_choices *choices, size_t *ret_forms)
 {
 	struct plot_options options = { .scale = choices->scale > 0 ? choices->scale : 1,
@@ -83,7 +83,7 @@ static int write_all(const struct run *run, const struct findings *findings,
 				continue;
 			options.svg = svg;
 			options.dark = dark;
-			r = write_form(run, findings, &options, choices->directory);
+			r = write_form(run, answers, &options, choices->directory);
 			if (r != EXIT_OK)
 				return r;
 			++*ret_forms;
@@ -97,7 +97,8 @@ int plot_files_write(const char *given, const struct present_options *options,
 {
 	size_t n = 0, forms = 0;
 	struct err err = { "" };
-	struct findings findings;
+	struct answers answers;
+	struct run_want want;
 	struct run *run;
 	char *path;
 	int r;
@@ -107,7 +108,8 @@ int plot_files_write(const char *given, const struct present_options *options,
 	/* The report names the run that it takes; once is enough. */
 	if (run_find(given, &path, &err) < 0)
 		return fail("%s", err.message);
-	r = run_open(path, plot_want_kinds, &run);
+	want = plot_want(options);
+	r = run_open_part(path, &want, &run);
 	free(path);
 	if (r != EXIT_OK)
 		return r;
@@ -118,11 +120,11 @@ int plot_files_write(const char *given, const struct present_options *options,
 		return r;
 	}
 	progress_begin("drawing");
-	if (plot_analyze(run, options, &findings, &err) < 0) {
+	if (plot_compute(run, options, &answers, &err) < 0) {
 		r = fail("%s", err.message);
 	} else {
-		r = write_all(run, &findings, choices, &forms);
-		findings_release(&findings);
+		r = write_all(run, &answers, choices, &forms);
+		answers_release(&answers);
 	}
 	progress_end();
 	run_free(run);

@@ -23,7 +23,7 @@ struct plot_choices {
 int plot_files_write(const char *given, const struct present_options *options,
 		     const struct plot_choices *choices);
 /* One plot; "-" is standard output. Each file appears whole or not at all. */
-int plot_file_write(const struct run *run, const struct findings *findings, const char *name,
+int plot_file_write(const struct run *run, const struct answers *answers, const char *name,
 		    const struct plot_options *options, const char *path);
 
 #endif

@@ -106,17 +106,17 @@ struct present_options table_present_options(const struct table_values *values)
 	return options;
 }
 
-static int show_run(struct invocation *inv, const char *given, const struct view *view,
+static int show_run(struct invocation *inv, const char *given, const struct section *view,
 		    const struct present_options *options)
 {
-	struct run_want want = view_want(view, options);
+	struct run_want want = section_want(view, options);
 	struct err err = { "" };
 	struct run *run;
 	int r = run_open_part(given, &want, &run);
 
 	if (r != EXIT_OK)
 		return r;
-	r = view->render(run, options, inv->out->file, &err);
+	r = section_render(view, run, options, inv->out->file, &err);
 	run_free(run);
 	if (r == -EINVAL)
 		return usage_error(inv->command, "%s", err.message);
@@ -129,7 +129,7 @@ int table_show(struct invocation *inv, const char *view_name, size_t text_limit)
 {
 	const struct table_values *values = inv->values;
 	struct present_options options = table_present_options(values);
-	const struct view *view = view_find(view_name);
+	const struct section *view = section_find(view_name);
 	bool several = inv->n_args > 1;
 	FILE *out = inv->out->file;
 	int r = EXIT_OK;

@@ -10,13 +10,15 @@
 #include "subjects/memory/memory_history.h"
 #include "subjects/overview/overview.h"
 
+/* The questions of a book: one for all, and kernels by something else. */
+enum { BOOK, BOOK_BY_CLASS, BOOK_BY_EXPERT, BOOK_ASKED };
+
 struct csv_book {
 	const struct run *run;
 	struct present_options options;
-	struct findings findings;
+	struct answers answers[BOOK_ASKED];
 	struct scene scene;
 	struct verdicts verdicts;
-	struct kernels by_class, by_expert;
 	struct memory_history memory;
 	struct overview overview;
 	char stamp[24];
@@ -28,7 +30,7 @@ struct csv_column {
 };
 
 struct csv_file {
-	const char *name;		  /* "%s": the time of the run */
+	const char *name;		  /* "%s": the time of the run; a section has its own */
 	const struct csv_column *columns; /* up to one without a key */
 	const struct section *section;	  /* its table; else `write` makes the file */
 	int (*write)(const struct csv_book *book, const struct csv_file *file, FILE *out);

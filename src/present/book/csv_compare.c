@@ -95,7 +95,7 @@ static int add_kernel(struct csv_comparison *c, const struct kernel_row *row)
 
 int csv_comparison_add(struct csv_comparison *c, const char *label, const struct csv_book *book)
 {
-	const struct kernels *kernels = &book->findings.kernels;
+	const struct kernels *kernels = answer_kernels(book->answers);
 
 	if (array_grow(&c->runs, &c->runs_capacity, c->n_runs + 1, sizeof(*c->runs)) < 0)
 		return -ENOMEM;

@@ -29,16 +29,16 @@ static const struct csv_file files[] = {
 	{ "cuda_api_summary.csv", csv_api_summary, NULL, csv_write_api_summary },
 	{ "nsys_metrics.json", csv_nsys_metrics, NULL, csv_write_nsys_metrics },
 	/* Ours. routing_steps.csv has the columns of router profilers. */
-	{ "kernels.csv", NULL, &section_kernels, NULL },
-	{ "ops.csv", NULL, &section_ops, NULL },
-	{ "api.csv", NULL, &section_api, NULL },
-	{ "steps.csv", NULL, &section_steps, NULL },
-	{ "transfers.csv", NULL, &section_transfers, NULL },
-	{ "comm.csv", NULL, &section_comm, NULL },
-	{ "moe.csv", NULL, &section_moe, NULL },
-	{ "memory.csv", NULL, &section_memory, NULL },
-	{ "routing.csv", NULL, &section_routing, NULL },
-	{ "routing_steps.csv", NULL, &section_routing_steps, NULL },
+	{ .section = &section_kernels },
+	{ .section = &section_ops },
+	{ .section = &section_api },
+	{ .section = &section_steps },
+	{ .section = &section_transfers },
+	{ .section = &section_comm },
+	{ .section = &section_moe },
+	{ .section = &section_memory },
+	{ .section = &section_routing },
+	{ .section = &section_routing_steps },
 	{ "timeline.csv", csv_timeline, NULL, csv_write_timeline },
 	{ "verdicts.csv", csv_verdicts, NULL, csv_write_verdicts },
 	{ COLUMNS_FILE, columns_columns, NULL, write_columns },
@@ -80,27 +80,42 @@ static void set_stamp(const struct run *run, char *out, size_t size)
 		snprintf(out, size, "unknown");
 }
 
+static const struct subject *const kernel_reads[] = { &subject_kernels, NULL };
+
+/* It reads every subject: its sections and the rules of its verdicts declare what each of them does. */
 static int analyze(struct csv_book *book, struct err *err)
 {
-	const struct present_options *o = &book->options;
-	struct selection sel = { o->step_first, o->step_last, o->layer, o->phase };
-	struct kernels_options by_class = { .by = KERNELS_BY_CLASS };
-	struct kernels_options by_expert = { .by = KERNELS_BY_EXPERT };
-	int r = scene_analyze(book->run, o, FIND_ALL | FIND_ROUTER_TIME | FIND_LAUNCHES,
-			      &book->findings, err);
+	const struct answers *a = book->answers;
+	struct question q = scene_question(&book->options);
+	struct asked asked[BOOK_ASKED] = {
+		[BOOK] = { q, { "the CSV book", subjects_all } },
+		[BOOK_BY_CLASS] = { q, { "the CSV book by class", kernel_reads } },
+		[BOOK_BY_EXPERT] = { q, { "the CSV book by expert", kernel_reads } },
+	};
+	struct overview_parts parts;
+	int r;
 
+	asked[BOOK].question.routed_tokens = true;
+	asked[BOOK].question.router_time = true;
+	asked[BOOK_BY_CLASS].question.kernels_by = KERNELS_BY_CLASS;
+	asked[BOOK_BY_EXPERT].question.kernels_by = KERNELS_BY_EXPERT;
+	r = scene_compute(book->run, &book->options, asked, BOOK_ASKED, book->answers, err);
 	if (r < 0)
 		return r;
-	r = verdicts_analyze(book->run, &book->findings, &book->verdicts);
+	parts = (struct overview_parts){
+		.memory = answer_memory(a),
+		.device_memory = answer_device_memory(a),
+		.device_states = answer_device_states(a),
+		.timeline = answer_timeline(a),
+		.routing = answer_routing(a),
+		.by_class = answer_kernels(&a[BOOK_BY_CLASS]),
+		.by_expert = answer_kernels(&a[BOOK_BY_EXPERT]),
+	};
+	r = verdicts_analyze(book->run, a, &book->verdicts);
 	if (r >= 0)
-		r = kernels_analyze(book->run, &sel, &by_class, &book->by_class);
+		r = memory_history_make(book->run, answer_memory(a), &book->memory);
 	if (r >= 0)
-		r = kernels_analyze(book->run, &sel, &by_expert, &book->by_expert);
-	if (r >= 0)
-		r = memory_history_make(book->run, &book->findings.memory, &book->memory);
-	if (r >= 0)
-		r = overview_make(book->run, &book->findings, &book->by_class, &book->by_expert,
-				  &book->overview);
+		r = overview_make(book->run, &parts, &book->overview);
 	return r < 0 ? err_sys(err, r, "cannot analyse run '%s'", book->run->info.name) : 0;
 }
 
@@ -116,7 +131,7 @@ int csv_book_new(const struct run *run, const struct present_options *options,
 	book->options = *options;
 	book->options.kernels_by = KERNELS_BY_NAME;
 	book->options.limit = 0;
-	book->scene = (struct scene){ run, &book->options, &book->findings };
+	book->scene = (struct scene){ run, &book->options, book->answers };
 	set_stamp(run, book->stamp, sizeof(book->stamp));
 	r = analyze(book, err);
 	if (r < 0) {
@@ -131,24 +146,27 @@ void csv_book_free(struct csv_book *book)
 {
 	if (!book)
 		return;
-	findings_release(&book->findings);
+	answers_release(book->answers);
 	verdicts_release(&book->verdicts);
-	kernels_release(&book->by_class);
-	kernels_release(&book->by_expert);
 	memory_history_release(&book->memory);
 	overview_release(&book->overview);
 	free(book);
 }
 
-/* The names have one "%s" at most, and are ours. */
+/* A section's by its name: "routing_steps.csv". The others have one "%s" at most, and are ours. */
 static void file_name(const struct csv_file *file, const char *stamp, char *out, size_t size)
 {
-	const char *at = strstr(file->name, "%s");
+	const char *at = file->name ? strstr(file->name, "%s") : NULL;
 
-	if (at)
+	if (file->section) {
+		snprintf(out, size, "%s.csv", file->section->name);
+		for (char *c = out; *c; c++)
+			*c = *c == '-' ? '_' : *c;
+	} else if (at) {
 		snprintf(out, size, "%.*s%s%s", (int)(at - file->name), file->name, stamp, at + 2);
-	else
+	} else {
 		snprintf(out, size, "%s", file->name);
+	}
 }
 
 void csv_book_name(const struct csv_book *book, size_t file, char *out, size_t size)
@@ -158,8 +176,10 @@ void csv_book_name(const struct csv_book *book, size_t file, char *out, size_t s
 
 static int write_section(const struct csv_book *book, const struct section *section, FILE *out)
 {
+	struct answers answers;
+	struct scene scene = section_scene(section, &book->scene, &answers);
 	struct grid grid;
-	int r = section->grid(&book->scene, &grid);
+	int r = section_grid(section, &scene, &grid);
 
 	if (r >= 0)
 		grid_csv(&grid, 0, out);
@@ -172,15 +192,23 @@ int csv_book_write(const struct csv_book *book, size_t file, FILE *out, struct e
 	const struct csv_file *f = &files[file];
 	int r = f->section ? write_section(book, f->section, out) : f->write(book, f, out);
 
-	return r < 0 ? err_sys(err, r, "cannot make '%s'", f->name) : 0;
+	if (r < 0) {
+		char name[64];
+
+		csv_book_name(book, file, name, sizeof(name));
+		return err_sys(err, r, "cannot make '%s'", name);
+	}
+	return 0;
 }
 
 static int section_columns(const struct csv_book *book, const struct csv_file *file,
 			   const char *name, FILE *out)
 {
+	struct answers answers;
+	struct scene scene = section_scene(file->section, &book->scene, &answers);
 	struct grid grid;
 	char how[128];
-	int r = file->section->grid(&book->scene, &grid);
+	int r = section_grid(file->section, &scene, &grid);
 
 	snprintf(how, sizeof(how), "'moescope %s --csv'; 'moescope explain' defines it",
 		 file->section == &section_routing_steps ? "routing --columns steps"

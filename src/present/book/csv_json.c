@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "present/book/csv_book.h"
+#include "subjects/api/api_calls.h"
+#include "subjects/transfers/transfers.h"
 
 #define NO_COUNTERS "needs hardware counters, which were not collected"
 #define NO_ROUTING "the program reports no routing"
@@ -133,7 +135,7 @@ static void expert_performance(struct json *json, const struct kernels *kernels)
 
 static void kernel(struct json *json, const struct csv_book *book)
 {
-	const struct kernels *kernels = &book->findings.kernels;
+	const struct kernels *kernels = answer_kernels(book->answers);
 	const struct kernel_row *slow = slowest(kernels);
 
 	json_key(json, "kernel");
@@ -145,7 +147,7 @@ static void kernel(struct json *json, const struct csv_book *book)
 			  kernels->rows[i].summary.n ? value_of(kernels->rows[i].summary.mean / 1e6)
 						     : value_absent("none was timed"));
 	json_object_end(json);
-	expert_performance(json, &book->by_expert);
+	expert_performance(json, answer_kernels(&book->answers[BOOK_BY_EXPERT]));
 	put_uint(json, "total_kernels_profiled", kernels->count);
 	if (slow) {
 		json_key(json, "slowest_kernel");
@@ -168,7 +170,7 @@ static void data_movement(struct json *json, const struct csv_book *book)
 		      { "DtoH", "device_to_host" },
 		      { "DtoD", "device_to_device" },
 		      { "PtoP", "peer_to_peer" } };
-	const struct transfers *t = &book->findings.transfers;
+	const struct transfers *t = answer_transfers(book->answers);
 	double link_bytes = 0, link_ns = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
@@ -331,8 +333,8 @@ static void kernel_items(struct json *json, const char *key, const struct kernel
 
 int csv_write_nsys_metrics(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
-	const struct kernels *kernels = &book->findings.kernels;
-	const struct api_calls *api = &book->findings.api;
+	const struct kernels *kernels = answer_kernels(book->answers);
+	const struct api_calls *api = answer_api_calls(book->answers);
 	struct json json;
 
 	(void)file;

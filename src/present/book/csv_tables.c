@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "present/book/csv_book.h"
+#include "subjects/api/api_calls.h"
 #include "subjects/shared/kernel_stream.h"
 
 #define NO_COUNTERS "empty: needs hardware counters of the kernel, which were not collected"
@@ -120,7 +121,7 @@ const struct csv_column csv_expert_routing[] = {
 
 int csv_write_expert_routing(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
-	const struct routing *routing = &book->findings.routing;
+	const struct routing *routing = answer_routing(book->answers);
 	enum { FIXED = 7 };
 	uint32_t experts = 0;
 	struct cell *cells;
@@ -194,8 +195,8 @@ static void summary_row(const char *name, double share, int64_t time_ns, uint64_
 int csv_write_nsys_summary(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	csv_header(file->columns, out);
-	for (size_t i = 0; i < book->findings.kernels.n; i++) {
-		const struct kernel_row *row = &book->findings.kernels.rows[i];
+	for (size_t i = 0; i < answer_kernels(book->answers)->n; i++) {
+		const struct kernel_row *row = &answer_kernels(book->answers)->rows[i];
 
 		summary_row(row->name, row->share_pct, row->time_ns, row->count, &row->summary,
 			    out);
@@ -218,8 +219,8 @@ const struct csv_column csv_api_summary[] = {
 int csv_write_api_summary(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	csv_header(file->columns, out);
-	for (size_t i = 0; i < book->findings.api.n; i++) {
-		const struct api_row *row = &book->findings.api.rows[i];
+	for (size_t i = 0; i < answer_api_calls(book->answers)->n; i++) {
+		const struct api_row *row = &answer_api_calls(book->answers)->rows[i];
 
 		summary_row(row->name ? run_string(book->run, row->name) : "(no name)",
 			    row->share_pct, row->time_ns, row->count, &row->summary, out);
@@ -322,9 +323,9 @@ size_t csv_timeline_cells(const struct timeline_device *d, struct cell *cell)
 int csv_write_timeline(const struct csv_book *book, const struct csv_file *file, FILE *out)
 {
 	csv_header(file->columns, out);
-	for (size_t i = 0; i < book->findings.timeline.n; i++) {
+	for (size_t i = 0; i < answer_timeline(book->answers)->n; i++) {
 		struct cell cells[CSV_CELLS_MAX];
-		size_t n = csv_timeline_cells(&book->findings.timeline.devices[i], cells);
+		size_t n = csv_timeline_cells(&answer_timeline(book->answers)->devices[i], cells);
 
 		grid_csv_row(cells, n, out);
 	}

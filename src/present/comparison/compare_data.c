@@ -11,40 +11,40 @@
 #include "present/comparison/compare_inside.h"
 
 static const struct grid_column columns[] = {
-	{ .key = "table", .unit = GRID_TEXT },
-	{ .key = "group", .unit = GRID_TEXT },
-	{ .key = "metric", .unit = GRID_TEXT },
-	{ .key = "of", .unit = GRID_TEXT, .data_only_when_set = true },
-	{ .key = "unit", .unit = GRID_TEXT },
-	{ .key = "baseline", .unit = GRID_RATIO },
-	{ .key = "value", .unit = GRID_RATIO },
-	{ .key = "difference", .unit = GRID_RATIO },
-	{ .key = "difference_low", .unit = GRID_RATIO },
-	{ .key = "difference_high", .unit = GRID_RATIO },
-	{ .key = "difference_pct", .unit = GRID_PCT },
-	{ .key = "low_pct", .unit = GRID_PCT },
-	{ .key = "high_pct", .unit = GRID_PCT },
-	{ .key = "value_low", .unit = GRID_RATIO },
-	{ .key = "value_high", .unit = GRID_RATIO },
-	{ .key = "p", .unit = GRID_RATIO },
-	{ .key = "p_adjusted", .unit = GRID_RATIO },
-	{ .key = "visible", .unit = GRID_RATIO },
-	{ .key = "visible_pct", .unit = GRID_PCT },
-	{ .key = "compared", .unit = GRID_TEXT },
-	{ .key = "n_baseline", .unit = GRID_INT },
-	{ .key = "n", .unit = GRID_INT },
-	{ .key = "verdict", .unit = GRID_TEXT },
-	{ .key = "state", .unit = GRID_TEXT, .data_only_when_set = true },
-	{ .key = "count_baseline", .unit = GRID_COUNT, .data_only_when_set = true },
-	{ .key = "count", .unit = GRID_COUNT, .data_only_when_set = true },
-	{ .key = "explains_pct", .unit = GRID_PCT },
-	{ .key = "call_baseline_ns", .unit = GRID_NS, .data_only_when_set = true },
-	{ .key = "call_ns", .unit = GRID_NS, .data_only_when_set = true },
-	{ .key = "call_pct", .unit = GRID_PCT, .data_only_when_set = true },
-	{ .key = "call_low_pct", .unit = GRID_PCT, .data_only_when_set = true },
-	{ .key = "call_high_pct", .unit = GRID_PCT, .data_only_when_set = true },
-	{ .key = "call_p", .unit = GRID_RATIO, .data_only_when_set = true },
-	{ .key = "call_verdict", .unit = GRID_TEXT, .data_only_when_set = true },
+	{ .key = "table", .unit = UNIT_TEXT },
+	{ .key = "group", .unit = UNIT_TEXT },
+	{ .key = "metric", .unit = UNIT_TEXT },
+	{ .key = "of", .unit = UNIT_TEXT, .data_only_when_set = true },
+	{ .key = "unit", .unit = UNIT_TEXT },
+	{ .key = "baseline", .unit = UNIT_RATIO },
+	{ .key = "value", .unit = UNIT_RATIO },
+	{ .key = "difference", .unit = UNIT_RATIO },
+	{ .key = "difference_low", .unit = UNIT_RATIO },
+	{ .key = "difference_high", .unit = UNIT_RATIO },
+	{ .key = "difference_pct", .unit = UNIT_PCT },
+	{ .key = "low_pct", .unit = UNIT_PCT },
+	{ .key = "high_pct", .unit = UNIT_PCT },
+	{ .key = "value_low", .unit = UNIT_RATIO },
+	{ .key = "value_high", .unit = UNIT_RATIO },
+	{ .key = "p", .unit = UNIT_RATIO },
+	{ .key = "p_adjusted", .unit = UNIT_RATIO },
+	{ .key = "visible", .unit = UNIT_RATIO },
+	{ .key = "visible_pct", .unit = UNIT_PCT },
+	{ .key = "compared", .unit = UNIT_TEXT },
+	{ .key = "n_baseline", .unit = UNIT_INT },
+	{ .key = "n", .unit = UNIT_INT },
+	{ .key = "verdict", .unit = UNIT_TEXT },
+	{ .key = "state", .unit = UNIT_TEXT, .data_only_when_set = true },
+	{ .key = "count_baseline", .unit = UNIT_COUNT, .data_only_when_set = true },
+	{ .key = "count", .unit = UNIT_COUNT, .data_only_when_set = true },
+	{ .key = "explains_pct", .unit = UNIT_PCT },
+	{ .key = "call_baseline_ns", .unit = UNIT_NS, .data_only_when_set = true },
+	{ .key = "call_ns", .unit = UNIT_NS, .data_only_when_set = true },
+	{ .key = "call_pct", .unit = UNIT_PCT, .data_only_when_set = true },
+	{ .key = "call_low_pct", .unit = UNIT_PCT, .data_only_when_set = true },
+	{ .key = "call_high_pct", .unit = UNIT_PCT, .data_only_when_set = true },
+	{ .key = "call_p", .unit = UNIT_RATIO, .data_only_when_set = true },
+	{ .key = "call_verdict", .unit = UNIT_TEXT, .data_only_when_set = true },
 };
 
 const char *compare_result_name(enum condition_result result)
@@ -288,7 +288,7 @@ static int json_rows(const struct compare_scene *scene, const struct compare_pai
 	r = compare_grid_rows(scene, pair, table, &grid, err);
 	if (r >= 0) {
 		json_key(json, key);
-		grid_json(&grid, scene->options->limit, json, NULL, NULL);
+		grid_json(&grid, scene->options->limit, json);
 	}
 	grid_release(&grid);
 	return r;
@@ -310,7 +310,7 @@ static int json_pair(const struct compare_scene *scene, const struct compare_pai
 	json_key(json, "compared");
 	json_string(json, pair->whole ? "whole runs" : "steps");
 	json_key(json, "figures");
-	grid_json(&grid, 0, json, NULL, NULL);
+	grid_json(&grid, 0, json);
 	grid_release(&grid);
 	if (r < 0)
 		return err_sys(err, r, "cannot make the table of the comparison");

@@ -88,7 +88,7 @@ static void side_cell(struct text_table *table, const struct compare_figure *f)
 	if (f)
 		compare_pct_text(pct, sizeof(pct), f->d.pct);
 	grid_cell_text(value, sizeof(value), &cell,
-		       f ? compare_grid_units[compare_metrics[f->metric].unit] : GRID_TEXT);
+		       f ? compare_grid_units[compare_metrics[f->metric].unit] : UNIT_TEXT);
 	if (f && f->d.verdict == COMPARE_NOISE)
 		text_table_cellf(table, TEXT_DIM, "%s noise", value);
 	else

@@ -19,12 +19,12 @@ void compare_text_notes(const struct compare_scene *scene, FILE *out);
 const char *compare_result_name(enum condition_result result);
 
 /* Pieces of the text. */
-extern const enum grid_unit compare_grid_units[]; /* by enum figure_unit */
+extern const enum field_unit compare_grid_units[]; /* by enum figure_unit */
 int compare_width(const struct compare_scene *scene);
 /* "metric[of]" */
 void compare_name(char *out, size_t size, const struct compare_figure *f);
 void compare_pct_text(char *out, size_t size, struct value pct);
-void compare_value_cell(struct text_table *table, struct value value, enum grid_unit unit);
+void compare_value_cell(struct text_table *table, struct value value, enum field_unit unit);
 enum text_style compare_verdict_style(enum compare_verdict verdict);
 /* Releases the table; NULL is -ENOMEM. */
 int compare_print(const struct compare_scene *scene, struct text_table *table, FILE *out);

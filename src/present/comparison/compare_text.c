@@ -12,9 +12,9 @@
 
 #define NARROW 100 /* from here on there is room for p */
 
-const enum grid_unit compare_grid_units[] = {
-	[FIGURE_NS] = GRID_NS,	 [FIGURE_COUNT] = GRID_COUNT, [FIGURE_BYTES] = GRID_BYTES,
-	[FIGURE_PCT] = GRID_PCT, [FIGURE_RATIO] = GRID_RATIO, [FIGURE_RATE] = GRID_RATE,
+const enum field_unit compare_grid_units[] = {
+	[FIGURE_NS] = UNIT_NS,	 [FIGURE_COUNT] = UNIT_COUNT, [FIGURE_BYTES] = UNIT_BYTES,
+	[FIGURE_PCT] = UNIT_PCT, [FIGURE_RATIO] = UNIT_RATIO, [FIGURE_RATE] = UNIT_RATE,
 };
 
 int compare_width(const struct compare_scene *scene)
@@ -81,7 +81,7 @@ void compare_pct_text(char *out, size_t size, struct value pct)
 		snprintf(out, size, "n/a");
 }
 
-void compare_value_cell(struct text_table *table, struct value value, enum grid_unit unit)
+void compare_value_cell(struct text_table *table, struct value value, enum field_unit unit)
 {
 	struct cell cell = cell_value(value);
 	char text[64];
@@ -105,7 +105,7 @@ static void interval_cell(struct text_table *table, const struct difference *d)
 }
 
 static void difference_cells(const struct compare_scene *scene, struct text_table *table,
-			     const struct difference *d, enum grid_unit unit, const char *verdict)
+			     const struct difference *d, enum field_unit unit, const char *verdict)
 {
 	char text[64];
 
@@ -325,8 +325,8 @@ static void whole_cells(struct text_table *table, const struct compare_row *row)
 	char text[64], word[40];
 
 	text_table_cell(table, row->short_name, TEXT_PLAIN);
-	compare_value_cell(table, row->d.a, GRID_NS);
-	compare_value_cell(table, row->d.b, GRID_NS);
+	compare_value_cell(table, row->d.a, UNIT_NS);
+	compare_value_cell(table, row->d.b, UNIT_NS);
 	change_cell(table, row->d.diff);
 	compare_pct_text(text, sizeof(text), row->d.pct);
 	text_table_cell(table, text, row->d.pct.known ? TEXT_PLAIN : TEXT_DIM);
@@ -385,7 +385,7 @@ static int print_rows(const struct compare_scene *scene, const struct compare_pa
 			continue;
 		}
 		text_table_cell(table, row->short_name, TEXT_PLAIN);
-		difference_cells(scene, table, &row->d, GRID_NS,
+		difference_cells(scene, table, &row->d, UNIT_NS,
 				 row->is_new	? "new"
 				 : row->is_gone ? "gone"
 						: verdict_word(&row->d, true, word));

@@ -8,6 +8,7 @@
 #include "base/text/format.h"
 #include "moescope.h"
 #include "present/frame/scene.h"
+#include "subjects/steps/steps.h"
 
 void scene_bar(const struct scene *scene, double share, int width, FILE *out)
 {
@@ -94,7 +95,7 @@ static void put_mark(const struct scene *scene, const struct phase_mark *mark, F
 
 void scene_phase_bar(const struct scene *scene, int width, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	bool color = scene->options->color;
 	double done = 0;
 	int column = 0;
@@ -114,7 +115,7 @@ void scene_phase_bar(const struct scene *scene, int width, FILE *out)
 
 void scene_phase_legend(const struct scene *scene, int indent, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	int width = scene_layout(scene, 0).width, column = indent;
 	bool color = scene->options->color;
 

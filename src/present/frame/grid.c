@@ -12,41 +12,7 @@
 
 #include "base/text/csv_write.h"
 #include "base/text/format.h"
-
-struct cell cell_int(int64_t value)
-{
-	return (struct cell){ .kind = CELL_INT, .i = value };
-}
-
-struct cell cell_uint(uint64_t value)
-{
-	return (struct cell){ .kind = CELL_UINT, .u = value };
-}
-
-struct cell cell_real(double value)
-{
-	return (struct cell){ .kind = CELL_REAL, .d = value };
-}
-
-struct cell cell_text(const char *text)
-{
-	return (struct cell){ .kind = CELL_TEXT, .s = text };
-}
-
-struct cell cell_bool(bool value)
-{
-	return (struct cell){ .kind = CELL_BOOL, .u = value };
-}
-
-struct cell cell_absent(const char *reason)
-{
-	return (struct cell){ .kind = CELL_ABSENT, .reason = reason };
-}
-
-struct cell cell_value(struct value value)
-{
-	return value.known ? cell_real(value.v) : cell_absent(value.reason);
-}
+#include "present/frame/fields_json.h"
 
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t n_columns)
 {
@@ -58,7 +24,9 @@ void grid_release(struct grid *grid)
 	for (size_t i = 0; i < grid->n; i++)
 		free(grid->rows[i].cells);
 	free(grid->rows);
+	free(grid->own_columns);
 	grid->rows = NULL;
+	grid->own_columns = NULL;
 	grid->n = grid->capacity = 0;
 }
 
@@ -81,6 +49,57 @@ struct cell *grid_add(struct grid *grid, const void *item)
 	}
 	grid->rows[grid->n++] = (struct grid_row){ cells, item };
 	return cells;
+}
+
+static bool is_column(const struct field *field, unsigned int form)
+{
+	return !field->of && !field->detail && field_exists(field, form);
+}
+
+struct filling {
+	struct grid *grid;
+	const struct field_set *set;
+};
+
+static int fill_row(const struct field_row *row, void *data)
+{
+	const struct filling *filling = data;
+	struct cell *cell = grid_add(filling->grid, row->item);
+
+	if (!cell)
+		return -ENOMEM;
+	for (size_t i = 0; i < filling->set->n_fields; i++)
+		if (is_column(&filling->set->fields[i], row->form))
+			*cell++ = field_read(&filling->set->fields[i], row);
+	return 0;
+}
+
+int grid_fill(struct grid *grid, const struct field_set *set, const struct field_row *from)
+{
+	struct filling filling = { grid, set };
+
+	*grid = (struct grid){ .own_columns = calloc(set->n_fields, sizeof(*grid->own_columns)),
+			       .set = set,
+			       .from = *from };
+	if (!grid->own_columns)
+		return -ENOMEM;
+	for (size_t i = 0; i < set->n_fields; i++) {
+		const struct field *field = &set->fields[i];
+
+		if (!is_column(field, from->form))
+			continue;
+		if (grid->n_columns == GRID_COLUMNS_MAX)
+			return -EOVERFLOW;
+		grid->own_columns[grid->n_columns++] = (struct grid_column){
+			.key = field->key,
+			.title = field_is_titled(field, from->form) ? field->title : NULL,
+			.unit = field->unit,
+			.flexible = field->flexible,
+			.data_only_when_set = field->optional,
+		};
+	}
+	grid->columns = grid->own_columns;
+	return field_set_each(set, from, fill_row, &filling);
 }
 
 static double number(const struct cell *cell)
@@ -148,7 +167,7 @@ int grid_sort(struct grid *grid, const char *key, struct err *err)
 	return 0;
 }
 
-void grid_cell_text(char *out, size_t size, const struct cell *cell, enum grid_unit unit)
+void grid_cell_text(char *out, size_t size, const struct cell *cell, enum field_unit unit)
 {
 	double v;
 
@@ -169,32 +188,32 @@ void grid_cell_text(char *out, size_t size, const struct cell *cell, enum grid_u
 	}
 	v = number(cell);
 	switch (unit) {
-	case GRID_TEXT:
-	case GRID_INT:
+	case UNIT_TEXT:
+	case UNIT_INT:
 		snprintf(out, size, "%.0f", v);
 		break;
-	case GRID_DEVICE:
+	case UNIT_DEVICE:
 		snprintf(out, size, v < 0 ? "host" : "%.0f", v);
 		break;
-	case GRID_COUNT:
+	case UNIT_COUNT:
 		snprintf(out, size, "%s", format_count(v).text);
 		break;
-	case GRID_NS:
+	case UNIT_NS:
 		snprintf(out, size, "%s", format_ns(v).text);
 		break;
-	case GRID_BYTES:
+	case UNIT_BYTES:
 		snprintf(out, size, "%s", format_bytes(v).text);
 		break;
-	case GRID_PCT:
+	case UNIT_PCT:
 		snprintf(out, size, "%s", format_pct(v).text);
 		break;
-	case GRID_RATIO:
+	case UNIT_RATIO:
 		snprintf(out, size, "%s", format_ratio(v).text);
 		break;
-	case GRID_FLOPS:
+	case UNIT_FLOPS:
 		snprintf(out, size, "%s", format_flops(v).text);
 		break;
-	case GRID_RATE:
+	case UNIT_RATE:
 		snprintf(out, size, "%s", format_rate(v).text);
 		break;
 	}
@@ -216,7 +235,7 @@ int grid_print(const struct grid *grid, size_t limit, const struct text_layout *
 		if (grid->columns[c].title)
 			columns[n++] = (struct text_column){
 				.title = grid->columns[c].title,
-				.align = grid->columns[c].unit == GRID_TEXT ? TEXT_LEFT
+				.align = grid->columns[c].unit == UNIT_TEXT ? TEXT_LEFT
 									    : TEXT_RIGHT,
 				.flexible = grid->columns[c].flexible,
 			};
@@ -362,8 +381,19 @@ void grid_json_value(struct json *json, const char *key, struct value value)
 	grid_json_cell(json, key, &cell);
 }
 
-void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_extra extra,
-	       const void *context)
+/* What the fields of a row have besides cells. */
+static void groups_json(const struct grid *grid, const struct grid_row *row, struct json *json)
+{
+	struct field_row at = grid->from;
+
+	at.in = &grid->from;
+	at.item = row->item;
+	for (size_t i = 0; i < grid->set->n_fields; i++)
+		if (grid->set->fields[i].of || grid->set->fields[i].detail)
+			field_json(json, &grid->set->fields[i], &at);
+}
+
+void grid_json(const struct grid *grid, size_t limit, struct json *json)
 {
 	size_t rows = shown(grid, limit);
 
@@ -376,8 +406,8 @@ void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_ex
 			if (cell->kind != CELL_ABSENT || !grid->columns[c].data_only_when_set)
 				grid_json_cell(json, grid->columns[c].key, cell);
 		}
-		if (extra)
-			extra(json, grid->rows[i].item, context);
+		if (grid->set)
+			groups_json(grid, &grid->rows[i], json);
 		json_object_end(json);
 	}
 	json_array_end(json);

@@ -14,47 +14,12 @@
 #include "base/err.h"
 #include "base/text/json_write.h"
 #include "base/text/text_table.h"
-#include "subjects/numbers/value.h"
-
-/* How a cell looks in text; JSON and CSV print the plain number. */
-enum grid_unit {
-	GRID_TEXT,
-	GRID_INT,
-	GRID_DEVICE, /* below 0: the host */
-	GRID_COUNT,  /* 3.40 M */
-	GRID_NS,
-	GRID_BYTES,
-	GRID_PCT,
-	GRID_RATIO,
-	GRID_FLOPS,
-	GRID_RATE,
-};
-
-enum cell_kind { CELL_ABSENT, CELL_INT, CELL_UINT, CELL_REAL, CELL_TEXT, CELL_BOOL };
-
-struct cell {
-	enum cell_kind kind;
-	union {
-		int64_t i;
-		uint64_t u;
-		double d;
-		const char *s; /* outlives the grid */
-		const char *reason;
-	};
-};
-
-struct cell cell_int(int64_t value);
-struct cell cell_uint(uint64_t value);
-struct cell cell_real(double value);
-struct cell cell_text(const char *text);
-struct cell cell_bool(bool value);
-struct cell cell_absent(const char *reason);
-struct cell cell_value(struct value value);
+#include "subjects/shared/fields.h"
 
 struct grid_column {
 	const char *key;
 	const char *title; /* in text; NULL: not shown there */
-	enum grid_unit unit;
+	enum field_unit unit;
 	bool flexible;
 	bool data_only_when_set; /* left out of JSON and CSV when absent (asked-for columns) */
 };
@@ -63,15 +28,22 @@ struct grid_column {
 
 struct grid_row {
 	struct cell *cells;
-	const void *item; /* what the row is about, for extra JSON */
+	const void *item; /* what the row is about */
 };
 
 struct grid {
 	const struct grid_column *columns;
 	size_t n_columns;
+	struct grid_column *own_columns; /* made from fields */
+	const struct field_set *set;	 /* these fields; NULL: none */
+	struct field_row from;
 	struct grid_row *rows;
 	size_t n, capacity;
 };
+
+/* The rows of a subject, in the form of `from`, which has the answer. What that points to outlives the
+ * grid. 0 or -errno; release the grid in both cases. */
+int grid_fill(struct grid *grid, const struct field_set *set, const struct field_row *from);
 
 void grid_init(struct grid *grid, const struct grid_column *columns, size_t n_columns);
 void grid_release(struct grid *grid);
@@ -89,10 +61,8 @@ void grid_csv(const struct grid *grid, size_t limit, FILE *out);
 /* Cells with commas between them, and a line of them, for rows too many to hold in a grid. */
 void grid_csv_cells(const struct cell *cells, size_t n, FILE *out);
 void grid_csv_row(const struct cell *cells, size_t n, FILE *out);
-typedef void (*grid_extra)(struct json *json, const void *item, const void *context);
-/* The rows as an array; `extra` (may be NULL) adds keys to each object. */
-void grid_json(const struct grid *grid, size_t limit, struct json *json, grid_extra extra,
-	       const void *context);
+/* The rows as an array of objects, with all groups of their fields. */
+void grid_json(const struct grid *grid, size_t limit, struct json *json);
 
 /* One cell as a JSON value; absent: null and, after it, "KEY_reason". */
 void grid_json_plain(struct json *json, const struct cell *cell); /* its value alone */
@@ -100,6 +70,6 @@ void grid_json_cell(struct json *json, const char *key, const struct cell *cell)
 void grid_json_value(struct json *json, const char *key, struct value value);
 
 /* A value for people; "n/a" when absent. */
-void grid_cell_text(char *out, size_t size, const struct cell *cell, enum grid_unit unit);
+void grid_cell_text(char *out, size_t size, const struct cell *cell, enum field_unit unit);
 
 #endif

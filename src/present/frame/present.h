@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings out: every view of a run as text, JSON or CSV, and the files of other viewers. Views never
+ * Answers out: every view of a run as text, JSON or CSV, and the files of other viewers. Views never
  * compute; they ask src/subjects. One thread at a time per run.
  */
 #ifndef PRESENT_PRESENT_H
@@ -32,22 +32,17 @@ struct present_options {
 		peaks; /* file of measured peaks (device/sheets/peaks.h); NULL: data sheets alone */
 };
 
-struct view {
-	const char *name;
-	uint64_t want_kinds; /* for struct run_want */
-	/* 0 or -errno with err filled. Write errors stay in ferror(out). */
-	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
-		      struct err *err);
-	uint64_t kernel_columns; /* that it looks at; 0: all. Kernels are most of a large run */
-	/* Takes out what it does without when it has these options; NULL: nothing. */
-	void (*narrow)(const struct present_options *options, struct run_want *want);
-};
-/* What a run must be loaded with for a view with these options. */
-struct run_want view_want(const struct view *view, const struct present_options *options);
-
+/* A view: one table, or a document of several. */
+struct section;
 /* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "comm" "counters" "efficiency" "dashboard"; NULL when there is no such view. */
-const struct view *view_find(const char *name);
+ * "transfers" "comm" "moe" "counters" "efficiency" "dashboard"; NULL when there is no such view. */
+const struct section *section_find(const char *name);
+/* What a run must be loaded with for a view with these options. */
+struct run_want section_want(const struct section *section, const struct present_options *options);
+/* As text, JSON or CSV, as the options say. 0 or -errno with err filled; write errors stay in
+ * ferror(out). */
+int section_render(const struct section *section, const struct run *run,
+		   const struct present_options *options, FILE *out, struct err *err);
 
 /* Chrome trace JSON in the form of PyTorch's profiler. Needs every kind of record. */
 int present_chrome(const struct run *run, FILE *out, struct err *err);

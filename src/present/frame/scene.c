@@ -11,44 +11,102 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "device/sheets/kernel_class.h"
+#include "device/sheets/peaks.h"
+#include "present/frame/fields_json.h"
+#include "subjects/answers/subject.h"
+#include "subjects/coverage/coverage_fields.h"
+#include "subjects/routing/routing.h"
+#include "subjects/shared/coverage.h"
+#include "subjects/steps/steps.h"
 
-int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
-		  struct findings *ret_findings, struct err *err)
+struct question scene_question(const struct present_options *options)
 {
-	struct findings_options fo = {
-		.want = want,
+	struct question question = {
 		.sel = { options->step_first, options->step_last, options->layer, options->phase },
-		.ops = { .by_shape = options->by_shape, .by_stack = options->by_stack },
-		.routing = { .n_capacity_factors = options->n_capacity_factors,
-			     .tile_rows = options->tile_rows,
-			     .token_level = true,
-			     .router_time = want & FIND_ROUTER_TIME },
-		.kernels = { .by = (enum kernels_by)options->kernels_by },
+		.by_shape = options->by_shape,
+		.by_stack = options->by_stack,
+		.n_capacity_factors = options->n_capacity_factors,
+		.tile_rows = options->tile_rows,
+		.kernels_by = options->kernels_by,
 	};
+
+	_Static_assert(sizeof(question.capacity_factors) == sizeof(options->capacity_factors),
+		       "as many as the options can hold");
+	memcpy(question.capacity_factors, options->capacity_factors,
+	       sizeof(question.capacity_factors));
+	return question;
+}
+
+struct asked section_asked(const struct section *section, const struct present_options *options)
+{
+	struct asked asked = { scene_question(options), { section->name, section->reads } };
+
+	asked.question.router_time = section->router_time;
+	asked.question.routed_tokens = section->routed_tokens;
+	return asked;
+}
+
+static void lend(struct asked *asked, size_t n, const struct kernel_classes *classes,
+		 const struct peaks_file *peaks)
+{
+	for (size_t i = 0; i < n; i++) {
+		asked[i].question.classes = classes;
+		asked[i].question.peaks = peaks;
+	}
+}
+
+int scene_compute(const struct run *run, const struct present_options *options, struct asked *asked,
+		  size_t n, struct answers *ret_answers, struct err *err)
+{
 	struct kernel_classes *classes = NULL;
 	struct peaks_file peaks = { 0 };
-	int r = want & (FIND_KERNELS | FIND_EFFICIENCY | FIND_COMM | FIND_MOE)
-			? kernel_classes_new(options->classes, &classes, err)
-			: 0;
+	struct plan plan = { 0 };
+	int r = 0;
 
+	for (size_t i = 0; i < n; i++)
+		plan_subjects(&plan, &asked[i].question, asked[i].reader.reads);
+	if (plan.needs & NEEDS_CLASSES)
+		r = kernel_classes_new(options->classes, &classes, err);
 	if (r < 0)
 		return r;
-	if (options->peaks && want & (FIND_EFFICIENCY | FIND_TRANSFERS))
+	if (options->peaks && plan.needs & NEEDS_PEAKS)
 		r = peaks_read(options->peaks, &peaks);
 	if (r < 0) {
 		kernel_classes_free(classes);
 		return err_sys(err, r, "cannot read the measured peaks in '%s'", options->peaks);
 	}
-	_Static_assert(sizeof(fo.routing.capacity_factors) == sizeof(options->capacity_factors),
-		       "as many as the options can hold");
-	memcpy(fo.routing.capacity_factors, options->capacity_factors,
-	       sizeof(fo.routing.capacity_factors));
-	fo.kernels.classes = classes;
-	fo.peaks = &peaks;
-	r = findings_analyze(run, &fo, ret_findings);
+	lend(asked, n, classes, &peaks);
+	r = answers_compute(run, asked, n, ret_answers);
+	lend(asked, n, NULL, NULL);
 	kernel_classes_free(classes);
 	peaks_release(&peaks);
 	return r < 0 ? err_sys(err, r, "cannot analyse run '%s'", run->info.name) : 0;
+}
+
+struct run_want section_want(const struct section *section, const struct present_options *options)
+{
+	struct asked asked[ASKED_MAX];
+	struct plan plan = { 0 };
+	size_t n = 1;
+
+	if (section->ask)
+		n = section->ask(NULL, options, asked);
+	else
+		asked[0] = section_asked(section, options);
+	for (size_t i = 0; i < n; i++)
+		plan_subjects(&plan, &asked[i].question, asked[i].reader.reads);
+	/* The head of the JSON lists the devices that ran kernels. */
+	plan_kinds(&plan, WANT(KERNEL) | section->kinds);
+	return plan.want;
+}
+
+struct scene section_scene(const struct section *section, const struct scene *scene,
+			   struct answers *ret_answers)
+{
+	*ret_answers = answers_for(scene->answers,
+				   (struct reader){ section->name, section->reads });
+	return (struct scene){ scene->run, scene->options, ret_answers };
 }
 
 bool scene_has_device(const struct run *run)
@@ -70,7 +128,7 @@ void scene_no_device(const struct scene *scene, FILE *out)
 
 void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
 	if (!c->sampled)
 		return;
@@ -81,41 +139,37 @@ void scene_sampled(const struct scene *scene, const char *what, FILE *out)
 	fputc('\n', out);
 }
 
-void scene_json_sampled(const struct scene *scene, struct json *json)
+struct field_row section_from(const struct section *section, const struct scene *scene)
 {
-	const struct coverage *c = &scene->f->coverage;
-
-	if (!c->sampled) {
-		grid_json_value(json, "sampled",
-				c->watched_ns > 0
-					? value_absent("device records cover the whole run")
-					: c->coverage_pct);
-		return;
-	}
-	json_key(json, "sampled");
-	json_object_line(json);
-	json_key(json, "coverage_pct");
-	json_double(json, c->coverage_pct.v);
-	json_key(json, "windows");
-	json_uint(json, c->n_windows);
-	json_key(json, "steps_covered");
-	json_uint(json, c->steps_covered);
-	json_key(json, "steps");
-	json_uint(json, c->steps);
-	json_object_end(json);
+	ANSWERS_CHECK(scene->answers, section->subject);
+	return (struct field_row){ .run = scene->run,
+				   .item = scene->answers->of[section->subject->id],
+				   .form = section->form ? section->form(scene) : 1,
+				   .answers = scene->answers };
 }
+
+int section_grid(const struct section *section, const struct scene *scene, struct grid *ret_grid)
+{
+	struct field_row from = section_from(section, scene);
+
+	return grid_fill(ret_grid, section->rows, &from);
+}
+
+static const struct field sampled = FIELD_SAMPLED;
 
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json)
 {
+	struct field_row from = section_from(section, scene);
+
 	if (section->device)
-		scene_json_sampled(scene, json);
+		field_json(json, &sampled, &from);
 	json_key(json, "total");
 	json_object(json);
-	section->total(scene, json);
+	fields_json(json, section->total->fields, section->total->n_fields, &from);
 	json_object_end(json);
 	json_key(json, "rows");
-	grid_json(grid, scene->options->limit, json, section->extra, scene);
+	grid_json(grid, scene->options->limit, json);
 }
 
 static int render_json(const struct section *section, const struct scene *scene,
@@ -138,7 +192,7 @@ static int render_rows(const struct section *section, const struct scene *scene,
 		       struct err *err)
 {
 	struct grid grid;
-	int r = section->grid(scene, &grid);
+	int r = section_grid(section, scene, &grid);
 
 	if (r < 0)
 		err_sys(err, r, "cannot make the table '%s'", section->name);
@@ -161,14 +215,19 @@ static int render_rows(const struct section *section, const struct scene *scene,
 int section_render(const struct section *section, const struct run *run,
 		   const struct present_options *options, FILE *out, struct err *err)
 {
-	struct findings findings;
-	struct scene scene = { run, options, &findings };
-	int r = scene_analyze(run, options, section->want, &findings, err);
+	struct asked asked;
+	struct answers answers;
+	struct scene scene = { run, options, &answers };
+	int r;
 
+	if (section->render)
+		return section->render(run, options, out, err);
+	asked = section_asked(section, options);
+	r = scene_compute(run, options, &asked, 1, &answers, err);
 	if (r < 0)
 		return r;
 	r = render_rows(section, &scene, out, err);
-	findings_release(&findings);
+	answers_release(&answers);
 	return r;
 }
 
@@ -391,11 +450,13 @@ static size_t trouble_shards(const struct scene *scene, bool count_only, FILE *o
 
 size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answers_has(scene->answers, &subject_routing)
+						? answer_routing(scene->answers)
+						: NULL;
 	size_t n = 0;
 	char line[256];
 
-	if (routing->records && !routing->self_check_ok) {
+	if (routing && routing->records && !routing->self_check_ok) {
 		snprintf(line, sizeof(line), "routing self-check failed: %s", routing->self_check);
 		if (!count_only)
 			trouble_line(scene, line, out);
@@ -417,7 +478,7 @@ size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out)
 
 void scene_steps_source(const struct scene *scene, int indent, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	size_t of_stage[STEP_MIXED + 1] = { 0 }, stages = 0;
 	unsigned int source = s->n ? s->rows[0].source : STEP_TOLD;
 

@@ -8,31 +8,47 @@
 
 #include "present/frame/grid.h"
 #include "present/frame/present.h"
+#include "subjects/answers/answers.h"
 #include "verdicts/verdicts.h"
-
-/* Why a figure is absent from an imported run. */
-#define NOT_IN_FILE "the imported file does not say"
 
 struct scene {
 	const struct run *run;
 	const struct present_options *options;
-	const struct findings *f;
+	const struct answers *answers;
 };
 
-/* One table of a view or a section of the report. */
+/* The most questions that a view asks. */
+#define ASKED_MAX 4
+
+/* One table: a view, a section of the report, a table of SQL and a file of the CSV book. Or a
+ * document, which has `render` in place of a table's functions. */
 struct section {
-	const char *name;  /* "ops": schema "moescope/ops/1", key in the report */
-	unsigned int want; /* enum finding */
-	int (*grid)(const struct scene *scene, struct grid *ret_grid); /* 0 or -ENOMEM */
-	void (*total)(const struct scene *scene, struct json *json);   /* keys of "total" */
-	bool device;	  /* has figures from device records: "sampled" in its JSON */
-	grid_extra extra; /* may be NULL */
+	const char *name; /* "ops": schema "moescope/ops/1", key in the report */
+	const char *sql;  /* its table of SQL; NULL: it has none */
+	const struct subject *const *reads;
+	bool router_time, routed_tokens;		 /* asks for these too; see question.h */
+	const struct subject *subject;			 /* whose answer its fields are read from */
+	const struct field_set *rows, *total;		 /* total: keys of "total" in JSON */
+	unsigned int (*form)(const struct scene *scene); /* of its rows; NULL: the first */
+	bool device; /* has figures from device records: "sampled" in its JSON */
 	int (*text)(const struct scene *scene, const struct grid *grid, FILE *out);
+
+	/* Of documents only. */
+	uint64_t kinds; /* of the records that it shows itself */
+	/* Its questions, at most ASKED_MAX, in place of one for all that it reads; may be NULL.
+	 * run: NULL before it is loaded. */
+	size_t (*ask)(const struct run *run, const struct present_options *options,
+		      struct asked *ret_asked);
+	int (*render)(const struct run *run, const struct present_options *options, FILE *out,
+		      struct err *err);
 };
 
 extern const struct section section_ops, section_steps, section_routing, section_routing_steps,
 	section_routing_experts, section_memory, section_kernels, section_api, section_transfers,
-	section_efficiency, section_comm, section_moe, section_counters;
+	section_efficiency, section_comm, section_moe, section_counters, section_report,
+	section_dashboard;
+/* All of them, up to NULL, in the order in which SQL lists its tables. */
+extern const struct section *const sections[];
 
 /* Kernels, copies, sets or calls: the run used a GPU that was recorded. */
 bool scene_has_device(const struct run *run);
@@ -42,18 +58,25 @@ void scene_no_device(const struct scene *scene, FILE *out);
 /* "sampled: 3 windows, …" when device records were collected for a part of the run; else nothing.
  * what: "", or "device time " and the like when that is not all that the table shows. */
 void scene_sampled(const struct scene *scene, const char *what, FILE *out);
-/* The same as the key "sampled": an object, or null with the reason. */
-void scene_json_sampled(const struct scene *scene, struct json *json);
 
-/* A whole view of one section: analyses, then text, JSON or CSV as the options say. */
-int section_render(const struct section *section, const struct run *run,
-		   const struct present_options *options, FILE *out, struct err *err);
+/* Where the fields of a section are read. */
+struct field_row section_from(const struct section *section, const struct scene *scene);
+/* Its rows. 0 or -errno; release the grid in both cases. */
+int section_grid(const struct section *section, const struct scene *scene, struct grid *ret_grid);
 /* "total" and "rows" into the object that is open. */
 void section_json(const struct section *section, const struct scene *scene, const struct grid *grid,
 		  struct json *json);
-/* The findings that a view needs, by the options. */
-int scene_analyze(const struct run *run, const struct present_options *options, unsigned int want,
-		  struct findings *ret_findings, struct err *err);
+/* The same answers as the section reads them; for documents. */
+struct scene section_scene(const struct section *section, const struct scene *scene,
+			   struct answers *ret_answers);
+
+/* What the options ask. */
+struct question scene_question(const struct present_options *options);
+/* The question of a section. */
+struct asked section_asked(const struct section *section, const struct present_options *options);
+/* answers_compute with what the files of the options hold: classes of kernels, measured peaks. */
+int scene_compute(const struct run *run, const struct present_options *options, struct asked *asked,
+		  size_t n, struct answers *ret_answers, struct err *err);
 
 /* "schema", "run" and "loss" into the object that is open. */
 void scene_json_head(struct json *json, const struct run *run, const char *name);
@@ -62,7 +85,7 @@ struct text_layout scene_layout(const struct scene *scene, int indent);
 /* "moescope ops: NAME" and trouble, if any. */
 void scene_heading(const struct scene *scene, const char *title, FILE *out);
 /* Everything that casts doubt on the figures, one line each; the number of lines. With count_only
- * nothing is printed. Needs routing findings for the self-check. */
+ * nothing is printed. The self-check of routing is among them where routing is read. */
 size_t scene_trouble(const struct scene *scene, bool count_only, FILE *out);
 /* A section title on a line of its own, after an empty line. */
 void scene_title(const struct scene *scene, const char *title, FILE *out);

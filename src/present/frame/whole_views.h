@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The views that are more than one table.
+ * The pieces of the report.
  */
 #ifndef PRESENT_WHOLE_VIEWS_H
 #define PRESENT_WHOLE_VIEWS_H
 
 #include "present/frame/present.h"
 #include "present/frame/scene.h"
-
-int view_report(const struct run *run, const struct present_options *options, FILE *out,
-		struct err *err);
-int view_dashboard(const struct run *run, const struct present_options *options, FILE *out,
-		   struct err *err);
 
 /* Requests of an inference run, the longest to their first token first. 0 or -ENOMEM. */
 int requests_grid(const struct scene *scene, struct grid *ret_grid);

@@ -13,6 +13,20 @@
 #include "present/views/routing_text.h"
 #include "present/views/slow_text.h"
 #include "present/views/tax_text.h"
+#include "subjects/comm/comm.h"
+#include "subjects/counters/launch_metrics.h"
+#include "subjects/device/device_state.h"
+#include "subjects/efficiency/efficiency.h"
+#include "subjects/inference/inference.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/memory/memory.h"
+#include "subjects/moe/moe_lens.h"
+#include "subjects/ops/ops.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/routing/routing.h"
+#include "subjects/spans/named_spans.h"
+#include "subjects/steps/device_phases.h"
+#include "subjects/steps/steps.h"
 
 #define TOP_OPS 12
 #define TOP_KERNELS 10
@@ -154,7 +168,8 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 	if (v->gain_pct.known && v->gain_assumption) {
 		snprintf(line, sizeof(line), "est. gain %s of %s, if %s",
 			 format_pct(v->gain_pct.v).text,
-			 scene->f->steps.all.n ? "the step time" : "the time of the device",
+			 answer_steps(scene->answers)->all.n ? "the step time"
+							     : "the time of the device",
 			 v->gain_assumption);
 		fprintf(out, "%11s", "");
 		text_wrap(out, line, width, 11, 11);
@@ -166,7 +181,7 @@ static void verdict_text(const struct scene *scene, const struct verdict *v, FIL
 /* The phases above are those of the host, which runs ahead of its devices. */
 static void device_phases(const struct scene *scene, FILE *out)
 {
-	const struct device_phases *p = &scene->f->device_phases;
+	const struct device_phases *p = answer_device_phases(scene->answers);
 	char line[STEP_PHASES * 32];
 	double all = 0;
 	size_t at = 0;
@@ -191,7 +206,7 @@ static void device_phases(const struct scene *scene, FILE *out)
 
 static void steps_text(const struct scene *scene, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 
 	scene_title(scene, "Steps", out);
 	if (!s->all.n) {
@@ -228,13 +243,13 @@ static int ops_text(const struct scene *scene, FILE *out)
 	int r;
 
 	scene_title(scene, "Operations, by self time over all threads", out);
-	if (scene->f->ops.gpu_ns.known)
+	if (answer_ops(scene->answers)->gpu_ns.known)
 		scene_sampled(scene, "device time ", out);
-	if (!scene->f->ops.n) {
+	if (!answer_ops(scene->answers)->n) {
 		fputs("  n/a: no operations or ranges were recorded\n", out);
 		return 0;
 	}
-	r = section_ops.grid(scene, &grid);
+	r = section_grid(&section_ops, scene, &grid);
 	if (r >= 0)
 		r = grid_print(&grid, TOP_OPS, &layout, out);
 	if (r >= 0 && grid.n > TOP_OPS)
@@ -251,11 +266,11 @@ static int kernels_text(const struct scene *scene, FILE *out)
 
 	scene_title(scene, "Kernels, by device time", out);
 	scene_sampled(scene, "", out);
-	if (!scene->f->kernels.n) {
+	if (!answer_kernels(scene->answers)->n) {
 		fputs("  n/a: no kernels in this run or window\n", out);
 		return 0;
 	}
-	r = section_kernels.grid(scene, &grid);
+	r = section_grid(&section_kernels, scene, &grid);
 	if (r >= 0)
 		r = grid_print(&grid, TOP_KERNELS, &layout, out);
 	if (r >= 0 && grid.n > TOP_KERNELS)
@@ -267,14 +282,14 @@ static int kernels_text(const struct scene *scene, FILE *out)
 static int efficiency_text(const struct scene *scene, FILE *out)
 {
 	struct grid grid, top;
-	int r = section_efficiency.grid(scene, &grid);
+	int r = section_grid(&section_efficiency, scene, &grid);
 
 	scene_title(scene, "Efficiency", out);
 	top = grid;
 	top.n = top.n < TOP_WORK ? top.n : TOP_WORK;
 	if (r >= 0)
 		r = section_efficiency.text(scene, &top, out);
-	if (r >= 0 && grid.n > TOP_WORK && efficiency_is_told(&scene->f->efficiency))
+	if (r >= 0 && grid.n > TOP_WORK && efficiency_is_told(answer_efficiency(scene->answers)))
 		fprintf(out, "  ... %zu more: moescope efficiency\n", grid.n - TOP_WORK);
 	grid_release(&grid);
 	return r;
@@ -283,7 +298,7 @@ static int efficiency_text(const struct scene *scene, FILE *out)
 static int transfers_text(const struct scene *scene, FILE *out)
 {
 	struct grid grid;
-	int r = section_transfers.grid(scene, &grid);
+	int r = section_grid(&section_transfers, scene, &grid);
 
 	scene_title(scene, "Copies and sets", out);
 	if (r >= 0)
@@ -298,9 +313,9 @@ static int comm_text(const struct scene *scene, FILE *out)
 	struct grid grid, top;
 	int r;
 
-	if (!scene->f->comm.n)
+	if (!answer_comm(scene->answers)->n)
 		return 0;
-	r = section_comm.grid(scene, &grid);
+	r = section_grid(&section_comm, scene, &grid);
 	scene_title(scene, "Communication", out);
 	top = grid;
 	top.n = top.n < TOP_COLLECTIVES ? top.n : TOP_COLLECTIVES;
@@ -317,8 +332,8 @@ static int device_text(const struct scene *scene, FILE *out)
 {
 	int r;
 
-	if (!scene_has_device(scene->run) && !scene->f->device_states.n &&
-	    !scene->f->device_states.n_others)
+	if (!scene_has_device(scene->run) && !answer_device_states(scene->answers)->n &&
+	    !answer_device_states(scene->answers)->n_others)
 		return comm_text(scene, out);
 	scene_title(scene, "Devices", out);
 	device_text_timeline(scene, out);
@@ -333,7 +348,7 @@ static int device_text(const struct scene *scene, FILE *out)
 /* There are many, and which of them matter depends on the question: they have a view of their own. */
 static void counters_text(const struct scene *scene, FILE *out)
 {
-	const struct launch_metrics *m = &scene->f->launch_metrics;
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
 
 	if (!m->n)
 		return;
@@ -345,7 +360,7 @@ static void counters_text(const struct scene *scene, FILE *out)
 
 static void spans_text(const struct scene *scene, FILE *out)
 {
-	const struct named_spans *spans = &scene->f->spans;
+	const struct named_spans *spans = answer_named_spans(scene->answers);
 
 	if (!spans->n)
 		return;
@@ -368,7 +383,7 @@ static void spans_text(const struct scene *scene, FILE *out)
 
 static int routing_text(const struct scene *scene, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	struct grid grid;
 	int r;
 
@@ -377,7 +392,7 @@ static int routing_text(const struct scene *scene, FILE *out)
 		fputs("  n/a: no routing was recorded\n", out);
 		return 0;
 	}
-	r = section_routing.grid(scene, &grid);
+	r = section_grid(&section_routing, scene, &grid);
 	if (r >= 0)
 		r = routing_text_table(scene, &grid, TOP_LAYERS, out);
 	grid_release(&grid);
@@ -396,10 +411,10 @@ static int moe_text(const struct scene *scene, FILE *out)
 	struct grid grid;
 	int r;
 
-	if (scene->f->moe.reason)
+	if (answer_moe_lens(scene->answers)->reason)
 		return 0;
 	scene_title(scene, "Mixture of experts on the devices", out);
-	r = section_moe.grid(scene, &grid);
+	r = section_grid(&section_moe, scene, &grid);
 	if (r >= 0)
 		r = section_moe.text(scene, &grid, out);
 	grid_release(&grid);
@@ -411,10 +426,10 @@ static int memory_text(const struct scene *scene, FILE *out)
 	int r = 0;
 
 	scene_title(scene, "Memory, as the program reported it", out);
-	if (!scene->f->memory.n)
+	if (!answer_memory(scene->answers)->n)
 		fputs("  n/a: no allocations were recorded\n", out);
-	for (size_t i = 0; r >= 0 && i < scene->f->memory.n; i++)
-		r = memory_text_device(scene, &scene->f->memory.devices[i], out);
+	for (size_t i = 0; r >= 0 && i < answer_memory(scene->answers)->n; i++)
+		r = memory_text_device(scene, &answer_memory(scene->answers)->devices[i], out);
 	memory_text_driver(scene, out);
 	return r;
 }
@@ -469,7 +484,7 @@ static int requests_text(const struct scene *scene, FILE *out)
 
 static int inference_text(const struct scene *scene, FILE *out)
 {
-	const struct inference *f = &scene->f->inference;
+	const struct inference *f = answer_inference(scene->answers);
 
 	if (!f->requests && !f->without_begin)
 		return 0;
@@ -493,7 +508,7 @@ static int inference_text(const struct scene *scene, FILE *out)
 
 static void overhead_text(const struct scene *scene, FILE *out)
 {
-	const struct overhead *o = &scene->f->overhead;
+	const struct overhead *o = answer_overhead(scene->answers);
 	double file_bytes = 0;
 
 	for (size_t i = 0; i < scene->run->n_shards; i++)

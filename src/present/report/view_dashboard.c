@@ -12,6 +12,9 @@
 #include "present/frame/whole_views.h"
 #include "present/report/dashboard_lines.h"
 #include "subjects/counters/counters.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/routing/routing.h"
+#include "subjects/steps/steps.h"
 
 #define RECENT_STEPS 50
 #define RECENT_ROUTING 20
@@ -79,7 +82,7 @@ static void loss(const struct scene *scene, FILE *out)
 
 static void speed(const struct scene *scene, FILE *out)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 
 	dashboard_label(scene, "Speed", out);
 	if (!s->all.n) {
@@ -126,9 +129,8 @@ static void layer_line(const struct scene *scene, const struct routing_layer *la
 						: "n/a");
 }
 
-static void experts(const struct scene *scene, FILE *out)
+static void experts(const struct scene *scene, const struct routing *routing, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
 	int strip = scene_layout(scene, 0).width - 12 - 36;
 	char window[64];
 	size_t most = 0;
@@ -150,9 +152,9 @@ static void experts(const struct scene *scene, FILE *out)
 		fprintf(out, " ... %zu more layers\n", routing->n - LAYERS);
 }
 
-static void cost(const struct scene *scene, FILE *out)
+static void cost(const struct scene *scene, const struct routing *routing, FILE *out)
 {
-	const struct overhead *o = &scene->f->overhead;
+	const struct overhead *o = answer_overhead(scene->answers);
 	uint64_t lost = loss_total(&scene->run->loss);
 	bool color = scene->options->color;
 
@@ -172,10 +174,10 @@ static void cost(const struct scene *scene, FILE *out)
 			text_style_off(TEXT_YELLOW, color));
 	else
 		fputs("none\n", out);
-	if (scene->f->routing.records && !scene->f->routing.self_check_ok) {
+	if (routing->records && !routing->self_check_ok) {
 		dashboard_label(scene, "Check", out);
-		text_fit(out, scene->f->routing.self_check,
-			 (size_t)scene_layout(scene, 0).width - 12, false, scene->options->utf8);
+		text_fit(out, routing->self_check, (size_t)scene_layout(scene, 0).width - 12, false,
+			 scene->options->utf8);
 		fputc('\n', out);
 	}
 }
@@ -195,60 +197,62 @@ static bool names_experts(const struct run *run)
 	return false;
 }
 
-/* Times of kernels are those of the whole run. */
-static int overview(const struct run *run, const struct findings *f, struct overview *ret)
-{
-	struct kernels by_class = { 0 }, by_expert = { 0 };
-	struct kernels_options by = { .by = KERNELS_BY_CLASS };
-	int r = kernels_analyze(run, &SELECT_ALL, &by, &by_class);
+/* Its questions. Two windows, both ending at the last step: a longer one for times, a shorter for
+ * routing. Times of kernels are those of the whole run. */
+enum { ASKED_TIMES, ASKED_ROUTING, ASKED_CLASSES, ASKED_EXPERTS, ASKED };
+_Static_assert(ASKED <= ASKED_MAX, "as many as a section can ask");
 
-	by.by = KERNELS_BY_EXPERT;
-	if (r >= 0 && names_experts(run))
-		r = kernels_analyze(run, &SELECT_ALL, &by, &by_expert);
-	if (r >= 0)
-		r = overview_make(run, f, &by_class, &by_expert, ret);
-	kernels_release(&by_class);
-	kernels_release(&by_expert);
-	return r;
-}
+static const struct subject *const routing_reads[] = { &subject_routing, NULL };
+static const struct subject *const kernel_reads[] = { &subject_kernels, NULL };
 
-/* Two windows, both ending at the last step: a longer one for times, a shorter for routing. */
-static int analyze(const struct run *run, const struct present_options *options,
-		   struct findings *ret_findings, struct err *err)
+static size_t ask(const struct run *run, const struct present_options *options,
+		  struct asked *ret_asked)
 {
-	struct present_options recent = *options;
-	struct findings steps, routing;
-	bool window = options->step_first != INT64_MIN || options->step_last != INT64_MAX;
+	struct question q = scene_question(options);
+	bool window = selection_is_window(&q.sel);
 	int64_t last = 0;
-	int r;
 
-	if (!window && last_step(run, &last))
-		recent.step_first = last - RECENT_STEPS + 1;
-	r = scene_analyze(run, &recent, FIND_STEPS | FIND_MEMORY | FIND_OVERHEAD | FIND_TIMELINE,
-			  &steps, err);
-	if (r < 0)
-		return r;
-	if (!window && run->step.n)
-		recent.step_first = last - RECENT_ROUTING + 1;
-	r = scene_analyze(run, &recent, FIND_ROUTING, &routing, err);
-	if (r < 0) {
-		findings_release(&steps);
-		return r;
-	}
-	*ret_findings = steps;
-	ret_findings->routing = routing.routing;
-	routing.routing = (struct routing){ 0 };
-	findings_release(&routing);
-	return 0;
+	if (!window && run && last_step(run, &last))
+		q.sel.step_first = last - RECENT_STEPS + 1;
+	ret_asked[ASKED_TIMES] = (struct asked){ q, { "dashboard", section_dashboard.reads } };
+	if (!window && run && run->step.n)
+		q.sel.step_first = last - RECENT_ROUTING + 1;
+	ret_asked[ASKED_ROUTING] = (struct asked){ q, { "dashboard, experts", routing_reads } };
+	q.sel = SELECT_ALL;
+	q.kernels_by = KERNELS_BY_CLASS;
+	ret_asked[ASKED_CLASSES] = (struct asked){ q, { "dashboard, classes", kernel_reads } };
+	q.kernels_by = KERNELS_BY_EXPERT;
+	ret_asked[ASKED_EXPERTS] = (struct asked){ q, { "dashboard, kernels", kernel_reads } };
+	return run && !names_experts(run) ? ASKED_EXPERTS : ASKED;
 }
 
-int view_dashboard(const struct run *run, const struct present_options *options, FILE *out,
-		   struct err *err)
+static int overview(const struct run *run, const struct answers *answers, size_t n,
+		    struct overview *ret)
+{
+	const struct answers *times = &answers[ASKED_TIMES];
+	struct overview_parts parts = {
+		.memory = answer_memory(times),
+		.device_memory = answer_device_memory(times),
+		.device_states = answer_device_states(times),
+		.timeline = answer_timeline(times),
+		.routing = answer_routing(&answers[ASKED_ROUTING]),
+		.by_class = answer_kernels(&answers[ASKED_CLASSES]),
+		.by_expert = n > ASKED_EXPERTS ? answer_kernels(&answers[ASKED_EXPERTS]) : NULL,
+	};
+
+	return overview_make(run, &parts, ret);
+}
+
+static int render(const struct run *run, const struct present_options *options, FILE *out,
+		  struct err *err)
 {
 	struct present_options fitted = *options;
-	struct findings findings;
+	struct asked asked[ASKED];
+	struct answers answers[ASKED];
 	struct overview o;
-	struct scene scene = { run, &fitted, &findings };
+	struct scene scene = { run, &fitted, &answers[ASKED_TIMES] };
+	const struct routing *routing;
+	size_t n;
 	int r;
 
 	if (options->json || options->csv)
@@ -256,23 +260,36 @@ int view_dashboard(const struct run *run, const struct present_options *options,
 			       "the dashboard is text only; the report has the same as JSON");
 	if (fitted.width < 80)
 		fitted.width = 80;
-	r = analyze(run, &fitted, &findings, err);
+	n = ask(run, &fitted, asked);
+	r = scene_compute(run, &fitted, asked, n, answers, err);
 	if (r < 0)
 		return r;
-	r = overview(run, &findings, &o);
+	r = overview(run, answers, n, &o);
 	if (r < 0) {
-		findings_release(&findings);
+		answers_release(answers);
 		return err_sys(err, r, "cannot make the dashboard of '%s'", run->info.name);
 	}
+	routing = answer_routing(&answers[ASKED_ROUTING]);
 	head(&scene, out);
 	loss(&scene, out);
 	speed(&scene, out);
 	dashboard_memory(&scene, &o, out);
 	dashboard_device(&scene, &o, out);
-	experts(&scene, out);
+	experts(&scene, routing, out);
 	dashboard_experts(&scene, &o, out);
-	cost(&scene, out);
+	cost(&scene, routing, out);
 	overview_release(&o);
-	findings_release(&findings);
+	answers_release(answers);
 	return 0;
 }
+
+/* The series of the loss is made of counters. */
+const struct section section_dashboard = {
+	.name = "dashboard",
+	.reads = READS(&subject_steps, &subject_memory, &subject_device_memory,
+		       &subject_device_states, &subject_overhead, &subject_timeline,
+		       &subject_coverage),
+	.kinds = WANT(COUNTER) | WANT(STEP),
+	.ask = ask,
+	.render = render,
+};

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report: every analysis, then its text or its JSON.
+ * The report: every subject, then its text or its JSON.
  */
 #include <errno.h>
 
 #include "present/frame/whole_views.h"
 
-int view_report(const struct run *run, const struct present_options *options, FILE *out,
-		struct err *err)
+static size_t ask(const struct run *run, const struct present_options *options,
+		  struct asked *ret_asked)
 {
-	struct findings findings;
+	(void)run;
+	*ret_asked = section_asked(&section_report, options);
+	ret_asked->question.no_launches = true;
+	return 1;
+}
+
+static int render(const struct run *run, const struct present_options *options, FILE *out,
+		  struct err *err)
+{
+	struct asked asked;
 	struct verdicts verdicts;
-	struct scene scene = { run, options, &findings };
+	struct answers answers;
+	struct scene scene = { run, options, &answers };
 	int r;
 
 	if (options->csv)
@@ -23,17 +33,28 @@ int view_report(const struct run *run, const struct present_options *options, FI
 			err, -EINVAL,
 			"the report cannot be sorted; ask for kernels, ops, api, steps, routing, "
 			"transfers, memory or efficiency");
-	r = scene_analyze(run, options, FIND_ALL | FIND_COUNTERS, &findings, err);
+	ask(run, options, &asked);
+	r = scene_compute(run, options, &asked, 1, &answers, err);
 	if (r < 0)
 		return r;
-	r = verdicts_analyze(run, &findings, &verdicts);
+	r = verdicts_analyze(run, &answers, &verdicts);
 	if (r >= 0) {
 		r = options->json ? report_json(&scene, &verdicts, out, err)
 				  : report_text(&scene, &verdicts, out);
 		verdicts_release(&verdicts);
 	}
-	findings_release(&findings);
+	answers_release(&answers);
 	if (r == -ENOMEM)
 		err_sys(err, r, "cannot make the report of '%s'", run->info.name);
 	return r;
 }
+
+/* It reads every subject: its sections and the rules of its verdicts declare what each of them does. */
+const struct section section_report = {
+	.name = "report",
+	.reads = subjects_all,
+	.routed_tokens = true,
+	.kinds = WANT_ALL,
+	.ask = ask,
+	.render = render,
+};

@@ -9,6 +9,10 @@
 
 #include "base/text/format.h"
 #include "device/sheets/clock_reasons.h"
+#include "subjects/device/device_state.h"
+#include "subjects/device/timeline.h"
+#include "subjects/overhead/overhead.h"
+#include "subjects/shared/coverage.h"
 
 #define GEAR_LINES 8	/* of a program that shifts all the time the JSON has the rest */
 #define PROCESS_LINES 8 /* of a device */
@@ -99,8 +103,8 @@ static void state_line(const struct scene *scene, const struct device_state *d, 
 
 void device_text_timeline(const struct scene *scene, FILE *out)
 {
-	const struct timeline *t = &scene->f->timeline;
-	const struct device_states *states = &scene->f->device_states;
+	const struct timeline *t = answer_timeline(scene->answers);
+	const struct device_states *states = answer_device_states(scene->answers);
 
 	scene_sampled(scene, "", out);
 	for (size_t i = 0; i < t->n; i++) {
@@ -130,7 +134,7 @@ void device_text_timeline(const struct scene *scene, FILE *out)
 
 void device_text_processes(const struct scene *scene, FILE *out)
 {
-	const struct device_states *states = &scene->f->device_states;
+	const struct device_states *states = answer_device_states(scene->answers);
 
 	for (size_t i = 0, of_device = 0; i < states->n_others; i++) {
 		const struct other_process *p = &states->others[i];
@@ -154,7 +158,7 @@ void device_text_processes(const struct scene *scene, FILE *out)
 
 static void gear_lines(const struct scene *scene, FILE *out)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_changes; i++) {
@@ -180,8 +184,8 @@ static void gear_lines(const struct scene *scene, FILE *out)
 
 void device_text_cost(const struct scene *scene, FILE *out)
 {
-	const struct coverage *c = &scene->f->coverage;
-	const struct overhead *o = &scene->f->overhead;
+	const struct coverage *c = answer_coverage(scene->answers);
+	const struct overhead *o = answer_overhead(scene->answers);
 	const struct run_info *info = &scene->run->info;
 	struct line line = { 0 };
 	int64_t yielded_ns = 0;

@@ -14,12 +14,4 @@ void device_text_processes(const struct scene *scene, FILE *out);
 /* What collecting device records cost, when it was done and when not. */
 void device_text_cost(const struct scene *scene, FILE *out);
 
-/* "timeline" and "device_state" of the report. */
-void device_json_timeline(const struct scene *scene, struct json *json);
-void device_json_state(const struct scene *scene, struct json *json);
-/* "pools" and "processes" of the totals of memory. */
-void device_json_memory(const struct scene *scene, struct json *json);
-/* Into the object "overhead": what device records add to it. */
-void device_json_cost(const struct scene *scene, struct json *json);
-
 #endif

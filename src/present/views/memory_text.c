@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/memory/device_memory.h"
 
 #define POOL_LINES 8
 #define SITE_LINES 5
@@ -65,7 +66,7 @@ static void pools(const struct device_memory *m, FILE *out)
 
 void memory_text_driver(const struct scene *scene, FILE *out)
 {
-	const struct device_memory *m = &scene->f->device_memory;
+	const struct device_memory *m = answer_device_memory(scene->answers);
 
 	for (size_t i = 0; i < m->n_driver; i++) {
 		const struct driver_memory *d = &m->driver[i];

@@ -6,6 +6,7 @@
 #define PRESENT_MEMORY_TEXT_H
 
 #include "present/frame/scene.h"
+#include "subjects/memory/memory.h"
 
 /* The uses at the peak, live bytes over time, leak suspects and what does not match. */
 int memory_text_device(const struct scene *scene, const struct memory_device *device, FILE *out);
@@ -15,10 +16,5 @@ void memory_text_parts(const struct scene *scene, const struct memory_device *de
 
 /* What the driver handed out and the devices say is in use; nothing without such records. */
 void memory_text_driver(const struct scene *scene, FILE *out);
-
-/* A row's composition, leaks, what was live at the peak, parts and series (a grid_extra); the
- * driver's rows and the devices'. */
-void memory_json_device(struct json *json, const void *item, const void *context);
-void memory_json_driver(struct json *json, const struct scene *scene);
 
 #endif

@@ -91,7 +91,7 @@ int routing_text_table(const struct scene *scene, const struct grid *grid, size_
 
 void routing_text_heat(const struct scene *scene, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	int width = scene_layout(scene, 0).width - 26;
 	size_t n = routing->n < HEAT_LAYERS ? routing->n : HEAT_LAYERS;
 
@@ -251,7 +251,7 @@ int routing_text_layer(const struct scene *scene, const struct routing_layer *la
 
 void routing_text_check(const struct scene *scene, FILE *out)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 
 	fputs(scene->options->layer >= 0 ? "\n  self-check: " : "  self-check: ", out);
 	if (routing->self_check_ok)

@@ -6,6 +6,7 @@
 #define PRESENT_ROUTING_TEXT_H
 
 #include "present/frame/scene.h"
+#include "subjects/routing/routing.h"
 
 /* In place of a table that would be empty. */
 void routing_text_none(const struct scene *scene, FILE *out);

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 
 #include "base/text/format.h"
+#include "subjects/steps/slow_steps.h"
+#include "subjects/steps/steps.h"
 
 #define PART_SHARE 0.05 /* of the extra time: less is not worth a word in text */
 #define PARTS_SHOWN 4
@@ -71,8 +73,8 @@ static void parts_words(struct words *words, const struct slow_step *step,
 
 static void around(const struct scene *scene, const struct slow_step *step, FILE *out)
 {
-	const struct slow_steps *slow = &scene->f->slow;
-	const struct step_row *row = &scene->f->steps.rows[step->row];
+	const struct slow_steps *slow = answer_slow_steps(scene->answers);
+	const struct step_row *row = &answer_steps(scene->answers)->rows[step->row];
 	struct words words = { 0 };
 
 	if (step->gap_ns.known && step->gap_ns.v > PART_SHARE * step->extra_ns)
@@ -96,14 +98,14 @@ static void around(const struct scene *scene, const struct slow_step *step, FILE
 
 void slow_text(const struct scene *scene, size_t limit, FILE *out)
 {
-	const struct slow_steps *slow = &scene->f->slow;
+	const struct slow_steps *slow = answer_slow_steps(scene->answers);
 
 	if (!slow->n)
 		return;
 	scene_title(scene, "Slow steps", out);
 	for (size_t i = 0; i < slow->n && i < limit; i++) {
 		const struct slow_step *step = &slow->steps[i];
-		const struct step_row *row = &scene->f->steps.rows[step->row];
+		const struct step_row *row = &answer_steps(scene->answers)->rows[step->row];
 		struct words words = { 0 };
 
 		fprintf(out, "  step %" PRId64 " of rank %u: %s, that is +%s (usually %s)\n",
@@ -126,80 +128,4 @@ void slow_text(const struct scene *scene, size_t limit, FILE *out)
 	if (slow->outliers > (slow->n < limit ? slow->n : limit))
 		fprintf(out, "  ... %zu slow steps in all: moescope steps --sort time_ns\n",
 			slow->outliers);
-}
-
-static void parts_json(struct json *json, const char *key, struct value known,
-		       const struct slow_part *parts, size_t n)
-{
-	if (!known.known) {
-		grid_json_value(json, key, known);
-		return;
-	}
-	json_key(json, key);
-	json_array_line(json);
-	for (size_t i = 0; i < n; i++) {
-		json_object_line(json);
-		json_key(json, "name");
-		json_string(json, parts[i].name);
-		json_key(json, "extra_ns");
-		json_double(json, parts[i].extra_ns);
-		json_object_end(json);
-	}
-	json_array_end(json);
-}
-
-static void step_json(const struct scene *scene, const struct slow_step *step, struct json *json)
-{
-	const struct step_row *row = &scene->f->steps.rows[step->row];
-
-	json_object(json);
-	json_key(json, "step");
-	json_int(json, row->step);
-	json_key(json, "rank");
-	json_uint(json, row->rank);
-	json_key(json, "time_ns");
-	json_int(json, row->duration_ns);
-	json_key(json, "extra_ns");
-	json_double(json, step->extra_ns);
-	parts_json(json, "device", step->device_known, step->device, step->n_device);
-	json_key(json, "kernels");
-	json_array_line(json);
-	for (size_t k = 0; k < step->n_kernels; k++) {
-		json_object_line(json);
-		json_key(json, "name");
-		json_string(json, step->kernels[k].name);
-		json_key(json, "extra_ns");
-		json_double(json, step->kernels[k].extra_ns);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	parts_json(json, "phases", step->phases_known, step->phases, step->n_phases);
-	grid_json_value(json, "gap_ns", step->gap_ns);
-	grid_json_value(json, "gap_at_ns", step->gap_at_ns);
-	grid_json_value(json, "clock_sm_mhz", step->clock_mhz);
-	json_key(json, "allocation_calls");
-	json_uint(json, step->allocation_calls);
-	grid_json_value(json, "allocation_ns", step->allocation_ns);
-	grid_json_value(json, "tokens", row->tokens);
-	json_object_end(json);
-}
-
-void slow_json(const struct scene *scene, struct json *json)
-{
-	const struct slow_steps *slow = &scene->f->slow;
-
-	json_key(json, "slow");
-	json_array(json);
-	for (size_t i = 0; i < slow->n; i++)
-		step_json(scene, &slow->steps[i], json);
-	json_array_end(json);
-	json_key(json, "usual");
-	json_object(json);
-	json_key(json, "steps");
-	json_uint(json, slow->usual);
-	grid_json_value(json, "time_ns", slow->usual_ns);
-	grid_json_value(json, "clock_sm_mhz", slow->usual_clock_mhz);
-	grid_json_value(json, "allocation_ns", slow->usual_allocation_ns);
-	grid_json_value(json, "tokens", slow->usual_tokens);
-	json_object_end(json);
 }

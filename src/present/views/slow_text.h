@@ -9,7 +9,5 @@
 
 /* Up to `limit` slow steps, the slowest first; nothing when there are none. */
 void slow_text(const struct scene *scene, size_t limit, FILE *out);
-/* "slow" and what the steps are compared with, into the object that is open. */
-void slow_json(const struct scene *scene, struct json *json);
 
 #endif

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/imbalance_tax.h"
 
 #define TAX_LAYERS 16
 
@@ -20,7 +21,7 @@ static void cell(struct text_table *table, struct value value)
 
 static int layers_table(const struct scene *scene, FILE *out)
 {
-	const struct imbalance_tax *tax = &scene->f->tax;
+	const struct imbalance_tax *tax = answer_imbalance_tax(scene->answers);
 	/* With several workers the tax is measured; with one there are only estimates. */
 	static const struct text_column measured[] = {
 		{ "layer", TEXT_LEFT, false },
@@ -66,7 +67,7 @@ static int layers_table(const struct scene *scene, FILE *out)
 
 int tax_text(const struct scene *scene, FILE *out)
 {
-	const struct imbalance_tax *tax = &scene->f->tax;
+	const struct imbalance_tax *tax = answer_imbalance_tax(scene->answers);
 	char line[320];
 
 	fputs("\n  Imbalance tax: what uneven routing costs a step\n", out);
@@ -88,40 +89,4 @@ int tax_text(const struct scene *scene, FILE *out)
 	fputs("  ", out);
 	text_wrap(out, line, (size_t)scene_layout(scene, 0).width, 2, 4);
 	return tax->n ? layers_table(scene, out) : 0;
-}
-
-void tax_json(const struct scene *scene, struct json *json)
-{
-	const struct imbalance_tax *tax = &scene->f->tax;
-
-	json_key(json, "imbalance_tax");
-	json_object(json);
-	grid_json_value(json, "expert_ns", tax->expert_ns);
-	grid_json_value(json, "tax_ns", tax->tax_ns);
-	grid_json_value(json, "tax_pct", tax->tax_pct);
-	grid_json_value(json, "tax_tokens_per_s", tax->tax_tokens_per_s);
-	json_key(json, "workers");
-	json_uint(json, tax->workers);
-	json_key(json, "worker");
-	json_string(json, tax->on_device ? "device" : "thread");
-	json_key(json, "steps");
-	json_uint(json, tax->steps);
-	json_key(json, "layers");
-	json_array(json);
-	for (size_t i = 0; i < tax->n; i++) {
-		const struct tax_layer *layer = &tax->layers[i];
-
-		json_object_line(json);
-		json_key(json, "layer");
-		json_int(json, layer->layer);
-		grid_json_value(json, "expert_ns", layer->expert_ns);
-		grid_json_value(json, "tax_ns", layer->tax_ns);
-		grid_json_value(json, "tile_ns", layer->tile_ns);
-		grid_json_value(json, "what_if_ns", layer->what_if_ns);
-		json_key(json, "what_if_devices");
-		json_uint(json, layer->what_if_devices);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	json_object_end(json);
 }

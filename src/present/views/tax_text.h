@@ -8,7 +8,5 @@
 #include "present/frame/scene.h"
 
 int tax_text(const struct scene *scene, FILE *out);
-/* "imbalance_tax" into the object that is open. */
-void tax_json(const struct scene *scene, struct json *json);
 
 #endif

@@ -2,136 +2,11 @@
  *
  * The table of copies and sets.
  */
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/text/format.h"
 #include "present/frame/scene.h"
-
-static const struct grid_column columns[] = {
-	{ .key = "kind", .title = "kind", .unit = GRID_TEXT },
-	{ .key = "memory", .title = "memory", .unit = GRID_TEXT },
-	{ .key = "src", .title = "from", .unit = GRID_TEXT },
-	{ .key = "dst", .title = "to", .unit = GRID_TEXT },
-	{ .key = "count", .title = "count", .unit = GRID_INT },
-	{ .key = "bytes", .title = "bytes", .unit = GRID_BYTES },
-	{ .key = "time_ns", .title = "time", .unit = GRID_NS },
-	{ .key = "bandwidth_bytes_per_s", .title = "per s", .unit = GRID_BYTES },
-	{ .key = "overlap_pct", .title = "overlap", .unit = GRID_PCT },
-	{ .key = "small", .unit = GRID_INT },
-	{ .key = "asynchronous", .unit = GRID_INT },
-	{ .key = "untimed", .unit = GRID_INT },
-	{ .key = "limit_bytes_per_s", .unit = GRID_BYTES },
-	{ .key = "limit_pct", .unit = GRID_PCT },
-	{ .key = "bytes_not_told", .unit = GRID_INT },
-};
-
-/* Where some tell their bytes and others do not, the sum of the former. */
-static struct cell bytes_cell(uint64_t bytes, uint64_t not_told, uint64_t count)
-{
-	return not_told && not_told == count ? cell_absent(NOT_IN_FILE) : cell_uint(bytes);
-}
-
-static int fill(const struct scene *scene, struct grid *grid)
-{
-	grid_init(grid, columns, sizeof(columns) / sizeof(columns[0]));
-	for (size_t i = 0; i < scene->f->transfers.n; i++) {
-		const struct transfer_row *row = &scene->f->transfers.rows[i];
-		struct cell *cell = grid_add(grid, row);
-		bool timed = row->count > row->untimed;
-
-		if (!cell)
-			return -ENOMEM;
-		*cell++ = cell_text(row->kind);
-		*cell++ = cell_text(row->memory);
-		*cell++ = row->is_set ? cell_absent("a set has no source")
-				      : cell_text(row->src_name);
-		*cell++ = cell_text(row->dst_name);
-		*cell++ = cell_uint(row->count);
-		*cell++ = bytes_cell(row->bytes, row->bytes_not_told, row->count);
-		*cell++ = timed ? cell_int(row->time_ns) : cell_absent("none was timed");
-		*cell++ = cell_value(row->bandwidth_bytes_per_s);
-		*cell++ = cell_value(row->overlap_pct);
-		*cell++ = cell_uint(row->small);
-		*cell++ = row->is_set	  ? cell_absent("sets do not say")
-			  : row->not_told ? cell_absent(NOT_IN_FILE)
-					  : cell_uint(row->asynchronous);
-		*cell++ = cell_uint(row->untimed);
-		*cell++ = cell_value(row->limit_bytes_per_s);
-		*cell++ = cell_value(row->limit_pct);
-		*cell++ = cell_uint(row->bytes_not_told);
-	}
-	return 0;
-}
-
-static void staged_json(struct json *json, const struct transfers *t)
-{
-	json_key(json, "staged");
-	json_object(json);
-	json_key(json, "count");
-	json_uint(json, t->staged_count);
-	json_key(json, "bytes");
-	json_uint(json, t->staged_bytes);
-	json_key(json, "pairs");
-	json_array(json);
-	for (size_t i = 0; i < t->n_staged; i++) {
-		const struct staged_row *row = &t->staged[i];
-
-		json_object_line(json);
-		json_key(json, "src");
-		json_uint(json, row->src);
-		json_key(json, "dst");
-		json_uint(json, row->dst);
-		json_key(json, "count");
-		json_uint(json, row->count);
-		json_key(json, "bytes");
-		json_uint(json, row->bytes);
-		json_key(json, "time_ns");
-		json_int(json, row->time_ns);
-		json_object_end(json);
-	}
-	json_array_end(json);
-	json_object_end(json);
-}
-
-static void put_bytes(struct json *json, const char *key, uint64_t bytes, uint64_t not_told,
-		      uint64_t count)
-{
-	struct cell cell = bytes_cell(bytes, not_told, count);
-
-	grid_json_cell(json, key, &cell);
-}
-
-static void total(const struct scene *scene, struct json *json)
-{
-	const struct transfers *t = &scene->f->transfers;
-
-	json_key(json, "count");
-	json_uint(json, t->count);
-	put_bytes(json, "bytes", t->bytes, t->bytes_not_told, t->count);
-	json_key(json, "bytes_not_told");
-	json_uint(json, t->bytes_not_told);
-	json_key(json, "time_ns");
-	json_int(json, t->time_ns);
-	json_key(json, "small");
-	json_uint(json, t->small);
-	json_key(json, "small_limit_bytes");
-	json_uint(json, TRANSFER_SMALL_BYTES);
-	json_key(json, "untimed");
-	json_uint(json, t->untimed);
-	json_key(json, "sets");
-	json_uint(json, t->sets);
-	put_bytes(json, "set_bytes", t->set_bytes, t->set_bytes_not_told, t->sets);
-	json_key(json, "set_bytes_not_told");
-	json_uint(json, t->set_bytes_not_told);
-	json_key(json, "set_time_ns");
-	json_int(json, t->set_time_ns);
-	json_key(json, "sets_untimed");
-	json_uint(json, t->sets_untimed);
-	json_key(json, "without_call");
-	json_uint(json, t->without_call);
-	staged_json(json, t);
-}
+#include "subjects/transfers/transfers.h"
 
 static const char *bytes_text(struct format *text, uint64_t bytes, uint64_t not_told,
 			      uint64_t count)
@@ -174,7 +49,7 @@ static void sums(const struct transfers *t, FILE *out)
 
 static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 {
-	const struct transfers *t = &scene->f->transfers;
+	const struct transfers *t = answer_transfers(scene->answers);
 	struct text_layout layout = scene_layout(scene, 2);
 	size_t limit = scene->options->limit;
 	int r = 0;
@@ -199,9 +74,11 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 
 const struct section section_transfers = {
 	.name = "transfers",
-	.want = FIND_TRANSFERS,
+	.sql = "transfer_summary",
+	.reads = READS(&subject_transfers, &subject_coverage),
 	.device = true,
-	.grid = fill,
-	.total = total,
+	.subject = &subject_transfers,
+	.rows = &transfers_fields,
+	.total = &transfers_total,
 	.text = text,
 };

@@ -40,4 +40,8 @@ int api_calls_analyze_at(const struct attribution *at, const struct selection *s
 			 struct api_calls *ret_calls);
 void api_calls_release(struct api_calls *calls);
 
+/* Its fields; see api_fields.c. */
+struct field_set;
+extern const struct field_set api_fields, api_total;
+
 #endif

@@ -128,4 +128,8 @@ int comm_analyze_at(const struct attribution *at, const struct device_lanes *lan
 		    struct comm *ret_comm);
 void comm_release(struct comm *comm);
 
+/* Its fields; see comm_fields.c. */
+struct field_set;
+extern const struct field_set comm_fields, comm_devices_fields, comm_transports_fields, comm_total;
+
 #endif

@@ -100,4 +100,8 @@ int efficiency_rows_fill(const struct run *run, const struct selection *sel,
 			 const struct kernel_classes *classes, const struct ops *ops,
 			 struct efficiency *efficiency);
 
+/* Its fields; see efficiency_fields.c. */
+struct field_set;
+extern const struct field_set efficiency_fields, efficiency_total;
+
 #endif

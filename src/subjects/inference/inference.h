@@ -64,4 +64,8 @@ void inference_release(struct inference *inference);
 /* Fills range_ns and device_ns of the stages; used by inference_analyze. */
 int inference_stages_fill(const struct run *run, struct inference *out);
 
+/* Its fields; see requests_fields.c. */
+struct field_set;
+extern const struct field_set requests_fields, inference_total;
+
 #endif

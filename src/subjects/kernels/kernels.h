@@ -86,4 +86,8 @@ int kernels_analyze_at(const struct attribution *at, const struct selection *sel
 		       const struct kernels_options *options, struct kernels *ret_kernels);
 void kernels_release(struct kernels *kernels);
 
+/* Its fields; see kernels_fields.c. */
+struct field_set;
+extern const struct field_set kernels_fields, kernels_total;
+
 #endif

@@ -8,6 +8,8 @@
 #include "subjects/memory/device_memory.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,6 +364,9 @@ static int replay_pools(struct replay *p)
 	}
 	free(events);
 	qsort(p->out.pools, p->out.n_pools, sizeof(*p->out.pools), pool_order);
+	for (size_t i = 0; i < p->out.n_pools; i++)
+		snprintf(p->out.pools[i].name, sizeof(p->out.pools[i].name), "0x%" PRIx64,
+			 p->out.pools[i].address);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ struct memory_pool {
 	uint16_t shard;
 	uint32_t rank, device;
 	uint64_t address;
+	char name[24]; /* the address in hexadecimal */
 	bool destroyed;
 	uint64_t bytes, used_bytes; /* held from the device; handed out to the program */
 	uint64_t peak_bytes, peak_used_bytes;

@@ -101,4 +101,8 @@ struct device_memory;
 void memory_join(struct memory *memory, const struct device_memory *devices);
 void memory_release(struct memory *memory);
 
+/* Its fields; see memory_fields.c. */
+struct field_set;
+extern const struct field_set memory_fields, memory_total;
+
 #endif

@@ -460,6 +460,9 @@ static void put_layers(struct lens *l)
 	for (size_t i = 0; i < from->n && !l->out.layers_none; i++)
 		if (from->of[i].count)
 			from->of[n++] = from->of[i];
+	for (size_t i = 0; i < n; i++)
+		for (int part = 0; part < MOE_PARTS; part++)
+			l->out.layers_with[part] |= from->of[i].sum_ns[part] > 0;
 	l->out.n_layers = n;
 	l->out.layers = from->of;
 	from->of = NULL;

@@ -101,15 +101,26 @@ struct moe_lens {
 	struct moe_cost cost;
 	struct moe_layer *layers; /* by number */
 	size_t n_layers;
-	const char *layers_by;	 /* "ranges", "order" */
-	const char *layers_none; /* why there are none */
-	const char *precision;	 /* of the products of experts, by most of their time; NULL */
-	const char *shared_none; /* why no shared expert is told apart; NULL: it is */
+	bool layers_with[MOE_PARTS]; /* a layer has time in this part */
+	const char *layers_by;	     /* "ranges", "order" */
+	const char *layers_none;     /* why there are none */
+	const char *precision;	     /* of the products of experts, by most of their time; NULL */
+	const char *shared_none;     /* why no shared expert is told apart; NULL: it is */
 };
 
 int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes *lanes,
 			const struct selection *sel, const struct kernel_classes *classes,
 			struct moe_lens *ret_lens);
 void moe_lens_release(struct moe_lens *lens);
+
+/* Its fields; see moe_fields.c. */
+struct field_set;
+enum moe_form {
+	MOE_BY_PART = 1 << 0,
+	MOE_BY_COMM = 1 << 1, /* the rows that communicate, and what of it is hidden */
+};
+
+extern const struct field_set moe_fields; /* in these forms */
+extern const struct field_set moe_cost_fields, moe_layers_fields, moe_total;
 
 #endif

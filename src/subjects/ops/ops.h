@@ -62,4 +62,16 @@ int ops_analyze_at(const struct attribution *at, const struct selection *sel,
 		   const struct ops_options *options, struct ops *ret_ops);
 void ops_release(struct ops *ops);
 
+/* Its fields; see ops_fields.c. */
+struct field_set;
+enum ops_form {
+	OPS_BY_NAME = 1 << 0,
+	OPS_ON_DEVICE = 1 << 1, /* by name, in text the time of the device in place of arithmetic */
+	OPS_BY_SHAPE = 1 << 2,
+	OPS_BY_STACK = 1 << 3,	/* the shapes too where they were asked for */
+	OPS_BY_CALLER = 1 << 4, /* the same, of a stack its innermost call */
+};
+
+extern const struct field_set ops_fields, ops_total;
+
 #endif

@@ -35,4 +35,8 @@ struct overhead {
 
 int overhead_analyze(const struct run *run, struct overhead *ret_overhead);
 
+/* Its fields; see overhead_fields.c. */
+struct field_set;
+extern const struct field_set overhead_fields; /* "overhead" */
+
 #endif

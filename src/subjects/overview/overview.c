@@ -42,15 +42,15 @@ static const struct driver_memory *main_driver(const struct device_memory *memor
 }
 
 /* What the device has, by its own record or a sample of the driver's. */
-static struct value total_memory(const struct run *run, const struct findings *f, uint16_t shard,
-				 uint32_t device)
+static struct value total_memory(const struct run *run, const struct device_states *states,
+				 uint16_t shard, uint32_t device)
 {
 	for (size_t i = 0; i < run->device.n; i++)
 		if (run->device.shard[i] == shard && run->device.device[i] == device &&
 		    run->device.memory_bytes[i])
 			return value_of((double)run->device.memory_bytes[i]);
-	for (size_t i = 0; i < f->device_states.n; i++) {
-		const struct device_state *d = &f->device_states.devices[i];
+	for (size_t i = 0; i < states->n; i++) {
+		const struct device_state *d = &states->devices[i];
 
 		if (d->shard == shard && d->device == device &&
 		    d->metrics[METRIC_MEMORY_TOTAL].samples)
@@ -59,21 +59,23 @@ static struct value total_memory(const struct run *run, const struct findings *f
 	return value_absent("the size of the device's memory was not recorded");
 }
 
-static void memory(const struct run *run, const struct findings *f, struct overview *out)
+static void memory(const struct run *run, const struct overview_parts *parts, struct overview *out)
 {
-	const struct driver_memory *driver = main_driver(&f->device_memory);
+	const struct driver_memory *driver = main_driver(parts->device_memory);
 
-	out->memory = main_memory(&f->memory);
+	out->memory = main_memory(parts->memory);
 	if (driver && (!out->memory || out->memory->device < 0)) {
 		out->peak_by_driver = true;
 		out->peak_bytes = value_of((double)driver->peak_bytes);
-		out->total_bytes = total_memory(run, f, driver->shard, driver->device);
+		out->total_bytes = total_memory(run, parts->device_states, driver->shard,
+						driver->device);
 	} else if (out->memory) {
 		out->peak_bytes = value_of((double)out->memory->peak_bytes);
 		out->total_bytes = out->memory->device < 0
 					   ? value_absent("the size of the host's memory is not "
 							  "recorded")
-					   : total_memory(run, f, out->memory->shard,
+					   : total_memory(run, parts->device_states,
+							  out->memory->shard,
 							  (uint32_t)out->memory->device);
 	} else {
 		out->peak_bytes = value_absent("no allocations in this run");
@@ -156,9 +158,11 @@ static struct value mean_of(const struct kernels *kernels, const char *class, co
 	return timed > 0 ? value_of(time_ns / timed) : value_absent(reason);
 }
 
-static void device_time(const struct findings *f, const struct kernels *by_class,
-			const struct kernels *by_expert, struct overview *out)
+static void device_time(const struct overview_parts *parts, struct overview *out)
 {
+	static const struct kernels none_by_expert;
+	const struct kernels *by_class = parts->by_class;
+	const struct kernels *by_expert = parts->by_expert ? parts->by_expert : &none_by_expert;
 	const char *none = by_class->count ? "no kernel of that kind" : "no kernels in this run";
 	double busy = 0, window = 0;
 
@@ -168,9 +172,9 @@ static void device_time(const struct findings *f, const struct kernels *by_class
 		out->expert_ns = mean_of(by_class, "grouped_gemm", none);
 		out->expert_by_class = out->expert_ns.known;
 	}
-	for (size_t i = 0; i < f->timeline.n; i++) {
-		busy += (double)f->timeline.devices[i].busy_ns;
-		window += (double)f->timeline.devices[i].window_ns;
+	for (size_t i = 0; i < parts->timeline->n; i++) {
+		busy += (double)parts->timeline->devices[i].busy_ns;
+		window += (double)parts->timeline->devices[i].window_ns;
 	}
 	out->busy_pct = window > 0 ? value_of(100 * busy / window) : value_absent(none);
 }
@@ -240,20 +244,19 @@ static void bandwidths(const struct run *run, const struct device_states *states
 	}
 }
 
-int overview_make(const struct run *run, const struct findings *findings,
-		  const struct kernels *by_class, const struct kernels *by_expert,
+int overview_make(const struct run *run, const struct overview_parts *parts,
 		  struct overview *ret_overview)
 {
 	struct overview out = { 0 };
-	int r = experts(run, &findings->routing, &out);
+	int r = experts(run, parts->routing, &out);
 
 	if (r < 0) {
 		overview_release(&out);
 		return r;
 	}
-	memory(run, findings, &out);
-	device_time(findings, by_class, by_expert, &out);
-	bandwidths(run, &findings->device_states, &out);
+	memory(run, parts, &out);
+	device_time(parts, &out);
+	bandwidths(run, parts->device_states, &out);
 	*ret_overview = out;
 	return 0;
 }

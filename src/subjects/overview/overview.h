@@ -18,10 +18,15 @@
 #ifndef SUBJECTS_OVERVIEW_H
 #define SUBJECTS_OVERVIEW_H
 
-#include "subjects/findings.h"
+#include "subjects/device/device_state.h"
+#include "subjects/device/timeline.h"
+#include "subjects/kernels/kernels.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
+#include "subjects/routing/routing.h"
 
 struct overview {
-	const struct memory_device *memory; /* of the findings; NULL: the program reports none */
+	const struct memory_device *memory; /* of the parts; NULL: the program reports none */
 	struct value peak_bytes, total_bytes;
 	bool peak_by_driver;
 
@@ -39,9 +44,18 @@ struct overview {
 	struct value pcie_pct;
 };
 
-/* kernels by class and by expert, of the same selection as the findings. */
-int overview_make(const struct run *run, const struct findings *findings,
-		  const struct kernels *by_class, const struct kernels *by_expert,
+/* The answers that it is made of. */
+struct overview_parts {
+	const struct memory *memory;
+	const struct device_memory *device_memory;
+	const struct device_states *device_states;
+	const struct timeline *timeline;
+	const struct routing *routing;
+	const struct kernels *by_class;
+	const struct kernels *by_expert; /* NULL: no range names an expert */
+};
+
+int overview_make(const struct run *run, const struct overview_parts *parts,
 		  struct overview *ret_overview);
 void overview_release(struct overview *overview);
 

@@ -131,4 +131,13 @@ int routing_tokens_fill(const struct run *run, const struct selection *sel,
 /* Fills router_ns of the steps; likewise. */
 int routing_times_fill(const struct run *run, struct routing *routing);
 
+/* Its fields; see routing_fields.c. */
+struct field_set;
+/* Of one layer alone also what is long. */
+enum routing_form { ROUTING_ALL_LAYERS = 1 << 0, ROUTING_ONE_LAYER = 1 << 1 };
+
+extern const struct field_set routing_fields, routing_total;
+/* With the columns that users of router profilers know. */
+extern const struct field_set routing_steps_fields, routing_experts_fields;
+
 #endif

@@ -64,4 +64,13 @@ const char *step_source_name(
 int steps_analyze(const struct run *run, const struct selection *sel, struct steps *ret_steps);
 void steps_release(struct steps *steps);
 
+/* Its fields; see steps_fields.c. */
+struct field_set;
+/* In text an engine shows the batch of a step, a training its phases. */
+enum steps_form { STEPS_OF_TRAINING = 1 << 0, STEPS_OF_ENGINE = 1 << 1 };
+
+enum steps_form steps_form(const struct steps *steps);
+
+extern const struct field_set steps_fields, steps_total;
+
 #endif

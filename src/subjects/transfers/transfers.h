@@ -71,4 +71,8 @@ int transfers_analyze_at(const struct attribution *at, const struct device_lanes
 			 const struct selection *sel, struct transfers *ret_transfers);
 void transfers_release(struct transfers *transfers);
 
+/* Its fields; see transfers_fields.c. */
+struct field_set;
+extern const struct field_set transfers_fields, transfers_total;
+
 #endif

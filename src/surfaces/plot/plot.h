@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "present/frame/present.h"
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
 #include "tables/tables.h"
 
 struct plot {
@@ -22,8 +22,6 @@ struct plot {
 
 /* Ends with a NULL name; empty in a build without cairo. */
 extern const struct plot plots[];
-/* The records that all of them need. */
-extern const uint64_t plot_want_kinds;
 
 struct plot_options {
 	bool svg, dark;
@@ -36,11 +34,13 @@ const char *plot_unavailable(void);
 /* NULL, or what is missing for a good picture, one sentence. */
 const char *plot_trouble(void);
 
-/* The findings that plots need. */
-int plot_analyze(const struct run *run, const struct present_options *options,
-		 struct findings *ret_findings, struct err *err);
+/* What a run must be loaded with for all of them. */
+struct run_want plot_want(const struct present_options *options);
+/* The answers that all of them need. */
+int plot_compute(const struct run *run, const struct present_options *options,
+		 struct answers *ret_answers, struct err *err);
 /* The picture as a whole file. */
-int plot_draw(const char *name, const struct run *run, const struct findings *findings,
+int plot_draw(const char *name, const struct run *run, const struct answers *answers,
 	      const struct plot_options *options, FILE *out, struct err *err);
 
 #endif

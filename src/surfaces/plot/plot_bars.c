@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/api/api_calls.h"
+#include "subjects/kernels/kernels.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define KERNELS 10
@@ -64,7 +66,7 @@ static void rest_bar(struct plot_bar *bar, size_t count, double value, double sh
 
 int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct kernels *k = &scene->f->kernels;
+	const struct kernels *k = answer_kernels(scene->answers);
 	struct plot_bar *bars = calloc(KERNELS + 1, sizeof(*bars));
 	size_t n = 0, timed = 0;
 	char sampled[128], subtitle[512], untimed[64] = "";
@@ -110,7 +112,7 @@ int plot_kernels(struct canvas *c, struct rect box, const struct plot_scene *sce
 
 int plot_api(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct api_calls *a = &scene->f->api;
+	const struct api_calls *a = answer_api_calls(scene->answers);
 	struct plot_bar *bars = calloc(API_MAX + 1, sizeof(*bars));
 	char sampled[128], subtitle[256];
 	double rest = 0, rest_pct = 0;

@@ -11,6 +11,7 @@
 
 #include "base/text/format.h"
 #include "moescope.h"
+#include "subjects/shared/coverage.h"
 
 static const struct text_style_desc title_style = { .size = TEXT_TITLE, .bold = true };
 static const struct text_style_desc usual = { .size = TEXT_USUAL };
@@ -441,7 +442,7 @@ plot_color plot_phase_color(const struct plot_theme *theme, unsigned int phase)
 
 void plot_sampled(const struct plot_scene *scene, char *out, size_t size)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 
 	out[0] = '\0';
 	if (c->sampled)

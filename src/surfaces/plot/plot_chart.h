@@ -9,7 +9,7 @@
 #ifndef SURFACES_PLOT_CHART_H
 #define SURFACES_PLOT_CHART_H
 
-#include "subjects/findings.h"
+#include "subjects/answers/answers.h"
 #include "subjects/series/plot_series.h"
 #include "surfaces/plot/plot_canvas.h"
 #include "tables/tables.h"
@@ -21,7 +21,7 @@ enum { TEXT_TITLE = 16, TEXT_USUAL = 12, TEXT_SMALL = 11 };
 /* What every plot draws from. */
 struct plot_scene {
 	const struct run *run;
-	const struct findings *f;
+	const struct answers *answers;
 	int layer; /* of the routing plots; -1: all, or the most uneven */
 };
 

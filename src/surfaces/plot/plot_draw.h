@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plots: each draws itself into a box of a canvas, from findings and tables alone; without data
+ * The plots: each draws itself into a box of a canvas, from answers and tables alone; without data
  * it says why. 0 or -ENOMEM. One thread.
  */
 #ifndef SURFACES_PLOT_DRAW_H

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/memory/memory.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define STACK_WIDTH 210 /* pixels for what memory was made of at the peak */
@@ -129,8 +131,8 @@ static int add_device(struct lines *lines, const struct run *run, uint16_t shard
 static int collect(const struct plot_scene *scene, const struct plot_theme *theme,
 		   struct lines *lines)
 {
-	const struct memory *m = &scene->f->memory;
-	const struct device_memory *dm = &scene->f->device_memory;
+	const struct memory *m = answer_memory(scene->answers);
+	const struct device_memory *dm = answer_device_memory(scene->answers);
 	int r = 0;
 
 	for (size_t i = 0; i < m->n; i++)

@@ -9,7 +9,6 @@
 #include "surfaces/plot/plot_lines.h"
 
 const struct plot plots[] = { { NULL, NULL } };
-const uint64_t plot_want_kinds = 0;
 
 const char *plot_unavailable(void)
 {
@@ -22,21 +21,27 @@ const char *plot_trouble(void)
 	return NULL;
 }
 
-int plot_analyze(const struct run *run, const struct present_options *options,
-		 struct findings *ret_findings, struct err *err)
+struct run_want plot_want(const struct present_options *options)
+{
+	(void)options;
+	return (struct run_want){ 0 };
+}
+
+int plot_compute(const struct run *run, const struct present_options *options,
+		 struct answers *ret_answers, struct err *err)
 {
 	(void)run;
 	(void)options;
-	(void)ret_findings;
+	(void)ret_answers;
 	return err_set(err, -ENOTSUP, "%s", plot_unavailable());
 }
 
-int plot_draw(const char *name, const struct run *run, const struct findings *findings,
+int plot_draw(const char *name, const struct run *run, const struct answers *answers,
 	      const struct plot_options *options, FILE *out, struct err *err)
 {
 	(void)name;
 	(void)run;
-	(void)findings;
+	(void)answers;
 	(void)options;
 	(void)out;
 	return err_set(err, -ENOTSUP, "%s", plot_unavailable());

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/efficiency/efficiency.h"
 #include "surfaces/plot/plot_draw.h"
 
 static bool usable(const struct roofline_point *p)
@@ -160,7 +161,7 @@ void plot_roofline_of(struct canvas *c, struct rect box, const struct roof_data 
 
 int plot_roofline(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct efficiency *e = &scene->f->efficiency;
+	const struct efficiency *e = answer_efficiency(scene->answers);
 	char peak[64], subtitle[384] = "", sampled[128];
 	struct roof_data data = {
 		.points = e->points,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/routing.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define HEAT_BAR 88 /* pixels that the colour bar takes */
@@ -18,7 +19,7 @@ static const char no_records[] =
 /* The chosen layer, or the most uneven one; NULL: it has no assignments. */
 static const struct routing_layer *layer_of(const struct plot_scene *scene)
 {
-	const struct routing *r = &scene->f->routing;
+	const struct routing *r = answer_routing(scene->answers);
 	const struct routing_layer *best = NULL;
 
 	for (size_t i = 0; i < r->n; i++) {
@@ -102,7 +103,7 @@ static void expert_bars(struct canvas *c, struct rect box, const struct routing_
 
 int plot_experts(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	const struct routing_layer *l = layer_of(scene);
 	char title[128] = "Expert utilisation", subtitle[256] = "", name[64];
 
@@ -233,7 +234,7 @@ static void heat_rows(struct canvas *c, struct rect box, const struct routing *r
 
 int plot_heatmap(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	uint32_t experts = 0;
 	size_t rows = 0;
 	double max = 2;
@@ -264,7 +265,7 @@ int plot_heatmap(struct canvas *c, struct rect box, const struct plot_scene *sce
 static int k_counts(const struct plot_scene *scene, uint64_t **ret_hist, size_t *ret_n,
 		    uint64_t *ret_tokens)
 {
-	const struct routing *routing = &scene->f->routing;
+	const struct routing *routing = answer_routing(scene->answers);
 	uint64_t *hist, tokens = 0;
 	size_t n = 0;
 
@@ -352,7 +353,8 @@ int plot_k_histogram(struct canvas *c, struct rect box, const struct plot_scene 
 		k_bars(c, box, hist, n, tokens, label);
 	else
 		plot_no_data(c, box,
-			     scene->f->routing.records ? "no token was routed" : no_records);
+			     answer_routing(scene->answers)->records ? "no token was routed"
+								     : no_records);
 	free(hist);
 	return 0;
 }

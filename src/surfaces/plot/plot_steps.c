@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "base/text/format.h"
+#include "subjects/routing/routing.h"
+#include "subjects/steps/steps.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define BAR_PIXELS 4 /* the narrowest bar with its gap */
@@ -111,7 +113,7 @@ static void step_bars(struct canvas *c, struct rect box, const struct steps *s,
 
 int plot_steps(struct canvas *c, struct rect box, const struct plot_scene *scene)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	char subtitle[320], bars[96] = "", ranks[64] = "";
 	struct step_bins bins;
 	int r = step_bins_make(s, (size_t)fmax((box.w - 90) / BAR_PIXELS, 8), &bins);
@@ -200,7 +202,7 @@ static int draw_flops(struct canvas *c, struct rect box, const struct routing_to
 
 static const char *no_routing(const struct plot_scene *scene)
 {
-	return scene->f->routing.records
+	return answer_routing(scene->answers)->records
 		       ? "the chosen layer has no routing records"
 		       : "no routing records in this run: the program reports them "
 			 "with moescope_route()";
@@ -213,7 +215,7 @@ int plot_flops(struct canvas *c, struct rect box, const struct plot_scene *scene
 	size_t n, whole = 0;
 	char subtitle[160];
 	double sum = 0;
-	int r = routing_totals(&scene->f->routing, scene->layer, &t, &n);
+	int r = routing_totals(answer_routing(scene->answers), scene->layer, &t, &n);
 
 	if (r < 0)
 		return r;
@@ -260,7 +262,7 @@ static int draw_latency(struct canvas *c, struct rect box, const struct plot_axi
 static int step_latency(struct canvas *c, struct rect box, const struct plot_scene *scene,
 			const char *why)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 	struct step_bins bins;
 	struct series_point *points;
 	struct plot_axis x = { .label = "step", .whole = true };
@@ -304,7 +306,7 @@ int plot_latency(struct canvas *c, struct rect box, const struct plot_scene *sce
 	size_t n, timed = 0;
 	double sum = 0;
 	char subtitle[160];
-	int r = routing_totals(&scene->f->routing, scene->layer, &t, &n);
+	int r = routing_totals(answer_routing(scene->answers), scene->layer, &t, &n);
 
 	if (r < 0)
 		return r;

@@ -11,7 +11,11 @@
 #include <string.h>
 
 #include "base/text/format.h"
+#include "subjects/comm/comm.h"
+#include "subjects/device/timeline.h"
+#include "subjects/shared/coverage.h"
 #include "subjects/shared/lanes.h"
+#include "subjects/steps/steps.h"
 #include "surfaces/plot/plot_draw.h"
 
 #define DEVICES 4
@@ -77,7 +81,7 @@ static void add_communication(const struct plot_scene *scene, const struct plot_
 			      struct lanes *lanes, const struct timeline_device *d,
 			      const char *name)
 {
-	const struct comm *comm = &scene->f->comm;
+	const struct comm *comm = answer_comm(scene->answers);
 
 	for (size_t i = 0; i < comm->n_devices; i++) {
 		const struct comm_device *c = &comm->devices[i];
@@ -91,7 +95,7 @@ static void add_communication(const struct plot_scene *scene, const struct plot_
 static int collect_devices(const struct plot_scene *scene, const struct plot_theme *theme,
 			   struct lanes *lanes)
 {
-	const struct timeline *t = &scene->f->timeline;
+	const struct timeline *t = answer_timeline(scene->answers);
 	size_t n;
 	int r = device_spans(scene->run, &lanes->device_spans, &n);
 
@@ -152,7 +156,7 @@ static int collect_phases(const struct plot_scene *scene, const struct plot_them
 /* Steps of the first process that has some, not merged: their borders matter. */
 static int collect_steps(const struct plot_scene *scene, struct lanes *lanes)
 {
-	const struct steps *s = &scene->f->steps;
+	const struct steps *s = answer_steps(scene->answers);
 
 	lanes->steps = calloc(s->n ? s->n : 1, sizeof(*lanes->steps));
 	if (!lanes->steps)
@@ -168,7 +172,7 @@ static int collect_steps(const struct plot_scene *scene, struct lanes *lanes)
 static const struct span *windows_of(const struct plot_scene *scene, const struct band *lane,
 				     size_t *ret_n)
 {
-	const struct coverage *c = &scene->f->coverage;
+	const struct coverage *c = answer_coverage(scene->answers);
 	struct span of = { .shard = lane->shard };
 
 	return lane->device && c->sampled ? spans_lane(c->windows, c->n_windows, &of, ret_n) : NULL;

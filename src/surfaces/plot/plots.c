@@ -59,11 +59,14 @@ static const struct sheet sheets[] = {
 _Static_assert(sizeof(sheets) / sizeof(sheets[0]) + 1 == sizeof(plots) / sizeof(plots[0]),
 	       "a sheet for each plot");
 
-const uint64_t plot_want_kinds = WANT(STEP) | WANT(RANGE) | WANT(OP) | WANT(ROUTING) |
-				 WANT(MOE_LAYER) | WANT(MEMORY) | WANT(DEVICE_MEMORY) |
-				 WANT(SAMPLE) | WANT(POOL) | WANT(PROCESS) | WANT(KERNEL) |
-				 WANT(COPY) | WANT(SET) | WANT(API) | WANT(GRAPH_NODE) |
-				 WANT(GEAR) | WANT(DEVICE) | WANT(FACT);
+/* What all of them read. */
+static const struct section section_plots = {
+	.name = "plots",
+	.reads = READS(&subject_steps, &subject_routing, &subject_memory, &subject_device_memory,
+		       &subject_kernels, &subject_api_calls, &subject_timeline, &subject_efficiency,
+		       &subject_comm, &subject_coverage),
+	.router_time = true,
+};
 
 const char *plot_unavailable(void)
 {
@@ -87,14 +90,17 @@ const char *plot_trouble(void)
 		       "those beyond ASCII; install one, for example fonts-dejavu-core.";
 }
 
-int plot_analyze(const struct run *run, const struct present_options *options,
-		 struct findings *ret_findings, struct err *err)
+struct run_want plot_want(const struct present_options *options)
 {
-	return scene_analyze(run, options,
-			     FIND_STEPS | FIND_ROUTING | FIND_ROUTER_TIME | FIND_MEMORY |
-				     FIND_KERNELS | FIND_API | FIND_TIMELINE | FIND_OPS |
-				     FIND_EFFICIENCY | FIND_COMM,
-			     ret_findings, err);
+	return section_want(&section_plots, options);
+}
+
+int plot_compute(const struct run *run, const struct present_options *options,
+		 struct answers *ret_answers, struct err *err)
+{
+	struct asked asked = section_asked(&section_plots, options);
+
+	return scene_compute(run, options, &asked, 1, ret_answers, err);
 }
 
 /* Every picture says which run it is of. */
@@ -126,10 +132,10 @@ static int draw_sheet(struct canvas *c, const struct sheet *sheet, const struct 
 	return r;
 }
 
-int plot_draw(const char *name, const struct run *run, const struct findings *findings,
+int plot_draw(const char *name, const struct run *run, const struct answers *answers,
 	      const struct plot_options *options, FILE *out, struct err *err)
 {
-	struct plot_scene scene = { run, findings, options->layer };
+	struct plot_scene scene = { run, answers, options->layer };
 	struct canvas *c;
 	size_t i = 0;
 	int r;

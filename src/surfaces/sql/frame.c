@@ -77,7 +77,7 @@ int frame_eof(sqlite3_vtab_cursor *base)
 int frame_register(struct sql *sql, const char *name, const struct sql_table *table,
 		   const struct sql_frame *frame)
 {
-	struct sql_module *module = session_module(sql, table, NULL);
+	struct sql_module *module = session_module(sql, table, 0);
 
 	module->frame = frame;
 	return sqlite3_create_module(sql->db, name, &frame->module, module);

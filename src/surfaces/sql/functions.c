@@ -11,11 +11,14 @@
 
 #include "present/book/csv_book.h"
 #include "present/frame/scene.h"
+#include "subjects/answers/subject.h"
+#include "subjects/device/timeline.h"
 #include "surfaces/sql/session.h"
 
 struct function_rows {
 	struct present_options options;
-	struct findings findings;
+	const struct subject *reads[SUBJECT_COUNT + 1]; /* of the verdicts */
+	struct answers answers;
 	struct verdicts verdicts;
 	struct grid grid;
 	char (*evidence)[CSV_EVIDENCE_SIZE];
@@ -26,41 +29,47 @@ static int fill_timeline(const struct run *run, struct function_rows *rows);
 static int fill_loss(const struct run *run, struct function_rows *rows);
 
 static const struct grid_column loss_columns[] = {
-	{ .key = "rank", .unit = GRID_INT },
-	{ .key = "pid", .unit = GRID_INT },
-	{ .key = "what", .unit = GRID_TEXT },
-	{ .key = "records", .unit = GRID_INT },
+	{ .key = "rank", .unit = UNIT_INT },
+	{ .key = "pid", .unit = UNIT_INT },
+	{ .key = "what", .unit = UNIT_TEXT },
+	{ .key = "records", .unit = UNIT_INT },
 };
 
+/* A section that has a table, or one of the few tables that are no section. */
 struct sql_function {
 	const char *name;
 	const struct section *section;
-	const char *view;	      /* that knows what it needs of a run; NULL: everything */
 	const struct csv_column *csv; /* the columns of what is not a section */
-	unsigned int want;	      /* of the findings */
+	uint64_t kinds;		      /* what that needs of a run */
 	int (*fill)(const struct run *run, struct function_rows *rows);
 };
 
-/* A new function is one line here. */
-static const struct sql_function functions[] = {
-	{ "kernel_summary", &section_kernels, "kernels", NULL, 0, NULL },
-	{ "op_summary", &section_ops, "ops", NULL, 0, NULL },
-	{ "api_summary", &section_api, "api", NULL, 0, NULL },
-	{ "transfer_summary", &section_transfers, "transfers", NULL, 0, NULL },
-	{ "comm_summary", &section_comm, "comm", NULL, 0, NULL },
-	{ "moe_summary", &section_moe, "moe", NULL, 0, NULL },
-	{ "step_times", &section_steps, "steps", NULL, 0, NULL },
-	{ "routing_summary", &section_routing, "routing", NULL, 0, NULL },
-	{ "routing_steps", &section_routing_steps, "routing-steps", NULL, 0, NULL },
-	{ "routing_experts", &section_routing_experts, "routing-experts", NULL, 0, NULL },
-	{ "memory_peaks", &section_memory, "memory", NULL, 0, NULL },
-	{ "efficiency_summary", &section_efficiency, "efficiency", NULL, 0, NULL },
-	{ "verdicts", NULL, NULL, csv_verdicts, FIND_ALL, fill_verdicts },
-	{ "timeline", NULL, NULL, csv_timeline, FIND_TIMELINE, fill_timeline },
-	{ "loss", NULL, NULL, NULL, 0, fill_loss },
+/* Rules look at records too. */
+static const struct sql_function others[] = {
+	{ "verdicts", NULL, csv_verdicts, WANT_ALL, fill_verdicts },
+	{ "timeline", NULL, csv_timeline, WANT_DEVICE | WANT(SYNC), fill_timeline },
+	{ "loss", NULL, NULL, 0, fill_loss },
 };
-#define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
-_Static_assert(N_FUNCTIONS <= FUNCTIONS_MAX, "room for the rows of every function");
+#define N_OTHERS (sizeof(others) / sizeof(others[0]))
+
+/* The functions in their order, first those of the sections; false: there are no more. */
+static bool function_at(size_t number, struct sql_function *ret_function)
+{
+	for (const struct section *const *s = sections; *s; s++) {
+		if ((*s)->sql && !number--) {
+			*ret_function = (struct sql_function){ .name = (*s)->sql, .section = *s };
+			return true;
+		}
+	}
+	if (number < N_OTHERS)
+		*ret_function = others[number];
+	return number < N_OTHERS;
+}
+
+/* The whole run, all of its rows. */
+static const struct present_options everything = {
+	.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
+};
 
 /* The columns of a function without a run. csv: the columns of a file, as those of a grid. */
 struct function_columns {
@@ -69,30 +78,37 @@ struct function_columns {
 	size_t n;
 };
 
-static enum grid_unit csv_unit(const char *key)
+static enum field_unit csv_unit(const char *key)
 {
 	static const char *const texts[] = { "id",     "severity", "title", "gain_assumption",
 					     "advice", "evidence", NULL };
 
 	for (size_t i = 0; texts[i]; i++)
 		if (!strcmp(texts[i], key))
-			return GRID_TEXT;
-	return strstr(key, "_pct") ? GRID_PCT : GRID_INT;
+			return UNIT_TEXT;
+	return strstr(key, "_pct") ? UNIT_PCT : UNIT_INT;
 }
 
 static int columns_of(const struct sql_function *function, struct function_columns *ret)
 {
 	if (function->section) {
 		static const struct run nothing;
-		static const struct findings none;
+		struct reader reader = { function->name, function->section->reads };
 		struct present_options options = { .layer = -1, .phase = -1 };
-		struct scene scene = { &nothing, &options, &none };
+		struct answers answers;
+		struct scene scene = { &nothing, &options, &answers };
 		struct grid grid;
-		int r = function->section->grid(&scene, &grid);
+		int r = answers_empty(reader, &answers);
 
-		ret->columns = grid.columns;
+		if (r < 0)
+			return r;
+		r = section_grid(function->section, &scene, &grid);
+		if (r >= 0)
+			memcpy(ret->own, grid.columns, grid.n_columns * sizeof(ret->own[0]));
+		ret->columns = ret->own;
 		ret->n = grid.n_columns;
 		grid_release(&grid);
+		answers_release(&answers);
 		return r;
 	}
 	if (!function->csv) {
@@ -108,13 +124,13 @@ static int columns_of(const struct sql_function *function, struct function_colum
 	return 0;
 }
 
-static const char *unit_type(enum grid_unit unit)
+static const char *unit_type(enum field_unit unit)
 {
 	switch (unit) {
-	case GRID_TEXT:
+	case UNIT_TEXT:
 		return "TEXT";
-	case GRID_INT:
-	case GRID_COUNT:
+	case UNIT_INT:
+	case UNIT_COUNT:
 		return "INTEGER";
 	default:
 		return "NUMERIC";
@@ -123,8 +139,15 @@ static const char *unit_type(enum grid_unit unit)
 
 static int fill_verdicts(const struct run *run, struct function_rows *rows)
 {
-	int r = verdicts_analyze(run, &rows->findings, &rows->verdicts);
+	struct asked asked = { .question = scene_question(&rows->options),
+			       .reader = { "verdicts", rows->reads } };
+	int r;
 
+	asked.question.routed_tokens = true;
+	verdicts_reads(rows->reads);
+	r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
+	if (r >= 0)
+		r = verdicts_analyze(run, &rows->answers, &rows->verdicts);
 	if (r < 0)
 		return r;
 	rows->evidence = calloc(rows->verdicts.n + 1, sizeof(*rows->evidence));
@@ -143,13 +166,21 @@ static int fill_verdicts(const struct run *run, struct function_rows *rows)
 
 static int fill_timeline(const struct run *run, struct function_rows *rows)
 {
-	(void)run;
-	for (size_t i = 0; i < rows->findings.timeline.n; i++) {
+	static const struct subject *const reads[] = { &subject_timeline, NULL };
+	struct asked asked = { .question = scene_question(&rows->options),
+			       .reader = { "timeline", reads } };
+	const struct timeline *timeline;
+	int r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
+
+	if (r < 0)
+		return r;
+	timeline = answer_timeline(&rows->answers);
+	for (size_t i = 0; i < timeline->n; i++) {
 		struct cell *cells = grid_add(&rows->grid, NULL);
 
 		if (!cells)
 			return -ENOMEM;
-		csv_timeline_cells(&rows->findings.timeline.devices[i], cells);
+		csv_timeline_cells(&timeline->devices[i], cells);
 	}
 	return 0;
 }
@@ -186,7 +217,7 @@ static void rows_free(struct function_rows *rows)
 	if (!rows)
 		return;
 	grid_release(&rows->grid);
-	findings_release(&rows->findings);
+	answers_release(&rows->answers);
 	verdicts_release(&rows->verdicts);
 	free(rows->evidence);
 	free(rows);
@@ -203,7 +234,8 @@ void functions_release(struct function_rows **rows)
 struct function_table {
 	sqlite3_vtab base;
 	struct sql *sql;
-	const struct sql_function *function;
+	size_t number;
+	struct sql_function function;
 	struct function_columns columns;
 };
 
@@ -212,33 +244,34 @@ struct function_cursor {
 	size_t run, row;
 };
 
+static int fill_section(const struct section *section, const struct run *run,
+			struct function_rows *rows)
+{
+	struct asked asked = section_asked(section, &rows->options);
+	struct scene scene = { run, &rows->options, &rows->answers };
+	int r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
+
+	return r < 0 ? r : section_grid(section, &scene, &rows->grid);
+}
+
 static int analyse(const struct function_table *table, struct sql_run *run)
 {
-	struct function_rows **slot = &run->functions[table->function - functions];
+	const struct sql_function *function = &table->function;
+	struct function_rows **slot = &run->functions[table->number];
 	struct function_rows *rows;
-	struct err err = { "" };
-	int r = 0;
+	int r;
 
 	if (*slot)
 		return 0;
 	rows = calloc(1, sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
-	rows->options = (struct present_options){
-		.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
-	};
-	if (table->function->section || table->function->want)
-		r = scene_analyze(run->run, &rows->options,
-				  table->function->section ? table->function->section->want
-							   : table->function->want,
-				  &rows->findings, &err);
-	if (r >= 0 && table->function->section) {
-		struct scene scene = { run->run, &rows->options, &rows->findings };
-
-		r = table->function->section->grid(&scene, &rows->grid);
-	} else if (r >= 0) {
+	rows->options = everything;
+	if (function->section) {
+		r = fill_section(function->section, run->run, rows);
+	} else {
 		grid_init(&rows->grid, table->columns.columns, table->columns.n);
-		r = table->function->fill(run->run, rows);
+		r = function->fill(run->run, rows);
 	}
 	if (r < 0) {
 		rows_free(rows);
@@ -262,8 +295,9 @@ static int function_connect(sqlite3 *db, void *aux, int argc, const char *const 
 	if (!table)
 		return SQLITE_NOMEM;
 	table->sql = module->sql;
-	table->function = module->function;
-	if (columns_of(module->function, &table->columns) < 0) {
+	table->number = module->function;
+	if (!function_at(table->number, &table->function) ||
+	    columns_of(&table->function, &table->columns) < 0) {
 		free(table);
 		return SQLITE_NOMEM;
 	}
@@ -291,16 +325,15 @@ static int function_disconnect(sqlite3_vtab *vtab)
 static int function_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
 	struct function_table *table = (struct function_table *)vtab;
-	const struct view *view = table->function->view ? view_find(table->function->view) : NULL;
-	uint64_t kinds = view ? view->want_kinds : table->function->want ? WANT_ALL : 0;
+	struct run_want want = { .kinds = table->function.kinds };
 
+	if (table->function.section)
+		want = section_want(table->function.section, &everything);
 	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
-		uint64_t columns = (UINT64_C(1) << kind_desc(k)->n_columns) - 1;
+		uint64_t all = (UINT64_C(1) << kind_desc(k)->n_columns) - 1;
 
-		if (k == RECORD_KERNEL && view && view->kernel_columns)
-			columns = view->kernel_columns;
-		if (kinds >> k & 1)
-			need_add(&table->sql->asked, k, columns);
+		if (want.kinds >> k & 1)
+			need_add(&table->sql->asked, k, want.columns[k] ? want.columns[k] : all);
 	}
 	info->estimatedCost = 100;
 	info->estimatedRows = 100;
@@ -328,7 +361,7 @@ static const struct grid *grid_of(const struct function_cursor *cursor)
 {
 	const struct function_table *table = (const struct function_table *)cursor->base.pVtab;
 
-	return &table->sql->runs[cursor->run].functions[table->function - functions]->grid;
+	return &table->sql->runs[cursor->run].functions[table->number]->grid;
 }
 
 static int function_eof(sqlite3_vtab_cursor *base)
@@ -420,26 +453,29 @@ static const sqlite3_module module = {
 
 int functions_register(struct sql *sql)
 {
+	struct sql_function function;
 	int r = SQLITE_OK;
 
-	for (size_t i = 0; r == SQLITE_OK && i < N_FUNCTIONS; i++)
-		r = sqlite3_create_module(sql->db, functions[i].name, &module,
-					  session_module(sql, NULL, &functions[i]));
+	for (size_t i = 0; r == SQLITE_OK && i < FUNCTIONS_MAX && function_at(i, &function); i++)
+		r = sqlite3_create_module(sql->db, function.name, &module,
+					  session_module(sql, NULL, i));
 	return r;
 }
 
 int functions_schema(const char *prefix, FILE *out)
 {
-	for (size_t i = 0; i < N_FUNCTIONS; i++) {
+	struct sql_function function;
+
+	for (size_t i = 0; function_at(i, &function); i++) {
 		struct function_columns columns;
 		size_t at;
 
-		if (prefix && strncmp(functions[i].name, prefix, strlen(prefix)) != 0)
+		if (prefix && strncmp(function.name, prefix, strlen(prefix)) != 0)
 			continue;
-		if (columns_of(&functions[i], &columns) < 0)
+		if (columns_of(&function, &columns) < 0)
 			return -ENOMEM;
 		at = 0;
-		fprintf(out, "CREATE TABLE %s(", functions[i].name);
+		fprintf(out, "CREATE TABLE %s(", function.name);
 		session_print_column(out, &at, "run", "TEXT");
 		for (size_t c = 0; c < columns.n; c++)
 			session_print_column(out, &at, columns.columns[c].key,
@@ -451,6 +487,8 @@ int functions_schema(const char *prefix, FILE *out)
 
 void functions_list(FILE *out)
 {
-	for (size_t i = 0; i < N_FUNCTIONS; i++)
-		fprintf(out, "%s\n", functions[i].name);
+	struct sql_function function;
+
+	for (size_t i = 0; function_at(i, &function); i++)
+		fprintf(out, "%s\n", function.name);
 }

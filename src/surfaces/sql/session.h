@@ -29,7 +29,7 @@ struct sql_run {
 struct sql_module {
 	struct sql *sql;
 	const struct sql_table *table;
-	const struct sql_function *function;
+	size_t function; /* its number, without a table */
 	const struct sql_frame *frame;
 };
 
@@ -58,8 +58,7 @@ void need_table(struct sql_need *need, const struct sql_table *table, uint64_t c
 int vtab_register(struct sql *sql);
 int functions_register(struct sql *sql);
 int sums_register(struct sql *sql);
-struct sql_module *session_module(struct sql *sql, const struct sql_table *table,
-				  const struct sql_function *function);
+struct sql_module *session_module(struct sql *sql, const struct sql_table *table, size_t function);
 /* A column of a "CREATE TABLE …", as many in a line as fit. *at: 0 before the first one. */
 void session_print_column(FILE *out, size_t *at, const char *name, const char *type);
 /* "CREATE TABLE …" of the functions. */

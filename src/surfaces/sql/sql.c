@@ -123,8 +123,7 @@ static int load_asked(struct sql *sql, struct err *err)
 	return 0;
 }
 
-struct sql_module *session_module(struct sql *sql, const struct sql_table *table,
-				  const struct sql_function *function)
+struct sql_module *session_module(struct sql *sql, const struct sql_table *table, size_t function)
 {
 	struct sql_module *module = &sql->modules[sql->n_modules++];
 

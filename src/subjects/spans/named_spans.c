@@ -2,7 +2,7 @@
  *
  * Spans by name and domain; see named_spans.h. A sort, then one sweep.
  */
-#include "subjects/shared/named_spans.h"
+#include "subjects/spans/named_spans.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * Metrics of single launches by kernel; see launch_metrics.h. Pure, any thread.
  */
-#include "subjects/shared/launch_metrics.h"
+#include "subjects/counters/launch_metrics.h"
 
 #include <errno.h>
 #include <math.h>

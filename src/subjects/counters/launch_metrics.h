@@ -40,4 +40,8 @@ struct launch_metrics {
 int launch_metrics_analyze(const struct run *run, struct launch_metrics *ret_metrics);
 void launch_metrics_release(struct launch_metrics *metrics);
 
+/* Its fields; see counters_fields.c. */
+struct field_set;
+extern const struct field_set counters_fields, counters_total;
+
 #endif

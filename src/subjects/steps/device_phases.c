@@ -2,7 +2,7 @@
  *
  * See device_phases.h.
  */
-#include "subjects/device/device_phases.h"
+#include "subjects/steps/device_phases.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -23,4 +23,8 @@ struct named_spans {
 int named_spans_analyze(const struct run *run, struct named_spans *ret_spans);
 void named_spans_release(struct named_spans *spans);
 
+/* Its fields; see named_spans_fields.c. */
+struct field_set;
+extern const struct field_set named_spans_fields; /* "spans" */
+
 #endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hardware counters of launches as a subject; see subject.h.
+ */
+#include "subjects/answers/subject.h"
+#include "subjects/counters/launch_metrics.h"
+
+static int compute_launch_metrics(const struct material *m, void *answer)
+{
+	return launch_metrics_analyze(m->run, answer);
+}
+
+SUBJECT_RELEASE(launch_metrics)
+
+const struct subject subject_launch_metrics = {
+	.id = SUBJECT_ID_launch_metrics,
+	.name = "launch_metrics",
+	.size = sizeof(struct launch_metrics),
+	.length = 20,
+	.kinds = WANT(METRIC),
+	.compute = compute_launch_metrics,
+	.release = release_launch_metrics,
+};

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields of memory; see fields.h.
+ */
+#include "subjects/memory/memory.h"
+
+#include "subjects/answers/answers.h"
+#include "subjects/device/device_state.h"
+#include "subjects/memory/device_memory.h"
+#include "subjects/shared/fields.h"
+
+#define OF(member) MEMBER(struct memory_device, member)
+
+static const char *no_peak(const struct field_row *at)
+{
+	const struct memory_device *device = at->item;
+
+	return device->peak_bytes ? NULL : "nothing was allocated";
+}
+
+#define NO_PLACE "no range around the allocation names one"
+#define SITES 64 /* places live at the peak that are listed; their number is told */
+
+/* Bytes by use, of those that have any. */
+static const void *use_at(const struct field_row *in, size_t i)
+{
+	const uint64_t *bytes = (const uint64_t *)in->item + i;
+
+	return *bytes ? bytes : NULL;
+}
+
+static size_t use_count(const struct field_row *in)
+{
+	(void)in;
+	return MEMORY_USES;
+}
+
+static const char *use_key(const struct field_row *at, char *room, size_t size)
+{
+	(void)room;
+	(void)size;
+	return memory_use_name((unsigned int)at->index);
+}
+
+static const struct field use_field = { .unit = UNIT_BYTES, .type = FIELD_U64 };
+
+static const struct field_group composition = {
+	FIELD_MAP,
+	.fields = &use_field,
+	.items = { .item = use_at, .count = use_count },
+	.name = use_key,
+};
+
+#define OF_LEAK(member) MEMBER(struct memory_leak, member)
+
+static const struct field leak_fields[] = {
+	{ "site", NULL, UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct memory_leak, site) },
+	{ "bytes_per_step", NULL, UNIT_BYTES, OF_LEAK(bytes_per_step) },
+	{ "live_bytes", NULL, UNIT_BYTES, OF_LEAK(last_bytes) },
+	{ "grew_steps", NULL, UNIT_INT, OF_LEAK(grew_steps) },
+};
+
+static const struct field_group leaks = {
+	FIELD_LIST,
+	FIELD_ON_ONE_LINE,
+	FIELDS(leak_fields),
+	.items = { ITEMS(struct memory_device, leaks, n_leaks) },
+};
+
+#define OF_SITE(member) MEMBER(struct memory_site, member)
+
+static struct cell place(int32_t number)
+{
+	return number < 0 ? cell_absent(NO_PLACE) : cell_int(number);
+}
+
+static struct cell site_use(const struct field_row *at)
+{
+	return cell_text(memory_use_name(((const struct memory_site *)at->item)->use));
+}
+
+static struct cell site_layer(const struct field_row *at)
+{
+	return place(((const struct memory_site *)at->item)->layer);
+}
+
+static struct cell site_expert(const struct field_row *at)
+{
+	return place(((const struct memory_site *)at->item)->expert);
+}
+
+static struct cell site_phase(const struct field_row *at)
+{
+	const struct memory_site *site = at->item;
+
+	return site->phase ? cell_text(phase_name(site->phase)) : cell_absent(NO_PLACE);
+}
+
+static const struct field site_fields[] = {
+	{ "site", NULL, UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct memory_site, site),
+	  .none = "the allocation names none" },
+	{ "use", NULL, UNIT_TEXT, .read = site_use },
+	{ "bytes", NULL, UNIT_BYTES, OF_SITE(bytes) },
+	{ "blocks", NULL, UNIT_INT, OF_SITE(count) },
+	{ "oldest_age_ns", NULL, UNIT_NS, OF_SITE(oldest_ns) },
+	{ "youngest_age_ns", NULL, UNIT_NS, OF_SITE(youngest_ns) },
+	{ "layer", NULL, UNIT_INT, .read = site_layer },
+	{ "expert", NULL, UNIT_INT, .read = site_expert },
+	{ "phase", NULL, UNIT_TEXT, .read = site_phase },
+};
+
+static const struct field_group sites = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(site_fields),
+	.items = { ITEMS(struct memory_device, sites, n_sites), .most = SITES },
+};
+
+#define OF_PART(member) MEMBER(struct memory_part, member)
+
+static struct cell part_layer(const struct field_row *at)
+{
+	return place(((const struct memory_part *)at->item)->layer);
+}
+
+static struct cell part_expert(const struct field_row *at)
+{
+	return place(((const struct memory_part *)at->item)->expert);
+}
+
+static const struct field part_fields[] = {
+	{ "layer", NULL, UNIT_INT, .read = part_layer },
+	{ "expert", NULL, UNIT_INT, .read = part_expert },
+	{ "allocations", NULL, UNIT_COUNT, OF_PART(allocations) },
+	{ "allocated_bytes", NULL, UNIT_BYTES, OF_PART(allocated_bytes) },
+	{ "at_peak_bytes", NULL, UNIT_BYTES, OF_PART(at_peak_bytes) },
+	{ "composition_at_peak", .offset = offsetof(struct memory_part, peak_use),
+	  .of = &composition },
+};
+
+static const struct field_group parts = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(part_fields),
+	.items = { ITEMS(struct memory_device, parts, n_parts) },
+};
+
+static const char *no_parts(const struct field_row *at)
+{
+	return ((const struct memory_device *)at->item)->n_parts
+		       ? NULL
+		       : "no allocation lies in a range of a layer or expert";
+}
+
+static const struct field point_fields[] = {
+	{ "time_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct memory_point, time_ns) },
+	{ "allocated_bytes", NULL, UNIT_BYTES, MEMBER(struct memory_point, live_bytes) },
+	/* Without segments the row says why, once. */
+	{ "reserved_bytes", NULL, UNIT_BYTES, MEMBER(struct memory_point, reserved_bytes),
+	  .optional = true },
+};
+
+static const struct field_group points = {
+	FIELD_LIST,
+	FIELD_ON_ONE_LINE,
+	FIELDS(point_fields),
+	.items = { ITEMS(struct memory_device, points, n_points) },
+};
+
+static const struct field fields[] = {
+	{ "rank", "rank", UNIT_INT, OF(rank) },
+	{ "device", "device", UNIT_DEVICE, OF(device) },
+	{ "allocated_bytes", "live", UNIT_BYTES, OF(live_bytes) },
+	{ "peak_allocated_bytes", "peak", UNIT_BYTES, OF(peak_bytes) },
+	{ "peak_ns", "peak at", UNIT_NS, MEMBER_AS(FIELD_TIME, struct memory_device, peak_ns),
+	  .absent = no_peak },
+	{ "live_allocations", "blocks", UNIT_INT, OF(live_allocations) },
+	{ "allocations", "allocs", UNIT_COUNT, OF(allocations) },
+	{ "frees", "frees", UNIT_COUNT, OF(frees) },
+	{ "unmatched_frees", NULL, UNIT_INT, OF(unmatched_frees) },
+	{ "replaced", NULL, UNIT_INT, OF(replaced) },
+	{ "allocated_total_bytes", "in all", UNIT_BYTES, OF(allocated_bytes) },
+	{ "reserved_bytes", NULL, UNIT_BYTES, OF(reserved_bytes) },
+	{ "device_used_bytes", NULL, UNIT_BYTES, OF(device_used_bytes) },
+	{ "fragmentation_pct", NULL, UNIT_PCT, OF(fragmentation_pct) },
+	{ "peak_reserved_bytes", NULL, UNIT_BYTES, OF(peak_reserved_bytes) },
+	{ "cache_slack_pct", NULL, UNIT_PCT, OF(cache_slack_pct) },
+	{ "fragmentation_at_peak_pct", NULL, UNIT_PCT, OF(fragmentation_at_peak_pct) },
+	{ "free_at_peak_bytes", NULL, UNIT_BYTES, OF(free_at_peak_bytes) },
+	{ "largest_free_at_peak_bytes", NULL, UNIT_BYTES, OF(largest_free_at_peak_bytes) },
+	{ "device_total_bytes", NULL, UNIT_BYTES, OF(device_total_bytes) },
+	{ "headroom_bytes", NULL, UNIT_BYTES, OF(headroom_bytes) },
+	{ "oom_steps", NULL, UNIT_COUNT, OF(oom_steps) },
+	{ "leak_suspects", NULL, UNIT_INT, OF(leaks_known) },
+	{ "account_allocated_bytes", NULL, UNIT_BYTES, OF(account_allocated_bytes) },
+	{ "account_reserved_bytes", NULL, UNIT_BYTES, OF(account_reserved_bytes) },
+	{ "account_peak_allocated_bytes", NULL, UNIT_BYTES, OF(account_peak_allocated_bytes) },
+	{ "account_peak_reserved_bytes", NULL, UNIT_BYTES, OF(account_peak_reserved_bytes) },
+	{ "account_peak_requested_bytes", NULL, UNIT_BYTES, OF(account_peak_requested_bytes) },
+	{ "segments", NULL, UNIT_INT, OF(segments) },
+	{ "before_bytes", NULL, UNIT_BYTES, OF(before_bytes) },
+	{ "before_at_peak_bytes", NULL, UNIT_BYTES, OF(before_at_peak_bytes) },
+	{ "before_freed_bytes", NULL, UNIT_BYTES, OF(before_freed_bytes) },
+	{ "composition", .offset = offsetof(struct memory_device, use_at_end), .of = &composition },
+	{ "composition_at_peak", .offset = offsetof(struct memory_device, use_at_peak),
+	  .of = &composition },
+	{ "leaks", .of = &leaks },
+	{ "live_at_peak", .of = &sites },
+	{ "live_at_peak_sites", NULL, UNIT_INT, OF(n_sites), .detail = true },
+	{ "parts", .of = &parts, .absent = no_parts },
+	{ "series", .of = &points },
+};
+
+const struct field_set memory_fields = {
+	FIELDS(fields),
+	.rows = { { ITEMS(struct memory, devices, n) } },
+	.levels = 1,
+};
+
+#define OF_DRIVER(member) MEMBER(struct driver_memory, member)
+#define OF_USED(member) MEMBER(struct device_used, member)
+#define OF_POOL(member) MEMBER(struct memory_pool, member)
+#define OF_PROCESS(member) MEMBER(struct other_process, member)
+
+static struct cell driver_peak(const struct field_row *at)
+{
+	const struct driver_memory *driver = at->item;
+
+	return driver->peak_bytes ? cell_real((double)(driver->peak_ns - at->run->start_ns))
+				  : cell_absent("nothing was allocated");
+}
+
+static const struct field driver_fields[] = {
+	{ "rank", NULL, UNIT_INT, OF_DRIVER(rank) },
+	{ "device", NULL, UNIT_INT, OF_DRIVER(device) },
+	{ "memory", NULL, UNIT_TEXT, OF_DRIVER(memory) },
+	{ "live_bytes", NULL, UNIT_BYTES, OF_DRIVER(live_bytes) },
+	{ "peak_bytes", NULL, UNIT_BYTES, OF_DRIVER(peak_bytes) },
+	{ "peak_ns", NULL, UNIT_NS, .read = driver_peak },
+	{ "allocations", NULL, UNIT_COUNT, OF_DRIVER(allocations) },
+	{ "frees", NULL, UNIT_COUNT, OF_DRIVER(frees) },
+	{ "unmatched_frees", NULL, UNIT_INT, OF_DRIVER(unmatched_frees) },
+};
+
+static const struct field_group driver = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(driver_fields),
+	.items = { ITEMS(struct device_memory, driver, n_driver) },
+};
+
+static const struct field used_fields[] = {
+	{ "rank", NULL, UNIT_INT, OF_USED(rank) },
+	{ "device", NULL, UNIT_INT, OF_USED(device) },
+	{ "samples", NULL, UNIT_INT, OF_USED(samples) },
+	{ "device_used_bytes", NULL, UNIT_BYTES, OF_USED(last_bytes) },
+	{ "peak_device_used_bytes", NULL, UNIT_BYTES, OF_USED(peak_bytes) },
+	{ "device_total_bytes", NULL, UNIT_BYTES, OF_USED(total_bytes) },
+	{ "headroom_bytes", NULL, UNIT_BYTES, OF_USED(headroom_bytes) },
+	{ "peak_device_used_pct", NULL, UNIT_PCT, OF_USED(peak_pct) },
+	{ "driver_at_peak_bytes", NULL, UNIT_BYTES, OF_USED(driver_at_peak_bytes) },
+	{ "outside_allocator_bytes", NULL, UNIT_BYTES, OF_USED(outside_bytes) },
+};
+
+static const struct field_group used = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(used_fields),
+	.items = { ITEMS(struct device_memory, used, n_used) },
+};
+
+static const struct field pool_fields[] = {
+	{ "rank", NULL, UNIT_INT, OF_POOL(rank) },
+	{ "device", NULL, UNIT_INT, OF_POOL(device) },
+	{ "address", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct memory_pool, name) },
+	{ "size_bytes", NULL, UNIT_BYTES, OF_POOL(bytes) },
+	{ "used_bytes", NULL, UNIT_BYTES, OF_POOL(used_bytes) },
+	{ "peak_size_bytes", NULL, UNIT_BYTES, OF_POOL(peak_bytes) },
+	{ "peak_used_bytes", NULL, UNIT_BYTES, OF_POOL(peak_used_bytes) },
+	{ "release_threshold_bytes", NULL, UNIT_BYTES, OF_POOL(release_bytes) },
+	{ "trims", NULL, UNIT_INT, OF_POOL(trims) },
+	{ "destroyed", NULL, UNIT_INT, OF_POOL(destroyed) },
+};
+
+static const struct field_group pools = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(pool_fields),
+	.items = { ITEMS(struct device_memory, pools, n_pools) },
+};
+
+static const char *no_process_bytes(const struct field_row *at)
+{
+	return ((const struct other_process *)at->item)->bytes_known ? NULL
+								     : "the driver does not tell";
+}
+
+static const struct field process_fields[] = {
+	{ "device", NULL, UNIT_INT, OF_PROCESS(device) },
+	{ "pid", NULL, UNIT_INT, OF_PROCESS(pid) },
+	{ "name", NULL, UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct other_process, name),
+	  .none = "not known" },
+	{ "used_bytes", NULL, UNIT_BYTES, OF_PROCESS(last_bytes), .absent = no_process_bytes },
+	{ "peak_used_bytes", NULL, UNIT_BYTES, OF_PROCESS(peak_bytes), .absent = no_process_bytes },
+	{ "graphics", NULL, UNIT_INT, OF_PROCESS(graphics) },
+};
+
+static const struct field_group processes = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(process_fields),
+	.items = { ITEMS(struct device_states, others, n_others) },
+};
+
+static const void *device_memory(const struct field_row *at)
+{
+	return answer_device_memory(at->answers);
+}
+
+static const void *device_states(const struct field_row *at)
+{
+	return answer_device_states(at->answers);
+}
+
+static const char *no_driver(const struct field_row *at)
+{
+	return answer_device_memory(at->answers)->n_driver
+		       ? NULL
+		       : "no allocations of the driver in this run";
+}
+
+static const char *no_used(const struct field_row *at)
+{
+	return answer_device_memory(at->answers)->n_used
+		       ? NULL
+		       : "no samples of device memory in this run";
+}
+
+static const char *no_pools(const struct field_row *at)
+{
+	return answer_device_memory(at->answers)->n_pools
+		       ? NULL
+		       : "no memory pools of the driver in this run";
+}
+
+static const char *no_processes(const struct field_row *at)
+{
+	return answer_device_states(at->answers)->listed
+		       ? NULL
+		       : "the driver's list of processes was not recorded";
+}
+
+/* Sums over the devices of the member at the offset of the field. */
+static struct cell sum(const struct field_row *at)
+{
+	const struct memory *memory = at->item;
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < memory->n; i++) {
+		const char *device = (const char *)&memory->devices[i];
+
+		total += *(const uint64_t *)(const void *)(device + at->field->offset);
+	}
+	return cell_uint(total);
+}
+
+#define SUM(member) .offset = offsetof(struct memory_device, member), .read = sum
+
+static const struct field total_fields[] = {
+	{ "allocations", NULL, UNIT_COUNT, SUM(allocations) },
+	{ "frees", NULL, UNIT_COUNT, SUM(frees) },
+	{ "unmatched_frees", NULL, UNIT_INT, SUM(unmatched_frees) },
+	{ "driver", .from = device_memory, .of = &driver, .absent = no_driver },
+	{ "device_used", .from = device_memory, .of = &used, .absent = no_used },
+	{ "pools", .from = device_memory, .of = &pools, .absent = no_pools },
+	{ "other_processes", .from = device_states, .of = &processes, .absent = no_processes },
+};
+
+const struct field_set memory_total = { FIELDS(total_fields) };

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields of routing; see fields.h.
+ */
+#include "subjects/routing/routing.h"
+
+#include "subjects/answers/answers.h"
+#include "subjects/routing/imbalance_tax.h"
+#include "subjects/shared/fields.h"
+
+#define OF(member) MEMBER(struct routing_layer, member)
+#define OF_STEP(member) MEMBER(struct routing_step, member)
+
+#define NO_LOAD "no assignments"
+
+static const char *no_load(const struct field_row *at)
+{
+	return ((const struct routing_layer *)at->item)->load.known ? NULL : NO_LOAD;
+}
+
+static struct cell phase(const struct field_row *at)
+{
+	return cell_text(phase_name(((const struct routing_layer *)at->item)->phase));
+}
+
+/* Counts are rows of their own: of an expert, or of tokens with so many slots. */
+static const struct field count_field = { .unit = UNIT_COUNT, .type = FIELD_U64 };
+
+static const struct field_group layer_load = {
+	FIELD_ARRAY,
+	.fields = &count_field,
+	.items = { ITEMS(struct routing_layer, n, experts) },
+};
+
+static const struct field_group k_hist = {
+	FIELD_ARRAY,
+	.fields = &count_field,
+	.items = { ITEMS(struct k_counts, hist, n) },
+};
+
+/* Without assignments this is 0/0, which has no number. */
+static struct cell utilization(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->in->item;
+
+	return cell_real(100.0 * (double)*(const uint64_t *)at->item / (double)layer->load.total);
+}
+
+static const struct field utilization_field = { .unit = UNIT_PCT, .read = utilization };
+
+static const struct field_group layer_utilization = {
+	FIELD_ARRAY,
+	.fields = &utilization_field,
+	.items = { ITEMS(struct routing_layer, n, experts) },
+};
+
+static const struct field capacity_fields[] = {
+	{ "factor", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, factor) },
+	{ "drop_rate", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, drop_rate) },
+	{ "pad_waste", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, pad_waste) },
+};
+
+static const struct field_group capacity = {
+	FIELD_LIST,
+	FIELD_ON_ONE_LINE,
+	FIELDS(capacity_fields),
+	.items = { ITEMS_INSIDE(struct routing_layer, capacity, n_capacity) },
+};
+
+static struct cell legacy_efficiency(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->item;
+
+	return cell_real(routing_legacy_efficiency(layer->load.cv));
+}
+
+static const struct field legacy_fields[] = {
+	{ "load_balance_score", NULL, UNIT_RATIO, OF(load.cv), .optional = true,
+	  .absent = no_load },
+	{ "routing_efficiency", NULL, UNIT_RATIO, .read = legacy_efficiency, .optional = true,
+	  .absent = no_load },
+};
+
+static const struct field_group legacy = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(legacy_fields) };
+
+/* A matrix is an array of rows, a row one of shares. */
+static const struct field share_field = { .unit = UNIT_RATIO, .type = FIELD_REAL };
+
+static const void *share_at(const struct field_row *in, size_t i)
+{
+	return (const double *)in->item + i;
+}
+
+static size_t layer_experts(const struct field_row *in)
+{
+	return ((const struct routing_layer *)in->item)->experts;
+}
+
+static size_t coactivation_columns(const struct field_row *in)
+{
+	return layer_experts(in->in);
+}
+
+static size_t affinity_columns(const struct field_row *in)
+{
+	return ((const struct routing_layer *)in->in->item)->affinity_experts;
+}
+
+static const void *coactivation_row(const struct field_row *in, size_t i)
+{
+	const struct routing_layer *layer = in->item;
+
+	return layer->coactivation + i * layer->experts;
+}
+
+static const void *affinity_row(const struct field_row *in, size_t i)
+{
+	const struct routing_layer *layer = in->item;
+
+	return layer->affinity + i * layer->affinity_experts;
+}
+
+static const struct field_group coactivation_shares = {
+	FIELD_ARRAY,
+	.fields = &share_field,
+	.items = { .item = share_at, .count = coactivation_columns },
+};
+
+static const struct field coactivation_field = { .of = &coactivation_shares };
+
+static const struct field_group coactivation = {
+	FIELD_ARRAY,
+	.fields = &coactivation_field,
+	.items = { .item = coactivation_row, .count = layer_experts },
+};
+
+static const struct field_group affinity_shares = {
+	FIELD_ARRAY,
+	.fields = &share_field,
+	.items = { .item = share_at, .count = affinity_columns },
+};
+
+static const struct field affinity_field = { .of = &affinity_shares };
+
+static const struct field_group affinity = {
+	FIELD_ARRAY,
+	.fields = &affinity_field,
+	.items = { .item = affinity_row, .count = layer_experts },
+};
+
+static const char *no_coactivation(const struct field_row *at)
+{
+	return field_unknown(((const struct routing_layer *)at->item)->coactivation_known);
+}
+
+static const char *no_affinity(const struct field_row *at)
+{
+	return field_unknown(((const struct routing_layer *)at->item)->affinity_known);
+}
+
+static const struct field pair_fields[] = {
+	{ "from", NULL, UNIT_INT, MEMBER(struct routing_pair, from) },
+	{ "to", NULL, UNIT_INT, MEMBER(struct routing_pair, to) },
+	{ "share", NULL, UNIT_RATIO, MEMBER(struct routing_pair, share) },
+	{ "chance", NULL, UNIT_RATIO, MEMBER(struct routing_pair, chance) },
+};
+
+static const struct field_group coactivation_pairs = {
+	FIELD_LIST,
+	FIELD_ON_ONE_LINE,
+	FIELDS(pair_fields),
+	.items = { ITEMS_INSIDE(struct routing_layer, coactivation_pairs, n_coactivation_pairs) },
+};
+
+static const struct field_group affinity_pairs = {
+	FIELD_LIST,
+	FIELD_ON_ONE_LINE,
+	FIELDS(pair_fields),
+	.items = { ITEMS_INSIDE(struct routing_layer, affinity_pairs, n_affinity_pairs) },
+};
+
+/* The experts of a step are as many as its layer has. */
+static const void *expert_at(const struct field_row *in, size_t i)
+{
+	return &((const struct routing_step *)in->item)->n[i];
+}
+
+static size_t expert_count(const struct field_row *in)
+{
+	return layer_experts(in->in);
+}
+
+static const struct field_group step_load = {
+	FIELD_ARRAY,
+	.fields = &count_field,
+	.items = { .item = expert_at, .count = expert_count },
+};
+
+static const char *no_step_load(const struct field_row *at)
+{
+	return ((const struct routing_step *)at->item)->load.known ? NULL : NO_LOAD;
+}
+
+static const struct field series_fields[] = {
+	{ "step", NULL, UNIT_INT, OF_STEP(step) },
+	{ "time_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct routing_step, time_ns) },
+	{ "tokens", NULL, UNIT_COUNT, OF_STEP(tokens) },
+	{ "dropped", NULL, UNIT_COUNT, OF_STEP(dropped) },
+	{ "imbalance", NULL, UNIT_RATIO, OF_STEP(load.imbalance), .absent = no_step_load },
+	{ "cv", NULL, UNIT_RATIO, OF_STEP(load.cv), .absent = no_step_load },
+	{ "imbalance_floor", NULL, UNIT_RATIO, OF_STEP(imbalance_floor) },
+	{ "cv_floor", NULL, UNIT_RATIO, OF_STEP(cv_floor) },
+	{ "cv_excess", NULL, UNIT_RATIO, OF_STEP(cv_excess) },
+	{ "k_mean", NULL, UNIT_RATIO, OF_STEP(k.mean) },
+	{ "router_confidence", NULL, UNIT_RATIO, OF_STEP(router_confidence) },
+	{ "router_confidence_k", NULL, UNIT_RATIO, OF_STEP(router_confidence_k) },
+	{ "flops_router", NULL, UNIT_COUNT, OF_STEP(flops_router) },
+	{ "flops_expert", NULL, UNIT_COUNT, OF_STEP(flops_expert) },
+	{ "load", .of = &step_load },
+	{ "k_hist", .offset = offsetof(struct routing_step, k), .of = &k_hist },
+};
+
+static const struct field_group series = {
+	FIELD_LIST,
+	FIELD_ON_ONE_LINE,
+	FIELDS(series_fields),
+	.items = { ITEMS(struct routing_layer, steps, n_steps) },
+};
+
+static const struct field layer_fields[] = {
+	{ "layer", NULL, UNIT_INT, OF(layer) },
+	{ "phase", NULL, UNIT_TEXT, .read = phase },
+	{ "steps", NULL, UNIT_INT, OF(n_steps) },
+	{ "tokens", NULL, UNIT_COUNT, OF(tokens) },
+	{ "assignments", NULL, UNIT_COUNT, OF(assignments) },
+	{ "experts", NULL, UNIT_INT, OF(experts) },
+	{ "k_mean", NULL, UNIT_RATIO, OF(slots.mean) },
+	{ "imbalance", NULL, UNIT_RATIO, OF(load.imbalance), .absent = no_load },
+	{ "imbalance_floor", NULL, UNIT_RATIO, OF(imbalance_floor) },
+	{ "cv", NULL, UNIT_RATIO, OF(load.cv), .absent = no_load },
+	{ "cv_floor", NULL, UNIT_RATIO, OF(cv_floor) },
+	{ "cv_excess", NULL, UNIT_RATIO, OF(cv_excess) },
+	{ "gini", NULL, UNIT_RATIO, OF(load.gini), .absent = no_load },
+	{ "entropy_norm", NULL, UNIT_RATIO, OF(load.entropy_norm), .absent = no_load },
+	{ "dead", NULL, UNIT_INT, OF(load.dead), .absent = no_load },
+	{ "starved", NULL, UNIT_INT, OF(load.starved), .absent = no_load },
+	{ "overloaded", NULL, UNIT_INT, OF(load.overloaded), .absent = no_load },
+	{ "balancedness", NULL, UNIT_RATIO, OF(load.balancedness), .absent = no_load },
+	{ "max_violation_window", NULL, UNIT_RATIO, OF(load.max_violation), .absent = no_load },
+	{ "max_violation_step_mean", NULL, UNIT_RATIO, OF(max_violation_step_mean) },
+	{ "max_violation_step_max", NULL, UNIT_RATIO, OF(max_violation_step_max) },
+	{ "k_min", NULL, UNIT_INT, OF(slots.min) },
+	{ "k_max", NULL, UNIT_INT, OF(slots.max) },
+	{ "padding", NULL, UNIT_COUNT, OF(padding) },
+	{ "unused", NULL, UNIT_COUNT, OF(unused) },
+	{ "dropped", NULL, UNIT_COUNT, OF(dropped) },
+	{ "invalid", NULL, UNIT_COUNT, OF(invalid) },
+	{ "drop_rate_measured", NULL, UNIT_RATIO, OF(drop_rate_measured) },
+	{ "capacity_factor", NULL, UNIT_RATIO, OF(capacity[0].factor) },
+	{ "drop_rate", NULL, UNIT_RATIO, OF(capacity[0].drop_rate) },
+	{ "pad_waste", NULL, UNIT_RATIO, OF(capacity[0].pad_waste) },
+	{ "tile_rows", NULL, UNIT_INT, OF(tile_rows) },
+	{ "tile_waste", NULL, UNIT_RATIO, OF(tile_waste) },
+	{ "router_confidence", NULL, UNIT_RATIO, OF(router_confidence) },
+	{ "router_confidence_k", NULL, UNIT_RATIO, OF(router_confidence_k) },
+	{ "router_entropy", NULL, UNIT_RATIO, OF(router_entropy) },
+	{ "top1_prob", NULL, UNIT_RATIO, OF(top1_prob) },
+	{ "topk_mass", NULL, UNIT_RATIO, OF(topk_mass) },
+	{ "margin", NULL, UNIT_RATIO, OF(margin) },
+	{ "repeat_rate", NULL, UNIT_RATIO, OF(repeat_rate) },
+	{ "repeat_rate_uniform", NULL, UNIT_RATIO, OF(repeat_null) },
+	{ "hot_experts", NULL, UNIT_INT, OF(hot_h) },
+	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence) },
+	{ "unique_experts", NULL, UNIT_INT, OF(load.unique), .absent = no_load },
+	{ "unique_experts_step_mean", NULL, UNIT_RATIO, OF(unique_step_mean) },
+	{ "unique_experts_step_uniform", NULL, UNIT_RATIO, OF(unique_step_expected) },
+	{ "expert_bytes_touched", NULL, UNIT_BYTES, OF(expert_bytes_touched) },
+	{ "expert_bytes_touched_step_mean", NULL, UNIT_BYTES, OF(expert_bytes_touched_step_mean) },
+	{ "expert_bytes_touched_step_uniform", NULL, UNIT_BYTES,
+	  OF(expert_bytes_touched_step_uniform) },
+	{ "flops_router", NULL, UNIT_COUNT, OF(flops_router) },
+	{ "flops_expert", NULL, UNIT_COUNT, OF(flops_expert) },
+	{ "load", .of = &layer_load },
+	{ "utilization_pct", .of = &layer_utilization },
+	{ "k_hist", .offset = offsetof(struct routing_layer, slots), .of = &k_hist },
+	{ "capacity", .of = &capacity },
+	{ "legacy", .of = &legacy },
+	{ "coactivation", .of = &coactivation, .forms = ROUTING_ONE_LAYER,
+	  .absent = no_coactivation },
+	{ "coactivation_pairs", .of = &coactivation_pairs, .forms = ROUTING_ONE_LAYER,
+	  .optional = true, .absent = no_coactivation },
+	{ "affinity", .of = &affinity, .forms = ROUTING_ONE_LAYER, .absent = no_affinity },
+	{ "affinity_layer", NULL, UNIT_INT, OF(affinity_layer), .forms = ROUTING_ONE_LAYER,
+	  .optional = true, .detail = true, .absent = no_affinity },
+	{ "affinity_pairs", .of = &affinity_pairs, .forms = ROUTING_ONE_LAYER, .optional = true,
+	  .absent = no_affinity },
+	{ "series", .of = &series, .forms = ROUTING_ONE_LAYER },
+};
+
+const struct field_set routing_fields = {
+	FIELDS(layer_fields),
+	.rows = { { ITEMS(struct routing, layers, n) } },
+	.levels = 1,
+};
+
+/* Seconds since 1970. */
+static struct cell timestamp(const struct field_row *at)
+{
+	return cell_real((double)((const struct routing_step *)at->item)->realtime_ns / 1e9);
+}
+
+static struct cell total_flops(const struct field_row *at)
+{
+	const struct routing_step *step = at->item;
+
+	if (!step->flops_router.known)
+		return cell_value(step->flops_router);
+	if (!step->flops_expert.known)
+		return cell_value(step->flops_expert);
+	return cell_real(step->flops_router.v + step->flops_expert.v);
+}
+
+static struct cell router_ms(const struct field_row *at)
+{
+	struct value ns = ((const struct routing_step *)at->item)->router_ns;
+
+	return ns.known ? cell_real(ns.v / 1e6) : cell_absent(ns.reason);
+}
+
+static struct cell no_memory(const struct field_row *at)
+{
+	(void)at;
+	return cell_absent("routing records hold no memory; see 'moescope memory'");
+}
+
+static struct cell no_device(const struct field_row *at)
+{
+	(void)at;
+	return cell_absent("routing records do not name a device");
+}
+
+static const struct field step_fields[] = {
+	{ "step", "step", UNIT_INT, OF_STEP(step) },
+	{ "flops_total", "FLOPs", UNIT_COUNT, .read = total_flops },
+	{ "flops_router", "router", UNIT_COUNT, OF_STEP(flops_router) },
+	{ "flops_expert", "experts", UNIT_COUNT, OF_STEP(flops_expert) },
+	{ "active_experts", "active", UNIT_INT, OF_STEP(load.unique) },
+	{ "k_avg", "k", UNIT_RATIO, OF_STEP(k.mean) },
+	{ "latency_ms", "router ms", UNIT_RATIO, .read = router_ms },
+	{ "router_conf", "conf.", UNIT_RATIO, OF_STEP(router_confidence) },
+	{ "memory_mb", NULL, UNIT_RATIO, .read = no_memory },
+	{ "timestamp", NULL, UNIT_RATIO, .read = timestamp },
+	{ "device", NULL, UNIT_INT, .read = no_device },
+	{ "layer", "layer", UNIT_INT, OF(layer), .up = 1 },
+	{ "phase", "phase", UNIT_TEXT, .read = phase, .up = 1 },
+	{ "tokens", "tokens", UNIT_COUNT, OF_STEP(tokens) },
+};
+
+const struct field_set routing_steps_fields = {
+	FIELDS(step_fields),
+	.rows = { { ITEMS(struct routing, layers, n) },
+		  { ITEMS(struct routing_layer, steps, n_steps) } },
+	.levels = 2,
+};
+
+static struct cell expert(const struct field_row *at)
+{
+	return cell_uint(at->index);
+}
+
+static struct cell expert_tokens(const struct field_row *at)
+{
+	return cell_uint(*(const uint64_t *)at->item);
+}
+
+static struct cell expert_share(const struct field_row *at)
+{
+	const struct routing_step *step = at->in->item;
+	double n = (double)*(const uint64_t *)at->item;
+
+	return step->load.known ? cell_real(100 * n / (double)step->load.total)
+				: cell_absent(NO_LOAD);
+}
+
+static const struct field expert_fields[] = {
+	{ "timestamp", NULL, UNIT_RATIO, .read = timestamp, .up = 1 },
+	{ "step", "step", UNIT_INT, OF_STEP(step), .up = 1 },
+	{ "layer", "layer", UNIT_INT, OF(layer), .up = 2 },
+	{ "phase", "phase", UNIT_TEXT, .read = phase, .up = 2 },
+	{ "expert", "expert", UNIT_INT, .read = expert },
+	{ "tokens", "tokens", UNIT_COUNT, .read = expert_tokens },
+	{ "utilization_pct", "share", UNIT_PCT, .read = expert_share },
+};
+
+const struct field_set routing_experts_fields = {
+	FIELDS(expert_fields),
+	.rows = { { ITEMS(struct routing, layers, n) },
+		  { ITEMS(struct routing_layer, steps, n_steps) },
+		  { .item = expert_at, .count = expert_count } },
+	.levels = 3,
+};
+
+#define OF_TAX_LAYER(member) MEMBER(struct tax_layer, member)
+#define OF_TAX(member) MEMBER(struct imbalance_tax, member)
+
+static const struct field tax_layer_fields[] = {
+	{ "layer", NULL, UNIT_INT, OF_TAX_LAYER(layer) },
+	{ "expert_ns", NULL, UNIT_NS, OF_TAX_LAYER(expert_ns) },
+	{ "tax_ns", NULL, UNIT_NS, OF_TAX_LAYER(tax_ns) },
+	{ "tile_ns", NULL, UNIT_NS, OF_TAX_LAYER(tile_ns) },
+	{ "what_if_ns", NULL, UNIT_NS, OF_TAX_LAYER(what_if_ns) },
+	{ "what_if_devices", NULL, UNIT_INT, OF_TAX_LAYER(what_if_devices) },
+};
+
+static const struct field_group tax_layers = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(tax_layer_fields),
+	.items = { ITEMS(struct imbalance_tax, layers, n) },
+};
+
+static struct cell tax_worker(const struct field_row *at)
+{
+	const struct imbalance_tax *tax = at->item;
+
+	return cell_text(tax->on_device ? "device" : "thread");
+}
+
+static const struct field tax_fields[] = {
+	{ "expert_ns", NULL, UNIT_NS, OF_TAX(expert_ns) },
+	{ "tax_ns", NULL, UNIT_NS, OF_TAX(tax_ns) },
+	{ "tax_pct", NULL, UNIT_PCT, OF_TAX(tax_pct) },
+	{ "tax_tokens_per_s", NULL, UNIT_COUNT, OF_TAX(tax_tokens_per_s) },
+	{ "workers", NULL, UNIT_INT, OF_TAX(workers) },
+	{ "worker", NULL, UNIT_TEXT, .read = tax_worker },
+	{ "steps", NULL, UNIT_INT, OF_TAX(steps) },
+	{ "layers", .of = &tax_layers },
+};
+
+static const struct field_group tax = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(tax_fields) };
+
+/* Rows by step and by expert have the total of routing, without its tax. */
+static const void *imbalance_tax(const struct field_row *at)
+{
+	static const struct imbalance_tax none;
+
+	return answers_has(at->answers, &subject_imbalance_tax) ? answer_imbalance_tax(at->answers)
+								: &none;
+}
+
+#define OF_ALL(member) MEMBER(struct routing, member)
+
+static const struct field total_fields[] = {
+	{ "self_check", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct routing, self_check) },
+	{ "records", NULL, UNIT_INT, OF_ALL(records) },
+	{ "layers", NULL, UNIT_INT, OF_ALL(n) },
+	{ "dropped", NULL, UNIT_COUNT, OF_ALL(dropped) },
+	{ "invalid", NULL, UNIT_COUNT, OF_ALL(invalid) },
+	{ "imbalance_tax", .from = imbalance_tax, .of = &tax },
+};
+
+const struct field_set routing_total = { FIELDS(total_fields) };
