@@ -16,6 +16,7 @@
 #include "fake_comm.h"
 #include "moescope.h"
 #include "sql_rows.h"
+#include "surfaces/sql/session.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
@@ -494,6 +495,22 @@ static void test_types_of_functions(void **state)
 		fake_run_free(runs[i]);
 }
 
+/* Runs have room for the rows of each. */
+static void test_room_for_functions(void **state)
+{
+	char *text = NULL;
+	size_t size, n = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	functions_list(out);
+	assert_int_equal(fclose(out), 0);
+	for (const char *at = text; *at; at++)
+		n += *at == '\n';
+	assert_true(n > 0 && n <= FUNCTIONS_MAX);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,7 +521,7 @@ int main(void)
 		cmocka_unit_test(test_errors),	       cmocka_unit_test(test_empty_run),
 		cmocka_unit_test(test_every_column),   cmocka_unit_test(test_joins),
 		cmocka_unit_test(test_functions),      cmocka_unit_test(test_types_of_functions),
-		cmocka_unit_test(test_blobs),
+		cmocka_unit_test(test_blobs),	       cmocka_unit_test(test_room_for_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,20 +39,25 @@ static const struct grid_column loss_columns[] = {
 struct sql_function {
 	const char *name;
 	const struct section *section;
-	const struct csv_column *csv; /* the columns of what is not a section */
-	uint64_t kinds;		      /* what that needs of a run */
+	/* Of what is not a section: its columns, the records and the answers that it needs. */
+	const struct csv_column *csv;
+	uint64_t kinds;
+	const struct subject *const *reads; /* NULL: none */
 	int (*fill)(const struct run *run, struct function_rows *rows);
 };
 
-/* Rules look at records too. */
+static const struct subject *const timeline_reads[] = { &subject_timeline, NULL };
+
+/* Rules look at records of every kind. */
 static const struct sql_function others[] = {
-	{ "verdicts", NULL, csv_verdicts, WANT_ALL, fill_verdicts },
-	{ "timeline", NULL, csv_timeline, WANT_DEVICE | WANT(SYNC), fill_timeline },
-	{ "loss", NULL, NULL, 0, fill_loss },
+	{ .name = "verdicts", .csv = csv_verdicts, .kinds = WANT_ALL, .fill = fill_verdicts },
+	{ .name = "timeline", .csv = csv_timeline, .reads = timeline_reads, .fill = fill_timeline },
+	{ .name = "loss", .fill = fill_loss },
 };
 #define N_OTHERS (sizeof(others) / sizeof(others[0]))
 
-/* The functions in their order, first those of the sections; false: there are no more. */
+/* The functions in their order, first those of the sections; false: there are no more. They must be
+ * at most FUNCTIONS_MAX, as a test checks. */
 static bool function_at(size_t number, struct sql_function *ret_function)
 {
 	for (const struct section *const *s = sections; *s; s++) {
@@ -166,9 +171,8 @@ static int fill_verdicts(const struct run *run, struct function_rows *rows)
 
 static int fill_timeline(const struct run *run, struct function_rows *rows)
 {
-	static const struct subject *const reads[] = { &subject_timeline, NULL };
 	struct asked asked = { .question = scene_question(&rows->options),
-			       .reader = { "timeline", reads } };
+			       .reader = { "timeline", timeline_reads } };
 	const struct timeline *timeline;
 	int r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
 
@@ -322,13 +326,23 @@ static int function_disconnect(sqlite3_vtab *vtab)
 	return SQLITE_OK;
 }
 
+static struct run_want function_want(const struct sql_function *function)
+{
+	struct question question = scene_question(&everything);
+	struct plan plan = { 0 };
+
+	if (function->section)
+		return section_want(function->section, &everything);
+	plan_kinds(&plan, function->kinds);
+	plan_subjects(&plan, &question, function->reads);
+	return plan.want;
+}
+
 static int function_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
 	struct function_table *table = (struct function_table *)vtab;
-	struct run_want want = { .kinds = table->function.kinds };
+	struct run_want want = function_want(&table->function);
 
-	if (table->function.section)
-		want = section_want(table->function.section, &everything);
 	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++) {
 		uint64_t all = (UINT64_C(1) << kind_desc(k)->n_columns) - 1;
 
@@ -456,7 +470,7 @@ int functions_register(struct sql *sql)
 	struct sql_function function;
 	int r = SQLITE_OK;
 
-	for (size_t i = 0; r == SQLITE_OK && i < FUNCTIONS_MAX && function_at(i, &function); i++)
+	for (size_t i = 0; r == SQLITE_OK && function_at(i, &function); i++)
 		r = sqlite3_create_module(sql->db, function.name, &module,
 					  session_module(sql, NULL, i));
 	return r;

@@ -5,7 +5,7 @@
 #ifndef SURFACES_FUNCTIONS_H
 #define SURFACES_FUNCTIONS_H
 
-#define FUNCTIONS_MAX 16
+#define FUNCTIONS_MAX 32
 
 struct function_rows;
 
