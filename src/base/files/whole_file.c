@@ -61,6 +61,7 @@ static void release_names(struct whole_file *whole)
 
 int whole_file_open(struct whole_file *whole, const char *target)
 {
+	char *temporary = NULL;
 	int fd;
 
 	*whole = (struct whole_file){ .target = place_of(target) };
@@ -70,7 +71,8 @@ int whole_file_open(struct whole_file *whole, const char *target)
 		fd = open(target, O_WRONLY | O_CLOEXEC);
 		fd = fd < 0 ? -errno : fd;
 	} else {
-		fd = open_beside(whole->target, 0666, &whole->temporary);
+		fd = open_beside(whole->target, 0666, &temporary);
+		whole->temporary = temporary;
 	}
 	whole->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (whole->file)
