@@ -71,6 +71,7 @@ def figures_are_those_of_the_file():
     close(metrics["serving"]["vllm"]["ttft_ms"]["mean"], sum(ttft) / 12)
     equal(set(metrics["serving"]), {"vllm", "guidellm", "aiperf"})
     equal(set(summary["files"]) - ALWAYS, {"command.sh", "generated_output.txt", "requests.jsonl"})
+    check(os.access("results/a/command.sh", os.X_OK), "command.sh can be started again by hand")
 
 
 @test

@@ -133,10 +133,10 @@ def failures_do_not_end_a_sweep():
                    "6) kill -KILL $PPID; sleep 1000;;\n"
                    "esac\n")
     r = moescope("sweep", "--engine", "command", "--command", "sh work.sh {steps}",
-                 "--time-limit-s", "1.5", "--parameter-sweep", "steps:1,2,3,4,5,6,7",
+                 "--time-limit-s", "10", "--parameter-sweep", "steps:1,2,3,4,5,6,7",
                  "--experiment-name", "bad")
     equal(r.status, 1, r)
-    wanted = {1: ("failed", "signal 11"), 2: ("timeout", "1.5 s"), 3: ("failed", "MemoryError"),
+    wanted = {1: ("failed", "signal 11"), 2: ("timeout", "10 s"), 3: ("failed", "MemoryError"),
               4: ("failed", "killed"), 5: ("failed", "status 7"), 6: ("failed", "killed"),
               7: ("success", None)}
     for n, (status, words) in wanted.items():

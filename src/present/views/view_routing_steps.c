@@ -26,7 +26,7 @@ static int text(const struct scene *scene, const struct grid *grid, FILE *out)
 const struct section section_routing_steps = {
 	.name = "routing-steps",
 	.sql = "routing_steps",
-	.reads = READS(&subject_routing),
+	.reads = READS(&subject_routing, &subject_imbalance_tax),
 	.router_time = true,
 	.subject = &subject_routing,
 	.rows = &routing_steps_fields,
@@ -37,7 +37,7 @@ const struct section section_routing_steps = {
 const struct section section_routing_experts = {
 	.name = "routing-experts",
 	.sql = "routing_experts",
-	.reads = READS(&subject_routing),
+	.reads = READS(&subject_routing, &subject_imbalance_tax),
 	.subject = &subject_routing,
 	.rows = &routing_experts_fields,
 	.total = &routing_total,

@@ -439,13 +439,9 @@ static const struct field tax_fields[] = {
 
 static const struct field_group tax = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(tax_fields) };
 
-/* Rows by step and by expert have the total of routing, without its tax. */
 static const void *imbalance_tax(const struct field_row *at)
 {
-	static const struct imbalance_tax none;
-
-	return answers_has(at->answers, &subject_imbalance_tax) ? answer_imbalance_tax(at->answers)
-								: &none;
+	return answer_imbalance_tax(at->answers);
 }
 
 #define OF_ALL(member) MEMBER(struct routing, member)
