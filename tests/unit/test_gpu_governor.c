@@ -521,6 +521,23 @@ static void test_memory_used_up(void **state)
 	assert_int_equal(w.governor.windows, 1);
 }
 
+/* What windows leave behind on the host is limited as well. */
+static void test_host_memory(void **state)
+{
+	struct world w;
+
+	(void)state;
+	begin(&w, &dear, &usual);
+	run_for(&w, HOUR);
+	assert_int_equal(w.governor.gear, GEAR_WINDOWS);
+	w.governor.host_bytes = w.governor.windows * MB;
+	assert_true(governor_may_attach(&w.governor));
+	w.governor.host_bytes = 256 * MB;
+	assert_false(governor_may_attach(&w.governor));
+	assert_int_equal(w.governor.gear, GEAR_COUNTS);
+	assert_non_null(strstr(w.governor.why, "host memory"));
+}
+
 /* A schedule that turns records on and off spends the allowance, too. */
 static void test_memory_of_a_schedule(void **state)
 {
@@ -681,6 +698,7 @@ int main(void)
 		cmocka_unit_test(test_memory_lasts),
 		cmocka_unit_test(test_memory_without_price),
 		cmocka_unit_test(test_memory_used_up),
+		cmocka_unit_test(test_host_memory),
 		cmocka_unit_test(test_memory_of_a_schedule),
 		cmocka_unit_test(test_budget_off),
 		cmocka_unit_test(test_shifts),

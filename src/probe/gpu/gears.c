@@ -44,6 +44,7 @@ static int64_t changed_ns; /* of `attached` */
 static int64_t flushed_ns, retry_ns, cost_ns;
 static struct cupti_sums before; /* of the last attaching or detaching */
 static struct cupti_sums told;	 /* in the last cost row */
+static uint64_t kept_before;	 /* host memory that earlier sessions left behind */
 
 static void write_gear_at(int64_t time_ns, enum gear gear, const char *why)
 {
@@ -154,6 +155,7 @@ static void note_detached(enum gear gear, const char *why)
 
 	attached = false;
 	changed_ns = clock_monotonic_ns();
+	governor.host_bytes = cupti_kept_bytes() - kept_before;
 	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns),
 			  &now.counts);
 	before = now;
@@ -182,6 +184,7 @@ int gears_start(bool full, char *words, size_t size)
 	flushed_ns = cost_ns = clock_monotonic_ns();
 	yielded = attached = proved = told_held = false;
 	governor_start(&governor, &l, clock_monotonic_ns());
+	kept_before = cupti_kept_bytes();
 	snprintf(words, size, "GPU records as the schedule asks for them");
 	asked = wanted && !cupti_may_attach_now();
 	if (asked)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOST_ALLOWANCE (UINT64_C(256) << 20) /* for what CUPTI does not give back */
 #define MS INT64_C(1000000)
 #define LOOK_NS (100 * MS)	/* keeps the loss found by one look small */
 #define DEBT_MAX_NS (10.0 * MS) /* beyond the budget: the price of finding out the cost */
@@ -44,16 +45,27 @@ uint64_t governor_device_bytes(const struct governor *g)
 	return g->windows ? g->prices.attach_bytes + (g->windows - 1) * g->prices.window_bytes : 0;
 }
 
-/* Windows that the allowance still has room for. */
+/* Windows that there is room for, if each takes as much. */
+static uint64_t room_for(uint64_t allowance, uint64_t used, uint64_t each)
+{
+	if (!each)
+		return UINT64_MAX;
+	return used < allowance ? (allowance - used) / each : 0;
+}
+
+static uint64_t host_windows_left(const struct governor *g)
+{
+	return room_for(HOST_ALLOWANCE, g->host_bytes, g->windows ? g->host_bytes / g->windows : 0);
+}
+
+/* Windows that the allowances still have room for. */
 static uint64_t windows_left(const struct governor *g)
 {
-	uint64_t used = governor_device_bytes(g);
+	uint64_t device = room_for(g->limits.allowance_bytes, governor_device_bytes(g),
+				   g->prices.window_bytes);
+	uint64_t host = host_windows_left(g);
 
-	if (!g->prices.window_bytes)
-		return UINT64_MAX;
-	return used < g->limits.allowance_bytes
-		       ? (g->limits.allowance_bytes - used) / g->prices.window_bytes
-		       : 0;
+	return host < device ? host : device;
 }
 
 bool governor_may_attach(struct governor *g)
@@ -61,7 +73,9 @@ bool governor_may_attach(struct governor *g)
 	if (g->limits.shifts || !g->windows || windows_left(g))
 		return true;
 	g->gear = GEAR_COUNTS;
-	g->why = "the allowance of device memory is used up: no more device records";
+	g->why = host_windows_left(g)
+			 ? "the allowance of device memory is used up: no more device records"
+			 : "windows have left too much host memory behind: no more device records";
 	return false;
 }
 

@@ -62,8 +62,9 @@ struct governor {
 	double rarer;	 /* how much longer than necessary a gap is, to save device memory */
 	double debt_ns;	 /* cost of collecting beyond what the time so far pays for */
 	uint64_t windows;
-	int64_t look_ns;   /* when it counts next */
-	int64_t looked_ns; /* time of the counts below */
+	uint64_t host_bytes; /* that windows have left behind; the caller counts them */
+	int64_t look_ns;     /* when it counts next */
+	int64_t looked_ns;   /* time of the counts below */
 	struct governor_counts looked;
 	double steps[2][GOVERNOR_STEPS]; /* without records: ns; with: multiples of those */
 	unsigned int n_steps[2];

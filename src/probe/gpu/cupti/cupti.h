@@ -80,6 +80,9 @@ bool cupti_saw_graphs(void);
 /* CUPTI's API version; 0: not loaded. */
 uint32_t cupti_version(void);
 
+/* Host memory that detaching has left behind, in the life of the process. */
+uint64_t cupti_kept_bytes(void);
+
 /* Sums since the process started. held_ns: time that calls of the program waited for us. */
 struct cupti_sums {
 	struct governor_counts counts;

@@ -64,7 +64,6 @@ void cupti_prepare_keeping(void);
 bool cupti_can_keep_memory(void);
 /* What CUPTI frees on this thread from now on, or no longer. */
 void cupti_keep_memory(bool keep);
-uint64_t cupti_kept_bytes(void);
 
 /* cupti_clock.c: at each attaching, then now and then. */
 void cupti_clock_start(void);
