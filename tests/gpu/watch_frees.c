@@ -15,6 +15,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -95,7 +96,7 @@ __attribute__((noinline)) static void *watched_alloc(size_t bytes, size_t alignm
 	if (alignment < ALIGNMENT)
 		alignment = ALIGNMENT;
 	pages = (rounded + alignment - ALIGNMENT + PAGE - 1) / PAGE;
-	first = __atomic_fetch_add(&pages_used, pages + 1, __ATOMIC_RELAXED);
+	first = atomic_fetch_add(&pages_used, pages + 1);
 	start = region + first * PAGE;
 	if ((first + pages + 1) * PAGE > REGION_BYTES ||
 	    mprotect(start, pages * PAGE, PROT_READ | PROT_WRITE) != 0) {
