@@ -10,29 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Files of /proc come in pieces of their choice. */
-static ssize_t read_up_to(int fd, char *to, size_t size)
-{
-	size_t used = 0;
-
-	while (used < size) {
-		ssize_t n = read(fd, to + used, size - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		used += (size_t)n;
-	}
-	return (ssize_t)used;
-}
+#include "base/read_at.h"
 
 ssize_t small_file_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -errno : read_up_to(fd, text, size - 1);
+	ssize_t n = fd < 0 ? -errno : read_at(fd, text, size - 1, 0);
 
 	if (fd >= 0)
 		close(fd);

@@ -30,7 +30,8 @@
 #define PAGE UINT64_C(4096)
 #define REGION_BYTES (UINT64_C(96) << 30)
 #define ALIGNMENT 16
-#define CHAIN 10
+#define CHAIN 20
+#define STACK_WORDS 400
 #define TOLD_MOST 100 /* uses that a process writes down */
 #define NAME_TRIES 50 /* a thread may get its name after its first allocations */
 
@@ -212,12 +213,25 @@ static void tell_chain(FILE *out, const char *what, const uintptr_t *chain)
 	fputc('\n', out);
 }
 
+/* What may be return addresses: the driver has no frame pointers. */
+static void tell_stack(FILE *out, const uintptr_t *stack)
+{
+	uintptr_t found[CHAIN] = { 0 };
+	Dl_info info;
+
+	for (int i = 0, n = 0; i < STACK_WORDS && n < CHAIN; i++)
+		if (stack[i] > PAGE && dladdr((void *)stack[i], &info) &&
+		    strstr(info.dli_fname, "/lib") && !strstr(info.dli_fname, "/libc.so"))
+			found[n++] = stack[i];
+	tell_chain(out, "stack", found);
+}
+
 static void tell(const ucontext_t *context, uintptr_t at, const struct block *block)
 {
 	const greg_t *registers = context->uc_mcontext.gregs;
 	bool writes = registers[REG_ERR] & 2;
 	uintptr_t chain[CHAIN];
-	char text[4096];
+	char text[8192];
 	FILE *out = fmemopen(text, sizeof(text), "w");
 
 	if (!out)
@@ -231,6 +245,7 @@ static void tell(const ucontext_t *context, uintptr_t at, const struct block *bl
 	tell_chain(out, "instruction", chain);
 	follow(chain, (uintptr_t)registers[REG_RBP], (uintptr_t)registers[REG_RSP]);
 	tell_chain(out, "called by", chain);
+	tell_stack(out, (const uintptr_t *)registers[REG_RSP]);
 	tell_chain(out, "made by", block->made_at);
 	tell_chain(out, "freed by", block->freed_at);
 	fclose(out);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text/utf8.h"
 
 #define MAX_DEPTH 64
 
@@ -71,37 +72,11 @@ static int hex4(struct parser *p, uint32_t *ret)
 	return 0;
 }
 
-static void put_utf8(struct buf *out, uint32_t c)
-{
-	char b[4];
-	size_t n;
-
-	if (c < 0x80) {
-		b[0] = (char)c;
-		n = 1;
-	} else if (c < 0x800) {
-		b[0] = (char)(0xc0 | c >> 6);
-		b[1] = (char)(0x80 | (c & 0x3f));
-		n = 2;
-	} else if (c < 0x10000) {
-		b[0] = (char)(0xe0 | c >> 12);
-		b[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		b[2] = (char)(0x80 | (c & 0x3f));
-		n = 3;
-	} else {
-		b[0] = (char)(0xf0 | c >> 18);
-		b[1] = (char)(0x80 | (c >> 12 & 0x3f));
-		b[2] = (char)(0x80 | (c >> 6 & 0x3f));
-		b[3] = (char)(0x80 | (c & 0x3f));
-		n = 4;
-	}
-	buf_append(out, b, n);
-}
-
 static int unicode_escape(struct parser *p, struct buf *out)
 {
 	uint32_t c = 0, low = 0;
 	int r = hex4(p, &c);
+	char bytes[4];
 
 	if (r < 0)
 		return r;
@@ -116,7 +91,7 @@ static int unicode_escape(struct parser *p, struct buf *out)
 	}
 	if (!c)
 		c = 0xfffd; /* our strings end at a NUL */
-	put_utf8(out, c);
+	buf_append(out, bytes, utf8_encode(c, bytes));
 	return 0;
 }
 

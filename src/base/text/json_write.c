@@ -274,6 +274,22 @@ void json_format_double(char *out, size_t size, double value)
 		*comma = '.';
 }
 
+const char *json_format_decimal(char room[JSON_DECIMAL_SIZE], int64_t value, unsigned int places)
+{
+	uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+	char *at = room + JSON_DECIMAL_SIZE - 1;
+
+	*at = '\0';
+	for (unsigned int i = 0; rest || i <= places; i++, rest /= 10) {
+		if (i && i == places)
+			*--at = '.';
+		*--at = (char)('0' + rest % 10);
+	}
+	if (value < 0)
+		*--at = '-';
+	return at;
+}
+
 void json_double(struct json *json, double value)
 {
 	char text[40];

@@ -61,5 +61,8 @@ int json_finish(struct json *json, char **ret_text);
 
 /* The shortest decimal text that strtod reads back as `value`, which must be finite. */
 void json_format_double(char *out, size_t size, double value);
+/* value / 10^places with all its digits, at most 18 places; in `room`, not at its begin. */
+#define JSON_DECIMAL_SIZE 24
+const char *json_format_decimal(char room[JSON_DECIMAL_SIZE], int64_t value, unsigned int places);
 
 #endif

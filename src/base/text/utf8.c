@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading UTF-8 that may be broken; no state.
+ * See utf8.h.
  */
 #include "base/text/utf8.h"
 
@@ -45,6 +45,17 @@ broken:
 	*ret_valid = 0;
 	*ret_point = UTF8_REPLACEMENT;
 	return 1;
+}
+
+size_t utf8_encode(uint32_t point, char *to)
+{
+	static const unsigned char lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
+	size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+
+	for (size_t i = n; i-- > 1; point >>= 6)
+		to[i] = (char)(0x80 | (point & 0x3F));
+	to[0] = (char)(n == 1 ? point : lead[n] | point);
+	return n;
 }
 
 int utf8_is_harmless(uint32_t point)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading UTF-8 that may be broken. Pure functions, any thread.
+ * Reading UTF-8 that may be broken, and writing it. Pure functions, any thread.
  */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
@@ -14,6 +14,10 @@
  * begins nothing valid (overlong, surrogate, above U+10FFFF, cut) is taken alone and gives
  * UTF8_REPLACEMENT. *ret_valid says which it was: a literal U+FFFD is valid. */
 size_t utf8_decode(const char *text, size_t length, uint32_t *ret_point, int *ret_valid);
+
+/* Writes a code point up to U+10FFFF, at most four bytes; returns how many. Surrogates are written,
+ * too: broken names of other programs stay what they were. */
+size_t utf8_encode(uint32_t point, char *to);
 
 /* False for what does something to a terminal or a reader in place of being seen: control characters
  * (C0, DEL, C1), marks that change the direction of text, line and paragraph separators. Names come

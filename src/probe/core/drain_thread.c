@@ -204,7 +204,8 @@ static int check_files(struct recorder *recorder)
 }
 
 /* The rows, followed by the checkpoint. */
-static int write_rows(struct recorder *recorder, uint64_t rows, const struct drain_positions *to)
+static int write_checkpointed_rows(struct recorder *recorder, uint64_t rows,
+				   const struct drain_positions *to)
 {
 	struct encoder *encoder = &recorder->encoder;
 	uint64_t bytes;
@@ -249,7 +250,7 @@ static int flush(struct recorder *recorder, bool last)
 	if (r == 0)
 		r = check_files(recorder);
 	if (r == 0 && encoder->rows)
-		r = write_rows(recorder, rows, &result.to);
+		r = write_checkpointed_rows(recorder, rows, &result.to);
 	if (r == 0) {
 		recorder->done = result.to;
 		recorder->damaged += result.damaged;

@@ -35,8 +35,8 @@ static size_t record_bytes(size_t row_size, const struct probe_list *lists, int 
 	return bytes;
 }
 
-static void push(enum record_kind kind, uint8_t depth, const void *row, size_t row_size,
-		 const struct probe_list *lists, int n_lists)
+static void push_row(enum record_kind kind, uint8_t depth, const void *row, size_t row_size,
+		     const struct probe_list *lists, int n_lists)
 {
 	struct ring *ring = probe_take();
 	struct ring_record *record;
@@ -62,7 +62,7 @@ static void push(enum record_kind kind, uint8_t depth, const void *row, size_t r
 void probe_push(enum record_kind kind, const void *row, size_t row_size,
 		const struct probe_list *lists, int n_lists)
 {
-	push(kind, 0, row, row_size, lists, n_lists);
+	push_row(kind, 0, row, row_size, lists, n_lists);
 }
 
 void probe_push_ns(enum record_kind kind, const void *row, size_t row_size,
@@ -76,7 +76,7 @@ void probe_push_ns(enum record_kind kind, const void *row, size_t row_size,
 	/* Twice: at the end of the ring a record may have to skip almost its own size. */
 	if (wait && bytes <= ring->size / 4 && ring->head + 2 * bytes > ring->limit)
 		probe_wait_for_room(ring, (uint32_t)bytes);
-	push(kind, RING_TIMES_NS, row, row_size, lists, n_lists);
+	push_row(kind, RING_TIMES_NS, row, row_size, lists, n_lists);
 }
 
 __thread bool probe_on_program_thread;
@@ -106,11 +106,6 @@ void probe_push_device_lists(enum record_kind kind, const void *row, size_t row_
 		probe_push(kind, &(row), sizeof(row), NULL, 0);                                    \
 	} while (0)
 
-static uint32_t thread_of(const struct ring *ring)
-{
-	return atomic_load_explicit(&ring->control->thread, memory_order_relaxed);
-}
-
 void moescope_mark(const char *text)
 {
 	struct row_mark row = { 0 };
@@ -120,7 +115,7 @@ void moescope_mark(const char *text)
 		return;
 	row.time_ns = (int64_t)clock_ticks();
 	row.text = moescope_intern(text);
-	row.thread = thread_of(ring);
+	row.thread = ring_thread(ring);
 	PUSH(RECORD_MARK, row);
 }
 
@@ -152,7 +147,7 @@ void moescope_alloc(const void *address, uint64_t bytes, int32_t device,
 	row.device = device;
 	row.use = (uint8_t)use;
 	row.site = site;
-	row.thread = thread_of(ring);
+	row.thread = ring_thread(ring);
 	PUSH(RECORD_MEMORY, row);
 }
 
@@ -166,7 +161,7 @@ void moescope_free(const void *address, int32_t device)
 	row.time_ns = (int64_t)clock_ticks();
 	row.address = (uintptr_t)address;
 	row.device = device;
-	row.thread = thread_of(ring);
+	row.thread = ring_thread(ring);
 	PUSH(RECORD_MEMORY, row);
 }
 

@@ -48,9 +48,10 @@ void kernel_filter_start(void)
 		return;
 	}
 	regerror(r, &pattern, why, sizeof(why));
-	snprintf(words, sizeof(words),
-		 "off, all kernels are recorded: MOESCOPE_KERNEL is not a regular expression (%s)",
-		 why);
+	snprintf(
+		words, sizeof(words),
+		"off, all kernels are recorded: MOESCOPE_KERNEL is not a valid regular expression (%s)",
+		why);
 	moescope_info("kernel filter", words);
 }
 

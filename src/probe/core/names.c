@@ -40,8 +40,8 @@ static uint32_t hash_text(const char *text, uint32_t *ret_length)
 	return h ^ h >> 15;
 }
 
-static struct name *find(const struct name_table *in, const char *text, uint32_t length,
-			 uint32_t hash)
+static struct name *find_interned(const struct name_table *in, const char *text, uint32_t length,
+				  uint32_t hash)
 {
 	size_t at = hash & (in->n_slots - 1);
 
@@ -84,7 +84,7 @@ static struct name_table *grown_table(void)
 	return grown;
 }
 
-static uint32_t add(const char *text, uint32_t length, uint32_t hash)
+static uint32_t add_interned(const char *text, uint32_t length, uint32_t hash)
 {
 	struct name_table *in;
 	struct name *name;
@@ -155,7 +155,7 @@ static moescope_name intern(const char *text)
 	hash = hash_text(text, &length);
 	in = atomic_load_explicit(&table, memory_order_acquire);
 	if (in)
-		name = find(in, text, length, hash);
+		name = find_interned(in, text, length, hash);
 	if (name) {
 		if (length < STRING_MAX)
 			remember(text, name);
@@ -167,8 +167,8 @@ static moescope_name intern(const char *text)
 		return 0;
 	}
 	in = atomic_load_explicit(&table, memory_order_relaxed);
-	name = in ? find(in, text, length, hash) : NULL;
-	id = name ? name->id : add(text, length, hash);
+	name = in ? find_interned(in, text, length, hash) : NULL;
+	id = name ? name->id : add_interned(text, length, hash);
 	probe_unlock(&lock);
 	errno = saved;
 	return id;

@@ -31,7 +31,7 @@ static void write_op(struct ring *ring, const struct moescope_past_op *op)
 	ring_commit(ring, sizeof(*to));
 }
 
-static void push(struct ring *ring, const struct moescope_past_op *op)
+static void push_past_op(struct ring *ring, const struct moescope_past_op *op)
 {
 	probe_wait_for_room(ring, sizeof(struct ring_op));
 	ring = probe_take();
@@ -51,7 +51,7 @@ void moescope_past_ops(const struct moescope_past_op *ops, size_t n)
 	if (GATE_SESSION(gate_load()) < MOESCOPE_TRACE || !(ring = probe_ring()))
 		return;
 	for (size_t i = 0; ops && i < n; i++)
-		push(ring, &ops[i]);
+		push_past_op(ring, &ops[i]);
 }
 
 static void push_memory(const struct moescope_past_memory *event)

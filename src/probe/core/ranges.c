@@ -24,7 +24,7 @@ static void restack(struct ring *ring, uint32_t epoch)
 }
 
 /* The frame, or NULL if there was no room for it. */
-static inline __attribute__((always_inline)) const struct ring_frame *begin(
+static inline __attribute__((always_inline)) const struct ring_frame *open_frame(
 	uint32_t gate, uint32_t name, int32_t layer, int32_t expert, uint32_t shape, uint64_t bits)
 {
 	struct ring *ring = probe_take();
@@ -86,10 +86,11 @@ static inline __attribute__((always_inline)) const struct ring_frame *pop(struct
 	return &ring->control->frames[ring->depth];
 }
 
-static inline __attribute__((always_inline)) void fill(const struct ring *ring,
-						       const struct ring_frame *frame, uint64_t now,
-						       uint8_t kind, uint16_t bytes,
-						       struct ring_range *to)
+static inline __attribute__((always_inline)) void fill_range_record(const struct ring *ring,
+								    const struct ring_frame *frame,
+								    uint64_t now, uint8_t kind,
+								    uint16_t bytes,
+								    struct ring_range *to)
 {
 	uint64_t name = atomic_load_explicit(&frame->name_layer, RELAXED);
 	uint64_t start = atomic_load_explicit(&frame->start_ticks, RELAXED);
@@ -115,7 +116,7 @@ void moescope_range_begin(moescope_name name, int32_t layer, int32_t expert,
 		return;
 	if (GATE_NOW(gate) < MOESCOPE_TRACE && !phase)
 		bits |= FRAME_SILENT;
-	begin(gate, name, layer, expert, 0, bits);
+	open_frame(gate, name, layer, expert, 0, bits);
 }
 
 static inline __attribute__((always_inline)) void end(struct ring *ring,
@@ -128,7 +129,7 @@ static inline __attribute__((always_inline)) void end(struct ring *ring,
 	record = ring_reserve(ring, sizeof(*record));
 	if (!record)
 		return;
-	fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+	fill_range_record(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
 	ring_commit(ring, sizeof(*record));
 }
 
@@ -157,7 +158,7 @@ void moescope_range_push(const char *name)
 
 	if (GATE_NOW(gate) < MOESCOPE_STEPS)
 		return;
-	begin(gate, moescope_intern(name), -1, -1, 0, bits);
+	open_frame(gate, moescope_intern(name), -1, -1, 0, bits);
 }
 
 void moescope_range_pop(void)
@@ -172,7 +173,8 @@ uint32_t probe_range_open(moescope_name name, uint64_t *ret_start_ticks)
 
 	if (GATE_NOW(gate) < MOESCOPE_STEPS)
 		return 0;
-	frame = begin(gate, name, -1, -1, 0, GATE_NOW(gate) < MOESCOPE_TRACE ? FRAME_SILENT : 0);
+	frame = open_frame(gate, name, -1, -1, 0,
+			   GATE_NOW(gate) < MOESCOPE_TRACE ? FRAME_SILENT : 0);
 	if (!frame)
 		return thread_ring ? place | PLACE_TOO_DEEP : 0;
 	*ret_start_ticks = atomic_load_explicit(&frame->start_ticks, RELAXED);
@@ -212,7 +214,7 @@ static void end_below(struct ring *ring, uint32_t index, uint64_t now)
 	if (!(atomic_load_explicit(&frame->bits, RELAXED) & FRAME_SILENT))
 		record = ring_reserve(ring, sizeof(*record));
 	if (record) {
-		fill(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
+		fill_range_record(ring, frame, now, RECORD_RANGE, sizeof(*record), record);
 		record->record.depth = (uint8_t)index;
 		ring_commit(ring, sizeof(*record));
 	}
@@ -271,7 +273,7 @@ void moescope_op_begin(moescope_name name, int32_t layer, int32_t expert, moesco
 
 	if (GATE_NOW(gate) < MOESCOPE_STEPS)
 		return;
-	begin(gate, name, layer, expert, shape, bits);
+	open_frame(gate, name, layer, expert, shape, bits);
 }
 
 static inline __attribute__((always_inline)) void end_op(struct ring *ring,
@@ -286,7 +288,7 @@ static inline __attribute__((always_inline)) void end_op(struct ring *ring,
 	record = ring_reserve(ring, sizeof(*record));
 	if (!record)
 		return;
-	fill(ring, frame, now, RECORD_OP, sizeof(*record), &record->range);
+	fill_range_record(ring, frame, now, RECORD_OP, sizeof(*record), &record->range);
 	record->shape = atomic_load_explicit(&frame->expert_shape, RELAXED) >> 32;
 	record->flops = flops;
 	record->bytes = bytes;

@@ -96,7 +96,7 @@ static struct ring *new_ring(uint32_t thread, uint32_t bytes)
 	return ring;
 }
 
-static struct ring *attach(uint32_t bytes)
+static struct ring *attach_ring(uint32_t bytes)
 {
 	uint32_t thread = (uint32_t)syscall(SYS_gettid);
 	struct ring *ring = NULL;
@@ -132,7 +132,7 @@ static struct ring *attach(uint32_t bytes)
 
 struct ring *probe_attach(void)
 {
-	return attach(0);
+	return attach_ring(0);
 }
 
 struct ring *probe_take_slow(void)
@@ -153,7 +153,7 @@ struct ring *probe_take_slow(void)
 void probe_attach_large(void)
 {
 	if (!thread_ring || thread_session != atomic_load(&probe_session))
-		attach(LARGE_RING_BYTES);
+		attach_ring(LARGE_RING_BYTES);
 }
 
 static bool is_run(const char *path)
@@ -381,9 +381,8 @@ static void tell_ring_bytes(uint32_t asked, uint32_t used)
 
 	if (asked >= RING_MIN_BYTES && asked <= RING_MAX_BYTES)
 		return;
-	snprintf(words, sizeof(words),
-		 "%u KiB for each thread: %u KiB asked for, %u to %u possible", used >> 10,
-		 asked >> 10, RING_MIN_BYTES >> 10, RING_MAX_BYTES >> 10);
+	snprintf(words, sizeof(words), "%u KiB per thread: %u KiB requested, %u to %u allowed",
+		 used >> 10, asked >> 10, RING_MIN_BYTES >> 10, RING_MAX_BYTES >> 10);
 	moescope_info("buffers", words);
 }
 

@@ -23,11 +23,6 @@ static _Atomic uint32_t n_open;
 static _Atomic uint64_t next_number = 1;
 static _Atomic uint64_t first_number; /* smaller ones belong to finished sessions */
 
-static uint32_t thread_of(const struct ring *ring)
-{
-	return atomic_load_explicit(&ring->control->thread, memory_order_relaxed);
-}
-
 static uint64_t new_number(void)
 {
 	return atomic_fetch_add_explicit(&next_number, 1, memory_order_relaxed);
@@ -86,7 +81,7 @@ uint64_t span_start(uint32_t name, uint32_t domain, uint64_t start_ticks)
 	slot->start_ticks = start_ticks;
 	slot->name = name;
 	slot->domain = domain;
-	slot->thread = thread_of(ring);
+	slot->thread = ring_thread(ring);
 	slot->session = atomic_load_explicit(&probe_session, memory_order_relaxed);
 	id = number << SLOT_BITS | (uint64_t)(slot - slots);
 	atomic_store(&slot->id, id);
@@ -126,7 +121,7 @@ void span_end(uint64_t id)
 		return;
 	ring = probe_ring();
 	if (ring)
-		record(&span, clock_ticks(), thread_of(ring), 0);
+		record(&span, clock_ticks(), ring_thread(ring), 0);
 }
 
 uint32_t spans_finish(void)

@@ -204,7 +204,7 @@ static bool keep_back(bool closed, enum step_call call, struct row_step *row)
 }
 
 /* The held-back step becomes a step of its own. */
-static bool let_go(struct row_step *row)
+static bool release_kept_step(struct row_step *row)
 {
 	if (!state.kept)
 		return false;
@@ -221,7 +221,7 @@ static bool close_first(uint64_t tokens, uint64_t now, struct row_step *row)
 {
 	if (!state.rings || (!state.first && !state.kept))
 		return false;
-	if (!let_go(row)) {
+	if (!release_kept_step(row)) {
 		*row = (struct row_step){ .start_ns = (int64_t)state.first_ticks,
 					  .recorded = state.step_recorded && !state.pauses,
 					  .first = state.first };
@@ -266,7 +266,7 @@ static bool close_for(enum step_call call, uint64_t tokens, struct row_step *row
 		ready = keep_back(*ret_ended, call, row);
 	} else {
 		*ret_ended = call == STEP_NEXT && close_first(tokens, now, row);
-		ready = *ret_ended || (call != STEP_END && let_go(row));
+		ready = *ret_ended || (call != STEP_END && release_kept_step(row));
 	}
 	if (call != STEP_END)
 		state.first = 0;
@@ -475,7 +475,7 @@ void steps_write_kept(void)
 
 	if (!probe_lock(&lock))
 		return;
-	kept = let_go(&row);
+	kept = release_kept_step(&row);
 	probe_unlock(&lock);
 	if (kept && probe_ring())
 		probe_push(RECORD_STEP, &row, sizeof(row), NULL, 0);

@@ -74,7 +74,7 @@ static bool sleeps(uint32_t thread)
 	return word && word[1] == ' ' && word[2] && strchr("SZX", word[2]);
 }
 
-static bool look(void)
+static bool all_have_left(void)
 {
 	unsigned int waiting = 0;
 
@@ -92,7 +92,7 @@ static void *look_thread(void *arg)
 
 	life_thread_begins("moescope-look");
 	if (held_private_table())
-		while (!(left = look()) && clock_monotonic_ns() < question.until_ns)
+		while (!(left = all_have_left()) && clock_monotonic_ns() < question.until_ns)
 			nanosleep(&moment, NULL);
 	atomic_store(&all_left, left);
 	wake_up(&answered);

@@ -28,7 +28,7 @@
 #define TICK_NS (100 * MS)
 #define ALLOWANCE_MB 128
 #define BUDGET_PCT 1.0
-#define ASKED "the schedule begins, or a pause ends"
+#define ASKED "the schedule starts, or a pause ends"
 
 PROBE_LOCK(lock);
 static _Atomic bool running, wanted = true; /* stored with the lock, except by gears_want */
@@ -185,10 +185,10 @@ int gears_start(bool full, char *words, size_t size)
 	yielded = attached = proved = told_held = false;
 	governor_start(&governor, &l, clock_monotonic_ns());
 	kept_before = cupti_kept_bytes();
-	snprintf(words, size, "GPU records as the schedule asks for them");
+	snprintf(words, size, "GPU records when the schedule asks for them");
 	asked = wanted && !cupti_may_attach_now();
 	if (asked)
-		snprintf(words, size, "GPU records as soon as the last session has let go");
+		snprintf(words, size, "GPU records once the previous session has detached");
 	else if (wanted)
 		r = cupti_attach(&wish, words, size);
 	if (asked || !wanted)
@@ -211,14 +211,14 @@ static bool could_not_leave(void)
 	retry_ns = clock_monotonic_ns() + RETRY_NS;
 	if (!told_held)
 		write_gear(GEAR_YIELDED,
-			   "another profiler keeps CUPTI's subscription, so that recording could "
-			   "not be ended safely: no device records (run --budget off has them)");
+			   "another profiler holds the CUPTI subscription, so recording could not "
+			   "be stopped safely: no device records (--budget off records them)");
 	told_held = yielded = true;
 	return true;
 }
 
 /* Attaches unless already attached; the lock is held. */
-static void attach(const char *why)
+static void attach_unless_attached(const char *why)
 {
 	enum gear gear = governor.gear;
 	char words[256];
@@ -251,16 +251,20 @@ static void tick_off(int64_t now_ns, int64_t *wait_ns)
 	}
 	if (yielded) {
 		if (wanted && now_ns >= retry_ns)
-			attach("the other client has gone");
+			attach_unless_attached("the other profiler has finished");
 		return;
 	}
 	if (asked && wanted) {
 		asked = false;
-		attach(ASKED);
+		attach_unless_attached(ASKED);
+		return;
+	}
+	if (cupti_state() == CUPTI_SETTLING) { /* windows can wait until it is detached */
+		*wait_ns = LEAVE_POLL_MS * MS;
 		return;
 	}
 	if (wanted && governor_ask(&governor, now_ns, &sums.counts, wait_ns) == GOVERNOR_ATTACH)
-		attach(governor.why);
+		attach_unless_attached(governor.why);
 }
 
 /* False if it stays attached, which is recorded once. */
@@ -273,11 +277,11 @@ static bool leave(enum gear gear)
 		return true;
 	if (governor.limits.may_detach) {
 		governor_cannot_detach(
-			&governor, r == -EPERM
-					   ? "detaching beside CUDA graphs is not proved for this "
-					     "CUPTI and driver: run moescope doctor --stress"
-					   : "another profiler keeps CUPTI's subscription, so "
-					     "that it cannot be detached safely: always");
+			&governor,
+			r == -EPERM ? "detaching while CUDA graphs run is not proven safe for "
+				      "this CUPTI and driver: run moescope doctor --stress"
+				    : "another profiler holds the CUPTI subscription, so "
+				      "moescope cannot detach safely: always on");
 		write_gear(governor.gear, governor.why);
 	}
 	return false;
@@ -316,7 +320,7 @@ static void note_if_gone(void)
 {
 	enum cupti_state state = cupti_state();
 
-	if (attached && (state == CUPTI_OFF || state == CUPTI_RESTING))
+	if (attached && state != CUPTI_ON && state != CUPTI_LEAVING)
 		note_detached(leaving_to, governor.why);
 }
 
@@ -351,7 +355,7 @@ static void tell_skipped(void)
 
 	if (!kernel_filter_skipped())
 		return;
-	snprintf(words, sizeof(words), "%llu do not match --kernel and are not in the run",
+	snprintf(words, sizeof(words), "%llu do not match --kernel and were not recorded",
 		 (unsigned long long)kernel_filter_skipped());
 	moescope_info("kernels", words);
 }
@@ -391,7 +395,7 @@ void gears_want(bool on)
 		note_if_gone();
 		asked = !cupti_may_attach_now();
 		if (!asked)
-			attach(ASKED);
+			attach_unless_attached(ASKED);
 		probe_on_program_thread = false;
 	}
 	pthread_mutex_unlock(&lock);

@@ -30,7 +30,7 @@ void governor_start(struct governor *g, const struct governor_limits *limits, in
 {
 	*g = (struct governor){ .limits = *limits,
 				.gear = GEAR_ALWAYS,
-				.why = limits->budget > 0 ? "collecting starts" : "no budget",
+				.why = limits->budget > 0 ? "recording starts" : "no budget",
 				.cost = -1,
 				.switch_ns = SWITCH_NS,
 				.rarer = 1,
@@ -74,8 +74,8 @@ bool governor_may_attach(struct governor *g)
 		return true;
 	g->gear = GEAR_COUNTS;
 	g->why = host_windows_left(g)
-			 ? "the allowance of device memory is used up: no more device records"
-			 : "windows have left too much host memory behind: no more device records";
+			 ? "the device memory allowance is used up: no more device records"
+			 : "past windows hold too much host memory: no more device records";
 	return false;
 }
 
@@ -93,21 +93,21 @@ static double stretch(const struct governor *g)
 	return share * share;
 }
 
-static int by_size(const void *a, const void *b)
+static int doubles_ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-static double median(const double *values, unsigned int n)
+static double median_of_steps(const double *values, unsigned int n)
 {
 	double sorted[GOVERNOR_STEPS];
 
 	if (n > GOVERNOR_STEPS)
 		n = GOVERNOR_STEPS;
 	memcpy(sorted, values, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), by_size);
+	qsort(sorted, n, sizeof(*sorted), doubles_ascending);
 	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
@@ -120,7 +120,7 @@ void governor_step(struct governor *g, bool with, int64_t duration_ns)
 	if (with && (g->gear != GEAR_WINDOWS || g->n_steps[0] < STEPS_NEEDED))
 		return;
 	if (with)
-		value /= median(g->steps[0], g->n_steps[0]);
+		value /= median_of_steps(g->steps[0], g->n_steps[0]);
 	g->steps[with][g->n_steps[with]++ % GOVERNOR_STEPS] = value;
 }
 
@@ -143,14 +143,14 @@ static double added_since_look(const struct governor *g, const struct governor_c
 /* The steps correct the prices; noise can make them neither free nor many times as expensive. */
 static double corrected(struct governor *g, double cost)
 {
-	double by_steps = median(g->steps[1], g->n_steps[1]) - 1;
+	double by_steps = median_of_steps(g->steps[1], g->n_steps[1]) - 1;
 
 	if (by_steps > FACTOR_MAX * cost)
 		return FACTOR_MAX * cost;
 	return by_steps < cost / FACTOR_MAX ? cost / FACTOR_MAX : by_steps;
 }
 
-static void measure(struct governor *g, int64_t now_ns, const struct governor_counts *counts)
+static void measure_cost(struct governor *g, int64_t now_ns, const struct governor_counts *counts)
 {
 	double elapsed_ns = (double)(now_ns - g->looked_ns);
 	double cost = slowdown(added_since_look(g, counts), elapsed_ns);
@@ -203,7 +203,7 @@ static void plan_windows(struct governor *g, int64_t now_ns)
 	if (window_ns > most_ns)
 		window_ns = most_ns;
 	/* At least one whole step fits, wherever the window begins. */
-	step_ns = g->n_steps[0] ? 2.5 * median(g->steps[0], g->n_steps[0]) : 0;
+	step_ns = g->n_steps[0] ? 2.5 * median_of_steps(g->steps[0], g->n_steps[0]) : 0;
 	if (window_ns < step_ns)
 		window_ns = step_ns;
 	if (most_ns < window_ns)
@@ -242,7 +242,7 @@ static enum governor_order ask_always(struct governor *g)
 	g->gear = GEAR_WINDOWS;
 	/* The debt includes what was lost until now. */
 	g->since_ns = g->looked_ns;
-	return end_window(g, "collecting costs more than the budget: windows");
+	return end_window(g, "recording costs more than the budget: windows");
 }
 
 static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_t *wait_ns)
@@ -253,7 +253,7 @@ static enum governor_order ask_window(struct governor *g, int64_t now_ns, int64_
 	if (g->cost < g->limits.budget * MARGIN * UP_AGAIN) {
 		g->gear = GEAR_ALWAYS;
 		g->debt_ns += (double)g->switch_ns;
-		g->why = "collecting costs less than the budget: always";
+		g->why = "recording costs less than the budget: always on";
 		return GOVERNOR_KEEP;
 	}
 	left_ns = g->since_ns + g->window_ns - now_ns;
@@ -273,7 +273,7 @@ static enum governor_order ask_shifts(struct governor *g, int64_t now_ns, int64_
 	if (left_ns > 0)
 		return GOVERNOR_KEEP;
 	g->gear = GEAR_WINDOWS;
-	g->why = "test of the transitions";
+	g->why = "testing the transitions";
 	if (g->attached)
 		return GOVERNOR_DETACH;
 	*wait_ns = 10 * MS;
@@ -305,7 +305,7 @@ enum governor_order governor_ask(struct governor *g, int64_t now_ns,
 		return GOVERNOR_ATTACH;
 	}
 	if (governor_is_due(g, now_ns)) {
-		measure(g, now_ns, counts);
+		measure_cost(g, now_ns, counts);
 		if (g->gear == GEAR_ALWAYS)
 			return ask_always(g);
 	}

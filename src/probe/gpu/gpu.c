@@ -19,7 +19,7 @@
 #include "probe/core/probe.h"
 
 #define SAMPLE_NS INT64_C(100000000)
-#define NO_THREAD "no thread to be had; raise the limit (ulimit -u)"
+#define NO_THREAD "cannot start a thread; raise the limit (ulimit -u)"
 
 PROBE_LOCK(lock);
 static pthread_t thread;
@@ -67,8 +67,8 @@ void gpu_start(void)
 	cuda_used |= !cuda_lost;
 	if (cuda_lost && level) {
 		/* In such a child CUPTI has been seen to hang. */
-		moescope_info("GPU", "GPU collection off: CUDA does not survive a fork; let the "
-				     "child start a program of its own (exec, spawn)");
+		moescope_info("GPU", "GPU collection off: CUDA does not work after a fork; let "
+				     "the child exec or spawn a new program");
 	} else if (!running && level) {
 		have_nvml = nvml_open(words, sizeof(words)) == 0;
 		if (!have_nvml)

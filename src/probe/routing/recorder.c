@@ -76,13 +76,13 @@ int recorder_end(int result, int saved)
 int recorder_usable(const struct moescope_recorder *r, struct err *err)
 {
 	if (!r)
-		return err_set(err, -EINVAL, "no recorder was given: open one first");
+		return err_set(err, -EINVAL, "no recorder given: open one first");
 	if (atomic_load_explicit(&forked, memory_order_relaxed))
 		return err_set(err, -ENOTSUP,
-			       "CUDA does not survive a fork: let the child start a program of its "
-			       "own (exec, spawn)");
+			       "CUDA does not work after a fork: let the child exec or spawn a new "
+			       "program");
 	if (atomic_load_explicit(&ended, memory_order_relaxed))
-		return err_set(err, -ENOTSUP, "the process ends: nothing is recorded any more");
+		return err_set(err, -ENOTSUP, "the process is exiting: recording has ended");
 	return 0;
 }
 
@@ -91,15 +91,16 @@ int recorder_usable(const struct moescope_recorder *r, struct err *err)
 static int check_options(const struct moescope_recorder_options *o, struct err *err)
 {
 	if (!o->layers || o->layers > MAX_LAYERS)
-		return err_set(err, -EINVAL, "layers is %u: give 1 to %d", o->layers, MAX_LAYERS);
+		return err_set(err, -EINVAL, "layers is %u; it must be 1 to %d", o->layers,
+			       MAX_LAYERS);
 	if (!o->experts || o->experts > RECORDER_MAX_EXPERTS)
-		return err_set(err, -EINVAL, "experts is %u: give 1 to %d", o->experts,
+		return err_set(err, -EINVAL, "experts is %u; it must be 1 to %d", o->experts,
 			       RECORDER_MAX_EXPERTS);
 	if (!o->k || o->k > RECORDER_MAX_K || o->k > o->experts)
-		return err_set(err, -EINVAL, "k is %u: give 1 to %d, and no more than experts",
+		return err_set(err, -EINVAL, "k is %u; it must be 1 to %d and at most experts",
 			       o->k, RECORDER_MAX_K);
 	if (o->tokens > UINT32_MAX / o->k)
-		return err_set(err, -EINVAL, "tokens is %llu: give fewer",
+		return err_set(err, -EINVAL, "tokens is %llu, which is too many",
 			       (unsigned long long)o->tokens);
 	return 0;
 }
@@ -200,7 +201,7 @@ static int open_in_context(struct moescope_recorder *r, bool weights, struct err
 		return e;
 	r->max_blocks = processors > 0 ? 2 * (uint32_t)processors : 1;
 	e = recorder_drain_start(r);
-	return e < 0 ? err_sys(err, e, "no thread for a recorder") : 0;
+	return e < 0 ? err_sys(err, e, "cannot start a thread for a recorder") : 0;
 }
 
 /* Releases what a recorder has on the device, even if half built. Its context is current. */
@@ -267,8 +268,8 @@ static int open_recorder(const struct moescope_recorder_options *options,
 		return e;
 	if (atomic_load(&forked))
 		return err_set(err, -ENOTSUP,
-			       "CUDA does not survive a fork: let the child start a program of its "
-			       "own (exec, spawn)");
+			       "CUDA does not work after a fork: let the child exec or spawn a new "
+			       "program");
 	if ((e = recorder_cuda_open(err)) < 0)
 		return e;
 	if (recorder_cuda.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
@@ -311,7 +312,7 @@ int moescope_recorder_open(const struct moescope_recorder_options *options,
 	if (!recorder_begin(&err, &saved))
 		return -EBUSY;
 	if (!ret_recorder)
-		return recorder_end(err_set(err, -EINVAL, "there is no place for the recorder"),
+		return recorder_end(err_set(err, -EINVAL, "no pointer given for the new recorder"),
 				    saved);
 	if (!probe_given(&given, sizeof(given), options))
 		return recorder_end(err_set(err, -EINVAL, RECORDER_NO_SIZE), saved);
@@ -332,9 +333,9 @@ int moescope_recorder_flush(struct moescope_recorder *recorder)
 		return recorder_end(e, saved);
 	e = recorder_drain_flush(recorder);
 	if (e == -EIO)
-		err_set(err, e, "CUDA has lost the device: what was counted there is gone");
+		err_set(err, e, "CUDA has lost the device, and the counts on it");
 	else if (e < 0)
-		err_set(err, e, "the device does not answer");
+		err_set(err, e, "the device does not respond");
 	return recorder_end(e, saved);
 }
 

@@ -11,8 +11,8 @@
 
 #define ROWS_PER_THREAD_SLOTS 8 /* slots of a call that one thread takes, before more blocks */
 
-static int launch(struct moescope_recorder *r, CUfunction function, uint32_t blocks,
-		  uint32_t threads, void *argument, void *stream, struct err *err)
+static int launch_recorder(struct moescope_recorder *r, CUfunction function, uint32_t blocks,
+			   uint32_t threads, void *argument, void *stream, struct err *err)
 {
 	void *arguments[] = { argument };
 	CUcontext current = NULL;
@@ -67,25 +67,27 @@ static int check_routing(struct moescope_recorder *r, const struct moescope_devi
 			 struct err *err)
 {
 	if (routing->layer < 0 || (uint32_t)routing->layer >= r->layers)
-		return err_set(err, -EINVAL, "layer %d: the recorder was opened for %u layers",
+		return err_set(err, -EINVAL, "layer is %d, but the recorder has %u layers",
 			       (int)routing->layer, r->layers);
 	if (!routing->experts || routing->experts > r->experts)
-		return err_set(err, -EINVAL, "%u experts: the recorder was opened for %u",
+		return err_set(err, -EINVAL, "experts is %u, but the recorder has %u",
 			       routing->experts, r->experts);
 	if (!routing->k || routing->k > r->k || routing->k > routing->experts)
-		return err_set(err, -EINVAL, "k %u: the recorder was opened for %u, experts are %u",
+		return err_set(err, -EINVAL, "k is %u, but the recorder has %u, and experts is %u",
 			       routing->k, r->k, routing->experts);
 	if (routing->tokens > INT32_MAX / routing->k)
-		return err_set(err, -EINVAL, "%llu tokens in one call: split it",
+		return err_set(err, -EINVAL, "%llu tokens are too many for one call: split it",
 			       (unsigned long long)routing->tokens);
 	if (!routing->indices && routing->tokens)
 		return err_set(err, -EINVAL, "indices is NULL");
 	if (routing->indices_type != MOESCOPE_I32 && routing->indices_type != MOESCOPE_I64)
-		return err_set(err, -EINVAL, "indices_type %d: give MOESCOPE_I32 or MOESCOPE_I64",
+		return err_set(err, -EINVAL,
+			       "indices_type is %d; it must be MOESCOPE_I32 or MOESCOPE_I64",
 			       (int)routing->indices_type);
 	if (routing->weights &&
 	    (routing->weights_type < MOESCOPE_F32 || routing->weights_type > MOESCOPE_BF16))
-		return err_set(err, -EINVAL, "weights_type %d: give MOESCOPE_F32, _F16 or _BF16",
+		return err_set(err, -EINVAL,
+			       "weights_type is %d; it must be MOESCOPE_F32, _F16 or _BF16",
 			       (int)routing->weights_type);
 	return check_shape(r, routing, err);
 }
@@ -145,10 +147,10 @@ static int launch_call(struct moescope_recorder *r, struct recorder_call *call, 
 	uint32_t per_block = RECORDER_THREADS * ROWS_PER_THREAD_SLOTS, blocks;
 
 	if (call->rows <= RECORDER_DIRECT_ROWS)
-		return launch(r, r->route, 1, RECORDER_DIRECT_ROWS, call, stream, err);
+		return launch_recorder(r, r->route, 1, RECORDER_DIRECT_ROWS, call, stream, err);
 	blocks = (call->rows * call->k + per_block - 1) / per_block;
 	blocks = blocks > r->max_blocks ? r->max_blocks : blocks;
-	return launch(r, r->route, blocks, RECORDER_THREADS, call, stream, err);
+	return launch_recorder(r, r->route, blocks, RECORDER_THREADS, call, stream, err);
 }
 
 static int route(struct moescope_recorder *r, const struct moescope_device_routing *given,
@@ -210,7 +212,8 @@ static int batch_launch(struct moescope_recorder *r, struct batch *batch, struct
 	uint32_t n = batch->n;
 
 	batch->n = 0;
-	return n ? launch(r, r->routes, n, RECORDER_DIRECT_ROWS, &batch->calls, batch->stream, err)
+	return n ? launch_recorder(r, r->routes, n, RECORDER_DIRECT_ROWS, &batch->calls,
+				   batch->stream, err)
 		 : 0;
 }
 
@@ -314,7 +317,7 @@ static int end_step(struct moescope_recorder *r, int64_t step, void *stream, str
 		return 0;
 	if (in_graph)
 		args.step = -1; /* the number would be the same at each replay */
-	return launch(r, r->step, 1, 1, &args, stream, err);
+	return launch_recorder(r, r->step, 1, 1, &args, stream, err);
 }
 
 int moescope_recorder_step(struct moescope_recorder *recorder, int64_t step, void *stream)
@@ -335,7 +338,7 @@ static int set_gate(struct moescope_recorder *r, int on, void *stream, struct er
 
 	if (capturing(stream))
 		return err_set(err, -EBUSY,
-			       "the stream is being captured: open and close the gate outside");
+			       "the stream is being captured: set the gate outside of the capture");
 	if ((e = CHECKED(cuCtxPushCurrent_v2(r->context))) < 0)
 		return e;
 	e = CHECKED(cuMemsetD32Async(r->state + offsetof(struct recorder_state, gate), on != 0, 1,

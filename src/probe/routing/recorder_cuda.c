@@ -26,7 +26,7 @@ static int open_locked(struct err *err)
 
 	if (!library)
 		return err_set(err, -ENOTSUP,
-			       "libcuda.so.1 cannot be opened: install the NVIDIA driver, or set "
+			       "cannot open libcuda.so.1: install the NVIDIA driver, or set "
 			       "MOESCOPE_CUDA to its path");
 	if (dynlib_symbols(library, symbols, n) != 0)
 		return err_set(err, -ENOTSUP,
@@ -57,7 +57,7 @@ int recorder_cuda_check(CUresult result, const char *call, struct err *err)
 		name = "an unknown error";
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return err_set(err, -ENOMEM,
-			       "%s: no memory on the device: open the recorder with fewer slots or "
+			       "%s: out of device memory: open the recorder with fewer slots or "
 			       "tokens",
 			       call);
 	return err_set(err, -EIO, "%s failed: %s", call, name);

@@ -106,7 +106,7 @@ static CUresult copy_kept(struct moescope_recorder *r, uint32_t slot, const uint
 
 /* Pushes rows of fetched slots; without a session nobody wants them, and in a pause they are from
  * before it. The lock is released: a full ring makes this thread wait for the session's drain. */
-static void push(struct moescope_recorder *r, uint32_t first, uint32_t n, int64_t seen_ns)
+static void push_fetched(struct moescope_recorder *r, uint32_t first, uint32_t n, int64_t seen_ns)
 {
 	if (!atomic_load(&probe_session))
 		return;
@@ -147,7 +147,7 @@ static CUresult fetch(struct moescope_recorder *r, uint32_t n, int64_t seen_ns)
 		return result;
 	r->tail += n;
 	__atomic_store_n(&r->shared->tail, r->tail, __ATOMIC_RELEASE);
-	push(r, first, n, seen_ns);
+	push_fetched(r, first, n, seen_ns);
 	return CUDA_SUCCESS;
 }
 
@@ -161,7 +161,7 @@ static void count_dropped(struct moescope_recorder *r)
 }
 
 /* Fetches what is complete, once it is worth a copy or `all` is set. True: there was something. */
-static bool look(struct moescope_recorder *r, bool all)
+static bool fetch_complete(struct moescope_recorder *r, bool all)
 {
 	uint64_t head = __atomic_load_n(&r->shared->head, __ATOMIC_ACQUIRE), before = r->tail;
 	int64_t seen_ns = clock_monotonic_ns();
@@ -201,7 +201,7 @@ static void *drain(void *arg)
 		uint64_t asked = r->asked;
 
 		last = r->stopping; /* before the look: everything until then is fetched */
-		if (look(r, last || asked != r->answered))
+		if (fetch_complete(r, last || asked != r->answered))
 			busy_ns = clock_monotonic_ns();
 		r->answered = asked;
 		pthread_cond_broadcast(&r->answer);

@@ -122,7 +122,7 @@ int recorder_end(int result, int saved);
 /* 0, or -errno: none was given, a forked child, the process ends. */
 int recorder_usable(const struct moescope_recorder *recorder, struct err *err);
 
-#define RECORDER_NO_SIZE "no structure was given, or its struct_size is not set"
+#define RECORDER_NO_SIZE "no structure given, or its struct_size is not set"
 #define CHECKED(call) recorder_cuda_check(recorder_cuda.call, #call, err)
 
 /* recorder_drain.c. Stopping waits for the thread, which first fetches what is complete. */

@@ -97,8 +97,8 @@ static int open_nvrtc(struct err *err)
 	if (!library)
 		return err_set(
 			err, -ENOTSUP,
-			"the recorder's kernel needs libnvrtc to be compiled: install it (pip "
-			"install nvidia-cuda-nvrtc), or set MOESCOPE_NVRTC to its path");
+			"compiling the recorder's kernel needs libnvrtc: install it (pip install "
+			"nvidia-cuda-nvrtc), or set MOESCOPE_NVRTC to its path");
 	if (dynlib_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0])) != 0)
 		return err_set(err, -ENOTSUP,
 			       "this libnvrtc is too old to compile the recorder's kernel: set "
@@ -136,9 +136,9 @@ static int compile_failed(nvrtc_program program, struct err *err)
 	if (log && nvrtc.nvrtcGetProgramLog(program, log) != 0)
 		log[0] = '\0';
 	r = err_set(err, -ENOTSUP,
-		    "libnvrtc does not compile the recorder's kernel (try another by "
-		    "MOESCOPE_NVRTC): %.700s",
-		    log ? log : "it says nothing");
+		    "libnvrtc cannot compile the recorder's kernel (set MOESCOPE_NVRTC to try "
+		    "another): %.700s",
+		    log ? log : "no message");
 	free(log);
 	return r;
 }
@@ -152,14 +152,14 @@ static int fetch(nvrtc_program program, bool machine_code, char **ret_image, siz
 			     : nvrtc.nvrtcGetPTXSize(program, &size);
 
 	if (r != 0 || !size)
-		return err_set(err, -ENOTSUP, "libnvrtc gives no code (error %d)", r);
+		return err_set(err, -ENOTSUP, "libnvrtc returns no code (error %d)", r);
 	image = calloc(1, size + 1);
 	if (!image)
 		return err_set(err, -ENOMEM, "no memory for the recorder's kernel");
 	r = machine_code ? nvrtc.nvrtcGetCUBIN(program, image) : nvrtc.nvrtcGetPTX(program, image);
 	if (r != 0) {
 		free(image);
-		return err_set(err, -ENOTSUP, "libnvrtc gives no code (error %d)", r);
+		return err_set(err, -ENOTSUP, "libnvrtc returns no code (error %d)", r);
 	}
 	*ret_image = image;
 	*ret_bytes = size;
@@ -181,8 +181,8 @@ static int compile_locked(int capability, char **ret_image, size_t *ret_bytes, s
 	best = choose_arch(capability, &exact);
 	if (!best)
 		return err_set(err, -ENOTSUP,
-			       "this libnvrtc has no code for compute capability %d.%d: set "
-			       "MOESCOPE_NVRTC to one that has",
+			       "this libnvrtc does not support compute capability %d.%d: set "
+			       "MOESCOPE_NVRTC to one that does",
 			       capability / 10, capability % 10);
 	snprintf(arch, sizeof(arch), "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
 	r = nvrtc.nvrtcCreateProgram(&program, recorder_kernel_text, "recorder.cu", 1, headers,
@@ -241,6 +241,6 @@ int recorder_kernel_load(CUdevice device, CUmodule *ret_module, struct err *err)
 					       device) != CUDA_SUCCESS ||
 	    recorder_cuda.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 					       device) != CUDA_SUCCESS)
-		return err_set(err, -EIO, "CUDA does not tell the device's compute capability");
+		return err_set(err, -EIO, "CUDA does not report the device's compute capability");
 	return load_compiled(major * 10 + minor, ret_module, err);
 }

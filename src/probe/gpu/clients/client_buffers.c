@@ -22,7 +22,7 @@ static struct owned *owned;
 static size_t n_owned, space;
 static size_t unlisted; /* the other's, but there was no memory to list them */
 
-static void note(uint8_t *buffer, CUpti_BuffersCallbackCompleteFunc complete)
+static void note_owner(uint8_t *buffer, CUpti_BuffersCallbackCompleteFunc complete)
 {
 	if (n_owned == space) {
 		size_t more = space ? 2 * space : 64;
@@ -54,12 +54,12 @@ void CUPTIAPI client_buffers_requested(uint8_t **buffer, size_t *size, size_t *m
 	request(buffer, size, max_records);
 	pthread_mutex_lock(&lock);
 	if (*buffer)
-		note(*buffer, complete);
+		note_owner(*buffer, complete);
 	pthread_mutex_unlock(&lock);
 }
 
 /* The callback that a buffer belongs to, or NULL if it is not the other's. */
-static CUpti_BuffersCallbackCompleteFunc take(const uint8_t *buffer)
+static CUpti_BuffersCallbackCompleteFunc take_owner(const uint8_t *buffer)
 {
 	CUpti_BuffersCallbackCompleteFunc complete = NULL;
 
@@ -90,7 +90,7 @@ static CUpti_BuffersCallbackCompleteFunc take_unlisted(void)
 void CUPTIAPI client_buffers_completed(CUcontext context, uint32_t stream, uint8_t *buffer,
 				       size_t size, size_t valid)
 {
-	CUpti_BuffersCallbackCompleteFunc complete = take(buffer);
+	CUpti_BuffersCallbackCompleteFunc complete = take_owner(buffer);
 
 	if (!complete)
 		complete = take_unlisted();
@@ -101,7 +101,7 @@ void CUPTIAPI client_buffers_completed(CUcontext context, uint32_t stream, uint8
 bool client_buffers_deliver(CUcontext context, uint32_t stream, uint8_t *buffer, size_t size,
 			    size_t valid)
 {
-	CUpti_BuffersCallbackCompleteFunc complete = take(buffer);
+	CUpti_BuffersCallbackCompleteFunc complete = take_owner(buffer);
 
 	if (complete)
 		complete(context, stream, buffer, size, valid);

@@ -137,7 +137,7 @@ static void arrive(const void *caller)
 
 /* Every wrapper's first step; false: the call is not a client's and is only passed on. A call that
  * `opens` uses something that the probe may be holding. */
-static bool begin(bool opens, const void *caller)
+static bool begin_client_call(bool opens, const void *caller)
 {
 	int saved = errno;
 	bool tracked;
@@ -156,7 +156,7 @@ static bool begin(bool opens, const void *caller)
 }
 
 /* After the call: holds the lock until end(). */
-static void note(void)
+static void note_client_call(void)
 {
 	pthread_mutex_lock(&lock);
 	other.last_call_ns = clock_monotonic_ns();
@@ -183,7 +183,7 @@ static size_t find_enabled(CUcontext context, CUpti_ActivityKind kind)
 static CUptiResult subscribed(bool tracked, CUptiResult result, CUpti_SubscriberHandle *subscriber)
 {
 	if (tracked) {
-		note();
+		note_client_call();
 		if (result == CUPTI_SUCCESS) {
 			other.subscribed = true;
 			other.subscriber = *subscriber;
@@ -196,7 +196,7 @@ static CUptiResult subscribed(bool tracked, CUptiResult result, CUpti_Subscriber
 static CUptiResult CUPTIAPI subscribe(CUpti_SubscriberHandle *subscriber,
 				      CUpti_CallbackFunc callback, void *userdata)
 {
-	bool tracked = begin(true, CALLER);
+	bool tracked = begin_client_call(true, CALLER);
 
 	return subscribed(tracked, real.cuptiSubscribe(subscriber, callback, userdata), subscriber);
 }
@@ -205,7 +205,7 @@ static CUptiResult CUPTIAPI subscribe_v2(CUpti_SubscriberHandle *subscriber,
 					 CUpti_CallbackFunc callback, void *userdata,
 					 CUpti_SubscriberParams *params)
 {
-	bool tracked = begin(true, CALLER);
+	bool tracked = begin_client_call(true, CALLER);
 
 	return subscribed(tracked, real.cuptiSubscribe_v2(subscriber, callback, userdata, params),
 			  subscriber);
@@ -213,11 +213,11 @@ static CUptiResult CUPTIAPI subscribe_v2(CUpti_SubscriberHandle *subscriber,
 
 static CUptiResult CUPTIAPI unsubscribe(CUpti_SubscriberHandle subscriber)
 {
-	bool tracked = begin(false, CALLER);
+	bool tracked = begin_client_call(false, CALLER);
 	CUptiResult result = real.cuptiUnsubscribe(subscriber);
 
 	if (tracked) {
-		note();
+		note_client_call();
 		if (result == CUPTI_SUCCESS && subscriber == other.subscriber) {
 			other.subscribed = false;
 			other.fetched |= other.n_enabled == 0;
@@ -230,7 +230,7 @@ static CUptiResult CUPTIAPI unsubscribe(CUpti_SubscriberHandle subscriber)
 static CUptiResult CUPTIAPI register_callbacks(CUpti_BuffersCallbackRequestFunc request,
 					       CUpti_BuffersCallbackCompleteFunc complete)
 {
-	bool tracked = begin(true, CALLER);
+	bool tracked = begin_client_call(true, CALLER);
 	CUptiResult result;
 
 	if (!tracked)
@@ -242,7 +242,7 @@ static CUptiResult CUPTIAPI register_callbacks(CUpti_BuffersCallbackRequestFunc 
 	} else {
 		result = real.cuptiActivityRegisterCallbacks(request, complete);
 	}
-	note();
+	note_client_call();
 	if (result == CUPTI_SUCCESS)
 		other.in_place = true;
 	end();
@@ -265,11 +265,11 @@ static void restore_callbacks(void)
 
 static CUptiResult CUPTIAPI register_clock(CUpti_TimestampCallbackFunc clock)
 {
-	bool tracked = begin(true, CALLER);
+	bool tracked = begin_client_call(true, CALLER);
 	CUptiResult result = real.cuptiActivityRegisterTimestampCallback(clock);
 
 	if (tracked) {
-		note();
+		note_client_call();
 		if (result == CUPTI_SUCCESS)
 			other.clock = clock;
 		end();
@@ -281,11 +281,11 @@ static CUptiResult CUPTIAPI register_clock(CUpti_TimestampCallbackFunc clock)
 static CUptiResult CUPTIAPI set_attribute(CUpti_ActivityAttribute attribute, size_t *size,
 					  void *value)
 {
-	bool tracked = begin(true, CALLER);
+	bool tracked = begin_client_call(true, CALLER);
 	CUptiResult result = real.cuptiActivitySetAttribute(attribute, size, value);
 
 	if (tracked) {
-		note();
+		note_client_call();
 		end();
 	}
 	return result;
@@ -293,7 +293,7 @@ static CUptiResult CUPTIAPI set_attribute(CUpti_ActivityAttribute attribute, siz
 
 static CUptiResult enabled(CUptiResult result, CUcontext context, CUpti_ActivityKind kind)
 {
-	note();
+	note_client_call();
 	if (result == CUPTI_SUCCESS) {
 		other.fetched = false;
 		if (other.n_enabled == ENABLED_MAX)
@@ -307,7 +307,7 @@ static CUptiResult enabled(CUptiResult result, CUcontext context, CUpti_Activity
 
 static CUptiResult CUPTIAPI enable(CUpti_ActivityKind kind)
 {
-	if (!begin(true, CALLER))
+	if (!begin_client_call(true, CALLER))
 		return real.cuptiActivityEnable(kind);
 	restore_callbacks();
 	return enabled(real.cuptiActivityEnable(kind), NULL, kind);
@@ -315,7 +315,7 @@ static CUptiResult CUPTIAPI enable(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI enable_and_dump(CUpti_ActivityKind kind)
 {
-	if (!begin(true, CALLER))
+	if (!begin_client_call(true, CALLER))
 		return real.cuptiActivityEnableAndDump(kind);
 	restore_callbacks();
 	return enabled(real.cuptiActivityEnableAndDump(kind), NULL, kind);
@@ -323,7 +323,7 @@ static CUptiResult CUPTIAPI enable_and_dump(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI enable_context(CUcontext context, CUpti_ActivityKind kind)
 {
-	if (!begin(true, CALLER))
+	if (!begin_client_call(true, CALLER))
 		return real.cuptiActivityEnableContext(context, kind);
 	restore_callbacks();
 	return enabled(real.cuptiActivityEnableContext(context, kind), context, kind);
@@ -349,7 +349,7 @@ static CUptiResult disabled(CUptiResult result, CUcontext context, CUpti_Activit
 {
 	size_t i;
 
-	note();
+	note_client_call();
 	i = find_enabled(context, kind);
 	if (result == CUPTI_SUCCESS && i < other.n_enabled)
 		other.enabled[i] = other.enabled[--other.n_enabled];
@@ -359,7 +359,7 @@ static CUptiResult disabled(CUptiResult result, CUcontext context, CUpti_Activit
 
 static CUptiResult CUPTIAPI disable(CUpti_ActivityKind kind)
 {
-	if (!begin(false, CALLER))
+	if (!begin_client_call(false, CALLER))
 		return real.cuptiActivityDisable(kind);
 	return disabled(wants_off_ours() ? CUPTI_SUCCESS : real.cuptiActivityDisable(kind), NULL,
 			kind);
@@ -367,7 +367,7 @@ static CUptiResult CUPTIAPI disable(CUpti_ActivityKind kind)
 
 static CUptiResult CUPTIAPI disable_context(CUcontext context, CUpti_ActivityKind kind)
 {
-	if (!begin(false, CALLER))
+	if (!begin_client_call(false, CALLER))
 		return real.cuptiActivityDisableContext(context, kind);
 	return disabled(wants_off_ours() ? CUPTI_SUCCESS
 					 : real.cuptiActivityDisableContext(context, kind),
@@ -378,11 +378,11 @@ static CUptiResult CUPTIAPI flush_all(uint32_t flag)
 {
 	CUptiResult result;
 
-	if (!begin(false, CALLER))
+	if (!begin_client_call(false, CALLER))
 		return real.cuptiActivityFlushAll(flag);
 	/* A forced flush would deliver the probe's records unfinished. */
 	result = has_nothing() ? CUPTI_SUCCESS : real.cuptiActivityFlushAll(flag);
-	note();
+	note_client_call();
 	if (result == CUPTI_SUCCESS && !other.n_enabled)
 		other.fetched = true;
 	end();
@@ -402,11 +402,11 @@ static void forget_finalized(void)
 
 static CUptiResult CUPTIAPI finalize(void)
 {
-	bool tracked = begin(true, CALLER);
+	bool tracked = begin_client_call(true, CALLER);
 	CUptiResult result = real.cuptiFinalize();
 
 	if (tracked) {
-		note();
+		note_client_call();
 		if (result == CUPTI_SUCCESS) {
 			forget_finalized();
 			client_buffers_use(NULL, NULL);
@@ -424,7 +424,7 @@ static struct import imports[] = {
 static size_t n_imports; /* those in this libcupti come first */
 
 /* Once: after the redirection the library returns the wrappers. */
-static int load(void *libcupti)
+static int load_wrapped(void *libcupti)
 {
 	const struct dynlib_symbol symbols[] = {
 #define FUNCTION(name, wrapper) { #name, &real.name },
@@ -457,7 +457,7 @@ int clients_watch(void *libcupti, const struct clients_hooks *with)
 	int saved = errno, result;
 
 	pthread_mutex_lock(&patching);
-	result = load(libcupti);
+	result = load_wrapped(libcupti);
 	if (!result && share && !strcmp(share, "off"))
 		result = -ECANCELED;
 	if (!result) {

@@ -20,13 +20,14 @@
 #include "probe/core/locks.h"
 #include "probe/core/witness.h"
 
-#define FLUSH_OFTEN_NS INT64_C(1000000000) /* then the detaching thread may not come for long */
+#define FLUSH_AGAIN_NS INT64_C(50000000) /* while no moment to detach has come */
 #define UNUSED_NS INT64_C(2000000000)
+#define SETTLE_NS INT64_C(5000000)	 /* from the end of recording to detaching, at least */
 #define NO_MOMENT_NS INT64_C(1500000000) /* this long, and this many calls, without a safe moment */
 #define NO_MOMENT_CALLS 1000
 #define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
 #define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
-#define UNSUBSCRIBE_TRIES 20	    /* of LEAVE_MS each, at most */
+#define UNSUBSCRIBE_TRIES 60	    /* of LEAVE_MS each, at most */
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* device memory of one CUPTI buffer, about */
 #define DEVICE_BUFFERS_MIN 4
@@ -45,6 +46,7 @@ static _Atomic int64_t off_ns; /* when they were disabled */
 /* The thread that finalised in a callback and has not yet been seen outside; 0: nobody. */
 static struct witness_thread leaver;
 static int64_t leaver_at_ns;
+static uint64_t told_kept_bytes;
 static bool held_up;	     /* by a thread, so that CUPTI could not be finalised; not told yet */
 static bool callbacks_ended; /* while resting: every thread has left the last of them */
 
@@ -69,7 +71,7 @@ static bool records(void)
 static struct clients_hooks hooks = { .records = records, .completed = cupti_buffer_completed };
 static void *library;
 
-static bool load(void)
+static bool load_cupti(void)
 {
 	static const char *const names[] = { CUPTI_LIBRARY_NAMES, NULL };
 	const struct dynlib_symbol needed[] = {
@@ -107,7 +109,7 @@ static const char *remedy(CUptiResult result)
 	case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
 		return "set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module";
 	default:
-		return "it may not fit the driver: set MOESCOPE_CUPTI to the path of another libcupti";
+		return "it may not match the driver: set MOESCOPE_CUPTI to the path of another libcupti";
 	}
 }
 
@@ -188,7 +190,7 @@ static void give_up_subscription(void)
 		cupti_unsubscribe();
 }
 
-static CUptiResult attach(void)
+static CUptiResult attach_cupti(void)
 {
 	CUptiResult result;
 
@@ -199,6 +201,8 @@ static CUptiResult attach(void)
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_clock_start();
 	cupti_records_start();
+	if (state == CUPTI_SETTLING)
+		cupti_ignore_calls(); /* but for those that do work */
 	result = cupti_subscribe();
 	/* An idle client keeps its subscription; records work without one. */
 	if (result != CUPTI_SUCCESS && !clients_hold_subscription())
@@ -224,19 +228,20 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	int64_t start_ns = clock_monotonic_ns();
 	CUptiResult result = CUPTI_SUCCESS;
 
-	if (!load()) {
+	if (!load_cupti()) {
 		const char *given = getenv("MOESCOPE_CUPTI");
 
 		if (given && *given)
 			snprintf(words, size,
-				 "GPU collection off: MOESCOPE_CUPTI names no usable libcupti; "
-				 "unset it or give another path than '%s'",
+				 "GPU collection off: MOESCOPE_CUPTI is not a usable libcupti; "
+				 "correct or unset it: '%s'",
 				 given);
 		else
-			snprintf(words, size,
-				 "GPU collection off: no usable libcupti; install the CUDA toolkit "
-				 "or the nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its "
-				 "path");
+			snprintf(
+				words, size,
+				"GPU collection off: no usable libcupti found; install the CUDA toolkit "
+				"or the nvidia-cuda-cupti package, or set MOESCOPE_CUPTI to its "
+				"path");
 		return -ENOENT;
 	}
 	pthread_mutex_lock(&lock);
@@ -244,7 +249,7 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 	atomic_store(&cupti_leave_wanted, false);
 	if (state != CUPTI_ON) {
 		wish = *wanted;
-		result = attach();
+		result = attach_cupti();
 		if (result == CUPTI_SUCCESS)
 			atomic_store(&state, CUPTI_ON);
 	}
@@ -254,17 +259,17 @@ int cupti_attach(const struct cupti_wish *wanted, char *words, size_t size)
 		char name[128];
 
 		clients_name_holder(name, sizeof(name));
-		snprintf(words, size, "GPU records are left to %s while it uses CUPTI", name);
+		snprintf(words, size, "GPU recording yields to %s while it uses CUPTI", name);
 		return -EBUSY;
 	}
 	if (result != CUPTI_SUCCESS) {
-		snprintf(words, size, "GPU collection off: CUPTI says %s; %s", words_of(result),
+		snprintf(words, size, "GPU collection off: CUPTI reports %s; %s", words_of(result),
 			 remedy(result));
 		return -EIO;
 	}
 	if (!version)
 		cupti_api.cuptiGetVersion(&version);
-	snprintf(words, size, "GPU records by CUPTI API version %u", version);
+	snprintf(words, size, "GPU records from CUPTI API version %u", version);
 	return 0;
 }
 
@@ -313,6 +318,12 @@ int64_t cupti_off_ns(void)
 uint32_t cupti_version(void)
 {
 	return version;
+}
+
+/* Something is still to be done before CUPTI is off or resting. */
+static bool collects_or_leaves(void)
+{
+	return state == CUPTI_ON || state == CUPTI_LEAVING || state == CUPTI_SETTLING;
 }
 
 static void flush(bool forced)
@@ -369,12 +380,20 @@ static void rest(bool ended)
 	atomic_store(&state, CUPTI_RESTING);
 }
 
+/* Records are off, and no moment comes at which CUPTI could be detached. */
+static void rest_from_outside(void)
+{
+	cupti_ignore_calls();
+	held_up = true;
+	rest(callbacks_end(0));
+}
+
 void cupti_trust_graphs(bool proved)
 {
 	graphs_proved = proved;
 }
 
-/* Records stay on until the end of a call at which everything is done at once. */
+/* Records stay on until the end of a call with nobody else inside one. */
 static void leave_at_next_moment(int64_t patience_ns)
 {
 	leave_patience_ns = CALL_GRACE_NS + patience_ns;
@@ -416,19 +435,24 @@ bool cupti_stay(void)
 	return on;
 }
 
+static bool no_moment(int64_t now_ns)
+{
+	return now_ns - leave_since_ns >= NO_MOMENT_NS &&
+	       atomic_load(&cupti_passed) >= NO_MOMENT_CALLS;
+}
+
 /* Threads that are always inside calls leave no moment. Disabling beside them is not safe, so
  * recording continues, and the run says so. */
 static void tell_no_moment(int64_t now_ns)
 {
 	char words[160];
 
-	if (told_no_moment || now_ns - leave_since_ns < NO_MOMENT_NS ||
-	    atomic_load(&cupti_passed) < NO_MOMENT_CALLS)
+	if (told_no_moment || !no_moment(now_ns))
 		return;
 	told_no_moment = true;
 	snprintf(words, sizeof(words),
-		 "no safe moment to detach from CUPTI in %u calls, %u threads inside one: "
-		 "recording goes on until there is one",
+		 "no safe moment to detach from CUPTI in %u calls (%u threads are inside one): "
+		 "recording continues until there is one",
 		 atomic_load(&cupti_passed), cupti_calls_under_way());
 	moescope_info("CUPTI", words);
 }
@@ -439,9 +463,9 @@ static void tell_held_up(void)
 	if (held_up)
 		moescope_info(
 			"CUPTI",
-			"a thread that makes CUDA calls got no processor when a window ended: "
-			"CUPTI stays attached, without records; the last records of the window "
-			"come with the next one, and are missing where there is none");
+			"a thread stayed in a CUDA call, or was not scheduled, at the end of a "
+			"window: CUPTI stays attached without recording; the last records of "
+			"that window come with the next one, or are lost if there is none");
 	held_up = false;
 }
 
@@ -451,12 +475,23 @@ static void tell_kept(void)
 	uint64_t bytes = cupti_kept_bytes();
 	char words[96];
 
-	if (!bytes)
+	if (bytes == told_kept_bytes)
 		return;
+	told_kept_bytes = bytes;
 	snprintf(words, sizeof(words),
-		 "detaching kept %.1f MB of CUPTI's memory, which it would go on using",
+		 "detaching left %.1f MB of CUPTI's memory allocated, as CUPTI would still use it",
 		 (double)bytes / 1e6);
 	moescope_info("CUPTI", words);
+}
+
+/* The lock is held. Calls that were in flight when records were disabled come to their end. */
+static void settle(void)
+{
+	int64_t rest_ns = off_ns + SETTLE_NS - clock_monotonic_ns();
+	const struct timespec moment = { .tv_nsec = rest_ns };
+
+	if (state == CUPTI_SETTLING && rest_ns > 0)
+		nanosleep(&moment, NULL);
 }
 
 enum cupti_state cupti_poll(void)
@@ -464,17 +499,19 @@ enum cupti_state cupti_poll(void)
 	int64_t now_ns = clock_monotonic_ns();
 
 	pthread_mutex_lock(&lock);
-	if (state == CUPTI_LEAVING) {
+	if (state == CUPTI_SETTLING && no_moment(now_ns)) {
+		rest_from_outside();
+	} else if (state == CUPTI_LEAVING) {
 		tell_no_moment(now_ns);
-		/* What comes now need not be translated on the program's thread. */
-		if (now_ns - leave_since_ns < FLUSH_OFTEN_NS ||
-		    now_ns - leave_flushed_ns >= FLUSH_OFTEN_NS) {
+		/* What comes now need not be translated on the program's thread. Not often: after
+		 * each flush the program's threads begin new buffers, beside CUPTI's worker. */
+		if (now_ns - leave_flushed_ns >= FLUSH_AGAIN_NS) {
 			leave_flushed_ns = now_ns;
 			flush(false);
 		}
-	} else if (state == CUPTI_RESTING && !callbacks_ended) {
+	} else if (state == CUPTI_RESTING) {
 		tell_held_up();
-		callbacks_ended = callbacks_end(0);
+		callbacks_ended = callbacks_ended || callbacks_end(0);
 	}
 	pthread_mutex_unlock(&lock);
 	return cupti_state();
@@ -489,6 +526,47 @@ static bool graphs_allow(int64_t waited_ns)
 	       (cupti_graph_threads() == 0 && waited_ns >= UNUSED_NS);
 }
 
+/* Returns whether CUPTI is detached. quiet: no call has begun while records were disabled. Flushed
+ * beside a call during which they were, CUPTI loses the program's heap. */
+static bool detach(int64_t start_ns, bool quiet)
+{
+	bool several = cupti_saw_graphs() && cupti_graph_threads() > 1, ended, left;
+	bool alone = cupti_calls_under_way() == 1;
+
+	cupti_ignore_calls();
+	ended = callbacks_end(1);
+	left = quiet && alone && ended && can_finalize() && !several;
+	held_up |= !ended || !alone;
+	if (alone)
+		flush(ended);
+	if (left)
+		finalize(start_ns, true);
+	else
+		rest(ended);
+	return left;
+}
+
+/* Another thread may begin a call, or be about to show one, meanwhile. So the rest is done at the end
+ * of a later call, and callbacks stay on until then: they show that it has come out. With graphs
+ * everything has to be done here, because none may be launched between this and cuptiFinalize.
+ * Returns whether CUPTI is detached. */
+static bool stop_recording(int64_t start_ns)
+{
+	unsigned int begun = cupti_calls_begun();
+
+	disable();
+	if (cupti_saw_graphs())
+		return detach(start_ns, cupti_calls_begun() == begun);
+	atomic_store(&state, CUPTI_SETTLING);
+	leave_patience_ns = 0;
+	atomic_store(&cupti_passed, 0);
+	leave_since_ns = clock_monotonic_ns();
+	start_ns = leave_since_ns - start_ns;
+	atomic_fetch_add(&cupti_added.detach_ns, (uint64_t)start_ns);
+	atomic_fetch_add(&cupti_added.held_ns, (uint64_t)start_ns);
+	return false;
+}
+
 bool cupti_leave_in_callback(bool idle)
 {
 	int64_t start_ns = clock_monotonic_ns(), waited_ns = start_ns - leave_since_ns;
@@ -501,20 +579,12 @@ bool cupti_leave_in_callback(bool idle)
 		return false;
 	if (cupti_leave_wanted && cupti_sees_calls() && cupti_in_callbacks() == 1 &&
 	    graphs_allow(waited_ns) && cupti_threads_known() && cupti_calls_under_way() == 1) {
-		bool several = cupti_saw_graphs() && cupti_graph_threads() > 1, ended;
-
 		probe_on_program_thread = true;
-		disable();
-		cupti_ignore_calls();
-		ended = callbacks_end(1);
-		left = ended && can_finalize() && !several;
-		held_up = !ended;
-		flush(ended);
+		if (state == CUPTI_LEAVING)
+			left = stop_recording(start_ns);
+		else if (start_ns - off_ns >= SETTLE_NS)
+			left = detach(start_ns, !cupti_saw_graphs());
 		probe_on_program_thread = false;
-		if (left)
-			finalize(start_ns, true);
-		else
-			rest(ended);
 	}
 	pthread_mutex_unlock(&lock);
 	return left;
@@ -536,8 +606,10 @@ static void leave_from_outside(void)
 
 	atomic_store(&cupti_leave_wanted, false);
 	cupti_prepare_keeping();
+	settle();
 	flush(false);
-	disable();
+	if (records_on)
+		disable();
 	if (cupti_subscribed())
 		cupti_ignore_calls();
 	ended = callbacks_end(0);
@@ -555,13 +627,13 @@ void cupti_leave_now(void)
 	const struct timespec moment = { .tv_nsec = 1000000 };
 
 	pthread_mutex_lock(&lock);
-	if (state == CUPTI_ON || state == CUPTI_LEAVING)
+	if (collects_or_leaves())
 		cupti_watch_calls();
 	pthread_mutex_unlock(&lock);
 	for (int i = 0; i < ALONE_TRIES && cupti_watches_calls() && !between_calls(); i++)
 		nanosleep(&moment, NULL);
 	pthread_mutex_lock(&lock);
-	if (state == CUPTI_ON || state == CUPTI_LEAVING)
+	if (collects_or_leaves())
 		leave_from_outside();
 	give_up_subscription();
 	pthread_mutex_unlock(&lock);
@@ -574,14 +646,16 @@ void cupti_stop(void)
 	pthread_mutex_lock(&lock);
 	tell_held_up();
 	tell_kept();
-	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+	if (collects_or_leaves()) {
 		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
 		    (cupti_saw_graphs() && !graphs_proved)) {
 			leave_from_outside();
 		} else {
+			settle();
 			flush(false);
 			flush(true);
-			leave_at_next_moment(0);
+			if (state != CUPTI_SETTLING)
+				leave_at_next_moment(0);
 		}
 	}
 	/* From now on nobody looks out for others. */
@@ -596,12 +670,14 @@ void cupti_end(void)
 	pthread_mutex_lock(&lock);
 	tell_held_up();
 	tell_kept();
-	if (state == CUPTI_ON || state == CUPTI_LEAVING) {
+	if (collects_or_leaves()) {
 		atomic_store(&cupti_leave_wanted, false);
+		settle();
 		/* What is complete, then the rest. */
 		flush(false);
 		flush(true);
-		atomic_store(&off_ns, clock_monotonic_ns());
+		if (records_on)
+			atomic_store(&off_ns, clock_monotonic_ns());
 		rest(false);
 	}
 	pthread_mutex_unlock(&lock);
@@ -619,7 +695,7 @@ void cupti_on_clients(void (*arrives)(const char *name), void (*leaves)(void))
 
 void cupti_watch_clients(void)
 {
-	if (load())
+	if (load_cupti())
 		clients_watch(library, &hooks);
 }
 
@@ -657,6 +733,7 @@ void cupti_after_fork(void)
 	clients_after_fork();
 	witness_after_fork();
 	cupti_subscription_ended();
+	told_kept_bytes = cupti_kept_bytes();
 	atomic_store(&cupti_leave_wanted, false);
 	atomic_store(&state, CUPTI_OFF);
 }

@@ -4,9 +4,9 @@
  * cupti_records.c (activity records) and cupti_calls.c (callbacks) know its types.
  *
  * Detaching means cuptiFinalize, because CUPTI slows launches as long as it is attached. Records
- * are disabled and CUPTI is detached in one go, at the end of a call of the program, inside its
- * callback, when no other thread of the program is in a call. Anything else has cost programs their
- * heap: disabling records from our thread while calls are in flight, or detaching while threads
+ * are disabled at the end of a call of the program, inside its callback, when no other thread of the
+ * program is in a call; CUPTI is detached likewise at the end of a later call, when a thread that
+ * began one meanwhile has come out. Anything else has cost programs their heap: disabling records from our thread while calls are in flight, or detaching while threads
  * load modules. With CUDA graphs only the one thread that launches them detaches, so that none is
  * launched meanwhile; if several threads do, records are only disabled (resting). If no such moment
  * comes, recording continues. docs/design.md has the table of what was tried.
@@ -21,10 +21,11 @@
 #include "probe/gpu/governor.h"
 
 enum cupti_state {
-	CUPTI_OFF,     /* not attached */
-	CUPTI_ON,      /* records come */
-	CUPTI_LEAVING, /* told to detach; records still come */
-	CUPTI_RESTING, /* attached, but records are off: detaching would not be safe */
+	CUPTI_OFF,	/* not attached */
+	CUPTI_ON,	/* records come */
+	CUPTI_LEAVING,	/* told to detach; records still come */
+	CUPTI_SETTLING, /* records are off; detached at the end of a later call */
+	CUPTI_RESTING,	/* attached, but records are off: detaching would not be safe */
 };
 
 struct cupti_wish {

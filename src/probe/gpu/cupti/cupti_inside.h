@@ -55,15 +55,15 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 /* While the last buffers of a window are taken: an unfinished call is outside the window and not
  * lost. */
 extern _Atomic bool cupti_closing;
-/* Records delivered so far, of any kind: shows whether more came. */
-uint64_t cupti_delivered(void);
 
 /* cupti_memory.c, with cupti.c's lock. Before: when CUPTI is attached and when it is about to be
  * detached, not in a callback. Where memory cannot be kept CUPTI must not be finalised. */
 void cupti_prepare_keeping(void);
 bool cupti_can_keep_memory(void);
-/* What CUPTI frees on this thread from now on, or no longer. */
+/* What CUPTI frees from now on is never freed; or is again, but later. */
 void cupti_keep_memory(bool keep);
+/* On the thread on which CUPTI hands a buffer over, before it frees what belongs to it. */
+void cupti_handed_over(const uint8_t *buffer);
 
 /* cupti_clock.c: at each attaching, then now and then. */
 void cupti_clock_start(void);
@@ -107,6 +107,7 @@ unsigned int cupti_graph_threads(void);
 /* No graph is launched while the calling thread is elsewhere. */
 bool cupti_graphs_only_here(void);
 unsigned int cupti_calls_under_way(void); /* threads inside one */
+unsigned int cupti_calls_begun(void);	  /* while CUPTI is to be detached */
 void cupti_note_graphs(void);
 /* Threads in our callback now. There must be no other when CUPTI is finalised. */
 unsigned int cupti_in_callbacks(void);

@@ -23,14 +23,8 @@
 struct cupti_atomic_sums cupti_added;
 _Atomic bool cupti_closing;
 
-static _Atomic uint64_t delivered;
 PROBE_LOCK(translating);
 static bool unfinished; /* a record of the current buffer; under the lock */
-
-uint64_t cupti_delivered(void)
-{
-	return atomic_load_explicit(&delivered, memory_order_relaxed);
-}
 
 void cupti_records_start(void)
 {
@@ -43,7 +37,7 @@ void cupti_records_start(void)
 	pthread_mutex_unlock(&translating);
 }
 
-static void add(_Atomic uint64_t *sum, uint64_t value)
+static void add_relaxed(_Atomic uint64_t *sum, uint64_t value)
 {
 	atomic_fetch_add_explicit(sum, value, memory_order_relaxed);
 }
@@ -97,7 +91,7 @@ static void take_kernel(const CUpti_ActivityKernel10 *from)
 		.graph_node = from->graphNodeId,
 	};
 
-	add(from->graphNodeId ? &cupti_added.nodes : &cupti_added.launches, 1);
+	add_relaxed(from->graphNodeId ? &cupti_added.nodes : &cupti_added.launches, 1);
 	if (from->graphNodeId)
 		cupti_note_graphs();
 	if (!kernel_filter_keeps(name, from->name))
@@ -172,7 +166,7 @@ static void take_call(const CUpti_ActivityAPI *from)
 		.status = from->returnValue,
 	};
 
-	add(&cupti_added.calls, 1);
+	add_relaxed(&cupti_added.calls, 1);
 	if (!cupti_is_chosen(domain, from->cbid))
 		return;
 	/* Without times it says nothing, and a zero would say something wrong. */
@@ -290,7 +284,7 @@ static void take_overhead(const CUpti_ActivityOverhead3 *from)
 	case CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE:
 	case CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST:
 		if (from->end > from->start)
-			add(&cupti_added.overhead_ns, from->end - from->start);
+			add_relaxed(&cupti_added.overhead_ns, from->end - from->start);
 		break;
 	default: /* loading, compiling: the program's own */
 		break;
@@ -343,10 +337,11 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 {
 	int64_t start_ns = clock_thread_cpu_ns();
 	CUpti_Activity *record = NULL;
-	uint64_t unknown = 0, n = 0;
+	uint64_t unknown = 0;
 	size_t dropped = 0;
 	bool keep;
 
+	cupti_handed_over(buffer);
 	if (clients_deliver(context, stream, buffer, size, valid))
 		return;
 	/* Concurrent deliveries are rare; the launch table and the ring allow one at a time. */
@@ -354,19 +349,17 @@ void CUPTIAPI cupti_buffer_completed(CUcontext context, uint32_t stream, uint8_t
 	if (!probe_on_program_thread)
 		probe_attach_large();
 	unfinished = false;
-	for (;
-	     valid && cupti_api.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS;
-	     n++)
+	while (valid &&
+	       cupti_api.cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS)
 		unknown += !take_record(record);
-	add(&delivered, n);
 	if (cupti_api.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) ==
 		    CUPTI_SUCCESS &&
 	    dropped)
 		probe_lost_device(dropped, 0);
 	if (unknown)
 		probe_lost_device(0, unknown);
-	keep = unfinished;
+	keep = unfinished || !valid;
 	pthread_mutex_unlock(&translating);
 	cupti_buffer_release(buffer, keep);
-	add(&cupti_added.translate_ns, (uint64_t)(clock_thread_cpu_ns() - start_ns));
+	add_relaxed(&cupti_added.translate_ns, (uint64_t)(clock_thread_cpu_ns() - start_ns));
 }

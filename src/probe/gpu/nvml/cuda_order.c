@@ -23,7 +23,7 @@ static struct {
 	CUresult (*cuDeviceGetUuid_v2)(CUuuid *uuid, CUdevice device);
 } api;
 
-static int load(struct err *err)
+static int load_libcuda(struct err *err)
 {
 	static const char *const names[] = { "libcuda.so.1", "libcuda.so", NULL };
 	const struct dynlib_symbol needed[] = {
@@ -37,13 +37,13 @@ static int load(struct err *err)
 	void *library = dynlib_open(names, "MOESCOPE_CUDA");
 
 	if (!library)
-		return err_set(err, -ENOENT, "libcuda.so.1 cannot be opened");
+		return err_set(err, -ENOENT, "cannot open libcuda.so.1");
 	if (dynlib_symbols(library, needed, 2) != 0 || dynlib_symbols(library, uuids, 2) == 2)
-		return err_set(err, -ENOSYS, "this libcuda cannot name its devices");
+		return err_set(err, -ENOSYS, "this libcuda cannot identify its devices");
 	return 0;
 }
 
-static void text_of(const CUuuid *uuid, char *text)
+static void format_uuid(const CUuuid *uuid, char *text)
 {
 	char *at = text;
 
@@ -58,14 +58,14 @@ static bool read_uuid(CUresult (*get)(CUuuid *, CUdevice), CUdevice device, char
 
 	if (!get || get(&uuid, device) != CUDA_SUCCESS)
 		return false;
-	text_of(&uuid, text);
+	format_uuid(&uuid, text);
 	return true;
 }
 
 int cuda_order_read(struct cuda_device *ret_devices, size_t max, struct err *err)
 {
 	CUresult result;
-	int n = 0, r = load(err);
+	int n = 0, r = load_libcuda(err);
 
 	if (r < 0)
 		return r;
@@ -75,20 +75,20 @@ int cuda_order_read(struct cuda_device *ret_devices, size_t max, struct err *err
 	if (result == CUDA_ERROR_NO_DEVICE)
 		return 0;
 	if (result != CUDA_SUCCESS)
-		return err_set(err, -EIO, "CUDA does not count its devices (error %d)", result);
+		return err_set(err, -EIO, "CUDA cannot count its devices (error %d)", result);
 	for (int i = 0; i < n && (size_t)i < max; i++) {
 		struct cuda_device *d = &ret_devices[i];
 		CUdevice device;
 
 		memset(d, 0, sizeof(*d));
 		if (api.cuDeviceGet(&device, i) != CUDA_SUCCESS)
-			return err_set(err, -EIO, "CUDA does not hand out its device %d", i);
+			return err_set(err, -EIO, "CUDA does not give access to device %d", i);
 		if (!read_uuid(api.cuDeviceGetUuid, device, d->parent))
 			d->parent[0] = '\0';
 		if (!read_uuid(api.cuDeviceGetUuid_v2, device, d->uuid))
 			memcpy(d->uuid, d->parent, sizeof(d->uuid));
 		if (!d->uuid[0])
-			return err_set(err, -EIO, "CUDA does not name its device %d", i);
+			return err_set(err, -EIO, "CUDA does not identify device %d", i);
 	}
 	return n;
 }

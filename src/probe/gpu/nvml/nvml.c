@@ -52,7 +52,7 @@ int nvml_open(char *words, size_t size)
 	return -1;
 }
 
-static void add(const struct gpu_device *device, uint32_t ordinal, bool mig)
+static void add_source(const struct gpu_device *device, uint32_t ordinal, bool mig)
 {
 	struct nvml_source *source = &sources[n_sources++];
 
@@ -73,7 +73,7 @@ static void add_cuda(const struct cuda_device *cuda, uint32_t ordinal)
 		mig = device != NULL;
 	}
 	if (!device) {
-		snprintf(words, sizeof(words), "no readings of device %u: NVML has no device %s",
+		snprintf(words, sizeof(words), "no readings for device %u: NVML has no device %s",
 			 ordinal, cuda->uuid);
 		moescope_info("NVML", words);
 		return;
@@ -84,7 +84,7 @@ static void add_cuda(const struct cuda_device *cuda, uint32_t ordinal)
 			 ordinal, device->uuid);
 		moescope_info("NVML", words);
 	}
-	add(device, ordinal, mig);
+	add_source(device, ordinal, mig);
 }
 
 static void add_all(const char *why)
@@ -92,13 +92,13 @@ static void add_all(const char *why)
 	char words[512];
 
 	snprintf(words, sizeof(words),
-		 "readings are of all devices, numbered as nvidia-smi does and not as the program "
-		 "does: %.300s",
+		 "readings cover all devices, numbered as by nvidia-smi, not as in the program: "
+		 "%.300s",
 		 why);
 	moescope_info("NVML", words);
 	for (size_t i = 0; i < devices.n; i++)
 		if (devices.device[i].handle)
-			add(&devices.device[i], devices.device[i].index, false);
+			add_source(&devices.device[i], devices.device[i].index, false);
 }
 
 static void look_for_order(void)
@@ -187,5 +187,5 @@ void nvml_sample(void)
 void nvml_end(void)
 {
 	if (!ordered)
-		moescope_info("NVML", "no device readings: the program has not initialised CUDA");
+		moescope_info("NVML", "no device readings: the program did not initialise CUDA");
 }

@@ -37,7 +37,7 @@ void nvml_processes_begin(void)
 }
 
 /* 0: the process is not readable, such as another user's or another container's. */
-static moescope_name name_of(unsigned int pid)
+static moescope_name name_of_process(unsigned int pid)
 {
 	char path[32], name[64];
 	FILE *file;
@@ -54,7 +54,7 @@ static moescope_name name_of(unsigned int pid)
 	return name[0] ? moescope_intern(name) : 0;
 }
 
-static struct seen *find(uint32_t device, uint32_t pid, uint8_t kind)
+static struct seen *find_seen(uint32_t device, uint32_t pid, uint8_t kind)
 {
 	for (size_t i = 0; i < n_seen; i++)
 		if (seen[i].device == device && seen[i].pid == pid && seen[i].kind == kind)
@@ -62,7 +62,7 @@ static struct seen *find(uint32_t device, uint32_t pid, uint8_t kind)
 	return NULL;
 }
 
-static void look_at(uint32_t device, const nvmlProcessInfo_t *info, uint8_t kind)
+static void note_process(uint32_t device, const nvmlProcessInfo_t *info, uint8_t kind)
 {
 	/* NVML's "not available" is all ones. */
 	uint64_t bytes = info->usedGpuMemory == (unsigned long long)-1 ? 0 : info->usedGpuMemory;
@@ -71,7 +71,7 @@ static void look_at(uint32_t device, const nvmlProcessInfo_t *info, uint8_t kind
 				   .pid = info->pid,
 				   .bytes = bytes,
 				   .kind = kind };
-	struct seen *known = find(device, info->pid, kind);
+	struct seen *known = find_seen(device, info->pid, kind);
 
 	if (known) {
 		uint64_t change = bytes > known->bytes ? bytes - known->bytes
@@ -88,7 +88,7 @@ static void look_at(uint32_t device, const nvmlProcessInfo_t *info, uint8_t kind
 		*known = (struct seen){ device, info->pid, bytes, kind, true };
 	}
 	known->bytes = bytes;
-	row.name = name_of(info->pid);
+	row.name = name_of_process(info->pid);
 	probe_push_device(RECORD_PROCESS, &row, sizeof(row));
 }
 
@@ -102,8 +102,8 @@ static void forget_gone(uint32_t device, uint8_t kind)
 	n_seen = kept;
 }
 
-static void look(const struct nvml_source *source, uint8_t kind,
-		 __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) *get)
+static void list_processes(const struct nvml_source *source, uint8_t kind,
+			   __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) *get)
 {
 	unsigned int n = (unsigned int)list_capacity;
 	nvmlReturn_t result = get ? get(source->device->handle, &n, list)
@@ -121,12 +121,12 @@ static void look(const struct nvml_source *source, uint8_t kind,
 		if (seen[i].device == source->ordinal && seen[i].kind == kind)
 			seen[i].there = false;
 	for (unsigned int i = 0; i < n && i < list_capacity; i++)
-		look_at(source->ordinal, &list[i], kind);
+		note_process(source->ordinal, &list[i], kind);
 	forget_gone(source->ordinal, kind);
 }
 
 void nvml_processes_look(const struct nvml_source *source)
 {
-	look(source, COMPUTE, nvml_api.nvmlDeviceGetComputeRunningProcesses_v3);
-	look(source, GRAPHICS, nvml_api.nvmlDeviceGetGraphicsRunningProcesses_v3);
+	list_processes(source, COMPUTE, nvml_api.nvmlDeviceGetComputeRunningProcesses_v3);
+	list_processes(source, GRAPHICS, nvml_api.nvmlDeviceGetGraphicsRunningProcesses_v3);
 }

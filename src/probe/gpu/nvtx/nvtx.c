@@ -98,11 +98,6 @@ static uint8_t payload_value(const nvtxEventAttributes_t *from, uint64_t *ret_bi
 	return 3;
 }
 
-static uint32_t thread_of(const struct ring *ring)
-{
-	return atomic_load_explicit(&ring->control->thread, memory_order_relaxed);
-}
-
 /* What an event carries besides its name; few do. */
 static void payload(const struct event *event, const char *text, uint64_t ticks)
 {
@@ -113,7 +108,7 @@ static void payload(const struct event *event, const char *text, uint64_t ticks)
 	if (!from || (!from->category && !from->payloadType) ||
 	    GATE_NOW(gate_load()) < MOESCOPE_TRACE || !(ring = probe_ring()))
 		return;
-	row.thread = thread_of(ring);
+	row.thread = ring_thread(ring);
 	row.name = moescope_intern(text);
 	row.domain = event->domain ? event->domain->name_id : 0;
 	row.category = from->category;
@@ -155,7 +150,7 @@ static void drop(enum drop_reason reason)
 		ring_drop(ring, reason);
 }
 
-static int push(const struct event *event)
+static int push_range(const struct event *event)
 {
 	char text[NVTX_TEXT_MAX], name[NVTX_TEXT_MAX];
 	uint32_t level, place = 0;
@@ -224,7 +219,7 @@ static void mark(const struct event *event)
 	plain = nvtx_text(&event->message, text);
 	row.text = moescope_intern(nvtx_full_name(event->domain, plain, name));
 	row.time_ns = (int64_t)clock_ticks();
-	row.thread = thread_of(ring);
+	row.thread = ring_thread(ring);
 	probe_push(RECORD_MARK, &row, sizeof(row), NULL, 0);
 	payload(event, plain, (uint64_t)row.time_ns);
 }
@@ -309,21 +304,21 @@ static int NVTX_API push_ex(const nvtxEventAttributes_t *attributes)
 {
 	struct event event = event_ex(NULL, attributes);
 
-	return push(&event);
+	return push_range(&event);
 }
 
 static int NVTX_API push_a(const char *text)
 {
 	struct event event = event_a(text);
 
-	return push(&event);
+	return push_range(&event);
 }
 
 static int NVTX_API push_w(const wchar_t *text)
 {
 	struct event event = event_w(text);
 
-	return push(&event);
+	return push_range(&event);
 }
 
 static int NVTX_API pop_default(void)
@@ -380,7 +375,7 @@ static int NVTX_API domain_push(nvtxDomainHandle_t domain, const nvtxEventAttrib
 {
 	struct event event = event_ex(domain, attributes);
 
-	return push(&event);
+	return push_range(&event);
 }
 
 static int NVTX_API domain_pop(nvtxDomainHandle_t domain)
@@ -485,7 +480,7 @@ static bool install(const NvtxExportTableCallbacks *callbacks, NvtxCallbackModul
 	return true;
 }
 
-static void prepare(void)
+static void make_stack_key(void)
 {
 	pthread_key_create(&stack_key, free_stack);
 }
@@ -497,7 +492,7 @@ int nvtx_install(NvtxGetExportTableFunc_t get_table)
 
 	if (!callbacks || callbacks->struct_size < sizeof(*callbacks))
 		return 0;
-	pthread_once(&once, prepare);
+	pthread_once(&once, make_stack_key);
 	return install(callbacks, NVTX_CB_MODULE_CORE, core, sizeof(core) / sizeof(core[0])) &&
 	       install(callbacks, NVTX_CB_MODULE_CORE2, core2, sizeof(core2) / sizeof(core2[0]));
 }

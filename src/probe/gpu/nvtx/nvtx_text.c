@@ -9,32 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "probe/core/probe.h"
 
 PROBE_LOCK(domains_lock);
 static struct nvtx_domain *domains;
-
-static size_t encode(uint32_t c, char *to)
-{
-	size_t n = 0;
-
-	if (c < 0x80) {
-		to[n++] = (char)c;
-		return n;
-	}
-	if (c >= 0x10000) {
-		to[n++] = (char)(0xf0 | c >> 18);
-		to[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-		to[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-	} else if (c >= 0x800) {
-		to[n++] = (char)(0xe0 | c >> 12);
-		to[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-	} else {
-		to[n++] = (char)(0xc0 | c >> 6);
-	}
-	to[n++] = (char)(0x80 | (c & 0x3f));
-	return n;
-}
 
 /* One character; *wide moves past it. Surrogate pairs, from text that was once UTF-16, are one
  * character; a lone surrogate is none. */
@@ -55,7 +34,7 @@ const char *nvtx_narrow(const wchar_t *wide, char *to, size_t size)
 	size_t n = 0;
 
 	while (wide && *wide && n + 4 < size)
-		n += encode(decode(&wide), to + n);
+		n += utf8_encode(decode(&wide), to + n);
 	to[n] = 0;
 	return to;
 }
