@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web page in a real browser, on runs built by hand, runs recorded on a GPU and a run that grows.
+
+MOESCOPE_BROWSER_PICTURES names a folder for pictures of every view, light and dark.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+from browser import MOESCOPE, page, program, quit_browser, serve, until
+from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need, test
+
+BUILD = pathlib.Path(os.environ.get("MOESCOPE_BUILD", pathlib.Path(MOESCOPE).parent))
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
+VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters", "routing", "routing-steps",
+         "routing-experts", "moe", "memory", "comm")
+# A view is painted: it has rows, or says that there are none.
+PAINTED = """!document.querySelector("[aria-busy]")
+    && (document.querySelector(".rows tbody tr[data-index]")
+        || /Nothing to show/.test(document.querySelector(".count")?.innerText))"""
+OVERVIEW = "!document.querySelector('main[aria-busy]') && document.querySelector('.verdicts li')"
+
+
+def fakes():
+    """The runs built by hand, and recordings, in the current directory."""
+    program()
+    maker = BUILD / "tests" / "save-fakes"
+    if not maker.exists():
+        raise Skip("tests/save-fakes is not built")
+    subprocess.run([maker, "."], check=True)
+    for name in ("h200-windows", "h200-jax"):
+        shutil.copytree(DATA / name, f"{name}.mscope")
+
+
+def view(run, name, query=""):
+    return f"#/{run}/{name}{query}"
+
+
+def cells(tab, column):
+    """The texts of a column in the rows that are in the document."""
+    return tab.ask(f"""(() => {{
+        const heads = [...document.querySelectorAll(".rows th button")].map((head) => head.dataset.key);
+        const at = heads.indexOf({json.dumps(column)});
+        return [...document.querySelectorAll(".rows tbody tr[data-index]")].map((row) => row.children[at].innerText);
+    }})()""")
+
+
+@test
+def every_view_of_every_run_is_painted():
+    fakes()
+    with serve(".") as server:
+        for run in ("training", "gpu", "h200", "windows", "slow", "comm", "counters", "h200-windows"):
+            with page(server.address + view(run, "overview")) as tab:
+                tab.wait(OVERVIEW)
+                for name in VIEWS:
+                    tab.ask(f"location.hash = {json.dumps(view(run, name))}")
+                    tab.wait(f"document.querySelector('nav [aria-current]')?.dataset.key === '{name}' && {PAINTED}")
+                    told = json.loads(moescope(name, f"{run}.mscope", "--json", "--limit", "0").out or "{}")
+                    if "-" not in name:
+                        equal(tab.ask("Number(document.querySelector('.rows table').getAttribute('aria-rowcount')) - 1"),
+                              len(told["rows"]), run, name)
+
+
+@test
+def pictures_are_drawn_in_both_themes():
+    fakes()
+    shown = {"overview": "comm", "steps": "slow", "kernels": "h200-windows", "routing": "training", "memory": "training",
+             "comm": "comm", "ops": "training"}
+    with serve(".") as server:
+        for dark in (False, True):
+            for name, run in shown.items():
+                with page(server.address + view(run, name), dark=dark, expected=["willReadFrequently"]) as tab:
+                    tab.wait(OVERVIEW if name == "overview" else PAINTED)
+                    # Not empty, and in more than two colours.
+                    tab.wait("""[...document.querySelectorAll("figure:not([hidden]) canvas")].every((canvas) => {
+                        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+                        return new Set(new Uint32Array(data.buffer)).size > 2;
+                    }) && document.querySelector("figure:not([hidden])") !== null""")
+                    equal(tab.ask("document.documentElement.dataset.theme"), "dark" if dark else "light")
+                    tab.picture(f"{run}-{name}-{'dark' if dark else 'light'}")
+
+
+@test
+def it_fits_a_laptop_and_80_percent():
+    fakes()
+    with serve(".") as server, page(server.address + view("h200-windows", "overview")) as tab:
+        for zoom in (1.0, 0.8, 1.5):
+            tab.size(1280, 720, zoom)
+            for name in ("overview", "kernels", "routing", "steps"):
+                tab.ask(f"location.hash = {json.dumps(view('h200-windows', name))}")
+                tab.wait(OVERVIEW if name == "overview" else PAINTED)
+                equal(tab.ask("document.documentElement.scrollWidth <= innerWidth"
+                              " && document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"),
+                      True, name, zoom)
+
+
+@test
+def the_list_of_runs_leads_to_them():
+    fakes()
+    with serve(".") as server, page(server.address) as tab:
+        tab.wait("document.querySelectorAll('.runs tbody tr').length === 9"
+                 " && document.querySelectorAll('.runs .status.exited').length === 9")
+        check("./train --steps 12" in tab.text(".runs tbody"), tab.text(".runs tbody"))
+        tab.picture("runs-light")
+        tab.click(".runs [data-key=slow]")
+        tab.wait(OVERVIEW)
+        equal(tab.ask("location.hash"), "#/slow/overview")
+        check("Nothing was lost" in tab.text(".run"), tab.text(".run"))
+        tab.ask("history.back()")
+        tab.wait("document.querySelectorAll('.runs tbody tr').length === 9")
+
+
+@test
+def a_server_of_one_run_shows_it():
+    fakes()
+    with serve("slow.mscope") as server, page(server.address) as tab:
+        tab.wait(OVERVIEW)
+        equal(tab.ask("location.hash"), "#/slow/overview")
+        equal(tab.ask("document.querySelector('.home')"), None)
+
+
+@test
+def a_token_in_the_address_is_enough():
+    fakes()
+    with serve("slow.mscope", "--token", "secret") as server, page(server.address) as tab:
+        tab.wait(OVERVIEW)
+        equal(tab.ask("location.search"), "", "the token stays in the address")
+        tab.ask("location.hash = '#/slow/steps'")
+        tab.wait(PAINTED)
+
+
+@test
+def a_verdict_jumps_to_its_evidence():
+    fakes()
+    with serve(".") as server, page(server.address + view("slow", "overview")) as tab:
+        tab.wait(OVERVIEW)
+        first = json.loads(moescope("report", "slow.mscope", "--json").out)["verdicts"][0]
+        check(first["title"] in tab.text(".verdicts li"), tab.text(".verdicts li"))
+        tab.click("[data-key='verdict routing-imbalance']")
+        tab.wait("document.querySelector('.rows tr[aria-selected=true]')")
+        check(tab.ask("location.hash").startswith("#/slow/routing?"), tab.ask("location.hash"))
+        tab.ask("history.back()")
+        tab.wait(OVERVIEW)
+        tab.click("[data-key='verdict step-variation']")
+        tab.wait("/Why it was slow/.test(document.querySelector('.drawer')?.innerText)")
+        check("grouped_gemm +2.00 ms" in tab.text(".drawer .slow"), tab.text(".drawer"))
+        tab.picture("slow-step-light")
+
+
+@test
+def the_address_restores_order_search_and_row():
+    fakes()
+    with serve(".") as server:
+        with page(server.address + view("h200-windows", "kernels")) as tab:
+            tab.wait(PAINTED)
+            tab.click(".rows [data-key=count]")
+            tab.wait("document.querySelector('th[aria-sort=descending] [data-key=count]')")
+            tab.click("input[type=search]")
+            tab.type("gemm")
+            tab.wait(f"/ of 110 rows/.test(document.querySelector('.count').innerText) && {PAINTED}")
+            names = cells(tab, "short_name")
+            counts = tab.ask("""[...document.querySelectorAll(".rows tr[data-index]")]
+                .map((row) => Number(row.children[2].title || row.children[2].innerText))""")
+            equal(counts, sorted(counts, reverse=True))
+            tab.click(".rows tr[data-index='1']")
+            tab.wait("document.querySelector('.drawer:not([hidden]) dl')")
+            address = tab.wait("location.hash.includes('row=') && location.href")
+        with page(address) as tab:
+            tab.wait(f"{PAINTED} && document.querySelector('.rows tr[aria-selected=true]')")
+            equal(cells(tab, "short_name"), names)
+            equal(tab.ask("document.querySelector('.rows tr[aria-selected=true]').dataset.index"), "1")
+            equal(tab.ask("document.querySelector('input[type=search]').value"), "gemm")
+            check(names[1].split(" ")[0] in tab.text(".drawer"), tab.text(".drawer h2"), names[1])
+
+
+@test
+def the_keyboard_is_enough():
+    fakes()
+    with serve(".") as server, page(server.address + view("slow", "steps")) as tab:
+        tab.wait(PAINTED)
+        tab.press("/", "/")
+        tab.wait("document.activeElement.type === 'search'")
+        for _ in range(40):  # past the search and the heads of the columns
+            tab.press("Tab")
+            if tab.ask("document.activeElement.getAttribute('role')") == "grid":
+                break
+        equal(tab.ask("document.activeElement.getAttribute('role')"), "grid")
+        tab.press("ArrowDown")
+        tab.press("ArrowDown")
+        tab.wait("document.querySelector('tr[aria-selected=true]').dataset.index === '1'")
+        equal(tab.ask("document.activeElement.getAttribute('aria-activedescendant')"),
+              tab.ask("document.querySelector('tr[aria-selected=true]').id"))
+        for _ in range(300):  # more often than a browser lets the address change
+            tab.press("ArrowUp")
+            tab.press("ArrowDown")
+        tab.press("End")
+        tab.wait("document.querySelector('tr[aria-selected=true]').dataset.index === '19'")
+        tab.press("Enter")
+        tab.wait("!document.querySelector('.drawer').hidden")
+        # The picture is read by arrow keys: down goes to the outlier, which Enter opens.
+        tab.ask("document.querySelector('figure:not([hidden]) canvas').focus()")
+        tab.press("ArrowRight")
+        tab.press("ArrowDown")
+        tab.wait("/step 13: 15.0 ms, an outlier/.test(document.querySelector('.tip:not([hidden])')?.innerText)")
+        tab.press("Enter")
+        tab.wait("/rank 0, step 13/.test(document.querySelector('.drawer h2').innerText)")
+
+
+@test
+def figures_explain_themselves():
+    fakes()
+    with serve(".") as server, page(server.address + view("training", "ops")) as tab:
+        tab.wait(PAINTED)
+        check("operation" in tab.ask("document.querySelector('.rows [data-key=count]').title")
+              or "count: " in tab.ask("document.querySelector('.rows [data-key=count]').title"))
+        check("no value in this run" in tab.text(".absent"), tab.text(".absent"))
+        tab.click(".absent summary")
+        check("self gpu" in tab.text(".absent") and "device" in tab.text(".absent"), tab.text(".absent"))
+        tab.click("figure summary")
+        tab.wait("document.querySelector('figure .wide tbody tr')")
+
+
+@test
+def thousands_of_rows_are_few_in_the_document():
+    fakes()
+    need(TINYMOE)
+    done = moescope("run", "-q", "-o", "long.mscope", "--", TINYMOE, *TINY, "--steps", 1500)
+    equal(done.status, 0, done)
+    with serve(".") as server, page(server.address + view("long", "routing-experts", "?all=1")) as tab:
+        tab.wait(PAINTED)
+        # Fewer than recorded where the machine is too busy to keep all.
+        told = tab.ask("fetch('api/runs/long/routing-experts?limit=0').then((reply) => reply.json()).then((all) => all.rows)")
+        check(len(told) > 5000, len(told))
+        equal(tab.ask("Number(document.querySelector('.rows table').getAttribute('aria-rowcount'))"), len(told) + 1)
+        check(tab.ask("document.querySelectorAll('.rows tr').length") < 100)
+        tab.ask("document.querySelector('.rows').scrollTop = 1e9")
+        tab.wait(f"document.querySelector('.rows tr[data-index=\"{len(told) - 1}\"]')")
+        equal(cells(tab, "step")[-1], str(told[-1]["step"]))
+        tab.ask("document.querySelector('.rows').scrollTop = 0")
+        tab.click(".rows [data-key=tokens]")
+        tab.wait("document.querySelector('th[aria-sort=descending]')")
+        tokens = [int(word) for word in cells(tab, "tokens")]
+        equal(tokens, sorted(tokens, reverse=True))
+
+
+@test
+def the_slider_moves_over_the_steps():
+    fakes()
+    with serve(".") as server, page(server.address + view("training", "routing")) as tab:
+        tab.wait(f"{PAINTED} && !document.querySelector('.controls').hidden")
+        equal(cells(tab, "steps"), ["12", "12"])
+        tab.ask("document.querySelector('.controls input').focus()")
+        tab.press("ArrowRight")
+        tab.wait("location.hash.includes('steps=1%3A1')")
+        tab.wait("document.querySelector('.rows tr[data-index=\"0\"]').children[2].innerText === '1'")
+        check("step 1" in tab.text(".controls output"), tab.text(".controls output"))
+        tab.click(".controls button")
+        tab.wait("document.querySelector('.rows tr[data-index=\"0\"]').children[2].innerText === '12'")
+
+
+@test
+def the_theme_can_be_switched():
+    fakes()
+    with serve(".") as server, page(server.address + view("slow", "overview")) as tab:
+        tab.wait(OVERVIEW)
+        paper = tab.ask("getComputedStyle(document.body).backgroundColor")
+        tab.theme(True)
+        tab.wait("document.documentElement.dataset.theme === 'dark'")
+        check(tab.ask("getComputedStyle(document.body).backgroundColor") != paper)
+        tab.click(".theme")
+        tab.wait("document.documentElement.dataset.theme === 'light'"
+                 " && /light/.test(document.querySelector('.theme').innerText)")
+        tab.ask("localStorage.clear()")
+
+
+@test
+def a_run_that_grows_is_followed():
+    program()
+    need(TINYMOE)
+    # It does not end by itself, and its steps are long enough for all to be shown.
+    job = subprocess.Popen([MOESCOPE, "run", "-q", "-o", "grows.mscope", "--", TINYMOE, "--threads", "1",
+                            "--steps", "1000000"], env=environment(), stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, start_new_session=True)
+    steps = "Number(document.querySelector('.rows table').getAttribute('aria-rowcount'))"
+    try:
+        until(lambda: list(pathlib.Path(".").glob("grows.mscope/*.mst")))
+        with serve(".") as server, page(server.address + "#/grows/overview", height=400) as tab:
+            tab.wait(OVERVIEW)
+            tab.wait("document.querySelector('.status.running')")
+            tab.ask("location.hash = '#/grows/steps?sort=-time_ns'")
+            tab.wait("document.querySelector('.rows tr[data-index]')")
+            before = tab.ask(steps)
+            tab.ask("document.querySelector('.rows [data-key=time_ns]').focus()")
+            tab.ask("document.querySelector('main').scrollTop = 40")
+            tab.wait(f"{steps} > {before}")
+            equal(tab.ask("document.activeElement.dataset.key"), "time_ns", "the focus is lost")
+            check(tab.ask("document.querySelector('th[aria-sort=descending] [data-key=time_ns]') !== null"),
+                  "the order is lost")
+            check(tab.ask("document.querySelector('main').scrollTop") > 0, "the scroll position is lost")
+            os.killpg(job.pid, 15)
+            job.wait()
+            tab.wait("document.querySelector('.run .status:not(.running)')")
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, 9)
+            job.wait()
+
+
+@test
+def what_is_not_there_is_one_sentence():
+    fakes()
+    with serve(".") as server:
+        with page(server.address + view("slowly", "overview"), expected=["404"]) as tab:
+            tab.wait("/There is no run 'slowly' here; did you mean 'slow'/"
+                     ".test(document.querySelector('.sentence')?.innerText)")
+            check(not tab.ask("document.querySelector('.verdicts li, .tile') !== null"), "half of a page is shown")
+        with page(server.address + view("slow", "nonsense")) as tab:
+            tab.wait("/There is no view 'nonsense'/.test(document.querySelector('.sentence')?.innerText)")
+        with page(server.address + "#/%E0%A4%A/overview", expected=["404"]) as tab:
+            tab.wait("/There is no run/.test(document.querySelector('.sentence')?.innerText)")
+
+
+@test
+def a_run_that_vanishes_is_told():
+    fakes()
+    with serve(".") as server, page(server.address + view("slow", "steps"), expected=["404"]) as tab:
+        tab.wait(PAINTED)
+        shutil.rmtree("slow.mscope")
+        tab.wait("/The run 'slow' is no longer there/.test(document.querySelector('.notice').innerText)")
+        check(tab.ask("document.querySelectorAll('.rows tr[data-index]').length") > 0, "the last state is gone too")
+
+
+@test
+def a_server_that_is_gone_is_told_and_found_again():
+    fakes()
+    with serve("slow.mscope") as server, page(server.address, expected=["ERR_"]) as tab:
+        tab.wait(OVERVIEW)
+        address = server.address
+        server.terminate()
+        server.wait()
+        tab.wait("/The server does not answer/.test(document.querySelector('.notice:not([hidden])')?.innerText)")
+        port = address.rsplit(":", 1)[1].strip("/")
+        again = subprocess.Popen([MOESCOPE, "serve", "slow.mscope", "--port", port], env=environment(),
+                                 stdout=subprocess.DEVNULL)
+        try:
+            tab.wait("document.querySelector('.notice').hidden")
+            tab.ask("location.hash = '#/slow/kernels'")
+            tab.wait(PAINTED)
+        finally:
+            again.terminate()
+            again.wait()
+
+
+@test
+def a_file_with_its_data_needs_no_server():
+    fakes()
+    for run in ("training", "gpu", "h200-windows"):
+        r = moescope("report", f"{run}.mscope", "--html", f"{run}.html")
+        equal((r.status, r.out), (0, ""), r)
+        check(os.path.getsize(f"{run}.html") < 3 << 20, run)
+        with page(f"file://{os.getcwd()}/{run}.html") as tab:
+            tab.wait(OVERVIEW)
+            for name in VIEWS:
+                tab.ask(f"location.hash = {json.dumps(view(run, name))}")
+                tab.wait(f"document.querySelector('nav [aria-current]')?.dataset.key === '{name}' && {PAINTED}")
+
+
+@test
+def the_script_is_small():
+    script = BUILD / "ui" / "page.js"
+    if not script.exists():
+        raise Skip("ui/page.js is not built")
+    check(script.stat().st_size < 150_000, script.stat().st_size)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    finally:
+        quit_browser()

@@ -1,0 +1,17 @@
+// Which view has which picture.
+import { View } from "../views";
+import { memoryPicture } from "./memory";
+import { Picture, ViewStage } from "./picture";
+import { routingPicture } from "./routing";
+import { sharesPicture } from "./shares";
+import { stepsPicture } from "./steps";
+
+const PICTURES: { [view: string]: (stage: ViewStage, view: View) => Picture } = {
+  steps: stepsPicture,
+  routing: routingPicture,
+  memory: memoryPicture,
+};
+
+export function pictureOf(view: View, stage: ViewStage): Picture {
+  return (PICTURES[view.name] ?? sharesPicture)(stage, view);
+}

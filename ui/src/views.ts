@@ -1,0 +1,32 @@
+// The views, in the order of the navigation. `id`: the keys that tell rows apart.
+export interface View {
+  name: string;
+  title: string;
+  group: string;
+  id: string[];
+  part: string; // of the schema: its row is PART_row
+}
+
+const view = (group: string, name: string, title: string, id: string[], part = name): View =>
+  ({ name, title, group, id, part });
+
+export const VIEWS: View[] = [
+  view("Time", "steps", "Steps", ["rank", "step"]),
+  view("Time", "requests", "Requests", ["rank", "request"]),
+  view("Time", "ops", "Operations", ["name", "kind"]),
+  view("Device", "kernels", "Kernels", ["name", "class"]),
+  view("Device", "api", "API calls", ["name", "library"]),
+  view("Device", "transfers", "Transfers", ["kind", "memory", "src", "dst"]),
+  view("Device", "efficiency", "Efficiency", ["name"]),
+  view("Device", "counters", "Counters", ["kernel", "metric"]),
+  view("Experts", "routing", "Routing", ["layer", "phase"]),
+  view("Experts", "routing-steps", "Routing by step", ["step", "layer", "phase"]),
+  view("Experts", "routing-experts", "Routing by expert", ["step", "layer", "phase", "expert"]),
+  view("Experts", "moe", "MoE parts", ["part", "pass"]),
+  view("Memory and ranks", "memory", "Memory", ["rank", "device"]),
+  view("Memory and ranks", "comm", "Communication", ["name", "transport", "group", "type"]),
+];
+
+export function findView(name: string): View | undefined {
+  return VIEWS.find((candidate) => candidate.name === name);
+}
