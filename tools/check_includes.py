@@ -20,7 +20,7 @@ SOURCE_FOLDERS = ("include", "src", "tests", "bench", "examples")
 CORE = {"base", "trace", "device/driver"}
 SUBJECTS = CORE | {"device/sheets", "tables", "subjects"}
 JUDGED = SUBJECTS | {"verdicts", "compare"}
-OUTPUT = JUDGED | {"present", "exports", "surfaces"}
+OUTPUT = JUDGED | {"exports", "documents", "surfaces"}
 # What a room may include besides itself and moescope.h.
 ROOMS = {
     "base": set(),
@@ -35,12 +35,11 @@ ROOMS = {
     "subjects": SUBJECTS,
     "verdicts": SUBJECTS,
     "compare": SUBJECTS,
-    "present": JUDGED,
-    "exports": SUBJECTS | {"present"},
-    "surfaces": SUBJECTS | {"present", "exports"},
-    "live": OUTPUT,
+    "exports": SUBJECTS,
+    "documents": JUDGED | {"exports"},
+    "surfaces": JUDGED | {"exports", "documents"},
     "lab": OUTPUT,
-    "cmd": OUTPUT | {"ingest", "live", "lab"},
+    "cmd": OUTPUT | {"ingest", "lab"},
     "tinymoe": set(),
     "load": set(),
 }

@@ -11,11 +11,11 @@ import pathlib
 import subprocess
 import sys
 
-PATTERNS = ("cli/test_*.py", "lab/test_*.py", "python/**/test_*.py", "unit/test_*.c")
+PATTERNS = ("browser/test_*.py", "cli/test_*.py", "lab/test_*.py", "python/**/test_*.py", "unit/test_*.c")
 # Not built without what they need: the CUDA headers, or an optional library.
 NEED = {"test_gpu_": "test_gpu_probe", "test_recorder_": "test_gpu_probe", "test_sql": "test_sql",
         "test_ingest_nsight": "test_sql", "test_ingest_nomem": "test_sql",
-        "test_ingest_gunzip": "test_ingest_gunzip", "test_present_plot": "test_present_plots"}
+        "test_ingest_gunzip": "test_ingest_gunzip", "test_plots": "test_plots"}
 
 
 def main():

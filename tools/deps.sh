@@ -8,9 +8,9 @@ set -eu
 packages=
 for group in "$@"; do
 	case $group in
-	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 python3-pip libzstd-dev libopenblas-dev libcairo2-dev zlib1g-dev libisal-dev libsqlite3-dev libyaml-dev fonts-dejavu-core lowdown" ;;
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 python3-pip libzstd-dev libopenblas-dev libcairo2-dev zlib1g-dev libisal-dev libsqlite3-dev libyaml-dev libmicrohttpd-dev esbuild libncurses-dev fonts-dejavu-core lowdown" ;;
 	unit) packages="$packages libcmocka-dev" ;;
-	test) packages="$packages libcmocka-dev clang clang-format clang-tidy python3-venv protobuf-compiler nodejs" ;;
+	test) packages="$packages libcmocka-dev clang clang-format clang-tidy python3-venv protobuf-compiler nodejs node-typescript tmux" ;;
 	bench) packages="$packages g++ libsimdjson-dev python3-venv gzip isal" ;;
 	lab) packages="$packages munge slurm-client slurmctld slurmd openmpi-bin" ;;
 	*) echo "deps.sh: unknown group '$group'; use build, unit, test, lab or bench" >&2; exit 2 ;;
@@ -51,6 +51,14 @@ install() {
 
 # shellcheck disable=SC2046,SC2086 # lists of words
 install $(missing $packages)
+# Where apt has it: the tests of the web page skip without it, and Ubuntu has it as a snap alone.
+case " $* " in
+*" test "*)
+	if [ -n "$(missing chromium)" ] && apt-cache show chromium >/dev/null 2>&1; then
+		install chromium
+	fi
+	;;
+esac
 # The package of the sanitizer and fuzzer run time has clang's version in its name.
 case " $* " in
 *" test "*)

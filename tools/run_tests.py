@@ -87,6 +87,7 @@ LAYERS = {
     "python": (MAIN, ["--suite", "together"]),
     "bare": (BARE, ["cli_tables", "cli_plots"]),
     "lab": (MAIN, ["--suite", "lab"]),
+    "browser": (MAIN, ["--suite", "browser"]),
     "fault": (MAIN, ["--suite", "fault"]),
     "lint": (MAIN, ["--suite", "lint"]),
     "clang": (SECOND, ["--suite", "unit_trace", "--suite", "unit_probe", "--suite", "unit_tables",

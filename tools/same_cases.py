@@ -25,6 +25,7 @@ VALUES = {
     "report csv": ["book"],
     "report limit": ["2"],
     "plots": ["pictures"],
+    "html": ["page.html"],
     "report plot-format": ["both"],
     "report plot-theme": ["both"],
     "plot-scale": ["0.5"],
@@ -35,6 +36,7 @@ VALUES = {
     "columns": ["index,timestamp,power.draw"],
     "query-gpu": ["name,memory.used"],
     "interval": ["500ms"],
+    "height": ["40"],
     "loop": ["2s"],
     "count": ["2"],
     "device": ["0"],
@@ -76,13 +78,15 @@ VALUES.update({f"{command} steps": ["3"] for command in ("bench", "sweep")})
 
 # Options that mean nothing without others.
 WITH = {"report plot-format": ["--plots", "pictures"], "report plot-theme": ["--plots", "pictures"],
-        "report plot-scale": ["--plots", "pictures"]}
+        "report plot-scale": ["--plots", "pictures"], "top height": ["--once"], "top interval": ["--once"]}
 # Options of form, not of content.
-FORMS = ("json", "csv", "width", "color")
+FORMS = ("json", "csv", "markdown", "width", "color")
 WIDTHS = ("60", "80", "120")
 # What selects part of a run, and what shapes a table.
 SELECTION = ("steps", "layer", "phase")
 SHAPE = ("by", "by-shape", "by-stack", "columns")
+# Options whose answer is another text: at all widths even for a quick look.
+TEXTS_OF_THEIR_OWN = ("dashboard", "layer", "by", "by-stack", "columns", "limit")
 # Drawing all takes a second: two inputs are enough, because `plot` draws each with every input.
 COSTLY = ("report plots", "report plot-format", "report plot-theme", "report plot-scale")
 
@@ -94,6 +98,7 @@ HARMLESS = {"bench": ["--list-parameters", "--json"], "sweep": ["--list", "--pre
 LEFT_OUT = {
     "sweep --resume": "goes on with points that measure",
     "demo": "trains for seconds and shows its times; `run` with tinymoe stands for it",
+    "serve": "answers until it is ended; its tests compare that with what the commands print",
     "doctor --stress": "takes minutes and a GPU",
     "doctor --shifts": "means nothing without --stress",
     "doctor --calibrate": "measures the machine",
@@ -101,7 +106,7 @@ LEFT_OUT = {
                                    "are compared",
     "smi without RUN": "readings of today's devices; without a device its sentence is compared",
     "sql prompt": "needs a terminal",
-    "report on a terminal, live dashboard": "need a terminal and time",
+    "report on a terminal, live view": "need a terminal and time",
 }
 
 
@@ -203,7 +208,7 @@ class Cases:
             return [["--json"]]
         found = [["--width", w] for w in (WIDTHS if wide else ("80",))] if command.has("width") \
             else [[]]
-        for name in ("json", "csv"):
+        for name in ("json", "csv", "markdown"):
             if command.has(name) and command.options[name].flag:
                 found.append([f"--{name}"])
         if wide and command.has("color"):
@@ -227,9 +232,10 @@ class Cases:
                 costly = f"{command.name} {option.name}" in COSTLY
                 if costly and argument not in few:
                     continue
+                wide = option.name in TEXTS_OF_THEIR_OWN
                 for value in values:
                     value = [v.format(*argument) if option.name == "group" else v for v in value]
-                    for form in self.forms(command, wide=False)[:1 if costly else None]:
+                    for form in self.forms(command, wide)[:1 if costly else None]:
                         yield [*argument, *value, *form]
             yield from self.pairs(command, argument)
             yield from self.sorted(command, argument)
@@ -272,8 +278,8 @@ class Cases:
 
     def special(self, name):
         """How to compare a command that is not a table of one run."""
-        return {"run": self.run, "demo": self.none, "bench": self.bench, "sweep": self.sweep,
-                "compare": self.compare, "summary": self.summary, "plot": self.plot,
+        return {"run": self.run, "demo": self.none, "serve": self.none, "bench": self.bench,
+                "sweep": self.sweep, "compare": self.compare, "summary": self.summary, "plot": self.plot,
                 "import": self.imported, "export": self.export, "sql": self.sql,
                 "explain": self.words, "completion": self.words, "help": self.words,
                 "dump": self.dump, "doctor": self.doctor}.get(name)

@@ -61,9 +61,9 @@ static const struct example examples[] = {
 	{ "moescope bench --batch-size 4 --repeats 5 --profile-mode trace",
 	  "Four texts at once, five times, under the profiler." },
 	{ "moescope bench --config my_experiment.yaml --seed 7",
-	  "Parameters from a file, and one from here." },
+	  "Parameters from a file, with one override." },
 	{ "moescope bench --engine command --command './generate --batch {batch_size}'",
-	  "A program of yours; see docs/experiments.md for what it may report." },
+	  "Your own program; docs/experiments.md says what it can report." },
 	{ NULL, NULL },
 };
 
@@ -152,9 +152,9 @@ static int check_engine(const struct command *command, const char *name)
 	for (size_t i = 0; engines[i]; i++)
 		nearest_offer(&nearest, engines[i]->name);
 	if (nearest.best)
-		return usage_error(command, "there is no engine '%s'; did you mean '%s'?", name,
+		return usage_error(command, "no engine '%s'; did you mean '%s'?", name,
 				   nearest.best);
-	return usage_error(command, "there is no engine '%s'; --list-engines names them.", name);
+	return usage_error(command, "no engine '%s'; --list-engines lists them.", name);
 }
 
 static void print_speed(const struct point *point, const struct figures *f, FILE *out)
@@ -325,11 +325,11 @@ const struct command cmd_bench = {
 	.summary = "measure one configuration of inference or training",
 	.words = "",
 	.description =
-		"Runs a model once with the parameters given, measures it, and leaves everything in "
-		"a folder of its own: the configuration, the log, times of every token, figures "
-		"as vLLM's benchmark, GuideLLM and AIPerf define them, and with --profile-mode "
-		"trace a run that the other commands read.\nThe same parameters can stand in a YAML "
-		"file, with underscores for dashes.",
+		"Runs a model once with the given parameters, measures it, and writes everything "
+		"to one folder: the configuration, the log, the times of every token, metrics as "
+		"vLLM's benchmark, GuideLLM and AIPerf define them, and with --profile-mode "
+		"trace a run that the other commands read.\n"
+		"The same parameters may come from a YAML file, with underscores for dashes.",
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -9,7 +9,8 @@
 #include "cmd/results/compare_runs.h"
 #include "cmd/results/table.h"
 #include "cmd/terminal/output.h"
-#include "present/comparison/compare.h"
+#include "documents/comparison.h"
+#include "surfaces/sheets/sheet_print.h"
 
 struct compare_values {
 	struct table_values table; /* first: the shared options write into it */
@@ -22,14 +23,14 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_STRINGS,
 	  .metavar = "GROUP",
 	  .help = "repeated runs of one configuration as NAME=RUN,RUN,..., each a run or a "
-		  "directory of runs; once for each group, the baseline first",
+		  "directory of runs; repeat for each group, the baseline first",
 	  .offset = offsetof(struct compare_values, groups) },
 	{ .name = "fail-if",
 	  .short_name = 'f',
 	  .kind = OPTION_STRINGS,
 	  .metavar = "CONDITION",
-	  .help = "exit with 1 when this holds beyond noise, as 'step_time > 5%' (worse than the "
-		  "baseline by more than that) or 'step_time > 12ms'; may be given several times",
+	  .help = "exit with 1 if this holds beyond noise, as in 'step_time > 5%' (more than 5% "
+		  "worse than the baseline) or 'step_time > 12ms'; may be repeated",
 	  .offset = offsetof(struct compare_values, conditions) },
 	{ 0 },
 };
@@ -37,6 +38,7 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 },
 					      { table_step_options, 0 },
 					      { table_row_options, 0 },
+					      { table_page_options, 0 },
 					      { table_format_options, 0 },
 					      { NULL, 0 } };
 
@@ -45,9 +47,9 @@ static const struct example examples[] = {
 	{ "moescope compare a.mscope b.mscope c.mscope",
 	  "Two candidates against a, side by side." },
 	{ "moescope compare -g old=a1,a2,a3 -g new=b1,b2,b3",
-	  "Three runs of each: what differs from run to run counts as noise." },
+	  "Three runs of each, so that variation between runs counts as noise." },
 	{ "moescope compare old/ new/ --fail-if 'step_time > 5%'",
-	  "In CI: fails when steps are surely more than 5% slower." },
+	  "In CI: fail if steps are certainly more than 5% slower." },
 	{ NULL, NULL },
 };
 
@@ -77,23 +79,29 @@ static int show(struct invocation *inv, const struct comparison *comparison,
 		const struct condition *conditions)
 {
 	const struct compare_values *values = inv->values;
-	struct present_options options = table_present_options(&values->table);
+	struct view_options options = table_view_options(&values->table);
 	size_t pairs = comparison->n_groups - 1, n = pairs * values->conditions.n;
 	struct compare_check *checks = calloc(n + 1, sizeof(*checks));
-	struct compare_scene scene = { comparison, checks, n, &options };
+	struct compared_choice choice;
+	struct compared compared;
 	struct err err = { "" };
 	int r;
 
 	if (!checks)
 		return fail("no memory for the comparison.");
-	if (values->table.limit < 0 && !values->table.json && !values->table.csv)
-		options.limit = 20;
 	for (size_t i = 0; i < n; i++) {
 		checks[i].condition = &conditions[i / pairs];
 		checks[i].pair = &comparison->pairs[i % pairs];
 		checks[i].judgement = condition_judge(checks[i].condition, checks[i].pair);
 	}
-	r = present_compare(&scene, inv->out->file, &err);
+	choice = (struct compared_choice){ options.limit, options.sort };
+	if (values->table.limit < 0 && !options.json && !options.csv)
+		choice.limit = 20;
+	r = compared_make(comparison, checks, n, &choice, &compared, &err);
+	if (r >= 0) {
+		r = sheet_print(&comparison_sheet, &compared, &options, inv->out->file, &err);
+		compared_release(&compared);
+	}
 	if (r == -EINVAL)
 		r = usage_error(inv->command, "%s", err.message);
 	else if (r < 0)
@@ -104,7 +112,7 @@ static int show(struct invocation *inv, const struct comparison *comparison,
 	return r;
 }
 
-static int load(struct invocation *inv, struct compare_runs *runs)
+static int load_runs(struct invocation *inv, struct compare_runs *runs)
 {
 	const struct compare_values *values = inv->values;
 	int r = EXIT_OK;
@@ -119,13 +127,11 @@ static int load(struct invocation *inv, struct compare_runs *runs)
 static int compare(struct invocation *inv, const struct condition *conditions)
 {
 	const struct compare_values *values = inv->values;
-	struct compare_runs runs = { .sel = SELECT_ALL };
+	struct compare_runs runs = { .sel = values->table.question.sel };
 	struct comparison comparison;
 	int r;
 
-	runs.sel.step_first = values->table.steps.first;
-	runs.sel.step_last = values->table.steps.last;
-	r = load(inv, &runs);
+	r = load_runs(inv, &runs);
 	if (r == EXIT_OK) {
 		int code = compare_groups(runs.groups, runs.n, &comparison);
 
@@ -146,13 +152,13 @@ static int run_compare(struct invocation *inv)
 	struct condition conditions[STRINGS_MAX];
 	struct err err = { "" };
 
-	if (values->table.json && values->table.csv)
-		return usage_error(inv->command, "'--json' and '--csv' exclude each other.");
+	if (table_check_forms(inv, &values->table) != EXIT_OK)
+		return EXIT_USAGE;
 	if (values->groups.n && inv->n_args)
 		return usage_error(inv->command,
-				   "runs come as arguments or with '--group', not both ways.");
+				   "give runs as arguments or with '--group', not both.");
 	if (values->groups.n + (unsigned int)inv->n_args < 2)
-		return usage_error(inv->command, "'compare' needs two runs or groups at least.");
+		return usage_error(inv->command, "'compare' needs at least two runs or groups.");
 	for (unsigned int i = 0; i < values->conditions.n; i++)
 		if (condition_parse(values->conditions.v[i], &conditions[i], &err) < 0)
 			return usage_error(inv->command, "%s", err.message);
@@ -165,12 +171,11 @@ const struct command cmd_compare = {
 	.summary = "runs or groups of runs side by side; noise is called noise",
 	.words = "[RUN]...",
 	.description =
-		"Compares each run with the first: step time, tokens per second, phases, "
-		"device time and idle time by cause, memory, routing, latencies, and kernels "
-		"and operations by name. Each difference has a 95% interval and a test, so "
-		"that noise is called noise; what differs between the runs themselves is "
-		"listed first. RUN is a run, or a directory of repeated runs, which are one "
-		"group.",
+		"Compares each run with the first: step time, tokens per second, phases, device "
+		"time and idle time by cause, memory, routing, latencies, and kernels and "
+		"operations by name. Each difference has a 95% interval and a test, so noise is "
+		"called noise. Differences between the runs themselves are listed first. RUN is "
+		"a run, or a directory of repeated runs, which form one group.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

@@ -2,8 +2,6 @@
  *
  * moescope demo: `run -- tinymoe`, the live view following the run, and `report`.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +10,12 @@
 
 #include "cmd/options/common_options.h"
 #include "cmd/recording/installed.h"
-#include "cmd/recording/record.h"
+#include "cmd/recording/watched.h"
 #include "cmd/results/table.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
-#include "live/live.h"
+#include "surfaces/top/screen.h"
 
 struct values {
 	const char *output;
@@ -25,19 +23,14 @@ struct values {
 	uint64_t steps, threads; /* 0: tinymoe's own */
 };
 
-enum {
-	OVERHEAD_PAIRS = 64,
-	SCREEN_INTERVAL_MS = 400,
-	LINE_INTERVAL_MS = 2000,
-	LOG_TAIL_BYTES = 2000,
-};
+enum { OVERHEAD_PAIRS = 64 };
 
 static const struct option_desc own[] = {
 	RUN_OUTPUT_OPTION(struct values, output, "DIR", "moescope-DATE-TIME-PID.mscope"),
 	{ .name = "keep",
 	  .kind = OPTION_STRING,
 	  .metavar = "DIR",
-	  .help = "the same as --output",
+	  .help = "same as --output",
 	  .offset = offsetof(struct values, output),
 	  .completion = COMPLETE_DIR },
 	FORCE_OPTION(struct values, force),
@@ -47,14 +40,14 @@ static const struct option_desc own[] = {
 	  .min = 1,
 	  .max = 1e9,
 	  .help = "training steps",
-	  .default_text = "tinymoe's, under a minute of them",
+	  .default_text = "tinymoe's, which take under a minute",
 	  .offset = offsetof(struct values, steps) },
 	{ .name = "threads",
 	  .kind = OPTION_UINT,
 	  .metavar = "N",
 	  .min = 1,
 	  .max = 4096,
-	  .help = "threads of the model; the result does not depend on them",
+	  .help = "threads of the model; they do not affect the result",
 	  .default_text = "tinymoe's",
 	  .offset = offsetof(struct values, threads) },
 	{ 0 },
@@ -64,9 +57,8 @@ static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
 	{ "moescope demo", "Train, watch, read the report." },
-	{ "moescope demo --steps 60 -o demo.mscope",
-	  "Shorter, and into a directory of your choice." },
-	{ "moescope demo -- --collapse", "A model whose router has collapsed: see what is found." },
+	{ "moescope demo --steps 60 -o demo.mscope", "Shorter, into a directory of your choice." },
+	{ "moescope demo -- --collapse", "A model with a collapsed router; see what is found." },
 	{ NULL, NULL },
 };
 
@@ -101,87 +93,10 @@ static int tinymoe_arguments(const struct invocation *inv, char **argv, char *st
 	return EXIT_OK;
 }
 
-static int open_log(const struct recording *recording)
-{
-	char *path;
-	int fd;
-
-	if (asprintf(&path, "%s/" PROGRAM_LOG, recording->path) < 0)
-		return -ENOMEM;
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0)
-		fd = -errno;
-	free(path);
-	return fd;
-}
-
-/* What the program said last, on our stderr. */
-static void show_log_tail(int log_fd)
-{
-	char text[LOG_TAIL_BYTES + 1];
-	off_t end = lseek(log_fd, 0, SEEK_END);
-	off_t from = end > LOG_TAIL_BYTES ? end - LOG_TAIL_BYTES : 0;
-	ssize_t n = pread(log_fd, text, LOG_TAIL_BYTES, from);
-	char *start = text;
-
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	if (from > 0 && strchr(text, '\n'))
-		start = strchr(text, '\n') + 1;
-	fputs(start, stderr);
-	if (text[n - 1] != '\n')
-		fputc('\n', stderr);
-}
-
-static struct live_options view_options(void)
-{
-	struct terminal terminal = terminal_look();
-	struct table_values plain = TABLE_DEFAULTS;
-
-	return (struct live_options){
-		.fd = STDOUT_FILENO,
-		.screen = terminal.cursor,
-		.rows = terminal.rows,
-		.footer = "Ctrl-C stops the training; the run is kept.",
-		.present = table_present_options(&plain),
-	};
-}
-
-/* Waits for the program's end and shows the run as it grows. A view that fails ends there; the
- * program goes on. */
-static void follow(struct recording *recording, struct live *live, struct err *err)
-{
-	int interval = view_options().screen ? SCREEN_INTERVAL_MS : LINE_INTERVAL_MS;
-
-	for (;;) {
-		enum launch_event event = launch_wait(&recording->launch, live ? interval : -1);
-
-		if (event == LAUNCH_STOPPED) {
-			if (live)
-				live_hide(live);
-			launch_suspend(&recording->launch);
-			if (live)
-				live_show(live);
-		} else if (event == LAUNCH_RESIZED && live) {
-			struct terminal terminal = terminal_look();
-
-			live_resize(live, terminal.columns, terminal.rows);
-		}
-		if (live && live_update(live, err) < 0) {
-			live_free(live);
-			live = NULL;
-		}
-		if (event == LAUNCH_ENDED)
-			break;
-	}
-	live_free(live);
-}
-
 static int render(const struct run *run, const char *view_name, FILE *out)
 {
 	struct table_values plain = TABLE_DEFAULTS;
-	struct present_options options = table_present_options(&plain);
+	struct view_options options = table_view_options(&plain);
 	struct err err = { "" };
 	int r;
 
@@ -237,7 +152,7 @@ static bool asked_to_end(int status)
 				       WTERMSIG(status) == SIGHUP);
 }
 
-static int finish(struct invocation *inv, struct recording *recording, int log_fd)
+static int finish_demo(struct invocation *inv, struct recording *recording, int log_fd)
 {
 	int status = recording->launch.status;
 	bool recorded = recording_end(recording, "tinymoe");
@@ -245,9 +160,9 @@ static int finish(struct invocation *inv, struct recording *recording, int log_f
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return recorded ? show_results(inv, recording->name) : EXIT_FAILED;
 	if (!asked_to_end(status))
-		show_log_tail(log_fd);
+		program_log_tail(log_fd);
 	if (WIFSIGNALED(status))
-		say("tinymoe was ended by signal %d (%s); what it had recorded: moescope report %s",
+		say("signal %d (%s) killed tinymoe; for what it had recorded: moescope report %s",
 		    WTERMSIG(status), strsignal(WTERMSIG(status)), recording->name);
 	else
 		say("tinymoe failed with status %d; its output is in %s/" PROGRAM_LOG ".",
@@ -258,28 +173,26 @@ static int finish(struct invocation *inv, struct recording *recording, int log_f
 
 static int train(struct invocation *inv, struct recording *recording, char **argv)
 {
-	struct live_options options = view_options();
+	bool screen = terminal_look().cursor && !screen_unavailable();
 	struct err err = { "" };
-	struct live *live = NULL;
-	int log_fd = open_log(recording);
+	int log_fd = program_log_open(recording);
 	int status;
 
 	if (log_fd < 0)
 		return fail("cannot write %s/" PROGRAM_LOG ": %s.", recording->name,
 			    strerror(-log_fd));
-	if (!options.screen) {
+	if (!screen) {
 		fprintf(inv->out->file, "Training tinymoe under the profiler, into %s.\n",
 			recording->name);
 		out_flush(inv->out);
 	}
 	status = recording_launch(recording, argv, log_fd);
 	if (status == EXIT_OK) {
-		if (live_open(recording->path, &options, &live, &err) < 0)
-			live = NULL;
-		follow(recording, live, &err);
+		watch_program(recording, screen ? WATCH_SCREEN : WATCH_LINES,
+			      "Ctrl-C stops the training; the run is kept.", &err);
 		if (err.message[0])
 			say("the live view ended early: %s", err.message);
-		status = finish(inv, recording, log_fd);
+		status = finish_demo(inv, recording, log_fd);
 	}
 	close(log_fd);
 	return status;
@@ -321,11 +234,11 @@ const struct command cmd_demo = {
 	.summary = "train the embedded MoE model under the profiler; show the report",
 	.words = "[-- TINYMOE-OPTION...]",
 	.description =
-		"Trains tinymoe, a small mixture-of-experts language model, under the profiler: on "
-		"a terminal with a dashboard that follows it, elsewhere with a line every two "
-		"seconds. A few dozen steps are recorded and not recorded in turn, to measure what "
-		"the profiler costs. At the end it shows the report and what to type next. Words "
-		"after -- go to tinymoe ('tinymoe --help').",
+		"Trains tinymoe, a small mixture-of-experts language model, under the profiler: "
+		"on a terminal with the live view of 'top', elsewhere with a line every two seconds. A "
+		"few dozen steps are alternately recorded and not, to measure the profiler's "
+		"overhead. At the end it shows the report and what to type next. Words after -- "
+		"go to tinymoe ('tinymoe --help').",
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -21,7 +21,8 @@ static const struct option_desc own[] = {
 	JSON_OPTION(struct values, json),
 	{ .name = "stress",
 	  .kind = OPTION_FLAG,
-	  .help = "attach and detach GPU collection under load, some minutes; keep the proof",
+	  .help = "attach and detach GPU collection under load for some minutes, and remember "
+		  "the result",
 	  .offset = offsetof(struct values, stress) },
 	{ .name = "shifts",
 	  .metavar = "N",
@@ -29,11 +30,12 @@ static const struct option_desc own[] = {
 	  .min = 8,
 	  .max = 1000000,
 	  .default_text = "2000",
-	  .help = "how often --stress attaches and detaches in all",
+	  .help = "how often --stress attaches and detaches in total",
 	  .offset = offsetof(struct values, shifts) },
 	{ .name = "calibrate",
 	  .kind = OPTION_FLAG,
-	  .help = "measure the most that processor and GPUs can do; keep it for the analyses",
+	  .help = "measure the peak rates of the processor and the GPUs, and keep them for the "
+		  "analyses",
 	  .offset = offsetof(struct values, calibrate) },
 	{ 0 },
 };
@@ -41,10 +43,10 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope doctor", "Look at this machine and record a little, for real." },
+	{ "moescope doctor", "Inspect this machine and record a little, for real." },
 	{ "moescope doctor --json", "The same for a script." },
 	{ "moescope doctor --stress",
-	  "Prove on this machine's GPU that collection can be shifted under load." },
+	  "Prove on this machine's GPU that collection can be switched under load." },
 	{ "moescope doctor --calibrate",
 	  "Measure its peaks, for 'moescope efficiency' and 'transfers'." },
 	{ NULL, NULL },
@@ -138,10 +140,10 @@ const struct command cmd_doctor = {
 	.purpose = PURPOSE_HELP,
 	.summary = "what works on this machine, what does not, and what fixes it",
 	.words = "",
-	.description = "Looks at the machine, its GPUs and their libraries, finds the parts of "
-		       "moescope, and records and reads back a few thousand ranges. Says what each "
-		       "level of 'run' can collect here. The exit status is 1 when something that "
-		       "recording needs does not work.",
+	.description = "Inspects the machine, its GPUs and their libraries, finds the parts of "
+		       "moescope, and records and reads back a few thousand ranges. Says what "
+		       "each level of 'run' can collect here. The exit status is 1 if something "
+		       "that recording needs does not work.",
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -25,7 +25,7 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope dump a.mscope/0-4711.mst", "Every chunk: place, kind, records, columns." },
+	{ "moescope dump a.mscope/0-4711.mst", "Every chunk: offset, kind, records, columns." },
 	{ NULL, NULL },
 };
 

@@ -15,8 +15,9 @@
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/progress.h"
 #include "exports/csv/csv_kinds.h"
+#include "exports/exports.h"
 #include "exports/sqlite/sqlite_write.h"
-#include "present/frame/present.h"
+#include "surfaces/metrics/metrics.h"
 
 struct values {
 	int to; /* index into formats */
@@ -27,18 +28,19 @@ struct values {
 /* FORMAT(name, suffix of its file, what writes it to a stream, what writes it to a path, where it is
  * opened): one of the two writers. */
 #define FORMATS(FORMAT)                                                                            \
-	FORMAT("chrome", ".pt.trace.json.gz", present_chrome_gzip, NULL,                           \
+	FORMAT("chrome", ".pt.trace.json.gz", export_chrome_gzip, NULL,                            \
 	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
-	FORMAT("chrome-json", ".pt.trace.json", present_chrome, NULL,                              \
+	FORMAT("chrome-json", ".pt.trace.json", export_chrome, NULL,                               \
 	       "open it in ui.perfetto.dev, chrome://tracing or TensorBoard")                      \
-	FORMAT("perfetto", ".perfetto-trace", present_perfetto, NULL,                              \
-	       "open it in ui.perfetto.dev")                                                       \
-	FORMAT("folded", ".folded", present_folded, NULL,                                          \
+	FORMAT("perfetto", ".perfetto-trace", export_perfetto, NULL, "open it in ui.perfetto.dev") \
+	FORMAT("folded", ".folded", export_folded, NULL,                                           \
 	       "device time by host stack: make it a flame graph, or open it in speedscope")       \
-	FORMAT("folded-host", ".host.folded", present_folded_host, NULL,                           \
+	FORMAT("folded-host", ".host.folded", export_folded_host, NULL,                            \
 	       "host time by stack: make it a flame graph, or open it in speedscope")              \
-	FORMAT("speedscope", ".speedscope.json", present_speedscope, NULL,                         \
+	FORMAT("speedscope", ".speedscope.json", export_speedscope, NULL,                          \
 	       "open it in speedscope.app")                                                        \
+	FORMAT("openmetrics", ".prom", metrics_print, NULL,                                        \
+	       "put it where node-exporter's textfile collector looks")                            \
 	FORMAT("csv", ".csv", NULL, csv_kinds_write, "columns.csv in it says what the files hold") \
 	FORMAT("sqlite", ".sqlite", NULL, sqlite_write,                                            \
 	       "query it as an export of Nsight Systems; MOESCOPE_* has everything")
@@ -69,25 +71,26 @@ static const struct option_desc own[] = {
 	  .choices = format_names,
 	  .help = "chrome: trace-event JSON in the form of PyTorch's profiler, compressed; "
 		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
-		  "flows; folded: device time by host stack, folded-host: host time by stack, for "
-		  "flame graphs; speedscope: profiles of threads and streams; csv: a folder with a "
-		  "file for each kind of record; sqlite: a database with the tables of Nsight "
-		  "Systems and all records",
+		  "flows; folded: device time by host stack, folded-host: host time by stack, "
+		  "for flame graphs; speedscope: profiles of threads and streams; openmetrics: the "
+		  "totals of all tables, for Prometheus; csv: a folder with one file per kind "
+		  "of record; sqlite: a database with the tables of Nsight Systems and all "
+		  "records",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",
 	  .short_name = 'o',
 	  .kind = OPTION_STRING,
 	  .metavar = "FILE",
-	  .help = "the file to write; - is standard output. Chrome traces are compressed when "
-		  "it ends with .gz",
+	  .help = "the file to write; - is standard output. Chrome traces are compressed if it "
+		  "ends with .gz",
 	  .default_text = "NAME with the format's suffix",
 	  .offset = offsetof(struct values, output),
 	  .completion = COMPLETE_FILE },
 	{ .name = "per-rank",
 	  .kind = OPTION_FLAG,
-	  .help = "a Chrome trace for each rank, NAME-rankN.pt.trace.json.gz, in the directory "
-		  "that --output names: what TensorBoard and Holistic Trace Analysis expect",
+	  .help = "one Chrome trace per rank, NAME-rankN.pt.trace.json.gz, in the directory "
+		  "given by --output, as TensorBoard and Holistic Trace Analysis expect",
 	  .offset = offsetof(struct values, per_rank) },
 	{ 0 },
 };
@@ -101,12 +104,14 @@ static const struct example examples[] = {
 	{ "moescope export a.mscope --to perfetto",
 	  "Writes a.perfetto-trace, with the routing of each layer as counters." },
 	{ "moescope export a.mscope --to folded -o - | flamegraph.pl > a.svg",
-	  "A flame graph of the device's time, by what the program was doing." },
+	  "A flame graph of device time, by what the program was doing." },
 	{ "moescope export a.mscope --per-rank -o traces",
-	  "A file for each rank, for TensorBoard and Holistic Trace Analysis." },
+	  "One file per rank, for TensorBoard and Holistic Trace Analysis." },
 	{ "moescope export a.mscope --to sqlite",
-	  "Writes a.sqlite, which queries for exports of Nsight Systems read." },
-	{ "moescope export a.mscope --to csv", "Makes the folder a.csv." },
+	  "Writes a.sqlite, which works with queries for Nsight Systems exports." },
+	{ "moescope export a.mscope --to openmetrics -o /var/lib/node_exporter/a.prom",
+	  "The totals for Prometheus, through node-exporter." },
+	{ "moescope export a.mscope --to csv", "Creates the folder a.csv." },
 	{ NULL, NULL },
 };
 
@@ -187,11 +192,10 @@ const struct command cmd_export = {
 	.purpose = PURPOSE_EXPORT,
 	.summary = "write a run in the format of another tool",
 	.words = "[RUN]",
-	.description = "Writes the run for another tool. Chrome traces have the form of PyTorch's "
-		       "profiler: Perfetto, chrome://tracing, TensorBoard's plugin and Holistic "
-		       "Trace Analysis open them, and `moescope import` makes the same run again. "
-		       "The file appears when it is complete. Without RUN it is the "
-		       "newest *.mscope in the current directory.",
+	.description = "Writes the run for another tool. Chrome traces have the form of "
+		       "PyTorch's profiler: Perfetto, chrome://tracing, TensorBoard's plugin and "
+		       "Holistic Trace Analysis open them, and 'moescope import' restores the "
+		       "same run. The file appears when it is complete. " NEWEST_RUN,
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -111,7 +111,7 @@ static int refuse(const char *path)
 	struct err err = { "" };
 
 	if (run_files_look(path, &files) == 0 && files.run)
-		return fail("%s: a run already; the commands take it as it is.", path);
+		return fail("%s: already a run; all commands take it directly.", path);
 	foreign_refuse(path, &err);
 	return fail("%s", err.message);
 }
@@ -146,12 +146,12 @@ const struct command cmd_import = {
 	.summary = "make a run from the trace of another profiler",
 	.words = "FILE",
 	.description =
-		"Reads a trace of PyTorch's profiler (Kineto, JSON, also compressed), an SQLite export "
-		"of Nsight Systems, a CSV of Nsight Compute or nvidia-smi, or a memory snapshot of "
-		"PyTorch, and makes a run of it. FILE may be a directory with the files of several "
-		"ranks, which become one run on one clock. What a file is, is told by its content. What "
-		"cannot be read is left out and counted. Other commands take such files directly in "
-		"place of a run; importing saves the reading the next time.",
+		"Reads a trace of PyTorch's profiler (Kineto, JSON, optionally compressed), an "
+		"Nsight Systems SQLite export, an Nsight Compute or nvidia-smi CSV, or a PyTorch "
+		"memory snapshot, and makes a run of it. FILE may be a directory with the files "
+		"of several ranks, which become one run on one clock. File types are detected "
+		"from their content. Anything unreadable is skipped and counted. Other commands "
+		"take such files directly in place of a run; importing saves reading them again.",
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -40,7 +40,7 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_CHOICE,
 	  .metavar = "FORMAT",
 	  .choices = formats,
-	  .help = "auto (svg for a FILE that ends with .svg, else png), png or svg",
+	  .help = "auto (svg if FILE ends with .svg, otherwise png), png or svg",
 	  .default_text = "auto",
 	  .offset = offsetof(struct values, format) },
 	{ .name = "theme",
@@ -55,17 +55,17 @@ static const struct option_desc own[] = {
 	  .metavar = "X",
 	  .min = 0.5,
 	  .max = 8,
-	  .help = "size of the picture: 2 gives twice as many pixels each way",
+	  .help = "picture size: 2 gives twice as many pixels in each direction",
 	  .default_text = "1",
 	  .offset = offsetof(struct values, scale) },
 	{ .name = "layer",
 	  .short_name = 'l',
-	  .kind = OPTION_INT,
+	  .kind = OPTION_SMALL,
 	  .metavar = "N",
 	  .max = 1e6,
-	  .help = "of the routing plots, only this layer, counted from 0",
+	  .help = "in routing plots, only this layer, counted from 0",
 	  .default_text = "all; experts: the most uneven",
-	  .offset = offsetof(struct values, table.layer) },
+	  .offset = offsetof(struct values, table.question.sel.layer) },
 	{ 0 },
 };
 
@@ -74,10 +74,10 @@ static const struct option_group groups[] = {
 };
 
 static const struct example examples[] = {
-	{ "moescope plot --list", "What there is to draw." },
+	{ "moescope plot --list", "The available plots." },
 	{ "moescope plot a.mscope memory", "Writes memory.png." },
 	{ "moescope plot a.mscope experts --layer 2 -o layer2.svg --theme dark",
-	  "One layer's experts, as SVG, for a dark page." },
+	  "One layer's experts, as SVG with a dark theme." },
 	{ NULL, NULL },
 };
 
@@ -105,10 +105,9 @@ static int unknown_plot(struct invocation *inv, const char *name)
 	for (size_t i = 0; plots[i].name; i++)
 		nearest_offer(&nearest, plots[i].name);
 	if (nearest.best)
-		return usage_error(inv->command, "there is no plot '%s'; did you mean '%s'?", name,
+		return usage_error(inv->command, "no plot '%s'; did you mean '%s'?", name,
 				   nearest.best);
-	return usage_error(inv->command,
-			   "there is no plot '%s'; 'moescope plot --list' names them.", name);
+	return usage_error(inv->command, "no plot '%s'; 'moescope plot --list' lists them.", name);
 }
 
 static bool ends_with_svg(const char *path)
@@ -125,20 +124,20 @@ static int draw(struct invocation *inv, const char *given, const char *name, con
 	struct plot_options options = { .svg = svg,
 					.dark = values->theme == PLOT_DARK,
 					.scale = values->scale,
-					.layer = (int)values->table.layer };
-	struct present_options present = table_present_options(&values->table);
+					.layer = values->table.question.sel.layer };
+	struct view_options view = table_view_options(&values->table);
 	struct err err = { "" };
 	struct answers answers;
 	struct run_want want;
 	struct run *run;
 	int r;
 
-	present.layer = -1; /* other plots show the whole run, whatever the layer */
-	want = plot_want(&present);
+	view.question.sel.layer = -1; /* other plots show the whole run, whatever the layer */
+	want = plot_want(&view);
 	r = run_open_part(given, &want, &run);
 	if (r != EXIT_OK)
 		return r;
-	if (plot_compute(run, &present, &answers, &err) < 0) {
+	if (plot_compute(run, &view, &answers, &err) < 0) {
 		r = fail("%s", err.message);
 	} else {
 		r = plot_file_write(run, &answers, name, &options, path);
@@ -164,7 +163,7 @@ static int run_plot(struct invocation *inv)
 	if (values->list)
 		return list_plots(inv->out->file);
 	if (!name)
-		return usage_error(inv->command, "which plot? 'moescope plot --list' names them.");
+		return usage_error(inv->command, "which plot? 'moescope plot --list' lists them.");
 	if (!is_plot(name))
 		return unknown_plot(inv, name);
 	svg = values->format ? values->format == 1 + PLOT_SVG
@@ -179,9 +178,8 @@ const struct command cmd_plot = {
 	.purpose = PURPOSE_EXPORT,
 	.summary = "draw one picture of a run, as PNG or SVG",
 	.words = "[RUN] NAME",
-	.description = "Draws the plot of that name into a file. A plot without data says in words "
-		       "why there is none. Without RUN it is the newest *.mscope in the current "
-		       "directory. 'moescope report --plots DIR' draws them all.",
+	.description = "Draws the named plot into a file. A plot without data says why. "
+		       "'moescope report --plots DIR' draws all plots. " NEWEST_RUN,
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

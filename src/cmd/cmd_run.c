@@ -2,17 +2,23 @@
  *
  * moescope run: a program under the profiler, with its own exit status.
  */
+#include <fcntl.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cmd/options/common_options.h"
 #include "cmd/options/run_options.h"
-#include "cmd/recording/record.h"
+#include "cmd/recording/watched.h"
+#include "cmd/runs/run_files.h"
 #include "cmd/terminal/output.h"
+#include "surfaces/top/screen.h"
 #include "trace/ring.h"
 
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance;
-	bool force, quiet;
+	bool force, quiet, top;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb;
 };
@@ -28,8 +34,8 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_CHOICE,
 	  .metavar = "LEVEL",
 	  .choices = level_choices,
-	  .help = "how much to record: counts (steps, routing counts, counters), steps (and "
-		  "phases, tokens, memory), trace (and every range and operation) or full (and "
+	  .help = "how much to record: counts (steps, routing counts, counters), steps (plus "
+		  "phases, tokens, memory), trace (plus every range and operation) or full (plus "
 		  "the experts of every token)",
 	  .default_text = "trace",
 	  .offset = offsetof(struct values, level) },
@@ -37,7 +43,7 @@ static const struct option_desc own[] = {
 	  .kind = OPTION_STRING,
 	  .metavar = "SPEC",
 	  .help = "which steps to record, as in skip_first=10,wait=5,warmup=2,active=3,repeat=1; "
-		  "repeat=0 goes on for ever",
+		  "repeat=0 repeats forever",
 	  .default_text = "all",
 	  .offset = offsetof(struct values, schedule) },
 	{ .name = "sample",
@@ -45,34 +51,35 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 1,
 	  .max = 1e9,
-	  .help = "of the steps to record, record every N-th",
+	  .help = "record only every N-th of the chosen steps",
 	  .default_text = "1",
 	  .offset = offsetof(struct values, sample) },
 	{ .name = "budget",
 	  .kind = OPTION_STRING,
 	  .metavar = "PERCENT",
-	  .help = "what recording GPU work may cost, in percent of wall time, as in 0.5%; off "
-		  "records everything whatever it costs",
+	  .help = "overhead limit for recording GPU work, in percent of wall time, as in 0.5%; "
+		  "off records everything at any cost",
 	  .default_text = "1%",
 	  .offset = offsetof(struct values, budget) },
 	{ .name = "memory-allowance",
 	  .kind = OPTION_STRING,
 	  .metavar = "SIZE",
-	  .help = "GPU memory that recording may take, as in 128MB or 1GB",
+	  .help = "GPU memory that recording may use, as in 128MB or 1GB",
 	  .default_text = "128MB",
 	  .offset = offsetof(struct values, allowance) },
 	{ .name = "kernel",
 	  .kind = OPTION_STRING,
 	  .metavar = "REGEX",
-	  .help = "record only kernels whose name matches, an extended regular expression; names "
-		  "are matched as the compiler wrote them, so 'gemm' rather than '^gemm'",
+	  .help = "record only kernels whose mangled name matches this extended regular "
+		  "expression; so write 'gemm' rather than '^gemm'",
 	  .default_text = "all",
 	  .offset = offsetof(struct values, kernel) },
 	{ .name = "ranks",
 	  .kind = OPTION_STRING,
 	  .metavar = "LIST",
-	  .help = "record only processes of these ranks, as in 0,2-3, by the variables that "
-		  "torchrun, Open MPI, PMI and Slurm set; a process without one is rank 0",
+	  .help = "record only processes with these ranks, as in 0,2-3, according to the "
+		  "variables that torchrun, Open MPI, PMI and Slurm set; a process without one "
+		  "is rank 0",
 	  .default_text = "all",
 	  .offset = offsetof(struct values, ranks) },
 	{ .name = "overhead-check",
@@ -80,8 +87,8 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 0,
 	  .max = 1e6,
-	  .help = "measure the profiler's cost: N pairs of steps, recorded and not recorded "
-		  "in turn",
+	  .help = "measure the profiler's overhead: N pairs of steps, alternately recorded and "
+		  "not",
 	  .default_text = "0",
 	  .offset = offsetof(struct values, overhead_check) },
 	{ .name = "ring-kb",
@@ -89,13 +96,19 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = RING_MIN_BYTES >> 10,
 	  .max = RING_MAX_BYTES >> 10,
-	  .help = "buffer of each thread in KiB, from 64 to 65536, rounded up to a power of two",
+	  .help = "buffer size per thread in KiB, from 64 to 65536, rounded up to a power of two",
 	  .default_text = "1024",
 	  .offset = offsetof(struct values, ring_kb) },
+	{ .name = "top",
+	  .kind = OPTION_FLAG,
+	  .help = "show the run on the terminal while it grows, as 'moescope top' does; the "
+		  "program's output goes to program.log in the run directory, and it reads "
+		  "nothing from the terminal",
+	  .offset = offsetof(struct values, top) },
 	{ .name = "quiet",
 	  .short_name = 'q',
 	  .kind = OPTION_FLAG,
-	  .help = "say nothing at the end when all went well",
+	  .help = "print nothing at the end on success",
 	  .offset = offsetof(struct values, quiet) },
 	{ 0 },
 };
@@ -105,11 +118,12 @@ static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 static const struct example examples[] = {
 	{ "moescope run -- ./train --epochs 1", "Record a program, then 'moescope report'." },
 	{ "moescope run -o slow.mscope --level full -- ./train",
-	  "A name of your own, and the experts of every token." },
+	  "A name of your choice, and the experts of every token." },
 	{ "moescope run --schedule wait=50,warmup=2,active=10,repeat=3 -- ./train",
 	  "Three windows of ten steps out of a long run." },
 	{ "moescope run --budget off --kernel 'gemm|flash' -- python train.py",
-	  "Every call of some kernels, whatever it costs." },
+	  "Every call of some kernels, at any cost." },
+	{ "moescope run --top -- python train.py", "Watch it meanwhile." },
 	{ "moescope run --ranks 0,7 -- torchrun --nproc-per-node 8 train.py",
 	  "Two of eight processes; the others run untouched." },
 	{ NULL, NULL },
@@ -135,6 +149,65 @@ static int check_values(const struct values *values, struct record_plan *plan, s
 	return r;
 }
 
+/* Prepares the terminal for a view beside the program: the descriptor of the file for the program's
+ * output, or -1 with a word. The program comes first: without a view it runs as it would anyway. */
+static int open_view(const struct recording *recording)
+{
+	const char *why = screen_unavailable();
+	int fd, null;
+
+	if (!why && !terminal_look().cursor)
+		why = "standard output is not a terminal that can be drawn on";
+	if (!why && !screen_is_ours())
+		why = "this job is in the background";
+	if (!why && !recording->path)
+		why = "there is no run to show";
+	fd = why ? -1 : program_log_open(recording);
+	if (!why && fd < 0)
+		why = strerror(-fd);
+	if (why) {
+		say("'--top' is left out: %s.", why);
+		return -1;
+	}
+	/* Keys are for the view; a program that waits for one would take them from it. */
+	null = isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		close(null);
+	}
+	return fd;
+}
+
+/* Until the program's end, with a view or without. */
+static void wait_for_end(struct recording *recording, bool view)
+{
+	enum launch_event event;
+	struct err err = { "" };
+
+	if (view) {
+		watch_program(recording, WATCH_SCREEN, "Ctrl-C is for the program.", &err);
+		if (err.message[0])
+			say("the live view ended early: %s", err.message);
+		return;
+	}
+	while ((event = launch_wait(&recording->launch, -1)) != LAUNCH_ENDED)
+		if (event == LAUNCH_STOPPED)
+			launch_suspend(&recording->launch);
+}
+
+/* Where the program's output is, and its end if the program has failed. */
+static void tell_log(const struct recording *recording, int log_fd, bool quiet)
+{
+	int status = recording->launch.status;
+	bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+
+	if (failed)
+		program_log_tail(log_fd);
+	if (failed || !quiet)
+		say("the program's output is in %s/" PROGRAM_LOG ".", recording->name);
+	close(log_fd);
+}
+
 static int run_run(struct invocation *inv)
 {
 	const struct values *values = inv->values;
@@ -148,8 +221,7 @@ static int run_run(struct invocation *inv)
 	struct recording recording = RECORDING_NONE;
 	struct err err = { "" };
 	char schedule[160];
-	enum launch_event event;
-	int status;
+	int status, log_fd = -1;
 
 	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err) <
 		    0 ||
@@ -158,15 +230,17 @@ static int run_run(struct invocation *inv)
 	if (values->schedule || values->sample > 1)
 		plan.schedule = schedule;
 	status = recording_begin(&recording, &plan, inv->args);
+	if (status == EXIT_OK && values->top)
+		log_fd = open_view(&recording);
 	if (status == EXIT_OK)
-		status = recording_launch(&recording, inv->args, -1);
+		status = recording_launch(&recording, inv->args, log_fd);
 	if (status != EXIT_OK) {
 		recording_release(&recording);
 		return status;
 	}
-	while ((event = launch_wait(&recording.launch, -1)) != LAUNCH_ENDED)
-		if (event == LAUNCH_STOPPED)
-			launch_suspend(&recording.launch);
+	wait_for_end(&recording, log_fd >= 0);
+	if (log_fd >= 0)
+		tell_log(&recording, log_fd, values->quiet);
 	if (recording_end(&recording, inv->args[0]) && !values->quiet)
 		say("run in %s; next: moescope report %s", recording.name, recording.name);
 	recording_release(&recording);
@@ -180,14 +254,14 @@ const struct command cmd_run = {
 	.summary = "profile a program; the exit status is the program's",
 	.words = "[--] PROGRAM [ARGUMENT]...",
 	.description =
-		"Runs a program and records in a run directory what it and the processes that it "
-		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h). A process "
-		"that does neither is not touched. The program keeps its terminal, its signals and its "
-		"exit status; a program that a signal kills ends moescope by the same signal. "
-		"Should the directory not be writable, the run goes to TMPDIR; failing that too, "
-		"the program runs unrecorded.\n"
-		"A program that cannot be found ends with status 127, one that cannot be executed "
-		"with 126, and neither leaves a run directory.",
+		"Runs a program and records, in a run directory, what it and the processes it "
+		"starts do on GPUs (CUDA, NVTX) and report to moescope (see moescope.h). A "
+		"process that does neither is not touched. The program keeps its terminal, "
+		"signals and exit status; if a signal kills it, moescope dies of the same "
+		"signal. If the directory is not writable, the run goes to TMPDIR; failing that "
+		"too, the program runs unrecorded.\n"
+		"The exit status is 127 if the program cannot be found and 126 if it cannot be "
+		"executed; neither leaves a run directory.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

@@ -34,7 +34,7 @@ static const struct option_desc own[] = {
 	  .short_name = 'c',
 	  .kind = OPTION_STRING,
 	  .metavar = "NAMES",
-	  .help = "the columns, by the names of nvidia-smi --query-gpu, with commas between",
+	  .help = "the columns, by their nvidia-smi --query-gpu names, separated by commas",
 	  .default_text = "timestamp, name, utilization.gpu, utilization.memory, memory.used, "
 			  "memory.free, temperature.gpu",
 	  .offset = offsetof(struct values, columns) },
@@ -45,7 +45,7 @@ static const struct option_desc own[] = {
 	{ .name = "interval",
 	  .kind = OPTION_STRING,
 	  .metavar = "TIME",
-	  .help = "time between two lines of a device, such as 1s or 500ms",
+	  .help = "time between two lines for a device, such as 1s or 500ms",
 	  .default_text = "1s",
 	  .offset = offsetof(struct values, interval) },
 	{ .name = "count",
@@ -54,23 +54,23 @@ static const struct option_desc own[] = {
 	  .metavar = "N",
 	  .min = 1,
 	  .max = 1e15,
-	  .help = "end after N lines of each device",
-	  .default_text = "no end",
+	  .help = "stop after N lines per device",
+	  .default_text = "no limit",
 	  .offset = offsetof(struct values, count) },
 	{ .name = "device",
 	  .short_name = 'd',
 	  .kind = OPTION_STRING,
 	  .metavar = "LIST",
-	  .help = "only these devices, numbers or UUIDs with commas between",
+	  .help = "only these devices: numbers or UUIDs, separated by commas",
 	  .default_text = "all",
 	  .offset = offsetof(struct values, devices) },
 	{ .name = "no-units",
 	  .kind = OPTION_FLAG,
-	  .help = "values without their units",
+	  .help = "print values without units",
 	  .offset = offsetof(struct values, no_units) },
 	{ .name = "no-header",
 	  .kind = OPTION_FLAG,
-	  .help = "leave out the line with the names",
+	  .help = "omit the header line",
 	  .offset = offsetof(struct values, no_header) },
 	{ .name = "output",
 	  .short_name = 'o',
@@ -83,31 +83,31 @@ static const struct option_desc own[] = {
 	{ .name = "query-gpu",
 	  .kind = OPTION_STRING,
 	  .metavar = "NAMES",
-	  .help = "as --columns; without --loop, --interval or --count one line of each device",
+	  .help = "same as --columns; without --loop, --interval or --count, one line per device",
 	  .offset = offsetof(struct values, query) },
 	{ .name = "format",
 	  .kind = OPTION_STRING,
 	  .metavar = "WORDS",
-	  .help = "csv, and after commas noheader and nounits",
+	  .help = "csv, optionally followed by noheader and nounits, separated by commas",
 	  .default_text = "csv",
 	  .offset = offsetof(struct values, format) },
 	{ .name = "loop",
 	  .short_name = 'l',
 	  .kind = OPTION_STRING,
 	  .metavar = "TIME",
-	  .help = "as --interval",
+	  .help = "same as --interval",
 	  .offset = offsetof(struct values, loop) },
 	{ .name = "id",
 	  .short_name = 'i',
 	  .kind = OPTION_STRING,
 	  .metavar = "LIST",
-	  .help = "as --device",
+	  .help = "same as --device",
 	  .offset = offsetof(struct values, devices) },
 	{ .name = "filename",
 	  .short_name = 'f',
 	  .kind = OPTION_STRING,
 	  .metavar = "FILE",
-	  .help = "as --output",
+	  .help = "same as --output",
 	  .offset = offsetof(struct values, output),
 	  .completion = COMPLETE_FILE },
 	{ 0 },
@@ -116,9 +116,9 @@ static const struct option_desc own[] = {
 static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope smi", "A line a second of each device, until Ctrl-C." },
+	{ "moescope smi", "One line per second and device, until Ctrl-C." },
 	{ "moescope smi --query-gpu=name,memory.used --format=csv,noheader -l 1",
-	  "With the options of nvidia-smi." },
+	  "With nvidia-smi's options." },
 	{ "moescope smi -c timestamp,index,power.draw -n 50 --interval 100ms -o gpu.csv",
 	  "Five seconds of power, into a file." },
 	{ "moescope smi a.mscope", "The same lines from the readings of a recorded run." },
@@ -151,7 +151,7 @@ static int catch_signals(void)
 
 	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (stop_fd < 0)
-		return fail("no descriptor to be had: %s; raise the limit (ulimit -n).",
+		return fail("no file descriptor available: %s; raise the limit (ulimit -n).",
 			    strerror(errno));
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
@@ -303,11 +303,10 @@ static int show_devices(const struct smi_plan *plan, const char *output)
 	if (r < 0)
 		return fail("%s", err.message);
 	if (devices.n == 0)
-		return fail("the driver shows no GPU; in a container start it with --gpus all, "
+		return fail("the driver shows no GPU; start containers with --gpus all, "
 			    "elsewhere see 'nvidia-smi -L'.");
 	if (!any_wanted(&devices, plan->devices))
-		return fail("there is no device '%s'; 'moescope smi -c index,uuid,name -n 1' lists "
-			    "them.",
+		return fail("no device '%s'; 'moescope smi -c index,uuid,name -n 1' lists them.",
 			    plan->devices);
 	r = catch_signals();
 	if (r == EXIT_OK)
@@ -371,7 +370,7 @@ static int parse_format(const char *words, struct smi_plan *plan, struct err *er
 			break;
 		words += length + 1;
 	}
-	return csv ? 0 : err_set(err, -EINVAL, "'--format' needs csv, the only format there is.");
+	return csv ? 0 : err_set(err, -EINVAL, "'--format' needs csv, the only format.");
 }
 
 static int make_plan(const struct values *v, struct smi_plan *ret_plan, struct err *err)
@@ -426,11 +425,11 @@ const struct command cmd_smi = {
 	.summary = "readings of the devices as CSV, in the form of nvidia-smi",
 	.words = "[RUN]",
 	.description =
-		"Prints a line a second of each device, as 'nvidia-smi --query-gpu=... "
-		"--format=csv -l 1' does. What a device does not tell is [N/A]. With RUN the "
-		"lines are made from the readings of a recorded run: devices have the "
-		"program's numbers, and a line has the last readings of its interval. Ends "
-		"at SIGINT or SIGTERM, or when nobody reads any more.",
+		"Prints one line per second and device, as 'nvidia-smi --query-gpu=... "
+		"--format=csv -l 1' does, and accepts its options. Values that a device does not "
+		"report are [N/A]. With RUN the lines come from the readings of a recorded run: "
+		"devices have the program's numbers, and a line has the last readings of its "
+		"interval. Ends at SIGINT or SIGTERM, or when its reader goes away.",
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -42,7 +42,7 @@ static const struct option_desc own[] = {
 	  .offset = offsetof(struct values, json) },
 	CSV_OPTION(struct values, csv),
 	LIMIT_OPTION(struct values, limit, "1000 in text, all with --json or --csv"),
-	WIDTH_OPTION(struct values, width, "the terminal's; as wide as needed elsewhere"),
+	WIDTH_OPTION(struct values, width, "the terminal's width; unlimited elsewhere"),
 	{ 0 },
 };
 
@@ -52,8 +52,8 @@ static const struct example examples[] = {
 	{ "moescope sql a 'select name, sum(duration_ns) from kernels group by name'",
 	  "The time of each kernel." },
 	{ "moescope sql a b 'select run, step, duration_ns from steps'",
-	  "Two runs at once: every table says of which run a row is." },
-	{ "moescope sql a.mscope", "Asks for statements; .help says what else there is." },
+	  "Two runs at once; every table has the run of each row." },
+	{ "moescope sql a.mscope", "Prompts for statements; .help lists the commands." },
 	{ "moescope sql --schema", "All tables and columns." },
 	{ NULL, NULL },
 };
@@ -75,7 +75,7 @@ static int load_run(void *context, size_t i, const struct run_want *want, struct
 	const struct job *job = context;
 
 	/* It has said what is wrong. */
-	if (run_open_part(job->given[i], want, ret_run) != EXIT_OK)
+	if (run_open_with_steps(job->given[i], want, ret_run) != EXIT_OK)
 		return err_set(err, -EIO, "%s", "");
 	return 0;
 }
@@ -261,10 +261,10 @@ static bool run_dot(struct job *job, char *line)
 		if (sql_schema(prefix, out) < 0)
 			fail("no memory.");
 	} else {
-		fputs(".tables         the tables\n"
-		      ".schema [NAME]  their columns\n"
-		      ".quit           ends, as does the end of the input\n"
-		      "Anything else is SQL; a statement ends with ';' and may have several "
+		fputs(".tables         list the tables\n"
+		      ".schema [NAME]  show their columns\n"
+		      ".quit           quit, as does the end of the input\n"
+		      "Anything else is SQL; a statement ends with ';' and may span several "
 		      "lines.\n",
 		      out);
 	}
@@ -367,12 +367,11 @@ const struct command cmd_sql = {
 	.words = "[RUN...] [QUERY]",
 	.description =
 		"Every kind of record is a table (kernels, api_calls, ranges, operations, steps, "
-		"routing and so on), every common analysis one, too (kernel_summary, step_times, "
-		"verdicts and so on); --schema lists them. Of the run only what the query uses is "
-		"read. Several runs are queried together; the column `run` tells them apart. "
-		"Without QUERY the statements come from --file, from standard input, or, on a "
-		"terminal, from a prompt. Runs are only read; temporary tables can be made. "
-		"Without RUN it is the newest *.mscope in the current directory.",
+		"routing and so on), as is every common analysis (kernel_summary, step_times, "
+		"verdicts and so on); --schema lists them. A query reads only the parts of a run "
+		"that it uses. Several runs are queried together; the column `run` tells them "
+		"apart. Without QUERY, statements come from --file, standard input or, on a "
+		"terminal, a prompt. Runs are read-only; temporary tables are allowed. " NEWEST_RUN,
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

@@ -33,9 +33,9 @@ static const struct option_group groups[] = { { own, 0 },
 					      { NULL, 0 } };
 
 static const struct example examples[] = {
-	{ "moescope summary results/sweep", "The comparison of a sweep, once more." },
+	{ "moescope summary results/sweep", "Compare the points of a sweep again." },
 	{ "moescope summary results -o comparison",
-	  "All experiments of a directory; the files go elsewhere." },
+	  "All experiments in a directory, with the files elsewhere." },
 	{ NULL, NULL },
 };
 
@@ -47,14 +47,14 @@ static int write_files(const struct batch *batch, const char *directory)
 	struct err err = { "" };
 
 	if (mkdir(directory, 0777) < 0 && errno != EEXIST)
-		return fail("cannot make the directory '%s': %s.", directory, strerror(errno));
+		return fail("cannot create the directory '%s': %s.", directory, strerror(errno));
 	if (batch_write_files(batch, directory, &no_plots, &err) < 0)
 		return fail("%s", err.message);
 	if (no_plots)
 		say("%s", no_plots);
 	else if (plot_trouble())
 		say("%s", plot_trouble());
-	say("wrote batch_summary.json, .csv and .md%s into %s.",
+	say("wrote batch_summary.json, .csv and .md%s to %s.",
 	    no_plots ? "" : ", and plots in " BATCH_PLOTS "/,", directory);
 	return EXIT_OK;
 }
@@ -62,7 +62,7 @@ static int write_files(const struct batch *batch, const char *directory)
 int summary_make(const char *directory, const char *output, const struct table_values *table,
 		 FILE *out)
 {
-	struct present_options options = table_present_options(table);
+	struct view_options options = table_view_options(table);
 	struct text_layout layout = { .width = options.width,
 				      .color = options.color,
 				      .utf8 = options.utf8 };
@@ -97,10 +97,10 @@ const struct command cmd_summary = {
 	.summary = "experiments of a sweep side by side: tables, Pareto front, plots",
 	.words = "DIR",
 	.description =
-		"Reads every experiment in DIR, the directory of a sweep or any other one that "
-		"holds directories of 'moescope bench', and compares them: what varies, throughput, "
-		"latency, memory and cost of each configuration with its 95% interval, the best of "
-		"each, the Pareto front, efficiency, and what failed and why. Writes "
+		"Reads every experiment in DIR, the directory of a sweep or any other that holds "
+		"'moescope bench' directories, and compares them: what varies, throughput, "
+		"latency, memory and cost of each configuration with its 95% interval, the best "
+		"of each, the Pareto front, efficiency, and what failed and why. Writes "
 		"batch_summary.json, .csv and .md and the plots in visualization/.",
 	.groups = groups,
 	.examples = examples,

@@ -29,21 +29,21 @@ struct values {
 static const struct option_desc own[] = {
 	{ .name = "json",
 	  .kind = OPTION_FLAG,
-	  .help = "print batch_summary.json; what happens meanwhile goes to standard error",
+	  .help = "print batch_summary.json; progress goes to standard error",
 	  .offset = offsetof(struct values, json) },
 	{ .name = "list",
 	  .kind = OPTION_FLAG,
-	  .help = "show the points and what each needs; run nothing",
+	  .help = "show the points and what each needs, and run nothing",
 	  .offset = offsetof(struct values, list) },
 	{ .name = "resume",
 	  .kind = OPTION_STRING,
 	  .metavar = "DIR",
-	  .help = "go on with a sweep that was cut off",
+	  .help = "continue an interrupted sweep",
 	  .offset = offsetof(struct values, resume),
 	  .completion = COMPLETE_DIR },
 	{ .name = "retry-failed",
 	  .kind = OPTION_FLAG,
-	  .help = "with --resume: failed and late points again",
+	  .help = "with --resume: also repeat failed and timed-out points",
 	  .offset = offsetof(struct values, retry_failed) },
 	{ 0 },
 };
@@ -57,13 +57,12 @@ static const struct option_group groups[] = {
 };
 
 static const struct example examples[] = {
-	{ "moescope sweep --preset quick",
-	  "Four points of the embedded model, and how they compare." },
+	{ "moescope sweep --preset quick", "Four points of the embedded model, compared." },
 	{ "moescope sweep --parameter-sweep \"batch_size:1,2,4;max_tokens:100,200\"",
 	  "Six points." },
-	{ "moescope sweep --config sweep.yaml --launcher slurm", "As a job array of Slurm." },
+	{ "moescope sweep --config sweep.yaml --launcher slurm", "As a Slurm job array." },
 	{ "moescope sweep --resume results/tinymoe_inference_only_sweep_20260131_140307",
-	  "What is left of a sweep that was cut off." },
+	  "The rest of an interrupted sweep." },
 	{ NULL, NULL },
 };
 
@@ -112,7 +111,7 @@ static void on_said(void *arg, const char *sentence)
 
 static void say_waiting(void)
 {
-	say("a program that the last attempt started is still ending; waiting for it.");
+	say("waiting for a program of the last attempt to end.");
 }
 
 static void put_estimate(struct text_table *table, const struct experiment *experiment,
@@ -289,8 +288,7 @@ static int resume(struct invocation *inv, const struct lab_tools *tools)
 
 	if (values->parameters.config || values->parameters.words.n)
 		return usage_error(
-			inv->command,
-			"--resume goes on with the configuration of the sweep; leave %s%s out.",
+			inv->command, "--resume uses the configuration of the sweep; omit %s%s.",
 			values->parameters.config ? "" : "--",
 			values->parameters.config ? "--config"
 						  : values->parameters.words.v[0].option->name);
@@ -314,8 +312,8 @@ static int run_sweep(struct invocation *inv)
 	if (values->list && values->json)
 		return usage_error(
 			inv->command,
-			"--json prints the results of a sweep, and --list runs none; leave "
-			"one of them out.");
+			"--json prints the results of a sweep, and --list runs none; omit one of "
+			"them.");
 	if (values->resume)
 		return resume(inv, tools);
 	if (values->retry_failed)
@@ -329,12 +327,12 @@ const struct command cmd_sweep = {
 	.summary = "run many configurations unattended and compare them",
 	.words = "",
 	.description =
-		"Runs an experiment ('moescope bench') at every combination of values of "
-		"parameter_sweep, or of a preset: quick, comprehensive or scaling. The first parameter "
-		"changes slowest. Each point is a process of its own, so that one that crashes, hangs or "
-		"runs out of memory is noted as failed and the sweep goes on. A sweep that was "
-		"interrupted goes on with --resume: every point is done once. The status is 0 when all "
-		"points succeeded and 1 when some failed.",
+		"Runs an experiment ('moescope bench') for every combination of the values in "
+		"--parameter-sweep or a preset: quick, comprehensive or scaling. The first "
+		"parameter changes slowest. Each point is its own process: if one crashes, hangs "
+		"or runs out of memory, it counts as failed and the sweep continues. --resume "
+		"continues an interrupted sweep without repeating points. The exit status is 0 "
+		"if all points succeeded and 1 if some failed.",
 	.groups = groups,
 	.examples = examples,
 	.values_size = sizeof(struct values),

@@ -1,66 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of commands, in the order of the overview.
+ * The list of commands: those of COMMANDS, and the tables of subjects among them. Main thread, once.
  */
-#include "cmd/options/command.h"
+#include <errno.h>
+#include <stdlib.h>
 
-#include <string.h>
+#include "cmd/results/table.h"
 
-#include "base/text/nearest.h"
-
-/* clang-format off */
-const struct command *const commands[] = {
-	&cmd_run,
-	&cmd_demo,
-	&cmd_import,
-	&cmd_report,
-	&cmd_steps,
-	&cmd_kernels,
-	&cmd_ops,
-	&cmd_api,
-	&cmd_routing,
-	&cmd_moe,
-	&cmd_transfers,
-	&cmd_comm,
-	&cmd_counters,
-	&cmd_memory,
-	&cmd_efficiency,
-	&cmd_compare,
-	&cmd_summary,
-	&cmd_plot,
-	&cmd_sql,
-	&cmd_export,
-	&cmd_smi,
-	&cmd_bench,
-	&cmd_sweep,
-	&cmd_explain,
-	&cmd_doctor,
-	&cmd_dump,
-	&cmd_completion,
-	&cmd_help,
-	NULL,
-};
-/* clang-format on */
-
-const char *const purpose_titles[PURPOSES] = {
-	[PURPOSE_RECORD] = "record",	     [PURPOSE_LOOK] = "look at a run",
-	[PURPOSE_COMPARE] = "compare",	     [PURPOSE_EXPORT] = "draw, query, export",
-	[PURPOSE_EXPERIMENT] = "experiment", [PURPOSE_HELP] = "help",
+/* NULL: the tables stand here. */
+#define TABLES NULL,
+static const struct command *const listed[] = {
+#define COMMAND(name) &cmd_##name,
+	COMMANDS(COMMAND, TABLES)
+#undef COMMAND
 };
 
-const struct command *command_find(const char *name)
+int commands_make(void)
 {
-	for (size_t i = 0; commands[i]; i++)
-		if (strcmp(commands[i]->name, name) == 0)
-			return commands[i];
-	return NULL;
-}
+	size_t n_listed = sizeof(listed) / sizeof(listed[0]), n = 0, k = 0;
+	const struct command **all;
+	int r = table_commands_make();
 
-const char *command_nearest(const char *name)
-{
-	struct nearest nearest = nearest_to(name);
-
-	for (size_t i = 0; commands[i]; i++)
-		nearest_offer(&nearest, commands[i]->name);
-	return nearest.best;
+	if (r < 0)
+		return r;
+	while (table_command(k))
+		k++;
+	/* The place of the tables becomes the end. */
+	all = calloc(n_listed + k, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_listed; i++)
+		if (listed[i])
+			all[n++] = listed[i];
+		else
+			for (k = 0; table_command(k); k++)
+				all[n++] = table_command(k);
+	commands = all;
+	return 0;
 }

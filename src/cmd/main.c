@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	if (out_open(&out) != EXIT_OK)
 		return EXIT_FAILED;
-	if (parameter_options_make() < 0)
+	if (parameter_options_make() < 0 || commands_make() < 0)
 		return fail("no memory.");
 	r = dispatch(argc, argv, &out);
 	/* Only now: a program under `run` has inherited the disposition that we were given. */

@@ -11,25 +11,8 @@
 #include <unistd.h>
 
 #include "base/files/input_file.h"
+#include "base/read_at.h"
 #include "ingest/shared/gunzip.h"
-
-static ssize_t read_some(int fd, char *to, size_t most)
-{
-	size_t got = 0;
-
-	while (got < most) {
-		ssize_t n = pread(fd, to + got, most - got, (off_t)got);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		got += (size_t)n;
-	}
-	return (ssize_t)got;
-}
 
 /* Of a file that breaks off or is damaged, what comes before. */
 static int decompress(struct ingest_head *head, int fd)
@@ -69,7 +52,7 @@ int head_read(const char *path, struct ingest_head *ret_head, struct err *err)
 		r = -ENOMEM;
 	else if (fstat(fd, &st) < 0)
 		r = -errno;
-	else if ((n = read_some(fd, head.bytes, INGEST_HEAD_BYTES)) < 0)
+	else if ((n = read_at(fd, head.bytes, INGEST_HEAD_BYTES, 0)) < 0)
 		r = (int)n;
 	head.file.bytes = (uint64_t)st.st_size;
 	head.file.head_bytes = (size_t)n;

@@ -108,10 +108,9 @@ static int read_sizes(const char *what, const struct json_node *config, struct s
 
 	for (size_t i = 0; needed[i]; i++)
 		if (!(config_number(config, needed[i], 0) > 0))
-			return err_set(
-				err, -EINVAL,
-				"%s has no usable \"%s\", so that memory cannot be estimated.",
-				what, needed[i]);
+			return err_set(err, -EINVAL,
+				       "%s has no usable \"%s\", so memory cannot be estimated.",
+				       what, needed[i]);
 	*s = (struct sizes){
 		.hidden = config_number(config, "hidden_size", 0),
 		.layers = config_number(config, "num_hidden_layers", 0),

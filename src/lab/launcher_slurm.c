@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/files/whole_file.h"
+#include "base/text/shell_word.h"
 #include "lab/launcher.h"
 #include "lab/point.h"
 #include "lab/shared/process.h"
@@ -192,18 +193,6 @@ static bool ask_accounting(struct cluster *cluster, size_t point, struct slurm_t
 	return status == 0 && state;
 }
 
-static void quote_for_shell(struct buf *out, const char *text)
-{
-	buf_append(out, "'", 1);
-	for (; *text; text++) {
-		if (*text == '\'')
-			buf_append(out, "'\\''", 4);
-		else
-			buf_append(out, text, 1);
-	}
-	buf_append(out, "'", 1);
-}
-
 /* What every task runs. Its log is where other launchers put theirs. */
 static int write_script(struct cluster *cluster, char **ret_path)
 {
@@ -214,11 +203,11 @@ static int write_script(struct cluster *cluster, char **ret_path)
 	if (!path)
 		return no_memory(cluster);
 	buf_printf(&text, "#!/bin/sh\n# One task of a sweep; moescope sweep submits it.\nqueue=");
-	quote_for_shell(&text, cluster->sweep->directory);
+	shell_quote(&text, cluster->sweep->directory);
 	buf_printf(&text, "/queue/$SLURM_ARRAY_TASK_ID\nexec >\"$queue.log\" 2>&1\n"
 			  "if [ -e \"$queue.note\" ]; then " POINT_NOTE "=$(cat \"$queue.note\"); "
 			  "export " POINT_NOTE "; fi\nexec ");
-	quote_for_shell(&text, cluster->tools->moescope);
+	shell_quote(&text, cluster->tools->moescope);
 	buf_printf(&text, " bench --config \"$queue.yaml\"\n");
 	r = text.failed ? no_memory(cluster)
 			: whole_file_text(path, text.data, text.size, cluster->err);
@@ -453,7 +442,7 @@ static int settle_task(struct cluster *cluster, size_t point, const struct slurm
 /* squeue does not have it. */
 static int settle_forgotten(struct cluster *cluster, size_t point)
 {
-	struct slurm_task task = { .state = "a state that is not known", .point = point };
+	struct slurm_task task = { .state = "an unknown state", .point = point };
 	char *error;
 	double duration;
 	enum sweep_state found = sweep_point_result(cluster->sweep, point, &error, &duration);

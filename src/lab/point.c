@@ -33,7 +33,8 @@ char *point_path(const struct point *point, const char *name)
 	return asprintf(&path, "%s/%s", point->directory, name) < 0 ? NULL : path;
 }
 
-void point_log(struct point *point, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void point_log(struct point *point, const char *format,
+							    ...)
 {
 	struct timespec now;
 	struct tm local;
@@ -162,7 +163,7 @@ static int take_named(struct point *point, const char *parent, bool replace, str
 	if (!replace && access(summary, F_OK) == 0)
 		r = err_set(
 			err, -EEXIST,
-			"'%s' has results already; choose another --experiment-name, or --force "
+			"'%s' already has results; choose another --experiment-name, or --force "
 			"to replace them.",
 			point->directory);
 	free(summary);
@@ -297,8 +298,8 @@ static int add_profiler(struct point *point, struct argv *argv)
 	r |= add_trace_options(point, argv);
 	r |= argv_add(argv, "--");
 	if (point->experiment->profile_mode == PROFILE_FULL)
-		point_note(point, "hardware counters are not collected by moescope; bring them in "
-				  "with ncu --csv and 'moescope import'.");
+		point_note(point, "moescope does not collect hardware counters; record them with "
+				  "ncu --csv and read them with 'moescope import'.");
 	return r;
 }
 
@@ -461,7 +462,7 @@ static int resolve_key(struct experiment *live, struct err *err)
 		return 0;
 	value = getenv(live->api_key + 1);
 	if (!value || !*value)
-		return err_set(err, -ENOENT, "api_key is %s, and that variable is not set.",
+		return err_set(err, -ENOENT, "api_key is %s, but that variable is not set.",
 			       live->api_key);
 	return experiment_set(live, "api_key", value, err);
 }
@@ -525,12 +526,12 @@ int point_run(const struct experiment *experiment, const struct lab_tools *tools
 		.log_fd = -1,
 		.trace_peak_bytes = -1,
 		.unmeasured = { "nothing was run" },
-		.trace_unknown = { "no trace was asked for" },
+		.trace_unknown = { "no trace was requested" },
 	};
 	int r;
 
 	if (!point.engine)
-		return err_set(err, -EINVAL, "there is no engine '%s'.", experiment->engine);
+		return err_set(err, -EINVAL, "no engine '%s'.", experiment->engine);
 	r = make_place(&point, replace, err);
 	if (r == 0)
 		r = save_config(&point, err);

@@ -65,7 +65,6 @@ int make_directories(const char *path, struct err *err);
 
 /* For the parts of a point's run. */
 void point_note(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void point_log(struct point *point, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *point_path(const struct point *point, const char *name); /* NULL: no memory */
 /* Starts the driver or server, under the profiler if requested. */
 int point_start(struct point *point, const struct argv *program, struct child *child,

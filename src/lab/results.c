@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/files/whole_file.h"
+#include "base/text/shell_word.h"
 #include "device/driver/gpu_devices.h"
 #include "lab/metrics.h"
 
@@ -67,18 +68,11 @@ static int write_file(const struct point *point, const char *name,
 	return r;
 }
 
-static void put_shell_word(FILE *out, const char *text)
-{
-	fputc('\'', out);
-	for (; *text; text++)
-		fputs(*text == '\'' ? "'\\''" : (char[]){ *text, '\0' }, out);
-	fputc('\'', out);
-}
-
 int results_command(const struct point *point, const struct argv *argv,
 		    const struct texts *environment, struct err *err)
 {
 	char *path = point_path(point, POINT_COMMAND);
+	struct buf script = { 0 };
 	struct whole_file file;
 	int r = path ? whole_file_open(&file, path) : -ENOMEM;
 
@@ -87,20 +81,22 @@ int results_command(const struct point *point, const struct argv *argv,
 		free(path);
 		return r;
 	}
-	fputs("#!/bin/sh\n", file.file);
+	buf_printf(&script, "#!/bin/sh\n");
 	for (size_t i = 0; i + 1 < environment->n; i += 2) {
-		fprintf(file.file, "export %s=", environment->v[i]);
-		put_shell_word(file.file, environment->v[i + 1]);
-		fputc('\n', file.file);
+		buf_printf(&script, "export %s=", environment->v[i]);
+		shell_quote(&script, environment->v[i + 1]);
+		buf_append(&script, "\n", 1);
 	}
-	fputs("exec", file.file);
+	buf_printf(&script, "exec");
 	for (size_t i = 0; i < argv->n; i++) {
-		fputc(' ', file.file);
-		put_shell_word(file.file, argv->v[i]);
+		buf_append(&script, " ", 1);
+		shell_quote(&script, argv->v[i]);
 	}
-	fputc('\n', file.file);
+	buf_append(&script, "\n", 1);
+	fwrite(script.data, 1, script.failed ? 0 : script.size, file.file);
 	fchmod(fileno(file.file), 0755);
-	r = whole_file_close(&file, 0, err);
+	r = whole_file_close(&file, script.failed ? -ENOMEM : 0, err);
+	buf_release(&script);
 	free(path);
 	return r;
 }

@@ -12,10 +12,10 @@
 #include "base/files/whole_file.h"
 #include "lab/results.h"
 #include "lab/shared/child.h"
-#include "present/book/csv_files.h"
 #include "subjects/memory/memory.h"
+#include "surfaces/views/document_view.h"
 
-static int write_table(const struct point *point, const struct csv_book *book, size_t file,
+static int write_table(const struct point *point, const struct document_view *book, size_t file,
 		       const char *name, struct err *err)
 {
 	char *path = point_path(point, name);
@@ -25,7 +25,7 @@ static int write_table(const struct point *point, const struct csv_book *book, s
 	if (r < 0)
 		err_sys(err, r, "cannot write '%s'", path ? path : name);
 	else
-		r = whole_file_close(&whole, csv_book_write(book, file, whole.file, err), err);
+		r = whole_file_close(&whole, document_view_write(book, file, whole.file, err), err);
 	free(path);
 	return r;
 }
@@ -33,26 +33,21 @@ static int write_table(const struct point *point, const struct csv_book *book, s
 static int write_tables(const struct point *point, const struct run *run, struct err *err)
 {
 	static const char *const wanted[] = { "nsys_metrics.json", "nsys_summary.csv" };
-	struct present_options options = { .utf8 = true,
-					   .width = 80,
-					   .layer = -1,
-					   .phase = -1,
-					   .step_first = INT64_MIN,
-					   .step_last = INT64_MAX };
-	struct csv_book *book;
-	int r = csv_book_new(run, &options, &book, err);
+	struct view_options options = { .utf8 = true, .width = 80, .question = QUESTION_ALL };
+	struct document_view book;
+	int r = document_view_open(&book, &document_book, run, &options, err);
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; r == 0 && i < csv_book_files(); i++) {
+	for (size_t i = 0; r == 0 && i < document_view_files(&book); i++) {
 		char name[128];
 
-		csv_book_name(book, i, name, sizeof(name));
+		document_view_file_name(&book, i, name, sizeof(name));
 		for (size_t k = 0; r == 0 && k < sizeof(wanted) / sizeof(*wanted); k++)
 			if (strcmp(wanted[k], name) == 0)
-				r = write_table(point, book, i, name, err);
+				r = write_table(point, &book, i, name, err);
 	}
-	csv_book_free(book);
+	document_view_close(&book);
 	return r;
 }
 

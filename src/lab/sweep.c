@@ -105,9 +105,8 @@ static int check_key(const struct sweep *sweep, const char *key, struct err *err
 
 	if (!parameter) {
 		near = parameter_nearest(key);
-		return err_set(err, -EINVAL, "parameter_sweep: there is no parameter '%s'%s%s%s",
-			       key, near ? "; did you mean '" : ".", near ? near : "",
-			       near ? "'?" : "");
+		return err_set(err, -EINVAL, "parameter_sweep: no parameter '%s'%s%s%s", key,
+			       near ? "; did you mean '" : ".", near ? near : "", near ? "'?" : "");
 	}
 	for (size_t i = 0; fixed[i]; i++)
 		if (strcmp(fixed[i], parameter->key) == 0)
@@ -319,7 +318,7 @@ static int check_engine(const char *name, struct err *err)
 	nearest = nearest_to(name);
 	for (size_t i = 0; engines[i]; i++)
 		nearest_offer(&nearest, engines[i]->name);
-	return err_set(err, -EINVAL, "there is no engine '%s'%s%s%s", name,
+	return err_set(err, -EINVAL, "no engine '%s'%s%s%s", name,
 		       nearest.best ? "; did you mean '" : ".", nearest.best ? nearest.best : "",
 		       nearest.best ? "'?" : "");
 }

@@ -280,11 +280,10 @@ static int take_points_lock(struct sweep *sweep, void (*waiting)(void), struct e
 			waiting();
 		waiting = NULL;
 		if (clock_monotonic_ns() > until)
-			return err_set(
-				err, -EBUSY,
-				"%s: a program that the last attempt started still runs; end it "
-				"('fuser -v %s/points.lock' names it) and resume again.",
-				sweep->directory, sweep->directory);
+			return err_set(err, -EBUSY,
+				       "%s: a program of the last attempt is still running; end it "
+				       "('fuser -v %s/points.lock' names it) and resume again.",
+				       sweep->directory, sweep->directory);
 		nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
 	}
 	return r < 0 ? r : share_points_lock(sweep, err);
@@ -539,11 +538,9 @@ static int take_lines(struct sweep *sweep, const char *text, size_t length, stru
 					: take_event(sweep, line, err);
 		json_node_free(line);
 		if (r < 0 && !err->message[0])
-			return err_set(
-				err, r,
-				"%s: this event is not known; a later moescope may have written "
-				"it.",
-				what);
+			return err_set(err, r,
+				       "%s: unknown event; a later moescope may have written it.",
+				       what);
 		if (r < 0)
 			return r;
 		at = (size_t)(end - text) + 1;
@@ -592,8 +589,8 @@ static int load_plan(struct sweep *sweep, const char *directory, struct err *err
 	if (asprintf(&path, "%s/sweep.yaml", directory) < 0)
 		return no_memory(err);
 	if (access(path, F_OK) < 0) {
-		r = err_set(err, -ENOENT,
-			    "%s is not the directory of a sweep: it has no sweep.yaml.", directory);
+		r = err_set(err, -ENOENT, "%s is not a sweep directory: it has no sweep.yaml.",
+			    directory);
 		free(path);
 		return r;
 	}

@@ -1,42 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of subjects: a new one is a folder and a line here. Each is a `const struct subject
- * subject_NAME` whose answer is a `struct NAME`.
+ * The list of subjects and of their sections: a new folder is a line here. A subject is a `const struct subject
+ * subject_NAME` whose answer is a `struct NAME`; a section, `const struct section section_NAME`, is a table of
+ * it, for people and SQL, and a command if it has the words for one.
  */
 #ifndef SUBJECTS_SUBJECTS_H
 #define SUBJECTS_SUBJECTS_H
 
-/* SUBJECT(name) */
-#define SUBJECTS(SUBJECT)                                                                          \
-	SUBJECT(api_calls)                                                                         \
-	SUBJECT(comm)                                                                              \
-	SUBJECT(coverage)                                                                          \
-	SUBJECT(device_memory)                                                                     \
-	SUBJECT(device_phases)                                                                     \
-	SUBJECT(device_states)                                                                     \
-	SUBJECT(device_use)                                                                        \
-	SUBJECT(efficiency)                                                                        \
-	SUBJECT(imbalance_tax)                                                                     \
-	SUBJECT(inference)                                                                         \
-	SUBJECT(kernels)                                                                           \
-	SUBJECT(launch_metrics)                                                                    \
-	SUBJECT(launches)                                                                          \
-	SUBJECT(memory)                                                                            \
-	SUBJECT(moe_lens)                                                                          \
-	SUBJECT(named_spans)                                                                       \
-	SUBJECT(ops)                                                                               \
-	SUBJECT(overhead)                                                                          \
-	SUBJECT(routing)                                                                           \
-	SUBJECT(slow_steps)                                                                        \
-	SUBJECT(steps)                                                                             \
-	SUBJECT(timeline)                                                                          \
-	SUBJECT(transfers)
+/* A line for each folder: SUBJECT(name) and SECTION(name). In the order in which SQL lists its tables. */
+/* clang-format off */
+#define SUBJECTS_AND_SECTIONS(SUBJECT, SECTION) \
+	SUBJECT(kernels) SUBJECT(launches) SECTION(kernels) \
+	SUBJECT(ops) SECTION(ops) \
+	SUBJECT(api_calls) SECTION(api) \
+	SUBJECT(transfers) SECTION(transfers) \
+	SUBJECT(comm) SECTION(comm) \
+	SUBJECT(moe_lens) SECTION(moe) \
+	SUBJECT(steps) SUBJECT(slow_steps) SUBJECT(device_phases) SECTION(steps) \
+	SUBJECT(inference) SECTION(requests) \
+	SUBJECT(routing) SUBJECT(imbalance_tax) SECTION(routing) SECTION(routing_steps) SECTION(routing_experts) \
+	SUBJECT(memory) SUBJECT(device_memory) SECTION(memory) \
+	SUBJECT(efficiency) SECTION(efficiency) \
+	SUBJECT(launch_metrics) SECTION(counters) \
+	SUBJECT(coverage) \
+	SUBJECT(device_states) SUBJECT(device_use) SUBJECT(timeline) \
+	SUBJECT(named_spans) \
+	SUBJECT(overhead)
+/* clang-format on */
+
+#define NOT_LISTED(name)
+#define SUBJECTS(SUBJECT) SUBJECTS_AND_SECTIONS(SUBJECT, NOT_LISTED)
+#define SECTIONS(SECTION) SUBJECTS_AND_SECTIONS(NOT_LISTED, SECTION)
 
 #define SUBJECT(name)                                                                              \
 	struct name;                                                                               \
 	extern const struct subject subject_##name;
-SUBJECTS(SUBJECT)
+#define SECTION(name) extern const struct section section_##name;
+SUBJECTS_AND_SECTIONS(SUBJECT, SECTION)
 #undef SUBJECT
+#undef SECTION
 
 extern const struct subject *const subjects_all[]; /* up to NULL */
 

@@ -185,6 +185,11 @@ struct site {
 };
 struct site run_site(const struct run *run, uint32_t id);
 struct row_launch run_launch(const struct run *run, uint32_t id);
+/* The string of a kernel's name. */
+static inline uint32_t run_kernel_name(const struct run *run, size_t row)
+{
+	return run_launch(run, run->kernel.launch[row]).name;
+}
 
 /* "forward", "backward"…; "" for none, "?" for a value this version does not know. */
 const char *phase_name(unsigned int phase);

@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checkpoint.h"
-#include "corpus.h"
-#include "decoder.h"
-#include "failure.h"
-#include "notes.h"
-#include "options.h"
-#include "outfile.h"
-#include "trainer.h"
+#include "tinymoe/generation/decoder.h"
+#include "tinymoe/options.h"
+#include "tinymoe/parameters/checkpoint.h"
+#include "tinymoe/system/failure.h"
+#include "tinymoe/system/notes.h"
+#include "tinymoe/system/outfile.h"
+#include "tinymoe/training/corpus.h"
+#include "tinymoe/training/trainer.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, FINAL_STEPS = 20 };
 
@@ -145,7 +145,7 @@ static int check(struct program *program, struct failure *failure)
 	return config_check(&settings->config, uses, config_machine_bytes(), failure);
 }
 
-static int prepare(struct program *program, struct failure *failure)
+static int prepare_program(struct program *program, struct failure *failure)
 {
 	struct settings *settings = &program->settings;
 	int64_t start_ns = notes_now_ns();
@@ -221,7 +221,7 @@ static int run(struct program *program, struct failure *failure)
 }
 
 /* The keys of Hugging Face configurations. */
-static void describe(const struct config *c)
+static void print_config(const struct config *c)
 {
 	printf("{\"model_type\": \"tinymoe\", \"hidden_size\": %d, \"num_hidden_layers\": %d, "
 	       "\"num_attention_heads\": %d, \"num_local_experts\": %d, "
@@ -272,8 +272,8 @@ int main(int argc, char **argv)
 	if (check(&program, &failure) < 0)
 		status = complain(&failure, EXIT_USAGE);
 	else if (settings->describe)
-		describe(&settings->config);
-	else if (prepare(&program, &failure) < 0 || run(&program, &failure) < 0)
+		print_config(&settings->config);
+	else if (prepare_program(&program, &failure) < 0 || run(&program, &failure) < 0)
 		status = complain(&failure, EXIT_FAILED);
 	program_release(&program);
 	/* The parent should see the signal itself, as from any program. */

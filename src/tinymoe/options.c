@@ -2,7 +2,7 @@
  *
  * The option table, and what is derived from it. Main thread.
  */
-#include "options.h"
+#include "tinymoe/options.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "failure.h"
+#include "tinymoe/system/failure.h"
 
 enum kind { KIND_FLAG, KIND_INT, KIND_SEED, KIND_REAL, KIND_TEXT };
 
@@ -130,7 +130,7 @@ static bool is_given(const struct settings *settings, const struct option *optio
 	return settings->given >> (option - options) & 1;
 }
 
-static const struct option *find(const char *name, size_t length)
+static const struct option *option_named(const char *name, size_t length)
 {
 	for (int i = 0; i < OPTION_COUNT; i++)
 		if (strlen(options[i].name) == length && !memcmp(options[i].name, name, length))
@@ -218,7 +218,7 @@ static int parse_option(int argc, char **argv, int *at, struct settings *setting
 	const char *word = argv[*at], *name = word + 2;
 	size_t length = strcspn(name, "=");
 	const char *value = name[length] ? name + length + 1 : NULL;
-	const struct option *option = find(name, length);
+	const struct option *option = option_named(name, length);
 
 	if (!option)
 		return failure_set(failure, EINVAL, "there is no option %s; see tinymoe --help",
@@ -254,9 +254,9 @@ int options_parse(int argc, char **argv, struct settings *ret_settings, struct f
 			return error;
 	}
 	if (settings.config.collapse) {
-		if (!is_given(&settings, find("balance", 7)))
+		if (!is_given(&settings, option_named("balance", 7)))
 			settings.config.balance = 0;
-		if (!is_given(&settings, find("z-loss", 6)))
+		if (!is_given(&settings, option_named("z-loss", 6)))
 			settings.config.z_loss = 0;
 	}
 	*ret_settings = settings;

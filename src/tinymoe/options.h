@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "config.h"
+#include "tinymoe/parameters/config.h"
 
 struct failure;
 

@@ -251,7 +251,7 @@ static int append_with_lists(struct pending *pending, const struct kind_desc *de
 }
 
 /* Makes room in the block: moves it into the columns, and those into a chunk when full. */
-static int make_room(struct encoder *encoder, enum record_kind kind)
+static int make_block_room(struct encoder *encoder, enum record_kind kind)
 {
 	struct pending *pending = &encoder->pending[kind];
 	const struct kind_desc *desc = kind_desc(kind);
@@ -278,7 +278,7 @@ int encoder_append(struct encoder *encoder, enum record_kind kind, const void *r
 	int r;
 
 	if (pending->in_block == pending->block_rows) {
-		r = make_room(encoder, kind);
+		r = make_block_room(encoder, kind);
 		if (r < 0)
 			return r;
 	}

@@ -231,6 +231,11 @@ static inline void ring_commit(struct ring *ring, uint32_t bytes)
 	atomic_store_explicit(&ring->control->head, ring->head, memory_order_release);
 }
 
+static inline uint32_t ring_thread(const struct ring *ring)
+{
+	return atomic_load_explicit(&ring->control->thread, memory_order_relaxed);
+}
+
 static inline void ring_drop(struct ring *ring, enum drop_reason reason)
 {
 	atomic_fetch_add_explicit(&ring->control->dropped[reason], 1, memory_order_relaxed);

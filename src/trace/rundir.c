@@ -25,6 +25,7 @@
 #include "base/files/whole_file.h"
 #include "base/text/json_read.h"
 #include "base/text/json_write.h"
+#include "base/text/shell_word.h"
 #include "base/version.h"
 #include "trace/run_lock.h"
 #include "trace/shard.h"
@@ -32,20 +33,6 @@
 #define COMMAND_BYTES (64u << 10)      /* of a command, quoted; in JSON a byte takes up to six */
 #define NOTES_BYTES (64u << 10)	       /* of notes about shards */
 #define RUN_JSON_MAX ((size_t)1 << 20) /* bytes */
-
-/* A word as a shell would need it. */
-static void quote_for_shell(struct buf *out, const char *word)
-{
-	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					"0123456789_-+=./,:@%")]) {
-		buf_append(out, word, strlen(word));
-		return;
-	}
-	buf_append(out, "'", 1);
-	for (; *word; word++)
-		buf_append(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
-	buf_append(out, "'", 1);
-}
 
 /* As many whole words as fit, then how many do not: readers limit the size of run.json. */
 static char *command_text(const struct rundir_meta *meta)
@@ -59,7 +46,7 @@ static char *command_text(const struct rundir_meta *meta)
 
 		if (i)
 			buf_append(&out, " ", 1);
-		quote_for_shell(&out, meta->argv[i]);
+		shell_word(&out, meta->argv[i]);
 		if (out.size > COMMAND_BYTES && !out.failed) {
 			out.size = before;
 			break;
@@ -91,7 +78,7 @@ static char *cpu_name(void)
 #endif
 }
 
-static int write_file(const char *path, const char *text, struct err *err)
+static int write_run_file(const char *path, const char *text, struct err *err)
 {
 	size_t left = strlen(text);
 	char *temporary = NULL;
@@ -179,7 +166,7 @@ static int write_info(const char *path, const struct rundir_info *info, struct e
 	if (r == 0 && asprintf(&file, "%s/run.json", path) < 0)
 		r = -ENOMEM;
 	if (r == 0)
-		r = write_file(file, text, err);
+		r = write_run_file(file, text, err);
 	else
 		err_sys(err, r, "%s: cannot write run.json", path);
 	free(file);
@@ -261,7 +248,7 @@ static bool is_empty(const char *path)
 	return empty;
 }
 
-static int make_directory(const char *path, bool *ret_made, struct err *err)
+static int make_run_directory(const char *path, bool *ret_made, struct err *err)
 {
 	int r;
 
@@ -282,7 +269,7 @@ int rundir_create_from(const char *path, const struct rundir_info *info, char **
 {
 	char *full = NULL;
 	bool made = false;
-	int r = make_directory(path, &made, err);
+	int r = make_run_directory(path, &made, err);
 
 	if (r < 0)
 		return r;

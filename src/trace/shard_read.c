@@ -16,27 +16,15 @@
 
 #include "base/crc32c.h"
 #include "base/files/input_file.h"
+#include "base/read_at.h"
 #include "trace/salvage.h"
 
 /* All of `bytes`, or -EBADMSG at the end of the file, or -errno. */
-static int read_at(const struct shard_reader *reader, void *to, size_t bytes, uint64_t offset)
+static int read_whole(const struct shard_reader *reader, void *to, size_t bytes, uint64_t offset)
 {
-	char *p = to;
+	ssize_t n = read_at(reader->fd, to, bytes, offset);
 
-	while (bytes) {
-		ssize_t n = pread(reader->fd, p, bytes, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return -EBADMSG;
-		p += n;
-		bytes -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
+	return n < 0 ? (int)n : (size_t)n < bytes ? -EBADMSG : 0;
 }
 
 static bool header_valid(const struct chunk_header *header)
@@ -71,13 +59,13 @@ static uint64_t find_header(struct shard_reader *reader, uint64_t offset)
 		size_t bytes = left < sizeof(block) ? (size_t)left : sizeof(block);
 		const char *p = block;
 
-		if (read_at(reader, block, bytes, offset) < 0)
+		if (read_whole(reader, block, bytes, offset) < 0)
 			break;
 		while ((p = memmem(p, bytes - (size_t)(p - block), &magic, sizeof(magic)))) {
 			uint64_t at = offset + (uint64_t)(p - block);
 			struct chunk_header header;
 
-			if (read_at(reader, &header, sizeof(header), at) == 0 &&
+			if (read_whole(reader, &header, sizeof(header), at) == 0 &&
 			    header_valid(&header))
 				return at;
 			p++;
@@ -91,7 +79,7 @@ static uint64_t find_header(struct shard_reader *reader, uint64_t offset)
 static bool is_trailer(struct shard_reader *reader, uint64_t offset, struct shard_trailer *trailer)
 {
 	return reader->file_bytes - offset == sizeof(*trailer) &&
-	       read_at(reader, trailer, sizeof(*trailer), offset) == 0 &&
+	       read_whole(reader, trailer, sizeof(*trailer), offset) == 0 &&
 	       trailer->magic == TRAILER_MAGIC &&
 	       trailer->crc == crc32c(0, trailer, offsetof(struct shard_trailer, crc));
 }
@@ -137,7 +125,7 @@ static int scan_shard(struct shard_reader *reader, bool growing)
 		}
 		r = left < sizeof(header)
 			    ? -EBADMSG
-			    : read_at(reader, &header, sizeof(header), reader->scanned);
+			    : read_whole(reader, &header, sizeof(header), reader->scanned);
 		if (r < 0 && r != -EBADMSG)
 			return r;
 		if (r == 0 && header_valid(&header)) {
@@ -173,12 +161,12 @@ static bool take_index(struct shard_reader *reader)
 	if (reader->file_bytes < SHARD_HEADER_BYTES + sizeof(trailer) ||
 	    !is_trailer(reader, reader->file_bytes - sizeof(trailer), &trailer) ||
 	    trailer.index_offset > reader->file_bytes ||
-	    read_at(reader, &header, sizeof(header), trailer.index_offset) < 0 ||
+	    read_whole(reader, &header, sizeof(header), trailer.index_offset) < 0 ||
 	    !header_valid(&header) || header.kind != CHUNK_INDEX ||
 	    header.payload_bytes != (uint64_t)header.n_records * sizeof(struct index_entry) ||
 	    !buf_reserve(&payload, header.payload_bytes) ||
-	    read_at(reader, payload.data, header.payload_bytes,
-		    trailer.index_offset + sizeof(header)) < 0 ||
+	    read_whole(reader, payload.data, header.payload_bytes,
+		       trailer.index_offset + sizeof(header)) < 0 ||
 	    crc32c(0, payload.data, header.payload_bytes) != header.payload_crc)
 		goto out;
 	for (uint32_t i = 0; i < header.n_records; i++) {
@@ -226,10 +214,10 @@ static int add_salvaged(struct shard_reader *reader)
 	return 0;
 }
 
-static int read_header(struct shard_reader *reader, struct err *err)
+static int read_shard_header(struct shard_reader *reader, struct err *err)
 {
 	struct shard_header *header = &reader->header;
-	int r = read_at(reader, header, sizeof(*header), 0);
+	int r = read_whole(reader, header, sizeof(*header), 0);
 
 	if (r < 0 && r != -EBADMSG)
 		return err_sys(err, r, "%s: cannot read", reader->path);
@@ -293,7 +281,7 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		goto out;
 	}
 	reader->file_bytes = (uint64_t)st.st_size;
-	r = read_header(reader, err);
+	r = read_shard_header(reader, err);
 	if (r < 0)
 		goto out;
 	reader->alive = state == -EBUSY;
@@ -356,7 +344,7 @@ int shard_wake(struct shard_reader *reader, struct err *err)
 	/* The part that is written once. Inodes prove less: some file systems change them. */
 	if (!reader->header.header_bytes)
 		return 0;
-	r = read_at(reader, &header, fixed, 0);
+	r = read_whole(reader, &header, fixed, 0);
 	if (r == 0 && !memcmp(&header, &reader->header, fixed))
 		return 0;
 	shard_park(reader);
@@ -417,7 +405,7 @@ static int load_payload(const struct shard_reader *reader, struct shard_scratch 
 		*ret_payload = reader->salvage.data + chunk->offset + sizeof(*header);
 		return 0;
 	}
-	r = read_at(reader, header, sizeof(*header), chunk->offset);
+	r = read_whole(reader, header, sizeof(*header), chunk->offset);
 	if (r < 0)
 		return r;
 	if (!header_valid(header) || header->kind != chunk->header.kind ||
@@ -428,8 +416,8 @@ static int load_payload(const struct shard_reader *reader, struct shard_scratch 
 		scratch->payload.failed = false;
 		return -ENOMEM;
 	}
-	r = read_at(reader, scratch->payload.data, header->payload_bytes,
-		    chunk->offset + sizeof(*header));
+	r = read_whole(reader, scratch->payload.data, header->payload_bytes,
+		       chunk->offset + sizeof(*header));
 	if (r < 0)
 		return r;
 	*ret_payload = scratch->payload.data;

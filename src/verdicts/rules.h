@@ -16,39 +16,74 @@
 
 #include "verdicts/verdicts.h"
 
-/* RULE("id", name, the subjects that it reads or NULL) */
+/* RULE("id", name, "TABLE.KEY" or NULL, "what it is about", the subjects that it reads or NULL). The
+ * evidence is in the rows of that table that are the largest by that key. */
 #define VERDICT_RULES(RULE)                                                                        \
-	RULE("program-failed", program_failed, NULL)                                               \
-	RULE("self-check-failed", self_check_failed, &subject_routing)                             \
-	RULE("records-lost", records_lost, NULL)                                                   \
-	RULE("routing-invalid", routing_invalid, &subject_routing)                                 \
-	RULE("router-collapsed", router_collapsed, &subject_routing, &subject_imbalance_tax)       \
-	RULE("dead-experts", dead_experts, &subject_routing)                                       \
-	RULE("routing-imbalance", routing_imbalance, &subject_routing, &subject_imbalance_tax)     \
-	RULE("capacity-drops", capacity_drops, &subject_routing)                                   \
-	RULE("tile-waste", tile_waste, &subject_routing, &subject_imbalance_tax)                   \
-	RULE("gpu-starved-data", gpu_starved_data, &subject_device_use)                            \
-	RULE("gpu-starved-host", gpu_starved_host, &subject_device_use)                            \
-	RULE("gpu-starved-sync", gpu_starved_sync, &subject_device_use, &subject_api_calls)        \
-	RULE("gpu-starved-launch", gpu_starved_launch, &subject_device_use, &subject_api_calls,    \
+	RULE("program-failed", program_failed, NULL,                                               \
+	     "the program did not end well, or nobody saw its end", NULL)                          \
+	RULE("self-check-failed", self_check_failed, "routing.assignments",                        \
+	     "routing counts do not add up", &subject_routing)                                     \
+	RULE("records-lost", records_lost, NULL, "records are missing, so sums are too small",     \
+	     NULL)                                                                                 \
+	RULE("routing-invalid", routing_invalid, "routing.assignments",                            \
+	     "routing slots without a valid expert", &subject_routing)                             \
+	RULE("router-collapsed", router_collapsed, "routing.imbalance",                            \
+	     "a layer sends nearly all tokens to few experts", &subject_routing,                   \
+	     &subject_imbalance_tax)                                                               \
+	RULE("dead-experts", dead_experts, "routing.dead", "experts that no token reached",        \
+	     &subject_routing)                                                                     \
+	RULE("routing-imbalance", routing_imbalance, "routing.cv_excess",                          \
+	     "experts are used more unevenly than chance explains", &subject_routing,              \
+	     &subject_imbalance_tax)                                                               \
+	RULE("capacity-drops", capacity_drops, "routing.dropped", "full experts dropped tokens",   \
+	     &subject_routing)                                                                     \
+	RULE("tile-waste", tile_waste, "routing.tile_waste",                                       \
+	     "experts get too few tokens to fill a GEMM tile", &subject_routing,                   \
+	     &subject_imbalance_tax)                                                               \
+	RULE("gpu-starved-data", gpu_starved_data, "steps.time_ns",                                \
+	     "the device waits for the data loader", &subject_device_use)                          \
+	RULE("gpu-starved-host", gpu_starved_host, "ops.self_cpu_ns",                              \
+	     "the device waits for host code", &subject_device_use)                                \
+	RULE("gpu-starved-sync", gpu_starved_sync, "api.time_ns",                                  \
+	     "the device runs dry after synchronisations", &subject_device_use,                    \
+	     &subject_api_calls)                                                                   \
+	RULE("gpu-starved-launch", gpu_starved_launch, "api.count",                                \
+	     "the device waits for the next launch", &subject_device_use, &subject_api_calls,      \
 	     &subject_kernels)                                                                     \
-	RULE("transfer-bound", transfer_bound, &subject_device_use, &subject_transfers)            \
-	RULE("comm-exposed", comm_exposed, &subject_comm, &subject_steps)                          \
-	RULE("rank-late", rank_late, &subject_comm)                                                \
-	RULE("clock-throttled", clock_throttled, &subject_device_use)                              \
-	RULE("bandwidth-bound", bandwidth_bound, &subject_device_use)                              \
-	RULE("gpu-idle", gpu_idle, &subject_device_use)                                            \
-	RULE("gpu-busy", gpu_busy, &subject_device_use, &subject_comm)                             \
-	RULE("data-loading", data_loading, &subject_steps, &subject_device_use)                    \
-	RULE("step-variation", step_variation, &subject_steps, &subject_device_use)                \
-	RULE("memory-leak", memory_leak, &subject_memory, &subject_device_memory)                  \
-	RULE("memory-pressure", memory_pressure, &subject_device_memory)                           \
-	RULE("fragmentation", fragmentation, &subject_memory)                                      \
-	RULE("outside-allocator", outside_allocator, &subject_device_memory)                       \
-	RULE("profiler-cost", profiler_cost, &subject_overhead, &subject_coverage)                 \
-	RULE("optimizer-share", optimizer_share, &subject_steps, &subject_device_phases,           \
+	RULE("transfer-bound", transfer_bound, "transfers.time_ns", "copies hold up the device",   \
+	     &subject_device_use, &subject_transfers)                                              \
+	RULE("comm-exposed", comm_exposed, "comm.time_ns",                                         \
+	     "communication that no computation hides", &subject_comm, &subject_steps)             \
+	RULE("rank-late", rank_late, "comm.wait_ns", "one rank makes the others wait",             \
+	     &subject_comm)                                                                        \
+	RULE("clock-throttled", clock_throttled, "kernels.time_ns",                                \
+	     "the clocks are lower than the device allows", &subject_device_use)                   \
+	RULE("bandwidth-bound", bandwidth_bound, "kernels.time_ns",                                \
+	     "memory bandwidth limits the kernels", &subject_device_use)                           \
+	RULE("gpu-idle", gpu_idle, "kernels.time_ns", "the device idles for an unknown reason",    \
 	     &subject_device_use)                                                                  \
-	RULE("slow-start", slow_start, &subject_steps, &subject_device_use)
+	RULE("gpu-busy", gpu_busy, "kernels.time_ns",                                              \
+	     "the device is busy: its kernels take the time", &subject_device_use, &subject_comm)  \
+	RULE("data-loading", data_loading, "steps.time_ns",                                        \
+	     "data loading takes much of the steps", &subject_steps, &subject_device_use)          \
+	RULE("step-variation", step_variation, "steps.time_ns", "steps vary in length",            \
+	     &subject_steps, &subject_device_use)                                                  \
+	RULE("memory-leak", memory_leak, "memory.allocated_bytes", "memory grows with every step", \
+	     &subject_memory, &subject_device_memory)                                              \
+	RULE("memory-pressure", memory_pressure, "memory.peak_allocated_bytes",                    \
+	     "a device was nearly full", &subject_device_memory)                                   \
+	RULE("fragmentation", fragmentation, "memory.fragmentation_pct",                           \
+	     "free memory is in pieces", &subject_memory)                                          \
+	RULE("outside-allocator", outside_allocator, "memory.peak_allocated_bytes",                \
+	     "much memory is used outside the allocator", &subject_device_memory)                  \
+	RULE("profiler-cost", profiler_cost, NULL, "what profiling itself costs",                  \
+	     &subject_overhead, &subject_coverage)                                                 \
+	RULE("optimizer-share", optimizer_share, "steps.time_ns",                                  \
+	     "the optimizer takes much of the steps", &subject_steps, &subject_device_phases,      \
+	     &subject_device_use)                                                                  \
+	RULE("slow-start", slow_start, "steps.time_ns",                                            \
+	     "the first steps, or starting up, take longer than the rest", &subject_steps,         \
+	     &subject_device_use)
 
 #define RULE(id, name, ...)                                                                        \
 	bool rule_##name(const struct run *run, const struct answers *a, struct verdict *v);

@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/text/json_write.h"
 #include "subjects/answers/subject.h"
 #include "verdicts/rules.h"
 
@@ -14,10 +16,25 @@ static const struct rule {
 	struct reader reader; /* its name is the id */
 	bool (*judge)(const struct run *run, const struct answers *a, struct verdict *v);
 } rules[] = {
-#define RULE(id, name, ...) { { id, READS(__VA_ARGS__) }, rule_##name },
+#define RULE(id, name, place, about, ...) { { id, READS(__VA_ARGS__) }, rule_##name },
 	VERDICT_RULES(RULE)
 #undef RULE
 };
+
+const struct verdict_kind verdict_kinds[] = {
+#define RULE(id, name, place, about, ...) { id, about, place },
+	VERDICT_RULES(RULE)
+#undef RULE
+		{ 0 },
+};
+
+const struct verdict_kind *verdict_kind_find(const char *id)
+{
+	for (const struct verdict_kind *kind = verdict_kinds; kind->id; kind++)
+		if (!strcmp(kind->id, id))
+			return kind;
+	return NULL;
+}
 
 #define GAIN_CRITICAL_PCT 20.0
 #define GAIN_WARNING_PCT 5.0
@@ -86,6 +103,19 @@ void verdicts_reads(const struct subject **reads)
 	reads[n] = NULL;
 }
 
+static void write_evidence(struct verdict *v)
+{
+	size_t at = 0, size = sizeof(v->evidence_text);
+
+	for (size_t e = 0; e < v->n_evidence && at < size; e++) {
+		char number[40];
+
+		json_format_double(number, sizeof(number), v->evidence[e].v);
+		at += (size_t)snprintf(v->evidence_text + at, size - at, "%s%s=%s", e ? "; " : "",
+				       v->evidence[e].key, number);
+	}
+}
+
 int verdicts_analyze(const struct run *run, const struct answers *answers,
 		     struct verdicts *ret_verdicts)
 {
@@ -102,6 +132,7 @@ int verdicts_analyze(const struct run *run, const struct answers *answers,
 
 		if (!rules[i].judge(run, &own, &v))
 			continue;
+		write_evidence(&v);
 		while (at && before(&v, &items[at - 1])) {
 			items[at] = items[at - 1];
 			at--;

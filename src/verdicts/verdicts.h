@@ -40,6 +40,7 @@ struct verdict {
 	char title[160];
 	struct evidence evidence[VERDICT_EVIDENCE];
 	size_t n_evidence;
+	char evidence_text[VERDICT_EVIDENCE * 96]; /* "key=value; key=value" */
 	/* Of the time of the steps, without steps of the devices' windows; an estimate under
 	 * gain_assumption. */
 	struct value gain_pct;
@@ -51,6 +52,17 @@ struct verdicts {
 	struct verdict *items; /* by severity, then gain */
 	size_t n;
 };
+
+/* What a verdict is about, whatever the run. */
+struct verdict_kind {
+	const char *id, *about;
+	/* "TABLE.KEY": its evidence is in the largest rows of the table by this key. NULL: in none. */
+	const char *place;
+};
+
+/* All of them, up to a NULL id. */
+extern const struct verdict_kind verdict_kinds[];
+const struct verdict_kind *verdict_kind_find(const char *id); /* NULL: there is none */
 
 /* What all rules together read; reads: room for SUBJECT_COUNT and a NULL. */
 void verdicts_reads(const struct subject **reads);

@@ -81,8 +81,9 @@ def helps(verdict_id, bad, fixed, parallel=False):
         if parallel and not two_cores_free():
             raise Skip("the verdict is right, but no two cores are free to try its advice")
         seen.append((round(first["gain_pct"], 1), round(won, 1)))
-    if not seen:
-        raise Skip("the verdict is right, but only one thread ever had work")
+    # A machine that seldom runs two threads at once cannot win by a second one either.
+    if not seen or (parallel and 2 * len(seen) <= TRIES):
+        raise Skip("the verdict is right, but mostly only one thread had work")
     raise AssertionError(f"half of the gain of {verdict_id} is won; (gain, won): {seen}")
 
 

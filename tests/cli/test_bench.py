@@ -363,7 +363,7 @@ def a_model_in_a_folder_is_estimated():
 def results_are_not_replaced_by_accident():
     bench("--max-tokens", 2)
     one_sentence(moescope("bench", "--experiment-name", "a", "--max-tokens", 3), 1,
-                 "has results already", "--force")
+                 "already has results", "--force")
     equal(bench("--max-tokens", 3, "--force")["metrics"]["output_tokens"], 3)
     # Of an earlier try nothing passes for a result.
     summary = command("exit 1", "--force", status=1)

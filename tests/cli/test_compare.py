@@ -149,10 +149,19 @@ def text_fits_and_csv_has_every_row():
         check(max(map(len, r.out.splitlines())) <= 80, r.out)
         check("\033" not in r.out)
     check("nan" not in r.out.lower() and "inf%" not in r.out.lower(), r.out)
+    r = moescope("compare", "a", "c", "--markdown", "--color", "always", "--limit", "3")
+    equal((r.status, r.err), (0, ""), r)
+    check("\033" not in r.out, "colour in Markdown")
+    tables = [line for line in r.out.splitlines() if line[:1] == "|"]
+    check("| figure | a | c | diff | 95% interval | p | verdict |" in tables, r.out)
+    check("### c against a" in r.out.splitlines(), r.out)
     rows = list(csv.DictReader(io.StringIO(moescope("compare", "a", "c", "--csv").out)))
     document = compared("a", "c")["comparisons"][0]
     equal(len(rows), len(document["figures"]) + len(document["host"]))
     equal({row["table"] for row in rows}, {"figures", "operations", "ranges"})
+    explained = json.loads(moescope("explain", "compare_row", "--json").out)["fields"]
+    equal([field["name"] for field in explained if field["name"].partition(".")[2] in rows[0]],
+          ["compare_row." + key for key in rows[0]])
     limited = compared("a", "c", "--limit", "3", "--sort", "baseline")["comparisons"][0]
     equal(len(limited["host"]), 3)
     equal(limited["host"][0]["baseline"], max(row["baseline"] for row in document["host"]))

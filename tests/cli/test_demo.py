@@ -66,8 +66,8 @@ def dashboard_is_up(text):
 
 
 def restored(text):
-    """The terminal is as before: main screen, cursor, line wrap."""
-    for on, off in ((ENTER, LEAVE), ("\033[?25l", "\033[?25h"), ("\033[?7l", "\033[?7h")):
+    """The terminal is as before: main screen, cursor."""
+    for on, off in ((ENTER, LEAVE), ("\033[?25l", "\033[?25h")):
         check(on in text and text.rindex(off) > text.rindex(on), f"{off!r} is missing")
 
 
@@ -124,11 +124,7 @@ def terminal_shows_the_dashboard_and_restores_the_screen():
     equal(t.end(), 0)
     restored(t.text)
     screen, after = t.text.rsplit(LEAVE, 1)
-    frames = screen.split("\033[H")[2:]
-    check(len(frames) >= 2, "repainted")
-    for frame in frames[1:]:
-        check(frame.count("\n") <= 23, frame)
-    check("Ctrl-C" in frames[-1], frames[-1])
+    check("Ctrl-C stops the training" in screen, screen)
     check("Your run is in d.mscope" in after, after[-1000:])
 
 
@@ -144,9 +140,12 @@ def dumb_terminal_gets_lines():
 def resize_is_followed():
     t = Terminal("demo", "-o", "d.mscope", "--", *TINY, *FOR_EVER, columns=120, rows=40)
     check(t.read_until(dashboard_is_up), t.text)
-    check(t.read_until(lambda text: "\033[40;1H" in text), "footer in the last row of 40")
+    check(t.read_until(lambda text: "Ctrl-C" in text), "footer")
+    check(re.search(r"\033\[40(;\d+)?[Hd]", t.text), "in the last row of 40", t.text)
+    t.text = ""
     t.resize(80, 20)
-    check(t.read_until(lambda text: "\033[20;1H" in text), "footer in the last row of 20")
+    check(t.read_until(lambda text: "Ctrl-C" in text), "painted anew")
+    check(re.search(r"\033\[20(;\d+)?[Hd]", t.text), "in the last row of 20", t.text)
     os.kill(t.pid, signal.SIGTERM)
     equal(t.end(), -signal.SIGTERM)
 

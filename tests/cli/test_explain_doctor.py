@@ -68,10 +68,50 @@ def explain_knows_every_key_of_the_tables():
 
 
 @test
+def explain_knows_keys_by_their_table():
+    r = moescope("explain", "kernels.time_ns")
+    equal(r.status, 0, r)
+    for words in ("kernels.time_ns\n", "unit        ns\n", "in JSON     integer or null\n",
+                  "column      time\n", "metric      kernel_time\n", "definition  end - start"):
+        check(words in r.out, words, r)
+    # The same key elsewhere means something else.
+    check("metric" not in moescope("explain", "api.time_ns").out)
+    check("metric      step_time" in moescope("explain", "step_times.mean_ns").out)
+    # The words of a metric that is the key stand once.
+    out = moescope("explain", "routing.cv").out
+    check("meaning" not in out and "definition  population" in out and "symbols" in out, out)
+    # Names that are made when they are read.
+    check("nothing queued" in moescope("explain", "idle_by_cause.host_ns").out)
+
+
+@test
+def explain_lists_keys():
+    out = moescope("explain", "steps").out
+    check(out.startswith("steps\n  step ") and "\n  tokens_per_s " in out, out)
+    out = moescope("explain", "short_name").out
+    check("\n  kernels.short_name " in out and "\n  counters.short_name " in out, out)
+    document = json.loads(moescope("explain", "kernels.p95_ns", "--json").out)
+    equal([row["name"] for row in document["rows"]], ["kernel_time"])
+    equal(document["fields"], [{"name": "kernels.p95_ns", "meaning": "95th percentile of the times",
+                                "unit": "ns", "type": "number", "nullable": True,
+                                "metric": "kernel_time"}])
+    for words in ("kernels.nonsense", "nonsense.time_ns", ".", "kernels."):
+        one_sentence(moescope("explain", words), 1, "there is no metric")
+
+
+@test
 def explain_unknown_metric_names_near_ones():
     one_sentence(moescope("explain", "imbalanse"), 1, "'imbalance'")
     one_sentence(moescope("explain", "floor"), 1, "'cv_floor'", "'imbalance_floor'")
     one_sentence(moescope("explain", "xyzzy"), 1, "lists all")
+    one_sentence(moescope("explain", "dead-expert"), 1, "'dead-experts'")
+
+
+@test
+def explain_says_where_the_evidence_of_a_verdict_is():
+    text = moescope("explain", "dead-experts").out
+    check("no token reached" in text and "routing.dead" in text and "n_e = 0" in text, text)
+    check("evidence" not in moescope("explain", "program-failed").out)
 
 
 @test
@@ -176,9 +216,9 @@ def doctor_without_a_driver_says_what_is_left():
     check("no NVIDIA driver here; everything on the host works" in rows["GPU"]["text"], rows["GPU"])
     check("Driver Not Loaded" in rows["GPU"]["text"], rows["GPU"])
     check("GPU 0" not in rows, rows)
-    check("of GPUs nothing" in rows["level trace"]["text"], rows["level trace"])
+    check("nothing on GPUs" in rows["level trace"]["text"], rows["level trace"])
     rows = doctor(FAKE_NVML_INIT=9)
-    check("driver is loaded" in rows["GPU"]["text"] and "cannot be asked" in rows["GPU"]["text"],
+    check("driver is loaded" in rows["GPU"]["text"] and "cannot list its devices" in rows["GPU"]["text"],
           rows["GPU"])
     equal((rows["GPU"]["state"], rows["level counts"]["state"]), ("note", "note"))
     check("no device readings" in rows["level counts"]["text"], rows["level counts"])
@@ -193,7 +233,7 @@ def doctor_says_which_libcupti():
     equal((row["state"], row["api_version"]), ("ok", 130001))
     row = doctor(FAKE_NVML_CUDA=12040)["CUPTI"]
     equal(row["state"], "note", row)
-    check("made for CUDA 13, the driver supports CUDA 12.4" in row["fix"] and
+    check("for CUDA 13, but the driver supports CUDA 12.4" in row["fix"] and
           "nvidia-cuda-cupti-cu12" in row["fix"], row)
     for wrong, why in (("/nonexistent/libcupti.so", "No such file"), (NVML, "cuptiGetVersion")):
         rows = doctor(MOESCOPE_CUPTI=wrong)
@@ -230,8 +270,8 @@ def doctor_sees_other_profilers():
     row = doctor({"812__comm": "nv-hostengine\n", "9__comm": "python3\n",
                   "77__comm": "nsys-launcher\n"})["profilers"]
     equal(row["state"], "note", row)
-    check("nv-hostengine runs as process 812" in row["text"] and
-          "nsys-launcher runs as process 77" in row["text"] and "python3" not in row["text"], row)
+    check("nv-hostengine is running as process 812" in row["text"] and
+          "nsys-launcher is running as process 77" in row["text"] and "python3" not in row["text"], row)
     check("dcgmi profmod --pause" in row["fix"], row)
 
 

@@ -773,7 +773,7 @@ def files_that_are_no_traces():
             one_sentence(moescope(command, written(name, content)), 1, name, words)
     written("some.json", SMALL.encode())
     equal(moescope("import", "some.json").status, 0)
-    one_sentence(moescope("import", "some.mscope"), 1, "a run already")
+    one_sentence(moescope("import", "some.mscope"), 1, "already a run")
 
 
 @test

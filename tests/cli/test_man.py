@@ -13,7 +13,11 @@ MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "man"
 
 
 def page(name):
-    return (MANUAL / f"{name}.1.md").read_text(encoding="utf-8")
+    """Its source, with the options that pages share, as docs/man/meson.build puts them in."""
+    def shared(found):
+        return (MANUAL / "shared" / f"{found.group(1).lower()}.md").read_text(encoding="utf-8").strip()
+
+    return re.sub(r"^@(\w+)@$", shared, (MANUAL / f"{name}.1.md").read_text(encoding="utf-8"), flags=re.M)
 
 
 def section(text, title):
@@ -95,7 +99,7 @@ def pages_build():
     if not shutil.which("lowdown"):
         raise Skip("lowdown is not installed")
     for path in sorted(MANUAL.glob("*.md")):
-        r = subprocess.run(["lowdown", "-s", "-Tman", "--out-no-smarty", str(path)],
+        r = subprocess.run(["lowdown", "-s", "-Tman", "--out-no-smarty"], input=page(path.name[:-len(".1.md")]),
                            stdout=subprocess.PIPE, text=True, check=True)
         check(r.stdout.startswith(".\\\"") or ".TH" in r.stdout[:400], path)
         if shutil.which("man"):

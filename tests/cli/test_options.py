@@ -30,10 +30,12 @@ def no_command_shows_the_overview_and_fails():
 @test
 def overview_groups_all_commands_and_ends_with_what_to_type():
     wanted = {path.stem[len("cmd_"):] for path in (ROOT / "src" / "cmd").glob("cmd_*.c")}
+    subjects = "".join(map(source, (ROOT / "src" / "subjects").glob("*/*.c")))
+    wanted |= set(re.findall(r'\.name = "(\w+)",(?:(?!\.name).)*?\.command = {', subjects, re.S))
     equal(sorted(commands()), sorted(wanted))
     groups = purposes()
     equal(list(groups)[0], "record")
-    check(len(groups) >= 5 and all(2 <= len(group) <= 12 for group in groups.values()), groups)
+    check(len(groups) >= 5 and all(2 <= len(group) <= 16 for group in groups.values()), groups)
     for words in (["--help"], ["-h"], ["help"]):
         r = moescope(*words)
         equal((r.status, r.out), (0, moescope().err), r)
@@ -140,9 +142,11 @@ def all_forms_of_an_option_work():
 
 
 @test
-def json_and_csv_exclude_each_other():
+def forms_exclude_each_other():
     record()
-    one_sentence(moescope("ops", "a.mscope", "--json", "--csv"), 2, "--json", "--csv")
+    for one, two in (("--json", "--csv"), ("--json", "--markdown"), ("--csv", "--markdown")):
+        one_sentence(moescope("ops", "a.mscope", two, one), 2, one, two)
+        one_sentence(moescope("compare", "a.mscope", "b.mscope", two, one), 2, one, two)
 
 
 @test

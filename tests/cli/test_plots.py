@@ -63,7 +63,7 @@ def report_draws_all_of_them():
                  "both")
     equal(r.status, 0, r)
     check("Steps" in r.out, r.out[:400])
-    check(r.err.endswith("moescope: wrote 52 plots into pictures.\n"), r.err)
+    check(r.err.endswith("moescope: wrote 52 plots to pictures.\n"), r.err)
     equal(sorted(os.listdir("pictures")),
           sorted(f"{name}{theme}.{suffix}" for name in NAMES for theme in ("", "-dark")
                  for suffix in ("png", "svg")))
@@ -138,7 +138,7 @@ def one_plot():
 def failures_are_one_sentence():
     can_draw()
     run = record()
-    one_sentence(moescope("plot", run, "stepz"), 2, "there is no plot 'stepz'", "'steps'")
+    one_sentence(moescope("plot", run, "stepz"), 2, "no plot 'stepz'", "'steps'")
     one_sentence(moescope("plot"), 2, "which plot?")
     one_sentence(moescope("plot", "none.mscope", "steps"), 1, "none.mscope")
     one_sentence(moescope("plot", run, "steps", "-o", "missing/a.png"), 1,

@@ -191,7 +191,7 @@ def a_recorded_run_has_the_same_lines():
 def a_run_without_readings_says_so():
     record()
     one_sentence(moescope("smi", "a.mscope"), 1, "no device readings", "moescope doctor")
-    one_sentence(moescope("smi", "b.mscope"), 1, "there is no run or file 'b.mscope'")
+    one_sentence(moescope("smi", "b.mscope"), 1, "no run or file 'b.mscope'")
 
 
 if __name__ == "__main__":

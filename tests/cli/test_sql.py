@@ -123,10 +123,10 @@ def mistakes_are_one_sentence():
     recorded("a.mscope")
     one_sentence(moescope("sql", "a.mscope", "select nme from kernels"), 1, "no such column: nme")
     one_sentence(moescope("sql", "a.mscope", "selct 1"), 1, "column 1 of the query")
-    one_sentence(moescope("sql", "a.mscope", "drop table kernels"), 1, "only read")
-    one_sentence(moescope("sql", "a.mscope", "attach 'x' as y"), 1, "only read")
+    one_sentence(moescope("sql", "a.mscope", "drop table kernels"), 1, "read-only")
+    one_sentence(moescope("sql", "a.mscope", "attach 'x' as y"), 1, "read-only")
     one_sentence(moescope("sql", "none", "select count(*) from steps"), 1, "none")
-    one_sentence(moescope("sql", "a.mscope", "selct"), 1, "there is no run or file 'selct'")
+    one_sentence(moescope("sql", "a.mscope", "selct"), 1, "no run or file 'selct'")
     one_sentence(moescope("sql", "a.mscope", "select 1", "--json", "--csv"), 2, "--json")
     equal(sorted(os.listdir(".")), ["a.mscope"])
 

@@ -6,7 +6,7 @@ import json
 import pathlib
 import sqlite3
 
-from cli import check, equal, main, moescope, test
+from cli import Skip, check, equal, main, moescope, test
 
 
 def event(category, name, start, duration, thread=1, **args):
@@ -28,6 +28,12 @@ def steps(path):
 
 def rows(path, *keys):
     return [tuple(row.get(key) for key in keys) for row in steps(path)["rows"]]
+
+
+def sql(run, query):
+    r = moescope("sql", run, query, "--json")
+    equal(r.status, 0, r)
+    return json.loads(r.out)["rows"]
 
 
 @test
@@ -136,6 +142,26 @@ def repetition_is_found_and_said():
     # What is marked is not looked for.
     marked = events + [event("user_annotation", "ProfilerStep#3", 0, 500)]
     equal(rows(written("b.json", marked), "step", "source"), [(3, "program")])
+
+
+@test
+def sql_has_the_same_steps_whatever_else_it_reads():
+    if "no SQLite" in moescope("sql", "--schema").err:
+        raise Skip("built without SQLite")
+    path = written("a.json", loop(9)[0])
+    equal(moescope("import", path, "-o", "a.mscope").status, 0)
+    count = "(select count(*) from {})"
+    others = ["kernels", "api_calls", "ranges", "operations", "step_times"]
+    by_step = "select step, count(*) from {} where step is not null group by step order by step"
+    for run in (path, "a.mscope"):
+        wanted = rows(run, "step", "time_ns")
+        equal(len(wanted), 8)
+        for more in ("", *others, ", ".join(map(count.format, others[:3]))):
+            more = more and ", " + (more if "select" in more else count.format(more))
+            equal([tuple(row[:2]) for row in sql(run, f"select step, duration_ns{more} from steps "
+                                                      "order by step")], wanted, more)
+        for table, n in (("kernels", 33), ("api_calls", 33)):
+            equal(sql(run, by_step.format(table)), [[i, n] for i in range(8)], (run, table))
 
 
 @test

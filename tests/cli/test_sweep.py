@@ -260,7 +260,7 @@ def json_alone_on_standard_output():
 def values_of_a_sweep_may_be_what_the_rest_needs():
     r = moescope("sweep", "--engine", "openai", "--url", "http://127.0.0.1:1", "--arrival",
                  "poisson", "--parameter-sweep", "request_rate:1,2", "--list")
-    if "there is no engine 'openai'" in r.err:
+    if "no engine 'openai'" in r.err:
         r = moescope("sweep", "--arrival", "poisson", "--parameter-sweep", "request_rate:1,2",
                      "--list")
     equal(r.status, 0, r)
@@ -278,7 +278,7 @@ def mistakes_are_found_before_anything_starts():
             (["--preset", "quick", "--launcher", "slrm"], "slurm"),
             (["--preset", "quick", "--api-key", "secret"], "$OPENAI_API_KEY"),
             (["--retry-failed"], "--resume"),
-            (["--resume", "x", "--batch-size", "2"], "leave --batch-size out")):
+            (["--resume", "x", "--batch-size", "2"], "omit --batch-size")):
         one_sentence(moescope("sweep", *args), 2, words)
     one_sentence(moescope("sweep", "--resume", "nowhere"), 1, "nowhere", "sweep.yaml")
     check(not os.path.exists("results"), os.listdir("."))

@@ -114,6 +114,46 @@ def csv_has_the_rows():
 
 
 @test
+def markdown_has_the_rows():
+    record()
+    for table in TABLES:
+        r = moescope(table, "a.mscope", "--markdown", "--color", "always")
+        equal((r.status, r.err), (0, ""), r)
+        check("\033" not in r.out, f"{table}: colour in Markdown")
+    lines = moescope("ops", "a.mscope", "--markdown", "--limit", "3").out.splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    equal(rows[1], ["---" if title in ("name", "kind") else "---:" for title in rows[0]])
+    wanted = json.loads(moescope("ops", "a.mscope", "--json", "--limit", "3").out)["rows"]
+    equal([row[0].replace("\\", "") for row in rows[2:]], [row["name"] for row in wanted])
+    check(any("more rows (--limit 0 shows all)" in line for line in lines), lines)
+
+
+@test
+def requests_of_generation():
+    r = moescope("run", "-q", "-o", "g.mscope", "--", "sh", "-c", 'exec "$@" >/dev/null', "sh",
+                 TINYMOE, *TINY, "--steps", "3", "--generate", "12")
+    equal(r.status, 0, r)
+    data = json.loads(moescope("requests", "g.mscope", "--json").out)
+    equal((data["total"]["requests"], data["total"]["tokens"]), (1, 12))
+    equal([row["tokens"] for row in data["rows"]], [12])
+    text = moescope("requests", "g.mscope").out
+    check("1 request (1 finished)" in text and "  TTFT  p50 " in text, text)
+    rows = list(csv.DictReader(io.StringIO(moescope("requests", "g.mscope", "--csv").out)))
+    equal(list(rows[0]), [key for key in data["rows"][0] if not key.endswith("_reason")])
+    r = moescope("sql", "g.mscope", "select request, tokens from request_times", "--csv")
+    if "no SQLite" not in r.err:
+        equal(r.out.splitlines()[1:], [f"{rows[0]['request']},12"], r)
+    one_sentence(moescope("requests", "g.mscope", "--sort", "colour"), 2, "colour", "ttft_ns")
+
+
+@test
+def runs_without_requests_say_so():
+    record()
+    check("no requests in this run" in moescope("requests", "a.mscope").out)
+    equal(json.loads(moescope("requests", "a.mscope", "--json").out)["rows"], [])
+
+
+@test
 def limit_and_sort():
     record()
     for table in ("ops", "steps"):
@@ -391,6 +431,32 @@ def routing_pairs_need_the_experts_of_every_token():
     check("experts chosen together" in text and "on to layer 1" in text, text)
     check("self-check: ok" in text, text)
     check(max(map(len, text.splitlines())) <= 80, text)
+
+
+@test
+def a_page_in_one_file():
+    record("a.mscope", 6)
+    r = moescope("report", "a.mscope", "--html", "a.html")
+    if r.status and "without its web page" in r.err:
+        one_sentence(r, 1, "esbuild")
+        check(not os.path.exists("a.html"))
+        return
+    equal((r.status, r.out, r.err), (0, "", ""), r)
+    text = pathlib.Path("a.html").read_text(encoding="utf-8")
+    data = text.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    check("<" not in data)
+    data = json.loads(data)
+    equal((data["run"], data["left_out"]), ("a", {}))
+    for view in ("report", "steps", "ops", "routing"):
+        equal(data["views"][view], json.loads(moescope(view, "a.mscope", "--json").out), view)
+    # Fewer rows where there are too many.
+    equal(moescope("report", "a.mscope", "--html", "b.html", "--limit", "2").status, 0)
+    text = pathlib.Path("b.html").read_text(encoding="utf-8")
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    equal((len(data["views"]["steps"]["rows"]), data["left_out"]["steps"]), (2, 4))
+    one_sentence(moescope("report", "a.mscope", "--html", "no/a.html"), 1, "no/a.html")
+    one_sentence(moescope("report", "a.mscope", "--html", "a.html", "--json"), 2, "--html")
+    one_sentence(moescope("report", "a.mscope", "a.mscope", "--html", "a.html"), 2, "--html")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 struct buffer {
 	struct buffer *next;
 	uint8_t *data;
+	uint8_t **place; /* holds data; what the program's threads read when they write a record */
 	size_t size, valid, records;
 };
 
@@ -34,6 +36,8 @@ pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 struct fake_state fake_counted;
 static struct worker workers[FAKE_WORKERS];
 static struct buffer *held;
+static bool write_late;
+static void (*_Atomic on_disable)(void);
 static CUpti_BuffersCallbackRequestFunc on_request;
 static CUpti_BuffersCallbackCompleteFunc on_complete;
 static bool enabled[KINDS];
@@ -97,6 +101,10 @@ static struct buffer *request(void)
 	pthread_mutex_unlock(&fake_lock);
 	if (call) /* else everything has been finalised a moment ago */
 		call(&buffer->data, &buffer->size, &max_records);
+	buffer->place = malloc(sizeof(*buffer->place));
+	if (!buffer->place)
+		abort();
+	*buffer->place = buffer->data;
 	return buffer;
 }
 
@@ -138,20 +146,41 @@ static struct buffer *fill(const struct fake_record *records, size_t n, size_t p
 	return first;
 }
 
+/* A thread of the program has reserved a record in a buffer, and writes it when the worker has handed
+ * the buffer over and freed what belonged to it. */
+static void write_record_late(uintptr_t buffer_at, uintptr_t place_at, uint8_t *data)
+{
+	const CUpti_ActivityKind kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+	uint8_t *volatile *place = (uint8_t *volatile *)place_at;
+	struct buffer *volatile buffer = (struct buffer *)buffer_at;
+
+	if (*place != data || *(uint8_t *volatile *)&buffer->data != data)
+		fake_deadly("a record was written through memory that CUPTI has freed");
+	memcpy(data, &kind, sizeof(kind));
+}
+
 static void complete(struct buffer *buffers)
 {
 	while (buffers) {
 		struct buffer *buffer = buffers;
+		volatile uintptr_t buffer_at = (uintptr_t)buffer,
+				   place_at = (uintptr_t)buffer->place;
+		uint8_t *data = buffer->data;
 		CUpti_BuffersCallbackCompleteFunc call;
+		bool late;
 
 		pthread_mutex_lock(&fake_lock);
 		call = on_complete;
+		late = write_late && call && data;
 		fake_counted.forgotten += call ? 0 : buffer->records;
 		pthread_mutex_unlock(&fake_lock);
 		buffers = buffer->next;
 		if (call) /* else the memory is the probe's, and it never comes back */
 			call(NULL, 0, buffer->data, buffer->size, buffer->valid);
+		free(buffer->place);
 		free(buffer);
+		if (late)
+			write_record_late(buffer_at, place_at, data);
 		pthread_mutex_lock(&fake_lock);
 		fake_counted.buffers_completed++;
 		pthread_mutex_unlock(&fake_lock);
@@ -203,6 +232,18 @@ static void deliver(unsigned int worker, const struct fake_record *records, size
 		    size_t per_buffer)
 {
 	hand_over(worker, fill(records, n, per_buffer));
+}
+
+static void write_records_late(void)
+{
+	pthread_mutex_lock(&fake_lock);
+	write_late = true;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static void at_next_disable(void (*call)(void))
+{
+	atomic_store(&on_disable, call);
 }
 
 static void deliver_empty(void)
@@ -355,6 +396,7 @@ void fake_forget_records(void)
 
 		held = buffer->next;
 		fake_counted.forgotten += buffer->records;
+		free(buffer->place);
 		free(buffer);
 	}
 }
@@ -419,6 +461,8 @@ const struct fake_cupti fake_cupti = {
 	.call = fake_call,
 	.enter = fake_enter,
 	.leave = fake_leave,
+	.write_records_late = write_records_late,
+	.at_next_disable = at_next_disable,
 	.lose_ends = fake_lose_ends,
 	.launch_graph = fake_launch_graph,
 	.wait_device = fake_wait_device,
@@ -467,8 +511,12 @@ CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind)
 
 CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 {
+	void (*call)(void) = atomic_exchange(&on_disable, NULL);
+
 	if (kind <= CUPTI_ACTIVITY_KIND_INVALID || kind >= KINDS)
 		return CUPTI_ERROR_INVALID_KIND;
+	if (call)
+		call();
 	pthread_mutex_lock(&fake_lock);
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && enabled[kind])
 		fake_kernels_switched();

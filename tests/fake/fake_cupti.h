@@ -101,6 +101,10 @@ struct fake_cupti {
 	void (*leave)(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 	/* In each of the next n subscriptions no callback tells the end of the first call. */
 	void (*lose_ends)(unsigned int n);
+	/* From now on a record is written into each buffer that was just handed over. */
+	void (*write_records_late)(void);
+	/* Called on the thread that switches a kind off, before it is. Once. */
+	void (*at_next_disable)(void (*call)(void));
 	void (*launch_graph)(void);
 	void (*wait_device)(void);
 	/* source: the node that it is a copy of, or 0. */

@@ -32,6 +32,8 @@ HIDDEN void fake_hold_subscription(const char *name);
 HIDDEN void fake_call(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 HIDDEN void fake_enter(CUpti_CallbackDomain domain, CUpti_CallbackId id);
 HIDDEN void fake_leave(CUpti_CallbackDomain domain, CUpti_CallbackId id);
+/* A real program would have ended here: so does this one. */
+HIDDEN void fake_deadly(const char *what);
 HIDDEN void fake_lose_ends(unsigned int n);
 void fake_launch_graph(void);
 HIDDEN void fake_wait_device(void);

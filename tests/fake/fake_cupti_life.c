@@ -63,7 +63,8 @@ static uint64_t order, began[CALLERS]; /* 0: no call */
 static bool taken[CALLERS];
 static __thread int caller = -1;
 static __thread uint64_t ending; /* of this thread's call; 0: it is not ending */
-static bool off_beside_call, runtime_was_on;
+static bool off_beside[CALLERS]; /* records were switched off during this call */
+static bool runtime_was_on;
 static __thread bool finalized_here; /* in the call that is under way */
 static __thread bool launches;	     /* the call is a launch */
 /* Calls of the runtime are counted here; in the second also after cuptiFinalize, because it was called
@@ -75,7 +76,7 @@ static pid_t leaver; /* who is on the way out of a call after that; 0: nobody */
 /* Descriptors that the next such thread, and the next that is about to call back, read from. */
 static int leaver_waits_for = -1, comer_waits_for = -1;
 
-static void deadly(const char *what)
+void fake_deadly(const char *what)
 {
 	fprintf(stderr, "fake cupti: on a real device this is the end of the program: %s\n", what);
 	abort();
@@ -112,6 +113,7 @@ static void note_ending(bool over)
 	pthread_mutex_lock(&fake_lock);
 	ending = over ? 0 : ++order;
 	began[caller] = 0; /* for others it ends when its callback does, or a moment later */
+	off_beside[caller] = false;
 	if (over) {
 		taken[caller] = false;
 		caller = -1;
@@ -126,24 +128,17 @@ static void forget_calls(void)
 	attachments++;
 }
 
-/* With the lock. */
-static bool beside_call(void)
-{
-	for (int i = 0; i < CALLERS; i++)
-		if (i != caller && began[i] && (!ending || began[i] < ending))
-			return true;
-	return caller >= 0 && began[caller] && !ending;
-}
-
 void fake_switched_off(void)
 {
-	off_beside_call |= beside_call();
+	for (int i = 0; i < CALLERS; i++)
+		off_beside[i] |= began[i] && (i != caller || !ending);
 }
 
 void fake_flushes(void)
 {
-	if (off_beside_call)
-		deadly("a flush after records were switched off beside a call");
+	for (int i = 0; i < CALLERS; i++)
+		if (off_beside[i])
+			fake_deadly("a flush beside a call during which records were switched off");
 }
 
 void fake_kernels_switched(void)
@@ -232,7 +227,7 @@ static void stop_counting(void)
 	free(counting);
 	counting = malloc(COUNTING_BYTES);
 	if (in_callback && there && (uintptr_t)counting == there)
-		deadly("cuptiFinalize frees what goes on being used");
+		fake_deadly("cuptiFinalize frees what goes on being used");
 	free(counting);
 	counting = NULL;
 	if (in_callback)
@@ -445,7 +440,8 @@ CUptiResult CUPTIAPI cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 
 	pthread_mutex_lock(&fake_lock);
 	if (leaver && leaver != (pid_t)syscall(SYS_gettid))
-		deadly("a subscription while the thread that has finalised is still in its call");
+		fake_deadly(
+			"a subscription while the thread that has finalised is still in its call");
 	if (the_subscriber.used) {
 		if (params && params->oldSubscriberName)
 			snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s",
@@ -475,7 +471,7 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 	pthread_mutex_lock(&fake_lock);
 	if (subscriber == &the_subscriber && the_subscriber.used) {
 		if (in_callbacks > in_callback)
-			deadly("the subscription ends while another thread is in a callback");
+			fake_deadly("the subscription ends while another thread is in a callback");
 		the_subscriber.used = false;
 		forget_calls();
 		result = CUPTI_SUCCESS;
@@ -553,17 +549,17 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 {
 	pthread_mutex_lock(&fake_lock);
 	if (in_callbacks > in_callback)
-		deadly("cuptiFinalize while another thread is in a callback");
+		fake_deadly("cuptiFinalize while another thread is in a callback");
 	if (graphs_exist && several_threads)
-		deadly("cuptiFinalize when several threads launch graphs");
+		fake_deadly("cuptiFinalize when several threads launch graphs");
 	if (graphs_exist && graph_thread && graph_thread != (pid_t)syscall(SYS_gettid))
-		deadly("cuptiFinalize beside graphs, not on the thread that launches them");
+		fake_deadly("cuptiFinalize beside graphs, not on the thread that launches them");
 	if (runtime_was_on)
-		deadly("cuptiFinalize after callbacks of the runtime were on");
+		fake_deadly("cuptiFinalize after callbacks of the runtime were on");
 	if (in_callback && launches)
-		deadly("cuptiFinalize inside a launch");
+		fake_deadly("cuptiFinalize inside a launch");
 	if (launched_off)
-		deadly("a graph was launched between switching records off and cuptiFinalize");
+		fake_deadly("a graph was launched between switching records off and cuptiFinalize");
 	fake_counted.finalized++;
 	fake_counted.finalized_in_callback += in_callback;
 	fake_counted.finalized_in_wait += in_callback && waits;
@@ -575,7 +571,7 @@ CUptiResult CUPTIAPI cuptiFinalize(void)
 	leaver = in_callback ? fake_counted.finalized_by : 0;
 	the_subscriber.used = false;
 	clock_function = NULL;
-	off_beside_call = false;
+	memset(off_beside, 0, sizeof(off_beside));
 	forget_calls();
 	fake_forget_records();
 	stop_counting();

@@ -263,6 +263,17 @@ static inline size_t count_gears(const struct run *run, enum gear gear, const ch
 	return n;
 }
 
+/* Windows that ended, the first among them, whose end says that collecting is too dear. After an idle
+ * moment another may say so. */
+static inline size_t count_window_ends(const struct run *run)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->gear.n; i++)
+		n += run->gear.gear[i] == GEAR_WINDOWS && !run->gear.attached[i];
+	return n;
+}
+
 /* Whether the library had kernel records on then. */
 static inline bool was_on(int64_t time_ns)
 {

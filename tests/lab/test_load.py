@@ -288,7 +288,7 @@ def what_cannot_be_done_is_said():
     for settings, words in (
             ({"url": "https://127.0.0.1:1"}, "only http:// is spoken here"),
             ({"url": "http://127.0.0.1:1"}, "does not answer: Connection refused"),
-            ({"url": "ftp://x"}, "is no URL"),
+            ({"url": "ftp://x"}, "is not a server's URL"),
             ({"url": "http://127.0.0.1:1", "prompt_tokens": "some"}, "is not a length"),
             ({"url": "http://127.0.0.1:1", "arrival": "trace", "arrival_trace": "none"}, "none")):
         run = client(**settings)

@@ -144,7 +144,7 @@ def test_a_failed_run_is_a_result():
 def test_what_cannot_run_is_an_error():
     with pytest.raises(ToolError, match="'max_tokens' needs a whole number, not 'many'"):
         ExperimentRunner(ExperimentConfig(max_tokens="many")).run()
-    with pytest.raises(ToolError, match="there is no engine 'biultin'; did you mean 'builtin'"):
+    with pytest.raises(ToolError, match="no engine 'biultin'; did you mean 'builtin'"):
         ExperimentRunner(ExperimentConfig(engine="biultin")).run()
     assert not os.path.exists("results")
 

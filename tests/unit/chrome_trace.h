@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/text/json_read.h"
+#include "exports/exports.h"
 #include "fake_run.h"
 #include "json_check.h"
-#include "present/frame/present.h"
 
 struct trace {
 	char *text;
@@ -26,8 +26,8 @@ static inline struct trace trace_of_rank(const struct run *run, int64_t rank)
 	struct trace trace;
 	size_t size;
 	FILE *out = open_memstream(&trace.text, &size);
-	int r = rank < 0 ? present_chrome(run, out, &err)
-			 : present_chrome_rank(run, (uint32_t)rank, false, out, &err);
+	int r = rank < 0 ? export_chrome(run, out, &err)
+			 : export_chrome_rank(run, (uint32_t)rank, false, out, &err);
 
 	fclose(out);
 	if (r < 0)

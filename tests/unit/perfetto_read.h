@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "present/frame/present.h"
+#include "exports/exports.h"
 
 struct pf_event {
 	uint64_t time, track, duration;
@@ -325,7 +325,7 @@ static struct pf_trace pf_read(const struct run *run)
 	char *bytes = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&bytes, &size);
-	int r = present_perfetto(run, out, &err);
+	int r = export_perfetto(run, out, &err);
 
 	assert_string_equal(err.message, "");
 	assert_int_equal(r, 0);

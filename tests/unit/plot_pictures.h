@@ -27,12 +27,9 @@
 
 #define MS INT64_C(1000000)
 
-static const struct present_options everything = { .width = 80,
-						   .utf8 = true,
-						   .layer = -1,
-						   .phase = -1,
-						   .step_first = INT64_MIN,
-						   .step_last = INT64_MAX };
+static const struct view_options everything = { .width = 80,
+						.utf8 = true,
+						.question = QUESTION_ALL };
 
 struct picture {
 	char *data;

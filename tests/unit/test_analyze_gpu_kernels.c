@@ -14,6 +14,7 @@
 
 #include "fake_run.h"
 #include "subjects/kernels/kernels.h"
+#include "subjects/shared/fields.h"
 
 #define US INT64_C(1000)
 
@@ -62,6 +63,64 @@ static void test_by_name(void **state)
 	assert_true(add->summary.p95 == 100000);
 	assert_true(add->summary.min == 10000);
 	assert_true(fabs(add->summary.mean - 460000.0 / 7) < 1e-6);
+	kernels_release(&k);
+	fake_run_free(run);
+}
+
+static const struct field *field_of(const char *key)
+{
+	for (size_t i = 0; i < kernels_fields.n_fields; i++)
+		if (!strcmp(kernels_fields.fields[i].key, key))
+			return &kernels_fields.fields[i];
+	return NULL;
+}
+
+static bool is_timed_one(const struct run *run, size_t i, uint32_t name)
+{
+	return !run->kernel.untimed[i] && run_launch(run, run->kernel.launch[i]).name == name;
+}
+
+/* From the records, in two passes. */
+static double deviation_of(const struct run *run, uint32_t name, size_t *ret_n)
+{
+	double sum = 0, squares = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->kernel.n; i++)
+		if (is_timed_one(run, i, name)) {
+			sum += (double)run->kernel.duration_ns[i];
+			n++;
+		}
+	for (size_t i = 0; i < run->kernel.n; i++)
+		if (is_timed_one(run, i, name))
+			squares += pow((double)run->kernel.duration_ns[i] - sum / (double)n, 2);
+	*ret_n = n;
+	return sqrt(squares / (double)n);
+}
+
+static void test_deviation(void **state)
+{
+	struct run *run = fake_gpu_run();
+	struct kernels k = analyzed(run, SELECT_ALL, KERNELS_BY_NAME);
+	struct kernel_row untimed = { .count = 1, .untimed = 1 };
+	struct field_row at = { .run = run, .form = 1U << KERNELS_BY_NAME };
+
+	(void)state;
+	for (size_t i = 0; i < k.n; i++) {
+		size_t n;
+		double expected = deviation_of(run, k.rows[i].name_id, &n);
+		struct cell cell;
+
+		at.item = &k.rows[i];
+		cell = field_read(field_of("std_ns"), &at);
+		assert_int_equal(k.rows[i].summary.n, n);
+		assert_int_equal(cell.kind, CELL_REAL);
+		assert_true(fabs(cell.d - expected) < 1e-6);
+	}
+	/* 10, 50, 50, 50, 100, 100, 100 us */
+	assert_true(fabs(k.rows[2].summary.std - 32450.9) < 0.1);
+	at.item = &untimed;
+	assert_int_equal(field_read(field_of("std_ns"), &at).kind, CELL_ABSENT);
 	kernels_release(&k);
 	fake_run_free(run);
 }
@@ -328,6 +387,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_name),
+		cmocka_unit_test(test_deviation),
 		cmocka_unit_test(test_by_place),
 		cmocka_unit_test(test_class_in_ranges),
 		cmocka_unit_test(test_rows_look_different),

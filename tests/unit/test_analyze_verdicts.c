@@ -8,11 +8,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "judge.h"
 #include "moescope.h"
+#include "subjects/pages/section.h"
+#include "surfaces/views/views.h"
 #include "verdicts/rules.h"
 
 static void set_status(struct run *run, const char *status, int exit_status, int signal)
@@ -415,6 +418,32 @@ static void test_governor_says_the_cost(void **state)
 	}
 }
 
+static bool has_column(const struct section *section, const char *key)
+{
+	for (size_t i = 0; i < section->rows->n_fields; i++)
+		if (!strcmp(section->rows->fields[i].key, key) && !section->rows->fields[i].of)
+			return true;
+	return false;
+}
+
+static void test_evidence_is_in_a_table(void **state)
+{
+	(void)state;
+	for (const struct verdict_kind *kind = verdict_kinds; kind->id; kind++) {
+		const char *dot = kind->place ? strchr(kind->place, '.') : NULL;
+		char table[32];
+
+		assert_true(kind->about[0] && kind == verdict_kind_find(kind->id));
+		if (!kind->place)
+			continue;
+		assert_non_null(dot);
+		snprintf(table, sizeof(table), "%.*s", (int)(dot - kind->place), kind->place);
+		assert_non_null(section_find(table));
+		assert_true(has_column(section_find(table), dot + 1));
+	}
+	assert_null(verdict_kind_find("none"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +462,7 @@ int main(void)
 		cmocka_unit_test(test_few_steps_do_not_vary),
 		cmocka_unit_test(test_severity_follows_gain),
 		cmocka_unit_test(test_governor_says_the_cost),
+		cmocka_unit_test(test_evidence_is_in_a_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

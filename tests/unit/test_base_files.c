@@ -16,6 +16,7 @@
 
 #include "base/files/input_file.h"
 #include "base/files/whole_file.h"
+#include "base/read_at.h"
 #include "base/small_file.h"
 
 static char folder[] = "/tmp/moescope-files-XXXXXX";
@@ -149,12 +150,32 @@ static void test_small_files(void **state)
 	assert_false(small_file_value("a", "key", text, sizeof(text)));
 }
 
+static void test_read_at(void **state)
+{
+	struct err err = { "" };
+	char text[8] = "";
+	int fd;
+
+	(void)state;
+	assert_int_equal(whole_file_text("a", "0123456789", 10, &err), 0);
+	fd = input_open("a", &err);
+	assert_true(fd >= 0);
+	assert_int_equal(read_at(fd, text, 4, 3), 4);
+	assert_memory_equal(text, "3456", 4);
+	assert_int_equal(read_at(fd, text, sizeof(text), 7), 3);
+	assert_memory_equal(text, "789", 3);
+	assert_int_equal(read_at(fd, text, sizeof(text), 10), 0);
+	close(fd);
+	assert_int_equal(read_at(fd, text, sizeof(text), 0), -EBADF);
+	unlink("a");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_replaces),    cmocka_unit_test(test_fails_without_a_trace),
 		cmocka_unit_test(test_beside),	    cmocka_unit_test(test_input_text),
-		cmocka_unit_test(test_small_files),
+		cmocka_unit_test(test_small_files), cmocka_unit_test(test_read_at),
 	};
 
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -10,11 +10,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text/csv_write.h"
 #include "base/text/format.h"
 #include "base/text/json_write.h"
+#include "base/text/shell_word.h"
 #include "base/text/text_table.h"
 #include "base/text/utf8.h"
 #include "json_check.h"
@@ -88,6 +91,33 @@ static void test_json_doubles_read_back(void **state)
 			continue;
 		json_format_double(text, sizeof(text), value);
 		assert_true(strtod(text, NULL) == value);
+	}
+}
+
+static void test_json_decimals(void **state)
+{
+	static const struct {
+		int64_t value;
+		unsigned int places;
+		const char *text;
+	} cases[] = {
+		{ 0, 0, "0" },
+		{ 0, 6, "0.000000" },
+		{ 1500, 6, "0.001500" },
+		{ -7, 0, "-7" },
+		{ -12345, 3, "-12.345" },
+		{ 1769868187123456789, 9, "1769868187.123456789" },
+		{ INT64_MAX, 18, "9.223372036854775807" },
+		{ INT64_MIN, 0, "-9223372036854775808" },
+		{ INT64_MIN, 18, "-9.223372036854775808" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char room[JSON_DECIMAL_SIZE];
+
+		assert_string_equal(json_format_decimal(room, cases[i].value, cases[i].places),
+				    cases[i].text);
 	}
 }
 
@@ -169,6 +199,40 @@ static void test_utf8(void **state)
 	assert_int_equal(utf8_width("\xE6\xBC\xA2\xE5\xAD\x97"), 4);
 	assert_int_equal(utf8_width("e\xCC\x81"), 1);
 	assert_int_equal(utf8_width("\xE2\x96\x88\xE2\x96\x88"), 2);
+}
+
+/* Both ends of every length, there and back. */
+static void test_utf8_encode(void **state)
+{
+	static const struct {
+		uint32_t point;
+		const char *text;
+	} cases[] = {
+		{ 0x41, "A" },
+		{ 0x7F, "\x7F" },
+		{ 0x80, "\xC2\x80" },
+		{ 0x7FF, "\xDF\xBF" },
+		{ 0x800, "\xE0\xA0\x80" },
+		{ 0xFFFF, "\xEF\xBF\xBF" },
+		{ 0x10000, "\xF0\x90\x80\x80" },
+		{ 0x10FFFF, "\xF4\x8F\xBF\xBF" },
+	};
+	char text[5] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t n = utf8_encode(cases[i].point, text);
+		uint32_t point;
+		int valid;
+
+		assert_int_equal(n, strlen(cases[i].text));
+		assert_memory_equal(text, cases[i].text, n);
+		assert_int_equal(utf8_decode(text, n, &point, &valid), n);
+		assert_true(valid);
+		assert_int_equal(point, cases[i].point);
+	}
+	assert_int_equal(utf8_encode(0xD800, text), 3);
+	assert_memory_equal(text, "\xED\xA0\x80", 3);
 }
 
 static char *printed(void (*print)(FILE *out, void *arg), void *arg)
@@ -261,6 +325,57 @@ static void test_csv_text(void **state)
 	check_csv("-1e", "'-1e");
 	check_csv("a=1", "a=1");
 	check_csv("x\033[2J\xc2\x9b\xe2\x80\xae\xff y\xc3\xa9", "x?[2J??? y\xc3\xa9");
+}
+
+static char *written(void (*write)(struct buf *, const char *), const char *text)
+{
+	struct buf out = { 0 };
+
+	write(&out, text);
+	buf_append(&out, "", 1);
+	assert_false(out.failed);
+	return out.data;
+}
+
+/* A shell reads each back as it was. */
+static void test_shell_words(void **state)
+{
+	static const struct {
+		const char *text, *word, *quoted;
+	} words[] = {
+		{ "python3", "python3", "'python3'" },
+		{ "--rate=1.5,2", "--rate=1.5,2", "'--rate=1.5,2'" },
+		{ "", "''", "''" },
+		{ "two words", "'two words'", "'two words'" },
+		{ "it's", "'it'\\''s'", "'it'\\''s'" },
+		{ "''", "''\\'''\\'''", "''\\'''\\'''" },
+		{ "a\nb", "'a\nb'", "'a\nb'" },
+		{ "$HOME `id` \\ \"*\" ~", "'$HOME `id` \\ \"*\" ~'", "'$HOME `id` \\ \"*\" ~'" },
+		{ "\xC3\xA4", "'\xC3\xA4'", "'\xC3\xA4'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		char *word = written(shell_word, words[i].text);
+		char *quoted = written(shell_quote, words[i].text), *command, back[64];
+		size_t n;
+		FILE *shell;
+
+		assert_string_equal(word, words[i].word);
+		assert_string_equal(quoted, words[i].quoted);
+		assert_true(asprintf(&command, "printf '%%s' %s%s", word, quoted) > 0);
+		shell = popen(command, "r");
+		assert_non_null(shell);
+		n = fread(back, 1, sizeof(back) - 1, shell);
+		back[n] = '\0';
+		assert_int_equal(pclose(shell), 0);
+		assert_int_equal(n, 2 * strlen(words[i].text));
+		assert_memory_equal(back, words[i].text, n / 2);
+		assert_memory_equal(back + n / 2, words[i].text, n / 2);
+		free(command);
+		free(word);
+		free(quoted);
+	}
 }
 
 static void test_fit(void **state)
@@ -392,12 +507,15 @@ int main(void)
 		cmocka_unit_test(test_json_strings),
 		cmocka_unit_test(test_json_numbers),
 		cmocka_unit_test(test_json_doubles_read_back),
+		cmocka_unit_test(test_json_decimals),
 		cmocka_unit_test(test_json_layout),
 		cmocka_unit_test(test_json_failures),
 		cmocka_unit_test(test_formats),
 		cmocka_unit_test(test_utf8),
+		cmocka_unit_test(test_utf8_encode),
 		cmocka_unit_test(test_harmless),
 		cmocka_unit_test(test_csv_text),
+		cmocka_unit_test(test_shell_words),
 		cmocka_unit_test(test_fit),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_cut_names_differ),

@@ -24,8 +24,9 @@ struct values {
 	int64_t number;
 	uint64_t count;
 	double factor;
-	struct step_window window;
-	struct number_list numbers;
+	int64_t window[2];
+	double numbers[NUMBERS_MAX];
+	unsigned int n_numbers; /* right behind them */
 	struct string_list words;
 	struct shared shared;
 };
@@ -93,7 +94,7 @@ static const struct option_group groups[] = { { own, 0 },
 					      { shared, offsetof(struct values, shared) },
 					      { NULL, 0 } };
 
-static const struct values defaults = { .number = 5, .window = STEP_WINDOW_ALL };
+static const struct values defaults = { .number = 5, .window = { INT64_MIN, INT64_MAX } };
 
 static char *words[16];
 static struct invocation inv;
@@ -142,12 +143,12 @@ static void every_kind(void **state)
 	assert_int_equal(v.number, -7);
 	assert_true(v.count == UINT64_C(1000000000000));
 	assert_true(v.factor == 1.5);
-	assert_int_equal(v.window.first, -3);
-	assert_int_equal(v.window.last, 9);
+	assert_int_equal(v.window[0], -3);
+	assert_int_equal(v.window[1], 9);
 	assert_int_equal(v.shared.color, 2);
 	assert_int_equal(parse(&plain, &v, "--numbers=1,1.25,2", NULL), PARSE_OK);
-	assert_int_equal(v.numbers.n, 3);
-	assert_true(v.numbers.v[0] == 1 && v.numbers.v[1] == 1.25 && v.numbers.v[2] == 2);
+	assert_int_equal(v.n_numbers, 3);
+	assert_true(v.numbers[0] == 1 && v.numbers[1] == 1.25 && v.numbers[2] == 2);
 	assert_int_equal(parse(&plain, &v, "--word", "a", "-wb", "--word=c=d", NULL), PARSE_OK);
 	assert_int_equal(v.words.n, 3);
 	assert_string_equal(v.words.v[0], "a");
@@ -192,7 +193,7 @@ static void windows(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		assert_int_equal(parse(&plain, &v, "--window", good[i].text, NULL), PARSE_OK);
-		assert_true(v.window.first == good[i].first && v.window.last == good[i].last);
+		assert_true(v.window[0] == good[i].first && v.window[1] == good[i].last);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		assert_int_equal(parse(&plain, &v, "--window", bad[i], NULL), PARSE_WRONG);

@@ -13,6 +13,7 @@
 
 #include "cmd/options/command.h"
 #include "cmd/definitions/metrics.h"
+#include "cmd/definitions/parts.h"
 #include "base/text/nearest.h"
 #include "cmd/options/run_options.h"
 
@@ -109,26 +110,129 @@ static void wrong_schedules(void **state)
 	}
 }
 
+static void check_metric(const struct metric_group *group, const struct metric *m)
+{
+	const struct metric_group *found = NULL;
+
+	assert_true(*group->name && *m->name && *m->unit && *m->definition && *m->source);
+	assert_true(!m->caveats || *m->caveats);
+	/* No other metric has its name, also not as a key. */
+	assert_ptr_equal(metric_find(m->name, &found), m);
+	assert_ptr_equal(found, group);
+}
+
 static void metric_table(void **state)
 {
+	size_t n = 0;
+
 	(void)state;
-	for (const struct metric *m = metrics; m->name; m++) {
-		assert_true(*m->group && *m->name && *m->unit && *m->definition && *m->source);
-		assert_non_null(m->caveats);
-		for (const struct metric *other = m + 1; other->name; other++)
-			assert_string_not_equal(m->name, other->name);
-		assert_ptr_equal(metric_find(m->name), m);
+	for (const struct metric_group *const *g = metric_groups; *g; g++)
+		for (size_t i = 0; i < (*g)->n; i++, n++)
+			check_metric(*g, &(*g)->metrics[i]);
+	assert_true(n > 150);
+	assert_string_equal(metric_find("self_cpu_ns", NULL)->name, "self_time");
+	assert_string_equal(metric_find("p99_ns", NULL)->name, "kernel_time");
+	assert_null(metric_find("p99", NULL));
+	assert_null(metric_find("nonsense", NULL));
+	assert_null(metric_find("", NULL));
+}
+
+/* What the schema, the documentation and explain need of each field. */
+static void check_key(const struct part *part, const struct part_key *key, void *data)
+{
+	const struct field *field = key->field;
+	size_t *n = data;
+
+	if (!part_key_meaning(key))
+		fail_msg("%s.%s has no meaning", part->name, key->key);
+	if (field->metric && *field->metric && !metric_find(field->metric, NULL))
+		fail_msg("%s.%s: no metric '%s'", part->name, key->key, field->metric);
+	if (!field->of && field->type == FIELD_UNTYPED)
+		fail_msg("%s.%s has no type", part->name, key->key);
+	if (field->of && field->of->shape != FIELD_ARRAY && !field->of->part &&
+	    !(field->of->table && field->of->table->part))
+		fail_msg("%s.%s is an object without a name", part->name, key->key);
+	(*n)++;
+}
+
+static void fields_have_meanings(void **state)
+{
+	struct parts parts;
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(parts_collect(&parts), 0);
+	for (size_t i = 0; i < parts.n; i++) {
+		const struct part *part = &parts.items[i];
+
+		assert_true(part->meaning && *part->meaning);
+		part_each(part, check_key, &n);
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(part->name, parts.items[j].name);
 	}
-	assert_string_equal(metric_find("self_cpu_ns")->name, "self_time");
-	assert_null(metric_find("nonsense"));
+	assert_true(n > 600);
+	assert_string_equal(parts_find(&parts, "kernels")->name, "kernels_row");
+	assert_string_equal(parts_find(&parts, "slow_step")->name, "slow_step");
+	assert_null(parts_find(&parts, "nonsense"));
+}
+
+struct expected {
+	const char *key;
+	bool nullable, always, found;
+};
+
+static void expect_key(const struct part *part, const struct part_key *key, void *data)
+{
+	(void)part;
+	for (struct expected *e = data; e->key; e++) {
+		if (strcmp(e->key, key->key) != 0)
+			continue;
+		assert_false(e->found);
+		assert_int_equal(key->nullable, e->nullable);
+		assert_int_equal(key->always, e->always);
+		e->found = true;
+	}
+}
+
+/* A key that some forms lack, one that each form reads in its own way, one that may be absent, and names
+ * that are made. */
+static void keys_of_forms(void **state)
+{
+	struct expected kernels[] = { { "count", false, true, false },
+				      { "time_ns", true, true, false },
+				      { "layer", true, false, false },
+				      { "launch_bound", false, false, false },
+				      { NULL, false, false, false } };
+	struct expected total[] = { { "names", true, true, false }, { NULL, false, false, false } };
+	struct expected moe[] = { { "count", false, true, false }, { NULL, false, false, false } };
+	struct expected idle[] = { { "host_ns", false, true, false },
+				   { "collective_ns", true, true, false },
+				   { NULL, false, false, false } };
+	struct {
+		const char *part;
+		struct expected *keys;
+	} cases[] = { { "kernels", kernels },
+		      { "kernels_total", total },
+		      { "moe", moe },
+		      { "idle_by_cause", idle } };
+	struct parts parts;
+
+	(void)state;
+	assert_int_equal(parts_collect(&parts), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		part_each(parts_find(&parts, cases[i].part), expect_key, cases[i].keys);
+		for (struct expected *e = cases[i].keys; e->key; e++)
+			assert_true(e->found);
+	}
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(distances),	cmocka_unit_test(suggestions),
-		cmocka_unit_test(schedules),	cmocka_unit_test(wrong_schedules),
-		cmocka_unit_test(metric_table),
+		cmocka_unit_test(distances),	 cmocka_unit_test(suggestions),
+		cmocka_unit_test(schedules),	 cmocka_unit_test(wrong_schedules),
+		cmocka_unit_test(metric_table),	 cmocka_unit_test(fields_have_meanings),
+		cmocka_unit_test(keys_of_forms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,31 @@ static void test_budget_off(void **state)
 	run_free(run);
 }
 
+/* CUPTI's worker finds a new buffer complete, because nothing is in it yet, while a thread of the
+ * program writes its first record there. */
+static void handed_over_early(void)
+{
+	setenv("MOESCOPE_BUDGET", "off", 1);
+	start_at(MOESCOPE_TRACE);
+	cupti->write_records_late();
+	for (int i = 0; i < 100; i++) {
+		cupti->deliver_empty();
+		launch_some(0);
+	}
+	moescope_stop();
+	note_state();
+}
+
+static void test_handed_over_early(void **state)
+{
+	struct run *run = gears_of(handed_over_early);
+
+	(void)state;
+	assert_int_equal(run->kernel.n, 1600);
+	assert_all_kept(run);
+	run_free(run);
+}
+
 #define WINDOWS 4
 
 static void eager_windows(void)
@@ -90,7 +115,7 @@ static void test_eager_windows(void **state)
 	assert_windows(run);
 	assert_calls(run);
 	assert_true(shared->state.not_enabled > 0);
-	assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+	assert_gear(run, 0, GEAR_ALWAYS, 1, "recording starts");
 	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
 	assert_true(run->gear.cost_pct[1] > 25);
 	for (size_t i = 2; i + 1 < 2 * WINDOWS; i += 2) {
@@ -123,7 +148,7 @@ static void test_cheap(void **state)
 	(void)state;
 	assert_all_kept(run);
 	assert_int_equal(run->gear.n, 2);
-	assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+	assert_gear(run, 0, GEAR_ALWAYS, 1, "recording starts");
 	run_free(run);
 }
 
@@ -169,7 +194,7 @@ static void test_graphs(void **state)
 	assert_all_kept(run);
 	assert_windows(run);
 	/* The stop may be faster than the row of the last. */
-	assert_true(count_gears(run, GEAR_WINDOWS, "window ends") >= WINDOWS - 2);
+	assert_true(count_window_ends(run) >= WINDOWS - 1);
 	run_free(run);
 	tear_down(state);
 	set_up(state);
@@ -268,7 +293,7 @@ static void test_several_graph_threads(void **state)
 	(void)state;
 	assert_all_kept(run);
 	assert_windows(run);
-	assert_true(count_gears(run, GEAR_WINDOWS, "window ends") >= 2);
+	assert_true(count_window_ends(run) >= 3);
 	run_free(run);
 }
 
@@ -315,7 +340,7 @@ static void test_unproved(void **state)
 		run = gears_of(unproved);
 		assert_all_kept(run);
 		assert_int_equal(run->gear.n, 3);
-		assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+		assert_gear(run, 0, GEAR_ALWAYS, 1, "recording starts");
 		assert_gear(run, 1, GEAR_ALWAYS, 1, "run moescope doctor --stress");
 		assert_gear(run, 2, GEAR_NONE, 0, "the session ends");
 		run_free(run);
@@ -448,9 +473,9 @@ static void test_no_moment(void **state)
 
 	(void)state;
 	assert_all_kept(run);
-	assert_gear(run, 0, GEAR_ALWAYS, 1, "collecting starts");
+	assert_gear(run, 0, GEAR_ALWAYS, 1, "recording starts");
 	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
-	assert_true(fact_tells(run, "CUPTI", "recording goes on"));
+	assert_true(fact_tells(run, "CUPTI", "recording continues"));
 	run_free(run);
 }
 
@@ -506,6 +531,58 @@ static void call_from_before(void)
 static void test_call_from_before(void **state)
 {
 	struct run *run = gears_of(call_from_before);
+
+	(void)state;
+	assert_all_kept(run);
+	run_free(run);
+}
+
+static sem_t begin_call, has_begun;
+
+static void *call_while_disabling(void *arg)
+{
+	call_once();
+	sem_wait(&begin_call);
+	cupti->enter(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+	sem_post(&has_begun);
+	while (!over)
+		sched_yield();
+	cupti->leave(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+	return arg;
+}
+
+static void let_begin(void)
+{
+	sem_post(&begin_call);
+	sem_wait(&has_begun);
+}
+
+/* A call begins on another thread while records are being switched off: nothing is flushed and CUPTI
+ * stays, until that call has ended. */
+static void begins_while_disabling(void)
+{
+	pthread_t other;
+
+	setenv("MOESCOPE_SHIFTS", "2", 1);
+	start_at(MOESCOPE_TRACE);
+	CHECK(sem_init(&begin_call, 0, 0) == 0 && sem_init(&has_begun, 0, 0) == 0);
+	CHECK(pthread_create(&other, NULL, call_while_disabling, NULL) == 0);
+	cupti->at_next_disable(let_begin);
+	CHECK(runs_until(is_off));
+	for (int i = 0; i < 100; i++)
+		call_once();
+	CHECK(cupti->state().finalized == 0);
+	over = true;
+	pthread_join(other, NULL);
+	enough = 1;
+	CHECK(runs_until(is_finalized_enough));
+	moescope_stop();
+	note_state();
+}
+
+static void test_begins_while_disabling(void **state)
+{
+	struct run *run = gears_of(begins_while_disabling);
 
 	(void)state;
 	assert_all_kept(run);
@@ -583,6 +660,11 @@ static bool is_held_up(const struct fake_state *s)
 	return s->held_up == 1;
 }
 
+static bool has_tried_to_leave(const struct fake_state *s)
+{
+	return s->flushed_off > 0;
+}
+
 static void about_to_call(void)
 {
 	pthread_t other;
@@ -598,8 +680,8 @@ static void about_to_call(void)
 	cupti->hold_comer(ends[0]);
 	call_now = true;
 	CHECK(cupti->wait_state(is_held_up));
-	CHECK(runs_until(is_off));
-	CHECK(cupti->state().finalized == 0);
+	CHECK(runs_until(has_tried_to_leave));
+	CHECK(cupti->state().kinds == 0 && cupti->state().finalized == 0);
 	for (int i = 0; i < 20; i++)
 		call_once();
 	CHECK(cupti->state().finalized == 0 && cupti->state().subscribed == 1);
@@ -623,7 +705,7 @@ static void test_about_to_call(void **state)
 	skip(); /* it makes a fork of the vfork that holds the thread up */
 #endif
 	run = gears_of(about_to_call);
-	assert_true(fact_tells(run, "CUPTI", "got no processor when a window ended"));
+	assert_true(fact_tells(run, "CUPTI", "stayed in a CUDA call, or was not scheduled"));
 	run_free(run);
 }
 
@@ -663,7 +745,8 @@ static void test_busy_threads(void **state)
 	assert_kept_but(run, run->loss.dropped_ring_full);
 	assert_int_equal(run->gear.n, 80);
 	if (shared->state.finalized < 40)
-		assert_true(fact_tells(run, "CUPTI", "got no processor when a window ended"));
+		assert_true(
+			fact_tells(run, "CUPTI", "stayed in a CUDA call, or was not scheduled"));
 	run_free(run);
 }
 
@@ -690,7 +773,7 @@ static void test_shifts(void **state)
 	assert_all_kept(run);
 	assert_int_equal(run->gear.n, 2 * SHIFTS);
 	for (size_t i = 1; i + 1 < run->gear.n; i++)
-		assert_gear(run, i, GEAR_WINDOWS, i % 2 == 0, "test of the transitions");
+		assert_gear(run, i, GEAR_WINDOWS, i % 2 == 0, "testing the transitions");
 	assert_int_equal(run->gear.attached[2 * SHIFTS - 1], 0);
 	run_free(run);
 }
@@ -720,7 +803,7 @@ static void test_allowance(void **state)
 	(void)state;
 	assert_all_kept(run);
 	assert_int_equal(run->gear.n, 4);
-	assert_gear(run, 3, GEAR_COUNTS, 0, "allowance of device memory is used up");
+	assert_gear(run, 3, GEAR_COUNTS, 0, "device memory allowance is used up");
 	for (size_t i = 0; i < run->gear.n; i++)
 		assert_true(run->gear.device_bytes[i] <= 15 << 20);
 	run_free(run);
@@ -793,6 +876,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_budget_off),
+		TEST(test_handed_over_early),
 		TEST(test_eager_windows),
 		TEST(test_cheap),
 		TEST(test_graphs),
@@ -804,6 +888,7 @@ int main(void)
 		TEST(test_missed_end),
 		TEST(test_no_moment),
 		TEST(test_call_from_before),
+		TEST(test_begins_while_disabling),
 		TEST(test_slow_to_leave),
 		TEST(test_about_to_call),
 		TEST(test_busy_threads),

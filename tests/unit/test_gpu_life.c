@@ -26,10 +26,10 @@ struct trouble {
 
 static const struct trouble troubles[] = {
 	{ .library = "/nonexistent/libcupti.so",
-	  .says = "MOESCOPE_CUPTI names no usable libcupti",
-	  .remedy = "another path than '/nonexistent/libcupti.so'" },
+	  .says = "MOESCOPE_CUPTI is not a usable libcupti",
+	  .remedy = "unset it: '/nonexistent/libcupti.so'" },
 	{ .library = FAKE_CUPTI_OLD_PATH,
-	  .says = "MOESCOPE_CUPTI names no usable libcupti",
+	  .says = "MOESCOPE_CUPTI is not a usable libcupti",
 	  .remedy = "unset it" },
 	{ .call = FAKE_ENABLE,
 	  .result = CUPTI_ERROR_INSUFFICIENT_PRIVILEGES,

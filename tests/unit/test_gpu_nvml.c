@@ -342,7 +342,7 @@ static void test_unknown_device(void **state)
 
 	(void)state;
 	assert_readings_of(run, (const int[]){ -1, 1 }, 2);
-	assert_string_equal(fact_of(run, "NVML"), "no readings of device 0: NVML has no device "
+	assert_string_equal(fact_of(run, "NVML"), "no readings for device 0: NVML has no device "
 						  "eeeeeeee-eeee-eeee-eeee-eeeeeeeeeeee");
 	run_free(run);
 }
@@ -361,8 +361,8 @@ static void test_no_order(void **state)
 
 	(void)state;
 	assert_readings(run);
-	assert_non_null(strstr(fact_of(run, "NVML"), "numbered as nvidia-smi does"));
-	assert_non_null(strstr(fact_of(run, "NVML"), "libcuda.so.1 cannot be opened"));
+	assert_non_null(strstr(fact_of(run, "NVML"), "numbered as by nvidia-smi"));
+	assert_non_null(strstr(fact_of(run, "NVML"), "cannot open libcuda.so.1"));
 	run_free(run);
 }
 
@@ -403,7 +403,7 @@ static void test_never(void **state)
 	(void)state;
 	assert_int_equal(run->sample.n, 0);
 	assert_string_equal(fact_of(run, "NVML"),
-			    "no device readings: the program has not initialised CUDA");
+			    "no device readings: the program did not initialise CUDA");
 	run_free(run);
 }
 

@@ -391,7 +391,7 @@ static void test_every_kind(void **state)
 	assert_device(run);
 	assert_device_memory(run, records);
 	assert_non_null(fact_of(run, "GPU"));
-	assert_non_null(strstr(fact_of(run, "GPU"), "GPU records by CUPTI"));
+	assert_non_null(strstr(fact_of(run, "GPU"), "GPU records from CUPTI"));
 	assert_int_equal(loss_total(&run->loss), 0);
 	run_free(run);
 }

@@ -48,10 +48,10 @@ static void test_holder(void **state)
 	(void)state;
 	assert_int_equal(run->kernel.n, 16);
 	assert_int_equal(run->gear.n, 3);
-	assert_gear(run, 0, GEAR_YIELDED, 0, "left to somebody's profiler");
-	assert_gear(run, 1, GEAR_ALWAYS, 1, "the other client has gone");
+	assert_gear(run, 0, GEAR_YIELDED, 0, "yields to somebody's profiler");
+	assert_gear(run, 1, GEAR_ALWAYS, 1, "the other profiler has finished");
 	assert_gear(run, 2, GEAR_NONE, 0, "the session ends");
-	assert_non_null(strstr(fact_of(run, "GPU"), "left to somebody's profiler"));
+	assert_non_null(strstr(fact_of(run, "GPU"), "yields to somebody's profiler"));
 	assert_all_kept(run);
 	run_free(run);
 }
@@ -138,7 +138,7 @@ static void test_shares(void **state)
 	assert_gear(run, 0, GEAR_ALWAYS, 1, "no budget");
 	for (size_t i = 1; i < 5; i += 2) {
 		assert_gear(run, i, GEAR_YIELDED, 0, CLIENT);
-		assert_gear(run, i + 1, GEAR_ALWAYS, 1, "the other client has gone");
+		assert_gear(run, i + 1, GEAR_ALWAYS, 1, "the other profiler has finished");
 	}
 	assert_gear(run, 5, GEAR_NONE, 0, "the session ends");
 	for (size_t i = 0; i < run->kernel.n; i++) {
@@ -209,7 +209,7 @@ static void test_comes_in_a_gap(void **state)
 	(void)state;
 	assert_all_kept(run);
 	assert_int_equal(count_gears(run, GEAR_YIELDED, CLIENT), 1);
-	assert_int_equal(count_gears(run, GEAR_YIELDED, "keeps CUPTI's subscription"), 1);
+	assert_int_equal(count_gears(run, GEAR_YIELDED, "holds the CUPTI subscription"), 1);
 	run_free(run);
 }
 
@@ -290,7 +290,7 @@ static void test_comes_at_the_end(void **state)
 	(void)state;
 	assert_all_kept(run);
 	assert_gear(run, run->gear.n - 2, GEAR_YIELDED, 0, CLIENT);
-	assert_gear(run, run->gear.n - 1, GEAR_COUNTS, 0, "allowance of device memory is used up");
+	assert_gear(run, run->gear.n - 1, GEAR_COUNTS, 0, "device memory allowance is used up");
 	run_free(run);
 }
 

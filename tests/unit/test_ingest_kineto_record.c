@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
+#include "exports/exports.h"
 #include "ingest/kineto/kineto_record.h"
-#include "present/frame/present.h"
 #include "table_rows.h"
 #include "trace/shard.h"
 
@@ -200,7 +200,7 @@ static void test_every_kind(void **state)
 	write_run(path, 40);
 	a = load(path);
 	out = open_memstream(&text, &size);
-	assert_int_equal(present_chrome(a, out, &err), 0);
+	assert_int_equal(export_chrome(a, out, &err), 0);
 	fclose(out);
 	take_records(f->part, text);
 	assert_int_equal(part_failed(f->part), 0);

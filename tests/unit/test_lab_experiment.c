@@ -45,6 +45,15 @@ static int end(void **state)
 	return 0;
 }
 
+/* Of a map; NULL: it has no such name. */
+static const char *texts_value(const struct texts *map, const char *name)
+{
+	for (size_t i = 0; i + 1 < map->n; i += 2)
+		if (strcmp(map->v[i], name) == 0)
+			return map->v[i + 1];
+	return NULL;
+}
+
 static void test_defaults(void **state)
 {
 	struct fixture *f = *state;
@@ -106,7 +115,7 @@ static void test_set(void **state)
 	assert_int_equal(experiment_set(&f->e, "ncu_options", "set=basic", &f->err), 0);
 	assert_int_equal(f->e.counter_options.n, 6);
 	assert_string_equal(texts_value(&f->e.counter_options, "set"), "basic");
-	refuses(f, "max_tokens", "0", "'max_tokens' cannot be 0; it goes from 1 to 1000000000.");
+	refuses(f, "max_tokens", "0", "'max_tokens' cannot be 0; it must be from 1 to 1000000000.");
 	refuses(f, "max_tokens", "1.5", "'max_tokens' needs a whole number, not '1.5'.");
 	refuses(f, "max_tokens", "99999999999999999999", "whole number");
 	refuses(f, "temperature", "nan", "'temperature' needs a number, not 'nan'.");
@@ -306,8 +315,8 @@ static void test_bad_files(void **state)
 		{ "environment: [A=1]\n", "'environment' is a list; it must be a map." },
 		{ "gpus: {a: 1}\n", "'gpus' is a map; it must be a list." },
 		{ "environment:\n  A: {b: c}\n", ":2:6: 'A' in 'environment' is a map" },
-		{ "seed: 1\nseed: 2\n", ":2:1: 'seed' was in line 1 already" },
-		{ "trace_options: {}\nnsys_options: {}\n", "was in line 1 already" },
+		{ "seed: 1\nseed: 2\n", ":2:1: 'seed' is already in line 1" },
+		{ "trace_options: {}\nnsys_options: {}\n", "is already in line 1" },
 		{ "- a\n- b\n", ":1:1: a configuration is lines of 'key: value'." },
 		{ "seed: 1\n---\nseed: 2\n", "a second document" },
 		{ "prompt: \"open\n", ":2:1: found unexpected end of stream." },

@@ -193,7 +193,7 @@ static void test_children(void **state)
 	assert_string_equal(text, "was ended by signal 6 (Aborted)");
 }
 
-/* Who sent SIGKILL is told by the kernel's counts of what it killed for want of memory. */
+/* Who sent SIGKILL is told by the kernel's counts of what it killed for lack of memory. */
 static void test_killed(void **state)
 {
 	static const struct {
@@ -201,12 +201,12 @@ static void test_killed(void **state)
 		const char *line, *words;
 	} cases[] = {
 		{ { 3, 7 }, { 4, 8 }, "kill -KILL $$", "was killed by the kernel: the machine or" },
-		{ { -1, 7 }, { -1, 8 }, "kill -KILL $$", "while the kernel killed for want" },
-		{ { 3, 7 }, { 3, 8 }, "kill -KILL $$", "while the kernel killed for want" },
+		{ { -1, 7 }, { -1, 8 }, "kill -KILL $$", "while the kernel killed for lack" },
+		{ { 3, 7 }, { 3, 8 }, "kill -KILL $$", "while the kernel killed for lack" },
 		{ { 3, 7 },
 		  { 3, 7 },
 		  "kill -KILL $$",
-		  "by a guard, not by the kernel for want of memory" },
+		  "by a guard, not by the kernel for lack of memory" },
 		{ { -1, -1 }, { -1, -1 }, "kill -KILL $$", "as the kernel does when memory is" },
 		/* A process of the program was killed, and the program ended by itself. */
 		{ { 3, 7 },
@@ -218,7 +218,7 @@ static void test_killed(void **state)
 		{ { 3, 7 },
 		  { 3, 8 },
 		  "exit 1",
-		  "status 1 while the kernel killed for want of memory on" },
+		  "status 1 while the kernel killed for lack of memory on" },
 	};
 
 	(void)state;

@@ -237,11 +237,11 @@ static void urls(void **state)
 	};
 	static const char *const bad[][2] = {
 		{ "https://host", "only http:// is spoken here" },
-		{ "localhost:8000", "is no URL" },
-		{ "http://", "is no URL" },
-		{ "http://:80", "is no URL" },
-		{ "http://h:port", "is no URL" },
-		{ "http://h\r\nX: y", "is no URL" },
+		{ "localhost:8000", "is not a server's URL" },
+		{ "http://", "is not a server's URL" },
+		{ "http://:80", "is not a server's URL" },
+		{ "http://h:port", "is not a server's URL" },
+		{ "http://h\r\nX: y", "is not a server's URL" },
 		{ "http://name.invalid", "cannot be found" },
 	};
 	struct http_target target;

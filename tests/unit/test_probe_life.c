@@ -477,9 +477,8 @@ static void test_size_of_rings_is_told(void **state)
 		{ 0, NULL },
 		{ 64 << 10, NULL },
 		{ 100000, NULL }, /* rounded up, as documented */
-		{ 16 << 10, "64 KiB for each thread: 16 KiB asked for, 64 to 65536 possible" },
-		{ 128u << 20,
-		  "65536 KiB for each thread: 131072 KiB asked for, 64 to 65536 possible" },
+		{ 16 << 10, "64 KiB per thread: 16 KiB requested, 64 to 65536 allowed" },
+		{ 128u << 20, "65536 KiB per thread: 131072 KiB requested, 64 to 65536 allowed" },
 	};
 
 	(void)state;

@@ -261,9 +261,9 @@ static void routes_badly(void)
 	start_at(MOESCOPE_COUNTS);
 	KEEPS(CHECK(moescope_recorder_route(recorder, &good) == 0));
 	REFUSED(layer = LAYERS, "3 layers");
-	REFUSED(layer = -1, "layer -1");
-	REFUSED(experts = 9, "opened for 8");
-	REFUSED(k = 5, "k 5");
+	REFUSED(layer = -1, "layer is -1");
+	REFUSED(experts = 9, "recorder has 8");
+	REFUSED(k = 5, "k is 5");
 	REFUSED(k = 1, "before");
 	REFUSED(indices = NULL, "NULL");
 	REFUSED(indices_type = MOESCOPE_F32, "indices_type");
@@ -284,7 +284,8 @@ static void routes_badly(void)
 	mixed[1].experts = 9;
 	mixed[2].layer = 2;
 	KEEPS(CHECK(moescope_recorder_routes(recorder, mixed, 3) == -EINVAL));
-	CHECK(strstr(moescope_recorder_words(), "layer -7")); /* the first; the last is counted */
+	CHECK(strstr(moescope_recorder_words(),
+		     "layer is -7")); /* the first; the last is counted */
 	CHECK(cuda->launches() == 2);
 	mixed[0].layer = 1;
 	mixed[1].struct_size -= 8;

@@ -426,6 +426,7 @@ static void test_functions(void **state)
 	sql_rows_get(&rows, "select * from transfer_summary");
 	sql_rows_get(&rows, "select * from comm_summary");
 	sql_rows_get(&rows, "select * from step_times");
+	sql_rows_get(&rows, "select * from request_times");
 	sql_rows_get(&rows, "select * from routing_summary");
 	sql_rows_get(&rows, "select * from routing_steps");
 	sql_rows_get(&rows, "select * from routing_experts");
@@ -465,7 +466,7 @@ static void test_types_of_functions(void **state)
 			&rows,
 			"select f.value, t.name, t.type from json_each('[\"kernel_summary\", "
 			"\"op_summary\", \"api_summary\", \"transfer_summary\", \"comm_summary\", \"moe_summary\", "
-			"\"step_times\", \"routing_summary\", \"routing_steps\", \"routing_experts\", "
+			"\"step_times\", \"request_times\", \"routing_summary\", \"routing_steps\", \"routing_experts\", "
 			"\"memory_peaks\", \"efficiency_summary\", \"verdicts\", \"timeline\", "
 			"\"loss\"]') f join pragma_table_info(f.value) t"));
 		assert_true(strlen(columns) > 1000);

@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "decoder.h"
-#include "failure.h"
-#include "options.h"
-#include "rng.h"
+#include "tinymoe/generation/decoder.h"
+#include "tinymoe/options.h"
+#include "tinymoe/system/failure.h"
+#include "tinymoe/system/rng.h"
 
 enum { CONTEXT = 20 };
 

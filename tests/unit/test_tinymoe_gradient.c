@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "failure.h"
-#include "model.h"
-#include "rng.h"
+#include "tinymoe/model/model.h"
+#include "tinymoe/system/failure.h"
+#include "tinymoe/system/rng.h"
 
 #define PROBE_STEP 1e-5
 #define TOLERANCE 1e-3

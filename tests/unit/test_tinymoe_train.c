@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "failure.h"
-#include "trainer.h"
+#include "tinymoe/system/failure.h"
+#include "tinymoe/training/trainer.h"
 
 static char directory[64];
 static char checkpoint_path[96];

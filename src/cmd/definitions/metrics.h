@@ -5,19 +5,13 @@
 #ifndef CMD_METRICS_H
 #define CMD_METRICS_H
 
-struct metric {
-	const char *group;
-	const char *name;
-	const char *unit;
-	const char *definition;
-	const char *source;
-	const char *caveats; /* "": none */
-};
+#include "subjects/meanings/meanings.h"
 
-/* By group, in the order to show; ends with a NULL name. */
-extern const struct metric metrics[];
+/* In the order to show, up to NULL. */
+extern const struct metric_group *const metric_groups[];
 
-/* A metric by its name, or by the key under which JSON and CSV show it; NULL when there is none. */
-const struct metric *metric_find(const char *name);
+/* A metric by its name, or by a key under which JSON and CSV show it; NULL when there is none.
+ * ret_group may be NULL. */
+const struct metric *metric_find(const char *name, const struct metric_group **ret_group);
 
 #endif

@@ -219,14 +219,14 @@ static void run_program(const char *program, struct outcome *outcome)
 	int r = start_calibration(program, &from, &pid);
 
 	if (r < 0) {
-		snprintf(outcome->trouble, sizeof(outcome->trouble), "no process to be had: %s",
+		snprintf(outcome->trouble, sizeof(outcome->trouble), "cannot start a process: %s",
 			 strerror(-r));
 		return;
 	}
 	if (!read_lines(from, outcome)) {
 		kill(pid, SIGKILL);
 		snprintf(outcome->trouble, sizeof(outcome->trouble),
-			 "it was still measuring after %d s and was ended", SECONDS);
+			 "it was still measuring after %d s and was stopped", SECONDS);
 	}
 	close(from);
 	waitpid(pid, &status, 0);
@@ -234,7 +234,7 @@ static void run_program(const char *program, struct outcome *outcome)
 		return;
 	if (WIFSIGNALED(status))
 		snprintf(outcome->trouble, sizeof(outcome->trouble),
-			 "it was ended by signal %d while measuring", WTERMSIG(status));
+			 "signal %d killed it while measuring", WTERMSIG(status));
 	else if (WEXITSTATUS(status) != 0)
 		snprintf(outcome->trouble, sizeof(outcome->trouble), "it ended with status %d",
 			 WEXITSTATUS(status));
@@ -293,9 +293,9 @@ static void keep_peaks(struct checks *checks, const struct outcome *outcome)
 		kept++;
 	}
 	if (r < 0) {
-		check_found(check, CHECK_FAILED, "not kept: cannot write its file: %s",
+		check_found(check, CHECK_FAILED, "not kept: cannot write the file: %s",
 			    strerror(-r));
-		check_fix(check, "set MOESCOPE_CACHE to a folder that can be written");
+		check_fix(check, "set MOESCOPE_CACHE to a writable folder");
 	} else if (kept) {
 		check_found(check, CHECK_OK, "kept for %zu device%s in %s", kept,
 			    kept == 1 ? "" : "s", path);
@@ -311,11 +311,11 @@ void doctor_calibrate(struct checks *checks)
 
 	if (!program) {
 		check_found(checks_add(checks, "peaks"), CHECK_FAILED,
-			    "moescope-calibrate is not beside moescope; build and install again "
+			    "moescope-calibrate is not next to moescope; build and install again "
 			    "(make, make install)");
 		return;
 	}
-	progress_begin("what this machine can do at most");
+	progress_begin("the peak rates of this machine");
 	run_program(program, &outcome);
 	progress_end();
 	free(program);
@@ -323,6 +323,6 @@ void doctor_calibrate(struct checks *checks)
 		tell_device(checks, &outcome.devices[i]);
 	if (outcome.trouble[0])
 		check_found(checks_add(checks, "calibration"), CHECK_NOTE,
-			    "GPUs were not measured, or not wholly: %s", outcome.trouble);
+			    "GPUs were not measured, or only in part: %s", outcome.trouble);
 	keep_peaks(checks, &outcome);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `doctor --calibrate`: what this machine can do at most, measured by moescope-calibrate in a
+ * `doctor --calibrate`: the peak rates of this machine, measured by moescope-calibrate in a
  * process of its own and kept in the user's cache, where the analyses find it (device/sheets/peaks.h).
  */
 #ifndef CMD_CALIBRATE_H

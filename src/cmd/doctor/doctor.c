@@ -107,7 +107,7 @@ static void check_cpu(struct check *check)
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 
 	proc_value("cpuinfo", "model name", model, sizeof(model));
-	check_found(check, CHECK_OK, "%s, %ld cores online", model[0] ? model : "model not known",
+	check_found(check, CHECK_OK, "%s, %ld cores online", model[0] ? model : "model unknown",
 		    online);
 	check_number(check, "cores", (double)online);
 }
@@ -119,7 +119,7 @@ static void check_memory(struct check *check)
 	proc_value("meminfo", "MemTotal", total, sizeof(total));
 	proc_value("meminfo", "MemAvailable", available, sizeof(available));
 	if (!total[0] || !available[0]) {
-		check_found(check, CHECK_NOTE, "not known: /proc/meminfo cannot be read");
+		check_found(check, CHECK_NOTE, "unknown: cannot read /proc/meminfo");
 		return;
 	}
 	check_found(check, CHECK_OK, "%s, %s available",
@@ -134,10 +134,12 @@ static void check_clock(struct check *check)
 		check_found(check, CHECK_OK, "%s", clock_source_name());
 		return;
 	}
-	check_found(check, CHECK_NOTE, "%s: ranges cost some 20 ns more than with a steady counter",
+	check_found(check, CHECK_NOTE,
+		    "%s: ranges cost about 20 ns more than with an invariant "
+		    "counter",
 		    clock_source_name());
-	check_fix(check, "See /sys/devices/system/clocksource; virtual machines can often be given "
-			 "an invariant TSC.");
+	check_fix(check, "See /sys/devices/system/clocksource; many hypervisors can give a "
+			 "virtual machine an invariant TSC.");
 }
 
 static void check_disk(struct check *check)
@@ -146,7 +148,7 @@ static void check_disk(struct check *check)
 	double bytes;
 
 	if (statvfs(".", &fs) < 0) {
-		check_found(check, CHECK_FAILED, "the current directory cannot be looked at: %s",
+		check_found(check, CHECK_FAILED, "cannot inspect the current directory: %s",
 			    strerror(errno));
 		return;
 	}
@@ -164,10 +166,10 @@ static void check_writable(struct check *check)
 	char dir[] = "moescope-doctor-XXXXXX";
 
 	if (mkdtemp(dir) && rmdir(dir) == 0) {
-		check_found(check, CHECK_OK, "runs can be made in the current directory");
+		check_found(check, CHECK_OK, "runs can be created in the current directory");
 		return;
 	}
-	check_found(check, CHECK_FAILED, "runs cannot be made in the current directory: %s",
+	check_found(check, CHECK_FAILED, "runs cannot be created in the current directory: %s",
 		    strerror(errno));
 	check_fix(check,
 		  "Change to another directory, or name one: moescope run -o DIR -- PROGRAM");
@@ -181,8 +183,8 @@ static void check_library(struct check *check)
 		check_found(check, CHECK_OK, "%s", path);
 	} else {
 		check_found(check, CHECK_NOTE,
-			    LIBRARY " is not beside this program; the self-test "
-				    "tries the loader's path");
+			    LIBRARY " is not next to this program; the self-test tries the "
+				    "loader's path");
 		check_fix(check,
 			  "Install it (make install), or add its directory to LD_LIBRARY_PATH.");
 	}
@@ -252,11 +254,11 @@ static void check_shared_memory(struct check *check)
 	struct statvfs fs;
 
 	if (statvfs("/dev/shm", &fs) < 0)
-		check_found(check, CHECK_NOTE, "/dev/shm: %s; buffers lie in the run directory",
+		check_found(check, CHECK_NOTE, "/dev/shm: %s; buffers go to the run directory",
 			    strerror(errno));
 	else
 		check_found(check, CHECK_OK,
-			    "/dev/shm has %s free; buffers lie in the run directory",
+			    "/dev/shm has %s free; buffers go to the run directory",
 			    format_bytes((double)fs.f_bavail * (double)fs.f_frsize).text);
 }
 

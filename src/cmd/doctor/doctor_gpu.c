@@ -68,16 +68,15 @@ static void check_driver(struct checks *checks, struct gpu *gpu)
 			    d->n == 1 ? "" : "s");
 	else if (loaded[0])
 		check_found(check, CHECK_NOTE,
-			    "the driver is loaded (%s), but its devices cannot "
-			    "be asked: %s",
-			    loaded, gpu->why_not.message);
+			    "the driver is loaded (%s), but cannot list its devices: %s", loaded,
+			    gpu->why_not.message);
 	else
 		check_found(check, CHECK_NOTE,
 			    "no NVIDIA driver here; everything on the host works (%s)",
 			    gpu->why_not.message);
 	if (r == 0 && d->n == 0)
-		check_fix(check, "In a container start it with --gpus all; elsewhere see "
-				 "'nvidia-smi -L'.");
+		check_fix(check, "Start containers with --gpus all; elsewhere see 'nvidia-smi "
+				 "-L'.");
 }
 
 static void check_devices(struct checks *checks, struct gpu *gpu)
@@ -105,7 +104,7 @@ static void check_devices(struct checks *checks, struct gpu *gpu)
 		gpu_device_read(d, GPU_BIT(GPU_MEMORY_TOTAL), &values);
 		check_found(check, CHECK_OK, "%s, %s, %s, %s, %s", d->name[0] ? d->name : "no name",
 			    values.known ? format_bytes(values.value[GPU_MEMORY_TOTAL]).text
-					 : "memory not known",
+					 : "memory unknown",
 			    mig[d->mig], d->gpm ? "GPM counters" : "no GPM counters", d->uuid);
 		if (values.known)
 			check_number(check, "memory_bytes", values.value[GPU_MEMORY_TOTAL]);
@@ -182,12 +181,11 @@ static void check_cupti_fits(struct check *check, const struct gpu *gpu, uint32_
 	if (version < 130000 || !gpu->readings || !cuda || cuda / 1000 >= (int)(version / 10000))
 		return;
 	check->state = CHECK_NOTE;
-	check_fix(
-		check,
-		"It is made for CUDA %u, the driver supports CUDA %d.%d: install the CUPTI of CUDA "
-		"%d (pip install nvidia-cuda-cupti-cu%d) and set MOESCOPE_CUPTI to its "
-		"libcupti.so, or update the driver.",
-		version / 10000, cuda / 1000, cuda % 1000 / 10, cuda / 1000, cuda / 1000);
+	check_fix(check,
+		  "It is for CUDA %u, but the driver supports CUDA %d.%d: install the CUPTI of "
+		  "CUDA %d (pip install nvidia-cuda-cupti-cu%d) and set MOESCOPE_CUPTI to its "
+		  "libcupti.so, or update the driver.",
+		  version / 10000, cuda / 1000, cuda % 1000 / 10, cuda / 1000, cuda / 1000);
 }
 
 static void check_cupti(struct checks *checks, struct gpu *gpu)
@@ -271,25 +269,24 @@ static void check_permissions(struct checks *checks, const struct gpu *gpu)
 		check_found(check, CHECK_OK, "no NVIDIA driver here");
 	} else if (!admin_only[0]) {
 		check_found(check, CHECK_NOTE,
-			    "not known who may read hardware counters: RmProfilingAdminOnly is not "
+			    "unknown who may read hardware counters: RmProfilingAdminOnly is not "
 			    "in /proc/driver/nvidia/params");
 	} else if (strcmp(admin_only, "0") == 0) {
 		check_found(check, CHECK_OK,
-			    "hardware counters are for all users "
-			    "(RmProfilingAdminOnly: 0)");
+			    "all users may read hardware counters (RmProfilingAdminOnly: 0)");
 	} else if (may_administrate()) {
 		check_found(check, CHECK_OK,
-			    "hardware counters are for administrators "
-			    "(RmProfilingAdminOnly: 1), and this process is one");
+			    "only administrators may read hardware counters "
+			    "(RmProfilingAdminOnly: 1); this process may");
 	} else {
 		check_found(check, CHECK_NOTE,
-			    "hardware counters are for administrators only "
-			    "(RmProfilingAdminOnly: 1); kernels, copies and "
-			    "calls are recorded all the same");
+			    "only administrators may read hardware counters "
+			    "(RmProfilingAdminOnly: 1); kernels, copies and calls are still "
+			    "recorded");
 		check_fix(check,
-			  "Write the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
-			  "into /etc/modprobe.d/nvidia-profiling.conf, then update-initramfs -u "
-			  "(dracut -f on Fedora and its like) and reboot. In a container: "
+			  "Add the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' "
+			  "to /etc/modprobe.d/nvidia-profiling.conf, run update-initramfs -u "
+			  "(dracut -f on Fedora and similar), and reboot. In a container: "
 			  "--cap-add=SYS_ADMIN");
 	}
 }
@@ -304,9 +301,9 @@ static void check_level(struct checks *checks, const char *name, const char *hos
 					      : "device readings";
 
 	if (!gpu->driver)
-		check_found(check, CHECK_OK, "%s; of GPUs nothing, there is no driver", host);
+		check_found(check, CHECK_OK, "%s; nothing on GPUs: no driver", host);
 	else if (!gpu->built)
-		check_found(check, CHECK_NOTE, "%s; of GPUs nothing, this build cannot", host);
+		check_found(check, CHECK_NOTE, "%s; nothing on GPUs: this build cannot", host);
 	else
 		check_found(check, readings && (!with_cupti || gpu->cupti) ? CHECK_OK : CHECK_NOTE,
 			    "%s; %s%s%s", host, readings ? readings : "no device readings",

@@ -78,7 +78,7 @@ static void look_processes(struct sentence *found, bool *ret_any, bool *ret_coun
 		for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
 			if (strncmp(name, tools[i].prefix, strlen(tools[i].prefix)) != 0)
 				continue;
-			snprintf(message, sizeof(message), "%s runs as process %.20s", name,
+			snprintf(message, sizeof(message), "%s is running as process %.20s", name,
 				 entry->d_name);
 			add_clause(found, message);
 			*ret_any = true;
@@ -109,8 +109,8 @@ void doctor_look_profilers(struct checks *checks)
 		      "no GPU work."
 		    : "",
 		set && running ? " " : "",
-		running ? "A program is recorded by one profiler at a time: do not start it under "
-			  "nsys or ncu."
+		running ? "Only one profiler can record a program at a time: do not start it "
+			  "under nsys or ncu."
 			: "",
 		counters ? " " : "",
 		counters ? "To free the hardware counters of DCGM: dcgmi profmod --pause" : "");

@@ -111,7 +111,7 @@ static int record_in_child(const char *library, const char *run, struct told *to
 	pid_t pid;
 
 	if (pipe(ends) < 0)
-		return err_sys(err, -errno, "cannot make a pipe");
+		return err_sys(err, -errno, "cannot create a pipe");
 	pid = fork();
 	if (pid == 0) {
 		/* The variables of an outer `moescope run` would start the library too early. */
@@ -184,7 +184,7 @@ int selftest_run(const char *library, struct selftest *ret_result, struct err *e
 
 	snprintf(dir, sizeof(dir), "%s/moescope-doctor-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(dir))
-		return err_sys(err, -errno, "cannot make '%s'", dir);
+		return err_sys(err, -errno, "cannot create '%s'", dir);
 	snprintf(run, sizeof(run), "%s/self-test.mscope", dir);
 	r = record_in_child(library, run, &told, err);
 	if (r == 0)

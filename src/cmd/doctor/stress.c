@@ -171,7 +171,7 @@ static void start_trial(const struct place *place, struct trial *trial,
 	pid = fork();
 	if (pid < 0) {
 		snprintf(trial->outcome.message, sizeof(trial->outcome.message),
-			 "no process to be had: %s", strerror(errno));
+			 "cannot start a process: %s", strerror(errno));
 		trial->outcome.status = W_EXITCODE(127, 0);
 		return;
 	}
@@ -424,13 +424,13 @@ static void remember_proof(struct checks *checks, struct proof_line *proof)
 	driver_version(proof->driver, sizeof(proof->driver));
 	if (!proof->driver[0] || !proof->cupti) {
 		check_found(check, CHECK_NOTE,
-			    "not kept: the version of the driver or of CUPTI could not be told");
+			    "not kept: the version of the driver or of CUPTI is unknown");
 		return;
 	}
 	r = proof_append(proof, path, sizeof(path));
 	if (r < 0) {
-		check_found(check, CHECK_NOTE, "not kept: cannot write its file: %s", strerror(-r));
-		check_fix(check, "set MOESCOPE_CACHE to a folder that can be written");
+		check_found(check, CHECK_NOTE, "not kept: cannot write the file: %s", strerror(-r));
+		check_fix(check, "set MOESCOPE_CACHE to a writable folder");
 		return;
 	}
 	check_found(check, CHECK_OK, "kept for CUPTI %u and driver %s in %s", proof->cupti,
@@ -451,7 +451,7 @@ void doctor_stress(struct checks *checks, uint64_t shifts)
 	if (!place.moescope || !place.load || !mkdtemp(place.folder)) {
 		check_found(
 			checks_add(checks, "stress"), CHECK_FAILED,
-			"moescope-load is not beside moescope, or TMPDIR cannot be written; build "
+			"moescope-load is not next to moescope, or TMPDIR is not writable; build "
 			"with the CUDA headers (make deps)");
 		goto out;
 	}

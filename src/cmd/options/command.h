@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a command is: its name, its options in tables, its examples and its function. Parsing,
- * --help, completion and the manual's check all derive from these tables. One file a command,
- * one line in commands.c.
+ * --help, completion and the manual's check all derive from these tables. One file a command and one
+ * line in COMMANDS; the commands that show one table of a subject are made of its section.
  */
 #ifndef CMD_COMMAND_H
 #define CMD_COMMAND_H
@@ -11,8 +11,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/text/example.h"
+
 /* Exit statuses of moescope itself; `run` and `demo` pass on the program's. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* For the descriptions of commands that take a run. */
+#define NEWEST_RUN "RUN defaults to the newest *.mscope in the current directory."
 
 /* What a shell should offer for a value or an argument. */
 enum completion {
@@ -30,12 +35,13 @@ enum option_kind {
 	OPTION_FLAG,	  /* bool */
 	OPTION_STRING,	  /* const char * */
 	OPTION_STRINGS,	  /* struct string_list: the option may be given several times */
-	OPTION_CHOICE,	  /* int: index into choices */
+	OPTION_CHOICE,	  /* int: that of values, or the index into choices */
+	OPTION_SMALL,	  /* int or unsigned int, in [min, max] */
 	OPTION_INT,	  /* int64_t in [min, max] */
 	OPTION_UINT,	  /* uint64_t in [min, max] */
 	OPTION_DOUBLE,	  /* double in [min, max] */
-	OPTION_WINDOW,	  /* struct step_window: "A", "A:B", "A:", ":B" */
-	OPTION_NUMBERS,	  /* struct number_list: "X,X,..." in [min, max] */
+	OPTION_WINDOW,	  /* int64_t[2], first and last: "A", "A:B", "A:", ":B" */
+	OPTION_NUMBERS,	  /* double[NUMBERS_MAX], each in [min, max], and how many: "X,X,..." */
 	OPTION_PARAMETER, /* struct parameter_words: a parameter of an experiment, by its name */
 };
 
@@ -47,6 +53,7 @@ struct option_desc {
 	const char *help;
 	const char *default_text;   /* NULL: none to show */
 	const char *const *choices; /* NULL-terminated; OPTION_CHOICE */
+	const int *values;	    /* of the choices; NULL: their indices */
 	double min, max;
 	size_t offset; /* of the destination in the group's structure */
 	enum completion completion;
@@ -58,16 +65,12 @@ struct option_group {
 	size_t base;
 };
 
-struct example {
-	const char *line;
-	const char *what;
-};
-
 /* What one wants when one types a command; the overview, the manual and completion are grouped by it,
  * in this order. */
 enum purpose {
 	PURPOSE_RECORD = 1, /* 0: forgotten, and the command is nowhere to be seen */
 	PURPOSE_LOOK,
+	PURPOSE_WATCH,
 	PURPOSE_COMPARE,
 	PURPOSE_EXPORT,
 	PURPOSE_EXPERIMENT,
@@ -104,40 +107,42 @@ struct invocation {
 	struct out *out;
 };
 
-/* Ends with a NULL name. */
-extern const struct command *const commands[];
+/* Up to NULL, in the order of the overview. */
+extern const struct command *const *commands;
 extern const char *const purpose_titles[PURPOSES];
 
 const struct command *command_find(const char *name);
 const char *command_nearest(const char *name);
 
-extern const struct command cmd_demo;
-extern const struct command cmd_run;
-extern const struct command cmd_bench;
-extern const struct command cmd_report;
-extern const struct command cmd_kernels;
-extern const struct command cmd_ops;
-extern const struct command cmd_api;
-extern const struct command cmd_steps;
-extern const struct command cmd_sweep;
-extern const struct command cmd_routing;
-extern const struct command cmd_transfers;
-extern const struct command cmd_comm;
-extern const struct command cmd_moe;
-extern const struct command cmd_counters;
-extern const struct command cmd_memory;
-extern const struct command cmd_efficiency;
-extern const struct command cmd_compare;
-extern const struct command cmd_summary;
-extern const struct command cmd_plot;
-extern const struct command cmd_import;
-extern const struct command cmd_export;
-extern const struct command cmd_sql;
-extern const struct command cmd_explain;
-extern const struct command cmd_smi;
-extern const struct command cmd_doctor;
-extern const struct command cmd_dump;
-extern const struct command cmd_completion;
-extern const struct command cmd_help;
+/* COMMAND(name), in the order of the overview; TABLES: where those of sections stand. */
+#define COMMANDS(COMMAND, TABLES)                                                                  \
+	COMMAND(run)                                                                               \
+	COMMAND(demo)                                                                              \
+	COMMAND(import)                                                                            \
+	COMMAND(report)                                                                            \
+	TABLES                                                                                     \
+	COMMAND(top)                                                                               \
+	COMMAND(serve)                                                                             \
+	COMMAND(mcp)                                                                               \
+	COMMAND(compare)                                                                           \
+	COMMAND(summary)                                                                           \
+	COMMAND(plot)                                                                              \
+	COMMAND(sql)                                                                               \
+	COMMAND(export)                                                                            \
+	COMMAND(smi)                                                                               \
+	COMMAND(bench)                                                                             \
+	COMMAND(sweep)                                                                             \
+	COMMAND(explain)                                                                           \
+	COMMAND(doctor)                                                                            \
+	COMMAND(dump)                                                                              \
+	COMMAND(completion)                                                                        \
+	COMMAND(help)
+
+#define COMMAND(name) extern const struct command cmd_##name;
+COMMANDS(COMMAND, )
+#undef COMMAND
+
+/* Fills `commands`, once, before anything looks at it. 0 or -ENOMEM. */
+int commands_make(void);
 
 #endif

@@ -21,6 +21,13 @@
 		.offset = offsetof(values, member)                                                 \
 	}
 
+#define MARKDOWN_OPTION(values, member)                                                            \
+	{                                                                                          \
+		.name = "markdown", .kind = OPTION_FLAG,                                           \
+		.help = "print Markdown, with tables as GitHub shows them",                        \
+		.offset = offsetof(values, member)                                                 \
+	}
+
 /* int64_t; -1: not given. */
 #define LIMIT_OPTION(values, member, without)                                                      \
 	{                                                                                          \
@@ -33,15 +40,15 @@
 #define WIDTH_OPTION(values, member, without)                                                      \
 	{                                                                                          \
 		.name = "width", .kind = OPTION_UINT, .metavar = "COLUMNS", .min = 40,             \
-		.max = 1000, .help = "fit the text into this many columns",                        \
-		.default_text = without, .offset = offsetof(values, member)                        \
+		.max = 1000, .help = "fit the text to this many columns", .default_text = without, \
+		.offset = offsetof(values, member)                                                 \
 	}
 
 /* Of commands that make a run. */
 #define RUN_OUTPUT_OPTION(values, member, word, without)                                           \
 	{                                                                                          \
 		.name = "output", .short_name = 'o', .kind = OPTION_STRING, .metavar = word,       \
-		.help = "the run directory to make", .default_text = without,                      \
+		.help = "the run directory to create", .default_text = without,                    \
 		.offset = offsetof(values, member), .completion = COMPLETE_DIR                     \
 	}
 

@@ -82,7 +82,7 @@ static enum parse_result set_choice(const struct command *command, const struct 
 		size_t used = strlen(all);
 
 		if (strcmp(o->choices[i], text) == 0) {
-			*destination = i;
+			*destination = o->values ? o->values[i] : i;
 			return PARSE_OK;
 		}
 		nearest_offer(&nearest, o->choices[i]);
@@ -92,7 +92,8 @@ static enum parse_result set_choice(const struct command *command, const struct 
 		usage_error(command, "'--%s' cannot be '%s'; did you mean '%s' (one of %s)?",
 			    o->name, text, nearest.best, all);
 	else
-		usage_error(command, "'--%s' cannot be '%s'; it is one of %s.", o->name, text, all);
+		usage_error(command, "'--%s' cannot be '%s'; choose one of %s.", o->name, text,
+			    all);
 	return PARSE_WRONG;
 }
 
@@ -110,11 +111,11 @@ static enum parse_result out_of_range(const struct command *command, const struc
 {
 	/* The largest double above 2^53 would be printed with digits nobody wrote in a table. */
 	if (o->max < 9e15)
-		usage_error(command, "'--%s %s' is out of range; it goes from %.15g to %.15g.",
+		usage_error(command, "'--%s %s' is out of range; it must be from %.15g to %.15g.",
 			    o->name, text, o->min, o->max);
 	else
-		usage_error(command, "'--%s %s' is out of range; it is at least %.15g.", o->name,
-			    text, o->min);
+		usage_error(command, "'--%s %s' is out of range; it must be at least %.15g.",
+			    o->name, text, o->min);
 	return PARSE_WRONG;
 }
 
@@ -143,6 +144,8 @@ static enum parse_result set_number(const struct command *command, const struct 
 		return out_of_range(command, o, text);
 	if (o->kind == OPTION_DOUBLE)
 		*(double *)destination = real;
+	else if (o->kind == OPTION_SMALL)
+		*(int *)destination = (int)integer;
 	else if (o->kind == OPTION_UINT)
 		*(uint64_t *)destination = (uint64_t)integer;
 	else
@@ -151,60 +154,63 @@ static enum parse_result set_number(const struct command *command, const struct 
 }
 
 static enum parse_result set_window(const struct command *command, const struct option_desc *o,
-				    const char *text, struct step_window *destination)
+				    const char *text, int64_t *destination)
 {
-	struct step_window window = STEP_WINDOW_ALL;
+	int64_t first = INT64_MIN, last = INT64_MAX; /* open */
 	const char *colon = strchr(text, ':');
-	char first[32];
+	char before[32];
 	bool ok;
 
 	if (!colon) {
-		ok = parse_integer(text, &window.first);
-		window.last = window.first;
+		ok = parse_integer(text, &first);
+		last = first;
 	} else {
 		size_t length = (size_t)(colon - text);
 
-		snprintf(first, sizeof(first), "%.*s", (int)(length < 31 ? length : 31), text);
-		ok = (length == 0 || parse_integer(first, &window.first)) &&
-		     (!colon[1] || parse_integer(colon + 1, &window.last)) && text[1];
+		snprintf(before, sizeof(before), "%.*s", (int)(length < 31 ? length : 31), text);
+		ok = (length == 0 || parse_integer(before, &first)) &&
+		     (!colon[1] || parse_integer(colon + 1, &last)) && text[1];
 	}
 	if (!ok) {
 		usage_error(command, "'--%s' needs steps as A, A:B, A: or :B, not '%s'.", o->name,
 			    text);
 		return PARSE_WRONG;
 	}
-	if (window.first > window.last) {
+	if (first > last) {
 		usage_error(command, "'--%s %s' ends before it begins.", o->name, text);
 		return PARSE_WRONG;
 	}
-	*destination = window;
+	destination[0] = first;
+	destination[1] = last;
 	return PARSE_OK;
 }
 
+/* The numbers, and then how many there are, as unsigned int. */
 static enum parse_result set_numbers(const struct command *command, const struct option_desc *o,
-				     const char *text, struct number_list *destination)
+				     const char *text, double *destination)
 {
-	struct number_list list = { .n = 0 };
+	double list[NUMBERS_MAX];
+	unsigned int n = 0;
 	const char *at = text;
 
 	for (;;) {
 		char *end;
 		double real = strtod(at, &end);
 
-		if (end == at || (*end && *end != ',') || !isfinite(real) ||
-		    list.n == NUMBERS_MAX) {
+		if (end == at || (*end && *end != ',') || !isfinite(real) || n == NUMBERS_MAX) {
 			usage_error(command, "'--%s' needs up to %d numbers as X or X,X, not '%s'.",
 				    o->name, NUMBERS_MAX, text);
 			return PARSE_WRONG;
 		}
 		if (real < o->min || real > o->max)
 			return out_of_range(command, o, text);
-		list.v[list.n++] = real;
+		list[n++] = real;
 		if (!*end)
 			break;
 		at = end + 1;
 	}
-	*destination = list;
+	memcpy(destination, list, n * sizeof(*list));
+	memcpy(destination + NUMBERS_MAX, &n, sizeof(n));
 	return PARSE_OK;
 }
 
@@ -212,7 +218,7 @@ static enum parse_result add_string(const struct command *command, const struct 
 				    const char *text, struct string_list *destination)
 {
 	if (destination->n == STRINGS_MAX) {
-		usage_error(command, "'--%s' can be given %d times at most.", o->name, STRINGS_MAX);
+		usage_error(command, "'--%s' can be given at most %d times.", o->name, STRINGS_MAX);
 		return PARSE_WRONG;
 	}
 	destination->v[destination->n++] = text;
@@ -257,6 +263,7 @@ static enum parse_result set_value(const struct command *command, struct found f
 		return set_numbers(command, found.option, text, found.destination);
 	case OPTION_PARAMETER:
 		return add_parameter(command, found.option, text, found.destination);
+	case OPTION_SMALL:
 	case OPTION_INT:
 	case OPTION_UINT:
 	case OPTION_DOUBLE:
@@ -333,7 +340,7 @@ static enum parse_result check_count(struct invocation *inv)
 		return PARSE_WRONG;
 	}
 	if (command->max_args >= 0 && inv->n_args > command->max_args) {
-		usage_error(command, "'%s' has no use for the argument '%s'.", command->name,
+		usage_error(command, "'%s' does not take the argument '%s'.", command->name,
 			    inv->args[command->max_args]);
 		return PARSE_WRONG;
 	}
@@ -357,7 +364,7 @@ enum parse_result options_parse(struct invocation *inv, int argc, char **argv)
 		} else if (argv[i][0] == '-' && argv[i][1]) {
 			r = parse_short(inv, argc, argv, &i);
 		} else if (command->args_after_dashes) {
-			usage_error(command, "'%s' has no use for '%s' before '--'.", command->name,
+			usage_error(command, "'%s' does not take '%s' before '--'.", command->name,
 				    argv[i]);
 			return PARSE_WRONG;
 		} else {

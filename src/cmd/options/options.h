@@ -10,20 +10,7 @@
 
 #include "cmd/options/command.h"
 
-/* Steps first..last, both included; INT64_MIN and INT64_MAX: open. */
-struct step_window {
-	int64_t first, last;
-};
-#define STEP_WINDOW_ALL                                                                            \
-	{                                                                                          \
-		INT64_MIN, INT64_MAX                                                               \
-	}
-
-#define NUMBERS_MAX 8
-struct number_list {
-	double v[NUMBERS_MAX];
-	unsigned int n;
-};
+#define NUMBERS_MAX 8 /* of OPTION_NUMBERS */
 
 #define STRINGS_MAX 64
 struct string_list {

@@ -19,7 +19,7 @@ const struct option_desc config_options[] = {
 	  .short_name = 'c',
 	  .kind = OPTION_STRING,
 	  .metavar = "FILE",
-	  .help = "YAML with parameters; options come after it and count",
+	  .help = "YAML file with parameters; options override it",
 	  .offset = offsetof(struct parameter_values, config),
 	  .completion = COMPLETE_FILE },
 	{ 0 },
@@ -93,7 +93,7 @@ static int add_alias(struct option_desc *option, const char *alias, const char *
 	const struct parameter *p = parameter_find(key);
 	char *help, *name = option_name("", key);
 
-	if (!name || asprintf(&help, "the same as --%s", name) < 0)
+	if (!name || asprintf(&help, "same as --%s", name) < 0)
 		return -ENOMEM;
 	free(name);
 	*option = (struct option_desc){

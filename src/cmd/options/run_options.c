@@ -85,7 +85,7 @@ int schedule_canonical(const char *text, uint64_t sample, char *out, size_t size
 	}
 	/* Nothing would ever be recorded: no one means that. */
 	if ((parts[WAIT] || parts[WARMUP] || parts[REPEAT]) && !parts[ACTIVE])
-		return err_set(err, -EINVAL, "the schedule records nothing; add active=N to it.");
+		return err_set(err, -EINVAL, "the schedule records nothing; add active=N.");
 	snprintf(out, size, "skip_first=%u,wait=%u,warmup=%u,active=%u,repeat=%u,sample=%llu",
 		 parts[SKIP_FIRST], parts[WAIT], parts[WARMUP], parts[ACTIVE], parts[REPEAT],
 		 (unsigned long long)sample);
@@ -124,8 +124,8 @@ int budget_parse(const char *text, double *ret_pct, struct err *err)
 	if (!(pct > 0 && pct <= BUDGET_MAX_PCT))
 		return err_set(
 			err, -EINVAL,
-			"'--budget %s' is out of range; it is above 0 and at most %d%%, or off "
-			"for a complete trace.",
+			"'--budget %s' is out of range; it must be above 0 and at most %d%%, or "
+			"off for a complete trace.",
 			text, BUDGET_MAX_PCT);
 	*ret_pct = pct;
 	return 0;
@@ -152,7 +152,8 @@ int allowance_parse(const char *text, uint64_t *ret_mb, struct err *err)
 	value *= units[i].mb;
 	if (!(value >= 1 && value <= ALLOWANCE_MAX_MB))
 		return err_set(err, -EINVAL,
-			       "'--memory-allowance %s' is out of range; it goes from 1MB to %uGB.",
+			       "'--memory-allowance %s' is out of range; it must be from 1MB to "
+			       "%uGB.",
 			       text, ALLOWANCE_MAX_MB / 1024);
 	*ret_mb = (uint64_t)value;
 	return 0;
@@ -170,7 +171,7 @@ int kernel_check(const char *text, struct err *err)
 	}
 	regerror(r, &pattern, why, sizeof(why));
 	return err_set(err, -EINVAL,
-		       "'--kernel' needs an extended regular expression, and '%s' is none: %s.",
+		       "'--kernel' needs an extended regular expression, which '%s' is not: %s.",
 		       text, why);
 }
 

@@ -35,20 +35,20 @@ static int check_output(const char *path, bool force)
 	if (stat(path, &st) < 0)
 		return EXIT_OK; /* making it will tell */
 	if (!S_ISDIR(st.st_mode))
-		return fail("'%s' is a file; name another directory with --output.", path);
+		return fail("'%s' is a file; choose another directory with --output.", path);
 	if (run_files_look(path, &files) < 0)
 		return EXIT_OK;
 	if (files.foreign)
-		return fail("'%s' holds files that are not a run; name another directory with "
-			    "--output.",
+		return fail("'%s' contains files that are not a run; choose another directory "
+			    "with --output.",
 			    path);
 	if (files.run && !force)
-		return fail("'%s' holds a run already; name another directory, or replace it with "
-			    "--force.",
+		return fail("'%s' already contains a run; choose another directory, or replace "
+			    "it with --force.",
 			    path);
 	if (run_writer(path) == RUN_WRITER_HELD)
-		return fail("'%s' is being written by a program that runs; wait for its end, or "
-			    "name another directory with --output.",
+		return fail("'%s' is being written by a running program; wait for it to "
+			    "end, or choose another directory with --output.",
 			    path);
 	return EXIT_OK;
 }
@@ -89,7 +89,7 @@ static int make_dir(struct recording *recording, const char *path, const struct 
 	recording->made_directory = mkdir(path, 0755) == 0;
 	r = run_lock_take(path, &recording->lock_fd);
 	if (r == -EBUSY)
-		return err_set(err, r, "%s: another program writes a run there", path);
+		return err_set(err, r, "%s: another program is writing a run there", path);
 	r = 0;
 	if (!recording->made_directory && plan->force) {
 		r = run_files_remove(path, false);
@@ -130,7 +130,7 @@ static void make_some_dir(struct recording *recording, const struct record_plan 
 	if (r == 0)
 		goto out;
 	if (!name) {
-		say("nothing is recorded: there is no memory for the name of a run.");
+		say("nothing is recorded: no memory for the name of the run.");
 		return;
 	}
 	base = strrchr(wanted, '/') ? strrchr(wanted, '/') + 1 : wanted;
@@ -139,15 +139,16 @@ static void make_some_dir(struct recording *recording, const struct record_plan 
 	/* A fallback never replaces anything. */
 	if (access(fallback, F_OK) == 0)
 		snprintf(fallback, sizeof(fallback), "%s/%s", tmp && *tmp ? tmp : "/tmp", name);
-	if (asprintf(&note, "the run is in %s because it could not be made in %s (%s).", fallback,
-		     wanted, first.message[0] ? first.message : strerror(-r)) < 0)
+	if (asprintf(&note, "the run is in %s because it could not be created in %s (%s).",
+		     fallback, wanted, first.message[0] ? first.message : strerror(-r)) < 0)
 		note = NULL;
 	r = note ? make_dir(recording, fallback, plan, argv, note, &second) : -ENOMEM;
 	if (r == 0)
 		say("%s", note);
 	else
-		say("nothing is recorded: no run could be made in %s (%s) nor in %s (%s).", wanted,
-		    first.message, fallback, second.message[0] ? second.message : strerror(-r));
+		say("nothing is recorded: no run could be created in %s (%s) or in %s (%s).",
+		    wanted, first.message, fallback,
+		    second.message[0] ? second.message : strerror(-r));
 	free(note);
 out:
 	free(name);

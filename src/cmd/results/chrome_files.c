@@ -14,7 +14,7 @@
 #include "cmd/options/command.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/progress.h"
-#include "present/frame/present.h"
+#include "exports/exports.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -25,7 +25,7 @@ static bool ends_with(const char *text, const char *end)
 
 bool chrome_packs(const char *output, bool packed)
 {
-	return output ? ends_with(output, ".gz") : packed && present_chrome_packs();
+	return output ? ends_with(output, ".gz") : packed && export_chrome_packs();
 }
 
 static int write_rank(const struct run *run, uint32_t rank, const char *path, bool packed)
@@ -37,8 +37,7 @@ static int write_rank(const struct run *run, uint32_t rank, const char *path, bo
 	if (r < 0)
 		return fail("cannot write '%s': %s; choose another place with --output.", path,
 			    strerror(-r));
-	r = whole_file_close(&whole, present_chrome_rank(run, rank, packed, whole.file, &err),
-			     &err);
+	r = whole_file_close(&whole, export_chrome_rank(run, rank, packed, whole.file, &err), &err);
 	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
 }
 
@@ -55,9 +54,9 @@ int chrome_write_ranks(const struct run *run, const char *directory, bool packed
 {
 	size_t n = 0;
 
-	packed = packed && present_chrome_packs();
+	packed = packed && export_chrome_packs();
 	if (directory && mkdir(directory, 0777) < 0 && errno != EEXIST)
-		return fail("cannot make the directory '%s': %s.", directory, strerror(errno));
+		return fail("cannot create the directory '%s': %s.", directory, strerror(errno));
 	for (size_t i = 0; i < run->n_shards; i++) {
 		char *path;
 		int r;
@@ -78,5 +77,5 @@ int chrome_write_ranks(const struct run *run, const char *directory, bool packed
 			return r;
 		n++;
 	}
-	return n ? EXIT_OK : fail("the run has no process that could be read.");
+	return n ? EXIT_OK : fail("the run has no readable process.");
 }

@@ -19,8 +19,8 @@ static int no_memory(void)
 	return fail("no memory for the comparison.");
 }
 
-static int take(const struct compare_runs *runs, const char *path, bool whole,
-		struct run_digest *ret_digest)
+static int take_run(const struct compare_runs *runs, const char *path, bool whole,
+		    struct run_digest *ret_digest)
 {
 	struct run *run;
 	int r = run_open(path, DIGEST_KINDS, &run);
@@ -42,7 +42,7 @@ static int add_run(struct compare_runs *runs, struct compare_group *group, const
 	if (!grown)
 		return no_memory();
 	group->runs = grown;
-	r = take(runs, path, false, &group->runs[group->n]);
+	r = take_run(runs, path, false, &group->runs[group->n]);
 	if (r == EXIT_OK)
 		group->n++;
 	return r;
@@ -64,7 +64,7 @@ int compare_runs_level(struct compare_runs *runs)
 
 			if (digest->whole)
 				continue;
-			r = take(runs, digest->path, true, &whole);
+			r = take_run(runs, digest->path, true, &whole);
 			if (r == EXIT_OK) {
 				digest_release(digest);
 				*digest = whole;

@@ -13,16 +13,17 @@
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/progress.h"
-#include "present/book/csv_files.h"
+#include "exports/csv/kernel_comparison.h"
+#include "surfaces/views/document_view.h"
 
 /* What is being written, for all runs of the command. */
 struct job {
 	const char *directory;
-	struct present_options options;
+	struct view_options options;
 	bool several;
 	char **labels; /* of the runs so far, each different */
 	size_t n;
-	struct csv_comparison *comparison;
+	struct kernel_comparison *comparison;
 };
 
 static int make_directory(const char *path)
@@ -33,7 +34,7 @@ static int make_directory(const char *path)
 		return EXIT_OK;
 	if (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return EXIT_OK;
-	return fail("cannot make the directory '%s': %s.", path, strerror(errno));
+	return fail("cannot create the directory '%s': %s.", path, strerror(errno));
 }
 
 /* The run's name, with a number when an earlier run has it. NULL: no memory. */
@@ -55,8 +56,8 @@ static char *make_label(const struct job *job, const char *name)
 	return label;
 }
 
-static int write_one(const char *directory, const char *name, const struct csv_book *book,
-		     size_t file, const struct csv_comparison *comparison)
+static int write_one(const char *directory, const char *name, const struct document_view *book,
+		     size_t file, const struct kernel_comparison *comparison)
 {
 	struct err err = { "" };
 	struct whole_file whole;
@@ -72,28 +73,28 @@ static int write_one(const char *directory, const char *name, const struct csv_b
 		return EXIT_FAILED;
 	}
 	if (comparison)
-		csv_comparison_write(comparison, whole.file);
+		kernel_comparison_write(comparison, whole.file);
 	else
-		r = csv_book_write(book, file, whole.file, &err);
+		r = document_view_write(book, file, whole.file, &err);
 	r = whole_file_close(&whole, r, &err);
 	free(path);
 	return r < 0 ? fail("%s", err.message[0] ? err.message : strerror(-r)) : EXIT_OK;
 }
 
-static int write_book(const struct csv_book *book, const char *directory)
+static int write_book(const struct document_view *book, const char *directory)
 {
 	int r = make_directory(directory);
 
-	for (size_t i = 0; r == EXIT_OK && i < csv_book_files(); i++) {
+	for (size_t i = 0; r == EXIT_OK && i < document_view_files(book); i++) {
 		char name[128];
 
-		csv_book_name(book, i, name, sizeof(name));
+		document_view_file_name(book, i, name, sizeof(name));
 		r = write_one(directory, name, book, i, NULL);
 	}
 	return r;
 }
 
-static int write_labelled(struct job *job, const struct run *run, const struct csv_book *book)
+static int write_labelled(struct job *job, const struct run *run, const struct document_view *book)
 {
 	char *label = make_label(job, run->info.name), *directory = NULL;
 	int r;
@@ -103,7 +104,9 @@ static int write_labelled(struct job *job, const struct run *run, const struct c
 		return fail("no memory.");
 	}
 	job->labels[job->n++] = label;
-	r = csv_comparison_add(job->comparison, label, book) < 0 ? fail("no memory.") : EXIT_OK;
+	r = kernel_comparison_add(job->comparison, label, run, answer_kernels(book->answers)) < 0
+		    ? fail("no memory.")
+		    : EXIT_OK;
 	if (r == EXIT_OK)
 		r = write_book(book, directory);
 	free(directory);
@@ -113,22 +116,22 @@ static int write_labelled(struct job *job, const struct run *run, const struct c
 static int write_run(struct job *job, const char *given)
 {
 	struct err err = { "" };
-	struct csv_book *book;
+	struct document_view book;
 	struct run *run;
 	int r = run_open(given, WANT_ALL, &run);
 
 	if (r != EXIT_OK)
 		return r;
 	progress_begin("writing the tables");
-	r = csv_book_new(run, &job->options, &book, &err);
+	r = document_view_open(&book, &document_book, run, &job->options, &err);
 	if (r < 0) {
 		progress_end();
 		run_free(run);
 		return fail("%s", err.message[0] ? err.message : strerror(-r));
 	}
-	r = job->several ? write_labelled(job, run, book) : write_book(book, job->directory);
+	r = job->several ? write_labelled(job, run, &book) : write_book(&book, job->directory);
 	progress_end();
-	csv_book_free(book);
+	document_view_close(&book);
 	run_free(run);
 	return r;
 }
@@ -137,7 +140,7 @@ int csv_dir_write(struct invocation *inv, const char *directory)
 {
 	const struct table_values *values = inv->values;
 	struct job job = { .directory = directory,
-			   .options = table_present_options(values),
+			   .options = table_view_options(values),
 			   .several = inv->n_args > 1 };
 	int r;
 
@@ -147,18 +150,18 @@ int csv_dir_write(struct invocation *inv, const char *directory)
 	if (r != EXIT_OK)
 		return r;
 	job.labels = calloc((size_t)inv->n_args + 1, sizeof(*job.labels));
-	job.comparison = csv_comparison_new();
+	job.comparison = kernel_comparison_new();
 	if (!job.labels || !job.comparison)
 		r = fail("no memory.");
 	for (int i = 0; r == EXIT_OK && i < (job.several ? inv->n_args : 1); i++)
 		r = write_run(&job, inv->n_args ? inv->args[i] : NULL);
 	if (r == EXIT_OK && job.several)
-		r = write_one(directory, CSV_COMPARISON_FILE, NULL, 0, job.comparison);
+		r = write_one(directory, KERNEL_COMPARISON_FILE, NULL, 0, job.comparison);
 	if (r == EXIT_OK)
 		say("wrote the tables to %s; columns.csv says what they hold.", directory);
 	for (size_t i = 0; i < job.n; i++)
 		free(job.labels[i]);
 	free(job.labels);
-	csv_comparison_free(job.comparison);
+	kernel_comparison_free(job.comparison);
 	return r;
 }

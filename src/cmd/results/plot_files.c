@@ -92,7 +92,7 @@ static int write_all(const struct run *run, const struct answers *answers,
 	return r;
 }
 
-int plot_files_write(const char *given, const struct present_options *options,
+int plot_files_write(const char *given, const struct view_options *options,
 		     const struct plot_choices *choices)
 {
 	size_t n = 0, forms = 0;
@@ -114,7 +114,7 @@ int plot_files_write(const char *given, const struct present_options *options,
 	if (r != EXIT_OK)
 		return r;
 	if (mkdir(choices->directory, 0777) < 0 && errno != EEXIST) {
-		r = fail("cannot make the directory '%s': %s.", choices->directory,
+		r = fail("cannot create the directory '%s': %s.", choices->directory,
 			 strerror(errno));
 		run_free(run);
 		return r;
@@ -134,6 +134,6 @@ int plot_files_write(const char *given, const struct present_options *options,
 		n++;
 	if (plot_trouble())
 		say("%s", plot_trouble());
-	say("wrote %zu plots into %s.", n * forms, choices->directory);
+	say("wrote %zu plots to %s.", n * forms, choices->directory);
 	return r;
 }

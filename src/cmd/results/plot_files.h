@@ -20,7 +20,7 @@ struct plot_choices {
 
 /* All plots of the run that the user gave (NULL: the newest), with its own words on stderr.
  * EXIT_OK or EXIT_FAILED. */
-int plot_files_write(const char *given, const struct present_options *options,
+int plot_files_write(const char *given, const struct view_options *options,
 		     const struct plot_choices *choices);
 /* One plot; "-" is standard output. Each file appears whole or not at all. */
 int plot_file_write(const struct run *run, const struct answers *answers, const char *name,

@@ -3,6 +3,8 @@
  * The rows of queries out; see sql_output.h.
  */
 #include "cmd/results/sql_output.h"
+#include "exports/csv/csv_cells.h"
+#include "surfaces/json/fields_json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -93,7 +95,7 @@ static int begin_text(struct sql_output *output, const char *const *names, size_
 	return 0;
 }
 
-static int begin(void *context, const char *const *names, size_t n)
+static int begin_rows(void *context, const char *const *names, size_t n)
 {
 	struct sql_output *output = context;
 
@@ -109,7 +111,7 @@ static int begin(void *context, const char *const *names, size_t n)
 
 			if (i)
 				fputc(',', output->out);
-			grid_csv_cells(&cell, 1, output->out);
+			csv_cells(&cell, 1, output->out);
 		}
 		fputc('\n', output->out);
 		return 0;
@@ -140,7 +142,7 @@ static int keep_row(struct sql_output *output, const struct cell *cells, size_t 
 	return output->rows.failed ? -ENOMEM : 0;
 }
 
-static int row(void *context, const struct cell *cells, size_t n)
+static int put_row(void *context, const struct cell *cells, size_t n)
 {
 	struct sql_output *output = context;
 
@@ -152,7 +154,7 @@ static int row(void *context, const struct cell *cells, size_t n)
 		json_array_end(&output->json);
 		return 0;
 	case SQL_CSV:
-		grid_csv_row(cells, n, output->out);
+		csv_row(cells, n, output->out);
 		return 0;
 	case SQL_TEXT_TABLE:
 		break;
@@ -188,7 +190,7 @@ static int print_table(struct sql_output *output)
 	return r;
 }
 
-static int end(void *context)
+static int end_rows(void *context)
 {
 	struct sql_output *output = context;
 	int r = 0;
@@ -209,5 +211,5 @@ static int end(void *context)
 
 struct sql_sink sql_output_sink(struct sql_output *output)
 {
-	return (struct sql_sink){ begin, row, end, output };
+	return (struct sql_sink){ begin_rows, put_row, end_rows, output };
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the table commands (report, kernels, ops, api, steps, routing,
- * transfers, memory) have in common: the options, and loading runs and
- * rendering one view of each.
+ * What commands that show tables have in common: the options, and loading runs and rendering one view
+ * of each. The commands of single tables are made of their sections.
  */
 #ifndef CMD_TABLE_H
 #define CMD_TABLE_H
@@ -12,52 +11,43 @@
 
 #include "cmd/options/command.h"
 #include "cmd/options/options.h"
-#include "present/frame/present.h"
+#include "subjects/answers/question.h"
+#include "surfaces/views/views.h"
 
 /* The values of every table command. */
 struct table_values {
-	bool json, csv, by_shape, by_stack, dashboard;
+	bool json, csv, markdown, dashboard;
 	int64_t limit; /* -1: the view's own in text, all in JSON and CSV */
 	const char *sort;
-	uint64_t width; /* 0: the terminal's */
-	int color;	/* index into auto, always, never */
-	int64_t layer;
-	int phase; /* 0: all, else enum moescope_phase */
-	struct step_window steps;
-	struct number_list capacity_factors;
-	uint64_t tile_rows;
-	int kernels_by;		   /* enum kernels_by */
-	int columns;		   /* of routing: layers, steps, experts */
-	const char *classes;	   /* file; NULL: none */
+	uint64_t width;		   /* 0: the terminal's */
+	int color;		   /* index into auto, always, never */
+	struct question question;  /* parameters of subjects write into it */
+	int table;		   /* of the section's tables */
 	const char *csv_directory; /* of report; NULL: none */
 };
 #define TABLE_DEFAULTS                                                                             \
 	{                                                                                          \
-		.limit = -1, .layer = -1, .steps = STEP_WINDOW_ALL                                 \
+		.limit = -1, .question = QUESTION_ALL                                              \
 	}
 
 extern const struct option_desc table_format_options[]; /* --json … --color: every command */
 extern const struct option_desc table_row_options[];	/* --csv, --sort, --limit: one table */
-extern const struct option_desc table_step_options[];	/* --steps */
-extern const struct option_desc table_place_options[];	/* --layer, --phase */
+extern const struct option_desc table_page_options[];	/* --markdown: what has a page */
+extern struct option_desc table_step_options[];		/* --steps; table_commands_make fills it */
 
-/* The options of a table with places, steps and rows, behind a command's own ones. */
-#define TABLE_OPTION_GROUPS                                                                        \
-	{ table_place_options, 0 }, { table_step_options, 0 }, { table_row_options, 0 },           \
-		{ table_format_options, 0 },                                                       \
-	{                                                                                          \
-		NULL, 0                                                                            \
-	}
+/* Makes the commands of sections and the options of parameters, once, before anything looks at them; for
+ * good. 0 or -ENOMEM. */
+int table_commands_make(void);
+/* In the order of the overview; NULL at the end. */
+const struct command *table_command(size_t number);
 
-/* What every table command of one run has in common; its view has the command's name. */
 extern const struct table_values table_defaults;
-int table_run(struct invocation *inv);
-#define TABLE_COMMAND                                                                              \
-	.words = "[RUN]", .defaults = &table_defaults, .values_size = sizeof(struct table_values), \
-	.max_args = 1, .completion = COMPLETE_RUN, .run = table_run
 
 /* Colour, width and character set by the options and the terminal. */
-struct present_options table_present_options(const struct table_values *values);
+struct view_options table_view_options(const struct table_values *values);
+
+/* A usage error if two forms are asked for. */
+int table_check_forms(const struct invocation *inv, const struct table_values *values);
 
 /* Renders one view of the run inv->args names. */
 int table_show(struct invocation *inv, const char *view_name, size_t text_limit);

@@ -54,15 +54,14 @@ static const struct {
 	const char *message;
 } relatives[] = {
 	{ NULL, ".nsys-rep",
-	  "a report of Nsight Systems; read its export, which 'nsys export --type sqlite' makes" },
+	  "an Nsight Systems report; export it with 'nsys export --type sqlite' and read that" },
 	{ NULL, ".qdrep",
-	  "a report of Nsight Systems; read its export, which 'nsys export --type sqlite' makes" },
+	  "an Nsight Systems report; export it with 'nsys export --type sqlite' and read that" },
 	{ "NVR", ".ncu-rep",
-	  "a report of Nsight Compute; read its table, which 'ncu --import FILE --csv --page raw' "
-	  "prints" },
+	  "an Nsight Compute report; print it with 'ncu --import FILE --csv --page raw' and read "
+	  "that" },
 	{ "PK\003\004", NULL,
-	  "a ZIP archive or a file of torch.save, which is one; if it holds a "
-	  "trace, unpack it first" },
+	  "a ZIP archive, as torch.save writes; if it contains a trace, unpack it first" },
 	{ "\xfd"
 	  "7zXZ",
 	  NULL, "compressed with xz; unpack it first" },
@@ -196,7 +195,8 @@ static int tmpdir_reaper_start(struct tmpdir_reaper *reaper, struct err *err)
 	r = start_child(reaper);
 	if (r < 0) {
 		err_sys(err, r,
-			"%s: cannot make a directory for the import; name another place with TMPDIR",
+			"%s: cannot create a directory for the import; set TMPDIR to another "
+			"place",
 			root);
 		tmpdir_reaper_end(reaper);
 	}

@@ -17,6 +17,7 @@
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/progress.h"
 #include "device/sheets/kernel_name.h"
+#include "subjects/answers/subject.h"
 #include "subjects/shared/iterations.h"
 
 /* Newest by its run.json, which is written when the run begins and again when it ends. */
@@ -78,8 +79,8 @@ static int no_run_in(const char *dir, struct err *err)
 			dir, ends_with(dir, "/") ? "" : "/", inside);
 	else
 		err_set(err, -EINVAL,
-			"'%s' is not a run: it has neither run.json nor shards nor traces of other "
-			"profilers; 'moescope run -- COMMAND' makes a run.",
+			"'%s' is not a run: it has no run.json, no shards and no traces of other "
+			"profilers; 'moescope run -- COMMAND' records a run.",
 			dir);
 	free(inside);
 	return -EINVAL;
@@ -105,8 +106,8 @@ int run_find(const char *given, char **ret_path, struct err *err)
 		if (*ret_path)
 			return 0;
 		return err_set(err, -ENOENT,
-			       "no run (*.mscope) in the current directory; name one, or make one "
-			       "with 'moescope run -- COMMAND' or 'moescope demo'.");
+			       "no run (*.mscope) in the current directory; name one, or record "
+			       "one with 'moescope run -- COMMAND' or 'moescope demo'.");
 	}
 	if (stat(given, &st) == 0) {
 		if (S_ISDIR(st.st_mode) && !holds_a_run(given) && foreign_is(given, NULL) <= 0)
@@ -124,14 +125,9 @@ int run_find(const char *given, char **ret_path, struct err *err)
 	}
 	free(longer);
 	return err_set(err, -ENOENT,
-		       "there is no run or file '%s'; 'ls -d *.mscope' lists the runs here, and "
-		       "'moescope run -- COMMAND' makes one.",
+		       "no run or file '%s'; 'ls -d *.mscope' lists the runs here, and 'moescope "
+		       "run -- COMMAND' records one.",
 		       given);
-}
-
-int run_open(const char *given, uint64_t kinds, struct run **ret_run)
-{
-	return run_open_part(given, &(struct run_want){ .kinds = kinds }, ret_run);
 }
 
 static bool is_run(const char *path)
@@ -151,17 +147,13 @@ static int load_found_run(const char *path, const struct run_want *want, struct 
 	return r ? foreign_load(path, want, ret_run, err) : run_load(path, want, ret_run, err);
 }
 
-/* A run in which nobody marked steps gets those that are found by repetition. */
-static int find_steps(struct run *run, const struct run_want *want)
+/* Adds the steps that are found by repetition. */
+static int find_steps(struct run *run)
 {
-	const uint64_t needed = WANT(STEP) | WANT(KERNEL) | WANT(API) | WANT(RANGE);
 	struct iterations found;
 	char *brief = NULL, *by = NULL;
-	int r;
+	int r = iterations_find(run, &found);
 
-	if ((want->kinds & needed) != needed || run->step.n || !run->kernel.n)
-		return 0;
-	r = iterations_find(run, &found);
 	if (r < 0 || !found.anchor)
 		return r;
 	r = kernel_short_name(found.anchor, &brief);
@@ -176,7 +168,42 @@ static int find_steps(struct run *run, const struct run_want *want)
 	return r;
 }
 
-int run_open_part(const char *given, const struct run_want *want, struct run **ret_run)
+/* A run in which nobody marked steps gets those that are found by repetition, if `want` has the kinds
+ * of records that this takes. always: it is then loaded again with them, if it has not. */
+static int load_with_steps(const char *path, const struct run_want *want, bool always,
+			   struct run **ret_run, struct err *err)
+{
+	bool findable = !(iterations_want.kinds & ~want->kinds);
+	struct run_want wider = *want;
+	struct run *run;
+	int r;
+
+	want_add(&wider, &iterations_want);
+	r = load_found_run(path, findable ? &wider : want, &run, err);
+	if (r >= 0 && !findable && always && want->kinds & WANT(STEP) && !run->step.n) {
+		run_free(run);
+		findable = true;
+		r = load_found_run(path, &wider, &run, err);
+	}
+	if (r < 0)
+		return r;
+	if (findable && !run->step.n && run->kernel.n)
+		r = find_steps(run);
+	if (r < 0)
+		run_free(run);
+	else
+		*ret_run = run;
+	return r;
+}
+
+int run_load_quietly(const char *path, const struct run_want *want, struct run **ret_run,
+		     struct err *err)
+{
+	return load_with_steps(path, want, true, ret_run, err);
+}
+
+static int open_run(const char *given, const struct run_want *want, bool always_steps,
+		    struct run **ret_run)
 {
 	struct err err = { "" };
 	char what[300];
@@ -190,15 +217,25 @@ int run_open_part(const char *given, const struct run_want *want, struct run **r
 		say("the newest run here is %s.", path);
 	snprintf(what, sizeof(what), "reading %s", path);
 	progress_begin(what);
-	r = load_found_run(path, want, ret_run, &err);
-	if (r >= 0) {
-		r = find_steps(*ret_run, want);
-		if (r < 0)
-			run_free(*ret_run);
-	}
+	r = load_with_steps(path, want, always_steps, ret_run, &err);
 	progress_end();
 	if (r < 0)
 		fail("%s", err.message[0] ? err.message : strerror(-r));
 	free(path);
 	return r < 0 ? EXIT_FAILED : EXIT_OK;
+}
+
+int run_open_part(const char *given, const struct run_want *want, struct run **ret_run)
+{
+	return open_run(given, want, false, ret_run);
+}
+
+int run_open_with_steps(const char *given, const struct run_want *want, struct run **ret_run)
+{
+	return open_run(given, want, true, ret_run);
+}
+
+int run_open(const char *given, uint64_t kinds, struct run **ret_run)
+{
+	return run_open_part(given, &(struct run_want){ .kinds = kinds }, ret_run);
 }

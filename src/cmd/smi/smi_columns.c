@@ -26,9 +26,9 @@ static int unknown_column(const char *name, size_t length, struct err *err)
 	for (size_t i = 0; i < smi_columns_n; i++)
 		nearest_offer(&nearest, smi_columns[i].name);
 	if (nearest.best)
-		return err_set(err, -EINVAL, "there is no column '%s'; did you mean '%s'?", word,
+		return err_set(err, -EINVAL, "no column '%s'; did you mean '%s'?", word,
 			       nearest.best);
-	return err_set(err, -EINVAL, "there is no column '%s'; '--help-columns' lists them.", word);
+	return err_set(err, -EINVAL, "no column '%s'; '--help-columns' lists them.", word);
 }
 
 int smi_format_parse(const char *names, struct smi_format *ret_format, struct err *err)
@@ -181,7 +181,7 @@ int smi_interval_parse(const char *text, int64_t *ret_ns, struct err *err)
 			       text);
 	if (value * unit < 1e6 || value * unit > 86400e9)
 		return err_set(err, -EINVAL,
-			       "the interval '%s' is out of range; it goes from 1ms to 86400s.",
+			       "the interval '%s' is out of range; it must be from 1ms to 86400s.",
 			       text);
 	*ret_ns = (int64_t)(value * unit);
 	return 0;

@@ -196,8 +196,8 @@ int smi_from_run(const struct run *run, const struct smi_plan *plan, FILE *out, 
 		any |= !l.sources[i].left_out;
 	if (r == 0 && l.n_sources == 0)
 		r = err_set(err, -ENODATA,
-			    "the run '%s' has no device readings; they are taken of programs that "
-			    "use CUDA ('moescope doctor' says whether they can be here).",
+			    "the run '%s' has no device readings; only programs that use CUDA "
+			    "have them ('moescope doctor' says whether they work here).",
 			    run->info.name);
 	else if (r == 0 && !any)
 		r = err_set(err, -ENODEV, "the run '%s' has no device '%s'.", run->info.name,

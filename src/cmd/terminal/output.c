@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/text/utf8.h"
 #include "cmd/options/command.h"
 
@@ -81,17 +82,29 @@ int out_close(struct out *out)
 	return out->file ? out_drain(out) : EXIT_FAILED;
 }
 
+static struct err *listener; /* NULL: stderr */
+
+void fail_into(struct err *err)
+{
+	listener = err;
+}
+
 /* Messages from below name what failed, not how a sentence ends. */
-static void whole_sentence(const char *format, va_list args)
+static void whole_sentence(const char *after, const char *format, va_list args)
 {
 	char text[2048];
+	const char *stop;
 	size_t n;
 
 	vsnprintf(text, sizeof(text), format, args);
 	/* Names of files, and what files say, may hold anything. */
 	utf8_make_harmless(text);
 	n = strlen(text);
-	fprintf(stderr, "moescope: %s%s", text, n && strchr(".?!", text[n - 1]) ? "" : ".");
+	stop = n && strchr(".?!", text[n - 1]) ? "" : ".";
+	if (!listener)
+		fprintf(stderr, "moescope: %s%s%s\n", text, stop, after);
+	else if (!listener->message[0])
+		err_set(listener, -EINVAL, "%s%s", text, stop);
 }
 
 void say(const char *format, ...)
@@ -115,23 +128,21 @@ int fail(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	whole_sentence(format, args);
+	whole_sentence("", format, args);
 	va_end(args);
-	fputc('\n', stderr);
 	return EXIT_FAILED;
 }
 
 int usage_error(const struct command *command, const char *format, ...)
 {
+	char see[80];
 	va_list args;
 
+	snprintf(see, sizeof(see), " See 'moescope %s%s--help'.", command ? command->name : "",
+		 command ? " " : "");
 	va_start(args, format);
-	whole_sentence(format, args);
+	whole_sentence(see, format, args);
 	va_end(args);
-	if (command)
-		fprintf(stderr, " See 'moescope %s --help'.\n", command->name);
-	else
-		fputs(" See 'moescope --help'.\n", stderr);
 	return EXIT_USAGE;
 }
 

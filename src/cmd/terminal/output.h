@@ -34,6 +34,11 @@ int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int usage_error(const struct command *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Failures go there instead of to stderr, the first one alone; NULL: to stderr again. For a command that runs
+ * others and answers for them. */
+struct err;
+void fail_into(struct err *err);
+
 struct terminal {
 	bool stdout_is_terminal, stderr_is_terminal;
 	bool cursor; /* stdout is a terminal that can be drawn on */

@@ -20,7 +20,7 @@
 #include "base/version.h"
 #include "exports/chrome/chrome_gzip.h"
 #include "exports/chrome/chrome_inside.h"
-#include "present/frame/present.h"
+#include "exports/exports.h"
 
 #define TRACKS_NAMED 4096
 #define DEVICES_LIKELY 64 /* a pid below this looks like the number of a device */
@@ -539,22 +539,22 @@ static int write_trace(const struct run *run, int64_t rank, bool gzip, FILE *fil
 	return r < 0 ? err_sys(err, r, "cannot write the trace of '%s'", run->info.name) : 0;
 }
 
-int present_chrome(const struct run *run, FILE *out, struct err *err)
+int export_chrome(const struct run *run, FILE *out, struct err *err)
 {
 	return write_trace(run, -1, false, out, err);
 }
 
-int present_chrome_gzip(const struct run *run, FILE *out, struct err *err)
+int export_chrome_gzip(const struct run *run, FILE *out, struct err *err)
 {
 	return write_trace(run, -1, true, out, err);
 }
 
-int present_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out, struct err *err)
+int export_chrome_rank(const struct run *run, uint32_t rank, bool gzip, FILE *out, struct err *err)
 {
 	return write_trace(run, rank, gzip, out, err);
 }
 
-bool present_chrome_packs(void)
+bool export_chrome_packs(void)
 {
 	return gzip_built();
 }

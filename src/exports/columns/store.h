@@ -10,7 +10,7 @@
 #include "device/sheets/kernel_class.h"
 #include "device/sheets/kernel_name.h"
 #include "exports/columns/schema.h"
-#include "present/frame/grid.h"
+#include "subjects/pages/grid.h"
 #include "subjects/shared/attribution.h"
 #include "tables/tables.h"
 

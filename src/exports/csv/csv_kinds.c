@@ -13,7 +13,8 @@
 
 #include "exports/columns/schema.h"
 #include "exports/columns/store.h"
-#include "present/frame/grid.h"
+#include "exports/csv/csv_cells.h"
+#include "subjects/pages/grid.h"
 
 static int write_rows(struct store *store, struct store_data *data, FILE *out)
 {
@@ -24,11 +25,11 @@ static int write_rows(struct store *store, struct store_data *data, FILE *out)
 
 	for (size_t c = 0; c < table->n; c++)
 		cells[c] = cell_text(table->columns[c].name);
-	grid_csv_row(cells, table->n, out);
+	csv_row(cells, table->n, out);
 	for (size_t i = 0; i < data->n && !failed; i++) {
 		for (size_t c = 0; c < table->n; c++)
 			cells[c] = store_cell(store, data, c, i, &parent, &failed);
-		grid_csv_row(cells, table->n, out);
+		csv_row(cells, table->n, out);
 	}
 	return failed ? -ENOMEM : 0;
 }
@@ -74,7 +75,7 @@ static void write_columns(const struct sql_table *table, FILE *out)
 					cell_text(how) };
 
 		describe_column(table, &table->columns[c], how, sizeof(how));
-		grid_csv_row(cells, 4, out);
+		csv_row(cells, 4, out);
 	}
 }
 
@@ -138,7 +139,7 @@ static int write_tables(const struct run *run, const struct schema *schema, cons
 	r = store_init(&store, run, run->info.name);
 	if (r < 0)
 		return finish_file(columns, "columns", r, err);
-	grid_csv_row(titles, 4, columns);
+	csv_row(titles, 4, columns);
 	for (size_t t = 0; r == 0 && t < schema->n; t++)
 		r = write_table(&store, schema, t, directory, columns, err);
 	store_release(&store);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "present/frame/present.h"
+#include "exports/exports.h"
 #include "tables/room.h"
 
 #define SMALL_MOST ((size_t)1 << 20)
@@ -280,7 +280,7 @@ static void perfetto_release(struct perfetto *p)
 	buf_release(&p->small);
 }
 
-int present_perfetto(const struct run *run, FILE *out, struct err *err)
+int export_perfetto(const struct run *run, FILE *out, struct err *err)
 {
 	struct perfetto p = {
 		.run = run, .out = out, .origin_ns = origin_of(run), .next_uuid = run->n_shards + 1

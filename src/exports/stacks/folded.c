@@ -15,8 +15,8 @@
 #include "base/buf.h"
 #include "base/hash_map.h"
 #include "base/text/utf8.h"
+#include "exports/exports.h"
 #include "exports/stacks/stacks.h"
-#include "present/frame/present.h"
 #include "subjects/shared/attribution.h"
 
 /* A stack: its innermost name, and the stack around it. Node 0 is none. */
@@ -236,7 +236,7 @@ static int put_line(struct folder *f, uint32_t node, int64_t ns, uint32_t **path
 	return r;
 }
 
-static int present_stacks(const struct run *run, FILE *out, struct err *err, bool device)
+static int export_stacks(const struct run *run, FILE *out, struct err *err, bool device)
 {
 	struct folder f = { .run = run };
 	uint32_t *path = NULL;
@@ -260,12 +260,12 @@ static int present_stacks(const struct run *run, FILE *out, struct err *err, boo
 	return r < 0 ? err_sys(err, r, "cannot write the stacks of '%s'", run->info.name) : 0;
 }
 
-int present_folded(const struct run *run, FILE *out, struct err *err)
+int export_folded(const struct run *run, FILE *out, struct err *err)
 {
-	return present_stacks(run, out, err, true);
+	return export_stacks(run, out, err, true);
 }
 
-int present_folded_host(const struct run *run, FILE *out, struct err *err)
+int export_folded_host(const struct run *run, FILE *out, struct err *err)
 {
-	return present_stacks(run, out, err, false);
+	return export_stacks(run, out, err, false);
 }

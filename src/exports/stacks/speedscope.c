@@ -11,8 +11,8 @@
 #include "base/buf.h"
 #include "base/text/json_write.h"
 #include "base/version.h"
+#include "exports/exports.h"
 #include "exports/stacks/stacks.h"
-#include "present/frame/present.h"
 
 struct open {
 	int64_t end_ns;
@@ -146,7 +146,7 @@ static void put_frames(struct scope *s)
 	json_object_end(&s->json);
 }
 
-int present_speedscope(const struct run *run, FILE *out, struct err *err)
+int export_speedscope(const struct run *run, FILE *out, struct err *err)
 {
 	struct scope s = { .run = run };
 	int r = stacks_init(&s.stacks, run), written;

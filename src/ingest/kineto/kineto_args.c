@@ -143,7 +143,7 @@ static bool is_number(const char *p)
 	return *p >= '0' && *p <= '9';
 }
 
-static const char *read_value(struct reader *r, const char *p, enum arg arg, struct args *args)
+static const char *read_arg(struct reader *r, const char *p, enum arg arg, struct args *args)
 {
 	const char *at = p;
 	bool has = false;
@@ -188,7 +188,7 @@ const char *args_read(struct reader *r, const char *p, struct args *args)
 		p = skip_blanks(p);
 		if (*p != ':')
 			return value_bad(r, p, "no colon after a key");
-		p = read_value(r, skip_blanks(p + 1), arg_of(key.at, key.length), args);
+		p = read_arg(r, skip_blanks(p + 1), arg_of(key.at, key.length), args);
 		if (!p)
 			return NULL;
 		p = skip_blanks(p);

@@ -46,7 +46,7 @@ static const struct {
 	{ "Trace", CLASS_WHOLE },
 };
 
-enum event_class event_class_of(const char *category, size_t length)
+static enum event_class event_class_of(const char *category, size_t length)
 {
 	for (size_t i = 0; i < sizeof(categories) / sizeof(categories[0]); i++)
 		if (strlen(categories[i].name) == length &&

@@ -314,7 +314,6 @@ uint32_t device_number(const struct device_map *map, uint32_t number);
 
 /* kineto_event.c: p: at its brace. */
 const char *event_read(struct reader *r, const char *p);
-enum event_class event_class_of(const char *category, size_t length);
 
 /* kineto_args.c */
 const char *args_read(struct reader *r, const char *p, struct args *ret_args);

@@ -170,8 +170,8 @@ struct record {
 	unsigned int n_lists;
 };
 
-static int read_list(struct record *record, const struct column_desc *column,
-		     const struct json_node *list)
+static int read_column_list(struct record *record, const struct column_desc *column,
+			    const struct json_node *list)
 {
 	const struct column_desc *counter = &record->desc->columns[column->count_column];
 	size_t size = column_type_size(column->type), n = 0, i = 0;
@@ -221,7 +221,7 @@ static int read_columns(struct intake_part *part, const struct json_node *args,
 		if (column->refers)
 			r = read_reference(part, node, column->refers, (uint32_t *)to);
 		else if (column->coding == CODING_LIST)
-			r = read_list(record, column, node);
+			r = read_column_list(record, column, node);
 		else if (column->coding != CODING_BYTES)
 			r = read_number(node, column->type, to);
 		if (r < 0)
@@ -262,7 +262,7 @@ static enum record_kind kind_of(const char *name)
 }
 
 /* A counter's arguments are what is drawn: its name and device stand beside them. */
-static int read_value(struct intake_part *part, const struct json_node *event, const char *kind)
+static int read_counter(struct intake_part *part, const struct json_node *event, const char *kind)
 {
 	const struct json_node *value = json_get(json_get(event, "args"), "value");
 	const struct json_node *device = json_get(event, "id");
@@ -293,7 +293,7 @@ static int read_event(struct intake_part *part, const struct json_node *event)
 	int r;
 
 	if (value && (!strcmp(value, "counter") || !strcmp(value, "sample")))
-		return read_value(part, event, value);
+		return read_counter(part, event, value);
 	if (!name)
 		return 0;
 	if (!kind) { /* of a later version */

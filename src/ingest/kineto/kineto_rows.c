@@ -13,9 +13,10 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "ingest/shared/step_rows.h"
 
-static uint32_t site_of(struct reader *r, const struct event *e, const struct args *args)
+static uint32_t kineto_site_of(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct cached *entry = text_entry(r, e->name);
 	uint32_t site = 0;
@@ -156,7 +157,7 @@ static void add_op(struct reader *r, const struct event *e, const struct args *a
 		.unknown = OP_BYTES_UNKNOWN | (has_arg(args, ARG_FLOPS) ? 0 : OP_FLOPS_UNKNOWN),
 	};
 
-	row.site = site_of(r, e, args);
+	row.site = kineto_site_of(r, e, args);
 	if (has_arg(args, ARG_DIMS) && !has_arg(args, ARG_FLOPS) && !r->own)
 		add_flops(r, e, args, &row);
 	if (has_arg(args, ARG_DIMS) && args->dims.end)
@@ -259,19 +260,19 @@ void told_cut(struct reader *r, size_t n)
 		free(r->told[--r->n_told].texts);
 }
 
-static void add_range(struct reader *r, const struct event *e, const struct args *args)
+static void add_kineto_range(struct reader *r, const struct event *e, const struct args *args)
 {
 	struct row_range row = { .start_ns = e->time_ns,
 				 .duration_ns = e->duration_ns,
 				 .thread = thread_of(e) };
 
-	row.site = site_of(r, e, args);
+	row.site = kineto_site_of(r, e, args);
 	fill_extra(r, e, args, RECORD_RANGE, &row);
 	part_add(r->part, RECORD_RANGE, &row);
 }
 
-static void add_span(struct reader *r, const struct event *e, const struct args *args,
-		     uint32_t *domain, const char *domain_name)
+static void add_kineto_span(struct reader *r, const struct event *e, const struct args *args,
+			    uint32_t *domain, const char *domain_name)
 {
 	struct row_span row = { .start_ns = e->time_ns, .duration_ns = e->duration_ns };
 
@@ -370,13 +371,8 @@ static int by_place_and_time(const void *a, const void *b)
 {
 	const struct arrow *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->end - y->end;
+	return CMP(x->lane, y->lane) ?: CMP(x->id, y->id) ?: CMP(x->time_ns, y->time_ns) ?:
+	       x->end - y->end;
 }
 
 void rows_add_arrows(struct reader *r, struct arrow *arrows, size_t n)
@@ -520,15 +516,15 @@ static void add_timed(struct reader *r, const struct event *e, const struct args
 		break;
 	case CLASS_ANNOTATION:
 		if (!add_step(r, e, args))
-			add_range(r, e, args);
+			add_kineto_range(r, e, args);
 		add_host_collective(r, e, args);
 		break;
 	case CLASS_GPU_ANNOTATION:
 		add_step(r, e, args);
-		add_span(r, e, args, &r->lane->gpu_domain, "gpu");
+		add_kineto_span(r, e, args, &r->lane->gpu_domain, "gpu");
 		break;
 	case CLASS_OVERHEAD:
-		add_span(r, e, args, &r->lane->overhead_domain, "overhead");
+		add_kineto_span(r, e, args, &r->lane->overhead_domain, "overhead");
 		break;
 	case CLASS_FRAME:
 		add_frame(r, e);

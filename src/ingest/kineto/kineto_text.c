@@ -63,7 +63,7 @@ static uint32_t number32_of(const struct json_node *node, const char *key)
 	return value <= UINT32_MAX ? (uint32_t)value : 0;
 }
 
-static void add_devices(struct reader *r, const struct json_node *list)
+static void add_kineto_devices(struct reader *r, const struct json_node *list)
 {
 	for (const struct json_node *node = list->child; node; node = node->next) {
 		struct row_device row = {
@@ -131,7 +131,7 @@ static void read_tree(struct reader *r, struct text key, struct extent value)
 		return;
 	}
 	if (key.length == 16)
-		add_devices(r, root);
+		add_kineto_devices(r, root);
 	else
 		add_distributed(r, root);
 	json_node_free(root);

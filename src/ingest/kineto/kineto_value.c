@@ -314,30 +314,6 @@ static bool hex4(const char *p, const char *end, uint32_t *ret)
 	return true;
 }
 
-static size_t put_utf8(char *to, uint32_t point)
-{
-	if (point < 0x80) {
-		to[0] = (char)point;
-		return 1;
-	}
-	if (point < 0x800) {
-		to[0] = (char)(0xc0 | point >> 6);
-		to[1] = (char)(0x80 | (point & 0x3f));
-		return 2;
-	}
-	if (point < 0x10000) {
-		to[0] = (char)(0xe0 | point >> 12);
-		to[1] = (char)(0x80 | (point >> 6 & 0x3f));
-		to[2] = (char)(0x80 | (point & 0x3f));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | point >> 18);
-	to[1] = (char)(0x80 | (point >> 12 & 0x3f));
-	to[2] = (char)(0x80 | (point >> 6 & 0x3f));
-	to[3] = (char)(0x80 | (point & 0x3f));
-	return 4;
-}
-
 /* p: after \u. Half of a pair alone is not a character. */
 static const char *read_point(const char *p, const char *end, uint32_t *ret_point)
 {
@@ -390,7 +366,7 @@ const char *text_plain(struct reader *r, struct text text, size_t *ret_length)
 			to[n++] = codes[name - names];
 		} else if (p[-1] == 'u') {
 			p = read_point(p, end, &point);
-			n += put_utf8(to + n, point);
+			n += utf8_encode(point, to + n);
 		} else {
 			to[n++] = p[-1];
 		}

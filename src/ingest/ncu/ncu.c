@@ -55,7 +55,7 @@ static void read_sizes(struct csv_field text, uint32_t size[3])
 }
 
 /* Goes to the record after the header. */
-static int read_header(struct ncu *ncu, struct err *err)
+static int read_ncu_header(struct ncu *ncu, struct err *err)
 {
 	int r;
 
@@ -72,7 +72,7 @@ static int read_header(struct ncu *ncu, struct err *err)
 /* Reads all values once, to see how the file writes numbers. */
 static int look_at_numbers(struct ncu *ncu, struct err *err)
 {
-	int r = read_header(ncu, err);
+	int r = read_ncu_header(ncu, err);
 
 	if (r < 0)
 		return r;
@@ -142,7 +142,7 @@ static int choose_part(struct ncu *ncu)
 	return add_fact(ncu, "host", &host);
 }
 
-static int add_device(struct ncu *ncu, struct row_device *row)
+static int add_ncu_device(struct ncu *ncu, struct row_device *row)
 {
 	struct csv_field cc = column_field(ncu, NCU_CC),
 			 name = csv_trimmed(&ncu->csv, ncu->display_name);
@@ -203,7 +203,7 @@ static int begin_row(struct ncu *ncu, uint32_t id, struct row_metric *ret_row)
 	row.launch = part_launch(ncu->part, &launch);
 	described.device = row.device;
 	*ret_row = row;
-	return add_device(ncu, &described);
+	return add_ncu_device(ncu, &described);
 }
 
 static int add_value(struct ncu *ncu, struct row_metric *row, const struct csv_field *text)
@@ -305,7 +305,7 @@ static uint32_t launch_number(struct ncu *ncu, uint32_t id)
 	return id;
 }
 
-static int read_row(struct ncu *ncu)
+static int read_ncu_row(struct ncu *ncu)
 {
 	struct csv_field first = csv_trimmed(&ncu->csv, 0), id_text = column_field(ncu, NCU_ID);
 	struct row_metric row;
@@ -343,7 +343,7 @@ static void ncu_release(struct ncu *ncu)
 	csv_close(&ncu->csv);
 }
 
-static int read_all(struct ncu *ncu, struct err *err)
+static int read_ncu_csv(struct ncu *ncu, struct err *err)
 {
 	int r = csv_open(&ncu->csv, ncu->file->path, err);
 
@@ -354,9 +354,9 @@ static int read_all(struct ncu *ncu, struct err *err)
 	csv_close(&ncu->csv);
 	r = csv_open(&ncu->csv, ncu->file->path, err);
 	if (r >= 0)
-		r = read_header(ncu, err);
+		r = read_ncu_header(ncu, err);
 	while (r >= 0 && (r = csv_next(&ncu->csv)) > 0)
-		r = read_row(ncu);
+		r = read_ncu_row(ncu);
 	if (r < 0)
 		return r;
 	if (!ncu->rows)
@@ -382,7 +382,7 @@ static int read_ncu_file(const struct ingest_file *file, struct intake *intake, 
 
 	if (file->gzip)
 		return err_set(err, -EINVAL, "%s is compressed; unpack it first.", file->path);
-	r = read_all(&ncu, err);
+	r = read_ncu_csv(&ncu, err);
 	for (size_t i = 0; r >= 0 && i < ncu.n_processes; i++)
 		r = part_failed(ncu.processes[i].part);
 	ncu_release(&ncu);

@@ -20,7 +20,7 @@ static bool recognise_nsight(const struct ingest_file *file)
 	return file->head_bytes >= 16 && !memcmp(file->head, "SQLite format 3", 16);
 }
 
-struct intake_process *ns_process(struct nsight *ns, uint32_t pid)
+static struct intake_process *ns_process(struct nsight *ns, uint32_t pid)
 {
 	size_t rank = 0, ranks = ns->n_cuda_pids ? ns->n_cuda_pids : 1;
 	struct intake_process *process;

@@ -60,7 +60,7 @@ static int take_start(struct nsight *ns, sqlite3_stmt *stmt)
 	return 0;
 }
 
-static int take_end(struct nsight *ns, sqlite3_stmt *stmt)
+static int take_session_end(struct nsight *ns, sqlite3_stmt *stmt)
 {
 	int64_t duration = sqlite3_column_int64(stmt, 0);
 
@@ -100,7 +100,7 @@ int ns_info_begin(struct nsight *ns)
 		{ "select distinct processId from TARGET_INFO_CUDA_NULL_STREAM", take_cuda_pid },
 		{ "select distinct pid from TARGET_INFO_CUDA_DEVICE", take_cuda_pid },
 		{ "select utcEpochNs from TARGET_INFO_SESSION_START_TIME limit 1", take_start },
-		{ "select duration from ANALYSIS_DETAILS", take_end },
+		{ "select duration from ANALYSIS_DETAILS", take_session_end },
 		{ "select typeId, metricId, metricName from TARGET_INFO_GPU_METRICS", take_metric },
 	};
 	int r = 0;
@@ -305,7 +305,7 @@ static int add_device_of(struct info *info, uint32_t pid, uint32_t device)
 
 /* The number that a process has a GPU by; false: the process does not see it. Older files do not say:
  * the number is the device's own then. */
-static int device_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool *ret_seen)
+static int cuda_number_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool *ret_seen)
 {
 	sqlite3_stmt *stmt = NULL;
 	char *sql = sqlite3_mprintf(
@@ -330,7 +330,7 @@ static int device_of(struct info *info, uint32_t pid, uint32_t *ret_device, bool
 }
 
 /* A device has the number that CUDA gives it, which may differ by process. */
-static int add_device(struct info *info)
+static int add_nsight_device(struct info *info)
 {
 	const struct nsight *ns = info->ns;
 	/* Others of the run have no device. */
@@ -342,7 +342,7 @@ static int add_device(struct info *info)
 		uint32_t pid = pids[i], device;
 		bool seen;
 
-		r = device_of(info, pid, &device, &seen);
+		r = cuda_number_of(info, pid, &device, &seen);
 		if (r >= 0 && seen)
 			r = add_device_of(info, pid, device);
 	}
@@ -491,6 +491,6 @@ int ns_info_end(struct nsight *ns, struct ns_worker *worker)
 		r = each_info_row(&info, "ThreadNames", threads, 2, add_thread);
 	if (r >= 0)
 		r = each_info_row(&info, "TARGET_INFO_GPU", devices,
-				  sizeof(devices) / sizeof(devices[0]), add_device);
+				  sizeof(devices) / sizeof(devices[0]), add_nsight_device);
 	return r < 0 ? r : note_rest(ns);
 }

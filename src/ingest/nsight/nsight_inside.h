@@ -157,7 +157,6 @@ int ns_nvtx_row(void *context, int64_t rowid, const struct scan_value *v);
 
 /* NULL: no memory. */
 struct ns_seat *ns_seat(struct ns_worker *worker, uint32_t pid);
-struct intake_process *ns_process(struct nsight *ns, uint32_t pid);
 
 int ns_strings_read(struct nsight *ns);
 /* NULL: there is no such string. */

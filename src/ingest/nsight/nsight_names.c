@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "ingest/nsight/nsight_inside.h"
 
 static int add_string(void *context, int64_t rowid, const struct scan_value *v)
@@ -31,7 +32,7 @@ static int by_id(const void *a, const void *b)
 {
 	const struct ns_string *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return CMP(x->id, y->id);
 }
 
 int ns_strings_read(struct nsight *ns)

@@ -35,7 +35,7 @@ struct nvtx {
 	int64_t start_ns;
 };
 
-static const char *text_of(const struct nvtx *n, size_t *ret_length)
+static const char *nvtx_row_text(const struct nvtx *n, size_t *ret_length)
 {
 	const char *text = NULL;
 	int64_t id;
@@ -54,7 +54,7 @@ static const char *text_of(const struct nvtx *n, size_t *ret_length)
 static int full_name(const struct nvtx *n, uint32_t *ret_name)
 {
 	size_t length, kept;
-	const char *text = text_of(n, &length);
+	const char *text = nvtx_row_text(n, &length);
 	struct buf name = { 0 };
 	int r = 0;
 
@@ -74,7 +74,7 @@ static int full_name(const struct nvtx *n, uint32_t *ret_name)
 	return r;
 }
 
-static int site_of(const struct nvtx *n, uint32_t *ret_site)
+static int nvtx_site(const struct nvtx *n, uint32_t *ret_site)
 {
 	uint32_t name = 0;
 	int64_t id;
@@ -121,12 +121,12 @@ static int add_step(const struct nvtx *n, const struct row_range *range)
 				.unfinished = range->unfinished,
 				.recorded = 1 };
 	size_t length;
-	const char *text = text_of(n, &length);
+	const char *text = nvtx_row_text(n, &length);
 
 	return step_of_name(text, length, &row) ? part_add(n->seat->part, RECORD_STEP, &row) : 0;
 }
 
-static int add_range(const struct nvtx *n, int64_t rowid)
+static int add_nvtx_range(const struct nvtx *n, int64_t rowid)
 {
 	struct row_range row = { .start_ns = n->start_ns, .thread = ns_thread(&n->v[4]) };
 	int r;
@@ -135,7 +135,7 @@ static int add_range(const struct nvtx *n, int64_t rowid)
 		return 0;
 	r = add_step(n, &row);
 	if (r == 0)
-		r = site_of(n, &row.site);
+		r = nvtx_site(n, &row.site);
 	if (r < 0)
 		return r;
 	if (!row.site) {
@@ -145,11 +145,11 @@ static int add_range(const struct nvtx *n, int64_t rowid)
 	return part_add(n->seat->part, RECORD_RANGE, &row);
 }
 
-static int add_span(const struct nvtx *n, int64_t rowid)
+static int add_nvtx_span(const struct nvtx *n, int64_t rowid)
 {
 	struct row_span row = { .start_ns = n->start_ns, .thread = ns_thread(&n->v[4]) };
 	size_t length;
-	const char *text = text_of(n, &length);
+	const char *text = nvtx_row_text(n, &length);
 
 	if (!end_of(n, rowid, &row.duration_ns, &row.unfinished))
 		return 0;
@@ -193,7 +193,7 @@ static int add_payload(const struct nvtx *n)
 	}
 	if (!row.type && !row.category)
 		return 0;
-	text = text_of(n, &length);
+	text = nvtx_row_text(n, &length);
 	row.name = part_string(n->seat->part, text, length);
 	row.domain = n->domain ? part_text(n->seat->part, n->domain) : 0;
 	return part_add(n->seat->part, RECORD_PAYLOAD, &row);
@@ -218,11 +218,11 @@ int ns_nvtx_row(void *context, int64_t rowid, const struct scan_value *v)
 	switch (type) {
 	case NVTX_PUSH_POP:
 	case NVTXT_PUSH_POP:
-		r = add_range(&n, rowid);
+		r = add_nvtx_range(&n, rowid);
 		break;
 	case NVTX_START_END:
 	case NVTXT_START_END:
-		r = add_span(&n, rowid);
+		r = add_nvtx_span(&n, rowid);
 		break;
 	case NVTX_MARK:
 	case NVTXT_MARK:

@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/crc32c.h"
+#include "base/read_at.h"
 #include "ingest/nsight/nsight_scan.h"
 
 #define LEAF 13
@@ -66,18 +66,7 @@ static bool read_bytes(const struct scan_file *file, uint64_t offset, size_t siz
 		memcpy(to, file->bytes + offset, size);
 		return true;
 	}
-	while (size) {
-		ssize_t n = pread(file->fd, to, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		to += n;
-		size -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return true;
+	return read_at(file->fd, to, size, offset) == (ssize_t)size;
 }
 
 bool scan_pages_prepare(struct scan_file *file)

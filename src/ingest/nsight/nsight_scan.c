@@ -375,7 +375,7 @@ int scan_chunk(const struct scan_table *table, size_t chunk, scan_row row, void 
 	return r < 0 ? r : 0;
 }
 
-static bool text_of(const struct scan_value *value, char *copy, size_t size)
+static bool copy_scanned_text(const struct scan_value *value, char *copy, size_t size)
 {
 	if (value->type != SCAN_TEXT || !value->length || value->length >= size ||
 	    memchr(value->text, 0, value->length))
@@ -399,7 +399,7 @@ bool scan_int(const struct scan_value *value, int64_t *ret)
 		*ret = (int64_t)value->d;
 		return true;
 	}
-	if (!text_of(value, copy, sizeof(copy)))
+	if (!copy_scanned_text(value, copy, sizeof(copy)))
 		return false;
 	errno = 0;
 	*ret = strtoll(copy, &end, 10);
@@ -417,7 +417,7 @@ bool scan_real(const struct scan_value *value, double *ret)
 	if (value->type == SCAN_REAL) {
 		*ret = value->d;
 	} else {
-		if (!text_of(value, copy, sizeof(copy)))
+		if (!copy_scanned_text(value, copy, sizeof(copy)))
 			return false;
 		*ret = strtod(copy, &end);
 		if (*end)

@@ -158,7 +158,7 @@ static int take_string(struct own *own, size_t id, sqlite3_stmt *statement)
 }
 
 /* A number of any column into the field that a row has for it. */
-static void put_number(void *to, enum column_type type, sqlite3_stmt *statement, int column)
+static void fill_own_number(void *to, enum column_type type, sqlite3_stmt *statement, int column)
 {
 	sqlite3_int64 number;
 
@@ -193,24 +193,24 @@ static void put_number(void *to, enum column_type type, sqlite3_stmt *statement,
 	}
 }
 
-static void put_row(void *row, unsigned int kind, sqlite3_stmt *statement)
+static void fill_own_row(void *row, unsigned int kind, sqlite3_stmt *statement)
 {
 	const struct kind_desc *desc = kind_desc(kind);
 
 	for (unsigned int c = 0; c < desc->n_columns; c++)
-		put_number((char *)row + desc->columns[c].row_offset,
-			   (enum column_type)desc->columns[c].type, statement, (int)c);
+		fill_own_number((char *)row + desc->columns[c].row_offset,
+				(enum column_type)desc->columns[c].type, statement, (int)c);
 }
 
 static int take_site(struct own *own, size_t id, sqlite3_stmt *statement)
 {
-	put_row(&own->sites[id], RECORD_SITE, statement);
+	fill_own_row(&own->sites[id], RECORD_SITE, statement);
 	return 0;
 }
 
 static int take_launch(struct own *own, size_t id, sqlite3_stmt *statement)
 {
-	put_row(&own->launches[id], RECORD_LAUNCH, statement);
+	fill_own_row(&own->launches[id], RECORD_LAUNCH, statement);
 	return 0;
 }
 
@@ -423,7 +423,8 @@ static bool put_lists(struct own *own, void *row, unsigned int kind, sqlite3_stm
 RECORD_KINDS(KIND)
 #undef KIND
 
-static int read_row(struct own *own, unsigned int kind, sqlite3_stmt *statement, uint64_t number)
+static int read_own_row(struct own *own, unsigned int kind, sqlite3_stmt *statement,
+			uint64_t number)
 {
 	const struct kind_desc *desc = kind_desc(kind);
 	struct seat *seat = seat_of(own, sqlite3_column_int64(statement, 0));
@@ -440,7 +441,7 @@ static int read_row(struct own *own, unsigned int kind, sqlite3_stmt *statement,
 
 		if (column->count_column >= 0)
 			continue;
-		put_number(to, (enum column_type)column->type, statement, (int)c + 1);
+		fill_own_number(to, (enum column_type)column->type, statement, (int)c + 1);
 		if (!column->refers)
 			continue;
 		memcpy(&id, to, sizeof(id));
@@ -472,7 +473,7 @@ static int read_kind(struct own *own, unsigned int kind, struct err *err)
 	if (r < 0)
 		return r;
 	while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW)
-		r = read_row(own, kind, statement, ++number);
+		r = read_own_row(own, kind, statement, ++number);
 	/* What came before the damage is kept. */
 	if (r == 0 && code == SQLITE_NOMEM)
 		r = -ENOMEM;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "ingest/shared/intake_inside.h"
 
 struct meeting {
@@ -29,13 +30,9 @@ struct meetings {
 static int by_key(const void *a, const void *b)
 {
 	const struct meeting *x = a, *y = b;
-	int order = strcmp(x->group, y->group);
 
-	if (order)
-		return order;
-	if (x->sequence != y->sequence)
-		return x->sequence < y->sequence ? -1 : 1;
-	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+	return strcmp(x->group, y->group) ?: CMP(x->sequence, y->sequence) ?:
+	       CMP(x->end_ns, y->end_ns);
 }
 
 static int collect_meetings(struct intake_process *process, struct meetings *ret)
@@ -65,16 +62,16 @@ static int collect_meetings(struct intake_process *process, struct meetings *ret
 	return 0;
 }
 
-static int by_value(const void *a, const void *b)
+static int offsets_ascending(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 static int64_t median_ns(int64_t *values, size_t n)
 {
-	qsort(values, n, sizeof(*values), by_value);
+	qsort(values, n, sizeof(*values), offsets_ascending);
 	return values[n / 2];
 }
 

@@ -114,7 +114,7 @@ static int find_end(struct csv *csv, size_t *ret_end)
 	}
 }
 
-static int add_field(struct csv *csv, const char *text, size_t length)
+static int add_csv_field(struct csv *csv, const char *text, size_t length)
 {
 	if (csv->n == csv->fields_capacity) {
 		size_t capacity = csv->fields_capacity ? 2 * csv->fields_capacity : 64;
@@ -171,7 +171,7 @@ static int split_record(struct csv *csv, const char *from, const char *to)
 			return 0;
 		}
 		*out++ = 0;
-		if (add_field(csv, begin, (size_t)(out - begin) - 1) < 0)
+		if (add_csv_field(csv, begin, (size_t)(out - begin) - 1) < 0)
 			return -ENOMEM;
 	}
 	return 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cmp.h"
 #include "base/version.h"
 #include "ingest/shared/intake_inside.h"
 #include "trace/shard.h"
@@ -23,9 +24,7 @@ static int by_order(const void *a, const void *b)
 {
 	const struct segment *x = *(struct segment *const *)a, *y = *(struct segment *const *)b;
 
-	if (x->order != y->order)
-		return x->order < y->order ? -1 : 1;
-	return x->place < y->place ? -1 : x->place > y->place;
+	return CMP(x->order, y->order) ?: CMP(x->place, y->place);
 }
 
 static int turns_of(const struct intake_process *process, struct turns *ret)
@@ -84,7 +83,7 @@ struct sums {
 	uint64_t rows, damaged, unknown;
 };
 
-static struct sums sum_up(const struct turns *turns)
+static struct sums sum_up_segments(const struct turns *turns)
 {
 	struct sums sums = { INT64_MAX, INT64_MIN, 0, 0, 0 };
 
@@ -138,9 +137,7 @@ static int by_count(const void *a, const void *b)
 {
 	const struct category *x = a, *y = b;
 
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return CMP(y->n, x->n) ?: strcmp(x->name, y->name);
 }
 
 static void note_unknown(struct intake *intake, const struct intake_process *process)
@@ -193,8 +190,8 @@ static int flush_encoder(struct shard_writer *writer, struct encoder *encoder)
 }
 
 /* Rows first, names last: the stacks of operations are made on the way. */
-static int write_rows(struct intake_process *process, struct shard_writer *writer,
-		      const struct turns *turns, struct sums *sums)
+static int write_process_rows(struct intake_process *process, struct shard_writer *writer,
+			      const struct turns *turns, struct sums *sums)
 {
 	struct encoder encoder;
 	int r;
@@ -282,7 +279,7 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 		err_sys(err, r, "%s: cannot write the run", run_path);
 		goto out;
 	}
-	sums = sum_up(&turns);
+	sums = sum_up_segments(&turns);
 	note_damage(intake, process, &turns, sums.damaged);
 	note_unknown(intake, process);
 	/* One clock for all processes of the run. */
@@ -296,7 +293,7 @@ static int write_process(struct intake *intake, struct intake_process *process, 
 		origin.realtime_ns += process->realtime_offset_ns;
 	r = shard_create_from(path, &origin, &writer, err);
 	if (r == 0) {
-		r = write_rows(process, writer, &turns, &sums);
+		r = write_process_rows(process, writer, &turns, &sums);
 		if (r < 0)
 			err_sys(err, r, "%s: cannot write", path);
 	}

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "ingest/shared/intake_inside.h"
 #include "ingest/shared/step_rows.h"
 
@@ -37,34 +38,20 @@ static int64_t end_of_row(int64_t start_ns, int64_t duration_ns)
 }
 
 /* By thread, outer before inner; equal ones in the order of the file, ranges first. */
-static int by_start(const void *a, const void *b)
+static int entries_by_thread(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	if (x->held != y->held)
-		return x->held < y->held ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->thread, y->thread) ?: CMP(x->start_ns, y->start_ns) ?:
+	       CMP(y->end_ns, x->end_ns) ?: CMP(x->held, y->held) ?: CMP(x->row, y->row);
 }
 
 static int by_end(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns < y->end_ns ? -1 : 1;
-	if (x->depth != y->depth)
-		return x->depth > y->depth ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->thread, y->thread) ?: CMP(x->end_ns, y->end_ns) ?: CMP(y->depth, x->depth) ?:
+	       CMP(x->start_ns, y->start_ns) ?: CMP(x->row, y->row);
 }
 
 static void sort_entries(struct entries *entries, int (*order)(const void *, const void *))
@@ -143,7 +130,7 @@ static int find_depths(struct entries *entries, uint32_t deepest, struct row_op 
 	struct open_rows open = { 0 };
 	int r = 0;
 
-	sort_entries(entries, by_start);
+	sort_entries(entries, entries_by_thread);
 	for (size_t i = 0; r == 0 && i < entries->n; i++) {
 		close_ended(&open, entries, &entries->v[i]);
 		if (open.n > deepest)

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
+
 struct scan {
 	const char *at, *end;
 };
@@ -213,15 +215,12 @@ static int64_t end_of_step(const struct row_step *step)
 }
 
 /* Outer before inner. */
-static int by_start(const void *a, const void *b)
+static int steps_by_start(const void *a, const void *b)
 {
 	const struct row_step *x = a, *y = b;
 
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->duration_ns != y->duration_ns)
-		return x->duration_ns > y->duration_ns ? -1 : 1;
-	return x->step < y->step ? -1 : x->step > y->step;
+	return CMP(x->start_ns, y->start_ns) ?: CMP(y->duration_ns, x->duration_ns) ?:
+	       CMP(x->step, y->step);
 }
 
 static bool is_numbered(const struct row_step *step)
@@ -294,7 +293,7 @@ size_t steps_settle(struct row_step *steps, size_t n, size_t *ret_again)
 	*ret_again = 0;
 	n = drop_device(steps, n);
 	if (n)
-		qsort(steps, n, sizeof(*steps), by_start);
+		qsort(steps, n, sizeof(*steps), steps_by_start);
 	n = drop_windows(steps, n);
 	for (size_t i = 0; i < n; i++) {
 		struct row_step *last = kept ? &steps[kept - 1] : NULL;

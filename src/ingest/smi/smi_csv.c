@@ -147,7 +147,7 @@ static bool recognise_smi(const struct ingest_file *file)
 	return found;
 }
 
-static int read_header(struct smi *smi, struct err *err)
+static int read_smi_header(struct smi *smi, struct err *err)
 {
 	/* What tells devices apart, the best first. */
 	static const enum smi_kind keys[] = { SMI_INDEX, SMI_UUID, SMI_BUS_ID };
@@ -244,7 +244,8 @@ static double unit_factor(const char *expected, const char *unit, size_t length)
 enum reading { READING_OK, READING_NONE, READING_TEXT };
 
 /* cut: the text may go on. */
-static enum reading read_value(struct column *column, struct csv_field text, bool cut, double *ret)
+static enum reading read_smi_value(struct column *column, struct csv_field text, bool cut,
+				   double *ret)
 {
 	struct number_form form = { .decimal = '.' };
 	const char *blank = memchr(text.text, ' ', text.length);
@@ -279,14 +280,14 @@ static enum reading read_value(struct column *column, struct csv_field text, boo
 	return isfinite(*ret) ? READING_OK : READING_TEXT;
 }
 
-static int add_sample(struct smi *smi, struct column *column, struct device *device,
-		      int64_t time_ns, struct csv_field text)
+static int add_smi_sample(struct smi *smi, struct column *column, struct device *device,
+			  int64_t time_ns, struct csv_field text)
 {
 	struct row_sample row = { .time_ns = time_ns, .device = device->number };
 	bool cut = smi->csv.unended && column == &smi->columns[smi->n - 1];
 	char name[160];
 
-	switch (read_value(column, text, cut, &row.value)) {
+	switch (read_smi_value(column, text, cut, &row.value)) {
 	case READING_NONE:
 		return 0;
 	case READING_TEXT:
@@ -313,13 +314,13 @@ static int add_sample(struct smi *smi, struct column *column, struct device *dev
 	return part_add(smi->part, RECORD_SAMPLE, &row);
 }
 
-static int add_field(struct smi *smi, struct column *column, struct device *device, int64_t time_ns,
-		     struct csv_field text)
+static int add_smi_field(struct smi *smi, struct column *column, struct device *device,
+			 int64_t time_ns, struct csv_field text)
 {
 	uint32_t string;
 
 	if (!column->known || column->known->kind == SMI_NUMBER || column->known->kind == SMI_MASK)
-		return add_sample(smi, column, device, time_ns, text);
+		return add_smi_sample(smi, column, device, time_ns, text);
 	if (!text.length || *text.text == '[')
 		return 0;
 	switch (column->known->kind) {
@@ -344,7 +345,7 @@ static int add_field(struct smi *smi, struct column *column, struct device *devi
 	}
 }
 
-static int read_row(struct smi *smi)
+static int read_smi_row(struct smi *smi)
 {
 	int64_t time_ns = 0;
 	struct device *device;
@@ -374,7 +375,8 @@ static int read_row(struct smi *smi)
 	if (!device)
 		return -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < smi->n; i++)
-		r = add_field(smi, &smi->columns[i], device, time_ns, csv_trimmed(&smi->csv, i));
+		r = add_smi_field(smi, &smi->columns[i], device, time_ns,
+				  csv_trimmed(&smi->csv, i));
 	smi->unended = smi->csv.unended && !smi->columns[smi->n - 1].with_unit;
 	return r;
 }
@@ -401,13 +403,13 @@ static void add_notes(struct smi *smi)
 				    (unsigned long long)smi->columns[i].texts);
 }
 
-static int read_all(struct smi *smi, struct err *err)
+static int read_smi_csv(struct smi *smi, struct err *err)
 {
 	struct intake_process *process;
 	int r = csv_open(&smi->csv, smi->file->path, err);
 
 	if (r >= 0)
-		r = read_header(smi, err);
+		r = read_smi_header(smi, err);
 	if (r < 0)
 		return r;
 	process = intake_process(smi->intake, smi->file->rank_hint, 0);
@@ -415,7 +417,7 @@ static int read_all(struct smi *smi, struct err *err)
 	if (!smi->part)
 		return -ENOMEM;
 	process->wall_clock = smi->timestamp >= 0;
-	while ((r = csv_next(&smi->csv)) > 0 && (r = read_row(smi)) >= 0)
+	while ((r = csv_next(&smi->csv)) > 0 && (r = read_smi_row(smi)) >= 0)
 		;
 	for (size_t i = 0; r >= 0 && i < smi->n_devices; i++)
 		r = part_add(smi->part, RECORD_DEVICE, &smi->devices[i].row);
@@ -435,7 +437,7 @@ static int read_smi_file(const struct ingest_file *file, struct intake *intake, 
 
 	if (file->gzip)
 		return err_set(err, -EINVAL, "%s is compressed; unpack it first.", file->path);
-	r = read_all(&smi, err);
+	r = read_smi_csv(&smi, err);
 	for (size_t i = 0; i < smi.n; i++) {
 		free(smi.columns[i].name);
 		free(smi.columns[i].unit);

@@ -249,7 +249,7 @@ static const uint8_t form_bytes[] = {
 	[FORM_COUNTED8] = 8, [FORM_NONE] = 0,	  [FORM_LINE] = 0,
 };
 
-static bool read_line(struct machine *m, struct argument *a)
+static bool read_pickle_line(struct machine *m, struct argument *a)
 {
 	const unsigned char *from = m->bytes + m->at;
 	const unsigned char *end = memchr(from, '\n', m->size - m->at);
@@ -269,7 +269,7 @@ static bool read_argument(struct machine *m, unsigned int form, struct argument 
 	struct argument a = { 0 };
 	const unsigned char *bytes;
 
-	if (form == FORM_LINE && !read_line(m, &a))
+	if (form == FORM_LINE && !read_pickle_line(m, &a))
 		return false;
 	if (!take_bytes(m, form_bytes[form], &bytes))
 		return false;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "ingest/torch_memory/pickle_inside.h"
 
 const struct pickle_opcode pickle_opcodes[256] = {
@@ -253,17 +254,6 @@ const char *pickle_line_quoted(struct pickle_arena *arena, const char *line, siz
 	return NULL;
 }
 
-static size_t put_utf8(char *text, uint32_t point)
-{
-	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-	size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-
-	for (size_t i = n; i-- > 1; point >>= 6)
-		text[i] = (char)(0x80 | (point & 0x3f));
-	text[0] = (char)(n == 1 ? point : lead[n] | point);
-	return n;
-}
-
 const char *pickle_line_unicode(struct pickle_arena *arena, const char *line, size_t length,
 				struct pickle_value *ret_value)
 {
@@ -287,7 +277,7 @@ const char *pickle_line_unicode(struct pickle_arena *arena, const char *line, si
 		}
 		if (point < 0 || point > 0x10ffff)
 			return "no Unicode text";
-		n += put_utf8(text + n, (uint32_t)point);
+		n += utf8_encode((uint32_t)point, text + n);
 	}
 	*ret_value =
 		(struct pickle_value){ .type = PICKLE_TEXT, .length = (uint32_t)n, .text = text };

@@ -17,12 +17,13 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "base/files/input_file.h"
 #include "ingest/importers.h"
 #include "ingest/torch_memory/torch_memory_inside.h"
 
-static int add_sample(struct torch_reading *r, const struct torch_device *d, const char *metric,
-		      uint64_t bytes)
+static int add_memory_sample(struct torch_reading *r, const struct torch_device *d,
+			     const char *metric, uint64_t bytes)
 {
 	struct row_sample row = { .time_ns = r->last_ns,
 				  .device = (uint32_t)d->device,
@@ -58,10 +59,10 @@ static int by_index(const void *a, const void *b)
 {
 	const struct torch_device *x = a, *y = b;
 
-	return x->device < y->device ? -1 : x->device > y->device;
+	return CMP(x->device, y->device);
 }
 
-static int add_devices(struct torch_reading *r, bool segments_whole)
+static int add_torch_devices(struct torch_reading *r, bool segments_whole)
 {
 	uint64_t differing = 0, all_differing = 0;
 	int err = 0;
@@ -75,8 +76,8 @@ static int add_devices(struct torch_reading *r, bool segments_whole)
 		err = torch_device_replay(d, from_ns, !r->cut, r->part, &differing);
 		all_differing += differing;
 		if (err >= 0 && segments_whole && d->n_segments) {
-			add_sample(r, d, "allocated_bytes", d->allocated_bytes);
-			err = add_sample(r, d, "reserved_bytes", d->reserved_bytes);
+			add_memory_sample(r, d, "allocated_bytes", d->allocated_bytes);
+			err = add_memory_sample(r, d, "reserved_bytes", d->reserved_bytes);
 		}
 	}
 	if (all_differing && segments_whole)
@@ -155,7 +156,8 @@ static int read_pickle(const struct ingest_file *file, const struct pickle *pick
 		r.first_ns = r.last_ns;
 	process->wall_clock = r.n_timed || (!r.n_events && r.last_ns > 0);
 	status = r.no_memory ? -ENOMEM
-			     : add_devices(&r, pickle_is_sequence(segments) && !segments.box->open);
+			     : add_torch_devices(&r, pickle_is_sequence(segments) &&
+							     !segments.box->open);
 	if (status >= 0 && process->wall_clock)
 		status = torch_annotations_read(annotations, r.last_ns, r.part);
 	add_facts(&r, root);

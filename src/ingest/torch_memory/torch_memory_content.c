@@ -76,7 +76,7 @@ static struct torch_device *device_at(struct torch_reading *r, uint64_t index)
 	return fresh;
 }
 
-static bool ends_with(struct pickle_value text, const char *end)
+static bool text_ends_with(struct pickle_value text, const char *end)
 {
 	size_t length = strlen(end);
 
@@ -98,7 +98,7 @@ static uint32_t site_of_frame(struct torch_reading *r, struct pickle_value frame
 	uint64_t line = 0;
 	int n;
 
-	if (!ends_with(file, ".py"))
+	if (!text_ends_with(file, ".py"))
 		return 0;
 	pickle_natural(pickle_get(frame, "line"), &line);
 	/* The end of a long path says more than its beginning. */
@@ -110,7 +110,7 @@ static uint32_t site_of_frame(struct torch_reading *r, struct pickle_value frame
 	return part_string(r->part, text, (size_t)n);
 }
 
-static uint32_t site_of(struct torch_reading *r, struct pickle_value frames)
+static uint32_t site_of_frames(struct torch_reading *r, struct pickle_value frames)
 {
 	uint32_t site = 0;
 
@@ -188,7 +188,7 @@ static void read_block(struct torch_reading *r, struct torch_device *d, struct p
 	if (held)
 		*held = (struct torch_held){ .address = from,
 					     .bytes = asked_bytes < bytes ? asked_bytes : bytes,
-					     .site = site_of(r, frames) };
+					     .site = site_of_frames(r, frames) };
 }
 
 static void read_segment(struct torch_reading *r, struct pickle_value segment)
@@ -242,8 +242,8 @@ static const struct {
 #define N_ACTIONS (sizeof(actions) / sizeof(actions[0]))
 
 /* Times in microseconds, and not in all versions: then events are told apart by their order alone. */
-static int64_t time_of(struct torch_reading *r, const struct torch_device *d,
-		       struct pickle_value entry)
+static int64_t time_of_entry(struct torch_reading *r, const struct torch_device *d,
+			     struct pickle_value entry)
 {
 	int64_t before = d->n_events ? d->events[d->n_events - 1].time_ns : 0, ns;
 
@@ -291,8 +291,8 @@ static void add_event(struct torch_reading *r, struct torch_device *d, size_t wh
 		part_damaged(r->part, entry.box->offset, "an event without its address and size");
 		return;
 	}
-	event.time_ns = time_of(r, d, entry);
-	event.site = event.action <= TORCH_RELEASE ? site_of(r, pickle_get(entry, "frames"))
+	event.time_ns = time_of_entry(r, d, entry);
+	event.site = event.action <= TORCH_RELEASE ? site_of_frames(r, pickle_get(entry, "frames"))
 						   : mark_text(r, event.action, entry);
 	r->n_events++;
 	added = grown_array(r, &d->events, &d->n_events, &d->events_capacity, sizeof(*added));

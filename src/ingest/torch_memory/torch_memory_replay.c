@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
 #include "ingest/torch_memory/torch_memory_inside.h"
 
 /* What is known of a block's address: an event of the history, or that it lives at the end. */
@@ -27,8 +28,8 @@ struct replay {
 	uint32_t thread;
 };
 
-static int add_row(const struct replay *p, uint8_t event, uint64_t address, uint64_t bytes,
-		   uint32_t site)
+static int add_memory_row(const struct replay *p, uint8_t event, uint64_t address, uint64_t bytes,
+			  uint32_t site)
 {
 	struct row_memory row = { .time_ns = p->now_ns,
 				  .event = event,
@@ -43,16 +44,14 @@ static int add_row(const struct replay *p, uint8_t event, uint64_t address, uint
 
 static void note_action(void *context, enum torch_action action, uint64_t address, uint64_t bytes)
 {
-	add_row(context, (uint8_t)action, address, bytes, 0);
+	add_memory_row(context, (uint8_t)action, address, bytes, 0);
 }
 
 static int by_address(const void *a, const void *b)
 {
 	const struct sighting *x = a, *y = b;
 
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return CMP(x->address, y->address) ?: CMP(x->order, y->order);
 }
 
 static int find_sightings(const struct torch_device *d, struct sighting **ret_sightings,
@@ -107,9 +106,9 @@ static int begin_blocks(struct replay *p, bool whole, uint64_t *ret_differing)
 			next++;
 		if (event && event->action == TORCH_FREE)
 			/* The place of the free is not that of the allocation. */
-			add_row(p, TORCH_ALLOC, event->address, event->bytes, 0);
+			add_memory_row(p, TORCH_ALLOC, event->address, event->bytes, 0);
 		else if (held && whole)
-			add_row(p, TORCH_ALLOC, held->address, held->bytes, held->site);
+			add_memory_row(p, TORCH_ALLOC, held->address, held->bytes, held->site);
 		*ret_differing += whole && differs(&all[i], next - i);
 	}
 	free(all);
@@ -160,7 +159,8 @@ static int play_events(struct replay *p, struct torch_pieces *pieces)
 		if (is_of_segment(event))
 			r = apply_event(pieces, event, event->action == TORCH_RESERVE);
 		else if (event->action <= TORCH_FREE)
-			r = add_row(p, event->action, event->address, event->bytes, event->site);
+			r = add_memory_row(p, event->action, event->address, event->bytes,
+					   event->site);
 		else
 			r = add_mark(p, event);
 	}

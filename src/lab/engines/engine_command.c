@@ -7,23 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/text/shell_word.h"
 #include "lab/engines/engine.h"
-
-static void put_quoted(struct buf *out, const char *text)
-{
-	static const char bare[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				   "0123456789_-./:,=@%+";
-
-	if (*text && !text[strspn(text, bare)]) {
-		buf_append(out, text, strlen(text));
-		return;
-	}
-	buf_append(out, "'", 1);
-	for (; *text; text++)
-		buf_append(out, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
-	buf_append(out, "'", 1);
-}
 
 /* A list is several words; so is a map, of NAME=VALUE. */
 static int put_value(struct buf *out, const struct experiment *e, const struct parameter *p)
@@ -35,10 +20,10 @@ static int put_value(struct buf *out, const struct experiment *e, const struct p
 		for (size_t i = 0; i < texts->n; i++) {
 			if (i)
 				buf_append(out, " ", 1);
-			put_quoted(out, texts->v[i]);
+			shell_word(out, texts->v[i]);
 			if (p->type == PARAMETER_MAP) {
 				buf_append(out, "=", 1);
-				put_quoted(out, texts->v[++i]);
+				shell_word(out, texts->v[++i]);
 			}
 		}
 		return 0;
@@ -46,7 +31,7 @@ static int put_value(struct buf *out, const struct experiment *e, const struct p
 	text = experiment_get(e, p);
 	if (!text)
 		return -ENOMEM;
-	put_quoted(out, text);
+	shell_word(out, text);
 	free(text);
 	return 0;
 }

@@ -19,8 +19,8 @@ static int check_openai(const struct experiment *experiment, const struct lab_to
 	(void)tools;
 	if (!experiment->url)
 		return err_set(err, -EINVAL,
-			       "engine 'openai' needs the url of a server that runs, such as "
-			       "--url http://127.0.0.1:8000.");
+			       "engine 'openai' needs the url of a running server, such as --url "
+			       "http://127.0.0.1:8000.");
 	r = http_target_init(&target, experiment->url, err);
 	if (r < 0)
 		return r;
@@ -31,6 +31,6 @@ static int check_openai(const struct experiment *experiment, const struct lab_to
 
 const struct engine engine_openai = {
 	.name = "openai",
-	.summary = "a server with OpenAI's API that runs already; needs a url",
+	.summary = "a running server with OpenAI's API; needs a url",
 	.check = check_openai,
 };

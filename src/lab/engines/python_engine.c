@@ -36,7 +36,7 @@ static int ask_python(char *const *argv, char *out, size_t size, int *ret_status
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_sys(err, -errno, "cannot ask %s for its packages", argv[0]);
+		return err_sys(err, -errno, "cannot list the packages of %s", argv[0]);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
 	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

@@ -29,7 +29,7 @@ void http_target_release(struct http_target *target)
 static int bad_url(const char *url, struct err *err)
 {
 	return err_set(err, -EINVAL,
-		       "'%.200s' is no URL of a server; write http://HOST:PORT, such as "
+		       "'%.200s' is not a server's URL; write http://HOST:PORT, such as "
 		       "http://127.0.0.1:8000.",
 		       url);
 }

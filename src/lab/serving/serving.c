@@ -175,7 +175,8 @@ int view_request(const struct requests *requests, const struct request *request,
 	return 0;
 }
 
-bool view_value(const struct view *view, enum value value, double *ret_ms)
+/* False: this request has no such value. Not for gaps. */
+static bool view_value(const struct view *view, enum value value, double *ret_ms)
 {
 	const struct request *request = view->request;
 	double divisor = 1;

@@ -61,7 +61,6 @@ struct serving {
 };
 
 const char *serving_metric_key(enum serving_metric metric); /* "ttft_ms" */
-const char *serving_rate_key(enum serving_rate rate);	    /* "requests_per_s" */
 /* "(last chunk - first chunk) / (n - 1)…", or NULL: the dialect has no such figure. */
 const char *serving_formula(enum dialect dialect, enum serving_metric metric);
 const char *serving_rate_formula(enum dialect dialect, enum serving_rate rate);

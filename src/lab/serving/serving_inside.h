@@ -62,8 +62,6 @@ struct chunk_room {
 /* 0 or -ENOMEM. The view is valid until the room is reused. */
 int view_request(const struct requests *requests, const struct request *request,
 		 const struct rules *rules, struct chunk_room *room, struct view *ret_view);
-/* False: this request has no such value. Not for gaps. */
-bool view_value(const struct view *view, enum value value, double *ret_ms);
 bool view_is_good(const struct view *view, const struct rules *rules,
 		  const struct goodput_limit *limit, bool *ret_judged);
 

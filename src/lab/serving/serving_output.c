@@ -41,11 +41,6 @@ const char *serving_metric_key(enum serving_metric metric)
 	return metrics[metric].key;
 }
 
-const char *serving_rate_key(enum serving_rate rate)
-{
-	return rates[rate].key;
-}
-
 double serving_rate(const struct serving *serving, enum serving_rate rate)
 {
 	double value;

@@ -370,13 +370,13 @@ static void killed(const struct child *child, char *out, size_t size)
 			 "left");
 	else if (child->after.machine > child->before.machine)
 		snprintf(out, size,
-			 "was killed by signal 9 (Killed) while the kernel killed for want of "
+			 "was killed by signal 9 (Killed) while the kernel killed for lack of "
 			 "memory on this machine");
 	else if (told)
 		snprintf(
 			out, size,
 			"was killed by signal 9 (Killed) by hand or by a guard, not by the kernel for "
-			"want of memory");
+			"lack of memory");
 	else
 		snprintf(
 			out, size,
@@ -404,6 +404,6 @@ void child_verdict(const struct child *child, char *out, size_t size)
 	/* Possibly one of its own processes that ended by itself. */
 	if (n > 0 && (size_t)n < size && (in_group || on_machine))
 		snprintf(out + n, size - (size_t)n,
-			 " while the kernel killed for want of memory %s",
+			 " while the kernel killed for lack of memory %s",
 			 in_group ? "here" : "on this machine");
 }

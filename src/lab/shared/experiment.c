@@ -211,14 +211,6 @@ void texts_release(struct texts *texts)
 	*texts = (struct texts){ NULL, 0 };
 }
 
-const char *texts_value(const struct texts *map, const char *name)
-{
-	for (size_t i = 0; i + 1 < map->n; i += 2)
-		if (strcmp(map->v[i], name) == 0)
-			return map->v[i + 1];
-	return NULL;
-}
-
 static void *parameter_field(const struct experiment *experiment, const struct parameter *p)
 {
 	return (char *)experiment + p->offset;
@@ -358,7 +350,7 @@ static int find_choice(const struct parameter *p, const char *text, struct err *
 	if (nearest.best)
 		return err_set(err, -EINVAL, "'%s' cannot be '%s'; did you mean '%s' (one of %s)?",
 			       p->key, text, nearest.best, all);
-	return err_set(err, -EINVAL, "'%s' cannot be '%s'; it is one of %s.", p->key, text, all);
+	return err_set(err, -EINVAL, "'%s' cannot be '%s'; choose one of %s.", p->key, text, all);
 }
 
 static int parse_number(const struct parameter *p, const char *text, void *at, struct err *err)
@@ -379,7 +371,7 @@ static int parse_number(const struct parameter *p, const char *text, void *at, s
 		return err_set(err, -EINVAL, "'%s' needs a %s, not '%s'.", p->key,
 			       whole ? "whole number" : "number", text);
 	if (real < p->min || real > p->max)
-		return err_set(err, -ERANGE, "'%s' cannot be %s; it goes from %.15g to %.15g.",
+		return err_set(err, -ERANGE, "'%s' cannot be %s; it must be from %.15g to %.15g.",
 			       p->key, text, p->min, p->max);
 	if (whole)
 		*(int64_t *)at = integer;
@@ -635,9 +627,7 @@ int experiment_check(const struct experiment *experiment, struct err *err)
 	const char *engine = experiment->engine;
 
 	if (!engine)
-		return err_set(err, -EINVAL,
-			       "'engine' is empty; leave it out for the embedded "
-			       "model.");
+		return err_set(err, -EINVAL, "'engine' is empty; omit it for the embedded model.");
 	if (strcmp(engine, "command") == 0 && !experiment->command)
 		return err_set(err, -EINVAL,
 			       "engine 'command' needs a command, such as "

@@ -30,8 +30,6 @@ struct texts {
 };
 int texts_add(struct texts *texts, const char *text); /* 0 or -ENOMEM */
 void texts_release(struct texts *texts);
-/* Of a map; NULL: it has no such name. */
-const char *texts_value(const struct texts *map, const char *name);
 
 /* Chapters of the table. */
 enum parameter_part { PART_WORK, PART_MEASURE, PART_LOAD, PART_PLACE, PART_SWEEP, PARAMETER_PARTS };

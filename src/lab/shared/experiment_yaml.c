@@ -280,8 +280,8 @@ static int read_pair(struct reader *reader, const yaml_node_pair_t *pair)
 			     name);
 	line = &reader->line_of[p - parameters];
 	if (*line)
-		return wrong(reader, key, "'%s' was in line %zu already; leave one of them.",
-			     p->key, *line);
+		return wrong(reader, key, "'%s' is already in line %zu; keep one of them.", p->key,
+			     *line);
 	*line = key->start_mark.line + 1;
 	return read_value(reader, p, node_at(reader, pair->value));
 }
@@ -378,7 +378,7 @@ int experiment_load(struct experiment *experiment, const char *path, struct err 
 	(void)experiment;
 	return err_set(
 		err, -ENOSYS,
-		"%s: this build reads no YAML; give the parameters as options, or build with "
+		"%s: this build cannot read YAML; give the parameters as options, or build with "
 		"libyaml (libyaml-dev).",
 		path);
 }

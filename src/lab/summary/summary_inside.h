@@ -37,9 +37,7 @@ void batch_formula(const struct batch *batch, enum batch_metric_id metric, char 
 int batch_fill_axes(struct batch *batch);
 void batch_axes_release(struct batch *batch);
 
-/* A figure as the tables print it, in the unit of its column: "1234", "12.34", "n/a". */
-void batch_figure_text(enum batch_metric_id metric, struct value value, char *out, size_t size);
-/* "1234 ± 12", or "1234" without an interval. */
+/* A figure as the tables print it, in the unit of its column: "1234 ± 12", or "1234" without an interval. */
 void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *figure, bool utf8,
 		     char *out, size_t size);
 /* Of a configuration against the best: "best", "-3.1%", "-0.2% (noise)", "-4.0% (untested)". */

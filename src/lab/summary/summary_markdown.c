@@ -6,39 +6,14 @@
 #include <string.h>
 
 #include "base/text/format.h"
-#include "base/text/utf8.h"
 #include "lab/shared/experiment.h"
 #include "lab/summary/summary_inside.h"
-
-/* Text in a cell or paragraph of Markdown: nothing in it is markup. */
-static void md_text(const char *text, FILE *out)
-{
-	size_t length = strlen(text);
-
-	while (length) {
-		uint32_t point;
-		int valid;
-		size_t n = utf8_decode(text, length, &point, &valid);
-
-		if (!valid || !utf8_is_harmless(point))
-			fputc(*text == '\n' || *text == '\t' ? ' ' : '?', out);
-		else if (*text == '<')
-			fputs("&lt;", out);
-		else if (*text == '&')
-			fputs("&amp;", out);
-		else if (strchr("\\`*[]|#", *text))
-			fprintf(out, "\\%c", *text);
-		else
-			fwrite(text, 1, n, out);
-		text += n;
-		length -= n;
-	}
-}
+#include "surfaces/markdown/markdown.h"
 
 static void md_cell(const char *text, FILE *out)
 {
 	fputs(" ", out);
-	md_text(text, out);
+	markdown_text(text, out);
 	fputs(" |", out);
 }
 
@@ -94,7 +69,7 @@ static void md_setup(const struct batch *batch, FILE *out)
 	fputs("## Configuration\n\n", out);
 	for (size_t p = 0; p < batch->n_parameters; p++) {
 		fputs(p ? ", " : "What varies: ", out);
-		md_text(batch->parameters[p], out);
+		markdown_text(batch->parameters[p], out);
 	}
 	fputs(batch->n_parameters ? ". " : "", out);
 	for (size_t i = 0; i < batch->n_constants; i++) {
@@ -102,12 +77,12 @@ static void md_setup(const struct batch *batch, FILE *out)
 			continue;
 		fputs(any ? ", " : "The same in all experiments: ", out);
 		any = true;
-		md_text(batch->constants[i].node->key, out);
+		markdown_text(batch->constants[i].node->key, out);
 		fputc(' ', out);
-		md_text(batch->constants[i].text, out);
+		markdown_text(batch->constants[i].text, out);
 	}
 	fputs(any ? ". Hardware: " : "Hardware: ", out);
-	md_text(batch->hardware ? batch->hardware : batch->no_hardware, out);
+	markdown_text(batch->hardware ? batch->hardware : batch->no_hardware, out);
 	fputs(".\n\n", out);
 }
 
@@ -211,7 +186,7 @@ static void md_best(const struct batch *batch, FILE *out)
 			if (verdict != COMPARE_NOISE && verdict != COMPARE_SAME)
 				continue;
 			fputs(ties++ ? "; " : "", out);
-			md_text(c->label, out);
+			markdown_text(c->label, out);
 		}
 		if (untested)
 			fprintf(out, "%s%zu untested", ties ? "; " : "", untested);
@@ -261,11 +236,11 @@ static void md_efficiency(const struct batch *batch, size_t index, FILE *out)
 	const char *key = batch->parameters[axis->parameter];
 
 	fprintf(out, "Efficiency by ");
-	md_text(key, out);
+	markdown_text(key, out);
 	fputs(": 100% * (tokens/s / ", out);
-	md_text(key, out);
+	markdown_text(key, out);
 	fputs(") / the same of the smallest ", out);
-	md_text(key, out);
+	markdown_text(key, out);
 	fputs(" that succeeded with the other parameters.\n\n", out);
 	size_t texts = md_parameter_heads(batch, out);
 	md_cell("relative to", out);
@@ -384,14 +359,14 @@ static void md_plots(const struct batch *batch, const char *no_plots, FILE *out)
 		return;
 	fputs("## Plots\n\n", out);
 	if (no_plots) {
-		md_text(no_plots, out);
+		markdown_text(no_plots, out);
 		fputs("\n\n", out);
 		return;
 	}
 	for (size_t i = 0; batch_plot_name(batch, i, name, sizeof(name)); i++) {
 		batch_plot_title(batch, i, title, sizeof(title));
 		fputs("![", out);
-		md_text(title, out);
+		markdown_text(title, out);
 		fprintf(out, "](" BATCH_PLOTS "/%s.png)\n\n", name);
 	}
 }
@@ -407,7 +382,7 @@ static void md_formulas(const struct batch *batch, FILE *out)
 			continue;
 		fprintf(out, "- %s: ", batch_metrics[m].title);
 		batch_formula(batch, (enum batch_metric_id)m, text, sizeof(text));
-		md_text(text, out);
+		markdown_text(text, out);
 		fputs(m == BATCH_COST ? ", in the currency of price_per_hour\n" : "\n", out);
 	}
 }
@@ -417,7 +392,7 @@ int batch_write_markdown(const struct batch *batch, const char *no_plots, FILE *
 	char counts[128];
 
 	fputs("# ", out);
-	md_text(batch->name, out);
+	markdown_text(batch->name, out);
 	batch_counts_text(batch, counts, sizeof(counts));
 	fprintf(out, "\n\n%zu experiment%s in %zu configuration%s: %s.\n\n", batch->n,
 		batch->n == 1 ? "" : "s", batch->n_configurations,

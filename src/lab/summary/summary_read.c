@@ -326,7 +326,7 @@ static int read_folder(const char *directory, bool all, struct batch *batch, str
 		return err_set(
 			err, -ENOENT,
 			"%s: no experiments there; give the directory of a sweep, or one that "
-			"holds directories of 'moescope bench'.",
+			"holds 'moescope bench' directories.",
 			directory);
 	qsort(batch->experiments, batch->n, sizeof(*batch->experiments), by_experiment_name);
 	for (size_t i = 0; i < batch->n; i++)

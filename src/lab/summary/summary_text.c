@@ -27,7 +27,8 @@ static int decimals_of(double v)
 	return v >= 999.95 ? 0 : v >= 99.995 ? 1 : v >= 9.9995 ? 2 : v >= 0.99995 ? 3 : 4;
 }
 
-void batch_figure_text(enum batch_metric_id metric, struct value value, char *out, size_t size)
+/* In the unit of its column: "1234", "12.34", "n/a". */
+static void figure_text(enum batch_metric_id metric, struct value value, char *out, size_t size)
 {
 	double v = value.v / batch_metrics[metric].divisor;
 
@@ -43,7 +44,7 @@ void batch_mean_text(enum batch_metric_id metric, const struct batch_figure *f, 
 	double mean = f->mean.v / batch_metrics[metric].divisor;
 	double half = (f->high.v - f->low.v) / 2 / batch_metrics[metric].divisor;
 
-	batch_figure_text(metric, f->mean, out, size);
+	figure_text(metric, f->mean, out, size);
 	if (f->mean.known && f->low.known)
 		snprintf(out, size, "%.*f %s %.*f", decimals_of(mean), mean, utf8 ? "\u00b1" : "+-",
 			 decimals_of(mean), half);
@@ -159,8 +160,7 @@ static void add_row(const struct batch *batch, size_t index, const bool *shown,
 			batch_mean_text(columns[i], &c->figures[columns[i]], utf8, text,
 					sizeof(text));
 		else
-			batch_figure_text(columns[i], c->figures[columns[i]].mean, text,
-					  sizeof(text));
+			figure_text(columns[i], c->figures[columns[i]].mean, text, sizeof(text));
 		text_table_cell(table, text,
 				c->figures[columns[i]].mean.known ? TEXT_PLAIN : TEXT_DIM);
 	}

@@ -23,8 +23,15 @@ struct question {
 	bool router_time;			       /* routing: time of routers, by step */
 	int kernels_by;				       /* enum kernels_by */
 	bool no_launches;		      /* launches: leave them absent, they are dear */
+	const char *classes_file;	      /* more classes of kernels; who asks reads it into: */
 	const struct kernel_classes *classes; /* NULL: the built-in ones */
 	const struct peaks_file *peaks;	      /* NULL: none were measured */
 };
+
+/* All of a run, as subjects show it by themselves. */
+#define QUESTION_ALL                                                                               \
+	{                                                                                          \
+		.sel = { INT64_MIN, INT64_MAX, -1, -1 }                                            \
+	}
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/shared/attribution.h"
 #include "subjects/shared/lanes.h"
 
@@ -31,7 +32,7 @@ struct builder {
 	size_t n_work;
 };
 
-static size_t key_of(const struct table_api *api, size_t i)
+static size_t api_call_key(const struct table_api *api, size_t i)
 {
 	return (size_t)api->name[i] << 1 | (api->driver[i] != 0);
 }
@@ -76,7 +77,8 @@ static void take_latency(struct builder *b, uint32_t call, int64_t start_ns)
 
 	if (bit(b->several, call) || (b->left_out && b->left_out[call]))
 		return;
-	b->work[b->next[b->row_of[key_of(api, call)]]++] = (double)(start_ns - api->start_ns[call]);
+	b->work[b->next[b->row_of[api_call_key(api, call)]]++] =
+		(double)(start_ns - api->start_ns[call]);
 }
 
 static void each_launch(struct builder *b,
@@ -117,15 +119,12 @@ static int find_launches(struct builder *b)
 	return 0;
 }
 
-static int by_time(const void *a, const void *b)
+static int api_rows_by_time(const void *a, const void *b)
 {
 	const struct api_row *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns > y->time_ns ? -1 : 1;
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return (int)x->driver - (int)y->driver;
+	return CMP(y->time_ns, x->time_ns) ?: CMP(x->name, y->name) ?:
+	       (int)x->driver - (int)y->driver;
 }
 
 static struct value median(double *x, size_t n)
@@ -152,19 +151,19 @@ static int leave_out(struct builder *b)
 	return 0;
 }
 
-static int make_rows(struct builder *b)
+static int make_api_rows(struct builder *b)
 {
 	const struct table_api *api = &b->at->run->api;
 	size_t most = 0;
 
 	for (size_t i = 0; i < api->n; i++)
-		most = key_of(api, i) > most ? key_of(api, i) : most;
+		most = api_call_key(api, i) > most ? api_call_key(api, i) : most;
 	b->row_of = malloc((most + 1) * sizeof(*b->row_of));
 	if (!b->row_of)
 		return -ENOMEM;
 	memset(b->row_of, 0xff, (most + 1) * sizeof(*b->row_of));
 	for (size_t i = 0; i < api->n; i++) {
-		uint32_t *row = &b->row_of[key_of(api, i)];
+		uint32_t *row = &b->row_of[api_call_key(api, i)];
 
 		if (b->left_out && b->left_out[i])
 			continue;
@@ -203,7 +202,8 @@ static void lay_out_durations(struct builder *b)
 	begin_rows(b, false);
 	for (size_t i = 0; i < api->n; i++)
 		if (!b->left_out || !b->left_out[i])
-			b->work[b->next[b->row_of[key_of(api, i)]]++] = (double)api->duration_ns[i];
+			b->work[b->next[b->row_of[api_call_key(api, i)]]++] =
+				(double)api->duration_ns[i];
 }
 
 static void lay_out_latencies(struct builder *b)
@@ -218,13 +218,13 @@ static void lay_out_latencies(struct builder *b)
 
 			if (b->left_out && b->left_out[call])
 				continue;
-			b->work[b->next[b->row_of[key_of(api, call)]]++] =
+			b->work[b->next[b->row_of[api_call_key(api, call)]]++] =
 				(double)(b->first_ns[several_index(b, call)] - api->start_ns[call]);
 		}
 	}
 }
 
-static int summarize(struct builder *b, struct api_calls *result)
+static int summarize_calls(struct builder *b, struct api_calls *result)
 {
 	size_t first = 0;
 
@@ -245,7 +245,7 @@ static int summarize(struct builder *b, struct api_calls *result)
 	return 0;
 }
 
-static void finish(struct api_calls *calls)
+static void finish_calls(struct api_calls *calls)
 {
 	for (size_t i = 0; i < calls->n; i++) {
 		calls->count += calls->rows[i].count;
@@ -259,7 +259,7 @@ static void finish(struct api_calls *calls)
 							     (double)calls->time_ns
 						   : 0;
 	if (calls->n)
-		qsort(calls->rows, calls->n, sizeof(*calls->rows), by_time);
+		qsort(calls->rows, calls->n, sizeof(*calls->rows), api_rows_by_time);
 }
 
 int api_calls_analyze_at(const struct attribution *at, const struct selection *sel,
@@ -274,9 +274,9 @@ int api_calls_analyze_at(const struct attribution *at, const struct selection *s
 		if (r >= 0)
 			r = leave_out(&b);
 		if (r >= 0)
-			r = make_rows(&b);
+			r = make_api_rows(&b);
 		if (r >= 0)
-			r = summarize(&b, &result);
+			r = summarize_calls(&b, &result);
 	}
 	free(b.launched);
 	free(b.several);
@@ -292,7 +292,7 @@ int api_calls_analyze_at(const struct attribution *at, const struct selection *s
 	}
 	result.rows = b.rows;
 	result.n = b.n;
-	finish(&result);
+	finish_calls(&result);
 	*ret_calls = result;
 	return 0;
 }

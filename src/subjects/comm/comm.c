@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "device/sheets/kernel_class.h"
 #include "subjects/comm/comm_rows.h"
 #include "subjects/shared/attribution.h"
@@ -182,7 +183,8 @@ static void count_kernel(struct comm_part *part, int64_t duration_ns, bool untim
 }
 
 /* Counts a kernel that communicates; *ret_transport: what every kernel is. */
-static int add_kernel(struct sweep *s, struct comm_device *d, size_t i, unsigned int *ret_transport)
+static int add_comm_kernel(struct sweep *s, struct comm_device *d, size_t i,
+			   unsigned int *ret_transport)
 {
 	const struct table_kernel *k = &s->run->kernel;
 	size_t record = s->records_end ? record_of(s, i) : SIZE_MAX;
@@ -205,7 +207,7 @@ static int add_kernel(struct sweep *s, struct comm_device *d, size_t i, unsigned
 				k->untimed[i]);
 }
 
-static int add_work(struct sweep *s, struct comm_device *d, enum lane_kind kind, size_t row)
+static int add_device_work(struct sweep *s, struct comm_device *d, enum lane_kind kind, size_t row)
 {
 	const struct lane_table *t = &s->lanes->of[kind].table;
 	int64_t start = t->start_ns[row], end = start + t->duration_ns[row];
@@ -216,7 +218,7 @@ static int add_work(struct sweep *s, struct comm_device *d, enum lane_kind kind,
 	if (!is_selected(s, kind, row))
 		return 0;
 	if (kind == LANE_KERNEL) {
-		r = add_kernel(s, d, row, &transport);
+		r = add_comm_kernel(s, d, row, &transport);
 		if (r < 0)
 			return r;
 		if (timed)
@@ -266,7 +268,7 @@ static int sweep_device(struct sweep *s, struct comm_device *d)
 		if (first < 0)
 			break;
 		at[first]++;
-		r = add_work(s, d, (enum lane_kind)first, first_row);
+		r = add_device_work(s, d, (enum lane_kind)first, first_row);
 	}
 	return r;
 }
@@ -500,21 +502,12 @@ static int find_transports(struct sweep *s)
 	return r;
 }
 
-static int by_time(const void *a, const void *b)
+static int comm_rows_by_time(const void *a, const void *b)
 {
 	const struct comm_row *x = a, *y = b;
-	int order;
 
-	if (x->sum_ns != y->sum_ns)
-		return x->sum_ns > y->sum_ns ? -1 : 1;
-	order = strcmp(x->name, y->name);
-	if (order)
-		return order;
-	if (x->group != y->group)
-		return x->group < y->group ? -1 : 1;
-	if (x->group_size != y->group_size)
-		return x->group_size < y->group_size ? -1 : 1;
-	return x->type < y->type ? -1 : x->type > y->type;
+	return CMP(y->sum_ns, x->sum_ns) ?: strcmp(x->name, y->name) ?: CMP(x->group, y->group) ?:
+	       CMP(x->group_size, y->group_size) ?: CMP(x->type, y->type);
 }
 
 static int build_sweep(struct sweep *s)
@@ -565,7 +558,7 @@ int comm_analyze_at(const struct attribution *at, const struct device_lanes *lan
 		s.rows.rows = NULL;
 		s.rows.n = 0;
 		if (s.comm.n)
-			qsort(s.comm.rows, s.comm.n, sizeof(*s.comm.rows), by_time);
+			qsort(s.comm.rows, s.comm.n, sizeof(*s.comm.rows), comm_rows_by_time);
 		*ret_comm = s.comm;
 	} else {
 		comm_release(&s.comm);

@@ -92,7 +92,7 @@ static int add_text(struct comm_names *names, const char *text, uint32_t *ret_na
 	return 0;
 }
 
-static int look_at(struct comm_names *names, uint32_t launch, struct comm_launch *ret)
+static int name_launch(struct comm_names *names, uint32_t launch, struct comm_launch *ret)
 {
 	const char *raw = run_string(names->run, run_launch(names->run, launch).name);
 	char *text = NULL, *brief = NULL;
@@ -126,7 +126,7 @@ int comm_names_launch(struct comm_names *names, uint32_t launch, struct comm_lau
 	if (!names->launches[launch].looked_at) {
 		struct comm_launch found;
 
-		r = look_at(names, launch, &found);
+		r = name_launch(names, launch, &found);
 		if (r >= 0)
 			names->launches[launch] = found;
 	}

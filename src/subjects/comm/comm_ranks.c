@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
 #include "subjects/comm/comm_rows.h"
 
 /* A collective on one rank. */
@@ -30,51 +31,32 @@ struct skew {
 	bool late;
 };
 
-#define ORDER(x, y, field)                                                                         \
-	if ((x)->field != (y)->field)                                                              \
-	return (x)->field < (y)->field ? -1 : 1
-
-static int by_number(const struct member *x, const struct member *y)
+static int members_by_number(const struct member *x, const struct member *y)
 {
-	ORDER(x, y, group);
-	ORDER(x, y, name);
-	ORDER(x, y, sequence);
-	return 0;
+	return CMP(x->group, y->group) ?: CMP(x->name, y->name) ?: CMP(x->sequence, y->sequence);
 }
 
 static int by_rank(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
-	int order = by_number(x, y);
 
-	if (order)
-		return order;
-	ORDER(x, y, rank);
-	ORDER(x, y, start_ns);
-	return 0;
+	return members_by_number(x, y) ?: CMP(x->rank, y->rank) ?: CMP(x->start_ns, y->start_ns);
 }
 
 /* Of one collective the last start comes last. */
 static int by_collective(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
-	int order = by_number(x, y);
 
-	if (order)
-		return order;
-	ORDER(x, y, again);
-	ORDER(x, y, start_ns);
-	ORDER(x, y, rank);
-	return 0;
+	return members_by_number(x, y) ?: CMP(x->again, y->again) ?:
+	       CMP(x->start_ns, y->start_ns) ?: CMP(x->rank, y->rank);
 }
 
 static int by_late(const void *a, const void *b)
 {
 	const struct late *x = a, *y = b;
 
-	ORDER(x, y, row);
-	ORDER(x, y, rank);
-	return 0;
+	return CMP(x->row, y->row) ?: CMP(x->rank, y->rank);
 }
 
 static size_t collect_members(const struct comm_rows *rows, struct member *members)
@@ -99,7 +81,7 @@ static size_t collect_members(const struct comm_rows *rows, struct member *membe
 	/* A number may come again on a rank: parts of one call, or a counter that began anew. Ranks
 	 * do the same in the same order. */
 	for (size_t i = 1; i < n; i++)
-		if (!by_number(&members[i - 1], &members[i]) &&
+		if (!members_by_number(&members[i - 1], &members[i]) &&
 		    members[i - 1].rank == members[i].rank)
 			members[i].again = members[i - 1].again + 1;
 	if (n)
@@ -146,7 +128,7 @@ static size_t match_members(const struct member *members, size_t n, struct skew 
 	for (size_t i = 0; i < n; i = end) {
 		double wait_ns;
 
-		for (end = i + 1; end < n && !by_number(&members[i], &members[end]) &&
+		for (end = i + 1; end < n && !members_by_number(&members[i], &members[end]) &&
 				  members[i].again == members[end].again;)
 			end++;
 		/* More ranks than the group has: names of groups that mean different ones. */

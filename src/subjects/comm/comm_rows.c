@@ -139,8 +139,8 @@ static uint32_t hash_row(const struct comm_row *key, uint32_t name)
 	return (uint32_t)hash_mix(hash, (uint64_t)key->type << 32 | key->group_size);
 }
 
-static int find_row(struct comm_rows *rows, const struct comm_row *key, uint32_t name,
-		    size_t *ret_row)
+static int find_comm_row(struct comm_rows *rows, const struct comm_row *key, uint32_t name,
+			 size_t *ret_row)
 {
 	uint32_t hash = hash_row(key, name), number;
 	struct hash_walk walk = hash_map_walk(&rows->map, hash);
@@ -184,7 +184,7 @@ int comm_rows_kernel(struct comm_rows *rows, const struct comm_launch *launch, s
 	struct comm_row key = { .transport = (enum comm_transport)launch->transport };
 	size_t row;
 
-	if (find_row(rows, &key, launch->name, &row) < 0)
+	if (find_comm_row(rows, &key, launch->name, &row) < 0)
 		return -ENOMEM;
 	account_call(&rows->rows[row], rows->run->kernel.duration_ns[kernel],
 		     rows->run->kernel.untimed[kernel] != 0);
@@ -228,7 +228,7 @@ int comm_rows_record(struct comm_rows *rows, enum comm_transport transport, size
 				.group_size = c->group_size[record] };
 	size_t row;
 
-	if (find_row(rows, &key, c->name[record], &row) < 0)
+	if (find_comm_row(rows, &key, c->name[record], &row) < 0)
 		return -ENOMEM;
 	rows->row_of[record] = (uint32_t)row;
 	account_call(&rows->rows[row], c->duration_ns[record], untimed);

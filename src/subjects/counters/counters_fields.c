@@ -20,30 +20,38 @@ static struct cell text(const struct field_row *at)
 }
 
 static const struct field fields[] = {
-	{ "kernel", NULL, UNIT_TEXT, STRING(kernel), .none = UNNAMED },
-	{ "short_name", "kernel", UNIT_TEXT, TEXT(short_name), .flexible = true },
-	{ "metric", "metric", UNIT_TEXT, STRING(metric), .none = UNNAMED, .flexible = true },
-	{ "unit", "unit", UNIT_TEXT, STRING(unit), .none = "it has none" },
-	{ "launches", "launches", UNIT_INT, OF(launches) },
-	{ "mean", "mean", UNIT_COUNT, OF(mean) },
+	{ "kernel", NULL, UNIT_TEXT, STRING(kernel), .none = UNNAMED,
+	  .meaning = "name of the kernel" },
+	{ "short_name", "kernel", UNIT_TEXT, TEXT(short_name), .flexible = true,
+	  .meaning = "its function alone, cut to 24 characters" },
+	{ "metric", "metric", UNIT_TEXT, STRING(metric), .none = UNNAMED, .flexible = true,
+	  .meaning = "name of the metric; 'rule NAME': advice of Nsight Compute" },
+	{ "unit", "unit", UNIT_TEXT, STRING(unit), .none = "it has none",
+	  .meaning = "of mean, min and max; of a rule its kind" },
+	{ "launches", "launches", UNIT_INT, OF(launches), .meaning = "that have a value" },
+	{ "mean", "mean", UNIT_COUNT, OF(mean),
+	  .meaning = "over the launches with a numeric value" },
 	{ "min", "min", UNIT_COUNT, OF(min) },
 	{ "max", "max", UNIT_COUNT, OF(max) },
-	{ "text", NULL, UNIT_TEXT, .read = text },
-	{ "section", NULL, UNIT_TEXT, STRING(section), .none = "the file has no sections" },
+	{ "text", NULL, UNIT_TEXT, MAY_READ(TEXT, text),
+	  .meaning = "a value that is not a number, when all launches have the same" },
+	{ "section", NULL, UNIT_TEXT, STRING(section), .none = "the file has no sections",
+	  .meaning = "of Nsight Compute's details page" },
 };
 
 const struct field_set counters_fields = {
 	FIELDS(fields),
 	.rows = { { ITEMS(struct launch_metrics, rows, n) } },
 	.levels = 1,
+	.meaning = "metric of a kernel, over its launches",
 };
 
 #define OF_ALL(member) MEMBER(struct launch_metrics, member)
 
 static const struct field total_fields[] = {
-	{ "kernels", NULL, UNIT_INT, OF_ALL(kernels) },
-	{ "launches", NULL, UNIT_INT, OF_ALL(launches) },
-	{ "values", NULL, UNIT_INT, OF_ALL(values) },
+	{ "kernels", NULL, UNIT_INT, OF_ALL(kernels), .meaning = "names of kernels" },
+	{ "launches", NULL, UNIT_INT, OF_ALL(launches), .meaning = "launches that were profiled" },
+	{ "values", NULL, UNIT_INT, OF_ALL(values), .meaning = "figures of single launches" },
 };
 
 const struct field_set counters_total = { FIELDS(total_fields) };

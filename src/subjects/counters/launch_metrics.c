@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "base/text/scaled_units.h"
 #include "device/sheets/kernel_name.h"
 
@@ -66,35 +67,23 @@ static int by_group(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->kernel != y->kernel)
-		return x->kernel < y->kernel ? -1 : 1;
-	if (x->section != y->section)
-		return x->section < y->section ? -1 : 1;
-	if (x->metric != y->metric)
-		return x->metric < y->metric ? -1 : 1;
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	return x->i < y->i ? -1 : x->i > y->i;
+	return CMP(x->kernel, y->kernel) ?: CMP(x->section, y->section) ?:
+	       CMP(x->metric, y->metric) ?: CMP(x->unit, y->unit) ?: CMP(x->i, y->i);
 }
 
 static int by_launch(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->profile < y->profile ? -1 : x->profile > y->profile;
+	return CMP(x->shard, y->shard) ?: CMP(x->profile, y->profile);
 }
 
 static int by_file(const void *a, const void *b)
 {
 	const struct launch_metric_row *x = a, *y = b;
 
-	if (x->kernel_first != y->kernel_first)
-		return x->kernel_first < y->kernel_first ? -1 : 1;
-	if (x->attribute != y->attribute)
-		return x->attribute ? 1 : -1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return CMP(x->kernel_first, y->kernel_first) ?: CMP(x->attribute, y->attribute) ?:
+	       CMP(x->first, y->first);
 }
 
 static bool same_group(const struct entry *x, const struct entry *y)
@@ -104,7 +93,7 @@ static bool same_group(const struct entry *x, const struct entry *y)
 }
 
 /* The value of a row in a unit that measures the same as its own. */
-static double value_in(const struct run *run, size_t i, uint32_t unit)
+static double metric_in_unit(const struct run *run, size_t i, uint32_t unit)
 {
 	const struct table_metric *t = &run->metric;
 	int power;
@@ -132,7 +121,7 @@ static struct launch_metric_row make_row(const struct run *run, const struct ent
 				 strlen("device__attribute_"));
 	for (size_t k = 0; k < n; k++) {
 		size_t i = entries[k].i;
-		double value = value_in(run, i, row.unit);
+		double value = metric_in_unit(run, i, row.unit);
 
 		if (t->text[i]) {
 			several = several || (row.text && row.text != t->text[i]);

@@ -11,12 +11,17 @@
 
 static const struct field fields[] = {
 	{ "coverage_pct", NULL, UNIT_PCT, OF(coverage_pct) },
-	{ "windows", NULL, UNIT_INT, OF(n_windows) },
+	{ "windows", NULL, UNIT_INT, OF(n_windows), .meaning = "their number" },
 	{ "steps_covered", NULL, UNIT_INT, OF(steps_covered) },
-	{ "steps", NULL, UNIT_INT, OF(steps) },
+	{ "steps", NULL, UNIT_INT, OF(steps),
+	  .meaning = "finished steps of the watched processes" },
 };
 
-const struct field_group coverage_sampled = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(fields) };
+const struct field_group coverage_sampled = {
+	FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(fields),
+	PART("sampled", "Device records were collected in windows; figures are of the windows and "
+			"never scaled up.")
+};
 
 const void *coverage_of(const struct field_row *at)
 {

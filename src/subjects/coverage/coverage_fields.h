@@ -14,7 +14,9 @@ const char *coverage_not_sampled(const struct field_row *at);
 #define FIELD_SAMPLED                                                                              \
 	{                                                                                          \
 		"sampled", .from = coverage_of, .of = &coverage_sampled,                           \
-			   .absent = coverage_not_sampled                                          \
+			   .absent = coverage_not_sampled,                                         \
+			   .meaning = "null: device records cover the whole run, or there are "    \
+				      "none"                                                       \
 	}
 
 #endif

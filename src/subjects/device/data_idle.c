@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "moescope.h"
+#include "subjects/numbers/order.h"
 
 #define LAUNCHING_SHARE 10 /* a thread that made one of this many calls launches work */
 
@@ -31,7 +32,7 @@ struct callers {
 	size_t n, capacity;
 };
 
-static int add_span(struct spans *spans, struct span span)
+static int add_idle_span(struct spans *spans, struct span span)
 {
 	if (array_grow(&spans->items, &spans->capacity, spans->n + 1, sizeof(*spans->items)) < 0)
 		return -ENOMEM;
@@ -64,7 +65,7 @@ static int count_calls(const struct run *run, struct callers *callers)
 	return 0;
 }
 
-static bool launches(const struct callers *callers, uint16_t shard, uint32_t thread)
+static bool thread_launches(const struct callers *callers, uint16_t shard, uint32_t thread)
 {
 	uint64_t all = 0, own = 0;
 
@@ -81,11 +82,11 @@ static bool launches(const struct callers *callers, uint16_t shard, uint32_t thr
 #define ADD_DATA(table)                                                                            \
 	for (size_t i = 0; r >= 0 && i < (table)->n; i++)                                          \
 		if (run_site(run, (table)->site[i]).phase == MOESCOPE_DATA &&                      \
-		    launches(&callers, (table)->shard[i], (table)->thread[i]))                     \
-	r = add_span(data,                                                                         \
-		     (struct span){ .start_ns = (table)->start_ns[i],                              \
-				    .end_ns = (table)->start_ns[i] + (table)->duration_ns[i],      \
-				    .shard = (table)->shard[i] })
+		    thread_launches(&callers, (table)->shard[i], (table)->thread[i]))              \
+	r = add_idle_span(data,                                                                    \
+			  (struct span){ .start_ns = (table)->start_ns[i],                         \
+					 .end_ns = (table)->start_ns[i] + (table)->duration_ns[i], \
+					 .shard = (table)->shard[i] })
 
 /* Data ranges of the threads that launch work, merged; the lane is the process. Old files of
  * PyTorch have the loader as an operation. */
@@ -105,28 +106,23 @@ static int collect_data(const struct run *run, struct spans *data)
 /* What of [start, end) of a device lies in a data range of its process. */
 static int add_busy(struct spans *busy, const struct spans *data, struct span span)
 {
-	size_t low = 0, high = data->n;
+	const struct span *d = data->items;
+	size_t low;
 	int r = 0;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct span *d = &data->items[middle];
-
-		if (d->shard < span.shard || (d->shard == span.shard && d->end_ns <= span.start_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; r >= 0 && low < data->n && data->items[low].shard == span.shard &&
-	       data->items[low].start_ns < span.end_ns;
+	ORDER_FIND(low, data->n, data->n,
+		   d[probe].shard < span.shard ||
+			   (d[probe].shard == span.shard && d[probe].end_ns <= span.start_ns));
+	for (;
+	     r >= 0 && low < data->n && d[low].shard == span.shard && d[low].start_ns < span.end_ns;
 	     low++) {
 		struct span part = span;
 
-		if (part.start_ns < data->items[low].start_ns)
-			part.start_ns = data->items[low].start_ns;
-		if (part.end_ns > data->items[low].end_ns)
-			part.end_ns = data->items[low].end_ns;
-		r = add_span(busy, part);
+		if (part.start_ns < d[low].start_ns)
+			part.start_ns = d[low].start_ns;
+		if (part.end_ns > d[low].end_ns)
+			part.end_ns = d[low].end_ns;
+		r = add_idle_span(busy, part);
 	}
 	return r;
 }
@@ -151,8 +147,8 @@ static int collect_busy(const struct run *run, const struct spans *data, struct 
 	return r;
 }
 
-static void measure(const struct spans *data, const struct spans *busy,
-		    const struct timeline *timeline, int64_t *ret_idle_ns)
+static void measure_data_idle(const struct spans *data, const struct spans *busy,
+			      const struct timeline *timeline, int64_t *ret_idle_ns)
 {
 	for (size_t i = 0; i < timeline->n; i++) {
 		const struct timeline_device *d = &timeline->devices[i];
@@ -176,7 +172,7 @@ int data_idle_measure(const struct run *run, const struct timeline *timeline, in
 	if (r >= 0 && data.n)
 		r = collect_busy(run, &data, &busy);
 	if (r >= 0 && data.n)
-		measure(&data, &busy, timeline, ret_idle_ns);
+		measure_data_idle(&data, &busy, timeline, ret_idle_ns);
 	free(data.items);
 	free(busy.items);
 	return r;

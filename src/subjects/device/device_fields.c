@@ -37,32 +37,38 @@ static struct cell no_collective(const struct field_row *at)
 
 static const struct field idle_fields[] = {
 	{ "CAUSE_ns", .offset = offsetof(struct timeline_device, idle_by_cause), .of = &causes },
-	{ "collective_ns", NULL, UNIT_NS, .read = no_collective },
+	{ "collective_ns", NULL, UNIT_NS, MAY_READ(I64, no_collective),
+	  .meaning = "a device that waits for a collective runs its kernel" },
 };
 
 static const struct field_group idle_by_cause = { FIELD_OBJECT, FIELD_ON_ONE_LINE,
-						  FIELDS(idle_fields) };
+						  FIELDS(idle_fields),
+						  PART("idle_by_cause", "Why a device was idle.") };
 
 static const struct field overlap_fields[] = {
-	{ "compute_copy_ns", NULL, UNIT_NS, OF(overlap_ns) },
-	{ "compute_copy_pct", NULL, UNIT_PCT, OF(overlap_pct) },
+	{ "compute_copy_ns", NULL, UNIT_NS, OF(overlap_ns),
+	  .meaning = "kernels and copies at once" },
+	{ "compute_copy_pct", NULL, UNIT_PCT, OF(overlap_pct),
+	  .meaning = "of the length of copies" },
 };
 
-static const struct field_group overlap = { FIELD_OBJECT, FIELD_ON_ONE_LINE,
-					    FIELDS(overlap_fields) };
+static const struct field_group overlap = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(overlap_fields),
+					    PART("overlap", "Work at once.") };
 
 static const struct field timeline_device_fields[] = {
 	{ "rank", NULL, UNIT_INT, OF(rank) },
 	{ "device", NULL, UNIT_INT, OF(device) },
-	{ "window_ns", NULL, UNIT_NS, OF(window_ns) },
-	{ "busy_ns", NULL, UNIT_NS, OF(busy_ns) },
-	{ "idle_ns", NULL, UNIT_NS, OF(idle_ns) },
-	{ "busy_pct", NULL, UNIT_PCT, OF(busy_pct) },
-	{ "idle_by_cause", .of = &idle_by_cause },
-	{ "kernel_ns", NULL, UNIT_NS, OF(kernel_ns) },
-	{ "copy_ns", NULL, UNIT_NS, OF(copy_ns) },
-	{ "set_ns", NULL, UNIT_NS, OF(set_ns) },
-	{ "overlap", .of = &overlap },
+	{ "window_ns", NULL, UNIT_NS, OF(window_ns),
+	  .meaning = "first to last work, without what was not covered" },
+	{ "busy_ns", NULL, UNIT_NS, OF(busy_ns), .meaning = "union of kernels, copies and sets" },
+	{ "idle_ns", NULL, UNIT_NS, OF(idle_ns), .meaning = "window - busy" },
+	{ "busy_pct", NULL, UNIT_PCT, OF(busy_pct), .meaning = "100 busy / window" },
+	{ "idle_by_cause", .of = &idle_by_cause, .meaning = "each moment has one" },
+	{ "kernel_ns", NULL, UNIT_NS, OF(kernel_ns), .meaning = "union of kernels" },
+	{ "copy_ns", NULL, UNIT_NS, OF(copy_ns), .meaning = "union of copies",
+	  .metric = "gpu_busy" },
+	{ "set_ns", NULL, UNIT_NS, OF(set_ns), .meaning = "union of sets" },
+	{ "overlap", .of = &overlap, .meaning = "of kernels and copies" },
 };
 
 static const struct field_group timeline_devices = {
@@ -70,6 +76,7 @@ static const struct field_group timeline_devices = {
 	FIELD_LINE_EACH,
 	FIELDS(timeline_device_fields),
 	.items = { ITEMS(struct timeline, devices, n) },
+	PART("timeline_device", "One device of one process."),
 };
 
 static struct cell total_overlap(const struct field_row *at)
@@ -86,21 +93,25 @@ static struct cell total_overlap(const struct field_row *at)
 }
 
 static const struct field total_overlap_fields[] = {
-	{ "compute_copy_pct", NULL, UNIT_PCT, .read = total_overlap },
+	{ "compute_copy_pct", NULL, UNIT_PCT, MAY_READ(REAL, total_overlap),
+	  .meaning = "of the length of copies" },
 };
 
 static const struct field_group overlap_of_all = { FIELD_OBJECT, FIELD_ON_ONE_LINE,
-						   FIELDS(total_overlap_fields) };
+						   FIELDS(total_overlap_fields),
+						   PART("total_overlap", "Over all devices.") };
 
 static const struct field timeline_fields[] = {
 	FIELD_SAMPLED,
-	{ "devices", .of = &timeline_devices },
-	{ "overlap", .of = &overlap_of_all },
-	{ "untimed", NULL, UNIT_INT, MEMBER(struct timeline, untimed) },
+	{ "devices", .of = &timeline_devices, .meaning = "by process" },
+	{ "overlap", .of = &overlap_of_all, .meaning = "over all devices" },
+	{ "untimed", NULL, UNIT_INT, MEMBER(struct timeline, untimed),
+	  .meaning = "device records without times" },
 };
 
 static const struct field_group timeline = { FIELD_OBJECT, FIELD_SPREAD_OUT,
-					     FIELDS(timeline_fields) };
+					     FIELDS(timeline_fields),
+					     PART("timeline", "How busy the devices were.") };
 
 static const void *timeline_of(const struct field_row *at)
 {
@@ -124,7 +135,10 @@ static const struct field metric_fields[] = {
 	{ "max", NULL, UNIT_RATIO, OF_METRIC(max) },
 };
 
-static const struct field_group metric = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(metric_fields) };
+static const struct field_group metric = {
+	FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(metric_fields),
+	PART("readings", "Readings of one figure; the unit is in the key that holds it.")
+};
 
 static const char *metric_key(const struct field_row *at, char *room, size_t size)
 {
@@ -176,13 +190,15 @@ static struct cell limit_share(const struct field_row *at)
 	return cell_real(100.0 * samples / (double)device->reason_samples);
 }
 
-static const struct field limit_field = { .unit = UNIT_PCT, .read = limit_share };
+static const struct field limit_field = { .unit = UNIT_PCT, READ(REAL, limit_share) };
 
 static const struct field_group clock_limits = {
 	FIELD_MAP,
 	.fields = &limit_field,
 	.items = { .item = limit_at, .count = limit_count },
 	.name = limit_key,
+	PART("clock_limits",
+	     "Share of the readings in which each reason held the clocks down, percent."),
 };
 
 static const char *no_limits(const struct field_row *at)
@@ -193,10 +209,12 @@ static const char *no_limits(const struct field_row *at)
 }
 
 static const struct field state_fields[] = {
-	{ "rank", NULL, UNIT_INT, MEMBER(struct device_state, rank) },
+	{ "rank", NULL, UNIT_INT, MEMBER(struct device_state, rank),
+	  .meaning = "rank of the process that sampled" },
 	{ "device", NULL, UNIT_INT, MEMBER(struct device_state, device) },
 	{ "METRIC", .offset = offsetof(struct device_state, metrics), .of = &metrics },
-	{ "clock_limits_pct", .of = &clock_limits, .absent = no_limits },
+	{ "clock_limits_pct", .of = &clock_limits, .absent = no_limits,
+	  .meaning = "what held the clocks down" },
 };
 
 static const struct field_group states = {
@@ -204,6 +222,7 @@ static const struct field_group states = {
 	FIELD_LINE_EACH,
 	FIELDS(state_fields),
 	.items = { ITEMS(struct device_states, devices, n) },
+	PART("device_state", "One device as the driver describes it."),
 };
 
 static const void *states_of(const struct field_row *at)
@@ -218,8 +237,47 @@ static const char *no_states(const struct field_row *at)
 }
 
 static const struct field fields[] = {
-	{ "timeline", .from = timeline_of, .of = &timeline, .absent = no_timeline },
-	{ "device_state", .from = states_of, .of = &states, .absent = no_states },
+	{ "timeline", .from = timeline_of, .of = &timeline, .absent = no_timeline,
+	  .meaning = "busy and idle devices" },
+	{ "device_state", .from = states_of, .of = &states, .absent = no_states,
+	  .meaning = "devices as the driver describes them" },
 };
 
 const struct field_set device_fields = { FIELDS(fields) };
+
+#define IDLE(cause) OF(idle_by_cause[cause])
+
+static const struct field columns[] = {
+	{ "rank", NULL, UNIT_INT, OF(rank), .meaning = "of the process" },
+	{ "device", NULL, UNIT_INT, OF(device), .meaning = "as the process numbers it" },
+	{ "window_ns", NULL, UNIT_INT, OF(window_ns),
+	  .meaning = "from the first to the last work, without what was not covered" },
+	{ "busy_ns", NULL, UNIT_INT, OF(busy_ns), .meaning = "union of kernels, copies and sets" },
+	{ "busy_pct", NULL, UNIT_PCT, OF(busy_pct), .meaning = "100 * busy / window" },
+	{ "idle_ns", NULL, UNIT_INT, OF(idle_ns), .meaning = "window - busy" },
+	{ "idle_host_ns", NULL, UNIT_INT, IDLE(IDLE_HOST),
+	  .meaning = "nothing queued, the host was busy with its own code" },
+	{ "idle_launch_ns", NULL, UNIT_INT, IDLE(IDLE_LAUNCH), .meaning = "being launched" },
+	{ "idle_sync_ns", NULL, UNIT_INT, IDLE(IDLE_SYNC),
+	  .meaning = "nothing queued after a wait of the host" },
+	{ "idle_copy_ns", NULL, UNIT_INT, IDLE(IDLE_COPY),
+	  .meaning = "a blocking copy, or a copy by another device" },
+	{ "idle_queued_ns", NULL, UNIT_INT, IDLE(IDLE_QUEUED), .meaning = "queued, not begun" },
+	{ "idle_profiler_ns", NULL, UNIT_INT, IDLE(IDLE_PROFILER),
+	  .meaning = "at the edges of windows of records" },
+	{ "idle_unknown_ns", NULL, UNIT_INT, IDLE(IDLE_UNKNOWN),
+	  .meaning = "the calls that would tell were not recorded" },
+	{ "kernel_ns", NULL, UNIT_INT, OF(kernel_ns), .meaning = "union of kernels" },
+	{ "copy_ns", NULL, UNIT_INT, OF(copy_ns), .meaning = "union of copies" },
+	{ "set_ns", NULL, UNIT_INT, OF(set_ns), .meaning = "union of sets" },
+	{ "overlap_ns", NULL, UNIT_INT, OF(overlap_ns), .meaning = "kernels and copies at once" },
+	{ "overlap_pct", NULL, UNIT_PCT, OF(overlap_pct),
+	  .meaning = "100 * overlap / copies; empty: nothing was copied" },
+};
+_Static_assert(IDLE_CAUSES == 7, "a column for each cause");
+
+const struct field_set timeline_rows = {
+	FIELDS(columns),
+	.rows = { { ITEMS(struct timeline, devices, n) } },
+	.levels = 1,
+};

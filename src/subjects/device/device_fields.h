@@ -8,5 +8,6 @@
 #include "subjects/shared/fields.h"
 
 extern const struct field_set device_fields; /* "timeline" and "device_state" */
+extern const struct field_set timeline_rows; /* the timeline as a table: a row for each device */
 
 #endif

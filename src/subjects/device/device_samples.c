@@ -62,7 +62,7 @@ struct sums {
 	uint64_t clocks, drams, tensors, reasons, power, thermal, limited;
 };
 
-static void take(struct moment *m, const struct names *names, uint32_t metric, double value)
+static void note_reading(struct moment *m, const struct names *names, uint32_t metric, double value)
 {
 	if (metric == names->clock) {
 		m->clock = value;
@@ -80,7 +80,7 @@ static void take(struct moment *m, const struct names *names, uint32_t metric, d
 	}
 }
 
-static void add(struct sums *sums, const struct moment *m)
+static void add_moment(struct sums *sums, const struct moment *m)
 {
 	if (m->has_clock && m->clock > sums->max)
 		sums->max = m->clock;
@@ -128,7 +128,7 @@ static double device_max_mhz(const struct run *run)
 	return max;
 }
 
-static struct value share(uint64_t part, uint64_t of)
+static struct value share_of_reasons(uint64_t part, uint64_t of)
 {
 	return of ? value_of(100.0 * (double)part / (double)of)
 		  : value_absent("no reasons were sampled while the device worked");
@@ -146,20 +146,20 @@ void device_samples_summarize(const struct run *run, const struct timeline *time
 	for (size_t i = 0; i < t->n; i++) {
 		if (i && (t->time_ns[i] != t->time_ns[i - 1] || t->device[i] != t->device[i - 1] ||
 			  t->shard[i] != t->shard[i - 1])) {
-			add(&sums, &moment);
+			add_moment(&sums, &moment);
 			moment = (struct moment){ 0 };
 		}
 		if (in_window(timeline, t->shard[i], t->time_ns[i]))
-			take(&moment, &names, t->metric[i], t->value[i]);
+			note_reading(&moment, &names, t->metric[i], t->value[i]);
 	}
-	add(&sums, &moment);
+	add_moment(&sums, &moment);
 	use->clock = (struct device_clock){
 		.samples = sums.clocks,
 		.mean_mhz = sums.clocks ? sums.clock / (double)sums.clocks : 0,
 		.max_mhz = device_max_mhz(run),
-		.power_pct = share(sums.power, sums.reasons),
-		.thermal_pct = share(sums.thermal, sums.reasons),
-		.limited_pct = share(sums.limited, sums.reasons),
+		.power_pct = share_of_reasons(sums.power, sums.reasons),
+		.thermal_pct = share_of_reasons(sums.thermal, sums.reasons),
+		.limited_pct = share_of_reasons(sums.limited, sums.reasons),
 	};
 	if (use->clock.max_mhz < sums.max)
 		use->clock.max_mhz = sums.max;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 
 enum { REASONS = DEVICE_METRICS, OTHER_METRIC, NOT_LOOKED };
 
@@ -107,9 +108,7 @@ static int device_order(const void *a, const void *b)
 {
 	const struct device_state *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->device < y->device ? -1 : x->device > y->device;
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device);
 }
 
 static int take_samples(const struct run *run, struct device_states *out)
@@ -153,11 +152,8 @@ static int other_order(const void *a, const void *b)
 {
 	const struct other_process *x = a, *y = b;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->peak_bytes != y->peak_bytes)
-		return x->peak_bytes > y->peak_bytes ? -1 : 1;
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return CMP(x->device, y->device) ?: CMP(y->peak_bytes, x->peak_bytes) ?:
+	       CMP(x->pid, y->pid);
 }
 
 /* Several ranks see the same process: it is one. */

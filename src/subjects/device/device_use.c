@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
 #include "subjects/device/data_idle.h"
 #include "subjects/device/device_samples.h"
 #include "subjects/shared/steady.h"
@@ -112,8 +113,8 @@ static bool leave_out(const struct timeline *timeline, const struct timeline_win
 	return much;
 }
 
-static const struct timeline_device *device_of(const struct timeline *timeline, uint16_t shard,
-					       uint32_t device)
+static const struct timeline_device *timeline_device_of(const struct timeline *timeline,
+							uint16_t shard, uint32_t device)
 {
 	for (size_t i = 0; i < timeline->n; i++)
 		if (timeline->devices[i].shard == shard && timeline->devices[i].device == device)
@@ -127,8 +128,8 @@ static void count_copies(const struct run *run, const struct timeline *timeline,
 	const struct table_copy *copy = &run->copy;
 
 	for (size_t i = 0; i < copy->n; i++) {
-		const struct timeline_device *d = device_of(timeline, copy->shard[i],
-							    copy->device[i]);
+		const struct timeline_device *d = timeline_device_of(timeline, copy->shard[i],
+								     copy->device[i]);
 
 		if (!d || copy->untimed[i] || copy->start_ns[i] < d->start_ns ||
 		    copy->start_ns[i] >= d->end_ns)
@@ -143,7 +144,8 @@ static void count_copies(const struct run *run, const struct timeline *timeline,
 	}
 }
 
-static void add_device(struct device_use *use, const struct timeline_device *d, int64_t data_idle)
+static void add_device_use(struct device_use *use, const struct timeline_device *d,
+			   int64_t data_idle)
 {
 	const int64_t *idle = d->idle_by_cause;
 	double host = (double)(idle[IDLE_HOST] - d->short_host_ns);
@@ -166,16 +168,16 @@ static void add_device(struct device_use *use, const struct timeline_device *d, 
 	use->short_gaps += d->short_gaps;
 }
 
-static int by_number(const void *a, const void *b)
+static int numbers_ascending(const void *a, const void *b)
 {
 	const uint32_t *x = a, *y = b;
 
-	return *x < *y ? -1 : *x > *y;
+	return CMP(*x, *y);
 }
 
 static bool has_number(const uint32_t *sorted, size_t n, uint32_t number)
 {
-	return n && bsearch(&number, sorted, n, sizeof(*sorted), by_number);
+	return n && bsearch(&number, sorted, n, sizeof(*sorted), numbers_ascending);
 }
 
 /* Processes beside those of the run on devices that one of these was listed on, too. */
@@ -191,16 +193,16 @@ static int count_others(const struct run *run, size_t *ret_others)
 	if (r >= 0) {
 		for (size_t s = 0; s < run->n_shards; s++)
 			own[s] = run->shards[s].pid;
-		qsort(own, run->n_shards, sizeof(*own), by_number);
+		qsort(own, run->n_shards, sizeof(*own), numbers_ascending);
 		for (size_t i = 0; i < t->n; i++)
 			if (has_number(own, run->n_shards, t->pid[i]))
 				devices[n_devices++] = t->device[i];
-		qsort(devices, n_devices, sizeof(*devices), by_number);
+		qsort(devices, n_devices, sizeof(*devices), numbers_ascending);
 		for (size_t i = 0; i < t->n; i++)
 			if (!t->kind[i] && !has_number(own, run->n_shards, t->pid[i]) &&
 			    has_number(devices, n_devices, t->device[i]))
 				pids[n++] = t->pid[i];
-		qsort(pids, n, sizeof(*pids), by_number);
+		qsort(pids, n, sizeof(*pids), numbers_ascending);
 		for (size_t i = 0; i < n; i++)
 			*ret_others += !i || pids[i] != pids[i - 1];
 	}
@@ -210,13 +212,14 @@ static int count_others(const struct run *run, size_t *ret_others)
 	return r;
 }
 
-static int measure(const struct run *run, const struct timeline *timeline, struct device_use *use)
+static int measure_use(const struct run *run, const struct timeline *timeline,
+		       struct device_use *use)
 {
 	int64_t *data_idle = calloc(timeline->n + 1, sizeof(*data_idle));
 	int r = data_idle ? data_idle_measure(run, timeline, data_idle) : -ENOMEM;
 
 	for (size_t i = 0; r >= 0 && i < timeline->n; i++)
-		add_device(use, &timeline->devices[i], data_idle[i]);
+		add_device_use(use, &timeline->devices[i], data_idle[i]);
 	free(data_idle);
 	device_samples_summarize(run, timeline, use);
 	count_copies(run, timeline, use);
@@ -293,7 +296,7 @@ int device_use_analyze(const struct attribution *at, const struct device_lanes *
 	if (r >= 0 && n)
 		r = timeline_analyze_in(at, lanes, windows, n, &steady);
 	if (r >= 0)
-		r = measure(run, n ? &steady : timeline, &use);
+		r = measure_use(run, n ? &steady : timeline, &use);
 	timeline_release(&steady);
 	free(windows);
 	if (r < 0)

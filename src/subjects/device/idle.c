@@ -65,7 +65,7 @@ static int name_groups(const struct run *run, uint8_t **ret_groups)
 	return 0;
 }
 
-static int add_span(struct idle_index *index, size_t *capacity, const struct span *span)
+static int add_host_span(struct idle_index *index, size_t *capacity, const struct span *span)
 {
 	if (array_grow(&index->host, capacity, index->n_host + 1, sizeof(*index->host)) < 0)
 		return -ENOMEM;
@@ -115,9 +115,10 @@ static int add_calls(struct idle_index *index, const uint8_t *groups, const uint
 			if (own == HOST_COPY && small && small[i / 64] >> i % 64 & 1)
 				own = HOST_SYNC;
 			if (own == group)
-				r = add_span(index, capacity,
-					     &(struct span){ api->start_ns[i], call_end(api, i),
-							     group, 0, api->shard[i] });
+				r = add_host_span(index, capacity,
+						  &(struct span){ api->start_ns[i],
+								  call_end(api, i), group, 0,
+								  api->shard[i] });
 		}
 	return r;
 }
@@ -129,10 +130,10 @@ static int add_syncs(struct idle_index *index, size_t *capacity)
 
 	for (size_t i = 0; r >= 0 && i < sync->n; i++)
 		if (sync->type[i] != SYNC_STREAM_WAITS)
-			r = add_span(index, capacity,
-				     &(struct span){ sync->start_ns[i],
-						     sync->start_ns[i] + sync->duration_ns[i],
-						     HOST_SYNC, 0, sync->shard[i] });
+			r = add_host_span(index, capacity,
+					  &(struct span){ sync->start_ns[i],
+							  sync->start_ns[i] + sync->duration_ns[i],
+							  HOST_SYNC, 0, sync->shard[i] });
 	return r;
 }
 
@@ -149,7 +150,7 @@ static int add_peer_copies(struct idle_index *index, size_t *capacity)
 			continue;
 		span.device = copy->device[i] == copy->source_device[i] ? copy->target_device[i]
 									: copy->source_device[i];
-		r = add_span(index, capacity, &span);
+		r = add_host_span(index, capacity, &span);
 	}
 	return r;
 }
@@ -248,7 +249,7 @@ struct idle_device idle_device(const struct idle_index *index, uint16_t shard, u
 }
 
 /* The first span that ends after the moment; NULL: none. */
-static const struct span *first_after(struct idle_lane *lane, int64_t time_ns)
+static const struct span *first_ending_after(struct idle_lane *lane, int64_t time_ns)
 {
 	ORDER_FIND(lane->hint, lane->n, lane->hint, lane->spans[probe].end_ns <= time_ns);
 	return lane->hint < lane->n ? &lane->spans[lane->hint] : NULL;
@@ -270,8 +271,8 @@ static int64_t copy_time(struct idle_device *device, int64_t start, int64_t end)
 	int64_t length = 0;
 
 	while (start < end) {
-		const struct span *call = first_after(&device->copy, start);
-		const struct span *peer = first_after(&device->peer, start);
+		const struct span *call = first_ending_after(&device->copy, start);
+		const struct span *peer = first_ending_after(&device->peer, start);
 		const struct span *next = !call || (peer && peer->start_ns < call->start_ns) ? peer
 											     : call;
 		int64_t from;
@@ -339,7 +340,7 @@ void idle_account(struct idle_device *device, const struct idle_gap *gap, int64_
 	no_call = !rest.has_next || rest.call == NO_CALL32;
 	called = no_call ? rest.end_ns : device->index->run->api.start_ns[rest.call];
 	begin = at_least(rest.start_ns, at_most(called, rest.end_ns));
-	sync = first_after(&device->sync, rest.start_ns);
+	sync = first_ending_after(&device->sync, rest.start_ns);
 	if (sync && sync->start_ns <= rest.start_ns)
 		causes[IDLE_SYNC] += begin - rest.start_ns;
 	else if (!device->index->has_calls[device->shard] || (rest.has_next && no_call))
@@ -352,7 +353,7 @@ void idle_account(struct idle_device *device, const struct idle_gap *gap, int64_
 
 bool idle_prepares(struct idle_device *device, const struct idle_gap *gap)
 {
-	const struct span *call = first_after(&device->prepare, gap->start_ns);
+	const struct span *call = first_ending_after(&device->prepare, gap->start_ns);
 
 	return call && call->start_ns < gap->end_ns;
 }

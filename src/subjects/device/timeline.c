@@ -279,7 +279,7 @@ static int find_gaps(struct measuring *m, struct timeline_device *d)
 	return 0;
 }
 
-static int measure(struct measuring *m, struct timeline_device *d)
+static int measure_timeline_device(struct measuring *m, struct timeline_device *d)
 {
 	int r = watch(m, d);
 
@@ -340,7 +340,7 @@ static bool choose_window(const struct measuring *m, struct timeline_device *d)
 	       step_window(m->run, m->sel, d->shard, &d->start_ns, &d->end_ns);
 }
 
-static int measure_all(struct measuring *m, struct timeline *timeline)
+static int measure_timeline(struct measuring *m, struct timeline *timeline)
 {
 	size_t most = 0, n;
 	struct lane *devices;
@@ -365,14 +365,14 @@ static int measure_all(struct measuring *m, struct timeline *timeline)
 		d.governed = is_governed(m->run, d.shard);
 		if (!device_window(m->lanes, &d) || !choose_window(m, &d))
 			continue;
-		r = measure(m, &d);
+		r = measure_timeline_device(m, &d);
 		timeline->devices[timeline->n++] = d;
 	}
 	free(devices);
 	return r;
 }
 
-static int analyze(struct measuring *m, struct timeline *ret_timeline)
+static int analyze_timeline(struct measuring *m, struct timeline *ret_timeline)
 {
 	struct timeline timeline = { .untimed = count_untimed(m->run) };
 	int r = coverage_analyze(m->run, &m->coverage);
@@ -380,7 +380,7 @@ static int analyze(struct measuring *m, struct timeline *ret_timeline)
 	if (r >= 0)
 		r = idle_index_init(&m->idle, m->at, &m->coverage);
 	if (r >= 0)
-		r = measure_all(m, &timeline);
+		r = measure_timeline(m, &timeline);
 	idle_index_release(&m->idle);
 	coverage_release(&m->coverage);
 	if (r < 0) {
@@ -396,7 +396,7 @@ int timeline_analyze_at(const struct attribution *at, const struct device_lanes 
 {
 	struct measuring m = { .run = at->run, .at = at, .lanes = lanes, .sel = sel };
 
-	return analyze(&m, ret_timeline);
+	return analyze_timeline(&m, ret_timeline);
 }
 
 int timeline_analyze_in(const struct attribution *at, const struct device_lanes *lanes,
@@ -407,7 +407,7 @@ int timeline_analyze_in(const struct attribution *at, const struct device_lanes 
 
 	m.windows = windows;
 	m.n_windows = n;
-	return analyze(&m, ret_timeline);
+	return analyze_timeline(&m, ret_timeline);
 }
 
 int timeline_analyze(const struct run *run, const struct selection *sel,

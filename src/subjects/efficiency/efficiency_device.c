@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "device/sheets/data_sheets.h"
 #include "device/sheets/kernel_class.h"
 #include "subjects/efficiency/efficiency.h"
@@ -97,12 +98,11 @@ static int by_device(const void *a, const void *b)
 {
 	const struct efficiency_device *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->device < y->device ? -1 : x->device > y->device;
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device);
 }
 
-static struct efficiency_device *find(struct efficiency *e, uint16_t shard, uint32_t device)
+static struct efficiency_device *find_efficiency_device(struct efficiency *e, uint16_t shard,
+							uint32_t device)
 {
 	for (size_t i = 0; i < e->n_devices; i++)
 		if (e->devices[i].shard == shard && e->devices[i].device == device)
@@ -133,7 +133,7 @@ static int take_counters(const struct run *run, struct efficiency *e)
 				metrics[m] = t->metric[i];
 			if (!metrics[m] || t->metric[i] != metrics[m])
 				continue;
-			d = find(e, t->shard[i], t->device[i]);
+			d = find_efficiency_device(e, t->shard[i], t->device[i]);
 			if (!d)
 				continue;
 			means[(size_t)(d - e->devices) * GPM_METRICS + m].sum += t->value[i];
@@ -167,7 +167,7 @@ int efficiency_devices_fill(const struct run *run, const struct peaks_file *peak
 
 		if (last && last->shard == shard && last->device == device)
 			continue;
-		last = find(e, shard, device);
+		last = find_efficiency_device(e, shard, device);
 		if (last)
 			continue;
 		if (array_grow(&e->devices, &capacity, e->n_devices + 1, sizeof(*e->devices)) < 0)

@@ -18,24 +18,28 @@ static struct cell bound(const struct field_row *at)
 }
 
 static const struct field fields[] = {
-	{ "name", "work", UNIT_TEXT, OF(name), .flexible = true },
-	{ "count", NULL, UNIT_INT, OF(count) },
-	{ "time_ns", "time", UNIT_NS, OF(time_ns) },
+	{ "name", "work", UNIT_TEXT, OF(name), .flexible = true,
+	  .meaning = "of the class or operation" },
+	{ "count", NULL, UNIT_INT, OF(count), .meaning = "executions" },
+	{ "time_ns", "time", UNIT_NS, OF(time_ns), .meaning = "their time", .metric = NO_METRIC },
 	{ "covered_pct", "covered", UNIT_PCT, OF(covered_pct) },
-	{ "flops", NULL, UNIT_FLOPS, OF(flops) },
-	{ "bytes", NULL, UNIT_BYTES, OF(bytes) },
-	{ "flops_per_s", "rate", UNIT_FLOPS, OF(flops_per_s) },
-	{ "bytes_per_s", NULL, UNIT_BYTES, OF(bytes_per_s) },
+	{ "flops", NULL, UNIT_FLOPS, OF(flops), .meaning = "told" },
+	{ "bytes", NULL, UNIT_BYTES, OF(bytes), .meaning = "told" },
+	{ "flops_per_s", "rate", UNIT_FLOPS, OF(flops_per_s), .meaning = "over the covered time" },
+	{ "bytes_per_s", NULL, UNIT_BYTES, OF(bytes_per_s), .meaning = "over the covered time" },
 	{ "flops_per_byte", "FLOP/B", UNIT_RATIO, OF(flops_per_byte) },
-	{ "roof_flops_per_s", NULL, UNIT_FLOPS, OF(roof_flops_per_s) },
+	{ "roof_flops_per_s", NULL, UNIT_FLOPS, OF(roof_flops_per_s),
+	  .meaning = "min(peak, flops_per_byte x rate of the memory)" },
 	{ "roof_pct", "of roof", UNIT_PCT, OF(roof_pct) },
-	{ "bound", "bound", UNIT_TEXT, .read = bound },
+	{ "bound", "bound", UNIT_TEXT, MAY_READ(TEXT, bound),
+	  .meaning = "compute or memory: which part of the roof is above it" },
 };
 
 const struct field_set efficiency_fields = {
 	FIELDS(fields),
 	.rows = { { ITEMS(struct efficiency, rows, n) } },
 	.levels = 1,
+	.meaning = "kernel class or operation",
 };
 
 #define OF_DEVICE(member) MEMBER(struct efficiency_device, member)
@@ -65,7 +69,7 @@ static struct cell dtype_peak(const struct field_row *at)
 	return peak > 0 ? cell_real(peak) : cell_absent("not known");
 }
 
-static const struct field dtype_field = { .unit = UNIT_FLOPS, .read = dtype_peak };
+static const struct field dtype_field = { .unit = UNIT_FLOPS, MAY_READ(REAL, dtype_peak) };
 
 static const struct field_group dtypes = {
 	FIELD_BESIDE,
@@ -92,17 +96,22 @@ static const struct field_group gpm = {
 
 static const struct field device_fields[] = {
 	{ "rank", NULL, UNIT_INT, OF_DEVICE(rank) },
-	{ "device", NULL, UNIT_TEXT, .read = device_kind },
-	{ "index", NULL, UNIT_INT, OF_DEVICE(device) },
-	{ "name", NULL, UNIT_TEXT, OF_DEVICE(name) },
-	{ "peaks_source", NULL, UNIT_TEXT, OF_DEVICE(source), .absent = no_peaks },
-	{ "calibrated", NULL, UNIT_INT, OF_DEVICE(calibrated) },
-	{ "peak_flops_per_s", NULL, UNIT_FLOPS, OF_DEVICE(peak_flops_per_s) },
-	{ "peak_memory_bytes_per_s", NULL, UNIT_BYTES, OF_DEVICE(memory_bytes_per_s) },
+	{ "device", NULL, UNIT_TEXT, READ(TEXT, device_kind), .meaning = "gpu or cpu" },
+	{ "index", NULL, UNIT_INT, OF_DEVICE(device), .meaning = "number of the device" },
+	{ "name", NULL, UNIT_TEXT, OF_DEVICE(name), .meaning = "of the device" },
+	{ "peaks_source", NULL, UNIT_TEXT, OF_DEVICE(source), .absent = no_peaks,
+	  .meaning = "where its peaks come from" },
+	{ "calibrated", NULL, UNIT_INT, OF_DEVICE(calibrated),
+	  .meaning = "they were measured on this machine" },
+	{ "peak_flops_per_s", NULL, UNIT_FLOPS, OF_DEVICE(peak_flops_per_s),
+	  .meaning = "for the data type of the run" },
+	{ "peak_memory_bytes_per_s", NULL, UNIT_BYTES, OF_DEVICE(memory_bytes_per_s),
+	  .meaning = "of its memory" },
 	{ "DTYPE_flops_per_s", .offset = offsetof(struct efficiency_device, peaks.flops_per_s),
 	  .of = &dtypes },
 	{ "GPM", .offset = offsetof(struct efficiency_device, gpm), .of = &gpm },
-	{ "dram_bytes_per_s", NULL, UNIT_BYTES, OF_DEVICE(dram_bytes_per_s) },
+	{ "dram_bytes_per_s", NULL, UNIT_BYTES, OF_DEVICE(dram_bytes_per_s),
+	  .meaning = "that share of peak_memory_bytes_per_s" },
 };
 
 static const struct field_group devices = {
@@ -110,15 +119,17 @@ static const struct field_group devices = {
 	FIELD_SPREAD_OUT,
 	FIELDS(device_fields),
 	.items = { ITEMS(struct efficiency, devices, n_devices) },
+	PART("efficiency_device", "What a device can do, and how busy its parts were."),
 };
 
 #define OF_POINT(member) MEMBER(struct roofline_point, member)
 
 static const struct field point_fields[] = {
-	{ "name", NULL, UNIT_TEXT, OF_POINT(name) },
+	{ "name", NULL, UNIT_TEXT, OF_POINT(name), .meaning = "kernel class or operation" },
 	{ "flops_per_byte", NULL, UNIT_RATIO, OF_POINT(flops_per_byte) },
-	{ "flops_per_s", NULL, UNIT_FLOPS, OF_POINT(flops_per_s) },
-	{ "time_ns", NULL, UNIT_NS, OF_POINT(time_ns) },
+	{ "flops_per_s", NULL, UNIT_FLOPS, OF_POINT(flops_per_s), .meaning = "achieved" },
+	{ "time_ns", NULL, UNIT_NS, OF_POINT(time_ns), .meaning = "behind the point",
+	  .metric = NO_METRIC },
 };
 
 static const struct field_group roofline = {
@@ -126,6 +137,7 @@ static const struct field_group roofline = {
 	FIELD_LINE_EACH,
 	FIELDS(point_fields),
 	.items = { ITEMS(struct efficiency, points, n_points) },
+	PART("roofline_point", "A point of the roofline plot."),
 };
 
 #define OF_ALL(member) MEMBER(struct efficiency, member)
@@ -154,19 +166,27 @@ static struct cell dtype(const struct field_row *at)
 }
 
 static const struct field total_fields[] = {
-	{ "by", NULL, UNIT_TEXT, .read = by },
-	{ "mfu_pct", NULL, UNIT_PCT, OF_ALL(mfu_pct) },
-	{ "model_flops", NULL, UNIT_FLOPS, OF_ALL(model_flops) },
-	{ "model_flops_per_s", NULL, UNIT_FLOPS, OF_ALL(model_flops_per_s) },
-	{ "flops_source", NULL, UNIT_TEXT, OF_ALL(flops_source), .absent = no_model_flops },
-	{ "dtype", NULL, UNIT_TEXT, .read = dtype, .absent = no_dtype },
-	{ "dtype_source", NULL, UNIT_TEXT, OF_ALL(dtype_source), .absent = no_dtype },
-	{ "steps", NULL, UNIT_INT, OF_ALL(steps) },
-	{ "step_time_ns", NULL, UNIT_NS, OF_ALL(step_time_ns) },
-	{ "roof_flops_per_s", NULL, UNIT_FLOPS, OF_ALL(roof_flops_per_s) },
-	{ "roof_bytes_per_s", NULL, UNIT_BYTES, OF_ALL(roof_bytes_per_s) },
-	{ "devices", .of = &devices },
-	{ "roofline", .of = &roofline },
+	{ "by", NULL, UNIT_TEXT, READ(TEXT, by),
+	  .meaning = "what the rows are by: kernel class, or operation" },
+	{ "mfu_pct", NULL, UNIT_PCT, OF_ALL(mfu_pct),
+	  .meaning = "model FLOPs / (step time x peak)" },
+	{ "model_flops", NULL, UNIT_FLOPS, OF_ALL(model_flops), .meaning = "of the steps" },
+	{ "model_flops_per_s", NULL, UNIT_FLOPS, OF_ALL(model_flops_per_s),
+	  .meaning = "over the time of the steps" },
+	{ "flops_source", NULL, UNIT_TEXT, OF_ALL(flops_source), .absent = no_model_flops,
+	  .meaning = "who reported the FLOPs" },
+	{ "dtype", NULL, UNIT_TEXT, READ(TEXT, dtype), .absent = no_dtype,
+	  .meaning = "data type of the peak: fp64, fp32, tf32, bf16, fp16, fp8" },
+	{ "dtype_source", NULL, UNIT_TEXT, OF_ALL(dtype_source), .absent = no_dtype,
+	  .meaning = "how it is known" },
+	{ "steps", NULL, UNIT_INT, OF_ALL(steps), .meaning = "finished and recorded" },
+	{ "step_time_ns", NULL, UNIT_NS, OF_ALL(step_time_ns), .meaning = "their time" },
+	{ "roof_flops_per_s", NULL, UNIT_FLOPS, OF_ALL(roof_flops_per_s),
+	  .meaning = "flat part of the roofline" },
+	{ "roof_bytes_per_s", NULL, UNIT_BYTES, OF_ALL(roof_bytes_per_s), .meaning = "its slope" },
+	{ "devices", .of = &devices, .meaning = "of the run" },
+	{ "roofline", .of = &roofline, .meaning = "work that reported both FLOPs and bytes" },
 };
 
-const struct field_set efficiency_total = { FIELDS(total_fields) };
+const struct field_set efficiency_total = { FIELDS(total_fields),
+					    .meaning = "The run against what its devices can do." };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "device/sheets/kernel_class.h"
 #include "device/sheets/kernel_name.h"
 #include "subjects/efficiency/efficiency.h"
@@ -93,7 +94,7 @@ static uint32_t place_kernel(struct builder *b, size_t i)
 }
 
 /* The kernel's part of what its operation told. */
-static void add_work(const struct builder *b, size_t i, struct sum *sum)
+static void add_op_share(const struct builder *b, size_t i, struct sum *sum)
 {
 	const struct table_op *op = &b->run->op;
 	uint32_t row = b->op_of[i];
@@ -133,7 +134,7 @@ static int sum_classes(struct builder *b)
 		b->sums[index].count++;
 		b->sums[index].time_ns += t->duration_ns[i];
 		if (b->placed)
-			add_work(b, i, &b->sums[index]);
+			add_op_share(b, i, &b->sums[index]);
 	}
 	return r;
 }
@@ -189,13 +190,11 @@ static int add_class(const struct builder *b, const struct sum *sum)
 	return 0;
 }
 
-static int by_time(const void *a, const void *b)
+static int efficiency_rows_by_time(const void *a, const void *b)
 {
 	const struct efficiency_row *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns > y->time_ns ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return CMP(y->time_ns, x->time_ns) ?: strcmp(x->name, y->name);
 }
 
 static int class_rows(struct builder *b)
@@ -334,6 +333,6 @@ int efficiency_rows_fill(const struct run *run, const struct selection *sel,
 	free(b.op_time);
 	free(b.sums);
 	if (r >= 0 && e->n)
-		qsort(e->rows, e->n, sizeof(*e->rows), by_time);
+		qsort(e->rows, e->n, sizeof(*e->rows), efficiency_rows_by_time);
 	return r < 0 ? r : list_points(e);
 }

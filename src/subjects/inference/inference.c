@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
 #include "subjects/numbers/intervals.h"
 
 enum { EVENT_BEGIN, EVENT_TOKEN, EVENT_END };
@@ -30,13 +31,8 @@ static int by_request_time(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->request != y->request)
-		return x->request < y->request ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->request, y->request) ?:
+	       CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 /* events[0..n): one request from its begin up to the next begin of the same id. */
@@ -125,11 +121,8 @@ static int by_begin(const void *a, const void *b)
 {
 	const struct inference_request *x = a, *y = b;
 
-	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return x->request < y->request ? -1 : x->request > y->request;
+	return CMP(x->begin_ns, y->begin_ns) ?: CMP(x->rank, y->rank) ?:
+	       CMP(x->request, y->request);
 }
 
 static void finish_stage(struct lists *l, int which, struct inference_stage *stage)
@@ -153,7 +146,7 @@ static void finish_stage(struct lists *l, int which, struct inference_stage *sta
 					       : "no request has two tokens");
 }
 
-static void finish(struct lists *l, struct inference *out)
+static void finish_inference(struct lists *l, struct inference *out)
 {
 	out->ttft_ns = stats_summarize(l->s.ttft, l->s.n_ttft);
 	out->tpot_ns = stats_summarize(l->s.tpot, l->s.n_tpot);
@@ -171,7 +164,7 @@ static void finish(struct lists *l, struct inference *out)
 }
 
 /* ret_lists: the samples, and the spans of the stages in one piece, to be released. */
-static int collect(const struct run *run, struct lists *ret_lists, struct inference *out)
+static int collect_tokens(const struct run *run, struct lists *ret_lists, struct inference *out)
 {
 	const struct table_token *t = &run->token;
 	struct lists l = { 0 };
@@ -208,11 +201,11 @@ int inference_analyze(const struct run *run, struct inference *ret_inference)
 {
 	struct inference out = { 0 };
 	struct lists l;
-	int r = collect(run, &l, &out);
+	int r = collect_tokens(run, &l, &out);
 
 	if (r < 0)
 		return r;
-	finish(&l, &out);
+	finish_inference(&l, &out);
 	inference_samples_release(&l.s);
 	free(l.spans[0]);
 	r = inference_stages_fill(run, &out);
@@ -234,7 +227,7 @@ int inference_samples_take(const struct run *run, struct inference_samples *ret_
 {
 	struct inference out = { 0 };
 	struct lists l;
-	int r = collect(run, &l, &out);
+	int r = collect_tokens(run, &l, &out);
 
 	if (r < 0)
 		return r;

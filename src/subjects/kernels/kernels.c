@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/kernels/kernels_inside.h"
 #include "subjects/shared/coverage.h"
 #include "subjects/shared/occupancy.h"
@@ -117,7 +118,7 @@ static int add_occupancy(struct kernels_builder *b)
 	return r;
 }
 
-static int summarize(struct kernels_builder *b)
+static int summarize_kernels(struct kernels_builder *b)
 {
 	size_t *next = calloc(b->n + 1, sizeof(*next));
 	int r;
@@ -131,35 +132,17 @@ static int summarize(struct kernels_builder *b)
 	return r;
 }
 
-static int by_time(const void *a, const void *b)
+static int kernel_rows_by_time(const void *a, const void *b)
 {
 	const struct kernel_row *x = a, *y = b;
-	int order;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns > y->time_ns ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	order = strcmp(x->name ? x->name : "", y->name ? y->name : "");
-	if (!order)
-		order = strcmp(x->class ? x->class : "", y->class ? y->class : "");
-	if (!order)
-		order = strcmp(x->range ? x->range : "", y->range ? y->range : "");
-	if (order)
-		return order;
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->expert != y->expert)
-		return x->expert < y->expert ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->graph != y->graph)
-		return x->graph < y->graph ? -1 : 1;
-	return x->stream < y->stream ? -1 : x->stream > y->stream;
+	return CMP(y->time_ns, x->time_ns) ?: CMP(y->count, x->count) ?:
+	       strcmp(x->name ? x->name : "", y->name ? y->name : "") ?:
+	       strcmp(x->class ? x->class : "", y->class ? y->class : "") ?:
+	       strcmp(x->range ? x->range : "", y->range ? y->range : "") ?:
+	       CMP(x->step, y->step) ?: CMP(x->layer, y->layer) ?: CMP(x->expert, y->expert) ?:
+	       CMP(x->rank, y->rank) ?: CMP(x->device, y->device) ?: CMP(x->graph, y->graph) ?:
+	       CMP(x->stream, y->stream);
 }
 
 static bool needs_places(enum kernels_by by)
@@ -187,7 +170,7 @@ static void sum_whole_steps(struct kernels *kernels)
 					     : value_absent(none);
 }
 
-static void finish(const struct kernels_builder *b, struct kernels *kernels)
+static void finish_kernels(const struct kernels_builder *b, struct kernels *kernels)
 {
 	static const char not_asked[] = "kernels were not looked up by their place in the program";
 
@@ -202,7 +185,7 @@ static void finish(const struct kernels_builder *b, struct kernels *kernels)
 							       (double)kernels->time_ns
 						     : 0;
 	if (kernels->n)
-		qsort(kernels->rows, kernels->n, sizeof(*kernels->rows), by_time);
+		qsort(kernels->rows, kernels->n, sizeof(*kernels->rows), kernel_rows_by_time);
 	sum_whole_steps(kernels);
 	kernels->without_call = b->placed ? value_of((double)b->without_call)
 					  : value_absent(not_asked);
@@ -298,7 +281,7 @@ static int label_rows(struct kernels_builder *b)
 	return r;
 }
 
-static int build(struct kernels_builder *b)
+static int build_kernels(struct kernels_builder *b)
 {
 	int r;
 
@@ -323,24 +306,24 @@ static int build(struct kernels_builder *b)
 		r = label_rows(b);
 	if (r >= 0)
 		r = add_occupancy(b);
-	return r < 0 ? r : summarize(b);
+	return r < 0 ? r : summarize_kernels(b);
 }
 
-static int analyze(struct kernels_builder *b, struct kernels *ret_kernels)
+static int analyze_kernels(struct kernels_builder *b, struct kernels *ret_kernels)
 {
 	struct kernels kernels;
 	int r;
 
 	demangler_init(&b->demangler);
-	r = build(b);
+	r = build_kernels(b);
 	kernels = (struct kernels){ .rows = b->rows, .n = b->n };
 	if (r >= 0)
-		finish(b, &kernels);
+		finish_kernels(b, &kernels);
 	else
 		kernels_release(&kernels);
 	demangler_release(&b->demangler);
 	free(b->keys);
-	free(b->slots);
+	hash_map_release(&b->map);
 	free(b->row_of);
 	free(b->class_of);
 	free(b->range_rule);
@@ -364,7 +347,7 @@ int kernels_analyze_at(const struct attribution *at, const struct selection *sel
 	b.placed = attribution_needed(b.run, sel) || needs_places(options->by);
 	b.class_by_range = options->by == KERNELS_BY_CLASS && at->n_paths;
 	b.at = b.placed || b.class_by_range ? at : NULL;
-	r = analyze(&b, ret_kernels);
+	r = analyze_kernels(&b, ret_kernels);
 	kernel_classes_free(own);
 	return r;
 }

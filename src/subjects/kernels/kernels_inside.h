@@ -6,6 +6,7 @@
 #ifndef SUBJECTS_KERNELS_INSIDE_H
 #define SUBJECTS_KERNELS_INSIDE_H
 
+#include "base/hash_map.h"
 #include "device/sheets/kernel_name.h"
 #include "subjects/kernels/kernels.h"
 #include "subjects/shared/attribution.h"
@@ -37,10 +38,9 @@ struct kernels_builder {
 	struct kernel_row *rows;
 	struct kernel_key *keys;
 	size_t n, rows_capacity, keys_capacity;
-	uint32_t *slots; /* hash of keys: row + 1; 0: free */
-	size_t n_slots;
-	bool by_launch;	  /* what a kernel counts to follows from its launch alone */
-	uint32_t *row_of; /* of each launch id, or of each kernel */
+	struct hash_map map; /* of keys */
+	bool by_launch;	     /* what a kernel counts to follows from its launch alone */
+	uint32_t *row_of;    /* of each launch id, or of each kernel */
 	size_t row_of_capacity;
 	const char **class_of; /* by string id, NULL: not asked for yet */
 	size_t class_capacity;

@@ -10,49 +10,28 @@
 
 #include "base/buf.h"
 
-static uint64_t hash_key(const struct kernel_key *key)
+static uint32_t hash_key(const struct kernel_key *key)
 {
-	uint64_t h = (key->major ^ (uintptr_t)key->no_place ^ (uintptr_t)key->class) *
-		     UINT64_C(0x9E3779B97F4A7C15);
+	uintptr_t pointers = (uintptr_t)key->no_place ^ (uintptr_t)key->class;
 
-	h = ((h ^ h >> 32) + key->minor) * UINT64_C(0x9E3779B97F4A7C15);
-	return h ^ h >> 32;
+	return (uint32_t)hash_mix(hash_mix(0, key->major ^ pointers), key->minor);
 }
 
-static size_t find_slot(const struct kernels_builder *b, const uint32_t *slots, size_t n_slots,
-			const struct kernel_key *key)
+/* From 1; 0: there is none yet. */
+static uint32_t row_number(const struct kernels_builder *b, const struct kernel_key *key,
+			   uint32_t hash)
 {
-	size_t at = hash_key(key) & (n_slots - 1);
+	struct hash_walk walk = hash_map_walk(&b->map, hash);
+	uint32_t number;
 
-	while (slots[at]) {
-		const struct kernel_key *other = &b->keys[slots[at] - 1];
+	while ((number = hash_map_next(&b->map, &walk))) {
+		const struct kernel_key *other = &b->keys[number - 1];
 
 		if (other->major == key->major && other->minor == key->minor &&
 		    other->class == key->class && other->no_place == key->no_place)
 			break;
-		at = (at + 1) & (n_slots - 1);
 	}
-	return at;
-}
-
-static int grow_hash(struct kernels_builder *b)
-{
-	size_t n_slots = b->n_slots ? b->n_slots * 2 : 1024;
-	uint32_t *slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < b->n; i++)
-		slots[find_slot(b, slots, n_slots, &b->keys[i])] = (uint32_t)i + 1;
-	free(b->slots);
-	b->slots = slots;
-	b->n_slots = n_slots;
-	return 0;
-}
-
-static uint32_t name_of(const struct kernels_builder *b, size_t i)
-{
-	return run_launch(b->run, b->run->kernel.launch[i]).name;
+	return number;
 }
 
 /* The class of a name, matched once: patterns cost more than everything else here. */
@@ -167,8 +146,8 @@ static int class_key(struct kernels_builder *b, uint32_t name, uint32_t path,
 	return 0;
 }
 
-static int key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_key,
-		  bool *ret_selected)
+static int kernel_key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_key,
+			 bool *ret_selected)
 {
 	const struct table_kernel *kernel = &b->run->kernel;
 	struct kernel_key key = { 0 };
@@ -178,10 +157,10 @@ static int key_of(struct kernels_builder *b, size_t i, struct kernel_key *ret_ke
 	*ret_selected = !b->at || place_key(b, i, &key, &path);
 	switch (b->by) {
 	case KERNELS_BY_NAME:
-		key = (struct kernel_key){ .major = name_of(b, i) };
+		key = (struct kernel_key){ .major = run_kernel_name(b->run, i) };
 		break;
 	case KERNELS_BY_CLASS:
-		r = class_key(b, name_of(b, i), path, &key);
+		r = class_key(b, run_kernel_name(b->run, i), path, &key);
 		break;
 	case KERNELS_BY_STREAM:
 	case KERNELS_BY_DEVICE:
@@ -219,7 +198,8 @@ static int named_row(struct kernels_builder *b, uint32_t name, struct kernel_row
 	return row->class ? 0 : -ENOMEM;
 }
 
-static int describe(struct kernels_builder *b, const struct kernel_key *key, struct kernel_row *row)
+static int describe_kernel_row(struct kernels_builder *b, const struct kernel_key *key,
+			       struct kernel_row *row)
 {
 	row->no_place = key->no_place;
 	if (key->no_place)
@@ -259,25 +239,29 @@ static int describe(struct kernels_builder *b, const struct kernel_key *key, str
 	return 0;
 }
 
-static int find_row(struct kernels_builder *b, const struct kernel_key *key, uint32_t *ret_row)
+static int add_kernel_row(struct kernels_builder *b, const struct kernel_key *key, uint32_t hash)
 {
-	size_t slot;
-
-	if (b->n * 2 >= b->n_slots && grow_hash(b) < 0)
+	if (array_grow(&b->rows, &b->rows_capacity, b->n + 1, sizeof(*b->rows)) < 0 ||
+	    array_grow(&b->keys, &b->keys_capacity, b->n + 1, sizeof(*b->keys)) < 0 ||
+	    hash_map_add(&b->map, hash, (uint32_t)b->n + 1) < 0)
 		return -ENOMEM;
-	slot = find_slot(b, b->slots, b->n_slots, key);
-	if (!b->slots[slot]) {
-		if (array_grow(&b->rows, &b->rows_capacity, b->n + 1, sizeof(*b->rows)) < 0 ||
-		    array_grow(&b->keys, &b->keys_capacity, b->n + 1, sizeof(*b->keys)) < 0)
+	b->keys[b->n] = *key;
+	b->rows[b->n] = (struct kernel_row){ .layer = -1, .expert = -1 };
+	b->n++;
+	return describe_kernel_row(b, key, &b->rows[b->n - 1]);
+}
+
+static int find_kernel_row(struct kernels_builder *b, const struct kernel_key *key,
+			   uint32_t *ret_row)
+{
+	uint32_t hash = hash_key(key), number = row_number(b, key, hash);
+
+	if (!number) {
+		if (add_kernel_row(b, key, hash) < 0)
 			return -ENOMEM;
-		b->keys[b->n] = *key;
-		b->rows[b->n] = (struct kernel_row){ .layer = -1, .expert = -1 };
-		b->n++;
-		b->slots[slot] = (uint32_t)b->n;
-		if (describe(b, key, &b->rows[b->n - 1]) < 0)
-			return -ENOMEM;
+		number = (uint32_t)b->n;
 	}
-	*ret_row = b->slots[slot] - 1;
+	*ret_row = number - 1;
 	return 0;
 }
 
@@ -285,10 +269,10 @@ static int row_of_kernel(struct kernels_builder *b, size_t i, uint32_t *ret_row)
 {
 	struct kernel_key key;
 	bool selected;
-	int r = key_of(b, i, &key, &selected);
+	int r = kernel_key_of(b, i, &key, &selected);
 
 	*ret_row = NO_ROW;
-	return r < 0 || !selected ? r : find_row(b, &key, ret_row);
+	return r < 0 || !selected ? r : find_kernel_row(b, &key, ret_row);
 }
 
 /* By class, where the row follows from the launch and the ranges around it. */
@@ -304,9 +288,9 @@ static int row_in_ranges(struct kernels_builder *b, size_t i, uint32_t *ret_row)
 		return 0;
 	near = &b->near[(launch ^ path * UINT32_C(0x9E3779B1) >> 16) % KERNELS_NEAR];
 	if (!near->row || near->launch != launch || near->path != path) {
-		r = class_key(b, name_of(b, i), path, &key);
+		r = class_key(b, run_kernel_name(b->run, i), path, &key);
 		if (r >= 0)
-			r = find_row(b, &key, ret_row);
+			r = find_kernel_row(b, &key, ret_row);
 		if (r < 0)
 			return r;
 		*near = (struct kernel_near){ launch, path, *ret_row + 1 };
@@ -366,7 +350,7 @@ int kernels_assign_rows(struct kernels_builder *b)
 struct kernel_row *kernels_row_of_step(const struct kernels_builder *b, int64_t step)
 {
 	struct kernel_key key = { .major = (uint64_t)step };
-	uint32_t row = b->n_slots ? b->slots[find_slot(b, b->slots, b->n_slots, &key)] : 0;
+	uint32_t number = row_number(b, &key, hash_key(&key));
 
-	return row ? &b->rows[row - 1] : NULL;
+	return number ? &b->rows[number - 1] : NULL;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/numbers/stats.h"
 #include "subjects/shared/attribution.h"
 
@@ -79,14 +80,14 @@ static int by_name(const void *a, const void *b)
 {
 	const struct launch_row *x = a, *y = b;
 
-	return x->name < y->name ? -1 : x->name > y->name;
+	return CMP(x->name, y->name);
 }
 
 static int name_of_row(const void *key, const void *row)
 {
 	uint32_t name = *(const uint32_t *)key, other = ((const struct launch_row *)row)->name;
 
-	return name < other ? -1 : name > other;
+	return CMP(name, other);
 }
 
 const struct launch_row *launches_find(const struct launches *launches, uint32_t name)
@@ -202,7 +203,7 @@ static void find_medians(struct builder *b, struct launches *out)
 	out->latency_ns = median(b->latencies, out->calls);
 }
 
-static int make_rows(struct builder *b, struct launches *out)
+static int make_launch_rows(struct builder *b, struct launches *out)
 {
 	size_t *at;
 	int r = list_rows(b, out);
@@ -222,7 +223,7 @@ static int make_rows(struct builder *b, struct launches *out)
 	return 0;
 }
 
-static int build(struct builder *b, const struct selection *sel, struct launches *out)
+static int build_launches(struct builder *b, const struct selection *sel, struct launches *out)
 {
 	bool all = !attribution_needed(b->run, sel);
 	size_t kernels = b->run->kernel.n + 1, calls = b->run->api.n + 1;
@@ -236,7 +237,7 @@ static int build(struct builder *b, const struct selection *sel, struct launches
 	r = b->counts && b->per_call && b->first ? 0 : -ENOMEM;
 	if (r >= 0) {
 		find_calls(b, sel, all, &out->without_call);
-		r = make_rows(b, out);
+		r = make_launch_rows(b, out);
 	}
 	free(b->counts);
 	free(b->per_call);
@@ -252,7 +253,7 @@ int launches_analyze_at(const struct attribution *at, const struct selection *se
 {
 	struct launches result = { 0 };
 	struct builder b = { .run = at->run, .at = at };
-	int r = build(&b, sel, &result);
+	int r = build_launches(&b, sel, &result);
 
 	if (r < 0) {
 		free(result.rows);

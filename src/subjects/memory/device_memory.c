@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/memory/memory_live.h"
 
 struct event {
@@ -46,19 +47,15 @@ const char *device_memory_name(unsigned int memory)
 	return memory < sizeof(names) / sizeof(names[0]) ? names[memory] : "unknown";
 }
 
-static int by_time(const void *a, const void *b)
+static int memory_events_by_time(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 /* Rows are few: devices times kinds of memory. */
-static int find_row(struct replay *p, size_t at, uint32_t *ret_row)
+static int find_driver_row(struct replay *p, size_t at, uint32_t *ret_row)
 {
 	const struct table_device_memory *t = &p->run->device_memory;
 	const char *memory = device_memory_name(t->memory[at]);
@@ -106,14 +103,14 @@ static int replay_one(struct replay *p, size_t at)
 	if (was_live && note_held(p, at, block.site) < 0)
 		return -ENOMEM;
 	if (t->event[at]) {
-		if (!was_live && find_row(p, at, &block.site) < 0)
+		if (!was_live && find_driver_row(p, at, &block.site) < 0)
 			return -ENOMEM;
 		p->out.driver[block.site].frees += was_live;
 		p->out.driver[block.site].unmatched_frees += !was_live;
 		return 0;
 	}
 	block = (struct live_block){ .address = t->address[at], .bytes = t->bytes[at] };
-	if (find_row(p, at, &block.site) < 0 || live_map_put(&p->live, &block) < 0)
+	if (find_driver_row(p, at, &block.site) < 0 || live_map_put(&p->live, &block) < 0)
 		return -ENOMEM;
 	row = &p->out.driver[block.site];
 	row->allocations++;
@@ -138,7 +135,7 @@ static int replay_driver(struct replay *p)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n; i++)
 		events[i] = (struct event){ t->time_ns[i], i, t->shard[i] };
-	qsort(events, t->n, sizeof(*events), by_time);
+	qsort(events, t->n, sizeof(*events), memory_events_by_time);
 	for (size_t i = 0; r >= 0 && i < t->n; i++) {
 		if (i && events[i].shard != events[i - 1].shard) {
 			live_map_release(&p->live);
@@ -266,20 +263,14 @@ static int driver_order(const void *a, const void *b)
 {
 	const struct driver_memory *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return strcmp(x->memory, y->memory);
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device) ?: strcmp(x->memory, y->memory);
 }
 
 static int used_order(const void *a, const void *b)
 {
 	const struct device_used *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->device < y->device ? -1 : x->device > y->device;
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device);
 }
 
 struct pool_event {
@@ -293,26 +284,16 @@ static int by_pool(const void *a, const void *b)
 {
 	const struct pool_event *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->address, y->address) ?:
+	       CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 static int pool_order(const void *a, const void *b)
 {
 	const struct memory_pool *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->peak_bytes != y->peak_bytes)
-		return x->peak_bytes > y->peak_bytes ? -1 : 1;
-	return x->address < y->address ? -1 : x->address > y->address;
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device) ?:
+	       CMP(y->peak_bytes, x->peak_bytes) ?: CMP(x->address, y->address);
 }
 
 enum { POOL_CREATED, POOL_DESTROYED, POOL_TRIMMED };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "moescope.h"
 #include "subjects/memory/device_memory.h"
 #include "subjects/memory/memory_inside.h"
@@ -49,13 +50,8 @@ static int by_device_time(const void *a, const void *b)
 {
 	const struct memory_event *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device) ?:
+	       CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 void memory_sort(void *items, size_t n, size_t size, int (*order)(const void *, const void *))
@@ -74,7 +70,7 @@ static int descending_time(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
-	return x > y ? -1 : x < y;
+	return CMP(y, x);
 }
 
 /* The ends of the last recorded, finished steps of the shard, ascending. */
@@ -110,7 +106,7 @@ static int init_sites(struct replay *p, const struct memory_event *events, size_
 	return p->site_index ? 0 : -ENOMEM;
 }
 
-static struct site_live *site_of(struct replay *p, uint32_t site)
+static struct site_live *live_at_site(struct replay *p, uint32_t site)
 {
 	if (p->site_index[site])
 		return &p->sites[p->site_index[site] - 1];
@@ -171,7 +167,7 @@ static int allocate(struct replay *p, size_t row)
 				    .bytes = t->bytes[row],
 				    .site = t->site[row],
 				    .use = t->use[row] < MEMORY_USES ? t->use[row] : 0 };
-	struct site_live *site = site_of(p, block.site);
+	struct site_live *site = live_at_site(p, block.site);
 	struct live_block old;
 
 	if (!site)
@@ -249,9 +245,7 @@ static int by_growth(const void *a, const void *b)
 {
 	const struct memory_leak *x = a, *y = b;
 
-	if (x->bytes_per_step != y->bytes_per_step)
-		return x->bytes_per_step > y->bytes_per_step ? -1 : 1;
-	return x->site < y->site ? -1 : x->site > y->site;
+	return CMP(y->bytes_per_step, x->bytes_per_step) ?: CMP(x->site, y->site);
 }
 
 static int find_leaks(struct replay *p)

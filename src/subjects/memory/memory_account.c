@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/memory/memory_inside.h"
 
 #define TOTAL_MOST 9.2e18 /* fits into 63 bits */
@@ -30,18 +31,18 @@ static const struct {
 
 #define N_ACCOUNTS (sizeof(accounts) / sizeof(accounts[0]))
 
-static struct value *value_in(struct memory_device *device, size_t i)
+static struct value *account_value(struct memory_device *device, size_t i)
 {
 	return (struct value *)((char *)device + accounts[i].offset);
 }
 
-static void take(const struct run *run, size_t row, struct memory_device *device)
+static void take_account(const struct run *run, size_t row, struct memory_device *device)
 {
 	const char *metric = run_string(run, run->sample.metric[row]);
 	double v = run->sample.value[row];
 
 	for (size_t i = 0; v >= 0 && i < N_ACCOUNTS; i++) {
-		struct value *value = value_in(device, i);
+		struct value *value = account_value(device, i);
 
 		if (!strcmp(metric, accounts[i].metric) &&
 		    !(accounts[i].is_peak && value->known && value->v > v))
@@ -54,20 +55,18 @@ void memory_account_fill(const struct run *run, struct memory_device *device)
 	const struct table_sample *t = &run->sample;
 
 	for (size_t i = 0; i < N_ACCOUNTS; i++)
-		*value_in(device,
-			  i) = value_absent("the program's allocator gave no account of itself");
+		*account_value(device, i) =
+			value_absent("the program's allocator gave no account of itself");
 	for (size_t i = 0; device->device >= 0 && i < t->n; i++)
 		if (t->shard[i] == device->shard && t->device[i] == (uint32_t)device->device)
-			take(run, i, device);
+			take_account(run, i, device);
 }
 
-static int by_time(const void *a, const void *b)
+static int readings_by_time(const void *a, const void *b)
 {
 	const struct memory_reading *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 int memory_readings_find(const struct run *run, const struct memory_device *device,
@@ -92,7 +91,7 @@ int memory_readings_find(const struct run *run, const struct memory_device *devi
 		}
 		out.list[out.n++] = (struct memory_reading){ t->time_ns[i], i, t->value[i] };
 	}
-	memory_sort(out.list, out.n, sizeof(*out.list), by_time);
+	memory_sort(out.list, out.n, sizeof(*out.list), readings_by_time);
 	*ret_readings = out;
 	return 0;
 }

@@ -16,9 +16,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "moescope.h"
 #include "subjects/memory/memory_inside.h"
 #include "subjects/memory/memory_live.h"
+#include "subjects/numbers/order.h"
 
 #define MEMORY_DEVICE 3 /* as CUPTI numbers them */
 #define MEMORY_MANAGED 5
@@ -72,13 +74,11 @@ struct level {
 	int64_t bytes; /* a change, until they are summed up */
 };
 
-static int by_time(const void *a, const void *b)
+static int driver_events_by_time(const void *a, const void *b)
 {
 	const struct driver_event *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 static void collect_told(struct held *h)
@@ -114,23 +114,16 @@ static int collect_driver(struct held *h)
 			h->driver[h->n_driver++] = (struct driver_event){ t->time_ns[i], i };
 	}
 	if (h->n_driver)
-		qsort(h->driver, h->n_driver, sizeof(*h->driver), by_time);
+		qsort(h->driver, h->n_driver, sizeof(*h->driver), driver_events_by_time);
 	return 0;
 }
 
 /* The first live segment that begins behind the address. */
 static size_t upper(const struct held *h, uint64_t address)
 {
-	size_t low = 0, high = h->n_live;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (h->segments[h->live[middle]].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, h->n_live, h->n_live, h->segments[h->live[probe]].address <= address);
 	return low;
 }
 
@@ -192,7 +185,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
 
-	return x->address < y->address ? -1 : x->address > y->address;
+	return CMP(x->address, y->address);
 }
 
 static int take_snapshot(const struct held *h, int64_t time_ns, struct snapshot *ret_snapshot)
@@ -269,17 +262,13 @@ static bool live_at(const struct segment *s, int64_t time_ns)
 	return s->held && s->start_ns <= time_ns && time_ns < s->end_ns;
 }
 
+/* Times of a snapshot are microseconds: what is told first was first. An allocation at the address
+ * of a segment whose free was not recorded ends it first. */
 static int by_level(const void *a, const void *b)
 {
 	const struct level *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	/* Times of a snapshot are microseconds: what is told first was first. */
-	if (x->order != y->order)
-		return x->order < y->order ? -1 : 1;
-	/* An allocation at the address of a segment whose free was not recorded ends it first. */
-	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+	return CMP(x->time_ns, y->time_ns) ?: CMP(x->order, y->order) ?: CMP(x->bytes, y->bytes);
 }
 
 static int sum_levels(struct held *h)
@@ -307,16 +296,9 @@ static int sum_levels(struct held *h)
 
 static double reserved_at(const struct held *h, int64_t time_ns)
 {
-	size_t low = 0, high = h->n_levels;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (h->levels[middle].time_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, h->n_levels, h->n_levels, h->levels[probe].time_ns <= time_ns);
 	return low ? (double)h->levels[low - 1].bytes : 0;
 }
 
@@ -338,16 +320,9 @@ static void walk_segment(const struct snapshot *s, const struct segment *segment
 			 struct holes *holes)
 {
 	uint64_t at = segment->address, end = segment->address + segment->bytes;
-	size_t low = 0, high = s->n;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->blocks[middle].address < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, s->n, s->n, s->blocks[probe].address < at);
 	for (; low < s->n && s->blocks[low].address < end; low++) {
 		uint64_t block_end = s->blocks[low].address + s->blocks[low].bytes;
 

@@ -35,7 +35,7 @@ static uint32_t counter_name(const struct run *run, const char *name)
 	return 0;
 }
 
-static int add(struct memory_history *h, const struct memory_moment *row)
+static int add_moment_row(struct memory_history *h, const struct memory_moment *row)
 {
 	if (array_grow(&h->rows, &h->capacity, h->n + 1, sizeof(*h->rows)) < 0)
 		return -ENOMEM;
@@ -49,8 +49,8 @@ static struct value held(const struct run *run, size_t last)
 				     : value_absent(not_reserved);
 }
 
-static int add_device(const struct run *run, const struct memory_device *d, uint32_t reserved,
-		      struct memory_history *h)
+static int add_device_history(const struct run *run, const struct memory_device *d,
+			      uint32_t reserved, struct memory_history *h)
 {
 	size_t last = run->counter.n;
 	size_t next = reserved && d->device >= 0 ? next_counter(run, reserved, d->shard, 0)
@@ -67,16 +67,17 @@ static int add_device(const struct run *run, const struct memory_device *d, uint
 			next = next_counter(run, reserved, d->shard, next + 1);
 		}
 		peak = fmax(peak, live);
-		r = add(h, &(struct memory_moment){
-				   .realtime_ns = d->points[i].time_ns +
-						  run->shards[d->shard].realtime_offset_ns,
-				   .rank = d->rank,
-				   .device = value_of(d->device),
-				   .allocated_bytes = live,
-				   .peak_bytes = peak,
-				   .reserved_bytes = d->points[i].reserved_bytes.known
-							     ? d->points[i].reserved_bytes
-							     : held(run, last) });
+		r = add_moment_row(h,
+				   &(struct memory_moment){
+					   .realtime_ns = d->points[i].time_ns +
+							  run->shards[d->shard].realtime_offset_ns,
+					   .rank = d->rank,
+					   .device = value_of(d->device),
+					   .allocated_bytes = live,
+					   .peak_bytes = peak,
+					   .reserved_bytes = d->points[i].reserved_bytes.known
+								     ? d->points[i].reserved_bytes
+								     : held(run, last) });
 	}
 	return r;
 }
@@ -94,7 +95,8 @@ static int add_counters(const struct run *run, uint16_t shard, uint32_t allocate
 
 		next = next_counter(run, allocated, shard, i + 1);
 		peak = fmax(peak, run->counter.value[i]);
-		r = add(h, &(struct memory_moment){
+		r = add_moment_row(
+			h, &(struct memory_moment){
 				   .realtime_ns = run->counter.time_ns[i] +
 						  run->shards[shard].realtime_offset_ns,
 				   .rank = run->shards[shard].rank,
@@ -121,7 +123,7 @@ int memory_history_make(const struct run *run, const struct memory *memory,
 			if (memory->devices[i].shard != s)
 				continue;
 			replayed = true;
-			r = add_device(run, &memory->devices[i], reserved, &h);
+			r = add_device_history(run, &memory->devices[i], reserved, &h);
 		}
 		if (r >= 0 && !replayed && allocated)
 			r = add_counters(run, (uint16_t)s, allocated, reserved, &h);

@@ -15,7 +15,7 @@ static size_t home(const struct live_map *map, uint64_t address)
 	return (size_t)(h >> 20) & (map->n_slots - 1);
 }
 
-static void place(struct live_map *map, const struct live_block *block)
+static void place_block(struct live_map *map, const struct live_block *block)
 {
 	size_t at = home(map, block->address);
 
@@ -25,7 +25,7 @@ static void place(struct live_map *map, const struct live_block *block)
 	map->slots[at].used = true;
 }
 
-static int grow(struct live_map *map)
+static int grow_map(struct live_map *map)
 {
 	struct live_map bigger = { .n = map->n, .n_slots = map->n_slots ? map->n_slots * 2 : 256 };
 
@@ -34,7 +34,7 @@ static int grow(struct live_map *map)
 		return -ENOMEM;
 	for (size_t i = 0; i < map->n_slots; i++)
 		if (map->slots[i].used)
-			place(&bigger, &map->slots[i]);
+			place_block(&bigger, &map->slots[i]);
 	free(map->slots);
 	*map = bigger;
 	return 0;
@@ -48,9 +48,9 @@ void live_map_release(struct live_map *map)
 
 int live_map_put(struct live_map *map, const struct live_block *block)
 {
-	if ((map->n + 1) * 2 > map->n_slots && grow(map) < 0)
+	if ((map->n + 1) * 2 > map->n_slots && grow_map(map) < 0)
 		return -ENOMEM;
-	place(map, block);
+	place_block(map, block);
 	map->n++;
 	return 0;
 }

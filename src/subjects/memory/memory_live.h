@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The blocks that are allocated now, by address: open addressing with linear probing and
- * backward-shift deletion, so that a long run of allocations and frees leaves no tombstones.
+ * backward-shift deletion, so that a long run of allocations and frees leaves no tombstones. A map
+ * of its own, because base/hash_map.h never forgets a key.
  */
 #ifndef SUBJECTS_MEMORY_LIVE_H
 #define SUBJECTS_MEMORY_LIVE_H

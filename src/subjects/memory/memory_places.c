@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/memory/memory_inside.h"
 #include "subjects/numbers/nesting.h"
 
@@ -21,13 +22,8 @@ static int by_thread_time(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->thread, y->thread) ?:
+	       CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 struct walk {

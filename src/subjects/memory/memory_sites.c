@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/memory/memory_inside.h"
 #include "subjects/memory/memory_live.h"
 
@@ -16,24 +17,15 @@ static int by_identity(const void *a, const void *b)
 {
 	const struct memory_site *x = a, *y = b;
 
-	if (x->site != y->site)
-		return x->site < y->site ? -1 : 1;
-	if (x->use != y->use)
-		return x->use < y->use ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->expert != y->expert)
-		return x->expert < y->expert ? -1 : 1;
-	return x->phase < y->phase ? -1 : x->phase > y->phase;
+	return CMP(x->site, y->site) ?: CMP(x->use, y->use) ?: CMP(x->layer, y->layer) ?:
+	       CMP(x->expert, y->expert) ?: CMP(x->phase, y->phase);
 }
 
 static int by_bytes(const void *a, const void *b)
 {
 	const struct memory_site *x = a, *y = b;
 
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
-	return by_identity(a, b);
+	return CMP(y->bytes, x->bytes) ?: by_identity(a, b);
 }
 
 /* Rows of one identity, which are neighbours, become one. */
@@ -120,9 +112,7 @@ static int by_part(const void *a, const void *b)
 {
 	const struct memory_part *x = a, *y = b;
 
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	return x->expert < y->expert ? -1 : x->expert > y->expert;
+	return CMP(x->layer, y->layer) ?: CMP(x->expert, y->expert);
 }
 
 static struct memory_part *find_part(struct memory_device *d, int32_t layer, int32_t expert)

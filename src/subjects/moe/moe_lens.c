@@ -82,13 +82,14 @@ const char *moe_overlap_name(enum moe_overlap overlap)
 	return names[overlap];
 }
 
-static int add_span(struct span_list *set, int64_t start_ns, int64_t end_ns)
+static int add_to_set(struct span_list *set, int64_t start_ns, int64_t end_ns)
 {
 	return span_list_add(set, &(struct span){ .start_ns = start_ns, .end_ns = end_ns });
 }
 
 /* What of [start, end) the set covers; those asked for come by their start. */
-static int64_t covered(const struct span_list *set, int64_t start_ns, int64_t end_ns, size_t *hint)
+static int64_t covered_by_set(const struct span_list *set, int64_t start_ns, int64_t end_ns,
+			      size_t *hint)
 {
 	int64_t sum = 0;
 
@@ -154,7 +155,7 @@ static uint8_t pass_of(const struct lens *l, const struct seen *s, const struct 
 }
 
 /* False: the kernel was not selected. */
-static int look_at(struct lens *l, size_t row, struct seen *s, bool *ret_selected)
+static int locate_kernel(struct lens *l, size_t row, struct seen *s, bool *ret_selected)
 {
 	const struct table_kernel *k = &l->run->kernel;
 	struct place place = { .layer = -1, .expert = -1, .step = NO_STEP, .range = NO_RANGE };
@@ -226,7 +227,7 @@ static int add_layers(struct lens *l, const struct seen *s)
 
 static int add_comm(struct lens *l, const struct seen *s)
 {
-	int r = add_span(&l->comm, s->start_ns, s->end_ns);
+	int r = add_to_set(&l->comm, s->start_ns, s->end_ns);
 
 	if (r >= 0)
 		r = array_grow(&l->moved, &l->moved_capacity, l->n_moved + 1, sizeof(*l->moved));
@@ -239,7 +240,7 @@ static int add_comm(struct lens *l, const struct seen *s)
 	return 0;
 }
 
-static int add_sample(struct lens *l, const struct seen *s)
+static int add_place_sample(struct lens *l, const struct seen *s)
 {
 	const struct nested *named = s->place.named == MOE_NO_NAMED
 					     ? NULL
@@ -286,16 +287,16 @@ static int add_compute(struct lens *l, const struct seen *s)
 	if (!l->expert)
 		return 0;
 	forget_alone(&l->compute, &l->comm, s->start_ns);
-	r = add_span(&l->compute, s->start_ns, s->end_ns);
-	return r < 0 ? r : add_sample(l, s);
+	r = add_to_set(&l->compute, s->start_ns, s->end_ns);
+	return r < 0 ? r : add_place_sample(l, s);
 }
 
-static int add_kernel(struct lens *l, size_t row)
+static int add_moe_kernel(struct lens *l, size_t row)
 {
 	struct moe_row *sum;
 	struct seen s;
 	bool selected;
-	int r = look_at(l, row, &s, &selected);
+	int r = locate_kernel(l, row, &s, &selected);
 
 	if (r < 0 || !selected)
 		return r;
@@ -338,7 +339,7 @@ static void look_beside(struct lens *l)
 
 	for (size_t i = 0; i < l->n_moved; i++) {
 		const struct moved *m = &l->moved[i];
-		int64_t hidden = covered(&l->compute, m->start_ns, m->end_ns, &hint);
+		int64_t hidden = covered_by_set(&l->compute, m->start_ns, m->end_ns, &hint);
 
 		put_moved(&l->by_range, m->layer, m, hidden);
 		put_moved(&l->by_order, m->order, m, hidden);
@@ -346,8 +347,8 @@ static void look_beside(struct lens *l)
 	hint = 0;
 	for (size_t i = l->first_sample; i < l->n_samples; i++) {
 		struct moe_sample *s = &l->samples[i];
-		double share = (double)covered(&l->comm, s->start_ns, s->start_ns + s->duration_ns,
-					       &hint) /
+		double share = (double)covered_by_set(&l->comm, s->start_ns,
+						      s->start_ns + s->duration_ns, &hint) /
 			       (double)s->duration_ns;
 
 		s->beside = share >= BESIDE ? 1 : share <= CLEAR ? 0 : -1;
@@ -364,7 +365,7 @@ static int measure_device(struct lens *l, const struct lane_order *order, const 
 	l->first_sample = l->n_samples;
 	l->after_experts = false;
 	for (size_t i = lane->first; r >= 0 && i < lane->end; i++)
-		r = add_kernel(l, lane_row(order, i));
+		r = add_moe_kernel(l, lane_row(order, i));
 	if (r < 0)
 		return r;
 	moe_sets_put(&l->sets, &l->out, &l->other_ns, &l->attention_ns);
@@ -392,7 +393,7 @@ static int look_at_names(struct lens *l)
 	return r;
 }
 
-static struct value share(int64_t part, int64_t whole, const char *reason)
+static struct value share_or_absent(int64_t part, int64_t whole, const char *reason)
 {
 	return whole > 0 ? value_of(100.0 * (double)part / (double)whole) : value_absent(reason);
 }
@@ -406,11 +407,11 @@ static void put_overlap(struct lens *l)
 		for (unsigned int pass = 0; pass < MOE_PASSES; pass++) {
 			struct moe_comm *comm = &l->out.rows[part][pass].comm;
 
-			comm->hidden_pct = share(comm->hidden_ns, comm->time_ns, none);
+			comm->hidden_pct = share_or_absent(comm->hidden_ns, comm->time_ns, none);
 			all->two_batch_ns = ns_sum(all->two_batch_ns, comm->two_batch_ns);
 		}
-	all->hidden_pct = share(all->hidden_ns, all->time_ns, none);
-	l->out.two_batch_pct = share(all->two_batch_ns, all->time_ns, none);
+	all->hidden_pct = share_or_absent(all->hidden_ns, all->time_ns, none);
+	l->out.two_batch_pct = share_or_absent(all->two_batch_ns, all->time_ns, none);
 	if (l->out.two_batch_pct.known && l->out.two_batch_pct.v >= TWO_BATCH_PCT)
 		l->out.overlap = l->other_ns >= l->attention_ns ? MOE_FORWARD_BACKWARD
 								: MOE_TWO_BATCHES;
@@ -487,7 +488,7 @@ static void put_rest(struct lens *l)
 				     "experts or rest";
 }
 
-static int build(struct lens *l, const struct lane_order *order)
+static int build_lens(struct lens *l, const struct lane_order *order)
 {
 	int r = moe_places_init(&l->places, l->at, &l->names);
 
@@ -537,7 +538,7 @@ int moe_lens_analyze_at(const struct attribution *at, const struct device_lanes 
 	if (r >= 0)
 		r = moe_names_init(&l.names, at->run, own ? own : classes);
 	if (r >= 0)
-		r = build(&l, &lanes->of[LANE_KERNEL]);
+		r = build_lens(&l, &lanes->of[LANE_KERNEL]);
 	release(&l);
 	kernel_classes_free(own);
 	if (r < 0 || !l.certain) {

@@ -9,32 +9,23 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/moe/moe_lens_inside.h"
-
-#define ORDER(a, b)                                                                                \
-	if ((a) != (b))                                                                            \
-	return (a) < (b) ? -1 : 1
 
 static int by_instance(const void *a, const void *b)
 {
 	const struct moe_sample *x = a, *y = b;
 
-	ORDER(x->launch, y->launch);
-	ORDER(x->site, y->site);
-	ORDER(x->instance, y->instance);
-	ORDER(x->start_ns, y->start_ns);
-	return 0;
+	return CMP(x->launch, y->launch) ?: CMP(x->site, y->site) ?:
+	       CMP(x->instance, y->instance) ?: CMP(x->start_ns, y->start_ns);
 }
 
 static int by_position(const void *a, const void *b)
 {
 	const struct moe_sample *x = a, *y = b;
 
-	ORDER(x->launch, y->launch);
-	ORDER(x->site, y->site);
-	ORDER(x->total, y->total);
-	ORDER(x->order, y->order);
-	return 0;
+	return CMP(x->launch, y->launch) ?: CMP(x->site, y->site) ?: CMP(x->total, y->total) ?:
+	       CMP(x->order, y->order);
 }
 
 static void number_samples(struct moe_sample *samples, size_t n)
@@ -118,12 +109,10 @@ static int by_extra(const void *a, const void *b)
 {
 	const struct moe_cost_row *x = a, *y = b;
 
-	ORDER(y->extra_ns, x->extra_ns);
-	ORDER(x->name_id, y->name_id);
-	return 0;
+	return CMP(y->extra_ns, x->extra_ns) ?: CMP(x->name_id, y->name_id);
 }
 
-static void sum_up(struct moe_cost *cost)
+static void sum_up_costs(struct moe_cost *cost)
 {
 	double extra = 0, clear = 0;
 
@@ -177,7 +166,7 @@ int moe_cost_measure(const struct moe_names *names, struct moe_sample *samples, 
 		moe_cost_release(&cost);
 		return r;
 	}
-	sum_up(&cost);
+	sum_up_costs(&cost);
 	*ret_cost = cost;
 	return 0;
 }

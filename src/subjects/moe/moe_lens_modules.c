@@ -10,27 +10,21 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/moe/moe_lens_inside.h"
 
 #define MODULE "nn.Module: "
 
-static int by_start(const void *a, const void *b)
+static int modules_by_start(const void *a, const void *b)
 {
 	const struct moe_module *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return x->name < y->name ? -1 : x->name > y->name;
+	return CMP(x->shard, y->shard) ?: CMP(x->thread, y->thread) ?:
+	       CMP(x->start_ns, y->start_ns) ?: CMP(y->end_ns, x->end_ns) ?: CMP(x->name, y->name);
 }
 
 /* The number in "MixtralDecoderLayer_12": profilers number the modules of a class. */
-static int32_t layer_of(const char *name)
+static int32_t layer_in_class(const char *name)
 {
 	const char *underscore = strrchr(name, '_');
 	long number;
@@ -43,7 +37,8 @@ static int32_t layer_of(const char *name)
 									       : MOE_NO_LAYER;
 }
 
-static int fill(struct moe_modules *modules, struct moe_names *names, const struct run *run)
+static int place_modules(struct moe_modules *modules, struct moe_names *names,
+			 const struct run *run)
 {
 	uint32_t open = MOE_NO_NAMED;
 
@@ -66,7 +61,7 @@ static int fill(struct moe_modules *modules, struct moe_names *names, const stru
 		/* The outermost that has a number: layers of one sort may be less than all layers. */
 		m->layer = open == MOE_NO_NAMED ? MOE_NO_LAYER : modules->of[open].layer;
 		if (m->layer == MOE_NO_LAYER)
-			m->layer = layer_of(name);
+			m->layer = layer_in_class(name);
 		if (word.part != MOE_PARTS) {
 			m->part = word.part;
 			m->part_start_ns = m->start_ns;
@@ -99,8 +94,8 @@ int moe_modules_init(struct moe_modules *modules, const struct run *run, struct 
 	}
 	modules->hint = modules->n;
 	if (modules->n)
-		qsort(modules->of, modules->n, sizeof(*modules->of), by_start);
-	return fill(modules, names, run);
+		qsort(modules->of, modules->n, sizeof(*modules->of), modules_by_start);
+	return place_modules(modules, names, run);
 }
 
 void moe_modules_release(struct moe_modules *modules)
@@ -109,8 +104,8 @@ void moe_modules_release(struct moe_modules *modules)
 	*modules = (struct moe_modules){ 0 };
 }
 
-static inline bool begins_by(const struct moe_module *m, uint16_t shard, uint32_t thread,
-			     int64_t time_ns)
+static inline bool module_begins_by(const struct moe_module *m, uint16_t shard, uint32_t thread,
+				    int64_t time_ns)
 {
 	return m->shard != shard     ? m->shard < shard
 	       : m->thread != thread ? m->thread < thread
@@ -124,7 +119,7 @@ const struct moe_module *moe_modules_find(struct moe_modules *modules, uint16_t 
 	size_t low;
 
 	ORDER_FIND(low, modules->n, modules->hint,
-		   begins_by(&modules->of[probe], shard, thread, time_ns));
+		   module_begins_by(&modules->of[probe], shard, thread, time_ns));
 	modules->hint = low;
 	if (!low)
 		return NULL;

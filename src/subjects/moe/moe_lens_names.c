@@ -60,7 +60,7 @@ static uint8_t match(const struct moe_names *names, enum about about, const char
 }
 
 /* The number in "layers.12.mlp" and "layer_12". */
-static int32_t layer_of(const char *text)
+static int32_t layer_in_path(const char *text)
 {
 	const char *at = strstr(text, "layer");
 	char *end;
@@ -116,14 +116,14 @@ static int look_at_word(const struct moe_names *names, const char *text, struct 
 		.part = (uint8_t)kernel_class_range_part(rule, &certain),
 		.pass = match(names, PASS, text, MOE_PASSES),
 		.all_to_all = match(names, ALL_TO_ALL, text, 0),
-		.layer = layer_of(text),
+		.layer = layer_in_path(text),
 	};
 	ret_word->certain = certain;
 	return 0;
 }
 
 /* Room for entry `i` of an array that begins as zeros. */
-static int make_room(void *array, size_t *capacity, size_t i, size_t size)
+static int make_zeroed_room(void *array, size_t *capacity, size_t i, size_t size)
 {
 	size_t old = *capacity;
 	char *grown;
@@ -139,7 +139,8 @@ static int make_room(void *array, size_t *capacity, size_t i, size_t size)
 
 int moe_names_word(struct moe_names *names, uint32_t string, struct moe_word *ret_word)
 {
-	int r = make_room(&names->words, &names->words_capacity, string, sizeof(*names->words));
+	int r = make_zeroed_room(&names->words, &names->words_capacity, string,
+				 sizeof(*names->words));
 
 	if (r < 0)
 		return r;
@@ -196,8 +197,8 @@ int moe_names_kernel(struct moe_names *names, uint32_t launch, struct moe_kernel
 {
 	const char *class;
 	char *text = NULL;
-	int r = make_room(&names->kernels, &names->kernels_capacity, launch,
-			  sizeof(*names->kernels));
+	int r = make_zeroed_room(&names->kernels, &names->kernels_capacity, launch,
+				 sizeof(*names->kernels));
 
 	if (r < 0)
 		return r;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "moescope.h"
 #include "subjects/moe/moe_lens_inside.h"
 
@@ -154,11 +155,7 @@ static int by_end(const void *a, const void *b)
 	const struct moe_moment *x = &((const struct arrow *)a)->to;
 	const struct moe_moment *y = &((const struct arrow *)b)->to;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return CMP(x->shard, y->shard) ?: CMP(x->thread, y->thread) ?: CMP(x->time_ns, y->time_ns);
 }
 
 /* The arrows from forward operations to their backward ones, by where they end. */
@@ -191,7 +188,8 @@ static void take_over(struct moe_place *place, const struct moe_place *from)
 	place->certain = from->certain;
 }
 
-static void follow(struct moe_places *places, const struct arrow *arrow, struct moe_place *place)
+static void follow_arrow(struct moe_places *places, const struct arrow *arrow,
+			 struct moe_place *place)
 {
 	const struct attribution *at = places->at;
 	size_t hint = at->n_ranges;
@@ -225,7 +223,7 @@ static int fill_backward(struct moe_places *places)
 			continue;
 		arrow = item->is_op ? bsearch(&key, arrows, n, sizeof(*arrows), by_end) : NULL;
 		if (arrow)
-			follow(places, arrow, place);
+			follow_arrow(places, arrow, place);
 		if (outer != NO_RANGE)
 			take_over(place, &places->of[outer]);
 	}

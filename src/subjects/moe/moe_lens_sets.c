@@ -8,7 +8,7 @@
  */
 #include "subjects/moe/moe_lens_inside.h"
 
-static void add(struct moe_stretch *u, int64_t start_ns, int64_t end_ns)
+static void add_stretch(struct moe_stretch *u, int64_t start_ns, int64_t end_ns)
 {
 	if (u->end_ns > u->start_ns && start_ns <= u->end_ns) {
 		u->end_ns = end_ns > u->end_ns ? end_ns : u->end_ns;
@@ -55,10 +55,10 @@ static void add_comm_row(struct moe_sets *sets, struct moe_comm_sets *row, unsig
 	for (unsigned int with = 0; with < MOE_WITHS; with++) {
 		if (!row->any)
 			row->with[with] = *compute_set(sets, with, pass);
-		add(&row->with[with], start_ns, end_ns);
+		add_stretch(&row->with[with], start_ns, end_ns);
 	}
 	row->any = true;
-	add(&row->comm, start_ns, end_ns);
+	add_stretch(&row->comm, start_ns, end_ns);
 }
 
 void moe_sets_comm(struct moe_sets *sets, enum moe_part part, enum moe_pass pass, bool notify,
@@ -70,8 +70,8 @@ void moe_sets_comm(struct moe_sets *sets, enum moe_part part, enum moe_pass pass
 	add_comm_row(sets, &sets->all, MOE_UNKNOWN, start_ns, end_ns);
 	if (!notify)
 		return;
-	add(&row->notify, start_ns, end_ns);
-	add(&sets->all.notify, start_ns, end_ns);
+	add_stretch(&row->notify, start_ns, end_ns);
+	add_stretch(&sets->all.notify, start_ns, end_ns);
 }
 
 static void add_compute(struct moe_comm_sets *row, unsigned int row_pass, enum moe_part part,
@@ -82,31 +82,31 @@ static void add_compute(struct moe_comm_sets *row, unsigned int row_pass, enum m
 
 	if (!row->any)
 		return;
-	add(&row->with[MOE_WITH_COMPUTE], start_ns, end_ns);
-	add(&row->with[MOE_WITH_PASS + pass], start_ns, end_ns);
+	add_stretch(&row->with[MOE_WITH_COMPUTE], start_ns, end_ns);
+	add_stretch(&row->with[MOE_WITH_PASS + pass], start_ns, end_ns);
 	if (other)
-		add(&row->with[MOE_WITH_OTHER], start_ns, end_ns);
+		add_stretch(&row->with[MOE_WITH_OTHER], start_ns, end_ns);
 	if (attention)
-		add(&row->with[MOE_WITH_ATTENTION], start_ns, end_ns);
+		add_stretch(&row->with[MOE_WITH_ATTENTION], start_ns, end_ns);
 	if (other || attention)
-		add(&row->with[MOE_WITH_BATCH], start_ns, end_ns);
+		add_stretch(&row->with[MOE_WITH_BATCH], start_ns, end_ns);
 }
 
 void moe_sets_compute(struct moe_sets *sets, enum moe_part part, enum moe_pass pass,
 		      int64_t start_ns, int64_t end_ns)
 {
-	add(&sets->compute, start_ns, end_ns);
-	add(&sets->pass[pass], start_ns, end_ns);
+	add_stretch(&sets->compute, start_ns, end_ns);
+	add_stretch(&sets->pass[pass], start_ns, end_ns);
 	for (unsigned int p = 0; p < MOE_PASSES; p++) {
 		bool other = is_other_pass(p, pass);
 		bool attention = part == MOE_ATTENTION && p == pass;
 
 		if (other)
-			add(&sets->other[p], start_ns, end_ns);
+			add_stretch(&sets->other[p], start_ns, end_ns);
 		if (attention)
-			add(&sets->attention[p], start_ns, end_ns);
+			add_stretch(&sets->attention[p], start_ns, end_ns);
 		if (other || attention)
-			add(&sets->batch[p], start_ns, end_ns);
+			add_stretch(&sets->batch[p], start_ns, end_ns);
 		for (int combine = 0; combine < 2; combine++)
 			add_compute(&sets->rows[combine][p], p, part, pass, start_ns, end_ns);
 	}
@@ -116,8 +116,8 @@ void moe_sets_compute(struct moe_sets *sets, enum moe_part part, enum moe_pass p
 void moe_sets_kernel(struct moe_sets *sets, enum moe_part part, enum moe_pass pass,
 		     int64_t start_ns, int64_t end_ns)
 {
-	add(&sets->kernels, start_ns, end_ns);
-	add(&sets->of[part][pass], start_ns, end_ns);
+	add_stretch(&sets->kernels, start_ns, end_ns);
+	add_stretch(&sets->of[part][pass], start_ns, end_ns);
 }
 
 static int64_t beside(const struct moe_sets *sets, const struct moe_comm_sets *row,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
+#include "subjects/numbers/order.h"
 
 int span_lane_order(const struct span *a, const struct span *b)
 {
@@ -18,14 +20,11 @@ int span_lane_order(const struct span *a, const struct span *b)
 	return a->device < b->device ? -1 : a->device > b->device;
 }
 
-static int by_start(const void *a, const void *b)
+static int spans_by_start(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
-	int order = span_lane_order(x, y);
 
-	if (order)
-		return order;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return span_lane_order(x, y) ?: CMP(x->start_ns, y->start_ns);
 }
 
 size_t spans_merge(struct span *spans, size_t n)
@@ -33,10 +32,10 @@ size_t spans_merge(struct span *spans, size_t n)
 	size_t kept = 0, sorted = 1;
 
 	/* Records of one stream come in order: often there is nothing to sort. */
-	while (sorted < n && by_start(&spans[sorted - 1], &spans[sorted]) <= 0)
+	while (sorted < n && spans_by_start(&spans[sorted - 1], &spans[sorted]) <= 0)
 		sorted++;
 	if (sorted < n)
-		qsort(spans, n, sizeof(*spans), by_start);
+		qsort(spans, n, sizeof(*spans), spans_by_start);
 	for (size_t i = 0; i < n; i++) {
 		struct span *last = kept ? &spans[kept - 1] : NULL;
 
@@ -104,16 +103,9 @@ size_t spans_lane_size(const struct span *merged, size_t n, size_t first)
 const struct span *spans_lane(const struct span *merged, size_t n, const struct span *lane,
 			      size_t *ret_n)
 {
-	size_t low = 0, high = n;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (span_lane_order(&merged[middle], lane) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, n, n, span_lane_order(&merged[probe], lane) < 0);
 	*ret_n = low < n && !span_lane_order(&merged[low], lane) ? spans_lane_size(merged, n, low)
 								 : 0;
 	return *ret_n ? merged + low : NULL;

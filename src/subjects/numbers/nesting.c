@@ -11,51 +11,28 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/numbers/order.h"
 
 static int by_thread(const struct nested *x, const struct nested *y)
 {
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return 0;
+	return CMP(x->shard, y->shard) ?: CMP(x->thread, y->thread);
 }
 
 static int latest_first(const void *a, const void *b)
 {
 	const struct nested *x = a, *y = b;
-	int order = by_thread(x, y);
 
-	if (order)
-		return order;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns > y->start_ns ? -1 : 1;
-	if (x->is_op != y->is_op)
-		return x->is_op ? -1 : 1;
-	return x->row > y->row ? -1 : x->row < y->row;
+	return by_thread(x, y) ?: CMP(y->end_ns, x->end_ns) ?: CMP(x->depth, y->depth) ?:
+	       CMP(y->start_ns, x->start_ns) ?: CMP(y->is_op, x->is_op) ?: CMP(y->row, x->row);
 }
 
-static int by_start(const void *a, const void *b)
+static int nested_by_start(const void *a, const void *b)
 {
 	const struct nested *x = a, *y = b;
-	int order = by_thread(x, y);
 
-	if (order)
-		return order;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	if (x->is_op != y->is_op)
-		return x->is_op ? 1 : -1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return by_thread(x, y) ?: CMP(x->start_ns, y->start_ns) ?: CMP(y->end_ns, x->end_ns) ?:
+	       CMP(x->depth, y->depth) ?: CMP(x->is_op, y->is_op) ?: CMP(x->row, y->row);
 }
 
 /* Ranges that are recorded live lie less deep; moescope_past_ops and imports may not. */
@@ -88,7 +65,7 @@ static void place_by_time(struct nested *list, size_t n)
 }
 
 /* Whether any of them has to be placed by its times. */
-static bool collect(const struct run *run, struct nested *list)
+static bool collect_nested(const struct run *run, struct nested *list)
 {
 	const struct table_range *range = &run->range;
 	const struct table_op *op = &run->op;
@@ -197,7 +174,8 @@ static int sort_by_key(const struct nested *list, size_t n, enum nesting_order b
 
 static int sort(struct nested **list, size_t n, enum nesting_order by)
 {
-	int (*order)(const void *, const void *) = by == NESTING_BY_START ? by_start : latest_first;
+	int (*order)(const void *, const void *) = by == NESTING_BY_START ? nested_by_start
+									  : latest_first;
 	struct threads *threads;
 	struct nested *sorted;
 	int64_t *keys;
@@ -251,7 +229,7 @@ int nesting_collect(const struct run *run, enum nesting_order order, struct nest
 	list = array_new(n, sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	if (collect(run, list)) {
+	if (collect_nested(run, list)) {
 		r = sort(&list, n, NESTING_BY_START);
 		if (r >= 0)
 			place_by_time(list, n);

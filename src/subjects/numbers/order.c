@@ -13,14 +13,14 @@
 #define BUCKET_ROWS 8	  /* on average */
 #define INSERTION_ROWS 48 /* more are merged */
 
-static uint64_t key_of(const struct order_keys *keys, uint32_t row)
+static uint64_t order_key_of(const struct order_keys *keys, uint32_t row)
 {
 	return ((const uint64_t *)keys->key)[row] ^ keys->flip;
 }
 
 static bool comes_after(const struct order_keys *keys, uint32_t a, uint32_t b)
 {
-	uint64_t x = key_of(keys, a), y = key_of(keys, b);
+	uint64_t x = order_key_of(keys, a), y = order_key_of(keys, b);
 
 	if (x != y)
 		return x > y;
@@ -82,7 +82,7 @@ static int make_buckets(const struct order_keys *keys, size_t first, size_t n, s
 	struct buckets b = { 0 };
 
 	for (size_t i = first; i < first + n; i++) {
-		uint64_t key = key_of(keys, (uint32_t)i);
+		uint64_t key = order_key_of(keys, (uint32_t)i);
 
 		smallest = key < smallest ? key : smallest;
 		largest = key > largest ? key : largest;
@@ -104,7 +104,7 @@ static void scatter(const struct order_keys *keys, size_t first, size_t n, struc
 	uint32_t total = 0;
 
 	for (size_t i = first; i < first + n; i++)
-		b->next[(key_of(keys, (uint32_t)i) - b->smallest) >> b->shift]++;
+		b->next[(order_key_of(keys, (uint32_t)i) - b->smallest) >> b->shift]++;
 	for (size_t i = 0; i < b->n; i++) {
 		uint32_t count = b->next[i];
 
@@ -112,7 +112,7 @@ static void scatter(const struct order_keys *keys, size_t first, size_t n, struc
 		total += count;
 	}
 	for (size_t i = first; i < first + n; i++)
-		order[b->next[(key_of(keys, (uint32_t)i) - b->smallest) >> b->shift]++] =
+		order[b->next[(order_key_of(keys, (uint32_t)i) - b->smallest) >> b->shift]++] =
 			(uint32_t)i;
 }
 

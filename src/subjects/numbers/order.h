@@ -33,8 +33,8 @@ int order_rows(const struct order_keys *keys, size_t first, size_t n, uint32_t *
 int order_group(const uint16_t *group, uint32_t *order, size_t n);
 
 /* Sets `low` to the number of leading i in 0 .. n - 1 for which `before` (an expression of `probe`)
- * holds; it must hold for those and no other. `hint`: where it may be. The cost is the logarithm of
- * the distance. */
+ * holds; it must hold for those and no other. `hint`: where it may be, or n. The cost is the logarithm
+ * of the distance. */
 #define ORDER_FIND(low, n, hint, before)                                                           \
 	do {                                                                                       \
 		size_t order_high = (n), order_step = 1, probe = (hint);                           \

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
+
 /* Whether it is whole, not negative and below 2^32, as a time in nanoseconds is. */
 static inline bool is_word(double x)
 {
@@ -69,7 +71,7 @@ static int ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 static bool is_ascending(const double *x, size_t n)
@@ -269,14 +271,4 @@ uint64_t stats_random(uint64_t *state)
 	x ^= x >> 27;
 	*state = x;
 	return x * UINT64_C(2685821657736338717);
-}
-
-void stats_mean_interval(const double *x, size_t n, double *ret_low, double *ret_high)
-{
-	double mean = stats_mean(x, n);
-	double sample_std = stats_std(x, n) * sqrt((double)n / (double)(n - 1));
-	double half = 1.96 * sample_std / sqrt((double)n);
-
-	*ret_low = mean - half;
-	*ret_high = mean + half;
 }

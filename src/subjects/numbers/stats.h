@@ -32,7 +32,4 @@ struct stats_summary stats_summarize_words(uint32_t *x, size_t n, uint32_t *room
 /* A small generator (xorshift64*) for resampling: the same seed gives the same interval. */
 uint64_t stats_random(uint64_t *state);
 
-/* 95% normal interval of the mean: mean -+ 1.96 * sample std / sqrt(n); n > 1. */
-void stats_mean_interval(const double *x, size_t n, double *ret_low, double *ret_high);
-
 #endif

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
+#include "base/hash_map.h"
 #include "subjects/numbers/nesting.h"
 #include "subjects/ops/ops_gpu.h"
 
@@ -39,22 +41,15 @@ struct builder {
 	struct op_row *rows;
 	struct active *active; /* of each row */
 	size_t n, capacity;
-	size_t *slots; /* hash of row keys: row + 1; 0: free */
-	size_t n_slots;
+	struct hash_map map; /* of rows, by their keys */
 };
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint32_t hash_key(const struct op_row *key)
 {
-	h = (h ^ v) * UINT64_C(0x9E3779B97F4A7C15);
-	return h ^ h >> 32;
-}
+	uint64_t hash = hash_mix(key->is_op, (uint64_t)key->name << 32 | key->shape);
 
-static uint64_t hash_key(const struct op_row *key)
-{
-	uint64_t h = mix(key->is_op, (uint64_t)key->name << 32 | key->shape);
-
-	h = mix(h, (uint64_t)(uint32_t)key->layer << 32 | (uint32_t)key->expert);
-	return mix(h, (uint64_t)key->stack << 8 | key->phase);
+	hash = hash_mix(hash, (uint64_t)(uint32_t)key->layer << 32 | (uint32_t)key->expert);
+	return (uint32_t)hash_mix(hash, (uint64_t)key->stack << 8 | key->phase);
 }
 
 static bool same_key(const struct op_row *a, const struct op_row *b)
@@ -62,26 +57,6 @@ static bool same_key(const struct op_row *a, const struct op_row *b)
 	return a->name == b->name && a->shape == b->shape && a->stack == b->stack &&
 	       a->layer == b->layer && a->expert == b->expert && a->phase == b->phase &&
 	       a->is_op == b->is_op;
-}
-
-static int grow_hash(struct builder *b)
-{
-	size_t n_slots = b->n_slots ? b->n_slots * 2 : 1024;
-	size_t *slots = calloc(n_slots, sizeof(*slots));
-
-	if (!slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < b->n; i++) {
-		size_t at = hash_key(&b->rows[i]) & (n_slots - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n_slots - 1);
-		slots[at] = i + 1;
-	}
-	free(b->slots);
-	b->slots = slots;
-	b->n_slots = n_slots;
-	return 0;
 }
 
 static int grow_rows(struct builder *b)
@@ -101,25 +76,22 @@ static int grow_rows(struct builder *b)
 	return 0;
 }
 
-static int find_row(struct builder *b, const struct op_row *key, size_t *ret_row)
+static int find_op_row(struct builder *b, const struct op_row *key, size_t *ret_row)
 {
-	size_t at;
+	uint32_t hash = hash_key(key), number;
+	struct hash_walk walk = hash_map_walk(&b->map, hash);
 
-	if (b->n * 2 >= b->n_slots && grow_hash(b) < 0)
-		return -ENOMEM;
-	at = hash_key(key) & (b->n_slots - 1);
-	while (b->slots[at]) {
-		if (same_key(&b->rows[b->slots[at] - 1], key)) {
-			*ret_row = b->slots[at] - 1;
+	while ((number = hash_map_next(&b->map, &walk))) {
+		if (same_key(&b->rows[number - 1], key)) {
+			*ret_row = number - 1;
 			return 0;
 		}
-		at = (at + 1) & (b->n_slots - 1);
 	}
-	if (b->n == b->capacity && grow_rows(b) < 0)
+	if ((b->n == b->capacity && grow_rows(b) < 0) ||
+	    hash_map_add(&b->map, hash, (uint32_t)b->n + 1) < 0)
 		return -ENOMEM;
 	b->rows[b->n] = *key;
 	b->active[b->n] = (struct active){ 0 };
-	b->slots[at] = b->n + 1;
 	*ret_row = b->n++;
 	return 0;
 }
@@ -157,10 +129,10 @@ static int row_of(struct builder *b, const struct nested *item, bool counts, siz
 	    !selection_has_place(b->sel, site.layer, site.phase) ||
 	    (!counts && !ops_gpu_total(&b->gpu, item)))
 		return 0;
-	return find_row(b, &key, ret_row);
+	return find_op_row(b, &key, ret_row);
 }
 
-static void account(struct builder *b, const struct nested *item, bool counts, size_t index)
+static void account_record(struct builder *b, const struct nested *item, bool counts, size_t index)
 {
 	struct op_row *row = &b->rows[index];
 	int64_t duration = item->end_ns - item->start_ns;
@@ -186,7 +158,7 @@ static void account(struct builder *b, const struct nested *item, bool counts, s
 	}
 }
 
-static void pop(struct builder *b, const struct frame *frame)
+static void pop_frame(struct builder *b, const struct frame *frame)
 {
 	if (frame->row == NO_ROW)
 		return;
@@ -194,7 +166,7 @@ static void pop(struct builder *b, const struct frame *frame)
 	b->active[frame->row].counted -= frame->counts;
 }
 
-static int walk(struct builder *b, const struct nested *list, size_t n)
+static int walk_records(struct builder *b, const struct nested *list, size_t n)
 {
 	struct frame stack[STACK_MAX];
 	size_t top = 0;
@@ -211,9 +183,9 @@ static int walk(struct builder *b, const struct nested *list, size_t n)
 			return r;
 		while (top && (new_thread || stack[top - 1].depth >= item->depth ||
 			       stack[top - 1].start_ns > item->start_ns))
-			pop(b, &stack[--top]);
+			pop_frame(b, &stack[--top]);
 		if (row != NO_ROW)
-			account(b, item, counts, row);
+			account_record(b, item, counts, row);
 		if (top && stack[top - 1].row != NO_ROW && stack[top - 1].counts)
 			b->rows[stack[top - 1].row].self_cpu_ns -= item->end_ns - item->start_ns;
 		/* Depths on the stack strictly grow, so it cannot hold more than 256 frames. */
@@ -224,7 +196,7 @@ static int walk(struct builder *b, const struct nested *list, size_t n)
 		}
 	}
 	while (top)
-		pop(b, &stack[--top]);
+		pop_frame(b, &stack[--top]);
 	return 0;
 }
 
@@ -232,20 +204,12 @@ static int by_self(const void *a, const void *b)
 {
 	const struct op_row *x = a, *y = b;
 
-	if (x->self_cpu_ns != y->self_cpu_ns)
-		return x->self_cpu_ns > y->self_cpu_ns ? -1 : 1;
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->expert != y->expert)
-		return x->expert < y->expert ? -1 : 1;
-	if (x->shape != y->shape)
-		return x->shape < y->shape ? -1 : 1;
-	return x->stack < y->stack ? -1 : x->stack > y->stack;
+	return CMP(y->self_cpu_ns, x->self_cpu_ns) ?: CMP(x->name, y->name) ?:
+	       CMP(x->layer, y->layer) ?: CMP(x->expert, y->expert) ?: CMP(x->shape, y->shape) ?:
+	       CMP(x->stack, y->stack);
 }
 
-static void finish(struct ops *ops)
+static void finish_rows(struct ops *ops)
 {
 	for (size_t i = 0; i < ops->n; i++) {
 		struct op_row *row = &ops->rows[i];
@@ -307,14 +271,14 @@ int ops_analyze_at(const struct attribution *at, const struct selection *sel,
 	if (r >= 0)
 		r = ops_gpu_init(&b.gpu, at, sel, list, n);
 	if (r >= 0)
-		r = walk(&b, list, n);
+		r = walk_records(&b, list, n);
 	free(list);
-	free(b.slots);
+	hash_map_release(&b.map);
 	free(b.active);
 	step_index_release(&b.steps);
 	if (r >= 0) {
 		*ret_ops = (struct ops){ .rows = b.rows, .n = b.n };
-		finish(ret_ops);
+		finish_rows(ret_ops);
 		sum_gpu(&b.gpu, ret_ops);
 	} else {
 		free(b.rows);

@@ -12,9 +12,9 @@
 
 #include "subjects/shared/attribution.h"
 
-static void add_work(struct ops_gpu *gpu, const struct attribution *at, const struct selection *sel,
-		     struct attribution_cursor *cursor, const struct device_work *work,
-		     uint32_t call, int64_t duration_ns)
+static void add_op_work(struct ops_gpu *gpu, const struct attribution *at,
+			const struct selection *sel, struct attribution_cursor *cursor,
+			const struct device_work *work, uint32_t call, int64_t duration_ns)
 {
 	const struct nested *item;
 	struct place place;
@@ -37,10 +37,10 @@ static void add_work(struct ops_gpu *gpu, const struct attribution *at, const st
 #define ADD_WORK(table, calls)                                                                     \
 	for (size_t i = 0; i < (table)->n; i++)                                                    \
 		if (!(table)->untimed[i])                                                          \
-	add_work(gpu, at, sel, &cursor,                                                            \
-		 &(struct device_work){ (table)->correlation[i], (table)->graph_node[i],           \
-					(table)->start_ns[i], (table)->shard[i] },                 \
-		 (calls)[i], (table)->duration_ns[i])
+	add_op_work(gpu, at, sel, &cursor,                                                         \
+		    &(struct device_work){ (table)->correlation[i], (table)->graph_node[i],        \
+					   (table)->start_ns[i], (table)->shard[i] },              \
+		    (calls)[i], (table)->duration_ns[i])
 
 static void place_work(struct ops_gpu *gpu, const struct attribution *at,
 		       const struct selection *sel)

@@ -93,7 +93,7 @@ static int bootstrap(const struct pairs *p, double *ret_low, double *ret_high)
 	return 0;
 }
 
-static int measure(const struct pairs *p, struct overhead *out)
+static int measure_pairs(const struct pairs *p, struct overhead *out)
 {
 	double *scratch, low, high;
 	int r;
@@ -185,7 +185,7 @@ int overhead_analyze(const struct run *run, struct overhead *ret_overhead)
 
 	if (r < 0)
 		return r;
-	r = measure(&pairs, &out);
+	r = measure_pairs(&pairs, &out);
 	free(pairs.on);
 	if (r < 0)
 		return r;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "device/sheets/kernel_class.h"
 #include "subjects/numbers/intervals.h"
 #include "subjects/shared/attribution.h"
@@ -43,15 +44,8 @@ static int piece_order(const void *a, const void *b)
 {
 	const struct piece *x = a, *y = b;
 
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->phase != y->phase)
-		return x->phase < y->phase ? -1 : 1;
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->worker < y->worker ? -1 : x->worker > y->worker;
+	return CMP(x->layer, y->layer) ?: CMP(x->phase, y->phase) ?: CMP(x->step, y->step) ?:
+	       CMP(x->shard, y->shard) ?: CMP(x->worker, y->worker);
 }
 
 /* Whether the kernels of a launch are grouped GEMMs; looked up once. 0: not yet. */
@@ -314,8 +308,9 @@ static void absent(struct imbalance_tax *tax, const char *reason)
 	tax->expert_ns = tax->tax_ns = tax->tax_pct = tax->tax_tokens_per_s = value_absent(reason);
 }
 
-static int measure(const struct run *run, const struct steps *steps, const struct routing *routing,
-		   const struct coverage *coverage, struct imbalance_tax *tax)
+static int measure_tax(const struct run *run, const struct steps *steps,
+		       const struct routing *routing, const struct coverage *coverage,
+		       struct imbalance_tax *tax)
 {
 	struct pieces pieces = { 0 };
 	struct run slice;
@@ -354,7 +349,7 @@ int imbalance_tax_analyze(const struct run *run, const struct steps *steps,
 	else if (!tax.step_ns.known)
 		absent(&tax, "no finished step");
 	else
-		r = measure(run, steps, routing, coverage, &tax);
+		r = measure_tax(run, steps, routing, coverage, &tax);
 	if (r < 0) {
 		imbalance_tax_release(&tax);
 		return r;

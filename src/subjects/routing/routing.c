@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
+
 struct key {
 	size_t row;
 	int64_t step;
@@ -39,15 +41,8 @@ static int by_layer_step(const void *a, const void *b)
 {
 	const struct key *x = a, *y = b;
 
-	if (x->phase != y->phase)
-		return x->phase < y->phase ? -1 : 1;
-	if (x->layer != y->layer)
-		return x->layer < y->layer ? -1 : 1;
-	if (x->experts != y->experts)
-		return x->experts < y->experts ? -1 : 1;
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->phase, y->phase) ?: CMP(x->layer, y->layer) ?: CMP(x->experts, y->experts) ?:
+	       CMP(x->step, y->step) ?: CMP(x->row, y->row);
 }
 
 static int select_rows(const struct run *run, const struct selection *sel, struct key **ret_keys,

@@ -46,7 +46,7 @@ static struct cell utilization(const struct field_row *at)
 	return cell_real(100.0 * (double)*(const uint64_t *)at->item / (double)layer->load.total);
 }
 
-static const struct field utilization_field = { .unit = UNIT_PCT, .read = utilization };
+static const struct field utilization_field = { .unit = UNIT_PCT, MAY_READ(REAL, utilization) };
 
 static const struct field_group layer_utilization = {
 	FIELD_ARRAY,
@@ -55,7 +55,8 @@ static const struct field_group layer_utilization = {
 };
 
 static const struct field capacity_fields[] = {
-	{ "factor", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, factor) },
+	{ "factor", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, factor),
+	  .meaning = "capacity factor cf" },
 	{ "drop_rate", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, drop_rate) },
 	{ "pad_waste", NULL, UNIT_RATIO, MEMBER(struct routing_capacity_case, pad_waste) },
 };
@@ -65,6 +66,7 @@ static const struct field_group capacity = {
 	FIELD_ON_ONE_LINE,
 	FIELDS(capacity_fields),
 	.items = { ITEMS_INSIDE(struct routing_layer, capacity, n_capacity) },
+	PART("capacity", "What a capacity would do (est.)."),
 };
 
 static struct cell legacy_efficiency(const struct field_row *at)
@@ -77,11 +79,12 @@ static struct cell legacy_efficiency(const struct field_row *at)
 static const struct field legacy_fields[] = {
 	{ "load_balance_score", NULL, UNIT_RATIO, OF(load.cv), .optional = true,
 	  .absent = no_load },
-	{ "routing_efficiency", NULL, UNIT_RATIO, .read = legacy_efficiency, .optional = true,
+	{ "routing_efficiency", NULL, UNIT_RATIO, READ(REAL, legacy_efficiency), .optional = true,
 	  .absent = no_load },
 };
 
-static const struct field_group legacy = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(legacy_fields) };
+static const struct field_group legacy = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(legacy_fields),
+					   PART("legacy", "Names of an earlier tool.") };
 
 /* A matrix is an array of rows, a row one of shares. */
 static const struct field share_field = { .unit = UNIT_RATIO, .type = FIELD_REAL };
@@ -159,17 +162,22 @@ static const char *no_affinity(const struct field_row *at)
 }
 
 static const struct field pair_fields[] = {
-	{ "from", NULL, UNIT_INT, MEMBER(struct routing_pair, from) },
-	{ "to", NULL, UNIT_INT, MEMBER(struct routing_pair, to) },
-	{ "share", NULL, UNIT_RATIO, MEMBER(struct routing_pair, share) },
-	{ "chance", NULL, UNIT_RATIO, MEMBER(struct routing_pair, chance) },
+	{ "from", NULL, UNIT_INT, MEMBER(struct routing_pair, from), .meaning = "expert" },
+	{ "to", NULL, UNIT_INT, MEMBER(struct routing_pair, to), .meaning = "expert" },
+	{ "share", NULL, UNIT_RATIO, MEMBER(struct routing_pair, share),
+	  .meaning = "of the tokens of from" },
+	{ "chance", NULL, UNIT_RATIO, MEMBER(struct routing_pair, chance),
+	  .meaning = "what the loads alone would give" },
 };
+
+#define PAIR_PART PART("pair", "Two experts.")
 
 static const struct field_group coactivation_pairs = {
 	FIELD_LIST,
 	FIELD_ON_ONE_LINE,
 	FIELDS(pair_fields),
 	.items = { ITEMS_INSIDE(struct routing_layer, coactivation_pairs, n_coactivation_pairs) },
+	PAIR_PART,
 };
 
 static const struct field_group affinity_pairs = {
@@ -177,6 +185,7 @@ static const struct field_group affinity_pairs = {
 	FIELD_ON_ONE_LINE,
 	FIELDS(pair_fields),
 	.items = { ITEMS_INSIDE(struct routing_layer, affinity_pairs, n_affinity_pairs) },
+	PAIR_PART,
 };
 
 /* The experts of a step are as many as its layer has. */
@@ -203,8 +212,9 @@ static const char *no_step_load(const struct field_row *at)
 
 static const struct field series_fields[] = {
 	{ "step", NULL, UNIT_INT, OF_STEP(step) },
-	{ "time_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct routing_step, time_ns) },
-	{ "tokens", NULL, UNIT_COUNT, OF_STEP(tokens) },
+	{ "time_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct routing_step, time_ns),
+	  .meaning = "of its last record, since the start of the run", .metric = NO_METRIC },
+	{ "tokens", NULL, UNIT_COUNT, OF_STEP(tokens), .meaning = "valid tokens" },
 	{ "dropped", NULL, UNIT_COUNT, OF_STEP(dropped) },
 	{ "imbalance", NULL, UNIT_RATIO, OF_STEP(load.imbalance), .absent = no_step_load },
 	{ "cv", NULL, UNIT_RATIO, OF_STEP(load.cv), .absent = no_step_load },
@@ -225,15 +235,17 @@ static const struct field_group series = {
 	FIELD_ON_ONE_LINE,
 	FIELDS(series_fields),
 	.items = { ITEMS(struct routing_layer, steps, n_steps) },
+	PART("routing_series", "One step of a layer."),
 };
 
 static const struct field layer_fields[] = {
 	{ "layer", NULL, UNIT_INT, OF(layer) },
-	{ "phase", NULL, UNIT_TEXT, .read = phase },
-	{ "steps", NULL, UNIT_INT, OF(n_steps) },
-	{ "tokens", NULL, UNIT_COUNT, OF(tokens) },
-	{ "assignments", NULL, UNIT_COUNT, OF(assignments) },
-	{ "experts", NULL, UNIT_INT, OF(experts) },
+	{ "phase", NULL, UNIT_TEXT, READ(TEXT, phase) },
+	{ "steps", NULL, UNIT_INT, OF(n_steps), .meaning = "with routing" },
+	{ "tokens", NULL, UNIT_COUNT, OF(tokens), .meaning = "valid tokens" },
+	{ "assignments", NULL, UNIT_COUNT, OF(assignments),
+	  .meaning = "slots that went to an expert" },
+	{ "experts", NULL, UNIT_INT, OF(experts), .meaning = "of the layer" },
 	{ "k_mean", NULL, UNIT_RATIO, OF(slots.mean) },
 	{ "imbalance", NULL, UNIT_RATIO, OF(load.imbalance), .absent = no_load },
 	{ "imbalance_floor", NULL, UNIT_RATIO, OF(imbalance_floor) },
@@ -246,21 +258,29 @@ static const struct field layer_fields[] = {
 	{ "starved", NULL, UNIT_INT, OF(load.starved), .absent = no_load },
 	{ "overloaded", NULL, UNIT_INT, OF(load.overloaded), .absent = no_load },
 	{ "balancedness", NULL, UNIT_RATIO, OF(load.balancedness), .absent = no_load },
-	{ "max_violation_window", NULL, UNIT_RATIO, OF(load.max_violation), .absent = no_load },
-	{ "max_violation_step_mean", NULL, UNIT_RATIO, OF(max_violation_step_mean) },
-	{ "max_violation_step_max", NULL, UNIT_RATIO, OF(max_violation_step_max) },
-	{ "k_min", NULL, UNIT_INT, OF(slots.min) },
-	{ "k_max", NULL, UNIT_INT, OF(slots.max) },
-	{ "padding", NULL, UNIT_COUNT, OF(padding) },
-	{ "unused", NULL, UNIT_COUNT, OF(unused) },
-	{ "dropped", NULL, UNIT_COUNT, OF(dropped) },
+	{ "max_violation_window", NULL, UNIT_RATIO, OF(load.max_violation), .absent = no_load,
+	  .meaning = "(max - mean) / mean over the window" },
+	{ "max_violation_step_mean", NULL, UNIT_RATIO, OF(max_violation_step_mean),
+	  .meaning = "the same of each step, their mean" },
+	{ "max_violation_step_max", NULL, UNIT_RATIO, OF(max_violation_step_max),
+	  .meaning = "and the largest" },
+	{ "k_min", NULL, UNIT_INT, OF(slots.min), .meaning = "fewest slots a token used" },
+	{ "k_max", NULL, UNIT_INT, OF(slots.max), .meaning = "most slots" },
+	{ "padding", NULL, UNIT_COUNT, OF(padding), .meaning = "rows that are no tokens" },
+	{ "unused", NULL, UNIT_COUNT, OF(unused), .meaning = "slots that dynamic k left" },
+	{ "dropped", NULL, UNIT_COUNT, OF(dropped), .meaning = "slots of full experts" },
 	{ "invalid", NULL, UNIT_COUNT, OF(invalid) },
 	{ "drop_rate_measured", NULL, UNIT_RATIO, OF(drop_rate_measured) },
-	{ "capacity_factor", NULL, UNIT_RATIO, OF(capacity[0].factor) },
-	{ "drop_rate", NULL, UNIT_RATIO, OF(capacity[0].drop_rate) },
-	{ "pad_waste", NULL, UNIT_RATIO, OF(capacity[0].pad_waste) },
-	{ "tile_rows", NULL, UNIT_INT, OF(tile_rows) },
-	{ "tile_waste", NULL, UNIT_RATIO, OF(tile_waste) },
+	{ "capacity_factor", NULL, UNIT_RATIO, OF(capacity[0].factor),
+	  .meaning = "of the two estimates that follow" },
+	{ "drop_rate", NULL, UNIT_RATIO, OF(capacity[0].drop_rate),
+	  .meaning = "est., see capacity" },
+	{ "pad_waste", NULL, UNIT_RATIO, OF(capacity[0].pad_waste),
+	  .meaning = "est., see capacity" },
+	{ "tile_rows", NULL, UNIT_INT, OF(tile_rows),
+	  .meaning = "tile height B of the estimate that follows" },
+	{ "tile_waste", NULL, UNIT_RATIO, OF(tile_waste),
+	  .meaning = "est., rows a grouped GEMM computes in vain" },
 	{ "router_confidence", NULL, UNIT_RATIO, OF(router_confidence) },
 	{ "router_confidence_k", NULL, UNIT_RATIO, OF(router_confidence_k) },
 	{ "router_entropy", NULL, UNIT_RATIO, OF(router_entropy) },
@@ -268,39 +288,47 @@ static const struct field layer_fields[] = {
 	{ "topk_mass", NULL, UNIT_RATIO, OF(topk_mass) },
 	{ "margin", NULL, UNIT_RATIO, OF(margin) },
 	{ "repeat_rate", NULL, UNIT_RATIO, OF(repeat_rate) },
-	{ "repeat_rate_uniform", NULL, UNIT_RATIO, OF(repeat_null) },
-	{ "hot_experts", NULL, UNIT_INT, OF(hot_h) },
+	{ "repeat_rate_uniform", NULL, UNIT_RATIO, OF(repeat_null), .meaning = "by chance" },
+	{ "hot_experts", NULL, UNIT_INT, OF(hot_h), .meaning = "size h of the hot set" },
 	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence) },
 	{ "unique_experts", NULL, UNIT_INT, OF(load.unique), .absent = no_load },
-	{ "unique_experts_step_mean", NULL, UNIT_RATIO, OF(unique_step_mean) },
-	{ "unique_experts_step_uniform", NULL, UNIT_RATIO, OF(unique_step_expected) },
+	{ "unique_experts_step_mean", NULL, UNIT_RATIO, OF(unique_step_mean),
+	  .meaning = "in a step" },
+	{ "unique_experts_step_uniform", NULL, UNIT_RATIO, OF(unique_step_expected),
+	  .meaning = "by chance" },
 	{ "expert_bytes_touched", NULL, UNIT_BYTES, OF(expert_bytes_touched) },
-	{ "expert_bytes_touched_step_mean", NULL, UNIT_BYTES, OF(expert_bytes_touched_step_mean) },
+	{ "expert_bytes_touched_step_mean", NULL, UNIT_BYTES, OF(expert_bytes_touched_step_mean),
+	  .meaning = "in a step" },
 	{ "expert_bytes_touched_step_uniform", NULL, UNIT_BYTES,
-	  OF(expert_bytes_touched_step_uniform) },
+	  OF(expert_bytes_touched_step_uniform), .meaning = "by chance" },
 	{ "flops_router", NULL, UNIT_COUNT, OF(flops_router) },
 	{ "flops_expert", NULL, UNIT_COUNT, OF(flops_expert) },
 	{ "load", .of = &layer_load },
 	{ "utilization_pct", .of = &layer_utilization },
 	{ "k_hist", .offset = offsetof(struct routing_layer, slots), .of = &k_hist },
-	{ "capacity", .of = &capacity },
-	{ "legacy", .of = &legacy },
+	{ "capacity", .of = &capacity, .meaning = "for every requested capacity factor" },
+	{ "legacy", .of = &legacy, .meaning = "under the names of an earlier tool" },
 	{ "coactivation", .of = &coactivation, .forms = ROUTING_ONE_LAYER,
-	  .absent = no_coactivation },
+	  .absent = no_coactivation,
+	  .meaning = "with --layer: tokens sent to both i and j / tokens sent to i" },
 	{ "coactivation_pairs", .of = &coactivation_pairs, .forms = ROUTING_ONE_LAYER,
-	  .optional = true, .absent = no_coactivation },
-	{ "affinity", .of = &affinity, .forms = ROUTING_ONE_LAYER, .absent = no_affinity },
+	  .optional = true, .absent = no_coactivation,
+	  .meaning = "most tokens beyond chance first" },
+	{ "affinity", .of = &affinity, .forms = ROUTING_ONE_LAYER, .absent = no_affinity,
+	  .meaning = "with --layer: share of the tokens at i that go to j in the next layer" },
 	{ "affinity_layer", NULL, UNIT_INT, OF(affinity_layer), .forms = ROUTING_ONE_LAYER,
-	  .optional = true, .detail = true, .absent = no_affinity },
+	  .optional = true, .detail = true, .absent = no_affinity, .meaning = "the next layer" },
 	{ "affinity_pairs", .of = &affinity_pairs, .forms = ROUTING_ONE_LAYER, .optional = true,
-	  .absent = no_affinity },
-	{ "series", .of = &series, .forms = ROUTING_ONE_LAYER },
+	  .absent = no_affinity, .meaning = "most tokens beyond chance first" },
+	{ "series", .of = &series, .forms = ROUTING_ONE_LAYER,
+	  .meaning = "with --layer: step by step" },
 };
 
 const struct field_set routing_fields = {
 	FIELDS(layer_fields),
 	.rows = { { ITEMS(struct routing, layers, n) } },
 	.levels = 1,
+	.meaning = "MoE layer and phase",
 };
 
 /* Seconds since 1970. */
@@ -327,7 +355,7 @@ static struct cell router_ms(const struct field_row *at)
 	return ns.known ? cell_real(ns.v / 1e6) : cell_absent(ns.reason);
 }
 
-static struct cell no_memory(const struct field_row *at)
+static struct cell no_memory_in_routing(const struct field_row *at)
 {
 	(void)at;
 	return cell_absent("routing records hold no memory; see 'moescope memory'");
@@ -341,19 +369,23 @@ static struct cell no_device(const struct field_row *at)
 
 static const struct field step_fields[] = {
 	{ "step", "step", UNIT_INT, OF_STEP(step) },
-	{ "flops_total", "FLOPs", UNIT_COUNT, .read = total_flops },
+	{ "flops_total", "FLOPs", UNIT_COUNT, MAY_READ(REAL, total_flops) },
 	{ "flops_router", "router", UNIT_COUNT, OF_STEP(flops_router) },
 	{ "flops_expert", "experts", UNIT_COUNT, OF_STEP(flops_expert) },
-	{ "active_experts", "active", UNIT_INT, OF_STEP(load.unique) },
-	{ "k_avg", "k", UNIT_RATIO, OF_STEP(k.mean) },
-	{ "latency_ms", "router ms", UNIT_RATIO, .read = router_ms },
-	{ "router_conf", "conf.", UNIT_RATIO, OF_STEP(router_confidence) },
-	{ "memory_mb", NULL, UNIT_RATIO, .read = no_memory },
-	{ "timestamp", NULL, UNIT_RATIO, .read = timestamp },
-	{ "device", NULL, UNIT_INT, .read = no_device },
+	{ "active_experts", "active", UNIT_INT, OF_STEP(load.unique),
+	  .meaning = "with an assignment" },
+	{ "k_avg", "k", UNIT_RATIO, OF_STEP(k.mean), .meaning = "slots a token used" },
+	{ "latency_ms", "router ms", UNIT_RATIO, MAY_READ(REAL, router_ms) },
+	{ "router_conf", "conf.", UNIT_RATIO, OF_STEP(router_confidence),
+	  .meaning = "router_confidence" },
+	{ "memory_mb", NULL, UNIT_RATIO, MAY_READ(REAL, no_memory_in_routing),
+	  .meaning = "routing records hold none" },
+	{ "timestamp", NULL, UNIT_RATIO, READ(REAL, timestamp) },
+	{ "device", NULL, UNIT_INT, MAY_READ(TEXT, no_device),
+	  .meaning = "routing records name none" },
 	{ "layer", "layer", UNIT_INT, OF(layer), .up = 1 },
-	{ "phase", "phase", UNIT_TEXT, .read = phase, .up = 1 },
-	{ "tokens", "tokens", UNIT_COUNT, OF_STEP(tokens) },
+	{ "phase", "phase", UNIT_TEXT, READ(TEXT, phase), .up = 1 },
+	{ "tokens", "tokens", UNIT_COUNT, OF_STEP(tokens), .meaning = "valid tokens" },
 };
 
 const struct field_set routing_steps_fields = {
@@ -361,6 +393,7 @@ const struct field_set routing_steps_fields = {
 	.rows = { { ITEMS(struct routing, layers, n) },
 		  { ITEMS(struct routing_layer, steps, n_steps) } },
 	.levels = 2,
+	.meaning = "layer and phase in a step",
 };
 
 static struct cell expert(const struct field_row *at)
@@ -383,13 +416,14 @@ static struct cell expert_share(const struct field_row *at)
 }
 
 static const struct field expert_fields[] = {
-	{ "timestamp", NULL, UNIT_RATIO, .read = timestamp, .up = 1 },
+	{ "timestamp", NULL, UNIT_RATIO, READ(REAL, timestamp), .up = 1 },
 	{ "step", "step", UNIT_INT, OF_STEP(step), .up = 1 },
 	{ "layer", "layer", UNIT_INT, OF(layer), .up = 2 },
-	{ "phase", "phase", UNIT_TEXT, .read = phase, .up = 2 },
-	{ "expert", "expert", UNIT_INT, .read = expert },
-	{ "tokens", "tokens", UNIT_COUNT, .read = expert_tokens },
-	{ "utilization_pct", "share", UNIT_PCT, .read = expert_share },
+	{ "phase", "phase", UNIT_TEXT, READ(TEXT, phase), .up = 2 },
+	{ "expert", "expert", UNIT_INT, READ(U64, expert), .meaning = "number" },
+	{ "tokens", "tokens", UNIT_COUNT, READ(U64, expert_tokens), .meaning = "assignments" },
+	{ "utilization_pct", "share", UNIT_PCT, MAY_READ(REAL, expert_share),
+	  .meaning = "share of the step's" },
 };
 
 const struct field_set routing_experts_fields = {
@@ -398,6 +432,7 @@ const struct field_set routing_experts_fields = {
 		  { ITEMS(struct routing_layer, steps, n_steps) },
 		  { .item = expert_at, .count = expert_count } },
 	.levels = 3,
+	.meaning = "expert of a layer in a step",
 };
 
 #define OF_TAX_LAYER(member) MEMBER(struct tax_layer, member)
@@ -405,11 +440,14 @@ const struct field_set routing_experts_fields = {
 
 static const struct field tax_layer_fields[] = {
 	{ "layer", NULL, UNIT_INT, OF_TAX_LAYER(layer) },
-	{ "expert_ns", NULL, UNIT_NS, OF_TAX_LAYER(expert_ns) },
-	{ "tax_ns", NULL, UNIT_NS, OF_TAX_LAYER(tax_ns) },
+	{ "expert_ns", NULL, UNIT_NS, OF_TAX_LAYER(expert_ns),
+	  .meaning = "expert work, all workers together" },
+	{ "tax_ns", NULL, UNIT_NS, OF_TAX_LAYER(tax_ns),
+	  .meaning = "busiest worker - mean over the workers, measured" },
 	{ "tile_ns", NULL, UNIT_NS, OF_TAX_LAYER(tile_ns) },
 	{ "what_if_ns", NULL, UNIT_NS, OF_TAX_LAYER(what_if_ns) },
-	{ "what_if_devices", NULL, UNIT_INT, OF_TAX_LAYER(what_if_devices) },
+	{ "what_if_devices", NULL, UNIT_INT, OF_TAX_LAYER(what_if_devices),
+	  .meaning = "0: no estimate" },
 };
 
 static const struct field_group tax_layers = {
@@ -417,6 +455,7 @@ static const struct field_group tax_layers = {
 	FIELD_LINE_EACH,
 	FIELDS(tax_layer_fields),
 	.items = { ITEMS(struct imbalance_tax, layers, n) },
+	PART("tax_layer", "What uneven routing of one layer costs, by step."),
 };
 
 static struct cell tax_worker(const struct field_row *at)
@@ -427,17 +466,23 @@ static struct cell tax_worker(const struct field_row *at)
 }
 
 static const struct field tax_fields[] = {
-	{ "expert_ns", NULL, UNIT_NS, OF_TAX(expert_ns) },
-	{ "tax_ns", NULL, UNIT_NS, OF_TAX(tax_ns) },
-	{ "tax_pct", NULL, UNIT_PCT, OF_TAX(tax_pct) },
-	{ "tax_tokens_per_s", NULL, UNIT_COUNT, OF_TAX(tax_tokens_per_s) },
-	{ "workers", NULL, UNIT_INT, OF_TAX(workers) },
-	{ "worker", NULL, UNIT_TEXT, .read = tax_worker },
-	{ "steps", NULL, UNIT_INT, OF_TAX(steps) },
-	{ "layers", .of = &tax_layers },
+	{ "expert_ns", NULL, UNIT_NS, OF_TAX(expert_ns),
+	  .meaning = "expert work of a step, all workers together" },
+	{ "tax_ns", NULL, UNIT_NS, OF_TAX(tax_ns), .meaning = "of a step, sum of the layers" },
+	{ "tax_pct", NULL, UNIT_PCT, OF_TAX(tax_pct), .meaning = "of the step time" },
+	{ "tax_tokens_per_s", NULL, UNIT_COUNT, OF_TAX(tax_tokens_per_s),
+	  .meaning = "that would be won without it" },
+	{ "workers", NULL, UNIT_INT, OF_TAX(workers), .meaning = "that run experts concurrently" },
+	{ "worker", NULL, UNIT_TEXT, READ(TEXT, tax_worker), .meaning = "device or thread" },
+	{ "steps", NULL, UNIT_INT, OF_TAX(steps), .meaning = "looked at" },
+	{ "layers", .of = &tax_layers, .meaning = "by layer" },
 };
 
-static const struct field_group tax = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(tax_fields) };
+static const struct field_group tax = {
+	FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(tax_fields),
+	PART("imbalance_tax",
+	     "What uneven routing costs: routing joined to the time of expert work.")
+};
 
 static const void *imbalance_tax(const struct field_row *at)
 {
@@ -447,12 +492,14 @@ static const void *imbalance_tax(const struct field_row *at)
 #define OF_ALL(member) MEMBER(struct routing, member)
 
 static const struct field total_fields[] = {
-	{ "self_check", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct routing, self_check) },
-	{ "records", NULL, UNIT_INT, OF_ALL(records) },
-	{ "layers", NULL, UNIT_INT, OF_ALL(n) },
+	{ "self_check", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct routing, self_check),
+	  .meaning = "ok, or what does not add up" },
+	{ "records", NULL, UNIT_INT, OF_ALL(records), .meaning = "routing records" },
+	{ "layers", NULL, UNIT_INT, OF_ALL(n), .meaning = "rows" },
 	{ "dropped", NULL, UNIT_COUNT, OF_ALL(dropped) },
 	{ "invalid", NULL, UNIT_COUNT, OF_ALL(invalid) },
-	{ "imbalance_tax", .from = imbalance_tax, .of = &tax },
+	{ "imbalance_tax", .from = imbalance_tax, .of = &tax,
+	  .meaning = "what uneven routing costs in time" },
 };
 
-const struct field_set routing_total = { FIELDS(total_fields) };
+const struct field_set routing_total = { FIELDS(total_fields), .meaning = "All layers together." };

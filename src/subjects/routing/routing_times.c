@@ -7,19 +7,14 @@
 
 #include <string.h>
 
+#include "subjects/numbers/order.h"
+
 /* The layer's step of that number, or NULL; steps are ascending. */
 static struct routing_step *find_step(struct routing_layer *layer, int64_t step)
 {
-	size_t low = 0, high = layer->n_steps;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (layer->steps[middle].step < step)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, layer->n_steps, layer->n_steps, layer->steps[probe].step < step);
 	return low < layer->n_steps && layer->steps[low].step == step ? &layer->steps[low] : NULL;
 }
 

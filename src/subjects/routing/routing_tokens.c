@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
+
 #define SET_MAX 64 /* slots per token that the API takes */
 
 struct set {
@@ -74,25 +76,18 @@ static bool intersect(const struct set *a, const struct set *b)
 
 static int compare_place(const struct place *x, const struct place *y)
 {
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	if (x->first != y->first)
-		return x->first < y->first ? -1 : 1;
-	return 0;
+	return CMP(x->shard, y->shard) ?: CMP(x->step, y->step) ?: CMP(x->first, y->first);
 }
 
 static int by_place(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
-	int order = compare_place(x, y);
 
-	return order ? order : x->row < y->row ? -1 : x->row > y->row;
+	return compare_place(x, y) ?: CMP(x->row, y->row);
 }
 
-static int collect(const struct run *run, const struct selection *sel, int32_t layer, uint8_t phase,
-		   struct places *ret_places)
+static int collect_places(const struct run *run, const struct selection *sel, int32_t layer,
+			  uint8_t phase, struct places *ret_places)
 {
 	const struct table_routed *t = &run->routed;
 	struct place *items;
@@ -352,7 +347,7 @@ static int fill_matrices(const struct run *run, const struct selection *sel,
 		layer->affinity_known = value_absent(last ? "no MoE layer after this one" : large);
 		return 0;
 	}
-	r = collect(run, sel, after.layer, after.phase, &next);
+	r = collect_places(run, sel, after.layer, after.phase, &next);
 	if (r < 0)
 		return r;
 	r = fill_affinity(&run->routed, places, &next, &after, layer);
@@ -365,7 +360,7 @@ int routing_tokens_fill(const struct run *run, const struct selection *sel, stru
 	for (size_t i = 0; run->routed.n && i < routing->n; i++) {
 		struct routing_layer *layer = &routing->layers[i];
 		struct places places;
-		int r = collect(run, sel, layer->layer, layer->phase, &places);
+		int r = collect_places(run, sel, layer->layer, layer->phase, &places);
 
 		if (r < 0)
 			return r;

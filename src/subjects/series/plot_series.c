@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "subjects/memory/device_memory.h"
 #include "subjects/memory/memory_live.h"
 
@@ -93,11 +94,8 @@ static int by_step_slowest(const void *a, const void *b)
 	const struct step_row *x = *(const struct step_row *const *)a;
 	const struct step_row *y = *(const struct step_row *const *)b;
 
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	if (x->duration_ns != y->duration_ns)
-		return x->duration_ns > y->duration_ns ? -1 : 1;
-	return x->rank < y->rank ? -1 : x->rank > y->rank;
+	return CMP(x->step, y->step) ?: CMP(y->duration_ns, x->duration_ns) ?:
+	       CMP(x->rank, y->rank);
 }
 
 static int by_duration(const void *a, const void *b)
@@ -105,9 +103,7 @@ static int by_duration(const void *a, const void *b)
 	const struct step_row *x = *(const struct step_row *const *)a;
 	const struct step_row *y = *(const struct step_row *const *)b;
 
-	if (x->duration_ns != y->duration_ns)
-		return x->duration_ns < y->duration_ns ? -1 : 1;
-	return x->step < y->step ? -1 : x->step > y->step;
+	return CMP(x->duration_ns, y->duration_ns) ?: CMP(x->step, y->step);
 }
 
 /* Finished steps in order, one row a step; *ret_ranks: processes that have steps. */
@@ -179,7 +175,7 @@ static int by_total_step(const void *a, const void *b)
 {
 	const struct routing_total *x = a, *y = b;
 
-	return x->step < y->step ? -1 : x->step > y->step;
+	return CMP(x->step, y->step);
 }
 
 static struct routing_total total_of(const struct routing_step *s)
@@ -242,7 +238,7 @@ static int by_x(const void *a, const void *b)
 {
 	const struct series_point *x = a, *y = b;
 
-	return x->x < y->x ? -1 : x->x > y->x;
+	return CMP(x->x, y->x);
 }
 
 int series_device_used(const struct run *run, uint16_t shard, uint32_t device,
@@ -279,9 +275,7 @@ static int by_event_time(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->time_ns, y->time_ns) ?: CMP(x->row, y->row);
 }
 
 /* A step in the line: the old level up to this moment, then the new one. */

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
+#include "base/hash_map.h"
 #include "base/parallel.h"
 #include "subjects/numbers/leaders.h"
 
@@ -211,58 +213,28 @@ static int join_calls(struct attribution *at)
 	return r < 0 ? r : join_table(at, JOIN(&at->run->set), &at->set_call);
 }
 
-/* Paths by parent and name, found again through an open hash. */
-struct path_hash {
-	uint32_t *slots; /* path; 0: free */
-	size_t n_slots;
-};
-
-static size_t path_slot(const struct attribution *at, const struct path_hash *hash,
-			struct path_node key)
-{
-	uint64_t h = ((uint64_t)key.parent << 32 | key.name) * UINT64_C(0x9E3779B97F4A7C15);
-	size_t slot = (size_t)(h ^ h >> 32) & (hash->n_slots - 1);
-
-	while (hash->slots[slot] && (at->paths[hash->slots[slot] - 1].parent != key.parent ||
-				     at->paths[hash->slots[slot] - 1].name != key.name))
-		slot = (slot + 1) & (hash->n_slots - 1);
-	return slot;
-}
-
-static int grow_hash(const struct attribution *at, struct path_hash *hash)
-{
-	struct path_hash grown = { .n_slots = hash->n_slots ? hash->n_slots * 2 : 256 };
-
-	grown.slots = calloc(grown.n_slots, sizeof(*grown.slots));
-	if (!grown.slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < at->n_paths; i++)
-		grown.slots[path_slot(at, &grown, at->paths[i])] = (uint32_t)i + 1;
-	free(hash->slots);
-	*hash = grown;
-	return 0;
-}
-
-static int find_path(struct attribution *at, struct path_hash *hash, struct path_node key,
+static int find_path(struct attribution *at, struct hash_map *map, struct path_node key,
 		     uint32_t *ret_path)
 {
-	size_t slot;
+	uint32_t hash = hash_word((uint64_t)key.parent << 32 | key.name), path;
+	struct hash_walk walk = hash_map_walk(map, hash);
 
-	if (at->n_paths * 2 >= hash->n_slots && grow_hash(at, hash) < 0)
-		return -ENOMEM;
-	slot = path_slot(at, hash, key);
-	if (!hash->slots[slot]) {
-		if (array_grow(&at->paths, &at->paths_capacity, at->n_paths + 1,
-			       sizeof(*at->paths)) < 0)
+	while ((path = hash_map_next(map, &walk)))
+		if (at->paths[path - 1].parent == key.parent &&
+		    at->paths[path - 1].name == key.name)
+			break;
+	if (!path) {
+		path = (uint32_t)at->n_paths + 1;
+		if (array_grow(&at->paths, &at->paths_capacity, path, sizeof(*at->paths)) < 0 ||
+		    hash_map_add(map, hash, path) < 0)
 			return -ENOMEM;
 		at->paths[at->n_paths++] = key;
-		hash->slots[slot] = (uint32_t)at->n_paths;
 	}
-	*ret_path = hash->slots[slot];
+	*ret_path = path;
 	return 0;
 }
 
-static int place_range(struct attribution *at, struct path_hash *hash, size_t i, size_t below)
+static int place_range(struct attribution *at, struct hash_map *paths, size_t i, size_t below)
 {
 	const struct nested *item = &at->ranges[i];
 	const struct run *run = at->run;
@@ -278,12 +250,12 @@ static int place_range(struct attribution *at, struct path_hash *hash, size_t i,
 		.expert = site.expert >= 0 ? site.expert : outer->expert,
 		.phase = site.phase ? site.phase : outer->phase,
 	};
-	return find_path(at, hash, (struct path_node){ outer->path, site.name }, &place->path);
+	return find_path(at, paths, (struct path_node){ outer->path, site.name }, &place->path);
 }
 
 static int place_ranges(struct attribution *at)
 {
-	struct path_hash hash = { 0 };
+	struct hash_map paths = { 0 };
 	size_t open = NOTHING;
 	int r = 0;
 
@@ -297,15 +269,15 @@ static int place_ranges(struct attribution *at)
 			open = NOTHING;
 		while (open != NOTHING && at->ranges[open].end_ns <= item->start_ns)
 			open = at->range_places[open].below;
-		r = place_range(at, &hash, i, open);
+		r = place_range(at, &paths, i, open);
 		open = i;
 	}
-	free(hash.slots);
+	hash_map_release(&paths);
 	return r;
 }
 
-static inline bool begins_by(const struct nested *item, uint16_t shard, uint32_t thread,
-			     int64_t time_ns)
+static inline bool nested_begins_by(const struct nested *item, uint16_t shard, uint32_t thread,
+				    int64_t time_ns)
 {
 	return item->shard != shard	? item->shard < shard
 	       : item->thread != thread ? item->thread < thread
@@ -322,7 +294,8 @@ size_t attribution_innermost(const struct attribution *at, uint16_t shard, uint3
 {
 	size_t low;
 
-	ORDER_FIND(low, at->n_ranges, *hint, begins_by(&at->ranges[probe], shard, thread, time_ns));
+	ORDER_FIND(low, at->n_ranges, *hint,
+		   nested_begins_by(&at->ranges[probe], shard, thread, time_ns));
 	*hint = low;
 	if (!low-- || at->ranges[low].shard != shard || at->ranges[low].thread != thread)
 		return NOTHING;
@@ -335,13 +308,8 @@ static int by_node(const void *a, const void *b)
 {
 	const struct node_entry *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->node, y->node) ?: CMP(x->time_ns, y->time_ns) ?:
+	       CMP(x->row, y->row);
 }
 
 /* Ids come again when graphs are destroyed: the last node of that id made by then. */
@@ -349,16 +317,9 @@ static const struct node_entry *find_node(const struct attribution *at, uint16_t
 					  uint64_t node, int64_t time_ns)
 {
 	struct node_entry key = { node, time_ns, SIZE_MAX, 0, shard };
-	size_t low = 0, high = at->n_nodes;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (by_node(&at->nodes[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, at->n_nodes, at->n_nodes, by_node(&at->nodes[probe], &key) <= 0);
 	if (!low || at->nodes[low - 1].shard != shard || at->nodes[low - 1].node != node)
 		return NULL;
 	return &at->nodes[low - 1];

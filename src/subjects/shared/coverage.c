@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
+#include "subjects/numbers/order.h"
+
 const char *gear_name(unsigned int gear)
 {
 	static const char *const names[] = { "none", "counts", "windows", "always", "yielded" };
@@ -14,13 +17,11 @@ const char *gear_name(unsigned int gear)
 	return gear < sizeof(names) / sizeof(names[0]) ? names[gear] : "?";
 }
 
-static int by_time(const void *a, const void *b)
+static int level_changes_by_time(const void *a, const void *b)
 {
 	const struct level_change *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+	return CMP(x->shard, y->shard) ?: CMP(x->time_ns, y->time_ns);
 }
 
 static void take_changes(const struct run *run, struct coverage *c)
@@ -40,7 +41,7 @@ static void take_changes(const struct run *run, struct coverage *c)
 		};
 	c->n_changes = t->n;
 	if (t->n)
-		qsort(c->changes, t->n, sizeof(*c->changes), by_time);
+		qsort(c->changes, t->n, sizeof(*c->changes), level_changes_by_time);
 	for (size_t i = 0; i < t->n; i++)
 		c->changes[i].gear_changed = !i || c->changes[i].shard != c->changes[i - 1].shard ||
 					     c->changes[i].gear != c->changes[i - 1].gear;
@@ -135,22 +136,15 @@ static void add_ungoverned(const struct run *run, struct coverage *c, bool *has)
 const struct span *coverage_window(const struct coverage *coverage, uint16_t shard,
 				   int64_t start_ns, int64_t end_ns)
 {
-	size_t low = 0, high = coverage->n_windows;
+	const struct span *windows = coverage->windows;
+	size_t low; /* one past the last that begins by then */
 
-	while (low < high) { /* one past the last that begins by then */
-		size_t middle = low + (high - low) / 2;
-		const struct span *window = &coverage->windows[middle];
-
-		if (window->shard < shard ||
-		    (window->shard == shard && window->start_ns <= start_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || coverage->windows[low - 1].shard != shard ||
-	    coverage->windows[low - 1].end_ns < end_ns)
+	ORDER_FIND(low, coverage->n_windows, coverage->n_windows,
+		   windows[probe].shard < shard ||
+			   (windows[probe].shard == shard && windows[probe].start_ns <= start_ns));
+	if (!low || windows[low - 1].shard != shard || windows[low - 1].end_ns < end_ns)
 		return NULL;
-	return &coverage->windows[low - 1];
+	return &windows[low - 1];
 }
 
 static bool is_watched(const struct coverage *c, uint16_t shard)
@@ -181,7 +175,7 @@ static void count_steps(const struct run *run, struct coverage *c)
 	}
 }
 
-static void measure(struct coverage *c, const struct governed *governed)
+static void measure_coverage(struct coverage *c, const struct governed *governed)
 {
 	static const char none[] = "no device records were collected in this run";
 
@@ -227,7 +221,7 @@ int coverage_analyze(const struct run *run, struct coverage *ret_coverage)
 	}
 	add_ungoverned(run, &c, has);
 	free(has);
-	measure(&c, &governed);
+	measure_coverage(&c, &governed);
 	count_steps(run, &c);
 	*ret_coverage = c;
 	return 0;

@@ -12,6 +12,11 @@ bool field_exists(const struct field *field, unsigned int form)
 	return !field->forms || field->forms & form;
 }
 
+bool field_is_column(const struct field *field, unsigned int form)
+{
+	return !field->of && !field->detail && field_exists(field, form);
+}
+
 bool field_is_titled(const struct field *field, unsigned int form)
 {
 	return field->title && (!field->titled || field->titled & form);
@@ -33,6 +38,8 @@ static struct cell member_cell(const struct field *field, const struct field_row
 {
 	const void *member = (const char *)at->item + field->offset;
 
+	if (field->read)
+		return field->read(at);
 	switch (field->type) {
 	case FIELD_BOOL:
 		return cell_bool(*(const bool *)member);
@@ -64,15 +71,15 @@ static struct cell member_cell(const struct field *field, const struct field_row
 		return cell_text(run_string(at->run, *(const uint32_t *)member));
 	case FIELD_TIME:
 		return cell_int(*(const int64_t *)member - at->run->start_ns);
-	case FIELD_BY_FUNCTION:
+	case FIELD_UNTYPED:
 		break;
 	}
-	return field->read(at);
+	return cell_absent("a group is not one value");
 }
 
 /* The row that a field is read from; or why it is absent. */
-static const char *find_row(const struct field *field, const struct field_row *at,
-			    struct field_row *ret_row)
+static const char *find_field_row(const struct field *field, const struct field_row *at,
+				  struct field_row *ret_row)
 {
 	const char *reason;
 
@@ -89,7 +96,7 @@ static const char *find_row(const struct field *field, const struct field_row *a
 struct cell field_read(const struct field *field, const struct field_row *at)
 {
 	struct field_row row;
-	const char *reason = find_row(field, at, &row);
+	const char *reason = find_field_row(field, at, &row);
 	struct cell cell;
 
 	if (reason)
@@ -104,7 +111,7 @@ struct cell field_read(const struct field *field, const struct field_row *at)
 const char *field_enter(const struct field *field, const struct field_row *at,
 			struct field_row *ret_row)
 {
-	const char *reason = find_row(field, at, ret_row);
+	const char *reason = find_field_row(field, at, ret_row);
 
 	if (!reason)
 		ret_row->item = (const char *)ret_row->item + field->offset;
@@ -118,7 +125,7 @@ static size_t items_count(const struct field_items *items, const struct field_ro
 
 	if (items->count)
 		return items->count(in);
-	if (items->n_type == FIELD_BY_FUNCTION)
+	if (items->n_type == FIELD_UNTYPED)
 		return items->most;
 	count = items->n_type == FIELD_U32 ? *(const uint32_t *)(const void *)n
 					   : *(const uint64_t *)(const void *)n;
@@ -162,5 +169,6 @@ int field_items_each(const struct field_items *items, const struct field_row *in
 int field_set_each(const struct field_set *set, const struct field_row *from, field_visit visit,
 		   void *data)
 {
-	return each(set->rows, set->levels, from, visit, data);
+	return set->each ? set->each(from, visit, data)
+			 : each(set->rows, set->levels, from, visit, data);
 }

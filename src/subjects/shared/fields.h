@@ -48,7 +48,7 @@ struct field_row {
 };
 
 enum field_type {
-	FIELD_BY_FUNCTION,
+	FIELD_UNTYPED, /* of groups */
 	FIELD_BOOL,
 	FIELD_U8,
 	FIELD_U16,
@@ -65,13 +65,16 @@ enum field_type {
 	FIELD_WHOLE,	   /* struct value, given as an integer */
 };
 
+#define NO_METRIC "" /* the key has a definition, but of something else */
+
 struct field {
 	const char *key;
 	const char *title; /* of its column in text; NULL: only in data */
 	enum field_unit unit;
 	enum field_type type;
 	size_t offset;	     /* of the member in the row */
-	const char *meaning; /* "kernels.time_ns": its definition; NULL: that of its key */
+	const char *meaning; /* in a few words; NULL: those of its key (meanings.h) */
+	const char *metric;  /* its definition, by name; NULL: that of its key; NO_METRIC: none */
 	unsigned int up;     /* read from the row that this one lies in, so many levels up */
 	unsigned int forms;  /* in which it exists; 0: all */
 	unsigned int titled; /* in which text shows it; 0: all */
@@ -82,7 +85,8 @@ struct field {
 	const char *(*absent)(const struct field_row *at); /* the reason; NULL: it is not absent */
 	/* What holds the member, or all of the group; NULL: the row. Not asked where it is absent. */
 	const void *(*from)(const struct field_row *at);
-	struct cell (*read)(const struct field_row *at);
+	struct cell (*read)(const struct field_row *at); /* instead of the member; see READ */
+	bool read_may_lack;				 /* it may find nothing */
 	/* What it is made of; NULL: it is one value. Text and CSV leave groups out. */
 	const struct field_group *of;
 };
@@ -104,6 +108,10 @@ struct field {
 	.offset = offsetof(row_type, member)
 #define MEMBER_AS(field_type, row_type, member)                                                    \
 	.type = (field_type), .offset = offsetof(row_type, member)
+
+/* A value that a function makes; MAY_READ: or the reason why there is none. Its type is for the schema. */
+#define READ(kind, function) .type = FIELD_##kind, .read = (function)
+#define MAY_READ(kind, function) READ(kind, function), .read_may_lack = true
 
 /* Rows that lie in an answer or in another row. */
 struct field_items {
@@ -150,6 +158,9 @@ struct field_group {
 	struct field_items items;
 	/* The name of an item of a map; `room` may be used for it. */
 	const char *(*name)(const struct field_row *at, char *room, size_t size);
+	size_t n_names; /* of a map, where they are known beforehand: that many; 0: any */
+	/* For the schema and the documentation: its name there, and what one item is. */
+	const char *part, *meaning;
 	const struct field_set *table; /* of a list: its rows, in place of fields and items */
 };
 
@@ -157,15 +168,23 @@ struct field_group {
 
 #define FIELD_LEVELS 3
 
-/* The fields of a table, or with no levels those of its total. */
+/* 0, or what the first visit returned that is not 0. from: the answer. */
+typedef int (*field_visit)(const struct field_row *row, void *data);
+
+/* The fields of a table, or with no levels those of its total or of one object. */
 struct field_set {
 	const struct field *fields;
 	size_t n_fields;
 	/* The rows: items of the answer; with more levels, the items of these, and so on. */
 	struct field_items rows[FIELD_LEVELS];
 	unsigned int levels;
+	/* Instead, for rows that can be millions: visits them one by one, and holds none. Not for grids. */
+	int (*each)(const struct field_row *from, field_visit visit, void *data);
+	const char *part;    /* as in groups; of the tables of views and their totals: NULL */
+	const char *meaning; /* what one row, or the total, is */
 };
 
+#define PART(name, words) .part = (name), .meaning = (words)
 #define FIELDS(array) .fields = (array), .n_fields = sizeof(array) / sizeof((array)[0])
 
 /* For `absent`: why a value is not known; NULL: it is. */
@@ -175,6 +194,8 @@ static inline const char *field_unknown(struct value value)
 }
 
 bool field_exists(const struct field *field, unsigned int form);
+/* Whether it is one value in each row of a table. */
+bool field_is_column(const struct field *field, unsigned int form);
 /* Whether text shows it. */
 bool field_is_titled(const struct field *field, unsigned int form);
 struct cell field_read(const struct field *field, const struct field_row *at);
@@ -183,10 +204,13 @@ struct cell field_read(const struct field *field, const struct field_row *at);
 const char *field_enter(const struct field *field, const struct field_row *at,
 			struct field_row *ret_row);
 
-/* 0, or what the first visit returned that is not 0. from: the answer. */
-typedef int (*field_visit)(const struct field_row *row, void *data);
 int field_items_each(const struct field_items *items, const struct field_row *in, field_visit visit,
 		     void *data);
+/* Rows, or one object. */
+static inline bool field_set_has_rows(const struct field_set *set)
+{
+	return set->levels || set->each;
+}
 int field_set_each(const struct field_set *set, const struct field_row *from, field_visit visit,
 		   void *data);
 

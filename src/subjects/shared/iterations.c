@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "device/sheets/kernel_name.h"
 #include "subjects/numbers/order.h"
 
@@ -45,11 +46,6 @@ struct finder {
 	struct name_facts *names; /* by string id, of the sequence at hand */
 	size_t n_names;
 };
-
-static uint32_t name_of(const struct finder *f, uint32_t row)
-{
-	return run_launch(f->run, f->run->kernel.launch[row]).name;
-}
 
 struct stream_count {
 	uint32_t device, stream;
@@ -143,7 +139,7 @@ static double mean_gap(const struct name_facts *name)
 }
 
 /* Counts and gaps of every name of a sequence. */
-static int look(struct finder *f, const struct sequence *s)
+static int count_kernel_names(struct finder *f, const struct sequence *s)
 {
 	const struct table_kernel *t = &f->run->kernel;
 	int64_t end_ns = INT64_MAX;
@@ -152,7 +148,7 @@ static int look(struct finder *f, const struct sequence *s)
 	if (f->n_names)
 		memset(f->names, 0, f->n_names * sizeof(*f->names));
 	for (size_t i = 0; i < s->n; i++) {
-		uint32_t row = s->rows[i], name = name_of(f, row);
+		uint32_t row = s->rows[i], name = run_kernel_name(f->run, row);
 		struct name_facts *facts;
 
 		if (grow_names(f, name) < 0)
@@ -172,7 +168,7 @@ static int look(struct finder *f, const struct sequence *s)
 	if (!last)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++) {
-		uint32_t name = name_of(f, s->rows[i]);
+		uint32_t name = run_kernel_name(f->run, s->rows[i]);
 		struct name_facts *facts = &f->names[name];
 		double mean = mean_gap(facts), gap = (double)i - (double)last[name];
 
@@ -243,15 +239,15 @@ static int measure_alike(const struct finder *f, const struct sequence *s, uint3
 		return -ENOMEM;
 	}
 	for (size_t i = first; i < last; i++)
-		total[name_of(f, s->rows[i])]++;
+		total[run_kernel_name(f->run, s->rows[i])]++;
 	for (size_t i = first, begin = first; i <= last; i++) {
-		uint32_t name = name_of(f, s->rows[i]);
+		uint32_t name = run_kernel_name(f->run, s->rows[i]);
 		double mean;
 
 		if (name == anchor && i > first) {
 			alike += same / fmax((double)length, mean_length);
 			for (size_t j = begin; j < i; j++)
-				turn[name_of(f, s->rows[j])] = 0;
+				turn[run_kernel_name(f->run, s->rows[j])] = 0;
 			same = 0;
 			length = 0;
 			begin = i;
@@ -268,7 +264,7 @@ static int measure_alike(const struct finder *f, const struct sequence *s, uint3
 	return 0;
 }
 
-static bool has_word(const char *text, const char *const *words)
+static bool contains_any(const char *text, const char *const *words)
 {
 	for (; *words; words++)
 		if (strcasestr(text, *words))
@@ -296,7 +292,7 @@ static int find_optimizer(const struct finder *f, const struct sequence *s, uint
 		r = demangler_name(&demangler, run_string(f->run, name), &text);
 		if (r < 0)
 			break;
-		*ret_found = has_word(text, words);
+		*ret_found = contains_any(text, words);
 		free(text);
 	}
 	demangler_release(&demangler);
@@ -309,11 +305,11 @@ static int find_optimizer(const struct finder *f, const struct sequence *s, uint
 	return r;
 }
 
-static int by_value(const void *a, const void *b)
+static int gaps_ascending(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 /* Whether a turn is made of layers: several names come in it equally often, four times or more. A layer
@@ -332,7 +328,7 @@ static int find_layers(const struct finder *f, uint32_t anchor, bool *ret_found)
 		if (each >= LAYERS_LEAST - 0.5 && fabs(each - nearbyint(each)) <= 0.02 * each)
 			per_turn[n++] = (uint32_t)nearbyint(each);
 	}
-	qsort(per_turn, n, sizeof(*per_turn), by_value);
+	qsort(per_turn, n, sizeof(*per_turn), gaps_ascending);
 	for (size_t i = 0; i + LAYER_NAMES <= n; i++)
 		*ret_found = *ret_found || per_turn[i] == per_turn[i + LAYER_NAMES - 1];
 	free(per_turn);
@@ -348,9 +344,7 @@ static int by_correlation(const void *a, const void *b)
 {
 	const struct launch *x = a, *y = b;
 
-	if (x->correlation != y->correlation)
-		return x->correlation < y->correlation ? -1 : 1;
-	return x->turn < y->turn ? -1 : x->turn > y->turn;
+	return CMP(x->correlation, y->correlation) ?: CMP(x->turn, y->turn);
 }
 
 /* Puts the times of the launches in place of those of the device, if every one has a call. */
@@ -411,7 +405,7 @@ static int find_turns(const struct finder *f, const struct sequence *s, uint32_t
 	*ret = (struct turns){ calloc(n + 1, sizeof(int64_t)), n };
 	r = anchors && ret->begin_ns ? 0 : -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < s->n; i++)
-		if (name_of(f, s->rows[i]) == anchor) {
+		if (run_kernel_name(f->run, s->rows[i]) == anchor) {
 			anchors[k] = s->rows[i];
 			ret->begin_ns[k++] = f->run->kernel.start_ns[s->rows[i]];
 		}
@@ -468,7 +462,7 @@ static int find_in(struct finder *f, const struct sequence *s, struct iterations
 		   uint32_t *ret_anchor)
 {
 	struct turns turns = { 0 };
-	int r = look(f, s);
+	int r = count_kernel_names(f, s);
 
 	*ret_anchor = r < 0 ? 0 : find_anchor(f, s, &it->reason);
 	if (r < 0 || !*ret_anchor)
@@ -485,7 +479,7 @@ static int find_in(struct finder *f, const struct sequence *s, struct iterations
 	return r;
 }
 
-static int find(struct finder *f, struct iterations *it)
+static int find_iterations(struct finder *f, struct iterations *it)
 {
 	struct demangler demangler;
 	uint32_t first = 0, anchor = 0, turns = 0;
@@ -512,6 +506,19 @@ static int find(struct finder *f, struct iterations *it)
 	return r;
 }
 
+const struct run_want iterations_want = {
+	.kinds = WANT(STEP) | WANT(KERNEL) | WANT(API) | WANT(RANGE),
+	.columns = {
+		[RECORD_STEP] = WANT_COLUMN(step, step),
+		[RECORD_KERNEL] = WANT_COLUMN(kernel, launch) | WANT_COLUMN(kernel, start_ns) |
+				  WANT_COLUMN(kernel, duration_ns) | WANT_COLUMN(kernel, device) |
+				  WANT_COLUMN(kernel, correlation) | WANT_COLUMN(kernel, untimed) |
+				  WANT_COLUMN(kernel, stream),
+		[RECORD_API] = WANT_COLUMN(api, start_ns) | WANT_COLUMN(api, correlation),
+		[RECORD_RANGE] = WANT_COLUMN(range, site),
+	},
+};
+
 int iterations_find(const struct run *run, struct iterations *ret_iterations)
 {
 	struct iterations it = { 0 };
@@ -519,7 +526,7 @@ int iterations_find(const struct run *run, struct iterations *ret_iterations)
 	int r = make_sequences(&f);
 
 	if (r >= 0)
-		r = find(&f, &it);
+		r = find_iterations(&f, &it);
 	for (size_t i = 0; i < f.n_sequences; i++)
 		free(f.sequences[i].rows);
 	free(f.sequences);

@@ -33,7 +33,8 @@ struct iterations {
 	const char *reason; /* why none was found */
 };
 
-/* Needs kernels with stream, launch, correlation and times, and calls where there are any. */
+/* What it reads of a run. */
+extern const struct run_want iterations_want;
 int iterations_find(const struct run *run, struct iterations *ret_iterations);
 void iterations_release(struct iterations *iterations);
 

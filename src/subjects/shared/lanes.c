@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/numbers/order.h"
 
 #define LANES_MOST 1024 /* of processes and devices together; more are sorted another way */
@@ -17,11 +18,10 @@ static struct lane lane_of(const struct lane_table *t, size_t row)
 	return (struct lane){ .shard = t->shard[row], .device = t->device[row] };
 }
 
-int lane_compare(const struct lane *a, const struct lane *b)
+/* By process and device. */
+static int lane_compare(const struct lane *a, const struct lane *b)
 {
-	if (a->shard != b->shard)
-		return a->shard < b->shard ? -1 : 1;
-	return a->device < b->device ? -1 : a->device > b->device;
+	return CMP(a->shard, b->shard) ?: CMP(a->device, b->device);
 }
 
 static int compare_rows(const void *a, const void *b, void *context)
@@ -29,13 +29,8 @@ static int compare_rows(const void *a, const void *b, void *context)
 	const struct lane_table *t = context;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	struct lane lane_x = lane_of(t, x), lane_y = lane_of(t, y);
-	int order = lane_compare(&lane_x, &lane_y);
 
-	if (order)
-		return order;
-	if (t->start_ns[x] != t->start_ns[y])
-		return t->start_ns[x] < t->start_ns[y] ? -1 : 1;
-	return x < y ? -1 : x > y;
+	return lane_compare(&lane_x, &lane_y) ?: CMP(t->start_ns[x], t->start_ns[y]) ?: CMP(x, y);
 }
 
 static bool in_order(const struct lane_table *t)

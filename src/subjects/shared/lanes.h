@@ -44,8 +44,6 @@ static inline size_t lane_row(const struct lane_order *order, size_t i)
 
 int lane_order_init(struct lane_order *order, const struct lane_table *table);
 void lane_order_release(struct lane_order *order);
-/* <0, 0, >0 by process and device. */
-int lane_compare(const struct lane *a, const struct lane *b);
 /* NULL: nothing of that device. */
 const struct lane *lane_find(const struct lane_order *order, uint16_t shard, uint32_t device);
 

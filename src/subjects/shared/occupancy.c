@@ -30,7 +30,7 @@ static const struct capability {
 
 #define REGISTERS 65536 /* of a multiprocessor, of every capability above */
 
-const char *occupancy_limiter_name(enum occupancy_limiter limiter)
+static const char *occupancy_limiter_name(enum occupancy_limiter limiter)
 {
 	static const char *const names[] = { "threads", "blocks", "registers", "shared memory" };
 

@@ -22,8 +22,6 @@ enum occupancy_limiter {
 	OCCUPANCY_LIMITERS
 };
 
-const char *occupancy_limiter_name(enum occupancy_limiter limiter);
-
 struct occupancy {
 	struct value pct;
 	enum occupancy_limiter limiter; /* when known, as what follows */

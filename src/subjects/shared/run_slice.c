@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
+#include "subjects/numbers/order.h"
 #include "trace/format.h"
 
 #define QUEUE_LAUNCHES 1024
@@ -36,9 +38,7 @@ static int stretch_order(const void *a, const void *b)
 {
 	const struct stretch *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return CMP(x->shard, y->shard) ?: CMP(x->start_ns, y->start_ns);
 }
 
 static bool is_before(const struct stretch *s, uint16_t shard, int64_t time_ns)
@@ -48,27 +48,18 @@ static bool is_before(const struct stretch *s, uint16_t shard, int64_t time_ns)
 
 /* The first stretch of the process that ends after the moment, or the end of all. Rows are mostly in
  * order: nearly always it is the one of the row before, `hint`. */
-static size_t first_after(const struct chooser *c, uint16_t shard, int64_t time_ns, size_t hint)
+static size_t first_stretch_after(const struct chooser *c, uint16_t shard, int64_t time_ns,
+				  size_t hint)
 {
-	size_t low = 0, high = c->n;
+	size_t low;
 
-	if ((hint == 0 || is_before(&c->stretches[hint - 1], shard, time_ns)) &&
-	    (hint == c->n || !is_before(&c->stretches[hint], shard, time_ns)))
-		return hint;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (is_before(&c->stretches[middle], shard, time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, c->n, hint, is_before(&c->stretches[probe], shard, time_ns));
 	return low;
 }
 
 /* Rows without a duration, and those that took no time, count as a moment. */
-static int choose(const struct chooser *c, const uint16_t *shard, const int64_t *start_ns,
-		  const int64_t *duration_ns, size_t n, int64_t before_ns, struct rows *rows)
+static int choose_rows(const struct chooser *c, const uint16_t *shard, const int64_t *start_ns,
+		       const int64_t *duration_ns, size_t n, int64_t before_ns, struct rows *rows)
 {
 	size_t at = 0;
 
@@ -76,7 +67,7 @@ static int choose(const struct chooser *c, const uint16_t *shard, const int64_t 
 	for (size_t i = 0; i < n; i++) {
 		int64_t end = start_ns[i] + (duration_ns ? duration_ns[i] : 0) + before_ns;
 
-		at = first_after(c, shard[i], start_ns[i], at);
+		at = first_stretch_after(c, shard[i], start_ns[i], at);
 		if (at == c->n || c->stretches[at].shard != shard[i] ||
 		    (c->stretches[at].start_ns >= end && c->stretches[at].start_ns > start_ns[i]))
 			continue;
@@ -92,7 +83,7 @@ static int choose_steps(const struct chooser *c, const struct table_step *t, str
 {
 	rows->n = 0;
 	for (size_t i = 0; i < t->n; i++) {
-		size_t at = first_after(c, t->shard[i], t->start_ns[i], 0);
+		size_t at = first_stretch_after(c, t->shard[i], t->start_ns[i], 0);
 
 		if (at == c->n || c->stretches[at].shard != t->shard[i] ||
 		    t->start_ns[i] < c->stretches[at].start_ns ||
@@ -146,22 +137,23 @@ GATHER(sample)
 RELEASE(sample)
 #undef KIND
 
-static int fill(struct run *slice, const struct run *run, const struct chooser *c,
-		int64_t before_ns, struct rows *rows)
+static int fill_slice(struct run *slice, const struct run *run, const struct chooser *c,
+		      int64_t before_ns, struct rows *rows)
 {
 	int r = 0;
 
 #define KIND(name, duration, before)                                                               \
 	if (r >= 0 && run->name.n) {                                                               \
-		r = choose(c, run->name.shard, run->name.start_ns, run->name.duration,             \
-			   run->name.n, before, rows);                                             \
+		r = choose_rows(c, run->name.shard, run->name.start_ns, run->name.duration,        \
+				run->name.n, before, rows);                                        \
 		if (r >= 0)                                                                        \
 			r = gather_##name(&run->name, rows, &slice->name);                         \
 	}
 	SLICED_KINDS(KIND)
 #undef KIND
 	if (r >= 0 && run->sample.n) {
-		r = choose(c, run->sample.shard, run->sample.time_ns, NULL, run->sample.n, 0, rows);
+		r = choose_rows(c, run->sample.shard, run->sample.time_ns, NULL, run->sample.n, 0,
+				rows);
 		if (r >= 0)
 			r = gather_sample(&run->sample, rows, &slice->sample);
 	}
@@ -197,7 +189,7 @@ int run_slice_init(struct run *slice, const struct run *run, struct stretch *str
 		.device = run->device,
 		.internal = run->internal,
 	};
-	r = fill(slice, run, &c, calls_before_ns, &rows);
+	r = fill_slice(slice, run, &c, calls_before_ns, &rows);
 	free(rows.items);
 	if (r < 0)
 		run_slice_release(slice);

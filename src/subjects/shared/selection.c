@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
 #include "subjects/numbers/order.h"
 
 struct entry {
@@ -15,15 +16,11 @@ struct entry {
 	uint16_t shard;
 };
 
-static int by_start(const void *a, const void *b)
+static int selected_steps_by_start(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->shard, y->shard) ?: CMP(x->start_ns, y->start_ns) ?: CMP(x->row, y->row);
 }
 
 int step_index_init(struct step_index *index, const struct run *run)
@@ -43,7 +40,7 @@ int step_index_init(struct step_index *index, const struct run *run)
 	}
 	for (size_t i = 0; i < n; i++)
 		entries[i] = (struct entry){ run->step.start_ns[i], i, run->step.shard[i] };
-	qsort(entries, n, sizeof(*entries), by_start);
+	qsort(entries, n, sizeof(*entries), selected_steps_by_start);
 	for (size_t i = 0; i < n; i++)
 		index->rows[i] = entries[i].row;
 	index->n = n;
@@ -57,8 +54,8 @@ void step_index_release(struct step_index *index)
 	*index = (struct step_index){ 0 };
 }
 
-static inline bool begins_by(const struct table_step *step, size_t row, uint16_t shard,
-			     int64_t time_ns)
+static inline bool step_begins_by(const struct table_step *step, size_t row, uint16_t shard,
+				  int64_t time_ns)
 {
 	return step->shard[row] < shard ||
 	       (step->shard[row] == shard && step->start_ns[row] <= time_ns);
@@ -70,7 +67,7 @@ size_t step_index_find_near(const struct step_index *index, const struct run *ru
 	const struct table_step *step = &run->step;
 	size_t low; /* one past the last entry that starts at or before the time */
 
-	ORDER_FIND(low, index->n, *hint, begins_by(step, index->rows[probe], shard, time_ns));
+	ORDER_FIND(low, index->n, *hint, step_begins_by(step, index->rows[probe], shard, time_ns));
 	*hint = low;
 	if (!low)
 		return SIZE_MAX;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
+#include "subjects/numbers/order.h"
 #include "subjects/numbers/stats.h"
 
 /* The steps of one process, by start. */
@@ -100,19 +102,12 @@ struct code {
 	int64_t first_ns;
 };
 
-#define ORDER(x, y, field)                                                                         \
-	if ((x)->field != (y)->field)                                                              \
-	return (x)->field < (y)->field ? -1 : 1
-
 static int by_code(const void *a, const void *b)
 {
 	const struct code *x = a, *y = b;
 
-	ORDER(x, y, name);
-	ORDER(x, y, registers);
-	ORDER(x, y, shared_bytes);
-	ORDER(x, y, first_ns);
-	return 0;
+	return CMP(x->name, y->name) ?: CMP(x->registers, y->registers) ?:
+	       CMP(x->shared_bytes, y->shared_bytes) ?: CMP(x->first_ns, y->first_ns);
 }
 
 static bool same_code(const struct code *x, const struct code *y)
@@ -157,16 +152,9 @@ static struct code *codes_of(const struct run *run, const struct timeline_device
 /* The last gap that ended by then; d->n_long_gaps: none. */
 static size_t gap_before(const struct timeline_device *d, int64_t time_ns)
 {
-	size_t low = 0, high = d->n_long_gaps;
+	size_t low;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (d->long_gaps[middle].end_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	ORDER_FIND(low, d->n_long_gaps, d->n_long_gaps, d->long_gaps[probe].end_ns <= time_ns);
 	return low ? low - 1 : d->n_long_gaps;
 }
 

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
+
 static int number_order(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return CMP(x, y);
 }
 
 /* A step that can be looked at: finished, recorded, and nothing of it missed. */

@@ -7,22 +7,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cmp.h"
+
 static int by_name(const void *a, const void *b)
 {
 	const struct named_span *x = a, *y = b;
 
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->domain < y->domain ? -1 : x->domain > y->domain;
+	return CMP(x->name, y->name) ?: CMP(x->domain, y->domain);
 }
 
-static int by_time(const void *a, const void *b)
+static int named_spans_by_time(const void *a, const void *b)
 {
 	const struct named_span *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns > y->time_ns ? -1 : 1;
-	return by_name(a, b);
+	return CMP(y->time_ns, x->time_ns) ?: by_name(a, b);
 }
 
 int named_spans_analyze(const struct run *run, struct named_spans *ret_spans)
@@ -60,7 +58,7 @@ int named_spans_analyze(const struct run *run, struct named_spans *ret_spans)
 		last->time_ns += rows[i].time_ns;
 		last->max_ns = rows[i].max_ns > last->max_ns ? rows[i].max_ns : last->max_ns;
 	}
-	qsort(rows, n, sizeof(*rows), by_time);
+	qsort(rows, n, sizeof(*rows), named_spans_by_time);
 	*ret_spans = (struct named_spans){ rows, n };
 	return 0;
 }

@@ -11,12 +11,14 @@
 #define STRING(member) MEMBER_AS(FIELD_STRING, struct named_span, member)
 
 static const struct field span_fields[] = {
-	{ "name", NULL, UNIT_TEXT, STRING(name) },
-	{ "domain", NULL, UNIT_TEXT, STRING(domain), .none = "the default domain" },
-	{ "count", NULL, UNIT_INT, OF(count) },
-	{ "time_ns", NULL, UNIT_NS, OF(time_ns) },
-	{ "max_ns", NULL, UNIT_NS, OF(max_ns) },
-	{ "moved", NULL, UNIT_INT, OF(moved) },
+	{ "name", NULL, UNIT_TEXT, STRING(name), .meaning = "of the range" },
+	{ "domain", NULL, UNIT_TEXT, STRING(domain), .none = "the default domain",
+	  .meaning = "null: the default one" },
+	{ "count", NULL, UNIT_INT, OF(count), .meaning = "ranges" },
+	{ "time_ns", NULL, UNIT_NS, OF(time_ns), .meaning = "sum of their durations",
+	  .metric = NO_METRIC },
+	{ "max_ns", NULL, UNIT_NS, OF(max_ns), .metric = NO_METRIC },
+	{ "moved", NULL, UNIT_INT, OF(moved), .meaning = "ended on another thread" },
 	{ "unfinished", NULL, UNIT_INT, OF(unfinished) },
 };
 
@@ -25,6 +27,7 @@ static const struct field_group spans = {
 	FIELD_LINE_EACH,
 	FIELDS(span_fields),
 	.items = { ITEMS(struct named_spans, rows, n) },
+	PART("span", "Ranges that threads pass on, by name."),
 };
 
 static const void *named_spans(const struct field_row *at)
@@ -33,7 +36,7 @@ static const void *named_spans(const struct field_row *at)
 }
 
 static const struct field fields[] = {
-	{ "spans", .from = named_spans, .of = &spans },
+	{ "spans", .from = named_spans, .of = &spans, .meaning = "ranges that threads pass on" },
 };
 
 const struct field_set named_spans_fields = { FIELDS(fields) };

@@ -94,7 +94,7 @@ static size_t step_after(const struct step_index *steps, const struct table_step
 	return from;
 }
 
-static void add_device(struct looking *l, const struct lane *device)
+static void add_device_phases(struct looking *l, const struct lane *device)
 {
 	const struct step_index *steps = &l->at.steps;
 	const struct table_step *t = &l->slice->step;
@@ -124,18 +124,18 @@ static void add_device(struct looking *l, const struct lane *device)
 	}
 }
 
-static int add_devices(struct looking *l)
+static int add_all_device_phases(struct looking *l)
 {
 	struct lane *devices = calloc(device_lanes_room(&l->lanes) + 1, sizeof(*devices));
 	size_t n = devices ? device_lanes_list(&l->lanes, devices) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		add_device(l, &devices[i]);
+		add_device_phases(l, &devices[i]);
 	free(devices);
 	return devices ? 0 : -ENOMEM;
 }
 
-static int look_at(const struct run *slice, struct device_phases *out)
+static int measure_slice(const struct run *slice, struct device_phases *out)
 {
 	struct looking l = { .slice = slice, .out = out };
 	int r = attribution_init(&l.at, slice);
@@ -144,7 +144,7 @@ static int look_at(const struct run *slice, struct device_phases *out)
 		return r;
 	r = device_lanes_init(&l.lanes, slice);
 	if (r >= 0) {
-		r = add_devices(&l);
+		r = add_all_device_phases(&l);
 		device_lanes_release(&l.lanes);
 	}
 	attribution_release(&l.at);
@@ -166,7 +166,7 @@ int device_phases_analyze(const struct run *run, const struct steps *steps,
 	r = step_sample_init(&slice, run, steps, coverage, DEVICE_PHASE_STEPS, &out.steps);
 	if (r < 0)
 		return r;
-	r = look_at(&slice, &out);
+	r = measure_slice(&slice, &out);
 	run_slice_release(&slice);
 	if (r < 0)
 		return r;

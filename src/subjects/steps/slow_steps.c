@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmp.h"
 #include "subjects/device/device_samples.h"
 #include "subjects/numbers/intervals.h"
 #include "device/sheets/kernel_name.h"
@@ -52,7 +53,7 @@ static const char *device_part_name(size_t part)
 	return part < 2 ? names[part] : idle[part - 2];
 }
 
-static bool covered(const struct looking *l, const struct step_row *row)
+static bool step_is_covered(const struct looking *l, const struct step_row *row)
 {
 	return coverage_has_step(l->coverage, l->run, row->row);
 }
@@ -60,7 +61,7 @@ static bool covered(const struct looking *l, const struct step_row *row)
 static bool comparable(const struct looking *l, const struct step_row *row)
 {
 	return row->timed && !row->outlier && row->recorded &&
-	       (!l->run->kernel.n || covered(l, row));
+	       (!l->run->kernel.n || step_is_covered(l, row));
 }
 
 static struct stretch stretch_of(const struct looking *l, const struct step_row *row)
@@ -179,7 +180,7 @@ static int split_device(const struct run *one, int64_t step, struct account *a)
 	return 0;
 }
 
-static int look_at(const struct looking *l, const struct step_row *row, struct account *a)
+static int account_for_step(const struct looking *l, const struct step_row *row, struct account *a)
 {
 	struct stretch stretch = stretch_of(l, row);
 	struct run one;
@@ -193,7 +194,7 @@ static int look_at(const struct looking *l, const struct step_row *row, struct a
 	a->has_phases = row->phases_known;
 	for (int p = 0; p < STEP_PHASES; p++)
 		a->phases[p] = (double)row->phase_ns[p];
-	if (l->run->kernel.n && covered(l, row)) {
+	if (l->run->kernel.n && step_is_covered(l, row)) {
 		sum_kernels(&one, &stretch, a);
 		r = split_device(&one, row->step, a);
 		if (r >= 0)
@@ -222,7 +223,7 @@ static int look_at_usual(const struct looking *l, const size_t *usual, size_t n,
 		/* The names add up over all of them. */
 		struct account a = { .kernel_ns = ret_mean->kernel_ns };
 
-		r = look_at(l, &l->steps->rows[usual[i]], &a);
+		r = account_for_step(l, &l->steps->rows[usual[i]], &a);
 		ret_mean->time_ns += a.time_ns / (double)n;
 		ret_mean->allocation_ns += a.allocation_ns / (double)n;
 		for (size_t p = 0; p < SLOW_DEVICE_PARTS; p++)
@@ -252,7 +253,7 @@ static int part_order(const void *a, const void *b)
 {
 	const struct slow_part *x = a, *y = b;
 
-	return x->extra_ns > y->extra_ns ? -1 : x->extra_ns < y->extra_ns;
+	return CMP(y->extra_ns, x->extra_ns);
 }
 
 static void compare_parts(const struct account *a, const struct account *usual,
@@ -316,7 +317,7 @@ static int explain(const struct looking *l, size_t row, const struct account *us
 		   struct slow_step *step)
 {
 	struct account a = { .kernel_ns = calloc(l->n_names + 1, sizeof(*a.kernel_ns)) };
-	int r = a.kernel_ns ? look_at(l, &l->steps->rows[row], &a) : -ENOMEM;
+	int r = a.kernel_ns ? account_for_step(l, &l->steps->rows[row], &a) : -ENOMEM;
 
 	*step = (struct slow_step){ .row = row, .extra_ns = a.time_ns - usual->time_ns };
 	if (r >= 0) {
@@ -342,14 +343,12 @@ static int candidate_order(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	return CMP(x->key, y->key) ?: CMP(x->row, y->row);
 }
 
 /* Rows of the slowest outliers and of the usual steps; the numbers of both. */
-static int choose(const struct looking *l, size_t *slow, size_t *ret_slow, size_t *usual,
-		  size_t *ret_usual)
+static int choose_slow_and_usual(const struct looking *l, size_t *slow, size_t *ret_slow,
+				 size_t *usual, size_t *ret_usual)
 {
 	const struct steps *s = l->steps;
 	struct candidate *c = calloc(s->n * 2 + 1, sizeof(*c)), *near = c + s->n;
@@ -382,7 +381,7 @@ static size_t count_names(const struct run *run)
 	size_t n = 0;
 
 	for (size_t i = 0; i < run->kernel.n; i++) {
-		size_t name = run_launch(run, run->kernel.launch[i]).name;
+		size_t name = run_kernel_name(run, i);
 
 		n = name + 1 > n ? name + 1 : n;
 	}
@@ -425,7 +424,7 @@ int slow_steps_analyze(const struct run *run, const struct steps *steps,
 	out.usual_ns = out.usual_clock_mhz = out.usual_tokens = out.usual_allocation_ns =
 		value_absent(steps->n_outliers ? "no usual step was recorded" : "no slow steps");
 	if (steps->n_outliers)
-		r = choose(&l, slow, &n_slow, usual, &n_usual);
+		r = choose_slow_and_usual(&l, slow, &n_slow, usual, &n_usual);
 	if (r >= 0 && n_slow && n_usual) {
 		for (size_t i = 0; i < n_slow + n_usual; i++)
 			stretches[i] = stretch_of(

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 
 struct span {
 	int64_t start_ns, end_ns;
@@ -30,24 +31,16 @@ static int by_thread_start(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return CMP(x->shard, y->shard) ?: CMP(x->thread, y->thread) ?:
+	       CMP(x->start_ns, y->start_ns) ?: CMP(y->end_ns, x->end_ns) ?:
+	       CMP(x->order, y->order);
 }
 
-static int by_time(const void *a, const void *b)
+static int phase_spans_by_start(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
+	return CMP(x->start_ns, y->start_ns) ?: CMP(y->end_ns, x->end_ns);
 }
 
 static bool same_thread(const struct span *x, const struct span *y)
@@ -85,7 +78,7 @@ static size_t find_around(const struct kept *kept, const struct span *items,
 }
 
 /* The spans that change the phase of their thread and end after `from_ns`. */
-static int collect(const struct run *run, int64_t from_ns, struct spans *ret_spans)
+static int collect_phase_spans(const struct run *run, int64_t from_ns, struct spans *ret_spans)
 {
 	const struct table_range *range = &run->range;
 	struct kept kept = { 0 };
@@ -170,7 +163,7 @@ static void go_on(struct pieces *p, const struct spans *s, int64_t to)
 }
 
 /* Cuts the spans so that each moment of a thread belongs to the innermost one. */
-static int cut(struct spans *s)
+static int cut_to_innermost(struct spans *s)
 {
 	struct pieces p = { .items = calloc(2 * s->n + 1, sizeof(*p.items)),
 			    .open = calloc(s->n + 1, sizeof(*p.open)) };
@@ -243,8 +236,8 @@ static size_t find_leader(const struct spans *s, size_t from, size_t to)
 
 /* Adds [start, end) of a phase to the steps it touches. `cursor`: the first of rows[0..n) that
  * may still matter, as callers come in order of time. */
-static void add(struct step_row *rows, size_t n, size_t *cursor, const struct span *span,
-		int64_t start, int64_t end)
+static void add_to_steps(struct step_row *rows, size_t n, size_t *cursor, const struct span *span,
+			 int64_t start, int64_t end)
 {
 	while (*cursor < n && rows[*cursor].start_ns + rows[*cursor].duration_ns <= start)
 		(*cursor)++;
@@ -265,7 +258,7 @@ static void add_leader(const struct span *lead, size_t n_lead, struct step_row *
 	size_t cursor = 0;
 
 	for (size_t i = 0; i < n_lead; i++)
-		add(rows, n, &cursor, &lead[i], lead[i].start_ns, lead[i].end_ns);
+		add_to_steps(rows, n, &cursor, &lead[i], lead[i].start_ns, lead[i].end_ns);
 }
 
 /* The other threads' spans, sorted by time: what the leader leaves free, each moment once. */
@@ -289,7 +282,7 @@ static void add_others(const struct span *others, size_t n_others, const struct 
 			}
 			if (l < n_lead && lead[l].start_ns < stop)
 				stop = lead[l].start_ns;
-			add(rows, n, &cursor, &others[i], at, stop);
+			add_to_steps(rows, n, &cursor, &others[i], at, stop);
 			at = stop;
 		}
 		if (others[i].end_ns > covered)
@@ -313,7 +306,7 @@ static int fill_shard(const struct spans *s, size_t from, size_t to, struct step
 	for (size_t i = from; i < to; i++)
 		if (i < lead || i >= lead_end)
 			others[k++] = s->items[i];
-	qsort(others, n_others, sizeof(*others), by_time);
+	qsort(others, n_others, sizeof(*others), phase_spans_by_start);
 	add_others(others, n_others, s->items + lead, lead_end - lead, rows, n);
 	free(others);
 	return 0;
@@ -328,10 +321,10 @@ int step_phases_fill(const struct run *run, struct step_row *rows, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		from_ns = rows[i].start_ns < from_ns ? rows[i].start_ns : from_ns;
-	r = collect(run, from_ns, &s);
+	r = collect_phase_spans(run, from_ns, &s);
 	if (r < 0)
 		return r;
-	r = cut(&s);
+	r = cut_to_innermost(&s);
 	for (size_t from = 0; r >= 0 && from < s.n;) {
 		size_t to = shard_end(&s, from), end;
 

@@ -204,7 +204,7 @@ static int find_steady(const struct run *run, const struct selection *sel, struc
 	return r;
 }
 
-static int summarize(const struct run *run, struct steps *s)
+static int summarize_steps(const struct run *run, struct steps *s)
 {
 	double *x = calloc(s->n ? s->n * 2 : 1, sizeof(*x));
 	size_t n = 0;
@@ -247,7 +247,7 @@ int steps_analyze(const struct run *run, const struct selection *sel, struct ste
 	if (r >= 0)
 		r = step_phases_fill(run, s.rows, s.n);
 	if (r >= 0)
-		r = summarize(run, &s);
+		r = summarize_steps(run, &s);
 	if (r >= 0)
 		r = find_steady(run, sel, &s);
 	if (r < 0) {

@@ -79,6 +79,8 @@ static const struct field_group phases = {
 	.fields = &phase_field,
 	.items = { .item = phase_at, .count = phase_count },
 	.name = phase_key,
+	PART("phases", "Nanoseconds by phase; other is the time outside all phases."),
+	.n_names = STEP_PHASES,
 };
 
 static const char *no_row_phases(const struct field_row *at)
@@ -98,25 +100,35 @@ static const char *no_row_phases(const struct field_row *at)
 static const struct field fields[] = {
 	{ "step", "step", UNIT_INT, OF(step) },
 	{ "rank", "rank", UNIT_INT, OF(rank) },
-	{ "start_ns", "start", UNIT_NS, MEMBER_AS(FIELD_TIME, struct step_row, start_ns) },
-	{ "time_ns", "time", UNIT_NS, OF(duration_ns) },
+	{ "start_ns", "start", UNIT_NS, MEMBER_AS(FIELD_TIME, struct step_row, start_ns),
+	  .meaning = "when it began, since the start of the run" },
+	{ "time_ns", "time", UNIT_NS, OF(duration_ns), .meaning = "duration" },
 	PHASE("forward_ns", "forward", MOESCOPE_FORWARD),
 	PHASE("backward_ns", "backward", MOESCOPE_BACKWARD),
 	PHASE("optimizer_ns", "optim.", MOESCOPE_OPTIMIZER),
 	PHASE("data_ns", "data", MOESCOPE_DATA),
-	{ "stage", "stage", UNIT_TEXT, .read = stage, .titled = STEPS_OF_ENGINE, .optional = true },
+	{ "stage", "stage", UNIT_TEXT, MAY_READ(TEXT, stage), .titled = STEPS_OF_ENGINE, .optional = true,
+	  .meaning = "of an inference engine's step: prefill, decode or mixed; absent if unknown" },
 	{ "batch", "batch", UNIT_INT, OF(batch), .titled = STEPS_OF_ENGINE, .optional = true,
-	  .none = NOT_NAMED },
-	{ "tokens", "tokens", UNIT_COUNT, OF(tokens), .titled = STEPS_OF_ENGINE },
-	{ "tokens_per_s", "tokens/s", UNIT_COUNT, OF(tokens_per_s) },
-	{ "recorded", NULL, UNIT_INT, OF(recorded) },
+	  .none = NOT_NAMED,
+	  .meaning = "requests of an inference engine's step; absent if unknown" },
+	{ "tokens", "tokens", UNIT_COUNT, OF(tokens), .titled = STEPS_OF_ENGINE,
+	  .meaning = "given by the program" },
+	{ "tokens_per_s", "tokens/s", UNIT_COUNT, OF(tokens_per_s),
+	  .meaning = "tokens / duration" },
+	{ "recorded", NULL, UNIT_INT, OF(recorded), .meaning = "recording was on" },
 	{ "unfinished", NULL, UNIT_INT, OF(unfinished) },
-	{ "outlier", NULL, UNIT_INT, OF(outlier) },
-	{ "source", NULL, UNIT_TEXT, .read = source },
-	{ "probe", NULL, UNIT_INT, OF(probe) },
-	{ "device_covered", NULL, UNIT_INT, .read = device_covered },
+	{ "outlier", NULL, UNIT_INT, OF(outlier),
+	  .meaning = "much longer than the others; the limit is in the total" },
+	{ "source", NULL, UNIT_TEXT, READ(TEXT, source),
+	  .meaning = "who marked it: program, range (the name of a range), device_range (the "
+		     "same, with times of the device) or repetition (nobody; est.)" },
+	{ "probe", NULL, UNIT_INT, OF(probe),
+	  .meaning = "of the overhead check: 0 none, 1 recording on, 2 off" },
+	{ "device_covered", NULL, UNIT_INT, MAY_READ(BOOL, device_covered),
+	  .meaning = "device records cover all of it" },
 	{ "phases", .offset = offsetof(struct step_row, phase_ns), .of = &phases,
-	  .absent = no_row_phases },
+	  .absent = no_row_phases, .meaning = "time by phase" },
 };
 /* clang-format on */
 
@@ -124,23 +136,25 @@ const struct field_set steps_fields = {
 	FIELDS(fields),
 	.rows = { { ITEMS(struct steps, rows, n) } },
 	.levels = 1,
+	.meaning = "step of a rank",
 };
 
 #define OF_SUMMARY(member) MEMBER(struct stats_summary, member)
 
 static const struct field summary_fields[] = {
-	{ "count", NULL, UNIT_INT, OF_SUMMARY(n) },
-	{ "mean_ns", NULL, UNIT_NS, OF_SUMMARY(mean) },
-	{ "p50_ns", NULL, UNIT_NS, OF_SUMMARY(p50) },
-	{ "p95_ns", NULL, UNIT_NS, OF_SUMMARY(p95) },
-	{ "p99_ns", NULL, UNIT_NS, OF_SUMMARY(p99) },
-	{ "min_ns", NULL, UNIT_NS, OF_SUMMARY(min) },
-	{ "max_ns", NULL, UNIT_NS, OF_SUMMARY(max) },
-	{ "cv", NULL, UNIT_RATIO, OF_SUMMARY(cv) },
+	{ "count", NULL, UNIT_INT, OF_SUMMARY(n), .meaning = "finished steps" },
+	{ "mean_ns", NULL, UNIT_NS, OF_SUMMARY(mean), .metric = "step_time" },
+	{ "p50_ns", NULL, UNIT_NS, OF_SUMMARY(p50), .metric = "step_time" },
+	{ "p95_ns", NULL, UNIT_NS, OF_SUMMARY(p95), .metric = "step_time" },
+	{ "p99_ns", NULL, UNIT_NS, OF_SUMMARY(p99), .metric = "step_time" },
+	{ "min_ns", NULL, UNIT_NS, OF_SUMMARY(min), .metric = "step_time" },
+	{ "max_ns", NULL, UNIT_NS, OF_SUMMARY(max), .metric = "step_time" },
+	{ "cv", NULL, UNIT_RATIO, OF_SUMMARY(cv), .meaning = "population standard deviation / mean",
+	  .metric = "step_cv" },
 };
 
-static const struct field_group summary = { FIELD_OBJECT, FIELD_ON_ONE_LINE,
-					    FIELDS(summary_fields) };
+static const struct field_group summary = { FIELD_OBJECT, FIELD_ON_ONE_LINE, FIELDS(summary_fields),
+					    PART("step_times", "Statistics of step times.") };
 
 static const char *no_summary(const struct field_row *at)
 {
@@ -205,20 +219,26 @@ static const char *no_slow_phases(const struct field_row *at)
 }
 
 static const struct field slow_part_fields[] = {
-	{ "name", NULL, UNIT_TEXT, MEMBER(struct slow_part, name) },
-	{ "extra_ns", NULL, UNIT_NS, MEMBER(struct slow_part, extra_ns) },
+	{ "name", NULL, UNIT_TEXT, MEMBER(struct slow_part, name), .meaning = "what took longer" },
+	{ "extra_ns", NULL, UNIT_NS, MEMBER(struct slow_part, extra_ns),
+	  .meaning = "more than usual; below zero: less", .metric = "slow_step" },
 };
 
 static const struct field slow_kernel_fields[] = {
-	{ "name", NULL, UNIT_TEXT, MEMBER(struct slow_kernel, name) },
-	{ "extra_ns", NULL, UNIT_NS, MEMBER(struct slow_kernel, extra_ns) },
+	{ "name", NULL, UNIT_TEXT, MEMBER(struct slow_kernel, name),
+	  .meaning = "what took longer" },
+	{ "extra_ns", NULL, UNIT_NS, MEMBER(struct slow_kernel, extra_ns),
+	  .meaning = "more than usual; below zero: less", .metric = "slow_step" },
 };
+
+#define SLOW_PART PART("slow_part", "A part of the extra time of a slow step.")
 
 static const struct field_group slow_device = {
 	FIELD_LIST,
 	FIELD_ON_ONE_LINE,
 	FIELDS(slow_part_fields),
 	.items = { ITEMS_INSIDE(struct slow_step, device, n_device) },
+	SLOW_PART,
 };
 
 static const struct field_group slow_phases = {
@@ -226,6 +246,7 @@ static const struct field_group slow_phases = {
 	FIELD_ON_ONE_LINE,
 	FIELDS(slow_part_fields),
 	.items = { ITEMS_INSIDE(struct slow_step, phases, n_phases) },
+	SLOW_PART,
 };
 
 static const struct field_group slow_kernels = {
@@ -233,22 +254,30 @@ static const struct field_group slow_kernels = {
 	FIELD_ON_ONE_LINE,
 	FIELDS(slow_kernel_fields),
 	.items = { ITEMS_INSIDE(struct slow_step, kernels, n_kernels) },
+	SLOW_PART,
 };
 
 static const struct field slow_fields[] = {
 	{ "step", NULL, UNIT_INT, OF_SLOW_ROW(step) },
 	{ "rank", NULL, UNIT_INT, OF_SLOW_ROW(rank) },
-	{ "time_ns", NULL, UNIT_NS, OF_SLOW_ROW(duration_ns) },
-	{ "extra_ns", NULL, UNIT_NS, OF_SLOW(extra_ns) },
-	{ "device", .of = &slow_device, .absent = no_slow_device },
-	{ "kernels", .of = &slow_kernels },
-	{ "phases", .of = &slow_phases, .absent = no_slow_phases },
-	{ "gap_ns", NULL, UNIT_NS, OF_SLOW(gap_ns) },
-	{ "gap_at_ns", NULL, UNIT_NS, OF_SLOW(gap_at_ns) },
-	{ "clock_sm_mhz", NULL, UNIT_RATIO, OF_SLOW(clock_mhz) },
-	{ "allocation_calls", NULL, UNIT_INT, OF_SLOW(allocation_calls) },
-	{ "allocation_ns", NULL, UNIT_NS, OF_SLOW(allocation_ns) },
-	{ "tokens", NULL, UNIT_COUNT, OF_SLOW_ROW(tokens) },
+	{ "time_ns", NULL, UNIT_NS, OF_SLOW_ROW(duration_ns), .meaning = "duration" },
+	{ "extra_ns", NULL, UNIT_NS, OF_SLOW(extra_ns),
+	  .meaning = "duration - mean of the usual steps", .metric = "slow_step" },
+	{ "device", .of = &slow_device, .absent = no_slow_device,
+	  .meaning = "the extra time by what the device did: kernels, copies, idle by cause; "
+		     "largest first" },
+	{ "kernels", .of = &slow_kernels, .meaning = "that grew most, by their short names" },
+	{ "phases", .of = &slow_phases, .absent = no_slow_phases,
+	  .meaning = "the extra time by phase, largest first", .metric = "slow_step" },
+	{ "gap_ns", NULL, UNIT_NS, OF_SLOW(gap_ns), .meaning = "the longest gap of a device" },
+	{ "gap_at_ns", NULL, UNIT_NS, OF_SLOW(gap_at_ns),
+	  .meaning = "its begin, from the step's begin" },
+	{ "clock_sm_mhz", NULL, UNIT_RATIO, OF_SLOW(clock_mhz),
+	  .meaning = "mean clock of the multiprocessors" },
+	{ "allocation_calls", NULL, UNIT_INT, OF_SLOW(allocation_calls),
+	  .meaning = "calls that allocate or free memory of the driver" },
+	{ "allocation_ns", NULL, UNIT_NS, OF_SLOW(allocation_ns), .meaning = "time in them" },
+	{ "tokens", NULL, UNIT_COUNT, OF_SLOW_ROW(tokens), .meaning = "given by the program" },
 };
 
 static const void *slow_steps(const struct field_row *at)
@@ -261,44 +290,61 @@ static const struct field_group slow = {
 	FIELD_SPREAD_OUT,
 	FIELDS(slow_fields),
 	.items = { ITEMS(struct slow_steps, steps, n) },
+	PART("slow_step", "Why a step was slow: it against usual ones."),
 };
 
 #define OF_USUAL(member) MEMBER(struct slow_steps, member)
 
 static const struct field usual_fields[] = {
-	{ "steps", NULL, UNIT_INT, OF_USUAL(usual) },
-	{ "time_ns", NULL, UNIT_NS, OF_USUAL(usual_ns) },
-	{ "clock_sm_mhz", NULL, UNIT_RATIO, OF_USUAL(usual_clock_mhz) },
-	{ "allocation_ns", NULL, UNIT_NS, OF_USUAL(usual_allocation_ns) },
-	{ "tokens", NULL, UNIT_COUNT, OF_USUAL(usual_tokens) },
+	{ "steps", NULL, UNIT_INT, OF_USUAL(usual), .meaning = "their number" },
+	{ "time_ns", NULL, UNIT_NS, OF_USUAL(usual_ns), .meaning = "mean duration" },
+	{ "clock_sm_mhz", NULL, UNIT_RATIO, OF_USUAL(usual_clock_mhz),
+	  .meaning = "mean clock of the multiprocessors" },
+	{ "allocation_ns", NULL, UNIT_NS, OF_USUAL(usual_allocation_ns),
+	  .meaning = "mean time in calls that allocate or free memory of the driver" },
+	{ "tokens", NULL, UNIT_COUNT, OF_USUAL(usual_tokens), .meaning = "mean number of tokens" },
 };
 
-static const struct field_group usual = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(usual_fields) };
+static const struct field_group usual = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(usual_fields),
+					  PART("usual_steps",
+					       "The steps that slow ones are held against.") };
 
 #define OF_ALL(member) MEMBER(struct steps, member)
 
 static const struct field total_fields[] = {
-	{ "time", .offset = offsetof(struct steps, all), .of = &summary, .absent = no_summary },
+	{ "time", .offset = offsetof(struct steps, all), .of = &summary, .absent = no_summary,
+	  .meaning = "of every finished step" },
 	{ "time_recorded", .offset = offsetof(struct steps, recorded), .of = &summary,
-	  .absent = no_summary },
-	{ "steps", NULL, UNIT_INT, OF_ALL(n) },
+	  .absent = no_summary, .meaning = "of those with recording on" },
+	{ "steps", NULL, UNIT_INT, OF_ALL(n), .meaning = "rows" },
 	{ "unfinished", NULL, UNIT_INT, OF_ALL(n_unfinished) },
-	{ "with_set_up", NULL, UNIT_INT, OF_ALL(n_set_up) },
-	{ "not_recorded", NULL, UNIT_INT, OF_ALL(n_not_recorded) },
-	{ "outliers", NULL, UNIT_INT, OF_ALL(n_outliers) },
-	{ "outlier_limit_ns", NULL, UNIT_NS, OF_ALL(outlier_limit_ns) },
-	{ "tokens", NULL, UNIT_COUNT, OF_ALL(tokens) },
+	{ "with_set_up", NULL, UNIT_INT, OF_ALL(n_set_up),
+	  .meaning = "first steps that began when the library was loaded: the set-up of the "
+		     "program is in their time, which is in no statistic" },
+	{ "not_recorded", NULL, UNIT_INT, OF_ALL(n_not_recorded),
+	  .meaning = "paused or outside the schedule; only their time is known" },
+	{ "outliers", NULL, UNIT_INT, OF_ALL(n_outliers),
+	  .meaning = "more than 3 scaled median absolute deviations and 10% above the median" },
+	{ "outlier_limit_ns", NULL, UNIT_NS, OF_ALL(outlier_limit_ns), .meaning = "the limit" },
+	{ "tokens", NULL, UNIT_COUNT, OF_ALL(tokens), .meaning = "over the steps that gave them" },
 	{ "tokens_per_s", NULL, UNIT_COUNT, OF_ALL(tokens_per_s) },
 	{ "phases", .offset = offsetof(struct steps, phase_ns), .of = &phases,
-	  .absent = no_total_phases },
+	  .absent = no_total_phases, .meaning = "summed over the steps that have some" },
 	{ "device_phases", .from = device_phases, .of = &phases, .absent = no_device_phases },
-	{ "warmup_policy", NULL, UNIT_TEXT, .read = warmup_policy },
-	{ "warmup_mean_ns", NULL, UNIT_NS, OF_ALL(warmup_mean_ns) },
-	{ "warmup_ratio", NULL, UNIT_RATIO, OF_ALL(warmup_ratio) },
-	{ "source", NULL, UNIT_TEXT, .read = total_source },
-	{ "found_by", NULL, UNIT_TEXT, .read = found_by },
-	{ "slow", .from = slow_steps, .of = &slow },
-	{ "usual", .from = slow_steps, .of = &usual },
+	{ "warmup_policy", NULL, UNIT_TEXT, READ(TEXT, warmup_policy),
+	  .meaning = "what is left out as warm-up" },
+	{ "warmup_mean_ns", NULL, UNIT_NS, OF_ALL(warmup_mean_ns),
+	  .meaning = "mean of the first five steps of each process" },
+	{ "warmup_ratio", NULL, UNIT_RATIO, OF_ALL(warmup_ratio),
+	  .meaning = "that / median of the rest" },
+	{ "source", NULL, UNIT_TEXT, READ(TEXT, total_source),
+	  .meaning = "who marked the steps: program, range, device_range or repetition; none: "
+		     "there are none" },
+	{ "found_by", NULL, UNIT_TEXT, MAY_READ(TEXT, found_by),
+	  .meaning = "of steps that were found by repetition (est.): the kernel that begins them" },
+	{ "slow", .from = slow_steps, .of = &slow,
+	  .meaning = "the slowest outliers, most extra time first" },
+	{ "usual", .from = slow_steps, .of = &usual, .meaning = "what they are held against" },
 };
 
-const struct field_set steps_total = { FIELDS(total_fields) };
+const struct field_set steps_total = { FIELDS(total_fields), .meaning = "All steps together." };

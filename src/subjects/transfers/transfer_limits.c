@@ -10,8 +10,8 @@
 #define CALIBRATE "run 'moescope doctor --calibrate' on its machine"
 
 /* Rows are over all processes: the first that describes the device counts. */
-static struct efficiency_device device_of(const struct run *run, const struct peaks_file *peaks,
-					  int64_t device)
+static struct efficiency_device limits_device(const struct run *run, const struct peaks_file *peaks,
+					      int64_t device)
 {
 	for (size_t i = 0; i < run->device.n; i++)
 		if (run->device.device[i] == device)
@@ -37,7 +37,7 @@ void transfer_limits_fill(const struct run *run, const struct peaks_file *peaks,
 	for (size_t i = 0; i < transfers->n; i++) {
 		struct transfer_row *row = &transfers->rows[i];
 		int64_t device = row->dst != TRANSFER_HOST ? row->dst : row->src;
-		struct efficiency_device d = device_of(run, peaks, device);
+		struct efficiency_device d = limits_device(run, peaks, device);
 		double limit = limit_of(row, &d.peaks);
 
 		row->limit_bytes_per_s =

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cmp.h"
 #include "subjects/memory/device_memory.h"
 #include "subjects/numbers/intervals.h"
 #include "subjects/shared/attribution.h"
@@ -66,7 +67,7 @@ static bool same_row(const struct transfer_row *a, const struct transfer_row *b)
 }
 
 /* Rows are few: kinds times devices. */
-static int find_row(struct builder *b, const struct transfer_row *key, size_t *ret_row)
+static int find_transfer_row(struct builder *b, const struct transfer_row *key, size_t *ret_row)
 {
 	size_t i = 0;
 
@@ -141,7 +142,7 @@ static int add_copy(struct builder *b, size_t i)
 						copy->start_ns[i], copy->shard[i] },
 			 b->at ? b->at->copy_call : NULL, i))
 		return 0;
-	if (find_row(b, &key, &row) < 0)
+	if (find_transfer_row(b, &key, &row) < 0)
 		return -ENOMEM;
 	account(b, row, copy->bytes[i], copy->untimed[i], &span);
 	b->rows[row].asynchronous += copy->asynchronous[i] == COPY_ASYNCHRONOUS;
@@ -171,7 +172,7 @@ static int add_set(struct builder *b, size_t i)
 						set->start_ns[i], set->shard[i] },
 			 b->at ? b->at->set_call : NULL, i))
 		return 0;
-	if (find_row(b, &key, &row) < 0)
+	if (find_transfer_row(b, &key, &row) < 0)
 		return -ENOMEM;
 	account(b, row, set->bytes[i], set->untimed[i], &span);
 	return 0;
@@ -189,11 +190,7 @@ static int by_device(const void *a, const void *b)
 	const struct span *x = ((const struct part *)a)->spans,
 			  *y = ((const struct part *)b)->spans;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return x->group < y->group ? -1 : x->group > y->group;
+	return CMP(x->shard, y->shard) ?: CMP(x->device, y->device) ?: CMP(x->group, y->group);
 }
 
 /* Adds what the kernel shares with a part, of which the spans before it are done with. */
@@ -291,17 +288,12 @@ static int overlap_rows(struct builder *b)
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
+static int moves_by_size(const void *a, const void *b)
 {
 	const struct move *x = a, *y = b;
 
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? -1 : 1;
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return (int)y->out - (int)x->out;
+	return CMP(x->shard, y->shard) ?: CMP(x->bytes, y->bytes) ?:
+	       CMP(x->start_ns, y->start_ns) ?: (int)y->out - (int)x->out;
 }
 
 /* Pairs of devices are few. */
@@ -333,7 +325,7 @@ static int find_staged(struct builder *b)
 	int r = 0;
 
 	if (b->n_moves)
-		qsort(b->moves, b->n_moves, sizeof(*b->moves), by_size);
+		qsort(b->moves, b->n_moves, sizeof(*b->moves), moves_by_size);
 	for (size_t i = 0; r >= 0 && i < b->n_moves; i++) {
 		const struct move *in = &b->moves[i];
 
@@ -355,32 +347,20 @@ static int find_staged(struct builder *b)
 	return r;
 }
 
-static int by_time(const void *a, const void *b)
+static int transfer_rows_by_time(const void *a, const void *b)
 {
 	const struct transfer_row *x = a, *y = b;
-	int order;
 
-	if (x->is_set != y->is_set)
-		return x->is_set ? 1 : -1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns > y->time_ns ? -1 : 1;
-	order = strcmp(x->kind, y->kind);
-	if (!order)
-		order = strcmp(x->memory, y->memory);
-	if (order)
-		return order;
-	if (x->src != y->src)
-		return x->src < y->src ? -1 : 1;
-	return x->dst < y->dst ? -1 : x->dst > y->dst;
+	return CMP(x->is_set, y->is_set) ?: CMP(y->time_ns, x->time_ns) ?:
+	       strcmp(x->kind, y->kind) ?: strcmp(x->memory, y->memory) ?:
+	       CMP(x->src, y->src) ?: CMP(x->dst, y->dst);
 }
 
 static int by_pair(const void *a, const void *b)
 {
 	const struct staged_row *x = a, *y = b;
 
-	if (x->src != y->src)
-		return x->src < y->src ? -1 : 1;
-	return x->dst < y->dst ? -1 : x->dst > y->dst;
+	return CMP(x->src, y->src) ?: CMP(x->dst, y->dst);
 }
 
 static void name_end(char *out, size_t size, int64_t device)
@@ -391,7 +371,7 @@ static void name_end(char *out, size_t size, int64_t device)
 		snprintf(out, size, "gpu %" PRId64, device);
 }
 
-static void finish(struct transfers *transfers)
+static void finish_transfers(struct transfers *transfers)
 {
 	for (size_t i = 0; i < transfers->n; i++) {
 		struct transfer_row *row = &transfers->rows[i];
@@ -420,10 +400,11 @@ static void finish(struct transfers *transfers)
 	if (transfers->n_staged)
 		qsort(transfers->staged, transfers->n_staged, sizeof(*transfers->staged), by_pair);
 	if (transfers->n)
-		qsort(transfers->rows, transfers->n, sizeof(*transfers->rows), by_time);
+		qsort(transfers->rows, transfers->n, sizeof(*transfers->rows),
+		      transfer_rows_by_time);
 }
 
-static int build(struct builder *b)
+static int build_transfers(struct builder *b)
 {
 	size_t all = b->run->copy.n + b->run->set.n;
 	int r = 0;
@@ -450,7 +431,7 @@ int transfers_analyze_at(const struct attribution *at, const struct device_lanes
 	int r;
 
 	b.at = attribution_needed(at->run, sel) ? at : NULL;
-	r = build(&b);
+	r = build_transfers(&b);
 	free(b.spans);
 	free(b.moves);
 	free(b.told);
@@ -464,7 +445,7 @@ int transfers_analyze_at(const struct attribution *at, const struct device_lanes
 					     .staged = b.staged,
 					     .n_staged = b.n_staged,
 					     .without_call = b.without_call };
-	finish(ret_transfers);
+	finish_transfers(ret_transfers);
 	return 0;
 }
 

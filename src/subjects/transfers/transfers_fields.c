@@ -27,7 +27,7 @@ static const char *no_bytes(const struct field_row *at)
 	return untold(row->bytes_not_told, row->count);
 }
 
-static const char *untimed(const struct field_row *at)
+static const char *transfer_untimed(const struct field_row *at)
 {
 	const struct transfer_row *row = at->item;
 
@@ -44,27 +44,37 @@ static const char *no_asynchronous(const struct field_row *at)
 }
 
 static const struct field fields[] = {
-	{ "kind", "kind", UNIT_TEXT, OF(kind) },
-	{ "memory", "memory", UNIT_TEXT, OF(memory) },
-	{ "src", "from", UNIT_TEXT, TEXT(src_name), .absent = no_source },
-	{ "dst", "to", UNIT_TEXT, TEXT(dst_name) },
-	{ "count", "count", UNIT_INT, OF(count) },
-	{ "bytes", "bytes", UNIT_BYTES, OF(bytes), .absent = no_bytes },
-	{ "time_ns", "time", UNIT_NS, OF(time_ns), .absent = untimed },
-	{ "bandwidth_bytes_per_s", "per s", UNIT_BYTES, OF(bandwidth_bytes_per_s) },
-	{ "overlap_pct", "overlap", UNIT_PCT, OF(overlap_pct) },
-	{ "small", NULL, UNIT_INT, OF(small) },
-	{ "asynchronous", NULL, UNIT_INT, OF(asynchronous), .absent = no_asynchronous },
+	{ "kind", "kind", UNIT_TEXT, OF(kind), .meaning = "HtoD, DtoH, DtoD, PtoP… or memset" },
+	{ "memory", "memory", UNIT_TEXT, OF(memory),
+	  .meaning = "pageable, pinned, device…: the host's side where there is one" },
+	{ "src", "from", UNIT_TEXT, TEXT(src_name), .absent = no_source,
+	  .meaning = "host or gpu N; a set has none" },
+	{ "dst", "to", UNIT_TEXT, TEXT(dst_name), .meaning = "host or gpu N" },
+	{ "count", "count", UNIT_INT, OF(count), .meaning = "records" },
+	{ "bytes", "bytes", UNIT_BYTES, OF(bytes), .absent = no_bytes,
+	  .meaning = "moved by those that tell it; null: none does", .metric = NO_METRIC },
+	{ "time_ns", "time", UNIT_NS, OF(time_ns), .absent = transfer_untimed,
+	  .meaning = "device time of the timed ones", .metric = "kernel_time" },
+	{ "bandwidth_bytes_per_s", "per s", UNIT_BYTES, OF(bandwidth_bytes_per_s),
+	  .meaning = "bytes / device time of the timed ones that tell their bytes" },
+	{ "overlap_pct", "overlap", UNIT_PCT, OF(overlap_pct),
+	  .meaning = "at once with kernels of the device, of their own length" },
+	{ "small", NULL, UNIT_INT, OF(small), .meaning = "under small_limit_bytes" },
+	{ "asynchronous", NULL, UNIT_INT, OF(asynchronous), .absent = no_asynchronous,
+	  .meaning = "asynchronous ones" },
 	{ "untimed", NULL, UNIT_INT, OF(untimed) },
-	{ "limit_bytes_per_s", NULL, UNIT_BYTES, OF(limit_bytes_per_s) },
-	{ "limit_pct", NULL, UNIT_PCT, OF(limit_pct) },
-	{ "bytes_not_told", NULL, UNIT_INT, OF(bytes_not_told) },
+	{ "limit_bytes_per_s", NULL, UNIT_BYTES, OF(limit_bytes_per_s),
+	  .meaning = "the most that this way can do" },
+	{ "limit_pct", NULL, UNIT_PCT, OF(limit_pct), .meaning = "bandwidth of it" },
+	{ "bytes_not_told", NULL, UNIT_INT, OF(bytes_not_told),
+	  .meaning = "those of unknown size in the imported file" },
 };
 
 const struct field_set transfers_fields = {
 	FIELDS(fields),
 	.rows = { { ITEMS(struct transfers, rows, n) } },
 	.levels = 1,
+	.meaning = "kind of copy or set between two places",
 };
 
 #define OF_ALL(member) MEMBER(struct transfers, member)
@@ -91,11 +101,14 @@ static struct cell small_limit(const struct field_row *at)
 }
 
 static const struct field pair_fields[] = {
-	{ "src", NULL, UNIT_INT, OF_STAGED(src) },
-	{ "dst", NULL, UNIT_INT, OF_STAGED(dst) },
-	{ "count", NULL, UNIT_INT, OF_STAGED(count) },
-	{ "bytes", NULL, UNIT_BYTES, OF_STAGED(bytes) },
-	{ "time_ns", NULL, UNIT_NS, OF_STAGED(time_ns) },
+	{ "src", NULL, UNIT_INT, OF_STAGED(src), .meaning = "device" },
+	{ "dst", NULL, UNIT_INT, OF_STAGED(dst), .meaning = "device" },
+	{ "count", NULL, UNIT_INT, OF_STAGED(count), .meaning = "moves" },
+	{ "bytes", NULL, UNIT_BYTES, OF_STAGED(bytes), .meaning = "once, not out and in",
+	  .metric = "staged" },
+	{ "time_ns", NULL, UNIT_NS, OF_STAGED(time_ns),
+	  .meaning = "from the begin of the copy out to the end of the copy in",
+	  .metric = "staged" },
 };
 
 static const struct field_group pairs = {
@@ -103,31 +116,43 @@ static const struct field_group pairs = {
 	FIELD_LINE_EACH,
 	FIELDS(pair_fields),
 	.items = { ITEMS(struct transfers, staged, n_staged) },
+	PART("staged_pair", "Moves between two devices by way of the host."),
 };
 
 static const struct field staged_fields[] = {
-	{ "count", NULL, UNIT_INT, OF_ALL(staged_count) },
-	{ "bytes", NULL, UNIT_BYTES, OF_ALL(staged_bytes) },
-	{ "pairs", .of = &pairs },
+	{ "count", NULL, UNIT_INT, OF_ALL(staged_count), .meaning = "moves" },
+	{ "bytes", NULL, UNIT_BYTES, OF_ALL(staged_bytes), .meaning = "once, not out and in",
+	  .metric = "staged" },
+	{ "pairs", .of = &pairs, .meaning = "by devices", .metric = "staged" },
 };
 
-static const struct field_group staged = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(staged_fields) };
+static const struct field_group staged = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS(staged_fields),
+					   PART("staged",
+						"Moves between devices by way of the host.") };
 
 static const struct field total_fields[] = {
-	{ "count", NULL, UNIT_INT, OF_ALL(count) },
-	{ "bytes", NULL, UNIT_BYTES, OF_ALL(bytes), .absent = no_copy_bytes },
-	{ "bytes_not_told", NULL, UNIT_INT, OF_ALL(bytes_not_told) },
-	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns) },
-	{ "small", NULL, UNIT_INT, OF_ALL(small) },
-	{ "small_limit_bytes", NULL, UNIT_BYTES, .read = small_limit },
-	{ "untimed", NULL, UNIT_INT, OF_ALL(untimed) },
-	{ "sets", NULL, UNIT_INT, OF_ALL(sets) },
-	{ "set_bytes", NULL, UNIT_BYTES, OF_ALL(set_bytes), .absent = no_set_bytes },
-	{ "set_bytes_not_told", NULL, UNIT_INT, OF_ALL(set_bytes_not_told) },
-	{ "set_time_ns", NULL, UNIT_NS, OF_ALL(set_time_ns) },
-	{ "sets_untimed", NULL, UNIT_INT, OF_ALL(sets_untimed) },
-	{ "without_call", NULL, UNIT_INT, OF_ALL(without_call) },
+	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "copies" },
+	{ "bytes", NULL, UNIT_BYTES, OF_ALL(bytes), .absent = no_copy_bytes,
+	  .meaning = "copied, by those that tell it; null: none does", .metric = NO_METRIC },
+	{ "bytes_not_told", NULL, UNIT_INT, OF_ALL(bytes_not_told),
+	  .meaning = "copies of unknown size in the imported file" },
+	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns), .meaning = "device time of the timed copies",
+	  .metric = "kernel_time" },
+	{ "small", NULL, UNIT_INT, OF_ALL(small), .meaning = "copies under small_limit_bytes" },
+	{ "small_limit_bytes", NULL, UNIT_BYTES, READ(U64, small_limit), .meaning = "the limit" },
+	{ "untimed", NULL, UNIT_INT, OF_ALL(untimed), .meaning = "copies without times" },
+	{ "sets", NULL, UNIT_INT, OF_ALL(sets), .meaning = "memory sets" },
+	{ "set_bytes", NULL, UNIT_BYTES, OF_ALL(set_bytes), .absent = no_set_bytes,
+	  .meaning = "set by those that tell it; null: none does" },
+	{ "set_bytes_not_told", NULL, UNIT_INT, OF_ALL(set_bytes_not_told),
+	  .meaning = "sets of unknown size in the imported file" },
+	{ "set_time_ns", NULL, UNIT_NS, OF_ALL(set_time_ns),
+	  .meaning = "device time of the timed sets" },
+	{ "sets_untimed", NULL, UNIT_INT, OF_ALL(sets_untimed), .meaning = "sets without times" },
+	{ "without_call", NULL, UNIT_INT, OF_ALL(without_call),
+	  .meaning = "left out: no call says their step" },
 	{ "staged", .of = &staged },
 };
 
-const struct field_set transfers_total = { FIELDS(total_fields) };
+const struct field_set transfers_total = { FIELDS(total_fields),
+					   .meaning = "Copies and memory sets." };

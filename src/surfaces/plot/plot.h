@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "present/frame/present.h"
 #include "subjects/answers/answers.h"
+#include "surfaces/views/views.h"
 #include "tables/tables.h"
 
 struct plot {
@@ -35,9 +35,9 @@ const char *plot_unavailable(void);
 const char *plot_trouble(void);
 
 /* What a run must be loaded with for all of them. */
-struct run_want plot_want(const struct present_options *options);
+struct run_want plot_want(const struct view_options *options);
 /* The answers that all of them need. */
-int plot_compute(const struct run *run, const struct present_options *options,
+int plot_compute(const struct run *run, const struct view_options *options,
 		 struct answers *ret_answers, struct err *err);
 /* The picture as a whole file. */
 int plot_draw(const char *name, const struct run *run, const struct answers *answers,

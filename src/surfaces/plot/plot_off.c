@@ -21,13 +21,13 @@ const char *plot_trouble(void)
 	return NULL;
 }
 
-struct run_want plot_want(const struct present_options *options)
+struct run_want plot_want(const struct view_options *options)
 {
 	(void)options;
 	return (struct run_want){ 0 };
 }
 
-int plot_compute(const struct run *run, const struct present_options *options,
+int plot_compute(const struct run *run, const struct view_options *options,
 		 struct answers *ret_answers, struct err *err)
 {
 	(void)run;

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "present/frame/scene.h"
 #include "surfaces/plot/plot.h"
 #include "surfaces/plot/plot_cairo.h"
 #include "surfaces/plot/plot_draw.h"
+#include "surfaces/views/scene.h"
 
 #define MARGIN 24
 
@@ -90,12 +90,12 @@ const char *plot_trouble(void)
 		       "those beyond ASCII; install one, for example fonts-dejavu-core.";
 }
 
-struct run_want plot_want(const struct present_options *options)
+struct run_want plot_want(const struct view_options *options)
 {
 	return section_want(&section_plots, options);
 }
 
-int plot_compute(const struct run *run, const struct present_options *options,
+int plot_compute(const struct run *run, const struct view_options *options,
 		 struct answers *ret_answers, struct err *err)
 {
 	struct asked asked = section_asked(&section_plots, options);

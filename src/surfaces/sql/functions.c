@@ -9,38 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "present/book/csv_book.h"
-#include "present/frame/scene.h"
 #include "subjects/answers/subject.h"
-#include "subjects/device/timeline.h"
-#include "surfaces/sql/session.h"
+#include "subjects/device/device_fields.h"
+#include "surfaces/sql/frame.h"
+#include "surfaces/views/scene.h"
+#include "verdicts/verdicts_page.h"
 
 struct function_rows {
-	struct present_options options;
+	struct view_options options;
 	const struct subject *reads[SUBJECT_COUNT + 1]; /* of the verdicts */
 	struct answers answers;
 	struct verdicts verdicts;
 	struct grid grid;
-	char (*evidence)[CSV_EVIDENCE_SIZE];
 };
 
 static int fill_verdicts(const struct run *run, struct function_rows *rows);
 static int fill_timeline(const struct run *run, struct function_rows *rows);
 static int fill_loss(const struct run *run, struct function_rows *rows);
 
-static const struct grid_column loss_columns[] = {
-	{ .key = "rank", .unit = UNIT_INT },
-	{ .key = "pid", .unit = UNIT_INT },
-	{ .key = "what", .unit = UNIT_TEXT },
-	{ .key = "records", .unit = UNIT_INT },
-};
-
 /* A section that has a table, or one of the few tables that are no section. */
 struct sql_function {
 	const char *name;
 	const struct section *section;
-	/* Of what is not a section: its columns, the records and the answers that it needs. */
-	const struct csv_column *csv;
+	/* Of what is not a section: its fields, the records and the answers that it needs. */
+	const struct field_set *set;
 	uint64_t kinds;
 	const struct subject *const *reads; /* NULL: none */
 	int (*fill)(const struct run *run, struct function_rows *rows);
@@ -50,9 +42,12 @@ static const struct subject *const timeline_reads[] = { &subject_timeline, NULL 
 
 /* Rules look at records of every kind. */
 static const struct sql_function others[] = {
-	{ .name = "verdicts", .csv = csv_verdicts, .kinds = WANT_ALL, .fill = fill_verdicts },
-	{ .name = "timeline", .csv = csv_timeline, .reads = timeline_reads, .fill = fill_timeline },
-	{ .name = "loss", .fill = fill_loss },
+	{ .name = "verdicts", .set = &verdict_rows, .kinds = WANT_ALL, .fill = fill_verdicts },
+	{ .name = "timeline",
+	  .set = &timeline_rows,
+	  .reads = timeline_reads,
+	  .fill = fill_timeline },
+	{ .name = "loss", .set = &loss_rows, .fill = fill_loss },
 };
 #define N_OTHERS (sizeof(others) / sizeof(others[0]))
 
@@ -72,61 +67,42 @@ static bool function_at(size_t number, struct sql_function *ret_function)
 }
 
 /* The whole run, all of its rows. */
-static const struct present_options everything = {
-	.layer = -1, .phase = -1, .step_first = INT64_MIN, .step_last = INT64_MAX
-};
+static const struct view_options everything = { .question = QUESTION_ALL };
 
-/* The columns of a function without a run. csv: the columns of a file, as those of a grid. */
+/* The columns of a function without a run. */
 struct function_columns {
-	struct grid_column own[GRID_COLUMNS_MAX];
-	const struct grid_column *columns;
+	struct grid_column columns[GRID_COLUMNS_MAX];
 	size_t n;
 };
 
-static enum field_unit csv_unit(const char *key)
+/* The form of a section's rows may depend on the answers: here they hold nothing. */
+static int form_without_run(const struct section *section, unsigned int *ret_form)
 {
-	static const char *const texts[] = { "id",     "severity", "title", "gain_assumption",
-					     "advice", "evidence", NULL };
+	static const struct run nothing;
+	struct answers answers = { 0 };
+	struct scene scene = scene_of(&nothing, &everything, &answers);
+	int r = answers_empty((struct reader){ section->name, section->reads }, &answers);
 
-	for (size_t i = 0; texts[i]; i++)
-		if (!strcmp(texts[i], key))
-			return UNIT_TEXT;
-	return strstr(key, "_pct") ? UNIT_PCT : UNIT_INT;
+	if (r < 0)
+		return r;
+	*ret_form = section_from(section, &scene).form;
+	answers_release(&answers);
+	return 0;
 }
 
 static int columns_of(const struct sql_function *function, struct function_columns *ret)
 {
-	if (function->section) {
-		static const struct run nothing;
-		struct reader reader = { function->name, function->section->reads };
-		struct present_options options = { .layer = -1, .phase = -1 };
-		struct answers answers;
-		struct scene scene = { &nothing, &options, &answers };
-		struct grid grid;
-		int r = answers_empty(reader, &answers);
+	const struct field_set *set = function->section ? function->section->rows : function->set;
+	unsigned int form = 1;
+	int r = function->section ? form_without_run(function->section, &form) : 0;
 
-		if (r < 0)
-			return r;
-		r = section_grid(function->section, &scene, &grid);
-		if (r >= 0)
-			memcpy(ret->own, grid.columns, grid.n_columns * sizeof(ret->own[0]));
-		ret->columns = ret->own;
-		ret->n = grid.n_columns;
-		grid_release(&grid);
-		answers_release(&answers);
-		return r;
-	}
-	if (!function->csv) {
-		ret->columns = loss_columns;
-		ret->n = sizeof(loss_columns) / sizeof(loss_columns[0]);
-		return 0;
-	}
-	for (ret->n = 0; function->csv[ret->n].key; ret->n++)
-		ret->own[ret->n] =
-			(struct grid_column){ .key = function->csv[ret->n].key,
-					      .unit = csv_unit(function->csv[ret->n].key) };
-	ret->columns = ret->own;
-	return 0;
+	ret->n = 0;
+	for (size_t i = 0; r >= 0 && i < set->n_fields && ret->n < GRID_COLUMNS_MAX; i++)
+		if (field_is_column(&set->fields[i], form))
+			ret->columns[ret->n++] = (struct grid_column){
+				.key = set->fields[i].key, .unit = set->fields[i].unit
+			};
+	return r;
 }
 
 static const char *unit_type(enum field_unit unit)
@@ -142,9 +118,17 @@ static const char *unit_type(enum field_unit unit)
 	}
 }
 
+static int fill_rows(const struct run *run, const struct field_set *set, const void *item,
+		     struct function_rows *rows)
+{
+	struct field_row from = { .run = run, .item = item, .form = 1, .answers = &rows->answers };
+
+	return grid_fill(&rows->grid, set, &from);
+}
+
 static int fill_verdicts(const struct run *run, struct function_rows *rows)
 {
-	struct asked asked = { .question = scene_question(&rows->options),
+	struct asked asked = { .question = rows->options.question,
 			       .reader = { "verdicts", rows->reads } };
 	int r;
 
@@ -153,67 +137,21 @@ static int fill_verdicts(const struct run *run, struct function_rows *rows)
 	r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
 	if (r >= 0)
 		r = verdicts_analyze(run, &rows->answers, &rows->verdicts);
-	if (r < 0)
-		return r;
-	rows->evidence = calloc(rows->verdicts.n + 1, sizeof(*rows->evidence));
-	if (!rows->evidence)
-		return -ENOMEM;
-	for (size_t i = 0; i < rows->verdicts.n; i++) {
-		struct cell *cells = grid_add(&rows->grid, NULL);
-
-		if (!cells)
-			return -ENOMEM;
-		csv_verdict_cells(&rows->verdicts.items[i], rows->evidence[i],
-				  sizeof(rows->evidence[i]), cells);
-	}
-	return 0;
+	return r < 0 ? r : fill_rows(run, &verdict_rows, &rows->verdicts, rows);
 }
 
 static int fill_timeline(const struct run *run, struct function_rows *rows)
 {
-	struct asked asked = { .question = scene_question(&rows->options),
+	struct asked asked = { .question = rows->options.question,
 			       .reader = { "timeline", timeline_reads } };
-	const struct timeline *timeline;
 	int r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
 
-	if (r < 0)
-		return r;
-	timeline = answer_timeline(&rows->answers);
-	for (size_t i = 0; i < timeline->n; i++) {
-		struct cell *cells = grid_add(&rows->grid, NULL);
-
-		if (!cells)
-			return -ENOMEM;
-		csv_timeline_cells(&timeline->devices[i], cells);
-	}
-	return 0;
+	return r < 0 ? r : fill_rows(run, &timeline_rows, answer_timeline(&rows->answers), rows);
 }
 
 static int fill_loss(const struct run *run, struct function_rows *rows)
 {
-	for (size_t s = 0; s < run->n_shards; s++) {
-		const struct run_shard *shard = &run->shards[s];
-		const struct {
-			const char *what;
-			uint64_t n;
-		} losses[] = {
-#define LOSS(field, words) { words, shard->loss.field },
-			LOSS_COUNTERS(LOSS)
-#undef LOSS
-		};
-
-		for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
-			struct cell *cells = grid_add(&rows->grid, NULL);
-
-			if (!cells)
-				return -ENOMEM;
-			cells[0] = cell_uint(shard->rank);
-			cells[1] = cell_uint(shard->pid);
-			cells[2] = cell_text(losses[i].what);
-			cells[3] = cell_uint(losses[i].n);
-		}
-	}
-	return 0;
+	return fill_rows(run, &loss_rows, run, rows);
 }
 
 static void rows_free(struct function_rows *rows)
@@ -223,7 +161,6 @@ static void rows_free(struct function_rows *rows)
 	grid_release(&rows->grid);
 	answers_release(&rows->answers);
 	verdicts_release(&rows->verdicts);
-	free(rows->evidence);
 	free(rows);
 }
 
@@ -236,23 +173,16 @@ void functions_release(struct function_rows **rows)
 }
 
 struct function_table {
-	sqlite3_vtab base;
-	struct sql *sql;
-	size_t number;
+	struct frame_table frame;
 	struct sql_function function;
 	struct function_columns columns;
-};
-
-struct function_cursor {
-	sqlite3_vtab_cursor base;
-	size_t run, row;
 };
 
 static int fill_section(const struct section *section, const struct run *run,
 			struct function_rows *rows)
 {
 	struct asked asked = section_asked(section, &rows->options);
-	struct scene scene = { run, &rows->options, &rows->answers };
+	struct scene scene = scene_of(run, &rows->options, &rows->answers);
 	int r = scene_compute(run, &rows->options, &asked, 1, &rows->answers, NULL);
 
 	return r < 0 ? r : section_grid(section, &scene, &rows->grid);
@@ -261,7 +191,7 @@ static int fill_section(const struct section *section, const struct run *run,
 static int analyse(const struct function_table *table, struct sql_run *run)
 {
 	const struct sql_function *function = &table->function;
-	struct function_rows **slot = &run->functions[table->number];
+	struct function_rows **slot = &run->functions[table->frame.function];
 	struct function_rows *rows;
 	int r;
 
@@ -271,12 +201,8 @@ static int analyse(const struct function_table *table, struct sql_run *run)
 	if (!rows)
 		return -ENOMEM;
 	rows->options = everything;
-	if (function->section) {
-		r = fill_section(function->section, run->run, rows);
-	} else {
-		grid_init(&rows->grid, table->columns.columns, table->columns.n);
-		r = function->fill(run->run, rows);
-	}
+	r = function->section ? fill_section(function->section, run->run, rows)
+			      : function->fill(run->run, rows);
 	if (r < 0) {
 		rows_free(rows);
 		return r;
@@ -285,50 +211,23 @@ static int analyse(const struct function_table *table, struct sql_run *run)
 	return 0;
 }
 
-static int function_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-			    sqlite3_vtab **ret_vtab, char **error)
+static int function_declare(struct frame_table *base, sqlite3_str *text)
 {
-	const struct sql_module *module = aux;
-	struct function_table *table = calloc(1, sizeof(*table));
-	sqlite3_str *text;
-	int r;
+	struct function_table *table = (struct function_table *)base;
 
-	(void)argc;
-	(void)argv;
-	(void)error;
-	if (!table)
+	if (!function_at(base->function, &table->function) ||
+	    columns_of(&table->function, &table->columns) < 0)
 		return SQLITE_NOMEM;
-	table->sql = module->sql;
-	table->number = module->function;
-	if (!function_at(table->number, &table->function) ||
-	    columns_of(&table->function, &table->columns) < 0) {
-		free(table);
-		return SQLITE_NOMEM;
-	}
-	text = sqlite3_str_new(db);
-	sqlite3_str_appendall(text, "CREATE TABLE x(run TEXT");
+	sqlite3_str_appendall(text, "run TEXT");
 	for (size_t c = 0; c < table->columns.n; c++)
 		sqlite3_str_appendf(text, ", \"%w\" %s", table->columns.columns[c].key,
 				    unit_type(table->columns.columns[c].unit));
-	sqlite3_str_appendchar(text, 1, ')');
-	r = session_declare(module->sql, text);
-	if (r != SQLITE_OK) {
-		free(table);
-		return r;
-	}
-	*ret_vtab = &table->base;
-	return SQLITE_OK;
-}
-
-static int function_disconnect(sqlite3_vtab *vtab)
-{
-	free(vtab);
 	return SQLITE_OK;
 }
 
 static struct run_want function_want(const struct sql_function *function)
 {
-	struct question question = scene_question(&everything);
+	struct question question = everything.question;
 	struct plan plan = { 0 };
 
 	if (function->section)
@@ -347,88 +246,51 @@ static int function_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 		uint64_t all = (UINT64_C(1) << kind_desc(k)->n_columns) - 1;
 
 		if (want.kinds >> k & 1)
-			need_add(&table->sql->asked, k, want.columns[k] ? want.columns[k] : all);
+			need_add(&table->frame.sql->asked, k,
+				 want.columns[k] ? want.columns[k] : all);
 	}
 	info->estimatedCost = 100;
 	info->estimatedRows = 100;
 	return SQLITE_OK;
 }
 
-static int function_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret_cursor)
+static const struct grid *grid_of(const struct frame_cursor *cursor)
 {
-	struct function_cursor *cursor = calloc(1, sizeof(*cursor));
+	const struct frame_table *table = (const struct frame_table *)cursor->base.pVtab;
 
-	(void)vtab;
-	if (!cursor)
-		return SQLITE_NOMEM;
-	*ret_cursor = &cursor->base;
-	return SQLITE_OK;
+	return &table->sql->runs[cursor->run].functions[table->function]->grid;
 }
 
-static int function_close(sqlite3_vtab_cursor *cursor)
+static size_t count_grid_rows(const struct frame_cursor *cursor)
 {
-	free(cursor);
-	return SQLITE_OK;
-}
-
-static const struct grid *grid_of(const struct function_cursor *cursor)
-{
-	const struct function_table *table = (const struct function_table *)cursor->base.pVtab;
-
-	return &table->sql->runs[cursor->run].functions[table->number]->grid;
-}
-
-static int function_eof(sqlite3_vtab_cursor *base)
-{
-	const struct function_table *table = (const struct function_table *)base->pVtab;
-
-	return ((const struct function_cursor *)base)->run >= table->sql->source.n;
-}
-
-static void skip_empty(struct function_cursor *cursor)
-{
-	while (!function_eof(&cursor->base) && cursor->row >= grid_of(cursor)->n) {
-		cursor->run++;
-		cursor->row = 0;
-	}
+	return grid_of(cursor)->n;
 }
 
 static int function_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
 			   sqlite3_value **argv)
 {
 	const struct function_table *table = (const struct function_table *)base->pVtab;
-	struct function_cursor *cursor = (struct function_cursor *)base;
 
 	(void)plan;
 	(void)text;
 	(void)argc;
 	(void)argv;
-	for (size_t i = 0; i < table->sql->source.n; i++) {
-		int r = analyse(table, &table->sql->runs[i]);
+	for (size_t i = 0; i < table->frame.sql->source.n; i++) {
+		int r = analyse(table, &table->frame.sql->runs[i]);
 
 		if (r < 0)
 			return session_failed(base->pVtab, r);
 	}
-	cursor->run = cursor->row = 0;
-	skip_empty(cursor);
-	return SQLITE_OK;
-}
-
-static int function_next(sqlite3_vtab_cursor *base)
-{
-	struct function_cursor *cursor = (struct function_cursor *)base;
-
-	cursor->row++;
-	skip_empty(cursor);
+	frame_rewind((struct frame_cursor *)base);
 	return SQLITE_OK;
 }
 
 static int function_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
 	const struct function_table *table = (const struct function_table *)base->pVtab;
-	const struct function_cursor *cursor = (const struct function_cursor *)base;
+	const struct frame_cursor *cursor = (const struct frame_cursor *)base;
 	const struct grid *grid = grid_of(cursor);
-	struct cell cell = cell_text(table->sql->source.labels[cursor->run]);
+	struct cell cell = cell_text(table->frame.sql->source.labels[cursor->run]);
 
 	if (column > 0) {
 		const char *key = table->columns.columns[column - 1].key;
@@ -443,26 +305,18 @@ static int function_column(sqlite3_vtab_cursor *base, sqlite3_context *context, 
 	return SQLITE_OK;
 }
 
-static int function_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
-{
-	const struct function_cursor *cursor = (const struct function_cursor *)base;
-
-	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->run << 48 | cursor->row);
-	return SQLITE_OK;
-}
-
-static const sqlite3_module module = {
-	.iVersion = 1,
-	.xConnect = function_connect,
-	.xBestIndex = function_best_index,
-	.xDisconnect = function_disconnect,
-	.xOpen = function_open,
-	.xClose = function_close,
-	.xFilter = function_filter,
-	.xNext = function_next,
-	.xEof = function_eof,
-	.xColumn = function_column,
-	.xRowid = function_rowid,
+static const struct sql_frame function_frame = {
+	.module = {
+		FRAME_MODULE,
+		FRAME_ROWS,
+		.xBestIndex = function_best_index,
+		.xFilter = function_filter,
+		.xColumn = function_column,
+	},
+	.table_size = sizeof(struct function_table),
+	.cursor_size = sizeof(struct frame_cursor),
+	.declare = function_declare,
+	.count_rows = count_grid_rows,
 };
 
 int functions_register(struct sql *sql)
@@ -471,8 +325,8 @@ int functions_register(struct sql *sql)
 	int r = SQLITE_OK;
 
 	for (size_t i = 0; r == SQLITE_OK && function_at(i, &function); i++)
-		r = sqlite3_create_module(sql->db, function.name, &module,
-					  session_module(sql, NULL, i));
+		r = frame_register(sql, function.name,
+				   &(struct sql_module){ .frame = &function_frame, .function = i });
 	return r;
 }
 

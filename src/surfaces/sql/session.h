@@ -25,12 +25,12 @@ struct sql_run {
 	struct function_rows *functions[FUNCTIONS_MAX];
 };
 
-/* What a module of SQLite is about. */
+/* What a module of SQLite is about: a table of records, or the number of an analysis. */
 struct sql_module {
 	struct sql *sql;
-	const struct sql_table *table;
-	size_t function; /* its number, without a table */
 	const struct sql_frame *frame;
+	const struct sql_table *table;
+	size_t function;
 };
 
 #define SQL_MODULES_MAX (2 * SQL_TABLES_MAX + FUNCTIONS_MAX)
@@ -58,7 +58,6 @@ void need_table(struct sql_need *need, const struct sql_table *table, uint64_t c
 int vtab_register(struct sql *sql);
 int functions_register(struct sql *sql);
 int sums_register(struct sql *sql);
-struct sql_module *session_module(struct sql *sql, const struct sql_table *table, size_t function);
 /* A column of a "CREATE TABLE …", as many in a line as fit. *at: 0 before the first one. */
 void session_print_column(FILE *out, size_t *at, const char *name, const char *type);
 /* "CREATE TABLE …" of the functions. */

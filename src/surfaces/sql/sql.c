@@ -15,11 +15,6 @@
 
 #define INTERRUPT_EVERY 10000 /* steps of SQLite's machine */
 
-bool sql_available(void)
-{
-	return true;
-}
-
 void need_add(struct sql_need *need, unsigned int kind, uint64_t columns)
 {
 	need->kinds |= UINT64_C(1) << kind;
@@ -123,14 +118,6 @@ static int load_asked(struct sql *sql, struct err *err)
 	return 0;
 }
 
-struct sql_module *session_module(struct sql *sql, const struct sql_table *table, size_t function)
-{
-	struct sql_module *module = &sql->modules[sql->n_modules++];
-
-	*module = (struct sql_module){ .sql = sql, .table = table, .function = function };
-	return module;
-}
-
 int session_declare(struct sql *sql, sqlite3_str *text)
 {
 	char *declaration = sqlite3_str_finish(text);
@@ -159,7 +146,8 @@ void session_result(sqlite3_context *context, const struct cell *cell)
 		sqlite3_result_int64(context, cell->i != 0);
 		break;
 	case CELL_REAL:
-		sqlite3_result_double(context, cell->d);
+	case CELL_DECIMAL:
+		sqlite3_result_double(context, cell_number(cell));
 		break;
 	case CELL_TEXT:
 		sqlite3_result_text(context, cell->s, -1, SQLITE_STATIC);
@@ -285,14 +273,14 @@ int sql_open(const struct sql_source *source, struct sql **ret_sql, struct err *
 		sql->runs = calloc(source->n, sizeof(*sql->runs));
 	if (!sql || !sql->runs) {
 		free(sql);
-		return err_sys(err, -ENOMEM, "cannot begin a query");
+		return err_sys(err, -ENOMEM, "cannot start a query");
 	}
 	sql->source = *source;
 	schema_init(&sql->schema);
 	r = connect_session(sql);
 	if (r != SQLITE_OK) {
 		int code = err_set(err, r == SQLITE_NOMEM ? -ENOMEM : -EIO,
-				   "cannot begin a query: %s", sqlite3_errstr(r));
+				   "cannot start a query: %s", sqlite3_errstr(r));
 
 		sql_close(sql);
 		return code;
@@ -339,8 +327,8 @@ static int statement_failed(struct sql *sql, const char *whole, const char *text
 		return err_set(err, -ENOMEM, "no memory for the query");
 	if (sql->denied)
 		return err_set(err, -EPERM,
-			       "runs are only read: %s; CREATE TEMP TABLE makes a table that lasts "
-			       "as long as this command",
+			       "runs are read-only: %s; CREATE TEMP TABLE creates a table that "
+			       "lasts as long as this command",
 			       message);
 	if (offset >= 0 && text && (size_t)offset <= strlen(text)) {
 		size_t line = 1, column = 1;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "present/frame/grid.h"
+#include "subjects/pages/grid.h"
 #include "tables/tables.h"
 
 struct sql;
@@ -36,9 +36,7 @@ struct sql_sink {
 	void *context;
 };
 
-/* Whether queries can be had in this build; else all calls fail with a sentence. */
-bool sql_available(void);
-
+/* In a build without SQLite all of these fail and say so. */
 int sql_open(const struct sql_source *source, struct sql **ret_sql, struct err *err);
 void sql_close(struct sql *sql);
 

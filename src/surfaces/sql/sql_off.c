@@ -9,11 +9,6 @@
 
 #define WORDS "this build of moescope has no SQLite; build it with -Dsqlite=enabled."
 
-bool sql_available(void)
-{
-	return false;
-}
-
 int sql_open(const struct sql_source *source, struct sql **ret_sql, struct err *err)
 {
 	(void)source;

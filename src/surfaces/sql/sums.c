@@ -319,12 +319,11 @@ struct sums_table {
 /* Of each run it keeps the sums. */
 struct sums_cursor {
 	struct frame_cursor frame;
-	size_t group;
 	/* Of each column of the table: which value, or which number of a group it is. */
 	uint8_t key_at[SQL_COLUMNS_MAX], number_at[SQL_COLUMNS_MAX];
 };
 
-static void sums_declare(struct frame_table *base, sqlite3_str *text)
+static int sums_declare(struct frame_table *base, sqlite3_str *text)
 {
 	static const char *const endings[] = { "", "", "__sum", "__min", "__max" };
 	struct sums_table *table = (struct sums_table *)base;
@@ -339,6 +338,7 @@ static void sums_declare(struct frame_table *base, sqlite3_str *text)
 			column->what == SUMS_COUNT ? SUMS_ROWS : of->name, endings[column->what],
 			column->what == SUMS_COUNT ? "INTEGER" : sql_type_name(of->type));
 	}
+	return SQLITE_OK;
 }
 
 static void release_sums(void *of_run)
@@ -375,13 +375,9 @@ static int sums_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 	return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static void skip_empty(struct sums_cursor *cursor)
+static size_t count_groups(const struct frame_cursor *cursor)
 {
-	while (!frame_eof(&cursor->frame.base) &&
-	       cursor->group >= sums_of(cursor, cursor->frame.run)->n) {
-		cursor->frame.run++;
-		cursor->group = 0;
-	}
+	return sums_of((const struct sums_cursor *)cursor, cursor->run)->n;
 }
 
 /* Columns of one array, such as the parts of a launch, are one key. -EFBIG: there are too many. */
@@ -454,17 +450,7 @@ static int sums_filter(sqlite3_vtab_cursor *base, int unused, const char *text, 
 		if (r < 0)
 			return session_failed(base->pVtab, r);
 	}
-	cursor->frame.run = cursor->group = 0;
-	skip_empty(cursor);
-	return SQLITE_OK;
-}
-
-static int sums_next(sqlite3_vtab_cursor *base)
-{
-	struct sums_cursor *cursor = (struct sums_cursor *)base;
-
-	cursor->group++;
-	skip_empty(cursor);
+	frame_rewind(&cursor->frame);
 	return SQLITE_OK;
 }
 
@@ -472,7 +458,7 @@ static size_t group_at(const struct sums_cursor *cursor)
 {
 	const struct sums *sums = sums_of(cursor, cursor->frame.run);
 
-	return sums->order ? sums->order[cursor->group] : cursor->group;
+	return sums->order ? sums->order[cursor->frame.row] : cursor->frame.row;
 }
 
 static struct cell key_cell(const struct sums_table *table, const struct sums_cursor *cursor,
@@ -521,28 +507,20 @@ static int sums_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
 	return SQLITE_OK;
 }
 
-static int sums_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_rowid)
-{
-	const struct sums_cursor *cursor = (const struct sums_cursor *)base;
-
-	*ret_rowid = (sqlite3_int64)((uint64_t)cursor->frame.run << 48 | cursor->group);
-	return SQLITE_OK;
-}
-
 static const struct sql_frame sums_frame = {
 	.module = {
 		FRAME_MODULE,
+		FRAME_ROWS,
 		.xBestIndex = sums_best_index,
 		.xFilter = sums_filter,
-		.xNext = sums_next,
 		.xColumn = sums_column,
-		.xRowid = sums_rowid,
 	},
 	.table_size = sizeof(struct sums_table),
 	.cursor_size = sizeof(struct sums_cursor),
 	.run_size = sizeof(struct sums),
 	.release_run = release_sums,
 	.declare = sums_declare,
+	.count_rows = count_groups,
 };
 
 int sums_register(struct sql *sql)
@@ -555,7 +533,9 @@ int sums_register(struct sql *sql)
 		if (sql->schema.tables[t].list >= 0)
 			continue;
 		snprintf(name, sizeof(name), "%s" SUMS_SUFFIX, sql->schema.tables[t].name);
-		r = frame_register(sql, name, &sql->schema.tables[t], &sums_frame);
+		r = frame_register(sql, name,
+				   &(struct sql_module){ .frame = &sums_frame,
+							 .table = &sql->schema.tables[t] });
 	}
 	return r;
 }

@@ -30,12 +30,13 @@ struct cursor {
 	bool order_down;
 };
 
-static void vtab_declare(struct frame_table *table, sqlite3_str *text)
+static int vtab_declare(struct frame_table *table, sqlite3_str *text)
 {
 	for (size_t c = 0; c < table->table->n; c++)
 		sqlite3_str_appendf(text, "%s\"%w\" %s", c ? ", " : "",
 				    table->table->columns[c].name,
 				    sql_type_name(table->table->columns[c].type));
+	return SQLITE_OK;
 }
 
 static bool op_of(unsigned char op, enum filter_op *ret)
@@ -370,7 +371,8 @@ int vtab_register(struct sql *sql)
 	int r = SQLITE_OK;
 
 	for (size_t t = 0; r == SQLITE_OK && t < sql->schema.n; t++)
-		r = frame_register(sql, sql->schema.tables[t].name, &sql->schema.tables[t],
-				   &record_frame);
+		r = frame_register(sql, sql->schema.tables[t].name,
+				   &(struct sql_module){ .frame = &record_frame,
+							 .table = &sql->schema.tables[t] });
 	return r;
 }

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope serve: runs in a browser, and over HTTP for programs. Main thread.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cmd/options/command.h"
+#include "cmd/runs/run_find.h"
+#include "cmd/terminal/output.h"
+#include "surfaces/http/http.h"
+
+#define LOOPBACK "127.0.0.1"
+#define PORT 7878
+
+struct values {
+	const char *address, *token;
+	uint64_t port;
+	bool metrics;
+};
+
+static const struct option_desc own[] = {
+	{ .name = "port",
+	  .short_name = 'p',
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .max = 65535,
+	  .help = "listen on this port; 0 takes a free one",
+	  .default_text = "7878",
+	  .offset = offsetof(struct values, port) },
+	{ .name = "address",
+	  .kind = OPTION_STRING,
+	  .metavar = "ADDRESS",
+	  .help = "listen on this address of the machine; any but a loopback address needs a token",
+	  .default_text = LOOPBACK,
+	  .offset = offsetof(struct values, address) },
+	{ .name = "token",
+	  .kind = OPTION_STRING,
+	  .metavar = "WORD",
+	  .help = "answer only requests with this token",
+	  .default_text = "a random one where others can reach the address, else none",
+	  .offset = offsetof(struct values, token) },
+	{ .name = "metrics",
+	  .kind = OPTION_FLAG,
+	  .help = "answer /metrics in the OpenMetrics format, about the newest run",
+	  .offset = offsetof(struct values, metrics) },
+	{ 0 },
+};
+
+static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope serve", "All runs of the current directory, on this machine alone." },
+	{ "moescope serve a.mscope --port 0", "One run, also while it grows, on a free port." },
+	{ "moescope serve runs --address 0.0.0.0 --metrics",
+	  "For colleagues and for Prometheus; prints an address with a token." },
+	{ NULL, NULL },
+};
+
+static const struct values defaults = { .address = LOOPBACK, .port = PORT };
+
+static int make_token(char *ret_token, size_t size)
+{
+	unsigned char random[16];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(ret_token + 2 * i, size - 2 * i, "%02x", random[i]);
+	return 0;
+}
+
+/* It becomes a part of an address and of a cookie. */
+static bool is_plain_token(const char *token)
+{
+	return token[0] && strlen(token) <= 128 &&
+	       !token[strspn(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-_")];
+}
+
+static bool is_loopback(const char *address)
+{
+	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+}
+
+static int tell_address(const struct invocation *inv, const struct http_options *options,
+			uint16_t port)
+{
+	bool v6 = strchr(options->address, ':') != NULL;
+
+	fprintf(inv->out->file, "%s at http://%s%s%s:%u/%s%s\n", options->path, v6 ? "[" : "",
+		options->address, v6 ? "]" : "", port, options->token ? "?token=" : "",
+		options->token ? options->token : "");
+	return out_flush(inv->out);
+}
+
+static int serve_run(struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	struct http_options options = { .path = inv->n_args ? inv->args[0] : ".",
+					.address = values->address,
+					.port = (uint16_t)values->port,
+					.token = values->token,
+					.metrics = values->metrics,
+					.load = run_load_quietly };
+	struct http_server *server;
+	struct err err = { "" };
+	sigset_t ends;
+	char token[40];
+	int signal_number, status;
+
+	if (options.token && !is_plain_token(options.token))
+		return usage_error(inv->command,
+				   "'--token' takes letters, digits, '-' and '_', at most 128.");
+	if (!options.token && !is_loopback(options.address)) {
+		if (make_token(token, sizeof(token)) < 0)
+			return fail("cannot make a random token; give one with '--token'.");
+		options.token = token;
+	}
+	/* Before there are threads, so that none of them gets it. */
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGHUP);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	if (http_open(&options, &server, &err) < 0)
+		return fail("%s", err.message);
+	status = tell_address(inv, &options, http_port(server));
+	if (status == EXIT_OK)
+		sigwait(&ends, &signal_number);
+	http_close(server);
+	return status;
+}
+
+const struct command cmd_serve = {
+	.name = "serve",
+	.purpose = PURPOSE_WATCH,
+	.summary = "a web page about runs, also while they grow",
+	.words = "[RUN|DIR]",
+	.description =
+		"Serves one run, or all runs of a directory, to browsers and programs: every "
+		"table as JSON (/api/openapi.json describes the requests), and a stream of "
+		"events that says when a run has grown. Read-only; nothing outside DIR is "
+		"read. DIR defaults to the current directory. Ctrl-C ends it.",
+	.groups = groups,
+	.examples = examples,
+	.defaults = &defaults,
+	.values_size = sizeof(struct values),
+	.max_args = 1,
+	.completion = COMPLETE_RUN,
+	.run = serve_run,
+};

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of metrics of single launches, as a kernel profiler measured them.
+ */
+#include <inttypes.h>
+
+#include "subjects/counters/launch_metrics.h"
+#include "subjects/pages/pages.h"
+
+static void counters_page(const struct scene *scene, const struct grid *grid, struct page *page)
+{
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
+
+	if (!grid->n) {
+		page_line(page, 2,
+			  "no hardware counters in this run; import a CSV of Nsight Compute");
+		return;
+	}
+	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	page_line(page, 2,
+		  "profiled: launches %" PRIu64 ", of kernels %" PRIu64 ", values %" PRIu64,
+		  m->launches, m->kernels, m->values);
+}
+
+/* There are many, and which of them matter depends on the question: they have a view of their own. */
+void counters_report(const struct scene *scene, struct page *page)
+{
+	const struct launch_metrics *m = answer_launch_metrics(scene->answers);
+
+	if (!m->n)
+		return;
+	page_title(page, "Hardware counters, by Nsight Compute");
+	page_line(page, 2, "profiled: launches %" PRIu64 ", of kernels %" PRIu64, m->launches,
+		  m->kernels);
+	page_line(page, 2, "... %" PRIu64 " values: moescope counters", m->values);
+}
+
+const struct section section_counters = {
+	.name = "counters",
+	.reads = READS(&subject_launch_metrics),
+	.subject = &subject_launch_metrics,
+	.rows = &counters_fields,
+	.total = &counters_total,
+	.page = counters_page,
+	.command = {
+		.place = 100,
+		.summary = "hardware counters of single kernels, measured by Nsight Compute",
+		.description = "One row per kernel and metric: in how many launches it was "
+			       "measured, and the mean, smallest and largest value, in the row's "
+			       "unit. RUN is a run imported from an Nsight Compute CSV (ncu "
+			       "--csv, with --page raw or details), or that file itself.",
+		.examples = EXAMPLES({ "moescope counters ncu.csv",
+				       "What Nsight Compute measured, one row per metric." },
+				     { "moescope counters ncu.csv --csv | grep dram__",
+				       "Memory metrics only." }),
+	},
+};

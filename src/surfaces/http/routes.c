@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of routes, and the replies that views give; see routes.h.
+ */
+#include "surfaces/http/routes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/json_write.h"
+#include "surfaces/http/openapi.h"
+#include "surfaces/http/parameters.h"
+#include "surfaces/metrics/metrics.h"
+#include "surfaces/views/views.h"
+#include "trace/rundir.h"
+
+#define JSON_TYPE "application/json; charset=utf-8"
+#define ROWS 100 /* unless `limit` says otherwise */
+
+struct reply error_reply(int status, const char *sentence)
+{
+	struct reply reply = { .status = status, .type = JSON_TYPE };
+	struct json json;
+
+	json_init_buffer(&json, 2);
+	json_object(&json);
+	json_key(&json, "error");
+	json_string(&json, sentence);
+	json_object_end(&json);
+	if (json_finish(&json, &reply.body) == 0)
+		reply.size = strlen(reply.body);
+	return reply;
+}
+
+/* HTTP's status for what went wrong. */
+static int status_of(int r)
+{
+	switch (r) {
+	case -EINVAL:
+		return 400;
+	case -ENOENT:
+		return 404;
+	case -ENOMEM:
+		return 503;
+	default:
+		return 500;
+	}
+}
+
+static struct reply failed(int r, const struct err *err)
+{
+	return error_reply(status_of(r), err->message[0] ? err->message : strerror(-r));
+}
+
+/* A reply that a function prints. */
+typedef int print_function(const void *what, FILE *out, struct err *err);
+
+static struct reply printed(const char *type, print_function *print, const void *what)
+{
+	struct reply reply = { .status = 200, .type = type };
+	struct err err = { "" };
+	FILE *out = open_memstream(&reply.body, &reply.size);
+	int r = out ? print(what, out, &err) : -ENOMEM;
+
+	if (out && (fclose(out) != 0) && r == 0)
+		r = -ENOMEM;
+	if (r == 0)
+		return reply;
+	free(reply.body);
+	return failed(r, &err);
+}
+
+/* One whose run.json cannot be read says why. */
+static void run_json(struct json *json, const struct library_run *run)
+{
+	struct rundir_info info;
+	struct err err = { "" };
+	int r = rundir_read(run->path, &info, &err);
+
+	json_object(json);
+	json_key(json, "name");
+	json_string(json, run->name);
+	json_key(json, "changed_realtime_ns");
+	json_int(json, run->changed_ns);
+	if (r < 0) {
+		json_key(json, "error");
+		json_string(json, err.message);
+		json_object_end(json);
+		return;
+	}
+	json_key(json, "command");
+	json_string(json, info.command);
+	json_key(json, "source");
+	json_string(json, info.source);
+	json_key(json, "status");
+	json_string(json, info.status);
+	json_key(json, "host");
+	json_string(json, info.host);
+	json_key(json, "started_realtime_ns");
+	json_int(json, info.started_realtime_ns);
+	json_key(json, "duration_ns");
+	if (info.duration_known)
+		json_int(json, info.duration_ns);
+	else
+		json_null(json);
+	json_object_end(json);
+	rundir_info_release(&info);
+}
+
+static int print_runs(const void *what, FILE *out, struct err *err)
+{
+	const struct routes *routes = what;
+	struct library_runs runs;
+	struct json json;
+	int r = library_list(&routes->library, &runs);
+
+	json_init_file(&json, out, 2);
+	json_object(&json);
+	json_key(&json, "schema");
+	json_string(&json, "moescope/runs/1");
+	json_key(&json, "rows");
+	json_array(&json);
+	for (size_t i = 0; i < runs.n; i++)
+		run_json(&json, &runs.of[i]);
+	json_array_end(&json);
+	json_object_end(&json);
+	library_runs_release(&runs);
+	if (r < 0)
+		return err_sys(err, r, "cannot list the runs");
+	return json_finish(&json, NULL);
+}
+
+struct question_of_view {
+	const struct section *section;
+	struct view_options options;
+	const struct routes *routes;
+	const char *run_name;
+};
+
+static int print_view(const void *what, FILE *out, struct err *err)
+{
+	const struct question_of_view *question = what;
+	struct run_want want = section_want(question->section, &question->options);
+	char *path = library_find(&question->routes->library, question->run_name, err);
+	struct run *run;
+	int r;
+
+	if (!path)
+		return -ENOENT;
+	r = question->routes->options->load(path, &want, &run, err);
+	free(path);
+	if (r < 0)
+		return r;
+	r = section_render(question->section, run, &question->options, out, err);
+	run_free(run);
+	return r;
+}
+
+static struct reply view_reply(const struct routes *routes, const struct target *target)
+{
+	struct question_of_view question = {
+		.section = section_find(target->segments[3]),
+		.routes = routes,
+		.run_name = target->segments[2],
+		.options = { .json = true, .limit = ROWS, .question = QUESTION_ALL },
+	};
+	struct err err = { "" };
+	int r;
+
+	if (!question.section)
+		return error_reply(404, "there is no such view; /api/openapi.json lists them.");
+	r = view_parameters_take(question.section, target, &question.options, &err);
+	return r < 0 ? failed(r, &err) : printed(JSON_TYPE, print_view, &question);
+}
+
+/* Of the newest run: a monitoring system asks for what goes on now. */
+static int print_metrics(const void *what, FILE *out, struct err *err)
+{
+	const struct routes *routes = what;
+	struct run_want want = metrics_want();
+	struct library_runs runs;
+	struct run *run = NULL;
+	int r = library_list(&routes->library, &runs);
+
+	if (r < 0)
+		err_sys(err, r, "cannot list the runs");
+	else if (runs.n)
+		r = routes->options->load(runs.of[0].path, &want, &run, err);
+	library_runs_release(&runs);
+	if (r == 0)
+		r = metrics_print(run, out, err);
+	run_free(run);
+	return r;
+}
+
+static bool is_openapi(const struct target *target)
+{
+	return target->n_segments == 2 && !target->n_pairs && !strcmp(target->segments[0], "api") &&
+	       !strcmp(target->segments[1], "openapi.json");
+}
+
+static bool has_metrics(const struct routes *routes, const struct target *target)
+{
+	return routes->options->metrics && target->n_segments == 1 && !target->n_pairs &&
+	       !strcmp(target->segments[0], "metrics");
+}
+
+static bool is_api(const struct target *target, size_t n)
+{
+	return target->n_segments == n && !strcmp(target->segments[0], "api") &&
+	       !strcmp(target->segments[1], "runs");
+}
+
+struct reply routes_make(void *context, const char *raw)
+{
+	const struct routes *routes = context;
+	struct target target;
+	struct err err = { "" };
+
+	if (target_parse(raw, &target, &err) < 0)
+		return error_reply(400, err.message);
+	if (is_api(&target, 2) && !target.n_pairs)
+		return printed(JSON_TYPE, print_runs, routes);
+	if (is_api(&target, 4))
+		return view_reply(routes, &target);
+	if (is_openapi(&target))
+		return printed(JSON_TYPE, openapi_print, routes->options);
+	if (has_metrics(routes, &target))
+		return printed(METRICS_TYPE, print_metrics, routes);
+	return error_reply(404, "there is nothing at this address; /api/runs lists the runs.");
+}
+
+static uint64_t signature_of_all(const struct routes *routes, bool *ret_growing)
+{
+	struct library_runs runs;
+	uint64_t sum = 1;
+
+	if (library_list(&routes->library, &runs) == 0)
+		for (size_t i = 0; i < runs.n; i++)
+			sum += library_signature(runs.of[i].path, ret_growing);
+	library_runs_release(&runs);
+	return sum;
+}
+
+uint64_t routes_signature(void *context, const char *raw, bool *ret_growing)
+{
+	const struct routes *routes = context;
+	struct target target;
+	uint64_t signature;
+	char *path;
+
+	if (target_parse(raw, &target, NULL) < 0)
+		return 0;
+	if (!is_api(&target, 4))
+		return signature_of_all(routes, ret_growing);
+	path = library_find(&routes->library, target.segments[2], NULL);
+	signature = path ? library_signature(path, ret_growing) : 0;
+	free(path);
+	return signature;
+}
+
+char *routes_followed(const struct routes *routes, const struct target *target, int *ret_status,
+		      struct err *err)
+{
+	char *path;
+
+	*ret_status = 0;
+	if (!is_api(target, 4) || strcmp(target->segments[3], "events") != 0)
+		return NULL;
+	path = library_find(&routes->library, target->segments[2], err);
+	if (!path)
+		*ret_status = 404;
+	return path;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk of threads and streams, folded stacks and speedscope profiles.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exports/exports.h"
+#include "exports/stacks/stacks.h"
+#include "fake_run.h"
+
+static char *text_of(const struct run *run, int (*write)(const struct run *, FILE *, struct err *))
+{
+	struct err err = { "" };
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	assert_int_equal(write(run, out, &err), 0);
+	assert_string_equal(err.message, "");
+	fclose(out);
+	return text;
+}
+
+static void test_walk(void **state)
+{
+	/* kind, row, lane of thread 1: by start, longer first, less deep first. */
+	static const struct stack_ref wanted[] = {
+		{ .kind = STACK_RANGE, .row = 2 }, { .kind = STACK_RANGE, .row = 1 },
+		{ .kind = STACK_OP, .row = 0 },	   { .kind = STACK_API, .row = 1 },
+		{ .kind = STACK_API, .row = 0 },   { .kind = STACK_RANGE, .row = 0, .lane = 1 },
+	};
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "r", -1, -1, 0);
+	const struct stack_ref *refs;
+	struct stacks stacks;
+	size_t n, lanes;
+
+	(void)state;
+	fake_call(run, "late", 50, 60, 2);
+	fake_call(run, "early", 10, 20, 1);
+	fake_op(run, site, 0, 100, 1, 2, 0);
+	fake_range(run, site, 90, 110, 1, 1); /* crosses all others */
+	fake_range(run, site, 0, 100, 1, 1);
+	fake_range(run, site, 0, 100, 1, 0);
+	fake_range(run, site, 0, 5, 2, 0); /* another thread */
+	fake_kernel(run, "k", 70, 80, 1);
+	fake_kernel(run, "u", 75, -1, 1); /* untimed */
+	assert_int_equal(stacks_init(&stacks, run), 0);
+	assert_int_equal(stacks.n, 3);
+	assert_int_equal(stacks.tracks[0].family, STACK_FAMILY_THREAD);
+	assert_int_equal(stacks.tracks[0].id, 1);
+	assert_int_equal(stacks.tracks[1].id, 2);
+	assert_int_equal(stacks.tracks[2].family, STACK_FAMILY_STREAM);
+	assert_int_equal(stacks.tracks[2].id, 7);
+	assert_int_equal(stacks.untimed[STACK_KERNEL], 1);
+	assert_int_equal(stacks_walk(&stacks, 0, &refs, &n, &lanes), 0);
+	assert_int_equal(n, 6);
+	assert_int_equal(lanes, 2);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(refs[i].kind, wanted[i].kind);
+		assert_int_equal(refs[i].row, wanted[i].row);
+		assert_int_equal(refs[i].lane, wanted[i].lane);
+	}
+	assert_int_equal(stacks_walk(&stacks, 2, &refs, &n, &lanes), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(lanes, 1);
+	stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* Rows of two processes, out of order, and more threads than the first table of them holds. */
+static void test_walk_many(void **state)
+{
+	struct run *run = fake_run_new();
+	uint16_t other = fake_shard(run, 1, 4243);
+	uint32_t site = fake_site(run, "r", -1, -1, 0);
+	struct stacks stacks;
+	size_t rows = 0;
+
+	(void)state;
+	for (uint16_t shard = 0; shard <= other; shard++)
+		for (uint32_t i = 0; i < 3000; i++)
+			fake_add_range(run, shard,
+				       &(struct row_range){ .site = site,
+							    .start_ns = 100000 - 7 * (int64_t)i,
+							    .duration_ns = 5,
+							    .thread = 1 + i % 100 });
+	assert_int_equal(stacks_init(&stacks, run), 0);
+	assert_int_equal(stacks.n, 200);
+	for (size_t t = 0; t < stacks.n; t++) {
+		const struct stack_ref *refs;
+		size_t n, lanes;
+
+		assert_int_equal(stacks.tracks[t].shard, t / 100);
+		assert_int_equal(stacks.tracks[t].id, 1 + t % 100);
+		assert_int_equal(stacks_walk(&stacks, t, &refs, &n, &lanes), 0);
+		assert_int_equal(n, 30);
+		assert_int_equal(lanes, 1);
+		rows += n;
+		for (size_t i = 0; i < n; i++) {
+			assert_int_equal(run->range.thread[refs[i].row], 1 + t % 100);
+			assert_int_equal(run->range.shard[refs[i].row], t / 100);
+			assert_true(!i || stack_start(&stacks, &refs[i - 1]) <
+						  stack_start(&stacks, &refs[i]));
+		}
+	}
+	assert_int_equal(rows, run->range.n);
+	stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* forward [0, 100) with an operation [10, 60) that launches twice, and a call outside of it. */
+static struct run *small_run(void)
+{
+	struct run *run = fake_run_new();
+
+	fake_span(run, 0, 1000);
+	fake_add_thread(run, 0,
+			&(struct row_thread){ .thread = 1, .name = fake_string(run, "main") });
+	fake_call(run, "cudaLaunchKernel", 20, 30, 1);
+	fake_call(run, "cudaLaunchKernel", 40, 45, 2);
+	fake_op(run, fake_site(run, "aten::mm;out", -1, -1, 0), 10, 60, 1, 1, 0);
+	fake_call(run, "cudaMemcpyAsync", 70, 75, 3);
+	fake_range(run, fake_site(run, "for\nward", -1, -1, 1), 0, 100, 1, 0);
+	fake_kernel(run, "gemm", 100, 300, 1);
+	fake_kernel(run, "gemm", 300, 450, 2);
+	fake_kernel(run, "lost", 500, 507, 99); /* no call */
+	fake_kernel(run, "when", 510, -1, 2);	/* untimed */
+	fake_copy(run, 1, 2, 64, 600, 620, 3);
+	return run;
+}
+
+static void test_folded(void **state)
+{
+	struct run *run = small_run();
+	char *text = text_of(run, export_folded);
+
+	(void)state;
+	assert_string_equal(text, "main, thread 1;for ward;aten::mm:out;gemm 350\n"
+				  "no call recorded;lost 7\n"
+				  "main, thread 1;for ward;copy host to device 20\n");
+	free(text);
+	text = text_of(run, export_folded_host);
+	/* 100 - 50 - 5; 50 - 10 - 5 */
+	assert_string_equal(text, "main, thread 1;for ward 45\n"
+				  "main, thread 1;for ward;aten::mm:out 35\n"
+				  "main, thread 1;for ward;aten::mm:out;cudaLaunchKernel 15\n"
+				  "main, thread 1;for ward;cudaMemcpyAsync 5\n");
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_folded_ranks(void **state)
+{
+	struct run *run = fake_run_new();
+	uint16_t other = fake_shard(run, 5, 77);
+	char *text;
+
+	(void)state;
+	fake_range(run, fake_site(run, "a\xff", -1, -1, 0), 0, 10, 1, 0);
+	fake_add_range(run, other,
+		       &(struct row_range){ .site = fake_site(run, "b", -1, -1, 0),
+					    .duration_ns = 20,
+					    .thread = 2 });
+	text = text_of(run, export_folded_host);
+	assert_string_equal(text, "rank 0;thread 1;a\xef\xbf\xbd 10\nrank 5;thread 2;b 20\n");
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_speedscope(void **state)
+{
+	struct run *run = fake_run_new();
+	char *text;
+
+	(void)state;
+	fake_span(run, 100, 1000);
+	fake_range(run, fake_site(run, "outer \"q\"", -1, -1, 0), 200, 300, 1, 0);
+	fake_call(run, "call", 250, 300, 1);
+	fake_range(run, fake_site(run, "next", -1, -1, 0), 300, 310, 1, 0);
+	fake_add_mark(run, 0, &(struct row_mark){ .time_ns = 260, .thread = 1 });
+	fake_kernel(run, "k", 400, 500, 1);
+	fake_kernel(run, "crosses", 450, 600, 2);
+	text = text_of(run, export_speedscope);
+	assert_non_null(strstr(
+		text, "\"profiles\":["
+		      "{\"type\":\"evented\",\"name\":\"rank 0, thread 1\",\"unit\":"
+		      "\"nanoseconds\",\"startValue\":100,\"endValue\":210,\"events\":["
+		      "{\"type\":\"O\",\"at\":100,\"frame\":0},"
+		      "{\"type\":\"O\",\"at\":150,\"frame\":1},"
+		      "{\"type\":\"C\",\"at\":200,\"frame\":1},"
+		      "{\"type\":\"C\",\"at\":200,\"frame\":0},"
+		      "{\"type\":\"O\",\"at\":200,\"frame\":2},"
+		      "{\"type\":\"C\",\"at\":210,\"frame\":2}]},"
+		      "{\"type\":\"evented\",\"name\":\"rank 0, GPU 0 stream 7\",\"unit\":"
+		      "\"nanoseconds\",\"startValue\":300,\"endValue\":400,\"events\":["
+		      "{\"type\":\"O\",\"at\":300,\"frame\":3},"
+		      "{\"type\":\"C\",\"at\":400,\"frame\":3}]},"
+		      "{\"type\":\"evented\",\"name\":\"rank 0, GPU 0 stream 7 (2)\",\"unit\":"
+		      "\"nanoseconds\",\"startValue\":350,\"endValue\":500,\"events\":["
+		      "{\"type\":\"O\",\"at\":350,\"frame\":4},"
+		      "{\"type\":\"C\",\"at\":500,\"frame\":4}]}],"
+		      "\"shared\":{\"frames\":[{\"name\":\"outer \\\"q\\\"\"},{\"name\":\"call\"},"
+		      "{\"name\":\"next\"},{\"name\":\"k\"},{\"name\":\"crosses\"}]}}"));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_empty(void **state)
+{
+	struct run *run = fake_run_new();
+	char *text = text_of(run, export_folded);
+
+	(void)state;
+	assert_string_equal(text, "");
+	free(text);
+	text = text_of(run, export_folded_host);
+	assert_string_equal(text, "");
+	free(text);
+	text = text_of(run, export_speedscope);
+	assert_non_null(strstr(text, "\"profiles\":[],\"shared\":{\"frames\":[]}}"));
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_full_disk(void **state)
+{
+	int (*const all[])(const struct run *, FILE *,
+			   struct err *) = { export_folded, export_folded_host, export_speedscope };
+	struct run *run = fake_gpu_run();
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		FILE *full = fopen("/dev/full", "w");
+		struct err err = { "" };
+
+		assert_non_null(full);
+		setbuf(full, NULL);
+		assert_int_equal(all[i](run, full, &err), -ENOSPC);
+		assert_true(err.message[0] != '\0');
+		fclose(full);
+	}
+	fake_run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_walk),	   cmocka_unit_test(test_walk_many),
+		cmocka_unit_test(test_folded),	   cmocka_unit_test(test_folded_ranks),
+		cmocka_unit_test(test_speedscope), cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_full_disk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
