@@ -8,7 +8,7 @@ set -eu
 packages=
 for group in "$@"; do
 	case $group in
-	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 python3-pip libzstd-dev libopenblas-dev libcairo2-dev zlib1g-dev libisal-dev libsqlite3-dev libyaml-dev libmicrohttpd-dev esbuild libncurses-dev fonts-dejavu-core lowdown" ;;
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config python3 python3-pip libzstd-dev libopenblas-dev libcairo2-dev zlib1g-dev libisal-dev libsqlite3-dev libyaml-dev libmicrohttpd-dev libncurses-dev fonts-dejavu-core lowdown" ;;
 	unit) packages="$packages libcmocka-dev" ;;
 	test) packages="$packages libcmocka-dev clang clang-format clang-tidy python3-venv protobuf-compiler nodejs node-typescript tmux" ;;
 	bench) packages="$packages g++ libsimdjson-dev python3-venv gzip isal" ;;
@@ -51,13 +51,20 @@ install() {
 
 # shellcheck disable=SC2046,SC2086 # lists of words
 install $(missing $packages)
-# Where apt has it: the tests of the web page skip without it, and Ubuntu has it as a snap alone.
+# Where apt has them: `serve` is built without its page on older releases, which lack esbuild; tests of
+# the page skip without chromium, which Ubuntu has as a snap alone.
+optional() {
+	for package in "$@"; do
+		if [ -n "$(missing "$package")" ] && apt-cache show "$package" >/dev/null 2>&1; then
+			install "$package"
+		fi
+	done
+}
 case " $* " in
-*" test "*)
-	if [ -n "$(missing chromium)" ] && apt-cache show chromium >/dev/null 2>&1; then
-		install chromium
-	fi
-	;;
+*" build "*) optional esbuild ;;
+esac
+case " $* " in
+*" test "*) optional chromium ;;
 esac
 # The package of the sanitizer and fuzzer run time has clang's version in its name.
 case " $* " in

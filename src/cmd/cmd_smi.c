@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text/format.h"
 #include "cmd/options/command.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/smi/smi.h"
@@ -387,7 +388,7 @@ static int make_plan(const struct values *v, struct smi_plan *ret_plan, struct e
 		return err_set(err, -EINVAL, "'--loop' and '--interval' are the same; give one.");
 	r = smi_format_parse(names, &plan.format, err);
 	if (r == 0)
-		r = smi_interval_parse(interval, &plan.interval_ns, err);
+		r = interval_parse(interval, &plan.interval_ns, err);
 	plan.format.units = !v->no_units;
 	plan.header = !v->no_header;
 	if (r == 0 && v->format)

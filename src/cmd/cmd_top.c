@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text/format.h"
 #include "cmd/options/common_options.h"
 #include "cmd/results/table.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/runs/run_of_process.h"
-#include "cmd/smi/smi.h"
 #include "cmd/terminal/output.h"
 #include "documents/panels.h"
 #include "surfaces/top/screen.h"
@@ -286,7 +286,7 @@ static int run_top(struct invocation *inv)
 	struct view view = { .given = given };
 	struct err err = { "" };
 	char *path = NULL;
-	int r = smi_interval_parse(values->interval, &options.interval_ns, &err);
+	int r = interval_parse(values->interval, &options.interval_ns, &err);
 
 	if (r == 0 && options.interval_ns < INTERVAL_LEAST_NS)
 		r = err_set(&err, -EINVAL, "'--interval' is at least 100ms.");

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/files/input_file.h"
+#include "base/read_at.h"
 #include "lab/estimate.h"
 #include "lab/shared/child.h"
 
@@ -20,7 +21,7 @@ enum { CONFIG_BYTES_MAX = 4 << 20 };
 static int read_all(int fd, const char *what, char **ret_text, size_t *ret_length, struct err *err)
 {
 	struct stat st;
-	size_t length = 0;
+	ssize_t length;
 	char *text;
 
 	if (fstat(fd, &st) < 0)
@@ -30,15 +31,13 @@ static int read_all(int fd, const char *what, char **ret_text, size_t *ret_lengt
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)
 		return err_sys(err, -ENOMEM, "cannot read %s", what);
-	while (length < (size_t)st.st_size) {
-		ssize_t n = pread(fd, text + length, (size_t)st.st_size - length, (off_t)length);
-
-		if (n <= 0)
-			break;
-		length += (size_t)n;
+	length = read_at(fd, text, (size_t)st.st_size, 0);
+	if (length < 0) {
+		free(text);
+		return err_sys(err, (int)length, "cannot read %s", what);
 	}
 	*ret_text = text;
-	*ret_length = length;
+	*ret_length = (size_t)length;
 	return 0;
 }
 

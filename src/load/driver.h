@@ -61,10 +61,6 @@ extern struct stream {
 /* Writes the sentence for a failed call to `why`; returns the call's status. */
 int driver_failed(int status, const char *call, char *why, size_t size);
 #define DRIVER(call, why, size) driver_failed(driver.call, #call, why, size)
-
-/* The device seconds of n times `once`, between two events. 0, or -1 with the sentence. `once`
- * returns a driver status, or a negated cuBLASLt status. */
-int driver_time(int (*once)(void *), void *argument, int n, double *ret_s, char *why, size_t size);
 /* REPEATS rates of `amount` per time, after a warm-up, each over at least SAMPLE_S. Likewise. */
 int driver_rates(int (*once)(void *), void *argument, double amount, double *rates, char *why,
 		 size_t size);

@@ -36,7 +36,7 @@ RECORD_KINDS(KIND)
 #undef KIND
 
 /* Everything that was dropped, cut or not understood, in one place; all zero: nothing was lost.
- * LOSS(field, "key for people and JSON", "what it means") */
+ * LOSS(field, "what it means"); the field is the key of the JSON. */
 #define LOSS_COUNTERS(LOSS)                                                                        \
 	LOSS(dropped_ring_full, "records dropped: buffer full")                                    \
 	LOSS(dropped_no_memory, "records dropped: no memory for a buffer")                         \

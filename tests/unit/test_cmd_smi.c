@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/text/format.h"
 #include "cmd/smi/smi.h"
 #include "fake_run.h"
 
@@ -218,11 +219,11 @@ static void test_intervals_in_words(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_int_equal(smi_interval_parse(good[i].text, &ns, &err), 0);
+		assert_int_equal(interval_parse(good[i].text, &ns, &err), 0);
 		assert_int_equal(ns, good[i].ns);
 	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(smi_interval_parse(bad[i], &ns, &err), -EINVAL);
+		assert_int_equal(interval_parse(bad[i], &ns, &err), -EINVAL);
 }
 
 static void test_device_lists(void **state)

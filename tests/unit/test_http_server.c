@@ -103,6 +103,9 @@ static uint64_t kitchen_signature(void *context, const char *target, bool *ret_g
 	return ((struct kitchen *)context)->signature;
 }
 
+/* What a thread found wrong: only the main thread may assert, which jumps out of its test. */
+static _Atomic unsigned int wrong;
+
 struct guest {
 	struct reply_waiter waiter; /* first */
 	pthread_mutex_t lock;
@@ -146,7 +149,7 @@ static void ask(struct replies *replies, const char *target, char *ret_body, siz
 			pthread_cond_wait(&guest.served, &guest.lock);
 		pthread_mutex_unlock(&guest.lock);
 		reply = guest.reply;
-		assert_true(guest.waits);
+		wrong += !guest.waits;
 	}
 	snprintf(ret_body, size, "%.*s", reply ? (int)reply->size : 0, reply ? reply->body : "");
 	reply_release(reply);
@@ -165,7 +168,7 @@ static void *ask_many(void *arg)
 	for (unsigned int i = 0; i < 3000; i++) {
 		snprintf(target, sizeof(target), "/%u", i * 7 % party->n);
 		ask(party->replies, target, body, sizeof(body));
-		assert_string_equal(body, target);
+		wrong += strcmp(body, target) != 0;
 	}
 	return NULL;
 }
@@ -200,6 +203,7 @@ static void test_replies_are_made_once(void **state)
 	for (int i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
 	assert_true(kitchen.made >= 301);
+	assert_int_equal(wrong, 0);
 	replies_stop(replies);
 	replies_free(replies);
 }
@@ -230,6 +234,7 @@ static void test_replies_grow_old(void **state)
 	replies_stop(replies);
 	ask(replies, "/a", body, sizeof(body));
 	assert_string_equal(body, "");
+	assert_int_equal(wrong, 0);
 	replies_free(replies);
 }
 
@@ -304,8 +309,7 @@ static void *be_a_client(void *arg)
 	while (!storm.closing) {
 		int status = status_of(storm.port, targets[i++ % 8]);
 
-		if (!storm.closing)
-			assert_int_equal(status, 200);
+		wrong += !storm.closing && status != 200;
 		storm.answered++;
 	}
 	return NULL;
@@ -327,6 +331,7 @@ static void test_many_clients(void **state)
 	http_close(server);
 	for (int i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
+	assert_int_equal(wrong, 0);
 }
 
 static void test_closes_beside_followers(void **state)

@@ -4,9 +4,12 @@
  */
 #include "base/text/format.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Three significant digits: 1.24, 12.4, 124. Rounding may not make a fourth (9.995 is 10.0). */
@@ -127,4 +130,21 @@ struct format format_date(int64_t realtime_ns)
 	    !strftime(out.text, sizeof(out.text), "%Y-%m-%d %H:%M:%S UTC", &tm))
 		snprintf(out.text, sizeof(out.text), "n/a");
 	return out;
+}
+
+int interval_parse(const char *text, int64_t *ret_ns, struct err *err)
+{
+	char *end;
+	double value = strtod(text, &end);
+	double unit = !*end || strcmp(end, "s") == 0 ? 1e9 : strcmp(end, "ms") == 0 ? 1e6 : 0;
+
+	if (end == text || unit == 0 || !isfinite(value))
+		return err_set(err, -EINVAL, "an interval is a time such as 1s or 500ms, not '%s'.",
+			       text);
+	if (value * unit < 1e6 || value * unit > 86400e9)
+		return err_set(err, -EINVAL,
+			       "the interval '%s' is out of range; it must be from 1ms to 86400s.",
+			       text);
+	*ret_ns = (int64_t)(value * unit);
+	return 0;
 }

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct format {
 	char text[32];
 };
@@ -24,5 +26,8 @@ struct format format_ratio(double value);      /* "0.0312" "1.07" "12.3" */
 
 /* UTC "2026-01-31 14:03:07 UTC" from nanoseconds since 1970. */
 struct format format_date(int64_t realtime_ns);
+
+/* The way back, of an interval: "1s", "500ms", "2": seconds where there is no unit. 0, or -EINVAL with a sentence. */
+int interval_parse(const char *text, int64_t *ret_ns, struct err *err);
 
 #endif

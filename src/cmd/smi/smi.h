@@ -44,8 +44,6 @@ void smi_print_line(const struct smi_format *format, const struct smi_line *line
 /* All columns, a line each. */
 void smi_print_columns(FILE *out);
 
-/* "1s", "500ms", "2": seconds where there is no unit. 0, or -EINVAL with a sentence. */
-int smi_interval_parse(const char *text, int64_t *ret_ns, struct err *err);
 /* Whether a list such as "0,GPU-5f..." has this device; NULL: every device is meant. */
 bool smi_devices_have(const char *list, uint32_t index, const char *uuid);
 

@@ -170,23 +170,6 @@ void smi_print_columns(FILE *out)
 			smi_columns[i].unit ? "]" : "");
 }
 
-int smi_interval_parse(const char *text, int64_t *ret_ns, struct err *err)
-{
-	char *end;
-	double value = strtod(text, &end);
-	double unit = !*end || strcmp(end, "s") == 0 ? 1e9 : strcmp(end, "ms") == 0 ? 1e6 : 0;
-
-	if (end == text || unit == 0 || !isfinite(value))
-		return err_set(err, -EINVAL, "an interval is a time such as 1s or 500ms, not '%s'.",
-			       text);
-	if (value * unit < 1e6 || value * unit > 86400e9)
-		return err_set(err, -EINVAL,
-			       "the interval '%s' is out of range; it must be from 1ms to 86400s.",
-			       text);
-	*ret_ns = (int64_t)(value * unit);
-	return 0;
-}
-
 bool smi_devices_have(const char *list, uint32_t index, const char *uuid)
 {
 	if (!list)

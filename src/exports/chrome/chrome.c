@@ -107,8 +107,8 @@ void put_string(struct trace *t, uint32_t string)
 	put_piece(t, &t->strings, piece);
 }
 
-void name_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, const char *name,
-		bool ours)
+static void name_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid,
+		       const char *name, bool ours)
 {
 	event_begin(t, "M", ours ? "moescope" : NULL);
 	event_name(t, what);
@@ -122,7 +122,8 @@ void name_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, c
 	args_end(t);
 }
 
-void order_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, int64_t order)
+static void order_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid,
+			int64_t order)
 {
 	event_begin(t, "M", NULL);
 	event_name(t, what);

@@ -32,7 +32,8 @@ int emit_init(struct emitter *out, FILE *file, bool gzip)
 	return r;
 }
 
-void emit_flush(struct emitter *out)
+/* Gives the block away. */
+static void emit_flush(struct emitter *out)
 {
 	size_t n = (size_t)(out->at - out->block);
 

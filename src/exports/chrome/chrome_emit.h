@@ -26,8 +26,6 @@ struct emitter {
 };
 
 int emit_init(struct emitter *out, FILE *file, bool gzip);
-/* Gives the block away. */
-void emit_flush(struct emitter *out);
 /* 0 or the first failure; `r` is one from before, or 0. Releases. */
 int emit_finish(struct emitter *out, int r);
 void emit_long(struct emitter *out, const char *bytes, size_t n);

@@ -134,9 +134,6 @@ static inline bool is_on(const struct trace *t, uint16_t shard)
 }
 /* The track of that work; remembered, so that it gets its name. */
 void track_use(struct trace *t, const struct track *track);
-void name_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, const char *name,
-		bool ours);
-void order_track(struct trace *t, const char *what, uint64_t pid, uint64_t tid, int64_t order);
 
 /* Each writes the events of its tables. */
 int put_gpu(struct trace *t);

@@ -254,6 +254,14 @@ static struct sql_table *begin_table(struct schema *schema, const char *name, un
 	return table;
 }
 
+static bool has_column(const struct sql_table *table, const char *name)
+{
+	for (size_t c = 0; c < table->n; c++)
+		if (!strcmp(table->columns[c].name, name))
+			return true;
+	return false;
+}
+
 static void add_kind(struct schema *schema, unsigned int kind)
 {
 	const struct kind_desc *desc = kind_desc(kind);
@@ -266,7 +274,7 @@ static void add_kind(struct schema *schema, unsigned int kind)
 		if ((int)c == desc->duration_column)
 			add_column(table, "end_ns", SQL_INTEGER, FROM_END);
 	}
-	if (desc->time_column >= 0 && schema_column(table, "step") < 0)
+	if (desc->time_column >= 0 && !has_column(table, "step"))
 		add_column(table, "step", SQL_INTEGER, FROM_STEP);
 	if (table->placed) {
 		add_column(table, "range", SQL_TEXT, FROM_PATH);
@@ -312,14 +320,6 @@ const struct sql_table *schema_find(const struct schema *schema, const char *nam
 		if (!strcmp(schema->tables[i].name, name))
 			return &schema->tables[i];
 	return NULL;
-}
-
-int schema_column(const struct sql_table *table, const char *name)
-{
-	for (size_t c = 0; c < table->n; c++)
-		if (!strcmp(table->columns[c].name, name))
-			return (int)c;
-	return -1;
 }
 
 static uint64_t column_fields(const struct sql_table *table, const struct sql_column *column)

@@ -95,8 +95,6 @@ struct schema {
 
 void schema_init(struct schema *schema);
 const struct sql_table *schema_find(const struct schema *schema, const char *name);
-/* -1: there is none. */
-int schema_column(const struct sql_table *table, const char *name);
 /* "INTEGER" "REAL" "TEXT" */
 const char *sql_type_name(unsigned int type);
 

@@ -235,7 +235,6 @@ uint8_t *perfetto_text(uint8_t *at, uint32_t field, const char *text, size_t mos
  * among its siblings. */
 uint64_t perfetto_track(struct perfetto *p, const char *name, uint64_t parent, int rank);
 uint64_t perfetto_counter_track(struct perfetto *p, const char *name, uint64_t parent);
-void perfetto_count(struct perfetto *p, uint64_t track, int64_t time_ns, double value);
 
 /* The tracks of the lanes of a thread, stream and so on. 0 or -ENOMEM. */
 int perfetto_lanes(struct perfetto *p, const struct stack_track *of, size_t lanes, uint64_t *uuids);

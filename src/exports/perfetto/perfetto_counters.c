@@ -14,7 +14,7 @@
 
 #define POINTS_MOST ((size_t)1 << 17) /* of the memory of a device */
 
-void perfetto_count(struct perfetto *p, uint64_t track, int64_t time_ns, double value)
+static void perfetto_count(struct perfetto *p, uint64_t track, int64_t time_ns, double value)
 {
 	uint8_t *at = isfinite(value) && track ? perfetto_room(p, PERFETTO_EVENT_MOST) : NULL;
 	struct perfetto_event event;

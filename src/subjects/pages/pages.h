@@ -14,8 +14,6 @@ page_function steps_report, slow_steps_report, ops_report, spans_report, devices
 
 /* Pieces that pages share. */
 
-/* Who marked the steps, where it was not the program itself. */
-page_function steps_source_lines;
 /* The phases of the steps, for as long as the page lives. */
 struct stack steps_phases(const struct scene *scene, struct page *page);
 /* Other processes on the devices, a line each. */

@@ -15,7 +15,8 @@
 
 #define TOP_SLOW 3 /* of the report */
 
-void steps_source_lines(const struct scene *scene, struct page *page)
+/* Who marked the steps, where it was not the program itself. */
+static void steps_source_lines(const struct scene *scene, struct page *page)
 {
 	const struct steps *s = answer_steps(scene->answers);
 	const char *found = scene->run->steps_found;

@@ -12,6 +12,7 @@
 #include "documents/document.h"
 #include "subjects/answers/subject.h"
 #include "surfaces/html/page_files.h"
+#include "surfaces/json/section_json.h"
 #include "surfaces/views/scene.h"
 
 #define VIEW_BYTES ((size_t)192 << 10) /* of the JSON of one table, about */
@@ -49,13 +50,59 @@ struct run_want html_want(const struct view_options *options)
 	return want;
 }
 
-static int view_json(const struct section *section, const struct run *run,
-		     const struct view_options *options, char **ret_text, size_t *ret_size,
-		     struct err *err)
+/* The tables of the file: all questions are answered at once, so that they share what they compute. */
+struct tables {
+	struct asked *asked;
+	struct answers *answers;
+	size_t n;
+};
+
+static void tables_release(struct tables *tables)
+{
+	if (tables->answers)
+		answers_release(tables->answers);
+	free(tables->answers);
+	free(tables->asked);
+}
+
+static int tables_compute(struct tables *tables, const struct run *run,
+			  const struct view_options *options, struct err *err)
+{
+	struct view_options data = data_options(options, 0);
+	size_t n = 0;
+
+	*tables = (struct tables){ 0 };
+	while (sections[n])
+		n++;
+	tables->asked = calloc(n, sizeof(*tables->asked));
+	tables->answers = calloc(n, sizeof(*tables->answers));
+	if (!tables->asked || !tables->answers)
+		return -ENOMEM;
+	for (const struct section *const *s = sections; *s; s++)
+		if (is_in_file(*s) && !(*s)->document)
+			tables->asked[tables->n++] = section_asked(*s, &data);
+	return scene_compute(run, &data, tables->asked, tables->n, tables->answers, err);
+}
+
+/* A section as it is written with some limit: of a table, the rows are there already. */
+struct shown {
+	const struct section *section;
+	const struct run *run;
+	const struct grid *grid; /* NULL: a document */
+	struct scene scene;	 /* of the grid */
+};
+
+static int shown_json(struct shown *shown, const struct view_options *options, char **ret_text,
+		      size_t *ret_size, struct err *err)
 {
 	FILE *out = open_memstream(ret_text, ret_size);
-	int r = out ? section_render(section, run, options, out, err) : -ENOMEM;
+	int r = -ENOMEM;
 
+	shown->scene.limit = options->limit;
+	if (out && shown->grid)
+		r = section_json(shown->section, &shown->scene, shown->grid, NULL, out);
+	else if (out)
+		r = section_render(shown->section, shown->run, options, out, err);
 	if (out && fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	if (r < 0) {
@@ -65,51 +112,41 @@ static int view_json(const struct section *section, const struct run *run,
 	return r;
 }
 
-/* Rows that a limit leaves out. */
-static int count_left_out(const struct section *section, const struct run *run,
-			  const struct view_options *options, size_t *ret_left_out, struct err *err)
-{
-	struct asked asked = section_asked(section, options);
-	struct answers answers;
-	struct scene scene;
-	struct grid grid;
-	int r;
-
-	*ret_left_out = 0;
-	if (section->document)
-		return 0;
-	r = scene_compute(run, options, &asked, 1, &answers, err);
-	if (r < 0)
-		return r;
-	scene = scene_of(run, options, &answers);
-	r = section_grid(section, &scene, &grid);
-	if (r == 0)
-		*ret_left_out = grid.n - grid_shown(&grid, options->limit);
-	grid_release(&grid);
-	answers_release(&answers);
-	return r;
-}
-
-/* The JSON of a view, with fewer rows where it would be large. */
-static int fitted_json(const struct section *section, const struct run *run,
-		       const struct view_options *options, char **ret_text, size_t *ret_left_out,
-		       struct err *err)
+/* Its JSON, with fewer rows where it would be large. */
+static int fitted_json(struct shown *shown, const struct view_options *options, char **ret_text,
+		       size_t *ret_left_out, struct err *err)
 {
 	size_t limit = options->limit ? options->limit : ROWS_FIRST, size;
-	struct view_options data;
 
-	for (;;) {
-		int r;
+	for (;; limit /= 2) {
+		struct view_options data = data_options(options, limit);
+		int r = shown_json(shown, &data, ret_text, &size, err);
 
-		data = data_options(options, limit);
-		r = view_json(section, run, &data, ret_text, &size, err);
 		if (r < 0)
 			return r;
 		if (size <= VIEW_BYTES || limit / 2 < ROWS_LEAST)
-			return count_left_out(section, run, &data, ret_left_out, err);
+			break;
 		free(*ret_text);
-		limit /= 2;
 	}
+	*ret_left_out = shown->grid ? shown->grid->n - grid_shown(shown->grid, limit) : 0;
+	return 0;
+}
+
+static int table_json(const struct section *section, const struct run *run,
+		      const struct answers *answers, const struct view_options *options,
+		      char **ret_text, size_t *ret_left_out, struct err *err)
+{
+	struct view_options data = data_options(options, 0);
+	struct grid grid;
+	struct shown shown = { section, run, &grid, scene_of(run, &data, answers) };
+	int r = section_grid(section, &shown.scene, &grid);
+
+	if (r >= 0)
+		r = grid_sort(&grid, NULL, err);
+	if (r >= 0)
+		r = fitted_json(&shown, options, ret_text, ret_left_out, err);
+	grid_release(&grid);
+	return r;
 }
 
 /* JSON inside a script: no text may end it, or begin a comment. */
@@ -125,11 +162,14 @@ static void put_json(const char *text, FILE *out)
 static int put_views(const struct run *run, const struct view_options *options, FILE *out,
 		     struct err *err)
 {
+	const struct answers *answers;
 	struct json left_out;
+	struct tables tables;
 	const char *before = "";
 	char *text = NULL;
-	int r = 0;
+	int r = tables_compute(&tables, run, options, err);
 
+	answers = tables.answers;
 	json_init_buffer(&left_out, 0);
 	json_object(&left_out);
 	for (const struct section *const *s = sections; r == 0 && *s; s++) {
@@ -137,7 +177,13 @@ static int put_views(const struct run *run, const struct view_options *options, 
 
 		if (!is_in_file(*s))
 			continue;
-		r = fitted_json(*s, run, options, &text, &n, err);
+		if ((*s)->document) {
+			struct shown shown = { .section = *s, .run = run };
+
+			r = fitted_json(&shown, options, &text, &n, err);
+		} else {
+			r = table_json(*s, run, answers++, options, &text, &n, err);
+		}
 		if (r < 0)
 			break;
 		fprintf(out, "%s\"%s\":", before, (*s)->name);
@@ -150,6 +196,7 @@ static int put_views(const struct run *run, const struct view_options *options, 
 			json_uint(&left_out, n);
 		}
 	}
+	tables_release(&tables);
 	free(text);
 	json_object_end(&left_out);
 	if (json_finish(&left_out, &text) < 0)
@@ -209,9 +256,7 @@ int html_print(const struct run *run, const struct view_options *options, FILE *
 	int r;
 
 	if (!page_file_find("page.js"))
-		return err_set(err, -ENOSYS,
-			       "this moescope was built without its web page; install esbuild and "
-			       "build it again.");
+		return err_set(err, -ENOSYS, NO_PAGE);
 	page = strndup((const char *)index->data, index->size);
 	if (!page)
 		return err_set(err, -ENOMEM, "no memory for the page.");

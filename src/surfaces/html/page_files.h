@@ -17,6 +17,8 @@ struct page_file {
 
 extern const struct page_file page_files[]; /* up to a NULL name; made by tools/embed.py */
 
+#define NO_PAGE "this moescope was built without its web page; install esbuild and build it again."
+
 /* NULL: there is none. */
 const struct page_file *page_file_find(const char *name);
 

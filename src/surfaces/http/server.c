@@ -222,6 +222,8 @@ static enum MHD_Result answer(struct exchange *exchange, const char *method)
 	if (!has_token(exchange))
 		return refuse(exchange, MHD_HTTP_UNAUTHORIZED,
 			      "this server wants its token: open the address that it printed.");
+	if (!target.n_segments && !page_file_find("page.js"))
+		return refuse(exchange, MHD_HTTP_NOT_IMPLEMENTED, NO_PAGE);
 	file = target.n_segments > 1
 		       ? NULL
 		       : page_file_find(target.n_segments ? target.segments[0] : "index.html");

@@ -16,9 +16,16 @@
 #define API_MAX 14
 #define API_SMALL_PCT 2
 
+/* Horizontal bars with a name, a value and a share each. */
+struct plot_bar {
+	char name[512];
+	double value, share_pct;
+	bool rest; /* what the others are together: drawn in grey */
+};
+
 /* Names to the left, values to the right, so that no bar hides a word. */
-void plot_bars(struct canvas *c, struct rect box, const struct plot_bar *bars, size_t n,
-	       const char *label)
+static void plot_bars(struct canvas *c, struct rect box, const struct plot_bar *bars, size_t n,
+		      const char *label)
 {
 	const struct plot_theme *theme = canvas_theme(c);
 	struct text_style_desc name = { .size = TEXT_USUAL, .align = ALIGN_RIGHT };

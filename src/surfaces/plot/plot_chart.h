@@ -99,13 +99,4 @@ void plot_sampled(const struct plot_scene *scene, char *out, size_t size);
 /* Why there are no device records. */
 const char *plot_no_device(const struct plot_scene *scene);
 
-/* Horizontal bars with a name, a value and a share each. */
-struct plot_bar {
-	char name[512];
-	double value, share_pct;
-	bool rest; /* what the others are together: drawn in grey */
-};
-void plot_bars(struct canvas *canvas, struct rect box, const struct plot_bar *bars, size_t n,
-	       const char *label);
-
 #endif

@@ -28,8 +28,7 @@ struct view_options {
 
 /* A view: one table, or a document of several. */
 struct section;
-/* "report" "ops" "steps" "routing" "routing-steps" "routing-experts" "memory" "kernels" "api"
- * "transfers" "comm" "moe" "counters" "requests" "efficiency" "dashboard"; NULL when there is no such view. */
+/* By its name; NULL: there is no such view. */
 const struct section *section_find(const char *name);
 /* What a run must be loaded with for a view with these options. */
 struct run_want section_want(const struct section *section, const struct view_options *options);
