@@ -336,7 +336,8 @@ def a_run_that_vanishes_is_told():
 @test
 def a_server_that_is_gone_is_told_and_found_again():
     fakes()
-    with serve("slow.mscope") as server, page(server.address, expected=["ERR_"]) as tab:
+    # 503: the server was asked while it ended.
+    with serve("slow.mscope") as server, page(server.address, expected=["ERR_", "503"]) as tab:
         tab.wait(OVERVIEW)
         address = server.address
         server.terminate()

@@ -171,7 +171,8 @@ static enum MHD_Result send_waited_for(struct exchange *exchange)
 
 	exchange->reply = NULL;
 	return reply ? send_reply(exchange, reply)
-		     : refuse(exchange, 503, "too much is being asked at once; try again.");
+		     : refuse(exchange, 503,
+			      "too much is being asked at once, or the server ends; try again.");
 }
 
 /* "/?token=…": the browser gets it as a cookie, and an address without it. */
