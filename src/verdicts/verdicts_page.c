@@ -95,6 +95,14 @@ static struct cell read_severity(const struct field_row *at)
 	return cell_text(severity_name(v->severity));
 }
 
+static struct cell read_place(const struct field_row *at)
+{
+	const struct verdict *v = at->item;
+	const char *place = verdict_kind_find(v->id)->place;
+
+	return place ? cell_text(place) : cell_absent("no table shows it");
+}
+
 static const char *evidence_name(const struct field_row *at, char *room, size_t size)
 {
 	const struct evidence *e = at->item;
@@ -126,6 +134,8 @@ static const struct field verdict_fields[] = {
 	{ "title", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct verdict, title),
 	  .meaning = "one sentence" },
 	{ "evidence", .of = &evidence, .meaning = "the figures behind it" },
+	{ "place", NULL, UNIT_TEXT, MAY_READ(TEXT, read_place),
+	  .meaning = "TABLE.KEY: it shows in the largest rows of the table by this key" },
 	{ "gain_pct", NULL, UNIT_PCT, OF(gain_pct), .meaning = "est., of the step time" },
 	{ "gain_assumption", NULL, UNIT_TEXT, OF(gain_assumption), .read_may_lack = true,
 	  .meaning = "under which the gain is estimated" },
