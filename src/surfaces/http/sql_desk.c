@@ -98,12 +98,12 @@ static void put_limits(struct json *json)
 	json_object_end(json);
 }
 
-static void begin_answer(struct json *json, FILE *out)
+static void begin_answer(struct json *json, const char *schema, FILE *out)
 {
 	json_init_file(json, out, 2);
 	json_object(json);
 	json_key(json, "schema");
-	json_string(json, "moescope/sql/1");
+	json_string(json, schema);
 	put_limits(json);
 }
 
@@ -116,7 +116,7 @@ static int begin_rows(void *context, const char *const *names, size_t n)
 	if (query->second)
 		return -EINVAL;
 	query->begun = true;
-	begin_answer(json, query->out);
+	begin_answer(json, "moescope/query/1", query->out);
 	json_key(json, "columns");
 	json_array_line(json);
 	for (size_t i = 0; i < n; i++)
@@ -266,10 +266,10 @@ static int print_tables(const void *what, FILE *out, struct err *err)
 	struct json *json = &listing.json;
 	int r, written;
 
-	free(path);
 	if (!path)
 		return -ENOENT;
-	begin_answer(json, out);
+	free(path);
+	begin_answer(json, "moescope/sql-tables/1", out);
 	json_key(json, "tables");
 	json_array(json);
 	r = sql_columns(put_column, &listing);
