@@ -103,7 +103,8 @@ export class FlamePanel implements Panel {
     const share = pct((100 * (num(this.document?.["merged_ns"]) ?? 0)) / (this.root?.totalNs || 1));
     const least = ns(num(this.document?.["least_ns"]) ?? 0);
     return `Click a box, or press Enter, to look into it; Backspace leads out. ${merged
-      ? `Stacks below ${least} are added up where they are: ${merged} of them, ${share} of the time.` : ""}`;
+      ? `Stacks below ${least}, or more than ${num(this.document?.["deepest"]) ?? 0} deep, are added up where they are: `
+        + `${merged} of them, ${share} of the time.` : ""}`;
   }
 
   // Time that is inside of what was found, once: a match inside a match is already counted.

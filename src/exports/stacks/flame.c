@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Folded stacks (fold.h) as a tree for a flame graph, small enough for a page: stacks below a share of
- * the whole are added up in the one around them, and how much that is, is told.
+ * the whole, or very deep ones, are added up in the one around them, and how much that is, is told.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #include "exports/stacks/fold.h"
 
 #define LEAST_PER_MILLE 1
-#define MOST_NODES 20000 /* however deep stacks are */
+#define MOST_NODES 20000
+#define DEEPEST 400 /* a row for each must fit a picture */
 
 #define NO_PLACE UINT32_MAX
 
@@ -23,6 +24,7 @@ struct flame {
 	size_t n;	   /* nodes, node 0 among them: all stacks */
 	int64_t *total_ns; /* with what is inside */
 	int64_t least_ns;  /* of a node that is shown */
+	uint16_t *depth;   /* up to DEEPEST + 1 */
 	uint32_t *place;   /* among those that are shown */
 	uint64_t *merged;  /* stacks inside that are not, and their time */
 	int64_t *merged_ns;
@@ -44,6 +46,11 @@ static int largest_first(const void *a, const void *b)
 	return CMP(*(const int64_t *)b, *(const int64_t *)a);
 }
 
+static bool is_shown(const struct flame *f, size_t node)
+{
+	return !node || (f->total_ns[node] >= f->least_ns && f->depth[node] <= DEEPEST);
+}
+
 /* No node is larger than the one around it, so what is shown is a tree. */
 static int choose_least(struct flame *f)
 {
@@ -55,7 +62,7 @@ static int choose_least(struct flame *f)
 	f->least_ns = f->total_ns[0] / 1000 * LEAST_PER_MILLE;
 	f->least_ns += !f->least_ns;
 	for (size_t i = 0; i < f->n; i++)
-		if (f->total_ns[i] >= f->least_ns)
+		if (is_shown(f, i))
 			large[n++] = f->total_ns[i];
 	if (n > MOST_NODES) {
 		qsort(large, n, sizeof(*large), largest_first);
@@ -71,7 +78,7 @@ static void merge_small(struct flame *f)
 	uint32_t shown = 0;
 
 	for (size_t i = 0; i < f->n; i++)
-		f->place[i] = !i || f->total_ns[i] >= f->least_ns ? shown++ : NO_PLACE;
+		f->place[i] = is_shown(f, i) ? shown++ : NO_PLACE;
 	for (size_t i = f->n; i-- > 1;) {
 		uint32_t parent = f->fold.nodes[i].parent;
 
@@ -91,14 +98,20 @@ static int make_flame(struct flame *f, const struct run *run)
 		return r;
 	f->n = f->fold.n ? f->fold.n : 1;
 	f->total_ns = calloc(f->n, sizeof(*f->total_ns));
+	f->depth = calloc(f->n, sizeof(*f->depth));
 	f->place = calloc(f->n, sizeof(*f->place));
 	f->merged = calloc(f->n, sizeof(*f->merged));
 	f->merged_ns = calloc(f->n, sizeof(*f->merged_ns));
-	if (!f->total_ns || !f->place || !f->merged || !f->merged_ns)
+	if (!f->total_ns || !f->depth || !f->place || !f->merged || !f->merged_ns)
 		return -ENOMEM;
 	for (size_t i = f->n; i-- > 1;) {
 		f->total_ns[i] += self_ns(f, i);
 		f->total_ns[f->fold.nodes[i].parent] += f->total_ns[i];
+	}
+	for (size_t i = 1; i < f->n; i++) {
+		uint16_t above = f->depth[f->fold.nodes[i].parent];
+
+		f->depth[i] = (uint16_t)(above + (above <= DEEPEST));
 	}
 	r = choose_least(f);
 	if (r == 0)
@@ -169,6 +182,7 @@ static void put_sums(struct flame *f)
 		}
 	put_number(f, "total_ns", f->total_ns[0]);
 	put_number(f, "least_ns", f->least_ns);
+	put_number(f, "deepest", DEEPEST);
 	put_number(f, "merged", (int64_t)merged);
 	put_number(f, "merged_ns", merged_ns);
 }
@@ -238,6 +252,7 @@ int export_flame(const struct run *run, bool device, FILE *out, struct err *err)
 		r = print_flame(&f, out);
 	fold_release(&f.fold);
 	free(f.total_ns);
+	free(f.depth);
 	free(f.place);
 	free(f.merged);
 	free(f.merged_ns);

@@ -75,7 +75,7 @@ export class FlameChart implements Chart {
   private words(of: StackNode): string {
     const share = (part: number): string => pct(this.flame.root.totalNs ? (100 * part) / this.flame.root.totalNs : 0);
     const total = `${of.name}: ${ns(of.totalNs)}, ${share(of.totalNs)} of all`;
-    if (of.merged) return `${total}; each below the least that is shown`;
+    if (of.merged) return `${total}; too small or too deep to be shown one by one`;
     return `${total}; itself ${ns(of.selfNs)}, ${share(of.selfNs)}${of.count ? `; ${of.count} times` : ""}`;
   }
 
