@@ -64,6 +64,8 @@ function readable(row: Fields): Fields {
     [key, IN_UNIT.includes(key) && num(json) !== null ? compareCell(row, key) : json]));
 }
 
+const metricOf = (row: Fields): string => text(row["metric"]).replace(/_/g, " ");
+
 function viewOf(section: Section): View {
   return { name: section.name, title: section.title, group: "", id: ["table", "metric", "of"], part: "compare",
     columns: section.columns, head: (key) => HEADS[key] ?? title(key), cell: compareCell };
@@ -78,7 +80,7 @@ function interval(row: Fields): string {
 function basis(row: Fields): string {
   const visible = num(row["visible_pct"]);
   const p = num(row["p_adjusted"]);
-  return [`${title(text(row["metric"]))}: ${num(row["n_baseline"]) ?? 0} ${text(row["compared"])} of the baseline against `
+  return [`${metricOf(row)}: ${num(row["n_baseline"]) ?? 0} ${text(row["compared"])} of the baseline against `
     + `${num(row["n"]) ?? 0}.`, interval(row) ? `${interval(row)}.` : "",
   p === null ? "" : `Probability of such a difference by chance alone: ${number("", p)}.`,
   visible === null ? "" : `A difference below ${pct(visible)} would not have been found.`].filter(Boolean).join(" ");
@@ -236,7 +238,7 @@ export class ComparePanel implements Panel {
     const verdict = text(row["verdict"]);
     const change = num(row["difference_pct"]) === null ? "difference" : "difference_pct";
     return el("div", { class: `tile ${verdict}`, title: basis(row) },
-      el("span", { class: "name" }, title(text(row["metric"]))),
+      el("span", { class: "name" }, metricOf(row)),
       el("strong", {}, compareCell(row, "value"), el("small", {}, ` from ${compareCell(row, "baseline")}`)),
       el("span", { class: "change" }, compareCell(row, change), el("b", { class: "verdict" }, VERDICTS[verdict] ?? verdict)),
       el("span", { class: "more" }, interval(row)));
@@ -273,7 +275,7 @@ export class ComparePanel implements Panel {
   }
 
   private showRow(row: Fields): void {
-    this.drawer.show([title(text(row["metric"])), text(row["of"])].filter(Boolean).join(", "),
+    this.drawer.show([metricOf(row), text(row["of"])].filter(Boolean).join(", "),
       el("p", { class: "entries" }, basis(row)), figures(readable(row), "compare_row"));
   }
 

@@ -28,8 +28,8 @@ function isScalar(value: Json | undefined): boolean {
 // Of all rows: some keys are only where they apply. Lists and objects are in a row's details.
 export function columnsOf(view: View, rows: Fields[]): Columns {
   if (view.columns) {
-    return { shown: view.columns.map((key) => ({ key, numeric: rows.some((row) => typeof row[key] === "number")
-      && rows.every((row) => typeof row[key] !== "string") })), absent: new Map() };
+    return { shown: view.columns.map((key) => ({ key,
+      numeric: rows.every((row) => row[key] === null || typeof row[key] === "number") })), absent: new Map() };
   }
   const kinds = new Map<string, { scalar: boolean; numeric: boolean; why: string }>();
   for (const row of rows) {
