@@ -5,9 +5,10 @@ flame graph."""
 import json
 import os
 import shutil
+import subprocess
 
-from browser import cells, fakes, page, quit_browser, serve, view
-from cli import check, equal, main, moescope, record, test
+from browser import MOESCOPE, cells, fakes, page, quit_browser, serve, until, view
+from cli import TINYMOE, check, environment, equal, main, moescope, need, record, test
 
 COMPARED = """!document.querySelector("[aria-busy]")
     && document.querySelector(".compared:not([hidden]) .rows tbody tr[data-index]")"""
@@ -216,6 +217,44 @@ def the_flame_graph_zooms_searches_and_is_restored():
         check(all(row[0].startswith("thread 1;forward") for row in boxes(tab)), boxes(tab))
         tab.wait("/1 box matches/.test(document.querySelector('.flame .count').innerText)")
         tab.picture("flame-dark")
+
+
+@test
+def a_run_that_grows_stays_where_one_looks():
+    fakes()
+    need(TINYMOE)
+    job = subprocess.Popen([MOESCOPE, "run", "-q", "-o", "grows.mscope", "--", TINYMOE, "--threads", "1", "--steps",
+                            "1000000"], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           start_new_session=True)
+    try:
+        until(lambda: json.loads(moescope("steps", "grows.mscope", "--json").out or '{"rows": []}')["rows"][5:])
+        with serve(".") as server, page(server.address + view("grows", "flame", "?find=expert")) as tab:
+            tab.wait(FLAME)
+            tab.ask("document.querySelector('.flame canvas').focus()")
+            tab.press("ArrowDown")
+            tab.press("ArrowDown")
+            tab.press("Enter")
+            zoomed = tab.wait("/zoom=/.test(location.hash) && location.hash")
+            for _ in range(2):
+                told = tab.text(".flame .count")
+                tab.wait(f"document.querySelector('.flame .count').innerText !== {json.dumps(told)}")
+            equal(tab.ask("location.hash"), zoomed)
+            equal(tab.ask("document.querySelector('.way').hidden"), False)
+            equal(tab.ask("document.activeElement.tagName"), "CANVAS")
+            # A comparison: the figures follow, a closed row stays closed.
+            tab.ask("location.hash = '#/grows/compare?with=training'")
+            tab.wait(COMPARED)
+            tab.ask("document.querySelector('.rows [role=grid]').focus()")
+            tab.press("ArrowDown")
+            tab.press("Enter")
+            tab.wait("!document.querySelector('.drawer').hidden")
+            tab.click(".drawer button")
+            told = tab.text(".compared .tiles")
+            tab.wait(f"document.querySelector('.compared .tiles').innerText !== {json.dumps(told)}")
+            equal(tab.ask("document.querySelector('.drawer').hidden"), True)
+    finally:
+        os.killpg(job.pid, 15)
+        job.wait()
 
 
 @test

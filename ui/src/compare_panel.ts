@@ -206,7 +206,7 @@ export class ComparePanel implements Panel {
     this.choice.value = options["with"] ?? "";
     this.turn.disabled = !options["with"];
     this.search.value = options["find"] ?? "";
-    if (this.document) this.paintSection(this.document);
+    if (this.document) this.paintSection(this.document, true);
   }
 
   private paintChoice(names: string[]): void {
@@ -244,7 +244,8 @@ export class ComparePanel implements Panel {
       el("span", { class: "more" }, interval(row)));
   }
 
-  private paintSection(document: Fields): void {
+  // `restoring`: the address has come from elsewhere, with its row.
+  private paintSection(document: Fields, restoring = false): void {
     const pair = rowsOf(document["comparisons"])[0] ?? {};
     const filled = SECTIONS.filter((section) => section.rows(pair).length);
     const options = here().options;
@@ -254,11 +255,13 @@ export class ComparePanel implements Panel {
       this.paintSection(document);
     }, { "data-key": name, "aria-pressed": String(name === section?.name) })));
     if (!section) return;
-    if (section.name !== this.section || !this.table) this.newTable(section);
+    const isNew = section.name !== this.section;
+    if (isNew) this.newTable(section);
     this.table?.setRows(section.rows(pair));
     this.table?.setFind(this.search.value);
     this.table?.setSort(options["sort"] ?? "");
-    const row = options["row"] ? this.table?.choose(options["row"]) : undefined;
+    // A run that grows must not scroll, nor open what was closed.
+    const row = (isNew || restoring) && options["row"] ? this.table?.choose(options["row"]) : undefined;
     if (row) this.showRow(row);
     this.paintCount();
   }

@@ -35,7 +35,6 @@ export class FlamePanel implements Panel {
     });
     this.element = el("section", { class: "view flame", "aria-label": "Flame graph" }, el("h1", {}, "Flame graph"),
       el("div", { class: "bar" }, this.kinds, this.search), this.count, this.way, this.figure.element);
-    // The one around it: what Escape does in other viewers, too.
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Backspace" && event.target instanceof HTMLCanvasElement) this.out();
     });
