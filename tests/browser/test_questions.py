@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 from browser import MOESCOPE, cells, fakes, page, quit_browser, serve, until, view
 from cli import TINYMOE, check, environment, equal, main, moescope, need, record, test
@@ -168,6 +169,30 @@ def what_is_wrong_with_a_query_is_one_sentence():
         press_control_enter(tab)
         tab.wait(ROWS)
         equal(tab.ask("document.querySelector('.wrong')"), None)
+        # No rows beside an error: they would be those of another query.
+        write(tab, "SELECT x")
+        press_control_enter(tab)
+        tab.wait("/No such column/.test(document.querySelector('.wrong')?.innerText)")
+        equal(tab.ask("document.querySelectorAll('.sql .rows').length"), 0)
+        equal(tab.ask("document.querySelector('.sql .choices button:nth-child(2)').disabled"), True)
+
+
+@test
+def a_query_waits_for_another():
+    fakes()
+    endless = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t"
+    with serve(".") as server, page(server.address + view("gpu", "sql"), expected=["503", "400"]) as tab:
+        tab.wait("document.querySelectorAll('.tables details').length > 20")
+        write(tab, endless)
+        press_control_enter(tab)
+        tab.wait("document.querySelector('.sql .count').innerText === 'Running…'")
+        until(lambda: tab.ask(f"fetch('api/runs/gpu/sql?query=SELECT+{time.monotonic_ns()}').then((r) => r.status)") == 503)
+        write(tab, "SELECT 'after' AS word")
+        press_control_enter(tab)
+        tab.wait("/Another query is running/.test(document.querySelector('.wrong')?.innerText)"
+                 f" || {ROWS}")
+        tab.wait(ROWS)
+        equal(cells(tab, "word"), ["after"])
 
 
 def boxes(tab):

@@ -64,7 +64,7 @@ function readable(row: Fields): Fields {
     [key, IN_UNIT.includes(key) && num(json) !== null ? compareCell(row, key) : json]));
 }
 
-const metricOf = (row: Fields): string => text(row["metric"]).replace(/_/g, " ");
+const metricOf = (row: Fields): string => text(row["metric"]).replace(/_pct$/, "").replace(/_/g, " ");
 
 function viewOf(section: Section): View {
   return { name: section.name, title: section.title, group: "", id: ["table", "metric", "of"], part: "compare",

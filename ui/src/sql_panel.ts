@@ -128,13 +128,24 @@ export class SqlPanel implements Panel {
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
       if (mine !== this.asked) return;
-      this.say(error.kind === "busy" ? "Another query is running; this page asks again." : error.message, true);
-      if (error.kind === "busy" && this.element.isConnected) {
-        setTimeout(() => {
-          if (mine === this.asked && this.element.isConnected) void this.execute(query);
-        }, AGAIN_MS);
+      if (error.kind !== "busy") {
+        this.clear();
+        this.say(error.message, true);
+        return;
       }
+      this.say("Another query is running; this page asks again.", true);
+      setTimeout(() => {
+        if (mine === this.asked && this.element.isConnected) void this.execute(query);
+      }, AGAIN_MS);
     }
+  }
+
+  // Rows of another query would be taken for the answer.
+  private clear(): void {
+    this.result = this.table = null;
+    this.save.disabled = true;
+    this.drawer.close();
+    this.place.replaceChildren();
   }
 
   private say(sentence: string, wrong = false): void {

@@ -114,6 +114,6 @@ export class FlameChart implements Chart {
   table(): Words {
     const all = everyNode(this.flame.zoom).filter((of) => of.parent);
     return { head: ["stack", "total", "self", "times"], rows: all.sort((a, b) => b.totalNs - a.totalNs)
-      .map((of) => [pathOf(of), ns(of.totalNs), ns(of.selfNs), of.merged ? "–" : String(of.count)]) };
+      .map((of) => [pathOf(of), ns(of.totalNs), ns(of.selfNs), of.merged || !of.count ? "–" : String(of.count)]) };
   }
 }
