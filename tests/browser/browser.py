@@ -24,6 +24,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cli import MOESCOPE, Skip, environment, moescope  # noqa: E402
 
 PATIENCE_S = 120
+BUILD = pathlib.Path(os.environ.get("MOESCOPE_BUILD", pathlib.Path(MOESCOPE).parent))
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 # A folder for pictures of the page, for people to look at.
 PICTURES = os.environ.get("MOESCOPE_BROWSER_PICTURES")
@@ -36,6 +38,30 @@ def program():
     if "unknown command" in moescope("serve", "--help").err:
         raise Skip("this moescope is built without its server")
     return found
+
+
+def fakes():
+    """The runs built by hand, and recordings, in the current directory."""
+    program()
+    maker = BUILD / "tests" / "save-fakes"
+    if not maker.exists():
+        raise Skip("tests/save-fakes is not built")
+    subprocess.run([maker, "."], check=True)
+    for name in ("h200-windows", "h200-jax"):
+        shutil.copytree(DATA / name, f"{name}.mscope")
+
+
+def view(run, name, query=""):
+    return f"#/{run}/{name}{query}"
+
+
+def cells(tab, column):
+    """The texts of a column in the rows that are in the document."""
+    return tab.ask(f"""(() => {{
+        const heads = [...document.querySelectorAll(".rows th button")].map((head) => head.dataset.key);
+        const at = heads.indexOf({json.dumps(column)});
+        return [...document.querySelectorAll(".rows tbody tr[data-index]")].map((row) => row.children[at].innerText);
+    }})()""")
 
 
 @contextlib.contextmanager

@@ -10,11 +10,9 @@ import pathlib
 import shutil
 import subprocess
 
-from browser import MOESCOPE, page, program, quit_browser, serve, until
+from browser import BUILD, MOESCOPE, cells, fakes, page, program, quit_browser, serve, until, view
 from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need, test
 
-BUILD = pathlib.Path(os.environ.get("MOESCOPE_BUILD", pathlib.Path(MOESCOPE).parent))
-DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters", "routing", "routing-steps",
          "routing-experts", "moe", "memory", "comm")
 # A view is painted: it has rows, or says that there are none.
@@ -22,30 +20,6 @@ PAINTED = """!document.querySelector("[aria-busy]")
     && (document.querySelector(".rows tbody tr[data-index]")
         || /Nothing to show/.test(document.querySelector(".count")?.innerText))"""
 OVERVIEW = "!document.querySelector('main[aria-busy]') && document.querySelector('.verdicts li')"
-
-
-def fakes():
-    """The runs built by hand, and recordings, in the current directory."""
-    program()
-    maker = BUILD / "tests" / "save-fakes"
-    if not maker.exists():
-        raise Skip("tests/save-fakes is not built")
-    subprocess.run([maker, "."], check=True)
-    for name in ("h200-windows", "h200-jax"):
-        shutil.copytree(DATA / name, f"{name}.mscope")
-
-
-def view(run, name, query=""):
-    return f"#/{run}/{name}{query}"
-
-
-def cells(tab, column):
-    """The texts of a column in the rows that are in the document."""
-    return tab.ask(f"""(() => {{
-        const heads = [...document.querySelectorAll(".rows th button")].map((head) => head.dataset.key);
-        const at = heads.indexOf({json.dumps(column)});
-        return [...document.querySelectorAll(".rows tbody tr[data-index]")].map((row) => row.children[at].innerText);
-    }})()""")
 
 
 @test

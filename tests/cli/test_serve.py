@@ -10,12 +10,17 @@ import pathlib
 import resource
 import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
+import urllib.parse
 
 from cli import (MOESCOPE, PATIENCE_S, TINYMOE, Skip, check, environment, equal, main, moescope, need,
                  one_sentence, record, test)
+
+
+OTHER_ROUTES = ("events", "sql", "stacks")  # of a run, beside its views
 
 
 class Server:
@@ -103,7 +108,7 @@ def answers_are_what_the_commands_print():
     record("a.mscope")
     with serving(".") as server:
         views = [path.split("/")[-1] for path in server.json("/api/openapi.json")["paths"]
-                 if path.startswith("/api/runs/{run}/") and not path.endswith("/events")]
+                 if path.startswith("/api/runs/{run}/") and not path.endswith(OTHER_ROUTES)]
         check(len(views) >= 15, views)
         for view in views:
             if view.startswith("routing-"):
@@ -160,7 +165,7 @@ def addresses_that_lead_out_or_nowhere_are_refused():
         server.refused("/api/runs/a%00b/steps", 400)
         server.refused("/api/runs/a%ff/steps", 400, "UTF-8")
         server.refused("/api/runs/a%/steps", 400)
-        server.refused("/api/runs/a/steps?" + "x" * 3000, 400, "2048")
+        server.refused("/api/runs/a/steps?" + "x" * 9000, 400, "8192")
         server.refused("/api/runs/a/steps?" + "&".join(f"a{i}=1" for i in range(40)), 400)
         server.refused("/api/runs/a/nothing", 404, "no such view")
         server.refused("/api/runs/a/steps?limit=-1", 400, "'limit' wants")
@@ -213,6 +218,184 @@ def a_token_is_asked_for():
         equal(len(token), 32)
         server.refused("/api/runs", 401)
         equal(server.ask("/api/runs", Authorization=f"Bearer {token}")[0], 200)
+
+
+@test
+def a_comparison_is_what_the_command_prints():
+    record("a.mscope", 12)
+    record("b.mscope", 12)
+    pathlib.Path("none.mscope").mkdir()
+    here = os.getcwd()
+    with serving(".") as server:
+        for options, query in (([], ""), (["--limit", "2", "--sort", "difference"], "&limit=2&sort=difference"),
+                               (["--steps", "3:9", "--limit", "0"], "&steps=3%3A9&limit=0")):
+            wanted = moescope("compare", f"{here}/a.mscope", f"{here}/b.mscope", "--json",
+                              *(options or ["--limit", "100"]))
+            equal(wanted.status, 0, wanted)
+            equal(server.ask(f"/api/compare?a=a&b=b{query}")[2], wanted.out, query)
+        check("/api/compare" in server.json("/api/openapi.json")["paths"])
+        server.refused("/api/compare?a=a", 400, "two runs")
+        server.refused("/api/compare?a=a&b=c", 404, "no run 'c'")
+        server.refused("/api/compare?a=none&b=a", 404, "no run 'none'")
+        server.refused("/api/compare?a=..%2Fa&b=a", 404)
+        server.refused("/api/compare?a=a&b=b&colour=red", 400, "colour")
+        server.refused("/api/compare?a=a&b=b&limit=x", 400, "limit")
+        server.refused("/api/compare?a=a&b=b&steps=x", 400, "steps")
+        server.refused("/api/compare?a=a&b=b&sort=nothing", 400, "nothing")
+        # A side that changes is compared anew.
+        before = server.ask("/api/compare?a=a&b=b")[2]
+        shutil.rmtree("b.mscope")
+        shutil.copytree("a.mscope", "b.mscope")
+        wait_for(lambda: server.ask("/api/compare?a=a&b=b")[2] != before, "the other run")
+
+
+def query_of(text):
+    return f"/api/runs/a/sql?query={urllib.parse.quote(text)}"
+
+
+def has_sql():
+    record("a.mscope", 4)
+    if "no SQLite" in moescope("sql", "a.mscope", "SELECT 1").err:
+        raise Skip("built without SQLite")
+
+
+ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) "
+
+
+@test
+def queries_are_answered_as_by_the_command():
+    has_sql()
+    with serving(".") as server:
+        tables = {table["name"]: table["columns"] for table in server.json("/api/runs/a/sql")["tables"]}
+        schema = moescope("sql", "--schema").out
+        equal(list(tables), [line.split()[2].rstrip("(") for line in schema.splitlines() if line.startswith("CREATE")])
+        check({"name": "duration_ns", "type": "INTEGER"} in tables["steps"], tables["steps"])
+        for text in ("SELECT step, duration_ns FROM steps ORDER BY step",
+                     "SELECT name,\n\tcount(*) -- of each\nFROM ranges GROUP BY name ORDER BY name",
+                     "SELECT NULL, 1.5, 'ä\"', x'00ff'", "EXPLAIN SELECT 1"):
+            wanted = json.loads(moescope("sql", "a.mscope", text, "--json").out)
+            got = server.json(query_of(text))
+            equal((got["columns"], got["rows"], got["more"]), (wanted["columns"], wanted["rows"], False), text)
+            equal(got["limits"]["rows"], 10000)
+        equal(server.json(query_of("SELECT 9007199254740992, 9007199254740993"))["rows"],
+              [[9007199254740992, "9007199254740993"]])
+        many = server.json(query_of(ENDLESS + "SELECT x FROM t"))
+        equal((len(many["rows"]), many["more"]), (10000, True))
+        large = server.json(query_of(ENDLESS + "SELECT hex(zeroblob(500000)) FROM t"))
+        check(large["more"] and 10 < len(large["rows"]) < 100, len(large["rows"]))
+        server.refused("/api/runs/b/sql?query=SELECT%201", 404, "no run 'b'")
+        server.refused("/api/runs/b/sql", 404, "no run 'b'")
+        server.refused("/api/runs/a/sql?limit=1", 400, "limit")
+        server.refused(query_of("SELECT nothing FROM steps"), 400, "nothing", "column")
+        server.refused(query_of("SELECT 1; SELECT 2"), 400, "one query")
+        server.refused(query_of(" ; "), 400, "must be a SELECT")
+
+
+@test
+def hostile_queries_are_refused():
+    has_sql()
+    secret = pathlib.Path("secret.sqlite").resolve()
+    with sqlite3.connect(secret) as database:
+        database.execute("CREATE TABLE t(word)")
+        database.execute("INSERT INTO t VALUES('hidden')")
+    database.close()
+    before = {path: path.stat().st_mtime_ns for path in pathlib.Path(".").rglob("*")}
+    with serving(".") as server:
+        for text in (f"ATTACH '{secret}' AS s", f"ATTACH 'file:{secret}?mode=ro' AS s", "DETACH main",
+                     "SELECT load_extension('x')", "SELECT load_extension('x', 'y')", "PRAGMA journal_mode = wal",
+                     "PRAGMA temp_store_directory = '.'", "PRAGMA writable_schema = 1", "PRAGMA trusted_schema = 1",
+                     "SELECT * FROM pragma_journal_mode", "VACUUM", f"VACUUM INTO '{secret}-copy'",
+                     "CREATE TABLE x(a)", "CREATE TEMP TABLE x(a)", "CREATE VIEW x AS SELECT 1",
+                     "CREATE TEMP TRIGGER x AFTER INSERT ON steps BEGIN SELECT 1; END",
+                     "CREATE VIRTUAL TABLE x USING fts5(a)", "CREATE VIRTUAL TABLE x USING csv(filename='/etc/passwd')",
+                     "INSERT INTO steps(step) VALUES(1)", "UPDATE steps SET step = 1", "DELETE FROM steps",
+                     "REPLACE INTO steps(step) VALUES(1)", "DROP TABLE steps", "ALTER TABLE steps RENAME TO x", "BEGIN",
+                     "SAVEPOINT x", "REINDEX", "ANALYZE", "SELECT readfile('/etc/passwd')", "SELECT writefile('x', 'y')",
+                     "SELECT * FROM fsdir('.')", "SELECT edit('x')", "INSERT INTO sqlite_master VALUES(1,2,3,4,5)",
+                     "SELECT zeroblob(100000000)",
+                     "SELECT 'a' LIKE '" + "%a" * 1000 + "'", "SELECT " + "(" * 2000 + "1" + ")" * 2000):
+            status, _, body = server.ask(query_of(text))
+            check(status in (400, 403), text, status, body)
+            sentence = json.loads(body)["error"]
+            check(sentence and "hidden" not in body and "root:" not in body, text, body)
+        server.refused(query_of("SELECT load_extension('x')"), 403, "read-only")
+        # Nothing is kept between queries, and nothing was written.
+        equal(server.json(query_of("SELECT count(*) FROM steps"))["rows"], [[4]])
+        equal({path: path.stat().st_mtime_ns for path in pathlib.Path(".").rglob("*")}, before)
+
+
+def ask_endlessly(server, answers, enough):
+    """Endless queries, until it is enough or the server is gone; those that had to wait do not count."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        while not (enough.is_set() and answers):
+            status, _, body = server.ask(query_of(ENDLESS + f"SELECT count(*) + {len(answers)} FROM t"))
+            if status != 503:
+                answers.append((status, json.loads(body)["error"]))
+
+
+@contextlib.contextmanager
+def endless(server):
+    """Answers to endless queries, one of which runs."""
+    answers, enough, other = [], threading.Event(), []
+    thread = threading.Thread(target=ask_endlessly, args=(server, answers, enough))
+    thread.start()
+
+    def told():
+        other[:] = server.ask(query_of(f"SELECT {time.monotonic_ns()}"))
+        return other[0] == 503
+
+    try:
+        wait_for(told, "the endless query runs")
+        check("another query is running" in json.loads(other[2])["error"], other)
+        yield answers
+    finally:
+        enough.set()
+        thread.join(PATIENCE_S)
+
+
+@test
+def an_endless_query_is_stopped_and_takes_nothing_from_others():
+    has_sql()
+    with serving(".") as server:
+        with endless(server) as answers:
+            equal(server.ask("/api/runs/a/steps")[0], 200)
+        equal(answers[0][0], 400)
+        check("stopped after 10 seconds" in answers[0][1], answers)
+        equal(server.json(query_of("SELECT 'after'"))["rows"], [["after"]])
+    # The end of the server ends it.
+    server = Server(".")
+    with endless(server):
+        server.process.terminate()
+        equal(server.process.communicate(timeout=PATIENCE_S)[1], "")
+        equal(server.process.returncode, 0)
+
+
+def folded(run, form):
+    return sum(int(line.rsplit(" ", 1)[1])
+               for line in moescope("export", run, "--to", form, "-o", "-").out.splitlines())
+
+
+@test
+def stacks_are_those_of_the_export():
+    record("a.mscope", 6)
+    with serving(".") as server:
+        for query, form in (("", "folded-host"), ("?of=host", "folded-host"), ("?of=device", "folded")):
+            tree = server.json(f"/api/runs/a/stacks{query}")
+            nodes = tree["nodes"]
+            n = len(nodes["parent"])
+            equal({len(column) for column in nodes.values()}, {n})
+            equal(tree["total_ns"], folded("a.mscope", form), query)
+            equal(sum(nodes["self_ns"]) + tree["merged_ns"], tree["total_ns"], query)
+            equal((sum(nodes["merged"]), sum(nodes["merged_ns"])), (tree["merged"], tree["merged_ns"]))
+            for i in range(1, n):
+                check(nodes["parent"][i] < i, i)
+                check(nodes["total_ns"][i] >= tree["least_ns"] and tree["names"][nodes["name"][i]], i)
+                inside = sum(nodes["total_ns"][k] for k in range(n) if nodes["parent"][k] == i)
+                equal(nodes["self_ns"][i] + inside + nodes["merged_ns"][i], nodes["total_ns"][i], i)
+        check(len(server.json("/api/runs/a/stacks")["nodes"]["parent"]) > 10)
+        server.refused("/api/runs/a/stacks?of=both", 400, "'of'")
+        server.refused("/api/runs/a/stacks?steps=1", 400, "steps")
+        server.refused("/api/runs/b/stacks", 404, "no run 'b'")
 
 
 def events(server, run, seen, ready):

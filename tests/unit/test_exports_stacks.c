@@ -176,6 +176,112 @@ static void test_folded_ranks(void **state)
 	fake_run_free(run);
 }
 
+static int flame_host(const struct run *run, FILE *out, struct err *err)
+{
+	return export_flame(run, false, out, err);
+}
+
+static int flame_device(const struct run *run, FILE *out, struct err *err)
+{
+	return export_flame(run, true, out, err);
+}
+
+static void assert_has(const char *text, const char *wanted)
+{
+	if (!strstr(text, wanted))
+		fail_msg("no %s in %s", wanted, text);
+}
+
+/* Of the folded stacks; 7 of 377 are shown, nothing is small. */
+static void test_flame(void **state)
+{
+	struct run *run = small_run();
+	char *text = text_of(run, flame_device);
+
+	(void)state;
+	assert_has(text, "\"total_ns\": 377");
+	assert_has(text, "\"merged\": 0");
+	assert_has(text, "\"self_ns\": [ 0, 0, 0, 0, 350, 0, 7, 20 ]");
+	assert_has(text, "\"total_ns\": [ 377, 370, 370, 350, 350, 7, 7, 20 ]");
+	assert_has(text, "\"parent\": [ -1, 0, 1, 2, 3, 0, 5, 2 ]");
+	assert_has(text, "\"count\": [ 0, 0, 0, 0, 2, 0, 1, 1 ]");
+	free(text);
+	text = text_of(run, flame_host);
+	assert_has(text, "\"self_ns\": [ 0, 0, 45, 35, 15, 5 ]");
+	assert_has(text, "\"total_ns\": [ 100, 100, 100, 50, 15, 5 ]");
+	free(text);
+	fake_run_free(run);
+}
+
+/* 0.1% of 10 ms is 10 us: two stacks with one inside one of them are below that. */
+static void test_flame_small(void **state)
+{
+	struct run *run = fake_run_new();
+	char *text;
+
+	(void)state;
+	fake_range(run, fake_site(run, "large", -1, -1, 0), 0, 10000000, 1, 0);
+	fake_range(run, fake_site(run, "small", -1, -1, 0), 1000, 8000, 1, 1);
+	fake_range(run, fake_site(run, "inside", -1, -1, 0), 2000, 3000, 1, 2);
+	fake_range(run, fake_site(run, "also", -1, -1, 0), 9000, 9002, 1, 1);
+	fake_range(run, fake_site(run, "just", -1, -1, 0), 20000, 30000, 1, 1);
+	text = text_of(run, flame_host);
+	assert_has(text, "\"least_ns\": 10000");
+	assert_has(text, "\"merged\": 3");
+	assert_has(text, "\"merged_ns\": 7002");
+	assert_has(text, "\"total_ns\": [ 10000000, 10000000, 10000000, 10000 ]");
+	assert_has(text, "\"merged\": [ 0, 0, 3, 0 ]");
+	assert_has(text, "\"merged_ns\": [ 0, 0, 7002, 0 ]");
+	assert_null(strstr(text, "inside"));
+	free(text);
+	fake_run_free(run);
+}
+
+/* How many nodes are shown. */
+static size_t count_nodes(const char *text)
+{
+	const char *at = strstr(text, "\"parent\": ["), *end = strchr(at, ']');
+	size_t n = 1;
+
+	while ((at = strchr(at + 1, ',')) && at < end)
+		n++;
+	return n;
+}
+
+/* 60 threads, and 390 stacks in each that are as long as those of the others: all of a depth are small, or none. */
+static void test_flame_many(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "r", -1, -1, 0);
+	char *text;
+
+	(void)state;
+	for (uint32_t thread = 1; thread <= 60; thread++)
+		for (int64_t i = 0; i < 390; i++)
+			fake_range(run, site, i, 1000000 - i, thread, (uint16_t)i);
+	text = text_of(run, flame_host);
+	assert_int_equal(count_nodes(text), 1 + 60 * 333);
+	assert_has(text, "\"merged\": 3480"); /* 60 * (391 - 333) */
+	free(text);
+	fake_run_free(run);
+}
+
+static void test_flame_deep(void **state)
+{
+	struct run *run = fake_run_new();
+	uint32_t site = fake_site(run, "r", -1, -1, 0);
+	char *text;
+
+	(void)state;
+	for (int64_t i = 0; i < 1000; i++)
+		fake_range(run, site, i, 1000000 - i, 1, (uint16_t)i);
+	text = text_of(run, flame_host);
+	assert_int_equal(count_nodes(text), 401);
+	assert_has(text, "\"merged\": 601");
+	free(text);
+	fake_run_free(run);
+}
+
 static void test_speedscope(void **state)
 {
 	struct run *run = fake_run_new();
@@ -225,6 +331,9 @@ static void test_empty(void **state)
 	text = text_of(run, export_folded_host);
 	assert_string_equal(text, "");
 	free(text);
+	text = text_of(run, flame_host);
+	assert_has(text, "\"parent\": [ -1 ]");
+	free(text);
 	text = text_of(run, export_speedscope);
 	assert_non_null(strstr(text, "\"profiles\":[],\"shared\":{\"frames\":[]}}"));
 	free(text);
@@ -234,11 +343,12 @@ static void test_empty(void **state)
 static void test_full_disk(void **state)
 {
 	int (*const all[])(const struct run *, FILE *,
-			   struct err *) = { export_folded, export_folded_host, export_speedscope };
+			   struct err *) = { export_folded, export_folded_host, export_speedscope,
+					     flame_host };
 	struct run *run = fake_gpu_run();
 
 	(void)state;
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		FILE *full = fopen("/dev/full", "w");
 		struct err err = { "" };
 
@@ -254,10 +364,12 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_walk),	   cmocka_unit_test(test_walk_many),
-		cmocka_unit_test(test_folded),	   cmocka_unit_test(test_folded_ranks),
-		cmocka_unit_test(test_speedscope), cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_walk),	    cmocka_unit_test(test_walk_many),
+		cmocka_unit_test(test_folded),	    cmocka_unit_test(test_folded_ranks),
+		cmocka_unit_test(test_speedscope),  cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_flame),
+		cmocka_unit_test(test_flame_small), cmocka_unit_test(test_flame_deep),
+		cmocka_unit_test(test_flame_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

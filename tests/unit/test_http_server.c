@@ -43,6 +43,8 @@ static void test_target(void **state)
 	assert_string_equal(target_value(&t, "y"), "");
 	assert_string_equal(target_value(&t, ""), "z");
 	assert_null(target_value(&t, "z"));
+	assert_int_equal(target_parse("/a?x=1%0a%09b", &t, NULL), 0);
+	assert_string_equal(target_value(&t, "x"), "1\n\tb");
 	assert_int_equal(target_parse("/a//b", &t, NULL), 0);
 	assert_int_equal(t.n_segments, 3);
 	assert_string_equal(t.segments[1], "");
@@ -50,10 +52,10 @@ static void test_target(void **state)
 
 static void test_target_refused(void **state)
 {
-	static const char *const bad[] = { "",	    "api",	 "/%",	    "/%4",
-					   "/%zz",  "/%00",	 "/%0a",    "/%ff",
-					   "/%c3",  "/a?b=%00",	 "/a?%0d=", "/a/b/c/d/e/f/g",
-					   "/\x7f", "/%ed%a0%80" };
+	static const char *const bad[] = { "",	    "api",	  "/%",	      "/%4",
+					   "/%zz",  "/%00",	  "/%0a",     "/%ff",
+					   "/%c3",  "/a?b=%00",	  "/a?%0d=",  "/a/b/c/d/e/f/g",
+					   "/\x7f", "/%ed%a0%80", "/a?b=%0d", "/a?%0a=b" };
 	char long_one[TARGET_MAX + 2];
 	struct target t;
 

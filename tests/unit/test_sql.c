@@ -248,6 +248,45 @@ static void test_refused(void **state)
 	fake_run_free(run);
 }
 
+#define ENDLESS "with recursive t(x) as (select 1 union all select x + 1 from t) "
+
+/* Of strangers: nothing is written at all, and what takes too long, or is too long, ends. */
+static void test_guarded(void **state)
+{
+	static const char *const queries[] = {
+		"create temp table t as select 1",
+		"begin",
+		"savepoint x",
+		"attach ':memory:' as y",
+		"delete from kernels",
+		"select load_extension('x')",
+		"select zeroblob(2000000)",
+	};
+	struct run *run = fake_gpu_run();
+	struct sql_rows rows;
+	struct err err;
+
+	(void)state;
+	open_one(&rows, run);
+	sql_guard(rows.sql, INT64_C(20000000));
+	for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
+		err.message[0] = '\0';
+		if (sql_rows_try(&rows, queries[i], &err) == 0)
+			fail_msg("not refused: %s", queries[i]);
+		assert_true(err.message[0] != '\0');
+	}
+	assert_int_equal(sql_rows_try(&rows, ENDLESS "select count(*) from t", &err), -ETIME);
+	assert_string_equal(err.message, "the query was stopped after 0.02 s");
+	/* Each has its own time, and what is asked before it runs ends it as ever. */
+	assert_int_equal(sql_rows_try(&rows, ENDLESS "select max(x) from t", &err), -ETIME);
+	sql_guard(rows.sql, INT64_C(3600000000000));
+	sql_interrupt(rows.sql);
+	assert_int_equal(sql_rows_try(&rows, ENDLESS "select count(*) from t", &err), -EINTR);
+	assert_rows(&rows, "select count(*) from kernels", "20\n");
+	sql_rows_close(&rows);
+	fake_run_free(run);
+}
+
 /* A name means the temporary table or view that has it, whichever way the query is answered. */
 static void test_hidden_tables(void **state)
 {
@@ -515,14 +554,23 @@ static void test_room_for_functions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kernels),	       cmocka_unit_test(test_places),
-		cmocka_unit_test(test_what_is_loaded), cmocka_unit_test(test_absence),
-		cmocka_unit_test(test_lists),	       cmocka_unit_test(test_several_runs),
-		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_hidden_tables),
-		cmocka_unit_test(test_errors),	       cmocka_unit_test(test_empty_run),
-		cmocka_unit_test(test_every_column),   cmocka_unit_test(test_joins),
-		cmocka_unit_test(test_functions),      cmocka_unit_test(test_types_of_functions),
-		cmocka_unit_test(test_blobs),	       cmocka_unit_test(test_room_for_functions),
+		cmocka_unit_test(test_kernels),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_what_is_loaded),
+		cmocka_unit_test(test_absence),
+		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_several_runs),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_guarded),
+		cmocka_unit_test(test_hidden_tables),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_empty_run),
+		cmocka_unit_test(test_every_column),
+		cmocka_unit_test(test_joins),
+		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_types_of_functions),
+		cmocka_unit_test(test_blobs),
+		cmocka_unit_test(test_room_for_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,13 @@ export function value(key: string, json: Json | undefined, inside = ""): string 
   return json.length === 1 ? "1 entry" : `${json.length} entries`;
 }
 
+const BY_UNIT: { [unit: string]: (value: number) => string } = { ns, bytes, count, ratio, per_s: rate, "%": pct };
+
+// A figure whose unit is named beside it, not in its key.
+export function byUnit(unit: string, value: number): string {
+  return (BY_UNIT[unit] ?? ratio)(value);
+}
+
 // What the cell of a row says.
 export function cell(row: Fields, key: string): string {
   return value(key, row[key]);

@@ -16,7 +16,7 @@ class Page {
   constructor(private body: HTMLElement, private source: Source) {
     window.addEventListener("hashchange", () => this.show());
     document.addEventListener("keydown", (event) => {
-      const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+      const typing = [HTMLInputElement, HTMLSelectElement, HTMLTextAreaElement].some((kind) => event.target instanceof kind);
       if (event.key !== "/" || typing || !(this.open instanceof RunPage)) return;
       event.preventDefault();
       this.open.focusSearch();

@@ -13,6 +13,10 @@ export interface Columns {
   absent: Map<string, string[]>; // columns without a single value, by the reason
 }
 
+export function cellOf(view: View, row: Fields, key: string): string {
+  return view.cell ? view.cell(row, key) : cell(row, key);
+}
+
 export function rowKey(view: View, row: Fields): string {
   return view.id.map((key) => String(row[key] ?? "")).join("|");
 }
@@ -23,6 +27,10 @@ function isScalar(value: Json | undefined): boolean {
 
 // Of all rows: some keys are only where they apply. Lists and objects are in a row's details.
 export function columnsOf(view: View, rows: Fields[]): Columns {
+  if (view.columns) {
+    return { shown: view.columns.map((key) => ({ key,
+      numeric: rows.every((row) => row[key] === null || typeof row[key] === "number") })), absent: new Map() };
+  }
   const kinds = new Map<string, { scalar: boolean; numeric: boolean; why: string }>();
   for (const row of rows) {
     for (const key of Object.keys(row)) {
@@ -51,11 +59,11 @@ export function columnsOf(view: View, rows: Fields[]): Columns {
 }
 
 // Every word must be somewhere in the row.
-export function search(rows: Fields[], find: string): Fields[] {
+export function search(view: View, rows: Fields[], find: string): Fields[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return rows;
   return rows.filter((row) => {
-    const all = Object.keys(row).filter((key) => isScalar(row[key])).map((key) => `${row[key]} ${cell(row, key)}`)
+    const all = Object.keys(row).filter((key) => isScalar(row[key])).map((key) => `${row[key]} ${cellOf(view, row, key)}`)
       .join(" ").toLowerCase();
     return words.every((word) => all.includes(word));
   });

@@ -7,7 +7,7 @@ import { Source, Trouble } from "./source";
 import { themeSwitch } from "./theme";
 
 const LOOK_MS = 3000;
-const COLUMNS = ["Name", "Status", "Started", "Duration", "Command"];
+const COLUMNS = ["Name", "Status", "Started", "Duration", "", "Command"];
 
 export class RunList {
   element: HTMLElement;
@@ -61,6 +61,8 @@ export class RunList {
         el("td", {}, el("span", { class: `status ${status}` }, status)),
         el("td", {}, started ? date(started) : "–"),
         el("td", { class: "number" }, duration === null ? "–" : ns(duration)),
+        el("td", {}, runs.length > 1 && !text(run["error"]) ? el("a", { "data-key": `compare ${name}`,
+          href: format({ run: name, view: "compare", options: {} }) }, "compare with…") : null),
         el("td", {}, el("code", { title: command }, command)));
     }));
   }

@@ -6,6 +6,7 @@ import { fields, Fields, list, num, text } from "./json";
 import { meaning } from "./meanings";
 import { Overview } from "./overview";
 import { Panel } from "./panel";
+import { OTHER_VIEWS } from "./panels";
 import { Source, Trouble } from "./source";
 import { TablePanel } from "./table_panel";
 import { themeSwitch } from "./theme";
@@ -68,16 +69,17 @@ export class RunPage {
 
   show(place: Place): void {
     const view = findView(place.view);
+    const other = OTHER_VIEWS.find((each) => each.name === place.view);
     if (this.panel && place.view === this.view) {
       this.panel.restore(place.options);
       void this.refresh();
       return;
     }
     this.view = place.view;
-    this.panel = view ? new TablePanel(this.source, this.run, view)
+    this.panel = view ? new TablePanel(this.source, this.run, view) : other ? other.make(this.source, this.run)
       : place.view === OVERVIEW ? new Overview(this.source, this.run) : null;
     this.paintNav();
-    document.title = `${this.run}: ${view?.title ?? "Overview"} – moescope`;
+    document.title = `${this.run}: ${(view ?? other)?.title ?? "Overview"} – moescope`;
     if (!this.panel) {
       this.nav.hidden = false;
       this.place.replaceChildren(el("p", { class: "sentence" },
@@ -162,9 +164,10 @@ export class RunPage {
     const link = (name: string, title: string): HTMLElement =>
       el("a", { href: format({ run: this.run, view: name, options: {} }), "data-key": name,
         ...(name === this.view ? { "aria-current": "page" } : {}) }, title);
-    const groups = [...new Set(VIEWS.map((view) => view.group))];
+    const all = [...VIEWS, ...OTHER_VIEWS];
+    const groups = [...new Set(all.map((view) => view.group))];
     repaint(this.nav, link(OVERVIEW, "Overview"), ...groups.map((group) => el("div", {}, el("h2", {}, group),
-      ...VIEWS.filter((view) => view.group === group).map((view) => link(view.name, view.title)))));
+      ...all.filter((view) => view.group === group).map((view) => link(view.name, view.title)))));
   }
 
   private paintHead(document: Fields): void {

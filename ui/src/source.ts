@@ -14,6 +14,8 @@ export interface Source {
   runs(): Promise<Fields[]>;
   // The same object as before, if nothing has changed.
   view(run: string, view: string, options: Options): Promise<Fields>;
+  // A run against another, which is the baseline.
+  compare(base: string, run: string, options: Options): Promise<Fields>;
   // Rows of a view that it cannot give.
   missing(view: string): number;
   // Returns what ends it.
@@ -21,7 +23,7 @@ export interface Source {
 }
 
 export class Trouble extends Error {
-  constructor(sentence: string, readonly kind: "missing" | "refused" | "silent") {
+  constructor(sentence: string, readonly kind: "missing" | "refused" | "busy" | "silent") {
     super(sentence.charAt(0).toUpperCase() + sentence.slice(1));
   }
 }
@@ -31,7 +33,7 @@ const RETRY_MS = 2000;
 const KEPT = 16; // documents that are held to compare with
 
 async function errorOf(reply: Response): Promise<Trouble> {
-  const kind = reply.status === 404 ? "missing" : "refused";
+  const kind = reply.status === 404 ? "missing" : reply.status === 503 ? "busy" : "refused";
   try {
     return new Trouble(text(fields((await reply.json()) as Json)["error"]) || reply.statusText, kind);
   } catch {
@@ -70,6 +72,10 @@ export class HttpSource implements Source {
   view(run: string, view: string, options: Options): Promise<Fields> {
     const query = new URLSearchParams(options).toString();
     return this.get(`api/runs/${encodeURIComponent(run)}/${view}${query ? `?${query}` : ""}`);
+  }
+
+  compare(base: string, run: string, options: Options): Promise<Fields> {
+    return this.get(`api/compare?${new URLSearchParams({ a: base, b: run, ...options }).toString()}`);
   }
 
   missing(): number {
@@ -158,6 +164,10 @@ export class EmbeddedSource implements Source {
     if (run !== this.name) throw new Trouble(`This file is about '${this.name}', not '${run}'.`, "missing");
     if (!(view in this.views)) throw new Trouble(`This file does not hold the view '${view}'.`, "missing");
     return fields(this.views[view]);
+  }
+
+  async compare(): Promise<Fields> {
+    throw new Trouble(`This file is about '${this.name}' alone.`, "refused");
   }
 
   follow(): () => void {

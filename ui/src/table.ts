@@ -1,10 +1,10 @@
 // One table for all views. Only the rows in sight are in the document, so that their number costs nothing;
 // new rows keep the order, the search, the selection and the scroll position.
 import { el, uniqueId } from "./dom";
-import { cell, title, titles } from "./format";
+import { title, titles } from "./format";
 import { Fields, reason } from "./json";
 import { meaning } from "./meanings";
-import { Column, columnsOf, rowKey, search, sorted } from "./rows";
+import { cellOf, Column, columnsOf, rowKey, search, sorted } from "./rows";
 import { View } from "./views";
 
 const ROW_PX = 26; // as in page.css
@@ -63,7 +63,9 @@ export class Table {
     const columns = columnsOf(this.view, rows);
     this.all = rows;
     this.columns = columns.shown;
-    this.titles = titles(columns.shown.map(({ key }) => key));
+    const keys = columns.shown.map(({ key }) => key);
+    const { head } = this.view;
+    this.titles = head ? new Map(keys.map((key) => [key, head(key)])) : titles(keys);
     this.paintNotes(columns.absent);
     this.arrange();
     this.measure();
@@ -93,7 +95,7 @@ export class Table {
   }
 
   private arrange(): void {
-    this.shown = sorted(search(this.all, this.find), this.sort);
+    this.shown = sorted(search(this.view, this.all, this.find), this.sort);
     this.grid.setAttribute("aria-rowcount", String(this.shown.length + 1));
     this.paintHead();
     this.paintSoon();
@@ -173,7 +175,7 @@ export class Table {
       : this.all;
     let sum = 0;
     this.sizes.replaceChildren(...this.columns.map(({ key }) => {
-      const longest = Math.max((this.titles.get(key) ?? "").length + 2, ...sample.map((row) => cell(row, key).length));
+      const longest = Math.max((this.titles.get(key) ?? "").length + 2, ...sample.map((row) => cellOf(this.view, row, key).length));
       const width = Math.min(longest, MOST_CHARACTERS) + 2;
       const col = el("col");
       col.style.width = `${width}ch`;
@@ -211,7 +213,7 @@ export class Table {
     const made = el("tr", { id: `${this.id}-${index}`, "data-index": String(index), "aria-rowindex": String(index + 2),
       "aria-selected": String(chosen), class: index % 2 ? "odd" : "" });
     for (const { key, numeric } of this.columns) {
-      const words = cell(row, key);
+      const words = cellOf(this.view, row, key);
       const why = row[key] === null ? reason(row, key) : "";
       const exact = typeof row[key] === "number" && words !== String(row[key]) ? String(row[key]) : "";
       const long = words.length > MOST_CHARACTERS ? words : "";

@@ -1,10 +1,15 @@
 // The views, in the order of the navigation. `id`: the keys that tell rows apart.
+import { Fields } from "./json";
+
 export interface View {
   name: string;
   title: string;
   group: string;
   id: string[];
   part: string; // of the schema: its row is PART_row
+  columns?: string[]; // these alone, in this order; else those that the rows have
+  head?(key: string): string; // the title of a column; else the words of its key
+  cell?(row: Fields, key: string): string; // what a cell says; else by the unit in its key
 }
 
 const view = (group: string, name: string, title: string, id: string[], part = name): View =>

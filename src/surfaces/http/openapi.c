@@ -10,7 +10,7 @@
 #include "base/version.h"
 #include "documents/document.h"
 #include "surfaces/http/http.h"
-#include "surfaces/http/parameters.h"
+#include "surfaces/http/routes.h"
 
 static void openapi_reply(struct json *json, const char *words, const char *type)
 {
@@ -55,9 +55,11 @@ static void openapi_parameter(struct json *json, const char *name, const char *i
 	json_object_end(json);
 }
 
-/* run: it has one in its path. section: whose parameters it has; NULL: none. */
+/* run: it has one in its path. section: whose parameters it has; NULL: none but those of the list `own`, which
+ * may be NULL, too. */
 static void openapi_path(struct json *json, const char *path, const char *words, const char *reply,
-			 const char *type, bool run, const struct section *section)
+			 const char *type, bool run, const struct section *section,
+			 const struct http_parameter *own)
 {
 	struct http_parameter p;
 
@@ -73,6 +75,8 @@ static void openapi_path(struct json *json, const char *path, const char *words,
 		openapi_parameter(json, "run", "path", "the name of a run, of /api/runs");
 	for (size_t i = 0; section && (p = view_parameter_at(section, i)).name; i++)
 		openapi_parameter(json, p.name, "query", p.help);
+	for (; own && own->name; own++)
+		openapi_parameter(json, own->name, "query", own->help);
 	json_array_end(json);
 	openapi_reply(json, reply, type);
 	json_object_end(json);
@@ -88,7 +92,7 @@ static void openapi_view(struct json *json, const struct section *section)
 	section_schema(section, schema, sizeof(schema));
 	snprintf(path, sizeof(path), "/api/runs/{run}/%s", section->name);
 	snprintf(words, sizeof(words), "An object of the schema %s (docs/json.md).", schema);
-	openapi_path(json, path, section->name, words, "application/json", true, section);
+	openapi_path(json, path, section->name, words, "application/json", true, section, NULL);
 }
 
 static void openapi_errors(struct json *json)
@@ -129,14 +133,19 @@ int openapi_print(const void *options, FILE *out, struct err *err)
 	json_key(&json, "paths");
 	json_object(&json);
 	openapi_path(&json, "/api/runs", "the runs, the newest first", "A row for each run.",
-		     "application/json", false, NULL);
+		     "application/json", false, NULL, NULL);
 	for (const struct section *const *s = sections; *s; s++)
 		openapi_view(&json, *s);
 	openapi_path(&json, "/api/runs/{run}/events", "when the run has changed",
-		     "Server-sent events: changed, gone.", "text/event-stream", true, NULL);
+		     "Server-sent events: changed, gone.", "text/event-stream", true, NULL, NULL);
+	for (size_t i = 0; http_routes[i]; i++)
+		openapi_path(&json, http_routes[i]->path, http_routes[i]->summary,
+			     http_routes[i]->answer, "application/json",
+			     strstr(http_routes[i]->path, "{run}") != NULL, NULL,
+			     http_routes[i]->parameters);
 	if (given->metrics)
 		openapi_path(&json, "/metrics", "the newest run, for a monitoring system",
-			     "OpenMetrics.", "application/openmetrics-text", false, NULL);
+			     "OpenMetrics.", "application/openmetrics-text", false, NULL, NULL);
 	json_object_end(&json);
 	openapi_errors(&json);
 	json_object_end(&json);

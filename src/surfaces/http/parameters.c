@@ -37,7 +37,7 @@ struct http_parameter view_parameter_at(const struct section *section, size_t i)
 	return (struct http_parameter){ NULL, NULL, NULL };
 }
 
-static int take_limit(const char *text, struct view_options *options, struct err *err)
+int parameter_limit(const char *text, struct view_options *options, struct err *err)
 {
 	char *end;
 	unsigned long value = strtoul(text, &end, 10);
@@ -61,7 +61,7 @@ static int take_pair(const struct section *section, const char *key, const char 
 		if (p.of)
 			return parameter_set(p.of, value, &options->question, err);
 		if (!strcmp(key, LIMIT))
-			return take_limit(value, options, err);
+			return parameter_limit(value, options, err);
 		options->sort = value;
 		return 0;
 	}

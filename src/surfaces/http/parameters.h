@@ -18,6 +18,8 @@ struct http_parameter {
 
 /* The i-th of a view. */
 struct http_parameter view_parameter_at(const struct section *section, size_t i);
+/* Takes the text of `limit`. 0 or -EINVAL. */
+int parameter_limit(const char *text, struct view_options *options, struct err *err);
 /* Writes all pairs of the target into the options, which point into it. 0 or -EINVAL. */
 int view_parameters_take(const struct section *section, const struct target *target,
 			 struct view_options *options, struct err *err);

@@ -9,14 +9,15 @@
 #include <string.h>
 
 #include "base/text/json_write.h"
+#include "base/text/nearest.h"
 #include "surfaces/http/openapi.h"
-#include "surfaces/http/parameters.h"
 #include "surfaces/metrics/metrics.h"
 #include "surfaces/views/views.h"
 #include "trace/rundir.h"
 
-#define JSON_TYPE "application/json; charset=utf-8"
 #define ROWS 100 /* unless `limit` says otherwise */
+
+const struct http_route *const http_routes[] = { &route_compare, &route_sql, &route_stacks, NULL };
 
 struct reply error_reply(int status, const char *sentence)
 {
@@ -38,25 +39,28 @@ static int status_of(int r)
 {
 	switch (r) {
 	case -EINVAL:
+	case -ETIME: /* for what was asked for; another time is as long */
 		return 400;
 	case -ENOENT:
 		return 404;
+	case -EPERM:
+		return 403;
+	case -ENOTSUP:
+		return 501;
 	case -ENOMEM:
+	case -EBUSY:
 		return 503;
 	default:
 		return 500;
 	}
 }
 
-static struct reply failed(int r, const struct err *err)
+struct reply failed_reply(int r, const struct err *err)
 {
 	return error_reply(status_of(r), err->message[0] ? err->message : strerror(-r));
 }
 
-/* A reply that a function prints. */
-typedef int print_function(const void *what, FILE *out, struct err *err);
-
-static struct reply printed(const char *type, print_function *print, const void *what)
+struct reply printed_reply(const char *type, print_function *print, const void *what)
 {
 	struct reply reply = { .status = 200, .type = type };
 	struct err err = { "" };
@@ -68,7 +72,7 @@ static struct reply printed(const char *type, print_function *print, const void 
 	if (r == 0)
 		return reply;
 	free(reply.body);
-	return failed(r, &err);
+	return failed_reply(r, &err);
 }
 
 /* One whose run.json cannot be read says why. */
@@ -131,6 +135,16 @@ static int print_runs(const void *what, FILE *out, struct err *err)
 	return json_finish(&json, NULL);
 }
 
+int routes_load(const struct routes *routes, const char *name, const struct run_want *want,
+		struct run **ret_run, struct err *err)
+{
+	char *path = library_find(&routes->library, name, err);
+	int r = path ? routes->options->load(path, want, ret_run, err) : -ENOENT;
+
+	free(path);
+	return r;
+}
+
 struct question_of_view {
 	const struct section *section;
 	struct view_options options;
@@ -142,14 +156,9 @@ static int print_view(const void *what, FILE *out, struct err *err)
 {
 	const struct question_of_view *question = what;
 	struct run_want want = section_want(question->section, &question->options);
-	char *path = library_find(&question->routes->library, question->run_name, err);
 	struct run *run;
-	int r;
+	int r = routes_load(question->routes, question->run_name, &want, &run, err);
 
-	if (!path)
-		return -ENOENT;
-	r = question->routes->options->load(path, &want, &run, err);
-	free(path);
 	if (r < 0)
 		return r;
 	r = section_render(question->section, run, &question->options, out, err);
@@ -171,7 +180,7 @@ static struct reply view_reply(const struct routes *routes, const struct target 
 	if (!question.section)
 		return error_reply(404, "there is no such view; /api/openapi.json lists them.");
 	r = view_parameters_take(question.section, target, &question.options, &err);
-	return r < 0 ? failed(r, &err) : printed(JSON_TYPE, print_view, &question);
+	return r < 0 ? failed_reply(r, &err) : printed_reply(JSON_TYPE, print_view, &question);
 }
 
 /* Of the newest run: a monitoring system asks for what goes on now. */
@@ -212,22 +221,74 @@ static bool is_api(const struct target *target, size_t n)
 	       !strcmp(target->segments[1], "runs");
 }
 
+/* Whether a path of OpenAPI is that of the target. */
+static bool fits(const char *path, const struct target *target)
+{
+	for (size_t i = 0; i < target->n_segments; i++) {
+		size_t length = strcspn(++path, "/");
+
+		if (*path != '{' && (strlen(target->segments[i]) != length ||
+				     strncmp(path, target->segments[i], length) != 0))
+			return false;
+		path += length;
+		if (!*path)
+			return i + 1 == target->n_segments;
+	}
+	return false;
+}
+
+static const struct http_route *route_of(const struct target *target)
+{
+	for (size_t i = 0; http_routes[i]; i++)
+		if (fits(http_routes[i]->path, target))
+			return http_routes[i];
+	return NULL;
+}
+
+static struct reply route_reply(const struct http_route *route, const struct routes *routes,
+				const struct target *target)
+{
+	struct err err = { "" };
+
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const struct http_parameter *p = route->parameters;
+		struct nearest nearest = nearest_to(target->pairs[i].key);
+
+		for (; p->name && strcmp(p->name, target->pairs[i].key) != 0; p++)
+			nearest_offer(&nearest, p->name);
+		if (p->name)
+			continue;
+		if (nearest.best)
+			err_set(&err, -EINVAL, "%s has no parameter '%s'; did you mean '%s'?",
+				route->path, target->pairs[i].key, nearest.best);
+		else
+			err_set(&err, -EINVAL, "%s has no parameter '%s'.", route->path,
+				target->pairs[i].key);
+		return failed_reply(-EINVAL, &err);
+	}
+	return route->make(routes, target);
+}
+
 struct reply routes_make(void *context, const char *raw)
 {
 	const struct routes *routes = context;
+	const struct http_route *route;
 	struct target target;
 	struct err err = { "" };
 
 	if (target_parse(raw, &target, &err) < 0)
 		return error_reply(400, err.message);
+	route = route_of(&target);
+	if (route)
+		return route_reply(route, routes, &target);
 	if (is_api(&target, 2) && !target.n_pairs)
-		return printed(JSON_TYPE, print_runs, routes);
+		return printed_reply(JSON_TYPE, print_runs, routes);
 	if (is_api(&target, 4))
 		return view_reply(routes, &target);
 	if (is_openapi(&target))
-		return printed(JSON_TYPE, openapi_print, routes->options);
+		return printed_reply(JSON_TYPE, openapi_print, routes->options);
 	if (has_metrics(routes, &target))
-		return printed(METRICS_TYPE, print_metrics, routes);
+		return printed_reply(METRICS_TYPE, print_metrics, routes);
 	return error_reply(404, "there is nothing at this address; /api/runs lists the runs.");
 }
 
@@ -243,21 +304,29 @@ static uint64_t signature_of_all(const struct routes *routes, bool *ret_growing)
 	return sum;
 }
 
+/* 0: there is no such run. */
+static uint64_t signature_of(const struct routes *routes, const char *name, bool *ret_growing)
+{
+	char *path = name ? library_find(&routes->library, name, NULL) : NULL;
+	uint64_t signature = path ? library_signature(path, ret_growing) : 0;
+
+	free(path);
+	return signature;
+}
+
 uint64_t routes_signature(void *context, const char *raw, bool *ret_growing)
 {
 	const struct routes *routes = context;
 	struct target target;
-	uint64_t signature;
-	char *path;
 
 	if (target_parse(raw, &target, NULL) < 0)
 		return 0;
+	if (route_of(&target) == &route_compare)
+		return signature_of(routes, target_value(&target, "a"), ret_growing) +
+		       signature_of(routes, target_value(&target, "b"), ret_growing);
 	if (!is_api(&target, 4))
 		return signature_of_all(routes, ret_growing);
-	path = library_find(&routes->library, target.segments[2], NULL);
-	signature = path ? library_signature(path, ret_growing) : 0;
-	free(path);
-	return signature;
+	return signature_of(routes, target.segments[2], ret_growing);
 }
 
 char *routes_followed(const struct routes *routes, const struct target *target, int *ret_status,

@@ -15,6 +15,7 @@
 #include "surfaces/html/page_files.h"
 #include "surfaces/http/events.h"
 #include "surfaces/http/routes.h"
+#include "surfaces/http/sql_desk.h"
 
 #define CONNECTIONS 1000
 #define CONNECTION_BYTES (16 << 10) /* for headers */
@@ -26,6 +27,7 @@ struct http_server {
 	char *token;
 	bool loopback;
 	struct routes routes;
+	struct sql_desk desk;
 	struct replies *replies;
 	struct events *events;
 	struct MHD_Daemon *daemon;
@@ -366,6 +368,8 @@ int http_open(const struct http_options *options, struct http_server **ret_serve
 		return err_set(err, -ENOMEM, "no memory for the server.");
 	server->options = *options;
 	server->routes.options = &server->options;
+	server->routes.desk = &server->desk;
+	sql_desk_init(&server->desk);
 	r = library_open(&server->routes.library, options->path, err);
 	if (r == 0)
 		r = parse_address(options, &address, &server->loopback, err);
@@ -403,6 +407,7 @@ void http_close(struct http_server *server)
 {
 	if (!server)
 		return;
+	sql_desk_close(&server->desk);
 	if (server->replies)
 		replies_stop(server->replies);
 	if (server->events)
@@ -414,6 +419,7 @@ void http_close(struct http_server *server)
 	if (server->events)
 		events_free(server->events);
 	library_close(&server->routes.library);
+	sql_desk_release(&server->desk);
 	free(server->token);
 	free(server);
 }

@@ -29,8 +29,10 @@ static bool is_utf8(const char *text)
 	return valid;
 }
 
-/* Decodes up to one of `ends` into *out, which moves behind the NUL; NULL: not plain text. */
-static const char *decode(const char *from, const char *ends, bool plus, char **out)
+/* Decodes up to one of `ends` into *out, which moves behind the NUL; NULL: not plain text. `also`: control
+ * characters that are. */
+static const char *decode(const char *from, const char *ends, bool plus, const char *also,
+			  char **out)
 {
 	char *start = *out, *to = start;
 
@@ -48,7 +50,7 @@ static const char *decode(const char *from, const char *ends, bool plus, char **
 			*to++ = plus && *from == '+' ? ' ' : *from;
 			from++;
 		}
-		if ((unsigned char)to[-1] < ' ' || to[-1] == 0x7f)
+		if (((unsigned char)to[-1] < ' ' && !strchr(also, to[-1])) || to[-1] == 0x7f)
 			return NULL;
 	}
 	*to++ = '\0';
@@ -70,17 +72,17 @@ int target_parse(const char *raw, struct target *ret_target, struct err *err)
 	while (raw && *raw == '/' && t->n_segments < TARGET_SEGMENTS) {
 		char *segment = out;
 
-		raw = decode(raw + 1, "/?", false, &out);
+		raw = decode(raw + 1, "/?", false, "", &out);
 		if (*segment || (raw && *raw == '/'))
 			t->segments[t->n_segments++] = segment;
 	}
 	while (raw && (*raw == '?' || *raw == '&') && t->n_pairs < TARGET_PAIRS) {
 		t->pairs[t->n_pairs].key = out;
-		raw = decode(raw + 1, "=&", true, &out);
+		raw = decode(raw + 1, "=&", true, "", &out);
 		t->pairs[t->n_pairs].value = "";
 		if (raw && *raw == '=') {
 			t->pairs[t->n_pairs].value = out;
-			raw = decode(raw + 1, "&", true, &out);
+			raw = decode(raw + 1, "&", true, "\n\t", &out);
 		}
 		t->n_pairs++;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The target of a request, taken apart: "/api/runs/a%20b/kernels?limit=20" has four segments and one
- * pair. Input is untrusted: whatever is not plain is refused with a sentence. Pure.
+ * pair. Input is untrusted: whatever is not plain is refused with a sentence; values may have lines. Pure.
  */
 #ifndef SURFACES_HTTP_TARGET_H
 #define SURFACES_HTTP_TARGET_H
@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-#define TARGET_MAX 2048
+#define TARGET_MAX 8192
 #define TARGET_SEGMENTS 6
 #define TARGET_PAIRS 16
 

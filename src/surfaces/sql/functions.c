@@ -330,27 +330,22 @@ int functions_register(struct sql *sql)
 	return r;
 }
 
-int functions_schema(const char *prefix, FILE *out)
+int functions_columns(sql_column_function *each, void *context)
 {
 	struct sql_function function;
+	int r = 0;
 
-	for (size_t i = 0; function_at(i, &function); i++) {
+	for (size_t i = 0; r >= 0 && function_at(i, &function); i++) {
 		struct function_columns columns;
-		size_t at;
 
-		if (prefix && strncmp(function.name, prefix, strlen(prefix)) != 0)
-			continue;
 		if (columns_of(&function, &columns) < 0)
 			return -ENOMEM;
-		at = 0;
-		fprintf(out, "CREATE TABLE %s(", function.name);
-		session_print_column(out, &at, "run", "TEXT");
-		for (size_t c = 0; c < columns.n; c++)
-			session_print_column(out, &at, columns.columns[c].key,
-					     unit_type(columns.columns[c].unit));
-		fputs(");\n", out);
+		r = each(context, function.name, "run", "TEXT");
+		for (size_t c = 0; r >= 0 && c < columns.n; c++)
+			r = each(context, function.name, columns.columns[c].key,
+				 unit_type(columns.columns[c].unit));
 	}
-	return 0;
+	return r;
 }
 
 void functions_list(FILE *out)

@@ -45,7 +45,9 @@ struct sql {
 	bool declaring; /* a table of ours: the authoriser is asked about that, too */
 	bool denied;	/* the authoriser refused something */
 	bool no_sums;
-	bool unsummable; /* too many names, or too large numbers, for sums.h */
+	int64_t most_ns;  /* that a statement may take; 0: as long as it wants; see sql_guard */
+	int64_t until_ns; /* for the one that runs; 0: none does */
+	bool unsummable;  /* too many names, or too large numbers, for sums.h */
 	struct sql_module modules[SQL_MODULES_MAX];
 	size_t n_modules;
 };
@@ -58,10 +60,8 @@ void need_table(struct sql_need *need, const struct sql_table *table, uint64_t c
 int vtab_register(struct sql *sql);
 int functions_register(struct sql *sql);
 int sums_register(struct sql *sql);
-/* A column of a "CREATE TABLE …", as many in a line as fit. *at: 0 before the first one. */
-void session_print_column(FILE *out, size_t *at, const char *name, const char *type);
-/* "CREATE TABLE …" of the functions. */
-int functions_schema(const char *prefix, FILE *out);
+/* sql_columns of the functions. */
+int functions_columns(sql_column_function *each, void *context);
 void functions_list(FILE *out);
 
 /* sqlite3_declare_vtab of a text of sqlite3_str, which it frees. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "surfaces/sql/session.h"
 #include "surfaces/sql/sums.h"
 
@@ -189,6 +190,8 @@ static int authorise(void *context, int action, const char *first, const char *s
 	case SQLITE_SELECT:
 	case SQLITE_READ:
 	case SQLITE_RECURSIVE:
+		allowed = true;
+		break;
 	case SQLITE_TRANSACTION:
 	case SQLITE_SAVEPOINT:
 	case SQLITE_CREATE_TEMP_TABLE:
@@ -198,12 +201,12 @@ static int authorise(void *context, int action, const char *first, const char *s
 	case SQLITE_DROP_TEMP_INDEX:
 	case SQLITE_DROP_TEMP_VIEW:
 	case SQLITE_REINDEX: /* of what is being made */
-		allowed = true;
+		allowed = !sql->most_ns;
 		break;
 	case SQLITE_INSERT:
 	case SQLITE_UPDATE:
 	case SQLITE_DELETE:
-		allowed = ours;
+		allowed = ours && !sql->most_ns;
 		break;
 	case SQLITE_FUNCTION:
 		allowed = sqlite3_stricmp(second ? second : "", "load_extension") != 0;
@@ -236,11 +239,16 @@ static void make_known(struct sql *sql)
 	}
 }
 
+static bool is_late(const struct sql *sql)
+{
+	return sql->until_ns && clock_monotonic_ns() > sql->until_ns;
+}
+
 static int is_interrupted(void *context)
 {
 	struct sql *sql = context;
 
-	return atomic_load(&sql->interrupted);
+	return atomic_load(&sql->interrupted) || is_late(sql);
 }
 
 static int connect_session(struct sql *sql)
@@ -299,6 +307,15 @@ void sql_close(struct sql *sql)
 	free(sql);
 }
 
+void sql_guard(struct sql *sql, int64_t most_ns)
+{
+	sql->most_ns = most_ns;
+	sqlite3_limit(sql->db, SQLITE_LIMIT_LENGTH, SQL_GUARDED_BYTES);
+	sqlite3_limit(sql->db, SQLITE_LIMIT_ATTACHED, 0);
+	/* Nothing looks at the time while a pattern is tried. */
+	sqlite3_limit(sql->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000);
+}
+
 void sql_use_sums(struct sql *sql, bool use)
 {
 	sql->no_sums = !use;
@@ -321,10 +338,15 @@ static int statement_failed(struct sql *sql, const char *whole, const char *text
 	int code = sqlite3_errcode(sql->db), offset = sqlite3_error_offset(sql->db);
 	const char *message = sqlite3_errmsg(sql->db);
 
+	if (code == SQLITE_INTERRUPT && !atomic_load(&sql->interrupted) && is_late(sql))
+		return err_set(err, -ETIME, "the query was stopped after %.3g s",
+			       (double)sql->most_ns / 1e9);
 	if (code == SQLITE_INTERRUPT)
 		return err_set(err, -EINTR, "interrupted");
 	if (code == SQLITE_NOMEM)
 		return err_set(err, -ENOMEM, "no memory for the query");
+	if (sql->denied && sql->most_ns)
+		return err_set(err, -EPERM, "runs are read-only: %s; ask with SELECT", message);
 	if (sql->denied)
 		return err_set(err, -EPERM,
 			       "runs are read-only: %s; CREATE TEMP TABLE creates a table that "
@@ -438,8 +460,11 @@ static int run_statement(struct sql *sql, sqlite3_stmt *named, sqlite3_stmt *sta
 	}
 	if (!result.names || !result.cells || !result.blobs || r < 0)
 		r = err_set(err, -ENOMEM, "no memory for the query");
-	if (r == 0)
+	if (r == 0) {
+		sql->until_ns = sql->most_ns ? clock_monotonic_ns() + sql->most_ns : 0;
 		r = run_rows_of(sql, statement, limit, sink, &result, more, err);
+		sql->until_ns = 0;
+	}
 	for (size_t c = 0; result.blobs && c < result.n; c++)
 		free(result.blobs[c]);
 	free(result.blobs);
@@ -547,31 +572,10 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 	return r;
 }
 
-#define SCHEMA_WIDTH 96
-
-static bool begins_with(const char *name, const char *prefix)
-{
-	return !prefix || !strncmp(name, prefix, strlen(prefix));
-}
-
-void session_print_column(FILE *out, size_t *at, const char *name, const char *type)
-{
-	size_t length = strlen(name) + strlen(type) + 3;
-
-	if (!*at || *at + length > SCHEMA_WIDTH) {
-		fputs(*at ? ",\n  " : "\n  ", out);
-		*at = 2;
-	} else {
-		fputs(", ", out);
-	}
-	*at += length;
-	fprintf(out, "%s %s", name, type);
-}
-
-int sql_schema(const char *prefix, FILE *out)
+int sql_columns(sql_column_function *each, void *context)
 {
 	struct schema *schema = malloc(sizeof(*schema));
-	size_t at;
+	int r = 0;
 
 	if (!schema)
 		return -ENOMEM;
@@ -579,17 +583,55 @@ int sql_schema(const char *prefix, FILE *out)
 	for (size_t t = 0; t < schema->n; t++) {
 		const struct sql_table *table = &schema->tables[t];
 
-		if (!begins_with(table->name, prefix))
-			continue;
-		fprintf(out, "CREATE TABLE %s(", table->name);
-		at = 0;
-		for (size_t c = 0; c < table->n; c++)
-			session_print_column(out, &at, table->columns[c].name,
-					     sql_type_name(table->columns[c].type));
-		fputs(");\n", out);
+		for (size_t c = 0; r >= 0 && c < table->n; c++)
+			r = each(context, table->name, table->columns[c].name,
+				 sql_type_name(table->columns[c].type));
 	}
 	free(schema);
-	return functions_schema(prefix, out);
+	return r < 0 ? r : functions_columns(each, context);
+}
+
+#define SCHEMA_WIDTH 96
+
+struct schema_print {
+	const char *prefix;
+	FILE *out;
+	char table[64]; /* that is open */
+	size_t at;	/* in the line */
+};
+
+/* As many columns in a line as fit. */
+static int print_column(void *context, const char *table, const char *name, const char *type)
+{
+	struct schema_print *print = context;
+	size_t length = strlen(name) + strlen(type) + 3;
+
+	if (print->prefix && strncmp(table, print->prefix, strlen(print->prefix)) != 0)
+		return 0;
+	if (strcmp(table, print->table) != 0) {
+		fprintf(print->out, "%sCREATE TABLE %s(", print->at ? ");\n" : "", table);
+		snprintf(print->table, sizeof(print->table), "%s", table);
+		fputs("\n  ", print->out);
+		print->at = 2;
+	} else if (print->at + length > SCHEMA_WIDTH) {
+		fputs(",\n  ", print->out);
+		print->at = 2;
+	} else {
+		fputs(", ", print->out);
+	}
+	print->at += length;
+	fprintf(print->out, "%s %s", name, type);
+	return 0;
+}
+
+int sql_schema(const char *prefix, FILE *out)
+{
+	struct schema_print print = { .prefix = prefix, .out = out };
+	int r = sql_columns(print_column, &print);
+
+	if (print.at)
+		fputs(");\n", out);
+	return r;
 }
 
 void sql_tables(FILE *out)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -44,6 +45,10 @@ void sql_close(struct sql *sql);
  * NULL): whether any had more. -EINTR after sql_interrupt. */
 int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_sink *sink,
 	    bool *ret_more, struct err *err);
+/* For statements of strangers: nothing is written, not even temporary tables; one that takes longer ends
+ * with -ETIME (loading what it reads does not count); no value has more than SQL_GUARDED_BYTES. */
+#define SQL_GUARDED_BYTES (1 << 20)
+void sql_guard(struct sql *sql, int64_t most_ns);
 /* Whether statements are answered from sums where they can be (sums.h), as they are unless this says
  * otherwise; for tests and measurements. */
 void sql_use_sums(struct sql *sql, bool use);
@@ -52,6 +57,10 @@ bool sql_complete(const char *text);
 /* Ends the statement that runs, or is about to. From any thread, or a signal handler. */
 void sql_interrupt(struct sql *sql);
 
+/* Called for each column of each table, table after table; -errno ends it. */
+typedef int sql_column_function(void *context, const char *table, const char *name,
+				const char *type);
+int sql_columns(sql_column_function *each, void *context);
 /* "CREATE TABLE …" of the tables whose name has this beginning; with what they are in comments. */
 int sql_schema(const char *prefix, FILE *out);
 void sql_tables(FILE *out);

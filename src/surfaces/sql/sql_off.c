@@ -32,6 +32,12 @@ int sql_run(struct sql *sql, const char *text, size_t limit, const struct sql_si
 	return err_set(err, -ENOTSUP, WORDS);
 }
 
+void sql_guard(struct sql *sql, int64_t most_ns)
+{
+	(void)sql;
+	(void)most_ns;
+}
+
 void sql_use_sums(struct sql *sql, bool use)
 {
 	(void)sql;
@@ -47,6 +53,13 @@ bool sql_complete(const char *text)
 void sql_interrupt(struct sql *sql)
 {
 	(void)sql;
+}
+
+int sql_columns(sql_column_function *each, void *context)
+{
+	(void)each;
+	(void)context;
+	return -ENOTSUP;
 }
 
 int sql_schema(const char *prefix, FILE *out)

@@ -44,6 +44,8 @@ export interface Chart {
   at(x: number, y: number): number; // -1: nothing
   beside(index: number, dx: number, dy: number): number;
   table(): Words;
+  // The mark to go on from when it takes the place of another chart; else the one with the same number.
+  first?(): number;
 }
 
 const MOST_ROWS = 1000;
@@ -103,6 +105,7 @@ export class Figure {
   private chart: Chart | null = null;
   private current = -1;
   private waiting = 0;
+  private isNew = false;
 
   constructor(title: string) {
     const id = uniqueId("figure");
@@ -129,6 +132,7 @@ export class Figure {
   // null: there is nothing to show.
   show(chart: Chart | null, title?: string, note = ""): void {
     this.chart = chart;
+    this.isNew = true;
     if (title) this.caption.textContent = title;
     this.note.textContent = note;
     this.note.hidden = !note;
@@ -159,6 +163,8 @@ export class Figure {
     ctx.setTransform(sharpness, 0, 0, sharpness, 0, 0);
     ctx.font = FONT;
     this.chart.draw({ ctx, width, height, colours: coloursOfTheme() });
+    if (this.isNew && this.current >= 0 && this.chart.first) this.current = this.chart.first();
+    this.isNew = false;
     if (this.current >= this.chart.marks) this.current = -1;
     this.paintMark();
   }
@@ -195,9 +201,10 @@ export class Figure {
     if (!this.chart?.marks) return;
     if (event.key === "Enter") this.activate();
     else if (event.key === "Escape") this.point(-1);
-    else if (move) this.point(this.current < 0 ? 0 : this.chart.beside(this.current, ...move));
+    else if (move) this.point(this.current < 0 ? this.chart.first?.() ?? 0 : this.chart.beside(this.current, ...move));
     else return;
     event.preventDefault();
+    this.frame.scrollIntoView({ block: "nearest" });
   }
 
   private paintWords(): void {

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stacks added up: everything that was open at once, outermost first, is a stack, and the times of
+ * equal stacks are one sum. One thread.
+ *
+ * Of the host: the time of frames, ranges, operations and calls that nothing inside them took. Of the
+ * device: the time of kernels, copies and sets, under what was open on the thread when the call that
+ * launched them began; the call itself is no part of the stack. Work without its call is under a name
+ * that says so. What has no time is in neither.
+ */
+#ifndef EXPORTS_FOLD_H
+#define EXPORTS_FOLD_H
+
+#include "base/hash_map.h"
+#include "exports/stacks/stacks.h"
+
+/* A stack: its innermost name, and the stack around it, whose number is lower. Node 0 is none. */
+struct fold_node {
+	uint32_t parent, label;
+	int64_t host_ns, device_ns;
+	uint64_t host_n, device_n; /* how often */
+};
+
+struct fold {
+	const struct run *run;
+	struct stacks stacks;
+	struct stack_labels labels;
+	struct fold_node *nodes; /* n is 0 or counts node 0 */
+	size_t n, capacity;
+	struct hash_map map; /* of nodes */
+	uint32_t *call_node; /* of each row of run->api; 0: none */
+};
+
+/* device: also its time. 0 or -errno; release it in both cases. */
+int fold_make(struct fold *fold, const struct run *run, bool device);
+void fold_release(struct fold *fold);
+
+#endif

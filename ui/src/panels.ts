@@ -1,0 +1,19 @@
+// Views that are not one table of the run.
+import { ComparePanel } from "./compare_panel";
+import { FlamePanel } from "./flame_panel";
+import { Panel } from "./panel";
+import { Source } from "./source";
+import { SqlPanel } from "./sql_panel";
+
+export interface OtherView {
+  name: string;
+  title: string;
+  group: string; // of the navigation
+  make(source: Source, run: string): Panel;
+}
+
+export const OTHER_VIEWS: OtherView[] = [
+  { name: "flame", title: "Flame graph", group: "Time", make: (source, run) => new FlamePanel(source, run) },
+  { name: "compare", title: "Compare", group: "Questions", make: (source, run) => new ComparePanel(source, run) },
+  { name: "sql", title: "SQL", group: "Questions", make: (source, run) => new SqlPanel(source, run) },
+];
