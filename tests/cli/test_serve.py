@@ -7,15 +7,20 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import socket
 import subprocess
 import threading
 import time
+import urllib.parse
 
 from cli import (MOESCOPE, PATIENCE_S, TINYMOE, Skip, check, environment, equal, main, moescope, need,
                  one_sentence, record, test)
+
+MONITORING = pathlib.Path(__file__).resolve().parents[2] / "examples/monitoring"
+SAVE_FAKES = pathlib.Path(MOESCOPE).parent / "tests/save-fakes"
 
 
 class Server:
@@ -375,6 +380,26 @@ def many_viewers_are_told_in_time():
             thread.join(PATIENCE_S)
 
 
+def samples_of(body):
+    """Values by series; checks what OpenMetrics asks of a body."""
+    check(body.endswith("\n# EOF\n"), body[-80:])
+    samples, kinds, current = {}, {}, None
+    for line in body.splitlines():
+        words = line.split(" ", 3)
+        if line.startswith("# TYPE "):
+            current = words[2]
+            check(current not in kinds, line)
+            kinds[current] = words[3]
+        elif line.startswith("# HELP "):
+            equal(words[2], current)
+        elif not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            check(name not in samples, line)
+            equal(name.split("{")[0], current + ("_total" if kinds[current] == "counter" else ""))
+            samples[name] = float(value)
+    return samples
+
+
 @test
 def metrics_are_openmetrics():
     record("a.mscope", 4)
@@ -383,20 +408,46 @@ def metrics_are_openmetrics():
         status, headers, body = server.ask("/metrics")
         equal(status, 200)
         check(headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0"))
-        check(body.endswith("\n# EOF\n"), body[-80:])
-        samples, families = {}, []
-        for line in body.splitlines():
-            if line.startswith("# TYPE "):
-                families.append(line.split()[2])
-            elif not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                samples[name] = float(value)
-        equal(len(families), len(set(families)))
+        samples = samples_of(body)
         equal(samples['moescope_steps_steps{run="a"}'], float(steps["steps"]))
         check(len(samples) < 400, len(samples))
         equal(moescope("export", "a.mscope", "--to", "openmetrics", "-o", "-").out, body)
     with serving(".") as server:
         server.refused("/metrics", 404)
+
+
+@test
+def layers_and_their_extreme_experts_have_series():
+    record("a.mscope", 4)
+    rows = json.loads(moescope("routing", "a.mscope", "--json").out)["rows"]
+    with serving(".", "--metrics") as server:
+        samples = samples_of(server.ask("/metrics")[2])
+    check(len(rows) >= 2, rows)
+    for row in rows:
+        labels = f'run="a",layer="{row["layer"]}",phase="{row["phase"]}",experts="{row["experts"]}"'
+        for key, series in (("imbalance", ""), ("entropy_norm", ""), ("tokens", "_total"), ("dropped", "_total")):
+            equal(samples[f"moescope_routing_layer_{key}{series}{{{labels}}}"], float(row[key]), key)
+        told = {int(name.rsplit('"', 2)[1]): value for name, value in samples.items()
+                if name.startswith(f"moescope_routing_expert_assignments_total{{{labels},expert=")}
+        order = sorted(range(row["experts"]), key=lambda e, load=row["load"]: (-load[e], e))
+        k = row["hot_experts"]
+        equal(told, {e: float(row["load"][e]) for e in set(order[:k] + order[-k:])})
+        check(len(told) <= 2 * k, told)
+
+
+@test
+def what_a_run_has_no_records_of_has_no_series():
+    need(SAVE_FAKES)
+    record("a.mscope", 2)
+    subprocess.run([SAVE_FAKES, "."], check=True)
+    sections = ("kernels", "api", "transfers", "comm", "moe")
+
+    def told(run):
+        names = samples_of(moescope("export", f"{run}.mscope", "--to", "openmetrics", "-o", "-").out)
+        return {section for section in sections for name in names if name.startswith(f"moescope_{section}_")}
+
+    equal(told("a"), set())
+    equal(told("gpu"), set(sections))
 
 
 def prometheus():
@@ -422,50 +473,131 @@ def free_port():
         return line.getsockname()[1]
 
 
+def older_format(body):
+    """promtool lints the older text format, where a family of a counter has the name of its samples."""
+    counters = {line.split()[2] for line in body.splitlines() if line.startswith("# TYPE ") and line.endswith(" counter")}
+
+    def renamed(line):
+        words = line.split(" ", 3)
+        if line.startswith("# ") and len(words) > 2 and words[2] in counters:
+            words[2] += "_total"
+        return " ".join(words)
+
+    return "".join(renamed(line) + "\n" for line in body.splitlines())
+
+
+ALERTS = r"""
+rule_files: [alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'moescope_routing_expert_load_ratio{run="a",layer="3",expert="7"}', values: '3.5x30'}
+      - {series: 'moescope_routing_expert_load_ratio{run="a",layer="3",expert="1"}', values: '1.5x30'}
+      - {series: 'moescope_routing_layer_imbalance{run="a",layer="2"}', values: '2.5x30'}
+      - {series: 'moescope_routing_layer_imbalance_floor{run="a",layer="2"}', values: '1.1x30'}
+      - {series: 'moescope_routing_layer_imbalance{run="a",layer="3"}', values: '2.5x30'}
+      - {series: 'moescope_routing_layer_imbalance_floor{run="a",layer="3"}', values: '1.6x30'}
+      - {series: 'moescope_routing_layer_dropped_total{run="a",layer="2"}', values: '0+3x30'}
+      - {series: 'moescope_routing_layer_assignments_total{run="a",layer="2"}', values: '0+200x30'}
+      - {series: 'moescope_routing_layer_dropped_total{run="a",layer="3"}', values: '0+1x30'}
+      - {series: 'moescope_routing_layer_assignments_total{run="a",layer="3"}', values: '0+200x30'}
+    alert_rule_test:
+      - {alertname: ExpertHot, eval_time: 9m, exp_alerts: []}
+      - {alertname: ExpertHot, eval_time: 20m, exp_alerts: [{exp_labels: {run: a, layer: 3, expert: 7}}]}
+      - {alertname: LayerImbalanced, eval_time: 20m, exp_alerts: [{exp_labels: {run: a, layer: 2}}]}
+      - {alertname: TokensDropped, eval_time: 25m, exp_alerts: [{exp_labels: {run: a, layer: 2}}]}
+"""
+
+
 @test
-def prometheus_scrapes_without_an_error():
-    programs, examples = prometheus(), pathlib.Path(__file__).parents[2] / "examples/monitoring"
-    scrapes = int(os.environ.get("MOESCOPE_SERVE_SCRAPES", "5"))
-    record("a.mscope", 4)
-    check(subprocess.run([programs / "promtool", "check", "rules", examples / "alerts.yml"],
+def alerts_fire_for_what_they_name():
+    programs = prometheus()
+    check(subprocess.run([programs / "promtool", "check", "rules", MONITORING / "alerts.yml"],
                          stdout=subprocess.DEVNULL, check=False).returncode == 0, "alerts.yml")
+    # Their words are not a matter of this test.
+    rules = "".join(line for line in (MONITORING / "alerts.yml").read_text(encoding="utf-8").splitlines(True)
+                    if "annotations:" not in line and "summary:" not in line)
+    pathlib.Path("alerts.yml").write_text(rules, encoding="utf-8")
+    pathlib.Path("test.yml").write_text(ALERTS, encoding="utf-8")
+    r = subprocess.run([programs / "promtool", "test", "rules", "test.yml"], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, check=False)
+    equal(r.returncode, 0, r.stdout)
+
+
+def scraped(server, scrapes, programs):
+    """Prometheus with the example's configuration and this many scrapes of the server: a function that
+    queries it, as a context."""
     port = free_port()
-    with serving(".", "--metrics", "--token", "abc") as server:
-        body = server.ask("/metrics", Authorization="Bearer abc")[2]
-        lint = subprocess.run([programs / "promtool", "check", "metrics"], input=body, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        equal((lint.returncode, lint.stdout), (0, ""))
-        text = (examples / "prometheus.yml").read_text(encoding="utf-8")
-        text = text.replace("15s", "1s").replace("127.0.0.1:7878", f"127.0.0.1:{server.port}")
-        text = text.replace("    # auth", "    auth").replace("    #   cred", "      cred").replace("TOKEN", "abc")
-        pathlib.Path("prometheus.yml").write_text(text, encoding="utf-8")
-        shutil.copy(examples / "alerts.yml", "alerts.yml")
-        process = subprocess.Popen([programs / "prometheus", "--config.file=prometheus.yml",
-                                    "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
+    text = (MONITORING / "prometheus.yml").read_text(encoding="utf-8")
+    text = text.replace("15s", "1s").replace("127.0.0.1:7878", f"127.0.0.1:{server.port}")
+    text = text.replace("    # auth", "    auth").replace("    #   cred", "      cred").replace("TOKEN", "abc")
+    pathlib.Path("prometheus.yml").write_text(text, encoding="utf-8")
+    shutil.copy(MONITORING / "alerts.yml", "alerts.yml")
+    process = subprocess.Popen([programs / "prometheus", "--config.file=prometheus.yml",
+                                "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-        def query(expression):
-            try:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-                connection.request("GET", f"/api/v1/query?query={expression}")
-                results = json.loads(connection.getresponse().read())["data"]["result"]
-            except (OSError, http.client.HTTPException, ValueError, KeyError):
-                return None  # it is still starting
-            return float(results[0]["value"][1]) if results else None
-
+    def query(expression):
+        """All values; None: it is still starting, or does not understand."""
         try:
-            wait_for(lambda: (query("count_over_time(up[1h])") or 0) >= scrapes, "scrapes")
-            equal(query("min_over_time(up[1h])"), 1.0)
-            equal(query("moescope_steps_steps"), 4.0)
-            dashboard = json.loads((examples / "grafana.json").read_text(encoding="utf-8"))
-            known = {line.split("{")[0] for line in body.splitlines() if not line.startswith("#")}
-            for panel in dashboard["panels"]:
-                for target in panel["targets"]:
-                    check(target["expr"].split("{")[0] in known, target["expr"])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            connection.request("GET", f"/api/v1/query?query={urllib.parse.quote(expression)}")
+            results = json.loads(connection.getresponse().read())["data"]["result"]
+        except (OSError, http.client.HTTPException, ValueError, KeyError):
+            return None
+        return [float(result["value"][1]) for result in results]
+
+    @contextlib.contextmanager
+    def running():
+        try:
+            wait_for(lambda: max(query("count_over_time(up[1h])") or [0]) >= scrapes, "scrapes")
+            yield query
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
+
+    return running()
+
+
+@test
+def prometheus_scrapes_without_an_error():
+    programs = prometheus()
+    record("a.mscope", 4)
+    with serving(".", "--metrics", "--token", "abc") as server:
+        body = server.ask("/metrics", Authorization="Bearer abc")[2]
+        lint = subprocess.run([programs / "promtool", "check", "metrics"], input=older_format(body), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        equal((lint.returncode, lint.stdout), (0, ""))
+        with scraped(server, int(os.environ.get("MOESCOPE_SERVE_SCRAPES", "5")), programs) as query:
+            equal(query("min_over_time(up[1h])"), [1.0])
+            equal(query("moescope_steps_steps"), [4.0])
+
+
+@test
+def the_dashboard_shows_what_there_is():
+    """Every figure is in a scrape, of a run of the host or of one with device records, and every expression is
+    one that Prometheus understands."""
+    programs = prometheus()
+    need(SAVE_FAKES)
+    os.mkdir("runs")
+    subprocess.run([SAVE_FAKES, "runs"], check=True)
+    known = set()
+    for run in ("training", "gpu"):
+        body = moescope("export", f"runs/{run}.mscope", "--to", "openmetrics", "-o", "-").out
+        known |= {name.split("{")[0] for name in samples_of(body)}
+    dashboard = json.loads((MONITORING / "grafana.json").read_text(encoding="utf-8"))
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    rules = (MONITORING / "alerts.yml").read_text(encoding="utf-8")
+    for text in expressions + [rules]:
+        for name in re.findall(r"moescope_\w+", text):
+            check(name in known, name, text)
+    with serving("runs/training.mscope", "--metrics", "--token", "abc") as server, scraped(server, 2, programs) as query:
+        for expression in expressions:
+            values = query(expression.replace("$run", ".*").replace("$__rate_interval", "1m"))
+            check(values is not None, expression)
+            if not re.search("kernels|transfers", expression):
+                check(values, expression)
 
 
 @test

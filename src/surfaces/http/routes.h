@@ -19,6 +19,9 @@ struct routes {
 struct reply routes_make(void *context, const char *raw);
 uint64_t routes_signature(void *context, const char *raw, bool *ret_growing);
 
+/* Whether the target is that of the metrics, and they are answered. */
+bool routes_are_metrics(const struct routes *routes, const struct target *target);
+
 /* {"error": "…"} */
 struct reply error_reply(int status, const char *sentence);
 
