@@ -10,13 +10,14 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
 import urllib.parse
 
-from cli import (MOESCOPE, PATIENCE_S, TINYMOE, Skip, check, environment, equal, main, moescope, need,
+from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need,
                  one_sentence, record, test)
 
 MONITORING = pathlib.Path(__file__).resolve().parents[2] / "examples/monitoring"
@@ -598,6 +599,126 @@ def the_dashboard_shows_what_there_is():
             check(values is not None, expression)
             if not re.search("kernels|transfers", expression):
                 check(values, expression)
+
+
+class Watched(Server):
+    """moescope run --metrics, with a server beside the program until that ends."""
+
+    def __init__(self, metrics, *words, program, **variables):  # pylint: disable=super-init-not-called
+        self.process = subprocess.Popen([MOESCOPE, "run", "-o", "a.mscope", "--metrics", metrics, *words, "--",
+                                         *map(str, program)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=environment(**variables),
+                                        start_new_session=True)
+        self.said = self.process.stderr.readline()
+        if "without its web server" in self.said:
+            self.process.wait(PATIENCE_S)
+            raise Skip("built without libmicrohttpd")
+        check(self.said.startswith("moescope: metrics at http://"), self.said)
+        self.port = int(self.said.split("://")[1].split("/")[0].split(":")[-1])
+
+    def end(self):
+        """The exit status and what the program printed."""
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out
+
+
+# Says that it runs, and ends with the status in the file that it waits for.
+WAITS = ["sh", "-c", "echo begun; while ! [ -s status ]; do sleep 0.05; done; exit $(cat status)"]
+
+
+@test
+def run_serves_the_metrics_of_the_growing_run():
+    need(TINYMOE)
+    server = Watched("0", program=[TINYMOE, *TINY, "--steps", "100000000"])
+    try:
+        counts = set()
+
+        def grows():
+            status, headers, body = server.ask("/metrics")
+            equal(status, 200, body)
+            check(headers["Content-Type"].startswith("application/openmetrics-text"))
+            samples = samples_of(body)
+            check(any('status="running"' in name for name in samples), body)
+            counts.add(samples.get('moescope_steps_steps{run="a"}', 0))
+            return len(counts) > 3
+
+        wait_for(grows, "steps are added")
+        for target in ("/", "/api/runs", "/api/runs/a/steps", "/api/runs/a/events", "/page.js", "/?token=x"):
+            server.refused(target, 404, "/metrics")
+        server.refused("/metrics", 421, Host="evil.example")
+        # The program's end is the end of both, and as without us.
+        os.kill(server.process.pid, signal.SIGTERM)
+        equal(server.end()[0], -signal.SIGTERM)
+    finally:
+        if server.process.poll() is None:
+            os.killpg(server.process.pid, signal.SIGKILL)
+    with socket.socket() as line:
+        check(line.connect_ex(("127.0.0.1", server.port)) != 0, "the port is still open")
+    equal(json.loads(moescope("steps", "a.mscope", "--json").out)["run"]["status"], "killed")
+
+
+@test
+def clients_do_not_hold_up_the_end_of_the_program():
+    server = Watched("0", "-q", program=WAITS)
+    lines = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    for i, line in enumerate(lines):
+        line.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + (b"\r\n" if i % 2 else b""))
+    pathlib.Path("status").write_text("7", encoding="ascii")
+    equal(server.end(), (7, "begun\n"))
+    for line in lines:
+        line.close()
+
+
+@test
+def the_program_of_a_served_run_is_as_without():
+    """It has the same descriptors, and of the server nothing in its environment."""
+    program = ["sh", "-c", "ls -1 /proc/self/fd; env | sort | grep -v ^MOESCOPE_RUN="]
+    plain = moescope("run", "-q", "-o", "b.mscope", "--", *program)
+    equal(plain.status, 0, plain)
+    equal(Watched("0", "-q", "--token", "abc", program=program).end(), (0, plain.out))
+
+
+@test
+def others_need_a_token_for_the_metrics_of_a_run():
+    for words, length in (([], 32), (["--token", "abc"], 3)):
+        shutil.rmtree("a.mscope", ignore_errors=True)
+        pathlib.Path("status").unlink(missing_ok=True)
+        server = Watched("0.0.0.0:0", *words, program=WAITS)
+        token = server.said.split("Bearer ")[1].strip("'\n")
+        equal(len(token), length, server.said)
+        server.refused("/metrics", 401, "token")
+        equal(server.ask("/metrics", Authorization=f"Bearer {token}")[0], 200)
+        pathlib.Path("status").write_text("0", encoding="ascii")
+        equal(server.end()[0], 0)
+
+
+@test
+def trouble_with_the_port_comes_before_the_program():
+    record("a.mscope", 2)
+    before = sorted(os.listdir("a.mscope"))
+    with serving(".") as server:
+        r = moescope("run", "-f", "-o", "a.mscope", "--metrics", server.port, "--", "touch", "ran")
+        one_sentence(r, 1, "cannot listen", str(server.port))
+    one_sentence(moescope("run", "--metrics", "203.0.113.1:0", "--token", "x", "--", "touch", "ran"), 1, "cannot listen")
+    one_sentence(moescope("run", "--metrics", "here:0", "--", "touch", "ran"), 1, "'here' is no address")
+    for text in ("", "x", "65536", "-1", "::1", "::1:9100", "127.0.0.1:", ":9100", "[]:9100", "1 2", "9100/"):
+        one_sentence(moescope("run", f"--metrics={text}", "--", "touch", "ran"), 2, "--metrics")
+    one_sentence(moescope("run", "--metrics", "0", "--token", "a b", "--", "touch", "ran"), 2, "--token")
+    one_sentence(moescope("run", "--token", "abc", "--", "touch", "ran"), 2, "--metrics")
+    check(not os.path.exists("ran"), "the program has run")
+    equal(sorted(os.listdir("a.mscope")), before)
+    equal(os.listdir("."), ["a.mscope"])
+
+
+@test
+def without_a_run_there_are_no_metrics_and_the_program_runs():
+    r = moescope("run", "-o", "nowhere/a.mscope", "--metrics", "0", "--", "touch", "ran",
+                 env=environment(TMPDIR="/nowhere"))
+    if "without its web server" in r.err:
+        raise Skip("built without libmicrohttpd")
+    equal(r.status, 0, r)
+    check("'--metrics' is left out" in r.err, r.err)
+    check(os.path.exists("ran"), r)
 
 
 @test

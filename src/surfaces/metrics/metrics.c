@@ -158,7 +158,11 @@ static void put_head(const struct family *family, FILE *out)
 
 	fprintf(out, "# TYPE %s %s\n# HELP %s ", family->name, field->grows ? "counter" : "gauge",
 		family->name);
-	put_escaped(meaning ? meaning : field->key, out);
+	if (meaning)
+		put_escaped(meaning, out);
+	else /* every figure without words of its own has a definition */
+		fprintf(out, "defined by 'moescope explain %s'",
+			field->metric ? field->metric : field->key);
 	fputc('\n', out);
 }
 
