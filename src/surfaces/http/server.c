@@ -340,7 +340,7 @@ int http_bind(const struct http_options *options, struct err *err)
 {
 	const int yes = 1;
 	union address address;
-	bool loopback;
+	bool loopback = false;
 	int fd, r = parse_address(options, &address, &loopback, err);
 
 	if (r == 0 && !loopback && !options->token)
