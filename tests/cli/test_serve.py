@@ -418,6 +418,19 @@ def metrics_are_openmetrics():
 
 
 @test
+def metrics_of_recorded_gpus_are_what_export_writes():
+    """The server loads less of a run, and tells the same."""
+    recordings = sorted((pathlib.Path(__file__).resolve().parents[1] / "data").glob("h200-*"))
+    check(len(recordings) >= 4, recordings)
+    for recording in recordings:
+        with serving(recording, "--metrics") as server:
+            status, _, body = server.ask("/metrics")
+            equal(status, 200, body)
+            check("moescope_kernels_time_seconds_total" in "".join(samples_of(body)), recording)
+            equal(moescope("export", recording, "--to", "openmetrics", "-o", "-").out, body, recording)
+
+
+@test
 def layers_and_their_extreme_experts_have_series():
     record("a.mscope", 4)
     rows = json.loads(moescope("routing", "a.mscope", "--json").out)["rows"]

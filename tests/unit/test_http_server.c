@@ -76,7 +76,7 @@ static void test_target_refused(void **state)
 
 /* Replies. */
 
-#define LONG_US 120000 /* so that a second is not longer than a reply may rest */
+#define LONG_US 120000 /* longer than people wait */
 
 struct kitchen {
 	_Atomic unsigned int made;

@@ -15,7 +15,9 @@
 #define ENTRIES 256		      /* replies that are kept */
 #define KEPT_BYTES ((size_t)64 << 20) /* in all */
 #define YOUNG_NS INT64_C(1000000000)  /* what grows is not told anew before */
-#define REST 10 /* nor before so many times what that took, or cost the CPUs */
+#define REST_OF_CPU 10		      /* nor before so many times what it cost the CPUs */
+#define REST_OF_WAIT 2		      /* nor before so many times what it took */
+#define QUICK_NS INT64_C(100000000)   /* made so fast that it can be waited for */
 
 struct held_reply {
 	struct reply reply; /* first */
@@ -27,6 +29,7 @@ struct entry {
 	struct held_reply *held; /* NULL: not made yet */
 	uint64_t signature;	 /* of what it was made from */
 	int64_t made_ns, took_ns, asked_ns;
+	int64_t rest_ns; /* that it is good for, if that grows */
 	bool to_make, making;
 	bool again; /* it is to be made a second time for those who wait */
 	struct reply_waiter *waiters;
@@ -141,9 +144,10 @@ static enum worth worth_of(struct replies *replies, const struct entry *entry, i
 		return WORTH_KEEPING;
 	if (same || !growing)
 		return WORTH_NOTHING;
-	if (age_ns < YOUNG_NS || age_ns < REST * entry->took_ns)
+	if (age_ns < entry->rest_ns)
 		return WORTH_KEEPING;
-	return age_ns < 2 * REST * entry->took_ns ? WORTH_TELLING : WORTH_NOTHING;
+	return entry->took_ns > QUICK_NS && age_ns < 2 * entry->rest_ns ? WORTH_TELLING
+									: WORTH_NOTHING;
 }
 
 const struct reply *replies_ask(struct replies *replies, const char *target,
@@ -226,11 +230,16 @@ static bool has_ended_since(const struct reply_maker *maker, const struct entry 
 	       !growing;
 }
 
+static int64_t longest(int64_t a, int64_t b, int64_t c)
+{
+	return a > b ? (a > c ? a : c) : (b > c ? b : c);
+}
+
 /* The lock is held, but not while the reply is made: an entry that is being made stays where it is. */
 static void make_one(struct replies *replies, struct entry *entry)
 {
 	const struct reply_maker *maker = &replies->maker;
-	int64_t start_ns, start_cpu_ns, cpu_ns;
+	int64_t start_ns, start_cpu_ns;
 	struct held_reply *made;
 	uint64_t signature;
 	bool growing = false;
@@ -249,9 +258,8 @@ static void make_one(struct replies *replies, struct entry *entry)
 	entry->signature = signature;
 	entry->made_ns = clock_monotonic_ns();
 	entry->took_ns = entry->made_ns - start_ns;
-	cpu_ns = clock_process_cpu_ns() - start_cpu_ns;
-	if (entry->took_ns < cpu_ns) /* large runs are computed by several threads */
-		entry->took_ns = cpu_ns;
+	entry->rest_ns = longest(YOUNG_NS, REST_OF_WAIT * entry->took_ns,
+				 REST_OF_CPU * (clock_process_cpu_ns() - start_cpu_ns));
 	entry->making = false;
 	entry->again = !entry->again && entry->waiters && has_ended_since(maker, entry);
 	if (entry->again)
