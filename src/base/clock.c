@@ -45,6 +45,11 @@ int64_t clock_thread_cpu_ns(void)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+int64_t clock_process_cpu_ns(void)
+{
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 #if defined(__x86_64__)
 static bool counter_is_trusted(void)
 {

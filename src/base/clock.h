@@ -29,6 +29,7 @@ const char *clock_source_name(void);
 int64_t clock_monotonic_ns(void);
 int64_t clock_realtime_ns(void);
 int64_t clock_thread_cpu_ns(void);
+int64_t clock_process_cpu_ns(void);
 
 static inline uint64_t clock_ticks(void)
 {

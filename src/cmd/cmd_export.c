@@ -73,9 +73,9 @@ static const struct option_desc own[] = {
 		  "chrome-json: the same, plain; perfetto: a trace with tracks, counters and "
 		  "flows; folded: device time by host stack, folded-host: host time by stack, "
 		  "for flame graphs; speedscope: profiles of threads and streams; openmetrics: the "
-		  "totals of all tables, for Prometheus; csv: a folder with one file per kind "
-		  "of record; sqlite: a database with the tables of Nsight Systems and all "
-		  "records",
+		  "totals of all tables, layers and extreme experts, for Prometheus; csv: a folder "
+		  "with one file per kind of record; sqlite: a database with the tables of Nsight "
+		  "Systems and all records",
 	  .default_text = "chrome",
 	  .offset = offsetof(struct values, to) },
 	{ .name = "output",

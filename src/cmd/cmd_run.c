@@ -2,6 +2,7 @@
  *
  * moescope run: a program under the profiler, with its own exit status.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,15 +10,18 @@
 #include <unistd.h>
 
 #include "cmd/options/common_options.h"
+#include "cmd/options/listening.h"
 #include "cmd/options/run_options.h"
 #include "cmd/recording/watched.h"
 #include "cmd/runs/run_files.h"
+#include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
+#include "surfaces/http/http.h"
 #include "surfaces/top/screen.h"
 #include "trace/ring.h"
 
 struct values {
-	const char *output, *schedule, *budget, *kernel, *ranks, *allowance;
+	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token;
 	bool force, quiet, top;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb;
@@ -105,6 +109,18 @@ static const struct option_desc own[] = {
 		  "program's output goes to program.log in the run directory, and it reads "
 		  "nothing from the terminal",
 	  .offset = offsetof(struct values, top) },
+	{ .name = "metrics",
+	  .kind = OPTION_STRING,
+	  .metavar = "[ADDRESS:]PORT",
+	  .help = "answer /metrics in the OpenMetrics format, about this run, until the program ends; "
+		  "port 0 takes a free one, and any but a loopback address needs a token",
+	  .offset = offsetof(struct values, metrics) },
+	{ .name = "token",
+	  .kind = OPTION_STRING,
+	  .metavar = "WORD",
+	  .help = "with --metrics: answer only requests with this token",
+	  .default_text = "a random one where others can reach the address, else none",
+	  .offset = offsetof(struct values, token) },
 	{ .name = "quiet",
 	  .short_name = 'q',
 	  .kind = OPTION_FLAG,
@@ -124,6 +140,8 @@ static const struct example examples[] = {
 	{ "moescope run --budget off --kernel 'gemm|flash' -- python train.py",
 	  "Every call of some kernels, at any cost." },
 	{ "moescope run --top -- python train.py", "Watch it meanwhile." },
+	{ "moescope run --metrics 9100 -- python train.py",
+	  "Prometheus follows it at http://127.0.0.1:9100/metrics." },
 	{ "moescope run --ranks 0,7 -- torchrun --nproc-per-node 8 train.py",
 	  "Two of eight processes; the others run untouched." },
 	{ NULL, NULL },
@@ -144,6 +162,8 @@ static int check_values(const struct values *values, struct record_plan *plan, s
 		r = kernel_check(values->kernel, err);
 	if (r == 0 && values->ranks)
 		r = ranks_check(values->ranks, err);
+	if (r == 0 && values->token && !values->metrics)
+		r = err_set(err, -EINVAL, "'--token' is for '--metrics'.");
 	plan->kernel = values->kernel;
 	plan->ranks = values->ranks;
 	return r;
@@ -176,6 +196,64 @@ static int open_view(const struct recording *recording)
 		close(null);
 	}
 	return fd;
+}
+
+/* Metrics of the run, over HTTP. */
+struct metrics {
+	struct listening listening;
+	struct http_options options;
+	struct http_server *server; /* NULL: there is none */
+};
+
+/* Takes the port, before anything is touched. EXIT_OK, or the status to exit with after a word. */
+static int take_port(struct metrics *metrics, const struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	struct listening *listening = &metrics->listening;
+	struct err err = { "" };
+	int r;
+
+	if (!values->metrics)
+		return EXIT_OK;
+	r = listening_parse("--metrics", values->metrics, listening, &err);
+	if (r == 0)
+		r = listening_guard(listening, values->token, &err);
+	if (r == -EINVAL)
+		return usage_error(inv->command, "%s", err.message);
+	metrics->options = (struct http_options){
+		.address = listening->address,
+		.port = listening->port,
+		.token = listening->token[0] ? listening->token : NULL,
+		.metrics = true,
+		.nothing_else = true,
+		.load = run_load_quietly,
+	};
+	if (r == 0)
+		r = metrics->options.socket = http_bind(&metrics->options, &err);
+	return r < 0 ? fail("%s", err.message) : EXIT_OK;
+}
+
+/* The program comes first: without a run, or without threads, it runs as it would anyway. Every signal is
+ * blocked already, so that none comes to the server's threads. */
+static void open_metrics(struct metrics *metrics, const struct recording *recording)
+{
+	const char *token = metrics->options.token;
+	struct err err = { "" };
+	char url[128];
+
+	if (!metrics->options.socket)
+		return;
+	metrics->options.path = recording->path;
+	if (!recording->path)
+		err_set(&err, -ENOENT, "there is no run to serve.");
+	if (!recording->path || http_open(&metrics->options, &metrics->server, &err) < 0) {
+		say("'--metrics' is left out: %s", err.message);
+		return;
+	}
+	listening_url(&metrics->listening, http_port(metrics->server), url, sizeof(url));
+	say("metrics at %s/metrics%s%s%s", url,
+	    token ? ", for requests with 'Authorization: Bearer " : "", token ? token : "",
+	    token ? "'" : "");
 }
 
 /* Until the program's end, with a view or without. */
@@ -219,6 +297,7 @@ static int run_run(struct invocation *inv)
 		.ring_kb = values->ring_kb,
 	};
 	struct recording recording = RECORDING_NONE;
+	struct metrics metrics = { 0 };
 	struct err err = { "" };
 	char schedule[160];
 	int status, log_fd = -1;
@@ -229,12 +308,18 @@ static int run_run(struct invocation *inv)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->schedule || values->sample > 1)
 		plan.schedule = schedule;
+	status = take_port(&metrics, inv);
+	if (status != EXIT_OK)
+		return status;
 	status = recording_begin(&recording, &plan, inv->args);
+	if (status == EXIT_OK)
+		open_metrics(&metrics, &recording);
 	if (status == EXIT_OK && values->top)
 		log_fd = open_view(&recording);
 	if (status == EXIT_OK)
 		status = recording_launch(&recording, inv->args, log_fd);
 	if (status != EXIT_OK) {
+		http_close(metrics.server);
 		recording_release(&recording);
 		return status;
 	}
@@ -245,6 +330,9 @@ static int run_run(struct invocation *inv)
 		say("run in %s; next: moescope report %s", recording.name, recording.name);
 	recording_release(&recording);
 	launch_die_likewise(&recording.launch);
+	/* A reply that is being made must neither be waited for nor see the end of the process from inside. */
+	if (metrics.server)
+		_exit(launch_exit_status(&recording.launch));
 	return launch_exit_status(&recording.launch);
 }
 

@@ -5,15 +5,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
-#include <string.h>
-#include <sys/random.h>
 
 #include "cmd/options/command.h"
+#include "cmd/options/listening.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
 #include "surfaces/http/http.h"
 
-#define LOOPBACK "127.0.0.1"
 #define PORT 7878
 
 struct values {
@@ -62,64 +60,38 @@ static const struct example examples[] = {
 
 static const struct values defaults = { .address = LOOPBACK, .port = PORT };
 
-static int make_token(char *ret_token, size_t size)
+static int tell_address(const struct invocation *inv, const char *path,
+			const struct listening *listening, uint16_t port)
 {
-	unsigned char random[16];
+	char url[128];
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return -EIO;
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(ret_token + 2 * i, size - 2 * i, "%02x", random[i]);
-	return 0;
-}
-
-/* It becomes a part of an address and of a cookie. */
-static bool is_plain_token(const char *token)
-{
-	return token[0] && strlen(token) <= 128 &&
-	       !token[strspn(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-_")];
-}
-
-static bool is_loopback(const char *address)
-{
-	return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
-}
-
-static int tell_address(const struct invocation *inv, const struct http_options *options,
-			uint16_t port)
-{
-	bool v6 = strchr(options->address, ':') != NULL;
-
-	fprintf(inv->out->file, "%s at http://%s%s%s:%u/%s%s\n", options->path, v6 ? "[" : "",
-		options->address, v6 ? "]" : "", port, options->token ? "?token=" : "",
-		options->token ? options->token : "");
+	listening_url(listening, port, url, sizeof(url));
+	fprintf(inv->out->file, "%s at %s/%s%s\n", path, url, listening->token[0] ? "?token=" : "",
+		listening->token);
 	return out_flush(inv->out);
 }
 
 static int serve_run(struct invocation *inv)
 {
 	const struct values *values = inv->values;
+	struct listening listening = { .port = (uint16_t)values->port };
 	struct http_options options = { .path = inv->n_args ? inv->args[0] : ".",
 					.address = values->address,
-					.port = (uint16_t)values->port,
-					.token = values->token,
+					.port = listening.port,
 					.metrics = values->metrics,
 					.load = run_load_quietly };
 	struct http_server *server;
 	struct err err = { "" };
 	sigset_t ends;
-	char token[40];
 	int signal_number, status;
 
-	if (options.token && !is_plain_token(options.token))
-		return usage_error(inv->command,
-				   "'--token' takes letters, digits, '-' and '_', at most 128.");
-	if (!options.token && !is_loopback(options.address)) {
-		if (make_token(token, sizeof(token)) < 0)
-			return fail("cannot make a random token; give one with '--token'.");
-		options.token = token;
-	}
+	snprintf(listening.address, sizeof(listening.address), "%s", values->address);
+	status = listening_guard(&listening, values->token, &err);
+	if (status == -EINVAL)
+		return usage_error(inv->command, "%s", err.message);
+	if (status < 0)
+		return fail("%s", err.message);
+	options.token = listening.token[0] ? listening.token : NULL;
 	/* Before there are threads, so that none of them gets it. */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
@@ -128,7 +100,7 @@ static int serve_run(struct invocation *inv)
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 	if (http_open(&options, &server, &err) < 0)
 		return fail("%s", err.message);
-	status = tell_address(inv, &options, http_port(server));
+	status = tell_address(inv, options.path, &listening, http_port(server));
 	if (status == EXIT_OK)
 		sigwait(&ends, &signal_number);
 	http_close(server);

@@ -115,6 +115,14 @@ static const struct document_part parts[] = {
 	{ 0 },
 };
 
+const char *report_lacks(const struct section *section, const struct scene *scene)
+{
+	for (const struct document_part *part = parts; document_has(part); part++)
+		if (part->section == section && part->absent)
+			return part->absent(scene);
+	return NULL;
+}
+
 static const struct document report = {
 	.meaning = "everything",
 	.kinds = WANT_ALL,

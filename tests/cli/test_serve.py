@@ -7,8 +7,10 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -16,8 +18,11 @@ import threading
 import time
 import urllib.parse
 
-from cli import (MOESCOPE, PATIENCE_S, TINYMOE, Skip, check, environment, equal, main, moescope, need,
+from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need,
                  one_sentence, record, test)
+
+MONITORING = pathlib.Path(__file__).resolve().parents[2] / "examples/monitoring"
+SAVE_FAKES = pathlib.Path(MOESCOPE).parent / "tests/save-fakes"
 
 
 OTHER_ROUTES = ("events", "sql", "stacks")  # of a run, beside its views
@@ -558,6 +563,26 @@ def many_viewers_are_told_in_time():
             thread.join(PATIENCE_S)
 
 
+def samples_of(body):
+    """Values by series; checks what OpenMetrics asks of a body."""
+    check(body.endswith("\n# EOF\n"), body[-80:])
+    samples, kinds, current = {}, {}, None
+    for line in body.splitlines():
+        words = line.split(" ", 3)
+        if line.startswith("# TYPE "):
+            current = words[2]
+            check(current not in kinds, line)
+            kinds[current] = words[3]
+        elif line.startswith("# HELP "):
+            equal(words[2], current)
+        elif not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            check(name not in samples, line)
+            equal(name.split("{")[0], current + ("_total" if kinds[current] == "counter" else ""))
+            samples[name] = float(value)
+    return samples
+
+
 @test
 def metrics_are_openmetrics():
     record("a.mscope", 4)
@@ -566,20 +591,59 @@ def metrics_are_openmetrics():
         status, headers, body = server.ask("/metrics")
         equal(status, 200)
         check(headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0"))
-        check(body.endswith("\n# EOF\n"), body[-80:])
-        samples, families = {}, []
-        for line in body.splitlines():
-            if line.startswith("# TYPE "):
-                families.append(line.split()[2])
-            elif not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                samples[name] = float(value)
-        equal(len(families), len(set(families)))
+        samples = samples_of(body)
         equal(samples['moescope_steps_steps{run="a"}'], float(steps["steps"]))
         check(len(samples) < 400, len(samples))
         equal(moescope("export", "a.mscope", "--to", "openmetrics", "-o", "-").out, body)
     with serving(".") as server:
         server.refused("/metrics", 404)
+
+
+@test
+def metrics_of_recorded_gpus_are_what_export_writes():
+    """The server loads less of a run, and tells the same."""
+    recordings = sorted((pathlib.Path(__file__).resolve().parents[1] / "data").glob("h200-*"))
+    check(len(recordings) >= 4, recordings)
+    for recording in recordings:
+        with serving(recording, "--metrics") as server:
+            status, _, body = server.ask("/metrics")
+            equal(status, 200, body)
+            check("moescope_kernels_time_seconds_total" in "".join(samples_of(body)), recording)
+            equal(moescope("export", recording, "--to", "openmetrics", "-o", "-").out, body, recording)
+
+
+@test
+def layers_and_their_extreme_experts_have_series():
+    record("a.mscope", 4)
+    rows = json.loads(moescope("routing", "a.mscope", "--json").out)["rows"]
+    with serving(".", "--metrics") as server:
+        samples = samples_of(server.ask("/metrics")[2])
+    check(len(rows) >= 2, rows)
+    for row in rows:
+        labels = f'run="a",layer="{row["layer"]}",phase="{row["phase"]}",experts="{row["experts"]}"'
+        for key, series in (("imbalance", ""), ("entropy_norm", ""), ("tokens", "_total"), ("dropped", "_total")):
+            equal(samples[f"moescope_routing_layer_{key}{series}{{{labels}}}"], float(row[key]), key)
+        told = {int(name.rsplit('"', 2)[1]): value for name, value in samples.items()
+                if name.startswith(f"moescope_routing_expert_assignments_total{{{labels},expert=")}
+        order = sorted(range(row["experts"]), key=lambda e, load=row["load"]: (-load[e], e))
+        k = row["hot_experts"]
+        equal(told, {e: float(row["load"][e]) for e in set(order[:k] + order[-k:])})
+        check(len(told) <= 2 * k, told)
+
+
+@test
+def what_a_run_has_no_records_of_has_no_series():
+    need(SAVE_FAKES)
+    record("a.mscope", 2)
+    subprocess.run([SAVE_FAKES, "."], check=True)
+    sections = ("kernels", "api", "transfers", "comm", "moe")
+
+    def told(run):
+        names = samples_of(moescope("export", f"{run}.mscope", "--to", "openmetrics", "-o", "-").out)
+        return {section for section in sections for name in names if name.startswith(f"moescope_{section}_")}
+
+    equal(told("a"), set())
+    equal(told("gpu"), set(sections))
 
 
 def prometheus():
@@ -605,50 +669,251 @@ def free_port():
         return line.getsockname()[1]
 
 
+def older_format(body):
+    """promtool lints the older text format, where a family of a counter has the name of its samples."""
+    counters = {line.split()[2] for line in body.splitlines() if line.startswith("# TYPE ") and line.endswith(" counter")}
+
+    def renamed(line):
+        words = line.split(" ", 3)
+        if line.startswith("# ") and len(words) > 2 and words[2] in counters:
+            words[2] += "_total"
+        return " ".join(words)
+
+    return "".join(renamed(line) + "\n" for line in body.splitlines())
+
+
+ALERTS = r"""
+rule_files: [alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'moescope_routing_expert_load_ratio{run="a",layer="3",expert="7"}', values: '3.5x30'}
+      - {series: 'moescope_routing_expert_load_ratio{run="a",layer="3",expert="1"}', values: '1.5x30'}
+      - {series: 'moescope_routing_layer_imbalance{run="a",layer="2"}', values: '2.5x30'}
+      - {series: 'moescope_routing_layer_imbalance_floor{run="a",layer="2"}', values: '1.1x30'}
+      - {series: 'moescope_routing_layer_imbalance{run="a",layer="3"}', values: '2.5x30'}
+      - {series: 'moescope_routing_layer_imbalance_floor{run="a",layer="3"}', values: '1.6x30'}
+      - {series: 'moescope_routing_layer_dropped_total{run="a",layer="2"}', values: '0+3x30'}
+      - {series: 'moescope_routing_layer_assignments_total{run="a",layer="2"}', values: '0+200x30'}
+      - {series: 'moescope_routing_layer_dropped_total{run="a",layer="3"}', values: '0+1x30'}
+      - {series: 'moescope_routing_layer_assignments_total{run="a",layer="3"}', values: '0+200x30'}
+    alert_rule_test:
+      - {alertname: ExpertHot, eval_time: 9m, exp_alerts: []}
+      - {alertname: ExpertHot, eval_time: 20m, exp_alerts: [{exp_labels: {run: a, layer: 3, expert: 7}}]}
+      - {alertname: LayerImbalanced, eval_time: 20m, exp_alerts: [{exp_labels: {run: a, layer: 2}}]}
+      - {alertname: TokensDropped, eval_time: 25m, exp_alerts: [{exp_labels: {run: a, layer: 2}}]}
+"""
+
+
 @test
-def prometheus_scrapes_without_an_error():
-    programs, examples = prometheus(), pathlib.Path(__file__).parents[2] / "examples/monitoring"
-    scrapes = int(os.environ.get("MOESCOPE_SERVE_SCRAPES", "5"))
-    record("a.mscope", 4)
-    check(subprocess.run([programs / "promtool", "check", "rules", examples / "alerts.yml"],
+def alerts_fire_for_what_they_name():
+    programs = prometheus()
+    check(subprocess.run([programs / "promtool", "check", "rules", MONITORING / "alerts.yml"],
                          stdout=subprocess.DEVNULL, check=False).returncode == 0, "alerts.yml")
+    # Their words are not a matter of this test.
+    rules = "".join(line for line in (MONITORING / "alerts.yml").read_text(encoding="utf-8").splitlines(True)
+                    if "annotations:" not in line and "summary:" not in line)
+    pathlib.Path("alerts.yml").write_text(rules, encoding="utf-8")
+    pathlib.Path("test.yml").write_text(ALERTS, encoding="utf-8")
+    r = subprocess.run([programs / "promtool", "test", "rules", "test.yml"], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, check=False)
+    equal(r.returncode, 0, r.stdout)
+
+
+def scraped(server, scrapes, programs):
+    """Prometheus with the example's configuration and this many scrapes of the server: a function that
+    queries it, as a context."""
     port = free_port()
-    with serving(".", "--metrics", "--token", "abc") as server:
-        body = server.ask("/metrics", Authorization="Bearer abc")[2]
-        lint = subprocess.run([programs / "promtool", "check", "metrics"], input=body, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        equal((lint.returncode, lint.stdout), (0, ""))
-        text = (examples / "prometheus.yml").read_text(encoding="utf-8")
-        text = text.replace("15s", "1s").replace("127.0.0.1:7878", f"127.0.0.1:{server.port}")
-        text = text.replace("    # auth", "    auth").replace("    #   cred", "      cred").replace("TOKEN", "abc")
-        pathlib.Path("prometheus.yml").write_text(text, encoding="utf-8")
-        shutil.copy(examples / "alerts.yml", "alerts.yml")
-        process = subprocess.Popen([programs / "prometheus", "--config.file=prometheus.yml",
-                                    "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
+    text = (MONITORING / "prometheus.yml").read_text(encoding="utf-8")
+    text = text.replace("15s", "1s").replace("127.0.0.1:7878", f"127.0.0.1:{server.port}")
+    text = text.replace("    # auth", "    auth").replace("    #   cred", "      cred").replace("TOKEN", "abc")
+    pathlib.Path("prometheus.yml").write_text(text, encoding="utf-8")
+    shutil.copy(MONITORING / "alerts.yml", "alerts.yml")
+    process = subprocess.Popen([programs / "prometheus", "--config.file=prometheus.yml",
+                                "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-        def query(expression):
-            try:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-                connection.request("GET", f"/api/v1/query?query={expression}")
-                results = json.loads(connection.getresponse().read())["data"]["result"]
-            except (OSError, http.client.HTTPException, ValueError, KeyError):
-                return None  # it is still starting
-            return float(results[0]["value"][1]) if results else None
-
+    def query(expression):
+        """All values; None: it is still starting, or does not understand."""
         try:
-            wait_for(lambda: (query("count_over_time(up[1h])") or 0) >= scrapes, "scrapes")
-            equal(query("min_over_time(up[1h])"), 1.0)
-            equal(query("moescope_steps_steps"), 4.0)
-            dashboard = json.loads((examples / "grafana.json").read_text(encoding="utf-8"))
-            known = {line.split("{")[0] for line in body.splitlines() if not line.startswith("#")}
-            for panel in dashboard["panels"]:
-                for target in panel["targets"]:
-                    check(target["expr"].split("{")[0] in known, target["expr"])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            connection.request("GET", f"/api/v1/query?query={urllib.parse.quote(expression)}")
+            results = json.loads(connection.getresponse().read())["data"]["result"]
+        except (OSError, http.client.HTTPException, ValueError, KeyError):
+            return None
+        return [float(result["value"][1]) for result in results]
+
+    @contextlib.contextmanager
+    def running():
+        try:
+            wait_for(lambda: max(query("count_over_time(up[1h])") or [0]) >= scrapes, "scrapes")
+            yield query
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
+
+    return running()
+
+
+@test
+def prometheus_scrapes_without_an_error():
+    programs = prometheus()
+    record("a.mscope", 4)
+    with serving(".", "--metrics", "--token", "abc") as server:
+        body = server.ask("/metrics", Authorization="Bearer abc")[2]
+        lint = subprocess.run([programs / "promtool", "check", "metrics"], input=older_format(body), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        equal((lint.returncode, lint.stdout), (0, ""))
+        with scraped(server, int(os.environ.get("MOESCOPE_SERVE_SCRAPES", "5")), programs) as query:
+            equal(query("min_over_time(up[1h])"), [1.0])
+            equal(query("moescope_steps_steps"), [4.0])
+
+
+@test
+def the_dashboard_shows_what_there_is():
+    """Every figure is in a scrape, of a run of the host or of one with device records, and every expression is
+    one that Prometheus understands."""
+    programs = prometheus()
+    need(SAVE_FAKES)
+    os.mkdir("runs")
+    subprocess.run([SAVE_FAKES, "runs"], check=True)
+    known = set()
+    for run in ("training", "gpu"):
+        body = moescope("export", f"runs/{run}.mscope", "--to", "openmetrics", "-o", "-").out
+        known |= {name.split("{")[0] for name in samples_of(body)}
+    dashboard = json.loads((MONITORING / "grafana.json").read_text(encoding="utf-8"))
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    rules = (MONITORING / "alerts.yml").read_text(encoding="utf-8")
+    for text in expressions + [rules]:
+        for name in re.findall(r"moescope_\w+", text):
+            check(name in known, name, text)
+    with serving("runs/training.mscope", "--metrics", "--token", "abc") as server, scraped(server, 2, programs) as query:
+        for expression in expressions:
+            values = query(expression.replace("$run", ".*").replace("$__rate_interval", "1m"))
+            check(values is not None, expression)
+            if not re.search("kernels|transfers", expression):
+                check(values, expression)
+
+
+class Watched(Server):
+    """moescope run --metrics, with a server beside the program until that ends."""
+
+    def __init__(self, metrics, *words, program, **variables):  # pylint: disable=super-init-not-called
+        self.process = subprocess.Popen([MOESCOPE, "run", "-o", "a.mscope", "--metrics", metrics, *words, "--",
+                                         *map(str, program)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, env=environment(**variables),
+                                        start_new_session=True)
+        self.said = self.process.stderr.readline()
+        if "without its web server" in self.said:
+            self.process.wait(PATIENCE_S)
+            raise Skip("built without libmicrohttpd")
+        check(self.said.startswith("moescope: metrics at http://"), self.said)
+        self.port = int(self.said.split("://")[1].split("/")[0].split(":")[-1])
+
+    def end(self):
+        """The exit status and what the program printed."""
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out
+
+
+# Says that it runs, and ends with the status in the file that it waits for.
+WAITS = ["sh", "-c", "echo begun; while ! [ -s status ]; do sleep 0.05; done; exit $(cat status)"]
+
+
+@test
+def run_serves_the_metrics_of_the_growing_run():
+    need(TINYMOE)
+    server = Watched("0", program=[TINYMOE, *TINY, "--steps", "100000000"])
+    try:
+        counts = set()
+
+        def grows():
+            status, headers, body = server.ask("/metrics")
+            equal(status, 200, body)
+            check(headers["Content-Type"].startswith("application/openmetrics-text"))
+            samples = samples_of(body)
+            check(any('status="running"' in name for name in samples), body)
+            counts.add(samples.get('moescope_steps_steps{run="a"}', 0))
+            return len(counts) > 3
+
+        wait_for(grows, "steps are added")
+        for target in ("/", "/api/runs", "/api/runs/a/steps", "/api/runs/a/events", "/page.js", "/?token=x"):
+            server.refused(target, 404, "/metrics")
+        server.refused("/metrics", 421, Host="evil.example")
+        # The program's end is the end of both, and as without us.
+        os.kill(server.process.pid, signal.SIGTERM)
+        equal(server.end()[0], -signal.SIGTERM)
+    finally:
+        if server.process.poll() is None:
+            os.killpg(server.process.pid, signal.SIGKILL)
+    with socket.socket() as line:
+        check(line.connect_ex(("127.0.0.1", server.port)) != 0, "the port is still open")
+    equal(json.loads(moescope("steps", "a.mscope", "--json").out)["run"]["status"], "killed")
+
+
+@test
+def clients_do_not_hold_up_the_end_of_the_program():
+    server = Watched("0", "-q", program=WAITS)
+    lines = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    for i, line in enumerate(lines):
+        line.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + (b"\r\n" if i % 2 else b""))
+    pathlib.Path("status").write_text("7", encoding="ascii")
+    equal(server.end(), (7, "begun\n"))
+    for line in lines:
+        line.close()
+
+
+@test
+def the_program_of_a_served_run_is_as_without():
+    """It has the same descriptors, and of the server nothing in its environment."""
+    program = ["sh", "-c", "ls -1 /proc/self/fd; env | sort | grep -v ^MOESCOPE_RUN="]
+    plain = moescope("run", "-q", "-o", "b.mscope", "--", *program)
+    equal(plain.status, 0, plain)
+    equal(Watched("0", "-q", "--token", "abc", program=program).end(), (0, plain.out))
+
+
+@test
+def others_need_a_token_for_the_metrics_of_a_run():
+    for words, length in (([], 32), (["--token", "abc"], 3)):
+        shutil.rmtree("a.mscope", ignore_errors=True)
+        pathlib.Path("status").unlink(missing_ok=True)
+        server = Watched("0.0.0.0:0", *words, program=WAITS)
+        token = server.said.split("Bearer ")[1].strip("'\n")
+        equal(len(token), length, server.said)
+        server.refused("/metrics", 401, "token")
+        equal(server.ask("/metrics", Authorization=f"Bearer {token}")[0], 200)
+        pathlib.Path("status").write_text("0", encoding="ascii")
+        equal(server.end()[0], 0)
+
+
+@test
+def trouble_with_the_port_comes_before_the_program():
+    record("a.mscope", 2)
+    before = sorted(os.listdir("a.mscope"))
+    with serving(".") as server:
+        r = moescope("run", "-f", "-o", "a.mscope", "--metrics", server.port, "--", "touch", "ran")
+        one_sentence(r, 1, "cannot listen", str(server.port))
+    one_sentence(moescope("run", "--metrics", "203.0.113.1:0", "--token", "x", "--", "touch", "ran"), 1, "cannot listen")
+    one_sentence(moescope("run", "--metrics", "here:0", "--", "touch", "ran"), 1, "'here' is no address")
+    for text in ("", "x", "65536", "-1", "::1", "::1:9100", "127.0.0.1:", ":9100", "[]:9100", "1 2", "9100/"):
+        one_sentence(moescope("run", f"--metrics={text}", "--", "touch", "ran"), 2, "--metrics")
+    one_sentence(moescope("run", "--metrics", "0", "--token", "a b", "--", "touch", "ran"), 2, "--token")
+    one_sentence(moescope("run", "--token", "abc", "--", "touch", "ran"), 2, "--metrics")
+    check(not os.path.exists("ran"), "the program has run")
+    equal(sorted(os.listdir("a.mscope")), before)
+    equal(os.listdir("."), ["a.mscope"])
+
+
+@test
+def without_a_run_there_are_no_metrics_and_the_program_runs():
+    r = moescope("run", "-o", "nowhere/a.mscope", "--metrics", "0", "--", "touch", "ran",
+                 env=environment(TMPDIR="/nowhere"))
+    if "without its web server" in r.err:
+        raise Skip("built without libmicrohttpd")
+    equal(r.status, 0, r)
+    check("'--metrics' is left out" in r.err, r.err)
+    check(os.path.exists("ran"), r)
 
 
 @test

@@ -94,6 +94,26 @@ static void test_hot_sets(void **state)
 	NEAR(jaccard, 1);
 }
 
+static void test_ends(void **state)
+{
+	uint64_t n[] = { 3, 9, 1, 9, 0, 5 }, flat[] = { 2, 2, 2 }, one = 4;
+	uint32_t ends[12], two[] = { 1, 3, 2, 4 }, all[] = { 1, 3, 5, 0, 2, 4 };
+	uint32_t in_order[] = { 0, 1, 2 };
+
+	(void)state;
+	assert_int_equal(routing_ends(n, 6, 2, ends), 4);
+	assert_memory_equal(ends, two, sizeof(two));
+	/* The coldest are not told again among the hottest. */
+	assert_int_equal(routing_ends(n, 6, 4, ends), 6);
+	assert_memory_equal(ends, all, sizeof(all));
+	assert_int_equal(routing_ends(n, 6, 6, ends), 6);
+	assert_memory_equal(ends, all, sizeof(all));
+	assert_int_equal(routing_ends(flat, 3, 2, ends), 3);
+	assert_memory_equal(ends, in_order, sizeof(in_order));
+	assert_int_equal(routing_ends(&one, 1, 2, ends), 1);
+	assert_int_equal(ends[0], 0);
+}
+
 static struct routing analyzed(const struct run *run, struct selection sel,
 			       struct routing_options options)
 {
@@ -390,6 +410,7 @@ int main(void)
 		cmocka_unit_test(test_capacity_and_tiles),
 		cmocka_unit_test(test_degenerate_loads),
 		cmocka_unit_test(test_hot_sets),
+		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_layers_and_windows),
 		cmocka_unit_test(test_several_capacities),
 		cmocka_unit_test(test_router_times),

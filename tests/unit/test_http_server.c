@@ -78,10 +78,13 @@ static void test_target_refused(void **state)
 
 /* Replies. */
 
+#define LONG_US 120000 /* longer than people wait */
+
 struct kitchen {
 	_Atomic unsigned int made;
 	_Atomic uint64_t signature;
 	_Atomic bool closed; /* nothing is made */
+	_Atomic bool cooking;
 	_Atomic bool growing;
 };
 
@@ -90,9 +93,11 @@ static struct reply cook(void *context, const char *target)
 	struct kitchen *kitchen = context;
 	struct reply reply = { .status = 200, .type = "text/plain" };
 
+	kitchen->cooking = true;
 	while (kitchen->closed)
 		usleep(1000);
 	kitchen->made++;
+	kitchen->cooking = false;
 	reply.body = strdup(target);
 	reply.size = strlen(target);
 	return reply;
@@ -237,6 +242,80 @@ static void test_replies_grow_old(void **state)
 	ask(replies, "/a", body, sizeof(body));
 	assert_string_equal(body, "");
 	assert_int_equal(wrong, 0);
+	replies_free(replies);
+}
+
+static void wait_until_served(struct guest *guest)
+{
+	pthread_mutex_lock(&guest->lock);
+	while (!guest->ready)
+		pthread_cond_wait(&guest->served, &guest->lock);
+	pthread_mutex_unlock(&guest->lock);
+	reply_release(guest->reply);
+}
+
+/* Asks for what grows, and whose last reply took long, until the next one is in the making, and once more.
+ * False: this thread was held up for so long that the last one would not do any more. */
+static bool is_told_meanwhile(struct replies *replies, struct kitchen *kitchen, struct guest *guest)
+{
+	bool cooking;
+
+	do {
+		const struct reply *reply;
+
+		usleep(1000);
+		cooking = kitchen->cooking;
+		reply = replies_ask(replies, "/a", &guest->waiter);
+		if (!reply)
+			return false;
+		reply_release(reply);
+	} while (!cooking);
+	return true;
+}
+
+/* Nobody waits for the next state of what grows as long as the last one will do. */
+static void test_old_replies_bridge_the_making(void **state)
+{
+	struct kitchen kitchen = { .signature = 1 };
+	struct reply_maker maker = { cook, kitchen_signature, &kitchen };
+	struct replies *replies = replies_new(&maker);
+	struct guest guest;
+	unsigned int made;
+	bool told = false;
+
+	(void)state;
+	for (int tries = 0; !told && tries < 20; tries++) {
+		kitchen.growing = false;
+		kitchen.closed = true;
+		kitchen.signature++;
+		guest = guest_new();
+		assert_null(replies_ask(replies, "/a", &guest.waiter));
+		while (!kitchen.cooking)
+			usleep(1000);
+		usleep(LONG_US);
+		kitchen.closed = false;
+		wait_until_served(&guest);
+		kitchen.closed = true;
+		kitchen.growing = true;
+		kitchen.signature++;
+		guest = guest_new();
+		told = is_told_meanwhile(replies, &kitchen, &guest);
+		if (told)
+			break;
+		kitchen.closed = false;
+		wait_until_served(&guest);
+	}
+	assert_true(told);
+	/* It ends meanwhile: that is waited for, and is not what is in the making. */
+	made = kitchen.made;
+	kitchen.signature++;
+	kitchen.growing = false;
+	guest = guest_new();
+	assert_null(replies_ask(replies, "/a", &guest.waiter));
+	kitchen.closed = false;
+	wait_until_served(&guest);
+	assert_int_equal(kitchen.made, made + 2);
+	replies_stop(replies);
 	replies_free(replies);
 }
 
@@ -426,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_target_refused),
 		cmocka_unit_test(test_replies_are_made_once),
 		cmocka_unit_test(test_replies_grow_old),
+		cmocka_unit_test(test_old_replies_bridge_the_making),
 		cmocka_unit_test(test_library),
 		cmocka_unit_test(test_many_clients),
 		cmocka_unit_test(test_closes_beside_followers),

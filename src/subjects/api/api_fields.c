@@ -66,11 +66,11 @@ static const void *api_launches(const struct field_row *at)
 }
 
 static const struct field total_fields[] = {
-	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "calls" },
+	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "calls", .grows = true },
 	{ "names", NULL, UNIT_INT, OF_ALL(n), .meaning = "rows" },
 	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns), .meaning = "thread time in them",
-	  .metric = NO_METRIC },
-	{ "errors", NULL, UNIT_INT, OF_ALL(errors), .absent = no_status_of_all },
+	  .metric = NO_METRIC, .grows = true },
+	{ "errors", NULL, UNIT_INT, OF_ALL(errors), .absent = no_status_of_all, .grows = true },
 	{ "launch_latency_ns", NULL, UNIT_NS, OF_ALL(latency_ns) },
 	{ "launches", NULL, UNIT_INT, OF_ALL(launches),
 	  .meaning = "calls that the median is over" },

@@ -89,13 +89,14 @@ static const struct field_group stage = { FIELD_OBJECT, FIELD_SPREAD_OUT, FIELDS
 #define OF_ALL(member) MEMBER(struct inference, member)
 
 static const struct field total_fields[] = {
-	{ "requests", NULL, UNIT_INT, OF_ALL(requests), .meaning = "begun" },
-	{ "finished", NULL, UNIT_INT, OF_ALL(finished), .meaning = "whose end was recorded" },
+	{ "requests", NULL, UNIT_INT, OF_ALL(requests), .meaning = "begun", .grows = true },
+	{ "finished", NULL, UNIT_INT, OF_ALL(finished), .meaning = "whose end was recorded",
+	  .grows = true },
 	{ "without_begin", NULL, UNIT_INT, OF_ALL(without_begin),
 	  .meaning = "token records of requests whose begin is not in the run" },
 	{ "prompt_tokens", NULL, UNIT_COUNT, OF_ALL(prompt_tokens),
-	  .meaning = "given to the requests" },
-	{ "tokens", NULL, UNIT_COUNT, OF_ALL(tokens), .meaning = "produced" },
+	  .meaning = "given to the requests", .grows = true },
+	{ "tokens", NULL, UNIT_COUNT, OF_ALL(tokens), .meaning = "produced", .grows = true },
 	{ "tokens_per_s", NULL, UNIT_COUNT, OF_ALL(tokens_per_s),
 	  .meaning = "all tokens / (last token - first begin)", .metric = NO_METRIC },
 	{ "ttft_ns", SUMMARY(ttft_ns), .absent = no_tokens,

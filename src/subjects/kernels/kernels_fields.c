@@ -133,12 +133,13 @@ static const void *kernel_launches(const struct field_row *at)
 }
 
 static const struct field total_fields[] = {
-	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "executions" },
+	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "executions", .grows = true },
 	{ "names", NULL, UNIT_INT, OF_ALL(n), .forms = BY(NAME), .meaning = "different names" },
 	{ "names", NULL, UNIT_INT, MAY_READ(U64, not_by_name), .forms = ~BY(NAME) },
 	{ "time_ns", NULL, UNIT_NS, OF_ALL(time_ns), .meaning = "device time of the timed ones",
-	  .metric = "kernel_time" },
-	{ "untimed", NULL, UNIT_INT, OF_ALL(untimed), .meaning = "executions without times" },
+	  .metric = "kernel_time", .grows = true },
+	{ "untimed", NULL, UNIT_INT, OF_ALL(untimed), .meaning = "executions without times",
+	  .grows = true },
 	{ "whole_steps", NULL, UNIT_INT, OF_ALL(whole_steps), .forms = BY(STEP),
 	  .meaning = "by step: steps covered wholly" },
 	{ "count_per_step", NULL, UNIT_COUNT, OF_ALL(step_count_mean), .forms = BY(STEP),

@@ -414,8 +414,9 @@ static struct cell sum(const struct field_row *at)
 
 static const struct field total_fields[] = {
 	{ "allocations", NULL, UNIT_COUNT, SUM(allocations),
-	  .meaning = "by the program's allocator" },
-	{ "frees", NULL, UNIT_COUNT, SUM(frees), .meaning = "by the program's allocator" },
+	  .meaning = "by the program's allocator", .grows = true },
+	{ "frees", NULL, UNIT_COUNT, SUM(frees), .meaning = "by the program's allocator",
+	  .grows = true },
 	{ "unmatched_frees", NULL, UNIT_INT, SUM(unmatched_frees) },
 	{ "driver", .from = device_memory, .of = &driver, .absent = no_driver,
 	  .meaning = "by process, device and kind" },

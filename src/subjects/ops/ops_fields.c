@@ -119,10 +119,10 @@ static const char *no_bytes_of_all(const struct field_row *at)
 }
 
 static const struct field total_fields[] = {
-	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "records" },
+	{ "count", NULL, UNIT_INT, OF_ALL(count), .meaning = "records", .grows = true },
 	{ "names", NULL, UNIT_INT, OF_ALL(n), .meaning = "rows" },
-	{ "self_cpu_ns", NULL, UNIT_NS, OF_ALL(self_cpu_ns),
-	  .meaning = "self time on the threads" },
+	{ "self_cpu_ns", NULL, UNIT_NS, OF_ALL(self_cpu_ns), .meaning = "self time on the threads",
+	  .grows = true },
 	{ "self_gpu_ns", NULL, UNIT_NS, OF_ALL(gpu_ns),
 	  .meaning = "device time launched inside any of the rows" },
 	{ "gpu_outside_ns", NULL, UNIT_NS, OF_ALL(gpu_outside_ns),

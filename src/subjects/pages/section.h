@@ -39,9 +39,11 @@ struct section {
 	const char *schema; /* of its JSON: "ops" in "moescope/ops/1"; NULL: as its name */
 	const char *sql;    /* its table of SQL; NULL: it has none */
 	const struct subject *const *reads;
-	bool router_time, routed_tokens;		 /* asks for these too; see question.h */
-	const struct subject *subject;			 /* whose answer its fields are read from */
-	const struct field_set *rows, *total;		 /* total: keys of "total" in JSON */
+	bool router_time, routed_tokens;      /* asks for these too; see question.h */
+	const struct subject *subject;	      /* whose answer its fields are read from */
+	const struct field_set *rows, *total; /* total: keys of "total" in JSON */
+	/* More rows to follow while a run grows, few whatever the run holds; NULL: none. */
+	const struct field_set *watched;
 	unsigned int (*form)(const struct scene *scene); /* of its rows; NULL: the first */
 	bool device; /* has figures from device records: "sampled" in its JSON */
 	void (*page)(const struct scene *scene, const struct grid *grid, struct page *page);

@@ -291,12 +291,21 @@ static void set_costs(const struct run *run, struct routing_layer *layer)
 	}
 }
 
+static void set_ends(struct routing_layer *layer)
+{
+	uint32_t h = layer->hot_h < ROUTING_ENDS_MAX ? layer->hot_h : ROUTING_ENDS_MAX;
+
+	if (layer->load.known)
+		layer->n_ends = routing_ends(layer->n, layer->experts, h, layer->ends);
+}
+
 static int set_series(struct routing_layer *layer)
 {
 	double violation = 0, worst = 0, unique = 0, expected = 0, hot = 0;
 	size_t n = 0, pairs = 0;
 
 	layer->hot_h = layer->k ? layer->k : 1;
+	set_ends(layer);
 	for (size_t i = 0; i < layer->n_steps; i++) {
 		struct routing_step *s = &layer->steps[i];
 		int r = load_metrics_compute(s->n, layer->experts, &s->load);

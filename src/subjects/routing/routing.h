@@ -12,7 +12,8 @@
 #include "subjects/shared/selection.h"
 
 #define ROUTING_FACTORS_MAX 8
-#define ROUTING_PAIRS 6 /* of experts, the most remarkable ones */
+#define ROUTING_PAIRS 6	    /* of experts, the most remarkable ones */
+#define ROUTING_ENDS_MAX 16 /* experts at either end of the order of loads */
 
 struct routing_options {
 	double capacity_factors[ROUTING_FACTORS_MAX]; /* what-ifs */
@@ -73,6 +74,9 @@ struct routing_layer {
 	size_t records;
 	uint64_t tokens, padding, assignments, unused, dropped, invalid;
 	uint64_t *n; /* assignments per expert over the window */
+	/* The k experts with the most assignments, then the k with the fewest; no expert twice. */
+	uint32_t ends[2 * ROUTING_ENDS_MAX];
+	uint32_t n_ends;
 	struct load_metrics load;
 	struct value cv_floor, imbalance_floor, cv_excess;
 	struct value max_violation_step_mean, max_violation_step_max;
@@ -137,6 +141,8 @@ struct field_set;
 enum routing_form { ROUTING_ALL_LAYERS = 1 << 0, ROUTING_ONE_LAYER = 1 << 1 };
 
 extern const struct field_set routing_fields, routing_total;
+extern const struct field_set
+	routing_ends_fields; /* the hottest and coldest experts of the layers */
 /* With the columns that users of router profilers know. */
 extern const struct field_set routing_steps_fields, routing_experts_fields;
 

@@ -239,25 +239,29 @@ static const struct field_group series = {
 };
 
 static const struct field layer_fields[] = {
-	{ "layer", NULL, UNIT_INT, OF(layer) },
-	{ "phase", NULL, UNIT_TEXT, READ(TEXT, phase) },
-	{ "steps", NULL, UNIT_INT, OF(n_steps), .meaning = "with routing" },
-	{ "tokens", NULL, UNIT_COUNT, OF(tokens), .meaning = "valid tokens" },
+	{ "layer", NULL, UNIT_INT, OF(layer), .names_row = true },
+	{ "phase", NULL, UNIT_TEXT, READ(TEXT, phase), .names_row = true },
+	{ "steps", NULL, UNIT_INT, OF(n_steps), .meaning = "with routing", .watched = true,
+	  .grows = true },
+	{ "tokens", NULL, UNIT_COUNT, OF(tokens), .meaning = "valid tokens", .watched = true,
+	  .grows = true },
 	{ "assignments", NULL, UNIT_COUNT, OF(assignments),
-	  .meaning = "slots that went to an expert" },
-	{ "experts", NULL, UNIT_INT, OF(experts), .meaning = "of the layer" },
+	  .meaning = "slots that went to an expert", .watched = true, .grows = true },
+	{ "experts", NULL, UNIT_INT, OF(experts), .meaning = "of the layer", .names_row = true },
 	{ "k_mean", NULL, UNIT_RATIO, OF(slots.mean) },
-	{ "imbalance", NULL, UNIT_RATIO, OF(load.imbalance), .absent = no_load },
-	{ "imbalance_floor", NULL, UNIT_RATIO, OF(imbalance_floor) },
+	{ "imbalance", NULL, UNIT_RATIO, OF(load.imbalance), .absent = no_load, .watched = true },
+	{ "imbalance_floor", NULL, UNIT_RATIO, OF(imbalance_floor), .watched = true },
 	{ "cv", NULL, UNIT_RATIO, OF(load.cv), .absent = no_load },
 	{ "cv_floor", NULL, UNIT_RATIO, OF(cv_floor) },
-	{ "cv_excess", NULL, UNIT_RATIO, OF(cv_excess) },
+	{ "cv_excess", NULL, UNIT_RATIO, OF(cv_excess), .watched = true },
 	{ "gini", NULL, UNIT_RATIO, OF(load.gini), .absent = no_load },
-	{ "entropy_norm", NULL, UNIT_RATIO, OF(load.entropy_norm), .absent = no_load },
-	{ "dead", NULL, UNIT_INT, OF(load.dead), .absent = no_load },
+	{ "entropy_norm", NULL, UNIT_RATIO, OF(load.entropy_norm), .absent = no_load,
+	  .watched = true },
+	{ "dead", NULL, UNIT_INT, OF(load.dead), .absent = no_load, .watched = true },
 	{ "starved", NULL, UNIT_INT, OF(load.starved), .absent = no_load },
-	{ "overloaded", NULL, UNIT_INT, OF(load.overloaded), .absent = no_load },
-	{ "balancedness", NULL, UNIT_RATIO, OF(load.balancedness), .absent = no_load },
+	{ "overloaded", NULL, UNIT_INT, OF(load.overloaded), .absent = no_load, .watched = true },
+	{ "balancedness", NULL, UNIT_RATIO, OF(load.balancedness), .absent = no_load,
+	  .watched = true },
 	{ "max_violation_window", NULL, UNIT_RATIO, OF(load.max_violation), .absent = no_load,
 	  .meaning = "(max - mean) / mean over the window" },
 	{ "max_violation_step_mean", NULL, UNIT_RATIO, OF(max_violation_step_mean),
@@ -268,9 +272,10 @@ static const struct field layer_fields[] = {
 	{ "k_max", NULL, UNIT_INT, OF(slots.max), .meaning = "most slots" },
 	{ "padding", NULL, UNIT_COUNT, OF(padding), .meaning = "rows that are no tokens" },
 	{ "unused", NULL, UNIT_COUNT, OF(unused), .meaning = "slots that dynamic k left" },
-	{ "dropped", NULL, UNIT_COUNT, OF(dropped), .meaning = "slots of full experts" },
-	{ "invalid", NULL, UNIT_COUNT, OF(invalid) },
-	{ "drop_rate_measured", NULL, UNIT_RATIO, OF(drop_rate_measured) },
+	{ "dropped", NULL, UNIT_COUNT, OF(dropped), .meaning = "slots of full experts",
+	  .watched = true, .grows = true },
+	{ "invalid", NULL, UNIT_COUNT, OF(invalid), .watched = true, .grows = true },
+	{ "drop_rate_measured", NULL, UNIT_RATIO, OF(drop_rate_measured), .watched = true },
 	{ "capacity_factor", NULL, UNIT_RATIO, OF(capacity[0].factor),
 	  .meaning = "of the two estimates that follow" },
 	{ "drop_rate", NULL, UNIT_RATIO, OF(capacity[0].drop_rate),
@@ -283,14 +288,14 @@ static const struct field layer_fields[] = {
 	  .meaning = "est., rows a grouped GEMM computes in vain" },
 	{ "router_confidence", NULL, UNIT_RATIO, OF(router_confidence) },
 	{ "router_confidence_k", NULL, UNIT_RATIO, OF(router_confidence_k) },
-	{ "router_entropy", NULL, UNIT_RATIO, OF(router_entropy) },
+	{ "router_entropy", NULL, UNIT_RATIO, OF(router_entropy), .watched = true },
 	{ "top1_prob", NULL, UNIT_RATIO, OF(top1_prob) },
 	{ "topk_mass", NULL, UNIT_RATIO, OF(topk_mass) },
 	{ "margin", NULL, UNIT_RATIO, OF(margin) },
 	{ "repeat_rate", NULL, UNIT_RATIO, OF(repeat_rate) },
 	{ "repeat_rate_uniform", NULL, UNIT_RATIO, OF(repeat_null), .meaning = "by chance" },
 	{ "hot_experts", NULL, UNIT_INT, OF(hot_h), .meaning = "size h of the hot set" },
-	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence) },
+	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence), .watched = true },
 	{ "unique_experts", NULL, UNIT_INT, OF(load.unique), .absent = no_load },
 	{ "unique_experts_step_mean", NULL, UNIT_RATIO, OF(unique_step_mean),
 	  .meaning = "in a step" },
@@ -328,6 +333,7 @@ const struct field_set routing_fields = {
 	FIELDS(layer_fields),
 	.rows = { { ITEMS(struct routing, layers, n) } },
 	.levels = 1,
+	.row = "layer",
 	.meaning = "MoE layer and phase",
 };
 
@@ -435,14 +441,57 @@ const struct field_set routing_experts_fields = {
 	.meaning = "expert of a layer in a step",
 };
 
+static const struct routing_layer *layer_of_end(const struct field_row *at)
+{
+	return at->in->item;
+}
+
+static struct cell end_expert(const struct field_row *at)
+{
+	return cell_uint(*(const uint32_t *)at->item);
+}
+
+static struct cell end_assignments(const struct field_row *at)
+{
+	return cell_uint(layer_of_end(at)->n[*(const uint32_t *)at->item]);
+}
+
+/* An expert is at an end only where there are assignments. */
+static struct cell end_load(const struct field_row *at)
+{
+	const struct routing_layer *layer = layer_of_end(at);
+
+	return cell_real((double)layer->n[*(const uint32_t *)at->item] / layer->load.mean);
+}
+
+static const struct field end_fields[] = {
+	{ "layer", NULL, UNIT_INT, OF(layer), .up = 1, .names_row = true },
+	{ "phase", NULL, UNIT_TEXT, READ(TEXT, phase), .up = 1, .names_row = true },
+	{ "experts", NULL, UNIT_INT, OF(experts), .up = 1, .names_row = true },
+	{ "expert", NULL, UNIT_INT, READ(U64, end_expert), .names_row = true },
+	{ "assignments", NULL, UNIT_COUNT, READ(U64, end_assignments), .watched = true,
+	  .grows = true, .meaning = "slots that went to one of the hottest or coldest experts" },
+	{ "load_ratio", NULL, UNIT_RATIO, READ(REAL, end_load), .watched = true,
+	  .meaning = "the same / mean over the experts of the layer" },
+};
+
+const struct field_set routing_ends_fields = {
+	FIELDS(end_fields),
+	.rows = { { ITEMS(struct routing, layers, n) },
+		  { ITEMS_INSIDE(struct routing_layer, ends, n_ends) } },
+	.levels = 2,
+	.row = "expert",
+	.meaning = "one of the hottest or coldest experts of a layer",
+};
+
 #define OF_TAX_LAYER(member) MEMBER(struct tax_layer, member)
 #define OF_TAX(member) MEMBER(struct imbalance_tax, member)
 
 static const struct field tax_layer_fields[] = {
-	{ "layer", NULL, UNIT_INT, OF_TAX_LAYER(layer) },
+	{ "layer", NULL, UNIT_INT, OF_TAX_LAYER(layer), .names_row = true },
 	{ "expert_ns", NULL, UNIT_NS, OF_TAX_LAYER(expert_ns),
 	  .meaning = "expert work, all workers together" },
-	{ "tax_ns", NULL, UNIT_NS, OF_TAX_LAYER(tax_ns),
+	{ "tax_ns", NULL, UNIT_NS, OF_TAX_LAYER(tax_ns), .watched = true,
 	  .meaning = "busiest worker - mean over the workers, measured" },
 	{ "tile_ns", NULL, UNIT_NS, OF_TAX_LAYER(tile_ns) },
 	{ "what_if_ns", NULL, UNIT_NS, OF_TAX_LAYER(what_if_ns) },
@@ -494,10 +543,10 @@ static const void *imbalance_tax(const struct field_row *at)
 static const struct field total_fields[] = {
 	{ "self_check", NULL, UNIT_TEXT, MEMBER_AS(FIELD_TEXT_INSIDE, struct routing, self_check),
 	  .meaning = "ok, or what does not add up" },
-	{ "records", NULL, UNIT_INT, OF_ALL(records), .meaning = "routing records" },
+	{ "records", NULL, UNIT_INT, OF_ALL(records), .meaning = "routing records", .grows = true },
 	{ "layers", NULL, UNIT_INT, OF_ALL(n), .meaning = "rows" },
-	{ "dropped", NULL, UNIT_COUNT, OF_ALL(dropped) },
-	{ "invalid", NULL, UNIT_COUNT, OF_ALL(invalid) },
+	{ "dropped", NULL, UNIT_COUNT, OF_ALL(dropped), .grows = true },
+	{ "invalid", NULL, UNIT_COUNT, OF_ALL(invalid), .grows = true },
 	{ "imbalance_tax", .from = imbalance_tax, .of = &tax,
 	  .meaning = "what uneven routing costs in time" },
 };

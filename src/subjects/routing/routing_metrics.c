@@ -140,6 +140,40 @@ uint64_t routing_tile_rows(const uint64_t *n, uint32_t experts, uint32_t tile_ro
 	return rows;
 }
 
+/* Whether expert a comes before b from the busiest to the least busy. */
+static bool is_busier(const uint64_t *n, uint32_t a, uint32_t b)
+{
+	return n[a] != n[b] ? n[a] > n[b] : a < b;
+}
+
+/* The next one after `last` (UINT32_MAX: the first) in that order, or with `back` against it. */
+static uint32_t next_by_load(const uint64_t *n, uint32_t experts, uint32_t last, bool back)
+{
+	uint32_t best = UINT32_MAX;
+
+	for (uint32_t e = 0; e < experts; e++) {
+		if (last != UINT32_MAX && (e == last || is_busier(n, e, last) != back))
+			continue;
+		if (best == UINT32_MAX || is_busier(n, e, best) != back)
+			best = e;
+	}
+	return best;
+}
+
+uint32_t routing_ends(const uint64_t *n, uint32_t experts, uint32_t h, uint32_t *ret_experts)
+{
+	uint32_t hot = h < experts ? h : experts;
+	uint32_t cold = h < experts - hot ? h : experts - hot;
+	uint32_t last = UINT32_MAX;
+
+	for (uint32_t i = 0; i < hot; i++)
+		ret_experts[i] = last = next_by_load(n, experts, last, false);
+	last = UINT32_MAX;
+	for (uint32_t i = 0; i < cold; i++)
+		ret_experts[hot + cold - 1 - i] = last = next_by_load(n, experts, last, true);
+	return hot + cold;
+}
+
 /* Marks the h busiest experts with `bit`. Selection by repeated maximum: h is small. */
 static void mark_hot(const uint64_t *n, uint32_t experts, uint32_t h, uint8_t bit, uint8_t *marks)
 {

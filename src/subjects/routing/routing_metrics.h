@@ -48,6 +48,10 @@ uint64_t routing_under_capacity(const uint64_t *n, uint32_t experts, uint64_t ca
 /* Rows that a grouped GEMM of tile height `tile_rows` works on. */
 uint64_t routing_tile_rows(const uint64_t *n, uint32_t experts, uint32_t tile_rows);
 
+/* The h busiest experts (ties: the lower index first), then those of the others that are among the h least
+ * busy, the least busy last. How many there are: at most 2 h. */
+uint32_t routing_ends(const uint64_t *n, uint32_t experts, uint32_t h, uint32_t *ret_experts);
+
 /* |A and B| / |A or B| of the h busiest experts of two vectors (ties: the lower index).
  * 0 or -ENOMEM. */
 int routing_hot_jaccard(const uint64_t *a, const uint64_t *b, uint32_t experts, uint32_t h,

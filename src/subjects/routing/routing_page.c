@@ -364,6 +364,7 @@ const struct section section_routing = {
 	.routed_tokens = true,
 	.subject = &subject_routing,
 	.rows = &routing_fields,
+	.watched = &routing_ends_fields,
 	.form = routing_form,
 	.total = &routing_total,
 	.page = routing_page,

@@ -81,6 +81,10 @@ struct field {
 	bool flexible;	     /* its column in text may be cut */
 	bool optional; /* where it is absent, data leaves it out, else it has null and the reason */
 	bool detail;   /* not a column: it stands beside the groups alone */
+	/* For whoever follows a run while it grows. */
+	bool names_row;	  /* tells its row from the others: layer, rank, expert */
+	bool watched;	  /* of a row: worth following, row by row */
+	bool grows;	  /* never becomes less: a counter */
 	const char *none; /* the reason when the member is 0 or NULL; NULL: that is a value */
 	const char *(*absent)(const struct field_row *at); /* the reason; NULL: it is not absent */
 	/* What holds the member, or all of the group; NULL: the row. Not asked where it is absent. */
@@ -180,6 +184,7 @@ struct field_set {
 	unsigned int levels;
 	/* Instead, for rows that can be millions: visits them one by one, and holds none. Not for grids. */
 	int (*each)(const struct field_row *from, field_visit visit, void *data);
+	const char *row;     /* what one row is, in a word; NULL: none of the fields is watched */
 	const char *part;    /* as in groups; of the tables of views and their totals: NULL */
 	const char *meaning; /* what one row, or the total, is */
 };

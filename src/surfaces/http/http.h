@@ -20,6 +20,8 @@ struct http_options {
 	uint16_t port;	     /* 0: any that is free */
 	const char *token;   /* that requests must carry; NULL: none */
 	bool metrics;	     /* answer /metrics */
+	bool nothing_else;   /* but that */
+	int socket;	     /* of http_bind, which the server closes; 0: none */
 	/* Loads a run, or says in one sentence why not. Any thread. */
 	int (*load)(const char *path, const struct run_want *want, struct run **ret_run,
 		    struct err *err);
@@ -27,6 +29,9 @@ struct http_options {
 
 struct http_server;
 
+/* Takes the address and the port before there is anything to serve: the socket, or -errno with a
+ * sentence. */
+int http_bind(const struct http_options *options, struct err *err);
 /* Listens when it returns. -errno with a sentence. */
 int http_open(const struct http_options *options, struct http_server **ret_server, struct err *err);
 uint16_t http_port(const struct http_server *server);

@@ -6,6 +6,11 @@
 
 #include "surfaces/http/http.h"
 
+int http_bind(const struct http_options *options, struct err *err)
+{
+	return http_open(options, NULL, err);
+}
+
 int http_open(const struct http_options *options, struct http_server **ret_server, struct err *err)
 {
 	(void)options;

@@ -15,7 +15,9 @@
 #define ENTRIES 256		      /* replies that are kept */
 #define KEPT_BYTES ((size_t)64 << 20) /* in all */
 #define YOUNG_NS INT64_C(1000000000)  /* what grows is not told anew before */
-#define REST 10			      /* nor before so many times what that took */
+#define REST_OF_CPU 10		      /* nor before so many times what it cost the CPUs */
+#define REST_OF_WAIT 2		      /* nor before so many times what it took */
+#define QUICK_NS INT64_C(100000000)   /* made so fast that it can be waited for */
 
 struct held_reply {
 	struct reply reply; /* first */
@@ -27,7 +29,9 @@ struct entry {
 	struct held_reply *held; /* NULL: not made yet */
 	uint64_t signature;	 /* of what it was made from */
 	int64_t made_ns, took_ns, asked_ns;
+	int64_t rest_ns; /* that it is good for, if that grows */
 	bool to_make, making;
+	bool again; /* it is to be made a second time for those who wait */
 	struct reply_waiter *waiters;
 };
 
@@ -119,18 +123,31 @@ static struct entry *entry_for(struct replies *replies, const char *target)
 	return replies->entries[replies->n++] = entry;
 }
 
-/* The last state of a run is told at once: no event will come after it. */
-static bool is_fresh(struct replies *replies, const struct entry *entry, int64_t now_ns)
+enum worth {
+	WORTH_NOTHING,
+	WORTH_TELLING, /* but there should be a new one soon */
+	WORTH_KEEPING,
+};
+
+/* The last state of a run is told at once: no event will come after it. While it grows, nobody waits for a
+ * reply that takes long if there is one that is not much older than it has to be. */
+static enum worth worth_of(struct replies *replies, const struct entry *entry, int64_t now_ns)
 {
 	int64_t age_ns = now_ns - entry->made_ns;
-	bool growing = false;
+	bool growing = false, same;
 
 	if (!entry->held)
-		return false;
-	if (replies->maker.signature(replies->maker.context, entry->target, &growing) ==
-	    entry->signature)
-		return entry->held->reply.status == 200 || age_ns < YOUNG_NS;
-	return growing && (age_ns < YOUNG_NS || age_ns < REST * entry->took_ns);
+		return WORTH_NOTHING;
+	same = replies->maker.signature(replies->maker.context, entry->target, &growing) ==
+	       entry->signature;
+	if (same && (entry->held->reply.status == 200 || age_ns < YOUNG_NS))
+		return WORTH_KEEPING;
+	if (same || !growing)
+		return WORTH_NOTHING;
+	if (age_ns < entry->rest_ns)
+		return WORTH_KEEPING;
+	return entry->took_ns > QUICK_NS && age_ns < 2 * entry->rest_ns ? WORTH_TELLING
+									: WORTH_NOTHING;
 }
 
 const struct reply *replies_ask(struct replies *replies, const char *target,
@@ -138,14 +155,17 @@ const struct reply *replies_ask(struct replies *replies, const char *target,
 {
 	int64_t now_ns = clock_monotonic_ns();
 	const struct reply *reply = NULL;
+	enum worth worth = WORTH_NOTHING;
 	struct entry *entry;
 	bool refused = false;
 
 	pthread_mutex_lock(&replies->lock);
 	entry = replies->stopped ? NULL : entry_for(replies, target);
-	if (entry)
+	if (entry) {
 		entry->asked_ns = now_ns;
-	if (entry && !entry->to_make && !entry->making && is_fresh(replies, entry, now_ns)) {
+		worth = worth_of(replies, entry, now_ns);
+	}
+	if (worth != WORTH_NOTHING) {
 		reply = hold(entry->held);
 	} else {
 		waiter->wait(waiter);
@@ -154,6 +174,8 @@ const struct reply *replies_ask(struct replies *replies, const char *target,
 	if (entry && !reply) {
 		waiter->next = entry->waiters;
 		entry->waiters = waiter;
+	}
+	if (entry && worth != WORTH_KEEPING) {
 		entry->to_make |= !entry->making;
 		pthread_cond_signal(&replies->work);
 	}
@@ -198,19 +220,35 @@ static void end_waiting(struct entry *entry)
 	}
 }
 
+/* Whether what a reply tells has changed since, for the last time: whoever waits for it may have asked after
+ * that. */
+static bool has_ended_since(const struct reply_maker *maker, const struct entry *entry)
+{
+	bool growing = false;
+
+	return maker->signature(maker->context, entry->target, &growing) != entry->signature &&
+	       !growing;
+}
+
+static int64_t longest(int64_t a, int64_t b, int64_t c)
+{
+	return a > b ? (a > c ? a : c) : (b > c ? b : c);
+}
+
 /* The lock is held, but not while the reply is made: an entry that is being made stays where it is. */
 static void make_one(struct replies *replies, struct entry *entry)
 {
 	const struct reply_maker *maker = &replies->maker;
+	int64_t start_ns, start_cpu_ns;
 	struct held_reply *made;
 	uint64_t signature;
-	int64_t start_ns;
-	bool growing;
+	bool growing = false;
 
 	entry->to_make = false;
 	entry->making = true;
 	pthread_mutex_unlock(&replies->lock);
 	start_ns = clock_monotonic_ns();
+	start_cpu_ns = clock_process_cpu_ns();
 	signature = maker->signature(maker->context, entry->target, &growing);
 	made = hold_new(maker->make(maker->context, entry->target));
 	pthread_mutex_lock(&replies->lock);
@@ -220,8 +258,14 @@ static void make_one(struct replies *replies, struct entry *entry)
 	entry->signature = signature;
 	entry->made_ns = clock_monotonic_ns();
 	entry->took_ns = entry->made_ns - start_ns;
+	entry->rest_ns = longest(YOUNG_NS, REST_OF_WAIT * entry->took_ns,
+				 REST_OF_CPU * (clock_process_cpu_ns() - start_cpu_ns));
 	entry->making = false;
-	end_waiting(entry);
+	entry->again = !entry->again && entry->waiters && has_ended_since(maker, entry);
+	if (entry->again)
+		entry->to_make = true;
+	else
+		end_waiting(entry);
 }
 
 static void *work(void *arg)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Replies that take time: each is made once by one of a few threads, however many ask for it, and kept
- * until what it tells has changed. Any thread.
+ * until what it tells has changed. What grows is told anew now and then, so that a tenth of a processor is
+ * enough for it; then the old reply is told until the new one is there. Any thread.
  */
 #ifndef SURFACES_HTTP_REPLIES_H
 #define SURFACES_HTTP_REPLIES_H

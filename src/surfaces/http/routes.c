@@ -209,7 +209,7 @@ static bool is_openapi(const struct target *target)
 	       !strcmp(target->segments[1], "openapi.json");
 }
 
-static bool has_metrics(const struct routes *routes, const struct target *target)
+bool routes_are_metrics(const struct routes *routes, const struct target *target)
 {
 	return routes->options->metrics && target->n_segments == 1 && !target->n_pairs &&
 	       !strcmp(target->segments[0], "metrics");
@@ -287,7 +287,7 @@ struct reply routes_make(void *context, const char *raw)
 		return view_reply(routes, &target);
 	if (is_openapi(&target))
 		return printed_reply(JSON_TYPE, openapi_print, routes->options);
-	if (has_metrics(routes, &target))
+	if (routes_are_metrics(routes, &target))
 		return printed_reply(METRICS_TYPE, print_metrics, routes);
 	return error_reply(404, "there is nothing at this address; /api/runs lists the runs.");
 }

@@ -35,6 +35,9 @@ extern const struct http_route *const http_routes[];
 struct reply routes_make(void *context, const char *raw);
 uint64_t routes_signature(void *context, const char *raw, bool *ret_growing);
 
+/* Whether the target is that of the metrics, and they are answered. */
+bool routes_are_metrics(const struct routes *routes, const struct target *target);
+
 #define JSON_TYPE "application/json; charset=utf-8"
 
 /* {"error": "…"} */

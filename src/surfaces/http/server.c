@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "surfaces/html/page_files.h"
 #include "surfaces/http/events.h"
@@ -220,11 +221,14 @@ static enum MHD_Result answer(struct exchange *exchange, const char *method)
 		return refuse(exchange, 421, "this server answers to localhost alone.");
 	if (target_parse(exchange->target, &target, &err) < 0)
 		return refuse(exchange, 400, err.message);
-	if (!target.n_segments && target_value(&target, "token"))
+	if (!server->options.nothing_else && !target.n_segments && target_value(&target, "token"))
 		return greet(exchange, target_value(&target, "token"));
 	if (!has_token(exchange))
 		return refuse(exchange, MHD_HTTP_UNAUTHORIZED,
 			      "this server wants its token: open the address that it printed.");
+	if (server->options.nothing_else && !routes_are_metrics(&server->routes, &target))
+		return refuse(exchange, MHD_HTTP_NOT_FOUND,
+			      "only /metrics is here; 'moescope serve' shows the run.");
 	if (!target.n_segments && !page_file_find("page.js"))
 		return refuse(exchange, MHD_HTTP_NOT_IMPLEMENTED, NO_PAGE);
 	file = target.n_segments > 1
@@ -337,25 +341,71 @@ static int parse_address(const struct http_options *options, union address *ret,
 		       options->address);
 }
 
-static int start_daemon(struct http_server *server, const union address *address, struct err *err)
+int http_bind(const struct http_options *options, struct err *err)
 {
-	const union MHD_DaemonInfo *info;
+	const int yes = 1;
+	union address address;
+	bool loopback = false;
+	int fd, r = parse_address(options, &address, &loopback, err);
 
+	if (r == 0 && !loopback && !options->token)
+		r = err_set(err, -EACCES,
+			    "others could reach %s: give them a token with '--token', or listen on "
+			    "127.0.0.1.",
+			    options->address);
+	if (r < 0)
+		return r;
+	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_sys(err, -errno, "cannot listen on %s", options->address);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (address.any.sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
+	if (bind(fd, &address.any, sizeof(address)) == 0 && listen(fd, SOMAXCONN) == 0)
+		return fd;
+	r = err_sys(err, -errno, "cannot listen on %s port %u", options->address, options->port);
+	close(fd);
+	return r;
+}
+
+/* The daemon closes the socket. */
+static int start_daemon(struct http_server *server, struct err *err)
+{
+	union address address = { 0 };
+	socklen_t size = sizeof(address);
+	int fd = server->options.socket;
+
+	if (getsockname(fd, &address.any, &size) < 0)
+		return err_sys(err, -errno, "cannot listen on %s", server->options.address);
+	server->port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port
+							       : address.v4.sin_port);
 	server->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
-			(address->any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0),
+			(address.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0),
 		0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-		MHD_OPTION_SOCK_ADDR, &address->any, MHD_OPTION_URI_LOG_CALLBACK, on_first_line,
-		server, MHD_OPTION_NOTIFY_COMPLETED, on_end, server, MHD_OPTION_CONNECTION_LIMIT,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK, on_first_line, server,
+		MHD_OPTION_NOTIFY_COMPLETED, on_end, server, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned int)CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SILENT_S,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
-	if (!server->daemon)
-		return err_sys(err, errno ? -errno : -EIO, "cannot listen on %s port %u",
-			       server->options.address, server->options.port);
-	info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT);
-	server->port = info ? info->port : server->options.port;
-	return 0;
+	if (server->daemon)
+		return 0;
+	server->options.socket = 0; /* closed already */
+	return err_sys(err, errno ? -errno : -EIO, "cannot listen on %s port %u",
+		       server->options.address, server->port);
+}
+
+static int start(struct http_server *server, struct err *err)
+{
+	struct reply_maker maker = { routes_make, routes_signature, &server->routes };
+
+	if (server->options.token && !(server->token = strdup(server->options.token)))
+		return err_set(err, -ENOMEM, "no memory for the server.");
+	server->replies = replies_new(&maker);
+	server->events = events_new();
+	if (!server->replies || !server->events)
+		return err_set(err, -ENOMEM, "no memory or threads for the server.");
+	return start_daemon(server, err);
 }
 
 int http_open(const struct http_options *options, struct http_server **ret_server, struct err *err)
@@ -373,23 +423,10 @@ int http_open(const struct http_options *options, struct http_server **ret_serve
 	r = library_open(&server->routes.library, options->path, err);
 	if (r == 0)
 		r = parse_address(options, &address, &server->loopback, err);
-	if (r == 0 && !server->loopback && !options->token)
-		r = err_set(err, -EACCES,
-			    "others could reach %s: give them a token with '--token', or listen on "
-			    "127.0.0.1.",
-			    options->address);
-	if (r == 0 && options->token && !(server->token = strdup(options->token)))
-		r = err_set(err, -ENOMEM, "no memory for the server.");
-	if (r == 0) {
-		struct reply_maker maker = { routes_make, routes_signature, &server->routes };
-
-		server->replies = replies_new(&maker);
-		server->events = events_new();
-		if (!server->replies || !server->events)
-			r = err_set(err, -ENOMEM, "no memory or threads for the server.");
-	}
-	if (r == 0)
-		r = start_daemon(server, &address, err);
+	if (r == 0 && !options->socket)
+		r = server->options.socket = http_bind(options, err);
+	if (r >= 0)
+		r = start(server, err);
 	if (r == 0)
 		*ret_server = server;
 	else
@@ -414,6 +451,8 @@ void http_close(struct http_server *server)
 		events_stop(server->events);
 	if (server->daemon)
 		MHD_stop_daemon(server->daemon);
+	else if (server->options.socket > 0)
+		close(server->options.socket);
 	if (server->replies)
 		replies_free(server->replies);
 	if (server->events)

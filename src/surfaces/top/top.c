@@ -5,13 +5,13 @@
  * Invariant: a panel's text belongs to the run and the choices of the moment when it was made; `stale`
  * says that either has changed since.
  */
+#include "base/clock.h"
 #include "surfaces/top/top.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "documents/panels.h"
@@ -53,14 +53,6 @@ struct top {
 	int64_t looked_ns; /* last update; 0: none */
 	double read_ns;	   /* mean CPU time of reading what is new */
 };
-
-static int64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 static void change_all(struct top *top)
 {
@@ -223,9 +215,9 @@ static int make_due(struct top *top, int64_t now_ns, struct err *err)
 
 		if (!s->changed && !(s->stale && due))
 			continue;
-		before = cpu_ns();
+		before = clock_process_cpu_ns();
 		r = make(top, which[i], err);
-		s->cost_ns = cpu_ns() - before;
+		s->cost_ns = clock_process_cpu_ns() - before;
 		s->made_ns = now_ns;
 		s->stale = s->changed = false;
 	}
@@ -247,7 +239,7 @@ static int refresh(struct run *run, uint64_t *gained, struct err *err)
 
 int top_update(struct top *top, int64_t now_ns, struct err *err)
 {
-	int64_t before = cpu_ns();
+	int64_t before = clock_process_cpu_ns();
 	uint64_t gained = 0;
 	int r = 0;
 
@@ -255,7 +247,8 @@ int top_update(struct top *top, int64_t now_ns, struct err *err)
 		r = refresh(top->run, &gained, err);
 		if (r == 0 && top->one)
 			r = refresh(top->one, &gained, err);
-		top->read_ns += ((double)(cpu_ns() - before) - top->read_ns) / READS_MEANT;
+		top->read_ns += ((double)(clock_process_cpu_ns() - before) - top->read_ns) /
+				READS_MEANT;
 	}
 	if (r < 0)
 		return r;
