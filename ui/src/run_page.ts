@@ -1,5 +1,5 @@
 // One run: its head, the navigation, and the view that is looked at; follows the run while it grows.
-import { format, OVERVIEW, Place } from "./address";
+import { format, OVERVIEW, Place, TIMELINE } from "./address";
 import { el, repaint } from "./dom";
 import { date, ns, value } from "./format";
 import { fields, Fields, list, num, text } from "./json";
@@ -9,6 +9,7 @@ import { Panel } from "./panel";
 import { Source, Trouble } from "./source";
 import { TablePanel } from "./table_panel";
 import { themeSwitch } from "./theme";
+import { TimelinePanel } from "./timeline/timeline_panel";
 import { findView, VIEWS } from "./views";
 
 // Counters of `loss` that are no loss.
@@ -16,6 +17,9 @@ const NO_LOSS = ["salvaged", "unknown_events"];
 const RETRY_MS = 2000;
 // The server may answer a change with what it had a moment before: the last change is asked for more than once.
 const ASK_AGAIN_MS = [2000, 5000, 15000, 40000];
+
+// Views that are not tables.
+const OTHERS: { [view: string]: string } = { [OVERVIEW]: "Overview", [TIMELINE]: "Timeline" };
 
 export class RunPage {
   element: HTMLElement;
@@ -74,10 +78,10 @@ export class RunPage {
       return;
     }
     this.view = place.view;
-    this.panel = view ? new TablePanel(this.source, this.run, view)
-      : place.view === OVERVIEW ? new Overview(this.source, this.run) : null;
+    this.panel?.close?.();
+    this.panel = view ? new TablePanel(this.source, this.run, view) : this.otherPanel(place.view);
     this.paintNav();
-    document.title = `${this.run}: ${view?.title ?? "Overview"} – moescope`;
+    document.title = `${this.run}: ${view?.title ?? OTHERS[place.view] ?? "Overview"} – moescope`;
     if (!this.panel) {
       this.nav.hidden = false;
       this.place.replaceChildren(el("p", { class: "sentence" },
@@ -89,7 +93,13 @@ export class RunPage {
     void this.refresh();
   }
 
+  private otherPanel(view: string): Panel | null {
+    if (view === TIMELINE) return new TimelinePanel(this.source, this.run);
+    return view === OVERVIEW ? new Overview(this.source, this.run) : null;
+  }
+
   close(): void {
+    this.panel?.close?.();
     this.stop?.();
     clearTimeout(this.retry);
     clearTimeout(this.later);
@@ -163,7 +173,7 @@ export class RunPage {
       el("a", { href: format({ run: this.run, view: name, options: {} }), "data-key": name,
         ...(name === this.view ? { "aria-current": "page" } : {}) }, title);
     const groups = [...new Set(VIEWS.map((view) => view.group))];
-    repaint(this.nav, link(OVERVIEW, "Overview"), ...groups.map((group) => el("div", {}, el("h2", {}, group),
+    repaint(this.nav, ...Object.entries(OTHERS).map(([name, title]) => link(name, title)), ...groups.map((group) => el("div", {}, el("h2", {}, group),
       ...VIEWS.filter((view) => view.group === group).map((view) => link(view.name, view.title)))));
   }
 

@@ -14,6 +14,8 @@ export interface Source {
   runs(): Promise<Fields[]>;
   // The same object as before, if nothing has changed.
   view(run: string, view: string, options: Options): Promise<Fields>;
+  // Answers that change with every question: none is held.
+  ask(run: string, path: string, options: Options): Promise<Fields>;
   // Rows of a view that it cannot give.
   missing(view: string): number;
   // Returns what ends it.
@@ -39,21 +41,28 @@ async function errorOf(reply: Response): Promise<Trouble> {
   }
 }
 
+function addressOf(run: string, path: string, options: Options): string {
+  const query = new URLSearchParams(options).toString();
+  return `api/runs/${encodeURIComponent(run)}/${path}${query ? `?${query}` : ""}`;
+}
+
 export class HttpSource implements Source {
   live = true;
   private kept = new Map<string, { words: string; document: Fields }>();
 
-  private async get(address: string): Promise<Fields> {
-    let reply: Response;
-    let words: string;
+  private async words(address: string): Promise<string> {
     try {
-      reply = await fetch(address);
+      const reply = await fetch(address);
       if (!reply.ok) throw await errorOf(reply);
-      words = await reply.text();
+      return await reply.text();
     } catch (error) {
       if (error instanceof Trouble) throw error;
       throw new Trouble(SILENT, "silent");
     }
+  }
+
+  private async get(address: string): Promise<Fields> {
+    const words = await this.words(address);
     const before = this.kept.get(address);
     if (before?.words === words) return before.document;
     const document = fields(JSON.parse(words) as Json);
@@ -68,8 +77,11 @@ export class HttpSource implements Source {
   }
 
   view(run: string, view: string, options: Options): Promise<Fields> {
-    const query = new URLSearchParams(options).toString();
-    return this.get(`api/runs/${encodeURIComponent(run)}/${view}${query ? `?${query}` : ""}`);
+    return this.get(addressOf(run, view, options));
+  }
+
+  async ask(run: string, path: string, options: Options): Promise<Fields> {
+    return fields(JSON.parse(await this.words(addressOf(run, path, options))) as Json);
   }
 
   missing(): number {
@@ -158,6 +170,11 @@ export class EmbeddedSource implements Source {
     if (run !== this.name) throw new Trouble(`This file is about '${this.name}', not '${run}'.`, "missing");
     if (!(view in this.views)) throw new Trouble(`This file does not hold the view '${view}'.`, "missing");
     return fields(this.views[view]);
+  }
+
+  // Only a server answers questions.
+  ask(run: string, path: string): Promise<Fields> {
+    return this.view(run, path);
   }
 
   follow(): () => void {
