@@ -5,7 +5,7 @@ export const KEYS: [string, string][] = [
   ["Home", "show all"],
   ["← →", "the event before, after"],
   ["↑ ↓", "the lane above, below"],
-  ["Enter", "details; zooms into merged events"],
+  ["Enter", "details; goes into merged events"],
   ["F", "zoom to what is chosen or selected"],
   ["Shift + arrows", "select an area; or Shift and drag"],
   ["/", "search names"],

@@ -282,7 +282,7 @@ export class TimelinePanel implements Panel {
       const boxes = this.stage.loader.lanes.get(chosen.lane);
       const i = boxes ? firstAfter(boxes, chosen.start + Math.max(0, chosen.duration) / 2) + dx : -1;
       if (boxes && i >= 0 && i < boxes.n) this.arrive(boxAt(chosen.lane, boxes, this.names, i));
-      else void this.beyond(chosen, dx).catch((error: unknown) => this.failed(error));
+      else this.beyond(chosen, dx).catch((error: unknown) => this.failed(error));
       return;
     }
     for (let i = at < 0 ? 0 : at + dy; i >= 0 && i < rows.length; i += dy || 1) {
@@ -293,21 +293,27 @@ export class TimelinePanel implements Panel {
     }
   }
 
-  // The event before or after one, out of sight: seen from afar first, then from nearer until it stands alone.
+  // The event before or after one, out of sight.
   private async beyond(chosen: Box, dx: number): Promise<void> {
-    const lane = chosen.lane;
-    let [from, to] = dx > 0 ? [chosen.start + chosen.duration, this.about?.end ?? 0] : [0, chosen.start];
+    const [from, to] = dx > 0 ? [chosen.start + chosen.duration, this.about?.end ?? 0] : [0, chosen.start];
+    const box = await this.alone(chosen.lane, from, to, dx);
+    if (box) this.arrive(box);
+    else this.say(dx > 0 ? "This is the last event of its lane." : "This is the first event of its lane.");
+  }
+
+  // The first or last event of a stretch: seen from afar, then from nearer until it stands alone.
+  private async alone(lane: number, from: number, to: number, dx: number): Promise<Box | null> {
     while (to > from) {
       const boxes = readBoxes(await this.ask("boxes", { ...limits({ from, to }), width: "64", lanes: String(lane) }),
         this.names).get(lane);
       const all = Array.from({ length: boxes?.n ?? 0 }, (_, i) => boxAt(lane, boxes as Boxes, this.names, i))
         .filter((box) => box.start >= from && box.start + box.duration <= to);
       const box = dx > 0 ? all[0] : all[all.length - 1];
-      if (!box) break;
-      if (box.merged <= 1 || (from === box.start && to === box.start + box.duration)) return this.arrive(box);
+      if (!box) return null;
+      if (box.merged <= 1 || (from === box.start && to === box.start + box.duration)) return box;
       [from, to] = [box.start, Math.max(box.start + 1, box.start + box.duration)];
     }
-    this.say(dx > 0 ? "This is the last event of its lane." : "This is the first event of its lane.");
+    return null;
   }
 
   private arrive(box: Box): void {
@@ -324,9 +330,14 @@ export class TimelinePanel implements Panel {
 
   private enter(): void {
     const { chosen } = this.stage;
-    if (chosen && chosen.merged > 1) this.look(around(chosen.start, chosen.duration));
+    if (chosen && chosen.merged > 1) this.enterMerged(chosen).catch((error: unknown) => this.failed(error));
     else if (chosen) this.open(chosen);
     else if (this.found.length) this.next();
+  }
+
+  private async enterMerged(box: Box): Promise<void> {
+    this.look(around(box.start, box.duration));
+    this.choose(await this.alone(box.lane, box.start, box.start + box.duration, 1));
   }
 
   // An area
