@@ -28,6 +28,7 @@ struct entry {
 	uint64_t signature;	 /* of what it was made from */
 	int64_t made_ns, took_ns, asked_ns;
 	bool to_make, making;
+	bool blocked; /* until somebody says that what it needs may be there */
 	struct reply_waiter *waiters;
 };
 
@@ -40,6 +41,7 @@ struct replies {
 	struct entry *entries[ENTRIES];
 	size_t n;
 	bool stopped;
+	uint64_t retries;
 };
 
 void reply_release(const struct reply *reply)
@@ -181,7 +183,7 @@ static struct entry *next_to_make(const struct replies *replies)
 	struct entry *next = NULL;
 
 	for (size_t i = 0; i < replies->n; i++)
-		if (replies->entries[i]->to_make &&
+		if (replies->entries[i]->to_make && !replies->entries[i]->blocked &&
 		    (!next || replies->entries[i]->asked_ns < next->asked_ns))
 			next = replies->entries[i];
 	return next;
@@ -202,7 +204,9 @@ static void end_waiting(struct entry *entry)
 static void make_one(struct replies *replies, struct entry *entry)
 {
 	const struct reply_maker *maker = &replies->maker;
+	const uint64_t retries = replies->retries;
 	struct held_reply *made;
+	struct reply reply;
 	uint64_t signature;
 	int64_t start_ns;
 	bool growing;
@@ -212,8 +216,16 @@ static void make_one(struct replies *replies, struct entry *entry)
 	pthread_mutex_unlock(&replies->lock);
 	start_ns = clock_monotonic_ns();
 	signature = maker->signature(maker->context, entry->target, &growing);
-	made = hold_new(maker->make(maker->context, entry->target));
+	reply = maker->make(maker->context, entry->target);
+	made = reply.status ? hold_new(reply) : NULL;
 	pthread_mutex_lock(&replies->lock);
+	if (!reply.status) {
+		entry->making = false;
+		entry->to_make = true;
+		/* Unless it has come while this one was told that it is not there. */
+		entry->blocked = retries == replies->retries;
+		return;
+	}
 	if (entry->held)
 		reply_release(&entry->held->reply);
 	entry->held = made;
@@ -222,6 +234,16 @@ static void make_one(struct replies *replies, struct entry *entry)
 	entry->took_ns = entry->made_ns - start_ns;
 	entry->making = false;
 	end_waiting(entry);
+}
+
+void replies_retry(struct replies *replies)
+{
+	pthread_mutex_lock(&replies->lock);
+	replies->retries++;
+	for (size_t i = 0; i < replies->n; i++)
+		replies->entries[i]->blocked = false;
+	pthread_cond_broadcast(&replies->work);
+	pthread_mutex_unlock(&replies->lock);
 }
 
 static void *work(void *arg)

@@ -11,11 +11,11 @@
 #include "base/text/json_write.h"
 #include "surfaces/http/openapi.h"
 #include "surfaces/http/parameters.h"
+#include "surfaces/http/timeline_routes.h"
 #include "surfaces/metrics/metrics.h"
 #include "surfaces/views/views.h"
 #include "trace/rundir.h"
 
-#define JSON_TYPE "application/json; charset=utf-8"
 #define ROWS 100 /* unless `limit` says otherwise */
 
 struct reply error_reply(int status, const char *sentence)
@@ -48,7 +48,7 @@ static int status_of(int r)
 	}
 }
 
-static struct reply failed(int r, const struct err *err)
+struct reply failed_reply(int r, const struct err *err)
 {
 	return error_reply(status_of(r), err->message[0] ? err->message : strerror(-r));
 }
@@ -68,7 +68,7 @@ static struct reply printed(const char *type, print_function *print, const void 
 	if (r == 0)
 		return reply;
 	free(reply.body);
-	return failed(r, &err);
+	return failed_reply(r, &err);
 }
 
 /* One whose run.json cannot be read says why. */
@@ -171,7 +171,7 @@ static struct reply view_reply(const struct routes *routes, const struct target 
 	if (!question.section)
 		return error_reply(404, "there is no such view; /api/openapi.json lists them.");
 	r = view_parameters_take(question.section, target, &question.options, &err);
-	return r < 0 ? failed(r, &err) : printed(JSON_TYPE, print_view, &question);
+	return r < 0 ? failed_reply(r, &err) : printed(JSON_TYPE, print_view, &question);
 }
 
 /* Of the newest run: a monitoring system asks for what goes on now. */
@@ -206,6 +206,13 @@ static bool has_metrics(const struct routes *routes, const struct target *target
 	       !strcmp(target->segments[0], "metrics");
 }
 
+static bool is_timeline(const struct target *target)
+{
+	return (target->n_segments == 4 || target->n_segments == 5) &&
+	       !strcmp(target->segments[0], "api") && !strcmp(target->segments[1], "runs") &&
+	       !strcmp(target->segments[3], "timeline");
+}
+
 static bool is_api(const struct target *target, size_t n)
 {
 	return target->n_segments == n && !strcmp(target->segments[0], "api") &&
@@ -222,6 +229,8 @@ struct reply routes_make(void *context, const char *raw)
 		return error_reply(400, err.message);
 	if (is_api(&target, 2) && !target.n_pairs)
 		return printed(JSON_TYPE, print_runs, routes);
+	if (is_timeline(&target))
+		return timeline_reply(routes, &target);
 	if (is_api(&target, 4))
 		return view_reply(routes, &target);
 	if (is_openapi(&target))
@@ -252,10 +261,12 @@ uint64_t routes_signature(void *context, const char *raw, bool *ret_growing)
 
 	if (target_parse(raw, &target, NULL) < 0)
 		return 0;
-	if (!is_api(&target, 4))
+	if (!is_api(&target, 4) && !is_timeline(&target))
 		return signature_of_all(routes, ret_growing);
 	path = library_find(&routes->library, target.segments[2], NULL);
 	signature = path ? library_signature(path, ret_growing) : 0;
+	if (path && is_timeline(&target))
+		signature += timelines_version(routes->timelines, path);
 	free(path);
 	return signature;
 }

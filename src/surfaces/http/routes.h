@@ -9,10 +9,14 @@
 #include "surfaces/http/library.h"
 #include "surfaces/http/replies.h"
 #include "surfaces/http/target.h"
+#include "surfaces/http/timelines.h"
+
+#define JSON_TYPE "application/json; charset=utf-8"
 
 struct routes {
 	struct library library;
 	const struct http_options *options;
+	struct timelines *timelines;
 };
 
 /* For reply_maker; context: struct routes, raw: the target as it came. */
@@ -21,6 +25,8 @@ uint64_t routes_signature(void *context, const char *raw, bool *ret_growing);
 
 /* {"error": "…"} */
 struct reply error_reply(int status, const char *sentence);
+/* The same for a -errno, whose status of HTTP it has. */
+struct reply failed_reply(int r, const struct err *err);
 
 /* The path of the run whose changes a target follows, which the caller frees; NULL with *ret_status 0: it
  * follows none, else it cannot, and err says why. */

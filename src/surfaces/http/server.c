@@ -353,6 +353,13 @@ static int start_daemon(struct http_server *server, const union address *address
 	return 0;
 }
 
+static void timeline_is_ready(void *context)
+{
+	const struct http_server *server = context;
+
+	replies_retry(server->replies);
+}
+
 int http_open(const struct http_options *options, struct http_server **ret_server, struct err *err)
 {
 	struct http_server *server = calloc(1, sizeof(*server));
@@ -378,7 +385,8 @@ int http_open(const struct http_options *options, struct http_server **ret_serve
 
 		server->replies = replies_new(&maker);
 		server->events = events_new();
-		if (!server->replies || !server->events)
+		server->routes.timelines = timelines_new(timeline_is_ready, server);
+		if (!server->replies || !server->events || !server->routes.timelines)
 			r = err_set(err, -ENOMEM, "no memory or threads for the server.");
 	}
 	if (r == 0)
@@ -400,6 +408,8 @@ void http_close(struct http_server *server)
 {
 	if (!server)
 		return;
+	if (server->routes.timelines)
+		timelines_stop(server->routes.timelines);
 	if (server->replies)
 		replies_stop(server->replies);
 	if (server->events)
@@ -410,6 +420,7 @@ void http_close(struct http_server *server)
 		replies_free(server->replies);
 	if (server->events)
 		events_free(server->events);
+	timelines_free(server->routes.timelines);
 	library_close(&server->routes.library);
 	free(server->token);
 	free(server);

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See timeline_routes.h.
+ */
+#include "surfaces/http/timeline_routes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/text/json_write.h"
+#include "base/text/nearest.h"
+
+#define WIDTH_MOST 8192
+#define NAMES_MOST 50  /* of an area */
+#define FOUND_MOST 100 /* of a search */
+
+#define FROM "from"
+#define TO "to"
+#define WIDTH "width"
+#define LANES "lanes"
+#define TEXT "text"
+#define NAME "name"
+#define AFTER "after"
+
+static const char part_help[] = "nanoseconds since the origin";
+static const char lanes_help[] = "numbers of lanes, such as 0,1,5-9; all unless given";
+
+const struct timeline_route timeline_routes[] = {
+	{ "", "the lanes of the timeline", "Lanes from the top of the screen.", { { 0 } } },
+	{ "boxes",
+	  "what to draw of a part of the time",
+	  "Boxes of each lane, at most two a column.",
+	  { { FROM, part_help },
+	    { TO, part_help },
+	    { WIDTH, "columns of pixels, 1 to 8192" },
+	    { LANES, lanes_help } } },
+	{ "sums",
+	  "sums over a part of the time",
+	  "Events and busy time, by lane and by name.",
+	  { { FROM, part_help }, { TO, part_help }, { LANES, lanes_help } } },
+	{ "search",
+	  "names that contain a text",
+	  "At most 100, the busiest first.",
+	  { { TEXT, "a part of the name, in upper or lower case" } } },
+	{ "find",
+	  "the next event of a name",
+	  "The event, or null.",
+	  { { NAME, "the whole name" },
+	    { AFTER, "where to start, in nanoseconds since the origin" } } },
+	{ NULL },
+};
+
+/* What is asked, checked. */
+struct asked {
+	const struct lod *lod;
+	struct lod_part part;
+	uint32_t width;
+	size_t *lanes;
+	size_t n_lanes;
+	const char *text;
+	int64_t after;
+};
+
+static int take_number(const struct target *target, const char *key, int64_t least, int64_t most,
+		       int64_t *ret_value, struct err *err)
+{
+	const char *text = target_value(target, key);
+	char *end;
+
+	if (!text)
+		return err_set(err, -EINVAL, "'%s' is missing.", key);
+	errno = 0;
+	*ret_value = strtoll(text, &end, 10);
+	/* strtoll would take blanks and a plus. */
+	if (errno || *end || !(*text == '-' || (*text >= '0' && *text <= '9')) || end == text ||
+	    *ret_value < least || *ret_value > most)
+		return err_set(err, -EINVAL,
+			       "'%s' wants a whole number from %" PRId64 " to %" PRId64
+			       ", not '%s'.",
+			       key, least, most, text);
+	return 0;
+}
+
+/* A number of a list, behind which *text then points. */
+static int take_lane(const struct lod *lod, const char **text, size_t *ret_lane, struct err *err)
+{
+	size_t n = lod_facts(lod).lanes;
+	char *end;
+	unsigned long value = strtoul(*text, &end, 10);
+
+	if (**text < '0' || **text > '9')
+		return err_set(err, -EINVAL,
+			       "'" LANES "' wants numbers of lanes such as 0,1,5-9; '%s' is none.",
+			       *text);
+	if (value >= n)
+		return err_set(err, -EINVAL,
+			       "there is no lane %.*s; the run has %zu, numbered from 0.",
+			       (int)(end - *text), *text, n);
+	*text = end;
+	*ret_lane = value;
+	return 0;
+}
+
+/* "0,1,5-9"; each once, in the order of the screen. */
+static int mark_lanes(const struct lod *lod, const char *text, bool *wanted, struct err *err)
+{
+	size_t first, last;
+	int r;
+
+	for (;; text++) {
+		r = take_lane(lod, &text, &first, err);
+		last = first;
+		if (r == 0 && *text == '-') {
+			text++;
+			r = take_lane(lod, &text, &last, err);
+		}
+		if (r < 0)
+			return r;
+		if (last < first)
+			return err_set(err, -EINVAL, "'" LANES "': %zu-%zu goes backwards.", first,
+				       last);
+		for (size_t i = first; i <= last; i++)
+			wanted[i] = true;
+		if (!*text)
+			return 0;
+		if (*text != ',')
+			return err_set(err, -EINVAL,
+				       "'" LANES "' wants numbers of lanes such as 0,1,5-9; '%s' "
+				       "is none.",
+				       text);
+	}
+}
+
+static int take_lanes(const struct target *target, struct asked *asked, struct err *err)
+{
+	const char *text = target_value(target, LANES);
+	size_t n = lod_facts(asked->lod).lanes;
+	bool *wanted = calloc(n + 1, sizeof(*wanted));
+	int r = 0;
+
+	asked->lanes = calloc(n + 1, sizeof(*asked->lanes));
+	if (!wanted || !asked->lanes)
+		r = err_set(err, -ENOMEM, "no memory for the lanes.");
+	else if (text)
+		r = mark_lanes(asked->lod, text, wanted, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!text || wanted[i])
+			asked->lanes[asked->n_lanes++] = i;
+	free(wanted);
+	return r;
+}
+
+static int take_part(const struct target *target, struct asked *asked, struct err *err)
+{
+	struct lod_part *part = &asked->part;
+	int r = take_number(target, FROM, -LOD_TIME_MAX, LOD_TIME_MAX, &part->from, err);
+
+	if (r == 0)
+		r = take_number(target, TO, -LOD_TIME_MAX, LOD_TIME_MAX, &part->to, err);
+	if (r == 0 && part->from >= part->to)
+		r = err_set(err, -EINVAL, "'" FROM "' must be before '" TO "'.");
+	return r == 0 ? take_lanes(target, asked, err) : r;
+}
+
+static void put_text(struct json *json, const char *key, struct lod_text text)
+{
+	json_key(json, key);
+	json_string_n(json, text.text, text.length);
+}
+
+static void put_uint(struct json *json, const char *key, uint64_t value)
+{
+	json_key(json, key);
+	json_uint(json, value);
+}
+
+static void put_int(struct json *json, const char *key, int64_t value)
+{
+	json_key(json, key);
+	json_int(json, value);
+}
+
+static void put_sum(struct json *json, struct lod_sum sum)
+{
+	put_uint(json, "events", sum.events);
+	put_uint(json, "busy_ns", sum.busy);
+}
+
+static void put_event(struct json *json, const char *key, const struct lod_event *event)
+{
+	json_key(json, key);
+	json_object(json);
+	put_uint(json, "lane", event->lane);
+	put_uint(json, "start", event->start);
+	put_uint(json, "duration", event->duration);
+	json_object_end(json);
+}
+
+static int print_lanes(const struct asked *asked, struct json *json, struct err *err)
+{
+	struct lod_facts facts = lod_facts(asked->lod);
+
+	(void)err;
+	put_int(json, "origin_ns", facts.origin_ns);
+	put_uint(json, "end_ns", facts.end_ns);
+	put_uint(json, "events", facts.events);
+	if (facts.left_out)
+		put_uint(json, "left_out", facts.left_out);
+	json_key(json, "lanes");
+	json_array(json);
+	for (size_t i = 0; i < facts.lanes; i++) {
+		struct lod_lane lane = lod_lane(asked->lod, i);
+
+		json_object(json);
+		put_uint(json, "lane", i);
+		put_uint(json, "rank", lane.rank);
+		put_text(json, "group", lane.group);
+		json_key(json, "kind");
+		json_string(json, lod_kind_name(lane.kind));
+		put_text(json, "title", lane.title);
+		put_uint(json, "depth", lane.depth);
+		put_uint(json, "events", lane.events);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	if (!facts.events) {
+		json_key(json, "absent");
+		json_string(json, "the run has no step, kernel, copy, range or call with a time.");
+	}
+	return 0;
+}
+
+/* The arrays of one lane. used: names that were seen. */
+static void put_boxes(struct json *json, size_t lane, const struct lod_boxes *boxes)
+{
+	json_object(json);
+	put_uint(json, "lane", lane);
+#define ARRAY(key, put, member)                                                                    \
+	json_key(json, key);                                                                       \
+	json_array(json);                                                                          \
+	for (size_t i = 0; i < boxes->n; i++)                                                      \
+		put(json, boxes->of[i].member);                                                    \
+	json_array_end(json)
+	ARRAY("start", json_int, start);
+	ARRAY("duration", json_uint, duration);
+	ARRAY("name", json_uint, name);
+	ARRAY("merged", json_uint, merged);
+#undef ARRAY
+	json_object_end(json);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Names of boxes, as they come. */
+struct used_names {
+	uint32_t *of;
+	size_t n, capacity;
+};
+
+static int note_names(struct used_names *used, const struct lod_boxes *boxes)
+{
+	if (array_grow(&used->of, &used->capacity, used->n + boxes->n, sizeof(*used->of)) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < boxes->n; i++)
+		if (!used->n || used->of[used->n - 1] != boxes->of[i].name)
+			used->of[used->n++] = boxes->of[i].name;
+	return 0;
+}
+
+static void put_names(const struct lod *lod, struct json *json, struct used_names *used)
+{
+	json_key(json, "names");
+	json_object(json);
+	if (used->n)
+		qsort(used->of, used->n, sizeof(*used->of), by_number);
+	for (size_t i = 0; i < used->n; i++) {
+		char key[16];
+
+		if (i && used->of[i] == used->of[i - 1])
+			continue;
+		snprintf(key, sizeof(key), "%" PRIu32, used->of[i]);
+		put_text(json, key, lod_name(lod, used->of[i]));
+	}
+	json_object_end(json);
+}
+
+static int print_boxes(const struct asked *asked, struct json *json, struct err *err)
+{
+	struct lod_boxes boxes = { 0 };
+	struct used_names used = { 0 };
+	int r = 0;
+
+	put_int(json, FROM, asked->part.from);
+	put_int(json, TO, asked->part.to);
+	put_uint(json, WIDTH, asked->width);
+	json_key(json, "lanes");
+	json_array(json);
+	for (size_t i = 0; r == 0 && i < asked->n_lanes; i++) {
+		boxes.n = 0;
+		r = lod_boxes(asked->lod, asked->lanes[i], &asked->part, asked->width, &boxes);
+		if (r == 0)
+			r = note_names(&used, &boxes);
+		if (r == 0)
+			put_boxes(json, asked->lanes[i], &boxes);
+	}
+	json_array_end(json);
+	put_names(asked->lod, json, &used);
+	free(boxes.of);
+	free(used.of);
+	return r < 0 ? err_set(err, r, "no memory for the boxes.") : 0;
+}
+
+static void put_name_sums(const struct lod *lod, struct json *json, const struct lod_name_sum *sums,
+			  size_t n)
+{
+	json_key(json, "by_name");
+	json_array(json);
+	for (size_t i = 0; i < n; i++) {
+		json_object(json);
+		put_text(json, "name", lod_name(lod, sums[i].name));
+		put_sum(json, sums[i].sum);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static int print_sums(const struct asked *asked, struct json *json, struct err *err)
+{
+	struct lod_name_sum *names = NULL;
+	struct lod_sum all = { 0 };
+	size_t n = 0;
+	int r = lod_sum_names(asked->lod, asked->lanes, asked->n_lanes, &asked->part, NAMES_MOST,
+			      &names, &n);
+
+	if (r < 0 && r != -E2BIG)
+		return err_set(err, r, "no memory for the sums.");
+	json_key(json, "lanes");
+	json_array(json);
+	for (size_t i = 0; i < asked->n_lanes; i++) {
+		struct lod_sum sum = lod_sum(asked->lod, asked->lanes[i], &asked->part);
+
+		json_object(json);
+		put_uint(json, "lane", asked->lanes[i]);
+		put_sum(json, sum);
+		json_object_end(json);
+		all.events += sum.events;
+		all.busy += sum.busy;
+	}
+	json_array_end(json);
+	put_sum(json, all);
+	put_name_sums(asked->lod, json, names, n);
+	free(names);
+	if (r == -E2BIG) {
+		json_key(json, "by_name_absent");
+		json_string(json, "the area has too many events to add them up by name; choose a "
+				  "shorter time or fewer lanes.");
+	}
+	return 0;
+}
+
+static int print_search(const struct asked *asked, struct json *json, struct err *err)
+{
+	struct lod_found *found;
+	size_t n;
+	int r = lod_search(asked->lod, asked->text, FOUND_MOST, &found, &n);
+
+	if (r < 0)
+		return err_set(err, r, "no memory for the search.");
+	json_key(json, "names");
+	json_array(json);
+	for (size_t i = 0; i < n; i++) {
+		json_object(json);
+		put_text(json, "name", lod_name(asked->lod, found[i].name));
+		put_sum(json, found[i].sum);
+		put_event(json, "first", &found[i].first);
+		json_object_end(json);
+	}
+	json_array_end(json);
+	free(found);
+	return 0;
+}
+
+static int print_find(const struct asked *asked, struct json *json, struct err *err)
+{
+	struct lod_event event;
+
+	(void)err;
+	if (lod_find(asked->lod, asked->text, asked->after, &event)) {
+		put_event(json, "found", &event);
+	} else {
+		json_key(json, "found");
+		json_null(json);
+	}
+	return 0;
+}
+
+/* Every key must be one that the route has, and once. */
+static int check_keys(const struct timeline_route *route, const struct target *target,
+		      struct err *err)
+{
+	for (size_t i = 0; i < target->n_pairs; i++) {
+		const char *key = target->pairs[i].key;
+		struct nearest nearest = nearest_to(key);
+		size_t p = 0;
+
+		for (; route->parameters[p].name && strcmp(route->parameters[p].name, key) != 0;
+		     p++)
+			nearest_offer(&nearest, route->parameters[p].name);
+		if (!route->parameters[p].name)
+			return err_set(err, -EINVAL, "'timeline%s%s' has no parameter '%s'%s%s%s.",
+				       *route->name ? "/" : "", route->name, key,
+				       nearest.best ? "; did you mean '" : "",
+				       nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
+	}
+	return 0;
+}
+
+static int take_asked(const struct target *target, const char *name, struct asked *asked,
+		      struct err *err)
+{
+	bool boxes = !strcmp(name, "boxes"), search = !strcmp(name, "search");
+	int64_t width;
+	int r = 0;
+
+	if (boxes) {
+		r = take_number(target, WIDTH, 1, WIDTH_MOST, &width, err);
+		asked->width = r == 0 ? (uint32_t)width : 0;
+	}
+	if (r == 0 && (boxes || !strcmp(name, "sums")))
+		return take_part(target, asked, err);
+	if (search || !strcmp(name, "find")) {
+		asked->text = target_value(target, search ? TEXT : NAME);
+		if (!asked->text || !*asked->text)
+			return err_set(err, -EINVAL, "'%s' is missing.", search ? TEXT : NAME);
+	}
+	if (r == 0 && !strcmp(name, "find"))
+		r = take_number(target, AFTER, -LOD_TIME_MAX, LOD_TIME_MAX, &asked->after, err);
+	return r;
+}
+
+static int print_asked(const struct asked *asked, const char *name, struct json *json,
+		       struct err *err)
+{
+	if (!strcmp(name, "boxes"))
+		return print_boxes(asked, json, err);
+	if (!strcmp(name, "sums"))
+		return print_sums(asked, json, err);
+	if (!strcmp(name, "search"))
+		return print_search(asked, json, err);
+	return strcmp(name, "find") ? print_lanes(asked, json, err) : print_find(asked, json, err);
+}
+
+static struct reply lod_reply(const struct lod *lod, const char *name, const struct target *target)
+{
+	struct asked asked = { .lod = lod };
+	struct reply reply = { .status = 200, .type = JSON_TYPE };
+	struct err err = { "" };
+	struct json json;
+	int r = take_asked(target, name, &asked, &err);
+
+	if (r == 0) {
+		json_init_buffer(&json, 0);
+		json_object(&json);
+		r = print_asked(&asked, name, &json, &err);
+		json_object_end(&json);
+		if (json_finish(&json, r == 0 ? &reply.body : NULL) < 0 && r == 0)
+			r = -ENOMEM;
+	}
+	free(asked.lanes);
+	if (r < 0)
+		return failed_reply(r, &err);
+	reply.size = strlen(reply.body);
+	return reply;
+}
+
+struct reply timeline_reply(const struct routes *routes, const struct target *target)
+{
+	const char *name = target->n_segments == 5 ? target->segments[4] : "";
+	const struct timeline_route *route = timeline_routes;
+	struct held_timeline *held;
+	struct err err = { "" };
+	struct reply reply;
+	bool growing;
+	char *path;
+	int r;
+
+	while (route->words && strcmp(route->name, name) != 0)
+		route++;
+	if (!route->words || (target->n_segments == 5 && !*name))
+		return error_reply(404, "there is nothing at this address; /api/openapi.json lists "
+					"the parts of the timeline.");
+	path = library_find(&routes->library, target->segments[2], &err);
+	if (!path)
+		return error_reply(404, err.message);
+	r = check_keys(route, target, &err);
+	if (r == 0)
+		r = timelines_hold(routes->timelines, path, library_signature(path, &growing),
+				   &held, &err);
+	free(path);
+	if (r == -EAGAIN)
+		return (struct reply){ .status = 0 };
+	if (r < 0)
+		return failed_reply(r, &err);
+	reply = lod_reply(held_lod(held), name, target);
+	timelines_release(routes->timelines, held);
+	return reply;
+}

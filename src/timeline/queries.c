@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is asked of an index. Its arrays are not trusted: every number from them that becomes an index is
+ * checked, arithmetic is unsigned, and every loop goes forward in a range that was checked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+#include "timeline/lod_index.h"
+
+#define ADDED_MOST 4000000 /* events that are added up one by one */
+
+struct lod_facts lod_facts(const struct lod *t)
+{
+	return (struct lod_facts){ .origin_ns = t->header.origin_ns,
+				   .end_ns = t->header.end_ns,
+				   .events = t->header.n_events,
+				   .left_out = t->header.left_out,
+				   .lanes = t->n_lanes };
+}
+
+static struct lod_text text_at(const struct lod *t, const struct lod_file_text *text)
+{
+	return (struct lod_text){ t->texts + text->offset, text->length };
+}
+
+struct lod_lane lod_lane(const struct lod *t, size_t lane)
+{
+	const struct lod_file_lane *l = &t->lanes[lane];
+
+	return (struct lod_lane){ .rank = l->rank,
+				  .depth = l->depth,
+				  .kind = l->kind,
+				  .group = text_at(t, &l->group),
+				  .title = text_at(t, &l->title),
+				  .events = l->n };
+}
+
+const char *lod_kind_name(enum lod_kind kind)
+{
+	static const char *const names[LOD_KINDS] = { "steps", "kernels", "copies", "ranges",
+						      "api" };
+
+	return names[kind];
+}
+
+struct lod_text lod_name(const struct lod *t, uint32_t name)
+{
+	return name < t->n_names ? text_at(t, &t->names[name].text) : (struct lod_text){ "", 0 };
+}
+
+/* The first event of a lane that starts at or after a moment; lane-relative, n: none. */
+static uint64_t first_from(const struct lod *t, const struct lod_file_lane *lane, int64_t moment)
+{
+	const uint64_t *starts = t->starts + lane->first;
+	uint64_t from = 0, to = lane->n;
+
+	if (moment <= 0)
+		return 0;
+	while (from < to) {
+		uint64_t middle = from + (to - from) / 2;
+
+		if (starts[middle] < (uint64_t)moment)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* Events of a lane that are in a part: lane-relative, from *ret_from to before the result. Only the first
+ * can have begun before. */
+static uint64_t events_in(const struct lod *t, const struct lod_file_lane *lane,
+			  const struct lod_part *part, uint64_t *ret_from)
+{
+	uint64_t from = first_from(t, lane, part->from), to = first_from(t, lane, part->to);
+
+	if (from > 0 && part->from > 0 &&
+	    index_end(t, lane->first + from - 1) > (uint64_t)part->from)
+		from--;
+	*ret_from = from;
+	return to > from ? to : from; /* in a damaged file they are in no order */
+}
+
+/* Events from one on, in pieces as large as nodes are. */
+struct walk {
+	const struct lod *t;
+	const struct lod_file_lane *lane;
+	const struct lod_file_node
+		*levels[LOD_LEVELS]; /* levels[0] has a node for LOD_FANOUT events */
+	unsigned int n_levels;
+	uint64_t at, to; /* lane-relative */
+};
+
+static void walk_init(struct walk *w, const struct lod *t, const struct lod_file_lane *lane)
+{
+	const struct lod_file_node *node = t->nodes + lane->nodes;
+
+	*w = (struct walk){ .t = t, .lane = lane };
+	for (uint64_t n = lane->n; n > LOD_FANOUT && w->n_levels < LOD_LEVELS;) {
+		n = lod_above(n);
+		w->levels[w->n_levels++] = node;
+		node += n;
+	}
+}
+
+/* The largest node that begins at `at`, ends before `to` and, in time, at `limit` at the latest. NULL: not
+ * even the lowest. *ret_n: its events. */
+static const struct lod_file_node *largest_node(const struct walk *w, uint64_t limit,
+						uint64_t *ret_n)
+{
+	const struct lod_file_node *best = NULL;
+	uint64_t index = w->at, span = 1;
+
+	for (unsigned int l = 0; l < w->n_levels && index % LOD_FANOUT == 0; l++) {
+		const struct lod_file_node *node;
+		uint64_t end;
+
+		index /= LOD_FANOUT;
+		span *= LOD_FANOUT;
+		end = (index + 1) * span;
+		if (end > w->lane->n)
+			end = w->lane->n;
+		node = &w->levels[l][index];
+		if (end > w->to || node->end > limit)
+			break;
+		best = node;
+		*ret_n = end - w->at;
+	}
+	return best;
+}
+
+/* Columns of a picture. */
+struct columns {
+	int64_t from;
+	uint64_t span, width;
+	bool small; /* products fit 64 bits */
+};
+
+/* The end of the column that a moment is in. */
+static uint64_t column_end(const struct columns *c, uint64_t start)
+{
+	uint64_t since = start - (uint64_t)c->from, column;
+
+	if (c->small) {
+		column = since * c->width / c->span;
+		return (uint64_t)c->from + (column + 1) * c->span / c->width;
+	}
+	column = (uint64_t)((unsigned __int128)since * c->width / c->span);
+	return (uint64_t)c->from + (uint64_t)((unsigned __int128)(column + 1) * c->span / c->width);
+}
+
+static int add_box(struct lod_boxes *boxes, const struct columns *c, uint64_t start, uint64_t end,
+		   uint64_t merged, uint32_t name)
+{
+	if (array_grow(&boxes->of, &boxes->capacity, boxes->n + 1, sizeof(*boxes->of)) < 0)
+		return -ENOMEM;
+	boxes->of[boxes->n++] = (struct lod_box){ .start = (int64_t)(start - (uint64_t)c->from),
+						  .duration = end - start,
+						  .merged = merged,
+						  .name = name };
+	return 0;
+}
+
+/* The box of what begins at w->at and ends by `limit`; the first event does. */
+static int add_merged(struct walk *w, const struct columns *c, uint64_t limit,
+		      struct lod_boxes *boxes)
+{
+	const struct lod *t = w->t;
+	const uint64_t first = w->lane->first, begin = w->at;
+	uint64_t end = 0, n = 0;
+	uint32_t longest = 0, name = 0;
+
+	while (w->at < w->to) {
+		const struct lod_file_node *node = largest_node(w, limit, &n);
+		uint64_t event_end;
+
+		if (node) {
+			if (node->longest > longest || w->at == begin) {
+				longest = node->longest;
+				name = node->name;
+			}
+			end = node->end;
+			w->at += n;
+			continue;
+		}
+		event_end = index_end(t, first + w->at);
+		if (event_end > limit)
+			break;
+		if (t->durations[first + w->at] > longest || w->at == begin) {
+			longest = t->durations[first + w->at];
+			name = t->name_ids[first + w->at];
+		}
+		end = event_end;
+		w->at++;
+	}
+	return add_box(boxes, c, t->starts[first + begin], end, w->at - begin, name);
+}
+
+int lod_boxes(const struct lod *t, size_t lane, const struct lod_part *part, uint32_t width,
+	      struct lod_boxes *boxes)
+{
+	const struct lod_file_lane *l = &t->lanes[lane];
+	struct columns c = { .from = part->from,
+			     .span = (uint64_t)part->to - (uint64_t)part->from,
+			     .width = width };
+	struct walk w;
+	int r = 0;
+
+	c.small = c.span <= UINT64_MAX / 2 / width - 1;
+	walk_init(&w, t, l);
+	w.to = events_in(t, l, part, &w.at);
+	while (r == 0 && w.at < w.to) {
+		uint64_t event = l->first + w.at, start = t->starts[event];
+		uint64_t end = index_end(t, event), limit = 0;
+		/* In a damaged file also what lies behind the part. */
+		bool outside = (part->from > 0 && start < (uint64_t)part->from) ||
+			       (part->to <= 0 || start >= (uint64_t)part->to);
+
+		if (!outside)
+			limit = column_end(&c, start);
+		if (outside || end > limit) {
+			r = add_box(boxes, &c, start, end, 1, t->name_ids[event]);
+			w.at++;
+		} else {
+			r = add_merged(&w, &c, limit, boxes);
+		}
+	}
+	return r;
+}
+
+/* What of an event is in a part. */
+static uint64_t time_inside(const struct lod *t, uint64_t event, const struct lod_part *part)
+{
+	uint64_t start = t->starts[event], end = index_end(t, event);
+
+	if (part->from > 0 && start < (uint64_t)part->from)
+		start = (uint64_t)part->from;
+	if (end > (uint64_t)part->to)
+		end = (uint64_t)part->to;
+	return end > start ? end - start : 0;
+}
+
+struct lod_sum lod_sum(const struct lod *t, size_t lane, const struct lod_part *part)
+{
+	const struct lod_file_lane *l = &t->lanes[lane];
+	struct lod_sum sum = { 0 };
+	uint64_t from, to, n = 0;
+	struct walk w;
+
+	if (part->to <= 0)
+		return sum;
+	to = events_in(t, l, part, &from);
+	if (from >= to)
+		return sum;
+	sum.events = to - from;
+	/* The first and the last may be cut. */
+	sum.busy = time_inside(t, l->first + from, part);
+	if (to - from > 1)
+		sum.busy += time_inside(t, l->first + to - 1, part);
+	walk_init(&w, t, l);
+	w.at = from + 1;
+	w.to = to - 1;
+	while (w.at < w.to) {
+		const struct lod_file_node *node = largest_node(&w, UINT64_MAX, &n);
+
+		sum.busy += node ? node->busy : index_duration(t, l->first + w.at);
+		w.at += node ? n : 1;
+	}
+	return sum;
+}
+
+static int busiest_first(const void *a, const void *b)
+{
+	const struct lod_name_sum *x = a, *y = b;
+
+	if (x->sum.busy != y->sum.busy)
+		return x->sum.busy < y->sum.busy ? 1 : -1;
+	if (x->sum.events != y->sum.events)
+		return x->sum.events < y->sum.events ? 1 : -1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static void add_up(const struct lod *t, const struct lod_file_lane *lane,
+		   const struct lod_part *part, struct lod_name_sum *sums)
+{
+	uint64_t from, to = events_in(t, lane, part, &from);
+
+	for (uint64_t i = from; i < to; i++) {
+		uint64_t event = lane->first + i;
+		uint32_t name = t->name_ids[event];
+
+		if (name >= t->n_names)
+			continue;
+		sums[name].sum.events++;
+		sums[name].sum.busy += i == from || i == to - 1 ? time_inside(t, event, part)
+								: index_duration(t, event);
+	}
+}
+
+static bool is_everything(const struct lod *t, size_t n_lanes, const struct lod_part *part)
+{
+	return n_lanes == t->n_lanes && part->from <= 0 && part->to > 0 &&
+	       (uint64_t)part->to > t->header.end_ns;
+}
+
+int lod_sum_names(const struct lod *t, const size_t *lanes, size_t n_lanes,
+		  const struct lod_part *part, size_t most, struct lod_name_sum **ret_sums,
+		  size_t *ret_n)
+{
+	bool everything = is_everything(t, n_lanes, part);
+	struct lod_name_sum *sums;
+	uint64_t events = 0, from;
+	size_t n = 0;
+
+	for (size_t i = 0; part->to > 0 && i < n_lanes; i++)
+		events += events_in(t, &t->lanes[lanes[i]], part, &from) - from;
+	if (!everything && events > ADDED_MOST)
+		return -E2BIG;
+	sums = calloc(t->n_names + 1, sizeof(*sums));
+	if (!sums)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_names; i++) {
+		sums[i].name = (uint32_t)i;
+		if (everything)
+			sums[i].sum = (struct lod_sum){ t->names[i].events, t->names[i].busy };
+	}
+	for (size_t i = 0; !everything && part->to > 0 && i < n_lanes; i++)
+		add_up(t, &t->lanes[lanes[i]], part, sums);
+	for (size_t i = 0; i < t->n_names; i++)
+		if (sums[i].sum.events)
+			sums[n++] = sums[i];
+	qsort(sums, n, sizeof(*sums), busiest_first);
+	*ret_sums = sums;
+	*ret_n = n < most ? n : most;
+	return 0;
+}
+
+static bool contains(struct lod_text text, const char *word, size_t length)
+{
+	for (size_t i = 0; i + length <= text.length; i++)
+		if (!strncasecmp(text.text + i, word, length))
+			return true;
+	return false;
+}
+
+static size_t lane_of(const struct lod *t, uint64_t event)
+{
+	size_t from = 0, to = t->n_lanes;
+
+	while (from + 1 < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (t->lanes[middle].first <= event)
+			from = middle;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static struct lod_event event_at(const struct lod *t, uint64_t event)
+{
+	return (struct lod_event){ .lane = lane_of(t, event),
+				   .start = t->starts[event],
+				   .duration = index_duration(t, event) };
+}
+
+int lod_search(const struct lod *t, const char *text, size_t most, struct lod_found **ret_found,
+	       size_t *ret_n)
+{
+	struct lod_name_sum *sums = calloc(t->n_names + 1, sizeof(*sums));
+	struct lod_found *found;
+	size_t n = 0, length = strlen(text);
+
+	for (size_t i = 0; sums && i < t->n_names; i++)
+		if (t->names[i].events && contains(lod_name(t, (uint32_t)i), text, length))
+			sums[n++] = (struct lod_name_sum){
+				(uint32_t)i, { t->names[i].events, t->names[i].busy }
+			};
+	if (n)
+		qsort(sums, n, sizeof(*sums), busiest_first);
+	n = n < most ? n : most;
+	found = sums ? calloc(n + 1, sizeof(*found)) : NULL;
+	for (size_t i = 0; found && i < n; i++)
+		found[i] = (struct lod_found){ sums[i].name, sums[i].sum,
+					       event_at(t, t->names[sums[i].name].first) };
+	free(sums);
+	if (!found)
+		return -ENOMEM;
+	*ret_found = found;
+	*ret_n = n;
+	return 0;
+}
+
+/* The first event of that name in a lane from one on; lane-relative, n: none. Only the blocks that the
+ * name is in are looked at. */
+static uint64_t next_of_name(const struct lod *t, const struct lod_file_lane *lane, uint32_t name,
+			     uint64_t from)
+{
+	const uint32_t *posts = t->posts + t->names[name].posts;
+	uint64_t low = 0, high = t->names[name].n_posts, n = t->names[name].n_posts;
+	uint64_t at = lane->first + from, end = lane->first + lane->n;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (posts[middle] < at / LOD_BLOCK)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < n; low++) {
+		uint64_t block = (uint64_t)posts[low] * LOD_BLOCK, block_end = block + LOD_BLOCK;
+
+		if (block >= end)
+			break;
+		for (at = at > block ? at : block; at < block_end && at < end; at++)
+			if (t->name_ids[at] == name)
+				return at - lane->first;
+	}
+	return lane->n;
+}
+
+static bool find_after(const struct lod *t, uint32_t name, int64_t after,
+		       struct lod_event *ret_event)
+{
+	bool found = false;
+
+	for (size_t l = 0; l < t->n_lanes; l++) {
+		const struct lod_file_lane *lane = &t->lanes[l];
+		uint64_t from = after < 0 ? 0 : first_from(t, lane, after + 1);
+		uint64_t i = next_of_name(t, lane, name, from), event = lane->first + i;
+
+		if (i == lane->n || (found && t->starts[event] >= ret_event->start))
+			continue;
+		*ret_event = (struct lod_event){ l, t->starts[event], index_duration(t, event) };
+		found = true;
+	}
+	return found;
+}
+
+bool lod_find(const struct lod *t, const char *name, int64_t after, struct lod_event *ret_event)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < t->n_names; i++) {
+		struct lod_text text = lod_name(t, (uint32_t)i);
+
+		if (text.length == length && !memcmp(text.text, name, length))
+			return find_after(t, (uint32_t)i, after, ret_event) ||
+			       find_after(t, (uint32_t)i, -1, ret_event);
+	}
+	return false;
+}
