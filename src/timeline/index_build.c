@@ -265,6 +265,15 @@ static int read_records(struct builder *b, bool fill)
 	return r;
 }
 
+uint64_t lod_records(const struct run *run)
+{
+	uint64_t n = 0;
+
+	for (size_t s = 0; s < sizeof(sources) / sizeof(sources[0]); s++)
+		n += run_rows(run, sources[s].record);
+	return n;
+}
+
 /* Tracks in the order of the screen, each with its place in the scratch file. */
 static int place_tracks(struct builder *b)
 {

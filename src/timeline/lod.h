@@ -31,6 +31,9 @@ int lod_open(const char *run_path, struct lod **ret_lod, struct err *err);
  * the run's cannot be written. Memory follows the names and lanes, not the events. stop: whoever sets it
  * ends the making, with -ECANCELED; NULL: nobody. */
 int lod_make(const char *run_path, const _Atomic bool *stop, struct lod **ret_lod, struct err *err);
+/* Records of a run that its timeline has, loaded or not. */
+struct run;
+uint64_t lod_records(const struct run *run);
 /* Whether the run is as it was when the index was made. */
 bool lod_is_fresh(const struct lod *lod, const char *run_path);
 /* Pages of the index that were read no longer count as this process's memory. */
@@ -43,7 +46,7 @@ struct lod_facts {
 	uint64_t end_ns;   /* of the latest event */
 	uint64_t events;   /* in all lanes */
 	uint64_t left_out; /* events without times, or too many at a time */
-	size_t lanes;
+	size_t lanes, names;
 };
 struct lod_facts lod_facts(const struct lod *lod);
 

@@ -19,7 +19,8 @@ struct lod_facts lod_facts(const struct lod *t)
 				   .end_ns = t->header.end_ns,
 				   .events = t->header.n_events,
 				   .left_out = t->header.left_out,
-				   .lanes = t->n_lanes };
+				   .lanes = t->n_lanes,
+				   .names = t->n_names };
 }
 
 static struct lod_text text_at(const struct lod *t, const struct lod_file_text *text)
@@ -107,9 +108,9 @@ static void walk_init(struct walk *w, const struct lod *t, const struct lod_file
 	}
 }
 
-/* The largest node that begins at `at`, ends before `to` and, in time, at `limit` at the latest. NULL: not
- * even the lowest. *ret_n: its events. */
-static const struct lod_file_node *largest_node(const struct walk *w, uint64_t limit,
+/* The largest node that begins at `at`, ends before `to` and spans no more time than `most`. NULL: not even
+ * the lowest. *ret_n: its events. */
+static const struct lod_file_node *largest_node(const struct walk *w, uint64_t most,
 						uint64_t *ret_n)
 {
 	const struct lod_file_node *best = NULL;
@@ -125,7 +126,7 @@ static const struct lod_file_node *largest_node(const struct walk *w, uint64_t l
 		if (end > w->lane->n)
 			end = w->lane->n;
 		node = &w->levels[l][index];
-		if (end > w->to || node->end > limit)
+		if (end > w->to || node->end - node->start > most)
 			break;
 		best = node;
 		*ret_n = end - w->at;
@@ -153,53 +154,53 @@ static uint64_t column_end(const struct columns *c, uint64_t start)
 	return (uint64_t)c->from + (uint64_t)((unsigned __int128)(column + 1) * c->span / c->width);
 }
 
-static int add_box(struct lod_boxes *boxes, const struct columns *c, uint64_t start, uint64_t end,
-		   uint64_t merged, uint32_t name)
+/* The next piece of a lane: a node that is no wider than a column, or an event. */
+struct piece {
+	uint64_t start, end, n;
+	uint32_t longest, name;
+};
+
+static struct piece next_piece(const struct walk *w, uint64_t column)
+{
+	const uint64_t event = w->lane->first + w->at;
+	const struct lod_file_node *node;
+	uint64_t n = 1;
+
+	node = largest_node(w, column, &n);
+	if (node)
+		return (struct piece){ node->start, node->end, n, node->longest, node->name };
+	return (struct piece){ w->t->starts[event], index_end(w->t, event), 1,
+			       w->t->durations[event], w->t->name_ids[event] };
+}
+
+static int add_box(struct lod_boxes *boxes, const struct columns *c, const struct piece *piece)
 {
 	if (array_grow(&boxes->of, &boxes->capacity, boxes->n + 1, sizeof(*boxes->of)) < 0)
 		return -ENOMEM;
-	boxes->of[boxes->n++] = (struct lod_box){ .start = (int64_t)(start - (uint64_t)c->from),
-						  .duration = end - start,
-						  .merged = merged,
-						  .name = name };
+	boxes->of[boxes->n++] =
+		(struct lod_box){ .start = (int64_t)(piece->start - (uint64_t)c->from),
+				  .duration = piece->end - piece->start,
+				  .merged = piece->n,
+				  .name = piece->name };
 	return 0;
 }
 
-/* The box of what begins at w->at and ends by `limit`; the first event does. */
-static int add_merged(struct walk *w, const struct columns *c, uint64_t limit,
-		      struct lod_boxes *boxes)
+static void merge_piece(struct piece *box, const struct piece *piece)
 {
-	const struct lod *t = w->t;
-	const uint64_t first = w->lane->first, begin = w->at;
-	uint64_t end = 0, n = 0;
-	uint32_t longest = 0, name = 0;
-
-	while (w->at < w->to) {
-		const struct lod_file_node *node = largest_node(w, limit, &n);
-		uint64_t event_end;
-
-		if (node) {
-			if (node->longest > longest || w->at == begin) {
-				longest = node->longest;
-				name = node->name;
-			}
-			end = node->end;
-			w->at += n;
-			continue;
-		}
-		event_end = index_end(t, first + w->at);
-		if (event_end > limit)
-			break;
-		if (t->durations[first + w->at] > longest || w->at == begin) {
-			longest = t->durations[first + w->at];
-			name = t->name_ids[first + w->at];
-		}
-		end = event_end;
-		w->at++;
+	if (!box->n) {
+		*box = *piece;
+		return;
 	}
-	return add_box(boxes, c, t->starts[first + begin], end, w->at - begin, name);
+	box->end = piece->end;
+	box->n += piece->n;
+	if (piece->longest > box->longest) {
+		box->longest = piece->longest;
+		box->name = piece->name;
+	}
 }
 
+/* Pieces that are inside one column become one box; one that reaches into the next is a box of its own,
+ * and the last that begins in its column. */
 int lod_boxes(const struct lod *t, size_t lane, const struct lod_part *part, uint32_t width,
 	      struct lod_boxes *boxes)
 {
@@ -207,29 +208,31 @@ int lod_boxes(const struct lod *t, size_t lane, const struct lod_part *part, uin
 	struct columns c = { .from = part->from,
 			     .span = (uint64_t)part->to - (uint64_t)part->from,
 			     .width = width };
+	struct piece box = { 0 }, piece;
+	uint64_t limit = 0; /* the end of the column that `box` is in */
 	struct walk w;
 	int r = 0;
 
 	c.small = c.span <= UINT64_MAX / 2 / width - 1;
 	walk_init(&w, t, l);
-	w.to = events_in(t, l, part, &w.at);
-	while (r == 0 && w.at < w.to) {
-		uint64_t event = l->first + w.at, start = t->starts[event];
-		uint64_t end = index_end(t, event), limit = 0;
-		/* In a damaged file also what lies behind the part. */
-		bool outside = (part->from > 0 && start < (uint64_t)part->from) ||
-			       (part->to <= 0 || start >= (uint64_t)part->to);
+	w.to = part->to > 0 ? events_in(t, l, part, &w.at) : 0;
+	for (; r == 0 && w.at < w.to; w.at += piece.n) {
+		bool before;
 
-		if (!outside)
-			limit = column_end(&c, start);
-		if (outside || end > limit) {
-			r = add_box(boxes, &c, start, end, 1, t->name_ids[event]);
-			w.at++;
-		} else {
-			r = add_merged(&w, &c, limit, boxes);
+		piece = next_piece(&w, c.span / width);
+		before = part->from > 0 && piece.start < (uint64_t)part->from;
+		if (box.n && (before || piece.end > limit || piece.start >= limit)) {
+			r = add_box(boxes, &c, &box);
+			box.n = 0;
 		}
+		if (!before && !box.n)
+			limit = column_end(&c, piece.start);
+		if (before || piece.end > limit)
+			r = r < 0 ? r : add_box(boxes, &c, &piece);
+		else
+			merge_piece(&box, &piece);
 	}
-	return r;
+	return r == 0 && box.n ? add_box(boxes, &c, &box) : r;
 }
 
 /* What of an event is in a part. */

@@ -11,6 +11,7 @@
 #include "documents/document.h"
 #include "surfaces/http/http.h"
 #include "surfaces/http/parameters.h"
+#include "surfaces/http/timeline_routes.h"
 
 static void openapi_reply(struct json *json, const char *words, const char *type)
 {
@@ -55,12 +56,9 @@ static void openapi_parameter(struct json *json, const char *name, const char *i
 	json_object_end(json);
 }
 
-/* run: it has one in its path. section: whose parameters it has; NULL: none. */
-static void openapi_path(struct json *json, const char *path, const char *words, const char *reply,
-			 const char *type, bool run, const struct section *section)
+/* A path up to its parameters, which the caller writes. */
+static void openapi_begin(struct json *json, const char *path, const char *words, bool run)
 {
-	struct http_parameter p;
-
 	json_key(json, path);
 	json_object(json);
 	json_key(json, "get");
@@ -71,12 +69,39 @@ static void openapi_path(struct json *json, const char *path, const char *words,
 	json_array(json);
 	if (run)
 		openapi_parameter(json, "run", "path", "the name of a run, of /api/runs");
-	for (size_t i = 0; section && (p = view_parameter_at(section, i)).name; i++)
-		openapi_parameter(json, p.name, "query", p.help);
+}
+
+static void openapi_end(struct json *json, const char *reply, const char *type)
+{
 	json_array_end(json);
 	openapi_reply(json, reply, type);
 	json_object_end(json);
 	json_object_end(json);
+}
+
+/* run: it has one in its path. section: whose parameters it has; NULL: none. */
+static void openapi_path(struct json *json, const char *path, const char *words, const char *reply,
+			 const char *type, bool run, const struct section *section)
+{
+	struct http_parameter p;
+
+	openapi_begin(json, path, words, run);
+	for (size_t i = 0; section && (p = view_parameter_at(section, i)).name; i++)
+		openapi_parameter(json, p.name, "query", p.help);
+	openapi_end(json, reply, type);
+}
+
+static void openapi_timeline(struct json *json, const struct timeline_route *route)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/api/runs/{run}/timeline%s%s", *route->name ? "/" : "",
+		 route->name);
+	openapi_begin(json, path, route->words, true);
+	for (size_t i = 0; route->parameters[i].name; i++)
+		openapi_parameter(json, route->parameters[i].name, "query",
+				  route->parameters[i].help);
+	openapi_end(json, route->reply, "application/json");
 }
 
 static void openapi_view(struct json *json, const struct section *section)
@@ -132,6 +157,8 @@ int openapi_print(const void *options, FILE *out, struct err *err)
 		     "application/json", false, NULL);
 	for (const struct section *const *s = sections; *s; s++)
 		openapi_view(&json, *s);
+	for (const struct timeline_route *route = timeline_routes; route->words; route++)
+		openapi_timeline(&json, route);
 	openapi_path(&json, "/api/runs/{run}/events", "when the run has changed",
 		     "Server-sent events: changed, gone.", "text/event-stream", true, NULL);
 	if (given->metrics)

@@ -234,6 +234,10 @@ static void make_one(struct replies *replies, struct entry *entry)
 	entry->took_ns = entry->made_ns - start_ns;
 	entry->making = false;
 	end_waiting(entry);
+	if (made && reply.once) {
+		reply_release(&made->reply);
+		entry->held = NULL;
+	}
 }
 
 void replies_retry(struct replies *replies)

@@ -15,6 +15,7 @@ struct reply {
 	const char *type;
 	char *body; /* of malloc */
 	size_t size;
+	bool once; /* quick to make and seldom asked for again: not kept */
 };
 
 struct reply_maker {

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/text/json_write.h"
 #include "base/text/nearest.h"
 
@@ -233,7 +232,6 @@ static int print_lanes(const struct asked *asked, struct json *json, struct err 
 	return 0;
 }
 
-/* The arrays of one lane. used: names that were seen. */
 static void put_boxes(struct json *json, size_t lane, const struct lod_boxes *boxes)
 {
 	json_object(json);
@@ -252,51 +250,36 @@ static void put_boxes(struct json *json, size_t lane, const struct lod_boxes *bo
 	json_object_end(json);
 }
 
-static int by_number(const void *a, const void *b)
+/* used: a bit for each name of the index. */
+static void note_names(uint64_t *used, size_t n_names, const struct lod_boxes *boxes)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Names of boxes, as they come. */
-struct used_names {
-	uint32_t *of;
-	size_t n, capacity;
-};
-
-static int note_names(struct used_names *used, const struct lod_boxes *boxes)
-{
-	if (array_grow(&used->of, &used->capacity, used->n + boxes->n, sizeof(*used->of)) < 0)
-		return -ENOMEM;
 	for (size_t i = 0; i < boxes->n; i++)
-		if (!used->n || used->of[used->n - 1] != boxes->of[i].name)
-			used->of[used->n++] = boxes->of[i].name;
-	return 0;
+		if (boxes->of[i].name < n_names)
+			used[boxes->of[i].name / 64] |= UINT64_C(1) << boxes->of[i].name % 64;
 }
 
-static void put_names(const struct lod *lod, struct json *json, struct used_names *used)
+static void put_names(const struct lod *lod, struct json *json, const uint64_t *used,
+		      size_t n_names)
 {
 	json_key(json, "names");
 	json_object(json);
-	if (used->n)
-		qsort(used->of, used->n, sizeof(*used->of), by_number);
-	for (size_t i = 0; i < used->n; i++) {
-		char key[16];
+	for (size_t word = 0; word < n_names / 64 + 1; word++)
+		for (uint64_t left = used[word]; left; left &= left - 1) {
+			uint32_t name = (uint32_t)(word * 64 + (size_t)__builtin_ctzll(left));
+			char key[16];
 
-		if (i && used->of[i] == used->of[i - 1])
-			continue;
-		snprintf(key, sizeof(key), "%" PRIu32, used->of[i]);
-		put_text(json, key, lod_name(lod, used->of[i]));
-	}
+			snprintf(key, sizeof(key), "%" PRIu32, name);
+			put_text(json, key, lod_name(lod, name));
+		}
 	json_object_end(json);
 }
 
 static int print_boxes(const struct asked *asked, struct json *json, struct err *err)
 {
 	struct lod_boxes boxes = { 0 };
-	struct used_names used = { 0 };
-	int r = 0;
+	size_t n_names = lod_facts(asked->lod).names;
+	uint64_t *used = calloc(n_names / 64 + 1, sizeof(*used));
+	int r = used ? 0 : -ENOMEM;
 
 	put_int(json, FROM, asked->part.from);
 	put_int(json, TO, asked->part.to);
@@ -306,15 +289,16 @@ static int print_boxes(const struct asked *asked, struct json *json, struct err 
 	for (size_t i = 0; r == 0 && i < asked->n_lanes; i++) {
 		boxes.n = 0;
 		r = lod_boxes(asked->lod, asked->lanes[i], &asked->part, asked->width, &boxes);
-		if (r == 0)
-			r = note_names(&used, &boxes);
-		if (r == 0)
-			put_boxes(json, asked->lanes[i], &boxes);
+		if (r < 0)
+			break;
+		note_names(used, n_names, &boxes);
+		put_boxes(json, asked->lanes[i], &boxes);
 	}
 	json_array_end(json);
-	put_names(asked->lod, json, &used);
+	if (r == 0)
+		put_names(asked->lod, json, used, n_names);
 	free(boxes.of);
-	free(used.of);
+	free(used);
 	return r < 0 ? err_set(err, r, "no memory for the boxes.") : 0;
 }
 
@@ -461,7 +445,7 @@ static int print_asked(const struct asked *asked, const char *name, struct json 
 static struct reply lod_reply(const struct lod *lod, const char *name, const struct target *target)
 {
 	struct asked asked = { .lod = lod };
-	struct reply reply = { .status = 200, .type = JSON_TYPE };
+	struct reply reply = { .status = 200, .type = JSON_TYPE, .once = true };
 	struct err err = { "" };
 	struct json json;
 	int r = take_asked(target, name, &asked, &err);

@@ -17,7 +17,7 @@
 #define OPEN_MOST 16			 /* timelines, unless more are held */
 #define MAKE_NS INT64_C(3000000000)	 /* a timeline is made anew no sooner */
 #define REST 10				 /* nor before so many times what that took */
-#define RESIDENT_MOST ((size_t)64 << 20) /* bytes of files in memory, of any timeline */
+#define RESIDENT_MOST ((size_t)96 << 20) /* bytes of files in memory, of any timeline */
 
 struct held_timeline {
 	struct lod *lod;
