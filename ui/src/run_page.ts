@@ -9,6 +9,7 @@ import { Panel } from "./panel";
 import { Source, Trouble } from "./source";
 import { TablePanel } from "./table_panel";
 import { themeSwitch } from "./theme";
+import { OfflineTimeline } from "./timeline/offline";
 import { TimelinePanel } from "./timeline/timeline_panel";
 import { findView, VIEWS } from "./views";
 
@@ -94,7 +95,9 @@ export class RunPage {
   }
 
   private otherPanel(view: string): Panel | null {
-    if (view === TIMELINE) return new TimelinePanel(this.source, this.run);
+    if (view === TIMELINE) {
+      return this.source.live ? new TimelinePanel(this.source, this.run) : new OfflineTimeline(this.source, this.run);
+    }
     return view === OVERVIEW ? new Overview(this.source, this.run) : null;
   }
 

@@ -32,11 +32,11 @@ export interface Actions {
 export function eventFacts(run: string, box: Box, lane: Lane | undefined, actions: Actions): Child[] {
   const place = lane ? rowPlace(run, box, lane) : null;
   const table = lane ? TABLES[lane.kind]?.[1] ?? "" : "";
-  return [pairs([["start", moment(box.start)], ["duration", ns(box.duration)], ["end", moment(box.start + box.duration)],
-    ["lane", laneWords(lane)]]),
-  el("p", { class: "acts" }, button("Zoom to it (F)", actions.zoom, { "data-key": "zoom" }),
+  return [el("p", { class: "acts" }, button("Zoom to it (F)", actions.zoom, { "data-key": "zoom" }),
     button("Next of this name (N)", actions.next, { "data-key": "next" }),
-    place ? el("a", { href: format(place), "data-key": "row" }, `In the table: ${table}`) : null)];
+    place ? el("a", { href: format(place), "data-key": "row" }, `In the table: ${table}`) : null),
+  pairs([["start", moment(box.start)], ["duration", ns(box.duration)], ["end", moment(box.start + box.duration)],
+    ["lane", laneWords(lane)], ["name", box.name]])];
 }
 
 function sumTable(heads: string[], rows: [string, number, number][]): HTMLElement {

@@ -16,6 +16,7 @@ export interface About {
   end: number;
   events: number;
   lanes: Lane[];
+  leftOut: number; // events that have no place
   absent: string; // why there is no event
 }
 
@@ -56,7 +57,8 @@ export function readAbout(answer: Fields): About {
   const lanes = rowsOf(answer["lanes"]).map((lane) => ({ lane: num(lane["lane"]) ?? 0, rank: num(lane["rank"]) ?? 0,
     group: text(lane["group"]), kind: text(lane["kind"]), title: text(lane["title"]), depth: num(lane["depth"]) ?? 0,
     events: num(lane["events"]) ?? 0 }));
-  return { end: num(answer["end_ns"]) ?? 0, events: num(answer["events"]) ?? 0, lanes, absent: text(answer["absent"]) };
+  return { end: num(answer["end_ns"]) ?? 0, events: num(answer["events"]) ?? 0, lanes,
+    leftOut: num(answer["left_out"]) ?? 0, absent: text(answer["absent"]) };
 }
 
 export function readBoxes(answer: Fields, names: Names): Map<number, Boxes> {

@@ -3,7 +3,7 @@ import { adjust, here, Options } from "../address";
 import { Drawer } from "../details";
 import { button, el } from "../dom";
 import { ns } from "../format";
-import { fields, Fields, isFields, num } from "../json";
+import { Fields, isFields, num } from "../json";
 import { Panel } from "../panel";
 import { CHEAPEST, Source, Trouble } from "../source";
 import { areaFacts, eventFacts, foundFacts, Found, readEvent, readFound } from "./facts";
@@ -15,13 +15,12 @@ import { About, Box, boxAt, Boxes, firstAfter, Lane, laneList, Names, readAbout,
 import { Newest } from "./newest";
 import { around, panned, Span, spanWords, zoomed } from "./span";
 import { Area, Stage } from "./stage";
-import { boxWords, laneWords, many } from "./words";
+import { boxWords, brief, laneWords, many } from "./words";
 
 const PAN = 0.2;
 const ZOOM = 0.7;
 const EXTEND = 0.05; // of what is in sight, by a key
 const ASK_MS = 150;
-const OFFLINE = "A timeline needs 'moescope serve': this file holds the tables of the run, not its events.";
 
 export class TimelinePanel implements Panel {
   element: HTMLElement;
@@ -101,12 +100,8 @@ export class TimelinePanel implements Panel {
   }
 
   async refresh(): Promise<Fields> {
-    if (this.source.live) {
-      const answer = await this.source.view(this.run, "timeline", {});
-      if (answer !== this.answer) this.take(answer);
-    } else {
-      this.sentence.textContent = OFFLINE;
-    }
+    const answer = await this.source.view(this.run, "timeline", {});
+    if (answer !== this.answer) this.take(answer);
     // The head of the page is about the run, of which the lanes say nothing.
     return this.source.view(this.run, CHEAPEST, { limit: "1" });
   }
@@ -139,7 +134,9 @@ export class TimelinePanel implements Panel {
 
   private paintFacts(): void {
     if (!this.about) return;
-    this.facts.textContent = `${many(this.about.events, "event")} in ${many(this.about.lanes.length, "lane")}; `
+    const { events, lanes, leftOut } = this.about;
+    this.facts.textContent = `${many(events, "event")} in ${many(lanes.length, "lane")}`
+      + (leftOut ? ` (${many(leftOut, "event")} without times, or too many at a time, left out); ` : "; ")
       + `in sight ${spanWords(this.stage.span)}; drawn by ${this.stage.backendName}`
       + (this.wanted && this.wanted !== this.stage.backendName ? ` (this browser has no '${this.wanted}')` : "");
   }
@@ -159,7 +156,8 @@ export class TimelinePanel implements Panel {
       this.find(this.search.value);
     }
     this.restoreArea(options["area"] ?? "");
-    void this.restoreEvent(options["event"] ?? "");
+    if (options["step"]) void this.restoreStep(options["step"]);
+    else void this.restoreEvent(options["event"] ?? "");
     this.paintFacts();
   }
 
@@ -179,6 +177,26 @@ export class TimelinePanel implements Panel {
     }
     try {
       this.open(await this.describe(lane, start, duration), false);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  // A link from a table names a step by its rank and number.
+  private async restoreStep(words: string): Promise<void> {
+    const [rank = NaN, step = NaN] = words.split(":").map(Number);
+    const name = `step ${step}`;
+    let after = 0;
+    adjust({ step: "" });
+    try {
+      for (let i = 0; i < this.lanes.size; i++) {
+        const answer = await this.ask("find", { name, after: String(after) });
+        const found = isFields(answer["found"]) ? readEvent(answer["found"]) : null;
+        if (!found) break;
+        if (this.lanes.get(found.lane)?.rank === rank) return this.goTo({ ...found, name, merged: 1 });
+        after = found.start;
+      }
+      this.say(`There is no event '${name}' of rank ${rank} in this timeline.`);
     } catch (error) {
       this.failed(error);
     }
@@ -252,7 +270,7 @@ export class TimelinePanel implements Panel {
     this.choose(box);
     if (isNew && this.stage.area) this.select(null, true);
     if (!box) return this.drawer.close();
-    this.drawer.show(box.name, ...eventFacts(this.run, box, this.lanes.get(box.lane),
+    this.drawer.show(brief(box.name), ...eventFacts(this.run, box, this.lanes.get(box.lane),
       { zoom: () => this.fitChosen(), next: () => this.next(box.name) }));
   }
 
@@ -404,7 +422,7 @@ export class TimelinePanel implements Panel {
     }
     this.name = name;
     this.ask("find", { name, after: String(after) }).then((answer) => {
-      if (isFields(answer["found"])) this.goTo({ ...readEvent(fields(answer["found"])), name, merged: 1 });
+      if (isFields(answer["found"])) this.goTo({ ...readEvent(answer["found"]), name, merged: 1 });
       else this.say(`There is no event '${name}' any more.`);
     }).catch((error: unknown) => this.failed(error));
   }
