@@ -67,7 +67,7 @@ export function buildFrame(frame: Frame, scene: Scene): void {
     .filter(({ above, below }) => below > above);
   for (const time of scene.ticks) {
     const x = Math.round((time - span.from) * perNs);
-    if (x >= 0 && x < width) frame.add(x, top - 4, x + 1, height, scene.line);
+    if (x > 0 && x < width) frame.add(x, top - 4, x + 1, height, scene.line);
   }
   for (const { row, above, below } of bands) if (row.isGroup) frame.add(0, above, width, below, scene.raised);
   for (const { row, above, below } of bands) {

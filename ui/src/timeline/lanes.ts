@@ -28,6 +28,11 @@ function trackKey(lane: Lane): string {
   return `${lane.group}/${lane.title}/${lane.kind}`;
 }
 
+// What stays the same when lanes get other numbers.
+export function laneKey(lane: Lane): string {
+  return `${trackKey(lane)}/${lane.depth}`;
+}
+
 function byKey(lanes: Lane[], key: (lane: Lane) => string): Map<string, Lane[]> {
   const found = new Map<string, Lane[]>();
   for (const lane of lanes) {

@@ -62,9 +62,13 @@ export class Loader {
       });
   }
 
-  // The run has grown: what is here holds until the new boxes come.
-  stale(): void {
+  // The run has grown, and lanes may have other numbers: what is here holds until the new boxes come.
+  stale(moved: Map<number, number | undefined>): void {
     this.version++;
+    this.lanes = new Map([...this.lanes].flatMap(([lane, boxes]) => {
+      const now = moved.get(lane);
+      return now === undefined ? [] : [[now, boxes] as const];
+    }));
   }
 
   close(): void {
@@ -88,6 +92,8 @@ export class Loader {
   }
 
   private take(answer: Fields, question: Question): void {
+    if (this.asked === question) this.asked = null;
+    if (question.version !== this.version) return this.changed();
     const boxes = readBoxes(answer, this.names);
     // Lanes out of sight keep what they had, for the moment when they come back.
     for (const lane of question.lanes) {
@@ -96,7 +102,6 @@ export class Loader {
       else this.lanes.delete(lane);
     }
     this.have = question;
-    if (this.asked === question) this.asked = null;
     this.changed();
   }
 

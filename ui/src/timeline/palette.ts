@@ -4,7 +4,7 @@ import { Names } from "./model";
 
 const HUES = 15;
 const LIGHT = { lightness: [0.8, 0.72], chroma: 0.11, text: "#10151c", faded: [0.93, 0.02] };
-const DARK = { lightness: [0.52, 0.43], chroma: 0.1, text: "#f6f8fa", faded: [0.3, 0.02] };
+const DARK = { lightness: [0.57, 0.48], chroma: 0.12, text: "#f6f8fa", faded: [0.3, 0.02] };
 
 // Oklch to the pixel of a canvas: alpha, blue, green, red from the highest byte to the lowest.
 function pixel(lightness: number, chroma: number, hue: number): number {

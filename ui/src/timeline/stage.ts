@@ -5,7 +5,7 @@ import { button, el, repaint } from "../dom";
 import { THEME_EVENT } from "../theme";
 import { Backend, chooseBackend } from "./backend";
 import { buildFrame, Frame } from "./frame";
-import { lanesBetween, layOut, Layout, rowAt, rowOf } from "./lanes";
+import { laneKey, lanesBetween, layOut, Layout, rowAt, rowOf } from "./lanes";
 import { Loader } from "./loader";
 import { About, Box, boxAt, firstAfter, Names } from "./model";
 import { Palette, pixelOf } from "./palette";
@@ -104,9 +104,13 @@ export class Stage {
     this.paintTheme();
   }
 
+  // A run that grows gets lanes between others: what is here moves to their new numbers.
   setAbout(about: About): void {
+    const numbers = new Map(about.lanes.map((lane) => [laneKey(lane), lane.lane]));
+    const moved = new Map(this.about.lanes.map((lane) => [lane.lane, numbers.get(laneKey(lane))]));
+    this.loader.stale(moved);
+    if (this.chosen) this.chosen = { ...this.chosen, lane: moved.get(this.chosen.lane) ?? this.chosen.lane };
     this.about = about;
-    this.loader.stale();
     this.arrange();
   }
 
@@ -219,8 +223,9 @@ export class Stage {
       const room = (right - left) / sharpness - 6;
       const word = this.names.words[name] ?? "";
       if (this.palette.isFaded(word)) continue;
-      const short = brief(word);
       const letters = Math.floor(room / LETTER);
+      const whole = brief(word);
+      const short = whole.length > letters ? whole.replace(/^step (?=\d+$)/, "") : whole;
       ctx.fillText(short.length > letters ? `${short.slice(0, letters - 1)}…` : short, left / sharpness + 3,
         middle / sharpness + 0.5, room);
     }

@@ -2,7 +2,7 @@
 import { adjust, here, Options } from "../address";
 import { Drawer } from "../details";
 import { button, el } from "../dom";
-import { ns } from "../format";
+import { count, ns } from "../format";
 import { Fields, isFields, num } from "../json";
 import { Panel } from "../panel";
 import { CHEAPEST, Source, Trouble } from "../source";
@@ -135,8 +135,9 @@ export class TimelinePanel implements Panel {
   private paintFacts(): void {
     if (!this.about) return;
     const { events, lanes, leftOut } = this.about;
+    this.facts.title = leftOut ? "Left out are events without times, and those of too many at a time." : "";
     this.facts.textContent = `${many(events, "event")} in ${many(lanes.length, "lane")}`
-      + (leftOut ? ` (${many(leftOut, "event")} without times, or too many at a time, left out); ` : "; ")
+      + (leftOut ? `, ${count(leftOut)} left out; ` : "; ")
       + `in sight ${spanWords(this.stage.span)}; drawn by ${this.stage.backendName}`
       + (this.wanted && this.wanted !== this.stage.backendName ? ` (this browser has no '${this.wanted}')` : "");
   }
