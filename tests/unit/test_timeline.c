@@ -427,12 +427,14 @@ static void test_find(void **state)
 			 lod_name(t, name).text);
 		if (!plain_find(t, name, after, &wanted))
 			assert_true(plain_find(t, name, -1, &wanted));
-		assert_true(lod_find(t, text, after, &event));
+		assert_int_equal(lod_name_id(t, text), name);
+		assert_true(lod_find(t, name, after, &event));
 		assert_int_equal(event.start, wanted.start);
 		assert_int_equal(event.duration, wanted.duration);
 		assert_int_equal(event.lane, wanted.lane);
 	}
-	assert_false(lod_find(t, "Kernel", 0, &(struct lod_event){ 0 }));
+	assert_int_equal(lod_name_id(t, "Kernel"), UINT32_MAX);
+	assert_false(lod_find(t, UINT32_MAX, 0, &(struct lod_event){ 0 }));
 	lod_close(t);
 }
 
@@ -570,7 +572,7 @@ static void ask_everything(const struct lod *t)
 	}
 	assert_int_equal(lod_search(t, "k", 9, &found, &n), 0);
 	free(found);
-	lod_find(t, "Kernel 07", 500, &event);
+	lod_find(t, lod_name_id(t, "Kernel 07"), 500, &event);
 	free(lanes);
 }
 
