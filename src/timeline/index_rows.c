@@ -13,7 +13,12 @@
 
 bool raw_comes_before(const struct raw_event *a, const struct raw_event *b)
 {
-	return a->start != b->start ? a->start < b->start : a->duration > b->duration;
+	if (a->start != b->start)
+		return a->start < b->start;
+	/* A moment is before what starts with it, not inside. */
+	if (!a->duration || !b->duration)
+		return !a->duration && b->duration;
+	return a->duration > b->duration;
 }
 
 static void sort_by_insertion(struct raw_event *events, uint64_t n)

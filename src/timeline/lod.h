@@ -121,8 +121,10 @@ struct lod_found {
 int lod_search(const struct lod *lod, const char *text, size_t most, struct lod_found **ret_found,
 	       size_t *ret_n);
 
-/* The next event of exactly that name that starts after a moment; behind the last comes the first.
- * False: there is none. */
-bool lod_find(const struct lod *lod, const char *name, int64_t after, struct lod_event *ret_event);
+/* The number of exactly that name; UINT32_MAX: there is none. */
+uint32_t lod_name_id(const struct lod *lod, const char *name);
+/* The next event of a name that starts after a moment; behind the last comes the first. False: there is
+ * none. */
+bool lod_find(const struct lod *lod, uint32_t name, int64_t after, struct lod_event *ret_event);
 
 #endif

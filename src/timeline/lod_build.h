@@ -81,7 +81,7 @@ enum lod_kind track_kind(const struct track *track);
 /* Called after writing so many bytes of areas. -ECANCELED: whoever waits has gone. */
 int builder_rests(struct builder *b, size_t bytes);
 
-/* Earlier, or the longer of two that start together. */
+/* Earlier, or of two that start together the longer one; moments before both. */
 bool raw_comes_before(const struct raw_event *a, const struct raw_event *b);
 /* Sorts the events of a track and gives each the first row where it overlaps with none; LOD_ROWS_MOST: none
  * is free. *ret_counts: events of each row, then those without one; the caller frees it. */

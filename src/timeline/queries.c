@@ -446,7 +446,7 @@ static bool find_after(const struct lod *t, uint32_t name, int64_t after,
 	return found;
 }
 
-bool lod_find(const struct lod *t, const char *name, int64_t after, struct lod_event *ret_event)
+uint32_t lod_name_id(const struct lod *t, const char *name)
 {
 	size_t length = strlen(name);
 
@@ -454,8 +454,13 @@ bool lod_find(const struct lod *t, const char *name, int64_t after, struct lod_e
 		struct lod_text text = lod_name(t, (uint32_t)i);
 
 		if (text.length == length && !memcmp(text.text, name, length))
-			return find_after(t, (uint32_t)i, after, ret_event) ||
-			       find_after(t, (uint32_t)i, -1, ret_event);
+			return (uint32_t)i;
 	}
-	return false;
+	return UINT32_MAX;
+}
+
+bool lod_find(const struct lod *t, uint32_t name, int64_t after, struct lod_event *ret_event)
+{
+	return name < t->n_names &&
+	       (find_after(t, name, after, ret_event) || find_after(t, name, -1, ret_event));
 }

@@ -22,6 +22,7 @@
 #define LANES "lanes"
 #define TEXT "text"
 #define NAME "name"
+#define ID "id"
 #define AFTER "after"
 
 static const char part_help[] = "nanoseconds since the origin";
@@ -48,6 +49,7 @@ const struct timeline_route timeline_routes[] = {
 	  "the next event of a name",
 	  "The event, or null.",
 	  { { NAME, "the whole name" },
+	    { ID, "instead of the name its number, as boxes and search have it" },
 	    { AFTER, "where to start, in nanoseconds since the origin" } } },
 	{ NULL },
 };
@@ -59,7 +61,8 @@ struct asked {
 	uint32_t width;
 	size_t *lanes;
 	size_t n_lanes;
-	const char *text;
+	const char *text; /* of a search */
+	uint32_t name;
 	int64_t after;
 };
 
@@ -362,6 +365,7 @@ static int print_search(const struct asked *asked, struct json *json, struct err
 	json_array(json);
 	for (size_t i = 0; i < n; i++) {
 		json_object(json);
+		put_uint(json, ID, found[i].name);
 		put_text(json, "name", lod_name(asked->lod, found[i].name));
 		put_sum(json, found[i].sum);
 		put_event(json, "first", &found[i].first);
@@ -377,7 +381,7 @@ static int print_find(const struct asked *asked, struct json *json, struct err *
 	struct lod_event event;
 
 	(void)err;
-	if (lod_find(asked->lod, asked->text, asked->after, &event)) {
+	if (lod_find(asked->lod, asked->name, asked->after, &event)) {
 		put_event(json, "found", &event);
 	} else {
 		json_key(json, "found");
@@ -407,10 +411,30 @@ static int check_keys(const struct timeline_route *route, const struct target *t
 	return 0;
 }
 
+static int take_name(const struct target *target, struct asked *asked, struct err *err)
+{
+	const char *name = target_value(target, NAME);
+	int64_t id, most = (int64_t)lod_facts(asked->lod).names - 1;
+	int r = 0;
+
+	if (name && target_value(target, ID))
+		return err_set(err, -EINVAL, "give '" NAME "' or '" ID "', not both.");
+	if (target_value(target, ID)) {
+		r = take_number(target, ID, 0, most, &id, err);
+		asked->name = r == 0 ? (uint32_t)id : 0;
+	} else if (!name || !*name) {
+		return err_set(err, -EINVAL, "'" NAME "' is missing.");
+	} else {
+		asked->name = lod_name_id(asked->lod, name);
+	}
+	return r == 0 ? take_number(target, AFTER, -LOD_TIME_MAX, LOD_TIME_MAX, &asked->after, err)
+		      : r;
+}
+
 static int take_asked(const struct target *target, const char *name, struct asked *asked,
 		      struct err *err)
 {
-	bool boxes = !strcmp(name, "boxes"), search = !strcmp(name, "search");
+	bool boxes = !strcmp(name, "boxes");
 	int64_t width;
 	int r = 0;
 
@@ -420,13 +444,13 @@ static int take_asked(const struct target *target, const char *name, struct aske
 	}
 	if (r == 0 && (boxes || !strcmp(name, "sums")))
 		return take_part(target, asked, err);
-	if (search || !strcmp(name, "find")) {
-		asked->text = target_value(target, search ? TEXT : NAME);
+	if (!strcmp(name, "find"))
+		return take_name(target, asked, err);
+	if (!strcmp(name, "search")) {
+		asked->text = target_value(target, TEXT);
 		if (!asked->text || !*asked->text)
-			return err_set(err, -EINVAL, "'%s' is missing.", search ? TEXT : NAME);
+			return err_set(err, -EINVAL, "'" TEXT "' is missing.");
 	}
-	if (r == 0 && !strcmp(name, "find"))
-		r = take_number(target, AFTER, -LOD_TIME_MAX, LOD_TIME_MAX, &asked->after, err);
 	return r;
 }
 
