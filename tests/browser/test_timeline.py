@@ -235,7 +235,7 @@ def a_name_is_searched_and_its_events_gone_through():
         tab.picture("timeline-search-light")
         tab.press("Enter")
         tab.wait("location.hash.includes('event=')")
-        first = asked(server, "/find", name=found[0]["name"], after=0)["found"]
+        first = asked(server, "/find", name=found[0]["name"], after=-1)["found"]
         equal(place(tab)["event"], f"{first['lane']}:{first['start']}:{first['duration']}")
         tab.press("Escape")
         tab.wait("document.activeElement.tagName === 'CANVAS'")

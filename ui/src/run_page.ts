@@ -176,8 +176,8 @@ export class RunPage {
       el("a", { href: format({ run: this.run, view: name, options: {} }), "data-key": name,
         ...(name === this.view ? { "aria-current": "page" } : {}) }, title);
     const groups = [...new Set(VIEWS.map((view) => view.group))];
-    repaint(this.nav, ...Object.entries(OTHERS).map(([name, title]) => link(name, title)), ...groups.map((group) => el("div", {}, el("h2", {}, group),
-      ...VIEWS.filter((view) => view.group === group).map((view) => link(view.name, view.title)))));
+    repaint(this.nav, ...Object.entries(OTHERS).map(([name, title]) => link(name, title)),
+      ...groups.map((group) => el("div", {}, el("h2", {}, group), ...VIEWS.filter((view) => view.group === group).map((view) => link(view.name, view.title)))));
   }
 
   private paintHead(document: Fields): void {

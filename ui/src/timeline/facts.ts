@@ -59,6 +59,7 @@ export function areaFacts(sums: Fields, lanes: Map<number, Lane>): Child[] {
 }
 
 export interface Found {
+  id: number; // the server's
   name: string;
   events: number;
   busy: number;
@@ -66,8 +67,8 @@ export interface Found {
 }
 
 export function readFound(answer: Fields): Found[] {
-  return rowsOf(answer["names"]).map((row) => ({ name: text(row["name"]), events: num(row["events"]) ?? 0,
-    busy: num(row["busy_ns"]) ?? 0, first: readEvent(fields(row["first"])) }));
+  return rowsOf(answer["names"]).map((row) => ({ id: num(row["id"]) ?? 0, name: text(row["name"]),
+    events: num(row["events"]) ?? 0, busy: num(row["busy_ns"]) ?? 0, first: readEvent(fields(row["first"])) }));
 }
 
 export function readEvent(of: Fields): { lane: number; start: number; duration: number } {

@@ -41,6 +41,7 @@ export interface Boxes {
 // Names as small numbers, the same in all answers.
 export class Names {
   words: string[] = [];
+  numbers = new Map<string, number>(); // the server's, which may change while a run grows
   private ids = new Map<string, number>();
 
   id(word: string): number {
@@ -63,7 +64,11 @@ export function readAbout(answer: Fields): About {
 
 export function readBoxes(answer: Fields, names: Names): Map<number, Boxes> {
   const from = num(answer["from"]) ?? 0;
-  const ids = new Map(Object.entries(fields(answer["names"])).map(([id, word]) => [Number(id), names.id(text(word))]));
+  const ids = new Map<number, number>();
+  for (const [id, word] of Object.entries(fields(answer["names"]))) {
+    ids.set(Number(id), names.id(text(word)));
+    names.numbers.set(text(word), Number(id));
+  }
   const unknown = names.id("");
   return new Map(rowsOf(answer["lanes"]).map((lane) => {
     const start = Float64Array.from(numbers(lane["start"]));

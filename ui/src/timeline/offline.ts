@@ -6,7 +6,8 @@ import { CHEAPEST, Source } from "../source";
 
 export class OfflineTimeline implements Panel {
   element = el("section", { class: "view timeline", "aria-label": "Timeline" }, el("h1", {}, "Timeline"),
-    el("p", { class: "count" }, "A timeline needs 'moescope serve': this file holds the tables of the run, not its events."));
+    el("p", { class: "count" },
+      "A timeline needs 'moescope serve': this file holds the tables of the run, not its events."));
 
   constructor(private source: Source, private run: string) {}
 

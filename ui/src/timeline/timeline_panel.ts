@@ -21,6 +21,7 @@ const PAN = 0.2;
 const ZOOM = 0.7;
 const EXTEND = 0.05; // of what is in sight, by a key
 const ASK_MS = 150;
+const LONGEST_NAME = 1500;
 
 export class TimelinePanel implements Panel {
   element: HTMLElement;
@@ -29,7 +30,7 @@ export class TimelinePanel implements Panel {
   private facts = el("p", { class: "count" });
   private told = el("p", { class: "count told", role: "status", id: "timeline-told" });
   private search = el("input", { type: "search", placeholder: "Search names (/)", "aria-label": "Search names of events",
-    "aria-keyshortcuts": "/" });
+    "aria-keyshortcuts": "/", maxlength: "200" });
   private names = new Names();
   private stage: Stage;
   private gestures: Gestures;
@@ -187,7 +188,7 @@ export class TimelinePanel implements Panel {
   private async restoreStep(words: string): Promise<void> {
     const [rank = NaN, step = NaN] = words.split(":").map(Number);
     const name = `step ${step}`;
-    let after = 0;
+    let after = -1;
     adjust({ step: "" });
     try {
       for (let i = 0; i < this.lanes.size; i++) {
@@ -386,7 +387,8 @@ export class TimelinePanel implements Panel {
   private showSums(sums: Fields, area: Area): void {
     if (this.stage.area !== area) return;
     const [events, busy] = [num(sums["events"]) ?? 0, num(sums["busy_ns"]) ?? 0];
-    const words = `${many(events, "event")}, busy ${ns(busy)}, in ${ns(area.to - area.from)} of ${many(area.lanes.length, "lane")}`;
+    const words = `${many(events, "event")}, busy ${ns(busy)}, in ${ns(area.to - area.from)} of `
+      + many(area.lanes.length, "lane");
     this.drawer.show(`Selected: ${words}`, ...areaFacts(sums, this.lanes));
     this.say(`Selected: ${words}`);
   }
@@ -406,9 +408,11 @@ export class TimelinePanel implements Panel {
     if (text !== this.search.value.trim()) return;
     const goesOn = this.goesOn;
     this.found = found;
+    for (const each of found) this.names.numbers.set(each.name, each.id);
     this.goesOn = false;
-    this.say(found.length ? `${many(found.length, "name")} with '${text}', ${many(
-      found.reduce((sum, each) => sum + each.events, 0), "event")}; Enter or N goes to the next` : `No name has '${text}'.`);
+    const events = found.reduce((sum, each) => sum + each.events, 0);
+    this.say(found.length ? `${many(found.length, "name")} with '${text}', ${many(events, "event")}; `
+      + "Enter or N goes to the next" : `No name has '${text}'.`);
     this.drawer.show(`Names with '${text}'`, ...foundFacts(found, (each) => this.next(each.name)));
     if (goesOn && found.length) this.next();
   }
@@ -416,13 +420,17 @@ export class TimelinePanel implements Panel {
   // The next event of a name: after the chosen one, or from the left edge of the picture on.
   private next(name = this.name || this.found[0]?.name || this.stage.chosen?.name || ""): void {
     const { chosen, span } = this.stage;
-    const after = chosen?.name === name ? chosen.start : Math.max(0, Math.floor(span.from) - 1);
+    const after = chosen?.name === name ? chosen.start : Math.floor(span.from) - 1;
     if (!name) {
       this.goesOn = this.search.value.trim() !== "";
       return;
     }
     this.name = name;
-    this.ask("find", { name, after: String(after) }).then((answer) => {
+    // An address has room for 2048 characters, which some names of kernels exceed.
+    const id = this.names.numbers.get(name);
+    const isLong = encodeURIComponent(name).length > LONGEST_NAME;
+    const which: Options = isLong && id !== undefined ? { id: String(id) } : { name };
+    this.ask("find", { ...which, after: String(after) }).then((answer) => {
       if (isFields(answer["found"])) this.goTo({ ...readEvent(answer["found"]), name, merged: 1 });
       else this.say(`There is no event '${name}' any more.`);
     }).catch((error: unknown) => this.failed(error));
