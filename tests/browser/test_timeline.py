@@ -110,6 +110,22 @@ def every_back_end_paints_it_in_both_themes():
 
 
 @test
+def it_fits_a_laptop_and_80_percent():
+    recording()
+    with serve(".") as server, opened(server) as tab:
+        tab.wait(PAINTED)
+        for zoom in (0.8, 1.5, 1.0):
+            tab.size(1280, 720, zoom)
+            tab.wait(f"""Math.abs(document.querySelector(".stage canvas").width
+                - document.querySelector(".stage").clientWidth * {zoom}) <= 1""")
+            equal(tab.ask("document.documentElement.scrollWidth <= innerWidth"
+                          " && document.querySelector('main').scrollWidth <= document.querySelector('main').clientWidth"
+                          " && document.querySelector('main').scrollHeight <= document.querySelector('main').clientHeight"),
+                  True, zoom)
+            check(tab.colours(".stage") > 8, zoom)
+
+
+@test
 def it_moves_by_pointer_and_by_keys():
     recording()
     with serve(".") as server, opened(server) as tab:

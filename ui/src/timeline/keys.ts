@@ -10,7 +10,7 @@ export const KEYS: [string, string][] = [
   ["Shift + arrows", "select an area; or Shift and drag"],
   ["/", "search names"],
   ["N", "the next event of a name"],
-  ["Page Up, Page Down", "lanes above, below"],
+  ["Page Up, Down", "lanes above, below"],
   ["Escape", "choose nothing"],
 ];
 

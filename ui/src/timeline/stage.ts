@@ -139,7 +139,7 @@ export class Stage {
     this.paintSoon();
   }
 
-  private measure(): void {
+  measure(): void {
     const sharpness = window.devicePixelRatio || 1;
     const { clientHeight } = this.element;
     const width = this.place.clientWidth;

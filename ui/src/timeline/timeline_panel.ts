@@ -118,8 +118,10 @@ export class TimelinePanel implements Panel {
     this.sentence.hidden = about.lanes.length > 0;
     if (!about.lanes.length) return;
     this.stage.setAbout(about);
-    if (first) this.restore(here().options);
-    else if (this.fitsAll) this.stage.look({ from: 0, to: about.end });
+    if (first) {
+      this.restore(here().options);
+      this.stage.measure(); // asks for boxes now, not after the browser has come to lay out the page
+    } else if (this.fitsAll) this.stage.look({ from: 0, to: about.end });
     this.paintFacts();
   }
 
