@@ -346,6 +346,18 @@ def boxes_stay_while_new_ones_are_awaited():
 
 
 @test
+def what_takes_long_is_told():
+    recording()
+    with serve(".") as server, page(f"{server.address}#/{RUN}/overview", expected=SOFTWARE) as tab:
+        tab.wait("document.querySelector('.verdicts li')")
+        server.send_signal(signal.SIGSTOP)
+        tab.click("nav [data-key=timeline]")
+        tab.wait("/The server prepares the timeline/.test(document.querySelector('.timeline .count').innerText)")
+        server.send_signal(signal.SIGCONT)
+        tab.wait(f"{PAINTED} && document.querySelector('.timeline .count').hidden")
+
+
+@test
 def a_run_that_grows_is_followed():
     program()
     need(TINYMOE)

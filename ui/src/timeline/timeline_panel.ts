@@ -22,6 +22,7 @@ const ZOOM = 0.7;
 const EXTEND = 0.05; // of what is in sight, by a key
 const ASK_MS = 150;
 const LONGEST_NAME = 1500;
+const PATIENCE_MS = 500; // until a sentence says what is awaited
 
 export class TimelinePanel implements Panel {
   element: HTMLElement;
@@ -101,10 +102,15 @@ export class TimelinePanel implements Panel {
   }
 
   async refresh(): Promise<Fields> {
-    const answer = await this.source.view(this.run, "timeline", {});
+    const patience = window.setTimeout(() => this.wait(), PATIENCE_MS);
+    const answer = await this.source.view(this.run, "timeline", {}).finally(() => clearTimeout(patience));
     if (answer !== this.answer) this.take(answer);
     // The head of the page is about the run, of which the lanes say nothing.
     return this.source.view(this.run, CHEAPEST, { limit: "1" });
+  }
+
+  private wait(): void {
+    if (!this.about) this.sentence.textContent = "The server prepares the timeline; a large run takes a minute, once.";
   }
 
   private take(answer: Fields): void {
@@ -121,7 +127,9 @@ export class TimelinePanel implements Panel {
     if (first) {
       this.restore(here().options);
       this.stage.measure(); // asks for boxes now, not after the browser has come to lay out the page
-    } else if (this.fitsAll) this.stage.look({ from: 0, to: about.end });
+    } else if (this.fitsAll) {
+      this.stage.look({ from: 0, to: about.end });
+    }
     this.paintFacts();
   }
 
