@@ -35,7 +35,7 @@ const size_t lod_sizes[LOD_SECTIONS] = {
 /* A file that is cut while it is mapped must not end the server. */
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void guard(const struct lod *t, bool on)
+static void guard(const struct lod *lod, bool on)
 {
 	static bool installed;
 
@@ -44,9 +44,9 @@ static void guard(const struct lod *t, bool on)
 		bus_guard_install();
 	installed = true;
 	if (on)
-		bus_guard_add((void *)t->map, t->bytes);
+		bus_guard_add((void *)lod->map, lod->bytes);
 	else
-		bus_guard_remove(t->map);
+		bus_guard_remove(lod->map);
 	pthread_mutex_unlock(&guard_lock);
 }
 
@@ -71,42 +71,42 @@ static bool header_is_sound(const struct lod_file_header *header, uint64_t bytes
 	       header->sections[LOD_LANES].n <= UINT32_MAX;
 }
 
-static const void *section(const struct lod *t, enum lod_section s)
+static const void *section(const struct lod *lod, enum lod_section s)
 {
-	return t->map + t->header.sections[s].offset;
+	return lod->map + lod->header.sections[s].offset;
 }
 
-static bool text_is_sound(const struct lod *t, const struct lod_file_text *text)
+static bool text_is_sound(const struct lod *lod, const struct lod_file_text *text)
 {
-	uint64_t n = t->header.sections[LOD_TEXTS].n;
+	uint64_t n = lod->header.sections[LOD_TEXTS].n;
 
 	return text->offset <= n && text->length <= n - text->offset;
 }
 
-static bool tables_are_sound(const struct lod *t)
+static bool tables_are_sound(const struct lod *lod)
 {
-	const struct lod_file_header *header = &t->header;
+	const struct lod_file_header *header = &lod->header;
 	uint32_t crc = 0;
 
 	for (int s = LOD_LANES; s <= LOD_TEXTS; s++)
-		crc = crc32c(crc, section(t, s), header->sections[s].n * lod_sizes[s]);
+		crc = crc32c(crc, section(lod, s), header->sections[s].n * lod_sizes[s]);
 	if (crc != header->tables_crc)
 		return false;
-	for (size_t i = 0; i < t->n_lanes; i++) {
-		const struct lod_file_lane *lane = &t->lanes[i];
+	for (size_t i = 0; i < lod->n_lanes; i++) {
+		const struct lod_file_lane *lane = &lod->lanes[i];
 		uint64_t n_nodes = header->sections[LOD_NODES].n;
 
 		if (lane->first > header->n_events || lane->n > header->n_events - lane->first ||
 		    lane->nodes > n_nodes || lod_nodes(lane->n) > n_nodes - lane->nodes ||
-		    lane->kind >= LOD_KINDS || !text_is_sound(t, &lane->group) ||
-		    !text_is_sound(t, &lane->title))
+		    lane->kind >= LOD_KINDS || !text_is_sound(lod, &lane->group) ||
+		    !text_is_sound(lod, &lane->title))
 			return false;
 	}
-	for (size_t i = 0; i < t->n_names; i++) {
-		const struct lod_file_name *name = &t->names[i];
+	for (size_t i = 0; i < lod->n_names; i++) {
+		const struct lod_file_name *name = &lod->names[i];
 		uint64_t n_posts = header->sections[LOD_POSTS].n;
 
-		if (!text_is_sound(t, &name->text) || name->first >= header->n_events ||
+		if (!text_is_sound(lod, &name->text) || name->first >= header->n_events ||
 		    name->posts > n_posts || name->n_posts > n_posts - name->posts)
 			return false;
 	}
@@ -122,26 +122,26 @@ static int damaged(const char *path, struct err *err)
 static int index_new(const char *map, size_t bytes, const struct lod_file_header *header,
 		     struct lod **ret_lod)
 {
-	struct lod *t = calloc(1, sizeof(*t));
+	struct lod *lod = calloc(1, sizeof(*lod));
 
-	if (!t) {
+	if (!lod) {
 		munmap((void *)map, bytes);
 		return -ENOMEM;
 	}
-	*t = (struct lod){ .map = map, .bytes = bytes, .header = *header };
-	t->starts = section(t, LOD_STARTS);
-	t->durations = section(t, LOD_DURATIONS);
-	t->name_ids = section(t, LOD_NAME_IDS);
-	t->nodes = section(t, LOD_NODES);
-	t->longs = section(t, LOD_LONGS);
-	t->posts = section(t, LOD_POSTS);
-	t->lanes = section(t, LOD_LANES);
-	t->names = section(t, LOD_NAMES);
-	t->texts = section(t, LOD_TEXTS);
-	t->n_lanes = header->sections[LOD_LANES].n;
-	t->n_names = header->sections[LOD_NAMES].n;
-	guard(t, true);
-	*ret_lod = t;
+	*lod = (struct lod){ .map = map, .bytes = bytes, .header = *header };
+	lod->starts = section(lod, LOD_STARTS);
+	lod->durations = section(lod, LOD_DURATIONS);
+	lod->name_ids = section(lod, LOD_NAME_IDS);
+	lod->nodes = section(lod, LOD_NODES);
+	lod->longs = section(lod, LOD_LONGS);
+	lod->posts = section(lod, LOD_POSTS);
+	lod->lanes = section(lod, LOD_LANES);
+	lod->names = section(lod, LOD_NAMES);
+	lod->texts = section(lod, LOD_TEXTS);
+	lod->n_lanes = header->sections[LOD_LANES].n;
+	lod->n_names = header->sections[LOD_NAMES].n;
+	guard(lod, true);
+	*ret_lod = lod;
 	return 0;
 }
 
@@ -149,7 +149,7 @@ static int map_checked(int fd, const char *path, const uint64_t *fingerprint, st
 		       struct err *err)
 {
 	struct lod_file_header header;
-	struct lod *t;
+	struct lod *lod;
 	struct stat st;
 	void *map;
 	int r;
@@ -164,14 +164,14 @@ static int map_checked(int fd, const char *path, const uint64_t *fingerprint, st
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return err_sys(err, -errno, "%s: cannot map", path);
-	r = index_new(map, (size_t)st.st_size, &header, &t);
+	r = index_new(map, (size_t)st.st_size, &header, &lod);
 	if (r < 0)
 		return err_sys(err, r, "%s: cannot open", path);
-	if (!tables_are_sound(t)) {
-		lod_close(t);
+	if (!tables_are_sound(lod)) {
+		lod_close(lod);
 		return damaged(path, err);
 	}
-	*ret_lod = t;
+	*ret_lod = lod;
 	return 0;
 }
 
@@ -184,13 +184,13 @@ int index_map(int fd, const char *path, const uint64_t *fingerprint, struct lod 
 	return r;
 }
 
-void lod_close(struct lod *t)
+void lod_close(struct lod *lod)
 {
-	if (!t)
+	if (!lod)
 		return;
-	guard(t, false);
-	munmap((void *)t->map, t->bytes);
-	free(t);
+	guard(lod, false);
+	munmap((void *)lod->map, lod->bytes);
+	free(lod);
 }
 
 int lod_open(const char *run_path, struct lod **ret_lod, struct err *err)
@@ -268,32 +268,32 @@ int index_fingerprint(const char *run_path, uint64_t *ret_fingerprint, struct er
 	return 0;
 }
 
-bool lod_is_fresh(const struct lod *t, const char *run_path)
+bool lod_is_fresh(const struct lod *lod, const char *run_path)
 {
 	uint64_t fingerprint;
 
 	return index_fingerprint(run_path, &fingerprint, NULL) == 0 &&
-	       fingerprint == t->header.fingerprint;
+	       fingerprint == lod->header.fingerprint;
 }
 
-void lod_rest(const struct lod *t)
+void lod_rest(const struct lod *lod)
 {
-	madvise((void *)t->map, t->bytes, MADV_DONTNEED);
+	madvise((void *)lod->map, lod->bytes, MADV_DONTNEED);
 }
 
-uint64_t index_long_duration(const struct lod *t, uint64_t event)
+uint64_t index_long_duration(const struct lod *lod, uint64_t event)
 {
-	uint64_t from = 0, to = t->header.sections[LOD_LONGS].n;
+	uint64_t from = 0, to = lod->header.sections[LOD_LONGS].n;
 
 	while (from < to) {
 		uint64_t middle = from + (to - from) / 2;
 
-		if (t->longs[middle].event < event)
+		if (lod->longs[middle].event < event)
 			from = middle + 1;
 		else
 			to = middle;
 	}
-	return from < t->header.sections[LOD_LONGS].n && t->longs[from].event == event
-		       ? t->longs[from].duration
+	return from < lod->header.sections[LOD_LONGS].n && lod->longs[from].event == event
+		       ? lod->longs[from].duration
 		       : LOD_LONG;
 }

@@ -35,19 +35,20 @@ int index_fingerprint(const char *run_path, uint64_t *ret_fingerprint, struct er
 uint64_t index_long_duration(const struct lod *lod, uint64_t event);
 
 /* Files may hold anything: an end is never before its start. */
-static inline uint64_t index_duration(const struct lod *t, uint64_t event)
+static inline uint64_t index_duration(const struct lod *lod, uint64_t event)
 {
-	uint32_t duration = t->durations[event];
+	uint32_t duration = lod->durations[event];
 
-	return duration == LOD_LONG ? index_long_duration(t, event) : duration;
+	return duration == LOD_LONG ? index_long_duration(lod, event) : duration;
 }
 
-static inline uint64_t index_end(const struct lod *t, uint64_t event)
+static inline uint64_t index_end(const struct lod *lod, uint64_t event)
 {
 	uint64_t end;
 
-	return __builtin_add_overflow(t->starts[event], index_duration(t, event), &end) ? UINT64_MAX
-											: end;
+	return __builtin_add_overflow(lod->starts[event], index_duration(lod, event), &end)
+		       ? UINT64_MAX
+		       : end;
 }
 
 #endif

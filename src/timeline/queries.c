@@ -13,30 +13,30 @@
 
 #define ADDED_MOST 4000000 /* events that are added up one by one */
 
-struct lod_facts lod_facts(const struct lod *t)
+struct lod_facts lod_facts(const struct lod *lod)
 {
-	return (struct lod_facts){ .origin_ns = t->header.origin_ns,
-				   .end_ns = t->header.end_ns,
-				   .events = t->header.n_events,
-				   .left_out = t->header.left_out,
-				   .lanes = t->n_lanes,
-				   .names = t->n_names };
+	return (struct lod_facts){ .origin_ns = lod->header.origin_ns,
+				   .end_ns = lod->header.end_ns,
+				   .events = lod->header.n_events,
+				   .left_out = lod->header.left_out,
+				   .lanes = lod->n_lanes,
+				   .names = lod->n_names };
 }
 
-static struct lod_text text_at(const struct lod *t, const struct lod_file_text *text)
+static struct lod_text text_at(const struct lod *lod, const struct lod_file_text *text)
 {
-	return (struct lod_text){ t->texts + text->offset, text->length };
+	return (struct lod_text){ lod->texts + text->offset, text->length };
 }
 
-struct lod_lane lod_lane(const struct lod *t, size_t lane)
+struct lod_lane lod_lane(const struct lod *lod, size_t lane)
 {
-	const struct lod_file_lane *l = &t->lanes[lane];
+	const struct lod_file_lane *l = &lod->lanes[lane];
 
 	return (struct lod_lane){ .rank = l->rank,
 				  .depth = l->depth,
 				  .kind = l->kind,
-				  .group = text_at(t, &l->group),
-				  .title = text_at(t, &l->title),
+				  .group = text_at(lod, &l->group),
+				  .title = text_at(lod, &l->title),
 				  .events = l->n };
 }
 
@@ -48,15 +48,16 @@ const char *lod_kind_name(enum lod_kind kind)
 	return names[kind];
 }
 
-struct lod_text lod_name(const struct lod *t, uint32_t name)
+struct lod_text lod_name(const struct lod *lod, uint32_t name)
 {
-	return name < t->n_names ? text_at(t, &t->names[name].text) : (struct lod_text){ "", 0 };
+	return name < lod->n_names ? text_at(lod, &lod->names[name].text)
+				   : (struct lod_text){ "", 0 };
 }
 
 /* The first event of a lane that starts at or after a moment; lane-relative, n: none. */
-static uint64_t first_from(const struct lod *t, const struct lod_file_lane *lane, int64_t moment)
+static uint64_t first_from(const struct lod *lod, const struct lod_file_lane *lane, int64_t moment)
 {
-	const uint64_t *starts = t->starts + lane->first;
+	const uint64_t *starts = lod->starts + lane->first;
 	uint64_t from = 0, to = lane->n;
 
 	if (moment <= 0)
@@ -74,13 +75,13 @@ static uint64_t first_from(const struct lod *t, const struct lod_file_lane *lane
 
 /* Events of a lane that are in a part: lane-relative, from *ret_from to before the result. Only the first
  * can have begun before. */
-static uint64_t events_in(const struct lod *t, const struct lod_file_lane *lane,
+static uint64_t events_in(const struct lod *lod, const struct lod_file_lane *lane,
 			  const struct lod_part *part, uint64_t *ret_from)
 {
-	uint64_t from = first_from(t, lane, part->from), to = first_from(t, lane, part->to);
+	uint64_t from = first_from(lod, lane, part->from), to = first_from(lod, lane, part->to);
 
 	if (from > 0 && part->from > 0 &&
-	    index_end(t, lane->first + from - 1) > (uint64_t)part->from)
+	    index_end(lod, lane->first + from - 1) > (uint64_t)part->from)
 		from--;
 	*ret_from = from;
 	return to > from ? to : from; /* in a damaged file they are in no order */
@@ -88,7 +89,7 @@ static uint64_t events_in(const struct lod *t, const struct lod_file_lane *lane,
 
 /* Events from one on, in pieces as large as nodes are. */
 struct walk {
-	const struct lod *t;
+	const struct lod *lod;
 	const struct lod_file_lane *lane;
 	const struct lod_file_node
 		*levels[LOD_LEVELS]; /* levels[0] has a node for LOD_FANOUT events */
@@ -96,11 +97,11 @@ struct walk {
 	uint64_t at, to; /* lane-relative */
 };
 
-static void walk_init(struct walk *w, const struct lod *t, const struct lod_file_lane *lane)
+static void walk_init(struct walk *w, const struct lod *lod, const struct lod_file_lane *lane)
 {
-	const struct lod_file_node *node = t->nodes + lane->nodes;
+	const struct lod_file_node *node = lod->nodes + lane->nodes;
 
-	*w = (struct walk){ .t = t, .lane = lane };
+	*w = (struct walk){ .lod = lod, .lane = lane };
 	for (uint64_t n = lane->n; n > LOD_FANOUT && w->n_levels < LOD_LEVELS;) {
 		n = lod_above(n);
 		w->levels[w->n_levels++] = node;
@@ -169,8 +170,8 @@ static struct piece next_piece(const struct walk *w, uint64_t column)
 	node = largest_node(w, column, &n);
 	if (node)
 		return (struct piece){ node->start, node->end, n, node->longest, node->name };
-	return (struct piece){ w->t->starts[event], index_end(w->t, event), 1,
-			       w->t->durations[event], w->t->name_ids[event] };
+	return (struct piece){ w->lod->starts[event], index_end(w->lod, event), 1,
+			       w->lod->durations[event], w->lod->name_ids[event] };
 }
 
 static int add_box(struct lod_boxes *boxes, const struct columns *c, const struct piece *piece)
@@ -201,10 +202,10 @@ static void merge_piece(struct piece *box, const struct piece *piece)
 
 /* Pieces that are inside one column become one box; one that reaches into the next is a box of its own,
  * and the last that begins in its column. */
-int lod_boxes(const struct lod *t, size_t lane, const struct lod_part *part, uint32_t width,
+int lod_boxes(const struct lod *lod, size_t lane, const struct lod_part *part, uint32_t width,
 	      struct lod_boxes *boxes)
 {
-	const struct lod_file_lane *l = &t->lanes[lane];
+	const struct lod_file_lane *l = &lod->lanes[lane];
 	struct columns c = { .from = part->from,
 			     .span = (uint64_t)part->to - (uint64_t)part->from,
 			     .width = width };
@@ -214,8 +215,8 @@ int lod_boxes(const struct lod *t, size_t lane, const struct lod_part *part, uin
 	int r = 0;
 
 	c.small = c.span <= UINT64_MAX / 2 / width - 1;
-	walk_init(&w, t, l);
-	w.to = part->to > 0 ? events_in(t, l, part, &w.at) : 0;
+	walk_init(&w, lod, l);
+	w.to = part->to > 0 ? events_in(lod, l, part, &w.at) : 0;
 	for (; r == 0 && w.at < w.to; w.at += piece.n) {
 		bool before;
 
@@ -236,9 +237,9 @@ int lod_boxes(const struct lod *t, size_t lane, const struct lod_part *part, uin
 }
 
 /* What of an event is in a part. */
-static uint64_t time_inside(const struct lod *t, uint64_t event, const struct lod_part *part)
+static uint64_t time_inside(const struct lod *lod, uint64_t event, const struct lod_part *part)
 {
-	uint64_t start = t->starts[event], end = index_end(t, event);
+	uint64_t start = lod->starts[event], end = index_end(lod, event);
 
 	if (part->from > 0 && start < (uint64_t)part->from)
 		start = (uint64_t)part->from;
@@ -247,30 +248,30 @@ static uint64_t time_inside(const struct lod *t, uint64_t event, const struct lo
 	return end > start ? end - start : 0;
 }
 
-struct lod_sum lod_sum(const struct lod *t, size_t lane, const struct lod_part *part)
+struct lod_sum lod_sum(const struct lod *lod, size_t lane, const struct lod_part *part)
 {
-	const struct lod_file_lane *l = &t->lanes[lane];
+	const struct lod_file_lane *l = &lod->lanes[lane];
 	struct lod_sum sum = { 0 };
 	uint64_t from, to, n = 0;
 	struct walk w;
 
 	if (part->to <= 0)
 		return sum;
-	to = events_in(t, l, part, &from);
+	to = events_in(lod, l, part, &from);
 	if (from >= to)
 		return sum;
 	sum.events = to - from;
 	/* The first and the last may be cut. */
-	sum.busy = time_inside(t, l->first + from, part);
+	sum.busy = time_inside(lod, l->first + from, part);
 	if (to - from > 1)
-		sum.busy += time_inside(t, l->first + to - 1, part);
-	walk_init(&w, t, l);
+		sum.busy += time_inside(lod, l->first + to - 1, part);
+	walk_init(&w, lod, l);
 	w.at = from + 1;
 	w.to = to - 1;
 	while (w.at < w.to) {
 		const struct lod_file_node *node = largest_node(&w, UINT64_MAX, &n);
 
-		sum.busy += node ? node->busy : index_duration(t, l->first + w.at);
+		sum.busy += node ? node->busy : index_duration(lod, l->first + w.at);
 		w.at += node ? n : 1;
 	}
 	return sum;
@@ -287,53 +288,53 @@ static int busiest_first(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static void add_up(const struct lod *t, const struct lod_file_lane *lane,
+static void add_up(const struct lod *lod, const struct lod_file_lane *lane,
 		   const struct lod_part *part, struct lod_name_sum *sums)
 {
-	uint64_t from, to = events_in(t, lane, part, &from);
+	uint64_t from, to = events_in(lod, lane, part, &from);
 
 	for (uint64_t i = from; i < to; i++) {
 		uint64_t event = lane->first + i;
-		uint32_t name = t->name_ids[event];
+		uint32_t name = lod->name_ids[event];
 
-		if (name >= t->n_names)
+		if (name >= lod->n_names)
 			continue;
 		sums[name].sum.events++;
-		sums[name].sum.busy += i == from || i == to - 1 ? time_inside(t, event, part)
-								: index_duration(t, event);
+		sums[name].sum.busy += i == from || i == to - 1 ? time_inside(lod, event, part)
+								: index_duration(lod, event);
 	}
 }
 
-static bool is_everything(const struct lod *t, size_t n_lanes, const struct lod_part *part)
+static bool is_everything(const struct lod *lod, size_t n_lanes, const struct lod_part *part)
 {
-	return n_lanes == t->n_lanes && part->from <= 0 && part->to > 0 &&
-	       (uint64_t)part->to > t->header.end_ns;
+	return n_lanes == lod->n_lanes && part->from <= 0 && part->to > 0 &&
+	       (uint64_t)part->to > lod->header.end_ns;
 }
 
-int lod_sum_names(const struct lod *t, const size_t *lanes, size_t n_lanes,
+int lod_sum_names(const struct lod *lod, const size_t *lanes, size_t n_lanes,
 		  const struct lod_part *part, size_t most, struct lod_name_sum **ret_sums,
 		  size_t *ret_n)
 {
-	bool everything = is_everything(t, n_lanes, part);
+	bool everything = is_everything(lod, n_lanes, part);
 	struct lod_name_sum *sums;
 	uint64_t events = 0, from;
 	size_t n = 0;
 
 	for (size_t i = 0; part->to > 0 && i < n_lanes; i++)
-		events += events_in(t, &t->lanes[lanes[i]], part, &from) - from;
+		events += events_in(lod, &lod->lanes[lanes[i]], part, &from) - from;
 	if (!everything && events > ADDED_MOST)
 		return -E2BIG;
-	sums = calloc(t->n_names + 1, sizeof(*sums));
+	sums = calloc(lod->n_names + 1, sizeof(*sums));
 	if (!sums)
 		return -ENOMEM;
-	for (size_t i = 0; i < t->n_names; i++) {
+	for (size_t i = 0; i < lod->n_names; i++) {
 		sums[i].name = (uint32_t)i;
 		if (everything)
-			sums[i].sum = (struct lod_sum){ t->names[i].events, t->names[i].busy };
+			sums[i].sum = (struct lod_sum){ lod->names[i].events, lod->names[i].busy };
 	}
 	for (size_t i = 0; !everything && part->to > 0 && i < n_lanes; i++)
-		add_up(t, &t->lanes[lanes[i]], part, sums);
-	for (size_t i = 0; i < t->n_names; i++)
+		add_up(lod, &lod->lanes[lanes[i]], part, sums);
+	for (size_t i = 0; i < lod->n_names; i++)
 		if (sums[i].sum.events)
 			sums[n++] = sums[i];
 	qsort(sums, n, sizeof(*sums), busiest_first);
@@ -350,14 +351,14 @@ static bool contains(struct lod_text text, const char *word, size_t length)
 	return false;
 }
 
-static size_t lane_of(const struct lod *t, uint64_t event)
+static size_t lane_of(const struct lod *lod, uint64_t event)
 {
-	size_t from = 0, to = t->n_lanes;
+	size_t from = 0, to = lod->n_lanes;
 
 	while (from + 1 < to) {
 		size_t middle = from + (to - from) / 2;
 
-		if (t->lanes[middle].first <= event)
+		if (lod->lanes[middle].first <= event)
 			from = middle;
 		else
 			to = middle;
@@ -365,24 +366,24 @@ static size_t lane_of(const struct lod *t, uint64_t event)
 	return from;
 }
 
-static struct lod_event event_at(const struct lod *t, uint64_t event)
+static struct lod_event event_at(const struct lod *lod, uint64_t event)
 {
-	return (struct lod_event){ .lane = lane_of(t, event),
-				   .start = t->starts[event],
-				   .duration = index_duration(t, event) };
+	return (struct lod_event){ .lane = lane_of(lod, event),
+				   .start = lod->starts[event],
+				   .duration = index_duration(lod, event) };
 }
 
-int lod_search(const struct lod *t, const char *text, size_t most, struct lod_found **ret_found,
+int lod_search(const struct lod *lod, const char *text, size_t most, struct lod_found **ret_found,
 	       size_t *ret_n)
 {
-	struct lod_name_sum *sums = calloc(t->n_names + 1, sizeof(*sums));
+	struct lod_name_sum *sums = calloc(lod->n_names + 1, sizeof(*sums));
 	struct lod_found *found;
 	size_t n = 0, length = strlen(text);
 
-	for (size_t i = 0; sums && i < t->n_names; i++)
-		if (t->names[i].events && contains(lod_name(t, (uint32_t)i), text, length))
+	for (size_t i = 0; sums && i < lod->n_names; i++)
+		if (lod->names[i].events && contains(lod_name(lod, (uint32_t)i), text, length))
 			sums[n++] = (struct lod_name_sum){
-				(uint32_t)i, { t->names[i].events, t->names[i].busy }
+				(uint32_t)i, { lod->names[i].events, lod->names[i].busy }
 			};
 	if (n)
 		qsort(sums, n, sizeof(*sums), busiest_first);
@@ -390,7 +391,7 @@ int lod_search(const struct lod *t, const char *text, size_t most, struct lod_fo
 	found = sums ? calloc(n + 1, sizeof(*found)) : NULL;
 	for (size_t i = 0; found && i < n; i++)
 		found[i] = (struct lod_found){ sums[i].name, sums[i].sum,
-					       event_at(t, t->names[sums[i].name].first) };
+					       event_at(lod, lod->names[sums[i].name].first) };
 	free(sums);
 	if (!found)
 		return -ENOMEM;
@@ -401,11 +402,11 @@ int lod_search(const struct lod *t, const char *text, size_t most, struct lod_fo
 
 /* The first event of that name in a lane from one on; lane-relative, n: none. Only the blocks that the
  * name is in are looked at. */
-static uint64_t next_of_name(const struct lod *t, const struct lod_file_lane *lane, uint32_t name,
+static uint64_t next_of_name(const struct lod *lod, const struct lod_file_lane *lane, uint32_t name,
 			     uint64_t from)
 {
-	const uint32_t *posts = t->posts + t->names[name].posts;
-	uint64_t low = 0, high = t->names[name].n_posts, n = t->names[name].n_posts;
+	const uint32_t *posts = lod->posts + lod->names[name].posts;
+	uint64_t low = 0, high = lod->names[name].n_posts, n = lod->names[name].n_posts;
 	uint64_t at = lane->first + from, end = lane->first + lane->n;
 
 	while (low < high) {
@@ -422,36 +423,37 @@ static uint64_t next_of_name(const struct lod *t, const struct lod_file_lane *la
 		if (block >= end)
 			break;
 		for (at = at > block ? at : block; at < block_end && at < end; at++)
-			if (t->name_ids[at] == name)
+			if (lod->name_ids[at] == name)
 				return at - lane->first;
 	}
 	return lane->n;
 }
 
-static bool find_after(const struct lod *t, uint32_t name, int64_t after,
+static bool find_after(const struct lod *lod, uint32_t name, int64_t after,
 		       struct lod_event *ret_event)
 {
 	bool found = false;
 
-	for (size_t l = 0; l < t->n_lanes; l++) {
-		const struct lod_file_lane *lane = &t->lanes[l];
-		uint64_t from = after < 0 ? 0 : first_from(t, lane, after + 1);
-		uint64_t i = next_of_name(t, lane, name, from), event = lane->first + i;
+	for (size_t l = 0; l < lod->n_lanes; l++) {
+		const struct lod_file_lane *lane = &lod->lanes[l];
+		uint64_t from = after < 0 ? 0 : first_from(lod, lane, after + 1);
+		uint64_t i = next_of_name(lod, lane, name, from), event = lane->first + i;
 
-		if (i == lane->n || (found && t->starts[event] >= ret_event->start))
+		if (i == lane->n || (found && lod->starts[event] >= ret_event->start))
 			continue;
-		*ret_event = (struct lod_event){ l, t->starts[event], index_duration(t, event) };
+		*ret_event = (struct lod_event){ l, lod->starts[event],
+						 index_duration(lod, event) };
 		found = true;
 	}
 	return found;
 }
 
-uint32_t lod_name_id(const struct lod *t, const char *name)
+uint32_t lod_name_id(const struct lod *lod, const char *name)
 {
 	size_t length = strlen(name);
 
-	for (size_t i = 0; i < t->n_names; i++) {
-		struct lod_text text = lod_name(t, (uint32_t)i);
+	for (size_t i = 0; i < lod->n_names; i++) {
+		struct lod_text text = lod_name(lod, (uint32_t)i);
 
 		if (text.length == length && !memcmp(text.text, name, length))
 			return (uint32_t)i;
@@ -459,8 +461,8 @@ uint32_t lod_name_id(const struct lod *t, const char *name)
 	return UINT32_MAX;
 }
 
-bool lod_find(const struct lod *t, uint32_t name, int64_t after, struct lod_event *ret_event)
+bool lod_find(const struct lod *lod, uint32_t name, int64_t after, struct lod_event *ret_event)
 {
-	return name < t->n_names &&
-	       (find_after(t, name, after, ret_event) || find_after(t, name, -1, ret_event));
+	return name < lod->n_names &&
+	       (find_after(lod, name, after, ret_event) || find_after(lod, name, -1, ret_event));
 }

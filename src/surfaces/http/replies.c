@@ -68,6 +68,16 @@ static void entry_free(struct entry *entry)
 	free(entry);
 }
 
+static void forget(struct replies *replies, struct entry *entry)
+{
+	size_t i = 0;
+
+	while (replies->entries[i] != entry)
+		i++;
+	replies->entries[i] = replies->entries[--replies->n];
+	entry_free(entry);
+}
+
 static bool is_busy(const struct entry *entry)
 {
 	return entry->to_make || entry->making || entry->waiters;
@@ -95,8 +105,7 @@ static bool make_room(struct replies *replies)
 				oldest = i;
 		if (oldest == ENTRIES)
 			return replies->n < ENTRIES;
-		entry_free(replies->entries[oldest]);
-		replies->entries[oldest] = replies->entries[--replies->n];
+		forget(replies, replies->entries[oldest]);
 	}
 	return true;
 }
@@ -234,10 +243,8 @@ static void make_one(struct replies *replies, struct entry *entry)
 	entry->took_ns = entry->made_ns - start_ns;
 	entry->making = false;
 	end_waiting(entry);
-	if (made && reply.once) {
-		reply_release(&made->reply);
-		entry->held = NULL;
-	}
+	if (reply.once)
+		forget(replies, entry);
 }
 
 void replies_retry(struct replies *replies)

@@ -70,19 +70,21 @@ static int take_number(const struct target *target, const char *key, int64_t lea
 		       int64_t *ret_value, struct err *err)
 {
 	const char *text = target_value(target, key);
+	long long value;
 	char *end;
 
 	if (!text)
 		return err_set(err, -EINVAL, "'%s' is missing.", key);
 	errno = 0;
-	*ret_value = strtoll(text, &end, 10);
+	value = strtoll(text, &end, 10);
 	/* strtoll would take blanks and a plus. */
 	if (errno || *end || !(*text == '-' || (*text >= '0' && *text <= '9')) || end == text ||
-	    *ret_value < least || *ret_value > most)
+	    value < least || value > most)
 		return err_set(err, -EINVAL,
 			       "'%s' wants a whole number from %" PRId64 " to %" PRId64
 			       ", not '%s'.",
 			       key, least, most, text);
+	*ret_value = value;
 	return 0;
 }
 
@@ -109,7 +111,7 @@ static int take_lane(const struct lod *lod, const char **text, size_t *ret_lane,
 /* "0,1,5-9"; each once, in the order of the screen. */
 static int mark_lanes(const struct lod *lod, const char *text, bool *wanted, struct err *err)
 {
-	size_t first, last;
+	size_t first = 0, last;
 	int r;
 
 	for (;; text++) {
@@ -414,14 +416,14 @@ static int check_keys(const struct timeline_route *route, const struct target *t
 static int take_name(const struct target *target, struct asked *asked, struct err *err)
 {
 	const char *name = target_value(target, NAME);
-	int64_t id, most = (int64_t)lod_facts(asked->lod).names - 1;
+	int64_t id = 0, most = (int64_t)lod_facts(asked->lod).names - 1;
 	int r = 0;
 
 	if (name && target_value(target, ID))
 		return err_set(err, -EINVAL, "give '" NAME "' or '" ID "', not both.");
 	if (target_value(target, ID)) {
 		r = take_number(target, ID, 0, most, &id, err);
-		asked->name = r == 0 ? (uint32_t)id : 0;
+		asked->name = (uint32_t)id;
 	} else if (!name || !*name) {
 		return err_set(err, -EINVAL, "'" NAME "' is missing.");
 	} else {
@@ -435,12 +437,12 @@ static int take_asked(const struct target *target, const char *name, struct aske
 		      struct err *err)
 {
 	bool boxes = !strcmp(name, "boxes");
-	int64_t width;
+	int64_t width = 0;
 	int r = 0;
 
 	if (boxes) {
 		r = take_number(target, WIDTH, 1, WIDTH_MOST, &width, err);
-		asked->width = r == 0 ? (uint32_t)width : 0;
+		asked->width = (uint32_t)width;
 	}
 	if (r == 0 && (boxes || !strcmp(name, "sums")))
 		return take_part(target, asked, err);

@@ -71,38 +71,38 @@ static void entry_free(struct entry *entry)
 }
 
 /* Forgets the one that nobody has asked for the longest. */
-static void make_room(struct timelines *t)
+static void make_room(struct timelines *timelines)
 {
 	struct entry **oldest = NULL, *gone;
 
-	for (struct entry **at = &t->entries; *at; at = &(*at)->next)
+	for (struct entry **at = &timelines->entries; *at; at = &(*at)->next)
 		if (!(*at)->making && !(*at)->to_make &&
 		    (!oldest || (*at)->asked_ns < (*oldest)->asked_ns))
 			oldest = at;
-	if (t->n < OPEN_MOST || !oldest)
+	if (timelines->n < OPEN_MOST || !oldest)
 		return;
 	gone = *oldest;
 	*oldest = gone->next;
-	t->n--;
+	timelines->n--;
 	entry_free(gone);
 }
 
-static struct entry *find_entry(const struct timelines *t, const char *path)
+static struct entry *find_entry(const struct timelines *timelines, const char *path)
 {
-	struct entry *entry = t->entries;
+	struct entry *entry = timelines->entries;
 
 	while (entry && strcmp(entry->path, path) != 0)
 		entry = entry->next;
 	return entry;
 }
 
-static struct entry *entry_for(struct timelines *t, const char *path)
+static struct entry *entry_for(struct timelines *timelines, const char *path)
 {
-	struct entry *entry = find_entry(t, path);
+	struct entry *entry = find_entry(timelines, path);
 
 	if (entry)
 		return entry;
-	make_room(t);
+	make_room(timelines);
 	entry = calloc(1, sizeof(*entry));
 	if (entry)
 		entry->path = strdup(path);
@@ -110,14 +110,14 @@ static struct entry *entry_for(struct timelines *t, const char *path)
 		free(entry);
 		return NULL;
 	}
-	entry->next = t->entries;
-	t->entries = entry;
-	t->n++;
+	entry->next = timelines->entries;
+	timelines->entries = entry;
+	timelines->n++;
 	return entry;
 }
 
 /* Takes over what was opened or made; NULL: it could not be. */
-static void keep(struct timelines *t, struct entry *entry, struct lod *lod)
+static void keep(struct timelines *timelines, struct entry *entry, struct lod *lod)
 {
 	struct held_timeline *held = lod ? malloc(sizeof(*held)) : NULL;
 
@@ -130,10 +130,10 @@ static void keep(struct timelines *t, struct entry *entry, struct lod *lod)
 	*held = (struct held_timeline){ .lod = lod, .holds = 1 };
 	drop_hold(entry->held);
 	entry->held = held;
-	entry->version = ++t->version;
+	entry->version = ++timelines->version;
 }
 
-static void make_one(struct timelines *t, struct entry *entry)
+static void make_one(struct timelines *timelines, struct entry *entry)
 {
 	struct err err = { "" };
 	struct lod *lod = NULL;
@@ -142,26 +142,26 @@ static void make_one(struct timelines *t, struct entry *entry)
 
 	entry->to_make = false;
 	entry->making = true;
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&timelines->lock);
 	start_ns = clock_monotonic_ns();
 	r = lod_open(entry->path, &lod, &err);
 	if (r < 0)
-		r = lod_make(entry->path, &t->stopped, &lod, &err);
-	pthread_mutex_lock(&t->lock);
+		r = lod_make(entry->path, &timelines->stopped, &lod, &err);
+	pthread_mutex_lock(&timelines->lock);
 	entry->made_ns = clock_monotonic_ns();
 	entry->took_ns = entry->made_ns - start_ns;
 	entry->making = false;
 	entry->result = r;
 	entry->err = err;
 	entry->stale = r < 0;
-	keep(t, entry, lod);
+	keep(timelines, entry, lod);
 }
 
-static struct entry *next_to_make(const struct timelines *t)
+static struct entry *next_to_make(const struct timelines *timelines)
 {
 	struct entry *next = NULL;
 
-	for (struct entry *e = t->entries; e; e = e->next)
+	for (struct entry *e = timelines->entries; e; e = e->next)
 		if (e->to_make && (!next || e->asked_ns < next->asked_ns))
 			next = e;
 	return next;
@@ -169,66 +169,66 @@ static struct entry *next_to_make(const struct timelines *t)
 
 static void *work(void *arg)
 {
-	struct timelines *t = arg;
+	struct timelines *timelines = arg;
 
-	pthread_mutex_lock(&t->lock);
-	while (!t->stopped) {
-		struct entry *entry = next_to_make(t);
+	pthread_mutex_lock(&timelines->lock);
+	while (!timelines->stopped) {
+		struct entry *entry = next_to_make(timelines);
 
 		if (!entry) {
-			pthread_cond_wait(&t->work, &t->lock);
+			pthread_cond_wait(&timelines->work, &timelines->lock);
 			continue;
 		}
-		make_one(t, entry);
-		pthread_mutex_unlock(&t->lock);
-		t->ready(t->context);
-		pthread_mutex_lock(&t->lock);
+		make_one(timelines, entry);
+		pthread_mutex_unlock(&timelines->lock);
+		timelines->ready(timelines->context);
+		pthread_mutex_lock(&timelines->lock);
 	}
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&timelines->lock);
 	return NULL;
 }
 
 struct timelines *timelines_new(void (*ready)(void *context), void *context)
 {
-	struct timelines *t = calloc(1, sizeof(*t));
+	struct timelines *timelines = calloc(1, sizeof(*timelines));
 
-	if (!t)
+	if (!timelines)
 		return NULL;
-	t->ready = ready;
-	t->context = context;
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->work, NULL);
-	t->has_thread = pthread_create(&t->thread, NULL, work, t) == 0;
-	if (t->has_thread)
-		return t;
-	timelines_free(t);
+	timelines->ready = ready;
+	timelines->context = context;
+	pthread_mutex_init(&timelines->lock, NULL);
+	pthread_cond_init(&timelines->work, NULL);
+	timelines->has_thread = pthread_create(&timelines->thread, NULL, work, timelines) == 0;
+	if (timelines->has_thread)
+		return timelines;
+	timelines_free(timelines);
 	return NULL;
 }
 
-void timelines_stop(struct timelines *t)
+void timelines_stop(struct timelines *timelines)
 {
-	pthread_mutex_lock(&t->lock);
-	t->stopped = true;
-	pthread_cond_broadcast(&t->work);
-	pthread_mutex_unlock(&t->lock);
-	if (t->has_thread)
-		pthread_join(t->thread, NULL);
-	t->has_thread = false;
+	pthread_mutex_lock(&timelines->lock);
+	timelines->stopped = true;
+	pthread_cond_broadcast(&timelines->work);
+	pthread_mutex_unlock(&timelines->lock);
+	if (timelines->has_thread)
+		pthread_join(timelines->thread, NULL);
+	timelines->has_thread = false;
 }
 
-void timelines_free(struct timelines *t)
+void timelines_free(struct timelines *timelines)
 {
-	if (!t)
+	if (!timelines)
 		return;
-	while (t->entries) {
-		struct entry *entry = t->entries;
+	while (timelines->entries) {
+		struct entry *entry = timelines->entries;
 
-		t->entries = entry->next;
+		timelines->entries = entry->next;
 		entry_free(entry);
 	}
-	pthread_cond_destroy(&t->work);
-	pthread_mutex_destroy(&t->lock);
-	free(t);
+	pthread_cond_destroy(&timelines->work);
+	pthread_mutex_destroy(&timelines->lock);
+	free(timelines);
 }
 
 /* Whether it is to be made, for the first time or anew. The lock is held. */
@@ -246,20 +246,20 @@ static bool is_due(struct entry *entry, uint64_t signature, int64_t now_ns)
 	return entry->stale && since_ns >= MAKE_NS && since_ns >= REST * entry->took_ns;
 }
 
-int timelines_hold(struct timelines *t, const char *path, uint64_t signature,
+int timelines_hold(struct timelines *timelines, const char *path, uint64_t signature,
 		   struct held_timeline **ret_held, struct err *err)
 {
 	int64_t now_ns = clock_monotonic_ns();
 	struct entry *entry;
 	int r = 0;
 
-	pthread_mutex_lock(&t->lock);
-	entry = entry_for(t, path);
+	pthread_mutex_lock(&timelines->lock);
+	entry = entry_for(timelines, path);
 	if (entry) {
 		entry->asked_ns = now_ns;
 		if (is_due(entry, signature, now_ns)) {
 			entry->to_make = true;
-			pthread_cond_signal(&t->work);
+			pthread_cond_signal(&timelines->work);
 		}
 	}
 	if (!entry) {
@@ -273,7 +273,7 @@ int timelines_hold(struct timelines *t, const char *path, uint64_t signature,
 		*err = entry->err;
 		r = entry->result;
 	}
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&timelines->lock);
 	return r;
 }
 
@@ -289,26 +289,26 @@ static bool has_read_much(void)
 	       of_files > RESIDENT_MOST / 4096;
 }
 
-void timelines_release(struct timelines *t, struct held_timeline *held)
+void timelines_release(struct timelines *timelines, struct held_timeline *held)
 {
 	if (has_read_much())
 		lod_rest(held->lod);
-	pthread_mutex_lock(&t->lock);
+	pthread_mutex_lock(&timelines->lock);
 	drop_hold(held);
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&timelines->lock);
 }
 
-uint64_t timelines_version(struct timelines *t, const char *path)
+uint64_t timelines_version(struct timelines *timelines, const char *path)
 {
 	const struct entry *entry;
 	uint64_t version;
 
-	pthread_mutex_lock(&t->lock);
-	entry = find_entry(t, path);
+	pthread_mutex_lock(&timelines->lock);
+	entry = find_entry(timelines, path);
 	version = entry ? entry->version : 0;
 	/* What is told of a stale one holds until it may be made anew. */
 	if (entry && entry->stale)
 		version += (uint64_t)(clock_monotonic_ns() / MAKE_NS) << 32;
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_unlock(&timelines->lock);
 	return version;
 }
