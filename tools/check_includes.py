@@ -20,7 +20,7 @@ SOURCE_FOLDERS = ("include", "src", "tests", "bench", "examples")
 CORE = {"base", "trace", "device/driver"}
 SUBJECTS = CORE | {"device/sheets", "tables", "subjects"}
 JUDGED = SUBJECTS | {"verdicts", "compare"}
-OUTPUT = JUDGED | {"exports", "documents", "surfaces"}
+OUTPUT = JUDGED | {"exports", "timeline", "documents", "surfaces"}
 # What a room may include besides itself and moescope.h.
 ROOMS = {
     "base": set(),
@@ -36,8 +36,9 @@ ROOMS = {
     "verdicts": SUBJECTS,
     "compare": SUBJECTS,
     "exports": SUBJECTS,
+    "timeline": SUBJECTS | {"exports"},
     "documents": JUDGED | {"exports"},
-    "surfaces": JUDGED | {"exports", "documents"},
+    "surfaces": JUDGED | {"exports", "timeline", "documents"},
     "lab": OUTPUT,
     "cmd": OUTPUT | {"ingest", "lab"},
     "tinymoe": set(),

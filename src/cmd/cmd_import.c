@@ -10,6 +10,7 @@
 #include "cmd/options/common_options.h"
 #include "cmd/runs/foreign.h"
 #include "cmd/runs/run_files.h"
+#include "cmd/runs/run_timeline.h"
 #include "cmd/terminal/output.h"
 #include "cmd/terminal/progress.h"
 #include "ingest/ingest.h"
@@ -135,6 +136,8 @@ static int run_import(struct invocation *inv)
 	progress_begin("importing");
 	r = ingest_run(path, WANT_ALL, target, &err);
 	progress_end();
+	if (r == 0)
+		run_index_timeline(target, UINT64_MAX);
 	r = r < 0 ? fail("%s", err.message) : tell(target, importer);
 	free(target);
 	return r;

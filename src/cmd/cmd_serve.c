@@ -115,8 +115,8 @@ const struct command cmd_serve = {
 	.description =
 		"Serves one run, or all runs of a directory, to browsers and programs: every "
 		"table as JSON (/api/openapi.json describes the requests), and a stream of "
-		"events that says when a run has grown. Read-only; nothing outside DIR is "
-		"read. DIR defaults to the current directory. Ctrl-C ends it.",
+		"events that says when a run has grown. Nothing is written but the index of a "
+		"run's timeline, and nothing outside DIR is read. DIR defaults to the current directory. Ctrl-C ends it.",
 	.groups = groups,
 	.examples = examples,
 	.defaults = &defaults,

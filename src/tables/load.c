@@ -561,6 +561,21 @@ static int load_in_order(struct loading *l)
 	return 0;
 }
 
+int load_chunk(struct run *run, size_t s, const struct chunk *chunk, uint64_t *ret_durations_ns)
+{
+	struct load_worker *worker = &run->internal->workers[0];
+	size_t *rows = room_rows(run, chunk->header.kind);
+	int r = room_reserve(run, chunk->header.kind, chunk->header.n_records);
+
+	if (r == 0)
+		r = take_chunk(run, s, worker, chunk, 0);
+	if (r < 0)
+		return r;
+	*rows = chunk->header.n_records;
+	*ret_durations_ns = worker->durations_ns;
+	return 0;
+}
+
 static bool has_first_step(const struct run *run, size_t s)
 {
 	for (size_t i = 0; i < run->step.n; i++)

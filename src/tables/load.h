@@ -52,5 +52,7 @@ struct run_internal {
 
 /* Takes the chunks of shard s that were not loaded yet. 0 or -ENOMEM, -EIO…; damage is counted. */
 int load_shard(struct run *run, size_t s);
+/* Takes one chunk of rows into its table, which must be empty. -EBADMSG: it is damaged. */
+int load_chunk(struct run *run, size_t s, const struct chunk *chunk, uint64_t *ret_durations_ns);
 
 #endif

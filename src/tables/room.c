@@ -195,19 +195,26 @@ void room_clear(struct run *run, unsigned int kind, size_t first, size_t n)
 	each_row_array(run, kind, clear_rows, first, first, n);
 }
 
+void room_drop(struct run *run, unsigned int kind)
+{
+	const struct kind_desc *desc = kind_desc(kind);
+	unsigned int slots = 2;
+
+	for (unsigned int c = 0; c < desc->n_columns; c++)
+		slots += column_is_list(&desc->columns[c]) ? 2 : 1;
+	for (unsigned int i = 1; i < slots; i++) {
+		void *array;
+
+		memcpy(&array, room_slot(run, kind, i), sizeof(array));
+		free(array);
+		memset(room_slot(run, kind, i), 0, sizeof(array));
+	}
+	*room_rows(run, kind) = 0;
+	run->internal->capacity[kind] = (struct table_capacity){ 0 };
+}
+
 void room_free(struct run *run)
 {
-	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++) {
-		const struct kind_desc *desc = kind_desc(k);
-		unsigned int slots = 2;
-
-		for (unsigned int c = 0; c < desc->n_columns; c++)
-			slots += column_is_list(&desc->columns[c]) ? 2 : 1;
-		for (unsigned int i = 1; i < slots; i++) {
-			void *array;
-
-			memcpy(&array, room_slot(run, k, i), sizeof(array));
-			free(array);
-		}
-	}
+	for (unsigned int k = 1; k < RECORD_KIND_LIMIT; k++)
+		room_drop(run, k);
 }

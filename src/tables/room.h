@@ -32,6 +32,8 @@ bool room_is_zero(const struct run *run, unsigned int kind, size_t size);
 void room_move(struct run *run, unsigned int kind, size_t to, size_t from, size_t n);
 void room_clear(struct run *run, unsigned int kind, size_t first, size_t n);
 
+/* Gives the arrays of a kind back, which has no rows then. */
+void room_drop(struct run *run, unsigned int kind);
 void room_free(struct run *run);
 
 #endif

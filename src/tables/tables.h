@@ -166,6 +166,14 @@ int run_refresh(struct run *run, uint64_t *ret_new, struct err *err);
 int run_add_steps(struct run *run, const struct row_step *steps, const uint16_t *shards, size_t n,
 		  const char *by);
 
+/* Visits the rows of a kind that is not loaded, chunk by chunk, in the order that a table would have:
+ * in each visit the run's table holds one chunk alone, with these columns (bits as in run_want), so
+ * that memory does not follow the size of the run. Damaged chunks are passed over. 0 or -errno, which
+ * may be the visitor's. */
+typedef int run_visitor(struct run *run, void *context);
+int run_stream(struct run *run, enum record_kind kind, uint64_t columns, run_visitor *visit,
+	       void *context);
+
 /* Rows of a kind on disk, loaded or not. */
 uint64_t run_rows(const struct run *run, enum record_kind kind);
 

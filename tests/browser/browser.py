@@ -238,12 +238,24 @@ class Page:
     def point(self, x, y):
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
-    def press(self, key, text=""):
+    def drag(self, start, end, shift=False):
+        """From one point to another, by way of the middle."""
+        keys = {"modifiers": 8 if shift else 0, "button": "left"}
+        middle = [(a + b) / 2 for a, b in zip(start, end)]
+        self.send("Input.dispatchMouseEvent", type="mousePressed", x=start[0], y=start[1], clickCount=1, **keys)
+        for x, y in (middle, end):
+            self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, buttons=1, **keys)
+        self.send("Input.dispatchMouseEvent", type="mouseReleased", x=end[0], y=end[1], clickCount=1, **keys)
+
+    def wheel(self, x, y, dy):
+        self.send("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=dy)
+
+    def press(self, key, text="", shift=False):
         codes = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39,
                  "Home": 36, "End": 35}
         text = "\r" if key == "Enter" else text
         self.send("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", key=key, text=text,
-                  windowsVirtualKeyCode=codes.get(key, 0))
+                  windowsVirtualKeyCode=codes.get(key, 0), modifiers=8 if shift else 0)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=codes.get(key, 0))
 
     def type(self, text):
@@ -257,6 +269,23 @@ class Page:
         data = base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
         pathlib.Path(PICTURES).mkdir(parents=True, exist_ok=True)
         (pathlib.Path(PICTURES) / f"{name}.png").write_bytes(data)
+
+    def colours(self, selector):
+        """How many colours an element has on the screen, however it was drawn."""
+        x, y, width, height = self.ask(f"""((box) => [box.x, box.y, box.width, box.height])(
+            document.querySelector({json.dumps(selector)}).getBoundingClientRect())""")
+        data = self.send("Page.captureScreenshot", format="png",
+                         clip={"x": x, "y": y, "width": width, "height": height, "scale": 1})["data"]
+        return self.ask(f"""new Promise((done) => {{
+            const image = new Image();
+            image.onload = () => {{
+                const canvas = Object.assign(document.createElement("canvas"), {{ width: image.width, height: image.height }});
+                const ctx = canvas.getContext("2d", {{ willReadFrequently: true }});
+                ctx.drawImage(image, 0, 0);
+                done(new Set(new Uint32Array(ctx.getImageData(0, 0, image.width, image.height).data.buffer)).size);
+            }};
+            image.src = "data:image/png;base64,{data}";
+        }})""")
 
     def close(self):
         self.browser.send("Target.closeTarget", targetId=self.target)

@@ -8,6 +8,7 @@ export interface Place {
 }
 
 export const OVERVIEW = "overview";
+export const TIMELINE = "timeline";
 
 // The parts of an address that a person has typed may be no valid code.
 function decoded(part: string): string {

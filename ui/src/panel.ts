@@ -8,4 +8,6 @@ export interface Panel {
   refresh(): Promise<Fields>;
   // The address has changed.
   restore(options: Options): void;
+  // It is no longer looked at.
+  close?(): void;
 }

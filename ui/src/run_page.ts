@@ -76,6 +76,7 @@ export class RunPage {
       return;
     }
     this.view = place.view;
+    this.panel?.close?.();
     this.panel = view ? new TablePanel(this.source, this.run, view) : other ? other.make(this.source, this.run)
       : place.view === OVERVIEW ? new Overview(this.source, this.run) : null;
     this.paintNav();
@@ -92,6 +93,7 @@ export class RunPage {
   }
 
   close(): void {
+    this.panel?.close?.();
     this.stop?.();
     clearTimeout(this.retry);
     clearTimeout(this.later);

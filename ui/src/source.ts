@@ -16,6 +16,8 @@ export interface Source {
   view(run: string, view: string, options: Options): Promise<Fields>;
   // A run against another, which is the baseline.
   compare(base: string, run: string, options: Options): Promise<Fields>;
+  // Answers that change with every question: none is held.
+  ask(run: string, path: string, options: Options): Promise<Fields>;
   // Rows of a view that it cannot give.
   missing(view: string): number;
   // Returns what ends it.
@@ -41,21 +43,28 @@ async function errorOf(reply: Response): Promise<Trouble> {
   }
 }
 
+function addressOf(run: string, path: string, options: Options): string {
+  const query = new URLSearchParams(options).toString();
+  return `api/runs/${encodeURIComponent(run)}/${path}${query ? `?${query}` : ""}`;
+}
+
 export class HttpSource implements Source {
   live = true;
   private kept = new Map<string, { words: string; document: Fields }>();
 
-  private async get(address: string): Promise<Fields> {
-    let reply: Response;
-    let words: string;
+  private async words(address: string): Promise<string> {
     try {
-      reply = await fetch(address);
+      const reply = await fetch(address);
       if (!reply.ok) throw await errorOf(reply);
-      words = await reply.text();
+      return await reply.text();
     } catch (error) {
       if (error instanceof Trouble) throw error;
       throw new Trouble(SILENT, "silent");
     }
+  }
+
+  private async get(address: string): Promise<Fields> {
+    const words = await this.words(address);
     const before = this.kept.get(address);
     if (before?.words === words) return before.document;
     const document = fields(JSON.parse(words) as Json);
@@ -70,8 +79,11 @@ export class HttpSource implements Source {
   }
 
   view(run: string, view: string, options: Options): Promise<Fields> {
-    const query = new URLSearchParams(options).toString();
-    return this.get(`api/runs/${encodeURIComponent(run)}/${view}${query ? `?${query}` : ""}`);
+    return this.get(addressOf(run, view, options));
+  }
+
+  async ask(run: string, path: string, options: Options): Promise<Fields> {
+    return fields(JSON.parse(await this.words(addressOf(run, path, options))) as Json);
   }
 
   compare(base: string, run: string, options: Options): Promise<Fields> {
@@ -168,6 +180,11 @@ export class EmbeddedSource implements Source {
 
   async compare(): Promise<Fields> {
     throw new Trouble(`This file is about '${this.name}' alone.`, "refused");
+  }
+
+  // Only a server answers questions.
+  ask(run: string, path: string): Promise<Fields> {
+    return this.view(run, path);
   }
 
   follow(): () => void {

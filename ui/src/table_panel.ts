@@ -1,5 +1,5 @@
 // A view: its picture, its totals, its table, and the details of a row.
-import { adjust, go, here, Options } from "./address";
+import { adjust, format, go, here, Options, TIMELINE } from "./address";
 import { button, el, repaint } from "./dom";
 import { Drawer, figures } from "./details";
 import { ns, title, value } from "./format";
@@ -152,7 +152,13 @@ export class TablePanel implements Panel, ViewStage {
     const heading = this.view.id.map((key) => (typeof row[key] === "number" ? `${key} ${row[key]}` : text(row[key])))
       .filter(Boolean).join(", ");
     this.opened = here().options["row"] ?? "";
-    this.drawer.show(heading, this.slowness(row), figures(row, `${this.view.part}_row`));
+    this.drawer.show(heading, this.inTimeline(row), this.slowness(row), figures(row, `${this.view.part}_row`));
+  }
+
+  private inTimeline(row: Fields): HTMLElement | null {
+    if (this.view.name !== "steps" || !this.source.live) return null;
+    return el("p", { class: "acts" }, el("a", { "data-key": "timeline", href: format({ run: this.run, view: TIMELINE,
+      options: { step: `${row["rank"]}:${row["step"]}` } }) }, "Show in the timeline"));
   }
 
   // Why a slow step was slow: the report holds the slowest against usual ones.

@@ -5,7 +5,6 @@
 #include "base/text/json_write.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -243,20 +242,29 @@ void json_raw(struct json *json, const char *text)
 	put_text(json, text);
 }
 
+/* Pictures have hundreds of thousands of numbers: snprintf would take most of their time. */
+static void put_number(struct json *json, uint64_t value, bool negative)
+{
+	char text[24], *at = text + sizeof(text);
+
+	do {
+		*--at = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	if (negative)
+		*--at = '-';
+	put_separator(json);
+	put_raw(json, at, (size_t)(text + sizeof(text) - at));
+}
+
 void json_int(struct json *json, int64_t value)
 {
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRId64, value);
-	json_raw(json, text);
+	put_number(json, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void json_uint(struct json *json, uint64_t value)
 {
-	char text[24];
-
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	json_raw(json, text);
+	put_number(json, value, false);
 }
 
 void json_format_double(char *out, size_t size, double value)

@@ -21,9 +21,13 @@
 #include "base/err.h"
 #include "cmd/recording/installed.h"
 #include "cmd/runs/run_files.h"
+#include "cmd/runs/run_timeline.h"
 #include "cmd/terminal/output.h"
 #include "trace/run_lock.h"
 #include "trace/rundir.h"
+
+/* Events whose index the end of a program may wait for, two seconds or so. */
+#define INDEX_MOST 8000000
 
 /* Whether a run may be made at `path`. EXIT_OK (it is not there, or empty, or may be replaced and
  * then is emptied by make_dir), or EXIT_FAILED with a word. */
@@ -281,6 +285,8 @@ bool recording_end(struct recording *recording, const char *program)
 		say("the run in %s has no end noted: %s", recording->name,
 		    err.message[0] ? err.message : strerror(-r));
 	r = run_files_look(recording->path, &files);
+	if (r == 0 && files.shards)
+		run_index_timeline(recording->path, INDEX_MOST);
 	if (r < 0 || files.shards)
 		return r == 0;
 	say("nothing was recorded: no process of '%s' %sused CUDA or NVTX or reported to moescope "

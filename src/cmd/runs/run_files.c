@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "timeline/lod.h"
 #include "trace/run_lock.h"
 
 bool ends_with(const char *text, const char *end)
@@ -28,6 +29,8 @@ static bool is_ours(const char *name)
 	return strcmp(name, "run.json") == 0 || strcmp(name, PROGRAM_LOG) == 0 ||
 	       strcmp(name, RUN_LOCK_FILE) == 0 ||
 	       (strncmp(name, "run.json.", 9) == 0 && ends_with(name, ".tmp")) ||
+	       strcmp(name, LOD_FILE) == 0 ||
+	       (strncmp(name, LOD_FILE ".", sizeof(LOD_FILE)) == 0 && ends_with(name, ".tmp")) ||
 	       ends_with(name, ".mst") || ends_with(name, ".ring");
 }
 

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/crc32c.h"
 #include "base/text/nearest.h"
+#include "timeline/lod.h"
 #include "trace/run_lock.h"
 
 #define SUFFIX ".mscope"
@@ -170,7 +171,9 @@ uint64_t library_signature(const char *path, bool *ret_growing)
 			uint32_t name;
 		} facts = { 0 };
 
+		/* What is made from the run, by us among others, does not change it. */
 		if (entry->d_name[0] == '.' ||
+		    !strncmp(entry->d_name, LOD_FILE, strlen(LOD_FILE)) ||
 		    fstatat(dirfd(directory), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		facts.s = st.st_mtim.tv_sec;

@@ -31,7 +31,8 @@ struct entry {
 	int64_t made_ns, took_ns, asked_ns;
 	int64_t rest_ns; /* that it is good for, if that grows */
 	bool to_make, making;
-	bool again; /* it is to be made a second time for those who wait */
+	bool again;   /* it is to be made a second time for those who wait */
+	bool blocked; /* until somebody says that what it needs may be there */
 	struct reply_waiter *waiters;
 };
 
@@ -44,6 +45,7 @@ struct replies {
 	struct entry *entries[ENTRIES];
 	size_t n;
 	bool stopped;
+	uint64_t retries;
 };
 
 void reply_release(const struct reply *reply)
@@ -68,6 +70,16 @@ static void entry_free(struct entry *entry)
 		reply_release(&entry->held->reply);
 	free(entry->target);
 	free(entry);
+}
+
+static void forget(struct replies *replies, struct entry *entry)
+{
+	size_t i = 0;
+
+	while (replies->entries[i] != entry)
+		i++;
+	replies->entries[i] = replies->entries[--replies->n];
+	entry_free(entry);
 }
 
 static bool is_busy(const struct entry *entry)
@@ -97,8 +109,7 @@ static bool make_room(struct replies *replies)
 				oldest = i;
 		if (oldest == ENTRIES)
 			return replies->n < ENTRIES;
-		entry_free(replies->entries[oldest]);
-		replies->entries[oldest] = replies->entries[--replies->n];
+		forget(replies, replies->entries[oldest]);
 	}
 	return true;
 }
@@ -203,7 +214,7 @@ static struct entry *next_to_make(const struct replies *replies)
 	struct entry *next = NULL;
 
 	for (size_t i = 0; i < replies->n; i++)
-		if (replies->entries[i]->to_make &&
+		if (replies->entries[i]->to_make && !replies->entries[i]->blocked &&
 		    (!next || replies->entries[i]->asked_ns < next->asked_ns))
 			next = replies->entries[i];
 	return next;
@@ -240,7 +251,9 @@ static void make_one(struct replies *replies, struct entry *entry)
 {
 	const struct reply_maker *maker = &replies->maker;
 	int64_t start_ns, start_cpu_ns;
+	const uint64_t retries = replies->retries;
 	struct held_reply *made;
+	struct reply reply;
 	uint64_t signature;
 	bool growing = false;
 
@@ -250,8 +263,16 @@ static void make_one(struct replies *replies, struct entry *entry)
 	start_ns = clock_monotonic_ns();
 	start_cpu_ns = clock_process_cpu_ns();
 	signature = maker->signature(maker->context, entry->target, &growing);
-	made = hold_new(maker->make(maker->context, entry->target));
+	reply = maker->make(maker->context, entry->target);
+	made = reply.status ? hold_new(reply) : NULL;
 	pthread_mutex_lock(&replies->lock);
+	if (!reply.status) {
+		entry->making = false;
+		entry->to_make = true;
+		/* Unless it has come while this one was told that it is not there. */
+		entry->blocked = retries == replies->retries;
+		return;
+	}
 	if (entry->held)
 		reply_release(&entry->held->reply);
 	entry->held = made;
@@ -262,10 +283,23 @@ static void make_one(struct replies *replies, struct entry *entry)
 				 REST_OF_CPU * (clock_process_cpu_ns() - start_cpu_ns));
 	entry->making = false;
 	entry->again = !entry->again && entry->waiters && has_ended_since(maker, entry);
-	if (entry->again)
+	if (entry->again) {
 		entry->to_make = true;
-	else
-		end_waiting(entry);
+		return;
+	}
+	end_waiting(entry);
+	if (reply.once)
+		forget(replies, entry);
+}
+
+void replies_retry(struct replies *replies)
+{
+	pthread_mutex_lock(&replies->lock);
+	replies->retries++;
+	for (size_t i = 0; i < replies->n; i++)
+		replies->entries[i]->blocked = false;
+	pthread_cond_broadcast(&replies->work);
+	pthread_mutex_unlock(&replies->lock);
 }
 
 static void *work(void *arg)

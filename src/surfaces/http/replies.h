@@ -16,10 +16,12 @@ struct reply {
 	const char *type;
 	char *body; /* of malloc */
 	size_t size;
+	bool once; /* quick to make and seldom asked for again: not kept */
 };
 
 struct reply_maker {
-	/* The reply to a target such as "/api/runs/a/kernels?limit=20". */
+	/* The reply to a target such as "/api/runs/a/kernels?limit=20". Status 0: not yet; it is asked
+	 * for again after replies_retry. */
 	struct reply (*make)(void *context, const char *target);
 	/* The same as long as the reply would be. growing: it will change again soon. */
 	uint64_t (*signature)(void *context, const char *target, bool *ret_growing);
@@ -41,6 +43,8 @@ struct replies *replies_new(const struct reply_maker *maker);
 /* Takes a hold on the reply, if it is fresh. NULL: `ready` is called when it is made. */
 const struct reply *replies_ask(struct replies *replies, const char *target,
 				struct reply_waiter *waiter);
+/* What some replies wait for may be there now. */
+void replies_retry(struct replies *replies);
 void reply_release(const struct reply *reply);
 /* Ends all waiting. Whoever asks from now on gets `ready` with NULL at once. */
 void replies_stop(struct replies *replies);

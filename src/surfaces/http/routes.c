@@ -17,7 +17,9 @@
 
 #define ROWS 100 /* unless `limit` says otherwise */
 
-const struct http_route *const http_routes[] = { &route_compare, &route_sql, &route_stacks, NULL };
+const struct http_route *const http_routes[] = { &route_compare, &route_sql,   &route_stacks,
+						 &route_lanes,	 &route_boxes, &route_sums,
+						 &route_search,	 &route_find,  NULL };
 
 struct reply error_reply(int status, const char *sentence)
 {
@@ -317,16 +319,19 @@ static uint64_t signature_of(const struct routes *routes, const char *name, bool
 uint64_t routes_signature(void *context, const char *raw, bool *ret_growing)
 {
 	const struct routes *routes = context;
+	const struct http_route *route;
 	struct target target;
 
 	if (target_parse(raw, &target, NULL) < 0)
 		return 0;
-	if (route_of(&target) == &route_compare)
+	route = route_of(&target);
+	if (route == &route_compare)
 		return signature_of(routes, target_value(&target, "a"), ret_growing) +
 		       signature_of(routes, target_value(&target, "b"), ret_growing);
-	if (!is_api(&target, 4))
+	if (!route && !is_api(&target, 4))
 		return signature_of_all(routes, ret_growing);
-	return signature_of(routes, target.segments[2], ret_growing);
+	return signature_of(routes, target.segments[2], ret_growing) +
+	       (route && route->version ? route->version(routes, &target) : 0);
 }
 
 char *routes_followed(const struct routes *routes, const struct target *target, int *ret_status,

@@ -10,6 +10,9 @@
 #include "surfaces/http/parameters.h"
 #include "surfaces/http/replies.h"
 #include "surfaces/http/target.h"
+#include "surfaces/http/timelines.h"
+
+#define JSON_TYPE "application/json; charset=utf-8"
 
 struct sql_desk;
 
@@ -17,6 +20,7 @@ struct routes {
 	struct library library;
 	const struct http_options *options;
 	struct sql_desk *desk;
+	struct timelines *timelines;
 };
 
 /* A route that is no view of a run. */
@@ -25,9 +29,12 @@ struct http_route {
 	const char *summary, *answer;
 	const struct http_parameter *parameters; /* up to one without a name; others are refused */
 	struct reply (*make)(const struct routes *routes, const struct target *target);
+	/* What its answers depend on besides the files of the run; NULL: nothing. */
+	uint64_t (*version)(const struct routes *routes, const struct target *target);
 };
 
 extern const struct http_route route_compare, route_sql, route_stacks;
+extern const struct http_route route_lanes, route_boxes, route_sums, route_search, route_find;
 /* All of them, up to NULL. */
 extern const struct http_route *const http_routes[];
 
@@ -37,8 +44,6 @@ uint64_t routes_signature(void *context, const char *raw, bool *ret_growing);
 
 /* Whether the target is that of the metrics, and they are answered. */
 bool routes_are_metrics(const struct routes *routes, const struct target *target);
-
-#define JSON_TYPE "application/json; charset=utf-8"
 
 /* {"error": "…"} */
 struct reply error_reply(int status, const char *sentence);

@@ -395,6 +395,13 @@ static int start_daemon(struct http_server *server, struct err *err)
 		       server->options.address, server->port);
 }
 
+static void timeline_is_ready(void *context)
+{
+	const struct http_server *server = context;
+
+	replies_retry(server->replies);
+}
+
 static int start(struct http_server *server, struct err *err)
 {
 	struct reply_maker maker = { routes_make, routes_signature, &server->routes };
@@ -403,7 +410,9 @@ static int start(struct http_server *server, struct err *err)
 		return err_set(err, -ENOMEM, "no memory for the server.");
 	server->replies = replies_new(&maker);
 	server->events = events_new();
-	if (!server->replies || !server->events)
+	if (server->replies)
+		server->routes.timelines = timelines_new(timeline_is_ready, server);
+	if (!server->routes.timelines || !server->events)
 		return err_set(err, -ENOMEM, "no memory or threads for the server.");
 	return start_daemon(server, err);
 }
@@ -445,6 +454,8 @@ void http_close(struct http_server *server)
 	if (!server)
 		return;
 	sql_desk_close(&server->desk);
+	if (server->routes.timelines)
+		timelines_stop(server->routes.timelines);
 	if (server->replies)
 		replies_stop(server->replies);
 	if (server->events)
@@ -457,6 +468,7 @@ void http_close(struct http_server *server)
 		replies_free(server->replies);
 	if (server->events)
 		events_free(server->events);
+	timelines_free(server->routes.timelines);
 	library_close(&server->routes.library);
 	sql_desk_release(&server->desk);
 	free(server->token);

@@ -8,6 +8,7 @@ export interface Colours {
   faint: string;
   line: string;
   paper: string;
+  raised: string;
   accent: string;
   bad: string;
   series: string[]; // can be told apart by colour-blind people, also by their lightness
@@ -56,11 +57,11 @@ function rgb(text: string): number[] {
   return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
 }
 
-function coloursOfTheme(): Colours {
+export function coloursOfTheme(): Colours {
   const style = getComputedStyle(document.documentElement);
   const get = (name: string): string => style.getPropertyValue(`--${name}`).trim();
-  return { ink: get("ink"), faint: get("faint"), line: get("line"), paper: get("paper"), accent: get("accent"),
-    bad: get("bad"), series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => get(`series-${n}`)),
+  return { ink: get("ink"), faint: get("faint"), line: get("line"), paper: get("paper"),
+    raised: get("raised"), accent: get("accent"), bad: get("bad"), series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => get(`series-${n}`)),
     ramp: [0, 1, 2, 3].map((n) => rgb(get(`ramp-${n}`))) };
 }
 

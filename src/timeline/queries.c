@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is asked of an index. Its arrays are not trusted: every number from them that becomes an index is
+ * checked, arithmetic is unsigned, and every loop goes forward in a range that was checked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+#include "timeline/lod_index.h"
+
+#define ADDED_MOST 4000000 /* events that are added up one by one */
+
+struct lod_facts lod_facts(const struct lod *lod)
+{
+	return (struct lod_facts){ .origin_ns = lod->header.origin_ns,
+				   .end_ns = lod->header.end_ns,
+				   .events = lod->header.n_events,
+				   .left_out = lod->header.left_out,
+				   .lanes = lod->n_lanes,
+				   .names = lod->n_names };
+}
+
+static struct lod_text text_at(const struct lod *lod, const struct lod_file_text *text)
+{
+	return (struct lod_text){ lod->texts + text->offset, text->length };
+}
+
+struct lod_lane lod_lane(const struct lod *lod, size_t lane)
+{
+	const struct lod_file_lane *l = &lod->lanes[lane];
+
+	return (struct lod_lane){ .rank = l->rank,
+				  .depth = l->depth,
+				  .kind = l->kind,
+				  .group = text_at(lod, &l->group),
+				  .title = text_at(lod, &l->title),
+				  .events = l->n };
+}
+
+const char *lod_kind_name(enum lod_kind kind)
+{
+	static const char *const names[LOD_KINDS] = { "steps", "kernels", "copies", "ranges",
+						      "api" };
+
+	return names[kind];
+}
+
+struct lod_text lod_name(const struct lod *lod, uint32_t name)
+{
+	return name < lod->n_names ? text_at(lod, &lod->names[name].text)
+				   : (struct lod_text){ "", 0 };
+}
+
+/* The first event of a lane that starts at or after a moment; lane-relative, n: none. */
+static uint64_t first_from(const struct lod *lod, const struct lod_file_lane *lane, int64_t moment)
+{
+	const uint64_t *starts = lod->starts + lane->first;
+	uint64_t from = 0, to = lane->n;
+
+	if (moment <= 0)
+		return 0;
+	while (from < to) {
+		uint64_t middle = from + (to - from) / 2;
+
+		if (starts[middle] < (uint64_t)moment)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* Events of a lane that are in a part: lane-relative, from *ret_from to before the result. Only the first
+ * can have begun before. */
+static uint64_t events_in(const struct lod *lod, const struct lod_file_lane *lane,
+			  const struct lod_part *part, uint64_t *ret_from)
+{
+	uint64_t from = first_from(lod, lane, part->from), to = first_from(lod, lane, part->to);
+
+	if (from > 0 && part->from > 0 &&
+	    index_end(lod, lane->first + from - 1) > (uint64_t)part->from)
+		from--;
+	*ret_from = from;
+	return to > from ? to : from; /* in a damaged file they are in no order */
+}
+
+/* Events from one on, in pieces as large as nodes are. */
+struct walk {
+	const struct lod *lod;
+	const struct lod_file_lane *lane;
+	const struct lod_file_node
+		*levels[LOD_LEVELS]; /* levels[0] has a node for LOD_FANOUT events */
+	unsigned int n_levels;
+	uint64_t at, to; /* lane-relative */
+};
+
+static void walk_init(struct walk *w, const struct lod *lod, const struct lod_file_lane *lane)
+{
+	const struct lod_file_node *node = lod->nodes + lane->nodes;
+
+	*w = (struct walk){ .lod = lod, .lane = lane };
+	for (uint64_t n = lane->n; n > LOD_FANOUT && w->n_levels < LOD_LEVELS;) {
+		n = lod_above(n);
+		w->levels[w->n_levels++] = node;
+		node += n;
+	}
+}
+
+/* The largest node that begins at `at`, ends before `to` and spans no more time than `most`. NULL: not even
+ * the lowest. *ret_n: its events. */
+static const struct lod_file_node *largest_node(const struct walk *w, uint64_t most,
+						uint64_t *ret_n)
+{
+	const struct lod_file_node *best = NULL;
+	uint64_t index = w->at, span = 1;
+
+	for (unsigned int l = 0; l < w->n_levels && index % LOD_FANOUT == 0; l++) {
+		const struct lod_file_node *node;
+		uint64_t end;
+
+		index /= LOD_FANOUT;
+		span *= LOD_FANOUT;
+		end = (index + 1) * span;
+		if (end > w->lane->n)
+			end = w->lane->n;
+		node = &w->levels[l][index];
+		if (end > w->to || node->end - node->start > most)
+			break;
+		best = node;
+		*ret_n = end - w->at;
+	}
+	return best;
+}
+
+/* Columns of a picture. */
+struct columns {
+	int64_t from;
+	uint64_t span, width;
+	bool small; /* products fit 64 bits */
+};
+
+/* The end of the column that a moment is in. */
+static uint64_t column_end(const struct columns *c, uint64_t start)
+{
+	uint64_t since = start - (uint64_t)c->from, column;
+
+	if (c->small) {
+		column = since * c->width / c->span;
+		return (uint64_t)c->from + (column + 1) * c->span / c->width;
+	}
+	column = (uint64_t)((unsigned __int128)since * c->width / c->span);
+	return (uint64_t)c->from + (uint64_t)((unsigned __int128)(column + 1) * c->span / c->width);
+}
+
+/* The next piece of a lane: a node that is no wider than a column, or an event. */
+struct piece {
+	uint64_t start, end, n;
+	uint32_t longest, name;
+};
+
+static struct piece next_piece(const struct walk *w, uint64_t column)
+{
+	const uint64_t event = w->lane->first + w->at;
+	const struct lod_file_node *node;
+	uint64_t n = 1;
+
+	node = largest_node(w, column, &n);
+	if (node)
+		return (struct piece){ node->start, node->end, n, node->longest, node->name };
+	return (struct piece){ w->lod->starts[event], index_end(w->lod, event), 1,
+			       w->lod->durations[event], w->lod->name_ids[event] };
+}
+
+static int add_box(struct lod_boxes *boxes, const struct columns *c, const struct piece *piece)
+{
+	if (array_grow(&boxes->of, &boxes->capacity, boxes->n + 1, sizeof(*boxes->of)) < 0)
+		return -ENOMEM;
+	boxes->of[boxes->n++] =
+		(struct lod_box){ .start = (int64_t)(piece->start - (uint64_t)c->from),
+				  .duration = piece->end - piece->start,
+				  .merged = piece->n,
+				  .name = piece->name };
+	return 0;
+}
+
+static void merge_piece(struct piece *box, const struct piece *piece)
+{
+	if (!box->n) {
+		*box = *piece;
+		return;
+	}
+	box->end = piece->end;
+	box->n += piece->n;
+	if (piece->longest > box->longest) {
+		box->longest = piece->longest;
+		box->name = piece->name;
+	}
+}
+
+/* Pieces that are inside one column become one box; one that reaches into the next is a box of its own,
+ * and the last that begins in its column. */
+int lod_boxes(const struct lod *lod, size_t lane, const struct lod_part *part, uint32_t width,
+	      struct lod_boxes *boxes)
+{
+	const struct lod_file_lane *l = &lod->lanes[lane];
+	struct columns c = { .from = part->from,
+			     .span = (uint64_t)part->to - (uint64_t)part->from,
+			     .width = width };
+	struct piece box = { 0 }, piece;
+	uint64_t limit = 0; /* the end of the column that `box` is in */
+	struct walk w;
+	int r = 0;
+
+	c.small = c.span <= UINT64_MAX / 2 / width - 1;
+	walk_init(&w, lod, l);
+	w.to = part->to > 0 ? events_in(lod, l, part, &w.at) : 0;
+	for (; r == 0 && w.at < w.to; w.at += piece.n) {
+		bool before;
+
+		piece = next_piece(&w, c.span / width);
+		before = part->from > 0 && piece.start < (uint64_t)part->from;
+		if (box.n && (before || piece.end > limit || piece.start >= limit)) {
+			r = add_box(boxes, &c, &box);
+			box.n = 0;
+		}
+		if (!before && !box.n)
+			limit = column_end(&c, piece.start);
+		if (before || piece.end > limit)
+			r = r < 0 ? r : add_box(boxes, &c, &piece);
+		else
+			merge_piece(&box, &piece);
+	}
+	return r == 0 && box.n ? add_box(boxes, &c, &box) : r;
+}
+
+/* What of an event is in a part. */
+static uint64_t time_inside(const struct lod *lod, uint64_t event, const struct lod_part *part)
+{
+	uint64_t start = lod->starts[event], end = index_end(lod, event);
+
+	if (part->from > 0 && start < (uint64_t)part->from)
+		start = (uint64_t)part->from;
+	if (end > (uint64_t)part->to)
+		end = (uint64_t)part->to;
+	return end > start ? end - start : 0;
+}
+
+struct lod_sum lod_sum(const struct lod *lod, size_t lane, const struct lod_part *part)
+{
+	const struct lod_file_lane *l = &lod->lanes[lane];
+	struct lod_sum sum = { 0 };
+	uint64_t from, to, n = 0;
+	struct walk w;
+
+	if (part->to <= 0)
+		return sum;
+	to = events_in(lod, l, part, &from);
+	if (from >= to)
+		return sum;
+	sum.events = to - from;
+	/* The first and the last may be cut. */
+	sum.busy = time_inside(lod, l->first + from, part);
+	if (to - from > 1)
+		sum.busy += time_inside(lod, l->first + to - 1, part);
+	walk_init(&w, lod, l);
+	w.at = from + 1;
+	w.to = to - 1;
+	while (w.at < w.to) {
+		const struct lod_file_node *node = largest_node(&w, UINT64_MAX, &n);
+
+		sum.busy += node ? node->busy : index_duration(lod, l->first + w.at);
+		w.at += node ? n : 1;
+	}
+	return sum;
+}
+
+static int busiest_first(const void *a, const void *b)
+{
+	const struct lod_name_sum *x = a, *y = b;
+
+	if (x->sum.busy != y->sum.busy)
+		return x->sum.busy < y->sum.busy ? 1 : -1;
+	if (x->sum.events != y->sum.events)
+		return x->sum.events < y->sum.events ? 1 : -1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static void add_up(const struct lod *lod, const struct lod_file_lane *lane,
+		   const struct lod_part *part, struct lod_name_sum *sums)
+{
+	uint64_t from, to = events_in(lod, lane, part, &from);
+
+	for (uint64_t i = from; i < to; i++) {
+		uint64_t event = lane->first + i;
+		uint32_t name = lod->name_ids[event];
+
+		if (name >= lod->n_names)
+			continue;
+		sums[name].sum.events++;
+		sums[name].sum.busy += i == from || i == to - 1 ? time_inside(lod, event, part)
+								: index_duration(lod, event);
+	}
+}
+
+static bool is_everything(const struct lod *lod, size_t n_lanes, const struct lod_part *part)
+{
+	return n_lanes == lod->n_lanes && part->from <= 0 && part->to > 0 &&
+	       (uint64_t)part->to > lod->header.end_ns;
+}
+
+int lod_sum_names(const struct lod *lod, const size_t *lanes, size_t n_lanes,
+		  const struct lod_part *part, size_t most, struct lod_name_sum **ret_sums,
+		  size_t *ret_n)
+{
+	bool everything = is_everything(lod, n_lanes, part);
+	struct lod_name_sum *sums;
+	uint64_t events = 0, from;
+	size_t n = 0;
+
+	for (size_t i = 0; part->to > 0 && i < n_lanes; i++)
+		events += events_in(lod, &lod->lanes[lanes[i]], part, &from) - from;
+	if (!everything && events > ADDED_MOST)
+		return -E2BIG;
+	sums = calloc(lod->n_names + 1, sizeof(*sums));
+	if (!sums)
+		return -ENOMEM;
+	for (size_t i = 0; i < lod->n_names; i++) {
+		sums[i].name = (uint32_t)i;
+		if (everything)
+			sums[i].sum = (struct lod_sum){ lod->names[i].events, lod->names[i].busy };
+	}
+	for (size_t i = 0; !everything && part->to > 0 && i < n_lanes; i++)
+		add_up(lod, &lod->lanes[lanes[i]], part, sums);
+	for (size_t i = 0; i < lod->n_names; i++)
+		if (sums[i].sum.events)
+			sums[n++] = sums[i];
+	qsort(sums, n, sizeof(*sums), busiest_first);
+	*ret_sums = sums;
+	*ret_n = n < most ? n : most;
+	return 0;
+}
+
+static bool contains(struct lod_text text, const char *word, size_t length)
+{
+	for (size_t i = 0; i + length <= text.length; i++)
+		if (!strncasecmp(text.text + i, word, length))
+			return true;
+	return false;
+}
+
+static size_t lane_of(const struct lod *lod, uint64_t event)
+{
+	size_t from = 0, to = lod->n_lanes;
+
+	while (from + 1 < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (lod->lanes[middle].first <= event)
+			from = middle;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static struct lod_event event_at(const struct lod *lod, uint64_t event)
+{
+	return (struct lod_event){ .lane = lane_of(lod, event),
+				   .start = lod->starts[event],
+				   .duration = index_duration(lod, event) };
+}
+
+int lod_search(const struct lod *lod, const char *text, size_t most, struct lod_found **ret_found,
+	       size_t *ret_n)
+{
+	struct lod_name_sum *sums = calloc(lod->n_names + 1, sizeof(*sums));
+	struct lod_found *found;
+	size_t n = 0, length = strlen(text);
+
+	for (size_t i = 0; sums && i < lod->n_names; i++)
+		if (lod->names[i].events && contains(lod_name(lod, (uint32_t)i), text, length))
+			sums[n++] = (struct lod_name_sum){
+				(uint32_t)i, { lod->names[i].events, lod->names[i].busy }
+			};
+	if (n)
+		qsort(sums, n, sizeof(*sums), busiest_first);
+	n = n < most ? n : most;
+	found = sums ? calloc(n + 1, sizeof(*found)) : NULL;
+	for (size_t i = 0; found && i < n; i++)
+		found[i] = (struct lod_found){ sums[i].name, sums[i].sum,
+					       event_at(lod, lod->names[sums[i].name].first) };
+	free(sums);
+	if (!found)
+		return -ENOMEM;
+	*ret_found = found;
+	*ret_n = n;
+	return 0;
+}
+
+/* The first event of that name in a lane from one on; lane-relative, n: none. Only the blocks that the
+ * name is in are looked at. */
+static uint64_t next_of_name(const struct lod *lod, const struct lod_file_lane *lane, uint32_t name,
+			     uint64_t from)
+{
+	const uint32_t *posts = lod->posts + lod->names[name].posts;
+	uint64_t low = 0, high = lod->names[name].n_posts, n = lod->names[name].n_posts;
+	uint64_t at = lane->first + from, end = lane->first + lane->n;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (posts[middle] < at / LOD_BLOCK)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < n; low++) {
+		uint64_t block = (uint64_t)posts[low] * LOD_BLOCK, block_end = block + LOD_BLOCK;
+
+		if (block >= end)
+			break;
+		for (at = at > block ? at : block; at < block_end && at < end; at++)
+			if (lod->name_ids[at] == name)
+				return at - lane->first;
+	}
+	return lane->n;
+}
+
+static bool find_after(const struct lod *lod, uint32_t name, int64_t after,
+		       struct lod_event *ret_event)
+{
+	bool found = false;
+
+	for (size_t l = 0; l < lod->n_lanes; l++) {
+		const struct lod_file_lane *lane = &lod->lanes[l];
+		uint64_t from = after < 0 ? 0 : first_from(lod, lane, after + 1);
+		uint64_t i = next_of_name(lod, lane, name, from), event = lane->first + i;
+
+		if (i == lane->n || (found && lod->starts[event] >= ret_event->start))
+			continue;
+		*ret_event = (struct lod_event){ l, lod->starts[event],
+						 index_duration(lod, event) };
+		found = true;
+	}
+	return found;
+}
+
+uint32_t lod_name_id(const struct lod *lod, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < lod->n_names; i++) {
+		struct lod_text text = lod_name(lod, (uint32_t)i);
+
+		if (text.length == length && !memcmp(text.text, name, length))
+			return (uint32_t)i;
+	}
+	return UINT32_MAX;
+}
+
+bool lod_find(const struct lod *lod, uint32_t name, int64_t after, struct lod_event *ret_event)
+{
+	return name < lod->n_names &&
+	       (find_after(lod, name, after, ret_event) || find_after(lod, name, -1, ret_event));
+}
