@@ -2,6 +2,7 @@
 """moescope serve: what it answers is what the commands print; what it refuses, it refuses in one
 sentence; and no client, however it behaves, harms the others."""
 
+import contextlib
 import http.client
 import json
 import os

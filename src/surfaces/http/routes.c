@@ -291,7 +291,8 @@ struct reply routes_make(void *context, const char *raw)
 		return printed_reply(JSON_TYPE, openapi_print, routes->options);
 	if (routes_are_metrics(routes, &target))
 		return printed_reply(METRICS_TYPE, print_metrics, routes);
-	return error_reply(404, "there is nothing at this address; /api/runs lists the runs.");
+	return error_reply(
+		404, "there is nothing at this address; /api/openapi.json lists what there is.");
 }
 
 static uint64_t signature_of_all(const struct routes *routes, bool *ret_growing)
