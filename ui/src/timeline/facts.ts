@@ -34,7 +34,7 @@ export function eventFacts(run: string, box: Box, lane: Lane | undefined, action
   const table = lane ? TABLES[lane.kind]?.[1] ?? "" : "";
   return [el("p", { class: "acts" }, button("Zoom to it (F)", actions.zoom, { "data-key": "zoom" }),
     button("Next of this name (N)", actions.next, { "data-key": "next" }),
-    place ? el("a", { href: format(place), "data-key": "row" }, `In the table: ${table}`) : null),
+    place ? el("a", { href: format(place), "data-key": "row" }, place.options["row"] ? `Its row in ${table}` : `Look for it in ${table}`) : null),
   pairs([["start", moment(box.start)], ["duration", ns(box.duration)], ["end", moment(box.start + box.duration)],
     ["lane", laneWords(lane)], ["name", box.name]])];
 }
