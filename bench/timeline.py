@@ -9,7 +9,6 @@ with another server, as a page does. Prints a table; removes the runs.
 """
 import http.client
 import json
-import os
 import pathlib
 import random
 import re
