@@ -21,6 +21,9 @@ echo
 echo "== views of a run, the best of three =="
 "$here/report.sh" "$build" "$work" "$largest"
 echo
+echo "== the timeline of serve =="
+python3 "$here/timeline.py" "$build" "$work" "$largest" || echo "some of it failed; see above"
+echo
 echo "== traces of other profilers, compared with other programs (bench/ingest.sh alone takes sizes) =="
 "$here/ingest.sh" "$build" 1000000000 || echo "some of it failed; see above"
 echo

@@ -7,9 +7,9 @@ usage: timeline.py BUILD DIRECTORY EVENTS...
 Makes a run of about so many events in DIRECTORY (bench/make_run.c), has serve make its index, and opens it again
 with another server, as a page does. Prints a table; removes the runs.
 """
+import contextlib
 import http.client
 import json
-import os
 import pathlib
 import random
 import re
@@ -76,31 +76,42 @@ def measure_boxes(server, api, facts):
               f"{cpu_s / ASKED * 1000:5.2f} ms of CPU, {sum(sizes) / ASKED / 1024:6.0f} KiB")
 
 
+def measure_making(build, run, api):
+    """The first request, which makes the index; the facts that it answers."""
+    with contextlib.closing(Server(build / "moescope", run)) as server:
+        facts, took = server.get(api)
+        facts = json.loads(facts)
+        index = (run / "timeline.lod").stat().st_size
+        print(f"{facts['events']:,} events in {len(facts['lanes'])} lanes: index of {index / 2**20:.0f} MiB made in "
+              f"{took:.1f} s, at most {server.memory_mb('VmHWM'):.0f} MB resident")
+    return facts
+
+
+def measure_answers(build, run, api, facts):
+    """What a page asks, of a server that finds the index."""
+    with contextlib.closing(Server(build / "moescope", run)) as server:
+        lanes = server.get(api)[1]
+        boxes = server.get(f"{api}/boxes?from=0&to={facts['end_ns'] + 1}&width={WIDTH}")[1]
+        print(f"  first picture: lanes {lanes * 1000:.1f} ms, boxes {boxes * 1000:.1f} ms")
+        measure_boxes(server, api, facts)
+        for name, path in {"sums of a tenth": f"sums?from=0&to={facts['end_ns'] // 10}",
+                           "sums of everything": f"sums?from=0&to={facts['end_ns'] + 1}",
+                           "search": "search?text=gemm",
+                           "find": "find?name=cudaLaunchKernel&after=1000000000"}.items():
+            print(f"  {name}: {server.get(f'{api}/{path}')[1] * 1000:.1f} ms")
+        print(f"  at most {server.memory_mb('VmHWM'):.0f} MB resident, {server.memory_mb('VmRSS'):.0f} MB in the end")
+
+
 def measure(build, directory, events):
     """One run."""
     run = directory / f"timeline-{events}.mscope"
+    api = f"/api/runs/{run.stem}/timeline"
     subprocess.run([build / "bench" / "bench-make-run", pathlib.Path(__file__).parent / "data", run,
                     str(int(events / EVENTS_A_KERNEL))], check=True, stdout=subprocess.DEVNULL)
-    api = f"/api/runs/{run.stem}/timeline"
-    server = Server(build / "moescope", run)
-    facts, took = server.get(api)
-    facts = json.loads(facts)
-    index = (run / "timeline.lod").stat().st_size
-    print(f"{facts['events']:,} events in {len(facts['lanes'])} lanes: index of {index / 2**20:.0f} MiB made in "
-          f"{took:.1f} s, at most {server.memory_mb('VmHWM'):.0f} MB resident")
-    server.close()
-    server = Server(build / "moescope", run)
-    lanes, boxes = server.get(api)[1], server.get(f"{api}/boxes?from=0&to={facts['end_ns'] + 1}&width={WIDTH}")[1]
-    print(f"  first picture: lanes {lanes * 1000:.1f} ms, boxes {boxes * 1000:.1f} ms")
-    measure_boxes(server, api, facts)
-    for name, path in {"sums of a tenth": f"sums?from=0&to={facts['end_ns'] // 10}",
-                       "sums of everything": f"sums?from=0&to={facts['end_ns'] + 1}",
-                       "search": "search?text=gemm",
-                       "find": "find?name=cudaLaunchKernel&after=1000000000"}.items():
-        print(f"  {name}: {server.get(f'{api}/{path}')[1] * 1000:.1f} ms")
-    print(f"  at most {server.memory_mb('VmHWM'):.0f} MB resident, {server.memory_mb('VmRSS'):.0f} MB in the end")
-    server.close()
-    shutil.rmtree(run)
+    try:
+        measure_answers(build, run, api, measure_making(build, run, api))
+    finally:
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def main():

@@ -401,22 +401,66 @@ static int build(struct builder *b, const char *run_path, uint64_t fingerprint, 
 	return r < 0 ? err_sys(err, r, "%s: cannot make its timeline", run_path) : 0;
 }
 
-/* Beside its place, or without a name where the run cannot be written: then *ret_temporary is NULL. */
-static int open_target(const char *run_path, const char *path, char **ret_temporary)
-{
-	int fd = open_beside(path, 0666, ret_temporary);
+/* Where the file is made: without a name, so that a kill leaves nothing behind, and in the run's directory,
+ * so that it can get one. */
+struct workplace {
+	int fd;
+	bool in_run;
+	char *temporary; /* its name, on a file system where every file has one */
+};
 
-	if (fd >= 0)
-		return fd;
-	*ret_temporary = NULL;
-	return open_nameless(run_path);
+static int open_workplace(struct workplace *place, const char *run_path, const char *path)
+{
+	*place = (struct workplace){ .in_run = true };
+	place->fd = open(run_path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+	if (place->fd < 0)
+		place->fd = open_beside(path, 0666, &place->temporary);
+	if (place->fd >= 0)
+		return 0;
+	place->in_run = false;
+	place->fd = open_nameless(run_path);
+	return place->fd < 0 ? place->fd : 0;
+}
+
+/* Gives the file its name in the run. */
+static int publish(struct workplace *place, const char *path)
+{
+	char nameless[32];
+	int r;
+
+	if (!place->temporary) {
+		snprintf(nameless, sizeof(nameless), "/proc/self/fd/%d", place->fd);
+		if (asprintf(&place->temporary, "%s.%d.tmp", path, (int)getpid()) < 0) {
+			place->temporary = NULL;
+			return -ENOMEM;
+		}
+		/* What has the name already is of a process that was killed at this very point. */
+		unlink(place->temporary);
+		if (linkat(AT_FDCWD, nameless, AT_FDCWD, place->temporary, AT_SYMLINK_FOLLOW) < 0) {
+			r = -errno;
+			free(place->temporary);
+			place->temporary = NULL;
+			return r;
+		}
+	}
+	return rename(place->temporary, path) < 0 ? -errno : 0;
+}
+
+/* After the file was written, or not. */
+static void leave_workplace(struct workplace *place, bool published)
+{
+	if (place->temporary && !published)
+		unlink(place->temporary);
+	free(place->temporary);
 }
 
 int lod_make(const char *run_path, const _Atomic bool *stop, struct lod **ret_lod, struct err *err)
 {
 	struct builder b = { .scratch_fd = -1, .stop = stop };
-	char *path, *temporary = NULL;
+	struct workplace place;
 	uint64_t fingerprint;
+	bool published = false;
+	char *path;
 	int r;
 
 	if (asprintf(&path, "%s/" LOD_FILE, run_path) < 0)
@@ -424,20 +468,22 @@ int lod_make(const char *run_path, const _Atomic bool *stop, struct lod **ret_lo
 	/* Before it is read: what comes meanwhile makes it stale. */
 	r = index_fingerprint(run_path, &fingerprint, err);
 	if (r == 0) {
-		b.fd = open_target(run_path, path, &temporary);
-		r = b.fd < 0 ? err_sys(err, b.fd, "%s: cannot write its timeline", run_path)
-			     : build(&b, run_path, fingerprint, err);
-		if (r == 0 && temporary && rename(temporary, path) < 0)
-			r = err_sys(err, -errno, "%s: cannot rename it", temporary);
-		if (r < 0 && temporary)
-			unlink(temporary);
-		builder_release(&b);
-		if (r == 0)
-			r = index_map(b.fd, path, &fingerprint, ret_lod, err);
-		else if (b.fd >= 0)
-			close(b.fd);
+		r = open_workplace(&place, run_path, path);
+		if (r < 0)
+			err_sys(err, r, "%s: cannot write its timeline", run_path);
 	}
-	free(temporary);
+	if (r == 0) {
+		b.fd = place.fd;
+		r = build(&b, run_path, fingerprint, err);
+		builder_release(&b);
+		/* Without a name it serves as well, but not the next time. */
+		published = r == 0 && place.in_run && publish(&place, path) == 0;
+		leave_workplace(&place, published);
+		if (r == 0)
+			r = index_map(place.fd, path, &fingerprint, ret_lod, err);
+		else
+			close(place.fd);
+	}
 	free(path);
 	return r;
 }

@@ -8,10 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/crc32c.h"
 #include "timeline/lod_build.h"
+
+/* Beyond the limit of the user the kernel would send a SIGXFSZ. */
+static int check_size(uint64_t offset, uint64_t bytes)
+{
+	struct rlimit limit;
+
+	if (offset > INT64_MAX || bytes > INT64_MAX - offset)
+		return -EFBIG;
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur ? -EFBIG : 0;
+}
 
 int area_open(struct area *area, int fd, uint64_t offset, uint64_t bytes)
 {
@@ -20,8 +31,9 @@ int area_open(struct area *area, int fd, uint64_t offset, uint64_t bytes)
 
 	if (!bytes)
 		return 0;
-	if (bytes > SIZE_MAX || offset > INT64_MAX - bytes)
-		return -EFBIG;
+	r = check_size(offset, bytes);
+	if (r < 0)
+		return r;
 	r = -posix_fallocate(fd, (off_t)offset, (off_t)bytes);
 	if (r < 0)
 		return r;
@@ -324,7 +336,10 @@ static int write_names(struct builder *b)
 static int write_all(int fd, const void *data, size_t bytes, uint64_t offset)
 {
 	const char *from = data;
+	int r = check_size(offset, bytes);
 
+	if (r < 0)
+		return r;
 	while (bytes) {
 		ssize_t n = pwrite(fd, from, bytes, (off_t)offset);
 

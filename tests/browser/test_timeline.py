@@ -102,6 +102,7 @@ def every_back_end_paints_it_in_both_themes():
                 with opened(server, dark=dark, height=800, backend=backend) as tab:
                     tab.wait(PAINTED)
                     used = tab.ask("document.querySelector('.stage canvas').dataset.backend")
+                    equal(used if not backend else "raster", "raster", "the tests' browser has no graphics device")
                     words = tab.text(".timeline .count:not([hidden])")
                     check(f"drawn by {used}" in words, words)
                     check(backend in ("", used) or f"this browser has no '{backend}'" in words, backend, words)
@@ -230,6 +231,9 @@ def an_area_is_added_up():
             equal([row[1] for row in told[1]], [name["events"] for name in sums["by_name"]])
             equal(told[1][0][0], re.sub(r"\s+", " ", sums["by_name"][0]["name"]))
         tab.picture("timeline-area-light")
+        with page(tab.ask("location.href"), expected=SOFTWARE) as other:
+            other.wait("document.querySelector('.drawer:not([hidden]) .sums')")
+            equal(other.text(".drawer"), tab.text(".drawer"))
         tab.press("Escape")
         tab.wait("document.querySelector('.drawer').hidden && !location.hash.includes('area=')")
 
@@ -390,6 +394,17 @@ def what_it_cannot_show_is_one_sentence():
             sentence = tab.wait("!document.querySelector('[aria-busy]') && document.querySelector('.timeline .count').innerText")
             equal(sentence, asked(server, run="idle")["absent"])
             equal(tab.ask("document.querySelector('.timeline canvas').checkVisibility()"), False)
+        with opened(server) as tab:
+            tab.wait(PAINTED)
+            tab.ask("""(() => {
+                const real = window.fetch;
+                window.fetch = (address) => (/boxes/.test(address)
+                    ? Promise.resolve(new Response('{"error": "not these boxes."}', { status: 400 })) : real(address));
+            })()""")
+            tab.press("w", "w")
+            tab.press("w", "w")
+            tab.wait("document.querySelector('.told').innerText === 'Not these boxes.'")
+            check(tab.colours(".stage") > 8, "the last picture is gone")
         with opened(server, expected=["ERR_"]) as tab:
             tab.wait(PAINTED)
             server.terminate()

@@ -222,6 +222,35 @@ def a_run_that_grows():
 
 
 @test
+def a_run_is_replaced_with_its_index():
+    record("a.mscope", 2)
+    with serving(".") as server:
+        equal(server.json(API)["lanes"][0]["events"], 2)
+        check(pathlib.Path("a.mscope/timeline.lod").exists())
+        equal(moescope("run", "-q", "--force", "-o", "a.mscope", "--", TINYMOE, "--quiet", "--steps", "3").status, 0)
+        check(not pathlib.Path("a.mscope/timeline.lod").exists())
+        wait_for(lambda: server.json(API)["lanes"][0]["events"] == 3, "the new run")
+
+
+@test
+def an_import_indexes_what_is_large():
+    for n, name in ((1000, "small"), (1000001, "large")):
+        with open(f"{name}.json", "w", encoding="ascii") as file:
+            file.write('{"traceEvents":[')
+            file.write(",".join('{"ph":"X","cat":"cpu_op","name":"mm","pid":1,"tid":1,"ts":%d,"dur":5}' % (i * 10)
+                                for i in range(n)))
+            file.write("]}")
+        result = moescope("import", f"{name}.json")
+        equal(result.status, 0, result.err)
+        equal(pathlib.Path(f"{name}.mscope/timeline.lod").exists(), name == "large")
+    index = pathlib.Path("large.mscope/timeline.lod")
+    before = index.stat()
+    with serving(".") as server:
+        equal(server.json("/api/runs/large/timeline")["events"], 1000001)
+        equal(index.stat().st_ino, before.st_ino, "made again")
+
+
+@test
 def what_makes_no_sense_is_refused():
     recording()
     with serving(".") as server:

@@ -86,16 +86,23 @@ struct kitchen {
 	_Atomic bool closed; /* nothing is made */
 	_Atomic bool cooking;
 	_Atomic bool growing;
+	_Atomic bool lacks; /* something that somebody else must bring */
+	_Atomic unsigned int refused;
+	bool once;
 };
 
 static struct reply cook(void *context, const char *target)
 {
 	struct kitchen *kitchen = context;
-	struct reply reply = { .status = 200, .type = "text/plain" };
+	struct reply reply = { .status = 200, .type = "text/plain", .once = kitchen->once };
 
 	kitchen->cooking = true;
 	while (kitchen->closed)
 		usleep(1000);
+	if (kitchen->lacks) {
+		kitchen->refused++;
+		return (struct reply){ .status = 0 };
+	}
 	kitchen->made++;
 	kitchen->cooking = false;
 	reply.body = strdup(target);
@@ -319,6 +326,55 @@ static void test_old_replies_bridge_the_making(void **state)
 	replies_free(replies);
 }
 
+/* Those that wait for something hold up no other, and come when it is there. */
+static void test_replies_wait(void **state)
+{
+	struct kitchen kitchen = { .lacks = true, .once = true };
+	struct reply_maker maker = { cook, kitchen_signature, &kitchen };
+	struct replies *replies = replies_new(&maker);
+	struct guest guests[10];
+	char target[16], body[16];
+
+	(void)state;
+	for (size_t i = 0; i < 10; i++) {
+		guests[i] = guest_new();
+		snprintf(target, sizeof(target), "/%zu", i);
+		assert_null(replies_ask(replies, target, &guests[i].waiter));
+	}
+	while (kitchen.refused < 10)
+		usleep(1000);
+	/* Still not there. */
+	replies_retry(replies);
+	while (kitchen.refused < 20)
+		usleep(1000);
+	assert_int_equal(kitchen.made, 0);
+	kitchen.lacks = false;
+	ask(replies, "/other", body, sizeof(body));
+	assert_string_equal(body, "/other");
+	replies_retry(replies);
+	for (size_t i = 0; i < 10; i++) {
+		pthread_mutex_lock(&guests[i].lock);
+		while (!guests[i].ready)
+			pthread_cond_wait(&guests[i].served, &guests[i].lock);
+		pthread_mutex_unlock(&guests[i].lock);
+		snprintf(target, sizeof(target), "/%zu", i);
+		assert_string_equal(guests[i].reply->body, target);
+		reply_release(guests[i].reply);
+	}
+	assert_int_equal(kitchen.made, 11);
+	/* Not kept. */
+	ask(replies, "/other", body, sizeof(body));
+	assert_int_equal(kitchen.made, 12);
+	/* Whoever waits when it ends gets none. */
+	kitchen.lacks = true;
+	guests[0] = guest_new();
+	assert_null(replies_ask(replies, "/last", &guests[0].waiter));
+	replies_stop(replies);
+	assert_true(guests[0].ready);
+	assert_null(guests[0].reply);
+	replies_free(replies);
+}
+
 /* The server. */
 
 static char directory[] = "/tmp/moescope-http-XXXXXX";
@@ -382,13 +438,21 @@ static struct {
 static void *be_a_client(void *arg)
 {
 	static const char *const targets[] = {
-		"/api/runs", "/api/runs/a/steps",  "/api/runs/a/report",      "/",
-		"/metrics",  "/api/runs/a/events", "/api/runs/a/ops?limit=1", "/api/openapi.json",
+		"/api/runs",
+		"/api/runs/a/steps",
+		"/api/runs/a/report",
+		"/",
+		"/metrics",
+		"/api/runs/a/events",
+		"/api/runs/a/ops?limit=1",
+		"/api/openapi.json",
+		"/api/runs/a/timeline",
+		"/api/runs/a/timeline/boxes?from=0&to=9&width=5",
 	};
 	size_t i = (size_t)(uintptr_t)arg;
 
 	while (!storm.closing) {
-		int status = status_of(storm.port, targets[i++ % 8]);
+		int status = status_of(storm.port, targets[i++ % 10]);
 
 		wrong += !storm.closing && status != 200;
 		storm.answered++;
@@ -506,6 +570,7 @@ int main(void)
 		cmocka_unit_test(test_replies_are_made_once),
 		cmocka_unit_test(test_replies_grow_old),
 		cmocka_unit_test(test_old_replies_bridge_the_making),
+		cmocka_unit_test(test_replies_wait),
 		cmocka_unit_test(test_library),
 		cmocka_unit_test(test_many_clients),
 		cmocka_unit_test(test_closes_beside_followers),

@@ -129,6 +129,64 @@ static void test_shards_are_merged(void **state)
 	run_free(run);
 }
 
+struct streamed {
+	const struct expected *expected;
+	unsigned int kind, chunks;
+	size_t rows;
+};
+
+static int compare_streamed(struct run *run, void *context)
+{
+	struct streamed *streamed = context;
+
+	for (size_t i = 0; i < table_n(run, streamed->kind); i++)
+		assert_row(run, streamed->kind, i,
+			   &streamed->expected->rows[streamed->kind][streamed->rows++]);
+	streamed->chunks++;
+	return streamed->chunks < 1000 ? 0 : -E2BIG;
+}
+
+static int stop_at_once(struct run *run, void *context)
+{
+	(void)run;
+	(void)context;
+	return -ECANCELED;
+}
+
+/* Chunk by chunk come the rows of the tables, of any columns and more than once. */
+static void test_rows_are_streamed(void **state)
+{
+	struct run_want nothing = { .kinds = 0 };
+	struct expected expected = { 0 };
+	struct rng rng = { 7 };
+	struct shard shard;
+	struct run *run;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 0);
+	append_dictionaries(&shard.encoder, ROW_IDS);
+	for (int flushes = 0; flushes < 3; flushes++) {
+		append_every_kind(&shard.encoder, &expected, 100 + 50 * (size_t)flushes, &rng);
+		flush(&shard);
+	}
+	close_shard(&shard);
+	assert_int_equal(run_load(directory, &nothing, &run, NULL), 0);
+	for (unsigned int k = RECORD_LAUNCH + 1; k < RECORD_KIND_LIMIT; k++)
+		for (uint64_t columns = 0; columns < 3; columns++) {
+			struct streamed streamed = { .expected = &expected, .kind = k };
+
+			assert_int_equal(run_stream(run, k, columns, compare_streamed, &streamed),
+					 0);
+			assert_int_equal(streamed.rows, 450);
+			assert_int_equal(streamed.chunks, 3);
+			assert_int_equal(table_n(run, k), 0);
+		}
+	assert_int_equal(run_stream(run, RECORD_RANGE, 0, stop_at_once, NULL), -ECANCELED);
+	assert_int_equal(table_n(run, RECORD_RANGE), 0);
+	run_free(run);
+	expected_release(&expected);
+}
+
 static void test_columns_are_chosen(void **state)
 {
 	struct run_want want = { .kinds = WANT(RANGE) | WANT(ROUTING) | WANT(STEP) };
@@ -606,6 +664,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_shards_are_merged),
 		TEST(test_columns_are_chosen),
+		TEST(test_rows_are_streamed),
 		TEST(test_growing_run),
 		TEST(test_clocks_of_other_hosts),
 		TEST(test_wall_clock_steps),

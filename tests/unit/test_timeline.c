@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -545,6 +546,32 @@ static void test_stopped(void **state)
 	free(path);
 }
 
+/* No room is an error, not the end of the process, and leaves nothing behind. */
+static void test_no_room(void **state)
+{
+	struct rlimit limit, small;
+	struct err err = { "" };
+	struct lod *t;
+	char *path = path_in(directory, LOD_FILE);
+	int r;
+
+	(void)state;
+	make_run(1000, 10);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (rlim_t bytes = 0; bytes < 40000; bytes += 4000) {
+		small = (struct rlimit){ bytes, limit.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+		r = lod_make(directory, NULL, &t, &err);
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+		assert_int_equal(r, -EFBIG);
+		assert_true(err.message[0]);
+		assert_int_equal(access(path, F_OK), -1);
+	}
+	lod_close(made());
+	assert_int_equal(access(path, F_OK), 0);
+	free(path);
+}
+
 /* All questions; whatever the answers are, they come. */
 static void ask_everything(const struct lod *t)
 {
@@ -664,6 +691,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stale, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stopped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
 	};
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/small_file.h"
@@ -286,7 +287,7 @@ static bool has_read_much(void)
 	ssize_t n = small_file_text("/proc/self/statm", text, sizeof(text));
 
 	return n > 0 && sscanf(text, "%lu %lu %lu", &pages, &resident, &of_files) == 3 &&
-	       of_files > RESIDENT_MOST / 4096;
+	       of_files > RESIDENT_MOST / (unsigned long)sysconf(_SC_PAGESIZE);
 }
 
 void timelines_release(struct timelines *timelines, struct held_timeline *held)

@@ -2,7 +2,7 @@
 import { format, Options, Place } from "../address";
 import { button, Child, el } from "../dom";
 import { ns } from "../format";
-import { fields, Fields, num, rowsOf, text } from "../json";
+import { Fields, num, rowsOf, text } from "../json";
 import { Box, Lane } from "./model";
 import { moment } from "./span";
 import { laneWords, many } from "./words";
@@ -34,7 +34,7 @@ export function eventFacts(run: string, box: Box, lane: Lane | undefined, action
   const table = lane ? TABLES[lane.kind]?.[1] ?? "" : "";
   return [el("p", { class: "acts" }, button("Zoom to it (F)", actions.zoom, { "data-key": "zoom" }),
     button("Next of this name (N)", actions.next, { "data-key": "next" }),
-    place ? el("a", { href: format(place), "data-key": "row" }, `In the table: ${table}`) : null),
+    place ? el("a", { href: format(place), "data-key": "row" }, place.options["row"] ? `Its row in ${table}` : `Look for it in ${table}`) : null),
   pairs([["start", moment(box.start)], ["duration", ns(box.duration)], ["end", moment(box.start + box.duration)],
     ["lane", laneWords(lane)], ["name", box.name]])];
 }
@@ -63,16 +63,11 @@ export interface Found {
   name: string;
   events: number;
   busy: number;
-  first: { lane: number; start: number; duration: number };
 }
 
 export function readFound(answer: Fields): Found[] {
   return rowsOf(answer["names"]).map((row) => ({ id: num(row["id"]) ?? 0, name: text(row["name"]),
-    events: num(row["events"]) ?? 0, busy: num(row["busy_ns"]) ?? 0, first: readEvent(fields(row["first"])) }));
-}
-
-export function readEvent(of: Fields): { lane: number; start: number; duration: number } {
-  return { lane: num(of["lane"]) ?? 0, start: num(of["start"]) ?? 0, duration: num(of["duration"]) ?? 0 };
+    events: num(row["events"]) ?? 0, busy: num(row["busy_ns"]) ?? 0 }));
 }
 
 export function foundFacts(found: Found[], open: (found: Found) => void): Child[] {

@@ -1,4 +1,4 @@
-// Boxes for what is in sight, with half a screen on each side, so that small moves need no answer. What is there is
+// Boxes for what is in sight, with up to half a screen on each side, so that small moves need no answer. What is there is
 // shown, at whatever scale, until something better comes.
 import { Fields } from "../json";
 import { Boxes, laneList, Names, readBoxes } from "./model";
@@ -17,6 +17,7 @@ interface Question {
   scale: number; // ns a pixel
   lanes: number[];
   width: number;
+  margin: number; // ns
   version: number;
 }
 
@@ -24,6 +25,7 @@ const DEBOUNCE_MS = 30;
 const MOST_PIXELS = 8192;
 const ALIGN_PIXELS = 256;
 const REST_MS = 2000;
+const MOST_COLUMNS = 60000; // of all lanes together, before the margin shrinks: answers are read between two frames
 
 // Scales are powers of the square root of 2, and stretches begin at multiples of some pixels: boxes are cut at the
 // same places in all answers of a scale, so that nothing flickers.
@@ -36,10 +38,11 @@ function questionOf(sight: Sight, end: number, version: number): Question {
   const scale = scaleOf(sight);
   const length = sight.span.to - sight.span.from;
   const align = scale * ALIGN_PIXELS;
-  const margin = Math.max(0, Math.min(length / 2, (MOST_PIXELS * scale - length) / 2 - align));
+  const room = Math.min(MOST_PIXELS - 2 * ALIGN_PIXELS, MOST_COLUMNS / sight.lanes.length) * scale;
+  const margin = Math.min(length / 2, Math.max(length / 8, (room - length) / 2));
   const from = Math.max(0, Math.floor(Math.floor((sight.span.from - margin) / align) * align));
   const to = Math.max(from + 1, Math.min(end, Math.ceil(Math.ceil((sight.span.to + margin) / align) * align)));
-  return { from, to, scale, lanes: sight.lanes, version,
+  return { from, to, scale, lanes: sight.lanes, version, margin,
     width: Math.min(MOST_PIXELS, Math.max(1, Math.ceil((to - from) / scale))) };
 }
 
@@ -85,7 +88,7 @@ export class Loader {
   // With some room left, so that the next boxes are there before they are needed.
   private covers(question: Question | null, sight: Sight, end: number): boolean {
     if (!question || question.version !== this.version || question.scale !== scaleOf(sight)) return false;
-    const room = (sight.span.to - sight.span.from) / 8;
+    const room = question.margin / 4;
     const known = new Set(question.lanes);
     return question.from <= Math.max(0, sight.span.from - room) && question.to >= Math.min(end, sight.span.to + room)
       && sight.lanes.every((lane) => known.has(lane));

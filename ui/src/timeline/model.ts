@@ -1,6 +1,6 @@
 // What the server tells of a timeline: its lanes, and the boxes of a stretch of time. Times are nanoseconds since
 // the first event of the run.
-import { fields, Fields, num, numbers, rowsOf, text } from "../json";
+import { fields, Fields, Json, list, num, rowsOf, text } from "../json";
 
 export interface Lane {
   lane: number;
@@ -62,6 +62,11 @@ export function readAbout(answer: Fields): About {
     leftOut: num(answer["left_out"]) ?? 0, absent: text(answer["absent"]) };
 }
 
+// From an array at once: there may be hundreds of thousands.
+function column(json: Json | undefined): Float64Array {
+  return new Float64Array(list(json) as number[]);
+}
+
 export function readBoxes(answer: Fields, names: Names): Map<number, Boxes> {
   const from = num(answer["from"]) ?? 0;
   const ids = new Map<number, number>();
@@ -71,11 +76,14 @@ export function readBoxes(answer: Fields, names: Names): Map<number, Boxes> {
   }
   const unknown = names.id("");
   return new Map(rowsOf(answer["lanes"]).map((lane) => {
-    const start = Float64Array.from(numbers(lane["start"]));
-    for (let i = 0; i < start.length; i++) start[i] += from;
-    return [num(lane["lane"]) ?? 0, { n: start.length, start, duration: Float64Array.from(numbers(lane["duration"])),
-      name: Uint32Array.from(numbers(lane["name"]), (id) => ids.get(id) ?? unknown),
-      merged: Float64Array.from(numbers(lane["merged"])) }];
+    const start = column(lane["start"]);
+    const name = new Uint32Array(column(lane["name"]));
+    for (let i = 0; i < start.length; i++) {
+      start[i] += from;
+      name[i] = ids.get(name[i]) ?? unknown;
+    }
+    return [num(lane["lane"]) ?? 0, { n: start.length, start, duration: column(lane["duration"]), name,
+      merged: column(lane["merged"]) }];
   }));
 }
 

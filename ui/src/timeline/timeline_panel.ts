@@ -3,15 +3,16 @@ import { adjust, here, Options } from "../address";
 import { Drawer } from "../details";
 import { button, el } from "../dom";
 import { count, ns } from "../format";
-import { Fields, isFields, num } from "../json";
+import { Fields, num } from "../json";
 import { Panel } from "../panel";
 import { CHEAPEST, Source, Trouble } from "../source";
-import { areaFacts, eventFacts, foundFacts, Found, readEvent, readFound } from "./facts";
+import { Events } from "./events";
+import { areaFacts, eventFacts, foundFacts, Found, readFound } from "./facts";
 import { Gestures } from "./gestures";
 import { KEYS, keyName } from "./keys";
 import { foldsOf } from "./lanes";
 import { Loader } from "./loader";
-import { About, Box, boxAt, Boxes, firstAfter, Lane, laneList, Names, readAbout, readBoxes } from "./model";
+import { About, Box, boxAt, firstAfter, Lane, laneList, Names, readAbout } from "./model";
 import { Newest } from "./newest";
 import { around, panned, Span, spanWords, zoomed } from "./span";
 import { Area, Stage } from "./stage";
@@ -21,7 +22,6 @@ const PAN = 0.2;
 const ZOOM = 0.7;
 const EXTEND = 0.05; // of what is in sight, by a key
 const ASK_MS = 150;
-const LONGEST_NAME = 1500;
 const PATIENCE_MS = 500; // until a sentence says what is awaited
 
 export class TimelinePanel implements Panel {
@@ -44,6 +44,7 @@ export class TimelinePanel implements Panel {
   private found: Found[] = [];
   private name = ""; // that is looked for
   private goesOn = false; // to the first of what is being searched
+  private events = new Events((what, options) => this.ask(what, options), this.names);
   private sums: Newest<Area, Fields>;
   private finder: Newest<string, Fields>;
   private listener = (event: KeyboardEvent): void => this.key(event);
@@ -139,6 +140,10 @@ export class TimelinePanel implements Panel {
     if (error.kind !== "silent") this.say(error.message);
   }
 
+  private after(work: Promise<void>): void {
+    work.catch((error: unknown) => this.failed(error));
+  }
+
   private say(words: string): void {
     this.told.textContent = words;
   }
@@ -168,14 +173,13 @@ export class TimelinePanel implements Panel {
       this.find(this.search.value);
     }
     this.restoreArea(options["area"] ?? "");
-    if (options["step"]) void this.restoreStep(options["step"]);
-    else void this.restoreEvent(options["event"] ?? "");
+    this.after(options["step"] ? this.restoreStep(options["step"]) : this.restoreEvent(options["event"] ?? ""));
     this.paintFacts();
   }
 
   private restoreArea(words: string): void {
     const [from = NaN, to = NaN, first = NaN, last = NaN] = words.split(":").map(Number);
-    const lanes = (this.about?.lanes ?? []).map((lane) => lane.lane);
+    const lanes = this.shownLanes();
     const [begin, end] = [lanes.indexOf(first), lanes.indexOf(last)];
     if (from < to && begin >= 0 && end >= begin) this.select({ from, to, lanes: lanes.slice(begin, end + 1) }, true);
     else this.stage.area = null;
@@ -183,44 +187,19 @@ export class TimelinePanel implements Panel {
 
   private async restoreEvent(words: string): Promise<void> {
     const [lane = NaN, start = NaN, duration = NaN] = words.split(":").map(Number);
-    if (!words || !this.lanes.has(lane) || !(start >= 0) || !(duration >= 0)) {
-      this.stage.chosen = null;
-      return;
-    }
-    try {
-      this.open(await this.describe(lane, start, duration), false);
-    } catch (error) {
-      this.failed(error);
+    this.stage.chosen = null;
+    if (words && this.lanes.has(lane) && start >= 0 && duration >= 0) {
+      this.open(await this.events.at(lane, start, duration), false);
     }
   }
 
   // A link from a table names a step by its rank and number.
   private async restoreStep(words: string): Promise<void> {
     const [rank = NaN, step = NaN] = words.split(":").map(Number);
-    const name = `step ${step}`;
-    let after = -1;
     adjust({ step: "" });
-    try {
-      for (let i = 0; i < this.lanes.size; i++) {
-        const answer = await this.ask("find", { name, after: String(after) });
-        const found = isFields(answer["found"]) ? readEvent(answer["found"]) : null;
-        if (!found) break;
-        if (this.lanes.get(found.lane)?.rank === rank) return this.goTo({ ...found, name, merged: 1 });
-        after = found.start;
-      }
-      this.say(`There is no event '${name}' of rank ${rank} in this timeline.`);
-    } catch (error) {
-      this.failed(error);
-    }
-  }
-
-  // The event at a time with its name: seen so near that nothing is merged.
-  private async describe(lane: number, start: number, duration: number): Promise<Box | null> {
-    const answer = await this.ask("boxes", { from: String(start), to: String(start + Math.max(1, duration)), width: "8",
-      lanes: String(lane) });
-    const boxes = readBoxes(answer, this.names).get(lane);
-    const i = boxes ? firstAfter(boxes, start) : 0;
-    return boxes && i < boxes.n ? boxAt(lane, boxes, this.names, i) : null;
+    const found = await this.events.step(rank, step, this.lanes);
+    if (found) this.goTo(found);
+    else this.say(`There is no step ${step} of rank ${rank} in this timeline.`);
   }
 
   // What is in sight
@@ -277,7 +256,7 @@ export class TimelinePanel implements Panel {
   private open(box: Box | null, isNew = true): void {
     if (box && box.merged > 1) {
       this.choose(null);
-      return this.select({ from: Math.floor(box.start), to: Math.ceil(box.start + box.duration), lanes: [box.lane] }, true);
+      return this.select({ from: box.start, to: box.start + Math.max(1, box.duration), lanes: [box.lane] }, true);
     }
     this.choose(box);
     if (isNew && this.stage.area) this.select(null, true);
@@ -312,7 +291,7 @@ export class TimelinePanel implements Panel {
       const boxes = this.stage.loader.lanes.get(chosen.lane);
       const i = boxes ? firstAfter(boxes, chosen.start + Math.max(0, chosen.duration) / 2) + dx : -1;
       if (boxes && i >= 0 && i < boxes.n) this.arrive(boxAt(chosen.lane, boxes, this.names, i));
-      else this.beyond(chosen, dx).catch((error: unknown) => this.failed(error));
+      else this.after(this.beyond(chosen, dx));
       return;
     }
     for (let i = at < 0 ? 0 : at + dy; i >= 0 && i < rows.length; i += dy || 1) {
@@ -326,24 +305,9 @@ export class TimelinePanel implements Panel {
   // The event before or after one, out of sight.
   private async beyond(chosen: Box, dx: number): Promise<void> {
     const [from, to] = dx > 0 ? [chosen.start + chosen.duration, this.about?.end ?? 0] : [0, chosen.start];
-    const box = await this.alone(chosen.lane, from, to, dx);
+    const box = await this.events.alone(chosen.lane, from, to, dx > 0);
     if (box) this.arrive(box);
     else this.say(dx > 0 ? "This is the last event of its lane." : "This is the first event of its lane.");
-  }
-
-  // The first or last event of a stretch: seen from afar, then from nearer until it stands alone.
-  private async alone(lane: number, from: number, to: number, dx: number): Promise<Box | null> {
-    while (to > from) {
-      const boxes = readBoxes(await this.ask("boxes", { ...limits({ from, to }), width: "64", lanes: String(lane) }),
-        this.names).get(lane);
-      const all = Array.from({ length: boxes?.n ?? 0 }, (_, i) => boxAt(lane, boxes as Boxes, this.names, i))
-        .filter((box) => box.start >= from && box.start + box.duration <= to);
-      const box = dx > 0 ? all[0] : all[all.length - 1];
-      if (!box) return null;
-      if (box.merged <= 1 || (from === box.start && to === box.start + box.duration)) return box;
-      [from, to] = [box.start, Math.max(box.start + 1, box.start + box.duration)];
-    }
-    return null;
   }
 
   private arrive(box: Box): void {
@@ -360,14 +324,14 @@ export class TimelinePanel implements Panel {
 
   private enter(): void {
     const { chosen } = this.stage;
-    if (chosen && chosen.merged > 1) this.enterMerged(chosen).catch((error: unknown) => this.failed(error));
+    if (chosen && chosen.merged > 1) this.after(this.enterMerged(chosen));
     else if (chosen) this.open(chosen);
     else if (this.found.length) this.next();
   }
 
   private async enterMerged(box: Box): Promise<void> {
     this.look(around(box.start, box.duration));
-    this.choose(await this.alone(box.lane, box.start, box.start + box.duration, 1));
+    this.choose(await this.events.alone(box.lane, box.start, box.start + Math.max(1, box.duration), true));
   }
 
   // An area
@@ -381,9 +345,13 @@ export class TimelinePanel implements Panel {
     if (area?.lanes.length && area.to > area.from) this.sums.put(area, true);
   }
 
+  private shownLanes(): number[] {
+    return this.stage.layout.rows.flatMap((row) => (row.lane ? [row.lane.lane] : []));
+  }
+
   private extend(dx: number, dy: number): void {
     const { span, chosen } = this.stage;
-    const lanes = this.stage.layout.rows.flatMap((row) => (row.lane ? [row.lane.lane] : []));
+    const lanes = this.shownLanes();
     const start = chosen?.start ?? span.from + (span.to - span.from) * 0.45;
     const area = this.stage.area ?? { from: Math.round(start), lanes: [chosen?.lane ?? lanes[0] ?? 0],
       to: Math.round(start + (chosen?.duration ?? (span.to - span.from) * 0.1)) };
@@ -436,14 +404,10 @@ export class TimelinePanel implements Panel {
       return;
     }
     this.name = name;
-    // An address has room for 2048 characters, which some names of kernels exceed.
-    const id = this.names.numbers.get(name);
-    const isLong = encodeURIComponent(name).length > LONGEST_NAME;
-    const which: Options = isLong && id !== undefined ? { id: String(id) } : { name };
-    this.ask("find", { ...which, after: String(after) }).then((answer) => {
-      if (isFields(answer["found"])) this.goTo({ ...readEvent(answer["found"]), name, merged: 1 });
+    this.after(this.events.next(name, after).then((found) => {
+      if (found) this.goTo(found);
       else this.say(`There is no event '${name}' any more.`);
-    }).catch((error: unknown) => this.failed(error));
+    }));
   }
 
   // Keys
