@@ -85,7 +85,7 @@ static int add_lanes(struct builder *b, const struct track *track, const uint64_
 		     size_t n_rows)
 {
 	struct lod_file_lane lane = { .rank = track->rank, .kind = track_kind(track) };
-	const struct track *before = track > b->tracks ? track - 1 : NULL;
+	const struct track *before = b->last;
 	char group[512], title[512];
 	int r;
 
@@ -96,14 +96,16 @@ static int add_lanes(struct builder *b, const struct track *track, const uint64_
 	/* Depths of one thread are rows of one track. */
 	if (before && before->shard == track->shard && before->place == track->place &&
 	    before->device == track->device && before->id == track->id &&
-	    before->part == track->part && b->n_lanes)
+	    before->part == track->part)
 		lane.depth = b->lanes[b->n_lanes - 1].depth + 1;
 	for (size_t row = 0; r == 0 && row < n_rows; row++, lane.depth++) {
 		lane.first = b->header.n_events;
 		lane.n = counts[row];
 		r = array_grow(&b->lanes, &b->lanes_capacity, b->n_lanes + 1, sizeof(*b->lanes));
-		if (r == 0)
-			b->lanes[b->n_lanes++] = lane;
+		if (r < 0)
+			break;
+		b->lanes[b->n_lanes++] = lane;
+		b->last = track;
 		b->header.n_events += lane.n;
 	}
 	return r;

@@ -66,6 +66,7 @@ struct builder {
 	uint64_t bytes;
 	struct lod_file_header header;
 	struct area areas[LOD_SECTIONS];
+	const struct track *last; /* of the last lane */
 	struct lod_file_lane *lanes;
 	size_t n_lanes, lanes_capacity;
 	struct lod_file_long *longs;

@@ -15,8 +15,8 @@
 
 #define LOD_MAGIC UINT64_C(0x31444f4c4c54534d) /* "MSTLLOD1" */
 #define LOD_VERSION 1
-#define LOD_FANOUT 16
-#define LOD_LEVELS 16	    /* 16^16 events have no more */
+#define LOD_FANOUT 16	    /* 4 bits: the queries shift */
+#define LOD_LEVELS 15	    /* more than 2^60 events are in no file */
 #define LOD_BLOCK 4096	    /* events of a block, for finding names */
 #define LOD_LONG UINT32_MAX /* a duration that is in the section of long ones */
 #define LOD_ROWS_MOST 1024  /* rows of a track; what needs more is left out and counted */

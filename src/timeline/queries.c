@@ -54,83 +54,100 @@ struct lod_text lod_name(const struct lod *lod, uint32_t name)
 				   : (struct lod_text){ "", 0 };
 }
 
-/* The first event of a lane that starts at or after a moment; lane-relative, n: none. */
-static uint64_t first_from(const struct lod *lod, const struct lod_file_lane *lane, int64_t moment)
-{
-	const uint64_t *starts = lod->starts + lane->first;
-	uint64_t from = 0, to = lane->n;
-
-	if (moment <= 0)
-		return 0;
-	while (from < to) {
-		uint64_t middle = from + (to - from) / 2;
-
-		if (starts[middle] < (uint64_t)moment)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
-/* Events of a lane that are in a part: lane-relative, from *ret_from to before the result. Only the first
- * can have begun before. */
-static uint64_t events_in(const struct lod *lod, const struct lod_file_lane *lane,
-			  const struct lod_part *part, uint64_t *ret_from)
-{
-	uint64_t from = first_from(lod, lane, part->from), to = first_from(lod, lane, part->to);
-
-	if (from > 0 && part->from > 0 &&
-	    index_end(lod, lane->first + from - 1) > (uint64_t)part->from)
-		from--;
-	*ret_from = from;
-	return to > from ? to : from; /* in a damaged file they are in no order */
-}
-
-/* Events from one on, in pieces as large as nodes are. */
+/* A lane with its tree. */
 struct walk {
 	const struct lod *lod;
 	const struct lod_file_lane *lane;
 	const struct lod_file_node
 		*levels[LOD_LEVELS]; /* levels[0] has a node for LOD_FANOUT events */
+	uint64_t n[LOD_LEVELS];	     /* nodes of each */
 	unsigned int n_levels;
-	uint64_t at, to; /* lane-relative */
+	unsigned int level; /* that the last piece was of; 0: an event */
+	uint64_t at, to;    /* what is walked over; lane-relative */
 };
 
-static void walk_init(struct walk *w, const struct lod *lod, const struct lod_file_lane *lane)
+static struct walk walk_of(const struct lod *lod, size_t lane)
 {
-	const struct lod_file_node *node = lod->nodes + lane->nodes;
+	struct walk w = { .lod = lod, .lane = &lod->lanes[lane] };
+	const struct lod_file_node *node = lod->nodes + w.lane->nodes;
 
-	*w = (struct walk){ .lod = lod, .lane = lane };
-	for (uint64_t n = lane->n; n > LOD_FANOUT && w->n_levels < LOD_LEVELS;) {
+	for (uint64_t n = w.lane->n; n > LOD_FANOUT && w.n_levels < LOD_LEVELS; w.n_levels++) {
 		n = lod_above(n);
-		w->levels[w->n_levels++] = node;
+		w.levels[w.n_levels] = node;
+		w.n[w.n_levels] = n;
 		node += n;
 	}
+	return w;
+}
+
+/* The first event of a lane that starts at or after a moment; lane-relative, n: none. Down the tree, for
+ * few pages are read then. */
+static uint64_t first_from(const struct walk *w, int64_t moment)
+{
+	const uint64_t *starts = w->lod->starts + w->lane->first;
+	uint64_t from = 0, to = w->n_levels ? w->n[w->n_levels - 1] : w->lane->n;
+
+	if (moment <= 0)
+		return 0;
+	for (unsigned int l = w->n_levels; l-- > 0;) {
+		uint64_t below = l ? w->n[l - 1] : w->lane->n;
+
+		while (to - from > 1 && w->levels[l][to - 1].start >= (uint64_t)moment)
+			to--;
+		from = (to - 1) * LOD_FANOUT;
+		to = from + LOD_FANOUT < below ? from + LOD_FANOUT : below;
+	}
+	while (from < to && starts[from] < (uint64_t)moment)
+		from++;
+	return from;
+}
+
+/* Events that are in a part: lane-relative, from *ret_from to before the result. Only the first can have
+ * begun before. */
+static uint64_t events_in(const struct walk *w, const struct lod_part *part, uint64_t *ret_from)
+{
+	uint64_t from = first_from(w, part->from), to = first_from(w, part->to);
+
+	if (from > 0 && part->from > 0 &&
+	    index_end(w->lod, w->lane->first + from - 1) > (uint64_t)part->from)
+		from--;
+	*ret_from = from;
+	return to > from ? to : from; /* in a damaged file they are in no order */
+}
+
+/* The node of a level (from 1) that begins at `at`, if it ends before `to` and spans no more time than
+ * `most`; NULL: it does not. *ret_n: its events. */
+static const struct lod_file_node *node_at(const struct walk *w, unsigned int level, uint64_t most,
+					   uint64_t *ret_n)
+{
+	const struct lod_file_node *node;
+	uint64_t index, end;
+
+	/* Before anything is shifted: no file has events for 16 levels. */
+	if (level > w->n_levels || w->at & ((UINT64_C(1) << 4 * level) - 1))
+		return NULL;
+	index = w->at >> 4 * level;
+	end = (index + 1) << 4 * level;
+	end = end < w->lane->n ? end : w->lane->n;
+	node = &w->levels[level - 1][index];
+	if (end > w->to || node->end - node->start > most)
+		return NULL;
+	*ret_n = end - w->at;
+	return node;
 }
 
 /* The largest node that begins at `at`, ends before `to` and spans no more time than `most`. NULL: not even
- * the lowest. *ret_n: its events. */
-static const struct lod_file_node *largest_node(const struct walk *w, uint64_t most,
-						uint64_t *ret_n)
+ * the lowest. *ret_n: its events. Neighbours are mostly of the same level: lower ones are not looked at, for
+ * they are in other pages. */
+static const struct lod_file_node *largest_node(struct walk *w, uint64_t most, uint64_t *ret_n)
 {
-	const struct lod_file_node *best = NULL;
-	uint64_t index = w->at, span = 1;
+	const struct lod_file_node *best = NULL, *node;
 
-	for (unsigned int l = 0; l < w->n_levels && index % LOD_FANOUT == 0; l++) {
-		const struct lod_file_node *node;
-		uint64_t end;
-
-		index /= LOD_FANOUT;
-		span *= LOD_FANOUT;
-		end = (index + 1) * span;
-		if (end > w->lane->n)
-			end = w->lane->n;
-		node = &w->levels[l][index];
-		if (end > w->to || node->end - node->start > most)
-			break;
+	while (w->level && !(best = node_at(w, w->level, most, ret_n)))
+		w->level--;
+	while ((node = node_at(w, w->level + 1, most, ret_n))) {
 		best = node;
-		*ret_n = end - w->at;
+		w->level++;
 	}
 	return best;
 }
@@ -161,7 +178,7 @@ struct piece {
 	uint32_t longest, name;
 };
 
-static struct piece next_piece(const struct walk *w, uint64_t column)
+static struct piece next_piece(struct walk *w, uint64_t column)
 {
 	const uint64_t event = w->lane->first + w->at;
 	const struct lod_file_node *node;
@@ -205,7 +222,6 @@ static void merge_piece(struct piece *box, const struct piece *piece)
 int lod_boxes(const struct lod *lod, size_t lane, const struct lod_part *part, uint32_t width,
 	      struct lod_boxes *boxes)
 {
-	const struct lod_file_lane *l = &lod->lanes[lane];
 	struct columns c = { .from = part->from,
 			     .span = (uint64_t)part->to - (uint64_t)part->from,
 			     .width = width };
@@ -215,8 +231,8 @@ int lod_boxes(const struct lod *lod, size_t lane, const struct lod_part *part, u
 	int r = 0;
 
 	c.small = c.span <= UINT64_MAX / 2 / width - 1;
-	walk_init(&w, lod, l);
-	w.to = part->to > 0 ? events_in(lod, l, part, &w.at) : 0;
+	w = walk_of(lod, lane);
+	w.to = part->to > 0 ? events_in(&w, part, &w.at) : 0;
 	for (; r == 0 && w.at < w.to; w.at += piece.n) {
 		bool before;
 
@@ -250,28 +266,24 @@ static uint64_t time_inside(const struct lod *lod, uint64_t event, const struct 
 
 struct lod_sum lod_sum(const struct lod *lod, size_t lane, const struct lod_part *part)
 {
-	const struct lod_file_lane *l = &lod->lanes[lane];
+	struct walk w = walk_of(lod, lane);
 	struct lod_sum sum = { 0 };
-	uint64_t from, to, n = 0;
-	struct walk w;
+	uint64_t first = w.lane->first, from, to, n = 0;
 
-	if (part->to <= 0)
-		return sum;
-	to = events_in(lod, l, part, &from);
-	if (from >= to)
+	to = part->to > 0 ? events_in(&w, part, &from) : 0;
+	if (part->to <= 0 || from >= to)
 		return sum;
 	sum.events = to - from;
 	/* The first and the last may be cut. */
-	sum.busy = time_inside(lod, l->first + from, part);
+	sum.busy = time_inside(lod, first + from, part);
 	if (to - from > 1)
-		sum.busy += time_inside(lod, l->first + to - 1, part);
-	walk_init(&w, lod, l);
+		sum.busy += time_inside(lod, first + to - 1, part);
 	w.at = from + 1;
 	w.to = to - 1;
 	while (w.at < w.to) {
 		const struct lod_file_node *node = largest_node(&w, UINT64_MAX, &n);
 
-		sum.busy += node ? node->busy : index_duration(lod, l->first + w.at);
+		sum.busy += node ? node->busy : index_duration(lod, first + w.at);
 		w.at += node ? n : 1;
 	}
 	return sum;
@@ -288,13 +300,14 @@ static int busiest_first(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static void add_up(const struct lod *lod, const struct lod_file_lane *lane,
-		   const struct lod_part *part, struct lod_name_sum *sums)
+static void add_up(const struct lod *lod, size_t lane, const struct lod_part *part,
+		   struct lod_name_sum *sums)
 {
-	uint64_t from, to = events_in(lod, lane, part, &from);
+	struct walk w = walk_of(lod, lane);
+	uint64_t from, to = events_in(&w, part, &from);
 
 	for (uint64_t i = from; i < to; i++) {
-		uint64_t event = lane->first + i;
+		uint64_t event = w.lane->first + i;
 		uint32_t name = lod->name_ids[event];
 
 		if (name >= lod->n_names)
@@ -320,8 +333,11 @@ int lod_sum_names(const struct lod *lod, const size_t *lanes, size_t n_lanes,
 	uint64_t events = 0, from;
 	size_t n = 0;
 
-	for (size_t i = 0; part->to > 0 && i < n_lanes; i++)
-		events += events_in(lod, &lod->lanes[lanes[i]], part, &from) - from;
+	for (size_t i = 0; part->to > 0 && i < n_lanes; i++) {
+		struct walk w = walk_of(lod, lanes[i]);
+
+		events += events_in(&w, part, &from) - from;
+	}
 	if (!everything && events > ADDED_MOST)
 		return -E2BIG;
 	sums = calloc(lod->n_names + 1, sizeof(*sums));
@@ -333,7 +349,7 @@ int lod_sum_names(const struct lod *lod, const size_t *lanes, size_t n_lanes,
 			sums[i].sum = (struct lod_sum){ lod->names[i].events, lod->names[i].busy };
 	}
 	for (size_t i = 0; !everything && part->to > 0 && i < n_lanes; i++)
-		add_up(lod, &lod->lanes[lanes[i]], part, sums);
+		add_up(lod, lanes[i], part, sums);
 	for (size_t i = 0; i < lod->n_names; i++)
 		if (sums[i].sum.events)
 			sums[n++] = sums[i];
@@ -435,11 +451,11 @@ static bool find_after(const struct lod *lod, uint32_t name, int64_t after,
 	bool found = false;
 
 	for (size_t l = 0; l < lod->n_lanes; l++) {
-		const struct lod_file_lane *lane = &lod->lanes[l];
-		uint64_t from = after < 0 ? 0 : first_from(lod, lane, after + 1);
-		uint64_t i = next_of_name(lod, lane, name, from), event = lane->first + i;
+		struct walk w = walk_of(lod, l);
+		uint64_t from = after < 0 ? 0 : first_from(&w, after + 1);
+		uint64_t i = next_of_name(lod, w.lane, name, from), event = w.lane->first + i;
 
-		if (i == lane->n || (found && lod->starts[event] >= ret_event->start))
+		if (i == w.lane->n || (found && lod->starts[event] >= ret_event->start))
 			continue;
 		*ret_event = (struct lod_event){ l, lod->starts[event],
 						 index_duration(lod, event) };

@@ -253,7 +253,11 @@ static void put_number(struct json *json, uint64_t value, bool negative)
 	} while (value);
 	if (negative)
 		*--at = '-';
-	put_separator(json);
+	/* Of a dense array the comma in the same piece. */
+	if (json->indent <= 0 && !json->after_key && json->filled >> json->depth & 1)
+		*--at = ',';
+	else
+		put_separator(json);
 	put_raw(json, at, (size_t)(text + sizeof(text) - at));
 }
 
