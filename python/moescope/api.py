@@ -20,8 +20,8 @@ LEVELS = {"counts": lib.COUNTS, "steps": lib.STEPS, "trace": lib.TRACE, "full": 
 PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
           "optimizer": lib.OPTIMIZER, "data": lib.DATA, "prefill": lib.PREFILL,
           "decode": lib.DECODE, "recompute": lib.RECOMPUTE, "evaluation": lib.EVALUATION}
-
-
+# Called while the run is still open.
+before_stop: list[Callable[[], None]] = []
 # The program numbers the steps of this run itself: integrations then make none.
 stepping = False
 
@@ -59,6 +59,8 @@ def _why_not(code: int, run: Optional[str]) -> str:
 def stop() -> None:
     """moescope_stop."""
     global stepping
+    for call in before_stop:
+        call()
     stepping = False
     lib.load().moescope_stop()
 
