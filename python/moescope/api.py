@@ -20,8 +20,8 @@ LEVELS = {"counts": lib.COUNTS, "steps": lib.STEPS, "trace": lib.TRACE, "full": 
 PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
           "optimizer": lib.OPTIMIZER, "data": lib.DATA, "prefill": lib.PREFILL,
           "decode": lib.DECODE, "recompute": lib.RECOMPUTE, "evaluation": lib.EVALUATION}
-# Called while the run is still open.
-before_stop: list[Callable[[], None]] = []
+# Called when a run has been closed, and is still where it was.
+after_stop: list[Callable[[], None]] = []
 # The program numbers the steps of this run itself: integrations then make none.
 stepping = False
 
@@ -59,10 +59,10 @@ def _why_not(code: int, run: Optional[str]) -> str:
 def stop() -> None:
     """moescope_stop."""
     global stepping
-    for call in before_stop:
-        call()
     stepping = False
     lib.load().moescope_stop()
+    for call in after_stop:
+        call()
 
 
 def run_dir() -> Optional[str]:

@@ -76,7 +76,7 @@ class TrainingProfile:
             try:
                 self.profiler.log_to(target, **options)
             except Exception as why:  # the training continues
-                api.warn(f"moescope: nothing is logged: {why}")
+                api.warn(f"moescope logs nothing: {why}")
 
     def micro_batch(self) -> None:
         """A micro-batch begins, and the previous one ends."""

@@ -30,25 +30,24 @@ class Log:
 
     def __init__(self, shard: str, target: targets.Target, seconds: float, first_step: int) -> None:
         self._target, self._seconds, self._first_step = target, seconds, first_step
-        self._reader = figures.Reader(shard)
+        self._reader, self._shard = figures.Reader(shard), os.fsencode(shard)
         self._every = 1
         self._end = threading.Event()
         self._pid = os.getpid()
-        self.cpu_s = 0.0  # of the thread, for bench/logging.py
-        self.written = 0
+        self.cpu_s, self.steps, self.figures = 0.0, 0, 0  # for bench/log_to.py
         self._thread = threading.Thread(target=self._follow, name="moescope log", daemon=True)
         self._thread.start()
         _open.append(self)
 
     def finish(self) -> None:
-        """Writes the rest, before the run closes. Waits, but not for ever."""
+        """Writes the rest: the run is closed, or stays open without us. Waits, but not for ever."""
         if self not in _open or os.getpid() != self._pid:  # a child has no such thread
             return
         _open.remove(self)
         self._end.set()
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
-            api.warn(f"moescope: the last figures are not logged: the target took over {PATIENCE:.0f} s")
+            api.warn(f"moescope has not logged the last figures: {self._target.name} took over {PATIENCE:.0f} s")
 
     def _follow(self) -> None:
         pause, last = min(FIRST, self._seconds), False
@@ -62,13 +61,14 @@ class Log:
             self._target.close()
         except BaseException as why:  # the program continues
             words = f"{type(why).__name__}: {why}".splitlines()[0][:300]
-            api.warn(f"moescope: logging stops here, recording goes on: {words}")
+            api.warn(f"moescope logs nothing more to {self._target.name}, and goes on recording: {words}")
         finally:
             self.cpu_s = time.thread_time()
 
     def _pass(self, last: bool) -> int:
-        if lib.load().moescope_flush() != 0 and last:
-            api.warn("moescope: what was recorded last could not be written; it is not logged")
+        library = lib.load()
+        if library.moescope_shard() == self._shard and library.moescope_flush() != 0 and last:
+            api.warn("moescope could not write what was recorded last, so it is not logged")
         found = self._reader.read(self._every, last)
         if self._every > 1:
             for one in found:
@@ -76,8 +76,9 @@ class Log:
         if found:
             self._target.write([one._replace(step=one.step + self._first_step) for one in found])
             self._target.flush()
-        self.written += len(found)
-        return sum(len(one.values) for one in found)
+        count = sum(len(one.values) for one in found)
+        self.steps, self.figures = self.steps + len(found), self.figures + count
+        return count
 
     def _thin(self, count: int, seconds: float) -> None:
         """So that the next time has at most MOST, if steps go on as they did in these seconds."""
@@ -93,7 +94,7 @@ def finish_all() -> None:
         log.finish()
 
 
-api.before_stop.append(finish_all)
+api.after_stop.append(finish_all)
 atexit.register(finish_all)
 
 
@@ -119,7 +120,7 @@ class Logs:
         try:
             self.running = [Log(shard, *wanted) for wanted in self._wanted if shard is not None]
         except RuntimeError as why:  # there can be no more threads; the program continues
-            api.warn(f"moescope: nothing is logged: {why}")
+            api.warn(f"moescope logs nothing: {why}")
 
     def finish(self) -> None:
         for log in self.running:

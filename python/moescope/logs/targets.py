@@ -19,6 +19,8 @@ _MANY = 1000  # metrics that MLflow takes in one call
 class Target:
     """Takes figures, step by step, on one thread at a time."""
 
+    name = ""
+
     def write(self, figures: Sequence[Figures]) -> None:
         """Some steps of a run that still goes on."""
         raise NotImplementedError
@@ -37,6 +39,8 @@ class Target:
 
 class TensorBoard(Target):
     """An add_scalar(name, value, step): PyTorch's, tensorboardX's or TensorBoard's own."""
+
+    name = "TensorBoard"
 
     def __init__(self, writer: Any, ours: bool = False) -> None:
         self._writer, self._ours = writer, ours
@@ -64,6 +68,8 @@ class WeightsAndBiases(Target):
     join the program's own rows, which it commits: one step of each time. A finished run has no
     program, and gets a row for every step."""
 
+    name = "W&B"
+
     def __init__(self, run: Any) -> None:
         self._run = run
         run.define_metric("moescope/*", step_metric="moescope/step")
@@ -83,6 +89,8 @@ class WeightsAndBiases(Target):
 class MLflow(Target):
     """A run of MLflow, through a client, which is not bound to a thread as `mlflow.log_metric` is."""
 
+    name = "MLflow"
+
     def __init__(self, client: Any, run_id: str) -> None:
         from mlflow.entities import Metric
         self._client, self._run_id, self._metric = client, run_id, Metric
@@ -99,6 +107,7 @@ class Function(Target):
 
     def __init__(self, function: Callable[[int, dict[str, float]], object]) -> None:
         self._function = function
+        self.name = getattr(function, "__qualname__", type(function).__name__)
 
     def write(self, figures: Sequence[Figures]) -> None:
         for step, _, values in figures:

@@ -57,8 +57,8 @@ class _State:
             session.detach()
             _forget_compiled()
         if self.recording is not None:
-            self.logs.finish()
             runs.release(self.recording)
+            self.logs.finish()  # unless it has closed the run, and thereby ended them
 
     def dispose(self) -> None:
         self.stop()

@@ -262,6 +262,6 @@ class profile:
     def _close_run(self) -> None:
         if self._recording is not None:
             self._recording.pause(False)
-            self._logs.finish()
             runs.release(self._recording)
             self._recording = None
+            self._logs.finish()
