@@ -47,7 +47,8 @@ class Log:
         self._end.set()
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
-            api.warn(f"moescope has not logged the last figures: {self._target.name} took over {PATIENCE:.0f} s")
+            api.warn("moescope has not logged the last figures: "
+                     f"{self._target.name} took over {PATIENCE:.0f} s")
 
     def _follow(self) -> None:
         pause, last = min(FIRST, self._seconds), False
