@@ -53,11 +53,11 @@ def lowest_rank(run: str) -> Optional[int]:
 class Reader:
     """Reads one rank of a run, or a shard, forward: every figure once."""
 
-    def __init__(self, path: str, rank: Optional[int] = None) -> None:
+    def __init__(self, path: str, rank: Optional[int] = None, after: int = -1, since_ns: int = -1) -> None:
         self._path = path
         self._rank = "1" if rank is None else f"rank = {rank}"
-        self._steps = self._routed = -1  # the last ones that were read
-        self._time = -1
+        self._steps = self._routed = after  # the last ones that were read
+        self._time = since_ns
         self._began: Optional[int] = None
 
     def read(self, every: int = 1, last: bool = True) -> list[Figures]:

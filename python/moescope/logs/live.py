@@ -14,7 +14,7 @@ import time
 from typing import Any, Optional
 
 from .. import _library as lib
-from .. import api, checks, errors
+from .. import api, checks, clock, errors
 from .._types import Path
 from . import figures, targets
 
@@ -26,11 +26,13 @@ PATIENCE = 30.0  # seconds that the end of a recording waits for a target
 
 
 class Log:
-    """One shard into one target, from here to finish()."""
+    """One shard into one target, from the current step to finish()."""
 
     def __init__(self, shard: str, target: targets.Target, seconds: float, first_step: int) -> None:
         self._target, self._seconds, self._first_step = target, seconds, first_step
-        self._reader, self._shard = figures.Reader(shard), os.fsencode(shard)
+        self._shard = os.fsencode(shard)
+        self._reader = figures.Reader(shard, after=int(lib.load().moescope_current_step()) - 1,
+                                      since_ns=clock.monotonic_ns())
         self._every = 1
         self._end = threading.Event()
         self._pid = os.getpid()
@@ -51,14 +53,15 @@ class Log:
                      f"{self._target.name} took over {PATIENCE:.0f} s")
 
     def _follow(self) -> None:
-        pause, last = min(FIRST, self._seconds), False
+        before, pause, last = time.monotonic(), min(FIRST, self._seconds), False
         try:
             while not last:
                 last = self._end.wait(pause)
-                began = time.monotonic()
+                now = time.monotonic()
                 count = self._pass(last)
-                self._thin(count, pause)
-                pause = max(self._seconds, SHARE * (time.monotonic() - began))
+                pause = max(self._seconds, SHARE * (time.monotonic() - now))
+                self._thin(count / (now - before), pause)
+                before = now
             self._target.close()
         except BaseException as why:  # the program continues
             words = f"{type(why).__name__}: {why}".splitlines()[0][:300]
@@ -81,10 +84,10 @@ class Log:
         self.steps, self.figures = self.steps + len(found), self.figures + count
         return count
 
-    def _thin(self, count: int, seconds: float) -> None:
-        """So that the next time has at most MOST, if steps go on as they did in these seconds."""
-        expected = count * self._every * self._seconds / max(seconds, 1e-3)
-        self._every = 2 ** max(0, math.ceil(math.log2(max(1.0, expected / MOST))))
+    def _thin(self, per_second: float, pause: float) -> None:
+        """So that the next time has at most MOST, if steps go on as they did before it."""
+        expected = per_second * self._every * pause
+        self._every = 2 ** math.ceil(math.log2(max(1.0, expected / MOST)))
 
 
 _open: list[Log] = []
@@ -131,7 +134,7 @@ class Logs:
 
 def log_to(target: Any, *, seconds: float = SECONDS, first_step: int = 0,
            run_id: Optional[str] = None) -> None:
-    """Writes figures of the run that this process records, until moescope.stop().
+    """Writes figures of the run that this process records, from here until moescope.stop().
 
     target: a SummaryWriter, a run of W&B or MLflow, an MLflow client (with run_id), one of these
     modules, "tensorboard", "wandb", "mlflow", or a function f(step, {name: value}). first_step: what

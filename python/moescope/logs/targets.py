@@ -6,7 +6,7 @@ imported itself, unless it is asked for by name.
 """
 import inspect
 from collections.abc import Sequence
-from time import time
+from time import sleep, time
 from types import ModuleType
 from typing import Any, Callable, Optional
 
@@ -52,6 +52,7 @@ class TensorBoard(Target):
             more = {"walltime": at} if self._timed and at is not None else {}
             for name, value in values.items():
                 add(name, value, step, **more)
+            sleep(0)  # lets the program have Python's lock
 
     def flush(self) -> None:
         if hasattr(self._writer, "flush"):
