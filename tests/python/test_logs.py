@@ -181,6 +181,23 @@ def test_tensorboard_by_name(tmp_path):
     assert len(accumulated(folder)["moescope/step_ms"]) == 12
 
 
+def test_tensorboards_own_writer(tmp_path):
+    need("tensorboard")
+    from tensorboard import summary
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+    moescope.start("a.mscope")
+    for _ in range(3):
+        moescope.step(tokens=5)
+    moescope.stop()
+    writer = summary.Writer(summary.DirectoryOutput(str(tmp_path / "own")))
+    moescope.log_run("a.mscope", writer)
+    writer.close()
+    found = EventAccumulator(str(tmp_path / "own")).Reload()
+    same({tag: {event.step: float(make_ndarray(event.tensor_proto)) for event in found.Tensors(tag)}
+          for tag in found.Tags()["tensors"]}, by_tag(of_run("a.mscope")))
+
+
 def test_mlflow_by_module_run_client_and_name(tmp_path, monkeypatch):
     for name, value in (("MLFLOW_ALLOW_FILE_STORE", "true"), ("MLFLOW_DISABLE_TELEMETRY", "true"),
                         ("DO_NOT_TRACK", "true"), ("GIT_PYTHON_REFRESH", "quiet")):
