@@ -48,7 +48,7 @@ def main():
         num_attention_heads=4, num_key_value_heads=2, num_local_experts=8))
     with tempfile.TemporaryDirectory() as folder:
         train(model, 20, folder, "warm", True)
-        added, bare_us, thread_us, tool_us, figures = [], [], [], [], 0
+        added, bare_us, thread_us, logged_us, tool_us, figures, steps = [], [], [], [], [], 0, 0
         for number in range(args.pairs):
             means = {}
             for logged in (True, False) if number % 2 else (False, True):
@@ -60,15 +60,18 @@ def main():
                     thread_us.append(1e6 * log.cpu_s / args.steps)
                     tool_us.append(1e6 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
                                    / args.steps)
-                    figures = log.figures / log.steps
+                    logged_us.append(1e6 * log.cpu_s / log.steps)
+                    figures, steps = figures + log.figures, steps + log.steps
             added.append(means[True] - means[False])
             bare_us.append(means[False])
 
     def told(values):
         return f"{statistics.median(values):,.0f} µs ({min(values):,.0f} to {max(values):,.0f})"
 
-    print(f"{figures:.0f} figures a step, {args.pairs} pairs of {args.steps} steps, step without {told(bare_us)}")
-    print(f"thread that logs: {told(thread_us)} of CPU a step; the tool: {told(tool_us)} a step")
+    print(f"{args.pairs} pairs of {args.steps} steps, step without {told(bare_us)}; "
+          f"{100 * steps / args.pairs / args.steps:.0f}% logged, {figures / steps:.0f} figures each")
+    print(f"thread that logs: {told(thread_us)} of CPU a step, {told(logged_us)} a logged one; "
+          f"the tool: {told(tool_us)} a step")
     print(f"mean step, with less without: {told(added)}")
 
 
