@@ -6,10 +6,11 @@
 # PYTHONPATH. It is in the user's cache, named after the requirements, so a machine pays for it once.
 # Some gigabytes: PyTorch from PyPI includes the CUDA libraries.
 #
-# python_env.sh lint|viewers|agents|servers|llama: a folder for PYTHONPATH with other packages.
+# python_env.sh lint|viewers|agents|loggers|servers|llama: a folder for PYTHONPATH with other packages.
 #   lint     tests/python/lint.txt: mypy, ruff, and schemas of the files in .github
 #   viewers  tests/python/viewers.txt: the viewers that exports are tested with; some ten megabytes
 #   agents   tests/python/agents.txt: the client of the Model Context Protocol; likewise
+#   loggers  tests/python/loggers.txt: TensorBoard, W&B, MLflow and IPython; a hundred megabytes
 #   servers  tests/lab/servers.txt: what `transformers serve` needs besides transformers; likewise
 #   llama    tests/lab/llama.txt: llama.cpp's server, which is compiled; ten minutes
 set -eu
@@ -21,10 +22,10 @@ deps=
 case ${1:-} in
 '') list= ;;
 lint) list=$here/lint.txt ;;
-viewers) list=$here/viewers.txt deps=--no-deps ;;
+viewers | loggers) list=$here/$1.txt deps=--no-deps ;;
 agents) list=$here/agents.txt ;;
 servers | llama) list=$here/../lab/$1.txt ;;
-*) echo "usage: $0 [lint|viewers|agents|servers|llama]" >&2; exit 2 ;;
+*) echo "usage: $0 [lint|viewers|agents|loggers|servers|llama]" >&2; exit 2 ;;
 esac
 if [ -n "$list" ]; then
 	folder=$cache/$1-$(sha256sum <"$list" | cut -c 1-16)

@@ -31,6 +31,8 @@ _HOME = {
     **dict.fromkeys(("add_arguments", "callbacks_from_arguments"), "integrations.arguments"),
     **dict.fromkeys(("AdvancedGPUProfiler", "ProfilerContext", "profile_function"),
                     "gpu_profiler.advanced"),
+    **dict.fromkeys(("log_to", "log_run"), "logs.live"),
+    **dict.fromkeys(("Run", "show"), "notebook"),
     "memory_snapshot": "memory.allocator",
     "model_memory": "memory.parts",
     "record_memory": "memory.history",

@@ -20,8 +20,8 @@ LEVELS = {"counts": lib.COUNTS, "steps": lib.STEPS, "trace": lib.TRACE, "full": 
 PHASES = {None: lib.NO_PHASE, "forward": lib.FORWARD, "backward": lib.BACKWARD,
           "optimizer": lib.OPTIMIZER, "data": lib.DATA, "prefill": lib.PREFILL,
           "decode": lib.DECODE, "recompute": lib.RECOMPUTE, "evaluation": lib.EVALUATION}
-
-
+# Called when a run has been closed, and is still where it was.
+after_stop: list[Callable[[], None]] = []
 # The program numbers the steps of this run itself: integrations then make none.
 stepping = False
 
@@ -61,6 +61,8 @@ def stop() -> None:
     global stepping
     stepping = False
     lib.load().moescope_stop()
+    for call in after_stop:
+        call()
 
 
 def run_dir() -> Optional[str]:

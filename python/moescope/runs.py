@@ -68,8 +68,13 @@ class Recording:
             return wanted
 
     @property
+    def shard(self) -> Optional[str]:
+        """Of the last session."""
+        return self.shards[-1] if self.shards else None
+
+    @property
     def live(self) -> bool:
-        return bool(self.shards) and _shard() == self.shards[-1]
+        return self.shard is not None and _shard() == self.shard
 
     def version(self) -> Any:
         """Changes whenever there is something new to read, which is then in the shards."""

@@ -161,16 +161,19 @@ class Page:
     """A tab. Complaints are sentences of the browser; those with a word of `expected` are none."""
 
     def __init__(self, browser, width=1280, height=720, dark=False):
-        self.browser = browser
-        self.target = browser.send("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.send("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
+        self.attach(browser, browser.send("Target.createTarget", url="about:blank")["targetId"])
+        self.send("Page.enable")
+        self.size(width, height)
+        self.theme(dark)
+
+    def attach(self, browser, target):
+        self.browser, self.target = browser, target
+        self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.complaints = []
         self.expected = []
         browser.listeners[self.session] = self._hear
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Runtime", "Log"):
             self.send(f"{domain}.enable")
-        self.size(width, height)
-        self.theme(dark)
 
     def _hear(self, message):
         params = message["params"]
@@ -289,6 +292,9 @@ class Page:
 
     def close(self):
         self.browser.send("Target.closeTarget", targetId=self.target)
+        self.check()
+
+    def check(self):
         left = [c for c in self.complaints if not any(word in c for word in self.expected)]
         if left:
             raise AssertionError(f"the browser complains: {left}")
@@ -308,6 +314,19 @@ def page(address, *, expected=(), **options):
     tab.open(address)
     yield tab
     tab.close()
+
+
+@contextlib.contextmanager
+def frame_of(tab):
+    """The frame in a page that has a process of its own, because it is sandboxed."""
+    def found():
+        return [target["targetId"] for target in tab.browser.send("Target.getTargets")["targetInfos"]
+                if target["type"] == "iframe" and target.get("parentId") == tab.target]
+
+    frame = Page.__new__(Page)
+    frame.attach(tab.browser, until(found)[0])
+    yield frame
+    frame.check()
 
 
 def quit_browser():

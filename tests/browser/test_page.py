@@ -9,10 +9,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
-from browser import BUILD, MOESCOPE, cells, fakes, page, program, quit_browser, serve, until, view
+from browser import BUILD, MOESCOPE, cells, fakes, frame_of, page, program, quit_browser, serve, until, view
 from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, need, test
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters", "routing", "routing-steps",
          "routing-experts", "moe", "memory", "comm")
 # A view is painted: it has rows, or says that there are none.
@@ -341,6 +343,24 @@ def a_file_with_its_data_needs_no_server():
             for name in VIEWS:
                 tab.ask(f"location.hash = {json.dumps(view(run, name))}")
                 tab.wait(f"document.querySelector('nav [aria-current]')?.dataset.key === '{name}' && {PAINTED}")
+
+
+@test
+def it_works_in_the_frame_of_a_notebook():
+    fakes()
+    sys.path.insert(0, str(ROOT / "python"))
+    import moescope as package
+    os.environ["MOESCOPE_TOOL"] = str(MOESCOPE)
+    frame = package.show("training.mscope")._repr_html_()
+    pathlib.Path("notebook.html").write_text(f"<!doctype html><p>a cell</p>{frame}", encoding="utf-8")
+    with page(f"file://{os.getcwd()}/notebook.html") as outer, frame_of(outer) as tab:
+        tab.wait(OVERVIEW)
+        tab.ask("document.querySelector('nav [data-key=steps]').click()")
+        tab.wait(f"document.querySelector('nav [aria-current]')?.dataset.key === 'steps' && {PAINTED}")
+        tab.ask("document.querySelector('.rows th [data-key=time_ns]').click()")
+        equal(tab.wait("location.href.includes('sort') && location.href"),
+              "about:srcdoc" + view("training", "steps", "?sort=-time_ns"))
+        equal(outer.ask("document.querySelectorAll('iframe').length"), 1)
 
 
 @test

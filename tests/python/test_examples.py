@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from loggers import folder, need
 
 from moescope import _library
 
@@ -54,3 +55,17 @@ def test_parts_of_a_mixture(tmp_path):
     assert counts["Complete_MoE_Workflow"] == 3  # one to warm up
     assert counts["Expert_Forward"] == counts["GeLU_Activation"] == 4 * 3 + 2 * 3
     assert counts["GPU_to_GPU_Transfer"] == 2 * 3 + 3
+
+
+def test_figures_beside_the_loss(tmp_path):
+    pytest.importorskip("transformers")
+    need("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    env = {**os.environ, "OMP_NUM_THREADS": "1",
+           "PYTHONPATH": os.pathsep.join([os.path.join(ROOT, "python"), folder()])}
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "examples", "pytorch", "log_to.py"),
+                           "--steps", "5"], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = EventAccumulator(str(tmp_path / "logs")).Reload()
+    for tag in ("loss", "moescope/step_ms", "moescope/tokens_per_s", "moescope/layer_3/balance"):
+        assert [event.step for event in found.Scalars(tag)] == [0, 1, 2, 3, 4], tag

@@ -38,6 +38,10 @@ class LightningCallback(Callback):
         """The profiler; None before training starts, and on other ranks than the chosen ones."""
         return self._training.profiler
 
+    def log_to(self, target: Any, **options: Any) -> None:
+        """Figures of each step to TensorBoard, W&B or MLflow: see moescope.log_to."""
+        self._training.log_to(target, **options)
+
     def on_train_start(self, trainer: "Trainer", pl_module: "LightningModule") -> None:
         self._seen = trainer.global_step
         self._training.start(trainer.global_rank)

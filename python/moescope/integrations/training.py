@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Optional
 
+from .. import api
 from .._types import Json
 from ..torchlike.export import tensorboard_trace_handler
 from ..torchlike.profile import profile
@@ -50,6 +51,12 @@ class TrainingProfile:
         self._micro: Optional[Range] = None
         self._tokens = 0  # of the micro-batches so far
         self._running = False
+        self._logs: list[tuple[Any, Json]] = []
+
+    def log_to(self, target: Any, **options: Any) -> None:
+        """From the start of the training on, which may have to begin the target's run first: see
+        moescope.log_to. A target that cannot be used then is warned about."""
+        self._logs.append((target, options))
 
     def start(self, rank: Optional[int] = None) -> None:
         """Does nothing on other ranks than the chosen ones; `ranks` None chooses all."""
@@ -65,6 +72,11 @@ class TrainingProfile:
         self.profiler.run = run  # unless there is already one
         self.profiler.start()
         self._running, self._tokens = True, 0
+        for target, options in self._logs:
+            try:
+                self.profiler.log_to(target, **options)
+            except Exception as why:  # the training continues
+                api.warn(f"moescope logs nothing: {why}")
 
     def micro_batch(self) -> None:
         """A micro-batch begins, and the previous one ends."""

@@ -41,6 +41,10 @@ class MoescopeProfilerCallback(TrainerCallback):
     def output_dir(self) -> str:
         return self._training.output_dir
 
+    def log_to(self, target: Any, **options: Any) -> None:
+        """Figures of each step to TensorBoard, W&B or MLflow: see moescope.log_to."""
+        self._training.log_to(target, **options)
+
     def stop(self) -> None:
         """Ends the profile now. The Trainer does not notify callbacks of failed training: after an
         exception call this, or train again."""

@@ -4,12 +4,13 @@ import sys
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from torch import nn
 
 from .. import api, checks, errors, frames, runs
 from .._types import Json, Path
+from ..logs.live import SECONDS, Logs
 from . import capture
 from .detect import find_routers
 from .metrics import COLUMNS, LayerProfile
@@ -43,6 +44,7 @@ class _State:
         self.session: Optional[Session] = None
         self.watchers: list[Watcher] = []
         self.recording: Optional[runs.Recording] = None
+        self.logs = Logs()
 
     def stop(self) -> None:
         session, self.session = self.session, None
@@ -56,6 +58,7 @@ class _State:
             _forget_compiled()
         if self.recording is not None:
             runs.release(self.recording)
+            self.logs.finish()  # unless it has closed the run, and thereby ended them
 
     def dispose(self) -> None:
         self.stop()
@@ -134,6 +137,15 @@ class MoEProfiler:
         except BaseException:
             runs.release(where)
             raise
+        self._state.logs.start(where.shard)
+        return self
+
+    def log_to(self, target: Any, *, seconds: float = SECONDS, first_step: int = 0,
+               run_id: Optional[str] = None) -> "MoEProfiler":
+        """Writes the figures of each step to TensorBoard, W&B, MLflow or a function, from start to
+        stop; see moescope.log_to. Returns the profiler."""
+        where = self._state.recording if self.running else None
+        self._state.logs.add(target, seconds, first_step, run_id, where.shard if where else None)
         return self
 
     def _attach(self, where: runs.Recording) -> Session:

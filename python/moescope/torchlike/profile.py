@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import _library as lib
 from .. import api, checks, errors, runs
+from ..logs.live import SECONDS, Logs
 from ..memory.allocator import cuda
 from ..memory.history import record_memory
 from . import into_run, operations
@@ -59,6 +60,7 @@ class profile:
         self._started = False
         self._recording: Optional[runs.Recording] = None
         self._step_of_run = 0
+        self._logs = Logs()
 
     @property
     def step_num(self) -> int:
@@ -85,6 +87,15 @@ class profile:
             raise
         self._started = api.stepping = True  # steps are made here, not by others in the run
         self._begin_step()
+        if self._recording is not None:
+            self._logs.start(self._recording.shard)
+
+    def log_to(self, target: Any, *, seconds: float = SECONDS, first_step: int = 0,
+               run_id: Optional[str] = None) -> None:
+        """Writes the figures of each step to TensorBoard, W&B, MLflow or a function, from start to
+        stop; see moescope.log_to."""
+        recorded = self._recording if self._started else None
+        self._logs.add(target, seconds, first_step, run_id, recorded.shard if recorded else None)
 
     def step(self, tokens: int = 0) -> None:
         """One step has ended, the next begins; it processed `tokens`, 0: unknown.
@@ -253,3 +264,4 @@ class profile:
             self._recording.pause(False)
             runs.release(self._recording)
             self._recording = None
+            self._logs.finish()

@@ -368,6 +368,19 @@ static void put_run(const struct run *run, FILE *out)
 		   loss_total(&run->loss), run, out);
 }
 
+static int is_row(const struct field_row *row, void *data)
+{
+	(void)row;
+	(void)data;
+	return 1;
+}
+
+/* The total of a table without a row would be zeros: nobody counted. */
+static bool has_rows(const struct field_set *set, const struct field_row *from)
+{
+	return !set || field_set_each(set, from, is_row, NULL) == 1;
+}
+
 /* How many rows are too many. */
 static size_t put_section(const struct section *section, const struct run *run,
 			  const struct answers *answers, FILE *out)
@@ -376,9 +389,9 @@ static size_t put_section(const struct section *section, const struct run *run,
 	struct place place = { .unit = NO_UNIT };
 	struct field_row from;
 
-	if (report_lacks(section, &scene))
-		return 0;
 	from = section_from(section, &scene);
+	if (report_lacks(section, &scene) || !has_rows(section->rows, &from))
+		return 0;
 	snprintf(place.name, sizeof(place.name), "%s", section->name);
 	return put_fields(&place, section->total->fields, section->total->n_fields, &from, out) +
 	       put_set(&place, section->rows, &from, out) +

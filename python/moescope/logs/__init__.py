@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of steps and layers in TensorBoard, Weights & Biases and MLflow."""
