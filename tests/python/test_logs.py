@@ -429,3 +429,17 @@ def test_a_child_of_the_program_ends_without_its_logs():
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     moescope.stop()
     assert kept == of_run("a.mscope")
+
+
+def test_a_reading_without_figures_does_not_make_the_next_one_large():
+    log = live.Log.__new__(live.Log)  # without its thread
+    log._every = 1
+    log._thin(8 * live.MOST, 1.0)
+    assert log._every == 8
+    log._thin(0, 1.0)
+    assert log._every == 4
+    log._thin(live.MOST / 4, 1.0)
+    assert log._every == 2
+    log._thin(1, 1.0)
+    log._thin(1, 1.0)
+    assert log._every == 1

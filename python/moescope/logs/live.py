@@ -85,9 +85,10 @@ class Log:
         return count
 
     def _thin(self, per_second: float, pause: float) -> None:
-        """So that the next time has at most MOST, if steps go on as they did before it."""
+        """So that the next time has at most MOST, if steps go on as they did before it. Few figures may
+        be chance, where few steps are logged: so it never grows by more than two from one to the next."""
         expected = per_second * self._every * pause
-        self._every = 2 ** math.ceil(math.log2(max(1.0, expected / MOST)))
+        self._every = max(self._every // 2, 2 ** math.ceil(math.log2(max(1.0, expected / MOST))))
 
 
 _open: list[Log] = []
