@@ -84,9 +84,8 @@ int report_make(const struct scene *scenes, size_t n, void **ret_own);
 void report_release(void *own);
 /* For parts; see `absent`. */
 const char *no_device(const struct scene *scene);
-/* Why the report of a run has no table of a section: its zeros would mean nothing. NULL: it has one, or
- * never has. */
-const char *report_lacks(const struct section *section, const struct scene *scene);
+/* Whether the report has a rule for when a run lacks the records of a section, and what it says. */
+bool report_judges(const struct section *section, const struct scene *scene, bool *ret_lacks);
 
 /* "moescope ops  NAME" and what casts doubt on the figures, before a view of one section. */
 void heading_page(const struct scene *scene, const char *title, struct page *page);

@@ -115,12 +115,14 @@ static const struct document_part parts[] = {
 	{ 0 },
 };
 
-const char *report_lacks(const struct section *section, const struct scene *scene)
+bool report_judges(const struct section *section, const struct scene *scene, bool *ret_lacks)
 {
 	for (const struct document_part *part = parts; document_has(part); part++)
-		if (part->section == section && part->absent)
-			return part->absent(scene);
-	return NULL;
+		if (part->section == section && part->absent) {
+			*ret_lacks = part->absent(scene) != NULL;
+			return true;
+		}
+	return false;
 }
 
 static const struct document report = {

@@ -375,10 +375,16 @@ static int is_row(const struct field_row *row, void *data)
 	return 1;
 }
 
-/* The total of a table without a row would be zeros: nobody counted. */
-static bool has_rows(const struct field_set *set, const struct field_row *from)
+/* Without records a total would be zeros that nobody counted. Where the report does not tell, a table without
+ * a row had none. */
+static bool has_records(const struct section *section, const struct scene *scene,
+			const struct field_row *from)
 {
-	return !set || field_set_each(set, from, is_row, NULL) == 1;
+	bool lacks;
+
+	if (report_judges(section, scene, &lacks))
+		return !lacks;
+	return !section->rows || field_set_each(section->rows, from, is_row, NULL) == 1;
 }
 
 /* How many rows are too many. */
@@ -390,7 +396,7 @@ static size_t put_section(const struct section *section, const struct run *run,
 	struct field_row from;
 
 	from = section_from(section, &scene);
-	if (report_lacks(section, &scene) || !has_rows(section->rows, &from))
+	if (!has_records(section, &scene, &from))
 		return 0;
 	snprintf(place.name, sizeof(place.name), "%s", section->name);
 	return put_fields(&place, section->total->fields, section->total->n_fields, &from, out) +
