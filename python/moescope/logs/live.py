@@ -20,7 +20,7 @@ from . import figures, targets
 
 SECONDS = 5.0
 FIRST = 0.25  # seconds: soon, to learn how much there is
-MOST = 2000  # figures written each time; if there are more, of every 2nd, 4th, ... step
+MOST = 2000  # figures to write each time; if there were more, of every 2nd, 4th, ... step
 SHARE = 20  # a pause is at least this many times as long as what was done before it
 PATIENCE = 30.0  # seconds that the end of a recording waits for a target
 
