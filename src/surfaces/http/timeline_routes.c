@@ -444,7 +444,7 @@ static struct reply timeline_reply(const struct routes *routes, const struct tar
 	struct held_timeline *held;
 	struct err err = { "" };
 	struct reply reply;
-	bool growing;
+	bool growing = false;
 	char *path = library_find(&routes->library, target->segments[2], &err);
 	int r;
 
