@@ -330,10 +330,19 @@ static int read_info(struct run *run, const char *path, struct err *err)
 	return 0;
 }
 
+/* A process that begins to record makes the file first; run_refresh looks again. */
+static bool waits_for_header(const struct run *run, size_t s)
+{
+	struct stat st;
+
+	return !strcmp(run->info.status, "running") && stat(run->shards[s].path, &st) == 0 &&
+	       st.st_size < (off_t)sizeof(struct shard_header);
+}
+
 static int check_readable(const struct run *run, struct err *err)
 {
 	for (size_t s = 0; s < run->n_shards; s++)
-		if (run->shards[s].reader)
+		if (run->shards[s].reader || waits_for_header(run, s))
 			return 0;
 	if (run->n_shards)
 		return err_set(err, -EBADMSG, "%s", run->shards[0].trouble.message);

@@ -248,13 +248,22 @@ static void test_growing_run(void **state)
 	struct err err = { "" };
 	struct run *run;
 	uint64_t gained;
-	char *path;
+	char *path, *shard_path;
 
 	(void)state;
 	assert_int_equal(rundir_create(directory, &meta, &path, &err), 0);
 	run = load(path);
 	assert_int_equal(run->n_shards, 0); /* nothing yet */
 	assert_string_equal(run->info.status, "running");
+	run_free(run);
+	/* A shard whose header is still to come. */
+	shard_path = path_in(directory, "0-1.mst");
+	file_write(shard_path, "", 0);
+	run = load(path);
+	assert_int_equal(run->n_shards, 1);
+	assert_null(run->shards[0].reader);
+	assert_int_equal(unlink(shard_path), 0);
+	free(shard_path);
 	open_shard(&shard, "0-1.mst", 0);
 	append_dictionaries(&shard.encoder, ROW_IDS);
 	/* A lock on a buffer file, as a living process has it. */
