@@ -174,7 +174,6 @@ static int finish_demo(struct invocation *inv, struct recording *recording, int 
 static int train(struct invocation *inv, struct recording *recording, char **argv)
 {
 	bool screen = terminal_look().cursor && !screen_unavailable();
-	struct err err = { "" };
 	int log_fd = program_log_open(recording);
 	int status;
 
@@ -189,9 +188,7 @@ static int train(struct invocation *inv, struct recording *recording, char **arg
 	status = recording_launch(recording, argv, log_fd);
 	if (status == EXIT_OK) {
 		watch_program(recording, screen ? WATCH_SCREEN : WATCH_LINES,
-			      "Ctrl-C stops the training; the run is kept.", &err);
-		if (err.message[0])
-			say("the live view ended early: %s", err.message);
+			      "Ctrl-C stops the training; the run is kept.");
 		status = finish_demo(inv, recording, log_fd);
 	}
 	close(log_fd);

@@ -260,12 +260,9 @@ static void open_metrics(struct metrics *metrics, const struct recording *record
 static void wait_for_end(struct recording *recording, bool view)
 {
 	enum launch_event event;
-	struct err err = { "" };
 
 	if (view) {
-		watch_program(recording, WATCH_SCREEN, "Ctrl-C is for the program.", &err);
-		if (err.message[0])
-			say("the live view ended early: %s", err.message);
+		watch_program(recording, WATCH_SCREEN, "Ctrl-C is for the program.");
 		return;
 	}
 	while ((event = launch_wait(&recording->launch, -1)) != LAUNCH_ENDED)

@@ -152,15 +152,29 @@ static int show(struct watch *watch, struct err *err)
 	return watch->run ? tell(watch, err) : 0;
 }
 
-void watch_program(struct recording *recording, enum watch_form form, const char *hint,
-		   struct err *err)
+/* Ends it, and says why while the program goes on. */
+static void give_up(struct watch *watch, const struct recording *recording, int r,
+		    const struct err *err)
 {
-	int look_ms = form == WATCH_SCREEN ? KEYS_MS : LINES_MS, r;
+	end(watch);
+	if (r == -ECANCELED)
+		say("the view is closed; the program goes on, and its output goes to "
+		    "%s/" PROGRAM_LOG ".",
+		    recording->name);
+	else
+		say("the live view ended early: %s", err->message);
+}
+
+void watch_program(struct recording *recording, enum watch_form form, const char *hint)
+{
+	int look_ms = form == WATCH_SCREEN ? KEYS_MS : LINES_MS;
 	enum launch_event event = LAUNCH_TIMEOUT;
 	struct watch watch = { 0 };
+	struct err err = { "" };
+	int r = begin(&watch, recording, form, hint, &err);
 
-	if (begin(&watch, recording, form, hint, err) < 0)
-		end(&watch);
+	if (r < 0)
+		give_up(&watch, recording, r, &err);
 	while (event != LAUNCH_ENDED) {
 		event = launch_wait(&recording->launch, watch.top || watch.run ? look_ms : -1);
 		if (event == LAUNCH_STOPPED) {
@@ -169,13 +183,9 @@ void watch_program(struct recording *recording, enum watch_form form, const char
 		}
 		if (event == LAUNCH_STOPPED || event == LAUNCH_RESIZED)
 			watch.next_ns = 0;
-		r = show(&watch, err);
-		if (r < 0)
-			end(&watch);
-		if (r == -ECANCELED && event != LAUNCH_ENDED)
-			say("the view is closed; the program goes on, and its output goes to "
-			    "%s/" PROGRAM_LOG ".",
-			    recording->name);
+		r = show(&watch, &err);
+		if (r < 0 && (r != -ECANCELED || event != LAUNCH_ENDED))
+			give_up(&watch, recording, r, &err);
 	}
 	end(&watch);
 }

@@ -20,8 +20,7 @@ enum watch_form {
 };
 
 /* Waits for the end of a program that was launched, and shows its run meanwhile. A view that fails ends
- * there, with err filled; the program goes on. hint: for the last line of the screen, a sentence. */
-void watch_program(struct recording *recording, enum watch_form form, const char *hint,
-		   struct err *err);
+ * there, after a word; the program goes on. hint: for the last line of the screen, a sentence. */
+void watch_program(struct recording *recording, enum watch_form form, const char *hint);
 
 #endif
