@@ -353,7 +353,8 @@ def boxes_stay_while_new_ones_are_awaited():
 def what_takes_long_is_told():
     recording()
     with serve(".") as server, page(f"{server.address}#/{RUN}/overview", expected=SOFTWARE) as tab:
-        tab.wait("document.querySelector('.verdicts li')")
+        tab.wait("document.querySelector('.verdicts li')"
+                 " && document.querySelector('nav [data-key=timeline]')?.checkVisibility()")
         server.send_signal(signal.SIGSTOP)
         tab.click("nav [data-key=timeline]")
         tab.wait("/The server prepares the timeline/.test(document.querySelector('.timeline .count').innerText)")
