@@ -27,7 +27,7 @@ export class RunPage {
   private panel: Panel | null = null;
   private view = "";
   private shown: Fields | null = null;
-  private asking = false;
+  private asking: Panel | null = null;
   private again = false;
   private isGone = false;
   private retry = 0;
@@ -103,20 +103,24 @@ export class RunPage {
     this.place.querySelector<HTMLElement>("input[type=search]")?.focus();
   }
 
-  // One request at a time; what comes meanwhile is one more afterwards.
+  // One request of a view at a time; what comes meanwhile is one more afterwards. A view that one has left
+  // holds up nobody.
   async refresh(): Promise<void> {
     const panel = this.panel;
     if (!panel || this.isGone) return;
-    if (this.asking) {
+    if (this.asking === panel) {
       this.again = true;
       return;
     }
-    this.asking = true;
+    this.asking = panel;
+    this.again = false;
     clearTimeout(this.retry);
     try {
       const document = await panel.refresh();
-      if (document !== this.shown) this.paintHead(document);
-      this.shown = document;
+      if (panel === this.panel || !this.shown) {
+        if (document !== this.shown) this.paintHead(document);
+        this.shown = document;
+      }
       if (panel === this.panel) this.place.removeAttribute("aria-busy");
       // A sentence about what went wrong stood in its place.
       if (panel === this.panel && !panel.element.isConnected) this.place.replaceChildren(panel.element);
@@ -124,12 +128,9 @@ export class RunPage {
     } catch (error) {
       if (panel === this.panel) this.failed(error);
     } finally {
-      this.asking = false;
+      if (this.asking === panel) this.asking = null;
     }
-    if (this.again || panel !== this.panel) {
-      this.again = false;
-      void this.refresh();
-    }
+    if (this.again && panel === this.panel) void this.refresh();
   }
 
   private failed(error: unknown): void {
