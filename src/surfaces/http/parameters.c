@@ -65,9 +65,10 @@ static int take_pair(const struct section *section, const char *key, const char 
 		options->sort = value;
 		return 0;
 	}
-	return err_set(err, -EINVAL, "'%s' has no parameter '%s'%s%s%s.", section->name, key,
-		       nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "",
-		       nearest.best ? "'?" : "");
+	if (nearest.best)
+		return err_set(err, -EINVAL, "'%s' has no parameter '%s'; did you mean '%s'?",
+			       section->name, key, nearest.best);
+	return err_set(err, -EINVAL, "'%s' has no parameter '%s'.", section->name, key);
 }
 
 int view_parameters_take(const struct section *section, const struct target *target,
