@@ -319,6 +319,31 @@ static bool is_whole(const struct compare_group *group)
 	return false;
 }
 
+int compare_level(struct compare_group *groups, size_t n,
+		  int (*take)(void *context, size_t g, size_t i, struct run_digest *ret_whole),
+		  void *context)
+{
+	bool any = false;
+	int r = 0;
+
+	for (size_t g = 0; g < n; g++)
+		for (size_t i = 0; i < groups[g].n; i++)
+			any = any || groups[g].runs[i].whole;
+	for (size_t g = 0; any && g < n; g++)
+		for (size_t i = 0; !r && i < groups[g].n; i++) {
+			struct run_digest *digest = &groups[g].runs[i], whole;
+
+			if (digest->whole)
+				continue;
+			r = take(context, g, i, &whole);
+			if (!r) {
+				digest_release(digest);
+				*digest = whole;
+			}
+		}
+	return r;
+}
+
 int compare_groups(const struct compare_group *groups, size_t n, struct comparison *ret_comparison)
 {
 	struct comparison c = { .groups = groups, .n_groups = n };

@@ -97,6 +97,12 @@ struct comparison {
 	size_t n_facts;
 };
 
+/* A run without steps can only be compared as a whole, and so must the others: those that were taken by their
+ * steps are taken again. take: run i of group g as a whole, 0 or what ends this. */
+int compare_level(struct compare_group *groups, size_t n,
+		  int (*take)(void *context, size_t g, size_t i, struct run_digest *ret_whole),
+		  void *context);
+
 /* At least two groups of at least one run, all of them whole or none; they must outlive the
  * comparison. */
 int compare_groups(const struct compare_group *groups, size_t n, struct comparison *ret_comparison);

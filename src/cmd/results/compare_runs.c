@@ -48,29 +48,16 @@ static int add_run(struct compare_runs *runs, struct compare_group *group, const
 	return r;
 }
 
-/* A run without steps can only be compared as a whole, and so must the others: the ones that were
- * taken by their steps are read again. */
+static int take_whole(void *context, size_t g, size_t i, struct run_digest *ret_whole)
+{
+	const struct compare_runs *runs = context;
+
+	return take_run(runs, runs->groups[g].runs[i].path, true, ret_whole);
+}
+
 int compare_runs_level(struct compare_runs *runs)
 {
-	bool any = false;
-	int r = EXIT_OK;
-
-	for (size_t g = 0; g < runs->n; g++)
-		for (size_t i = 0; i < runs->groups[g].n; i++)
-			any = any || runs->groups[g].runs[i].whole;
-	for (size_t g = 0; any && g < runs->n; g++)
-		for (size_t i = 0; r == EXIT_OK && i < runs->groups[g].n; i++) {
-			struct run_digest *digest = &runs->groups[g].runs[i], whole;
-
-			if (digest->whole)
-				continue;
-			r = take_run(runs, digest->path, true, &whole);
-			if (r == EXIT_OK) {
-				digest_release(digest);
-				*digest = whole;
-			}
-		}
-	return r;
+	return compare_level(runs->groups, runs->n, take_whole, runs);
 }
 
 static int is_run_name(const struct dirent *entry)

@@ -33,43 +33,31 @@ static int take_run(const struct question_of_two *question, size_t i, bool whole
 	return r < 0 ? err_sys(err, r, "cannot analyse the run '%s'", question->names[i]) : 0;
 }
 
-/* A run without steps can only be compared as a whole, and so must the other. *ret_n: those taken. */
-static int take_both(const struct question_of_two *question, struct run_digest *digests,
-		     size_t *ret_n, struct err *err)
+struct levelling {
+	const struct question_of_two *question;
+	struct err *err;
+};
+
+static int take_whole(void *context, size_t g, size_t i, struct run_digest *ret_whole)
 {
-	int r = 0;
+	const struct levelling *levelling = context;
 
-	for (*ret_n = 0; *ret_n < 2; ++*ret_n) {
-		r = take_run(question, *ret_n, false, &digests[*ret_n], err);
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < 2; i++) {
-		struct run_digest whole;
-
-		if (digests[i].whole || !digests[1 - i].whole)
-			continue;
-		r = take_run(question, i, true, &whole, err);
-		if (r < 0)
-			return r;
-		digest_release(&digests[i]);
-		digests[i] = whole;
-	}
-	return 0;
+	(void)i; /* a group is one run */
+	return take_run(levelling->question, g, true, ret_whole, levelling->err);
 }
 
-static int print_digests(const struct question_of_two *question, struct run_digest *digests,
-			 FILE *out, struct err *err)
+static int print_groups(const struct question_of_two *question, struct compare_group *groups,
+			FILE *out, struct err *err)
 {
-	struct compare_group groups[] = {
-		{ .name = question->names[0], .runs = &digests[0], .n = 1 },
-		{ .name = question->names[1], .runs = &digests[1], .n = 1 }
-	};
 	struct compared_choice choice = { question->options.limit, question->options.sort };
+	struct levelling levelling = { question, err };
 	struct comparison comparison;
 	struct compared compared;
-	int r = compare_groups(groups, 2, &comparison);
+	int r = compare_level(groups, 2, take_whole, &levelling);
 
+	if (r < 0)
+		return r;
+	r = compare_groups(groups, 2, &comparison);
 	if (r < 0)
 		return err_sys(err, r, "cannot compare the runs");
 	r = compared_make(&comparison, NULL, 0, &choice, &compared, err);
@@ -85,11 +73,19 @@ static int print_comparison(const void *what, FILE *out, struct err *err)
 {
 	const struct question_of_two *question = what;
 	struct run_digest digests[2];
-	size_t n;
-	int r = take_both(question, digests, &n, err);
+	struct compare_group groups[] = {
+		{ .name = question->names[0], .runs = &digests[0], .n = 1 },
+		{ .name = question->names[1], .runs = &digests[1], .n = 1 }
+	};
+	size_t n = 0;
+	int r = 0;
 
+	while (r >= 0 && n < 2) {
+		r = take_run(question, n, false, &digests[n], err);
+		n += r >= 0;
+	}
 	if (r >= 0)
-		r = print_digests(question, digests, out, err);
+		r = print_groups(question, groups, out, err);
 	while (n > 0)
 		digest_release(&digests[--n]);
 	return r;
