@@ -182,8 +182,10 @@ def child(trial, variables, seconds):
         if variables:
             os.mkdir(trial.run)
             os.environ.update(variables)
-        if "WATCH_FREES" in os.environ and ctypes.CDLL(None).watch_frees() != 0:
-            raise RuntimeError("libcupti's memory cannot be watched")
+        if "WATCH_FREES" in os.environ:
+            ctypes.CDLL("libcuda.so.1")
+            if ctypes.CDLL(None).watch_frees() != 0:
+                raise RuntimeError("the memory of libcupti and the driver cannot be watched")
         library = []
 
         def tell():

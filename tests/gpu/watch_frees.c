@@ -2,7 +2,7 @@
  *
  * Sees every use of memory that CUPTI has freed: soak.py --watch-frees preloads it.
  *
- * What libcupti allocates, and any library on moescope's GPU thread, lies at the end of pages of its
+ * What libcupti and the driver allocate, and any library on moescope's GPU thread, lies at the end of pages of its
  * own with a guard page behind. A free takes the pages away for good. The first use after that, or
  * beyond the end, is written to $WATCH_FREES with the calls that led there, to the allocation and to
  * the free; the page is then given back and the program goes on as if nothing had been freed.
@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #define PAGE UINT64_C(4096)
-#define REGION_BYTES (UINT64_C(96) << 30)
+#define REGION_BYTES (UINT64_C(512) << 30)
 #define ALIGNMENT 16
 #define CHAIN 20
 #define STACK_WORDS 400
@@ -54,7 +54,9 @@ static uint8_t *region;
 static struct block *blocks; /* one for each page */
 static _Atomic uint64_t pages_used;
 static _Atomic int told;
-static uintptr_t cupti_start, cupti_end;
+static struct {
+	uintptr_t start, end;
+} modules[2]; /* code of libcupti and of libcuda */
 static int log_fd = -1;
 
 /* By frame pointers, which CUPTI has. */
@@ -130,10 +132,11 @@ static bool wanted(const void *caller)
 	static __thread bool gpu_thread;
 	char name[16] = "";
 
-	if (!cupti_start)
+	if (!modules[0].start)
 		return false;
-	if ((uintptr_t)caller >= cupti_start && (uintptr_t)caller < cupti_end)
-		return true;
+	for (int i = 0; i < 2; i++)
+		if ((uintptr_t)caller >= modules[i].start && (uintptr_t)caller < modules[i].end)
+			return true;
 	if (!gpu_thread && asked < NAME_TRIES) {
 		asked++;
 		prctl(PR_GET_NAME, name);
@@ -267,18 +270,22 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 	mprotect((void *)(at & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE);
 }
 
-static int find_cupti(struct dl_phdr_info *module, size_t size, void *arg)
+static int find_modules(struct dl_phdr_info *module, size_t size, void *arg)
 {
+	static const char *const names[] = { "libcupti.so", "libcuda.so" };
+
 	(void)size;
 	(void)arg;
-	if (!strstr(module->dlpi_name, "libcupti.so"))
-		return 0;
-	for (int i = 0; i < module->dlpi_phnum; i++)
-		if (module->dlpi_phdr[i].p_flags & PF_X) {
-			cupti_start = module->dlpi_addr + module->dlpi_phdr[i].p_vaddr;
-			cupti_end = cupti_start + module->dlpi_phdr[i].p_memsz;
-		}
-	return 1;
+	for (int name = 0; name < 2; name++)
+		for (int i = 0; strstr(module->dlpi_name, names[name]) && i < module->dlpi_phnum;
+		     i++)
+			if (module->dlpi_phdr[i].p_flags & PF_X) {
+				modules[name].start = module->dlpi_addr +
+						      module->dlpi_phdr[i].p_vaddr;
+				modules[name].end = modules[name].start +
+						    module->dlpi_phdr[i].p_memsz;
+			}
+	return 0;
 }
 
 /* When the libraries are loaded, before CUDA starts. 0, or -1: nothing will be seen. */
@@ -299,5 +306,6 @@ int watch_frees(void)
 	pages_used = 1;
 	blocks = table;
 	region = memory;
-	return dl_iterate_phdr(find_cupti, NULL) ? 0 : -1;
+	dl_iterate_phdr(find_modules, NULL);
+	return modules[0].start && modules[1].start ? 0 : -1;
 }
