@@ -25,6 +25,7 @@ struct values {
 	bool force, quiet, top;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb;
+	bool detach;
 };
 
 static const char *const level_choices[] = { "counts", "steps", "trace", "full", NULL };
@@ -65,6 +66,12 @@ static const struct option_desc own[] = {
 		  "off records everything at any cost",
 	  .default_text = "1%",
 	  .offset = offsetof(struct values, budget) },
+	{ .name = "detach",
+	  .kind = OPTION_FLAG,
+	  .help = "detach from CUPTI between windows, which saves up to 0.9 µs per kernel launch; at "
+		  "a risk: once in thousands of windows it has ended a program, and torch.profiler "
+		  "fails in a program that starts it later",
+	  .offset = offsetof(struct values, detach) },
 	{ .name = "memory-allowance",
 	  .kind = OPTION_STRING,
 	  .metavar = "SIZE",
@@ -292,6 +299,7 @@ static int run_run(struct invocation *inv)
 		.level = level_choices[values->level],
 		.overhead_pairs = values->overhead_check,
 		.ring_kb = values->ring_kb,
+		.detach = values->detach,
 	};
 	struct recording recording = RECORDING_NONE;
 	struct metrics metrics = { 0 };

@@ -55,7 +55,7 @@ struct fake_state {
 	unsigned int graph_launches;
 	/* cuptiFinalize; in a callback, with records on. */
 	unsigned int finalized, finalized_in_callback, finalized_with_records;
-	unsigned int subscribed, subscribed_at_first_finalize; /* times */
+	unsigned int subscribed, unsubscribed, subscribed_at_first_finalize; /* times */
 	pid_t finalized_by;
 	unsigned int finalized_in_wait; /* in a callback of a wait for the device */
 	uint64_t forgotten;		/* records that it found undelivered */

@@ -473,6 +473,7 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 		if (in_callbacks > in_callback)
 			fake_deadly("the subscription ends while another thread is in a callback");
 		the_subscriber.used = false;
+		fake_counted.unsubscribed++;
 		forget_calls();
 		result = CUPTI_SUCCESS;
 	}

@@ -160,7 +160,13 @@ def test_tensorboard_while_it_trains_and_afterwards(tmp_path):
     with moescope.MoEProfiler(model, run="a.mscope").log_to(writer, seconds=0.05, first_step=100):
         steps()  # ends when figures are there, while it is recorded
     expected = by_tag(of_run("a.mscope"), 100)
-    same(accumulated(tmp_path / "live"), expected)
+    live = accumulated(tmp_path / "live")
+    if live.pop("moescope/logged_every", None):  # a busy machine: not every step
+        there = live["moescope/step_ms"].keys()
+        same(live, {tag: {step: value for step, value in values.items() if step in there}
+                    for tag, values in expected.items()})
+    else:
+        same(live, expected)
     writer.add_scalar("loss", 1.0, 0)  # it is still the program's
     writer.close()
     with SummaryWriter(tmp_path / "after") as writer:

@@ -71,6 +71,37 @@ static void test_handed_over_early(void **state)
 
 #define WINDOWS 4
 
+/* Unless the user asks for more, CUPTI is never detached: it has ended programs. */
+static void rests(void)
+{
+	unsetenv("MOESCOPE_DETACH");
+	start_dear(MOESCOPE_TRACE);
+	while (cupti->state().flushed_off < WINDOWS)
+		launch_some(0);
+	CHECK(cupti->state().subscribed == 1);
+	moescope_stop();
+	note_state();
+	CHECK(cupti->state().finalized == 0 && cupti->state().kinds == 0);
+	/* It is free for others. */
+	CHECK(cupti->state().unsubscribed == 1);
+	for (int i = 0; i < 100; i++)
+		call_once();
+	CHECK(cupti->state().finalized == 0);
+}
+
+static void test_rests(void **state)
+{
+	struct run *run = without_idle_moments(gears_of(rests));
+
+	(void)state;
+	assert_all_kept(run);
+	assert_windows(run);
+	assert_true(shared->state.not_enabled > 0);
+	assert_gear(run, 1, GEAR_WINDOWS, 0, "more than the budget");
+	assert_true(fact_tells(run, "CUPTI", "stays attached where nothing is recorded"));
+	run_free(run);
+}
+
 static void eager_windows(void)
 {
 	start_dear(MOESCOPE_TRACE);
@@ -877,6 +908,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_budget_off),
 		TEST(test_handed_over_early),
+		TEST(test_rests),
 		TEST(test_eager_windows),
 		TEST(test_cheap),
 		TEST(test_graphs),
@@ -898,5 +930,6 @@ int main(void)
 		TEST(test_graph_nodes),
 	};
 
+	setenv("MOESCOPE_DETACH", "1", 1); /* the tests of resting unset it */
 	return share_memory() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }

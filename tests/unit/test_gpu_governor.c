@@ -402,6 +402,30 @@ static void test_sparse(void **state)
 	assert_true(mean_cost(&w) <= BUDGET);
 }
 
+/* Between windows CUPTI slows launches, too: the budget has less left for windows, but never nothing,
+ * and the cost is known. `dear` loses a third of its time to launches of 1 µs each while attached. */
+static void test_rests(void **state)
+{
+	struct governor_limits limits = usual;
+	struct world detaches, rests;
+
+	(void)state;
+	begin(&detaches, &dear, &limits);
+	run_for(&detaches, HOUR);
+	assert_true(detaches.governor.rest_cost == 0);
+	limits.rests = true;
+	begin(&rests, &dear, &limits);
+	rests.governor.prices.rest_ns = LAUNCH_NS / 100;
+	run_for(&rests, HOUR);
+	assert_true(fabs(rests.governor.rest_cost - 0.01 / 3) < 0.0005);
+	assert_true(rests.covered_ns < 0.75 * detaches.covered_ns);
+	assert_true(mean_cost(&rests) <= BUDGET - 0.003);
+	begin(&rests, &dear, &limits);
+	rests.governor.prices.rest_ns = LAUNCH_NS; /* more than the whole budget */
+	run_for(&rests, HOUR);
+	assert_true(rests.detaches > 10 && mean_cost(&rests) <= BUDGET / 3);
+}
+
 /* Steps are long: a window has room for a whole one. */
 static void test_window_holds_a_step(void **state)
 {
@@ -692,6 +716,7 @@ int main(void)
 		cmocka_unit_test(test_steps_decide),
 		cmocka_unit_test(test_steps_of_another_time),
 		cmocka_unit_test(test_sparse),
+		cmocka_unit_test(test_rests),
 		cmocka_unit_test(test_window_holds_a_step),
 		cmocka_unit_test(test_up_again),
 		cmocka_unit_test(test_no_swinging),

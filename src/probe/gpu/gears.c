@@ -38,6 +38,7 @@ static enum gear leaving_to; /* the gear to record once it has left */
 static bool yielded;	     /* another client has CUPTI */
 static bool asked;	     /* for a window that could not begin at once */
 static bool told_held;	     /* that it keeps the subscription */
+static double rest_cost;     /* the largest so far, to be told */
 static struct cupti_wish wish;
 static struct governor governor;
 static int64_t changed_ns; /* of `attached` */
@@ -103,7 +104,8 @@ static struct governor_limits limits(void)
 	const char *shifts = getenv("MOESCOPE_SHIFTS");
 	struct governor_limits l = { .budget = BUDGET_PCT / 100,
 				     .may_detach = true,
-				     .sparse = true };
+				     .sparse = true,
+				     .rests = !getenv("MOESCOPE_DETACH") };
 	uint64_t mb = memory ? strtoull(memory, NULL, 10) : 0;
 
 	if (budget && *budget)
@@ -158,6 +160,8 @@ static void note_detached(enum gear gear, const char *why)
 	governor.host_bytes = cupti_kept_bytes() - kept_before;
 	governor_detached(&governor, changed_ns, (int64_t)(now.detach_ns - before.detach_ns),
 			  &now.counts);
+	if (governor.rest_cost > rest_cost)
+		rest_cost = governor.rest_cost;
 	before = now;
 	write_gear_at(off ? cupti_off_ns() : changed_ns, gear, why);
 }
@@ -179,10 +183,13 @@ int gears_start(bool full, char *words, size_t size)
 
 	cupti_on_clients(gears_yield, gears_resume);
 	pthread_mutex_lock(&lock);
-	wish = (struct cupti_wish){ .full = full, .allowance_bytes = l.allowance_bytes };
+	wish = (struct cupti_wish){ .full = full,
+				    .detach = !l.rests,
+				    .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
 	flushed_ns = cost_ns = clock_monotonic_ns();
 	yielded = attached = proved = told_held = false;
+	rest_cost = 0;
 	governor_start(&governor, &l, clock_monotonic_ns());
 	kept_before = cupti_kept_bytes();
 	snprintf(words, size, "GPU records when the schedule asks for them");
@@ -360,6 +367,25 @@ static void tell_skipped(void)
 	moescope_info("kernels", words);
 }
 
+/* Only what CUPTI itself adds to a launch is known; where the program waits for the device anyway
+ * nothing is lost. */
+static void tell_rest_cost(void)
+{
+	char words[192];
+
+	if (rest_cost <= 0 || !governor.limits.rests)
+		return;
+	snprintf(
+		words, sizeof(words),
+		"CUPTI stays attached where nothing is recorded, which makes each kernel launch slower "
+		"by up to %.1f µs: at most %.1f%% here%s",
+		governor.prices.rest_ns / 1e3, 100 * rest_cost,
+		rest_cost > governor.limits.budget
+			? ", more than the budget; --detach avoids that, at a risk"
+			: "");
+	moescope_info("CUPTI", words);
+}
+
 void gears_stop(bool ending)
 {
 	pthread_mutex_lock(&lock);
@@ -374,6 +400,8 @@ void gears_stop(bool ending)
 		if (attached)
 			note_detached(GEAR_NONE, "the session ends");
 		write_cost();
+		if (!ending || governor.windows > 1)
+			tell_rest_cost();
 		tell_skipped();
 	}
 	running = false;

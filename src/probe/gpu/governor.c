@@ -24,7 +24,8 @@
 #define PATIENCE_MIN_NS (20 * MS)
 #define PATIENCE_MAX_NS (200 * MS)
 #define PATIENCE_LOST_NS (5.0 * MS) /* this much may be lost meanwhile */
-#define FACTOR_MAX 4.0		    /* beyond that, steps differ for other reasons */
+#define REST_PART 0.75 /* of the budget for resting, at most: windows get the remainder */
+#define FACTOR_MAX 4.0 /* beyond that, steps differ for other reasons */
 
 void governor_start(struct governor *g, const struct governor_limits *limits, int64_t now_ns)
 {
@@ -214,10 +215,18 @@ static void plan_windows(struct governor *g, int64_t now_ns)
 	g->window_ns = (int64_t)(longer * window_ns < most_ns ? longer * window_ns : most_ns);
 }
 
+/* The part of a gap's time that windows may cost. */
+static double paid_share(const struct governor *g)
+{
+	double target = g->limits.budget * MARGIN;
+
+	return target - (g->rest_cost < target * REST_PART ? g->rest_cost : target * REST_PART);
+}
+
 /* The gap that pays the debt and the next window. */
 static int64_t gap_before_window(const struct governor *g)
 {
-	double target = g->limits.budget * MARGIN, window_ns = (double)g->window_ns, gap_ns;
+	double target = paid_share(g), window_ns = (double)g->window_ns, gap_ns;
 
 	if (target <= 0)
 		return 0;
@@ -322,11 +331,13 @@ void governor_attached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		int64_t gap_ns = now_ns - g->since_ns < g->paid_ns ? now_ns - g->since_ns
 								   : g->paid_ns;
 
-		g->debt_ns -= (double)gap_ns * g->limits.budget * MARGIN / g->rarer;
+		g->debt_ns -= (double)gap_ns * paid_share(g) / g->rarer;
 	}
 	g->gap_ns = 0;
 	g->attached = true;
 	g->windows++;
+	g->window_since_ns = now_ns;
+	g->window_counts = *counts;
 	g->since_ns = g->looked_ns = now_ns;
 	g->looked = *counts;
 	g->look_ns = now_ns + (g->gear == GEAR_ALWAYS ? LOOK_NS : WINDOW_MIN_NS);
@@ -348,6 +359,9 @@ void governor_detached(struct governor *g, int64_t now_ns, int64_t took_ns,
 		lost_ns += (double)(g->looked_ns - g->since_ns) * lost_share(g);
 	}
 	g->attached = false;
+	if (g->limits.rests && now_ns > g->window_since_ns)
+		g->rest_cost = (double)(counts->launches - g->window_counts.launches) *
+			       g->prices.rest_ns / (double)(now_ns - g->window_since_ns);
 	g->switch_ns += took_ns;
 	g->debt_ns += lost_ns + (double)g->switch_ns - window_ns * g->limits.budget * MARGIN;
 	g->since_ns = now_ns;

@@ -25,6 +25,7 @@ struct governor_prices {
 	double launch_ns; /* a kernel launched by the host, including calls and copies around it */
 	double node_ns;	  /* a kernel of a CUDA graph */
 	double call_ns;	  /* a traced call, apart from what it launches */
+	double rest_ns;	  /* a launch while CUPTI is attached and records nothing */
 	uint64_t attach_bytes; /* device memory for attaching first */
 	uint64_t window_bytes; /* device memory that each later window leaves behind */
 };
@@ -34,6 +35,7 @@ struct governor_limits {
 	uint64_t allowance_bytes; /* of device memory */
 	bool may_detach;	  /* detaching is proved safe on this CUPTI and driver */
 	bool sparse;		  /* a dozen windows per run, not hundreds */
+	bool rests;		  /* between windows CUPTI stays attached */
 	unsigned int shifts; /* for tests of the transitions: this many windows, back to back */
 };
 
@@ -54,6 +56,7 @@ struct governor {
 	const char *why; /* of the last shift */
 	double cost;	 /* slowdown while attached, fraction; negative: unknown so far */
 	bool cost_by_steps;
+	double rest_cost; /* slowdown between windows, at most, at the last window's launch rate */
 	int64_t start_ns;
 	int64_t since_ns;  /* when it was attached or detached */
 	int64_t switch_ns; /* time for the last attach and detach together */
@@ -62,6 +65,8 @@ struct governor {
 	double rarer;	 /* how much longer than necessary a gap is, to save device memory */
 	double debt_ns;	 /* cost of collecting beyond what the time so far pays for */
 	uint64_t windows;
+	int64_t window_since_ns; /* when the last one began, and the counts then */
+	struct governor_counts window_counts;
 	uint64_t host_bytes; /* that windows have left behind; the caller counts them */
 	int64_t look_ns;     /* when it counts next */
 	int64_t looked_ns;   /* time of the counts below */

@@ -199,6 +199,7 @@ static CUptiResult attach_cupti(void)
 	cupti_prepare_keeping();
 	if (clients_active())
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	cupti_attaching();
 	cupti_clock_start();
 	cupti_records_start();
 	if (state == CUPTI_SETTLING)
@@ -347,17 +348,17 @@ void cupti_flush(void)
  * calls, which others request (cupti_calls.c). */
 static bool can_finalize(void)
 {
-	return cupti_api.cuptiFinalize && !clients_hold_subscription() && !clients_were_here() &&
-	       cupti_can_keep_memory();
+	return wish.detach && cupti_api.cuptiFinalize && !clients_hold_subscription() &&
+	       !clients_were_here() && cupti_can_keep_memory();
 }
 
 /* The lock is held, and records are off. The duration is published before the state: whoever sees
  * the state may ask for it. */
 static void finalize(int64_t start_ns, bool held)
 {
-	cupti_keep_memory(true);
+	cupti_finalize_begins();
 	cupti_api.cuptiFinalize();
-	cupti_keep_memory(false);
+	cupti_finalize_ended();
 	cupti_subscription_ended();
 	clients_after_finalize();
 	if (held) {
@@ -608,6 +609,8 @@ static void leave_from_outside(void)
 	cupti_prepare_keeping();
 	settle();
 	flush(false);
+	if (records_on && !safe)
+		flush(true); /* while they are on it harms nobody */
 	if (records_on)
 		disable();
 	if (cupti_subscribed())
@@ -639,10 +642,12 @@ void cupti_leave_now(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Without a moment now, the end of a later call does it. What comes until then belongs to no
- * session. */
+/* Without a moment now, the end of a later call detaches it. What comes until then belongs to no
+ * session. Where CUPTI rests, the subscription has to be free for others before anyone can come. */
 void cupti_stop(void)
 {
+	bool stays;
+
 	pthread_mutex_lock(&lock);
 	tell_held_up();
 	tell_kept();
@@ -650,7 +655,7 @@ void cupti_stop(void)
 		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
 		    (cupti_saw_graphs() && !graphs_proved)) {
 			leave_from_outside();
-		} else {
+		} else if (wish.detach) {
 			settle();
 			flush(false);
 			flush(true);
@@ -658,10 +663,13 @@ void cupti_stop(void)
 				leave_at_next_moment(0);
 		}
 	}
+	stays = !wish.detach && collects_or_leaves();
 	/* From now on nobody looks out for others. */
 	if (state == CUPTI_RESTING)
 		give_up_subscription();
 	pthread_mutex_unlock(&lock);
+	if (stays)
+		cupti_leave_now();
 }
 
 /* Other threads may be inside calls for as long as the process lives, so nothing is disabled. */

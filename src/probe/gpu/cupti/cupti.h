@@ -3,12 +3,14 @@
  * CUPTI behind a neutral interface. Only cupti.c (the library, attaching and detaching),
  * cupti_records.c (activity records) and cupti_calls.c (callbacks) know its types.
  *
- * Detaching means cuptiFinalize, because CUPTI slows launches as long as it is attached. Records
- * are disabled at the end of a call of the program, inside its callback, when no other thread of the
- * program is in a call; CUPTI is detached likewise at the end of a later call, when a thread that
- * began one meanwhile has come out. Anything else has cost programs their heap: disabling records from our thread while calls are in flight, or detaching while threads
- * load modules. With CUDA graphs only the one thread that launches them detaches, so that none is
- * launched meanwhile; if several threads do, records are only disabled (resting). If no such moment
+ * Records are disabled at the end of a call of the program, inside its callback, when no other thread
+ * of the program is in a call; the last of them are fetched likewise at the end of a later call, when
+ * a thread that began one meanwhile has come out. Disabling them from our thread while calls are in
+ * flight has cost programs their heap. Then CUPTI rests: attached, it slows launches a little.
+ *
+ * Detaching means cuptiFinalize, and is done only if the user wants it: once in thousands of times it
+ * has cost a program its heap, and torch.profiler fails if it is started after it. With CUDA graphs
+ * only the one thread that launches them detaches, so that none is launched meanwhile. If no moment
  * comes, recording continues. docs/design.md has the table of what was tried.
  */
 #ifndef PROBE_GPU_CUPTI_CUPTI_H
@@ -25,11 +27,12 @@ enum cupti_state {
 	CUPTI_ON,	/* records come */
 	CUPTI_LEAVING,	/* told to detach; records still come */
 	CUPTI_SETTLING, /* records are off; detached at the end of a later call */
-	CUPTI_RESTING,	/* attached, but records are off: detaching would not be safe */
+	CUPTI_RESTING,	/* attached, but records are off */
 };
 
 struct cupti_wish {
 	bool full;		  /* also allocations, pools and CUPTI's account of itself */
+	bool detach;		  /* in between windows, at a risk; otherwise CUPTI rests there */
 	uint64_t allowance_bytes; /* of device memory */
 };
 

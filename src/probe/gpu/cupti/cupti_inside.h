@@ -60,8 +60,11 @@ extern _Atomic bool cupti_closing;
  * detached, not in a callback. Where memory cannot be kept CUPTI must not be finalised. */
 void cupti_prepare_keeping(void);
 bool cupti_can_keep_memory(void);
-/* What CUPTI frees from now on is never freed; or is again, but later. */
-void cupti_keep_memory(bool keep);
+/* Around cuptiFinalize, and before CUPTI is attached again: what CUPTI frees between the first and
+ * the last is never freed. */
+void cupti_finalize_begins(void);
+void cupti_finalize_ended(void);
+void cupti_attaching(void);
 /* On the thread on which CUPTI hands a buffer over, before it frees what belongs to it. */
 void cupti_handed_over(const uint8_t *buffer);
 

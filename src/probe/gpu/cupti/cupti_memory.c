@@ -15,6 +15,10 @@
  * those bytes: the record would be written wherever they now point, as a rule into the program's
  * heap. Kept, they point to the buffer, which remains ours (cupti_buffers.c).
  *
+ * The same, what CUPTI frees or unmaps soon after, until it is attached again: part of its end may
+ * come when the call returns in whose callback it was finalised. And what the driver frees inside
+ * cuptiFinalize: its side of the same lists.
+ *
  * Late, everything else, in case that there is more of this kind: after many later frees.
  *
  * Any thread.
@@ -22,34 +26,42 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
+#include "base/clock.h"
 #include "probe/gpu/clients/imports.h"
 #include "probe/gpu/cupti/cupti_inside.h"
 
-#define LATER_SMALL 32768
-#define LATER_LARGE 16
-#define LARGE_BYTES 1024
+#define LATER_MOST 32768
 
-static _Atomic bool keeping;
+#define KEEP_NS INT64_C(2000000000) /* after cuptiFinalize: until its thread is out for sure */
+
+static _Atomic int64_t keep_until_ns; /* 0: nothing is kept */
+static _Atomic uint32_t finalizing;   /* the thread that is inside cuptiFinalize, 0: none */
 static _Atomic uint64_t kept_bytes;
 static _Atomic bool redirected;
 static bool sizes_known; /* set before that */
 /* The buffer that CUPTI has just handed over on this thread. */
 static __thread const uint8_t *handed_over;
 
-struct later {
-	_Atomic unsigned int next;
+/* By size, so that they are some tens of megabytes together. */
+static struct later {
+	size_t less_than; /* bytes */
 	unsigned int n;
-	void *_Atomic *memory;
-};
+	_Atomic unsigned int next;
+	void *_Atomic memory[LATER_MOST];
+} later[] = { { .less_than = 1024, .n = LATER_MOST },
+	      { .less_than = 65536, .n = 512 },
+	      { .less_than = SIZE_MAX, .n = 16 } };
 
-static void *_Atomic small_memory[LATER_SMALL], *_Atomic large_memory[LATER_LARGE];
-static struct later later_small = { .n = LATER_SMALL, .memory = small_memory },
-		    later_large = { .n = LATER_LARGE, .memory = large_memory };
-
-static void free_later(struct later *later, void *memory)
+static void free_later(void *memory, size_t bytes)
 {
-	free(atomic_exchange(&later->memory[atomic_fetch_add(&later->next, 1) % later->n], memory));
+	struct later *list = later;
+
+	while (bytes >= list->less_than && list->less_than < SIZE_MAX)
+		list++;
+	free(atomic_exchange(&list->memory[atomic_fetch_add(&list->next, 1) % list->n], memory));
 }
 
 /* An allocator of the program's own may have its free, but leave this to the C library. */
@@ -60,19 +72,62 @@ static bool are_of_one_module(void *a, void *b)
 	return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
+static bool keeps(void)
+{
+	int64_t until_ns = atomic_load(&keep_until_ns);
+
+	return until_ns && clock_monotonic_ns() < until_ns;
+}
+
+static size_t bytes_of(void *memory)
+{
+	return sizes_known ? malloc_usable_size(memory) : SIZE_MAX;
+}
+
 static void keep_or_free(void *memory)
 {
-	size_t bytes = memory && sizes_known ? malloc_usable_size(memory) : LARGE_BYTES;
-
 	if (!memory)
 		return;
-	if (atomic_load(&keeping)) {
-		atomic_fetch_add(&kept_bytes, bytes);
-	} else if (handed_over && *(const uint8_t *const *)memory == handed_over) {
+	if (keeps())
+		atomic_fetch_add(&kept_bytes, bytes_of(memory));
+	else if (handed_over && *(const uint8_t *const *)memory == handed_over)
 		handed_over = NULL;
-	} else {
-		free_later(bytes < LARGE_BYTES ? &later_small : &later_large, memory);
+	else
+		free_later(memory, bytes_of(memory));
+}
+
+/* realloc frees, too. */
+static void *move(void *memory, size_t bytes)
+{
+	size_t before = memory && sizes_known ? malloc_usable_size(memory) : 0;
+	void *moved;
+
+	if (!memory || !sizes_known || !bytes)
+		return realloc(memory, bytes);
+	moved = malloc(bytes);
+	if (moved) {
+		memcpy(moved, memory, before < bytes ? before : bytes);
+		keep_or_free(memory);
 	}
+	return moved;
+}
+
+static int keep_or_unmap(void *memory, size_t bytes)
+{
+	if (!keeps())
+		return munmap(memory, bytes);
+	atomic_fetch_add(&kept_bytes, bytes);
+	return 0;
+}
+
+static void free_of_driver(void *memory)
+{
+	if (!memory)
+		return;
+	if (atomic_load(&finalizing) && atomic_load(&finalizing) == cupti_thread_id())
+		atomic_fetch_add(&kept_bytes, malloc_usable_size(memory));
+	else
+		free(memory);
 }
 
 void cupti_handed_over(const uint8_t *buffer)
@@ -80,16 +135,38 @@ void cupti_handed_over(const uint8_t *buffer)
 	handed_over = buffer;
 }
 
-/* The slot may not be bound before CUPTI has freed something. */
+/* Without it CUPTI is finalised all the same: what it frees itself is what was seen in use. */
+static void keep_memory_of_driver(void)
+{
+	static const struct import import = { "free", (void *)free, (void *)free_of_driver };
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	void *inside = driver ? dlsym(driver, "cuInit") : NULL;
+
+	if (inside)
+		imports_redirect_in(inside, &import);
+	if (driver)
+		dlclose(driver);
+}
+
+/* Each time: a slot may not be bound before CUPTI has called the function. */
 void cupti_prepare_keeping(void)
 {
-	static const struct import import = { "free", (void *)free, (void *)keep_or_free };
+	static const struct import imports[] = {
+		{ "free", (void *)free, (void *)keep_or_free },
+		{ "realloc", (void *)realloc, (void *)move },
+		{ "munmap", (void *)munmap, (void *)keep_or_unmap },
+	};
+	bool first = !atomic_load(&redirected);
 
-	if (atomic_load(&redirected) || !cupti_api.cuptiFinalize)
+	if (!cupti_api.cuptiFinalize)
 		return;
-	sizes_known = are_of_one_module((void *)free, (void *)malloc_usable_size);
-	atomic_store(&redirected,
-		     imports_redirect_in((void *)cupti_api.cuptiFinalize, &import) > 0);
+	if (first)
+		sizes_known = are_of_one_module((void *)free, (void *)malloc_usable_size);
+	for (size_t i = 0; i < COUNT(imports); i++)
+		if (imports_redirect_in((void *)cupti_api.cuptiFinalize, &imports[i]) > 0 && i == 0)
+			atomic_store(&redirected, true);
+	if (first && sizes_known)
+		keep_memory_of_driver();
 }
 
 /* How much is kept has to be known. */
@@ -98,9 +175,21 @@ bool cupti_can_keep_memory(void)
 	return atomic_load(&redirected) && sizes_known;
 }
 
-void cupti_keep_memory(bool keep)
+void cupti_finalize_begins(void)
 {
-	atomic_store(&keeping, keep);
+	atomic_store(&keep_until_ns, INT64_MAX);
+	atomic_store(&finalizing, cupti_thread_id());
+}
+
+void cupti_finalize_ended(void)
+{
+	atomic_store(&finalizing, 0);
+	atomic_store(&keep_until_ns, clock_monotonic_ns() + KEEP_NS);
+}
+
+void cupti_attaching(void)
+{
+	atomic_store(&keep_until_ns, 0);
 }
 
 uint64_t cupti_kept_bytes(void)
