@@ -427,5 +427,21 @@ def frees_are_watched():
     check("freed by libcupti.so.99+" in uses, uses)
 
 
+@test
+def damage_of_the_heap_is_told():
+    """One word between two chunks is overwritten; the next call of malloc finds out."""
+    reporter = os.path.join(BUILD, soak.HEAP_REPORT)
+    need(reporter)  # on x86-64, without sanitizers
+    pathlib.Path("bug.c").write_text(
+        "#include <stdlib.h>\n"
+        "int main(void) { long *a[40]; for (int i = 0; i < 40; i++) a[i] = malloc(3000);\n"
+        "for (int i = 0; i < 40; i += 2) free(a[i]);\n"
+        "a[21][-2] = 0x30000002602; for (int i = 0; i < 40; i++) a[i] = malloc(2000 + i); }\n")
+    equal(script("gcc", "-w", "-O0", "-o", os.path.abspath("bug"), "bug.c").returncode, 0)
+    died = script(os.path.abspath("bug"), LD_PRELOAD=reporter)
+    equal(died.returncode, -signal.SIGABRT, died.stderr)
+    check("heap: " in died.stderr and "+0:30000002602" in died.stderr, died.stderr)
+
+
 if __name__ == "__main__":
     main()

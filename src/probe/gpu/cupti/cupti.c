@@ -556,6 +556,10 @@ static bool stop_recording(int64_t start_ns)
 	unsigned int begun = cupti_calls_begun();
 
 	disable();
+	if (wish.clean) {
+		cupti_api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+		cupti_api.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	}
 	if (cupti_saw_graphs())
 		return detach(start_ns, cupti_calls_begun() == begun);
 	atomic_store(&state, CUPTI_SETTLING);
