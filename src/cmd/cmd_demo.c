@@ -21,9 +21,12 @@ struct values {
 	const char *output;
 	bool force;
 	uint64_t steps, threads; /* 0: tinymoe's own */
+	const char *interval;	 /* NULL: the view's own */
 };
 
 enum { OVERHEAD_PAIRS = 64 };
+#define SCREEN_NS INT64_C(500000000)
+#define LINES_NS INT64_C(2000000000)
 
 static const struct option_desc own[] = {
 	RUN_OUTPUT_OPTION(struct values, output, "DIR", "moescope-DATE-TIME-PID.mscope"),
@@ -50,6 +53,7 @@ static const struct option_desc own[] = {
 	  .help = "threads of the model; they do not affect the result",
 	  .default_text = "tinymoe's",
 	  .offset = offsetof(struct values, threads) },
+	INTERVAL_OPTION(struct values, interval, "", "500ms on a terminal, 2s elsewhere"),
 	{ 0 },
 };
 
@@ -171,9 +175,11 @@ static int finish_demo(struct invocation *inv, struct recording *recording, int 
 	return launch_exit_status(&recording->launch);
 }
 
-static int train(struct invocation *inv, struct recording *recording, char **argv)
+static int train(struct invocation *inv, struct recording *recording, int64_t interval_ns,
+		 char **argv)
 {
 	bool screen = terminal_look().cursor && !screen_unavailable();
+	int64_t usual_ns = screen ? SCREEN_NS : LINES_NS;
 	int log_fd = program_log_open(recording);
 	int status;
 
@@ -188,6 +194,7 @@ static int train(struct invocation *inv, struct recording *recording, char **arg
 	status = recording_launch(recording, argv, log_fd);
 	if (status == EXIT_OK) {
 		watch_program(recording, screen ? WATCH_SCREEN : WATCH_LINES,
+			      interval_ns ? interval_ns : usual_ns,
 			      "Ctrl-C stops the training; the run is kept.");
 		status = finish_demo(inv, recording, log_fd);
 	}
@@ -206,9 +213,14 @@ static int run_demo(struct invocation *inv)
 	};
 	struct recording recording = RECORDING_NONE;
 	char steps[24], threads[24];
-	char **argv = calloc((size_t)inv->n_args + 8, sizeof(*argv));
+	struct err err = { "" };
+	int64_t interval_ns = 0;
+	char **argv;
 	int status;
 
+	if (values->interval && watch_interval(values->interval, &interval_ns, &err) < 0)
+		return usage_error(inv->command, "%s", err.message);
+	argv = calloc((size_t)inv->n_args + 8, sizeof(*argv));
 	if (!argv)
 		return fail("no memory.");
 	/* At most half of a short training goes into the check. */
@@ -218,7 +230,7 @@ static int run_demo(struct invocation *inv)
 	if (status == EXIT_OK)
 		status = recording_begin(&recording, &plan, argv);
 	if (status == EXIT_OK)
-		status = recording.path ? train(inv, &recording, argv) : EXIT_FAILED;
+		status = recording.path ? train(inv, &recording, interval_ns, argv) : EXIT_FAILED;
 	recording_release(&recording);
 	free(argv[0]);
 	free(argv);
@@ -232,7 +244,7 @@ const struct command cmd_demo = {
 	.words = "[-- TINYMOE-OPTION...]",
 	.description =
 		"Trains tinymoe, a small mixture-of-experts language model, under the profiler: "
-		"on a terminal with the live view of 'top', elsewhere with a line every two seconds. A "
+		"on a terminal with the live view of 'top', elsewhere with a line now and then. A "
 		"few dozen steps are alternately recorded and not, to measure the profiler's "
 		"overhead. At the end it shows the report and what to type next. Words after -- "
 		"go to tinymoe ('tinymoe --help').",

@@ -21,7 +21,8 @@
 #include "trace/ring.h"
 
 struct values {
-	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token;
+	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
+		*interval;
 	bool force, quiet, top;
 	int level; /* index into level_choices */
 	uint64_t sample, overhead_check, ring_kb;
@@ -30,6 +31,7 @@ struct values {
 
 static const char *const level_choices[] = { "counts", "steps", "trace", "full", NULL };
 enum { LEVEL_TRACE = 2 };
+#define SCREEN_NS INT64_C(500000000)
 
 static const struct option_desc own[] = {
 	RUN_OUTPUT_OPTION(struct values, output, "DIR", "moescope-DATE-TIME-PID.mscope"),
@@ -116,6 +118,7 @@ static const struct option_desc own[] = {
 		  "program's output goes to program.log in the run directory, and it reads "
 		  "nothing from the terminal",
 	  .offset = offsetof(struct values, top) },
+	INTERVAL_OPTION(struct values, interval, "with --top: ", "500ms"),
 	{ .name = "metrics",
 	  .kind = OPTION_STRING,
 	  .metavar = "[ADDRESS:]PORT",
@@ -264,12 +267,12 @@ static void open_metrics(struct metrics *metrics, const struct recording *record
 }
 
 /* Until the program's end, with a view or without. */
-static void wait_for_end(struct recording *recording, bool view)
+static void wait_for_end(struct recording *recording, bool view, int64_t interval_ns)
 {
 	enum launch_event event;
 
 	if (view) {
-		watch_program(recording, WATCH_SCREEN, "Ctrl-C is for the program.");
+		watch_program(recording, WATCH_SCREEN, interval_ns, "Ctrl-C is for the program.");
 		return;
 	}
 	while ((event = launch_wait(&recording->launch, -1)) != LAUNCH_ENDED)
@@ -290,6 +293,16 @@ static void tell_log(const struct recording *recording, int log_fd, bool quiet)
 	close(log_fd);
 }
 
+static int take_interval(const struct values *values, int64_t *ret_ns, struct err *err)
+{
+	if (!values->interval)
+		return 0;
+	if (!values->top)
+		return err_set(err, -EINVAL,
+			       "'--interval' is about the view of '--top'; give both.");
+	return watch_interval(values->interval, ret_ns, err);
+}
+
 static int run_run(struct invocation *inv)
 {
 	const struct values *values = inv->values;
@@ -304,12 +317,13 @@ static int run_run(struct invocation *inv)
 	struct recording recording = RECORDING_NONE;
 	struct metrics metrics = { 0 };
 	struct err err = { "" };
+	int64_t interval_ns = SCREEN_NS;
 	char schedule[160];
 	int status, log_fd = -1;
 
 	if (schedule_canonical(values->schedule, values->sample, schedule, sizeof(schedule), &err) <
 		    0 ||
-	    check_values(values, &plan, &err) < 0)
+	    check_values(values, &plan, &err) < 0 || take_interval(values, &interval_ns, &err) < 0)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->schedule || values->sample > 1)
 		plan.schedule = schedule;
@@ -328,7 +342,7 @@ static int run_run(struct invocation *inv)
 		recording_release(&recording);
 		return status;
 	}
-	wait_for_end(&recording, log_fd >= 0);
+	wait_for_end(&recording, log_fd >= 0, interval_ns);
 	if (log_fd >= 0)
 		tell_log(&recording, log_fd, values->quiet);
 	if (recording_end(&recording, inv->args[0]) && !values->quiet)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/text/format.h"
 #include "cmd/options/common_options.h"
+#include "cmd/recording/watched.h"
 #include "cmd/results/table.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/runs/run_of_process.h"
@@ -30,20 +30,12 @@ struct values {
 /* table_format_options write into the values of a table. */
 _Static_assert(offsetof(struct values, table) == 0, "the table's values come first");
 
-#define INTERVAL_LEAST_NS INT64_C(100000000)
-
 static const struct option_desc own[] = {
 	{ .name = "once",
 	  .kind = OPTION_FLAG,
 	  .help = "print one frame as text, for pipes and files",
 	  .offset = offsetof(struct values, once) },
-	{ .name = "interval",
-	  .kind = OPTION_STRING,
-	  .metavar = "TIME",
-	  .help = "time between two looks at the run, such as 1s or 500ms, at least 100ms; a bare "
-		  "number is seconds",
-	  .default_text = "1s",
-	  .offset = offsetof(struct values, interval) },
+	INTERVAL_OPTION(struct values, interval, "", "1s"),
 	{ .name = "height",
 	  .kind = OPTION_UINT,
 	  .metavar = "LINES",
@@ -286,10 +278,8 @@ static int run_top(struct invocation *inv)
 	struct view view = { .given = given };
 	struct err err = { "" };
 	char *path = NULL;
-	int r = interval_parse(values->interval, &options.interval_ns, &err);
+	int r = watch_interval(values->interval, &options.interval_ns, &err);
 
-	if (r == 0 && options.interval_ns < INTERVAL_LEAST_NS)
-		r = err_set(&err, -EINVAL, "'--interval' is at least 100ms.");
 	if (r < 0)
 		return usage_error(inv->command, "%s", err.message);
 	if (values->once && values->table.json)

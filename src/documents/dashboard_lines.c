@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text/format.h"
 #include "subjects/counters/counters.h"
 #include "subjects/overhead/overhead.h"
 #include "subjects/pages/pages.h"
@@ -18,10 +17,15 @@
 
 static bool last_step(const struct run *run, int64_t *ret_step)
 {
+	bool any = run->gone.has_step;
+
+	*ret_step = run->gone.last_step;
 	for (size_t i = 0; i < run->step.n; i++)
-		if (!i || run->step.step[i] > *ret_step)
+		if (!any || run->step.step[i] > *ret_step) {
 			*ret_step = run->step.step[i];
-	return run->step.n != 0;
+			any = true;
+		}
+	return any;
 }
 
 void dashboard_recent(const struct run *run, int64_t steps, struct selection *sel)
@@ -51,6 +55,17 @@ void dashboard_head(const struct run *run, const char *status, struct page *page
 	page_line(page, 1, "%s", "");
 	page_put_filling(page, run->info.command, 2, false);
 	page_empty_line(page);
+}
+
+bool dashboard_window(const struct run *run, const char *before, struct format *ret_text)
+{
+	struct format time = format_ns((double)(run->end_ns - run->gone.since_ns));
+
+	ret_text->text[0] = '\0';
+	if (run->gone.any)
+		snprintf(ret_text->text, sizeof(ret_text->text), "%sthe last %.16s", before,
+			 time.text);
+	return run->gone.any;
 }
 
 void dashboard_label(const char *text, struct page *page)
@@ -271,7 +286,10 @@ void dashboard_speed(const struct scene *scene, struct page *page)
 
 	dashboard_label("Speed", page);
 	if (!s->all.n) {
-		dashboard_absent("no step has ended", page);
+		dashboard_absent(scene->run->gone.has_step
+					 ? "no whole step among the records that are kept"
+					 : "no step has ended",
+				 page);
 	} else {
 		if (s->tokens_per_s.known)
 			page_put(page, "%s tokens/s, ", format_count(s->tokens_per_s.v).text);
@@ -337,6 +355,7 @@ void dashboard_cost(const struct scene *scene, const struct routing *routing, st
 {
 	const struct overhead *o = answer_overhead(scene->answers);
 	uint64_t lost = loss_total(&scene->run->loss);
+	struct format window;
 
 	dashboard_label("Overhead", page);
 	if (o->measured_pct.known)
@@ -347,6 +366,8 @@ void dashboard_cost(const struct scene *scene, const struct routing *routing, st
 		page_put(page, "on against off n/a");
 	if (o->own_cpu_pct.known)
 		page_put(page, ", own thread %s of a core", format_pct(o->own_cpu_pct.v).text);
+	if (dashboard_window(scene->run, ", ", &window))
+		page_put(page, "%s", window.text);
 	dashboard_label("Losses", page);
 	if (lost) {
 		page_put_in(page, TONE_WARNING, "%" PRIu64, lost);

@@ -6,6 +6,7 @@
 #ifndef DOCUMENTS_DASHBOARD_LINES_H
 #define DOCUMENTS_DASHBOARD_LINES_H
 
+#include "base/text/format.h"
 #include "subjects/overview/overview.h"
 #include "subjects/pages/section.h"
 
@@ -14,6 +15,10 @@
 #define RECENT_ROUTING 20
 /* The last steps of a run, unless a window was asked for. run: NULL before it is loaded. */
 void dashboard_recent(const struct run *run, int64_t steps, struct selection *sel);
+
+/* "the last 41.0 s" if older records were let go (struct run_gone), with something before it; else "" and
+ * false. */
+bool dashboard_window(const struct run *run, const char *before, struct format *ret_text);
 
 void dashboard_label(const char *text, struct page *page);
 /* The same of a line of parts. */

@@ -62,6 +62,18 @@ static void head_brief(const struct scene *scene, const struct panel_view *view,
 	dashboard_head(scene->run, status, page);
 }
 
+/* The first line of a whole panel whose older records were let go. */
+static void window_line(const struct run *run, struct page *page)
+{
+	struct format window;
+
+	if (!dashboard_window(run, "of ", &window))
+		return;
+	page_line(page, 1, "%s", "");
+	page_put_in(page, TONE_FAINT, "%s; older records were let go", window.text);
+	page_empty_line(page);
+}
+
 /* "93%" and the like after a word, where it was sampled. */
 static void part(const struct device_now *d, enum now_reading reading, const char *before,
 		 struct format (*format)(double), const char *after, struct page *page)
@@ -140,6 +152,7 @@ static void devices_whole(const struct scene *scene, const struct panel_view *vi
 			  struct page *page)
 {
 	devices_brief(scene, view, page);
+	window_line(scene->run, page);
 	devices_report(scene, page);
 }
 
@@ -275,6 +288,8 @@ static void kernels_brief(const struct scene *scene, const struct panel_view *vi
 			  struct page *page)
 {
 	const struct kernels *kernels = answer_kernels(scene->answers);
+	const struct run_gone *gone = &scene->run->gone;
+	struct format window;
 	const struct grid *grid;
 
 	dashboard_label("Kernels", page);
@@ -284,9 +299,10 @@ static void kernels_brief(const struct scene *scene, const struct panel_view *vi
 				 page);
 		return;
 	}
-	page_put(page, "%s of device time in %s kernels, by %s",
-		 format_ns((double)kernels->time_ns).text,
-		 format_count((double)kernels->count).text, view->sort);
+	page_put(page, "%s of device time in %s kernels%s, by %s",
+		 format_ns((double)(kernels->time_ns + gone->durations_ns[RECORD_KERNEL])).text,
+		 format_count((double)(kernels->count + gone->rows[RECORD_KERNEL])).text,
+		 dashboard_window(scene->run, "; ", &window) ? window.text : "", view->sort);
 	grid = sorted_rows(&section_kernels, scene, view, page);
 	if (grid)
 		page_table(page, grid, BRIEF_ROWS, NULL);
@@ -296,13 +312,15 @@ static void ops_brief(const struct scene *scene, const struct panel_view *view, 
 {
 	const struct ops *ops = answer_ops(scene->answers);
 	const struct grid *grid;
+	struct format window;
 
 	dashboard_label("Ops", page);
 	if (!ops->n) {
 		dashboard_absent("the program reports no operations", page);
 		return;
 	}
-	page_put(page, "%zu operations, by %s", ops->n, view->sort);
+	dashboard_window(scene->run, " of ", &window);
+	page_put(page, "%zu operations%s, by %s", ops->n, window.text, view->sort);
 	grid = sorted_rows(&section_ops, scene, view, page);
 	if (grid)
 		page_table(page, grid, BRIEF_ROWS, NULL);
@@ -311,17 +329,23 @@ static void ops_brief(const struct scene *scene, const struct panel_view *view, 
 static void verdict_lines(const struct scene *scene, const struct verdicts *verdicts,
 			  struct page *page)
 {
-	(void)scene;
+	struct format window;
+	bool labelled = dashboard_window(scene->run, "of ", &window);
+
+	if (labelled) {
+		dashboard_label("Verdicts", page);
+		page_put_in(page, TONE_FAINT, "%s", window.text);
+	}
 	for (size_t i = 0; i < verdicts->n; i++) {
 		const struct verdict *v = &verdicts->items[i];
 
-		dashboard_label(i ? "" : "Verdicts", page);
+		dashboard_label(i || labelled ? "" : "Verdicts", page);
 		page_put_in(page, verdict_tone(v), "%-8s", severity_name(v->severity));
 		page_put_in(page, TONE_PLAIN, " ");
 		page_put_filling(page, v->title, 21, false);
 	}
 	if (!verdicts->n) {
-		dashboard_label("Verdicts", page);
+		dashboard_label(labelled ? "" : "Verdicts", page);
 		page_put(page, "none: too little was recorded to judge");
 	}
 }
@@ -352,6 +376,7 @@ static void verdicts_whole(const struct scene *scene, const struct panel_view *v
 			   struct page *page)
 {
 	(void)view;
+	window_line(scene->run, page);
 	with_verdicts(scene, page, verdicts_page);
 }
 
@@ -364,6 +389,7 @@ static void cost_brief(const struct scene *scene, const struct panel_view *view,
 static void cost_whole(const struct scene *scene, const struct panel_view *view, struct page *page)
 {
 	(void)view;
+	window_line(scene->run, page);
 	overhead_report(scene, page);
 	trouble_page(scene, page);
 }
@@ -454,6 +480,7 @@ void panel_page(const struct panel_face *face, const struct scene *scene,
 		return;
 	}
 	limited.limit = WHOLE_ROWS;
+	window_line(scene->run, page);
 	grid = sorted_rows(face->section, scene, view, page);
 	if (grid)
 		face->section->page(&limited, grid, page);

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/parallel.h"
 #include "tables/room.h"
+#include "tables/window.h"
 
 /* Fewer rows are decoded before another thread has begun. */
 #define PARALLEL_ROWS 65536
@@ -377,6 +378,7 @@ struct job {
 struct loading {
 	struct run *run;
 	size_t shard;
+	size_t until; /* one past the last chunk that is taken now */
 	struct job *jobs;
 	size_t n_jobs;
 	size_t rows[RECORD_KIND_LIMIT]; /* of the chunks to come */
@@ -423,7 +425,7 @@ static int place_chunks(struct loading *l)
 	size_t next[RECORD_KIND_LIMIT];
 	int r = 0;
 
-	for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
+	for (size_t i = state->loaded_chunks; i < l->until; i++) {
 		unsigned int kind = reader->chunks[i].header.kind;
 
 		if (!kind_desc(kind)) {
@@ -441,11 +443,10 @@ static int place_chunks(struct loading *l)
 		r = room_reserve(l->run, k, next[k] + l->rows[k]);
 		l->placed[k] = !kind_desc(k)->n_lists;
 	}
-	l->jobs = r == 0 ? calloc(reader->n_chunks - state->loaded_chunks + 1, sizeof(*l->jobs))
-			 : NULL;
+	l->jobs = r == 0 ? calloc(l->until - state->loaded_chunks + 1, sizeof(*l->jobs)) : NULL;
 	if (!l->jobs)
 		return -ENOMEM;
-	for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
+	for (size_t i = state->loaded_chunks; i < l->until; i++) {
 		const struct chunk *chunk = &reader->chunks[i];
 
 		if (!kind_desc(chunk->header.kind) || !l->placed[chunk->header.kind])
@@ -534,7 +535,7 @@ static int load_in_order(struct loading *l)
 	struct shard_state_internal *state = &l->run->internal->shards[l->shard];
 	const struct shard_reader *reader = l->run->shards[l->shard].reader;
 
-	for (size_t i = state->loaded_chunks; i < reader->n_chunks; i++) {
+	for (size_t i = state->loaded_chunks; i < l->until; i++) {
 		const struct chunk *chunk = &reader->chunks[i];
 		unsigned int kind = chunk->header.kind;
 		size_t n;
@@ -605,30 +606,56 @@ static void settle_first_step(struct run *run, size_t s)
 	state->first_settled = true; /* later rows have their step */
 }
 
+/* One past the chunks that are taken before old rows are let go: all of them, unless there is a window. */
+static size_t batch_end(const struct run *run, size_t s)
+{
+	const struct shard_reader *reader = run->shards[s].reader;
+	size_t i = run->internal->shards[s].loaded_chunks, bytes = 0;
+
+	if (!run->internal->want.window_bytes)
+		return reader->n_chunks;
+	while (i < reader->n_chunks && bytes < run->internal->want.window_bytes / 4) {
+		const struct kind_desc *desc = kind_desc(reader->chunks[i].header.kind);
+
+		bytes += desc ? (size_t)reader->chunks[i].header.n_records * desc->row_size : 0;
+		i++;
+	}
+	return i;
+}
+
+static int load_batch(struct loading *l)
+{
+	int r = place_chunks(l);
+
+	if (r == 0)
+		r = load_placed(l);
+	if (r == 0)
+		r = load_in_order(l);
+	free(l->jobs);
+	if (r < 0)
+		return r;
+	settle_first_step(l->run, l->shard);
+	l->run->internal->shards[l->shard].loaded_chunks = l->until;
+	return window_trim(l->run);
+}
+
 int load_shard(struct run *run, size_t s)
 {
-	struct loading l = { .run = run, .shard = s };
 	struct shard_state_internal *state = &run->internal->shards[s];
-	int r;
+	struct loading dictionaries = { .run = run, .shard = s };
+	int r = load_dictionaries(&dictionaries);
 
-	r = load_dictionaries(&l);
-	if (r == 0)
-		r = place_chunks(&l);
-	if (r == 0)
-		r = load_placed(&l);
-	if (r == 0)
-		r = load_in_order(&l);
-	free(l.jobs);
+	while (r == 0 && state->loaded_chunks < run->shards[s].reader->n_chunks) {
+		struct loading l = { .run = run, .shard = s, .until = batch_end(run, s) };
+
+		r = load_batch(&l);
+	}
 	for (unsigned int w = 0; w < PARALLEL_MOST; w++) {
 		struct load_worker *worker = &run->internal->workers[w];
 
 		state->bad_references += worker->bad_references;
 		state->unknown_columns += worker->unknown_columns;
 		worker->bad_references = worker->unknown_columns = 0;
-	}
-	if (r == 0) {
-		settle_first_step(run, s);
-		state->loaded_chunks = run->shards[s].reader->n_chunks;
 	}
 	return r;
 }

@@ -23,6 +23,8 @@ struct shard_state_internal {
 	bool first_settled;		       /* what came before its first step is in it */
 	bool placed;			       /* on the run's clock: shift_ns stays as it is */
 	int64_t shift_ns;		       /* added to its times */
+	bool has_gone;			       /* chunks that the reader no longer lists, and */
+	int64_t gone_min_ns, gone_max_ns;      /* their times, as in the file */
 	uint64_t damaged_chunks, unknown_kinds, unknown_columns, bad_references;
 };
 
@@ -46,11 +48,13 @@ struct run_internal {
 	uint64_t durations_ns[RECORD_KIND_LIMIT]; /* sums over the rows that are loaded */
 	struct run_want want;
 	struct clocks clocks;
+	size_t trim_bytes; /* of the tables, from which on old rows are let go (window.h) */
 	struct shard_state_internal *shards;
 	bool single_file;
 };
 
-/* Takes the chunks of shard s that were not loaded yet. 0 or -ENOMEM, -EIO…; damage is counted. */
+/* Takes the chunks of shard s that were not loaded yet, and keeps to the window that was asked for. 0 or
+ * -ENOMEM, -EIO…; damage is counted. */
 int load_shard(struct run *run, size_t s);
 /* Takes one chunk of rows into its table, which must be empty. -EBADMSG: it is damaged. */
 int load_chunk(struct run *run, size_t s, const struct chunk *chunk, uint64_t *ret_durations_ns);

@@ -195,6 +195,115 @@ void room_clear(struct run *run, unsigned int kind, size_t first, size_t n)
 	each_row_array(run, kind, clear_rows, first, first, n);
 }
 
+/* Where the pointers of a column are among the slots of its table. */
+static unsigned int slot_of(const struct kind_desc *desc, unsigned int column)
+{
+	unsigned int at = 2;
+
+	for (unsigned int c = 0; c < column; c++)
+		at += column_is_list(&desc->columns[c]) ? 2 : 1;
+	return at;
+}
+
+void *room_column(struct run *run, unsigned int kind, unsigned int column)
+{
+	void *array = NULL;
+
+	if (*room_rows(run, kind) && room_wanted(run, kind, column))
+		memcpy(&array, room_slot(run, kind, slot_of(kind_desc(kind), column)),
+		       sizeof(array));
+	return array;
+}
+
+size_t room_bytes(struct run *run, unsigned int kind, double *ret_row_bytes)
+{
+	const struct kind_desc *desc = kind_desc(kind);
+	size_t n = *room_rows(run, kind), bytes = n * sizeof(uint16_t);
+
+	for (unsigned int c = 0; n && c < desc->n_columns; c++) {
+		size_t size = column_type_size(desc->columns[c].type);
+		const uint64_t *first;
+
+		if (!room_wanted(run, kind, c))
+			continue;
+		if (column_is_list(&desc->columns[c])) {
+			memcpy(&first, room_slot(run, kind, slot_of(desc, c) + 1), sizeof(first));
+			bytes += n * sizeof(*first) + (size_t)first[n] * size;
+		} else {
+			bytes += n * size;
+		}
+	}
+	*ret_row_bytes = n ? (double)bytes / (double)n : 0;
+	return bytes;
+}
+
+static void keep_elements(char *array, size_t size, const bool *keep, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n;) {
+		size_t from = i;
+
+		/* Rows that stay do so in long stretches. */
+		while (i < n && keep[i] == keep[from])
+			i++;
+		if (!keep[from])
+			continue;
+		if (kept != from)
+			memmove(array + kept * size, array + from * size, (i - from) * size);
+		kept += i - from;
+	}
+	memset(array + kept * size, 0, (n - kept) * size);
+}
+
+static void keep_lists(char *values, uint64_t *first, size_t size, const bool *keep, size_t n)
+{
+	size_t kept = 0;
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t from = first[i], length = first[i + 1] - from;
+
+		if (!keep[i])
+			continue;
+		if (length && at != from)
+			memmove(values + at * size, values + from * size, length * size);
+		/* Behind us: the rows to come are read from further on. */
+		first[kept++] = at;
+		at += length;
+	}
+	first[kept] = at;
+}
+
+void room_keep(struct run *run, unsigned int kind, const bool *keep)
+{
+	const struct kind_desc *desc = kind_desc(kind);
+	size_t *rows = room_rows(run, kind), n = *rows, kept = 0;
+	char *array;
+
+	if (!n)
+		return;
+	memcpy(&array, room_slot(run, kind, 1), sizeof(array));
+	keep_elements(array, sizeof(uint16_t), keep, n);
+	for (unsigned int c = 0; c < desc->n_columns; c++) {
+		size_t size = column_type_size(desc->columns[c].type);
+		uint64_t *first;
+
+		if (!room_wanted(run, kind, c))
+			continue;
+		memcpy(&array, room_slot(run, kind, slot_of(desc, c)), sizeof(array));
+		if (!column_is_list(&desc->columns[c])) {
+			keep_elements(array, size, keep, n);
+			continue;
+		}
+		memcpy(&first, room_slot(run, kind, slot_of(desc, c) + 1), sizeof(first));
+		keep_lists(array, first, size, keep, n);
+	}
+	for (size_t i = 0; i < n; i++)
+		kept += keep[i];
+	*rows = kept;
+}
+
 void room_drop(struct run *run, unsigned int kind)
 {
 	const struct kind_desc *desc = kind_desc(kind);

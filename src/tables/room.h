@@ -32,6 +32,13 @@ bool room_is_zero(const struct run *run, unsigned int kind, size_t size);
 void room_move(struct run *run, unsigned int kind, size_t to, size_t from, size_t n);
 void room_clear(struct run *run, unsigned int kind, size_t first, size_t n);
 
+/* Bytes of the rows of a kind, and of one of them with its lists on average. */
+size_t room_bytes(struct run *run, unsigned int kind, double *ret_row_bytes);
+/* The array of a column with one element a row; NULL: not wanted. */
+void *room_column(struct run *run, unsigned int kind, unsigned int column);
+/* Keeps the rows that are marked, in their order, with their lists. */
+void room_keep(struct run *run, unsigned int kind, const bool *keep);
+
 /* Gives the arrays of a kind back, which has no rows then. */
 void room_drop(struct run *run, unsigned int kind);
 void room_free(struct run *run);

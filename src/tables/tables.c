@@ -14,6 +14,7 @@
 #include "moescope.h"
 #include "tables/load.h"
 #include "tables/room.h"
+#include "tables/window.h"
 #include "trace/rundir.h"
 #include "trace/shard.h"
 
@@ -74,24 +75,46 @@ static int64_t clamp_time(int64_t ns)
 	return ns > SHARD_TIME_MAX ? SHARD_TIME_MAX : ns < -SHARD_TIME_MAX ? -SHARD_TIME_MAX : ns;
 }
 
-static void shard_span(struct run_shard *shard, int64_t shift_ns)
+/* The least and the largest time of the chunks that the reader lists; false: none has one. */
+static bool chunks_span(const struct shard_reader *reader, int64_t *ret_min_ns, int64_t *ret_max_ns)
 {
-	const struct shard_reader *reader = shard->reader;
+	bool any = false;
 
-	shard->start_ns = shard->end_ns = reader->header.monotonic_ns;
-	if (time_is_sane(reader->header.live.alive_ns))
-		shard->end_ns = reader->header.live.alive_ns;
 	for (size_t i = 0; i < reader->n_chunks; i++) {
 		const struct chunk_header *chunk = &reader->chunks[i].header;
 
 		if ((!chunk->time_min_ns && !chunk->time_max_ns) ||
 		    !time_is_sane(chunk->time_min_ns) || !time_is_sane(chunk->time_max_ns))
 			continue;
-		if (chunk->time_min_ns < shard->start_ns)
-			shard->start_ns = chunk->time_min_ns;
-		if (chunk->time_max_ns > shard->end_ns)
-			shard->end_ns = chunk->time_max_ns;
+		if (!any || chunk->time_min_ns < *ret_min_ns)
+			*ret_min_ns = chunk->time_min_ns;
+		if (!any || chunk->time_max_ns > *ret_max_ns)
+			*ret_max_ns = chunk->time_max_ns;
+		any = true;
 	}
+	return any;
+}
+
+static void widen(struct run_shard *shard, int64_t min_ns, int64_t max_ns)
+{
+	if (min_ns < shard->start_ns)
+		shard->start_ns = min_ns;
+	if (max_ns > shard->end_ns)
+		shard->end_ns = max_ns;
+}
+
+static void shard_span(struct run_shard *shard, const struct shard_state_internal *state)
+{
+	const struct shard_reader *reader = shard->reader;
+	int64_t min_ns, max_ns, shift_ns = state->shift_ns;
+
+	shard->start_ns = shard->end_ns = reader->header.monotonic_ns;
+	if (time_is_sane(reader->header.live.alive_ns))
+		shard->end_ns = reader->header.live.alive_ns;
+	if (chunks_span(reader, &min_ns, &max_ns))
+		widen(shard, min_ns, max_ns);
+	if (state->has_gone)
+		widen(shard, state->gone_min_ns, state->gone_max_ns);
 	if (shard->end_ns < shard->start_ns)
 		shard->end_ns = shard->start_ns;
 	shard->start_ns = clamp_time(shard->start_ns + shift_ns);
@@ -136,7 +159,7 @@ static int describe_shard(struct run *run, size_t s)
 	shard->state = reader->alive				   ? SHARD_LIVE
 		       : reader->header.live.closed == SHARD_CLEAN ? SHARD_CLOSED
 								   : SHARD_CRASHED;
-	shard_span(shard, run->internal->shards[s].shift_ns);
+	shard_span(shard, &run->internal->shards[s]);
 	return 0;
 }
 
@@ -355,6 +378,24 @@ static int check_readable(const struct run *run, struct err *err)
 	return 0;
 }
 
+/* Chunks that are loaded are not listed any longer: a process writes some each moment. */
+static void forget_chunks(struct run *run, size_t s)
+{
+	struct shard_state_internal *state = &run->internal->shards[s];
+	struct shard_reader *reader = run->shards[s].reader;
+	int64_t min_ns, max_ns;
+
+	if (chunks_span(reader, &min_ns, &max_ns)) {
+		if (!state->has_gone || min_ns < state->gone_min_ns)
+			state->gone_min_ns = min_ns;
+		if (!state->has_gone || max_ns > state->gone_max_ns)
+			state->gone_max_ns = max_ns;
+		state->has_gone = true;
+	}
+	shard_forget_chunks(reader);
+	state->loaded_chunks = 0;
+}
+
 /* One shard after the other is open, so that a run may have any number. */
 static int load_all(struct run *run, struct err *err)
 {
@@ -372,6 +413,8 @@ static int load_all(struct run *run, struct err *err)
 		shard_park(reader);
 		if (r < 0)
 			return err_sys(err, r, "%s: cannot load", run->shards[s].path);
+		if (run->internal->want.window_bytes)
+			forget_chunks(run, s);
 	}
 	summarise(run);
 	return 0;
@@ -401,6 +444,7 @@ int run_load(const char *path, const struct run_want *want, struct run **ret_run
 	}
 	run->internal->want = want ? *want : (struct run_want){ .kinds = WANT_ALL };
 	want_steps_of_routing(&run->internal->want);
+	window_want(&run->internal->want);
 	if (stat(path, &st) < 0) {
 		r = errno == ENOENT ? err_set(err, -ENOENT,
 					      "%s: no such run; 'ls -d *.mscope' lists "

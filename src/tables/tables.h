@@ -2,7 +2,8 @@
  *
  * A loaded run: the columns of every record kind, all shards (processes) together, ids of
  * strings, sites and launches merged over the shards. Read-only after loading but for
- * run_refresh, which appends what a growing run has gained; one thread at a time.
+ * run_refresh, which appends what a growing run has gained and, if the run was loaded with a window,
+ * lets go of what is old; one thread at a time.
  *
  * Rows of a kind are grouped by shard and, within a shard, in file order: ranges and operations
  * of a thread by their end, everything else by time per thread. Nothing is sorted by start.
@@ -117,6 +118,18 @@ struct run_info {
 	bool budget_known;
 };
 
+/* What a run that was loaded with a window has let go of: its tables begin at since_ns. State outlives its
+ * records: what is allocated now and what was at the peak, the gear of a process, the begin of a request that
+ * goes on, the first, least and largest value of a counter. */
+struct run_gone {
+	bool any;
+	int64_t since_ns; /* valid if any */
+	uint64_t rows[RECORD_KIND_LIMIT];
+	uint64_t durations_ns[RECORD_KIND_LIMIT]; /* of these rows */
+	bool has_step;
+	int64_t last_step; /* the largest */
+};
+
 struct run {
 	struct run_info info;
 	struct run_shard *shards;
@@ -124,6 +137,7 @@ struct run {
 	struct loss loss; /* sum over the shards */
 	int64_t start_ns; /* smallest and largest time over the shards; both 0 when empty */
 	int64_t end_ns;
+	struct run_gone gone;
 	char *steps_found; /* nobody marked steps: by what those of the table were found; or NULL */
 #define KIND(id, NAME, name) struct table_##name name;
 	RECORD_KINDS(KIND) /* string, site and launch stay empty: use run_string and so on */
@@ -139,6 +153,9 @@ struct run_want {
 	/* Bit i: the i-th column of the kind in records.h; 0: all of them. Kinds whose bit is not
 	 * set in `kinds` only count rows (run_rows). */
 	uint64_t columns[RECORD_KIND_LIMIT];
+	/* 0: everything is kept. Otherwise about as much of the tables is, the newest, however long the run:
+	 * for whoever follows it. */
+	size_t window_bytes;
 };
 
 /* The bit of one column: WANT_COLUMN(kernel, start_ns). */
@@ -173,6 +190,14 @@ int run_add_steps(struct run *run, const struct row_step *steps, const uint16_t 
 typedef int run_visitor(struct run *run, void *context);
 int run_stream(struct run *run, enum record_kind kind, uint64_t columns, run_visitor *visit,
 	       void *context);
+
+/* Since when the tables have the records of a process: its start, unless they were let go. */
+static inline int64_t run_since(const struct run *run, size_t shard)
+{
+	int64_t start_ns = run->shards[shard].start_ns;
+
+	return run->gone.any && run->gone.since_ns > start_ns ? run->gone.since_ns : start_ns;
+}
 
 /* Rows of a kind on disk, loaded or not. */
 uint64_t run_rows(const struct run *run, enum record_kind kind);

@@ -492,6 +492,126 @@ int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err
 	return 0;
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+	size_t a = strlen(name), b = strlen(end);
+
+	return a >= b && !strcmp(name + a - b, end);
+}
+
+/* Of which the figures of a run are made. */
+static bool is_of_run(const char *name)
+{
+	return !strcmp(name, "run.json") || is_shard(name) || ends_in(name, ".ring") ||
+	       ends_in(name, ".lod");
+}
+
+static bool look_for_run(const char *path, struct timespec *ret_changed)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	bool run = false, strange = false;
+	struct dirent *entry;
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while (!strange && (entry = readdir(dir))) {
+		struct stat st;
+
+		if (!is_of_run(entry->d_name) ||
+		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		strange = !S_ISREG(st.st_mode);
+		run |= is_shard(entry->d_name);
+		if (!strcmp(entry->d_name, "run.json")) {
+			*ret_changed = st.st_mtim;
+			run = true;
+		}
+	}
+	closedir(dir);
+	return run && !strange;
+}
+
+bool rundir_is_run(const char *path)
+{
+	struct timespec changed;
+
+	return look_for_run(path, &changed);
+}
+
+struct search {
+	const char *root;
+	rundir_visitor *visit;
+	void *context;
+	size_t *left;
+};
+
+static int look_in(const struct search *search, const char *below);
+
+static int look_at(const struct search *search, const char *name)
+{
+	struct rundir_found found = { .name = name };
+	struct stat st;
+	char *path;
+	int r = 0;
+
+	if (asprintf(&path, "%s/%s", search->root, name) < 0)
+		return -ENOMEM;
+	found.path = path;
+	if (lstat(path, &st) == 0 && (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode))) {
+		found.changed = st.st_mtim;
+		found.is_run = S_ISDIR(st.st_mode) && look_for_run(path, &found.changed);
+		found.is_folder = S_ISDIR(st.st_mode) && !found.is_run;
+		r = search->visit(&found, search->context);
+		if (r > 0)
+			r = found.is_folder ? look_in(search, name) : 0;
+	}
+	free(path);
+	return r;
+}
+
+static int look_in(const struct search *search, const char *below)
+{
+	DIR *dir = NULL;
+	struct dirent *entry;
+	char *path;
+	int r = 0;
+
+	if (asprintf(&path, "%s/%s", search->root, below) < 0)
+		return -ENOMEM;
+	dir = opendir(path);
+	if (!dir && !*below) /* one of its folders may be closed to us, or have gone */
+		r = -errno;
+	while (dir && r == 0 && *search->left && (entry = readdir(dir))) {
+		char *name;
+
+		--*search->left;
+		if (entry->d_name[0] == '.')
+			continue;
+		if (asprintf(&name, "%s%s%s", below, *below ? "/" : "", entry->d_name) < 0) {
+			r = -ENOMEM;
+			break;
+		}
+		r = look_at(search, name);
+		free(name);
+	}
+	if (dir)
+		closedir(dir);
+	free(path);
+	return r;
+}
+
+int rundir_each(const char *root, const char *name, rundir_visitor *visit, void *context,
+		size_t *left)
+{
+	struct search search = { root, visit, context, left };
+
+	return name ? look_at(&search, name) : look_in(&search, "");
+}
+
 uint32_t rundir_rank(void)
 {
 	static const char *const names[] = { "MOESCOPE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "trace/shard.h"
@@ -65,6 +66,25 @@ void rundir_info_release(struct rundir_info *info);
 
 /* The shard files in a run directory, sorted by name; caller frees each and the array. */
 int rundir_shards(const char *path, char ***ret_paths, size_t *ret_n, struct err *err);
+/* Runs below a directory, for whoever lets others choose among them. Nothing outside the directory is met: a link
+ * is neither a run nor a folder, and a directory whose run.json, shards, buffers or index are anything but files
+ * is no run. */
+struct rundir_found {
+	const char *name; /* path below the root */
+	const char *path;
+	bool is_run;
+	bool is_folder; /* a directory that is no run; neither: a file */
+	struct timespec
+		changed; /* of a run its run.json, which is written when it begins and when it ends */
+};
+/* 1: a folder is to be looked into; 0: go on; or -errno, which ends it. */
+typedef int rundir_visitor(const struct rundir_found *found, void *context);
+/* name: an entry of the root, or NULL for all of them. *left: entries that may be looked at, which becomes less;
+ * 0 at the end: there may be more. Without order. 0 or -errno. */
+int rundir_each(const char *root, const char *name, rundir_visitor *visit, void *context,
+		size_t *left);
+/* Whether a directory is a run in this sense. */
+bool rundir_is_run(const char *path);
 /* The process's rank across all hosts, as set by the usual launchers; 0 without one. */
 uint32_t rundir_rank(void);
 /* 1 if the rank is in a list such as "0,2-3", 0 if not, -EINVAL if the list is invalid. */

@@ -64,6 +64,7 @@ struct shard_reader {
 	struct shard_header header; /* as of the last refresh */
 	struct chunk *chunks;	    /* while its process lives, those covered by a checkpoint */
 	size_t n_chunks, capacity;
+	size_t forgotten; /* chunks that were here before these */
 	uint64_t scanned; /* file offset after the last chunk examined */
 	uint64_t file_bytes;
 	bool alive;	/* its process is recording */
@@ -99,6 +100,9 @@ int shard_wake(struct shard_reader *reader, struct err *err);
 /* Looks for added chunks; if the process has gone, salvages its buffers. The shard must be awake,
  * unless it is finished. */
 int shard_refresh(struct shard_reader *reader, struct err *err);
+/* Drops the list of the chunks found so far, so that it does not grow with the file; what is found later
+ * is as if there were no other. */
+void shard_forget_chunks(struct shard_reader *reader);
 /* The boot that the shard was recorded in; all zero: unknown. */
 struct boot shard_boot(const struct shard_header *header);
 /* Path of the buffer file of a shard ("….mst" to "….ring"); NULL without memory. Caller frees. */

@@ -287,7 +287,8 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 	reader->alive = state == -EBUSY;
 	reader->has_rings = state == 0;
 	rewind_scan(reader);
-	if (reader->n_chunks || reader->header.live.closed != SHARD_CLEAN || !take_index(reader))
+	if (reader->n_chunks || reader->forgotten || reader->header.live.closed != SHARD_CLEAN ||
+	    !take_index(reader))
 		r = scan_shard(reader, reader->alive);
 	if (r < 0) {
 		err_sys(err, r, "%s: cannot read", reader->path);
@@ -316,11 +317,19 @@ int shard_refresh(struct shard_reader *reader, struct err *err)
 		reader->cut_bytes += reader->header.live.file_bytes - reader->file_bytes;
 	/* A starting session creates its shard first and its buffers a moment later: in between, it
 	 * has neither a chunk nor buffers that anyone holds. */
-	reader->finished = !reader->alive && (reader->n_chunks || reader->has_rings ||
-					      reader->header.live.closed != SHARD_OPEN);
+	reader->finished = !reader->alive &&
+			   (reader->n_chunks || reader->forgotten || reader->has_rings ||
+			    reader->header.live.closed != SHARD_OPEN);
 out:
 	salvage_close(rings);
 	return r;
+}
+
+void shard_forget_chunks(struct shard_reader *reader)
+{
+	/* Of a live process every chunk is covered; of any other nothing more is looked for. */
+	reader->forgotten += reader->n_chunks;
+	reader->n_chunks = reader->covered_chunks = 0;
 }
 
 void shard_park(struct shard_reader *reader)

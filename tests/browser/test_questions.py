@@ -33,6 +33,31 @@ def press_control_enter(tab):
 
 
 @test
+def a_series_of_one_step_is_a_point():
+    """Beside one of several, which is a line."""
+    record("one.mscope", 1)
+    record("some.mscope", 4)
+    with serve(".") as server, page(server.address + view("some", "compare", "?with=one"),
+                                    expected=["willReadFrequently"]) as tab:
+        # The colours of both series are in the picture, above the legend.
+        tab.wait(COMPARED + """ && (() => {
+            const canvas = document.querySelector(".compared figure:not([hidden]) canvas");
+            if (!canvas) return false;
+            const scale = canvas.width / canvas.clientWidth, style = getComputedStyle(document.documentElement);
+            const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height - 18 * scale).data;
+            const probe = document.createElement("canvas").getContext("2d");
+            return ["--series-1", "--series-2"].every((name) => {
+                probe.fillStyle = style.getPropertyValue(name).trim();
+                probe.fillRect(0, 0, 1, 1);
+                const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+                for (let i = 0; i < data.length; i += 4)
+                    if (data[i] === r && data[i + 1] === g && data[i + 2] === b) return true;
+                return false;
+            });
+        })()""")
+
+
+@test
 def two_runs_are_compared_from_the_list():
     fakes()
     with serve(".") as server, page(server.address) as tab:

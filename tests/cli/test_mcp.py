@@ -235,11 +235,21 @@ def a_run_is_found_by_its_name_alone():
     record("outside.mscope", 3)
     os.symlink("../outside.mscope", "inside/link.mscope")
     os.symlink("training-1.mscope", "inside/alias.mscope")
+    # Directories of their own, with files from elsewhere.
+    for name in ("json", "shard"):
+        os.mkdir(f"inside/{name}.mscope")
+        for file in sorted(os.listdir("outside.mscope")):
+            source, target = f"outside.mscope/{file}", f"inside/{name}.mscope/{file}"
+            if (file == "run.json") == (name == "json"):
+                os.symlink("../../" + source, target)
+            else:
+                shutil.copy(source, target)
     with Server("inside") as server:
+        equal([run["run"] for run in server.object("runs")["runs"]], ["training-1.mscope"])
         equal(server.object("verdicts", run="training-1")["run"], "training-1.mscope")
         equal(server.object("verdicts", run="alias")["run"], "alias.mscope")
         for name in ("../outside.mscope", "../outside", os.path.abspath("outside.mscope"), "/etc/passwd",
-                     "..", "link.mscope", "training-1.mscope/../../outside.mscope", "../../../../etc"):
+                     "..", "link.mscope", "json", "shard.mscope", "training-1.mscope/../../outside.mscope", "../../../../etc"):
             text = server.call("verdicts", True, run=name)
             check("outside the directory" in text or "no run" in text, text)
         check("did you mean 'training-1.mscope'?" in server.call("verdicts", True, run="trainin-1.mscope"))

@@ -77,9 +77,19 @@ def addresses_that_lead_out_or_nowhere_are_refused():
     record("runs/a.mscope", 2)
     shutil.copytree("runs/a.mscope", "secret.mscope")
     os.symlink("../secret.mscope", "runs/linked.mscope")
+    # Directories of their own, with files from elsewhere.
+    for name in ("json", "shard"):
+        pathlib.Path(f"runs/{name}.mscope").mkdir()
+        for source in pathlib.Path("secret.mscope").iterdir():
+            target = f"runs/{name}.mscope/{source.name}"
+            if (source.name == "run.json") == (name == "json"):
+                os.symlink(f"../../{source}", target)
+            else:
+                shutil.copy(source, target)
     with serving("runs") as server:
         for target in ("/api/runs/../secret/steps", "/api/runs/..%2fsecret/steps",
                        "/api/runs/%2e%2e%2fsecret/steps", "/api/runs/linked/steps",
+                       "/api/runs/json/steps", "/api/runs/shard/steps",
                        "/api/runs//steps", "/api/runs/a/../steps", "/../../etc/passwd",
                        "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/index.html/x", "/api", "/x",
                        "/metrics", "/api/runs/a.mscope/steps"):

@@ -17,6 +17,7 @@ from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, Skip, check, environment, 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden"
 SAVE_FAKES = pathlib.Path(MOESCOPE).parent / "tests/save-fakes"
+MAKE_RUN = pathlib.Path(MOESCOPE).parent / "bench/bench-make-run"
 SIZES = ((80, 24), (120, 40), (200, 60))
 FOR_EVER = ["--steps", "100000000"]
 
@@ -124,6 +125,39 @@ def frames_are_those_of_the_golden_files():
             equal(text, path.read_text(encoding="utf-8"), path.name)
             equal(len(text.splitlines()), rows)
             check(max(map(len, text.splitlines())) <= columns, path.name)
+
+
+def most_memory(*words):
+    """What a command prints, and the most memory that it had, in bytes."""
+    with open("out", "w+b") as out:
+        pid = os.posix_spawn(MOESCOPE, [MOESCOPE, *map(str, words)], env(),
+                             file_actions=[(os.POSIX_SPAWN_DUP2, out.fileno(), 1)])
+        _, status, used = os.wait4(pid, 0)
+        out.seek(0)
+        text = out.read().decode()
+    equal(os.waitstatus_to_exitcode(status), 0, text)
+    return text, used.ru_maxrss * 1024
+
+
+@test
+def memory_does_not_follow_the_length_of_the_run():
+    """As many records as a job of hours has; the tables of all of them would take 200 MB."""
+    need(MAKE_RUN)
+    kernels = 3_000_000
+    subprocess.run([MAKE_RUN, ROOT / "bench/data", "long.mscope", str(kernels)], check=True,
+                   stdout=subprocess.DEVNULL)
+    text, used = most_memory("top", "long.mscope", "--once", "--width", 200, "--height", 60)
+    check(used < 100_000_000, used)
+    told = json.loads(moescope("sql", "long.mscope", "--json",
+                               "select count(*), sum(duration_ns), max(step) from kernels, "
+                               "(select max(step) as step from steps)").out)["rows"][0]
+    head = re.search(r"Kernels +(\S+ \S+) of device time in (\S+) M kernels; the last (\S+ \S+), by time_ns", text)
+    check(head, text)
+    # What is of the whole run stays so; what is of its last part says so.
+    equal(head[2], f"{told[0] / 1e6:.2f}")
+    check(head[1].startswith(f"{told[1] / 1e9:.3g}"), head[1], told)
+    check(f"step {told[2]} " in text, text)
+    check(f"of the last {head[3]}" in text.split("Verdicts")[1], text)
 
 
 @test
@@ -267,7 +301,11 @@ def without_a_screen_it_says_so():
     one_sentence(moescope("top", "a.mscope"), 2, "not a terminal", "--once", "--json")
     one_sentence(moescope("top", "no.mscope", "--once"), 1, "no.mscope")
     one_sentence(moescope("top", "a.mscope", "--once", "--json"), 2, "exclude each other")
-    one_sentence(moescope("top", "a.mscope", "--interval", "10ms"), 2, "100ms")
+    for words in (("top", "a.mscope"), ("run", "--top", "-o", "b.mscope", "--", "true"), ("demo", "-o", "b.mscope")):
+        for given, answer in (("10ms", "'--interval' is at least 100ms"), ("soon", "soon")):
+            one_sentence(moescope(words[0], "--interval", given, *words[1:]), 2, answer)
+    one_sentence(moescope("run", "--interval", "1s", "-o", "b.mscope", "--", "true"), 2, "'--top'", "both")
+    check(not os.path.exists("b.mscope"))
     document = json.loads(moescope("top", "a.mscope", "--json").out)
     equal(document["schema"], "moescope/top/1")
     equal(len(document["steps"]["rows"]), 6)
@@ -334,7 +372,7 @@ def run_top_keeps_status_and_output():
 @test
 def run_top_follows_the_program():
     need(TINYMOE)
-    with run_top(shlex.join([TINYMOE, *TINY, *FOR_EVER])) as t:
+    with run_top(shlex.join([TINYMOE, *TINY, *FOR_EVER]), options="--interval 200ms") as t:
         t.wait(lambda text: re.search(r"step +\d", text), "a step")
         t.keys("C-c")
         text = t.see("EXIT 130")

@@ -187,6 +187,89 @@ def test_tensorboard_by_name(tmp_path):
     assert len(accumulated(folder)["moescope/step_ms"]) == 12
 
 
+def of_tool(run):
+    """{tag: {step: value}} of the figures of steps, as 'moescope steps --json' has them."""
+    tags = {}
+    for row in lib.table("steps", run)["rows"]:
+        if row["unfinished"]:
+            continue
+        values = {"step_ms": row["time_ns"] / 1e6, "tokens": row["tokens"], "tokens_per_s": row["tokens_per_s"]}
+        for phase in ("forward", "backward", "optimizer", "data"):
+            ns = row[f"{phase}_ns"]
+            values[f"{phase}_ms"] = None if ns is None else ns / 1e6
+        for name, value in values.items():
+            if value is not None:
+                tags.setdefault(f"moescope/{name}", {})[row["step"]] = value
+    return tags
+
+
+def of_steps(tags):
+    return {tag: values for tag, values in tags.items() if tag.count("/") == 1}
+
+
+def test_tensorboardx(tmp_path):
+    need("tensorboard")  # reads what the other one wrote
+    writer = need("tensorboardX").SummaryWriter(str(tmp_path / "x"))
+    model, steps = train()
+    with moescope.MoEProfiler(model, run="a.mscope").log_to(writer, seconds=0.05):
+        steps()
+    writer.close()
+    found = accumulated(tmp_path / "x")
+    same(found, by_tag(of_run("a.mscope")))
+    same(of_steps(found), of_tool("a.mscope"))
+    assert len(found["moescope/step_ms"]) == 6 and "moescope/layer_1/balance" in found
+
+
+def whole_profile(folder, steps):
+    return {"output_dir": str(folder / "traces"), "wait_steps": 0, "warmup_steps": 0, "active_steps": steps,
+            "profile_memory": False, "record_shapes": False}
+
+
+def test_a_trainer_of_hugging_face(tmp_path):
+    need("tensorboard")
+    pytest.importorskip("accelerate", reason="the Trainer of transformers needs accelerate")
+    from test_integrations_trainer import trainer
+    from torch.utils.tensorboard import SummaryWriter
+    writer = SummaryWriter(tmp_path / "board")
+    callback = moescope.MoescopeProfilerCallback(**whole_profile(tmp_path, 6))
+    callback.log_to(writer, seconds=0.05)
+    trainer(tmp_path, [callback], steps=6).train()
+    writer.close()
+    found = accumulated(tmp_path / "board")
+    same(of_steps(found), of_tool(callback.profile.run))
+    assert list(found["moescope/step_ms"]) == list(range(6))
+    assert set(found["moescope/tokens"].values()) == {16} and "moescope/backward_ms" in found
+
+
+def test_a_trainer_of_lightning(tmp_path):
+    need("tensorboard")
+    lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
+    from torch.utils.tensorboard import SummaryWriter
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch, _):
+            return self.layer(batch).sum()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    writer = SummaryWriter(tmp_path / "board")
+    callback = moescope.LightningCallback(**whole_profile(tmp_path, 5))
+    callback.log_to(writer, seconds=0.05)
+    lightning.Trainer(max_steps=5, accelerator="cpu", devices=1, logger=False, callbacks=[callback],
+                      enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+                      default_root_dir=tmp_path).fit(
+        Module(), torch.utils.data.DataLoader(torch.ones(32, 4), batch_size=2))
+    writer.close()
+    found = accumulated(tmp_path / "board")
+    same(of_steps(found), of_tool(callback.profile.run))
+    assert list(found["moescope/step_ms"]) == list(range(5))
+
+
 def test_tensorboards_own_writer(tmp_path):
     need("tensorboard")
     from tensorboard import summary
@@ -266,13 +349,43 @@ def wandb_rows(folder):
     raise AssertionError("W&B does not finish its file")
 
 
-def test_wandb_offline(tmp_path, monkeypatch):
-    """The program's rows have the steps that it gives them, as without moescope."""
+@pytest.fixture
+def wandb(monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")  # it would wait for the network
-    wandb = need("wandb")
+    return need("wandb")
+
+
+def wandb_run(wandb, folder):
     quiet = wandb.Settings(silent=True, x_disable_stats=True, x_disable_meta=True, console="off")
-    run = wandb.init(dir=tmp_path, project="p", settings=quiet)
+    return wandb.init(dir=folder, project="p", settings=quiet)
+
+
+def wandb_mine(rows):
+    """Our figures by our steps."""
+    return {row["moescope/step"]: {name: value for name, value in row.items()
+                                   if name.startswith("moescope/") and name != "moescope/step"}
+            for row in rows if "moescope/step" in row}
+
+
+def test_wandb_has_a_row_for_every_step_where_it_counts_them(tmp_path, wandb):
+    run = wandb_run(wandb, tmp_path)
+    model, _ = train()
+    with moescope.MoEProfiler(model, run="a.mscope").log_to(run, seconds=0.02, every_step=True), \
+            torch.no_grad():
+        for i in range(20):
+            model(ids(1, 7))
+            run.log({"loss": 1.0 / (i + 1)})
+    run.finish()
+    rows = wandb_rows(tmp_path)
+    assert [row["loss"] for row in rows if "loss" in row] == [1.0 / (i + 1) for i in range(20)]
+    same(by_tag(wandb_mine(rows)), by_tag(of_run("a.mscope")))
+    assert [row["moescope/step"] for row in rows if "moescope/step" in row] == list(range(20))
+
+
+def test_wandb_offline(tmp_path, wandb):
+    """The program's rows have the steps that it gives them, as without moescope."""
+    run = wandb_run(wandb, tmp_path)
     model, _ = train()
     with moescope.MoEProfiler(model, run="a.mscope").log_to(wandb, seconds=0.02), torch.no_grad():
         for i in range(20):
@@ -284,9 +397,7 @@ def test_wandb_offline(tmp_path, monkeypatch):
     rows, expected = wandb_rows(tmp_path), of_run("a.mscope")
     assert [(row["_step"], row["loss"]) for row in rows if "loss" in row] \
         == [(10 * i, 1.0 / (i + 1)) for i in range(20)] + [(200, 0.0)]
-    mine = {row["moescope/step"]: {name: value for name, value in row.items()
-                                   if name.startswith("moescope/") and name != "moescope/step"}
-            for row in rows if "moescope/step" in row}
+    mine = wandb_mine(rows)
     during = {step: values for step, values in mine.items() if step < 1000}
     assert during
     for values in during.values():  # of one step, or of two where a row was already begun

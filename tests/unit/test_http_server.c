@@ -509,7 +509,7 @@ static void test_library(void **state)
 	struct library library;
 	struct library_runs runs;
 	struct err err = { "" };
-	char path[128], *found;
+	char path[128], inner[128], *found;
 	bool growing = false;
 
 	(void)state;
@@ -526,6 +526,15 @@ static void test_library(void **state)
 	free(found);
 	assert_null(library_find(&library, "b", &err));
 	assert_null(library_find(&library, "../a", &err));
+	/* Nor is a directory of its own whose files are elsewhere. */
+	snprintf(inner, sizeof(inner), "%s/c.mscope", directory);
+	assert_int_equal(mkdir(inner, 0755), 0);
+	snprintf(inner, sizeof(inner), "%s/c.mscope/run.json", directory);
+	assert_int_equal(symlink("../a.mscope/run.json", inner), 0);
+	assert_null(library_find(&library, "c", &err));
+	unlink(inner);
+	snprintf(inner, sizeof(inner), "%s/c.mscope", directory);
+	rmdir(inner);
 	library_close(&library);
 	unlink(path);
 	assert_int_equal(library_signature(path, &growing), 0);

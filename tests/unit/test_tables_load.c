@@ -3,6 +3,7 @@
  * Loading a run: shards merged, columns chosen, a run that grows, hosts with other clocks.
  */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/crc32c.h"
+#include "moescope.h"
 #include "table_rows.h"
 #include "trace/drain.h"
 #include "trace/ring.h"
@@ -320,6 +322,178 @@ static void test_growing_run(void **state)
 	assert_int_equal(loss_total(&run->loss), 0);
 	run_free(run);
 	expected_release(&expected);
+	free(path);
+}
+
+enum {
+	WINDOW_ROUNDS = 300,
+	WINDOW_KERNELS = 1000, /* of a round, which is a step */
+	KERNEL_NS = 10,
+	ROUND_NS = 100000,
+	PEAK_ROUND = 20,   /* with a block of PEAK_BYTES that is freed in it */
+	KEPT_ROUND = 3,	   /* with one of KEPT_BYTES that is never freed */
+	LOWEST_ROUND = 50, /* of a counter that falls from 1000 */
+	WINDOW_EXPERTS = 4,
+};
+#define PEAK_BYTES 1000000
+#define KEPT_BYTES 77
+
+static void add_memory(struct shard *shard, int64_t time_ns, unsigned int event, uint64_t address,
+		       uint64_t bytes)
+{
+	struct row_memory row = { .time_ns = time_ns,
+				  .event = (uint8_t)event,
+				  .address = address,
+				  .bytes = bytes,
+				  .device = -1 };
+
+	assert_int_equal(encoder_append(&shard->encoder, RECORD_MEMORY, &row), 0);
+}
+
+static void add_round(struct shard *shard, int round)
+{
+	int64_t start_ns = (int64_t)(round + 1) * ROUND_NS;
+	uint32_t load[WINDOW_EXPERTS] = { (uint32_t)round, 1, 2, (uint32_t)round + 3 };
+	struct row_step step = { .step = round, .start_ns = start_ns, .duration_ns = ROUND_NS - 1 };
+	struct row_gear gear = { .time_ns = start_ns, .gear = 3, .attached = 1, .device_bytes = 5 };
+	struct row_counter counter = { .time_ns = start_ns,
+				       .name = 1,
+				       .value = round == LOWEST_ROUND ? -5 : 1000 - round };
+	struct row_routing routing = {
+		.time_ns = start_ns, .step = round, .experts = WINDOW_EXPERTS, .load = load
+	};
+	uint64_t bytes = round == PEAK_ROUND ? PEAK_BYTES : 1000;
+
+	for (int i = 0; i < WINDOW_KERNELS; i++) {
+		struct row_kernel kernel = { .launch = 1,
+					     .start_ns = start_ns + i * KERNEL_NS,
+					     .duration_ns = KERNEL_NS };
+
+		assert_int_equal(encoder_append(&shard->encoder, RECORD_KERNEL, &kernel), 0);
+	}
+	if (!round)
+		assert_int_equal(encoder_append(&shard->encoder, RECORD_GEAR, &gear), 0);
+	if (round == KEPT_ROUND)
+		add_memory(shard, start_ns, MOESCOPE_EVENT_ALLOC, 1, KEPT_BYTES);
+	add_memory(shard, start_ns + 1, MOESCOPE_EVENT_ALLOC, 2, bytes);
+	add_memory(shard, start_ns + 2, MOESCOPE_EVENT_FREE, 2, 0);
+	assert_int_equal(encoder_append(&shard->encoder, RECORD_STEP, &step), 0);
+	assert_int_equal(encoder_append(&shard->encoder, RECORD_COUNTER, &counter), 0);
+	assert_int_equal(encoder_append(&shard->encoder, RECORD_ROUTING, &routing), 0);
+}
+
+/* Live bytes at the end, and the most that there were; rows come by time. */
+static void replay_memory(const struct table_memory *t, uint64_t *ret_live, uint64_t *ret_peak)
+{
+	uint64_t of_address[3] = { 0 };
+
+	*ret_live = *ret_peak = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		uint64_t *bytes = &of_address[t->address[i]];
+
+		*ret_live -= *bytes;
+		*bytes = t->event[i] == MOESCOPE_EVENT_ALLOC ? t->bytes[i] : 0;
+		*ret_live += *bytes;
+		*ret_peak = *ret_live > *ret_peak ? *ret_live : *ret_peak;
+	}
+}
+
+static void assert_window(const struct run *run)
+{
+	const struct run_gone *gone = &run->gone;
+	uint64_t live, peak;
+	double least = INFINITY;
+
+	assert_true(gone->any);
+	/* Sums are of the whole run. */
+	assert_int_equal(run->kernel.n + gone->rows[RECORD_KERNEL], WINDOW_ROUNDS * WINDOW_KERNELS);
+	assert_int_equal(gone->durations_ns[RECORD_KERNEL], gone->rows[RECORD_KERNEL] * KERNEL_NS);
+	assert_int_equal(run_rows(run, RECORD_KERNEL), WINDOW_ROUNDS * WINDOW_KERNELS);
+	assert_int_equal(run->step.n + gone->rows[RECORD_STEP], WINDOW_ROUNDS);
+	assert_int_equal(run->start_ns, ROUND_NS);
+	/* Rows begin with a step, and none is missing from there on. */
+	assert_int_equal(gone->since_ns, run->step.start_ns[0]);
+	assert_int_equal(run_since(run, 0), gone->since_ns);
+	assert_int_equal(gone->last_step, run->step.step[0] - 1);
+	assert_int_equal(run->kernel.n, run->step.n * WINDOW_KERNELS);
+	assert_int_equal(run->kernel.start_ns[0], gone->since_ns);
+	assert_int_equal(run->routing.n, run->step.n);
+	for (size_t i = 0; i < run->routing.n; i++) {
+		const uint32_t *load = run->routing.load + run->routing.load_first[i];
+
+		assert_int_equal(run->routing.load_first[i], i * WINDOW_EXPERTS);
+		assert_int_equal(run->routing.step[i], run->step.step[i]);
+		assert_int_equal(load[0], run->step.step[i]);
+		assert_int_equal(load[3], run->step.step[i] + 3);
+	}
+	/* State outlives its records. */
+	replay_memory(&run->memory, &live, &peak);
+	assert_int_equal(live, KEPT_BYTES);
+	assert_int_equal(peak, PEAK_BYTES + KEPT_BYTES);
+	assert_int_equal(run->memory.n, 1 + 2 + 2 * run->step.n);
+	assert_int_equal(run->gear.n, 1);
+	assert_int_equal(run->gear.time_ns[0], gone->since_ns);
+	assert_int_equal(run->gear.device_bytes[0], 5);
+	assert_true(run->counter.value[0] == 1000);
+	for (size_t i = 0; i < run->counter.n; i++)
+		least = fmin(least, run->counter.value[i]);
+	assert_true(least == -5);
+	assert_int_equal(loss_total(&run->loss), 0);
+}
+
+/* Whoever follows a run keeps a part of it, as large as was asked for, however long the run is. */
+static void test_window(void **state)
+{
+	char *const argv[] = { "prog" };
+	struct rundir_meta meta = { .argc = 1, .argv = argv };
+	struct run_want want = { .kinds = WANT_ALL, .window_bytes = 1 << 20 };
+	struct err err = { "" };
+	struct rings *rings;
+	struct shard shard;
+	struct run *run, *late;
+	size_t most = 0, chunks = 0;
+	uint64_t gained;
+	char *path, *ring_path;
+	int why;
+
+	(void)state;
+	assert_int_equal(rundir_create(directory, &meta, &path, &err), 0);
+	open_shard(&shard, "0-1.mst", 0);
+	append_dictionaries(&shard.encoder, ROW_IDS);
+	ring_path = path_in(directory, "0-1.ring");
+	assert_int_equal(rings_create(ring_path, 1, NULL, &rings, &why), 0);
+	flush_live(&shard);
+	assert_int_equal(run_load(path, &want, &run, &err), 0);
+	for (int round = 0; round < WINDOW_ROUNDS; round++) {
+		add_round(&shard, round);
+		flush_live(&shard);
+		assert_int_equal(run_refresh(run, &gained, &err), 0);
+		assert_true(gained >= WINDOW_KERNELS);
+		most = run->kernel.n > most ? run->kernel.n : most;
+		chunks += run->shards[0].reader->n_chunks;
+	}
+	/* A kernel takes some 50 bytes; 300,000 of them were read. */
+	assert_true(most > 5000 && most < 40000);
+	assert_int_equal(chunks, 0);
+	assert_window(run);
+	/* The same for whoever comes late. */
+	assert_int_equal(run_load(path, &want, &late, &err), 0);
+	assert_true(late->kernel.n < 40000);
+	assert_window(late);
+	run_free(late);
+	rings_free(rings, true);
+	close_shard(&shard);
+	assert_int_equal(run_refresh(run, &gained, &err), 0);
+	assert_int_equal(gained, 0);
+	assert_int_equal(run->shards[0].state, SHARD_CLOSED);
+	assert_window(run);
+	run_free(run);
+	/* Without a window nothing is let go. */
+	run = load(path);
+	assert_false(run->gone.any);
+	assert_int_equal(run->kernel.n, WINDOW_ROUNDS * WINDOW_KERNELS);
+	run_free(run);
+	free(ring_path);
 	free(path);
 }
 
@@ -675,6 +849,7 @@ int main(void)
 		TEST(test_columns_are_chosen),
 		TEST(test_rows_are_streamed),
 		TEST(test_growing_run),
+		TEST(test_window),
 		TEST(test_clocks_of_other_hosts),
 		TEST(test_wall_clock_steps),
 		TEST(test_time_namespaces),

@@ -101,7 +101,7 @@ function stepTimes(document: Fields): Map<number, number> {
 function stepLines(base: Fields, other: Fields, names: [string, string]): LinesChart | null {
   const times = [stepTimes(base), stepTimes(other)];
   const steps = [...new Set(times.flatMap((of) => [...of.keys()]))].sort((a, b) => a - b);
-  if (steps.length < 2) return null;
+  if (!steps.length) return null;
   return new LinesChart({ axes: { xTitle: "step", formatX: plain, formatY: ns }, x: steps,
     series: times.map((of, i) => ({ name: names[i] as string, values: steps.map((step) => of.get(step) ?? null) })) });
 }

@@ -111,11 +111,12 @@ class Logs:
         self.running: list[Log] = []
 
     def add(self, target: Any, seconds: float, first_step: int, run_id: Optional[str],
-            shard: Optional[str]) -> None:
+            every_step: bool, shard: Optional[str]) -> None:
         """shard: that is being recorded, or None."""
         if not checks.real("seconds", seconds) > 0:
             raise ValueError(f"seconds is {seconds}; give more than 0")
-        wanted = targets.find(target, run_id), float(seconds), checks.whole("first_step", first_step)
+        wanted = (targets.find(target, run_id, every_step), float(seconds),
+                  checks.whole("first_step", first_step))
         self._wanted.append(wanted)
         if shard is not None:
             self.running.append(Log(shard, *wanted))
@@ -134,18 +135,21 @@ class Logs:
 
 
 def log_to(target: Any, *, seconds: float = SECONDS, first_step: int = 0,
-           run_id: Optional[str] = None) -> None:
+           run_id: Optional[str] = None, every_step: bool = False) -> None:
     """Writes figures of the run that this process records, from here until moescope.stop().
 
     target: a SummaryWriter, a run of W&B or MLflow, an MLflow client (with run_id), one of these
     modules, "tensorboard", "wandb", "mlflow", or a function f(step, {name: value}). first_step: what
-    the training calls the run's step 0. seconds: how often, at most.
+    the training calls the run's step 0. seconds: how often, at most. every_step: for W&B, which otherwise
+    shows one step of each time, as part of the program's next row; then each step has a row of its own.
+    Only for programs that call wandb.log without step=: W&B counts rows, and drops what comes with a
+    smaller number.
     """
     shard = lib.load().moescope_shard()
     if not shard:
         raise errors.ProfilerClosed("nothing is recorded, so there is nothing to log; call "
                                     "moescope.start() first, or use 'moescope run'")
-    Logs().add(target, seconds, first_step, run_id, os.fsdecode(shard))
+    Logs().add(target, seconds, first_step, run_id, every_step, os.fsdecode(shard))
 
 
 def log_run(run: Path, target: Any, *, rank: Optional[int] = None, first_step: int = 0,

@@ -66,16 +66,20 @@ class TensorBoard(Target):
 
 class WeightsAndBiases(Target):
     """W&B counts the rows of a run, and drops what the program logs with a smaller step=. So figures
-    join the program's own rows, which it commits: one step of each time. A finished run has no
-    program, and gets a row for every step."""
+    join the program's own rows, which it commits: one step of each time. `every_step` is for programs
+    that leave the counting to W&B: each step has a row of its own. So it has in a finished run, which
+    has no program."""
 
     name = "W&B"
 
-    def __init__(self, run: Any) -> None:
-        self._run = run
+    def __init__(self, run: Any, every_step: bool) -> None:
+        self._run, self._every_step = run, every_step
         run.define_metric("moescope/*", step_metric="moescope/step")
 
     def write(self, figures: Sequence[Figures]) -> None:
+        if self._every_step:
+            self.write_all(figures)
+            return
         fullest = max(figures, key=lambda one: (len(one.values), one.step))
         self._log(fullest, commit=False)
 
@@ -115,21 +119,22 @@ class Function(Target):
             self._function(step, values)
 
 
-def find(target: Any, run_id: Optional[str] = None) -> Target:
-    """The target that an object or a name stands for. run_id: of MLflow, for its client."""
+def find(target: Any, run_id: Optional[str] = None, every_step: bool = False) -> Target:
+    """The target that an object or a name stands for. run_id: of MLflow, for its client. every_step: W&B
+    gets rows of its own for them."""
     if isinstance(target, str):
         if target not in NAMES:
             raise ValueError(f"log_to knows no '{target}'; give " + ", ".join(repr(n) for n in NAMES)
                              + ", a writer, a run or a function")
-        return _by_name(target, run_id)
+        return _by_name(target, run_id, every_step)
     if isinstance(target, ModuleType):
         last = target.__name__.split(".")[0]
         if last in ("wandb", "mlflow"):
-            return _of_module(last, target, run_id)
+            return _of_module(last, target, run_id, every_step)
     if hasattr(target, "add_scalar"):
         return TensorBoard(target)
     if hasattr(target, "define_metric") and hasattr(target, "log"):
-        return WeightsAndBiases(target)
+        return WeightsAndBiases(target, every_step)
     if hasattr(target, "log_batch"):
         return MLflow(target, run_id or _active_mlflow(_imported("mlflow")))
     if hasattr(getattr(target, "info", None), "run_id"):
@@ -140,9 +145,9 @@ def find(target: Any, run_id: Optional[str] = None) -> Target:
                     "MLflow, and no function; give one, or 'tensorboard', 'wandb' or 'mlflow'")
 
 
-def _by_name(name: str, run_id: Optional[str]) -> Target:
+def _by_name(name: str, run_id: Optional[str], every_step: bool) -> Target:
     if name != "tensorboard":
-        return _of_module(name, _imported(name), run_id)
+        return _of_module(name, _imported(name), run_id, every_step)
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -161,12 +166,12 @@ def _imported(name: str) -> Any:
         raise ImportError(f"log_to('{name}') needs {name}; install it with 'pip install {name}'") from why
 
 
-def _of_module(name: str, module: Any, run_id: Optional[str]) -> Target:
+def _of_module(name: str, module: Any, run_id: Optional[str], every_step: bool) -> Target:
     if name == "mlflow":
         return MLflow(module.MlflowClient(), run_id or _active_mlflow(module))
     if module.run is None:
         raise ValueError("W&B has no run yet; call wandb.init() first, or give its run to log_to")
-    return WeightsAndBiases(module.run)
+    return WeightsAndBiases(module.run, every_step)
 
 
 def _active_mlflow(module: Any) -> str:

@@ -141,11 +141,12 @@ class MoEProfiler:
         return self
 
     def log_to(self, target: Any, *, seconds: float = SECONDS, first_step: int = 0,
-               run_id: Optional[str] = None) -> "MoEProfiler":
+               run_id: Optional[str] = None, every_step: bool = False) -> "MoEProfiler":
         """Writes the figures of each step to TensorBoard, W&B, MLflow or a function, from start to
         stop; see moescope.log_to. Returns the profiler."""
         where = self._state.recording if self.running else None
-        self._state.logs.add(target, seconds, first_step, run_id, where.shard if where else None)
+        self._state.logs.add(target, seconds, first_step, run_id, every_step,
+                             where.shard if where else None)
         return self
 
     def _attach(self, where: runs.Recording) -> Session:

@@ -91,11 +91,12 @@ class profile:
             self._logs.start(self._recording.shard)
 
     def log_to(self, target: Any, *, seconds: float = SECONDS, first_step: int = 0,
-               run_id: Optional[str] = None) -> None:
+               run_id: Optional[str] = None, every_step: bool = False) -> None:
         """Writes the figures of each step to TensorBoard, W&B, MLflow or a function, from start to
         stop; see moescope.log_to."""
         recorded = self._recording if self._started else None
-        self._logs.add(target, seconds, first_step, run_id, recorded.shard if recorded else None)
+        self._logs.add(target, seconds, first_step, run_id, every_step,
+                       recorded.shard if recorded else None)
 
     def step(self, tokens: int = 0) -> None:
         """One step has ended, the next begins; it processed `tokens`, 0: unknown.

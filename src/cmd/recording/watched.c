@@ -8,12 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text/format.h"
 #include "cmd/results/table.h"
 #include "cmd/runs/run_files.h"
 #include "cmd/terminal/output.h"
@@ -23,8 +25,7 @@
 
 enum {
 	KEYS_MS = 100,
-	LINES_MS = 2000,
-	SCREEN_MS = 500,
+	LINES_WINDOW = 4 << 20, /* bytes of tables: a line is about the newest steps */
 	LOG_TAIL_BYTES = 2000,
 };
 
@@ -60,22 +61,36 @@ void program_log_tail(int fd)
 		fputc('\n', stderr);
 }
 
+#define INTERVAL_LEAST_NS INT64_C(100000000)
+
+int watch_interval(const char *text, int64_t *ret_ns, struct err *err)
+{
+	int64_t ns;
+	int r = interval_parse(text, &ns, err);
+
+	if (r == 0 && ns < INTERVAL_LEAST_NS)
+		r = err_set(err, -EINVAL, "'--interval' is at least 100ms.");
+	if (r == 0)
+		*ret_ns = ns;
+	return r;
+}
+
 struct watch {
 	struct top *top; /* of a screen */
 	struct run *run; /* of lines */
-	size_t told;	 /* rows of run->step that a line has covered */
-	int64_t next_ns;
+	uint64_t told;	 /* steps that a line has covered */
+	int64_t interval_ns, next_ns;
 };
 
 static int begin(struct watch *watch, const struct recording *recording, enum watch_form form,
 		 const char *hint, struct err *err)
 {
-	struct run_want want = { .kinds = PROGRESS_KINDS };
+	struct run_want want = { .kinds = PROGRESS_KINDS, .window_bytes = LINES_WINDOW };
 	struct table_values plain = TABLE_DEFAULTS;
 	struct top_options options = {
 		.view = table_view_options(&plain),
 		.rows = terminal_look().rows,
-		.interval_ns = SCREEN_MS * INT64_C(1000000),
+		.interval_ns = watch->interval_ns,
 		.hint = hint,
 	};
 	int r;
@@ -92,7 +107,7 @@ static void end(struct watch *watch)
 		screen_close();
 	top_free(watch->top);
 	run_free(watch->run);
-	*watch = (struct watch){ 0 };
+	*watch = (struct watch){ .interval_ns = watch->interval_ns };
 }
 
 static int tell(struct watch *watch, struct err *err)
@@ -100,11 +115,13 @@ static int tell(struct watch *watch, struct err *err)
 	char line[256];
 	uint64_t gained;
 	int r = run_refresh(watch->run, &gained, err);
+	uint64_t gone = watch->run->gone.rows[RECORD_STEP], steps = gone + watch->run->step.n;
 
-	if (r < 0 || watch->run->step.n <= watch->told)
+	if (r < 0 || steps <= watch->told)
 		return r;
-	r = progress_line(watch->run, watch->told, line, sizeof(line) - 1);
-	watch->told = watch->run->step.n;
+	r = progress_line(watch->run, watch->told > gone ? (size_t)(watch->told - gone) : 0, line,
+			  sizeof(line) - 1);
+	watch->told = steps;
 	if (r < 0 || !line[0])
 		return r;
 	strcat(line, "\n");
@@ -132,7 +149,7 @@ static int paint(struct watch *watch, struct err *err)
 			return -ECANCELED;
 	if (!touched && now_ns < watch->next_ns)
 		return 0;
-	watch->next_ns = now_ns + SCREEN_MS * INT64_C(1000000);
+	watch->next_ns = now_ns + watch->interval_ns;
 	screen_size(&columns, &rows);
 	top_resize(watch->top, columns, rows);
 	r = top_update(watch->top, now_ns, err);
@@ -165,11 +182,15 @@ static void give_up(struct watch *watch, const struct recording *recording, int 
 		say("the live view ended early: %s", err->message);
 }
 
-void watch_program(struct recording *recording, enum watch_form form, const char *hint)
+void watch_program(struct recording *recording, enum watch_form form, int64_t interval_ns,
+		   const char *hint)
 {
-	int look_ms = form == WATCH_SCREEN ? KEYS_MS : LINES_MS;
+	int64_t interval_ms = interval_ns / 1000000;
+	int look_ms = form == WATCH_SCREEN    ? KEYS_MS
+		      : interval_ms < INT_MAX ? (int)interval_ms
+					      : INT_MAX;
 	enum launch_event event = LAUNCH_TIMEOUT;
-	struct watch watch = { 0 };
+	struct watch watch = { .interval_ns = interval_ns };
 	struct err err = { "" };
 	int r = begin(&watch, recording, form, hint, &err);
 

@@ -4,9 +4,7 @@
  */
 #include "cmd/runs/run_list.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,17 +41,6 @@ static int add_run(struct run_list *list, const char *name, const char *format,
 	return 0;
 }
 
-/* Newest by run.json, which is written when the run begins and again when it ends. */
-static struct timespec changed_at(const char *path, const struct stat *st)
-{
-	char file[PATH_MAX];
-	struct stat inner;
-	int n = snprintf(file, sizeof(file), "%s/run.json", path);
-
-	return n > 0 && (size_t)n < sizeof(file) && stat(file, &inner) == 0 ? inner.st_mtim
-									    : st->st_mtim;
-}
-
 static const char *foreign_format(const char *path)
 {
 	const struct importer *importer;
@@ -61,54 +48,19 @@ static const char *foreign_format(const char *path)
 	return ingest_recognise(path, &importer, NULL) > 0 ? importer->title : NULL;
 }
 
-static int look_in(struct run_list *list, const char *below, int depth, size_t *looked);
-
-static int look_at(struct run_list *list, const char *name, int depth, size_t *looked)
+static int take_found(const struct rundir_found *found, void *context)
 {
-	char *path = run_list_path(list, name);
+	struct run_list *list = context;
 	const char *format = NULL;
-	struct run_files files = { 0 };
-	struct stat st;
-	int r = 0;
+	int depth = 0;
 
-	if (!path)
-		return -ENOMEM;
-	/* Links are followed when they are named, not when they are met. */
-	if (lstat(path, &st) == 0 && (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode))) {
-		if (S_ISDIR(st.st_mode) && run_files_look(path, &files) == 0 && files.run)
-			r = add_run(list, name, NULL, changed_at(path, &st));
-		else if (!depth && (format = foreign_format(path)))
-			r = add_run(list, name, format, st.st_mtim);
-		else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
-			r = look_in(list, name, depth + 1, looked);
-	}
-	free(path);
-	return r;
-}
-
-static int look_in(struct run_list *list, const char *below, int depth, size_t *looked)
-{
-	char *path = run_list_path(list, below);
-	DIR *dir = path ? opendir(path) : NULL;
-	struct dirent *entry;
-	int r = path ? 0 : -ENOMEM;
-
-	while (dir && r >= 0 && (entry = readdir(dir)) && ++*looked <= ENTRIES_MAX) {
-		char *name;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		if (asprintf(&name, "%s%s%s", below, *below ? "/" : "", entry->d_name) < 0) {
-			r = -ENOMEM;
-			break;
-		}
-		r = look_at(list, name, depth, looked);
-		free(name);
-	}
-	if (dir)
-		closedir(dir);
-	free(path);
-	return r;
+	for (const char *c = found->name; *c; c++)
+		depth += *c == '/';
+	if (!found->is_run && !depth)
+		format = foreign_format(found->path);
+	if (found->is_run || format)
+		return add_run(list, found->name, format, found->changed);
+	return found->is_folder && depth < DEPTH_MAX;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -130,12 +82,12 @@ static void forget_runs(struct run_list *list)
 
 int run_list_read(struct run_list *list)
 {
-	size_t looked = 0;
+	size_t left = ENTRIES_MAX;
 	int r;
 
 	forget_runs(list);
-	r = list->only ? look_at(list, list->only, 0, &looked) : look_in(list, "", 0, &looked);
-	list->more = looked > ENTRIES_MAX;
+	r = rundir_each(list->root, list->only, take_found, list, &left);
+	list->more = !left;
 	if (list->n)
 		qsort(list->runs, list->n, sizeof(*list->runs), newest_first);
 	return r;
@@ -144,10 +96,10 @@ int run_list_read(struct run_list *list)
 /* A run or a file in place of a directory: the directory that it is in, and it alone. */
 static int take_only(struct run_list *list)
 {
-	struct run_files files = { 0 };
 	char *slash = strrchr(list->root, '/');
+	struct stat st;
 
-	if (run_files_look(list->root, &files) == 0 && !files.run)
+	if (stat(list->root, &st) == 0 && S_ISDIR(st.st_mode) && !rundir_is_run(list->root))
 		return 0;
 	list->only = strdup(slash + 1);
 	slash[slash == list->root] = '\0';
@@ -174,15 +126,18 @@ void run_list_release(struct run_list *list)
 	*list = (struct run_list){ 0 };
 }
 
-/* -ENOENT: there is no such path. -EACCES: it leads out of the root. */
+/* -ENOENT: there is no such path. -EACCES: it leads out of the root, or its files do. */
 static int check_inside(const struct run_list *list, const char *name)
 {
 	char *path = run_list_path(list, name), *real = path ? realpath(path, NULL) : NULL;
 	size_t length = strlen(list->root);
+	struct run_files files = { 0 };
 	int r = !path ? -ENOMEM : !real ? -errno : 0;
 
 	if (real && (strncmp(real, list->root, length) != 0 ||
 		     (length > 1 && real[length] != '/' && real[length])))
+		r = -EACCES;
+	if (r == 0 && run_files_look(real, &files) == 0 && files.run && !rundir_is_run(real))
 		r = -EACCES;
 	free(real);
 	free(path);

@@ -129,7 +129,9 @@ static int measure_pairs(const struct pairs *p, struct overhead *out)
 static void sum_own_cost(const struct run *run, struct overhead *out)
 {
 	const struct table_cost *t = &run->cost;
-	double wall_ns = (double)(run->end_ns - run->start_ns), cpu_ns = 0;
+	int64_t start_ns = run->gone.any && run->gone.since_ns > run->start_ns ? run->gone.since_ns
+									       : run->start_ns;
+	double wall_ns = (double)(run->end_ns - start_ns), cpu_ns = 0;
 
 	if (!t->n) {
 		out->own_cpu_pct = value_absent("the profiler's cost was not recorded");
@@ -147,17 +149,16 @@ static void sum_own_cost(const struct run *run, struct overhead *out)
 }
 
 /* Over the time of the processes that have such records. */
-static void sum_device_cost(const struct run *run, struct overhead *out)
+static int sum_device_cost(const struct run *run, struct overhead *out)
 {
 	const struct table_device_cost *t = &run->device_cost;
+	bool *counted = calloc(run->n_shards ? run->n_shards : 1, sizeof(*counted));
 	double wall_ns = 0;
 
-	if (!t->n) {
-		out->device_account_pct = value_absent("no cost of device records in this run");
-		return;
-	}
+	if (!counted)
+		return -ENOMEM;
 	for (size_t i = 0; i < t->n; i++) {
-		const struct run_shard *shard = &run->shards[t->shard[i]];
+		size_t s = t->shard[i];
 
 		out->cupti_ns += t->cupti_ns[i];
 		out->translate_ns += t->translate_ns[i];
@@ -165,16 +166,21 @@ static void sum_device_cost(const struct run *run, struct overhead *out)
 		out->switch_ns += t->switch_ns[i];
 		out->device_kernels += t->kernels[i];
 		out->device_calls += t->calls[i];
-		/* Rows of a process are together. */
-		if (!i || t->shard[i] != t->shard[i - 1])
-			wall_ns += (double)(shard->end_ns - shard->start_ns);
+		if (!counted[s])
+			wall_ns += (double)(run->shards[s].end_ns - run_since(run, s));
+		counted[s] = true;
 	}
-	out->device_account_pct = wall_ns > 0
-					  ? value_of(100.0 *
-						     (double)(out->cupti_ns + out->translate_ns +
-							      out->held_ns + out->switch_ns) /
-						     wall_ns)
-					  : value_absent("the run has no duration");
+	free(counted);
+	if (!t->n)
+		out->device_account_pct = value_absent("no cost of device records in this run");
+	else if (wall_ns <= 0)
+		out->device_account_pct = value_absent("the run has no duration");
+	else
+		out->device_account_pct = value_of(100.0 *
+						   (double)(out->cupti_ns + out->translate_ns +
+							    out->held_ns + out->switch_ns) /
+						   wall_ns);
+	return 0;
 }
 
 int overhead_analyze(const struct run *run, struct overhead *ret_overhead)
@@ -190,7 +196,9 @@ int overhead_analyze(const struct run *run, struct overhead *ret_overhead)
 	if (r < 0)
 		return r;
 	sum_own_cost(run, &out);
-	sum_device_cost(run, &out);
+	r = sum_device_cost(run, &out);
+	if (r < 0)
+		return r;
 	*ret_overhead = out;
 	return 0;
 }

@@ -123,8 +123,7 @@ static void add_ungoverned(const struct run *run, struct coverage *c, bool *has)
 	for (size_t i = 0; i < c->n_changes; i++)
 		has[c->changes[i].shard] = false;
 	for (size_t s = 0; s < run->n_shards; s++) {
-		struct span span = { run->shards[s].start_ns, run->shards[s].end_ns, 0, 0,
-				     (uint16_t)s };
+		struct span span = { run_since(run, s), run->shards[s].end_ns, 0, 0, (uint16_t)s };
 
 		if (!has[s])
 			continue;

@@ -181,6 +181,7 @@ int run_slice_init(struct run *slice, const struct run *run, struct stretch *str
 		.loss = run->loss,
 		.start_ns = run->start_ns,
 		.end_ns = run->end_ns,
+		.gone = run->gone,
 		.string = run->string,
 		.site = run->site,
 		.launch = run->launch,

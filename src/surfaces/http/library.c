@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,38 +17,20 @@
 #include "base/text/nearest.h"
 #include "timeline/lod.h"
 #include "trace/run_lock.h"
-
-#define SUFFIX ".mscope"
+#include "trace/rundir.h"
 
 static size_t name_length(const char *file)
 {
-	size_t length = strlen(file), suffix = strlen(SUFFIX);
+	size_t length = strlen(file), suffix = strlen(RUNDIR_SUFFIX);
 
-	return length > suffix && !strcmp(file + length - suffix, SUFFIX) ? length - suffix
-									  : length;
+	return length > suffix && !strcmp(file + length - suffix, RUNDIR_SUFFIX) ? length - suffix
+										 : length;
 }
 
-/* A run is a directory of its own: a link could lead anywhere. */
-static bool holds_run(int directory, const char *file, int64_t *ret_changed_ns)
-{
-	char inside[PATH_MAX];
-	struct stat st;
-
-	if (file[0] == '.' || fstatat(directory, file, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISDIR(st.st_mode))
-		return false;
-	if (snprintf(inside, sizeof(inside), "%s/run.json", file) >= (int)sizeof(inside) ||
-	    fstatat(directory, inside, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	*ret_changed_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
-	return true;
-}
-
-/* A directory with a run.json is a run, else it may hold some. */
+/* A directory is a run, else it may hold some. */
 int library_open(struct library *library, const char *path, struct err *err)
 {
 	char *real = realpath(path, NULL), *slash;
-	int64_t changed_ns;
 	struct stat st;
 
 	*library = (struct library){ .directory = real };
@@ -61,7 +42,7 @@ int library_open(struct library *library, const char *path, struct err *err)
 			       "makes a run of a file of another profiler.",
 			       path);
 	slash = strrchr(real, '/');
-	if (!slash[1] || !holds_run(AT_FDCWD, real, &changed_ns))
+	if (!slash[1] || !rundir_is_run(real))
 		return 0;
 	library->only = strdup(slash + 1);
 	if (!library->only)
@@ -76,16 +57,25 @@ void library_close(struct library *library)
 	free(library->only);
 }
 
-static int add_run(const struct library *library, const char *file, int64_t changed_ns,
-		   struct library_runs *runs)
-{
-	struct library_run run = { .changed_ns = changed_ns };
+struct listing {
+	const struct library *library;
+	struct library_runs *runs;
+};
 
+static int take_found(const struct rundir_found *found, void *context)
+{
+	const struct listing *listing = context;
+	struct library_runs *runs = listing->runs;
+	struct library_run run = { .changed_ns = found->changed.tv_sec * INT64_C(1000000000) +
+						 found->changed.tv_nsec };
+	size_t length = name_length(found->name);
+
+	if (!found->is_run || (!listing->library->only && !found->name[length]))
+		return 0;
 	if (array_grow(&runs->of, &runs->capacity, runs->n + 1, sizeof(*runs->of)) < 0)
 		return -ENOMEM;
-	run.name = strndup(file, name_length(file));
-	if (asprintf(&run.path, "%s/%s", library->directory, file) < 0)
-		run.path = NULL;
+	run.name = strndup(found->name, length);
+	run.path = strdup(found->path);
 	runs->of[runs->n++] = run;
 	return run.name && run.path ? 0 : -ENOMEM;
 }
@@ -101,20 +91,12 @@ static int newest_first(const void *a, const void *b)
 
 int library_list(const struct library *library, struct library_runs *ret_runs)
 {
-	DIR *directory = opendir(library->directory);
-	struct dirent *entry;
-	int64_t changed_ns;
-	int r = 0;
+	struct listing listing = { library, ret_runs };
+	size_t left = SIZE_MAX;
+	int r;
 
 	*ret_runs = (struct library_runs){ 0 };
-	if (!directory)
-		return -errno;
-	while (!r && (entry = readdir(directory)))
-		if ((library->only ? !strcmp(entry->d_name, library->only)
-				   : name_length(entry->d_name) != strlen(entry->d_name)) &&
-		    holds_run(dirfd(directory), entry->d_name, &changed_ns))
-			r = add_run(library, entry->d_name, changed_ns, ret_runs);
-	closedir(directory);
+	r = rundir_each(library->directory, library->only, take_found, &listing, &left);
 	if (ret_runs->n)
 		qsort(ret_runs->of, ret_runs->n, sizeof(*ret_runs->of), newest_first);
 	return r;

@@ -20,7 +20,7 @@ struct library {
 struct library_run {
 	char *name; /* without ".mscope" */
 	char *path;
-	int64_t changed_ns; /* when its run.json was written last, since 1970 */
+	int64_t changed_ns; /* when its run.json was written last (struct rundir_found), since 1970 */
 };
 
 struct library_runs {

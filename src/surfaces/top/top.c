@@ -26,6 +26,8 @@
 #define LEAST_SHARE 0.001
 #define READS_MEANT 16 /* looks that the mean cost of reading is of */
 #define NARROWEST 80
+/* Of tables; panels need about as much again while they are made. */
+#define WINDOW_BYTES (24 << 20)
 #define ALL_RANKS SIZE_MAX
 
 _Static_assert(PANELS + 1 <= PACE_MOST, "pace() has room for all");
@@ -64,6 +66,7 @@ static int load(struct top *top, const char *path, struct run **ret_run, struct 
 {
 	struct run_want want = section_want(&section_top, &top->options.view);
 
+	want.window_bytes = WINDOW_BYTES;
 	return run_load(path, &want, ret_run, err);
 }
 
@@ -466,7 +469,8 @@ static const char help_text[] =
 	"tab, 1-8   a panel with the whole screen; esc, 0 or tab after the last: all of them\n"
 	"arrows, j, k, page up, page down, home, end: scroll such a panel\n"
 	"\n"
-	"Times and routing in the overview are of the last steps, everything else of the whole run.\n"
+	"Times and routing in the overview are of the last steps, everything else of the whole run, or\n"
+	"of a long one as far back as the panel says: older records are let go.\n"
 	"A panel that takes long to compute is made less often; the last line then says how old it is.\n";
 
 static void put_help(const struct top *top, struct buf *frame, int lines)

@@ -9,6 +9,11 @@ export interface Lines {
   series: { name: string; values: (number | null)[] }[];
 }
 
+function point(pen: Pen, series: number, x: number, y: number): void {
+  pen.ctx.fillStyle = pen.colours.series[series % 8] as string;
+  pen.ctx.fillRect(x - 2, y - 2, 4, 4);
+}
+
 export class LinesChart implements Chart {
   height = 190;
   marks: number;
@@ -32,6 +37,8 @@ export class LinesChart implements Chart {
       let before: number | null = null;
       line.values.forEach((value, i) => {
         const at = plane.x(x[i] as number);
+        // Alone it has no line to the next one.
+        if (value !== null && before === null && (line.values[i + 1] ?? null) === null) point(pen, s, at, plane.y(value));
         if (value !== null && before !== null) {
           ctx.lineTo(at, before);
           ctx.lineTo(at, plane.y(value));
