@@ -226,9 +226,10 @@ def a_verdict_is_shown_in_it():
                     if end > start and "from" in seen:
                         check(int(seen["from"]) <= start and end <= int(seen["to"]), seen, start, end)
                     tab.picture(f"verdict-{when['lane']}-light")
-                    # The link holds what is seen.
-                    tab.ask("location.reload()")
+                    address, told = tab.ask("location.href"), tab.text(".timeline .count:not([hidden])")
+                with page(address, expected=SOFTWARE) as tab:  # the link holds what is seen
                     tab.wait(f"{PAINTED} && document.querySelector('.drawer:not([hidden])')")
+                    equal(tab.text(".timeline .count:not([hidden])"), told)
         check({"steps", "kernels"} <= shown, shown)
         with page(f"{server.address}#/slow/timeline?span=1:2:9:steps:", expected=SOFTWARE) as tab:
             tab.wait("/no lane for steps of rank 9/.test(document.querySelector('.told')?.innerText)")

@@ -460,7 +460,10 @@ def memory_at_a_moment_is_what_a_replay_finds():
         raise Skip("built without SQLite")
     events = sorted(json.loads(sql.out)["rows"], key=lambda event: event[0])  # stable, as the file has them
     row = plain[0]
-    own = [event[:6] for event in events if event[6] == row["device"]]
+    # SQL has the host's clock, tables the time since the start of the run.
+    begin = min(step["start_ns"] for step in json.loads(moescope("steps", "a.mscope", "--json", "--limit", "0").out)["rows"])
+    begin = json.loads(moescope("sql", "a.mscope", "SELECT min(start_ns) FROM steps", "--json").out)["rows"][0][0] - begin
+    own = [(event[0] - begin, *event[1:6]) for event in events if event[6] == row["device"]]
     series = {point["time_ns"]: point["allocated_bytes"] for point in row["series"]}
     times = sorted(series)
     moments = [*times[::max(1, len(times) // 8)], times[-1], row["peak_ns"], 0, (times[0] + times[-1]) // 2]

@@ -136,7 +136,13 @@ def records(path, query):
 def wrong_moment(path, verdict):
     """What the records say against the moment of a verdict, as a sentence; None: nothing."""
     when = verdict["when"]
-    start, end, rank, device = (when[key] for key in ("start_ns", "end_ns", "rank", "device"))
+    # SQL has the host's clock, tables the time since the start of the run.
+    steps = [row["start_ns"] for row in json.loads(moescope("steps", path, "--json", "--limit", "0").out)["rows"]]
+    begin = records(path, "SELECT min(start_ns) FROM steps")[0][0] - min(steps) if steps else None
+    if begin is None:
+        return None  # nothing ties the clocks together
+    start, end = when["start_ns"] + begin, when["end_ns"] + begin
+    rank, device = when["rank"], when["device"]
     if verdict["id"] in ("memory-pressure", "fragmentation", "outside-allocator"):
         return None if start == end else "a peak is a moment"
     if when["lane"] == "steps":
