@@ -149,8 +149,8 @@ def memory_does_not_follow_the_length_of_the_run():
     text, used = most_memory("top", "long.mscope", "--once", "--width", 200, "--height", 60)
     check(used < 100_000_000, used)
     told = json.loads(moescope("sql", "long.mscope", "--json",
-                               "select count(*), sum(duration_ns), max(step) from kernels, "
-                               "(select max(step) as step from steps)").out)["rows"][0]
+                               "select count(*), sum(duration_ns), (select max(step) from steps) "
+                               "from kernels").out)["rows"][0]
     head = re.search(r"Kernels +(\S+ \S+) of device time in (\S+) M kernels; the last (\S+ \S+), by time_ns", text)
     check(head, text)
     # What is of the whole run stays so; what is of its last part says so.
