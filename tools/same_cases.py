@@ -16,6 +16,7 @@ import subprocess
 # Values of options that take any, by command and option, or by option alone.
 VALUES = {
     "steps": ["1:2", "2:", ":1"],
+    "at": ["1ms", "20s"],
     "step": ["1:2"],
     "layer": ["0", "1"],
     "limit": ["0", "3"],

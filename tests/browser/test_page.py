@@ -126,6 +126,59 @@ def a_verdict_jumps_to_its_evidence():
         tab.picture("slow-step-light")
 
 
+CURSOR = """document.querySelector('.live td') && document.querySelector('.live [role=status]').innerText"""
+
+
+def live_then(run, time_ns):
+    return json.loads(moescope("memory", f"{run}.mscope", "--at", f"{time_ns}ns", "--json").out)["rows"]
+
+
+@test
+def memory_at_the_cursor_is_told():
+    fakes()
+    row = json.loads(moescope("memory", "training.mscope", "--json").out)["rows"][0]
+    times = [point["time_ns"] for point in row["series"]]
+    with serve(".") as server:
+        with page(server.address + view("training", "memory")) as tab:
+            tab.wait(PAINTED)
+            check("arrow keys" in tab.text(".live [role=status]"), tab.text(".live"))
+            # By keys: the first mark, then the next one.
+            tab.ask("document.querySelector('figure:not([hidden]) canvas').focus()")
+            tab.press("ArrowRight")
+            tab.wait(f"location.hash.includes('at={times[0]}')")
+            tab.wait(CURSOR)
+            if len(times) > 1:
+                tab.press("ArrowRight")
+                tab.wait(f"location.hash.includes('at={times[1]}')")
+            here = times[min(1, len(times) - 1)]
+            then = live_then("training", here)[0]["live_at"]
+            equal(then["allocated_bytes"], row["series"][times.index(here)]["allocated_bytes"])
+            words = f"in {then['blocks']} blocks"
+            tab.wait(f"({CURSOR} || '').includes({json.dumps(words)})")
+            uses = tab.ask("document.querySelectorAll('.live table')[0].querySelectorAll('tbody tr').length")
+            equal(uses, len(then["composition"]))
+            # By the pointer: at the right end is the last moment.
+            box = tab.ask("((box) => [box.x, box.y, box.width, box.height])("
+                          "document.querySelector('figure:not([hidden]) canvas').getBoundingClientRect())")
+            tab.point(box[0] + box[2] - 10, box[1] + 60)
+            tab.drag((box[0] + box[2] - 10, box[1] + 60), (box[0] + box[2] - 10, box[1] + 60))
+            tab.wait(f"location.hash.includes('at={times[-1]}')")
+            last = live_then("training", times[-1])[0]["live_at"]
+            tab.wait(f"({CURSOR} || '').includes({json.dumps(str(last['blocks']) + ' blocks')})")
+            told = tab.text(".live [role=status]")
+            address = tab.ask("location.href")
+        for dark in (False, True):  # a link restores it
+            with page(address, dark=dark) as tab:
+                tab.wait(PAINTED)
+                tab.wait(f"({CURSOR} || '') === {json.dumps(told)}")
+                tab.picture(f"memory-cursor-{'dark' if dark else 'light'}")
+    equal(moescope("report", "training.mscope", "--html", "a.html").status, 0)
+    with page(f"file://{os.getcwd()}/a.html{view('training', 'memory')}") as tab:
+        tab.wait(PAINTED)
+        tab.wait("/needs 'moescope serve'/.test(document.querySelector('figure:not([hidden]) .note').innerText)")
+        equal(tab.ask("document.querySelector('.live').hidden"), True)
+
+
 @test
 def the_address_restores_order_search_and_row():
     fakes()

@@ -17,6 +17,7 @@ import time
 
 from cli import (MOESCOPE, PATIENCE_S, TINY, TINYMOE, Skip, check, environment, equal, main,
                  moescope, one_sentence, record, test)
+from serving import serving
 
 TABLES = ("report", "kernels", "ops", "api", "steps", "routing", "transfers", "comm", "memory",
           "efficiency")
@@ -431,6 +432,72 @@ def routing_pairs_need_the_experts_of_every_token():
     check("experts chosen together" in text and "on to layer 1" in text, text)
     check("self-check: ok" in text, text)
     check(max(map(len, text.splitlines())) <= 80, text)
+
+
+def replayed(events, time_ns):
+    """Blocks that are live at a moment by the events alone: of several at that moment the most, as in the series."""
+    live, best, best_time = {}, {}, None
+    for time_, event, address, bytes_, use, site in events:
+        if time_ > time_ns:
+            break
+        live.pop(address, None)
+        if event == 0:
+            live[address] = (bytes_, use, site)
+        total = sum(block[0] for block in live.values())
+        if time_ < time_ns or best_time != time_ns or total >= sum(block[0] for block in best.values()):
+            best, best_time = dict(live), time_
+    return list(best.values())
+
+
+@test
+def memory_at_a_moment_is_what_a_replay_finds():
+    record()
+    plain = json.loads(moescope("memory", "a.mscope", "--json").out)["rows"]
+    check(plain and all("live_at" not in row for row in plain), plain)
+    sql = moescope("sql", "a.mscope", "SELECT time_ns, event, address, bytes, use, site, device FROM memory_events "
+                   "WHERE event < 2", "--json")
+    if "without SQLite" in sql.err:
+        raise Skip("built without SQLite")
+    events = sorted(json.loads(sql.out)["rows"], key=lambda event: event[0])  # stable, as the file has them
+    row = plain[0]
+    # SQL has the host's clock, tables the time since the start of the run.
+    begin = min(step["start_ns"] for step in json.loads(moescope("steps", "a.mscope", "--json", "--limit", "0").out)["rows"])
+    begin = json.loads(moescope("sql", "a.mscope", "SELECT min(start_ns) FROM steps", "--json").out)["rows"][0][0] - begin
+    own = [(event[0] - begin, *event[1:6]) for event in events if event[6] == row["device"]]
+    series = {point["time_ns"]: point["allocated_bytes"] for point in row["series"]}
+    times = sorted(series)
+    moments = [*times[::max(1, len(times) // 8)], times[-1], row["peak_ns"], 0, (times[0] + times[-1]) // 2]
+    for time_ns in moments:
+        r = moescope("memory", "a.mscope", "--at", f"{time_ns}ns", "--json")
+        equal(r.status, 0, r)
+        then = json.loads(r.out)["rows"][0]["live_at"]
+        blocks = replayed(own, time_ns)
+        equal(then["time_ns"], time_ns)
+        equal(then["allocated_bytes"], sum(block[0] for block in blocks), time_ns)
+        equal(then["allocated_bytes"], series.get(time_ns, then["allocated_bytes"]), "the curve", time_ns)
+        equal(then["blocks"], len(blocks), time_ns)
+        uses = {}
+        for bytes_, use, _ in blocks:
+            uses[use] = uses.get(use, 0) + bytes_
+        equal(then["composition"], {use: n for use, n in uses.items() if n}, time_ns)
+        equal(sorted(block["bytes"] for block in then["largest_blocks"]),
+              sorted(sorted((block[0] for block in blocks), reverse=True)[:64]), time_ns)
+        if then["allocated_bytes"]:
+            equal(round(sum(then["composition_pct"].values()), 6), 100, time_ns)
+    equal(then["time_ns"], moments[-1])
+    with serving("a.mscope") as server:
+        told = server.json(f"/api/runs/a/memory?at={row['peak_ns']}ns")["rows"]
+        equal(told, json.loads(moescope("memory", "a.mscope", "--at", f"{row['peak_ns']}ns", "--json").out)["rows"])
+        equal(told[0]["live_at"]["allocated_bytes"], row["peak_allocated_bytes"])
+        equal(told[0]["live_at"]["composition"], row["composition_at_peak"])
+        server.refused("/api/runs/a/memory?at=noon", 400, "'at'", "noon")
+    text = moescope("memory", "a.mscope", "--at", f"{row['peak_ns']}ns").out
+    check("largest blocks" in text and "by place" in text, text)
+    late = json.loads(moescope("memory", "a.mscope", "--at", "100000s", "--json").out)["rows"][0]
+    equal((late["live_at"], late["live_at_reason"]), (None, "the run had ended by then"))
+    check("the run had ended by then" in moescope("memory", "a.mscope", "--at", "100000").out)
+    for wrong in ("noon", "-1s", "1h", "0x10", " 1", "inf", "1e30"):
+        one_sentence(moescope("memory", "a.mscope", f"--at={wrong}"), 2, "1.5s", wrong)
 
 
 @test

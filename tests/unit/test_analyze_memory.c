@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 
 #include "fake_run.h"
 #include "moescope.h"
@@ -190,6 +191,130 @@ static void test_leaks(void **state)
 	fake_run_free(run);
 }
 
+#define MOMENT_EVENTS 400
+#define MOMENT_BLOCKS 20
+
+struct recount {
+	uint64_t live_bytes, use[MEMORY_USES];
+	size_t blocks;
+};
+
+/* All events up to a moment, with an array of the blocks; of those at the moment the one that leaves the most. */
+static struct recount recounted(const struct run *run, int64_t time_ns)
+{
+	const struct table_memory *t = &run->memory;
+	struct recount now = { 0 }, found = { 0 };
+	uint64_t bytes[MOMENT_BLOCKS] = { 0 };
+	uint8_t use[MOMENT_BLOCKS] = { 0 };
+	bool at_it = false;
+
+	for (size_t i = 0; i < t->n && t->time_ns[i] <= time_ns; i++) {
+		size_t block = t->address[i];
+
+		now.live_bytes -= bytes[block];
+		now.use[use[block]] -= bytes[block];
+		now.blocks -= bytes[block] > 0;
+		bytes[block] = t->event[i] == MOESCOPE_EVENT_ALLOC ? t->bytes[i] : 0;
+		use[block] = t->use[i];
+		now.live_bytes += bytes[block];
+		now.use[use[block]] += bytes[block];
+		now.blocks += bytes[block] > 0;
+		if (t->time_ns[i] < time_ns || !at_it || now.live_bytes >= found.live_bytes)
+			found = now;
+		at_it = t->time_ns[i] == time_ns;
+	}
+	return found;
+}
+
+static void check_moment(const struct run *run, int64_t ns, uint64_t *ret_live_bytes)
+{
+	struct recount wanted = recounted(run, ns + run->start_ns);
+	uint64_t by_site = 0, by_block = 0;
+	const struct memory_then *then;
+	struct memory m;
+
+	assert_int_equal(memory_analyze_at(run, 0, (struct given_moment){ true, ns }, &m), 0);
+	then = &m.devices[0].then;
+	assert_null(then->absent);
+	assert_int_equal(then->live_bytes, wanted.live_bytes);
+	assert_int_equal(then->n_blocks, wanted.blocks);
+	for (unsigned int u = 0; u < MEMORY_USES; u++)
+		assert_int_equal(then->use[u], wanted.use[u]);
+	for (size_t i = 0; i < then->n_sites; i++)
+		by_site += then->sites[i].bytes;
+	for (size_t i = 0; i < then->n_blocks; i++) {
+		assert_true(!i || then->blocks[i].of.bytes <= then->blocks[i - 1].of.bytes);
+		by_block += then->blocks[i].of.bytes;
+	}
+	assert_int_equal(by_site, wanted.live_bytes);
+	assert_int_equal(by_block, wanted.live_bytes);
+	*ret_live_bytes = then->live_bytes;
+	memory_release(&m);
+}
+
+static void test_moments(void **state)
+{
+	struct run *run = fake_run_new();
+	uint64_t random = 5, live_bytes;
+	struct memory m;
+
+	(void)state;
+	/* Several at a moment, and moments without one. */
+	for (int i = 0, time_ns = 100; i < MOMENT_EVENTS; i++) {
+		char site[16];
+
+		time_ns += (int)(stats_random(&random) % 3) * 5;
+		snprintf(site, sizeof(site), "site %d", i % 7);
+		event(run, time_ns, stats_random(&random) % 2,
+		      stats_random(&random) % MOMENT_BLOCKS, 1 + stats_random(&random) % 1000, 0,
+		      (uint8_t)(i % 6), site);
+	}
+	fake_span(run, 100, 10000);
+	m = analyzed(run);
+	assert_string_equal(m.devices[0].then.absent, "no moment was asked for");
+	for (size_t i = 0; i < m.devices[0].n_points; i++) {
+		const struct memory_point *point = &m.devices[0].points[i];
+
+		check_moment(run, point->time_ns - run->start_ns, &live_bytes);
+		assert_int_equal(live_bytes, point->live_bytes);
+	}
+	for (int64_t ns = 0; ns < 2100; ns += 13)
+		check_moment(run, ns, &live_bytes);
+	memory_release(&m);
+	assert_int_equal(memory_analyze_at(run, 0, (struct given_moment){ true, 9901 }, &m), 0);
+	assert_string_equal(m.devices[0].then.absent, "the run had ended by then");
+	memory_release(&m);
+	fake_run_free(run);
+}
+
+/* What lived before the first record is told beside the uses. */
+static void test_moment_with_before(void **state)
+{
+	struct run *run = fake_run_new();
+	struct memory m;
+
+	(void)state;
+	event(run, 10, MOESCOPE_EVENT_BEFORE, 0, 900, 1, 0, "");
+	event(run, 10, MOESCOPE_EVENT_ALLOC, 0xA, 100, 1, 0, "a");
+	event(run, 20, MOESCOPE_EVENT_FREE, 0xF, 300, 1, 0, "");
+	reading(run, 10, "allocated_bytes", 1000);
+	reading(run, 20, "allocated_bytes", 700);
+	fake_span(run, 0, 100);
+	for (int64_t ns = 5; ns < 30; ns += 10) {
+		const uint64_t live[] = { 900, 1000, 700 }, before[] = { 900, 900, 600 };
+		const struct memory_then *then;
+
+		assert_int_equal(memory_analyze_at(run, 0, (struct given_moment){ true, ns }, &m),
+				 0);
+		then = &m.devices[0].then;
+		assert_int_equal(then->live_bytes, live[ns / 10]);
+		assert_true(then->before_bytes.v == (double)before[ns / 10]);
+		assert_int_equal(then->n_blocks, ns > 10);
+		memory_release(&m);
+	}
+	fake_run_free(run);
+}
+
 #define ADDRESSES 300
 
 static void test_live_map_against_array(void **state)
@@ -231,6 +356,8 @@ int main(void)
 		cmocka_unit_test(test_replay),
 		cmocka_unit_test(test_series_is_short_and_keeps_the_peak),
 		cmocka_unit_test(test_leaks),
+		cmocka_unit_test(test_moments),
+		cmocka_unit_test(test_moment_with_before),
 		cmocka_unit_test(test_live_map_against_array),
 	};
 

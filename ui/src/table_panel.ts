@@ -38,7 +38,10 @@ export class TablePanel implements Panel, ViewStage {
     });
     this.table = new Table(view, {
       sorted: (sort) => this.adjust({ sort }),
-      selected: (row) => adjust({ row }),
+      selected: (row) => {
+        adjust({ row });
+        this.picture.restore?.(here().options);
+      },
       opened: (row) => this.showRow(row),
     });
     this.drawer = new Drawer(() => {
@@ -80,7 +83,12 @@ export class TablePanel implements Panel, ViewStage {
     this.table.setFind(this.search.value);
     this.table.setSort(options["sort"] ?? "");
     if (this.document) this.choose(options["row"] ?? "");
+    if (this.document) this.picture.restore?.(options);
     this.paintCount();
+  }
+
+  close(): void {
+    this.picture.close?.();
   }
 
   adjust(changes: Options): void {

@@ -132,6 +132,28 @@ struct format format_date(int64_t realtime_ns)
 	return out;
 }
 
+bool moment_parse(const char *text, struct given_moment *ret_moment)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 } };
+	double value, most = 0x1p62;
+	char *end;
+
+	/* strtod would take blanks, words such as "inf" and hexadecimal numbers. */
+	if (strspn(text, "0123456789.") == 0 || text[1] == 'x' || text[1] == 'X')
+		return false;
+	value = strtod(text, &end);
+	for (size_t i = 0; end != text && i < sizeof(units) / sizeof(units[0]); i++)
+		if (!strcmp(end, units[i].name) && value * units[i].ns < most) {
+			*ret_moment = (struct given_moment){ true, (int64_t)nearbyint(
+									   value * units[i].ns) };
+			return true;
+		}
+	return false;
+}
+
 int interval_parse(const char *text, int64_t *ret_ns, struct err *err)
 {
 	char *end;

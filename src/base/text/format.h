@@ -8,6 +8,7 @@
 #ifndef BASE_FORMAT_H
 #define BASE_FORMAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -26,6 +27,16 @@ struct format format_ratio(double value);      /* "0.0312" "1.07" "12.3" */
 
 /* UTC "2026-01-31 14:03:07 UTC" from nanoseconds since 1970. */
 struct format format_date(int64_t realtime_ns);
+
+/* A moment since some beginning, or none. */
+struct given_moment {
+	bool given;
+	int64_t ns;
+};
+
+/* The way back, of a moment: "1.5s", "800ms", "20us", "7ns", "2": seconds where there is no unit. False: the text is
+ * none. */
+bool moment_parse(const char *text, struct given_moment *ret_moment);
 
 /* The way back, of an interval: "1s", "500ms", "2": seconds where there is no unit. 0, or -EINVAL with a sentence. */
 int interval_parse(const char *text, int64_t *ret_ns, struct err *err);

@@ -41,6 +41,7 @@ enum option_kind {
 	OPTION_UINT,	  /* uint64_t in [min, max] */
 	OPTION_DOUBLE,	  /* double in [min, max] */
 	OPTION_WINDOW,	  /* int64_t[2], first and last: "A", "A:B", "A:", ":B" */
+	OPTION_MOMENT,	  /* struct given_moment: "1.5s", "800ms", "20us", "7ns" */
 	OPTION_NUMBERS,	  /* double[NUMBERS_MAX], each in [min, max], and how many: "X,X,..." */
 	OPTION_PARAMETER, /* struct parameter_words: a parameter of an experiment, by its name */
 };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/format.h"
 #include "base/text/nearest.h"
 #include "cmd/terminal/output.h"
 
@@ -185,6 +186,16 @@ static enum parse_result set_window(const struct command *command, const struct 
 	return PARSE_OK;
 }
 
+static enum parse_result set_moment(const struct command *command, const struct option_desc *o,
+				    const char *text, struct given_moment *destination)
+{
+	if (moment_parse(text, destination))
+		return PARSE_OK;
+	usage_error(command, "'--%s' needs a moment such as 1.5s, 800ms, 20us or 7ns, not '%s'.",
+		    o->name, text);
+	return PARSE_WRONG;
+}
+
 /* The numbers, and then how many there are, as unsigned int. */
 static enum parse_result set_numbers(const struct command *command, const struct option_desc *o,
 				     const char *text, double *destination)
@@ -259,6 +270,8 @@ static enum parse_result set_value(const struct command *command, struct found f
 		return set_choice(command, found.option, text, found.destination);
 	case OPTION_WINDOW:
 		return set_window(command, found.option, text, found.destination);
+	case OPTION_MOMENT:
+		return set_moment(command, found.option, text, found.destination);
 	case OPTION_NUMBERS:
 		return set_numbers(command, found.option, text, found.destination);
 	case OPTION_PARAMETER:

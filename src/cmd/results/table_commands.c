@@ -30,8 +30,8 @@ static struct option_desc option_of(const struct question_parameter *p)
 	static const enum option_kind kinds[] = {
 		[ASK_FLAG] = OPTION_FLAG,	[ASK_NUMBER] = OPTION_SMALL,
 		[ASK_NUMBERS] = OPTION_NUMBERS, [ASK_CHOICE] = OPTION_CHOICE,
-		[ASK_STEPS] = OPTION_WINDOW,	[ASK_FILE] = OPTION_STRING,
-		[ASK_TABLE] = OPTION_CHOICE,
+		[ASK_MOMENT] = OPTION_MOMENT,	[ASK_STEPS] = OPTION_WINDOW,
+		[ASK_FILE] = OPTION_STRING,	[ASK_TABLE] = OPTION_CHOICE,
 	};
 
 	return (struct option_desc){

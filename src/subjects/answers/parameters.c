@@ -157,6 +157,9 @@ int parameter_set(const struct question_parameter *parameter, const char *text,
 	case ASK_CHOICE:
 		good = take_choice(parameter, text, to);
 		break;
+	case ASK_MOMENT:
+		good = moment_parse(text, to);
+		break;
 	case ASK_STEPS:
 		good = take_steps(text, to);
 		break;

@@ -17,6 +17,7 @@ enum ask_kind {
 	ASK_NUMBER, /* int or unsigned int, in [min, max] */
 	ASK_NUMBERS, /* double[QUESTION_FACTORS_MAX], each in [min, max], and then how many: unsigned int */
 	ASK_CHOICE, /* int: that of `values`, or the number of the choice */
+	ASK_MOMENT, /* struct given_moment, since the start of the run */
 	ASK_STEPS,  /* two of int64_t: the first and the last step, inclusive */
 	ASK_FILE,   /* const char *: its path */
 	ASK_TABLE,  /* none: the choice is one of the tables of the section */
@@ -39,7 +40,7 @@ struct question_parameter {
 #define PARAMETERS(...) ((const struct question_parameter *const[]){ __VA_ARGS__, NULL })
 
 /* Writes a value, given as text, into the question: a flag as "" or "1", numbers as "X,X", steps as "A",
- * "A:B", "A:" or ":B". Text that becomes a part of the question outlives it. 0 or -EINVAL with a sentence. */
+ * "A:B", "A:" or ":B", a moment as "1.5s". Text that becomes a part of the question outlives it. 0 or -EINVAL with a sentence. */
 int parameter_set(const struct question_parameter *parameter, const char *text,
 		  struct question *question, struct err *err);
 

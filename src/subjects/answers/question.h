@@ -6,6 +6,7 @@
 #ifndef SUBJECTS_QUESTION_H
 #define SUBJECTS_QUESTION_H
 
+#include "base/text/format.h"
 #include "subjects/shared/selection.h"
 
 #define QUESTION_FACTORS_MAX 8
@@ -21,6 +22,7 @@ struct question {
 	unsigned int tile_rows;			       /* 0: 64 */
 	bool routed_tokens;			       /* routing: what single tokens did */
 	bool router_time;			       /* routing: time of routers, by step */
+	struct given_moment at;			       /* memory: since the start of the run */
 	int kernels_by;				       /* enum kernels_by */
 	bool no_launches;		      /* launches: leave them absent, they are dear */
 	const char *classes_file;	      /* more classes of kernels; who asks reads it into: */

@@ -44,6 +44,9 @@ struct replay {
 	struct memory_readings totals;
 	uint64_t block_bytes;	/* of the live blocks with an allocation */
 	uint64_t outside_bytes; /* live beyond them: of before; two's complement */
+	/* The moment that is asked for, and how many events made up what was live then. */
+	struct given_moment asked; /* on the run's clock */
+	size_t asked_events;
 };
 
 static int by_device_time(const void *a, const void *b)
@@ -207,6 +210,13 @@ static void release(struct replay *p, size_t row)
 	}
 }
 
+static struct value before_now(const struct replay *p)
+{
+	if (!p->out->before_bytes.known)
+		return value_absent(p->out->before_bytes.reason);
+	return value_of(p->outside_bytes <= INT64_MAX ? (double)p->outside_bytes : 0);
+}
+
 /* The allocator's total is what is live; what the blocks do not make up lived before. */
 static void settle(struct replay *p, int64_t time_ns)
 {
@@ -223,8 +233,24 @@ static void settle(struct replay *p, int64_t time_ns)
 	p->peak = p->at;
 	memcpy(d->use_at_peak, p->use, sizeof(p->use));
 	if (d->before_bytes.known)
-		d->before_at_peak_bytes =
-			value_of(p->outside_bytes <= INT64_MAX ? (double)p->outside_bytes : 0);
+		d->before_at_peak_bytes = before_now(p);
+}
+
+/* What is live now is what was at the moment that is asked for, unless a later event changes that. Of those at
+ * the very moment the one with the most counts, as in note_point. */
+static void note_asked(struct replay *p, const struct memory_event *event)
+{
+	struct memory_then *then = &p->out->then;
+	bool at_it = event->time_ns == p->asked.ns;
+
+	if (!p->asked.given || event->time_ns > p->asked.ns)
+		return;
+	if (at_it && p->asked_events && event[-1].time_ns == event->time_ns &&
+	    p->out->live_bytes < then->live_bytes)
+		return;
+	p->asked_events = p->at + 1;
+	then->live_bytes = p->out->live_bytes;
+	then->before_bytes = before_now(p);
 }
 
 static int apply(struct replay *p, const struct memory_event *event)
@@ -238,6 +264,7 @@ static int apply(struct replay *p, const struct memory_event *event)
 		release(p, event->row);
 	settle(p, event->time_ns);
 	note_point(p, event->time_ns);
+	note_asked(p, event);
 	return r;
 }
 
@@ -333,13 +360,28 @@ static int find_before(struct replay *p)
 	return memory_readings_find(p->run, d, "allocated_bytes", &p->totals);
 }
 
-/* events[0..n): those of one shard and device, by time. */
+static void begin_then(struct replay *p)
+{
+	struct memory_then *then = &p->out->then;
+
+	if (!p->asked.given)
+		then->absent = "no moment was asked for";
+	else if (p->asked.ns > p->run->end_ns)
+		then->absent = "the run had ended by then";
+	then->time_ns = p->asked.ns;
+	/* Before the first event. */
+	then->live_bytes = p->outside_bytes;
+	then->before_bytes = before_now(p);
+}
+
+/* events[0..n): those of one shard and device, by time. at: on the run's clock. */
 static int replay_device(const struct run *run, const struct memory_place *places,
 			 const struct memory_event *events, size_t n, size_t max_points,
-			 struct memory_device *out)
+			 struct given_moment at, struct memory_device *out)
 {
 	struct replay p = { .run = run,
 			    .out = out,
+			    .asked = at,
 			    .first_ns = events[0].time_ns,
 			    .span_ns = events[n - 1].time_ns - events[0].time_ns,
 			    .max_points = max_points };
@@ -356,6 +398,7 @@ static int replay_device(const struct run *run, const struct memory_place *place
 		r = find_before(&p);
 	if (r >= 0)
 		r = init_sites(&p, events, n);
+	begin_then(&p);
 	for (size_t i = 0; r >= 0 && i < max_points; i++)
 		out->points[i].time_ns = INT64_MIN;
 	for (p.at = 0; r >= 0 && p.at < n; p.at++)
@@ -364,6 +407,8 @@ static int replay_device(const struct run *run, const struct memory_place *place
 		r = finish_device(&p);
 	if (r >= 0)
 		r = memory_sites_fill(run, places, events, n, p.peak, out);
+	if (r >= 0 && !out->then.absent)
+		r = memory_then_fill(run, places, events, p.asked_events, out);
 	if (r >= 0)
 		r = memory_held_fill(run, events, n, p.peak, out);
 	if (r >= 0)
@@ -382,6 +427,12 @@ static bool same_device(const struct memory_event *x, const struct memory_event 
 
 int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_memory)
 {
+	return memory_analyze_at(run, max_points, (struct given_moment){ 0 }, ret_memory);
+}
+
+int memory_analyze_at(const struct run *run, size_t max_points, struct given_moment at,
+		      struct memory *ret_memory)
+{
 	const struct table_memory *t = &run->memory;
 	struct memory out = { 0 };
 	struct memory_event *events = calloc(t->n ? t->n : 1, sizeof(*events));
@@ -393,6 +444,8 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 		free(events);
 		return r;
 	}
+	if (__builtin_add_overflow(at.ns, run->start_ns, &at.ns))
+		at.ns = INT64_MAX;
 	for (size_t i = 0; i < t->n; i++)
 		if (t->event[i] <= MOESCOPE_EVENT_FREE)
 			events[n++] = (struct memory_event){ t->time_ns[i], i, t->device[i],
@@ -409,7 +462,7 @@ int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_
 		while (to < n && same_device(&events[from], &events[to]))
 			to++;
 		r = replay_device(run, places, events + from, to - from,
-				  max_points ? max_points : POINTS, &out.devices[out.n++]);
+				  max_points ? max_points : POINTS, at, &out.devices[out.n++]);
 		from = to;
 	}
 	free(events);
@@ -464,6 +517,8 @@ void memory_release(struct memory *memory)
 		free(memory->devices[i].leaks);
 		free(memory->devices[i].sites);
 		free(memory->devices[i].parts);
+		free(memory->devices[i].then.sites);
+		free(memory->devices[i].then.blocks);
 	}
 	free(memory->devices);
 	*memory = (struct memory){ 0 };

@@ -7,6 +7,7 @@
 #ifndef SUBJECTS_MEMORY_H
 #define SUBJECTS_MEMORY_H
 
+#include "base/text/format.h"
 #include "subjects/numbers/value.h"
 #include "subjects/shared/selection.h"
 
@@ -19,13 +20,35 @@ struct memory_point {
 	struct value reserved_bytes; /* held from the driver at that moment */
 };
 
-/* Blocks live at the peak that one place in the program allocated. */
+/* Live blocks that one place in the program allocated: at the peak, or at a moment that was asked for. */
 struct memory_site {
 	uint32_t site;	       /* string id */
 	int32_t layer, expert; /* of the range at the allocation; -1: none names one */
 	uint8_t phase, use;    /* phase 0: none */
 	uint64_t bytes, count;
-	int64_t oldest_ns, youngest_ns; /* age at the peak */
+	int64_t oldest_ns, youngest_ns; /* age then */
+	double share_pct;		/* of all live bytes then */
+};
+
+struct memory_block {
+	struct memory_site of; /* it alone */
+	uint64_t address;
+};
+
+/* What was live at a moment. Of several events at that very moment the one that leaves the most counts, as in the
+ * points; else what the last one before it left. The bytes of the uses, of the sites and of the blocks each add up,
+ * with before_bytes, to live_bytes. */
+struct memory_then {
+	const char *absent; /* why nothing is told; NULL: it is */
+	int64_t time_ns;
+	uint64_t live_bytes;
+	struct value before_bytes; /* live before the first record, and still then */
+	uint64_t use[MEMORY_USES];
+	double use_pct[MEMORY_USES];
+	struct memory_site *sites; /* by bytes, largest first */
+	size_t n_sites;
+	struct memory_block *blocks; /* likewise */
+	size_t n_blocks;
 };
 
 /* What was allocated inside the ranges of a layer or an expert. */
@@ -78,6 +101,7 @@ struct memory_device {
 	size_t n_sites;
 	struct memory_part *parts; /* by layer, then expert */
 	size_t n_parts;
+	struct memory_then then; /* see memory_analyze_at */
 	/* The allocator's own account (readings by these names): at the last one, and the largest of
 	 * the peaks. What it calls allocated may be rounded up; requested is what was asked for. */
 	struct value account_allocated_bytes, account_reserved_bytes;
@@ -96,12 +120,16 @@ struct memory {
 
 /* max_points: of each series; 0: 512. Selections do not apply: a replay needs the beginning. */
 int memory_analyze(const struct run *run, size_t max_points, struct memory *ret_memory);
+/* And what was live at a moment since the start of the run; of one that was not given nothing. */
+int memory_analyze_at(const struct run *run, size_t max_points, struct given_moment at,
+		      struct memory *ret_memory);
 /* Adds what the devices themselves say. */
 struct device_memory;
 void memory_join(struct memory *memory, const struct device_memory *devices);
 void memory_release(struct memory *memory);
 
-/* Its fields; see memory_fields.c. */
+/* Its fields; see memory_fields.c. A moment that was asked for is a part of the rows. */
+enum memory_form { MEMORY_PLAIN = 1 << 0, MEMORY_AT = 1 << 1 };
 struct field_set;
 extern const struct field_set memory_fields, memory_total;
 

@@ -100,21 +100,35 @@ static struct cell site_phase(const struct field_row *at)
 	return site->phase ? cell_text(phase_name(site->phase)) : cell_absent(NO_PLACE);
 }
 
+#define SITE_FIELDS                                                                                \
+	{ "site",                                                                                  \
+	  NULL,                                                                                    \
+	  UNIT_TEXT,                                                                               \
+	  MEMBER_AS(FIELD_STRING, struct memory_site, site),                                       \
+	  .none = "the allocation names none",                                                     \
+	  .meaning = "the call site" },                                                            \
+		{ "use", NULL, UNIT_TEXT, READ(TEXT, site_use),                                    \
+		  .meaning = "parameters, gradients, optimizer, activations, cache or other" },    \
+	{                                                                                          \
+		"bytes", NULL, UNIT_BYTES, OF_SITE(bytes), .meaning = "live",                      \
+							   .metric = "live_at_peak"                \
+	}
+#define PLACE_FIELDS                                                                               \
+	{ "layer", NULL, UNIT_INT, MAY_READ(I32, site_layer),                                      \
+	  .meaning = "layer of the innermost range around" },                                      \
+		{ "expert", NULL, UNIT_INT, MAY_READ(I32, site_expert),                            \
+		  .meaning = "expert of the innermost range around" },                             \
+	{                                                                                          \
+		"phase", NULL, UNIT_TEXT, MAY_READ(TEXT, site_phase),                              \
+			.meaning = "phase of the innermost range around"                           \
+	}
+
 static const struct field site_fields[] = {
-	{ "site", NULL, UNIT_TEXT, MEMBER_AS(FIELD_STRING, struct memory_site, site),
-	  .none = "the allocation names none", .meaning = "the call site" },
-	{ "use", NULL, UNIT_TEXT, READ(TEXT, site_use),
-	  .meaning = "parameters, gradients, optimizer, activations, cache or other" },
-	{ "bytes", NULL, UNIT_BYTES, OF_SITE(bytes), .meaning = "live", .metric = "live_at_peak" },
+	SITE_FIELDS,
 	{ "blocks", NULL, UNIT_INT, OF_SITE(count), .meaning = "live" },
 	{ "oldest_age_ns", NULL, UNIT_NS, OF_SITE(oldest_ns), .meaning = "at the peak" },
 	{ "youngest_age_ns", NULL, UNIT_NS, OF_SITE(youngest_ns), .meaning = "at the peak" },
-	{ "layer", NULL, UNIT_INT, MAY_READ(I32, site_layer),
-	  .meaning = "layer of the innermost range around" },
-	{ "expert", NULL, UNIT_INT, MAY_READ(I32, site_expert),
-	  .meaning = "expert of the innermost range around" },
-	{ "phase", NULL, UNIT_TEXT, MAY_READ(TEXT, site_phase),
-	  .meaning = "phase of the innermost range around" },
+	PLACE_FIELDS,
 };
 
 static const struct field_group sites = {
@@ -124,6 +138,95 @@ static const struct field_group sites = {
 	.items = { ITEMS(struct memory_device, sites, n_sites), .most = SITES },
 	PART("live_site", "What was live at the peak, by the place that allocated it."),
 };
+
+static const struct field then_site_fields[] = {
+	SITE_FIELDS,
+	{ "share_pct", NULL, UNIT_PCT, OF_SITE(share_pct), .meaning = "of all live bytes then",
+	  .metric = NO_METRIC },
+	{ "blocks", NULL, UNIT_INT, OF_SITE(count), .meaning = "live" },
+	{ "oldest_age_ns", NULL, UNIT_NS, OF_SITE(oldest_ns), .meaning = "then" },
+	{ "youngest_age_ns", NULL, UNIT_NS, OF_SITE(youngest_ns), .meaning = "then" },
+	PLACE_FIELDS,
+};
+
+static const struct field_group then_sites = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(then_site_fields),
+	.items = { ITEMS(struct memory_then, sites, n_sites), .most = SITES },
+	PART("then_site", "What was live at the moment, by the place that allocated it."),
+};
+
+static struct cell block_address(const struct field_row *at)
+{
+	return cell_uint(((const struct memory_block *)at->item)->address);
+}
+
+/* A block is a site of its own, and its address. */
+static const struct field then_block_fields[] = {
+	SITE_FIELDS,
+	{ "share_pct", NULL, UNIT_PCT, OF_SITE(share_pct), .meaning = "of all live bytes then",
+	  .metric = NO_METRIC },
+	{ "age_ns", NULL, UNIT_NS, OF_SITE(oldest_ns), .meaning = "since its allocation" },
+	PLACE_FIELDS,
+	{ "address", NULL, UNIT_INT, READ(U64, block_address), .meaning = "of the block" },
+};
+
+static const struct field_group then_blocks = {
+	FIELD_LIST,
+	FIELD_LINE_EACH,
+	FIELDS(then_block_fields),
+	.items = { ITEMS(struct memory_then, blocks, n_blocks), .most = SITES },
+	PART("then_block", "A block that was live at the moment."),
+};
+
+static const void *use_share_at(const struct field_row *in, size_t i)
+{
+	const double *pct = (const double *)in->item + i;
+
+	return *pct > 0 ? pct : NULL;
+}
+
+static const struct field use_share_field = { .unit = UNIT_PCT, .type = FIELD_REAL };
+
+static const struct field_group shares = {
+	FIELD_MAP,
+	.fields = &use_share_field,
+	.items = { .item = use_share_at, .count = use_count },
+	.name = use_key,
+	PART("use_shares", "Shares by use, in percent."),
+	.n_names = MEMORY_USES,
+};
+
+#define OF_THEN(member) MEMBER(struct memory_then, member)
+
+static const struct field then_fields[] = {
+	{ "time_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct memory_then, time_ns),
+	  .meaning = "the moment, since the start of the run", .metric = NO_METRIC },
+	{ "allocated_bytes", NULL, UNIT_BYTES, OF_THEN(live_bytes), .meaning = "live then" },
+	{ "before_bytes", NULL, UNIT_BYTES, OF_THEN(before_bytes),
+	  .meaning = "of them live before the first record" },
+	{ "composition", .offset = offsetof(struct memory_then, use), .of = &composition,
+	  .meaning = "the others by use" },
+	{ "composition_pct", .offset = offsetof(struct memory_then, use_pct), .of = &shares,
+	  .meaning = "their shares of all live bytes" },
+	{ "blocks", NULL, UNIT_INT, OF_THEN(n_blocks), .meaning = "live" },
+	{ "sites", .of = &then_sites, .meaning = "the 64 largest places" },
+	{ "sites_in_all", NULL, UNIT_INT, OF_THEN(n_sites), .meaning = "places in all" },
+	{ "largest_blocks", .of = &then_blocks, .meaning = "the 64 largest" },
+};
+
+static const struct field_group then = {
+	FIELD_OBJECT,
+	FIELD_SPREAD_OUT,
+	FIELDS(then_fields),
+	PART("live_at", "What was live at the moment that was asked for."),
+};
+
+static const char *no_then(const struct field_row *at)
+{
+	return ((const struct memory_device *)at->item)->then.absent;
+}
 
 #define OF_PART(member) MEMBER(struct memory_part, member)
 
@@ -240,6 +343,8 @@ static const struct field fields[] = {
 	{ "live_at_peak_sites", NULL, UNIT_INT, OF(n_sites), .detail = true,
 	  .meaning = "places in all" },
 	{ "parts", .of = &parts, .absent = no_parts, .meaning = "by layer and expert" },
+	{ "live_at", .offset = offsetof(struct memory_device, then), .of = &then, .absent = no_then,
+	  .forms = MEMORY_AT, .meaning = "at the moment that was asked for" },
 	{ "series", .of = &points, .meaning = "over time" },
 };
 

@@ -31,6 +31,10 @@ int memory_sites_fill(const struct run *run, const struct memory_place *places,
 		      const struct memory_event *events, size_t n, size_t peak,
 		      struct memory_device *device);
 
+/* The uses, sites and blocks of device->then, which are those after the first n events. */
+int memory_then_fill(const struct run *run, const struct memory_place *places,
+		     const struct memory_event *events, size_t n, struct memory_device *device);
+
 /* What the allocator holds from the driver, and how its free bytes are cut up. Likewise. */
 int memory_held_fill(const struct run *run, const struct memory_event *events, size_t n,
 		     size_t peak, struct memory_device *device);

@@ -13,6 +13,7 @@
 
 #define POOL_LINES 8
 #define SITE_LINES 5
+#define THEN_LINES 10
 #define PART_LINES 16
 #define LEAK_LINES 5
 #define IN_JSON ": moescope memory --json"
@@ -108,22 +109,25 @@ static void format_place(char *out, size_t size, int32_t layer, int32_t expert, 
 		snprintf(out + n, size - (size_t)n, ", %s", phase_name(phase));
 }
 
+static void site_line(const struct scene *scene, const struct memory_site *s, struct page *page)
+{
+	char bytes[48], rest[256], where[80];
+
+	format_place(where, sizeof(where), s->layer, s->expert, s->phase);
+	snprintf(bytes, sizeof(bytes), "%9s  ", format_bytes((double)s->bytes).text);
+	snprintf(rest, sizeof(rest), "%s%s%s, %" PRIu64 " block%s, oldest %s",
+		 where[0] ? where + 2 : "", where[0] ? ", " : "", memory_use_name(s->use), s->count,
+		 s->count == 1 ? "" : "s", format_ns((double)s->oldest_ns).text);
+	page_named(page, 6, 19, bytes, s->site ? run_string(scene->run, s->site) : "(no name)",
+		   rest);
+}
+
 static void site_lines(const struct scene *scene, const struct memory_device *d, struct page *page)
 {
 	if (d->n_sites)
 		page_line(page, 4, "live at the peak");
-	for (size_t i = 0; i < d->n_sites && i < SITE_LINES; i++) {
-		const struct memory_site *s = &d->sites[i];
-		char bytes[48], rest[256], where[80];
-
-		format_place(where, sizeof(where), s->layer, s->expert, s->phase);
-		snprintf(bytes, sizeof(bytes), "%9s  ", format_bytes((double)s->bytes).text);
-		snprintf(rest, sizeof(rest), "%s%s%s, %" PRIu64 " block%s, oldest %s",
-			 where[0] ? where + 2 : "", where[0] ? ", " : "", memory_use_name(s->use),
-			 s->count, s->count == 1 ? "" : "s", format_ns((double)s->oldest_ns).text);
-		page_named(page, 6, 19, bytes,
-			   s->site ? run_string(scene->run, s->site) : "(no name)", rest);
-	}
+	for (size_t i = 0; i < d->n_sites && i < SITE_LINES; i++)
+		site_line(scene, &d->sites[i], page);
 	page_rest(page, 6, d->n_sites, SITE_LINES, IN_JSON);
 }
 
@@ -201,10 +205,9 @@ static void part_lines(const struct memory_device *d, struct page *page)
 	page_rest(page, 6, d->n_parts, PART_LINES, IN_JSON);
 }
 
-static void component(const struct memory_device *d, const char *name, double bytes,
-		      struct page *page)
+static void component(uint64_t all_bytes, const char *name, double bytes, struct page *page)
 {
-	double share = d->peak_bytes ? bytes / (double)d->peak_bytes : 0;
+	double share = all_bytes ? bytes / (double)all_bytes : 0;
 
 	page_line(page, 4, "%-14s %9s %6s  ", name, format_bytes(bytes).text,
 		  format_pct(100 * share).text);
@@ -215,12 +218,13 @@ static void component(const struct memory_device *d, const char *name, double by
 static void components(const struct memory_device *d, struct page *page)
 {
 	if (d->before_at_peak_bytes.known && d->before_at_peak_bytes.v > 0)
-		component(d, "before", d->before_at_peak_bytes.v, page);
+		component(d->peak_bytes, "before", d->before_at_peak_bytes.v, page);
 	for (size_t i = 0; i < MEMORY_USES; i++) {
 		unsigned int u = d->order_at_peak[i];
 
 		if (d->use_at_peak[u])
-			component(d, memory_use_name(u), (double)d->use_at_peak[u], page);
+			component(d->peak_bytes, memory_use_name(u), (double)d->use_at_peak[u],
+				  page);
 	}
 	if (d->before_bytes.known)
 		page_line(page, 4, "before the trace: %s live, %s of it freed since",
@@ -228,14 +232,50 @@ static void components(const struct memory_device *d, struct page *page)
 			  format_bytes(d->before_freed_bytes.v).text);
 }
 
-/* The uses at the peak, live bytes over time, leak suspects and what does not match. */
-static void memory_device_lines(const struct scene *scene, const struct memory_device *d,
-				struct page *page)
+static void device_name(const struct memory_device *d, struct page *page)
 {
 	if (d->device < 0)
 		page_line(page, 2, "rank %u, host", d->rank);
 	else
 		page_line(page, 2, "rank %u, device %d", d->rank, d->device);
+}
+
+/* What was live at the moment that was asked for. */
+static void then_lines(const struct scene *scene, const struct memory_device *d, struct page *page)
+{
+	const struct memory_then *then = &d->then;
+	double s = (double)scene->question.at.ns / 1e9;
+
+	device_name(d, page);
+	if (then->absent) {
+		page_put(page, ", at %.12g s: n/a (%s)", s, then->absent);
+		return;
+	}
+	page_put(page, ", at %.12g s: %s in %zu block%s live", s,
+		 format_bytes((double)then->live_bytes).text, then->n_blocks,
+		 then->n_blocks == 1 ? "" : "s");
+	if (then->before_bytes.known && then->before_bytes.v > 0)
+		component(then->live_bytes, "before", then->before_bytes.v, page);
+	for (unsigned int u = 0; u < MEMORY_USES; u++)
+		if (then->use[u])
+			component(then->live_bytes, memory_use_name(u), (double)then->use[u], page);
+	if (then->n_sites)
+		page_line(page, 4, "by place");
+	for (size_t i = 0; i < then->n_sites && i < THEN_LINES; i++)
+		site_line(scene, &then->sites[i], page);
+	page_rest(page, 6, then->n_sites, THEN_LINES, IN_JSON);
+	if (then->n_blocks)
+		page_line(page, 4, "largest blocks");
+	for (size_t i = 0; i < then->n_blocks && i < SITE_LINES; i++)
+		site_line(scene, &then->blocks[i].of, page);
+	page_rest(page, 6, then->n_blocks, SITE_LINES, IN_JSON);
+}
+
+/* The uses at the peak, live bytes over time, leak suspects and what does not match. */
+static void memory_device_lines(const struct scene *scene, const struct memory_device *d,
+				struct page *page)
+{
+	device_name(d, page);
 	page_put(page, ": peak %s, made of", format_bytes((double)d->peak_bytes).text);
 	components(d, page);
 	page_line(page, 4, "over time      ");
@@ -271,9 +311,15 @@ static void memory_page(const struct scene *scene, const struct grid *grid, stru
 		page_table(page, grid, scene->limit, NULL);
 	for (size_t i = 0; i < grid->n; i++) {
 		page_empty_line(page);
+		if (scene->question.at.given) {
+			then_lines(scene, grid->rows[i].item, page);
+			continue;
+		}
 		memory_device_lines(scene, grid->rows[i].item, page);
 		part_lines(grid->rows[i].item, page);
 	}
+	if (scene->question.at.given)
+		return;
 	driver_lines(m, page);
 	device_process_lines(scene, page);
 }
@@ -290,6 +336,20 @@ void memory_report(const struct scene *scene, struct page *page)
 	driver_lines(answer_device_memory(scene->answers), page);
 }
 
+static const struct question_parameter ask_at = {
+	.name = "at",
+	.kind = ASK_MOMENT,
+	.metavar = "TIME",
+	.help = "what was live at this moment of the run: 1.5s, 800ms, 20us, 7ns",
+	.default_text = "the peak",
+	.offset = offsetof(struct question, at),
+};
+
+static unsigned int memory_form(const struct scene *scene)
+{
+	return scene->question.at.given ? MEMORY_AT : MEMORY_PLAIN;
+}
+
 const struct section section_memory = {
 	.name = "memory",
 	.sql = "memory_peaks",
@@ -297,6 +357,7 @@ const struct section section_memory = {
 	.subject = &subject_memory,
 	.rows = &memory_fields,
 	.total = &memory_total,
+	.form = memory_form,
 	.page = memory_page,
 	.command = {
 		.place = 110,
@@ -305,6 +366,9 @@ const struct section section_memory = {
 			       "allocator, what they were used for, and suspected leaks.",
 		.examples = EXAMPLES({ "moescope memory", "The newest run here." },
 				     { "moescope memory a.mscope --json",
-				       "Peaks, composition and the series over time." }),
+				       "Peaks, composition and the series over time." },
+				     { "moescope memory a.mscope --at 1.5s",
+				       "What was live 1.5 s after the start of the run." }),
+		.parameters = PARAMETERS(&ask_at),
 	},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was live at the peak, by the place that allocated it, and what each layer and expert
- * allocated. Pure, any thread.
+ * What was live at the peak and at a moment that was asked for, by the place that allocated it, and
+ * what each layer and expert allocated. Pure, any thread.
  *
  * The replay up to the peak is done once more: only then is it known which moment it was.
  */
@@ -50,10 +50,32 @@ static size_t merge_sites(struct memory_site *sites, size_t n)
 	return kept;
 }
 
-static int list_live(const struct run *run, const struct memory_place *places,
-		     const struct live_map *live, struct memory_device *d)
+static struct memory_site site_of(const struct run *run, const struct memory_place *places,
+				  const struct live_block *block, int64_t now_ns)
 {
-	const struct table_memory *t = &run->memory;
+	int64_t age_ns = now_ns - run->memory.time_ns[block->row];
+
+	return (struct memory_site){ .site = block->site,
+				     .use = block->use,
+				     .layer = places[block->row].layer,
+				     .expert = places[block->row].expert,
+				     .phase = places[block->row].phase,
+				     .bytes = block->bytes,
+				     .count = 1,
+				     .oldest_ns = age_ns,
+				     .youngest_ns = age_ns };
+}
+
+static double share_pct(uint64_t bytes, uint64_t all_bytes)
+{
+	return all_bytes ? 100.0 * (double)bytes / (double)all_bytes : 0;
+}
+
+/* all_bytes: live at the moment now_ns. */
+static int list_live(const struct run *run, const struct memory_place *places,
+		     const struct live_map *live, int64_t now_ns, uint64_t all_bytes,
+		     struct memory_site **ret_sites, size_t *ret_n)
+{
 	struct memory_site *sites;
 	size_t n = 0;
 
@@ -62,36 +84,26 @@ static int list_live(const struct run *run, const struct memory_place *places,
 	sites = calloc(live->n, sizeof(*sites));
 	if (!sites)
 		return -ENOMEM;
-	for (size_t i = 0; i < live->n_slots; i++) {
-		const struct live_block *b = &live->slots[i];
-		int64_t age = b->used ? d->peak_ns - t->time_ns[b->row] : 0;
-
-		if (b->used)
-			sites[n++] = (struct memory_site){ .site = b->site,
-							   .use = b->use,
-							   .layer = places[b->row].layer,
-							   .expert = places[b->row].expert,
-							   .phase = places[b->row].phase,
-							   .bytes = b->bytes,
-							   .count = 1,
-							   .oldest_ns = age,
-							   .youngest_ns = age };
-	}
+	for (size_t i = 0; i < live->n_slots; i++)
+		if (live->slots[i].used)
+			sites[n++] = site_of(run, places, &live->slots[i], now_ns);
 	qsort(sites, n, sizeof(*sites), by_identity);
 	n = merge_sites(sites, n);
 	qsort(sites, n, sizeof(*sites), by_bytes);
-	d->sites = sites;
-	d->n_sites = n;
+	for (size_t i = 0; i < n; i++)
+		sites[i].share_pct = share_pct(sites[i].bytes, all_bytes);
+	*ret_sites = sites;
+	*ret_n = n;
 	return 0;
 }
 
-static int replay_to(const struct run *run, const struct memory_event *events, size_t last,
+static int replay_to(const struct run *run, const struct memory_event *events, size_t n,
 		     struct live_map *live)
 {
 	const struct table_memory *t = &run->memory;
 	struct live_block old;
 
-	for (size_t i = 0; i <= last; i++) {
+	for (size_t i = 0; i < n; i++) {
 		size_t row = events[i].row;
 
 		live_map_take(live, t->address[row], &old);
@@ -187,10 +199,60 @@ int memory_sites_fill(const struct run *run, const struct memory_place *places,
 	int r = 0;
 
 	if (device->peak_bytes) {
-		r = replay_to(run, events, peak, &live);
+		r = replay_to(run, events, peak + 1, &live);
 		if (r >= 0)
-			r = list_live(run, places, &live, device);
+			r = list_live(run, places, &live, device->peak_ns, device->peak_bytes,
+				      &device->sites, &device->n_sites);
 		live_map_release(&live);
 	}
 	return r < 0 ? r : list_parts(run, places, events, n, device);
+}
+
+static int blocks_by_bytes(const void *a, const void *b)
+{
+	const struct memory_block *x = a, *y = b;
+
+	return CMP(y->of.bytes, x->of.bytes) ?: CMP(x->address, y->address);
+}
+
+static int list_blocks(const struct run *run, const struct memory_place *places,
+		       const struct live_map *live, struct memory_then *then)
+{
+	if (!live->n)
+		return 0;
+	then->blocks = calloc(live->n, sizeof(*then->blocks));
+	if (!then->blocks)
+		return -ENOMEM;
+	for (size_t i = 0; i < live->n_slots; i++) {
+		const struct live_block *b = &live->slots[i];
+		struct memory_block *block = &then->blocks[then->n_blocks];
+
+		if (!b->used)
+			continue;
+		*block = (struct memory_block){ site_of(run, places, b, then->time_ns),
+						b->address };
+		block->of.share_pct = share_pct(b->bytes, then->live_bytes);
+		then->use[b->use] += b->bytes;
+		then->n_blocks++;
+	}
+	qsort(then->blocks, then->n_blocks, sizeof(*then->blocks), blocks_by_bytes);
+	return 0;
+}
+
+int memory_then_fill(const struct run *run, const struct memory_place *places,
+		     const struct memory_event *events, size_t n, struct memory_device *device)
+{
+	struct memory_then *then = &device->then;
+	struct live_map live = { 0 };
+	int r = replay_to(run, events, n, &live);
+
+	if (r >= 0)
+		r = list_live(run, places, &live, then->time_ns, then->live_bytes, &then->sites,
+			      &then->n_sites);
+	if (r >= 0)
+		r = list_blocks(run, places, &live, then);
+	for (unsigned int u = 0; u < MEMORY_USES; u++)
+		then->use_pct[u] = share_pct(then->use[u], then->live_bytes);
+	live_map_release(&live);
+	return r;
 }

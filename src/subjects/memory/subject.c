@@ -25,7 +25,7 @@ const struct subject subject_device_memory = {
 
 static int compute_memory(const struct material *m, void *answer)
 {
-	int r = memory_analyze(m->run, 0, answer);
+	int r = memory_analyze_at(m->run, 0, m->question->at, answer);
 
 	if (r >= 0)
 		memory_join(answer, answer_device_memory(&m->answers));

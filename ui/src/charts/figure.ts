@@ -47,6 +47,8 @@ export interface Chart {
   table(): Words;
   // The mark to go on from when it takes the place of another chart; else the one with the same number.
   first?(): number;
+  // A key has gone to this mark.
+  arrived?(index: number): void;
 }
 
 const MOST_ROWS = 1000;
@@ -143,7 +145,7 @@ export class Figure {
   }
 
   // After the layout, which gives the width.
-  private paintSoon(): void {
+  paintSoon(): void {
     if (this.waiting) return;
     this.waiting = requestAnimationFrame(() => {
       this.waiting = 0;
@@ -202,10 +204,16 @@ export class Figure {
     if (!this.chart?.marks) return;
     if (event.key === "Enter") this.activate();
     else if (event.key === "Escape") this.point(-1);
-    else if (move) this.point(this.current < 0 ? this.chart.first?.() ?? 0 : this.chart.beside(this.current, ...move));
+    else if (move) this.step(...move);
     else return;
     event.preventDefault();
     this.frame.scrollIntoView({ block: "nearest" });
+  }
+
+  private step(dx: number, dy: number): void {
+    if (!this.chart) return;
+    this.point(this.current < 0 ? this.chart.first?.() ?? 0 : this.chart.beside(this.current, dx, dy));
+    this.chart.arrived?.(this.current);
   }
 
   private paintWords(): void {

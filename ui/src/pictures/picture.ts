@@ -18,4 +18,8 @@ export interface ViewStage extends Stage {
 export interface Picture {
   element: HTMLElement;
   update(document: Fields): void;
+  // The address has changed.
+  restore?(options: Options): void;
+  // It is no longer looked at.
+  close?(): void;
 }
