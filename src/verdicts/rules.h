@@ -99,6 +99,12 @@ void rule_words(char *out, size_t size, const char *format, ...)
 enum severity rule_severity_of_gain(double gain_pct);
 /* The gain and the severity that it makes. assumption: "it happens if …". */
 void rule_gain(struct verdict *v, double gain_pct, const char *assumption);
+/* Where on a timeline it shows: a step; a span of a device, if it is one. */
+struct step_row;
+struct span;
+void rule_when_step(struct verdict *v, const char *what, const struct step_row *step);
+void rule_when_span(const struct run *run, struct verdict *v, const char *what, const char *lane,
+		    const struct span *span);
 void rule_evidence(struct verdict *v, const char *key, enum evidence_unit unit, double value);
 
 #endif

@@ -25,12 +25,29 @@ static bool one_is_late(const struct comm *comm, double *ret_wait_pct)
 	return true;
 }
 
+static struct span longest_communication(const struct comm *comm)
+{
+	struct span longest = { 0 };
+
+	for (size_t d = 0; d < comm->n_devices; d++)
+		for (size_t i = 0; i < comm->devices[d].when.n; i++) {
+			const struct span *span = &comm->devices[d].when.spans[i];
+
+			if (span->end_ns - span->start_ns <= longest.end_ns - longest.start_ns)
+				continue;
+			longest = *span;
+			longest.device = comm->devices[d].device;
+			longest.shard = comm->devices[d].shard;
+		}
+	return longest;
+}
+
 bool rule_comm_exposed(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct comm *comm = answer_comm(a);
 	double wait = 0, rest;
+	struct span longest;
 
-	(void)run;
 	if (!comm->all.count || !comm->exposed_pct.known)
 		return false;
 	/* Waiting for a late rank is that rank's verdict. */
@@ -40,6 +57,8 @@ bool rule_comm_exposed(const struct run *run, const struct answers *a, struct ve
 	TITLE(v, "communication that nothing hides takes %.0f%% of the time%s%s", rest,
 	      comm->of_steps ? " of the steps" : "",
 	      wait > 0 ? ", without waiting for the late rank" : "");
+	longest = longest_communication(comm);
+	rule_when_span(run, v, "the longest communication", "kernels", &longest);
 	rule_evidence(v, "exposed_pct", EVIDENCE_PCT, comm->exposed_pct.v);
 	if (comm->all.overlap_pct.known)
 		rule_evidence(v, "comm_overlap_pct", EVIDENCE_PCT, comm->all.overlap_pct.v);
@@ -84,6 +103,13 @@ bool rule_rank_late(const struct run *run, const struct answers *a, struct verdi
 	      "rank %.0f begins %.0f%% of the collectives last%s: the others wait %.1f%% of the time",
 	      skew->late_rank.v, skew->late_pct.v, recorded_of(run, comm, scope, sizeof(scope)),
 	      comm->wait_pct.v);
+	if (skew->worst.end_ns > skew->worst.start_ns)
+		v->when = (struct verdict_when){ "the collective that ranks waited for the longest",
+						 "kernels",
+						 skew->worst.start_ns,
+						 skew->worst.end_ns,
+						 skew->worst_rank,
+						 value_absent("a collective is of several") };
 	rule_evidence(v, "wait_pct", EVIDENCE_PCT, comm->wait_pct.v);
 	rule_evidence(v, "late_pct", EVIDENCE_PCT, skew->late_pct.v);
 	rule_evidence(v, "skew_mean_ns", EVIDENCE_NS, skew->mean_ns.v);

@@ -72,12 +72,12 @@ bool rule_gpu_starved_data(const struct run *run, const struct answers *a, struc
 {
 	const struct device_use *use = answer_device_use(a);
 
-	(void)run;
 	if (!speaks(a, use->data_ns))
 		return false;
 	TITLE(v, "the GPU waits for data %.0f%% of %s", pct(use, use->data_ns), time_of(use));
 	busy_evidence(v, use, "idle_data_pct", use->data_ns);
 	per_step(v, a, "idle_per_step_ns", use->data_ns);
+	rule_when_span(run, v, "the longest wait for data", "kernels", &use->longest_data);
 	rule_gain(v, pct(use, use->data_ns), "each batch is ready when the GPU needs it");
 	ADVICE(v, "Load ahead in workers (DataLoader num_workers, prefetch_factor), pinned and "
 		  "non_blocking; move decoding and tokenising out of the loop or into a cache.");
@@ -106,6 +106,8 @@ bool rule_gpu_starved_host(const struct run *run, const struct answers *a, struc
 								   : "");
 	busy_evidence(v, use, "idle_host_in_long_gaps_pct", use->host_ns);
 	per_step(v, a, "idle_per_step_ns", use->host_ns);
+	rule_when_span(run, v, "the longest wait for the host", "kernels",
+		       &use->longest_idle[IDLE_HOST]);
 	others_evidence(v, use);
 	rule_gain(v, pct(use, use->host_ns), "the host always has the next launch queued");
 	if (use->others)
@@ -143,6 +145,8 @@ bool rule_gpu_starved_sync(const struct run *run, const struct answers *a, struc
 	      time_of(use));
 	busy_evidence(v, use, "idle_sync_pct", use->sync_ns);
 	per_step(v, a, "idle_per_step_ns", use->sync_ns);
+	rule_when_span(run, v, "the longest gap after a synchronisation", "kernels",
+		       &use->longest_idle[IDLE_SYNC]);
 	if (syncs)
 		rule_evidence(v, "synchronisations", EVIDENCE_COUNT, (double)syncs);
 	if (copies)
@@ -212,6 +216,8 @@ bool rule_gpu_starved_launch(const struct run *run, const struct answers *a, str
 	TITLE(v, "the GPU waits for kernel launches %.0f%% of %s%s", pct(use, use->launch_ns),
 	      time_of(use), use->others ? ", and other processes use it too" : "");
 	busy_evidence(v, use, "idle_launch_or_in_short_gaps_pct", use->launch_ns);
+	rule_when_span(run, v, "the longest wait for a launch", "kernels",
+		       &use->longest_idle[IDLE_LAUNCH]);
 	if (l.kernel_ns > 0)
 		rule_evidence(v, "kernel_mean_ns", EVIDENCE_NS, l.kernel_ns);
 	if (l.call_ns > 0)
@@ -252,7 +258,6 @@ bool rule_transfer_bound(const struct run *run, const struct answers *a, struct 
 	double hidden = alone, compute = use->busy_ns - use->copy_alone_ns;
 	bool pageable = (double)use->pageable_ns > MOST * (double)use->copy_ns;
 
-	(void)run;
 	/* Copies between devices are seen by both: a device may wait without a copy of its own. */
 	if (!speaks(a, alone))
 		return false;
@@ -263,6 +268,7 @@ bool rule_transfer_bound(const struct run *run, const struct answers *a, struct 
 	TITLE(v, "copies hold up the GPU %.0f%% of %s%s", pct(use, alone), time_of(use),
 	      pageable ? ", most of them pageable" : "");
 	busy_evidence(v, use, "copies_alone_pct", alone);
+	rule_when_span(run, v, "the longest copy", "copies", &use->longest_copy);
 	if (use->copy_ns > 0) {
 		rule_evidence(v, "pageable_pct", EVIDENCE_PCT,
 			      100.0 * (double)use->pageable_ns / (double)use->copy_ns);
@@ -354,9 +360,9 @@ static double unexplained(const struct answers *a)
 bool rule_gpu_idle(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct device_use *use = answer_device_use(a);
+	bool queued = use->queued_ns >= use->unknown_ns;
 	double busy, left;
 
-	(void)run;
 	if (!judged(use))
 		return false;
 	busy = pct(use, use->busy_ns);
@@ -370,7 +376,11 @@ bool rule_gpu_idle(const struct run *run, const struct answers *a, struct verdic
 	others_evidence(v, use);
 	v->severity = left >= MOST_IDLE_PCT ? SEVERITY_CRITICAL : SEVERITY_WARNING;
 	v->gain_pct = value_absent("what it waits for is not known");
-	if (use->queued_ns >= use->unknown_ns)
+	rule_when_span(run, v,
+		       queued ? "the longest gap with work queued"
+			      : "the longest gap of unknown cause",
+		       "kernels", &use->longest_idle[queued ? IDLE_QUEUED : IDLE_UNKNOWN]);
+	if (queued)
 		ADVICE(v, "Work is queued and does not begin: streams and events that wait for one "
 			  "another, many small nodes in a graph, other processes on the device. "
 			  "Larger batches give it longer kernels.");

@@ -76,6 +76,14 @@ bool rule_memory_leak(const struct run *run, const struct answers *a, struct ver
 #define WASTED_AT_END_BYTES 1e9
 #define OUTSIDE_PCT 15
 
+/* The moment of a peak. */
+static void when_peak(struct verdict *v, const char *what, int64_t time_ns, uint32_t rank,
+		      double device)
+{
+	v->when =
+		(struct verdict_when){ what, "kernels", time_ns, time_ns, rank, value_of(device) };
+}
+
 bool rule_memory_pressure(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	const struct device_used *worst = NULL;
@@ -92,6 +100,7 @@ bool rule_memory_pressure(const struct run *run, const struct answers *a, struct
 		return false;
 	v->severity = SEVERITY_WARNING;
 	TITLE(v, "gpu %u of rank %u was nearly full", worst->device, worst->rank);
+	when_peak(v, "the most in use on the device", worst->peak_ns, worst->rank, worst->device);
 	rule_evidence(v, "peak_device_used_pct", EVIDENCE_PCT, worst->peak_pct.v);
 	rule_evidence(v, "headroom_bytes", EVIDENCE_BYTES, worst->headroom_bytes.v);
 	rule_evidence(v, "device_total_bytes", EVIDENCE_BYTES, worst->total_bytes.v);
@@ -161,6 +170,9 @@ bool rule_fragmentation(const struct run *run, const struct answers *a, struct v
 	v->severity = worst.at_peak ? SEVERITY_WARNING : SEVERITY_NOTE;
 	TITLE(v, "free memory of gpu %d is cut into pieces%s", worst.d->device,
 	      worst.at_peak ? "" : " at the end");
+	if (worst.at_peak)
+		when_peak(v, "the peak of live memory", worst.d->peak_ns, worst.d->rank,
+			  worst.d->device);
 	rule_evidence(v, worst.at_peak ? "fragmentation_at_peak_pct" : "fragmentation_pct",
 		      EVIDENCE_PCT, worst.pct);
 	rule_evidence(v, worst.at_peak ? "free_at_peak_bytes" : "free_bytes", EVIDENCE_BYTES,
@@ -194,6 +206,7 @@ bool rule_outside_allocator(const struct run *run, const struct answers *a, stru
 	v->severity = SEVERITY_NOTE;
 	TITLE(v, "much of gpu %u is used by nothing the driver handed out to rank %u",
 	      worst->device, worst->rank);
+	when_peak(v, "the most in use on the device", worst->peak_ns, worst->rank, worst->device);
 	rule_evidence(v, "outside_allocator_bytes", EVIDENCE_BYTES, worst->outside_bytes.v);
 	rule_evidence(v, "driver_at_peak_bytes", EVIDENCE_BYTES, worst->driver_at_peak_bytes.v);
 	rule_evidence(v, "peak_device_used_bytes", EVIDENCE_BYTES, worst->peak_bytes);

@@ -15,6 +15,18 @@
 #define IDLE_PCT 5.0 /* of a device: from here on its waiting has verdicts */
 #define STEPS_MIN 8  /* fewer steps say nothing about variation */
 
+/* The step that spent the most time in a phase; NULL: none did. */
+static const struct step_row *longest_in(const struct steps *steps, int phase)
+{
+	const struct step_row *longest = NULL;
+
+	for (size_t i = 0; i < steps->n; i++)
+		if (steps->rows[i].timed && steps->rows[i].phase_ns[phase] > 0 &&
+		    (!longest || steps->rows[i].phase_ns[phase] > longest->phase_ns[phase]))
+			longest = &steps->rows[i];
+	return longest;
+}
+
 bool rule_data_loading(const struct run *run, const struct answers *a, struct verdict *v)
 {
 	struct value share = answer_steps(a)->phase_pct[MOESCOPE_DATA];
@@ -34,6 +46,8 @@ bool rule_data_loading(const struct run *run, const struct answers *a, struct ve
 		return true;
 	}
 	TITLE(v, "data loading takes %.0f%% of the step", share.v);
+	rule_when_step(v, "the step with the longest data loading",
+		       longest_in(answer_steps(a), MOESCOPE_DATA));
 	rule_gain(v, share.v < 50 ? share.v : 100 - share.v,
 		  share.v < 50 ? "all of it is hidden behind computation"
 			       : "it is loaded while the rest of the step computes");
@@ -68,6 +82,7 @@ bool rule_step_variation(const struct run *run, const struct answers *a, struct 
 		return false;
 	}
 	TITLE(v, "step time varies by %.0f%%", 100 * s->cv);
+	rule_when_step(v, "the slowest step", answer_steps(a)->slowest_steady);
 	if (s->mean > s->p50)
 		rule_gain(v, 100 * (s->mean - s->p50) / s->mean,
 			  "every step could be as fast as the median one");
@@ -109,6 +124,8 @@ bool rule_optimizer_share(const struct run *run, const struct answers *a, struct
 		return false;
 	TITLE(v, "the optimizer takes %.0f%% of the step (usual: under 15%%)", share.v);
 	rule_evidence(v, "optimizer_pct", EVIDENCE_PCT, share.v);
+	rule_when_step(v, "the step with the longest optimizer",
+		       longest_in(answer_steps(a), MOESCOPE_OPTIMIZER));
 	rule_gain(v, share.v - OPTIMIZER_PCT, "it can be brought to 15% of the present step");
 	/* Usual is a habit, not a measurement: never more than a note. */
 	v->severity = SEVERITY_NOTE;
@@ -123,6 +140,7 @@ static bool slow_steps(const struct steps *steps, struct verdict *v)
 		return false;
 	TITLE(v, "the first steps (%zu of %zu) are %.1f times as long as the later ones",
 	      steps->starting.n, steps->all.n, steps->starting.mean / steps->steady.p50);
+	rule_when_step(v, "the slowest of the first steps", steps->slowest_starting);
 	rule_evidence(v, "warmup_mean_ns", EVIDENCE_NS, steps->starting.mean);
 	rule_evidence(v, "p50_ns", EVIDENCE_NS, steps->steady.p50);
 	ADVICE(v, "The other verdicts leave them out, statistics do not; give a step window to "

@@ -10,6 +10,8 @@
 
 #include "base/text/json_write.h"
 #include "subjects/answers/subject.h"
+#include "subjects/numbers/intervals.h"
+#include "subjects/steps/steps.h"
 #include "verdicts/rules.h"
 
 static const struct rule {
@@ -47,6 +49,28 @@ void rule_words(char *out, size_t size, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(out, size, format, args);
 	va_end(args);
+}
+
+void rule_when_step(struct verdict *v, const char *what, const struct step_row *step)
+{
+	if (step)
+		v->when = (struct verdict_when){
+			what,		"steps",
+			step->start_ns, step->start_ns + step->duration_ns,
+			step->rank,	value_absent("a step is of a process")
+		};
+}
+
+void rule_when_span(const struct run *run, struct verdict *v, const char *what, const char *lane,
+		    const struct span *span)
+{
+	if (span->end_ns > span->start_ns)
+		v->when = (struct verdict_when){ what,
+						 lane,
+						 span->start_ns,
+						 span->end_ns,
+						 run->shards[span->shard].rank,
+						 value_of(span->device) };
 }
 
 void rule_evidence(struct verdict *v, const char *key, enum evidence_unit unit, double value)

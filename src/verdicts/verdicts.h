@@ -34,12 +34,22 @@ struct evidence {
 
 #define VERDICT_EVIDENCE 6
 
+/* A moment or stretch of time in which a verdict shows best. */
+struct verdict_when {
+	const char *what; /* "the slowest step"; NULL: there is none */
+	const char *lane; /* "steps", "kernels" or "copies": which lanes of a timeline show it */
+	int64_t start_ns, end_ns;
+	uint32_t rank;
+	struct value device;
+};
+
 struct verdict {
 	const char *id;
 	enum severity severity;
 	char title[160];
 	struct evidence evidence[VERDICT_EVIDENCE];
 	size_t n_evidence;
+	struct verdict_when when;
 	char evidence_text[VERDICT_EVIDENCE * 96]; /* "key=value; key=value" */
 	/* Of the time of the steps, without steps of the devices' windows; an estimate under
 	 * gain_assumption. */

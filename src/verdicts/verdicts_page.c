@@ -125,6 +125,34 @@ static const struct field_group evidence = {
 	PART("evidence", "Measured figures by key, with the unit in it."),
 };
 
+#define OF_WHEN(member) MEMBER(struct verdict_when, member)
+
+static const struct field when_fields[] = {
+	{ "what", NULL, UNIT_TEXT, OF_WHEN(what),
+	  .meaning = "happened then, such as 'the slowest step'" },
+	{ "start_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct verdict_when, start_ns),
+	  .meaning = "since the start of the run", .metric = NO_METRIC },
+	{ "end_ns", NULL, UNIT_NS, MEMBER_AS(FIELD_TIME, struct verdict_when, end_ns),
+	  .meaning = "likewise; of a moment the same", .metric = NO_METRIC },
+	{ "rank", NULL, UNIT_INT, OF_WHEN(rank), .meaning = "on which it was" },
+	{ "device", NULL, UNIT_INT, MEMBER_AS(FIELD_WHOLE, struct verdict_when, device),
+	  .meaning = "on which it was" },
+	{ "lane", NULL, UNIT_TEXT, OF_WHEN(lane),
+	  .meaning = "steps, kernels or copies: the lanes of the timeline that show it" },
+};
+
+static const struct field_group when = {
+	.shape = FIELD_OBJECT,
+	.layout = FIELD_ON_ONE_LINE,
+	FIELDS(when_fields),
+	PART("when", "A moment or stretch of time in which a verdict shows best."),
+};
+
+static const char *no_when(const struct field_row *at)
+{
+	return ((const struct verdict *)at->item)->when.what ? NULL : "no one moment shows it";
+}
+
 #define OF(member) MEMBER(struct verdict, member)
 
 static const struct field verdict_fields[] = {
@@ -136,6 +164,8 @@ static const struct field verdict_fields[] = {
 	{ "evidence", .of = &evidence, .meaning = "the figures behind it" },
 	{ "place", NULL, UNIT_TEXT, MAY_READ(TEXT, read_place),
 	  .meaning = "TABLE.KEY: it shows in the largest rows of the table by this key" },
+	{ "when", .offset = offsetof(struct verdict, when), .of = &when, .absent = no_when,
+	  .meaning = "where on the timeline it shows" },
 	{ "gain_pct", NULL, UNIT_PCT, OF(gain_pct), .meaning = "est., of the step time" },
 	{ "gain_assumption", NULL, UNIT_TEXT, OF(gain_assumption), .read_may_lack = true,
 	  .meaning = "under which the gain is estimated" },

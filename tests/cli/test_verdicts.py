@@ -125,6 +125,64 @@ def planted_causes_come_first():
     check(not wrong, *wrong)
 
 
+def records(path, query):
+    r = moescope("sql", path, query, "--json")
+    if "without SQLite" in r.err:
+        raise Skip("built without SQLite")
+    equal(r.status, 0, r)
+    return [tuple(row) for row in json.loads(r.out)["rows"]]
+
+
+def wrong_moment(path, verdict):
+    """What the records say against the moment of a verdict, as a sentence; None: nothing."""
+    when = verdict["when"]
+    # SQL has the host's clock, tables the time since the start of the run.
+    steps = [row["start_ns"] for row in json.loads(moescope("steps", path, "--json", "--limit", "0").out)["rows"]]
+    begin = records(path, "SELECT min(start_ns) FROM steps")[0][0] - min(steps) if steps else None
+    if begin is None:
+        return None  # nothing ties the clocks together
+    start, end = when["start_ns"] + begin, when["end_ns"] + begin
+    rank, device = when["rank"], when["device"]
+    if verdict["id"] in ("memory-pressure", "fragmentation", "outside-allocator"):
+        return None if start == end else "a peak is a moment"
+    if when["lane"] == "steps":
+        found = records(path, f"SELECT count(*) FROM steps WHERE rank = {rank} AND start_ns = {start} AND end_ns = {end}")
+        return None if found == [(1,)] else "no such step"
+    if when["lane"] == "copies":
+        longest = records(path, f"SELECT max(duration_ns) FROM copies WHERE rank = {rank} AND device = {device}")
+        same = records(path, f"SELECT count(*) FROM copies WHERE start_ns = {start} AND end_ns = {end}")
+        return None if same[0][0] and end - start <= longest[0][0] else "no such copy"
+    of_rank = f"WHERE rank = {rank} AND start_ns < {end} AND end_ns > {start}"
+    if verdict["id"] in ("comm-exposed", "rank-late"):
+        names = [name for name, in records(path, f"SELECT name FROM kernels {of_rank}")]
+        return None if any("nccl" in name.lower() for name in names) else f"no communication: {names}"
+    if verdict["id"] == "gpu-starved-data":
+        return None if records(path, f"SELECT count(*) FROM ranges {of_rank} UNION ALL "
+                               f"SELECT count(*) FROM operations {of_rank}") != [(0,), (0,)] else "no range"
+    busy = sum(records(path, f"SELECT count(*) FROM {table} {of_rank} AND device = {device} AND NOT untimed")[0][0]
+               for table in ("kernels", "copies", "sets"))
+    return f"{busy} records in a gap" if busy else None
+
+
+@test
+def moments_are_where_the_records_say():
+    looked = {}
+    for name, path, _ in planted_cases():
+        for verdict in judge(path)["verdicts"]:
+            when = verdict["when"]
+            equal(when is None, verdict.get("when_reason") is not None, name, verdict)
+            # One of each rule and kind will do.
+            if when is None or looked.get((verdict["id"], when["what"]), 0) > 1:
+                continue
+            check(0 <= when["start_ns"] <= when["end_ns"], name, verdict)
+            equal(wrong_moment(path, verdict), None, name, verdict)
+            looked[verdict["id"], when["what"]] = looked.get((verdict["id"], when["what"]), 0) + 1
+    found = {rule for rule, _ in looked}
+    for rule in ("gpu-starved-data", "gpu-starved-host", "gpu-starved-sync", "gpu-starved-launch", "transfer-bound",
+                 "comm-exposed", "step-variation"):
+        check(rule in found, rule, sorted(found))
+
+
 @test
 def short_programs_are_not_host_bound():
     """JAX, CuPy and Triton programs of a few seconds, most of it compiling, on an H200."""

@@ -84,6 +84,9 @@ struct comm_skew {
 	struct value mean_ns, max_ns;
 	struct value wait_ns;		  /* sum over the ranks */
 	struct value late_rank, late_pct; /* who was late most often; of matched */
+	/* The collective in which ranks waited the longest, and who was last; end_ns 0: nobody waited. */
+	struct span worst;
+	uint32_t worst_rank;
 };
 
 struct comm_row {

@@ -29,6 +29,9 @@ struct skew {
 	uint64_t late_most; /* how often the one that was late most often was */
 	uint32_t late_rank;
 	bool late;
+	double worst_ns; /* the longest wait for one collective */
+	struct span worst;
+	uint32_t worst_rank;
 };
 
 static int members_by_number(const struct member *x, const struct member *y)
@@ -116,6 +119,13 @@ static void add_skew(struct skew *skew, const struct member *members, size_t n, 
 	skew->skew_ns += (double)gap;
 	skew->skew_max_ns = gap > skew->skew_max_ns ? gap : skew->skew_max_ns;
 	skew->wait_ns += wait_ns;
+	if (wait_ns <= skew->worst_ns)
+		return;
+	skew->worst_ns = wait_ns;
+	skew->worst_rank = members[n - 1].rank;
+	skew->worst =
+		(struct span){ .start_ns = members[0].start_ns,
+			       .end_ns = members[n - 1].start_ns + members[n - 1].duration_ns };
 }
 
 /* The collectives that more than one rank has; *ret_late: who was late in how many of them, twice
@@ -179,7 +189,7 @@ static struct comm_skew skew_figures(const struct skew *skew, const char *reason
 	struct value none = value_absent(reason);
 
 	if (!skew->matched)
-		return (struct comm_skew){ 0, none, none, none, none, none };
+		return (struct comm_skew){ 0, none, none, none, none, none, { 0 }, 0 };
 	return (struct comm_skew){
 		.matched = skew->matched,
 		.mean_ns = value_of(skew->skew_ns / n),
@@ -190,6 +200,8 @@ static struct comm_skew skew_figures(const struct skew *skew, const char *reason
 				? value_of(skew->late_rank)
 				: value_absent("no rank started last alone and made others wait"),
 		.late_pct = value_of(100 * (double)skew->late_most / n),
+		.worst = skew->worst,
+		.worst_rank = skew->worst_rank,
 	};
 }
 

@@ -147,8 +147,43 @@ static int collect_busy(const struct run *run, const struct spans *data, struct 
 	return r;
 }
 
+/* How much of a span is in those of a lane, from *from on, which moves to where the next one begins to look. */
+static int64_t length_in(const struct span *span, const struct span *lane, size_t n, size_t *from)
+{
+	int64_t length = 0;
+
+	while (*from < n && lane[*from].end_ns <= span->start_ns)
+		(*from)++;
+	for (size_t i = *from; i < n && lane[i].start_ns < span->end_ns; i++) {
+		int64_t start = lane[i].start_ns > span->start_ns ? lane[i].start_ns
+								  : span->start_ns;
+		int64_t end = lane[i].end_ns < span->end_ns ? lane[i].end_ns : span->end_ns;
+
+		length += end - start;
+	}
+	return length;
+}
+
+static struct timeline_longest longest_idle(const struct timeline_device *d,
+					    const struct span *ranges, size_t n,
+					    const struct span *busy, size_t n_busy)
+{
+	struct timeline_longest longest = { 0 };
+	size_t watched_from = 0, busy_from = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t ns = length_in(&ranges[i], d->watched, d->n_watched, &watched_from) -
+			     length_in(&ranges[i], busy, n_busy, &busy_from);
+
+		if (ns > longest.ns)
+			longest = (struct timeline_longest){ ns, ranges[i].start_ns,
+							     ranges[i].end_ns };
+	}
+	return longest;
+}
+
 static void measure_data_idle(const struct spans *data, const struct spans *busy,
-			      const struct timeline *timeline, int64_t *ret_idle_ns)
+			      const struct timeline *timeline, struct data_idle *ret_idle)
 {
 	for (size_t i = 0; i < timeline->n; i++) {
 		const struct timeline_device *d = &timeline->devices[i];
@@ -159,12 +194,14 @@ static void measure_data_idle(const struct spans *data, const struct spans *busy
 
 		of_process = spans_lane(data->items, data->n, &process, &n_process);
 		of_device = spans_lane(busy->items, busy->n, &device, &n_device);
-		ret_idle_ns[i] = spans_overlap(of_process, n_process, d->watched, d->n_watched) -
+		ret_idle[i].ns = spans_overlap(of_process, n_process, d->watched, d->n_watched) -
 				 spans_overlap(of_device, n_device, d->watched, d->n_watched);
+		ret_idle[i].longest = longest_idle(d, of_process, n_process, of_device, n_device);
 	}
 }
 
-int data_idle_measure(const struct run *run, const struct timeline *timeline, int64_t *ret_idle_ns)
+int data_idle_measure(const struct run *run, const struct timeline *timeline,
+		      struct data_idle *ret_idle)
 {
 	struct spans data = { 0 }, busy = { 0 };
 	int r = collect_data(run, &data);
@@ -172,7 +209,7 @@ int data_idle_measure(const struct run *run, const struct timeline *timeline, in
 	if (r >= 0 && data.n)
 		r = collect_busy(run, &data, &busy);
 	if (r >= 0 && data.n)
-		measure_data_idle(&data, &busy, timeline, ret_idle_ns);
+		measure_data_idle(&data, &busy, timeline, ret_idle);
 	free(data.items);
 	free(busy.items);
 	return r;

@@ -8,7 +8,14 @@
 
 #include "subjects/device/timeline.h"
 
-/* ret_idle_ns: one for each device of the timeline. */
-int data_idle_measure(const struct run *run, const struct timeline *timeline, int64_t *ret_idle_ns);
+struct data_idle {
+	int64_t ns;
+	struct timeline_longest
+		longest; /* the range of data in which the device was idle the longest */
+};
+
+/* ret_idle: one for each device of the timeline. */
+int data_idle_measure(const struct run *run, const struct timeline *timeline,
+		      struct data_idle *ret_idle);
 
 #endif

@@ -138,9 +138,42 @@ static void count_copies(const struct run *run, const struct timeline *timeline,
 		use->small_copies += copy->bytes[i] < TRANSFER_SMALL_BYTES;
 		use->copy_bytes += copy->bytes[i] == BYTES_NOT_TOLD ? 0 : copy->bytes[i];
 		use->copy_ns += copy->duration_ns[i];
+		if (copy->duration_ns[i] > use->longest_copy.end_ns - use->longest_copy.start_ns)
+			use->longest_copy =
+				(struct span){ .start_ns = copy->start_ns[i],
+					       .end_ns = copy->start_ns[i] + copy->duration_ns[i],
+					       .device = d->device,
+					       .shard = d->shard };
 		if (copy->source_memory[i] == MEMORY_PAGEABLE ||
 		    copy->target_memory[i] == MEMORY_PAGEABLE)
 			use->pageable_ns += copy->duration_ns[i];
+	}
+}
+
+/* Of several devices the one where it took the longest. */
+static void take_longest(const struct timeline_device *d, const struct timeline_longest *longest,
+			 int64_t *most_ns, struct span *to)
+{
+	if (longest->ns <= *most_ns)
+		return;
+	*most_ns = longest->ns;
+	*to = (struct span){ .start_ns = longest->start_ns,
+			     .end_ns = longest->end_ns,
+			     .device = d->device,
+			     .shard = d->shard };
+}
+
+static void find_longest(const struct timeline *timeline, const struct data_idle *data_idle,
+			 struct device_use *use)
+{
+	int64_t most[IDLE_CAUSES] = { 0 }, most_data = 0;
+
+	for (size_t i = 0; i < timeline->n; i++) {
+		const struct timeline_device *d = &timeline->devices[i];
+
+		for (int c = 0; c < IDLE_CAUSES; c++)
+			take_longest(d, &d->longest[c], &most[c], &use->longest_idle[c]);
+		take_longest(d, &data_idle[i].longest, &most_data, &use->longest_data);
 	}
 }
 
@@ -215,11 +248,13 @@ static int count_others(const struct run *run, size_t *ret_others)
 static int measure_use(const struct run *run, const struct timeline *timeline,
 		       struct device_use *use)
 {
-	int64_t *data_idle = calloc(timeline->n + 1, sizeof(*data_idle));
+	struct data_idle *data_idle = calloc(timeline->n + 1, sizeof(*data_idle));
 	int r = data_idle ? data_idle_measure(run, timeline, data_idle) : -ENOMEM;
 
 	for (size_t i = 0; r >= 0 && i < timeline->n; i++)
-		add_device_use(use, &timeline->devices[i], data_idle[i]);
+		add_device_use(use, &timeline->devices[i], data_idle[i].ns);
+	if (r >= 0)
+		find_longest(timeline, data_idle, use);
 	free(data_idle);
 	device_samples_summarize(run, timeline, use);
 	count_copies(run, timeline, use);

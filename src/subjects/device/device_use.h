@@ -45,6 +45,8 @@ struct device_use {
 	/* Copies in the window. */
 	uint64_t copies, small_copies, copy_bytes;
 	int64_t copy_ns, pageable_ns;
+	/* Where each cause of idleness, a wait for data and a copy took the longest; end_ns 0: nowhere. */
+	struct span longest_idle[IDLE_CAUSES], longest_data, longest_copy;
 	struct device_clock clock;
 	struct value dram_pct, tensor_pct; /* means of the samples in the window */
 };

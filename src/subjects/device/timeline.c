@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "subjects/shared/coverage.h"
 
@@ -224,17 +225,34 @@ static int note_long(struct idle_device *idle, const struct idle_gap *gap,
 	return 0;
 }
 
+/* before: the times of the causes without this gap. */
+static void note_longest(struct timeline_device *d, const struct idle_gap *gap,
+			 const int64_t *before, bool is_short)
+{
+	for (int c = 0; c < IDLE_CAUSES; c++) {
+		struct timeline_longest *longest =
+			&d->longest[is_short && c == IDLE_HOST ? IDLE_LAUNCH : c];
+		int64_t ns = d->idle_by_cause[c] - before[c];
+
+		if (ns > longest->ns)
+			*longest = (struct timeline_longest){ ns, gap->start_ns, gap->end_ns };
+	}
+}
+
 static int account_gap(struct idle_device *idle, const struct idle_gap *gap,
 		       struct kernels_before *kernels, struct timeline_device *d)
 {
-	int64_t host = d->idle_by_cause[IDLE_HOST];
+	bool is_short = gap->end_ns - gap->start_ns <= TIMELINE_SHORT_GAP_NS;
+	int64_t before[IDLE_CAUSES];
 
+	memcpy(before, d->idle_by_cause, sizeof(before));
 	d->idle_ns += gap->end_ns - gap->start_ns;
 	idle_account(idle, gap, d->idle_by_cause);
-	if (gap->end_ns - gap->start_ns > TIMELINE_SHORT_GAP_NS)
+	note_longest(d, gap, before, is_short);
+	if (!is_short)
 		return note_long(idle, gap, kernels, d);
 	d->short_gaps++;
-	d->short_host_ns += d->idle_by_cause[IDLE_HOST] - host;
+	d->short_host_ns += d->idle_by_cause[IDLE_HOST] - before[IDLE_HOST];
 	return 0;
 }
 

@@ -32,6 +32,11 @@ struct timeline_gap {
 	bool prepares;		   /* code was loaded or a graph made in it */
 };
 
+/* The gap in which a cause took the longest; ns 0: none. */
+struct timeline_longest {
+	int64_t ns, start_ns, end_ns;
+};
+
 struct timeline_device {
 	uint16_t shard;
 	uint32_t rank, device;
@@ -41,6 +46,8 @@ struct timeline_device {
 	size_t n_watched;
 	int64_t window_ns; /* the length of that */
 	int64_t idle_by_cause[IDLE_CAUSES];
+	/* The host's time in short gaps is the launches' here. */
+	struct timeline_longest longest[IDLE_CAUSES];
 	int64_t busy_ns, idle_ns, kernel_ns, copy_ns, set_ns, overlap_ns;
 	uint64_t short_gaps;
 	int64_t short_host_ns; /* of idle_by_cause[IDLE_HOST], what lies in short gaps */

@@ -191,9 +191,14 @@ static int find_steady(const struct run *run, const struct selection *sel, struc
 	int r = starting && x ? steady_steps(run, sel, starting) : -ENOMEM;
 
 	for (size_t i = 0; r >= 0 && i < s->n; i++) {
-		if (!s->rows[i].timed)
+		const struct step_row *row = &s->rows[i], **slowest;
+
+		if (!row->timed)
 			continue;
-		x[starting[s->rows[i].row] ? --end : n++] = (double)s->rows[i].duration_ns;
+		slowest = starting[row->row] ? &s->slowest_starting : &s->slowest_steady;
+		if (!*slowest || row->duration_ns > (*slowest)->duration_ns)
+			*slowest = row;
+		x[starting[row->row] ? --end : n++] = (double)row->duration_ns;
 	}
 	if (r >= 0) {
 		s->steady = stats_summarize(x, n);

@@ -55,6 +55,7 @@ struct steps {
 	size_t n_warmup;
 	/* Finished steps that starting up made long, and the others; see steady.h. */
 	struct stats_summary starting, steady;
+	const struct step_row *slowest_starting, *slowest_steady; /* of the rows; NULL: none */
 };
 
 const char *step_stage_name(unsigned int stage); /* "prefill" "decode" "mixed"; "" */
