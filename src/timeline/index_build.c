@@ -10,12 +10,15 @@
 #include <unistd.h>
 
 #include "base/files/whole_file.h"
+#include "subjects/shared/iterations.h"
 #include "tables/tables.h"
 #include "timeline/lod_build.h"
 
 /* Places in a process, from the top of the screen. */
 enum place { PLACE_STEPS, PLACE_STREAM, PLACE_THREAD, PLACE_SPANS, PLACE_WAITS };
 
+#define FOUND_MOST                                                                                 \
+	4000000 /* records in which steps are sought by repetition: they are all in memory then */
 #define RESTS ((size_t)16 << 20) /* bytes of areas that are in memory at a time */
 
 struct source {
@@ -53,6 +56,9 @@ static const struct source sources[] = {
 	SOURCE(SPAN, span, PLACE_SPANS, 0, COLUMN(span, thread), COLUMN(span, name)),
 	SOURCE(SYNC, sync, PLACE_WAITS, 0, COLUMN(sync, type), 0),
 };
+
+/* Steps that are found by repetition, in a track of their own. */
+static const struct source found_steps = { RECORD_STEP, STACK_STEP, PLACE_STEPS, 1, 0, 0 };
 
 /* The rows of a chunk, whatever their kind. */
 struct rows {
@@ -265,6 +271,58 @@ static int read_records(struct builder *b, bool fill)
 	return r;
 }
 
+/* Steps of a run in which nobody marked any. It is loaded once more: a stream of records has no repetition. */
+static int find_steps(struct builder *b, const char *run_path, struct iterations *ret_found,
+		      struct err *err)
+{
+	struct run *run;
+	int r;
+
+	if (run_rows(b->run, RECORD_STEP) || !run_rows(b->run, RECORD_KERNEL))
+		return 0;
+	b->steps = LOD_STEPS_NOT_SOUGHT;
+	if (run_rows(b->run, RECORD_KERNEL) + run_rows(b->run, RECORD_API) +
+		    run_rows(b->run, RECORD_RANGE) >
+	    FOUND_MOST)
+		return 0;
+	r = run_load(run_path, &iterations_want, &run, err);
+	if (r < 0)
+		return r;
+	/* A run that has grown meanwhile makes this index stale: the next one has them. */
+	if (run->n_shards == b->run->n_shards) {
+		r = iterations_find(run, ret_found);
+		b->steps = ret_found->n ? LOD_STEPS_FOUND : LOD_STEPS_NOT_FOUND;
+	}
+	run_free(run);
+	return r;
+}
+
+static int count_found(struct builder *b, const struct iterations *found)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		const struct rows row = { .n = 1, .shard = &found->shards[i] };
+		const struct reading reading = { b, &found_steps };
+		struct track like = track_like(&reading, &row, 0);
+		struct track *track = find_track(b, &like, true);
+
+		if (!track)
+			return -ENOMEM;
+		track->n++;
+	}
+	return 0;
+}
+
+/* After the records: their stream wants the table empty. */
+static int fill_found(struct builder *b, const struct iterations *found)
+{
+	struct reading reading = { b, &found_steps };
+	int r = found->n ? run_add_steps(b->run, found->steps, found->shards, found->n,
+					 found->anchor)
+			 : 0;
+
+	return r == 0 && found->n ? fill_chunk(b->run, &reading) : r;
+}
+
 uint64_t lod_records(const struct run *run)
 {
 	uint64_t n = 0;
@@ -330,6 +388,8 @@ void track_words(const struct builder *b, const struct track *track, char *group
 	stack_track_name(b->run, &words, title, size);
 	length = strlen(title);
 	/* What has the same kind as another part of its family is told apart by its title. */
+	if (track->part == found_steps.part && track->place == PLACE_STEPS)
+		snprintf(title + length, size - length, " found by repetition");
 	if (track->part == 0 && track->place == PLACE_STREAM)
 		snprintf(title + length, size - length, " collectives");
 	if (track->part == 0 && track->place == PLACE_THREAD)
@@ -380,12 +440,17 @@ static void builder_release(struct builder *b)
 static int build(struct builder *b, const char *run_path, uint64_t fingerprint, struct err *err)
 {
 	struct run_want want = { .kinds = WANT(THREAD) };
+	struct iterations found = { 0 };
 	int r = run_load(run_path, &want, &b->run, err);
 
 	if (r < 0)
 		return r;
 	stack_labels_init(&b->labels, b->run);
 	r = read_records(b, false);
+	if (r == 0)
+		r = find_steps(b, run_path, &found, err);
+	if (r == 0)
+		r = count_found(b, &found);
 	if (r == 0)
 		r = place_tracks(b);
 	if (r == 0 && b->n) {
@@ -396,6 +461,9 @@ static int build(struct builder *b, const char *run_path, uint64_t fingerprint, 
 	}
 	if (r == 0)
 		r = read_records(b, true);
+	if (r == 0)
+		r = fill_found(b, &found);
+	iterations_release(&found);
 	if (r == 0)
 		r = index_write(b, fingerprint);
 	return r < 0 ? err_sys(err, r, "%s: cannot make its timeline", run_path) : 0;

@@ -379,7 +379,9 @@ static int write_tables(struct builder *b)
 		r = write_section(b, LOD_TEXTS, b->texts.data, b->texts.size);
 	b->header.file_bytes = b->bytes;
 	b->header.left_out = b->left_out;
+	b->header.start_ns = b->has_origin ? b->run->start_ns : 0;
 	b->header.origin_ns = b->origin_ns;
+	b->header.steps = b->steps;
 	b->header.crc = 0;
 	b->header.crc = crc32c(0, &b->header, sizeof(b->header));
 	if (r == 0)

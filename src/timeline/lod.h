@@ -22,13 +22,17 @@
 
 enum lod_kind { LOD_STEPS, LOD_KERNELS, LOD_COPIES, LOD_RANGES, LOD_API, LOD_KINDS };
 
+/* Where the steps of a timeline come from: records, or else, of kernels, repetition (iterations.h). */
+enum lod_steps { LOD_STEPS_TOLD, LOD_STEPS_FOUND, LOD_STEPS_NOT_FOUND, LOD_STEPS_NOT_SOUGHT };
+
 struct lod;
 
 /* Maps the index of a run. -ENOENT: there is none; -ESTALE: the run has changed since; -EBADMSG: it is
  * damaged. All three say: make it. */
 int lod_open(const char *run_path, struct lod **ret_lod, struct err *err);
 /* Makes the index from the shards and opens it. It becomes a file of the run, or of no directory where
- * the run's cannot be written. Memory follows the names and lanes, not the events. stop: whoever sets it
+ * the run's cannot be written. Memory follows the names and lanes, not the
+ * events, but for steps that are sought by repetition, in at most a few million records. stop: whoever sets it
  * ends the making, with -ECANCELED; NULL: nobody. */
 int lod_make(const char *run_path, const _Atomic bool *stop, struct lod **ret_lod, struct err *err);
 /* Records of a run that its timeline has, loaded or not. */
@@ -42,11 +46,13 @@ void lod_rest(const struct lod *lod);
 void lod_close(struct lod *lod);
 
 struct lod_facts {
-	int64_t origin_ns; /* on the run's clock */
-	uint64_t end_ns;   /* of the latest event */
-	uint64_t events;   /* in all lanes */
-	uint64_t left_out; /* events without times, or too many at a time */
+	int64_t origin_ns;	/* on the run's clock */
+	int64_t since_start_ns; /* the origin, since the start of the run */
+	uint64_t end_ns;	/* of the latest event */
+	uint64_t events;	/* in all lanes */
+	uint64_t left_out;	/* events without times, or too many at a time */
 	size_t lanes, names;
+	enum lod_steps steps;
 };
 struct lod_facts lod_facts(const struct lod *lod);
 

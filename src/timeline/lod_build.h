@@ -59,6 +59,7 @@ struct builder {
 	uint64_t n;	     /* events that have room there */
 	int64_t origin_ns;
 	bool has_origin;
+	enum lod_steps steps;
 	uint64_t left_out;
 	size_t touched; /* bytes of areas since they rested */
 	/* The file. */

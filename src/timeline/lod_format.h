@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define LOD_MAGIC UINT64_C(0x31444f4c4c54534d) /* "MSTLLOD1" */
-#define LOD_VERSION 1
+#define LOD_VERSION 2
 #define LOD_FANOUT 16	    /* 4 bits: the queries shift */
 #define LOD_LEVELS 15	    /* more than 2^60 events are in no file */
 #define LOD_BLOCK 4096	    /* events of a block, for finding names */
@@ -40,7 +40,8 @@ struct lod_file_header {
 	uint32_t crc; /* of the header with 0 here */
 	uint64_t file_bytes;
 	uint64_t fingerprint; /* of the shards that it was made from */
-	int64_t origin_ns;    /* earliest start, on the run's clock */
+	int64_t start_ns;     /* of the run, on its clock */
+	int64_t origin_ns;    /* earliest start of an event, likewise */
 	uint64_t end_ns;      /* latest end, since the origin */
 	uint64_t n_events;
 	uint64_t left_out; /* events without times, or beyond the rows of a track */
@@ -48,7 +49,7 @@ struct lod_file_header {
 		uint64_t offset, n; /* elements */
 	} sections[LOD_SECTIONS];
 	uint32_t tables_crc; /* of the sections LOD_LANES, LOD_NAMES and LOD_TEXTS */
-	uint32_t reserved;
+	uint32_t steps;	     /* enum lod_steps */
 };
 
 struct lod_file_text {
@@ -85,7 +86,7 @@ struct lod_file_name {
 	uint64_t posts, n_posts;
 };
 
-_Static_assert(sizeof(struct lod_file_header) == 64 + 16 * LOD_SECTIONS + 8,
+_Static_assert(sizeof(struct lod_file_header) == 72 + 16 * LOD_SECTIONS + 8,
 	       "no padding in the header");
 _Static_assert(sizeof(struct lod_file_lane) == 72, "no padding in a lane");
 _Static_assert(sizeof(struct lod_file_node) == 32, "no padding in a node");

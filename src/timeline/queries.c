@@ -16,11 +16,15 @@
 struct lod_facts lod_facts(const struct lod *lod)
 {
 	return (struct lod_facts){ .origin_ns = lod->header.origin_ns,
+				   /* A file may hold anything. */
+				   .since_start_ns = (int64_t)((uint64_t)lod->header.origin_ns -
+							       (uint64_t)lod->header.start_ns),
 				   .end_ns = lod->header.end_ns,
 				   .events = lod->header.n_events,
 				   .left_out = lod->header.left_out,
 				   .lanes = lod->n_lanes,
-				   .names = lod->n_names };
+				   .names = lod->n_names,
+				   .steps = lod->header.steps };
 }
 
 static struct lod_text text_at(const struct lod *lod, const struct lod_file_text *text)

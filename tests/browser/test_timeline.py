@@ -14,7 +14,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 
-from browser import MOESCOPE, page, program, quit_browser, serve, until
+from browser import MOESCOPE, fakes, page, program, quit_browser, serve, until
 from cli import TINYMOE, check, environment, equal, main, moescope, need, test
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
@@ -194,6 +194,79 @@ def a_step_of_the_table_is_shown_in_it():
         tab.wait(f"{PAINTED} && location.hash.includes('event=')")
         check(tab.text(".told").startswith("step 7: "), tab.text(".told"))
         check("step=" not in tab.ask("location.hash"), tab.ask("location.hash"))
+
+
+@test
+def a_verdict_is_shown_in_it():
+    fakes()
+    with serve(".") as server:
+        shown = set()
+        for run in ("slow", "h200", "gpu", "comm"):
+            about = asked(server, run=run)
+            for verdict in json.loads(moescope("report", f"{run}.mscope", "--json").out)["verdicts"]:
+                when = verdict["when"]
+                if not when or when["lane"] in shown:
+                    continue
+                shown.add(when["lane"])
+                start, end = (when[key] - about["since_start_ns"] for key in ("start_ns", "end_ns"))
+                with page(f"{server.address}#/{run}/overview", expected=SOFTWARE) as tab:
+                    link = f"[data-key='when {verdict['id']}']"
+                    tab.wait(f"document.querySelector({json.dumps(link)})")
+                    check(when["what"] in tab.text(link), tab.text(link))
+                    tab.click(link)
+                    tab.wait(f"{PAINTED} && /(event|area)=/.test(location.hash)")
+                    seen = place(tab)
+                    check("span" not in seen, seen)
+                    if when["lane"] == "kernels":
+                        first = seen["area"].split(":")
+                        equal([int(first[0]), int(first[1])], [start, max(start + 1, end)], run, verdict)
+                    else:
+                        lane, begin, length = map(int, seen["event"].split(":"))
+                        equal((about["lanes"][lane]["kind"], begin, length), (when["lane"], start, end - start), run, verdict)
+                    if end > start and "from" in seen:
+                        check(int(seen["from"]) <= start and end <= int(seen["to"]), seen, start, end)
+                    tab.picture(f"verdict-{when['lane']}-light")
+                    address, told = tab.ask("location.href"), tab.text(".timeline .count:not([hidden])")
+                with page(address, expected=SOFTWARE) as tab:  # the link holds what is seen
+                    tab.wait(f"{PAINTED} && document.querySelector('.drawer:not([hidden])')")
+                    equal(tab.text(".timeline .count:not([hidden])"), told)
+        check({"steps", "kernels"} <= shown, shown)
+        with page(f"{server.address}#/slow/timeline?span=1:2:9:steps:", expected=SOFTWARE) as tab:
+            tab.wait("/no lane for steps of rank 9/.test(document.querySelector('.told')?.innerText)")
+        with page(f"{server.address}#/slow/timeline?span=what", expected=SOFTWARE) as tab:
+            tab.wait("/no lane for 'what'/.test(document.querySelector('.told')?.innerText)")
+
+
+def loop(turns):
+    """A trace without marks: kernels that repeat."""
+    events, now = [], 0
+    for _ in range(turns):
+        now += 40
+        for name in ["embed", *["norm", "qkv", "attn_core", "proj", "mlp"] * 6, "head"]:
+            events.append({"ph": "X", "cat": "kernel", "name": name, "pid": 1, "tid": 7, "ts": now, "dur": 3,
+                           "args": {"stream": 7, "device": 0, "correlation": len(events) + 1}})
+            now += 4
+    return {"schemaVersion": 1, "traceEvents": events}
+
+
+@test
+def steps_found_by_repetition_have_their_lane():
+    program()
+    for turns in (9, 3):
+        pathlib.Path(f"t{turns}.json").write_text(json.dumps(loop(turns)), encoding="utf-8")
+        equal(moescope("import", f"t{turns}.json").status, 0)
+    with serve(".") as server:
+        with opened(server, run="t9") as tab:
+            tab.wait(PAINTED)
+            check("steps found by repetition" in tab.text(".lane-names"), tab.text(".lane-names"))
+            tab.picture("found-steps-light")
+        with page(f"{server.address}#/t9/steps?row=0|3", expected=SOFTWARE) as tab:
+            tab.click(".drawer [data-key=timeline]")
+            tab.wait(f"{PAINTED} && location.hash.includes('event=')")
+            check("step 3: " in tab.text(".told") and "found by repetition" in tab.text(".told"), tab.text(".told"))
+        with opened(server, run="t3") as tab:
+            tab.wait(PAINTED)
+            check("none were found by repetition" in tab.text(".timeline .count:not([hidden])"), tab.text(".timeline"))
 
 
 @test

@@ -7,6 +7,7 @@ import pathlib
 import sqlite3
 
 from cli import Skip, check, equal, main, moescope, test
+from serving import serving
 
 
 def event(category, name, start, duration, thread=1, **args):
@@ -142,6 +143,32 @@ def repetition_is_found_and_said():
     # What is marked is not looked for.
     marked = events + [event("user_annotation", "ProfilerStep#3", 0, 500)]
     equal(rows(written("b.json", marked), "step", "source"), [(3, "program")])
+
+
+@test
+def the_timeline_shows_what_was_found():
+    events, begins = loop(9)
+    for name, more in (("found", []), ("marked", [event("user_annotation", "ProfilerStep#3", 0, 500)])):
+        r = moescope("import", written(f"{name}.json", events + more))
+        equal(r.status, 0, r)
+    events, _ = loop(3)  # too few turns
+    equal(moescope("import", written("none.json", events)).status, 0)
+    with serving(".") as server:
+        about = server.json("/api/runs/found/timeline")
+        lanes = [lane for lane in about["lanes"] if lane["kind"] == "steps"]
+        equal([(lane["title"], lane["rank"], lane["events"]) for lane in lanes], [("steps found by repetition", 0, 8)])
+        boxes = server.json(f"/api/runs/found/timeline/boxes?from=0&to={about['end_ns'] + 1}&width=8000"
+                            f"&lanes={lanes[0]['lane']}")
+        shown = [(boxes["names"][str(n)], start + about["since_start_ns"], duration) for n, start, duration in
+                 zip(*(boxes["lanes"][0][key] for key in ("name", "start", "duration")))]
+        equal(shown, [(f"step {row['step']}", row["start_ns"], row["time_ns"])
+                      for row in server.json("/api/runs/found/steps")["rows"]])
+        check("steps_absent" not in about, about)
+        about = server.json("/api/runs/marked/timeline")
+        equal([lane["title"] for lane in about["lanes"] if lane["kind"] == "steps"], ["steps"])
+        about = server.json("/api/runs/none/timeline")
+        equal([lane for lane in about["lanes"] if lane["kind"] == "steps"], [])
+        check("none were found by repetition" in about["steps_absent"], about)
 
 
 @test

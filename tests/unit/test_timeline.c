@@ -509,6 +509,80 @@ static void test_nothing(void **state)
 	lod_close(t);
 }
 
+#define TURNS 9
+#define LAYERS 6
+
+/* A loop without marks: a kernel, layers of five, a kernel; 40 us between the turns. */
+static int64_t add_loop(struct shard *shard, int64_t *begins)
+{
+	int64_t at_ns = 1000;
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		begins[turn] = at_ns += 40000;
+		for (uint32_t i = 0; i < 2 + 5 * LAYERS; i++) {
+			uint32_t name = !i ? 0 : i == 1 + 5 * LAYERS ? 6 : 1 + (i - 1) % 5;
+
+			append(shard, RECORD_KERNEL,
+			       &(struct row_kernel){ .launch = shard->launches[name],
+						     .start_ns = at_ns,
+						     .duration_ns = 3000,
+						     .stream = 7 });
+			at_ns += 3500;
+		}
+	}
+	return at_ns;
+}
+
+static void test_found_steps(void **state)
+{
+	int64_t begins[TURNS], end_ns;
+	struct shard shard;
+	struct lod *t;
+
+	(void)state;
+	open_shard(&shard, "0-1.mst", 3);
+	end_ns = add_loop(&shard, begins);
+	close_shard(&shard);
+	t = made();
+	assert_int_equal(lod_facts(t).steps, LOD_STEPS_FOUND);
+	assert_int_equal(lod_facts(t).lanes, 2);
+	assert_true(is_text(lod_lane(t, 0).title, "steps found by repetition"));
+	assert_int_equal(lod_lane(t, 0).kind, LOD_STEPS);
+	assert_int_equal(lod_lane(t, 0).rank, 3);
+	assert_int_equal(lod_lane(t, 0).events, TURNS - 1);
+	for (size_t i = 0; i + 1 < TURNS; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "step %zu", i);
+		assert_int_equal((int64_t)t->starts[i] + lod_facts(t).origin_ns, begins[i]);
+		assert_int_equal(t->durations[i], begins[i + 1] - begins[i]);
+		assert_true(is_text(lod_name(t, t->name_ids[i]), name));
+	}
+	lod_close(t);
+
+	/* What the program marks is not looked for. */
+	open_shard(&shard, "0-2.mst", 3);
+	append(&shard, RECORD_STEP,
+	       &(struct row_step){
+		       .step = 1, .start_ns = 1000, .duration_ns = end_ns, .recorded = 1 });
+	close_shard(&shard);
+	t = made();
+	assert_int_equal(lod_facts(t).steps, LOD_STEPS_TOLD);
+	assert_int_equal(lod_facts(t).lanes, 2);
+	lod_close(t);
+}
+
+static void test_no_steps_found(void **state)
+{
+	struct lod *t;
+
+	(void)state;
+	make_run(100, 10);
+	t = made();
+	assert_int_equal(lod_facts(t).steps, LOD_STEPS_NOT_FOUND);
+	lod_close(t);
+}
+
 static void test_stale(void **state)
 {
 	struct err err = { "" };
@@ -689,6 +763,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_search, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_too_many_at_a_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_found_steps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_steps_found, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stale, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stopped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),

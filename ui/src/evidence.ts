@@ -1,5 +1,5 @@
-// The place of a verdict's evidence: the view, and the row where there is one.
-import { Place } from "./address";
+// The places of a verdict's evidence: the view, the row where there is one, and the timeline.
+import { Place, TIMELINE } from "./address";
 import { fields, Fields, num, rowsOf, text } from "./json";
 import { rowKey } from "./rows";
 import { findView } from "./views";
@@ -22,5 +22,15 @@ export function placeOf(verdict: Fields, report: Fields, run: string): Place | n
   const [view = "", key] = text(verdict["place"]).split(".");
   if (!findView(view)) return null;
   const row = rowOf(view, verdict, report);
-  return { run, view, options: { sort: `-${key}`, ...(row ? { row } : {}) } };
+  const time = num(fields(verdict["when"])["start_ns"]);
+  return { run, view, options: { sort: `-${key}`, ...(row ? { row } : {}),
+    ...(view === "memory" && time !== null ? { at: String(time) } : {}) } };
+}
+
+// Where on the timeline it shows; null: no one moment shows it.
+export function spanOf(verdict: Fields, run: string): Place | null {
+  const when = fields(verdict["when"]);
+  if (num(when["start_ns"]) === null) return null;
+  return { run, view: TIMELINE,
+    options: { span: ["start_ns", "end_ns", "rank", "lane", "device"].map((key) => when[key] ?? "").join(":") } };
 }

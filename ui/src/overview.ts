@@ -2,7 +2,7 @@
 import { format, go, Place } from "./address";
 import { Figure } from "./charts/figure";
 import { el, repaint } from "./dom";
-import { placeOf } from "./evidence";
+import { placeOf, spanOf } from "./evidence";
 import { bytes, ns, number, pct, ratio, title, value } from "./format";
 import { fields, Fields, num, reason, rowsOf, text } from "./json";
 import { meaning } from "./meanings";
@@ -174,6 +174,7 @@ export class Overview implements Panel, Stage {
     const severity = text(verdict["severity"]);
     const gain = num(verdict["gain_pct"]);
     const place: Place | null = placeOf(verdict, report, this.run);
+    const span = this.source.live ? spanOf(verdict, this.run) : null;
     const evidence = Object.entries(fields(verdict["evidence"])).filter(([, json]) => num(json) !== null);
     const words = text(verdict["title"]);
     return el("li", { class: severity },
@@ -183,7 +184,9 @@ export class Overview implements Panel, Stage {
         gain === null ? null : el("span", { class: "gain", title: text(verdict["gain_assumption"]) || "estimated" },
           `gain est. ${pct(gain)}`)),
       el("p", { class: "evidence" }, ...evidence.flatMap(([key, json], i) => [i ? ", " : "",
-        el("span", { title: meaning("evidence", key) }, `${title(key)} ${number(key, num(json) ?? 0)}`)])),
+        el("span", { title: meaning("evidence", key) }, `${title(key)} ${number(key, num(json) ?? 0)}`)]),
+      span ? el("a", { class: "when", href: format(span), "data-key": `when ${text(verdict["id"])}` },
+        `Show ${text(fields(verdict["when"])["what"])} in the timeline`) : null),
       severity !== "ok" ? el("p", { class: "advice" }, text(verdict["advice"])) : null);
   }
 }

@@ -173,12 +173,26 @@ static void put_event(struct json *json, const char *key, const struct lod_event
 	json_object_end(json);
 }
 
+static const char *steps_absent(enum lod_steps steps)
+{
+	switch (steps) {
+	case LOD_STEPS_NOT_FOUND:
+		return "the program marked no steps, and none were found by repetition.";
+	case LOD_STEPS_NOT_SOUGHT:
+		return "the program marked no steps, and there are too many records to look for "
+		       "repetition here; 'moescope steps' does.";
+	default:
+		return NULL;
+	}
+}
+
 static int print_lanes(const struct lod_question *asked, struct json *json, struct err *err)
 {
 	struct lod_facts facts = lod_facts(asked->lod);
 
 	(void)err;
 	put_int(json, "origin_ns", facts.origin_ns);
+	put_int(json, "since_start_ns", facts.since_start_ns);
 	put_uint(json, "end_ns", facts.end_ns);
 	put_uint(json, "events", facts.events);
 	if (facts.left_out)
@@ -200,6 +214,10 @@ static int print_lanes(const struct lod_question *asked, struct json *json, stru
 		json_object_end(json);
 	}
 	json_array_end(json);
+	if (steps_absent(facts.steps)) {
+		json_key(json, "steps_absent");
+		json_string(json, steps_absent(facts.steps));
+	}
 	if (!facts.events) {
 		json_key(json, "absent");
 		json_string(json, "the run has no step, kernel, copy, range or call with a time.");

@@ -16,6 +16,15 @@ export class Events {
     return boxes && i < boxes.n ? boxAt(lane, boxes, this.names, i) : null;
   }
 
+  // The event of exactly these times in one of the lanes.
+  async exactly(lanes: Lane[], start: number, duration: number): Promise<Box | null> {
+    for (const { lane } of lanes) {
+      const box = await this.at(lane, start, duration);
+      if (box?.merged === 1 && box.start === start && box.duration === duration) return box;
+    }
+    return null;
+  }
+
   // The first or last event of a stretch: seen from afar, then from nearer until it stands alone.
   async alone(lane: number, from: number, to: number, isFirst: boolean): Promise<Box | null> {
     while (to > from) {

@@ -21,7 +21,7 @@ const LANE = 18;
 const GAP = 3; // above a track
 
 function labelOf(lane: Lane): string {
-  return lane.title === lane.kind ? lane.title : `${lane.title} · ${lane.kind}`;
+  return lane.title.startsWith(lane.kind) ? lane.title : `${lane.title} · ${lane.kind}`;
 }
 
 function trackKey(lane: Lane): string {

@@ -18,6 +18,8 @@ export interface About {
   lanes: Lane[];
   leftOut: number; // events that have no place
   absent: string; // why there is no event
+  stepsAbsent: string; // why there are no steps
+  sinceStart: number; // the first event, since the start of the run
 }
 
 // An event, or several that are too narrow to be told apart.
@@ -59,7 +61,8 @@ export function readAbout(answer: Fields): About {
     group: text(lane["group"]), kind: text(lane["kind"]), title: text(lane["title"]), depth: num(lane["depth"]) ?? 0,
     events: num(lane["events"]) ?? 0 }));
   return { end: num(answer["end_ns"]) ?? 0, events: num(answer["events"]) ?? 0, lanes,
-    leftOut: num(answer["left_out"]) ?? 0, absent: text(answer["absent"]) };
+    leftOut: num(answer["left_out"]) ?? 0, absent: text(answer["absent"]), stepsAbsent: text(answer["steps_absent"]),
+    sinceStart: num(answer["since_start_ns"]) ?? 0 };
 }
 
 // From an array at once: there may be hundreds of thousands.

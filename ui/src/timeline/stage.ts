@@ -33,7 +33,7 @@ export class Stage {
   chosen: Box | null = null;
   area: Area | null = null;
   folded = new Set<string>();
-  private about: About = { end: 0, events: 0, lanes: [], leftOut: 0, absent: "" };
+  private about: About = { end: 0, events: 0, lanes: [], leftOut: 0, absent: "", stepsAbsent: "", sinceStart: 0 };
   private backend: Backend;
   private overlay: CanvasRenderingContext2D;
   private labels = el("div", { class: "lane-names" });

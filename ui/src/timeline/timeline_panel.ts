@@ -16,6 +16,7 @@ import { About, Box, boxAt, firstAfter, Lane, laneList, Names, readAbout } from 
 import { Newest } from "./newest";
 import { around, panned, Span, spanWords, zoomed } from "./span";
 import { Area, Stage } from "./stage";
+import { readWanted } from "./wanted";
 import { boxWords, brief, laneWords, many } from "./words";
 
 const PAN = 0.2;
@@ -150,12 +151,13 @@ export class TimelinePanel implements Panel {
 
   private paintFacts(): void {
     if (!this.about) return;
-    const { events, lanes, leftOut } = this.about;
+    const { events, lanes, leftOut, stepsAbsent } = this.about;
     this.facts.title = leftOut ? "Left out are events without times, and those of too many at a time." : "";
     this.facts.textContent = `${many(events, "event")} in ${many(lanes.length, "lane")}`
       + (leftOut ? `, ${count(leftOut)} left out; ` : "; ")
       + `in sight ${spanWords(this.stage.span)}; drawn by ${this.stage.backendName}`
-      + (this.wanted && this.wanted !== this.stage.backendName ? ` (this browser has no '${this.wanted}')` : "");
+      + (this.wanted && this.wanted !== this.stage.backendName ? ` (this browser has no '${this.wanted}')` : "")
+      + (stepsAbsent ? `; ${stepsAbsent}` : "");
   }
 
   // The address
@@ -173,7 +175,8 @@ export class TimelinePanel implements Panel {
       this.find(this.search.value);
     }
     this.restoreArea(options["area"] ?? "");
-    this.after(options["step"] ? this.restoreStep(options["step"]) : this.restoreEvent(options["event"] ?? ""));
+    this.after(options["span"] ? this.restoreSpan(options["span"]) : options["step"] ? this.restoreStep(options["step"])
+      : this.restoreEvent(options["event"] ?? ""));
     this.paintFacts();
   }
 
@@ -200,6 +203,20 @@ export class TimelinePanel implements Panel {
     const found = await this.events.step(rank, step, this.lanes);
     if (found) this.goTo(found);
     else this.say(`There is no step ${step} of rank ${rank} in this timeline.`);
+  }
+
+  // A link from a verdict names a stretch of time.
+  private async restoreSpan(words: string): Promise<void> {
+    const wanted = this.about ? readWanted(words, this.about) : null;
+    adjust({ span: "" });
+    if (!wanted?.lanes.length) return this.say(`This timeline has no lane for ${wanted?.words ?? `'${words}'`}.`);
+    const { span, lanes, sight } = wanted;
+    const event = wanted.isEvent ? await this.events.exactly(lanes, span.from, span.to - span.from) : null;
+    this.unfold(lanes);
+    this.look(sight ?? around(span.from, span.to - span.from));
+    if (event) return this.goTo(event);
+    this.stage.reveal(lanes[0]?.lane ?? 0);
+    this.select({ ...span, lanes: lanes.map((lane) => lane.lane) }, true);
   }
 
   // What is in sight
@@ -243,6 +260,11 @@ export class TimelinePanel implements Panel {
     adjust({ folded: [...folded].join("|") });
   }
 
+  private unfold(lanes: Lane[]): void {
+    const hiding = lanes.flatMap(foldsOf).filter((key) => this.stage.folded.has(key));
+    if (hiding.length) this.setFolded(new Set([...this.stage.folded].filter((key) => !hiding.includes(key))));
+  }
+
   // One event
 
   private choose(box: Box | null): void {
@@ -269,10 +291,7 @@ export class TimelinePanel implements Panel {
     const lane = this.lanes.get(box.lane);
     const length = this.stage.span.to - this.stage.span.from;
     const share = box.duration / length;
-    if (lane && foldsOf(lane).some((key) => this.stage.folded.has(key))) {
-      const hidden = foldsOf(lane);
-      this.setFolded(new Set([...this.stage.folded].filter((key) => !hidden.includes(key))));
-    }
+    if (lane) this.unfold([lane]);
     const middle = box.start + box.duration / 2;
     const room = share > 0.8 || share < 0.005 ? Math.max(box.duration * 10, 1000) : length;
     const isSeen = room === length && box.start >= this.stage.span.from && box.start + box.duration <= this.stage.span.to;

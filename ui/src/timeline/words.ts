@@ -23,7 +23,7 @@ export function brief(name: string): string {
 
 export function laneWords(lane: Lane | undefined): string {
   if (!lane) return "";
-  return [lane.group, lane.title, lane.kind !== lane.title ? lane.kind : "", lane.depth ? `level ${lane.depth + 1}` : ""]
+  return [lane.group, lane.title, lane.title.startsWith(lane.kind) ? "" : lane.kind, lane.depth ? `level ${lane.depth + 1}` : ""]
     .filter(Boolean).join(", ");
 }
 
