@@ -247,7 +247,8 @@ static void pair_tables(const struct routing_layer *layer, struct page *page)
 static void slots_line(const struct k_counts *slots, struct page *page)
 {
 	if (slots->min.known && slots->min.v == slots->max.v) {
-		value_line("slots used per token", slots->min, "by every token", page);
+		page_line(page, 4, "%-24s %.0f, by every token", "slots used per token",
+			  slots->min.v);
 		return;
 	}
 	page_line(page, 4, "%-24s", "slots used per token");
