@@ -19,6 +19,7 @@
 	SUBJECT(steps) SUBJECT(slow_steps) SUBJECT(device_phases) SECTION(steps) \
 	SUBJECT(inference) SECTION(requests) \
 	SUBJECT(routing) SUBJECT(imbalance_tax) SECTION(routing) SECTION(routing_steps) SECTION(routing_experts) \
+	SECTION(routing_pairs) SECTION(routing_k) \
 	SUBJECT(memory) SUBJECT(device_memory) SECTION(memory) \
 	SUBJECT(efficiency) SECTION(efficiency) \
 	SUBJECT(launch_metrics) SECTION(counters) \

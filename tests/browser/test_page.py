@@ -16,7 +16,7 @@ from cli import TINY, TINYMOE, Skip, check, environment, equal, main, moescope, 
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VIEWS = ("steps", "requests", "ops", "kernels", "api", "transfers", "efficiency", "counters", "routing", "routing-steps",
-         "routing-experts", "moe", "memory", "comm")
+         "routing-experts", "routing-pairs", "routing-k", "moe", "memory", "comm")
 # A view is painted: it has rows, or says that there are none.
 PAINTED = """!document.querySelector("[aria-busy]")
     && (document.querySelector(".rows tbody tr[data-index]")
@@ -288,6 +288,52 @@ def the_slider_moves_over_the_steps():
         check("step 1" in tab.text(".controls output"), tab.text(".controls output"))
         tab.click(".controls button")
         tab.wait("document.querySelector('.rows tr[data-index=\"0\"]').children[2].innerText === '12'")
+
+
+@test
+def pairs_of_experts_follow_the_layer():
+    fakes()
+    titles = "[...document.querySelectorAll('figure:not([hidden]) figcaption')].map((title) => title.innerText)"
+    slider = "document.querySelector('[aria-label=\"Layer shown\"]')"
+
+    def shown(*words):
+        return f"(({titles}).join('|').includes({json.dumps(words[0])}) && {json.dumps(list(words))}"\
+               f".every((word) => ({titles}).join('|').includes(word)))"
+
+    with serve(".") as server, page(server.address + view("training", "routing", "?row=0%7Cforward")) as tab:
+        tab.wait(shown("serve a token together, layer 0 forward", "Flow from layer 0 forward to layer 1"))
+        told = tab.ask("fetch('api/runs/training/routing?layer=0').then((reply) => reply.json()).then((all) => all.rows[0])")
+        figure = "[...document.querySelectorAll('figure')].find((each) => /^Flow/.test(each.innerText))"
+        tab.wait(f"{figure}.querySelector('.note').innerText.includes('bits of the next one')")
+        # The keyboard goes through the cells, which say share and lift.
+        tab.ask(f"{figure}.querySelector('canvas').focus()")
+        tab.press("ArrowRight")
+        tip = tab.wait(f"{figure}.querySelector('.tip').innerText")
+        check(tip.startswith("expert 0, to expert of layer 1 0: ") and "% " not in tip.split(":")[1][:3], tip)
+        share = 100 * told["affinity"][0][0]
+        check(f"{share:.2f}%" in tip or f"{share:.1f}%" in tip or f"{share:.0f}%" in tip, tip, share)
+        # The same figures for those who do not see the picture.
+        tab.ask(f"{figure}.querySelector('details').open = true")
+        tab.wait(f"{figure}.querySelectorAll('tbody tr').length === {told['experts']}")
+        # By times chance; the address keeps it, and the layer.
+        tab.ask("""((select) => { select.value = 'lift'; select.dispatchEvent(new Event('change')); })(
+            document.querySelector('[aria-label="Colour of pairs"]'))""")
+        tab.wait(f"location.hash.includes('colour=lift') && /× chance/.test({figure}.querySelector('tbody').innerText)")
+        tab.ask(f"{slider}.focus()")
+        tab.press("ArrowRight")
+        tab.wait(f"location.hash.includes('row=1%7Cforward') && {slider}.getAttribute('aria-valuetext') === 'layer 1 forward'")
+        tab.wait(shown("serve a token together, layer 1 forward", "Flow from layer 1 forward to the next layer"))
+        check("no MoE layer after this one" in tab.text("main"), tab.text("main"))
+        check(tab.ask(f"document.activeElement === {slider}"), "the slider keeps the focus")
+        check("Every token used 2 experts." in tab.text("main"), tab.text("main"))
+        tab.picture("training-routing-layer")
+        link = tab.ask("location.href")
+    with serve(".") as server, page(server.address + link[link.index("#"):]) as tab:
+        tab.wait(shown("serve a token together, layer 1 forward"))
+        equal(tab.ask("document.querySelector('[aria-label=\"Colour of pairs\"]').value"), "lift")
+    # Without the experts of tokens each says what to record.
+    with serve(".") as server, page(server.address + view("slow", "routing")) as tab:
+        tab.wait(f"{PAINTED} && (document.querySelector('main').innerText.match(/--level full/g) ?? []).length >= 2")
 
 
 @test

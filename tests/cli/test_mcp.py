@@ -18,7 +18,7 @@ TOKENS = 4000
 BYTES_PER_TOKEN = 3  # fewer than any tokenizer has for English and short numbers
 RIGHT_SHARE = 0.95
 TABLES = ["kernels", "ops", "api", "transfers", "comm", "moe", "steps", "requests", "routing",
-          "routing-steps", "routing-experts", "memory", "efficiency", "counters"]
+          "routing-steps", "routing-experts", "routing-pairs", "routing-k", "memory", "efficiency", "counters"]
 
 
 class Server:

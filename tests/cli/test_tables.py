@@ -7,6 +7,7 @@ import glob
 import gzip
 import io
 import json
+import math
 import os
 import pathlib
 import pty
@@ -430,6 +431,7 @@ def routing_pairs_need_the_experts_of_every_token():
         check(pair["share"] > pair["chance"] > 0, pair)
     text = moescope("routing", "full.mscope", "--layer", "0", "--width", "80").out
     check("experts chosen together" in text and "on to layer 1" in text, text)
+    check("told of the next expert" in text and "by every token" in text, text)
     check("self-check: ok" in text, text)
     check(max(map(len, text.splitlines())) <= 80, text)
 
@@ -498,6 +500,75 @@ def memory_at_a_moment_is_what_a_replay_finds():
     check("the run had ended by then" in moescope("memory", "a.mscope", "--at", "100000").out)
     for wrong in ("noon", "-1s", "1h", "0x10", " 1", "inf", "1e30"):
         one_sentence(moescope("memory", "a.mscope", f"--at={wrong}"), 2, "1.5s", wrong)
+
+
+def experts_of_tokens(run, layer, k):
+    """[{experts}] of the tokens of a layer's forward pass, as SQL has them."""
+    slots = json.loads(moescope("sql", run, "--json", "--limit", "0", "select step, first, slot, expert from routed_slots "
+                                f"where layer = {layer} and phase = 'forward'").out)["rows"]
+    tokens = {}
+    for step, first, slot, expert in slots:
+        tokens.setdefault((step, first + slot // k), set()).add(expert)
+    return [tokens[place] for place in sorted(tokens)]
+
+
+@test
+def routing_of_tokens_is_recounted():
+    r = moescope("run", "-q", "--level", "full", "-o", "full.mscope", "--", TINYMOE, *TINY, "--steps", "4")
+    equal(r.status, 0, r)
+    row = json.loads(moescope("routing", "full.mscope", "--json", "--layer", "0", "--phase", "forward").out)["rows"][0]
+    here, there = (experts_of_tokens("full.mscope", layer, row["k_max"]) for layer in (0, 1))
+    equal((len(here), len(there)), (row["tokens"], row["tokens"]))
+    equal([sum(len(token) == k for token in here) for k in range(len(row["k_hist"]))], row["k_hist"])
+    experts = range(row["experts"])
+    load = [sum(e in token for token in here) for e in experts]
+    together = [[sum({i, j} <= token for token in here) for j in experts] for i in experts]
+    flow = [[sum(i in a and j in b for a, b in zip(here, there)) for j in experts] for i in experts]
+    total = sum(map(sum, flow))
+    into = [sum(line[j] for line in flow) for j in experts]
+
+    def near(told, counted, *what):
+        check(abs(told - counted) < 1e-9 * max(1, abs(counted)), told, counted, *what)
+
+    for i in experts:
+        for j in experts:
+            near(row["coactivation"][i][j], together[i][j] / load[i], i, j)
+            near(row["affinity"][i][j], flow[i][j] / sum(flow[i]), i, j)
+            near(row["affinity_lift"][i][j], flow[i][j] * total / sum(flow[i]) / into[j], i, j)
+            chance = (sum(load) / len(here) - 1) * load[j] / (sum(load) - load[i])
+            if i == j:
+                equal(row["coactivation_lift"][i][j], None)
+            else:
+                near(row["coactivation_lift"][i][j], together[i][j] / load[i] / min(1, chance), i, j)
+    near(row["affinity_bits"], sum(n / total * math.log2(n * total / sum(line) / into[j])
+                                   for line in flow for j, n in enumerate(line) if n))
+    near(row["affinity_bits_most"], -sum(n / total * math.log2(n / total) for n in into if n)
+         - math.log2(row["k_max"]))
+    check(0 < row["affinity_bits_floor"] <= row["affinity_bits_most"], row["affinity_bits_floor"])
+    equal(row["affinity_tokens"], len(here))
+    pairs = list(csv.DictReader(io.StringIO(moescope("routing", "full.mscope", "--columns", "pairs", "--csv", "--layer",
+                                                     "0", "--phase", "forward").out)))
+    for pair in pairs:
+        counted = together if pair["to_layer"] == "0" else flow
+        equal(int(pair["tokens"]), counted[int(pair["from"])][int(pair["to"])], pair)
+        check(float(pair["lift"]) > 1, pair)
+    equal({pair["to_layer"] for pair in pairs}, {"0", "1"})
+    slots = list(csv.DictReader(io.StringIO(moescope("routing", "full.mscope", "--columns", "k", "--csv", "--layer", "0",
+                                                     "--phase", "forward").out)))
+    equal([(int(each["k"]), int(each["tokens"])) for each in slots],
+          [(k, n) for k, n in enumerate(row["k_hist"]) if n])
+
+
+@test
+def routing_without_tokens_says_what_to_record():
+    record()
+    row = json.loads(moescope("routing", "a.mscope", "--json", "--layer", "0").out)["rows"][0]
+    for key in ("coactivation", "coactivation_lift", "affinity", "affinity_lift", "affinity_bits"):
+        equal(row[key], None)
+        check("--level full" in row[f"{key}_reason"], row)
+    r = moescope("routing", "a.mscope", "--columns", "pairs")
+    equal((r.status, r.err), (0, ""), r)
+    check("--level full" in r.out, r)
 
 
 @test

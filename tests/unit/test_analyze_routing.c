@@ -342,12 +342,13 @@ static void test_tokens(void **state)
 	NEAR(layer->coactivation[0 * 4 + 3], 0);
 	NEAR(layer->coactivation[3 * 4 + 2], 0.5);
 	NEAR(layer->coactivation[0 * 4 + 0], 1);
-	assert_int_equal(layer->affinity_layer, 1);
+	NEAR(layer->affinity_layer.v, 1);
 	NEAR(layer->affinity[0 * 4 + 0], 0.5);
 	NEAR(layer->affinity[0 * 4 + 1], 0.5);
-	/* Expert 3: token 2 goes to {2,3}, token 4 to {2}. */
-	NEAR(layer->affinity[3 * 4 + 2], (0.5 + 1) / 2);
-	NEAR(layer->affinity[3 * 4 + 3], 0.25);
+	/* Expert 3: token 2 goes to {2,3}, token 4 to {2}: three slots. */
+	NEAR(layer->affinity[3 * 4 + 2], 2.0 / 3);
+	NEAR(layer->affinity[3 * 4 + 3], 1.0 / 3);
+	NEAR(layer->affinity_tokens.v, 4);
 	for (int i = 0; i < 4; i++) {
 		double sum = 0;
 
@@ -362,11 +363,13 @@ static void test_tokens(void **state)
 	assert_int_equal(layer->coactivation_pairs[0].to, 0);
 	NEAR(layer->coactivation_pairs[0].share, 1);
 	NEAR(layer->coactivation_pairs[0].chance, 0.75 * 2 / 6);
-	/* Of the 7 slots of layer 1 that follow a token's slots, 2.5 are expert 2's: 3 to 2 has
-	 * three quarters of its own two. */
+	assert_int_equal(layer->coactivation_pairs[0].tokens, 1);
+	/* Of the 12 pairs of a slot and one in layer 1, three go to expert 2: of the three that
+	 * come from 3 two. */
 	assert_int_equal(layer->affinity_pairs[0].from, 3);
 	assert_int_equal(layer->affinity_pairs[0].to, 2);
-	NEAR(layer->affinity_pairs[0].chance, 2.5 / 7);
+	NEAR(layer->affinity_pairs[0].chance, 3.0 / 12);
+	assert_int_equal(layer->affinity_pairs[0].tokens, 2);
 	assert_true(layer->n_affinity_pairs > 0);
 	for (unsigned int i = 0; i < layer->n_affinity_pairs; i++) {
 		const struct routing_pair *pair = &layer->affinity_pairs[i];
@@ -380,8 +383,198 @@ static void test_tokens(void **state)
 		     (struct routing_options){ .token_level = true });
 	assert_int_equal(r.n, 1);
 	assert_true(r.layers[0].affinity_known.known);
-	assert_int_equal(r.layers[0].affinity_layer, 1);
-	NEAR(r.layers[0].affinity[3 * 4 + 2], (0.5 + 1) / 2);
+	NEAR(r.layers[0].affinity_layer.v, 1);
+	NEAR(r.layers[0].affinity[3 * 4 + 2], 2.0 / 3);
+	routing_release(&r);
+	fake_run_free(run);
+}
+
+#define FLOW_TOKENS 3000
+#define FLOW_K 3
+#define FLOW_EXPERTS 7
+#define FLOW_NEXT 5
+
+/* What the tokens of two layers tell of each other. */
+static struct routing flow_of(struct run *run, const int32_t *zero, const int32_t *one)
+{
+	static const uint32_t load[FLOW_EXPERTS] = { FLOW_K }, next[FLOW_NEXT] = { FLOW_K };
+
+	fake_routing(run, 0, 10, 0, FLOW_K, FLOW_EXPERTS, load);
+	fake_routing(run, 0, 10, 1, FLOW_K, FLOW_NEXT, next);
+	for (int layer = 0; layer < 2; layer++)
+		fake_add_routed(run, 0,
+				&(struct row_routed){ .layer = layer,
+						      .phase = MOESCOPE_FORWARD,
+						      .k = FLOW_K,
+						      .slots = FLOW_TOKENS * FLOW_K,
+						      .expert = layer ? one : zero });
+	return analyzed(run, SELECT_ALL, (struct routing_options){ .token_level = true });
+}
+
+static uint32_t pick(uint32_t *state, uint32_t n)
+{
+	*state = *state * 1664525 + 1013904223;
+	return (uint32_t)((uint64_t)(*state >> 8) * n >> 24);
+}
+
+/* `n` different experts of `experts` in a token's slots. */
+static void draw(uint32_t *state, uint32_t n, uint32_t experts, int32_t *slots)
+{
+	for (uint32_t j = 0; j < FLOW_K; j++)
+		slots[j] = MOESCOPE_SLOT_UNUSED;
+	for (uint32_t j = 0; j < n;) {
+		int32_t expert = (int32_t)pick(state, experts);
+		bool seen = false;
+
+		for (uint32_t i = 0; i < j; i++)
+			seen = seen || slots[i] == expert;
+		if (!seen)
+			slots[j++] = expert;
+	}
+}
+
+static bool has(const int32_t *slots, int token, int32_t expert)
+{
+	const int32_t *own = slots + (size_t)token * FLOW_K;
+
+	return own[0] == expert || own[1] == expert || own[2] == expert;
+}
+
+static double plogp(double n, double total)
+{
+	return n > 0 ? n / total * log(n / total) / log(2) : 0;
+}
+
+/* By membership, token by token, and by the entropies of both and of the pair. */
+static void assert_recounted(const struct routing_layer *layer, const int32_t *zero,
+			     const int32_t *one)
+{
+	double pairs[FLOW_EXPERTS][FLOW_NEXT] = { 0 }, rows[FLOW_EXPERTS] = { 0 };
+	double columns[FLOW_NEXT] = { 0 }, total = 0, bits = 0, most = 0;
+
+	for (int32_t e = 0; e < FLOW_EXPERTS; e++)
+		for (int32_t f = 0; f < FLOW_NEXT; f++)
+			for (int token = 0; token < FLOW_TOKENS; token++) {
+				int n = has(zero, token, e) && has(one, token, f);
+
+				pairs[e][f] += n;
+				rows[e] += n;
+				columns[f] += n;
+				total += n;
+			}
+	for (int e = 0; e < FLOW_EXPERTS; e++) {
+		bits -= plogp(rows[e], total);
+		for (int f = 0; f < FLOW_NEXT; f++) {
+			bits += plogp(pairs[e][f], total);
+			NEAR(layer->affinity[e * FLOW_NEXT + f], pairs[e][f] / rows[e]);
+		}
+	}
+	for (int f = 0; f < FLOW_NEXT; f++) {
+		most -= plogp(columns[f], total);
+		NEAR(layer->affinity_chance[f], columns[f] / total);
+	}
+	bits += most;
+	for (int token = 0; token < FLOW_TOKENS; token++) {
+		int here = 0, there = 0;
+
+		for (int j = 0; j < FLOW_K; j++) {
+			here += zero[token * FLOW_K + j] >= 0;
+			there += one[token * FLOW_K + j] >= 0;
+		}
+		most -= here && there ? here * there / total * log(there) / log(2) : 0;
+	}
+	NEAR(layer->affinity_bits.v, bits);
+	NEAR(layer->affinity_bits_most.v, most);
+	for (unsigned int i = 0; i < layer->n_affinity_pairs; i++) {
+		const struct routing_pair *pair = &layer->affinity_pairs[i];
+
+		NEAR((double)pair->tokens, pairs[pair->from][pair->to]);
+	}
+}
+
+static void test_flow_is_recounted(void **state)
+{
+	static int32_t zero[FLOW_TOKENS * FLOW_K], one[FLOW_TOKENS * FLOW_K];
+	uint32_t random = 1;
+
+	(void)state;
+	/* Of a third, of two thirds or of all tokens the first expert here decides on the one there. */
+	for (uint32_t planted = 1; planted <= 3; planted++) {
+		struct run *run = fake_run_new();
+		struct routing r;
+
+		for (int token = 0; token < FLOW_TOKENS; token++) {
+			int32_t *from = zero + (size_t)token * FLOW_K;
+			int32_t *to = one + (size_t)token * FLOW_K;
+
+			draw(&random, pick(&random, FLOW_K + 1), FLOW_EXPERTS, from);
+			draw(&random, pick(&random, FLOW_K + 1), FLOW_NEXT, to);
+			if (from[0] >= 0 && pick(&random, 3) < planted)
+				draw(&(uint32_t){ (uint32_t)from[0] * 77777 }, 1, FLOW_NEXT, to);
+		}
+		r = flow_of(run, zero, one);
+		assert_recounted(&r.layers[0], zero, one);
+		assert_true(r.layers[0].affinity_bits.v <= r.layers[0].affinity_bits_most.v);
+		assert_true(r.layers[0].affinity_bits.v > 4 * r.layers[0].affinity_bits_floor.v);
+		routing_release(&r);
+		fake_run_free(run);
+	}
+}
+
+/* Independent draws show the floor, on average over some runs. */
+static void test_floor_of_flow(void **state)
+{
+	static int32_t zero[FLOW_TOKENS * FLOW_K], one[FLOW_TOKENS * FLOW_K];
+	const int runs = 24;
+	uint32_t random = 7;
+	double ratios = 0;
+
+	(void)state;
+	for (int i = 0; i < runs; i++) {
+		struct run *run = fake_run_new();
+		struct routing r;
+
+		for (size_t token = 0; token < FLOW_TOKENS; token++) {
+			draw(&random, 2, FLOW_EXPERTS, zero + token * FLOW_K);
+			draw(&random, 3, FLOW_NEXT, one + token * FLOW_K);
+		}
+		r = flow_of(run, zero, one);
+		ratios += r.layers[0].affinity_bits.v / r.layers[0].affinity_bits_floor.v;
+		routing_release(&r);
+		fake_run_free(run);
+	}
+	WITHIN(ratios / runs, 1, 0.25);
+}
+
+static void test_flow_that_tells_all(void **state)
+{
+	/* {0,1} goes to {2,3} and back: which half is 1 bit; which of its two nobody can know. */
+	static int32_t zero[FLOW_TOKENS * FLOW_K], one[FLOW_TOKENS * FLOW_K];
+	struct run *run = fake_run_new();
+	struct routing r;
+
+	(void)state;
+	for (int token = 0; token < FLOW_TOKENS; token++)
+		for (int j = 0; j < FLOW_K; j++) {
+			int32_t half = token % 2 * 2;
+
+			zero[token * FLOW_K + j] = j < 2 ? half + j : MOESCOPE_SLOT_UNUSED;
+			one[token * FLOW_K + j] = j < 2 ? 2 - half + j : MOESCOPE_SLOT_DROPPED;
+		}
+	r = flow_of(run, zero, one);
+	NEAR(r.layers[0].affinity_bits.v, 1);
+	NEAR(r.layers[0].affinity_bits_most.v, 1);
+	NEAR(r.layers[0].affinity_bits_floor.v, 1.0 / (2 * log(2) * FLOW_TOKENS));
+	assert_false(r.layers[1].affinity_bits.known);
+	assert_string_equal(r.layers[1].affinity_bits.reason, "no MoE layer after this one");
+	routing_release(&r);
+	/* Nobody was in both layers. */
+	for (int i = 0; i < FLOW_TOKENS * FLOW_K; i++)
+		run->routed.expert[i] = -1;
+	r = analyzed(run, SELECT_ALL, (struct routing_options){ .token_level = true });
+	NEAR(r.layers[0].affinity_tokens.v, 0);
+	assert_false(r.layers[0].affinity_bits.known);
+	assert_int_equal(r.layers[0].n_affinity_pairs, 0);
 	routing_release(&r);
 	fake_run_free(run);
 }
@@ -416,6 +609,9 @@ int main(void)
 		cmocka_unit_test(test_router_times),
 		cmocka_unit_test(test_self_check),
 		cmocka_unit_test(test_tokens),
+		cmocka_unit_test(test_flow_is_recounted),
+		cmocka_unit_test(test_floor_of_flow),
+		cmocka_unit_test(test_flow_that_tells_all),
 		cmocka_unit_test(test_decoding_goes_on),
 	};
 

@@ -469,6 +469,8 @@ static void test_functions(void **state)
 	sql_rows_get(&rows, "select * from routing_summary");
 	sql_rows_get(&rows, "select * from routing_steps");
 	sql_rows_get(&rows, "select * from routing_experts");
+	sql_rows_get(&rows, "select * from routing_pairs");
+	sql_rows_get(&rows, "select * from routing_k");
 	sql_rows_get(&rows, "select * from memory_peaks");
 	sql_rows_get(&rows, "select * from efficiency_summary");
 	sql_rows_close(&rows);
@@ -506,6 +508,7 @@ static void test_types_of_functions(void **state)
 			"select f.value, t.name, t.type from json_each('[\"kernel_summary\", "
 			"\"op_summary\", \"api_summary\", \"transfer_summary\", \"comm_summary\", \"moe_summary\", "
 			"\"step_times\", \"request_times\", \"routing_summary\", \"routing_steps\", \"routing_experts\", "
+			"\"routing_pairs\", \"routing_k\", "
 			"\"memory_peaks\", \"efficiency_summary\", \"verdicts\", \"timeline\", "
 			"\"loss\"]') f join pragma_table_info(f.value) t"));
 		assert_true(strlen(columns) > 1000);

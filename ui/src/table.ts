@@ -81,15 +81,15 @@ export class Table {
     this.arrange();
   }
 
-  // The row with this key, brought into sight.
-  choose(key: string): Fields | undefined {
+  // The row with this key, brought into sight: in the table, and with `scroll` on the page.
+  choose(key: string, scroll = true): Fields | undefined {
     this.chosen = key;
     this.paint(); // so that there is something to scroll
     const index = this.chosenIndex();
     if (index >= 0) {
       this.reveal(index);
       this.paint();
-      document.getElementById(`${this.id}-${index}`)?.scrollIntoView({ block: "nearest" });
+      if (scroll) document.getElementById(`${this.id}-${index}`)?.scrollIntoView({ block: "nearest" });
     }
     return this.shown[index];
   }

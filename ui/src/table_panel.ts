@@ -103,6 +103,12 @@ export class TablePanel implements Panel, ViewStage {
     this.choose(key);
   }
 
+  selectRow(key: string): void {
+    const row = this.table.choose(key, false);
+    adjust({ row: key });
+    if (this.opened && row) this.showRow(row);
+  }
+
   private choose(key: string): void {
     const row = this.table.choose(key);
     if (row && (this.opened === key || this.opened === "")) this.showRow(row);

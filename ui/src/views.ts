@@ -27,6 +27,8 @@ export const VIEWS: View[] = [
   view("Experts", "routing", "Routing", ["layer", "phase"]),
   view("Experts", "routing-steps", "Routing by step", ["step", "layer", "phase"]),
   view("Experts", "routing-experts", "Routing by expert", ["step", "layer", "phase", "expert"]),
+  view("Experts", "routing-pairs", "Pairs of experts", ["layer", "phase", "from", "to_layer", "to"]),
+  view("Experts", "routing-k", "Experts per token", ["layer", "phase", "k"]),
   view("Experts", "moe", "MoE parts", ["part", "pass"]),
   view("Memory and ranks", "memory", "Memory", ["rank", "device"]),
   view("Memory and ranks", "comm", "Communication", ["name", "transport", "group", "type"]),

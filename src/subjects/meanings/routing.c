@@ -108,9 +108,21 @@ static const struct metric routing[] = {
 	  "alone, (k - 1) * n_j / (N - n_i).",
 	  PER_TOKEN, .keys = "coactivation_pairs" },
 	{ "affinity", "0..1",
-	  "share of the tokens at i in layer l that go to j in layer l+1 (k*k pairs, divided "
-	  "by k); by chance j's share of the load of layer l+1.",
-	  PER_TOKEN, .keys = "affinity_pairs affinity_layer" },
+	  "of the slots in layer l+1 of the tokens at i in layer l, the share at j; by chance j's "
+	  "share of all these slots.",
+	  PER_TOKEN, .keys = "affinity_pairs affinity_layer affinity_tokens" },
+	{ "lift", "ratio",
+	  "what is seen / what the loads alone would give: 1 is chance, 2 twice as many tokens.",
+	  PER_TOKEN, "Of few tokens mostly chance: compare tokens.",
+	  .keys = "coactivation_lift affinity_lift" },
+	{ "affinity_bits", "bits",
+	  "mutual information of an expert of a token in layer l and one of the same token in layer "
+	  "l+1: sum p_ij log2(p_ij / (p_i p_j)) over all pairs; affinity_bits_most is what knowing "
+	  "all would tell, H(p_j) - mean log2 k_t.",
+	  PER_TOKEN,
+	  "Chance alone gives more than 0, affinity_bits_floor: (E/k - 1) * (E'/k' - 1) / (2 T ln 2) "
+	  "with the experts that are used, at most affinity_bits_most.",
+	  .keys = "affinity_bits_floor affinity_bits_most" },
 	{ "repeat_rate", "0..1",
 	  "share of consecutive tokens whose expert sets intersect; uniform routing gives "
 	  "1 - C(E-k,k) / C(E,k).",

@@ -344,6 +344,8 @@ static int set_series(struct routing_layer *layer)
 	return 0;
 }
 
+static const char no_tokens[] = "needs the experts of every token: record with --level full";
+
 static int open_layer(struct routing_layer *layer, const struct key *key, size_t n_records,
 		      const struct routing_options *options)
 {
@@ -354,10 +356,15 @@ static int open_layer(struct routing_layer *layer, const struct key *key, size_t
 		.capacity = { { .factor = ROUTING_CAPACITY_FACTOR } },
 		.n_capacity = 1,
 		.tile_rows = options->tile_rows ? options->tile_rows : ROUTING_TILE_ROWS,
-		.repeat_rate = value_absent("needs the experts of every token (level full)"),
-		.repeat_null = value_absent("needs the experts of every token (level full)"),
-		.coactivation_known = value_absent("needs the experts of every token (level full)"),
-		.affinity_known = value_absent("needs the experts of every token (level full)"),
+		.repeat_rate = value_absent(no_tokens),
+		.repeat_null = value_absent(no_tokens),
+		.coactivation_known = value_absent(no_tokens),
+		.affinity_known = value_absent(no_tokens),
+		.affinity_layer = value_absent(no_tokens),
+		.affinity_tokens = value_absent(no_tokens),
+		.affinity_bits = value_absent(no_tokens),
+		.affinity_bits_floor = value_absent(no_tokens),
+		.affinity_bits_most = value_absent(no_tokens),
 	};
 	if (options->n_capacity_factors)
 		layer->n_capacity = options->n_capacity_factors;
@@ -498,7 +505,9 @@ void routing_release(struct routing *routing)
 		free(layer->n);
 		free(layer->slots.hist);
 		free(layer->coactivation);
+		free(layer->routed_load);
 		free(layer->affinity);
+		free(layer->affinity_chance);
 	}
 	free(routing->layers);
 	*routing = (struct routing){ 0 };

@@ -12,7 +12,7 @@
 #include "subjects/shared/selection.h"
 
 #define ROUTING_FACTORS_MAX 8
-#define ROUTING_PAIRS 6	    /* of experts, the most remarkable ones */
+#define ROUTING_PAIRS 16    /* of experts, the most remarkable ones */
 #define ROUTING_ENDS_MAX 16 /* experts at either end of the order of loads */
 
 struct routing_options {
@@ -26,6 +26,7 @@ struct routing_options {
 #define ROUTING_CAPACITY_FACTOR 1.25
 #define ROUTING_TILE_ROWS 64
 #define ROUTING_MATRIX_EXPERTS 1024 /* no E*E matrices above this many experts */
+#define ROUTING_LIFT_EXPERTS 256    /* nor what they are of chance: the pairs tell it */
 
 /* Tokens by how many slots they used: hist[j] used j. */
 struct k_counts {
@@ -59,8 +60,9 @@ struct routing_capacity_case {
 /* Two experts that tokens visit together, or one after the other. */
 struct routing_pair {
 	uint32_t from, to;
-	double share;  /* of the tokens of `from`, as in the matrix */
-	double chance; /* what the loads alone would give */
+	uint64_t tokens; /* that visited both */
+	double share;	 /* of the tokens of `from`, as in the matrix */
+	double chance;	 /* what the loads alone would give */
 };
 
 struct routing_layer {
@@ -105,12 +107,17 @@ struct routing_layer {
 	struct value repeat_rate, repeat_null;
 	struct value coactivation_known;		       /* v is 1 when the matrix is there */
 	double *coactivation;				       /* [i * experts + j] */
+	double *routed_load;				       /* tokens sent to each expert */
+	double routed_slots;				       /* their sum */
 	struct routing_pair coactivation_pairs[ROUTING_PAIRS]; /* most tokens beyond chance first */
 	unsigned int n_coactivation_pairs;
 	struct value affinity_known;
-	double *affinity; /* [i * affinity_experts + j]: layer -> affinity_layer */
-	int32_t affinity_layer;
+	double *affinity;	 /* [i * affinity_experts + j]: layer -> affinity_layer */
+	double *affinity_chance; /* [j]: its share of the slots in the next layer */
+	struct value affinity_layer;
 	uint32_t affinity_experts;
+	struct value affinity_tokens; /* found in both layers */
+	struct value affinity_bits, affinity_bits_floor, affinity_bits_most;
 	struct routing_pair affinity_pairs[ROUTING_PAIRS];
 	unsigned int n_affinity_pairs;
 };
@@ -135,6 +142,9 @@ int routing_tokens_fill(const struct run *run, const struct selection *sel,
 /* Fills router_ns of the steps; likewise. */
 int routing_times_fill(const struct run *run, struct routing *routing);
 
+/* What the loads alone would give for coactivation[i * experts + j]; at most 1. */
+double routing_coactivation_chance(const struct routing_layer *layer, uint32_t i, uint32_t j);
+
 /* Its fields; see routing_fields.c. */
 struct field_set;
 /* Of one layer alone also what is long. */
@@ -145,5 +155,7 @@ extern const struct field_set
 	routing_ends_fields; /* the hottest and coldest experts of the layers */
 /* With the columns that users of router profilers know. */
 extern const struct field_set routing_steps_fields, routing_experts_fields;
+/* Pairs of experts of all layers, and tokens by the slots they used. */
+extern const struct field_set routing_pairs_fields, routing_k_fields;
 
 #endif

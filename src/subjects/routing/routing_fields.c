@@ -4,6 +4,8 @@
  */
 #include "subjects/routing/routing.h"
 
+#include <math.h>
+
 #include "subjects/answers/answers.h"
 #include "subjects/routing/imbalance_tax.h"
 #include "subjects/shared/fields.h"
@@ -151,6 +153,56 @@ static const struct field_group affinity = {
 	.items = { .item = affinity_row, .count = layer_experts },
 };
 
+/* Times what chance gives; 0/0, and an expert beside itself, have no number. */
+static struct cell coactivation_lift(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->in->in->item;
+	uint32_t i = (uint32_t)at->in->index, j = (uint32_t)at->index;
+
+	if (i == j || !(layer->routed_load[i] > 0))
+		return cell_real(NAN);
+	return cell_real(*(const double *)at->item / routing_coactivation_chance(layer, i, j));
+}
+
+static struct cell affinity_lift(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->in->in->item;
+
+	return cell_real(*(const double *)at->item / layer->affinity_chance[at->index]);
+}
+
+static const struct field coactivation_lift_cell = { .unit = UNIT_RATIO,
+						     MAY_READ(REAL, coactivation_lift) };
+static const struct field affinity_lift_cell = { .unit = UNIT_RATIO,
+						 MAY_READ(REAL, affinity_lift) };
+
+static const struct field_group coactivation_lifts = {
+	FIELD_ARRAY,
+	.fields = &coactivation_lift_cell,
+	.items = { .item = share_at, .count = coactivation_columns },
+};
+
+static const struct field_group affinity_lifts = {
+	FIELD_ARRAY,
+	.fields = &affinity_lift_cell,
+	.items = { .item = share_at, .count = affinity_columns },
+};
+
+static const struct field coactivation_lift_field = { .of = &coactivation_lifts };
+static const struct field affinity_lift_field = { .of = &affinity_lifts };
+
+static const struct field_group coactivation_lift_rows = {
+	FIELD_ARRAY,
+	.fields = &coactivation_lift_field,
+	.items = { .item = coactivation_row, .count = layer_experts },
+};
+
+static const struct field_group affinity_lift_rows = {
+	FIELD_ARRAY,
+	.fields = &affinity_lift_field,
+	.items = { .item = affinity_row, .count = layer_experts },
+};
+
 static const char *no_coactivation(const struct field_row *at)
 {
 	return field_unknown(((const struct routing_layer *)at->item)->coactivation_known);
@@ -161,13 +213,43 @@ static const char *no_affinity(const struct field_row *at)
 	return field_unknown(((const struct routing_layer *)at->item)->affinity_known);
 }
 
+static const char too_many[] = "more than 256 experts: the pairs beyond chance are in "
+			       "coactivation_pairs and affinity_pairs";
+
+static const char *no_coactivation_lift(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->item;
+
+	return no_coactivation(at) ?: layer->experts > ROUTING_LIFT_EXPERTS ? too_many : NULL;
+}
+
+static const char *no_affinity_lift(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->item;
+
+	if (no_affinity(at))
+		return no_affinity(at);
+	return layer->experts > ROUTING_LIFT_EXPERTS ||
+			       layer->affinity_experts > ROUTING_LIFT_EXPERTS
+		       ? too_many
+		       : NULL;
+}
+
+#define OF_PAIR(member) MEMBER(struct routing_pair, member)
+#define PAIR_TOKENS "tokens", "tokens", UNIT_COUNT, OF_PAIR(tokens), .meaning = "that visited both"
+#define PAIR_SHARE                                                                                 \
+	"share", "share", UNIT_RATIO, OF_PAIR(share),                                              \
+		.meaning = "of the tokens of from, or of their slots in the next layer"
+#define PAIR_CHANCE                                                                                \
+	"chance", "chance", UNIT_RATIO, OF_PAIR(chance),                                           \
+		.meaning = "what the loads alone would give"
+
 static const struct field pair_fields[] = {
-	{ "from", NULL, UNIT_INT, MEMBER(struct routing_pair, from), .meaning = "expert" },
-	{ "to", NULL, UNIT_INT, MEMBER(struct routing_pair, to), .meaning = "expert" },
-	{ "share", NULL, UNIT_RATIO, MEMBER(struct routing_pair, share),
-	  .meaning = "of the tokens of from" },
-	{ "chance", NULL, UNIT_RATIO, MEMBER(struct routing_pair, chance),
-	  .meaning = "what the loads alone would give" },
+	{ "from", NULL, UNIT_INT, OF_PAIR(from), .meaning = "expert" },
+	{ "to", NULL, UNIT_INT, OF_PAIR(to), .meaning = "expert" },
+	{ PAIR_TOKENS },
+	{ PAIR_SHARE },
+	{ PAIR_CHANCE },
 };
 
 #define PAIR_PART PART("pair", "Two experts.")
@@ -294,6 +376,18 @@ static const struct field layer_fields[] = {
 	{ "margin", NULL, UNIT_RATIO, OF(margin) },
 	{ "repeat_rate", NULL, UNIT_RATIO, OF(repeat_rate) },
 	{ "repeat_rate_uniform", NULL, UNIT_RATIO, OF(repeat_null), .meaning = "by chance" },
+	{ "affinity_layer", NULL, UNIT_INT,
+	  MEMBER_AS(FIELD_WHOLE, struct routing_layer, affinity_layer),
+	  .meaning = "the next MoE layer" },
+	{ "affinity_tokens", NULL, UNIT_COUNT,
+	  MEMBER_AS(FIELD_WHOLE, struct routing_layer, affinity_tokens),
+	  .meaning = "found in this layer and in the next" },
+	{ "affinity_bits", NULL, UNIT_RATIO, OF(affinity_bits),
+	  .meaning = "what an expert of a token tells of its expert in the next layer" },
+	{ "affinity_bits_floor", NULL, UNIT_RATIO, OF(affinity_bits_floor),
+	  .meaning = "by chance" },
+	{ "affinity_bits_most", NULL, UNIT_RATIO, OF(affinity_bits_most),
+	  .meaning = "if it told all" },
 	{ "hot_experts", NULL, UNIT_INT, OF(hot_h), .meaning = "size h of the hot set" },
 	{ "hot_persistence", NULL, UNIT_RATIO, OF(hot_persistence), .watched = true },
 	{ "unique_experts", NULL, UNIT_INT, OF(load.unique), .absent = no_load },
@@ -313,18 +407,22 @@ static const struct field layer_fields[] = {
 	{ "k_hist", .offset = offsetof(struct routing_layer, slots), .of = &k_hist },
 	{ "capacity", .of = &capacity, .meaning = "for every requested capacity factor" },
 	{ "legacy", .of = &legacy, .meaning = "under the names of an earlier tool" },
+	{ "coactivation_pairs", .of = &coactivation_pairs, .optional = true,
+	  .absent = no_coactivation, .meaning = "most tokens beyond chance first" },
+	{ "affinity_pairs", .of = &affinity_pairs, .optional = true, .absent = no_affinity,
+	  .meaning = "most tokens beyond chance first" },
 	{ "coactivation", .of = &coactivation, .forms = ROUTING_ONE_LAYER,
 	  .absent = no_coactivation,
 	  .meaning = "with --layer: tokens sent to both i and j / tokens sent to i" },
-	{ "coactivation_pairs", .of = &coactivation_pairs, .forms = ROUTING_ONE_LAYER,
-	  .optional = true, .absent = no_coactivation,
-	  .meaning = "most tokens beyond chance first" },
+	{ "coactivation_lift", .of = &coactivation_lift_rows, .forms = ROUTING_ONE_LAYER,
+	  .absent = no_coactivation_lift,
+	  .meaning = "with --layer: the same / what the loads alone would give" },
 	{ "affinity", .of = &affinity, .forms = ROUTING_ONE_LAYER, .absent = no_affinity,
-	  .meaning = "with --layer: share of the tokens at i that go to j in the next layer" },
-	{ "affinity_layer", NULL, UNIT_INT, OF(affinity_layer), .forms = ROUTING_ONE_LAYER,
-	  .optional = true, .detail = true, .absent = no_affinity, .meaning = "the next layer" },
-	{ "affinity_pairs", .of = &affinity_pairs, .forms = ROUTING_ONE_LAYER, .optional = true,
-	  .absent = no_affinity, .meaning = "most tokens beyond chance first" },
+	  .meaning = "with --layer: of the slots in the next layer of the tokens at i, the share "
+		     "at j" },
+	{ "affinity_lift", .of = &affinity_lift_rows, .forms = ROUTING_ONE_LAYER,
+	  .absent = no_affinity_lift,
+	  .meaning = "with --layer: the same / j's share of all these slots" },
 	{ "series", .of = &series, .forms = ROUTING_ONE_LAYER,
 	  .meaning = "with --layer: step by step" },
 };
@@ -439,6 +537,96 @@ const struct field_set routing_experts_fields = {
 		  { .item = expert_at, .count = expert_count } },
 	.levels = 3,
 	.meaning = "expert of a layer in a step",
+};
+
+/* Pairs within the layer first, then those with the next. */
+static const void *pair_at(const struct field_row *in, size_t i)
+{
+	const struct routing_layer *layer = in->item;
+
+	return i < layer->n_coactivation_pairs
+		       ? &layer->coactivation_pairs[i]
+		       : &layer->affinity_pairs[i - layer->n_coactivation_pairs];
+}
+
+static size_t pair_count(const struct field_row *in)
+{
+	const struct routing_layer *layer = in->item;
+
+	return layer->n_coactivation_pairs + layer->n_affinity_pairs;
+}
+
+static struct cell pair_layer(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->in->item;
+
+	return at->index < layer->n_coactivation_pairs ? cell_int(layer->layer)
+						       : cell_int((int64_t)layer->affinity_layer.v);
+}
+
+static struct cell pair_lift(const struct field_row *at)
+{
+	const struct routing_pair *pair = at->item;
+
+	return pair->chance > 0 ? cell_real(pair->share / pair->chance)
+				: cell_absent("chance is 0");
+}
+
+static const struct field pairs_fields[] = {
+	{ "layer", "layer", UNIT_INT, OF(layer), .up = 1 },
+	{ "phase", "phase", UNIT_TEXT, READ(TEXT, phase), .up = 1 },
+	{ "from", "expert", UNIT_INT, OF_PAIR(from), .meaning = "expert of the layer" },
+	{ "to_layer", "to layer", UNIT_INT, READ(I64, pair_layer),
+	  .meaning = "the same layer: chosen together; the next: one after the other" },
+	{ "to", "expert", UNIT_INT, OF_PAIR(to), .meaning = "expert of to_layer" },
+	{ PAIR_TOKENS },
+	{ PAIR_SHARE },
+	{ PAIR_CHANCE },
+	{ "lift", "lift", UNIT_RATIO, MAY_READ(REAL, pair_lift), .meaning = "share / chance" },
+};
+
+const struct field_set routing_pairs_fields = {
+	FIELDS(pairs_fields),
+	.rows = { { ITEMS(struct routing, layers, n) }, { .item = pair_at, .count = pair_count } },
+	.levels = 2,
+	.meaning = "pair of experts that more tokens visit than by chance",
+};
+
+static const void *slots_at(const struct field_row *in, size_t i)
+{
+	const struct k_counts *slots = &((const struct routing_layer *)in->item)->slots;
+
+	return slots->hist[i] ? &slots->hist[i] : NULL;
+}
+
+static size_t slots_count(const struct field_row *in)
+{
+	return ((const struct routing_layer *)in->item)->slots.n;
+}
+
+static struct cell slots_share(const struct field_row *at)
+{
+	const struct routing_layer *layer = at->in->item;
+
+	return cell_real(100.0 * (double)*(const uint64_t *)at->item / (double)layer->tokens);
+}
+
+static const struct field slots_fields[] = {
+	{ "layer", "layer", UNIT_INT, OF(layer), .up = 1 },
+	{ "phase", "phase", UNIT_TEXT, READ(TEXT, phase), .up = 1 },
+	{ "k", "k", UNIT_INT, READ(U64, expert), .meaning = "slots used" },
+	{ "tokens", "tokens", UNIT_COUNT, READ(U64, expert_tokens),
+	  .meaning = "that used so many" },
+	{ "tokens_pct", "share", UNIT_PCT, MAY_READ(REAL, slots_share),
+	  .meaning = "of the layer's tokens" },
+};
+
+const struct field_set routing_k_fields = {
+	FIELDS(slots_fields),
+	.rows = { { ITEMS(struct routing, layers, n) },
+		  { .item = slots_at, .count = slots_count } },
+	.levels = 2,
+	.meaning = "number of slots that tokens of a layer used",
 };
 
 static const struct routing_layer *layer_of_end(const struct field_row *at)

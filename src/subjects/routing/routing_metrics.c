@@ -106,6 +106,45 @@ double routing_repeat_null(uint32_t experts, uint32_t a, uint32_t b)
 	return 1 - miss;
 }
 
+static double sum_of(const double *counts, uint32_t n)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += counts[i];
+	return sum;
+}
+
+double routing_mutual_bits(const double *counts, uint32_t rows, uint32_t columns,
+			   const double *row_sums, const double *column_sums)
+{
+	double total = sum_of(row_sums, rows), bits = 0;
+
+	for (uint32_t i = 0; i < rows; i++)
+		for (uint32_t j = 0; row_sums[i] > 0 && j < columns; j++) {
+			double n = counts[(size_t)i * columns + j];
+
+			if (n > 0)
+				bits += n / total *
+					log2(n * total / (row_sums[i] * column_sums[j]));
+		}
+	return fmax(0, bits); /* rounding may leave less than nothing */
+}
+
+double routing_entropy_bits(const double *counts, uint32_t n)
+{
+	double total = sum_of(counts, n), bits = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bits -= counts[i] > 0 ? counts[i] / total * log2(counts[i] / total) : 0;
+	return bits;
+}
+
+double routing_mutual_floor(double used_a, double a, double used_b, double b, double tokens)
+{
+	return fmax(0, used_a / a - 1) * fmax(0, used_b / b - 1) / (2 * M_LN2 * tokens);
+}
+
 uint64_t routing_capacity(double factor, uint64_t tokens, uint32_t k, uint32_t experts)
 {
 	double capacity = ceil(factor * (double)tokens * k / experts);

@@ -40,6 +40,14 @@ double routing_unique_expected(double experts, double k, double tokens);
 /* Probability that two independent uniform sets of a and b experts intersect. */
 double routing_repeat_null(uint32_t experts, uint32_t a, uint32_t b);
 
+/* What one thing tells about another, in bits: counts[i * columns + j] pairs of i and j. */
+double routing_mutual_bits(const double *counts, uint32_t rows, uint32_t columns,
+			   const double *row_sums, const double *column_sums);
+double routing_entropy_bits(const double *counts, uint32_t n);
+/* What `tokens` tokens show of that by chance if the a and the b of the used experts that each
+ * visits are drawn independently; to first order, for any loads. */
+double routing_mutual_floor(double used_a, double a, double used_b, double b, double tokens);
+
 /* Capacity of an expert: ceil(factor * T * k / E). */
 uint64_t routing_capacity(double factor, uint64_t tokens, uint32_t k, uint32_t experts);
 /* Assignments over the capacity, and empty places under it; of one batch. */

@@ -13,6 +13,7 @@
 
 #define HEAT_LAYERS 32
 #define TOP_LAYERS 16 /* of the report */
+#define TOP_PAIRS 6   /* of a layer */
 
 static void none(struct page *page)
 {
@@ -199,7 +200,7 @@ static void pair_lines(const char *name, struct value known, const struct routin
 	}
 	if (!n)
 		page_line(page, 4, "%-24s none beyond chance", name);
-	for (unsigned int i = 0; i < n; i++) {
+	for (unsigned int i = 0; i < n && i < TOP_PAIRS; i++) {
 		char both[48];
 
 		snprintf(both, sizeof(both), "%u%s%u", pairs[i].from, words, pairs[i].to);
@@ -209,14 +210,29 @@ static void pair_lines(const char *name, struct value known, const struct routin
 	}
 }
 
+/* What an expert tells of the next one; nothing where the lines above say why it is unknown. */
+static void told_bits(const struct routing_layer *layer, struct page *page)
+{
+	char after[96];
+
+	if (!layer->affinity_known.known)
+		return;
+	if (layer->affinity_bits.known)
+		snprintf(after, sizeof(after), "bits of %s; chance: %s",
+			 format_ratio(layer->affinity_bits_most.v).text,
+			 format_ratio(layer->affinity_bits_floor.v).text);
+	value_line("told of the next expert", layer->affinity_bits,
+		   layer->affinity_bits.known ? after : "", page);
+}
+
 static void pair_tables(const struct routing_layer *layer, struct page *page)
 {
 	char next[48] = "on to the next layer";
 
 	pair_lines("experts chosen together", layer->coactivation_known, layer->coactivation_pairs,
 		   layer->n_coactivation_pairs, " and ", page);
-	if (layer->affinity_known.known)
-		snprintf(next, sizeof(next), "on to layer %d", layer->affinity_layer);
+	if (layer->affinity_layer.known)
+		snprintf(next, sizeof(next), "on to layer %.0f", layer->affinity_layer.v);
 	pair_lines(next, layer->affinity_known, layer->affinity_pairs, layer->n_affinity_pairs,
 		   " to ", page);
 	if (layer->n_coactivation_pairs || layer->n_affinity_pairs) {
@@ -225,6 +241,20 @@ static void pair_tables(const struct routing_layer *layer, struct page *page)
 			  "layer;");
 		page_line(page, 4, "chance: the loads alone would give this.");
 	}
+	told_bits(layer, page);
+}
+
+static void slots_line(const struct k_counts *slots, struct page *page)
+{
+	if (slots->min.known && slots->min.v == slots->max.v) {
+		page_line(page, 4, "%-24s %.0f, by every token", "slots used per token",
+			  slots->min.v);
+		return;
+	}
+	page_line(page, 4, "%-24s", "slots used per token");
+	for (uint32_t j = 0; j < slots->n; j++)
+		if (slots->hist[j])
+			page_put(page, " %u: %s", j, format_count((double)slots->hist[j]).text);
 }
 
 static void one_layer(const struct routing_layer *layer, struct page *page)
@@ -234,11 +264,7 @@ static void one_layer(const struct routing_layer *layer, struct page *page)
 		   layer->n_steps == 1 ? "" : "s");
 	expert_bars(layer, page);
 	page_empty_line(page);
-	page_line(page, 4, "slots used per token    ");
-	for (uint32_t j = 0; j < layer->slots.n; j++)
-		if (layer->slots.hist[j])
-			page_put(page, " %u: %s", j,
-				 format_count((double)layer->slots.hist[j]).text);
+	slots_line(&layer->slots, page);
 	value_line("router confidence", layer->router_confidence, "", page);
 	value_line("... among the k", layer->router_confidence_k, "", page);
 	value_line("router entropy", layer->router_entropy, "", page);
@@ -303,7 +329,7 @@ void routing_report(const struct scene *scene, struct page *page)
 	self_check(routing, page);
 }
 
-static void in_time_page(const struct scene *scene, const struct grid *grid, struct page *page)
+static void rows_page(const struct scene *scene, const struct grid *grid, struct page *page)
 {
 	struct block *block;
 
@@ -316,17 +342,35 @@ static void in_time_page(const struct scene *scene, const struct grid *grid, str
 		block->dense = true;
 }
 
-static const char *const columns_choices[] = { "layers", "steps", "experts", NULL };
+static void pairs_page(const struct scene *scene, const struct grid *grid, struct page *page)
+{
+	const struct routing *routing = answer_routing(scene->answers);
+	const char *why = NULL;
+
+	if (grid->n || !routing->n) {
+		rows_page(scene, grid, page);
+		return;
+	}
+	for (size_t i = 0; i < routing->n && !why; i++)
+		why = routing->layers[i].coactivation_known.reason;
+	page_words(page, 2, 2, "no pair of experts beyond chance%s%s", why ? ": " : "",
+		   why ? why : "");
+}
+
+static const char *const columns_choices[] = { "layers", "steps", "experts", "pairs", "k", NULL };
 /* In the order of columns_choices. */
 static const struct section *const columns_tables[] = { &section_routing, &section_routing_steps,
-							&section_routing_experts };
+							&section_routing_experts,
+							&section_routing_pairs,
+							&section_routing_k };
 static const struct question_parameter columns = {
 	.name = "columns",
 	.kind = ASK_TABLE,
 	.metavar = "WHAT",
 	.choices = columns_choices,
 	.help = "one row per layer (layers), per layer and step (steps: FLOPs, k, latency, "
-		"confidence), or per expert of these (experts: tokens, utilization)",
+		"confidence), per expert of these (experts: tokens, utilization), per pair of "
+		"experts beyond chance (pairs), or per number of experts that tokens had (k)",
 	.default_text = "layers",
 };
 static const struct question_parameter capacity_factor = {
@@ -373,8 +417,9 @@ const struct section section_routing = {
 		.summary = "where the router sent the tokens, layer by layer",
 		.description = "One row per MoE layer and phase: how evenly the experts are used, "
 			       "compared with chance alone, and how many are dead, starved or "
-			       "overloaded. --layer shows every expert of that layer, and which "
-			       "experts tokens visit together and in sequence.",
+			       "overloaded. --layer shows every expert of that layer, which "
+			       "experts tokens visit together and in sequence, and how much an "
+			       "expert tells of the one in the next layer.",
 		.examples = EXAMPLES({ "moescope routing", "Every layer of the newest run here." },
 				     { "moescope routing a.mscope --layer 2",
 				       "Layer 2, expert by expert." },
@@ -383,7 +428,9 @@ const struct section section_routing = {
 				     { "moescope routing a.mscope --layer 2 --capacity-factor 1,1.25,1.5,2",
 				       "What four capacities would drop and leave empty." },
 				     { "moescope routing a.mscope --columns steps --csv",
-				       "One row per layer and step, for a spreadsheet." }),
+				       "One row per layer and step, for a spreadsheet." },
+				     { "moescope routing a.mscope --columns pairs --sort lift",
+				       "Experts that tokens visit together or one after the other." }),
 		.parameters = PARAMETERS(&columns, &capacity_factor, &tile_rows, &step, ASK_PLACE),
 		.tables = columns_tables,
 	},
@@ -399,7 +446,7 @@ const struct section section_routing_steps = {
 	.subject = &subject_routing,
 	.rows = &routing_steps_fields,
 	.total = &routing_total,
-	.page = in_time_page,
+	.page = rows_page,
 };
 
 const struct section section_routing_experts = {
@@ -409,5 +456,28 @@ const struct section section_routing_experts = {
 	.subject = &subject_routing,
 	.rows = &routing_experts_fields,
 	.total = &routing_total,
-	.page = in_time_page,
+	.page = rows_page,
+};
+
+/* Pairs of experts of a layer, and of it and the next. */
+const struct section section_routing_pairs = {
+	.name = "routing-pairs",
+	.sql = "routing_pairs",
+	.reads = READS(&subject_routing, &subject_imbalance_tax),
+	.routed_tokens = true,
+	.subject = &subject_routing,
+	.rows = &routing_pairs_fields,
+	.total = &routing_total,
+	.page = pairs_page,
+};
+
+/* How many experts the tokens of each layer had. */
+const struct section section_routing_k = {
+	.name = "routing-k",
+	.sql = "routing_k",
+	.reads = READS(&subject_routing, &subject_imbalance_tax),
+	.subject = &subject_routing,
+	.rows = &routing_k_fields,
+	.total = &routing_total,
+	.page = rows_page,
 };

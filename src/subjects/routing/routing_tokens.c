@@ -10,6 +10,7 @@
 #include "subjects/routing/routing.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/cmp.h"
@@ -165,44 +166,33 @@ static void offer_pair(struct routing_pair *pairs, unsigned int *n, double *beyo
 	pairs[at] = pair;
 }
 
-/* The other slots of a token at i, drawn by the loads of the other experts. */
-static void pick_coactivation(struct routing_layer *layer, const double *sent)
+double routing_coactivation_chance(const struct routing_layer *layer, uint32_t i, uint32_t j)
 {
-	size_t experts = layer->experts;
-	double beyond[ROUTING_PAIRS], total = 0, tokens = (double)layer->routed_tokens;
+	double rest = layer->routed_slots - layer->routed_load[i];
+	double others = layer->routed_slots / (double)layer->routed_tokens - 1;
 
-	for (size_t e = 0; e < experts; e++)
-		total += sent[e];
-	for (uint32_t i = 0; tokens > 0 && i < experts; i++)
-		for (uint32_t j = 0; j < experts; j++) {
-			double rest = total - sent[i];
-			double chance = rest > 0 ? (total / tokens - 1) * sent[j] / rest : 0;
-
-			/* Once for the two: seen from the expert that has fewer tokens. */
-			if (i == j || sent[i] > sent[j] || (sent[i] == sent[j] && i > j))
-				continue;
-			offer_pair(layer->coactivation_pairs, &layer->n_coactivation_pairs, beyond,
-				   (struct routing_pair){ i, j,
-							  layer->coactivation[i * experts + j],
-							  chance < 1 ? chance : 1 },
-				   sent[i]);
-		}
+	/* The other slots of a token at i, drawn by the loads of the other experts. */
+	return rest > 0 ? fmin(1, others * layer->routed_load[j] / rest) : 0;
 }
 
-/* The next layer's experts, drawn by their loads. */
-static void pick_affinity(struct routing_layer *layer, const double *sent, const double *next,
-			  double next_total)
+static void pick_coactivation(struct routing_layer *layer)
 {
+	const double *load = layer->routed_load;
 	double beyond[ROUTING_PAIRS];
 
-	for (uint32_t i = 0; next_total > 0 && i < layer->experts; i++)
-		for (uint32_t j = 0; sent[i] > 0 && j < layer->affinity_experts; j++)
-			offer_pair(layer->affinity_pairs, &layer->n_affinity_pairs, beyond,
+	for (uint32_t i = 0; i < layer->experts; i++)
+		for (uint32_t j = 0; load[i] > 0 && j < layer->experts; j++) {
+			double share = layer->coactivation[(size_t)i * layer->experts + j];
+
+			/* Once for the two: seen from the expert that has fewer tokens. */
+			if (i == j || load[i] > load[j] || (load[i] == load[j] && i > j))
+				continue;
+			offer_pair(layer->coactivation_pairs, &layer->n_coactivation_pairs, beyond,
 				   (struct routing_pair){
-					   i, j,
-					   layer->affinity[(size_t)i * layer->affinity_experts + j],
-					   next[j] / next_total },
-				   sent[i]);
+					   i, j, (uint64_t)llround(share * load[i]), share,
+					   routing_coactivation_chance(layer, i, j) },
+				   load[i]);
+		}
 }
 
 static int fill_coactivation(const struct table_routed *t, const struct places *places,
@@ -210,13 +200,11 @@ static int fill_coactivation(const struct table_routed *t, const struct places *
 {
 	size_t experts = layer->experts;
 	double *together = calloc(experts * experts, sizeof(*together));
-	double *tokens_at = calloc(experts, sizeof(*tokens_at));
 
-	if (!together || !tokens_at) {
-		free(together);
-		free(tokens_at);
+	layer->coactivation = together;
+	layer->routed_load = calloc(experts, sizeof(*layer->routed_load));
+	if (!together || !layer->routed_load)
 		return -ENOMEM;
-	}
 	for (size_t p = 0; p < places->n; p++) {
 		size_t row = places->items[p].row;
 		uint64_t tokens = tokens_of(t, row);
@@ -231,83 +219,164 @@ static int fill_coactivation(const struct table_routed *t, const struct places *
 	}
 	/* The diagonal holds the tokens sent to i; it ends as 1, or 0 for an unused expert. */
 	for (size_t i = 0; i < experts; i++) {
-		tokens_at[i] = together[i * experts + i];
-		for (size_t j = 0; tokens_at[i] > 0 && j < experts; j++)
-			together[i * experts + j] /= tokens_at[i];
+		double load = together[i * experts + i];
+
+		layer->routed_load[i] = load;
+		layer->routed_slots += load;
+		for (size_t j = 0; load > 0 && j < experts; j++)
+			together[i * experts + j] /= load;
 	}
-	layer->coactivation = together;
 	layer->coactivation_known = value_of(1);
-	pick_coactivation(layer, tokens_at);
-	free(tokens_at);
+	pick_coactivation(layer);
 	return 0;
 }
 
-/* Adds the pairs of one record of a layer and the same tokens' record of the next. */
-static void add_affinity(const struct table_routed *t, size_t row, size_t next_row,
-			 struct routing_layer *layer, double *sent)
+/* The way of tokens from a layer to the next: each pair of an expert here and one there counts. */
+struct flow {
+	double *pairs;		/* [i * next + j] */
+	double *rows, *columns; /* their sums */
+	uint32_t experts, next;
+	uint64_t tokens, slots, next_slots; /* of tokens that have experts in both layers */
+	double by_next[SET_MAX + 1];	    /* pairs of tokens with so many experts there */
+};
+
+static void flow_release(struct flow *flow)
+{
+	free(flow->pairs);
+	free(flow->rows);
+	free(flow->columns);
+}
+
+static int flow_init(struct flow *flow, uint32_t experts, uint32_t next)
+{
+	*flow = (struct flow){ .experts = experts, .next = next };
+	flow->pairs = calloc((size_t)experts * next, sizeof(*flow->pairs));
+	flow->rows = calloc(experts, sizeof(*flow->rows));
+	flow->columns = calloc(next, sizeof(*flow->columns));
+	if (flow->pairs && flow->rows && flow->columns)
+		return 0;
+	flow_release(flow);
+	return -ENOMEM;
+}
+
+/* Adds the tokens of one record of a layer and of the same tokens' record of the next. */
+static void flow_add(struct flow *flow, const struct table_routed *t, size_t row, size_t next_row)
 {
 	uint64_t tokens = tokens_of(t, row), next_tokens = tokens_of(t, next_row);
 	struct set from, to;
 
 	for (uint64_t token = 0; token < tokens && token < next_tokens; token++) {
-		read_set(t, row, token, layer->experts, &from);
-		read_set(t, next_row, token, layer->affinity_experts, &to);
-		for (uint32_t i = 0; to.n && i < from.n; i++) {
-			double *line = layer->affinity +
-				       (size_t)from.experts[i] * layer->affinity_experts;
-
-			sent[from.experts[i]]++;
+		read_set(t, row, token, flow->experts, &from);
+		read_set(t, next_row, token, flow->next, &to);
+		if (!from.n || !to.n)
+			continue;
+		flow->tokens++;
+		flow->slots += from.n;
+		flow->next_slots += to.n;
+		flow->by_next[to.n] += from.n * to.n;
+		for (uint32_t i = 0; i < from.n; i++)
 			for (uint32_t j = 0; j < to.n; j++)
-				line[to.experts[j]] += 1.0 / to.n;
-		}
+				flow->pairs[(size_t)from.experts[i] * flow->next + to.experts[j]]++;
 	}
 }
 
-static void walk_affinity(const struct table_routed *t, const struct places *places,
-			  const struct places *next, struct routing_layer *layer, double *sent,
-			  double *arrived)
+static void flow_walk(struct flow *flow, const struct table_routed *t, const struct places *places,
+		      const struct places *next)
 {
-	size_t i = 0, j = 0;
+	size_t p = 0, q = 0;
 
-	while (i < places->n && j < next->n) {
-		int order = compare_place(&places->items[i], &next->items[j]);
+	while (p < places->n && q < next->n) {
+		int order = compare_place(&places->items[p], &next->items[q]);
 
 		if (order == 0)
-			add_affinity(t, places->items[i].row, next->items[j].row, layer, sent);
-		i += order <= 0;
-		j += order >= 0;
+			flow_add(flow, t, places->items[p].row, next->items[q].row);
+		p += order <= 0;
+		q += order >= 0;
 	}
-	/* The columns still hold tokens: their sums are the loads that the pairs saw. */
-	for (uint32_t e = 0; e < layer->experts; e++)
-		for (uint32_t f = 0; f < layer->affinity_experts; f++)
-			arrived[f] += layer->affinity[(size_t)e * layer->affinity_experts + f];
+	for (uint32_t i = 0; i < flow->experts; i++)
+		for (uint32_t j = 0; j < flow->next; j++) {
+			flow->rows[i] += flow->pairs[(size_t)i * flow->next + j];
+			flow->columns[j] += flow->pairs[(size_t)i * flow->next + j];
+		}
+}
+
+static double used(const double *sums, uint32_t n)
+{
+	double found = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		found += sums[i] > 0;
+	return found;
+}
+
+/* Even who knew all would have to guess which of a token's experts in the next layer is meant. */
+static double most_bits(const struct flow *flow, double total)
+{
+	double bits = routing_entropy_bits(flow->columns, flow->next);
+
+	for (uint32_t n = 2; n <= SET_MAX; n++)
+		bits -= flow->by_next[n] / total * log2(n);
+	return fmax(0, bits);
+}
+
+static void set_bits(const struct flow *flow, double total, struct routing_layer *layer)
+{
+	double tokens = (double)flow->tokens, most = most_bits(flow, total);
+	double floor = routing_mutual_floor(
+		used(flow->rows, flow->experts), (double)flow->slots / tokens,
+		used(flow->columns, flow->next), (double)flow->next_slots / tokens, tokens);
+
+	layer->affinity_bits = value_of(routing_mutual_bits(flow->pairs, flow->experts, flow->next,
+							    flow->rows, flow->columns));
+	layer->affinity_bits_floor = value_of(fmin(floor, most));
+	layer->affinity_bits_most = value_of(most);
+}
+
+/* The pairs of a flow become shares of their rows, beside what the next layer's loads give. */
+static void take_flow(struct flow *flow, struct routing_layer *layer)
+{
+	double beyond[ROUTING_PAIRS], total = 0;
+
+	for (uint32_t j = 0; j < flow->next; j++)
+		total += flow->columns[j];
+	if (total > 0)
+		set_bits(flow, total, layer);
+	else
+		layer->affinity_bits = layer->affinity_bits_floor = layer->affinity_bits_most =
+			value_absent("no token has experts in both layers");
+	for (uint32_t j = 0; total > 0 && j < flow->next; j++)
+		flow->columns[j] /= total;
+	for (uint32_t i = 0; i < flow->experts; i++)
+		for (uint32_t j = 0; flow->rows[i] > 0 && j < flow->next; j++) {
+			double *cell = &flow->pairs[(size_t)i * flow->next + j], tokens = *cell;
+
+			*cell /= flow->rows[i];
+			offer_pair(layer->affinity_pairs, &layer->n_affinity_pairs, beyond,
+				   (struct routing_pair){ i, j, (uint64_t)tokens, *cell,
+							  flow->columns[j] },
+				   flow->rows[i]);
+		}
+	layer->affinity = flow->pairs;
+	layer->affinity_chance = flow->columns;
+	flow->pairs = flow->columns = NULL;
+	flow_release(flow);
 }
 
 static int fill_affinity(const struct table_routed *t, const struct places *places,
 			 const struct places *next, const struct following *after,
 			 struct routing_layer *layer)
 {
-	double *sent = calloc(layer->experts, sizeof(*sent));
-	double *arrived = calloc(after->experts, sizeof(*arrived)), total = 0;
+	struct flow flow;
+	int r = flow_init(&flow, layer->experts, after->experts);
 
-	layer->affinity_layer = after->layer;
+	if (r < 0)
+		return r;
+	flow_walk(&flow, t, places, next);
+	layer->affinity_layer = value_of(after->layer);
 	layer->affinity_experts = after->experts;
-	layer->affinity = calloc((size_t)layer->experts * after->experts, sizeof(*layer->affinity));
-	if (!sent || !arrived || !layer->affinity) {
-		free(sent);
-		free(arrived);
-		return -ENOMEM;
-	}
-	walk_affinity(t, places, next, layer, sent, arrived);
-	for (uint32_t e = 0; e < layer->experts; e++)
-		for (uint32_t f = 0; sent[e] > 0 && f < layer->affinity_experts; f++)
-			layer->affinity[(size_t)e * layer->affinity_experts + f] /= sent[e];
-	for (uint32_t f = 0; f < layer->affinity_experts; f++)
-		total += arrived[f];
-	pick_affinity(layer, sent, arrived, total);
-	free(sent);
-	free(arrived);
+	layer->affinity_tokens = value_of((double)flow.tokens);
 	layer->affinity_known = value_of(1);
+	take_flow(&flow, layer);
 	return 0;
 }
 
@@ -327,6 +396,13 @@ static bool find_following(const struct run *run, const struct routing_layer *la
 	return found;
 }
 
+static void lack_affinity(struct routing_layer *layer, const char *reason)
+{
+	layer->affinity_known = layer->affinity_layer = layer->affinity_tokens =
+		layer->affinity_bits = layer->affinity_bits_floor = layer->affinity_bits_most =
+			value_absent(reason);
+}
+
 static int fill_matrices(const struct run *run, const struct selection *sel,
 			 const struct places *places, struct routing_layer *layer)
 {
@@ -337,14 +413,15 @@ static int fill_matrices(const struct run *run, const struct selection *sel,
 	int r;
 
 	if (layer->experts > ROUTING_MATRIX_EXPERTS) {
-		layer->coactivation_known = layer->affinity_known = value_absent(large);
+		layer->coactivation_known = value_absent(large);
+		lack_affinity(layer, large);
 		return 0;
 	}
 	r = fill_coactivation(&run->routed, places, layer);
 	if (r < 0)
 		return r;
 	if (last || after.experts > ROUTING_MATRIX_EXPERTS) {
-		layer->affinity_known = value_absent(last ? "no MoE layer after this one" : large);
+		lack_affinity(layer, last ? "no MoE layer after this one" : large);
 		return 0;
 	}
 	r = collect_places(run, sel, after.layer, after.phase, &next);

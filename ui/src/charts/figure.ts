@@ -105,6 +105,7 @@ export class Figure {
   private caption = el("figcaption");
   private note = el("p", { class: "note" });
   private words: HTMLDetailsElement;
+  private drawn: HTMLElement[]; // what a picture is made of; a sentence has none of it
   private chart: Chart | null = null;
   private current = -1;
   private waiting = 0;
@@ -119,8 +120,8 @@ export class Figure {
     this.canvas.setAttribute("aria-label", `${title}: a picture; the arrow keys go through it`);
     this.words = el("details", { class: "words" }, el("summary", {}, "As a table"));
     this.words.addEventListener("toggle", () => this.paintWords());
-    this.element = el("figure", { "aria-labelledby": id }, this.caption,
-      el("div", { class: "canvas" }, this.canvas, this.frame, this.tip), this.note, this.words);
+    this.drawn = [el("div", { class: "canvas" }, this.canvas, this.frame, this.tip), this.note, this.words];
+    this.element = el("figure", { "aria-labelledby": id }, this.caption, ...this.drawn);
     new ResizeObserver(() => this.paintSoon()).observe(this.element);
     this.canvas.addEventListener(THEME_EVENT, () => this.paintSoon());
     this.canvas.addEventListener("pointermove", (event) => {
@@ -140,8 +141,16 @@ export class Figure {
     this.note.textContent = note;
     this.note.hidden = !note;
     this.element.hidden = !chart;
+    if (chart && !this.canvas.isConnected) this.element.append(...this.drawn);
     this.paintSoon();
     this.paintWords();
+  }
+
+  // A sentence in place of a picture.
+  tell(sentence: string, title: string): void {
+    this.show(null, title, sentence);
+    this.element.hidden = false;
+    this.element.replaceChildren(this.caption, this.note);
   }
 
   // After the layout, which gives the width.

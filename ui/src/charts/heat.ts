@@ -9,6 +9,8 @@ export interface Heat {
   columns: string[];
   value(row: number, column: number): number | null;
   format(value: number): string;
+  words?(row: number, column: number): string; // what a cell says when it is pointed at; else its value
+  plainZeros?: boolean; // nothing is remarkable about them: no cross
   open?(row: number, column: number): void;
 }
 
@@ -44,7 +46,7 @@ export class HeatChart implements Chart {
       const share = value === null || most === least ? 0.5 : (value - least) / (most - least);
       ctx.fillStyle = value === null ? pen.colours.paper : shade(pen.colours, share);
       ctx.fillRect(x, y, Math.max(1, w - (w > 6 ? 1 : 0)), Math.max(1, h - (h > 6 ? 1 : 0)));
-      if (value === 0 && w > 8 && h > 8) this.cross(pen, x, y, w, h);
+      if (value === 0 && !this.heat.plainZeros && w > 8 && h > 8) this.cross(pen, x, y, w, h);
     }
     const skip = Math.ceil(14 / this.cell.h);
     rows.forEach((row, i) => {
@@ -134,7 +136,7 @@ export class HeatChart implements Chart {
     const [first, last] = this.columnsOf(index);
     const merged = last > first ? ` (the most of ${columns[first]} to ${columns[last]})` : "";
     const words = `${rowTitle} ${rows[row]}, ${columnTitle} ${columns[column]}${merged}: `
-      + (value === null ? "no value" : this.heat.format(value));
+      + (this.heat.words?.(row, column) ?? (value === null ? "no value" : this.heat.format(value)));
     return { ...this.box(index), words, ...(open ? { open: () => open(row, column) } : {}) };
   }
 

@@ -11,6 +11,8 @@ export interface Stage {
 }
 
 export interface ViewStage extends Stage {
+  // Marks a row, and shows its details only where those of another are open.
+  selectRow(key: string): void;
   // Looks at the same view in another way.
   adjust(changes: Options): void;
 }

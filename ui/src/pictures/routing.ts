@@ -1,5 +1,5 @@
 // Which experts the tokens go to: all layers at once, one layer closely, and over time.
-import { here } from "../address";
+import { adjust, here } from "../address";
 import { BarsChart } from "../charts/bars";
 import { ColumnsChart, plain } from "../charts/columns";
 import { Chart, Figure } from "../charts/figure";
@@ -9,6 +9,7 @@ import { count, ratio } from "../format";
 import { Fields, num, numbers, rowsOf, text } from "../json";
 import { rowKey } from "../rows";
 import { findView, View } from "../views";
+import { ONWARD, PairFigures, TOGETHER } from "./pairs";
 import { Picture, ViewStage } from "./picture";
 
 const view = findView("routing") as View;
@@ -58,6 +59,70 @@ function overTime(row: Fields): Chart | null {
     columns: series.map((point) => String(point["step"])),
     value: (e, s) => (sums[s] ? ((loads[s]?.[e] ?? 0) * (loads[s]?.length ?? 0)) / (sums[s] ?? 1) : null),
     format: (value) => `${ratio(value)} × mean` });
+}
+
+// What a layer's experts tell of the next layer's.
+function told(rows: Fields[], choose: (row: Fields) => void): Chart | null {
+  const known = rows.filter((row) => num(row["affinity_bits"]) !== null);
+  if (!known.length) return null;
+  return new BarsChart({ title: "layer", parts: ["bits"], format: ratio, bars: known.map((row) => {
+    const [bits, floor, most] = ["affinity_bits", "affinity_bits_floor", "affinity_bits_most"].map((key) => num(row[key]) ?? 0);
+    const name = `${nameOf(row)} → ${row["affinity_layer"]}`;
+    return { name, parts: [bits ?? 0], expected: floor ?? 0, label: ratio(bits ?? 0), open: () => choose(row),
+      words: `layer ${name}: ${ratio(bits ?? 0)} bits of ${ratio(most ?? 0)}, by chance ${ratio(floor ?? 0)}` };
+  }) });
+}
+
+function slots(row: Fields, figure: Figure): void {
+  const tokens = numbers(row["k_hist"]);
+  const [least, most] = [num(row["k_min"]), num(row["k_max"])];
+  const title = `Experts of a token, layer ${nameOf(row)}`;
+  const [none, dropped] = [tokens[0] ?? 0, num(row["dropped"]) ?? 0];
+  if (least === null || most === null) figure.show(null);
+  else if (least === most) figure.tell(`Every token used ${most} ${most === 1 ? "expert" : "experts"}.`, title);
+  else {
+    figure.show(new ColumnsChart({ axes: { xTitle: "experts", formatX: plain, formatY: count },
+      positions: tokens.map((_, k) => k), series: ["tokens"], values: [tokens] }), title,
+    [none ? `${count(none)} ${none === 1 ? "token" : "tokens"} had no expert.` : "",
+      dropped ? `${count(dropped)} ${dropped === 1 ? "slot was" : "slots were"} dropped.` : ""].filter(Boolean).join(" "));
+  }
+}
+
+// Which layer the pictures below are of, and what the colours of its pairs mean.
+class LayerChoice {
+  element = el("div", { class: "controls" });
+  private slider = el("input", { type: "range", min: "0", "aria-label": "Layer shown" });
+  private colour = el("select", { "aria-label": "Colour of pairs" },
+    el("option", { value: "" }, "pairs by share"), el("option", { value: "lift" }, "pairs by times chance"));
+  private words = el("output");
+  private rows: Fields[] = [];
+
+  constructor(choose: (row: Fields) => void, recolour: () => void) {
+    this.element.append(el("label", {}, "Layer ", this.slider), this.words, this.colour);
+    this.slider.addEventListener("input", () => {
+      const row = this.rows[Number(this.slider.value)];
+      if (row) choose(row);
+    });
+    this.colour.addEventListener("change", () => {
+      adjust({ colour: this.colour.value });
+      recolour();
+    });
+  }
+
+  get lifted(): boolean {
+    return here().options["colour"] === "lift";
+  }
+
+  update(rows: Fields[], row: Fields | undefined): void {
+    this.rows = rows;
+    this.element.hidden = !row;
+    this.slider.max = String(Math.max(0, rows.length - 1));
+    this.slider.disabled = rows.length < 2;
+    this.slider.value = String(row ? rows.indexOf(row) : 0);
+    this.words.textContent = row ? `layer ${nameOf(row)}` : "";
+    this.slider.setAttribute("aria-valuetext", this.words.textContent);
+    this.colour.value = this.lifted ? "lift" : "";
+  }
 }
 
 // A window of steps that moves over the run; the table follows it.
@@ -125,30 +190,47 @@ class StepWindow {
 export function routingPicture(stage: ViewStage): Picture {
   const all = new Figure("Load of each expert");
   const even = new Figure("Imbalance of each layer, and by chance");
+  const bits = new Figure("What an expert tells of the next layer's, in bits");
   const one = new Figure("Experts of a layer");
   const time = new Figure("Experts of a layer over time");
+  const k = new Figure("Experts of a token");
+  const pairs = [TOGETHER, ONWARD].map((kind) => new PairFigures(kind));
   const steps = new StepWindow(stage);
   let current: Fields | undefined;
+  let detail: Fields | null = null; // of the current row
   let rows: Fields[] = [];
   const choose = (row: Fields): void => {
     stage.openRow("routing", rowKey(view, row));
     look(row);
   };
-  const look = (row: Fields): void => {
-    current = row;
-    one.show(experts(row), `Experts of layer ${nameOf(row)}`);
-    void history(row);
+  const showPairs = (): void => {
+    for (const figures of pairs) if (current) figures.show(nameOf(current), current, detail, layer.lifted);
   };
-  const history = async (row: Fields): Promise<void> => {
-    if (!stage.source.live) return time.show(null);
+  const layer = new LayerChoice((row) => {
+    stage.selectRow(rowKey(view, row));
+    look(row);
+  }, showPairs);
+  const look = (row: Fields): void => {
+    if (!current || rowKey(view, current) !== rowKey(view, row)) detail = null;
+    current = row;
+    layer.update(rows, row);
+    one.show(experts(row), `Experts of layer ${nameOf(row)}`);
+    slots(row, k);
+    void closely(row).catch(() => undefined); // the view's own request says what is wrong
+  };
+  const closely = async (row: Fields): Promise<void> => {
     const phase = text(row["phase"]);
     const range = here().options["steps"];
-    const found = await stage.source.view(stage.run, "routing", { layer: String(row["layer"]),
-      ...(phase ? { phase } : {}), ...(range ? { steps: range } : {}) });
-    if (current === row) time.show(overTime(rowsOf(found["rows"])[0] ?? {}), `Experts of layer ${nameOf(row)} over time`);
+    const found = stage.source.live ? await stage.source.view(stage.run, "routing", { layer: String(row["layer"]),
+      ...(phase ? { phase } : {}), ...(range ? { steps: range } : {}) }) : {};
+    if (current !== row) return;
+    detail = rowsOf(found["rows"])[0] ?? null;
+    time.show(detail && overTime(detail), `Experts of layer ${nameOf(row)} over time`);
+    showPairs();
   };
   return {
-    element: el("div", { class: "pictures" }, steps.element, all.element, even.element, one.element, time.element),
+    element: el("div", { class: "pictures" }, steps.element, all.element, even.element, bits.element, layer.element,
+      one.element, time.element, k.element, ...pairs.flatMap((figures) => figures.elements)),
     update(document) {
       rows = rowsOf(document["rows"]);
       const wanted = here().options["row"];
@@ -159,9 +241,12 @@ export function routingPicture(stage: ViewStage): Picture {
       all.show(layers(rows, choose), "Load of each expert",
         rows.some((each) => numbers(each["load"]).includes(0)) ? "× an expert without a token" : "");
       even.show(balance(rows, choose), undefined, "The mark on a bar is what uniform routing shows by chance.");
-      steps.update().catch(() => undefined); // the view's own request says what is wrong
-      if (row) look(row);
-      else [one, time].forEach((figure) => figure.show(null));
+      bits.show(told(rows, choose), undefined, "The mark on a bar is what as many tokens show by chance.");
+      steps.update().catch(() => undefined); // likewise
+      if (row) return look(row);
+      layer.update(rows, row);
+      [one, time, k].forEach((figure) => figure.show(null));
+      pairs.forEach((figures) => figures.show("", {}, null, false));
     },
   };
 }
