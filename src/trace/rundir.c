@@ -499,11 +499,11 @@ static bool ends_in(const char *name, const char *end)
 	return a >= b && !strcmp(name + a - b, end);
 }
 
-/* Of which the figures of a run are made. */
+/* Of which the figures of a run are made, but for the timeline's index: a link in its place is never
+ * followed. */
 static bool is_of_run(const char *name)
 {
-	return !strcmp(name, "run.json") || is_shard(name) || ends_in(name, ".ring") ||
-	       ends_in(name, ".lod");
+	return !strcmp(name, "run.json") || is_shard(name) || ends_in(name, ".ring");
 }
 
 static bool look_for_run(const char *path, struct timespec *ret_changed)

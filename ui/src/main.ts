@@ -23,9 +23,10 @@ class Page {
     });
   }
 
-  // A server of one run shows it at once.
+  // What the address names is shown while the runs are asked for. A server of one run shows that.
   async start(): Promise<void> {
     this.body.replaceChildren();
+    if (here().run) this.show();
     try {
       const runs = await this.source.runs();
       this.several = runs.length !== 1;
@@ -33,7 +34,8 @@ class Page {
     } catch (error) {
       if (!(error instanceof Trouble)) throw error;
     }
-    this.show();
+    if (!this.open) this.show();
+    else if (!this.several && this.open instanceof RunPage) this.open.hideHome();
   }
 
   private show(): void {

@@ -48,6 +48,11 @@ export class RunPage {
     this.head.append(el("strong", {}, run));
   }
 
+  // There are no other runs.
+  hideHome(): void {
+    this.element.querySelector(".home")?.remove();
+  }
+
   // Once it is known to be there.
   private follow(): void {
     this.nav.hidden = false;

@@ -68,7 +68,7 @@ function rest(shown: number, all: number | null): HTMLElement | null {
 // What was live at the cursor.
 class Live {
   element = el("section", { class: "live", tabindex: "0", "aria-label": "Live at the cursor" });
-  private told = el("p", { class: "count", role: "status" }, HINT);
+  private told = el("p", { class: "note", role: "status" }, HINT);
   private body = el("div");
 
   constructor() {
