@@ -91,7 +91,7 @@ void window_want(struct run_want *want)
 /* The times of the rows of a kind; NULL: there are none. */
 static int64_t *times(struct run *run, unsigned int kind)
 {
-	int column = kind_desc(kind)->time_column;
+	int8_t column = kind_desc(kind)->time_column;
 
 	return column < 0 ? NULL : room_column(run, kind, (unsigned int)column);
 }
@@ -376,7 +376,7 @@ static int mark_rows(struct run *run, unsigned int kind, int64_t since_ns, bool 
 
 static void sum_up(struct run *run, unsigned int kind, const bool *keep)
 {
-	int column = kind_desc(kind)->duration_column;
+	int8_t column = kind_desc(kind)->duration_column;
 	const int64_t *durations = column < 0 ? NULL : room_column(run, kind, (unsigned int)column);
 	struct run_gone *gone = &run->gone;
 

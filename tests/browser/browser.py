@@ -227,12 +227,15 @@ class Page:
         return self.ask(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def click(self, selector):
-        """As a person does: the pointer goes there, the button goes down and up."""
+        """As a person does: the pointer goes there, once it stands still, and the button goes down and up."""
         box = self.wait(f"""(() => {{
             const found = document.querySelector({json.dumps(selector)});
             found?.scrollIntoView({{ block: "center" }});
             const box = found?.getBoundingClientRect();
-            return box && box.width > 0 && [box.x + box.width / 2, box.y + box.height / 2];
+            const at = box && box.width > 0 && [box.x + box.width / 2, box.y + box.height / 2];
+            const still = at && String(at) === window.clickAt;
+            window.clickAt = String(at);
+            return still && at;
         }})()""")
         self.point(*box)
         for kind in ("mousePressed", "mouseReleased"):
