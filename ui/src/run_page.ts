@@ -140,7 +140,7 @@ export class RunPage {
 
   private failed(error: unknown): void {
     if (!(error instanceof Trouble)) throw error;
-    if (error.kind === "silent") {
+    if (error.kind === "silent" || error.kind === "busy") { // it passes: what is shown stays
       this.say(error.message);
       this.retry = window.setTimeout(() => void this.refresh().then(() => this.recovered()), RETRY_MS);
     } else if (error.kind === "missing" && this.shown && this.source.live) {
