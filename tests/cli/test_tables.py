@@ -436,6 +436,13 @@ def routing_pairs_need_the_experts_of_every_token():
     check(max(map(len, text.splitlines())) <= 80, text)
 
 
+def rows_of_sql(run, query):
+    r = moescope("sql", run, "--json", "--limit", "0", query)
+    if "has no SQLite" in r.err:
+        raise Skip("built without SQLite")
+    return json.loads(r.out)["rows"]
+
+
 def replayed(events, time_ns):
     """Blocks that are live at a moment by the events alone: of several at that moment the most, as in the series."""
     live, best, best_time = {}, {}, None
@@ -456,11 +463,9 @@ def memory_at_a_moment_is_what_a_replay_finds():
     record()
     plain = json.loads(moescope("memory", "a.mscope", "--json").out)["rows"]
     check(plain and all("live_at" not in row for row in plain), plain)
-    sql = moescope("sql", "a.mscope", "SELECT time_ns, event, address, bytes, use, site, device FROM memory_events "
-                   "WHERE event < 2", "--json")
-    if "without SQLite" in sql.err:
-        raise Skip("built without SQLite")
-    events = sorted(json.loads(sql.out)["rows"], key=lambda event: event[0])  # stable, as the file has them
+    events = sorted(rows_of_sql("a.mscope", "SELECT time_ns, event, address, bytes, use, site, device "
+                                "FROM memory_events WHERE event < 2"),
+                    key=lambda event: event[0])  # stable, as the file has them
     row = plain[0]
     # SQL has the host's clock, tables the time since the start of the run.
     begin = min(step["start_ns"] for step in json.loads(moescope("steps", "a.mscope", "--json", "--limit", "0").out)["rows"])
@@ -504,8 +509,8 @@ def memory_at_a_moment_is_what_a_replay_finds():
 
 def experts_of_tokens(run, layer, k):
     """[{experts}] of the tokens of a layer's forward pass, as SQL has them."""
-    slots = json.loads(moescope("sql", run, "--json", "--limit", "0", "select step, first, slot, expert from routed_slots "
-                                f"where layer = {layer} and phase = 'forward'").out)["rows"]
+    slots = rows_of_sql(run, "select step, first, slot, expert from routed_slots "
+                        f"where layer = {layer} and phase = 'forward'")
     tokens = {}
     for step, first, slot, expert in slots:
         tokens.setdefault((step, first + slot // k), set()).add(expert)

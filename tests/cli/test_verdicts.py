@@ -127,7 +127,7 @@ def planted_causes_come_first():
 
 def records(path, query):
     r = moescope("sql", path, query, "--json")
-    if "without SQLite" in r.err:
+    if "no SQLite" in r.err:
         raise Skip("built without SQLite")
     equal(r.status, 0, r)
     return [tuple(row) for row in json.loads(r.out)["rows"]]
