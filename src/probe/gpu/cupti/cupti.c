@@ -196,7 +196,7 @@ static CUptiResult attach_cupti(void)
 
 	/* Each time: libraries that use CUPTI may have been loaded since. */
 	clients_watch(library, &hooks);
-	cupti_prepare_keeping();
+	cupti_prepare_keeping(wish.detach);
 	if (clients_active())
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	cupti_attaching();
@@ -400,7 +400,7 @@ static void leave_at_next_moment(int64_t patience_ns)
 	leave_patience_ns = CALL_GRACE_NS + patience_ns;
 	leave_since_ns = clock_monotonic_ns();
 	told_no_moment = false;
-	cupti_prepare_keeping();
+	cupti_prepare_keeping(wish.detach);
 	cupti_watch_calls();
 	atomic_store(&state, CUPTI_LEAVING);
 	atomic_store(&cupti_passed, 0);
@@ -610,7 +610,7 @@ static void leave_from_outside(void)
 	bool safe = between_calls(), here = cupti_graphs_only_here(), ended;
 
 	atomic_store(&cupti_leave_wanted, false);
-	cupti_prepare_keeping();
+	cupti_prepare_keeping(wish.detach);
 	settle();
 	flush(false);
 	if (records_on && !safe)

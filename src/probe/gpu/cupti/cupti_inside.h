@@ -58,7 +58,7 @@ extern _Atomic bool cupti_closing;
 
 /* cupti_memory.c, with cupti.c's lock. Before: when CUPTI is attached and when it is about to be
  * detached, not in a callback. Where memory cannot be kept CUPTI must not be finalised. */
-void cupti_prepare_keeping(void);
+void cupti_prepare_keeping(bool detaches);
 bool cupti_can_keep_memory(void);
 /* Around cuptiFinalize, and before CUPTI is attached again: what CUPTI frees between the first and
  * the last is never freed. */

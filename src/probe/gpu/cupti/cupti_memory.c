@@ -148,25 +148,27 @@ static void keep_memory_of_driver(void)
 		dlclose(driver);
 }
 
-/* Each time: a slot may not be bound before CUPTI has called the function. */
-void cupti_prepare_keeping(void)
+/* Each time: a slot may not be bound before CUPTI has called the function. What is kept for
+ * cuptiFinalize alone is redirected only where it may come. */
+void cupti_prepare_keeping(bool detaches)
 {
 	static const struct import imports[] = {
 		{ "free", (void *)free, (void *)keep_or_free },
 		{ "realloc", (void *)realloc, (void *)move },
 		{ "munmap", (void *)munmap, (void *)keep_or_unmap },
 	};
-	bool first = !atomic_load(&redirected);
+	static bool driver_too;
 
 	if (!cupti_api.cuptiFinalize)
 		return;
-	if (first)
+	if (!atomic_load(&redirected))
 		sizes_known = are_of_one_module((void *)free, (void *)malloc_usable_size);
-	for (size_t i = 0; i < COUNT(imports); i++)
+	for (size_t i = 0; i < (detaches ? COUNT(imports) : 1); i++)
 		if (imports_redirect_in((void *)cupti_api.cuptiFinalize, &imports[i]) > 0 && i == 0)
 			atomic_store(&redirected, true);
-	if (first && sizes_known)
+	if (detaches && sizes_known && !driver_too)
 		keep_memory_of_driver();
+	driver_too |= detaches;
 }
 
 /* How much is kept has to be known. */
