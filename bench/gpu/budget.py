@@ -41,7 +41,8 @@ START_S = 12  # the context, the model, warm-up, the report
 # What `moescope run` sets or clears, and what makes a library part of the process.
 VARIABLES = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] + [
     "MOESCOPE_" + name for name in ("RUN", "LEVEL", "SCHEDULE", "OVERHEAD_CHECK", "RING_KB",
-                                    "BUDGET", "DEVICE_MB", "KERNEL", "RANKS")]
+                                    "BUDGET", "DETACH", "DEVICE_MB", "KERNEL",
+                                    "RANKS")]
 
 
 def training(batch):

@@ -101,11 +101,11 @@ static double parse_pct(const char *text)
 static struct governor_limits limits(void)
 {
 	const char *budget = getenv("MOESCOPE_BUDGET"), *memory = getenv("MOESCOPE_DEVICE_MB");
-	const char *shifts = getenv("MOESCOPE_SHIFTS");
+	const char *shifts = getenv("MOESCOPE_SHIFTS"), *detach = getenv("MOESCOPE_DETACH");
 	struct governor_limits l = { .budget = BUDGET_PCT / 100,
 				     .may_detach = true,
 				     .sparse = true,
-				     .rests = !getenv("MOESCOPE_DETACH") };
+				     .rests = !detach || !*detach };
 	uint64_t mb = memory ? strtoull(memory, NULL, 10) : 0;
 
 	if (budget && *budget)
@@ -373,14 +373,14 @@ static void tell_skipped(void)
  * nothing is lost. */
 static void tell_rest_cost(void)
 {
-	char words[192];
+	char words[256];
 
 	if (rest_cost <= 0 || !governor.limits.rests)
 		return;
 	snprintf(
 		words, sizeof(words),
-		"CUPTI stays attached where nothing is recorded, which makes each kernel launch slower "
-		"by up to %.1f µs: at most %.1f%% here%s",
+		"CUPTI stays attached where nothing is recorded: by the %.1f µs a kernel launch that an "
+		"H200 shows, an estimated %.1f%% here if the program waits for its launches%s",
 		governor.prices.rest_ns / 1e3, 100 * rest_cost,
 		rest_cost > governor.limits.budget
 			? ", more than the budget; --detach avoids that, at a risk"

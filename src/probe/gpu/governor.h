@@ -56,7 +56,7 @@ struct governor {
 	const char *why; /* of the last shift */
 	double cost;	 /* slowdown while attached, fraction; negative: unknown so far */
 	bool cost_by_steps;
-	double rest_cost; /* slowdown between windows, at most, at the last window's launch rate */
+	double rest_cost; /* estimated slowdown between windows, at the last window's launch rate */
 	int64_t start_ns;
 	int64_t since_ns;  /* when it was attached or detached */
 	int64_t switch_ns; /* time for the last attach and detach together */

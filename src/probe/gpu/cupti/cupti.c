@@ -602,9 +602,9 @@ static bool between_calls(void)
 	return cupti_sees_calls() && !cupti_calls_under_way() && cupti_threads_known();
 }
 
-/* The lock is held. If no moment comes, records are disabled anyway and what was in flight is left
+/* The lock is held; ends: the session does. If no moment comes, records are disabled anyway and what was in flight is left
  * to CUPTI: it is the flush that kills. */
-static void leave_from_outside(void)
+static void leave_from_outside(bool ends)
 {
 	int64_t start_ns = clock_monotonic_ns();
 	bool safe = between_calls(), here = cupti_graphs_only_here(), ended;
@@ -613,8 +613,8 @@ static void leave_from_outside(void)
 	cupti_prepare_keeping(wish.detach);
 	settle();
 	flush(false);
-	if (records_on && !safe)
-		flush(true); /* while they are on it harms nobody */
+	if (ends && records_on && !safe)
+		flush(true); /* there is no later one; while they are on it harms nobody */
 	if (records_on)
 		disable();
 	if (cupti_subscribed())
@@ -629,7 +629,7 @@ static void leave_from_outside(void)
 		rest(ended);
 }
 
-void cupti_leave_now(void)
+static void leave_when_quiet(bool ends)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 
@@ -641,9 +641,14 @@ void cupti_leave_now(void)
 		nanosleep(&moment, NULL);
 	pthread_mutex_lock(&lock);
 	if (collects_or_leaves())
-		leave_from_outside();
+		leave_from_outside(ends);
 	give_up_subscription();
 	pthread_mutex_unlock(&lock);
+}
+
+void cupti_leave_now(void)
+{
+	leave_when_quiet(false);
 }
 
 /* Without a moment now, the end of a later call detaches it. What comes until then belongs to no
@@ -658,7 +663,7 @@ void cupti_stop(void)
 	if (collects_or_leaves()) {
 		if ((between_calls() && cupti_graphs_only_here()) || !cupti_subscribed() ||
 		    (cupti_saw_graphs() && !graphs_proved)) {
-			leave_from_outside();
+			leave_from_outside(true);
 		} else if (wish.detach) {
 			settle();
 			flush(false);
@@ -673,7 +678,7 @@ void cupti_stop(void)
 		give_up_subscription();
 	pthread_mutex_unlock(&lock);
 	if (stays)
-		cupti_leave_now();
+		leave_when_quiet(true);
 }
 
 /* Other threads may be inside calls for as long as the process lives, so nothing is disabled. */

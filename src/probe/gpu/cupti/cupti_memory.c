@@ -148,8 +148,8 @@ static void keep_memory_of_driver(void)
 		dlclose(driver);
 }
 
-/* Each time: a slot may not be bound before CUPTI has called the function. What is kept for
- * cuptiFinalize alone is redirected only where it may come. */
+/* What is kept for cuptiFinalize alone is redirected only where it may come, and looked for each time:
+ * a slot may not be bound before CUPTI has called the function. */
 void cupti_prepare_keeping(bool detaches)
 {
 	static const struct import imports[] = {
@@ -159,7 +159,7 @@ void cupti_prepare_keeping(bool detaches)
 	};
 	static bool driver_too;
 
-	if (!cupti_api.cuptiFinalize)
+	if (!cupti_api.cuptiFinalize || (!detaches && atomic_load(&redirected)))
 		return;
 	if (!atomic_load(&redirected))
 		sizes_known = are_of_one_module((void *)free, (void *)malloc_usable_size);
