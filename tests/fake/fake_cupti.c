@@ -521,7 +521,7 @@ CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind)
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && enabled[kind])
 		fake_kernels_switched();
 	if (enabled[kind])
-		fake_switched_off();
+		fake_switched_off(kind);
 	if (kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
 		switch_kernels(false);
 	enabled[kind] = false;

@@ -24,7 +24,7 @@ HIDDEN bool fake_kernels_on(void);
 /* fake_cupti_life.c; with the lock: kernel records were switched. */
 HIDDEN void fake_kernels_switched(void);
 /* With the lock: records of a kind go off; a flush begins. */
-HIDDEN void fake_switched_off(void);
+HIDDEN void fake_switched_off(CUpti_ActivityKind kind);
 HIDDEN void fake_flushes(void);
 /* The other client's clock, NULL: CUPTI's own. */
 HIDDEN CUpti_TimestampCallbackFunc fake_clock(void);

@@ -8,6 +8,8 @@
  *   several threads do,
  * - kernel records off, a graph launched, cuptiFinalize,
  * - kinds off while another thread is inside a call, then a flush,
+ * - kinds off inside a call, and not on and off once more before it ends: torch.profiler gets two
+ *   records of each such call, and ends the program,
  * - cuptiFinalize after callbacks of the runtime were on, inside a launch, or in a way that lets go
  *   of the memory in which it counts calls of the runtime,
  * - a subscription that ends while a thread is in a callback, or about to be,
@@ -62,8 +64,9 @@ static unsigned int attachments = 1;
 static uint64_t order, began[CALLERS]; /* 0: no call */
 static bool taken[CALLERS];
 static __thread int caller = -1;
-static __thread uint64_t ending; /* of this thread's call; 0: it is not ending */
-static bool off_beside[CALLERS]; /* records were switched off during this call */
+static __thread uint64_t ending;	      /* of this thread's call; 0: it is not ending */
+static bool off_beside[CALLERS];	      /* records were switched off during this call */
+static __thread uint64_t off_once, off_again; /* kinds, in the outermost call */
 static bool runtime_was_on;
 static __thread bool finalized_here; /* in the call that is under way */
 static __thread bool launches;	     /* the call is a launch */
@@ -128,8 +131,12 @@ static void forget_calls(void)
 	attachments++;
 }
 
-void fake_switched_off(void)
+void fake_switched_off(CUpti_ActivityKind kind)
 {
+	uint64_t bit = call_depth ? UINT64_C(1) << kind : 0;
+
+	off_again |= off_once & bit;
+	off_once |= bit;
 	for (int i = 0; i < CALLERS; i++)
 		off_beside[i] |= began[i] && (i != caller || !ending);
 }
@@ -292,7 +299,12 @@ static void leave(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 		call_back(domain, id, &data);
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		note_ending(true);
-	if (--call_depth == 0 && finalized_here)
+	if (--call_depth)
+		return;
+	if (off_once & ~off_again)
+		fake_deadly("a kind went off inside a call, which is told twice from now on");
+	off_once = off_again = 0;
+	if (finalized_here)
 		leave_late();
 }
 

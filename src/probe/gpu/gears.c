@@ -185,8 +185,6 @@ int gears_start(bool full, char *words, size_t size)
 	pthread_mutex_lock(&lock);
 	wish = (struct cupti_wish){ .full = full,
 				    .detach = !l.rests,
-				    .clean = !l.rests &&
-					     !strcmp(getenv("MOESCOPE_DETACH"), "clean"),
 				    .allowance_bytes = l.allowance_bytes };
 	before = told = cupti_sums();
 	flushed_ns = cost_ns = clock_monotonic_ns();

@@ -28,6 +28,7 @@
 #define LEFT_NS INT64_C(2000000000) /* nobody is kept from the processor for so long */
 #define LEAVE_MS 10		    /* that the thread which detaches waits for others, at most */
 #define UNSUBSCRIBE_TRIES 60	    /* of LEAVE_MS each, at most */
+#define FORGET_ROUNDS 4
 #define ALONE_TRIES 600 /* milliseconds that another client waits for threads to leave CUDA */
 #define DEVICE_BUFFER_BYTES (UINT64_C(4) << 20) /* device memory of one CUPTI buffer, about */
 #define DEVICE_BUFFERS_MIN 4
@@ -113,17 +114,47 @@ static const char *remedy(CUptiResult result)
 	}
 }
 
+/* Stops at the first failure when they go on. */
+static CUptiResult switch_kinds(bool on)
+{
+	__typeof__(cuptiActivityEnable) *apply = on ? cupti_api.cuptiActivityEnable
+						    : cupti_api.cuptiActivityDisable;
+	CUptiResult result = CUPTI_SUCCESS;
+
+	for (size_t i = 0; (result == CUPTI_SUCCESS || !on) && i < COUNT(kinds); i++)
+		result = apply(kinds[i]);
+	for (size_t i = 0; (result == CUPTI_SUCCESS || !on) && wish.full && i < COUNT(full_kinds);
+	     i++)
+		result = apply(full_kinds[i]);
+	return result;
+}
+
+/* The driver tells CUPTI of every call of the runtime. If a kind goes off beside such a call, the
+ * driver is not told to stop, and tells of that call twice from the next time on: other profilers get
+ * two records of it, and after cuptiFinalize it is told to freed memory. On and off once more beside
+ * the same call and nothing is left. A call that begins in between wants another round. */
+static void forget_calls_in_flight(void)
+{
+	unsigned int before;
+	int rounds = 0;
+
+	do {
+		before = cupti_calls_begun();
+		switch_kinds(true);
+		switch_kinds(false);
+	} while (cupti_calls_begun() != before && ++rounds < FORGET_ROUNDS);
+}
+
 /* Only between calls of the program: disabling beside a call in flight, followed by a flush,
  * corrupts the program's heap. */
 static void disable(void)
 {
 	cupti_calls_as_records(false);
-	for (size_t i = 0; i < COUNT(kinds); i++)
-		cupti_api.cuptiActivityDisable(kinds[i]);
-	for (size_t i = 0; wish.full && i < COUNT(full_kinds); i++)
-		cupti_api.cuptiActivityDisable(full_kinds[i]);
-	if (records_on)
+	switch_kinds(false);
+	if (records_on) {
 		atomic_store(&off_ns, clock_monotonic_ns());
+		forget_calls_in_flight();
+	}
 	records_on = false;
 	atomic_store(&kinds_on, false);
 }
@@ -131,13 +162,10 @@ static void disable(void)
 /* All or, if CUPTI refuses, nothing: what stays on slows the program. */
 static CUptiResult enable(void)
 {
-	CUptiResult result = CUPTI_SUCCESS;
+	CUptiResult result;
 
 	atomic_store(&kinds_on, true);
-	for (size_t i = 0; result == CUPTI_SUCCESS && i < COUNT(kinds); i++)
-		result = cupti_api.cuptiActivityEnable(kinds[i]);
-	for (size_t i = 0; result == CUPTI_SUCCESS && wish.full && i < COUNT(full_kinds); i++)
-		result = cupti_api.cuptiActivityEnable(full_kinds[i]);
+	result = switch_kinds(true);
 	if (result == CUPTI_SUCCESS) {
 		cupti_calls_as_records(!cupti_subscribed());
 		records_on = true;
@@ -556,10 +584,6 @@ static bool stop_recording(int64_t start_ns)
 	unsigned int begun = cupti_calls_begun();
 
 	disable();
-	if (wish.clean) {
-		cupti_api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-		cupti_api.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-	}
 	if (cupti_saw_graphs())
 		return detach(start_ns, cupti_calls_begun() == begun);
 	atomic_store(&state, CUPTI_SETTLING);

@@ -33,7 +33,6 @@ enum cupti_state {
 struct cupti_wish {
 	bool full;		  /* also allocations, pools and CUPTI's account of itself */
 	bool detach;		  /* in between windows, at a risk; otherwise CUPTI rests there */
-	bool clean;		  /* to be tried on a device: detach so that nothing is left */
 	uint64_t allowance_bytes; /* of device memory */
 };
 

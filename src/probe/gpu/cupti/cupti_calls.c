@@ -34,7 +34,7 @@ static _Atomic bool subscribed, following, watching;
 static _Atomic int64_t watching_since_ns;
 static _Atomic unsigned int followings; /* how often calls began to be followed */
 static _Atomic unsigned int inside;	/* threads that are in a call of the program's */
-static _Atomic unsigned int begun;	/* calls, while CUPTI is to be detached */
+static _Atomic unsigned int begun;	/* calls, while all are traced */
 static _Atomic bool graphs_seen;
 static _Atomic uint32_t graph_thread; /* the one that launches graphs, 0: none yet */
 static _Atomic bool several_threads;
@@ -279,7 +279,7 @@ static void call_begins(struct thread_calls *here, const struct call *call)
 {
 	if (here->depth == 0)
 		atomic_fetch_add(&inside, 1);
-	if (atomic_load_explicit(&cupti_leave_wanted, memory_order_relaxed))
+	if (atomic_load_explicit(&watching, memory_order_relaxed))
 		atomic_fetch_add_explicit(&begun, 1, memory_order_relaxed);
 	/* A nested call has the outer one's correlation, and nothing nests this deep: otherwise the
 	 * ends of those below have been missed. */

@@ -110,7 +110,7 @@ unsigned int cupti_graph_threads(void);
 /* No graph is launched while the calling thread is elsewhere. */
 bool cupti_graphs_only_here(void);
 unsigned int cupti_calls_under_way(void); /* threads inside one */
-unsigned int cupti_calls_begun(void);	  /* while CUPTI is to be detached */
+unsigned int cupti_calls_begun(void);	  /* while all are traced */
 void cupti_note_graphs(void);
 /* Threads in our callback now. There must be no other when CUPTI is finalised. */
 unsigned int cupti_in_callbacks(void);
