@@ -30,6 +30,7 @@ ROOMS = {
     "probe/core": CORE,
     "probe/gpu": CORE | {"probe/core"},
     "probe/routing": CORE | {"probe/core", "probe/gpu"},
+    "host": {"base", "trace"},
     "ingest": CORE,
     "tables": CORE,
     "subjects": SUBJECTS,
@@ -40,7 +41,7 @@ ROOMS = {
     "documents": JUDGED | {"exports"},
     "surfaces": JUDGED | {"exports", "timeline", "documents"},
     "lab": OUTPUT,
-    "cmd": OUTPUT | {"ingest", "lab"},
+    "cmd": OUTPUT | {"host", "ingest", "lab"},
     "tinymoe": set(),
     "load": set(),
 }

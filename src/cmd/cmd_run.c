@@ -16,6 +16,7 @@
 #include "cmd/runs/run_files.h"
 #include "cmd/runs/run_find.h"
 #include "cmd/terminal/output.h"
+#include "host/sampler.h"
 #include "surfaces/http/http.h"
 #include "surfaces/top/screen.h"
 #include "trace/ring.h"
@@ -23,9 +24,9 @@
 struct values {
 	const char *output, *schedule, *budget, *kernel, *ranks, *allowance, *metrics, *token,
 		*interval;
-	bool force, quiet, top;
+	bool force, quiet, top, stacks;
 	int level; /* index into level_choices */
-	uint64_t sample, overhead_check, ring_kb;
+	uint64_t sample, overhead_check, ring_kb, stacks_rate;
 	bool detach;
 };
 
@@ -112,6 +113,19 @@ static const struct option_desc own[] = {
 	  .help = "buffer size per thread in KiB, from 64 to 65536, rounded up to a power of two",
 	  .default_text = "1024",
 	  .offset = offsetof(struct values, ring_kb) },
+	{ .name = "stacks",
+	  .kind = OPTION_FLAG,
+	  .help = "look at the program's threads from outside, many times a second, for 'moescope stacks': "
+		  "functions of Python and native ones, working and waiting; the program is never stopped",
+	  .offset = offsetof(struct values, stacks) },
+	{ .name = "stacks-rate",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = SAMPLER_HZ_MOST,
+	  .help = "with --stacks: looks a second, at most; fewer if they take more than 1% of a processor",
+	  .default_text = "100",
+	  .offset = offsetof(struct values, stacks_rate) },
 	{ .name = "top",
 	  .kind = OPTION_FLAG,
 	  .help = "show the run on the terminal while it grows, as 'moescope top' does; the "
@@ -158,7 +172,7 @@ static const struct example examples[] = {
 };
 
 static const struct values defaults = {
-	.level = LEVEL_TRACE, .sample = 1, .budget = "1%", .allowance = "128MB"
+	.level = LEVEL_TRACE, .sample = 1, .budget = "1%", .allowance = "128MB", .stacks_rate = SAMPLER_HZ
 };
 
 static int check_values(const struct values *values, struct record_plan *plan, struct err *err)
@@ -293,6 +307,19 @@ static void tell_log(const struct recording *recording, int log_fd, bool quiet)
 	close(log_fd);
 }
 
+/* The program comes first: without it the program runs as it would anyway. */
+static struct sampler *start_sampler(const struct recording *recording, unsigned int hz)
+{
+	struct sampler *sampler = NULL;
+	struct err err = { "" };
+
+	if (!recording->path)
+		return NULL;
+	if (sampler_start(&sampler, recording->path, recording->launch.pid, hz, &err) < 0)
+		say("'--stacks' is left out: %s", err.message);
+	return sampler;
+}
+
 static int take_interval(const struct values *values, int64_t *ret_ns, struct err *err)
 {
 	if (!values->interval)
@@ -318,6 +345,7 @@ static int run_run(struct invocation *inv)
 	struct metrics metrics = { 0 };
 	struct err err = { "" };
 	int64_t interval_ns = SCREEN_NS;
+	struct sampler *sampler;
 	char schedule[160];
 	int status, log_fd = -1;
 
@@ -342,7 +370,10 @@ static int run_run(struct invocation *inv)
 		recording_release(&recording);
 		return status;
 	}
+	sampler = values->stacks ? start_sampler(&recording, (unsigned int)values->stacks_rate) : NULL;
 	wait_for_end(&recording, log_fd >= 0, interval_ns);
+	if (sampler_stop(sampler, &err) < 0)
+		say("not all stacks are recorded: %s", err.message);
 	if (log_fd >= 0)
 		tell_log(&recording, log_fd, values->quiet);
 	if (recording_end(&recording, inv->args[0]) && !values->quiet)

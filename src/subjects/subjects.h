@@ -13,6 +13,7 @@
 	SUBJECT(kernels) SUBJECT(launches) SECTION(kernels) \
 	SUBJECT(ops) SECTION(ops) \
 	SUBJECT(api_calls) SECTION(api) \
+	SUBJECT(sampled_stacks) SECTION(stacks) \
 	SUBJECT(transfers) SECTION(transfers) \
 	SUBJECT(comm) SECTION(comm) \
 	SUBJECT(moe_lens) SECTION(moe) \

@@ -64,7 +64,9 @@
 	KIND(33, FRAME, frame)                                                                     \
 	KIND(34, FLOW, flow)                                                                       \
 	KIND(35, METRIC, metric)                                                                   \
-	KIND(36, OS_CALL, os_call)
+	KIND(36, OS_CALL, os_call)                                                                 \
+	KIND(37, STACK, stack)                                                                     \
+	KIND(38, STACK_SAMPLE, stack_sample)
 
 /* Dictionaries: rows of other kinds refer to them by id, dense from 1; 0 is "none". */
 #define RECORD_COLUMNS_string(C, L, B)                                                             \
@@ -450,6 +452,24 @@ enum step_stage { STEP_STAGE_UNKNOWN, STEP_PREFILL, STEP_DECODE, STEP_MIXED };
 	C(2, start_ns, I64, START)                                                                 \
 	C(3, duration_ns, I64, DUR)                                                                \
 	C(4, thread, U32, PLAIN)
+
+/* A stack of functions: the innermost, and the stack that has called it (0: none), whose id is lower. Ids
+ * count from 1 in each shard. */
+#define RECORD_COLUMNS_stack(C, L, B)                                                              \
+	C(1, id, U32, DELTA)                                                                       \
+	C(2, parent, U32, PLAIN)                                                                   \
+	C(3, name, U32, STRING)
+/* What a thread did since it was looked at before, by the stack that it has now. cpu_ns: on a processor;
+ * ready_ns: waiting for one; it waited for something else in the rest. samples: looks that this stands
+ * for. */
+#define RECORD_COLUMNS_stack_sample(C, L, B)                                                       \
+	C(1, start_ns, I64, START)                                                                 \
+	C(2, duration_ns, I64, DUR)                                                                \
+	C(3, thread, U32, PLAIN)                                                                   \
+	C(4, stack, U32, PLAIN)                                                                    \
+	C(5, cpu_ns, I64, PLAIN)                                                                   \
+	C(6, ready_ns, I64, PLAIN)                                                                 \
+	C(7, samples, U32, PLAIN)
 
 enum record_kind {
 #define KIND(id, NAME, name) RECORD_##NAME = id,

@@ -612,13 +612,45 @@ int rundir_each(const char *root, const char *name, rundir_visitor *visit, void 
 	return name ? look_at(&search, name) : look_in(&search, "");
 }
 
+static const char *const rank_names[] = { "MOESCOPE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
+					  "PMI_RANK", "SLURM_PROCID" };
+#define ENVIRONMENT_MOST (256 << 10)
+#define RANK_NAMES (sizeof(rank_names) / sizeof(rank_names[0]))
+
+/* The value of a variable in the environment as the kernel has it: texts one after the other. */
+static const char *environment_value(const char *text, size_t size, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (size_t at = 0; at < size; at += strnlen(text + at, size - at) + 1)
+		if (strncmp(text + at, name, length) == 0 && text[at + length] == '=')
+			return text + at + length + 1;
+	return "";
+}
+
+uint32_t rundir_rank_of(pid_t pid)
+{
+	char path[32], *text = malloc(ENVIRONMENT_MOST);
+	uint32_t rank = 0;
+	ssize_t size = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	if (text)
+		size = small_file_text(path, text, ENVIRONMENT_MOST);
+	for (size_t i = RANK_NAMES; size > 0 && i-- > 0;) {
+		const char *value = environment_value(text, (size_t)size, rank_names[i]);
+
+		if (*value >= '0' && *value <= '9')
+			rank = (uint32_t)strtoul(value, NULL, 10);
+	}
+	free(text);
+	return rank;
+}
+
 uint32_t rundir_rank(void)
 {
-	static const char *const names[] = { "MOESCOPE_RANK", "RANK", "OMPI_COMM_WORLD_RANK",
-					     "PMI_RANK", "SLURM_PROCID" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *value = getenv(names[i]);
+	for (size_t i = 0; i < RANK_NAMES; i++) {
+		const char *value = getenv(rank_names[i]);
 
 		if (value && *value >= '0' && *value <= '9')
 			return (uint32_t)strtoul(value, NULL, 10);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "base/err.h"
@@ -87,6 +88,8 @@ int rundir_each(const char *root, const char *name, rundir_visitor *visit, void 
 bool rundir_is_run(const char *path);
 /* The process's rank across all hosts, as set by the usual launchers; 0 without one. */
 uint32_t rundir_rank(void);
+/* The same of another process. */
+uint32_t rundir_rank_of(pid_t pid);
 /* 1 if the rank is in a list such as "0,2-3", 0 if not, -EINVAL if the list is invalid. */
 int rank_in_list(uint32_t rank, const char *list);
 /* Creates the shard of this process: RANK-PID.mst, or RANK-PID-2.mst and so on if that exists. */

@@ -11,6 +11,9 @@
 
 #include "base/buf.h"
 #include "subjects/shared/attribution.h"
+#include "subjects/stacks/sampled_stacks.h"
+
+#define SAMPLE_DEPTH 1024
 
 static int find_node(struct fold *f, uint32_t parent, uint32_t label, uint32_t *ret_node)
 {
@@ -142,6 +145,40 @@ static int fold_work(struct fold *f, enum stack_kind kind, const uint32_t *calls
 	return 0;
 }
 
+/* Samples: the time on a processor. */
+static int fold_samples(struct fold *f)
+{
+	const struct table_stack_sample *t = &f->run->stack_sample;
+	uint32_t *rows = stack_rows_of_samples(f->run), *parents = stack_parents(f->run);
+	uint32_t path[SAMPLE_DEPTH], node;
+	int r = rows && parents ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < t->n; i++) {
+		struct stack_track track = { .family = STACK_FAMILY_THREAD,
+					     .shard = t->shard[i],
+					     .id = t->thread[i] };
+		char name[200];
+		size_t depth = 0;
+
+		if (t->cpu_ns[i] <= 0)
+			continue;
+		for (uint32_t at = rows[i]; at != UINT32_MAX && depth < SAMPLE_DEPTH; at = parents[at])
+			path[depth++] = at;
+		stack_track_name(f->run, &track, name, sizeof(name));
+		r = root_node(f, t->shard[i], name, &node);
+		while (r == 0 && depth--)
+			r = named_node(f, node, run_string(f->run, f->run->stack.name[path[depth]]),
+				       &node);
+		if (r == 0) {
+			f->nodes[node].host_ns += t->cpu_ns[i];
+			f->nodes[node].host_n += t->samples[i];
+		}
+	}
+	free(rows);
+	free(parents);
+	return r;
+}
+
 int fold_make(struct fold *f, const struct run *run, bool device)
 {
 	struct attribution at;
@@ -158,6 +195,8 @@ int fold_make(struct fold *f, const struct run *run, bool device)
 	for (size_t t = 0; r == 0 && t < f->stacks.n; t++)
 		if (f->stacks.tracks[t].family == STACK_FAMILY_THREAD)
 			r = fold_thread(f, t);
+	if (r == 0)
+		r = fold_samples(f);
 	if (r < 0 || !device)
 		return r;
 	r = attribution_init_calls(&at, f->run);

@@ -6,7 +6,8 @@
  * Of the host: the time of frames, ranges, operations and calls that nothing inside them took. Of the
  * device: the time of kernels, copies and sets, under what was open on the thread when the call that
  * launched them began; the call itself is no part of the stack. Work without its call is under a name
- * that says so. What has no time is in neither.
+ * that says so. What has no time is in neither. Of threads that were looked at from outside the time on a processor
+ * is the host's, too.
  */
 #ifndef EXPORTS_FOLD_H
 #define EXPORTS_FOLD_H

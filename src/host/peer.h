@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Another process, looked at from outside: its memory and its threads. Nothing is stopped and nothing
+ * is changed: what is read may be changing meanwhile. Any thread.
+ */
+#ifndef HOST_PEER_H
+#define HOST_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct peer_part {
+	uint64_t from;
+	void *to;
+	size_t bytes;
+};
+
+/* All of it, or false: the process has ended, or that is not its memory. */
+bool peer_read(pid_t pid, uint64_t from, void *to, size_t bytes);
+/* Several parts in this order, as close to one moment as that can be; at most PEER_PARTS. */
+#define PEER_PARTS 256
+bool peer_read_parts(pid_t pid, const struct peer_part *parts, size_t n);
+
+/* What the scheduler knows of a thread. */
+struct peer_times {
+	int64_t run_ns;	  /* on a processor */
+	int64_t ready_ns; /* waiting for one */
+	uint64_t turns;	  /* times it got one */
+};
+
+/* A descriptor for peer_thread_times, or -errno. */
+int peer_thread_open(pid_t pid, pid_t thread);
+int peer_thread_times(int fd, struct peer_times *ret_times);
+/* "name", cut to fit; empty if it has none. */
+void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size);
+
+/* The threads of a process, and the processes that it has started. Returns how many there are, at most
+ * `most` of which are in `ids`, or -errno. */
+int peer_threads(pid_t pid, pid_t *ids, size_t most);
+int peer_children(pid_t pid, pid_t *ids, size_t most);
+
+#endif

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Python stacks of another process; see python_stack.h.
+ *
+ * Where things are differs from version to version. Up to 3.12 it is written down here, from CPython's
+ * own headers; from 3.13 on the interpreter has a table of it.
+ */
+#include "host/python_stack.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/hash_map.h"
+#include "base/interned.h"
+#include "host/find_symbol.h"
+#include "host/peer.h"
+
+#define STACK_MOST 1024	  /* functions */
+#define THREADS_MOST 4096 /* a list in memory that changes may be a circle */
+#define TRIES 30
+#define TRIES_AT_ONCE 5
+#define TEXT_MOST 512
+#define NAME_MOST 400
+#define BLOCK_BELOW 3072 /* of frames, read at once */
+#define BLOCK_BYTES (BLOCK_BELOW + 1024)
+#define FRAME_BYTES 80
+#define CHUNK_MOST (UINT64_C(1) << 20)
+#define PAGE 4096 /* the smallest there is */
+
+/* Bytes from the beginning of each structure. */
+struct layout {
+	uint16_t interpreters;		 /* of the runtime: the first */
+	uint16_t next_interpreter;	 /* of an interpreter */
+	uint16_t first_thread;
+	uint16_t next_thread;		 /* of a thread's state */
+	uint16_t thread_id, native_id;	 /* native_id 0: not there */
+	uint16_t frame;			 /* the innermost, or what leads to it: */
+	int16_t frame_in_c_frame;	 /* -1: nothing does */
+	uint16_t chunk;			 /* where frames lie one after the other; 0: nowhere */
+	uint16_t previous, code, owner;	 /* of a frame; owner 0: not there */
+	uint16_t file, name, first_line; /* of a code object */
+	uint16_t state, length, ascii, compact; /* of a string: two fields, and where its text is */
+};
+
+static const struct layout layouts[] = {
+	[9] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72 },
+	[10] = { 32, 0, 8, 8, 176, 0, 24, -1, 0, 24, 32, 0, 104, 112, 40, 32, 16, 48, 72 },
+	[11] = { 40, 0, 16, 8, 152, 160, 56, 8, 296, 48, 32, 69, 112, 128, 72, 32, 16, 48, 72 },
+	[12] = { 40, 0, 72, 8, 136, 144, 56, 0, 232, 8, 0, 70, 112, 128, 68, 32, 16, 40, 56 },
+};
+
+/* The interpreter's own table in 3.13, by its 64-bit words. */
+enum {
+	OWN_VERSION = 1,
+	OWN_FREE_THREADED = 2,
+	OWN_INTERPRETERS = 5,
+	OWN_NEXT_INTERPRETER = 8,
+	OWN_FIRST_THREAD = 9,
+	OWN_NEXT_THREAD = 21,
+	OWN_FRAME = 23,
+	OWN_THREAD_ID = 24,
+	OWN_NATIVE_ID = 25,
+	OWN_CHUNK = 26,
+	OWN_PREVIOUS = 29,
+	OWN_CODE = 30,
+	OWN_OWNER = 33,
+	OWN_FILE = 35,
+	OWN_NAME = 37,
+	OWN_FIRST_LINE = 39,
+	OWN_STRING_STATE = 68,
+	OWN_STRING_LENGTH = 69,
+	OWN_STRING_ASCII = 70,
+	OWN_WORDS = 73,
+};
+#define OWN_COOKIE "xdebugpy"
+
+enum { OWNED_BY_C_STACK = 3 }; /* a frame between C and Python, without a function, from 3.12 on */
+
+/* A code object as it was when it was named: its memory may be another's by now, so it is looked at
+ * again after a while. */
+#define KNOWN_NS INT64_C(1000000000)
+struct code {
+	uint64_t at, file, name;
+	int64_t looked_ns;
+	int32_t first_line;
+	uint32_t label;
+};
+
+struct python {
+	pid_t pid;
+	int minor;
+	struct layout at;
+	uint64_t runtime, code_type;
+	int64_t now_ns; /* of the stack that is being read */
+	struct code *codes;
+	size_t n_codes, codes_capacity;
+	struct hash_map by_address;
+	struct interned labels;
+};
+
+static bool read_word(const struct python *p, uint64_t from, uint64_t *ret)
+{
+	return peer_read(p->pid, from, ret, sizeof(*ret));
+}
+
+static int take_own_table(struct python *p, char *why, size_t size)
+{
+	uint64_t own[OWN_WORDS];
+
+	if (!peer_read(p->pid, p->runtime, own, sizeof(own)))
+		return -ESRCH;
+	if (memcmp(own, OWN_COOKIE, 8) != 0)
+		return -ENOENT; /* not set up yet */
+	p->minor = (int)(own[OWN_VERSION] >> 16 & 0xff);
+	if (own[OWN_VERSION] >> 24 != 3 || p->minor != 13 || own[OWN_FREE_THREADED]) {
+		snprintf(why, size, "stacks of Python 3.%d%s are not known to this moescope", p->minor,
+			 own[OWN_FREE_THREADED] ? " without its lock" : "");
+		return -ENOTSUP;
+	}
+	p->at = (struct layout){
+		.interpreters = (uint16_t)own[OWN_INTERPRETERS],
+		.next_interpreter = (uint16_t)own[OWN_NEXT_INTERPRETER],
+		.first_thread = (uint16_t)own[OWN_FIRST_THREAD],
+		.next_thread = (uint16_t)own[OWN_NEXT_THREAD],
+		.thread_id = (uint16_t)own[OWN_THREAD_ID],
+		.native_id = (uint16_t)own[OWN_NATIVE_ID],
+		.frame = (uint16_t)own[OWN_FRAME],
+		.frame_in_c_frame = -1,
+		.chunk = (uint16_t)own[OWN_CHUNK],
+		.previous = (uint16_t)own[OWN_PREVIOUS],
+		.code = (uint16_t)own[OWN_CODE],
+		.owner = (uint16_t)own[OWN_OWNER],
+		.file = (uint16_t)own[OWN_FILE],
+		.name = (uint16_t)own[OWN_NAME],
+		.first_line = (uint16_t)own[OWN_FIRST_LINE],
+		.state = (uint16_t)own[OWN_STRING_STATE],
+		.length = (uint16_t)own[OWN_STRING_LENGTH],
+		.ascii = (uint16_t)own[OWN_STRING_ASCII],
+		.compact = (uint16_t)(own[OWN_STRING_ASCII] + 16),
+	};
+	return 0;
+}
+
+/* By the interpreter's own word, which 3.11 and later have, or by the name of its file. */
+static int find_version(const struct python *p, uint64_t at, const char *file)
+{
+	uint64_t version = 0;
+
+	if (at && read_word(p, at, &version) && version >> 24 == 3)
+		return (int)(version >> 16 & 0xff);
+	file = strstr(file, "python3.");
+	return file ? (int)strtol(file + strlen("python3."), NULL, 10) : -1;
+}
+
+static int find_layout(struct python *p, char *why, size_t size)
+{
+	struct found_symbol symbols[] = { { "_PyRuntime", 0 },
+					  { "PyCode_Type", 0 },
+					  { "Py_Version", 0 } };
+	char file[512];
+	int r = find_symbols(p->pid, "python", symbols, 3, file, sizeof(file));
+
+	if (r < 0)
+		return r;
+	p->runtime = symbols[0].at;
+	p->code_type = symbols[1].at;
+	p->minor = find_version(p, symbols[2].at, file);
+	if (p->minor >= 13)
+		return take_own_table(p, why, size);
+	if (p->minor < 9) {
+		snprintf(why, size, "stacks of Python 3.%d are not known to this moescope", p->minor);
+		return -ENOTSUP;
+	}
+	p->at = layouts[p->minor];
+	return 0;
+}
+
+int python_open(struct python **ret_python, pid_t pid, char *why, size_t size)
+{
+	struct python *p = calloc(1, sizeof(*p));
+	int r;
+
+	why[0] = '\0';
+	if (!p)
+		return -ENOMEM;
+	p->pid = pid;
+	r = find_layout(p, why, size);
+	if (r < 0) {
+		free(p);
+		return r;
+	}
+	*ret_python = p;
+	return 0;
+}
+
+void python_close(struct python *p)
+{
+	if (!p)
+		return;
+	free(p->codes);
+	hash_map_release(&p->by_address);
+	interned_release(&p->labels);
+	free(p);
+}
+
+int python_minor(const struct python *p)
+{
+	return p->minor;
+}
+
+/* The kernel's number of a thread of which only the C library's is known: it is in what that points to. */
+static pid_t native_thread(const struct python *p, uint64_t thread_id)
+{
+#if defined(__x86_64__)
+	enum { ID_IN_THREAD = 720 };
+#else
+	enum { ID_IN_THREAD = 208 };
+#endif
+	int32_t id = 0;
+
+	return peer_read(p->pid, thread_id + ID_IN_THREAD, &id, sizeof(id)) ? id : 0;
+}
+
+int python_threads(struct python *p, struct python_thread *threads, size_t most)
+{
+	uint64_t interpreter, state, id;
+	int n = 0;
+
+	if (!read_word(p, p->runtime + p->at.interpreters, &interpreter))
+		return -ESRCH;
+	while (interpreter && n < THREADS_MOST) {
+		if (!read_word(p, interpreter + p->at.first_thread, &state))
+			return n;
+		for (; state && n < THREADS_MOST; n++) {
+			uint16_t of = p->at.native_id ? p->at.native_id : p->at.thread_id;
+			uint64_t next;
+			const struct peer_part parts[] = { { state + of, &id, 8 },
+							   { state + p->at.next_thread, &next, 8 } };
+
+			if (!peer_read_parts(p->pid, parts, 2))
+				return n;
+			if ((size_t)n < most)
+				threads[n] = (struct python_thread){
+					p->at.native_id ? (pid_t)id : native_thread(p, id), state
+				};
+			state = next;
+		}
+		if (!read_word(p, interpreter + p->at.next_interpreter, &interpreter))
+			return n;
+	}
+	return n;
+}
+
+/* UTF-8 of a string object, cut to fit; false: it is none. */
+static bool read_text(const struct python *p, uint64_t at, char *out, size_t size)
+{
+	char object[TEXT_MOST + 80];
+	uint64_t length;
+	uint32_t state;
+	size_t from, n = 0, out_n = 0, kind;
+
+	if (!at || !peer_read(p->pid, at, object, 80))
+		return false;
+	memcpy(&length, object + p->at.length, 8);
+	memcpy(&state, object + p->at.state, 4);
+	/* interned: 2 bits (3.12 has 16 before the kind in a build without its lock), kind: 3, compact, ascii */
+	kind = state >> 2 & 7;
+	if (!(state >> 5 & 1) || (kind != 1 && kind != 2 && kind != 4) || length > 1 << 20)
+		return false;
+	from = state >> 6 & 1 ? p->at.ascii : p->at.compact;
+	n = length < TEXT_MOST / kind ? length : TEXT_MOST / kind;
+	if (!peer_read(p->pid, at + from, object, n * kind))
+		return false;
+	for (size_t i = 0; i < n && out_n + 5 < size; i++) {
+		uint32_t c = 0;
+
+		memcpy(&c, object + i * kind, kind);
+		if (c < 0x80) {
+			out[out_n++] = (char)(c < ' ' || c == 0x7f ? '?' : c);
+		} else if (c < 0x800) {
+			out[out_n++] = (char)(0xc0 | c >> 6);
+			out[out_n++] = (char)(0x80 | (c & 0x3f));
+		} else if (c < 0x10000) {
+			out[out_n++] = (char)(0xe0 | c >> 12);
+			out[out_n++] = (char)(0x80 | (c >> 6 & 0x3f));
+			out[out_n++] = (char)(0x80 | (c & 0x3f));
+		} else if (c < 0x110000) {
+			out[out_n++] = (char)(0xf0 | c >> 18);
+			out[out_n++] = (char)(0x80 | (c >> 12 & 0x3f));
+			out[out_n++] = (char)(0x80 | (c >> 6 & 0x3f));
+			out[out_n++] = (char)(0x80 | (c & 0x3f));
+		}
+	}
+	out[out_n] = '\0';
+	return true;
+}
+
+/* The end of a path that says enough: "torch/nn/modules/linear.py". */
+static const char *shortened(const char *path)
+{
+	static const char *const roots[] = { "/site-packages/", "/dist-packages/", "/lib/python3." };
+	const char *slash;
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		const char *found = strstr(path, roots[i]);
+
+		if (!found)
+			continue;
+		found += strlen(roots[i]);
+		slash = i == 2 ? strchr(found, '/') : NULL;
+		return slash ? slash + 1 : found;
+	}
+	slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static uint32_t label(struct python *p, const struct code *code)
+{
+	char name[NAME_MOST], file[TEXT_MOST], text[NAME_MOST + TEXT_MOST + 16];
+
+	if (!read_text(p, code->name, name, sizeof(name)) ||
+	    !read_text(p, code->file, file, sizeof(file)))
+		return 0;
+	snprintf(text, sizeof(text), "%s (%s:%d)", name, shortened(file), (int)code->first_line);
+	return interned_id(&p->labels, text, strlen(text));
+}
+
+/* The name of the function that a code object is of; 0: it is none. */
+static uint32_t name_of(struct python *p, uint64_t at)
+{
+	uint32_t hash = hash_word(at), i;
+	struct hash_walk walk = hash_map_walk(&p->by_address, hash);
+	struct code now = { .at = at };
+	uint64_t type;
+	const struct peer_part parts[] = { { at + 8, &type, 8 },
+					   { at + p->at.file, &now.file, 8 },
+					   { at + p->at.name, &now.name, 8 },
+					   { at + p->at.first_line, &now.first_line, 4 } };
+	struct code *known = NULL;
+
+	while (!known && (i = hash_map_next(&p->by_address, &walk)))
+		known = p->codes[i - 1].at == at ? &p->codes[i - 1] : NULL;
+	if (known && p->now_ns - known->looked_ns < KNOWN_NS)
+		return known->label;
+	if (!at || !peer_read_parts(p->pid, parts, 4) || type != p->code_type)
+		return 0;
+	now.looked_ns = p->now_ns;
+	if (known && known->file == now.file && known->name == now.name &&
+	    known->first_line == now.first_line) {
+		known->looked_ns = p->now_ns;
+		return known->label;
+	}
+	now.label = label(p, &now);
+	if (known)
+		*known = now;
+	else if (now.label &&
+	    array_grow(&p->codes, &p->codes_capacity, p->n_codes + 1, sizeof(*p->codes)) == 0 &&
+	    hash_map_add(&p->by_address, hash, (uint32_t)p->n_codes + 1) == 0)
+		p->codes[p->n_codes++] = now;
+	return now.label;
+}
+
+/* What a frame says; code 0: nothing of Python's. */
+struct frame {
+	uint64_t at, previous, code;
+	uint8_t owner;
+};
+
+static size_t frame_parts(const struct python *p, struct frame *f, struct peer_part *parts)
+{
+	parts[0] = (struct peer_part){ f->at + p->at.previous, &f->previous, 8 };
+	parts[1] = (struct peer_part){ f->at + p->at.code, &f->code, 8 };
+	if (!p->at.owner)
+		return 2;
+	parts[2] = (struct peer_part){ f->at + p->at.owner, &f->owner, 1 };
+	return 3;
+}
+
+/* Memory around frames that was read twice in a row. From 3.11 on those of a thread lie one after the other. */
+struct block {
+	uint64_t start;
+	size_t bytes;
+	char copies[2][BLOCK_BYTES];
+};
+
+/* What a thread's innermost frame is found by, as it was a moment ago. */
+struct place {
+	uint64_t frame, c_frame, chunk;
+};
+
+static bool innermost(const struct python *p, uint64_t state, struct place *place)
+{
+	if (!read_word(p, state + p->at.frame, &place->frame))
+		return false;
+	place->c_frame = place->frame;
+	return p->at.frame_in_c_frame < 0 || !place->frame ||
+	       read_word(p, place->c_frame + (uint64_t)p->at.frame_in_c_frame, &place->frame);
+}
+
+static bool in_block(const struct block *block, uint64_t at)
+{
+	return at >= block->start && at + FRAME_BYTES <= block->start + block->bytes;
+}
+
+static void frame_in_copy(const struct python *p, const struct block *block, int copy,
+			  struct frame *f)
+{
+	const char *at = block->copies[copy] + (f->at - block->start);
+
+	memcpy(&f->previous, at + p->at.previous, 8);
+	memcpy(&f->code, at + p->at.code, 8);
+	f->owner = (uint8_t)at[p->at.owner];
+}
+
+static bool read_frame(const struct python *p, const struct block *block, struct frame *f)
+{
+	struct peer_part parts[3];
+
+	if (!in_block(block, f->at))
+		return peer_read_parts(p->pid, parts, frame_parts(p, f, parts));
+	frame_in_copy(p, block, 0, f);
+	return true;
+}
+
+/* Only where there is memory for certain: from the chunk on, up to the end of the page. A frame of a generator is
+ * in no chunk. */
+static void place_block(struct block *block, const struct place *place)
+{
+	uint64_t near = place->frame;
+	uint64_t from = near - place->chunk < CHUNK_MOST ? place->chunk
+							 : near & ~(uint64_t)(PAGE - 1);
+	uint64_t to = ((near + FRAME_BYTES - 1) | (PAGE - 1)) + 1;
+
+	block->start = near - from > BLOCK_BELOW ? near - BLOCK_BELOW : from;
+	block->bytes = to - block->start < BLOCK_BYTES ? to - block->start : BLOCK_BYTES;
+}
+
+/* A block around the innermost frame in one call, which takes a microsecond or two: in most programs no
+ * function begins or ends meanwhile. True: the frame is the same before and after, and in the block. */
+static bool read_block(const struct python *p, uint64_t state, struct place *place,
+		       struct block *block)
+{
+	uint64_t slot[2], in_c_frame[2] = { 0, 0 }, before = place->c_frame;
+	bool indirect = p->at.frame_in_c_frame >= 0;
+	struct peer_part parts[7];
+	size_t n = 0;
+
+	place_block(block, place);
+	for (int i = 0; i < 2; i++) {
+		if (i == 0)
+			parts[n++] = (struct peer_part){ state + p->at.frame, &slot[0], 8 };
+		if (indirect)
+			parts[n++] = (struct peer_part){ before + (uint64_t)p->at.frame_in_c_frame,
+							 &in_c_frame[i], 8 };
+		parts[n++] = (struct peer_part){ block->start, block->copies[i], block->bytes };
+	}
+	parts[n++] = (struct peer_part){ state + p->at.frame, &slot[1], 8 };
+	parts[n++] = (struct peer_part){ state + p->at.chunk, &place->chunk, 8 };
+	if (!peer_read_parts(p->pid, parts, n)) {
+		block->bytes = 0;
+		return false;
+	}
+	place->c_frame = indirect ? slot[1] : 0;
+	place->frame = indirect ? in_c_frame[1] : slot[1];
+	return slot[0] == slot[1] && in_c_frame[0] == in_c_frame[1] &&
+	       (!indirect || slot[0] == before) && in_block(block, place->frame);
+}
+
+/* The frames from the innermost outwards. false: they make no sense, as they are changing. */
+static bool walk(const struct python *p, uint64_t at, const struct block *block,
+		 struct frame *frames, size_t *ret_n)
+{
+	size_t n = 0;
+
+	for (; at && n < STACK_MOST; at = frames[n++].previous) {
+		frames[n] = (struct frame){ .at = at };
+		if (!read_frame(p, block, &frames[n]))
+			return false;
+	}
+	*ret_n = n;
+	return true;
+}
+
+/* How many of the innermost frames have changed since they were read. */
+static size_t count_changed(const struct python *p, const struct block *block,
+			    const struct frame *frames, size_t n)
+{
+	struct frame now[PEER_PARTS / 3];
+	struct peer_part parts[PEER_PARTS];
+	size_t n_parts = 0, changed = 0;
+
+	if (n > PEER_PARTS / 3)
+		n = PEER_PARTS / 3;
+	for (size_t i = 0; i < n; i++) {
+		now[i] = (struct frame){ .at = frames[i].at };
+		if (in_block(block, now[i].at))
+			frame_in_copy(p, block, 1, &now[i]);
+		else
+			n_parts += frame_parts(p, &now[i], parts + n_parts);
+	}
+	if (n_parts && !peer_read_parts(p->pid, parts, n_parts))
+		return n;
+	for (size_t i = 0; i < n; i++)
+		if (now[i].previous != frames[i].previous || now[i].code != frames[i].code)
+			changed = i + 1;
+	return changed;
+}
+
+/* One try. True: nothing has changed while it was read; otherwise *ret_changed of the innermost have. */
+static bool read_stack(const struct python *p, uint64_t state, struct place *place,
+		       struct frame *frames, size_t *ret_n, size_t *ret_changed)
+{
+	struct block block;
+	uint64_t now;
+	bool same, whole = false;
+
+	block.bytes = 0;
+	*ret_n = *ret_changed = 0;
+	if (p->at.chunk)
+		whole = read_block(p, state, place, &block);
+	if (!whole) {
+		block.bytes = 0;
+		if (!innermost(p, state, place))
+			return false;
+	}
+	if (!walk(p, place->frame, &block, frames, ret_n))
+		return false;
+	*ret_changed = count_changed(p, &block, frames, *ret_n);
+	same = *ret_changed == 0;
+	/* Frames outside the block are outer ones: they last longer than those inside. */
+	now = place->frame;
+	if (same && !whole)
+		same = innermost(p, state, place) && place->frame == now;
+	*ret_changed += !same && !*ret_changed && *ret_n;
+	return same;
+}
+
+/* False: one of them is no function's. */
+static bool name_frames(struct python *p, const struct frame *frames, size_t n, uint32_t *names,
+			size_t most, size_t *ret_n)
+{
+	bool all = true;
+
+	*ret_n = 0;
+	for (size_t i = 0; i < n && *ret_n < most; i++) {
+		uint32_t name;
+
+		if (p->minor >= 12 && frames[i].owner == OWNED_BY_C_STACK)
+			continue;
+		name = name_of(p, frames[i].code);
+		all &= name != 0;
+		if (name)
+			names[(*ret_n)++] = name;
+	}
+	return all;
+}
+
+int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most, size_t *ret_n)
+{
+	const struct timespec moment = { .tv_nsec = 20000 };
+	struct frame frames[STACK_MOST];
+	size_t n, changed;
+	struct place place = { 0 };
+	bool same = false;
+
+	*ret_n = 0;
+	p->now_ns = clock_monotonic_ns();
+	for (int i = 0; i < TRIES && !same; i++) {
+		/* It may be waiting for the processor that this runs on, in the middle of a call. */
+		if (i && i % TRIES_AT_ONCE == 0)
+			nanosleep(&moment, NULL);
+		if (!place.frame && !innermost(p, state, &place))
+			return -ESRCH;
+		if (!place.frame)
+			return 0;
+		same = read_stack(p, state, &place, frames, &n, &changed);
+		same &= name_frames(p, frames + changed, n - changed, names, most, ret_n);
+	}
+	return same ? 0 : -EAGAIN;
+}
+
+const char *python_name(const struct python *p, uint32_t name)
+{
+	return interned_key(&p->labels, name);
+}

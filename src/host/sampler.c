@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the threads of a program are; see sampler.h.
+ */
+#include "host/sampler.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/hash_map.h"
+#include "base/interned.h"
+#include "base/wake.h"
+#include "host/native.h"
+#include "host/peer.h"
+#include "host/python_stack.h"
+#include "host/symbols.h"
+#include "trace/rundir.h"
+#include "trace/shard.h"
+
+#define DEPTH_MOST 512
+#define THREADS_MOST 4096
+#define PROCESSES_MOST 256
+#define SECOND INT64_C(1000000000)
+#define LOOK_AGAIN_NS (SECOND / 10) /* for new threads and processes, and for Python in them */
+#define WRITE_NS SECOND
+#define JOIN_NS SECOND	 /* samples of a thread that does not run become one, up to this */
+#define BUDGET_SHARE 100 /* of a processor: one of so many parts */
+
+/* A thread, and what it has done since the last row about it. */
+struct thread {
+	pid_t id;
+	int fd; /* its times; -1: they cannot be had */
+	bool seen;
+	bool waits; /* it has not run since the row below began */
+	struct peer_times times;
+	int64_t looked_ns;
+	uint64_t python; /* 0: it runs none */
+	uint32_t native; /* the last stack that perf saw; 0: none yet */
+	struct row_stack_sample row; /* stack 0: none */
+};
+
+/* A stack: its innermost name, and the stack around it. */
+struct node {
+	uint32_t parent, name;
+};
+
+struct process {
+	pid_t pid;
+	bool seen;
+	struct symbols *symbols;
+	struct python *python;
+	bool told_why;
+	struct thread *threads; /* by id */
+	size_t n, capacity;
+	struct node *nodes; /* index id - 1 */
+	size_t n_nodes, nodes_capacity;
+	struct hash_map by_node;
+	struct interned names;
+	size_t written_names, written_nodes;
+	uint64_t samples, unread;
+	struct shard_writer *writer;
+	struct encoder encoder;
+};
+
+struct sampler {
+	pthread_t thread;
+	struct wake wake;
+	_Atomic bool ends;
+	char *run;
+	pid_t pid;
+	unsigned int hz;
+	struct native *native;
+	char no_native[200]; /* why */
+	struct process **processes;
+	size_t n, capacity;
+	int64_t now_ns, looked_ns, written_ns, priced_ns, cpu_ns;
+	int trouble;
+	struct err err;
+};
+
+static void note_trouble(struct sampler *s, int r, const char *what)
+{
+	if (s->trouble < 0)
+		return;
+	s->trouble = r;
+	err_sys(&s->err, r, "%s", what);
+}
+
+/* ---- stacks */
+
+static uint32_t node_of(struct process *p, uint32_t parent, const char *name)
+{
+	uint32_t id = interned_id(&p->names, name, strlen(name)), found;
+	uint32_t hash = hash_word((uint64_t)parent << 32 | id);
+	struct hash_walk walk = hash_map_walk(&p->by_node, hash);
+
+	while ((found = hash_map_next(&p->by_node, &walk)))
+		if (p->nodes[found - 1].parent == parent && p->nodes[found - 1].name == id)
+			return found;
+	if (!id ||
+	    array_grow(&p->nodes, &p->nodes_capacity, p->n_nodes + 1, sizeof(*p->nodes)) < 0 ||
+	    hash_map_add(&p->by_node, hash, (uint32_t)p->n_nodes + 1) < 0)
+		return 0;
+	p->nodes[p->n_nodes++] = (struct node){ parent, id };
+	return (uint32_t)p->n_nodes;
+}
+
+static uint32_t python_node(struct process *p, uint64_t state)
+{
+	uint32_t names[DEPTH_MOST], node = 0;
+	size_t n;
+	int r = python_stack(p->python, state, names, DEPTH_MOST, &n);
+
+	if (r < 0 && r != -EAGAIN)
+		return 0;
+	for (size_t i = n; i-- > 0;)
+		node = node_of(p, node, python_name(p->python, names[i]));
+	if (r == -EAGAIN) {
+		p->unread++;
+		node = node_of(p, node, "(changing too fast to be read)");
+	} else if (!n) {
+		node = node_of(p, 0, "(no Python function)");
+	}
+	return node;
+}
+
+static void native_came(void *arg, const struct native_sample *sample)
+{
+	struct sampler *s = arg;
+	struct process *p = NULL;
+	uint32_t node = 0;
+
+	for (size_t i = 0; i < s->n && !p; i++)
+		if ((uint32_t)s->processes[i]->pid == sample->pid)
+			p = s->processes[i];
+	if (!p || !p->symbols)
+		return;
+	for (size_t t = 0; t < p->n; t++) {
+		struct thread *thread = &p->threads[t];
+
+		if ((uint32_t)thread->id != sample->thread || thread->python)
+			continue;
+		for (size_t i = sample->n < DEPTH_MOST ? sample->n : DEPTH_MOST; i-- > 0;)
+			node = node_of(p, node, symbols_name(p->symbols, sample->ips[i]));
+		thread->native = node;
+	}
+}
+
+/* ---- rows */
+
+static void append(struct sampler *s, struct process *p, enum record_kind kind, const void *row)
+{
+	int r = encoder_append(&p->encoder, kind, row);
+
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot record");
+}
+
+static uint32_t name_id(struct process *p, const char *text)
+{
+	return interned_id(&p->names, text, strlen(text));
+}
+
+static void end_row(struct sampler *s, struct process *p, struct thread *t)
+{
+	if (t->row.stack)
+		append(s, p, RECORD_STACK_SAMPLE, &t->row);
+	t->row = (struct row_stack_sample){ 0 };
+}
+
+/* Dictionaries first: whoever reads a sample knows its stack. */
+static void write_shard(struct sampler *s, struct process *p)
+{
+	int r;
+
+	for (; p->written_names < p->names.n; p->written_names++) {
+		struct row_string row = { .id = (uint32_t)p->written_names + 1,
+					  .length = (uint32_t)p->names.lengths[p->written_names],
+					  .text = p->names.keys[p->written_names] };
+
+		append(s, p, RECORD_STRING, &row);
+	}
+	for (; p->written_nodes < p->n_nodes; p->written_nodes++) {
+		const struct node *node = &p->nodes[p->written_nodes];
+		struct row_stack row = { .id = (uint32_t)p->written_nodes + 1,
+					 .parent = node->parent,
+					 .name = node->name };
+
+		append(s, p, RECORD_STACK, &row);
+	}
+	r = encoder_finish(&p->encoder);
+	if (r == 0)
+		r = shard_write(p->writer, &p->encoder);
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot write");
+}
+
+static void add_fact(struct sampler *s, struct process *p, const char *key, const char *value)
+{
+	struct row_fact row = { .key = name_id(p, key), .value = name_id(p, value) };
+
+	append(s, p, RECORD_FACT, &row);
+}
+
+/* ---- processes and threads */
+
+static struct process *process_open(struct sampler *s, pid_t pid)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	struct shard_origin origin = { .rank = rundir_rank_of(pid),
+				       .pid = (uint32_t)pid,
+				       .monotonic_ns = s->now_ns,
+				       .realtime_ns = clock_realtime_ns() };
+	char *path = NULL;
+	int r = -ENOMEM;
+
+	boot_read(&origin.boot);
+	if (p && asprintf(&path, "%s/%u-%d-stacks.mst", s->run, origin.rank, (int)pid) < 0)
+		path = NULL;
+	if (path)
+		r = shard_create_from(path, &origin, &p->writer, NULL);
+	free(path);
+	if (r < 0) {
+		free(p);
+		if (r != -EEXIST) /* a number that another process had before */
+			note_trouble(s, r, "stacks: cannot create a shard");
+		return NULL;
+	}
+	p->pid = pid;
+	encoder_init(&p->encoder, 1, 1, 0);
+	p->symbols = symbols_open(pid);
+	return p;
+}
+
+static void process_close(struct sampler *s, struct process *p)
+{
+	char words[200];
+	int r;
+
+	for (size_t i = 0; i < p->n; i++) {
+		end_row(s, p, &p->threads[i]);
+		if (p->threads[i].fd >= 0)
+			close(p->threads[i].fd);
+	}
+	if (p->unread) {
+		snprintf(words, sizeof(words),
+			 "%llu of %llu samples changed too fast for their innermost functions to be "
+			 "read",
+			 (unsigned long long)p->unread, (unsigned long long)p->samples);
+		add_fact(s, p, "stacks", words);
+	}
+	write_shard(s, p);
+	r = shard_close(p->writer, &p->encoder);
+	if (r < 0)
+		note_trouble(s, r, "stacks: cannot close a shard");
+	encoder_release(&p->encoder);
+	python_close(p->python);
+	symbols_close(p->symbols);
+	hash_map_release(&p->by_node);
+	interned_release(&p->names);
+	free(p->nodes);
+	free(p->threads);
+	free(p);
+}
+
+static struct thread *thread_of(struct process *p, pid_t id)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->threads[i].id == id)
+			return &p->threads[i];
+	return NULL;
+}
+
+static void find_python(struct sampler *s, struct process *p)
+{
+	char why[160], words[200];
+	int r;
+
+	if (p->python || p->told_why)
+		return;
+	r = python_open(&p->python, p->pid, why, sizeof(why));
+	if (r == 0)
+		snprintf(words, sizeof(words), "functions of Python 3.%d, and native ones of threads without",
+			 python_minor(p->python));
+	else if (r == -ENOTSUP)
+		snprintf(words, sizeof(words), "%s", why);
+	else
+		return;
+	p->told_why = true;
+	add_fact(s, p, "stacks", words);
+}
+
+static void find_threads(struct sampler *s, struct process *p)
+{
+	pid_t ids[THREADS_MOST];
+	int n = peer_threads(p->pid, ids, THREADS_MOST);
+
+	if (n > THREADS_MOST)
+		n = THREADS_MOST;
+	for (size_t i = 0; i < p->n; i++)
+		p->threads[i].seen = false;
+	for (int i = 0; i < n; i++) {
+		struct thread *t = thread_of(p, ids[i]);
+		char name[32];
+
+		if (!t) {
+			struct row_thread row = { .thread = (uint32_t)ids[i] };
+
+			if (array_grow(&p->threads, &p->capacity, p->n + 1, sizeof(*p->threads)) <
+			    0)
+				return;
+			t = &p->threads[p->n++];
+			*t = (struct thread){ .id = ids[i],
+					      .fd = peer_thread_open(p->pid, ids[i]),
+					      .looked_ns = s->now_ns };
+			if (t->fd >= 0)
+				peer_thread_times(t->fd, &t->times);
+			peer_thread_name(p->pid, ids[i], name, sizeof(name));
+			row.name = name_id(p, name);
+			append(s, p, RECORD_THREAD, &row);
+		}
+		t->seen = true;
+	}
+	for (size_t i = p->n; i-- > 0;) {
+		if (p->threads[i].seen)
+			continue;
+		end_row(s, p, &p->threads[i]);
+		if (p->threads[i].fd >= 0)
+			close(p->threads[i].fd);
+		p->threads[i] = p->threads[--p->n];
+	}
+}
+
+static void find_python_threads(struct process *p)
+{
+	struct python_thread found[THREADS_MOST];
+	int n = p->python ? python_threads(p->python, found, THREADS_MOST) : 0;
+
+	/* It has become another program. */
+	if (n < 0) {
+		python_close(p->python);
+		p->python = NULL;
+		p->told_why = false;
+		symbols_close(p->symbols);
+		p->symbols = symbols_open(p->pid);
+	}
+	for (size_t i = 0; i < p->n; i++)
+		p->threads[i].python = 0;
+	for (int i = 0; i < n && i < THREADS_MOST; i++) {
+		struct thread *t = thread_of(p, found[i].id);
+
+		if (t)
+			t->python = found[i].state;
+	}
+}
+
+static struct process *find_process(struct sampler *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->processes[i]->pid == pid)
+			return s->processes[i];
+	if (s->n == PROCESSES_MOST ||
+	    array_grow(&s->processes, &s->capacity, s->n + 1, sizeof(struct process *)) < 0)
+		return NULL;
+	s->processes[s->n] = process_open(s, pid);
+	return s->processes[s->n] ? s->processes[s->n++] : NULL;
+}
+
+static void find_processes(struct sampler *s, pid_t pid, int depth)
+{
+	pid_t children[PROCESSES_MOST];
+	struct process *p;
+	int n = peer_children(pid, children, PROCESSES_MOST);
+
+	if (n < 0 || depth > 16)
+		return;
+	p = find_process(s, pid);
+	if (p)
+		p->seen = true;
+	for (int i = 0; i < n && i < PROCESSES_MOST; i++)
+		find_processes(s, children[i], depth + 1);
+}
+
+static void look_around(struct sampler *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		s->processes[i]->seen = false;
+	find_processes(s, s->pid, 0);
+	for (size_t i = s->n; i-- > 0;) {
+		struct process *p = s->processes[i];
+
+		if (!p->seen) {
+			process_close(s, p);
+			s->processes[i] = s->processes[--s->n];
+			continue;
+		}
+		find_threads(s, p);
+		find_python(s, p);
+	}
+}
+
+/* ---- a look */
+
+static void look_at(struct sampler *s, struct process *p, struct thread *t)
+{
+	struct peer_times now;
+	int64_t run_ns, ready_ns, passed_ns = s->now_ns - t->looked_ns;
+	bool ran;
+	uint32_t stack;
+
+	if (t->fd < 0 || passed_ns <= 0 || peer_thread_times(t->fd, &now) < 0)
+		return;
+	run_ns = now.run_ns - t->times.run_ns;
+	ready_ns = now.ready_ns - t->times.ready_ns;
+	ran = run_ns > 0 || now.turns != t->times.turns;
+	t->times = now;
+	t->looked_ns = s->now_ns;
+	/* A thread that has not run is where it was. */
+	stack = ran || !t->row.stack ? 0 : t->row.stack;
+	if (!stack && t->python)
+		stack = python_node(p, t->python);
+	if (!stack && t->native)
+		stack = t->native;
+	if (!stack)
+		stack = node_of(p, 0, "(no stack was seen)");
+	p->samples++;
+	if (!stack)
+		return;
+	if (ran || !t->waits || stack != t->row.stack ||
+	    t->row.duration_ns + passed_ns > JOIN_NS) {
+		end_row(s, p, t);
+		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - passed_ns,
+						    .thread = (uint32_t)t->id,
+						    .stack = stack };
+		t->waits = !ran;
+	}
+	t->row.duration_ns += passed_ns;
+	/* The kernel's clock and ours are read one after the other. */
+	t->row.cpu_ns += run_ns < passed_ns ? run_ns : passed_ns;
+	t->row.ready_ns += ready_ns < passed_ns - run_ns ? ready_ns : passed_ns - run_ns;
+	t->row.samples++;
+}
+
+static void look(struct sampler *s)
+{
+	s->now_ns = clock_monotonic_ns();
+	if (s->now_ns - s->looked_ns >= LOOK_AGAIN_NS) {
+		s->looked_ns = s->now_ns;
+		look_around(s);
+	}
+	if (s->native)
+		native_drain(s->native, native_came, s);
+	for (size_t i = 0; i < s->n; i++) {
+		struct process *p = s->processes[i];
+
+		find_python_threads(p);
+		for (size_t t = 0; t < p->n; t++)
+			look_at(s, p, &p->threads[t]);
+	}
+	if (s->now_ns - s->written_ns >= WRITE_NS) {
+		s->written_ns = s->now_ns;
+		for (size_t i = 0; i < s->n; i++)
+			write_shard(s, s->processes[i]);
+	}
+}
+
+/* Fewer looks while they cost more than their share. */
+static unsigned int priced(struct sampler *s, unsigned int hz)
+{
+	int64_t cpu_ns = clock_thread_cpu_ns(), passed_ns = s->now_ns - s->priced_ns;
+	double share;
+
+	if (passed_ns < SECOND)
+		return hz;
+	share = (double)(cpu_ns - s->cpu_ns) / (double)passed_ns * BUDGET_SHARE;
+	s->priced_ns = s->now_ns;
+	s->cpu_ns = cpu_ns;
+	if (share > 1)
+		hz = (unsigned int)(hz / share);
+	else if (share < 0.8)
+		hz += hz / 4 + 1;
+	return hz < 1 ? 1 : hz > s->hz ? s->hz : hz;
+}
+
+static void *sample(void *arg)
+{
+	struct sampler *s = arg;
+	unsigned int hz = s->hz, seed = (unsigned int)s->pid;
+
+	s->now_ns = s->priced_ns = s->written_ns = clock_monotonic_ns();
+	while (!s->ends) {
+		unsigned int ms = 1000 / hz;
+
+		look(s);
+		hz = priced(s, hz);
+		/* Never in step with what the program repeats. */
+		wake_wait(&s->wake, (int)(ms / 2 + (unsigned int)rand_r(&seed) % (ms + 1)));
+	}
+	return NULL;
+}
+
+int sampler_start(struct sampler **ret_sampler, const char *run, pid_t pid, unsigned int hz,
+		  struct err *err)
+{
+	struct sampler *s = calloc(1, sizeof(*s));
+	sigset_t all, before;
+	int r;
+
+	if (!s || !(s->run = strdup(run))) {
+		free(s);
+		return err_sys(err, -ENOMEM, "stacks: cannot start");
+	}
+	s->pid = pid;
+	s->hz = hz;
+	native_open(&s->native, pid, hz, s->no_native, sizeof(s->no_native));
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&s->thread, NULL, sample, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0) {
+		native_close(s->native);
+		free(s->run);
+		free(s);
+		return err_sys(err, r, "stacks: cannot start a thread");
+	}
+	*ret_sampler = s;
+	return 0;
+}
+
+int sampler_stop(struct sampler *s, struct err *err)
+{
+	int r;
+
+	if (!s)
+		return 0;
+	s->ends = true;
+	wake_up(&s->wake);
+	pthread_join(s->thread, NULL);
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->no_native[0])
+			add_fact(s, s->processes[i], "stacks", s->no_native);
+		process_close(s, s->processes[i]);
+	}
+	r = s->trouble;
+	if (r < 0 && err)
+		*err = s->err;
+	native_close(s->native);
+	free(s->processes);
+	free(s->run);
+	free(s);
+	return r;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the threads of the program were, by looks at them from outside: functions, threads or whole
+ * stacks, with the time on a processor apart from the time spent waiting.
+ */
+#ifndef SUBJECTS_SAMPLED_STACKS_H
+#define SUBJECTS_SAMPLED_STACKS_H
+
+#include <stdbool.h>
+
+#include "tables/tables.h"
+
+/* What samples stand for. */
+struct stack_times {
+	uint64_t samples;
+	int64_t cpu_ns;	  /* on a processor */
+	int64_t ready_ns; /* waiting for a processor */
+	int64_t wait_ns;  /* waiting for anything else */
+};
+
+struct stack_row {
+	char *text; /* the function, thread or stack */
+	struct stack_times self, total; /* total: also of what it called */
+	double cpu_pct, total_cpu_pct, wait_pct; /* of all */
+};
+
+struct sampled_stacks {
+	struct stack_row *rows; /* by time on a processor, largest first */
+	size_t n, threads;
+	struct stack_times all;
+};
+
+enum stacks_by { STACKS_BY_FUNCTION, STACKS_BY_THREAD, STACKS_BY_STACK };
+
+/* 0 or -ENOMEM. */
+int sampled_stacks_analyze(const struct run *run, enum stacks_by by,
+			   struct sampled_stacks *ret_stacks);
+void sampled_stacks_release(struct sampled_stacks *stacks);
+
+/* Of each row of run->stack_sample, its row of run->stack, or UINT32_MAX: that is not there. Caller frees;
+ * NULL: no memory. Likewise parents. */
+uint32_t *stack_rows_of_samples(const struct run *run);
+uint32_t *stack_parents(const struct run *run);
+
+/* Its fields; see stacks_fields.c. */
+struct field_set;
+extern const struct field_set stacks_fields, stacks_total;
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of sampled stacks.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/text/format.h"
+#include "subjects/pages/pages.h"
+#include "subjects/stacks/sampled_stacks.h"
+
+static void tell_facts(const struct run *run, struct page *page)
+{
+	for (size_t i = 0; i < run->fact.n; i++)
+		if (strcmp(run_string(run, run->fact.key[i]), "stacks") == 0)
+			page_line(page, 2, "process %u: %s",
+				  run->shards[run->fact.shard[i]].pid,
+				  run_string(run, run->fact.value[i]));
+}
+
+static void stacks_page(const struct scene *scene, const struct grid *grid, struct page *page)
+{
+	const struct sampled_stacks *stacks = answer_sampled_stacks(scene->answers);
+
+	if (!grid->n) {
+		page_line(page, 2, "no stacks in this run: record it with 'moescope run --stacks'");
+		tell_facts(scene->run, page);
+		return;
+	}
+	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
+	page_line(page, 2, "%s on a processor, %s waiting for one, %s for anything else; %s looks at %zu thread%s",
+		  format_ns((double)stacks->all.cpu_ns).text,
+		  format_ns((double)stacks->all.ready_ns).text,
+		  format_ns((double)stacks->all.wait_ns).text,
+		  format_count((double)stacks->all.samples).text,
+		  stacks->threads,
+		  stacks->threads == 1 ? "" : "s");
+	tell_facts(scene->run, page);
+}
+
+static const struct question_parameter by_thread = {
+	.name = "by-thread",
+	.kind = ASK_FLAG,
+	.help = "one row per thread",
+	.offset = offsetof(struct question, by_thread),
+};
+static const struct question_parameter by_whole_stack = {
+	.name = "by-stack",
+	.kind = ASK_FLAG,
+	.help = "one row per stack, outermost function first",
+	.offset = offsetof(struct question, by_stack),
+};
+
+const struct section section_stacks = {
+	.name = "stacks",
+	.sql = "stack_summary",
+	.reads = READS(&subject_sampled_stacks),
+	.subject = &subject_sampled_stacks,
+	.rows = &stacks_fields,
+	.total = &stacks_total,
+	.page = stacks_page,
+	.command = {
+		.place = 55,
+		.summary = "where the program's threads were, by function",
+		.description = "One row per function: the time that threads spent in it on a processor, "
+			       "alone and with what it called, and the time that they waited in it. The "
+			       "threads were looked at from outside ('moescope run --stacks'). "
+			       "'moescope export --to folded-host' has the whole stacks.",
+		.examples = EXAMPLES({ "moescope stacks", "The newest run here, busiest functions first." },
+				     { "moescope stacks a.mscope --sort wait_ns",
+				       "Where its threads wait." },
+				     { "moescope stacks a.mscope --by-thread",
+				       "Which threads work and which wait." }),
+		.parameters = PARAMETERS(&by_thread, &by_whole_stack),
+	},
+};
