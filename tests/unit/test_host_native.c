@@ -609,6 +609,18 @@ static void doubles(void **state)
 
 /* Symbols: of this process, whose loader knows the truth. */
 
+/* 0: there is no vdso. */
+static uint64_t vdso_clock(void)
+{
+	const char *const clocks[] = { "__vdso_clock_gettime", "__kernel_clock_gettime" };
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_NOLOAD);
+	void *at = NULL;
+
+	for (size_t i = 0; i < 2 && !at; i++)
+		at = vdso ? dlsym(vdso, clocks[i]) : NULL;
+	return (uintptr_t)at;
+}
+
 static void names(void **state)
 {
 	static const char *const functions[] = { "malloc", "qsort",  "getenv",
@@ -637,6 +649,8 @@ static void names(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_string_equal(symbols_name(s, UINT64_MAX - (uint64_t)i), "[unknown]");
 	assert_null(symbols_build_id(s, 16));
+	if (vdso_clock())
+		assert_non_null(strstr(symbols_name(s, vdso_clock()), "clock_gettime ([vdso])"));
 	assert_true(
 		is(s, (uintptr_t)mangled,
 		   dlopen("libstdc++.so.6", RTLD_LAZY) ? "space::spin(int)" : "_ZN5space4spinEi"));
