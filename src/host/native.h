@@ -2,7 +2,8 @@
  *
  * Native stacks of another process, taken by the kernel while its threads are on a CPU
  * (perf_event_open). Nothing runs in that process and nothing stops it. Callchains follow frame
- * pointers: code built without them ends or skips a chain. One thread.
+ * pointers: code built without them ends a chain or leaves callers out. So does an optimised leaf function,
+ * which has no frame even with -fno-omit-frame-pointer: its direct caller is missing. One thread.
  */
 #ifndef HOST_NATIVE_H
 #define HOST_NATIVE_H

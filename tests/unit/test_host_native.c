@@ -298,6 +298,28 @@ static void grandchild(void **state)
 	end_child(pid);
 }
 
+static void exec_when_told(void)
+{
+	hear(to_child);
+	execl("/proc/self/exe", "test_host_native", "spin", NULL);
+}
+
+/* As `moescope run` does it: all is opened before there is a program. */
+static void before_exec(void **state)
+{
+	pid_t pid = child_of(exec_when_told);
+	struct seen seen = { .pid = pid };
+	struct native *n = open_or_skip(pid, 1000);
+
+	(void)state;
+	seen.symbols = symbols_open(pid);
+	tell(to_child, 1);
+	await(n, &seen, &seen.in_order, 50);
+	native_close(n);
+	symbols_close(seen.symbols);
+	end_child(pid);
+}
+
 #define CHAIN 64
 
 static void *next_thread(void *left)
@@ -902,18 +924,29 @@ static void perf_map(void **state)
 	symbols_close(s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),	   cmocka_unit_test(build_ids),
-		cmocka_unit_test(damaged),	   cmocka_unit_test(stripped),
-		cmocka_unit_test(new_and_deleted), cmocka_unit_test(perf_map),
-		cmocka_unit_test(rings),	   cmocka_unit_test(doubles),
-		cmocka_unit_test(refusals),	   cmocka_unit_test(chains),
-		cmocka_unit_test(shares),	   cmocka_unit_test(later_thread),
-		cmocka_unit_test(grandchild),	   cmocka_unit_test(threads_meanwhile),
-		cmocka_unit_test(opened_twice),	   cmocka_unit_test(few_files),
+		cmocka_unit_test(names),
+		cmocka_unit_test(build_ids),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(stripped),
+		cmocka_unit_test(new_and_deleted),
+		cmocka_unit_test(perf_map),
+		cmocka_unit_test(rings),
+		cmocka_unit_test(doubles),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(chains),
+		cmocka_unit_test(shares),
+		cmocka_unit_test(later_thread),
+		cmocka_unit_test(grandchild),
+		cmocka_unit_test(before_exec),
+		cmocka_unit_test(threads_meanwhile),
+		cmocka_unit_test(opened_twice),
+		cmocka_unit_test(few_files),
 	};
 
+	if (argc == 2 && !strcmp(argv[1], "spin"))
+		outer(NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
