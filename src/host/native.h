@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Native stacks of another process, taken by the kernel while its threads are on a CPU
+ * (perf_event_open). Nothing runs in that process and nothing stops it. Callchains follow frame
+ * pointers: code built without them ends a chain or leaves callers out. So does an optimised leaf function,
+ * which has no frame even with -fno-omit-frame-pointer: its direct caller is missing. One thread.
+ */
+#ifndef HOST_NATIVE_H
+#define HOST_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct native_sample {
+	int64_t time_ns; /* CLOCK_MONOTONIC */
+	uint32_t pid, thread;
+	/* Leaf first, user space only. All but the first are return addresses: the call itself is at
+	 * ip - 1, which matters for a call at a function's very end. */
+	const uint64_t *ips;
+	size_t n;
+};
+struct native;
+
+/* Follows the threads of a process, and the threads and processes that these start from now on.
+ * hz: samples a second of CPU time of each thread.
+ *
+ * 0, or -errno with the reason in `why` and what the user can do about it. On success `why` is empty, or
+ * says which threads are not followed. Needs a file descriptor per thread and CPU: the limit on open files is
+ * raised as far as the system allows when it is in the way, and set back by native_close. */
+int native_open(struct native **ret, pid_t pid, unsigned int hz, char *why, size_t size);
+
+/* Hands over what has come since; the samples are valid during the call only. In the order of time for
+ * each CPU, not across CPUs. */
+typedef void native_fn(void *arg, const struct native_sample *sample);
+void native_drain(struct native *n, native_fn *fn, void *arg);
+
+/* Samples that the kernel dropped because nobody drained, told so far. */
+uint64_t native_lost(const struct native *n);
+void native_close(struct native *n);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names for the addresses of another process, from its memory map, the ELF files in it and the perf map of
+ * its JIT. All of these are untrusted. A file is read when the first address in it is asked for. One thread.
+ */
+#ifndef HOST_SYMBOLS_H
+#define HOST_SYMBOLS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct symbols;
+
+/* Reads the memory map, so that names can be had when the process has ended. NULL: no memory. */
+struct symbols *symbols_open(pid_t pid);
+
+/* "malloc (libc.so.6)"; "0x1234 (libfoo.so)" where there is no symbol, with the address that addr2line takes;
+ * "name ([jit])" from a perf map, "0x7f0012345678 ([anon])" where that has none; "[unknown]" for an address in no
+ * map. The string lives as long as the symbols. Maps are read again when an address is in none that
+ * is known. */
+const char *symbols_name(struct symbols *s, uint64_t ip);
+
+/* The build id of the file an address lies in, as hex, or NULL. Lives as long as the symbols. */
+const char *symbols_build_id(struct symbols *s, uint64_t ip);
+
+void symbols_close(struct symbols *s);
+
+#endif
