@@ -38,12 +38,12 @@ bool peer_read_parts(pid_t pid, const struct peer_part *parts, size_t n)
 	return process_vm_readv(pid, here, n, there, n, 0) == (ssize_t)bytes;
 }
 
-int peer_thread_open(pid_t pid, pid_t thread)
+int peer_thread_open(pid_t pid, pid_t thread, const char *file)
 {
 	char path[64];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)thread);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)thread, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
@@ -62,6 +62,21 @@ int peer_thread_times(int fd, struct peer_times *ret_times)
 		return -EBADMSG;
 	*ret_times = (struct peer_times){ run, ready, turns };
 	return 0;
+}
+
+int peer_thread_cpu(int fd)
+{
+	enum { FIELDS_BEFORE = 36 }; /* between the name's end and the processor */
+	char text[1024], *at;
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	at = strrchr(text, ')'); /* a name may have anything in it */
+	for (int i = 0; at && i <= FIELDS_BEFORE; i++)
+		at = strchr(at + 1, ' ');
+	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
 /* The first bytes of a file below /proc/PID/task/THREAD; false if there is none. */

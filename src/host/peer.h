@@ -30,9 +30,13 @@ struct peer_times {
 	uint64_t turns;	  /* times it got one */
 };
 
-/* A descriptor for peer_thread_times, or -errno. */
-int peer_thread_open(pid_t pid, pid_t thread);
+/* Descriptors for peer_thread_times and peer_thread_cpu, or -errno. */
+int peer_thread_open(pid_t pid, pid_t thread, const char *file);
+#define PEER_TIMES "schedstat"
+#define PEER_CPU "stat"
 int peer_thread_times(int fd, struct peer_times *ret_times);
+/* The processor that it runs on, or ran on last; -1: unknown. */
+int peer_thread_cpu(int fd);
 /* "name", cut to fit; empty if it has none. */
 void peer_thread_name(pid_t pid, pid_t thread, char *out, size_t size);
 

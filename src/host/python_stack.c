@@ -480,7 +480,8 @@ static bool walk(const struct python *p, uint64_t at, const struct block *block,
 
 	for (; at && n < STACK_MOST; at = frames[n++].previous) {
 		frames[n] = (struct frame){ .at = at };
-		if (!read_frame(p, block, &frames[n]))
+		if (at % 8 || !read_frame(p, block, &frames[n]) || !frames[n].code ||
+		    frames[n].code % 8)
 			return false;
 	}
 	*ret_n = n;
@@ -541,31 +542,27 @@ static bool read_stack(const struct python *p, uint64_t state, struct place *pla
 	return same;
 }
 
-/* False: one of them is no function's. */
+/* False: one of them is no function's; *ret_n are those before. */
 static bool name_frames(struct python *p, const struct frame *frames, size_t n, uint32_t *names,
 			size_t most, size_t *ret_n)
 {
-	bool all = true;
-
 	*ret_n = 0;
 	for (size_t i = 0; i < n && *ret_n < most; i++) {
-		uint32_t name;
-
 		if (p->minor >= 12 && frames[i].owner == OWNED_BY_C_STACK)
 			continue;
-		name = name_of(p, frames[i].code);
-		all &= name != 0;
-		if (name)
-			names[(*ret_n)++] = name;
+		names[*ret_n] = name_of(p, frames[i].code);
+		if (!names[*ret_n])
+			return false;
+		++*ret_n;
 	}
-	return all;
+	return true;
 }
 
 int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most, size_t *ret_n)
 {
 	const struct timespec moment = { .tv_nsec = 20000 };
 	struct frame frames[STACK_MOST];
-	size_t n, changed;
+	size_t n = 0, changed = 0;
 	struct place place = { 0 };
 	bool same = false;
 
@@ -579,9 +576,12 @@ int python_stack(struct python *p, uint64_t state, uint32_t *names, size_t most,
 			return -ESRCH;
 		if (!place.frame)
 			return 0;
-		same = read_stack(p, state, &place, frames, &n, &changed);
-		same &= name_frames(p, frames + changed, n - changed, names, most, ret_n);
+		same = read_stack(p, state, &place, frames, &n, &changed) &&
+		       name_frames(p, frames, n, names, most, ret_n);
 	}
+	/* What had not changed in the last try. */
+	if (!same && !name_frames(p, frames + changed, n - changed, names, most, ret_n))
+		*ret_n = 0;
 	return same ? 0 : -EAGAIN;
 }
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #include "trace/shard.h"
 
 #define DEPTH_MOST 512
+#define MOVES 3 /* after a thread that goes from processor to processor */
 #define THREADS_MOST 4096
 #define PROCESSES_MOST 256
 #define SECOND INT64_C(1000000000)
@@ -37,7 +39,7 @@
 /* A thread, and what it has done since the last row about it. */
 struct thread {
 	pid_t id;
-	int fd; /* its times; -1: they cannot be had */
+	int times_fd, cpu_fd; /* below 0: not to be had */
 	bool seen;
 	bool waits; /* it has not run since the row below began */
 	struct peer_times times;
@@ -113,12 +115,43 @@ static uint32_t node_of(struct process *p, uint32_t parent, const char *name)
 	return (uint32_t)p->n_nodes;
 }
 
-static uint32_t python_node(struct process *p, uint64_t state)
+/* Onto the processor of a thread: while this one runs there, that one does not, and nothing has to stop it. Only
+ * so does each function come as often as it takes time: read on the run, those that last long would be
+ * read more often. */
+static int take_cpu(const struct thread *t)
+{
+	int cpu = t->cpu_fd >= 0 ? peer_thread_cpu(t->cpu_fd) : -1;
+	cpu_set_t *one;
+	size_t size;
+
+	if (cpu < 0 || cpu == sched_getcpu())
+		return cpu;
+	one = CPU_ALLOC((size_t)cpu + 1);
+	size = CPU_ALLOC_SIZE((size_t)cpu + 1);
+	if (!one)
+		return -1;
+	CPU_ZERO_S(size, one);
+	CPU_SET_S((size_t)cpu, size, one);
+	if (sched_setaffinity(0, size, one) < 0)
+		cpu = -1;
+	CPU_FREE(one);
+	return cpu;
+}
+
+static uint32_t python_node(struct process *p, const struct thread *t)
 {
 	uint32_t names[DEPTH_MOST], node = 0;
-	size_t n;
-	int r = python_stack(p->python, state, names, DEPTH_MOST, &n);
+	size_t n = 0;
+	int r = -EAGAIN;
 
+	for (int i = 0; i < MOVES && r == -EAGAIN; i++) {
+		int cpu = take_cpu(t);
+
+		r = python_stack(p->python, t->python, names, DEPTH_MOST, &n);
+		/* It was moved meanwhile: once more. */
+		if (r == 0 && i + 1 < MOVES && cpu >= 0 && peer_thread_cpu(t->cpu_fd) != cpu)
+			r = -EAGAIN;
+	}
 	if (r < 0 && r != -EAGAIN)
 		return 0;
 	for (size_t i = n; i-- > 0;)
@@ -149,7 +182,7 @@ static void native_came(void *arg, const struct native_sample *sample)
 		if ((uint32_t)thread->id != sample->thread || thread->python)
 			continue;
 		for (size_t i = sample->n < DEPTH_MOST ? sample->n : DEPTH_MOST; i-- > 0;)
-			node = node_of(p, node, symbols_name(p->symbols, sample->ips[i]));
+			node = node_of(p, node, symbols_name(p->symbols, sample->ips[i] - (i > 0)));
 		thread->native = node;
 	}
 }
@@ -212,6 +245,14 @@ static void add_fact(struct sampler *s, struct process *p, const char *key, cons
 
 /* ---- processes and threads */
 
+static void thread_close(struct thread *t)
+{
+	if (t->times_fd >= 0)
+		close(t->times_fd);
+	if (t->cpu_fd >= 0)
+		close(t->cpu_fd);
+}
+
 static struct process *process_open(struct sampler *s, pid_t pid)
 {
 	struct process *p = calloc(1, sizeof(*p));
@@ -247,8 +288,7 @@ static void process_close(struct sampler *s, struct process *p)
 
 	for (size_t i = 0; i < p->n; i++) {
 		end_row(s, p, &p->threads[i]);
-		if (p->threads[i].fd >= 0)
-			close(p->threads[i].fd);
+		thread_close(&p->threads[i]);
 	}
 	if (p->unread) {
 		snprintf(words, sizeof(words),
@@ -319,10 +359,11 @@ static void find_threads(struct sampler *s, struct process *p)
 				return;
 			t = &p->threads[p->n++];
 			*t = (struct thread){ .id = ids[i],
-					      .fd = peer_thread_open(p->pid, ids[i]),
+					      .times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
+					      .cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
 					      .looked_ns = s->now_ns };
-			if (t->fd >= 0)
-				peer_thread_times(t->fd, &t->times);
+			if (t->times_fd >= 0)
+				peer_thread_times(t->times_fd, &t->times);
 			peer_thread_name(p->pid, ids[i], name, sizeof(name));
 			row.name = name_id(p, name);
 			append(s, p, RECORD_THREAD, &row);
@@ -333,8 +374,7 @@ static void find_threads(struct sampler *s, struct process *p)
 		if (p->threads[i].seen)
 			continue;
 		end_row(s, p, &p->threads[i]);
-		if (p->threads[i].fd >= 0)
-			close(p->threads[i].fd);
+		thread_close(&p->threads[i]);
 		p->threads[i] = p->threads[--p->n];
 	}
 }
@@ -416,7 +456,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	bool ran;
 	uint32_t stack;
 
-	if (t->fd < 0 || passed_ns <= 0 || peer_thread_times(t->fd, &now) < 0)
+	if (t->times_fd < 0 || passed_ns <= 0 || peer_thread_times(t->times_fd, &now) < 0)
 		return;
 	run_ns = now.run_ns - t->times.run_ns;
 	ready_ns = now.ready_ns - t->times.ready_ns;
@@ -426,7 +466,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	/* A thread that has not run is where it was. */
 	stack = ran || !t->row.stack ? 0 : t->row.stack;
 	if (!stack && t->python)
-		stack = python_node(p, t->python);
+		stack = python_node(p, t);
 	if (!stack && t->native)
 		stack = t->native;
 	if (!stack)
