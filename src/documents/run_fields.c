@@ -96,7 +96,7 @@ static const struct field run_fields[] = {
 	{ "ranks", .from = run_of, .of = &ranks, .meaning = "of the processes" },
 	{ "status", NULL, UNIT_TEXT, OF(status),
 	  .meaning = "running, abandoned (what recorded it is gone and has noted no end), exited, "
-		     "killed, imported or unknown" },
+		     "killed, left (it went on when the recording ended), imported or unknown" },
 	{ "exit_status", NULL, UNIT_INT, OF(exit_status), .absent = no_exit,
 	  .meaning = "of the program; null unless it exited" },
 	{ "host", NULL, UNIT_TEXT, OF(host), .meaning = "name of the machine" },

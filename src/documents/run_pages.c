@@ -113,6 +113,7 @@ static const char *ending(const struct run_info *info, struct page *page)
 		text = page_text(page, "killed by signal %d", info->signal);
 	else
 		text = !strcmp(info->status, "running")	    ? "still running"
+		       : !strcmp(info->status, "left")	    ? "left running"
 		       : !strcmp(info->status, "abandoned") ? "abandoned, end not known"
 							    : "end not known";
 	return text ? text : "";

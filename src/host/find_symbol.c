@@ -46,7 +46,8 @@ static uint64_t first_address(int fd, const Elf64_Ehdr *elf)
 		if (read_exactly(fd, &segment, sizeof(segment),
 				 elf->e_phoff + i * sizeof(segment)) &&
 		    segment.p_type == PT_LOAD)
-			return segment.p_vaddr & ~(uint64_t)(segment.p_align ? segment.p_align - 1 : 0);
+			return segment.p_vaddr &
+			       ~(uint64_t)(segment.p_align ? segment.p_align - 1 : 0);
 	return 0;
 }
 

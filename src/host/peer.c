@@ -14,6 +14,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+int peer_may_look(pid_t pid)
+{
+	char byte;
+	struct iovec here = { &byte, 1 }, nowhere = { NULL, 1 };
+
+	if (process_vm_readv(pid, &here, 1, &nowhere, 1, 0) >= 0 || errno == EFAULT)
+		return 0;
+	return -errno;
+}
+
 bool peer_read(pid_t pid, uint64_t from, void *to, size_t bytes)
 {
 	struct peer_part part = { from, to, bytes };

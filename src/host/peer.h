@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* 0; -EPERM: this process may not; -ESRCH: it has ended. */
+int peer_may_look(pid_t pid);
+
 struct peer_part {
 	uint64_t from;
 	void *to;

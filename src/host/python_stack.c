@@ -35,8 +35,8 @@
 
 /* Bytes from the beginning of each structure. */
 struct layout {
-	uint16_t interpreters;		 /* of the runtime: the first */
-	uint16_t next_interpreter;	 /* of an interpreter */
+	uint16_t interpreters;	   /* of the runtime: the first */
+	uint16_t next_interpreter; /* of an interpreter */
 	uint16_t first_thread;
 	uint16_t next_thread;		 /* of a thread's state */
 	uint16_t thread_id, native_id;	 /* native_id 0: not there */
@@ -119,8 +119,8 @@ static int take_own_table(struct python *p, char *why, size_t size)
 		return -ENOENT; /* not set up yet */
 	p->minor = (int)(own[OWN_VERSION] >> 16 & 0xff);
 	if (own[OWN_VERSION] >> 24 != 3 || p->minor != 13 || own[OWN_FREE_THREADED]) {
-		snprintf(why, size, "stacks of Python 3.%d%s are not known to this moescope", p->minor,
-			 own[OWN_FREE_THREADED] ? " without its lock" : "");
+		snprintf(why, size, "stacks of Python 3.%d%s are not known to this moescope",
+			 p->minor, own[OWN_FREE_THREADED] ? " without its lock" : "");
 		return -ENOTSUP;
 	}
 	p->at = (struct layout){
@@ -174,7 +174,8 @@ static int find_layout(struct python *p, char *why, size_t size)
 	if (p->minor >= 13)
 		return take_own_table(p, why, size);
 	if (p->minor < 9) {
-		snprintf(why, size, "stacks of Python 3.%d are not known to this moescope", p->minor);
+		snprintf(why, size, "stacks of Python 3.%d are not known to this moescope",
+			 p->minor);
 		return -ENOTSUP;
 	}
 	p->at = layouts[p->minor];
@@ -240,8 +241,9 @@ int python_threads(struct python *p, struct python_thread *threads, size_t most)
 		for (; state && n < THREADS_MOST; n++) {
 			uint16_t of = p->at.native_id ? p->at.native_id : p->at.thread_id;
 			uint64_t next;
-			const struct peer_part parts[] = { { state + of, &id, 8 },
-							   { state + p->at.next_thread, &next, 8 } };
+			const struct peer_part parts[] = {
+				{ state + of, &id, 8 }, { state + p->at.next_thread, &next, 8 }
+			};
 
 			if (!peer_read_parts(p->pid, parts, 2))
 				return n;
@@ -304,7 +306,8 @@ static bool read_text(const struct python *p, uint64_t at, char *out, size_t siz
 /* The end of a path that says enough: "torch/nn/modules/linear.py". */
 static const char *shortened(const char *path)
 {
-	static const char *const roots[] = { "/site-packages/", "/dist-packages/", "/lib/python3." };
+	static const char *const roots[] = { "/site-packages/", "/dist-packages/",
+					     "/lib/python3." };
 	const char *slash;
 
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
@@ -360,8 +363,9 @@ static uint32_t name_of(struct python *p, uint64_t at)
 	if (known)
 		*known = now;
 	else if (now.label &&
-	    array_grow(&p->codes, &p->codes_capacity, p->n_codes + 1, sizeof(*p->codes)) == 0 &&
-	    hash_map_add(&p->by_address, hash, (uint32_t)p->n_codes + 1) == 0)
+		 array_grow(&p->codes, &p->codes_capacity, p->n_codes + 1, sizeof(*p->codes)) ==
+			 0 &&
+		 hash_map_add(&p->by_address, hash, (uint32_t)p->n_codes + 1) == 0)
 		p->codes[p->n_codes++] = now;
 	return now.label;
 }

@@ -44,8 +44,8 @@ struct thread {
 	bool waits; /* it has not run since the row below began */
 	struct peer_times times;
 	int64_t looked_ns;
-	uint64_t python; /* 0: it runs none */
-	uint32_t native; /* the last stack that perf saw; 0: none yet */
+	uint64_t python;	     /* 0: it runs none */
+	uint32_t native;	     /* the last stack that perf saw; 0: none yet */
 	struct row_stack_sample row; /* stack 0: none */
 };
 
@@ -291,10 +291,11 @@ static void process_close(struct sampler *s, struct process *p)
 		thread_close(&p->threads[i]);
 	}
 	if (p->unread) {
-		snprintf(words, sizeof(words),
-			 "%llu of %llu samples changed too fast for their innermost functions to be "
-			 "read",
-			 (unsigned long long)p->unread, (unsigned long long)p->samples);
+		snprintf(
+			words, sizeof(words),
+			"%llu of %llu samples changed too fast for their innermost functions to be "
+			"read",
+			(unsigned long long)p->unread, (unsigned long long)p->samples);
 		add_fact(s, p, "stacks", words);
 	}
 	write_shard(s, p);
@@ -328,7 +329,8 @@ static void find_python(struct sampler *s, struct process *p)
 		return;
 	r = python_open(&p->python, p->pid, why, sizeof(why));
 	if (r == 0)
-		snprintf(words, sizeof(words), "functions of Python 3.%d, and native ones of threads without",
+		snprintf(words, sizeof(words),
+			 "functions of Python 3.%d, and native ones of threads without",
 			 python_minor(p->python));
 	else if (r == -ENOTSUP)
 		snprintf(words, sizeof(words), "%s", why);
@@ -359,7 +361,8 @@ static void find_threads(struct sampler *s, struct process *p)
 				return;
 			t = &p->threads[p->n++];
 			*t = (struct thread){ .id = ids[i],
-					      .times_fd = peer_thread_open(p->pid, ids[i], PEER_TIMES),
+					      .times_fd = peer_thread_open(p->pid, ids[i],
+									   PEER_TIMES),
 					      .cpu_fd = peer_thread_open(p->pid, ids[i], PEER_CPU),
 					      .looked_ns = s->now_ns };
 			if (t->times_fd >= 0)
@@ -474,8 +477,7 @@ static void look_at(struct sampler *s, struct process *p, struct thread *t)
 	p->samples++;
 	if (!stack)
 		return;
-	if (ran || !t->waits || stack != t->row.stack ||
-	    t->row.duration_ns + passed_ns > JOIN_NS) {
+	if (ran || !t->waits || stack != t->row.stack || t->row.duration_ns + passed_ns > JOIN_NS) {
 		end_row(s, p, t);
 		t->row = (struct row_stack_sample){ .start_ns = s->now_ns - passed_ns,
 						    .thread = (uint32_t)t->id,

@@ -31,6 +31,7 @@ struct rundir_meta {
 };
 
 struct rundir_end {
+	bool left;   /* it goes on: only the recording has ended */
 	bool exited; /* else killed by `signal` */
 	int exit_status, signal;
 	int64_t duration_ns; /* of the program */

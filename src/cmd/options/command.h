@@ -118,6 +118,7 @@ const char *command_nearest(const char *name);
 /* COMMAND(name), in the order of the overview; TABLES: where those of sections stand. */
 #define COMMANDS(COMMAND, TABLES)                                                                  \
 	COMMAND(run)                                                                               \
+	COMMAND(attach)                                                                            \
 	COMMAND(demo)                                                                              \
 	COMMAND(import)                                                                            \
 	COMMAND(report)                                                                            \

@@ -291,7 +291,7 @@ bool recording_end(struct recording *recording, const char *program)
 	if (r < 0 || files.shards)
 		return r == 0;
 	say("nothing was recorded: no process of '%s' %sused CUDA or NVTX or reported to moescope "
-	    "as moescope.h says (run in %s).",
+	    "as moescope.h says (run in %s); --stacks records where its threads are.",
 	    program, recording->some_ranks ? "with a rank of --ranks " : "", recording->name);
 	return false;
 }

@@ -162,7 +162,8 @@ static int fold_samples(struct fold *f)
 
 		if (t->cpu_ns[i] <= 0)
 			continue;
-		for (uint32_t at = rows[i]; at != UINT32_MAX && depth < SAMPLE_DEPTH; at = parents[at])
+		for (uint32_t at = rows[i]; at != UINT32_MAX && depth < SAMPLE_DEPTH;
+		     at = parents[at])
 			path[depth++] = at;
 		stack_track_name(f->run, &track, name, sizeof(name));
 		r = root_node(f, t->shard[i], name, &node);

@@ -49,7 +49,8 @@ static uint32_t ids_find(const struct stack_ids *ids, uint16_t shard, uint32_t i
 	return NO_ROW;
 }
 
-static uint32_t *find_all(const struct run *run, const uint16_t *shard, const uint32_t *id, size_t n)
+static uint32_t *find_all(const struct run *run, const uint16_t *shard, const uint32_t *id,
+			  size_t n)
 {
 	uint32_t *rows = malloc((n ? n : 1) * sizeof(*rows));
 	struct stack_ids ids;
@@ -186,8 +187,8 @@ static char *thread_text(const struct run *run, uint16_t shard, uint32_t thread)
 	for (size_t i = 0; i < run->thread.n; i++)
 		if (run->thread.shard[i] == shard && run->thread.thread[i] == thread)
 			name = run_string(run, run->thread.name[i]);
-	if (asprintf(&text, "%s, thread %u of process %u", name && *name ? name : "(no name)", thread,
-		     run->shards[shard].pid) < 0)
+	if (asprintf(&text, "%s, thread %u of process %u", name && *name ? name : "(no name)",
+		     thread, run->shards[shard].pid) < 0)
 		return NULL;
 	return text;
 }
@@ -219,10 +220,10 @@ static int name_rows(struct builder *b)
 		const char *name = key ? run_string(b->run, (uint32_t)key) : "(no stack)";
 
 		b->rows[i].text = b->by == STACKS_BY_FUNCTION ? strdup(name)
-				  : b->by == STACKS_BY_THREAD ? thread_text(b->run,
-									    (uint16_t)(key >> 32),
-									    (uint32_t)key)
-							      : stack_text(b, (uint32_t)key);
+				  : b->by == STACKS_BY_THREAD
+					  ? thread_text(b->run, (uint16_t)(key >> 32),
+							(uint32_t)key)
+					  : stack_text(b, (uint32_t)key);
 		if (!b->rows[i].text)
 			return -ENOMEM;
 	}

@@ -19,8 +19,8 @@ struct stack_times {
 };
 
 struct stack_row {
-	char *text; /* the function, thread or stack */
-	struct stack_times self, total; /* total: also of what it called */
+	char *text;				 /* the function, thread or stack */
+	struct stack_times self, total;		 /* total: also of what it called */
 	double cpu_pct, total_cpu_pct, wait_pct; /* of all */
 };
 

@@ -15,7 +15,8 @@ static struct cell text(const struct field_row *at)
 
 static const struct field fields[] = {
 	{ "name", "where", UNIT_TEXT, READ(TEXT, text), .flexible = true,
-	  .meaning = "function, with the file and line where it begins; thread; or stack, outermost first" },
+	  .meaning =
+		  "function, with the file and line where it begins; thread; or stack, outermost first" },
 	{ "samples", NULL, UNIT_INT, OF(self.samples),
 	  .meaning = "looks that found a thread in it" },
 	{ "cpu_ns", "on CPU", UNIT_NS, OF(self.cpu_ns),
@@ -25,8 +26,8 @@ static const struct field fields[] = {
 	{ "total_cpu_ns", "with callees", UNIT_NS, OF(total.cpu_ns),
 	  .meaning = "time on a processor, with what it called", .metric = NO_METRIC },
 	{ "total_cpu_pct", NULL, UNIT_PCT, OF(total_cpu_pct), .metric = NO_METRIC },
-	{ "ready_ns", NULL, UNIT_NS, OF(self.ready_ns),
-	  .meaning = "time waiting for a processor", .metric = NO_METRIC },
+	{ "ready_ns", NULL, UNIT_NS, OF(self.ready_ns), .meaning = "time waiting for a processor",
+	  .metric = NO_METRIC },
 	{ "wait_ns", "waiting", UNIT_NS, OF(self.wait_ns),
 	  .meaning = "time waiting for anything else: a lock, a file, a device, another thread",
 	  .metric = NO_METRIC },

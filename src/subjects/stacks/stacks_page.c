@@ -13,8 +13,7 @@ static void tell_facts(const struct run *run, struct page *page)
 {
 	for (size_t i = 0; i < run->fact.n; i++)
 		if (strcmp(run_string(run, run->fact.key[i]), "stacks") == 0)
-			page_line(page, 2, "process %u: %s",
-				  run->shards[run->fact.shard[i]].pid,
+			page_line(page, 2, "process %u: %s", run->shards[run->fact.shard[i]].pid,
 				  run_string(run, run->fact.value[i]));
 }
 
@@ -28,13 +27,14 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
-	page_line(page, 2, "%s on a processor, %s waiting for one, %s for anything else; %s looks at %zu thread%s",
-		  format_ns((double)stacks->all.cpu_ns).text,
-		  format_ns((double)stacks->all.ready_ns).text,
-		  format_ns((double)stacks->all.wait_ns).text,
-		  format_count((double)stacks->all.samples).text,
-		  stacks->threads,
-		  stacks->threads == 1 ? "" : "s");
+	page_line(
+		page, 2,
+		"%s on a processor, %s waiting for one, %s for anything else; %s looks at %zu thread%s",
+		format_ns((double)stacks->all.cpu_ns).text,
+		format_ns((double)stacks->all.ready_ns).text,
+		format_ns((double)stacks->all.wait_ns).text,
+		format_count((double)stacks->all.samples).text, stacks->threads,
+		stacks->threads == 1 ? "" : "s");
 	tell_facts(scene->run, page);
 }
 

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moescope attach: looks at the threads of a program that is already running.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/small_file.h"
+#include "base/text/format.h"
+#include "cmd/options/common_options.h"
+#include "cmd/runs/run_files.h"
+#include "cmd/terminal/output.h"
+#include "host/peer.h"
+#include "host/sampler.h"
+#include "trace/run_lock.h"
+#include "trace/rundir.h"
+
+struct values {
+	const char *output, *duration;
+	uint64_t rate;
+	bool quiet;
+};
+
+#define COMMAND_MOST 65536
+#define ARGUMENTS_MOST 1024
+
+static const struct option_desc own[] = {
+	RUN_OUTPUT_OPTION(struct values, output, "DIR", "moescope-DATE-TIME-PID.mscope"),
+	{ .name = "duration",
+	  .short_name = 'd',
+	  .kind = OPTION_STRING,
+	  .metavar = "TIME",
+	  .help = "how long to look, such as 10s or 2m; a bare number is seconds",
+	  .default_text = "until the program ends, or Ctrl-C",
+	  .offset = offsetof(struct values, duration) },
+	{ .name = "rate",
+	  .kind = OPTION_UINT,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = SAMPLER_HZ_MOST,
+	  .help = "looks a second, at most; fewer if they take more than 1% of a processor",
+	  .default_text = "100",
+	  .offset = offsetof(struct values, rate) },
+	{ .name = "quiet",
+	  .short_name = 'q',
+	  .kind = OPTION_FLAG,
+	  .help = "print nothing at the end on success",
+	  .offset = offsetof(struct values, quiet) },
+	{ 0 },
+};
+
+static const struct option_group groups[] = { { own, 0 }, { NULL, 0 } };
+
+static const struct example examples[] = {
+	{ "moescope attach 4711 --duration 10s", "Ten seconds of a job; then 'moescope stacks'." },
+	{ "moescope attach $(pgrep -of train.py) -o slow.mscope",
+	  "Until Ctrl-C, with a name of your choice." },
+	{ NULL, NULL },
+};
+
+static const struct values defaults = { .rate = SAMPLER_HZ };
+
+/* A descriptor that says when it ends; or the status to exit with, below 0, after a word. */
+static int open_process(const char *word, pid_t *ret_pid)
+{
+	char *end;
+	long pid = strtol(word, &end, 10);
+	int fd, r;
+
+	if (*end || pid <= 0 || pid > INT_MAX)
+		return usage_error(NULL, "'%s' is not the number of a process.", word), -EXIT_USAGE;
+	*ret_pid = (pid_t)pid;
+	if (pid == getpid())
+		return usage_error(NULL, "%ld is moescope itself.", pid), -EXIT_USAGE;
+	fd = (int)syscall(SYS_pidfd_open, *ret_pid, 0);
+	if (fd < 0)
+		return -fail(errno == ESRCH    ? "there is no process %ld."
+			     : errno == EINVAL ? "%ld is a thread; give the number of its process."
+					       : "cannot follow process %ld on this kernel.",
+			     pid);
+	r = peer_may_look(*ret_pid);
+	if (r == 0)
+		return fd;
+	close(fd);
+	return -fail(
+		r == -ESRCH
+			? "process %ld has ended."
+			: "process %ld is not yours to look at: run moescope as its user, "
+			  "and see kernel.yama.ptrace_scope; in a container it needs CAP_SYS_PTRACE.",
+		pid);
+}
+
+/* Its command, as the run tells it. */
+static int make_run(pid_t pid, const char *name, char **ret_path, struct err *err)
+{
+	char *argv[ARGUMENTS_MOST + 1] = { NULL }, *text = malloc(COMMAND_MOST), path[32];
+	struct rundir_meta meta = { .argv = argv, .level = "counts" };
+	ssize_t n = -1;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	if (text)
+		n = small_file_text(path, text, COMMAND_MOST);
+	for (ssize_t at = 0; at < n && meta.argc < ARGUMENTS_MOST;
+	     at += (ssize_t)strnlen(text + at, (size_t)(n - at)) + 1)
+		argv[meta.argc++] = text + at;
+	r = rundir_create(name, &meta, ret_path, err);
+	free(text);
+	return r;
+}
+
+/* Until the program ends, the time is over or somebody has seen enough. True: it has ended. */
+static bool wait_for_end(int process, int64_t duration_ns)
+{
+	int64_t until_ns = duration_ns < INT64_MAX - clock_monotonic_ns()
+				   ? clock_monotonic_ns() + duration_ns
+				   : INT64_MAX;
+	struct pollfd ends[] = { { .fd = process, .events = POLLIN }, { .events = POLLIN } };
+	sigset_t signals;
+	int64_t left_ms;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	ends[1].fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	do {
+		left_ms = (until_ns - clock_monotonic_ns()) / 1000000;
+		if (left_ms > INT_MAX)
+			left_ms = INT_MAX;
+	} while (left_ms > 0 && poll(ends, 2, (int)left_ms) <= 0);
+	close(ends[1].fd);
+	return ends[0].revents != 0;
+}
+
+static int look(int process, pid_t pid, const char *name, const struct values *values,
+		int64_t duration_ns)
+{
+	struct rundir_end end = { .left = true };
+	int64_t start_ns = clock_monotonic_ns();
+	struct sampler *sampler = NULL;
+	struct err err = { "" };
+	char *path = NULL;
+	bool ended = false;
+	int lock_fd = -1, r;
+
+	r = make_run(pid, name, &path, &err);
+	if (r < 0)
+		return fail("%s", err.message);
+	run_lock_take(path, &lock_fd);
+	r = sampler_start(&sampler, path, pid, (unsigned int)values->rate, &err);
+	if (r == 0) {
+		ended = wait_for_end(process, duration_ns);
+		r = sampler_stop(sampler, &err);
+	}
+	end.duration_ns = clock_monotonic_ns() - start_ns;
+	if (r < 0)
+		say("not all stacks are recorded: %s", err.message);
+	r = rundir_finish(path, &end, &err);
+	run_lock_release(path, lock_fd, r == 0);
+	free(path);
+	if (r < 0)
+		return fail("the run in %s has no end noted: %s", name, err.message);
+	if (!values->quiet)
+		say("run in %s%s; next: moescope stacks %s", name,
+		    ended ? ", to the program's end" : ", the program goes on", name);
+	return EXIT_OK;
+}
+
+static int run_attach(struct invocation *inv)
+{
+	const struct values *values = inv->values;
+	int64_t duration_ns = INT64_MAX;
+	struct err err = { "" };
+	char *name = NULL;
+	int process, status;
+	pid_t pid = 0;
+
+	if (values->duration && interval_parse(values->duration, &duration_ns, &err) < 0)
+		return usage_error(inv->command, "%s", err.message);
+	process = open_process(inv->args[0], &pid);
+	if (process < 0)
+		return -process;
+	if (!values->output)
+		name = rundir_default_name();
+	status = look(process, pid,
+		      name	       ? name
+		      : values->output ? values->output
+				       : "moescope.mscope",
+		      values, duration_ns);
+	close(process);
+	free(name);
+	return status;
+}
+
+const struct command cmd_attach = {
+	.name = "attach",
+	.purpose = PURPOSE_RECORD,
+	.summary = "look at a program that is already running",
+	.words = "PID",
+	.description =
+		"Records, in a run directory, where the threads of a process and of those that it "
+		"starts are: functions of Python and native ones, working and waiting ('moescope "
+		"stacks'). Everything is read from outside: the program is not stopped, runs nothing of "
+		"moescope's and is left as it was. GPU work is recorded by 'moescope run' only.",
+	.groups = groups,
+	.examples = examples,
+	.defaults = &defaults,
+	.values_size = sizeof(struct values),
+	.max_args = 1,
+	.min_args = 1,
+	.run = run_attach,
+};
