@@ -16,6 +16,7 @@
 #include "subjects/device/device_now.h"
 #include "subjects/kernels/kernels.h"
 #include "subjects/ops/ops.h"
+#include "subjects/stacks/sampled_stacks.h"
 #include "subjects/steps/steps.h"
 #include "verdicts/verdicts_page.h"
 
@@ -136,7 +137,7 @@ static void devices_brief(const struct scene *scene, const struct panel_view *vi
 
 		for (size_t j = 0; j < states->n_others; j++)
 			others += states->others[j].device == now.items[i].device;
-		device_line(&now.items[i], scene->run->n_shards > 1, others, page);
+		device_line(&now.items[i], run_processes(scene->run) > 1, others, page);
 	}
 	if (!now.n) {
 		dashboard_label("GPU", page);

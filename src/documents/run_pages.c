@@ -8,6 +8,7 @@
 #include "base/text/format.h"
 #include "documents/document.h"
 #include "subjects/routing/routing.h"
+#include "subjects/stacks/sampled_stacks.h"
 
 /* Lines of one kind that are shown; of the rest there is a count. */
 #define PROCESSES_MOST 8
@@ -149,8 +150,8 @@ void run_page(const struct scene *scene, struct page *page)
 	/* Levels are of our recordings. */
 	if (!info->source[0] || info->level[0])
 		page_put(page, ", level %s", info->level[0] ? info->level : "n/a");
-	page_put(page, ", %zu process%s", scene->run->n_shards,
-		 scene->run->n_shards == 1 ? "" : "es");
+	page_put(page, ", %zu process%s", run_processes(scene->run),
+		 run_processes(scene->run) == 1 ? "" : "es");
 }
 
 /* Each key once: the last value of the first shard. */

@@ -264,7 +264,7 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	int r = -ENOMEM;
 
 	boot_read(&origin.boot);
-	if (p && asprintf(&path, "%s/%u-%d-stacks.mst", s->run, origin.rank, (int)pid) < 0)
+	if (p && asprintf(&path, "%s/%u-%d" RUNDIR_STACKS, s->run, origin.rank, (int)pid) < 0)
 		path = NULL;
 	if (path)
 		r = shard_create_from(path, &origin, &p->writer, NULL);

@@ -16,7 +16,8 @@
 #include "trace/shard.h"
 
 #define RUNDIR_SUFFIX ".mscope"
-#define RUNDIR_FORMAT 1 /* of run.json; a newer one is rejected */
+#define RUNDIR_STACKS "-stacks.mst" /* end of the names of shards that were made from outside */
+#define RUNDIR_FORMAT 1		    /* of run.json; a newer one is rejected */
 
 struct rundir_meta {
 	int argc;

@@ -3,6 +3,7 @@
  * Rules about communication between devices and ranks (comm.h). See rules.h.
  */
 #include "subjects/comm/comm.h"
+#include "subjects/stacks/sampled_stacks.h"
 #include "subjects/steps/steps.h"
 #include "verdicts/rules.h"
 
@@ -85,8 +86,8 @@ static const char *recorded_of(const struct run *run, const struct comm *comm, c
 		if (comm->rows[i].skew.matched && comm->rows[i].group_size > largest)
 			largest = comm->rows[i].group_size;
 	out[0] = 0;
-	if (largest > run->n_shards)
-		rule_words(out, size, " (%zu of %u ranks recorded)", run->n_shards, largest);
+	if (largest > run_processes(run))
+		rule_words(out, size, " (%zu of %u ranks recorded)", run_processes(run), largest);
 	return out;
 }
 

@@ -493,6 +493,8 @@ static void test_every_kind(void **state)
 			KIND(34, FLOW, flow)
 			KIND(35, METRIC, metric)
 			KIND(36, OS_CALL, os_call)
+			KIND(37, STACK, stack)
+			KIND(38, STACK_SAMPLE, stack_sample)
 #undef KIND
 		default:
 			fail_msg("%s is not tested", kind_desc(kind)->name);

@@ -55,8 +55,8 @@ static const struct {
 	[RECORD_POOL] = { FATE_ROWS, "moments" },
 	[RECORD_DEVICE_COST] = { FATE_ROWS, "moments" },
 	[RECORD_METRIC] = { FATE_ROWS, "moments at the beginning" },
-	[RECORD_STACK] = { FATE_LEFT_OUT, "stacks are in --to folded and --to speedscope" },
-	[RECORD_STACK_SAMPLE] = { FATE_LEFT_OUT, "stacks are in --to folded and --to speedscope" },
+	[RECORD_STACK] = { FATE_LEFT_OUT, "whole stacks are in --to folded-host" },
+	[RECORD_STACK_SAMPLE] = { FATE_LEFT_OUT, "whole stacks are in --to folded-host" },
 	[RECORD_ROUTED] = { FATE_LEFT_OUT,
 			    "the experts of single tokens have no place in a trace" },
 };

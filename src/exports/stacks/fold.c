@@ -50,7 +50,7 @@ static int root_node(struct fold *f, uint16_t shard, const char *name, uint32_t 
 	char rank[32];
 	int r = 0;
 
-	if (f->run->n_shards > 1 && shard < f->run->n_shards) {
+	if (run_processes(f->run) > 1 && shard < f->run->n_shards) {
 		snprintf(rank, sizeof(rank), "rank %u", f->run->shards[shard].rank);
 		r = named_node(f, 0, rank, &parent);
 	}

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cmp.h"
 #include "base/hash_map.h"
+#include "trace/rundir.h"
 
 #define NO_ROW UINT32_MAX
 #define DEPTH_MOST 4096 /* files are not to be trusted */
@@ -301,4 +302,28 @@ void sampled_stacks_release(struct sampled_stacks *stacks)
 		free(stacks->rows[i].text);
 	free(stacks->rows);
 	*stacks = (struct sampled_stacks){ 0 };
+}
+
+/* By its name: sampler.c gives it. */
+static bool is_of_threads(const struct run_shard *shard)
+{
+	const char *end = shard->path ? strstr(shard->path, RUNDIR_STACKS) : NULL;
+
+	return end && !end[strlen(RUNDIR_STACKS)];
+}
+
+size_t run_processes(const struct run *run)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->n_shards; i++) {
+		bool again = false;
+
+		for (size_t k = 0; k < i && !again; k++)
+			again = run->shards[k].pid == run->shards[i].pid &&
+				run->shards[k].rank == run->shards[i].rank &&
+				is_of_threads(&run->shards[k]) != is_of_threads(&run->shards[i]);
+		n += !again;
+	}
+	return n;
 }

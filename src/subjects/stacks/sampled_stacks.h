@@ -42,6 +42,9 @@ void sampled_stacks_release(struct sampled_stacks *stacks);
 uint32_t *stack_rows_of_samples(const struct run *run);
 uint32_t *stack_parents(const struct run *run);
 
+/* A process may have several shards: what it has recorded itself, and what was seen of it from outside. */
+size_t run_processes(const struct run *run);
+
 /* Its fields; see stacks_fields.c. */
 struct field_set;
 extern const struct field_set stacks_fields, stacks_total;

@@ -25,7 +25,8 @@ static const struct field fields[] = {
 	  .metric = NO_METRIC },
 	{ "total_cpu_ns", "with callees", UNIT_NS, OF(total.cpu_ns),
 	  .meaning = "time on a processor, with what it called", .metric = NO_METRIC },
-	{ "total_cpu_pct", NULL, UNIT_PCT, OF(total_cpu_pct), .metric = NO_METRIC },
+	{ "total_cpu_pct", NULL, UNIT_PCT, OF(total_cpu_pct),
+	  .meaning = "of all time on a processor, with what it called", .metric = NO_METRIC },
 	{ "ready_ns", NULL, UNIT_NS, OF(self.ready_ns), .meaning = "time waiting for a processor",
 	  .metric = NO_METRIC },
 	{ "wait_ns", "waiting", UNIT_NS, OF(self.wait_ns),
@@ -33,7 +34,8 @@ static const struct field fields[] = {
 	  .metric = NO_METRIC },
 	{ "wait_pct", NULL, UNIT_PCT, OF(wait_pct), .meaning = "of all such waiting",
 	  .metric = NO_METRIC },
-	{ "total_wait_ns", NULL, UNIT_NS, OF(total.wait_ns), .metric = NO_METRIC },
+	{ "total_wait_ns", NULL, UNIT_NS, OF(total.wait_ns),
+	  .meaning = "time waiting for anything else, with what it called", .metric = NO_METRIC },
 };
 
 const struct field_set stacks_fields = {

@@ -9,6 +9,8 @@
 #include "subjects/pages/pages.h"
 #include "subjects/stacks/sampled_stacks.h"
 
+#define TOP_FUNCTIONS 8
+
 static void tell_facts(const struct run *run, struct page *page)
 {
 	for (size_t i = 0; i < run->fact.n; i++)
@@ -36,6 +38,15 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 		format_count((double)stacks->all.samples).text, stacks->threads,
 		stacks->threads == 1 ? "" : "s");
 	tell_facts(scene->run, page);
+}
+
+void stacks_report(const struct scene *scene, struct page *page)
+{
+	if (!answer_sampled_stacks(scene->answers)->n)
+		return;
+	page_title(page, "Threads, by function, without what it called");
+	page_table(page, page_section(page, &section_stacks, scene), TOP_FUNCTIONS,
+		   ": moescope stacks");
 }
 
 static const struct question_parameter by_thread = {
