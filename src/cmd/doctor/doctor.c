@@ -25,6 +25,7 @@
 #include "cmd/recording/installed.h"
 #include "cmd/recording/launch.h"
 #include "cmd/terminal/output.h"
+#include "host/native.h"
 
 #define LIBRARY "libmoescope.so"
 
@@ -262,6 +263,31 @@ static void check_shared_memory(struct check *check)
 			    format_bytes((double)fs.f_bavail * (double)fs.f_frsize).text);
 }
 
+/* What --stacks and attach need: a process of the same user's may be looked at, and perf events opened. */
+static void check_stacks(struct check *check)
+{
+	struct native *native = NULL;
+	char why[256], scope[16] = "";
+	bool strict;
+
+	small_file_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope));
+	strict = geteuid() != 0 && scope[0] > '0';
+	if (native_open(&native, getpid(), 1, why, sizeof(why)) < 0) {
+		check_found(check, CHECK_NOTE, "of Python alone: no native functions (%s)", why);
+		check_fix(check,
+			  "sysctl kernel.perf_event_paranoid=2, or CAP_PERFMON for moescope");
+	} else {
+		check_found(check, CHECK_OK, "functions of Python 3.9 to 3.13 and native ones");
+	}
+	native_close(native);
+	if (strict && check->state == CHECK_OK)
+		check_found(check, CHECK_NOTE,
+			    "for 'run --stacks'; 'attach' is refused (kernel.yama.ptrace_scope %s)",
+			    scope);
+	if (strict)
+		check_fix(check, "sysctl kernel.yama.ptrace_scope=0, or run moescope as root");
+}
+
 static void check_recording(struct check *check)
 {
 	char *path = installed_library(LIBRARY);
@@ -298,6 +324,7 @@ static const struct {
 	{ NULL, NULL }, /* the GPU's */
 	{ "limits", check_limits },
 	{ "shared memory", check_shared_memory },
+	{ "stacks", check_stacks },
 	{ "self-test", check_recording },
 };
 
