@@ -106,9 +106,10 @@ def enough():
 
 
 def run():
-    threads = [threading.Thread(target=f) for f in (errors, numbers)]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for function in (errors, numbers):
+        threads.append(threading.Thread(target=function))
+        threads[-1].start()
     Tree().walk(5)
     for thread in threads:
         thread.join()
@@ -117,8 +118,7 @@ def run():
 run()
 """
 
-# Those that say that nothing is known.
-UNKNOWN = ("(no Python function)", "(no stack was seen)")
+# In place of functions that could not be read.
 FAST = "(changing too fast to be read)"
 
 
@@ -235,7 +235,7 @@ def every_python_stack_is_possible():
         for row in rows:
             frames = row["name"].split(";")
             # Native functions come before the interpreter is up and after a thread has left it.
-            if not any(".py:" in f or f.startswith("<") or "<frozen" in f for f in frames):
+            if frames[-1] != FAST and not any(".py:" in f or f.startswith("<") or "<frozen" in f for f in frames):
                 continue
             looks += row["samples"]
             fast += row["samples"] if frames[-1] == FAST else 0
@@ -289,7 +289,7 @@ def shorts():
         short_light()
 
 def alone(function):
-    return cost(function, 5000)
+    return cost(function, 500)
 
 threading.Thread(target=sleeper, daemon=True).start()
 own = dict.fromkeys(("heavy", "light"), 0)
@@ -299,7 +299,10 @@ while sum(own.values()) < 2.5:
 end = time.thread_time() + 1.5
 while time.thread_time() < end:
     shorts()
-one, other = alone(short_heavy), alone(short_light)
+# The least of many: another guest of the machine may take time that counts here.
+one = other = 1e9
+for _ in range(20):
+    one, other = min(one, alone(short_heavy)), min(other, alone(short_light))
 own["short_share"] = 100 * one / (one + other)
 own["cpu"] = sum(os.times()[:2])
 print(json.dumps(own))
@@ -343,12 +346,10 @@ def times_are_the_programs_own():
     allowed = max(5, 400 * math.sqrt(wanted / 100 * (1 - wanted / 100) / looks))
     print(f"# short_heavy: {got:.1f}%, by itself {wanted:.1f}%, {looks} looks", flush=True)
     check(abs(got - wanted) <= allowed, f"short_heavy has {got}%, not {wanted}%, of {looks}")
+    a_sleeping_thread_waits()
 
 
-@test
 def a_sleeping_thread_waits():
-    own = json.loads(record_stacks(any_python(), write("times.py", TIMES)))
-    check(own["cpu"] > 0)
     asleep = [row for row in stacks("a.mscope")["rows"] if row["name"].startswith("sleeper (")]
     equal(len(asleep), 1, asleep)
     row = asleep[0]
@@ -443,7 +444,7 @@ def programs_that_become_others():
     check(totals("a.mscope")["spin"] > 0.5e9, totals("a.mscope"))
 
     # From one Python to another, the same or not.
-    for other, _ in pythons()[-2:]:
+    for other in {python, pythons()[-1][0]}:
         write("first.py", SPIN.replace("spin", "before") + "import os, sys\nbefore(0.5)\n"
               "os.execv(sys.argv[1], [sys.argv[1], 'spin.py'])\n")
         pid = int(record_stacks(python, "first.py", other))
