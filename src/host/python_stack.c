@@ -488,6 +488,9 @@ static bool walk(const struct python *p, uint64_t at, const struct block *block,
 		    frames[n].code % 8)
 			return false;
 	}
+	/* A generator that is being entered or left has lost its callers for a moment: C is always outermost. */
+	if (p->minor >= 12 && n && !at && frames[n - 1].owner != OWNED_BY_C_STACK)
+		return false;
 	*ret_n = n;
 	return true;
 }

@@ -15,6 +15,7 @@
 #include "trace/rundir.h"
 
 #define NO_ROW UINT32_MAX
+#define NO_STACK "(no stack)"
 #define DEPTH_MOST 4096 /* files are not to be trusted */
 
 /* Rows of run->stack by shard and id. */
@@ -173,6 +174,8 @@ static int add_sample(struct builder *b, size_t i, struct stack_times *all)
 		add(&row->total, &times);
 		return 0;
 	}
+	if (stack == NO_ROW)
+		r = add_total(b, i, function_key(b, stack), &times);
 	for (; r == 0 && depth < DEPTH_MOST && stack != NO_ROW; depth++) {
 		r = add_total(b, i, function_key(b, stack), &times);
 		stack = b->parents[stack];
@@ -201,6 +204,8 @@ static char *stack_text(const struct builder *b, uint32_t stack)
 	struct buf out = { 0 };
 	int depth = 0;
 
+	if (stack == NO_ROW)
+		return strdup(NO_STACK);
 	for (; stack != NO_ROW && depth < DEPTH_MOST; stack = b->parents[stack])
 		path[depth++] = stack;
 	while (depth--)
@@ -218,7 +223,7 @@ static int name_rows(struct builder *b)
 {
 	for (size_t i = 0; i < b->n; i++) {
 		uint64_t key = b->keys[i];
-		const char *name = key ? run_string(b->run, (uint32_t)key) : "(no stack)";
+		const char *name = key ? run_string(b->run, (uint32_t)key) : NO_STACK;
 
 		b->rows[i].text = b->by == STACKS_BY_FUNCTION ? strdup(name)
 				  : b->by == STACKS_BY_THREAD

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sampled stacks from tables made by hand: recursion, two processes, and what a damaged file may hold.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "fake_run.h"
+#include "subjects/stacks/sampled_stacks.h"
+
+static void stack(struct run *run, uint16_t shard, uint32_t id, uint32_t parent, const char *name)
+{
+	fake_add_stack(
+		run, shard,
+		&(struct row_stack){ .id = id, .parent = parent, .name = fake_string(run, name) });
+}
+
+/* duration_ns is all time, waiting too. */
+static void sample(struct run *run, uint16_t shard, uint32_t thread, uint32_t of,
+		   int64_t duration_ns, int64_t cpu_ns, int64_t ready_ns)
+{
+	fake_add_stack_sample(run, shard,
+			      &(struct row_stack_sample){ .thread = thread,
+							  .stack = of,
+							  .duration_ns = duration_ns,
+							  .cpu_ns = cpu_ns,
+							  .ready_ns = ready_ns,
+							  .samples = 1 });
+}
+
+static const struct stack_row *row(const struct sampled_stacks *stacks, const char *text)
+{
+	const struct stack_row *found = NULL;
+
+	for (size_t i = 0; i < stacks->n; i++) {
+		if (strcmp(stacks->rows[i].text, text) != 0)
+			continue;
+		assert_null(found); /* one row each */
+		found = &stacks->rows[i];
+	}
+	if (!found)
+		fail_msg("no row '%s'", text);
+	return found;
+}
+
+static void times_are(const struct stack_times *times, uint64_t samples, int64_t cpu_ns,
+		      int64_t ready_ns, int64_t wait_ns)
+{
+	assert_int_equal(times->samples, samples);
+	assert_int_equal(times->cpu_ns, cpu_ns);
+	assert_int_equal(times->ready_ns, ready_ns);
+	assert_int_equal(times->wait_ns, wait_ns);
+}
+
+/* What is true of every run: rows by time on a processor, whose own times sum to the whole, in each view. */
+static void check_sums(const struct run *run)
+{
+	static const enum stacks_by views[] = { STACKS_BY_FUNCTION, STACKS_BY_THREAD,
+						STACKS_BY_STACK };
+
+	for (size_t v = 0; v < sizeof(views) / sizeof(views[0]); v++) {
+		struct sampled_stacks stacks;
+		struct stack_times sum = { 0 };
+
+		assert_int_equal(sampled_stacks_analyze(run, views[v], &stacks), 0);
+		for (size_t i = 0; i < stacks.n; i++) {
+			const struct stack_row *r = &stacks.rows[i];
+
+			sum.samples += r->self.samples;
+			sum.cpu_ns += r->self.cpu_ns;
+			sum.ready_ns += r->self.ready_ns;
+			sum.wait_ns += r->self.wait_ns;
+			assert_true(r->self.cpu_ns >= 0 && r->self.ready_ns >= 0 &&
+				    r->self.wait_ns >= 0);
+			/* With what it called is never less than alone, nor more than all. */
+			assert_true(r->total.samples >= r->self.samples &&
+				    r->total.samples <= stacks.all.samples);
+			assert_true(r->total.cpu_ns >= r->self.cpu_ns &&
+				    r->total.cpu_ns <= stacks.all.cpu_ns);
+			assert_true(r->total.wait_ns >= r->self.wait_ns &&
+				    r->total.wait_ns <= stacks.all.wait_ns);
+			assert_true(!i || r[-1].self.cpu_ns >= r->self.cpu_ns);
+		}
+		times_are(&sum, stacks.all.samples, stacks.all.cpu_ns, stacks.all.ready_ns,
+			  stacks.all.wait_ns);
+		sampled_stacks_release(&stacks);
+	}
+}
+
+static struct sampled_stacks analyzed(const struct run *run, enum stacks_by by)
+{
+	struct sampled_stacks stacks;
+
+	check_sums(run);
+	assert_int_equal(sampled_stacks_analyze(run, by, &stacks), 0);
+	return stacks;
+}
+
+static void test_nothing(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks = analyzed(run, STACKS_BY_FUNCTION);
+
+	(void)state;
+	assert_int_equal(stacks.n, 0);
+	assert_int_equal(stacks.threads, 0);
+	times_are(&stacks.all, 0, 0, 0, 0);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* main > walk > walk > leaf: 30 ns there, 10 in the inner walk, 60 of waiting in main. */
+static void test_recursion_counts_once(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, 0, 1, 0, "main");
+	stack(run, 0, 2, 1, "walk");
+	stack(run, 0, 3, 2, "walk");
+	stack(run, 0, 4, 3, "leaf");
+	sample(run, 0, 7, 4, 35, 30, 5);
+	sample(run, 0, 7, 3, 10, 10, 0);
+	sample(run, 0, 7, 1, 60, 0, 0);
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(stacks.n, 3);
+	assert_int_equal(stacks.threads, 1);
+	times_are(&stacks.all, 3, 40, 5, 60);
+	assert_string_equal(stacks.rows[0].text, "leaf");
+	times_are(&row(&stacks, "walk")->self, 1, 10, 0, 0);
+	times_are(&row(&stacks, "walk")->total, 2, 40, 5, 0);
+	times_are(&row(&stacks, "main")->self, 1, 0, 0, 60);
+	times_are(&row(&stacks, "main")->total, 3, 40, 5, 60);
+	assert_true(row(&stacks, "leaf")->cpu_pct == 75);
+	assert_true(row(&stacks, "main")->total_cpu_pct == 100);
+	assert_true(row(&stacks, "main")->wait_pct == 100);
+	sampled_stacks_release(&stacks);
+
+	stacks = analyzed(run, STACKS_BY_STACK);
+	assert_int_equal(stacks.n, 3);
+	times_are(&row(&stacks, "main;walk;walk;leaf")->self, 1, 30, 5, 0);
+	times_are(&row(&stacks, "main;walk;walk")->total, 1, 10, 0, 0);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* The same numbers of stacks and threads mean others in another process. */
+static void test_numbers_of_two_shards(void **state)
+{
+	struct run *run = fake_run_new();
+	uint16_t other = fake_shard(run, 1, 4243);
+	struct sampled_stacks stacks;
+
+	(void)state;
+	fake_add_thread(run, 0,
+			&(struct row_thread){ .thread = 7, .name = fake_string(run, "one") });
+	fake_add_thread(run, other,
+			&(struct row_thread){ .thread = 7, .name = fake_string(run, "two") });
+	stack(run, 0, 1, 0, "main");
+	stack(run, other, 1, 0, "start");
+	stack(run, 0, 2, 1, "work");
+	stack(run, other, 2, 1, "work");
+	sample(run, 0, 7, 2, 10, 10, 0);
+	sample(run, other, 7, 2, 5, 3, 0);
+	sample(run, other, 8, 1, 1, 1, 0);
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(stacks.threads, 3);
+	times_are(&row(&stacks, "main")->total, 1, 10, 0, 0);
+	times_are(&row(&stacks, "start")->total, 2, 4, 0, 2);
+	times_are(&row(&stacks, "work")->self, 2, 13, 0, 2); /* one function, two processes */
+	sampled_stacks_release(&stacks);
+
+	stacks = analyzed(run, STACKS_BY_THREAD);
+	assert_int_equal(stacks.n, 3);
+	times_are(&row(&stacks, "one, thread 7 of process 4242")->self, 1, 10, 0, 0);
+	times_are(&row(&stacks, "two, thread 7 of process 4243")->self, 1, 3, 0, 2);
+	times_are(&row(&stacks, "(no name), thread 8 of process 4243")->self, 1, 1, 0, 0);
+	sampled_stacks_release(&stacks);
+
+	stacks = analyzed(run, STACKS_BY_STACK);
+	times_are(&row(&stacks, "main;work")->self, 1, 10, 0, 0);
+	times_are(&row(&stacks, "start;work")->self, 1, 3, 0, 2);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* A stack or a parent that is nowhere, or only in another shard. */
+static void test_missing(void **state)
+{
+	struct run *run = fake_run_new();
+	uint16_t other = fake_shard(run, 1, 4243);
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, other, 9, 0, "elsewhere");
+	stack(run, 0, 1, 9, "orphan");
+	stack(run, 0, 2, 1, "child");
+	sample(run, 0, 7, 2, 10, 10, 0);
+	sample(run, 0, 7, 9, 4, 4, 0);		/* of the other shard */
+	sample(run, 0, 7, 0, 2, 2, 0);		/* none */
+	sample(run, 0, 7, UINT32_MAX, 1, 0, 0); /* nowhere */
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(stacks.n, 3);
+	times_are(&stacks.all, 4, 16, 0, 1);
+	times_are(&row(&stacks, "orphan")->total, 1, 10, 0, 0);
+	times_are(&row(&stacks, "child")->self, 1, 10, 0, 0);
+	times_are(&row(&stacks, "(no stack)")->self, 3, 6, 0, 1);
+	times_are(&row(&stacks, "(no stack)")->total, 3, 6, 0, 1);
+	sampled_stacks_release(&stacks);
+
+	stacks = analyzed(run, STACKS_BY_STACK);
+	assert_int_equal(stacks.n, 2);
+	times_are(&row(&stacks, "orphan;child")->self, 1, 10, 0, 0);
+	times_are(&row(&stacks, "(no stack)")->self, 3, 6, 0, 1);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* Its own parent, two of each other's, and one whose parent comes later. */
+static void test_circles(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, 0, 1, 1, "self");
+	stack(run, 0, 2, 3, "first");
+	stack(run, 0, 3, 2, "second");
+	stack(run, 0, 4, 5, "early");
+	stack(run, 0, 5, 0, "late");
+	for (uint32_t i = 1; i <= 5; i++)
+		sample(run, 0, 7, i, 10, 10, 0);
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(stacks.n, 5);
+	times_are(&row(&stacks, "self")->total, 1, 10, 0, 0);
+	times_are(&row(&stacks, "first")->total, 2, 20, 0, 0);
+	times_are(&row(&stacks, "second")->total, 1, 10, 0, 0);
+	times_are(&row(&stacks, "late")->total, 1, 10, 0, 0);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* The same number twice: one of the two, always the same. */
+static void test_number_twice(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, 0, 1, 0, "one");
+	stack(run, 0, 1, 0, "again");
+	sample(run, 0, 7, 1, 10, 10, 0);
+	sample(run, 0, 7, 1, 10, 10, 0);
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	assert_int_equal(stacks.n, 1);
+	times_are(&stacks.rows[0].self, 2, 20, 0, 0);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* Negative times count as none, and waiting is never less than that. */
+static void test_negative_times(void **state)
+{
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	stack(run, 0, 1, 0, "f");
+	sample(run, 0, 7, 1, 10, -5, 0);
+	sample(run, 0, 7, 1, 10, 4, -3);
+	sample(run, 0, 7, 1, -10, 4, 3);
+	sample(run, 0, 7, 1, 10, 8, 8); /* more than all */
+	sample(run, 0, 7, 1, -10, -4, -3);
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	times_are(&row(&stacks, "f")->self, 5, 16, 11, 16);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+/* Deeper than anything that is followed. */
+static void test_deep(void **state)
+{
+	enum { DEPTH = 10000 };
+	struct run *run = fake_run_new();
+	struct sampled_stacks stacks;
+
+	(void)state;
+	for (uint32_t i = 1; i <= DEPTH; i++)
+		stack(run, 0, i, i - 1, i % 2 ? "odd" : "even");
+	sample(run, 0, 7, DEPTH, 10, 10, 0);
+	stacks = analyzed(run, STACKS_BY_FUNCTION);
+	times_are(&row(&stacks, "odd")->total, 1, 10, 0, 0);
+	times_are(&row(&stacks, "even")->total, 1, 10, 0, 0);
+	sampled_stacks_release(&stacks);
+	fake_run_free(run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_recursion_counts_once),
+		cmocka_unit_test(test_numbers_of_two_shards),
+		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_circles),
+		cmocka_unit_test(test_number_twice),
+		cmocka_unit_test(test_negative_times),
+		cmocka_unit_test(test_deep),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
