@@ -24,7 +24,10 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 	const struct sampled_stacks *stacks = answer_sampled_stacks(scene->answers);
 
 	if (!grid->n) {
-		page_line(page, 2, "no stacks in this run: record it with 'moescope run --stacks'");
+		page_line(
+			page, 2,
+			"no stacks in this run: record it with 'moescope run --stacks'; a program "
+			"that ends at once has none");
 		tell_facts(scene->run, page);
 		return;
 	}
