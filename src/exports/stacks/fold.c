@@ -157,10 +157,11 @@ static int fold_samples(struct fold *f)
 		struct stack_track track = { .family = STACK_FAMILY_THREAD,
 					     .shard = t->shard[i],
 					     .id = t->thread[i] };
+		int64_t cpu_ns = stack_sample_times(f->run, i).cpu_ns;
 		char name[200];
 		size_t depth = 0;
 
-		if (t->cpu_ns[i] <= 0)
+		if (cpu_ns <= 0)
 			continue;
 		for (uint32_t at = rows[i]; at != UINT32_MAX && depth < SAMPLE_DEPTH;
 		     at = parents[at])
@@ -171,7 +172,7 @@ static int fold_samples(struct fold *f)
 			r = named_node(f, node, run_string(f->run, f->run->stack.name[path[depth]]),
 				       &node);
 		if (r == 0) {
-			f->nodes[node].host_ns += t->cpu_ns[i];
+			f->nodes[node].host_ns += cpu_ns;
 			f->nodes[node].host_n += t->samples[i];
 		}
 	}

@@ -144,21 +144,28 @@ static int add_total(struct builder *b, size_t sample, uint64_t key,
 	return 0;
 }
 
-static struct stack_times times_of(const struct table_stack_sample *t, size_t i)
+static int64_t within(int64_t value, int64_t most)
 {
-	struct stack_times times = { .samples = t->samples[i],
-				     .cpu_ns = t->cpu_ns[i] > 0 ? t->cpu_ns[i] : 0,
-				     .ready_ns = t->ready_ns[i] > 0 ? t->ready_ns[i] : 0 };
-	int64_t rest_ns = t->duration_ns[i] - times.cpu_ns - times.ready_ns;
+	return value < 0 ? 0 : value < most ? value : most;
+}
 
-	times.wait_ns = rest_ns > 0 ? rest_ns : 0;
+/* Durations were checked when the run was loaded; their parts were not. */
+struct stack_times stack_sample_times(const struct run *run, size_t i)
+{
+	const struct table_stack_sample *t = &run->stack_sample;
+	int64_t duration_ns = within(t->duration_ns[i], INT64_MAX);
+	struct stack_times times = { .samples = t->samples[i],
+				     .cpu_ns = within(t->cpu_ns[i], duration_ns) };
+
+	times.ready_ns = within(t->ready_ns[i], duration_ns - times.cpu_ns);
+	times.wait_ns = duration_ns - times.cpu_ns - times.ready_ns;
 	return times;
 }
 
 static int add_sample(struct builder *b, size_t i, struct stack_times *all)
 {
 	const struct table_stack_sample *t = &b->run->stack_sample;
-	struct stack_times times = times_of(t, i);
+	struct stack_times times = stack_sample_times(b->run, i);
 	uint32_t stack = b->row_of_sample[i];
 	struct stack_row *row;
 	int r = 0, depth = 0;
