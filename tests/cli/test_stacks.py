@@ -512,6 +512,67 @@ def the_output_is_the_programs():
     check(plain.out.endswith("x\n"), plain.out[-100:])
 
 
+# ---- a program that is already running
+
+JOINED = """import sys, threading, time
+values, over = [], threading.Event()
+def work():
+    value = 1
+    while not over.is_set():
+        for i in range(1000):
+            value = (value * 6364136223846793005 + 1442695040888963407) % 2**64
+        values.append(value)
+def waits():
+    sys.stdin.read()
+thread = threading.Thread(target=work)
+thread.start()
+print("ready", flush=True)
+waits()
+over.set()
+thread.join()
+value = 1
+for i in range(1000 * len(values)):
+    value = (value * 6364136223846793005 + 1442695040888963407) % 2**64
+print("right" if values[-1] == value else "wrong")
+"""
+
+
+@test
+def a_running_program_is_joined_and_left():
+    write("joined.py", JOINED)
+    program = subprocess.Popen([any_python(), "joined.py"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        equal(program.stdout.readline(), "ready\n")
+        for i in range(5):
+            r = moescope("attach", str(program.pid), "-d", "0.5s", "-o", f"{i}.mscope")
+            equal(r.status, 0, r)
+            check("the program goes on" in r.err, r)
+            own = totals(f"{i}.mscope")
+            check("work" in own and "waits" in own, own)
+            equal(stacks(f"{i}.mscope")["run"]["status"], "left")
+        # Until its end.
+        last = subprocess.Popen([os.environ["MOESCOPE"], "attach", "-o", "last.mscope", str(program.pid)],
+                                stderr=subprocess.PIPE, text=True)
+        while not glob.glob("last.mscope/*.mst"):
+            os.sched_yield()
+        equal(program.communicate()[0], "right\n")
+        equal(program.returncode, 0)
+        check("to the program's end" in last.communicate()[1])
+        equal(last.returncode, 0)
+    finally:
+        program.kill()
+        program.wait()
+
+
+@test
+def what_cannot_be_joined():
+    one_sentence(moescope("attach", "4194305"), 1, "there is no process 4194305")
+    one_sentence(moescope("attach", "abc"), 2, "not the number of a process")
+    one_sentence(moescope("attach", "-d", "abc", "1"), 2, "abc")
+    equal(os.listdir("."), [])
+
+
 # ---- commands
 
 @test
