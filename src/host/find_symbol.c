@@ -112,7 +112,7 @@ static int open_file(pid_t pid, const char *file)
 	return fd < 0 ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : fd;
 }
 
-int find_symbols(pid_t pid, const char *part, struct found_symbol *symbols, size_t n, char *path,
+int find_symbols(pid_t pid, const char *prefix, struct found_symbol *symbols, size_t n, char *path,
 		 size_t size)
 {
 	char name[32], line[PATH_MAX + 128];
@@ -134,7 +134,10 @@ int find_symbols(pid_t pid, const char *part, struct found_symbol *symbols, size
 			continue;
 		file[strcspn(file, "\n")] = '\0';
 		base = strrchr(file, '/') + 1;
-		if (!strstr(base, part))
+		/* Not "libtorch_python.so", whose tables are large. */
+		if (strncmp(base, "lib", 3) == 0)
+			base += 3;
+		if (strncmp(base, prefix, strlen(prefix)) != 0)
 			continue;
 		fd = open_file(pid, file);
 		if (fd < 0)

@@ -15,9 +15,9 @@ struct found_symbol {
 	uint64_t at; /* out; 0: not there */
 };
 
-/* Looks in the files mapped into the process whose base name has `part` in it, and stops at the first
+/* Looks in the files mapped into the process whose base name begins with `prefix` or "lib" and that, and stops at the first
  * that has the first of the names. Its path is put into `path`. 0, -ENOENT or -errno. */
-int find_symbols(pid_t pid, const char *part, struct found_symbol *symbols, size_t n, char *path,
+int find_symbols(pid_t pid, const char *prefix, struct found_symbol *symbols, size_t n, char *path,
 		 size_t size);
 
 #endif

@@ -546,6 +546,7 @@ static void *sample(void *arg)
 		/* Never in step with what the program repeats. */
 		wake_wait(&s->wake, (int)(ms / 2 + (unsigned int)rand_r(&seed) % (ms + 1)));
 	}
+	look(s); /* what came since, also if names took long */
 	return NULL;
 }
 
