@@ -29,7 +29,8 @@
 #define DEPTH_MOST 512
 #define MOVES 3 /* after a thread that goes from processor to processor */
 #define THREADS_MOST 4096
-#define PROCESSES_MOST 256
+#define PROCESSES_MOST 256 /* at a time */
+#define SHARDS_MOST 1024   /* in all: a build starts thousands of short processes */
 #define SECOND INT64_C(1000000000)
 #define LOOK_AGAIN_NS (SECOND / 10) /* for new threads and processes, and for Python in them */
 #define WRITE_NS SECOND
@@ -67,7 +68,7 @@ struct process {
 	struct hash_map by_node;
 	struct interned names;
 	size_t written_names, written_nodes;
-	uint64_t samples, unread;
+	uint64_t samples, unread, unseen; /* unseen: threads without their times */
 	struct shard_writer *writer;
 	struct encoder encoder;
 };
@@ -82,7 +83,7 @@ struct sampler {
 	struct native *native;
 	char no_native[200]; /* why */
 	struct process **processes;
-	size_t n, capacity;
+	size_t n, capacity, opened;
 	int64_t now_ns, looked_ns, written_ns, priced_ns, cpu_ns;
 	int trouble;
 	struct err err;
@@ -263,6 +264,11 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	char *path = NULL;
 	int r = -ENOMEM;
 
+	if (s->opened == SHARDS_MOST) {
+		note_trouble(s, -EMLINK, "of the first 1024 processes only");
+		free(p);
+		return NULL;
+	}
 	boot_read(&origin.boot);
 	if (p && asprintf(&path, "%s/%u-%d" RUNDIR_STACKS, s->run, origin.rank, (int)pid) < 0)
 		path = NULL;
@@ -276,6 +282,7 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 		return NULL;
 	}
 	p->pid = pid;
+	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
 	p->symbols = symbols_open(pid);
 	return p;
@@ -296,6 +303,13 @@ static void process_close(struct sampler *s, struct process *p)
 			"%llu of %llu samples changed too fast for their innermost functions to be "
 			"read",
 			(unsigned long long)p->unread, (unsigned long long)p->samples);
+		add_fact(s, p, "stacks", words);
+	}
+	if (p->unseen) {
+		snprintf(
+			words, sizeof(words),
+			"%llu threads could not be looked at: raise the limit of open files (ulimit -n)",
+			(unsigned long long)p->unseen);
 		add_fact(s, p, "stacks", words);
 	}
 	write_shard(s, p);
@@ -367,6 +381,7 @@ static void find_threads(struct sampler *s, struct process *p)
 					      .looked_ns = s->now_ns };
 			if (t->times_fd >= 0)
 				peer_thread_times(t->times_fd, &t->times);
+			p->unseen += t->times_fd == -EMFILE || t->times_fd == -EACCES;
 			peer_thread_name(p->pid, ids[i], name, sizeof(name));
 			row.name = name_id(p, name);
 			append(s, p, RECORD_THREAD, &row);
