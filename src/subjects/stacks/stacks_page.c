@@ -15,8 +15,9 @@ static void tell_facts(const struct run *run, struct page *page)
 {
 	for (size_t i = 0; i < run->fact.n; i++)
 		if (strcmp(run_string(run, run->fact.key[i]), "stacks") == 0)
-			page_line(page, 2, "process %u: %s", run->shards[run->fact.shard[i]].pid,
-				  run_string(run, run->fact.value[i]));
+			page_words(page, 2, 4, "process %u: %s",
+				   run->shards[run->fact.shard[i]].pid,
+				   run_string(run, run->fact.value[i]));
 }
 
 static void stacks_page(const struct scene *scene, const struct grid *grid, struct page *page)
@@ -24,16 +25,16 @@ static void stacks_page(const struct scene *scene, const struct grid *grid, stru
 	const struct sampled_stacks *stacks = answer_sampled_stacks(scene->answers);
 
 	if (!grid->n) {
-		page_line(
-			page, 2,
+		page_words(
+			page, 2, 4,
 			"no stacks in this run: record it with 'moescope run --stacks'; a program "
 			"that ends at once has none");
 		tell_facts(scene->run, page);
 		return;
 	}
 	page_table(page, grid, scene->limit, PAGE_MORE_ROWS);
-	page_line(
-		page, 2,
+	page_words(
+		page, 2, 4,
 		"%s on a processor, %s waiting for one, %s for anything else; %s looks at %zu thread%s",
 		format_ns((double)stacks->all.cpu_ns).text,
 		format_ns((double)stacks->all.ready_ns).text,
