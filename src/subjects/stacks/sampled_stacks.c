@@ -54,7 +54,7 @@ static uint32_t ids_find(const struct stack_ids *ids, uint16_t shard, uint32_t i
 static uint32_t *find_all(const struct run *run, const uint16_t *shard, const uint32_t *id,
 			  size_t n)
 {
-	uint32_t *rows = malloc((n ? n : 1) * sizeof(*rows));
+	uint32_t *rows = calloc(n ? n : 1, sizeof(*rows));
 	struct stack_ids ids;
 	int r = ids_init(&ids, run);
 

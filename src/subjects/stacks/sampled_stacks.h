@@ -42,8 +42,8 @@ void sampled_stacks_release(struct sampled_stacks *stacks);
 uint32_t *stack_rows_of_samples(const struct run *run);
 uint32_t *stack_parents(const struct run *run);
 
-/* Of a row of run->stack_sample. */
-struct stack_times stack_sample_times(const struct run *run, size_t row);
+/* Of row i of run->stack_sample. */
+struct stack_times stack_sample_times(const struct run *run, size_t i);
 
 /* A process may have several shards: what it has recorded itself, and what was seen of it from outside. */
 size_t run_processes(const struct run *run);
