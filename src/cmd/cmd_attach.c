@@ -147,7 +147,7 @@ static bool wait_for_end(int process, int64_t duration_ns)
 static int look(int process, pid_t pid, const char *name, const struct values *values,
 		int64_t duration_ns)
 {
-	struct rundir_end end = { .left = true };
+	struct rundir_end end = { 0 };
 	int64_t start_ns = clock_monotonic_ns();
 	struct sampler *sampler = NULL;
 	struct err err = { "" };
@@ -165,6 +165,8 @@ static int look(int process, pid_t pid, const char *name, const struct values *v
 		r = sampler_stop(sampler, &err);
 	}
 	end.duration_ns = clock_monotonic_ns() - start_ns;
+	/* Only its parent learns how it has ended. */
+	end.status = ended ? "unknown" : "left";
 	if (r < 0)
 		say("not all stacks are recorded: %s", err.message);
 	r = rundir_finish(path, &end, &err);
@@ -192,13 +194,8 @@ static int run_attach(struct invocation *inv)
 	process = open_process(inv->args[0], &pid);
 	if (process < 0)
 		return -process;
-	if (!values->output)
-		name = rundir_default_name();
-	status = look(process, pid,
-		      name	       ? name
-		      : values->output ? values->output
-				       : "moescope.mscope",
-		      values, duration_ns);
+	name = values->output ? strdup(values->output) : rundir_default_name();
+	status = name ? look(process, pid, name, values, duration_ns) : fail("no memory.");
 	close(process);
 	free(name);
 	return status;

@@ -285,6 +285,8 @@ static struct process *process_open(struct sampler *s, pid_t pid)
 	s->opened++;
 	encoder_init(&p->encoder, 1, 1, 0);
 	p->symbols = symbols_open(pid);
+	if (s->no_native[0])
+		add_fact(s, p, "stacks", s->no_native);
 	return p;
 }
 
@@ -310,6 +312,12 @@ static void process_close(struct sampler *s, struct process *p)
 			words, sizeof(words),
 			"%llu threads could not be looked at: raise the limit of open files (ulimit -n)",
 			(unsigned long long)p->unseen);
+		add_fact(s, p, "stacks", words);
+	}
+	if (s->native && native_lost(s->native)) {
+		snprintf(words, sizeof(words),
+			 "the kernel dropped %llu native stacks of all processes",
+			 (unsigned long long)native_lost(s->native));
 		add_fact(s, p, "stacks", words);
 	}
 	write_shard(s, p);
@@ -602,11 +610,8 @@ int sampler_stop(struct sampler *s, struct err *err)
 	s->ends = true;
 	wake_up(&s->wake);
 	pthread_join(s->thread, NULL);
-	for (size_t i = 0; i < s->n; i++) {
-		if (s->no_native[0])
-			add_fact(s, s->processes[i], "stacks", s->no_native);
+	for (size_t i = 0; i < s->n; i++)
 		process_close(s, s->processes[i]);
-	}
 	r = s->trouble;
 	if (r < 0 && err)
 		*err = s->err;

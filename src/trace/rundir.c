@@ -357,7 +357,7 @@ int rundir_finish(const char *path, const struct rundir_end *end, struct err *er
 		info.notes = joined;
 	}
 	free(info.status);
-	info.status = strdup(end->left ? "left" : end->exited ? "exited" : "killed");
+	info.status = strdup(end->status ? end->status : end->exited ? "exited" : "killed");
 	info.exit_status = end->exit_status;
 	info.signal = end->signal;
 	info.duration_ns = end->duration_ns;

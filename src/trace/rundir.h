@@ -32,8 +32,8 @@ struct rundir_meta {
 };
 
 struct rundir_end {
-	bool left;   /* it goes on: only the recording has ended */
-	bool exited; /* else killed by `signal` */
+	const char *status; /* "left": it goes on; "unknown"; NULL: as the next two say */
+	bool exited;	    /* else killed by `signal` */
 	int exit_status, signal;
 	int64_t duration_ns; /* of the program */
 	const char *notes;   /* what is missing and why, one sentence per line, or NULL */

@@ -560,6 +560,7 @@ def a_running_program_is_joined_and_left():
         equal(program.returncode, 0)
         check("to the program's end" in last.communicate()[1])
         equal(last.returncode, 0)
+        equal(stacks("last.mscope")["run"]["status"], "unknown")
     finally:
         program.kill()
         program.wait()
