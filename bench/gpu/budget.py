@@ -41,7 +41,7 @@ START_S = 12  # the context, the model, warm-up, the report
 # What `moescope run` sets or clears, and what makes a library part of the process.
 VARIABLES = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] + [
     "MOESCOPE_" + name for name in ("RUN", "LEVEL", "SCHEDULE", "OVERHEAD_CHECK", "RING_KB",
-                                    "BUDGET", "DETACH", "DEVICE_MB", "KERNEL",
+                                    "BUDGET", "STAY_ATTACHED", "DEVICE_MB", "KERNEL",
                                     "RANKS")]
 
 

@@ -71,10 +71,10 @@ static void test_handed_over_early(void **state)
 
 #define WINDOWS 4
 
-/* Unless the user asks for more, CUPTI is never detached: it has ended programs. */
+/* If the user wants it, CUPTI is never detached. */
 static void rests(void)
 {
-	unsetenv("MOESCOPE_DETACH");
+	setenv("MOESCOPE_STAY_ATTACHED", "1", 1);
 	start_dear(MOESCOPE_TRACE);
 	while (cupti->state().flushed_off < WINDOWS)
 		launch_some(0);
@@ -927,6 +927,6 @@ int main(void)
 		TEST(test_graph_nodes),
 	};
 
-	setenv("MOESCOPE_DETACH", "1", 1); /* the tests of resting unset it */
+	unsetenv("MOESCOPE_STAY_ATTACHED"); /* the tests of resting set it */
 	return share_memory() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }

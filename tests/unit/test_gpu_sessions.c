@@ -553,6 +553,6 @@ int main(void)
 		TEST(test_pools),
 	};
 
-	setenv("MOESCOPE_DETACH", "1", 1); /* the tests of resting unset it */
+	unsetenv("MOESCOPE_STAY_ATTACHED"); /* the tests of resting set it */
 	return share_memory() ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }

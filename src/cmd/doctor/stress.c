@@ -140,7 +140,7 @@ static void set_environment(const struct trial *trial)
 	setenv("MOESCOPE_SHIFTS", number, 1);
 	/* What is not proved yet is to be tried all the same. */
 	setenv("MOESCOPE_TRUST", "1", 1);
-	setenv("MOESCOPE_DETACH", "1", 1);
+	unsetenv("MOESCOPE_STAY_ATTACHED");
 	/* Freed memory is overwritten, so that who still uses it fails; by glibc's two names. */
 	setenv("GLIBC_TUNABLES", "glibc.malloc.perturb=165", 0);
 	setenv("MALLOC_PERTURB_", "165", 0);

@@ -212,7 +212,7 @@ static int set_environment(const struct recording *recording, const struct recor
 	    set_number("MOESCOPE_OVERHEAD_CHECK", on ? plan->overhead_pairs : 0) < 0 ||
 	    set_number("MOESCOPE_RING_KB", on ? plan->ring_kb : 0) < 0 ||
 	    set_budget(plan, on) < 0 ||
-	    set_or_unset("MOESCOPE_DETACH", on && plan->detach ? "1" : NULL) < 0 ||
+	    set_or_unset("MOESCOPE_STAY_ATTACHED", on && plan->stays ? "1" : NULL) < 0 ||
 	    set_number("MOESCOPE_DEVICE_MB", on ? plan->device_mb : 0) < 0 ||
 	    set_or_unset("MOESCOPE_KERNEL", on ? plan->kernel : NULL) < 0 ||
 	    set_or_unset("MOESCOPE_RANKS", on ? plan->ranks : NULL) < 0 ||

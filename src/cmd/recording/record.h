@@ -19,7 +19,7 @@ struct record_plan {
 	const char *schedule;	 /* canonical text, or NULL: every step */
 	uint64_t overhead_pairs; /* 0: no overhead check */
 	uint64_t ring_kb;	 /* 0: the library's own */
-	bool detach;		 /* between windows */
+	bool stays;		 /* CUPTI, between windows */
 	bool budget_known;	 /* false: none is set */
 	double budget_pct;	 /* 0: off, a complete trace */
 	uint64_t device_mb;	 /* of GPU memory for the profiler; 0: the library's own */

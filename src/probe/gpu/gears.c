@@ -101,11 +101,11 @@ static double parse_pct(const char *text)
 static struct governor_limits limits(void)
 {
 	const char *budget = getenv("MOESCOPE_BUDGET"), *memory = getenv("MOESCOPE_DEVICE_MB");
-	const char *shifts = getenv("MOESCOPE_SHIFTS"), *detach = getenv("MOESCOPE_DETACH");
+	const char *shifts = getenv("MOESCOPE_SHIFTS"), *stays = getenv("MOESCOPE_STAY_ATTACHED");
 	struct governor_limits l = { .budget = BUDGET_PCT / 100,
 				     .may_detach = true,
 				     .sparse = true,
-				     .rests = !detach || !*detach };
+				     .rests = stays && *stays };
 	uint64_t mb = memory ? strtoull(memory, NULL, 10) : 0;
 
 	if (budget && *budget)
@@ -380,9 +380,7 @@ static void tell_rest_cost(void)
 		"CUPTI stays attached where nothing is recorded: by the %.1f µs a kernel launch that an "
 		"H200 shows, an estimated %.1f%% here if the program waits for its launches%s",
 		governor.prices.rest_ns / 1e3, 100 * rest_cost,
-		rest_cost > governor.limits.budget
-			? ", more than the budget; --detach avoids that, at a risk"
-			: "");
+		rest_cost > governor.limits.budget ? ", more than the budget" : "");
 	moescope_info("CUPTI", words);
 }
 

@@ -32,7 +32,7 @@ enum cupti_state {
 
 struct cupti_wish {
 	bool full;		  /* also allocations, pools and CUPTI's account of itself */
-	bool detach;		  /* in between windows, at a risk; otherwise CUPTI rests there */
+	bool detach;		  /* between windows; otherwise CUPTI rests there */
 	uint64_t allowance_bytes; /* of device memory */
 };
 
