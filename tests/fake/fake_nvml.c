@@ -103,6 +103,11 @@ static unsigned int bad_gpm_requests(void)
 	return locked(&bad_requests);
 }
 
+static unsigned int readings_so_far(void)
+{
+	return locked(&readings);
+}
+
 static unsigned int gpm_samples(void)
 {
 	return locked(&samples);
@@ -117,6 +122,7 @@ extern const struct fake_nvml fake_nvml;
 const struct fake_nvml fake_nvml = {
 	.fail_init = fail_init,
 	.wait_readings = wait_readings,
+	.readings = readings_so_far,
 	.bad_gpm_requests = bad_gpm_requests,
 	.gpm_samples = gpm_samples,
 	.set_mig = set_mig,

@@ -51,6 +51,7 @@ struct fake_nvml {
 	void (*fail_init)(nvmlReturn_t result);
 	/* Returns when device 1 has been read n times in all; false after 100 seconds. */
 	bool (*wait_readings)(unsigned int n);
+	unsigned int (*readings)(void); /* of device 1 so far */
 	/* Metrics that were asked of a sample that nothing had been read into. */
 	unsigned int (*bad_gpm_requests)(void);
 	unsigned int (*gpm_samples)(void); /* allocated in all */
